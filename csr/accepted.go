@@ -67,7 +67,8 @@ func (a *Accepted) Check(c *Certificate) error {
 	case len(a.Names) > 0 && !a.names(c):
 		return fmt.Errorf("%w: issued by %s; accepted authorities: %s", ErrUntrusted, issuer, a.nameWords())
 	case a.Roots != nil && !a.verifies(c):
-		return fmt.Errorf("%w: issued by %s, but not by the authority of that name which the cluster lists", ErrUntrusted, issuer)
+		return fmt.Errorf("%w: issued by %s, but not by the authority of that name which the cluster lists", ErrUntrusted,
+			issuer)
 	}
 	return nil
 }
@@ -86,11 +87,13 @@ func (a *Accepted) names(c *Certificate) bool {
 
 // verifies tells whether one of the roots signed the chain, as far as can be told.
 func (a *Accepted) verifies(c *Certificate) bool {
-	o := x509.VerifyOptions{Roots: a.Roots, Intermediates: x509.NewCertPool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}
+	o := x509.VerifyOptions{Roots: a.Roots, Intermediates: x509.NewCertPool(),
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}
 	for _, cert := range c.Chain {
 		o.Intermediates.AddCert(cert)
 	}
-	if o.CurrentTime = time.Now(); o.CurrentTime.After(c.Leaf.NotAfter) { // checks who signed, not whether the certificate is still valid
+	// checks who signed, not whether the certificate is still valid
+	if o.CurrentTime = time.Now(); o.CurrentTime.After(c.Leaf.NotAfter) {
 		o.CurrentTime = c.Leaf.NotAfter
 	}
 	_, err := c.Leaf.Verify(o)

@@ -25,24 +25,28 @@ type Decision struct {
 // created anew or changed since, which is a *ConflictError. Approving an
 // approved request changes nothing; a denied one cannot be approved.
 // Missing rights give a *ForbiddenError.
-func (c *Client) Approve(ctx context.Context, seen *certificatesv1.CertificateSigningRequest, d Decision) (*certificatesv1.CertificateSigningRequest, error) {
+func (c *Client) Approve(ctx context.Context, seen *certificatesv1.CertificateSigningRequest,
+	d Decision) (*certificatesv1.CertificateSigningRequest, error) {
 	return c.decide(ctx, seen, certificatesv1.CertificateApproved, d)
 }
 
 // Deny denies the request that the approver was shown, for good. What is said
 // of Approve holds the other way round; an issued one cannot be denied.
-func (c *Client) Deny(ctx context.Context, seen *certificatesv1.CertificateSigningRequest, d Decision) (*certificatesv1.CertificateSigningRequest, error) {
+func (c *Client) Deny(ctx context.Context, seen *certificatesv1.CertificateSigningRequest,
+	d Decision) (*certificatesv1.CertificateSigningRequest, error) {
 	return c.decide(ctx, seen, certificatesv1.CertificateDenied, d)
 }
 
-func (c *Client) decide(ctx context.Context, seen *certificatesv1.CertificateSigningRequest, what certificatesv1.RequestConditionType, d Decision) (*certificatesv1.CertificateSigningRequest, error) {
+func (c *Client) decide(ctx context.Context, seen *certificatesv1.CertificateSigningRequest,
+	what certificatesv1.RequestConditionType, d Decision) (*certificatesv1.CertificateSigningRequest, error) {
 	verb, other := "approve", certificatesv1.CertificateDenied
 	if what == certificatesv1.CertificateDenied {
 		verb, other = "deny", certificatesv1.CertificateApproved
 	}
 	op := fmt.Sprintf("%s request %s", verb, seen.Name)
 	if seen.UID == "" || seen.ResourceVersion == "" {
-		return nil, &InputError{Field: "request", Problem: "was not read from a cluster, so the decision cannot be bound to it"}
+		return nil, &InputError{Field: "request",
+			Problem: "was not read from a cluster, so the decision cannot be bound to it"}
 	}
 	if condition(seen, what) != nil {
 		return seen, nil
@@ -70,7 +74,8 @@ func (c *Client) decide(ctx context.Context, seen *certificatesv1.CertificateSig
 	case isObjectNotFound(err):
 		return nil, &ConflictError{Op: op, Status: StateOf(seen), Change: Gone, Err: err}
 	case IsForbidden(err):
-		return nil, c.Rights().forbidden(ctx, op, err, approverRules(seen.Spec.SignerName)[3:], approverRules(seen.Spec.SignerName))
+		return nil, c.Rights().forbidden(ctx, op, err, approverRules(seen.Spec.SignerName)[3:],
+			approverRules(seen.Spec.SignerName))
 	default:
 		return nil, apiError(op, c.host, err)
 	}

@@ -96,14 +96,17 @@ func Collect(obj *certificatesv1.CertificateSigningRequest, want Want) (*Certifi
 		return nil, &CertificateError{Problem: "it is for another key than the request"}
 	}
 	if asked, got := subjectOf(req.Subject), cert.Subject(); !asked.Equal(got) {
-		return nil, &CertificateError{Problem: fmt.Sprintf("asked for user %q in groups %q, got user %q in groups %q", asked.User, asked.Groups, got.User, got.Groups)}
+		return nil, &CertificateError{Problem: fmt.Sprintf("asked for user %q in groups %q, got user %q in groups %q",
+			asked.User, asked.Groups, got.User, got.Groups)}
 	}
-	if err := cert.Check(want.PublicKey, slices.Contains(obj.Spec.Usages, certificatesv1.UsageClientAuth), want.Now); err != nil {
+	if err := cert.Check(want.PublicKey, slices.Contains(obj.Spec.Usages, certificatesv1.UsageClientAuth),
+		want.Now); err != nil {
 		return nil, err
 	}
 	cert.Shortfall = shortfall(obj, cert.Leaf)
 	if cert.Shortfall > 0 {
-		cert.Notes = append(cert.Notes, fmt.Sprintf("it ends %v earlier than asked for: the signer's limit is shorter", cert.Shortfall.Round(time.Minute)))
+		cert.Notes = append(cert.Notes, fmt.Sprintf("it ends %v earlier than asked for: the signer's limit is shorter",
+			cert.Shortfall.Round(time.Minute)))
 	}
 	return cert, nil
 }
@@ -152,7 +155,8 @@ func (c *Certificate) Check(key crypto.PublicKey, clientAuth bool, now time.Time
 			return err
 		}
 		if !same {
-			return &CertificateError{Problem: "it is for another key than the token's", hint: "choose the key that the request was made with"}
+			return &CertificateError{Problem: "it is for another key than the token's",
+				hint: "choose the key that the request was made with"}
 		}
 	}
 	switch leaf := c.Leaf; {
@@ -168,7 +172,8 @@ func (c *Certificate) Check(key crypto.PublicKey, clientAuth bool, now time.Time
 			hint:    "check this machine's clock; if it is right, file a new request",
 		}
 	case leaf.NotBefore.After(now):
-		c.Notes = append(c.Notes, fmt.Sprintf("it is not valid before %s: this machine's clock may be slow", leaf.NotBefore.UTC().Format(time.RFC3339)))
+		c.Notes = append(c.Notes, fmt.Sprintf("it is not valid before %s: this machine's clock may be slow",
+			leaf.NotBefore.UTC().Format(time.RFC3339)))
 	}
 	c.noteChain()
 	return nil
@@ -177,7 +182,8 @@ func (c *Certificate) Check(key crypto.PublicKey, clientAuth bool, now time.Time
 // allowsClientAuth: without the extension nothing is restricted for RFC 5280,
 // but the API server demands it.
 func allowsClientAuth(leaf *x509.Certificate) bool {
-	return slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageClientAuth) || slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageAny)
+	return slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageClientAuth) ||
+		slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageAny)
 }
 
 // noteChain notes intermediates that are no chain from the leaf up; the server

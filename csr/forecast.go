@@ -145,9 +145,11 @@ func (f *forecast) signer() {
 		f.say("signer", Warn, documented, "Kubernetes documents no signer of this name")
 		return
 	case !known:
-		f.say("signer", Unknown, "", "%s is not Kubernetes's own: its rules for usages, subjects, lifetimes and keys are not known here", f.p.SignerName)
+		f.say("signer", Unknown, "",
+			"%s is not Kubernetes's own: its rules for usages, subjects, lifetimes and keys are not known here", f.p.SignerName)
 		return
-	case !slices.Contains(f.p.Usages, certificatesv1.UsageClientAuth) || slices.Contains(rule.needs, certificatesv1.UsageServerAuth):
+	case !slices.Contains(f.p.Usages, certificatesv1.UsageClientAuth) ||
+		slices.Contains(rule.needs, certificatesv1.UsageServerAuth):
 		f.say("signer", Refuse, documented, "%s signs no client certificates", f.p.SignerName)
 		return
 	}
@@ -176,8 +178,10 @@ func (f *forecast) subject(rule signerRule) {
 		f.say("subject", Refuse, documented, "%s", problem)
 	case errors.As(f.p.Subject.Validate(f.p.SignerName), &invalid):
 		f.say("subject", Refuse, "the names themselves", "%v", invalid)
-	case strings.HasPrefix(f.p.Subject.User, "system:") || slices.ContainsFunc(f.p.Subject.Groups, func(g string) bool { return strings.HasPrefix(g, "system:") }):
-		f.say("subject", Warn, "Kubernetes documentation, RBAC: names with the prefix system: are reserved", "it asks for a name of Kubernetes's own: approvers will wonder")
+	case strings.HasPrefix(f.p.Subject.User, "system:") ||
+		slices.ContainsFunc(f.p.Subject.Groups, func(g string) bool { return strings.HasPrefix(g, "system:") }):
+		f.say("subject", Warn, "Kubernetes documentation, RBAC: names with the prefix system: are reserved",
+			"it asks for a name of Kubernetes's own: approvers will wonder")
 	default:
 		f.say("subject", OK, documented, "user and groups can be asked for")
 	}
@@ -200,7 +204,8 @@ func (f *forecast) lifetime() {
 	most, evidence := f.longest()
 	switch asked := f.p.Expiration; {
 	case asked != 0 && asked < MinExpiration:
-		f.say("lifetime", Refuse, "Kubernetes API reference, spec.expirationSeconds", "%v is shorter than %v", asked, MinExpiration)
+		f.say("lifetime", Refuse, "Kubernetes API reference, spec.expirationSeconds", "%v is shorter than %v", asked,
+			MinExpiration)
 	case asked != 0 && evidence != "" && asked > most:
 		f.say("lifetime", Warn, evidence, "the signer's limit is %v: the certificate will end sooner than asked for", most)
 	case asked != 0 && evidence != "":
@@ -208,7 +213,8 @@ func (f *forecast) lifetime() {
 	case evidence != "":
 		f.say("lifetime", OK, evidence, "the signer decides: %v at most", most)
 	case asked > defaultCap:
-		f.say("lifetime", Unknown, "", "the signer's limit is not known; the controller's default is %v, and what is beyond it is cut", defaultCap)
+		f.say("lifetime", Unknown, "",
+			"the signer's limit is not known; the controller's default is %v, and what is beyond it is cut", defaultCap)
 	default:
 		f.say("lifetime", Unknown, "", "the signer's limit is not known: the certificate will say when it ends")
 	}
@@ -242,7 +248,8 @@ func (f *forecast) extension() {
 		f.say("extension", OK, documented, "the signer drops the attestation from the certificate; approvers see it")
 		return
 	}
-	f.say("extension", Unknown, "", "a signer may reject extensions that it does not know: if so, leave the attestation out")
+	f.say("extension", Unknown, "",
+		"a signer may reject extensions that it does not know: if so, leave the attestation out")
 }
 
 // issues tells whether this cluster issues what was approved at all. That it
@@ -265,11 +272,13 @@ func (f *forecast) issues() {
 		}
 	}
 	if stalled != "" {
-		f.say("issues", Warn, "request "+stalled+" was approved and never signed", "nothing seems to sign for %s here", f.p.SignerName)
+		f.say("issues", Warn, "request "+stalled+" was approved and never signed", "nothing seems to sign for %s here",
+			f.p.SignerName)
 		return
 	}
 	if _, own := signerRules(f.p.SignerName); !own {
-		f.say("issues", Unknown, "", "whether anything signs for %s here shows only when a request is approved", f.p.SignerName)
+		f.say("issues", Unknown, "", "whether anything signs for %s here shows only when a request is approved",
+			f.p.SignerName)
 		return
 	}
 	if f.managed && f.manager.signs {
@@ -296,7 +305,9 @@ func (f *forecast) clock() {
 	case skew > 0:
 		f.say("clock", Warn, evidence, "this machine's clock is %v ahead of the server's", skew.Round(time.Second))
 	default:
-		f.say("clock", Warn, evidence, "this machine's clock is %v behind the server's: certificates may seem not to be valid yet", -skew.Round(time.Second))
+		f.say("clock", Warn, evidence,
+			"this machine's clock is %v behind the server's: certificates may seem not to be valid yet",
+			-skew.Round(time.Second))
 	}
 }
 
@@ -317,7 +328,8 @@ func (f *forecast) identity() {
 			f.say("identity", OK, "request "+obj.Name, "you asked for a certificate of this name before")
 			return
 		}
-		f.say("identity", Warn, "request "+obj.Name, "%s holds a valid certificate of this name: is %s somebody else?", obj.Spec.Username, user)
+		f.say("identity", Warn, "request "+obj.Name, "%s holds a valid certificate of this name: is %s somebody else?",
+			obj.Spec.Username, user)
 		return
 	}
 	for _, g := range f.bindings.List {
@@ -330,7 +342,8 @@ func (f *forecast) identity() {
 	case f.listed != nil, f.bindErr != nil, len(f.bindings.Unknown) > 0:
 		f.say("identity", Unknown, "", "whether the name is somebody's already cannot be seen with your rights")
 	default:
-		f.say("identity", OK, "role bindings and the requests that are still there", "nobody else is seen to have the name %s", user)
+		f.say("identity", OK, "role bindings and the requests that are still there",
+			"nobody else is seen to have the name %s", user)
 	}
 }
 
@@ -342,7 +355,8 @@ func (f *forecast) issuer() {
 	}
 	const handshake = "the API server's TLS handshake"
 	if !a.Requested {
-		f.say("issuer", Refuse, handshake, "the API server requests no client certificate at this address: none can sign in there")
+		f.say("issuer", Refuse, handshake,
+			"the API server requests no client certificate at this address: none can sign in there")
 		return
 	}
 	latest, cert := f.latest()

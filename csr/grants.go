@@ -219,12 +219,15 @@ var dangerous = []struct {
 }{
 	{"", []string{"secrets"}, []string{"get", "list", "watch"}, "read secrets"},
 	{"", []string{"users", "groups", "serviceaccounts"}, []string{"impersonate"}, "act as others"},
-	{"rbac.authorization.k8s.io", []string{"roles", "clusterroles"}, []string{"escalate"}, "extend roles beyond their own rights"},
+	{"rbac.authorization.k8s.io", []string{"roles", "clusterroles"}, []string{"escalate"},
+		"extend roles beyond their own rights"},
 	{"rbac.authorization.k8s.io", []string{"roles", "clusterroles"}, []string{"bind"}, "hand out roles"},
-	{"certificates.k8s.io", []string{"certificatesigningrequests/approval"}, []string{"update", "patch"}, "approve certificate requests"},
+	{"certificates.k8s.io", []string{"certificatesigningrequests/approval"}, []string{"update", "patch"},
+		"approve certificate requests"},
 	{"", []string{"pods/exec", "pods/attach"}, []string{"create", "get"}, "run commands in pods"},
 	{"", []string{"nodes/proxy"}, []string{"get", "create"}, "reach the kubelets"},
-	{"admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}, []string{"create", "update", "patch"}, "change what is admitted"},
+	{"admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"},
+		[]string{"create", "update", "patch"}, "change what is admitted"},
 }
 
 // powersOf names what in the rules is more than it seems.
@@ -238,7 +241,8 @@ func powersOf(rules []policyRule) []string {
 			return []string{everything}
 		}
 		for _, d := range dangerous {
-			if has(r.APIGroups, d.group) && has(r.Resources, d.resources...) && has(r.Verbs, d.verbs...) && !slices.Contains(out, d.words) {
+			if has(r.APIGroups, d.group) && has(r.Resources, d.resources...) && has(r.Verbs, d.verbs...) &&
+				!slices.Contains(out, d.words) {
 				out = append(out, d.words)
 			}
 		}

@@ -154,7 +154,8 @@ func (s Spec) validateUsages(info *RequestInfo) error {
 	allowed := ClientUsages(info.PublicKey)
 	for _, u := range s.Usages {
 		if !slices.Contains(allowed, u) {
-			return &InputError{Field: "usages", Problem: fmt.Sprintf("%q is not signed by %s for a key of kind %s", u, ClientSigner, info.KeyAlgorithm)}
+			return &InputError{Field: "usages", Problem: fmt.Sprintf("%q is not signed by %s for a key of kind %s", u,
+				ClientSigner, info.KeyAlgorithm)}
 		}
 	}
 	return nil
@@ -167,7 +168,8 @@ func validateSigner(name string) error {
 		bad = bad || len(validation.IsDNS1123Subdomain(part)) > 0
 	}
 	if bad {
-		return &InputError{Field: "signer", Problem: fmt.Sprintf("%q is not of the form domain/path", name), hint: "for example " + ClientSigner}
+		return &InputError{Field: "signer", Problem: fmt.Sprintf("%q is not of the form domain/path", name),
+			hint: "for example " + ClientSigner}
 	}
 	return nil
 }

@@ -98,7 +98,8 @@ func (s *Status) enter(state State, c *certificatesv1.CertificateSigningRequestC
 
 // condition finds a condition that holds. Objects written before v1 have no
 // status in it, which meant true.
-func condition(obj *certificatesv1.CertificateSigningRequest, t certificatesv1.RequestConditionType) *certificatesv1.CertificateSigningRequestCondition {
+func condition(obj *certificatesv1.CertificateSigningRequest,
+	t certificatesv1.RequestConditionType) *certificatesv1.CertificateSigningRequestCondition {
 	for i := range obj.Status.Conditions {
 		c := &obj.Status.Conditions[i]
 		if c.Type == t && (c.Status == corev1.ConditionTrue || c.Status == "") {
@@ -165,7 +166,8 @@ func (e *FailedError) Error() string {
 
 // Hint says what the signer is likely to want.
 func (e *FailedError) Hint() string {
-	if e.Status.Reason == "SignerValidationFailure" && e.Status.Object != nil && e.Status.Object.Spec.SignerName == ClientSigner {
+	if e.Status.Reason == "SignerValidationFailure" && e.Status.Object != nil &&
+		e.Status.Object.Spec.SignerName == ClientSigner {
 		return `the signer accepts the usages "client auth", "digital signature" and, for RSA keys, "key encipherment"; file a new request`
 	}
 	return "this request cannot be revived: ask the cluster's admin about the signer, then file a new one"

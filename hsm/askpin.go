@@ -21,7 +21,8 @@ const maxAsks = 3
 //
 // Errors: [ErrPINLocked], [ErrPINNotSet], [ErrCancelled], [ErrNoTerminal],
 // [*PINError], or whatever state and try return.
-func AskPIN(ctx context.Context, p Prompter, kind PINKind, state func() (TokenInfo, error), try func(*Secret) error) error {
+func AskPIN(ctx context.Context, p Prompter, kind PINKind, state func() (TokenInfo, error),
+	try func(*Secret) error) error {
 	if p == nil {
 		return ErrPINRequired
 	}
@@ -143,7 +144,8 @@ func CheckPIN(pin *Secret, s PINState) error {
 	case n == 0:
 		return fmt.Errorf("%w: it is empty", ErrPINInvalid)
 	case looksLikeOTP(pin.Bytes()):
-		return fmt.Errorf("%w: that was a one-time password, typed by a touch of the YubiKey; no try was spent", ErrPINInvalid)
+		return fmt.Errorf("%w: that was a one-time password, typed by a touch of the YubiKey; no try was spent",
+			ErrPINInvalid)
 	case s.MinLen > 0 && n < s.MinLen:
 		return fmt.Errorf("%w: it has at least %d characters; no try was spent", ErrPINInvalid, s.MinLen)
 	case s.MaxLen > 0 && n > s.MaxLen:
@@ -160,7 +162,8 @@ var errTriesSpent = fmt.Errorf("%w: another program has spent tries of it meanwh
 // driver calls it when it is alone with the token, just before it presents the PIN.
 // [AskPIN] then asks anew by the state that the token is in.
 func CheckTries(asked, now PINState) error {
-	if now.Retries >= 0 && now.Retries < asked.Retries || now.Low && !asked.Low || now.Final && !asked.Final || now.Locked && !asked.Locked {
+	if now.Retries >= 0 && now.Retries < asked.Retries || now.Low && !asked.Low || now.Final && !asked.Final ||
+		now.Locked && !asked.Locked {
 		return errTriesSpent
 	}
 	return nil

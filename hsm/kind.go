@@ -42,7 +42,8 @@ func KindOf(scheme string) Kind {
 			Unblocks: PUK, Attests: true, LoginStays: true,
 		}
 	case SchemePKCS11:
-		return Kind{Name: "PKCS#11", Title: "PKCS#11 libraries", Source: "Library", Unblocks: SOPIN, Modules: true, Hides: true}
+		return Kind{Name: "PKCS#11", Title: "PKCS#11 libraries", Source: "Library", Unblocks: SOPIN, Modules: true,
+			Hides: true}
 	}
 	return Kind{}
 }

@@ -157,7 +157,8 @@ func (d *document) change(edits []edit) (after []byte, splices []splice, err err
 	after = applySplices(d.data, splices)
 	if err := d.prove(after, edits); err != nil {
 		if name := d.anchored(edits); name != "" {
-			return nil, nil, hint.Withf(fmt.Errorf("%w: other parts of it refer to the entry %q by a YAML alias", ErrUnsupported, name),
+			return nil, nil, hint.Withf(fmt.Errorf("%w: other parts of it refer to the entry %q by a YAML alias", ErrUnsupported,
+				name),
 				"nothing was written; write those parts out, or let kubectl do it: kubectl config view --raw --flatten")
 		}
 		return nil, nil, hint.Withf(fmt.Errorf("%w: internal: %w", ErrUnsupported, err),

@@ -16,7 +16,8 @@ const ExecExtension = "client.authentication.k8s.io/exec"
 
 const (
 	externalSigner = "externalSigner"
-	enrollmentKey  = "enrollment" // in the cluster's extension and the auth provider's config: the mark that an entry is ours
+	// in the cluster's extension and the auth provider's config: the mark that an entry is ours
+	enrollmentKey = "enrollment"
 )
 
 // Entry is a context with its cluster and user, all three of one Name.
@@ -160,7 +161,8 @@ func (e Entry) user() object {
 	if p := e.AuthProvider; p != nil {
 		return object{"auth-provider": object{"name": p.Name, "config": p.Config}}
 	}
-	x := object{"apiVersion": e.Exec.APIVersion, "command": e.Exec.Command, "provideClusterInfo": e.Exec.ProvideClusterInfo}
+	x := object{"apiVersion": e.Exec.APIVersion, "command": e.Exec.Command,
+		"provideClusterInfo": e.Exec.ProvideClusterInfo}
 	setIf(x, "args", e.Exec.Args, len(e.Exec.Args) > 0)
 	var env []object
 	for _, v := range e.Exec.Env {

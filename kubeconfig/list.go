@@ -141,7 +141,8 @@ func (r Rules) RESTConfig(ctx context.Context, name string) (*rest.Config, error
 func (r Rules) pick(config *api.Config, name string) (string, error) {
 	if name == "" {
 		if name = config.CurrentContext; name == "" {
-			return "", hint.Withf(fmt.Errorf("%w: none is current", ErrNoContext), "name one with --context, or choose one: kubectl config use-context NAME")
+			return "", hint.Withf(fmt.Errorf("%w: none is current", ErrNoContext),
+				"name one with --context, or choose one: kubectl config use-context NAME")
 		}
 	}
 	if config.Contexts[name] == nil {
@@ -149,7 +150,8 @@ func (r Rules) pick(config *api.Config, name string) (string, error) {
 	}
 	if r.Cluster != "" {
 		if config.Clusters[r.Cluster] == nil {
-			return "", hint.Withf(fmt.Errorf("%w: %q", ErrNoCluster, r.Cluster), "kubectl config get-clusters shows those there are")
+			return "", hint.Withf(fmt.Errorf("%w: %q", ErrNoCluster, r.Cluster),
+				"kubectl config get-clusters shows those there are")
 		}
 		other := config.Contexts[name].DeepCopy()
 		other.Cluster = r.Cluster

@@ -164,7 +164,8 @@ func pause(ctx context.Context, d time.Duration) error {
 // denied adds a next step where the system refuses to write.
 func denied(err error, what string) error {
 	if errors.Is(err, fs.ErrPermission) || isReadOnlyFS(err) {
-		return hint.Withf(fmt.Errorf("%w: %w", ErrReadOnly, err), "make %s writable, or name another file with --kubeconfig", shell.Quote(what))
+		return hint.Withf(fmt.Errorf("%w: %w", ErrReadOnly, err), "make %s writable, or name another file with --kubeconfig",
+			shell.Quote(what))
 	}
 	return err
 }

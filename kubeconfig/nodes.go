@@ -42,7 +42,8 @@ func parseOutline(data []byte) (*outline, error) {
 }
 
 func isNull(doc *yaml.Node) bool {
-	return doc.Kind == 0 || len(doc.Content) == 1 && doc.Content[0].Kind == yaml.ScalarNode && doc.Content[0].Tag == "!!null"
+	return doc.Kind == 0 || len(doc.Content) == 1 && doc.Content[0].Kind == yaml.ScalarNode &&
+		doc.Content[0].Tag == "!!null"
 }
 
 // positions turns the parser's lines and columns (in characters, from 1) into

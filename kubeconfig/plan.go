@@ -141,7 +141,8 @@ func (r Rules) PlanDrop(ctx context.Context, name string) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := r.open(ctx, map[string]string{clusters: c.Cluster.Name, users: c.User.Name}) // all contexts: they may use them
+	// all contexts: they may use them
+	w, err := r.open(ctx, map[string]string{clusters: c.Cluster.Name, users: c.User.Name})
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +157,8 @@ func (r Rules) PlanDrop(ctx context.Context, name string) (*Plan, error) {
 		if others := w.uses(section, item, c.Name); len(others) == 0 {
 			drop(section, item)
 		} else {
-			w.notes = append(w.notes, fmt.Sprintf("the %s %q stays: it is used by %s", bodyKey[section], item, strings.Join(others, ", ")))
+			w.notes = append(w.notes, fmt.Sprintf("the %s %q stays: it is used by %s", bodyKey[section], item,
+				strings.Join(others, ", ")))
 		}
 	}
 	for i, d := range w.docs {
@@ -307,7 +309,8 @@ func modeNotes(f *fileEdit) []string {
 	if errors.Is(err, os.ErrNotExist) || err != nil || info.Mode().Perm()&0o077 == 0 || !modeMatters {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s can be read by others (mode %#o, which is kept): chmod 600 %s", f.path, info.Mode().Perm(), shell.Quote(f.path))}
+	return []string{fmt.Sprintf("%s can be read by others (mode %#o, which is kept): chmod 600 %s", f.path,
+		info.Mode().Perm(), shell.Quote(f.path))}
 }
 
 // otherUses names the contexts that use what is being removed and stay.

@@ -85,7 +85,8 @@ func redact(text string) []string {
 // suspicious sorts out, without a regular expression, the lines that need no
 // second look: plain block lines whose key says nothing of a secret.
 func suspicious(line string) bool {
-	if strings.ContainsAny(line, "{[") || strings.HasPrefix(strings.TrimSpace(line), `"`) || strings.Contains(line, "--") || strings.Contains(line, " -") {
+	if strings.ContainsAny(line, "{[") || strings.HasPrefix(strings.TrimSpace(line), `"`) ||
+		strings.Contains(line, "--") || strings.Contains(line, " -") {
 		return true
 	}
 	key, _, _ := strings.Cut(line, ":")
@@ -99,6 +100,7 @@ func suspicious(line string) bool {
 }
 
 func besideHarmless(lines []string, i int) bool {
-	return strings.HasPrefix(strings.TrimSpace(lines[i]), "- ") && i+1 < len(lines) && harmless().MatchString(lines[i+1]) ||
+	return strings.HasPrefix(strings.TrimSpace(lines[i]), "- ") && i+1 < len(lines) &&
+		harmless().MatchString(lines[i+1]) ||
 		!strings.HasPrefix(strings.TrimSpace(lines[i]), "- ") && i > 0 && harmless().MatchString(lines[i-1])
 }

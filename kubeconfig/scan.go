@@ -101,7 +101,8 @@ func (s *scanner) structure(pos, next, col int, rest []byte) bool {
 		}
 		if len(s.stack) == 2 { // an element of a top-level list
 			s.closeItem()
-			if s.current == nil || s.current.style == styleOther || s.current.style == styleScalar || s.current.style == styleFlow {
+			if s.current == nil || s.current.style == styleOther || s.current.style == styleScalar ||
+				s.current.style == styleFlow {
 				return false
 			}
 			s.current.style, s.current.dash = styleBlock, col

@@ -130,7 +130,8 @@ func (w *writer) edit(e edit) error {
 	it := s.find(e.Name)
 	switch {
 	case s != nil && s.style != styleNull && s.style != styleBlock && s.style != styleFlow:
-		return hint.Withf(fmt.Errorf("%w: %s is an alias, an anchor or not a list", ErrUnsupported, e.Section), "write the list %s plainly, or use another file with --kubeconfig", e.Section)
+		return hint.Withf(fmt.Errorf("%w: %s is an alias, an anchor or not a list", ErrUnsupported, e.Section),
+			"write the list %s plainly, or use another file with --kubeconfig", e.Section)
 	case e.Body == nil && it == nil:
 		return nil
 	case e.Body == nil:
@@ -232,7 +233,8 @@ func (w *writer) appendFlow(s *section, value []byte) {
 	trailing := bytes.IndexByte(w.data[skipFlowSpace(w.data, last.end):s.stop], ',') == 0
 	start, bracket := lineStart(w.data, last.start), lineStart(w.data, s.stop)
 	text := w.pretty(value, &last)
-	if bracket <= last.end || len(bytes.TrimSpace(w.data[start:last.start])) > 0 || len(bytes.TrimSpace(w.data[bracket:s.stop])) > 1 {
+	if bracket <= last.end || len(bytes.TrimSpace(w.data[start:last.start])) > 0 ||
+		len(bytes.TrimSpace(w.data[bracket:s.stop])) > 1 {
 		w.put(last.end, last.end, ", "+text)
 		return
 	}
@@ -302,7 +304,8 @@ func itemValue(e edit) object { return object{bodyKey[e.Section]: e.Body, "name"
 
 // blockItem renders an item as lines with the dash at column dash.
 func blockItem(e edit, dash int, eol string) (string, error) {
-	if raw := string(e.raw); raw != "" && indentWidth(raw) == dash && strings.HasSuffix(raw, eol) && strings.Contains(raw, "\r\n") == (eol == "\r\n") {
+	if raw := string(e.raw); raw != "" && indentWidth(raw) == dash && strings.HasSuffix(raw, eol) &&
+		strings.Contains(raw, "\r\n") == (eol == "\r\n") {
 		return raw, nil
 	}
 	out, err := yaml.Marshal(itemValue(e))
@@ -371,7 +374,8 @@ func scalarYAML(s string) string {
 }
 
 func plainScalar(s string) (length int, isText, ok bool) {
-	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) || strings.ContainsAny(s[:1], `"'[{`) || s != strings.TrimSpace(s) {
+	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) ||
+		strings.ContainsAny(s[:1], `"'[{`) || s != strings.TrimSpace(s) {
 		return 0, false, false
 	}
 	length, text, ok := scalarEnd([]byte(s))

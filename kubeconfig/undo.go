@@ -80,7 +80,8 @@ func (fr fileRecord) exact(now source) (*fileEdit, []string, error) {
 			return nil, nil, fmt.Errorf("%s: %w: the record is damaged", now.path, ErrConflict)
 		}
 	}
-	f := &fileEdit{source: now, after: applySplices(now.data, fr.Undo), splices: fr.Undo, remove: !fr.Existed, edits: fr.Reverse, reverse: fr.Edits}
+	f := &fileEdit{source: now, after: applySplices(now.data, fr.Undo), splices: fr.Undo, remove: !fr.Existed,
+		edits: fr.Reverse, reverse: fr.Edits}
 	if digest(f.after) != fr.Before {
 		return nil, nil, fmt.Errorf("%s: %w: the record is damaged", now.path, ErrConflict)
 	}

@@ -60,7 +60,8 @@ func prepare(path string, data []byte) (*atomicfile.File, error) {
 	mode := fs.FileMode(0o600)
 	if info != nil {
 		if !info.Mode().IsRegular() { // it would no longer be what it is for others, such as the null device
-			return nil, hint.Withf(fmt.Errorf("write kubeconfig: %s: not a regular file", target), "name a file with --kubeconfig or KUBECONFIG")
+			return nil, hint.Withf(fmt.Errorf("write kubeconfig: %s: not a regular file", target),
+				"name a file with --kubeconfig or KUBECONFIG")
 		}
 		mode = info.Mode().Perm()
 		if err := writable(target, mode); err != nil {

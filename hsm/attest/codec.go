@@ -82,7 +82,8 @@ func DecodePEM(data []byte) (hsm.Attestation, error) {
 		return hsm.Attestation{}, err
 	}
 	if len(certs) != 2 {
-		return hsm.Attestation{}, fmt.Errorf("%w: %d certificates, want the statement and the device's", ErrMalformed, len(certs))
+		return hsm.Attestation{}, fmt.Errorf("%w: %d certificates, want the statement and the device's", ErrMalformed,
+			len(certs))
 	}
 	if isStatement(certs[1]) && !isStatement(certs[0]) {
 		certs[0], certs[1] = certs[1], certs[0]

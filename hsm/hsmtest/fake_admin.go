@@ -14,7 +14,8 @@ const FakePUK = "12345678"
 // Administered is what a card can do beside what every fake can, for
 // [FakeOptions.Can]. It attests nothing: no maker vouches for it.
 func Administered() hsm.Abilities {
-	return hsm.Abilities{DeleteCertificate: true, Move: true, Details: true, ChangePIN: true, SetRetries: true, ManagementKey: true, Reset: true}
+	return hsm.Abilities{DeleteCertificate: true, Move: true, Details: true, ChangePIN: true, SetRetries: true,
+		ManagementKey: true, Reset: true}
 }
 
 // PIN returns the token's PIN.
@@ -139,7 +140,8 @@ func (h *fakeHandle) SetRetries(ctx context.Context, pin, _ int, p hsm.Prompter)
 }
 
 // SetManagementKey implements [hsm.Administration].
-func (h *fakeHandle) SetManagementKey(ctx context.Context, o hsm.ManagementKeyOptions, p hsm.Prompter) (*hsm.Secret, error) {
+func (h *fakeHandle) SetManagementKey(ctx context.Context, o hsm.ManagementKeyOptions, p hsm.Prompter) (*hsm.Secret,
+	error) {
 	if err := h.admit(ctx, h.info.Can.ManagementKey); err != nil {
 		return nil, err
 	}
@@ -166,7 +168,8 @@ func (h *fakeHandle) Reset(ctx context.Context, p hsm.Prompter) error {
 	if err := h.admit(ctx, h.info.Can.Reset); err != nil {
 		return err
 	}
-	yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: "Reset it?", Detail: "All keys are destroyed.", Type: h.info.Serial})
+	yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: "Reset it?", Detail: "All keys are destroyed.",
+		Type: h.info.Serial})
 	switch {
 	case err != nil:
 		return err

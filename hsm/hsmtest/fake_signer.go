@@ -19,7 +19,8 @@ type fakeSigner struct {
 	p   hsm.Prompter
 }
 
-func (h *fakeHandle) Signer(ctx context.Context, u hsm.URI, want crypto.PublicKey, p hsm.Prompter) (crypto.Signer, error) {
+func (h *fakeHandle) Signer(ctx context.Context, u hsm.URI, want crypto.PublicKey, p hsm.Prompter) (crypto.Signer,
+	error) {
 	s, err := h.lookup(ctx, u)
 	if err != nil {
 		return nil, err

@@ -79,7 +79,8 @@ type Device struct {
 func (d Device) has(t *testing.T, promised Feature) {
 	t.Helper()
 	var has Feature
-	for f, is := range map[Feature]bool{Tries: d.Tries != nil, AddToken: d.AddToken != nil, Extract: d.Extract != nil, Unplug: d.Unplug != nil && d.Plug != nil} {
+	for f, is := range map[Feature]bool{Tries: d.Tries != nil, AddToken: d.AddToken != nil, Extract: d.Extract != nil,
+		Unplug: d.Unplug != nil && d.Plug != nil} {
 		if is {
 			has |= f
 		}
@@ -153,7 +154,8 @@ func Run(t *testing.T, f Fixture) Results {
 		switch {
 		case f.ReadOnly && p.does&makes != 0:
 			verdict = Cannot // and testReadOnly sees how it says so
-		case f.ReadOnly && p.does&empty != 0, !f.ReadOnly && p.does&refused != 0, f.NoGuessing && p.does&guesses != 0, p.needs&^f.Has != 0:
+		case f.ReadOnly && p.does&empty != 0, !f.ReadOnly && p.does&refused != 0, f.NoGuessing && p.does&guesses != 0,
+			p.needs&^f.Has != 0:
 			left = append(left, p.name)
 		default:
 			ran := false

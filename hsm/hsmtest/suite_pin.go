@@ -106,7 +106,8 @@ func testUnlockLastTry(t *testing.T, b *bench) {
 	}
 	b.wantTries(t, 3)
 	lock(t, tok)
-	wantErr(t, tok.Unlock(t.Context(), NewScript(t, PIN(b.WrongPIN), PIN(b.WrongPIN), Yes(), PIN(b.WrongPIN))), hsm.ErrPINLocked)
+	wantErr(t, tok.Unlock(t.Context(), NewScript(t, PIN(b.WrongPIN), PIN(b.WrongPIN), Yes(), PIN(b.WrongPIN))),
+		hsm.ErrPINLocked)
 	b.wantTries(t, 0)
 	wantErr(t, tok.Unlock(t.Context(), NewScript(t)), hsm.ErrPINLocked)
 	if info, err := tok.Info(t.Context()); err != nil || !info.PIN.Locked {

@@ -25,7 +25,8 @@ func (t *Token) Attest(ctx context.Context, u hsm.URI) (hsm.Attestation, error) 
 				fmt.Errorf("slot %s: the key was imported, not generated: %w: %w", slot.ID, hsm.ErrUnsupported, err),
 				"generate a key on the token instead")
 		case status != 0:
-			return hsm.Attestation{}, fmt.Errorf("slot %s: the card does not attest it: %w: %w", slot.ID, hsm.ErrUnsupported, err)
+			return hsm.Attestation{}, fmt.Errorf("slot %s: the card does not attest it: %w: %w", slot.ID, hsm.ErrUnsupported,
+				err)
 		case err != nil:
 			return hsm.Attestation{}, err
 		}
@@ -34,7 +35,8 @@ func (t *Token) Attest(ctx context.Context, u hsm.URI) (hsm.Attestation, error) 
 			return hsm.Attestation{}, fmt.Errorf("certificate of slot f9: %w", err)
 		}
 		if !found {
-			return hsm.Attestation{}, fmt.Errorf("slot f9: %w: the attestation cannot be traced to its maker", hsm.ErrNoCertificate)
+			return hsm.Attestation{}, fmt.Errorf("slot f9: %w: the attestation cannot be traced to its maker",
+				hsm.ErrNoCertificate)
 		}
 		return hsm.Attestation{Statement: statement, Intermediate: intermediate}, nil
 	})

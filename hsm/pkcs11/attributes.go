@@ -132,7 +132,8 @@ func flag(b []byte) (set, known bool) {
 }
 
 // publicParts are the attributes that tell a public key; an object has some of them.
-var publicParts = []uint{p11.CKA_KEY_TYPE, p11.CKA_MODULUS, p11.CKA_PUBLIC_EXPONENT, p11.CKA_EC_PARAMS, p11.CKA_EC_POINT, ckaPublicKeyInfo}
+var publicParts = []uint{p11.CKA_KEY_TYPE, p11.CKA_MODULUS, p11.CKA_PUBLIC_EXPONENT, p11.CKA_EC_PARAMS,
+	p11.CKA_EC_POINT, ckaPublicKeyInfo}
 
 // publicKey is the public key that a public or private key object tells, nil if
 // it does not or is of an unknown kind.

@@ -21,7 +21,8 @@ const labelLen = 32
 
 // Initialize implements [hsm.Initializer]. All PINs are asked for before the
 // token is touched.
-func (d *Driver) Initialize(ctx context.Context, u hsm.URI, o hsm.InitializeOptions, p hsm.Prompter) (hsm.TokenInfo, error) {
+func (d *Driver) Initialize(ctx context.Context, u hsm.URI, o hsm.InitializeOptions, p hsm.Prompter) (hsm.TokenInfo,
+	error) {
 	if p == nil {
 		return hsm.TokenInfo{}, hsm.ErrPINRequired
 	}
@@ -161,7 +162,8 @@ func (s *setup) format(so, user *hsm.Secret) error {
 		})
 	}
 	if err != nil {
-		return hint.With(fmt.Errorf("the token is erased and labelled, but has no user PIN yet: %w", fault("set the PIN", err)),
+		return hint.With(fmt.Errorf("the token is erased and labelled, but has no user PIN yet: %w",
+			fault("set the PIN", err)),
 			"set it with `kubehsm token pin unblock` and the SO PIN")
 	}
 	s.done, err = m.token(slot)

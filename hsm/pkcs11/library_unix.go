@@ -144,7 +144,8 @@ const maxSignature = 2 << 10
 func (l *library) sign(_ *p11.Ctx, sh p11.SessionHandle, data []byte) ([]byte, error) {
 	out := make([]byte, maxSignature)
 	n := C.ulong(len(out))
-	err := result(C.kubehsm_call_sign(l.functions, C.ulong(sh), unsafe.Pointer(unsafe.SliceData(data)), C.ulong(len(data)), unsafe.Pointer(&out[0]), &n))
+	err := result(C.kubehsm_call_sign(l.functions, C.ulong(sh), unsafe.Pointer(unsafe.SliceData(data)), C.ulong(len(data)),
+		unsafe.Pointer(&out[0]), &n))
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +175,8 @@ func (l *library) setPIN(_ *p11.Ctx, sh p11.SessionHandle, old, fresh *hsm.Secre
 // miekg/pkcs11 makes two, and one attribute that the object lacks does not hide
 // the others (PKCS#11 v2.40, section 4.1.1 of the usage guide; CK_UNAVAILABLE_INFORMATION
 // as its length). rest are those that must be asked for by themselves.
-func (l *library) attributes(_ *p11.Ctx, sh p11.SessionHandle, o p11.ObjectHandle, types []uint) (values map[uint][]byte, rest []uint, err error) {
+func (l *library) attributes(_ *p11.Ctx, sh p11.SessionHandle, o p11.ObjectHandle,
+	types []uint) (values map[uint][]byte, rest []uint, err error) {
 	const head = C.size_t(unsafe.Sizeof(C.struct_kubehsm_attribute{}))
 	total := head * C.size_t(len(types))
 	for _, t := range types {
@@ -212,7 +214,8 @@ func room(attribute uint) int {
 	switch attribute {
 	case p11.CKA_VALUE: // a certificate
 		return 8 << 10
-	case p11.CKA_CLASS, p11.CKA_KEY_TYPE, p11.CKA_LOCAL, p11.CKA_SENSITIVE, p11.CKA_EXTRACTABLE, p11.CKA_ALWAYS_AUTHENTICATE:
+	case p11.CKA_CLASS, p11.CKA_KEY_TYPE, p11.CKA_LOCAL, p11.CKA_SENSITIVE, p11.CKA_EXTRACTABLE,
+		p11.CKA_ALWAYS_AUTHENTICATE:
 		return 16
 	}
 	return 2 << 10

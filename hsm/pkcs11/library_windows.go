@@ -47,6 +47,7 @@ func (*library) setPIN(ctx *p11.Ctx, sh p11.SessionHandle, old, fresh *hsm.Secre
 }
 
 // attributes leaves it to the caller to ask for each.
-func (*library) attributes(_ *p11.Ctx, _ p11.SessionHandle, _ p11.ObjectHandle, types []uint) (map[uint][]byte, []uint, error) {
+func (*library) attributes(_ *p11.Ctx, _ p11.SessionHandle, _ p11.ObjectHandle, types []uint) (map[uint][]byte, []uint,
+	error) {
 	return nil, types, nil
 }

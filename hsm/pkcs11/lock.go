@@ -44,7 +44,8 @@ func (l fileLock) exclusive(ctx context.Context, f func() error) error {
 	return l.run(ctx, (*flock.Flock).TryLockContext, f)
 }
 
-func (l fileLock) run(ctx context.Context, take func(*flock.Flock, context.Context, time.Duration) (bool, error), f func() error) (err error) {
+func (l fileLock) run(ctx context.Context, take func(*flock.Flock, context.Context, time.Duration) (bool, error),
+	f func() error) (err error) {
 	if l.path == "" {
 		return f()
 	}

@@ -265,7 +265,8 @@ func (m *module) token(slot uint) (hsm.TokenInfo, error) {
 	info.ReadOnly = t.Flags&p11.CKF_WRITE_PROTECTED != 0
 	info.PIN = pinState(t)
 	writes := !info.ReadOnly
-	info.Can = hsm.Abilities{Generate: writes, Store: writes, Delete: writes, DeleteCertificate: writes, ChangePIN: true, Initialize: true}
+	info.Can = hsm.Abilities{Generate: writes, Store: writes, Delete: writes, DeleteCertificate: writes, ChangePIN: true,
+		Initialize: true}
 	return info, nil
 }
 
@@ -274,7 +275,8 @@ func pinState(t p11.TokenInfo) hsm.PINState {
 	has := func(flag uint) bool { return t.Flags&flag != 0 }
 	s := hsm.PINState{
 		Retries: -1,
-		Low:     has(p11.CKF_USER_PIN_COUNT_LOW), Final: has(p11.CKF_USER_PIN_FINAL_TRY), Locked: has(p11.CKF_USER_PIN_LOCKED),
+		Low:     has(p11.CKF_USER_PIN_COUNT_LOW), Final: has(p11.CKF_USER_PIN_FINAL_TRY),
+		Locked: has(p11.CKF_USER_PIN_LOCKED),
 		NotSet: !has(p11.CKF_USER_PIN_INITIALIZED), NotNeeded: !has(p11.CKF_LOGIN_REQUIRED),
 		Default: has(p11.CKF_USER_PIN_TO_BE_CHANGED), PINPad: has(p11.CKF_PROTECTED_AUTHENTICATION_PATH),
 		MinLen: length(t.MinPinLen), MaxLen: length(t.MaxPinLen),

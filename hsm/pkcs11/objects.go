@@ -149,8 +149,10 @@ func (r *reader) entries(in scope, visible bool) []*entry {
 }
 
 func (r *reader) privateEntry(o p11.ObjectHandle) *entry {
-	a := r.attributes(o, append([]uint{p11.CKA_ID, p11.CKA_LABEL, p11.CKA_LOCAL, p11.CKA_SENSITIVE, p11.CKA_EXTRACTABLE, p11.CKA_ALWAYS_AUTHENTICATE}, publicParts...)...)
-	e := &entry{id: a[p11.CKA_ID], label: trim(string(a[p11.CKA_LABEL])), private: []p11.ObjectHandle{o}, seen: true, seenIn: look{r.sh, time.Now()}}
+	a := r.attributes(o, append([]uint{p11.CKA_ID, p11.CKA_LABEL, p11.CKA_LOCAL, p11.CKA_SENSITIVE, p11.CKA_EXTRACTABLE,
+		p11.CKA_ALWAYS_AUTHENTICATE}, publicParts...)...)
+	e := &entry{id: a[p11.CKA_ID], label: trim(string(a[p11.CKA_LABEL])), private: []p11.ObjectHandle{o}, seen: true,
+		seenIn: look{r.sh, time.Now()}}
 	e.local, _ = flag(a[p11.CKA_LOCAL])
 	e.always, _ = flag(a[p11.CKA_ALWAYS_AUTHENTICATE])
 	sensitive, known := flag(a[p11.CKA_SENSITIVE])
@@ -187,7 +189,8 @@ func (r *reader) publicEntry(o p11.ObjectHandle) *entry {
 func (s *shelf) addPublic(r *reader, o p11.ObjectHandle) {
 	e := r.publicEntry(o)
 	beside := s.byPlace[place(e.id, e.label)]
-	if same := slices.DeleteFunc(slices.Clone(beside), func(have *entry) bool { return have.label != e.label }); len(same) > 0 {
+	if same := slices.DeleteFunc(slices.Clone(beside),
+		func(have *entry) bool { return have.label != e.label }); len(same) > 0 {
 		beside = same // where several share an id, the label tells which
 	}
 	for _, have := range beside {

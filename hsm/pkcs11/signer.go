@@ -139,7 +139,8 @@ func (s *signer) find(sh p11.SessionHandle) (key p11.ObjectHandle, always bool, 
 }
 
 func (s *signer) match(r *reader) (p11.ObjectHandle, bool, error) {
-	template := []*p11.Attribute{p11.NewAttribute(p11.CKA_CLASS, p11.CKO_PRIVATE_KEY), p11.NewAttribute(p11.CKA_TOKEN, true)}
+	template := []*p11.Attribute{p11.NewAttribute(p11.CKA_CLASS, p11.CKO_PRIVATE_KEY),
+		p11.NewAttribute(p11.CKA_TOKEN, true)}
 	if len(s.id) > 0 {
 		template = append(template, p11.NewAttribute(p11.CKA_ID, s.id))
 	} else {
@@ -203,7 +204,8 @@ func (s *signer) partner(r *reader, label string) crypto.PublicKey {
 
 // run makes the signature by the first attempt that the token takes. The lock
 // between processes is not held: the token may be waiting for a touch.
-func (s *signer) run(sh p11.SessionHandle, key p11.ObjectHandle, always bool, asked *hsm.PINState, pin *hsm.Secret, plan scheme) (sig []byte, err error) {
+func (s *signer) run(sh p11.SessionHandle, key p11.ObjectHandle, always bool, asked *hsm.PINState, pin *hsm.Secret,
+	plan scheme) (sig []byte, err error) {
 	for i, a := range plan.attempts {
 		if i > 0 && !refused(err) {
 			break
@@ -238,7 +240,8 @@ func (s *signer) once(sh p11.SessionHandle, key p11.ObjectHandle, a attempt) ([]
 
 // authenticated signs with a key that wants the PIN for it: in a session of its
 // own, as a refused PIN leaves the operation hanging there.
-func (s *signer) authenticated(key p11.ObjectHandle, asked *hsm.PINState, pin *hsm.Secret, a attempt) (sig []byte, err error) {
+func (s *signer) authenticated(key p11.ObjectHandle, asked *hsm.PINState, pin *hsm.Secret, a attempt) (sig []byte,
+	err error) {
 	c := s.d.module.ctx
 	var sh p11.SessionHandle
 	err = s.d.module.lock.shared(s.ctx, func() error {

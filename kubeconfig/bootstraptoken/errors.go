@@ -36,7 +36,8 @@ func (c *Client) apiError(op, verb string, err error) error {
 	case err == nil:
 		return nil
 	case apierrors.IsNotFound(err):
-		return hint.Withf(fmt.Errorf("%s: %w", op, ErrNotFound), "expired tokens are deleted by the cluster; list those that are left")
+		return hint.Withf(fmt.Errorf("%s: %w", op, ErrNotFound),
+			"expired tokens are deleted by the cluster; list those that are left")
 	case apierrors.IsAlreadyExists(err):
 		return hint.Withf(fmt.Errorf("%s: %w", op, ErrExists), "delete the old one first, or let a new token be generated")
 	case apierrors.IsForbidden(err) && apierror.Withheld(err) == "":
@@ -55,7 +56,8 @@ func MayHaveArrived(err error) bool {
 	var dial *net.OpError
 	var trust *tls.CertificateVerificationError
 	switch {
-	case err == nil, errors.Is(err, ErrInvalid), errors.Is(err, ErrExists), errors.Is(err, ErrNotFound), errors.As(err, &trust):
+	case err == nil, errors.Is(err, ErrInvalid), errors.Is(err, ErrExists), errors.Is(err, ErrNotFound),
+		errors.As(err, &trust):
 		return false
 	case errors.As(err, &answer):
 		return answer.Status().Code >= http.StatusInternalServerError

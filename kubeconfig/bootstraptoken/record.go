@@ -82,11 +82,13 @@ func (r Record) Validate() error {
 
 func validUsages(usages []string) error {
 	if len(usages) == 0 {
-		return hint.Withf(fmt.Errorf("%w: a token without a usage is good for nothing", ErrInvalid), "usages are %s", strings.Join(KnownUsages(), " and "))
+		return hint.Withf(fmt.Errorf("%w: a token without a usage is good for nothing", ErrInvalid), "usages are %s",
+			strings.Join(KnownUsages(), " and "))
 	}
 	for _, u := range usages {
 		if !slices.Contains(KnownUsages(), u) {
-			return hint.Withf(fmt.Errorf("%w: unknown usage %q", ErrInvalid, u), "usages are %s", strings.Join(KnownUsages(), " and "))
+			return hint.Withf(fmt.Errorf("%w: unknown usage %q", ErrInvalid, u), "usages are %s",
+				strings.Join(KnownUsages(), " and "))
 		}
 	}
 	return nil
@@ -128,7 +130,8 @@ func ExpiresIn(now time.Time, ttl time.Duration) (time.Time, error) {
 	case ttl == 0:
 		return time.Time{}, nil
 	case ttl < time.Second:
-		return time.Time{}, hint.Withf(fmt.Errorf("%w: a lifetime of %s", ErrInvalid, ttl), "the shortest is a second; 0 means that the token never expires")
+		return time.Time{}, hint.Withf(fmt.Errorf("%w: a lifetime of %s", ErrInvalid, ttl),
+			"the shortest is a second; 0 means that the token never expires")
 	}
 	return now.Add(ttl).UTC().Truncate(time.Second), nil
 }

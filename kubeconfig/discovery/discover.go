@@ -99,7 +99,8 @@ func signedDocument(ctx context.Context, t target, o Options, p pace) ([]byte, e
 		}
 		signature := data["jws-kubeconfig-"+o.Token.ID()]
 		if signature == "" {
-			err := hint.Withf(fmt.Errorf("%w: cluster-info at %s is not signed with %s", ErrUnknownToken, t.url.Host, o.Token.ID()),
+			err := hint.Withf(fmt.Errorf("%w: cluster-info at %s is not signed with %s", ErrUnknownToken, t.url.Host,
+				o.Token.ID()),
 				"it has expired, was deleted, lacks the usage \"signing\", or is for another cluster: ask for a new one")
 			if unsigned.IsZero() {
 				unsigned = time.Now()
@@ -191,7 +192,8 @@ func byURL(ctx context.Context, text string, roots *x509.CertPool, p pace) (clus
 		case a.status == http.StatusTooManyRequests, a.status >= http.StatusInternalServerError:
 			return &retryError{err: fmt.Errorf("%w: %s answered %s", ErrUnreachable, u.Host, said), after: retryAfter(a.header)}
 		default:
-			return hint.Withf(fmt.Errorf("%w: %s answered %s", ErrDocument, u.Host, said), "check the URL: there is no discovery file, or not for everybody")
+			return hint.Withf(fmt.Errorf("%w: %s answered %s", ErrDocument, u.Host, said),
+				"check the URL: there is no discovery file, or not for everybody")
 		}
 	})
 	return info, err

@@ -74,7 +74,8 @@ func onlyCluster(config *api.Config) (*api.Cluster, error) {
 		case current == nil:
 			return nil, hint.Withf(fmt.Errorf("%w: the cluster %q is in no current context", ErrDocument, name), form)
 		case current.Cluster != name:
-			return nil, hint.Withf(fmt.Errorf("%w: the current context %q is for another cluster than %q", ErrDocument, config.CurrentContext, name), form)
+			return nil, hint.Withf(fmt.Errorf("%w: the current context %q is for another cluster than %q", ErrDocument,
+				config.CurrentContext, name), form)
 		default:
 			return only, nil
 		}

@@ -80,7 +80,8 @@ func networkError(host string, err error) (_ error, again bool) {
 	case errors.As(err, &verify):
 		return untrusted("somebody may be in between: get a new token or discovery file from a trusted place")
 	case errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-		return hint.Withf(fmt.Errorf("%s: %w: it does not speak TLS", host, ErrAnswer), "check the address and the port; API servers often use 6443"), false
+		return hint.Withf(fmt.Errorf("%s: %w: it does not speak TLS", host, ErrAnswer),
+			"check the address and the port; API servers often use 6443"), false
 	case errors.As(err, &alert), strings.Contains(err.Error(), "remote error: tls"):
 		return unreachable(false, "the server ended the TLS handshake: is it an API server?")
 	case errors.As(err, &dns) && dns.IsNotFound:

@@ -225,7 +225,8 @@ func (t target) judge(a answer) error {
 }
 
 func (t target) notKubernetes(why string) error {
-	return hint.Withf(fmt.Errorf("%s: %w: %s", t.url.Host, ErrAnswer, why), "check the address and the port; a login page or a proxy may be in between")
+	return hint.Withf(fmt.Errorf("%s: %w: %s", t.url.Host, ErrAnswer, why),
+		"check the address and the port; a login page or a proxy may be in between")
 }
 
 // retryAfter is the server's wish in seconds, 0 if it has none. The form with a

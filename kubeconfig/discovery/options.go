@@ -70,7 +70,8 @@ func (o Options) Validate() error {
 	case o.Timeout < 0 || o.SignatureWait < 0:
 		return problem.BadInput("timeout", "", "it is negative")
 	case o.Token.IsZero() && o.File == "":
-		return problem.BadInput("token", "give a bootstrap token with --token, or a file with --discovery-file", "there is nothing to start from")
+		return problem.BadInput("token", "give a bootstrap token with --token, or a file with --discovery-file",
+			"there is nothing to start from")
 	case !o.Token.IsZero() && o.File != "":
 		return problem.BadInput("discovery-file", either, "it excludes a token")
 	case o.File != "":
@@ -80,7 +81,8 @@ func (o Options) Validate() error {
 		return problem.BadInput("endpoint", "an endpoint is host:port or an https URL", "%v", err)
 	}
 	if o.UnsafeSkipCAVerification && len(o.Pins) > 0 {
-		return problem.BadInput("discovery-token-unsafe-skip-ca-verification", "leave one of them out", "it excludes certificate hashes")
+		return problem.BadInput("discovery-token-unsafe-skip-ca-verification", "leave one of them out",
+			"it excludes certificate hashes")
 	}
 	if !o.UnsafeSkipCAVerification && len(o.Pins) == 0 {
 		return problem.BadInput("discovery-token-ca-cert-hash",
@@ -96,7 +98,8 @@ func (o Options) validateFile() error {
 	case o.Endpoint != "":
 		return problem.BadInput(field, "leave the address out", "it says itself where the cluster is")
 	case len(o.Pins) > 0 || o.UnsafeSkipCAVerification:
-		return problem.BadInput(field, "leave the certificate hashes out", "it says itself which authority to trust; hashes are for tokens")
+		return problem.BadInput(field, "leave the certificate hashes out",
+			"it says itself which authority to trust; hashes are for tokens")
 	case o.File == Stdin && o.Stdin == nil:
 		return problem.BadInput(field, "", "there is no standard input to read")
 	case o.File != Stdin && isURL(o.File):

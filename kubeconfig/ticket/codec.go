@@ -153,7 +153,8 @@ func Parse(text []byte) (Ticket, error) {
 			"a ticket is the text that the help desk's `kubehsm helpdesk ticket` shows")
 	}
 	if rest[0] != version {
-		return Ticket{}, hint.Withf(ErrVersion, "check its first five characters, "+magic+string(version)+"; a newer kubehsm may know it")
+		return Ticket{}, hint.Withf(ErrVersion, "check its first five characters, "+magic+string(version)+
+			"; a newer kubehsm may know it")
 	}
 	const again = "compare it with the original, group by group; copying or scanning it is safer than typing"
 	body, err := alphabet().AppendDecode(nil, rest[1:])
@@ -242,7 +243,8 @@ func (t *Ticket) set(tag byte, value []byte) error {
 	case fieldSeal:
 		t.Seal = slices.Clone(value)
 	default:
-		return hint.Withf(fmt.Errorf("%w: it has a field that this program does not know", ErrVersion), "a newer kubehsm may know it")
+		return hint.Withf(fmt.Errorf("%w: it has a field that this program does not know", ErrVersion),
+			"a newer kubehsm may know it")
 	}
 	if !ok {
 		return fmt.Errorf("%w: a field cannot be read", ErrMalformed)

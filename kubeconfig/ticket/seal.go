@@ -86,7 +86,9 @@ func (k SealKey) Open(text, info []byte) ([]byte, error) {
 	}
 	secret, err := hpke.Open(priv, hpke.HKDFSHA256(), hpke.ChaCha20Poly1305(), info, sealed)
 	if err != nil {
-		return nil, hint.Withf(fmt.Errorf("it was not sealed to this ticket's key, for this token, or was changed on its way"), "compare it with the original, and the token's serial number")
+		return nil,
+			hint.Withf(fmt.Errorf("it was not sealed to this ticket's key, for this token, or was changed on its way"),
+				"compare it with the original, and the token's serial number")
 	}
 	return secret, nil
 }

@@ -43,7 +43,8 @@ const (
 var policyNames = []struct {
 	bit  Policy
 	name string
-}{{Attested, "attested"}, {TouchAlways, "touch-always"}, {TouchCached, "touch-cached"}, {PINOnce, "pin-once"}, {PINAlways, "pin-always"}}
+}{{Attested, "attested"}, {TouchAlways, "touch-always"}, {TouchCached, "touch-cached"}, {PINOnce, "pin-once"},
+	{PINAlways, "pin-always"}}
 
 // PolicyNames are the words that [ParsePolicy] knows.
 func PolicyNames() []string {
@@ -147,7 +148,8 @@ const termsChunk = 200
 // TokenGroups are the groups of the ticket's token: [Group], and those that carry
 // the terms, TermsPrefix + "1-2:" + lower-case base32 and so on.
 func (t Terms) TokenGroups() []string {
-	chunks := slices.Collect(slices.Chunk([]byte(strings.ToLower(alphabet().EncodeToString([]byte(t.encode())))), termsChunk))
+	chunks := slices.Collect(slices.Chunk([]byte(strings.ToLower(alphabet().EncodeToString([]byte(t.encode())))),
+		termsChunk))
 	groups := []string{Group}
 	for i, c := range chunks {
 		groups = append(groups, fmt.Sprintf("%s%d-%d:%s", TermsPrefix, i+1, len(chunks), c))

@@ -46,7 +46,8 @@ func (t Ticket) Validate() error {
 	switch {
 	case t.Token.IsZero():
 		return problem.BadInput("token", "", "there is none")
-	case err != nil || server.Scheme != "https" || server.Host == "" || server.User != nil || server.RawQuery != "" || server.Fragment != "":
+	case err != nil || server.Scheme != "https" || server.Host == "" || server.User != nil || server.RawQuery != "" ||
+		server.Fragment != "":
 		return problem.BadInput("server", "it is the API server's https URL", "%q is not a plain https URL", t.Server)
 	case len(t.Pins) == 0 || len(t.Pins) > maxPins:
 		return problem.BadInput("pins", "", "there are %d authorities; a ticket names 1 to %d", len(t.Pins), maxPins)
@@ -63,8 +64,10 @@ func (t Ticket) Validate() error {
 	case len(t.Seal) != 0 && len(t.Seal) != sealKeySize:
 		return problem.BadInput("seal", "", "the key has %d bytes, not %d", len(t.Seal), sealKeySize)
 	}
-	for field, text := range map[string]string{"user": t.User, "name": t.Name, "server": t.Server, "signer": t.Signer, "serial": t.Serial, "group": strings.Join(t.Groups, "")} {
-		if len(text) > maxText*maxGroups || field != "group" && len(text) > maxText || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+	for field, text := range map[string]string{"user": t.User, "name": t.Name, "server": t.Server, "signer": t.Signer,
+		"serial": t.Serial, "group": strings.Join(t.Groups, "")} {
+		if len(text) > maxText*maxGroups || field != "group" && len(text) > maxText || !utf8.ValidString(text) ||
+			strings.ContainsFunc(text, unicode.IsControl) {
 			return problem.BadInput(field, "", "it is too long or has control characters")
 		}
 	}
@@ -76,7 +79,8 @@ func (t Ticket) Expired(now time.Time) error {
 	if now.Before(t.Expires) {
 		return nil
 	}
-	return hint.Withf(fmt.Errorf("%w on %s", ErrExpired, t.Expires.UTC().Format("2006-01-02 15:04 UTC")), "ask the help desk for another one; check this computer's clock")
+	return hint.Withf(fmt.Errorf("%w on %s", ErrExpired, t.Expires.UTC().Format("2006-01-02 15:04 UTC")),
+		"ask the help desk for another one; check this computer's clock")
 }
 
 // String is the ticket without its secret.

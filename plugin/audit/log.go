@@ -45,7 +45,8 @@ type Log struct {
 // Open opens the log at path for appending and creates it, mode 0600, if there
 // is none. A line that a crash has left unfinished is ended.
 func Open(path string) (*Log, error) {
-	l := &Log{path: path, maxSize: maxSize, keep: keep, now: time.Now, repeats: map[kind]*window{}, policies: map[string]Record{}}
+	l := &Log{path: path, maxSize: maxSize, keep: keep, now: time.Now, repeats: map[kind]*window{},
+		policies: map[string]Record{}}
 	if err := l.open(); err != nil {
 		return nil, fmt.Errorf("audit log: %w", err)
 	}

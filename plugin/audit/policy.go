@@ -84,9 +84,11 @@ func (r Record) Sentence() string {
 	case PolicySet, PolicyEnrolled:
 		return "The consent policy of " + name + " was set from " + was + " to " + r.Policy + lowered + ", " + at + "."
 	case PolicyFound:
-		return "The consent policy of " + name + " was changed in its file from " + was + " to " + r.Policy + lowered + " (found " + at + ")."
+		return "The consent policy of " + name + " was changed in its file from " + was + " to " + r.Policy + lowered +
+			" (found " + at + ")."
 	case PolicyFirst:
-		return "The audit log had no record of the consent policy of " + name + ", which is " + r.Policy + ": the log is new, or was removed."
+		return "The audit log had no record of the consent policy of " + name + ", which is " + r.Policy +
+			": the log is new, or was removed."
 	case PolicyRemoved, PolicyGone:
 		return "The enrollment " + name + " is gone (found " + at + "). Its consent policy " + was +
 			" no longer applies to its key."

@@ -30,7 +30,8 @@ type Filter struct {
 }
 
 func (f Filter) takes(r Record) bool {
-	return (f.only == "" || r.Event == f.only) && !r.Time.Before(f.Since) && (f.Enrollment == "" || r.Enrollment == f.Enrollment)
+	return (f.only == "" || r.Event == f.only) && !r.Time.Before(f.Since) &&
+		(f.Enrollment == "" || r.Enrollment == f.Enrollment)
 }
 
 // Read calls each with the records that the filter takes, the oldest first. A

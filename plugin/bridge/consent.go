@@ -48,7 +48,8 @@ func (s *Server) consent(r *http.Request, e *session, who asker, up *upstream.Up
 	}
 	err = errNobody
 	if s.Consent != nil {
-		err = s.Consent(r.Context(), Question{Enrollment: e.enrollment, Client: who.client, Conn: who.conn, Session: e.client, Request: request})
+		err = s.Consent(r.Context(), Question{Enrollment: e.enrollment, Client: who.client, Conn: who.conn, Session: e.client,
+			Request: request})
 	}
 	if err == nil {
 		return nil

@@ -83,7 +83,8 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 // needsPerson tells whether err is one that the next run of the plugin can mend.
 func needsPerson(err error) bool {
 	for _, e := range []error{hsm.ErrPINRequired, hsm.ErrNoToken, hsm.ErrRemoved, hsm.ErrTouchTimeout,
-		hsm.ErrNoTerminal, hsm.ErrCancelled, hsm.ErrBusy, upstream.ErrNotSigned, upstream.ErrClosed, upstream.ErrUnauthorized} {
+		hsm.ErrNoTerminal, hsm.ErrCancelled, hsm.ErrBusy, upstream.ErrNotSigned, upstream.ErrClosed,
+		upstream.ErrUnauthorized} {
 		if errors.Is(err, e) {
 			return true
 		}

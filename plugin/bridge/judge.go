@@ -24,7 +24,8 @@ func (s *Server) judge(r *http.Request) (*session, string, *refusal) {
 		return nil, "", &refusal{http.StatusMethodNotAllowed, DeniedMethod, "CONNECT is not served here"}
 	}
 	if !strings.HasPrefix(r.RequestURI, "/") { // a whole URL, or *
-		return nil, "", &refusal{http.StatusNotFound, DeniedPath, "a path is asked for, not " + strconv.Quote(cut(r.RequestURI))}
+		return nil, "", &refusal{http.StatusNotFound, DeniedPath,
+			"a path is asked for, not " + strconv.Quote(cut(r.RequestURI))}
 	}
 	sess, ref := s.session(r)
 	if ref != nil {
@@ -37,7 +38,8 @@ func (s *Server) judge(r *http.Request) (*session, string, *refusal) {
 	}
 	if name != nil && *name != sess.enrollment {
 		return sess, "", &refusal{http.StatusForbidden, DeniedEnrollment,
-			fmt.Sprintf("this certificate is for enrollment %q, not %q: the kubeconfig entry mixes two", sess.enrollment, cut(*name))}
+			fmt.Sprintf("this certificate is for enrollment %q, not %q: the kubeconfig entry mixes two", sess.enrollment,
+				cut(*name))}
 	}
 	return sess, path, nil
 }
@@ -62,9 +64,11 @@ func (s *Server) session(r *http.Request) (*session, *refusal) {
 			"the bridge accepts only client certificates that the agent issued, and the agent did not issue the one of this connection: " +
 				"leave out --client-certificate, and use the kubeconfig user that kubehsm wrote"}
 	case e == nil:
-		return nil, &refusal{http.StatusUnauthorized, DeniedUnknown, "unknown session: the agent was locked or restarted; " + again}
+		return nil, &refusal{http.StatusUnauthorized, DeniedUnknown,
+			"unknown session: the agent was locked or restarted; " + again}
 	case e.ended(s.sessions.now()):
-		return e, &refusal{http.StatusUnauthorized, DeniedExpired, "the session has ended: its program has ended, or its time has run out; " + again}
+		return e, &refusal{http.StatusUnauthorized, DeniedExpired,
+			"the session has ended: its program has ended, or its time has run out; " + again}
 	}
 	return e, nil
 }

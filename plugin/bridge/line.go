@@ -85,7 +85,9 @@ func (s *Server) ownerOf(c net.Conn, e *session) (owner Client, told bool, err e
 		kin = nil
 	}
 	if owner, told, err = whose(client, server, e.client, kin); err != nil {
-		return owner, told, fmt.Errorf("the certificate was made for process %d, and %w; each program has to run `kubehsm credential` itself", e.client.PID, err)
+		return owner, told,
+			fmt.Errorf("the certificate was made for process %d, and %w; each program has to run `kubehsm credential` itself",
+				e.client.PID, err)
 	}
 	switch {
 	case told && owner == e.client && owner.Known() && owner.Alive():

@@ -133,7 +133,8 @@ func (s *Sessions) Issue(enrollment string, c Client, kin func() []Client) (Cred
 		s.byOwner[o], s.byCert[e.hash] = e, e
 	}
 	e.issued.Store(now.UnixNano())
-	return Credential{Certificate: bytes.Clone(e.cert), Key: bytes.Clone(e.key), Expires: now.Add(SessionLife), New: isNew}, nil
+	return Credential{Certificate: bytes.Clone(e.cert), Key: bytes.Clone(e.key), Expires: now.Add(SessionLife),
+		New: isNew}, nil
 }
 
 func (s *Sessions) issue(o owner, now time.Time) (*session, error) {
@@ -282,14 +283,16 @@ func (s *Sessions) Status() []SessionStatus {
 	defer s.mu.RUnlock()
 	all := make([]SessionStatus, 0, len(s.byCert))
 	for _, e := range s.byCert {
-		st := SessionStatus{Enrollment: e.enrollment, Client: e.client, Created: e.created, Requests: e.requests.Load(), Open: e.open.Load()}
+		st := SessionStatus{Enrollment: e.enrollment, Client: e.client, Created: e.created, Requests: e.requests.Load(),
+			Open: e.open.Load()}
 		if !e.alive() {
 			st.Until = e.until()
 		}
 		all = append(all, st)
 	}
 	slices.SortFunc(all, func(a, b SessionStatus) int {
-		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Client.PID, b.Client.PID), cmp.Compare(a.Enrollment, b.Enrollment))
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Client.PID, b.Client.PID),
+			cmp.Compare(a.Enrollment, b.Enrollment))
 	})
 	return all[max(0, len(all)-maxStatus):]
 }

@@ -50,7 +50,8 @@ type Rule struct {
 }
 
 // verbs that a rule may name.
-var ruleVerbs = []string{"*", "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "write", "connect", "impersonate"}
+var ruleVerbs = []string{"*", "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection",
+	"write", "connect", "impersonate"}
 
 // maxRules bounds the rules of one policy.
 const maxRules = 256
@@ -94,7 +95,8 @@ func (r Rule) validate() error {
 			return fmt.Errorf("%q is not a name", name)
 		}
 		for part := range strings.SplitSeq(name, "/") {
-			if first, _, _ := strings.Cut(part, "."); strings.Contains(part, "*") && (first != "*" || strings.Count(part, "*") > 1) {
+			if first, _, _ := strings.Cut(part, "."); strings.Contains(part, "*") &&
+				(first != "*" || strings.Count(part, "*") > 1) {
 				return fmt.Errorf("%q: a star stands for a whole name", name)
 			}
 		}
@@ -227,5 +229,6 @@ func (rule Rule) resource(r Request) bool {
 }
 
 func (rule Rule) namespace(r Request) bool {
-	return len(rule.Namespaces) == 0 || r.Namespace == "" || slices.Contains(rule.Namespaces, "*") || slices.Contains(rule.Namespaces, r.Namespace)
+	return len(rule.Namespaces) == 0 || r.Namespace == "" || slices.Contains(rule.Namespaces, "*") ||
+		slices.Contains(rule.Namespaces, r.Namespace)
 }

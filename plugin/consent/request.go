@@ -53,7 +53,8 @@ var connecting = []string{"exec", "attach", "portforward", "proxy"}
 // X-Forwarded-Uri, _method), so a word of the name decides. Some servers take an
 // underscore, or any other mark, for a dash.
 func rewrites(header string) bool {
-	for word := range strings.FieldsFuncSeq(strings.ToLower(header), func(c rune) bool { return !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9') }) {
+	for word := range strings.FieldsFuncSeq(strings.ToLower(header),
+		func(c rune) bool { return !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9') }) {
 		for _, part := range []string{"method", "overrid", "rewrit"} {
 			if strings.Contains(word, part) {
 				return true
@@ -253,7 +254,8 @@ func (r *Request) dryRun(values []string, hasBody bool) bool {
 // lead out of there.
 func odd(method, target string, own int, h http.Header) string {
 	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodOptions:
 	default:
 		return "its method is not one of the API's"
 	}

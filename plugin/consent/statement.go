@@ -86,7 +86,8 @@ func Verify(pub crypto.PublicKey, text string, signature []byte) error {
 	case ed25519.PublicKey:
 		good = ed25519.Verify(k, digest, signature)
 	case *rsa.PublicKey:
-		good = rsa.VerifyPSS(k, opts.HashFunc(), digest, signature, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash}) == nil
+		good = rsa.VerifyPSS(k, opts.HashFunc(), digest, signature,
+			&rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash}) == nil
 	}
 	if !good || !strings.HasPrefix(text, domain) {
 		return ErrSignature

@@ -105,7 +105,8 @@ func (e Enrollment) Validate() error {
 
 func (e Enrollment) validate() error {
 	server, err := url.Parse(e.Cluster.Server)
-	if err != nil || server.Scheme != "https" || server.Host == "" || server.User != nil || server.RawQuery != "" || server.Fragment != "" {
+	if err != nil || server.Scheme != "https" || server.Host == "" || server.User != nil || server.RawQuery != "" ||
+		server.Fragment != "" {
 		return fmt.Errorf("server %q is not a plain https URL", e.Cluster.Server)
 	}
 	if ca := e.Cluster.CAData; len(ca) > 0 && !x509.NewCertPool().AppendCertsFromPEM(ca) {
@@ -123,7 +124,8 @@ func (e Enrollment) validate() error {
 			return errors.New("the proxy is not an http, https or socks5 URL")
 		}
 	}
-	if b, err := hex.DecodeString(e.KeyHash); err != nil || len(b) != sha256.Size || e.KeyHash != strings.ToLower(e.KeyHash) {
+	if b, err := hex.DecodeString(e.KeyHash); err != nil || len(b) != sha256.Size ||
+		e.KeyHash != strings.ToLower(e.KeyHash) {
 		return fmt.Errorf("key hash %q is not a SHA-256 in hex", e.KeyHash)
 	}
 	if e.Key.Scheme == "" {

@@ -44,7 +44,8 @@ func (o Options) find(ctx context.Context, drivers hsm.Drivers, p place, r Reque
 		o.warn("slot numbers move when tokens come and go; instead of slotId and objectId give uri: %s", k.slot.URI)
 	}
 	if k.slot.Certificate != nil && k.slot.Key != nil && !k.slot.CertificateMatches() {
-		err := hint.With(fmt.Errorf("%s: the certificate on the token is for another key: %w", k.slot.URI, hsm.ErrKeyMismatch),
+		err := hint.With(fmt.Errorf("%s: the certificate on the token is for another key: %w", k.slot.URI,
+			hsm.ErrKeyMismatch),
 			"`kubehsm certificate import` puts the right one there")
 		return nil, errors.Join(err, k.token.Close())
 	}

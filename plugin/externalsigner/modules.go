@@ -108,7 +108,8 @@ func remember(record, path, digest string) error {
 }
 
 func trust(ctx context.Context, p hsm.Prompter, path, digest string) error {
-	refused := fmt.Errorf("%s: %w: a kubeconfig names it, but neither p11-kit nor your configuration does", path, ErrUntrusted)
+	refused := fmt.Errorf("%s: %w: a kubeconfig names it, but neither p11-kit nor your configuration does", path,
+		ErrUntrusted)
 	const next = "add it to `modules` in config.yaml if you trust it, or run the command in a terminal to be asked"
 	if p == nil {
 		return hint.With(fmt.Errorf("%w (%w)", refused, hsm.ErrNoTerminal), next)

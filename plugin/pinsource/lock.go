@@ -79,7 +79,8 @@ func (p *Sources) waiting(path string, q hsm.PINPrompt) (done func()) {
 	if t := holder.Terminal(); t != 0 && t == process.This().Terminal() {
 		return func() {}
 	}
-	return p.o.Waiting(ask.Wait{For: ask.ForTrial, Kind: string(q.Kind), Token: q.Token.Name(), Client: holder, Asker: holder})
+	return p.o.Waiting(ask.Wait{For: ask.ForTrial, Kind: string(q.Kind), Token: q.Token.Name(), Client: holder,
+		Asker: holder})
 }
 
 // note writes who has the lock into its file, for those who wait.

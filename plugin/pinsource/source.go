@@ -153,5 +153,6 @@ func Listed(entries []Entry, u hsm.URI) error {
 
 func compatible(a, b hsm.URI) bool {
 	eq := func(x, y string) bool { return x == "" || y == "" || x == y }
-	return a.Scheme == b.Scheme && eq(a.Serial, b.Serial) && eq(a.Token, b.Token) && eq(a.Model, b.Model) && eq(a.Manufacturer, b.Manufacturer)
+	return a.Scheme == b.Scheme && eq(a.Serial, b.Serial) && eq(a.Token, b.Token) && eq(a.Model, b.Model) &&
+		eq(a.Manufacturer, b.Manufacturer)
 }

@@ -64,7 +64,8 @@ type kept struct {
 
 // New returns the sources.
 func New(o Options) *Sources {
-	return &Sources{o: o, given: map[Source]string{}, refused: map[string]bool{}, kept: map[Source]kept{}, locks: map[Source]lock{}}
+	return &Sources{o: o, given: map[Source]string{}, refused: map[string]bool{}, kept: map[Source]kept{},
+		locks: map[Source]lock{}}
 }
 
 // Close forgets the PINs that were read from descriptors, and lets others try.

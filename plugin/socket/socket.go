@@ -160,7 +160,8 @@ func (n Name) Lost() bool {
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist)
 	}
-	return !os.SameFile(n.file, now) || !n.file.ModTime().Equal(now.ModTime()) // the number of a file that is gone is soon another's
+	// the number of a file that is gone is soon another's
+	return !os.SameFile(n.file, now) || !n.file.ModTime().Equal(now.ModTime())
 }
 
 // Remove removes the file, but not one that has taken its place.

@@ -179,7 +179,10 @@ func (s *workerSession) operate(ctx context.Context, r link.Received) (any, erro
 	case opTokenRemoved:
 		return workerAnswer[nothing]{}, s.worker.tokens.Removed(ctx, t)
 	case opTokenSigner:
-		return handle(ctx, r, func(ctx context.Context, q signerRequest) (signerAnswer, error) { return s.prepare(ctx, t, q) })
+		return handle(ctx, r, func(ctx context.Context, q signerRequest) (signerAnswer,
+			error) {
+			return s.prepare(ctx, t, q)
+		})
 	case opTokenSign:
 		return handle(ctx, r, s.sign)
 	}

@@ -54,7 +54,8 @@ func (t *workerToken) connect() (*link.Client, error) {
 }
 
 // callWorker asks on a connection of its own.
-func callWorker[A, Q any](ctx context.Context, t *workerToken, op string, q Q, p hsm.Prompter, limit time.Duration) (A, error) {
+func callWorker[A, Q any](ctx context.Context, t *workerToken, op string, q Q, p hsm.Prompter,
+	limit time.Duration) (A, error) {
 	c, err := t.connect()
 	if err != nil {
 		var none A
@@ -66,7 +67,8 @@ func callWorker[A, Q any](ctx context.Context, t *workerToken, op string, q Q, p
 
 // askWorker asks on c. A worker that takes longer than limit is ended, not counting what a
 // person takes; 0 is no limit.
-func askWorker[A, Q any](ctx context.Context, t *workerToken, c *link.Client, op string, q Q, p hsm.Prompter, limit time.Duration) (A, error) {
+func askWorker[A, Q any](ctx context.Context, t *workerToken, c *link.Client, op string, q Q, p hsm.Prompter,
+	limit time.Duration) (A, error) {
 	if limit > 0 && t.o.Longest > 0 {
 		limit = min(limit, t.o.Longest)
 	}
@@ -223,7 +225,8 @@ func (t *workerToken) Close() error {
 }
 
 // Signer implements [Token]. The signer is for one signature within ctx.
-func (t *workerToken) Signer(ctx context.Context, u hsm.URI, want crypto.PublicKey, p hsm.Prompter) (crypto.Signer, error) {
+func (t *workerToken) Signer(ctx context.Context, u hsm.URI, want crypto.PublicKey, p hsm.Prompter) (crypto.Signer,
+	error) {
 	r := signerRequest{named: named{u}, asking: asking{p != nil}}
 	var err error
 	if want != nil {

@@ -77,7 +77,8 @@ func (ws *workers) Open(ctx context.Context, u hsm.URI) (Token, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the token's worker: %w", err)
 	}
-	t := &workerToken{process: p, library: libraryOf(u), o: ws.o, died: func() { ws.note(u) }, settle: func() { ws.settle(u) }}
+	t := &workerToken{process: p, library: libraryOf(u), o: ws.o, died: func() { ws.note(u) },
+		settle: func() { ws.settle(u) }}
 	out, err := callWorker[infoAnswer](ctx, t, opTokenOpen, named{u}, nil, openTimeout)
 	if err != nil {
 		return nil, errors.Join(err, p.end())

@@ -147,7 +147,8 @@ func (b *bench) bridge(ctx context.Context) error {
 		{fmt.Sprintf("the bridge: %d GETs at once", concurrent), 2, kept("/version", concurrent, 1)},
 		{"the bridge: a list of 10 MB", 1.5, kept(list, 1, 10<<20)},
 	} {
-		if err := b.compare(ctx, row{what: r.what, against: withoutBridge, bar: r.bar}, b.n, r.do(ours), r.do(theirs)); err != nil {
+		if err := b.compare(ctx, row{what: r.what, against: withoutBridge, bar: r.bar}, b.n, r.do(ours),
+			r.do(theirs)); err != nil {
 			return err
 		}
 	}
@@ -161,7 +162,8 @@ func (s *stage) fillNamespace(ctx context.Context) error {
 	var objects strings.Builder
 	fmt.Fprintf(&objects, "apiVersion: v1\nkind: Namespace\nmetadata: {name: %s}\n", benched)
 	for i := range listed {
-		fmt.Fprintf(&objects, "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: listed-%d, namespace: %s}\ndata: {a: %q}\n",
+		fmt.Fprintf(&objects,
+			"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: listed-%d, namespace: %s}\ndata: {a: %q}\n",
 			i, benched, strings.Repeat("kubehsm ", listedBytes/8))
 	}
 	_, err := s.lab.Cluster.Admin(ctx, objects.String(), "create", "-f", "-")
@@ -195,7 +197,8 @@ func (b *bench) watch(ctx context.Context) error {
 	for i := range writes {
 		name := fmt.Sprintf("write-%d", i)
 		body := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q}}`, name)
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, theirs.url+"/api/v1/namespaces/"+benched+"/configmaps", strings.NewReader(body))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, theirs.url+"/api/v1/namespaces/"+benched+"/configmaps",
+			strings.NewReader(body))
 		if err != nil {
 			return err
 		}
@@ -230,7 +233,8 @@ type hearing struct {
 // listen watches until ctx ends. ready is called once the server has begun to answer.
 func (h *hearing) listen(ctx context.Context, e end, rt http.RoundTripper, ready func()) error {
 	defer ready()
-	resp, err := e.get(ctx, rt, "/api/v1/namespaces/"+benched+"/configmaps?watch=true&fieldSelector=metadata.name!=listed-0&resourceVersion=0&sendInitialEvents=false&resourceVersionMatch=NotOlderThan")
+	resp, err := e.get(ctx, rt, "/api/v1/namespaces/"+benched+
+		"/configmaps?watch=true&fieldSelector=metadata.name!=listed-0&resourceVersion=0&sendInitialEvents=false&resourceVersionMatch=NotOlderThan")
 	if err != nil {
 		return err
 	}

@@ -46,9 +46,13 @@ func (b *bench) contexts(ctx context.Context) error {
 		ours          []string
 		theirs        program
 	}{
-		{"`kubehsm kubeconfig list`, 5,000 contexts", "`kubectl config get-contexts`", []string{"kubeconfig", "list"}, kubectl("config", "get-contexts")},
-		{"`kubehsm kubeconfig set` and `remove`, 5,000 contexts: plan, difference, apply, twice", "`kubectl config set-context` and `delete-context`",
-			nil, program{path: "/bin/sh", args: []string{"-c", `"$0" config set-context bench --kubeconfig "$1" --user u1 && "$0" config delete-context bench --kubeconfig "$1"`, b.lab.Cluster.Kubectl(), file}, env: env}},
+		{"`kubehsm kubeconfig list`, 5,000 contexts", "`kubectl config get-contexts`", []string{"kubeconfig", "list"},
+			kubectl("config", "get-contexts")},
+		{"`kubehsm kubeconfig set` and `remove`, 5,000 contexts: plan, difference, apply, twice",
+			"`kubectl config set-context` and `delete-context`",
+			nil, program{path: "/bin/sh", args: []string{"-c",
+				`"$0" config set-context bench --kubeconfig "$1" --user u1 && "$0" config delete-context bench --kubeconfig "$1"`,
+				b.lab.Cluster.Kubectl(), file}, env: env}},
 	} {
 		ours := program{path: b.lab.Binary, args: append(r.ours, "--kubeconfig", file), env: env}
 		if r.ours == nil {
@@ -65,7 +69,8 @@ func (b *bench) contexts(ctx context.Context) error {
 		return err
 	}
 	for _, f := range found {
-		b.found(fmt.Sprintf("plan and apply in a kubeconfig of 5,000 contexts (%s)", strings.TrimPrefix(strings.TrimSuffix(f.name, "/plan+apply"), "Big/")), "300 ms",
+		b.found(fmt.Sprintf("plan and apply in a kubeconfig of 5,000 contexts (%s)",
+			strings.TrimPrefix(strings.TrimSuffix(f.name, "/plan+apply"), "Big/")), "300 ms",
 			"%s", milliseconds(time.Duration(f.value)))
 	}
 	return nil

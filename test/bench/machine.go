@@ -22,5 +22,6 @@ func machine() (string, error) {
 			break
 		}
 	}
-	return fmt.Sprintf("%s, %d CPUs, %s/%s, %s, SoftHSM2", model, runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version()), nil
+	return fmt.Sprintf("%s, %d CPUs, %s/%s, %s, SoftHSM2", model, runtime.NumCPU(), runtime.GOOS, runtime.GOARCH,
+		runtime.Version()), nil
 }

@@ -41,7 +41,8 @@ func (p program) run(ctx context.Context) (took time.Duration, err error) {
 	}
 	if code := cmd.ProcessState.ExitCode(); code != p.code {
 		said, err := os.ReadFile(stderr.Name())
-		return 0, errors.Join(fmt.Errorf("%s %s: exit code %d, not %d: %s", p.path, strings.Join(p.args, " "), code, p.code, said), err)
+		return 0, errors.Join(fmt.Errorf("%s %s: exit code %d, not %d: %s", p.path, strings.Join(p.args, " "), code, p.code,
+			said), err)
 	}
 	return took, nil
 }

@@ -69,8 +69,9 @@ func (p *page) text(n int, failed []string) (string, error) {
 		return "", err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Benchmarks\n\nWritten by `make bench` (`go run ./test/bench`): %s. Whole processes, and requests where the bridge is named; %d pairs in turn, medians.\n"+
-		"Machines are noisy: ratios of one run mean something, times of different runs do not.\n\n", machine, n)
+	fmt.Fprintf(&b,
+		"# Benchmarks\n\nWritten by `make bench` (`go run ./test/bench`): %s. Whole processes, and requests where the bridge is named; %d pairs in turn, medians.\n"+
+			"Machines are noisy: ratios of one run mean something, times of different runs do not.\n\n", machine, n)
 	b.WriteString("| what | against | ratio | bar | medians |\n|---|---|---|---|---|\n")
 	for _, r := range p.rows {
 		fmt.Fprintf(&b, "| %s | %s | **%.2f** | %s | %s / %s |\n", r.what, r.against, r.pair.ratio(), barText(r.bar),

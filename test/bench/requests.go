@@ -42,7 +42,8 @@ func (b *bench) requests(ctx context.Context) error {
 		{"`kubehsm csr list --pending`, 10,000 of 10,000", ours("--pending")},
 		{"`kubehsm csr list -o json`, 10,000 requests", ours("-o", "json")},
 	} { // each takes seconds
-		if err := b.compare(ctx, row{what: r.what, against: "`kubectl get csr` (the server makes the table)"}, min(b.n, 5), r.ours, theirs); err != nil {
+		if err := b.compare(ctx, row{what: r.what, against: "`kubectl get csr` (the server makes the table)"}, min(b.n, 5),
+			r.ours, theirs); err != nil {
 			return err
 		}
 	}
@@ -54,7 +55,8 @@ func (b *bench) requests(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.found("peak memory of `kubehsm csr list -o json` for 10,000 requests, and of `kubectl get csr -o json`", "–", "%d MB, %d MB", mine>>20, whole>>20)
+	b.found("peak memory of `kubehsm csr list -o json` for 10,000 requests, and of `kubectl get csr -o json`", "–",
+		"%d MB, %d MB", mine>>20, whole>>20)
 	first, err := firstEvents(ctx, ours("--pending", "--watch"), manyRequests)
 	if err != nil {
 		return err

@@ -32,8 +32,10 @@ func (b *bench) cold(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	theirs := program{path: raw, args: []string{b.lab.Soft.Module, key.Token, hex.EncodeToString(key.ID), lab.PIN}, env: ours.env}
-	return b.compare(ctx, row{what: "one signature as an external signer, cold", against: "a C program with the same library", bar: 1.6}, b.n, ours, theirs)
+	theirs := program{path: raw, args: []string{b.lab.Soft.Module, key.Token, hex.EncodeToString(key.ID), lab.PIN},
+		env: ours.env}
+	return b.compare(ctx, row{what: "one signature as an external signer, cold",
+		against: "a C program with the same library", bar: 1.6}, b.n, ours, theirs)
 }
 
 // crowd has many signers sign, several at a time, and counts those that fail: each
@@ -44,7 +46,8 @@ func (b *bench) crowd(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.found(fmt.Sprintf("failures of %d signatures, %d processes at a time, without the agent", runs, atOnce), "0", "%d", failures(ctx, runs, atOnce, alone))
+	b.found(fmt.Sprintf("failures of %d signatures, %d processes at a time, without the agent", runs, atOnce), "0", "%d",
+		failures(ctx, runs, atOnce, alone))
 	if err := fresh(ctx, b.lab); err != nil {
 		return err
 	}
@@ -58,7 +61,8 @@ func (b *bench) crowd(ctx context.Context) error {
 	}
 	// Nobody types a PIN: without the agent all would fail.
 	failed := failures(ctx, runs, atOnce, program{path: b.lab.Binary, env: append(b.lab.Env(), byAgent)})
-	b.found(fmt.Sprintf("failures of %d signatures, %d processes at a time, by the agent", runs, atOnce), "0", "%d", failed)
+	b.found(fmt.Sprintf("failures of %d signatures, %d processes at a time, by the agent", runs, atOnce), "0", "%d",
+		failed)
 	return ctx.Err()
 }
 

@@ -18,7 +18,8 @@ func (b *bench) start(ctx context.Context) error {
 	env := b.lab.Env()
 	hello := program{path: b.hello, env: env}
 	version := program{path: b.lab.Binary, args: []string{"version"}, env: env}
-	credential := program{path: b.lab.Binary, args: []string{"credential", "--enrollment", b.enrolled}, env: append(env, execInfo)}
+	credential := program{path: b.lab.Binary, args: []string{"credential", "--enrollment", b.enrolled},
+		env: append(env, execInfo)}
 	silent := credential
 	silent.env = env
 	for _, r := range []struct {
@@ -42,11 +43,13 @@ func (b *bench) kubectl(ctx context.Context) error {
 	if err := b.lab.Unlock(ctx); err != nil {
 		return err
 	}
-	return b.compare(ctx, row{what: "`kubectl get namespaces` with the token, agent warm", against: "the same with a key file", bar: 1.12}, b.n,
+	return b.compare(ctx, row{what: "`kubectl get namespaces` with the token, agent warm",
+		against: "the same with a key file", bar: 1.12}, b.n,
 		b.get(b.lab.Kubeconfig, b.enrolled), b.get(b.keyFile, controlplane.ContextName))
 }
 
 // get is kubectl's command.
 func (b *bench) get(kubeconfig, context string) program {
-	return program{path: b.lab.Cluster.Kubectl(), args: []string{"--kubeconfig", kubeconfig, "--context", context, "get", "namespaces"}, env: b.lab.Env()}
+	return program{path: b.lab.Cluster.Kubectl(),
+		args: []string{"--kubeconfig", kubeconfig, "--context", context, "get", "namespaces"}, env: b.lab.Env()}
 }

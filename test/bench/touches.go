@@ -78,7 +78,8 @@ func (b *bench) burst(ctx context.Context) error {
 	}
 	b.found(fmt.Sprintf("signatures for %d kubectl commands at once, cold", first), "1", "%d", st.Signatures)
 	failed += failures(ctx, more, atOnce, get)
-	b.found(fmt.Sprintf("failures of those %d commands, and of %d more, %d at a time", first, more, atOnce), "0", "%d", failed)
+	b.found(fmt.Sprintf("failures of those %d commands, and of %d more, %d at a time", first, more, atOnce), "0", "%d",
+		failed)
 	return ctx.Err()
 }
 
@@ -133,17 +134,20 @@ func (b *bench) servers(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	config = bytes.ReplaceAll(config, []byte("server: "+b.lab.Cluster.Server()+"\n"), []byte("server: "+balancer.URL()+"\n"))
+	config = bytes.ReplaceAll(config, []byte("server: "+b.lab.Cluster.Server()+"\n"),
+		[]byte("server: "+balancer.URL()+"\n"))
 	if err := os.WriteFile(l.Kubeconfig, config, 0o600); err != nil {
 		return err
 	}
 	if err := l.Enroll(ctx, group); err != nil {
 		return err
 	}
-	st, err := afterCommands(ctx, l, program{path: l.Cluster.Kubectl(), args: []string{"--context", lab.Enrolled, "get", "namespaces"}, env: l.Env()})
+	st, err := afterCommands(ctx, l, program{path: l.Cluster.Kubectl(),
+		args: []string{"--context", lab.Enrolled, "get", "namespaces"}, env: l.Env()})
 	if err != nil {
 		return err
 	}
-	b.found(fmt.Sprintf("signatures for %d kubectl commands in a row, %d API servers behind one name", inARow, many), "3", "%d", st.Signatures)
+	b.found(fmt.Sprintf("signatures for %d kubectl commands in a row, %d API servers behind one name", inARow, many), "3",
+		"%d", st.Signatures)
 	return nil
 }

@@ -70,7 +70,8 @@ func text(up goMod, kubernetes, staging, etcd string) []byte {
 	for _, d := range up.Godebug {
 		fmt.Fprintf(&b, "godebug %s=%s\n", d.Key, d.Value)
 	}
-	fmt.Fprintf(&b, "\nrequire (\n\t%s\n\tgo.etcd.io/etcd/server/v3 %s\n\tk8s.io/kubernetes %s\n)\n\nreplace (\n", terminals, etcd, kubernetes)
+	fmt.Fprintf(&b, "\nrequire (\n\t%s\n\tgo.etcd.io/etcd/server/v3 %s\n\tk8s.io/kubernetes %s\n)\n\nreplace (\n",
+		terminals, etcd, kubernetes)
 	for _, r := range up.Replace {
 		if strings.HasPrefix(r.New.Path, "./staging/") {
 			fmt.Fprintf(&b, "\t%s => %s %s\n", r.Old.Path, r.Old.Path, staging)

@@ -48,8 +48,9 @@ func runKubelet() {
 		Addr:              *address,
 		Handler:           node{root: *root, client: *client},
 		ReadHeaderTimeout: 10 * time.Second,
-		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool},
-		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){}, // upgrades need HTTP/1.1
+		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequireAndVerifyClientCert,
+			ClientCAs: pool},
+		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){}, // upgrades need HTTP/1.1
 	}
 	log.Fatal(server.ListenAndServeTLS(*cert, *key))
 }
@@ -94,7 +95,8 @@ func (n node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		portforward.ServePortForward(w, r, p, path[2], "", options, streamIdle, streamCreation, []string{portforward.ProtocolV1Name})
+		portforward.ServePortForward(w, r, p, path[2], "", options, streamIdle, streamCreation,
+			[]string{portforward.ProtocolV1Name})
 	case "containerLogs":
 		p.logs(w, r)
 	default:
@@ -112,14 +114,17 @@ func (p pod) command(w http.ResponseWriter, r *http.Request, verb, name, contain
 		return
 	}
 	if verb == "attach" {
-		remotecommand.ServeAttach(w, r, p, name, "", container, options, streamIdle, streamCreation, remotecommand.SupportedStreamingProtocols)
+		remotecommand.ServeAttach(w, r, p, name, "", container, options, streamIdle, streamCreation,
+			remotecommand.SupportedStreamingProtocols)
 		return
 	}
-	remotecommand.ServeExec(w, r, p, name, "", container, r.URL.Query()["command"], options, streamIdle, streamCreation, remotecommand.SupportedStreamingProtocols)
+	remotecommand.ServeExec(w, r, p, name, "", container, r.URL.Query()["command"], options, streamIdle, streamCreation,
+		remotecommand.SupportedStreamingProtocols)
 }
 
 // ExecInContainer implements [remotecommand.Executor].
-func (p pod) ExecInContainer(ctx context.Context, _, _, _ string, command []string, in io.Reader, out, errs io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize, _ time.Duration) error {
+func (p pod) ExecInContainer(ctx context.Context, _, _, _ string, command []string, in io.Reader,
+	out, errs io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize, _ time.Duration) error {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Dir = p.dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.dir, "TERM=xterm"}
@@ -165,8 +170,10 @@ func onTerminal(cmd *exec.Cmd, in io.Reader, out io.Writer, resize <-chan remote
 
 // AttachContainer implements [remotecommand.Attacher]: a pod's main program
 // says that it is attached to and repeats what it reads.
-func (p pod) AttachContainer(ctx context.Context, name, uid, container string, in io.Reader, out, errs io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize) error {
-	return p.ExecInContainer(ctx, name, uid, container, []string{"/bin/sh", "-c", "echo attached; exec cat"}, in, out, errs, tty, resize, 0)
+func (p pod) AttachContainer(ctx context.Context, name, uid, container string, in io.Reader, out, errs io.WriteCloser,
+	tty bool, resize <-chan remotecommand.TerminalSize) error {
+	return p.ExecInContainer(ctx, name, uid, container, []string{"/bin/sh", "-c", "echo attached; exec cat"}, in, out,
+		errs, tty, resize, 0)
 }
 
 // PortForward implements [portforward.PortForwarder].

@@ -71,7 +71,8 @@ func (c *Cluster) WriteKubeconfig(file, context, user string, groups ...string) 
 // SignClient has the cluster's authority certify pub (of any type) as a client,
 // user in groups, valid in the time given, which may lie in the past. It
 // returns the certificate's DER form.
-func (c *Cluster) SignClient(pub crypto.PublicKey, user string, groups []string, notBefore, notAfter time.Time) ([]byte, error) {
+func (c *Cluster) SignClient(pub crypto.PublicKey, user string, groups []string, notBefore, notAfter time.Time) ([]byte,
+	error) {
 	template := clientTemplate(user, groups...)
 	template.NotBefore, template.NotAfter = notBefore, notAfter
 	return c.pki.ca.sign(template, pub)

@@ -42,7 +42,8 @@ spec:
 			`"containerStatuses":[{"name":"main","image":"none","imageID":"","ready":true,"restartCount":0,` +
 			`"state":{"running":{"startedAt":"2020-01-01T00:00:00Z"}}}]}}`},
 	} {
-		if _, err := c.Admin(ctx, "", "-n", namespace, "patch", status.kind, status.name, "--subresource=status", "-p", status.patch); err != nil {
+		if _, err := c.Admin(ctx, "", "-n", namespace, "patch", status.kind, status.name, "--subresource=status", "-p",
+			status.patch); err != nil {
 			return fmt.Errorf("run a pod: %w", err)
 		}
 	}

@@ -43,7 +43,8 @@ func (c *Cluster) waitReady(ctx context.Context, component Component, p *process
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready: %w (%w); its log ends with:\n%s", component, last, ctx.Err(), c.LogTail(component, 15))
+			return fmt.Errorf("%s is not ready: %w (%w); its log ends with:\n%s", component, last, ctx.Err(),
+				c.LogTail(component, 15))
 		case <-tick.C:
 		}
 	}

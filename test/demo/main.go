@@ -58,7 +58,8 @@ func exitCode(ctx context.Context, err error) int {
 		return 0
 	}
 	if ctx.Err() != nil {
-		fmt.Fprintln(os.Stderr, "\ninterrupted; what runs in the background goes on: `make demo` takes it up again, `make demo-down` ends it")
+		fmt.Fprintln(os.Stderr,
+			"\ninterrupted; what runs in the background goes on: `make demo` takes it up again, `make demo-down` ends it")
 		return 130
 	}
 	fmt.Fprintln(os.Stderr, "error:", err)

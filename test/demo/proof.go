@@ -35,7 +35,8 @@ func prove(ctx context.Context, t *trial, token *softHSM) error {
 		return err
 	}
 	if !key.sensitive || key.extractable || !key.local {
-		return fmt.Errorf("the key on the token is sensitive %t, extractable %t, generated there %t", key.sensitive, key.extractable, key.local)
+		return fmt.Errorf("the key on the token is sensitive %t, extractable %t, generated there %t", key.sensitive,
+			key.extractable, key.local)
 	}
 	config, err := clientcmd.LoadFromFile(t.kubeconfig())
 	if err != nil {
@@ -63,7 +64,8 @@ func prove(ctx context.Context, t *trial, token *softHSM) error {
 	fmt.Printf("  the API server verified  certificate %s, %s\n", short(credential), cert.Subject.CommonName)
 	fmt.Printf("  its public key           %s\n", short(inToken))
 	fmt.Printf("  the key in the token     %s  generated there, sensitive, not extractable\n", short(inToken))
-	fmt.Printf("  the key kubectl holds    %s  another one, which only kubehsm's bridge on this machine takes\n", short(inKubectl))
+	fmt.Printf("  the key kubectl holds    %s  another one, which only kubehsm's bridge on this machine takes\n",
+		short(inKubectl))
 	fmt.Printf("  that at the API server   %s\n", answer.status)
 	return nil
 }

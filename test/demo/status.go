@@ -74,7 +74,8 @@ func awaitCluster(ctx context.Context, t *trial) error {
 
 func describe(p cluster.Progress) string {
 	if p.Phase == phaseBuilding && p.Total > 0 {
-		return fmt.Sprintf("compiling the control plane: %d/%d packages, %s", p.Done, p.Total, time.Since(p.Started).Round(time.Second))
+		return fmt.Sprintf("compiling the control plane: %d/%d packages, %s", p.Done, p.Total,
+			time.Since(p.Started).Round(time.Second))
 	}
 	return p.Message
 }

@@ -188,7 +188,8 @@ func (h *softHSM) certificate(match func(*x509.Certificate) bool) (*x509.Certifi
 	return nil, errors.New("the token does not hold it")
 }
 
-func (h *softHSM) objects(session pkcs11.SessionHandle, class uint, more ...*pkcs11.Attribute) ([]pkcs11.ObjectHandle, error) {
+func (h *softHSM) objects(session pkcs11.SessionHandle, class uint, more ...*pkcs11.Attribute) ([]pkcs11.ObjectHandle,
+	error) {
 	template := append([]*pkcs11.Attribute{pkcs11.NewAttribute(pkcs11.CKA_CLASS, class)}, more...)
 	if err := h.ctx.FindObjectsInit(session, template); err != nil {
 		return nil, err

@@ -69,7 +69,8 @@ func (t *trial) clusterLog() string      { return t.path("log", "cluster.log") }
 // env is the environment of every program that the trial runs: the user's,
 // with all that could lead out of the folder replaced.
 func (t *trial) env() []string {
-	drop := []string{"KUBECONFIG=", "KUBEHSM_", "KUBECTL_", "KUBERNETES_EXEC_INFO=", "SOFTHSM2_CONF=", "TMPDIR=", "GOTMPDIR="}
+	drop := []string{"KUBECONFIG=", "KUBEHSM_", "KUBECTL_", "KUBERNETES_EXEC_INFO=", "SOFTHSM2_CONF=", "TMPDIR=",
+		"GOTMPDIR="}
 	var env []string
 next:
 	for _, kv := range os.Environ() {
@@ -160,7 +161,8 @@ func (t *trial) configure(module string) error {
 	for path, content := range map[string]string{
 		t.softHSMConfig(): "directories.tokendir = " + t.path("softhsm", "tokens") + "\n" +
 			"objectstore.backend = file\nlog.level = ERROR\nslots.removable = false\n",
-		t.path("home", "config.yaml"): fmt.Sprintf("onlyModules: true\nmodules:\n  - name: trial\n    path: %q\n    env: {SOFTHSM2_CONF: %q}\n",
+		t.path("home",
+			"config.yaml"): fmt.Sprintf("onlyModules: true\nmodules:\n  - name: trial\n    path: %q\n    env: {SOFTHSM2_CONF: %q}\n",
 			module, t.softHSMConfig()),
 		t.path("env"): env.String(),
 	} {

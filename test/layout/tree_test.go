@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unicode/utf8"
 )
 
 // tree is the product's code with its types: neither tests, nor what only tests
@@ -34,6 +35,8 @@ type part struct {
 	lines int // lines that are not blank, of all platforms
 	count int // files, of all platforms
 	tests int // files of tests
+	// long are the lines of over 120 columns, each with its place.
+	long []string
 	// inside and outside are the files of tests in the package and beside it.
 	inside, outside []string
 	types           *types.Package
@@ -133,9 +136,14 @@ func (tr *tree) check(name string, l listed) (*part, error) {
 			return nil, err
 		}
 		p.count++
+		n := 0
 		for line := range strings.Lines(string(data)) {
+			n++
 			if strings.TrimSpace(line) != "" {
 				p.lines++
+			}
+			if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > 120 {
+				p.long = append(p.long, fmt.Sprintf("%s/%s:%d", p.name, filepath.Base(f), n))
 			}
 		}
 	}
@@ -210,4 +218,12 @@ func product(t *testing.T) *tree {
 		t.Fatal(err)
 	}
 	return tr
+}
+
+func longLines(tr *tree) result {
+	var found []string
+	for _, p := range tr.packages {
+		found = append(found, p.long...)
+	}
+	return listOf(found)
 }

@@ -21,7 +21,8 @@ type module struct {
 }
 
 // platforms are those that packages are made for: what is linked differs.
-var platforms = [][]string{{"GOOS=linux", "CGO_ENABLED=1"}, {"GOOS=windows", "CGO_ENABLED=0"}, {"GOOS=darwin", "CGO_ENABLED=0"}}
+var platforms = [][]string{{"GOOS=linux", "CGO_ENABLED=1"}, {"GOOS=windows", "CGO_ENABLED=0"},
+	{"GOOS=darwin", "CGO_ENABLED=0"}}
 
 // linked lists the modules that are part of the program on any platform.
 func linked() ([]module, error) {
@@ -84,7 +85,8 @@ func licences() ([]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			fmt.Fprintf(&b, "\n%s\n%s: %s\n\n%s\n", strings.Repeat("=", 79), strings.TrimSpace(m.Path+" "+m.Version), f.Name(), bytes.TrimSpace(text))
+			fmt.Fprintf(&b, "\n%s\n%s: %s\n\n%s\n", strings.Repeat("=", 79), strings.TrimSpace(m.Path+" "+m.Version), f.Name(),
+				bytes.TrimSpace(text))
 			said = true
 		}
 		if !said {

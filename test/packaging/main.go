@@ -33,8 +33,9 @@ func main() {
 
 // write makes man/*.1.gz, completions/*, the unit file and THIRD-PARTY below dir, anew.
 func write(dir string) error {
-	program := &cli.Program{Args: []string{"kubehsm"}, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Version: ui.Version(),
-		Getenv: func(string) string { return "" }}
+	program := &cli.Program{Args: []string{"kubehsm"}, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Version: ui.Version(),
+		Getenv:  func(string) string { return "" }}
 	root := program.Command()
 	root.DisableAutoGenTag = true
 	root.InitDefaultCompletionCmd()

@@ -33,7 +33,8 @@ func (p *play) tokens(ctx context.Context) (err error) {
 // requests are what waits for the cluster's approver, one of them looked at.
 func (p *play) requests(ctx context.Context) (err error) {
 	for _, who := range [][]string{{"tom", "ops"}, {"mara", lab.DevelopersGroup}} {
-		if _, err := lab.Succeeded(p.lab.KubehsmPIN(ctx, lab.PIN, "csr", "create", "--context", lab.Context, "--key", "pkcs11:token=jane;object=prod-hsm",
+		if _, err := lab.Succeeded(p.lab.KubehsmPIN(ctx, lab.PIN, "csr", "create", "--context", lab.Context, "--key",
+			"pkcs11:token=jane;object=prod-hsm",
 			"--user", who[0], "--group", who[1], "--expiration", "24h", "--reason", "a laptop of my own")); err != nil {
 			return fmt.Errorf("file a request: %w", err)
 		}
@@ -43,7 +44,8 @@ func (p *play) requests(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	for _, step := range []struct{ until, send string }{{"1 Tokens", "3"}, {"2 requests pending", string(term.Enter)}, {"What the certificate would allow", ""}} {
+	for _, step := range []struct{ until, send string }{{"1 Tokens", "3"}, {"2 requests pending", string(term.Enter)},
+		{"What the certificate would allow", ""}} {
 		if err := p.wait(ctx, s, step.until); err != nil {
 			return err
 		}

@@ -27,16 +27,21 @@ const fonts = `ui-monospace, 'JetBrains Mono', 'SF Mono', Menlo, Consolas, 'Deja
 func render(f term.Frame, title string) string {
 	width, height := float64(f.Columns)*cellWidth+2*padding, float64(f.Rows)*cellHeight+2*padding+barHeight
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%g" height="%g" viewBox="0 0 %[1]g %[2]g" role="img" aria-label="%s">`+"\n",
+	fmt.Fprintf(&b,
+		`<svg xmlns="http://www.w3.org/2000/svg" width="%g" height="%g" viewBox="0 0 %[1]g %[2]g" role="img" aria-label="%s">`+"\n",
 		width, height, escape(title))
-	fmt.Fprintf(&b, `<style>text{font:%gpx %s;white-space:pre}.b{font-weight:bold}.i{font-style:italic}.t{font:12px system-ui,'DejaVu Sans',sans-serif}</style>`+"\n",
+	fmt.Fprintf(&b,
+		`<style>text{font:%gpx %s;white-space:pre}.b{font-weight:bold}.i{font-style:italic}.t{font:12px system-ui,'DejaVu Sans',sans-serif}</style>`+"\n",
 		fontSize, fonts)
-	fmt.Fprintf(&b, `<rect x=".5" y=".5" width="%g" height="%g" rx="9" fill="%s" stroke="%s"/>`+"\n", width-1, height-1, background, frameLine)
-	fmt.Fprintf(&b, `<path d="M1 %gV9.5A8.5 8.5 0 0 1 9.5 1H%gA8.5 8.5 0 0 1 %g 9.5V%[1]gZ" fill="%[4]s"/>`+"\n", barHeight, width-9.5, width-1, titleBar)
+	fmt.Fprintf(&b, `<rect x=".5" y=".5" width="%g" height="%g" rx="9" fill="%s" stroke="%s"/>`+"\n", width-1, height-1,
+		background, frameLine)
+	fmt.Fprintf(&b, `<path d="M1 %gV9.5A8.5 8.5 0 0 1 9.5 1H%gA8.5 8.5 0 0 1 %g 9.5V%[1]gZ" fill="%[4]s"/>`+"\n",
+		barHeight, width-9.5, width-1, titleBar)
 	for i, c := range buttons {
 		fmt.Fprintf(&b, `<circle cx="%g" cy="%g" r="6" fill="%s"/>`, padding+8+float64(i)*20, barHeight/2, c)
 	}
-	fmt.Fprintf(&b, "\n"+`<text class="t" x="%g" y="%g" text-anchor="middle" fill="%s">%s</text>`+"\n", width/2, barHeight/2+4, titleText, escape(title))
+	fmt.Fprintf(&b, "\n"+`<text class="t" x="%g" y="%g" text-anchor="middle" fill="%s">%s</text>`+"\n", width/2,
+		barHeight/2+4, titleText, escape(title))
 	for y, row := range f.Cells {
 		b.WriteString(renderRow(row, padding, padding+barHeight+float64(y)*cellHeight))
 	}

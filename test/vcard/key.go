@@ -116,7 +116,8 @@ func newKey(alg byte) (crypto.PrivateKey, error) {
 		_, k, err := ed25519.GenerateKey(rand.Reader)
 		return k, err
 	}
-	return rsa.GenerateKey(rand.Reader, map[byte]int{algRSA1024: 1024, algRSA2048: 2048, algRSA3072: 3072, algRSA4096: 4096}[alg])
+	return rsa.GenerateKey(rand.Reader, map[byte]int{algRSA1024: 1024, algRSA2048: 2048, algRSA3072: 3072,
+		algRSA4096: 4096}[alg])
 }
 
 func publicOf(private crypto.PrivateKey) crypto.PublicKey {

@@ -116,7 +116,8 @@ func start(dir string) (*Lab, error) {
 	if library == "" {
 		return nil, errors.New("vcard: vpcd's reader driver is not installed")
 	}
-	conf := fmt.Sprintf("FRIENDLYNAME %q\nDEVICENAME /dev/null:0x%X\nLIBPATH %s\nCHANNELID 0x%X\n", friendlyName, port, library, port)
+	conf := fmt.Sprintf("FRIENDLYNAME %q\nDEVICENAME /dev/null:0x%X\nLIBPATH %s\nCHANNELID 0x%X\n", friendlyName, port,
+		library, port)
 	// A folder of its own: pcscd reads every file there.
 	if err := os.Mkdir(filepath.Join(dir, "reader.conf.d"), 0o700); err != nil {
 		return nil, err

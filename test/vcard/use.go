@@ -131,13 +131,15 @@ func (c *Card) metadata(cmd command) ([]byte, uint16) {
 		if cmd.p2 == refPUK {
 			s = c.puk
 		}
-		return concat(put(0x01, []byte{0xff}), put(0x05, flag(s.isDefault)), put(0x06, []byte{byte(s.total), byte(s.left)})), swOK
+		return concat(put(0x01, []byte{0xff}), put(0x05, flag(s.isDefault)), put(0x06, []byte{byte(s.total), byte(s.left)})),
+			swOK
 	case refManagement:
 		touch := byte(touchNever)
 		if c.management.touch {
 			touch = touchAlways
 		}
-		return concat(put(0x01, []byte{c.management.alg}), put(0x02, []byte{0, touch}), put(0x05, flag(c.management.isDefault))), swOK
+		return concat(put(0x01, []byte{c.management.alg}), put(0x02, []byte{0, touch}),
+			put(0x05, flag(c.management.isDefault))), swOK
 	}
 	k, ok := c.keys[cmd.p2]
 	switch {

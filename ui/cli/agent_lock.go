@@ -26,7 +26,8 @@ killed, and cards are made to forget their PIN.`,
 
 // agentVerb makes a command that has the running agent do something. Where
 // none runs there is nothing to do.
-func (a *app) agentVerb(c *cobra.Command, do func(session.Agent, context.Context, func(string)) error, done string) *cobra.Command {
+func (a *app) agentVerb(c *cobra.Command, do func(session.Agent, context.Context, func(string)) error,
+	done string) *cobra.Command {
 	c.Args = cobra.NoArgs
 	return a.command(c, func(c *cobra.Command, _ []string) error {
 		dirs, err := a.dirs()

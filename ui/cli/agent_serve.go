@@ -41,10 +41,13 @@ unit" prints what systemd and launchd need to run it.`,
 		signal.Ignore(syscall.SIGHUP) // the terminal that it was started from may go
 		a.closers = nil               // where drivers are used, the agent closes them
 		return host.Serve(c.Context(), host.Options{
-			Dirs: env.Dirs, Tokens: host.NewTokens(a.Executable, env.Drivers), Version: a.Version, Unlock: a.config.Unlock, Ready: ready,
-			PINSources: a.sources, Asker: prompt.Window(a.config.Pinentry), Supervised: supervised, Executable: a.Executable, Port: port,
+			Dirs: env.Dirs, Tokens: host.NewTokens(a.Executable,
+				env.Drivers), Version: a.Version, Unlock: a.config.Unlock, Ready: ready,
+			PINSources: a.sources, Asker: prompt.Window(a.config.Pinentry), Supervised: supervised, Executable: a.Executable,
+			Port: port,
 		})
 	})
-	c.Flags().BoolVar(&supervised, "supervised", false, "a service manager runs it: do not end when idle, fail when a newer program takes over")
+	c.Flags().BoolVar(&supervised, "supervised", false,
+		"a service manager runs it: do not end when idle, fail when a newer program takes over")
 	return c
 }

@@ -30,6 +30,7 @@ programs are refused until another command starts an agent.`,
 		}
 		return port.Release(dirs)
 	}
-	c.Flags().BoolVar(&release, "release-port", false, "also end the process that holds the bridge's port for running programs")
+	c.Flags().BoolVar(&release, "release-port", false,
+		"also end the process that holds the bridge's port for running programs")
 	return c
 }

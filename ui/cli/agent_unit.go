@@ -19,8 +19,10 @@ needed. Where to put the file is said on standard error.
 
 With --socket, prints the systemd socket unit that holds the bridge's port while no
 agent runs, so that programs which outlive an agent can reach the next one.`,
-		Example: "kubehsm agent unit > ~/.config/systemd/user/" + assets.SystemdName + "\nkubehsm agent unit --socket > ~/.config/systemd/user/" + assets.SystemdSocketName + "\nkubehsm agent unit --launchd",
-		Args:    cobra.NoArgs,
+		Example: "kubehsm agent unit > ~/.config/systemd/user/" + assets.SystemdName +
+			"\nkubehsm agent unit --socket > ~/.config/systemd/user/" + assets.SystemdSocketName +
+			"\nkubehsm agent unit --launchd",
+		Args: cobra.NoArgs,
 	}, func(*cobra.Command, []string) error {
 		dirs, err := a.dirs()
 		if err != nil {

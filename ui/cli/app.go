@@ -100,7 +100,8 @@ func (a *app) env() (*env.Env, error) {
 		}
 		modules = append([]home.Module{{Path: path}}, modules...)
 	}
-	drivers := a.Drivers(DriverOptions{Dirs: dirs, Modules: modules, OnlyModules: config.OnlyModules, Busy: a.offerRelease, Finishing: a.Finishing})
+	drivers := a.Drivers(DriverOptions{Dirs: dirs, Modules: modules, OnlyModules: config.OnlyModules, Busy: a.offerRelease,
+		Finishing: a.Finishing})
 	if !a.holds {
 		drivers = worker.Apart(a.Executable, drivers, a.asking.Load)
 	}

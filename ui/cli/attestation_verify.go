@@ -106,7 +106,8 @@ func (a *app) readAttestations(files []string) ([]attestationSource, error) {
 		all = append(all, attestationSource{file, b})
 	}
 	if len(names) != 0 && len(names) != 2 {
-		return nil, ui.Usagef("%s: these files have one certificate each; give the statement's and the device's", strings.Join(names, ", "))
+		return nil, ui.Usagef("%s: these files have one certificate each; give the statement's and the device's",
+			strings.Join(names, ", "))
 	}
 	if len(names) == 2 {
 		halves.name = strings.Join(names, " and ")

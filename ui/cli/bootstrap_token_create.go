@@ -25,7 +25,8 @@ func (f *bootstrapTokenFlags) bind(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.ttl, "ttl", bootstraptoken.DefaultTTL, "how `long` the token is good for; 0 for ever")
 	flags.StringSliceVar(&f.usages, "usages", bootstraptoken.KnownUsages(), "what it is good for")
 	flags.StringVar(&f.description, "description", "", "`words` to those who list tokens")
-	flags.StringSliceVar(&f.groups, "groups", []string{ticket.Group}, "groups of whoever signs in with it, each beginning with "+bootstraptoken.GroupPrefix)
+	flags.StringSliceVar(&f.groups, "groups", []string{ticket.Group},
+		"groups of whoever signs in with it, each beginning with "+bootstraptoken.GroupPrefix)
 }
 
 // record is token with the terms that the flags say.

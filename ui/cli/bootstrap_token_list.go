@@ -46,7 +46,8 @@ kubehsm bootstrap-token list --context prod -o json`,
 			rows, now := [][]string{}, time.Now()
 			for _, t := range all {
 				r := present.TokenRowOf(t, now)
-				rows = append(rows, []string{r.Kind, r.Token, marked(r.Left.Words, r.Left.Level), r.Expires, r.For, r.Usages, r.Groups})
+				rows = append(rows, []string{r.Kind, r.Token, marked(r.Left.Words, r.Left.Level), r.Expires, r.For, r.Usages,
+					r.Groups})
 			}
 			w.table([]string{"KIND", "TOKEN", "STILL GOOD", "EXPIRES", "FOR", "USAGES", "EXTRA GROUPS"}, rows)
 		})

@@ -40,7 +40,8 @@ kubehsm breakglass approve jane-1a2b3c4d`,
 		if err != nil {
 			return err
 		}
-		seen, err := request.NewRequests(env).Look(ctx, a.context, args[0], request.LookOptions{Roots: roots, ToDecide: true, Accept: risks, Checks: []request.Check{desk.BreakGlassCheck}})
+		seen, err := request.NewRequests(env).Look(ctx, a.context, args[0],
+			request.LookOptions{Roots: roots, ToDecide: true, Accept: risks, Checks: []request.Check{desk.BreakGlassCheck}})
 		if err != nil {
 			return err
 		}

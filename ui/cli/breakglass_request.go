@@ -23,7 +23,8 @@ func (f *breakGlassFlags) bindTo(flags *pflag.FlagSet) {
 	f.bind(flags, enrolling.OfBreakGlass|enrolling.OfKey)
 	reword(flags, map[string]string{
 		"reason": "`words` to the second person, kept in every record (required)",
-		"name":   "`name` of the enrollment and its context", "token": "`URI` of the token", "key": "`URI` of an existing key",
+		"name":   "`name` of the enrollment and its context", "token": "`URI` of the token",
+		"key": "`URI` of an existing key",
 	})
 	f.acceptRisk(flags, "use a token with a default PIN, PUK or management key: `"+enrolling.RiskDefaults+"`")
 	f.bindBegin(flags)

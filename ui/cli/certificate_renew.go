@@ -85,8 +85,10 @@ kubehsm certificate renew --all --timeout 10m`,
 		"timeout":    "how `long` to wait for each approval; default until it is interrupted",
 	})
 	f.acceptRisk(flags, "file also what is certain to be refused: `forecast`")
-	flags.BoolVar(&f.newKey, "new-key", false, "generate a new key beside the old one, which stays in use until the new one has its certificate")
-	flags.StringVar(&f.with, "with", "", "`name` of the kubeconfig context that files the request, if the old certificate cannot")
+	flags.BoolVar(&f.newKey, "new-key", false,
+		"generate a new key beside the old one, which stays in use until the new one has its certificate")
+	flags.StringVar(&f.with, "with", "",
+		"`name` of the kubeconfig context that files the request, if the old certificate cannot")
 	flags.BoolVar(&f.all, "all", false, "renew every certificate that is due")
 	flags.BoolVar(&f.force, "force", false, "with --all: also those that are not due")
 	c.MarkFlagsMutuallyExclusive("all", "new-key")
@@ -94,7 +96,8 @@ kubehsm certificate renew --all --timeout 10m`,
 	return c
 }
 
-func (a *app) renewOne(ctx context.Context, env *env.Env, name string, o enroll.RenewOptions) (enrolling.Result, error) {
+func (a *app) renewOne(ctx context.Context, env *env.Env, name string, o enroll.RenewOptions) (enrolling.Result,
+	error) {
 	return enroll.NewRenewer(env).Renew(ctx, name, o, a.prompter(), func(e enrolling.Event) { stepWords(a.Stderr, e) })
 }
 

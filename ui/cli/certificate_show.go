@@ -49,7 +49,8 @@ kubehsm certificate show -f jane.pem`,
 }
 
 // findCertificate reads a leaf and its chain from where the flags say.
-func (a *app) findCertificate(ctx context.Context, name, key, file string) (*x509.Certificate, []*x509.Certificate, error) {
+func (a *app) findCertificate(ctx context.Context, name, key, file string) (*x509.Certificate, []*x509.Certificate,
+	error) {
 	switch {
 	case name != "" && (key != "" || file != ""):
 		return nil, nil, ui.Usagef("name an enrollment, or use --key or --file, not both")

@@ -104,7 +104,10 @@ func offer(list completing) cobra.CompletionFunc {
 		}
 		ctx, cancel := context.WithTimeout(ctx, completionTime)
 		defer cancel()
-		found := slices.DeleteFunc(list(ctx), func(s string) bool { return !plain().MatchString(s) || !strings.HasPrefix(s, typed) })
+		found := slices.DeleteFunc(list(ctx), func(s string) bool {
+			return !plain().MatchString(s) ||
+				!strings.HasPrefix(s, typed)
+		})
 		return found, cobra.ShellCompDirectiveNoFileComp
 	}
 }

@@ -17,7 +17,8 @@ and so is a request for a user, key or certificate that was revoked from this co
 		Example: `kubehsm csr approve jane-1a2b3c4d
 kubehsm csr approve jane-1a2b3c4d --words 'act abandon zoo zebra cat dog apple ball' --message 'on the phone'`,
 	})
-	c.Flags().StringVar(&d.Words, "words", "", "the key's fingerprint as the requester reads it out in `words`; others are refused")
+	c.Flags().StringVar(&d.Words, "words", "",
+		"the key's fingerprint as the requester reads it out in `words`; others are refused")
 	c.Flags().BoolVar(&d.Own, "own", false, "approve even what you asked for yourself")
 	d.risks.bind(c.Flags())
 	c.Flags().DurationVar(&d.wait, "timeout", ticketWait, ticketWaitUsage)

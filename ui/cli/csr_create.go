@@ -93,7 +93,8 @@ kubehsm csr create --context prod --key 'piv:serial=1234567;slot=9a' --user '{lo
 			}
 		}))
 	})
-	c.Flags().StringArrayVar(&keys, "key", nil, "`URI` of the key, as `kubehsm key list` shows it (required); may be repeated")
+	c.Flags().StringArrayVar(&keys, "key", nil,
+		"`URI` of the key, as `kubehsm key list` shows it (required); may be repeated")
 	c.Flags().StringVar(&name, "name", "", "`name` of the request; default made from user and key")
 	c.Flags().BoolVar(&plan, "dry-run", false, "show the forecast, fail if it is a certain refusal, and file nothing")
 	r.bind(c.Flags(), enrolling.OfRequest)

@@ -58,7 +58,8 @@ func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision)
 			return err
 		}
 		look := request.TicketLook{Context: a.context, Roots: roots}
-		seen, err := request.NewRequests(env).Look(ctx, a.context, args[0], request.LookOptions{Roots: roots, ToDecide: true, Ticket: &look, Accept: d.risks})
+		seen, err := request.NewRequests(env).Look(ctx, a.context, args[0],
+			request.LookOptions{Roots: roots, ToDecide: true, Ticket: &look, Accept: d.risks})
 		if err != nil {
 			return err
 		}

@@ -73,7 +73,8 @@ kubehsm enroll --context trial --user jane --approve-with admin.kubeconfig --yes
 // bindTo adds the flags that enroll, join and migrate share.
 func (f *enrollFlags) bindTo(flags *pflag.FlagSet) {
 	f.bind(flags, enrolling.OfEnroll|enrolling.OfKey)
-	f.acceptRisk(flags, "enroll a token with a default PIN, PUK or management key (factory-secrets), file a request that is certain to be refused (forecast), or take whatever answers at an address for the cluster (unverified:HOST): `risk`")
+	f.acceptRisk(flags,
+		"enroll a token with a default PIN, PUK or management key (factory-secrets), file a request that is certain to be refused (forecast), or take whatever answers at an address for the cluster (unverified:HOST): `risk`")
 	f.bindBegin(flags)
 }
 
@@ -91,7 +92,8 @@ func (f *enrollFlags) options(kubeContext string) (enrolling.Options, error) {
 }
 
 // enrollByLines enrolls without the terminal UI.
-func (a *app) enrollByLines(ctx context.Context, env *env.Env, options enrolling.Options, f enrollFlags, o *format) error {
+func (a *app) enrollByLines(ctx context.Context, env *env.Env, options enrolling.Options, f enrollFlags,
+	o *format) error {
 	if f.progress != "" {
 		if err := a.awaitCluster(ctx, f.progress); err != nil {
 			return err
@@ -106,7 +108,8 @@ func (a *app) enrollByLines(ctx context.Context, env *env.Env, options enrolling
 
 // enrollReviewed shows what an enrollment would do, asks, and does it; a dry run
 // ends with the first.
-func (a *app) enrollReviewed(ctx context.Context, env *env.Env, options enrolling.Options, f enrollFlags) (enrolling.Result, error) {
+func (a *app) enrollReviewed(ctx context.Context, env *env.Env, options enrolling.Options,
+	f enrollFlags) (enrolling.Result, error) {
 	review, err := enroll.NewEnroller(env).Review(ctx, options)
 	if err != nil {
 		return enrolling.Result{}, err
@@ -135,7 +138,8 @@ func (a *app) enrollReviewed(ctx context.Context, env *env.Env, options enrollin
 	if err := a.confirm(ctx, f.yes, "Begin?"); err != nil {
 		return enrolling.Result{}, err
 	}
-	return enroll.NewEnroller(env).Enroll(ctx, review.Options, a.prompter(), func(e enrolling.Event) { stepWords(a.Stderr, e) })
+	return enroll.NewEnroller(env).Enroll(ctx, review.Options, a.prompter(),
+		func(e enrolling.Event) { stepWords(a.Stderr, e) })
 }
 
 func reviewWords(w *words, r enroll.Review) {

@@ -52,8 +52,9 @@ kubehsm external-signer serve --socket ~/.kube/hsm/signer.sock`,
 		}
 		return a.serveSigner(c.Context(), path)
 	})
-	c.Flags().StringVar(&path, "socket", "", "`path` of the socket, or "+service.Scheme+" and an absolute one; default "+service.SocketName+
-		" in the run folder. Its folder must be yours alone to change; a lock file, PATH.lock, stays in it at the end")
+	c.Flags().StringVar(&path, "socket", "",
+		"`path` of the socket, or "+service.Scheme+" and an absolute one; default "+service.SocketName+
+			" in the run folder. Its folder must be yours alone to change; a lock file, PATH.lock, stays in it at the end")
 	return c
 }
 
@@ -104,7 +105,8 @@ func (a *app) serveSigner(ctx context.Context, path string) error {
 // answerOne answers a request as soon as no other uses a token: libraries have
 // one login for a whole process, which must end with the request that it was
 // made for.
-func answerOne(ctx context.Context, s signer.Signer, one chan struct{}, r externalsigner.Request, tell func(string)) (a externalsigner.Answer, err error) {
+func answerOne(ctx context.Context, s signer.Signer, one chan struct{}, r externalsigner.Request,
+	tell func(string)) (a externalsigner.Answer, err error) {
 	select {
 	case one <- struct{}{}:
 	default:

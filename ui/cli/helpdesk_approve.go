@@ -61,26 +61,30 @@ kubehsm helpdesk approve jane-1a2b3c4d --words 'abandon zoo …' --yes`,
 		if err != nil {
 			return err
 		}
-		seen, err := request.NewRequests(env).Look(ctx, a.context, args[0], request.LookOptions{Roots: roots, ToDecide: true, Ticket: &look, Accept: d.risks})
+		seen, err := request.NewRequests(env).Look(ctx, a.context, args[0],
+			request.LookOptions{Roots: roots, ToDecide: true, Ticket: &look, Accept: d.risks})
 		if err != nil {
 			return err
 		}
 		return a.approveTicket(ctx, env, look, seen, d, o)
 	})
-	c.Flags().StringVar(&ticketFile, "ticket", "", "the ticket itself, if it was made elsewhere: a `file`, or - for standard input")
+	c.Flags().StringVar(&ticketFile, "ticket", "",
+		"the ticket itself, if it was made elsewhere: a `file`, or - for standard input")
 	c.Flags().StringVar(&d.Words, "words", "", "the `words` that the person who joins reads to you")
 	c.Flags().StringVar(&d.Message, "message", "", "a `sentence`, kept with the decision")
 	d.risks.bind(c.Flags())
 	c.Flags().StringVar(&d.root, "root", "", rootUsage)
 	c.Flags().DurationVar(&d.wait, "timeout", ticketWait, ticketWaitUsage)
-	c.Flags().BoolVarP(&d.yes, "yes", "y", false, "do not ask; needs --words, unless the key is proven to be in the token that the ticket names")
+	c.Flags().BoolVarP(&d.yes, "yes", "y", false,
+		"do not ask; needs --words, unless the key is proven to be in the token that the ticket names")
 	o = output(c)
 	return c
 }
 
 // approveTicket shows a request that was filed with a ticket, approves it, and
 // ends the ticket.
-func (a *app) approveTicket(ctx context.Context, env *env.Env, look request.TicketLook, seen request.View, d *decision, o *format) error {
+func (a *app) approveTicket(ctx context.Context, env *env.Env, look request.TicketLook, seen request.View, d *decision,
+	o *format) error {
 	w := a.err()
 	requestWords(w, seen, present.Request(seen, time.Now()))
 	if err := w.flush(); err != nil {
@@ -91,7 +95,8 @@ func (a *app) approveTicket(ctx context.Context, env *env.Env, look request.Tick
 		if !look.Proven && d.Words == "" {
 			question = "Has " + seen.User + " read just these words to you?"
 			if d.yes {
-				return ui.Usagef("--yes needs --words: nothing proves whose key this is; give the words that %s reads to you", seen.User)
+				return ui.Usagef("--yes needs --words: nothing proves whose key this is; give the words that %s reads to you",
+					seen.User)
 			}
 		}
 		if err := a.confirm(ctx, d.yes, question); err != nil {

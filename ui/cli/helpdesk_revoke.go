@@ -60,7 +60,8 @@ kubehsm helpdesk revoke --user jane --group dev`,
 		return err
 	})
 	c.Flags().StringVar(&user, "user", "", "user `name` that the lost token stands for (required)")
-	c.Flags().StringArrayVar(&groups, "group", nil, "`group` that the user's certificates are known to have; may be repeated")
+	c.Flags().StringArrayVar(&groups, "group", nil,
+		"`group` that the user's certificates are known to have; may be repeated")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "show what there is and remove nothing")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	must(c.MarkFlagRequired("user"))

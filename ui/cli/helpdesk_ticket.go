@@ -84,15 +84,20 @@ kubehsm helpdesk ticket --for jane --name prod --spare -o file --file jane.png`,
 	flags := c.Flags()
 	flags.StringVar(&f.options.User, "for", "", "user `name` that the certificate is for (required)")
 	flags.StringArrayVar(&f.options.Groups, "group", nil, "`group` that the user is in; may be repeated")
-	flags.DurationVar(&f.options.TTL, "ttl", desk.DefaultTicketTTL, "how `long` the ticket is good for, up to "+ticket.MaxTTL.String())
-	flags.DurationVar(&f.options.Lifetime, "lifetime", 0, "the certificate's `lifetime`, at least 10m; default the signer's")
+	flags.DurationVar(&f.options.TTL, "ttl", desk.DefaultTicketTTL,
+		"how `long` the ticket is good for, up to "+ticket.MaxTTL.String())
+	flags.DurationVar(&f.options.Lifetime, "lifetime", 0,
+		"the certificate's `lifetime`, at least 10m; default the signer's")
 	flags.StringVar(&f.options.Signer, "signer", "", "`name` of the signer; default the one for clients of the API server")
-	flags.StringVar(&f.policy, "policy", "", "what the key must be like: `words` of "+strings.Join(ticket.PolicyNames(), ", "))
+	flags.StringVar(&f.policy, "policy", "",
+		"what the key must be like: `words` of "+strings.Join(ticket.PolicyNames(), ", "))
 	flags.StringVar(&f.options.Serial, "serial", "", "`serial` number of the only token that will do")
 	flags.StringVar(&f.options.Name, "name", "", "`name` proposed for the user's context")
-	flags.BoolVar(&f.options.Seal, "seal-puk", false, "have the PUK that join --generate-puk makes sent back sealed to you")
+	flags.BoolVar(&f.options.Seal, "seal-puk", false,
+		"have the PUK that join --generate-puk makes sent back sealed to you")
 	flags.BoolVar(&f.spare, "spare", false, "make a second ticket, for a spare token")
-	flags.StringVar(&f.file, "file", "", "`path` of the file for -o file; for a spare the second gets -spare before its ending")
+	flags.StringVar(&f.file, "file", "",
+		"`path` of the file for -o file; for a spare the second gets -spare before its ending")
 	flags.BoolVar(&f.inverse, "light", false, "draw the QR code for dark letters on a light terminal")
 	must(c.MarkFlagRequired("for"))
 	once(flags, "for")

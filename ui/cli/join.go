@@ -86,17 +86,28 @@ kubehsm join --name prod --certificate sent.pem`,
 		return usage(a.enrollByLines(c.Context(), env, options, f.enroll, o))
 	})
 	flags := c.Flags()
-	flags.StringVar(&f.ticket, "ticket", "", "the help desk's ticket: a `file`, or - for standard input; asked for if nothing else says which cluster")
-	flags.StringVar(&f.token, "token", "", "the bootstrap token, for discovery and request: a `file`, or -; asked for if it is missing")
-	flags.StringVar(&f.discoveryToken, "discovery-token", "", "the bootstrap token for discovery, if it is another one: a `file`, or -")
-	flags.StringVar(&f.bootstrapToken, "tls-bootstrap-token", "", "the bootstrap token for the request, if it is another one: a `file`, or -")
-	flags.StringSliceVar(&f.hashes, "discovery-token-ca-cert-hash", nil, "`hash` of the cluster's authority, sha256:HEX; may be repeated")
-	flags.BoolVar(&f.unsafe, "discovery-token-unsafe-skip-ca-verification", false, "trust whoever knows the token to be the cluster")
-	flags.StringVar(&f.file, "discovery-file", "", "`file` or https URL that says where the cluster is; - for standard input")
-	flags.DurationVar(&f.discoveryTimeout, "discovery-timeout", 0, "how `long` to look for the cluster; default "+discovery.DefaultTimeout.String())
-	flags.StringVar(&f.certificate, "certificate", "", "go on with the certificate in this `file`, which the help desk sent")
-	flags.BoolVar(&f.generatePUK, "generate-puk", false, "first give a PIV card a random PUK; it is shown once, or sealed to the help desk whose ticket asks for that")
-	flags.BoolVar(&f.printPUK, "print", false, "write the new PUK, if it is not sealed, to standard output instead of the terminal")
+	flags.StringVar(&f.ticket, "ticket", "",
+		"the help desk's ticket: a `file`, or - for standard input; asked for if nothing else says which cluster")
+	flags.StringVar(&f.token, "token", "",
+		"the bootstrap token, for discovery and request: a `file`, or -; asked for if it is missing")
+	flags.StringVar(&f.discoveryToken, "discovery-token", "",
+		"the bootstrap token for discovery, if it is another one: a `file`, or -")
+	flags.StringVar(&f.bootstrapToken, "tls-bootstrap-token", "",
+		"the bootstrap token for the request, if it is another one: a `file`, or -")
+	flags.StringSliceVar(&f.hashes, "discovery-token-ca-cert-hash", nil,
+		"`hash` of the cluster's authority, sha256:HEX; may be repeated")
+	flags.BoolVar(&f.unsafe, "discovery-token-unsafe-skip-ca-verification", false,
+		"trust whoever knows the token to be the cluster")
+	flags.StringVar(&f.file, "discovery-file", "",
+		"`file` or https URL that says where the cluster is; - for standard input")
+	flags.DurationVar(&f.discoveryTimeout, "discovery-timeout", 0,
+		"how `long` to look for the cluster; default "+discovery.DefaultTimeout.String())
+	flags.StringVar(&f.certificate, "certificate", "",
+		"go on with the certificate in this `file`, which the help desk sent")
+	flags.BoolVar(&f.generatePUK, "generate-puk", false,
+		"first give a PIV card a random PUK; it is shown once, or sealed to the help desk whose ticket asks for that")
+	flags.BoolVar(&f.printPUK, "print", false,
+		"write the new PUK, if it is not sealed, to standard output instead of the terminal")
 	a.secretFD(flags, "puk-fd", "the PUK in force", isPUK)
 	f.enroll.hsm = "hsm"
 	f.enroll.bindTo(flags)
@@ -115,7 +126,8 @@ kubehsm join --name prod --certificate sent.pem`,
 // over.
 func (f *joinFlags) options(a *app, c *cobra.Command, args []string) (enrolling.Options, error) {
 	if a.context != "" {
-		return enrolling.Options{}, ui.Usagef("--context does not go with join: a cluster that the kubeconfig knows is joined with `kubehsm enroll`")
+		return enrolling.Options{},
+			ui.Usagef("--context does not go with join: a cluster that the kubeconfig knows is joined with `kubehsm enroll`")
 	}
 	ctx := c.Context()
 	o, err := f.enroll.options("")
@@ -187,9 +199,11 @@ func (f *joinFlags) useToken(ctx context.Context, a *app, o *enrolling.Options, 
 	if err != nil {
 		return err
 	}
-	o.Join = &enrolling.Join{Endpoint: address, Pins: pins, UnsafeSkipCAVerification: f.unsafe, Timeout: f.discoveryTimeout}
+	o.Join = &enrolling.Join{Endpoint: address, Pins: pins, UnsafeSkipCAVerification: f.unsafe,
+		Timeout: f.discoveryTimeout}
 	// Before a secret is asked for.
-	check := discovery.Options{Endpoint: address, Pins: pins, UnsafeSkipCAVerification: f.unsafe, Limits: discovery.Limits{Timeout: f.discoveryTimeout}}
+	check := discovery.Options{Endpoint: address, Pins: pins, UnsafeSkipCAVerification: f.unsafe,
+		Limits: discovery.Limits{Timeout: f.discoveryTimeout}}
 	if check.Token, err = bootstraptoken.Generate(); err != nil {
 		return err
 	}
@@ -243,7 +257,8 @@ func (f *joinFlags) newPUK(a *app, c *cobra.Command, env *env.Env, o enrolling.O
 		w.line("  %s", r.Sealed)
 		w.line("They open it with: %s helpdesk open --ticket-id %s --serial %s", a.name(), o.Join.Ticket, r.Serial)
 	case r.Secret != nil:
-		fresh := &freshSecret{what: "PUK", field: "newPUK", text: string(r.Secret.Bytes()), secret: r.Secret, print: f.printPUK, err: err, ctx: ctx}
+		fresh := &freshSecret{what: "PUK", field: "newPUK", text: string(r.Secret.Bytes()), secret: r.Secret,
+			print: f.printPUK, err: err, ctx: ctx}
 		return errors.Join(err, fresh.show(a, out))
 	}
 	return errors.Join(err, w.flush())

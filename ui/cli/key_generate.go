@@ -27,7 +27,8 @@ func fits(o hsm.GenerateOptions, kind hsm.Kind) error {
 		set  bool
 	}{{"slot", o.Slot != ""}, {"overwrite", o.Overwrite}, {"touch-policy", o.Touch != hsm.TouchDefault}} {
 		if f.set {
-			return ui.Usagef("--%s: this is for PIV cards; keys on a PKCS#11 token get places of their own, which --label names", f.name)
+			return ui.Usagef("--%s: this is for PIV cards; keys on a PKCS#11 token get places of their own, which --label names",
+				f.name)
 		}
 	}
 	return nil

@@ -50,7 +50,8 @@ kubehsm kubeconfig set prod-hsm --kubeconfig ./config --keep-current --yes`,
 	})
 	c.Flags().BoolVar(&keepCurrent, "keep-current", false, "leave the current context as it is")
 	c.Flags().BoolVar(&replace, "replace", false, "replace an entry of that name that is not kubehsm's")
-	c.Flags().StringVar(&mode, "mode", contexts.ModeBridge, "`how` clients reach the key: bridge, for every client; external-signer, for clients with the auth provider externalSigner")
+	c.Flags().StringVar(&mode, "mode", contexts.ModeBridge,
+		"`how` clients reach the key: bridge, for every client; external-signer, for clients with the auth provider externalSigner")
 	ch.bind(c)
 	return c
 }

@@ -37,7 +37,8 @@ func (r *risk) accepts(serial string) (bool, error) {
 		return false, ui.Usagef("--accept-risk: %q does not name a token as serial:NUMBER", r.value)
 	}
 	if named != serial {
-		return false, ui.Usagef("--accept-risk names the token with serial %q, but this one's is %q; nothing was changed", named, serial)
+		return false, ui.Usagef("--accept-risk names the token with serial %q, but this one's is %q; nothing was changed",
+			named, serial)
 	}
 	return true, nil
 }
@@ -46,13 +47,15 @@ func (r *risk) accepts(serial string) (bool, error) {
 type approvalRisks []string
 
 func (r *approvalRisks) bind(f *pflag.FlagSet) {
-	f.StringSliceVar((*[]string)(r), "accept-risk", nil, "approve a request that does not match its ticket (mismatch), or that is for a user, key or certificate revoked from this computer (revoked): `risk`")
+	f.StringSliceVar((*[]string)(r), "accept-risk", nil,
+		"approve a request that does not match its ticket (mismatch), or that is for a user, key or certificate revoked from this computer (revoked): `risk`")
 }
 
 func (r approvalRisks) check() error {
 	for _, risk := range r {
 		if risk != request.RiskMismatch && risk != request.RiskRevoked {
-			return ui.Usagef("--accept-risk: %q is not a risk of an approval; use %s or %s", risk, request.RiskMismatch, request.RiskRevoked)
+			return ui.Usagef("--accept-risk: %q is not a risk of an approval; use %s or %s", risk, request.RiskMismatch,
+				request.RiskRevoked)
 		}
 	}
 	return nil

@@ -61,12 +61,15 @@ kubehsm enroll --context prod --user jane --group dev`,
 	root.Flags().Bool("read-only", false, "open the terminal UI to look only: whatever changes something is refused")
 	root.Version = a.Version
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.kubeconfig, "kubeconfig", "", "`path` to the kubeconfig file; default $KUBECONFIG, else ~/.kube/config")
+	flags.StringVar(&a.kubeconfig, "kubeconfig", "",
+		"`path` to the kubeconfig file; default $KUBECONFIG, else ~/.kube/config")
 	flags.StringVar(&a.context, "context", "", "`name` of the kubeconfig context; default the current one")
 	flags.StringVar(&a.cluster, "cluster", "", "`name` of the kubeconfig cluster to use in place of the context's")
-	flags.StringVar(&a.requestTimeout, "request-timeout", "", "how `long` one request to an API server may take, such as 10s; default 30s")
+	flags.StringVar(&a.requestTimeout, "request-timeout", "",
+		"how `long` one request to an API server may take, such as 10s; default 30s")
 	flags.StringVar(&a.module, "module", "", "`path` of a PKCS#11 library to use beside those that are configured")
-	flags.IntVar(&a.pinFD, "pin-fd", -1, "read the PIN from this open file `descriptor` instead of asking; it is tried only once")
+	flags.IntVar(&a.pinFD, "pin-fd", -1,
+		"read the PIN from this open file `descriptor` instead of asking; it is tried only once")
 	flags.Lookup("pin-fd").DefValue = "0" // not shown
 
 	for _, t := range a.trunks() {
@@ -110,7 +113,8 @@ func (a *app) trunks() []trunk {
 		group("certificate", "Look at certificates, put them on a token, take them off",
 			a.certificateShow, a.certificateRenew, a.certificateImport, a.certificateExport, a.certificateDelete),
 		group("attestation", "Verify what tokens state about their keys", a.attestationVerify),
-		group("kubeconfig", "Look at and change kubeconfig entries", a.kubeconfigSet, a.kubeconfigRefresh, a.kubeconfigList, a.kubeconfigUse, a.kubeconfigCheck, a.kubeconfigMigrate, a.kubeconfigRemove, a.kubeconfigHistory, a.kubeconfigUndo),
+		group("kubeconfig", "Look at and change kubeconfig entries", a.kubeconfigSet, a.kubeconfigRefresh, a.kubeconfigList,
+			a.kubeconfigUse, a.kubeconfigCheck, a.kubeconfigMigrate, a.kubeconfigRemove, a.kubeconfigHistory, a.kubeconfigUndo),
 		group("consent", "Say which requests need your yes", a.consentShow, a.consentSet),
 		group("agent", "Look at and end the agent that keeps tokens unlocked",
 			a.agentStatus, a.agentLock, a.agentStop, a.agentPort, a.agentUnit, a.agentServe, a.agentWorker, a.agentHold),
@@ -123,7 +127,8 @@ func (a *app) trunks() []trunk {
 		group("bootstrap-token", "Make, list and delete the tokens that new users join with",
 			a.bootstrapTokenCreate, a.bootstrapTokenList, a.bootstrapTokenDelete, a.bootstrapTokenGenerate),
 		group("external-signer", "Serve clients that ask a signer themselves (docs/kubectl.md)", a.externalSignerServe),
-		{"enroll", a.enroll}, {"unenroll", a.unenroll}, {"join", a.join}, {"unlock", a.unlock}, {"audit", a.audit}, {"doctor", a.doctor}, {"credential", a.credential}, {"version", a.version},
+		{"enroll", a.enroll}, {"unenroll", a.unenroll}, {"join", a.join}, {"unlock", a.unlock}, {"audit", a.audit},
+		{"doctor", a.doctor}, {"credential", a.credential}, {"version", a.version},
 		{"exit-codes", exitCodesTopic}, {"output", outputTopic},
 	}
 }

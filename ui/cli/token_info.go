@@ -71,7 +71,8 @@ kubehsm token info -o json`,
 
 // tokenFlag adds --token.
 func tokenFlag(c *cobra.Command, token *string) {
-	c.Flags().StringVar(token, "token", "", "`URI` of the token, as `kubehsm token list` shows it; default the only one there is")
+	c.Flags().StringVar(token, "token", "",
+		"`URI` of the token, as `kubehsm token list` shows it; default the only one there is")
 }
 
 func tokenWords(w *words, d token.Details) {
@@ -92,7 +93,8 @@ func slotTable(w *words, slots []hsm.Slot, all bool) {
 			continue
 		}
 		rows = append(rows, []string{r.ID, r.Label, marked(r.Key.Value, r.Key.Level), r.Origin, r.PIN, r.Touch,
-			marked(r.Certificate.Value, r.Certificate.Level), marked(r.Expires.Value, r.Expires.Level), marked(r.Problem, present.Warn)})
+			marked(r.Certificate.Value, r.Certificate.Level), marked(r.Expires.Value, r.Expires.Level),
+			marked(r.Problem, present.Warn)})
 	}
 	if len(rows) > 0 {
 		w.line("")

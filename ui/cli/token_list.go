@@ -110,7 +110,8 @@ func (a *app) tokenTable(tokens []hsm.View) error {
 		uri.ModulePath = "" // long, and not needed to name the token
 		secrets := present.Secrets(t.Info, nil)
 		pin := marked(secrets[0].Value, secrets[0].Level)
-		rows = append(rows, []string{present.Token(t.Info), present.Kind(t.Info), t.Info.Serial, pin, keyCount(t), uri.String()})
+		rows = append(rows, []string{present.Token(t.Info), present.Kind(t.Info), t.Info.Serial, pin, keyCount(t),
+			uri.String()})
 	}
 	w := a.out()
 	w.table([]string{"TOKEN", "KIND", "SERIAL", "PIN", "KEYS", "URI"}, rows)

@@ -58,7 +58,8 @@ kubehsm token management-key set --algorithm aes-256 --print > management-key`,
 	})
 	tokenFlag(c, &token)
 	f := c.Flags()
-	f.StringVar(&m.algorithm, "algorithm", "", "`name` of its cipher: 3des, aes-128, aes-192, aes-256; default the one in use")
+	f.StringVar(&m.algorithm, "algorithm", "",
+		"`name` of its cipher: 3des, aes-128, aes-192, aes-256; default the one in use")
 	f.BoolVar(&m.protect, "protect", false, "keep it on the card, where the PIN gives it out")
 	f.BoolVar(&m.touch, "touch", false, "want a touch whenever it is used")
 	f.BoolVar(&m.print, "print", false, "write it to standard output instead of the terminal")

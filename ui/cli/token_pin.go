@@ -82,7 +82,8 @@ func (a *app) changed(o *format, d token.Details, what string, f *freshSecret) e
 	}
 	say := func(w *words) {
 		w.line("%s", what)
-		w.facts(tokenFacts(d.Info, append([]present.Fact{{Name: "Serial", Value: d.Info.Serial}}, present.Secrets(d.Info, d.Details)...)))
+		w.facts(tokenFacts(d.Info, append([]present.Fact{{Name: "Serial", Value: d.Info.Serial}},
+			present.Secrets(d.Info, d.Details)...)))
 	}
 	if o.value == "" && f.text != "" && f.print { // standard output is the secret's
 		w := a.err()

@@ -24,7 +24,8 @@ func usage(err error) error {
 		return err
 	}
 	bad := errors.As(err, &request) || errors.As(err, &field)
-	for _, target := range []error{bootstraptoken.ErrMalformed, bootstraptoken.ErrInvalid, ticket.ErrMalformed, ticket.ErrChecksum, ticket.ErrVersion, enrolling.ErrTicket, desk.ErrNoReason} {
+	for _, target := range []error{bootstraptoken.ErrMalformed, bootstraptoken.ErrInvalid, ticket.ErrMalformed,
+		ticket.ErrChecksum, ticket.ErrVersion, enrolling.ErrTicket, desk.ErrNoReason} {
 		bad = bad || errors.Is(err, target)
 	}
 	if bad {

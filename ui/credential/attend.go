@@ -35,7 +35,8 @@ func (c *Command) startAttendant(client process.ID) error {
 	}
 	cmd := exec.Command(c.Executable, "credential", "--attend", formatProcess(client))
 	cmd.Dir = string(filepath.Separator)
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, execcredential.EnvVar+"=") })
+	cmd.Env = slices.DeleteFunc(os.Environ(),
+		func(kv string) bool { return strings.HasPrefix(kv, execcredential.EnvVar+"=") })
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("attendant: %w", err)
 	}

@@ -103,7 +103,8 @@ func (c *Command) Answer(ctx context.Context, name string) error {
 		// Without one, requests that need a yes are refused in words: signing in
 		// does not depend on it.
 		if err := c.startAttendant(process.Parent()); err != nil {
-			_, _ = io.WriteString(c.Stderr, "warning: "+text.Clean(err.Error())+"\n") // who does not read it learns it from the refusal
+			// who does not read it learns it from the refusal
+			_, _ = io.WriteString(c.Stderr, "warning: "+text.Clean(err.Error())+"\n")
 		}
 	}
 	c.warnOfExpiry(dirs, known)
@@ -132,7 +133,8 @@ func (c *Command) request(name string) (execcredential.Request, error) {
 // an unlocked one was replaced is said on stderr. If no person reads that, an
 // unlocked agent goes on: nobody could be asked for the PIN either. The client says
 // why it waits.
-func EnsureAgent(ctx context.Context, dirs home.Dirs, executable, version string, stderr io.Writer) (*client.Client, error) {
+func EnsureAgent(ctx context.Context, dirs home.Dirs, executable, version string, stderr io.Writer) (*client.Client,
+	error) {
 	p := client.Program{Path: executable, Version: version}
 	if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		p.Say = func(s string) {

@@ -17,7 +17,8 @@ import (
 // follow asks, where a kubeconfig says that the enrolled cluster has moved,
 // whether to go there from now on. The yes is the new host, typed, as the kubeconfig
 // may be anybody's; and what answers there must then show a certificate of the
-// authority that was enrolled, or that the system trusts if that was enrolled. wrong is why the entry was refused, and is
+// authority that was enrolled, or that the system trusts if that was enrolled. wrong is why the entry was refused,
+// and is
 // returned for any other reason, and where nobody can be asked.
 func (c *Command) follow(ctx context.Context, dirs home.Dirs, asker hsm.Prompter, wrong error) error {
 	var moved *entry.MovedError
@@ -48,6 +49,8 @@ func (c *Command) follow(ctx context.Context, dirs home.Dirs, asker hsm.Prompter
 	if err := m.Apply(ctx); err != nil {
 		return err
 	}
-	_, _ = io.WriteString(c.Stderr, text.Clean(m.Name+" leads to "+m.Host+" from now on; `kubehsm kubeconfig set "+m.Name+"` brings your own kubeconfig in line")+"\n") // who does not read it is asked there
+	// who does not read it is asked there
+	_, _ = io.WriteString(c.Stderr, text.Clean(m.Name+" leads to "+m.Host+" from now on; `kubehsm kubeconfig set "+m.Name+
+		"` brings your own kubeconfig in line")+"\n")
 	return nil
 }

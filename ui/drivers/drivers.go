@@ -31,7 +31,8 @@ func New(o Options) hsm.Drivers {
 	for _, m := range o.Modules {
 		modules = append(modules, pkcs11.Module{Name: m.Name, Path: m.Path, Env: m.Env})
 	}
-	all := hsm.Drivers{pkcs11.New(pkcs11.Options{Modules: modules, Discover: !o.OnlyModules, LockDir: filepath.Join(o.Dirs.Run, "locks"), Finishing: o.Finishing})}
+	all := hsm.Drivers{pkcs11.New(pkcs11.Options{Modules: modules, Discover: !o.OnlyModules,
+		LockDir: filepath.Join(o.Dirs.Run, "locks"), Finishing: o.Finishing})}
 	if o.OnlyModules {
 		return append(all, leftOut{hsm.SchemePIV, "smart cards", o.Dirs.ConfigFile()})
 	}

@@ -74,15 +74,19 @@ func OpenAt(s message.Status, now time.Time) []Open {
 	var all []Open
 	for _, c := range s.Consents {
 		all = append(all, Open{Key: "c" + c.Enrollment + strconv.Itoa(c.Client.PID), What: AwaitsYes(c.Request),
-			Enrollment: text.Clean(c.Enrollment), State: "process " + strconv.Itoa(c.Client.PID) + ", for " + Age(now.Sub(c.Since))})
+			Enrollment: text.Clean(c.Enrollment), State: "process " + strconv.Itoa(c.Client.PID) + ", for " +
+				Age(now.Sub(c.Since))})
 	}
 	for _, t := range s.Tokens {
-		all = append(all, Open{Key: "t" + t.URI.String(), What: "token " + text.Clean(shortName(t.URI)), State: tokenState(t, now)})
+		all = append(all, Open{Key: "t" + t.URI.String(), What: "token " + text.Clean(shortName(t.URI)),
+			State: tokenState(t, now)})
 	}
 	for _, u := range s.Upstreams {
 		state, level := upstreamState(u)
-		all = append(all, Open{Key: "u" + u.Enrollment, What: "connection to " + text.Clean(u.Server), Enrollment: text.Clean(u.Enrollment),
-			State: fmt.Sprintf("%s, %s, %d of %d signed", state, countOf(u.Requests, "request"), u.Signatures, u.Dials), Level: level})
+		all = append(all, Open{Key: "u" + u.Enrollment, What: "connection to " + text.Clean(u.Server),
+			Enrollment: text.Clean(u.Enrollment),
+			State:      fmt.Sprintf("%s, %s, %d of %d signed", state, countOf(u.Requests, "request"), u.Signatures, u.Dials),
+			Level:      level})
 	}
 	for _, e := range s.Sessions {
 		state := countOf(e.Requests, "request")
@@ -97,7 +101,8 @@ func OpenAt(s message.Status, now time.Time) []Open {
 		default:
 			state += ", ended"
 		}
-		all = append(all, Open{Key: "s" + e.Enrollment + strconv.Itoa(e.Client.PID), What: "process " + strconv.Itoa(e.Client.PID),
+		all = append(all, Open{Key: "s" + e.Enrollment + strconv.Itoa(e.Client.PID),
+			What:       "process " + strconv.Itoa(e.Client.PID),
 			Enrollment: text.Clean(e.Enrollment), State: state})
 	}
 	return all

@@ -29,7 +29,8 @@ func Attestation(a token.Attestation) []Fact {
 func Verdict(a token.Attestation) Line {
 	switch {
 	case a.Err != nil:
-		return Line{Words: "It is NOT verified: " + ui.Message(a.Err) + ". Whoever made this statement can claim anything.", Level: Bad}
+		return Line{Words: "It is NOT verified: " + ui.Message(a.Err) + ". Whoever made this statement can claim anything.",
+			Level: Bad}
 	case a.Checked:
 		return Line{Words: "It is verified to " + text.Clean(a.Statement.Root) +
 			", and is for this very key: the key was made on the device and cannot leave it.", Level: Good}

@@ -66,7 +66,8 @@ func CertificateFacts(c *x509.Certificate, now time.Time) []Fact {
 // Kubernetes reads them, the whole subject where that says more.
 func identity(c *x509.Certificate) []Fact {
 	user := strings.TrimSpace(c.Subject.CommonName)
-	facts := []Fact{{Name: "User", Value: text.Clean(user)}, {Name: "Groups", Value: text.Clean(strings.Join(c.Subject.Organization, ", "))}}
+	facts := []Fact{{Name: "User", Value: text.Clean(user)},
+		{Name: "Groups", Value: text.Clean(strings.Join(c.Subject.Organization, ", "))}}
 	if user == "" || len(c.Subject.Names) > 1+len(c.Subject.Organization) {
 		facts = append(facts, Fact{Name: "Subject", Value: text.Clean(c.Subject.String())})
 	}

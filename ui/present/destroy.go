@@ -22,15 +22,17 @@ func Place(s hsm.Slot) string {
 // DestroyKey returns the question before the one key in l is destroyed, and the sentence
 // below it.
 func DestroyKey(l token.Loss) (question, detail string) {
-	return "Destroy the key?", fmt.Sprintf("The key %s of token %q, and its certificate, are destroyed. Nothing brings the key back.",
-		Place(l.Slots[0]), Token(l.Token))
+	return "Destroy the key?",
+		fmt.Sprintf("The key %s of token %q, and its certificate, are destroyed. Nothing brings the key back.",
+			Place(l.Slots[0]), Token(l.Token))
 }
 
 // RemoveCertificate returns the question before the one certificate in l is removed, and the
 // sentence below it.
 func RemoveCertificate(l token.Loss) (question, detail string) {
-	return "Remove the certificate?", fmt.Sprintf("The certificate %s of token %q is removed. The key stays, and enrollments keep a copy.",
-		Place(l.Slots[0]), Token(l.Token))
+	return "Remove the certificate?",
+		fmt.Sprintf("The certificate %s of token %q is removed. The key stays, and enrollments keep a copy.",
+			Place(l.Slots[0]), Token(l.Token))
 }
 
 // Overwrite returns the question before a new key takes the place of what is in a slot, and

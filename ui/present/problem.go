@@ -20,7 +20,8 @@ func Problems(all []hsm.Problem, found bool) []Fact {
 		}
 		source := text.Clean(p.Source)
 		msg := strings.ReplaceAll(ui.Message(p.Err), "\n", " ")
-		for _, said := range []string{"list the tokens of " + source + ": ", hsm.ErrModule.Error() + ": the library " + source + " "} {
+		for _, said := range []string{"list the tokens of " + source + ": ",
+			hsm.ErrModule.Error() + ": the library " + source + " "} {
 			msg = strings.TrimPrefix(msg, said) // the source is named already
 		}
 		facts = append(facts, Fact{Name: source, Value: msg, Level: Warn, Note: ui.Hint(p.Err)})

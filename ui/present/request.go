@@ -103,7 +103,8 @@ func allowedBy(v request.View) Section {
 	}
 	switch {
 	case len(v.RightsUnknown) > 0:
-		s.Lines = append(s.Lines, Line{Words: "could not be looked up: " + text.Clean(strings.Join(v.RightsUnknown, "; ")), Level: Warn})
+		s.Lines = append(s.Lines, Line{Words: "could not be looked up: " + text.Clean(strings.Join(v.RightsUnknown, "; ")),
+			Level: Warn})
 	case len(v.Rights) == 0:
 		s.Lines = []Line{{Words: "nothing beyond what every signed-in user may do"}}
 	}
@@ -141,7 +142,8 @@ type RequestRow struct {
 
 // RequestRowOf puts a request into a row.
 func RequestRowOf(v request.View, now time.Time) RequestRow {
-	return RequestRow{Age: Age(now.Sub(v.Created)), State: text.Clean(v.State), Requester: foreign(v.Requester), User: foreign(v.User),
+	return RequestRow{Age: Age(now.Sub(v.Created)), State: text.Clean(v.State), Requester: foreign(v.Requester),
+		User:   foreign(v.User),
 		Groups: foreign(strings.Join(v.Groups, ", ")), Name: text.Clean(v.Name), Signer: text.Clean(v.SignerName)}
 }
 

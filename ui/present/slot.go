@@ -63,7 +63,8 @@ type SlotRow struct {
 
 // RowOf puts a slot into a row.
 func RowOf(s hsm.Slot, now time.Time) SlotRow {
-	r := SlotRow{ID: text.Clean(s.ID), Label: text.Clean(s.Label), Problem: text.Clean(s.Problem), Empty: s.Key == nil && s.Certificate == nil}
+	r := SlotRow{ID: text.Clean(s.ID), Label: text.Clean(s.Label), Problem: text.Clean(s.Problem),
+		Empty: s.Key == nil && s.Certificate == nil}
 	if r.Empty {
 		return r
 	}

@@ -23,7 +23,8 @@ func notice(getenv func(string) string, words string) string {
 	switch {
 	case term == "xterm-kitty" || getenv("KITTY_WINDOW_ID") != "":
 		s = "\x1b]99;i=kubehsm:o=unfocused;" + words + "\x1b\\"
-	case program == "iTerm.app" || getenv("LC_TERMINAL") == "iTerm2" || getenv("WEZTERM_PANE") != "" || getenv("GHOSTTY_RESOURCES_DIR") != "":
+	case program == "iTerm.app" || getenv("LC_TERMINAL") == "iTerm2" || getenv("WEZTERM_PANE") != "" ||
+		getenv("GHOSTTY_RESOURCES_DIR") != "":
 		s = "\x1b]9;" + words + "\x1b\\"
 	case strings.HasPrefix(term, "foot") || strings.HasPrefix(term, "rxvt"):
 		s = "\x1b]777;notify;kubehsm;" + strings.ReplaceAll(words, ";", ",") + "\x1b\\"

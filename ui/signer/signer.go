@@ -141,7 +141,8 @@ func (s Signer) Options(hint string) (o externalsigner.Options, done func() erro
 
 // prompter asks the user. What it needs is made when somebody is asked, as most
 // runs ask nobody.
-func (s Signer) prompter(dirs home.Dirs, config home.Config, sources []pinsource.Entry, hint string) (hsm.Prompter, func() error) {
+func (s Signer) prompter(dirs home.Dirs, config home.Config, sources []pinsource.Entry, hint string) (hsm.Prompter,
+	func() error) {
 	if s.Prompter != nil {
 		return s.Prompter, func() error { return nil }
 	}

@@ -63,7 +63,8 @@ func (m *model) quit() tea.Cmd {
 	if why == "" {
 		return tea.Quit
 	}
-	return m.dialogs.open(0, dialog.NewConfirm(hsm.ConfirmPrompt{Question: "Leave?", Detail: why}, m.keys, tea.Quit), m.now)
+	return m.dialogs.open(0, dialog.NewConfirm(hsm.ConfirmPrompt{Question: "Leave?", Detail: why}, m.keys, tea.Quit),
+		m.now)
 }
 
 // actions lists what keys do on the screen in front; in read-only mode what
@@ -104,7 +105,8 @@ func (m *model) entries() []dialog.Entry {
 	var all []dialog.Entry
 	press := func(a screen.Action) {
 		if names := a.Key.Keys(); len(names) > 0 {
-			all = append(all, dialog.Entry{Name: a.Key.Help().Desc, Key: a.Key.Help().Key, Reason: a.Reason, Message: pressMsg{keyPress(names[0])}})
+			all = append(all, dialog.Entry{Name: a.Key.Help().Desc, Key: a.Key.Help().Key, Reason: a.Reason,
+				Message: pressMsg{keyPress(names[0])}})
 		}
 	}
 	for _, a := range m.actions() {
@@ -124,8 +126,10 @@ func (m *model) entries() []dialog.Entry {
 
 // keyPress is the message of a key's name in the key map.
 func keyPress(name string) tea.KeyPressMsg {
-	named := map[string]rune{"enter": tea.KeyEnter, "esc": tea.KeyEscape, "tab": tea.KeyTab, "up": tea.KeyUp, "down": tea.KeyDown,
-		"left": tea.KeyLeft, "right": tea.KeyRight, "backspace": tea.KeyBackspace, "delete": tea.KeyDelete, "space": tea.KeySpace}
+	named := map[string]rune{"enter": tea.KeyEnter, "esc": tea.KeyEscape, "tab": tea.KeyTab, "up": tea.KeyUp,
+		"down": tea.KeyDown,
+		"left": tea.KeyLeft, "right": tea.KeyRight, "backspace": tea.KeyBackspace, "delete": tea.KeyDelete,
+		"space": tea.KeySpace}
 	if c, ok := named[name]; ok {
 		return tea.KeyPressMsg{Code: c}
 	}

@@ -99,7 +99,8 @@ func (r *operations) ended(msg operatedMsg, now time.Time) (cmd tea.Cmd, ok bool
 	case errors.Is(msg.err, hsm.ErrCancelled), errors.Is(msg.err, context.Canceled):
 		r.warn(o.Title+": cancelled", now)
 	case msg.err != nil:
-		cmds = append(cmds, r.dialogs.open(0, dialog.NewFailure(r.keys, screen.FailureMsg{Title: o.Title, Err: msg.err}), now))
+		cmds = append(cmds, r.dialogs.open(0, dialog.NewFailure(r.keys, screen.FailureMsg{Title: o.Title, Err: msg.err}),
+			now))
 	default:
 		if o.Command != "" {
 			r.done = append(r.done, o.Command)

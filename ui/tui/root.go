@@ -92,7 +92,10 @@ func (m *model) Init() tea.Cmd {
 	}
 	_, offers := m.runner.Start(m.now, func(ctx context.Context, _ task.ID) tea.Msg {
 		responder := respond(m.prompter, m.dialogs.modal.Load)
-		err := offer(ctx, func(ctx context.Context) error { return session.Agent{Env: m.flow}.OfferResponder(ctx, responder, nil) })
+		err := offer(ctx, func(ctx context.Context) error {
+			return session.Agent{Env: m.flow}.OfferResponder(ctx, responder,
+				nil)
+		})
 		if err != nil {
 			return screen.ToastMsg{Text: "kubectl's questions cannot be asked here: " + err.Error(), Warn: true}
 		}

@@ -69,7 +69,8 @@ func (f *factory) sections() []*section {
 		{id: screen.HelpDesk, title: "Help desk", make: func() screen.Screen {
 			return desk.New(desk.Services{Tools: f.tools(), Store: f.store, Tickets: flowdesk.NewTickets(f.flow),
 				Bootstrap:  flowdesk.NewBootstrapTokens(f.flow),
-				BreakGlass: flowdesk.NewBreakGlass(f.flow), Revocations: flowdesk.NewRevocations(f.flow), Roles: flowdesk.NewRoles(f.flow),
+				BreakGlass: flowdesk.NewBreakGlass(f.flow), Revocations: flowdesk.NewRevocations(f.flow),
+				Roles: flowdesk.NewRoles(f.flow),
 				Deeds: deeds.NewLog(f.flow), Enroller: flowenroll.NewEnroller(f.flow)})
 		}},
 		{id: screen.Doctor, title: "Doctor", make: func() screen.Screen {

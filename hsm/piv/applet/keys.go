@@ -113,7 +113,8 @@ func errNoMove(v Version) error {
 	if v.Known() {
 		told = v.String()
 	}
-	return hint.With(fmt.Errorf("deleting and moving keys: %w: it needs firmware 5.7, this is %s", hsm.ErrUnsupported, told),
+	return hint.With(fmt.Errorf("deleting and moving keys: %w: it needs firmware 5.7, this is %s", hsm.ErrUnsupported,
+		told),
 		"overwrite the key with a new one, or reset the PIV application")
 }
 

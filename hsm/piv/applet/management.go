@@ -28,7 +28,8 @@ const (
 var defaultKey = [24]byte{1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8}
 
 func managementName(code byte) hsm.ManagementAlgorithm {
-	return map[byte]hsm.ManagementAlgorithm{algTDES: hsm.TDES, algAES128: hsm.AES128, algAES192: hsm.AES192, algAES256: hsm.AES256}[code]
+	return map[byte]hsm.ManagementAlgorithm{algTDES: hsm.TDES, algAES128: hsm.AES128, algAES192: hsm.AES192,
+		algAES256: hsm.AES256}[code]
 }
 
 func managementCode(a hsm.ManagementAlgorithm) (code byte, length int) {

@@ -75,7 +75,8 @@ func Of(op, host string, err error) error {
 		return &Error{Op: op, Kind: ErrWithheld, Err: err, Detail: withheld}
 	case apierrors.IsUnauthorized(err):
 		return &Error{Op: op, Kind: ErrUnauthorized, Err: err, Detail: Cause(err),
-			Advice: "the certificate or token used for " + host + " is unknown to it or has expired: get a new one, or use another context"}
+			Advice: "the certificate or token used for " + host +
+				" is unknown to it or has expired: get a new one, or use another context"}
 	case isStatus(err):
 	case strings.Contains(err.Error(), "getting credentials: "):
 		// client-go's exec plugin wraps with this text only; there is no type to ask for.

@@ -68,7 +68,8 @@ func SaltLength(k *rsa.PublicKey, h crypto.Hash, wanted int) (int, error) {
 		salt = h.Size()
 	}
 	if salt < 0 || salt > longest {
-		return 0, fmt.Errorf("an RSA-PSS salt of %d bytes for a key of %d bits: %w", salt, k.N.BitLen(), rsa.ErrMessageTooLong)
+		return 0, fmt.Errorf("an RSA-PSS salt of %d bytes for a key of %d bits: %w", salt, k.N.BitLen(),
+			rsa.ErrMessageTooLong)
 	}
 	return salt, nil
 }

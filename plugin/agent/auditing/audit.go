@@ -148,8 +148,10 @@ func Outcome(err error) (audit.Outcome, string) {
 			return audit.Cancelled, code
 		}
 	}
-	for _, e := range []error{hsm.ErrPINIncorrect, hsm.ErrPINLocked, hsm.ErrPINInvalid, hsm.ErrTouchTimeout, hsm.ErrKeyMismatch,
-		message.ErrRejected, message.ErrNotClient, message.ErrCertificateExpired, enrollment.ErrUnknown, enrollment.ErrInvalid} {
+	for _, e := range []error{hsm.ErrPINIncorrect, hsm.ErrPINLocked, hsm.ErrPINInvalid, hsm.ErrTouchTimeout,
+		hsm.ErrKeyMismatch,
+		message.ErrRejected, message.ErrNotClient, message.ErrCertificateExpired, enrollment.ErrUnknown,
+		enrollment.ErrInvalid} {
 		if errors.Is(err, e) {
 			return audit.Refused, code
 		}
@@ -194,7 +196,8 @@ func (s *Records) Signature(q Requester, e enrollment.Enrollment, err error) {
 
 // Signed records a signature for a client that has the key's use itself.
 func (s *Records) Signed(e enrollment.Enrollment, q Requester, err error) {
-	r := audit.Record{Event: audit.Signature, Reason: "external-signer", Enrollment: e.Name, Key: e.KeyHash, Token: Public(e.Key), Client: q.onRecord()}
+	r := audit.Record{Event: audit.Signature, Reason: "external-signer", Enrollment: e.Name, Key: e.KeyHash,
+		Token: Public(e.Key), Client: q.onRecord()}
 	r.Outcome, r.Error = Outcome(err)
 	if u, err := url.Parse(e.Cluster.Server); err == nil {
 		r.Server = u.Host

@@ -147,7 +147,8 @@ func (s *Policies) Notice(token hsm.URI) (sentences string, seen func()) {
 	slices.SortFunc(changes, func(x, y audit.Record) int { return x.Time.Compare(y.Time) })
 	var lines []string
 	if more := len(changes) - maxNotices; more > 0 {
-		lines = append(lines, fmt.Sprintf("There were %d more changes of consent policies; `kubehsm audit` shows each.", more))
+		lines = append(lines, fmt.Sprintf("There were %d more changes of consent policies; `kubehsm audit` shows each.",
+			more))
 	}
 	for _, r := range changes[max(0, len(changes)-maxNotices):] {
 		lines = append(lines, r.Sentence())

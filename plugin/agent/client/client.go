@@ -68,7 +68,8 @@ func (c *Client) Close() error { return c.link.Close() }
 // [hsm.ErrNoToken], [hsm.ErrNoKey], those of [hsm.AskPIN], [message.ErrRejected].
 func (c *Client) Prepare(ctx context.Context, r PrepareRequest, p hsm.Prompter) (message.Session, error) {
 	var out message.SessionAnswer
-	err := c.call(ctx, &message.SessionRequest{Header: link.Header{Op: message.OpPrepare}, Enrollment: r.Enrollment, Client: r.Client, Purpose: r.Purpose}, &out, link.Options{Prompter: ask.From(p)})
+	err := c.call(ctx, &message.SessionRequest{Header: link.Header{Op: message.OpPrepare}, Enrollment: r.Enrollment,
+		Client: r.Client, Purpose: r.Purpose}, &out, link.Options{Prompter: ask.From(p)})
 	if err != nil {
 		return message.Session{}, err
 	}

@@ -156,7 +156,8 @@ func isOurs(pid int, verb string) error {
 	}
 	for line := range strings.Lines(string(status)) {
 		ids, ok := strings.CutPrefix(line, "Uid:")
-		if own := strconv.Itoa(os.Geteuid()); ok && slices.ContainsFunc(strings.Fields(ids), func(id string) bool { return id != own }) {
+		if own := strconv.Itoa(os.Geteuid()); ok &&
+			slices.ContainsFunc(strings.Fields(ids), func(id string) bool { return id != own }) {
 			return errors.New("it belongs to another user")
 		}
 	}

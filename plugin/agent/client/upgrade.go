@@ -79,7 +79,8 @@ var errGaveWay = errors.New("the agent gave way")
 // taken as it is.
 func (c *Client) hello(ctx context.Context, mine wire.Build) (message.Hello, error) {
 	var out message.HelloAnswer
-	err := c.call(ctx, &message.HelloRequest{Header: link.Header{Op: message.OpHello}, Program: mine}, &out, link.Options{})
+	err := c.call(ctx, &message.HelloRequest{Header: link.Header{Op: message.OpHello}, Program: mine}, &out,
+		link.Options{})
 	switch {
 	case errors.Is(err, message.ErrStopped), errors.Is(err, message.ErrVersion), ctx.Err() != nil:
 		return message.Hello{}, err

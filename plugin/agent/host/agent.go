@@ -71,21 +71,25 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 		life       = newLife(stop, sessions, timeout, o.quiet)
 		responders = queue.NewResponders(life.started)
 		terminals  = &terminals{queue: prompts, sessions: sessions, answers: answers}
-		dial       = &dialSigner{responders: responders, sources: o.PINSources, state: o.Dirs.State, records: records, notify: notify}
-		policies   = &auditing.Policies{Store: store, Records: records, Notify: notify, Log: log}
-		lock       func(h *token.Held, why string)
-		tokens     = token.NewHolders(token.Options{Tokens: o.Tokens, Notice: policies.Notice,
+		dial       = &dialSigner{responders: responders, sources: o.PINSources, state: o.Dirs.State, records: records,
+			notify: notify}
+		policies = &auditing.Policies{Store: store, Records: records, Notify: notify, Log: log}
+		lock     func(h *token.Held, why string)
+		tokens   = token.NewHolders(token.Options{Tokens: o.Tokens, Notice: policies.Notice,
 			Removed: func(h *token.Held) { lock(h, lockRemoved) }})
 		targets = &targets{store: store, policies: policies, tokens: tokens, sessions: sessions, signer: dial.reconnect,
 			handshake: o.handshake, log: log, all: map[string]*target{}}
 		locks = &locks{window: o.Unlock, epoch: epoch, targets: targets, tokens: tokens, sessions: sessions,
 			answers: answers, records: records, notify: notify, log: log}
-		questions = &questions{targets: targets, answers: answers, queue: prompts, responders: responders, terminals: terminals,
-			policies: policies, epoch: epoch, life: life, records: records, log: log, open: map[*message.ConsentStatus]struct{}{}}
+		questions = &questions{targets: targets, answers: answers, queue: prompts, responders: responders,
+			terminals: terminals,
+			policies:  policies, epoch: epoch, life: life, records: records, log: log,
+			open: map[*message.ConsentStatus]struct{}{}}
 		host    = &bridgeHost{dirs: o.Dirs, passed: o.Port, executable: executable, log: log}
 		issuer  = &issuer{sessions: sessions, responders: responders, terminals: terminals, life: life, records: records}
-		signIns = &signIns{targets: targets, bridge: host, flights: flights, refusals: refusals, epoch: epoch, issuer: issuer, dial: dial, records: records, log: log}
-		keys    = &keys{store: store, policies: policies, tokens: tokens, epoch: epoch}
+		signIns = &signIns{targets: targets, bridge: host, flights: flights, refusals: refusals, epoch: epoch, issuer: issuer,
+			dial: dial, records: records, log: log}
+		keys = &keys{store: store, policies: policies, tokens: tokens, epoch: epoch}
 	)
 	lock = locks.token
 	policies.OnLowered = func(key hsm.URI) { lock(tokens.Of(key), lockPolicy) }
@@ -98,9 +102,11 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 		sessions: sessions, bridge: host, targets: targets, tokens: tokens, locks: locks,
 		responders: responders, queue: prompts, terminals: terminals, answers: answers, questions: questions,
 		flights: flights, refusals: refusals, signIns: signIns,
-		credentials: &credentials{program: program, protocol: o.protocol, identify: o.identify, targets: targets, bridge: host,
+		credentials: &credentials{program: program, protocol: o.protocol, identify: o.identify, targets: targets,
+			bridge: host,
 			issuer: issuer, state: o.Dirs.State, log: log},
-		signer: &externalSigner{keys: keys, responders: responders, tokens: tokens, epoch: epoch, dial: dial, asker: o.Asker, refusals: refusals, life: life,
+		signer: &externalSigner{keys: keys, responders: responders, tokens: tokens, epoch: epoch, dial: dial, asker: o.Asker,
+			refusals: refusals, life: life,
 			records: records, notify: notify, socket: o.Dirs.SignerSocket(), log: log}}, nil
 }
 
@@ -120,8 +126,9 @@ func (a *agent) sweep(now time.Time) (idle bool) {
 }
 
 func (a *agent) status() *message.Status {
-	s := &message.Status{Version: a.o.Version, PID: a.o.pid, Started: a.life.started, Memory: child.Memory(a.o.pid), Workers: a.o.Tokens.Workers(),
-		Tokens: a.locks.status(time.Now()), Sessions: a.sessions.Status()}
+	s := &message.Status{Version: a.o.Version, PID: a.o.pid, Started: a.life.started, Memory: child.Memory(a.o.pid),
+		Workers: a.o.Tokens.Workers(),
+		Tokens:  a.locks.status(time.Now()), Sessions: a.sessions.Status()}
 	s.Upstreams, s.Signatures, s.Dials = a.targets.status()
 	s.Consents, s.Responders = a.questions.status(), a.responders.Open()
 	s.Bridge, s.BridgeError = a.bridge.describe()

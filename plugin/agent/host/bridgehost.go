@@ -104,7 +104,8 @@ func (b *bridgeHost) port(ep loopback.Endpoint) (net.Listener, error) {
 func (b *bridgeHost) hold(clients []bridge.Client) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	clients = slices.DeleteFunc(slices.Concat(clients, b.heldFor), func(c bridge.Client) bool { return !c.Known() || !c.Alive() })
+	clients = slices.DeleteFunc(slices.Concat(clients, b.heldFor),
+		func(c bridge.Client) bool { return !c.Known() || !c.Alive() })
 	slices.SortFunc(clients, func(x, y bridge.Client) int { return cmp.Compare(x.PID, y.PID) })
 	clients = slices.Compact(clients)
 	same := slices.Equal(clients, b.heldFor)

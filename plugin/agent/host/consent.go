@@ -86,7 +86,8 @@ func (s *questions) consent(ctx context.Context, q bridge.Question) error {
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	if err == nil || errors.Is(err, errRefused) || errors.Is(err, hsm.ErrCancelled) || errors.Is(err, hsm.ErrTouchTimeout) || errors.Is(err, context.DeadlineExceeded) {
+	if err == nil || errors.Is(err, errRefused) || errors.Is(err, hsm.ErrCancelled) ||
+		errors.Is(err, hsm.ErrTouchTimeout) || errors.Is(err, context.DeadlineExceeded) {
 		s.answers.Remember(of, err, time.Now())
 	}
 	return err
@@ -125,15 +126,18 @@ func (s *questions) question(ctx, answered context.Context, q bridge.Question) e
 	}
 	s.life.working.Add(1)
 	defer s.life.working.Add(-1)
-	defer s.show(message.ConsentStatus{Enrollment: q.Enrollment, Client: q.Client, Request: q.Request.String(), Since: time.Now()})()
-	statement := consent.Statement{Time: time.Now(), Enrollment: q.Enrollment, Server: t.e.Cluster.Server, Request: q.Request,
-		PID: q.Client.PID, Command: consent.CommandOf(q.Client.PID)}
+	defer s.show(message.ConsentStatus{Enrollment: q.Enrollment, Client: q.Client, Request: q.Request.String(),
+		Since: time.Now()})()
+	statement := consent.Statement{Time: time.Now(), Enrollment: q.Enrollment, Server: t.e.Cluster.Server,
+		Request: q.Request,
+		PID:     q.Client.PID, Command: consent.CommandOf(q.Client.PID)}
 	text, err := statement.Text()
 	if err != nil {
 		return err
 	}
 	purpose := hsm.Purpose{Cluster: q.Enrollment, Action: "allow “" + q.Request.String() + "”", Command: statement.Command}
-	r := audit.Record{Event: audit.Consent, Enrollment: q.Enrollment, Server: t.e.Host(), Key: t.e.KeyHash, Request: q.Request.String(), Statement: text,
+	r := audit.Record{Event: audit.Consent, Enrollment: q.Enrollment, Server: t.e.Host(), Key: t.e.KeyHash,
+		Request: q.Request.String(), Statement: text,
 		Client: &audit.Process{PID: q.Client.PID, Command: statement.Command}}
 	err = errNobody
 	for _, who := range s.responders.ForClient(ctx, q.Session) {

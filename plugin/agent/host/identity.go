@@ -23,7 +23,8 @@ func identify(plugin, claimed process.ID) (client process.ID, kin func() []proce
 		return client, sync.OnceValue(func() []process.ID { return slices.Collect(client.Ancestors()) }), nil
 	}
 	return process.ID{}, nil, hint.With(
-		fmt.Errorf("%w: process %d asks for a session for process %d, which did not start it", message.ErrNotClient, plugin.PID, claimed.PID),
+		fmt.Errorf("%w: process %d asks for a session for process %d, which did not start it", message.ErrNotClient,
+			plugin.PID, claimed.PID),
 		"a session is made only for the program that runs `kubehsm credential`, while that program runs")
 }
 

@@ -39,11 +39,13 @@ func (s *keys) enrolled(u hsm.URI) (found enrollment.Enrollment, err error) {
 	if err != nil {
 		return found, err
 	}
-	i := slices.IndexFunc(all, func(e enrollment.Enrollment) bool { return e.Key.Identity().String() == u.Identity().String() })
+	i := slices.IndexFunc(all,
+		func(e enrollment.Enrollment) bool { return e.Key.Identity().String() == u.Identity().String() })
 	if i < 0 {
 		return found, fmt.Errorf("%s: %w", u, enrollment.ErrUnknown)
 	}
-	if policy, _ := s.policies.Of(all[i]); policy.Asks() { // the policy of all enrollments with the key, whatever their URI
+	// the policy of all enrollments with the key, whatever their URI
+	if policy, _ := s.policies.Of(all[i]); policy.Asks() {
 		return found, fmt.Errorf("%s: %w", all[i].Name, errAsksConsent)
 	}
 	return all[i], nil

@@ -162,7 +162,8 @@ func (a *agent) hello(program wire.Build) *message.Hello {
 	if program.Path != "" && program.Replaces(a.program) {
 		a.life.newer.Store(&program)
 	}
-	return &message.Hello{Protocol: a.o.protocol, Program: a.program, Supervised: a.o.Supervised, Unlocked: a.locks.unlocked(), Beats: true}
+	return &message.Hello{Protocol: a.o.protocol, Program: a.program, Supervised: a.o.Supervised,
+		Unlocked: a.locks.unlocked(), Beats: true}
 }
 
 // beat gives signs of life until it is stopped, to a client that understands them:

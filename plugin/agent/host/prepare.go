@@ -187,7 +187,8 @@ func (t *target) explain(err error) error {
 		return t.inDate(time.Now())
 	}
 	return hint.Withf(
-		fmt.Errorf("%s: %w of %q, issued by %q: %w", t.e.Name, message.ErrRejected, leaf.Subject.CommonName, leaf.Issuer.CommonName, err),
+		fmt.Errorf("%s: %w of %q, issued by %q: %w", t.e.Name, message.ErrRejected, leaf.Subject.CommonName,
+			leaf.Issuer.CommonName, err),
 		"the cluster's client authority may have changed, or the certificate is another cluster's; enroll again with `%s`",
 		t.e.Command())
 }

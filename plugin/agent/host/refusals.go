@@ -72,7 +72,8 @@ func cooldown(err error) time.Duration {
 	if err == nil {
 		return 0
 	}
-	for _, e := range []error{hsm.ErrCancelled, hsm.ErrPINIncorrect, hsm.ErrPINInvalid, hsm.ErrTouchTimeout, upstream.ErrNotSigned} {
+	for _, e := range []error{hsm.ErrCancelled, hsm.ErrPINIncorrect, hsm.ErrPINInvalid, hsm.ErrTouchTimeout,
+		upstream.ErrNotSigned} {
 		if errors.Is(err, e) {
 			return personCooldown
 		}

@@ -30,7 +30,8 @@ func (s *issuer) issue(t *target, q auditing.Requester) (*message.Session, error
 		s.records.Session(q, nil)
 	}
 	s.life.handedOut()
-	out := &message.Session{Certificate: c.Certificate, Key: c.Key, Expires: c.Expires, CertificateExpires: t.chain[0].NotAfter}
+	out := &message.Session{Certificate: c.Certificate, Key: c.Key, Expires: c.Expires,
+		CertificateExpires: t.chain[0].NotAfter}
 	if out.Attend = s.needsAttendant(t, q.Client); out.Attend {
 		s.responders.Expect(q.Client, time.Now())
 	}

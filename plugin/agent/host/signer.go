@@ -100,7 +100,8 @@ func (s *externalSigner) serve(ctx context.Context) {
 // answer answers with the certificate of an enrollment and with signatures
 // by its key. The rule is that of [externalSigner.sign]; a PIN comes from
 // the user's PIN sources or a person, see [Options.Asker].
-func (s *externalSigner) answer(ctx context.Context, r externalsigner.Request, tell func(text string)) (out externalsigner.Answer, err error) {
+func (s *externalSigner) answer(ctx context.Context, r externalsigner.Request,
+	tell func(text string)) (out externalsigner.Answer, err error) {
 	defer r.Zero()
 	s.life.active()
 	if r.Config.URI == nil {

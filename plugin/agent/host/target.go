@@ -63,14 +63,16 @@ func (t *target) inDate(now time.Time) error {
 	name := t.e.Name
 	switch {
 	case now.After(leaf.NotAfter):
-		err := fmt.Errorf("%s: %w: it expired on %s", name, message.ErrCertificateExpired, leaf.NotAfter.Local().Format(time.DateTime))
+		err := fmt.Errorf("%s: %w: it expired on %s", name, message.ErrCertificateExpired,
+			leaf.NotAfter.Local().Format(time.DateTime))
 		if t.e.Context == "" {
 			return hint.Withf(err, "ask the help desk for a ticket, and get a new one with `%s`", t.e.Anew())
 		}
 		return hint.Withf(err, "get a new one with `%s`", t.e.Anew())
 	case now.Before(leaf.NotBefore):
 		return hint.With(
-			fmt.Errorf("%s: %w: it begins on %s", name, message.ErrCertificateExpired, leaf.NotBefore.Local().Format(time.DateTime)),
+			fmt.Errorf("%s: %w: it begins on %s", name, message.ErrCertificateExpired,
+				leaf.NotBefore.Local().Format(time.DateTime)),
 			"check this computer's clock")
 	}
 	return nil
@@ -138,7 +140,8 @@ func (s *targets) load(name string) (*target, error) {
 	before := s.store.Version(e)
 	policy, others := s.policies.Of(e)
 	version := s.store.Version(e, others...) // the version before the chain is read: a later write shows
-	if again, err := s.store.Load(name); err != nil || !reflect.DeepEqual(again, e) || !strings.HasPrefix(version, before) {
+	if again, err := s.store.Load(name); err != nil || !reflect.DeepEqual(again, e) ||
+		!strings.HasPrefix(version, before) {
 		version = "" // the enrollment was read before this version
 	}
 	chain, err := s.store.Certificate(e)
@@ -147,8 +150,9 @@ func (s *targets) load(name string) (*target, error) {
 	}
 	t := &target{e: e, chain: chain, policy: policy, others: others, held: s.tokens.Of(e.Key), seen: time.Unix(0, 0)}
 	t.version.Store(&version)
-	t.up, err = upstream.New(upstream.Options{Enrollment: e, Policy: policy, Chain: chain, Log: s.log, Handshake: s.handshake,
-		Signer: func(ctx context.Context) (crypto.Signer, error) { return s.signer(ctx, t) }})
+	t.up, err = upstream.New(upstream.Options{Enrollment: e, Policy: policy, Chain: chain, Log: s.log,
+		Handshake: s.handshake,
+		Signer:    func(ctx context.Context) (crypto.Signer, error) { return s.signer(ctx, t) }})
 	return t, err
 }
 

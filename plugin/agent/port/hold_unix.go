@@ -161,7 +161,8 @@ func serve(ctx context.Context, d home.Dirs, exe string, control *os.File) error
 	if err != nil {
 		return err
 	}
-	defer func() { _ = name.Remove() }()                                            // the next call replaces a file that is left
+	// the next call replaces a file that is left
+	defer func() { _ = name.Remove() }()
 	if _, err := link.Write([]byte{1}); err != nil && !errors.Is(err, unix.EPIPE) { // the agent may have gone
 		return err
 	}

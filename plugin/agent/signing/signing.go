@@ -71,7 +71,8 @@ type reply struct {
 
 // Sign implements [externalsigner.Remote]. An agent that is not there, is
 // suspended, is of another version, or would have to ask somebody, does not hold the key.
-func (a Agent) Sign(ctx context.Context, u hsm.URI, digest []byte, opts crypto.SignerOpts) (signature []byte, held bool, err error) {
+func (a Agent) Sign(ctx context.Context, u hsm.URI, digest []byte, opts crypto.SignerOpts) (signature []byte, held bool,
+	err error) {
 	conn := a.dial(ctx)
 	if conn == nil {
 		return nil, false, ctx.Err()
@@ -90,7 +91,8 @@ func (a Agent) Sign(ctx context.Context, u hsm.URI, digest []byte, opts crypto.S
 	if a.Command != nil {
 		purpose.Command = a.Command(client.PID)
 	}
-	err = wire.WriteJSON(conn, request{V: wire.Version, Op: wire.OpSign, Client: client, Purpose: purpose, Beats: true, Waits: a.Waiting != nil, Sign: s})
+	err = wire.WriteJSON(conn, request{V: wire.Version, Op: wire.OpSign, Client: client, Purpose: purpose, Beats: true,
+		Waits: a.Waiting != nil, Sign: s})
 	if err != nil {
 		return nil, false, ctx.Err()
 	}
@@ -126,7 +128,8 @@ func (a Agent) Sign(ctx context.Context, u hsm.URI, digest []byte, opts crypto.S
 			}
 		case r.Signed != nil:
 			return r.Signed.Signature, r.Signed.Held, nil
-		case r.Error != nil && hsm.ErrorCode(hsm.FromCode(r.Error.Code, "", "")) != "": // of the token; any other leaves it to us
+		case r.Error != nil && hsm.ErrorCode(hsm.FromCode(r.Error.Code, "",
+			"")) != "": // of the token; any other leaves it to us
 			return nil, true, hsm.FromCode(r.Error.Code, r.Error.Message, r.Error.Hint)
 		default:
 			return nil, false, nil

@@ -63,7 +63,8 @@ type printing struct {
 
 // New returns an empty queue.
 func New() *Queue {
-	return &Queue{taken: map[queueKey]chan struct{}{}, printing: map[queueKey]*printing{}, elsewhere: map[process.ID]struct{}{},
+	return &Queue{taken: map[queueKey]chan struct{}{}, printing: map[queueKey]*printing{},
+		elsewhere: map[process.ID]struct{}{},
 		prompters: map[Prompter]struct{}{}}
 }
 

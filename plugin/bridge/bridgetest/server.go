@@ -32,7 +32,8 @@ import (
 // Server is the stand-in. Its paths: /version; /echo (what arrived, as JSON);
 // /bytes?n= (with Content-Length, or without if &chunked=1); /watch (a line per
 // [Server.Send]) and the same as JSON, /api/v1/watch/pods; /api/v1/watch/resets
-// (resets its stream after an event); /upgrade (echoes until the client ends, after an interim answer); /endless (a head without
+// (resets its stream after an event); /upgrade (echoes until the client ends, after an interim answer); /endless (a
+// head without
 // end); /trailer; /upload; /gzip.
 type Server struct {
 	*httptest.Server
@@ -125,9 +126,10 @@ func New(t testing.TB, o Options) *Server {
 	serverKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	fatal(t, err)
 	s.TLS = &tls.Config{
-		Certificates: []tls.Certificate{{Certificate: [][]byte{s.issue(t, serverKey.Public(), pkix.Name{CommonName: "server"}, time.Hour).Raw}, PrivateKey: serverKey}},
-		ClientAuth:   tls.RequestClientCert,
-		ClientCAs:    pool,
+		Certificates: []tls.Certificate{{Certificate: [][]byte{s.issue(t, serverKey.Public(), pkix.Name{CommonName: "server"},
+			time.Hour).Raw}, PrivateKey: serverKey}},
+		ClientAuth: tls.RequestClientCert,
+		ClientCAs:  pool,
 		VerifyConnection: func(c tls.ConnectionState) error {
 			s.Connections.Add(1)
 			if !c.DidResume {
@@ -182,8 +184,9 @@ func (s *Server) Chain(t testing.TB, pub any, user string) []*x509.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	fatal(t, err)
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "intermediate"}, NotBefore: time.Now().Add(-48 * time.Hour),
-		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "intermediate"},
+		NotBefore: time.Now().Add(-48 * time.Hour),
+		NotAfter:  time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, s.CA, key.Public(), s.key)
 	fatal(t, err)
 	between, err := x509.ParseCertificate(der)
@@ -203,7 +206,8 @@ func (s *Server) issue(t testing.TB, pub any, subject pkix.Name, life time.Durat
 	fatal(t, err)
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
 		SerialNumber: serial, Subject: subject, NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: time.Now().Add(life),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}, DNSNames: []string{"api.test"},
 	}, s.CA, pub, s.key)
 	fatal(t, err)
@@ -216,8 +220,9 @@ func authority(t testing.TB, name string) (*x509.Certificate, *ecdsa.PrivateKey)
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	fatal(t, err)
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-48 * time.Hour),
-		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-48 * time.Hour),
+		NotAfter:  time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, key.Public(), key)
 	fatal(t, err)
 	c, err := x509.ParseCertificate(der)
@@ -240,7 +245,8 @@ func (s *Server) authenticate(pool *x509.CertPool, next http.Handler) http.Handl
 				for _, c := range r.TLS.PeerCertificates[1:] {
 					between.AddCert(c)
 				}
-				_, err := leaf.Verify(x509.VerifyOptions{Roots: pool, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+				_, err := leaf.Verify(x509.VerifyOptions{Roots: pool, Intermediates: between,
+					KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 				verdict = err == nil
 				known.Store(leaf, verdict)
 			}
@@ -249,7 +255,8 @@ func (s *Server) authenticate(pool *x509.CertPool, next http.Handler) http.Handl
 		if !ok || s.Reject.Load() {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusUnauthorized)
-			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}`)
+			fmt.Fprint(w,
+				`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}`)
 			return
 		}
 		s.mu.Lock()
@@ -360,7 +367,8 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer c.Close()
-	fmt.Fprint(brw, "HTTP/1.1 103 Early Hints\r\nLink: </>\r\n\r\nHTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\nX-Protocol: v5\r\n\r\nhello\n")
+	fmt.Fprint(brw,
+		"HTTP/1.1 103 Early Hints\r\nLink: </>\r\n\r\nHTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\nX-Protocol: v5\r\n\r\nhello\n")
 	if brw.Flush() != nil {
 		return
 	}

@@ -98,7 +98,8 @@ func (d *dialer) tunnel(ctx context.Context) (_ net.Conn, err error) {
 			_ = conn.Close() // the error that counts is err
 		}
 	}()
-	req := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: d.address}, Host: d.address, Header: http.Header{}}
+	req := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: d.address}, Host: d.address,
+		Header: http.Header{}}
 	if u := d.proxy.User; u != nil {
 		password, _ := u.Password()
 		req.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(u.Username()+":"+password)))

@@ -73,7 +73,8 @@ func inside(rt http.RoundTripper, depth int) any {
 
 // roundTripperIn reads a field, which is only looked at, exported or not.
 func roundTripperIn(field reflect.Value) (http.RoundTripper, bool) {
-	if !field.Type().Implements(roundTripper) || field.Kind() != reflect.Interface && field.Kind() != reflect.Pointer || field.IsNil() {
+	if !field.Type().Implements(roundTripper) || field.Kind() != reflect.Interface && field.Kind() != reflect.Pointer ||
+		field.IsNil() {
 		return nil, false
 	}
 	if !field.CanInterface() {

@@ -132,7 +132,8 @@ func (k *remoteKey) Sign(_ io.Reader, digest []byte, opts crypto.SignerOpts) ([]
 
 // late says why a signature came to nothing.
 func late(limit time.Duration) error {
-	return fmt.Errorf("there was no signature within the %s that a TLS handshake may take: answer its question sooner", limit)
+	return fmt.Errorf("there was no signature within the %s that a TLS handshake may take: answer its question sooner",
+		limit)
 }
 
 func verify(public crypto.PublicKey, digest, signature []byte, opts crypto.SignerOpts) error {

@@ -80,7 +80,8 @@ func (p *program) run(ctx context.Context, request []byte) ([]byte, error) {
 	case errors.As(err, &exit):
 		return nil, fmt.Errorf("it failed: %s", exit.ProcessState)
 	case errors.Is(err, exec.ErrWaitDelay):
-		return nil, errors.New("it ended, and a program that it started still holds its output: start that one with an output of its own (>/dev/null 2>&1)")
+		return nil,
+			errors.New("it ended, and a program that it started still holds its output: start that one with an output of its own (>/dev/null 2>&1)")
 	case cmd.Process == nil:
 		return nil, notStarted(err, len(request))
 	}

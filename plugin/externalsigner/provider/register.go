@@ -65,7 +65,8 @@ type factory struct {
 
 // provider returns the one for a configuration. Clients ask for it for each
 // connection that they configure.
-func (f *factory) provider(cluster string, config map[string]string, _ rest.AuthProviderConfigPersister) (rest.AuthProvider, error) {
+func (f *factory) provider(cluster string, config map[string]string,
+	_ rest.AuthProviderConfigPersister) (rest.AuthProvider, error) {
 	from, err := f.source(cluster, config)
 	if err != nil {
 		return nil, fmt.Errorf("auth provider %s: %w", Name, err)
@@ -120,7 +121,8 @@ func (f *factory) source(cluster string, config map[string]string) (source, erro
 func findProgram(program string) (string, error) {
 	switch {
 	case program == "":
-		return "", fmt.Errorf("the configuration has neither %s, the path of a program such as kubehsm, nor %s", wire.KeyPathExec, wire.KeyPathSocket)
+		return "", fmt.Errorf("the configuration has neither %s, the path of a program such as kubehsm, nor %s",
+			wire.KeyPathExec, wire.KeyPathSocket)
 	case filepath.IsAbs(program):
 		return program, nil
 	case strings.ContainsAny(program, `/\`):

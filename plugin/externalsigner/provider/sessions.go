@@ -22,7 +22,8 @@ type sessions struct {
 const sessionsKept = 16
 
 func newSessions(c *tls.Config) *sessions {
-	return &sessions{roots: c.RootCAs, serverName: c.ServerName, insecure: c.InsecureSkipVerify, cache: tls.NewLRUClientSessionCache(sessionsKept)}
+	return &sessions{roots: c.RootCAs, serverName: c.ServerName, insecure: c.InsecureSkipVerify,
+		cache: tls.NewLRUClientSessionCache(sessionsKept)}
 }
 
 func (s *sessions) fit(c *tls.Config) bool {

@@ -127,11 +127,13 @@ func worded(ctx context.Context, err error) error {
 
 func (s *remote) certificate(ctx context.Context) (cert *x509.Certificate, err error) {
 	err = s.with(ctx, func(c v1alpha1.ExternalSignerServiceClient) error {
-		stream, err := c.GetCertificate(ctx, &v1alpha1.CertificateRequest{Version: version, Cluster: s.cluster, Configuration: s.config})
+		stream, err := c.GetCertificate(ctx, &v1alpha1.CertificateRequest{Version: version, Cluster: s.cluster,
+			Configuration: s.config})
 		if err != nil {
 			return err
 		}
-		der, err := answer(s, stream.Recv, (*v1alpha1.CertificateResponse).GetUserPrompt, (*v1alpha1.CertificateResponse).GetCertificate)
+		der, err := answer(s, stream.Recv, (*v1alpha1.CertificateResponse).GetUserPrompt,
+			(*v1alpha1.CertificateResponse).GetCertificate)
 		if err != nil {
 			return err
 		}
@@ -159,7 +161,8 @@ func (s *remote) sign(ctx context.Context, digest []byte, opts crypto.SignerOpts
 		if err != nil {
 			return err
 		}
-		signature, err = answer(s, stream.Recv, (*v1alpha1.SignatureResponse).GetUserPrompt, (*v1alpha1.SignatureResponse).GetSignature)
+		signature, err = answer(s, stream.Recv, (*v1alpha1.SignatureResponse).GetUserPrompt,
+			(*v1alpha1.SignatureResponse).GetSignature)
 		return err
 	})
 	return signature, err

@@ -64,7 +64,8 @@ func (s *steered) RoundTrip(req *http.Request) (*http.Response, error) {
 		return s.rt.RoundTrip(req)
 	}
 	resp, err := s.send(req)
-	if err == nil || !strings.Contains(err.Error(), "unsupported protocol scheme") || req.Body != nil && req.GetBody == nil {
+	if err == nil || !strings.Contains(err.Error(), "unsupported protocol scheme") || req.Body != nil &&
+		req.GetBody == nil {
 		return resp, err
 	}
 	// client-go put another transport to the bottom meanwhile.

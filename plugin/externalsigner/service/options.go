@@ -13,7 +13,8 @@ import (
 func signerOpts(r *v1alpha1.SignatureRequest) (crypto.SignerOpts, error) {
 	switch o := r.GetSignerOpts().(type) {
 	case *v1alpha1.SignatureRequest_SignerOptsRSAPSS:
-		return &rsa.PSSOptions{SaltLength: int(o.SignerOptsRSAPSS.GetSaltLenght()), Hash: crypto.Hash(o.SignerOptsRSAPSS.GetHash())}, nil
+		return &rsa.PSSOptions{SaltLength: int(o.SignerOptsRSAPSS.GetSaltLenght()),
+			Hash: crypto.Hash(o.SignerOptsRSAPSS.GetHash())}, nil
 	case *v1alpha1.SignatureRequest_SignerOptsRSAPKCS1:
 		return hashed("RSA PKCS#1 v1.5", o.SignerOptsRSAPKCS1)
 	case *v1alpha1.SignatureRequest_SignerOptsECDSA:

@@ -146,7 +146,8 @@ type server struct {
 // messages have the version as a number sends none.
 func spoken(r interface{ GetVersion() string }) error {
 	if v := r.GetVersion(); v != "" && v != version {
-		return status.Errorf(codes.InvalidArgument, "version %.40q of the external signer API is not spoken here: it is %s", v, version)
+		return status.Errorf(codes.InvalidArgument, "version %.40q of the external signer API is not spoken here: it is %s",
+			v, version)
 	}
 	return nil
 }
@@ -157,7 +158,8 @@ func (s *server) Version(_ context.Context, r *v1alpha1.VersionRequest) (*v1alph
 }
 
 // GetCertificate implements [v1alpha1.ExternalSignerServiceServer].
-func (s *server) GetCertificate(r *v1alpha1.CertificateRequest, stream grpc.ServerStreamingServer[v1alpha1.CertificateResponse]) error {
+func (s *server) GetCertificate(r *v1alpha1.CertificateRequest,
+	stream grpc.ServerStreamingServer[v1alpha1.CertificateResponse]) error {
 	if err := spoken(r); err != nil {
 		return err
 	}
@@ -172,7 +174,8 @@ func (s *server) GetCertificate(r *v1alpha1.CertificateRequest, stream grpc.Serv
 }
 
 // Sign implements [v1alpha1.ExternalSignerServiceServer].
-func (s *server) Sign(r *v1alpha1.SignatureRequest, stream grpc.ServerStreamingServer[v1alpha1.SignatureResponse]) error {
+func (s *server) Sign(r *v1alpha1.SignatureRequest,
+	stream grpc.ServerStreamingServer[v1alpha1.SignatureResponse]) error {
 	if err := spoken(r); err != nil {
 		return err
 	}
@@ -192,7 +195,8 @@ func (s *server) Sign(r *v1alpha1.SignatureRequest, stream grpc.ServerStreamingS
 
 // answer has a request answered, unless it is bad, and words the error for the
 // client.
-func (s *server) answer(ctx context.Context, what string, r externalsigner.Request, bad error, send func(prompt string) error) (externalsigner.Answer, error) {
+func (s *server) answer(ctx context.Context, what string, r externalsigner.Request, bad error,
+	send func(prompt string) error) (externalsigner.Answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(s.ctx, func() { cancel(errEnding) })()

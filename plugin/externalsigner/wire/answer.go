@@ -36,7 +36,8 @@ func SignAnswer(d Dialect, signature []byte) []byte {
 // encode writes an answer by hand: no part of it needs escapes, and to set up
 // encoding/json for it would take as long as the signature's verification.
 func encode(kind, field string, value []byte) []byte {
-	return []byte(`{"apiVersion":"` + APIVersion + `","kind":"` + kind + `","` + field + `":"` + base64.StdEncoding.EncodeToString(value) + `"}` + "\n")
+	return []byte(`{"apiVersion":"` + APIVersion + `","kind":"` + kind + `","` + field + `":"` +
+		base64.StdEncoding.EncodeToString(value) + `"}` + "\n")
 }
 
 // ParseCertificateAnswer reads a certificate from a signer's answer, in

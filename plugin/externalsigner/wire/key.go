@@ -30,5 +30,6 @@ func CheckKey(public crypto.PublicKey, opts crypto.SignerOpts) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: a key of the kind %s does not sign with %T, hash %d", ErrRequest, hsm.AlgorithmOf(public), opts, opts.HashFunc())
+	return fmt.Errorf("%w: a key of the kind %s does not sign with %T, hash %d", ErrRequest, hsm.AlgorithmOf(public), opts,
+		opts.HashFunc())
 }

@@ -84,7 +84,8 @@ func parseHash(n uint, none bool) (crypto.Hash, error) {
 	case h == 0:
 		return 0, errors.New("RSA-PSS needs a hash")
 	}
-	return 0, fmt.Errorf("hash number %d is not one of %d (SHA-256), %d (SHA-384), %d (SHA-512)", n, crypto.SHA256, crypto.SHA384, crypto.SHA512)
+	return 0, fmt.Errorf("hash number %d is not one of %d (SHA-256), %d (SHA-384), %d (SHA-512)", n, crypto.SHA256,
+		crypto.SHA384, crypto.SHA512)
 }
 
 // formatOpts writes signer options.

@@ -34,7 +34,8 @@ func Shrink() error {
 				}
 			}
 		case len(fields) == 3 && fields[0] == "Anonymous:" && fields[1] == "0" && end > start:
-			if _, _, errno := unix.Syscall(unix.SYS_MADVISE, uintptr(start), uintptr(end-start), unix.MADV_DONTNEED); errno != 0 {
+			if _, _, errno := unix.Syscall(unix.SYS_MADVISE, uintptr(start), uintptr(end-start),
+				unix.MADV_DONTNEED); errno != 0 {
 				return os.NewSyscallError("madvise", errno)
 			}
 		}

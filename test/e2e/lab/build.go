@@ -27,7 +27,8 @@ func Build(ctx context.Context, dir string) (string, error) {
 // are the linker's.
 func BuildPackage(ctx context.Context, dir, name, root, pkg string, flags ...string) (string, error) {
 	out := filepath.Join(dir, name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-tags=grpcnotrace", "-ldflags="+strings.Join(flags, " "), "-o", out, pkg)
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-tags=grpcnotrace",
+		"-ldflags="+strings.Join(flags, " "), "-o", out, pkg)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
 	if said, err := cmd.CombinedOutput(); err != nil {

@@ -121,5 +121,6 @@ func (p *Person) Admin(args ...string) string {
 // Terminal runs a program on a terminal, with env added to the lab's.
 func (p *Person) Terminal(env []string, program string, args ...string) *term.Session {
 	p.T.Helper()
-	return term.Run(p.T, term.Options{Path: program, Args: args, Dir: p.Dir, Env: append(p.Env(), env...), Columns: 100, Rows: 30})
+	return term.Run(p.T, term.Options{Path: program, Args: args, Dir: p.Dir, Env: append(p.Env(), env...), Columns: 100,
+		Rows: 30})
 }

@@ -54,7 +54,8 @@ func InfoDocument(server string, ca []byte) string {
 // which everybody may read.
 func PublishDocument(ctx context.Context, c *controlplane.Cluster, document string) error {
 	info, err := json.Marshal(map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]string{"name": "cluster-info", "namespace": "kube-public"},
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]string{"name": "cluster-info",
+			"namespace": "kube-public"},
 		"data": map[string]string{"kubeconfig": document},
 	})
 	if err != nil {
@@ -66,7 +67,8 @@ func PublishDocument(ctx context.Context, c *controlplane.Cluster, document stri
 // ApplyRoles has the lab's program give a cluster the roles and policies of the
 // sets named, all of them if none is.
 func (l *Lab) ApplyRoles(ctx context.Context, sets ...string) error {
-	res, err := l.Run(ctx, Run{Env: []string{"KUBECONFIG=" + l.Cluster.AdminKubeconfig()}}, l.Binary, append([]string{"rbac", "apply", "--yes"}, sets...)...)
+	res, err := l.Run(ctx, Run{Env: []string{"KUBECONFIG=" + l.Cluster.AdminKubeconfig()}}, l.Binary,
+		append([]string{"rbac", "apply", "--yes"}, sets...)...)
 	if err == nil && res.Code != 0 {
 		err = fmt.Errorf("rbac apply: %s", res)
 	}

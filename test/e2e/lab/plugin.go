@@ -39,7 +39,8 @@ func shorten(life time.Duration) string {
 // InterposePlugin writes the script into the kubeconfig. With a life above 0,
 // in whole seconds, a credential expires so soon.
 func (l *Lab) InterposePlugin(life time.Duration) (Plugin, error) {
-	p := Plugin{runs: filepath.Join(l.Dir, "plugin-runs"), script: filepath.Join(l.Dir, "bin", "plugin"), program: l.Binary}
+	p := Plugin{runs: filepath.Join(l.Dir, "plugin-runs"), script: filepath.Join(l.Dir, "bin", "plugin"),
+		program: l.Binary}
 	// The program takes the script's place: who runs the plugin is its parent.
 	run := fmt.Sprintf("exec '%s' \"$@\"", l.Binary)
 	if life > 0 {

@@ -79,7 +79,8 @@ func (l *Lab) Run(ctx context.Context, o Run, program string, args ...string) (R
 		o.Started(cmd.Process.Pid)
 	}
 	err := cmd.Wait()
-	res := Result{Stdout: stdout.String(), Stderr: stderr.String(), Code: cmd.ProcessState.ExitCode(), PID: cmd.Process.Pid}
+	res := Result{Stdout: stdout.String(), Stderr: stderr.String(), Code: cmd.ProcessState.ExitCode(),
+		PID: cmd.Process.Pid}
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		return res, fmt.Errorf("run %s %s: %w\n%s", program, strings.Join(args, " "), err, res)

@@ -111,7 +111,8 @@ func (t *guarded) SetRetries(ctx context.Context, pin, puk int, p hsm.Prompter) 
 }
 
 // SetManagementKey implements [hsm.Administration].
-func (t *guarded) SetManagementKey(ctx context.Context, o hsm.ManagementKeyOptions, p hsm.Prompter) (*hsm.Secret, error) {
+func (t *guarded) SetManagementKey(ctx context.Context, o hsm.ManagementKeyOptions, p hsm.Prompter) (*hsm.Secret,
+	error) {
 	return t.cannot.SetManagementKey(ctx, o, p)
 }
 

@@ -41,7 +41,8 @@ func init() {
 	_, err = os.Stdout.Write(answer)
 	clear(answer)
 	if err != nil {
-		_, _ = os.Stderr.WriteString("error: write exec credential: " + err.Error() + "\n") // where nobody reads that either, the exit code says it
+		// where nobody reads that either, the exit code says it
+		_, _ = os.Stderr.WriteString("error: write exec credential: " + err.Error() + "\n")
 		os.Exit(1)
 	}
 	os.Exit(0)

@@ -58,7 +58,8 @@ func (a Access) session(ctx context.Context, name string, p hsm.Prompter) (messa
 	}
 	defer c.Close()
 	c.Waiting = a.Env.WaitingOf(ctx)
-	s, err := c.Prepare(ctx, client.PrepareRequest{Enrollment: name, Client: process.This(), Purpose: hsm.Purpose{Cluster: name, Action: "sign in"}}, p)
+	s, err := c.Prepare(ctx, client.PrepareRequest{Enrollment: name, Client: process.This(),
+		Purpose: hsm.Purpose{Cluster: name, Action: "sign in"}}, p)
 	if err == nil && s.Attend && p != nil {
 		err = a.attend(ctx, p)
 	}

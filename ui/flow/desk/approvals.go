@@ -18,7 +18,8 @@ import (
 
 // BreakGlass approves the request that seen shows, as the second person.
 // notes say what could not be done beside that.
-func (a Approvals) BreakGlass(ctx context.Context, kubeContext string, seen request.View, o request.DecideOptions) (v request.View, notes []string, err error) {
+func (a Approvals) BreakGlass(ctx context.Context, kubeContext string, seen request.View,
+	o request.DecideOptions) (v request.View, notes []string, err error) {
 	o.Approve, o.Own = true, false
 	if v, err = request.NewRequests(a.env).DecideUnrecorded(ctx, kubeContext, seen, o); err != nil {
 		return v, nil, err
@@ -32,7 +33,8 @@ func (a Approvals) BreakGlass(ctx context.Context, kubeContext string, seen requ
 	if err != nil {
 		return v, notes, err
 	}
-	d := deeds.Deed{Action: "break-glass-approve", Server: cluster.Server, Request: v.Name, Fingerprint: v.Fingerprint, User: v.User, Reason: seen.Note, Note: o.Message}
+	d := deeds.Deed{Action: "break-glass-approve", Server: cluster.Server, Request: v.Name, Fingerprint: v.Fingerprint,
+		User: v.User, Reason: seen.Note, Note: o.Message}
 	if n := v.Object.Spec.ExpirationSeconds; n != nil {
 		until := time.Now().UTC().Add(time.Duration(*n) * time.Second).Truncate(time.Second)
 		d.Expires = &until
@@ -66,7 +68,8 @@ type TicketApproval struct {
 // Ticket approves the request that seen shows, waits up to wait for the
 // certificate, and ends the ticket. What was approved is on record also when the
 // wait is interrupted; to do it once more ends the ticket.
-func (a Approvals) Ticket(ctx context.Context, look request.TicketLook, seen request.View, o request.DecideOptions, wait time.Duration) (TicketApproval, error) {
+func (a Approvals) Ticket(ctx context.Context, look request.TicketLook, seen request.View, o request.DecideOptions,
+	wait time.Duration) (TicketApproval, error) {
 	o.Approve = true
 	v, err := request.NewRequests(a.env).DecideUnrecorded(ctx, look.Context, seen, o)
 	if err != nil {
@@ -79,12 +82,14 @@ func (a Approvals) Ticket(ctx context.Context, look request.TicketLook, seen req
 			done.Notes = append(done.Notes, what+": "+err.Error())
 		}
 	}
-	note("no event was left on the request", a.leaveEvent(ctx, look.Context, v, "TicketApproved", "approved under the ticket "+look.ID))
+	note("no event was left on the request",
+		a.leaveEvent(ctx, look.Context, v, "TicketApproved", "approved under the ticket "+look.ID))
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	pem, err := request.NewOwn(a.env).Wait(waiting, look.Context, v.Name, func(string) {})
 	if err != nil {
-		note("its ticket is not ended yet, as the certificate is not there; end it with `kubehsm bootstrap-token delete "+look.ID+"`", err)
+		note("its ticket is not ended yet, as the certificate is not there; end it with `kubehsm bootstrap-token delete "+
+			look.ID+"`", err)
 	} else {
 		cert, err := csr.ParseCertificate(pem)
 		if err != nil {
@@ -102,8 +107,10 @@ func (a Approvals) Ticket(ctx context.Context, look request.TicketLook, seen req
 	if err != nil {
 		return done, err
 	}
-	err = deeds.NewLog(a.env).Add(over, deeds.Deed{Action: "approve", Server: server.Server, Ticket: look.ID, Request: v.Name,
-		Fingerprint: v.Fingerprint, Certificate: fingerprint, User: v.User, Expires: done.Issued, Reason: v.Note, Note: strings.Join(done.Notes, "; ")})
+	err = deeds.NewLog(a.env).Add(over, deeds.Deed{Action: "approve", Server: server.Server, Ticket: look.ID,
+		Request:     v.Name,
+		Fingerprint: v.Fingerprint, Certificate: fingerprint, User: v.User, Expires: done.Issued, Reason: v.Note,
+		Note: strings.Join(done.Notes, "; ")})
 	if err == nil && ctx.Err() != nil {
 		err = hint.Withf(fmt.Errorf("request %s is approved, and its ticket is not ended yet: %w", v.Name, ctx.Err()),
 			"run the same command again to end it, or `kubehsm bootstrap-token delete %s`", look.ID)
@@ -122,10 +129,12 @@ func (a Approvals) leaveEvent(ctx context.Context, kubeContext string, v request
 	return c.create(ctx, object{
 		"apiVersion": "v1", "kind": "Event",
 		// Events on what has no namespace are kept in this one.
-		"metadata":       map[string]any{"namespace": "default", "name": fmt.Sprintf("%s.%x", v.Name, time.Now().UnixNano())},
-		"involvedObject": map[string]any{"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "name": v.Name, "uid": v.UID},
-		"reason":         reason, "message": message, "type": "Normal", "count": 1, "firstTimestamp": now, "lastTimestamp": now,
-		"source": map[string]any{"component": "kubehsm"}, "reportingComponent": "kubehsm",
+		"metadata": map[string]any{"namespace": "default", "name": fmt.Sprintf("%s.%x", v.Name, time.Now().UnixNano())},
+		"involvedObject": map[string]any{"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
+			"name": v.Name, "uid": v.UID},
+		"reason": reason, "message": message, "type": "Normal", "count": 1, "firstTimestamp": now,
+		"lastTimestamp": now,
+		"source":        map[string]any{"component": "kubehsm"}, "reportingComponent": "kubehsm",
 	})
 }
 

@@ -35,7 +35,8 @@ type BootstrapToken struct {
 }
 
 func viewToken(r bootstraptoken.Record, reveal bool) BootstrapToken {
-	v := BootstrapToken{Token: r.Token.String(), ID: r.Token.ID(), Description: r.Description, Usages: r.Usages, Groups: r.Groups}
+	v := BootstrapToken{Token: r.Token.String(), ID: r.Token.ID(), Description: r.Description, Usages: r.Usages,
+		Groups: r.Groups}
 	if reveal {
 		v.Token = r.Token.Reveal()
 	}
@@ -45,7 +46,8 @@ func viewToken(r bootstraptoken.Record, reveal bool) BootstrapToken {
 		v.Warnings = append(v.Warnings, "it never expires: whoever finds it later can use it; delete it when it has served")
 	}
 	if slices.Contains(r.Groups, bootstraptoken.NodeGroup) {
-		v.Warnings = append(v.Warnings, "its group is that of nodes, whose requests kubeadm's clusters approve by themselves: not for a person")
+		v.Warnings = append(v.Warnings,
+			"its group is that of nodes, whose requests kubeadm's clusters approve by themselves: not for a person")
 	}
 	return v
 }
@@ -63,7 +65,8 @@ func NewBootstrapTokens(e *env.Env) BootstrapTokens {
 
 // Create tells the cluster of r. With join it adds the command
 // that joins with it.
-func (b BootstrapTokens) Create(ctx context.Context, kubeContext string, r bootstraptoken.Record, join bool) (BootstrapToken, error) {
+func (b BootstrapTokens) Create(ctx context.Context, kubeContext string, r bootstraptoken.Record,
+	join bool) (BootstrapToken, error) {
 	v := viewToken(r, true)
 	if join {
 		if !r.Signs() {
@@ -114,7 +117,8 @@ func clusterPins(server string, authorities []byte) ([]discovery.Pin, error) {
 
 // List lists the tokens in a cluster; those that the cluster takes
 // for none are named in the notes.
-func (b BootstrapTokens) List(ctx context.Context, kubeContext string, reveal bool) (all []BootstrapToken, notes []string, err error) {
+func (b BootstrapTokens) List(ctx context.Context, kubeContext string, reveal bool) (all []BootstrapToken,
+	notes []string, err error) {
 	client, err := b.access.BootstrapTokens(ctx, kubeContext)
 	if err != nil {
 		return nil, nil, err

@@ -81,7 +81,8 @@ func (b BreakGlass) Request(ctx context.Context, o BreakGlassOptions) (enrolling
 
 // asCaller completes an enrollment for the caller of a context, with the
 // caller's own key if the context is kubehsm's.
-func (b BreakGlass) asCaller(ctx context.Context, kubeContext, name, suffix string, o enrolling.Options) (enrolling.Options, error) {
+func (b BreakGlass) asCaller(ctx context.Context, kubeContext, name, suffix string,
+	o enrolling.Options) (enrolling.Options, error) {
 	c, err := b.env.Rules().Get(ctx, kubeContext)
 	if err != nil {
 		return o, err
@@ -112,7 +113,8 @@ func (b BreakGlass) asCaller(ctx context.Context, kubeContext, name, suffix stri
 
 // Seal is the enrollment of a token that is kept in a safe: its user is
 // nobody's everyday name.
-func (b BreakGlass) Seal(ctx context.Context, kubeContext, name string, o enrolling.Options) (enrolling.Options, error) {
+func (b BreakGlass) Seal(ctx context.Context, kubeContext, name string, o enrolling.Options) (enrolling.Options,
+	error) {
 	switch {
 	case strings.TrimSpace(o.Reason) == "":
 		return o, hint.With(ErrNoReason, "say with --reason where the token is kept and who may open the safe")
@@ -136,8 +138,9 @@ func (b BreakGlass) Record(ctx context.Context, r enrolling.Result, reason strin
 	if slices.Contains(en.Groups, request.SealedGroup) {
 		action = "seal"
 	}
-	return deeds.NewLog(b.env).Add(ctx, deeds.Deed{Action: action, Server: en.Cluster.Server, Request: r.Request, Fingerprint: r.Fingerprint,
-		User: r.User, Reason: reason, Expires: &r.NotAfter})
+	return deeds.NewLog(b.env).Add(ctx, deeds.Deed{Action: action, Server: en.Cluster.Server, Request: r.Request,
+		Fingerprint: r.Fingerprint,
+		User:        r.User, Reason: reason, Expires: &r.NotAfter})
 }
 
 // BreakGlassView is an enrollment for emergencies.
@@ -166,7 +169,8 @@ func (b BreakGlass) List() ([]BreakGlassView, error) {
 		if !sealed && !slices.Contains(en.Groups, request.BreakGlassGroup) {
 			continue
 		}
-		v := BreakGlassView{Name: en.Name, Sealed: sealed, User: en.User, Server: en.Cluster.Server, Key: en.Key.String(), State: "expired"}
+		v := BreakGlassView{Name: en.Name, Sealed: sealed, User: en.User, Server: en.Cluster.Server, Key: en.Key.String(),
+			State: "expired"}
 		chain, err := b.env.Enrollments().Certificate(en)
 		if err != nil && !errors.Is(err, hsm.ErrNoCertificate) {
 			return nil, err

@@ -141,7 +141,8 @@ func (c *objects) list(ctx context.Context, o object, each func(object)) error {
 		return err
 	}
 	for next := ""; ; {
-		page, err := c.do(ctx, "list "+strings.ToLower(o.kind())+"s", c.rest.Get().AbsPath(path).Param("limit", "500").Param("continue", next))
+		page, err := c.do(ctx, "list "+strings.ToLower(o.kind())+"s",
+			c.rest.Get().AbsPath(path).Param("limit", "500").Param("continue", next))
 		if err != nil {
 			return err
 		}
@@ -168,7 +169,8 @@ func (c *objects) apply(ctx context.Context, o object, dryRun, force bool) error
 	if err != nil {
 		return err
 	}
-	r := c.rest.Patch(types.ApplyPatchType).AbsPath(path).Param("fieldManager", "kubehsm").Param("force", fmt.Sprint(force)).Body(body)
+	r := c.rest.Patch(types.ApplyPatchType).AbsPath(path).Param("fieldManager", "kubehsm").Param("force",
+		fmt.Sprint(force)).Body(body)
 	if dryRun {
 		r = r.Param("dryRun", "All")
 	}
@@ -186,7 +188,9 @@ func (c *objects) create(ctx context.Context, o object) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.do(ctx, "create "+o.String(), c.rest.Post().AbsPath(strings.TrimSuffix(path, "/"+o.name())).Body(body).SetHeader("Content-Type", runtime.ContentTypeJSON))
+	_, err = c.do(ctx, "create "+o.String(),
+		c.rest.Post().AbsPath(strings.TrimSuffix(path, "/"+o.name())).Body(body).SetHeader("Content-Type",
+			runtime.ContentTypeJSON))
 	return err
 }
 
@@ -201,7 +205,8 @@ func (c *objects) replace(ctx context.Context, o object) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.do(ctx, "change "+o.String(), c.rest.Put().AbsPath(path).Body(body).SetHeader("Content-Type", runtime.ContentTypeJSON))
+	_, err = c.do(ctx, "change "+o.String(),
+		c.rest.Put().AbsPath(path).Body(body).SetHeader("Content-Type", runtime.ContentTypeJSON))
 	return err
 }
 
@@ -217,7 +222,8 @@ func (c *objects) delete(ctx context.Context, o object) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.do(ctx, "remove "+o.String(), c.rest.Delete().AbsPath(path).Body(body).SetHeader("Content-Type", runtime.ContentTypeJSON))
+	_, err = c.do(ctx, "remove "+o.String(),
+		c.rest.Delete().AbsPath(path).Body(body).SetHeader("Content-Type", runtime.ContentTypeJSON))
 	return err
 }
 

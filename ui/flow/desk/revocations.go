@@ -111,7 +111,8 @@ func (w Revocations) LookUp(ctx context.Context, kubeContext, user string, group
 		return Revocation{}, err
 	}
 	r := Revocation{User: user, Server: cluster.Server, Bindings: []BindingView{}, GroupBindings: []BindingView{},
-		Certificates: []CertificateView{}, Pending: []string{}, Approved: []string{}, Tickets: []string{}, requests: map[string]request.View{}}
+		Certificates: []CertificateView{}, Pending: []string{}, Approved: []string{}, Tickets: []string{},
+		requests: map[string]request.View{}}
 	found, err := w.lookUpRequests(ctx, kubeContext, &r)
 	if err != nil {
 		return r, err
@@ -127,7 +128,8 @@ func (w Revocations) LookUp(ctx context.Context, kubeContext, user string, group
 
 // lookUpRequests finds certificates and pending requests, and the groups of the
 // former.
-func (w Revocations) lookUpRequests(ctx context.Context, kubeContext string, r *Revocation) (groups map[string]bool, err error) {
+func (w Revocations) lookUpRequests(ctx context.Context, kubeContext string, r *Revocation) (groups map[string]bool,
+	err error) {
 	groups = map[string]bool{}
 	client, err := w.access.Client(ctx, kubeContext)
 	if err != nil {
@@ -159,7 +161,8 @@ func (w Revocations) lookUpRequests(ctx context.Context, kubeContext string, r *
 			continue // none, or over
 		}
 		s := cert.Subject()
-		r.Certificates = append(r.Certificates, CertificateView{Request: v.Name, Groups: s.Groups, Fingerprint: v.Fingerprint, NotAfter: cert.Leaf.NotAfter, hash: certificateHash(cert)})
+		r.Certificates = append(r.Certificates, CertificateView{Request: v.Name, Groups: s.Groups, Fingerprint: v.Fingerprint,
+			NotAfter: cert.Leaf.NotAfter, hash: certificateHash(cert)})
 		seen[v.Name] = true
 		for _, g := range s.Groups {
 			groups[g] = true
@@ -171,15 +174,19 @@ func (w Revocations) lookUpRequests(ctx context.Context, kubeContext string, r *
 		return nil, err
 	}
 	for _, d := range past {
-		if (d.Action == "approve" || d.Action == "break-glass-approve") && d.User == r.User && d.Server == r.Server && !seen[d.Request] && d.Expires != nil && d.Expires.After(time.Now()) {
-			r.Certificates = append(r.Certificates, CertificateView{Request: d.Request, Fingerprint: d.Fingerprint, NotAfter: *d.Expires, hash: d.Certificate})
+		if (d.Action == "approve" || d.Action == "break-glass-approve") && d.User == r.User && d.Server == r.Server &&
+			!seen[d.Request] && d.Expires != nil && d.Expires.After(time.Now()) {
+			r.Certificates = append(r.Certificates, CertificateView{Request: d.Request, Fingerprint: d.Fingerprint,
+				NotAfter: *d.Expires, hash: d.Certificate})
 		}
 	}
-	r.Unknown = append(r.Unknown, "certificates that were issued more than an hour ago and not approved from here: the cluster keeps no list of them")
+	r.Unknown = append(r.Unknown,
+		"certificates that were issued more than an hour ago and not approved from here: the cluster keeps no list of them")
 	return groups, nil
 }
 
-func (w Revocations) lookUpBindings(ctx context.Context, kubeContext string, r *Revocation, groups map[string]bool) error {
+func (w Revocations) lookUpBindings(ctx context.Context, kubeContext string, r *Revocation,
+	groups map[string]bool) error {
 	c, err := openObjects(ctx, w.access, kubeContext)
 	if err != nil {
 		return err
@@ -187,7 +194,8 @@ func (w Revocations) lookUpBindings(ctx context.Context, kubeContext string, r *
 	for _, kind := range []string{"ClusterRoleBinding", "RoleBinding"} {
 		err := c.list(ctx, object{"apiVersion": rbacGroup + "/v1", "kind": kind}, func(o object) {
 			b := BindingView{Kind: kind, Namespace: o.namespace(), Name: o.name(), Subject: r.User,
-				Role: o.text("roleRef", "kind") + " " + o.text("roleRef", "name"), Alone: len(subjectsOf(without(o, r.User))) == 0, from: o}
+				Role: o.text("roleRef", "kind") + " " + o.text("roleRef", "name"), Alone: len(subjectsOf(without(o, r.User))) == 0,
+				from: o}
 			subjects := subjectsOf(o)
 			if slices.ContainsFunc(subjects, func(s object) bool { return s.isUser(r.User) }) {
 				r.Bindings = append(r.Bindings, b)
@@ -237,7 +245,8 @@ func (w Revocations) lookUpTickets(ctx context.Context, kubeContext string, r *R
 		return err
 	}
 	for _, t := range records {
-		if terms, err := ticket.ParseDescription(t.Description); err == nil && terms.User == r.User && !t.Expired(time.Now()) {
+		if terms, err := ticket.ParseDescription(t.Description); err == nil && terms.User == r.User &&
+			!t.Expired(time.Now()) {
 			ids[t.Token.ID()] = true
 		}
 		t.Token.Wipe()
@@ -249,7 +258,8 @@ func (w Revocations) lookUpTickets(ctx context.Context, kubeContext string, r *R
 		}
 		for _, d := range past {
 			switch {
-			case d.Action == "ticket" && d.User == r.User && d.Server == r.Server && d.Expires != nil && d.Expires.After(time.Now()):
+			case d.Action == "ticket" && d.User == r.User && d.Server == r.Server && d.Expires != nil &&
+				d.Expires.After(time.Now()):
 				ids[d.Ticket] = true
 			case d.Action == "approve" || d.Action == "revoke":
 				delete(ids, d.Ticket)
@@ -286,7 +296,8 @@ func (w Revocations) Revoke(ctx context.Context, kubeContext string, r *Revocati
 	for _, name := range r.Approved {
 		add(&d.Keys, r.requests[name].Fingerprint)
 	}
-	return errors.Join(err, deeds.NewLog(w.env).Add(context.WithoutCancel(ctx), d)) // the changes are made, interrupted or not
+	// the changes are made, interrupted or not
+	return errors.Join(err, deeds.NewLog(w.env).Add(context.WithoutCancel(ctx), d))
 }
 
 func (w Revocations) takeAway(ctx context.Context, kubeContext string, r *Revocation) error {
@@ -302,10 +313,12 @@ func (w Revocations) takeAway(ctx context.Context, kubeContext string, r *Revoca
 		}
 	}
 	for _, id := range r.Tickets {
-		tell("ticket "+id+" ended", request.NewRequests(w.env).EndTicket(ctx, kubeContext, id)) // another desk may have ended it
+		// another desk may have ended it
+		tell("ticket "+id+" ended", request.NewRequests(w.env).EndTicket(ctx, kubeContext, id))
 	}
 	for _, name := range r.Pending {
-		_, err := request.NewRequests(w.env).Decide(ctx, kubeContext, r.requests[name], request.DecideOptions{Decision: csr.Decision{Reason: "KubehsmRevoked", Message: "the user's access was taken away"}})
+		_, err := request.NewRequests(w.env).Decide(ctx, kubeContext, r.requests[name],
+			request.DecideOptions{Decision: csr.Decision{Reason: "KubehsmRevoked", Message: "the user's access was taken away"}})
 		tell("request "+name+" denied", err)
 	}
 	if len(r.Approved) > 0 {

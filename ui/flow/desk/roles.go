@@ -136,7 +136,8 @@ func (s Roles) Apply(ctx context.Context, kubeContext string, sets []string, dry
 	})
 }
 
-func (s Roles) each(ctx context.Context, kubeContext string, sets []string, do func(*objects, RBACObject) (RBACState, error)) ([]RBACObject, error) {
+func (s Roles) each(ctx context.Context, kubeContext string, sets []string,
+	do func(*objects, RBACObject) (RBACState, error)) ([]RBACObject, error) {
 	all, err := rbacObjects(sets)
 	if err != nil {
 		return nil, err
@@ -176,8 +177,10 @@ func (s Roles) Rights(ctx context.Context, kubeContext string) ([]RBACRight, err
 	}{
 		{"file requests", access{Verb: "create", Group: certificates, Resource: "certificatesigningrequests"}},
 		{"list requests", access{Verb: "list", Group: certificates, Resource: "certificatesigningrequests"}},
-		{"decide on requests", access{Verb: "update", Group: certificates, Resource: "certificatesigningrequests", Subresource: "approval"}},
-		{"approve client certificates", access{Verb: "approve", Group: certificates, Resource: "signers", Name: "kubernetes.io/kube-apiserver-client"}},
+		{"decide on requests", access{Verb: "update", Group: certificates, Resource: "certificatesigningrequests",
+			Subresource: "approval"}},
+		{"approve client certificates", access{Verb: "approve", Group: certificates, Resource: "signers",
+			Name: "kubernetes.io/kube-apiserver-client"}},
 		{"make tickets", access{Verb: "create", Resource: "secrets", Namespace: "kube-system"}},
 		{"end tickets", access{Verb: "delete", Resource: "secrets", Namespace: "kube-system"}},
 		{"read other desks' tickets", access{Verb: "get", Resource: "secrets", Namespace: "kube-system"}},

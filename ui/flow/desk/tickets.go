@@ -130,7 +130,8 @@ func (k Tickets) Make(ctx context.Context, kubeContext string, o TicketOptions) 
 	}
 	// First the record: a token that nobody remembers is worse than a record of none.
 	// One that was not made is taken out of it again.
-	if err := deeds.NewLog(k.env).Add(ctx, deeds.Deed{Action: "ticket", Server: t.Server, Ticket: issued.ID, Terms: &issued.Terms, User: o.User, Expires: &issued.Expires}); err != nil {
+	if err := deeds.NewLog(k.env).Add(ctx, deeds.Deed{Action: "ticket", Server: t.Server, Ticket: issued.ID,
+		Terms: &issued.Terms, User: o.User, Expires: &issued.Expires}); err != nil {
 		return IssuedTicket{}, err
 	}
 	if err := client.Create(ctx, record); err != nil {
@@ -139,7 +140,8 @@ func (k Tickets) Make(ctx context.Context, kubeContext string, o TicketOptions) 
 			cmp.Or(hint.Of(left), hint.Of(policyHint(err))))
 	}
 	// Many clusters show no cluster-info, or sign none: better told here than there.
-	_, err = discovery.Discover(ctx, discovery.Options{Limits: discovery.Limits{Timeout: ticketTry}, Endpoint: t.Server, Token: t.Token, Pins: t.Pins})
+	_, err = discovery.Discover(ctx, discovery.Options{Limits: discovery.Limits{Timeout: ticketTry}, Endpoint: t.Server,
+		Token: t.Token, Pins: t.Pins})
 	if err != nil {
 		issued.Unproven = err.Error()
 	}
@@ -265,7 +267,8 @@ func TicketsOut(past []deeds.Deed, now time.Time) []BootstrapToken {
 	var out []BootstrapToken
 	for _, d := range past {
 		if d.Action == "ticket" && d.Terms != nil && d.Expires != nil && d.Expires.After(now) && !ended[d.Ticket] {
-			out = append(out, BootstrapToken{ID: d.Ticket, Description: d.Terms.Description(), Expires: d.Expires, Usages: bootstraptoken.KnownUsages()})
+			out = append(out, BootstrapToken{ID: d.Ticket, Description: d.Terms.Description(), Expires: d.Expires,
+				Usages: bootstraptoken.KnownUsages()})
 		}
 	}
 	return out

@@ -20,7 +20,8 @@ func theAgent(ctx context.Context, o *Options) []Check {
 		return []Check{notRunning(c, o.Env.Dirs.Socket())}
 	}
 	if err != nil {
-		return []Check{c.with(Failed, err.Error(), "kubectl signs in through it.", fixOr(err, "remove "+o.Env.Dirs.Socket()+" if nothing of yours listens there"))}
+		return []Check{c.with(Failed, err.Error(), "kubectl signs in through it.",
+			fixOr(err, "remove "+o.Env.Dirs.Socket()+" if nothing of yours listens there"))}
 	}
 	defer a.Close()
 	s, err := a.Status(ctx)
@@ -31,17 +32,20 @@ func theAgent(ctx context.Context, o *Options) []Check {
 		present.Count(int(s.Signatures), "signature"))
 	checks := []Check{c.ok(found)}
 	if s.Newer != nil {
-		checks[0] = c.with(Note, found+": a newer program waits to take over", "It does so when nothing is open.", "kubehsm agent stop")
+		checks[0] = c.with(Note, found+": a newer program waits to take over", "It does so when nothing is open.",
+			"kubehsm agent stop")
 	}
 	if s.BridgeError != "" {
 		checks = append(checks, Check{ID: "bridge", Group: GroupAgent, Title: "Bridge"}.
-			with(Failed, s.BridgeError, "kubectl reaches the clusters through it.", "see who listens there with `ss -ltnp`, then run `kubehsm agent stop`"))
+			with(Failed, s.BridgeError, "kubectl reaches the clusters through it.",
+				"see who listens there with `ss -ltnp`, then run `kubehsm agent stop`"))
 	} else if s.Bridge != "" {
 		checks = append(checks, Check{ID: "bridge", Group: GroupAgent, Title: "Bridge"}.ok("listens on "+s.Bridge))
 	}
 	if s.AuditError != "" {
 		checks = append(checks, Check{ID: "audit", Group: GroupAgent, Title: "Audit log"}.
-			with(Warning, s.AuditError, "What is done with your keys is not written down.", "make room or set the permissions right"))
+			with(Warning, s.AuditError, "What is done with your keys is not written down.",
+				"make room or set the permissions right"))
 	}
 	return checks
 }
@@ -56,7 +60,9 @@ func notRunning(c Check, socket string) Check {
 	case err != nil:
 		return c.with(Failed, err.Error(), "The agent listens there.", "make the folder yours alone: chmod go-w, chown")
 	case info.Mode().Type() != fs.ModeSocket:
-		return c.with(Failed, "not running, and cannot start: "+socket+" is no socket", "kubectl signs in through it.", "rm -r "+shell.Quote(socket))
+		return c.with(Failed, "not running, and cannot start: "+socket+" is no socket", "kubectl signs in through it.",
+			"rm -r "+shell.Quote(socket))
 	}
-	return c.with(Note, found+"; an old socket was left behind", "The last agent did not end by itself; the next one replaces it.", "")
+	return c.with(Note, found+"; an old socket was left behind",
+		"The last agent did not end by itself; the next one replaces it.", "")
 }

@@ -114,7 +114,8 @@ func systemOf(o *Options) any {
 		System      string   `json:"system,omitempty"`
 		Time        string   `json:"time"`
 		Environment []string `json:"environment"`
-	}{Version: o.Env.Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Time: time.Now().UTC().Format(time.RFC3339)}
+	}{Version: o.Env.Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		Time: time.Now().UTC().Format(time.RFC3339)}
 	if b, err := os.ReadFile("/etc/os-release"); err == nil { // Linux's own words; others have none
 		for line := range bytes.Lines(b) {
 			if name, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("PRETTY_NAME=")); ok {
@@ -122,8 +123,10 @@ func systemOf(o *Options) any {
 			}
 		}
 	}
-	for _, name := range []string{"KUBEHSM_HOME", "KUBECONFIG", "KUBERC", "SOFTHSM2_CONF", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_STATE_HOME",
-		"DISPLAY", "WAYLAND_DISPLAY", "SSH_CONNECTION", "TMUX", "TERM", "NO_COLOR", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "PCSCLITE_CSOCK_NAME", "WSL_DISTRO_NAME"} {
+	for _, name := range []string{"KUBEHSM_HOME", "KUBECONFIG", "KUBERC", "SOFTHSM2_CONF", "XDG_RUNTIME_DIR",
+		"XDG_CONFIG_HOME", "XDG_STATE_HOME",
+		"DISPLAY", "WAYLAND_DISPLAY", "SSH_CONNECTION", "TMUX", "TERM", "NO_COLOR", "HTTPS_PROXY", "https_proxy", "NO_PROXY",
+		"PCSCLITE_CSOCK_NAME", "WSL_DISTRO_NAME"} {
 		if o.Getenv(name) != "" {
 			doc.Environment = append(doc.Environment, name)
 		}

@@ -62,11 +62,14 @@ func certificate(store enrollment.Store, e enrollment.Enrollment, now time.Time)
 	until := "until " + leaf.NotAfter.Local().Format("2006-01-02 15:04 MST")
 	switch {
 	case now.Before(leaf.NotBefore):
-		return c.with(Failed, "not good before "+leaf.NotBefore.Local().Format("2006-01-02 15:04 MST"), "The API server refuses it, or this machine's clock is slow.", "set this machine's clock")
+		return c.with(Failed, "not good before "+leaf.NotBefore.Local().Format("2006-01-02 15:04 MST"),
+			"The API server refuses it, or this machine's clock is slow.", "set this machine's clock")
 	case left <= 0:
-		return c.with(Failed, "expired on "+leaf.NotAfter.Local().Format("2006-01-02 15:04 MST"), "The API server refuses it with a bare 401.", e.Anew())
+		return c.with(Failed, "expired on "+leaf.NotAfter.Local().Format("2006-01-02 15:04 MST"),
+			"The API server refuses it with a bare 401.", e.Anew())
 	case expiry.Due(leaf.NotBefore, leaf.NotAfter, now):
-		return c.with(Warning, "expires soon: good "+until, "After that the API server refuses it, and only somebody's approval helps.", "kubehsm certificate renew "+e.Name)
+		return c.with(Warning, "expires soon: good "+until,
+			"After that the API server refuses it, and only somebody's approval helps.", "kubehsm certificate renew "+e.Name)
 	}
 	return c.ok(fmt.Sprintf("good %s, for %s", until, e.User))
 }
@@ -75,7 +78,8 @@ func certificate(store enrollment.Store, e enrollment.Enrollment, now time.Time)
 func unverified(e enrollment.Enrollment) Check {
 	c := Check{ID: "unverified/" + e.Name, Group: GroupClusters, Title: "Identity of " + e.Host()}
 	// What is begun anew takes nothing from the record.
-	anew := []string{"kubehsm enroll --restart --name", e.Name, "--key", shell.Quote(e.Key.String()), "--user", shell.Quote(e.User)}
+	anew := []string{"kubehsm enroll --restart --name", e.Name, "--key", shell.Quote(e.Key.String()), "--user",
+		shell.Quote(e.User)}
 	if e.Context != "" {
 		anew = append(anew, "--context", shell.Quote(e.Context))
 	}
@@ -100,7 +104,8 @@ func server(ctx context.Context, e enrollment.Enrollment) Check {
 	if err != nil {
 		return c.with(Failed, err.Error(), "kubectl cannot reach it either.", "")
 	}
-	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{Transport: transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	sent := time.Now()
 	resp, err := client.Do(req)
 	if err != nil {
@@ -130,11 +135,13 @@ func (c Check) unreachable(err error, e enrollment.Enrollment) Check {
 		return c.with(Failed, err.Error(), "Somebody else answers there, or the cluster has a new authority (CA).",
 			"ask whoever runs the cluster; if its CA has changed: kubehsm kubeconfig refresh "+e.Name)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return c.with(Failed, err.Error(), why, "compare this machine's clock; if it is right, the cluster's certificate has to be renewed")
+		return c.with(Failed, err.Error(), why,
+			"compare this machine's clock; if it is right, the cluster's certificate has to be renewed")
 	case errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("%s does not answer", e.Host())
 	}
-	return c.with(Failed, err.Error(), why, "check that you are in the right network (VPN, proxy); if the cluster's address has changed: kubehsm kubeconfig refresh "+e.Name+" --server URL")
+	return c.with(Failed, err.Error(), why,
+		"check that you are in the right network (VPN, proxy); if the cluster's address has changed: kubehsm kubeconfig refresh "+e.Name+" --server URL")
 }
 
 // clockFix sets the clock on a system with systemd; the others have a setting.

@@ -28,7 +28,8 @@ func kubeconfigs(ctx context.Context, o *Options) []Check {
 	contexts, err := rules.List(ctx)
 	secret := map[string]bool{} // files that hold a key, a token or a password
 	for _, k := range contexts {
-		if slices.Contains([]kubeconfig.UserKind{kubeconfig.UserKeyData, kubeconfig.UserToken, kubeconfig.UserBasic}, k.User.Kind) {
+		if slices.Contains([]kubeconfig.UserKind{kubeconfig.UserKeyData, kubeconfig.UserToken, kubeconfig.UserBasic},
+			k.User.Kind) {
 			secret[k.User.File] = true
 		}
 	}
@@ -38,9 +39,11 @@ func kubeconfigs(ctx context.Context, o *Options) []Check {
 	}
 	c := Check{ID: "contexts", Group: GroupKubeconfig, Title: "Contexts"}
 	if err != nil {
-		checks = append(checks, c.with(Failed, err.Error(), "kubectl cannot read it either.", fixOr(err, "correct the file; `kubehsm kubeconfig undo` takes back the last change of kubehsm")))
+		checks = append(checks, c.with(Failed, err.Error(), "kubectl cannot read it either.",
+			fixOr(err, "correct the file; `kubehsm kubeconfig undo` takes back the last change of kubehsm")))
 	} else {
-		checks = append(checks, c.ok(fmt.Sprintf("%s in %s", present.Count(len(contexts), "context"), strings.Join(rules.Paths(), ", "))))
+		checks = append(checks, c.ok(fmt.Sprintf("%s in %s", present.Count(len(contexts), "context"),
+			strings.Join(rules.Paths(), ", "))))
 	}
 	endpoint, _, endpointErr := loopback.Load(o.Env.Dirs)
 	store := enrollment.NewStore(o.Env.Dirs)
@@ -50,7 +53,8 @@ func kubeconfigs(ctx context.Context, o *Options) []Check {
 			checks = append(checks, entry(k, store, endpoint, endpointErr))
 		case kubeconfig.UserKeyData, kubeconfig.UserKeyFile:
 			checks = append(checks, Check{ID: "context/" + k.Name, Group: GroupKubeconfig, Title: "Context " + k.Name}.
-				with(Note, "its private key is a file", "Any program that runs as you can copy it.", "kubehsm kubeconfig migrate "+shell.Quote(k.Name)))
+				with(Note, "its private key is a file", "Any program that runs as you can copy it.",
+					"kubehsm kubeconfig migrate "+shell.Quote(k.Name)))
 		}
 	}
 	return checks
@@ -69,11 +73,14 @@ func file(path string, secret bool) []Check {
 	case !info.Mode().IsRegular():
 		return []Check{c.with(Failed, "is no regular file", "It is neither read nor changed.", "name another in KUBECONFIG")}
 	case info.Mode().Perm()&0o022 != 0 && runtime.GOOS != "windows":
-		c = c.with(Warning, fmt.Sprintf("mode %04o: other users may change it", info.Mode().Perm()), "A kubeconfig names programs that kubectl runs as you.", "chmod 600 "+shell.Quote(path))
+		c = c.with(Warning, fmt.Sprintf("mode %04o: other users may change it", info.Mode().Perm()),
+			"A kubeconfig names programs that kubectl runs as you.", "chmod 600 "+shell.Quote(path))
 	case info.Mode().Perm()&0o044 != 0 && secret && runtime.GOOS != "windows":
-		c = c.with(Warning, fmt.Sprintf("mode %04o: other users may read it, and the key, token or password in it", info.Mode().Perm()), "Who reads it can sign in as you.", "chmod 600 "+shell.Quote(path))
+		c = c.with(Warning, fmt.Sprintf("mode %04o: other users may read it, and the key, token or password in it",
+			info.Mode().Perm()), "Who reads it can sign in as you.", "chmod 600 "+shell.Quote(path))
 	case info.Mode().Perm()&0o044 != 0 && runtime.GOOS != "windows":
-		c = c.with(Note, fmt.Sprintf("mode %04o: other users may read it", info.Mode().Perm()), "Entries of other tools may hold tokens and keys; those of kubehsm do not.", "chmod 600 "+shell.Quote(path))
+		c = c.with(Note, fmt.Sprintf("mode %04o: other users may read it", info.Mode().Perm()),
+			"Entries of other tools may hold tokens and keys; those of kubehsm do not.", "chmod 600 "+shell.Quote(path))
 	default:
 		c = c.ok(fmt.Sprintf("mode %04o", info.Mode().Perm()))
 	}
@@ -87,7 +94,8 @@ func file(path string, secret bool) []Check {
 	if age < kubeconfig.StaleLock {
 		return []Check{c, l.with(Note, "somebody writes the file just now", "Nobody else can meanwhile.", "")}
 	}
-	return []Check{c, l.with(Warning, fmt.Sprintf("%s was left behind %s ago", lock, age), "kubectl cannot change the file while the lock is there; kubehsm takes the lock over at its next change.",
+	return []Check{c, l.with(Warning, fmt.Sprintf("%s was left behind %s ago", lock, age),
+		"kubectl cannot change the file while the lock is there; kubehsm takes the lock over at its next change.",
 		"if no kubectl is running: rm "+shell.Quote(lock))}
 }
 
@@ -99,16 +107,19 @@ func entry(k kubeconfig.Context, store enrollment.Store, endpoint loopback.Endpo
 		return c.with(Failed, err.Error(), "kubehsm serves only what was enrolled on this machine.", fixOr(err, enrollAnew))
 	}
 	if !filepath.IsAbs(k.User.Command) {
-		return c.with(Warning, fmt.Sprintf("its command %q is no full path", k.User.Command), "Programs of the desktop have a bare PATH and do not find it.", again)
+		return c.with(Warning, fmt.Sprintf("its command %q is no full path", k.User.Command),
+			"Programs of the desktop have a bare PATH and do not find it.", again)
 	}
 	if _, err := exec.LookPath(k.User.Command); err != nil {
 		return c.with(Failed, err.Error(), "kubectl cannot start it.", again)
 	}
 	if endpointErr != nil && !errors.Is(endpointErr, fs.ErrNotExist) {
-		return c.with(Failed, endpointErr.Error(), "kubectl reaches the cluster through the bridge.", fixOr(endpointErr, again))
+		return c.with(Failed, endpointErr.Error(), "kubectl reaches the cluster through the bridge.",
+			fixOr(endpointErr, again))
 	}
 	if u, err := url.Parse(k.Cluster.Server); endpointErr == nil && (err != nil || u.Host != endpoint.Address()) {
-		return c.with(Failed, fmt.Sprintf("it leads to %s; the bridge is at %s", k.Cluster.Server, endpoint.Address()), "kubectl would speak to nobody, or to somebody else.", again)
+		return c.with(Failed, fmt.Sprintf("it leads to %s; the bridge is at %s", k.Cluster.Server, endpoint.Address()),
+			"kubectl would speak to nobody, or to somebody else.", again)
 	}
 	return c.ok("signs in by the enrollment " + k.User.Enrollment)
 }

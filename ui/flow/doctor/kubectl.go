@@ -21,11 +21,13 @@ func kubectl(ctx context.Context, o *Options) []Check {
 	c := Check{ID: "kubectl", Group: GroupKubectl, Title: "kubectl"}
 	found := everywhere("kubectl", o.Getenv("PATH"))
 	if len(found) == 0 {
-		return []Check{c.with(Note, "not on the PATH", "Other programs that read a kubeconfig work without it.", "install kubectl: https://kubernetes.io/docs/tasks/tools/"), own(o), policy(o)}
+		return []Check{c.with(Note, "not on the PATH", "Other programs that read a kubeconfig work without it.",
+			"install kubectl: https://kubernetes.io/docs/tasks/tools/"), own(o), policy(o)}
 	}
 	c = c.judged(ctx, found[0])
 	if len(found) > 1 && c.State == OK {
-		c = c.with(Note, c.Found+"; "+strings.Join(found[1:], ", ")+" behind it on the PATH", "Another program may find another kubectl.", "")
+		c = c.with(Note, c.Found+"; "+strings.Join(found[1:], ", ")+" behind it on the PATH",
+			"Another program may find another kubectl.", "")
 	}
 	return []Check{c, desktop(ctx, found[0], o.barePath), own(o), policy(o)}
 }
@@ -35,9 +37,11 @@ func (c Check) judged(ctx context.Context, path string) Check {
 	v, err := kubectlVersion(ctx, path)
 	switch {
 	case err != nil:
-		return c.with(Warning, fmt.Sprintf("%s: %s", path, err), "Its version is not known.", "run `"+shell.Quote(path)+" version --client` and see")
+		return c.with(Warning, fmt.Sprintf("%s: %s", path, err), "Its version is not known.",
+			"run `"+shell.Quote(path)+" version --client` and see")
 	case v.minor() < 20 && v.Major == "1":
-		return c.with(Failed, path+" "+v.GitVersion, "Before 1.20 kubectl does not tell plugins which cluster is meant.", "install kubectl 1.20 or later")
+		return c.with(Failed, path+" "+v.GitVersion, "Before 1.20 kubectl does not tell plugins which cluster is meant.",
+			"install kubectl 1.20 or later")
 	}
 	return c.ok(path + " " + v.GitVersion)
 }
@@ -49,10 +53,12 @@ func desktop(ctx context.Context, shells, barePath string) Check {
 	found := everywhere("kubectl", barePath)
 	switch {
 	case len(found) == 0 && runtime.GOOS == "darwin":
-		return c.with(Note, "not in "+barePath, "Programs of the desktop have only that PATH: those that call kubectl do not find it.",
+		return c.with(Note, "not in "+barePath,
+			"Programs of the desktop have only that PATH: those that call kubectl do not find it.",
 			"sudo launchctl config user path "+shell.Quote(filepath.Dir(shells)+":"+barePath)+", then restart")
 	case len(found) == 0:
-		return c.with(Note, "not in "+barePath, "Programs of the desktop have only that PATH: those that call kubectl do not find it.",
+		return c.with(Note, "not in "+barePath,
+			"Programs of the desktop have only that PATH: those that call kubectl do not find it.",
 			"sudo ln -s "+shell.Quote(shells)+" /usr/local/bin/kubectl")
 	case sameFile(found[0], shells):
 		return c.ok(found[0])
@@ -100,11 +106,13 @@ func own(o *Options) Check {
 	c := Check{ID: "path", Group: GroupKubectl, Title: "kubehsm on the PATH"}
 	found := everywhere("kubehsm", o.Getenv("PATH"))
 	if len(found) == 0 {
-		return c.with(Note, "not on the PATH", "Kubeconfig entries name "+o.Env.Executable+" in full, so kubectl finds it; hints that say `kubehsm` need the PATH.",
+		return c.with(Note, "not on the PATH", "Kubeconfig entries name "+o.Env.Executable+
+			" in full, so kubectl finds it; hints that say `kubehsm` need the PATH.",
 			"sudo install "+shell.Quote(o.Env.Executable)+" /usr/local/bin/kubehsm")
 	}
 	if !sameFile(found[0], o.Env.Executable) {
-		return c.with(Note, found[0]+" is another file than this program, "+o.Env.Executable, "Two versions may answer to one name.", "")
+		return c.with(Note, found[0]+" is another file than this program, "+o.Env.Executable,
+			"Two versions may answer to one name.", "")
 	}
 	return c.ok(found[0])
 }
@@ -147,9 +155,11 @@ func policy(o *Options) Check {
 	p, err := kubeconfig.ReadPluginPolicy(o.Getenv)
 	switch {
 	case err != nil:
-		return c.with(Warning, err.Error(), "kubectl may refuse to run plugins.", fixOr(err, "correct the file, or take it away"))
+		return c.with(Warning, err.Error(), "kubectl may refuse to run plugins.",
+			fixOr(err, "correct the file, or take it away"))
 	case p.Allows(o.Env.Executable):
 		return c.ok("kubectl may run this program")
 	}
-	return c.with(Failed, "its credential plugin policy does not allow "+o.Env.Executable, "kubectl refuses to start it.", p.Allowing(o.Env.Executable))
+	return c.with(Failed, "its credential plugin policy does not allow "+o.Env.Executable, "kubectl refuses to start it.",
+		p.Allowing(o.Env.Executable))
 }

@@ -88,7 +88,8 @@ func newRedactor(ctx context.Context, o *Options) *redactor {
 }
 
 // dull are names that say nothing of anybody but are part of many words.
-var dull = []string{"root", "admin", "default", "kubernetes", "cluster", "user", "localhost", "token", "kubehsm", "agent", "none"}
+var dull = []string{"root", "admin", "default", "kubernetes", "cluster", "user", "localhost", "token", "kubehsm",
+	"agent", "none"}
 
 // add has name replaced, if it says something. The first placeholder stays.
 func (r *redactor) add(name, by string) {

@@ -27,10 +27,12 @@ func service() []Check {
 	}
 	why := "YubiKeys and smart cards are reached through it; tokens with a library of their own are not."
 	if errors.Is(err, fs.ErrPermission) {
-		return []Check{c.with(Failed, "this user may not speak to "+path, why, "see its permissions with `ls -l "+path+"`, and polkit's rules for org.debian.pcsc-lite")}
+		return []Check{c.with(Failed, "this user may not speak to "+path, why,
+			"see its permissions with `ls -l "+path+"`, and polkit's rules for org.debian.pcsc-lite")}
 	}
 	if _, err := exec.LookPath("/usr/sbin/pcscd"); err != nil {
-		return []Check{c.with(Note, "not installed", why, "install it: `sudo apt install pcscd`, `sudo dnf install pcsc-lite`, `sudo pacman -S ccid`")}
+		return []Check{c.with(Note, "not installed", why,
+			"install it: `sudo apt install pcscd`, `sudo dnf install pcsc-lite`, `sudo pacman -S ccid`")}
 	}
 	return []Check{c.with(Warning, "installed, but not running", why, "sudo systemctl enable --now pcscd.socket")}
 }

@@ -51,10 +51,12 @@ var shapes = sync.OnceValue(func() []shape {
 		{regexp.MustCompile(`\benrollment=[^\s<"]+`), always("enrollment=<former-enrollment>")},
 		// A host where a URL or a message of net, crypto/tls or crypto/x509 has one.
 		{regexp.MustCompile(`(?:https?://|\blookup )[\w.-]+`), host},
-		{regexp.MustCompile(`certificate is valid for .+?, not [\w.*-]+`), always("certificate is valid for <other servers>, not <server>")},
+		{regexp.MustCompile(`certificate is valid for .+?, not [\w.*-]+`),
+			always("certificate is valid for <other servers>, not <server>")},
 		{regexp.MustCompile(`[\w/-]?\b(?:[a-z0-9-]+\.){2,}[a-z][a-z0-9-]+\b`), host},
 		{regexp.MustCompile(`\b\d{1,3}(?:\.\d{1,3}){3}\b`), address},
-		{regexp.MustCompile(`\b[0-9a-fA-F]{1,4}(?::[0-9a-fA-F]{0,4}){2,7}|::[0-9a-fA-F]{1,4}(?::[0-9a-fA-F]{1,4})*`), address},
+		{regexp.MustCompile(`\b[0-9a-fA-F]{1,4}(?::[0-9a-fA-F]{0,4}){2,7}|::[0-9a-fA-F]{1,4}(?::[0-9a-fA-F]{1,4})*`),
+			address},
 	}
 })
 

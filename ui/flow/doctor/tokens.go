@@ -33,7 +33,8 @@ func tokens(ctx context.Context, o *Options) []Check {
 	checks = withoutTwins(checks, here)
 	if len(here) == 0 {
 		checks = append(checks, Check{ID: "token", Group: GroupTokens, Title: "Tokens"}.
-			with(Failed, "no token was found", "There is nothing to keep a key in.", "plug one in; `kubehsm token wait` tells when it is seen"))
+			with(Failed, "no token was found", "There is nothing to keep a key in.",
+				"plug one in; `kubehsm token wait` tells when it is seen"))
 	}
 	return append(checks, absent(all, here)...)
 }
@@ -81,7 +82,8 @@ func ofDriver(ctx context.Context, d hsm.Driver, all []enrollment.Enrollment) ([
 	case errors.Is(err, hsm.ErrNoToken) && !errors.Is(err, hsm.ErrDenied):
 		return []Check{area.with(Note, err.Error(), "Only matters if the token you mean is one of these.", hint.Of(err))}, nil
 	case err != nil:
-		return []Check{area.with(Failed, err.Error(), "Its tokens cannot be reached.", fixOr(err, "`kubehsm token list` tells more"))}, nil
+		return []Check{area.with(Failed, err.Error(), "Its tokens cannot be reached.",
+			fixOr(err, "`kubehsm token list` tells more"))}, nil
 	}
 	checks := []Check{area.ok(present.Count(len(listed), "token"))}
 	lacking := slices.ContainsFunc(all, func(e enrollment.Enrollment) bool {
@@ -102,7 +104,8 @@ func ofDriver(ctx context.Context, d hsm.Driver, all []enrollment.Enrollment) ([
 				state = Failed
 			}
 			c := Check{ID: "keys/" + v.Info.URI().String(), Group: GroupTokens, Title: "Keys on " + v.Info.Name()}
-			checks = append(checks, c.with(state, v.Err.Error(), "Keys that cannot be read cannot be used.", fixOr(v.Err, "unplug the token, plug it in again, and run `kubehsm doctor` again")))
+			checks = append(checks, c.with(state, v.Err.Error(), "Keys that cannot be read cannot be used.",
+				fixOr(v.Err, "unplug the token, plug it in again, and run `kubehsm doctor` again")))
 		}
 	}
 	return checks, listed
@@ -147,7 +150,8 @@ func problem(kind hsm.Kind, p hsm.Problem) Check {
 // firmware. No PIN is asked.
 func token(ctx context.Context, d hsm.Driver, t hsm.TokenInfo) []Check {
 	c := Check{ID: "token/" + t.URI().String(), Group: GroupTokens, Title: "Token " + t.Name()}
-	found := strings.Join(slices.DeleteFunc([]string{t.Manufacturer, t.Model, t.Serial, firmwareWords(t), moduleWords(t.Module)},
+	found := strings.Join(slices.DeleteFunc([]string{t.Manufacturer, t.Model, t.Serial, firmwareWords(t),
+		moduleWords(t.Module)},
 		func(s string) bool { return s == "" }), ", ")
 	checks := []Check{pin(c, t, found)}
 	if t.Can.Details {
@@ -161,15 +165,18 @@ func pin(c Check, t hsm.TokenInfo, found string) Check {
 	uri := t.URI().String()
 	switch pin := found + ": PIN " + present.PINWords(t, nil); {
 	case !t.Initialized:
-		return c.with(Note, found+": not initialised", "It holds nothing yet.", "kubehsm token init --token "+shell.Quote(uri))
+		return c.with(Note, found+": not initialised", "It holds nothing yet.",
+			"kubehsm token init --token "+shell.Quote(uri))
 	case t.PIN.Blocked():
 		return c.with(Failed, pin, "No key on it can be used.", "kubehsm token pin unblock --token "+shell.Quote(uri))
 	case t.PIN.NotSet:
-		return c.with(Failed, pin, "Keys cannot be made or used until a PIN is set.", "kubehsm token pin unblock --token "+shell.Quote(uri))
+		return c.with(Failed, pin, "Keys cannot be made or used until a PIN is set.",
+			"kubehsm token pin unblock --token "+shell.Quote(uri))
 	case t.PIN.Final, t.PIN.Retries == 1:
 		return c.with(Warning, pin, "Another wrong PIN blocks it.", "make sure that you have the PIN before you go on")
 	case t.PIN.Low:
-		return c.with(Warning, pin, "Wrong PINs were tried; the right one resets the counter.", "kubehsm token info --token "+shell.Quote(uri))
+		return c.with(Warning, pin, "Wrong PINs were tried; the right one resets the counter.",
+			"kubehsm token info --token "+shell.Quote(uri))
 	case t.PIN.Default:
 		return c.with(Warning, pin, "Everybody knows the default PIN.", "kubehsm token pin change --token "+shell.Quote(uri))
 	default:
@@ -192,10 +199,12 @@ func defaults(ctx context.Context, d hsm.Driver, t hsm.TokenInfo) []Check {
 	var checks []Check
 	if details.PUK != nil && details.PUK.Default {
 		checks = append(checks, Check{ID: "puk/" + t.Serial, Group: GroupTokens, Title: "PUK of " + t.Name()}.
-			with(Warning, "the default PUK is in force", "Anybody who finds the token can set a new PIN with it.", "kubehsm token puk change --token "+shell.Quote(uri)))
+			with(Warning, "the default PUK is in force", "Anybody who finds the token can set a new PIN with it.",
+				"kubehsm token puk change --token "+shell.Quote(uri)))
 	}
 	if details.ManagementKey.Default {
-		checks = append(checks, Check{ID: "management-key/" + t.Serial, Group: GroupTokens, Title: "Management key of " + t.Name()}.
+		checks = append(checks, Check{ID: "management-key/" + t.Serial, Group: GroupTokens,
+			Title: "Management key of " + t.Name()}.
 			with(Warning, "the default management key is in force", "Any program can replace keys and certificates with it.",
 				"kubehsm token management-key set --protect --token "+shell.Quote(uri)))
 	}
@@ -212,10 +221,13 @@ func firmware(t hsm.TokenInfo) []Check {
 	switch {
 	case slices.Compare(v, []int{4, 2, 6}) >= 0 && slices.Compare(v, []int{4, 3, 5}) < 0:
 		return []Check{c.with(Warning, t.Firmware+": RSA keys made on it are weak (CVE-2017-15361)",
-			"Such a key can be computed from its certificate.", "use P-256 keys on it, or another token; firmware cannot be updated")}
+			"Such a key can be computed from its certificate.",
+			"use P-256 keys on it, or another token; firmware cannot be updated")}
 	case slices.Compare(v, []int{5, 7, 0}) < 0:
-		return []Check{c.with(Note, t.Firmware+": with the token in a laboratory an ECDSA key could be measured out of it (YSA-2024-03)",
-			"It matters if you could lose the token to such an attacker.", "treat a token that was lost and found as lost; firmware 5.7 and later do not have this")}
+		return []Check{c.with(Note,
+			t.Firmware+": with the token in a laboratory an ECDSA key could be measured out of it (YSA-2024-03)",
+			"It matters if you could lose the token to such an attacker.",
+			"treat a token that was lost and found as lost; firmware 5.7 and later do not have this")}
 	}
 	return []Check{c.ok(t.Firmware)}
 }

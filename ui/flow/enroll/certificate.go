@@ -97,7 +97,8 @@ func save(e *env.Env, en enrollment.Enrollment, cert *csr.Certificate) error {
 	if err := e.Enrollments().SaveCertificate(en, append([]*x509.Certificate{cert.Leaf}, cert.Chain...)); err != nil {
 		return err
 	}
-	if err := (session.Agent{Env: e}).RecordPolicy(en, audit.Record{Reason: audit.PolicyEnrolled, Policy: en.Consent().String()}); err != nil {
+	if err := (session.Agent{Env: e}).RecordPolicy(en,
+		audit.Record{Reason: audit.PolicyEnrolled, Policy: en.Consent().String()}); err != nil {
 		return err
 	}
 	return e.Enrollments().Save(en)

@@ -33,7 +33,8 @@ func NewEnroller(e *env.Env) Enroller { return Enroller{env: e} }
 // Errors: those of the token (package hsm) and of the cluster (package csr),
 // [*request.SendToAdmin] where somebody else must act, [*enrolling.ConflictError] where an
 // enrollment of that name was begun with other options.
-func (n Enroller) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error) {
+func (n Enroller) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompter,
+	report func(enrolling.Event)) (enrolling.Result, error) {
 	o, err := n.Complete(ctx, o)
 	if err != nil {
 		return enrolling.Result{}, err
@@ -242,7 +243,8 @@ func (r *attempt) haveCertificate() (*csr.Certificate, error) {
 	case time.Now().After(c.Leaf.NotAfter):
 		r.note("the certificate on record expired on %s; a new one is asked for", expiry.Day(c.Leaf.NotAfter))
 	case r.record.Rejected && !r.record.Options.AcceptForecast:
-		r.note("the API server did not accept the certificate on record, issued by %q; a new one was requested", c.Leaf.Issuer.String())
+		r.note("the API server did not accept the certificate on record, issued by %q; a new one was requested",
+			c.Leaf.Issuer.String())
 	default:
 		return c, nil
 	}

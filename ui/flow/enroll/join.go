@@ -45,7 +45,8 @@ func (r *attempt) discover(ctx context.Context) (outcome, error) {
 	if r.record.Cluster.Server != "" {
 		return outcome{message: r.record.Cluster.Server, reused: true}, nil
 	}
-	if err := NewEnroller(r.env).discoverInto(ctx, r.record, func(reason error) { r.progress(enrolling.StepDiscover, "waiting: %v", reason) }); err != nil {
+	if err := NewEnroller(r.env).discoverInto(ctx, r.record,
+		func(reason error) { r.progress(enrolling.StepDiscover, "waiting: %v", reason) }); err != nil {
 		return outcome{}, err
 	}
 	return outcome{message: r.record.Cluster.Server}, nil
@@ -154,6 +155,7 @@ func (n Enroller) completeSerial(ctx context.Context, o *enrolling.Options) erro
 			return nil
 		}
 	}
-	return hint.With(fmt.Errorf("the ticket is for the token with the serial number %q: %w", o.Join.Serial, hsm.ErrNoToken),
+	return hint.With(fmt.Errorf("the ticket is for the token with the serial number %q: %w", o.Join.Serial,
+		hsm.ErrNoToken),
 		"insert that one; `kubehsm token list` shows what is found")
 }

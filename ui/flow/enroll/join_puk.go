@@ -29,7 +29,8 @@ type JoinPUK struct {
 // be in force, so that a join that is gone on with changes nothing again.
 // showable is asked before the change where the PUK will have to be shown; nil if
 // it always can. Tokens without a PUK are an [hsm.ErrUnsupported].
-func (n Joins) NewPUK(ctx context.Context, o enrolling.Options, showable func() error, p hsm.Prompter) (*JoinPUK, error) {
+func (n Joins) NewPUK(ctx context.Context, o enrolling.Options, showable func() error, p hsm.Prompter) (*JoinPUK,
+	error) {
 	o, err := NewEnroller(n.env).Complete(ctx, o)
 	if err != nil {
 		return nil, err

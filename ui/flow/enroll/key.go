@@ -138,7 +138,8 @@ func (k keyMaker) inPlace(ctx context.Context) (ours *hsm.Slot, hashes []string,
 		case k.run.record.Generating && !slices.Contains(k.run.record.Before, hash):
 			return &s, nil, nil
 		case !o.Overwrite:
-			return nil, nil, hint.Withf(fmt.Errorf("token %q has a key %q already: %w", k.run.info.Name(), place, hsm.ErrOccupied),
+			return nil, nil, hint.Withf(fmt.Errorf("token %q has a key %q already: %w", k.run.info.Name(), place,
+				hsm.ErrOccupied),
 				"reuse it with --key '%s', or choose another --name", s.URI)
 		}
 		hashes = append(hashes, hash)

@@ -39,7 +39,8 @@ func NewRenewer(e *env.Env) Renewer { return Renewer{env: e} }
 // user and groups and, unless a new key is asked for, the same key. Until it is
 // there, the old one stays in use. It resumes what an earlier call began. Errors
 // are those of [Enroller.Enroll].
-func (n Renewer) Renew(ctx context.Context, name string, o RenewOptions, p hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error) {
+func (n Renewer) Renew(ctx context.Context, name string, o RenewOptions, p hsm.Prompter,
+	report func(enrolling.Event)) (enrolling.Result, error) {
 	release, err := n.env.Lock(ctx, name)
 	if err != nil {
 		return enrolling.Result{}, err
@@ -58,7 +59,8 @@ func (n Renewer) Renew(ctx context.Context, name string, o RenewOptions, p hsm.P
 		return enrolling.Result{}, err
 	}
 	if old := j.Options.Renewal.OldKey; old.Scheme != "" {
-		r.result.Notes = append(r.result.Notes, fmt.Sprintf("the old key is still on the token, and its certificate valid until it ends; remove it with `kubehsm key delete --key %s`", shell.Quote(old.String())))
+		r.result.Notes = append(r.result.Notes,
+			fmt.Sprintf("the old key is still on the token, and its certificate valid until it ends; remove it with `kubehsm key delete --key %s`", shell.Quote(old.String())))
 	}
 	return r.result, nil
 }
@@ -169,7 +171,8 @@ func (n Renewer) renewable(en enrollment.Enrollment) error {
 		return err
 	}
 	if now := time.Now(); now.After(chain[0].NotAfter) {
-		err := fmt.Errorf("the certificate of %q %s: it cannot ask for its own successor any more", en.Name, expiry.Left(chain[0].NotAfter, now))
+		err := fmt.Errorf("the certificate of %q %s: it cannot ask for its own successor any more", en.Name,
+			expiry.Left(chain[0].NotAfter, now))
 		if en.Context == "" { // it was joined
 			return hint.Withf(err,
 				"ask the help desk for a ticket: `kubehsm join --name %s --ticket -`; or file the request with another credential: "+

@@ -125,7 +125,8 @@ func (r *attempt) awaitApproval(ctx context.Context) (outcome, error) {
 	}
 	if with := r.record.Options.ApproveWith; with != "" {
 		r.progress(enrolling.StepApproval, "approving as %s", with)
-		if err := request.NewRequests(r.env).ApproveFiled(ctx, with, r.record.Cluster.Server, r.record.Request.Ref(), r.record.Request.Spec.Request); err != nil {
+		if err := request.NewRequests(r.env).ApproveFiled(ctx, with, r.record.Cluster.Server, r.record.Request.Ref(),
+			r.record.Request.Spec.Request); err != nil {
 			return outcome{}, err
 		}
 	}
@@ -186,5 +187,6 @@ func endlessHint(ctx context.Context, client *csr.Client, signer string, finishi
 	if why == "" {
 		return ""
 	}
-	return "waiting longer does not help: " + why + "; ask for another signer of this cluster with --restart and --signer-name"
+	return "waiting longer does not help: " + why +
+		"; ask for another signer of this cluster with --restart and --signer-name"
 }

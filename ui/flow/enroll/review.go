@@ -52,7 +52,8 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 		rev.Notes = append(rev.Notes, kept)
 	}
 	if j.Cluster.InsecureSkipTLSVerify {
-		rev.Notes = append(rev.Notes, "the cluster is not verified: "+(&cluster.UnverifiedError{Host: j.Enrollment().Host()}).Consequence())
+		rev.Notes = append(rev.Notes, "the cluster is not verified: "+
+			(&cluster.UnverifiedError{Host: j.Enrollment().Host()}).Consequence())
 	}
 	if rev.Token.PIN.Blocked() {
 		rev.Notes = append(rev.Notes, "the token's PIN is blocked: unblock it first")

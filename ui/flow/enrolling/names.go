@@ -154,7 +154,8 @@ func (t nameTemplate) fillNames(a AltNames) (out AltNames, err error) {
 		field string
 		from  []string
 		to    *[]string
-	}{{"DNS name", a.DNS, &out.DNS}, {"email address", a.Email, &out.Email}, {"IP address", a.IP, &out.IP}, {"URI", a.URI, &out.URI}} {
+	}{{"DNS name", a.DNS, &out.DNS}, {"email address", a.Email, &out.Email}, {"IP address", a.IP, &out.IP},
+		{"URI", a.URI, &out.URI}} {
 		if *l.to, err = t.fillAll(l.field, l.from); err != nil {
 			return AltNames{}, err
 		}

@@ -130,7 +130,8 @@ func table() []Option {
 		},
 		{
 			Flag: "user", Usage: "user `name` that the certificate is for (its CN); {login}, {host}, {serial}, {token} and {context} are filled in, here and in the other names",
-			On: OfEnroll | OfRequest, Called: "user", fixed: fromBegin, shown: inSource, field: func(o *Options) any { return &o.User },
+			On: OfEnroll | OfRequest, Called: "user", fixed: fromBegin, shown: inSource,
+			field: func(o *Options) any { return &o.User },
 		},
 		{
 			Flag: "cluster", Called: "kubeconfig cluster", fixed: fromBegin, renewed: true, field: func(o *Options) any { return &o.Cluster },
@@ -145,31 +146,38 @@ func table() []Option {
 		},
 		{
 			Flag: "algorithm", Usage: "`name` of the key's algorithm: ecdsa-p256 (default), ecdsa-p384, rsa-2048, rsa-3072, rsa-4096, ed25519",
-			On: OfKey, Called: "algorithm", fixed: fromBegin, renewed: true, shown: forNewKey, field: func(o *Options) any { return &o.Generate.Algorithm },
+			On: OfKey, Called: "algorithm", fixed: fromBegin, renewed: true, shown: forNewKey,
+			field: func(o *Options) any { return &o.Generate.Algorithm },
 		},
 		{
 			Flag: "label", Usage: "`text` to label a PKCS#11 key with",
-			On: OfKey, fixed: fromKey, renewed: true, shown: forOtherLabel, field: func(o *Options) any { return &o.Generate.Label },
+			On: OfKey, fixed: fromKey, renewed: true, shown: forOtherLabel,
+			field: func(o *Options) any { return &o.Generate.Label },
 		},
 		{
 			Flag: "slot", Usage: "PIV `slot`: 9a (default), 9c, 9d, 9e, 82 to 95",
-			On: OfKey, Called: "slot", fixed: fromKey, renewed: true, shown: forSlots, field: func(o *Options) any { return &o.Generate.Slot },
+			On: OfKey, Called: "slot", fixed: fromKey, renewed: true, shown: forSlots,
+			field: func(o *Options) any { return &o.Generate.Slot },
 		},
 		{
 			Flag: "pin-policy", Usage: "when a PIV key wants the PIN: never, once, always, default",
-			On: OfKey, Called: "PIN policy", fixed: fromKey, renewed: true, shown: forSlots, field: func(o *Options) any { return &o.Generate.PIN },
+			On: OfKey, Called: "PIN policy", fixed: fromKey, renewed: true, shown: forSlots,
+			field: func(o *Options) any { return &o.Generate.PIN },
 		},
 		{
 			Flag: "touch-policy", Usage: "when a PIV key wants a touch: never, cached, always, default",
-			On: OfKey, Called: "touch policy", fixed: fromKey, renewed: true, shown: forSlots, field: func(o *Options) any { return &o.Generate.Touch },
+			On: OfKey, Called: "touch policy", fixed: fromKey, renewed: true, shown: forSlots,
+			field: func(o *Options) any { return &o.Generate.Touch },
 		},
 		{
 			Flag: "expiration", Usage: "`lifetime` to ask for, at least 10m; default the signer's",
-			On: OfEnroll | OfRequest | OfRenewal, fixed: fromRequest, renewed: true, field: func(o *Options) any { return &o.Expiration },
+			On: OfEnroll | OfRequest | OfRenewal, fixed: fromRequest, renewed: true,
+			field: func(o *Options) any { return &o.Expiration },
 		},
 		{
 			Flag: "signer-name", Usage: "`name` of the signer; default " + csr.ClientSigner,
-			On: OfEnroll | OfRequest, Called: "signer name", fixed: fromBegin, renewed: true, shown: forOtherSigner, field: func(o *Options) any { return &o.SignerName },
+			On: OfEnroll | OfRequest, Called: "signer name", fixed: fromBegin, renewed: true, shown: forOtherSigner,
+			field: func(o *Options) any { return &o.SignerName },
 		},
 		{
 			Flag: "no-attestation", Usage: "leave the token's attestation of the key out of the request",
@@ -205,7 +213,8 @@ func table() []Option {
 		},
 		{
 			Flag: "reason", Usage: "`words` to the approver",
-			On: OfEnroll | OfRequest | OfRenewal | OfBreakGlass, fixed: fromRequest, field: func(o *Options) any { return &o.Reason },
+			On: OfEnroll | OfRequest | OfRenewal | OfBreakGlass, fixed: fromRequest,
+			field: func(o *Options) any { return &o.Reason },
 		},
 		{
 			Flag: "timeout", Usage: "how `long` to wait for the approval; default until it is interrupted",

@@ -95,7 +95,8 @@ func (j *Progress) OtherFiler() string {
 	if j.Options.Renewal == nil || j.Options.Renewal.With != "" || j.Options.Context == "" {
 		return ""
 	}
-	return fmt.Sprintf("file it with the context that was enrolled from: `kubehsm certificate renew %s --with %s`", j.Options.Name, shell.Quote(j.Options.Context))
+	return fmt.Sprintf("file it with the context that was enrolled from: `kubehsm certificate renew %s --with %s`",
+		j.Options.Name, shell.Quote(j.Options.Context))
 }
 
 // Enrollment is the tuple that the agent may serve once there is a certificate.

@@ -211,7 +211,8 @@ func parse(path string) (t target, ok bool) {
 // of all namespaces.
 func (t target) lists(path string) bool {
 	o, ok := parse(path)
-	return ok && (o.collection == t.collection || o.resource == t.resource && !strings.Contains(t.collection, "/namespaces/") &&
+	return ok && (o.collection == t.collection || o.resource == t.resource &&
+		!strings.Contains(t.collection, "/namespaces/") &&
 		strings.HasPrefix(o.collection, strings.TrimSuffix(t.collection, t.resource)+"namespaces/"))
 }
 
@@ -222,7 +223,8 @@ func verb(r *http.Request, t target) string {
 	case r.Method == http.MethodGet && t.name == "":
 		return "list"
 	}
-	return map[string]string{"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}[r.Method]
+	return map[string]string{"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch",
+		"DELETE": "delete"}[r.Method]
 }
 
 // rightOf names what a verb on t needs.
@@ -314,7 +316,8 @@ func selects(selector string, o Object) bool {
 	spec, _ := o["spec"].(Object)
 	for _, term := range strings.Split(selector, ",") {
 		key, want, _ := strings.Cut(term, "=")
-		if key == "metadata.name" && want != name(o) || key == "spec.signerName" && want != spec["signerName"] || key == "type" && want != o["type"] {
+		if key == "metadata.name" && want != name(o) || key == "spec.signerName" && want != spec["signerName"] ||
+			key == "type" && want != o["type"] {
 			return false
 		}
 	}
@@ -330,7 +333,8 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, t target) {
 			items = append(items, o)
 		}
 	}
-	s.answer(w, http.StatusOK, Object{"apiVersion": t.version, "kind": listKind(t.resource), "metadata": Object{"resourceVersion": strconv.Itoa(s.version)}, "items": items})
+	s.answer(w, http.StatusOK, Object{"apiVersion": t.version, "kind": listKind(t.resource),
+		"metadata": Object{"resourceVersion": strconv.Itoa(s.version)}, "items": items})
 }
 
 // watch streams what is there as added, or what came after a version.
@@ -458,7 +462,8 @@ func (s *Server) answer(w http.ResponseWriter, code int, o Object) {
 
 func (s *Server) fail(w http.ResponseWriter, code int, reason string, t target) {
 	s.answer(w, code, Object{
-		"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "reason": strings.ReplaceAll(reason, " ", ""),
+		"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "reason": strings.ReplaceAll(reason, " ",
+			""),
 		"message": fmt.Sprintf("%s %q: %s for user %q", t.resource, t.name, reason, s.user),
 		"details": Object{"name": t.name, "kind": t.resource},
 	})

@@ -100,7 +100,8 @@ func (s *Server) Deny(name, message string) {
 	if !s.Get(Requests, name, &r) {
 		s.t.Fatalf("there is no request %s", name)
 	}
-	r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied, Status: "True", Message: message}}
+	r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied,
+		Status: "True", Message: message}}
 	s.Put(Requests, &r)
 }
 

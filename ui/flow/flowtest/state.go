@@ -72,7 +72,8 @@ func (w *World) Enroll(name, user string, groups ...string) enrollment.Enrollmen
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	en := enrollment.Enrollment{Name: name, Key: key.URI, KeyHash: hash, User: user, Groups: groups, Created: time.Now().UTC()}
+	en := enrollment.Enrollment{Name: name, Key: key.URI, KeyHash: hash, User: user, Groups: groups,
+		Created: time.Now().UTC()}
 	en.Cluster.Server, en.Cluster.Direct = w.Server.URL, true
 	en.Cluster.CAData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.Server.Certificate().Raw})
 	cert, err := x509.ParseCertificate(certify(w.T, pkix.Name{CommonName: user, Organization: groups}, key.Key.Public,
@@ -128,7 +129,8 @@ func (w *World) State() map[string]string {
 	s["kubeconfig"] = read(w.T, w.Env.Kubeconfig)
 	err := filepath.WalkDir(w.Env.Dirs.Home, func(p string, d fs.DirEntry, err error) error {
 		name, rel := d.Name(), strings.TrimPrefix(p, w.Env.Dirs.Home+"/")
-		if err == nil && d.Type().IsRegular() && !strings.HasSuffix(name, ".lock") && !strings.HasPrefix(name, "agent.") && !strings.HasPrefix(rel, "state/bridge") {
+		if err == nil && d.Type().IsRegular() && !strings.HasSuffix(name, ".lock") && !strings.HasPrefix(name, "agent.") &&
+			!strings.HasPrefix(rel, "state/bridge") {
 			s["file "+rel] = agents.ReplaceAllString(read(w.T, p), "")
 		}
 		return err

@@ -286,7 +286,8 @@ func (c UseCase) judge(t *testing.T, name string, f failure, err error) {
 		t.Errorf("failed, although the use case passes this failure: %v", err)
 	case !passes && (err == nil || !is(err)):
 		t.Errorf("got %v", err)
-	case !passes && f.hints && hint.Of(err) == "" && !strings.Contains(err.Error(), "cannot reach the API server 127.0.0.1:"): // the bridge's words
+	case !passes && f.hints && hint.Of(err) == "" &&
+		!strings.Contains(err.Error(), "cannot reach the API server 127.0.0.1:"): // the bridge's words
 		t.Errorf("no hint with %v", err)
 	}
 }

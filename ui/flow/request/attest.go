@@ -13,7 +13,8 @@ import (
 // Attestation has the token attest the key that u names, for the request to
 // carry: the request is signed by that key and cannot be changed, so neither
 // can be swapped. A token that is not able to do it gives none; why says so.
-func Attestation(ctx context.Context, t hsm.Token, able hsm.Abilities, u hsm.URI) (carried []pkix.Extension, why, err error) {
+func Attestation(ctx context.Context, t hsm.Token, able hsm.Abilities, u hsm.URI) (carried []pkix.Extension,
+	why, err error) {
 	if !able.Attest {
 		return nil, errors.New("this kind of token attests no keys"), nil
 	}

@@ -127,7 +127,8 @@ func rightsCheck(ctx context.Context, client *csr.Client, v *View) error {
 	}
 	v.RightsUnknown = g.Unknown
 	if g.Everything {
-		v.Warnings = append(v.Warnings, "the certificate allows everything in the cluster: its user or one of its groups is cluster-admin")
+		v.Warnings = append(v.Warnings,
+			"the certificate allows everything in the cluster: its user or one of its groups is cluster-admin")
 	}
 	return nil
 }
@@ -167,8 +168,9 @@ func (q Requests) Decide(ctx context.Context, kubeContext string, seen View, o D
 	if err != nil {
 		return v, err
 	}
-	return v, deeds.NewLog(q.env).Add(over, deeds.Deed{Action: "approve", Server: server.Server, Request: v.Name, Fingerprint: v.Fingerprint,
-		User: v.User, Reason: v.Note, Note: "accepted: " + RiskRevoked})
+	return v, deeds.NewLog(q.env).Add(over, deeds.Deed{Action: "approve", Server: server.Server, Request: v.Name,
+		Fingerprint: v.Fingerprint,
+		User:        v.User, Reason: v.Note, Note: "accepted: " + RiskRevoked})
 }
 
 // DecideUnrecorded is Decide where the caller keeps the record.
@@ -206,7 +208,8 @@ func mayApprove(me csr.Identity, seen View, o DecideOptions) error {
 	if len(seen.Refusals) > 0 {
 		hint := "deny it with `kubehsm csr deny " + seen.Name + "`, and have the requester file another"
 		if len(seen.Risks) > 0 {
-			hint += "; if you know the reason, approve it with `kubehsm csr approve " + seen.Name + " --accept-risk=" + strings.Join(seen.Risks, ",") + "`"
+			hint += "; if you know the reason, approve it with `kubehsm csr approve " + seen.Name + " --accept-risk=" +
+				strings.Join(seen.Risks, ",") + "`"
 		}
 		return hinting.With(fmt.Errorf("request %s was not approved: %s", seen.Name, strings.Join(seen.Refusals, "; ")), hint)
 	}

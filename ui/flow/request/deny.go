@@ -20,7 +20,8 @@ type Denial struct {
 // Deny denies the request that seen shows. A ticket that it was filed with has
 // been in the wrong hands, or is for the wrong thing: it is ended, unless
 // keepTicket leaves it for another request. That it could not be is a note.
-func (q Requests) Deny(ctx context.Context, kubeContext string, seen View, o DecideOptions, keepTicket bool) (Denial, error) {
+func (q Requests) Deny(ctx context.Context, kubeContext string, seen View, o DecideOptions,
+	keepTicket bool) (Denial, error) {
 	o.Approve = false
 	v, err := q.Decide(ctx, kubeContext, seen, o)
 	if err != nil {
@@ -36,13 +37,16 @@ func (q Requests) Deny(ctx context.Context, kubeContext string, seen View, o Dec
 	if !keepTicket {
 		err := q.EndTicket(over, kubeContext, id)
 		if done.TicketEnded = err == nil; err != nil {
-			done.Notes = append(done.Notes, fmt.Sprintf("its ticket is not ended: %v; somebody who may end it does so with `kubehsm bootstrap-token delete %s`", err, id))
+			done.Notes = append(done.Notes,
+				fmt.Sprintf("its ticket is not ended: %v; somebody who may end it does so with `kubehsm bootstrap-token delete %s`",
+					err, id))
 		}
 	}
 	server, err := q.access.Verified(over, kubeContext)
 	if err != nil {
 		return done, err
 	}
-	return done, deeds.NewLog(q.env).Add(over, deeds.Deed{Action: "deny", Server: server.Server, Ticket: id, Request: v.Name,
-		Fingerprint: v.Fingerprint, User: v.User, Reason: o.Message, Note: strings.Join(done.Notes, "; ")})
+	return done, deeds.NewLog(q.env).Add(over,
+		deeds.Deed{Action: "deny", Server: server.Server, Ticket: id, Request: v.Name,
+			Fingerprint: v.Fingerprint, User: v.User, Reason: o.Message, Note: strings.Join(done.Notes, "; ")})
 }

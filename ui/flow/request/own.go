@@ -194,7 +194,8 @@ func (f Own) List(ctx context.Context, kubeContext string) ([]View, error) {
 
 // absentView shows a request that is not in the cluster.
 func absentView(o enrolling.Request) View {
-	v := View{Name: o.Name, UID: o.UID, State: StateGone, Fingerprint: o.KeyHash, SignerName: o.Spec.SignerName, Created: o.Created,
+	v := View{Name: o.Name, UID: o.UID, State: StateGone, Fingerprint: o.KeyHash, SignerName: o.Spec.SignerName,
+		Created: o.Created,
 		Message: "deleted, or cleaned up: clusters keep undecided requests for 24 hours and ended ones for 1 hour"}
 	if o.UID == "" {
 		v.State, v.Message = StateUnfiled, "`kubehsm csr resume "+o.Name+"` files it"

@@ -67,10 +67,13 @@ func revoked(past []deeds.Deed, server string, v *View) (refusals, warnings []st
 		}
 	}
 	if key != nil {
-		refusals = append(refusals, fmt.Sprintf("its key belonged to %q, and access for %[1]q was revoked from this computer on %s: whoever has the lost token may have sent the request", key.User, expiry.Day(key.Time)))
+		refusals = append(refusals,
+			fmt.Sprintf("its key belonged to %q, and access for %[1]q was revoked from this computer on %s: whoever has the lost token may have sent the request", key.User, expiry.Day(key.Time)))
 	}
 	if asker != nil {
-		refusals = append(refusals, fmt.Sprintf("it was filed with a certificate of %q, and access for %[1]q was revoked from this computer on %s", asker.User, expiry.Day(asker.Time)))
+		refusals = append(refusals,
+			fmt.Sprintf("it was filed with a certificate of %q, and access for %[1]q was revoked from this computer on %s",
+				asker.User, expiry.Day(asker.Time)))
 	}
 	if user == nil {
 		return refusals, warnings

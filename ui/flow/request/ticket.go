@@ -61,7 +61,8 @@ func (q Requests) ticketCheck(look *TicketLook, accept []string) Check {
 		}
 		v.Ticket = terms
 		if terms == nil && len(wrong) == 0 && !look.Must { // perhaps it is no ticket's, but somebody's bootstrap token
-			v.Warnings = append(v.Warnings, "no ticket is known here that it was filed with; if its maker gave you the ticket, compare them: `kubehsm helpdesk approve "+v.Name+" --ticket FILE`")
+			v.Warnings = append(v.Warnings,
+				"no ticket is known here that it was filed with; if its maker gave you the ticket, compare them: `kubehsm helpdesk approve "+v.Name+" --ticket FILE`")
 			return nil
 		}
 		if look.Known = terms != nil; look.Known {
@@ -101,7 +102,8 @@ func (v *View) TicketID() string {
 // ticketTerms are what the ticket with this ID allows, nil if nobody knows, and
 // what is wrong with them. A ticket at hand counts only where nothing else tells,
 // or tells the same: whoever was given a ticket can write one with other terms.
-func (q Requests) ticketTerms(ctx context.Context, look *TicketLook, v *View, id string) (known *ticket.Terms, wrong []string, err error) {
+func (q Requests) ticketTerms(ctx context.Context, look *TicketLook, v *View, id string) (known *ticket.Terms,
+	wrong []string, err error) {
 	known, wrong, err = q.madeTerms(ctx, look, v, id)
 	if err != nil || look.Ticket == nil {
 		return known, wrong, err
@@ -110,7 +112,8 @@ func (q Requests) ticketTerms(ctx context.Context, look *TicketLook, v *View, id
 	switch {
 	case look.Ticket.Token.ID() != id:
 		return nil, nil, hint.With(
-			fmt.Errorf("the request was filed with the ticket %q, this is %q: %w", id, look.Ticket.Token.ID(), enrolling.ErrTicket),
+			fmt.Errorf("the request was filed with the ticket %q, this is %q: %w", id, look.Ticket.Token.ID(),
+				enrolling.ErrTicket),
 			"give the right one")
 	case known != nil && known.Description() != given.Description():
 		return nil, nil, hint.With(
@@ -123,7 +126,8 @@ func (q Requests) ticketTerms(ctx context.Context, look *TicketLook, v *View, id
 // madeTerms are those that the ticket was made with: by the local record, by the
 // request, on which the API server has written them, or by the token in the
 // cluster; nil if none tells.
-func (q Requests) madeTerms(ctx context.Context, look *TicketLook, v *View, id string) (*ticket.Terms, []string, error) {
+func (q Requests) madeTerms(ctx context.Context, look *TicketLook, v *View, id string) (*ticket.Terms, []string,
+	error) {
 	var made *ticket.Terms
 	past, err := deeds.NewLog(q.env).All()
 	if err != nil {
@@ -137,8 +141,9 @@ func (q Requests) madeTerms(ctx context.Context, look *TicketLook, v *View, id s
 	}
 	switch written, err := ticket.TermsOf(v.RequesterGroups); {
 	case err == nil && made != nil && made.Description() != written.Description():
-		return made, []string{fmt.Sprintf("its token is for %s, but the ticket %s was made on this computer for %s: somebody has replaced the token",
-			TermsWords(written), id, TermsWords(*made))}, nil
+		return made,
+			[]string{fmt.Sprintf("its token is for %s, but the ticket %s was made on this computer for %s: somebody has replaced the token",
+				TermsWords(written), id, TermsWords(*made))}, nil
 	case err == nil:
 		return &written, nil, nil
 	case errors.Is(err, ticket.ErrTerms):
@@ -158,7 +163,8 @@ func (q Requests) describedTerms(ctx context.Context, kubeContext, id string) (*
 		return nil, err
 	}
 	r, err := tokens.Get(ctx, id)
-	if errors.Is(err, bootstraptoken.ErrForbidden) || errors.Is(err, bootstraptoken.ErrNotFound) || errors.Is(err, bootstraptoken.ErrNotToken) {
+	if errors.Is(err, bootstraptoken.ErrForbidden) || errors.Is(err, bootstraptoken.ErrNotFound) ||
+		errors.Is(err, bootstraptoken.ErrNotToken) {
 		return nil, nil // the caller says what that means
 	}
 	if err != nil {
@@ -226,7 +232,8 @@ func mismatches(t ticket.Terms, v *View) []string {
 
 // ticketUsages are what a ticket's request may be for, whoever signs it.
 func ticketUsages() []certificatesv1.KeyUsage {
-	return []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment}
+	return []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature,
+		certificatesv1.UsageKeyEncipherment}
 }
 
 // policyMismatches are what of the key is not proven to be as the ticket asks.
@@ -238,7 +245,9 @@ func (look *TicketLook) policyMismatches(t ticket.Terms, v *View) (wrong []strin
 			wrong = append(wrong, fmt.Sprintf("its ticket asks for a key that is %s, which nothing proves: %v", t.Policy, err))
 		}
 		if t.Serial != "" {
-			v.Warnings = append(v.Warnings, fmt.Sprintf("its ticket is for the token %s; nothing proves that the key is in it: have the words read to you", t.Serial))
+			v.Warnings = append(v.Warnings,
+				fmt.Sprintf("its ticket is for the token %s; nothing proves that the key is in it: have the words read to you",
+					t.Serial))
 		}
 		return wrong, false
 	}

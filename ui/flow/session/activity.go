@@ -62,7 +62,8 @@ func (a Agent) StopAgent(ctx context.Context, say func(sentence string)) error {
 	return a.insist(ctx, client.Stop, say)
 }
 
-func (a Agent) insist(ctx context.Context, do func(context.Context, home.Dirs) (client.Ended, error), say func(string)) error {
+func (a Agent) insist(ctx context.Context, do func(context.Context, home.Dirs) (client.Ended, error),
+	say func(string)) error {
 	if say == nil {
 		say = func(string) {}
 	}
@@ -89,7 +90,10 @@ func (a Agent) settleCards(ctx context.Context, say func(string)) error {
 			continue
 		}
 		seen[u.String()] = true
-		late := time.AfterFunc(time.Second, func() { say("Waiting for the reader, to make the card " + u.Serial + " forget its PIN.") })
+		late := time.AfterFunc(time.Second, func() {
+			say("Waiting for the reader, to make the card " + u.Serial +
+				" forget its PIN.")
+		})
 		err := worker.Settle(ctx, a.Env.Drivers.Open, u)
 		late.Stop()
 		if err != nil {

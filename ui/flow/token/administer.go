@@ -80,7 +80,8 @@ func (a ability) asking(p hsm.Prompter) hsm.Prompter {
 // administer runs f on the token that u names, if that is able to do it, and
 // returns the token's details afterwards. The agent forgets the PIN before, so that
 // it never tries an old one, and again after.
-func (ts Tokens) administer(ctx context.Context, u hsm.URI, a ability, f func(context.Context, hsm.Token) error) (Details, error) {
+func (ts Tokens) administer(ctx context.Context, u hsm.URI, a ability,
+	f func(context.Context, hsm.Token) error) (Details, error) {
 	var d Details
 	err := ts.With(ctx, u, func(t hsm.Token) error {
 		if err := a.check(ctx, t); err != nil {
@@ -135,7 +136,8 @@ func (ts Tokens) UnblockPIN(ctx context.Context, u hsm.URI, p hsm.Prompter) (Det
 
 // SetRetries sets how many wrong PINs and PUKs lock. The PUK becomes a new one.
 func (ts Tokens) SetRetries(ctx context.Context, u hsm.URI, pin, puk int, p hsm.Prompter) (Details, error) {
-	can := ability{func(c hsm.Abilities) bool { return c.SetRetries }, "set the number of tries", "only Yubico's PIV cards have this"}
+	can := ability{func(c hsm.Abilities) bool { return c.SetRetries }, "set the number of tries",
+		"only Yubico's PIV cards have this"}
 	return ts.administer(ctx, u, can, func(ctx context.Context, t hsm.Token) error {
 		return t.SetRetries(ctx, pin, puk, can.asking(p))
 	})
@@ -143,8 +145,10 @@ func (ts Tokens) SetRetries(ctx context.Context, u hsm.URI, pin, puk int, p hsm.
 
 // SetManagementKey replaces the management key. With an error, a key that is not
 // nil may be in force already: show it. The caller zeroes it.
-func (ts Tokens) SetManagementKey(ctx context.Context, u hsm.URI, o hsm.ManagementKeyOptions, p hsm.Prompter) (key *hsm.Secret, d Details, err error) {
-	can := ability{func(c hsm.Abilities) bool { return c.ManagementKey }, "replace the management key", "only PIV cards have one"}
+func (ts Tokens) SetManagementKey(ctx context.Context, u hsm.URI, o hsm.ManagementKeyOptions,
+	p hsm.Prompter) (key *hsm.Secret, d Details, err error) {
+	can := ability{func(c hsm.Abilities) bool { return c.ManagementKey }, "replace the management key",
+		"only PIV cards have one"}
 	d, err = ts.administer(ctx, u, can, func(ctx context.Context, t hsm.Token) (err error) {
 		key, err = t.SetManagementKey(ctx, o, can.asking(p))
 		return err
@@ -179,7 +183,8 @@ func (ts Tokens) Init(ctx context.Context, u hsm.URI, o hsm.InitializeOptions, p
 // details are those of the token as new.
 func (ts Tokens) Reset(ctx context.Context, u hsm.URI, confirm func(Loss) (hsm.Prompter, error)) (Details, error) {
 	u = u.TokenOnly()
-	can := ability{func(c hsm.Abilities) bool { return c.Reset }, "reset the token", "`kubehsm token init --erase` does it for PKCS#11 tokens"}
+	can := ability{func(c hsm.Abilities) bool { return c.Reset }, "reset the token",
+		"`kubehsm token init --erase` does it for PKCS#11 tokens"}
 	return ts.administer(ctx, u, can, func(ctx context.Context, t hsm.Token) error {
 		l, err := ts.Loss(ctx, u)
 		if err != nil {

@@ -56,7 +56,8 @@ func (f *FreshPUK) InForce(err error) *hsm.Secret {
 		f.secret.Zero()
 		return nil
 	}
-	for _, e := range []error{hsm.ErrPINIncorrect, hsm.ErrPINLocked, hsm.ErrPINInvalid, hsm.ErrCancelled, hsm.ErrUnsupported, hsm.ErrNoTerminal} {
+	for _, e := range []error{hsm.ErrPINIncorrect, hsm.ErrPINLocked, hsm.ErrPINInvalid, hsm.ErrCancelled,
+		hsm.ErrUnsupported, hsm.ErrNoTerminal} {
 		if errors.Is(err, e) {
 			f.secret.Zero()
 			return nil

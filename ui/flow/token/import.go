@@ -16,7 +16,8 @@ import (
 // Import writes the leaf of a PEM chain beside the key that u names.
 // If name is not empty, the chain also becomes the certificate of the
 // unfinished enrollment of that name, for requests that an admin carried.
-func (k Keys) Import(ctx context.Context, u hsm.URI, name string, pem []byte, p hsm.Prompter) (*csr.Certificate, error) {
+func (k Keys) Import(ctx context.Context, u hsm.URI, name string, pem []byte, p hsm.Prompter) (*csr.Certificate,
+	error) {
 	cert, err := csr.ParseCertificate(pem)
 	if err != nil {
 		return nil, hint.With(err, "give a PEM file with the certificate first and its chain after it")

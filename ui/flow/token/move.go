@@ -11,10 +11,12 @@ import (
 
 // Move moves the key that u names to the empty PIV slot, and has the
 // enrollments with that key follow; their names are returned.
-func (k Keys) Move(ctx context.Context, u hsm.URI, slot string, p hsm.Prompter) (moved hsm.Slot, followed []string, err error) {
+func (k Keys) Move(ctx context.Context, u hsm.URI, slot string, p hsm.Prompter) (moved hsm.Slot, followed []string,
+	err error) {
 	p = ask.With(p, hsm.Purpose{Action: "move a key"})
 	err = k.tokens().With(ctx, u, func(t hsm.Token) error {
-		can := ability{func(c hsm.Abilities) bool { return c.Move }, "move keys", "only PIV cards of Yubico's firmware 5.7 can"}
+		can := ability{func(c hsm.Abilities) bool { return c.Move }, "move keys",
+			"only PIV cards of Yubico's firmware 5.7 can"}
 		if err := can.check(ctx, t); err != nil {
 			return err
 		}

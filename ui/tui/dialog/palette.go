@@ -35,7 +35,8 @@ type Palette struct {
 
 // NewPalette returns a palette of entries.
 func NewPalette(k keys.Map, entries []Entry) *Palette {
-	return &Palette{title: "Commands", entries: entries, shown: entries, keys: k, input: widget.NewInput("", "what shall be done?"), height: 1}
+	return &Palette{title: "Commands", entries: entries, shown: entries, keys: k,
+		input: widget.NewInput("", "what shall be done?"), height: 1}
 }
 
 // NewChoice returns a palette of other things under a title, raw.

@@ -29,13 +29,14 @@ type Text struct {
 
 // NewText returns a dialog for m.
 func NewText(k keys.Map, m screen.TextMsg) *Text {
-	return &Text{title: m.Title, keys: k, copy: screen.CopyMsg{What: m.What, Text: m.Copy}, draw: func(t theme.Theme, w int) []string {
-		var lines []string
-		for _, l := range m.Lines {
-			lines = append(lines, widget.Paragraph(t.Text, text.Clean(l), w)...)
-		}
-		return append(lines, widget.Sections(t, m.Sections, w)...)
-	}}
+	return &Text{title: m.Title, keys: k, copy: screen.CopyMsg{What: m.What, Text: m.Copy},
+		draw: func(t theme.Theme, w int) []string {
+			var lines []string
+			for _, l := range m.Lines {
+				lines = append(lines, widget.Paragraph(t.Text, text.Clean(l), w)...)
+			}
+			return append(lines, widget.Sections(t, m.Sections, w)...)
+		}}
 }
 
 // NewFailure returns a dialog for an error. A card that GnuPG's daemon holds can

@@ -76,7 +76,8 @@ func (d *Ticket) Update(msg tea.Msg, _ time.Time) (bool, tea.Cmd) {
 // View implements [Dialog].
 func (d *Ticket) View(f screen.Frame) string {
 	t := f.Theme
-	lines := []string{t.Warn.Render("Good for " + present.Elapsed(d.expires.Sub(f.Now)) + ", once. " + present.TicketTheirs)}
+	lines := []string{t.Warn.Render("Good for " + present.Elapsed(d.expires.Sub(f.Now)) + ", once. " +
+		present.TicketTheirs)}
 	var facts []present.Section
 	for _, s := range d.Says {
 		if len(s.Facts) > 0 {

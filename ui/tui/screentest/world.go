@@ -75,8 +75,10 @@ func (w *World) point(server string, ca []byte) {
 	named := func(name, kind string, o any) object { return object{"name": name, kind: o} }
 	b, err := yaml.Marshal(object{
 		"apiVersion": "v1", "kind": "Config", "current-context": "trial-admin",
-		"clusters": []object{named("trial", "cluster", cluster(server)), named("staging", "cluster", cluster("https://127.0.0.1:2"))},
-		"users":    []object{named("admin", "user", object{"token": "geheim"}), named("jane", "user", object{"token": "geheim"})},
+		"clusters": []object{named("trial", "cluster", cluster(server)),
+			named("staging", "cluster", cluster("https://127.0.0.1:2"))},
+		"users": []object{named("admin", "user", object{"token": "geheim"}),
+			named("jane", "user", object{"token": "geheim"})},
 		"contexts": []object{
 			named("trial-admin", "context", object{"cluster": "trial", "user": "admin"}),
 			named("staging", "context", object{"cluster": "staging", "user": "jane"}),
@@ -128,7 +130,8 @@ func (w *World) CertifyFor(tok *hsmtest.FakeToken, s hsm.Slot, from, until time.
 		NotBefore: from, NotAfter: until,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, &x509.Certificate{Subject: pkix.Name{CommonName: "kubernetes"}}, s.Key.Public, authority)
+	der, err := x509.CreateCertificate(rand.Reader, template,
+		&x509.Certificate{Subject: pkix.Name{CommonName: "kubernetes"}}, s.Key.Public, authority)
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -162,11 +165,13 @@ func (w *World) Enroll(name string, key hsm.Slot, cert *x509.Certificate) enroll
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	e := enrollment.Enrollment{Name: name, Key: key.URI, KeyHash: hash, User: cert.Subject.CommonName, Groups: cert.Subject.Organization,
+	e := enrollment.Enrollment{Name: name, Key: key.URI, KeyHash: hash, User: cert.Subject.CommonName,
+		Groups:  cert.Subject.Organization,
 		Context: "trial-admin", Created: tuitest.Now()}
 	e.Cluster.Server = "https://127.0.0.1:1"
 	store := w.Env.Enrollments()
-	if err := errors.Join(w.Env.Dirs.Prepare(), store.Save(e), store.SaveCertificate(e, []*x509.Certificate{cert})); err != nil {
+	if err := errors.Join(w.Env.Dirs.Prepare(), store.Save(e),
+		store.SaveCertificate(e, []*x509.Certificate{cert})); err != nil {
 		w.T.Fatal(err)
 	}
 	change, err := contexts.New(w.Env).Set(context.Background(), name, false, true)

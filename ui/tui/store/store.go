@@ -101,7 +101,8 @@ func (d *Data[T]) take(a answer[T], now time.Time) bool {
 	return true
 }
 
-func load[T any](s *Store, d *Data[T], now time.Time, read func(context.Context) (T, error), wrap func(answer[T]) tea.Msg) tea.Cmd {
+func load[T any](s *Store, d *Data[T], now time.Time, read func(context.Context) (T, error),
+	wrap func(answer[T]) tea.Msg) tea.Cmd {
 	d.handle.Cancel()
 	h, cmd := s.runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
 		v, err := read(ctx)

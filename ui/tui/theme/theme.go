@@ -109,9 +109,11 @@ func colours(o Options) palette {
 	case o.Profile <= colorprofile.ASCII:
 		return palette{}
 	case o.Profile == colorprofile.ANSI && o.Light:
-		return palette{muted: c("8"), faint: c("8"), accent: c("4"), good: c("2"), warn: c("3"), bad: c("1"), onAccent: c("15")}
+		return palette{muted: c("8"), faint: c("8"), accent: c("4"), good: c("2"), warn: c("3"), bad: c("1"),
+			onAccent: c("15")}
 	case o.Profile == colorprofile.ANSI:
-		return palette{strong: c("15"), muted: c("7"), faint: c("8"), accent: c("12"), good: c("10"), warn: c("11"), bad: c("9"), onAccent: c("0")}
+		return palette{strong: c("15"), muted: c("7"), faint: c("8"), accent: c("12"), good: c("10"), warn: c("11"),
+			bad: c("9"), onAccent: c("0")}
 	case o.Light:
 		return palette{
 			selected: pick(o, c("254"), c("#e3ecf6")),

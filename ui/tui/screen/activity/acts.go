@@ -31,17 +31,20 @@ func (m *Model) Acts() screen.Acts {
 						func(say func(string)) error { return m.agent.LockAgent(ctx, say) })
 				}})
 		}),
-		screen.On(screen.Action{Key: keys.Letter("S", "stop the agent"), Reason: idle, Writes: true}, "agent stop", func() tea.Cmd {
-			return screen.Operate(screen.Operation{Title: "Stop the agent", Command: "kubehsm agent stop", Writes: true,
-				Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-					return insisted("Stopped", "the agent has ended",
-						func(say func(string)) error { return m.agent.StopAgent(ctx, say) })
-				}})
-		}),
+		screen.On(screen.Action{Key: keys.Letter("S", "stop the agent"), Reason: idle, Writes: true}, "agent stop",
+			func() tea.Cmd {
+				return screen.Operate(screen.Operation{Title: "Stop the agent", Command: "kubehsm agent stop", Writes: true,
+					Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+						return insisted("Stopped", "the agent has ended",
+							func(say func(string)) error { return m.agent.StopAgent(ctx, say) })
+					}})
+			}),
 		screen.On(screen.Action{Key: keys.Letter("b", "move the bridge"), Writes: true, Quiet: true}, "agent port", m.move),
 		screen.On(screen.Action{Key: keys.Letter("u", "start it at login"), Quiet: true}, "agent unit", m.unit),
-		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy record"), Reason: none, Quiet: true}, "", func() tea.Cmd { return copyRecord(r) }),
-		screen.On(screen.Action{Key: keys.Letter("f", "copy fingerprint"), Reason: screen.Because(none, screen.When(r.Key == "", "the record names no key")), Quiet: true}, "", func() tea.Cmd {
+		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy record"), Reason: none, Quiet: true}, "",
+			func() tea.Cmd { return copyRecord(r) }),
+		screen.On(screen.Action{Key: keys.Letter("f", "copy fingerprint"),
+			Reason: screen.Because(none, screen.When(r.Key == "", "the record names no key")), Quiet: true}, "", func() tea.Cmd {
 			return screen.Send(screen.CopyMsg{What: "fingerprint", Text: r.Key})
 		}),
 		screen.On(screen.Action{Key: m.Keys.Command, Quiet: true}, "", func() tea.Cmd {
@@ -69,29 +72,32 @@ func copyRecord(r record) tea.Cmd {
 
 // move has the bridge on another port.
 func (m *Model) move() tea.Cmd {
-	port := &widget.Field{ID: "port", Label: "Port", Input: widget.NewInput("", "27001"), Note: "1024 to 65535; one that nobody else on this computer uses."}
+	port := &widget.Field{ID: "port", Label: "Port", Input: widget.NewInput("", "27001"),
+		Note: "1024 to 65535; one that nobody else on this computer uses."}
 	intro := "The agent ends, which cuts what is open, and the kubeconfig entries are written anew."
-	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(m.Keys, "Move the bridge", intro, []*widget.Field{port}, func(*widget.Form) tea.Cmd {
-		n, err := strconv.ParseUint(strings.TrimSpace(port.Input.Value()), 10, 16)
-		if err != nil || n < 1024 {
-			port.Problem = "a number from 1024 to 65535"
-			return nil
-		}
-		return screen.Change("Move the bridge", "kubehsm agent port "+strconv.FormatUint(n, 10), "the bridge has moved", func(ctx context.Context, p hsm.Prompter) error {
-			move, err := m.contexts.MoveBridge(ctx, int(n))
-			if err != nil {
-				return err
+	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(m.Keys, "Move the bridge", intro, []*widget.Field{port},
+		func(*widget.Form) tea.Cmd {
+			n, err := strconv.ParseUint(strings.TrimSpace(port.Input.Value()), 10, 16)
+			if err != nil || n < 1024 {
+				port.Problem = "a number from 1024 to 65535"
+				return nil
 			}
-			detail := "From " + move.From + " to " + move.To + ". The agent ends, which cuts what is open."
-			if len(move.Enrollments) > 0 {
-				detail += "\nKubeconfig entries that are written anew: " + strings.Join(move.Enrollments, ", ")
-			}
-			if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Move it?", Detail: detail}); err != nil {
-				return err
-			}
-			return move.Apply(ctx)
-		})
-	})})
+			return screen.Change("Move the bridge", "kubehsm agent port "+strconv.FormatUint(n, 10), "the bridge has moved",
+				func(ctx context.Context, p hsm.Prompter) error {
+					move, err := m.contexts.MoveBridge(ctx, int(n))
+					if err != nil {
+						return err
+					}
+					detail := "From " + move.From + " to " + move.To + ". The agent ends, which cuts what is open."
+					if len(move.Enrollments) > 0 {
+						detail += "\nKubeconfig entries that are written anew: " + strings.Join(move.Enrollments, ", ")
+					}
+					if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Move it?", Detail: detail}); err != nil {
+						return err
+					}
+					return move.Apply(ctx)
+				})
+		})})
 }
 
 // unit shows what a service manager needs to run the agent from login on.
@@ -101,6 +107,7 @@ func (m *Model) unit() tea.Cmd {
 		return screen.Send(screen.FailureMsg{Title: "Start it at login", Err: err})
 	}
 	lines := append(strings.Split(where, "\n"), "", "")
-	return screen.Send(screen.TextMsg{Title: "Start the agent at login", Lines: append(lines, strings.Split(strings.TrimSpace(string(file)), "\n")...),
-		What: "file", Copy: string(file)})
+	return screen.Send(screen.TextMsg{Title: "Start the agent at login",
+		Lines: append(lines, strings.Split(strings.TrimSpace(string(file)), "\n")...),
+		What:  "file", Copy: string(file)})
 }

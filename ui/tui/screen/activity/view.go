@@ -27,7 +27,8 @@ func (m *Model) View(f screen.Frame) string {
 		return strings.Join(append(head, m.sessions.View(t, f.Width, body)), "\n")
 	}
 	if m.list.Len() == 0 {
-		return widget.Block(strings.Join(append(head, t.Muted.Render(present.NoRecords+" for the last 7 days.")), "\n"), f.Width, f.Height)
+		return widget.Block(strings.Join(append(head, t.Muted.Render(present.NoRecords+" for the last 7 days.")), "\n"),
+			f.Width, f.Height)
 	}
 	m.list.Cells = func(r record) []widget.Cell {
 		return []widget.Cell{{Text: present.Age(f.Now.Sub(r.Time)), Style: t.Muted}, {Text: r.said.Event, Style: t.Strong},
@@ -73,11 +74,13 @@ func (m *Model) state(f screen.Frame, t theme.Theme) []string {
 		lock = t.Accent.Render(fmt.Sprintf("%s %s unlocked", t.Glyphs.On, present.Count(unlocked, "token")))
 	}
 	dot := t.Faint.Render("  " + t.Glyphs.Dot + "  ")
-	parts := []string{lock, t.Text.Render(present.Count(len(s.Sessions), "session")), t.Text.Render(present.Count(int(s.Signatures), "signature")),
+	parts := []string{lock, t.Text.Render(present.Count(len(s.Sessions), "session")),
+		t.Text.Render(present.Count(int(s.Signatures), "signature")),
 		t.Muted.Render("agent " + present.AgentProcess(s, f.Now))}
 	lines := []string{widget.Cut(strings.Join(parts, dot), f.Width)}
 	for _, c := range s.Consents {
-		lines = append(lines, widget.Cut(t.Warn.Render(t.Glyphs.Warn+" "+text.Clean(c.Enrollment)+" "+present.AwaitsYes(c.Request)), f.Width))
+		lines = append(lines, widget.Cut(t.Warn.Render(t.Glyphs.Warn+" "+text.Clean(c.Enrollment)+" "+
+			present.AwaitsYes(c.Request)), f.Width))
 	}
 	for _, p := range present.AgentProblems(s) {
 		lines = append(lines, widget.Cut(t.Bad.Render(t.Glyphs.Failed+" "+p), f.Width))

@@ -41,27 +41,38 @@ func (m *Model) acts(now time.Time) screen.Acts {
 	}
 	current := screen.Because(none, screen.When(c.Current, "it is the current one"))
 	return screen.Acts{
-		screen.On(screen.Action{Key: keys.As(m.Keys.Enter, "check health"), Reason: none}, "kubeconfig check", func() tea.Cmd { return m.check(c, now) }),
-		screen.On(screen.Action{Key: keys.Letter("m", "move to a token"), Reason: ours, Writes: true}, "kubeconfig migrate", func() tea.Cmd { return do.migrate(c) }),
-		screen.On(screen.Action{Key: keys.Letter("s", "make current"), Reason: current, Writes: true}, "kubeconfig use", func() tea.Cmd { return do.use(c) }),
+		screen.On(screen.Action{Key: keys.As(m.Keys.Enter, "check health"), Reason: none}, "kubeconfig check",
+			func() tea.Cmd { return m.check(c, now) }),
+		screen.On(screen.Action{Key: keys.Letter("m", "move to a token"), Reason: ours, Writes: true}, "kubeconfig migrate",
+			func() tea.Cmd { return do.migrate(c) }),
+		screen.On(screen.Action{Key: keys.Letter("s", "make current"), Reason: current, Writes: true}, "kubeconfig use",
+			func() tea.Cmd { return do.use(c) }),
 		screen.On(screen.Action{Key: keys.Letter("v", "requests there"), Reason: none}, "", func() tea.Cmd {
 			return screen.Send(screen.GoMsg{To: screen.Requests, Argument: c.Name})
 		}),
-		screen.On(screen.Action{Key: keys.Letter("w", "renew"), Reason: notOurs, Writes: true}, "certificate renew", func() tea.Cmd { return do.renew(c) }),
+		screen.On(screen.Action{Key: keys.Letter("w", "renew"), Reason: notOurs, Writes: true}, "certificate renew",
+			func() tea.Cmd { return do.renew(c) }),
 		screen.On(screen.Action{Key: keys.Letter("u", "undo"), Writes: true}, "kubeconfig undo", do.undo),
-		screen.On(screen.Action{Key: keys.Letter("o", "unlock"), Reason: notOurs, Quiet: true}, "unlock", func() tea.Cmd { return do.unlock(c) }),
-		screen.On(screen.Action{Key: keys.Letter("y", "what needs my yes"), Reason: notOurs, Quiet: true}, "consent show; consent set", func() tea.Cmd { return do.consent(c) }),
-		screen.On(screen.Action{Key: keys.Letter("d", "repair entry"), Reason: notOurs, Writes: true, Quiet: true}, "kubeconfig set", func() tea.Cmd { return do.repair(c) }),
-		screen.On(screen.Action{Key: keys.Letter("E", "entry for external signers"), Reason: notOurs, Writes: true, Quiet: true}, "kubeconfig set", func() tea.Cmd { return do.signer(c) }),
-		screen.On(screen.Action{Key: keys.Letter("F", "follow the cluster"), Reason: notOurs, Writes: true, Quiet: true}, "kubeconfig refresh", func() tea.Cmd { return do.follow(c) }),
+		screen.On(screen.Action{Key: keys.Letter("o", "unlock"), Reason: notOurs, Quiet: true}, "unlock",
+			func() tea.Cmd { return do.unlock(c) }),
+		screen.On(screen.Action{Key: keys.Letter("y", "what needs my yes"), Reason: notOurs, Quiet: true},
+			"consent show; consent set", func() tea.Cmd { return do.consent(c) }),
+		screen.On(screen.Action{Key: keys.Letter("d", "repair entry"), Reason: notOurs, Writes: true, Quiet: true},
+			"kubeconfig set", func() tea.Cmd { return do.repair(c) }),
+		screen.On(screen.Action{Key: keys.Letter("E", "entry for external signers"), Reason: notOurs, Writes: true,
+			Quiet: true}, "kubeconfig set", func() tea.Cmd { return do.signer(c) }),
+		screen.On(screen.Action{Key: keys.Letter("F", "follow the cluster"), Reason: notOurs, Writes: true, Quiet: true},
+			"kubeconfig refresh", func() tea.Cmd { return do.follow(c) }),
 		screen.On(screen.Action{Key: keys.Letter("H", "history"), Quiet: true}, "kubeconfig history", do.history),
-		screen.On(screen.Action{Key: keys.Letter("D", "take out"), Reason: none, Writes: true, Quiet: true}, "kubeconfig remove", func() tea.Cmd { return do.drop(c) }),
+		screen.On(screen.Action{Key: keys.Letter("D", "take out"), Reason: none, Writes: true, Quiet: true},
+			"kubeconfig remove", func() tea.Cmd { return do.drop(c) }),
 		screen.On(screen.Action{Key: keys.Letter("X", "remove enrollment"), Reason: notOurs, Writes: true, Quiet: true},
 			"unenroll", func() tea.Cmd { return do.remove(c) }),
 		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy name"), Reason: none, Quiet: true}, "", func() tea.Cmd {
 			return screen.Send(screen.CopyMsg{What: "name", Text: c.Name})
 		}),
-		screen.On(screen.Action{Key: m.Keys.Command, Quiet: true}, "", func() tea.Cmd { return screen.Send(m.commands(c, ok)) }),
+		screen.On(screen.Action{Key: m.Keys.Command, Quiet: true}, "",
+			func() tea.Cmd { return screen.Send(m.commands(c, ok)) }),
 	}
 }
 
@@ -94,7 +105,8 @@ func (d deeds) migrate(c contexts.View) tea.Cmd {
 			}
 			var o enrolling.Options
 			found.Fill(&o)
-			return screen.Report{Message: screen.OpenMsg{Screen: d.Enroll(o)}, Title: "When the new context works", Lines: found.Remarks()}, nil
+			return screen.Report{Message: screen.OpenMsg{Screen: d.Enroll(o)}, Title: "When the new context works",
+				Lines: found.Remarks()}, nil
 		}})
 }
 
@@ -135,12 +147,14 @@ func sure(ctx context.Context, p hsm.Prompter, question string, c *contexts.Chan
 }
 
 func (d deeds) use(c contexts.View) tea.Cmd {
-	return change("Make it current", "kubehsm kubeconfig use "+shell.Quote(c.Name), "kubectl uses "+c.Name+" now; u takes it back", "Write this?",
+	return change("Make it current", "kubehsm kubeconfig use "+shell.Quote(c.Name),
+		"kubectl uses "+c.Name+" now; u takes it back", "Write this?",
 		func(ctx context.Context) (*contexts.Change, error) { return d.Contexts.Use(ctx, c.Name) })
 }
 
 func (d deeds) repair(c contexts.View) tea.Cmd {
-	return change("Repair the entry", "kubehsm kubeconfig set "+shell.Quote(c.Enrollment), "the entry is as it should be", "Write this?",
+	return change("Repair the entry", "kubehsm kubeconfig set "+shell.Quote(c.Enrollment), "the entry is as it should be",
+		"Write this?",
 		func(ctx context.Context) (*contexts.Change, error) {
 			return d.Contexts.Set(ctx, c.Enrollment, false, false)
 		})
@@ -149,7 +163,8 @@ func (d deeds) repair(c contexts.View) tea.Cmd {
 // signer writes the entry for clients with the auth provider externalSigner; repair
 // takes that back.
 func (d deeds) signer(c contexts.View) tea.Cmd {
-	return change("Write the entry", "kubehsm kubeconfig set "+shell.Quote(c.Enrollment)+" --mode "+contexts.ModeExternalSigner, "the entry is for clients that ask a signer themselves; u takes it back", "Write this?",
+	return change("Write the entry", "kubehsm kubeconfig set "+shell.Quote(c.Enrollment)+" --mode "+
+		contexts.ModeExternalSigner, "the entry is for clients that ask a signer themselves; u takes it back", "Write this?",
 		func(ctx context.Context) (*contexts.Change, error) {
 			return d.Contexts.SetSigner(ctx, c.Enrollment, false, false)
 		})
@@ -202,7 +217,8 @@ func (d deeds) history() tea.Cmd {
 				entries = append(entries, dialog.Entry{Name: s.Time.Local().Format("2006-01-02 15:04") + "  " + clean(s.Title),
 					Message: d.undoStep(s)})
 			}
-			return screen.Report{Message: dialog.OpenMsg{Dialog: dialog.NewChoice(d.Keys, "Changes: choose one to take back", entries)}}, nil
+			return screen.Report{Message: dialog.OpenMsg{Dialog: dialog.NewChoice(d.Keys, "Changes: choose one to take back",
+				entries)}}, nil
 		}})
 }
 

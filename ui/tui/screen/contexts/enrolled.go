@@ -21,7 +21,8 @@ import (
 
 // unlock asks for the PIN now, so that later commands need not.
 func (d deeds) unlock(c contexts.View) tea.Cmd {
-	return screen.Operate(screen.Operation{Title: "Unlock the token", Command: "kubehsm unlock " + shell.Quote(c.Enrollment),
+	return screen.Operate(screen.Operation{Title: "Unlock the token",
+		Command: "kubehsm unlock " + shell.Quote(c.Enrollment),
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
 			return screen.Report{Said: "the token of " + c.Enrollment + " is unlocked"}, d.Agent.Unlock(ctx, c.Enrollment, p)
 		}})
@@ -32,7 +33,8 @@ func (d deeds) unlock(c contexts.View) tea.Cmd {
 func (d deeds) follow(c contexts.View) tea.Cmd {
 	address := &widget.Field{ID: "server", Label: "Address", Input: widget.NewInput("", "ask the cluster"),
 		Note: "Leave it empty to ask the cluster where it is. Where the old address no longer answers: the new one, https://HOST:PORT."}
-	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(d.Keys, "Follow the cluster", "Only what proves to be the cluster that was enrolled is followed.",
+	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(d.Keys, "Follow the cluster",
+		"Only what proves to be the cluster that was enrolled is followed.",
 		[]*widget.Field{address}, func(*widget.Form) tea.Cmd {
 			if server := strings.TrimSpace(address.Input.Value()); server != "" {
 				return d.followTo(c, server)
@@ -44,7 +46,8 @@ func (d deeds) follow(c contexts.View) tea.Cmd {
 // followTo has the enrollment follow to an address that a person names.
 func (d deeds) followTo(c contexts.View, server string) tea.Cmd {
 	name := c.Enrollment
-	return screen.Change("Follow the cluster", "kubehsm kubeconfig refresh "+shell.Quote(name)+" --server "+shell.Quote(server), name+" follows its cluster",
+	return screen.Change("Follow the cluster",
+		"kubehsm kubeconfig refresh "+shell.Quote(name)+" --server "+shell.Quote(server), name+" follows its cluster",
 		func(ctx context.Context, p hsm.Prompter) error {
 			to, err := d.Contexts.MoveServer(ctx, name, server)
 			if err != nil {
@@ -54,7 +57,8 @@ func (d deeds) followTo(c contexts.View, server string) tea.Cmd {
 				return err
 			}
 			if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Does " + name + " lead to " + to.Host + " from now on?",
-				Detail: "-server: " + to.Old + "\n+server: " + to.New + "\nWhat answers there has " + to.Proof() + "."}); err != nil {
+				Detail: "-server: " + to.Old + "\n+server: " + to.New + "\nWhat answers there has " + to.Proof() +
+					"."}); err != nil {
 				return err
 			}
 			return to.ApplyAll(ctx)
@@ -63,7 +67,8 @@ func (d deeds) followTo(c contexts.View, server string) tea.Cmd {
 
 // ask asks the cluster whether it has moved, and has the enrollment follow.
 func (d deeds) ask(c contexts.View) tea.Cmd {
-	return screen.Operate(screen.Operation{Title: "Follow the cluster", Command: "kubehsm kubeconfig refresh " + shell.Quote(c.Enrollment), Writes: true,
+	return screen.Operate(screen.Operation{Title: "Follow the cluster",
+		Command: "kubehsm kubeconfig refresh " + shell.Quote(c.Enrollment), Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
 			r, err := d.Contexts.Refresh(ctx, c.Enrollment)
 			if err != nil {
@@ -88,7 +93,8 @@ func (d deeds) ask(c contexts.View) tea.Cmd {
 
 // consent shows the policy in force, to be changed.
 func (d deeds) consent(c contexts.View) tea.Cmd {
-	return screen.Operate(screen.Operation{Title: "What needs your yes", Command: "kubehsm consent show " + shell.Quote(c.Enrollment),
+	return screen.Operate(screen.Operation{Title: "What needs your yes",
+		Command: "kubehsm consent show " + shell.Quote(c.Enrollment),
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
 			now, host, err := d.Agent.Consent(ctx, c.Enrollment)
 			if err != nil {
@@ -119,30 +125,33 @@ func (d deeds) consentForm(name, host string, now consent.Policy) dialog.OpenMsg
 	typed := &widget.Field{ID: "rules", Label: "Rules", Input: widget.NewInput(strings.Join(rules, "; "), "none"),
 		Note: "For the policy rules, separated by semicolons: verbs=delete; verbs=get,list resources=secrets namespaces=payments"}
 	title := "Which requests to " + host + " need your yes?"
-	return dialog.OpenMsg{Dialog: dialog.NewForm(d.Keys, title, "No kubeconfig can weaken it. Current sessions end. A less strict one needs the PIN.", []*widget.Field{policy, typed}, func(f *widget.Form) tea.Cmd {
-		p := consent.Policy{Mode: modes()[policy.Index]}
-		command := "kubehsm consent set " + shell.Quote(name) + " --policy " + string(p.Mode)
-		if p.Mode == consent.Rules {
-			for _, s := range strings.Split(typed.Input.Value(), ";") {
-				r, err := consent.ParseRule(s)
-				if err != nil {
-					typed.Problem = ui.Message(err)
-					return nil
+	return dialog.OpenMsg{Dialog: dialog.NewForm(d.Keys, title,
+		"No kubeconfig can weaken it. Current sessions end. A less strict one needs the PIN.", []*widget.Field{policy, typed},
+		func(f *widget.Form) tea.Cmd {
+			p := consent.Policy{Mode: modes()[policy.Index]}
+			command := "kubehsm consent set " + shell.Quote(name) + " --policy " + string(p.Mode)
+			if p.Mode == consent.Rules {
+				for _, s := range strings.Split(typed.Input.Value(), ";") {
+					r, err := consent.ParseRule(s)
+					if err != nil {
+						typed.Problem = ui.Message(err)
+						return nil
+					}
+					p.Rules = append(p.Rules, r)
+					command += " --rule " + shell.Quote(strings.TrimSpace(s))
 				}
-				p.Rules = append(p.Rules, r)
-				command += " --rule " + shell.Quote(strings.TrimSpace(s))
 			}
-		}
-		if err := p.Validate(); err != nil {
-			typed.Problem = ui.Message(err)
-			return nil
-		}
-		if now.String() == p.String() {
-			return screen.Send(screen.ToastMsg{Text: "nothing to change"})
-		}
-		return screen.Change("Set the policy", command, name+": "+present.ConsentWords(p.Mode), func(ctx context.Context, asks hsm.Prompter) error {
-			_, err := d.Agent.SetConsent(ctx, name, p, asks)
-			return err
-		})
-	})}
+			if err := p.Validate(); err != nil {
+				typed.Problem = ui.Message(err)
+				return nil
+			}
+			if now.String() == p.String() {
+				return screen.Send(screen.ToastMsg{Text: "nothing to change"})
+			}
+			return screen.Change("Set the policy", command, name+": "+present.ConsentWords(p.Mode),
+				func(ctx context.Context, asks hsm.Prompter) error {
+					_, err := d.Agent.SetConsent(ctx, name, p, asks)
+					return err
+				})
+		})}
 }

@@ -46,7 +46,9 @@ func (m *Model) cells(f screen.Frame, c contexts.View) []widget.Cell {
 		end := present.Ending(e, f.Now)
 		ends = widget.Cell{Text: t.Marked(end), Style: t.Level(end.Level)}
 	}
-	return []widget.Cell{{Text: name, Style: nameStyle}, {Text: t.Marked(present.Fact{Value: kind, Level: l}), Style: t.Level(l)}, ends, m.health(f, c), {Text: present.Server(c), Style: t.Muted}}
+	return []widget.Cell{{Text: name, Style: nameStyle},
+		{Text: t.Marked(present.Fact{Value: kind, Level: l}), Style: t.Level(l)}, ends, m.health(f, c),
+		{Text: present.Server(c), Style: t.Muted}}
 }
 
 func (m *Model) health(f screen.Frame, c contexts.View) widget.Cell {

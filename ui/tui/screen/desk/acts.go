@@ -53,45 +53,54 @@ type work struct {
 func (d work) newTicket() tea.Cmd {
 	options, durations := ttls()
 	fields := []*widget.Field{
-		{ID: "user", Label: "User", Input: widget.NewInput("", "who it is for"), Note: "The name that the cluster will know them by."},
+		{ID: "user", Label: "User", Input: widget.NewInput("", "who it is for"),
+			Note: "The name that the cluster will know them by."},
 		{ID: "groups", Label: "Groups", Input: widget.NewInput("", "none"), Note: "Separated by commas."},
 		{ID: "ttl", Label: "Good for", Options: options},
-		{ID: "policy", Label: "Key", Input: widget.NewInput("", "anything"), Note: "What it must be like, of: " + strings.Join(ticket.PolicyNames(), ", ") + "."},
-		{ID: "serial", Label: "Token", Input: widget.NewInput("", "any"), Note: "The serial number of the only one that will do."},
-		{ID: "name", Label: "Context", Input: widget.NewInput("", "their choice"), Note: "The name proposed for their context."},
-		{ID: "puk", Label: "Their PUK", Options: []widget.Option{{Label: "is theirs"}, {Label: "is sealed to you", Clause: "join --generate-puk makes one, which only you can open"}}},
-		{ID: "spare", Label: "Tickets", Options: []widget.Option{{Label: "one"}, {Label: "two", Clause: "the second for their spare token"}}},
+		{ID: "policy", Label: "Key", Input: widget.NewInput("", "anything"),
+			Note: "What it must be like, of: " + strings.Join(ticket.PolicyNames(), ", ") + "."},
+		{ID: "serial", Label: "Token", Input: widget.NewInput("", "any"),
+			Note: "The serial number of the only one that will do."},
+		{ID: "name", Label: "Context", Input: widget.NewInput("", "their choice"),
+			Note: "The name proposed for their context."},
+		{ID: "puk", Label: "Their PUK", Options: []widget.Option{{Label: "is theirs"},
+			{Label: "is sealed to you", Clause: "join --generate-puk makes one, which only you can open"}}},
+		{ID: "spare", Label: "Tickets", Options: []widget.Option{{Label: "one"},
+			{Label: "two", Clause: "the second for their spare token"}}},
 	}
-	return d.form("A ticket for one person", "One line with everything that `kubehsm join` needs. Nobody gets anything by it alone: the request is approved by you.", fields, func(f *widget.Form) tea.Cmd {
-		o := desk.TicketOptions{Terms: ticket.Terms{User: value(f, "user"), Groups: list(value(f, "groups")), Serial: value(f, "serial")},
-			TTL: durations[f.Field("ttl").Index], Name: value(f, "name"), Seal: f.Field("puk").Index == 1}
-		if o.User == "" {
-			f.Field("user").Problem = "a user name is needed"
-		}
-		var err error
-		if o.Policy, err = ticket.ParsePolicy(value(f, "policy")); err != nil {
-			f.Field("policy").Problem = ui.Message(err)
-		}
-		if f.FirstProblem() {
-			return nil
-		}
-		spare := f.Field("spare").Index == 1
-		command := ticketCommand(o)
-		if spare {
-			command += " --spare"
-		}
-		return screen.Operate(screen.Operation{Title: "Make a ticket", Command: command + " -o qr", Writes: true,
-			Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-				shown, err := d.makeTicket(ctx, "Ticket for "+o.User, o)
-				if err != nil {
-					return screen.Report{}, err
-				}
-				if spare {
-					shown.Next, err = d.makeTicket(ctx, "Spare ticket for "+o.User, o.ForSpare())
-				}
-				return screen.Report{Message: dialog.OpenMsg{Dialog: shown}}, err // one that is made is good, whatever became of the spare
-			}})
-	})
+	return d.form("A ticket for one person",
+		"One line with everything that `kubehsm join` needs. Nobody gets anything by it alone: the request is approved by you.", fields, func(f *widget.Form) tea.Cmd {
+			o := desk.TicketOptions{Terms: ticket.Terms{User: value(f, "user"), Groups: list(value(f, "groups")),
+				Serial: value(f, "serial")},
+				TTL: durations[f.Field("ttl").Index], Name: value(f, "name"), Seal: f.Field("puk").Index == 1}
+			if o.User == "" {
+				f.Field("user").Problem = "a user name is needed"
+			}
+			var err error
+			if o.Policy, err = ticket.ParsePolicy(value(f, "policy")); err != nil {
+				f.Field("policy").Problem = ui.Message(err)
+			}
+			if f.FirstProblem() {
+				return nil
+			}
+			spare := f.Field("spare").Index == 1
+			command := ticketCommand(o)
+			if spare {
+				command += " --spare"
+			}
+			return screen.Operate(screen.Operation{Title: "Make a ticket", Command: command + " -o qr", Writes: true,
+				Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+					shown, err := d.makeTicket(ctx, "Ticket for "+o.User, o)
+					if err != nil {
+						return screen.Report{}, err
+					}
+					if spare {
+						shown.Next, err = d.makeTicket(ctx, "Spare ticket for "+o.User, o.ForSpare())
+					}
+					// one that is made is good, whatever became of the spare
+					return screen.Report{Message: dialog.OpenMsg{Dialog: shown}}, err
+				}})
+		})
 }
 
 func (d work) makeTicket(ctx context.Context, title string, o desk.TicketOptions) (*dialog.Ticket, error) {
@@ -132,24 +141,28 @@ func (d work) form(title, intro string, fields []*widget.Field, submit func(*wid
 func (d work) newToken() tea.Cmd {
 	options, durations := ttls()
 	fields := []*widget.Field{
-		{ID: "description", Label: "What for", Input: widget.NewInput("", "nothing said"), Note: "For people; it is kept in the cluster."},
+		{ID: "description", Label: "What for", Input: widget.NewInput("", "nothing said"),
+			Note: "For people; it is kept in the cluster."},
 		{ID: "ttl", Label: "Good for", Options: options},
 	}
-	return d.form("A bootstrap token", "Whoever has it can file requests until it expires. A ticket is safer: it says for whom.", fields, func(f *widget.Form) tea.Cmd {
-		description, ttl := value(f, "description"), durations[f.Field("ttl").Index]
-		command := "kubehsm bootstrap-token create --print-join-command --ttl " + ttl.String()
-		if description != "" {
-			command += " --description " + shell.Quote(description)
-		}
-		return screen.Operate(screen.Operation{Title: "Make a bootstrap token", Command: command, Writes: true,
-			Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-				v, err := d.makeToken(ctx, description, ttl)
-				if err != nil {
-					return screen.Report{}, err
-				}
-				return screen.Report{Title: "The token, which is shown once", Lines: append([]string{v.Token, "", "They type:", v.Join, ""}, v.Warnings...)}, nil
-			}})
-	})
+	return d.form("A bootstrap token",
+		"Whoever has it can file requests until it expires. A ticket is safer: it says for whom.", fields,
+		func(f *widget.Form) tea.Cmd {
+			description, ttl := value(f, "description"), durations[f.Field("ttl").Index]
+			command := "kubehsm bootstrap-token create --print-join-command --ttl " + ttl.String()
+			if description != "" {
+				command += " --description " + shell.Quote(description)
+			}
+			return screen.Operate(screen.Operation{Title: "Make a bootstrap token", Command: command, Writes: true,
+				Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+					v, err := d.makeToken(ctx, description, ttl)
+					if err != nil {
+						return screen.Report{}, err
+					}
+					return screen.Report{Title: "The token, which is shown once",
+						Lines: append([]string{v.Token, "", "They type:", v.Join, ""}, v.Warnings...)}, nil
+				}})
+		})
 }
 
 func (d work) makeToken(ctx context.Context, description string, ttl time.Duration) (desk.BootstrapToken, error) {

@@ -18,7 +18,8 @@ import (
 func (d work) revoke() tea.Cmd {
 	fields := []*widget.Field{
 		{ID: "user", Label: "User", Input: widget.NewInput("", "whose token is lost")},
-		{ID: "groups", Label: "Groups", Input: widget.NewInput("", "those that are found"), Note: "That the user's certificates are known to have. Separated by commas."},
+		{ID: "groups", Label: "Groups", Input: widget.NewInput("", "those that are found"),
+			Note: "That the user's certificates are known to have. Separated by commas."},
 	}
 	intro := "Kubernetes cannot revoke a certificate: it is good until it ends. What there is is looked up and shown first."
 	return d.form("Take access away", intro, fields, func(f *widget.Form) tea.Cmd {
@@ -37,7 +38,8 @@ func (d work) revoke() tea.Cmd {
 				if err != nil {
 					return screen.Report{}, err
 				}
-				if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: present.RevocationQuestion(r), Detail: strings.Join(widget.PlainSections(present.Revocation(r)), "\n")}); err != nil {
+				if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: present.RevocationQuestion(r),
+					Detail: strings.Join(widget.PlainSections(present.Revocation(r)), "\n")}); err != nil {
 					return screen.Report{}, err
 				}
 				if err := d.Revocations.Revoke(ctx, "", &r); err != nil {
@@ -72,26 +74,29 @@ func (d work) open() tea.Cmd {
 	}
 	fields := []*widget.Field{id,
 		{ID: "serial", Label: "Token", Input: widget.NewInput("", "its serial number")},
-		{ID: "sealed", Label: "Sealed", Input: widget.NewInput("", "what was sent back"), Note: "Only the computer and user that made the ticket can open it."}}
-	return d.form("Open a sealed PUK", "It is shown once, and the ticket's key is removed when you have kept it.", fields, func(f *widget.Form) tea.Cmd {
-		for _, x := range f.Fields {
-			if value(f, x.ID) == "" {
-				x.Problem = "it is needed"
+		{ID: "sealed", Label: "Sealed", Input: widget.NewInput("", "what was sent back"),
+			Note: "Only the computer and user that made the ticket can open it."}}
+	return d.form("Open a sealed PUK", "It is shown once, and the ticket's key is removed when you have kept it.", fields,
+		func(f *widget.Form) tea.Cmd {
+			for _, x := range f.Fields {
+				if value(f, x.ID) == "" {
+					x.Problem = "it is needed"
+				}
 			}
-		}
-		if f.FirstProblem() {
-			return nil
-		}
-		ticket, serial, sealed := value(f, "id"), value(f, "serial"), value(f, "sealed")
-		command := "kubehsm helpdesk open --ticket-id " + shell.Quote(ticket) + " --serial " + shell.Quote(serial)
-		return screen.Change("Open a sealed PUK", command, "the PUK was shown", func(ctx context.Context, p hsm.Prompter) error {
-			puk, err := d.Tickets.OpenSealed(ticket, serial, []byte(sealed))
-			if err != nil {
-				return err
+			if f.FirstProblem() {
+				return nil
 			}
-			defer puk.Zero()
-			screen.ShowSecret(ctx, d.Runner.Finishing, p, "PUK of the token "+serial, "not shown again", string(puk.Bytes()))
-			return d.Tickets.ForgetSealKey(ticket)
+			ticket, serial, sealed := value(f, "id"), value(f, "serial"), value(f, "sealed")
+			command := "kubehsm helpdesk open --ticket-id " + shell.Quote(ticket) + " --serial " + shell.Quote(serial)
+			return screen.Change("Open a sealed PUK", command, "the PUK was shown",
+				func(ctx context.Context, p hsm.Prompter) error {
+					puk, err := d.Tickets.OpenSealed(ticket, serial, []byte(sealed))
+					if err != nil {
+						return err
+					}
+					defer puk.Zero()
+					screen.ShowSecret(ctx, d.Runner.Finishing, p, "PUK of the token "+serial, "not shown again", string(puk.Bytes()))
+					return d.Tickets.ForgetSealKey(ticket)
+				})
 		})
-	})
 }

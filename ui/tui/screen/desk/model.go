@@ -78,9 +78,10 @@ const readEvery = 15 * time.Second
 func New(s Services) *Model {
 	m := &Model{Services: s}
 	m.tokens = widget.List[row]{
-		Columns: []widget.Column{{Title: "KIND", Width: 6}, {Title: "ID", Width: 6}, {Title: "STILL GOOD", Width: 12}, {Title: "FOR"}, {Title: "USAGES", Width: 24, From: 96}},
-		Key:     func(r row) string { return r.ID },
-		Words:   func(r row) string { return strings.Join([]string{r.words().Kind, r.ID, r.words().For}, " ") },
+		Columns: []widget.Column{{Title: "KIND", Width: 6}, {Title: "ID", Width: 6}, {Title: "STILL GOOD", Width: 12},
+			{Title: "FOR"}, {Title: "USAGES", Width: 24, From: 96}},
+		Key:   func(r row) string { return r.ID },
+		Words: func(r row) string { return strings.Join([]string{r.words().Kind, r.ID, r.words().For}, " ") },
 	}
 	return m
 }
@@ -180,14 +181,19 @@ func (m *Model) Acts() screen.Acts {
 	return screen.Acts{
 		screen.On(screen.Action{Key: keys.Letter("t", "new ticket"), Writes: true}, "helpdesk ticket", do.newTicket),
 		screen.On(screen.Action{Key: keys.Letter("n", "new token"), Writes: true}, "bootstrap-token create", do.newToken),
-		screen.On(screen.Action{Key: keys.Letter("D", "delete"), Reason: none, Writes: true}, "bootstrap-token delete", func() tea.Cmd { return do.delete(r) }),
+		screen.On(screen.Action{Key: keys.Letter("D", "delete"), Reason: none, Writes: true}, "bootstrap-token delete",
+			func() tea.Cmd { return do.delete(r) }),
 		screen.On(screen.Action{Key: keys.Letter("w", "take access away"), Writes: true}, "helpdesk revoke", do.revoke),
 		screen.On(screen.Action{Key: keys.Letter("b", "break the glass"), Writes: true}, "breakglass request", do.breakGlass),
-		screen.On(screen.Action{Key: keys.Letter("s", "seal a token"), Writes: true, Quiet: true}, "breakglass seal", do.seal),
+		screen.On(screen.Action{Key: keys.Letter("s", "seal a token"), Writes: true, Quiet: true}, "breakglass seal",
+			do.seal),
 		screen.On(screen.Action{Key: keys.Letter("d", "what was done"), Quiet: true}, "helpdesk list", do.record),
-		screen.On(screen.Action{Key: keys.Letter("p", "open a sealed PUK"), Writes: true, Quiet: true}, "helpdesk open", do.open),
-		screen.On(screen.Action{Key: keys.Letter("o", "roles and policies"), Quiet: true}, "rbac check; rbac apply; rbac print", do.roles),
-		screen.On(screen.Action{Key: keys.Letter("v", "verify an attestation"), Quiet: true}, "attestation verify", do.verify),
+		screen.On(screen.Action{Key: keys.Letter("p", "open a sealed PUK"), Writes: true, Quiet: true}, "helpdesk open",
+			do.open),
+		screen.On(screen.Action{Key: keys.Letter("o", "roles and policies"), Quiet: true},
+			"rbac check; rbac apply; rbac print", do.roles),
+		screen.On(screen.Action{Key: keys.Letter("v", "verify an attestation"), Quiet: true}, "attestation verify",
+			do.verify),
 		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy ID"), Reason: none, Quiet: true}, "", func() tea.Cmd {
 			return screen.Send(screen.CopyMsg{What: "ID", Text: r.ID})
 		}),

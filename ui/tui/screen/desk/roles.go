@@ -34,7 +34,8 @@ func compared(all []desk.RBACObject) []present.Section {
 }
 
 func (d work) checkRoles() tea.Msg {
-	return screen.OperationMsg{Operation: screen.Operation{Title: "Check roles and policies", Command: "kubehsm rbac check",
+	return screen.OperationMsg{Operation: screen.Operation{Title: "Check roles and policies",
+		Command: "kubehsm rbac check",
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
 			all, err := d.Roles.Check(ctx, "", nil)
 			if err != nil {
@@ -50,13 +51,15 @@ func (d work) checkRoles() tea.Msg {
 }
 
 func (d work) applyRoles() tea.Msg {
-	return screen.OperationMsg{Operation: screen.Operation{Title: "Apply roles and policies", Command: "kubehsm rbac apply", Writes: true,
+	return screen.OperationMsg{Operation: screen.Operation{Title: "Apply roles and policies",
+		Command: "kubehsm rbac apply", Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
 			now, err := d.Roles.Check(ctx, "", nil)
 			if err != nil {
 				return screen.Report{}, err
 			}
-			if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Apply these?", Detail: strings.Join(widget.PlainSections(compared(now)), "\n")}); err != nil {
+			if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Apply these?",
+				Detail: strings.Join(widget.PlainSections(compared(now)), "\n")}); err != nil {
 				return screen.Report{}, err
 			}
 			done, err := d.Roles.Apply(ctx, "", nil, false, false)
@@ -69,14 +72,17 @@ func (d work) showRoles() tea.Msg {
 	if err != nil {
 		return screen.FailureMsg{Title: "Roles and policies", Err: err}
 	}
-	return screen.TextMsg{Title: "Roles and policies: kubehsm rbac print", Lines: strings.Split(strings.TrimSpace(manifest), "\n"), What: "manifest", Copy: manifest}
+	return screen.TextMsg{Title: "Roles and policies: kubehsm rbac print",
+		Lines: strings.Split(strings.TrimSpace(manifest), "\n"), What: "manifest", Copy: manifest}
 }
 
 // verify verifies an attestation that somebody sent, without the token.
 func (d work) verify() tea.Cmd {
 	fields := []*widget.Field{
-		{ID: "file", Label: "File", Input: widget.NewInput("", "~/attestation.pem"), Note: "The statement and the device's certificate in PEM, or a certificate request that carries them."},
-		{ID: "for", Label: "Is for", Input: widget.NewInput("", "the request's own key"), Note: "A PEM file with the certificate, request or public key that it must be for."}}
+		{ID: "file", Label: "File", Input: widget.NewInput("", "~/attestation.pem"),
+			Note: "The statement and the device's certificate in PEM, or a certificate request that carries them."},
+		{ID: "for", Label: "Is for", Input: widget.NewInput("", "the request's own key"),
+			Note: "A PEM file with the certificate, request or public key that it must be for."}}
 	return d.form("Verify what a token states", "Against Yubico's published roots.", fields, func(f *widget.Form) tea.Cmd {
 		path, of := screen.Path(value(f, "file")), screen.Path(value(f, "for"))
 		if path == "" {

@@ -23,7 +23,8 @@ func (m *Model) View(f screen.Frame) string {
 			t.Muted.Render("t makes a ticket, with which one person joins the cluster."))
 	}
 	if m.own && m.err == nil {
-		head = append(head, widget.Paragraph(t.Muted, "Only tickets that were made from here: whoever may list a cluster's can read all its secrets.", f.Width)...)
+		head = append(head, widget.Paragraph(t.Muted,
+			"Only tickets that were made from here: whoever may list a cluster's can read all its secrets.", f.Width)...)
 	}
 	foot := m.foot(f)
 	if m.tokens.Len() == 0 {
@@ -53,7 +54,8 @@ func (m *Model) foot(f screen.Frame) []string {
 		if e.State.Level >= present.Warn {
 			st = t.Warn
 		}
-		lines = append(lines, widget.Fit(st.Render(t.Glyphs.Dot+" "+e.Kind+": "+e.Name+" ("+e.User+"), until "+e.Until+", "+e.State.Words), f.Width))
+		lines = append(lines, widget.Fit(st.Render(t.Glyphs.Dot+" "+e.Kind+": "+e.Name+" ("+e.User+"), until "+e.Until+", "+
+			e.State.Words), f.Width))
 	}
 	for _, n := range m.notes {
 		lines = append(lines, widget.Fit(t.Warn.Render(t.Glyphs.Warn+" "+text.Clean(n)), f.Width))

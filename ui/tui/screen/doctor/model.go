@@ -132,7 +132,8 @@ func (m *Model) Acts() screen.Acts {
 		screen.On(screen.Action{Key: keys.As(m.Keys.Enter, "read"), Reason: none}, "", func() tea.Cmd {
 			return screen.Send(screen.TextMsg{Title: c.Title, Lines: sentences(c), What: "fix", Copy: c.Fix})
 		}),
-		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy fix"), Reason: screen.Because(none, screen.When(c.Fix == "", "there is nothing to do"))}, "", func() tea.Cmd {
+		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy fix"),
+			Reason: screen.Because(none, screen.When(c.Fix == "", "there is nothing to do"))}, "", func() tea.Cmd {
 			return screen.Send(screen.CopyMsg{What: "fix", Text: c.Fix})
 		}),
 		screen.On(screen.Action{Key: keys.Letter("b", "write a report")}, "", m.report),
@@ -145,20 +146,23 @@ func (m *Model) Acts() screen.Acts {
 
 // report writes a report for somebody who helps.
 func (m *Model) report() tea.Cmd {
-	file := &widget.Field{ID: "file", Label: "File", Input: widget.NewInput("", "~/report.zip"), Note: "A new file. Look into it before you send it."}
+	file := &widget.Field{ID: "file", Label: "File", Input: widget.NewInput("", "~/report.zip"),
+		Note: "A new file. Look into it before you send it."}
 	intro := "Names of people, machines, servers and files are replaced in it; it never holds a PIN, key, certificate or kubeconfig."
-	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(m.Keys, "A report for somebody who helps", intro, []*widget.Field{file}, func(*widget.Form) tea.Cmd {
-		path := screen.Path(file.Input.Value())
-		if path == "" {
-			file.Problem = "name a file"
-			return nil
-		}
-		return screen.Operate(screen.Operation{Title: "Write a report", Command: "kubehsm doctor --bundle " + shell.Quote(path),
-			Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-				_, err := doctor.WriteBundle(ctx, path, m.look)
-				return screen.Report{Said: "the report is in " + path}, err
-			}})
-	})})
+	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(m.Keys, "A report for somebody who helps", intro,
+		[]*widget.Field{file}, func(*widget.Form) tea.Cmd {
+			path := screen.Path(file.Input.Value())
+			if path == "" {
+				file.Problem = "name a file"
+				return nil
+			}
+			return screen.Operate(screen.Operation{Title: "Write a report",
+				Command: "kubehsm doctor --bundle " + shell.Quote(path),
+				Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+					_, err := doctor.WriteBundle(ctx, path, m.look)
+					return screen.Report{Said: "the report is in " + path}, err
+				}})
+		})})
 }
 
 func sentences(c doctor.Check) []string {
@@ -174,5 +178,6 @@ func (m *Model) Actions() []screen.Action {
 	if m.Typing() {
 		return screen.Filtering(m.Keys)
 	}
-	return append(m.Acts().Actions(), screen.Action{Key: keys.As(m.Keys.Refresh, "look again")}, screen.Action{Key: m.Keys.Filter})
+	return append(m.Acts().Actions(), screen.Action{Key: keys.As(m.Keys.Refresh, "look again")},
+		screen.Action{Key: m.Keys.Filter})
 }

@@ -33,7 +33,8 @@ func (m *Model) View(f screen.Frame) string {
 			glyph = t.Glyphs.Dot
 		}
 		st := t.Level(level)
-		return []widget.Cell{{Text: glyph + " " + string(c.State), Style: st}, {Text: text.Clean(c.Title), Style: t.Strong}, {Text: text.Clean(c.Found), Style: t.Text}}
+		return []widget.Cell{{Text: glyph + " " + string(c.State), Style: st}, {Text: text.Clean(c.Title), Style: t.Strong},
+			{Text: text.Clean(c.Found), Style: t.Text}}
 	}
 	body := widget.Split(t, f.Width, f.Height-len(head),
 		func(w, h int) string { return m.list.View(t, w, h) },

@@ -30,9 +30,12 @@ const (
 func joins() []item {
 	proven := []string{"The cluster is found and proven first. No credential is sent before."}
 	return []item{
-		{id: "token", index: itemToken, name: "Join with a bootstrap token", about: "and the address of the cluster", detail: proven},
-		{id: "file", index: itemFile, name: "Join by a discovery file", about: "that says where the cluster is", detail: proven},
-		{id: "ticket", index: itemTicket, name: "Join with a ticket", about: "from your help desk; it says which cluster, and who you are there", detail: proven},
+		{id: "token", index: itemToken, name: "Join with a bootstrap token", about: "and the address of the cluster",
+			detail: proven},
+		{id: "file", index: itemFile, name: "Join by a discovery file", about: "that says where the cluster is",
+			detail: proven},
+		{id: "ticket", index: itemTicket, name: "Join with a ticket",
+			about: "from your help desk; it says which cluster, and who you are there", detail: proven},
 	}
 }
 
@@ -68,37 +71,41 @@ func (p *clusterPage) askTicket() tea.Cmd {
 // askToken asks where the cluster is, as kubeadm does, and for the token.
 func (p *clusterPage) askToken() tea.Cmd {
 	address := &widget.Field{ID: "address", Label: "Address", Input: widget.NewInput("", "10.0.0.1:6443")}
-	hash := &widget.Field{ID: "hash", Label: "CA hash", Input: widget.NewInput("", "sha256:…"), Note: "Of the cluster's authority; several with commas. Without it whoever knows the token could pretend to be the cluster."}
-	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(p.m.Keys, "Join with a bootstrap token", "", []*widget.Field{address, hash}, func(*widget.Form) tea.Cmd {
-		j := &enrolling.Join{Endpoint: strings.TrimSpace(address.Input.Value())}
-		var err error
-		if j.Pins, err = discovery.ParsePins(groups(hash.Input.Value())); err != nil {
-			hash.Problem = ui.Message(err)
-			return nil
-		}
-		check := discovery.Options{Endpoint: j.Endpoint, Pins: j.Pins}
-		if check.Token, err = bootstraptoken.Generate(); err == nil { // before the real one is asked for
-			err = check.Validate()
-		}
-		if err != nil {
-			address.Problem = ui.Message(err)
-			return nil
-		}
-		return p.askBootstrapToken(j)
-	})})
+	hash := &widget.Field{ID: "hash", Label: "CA hash", Input: widget.NewInput("", "sha256:…"),
+		Note: "Of the cluster's authority; several with commas. Without it whoever knows the token could pretend to be the cluster."}
+	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(p.m.Keys, "Join with a bootstrap token", "",
+		[]*widget.Field{address, hash}, func(*widget.Form) tea.Cmd {
+			j := &enrolling.Join{Endpoint: strings.TrimSpace(address.Input.Value())}
+			var err error
+			if j.Pins, err = discovery.ParsePins(groups(hash.Input.Value())); err != nil {
+				hash.Problem = ui.Message(err)
+				return nil
+			}
+			check := discovery.Options{Endpoint: j.Endpoint, Pins: j.Pins}
+			if check.Token, err = bootstraptoken.Generate(); err == nil { // before the real one is asked for
+				err = check.Validate()
+			}
+			if err != nil {
+				address.Problem = ui.Message(err)
+				return nil
+			}
+			return p.askBootstrapToken(j)
+		})})
 }
 
 // askFile asks for the file that says where the cluster is, and for the token.
 func (p *clusterPage) askFile() tea.Cmd {
-	file := &widget.Field{ID: "file", Label: "File", Input: widget.NewInput("", "~/cluster.conf"), Note: "A file, or an https URL."}
-	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(p.m.Keys, "Join by a discovery file", "", []*widget.Field{file}, func(*widget.Form) tea.Cmd {
-		path := screen.Path(file.Input.Value())
-		if path == "" || path == discovery.Stdin {
-			file.Problem = "name a file"
-			return nil
-		}
-		return p.askBootstrapToken(&enrolling.Join{File: path})
-	})})
+	file := &widget.Field{ID: "file", Label: "File", Input: widget.NewInput("", "~/cluster.conf"),
+		Note: "A file, or an https URL."}
+	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(p.m.Keys, "Join by a discovery file", "",
+		[]*widget.Field{file}, func(*widget.Form) tea.Cmd {
+			path := screen.Path(file.Input.Value())
+			if path == "" || path == discovery.Stdin {
+				file.Problem = "name a file"
+				return nil
+			}
+			return p.askBootstrapToken(&enrolling.Join{File: path})
+		})})
 }
 
 // askBootstrapToken asks for the token, which is a secret.

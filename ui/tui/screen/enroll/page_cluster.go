@@ -143,7 +143,8 @@ func (p *clusterPage) view(f screen.Frame) string {
 		lines = append(lines, widget.Working(t, "Reading the kubeconfig", since, f.Now))
 	default:
 		if len(s.Contexts.Value) == 0 {
-			lines = append(lines, widget.Paragraph(t.Text, "The kubeconfig has no contexts. Put a kubeconfig of the cluster in place and press r, or join.", f.Width)...)
+			lines = append(lines, widget.Paragraph(t.Text,
+				"The kubeconfig has no contexts. Put a kubeconfig of the cluster in place and press r, or join.", f.Width)...)
 			lines = append(lines, "")
 		}
 		lines = append(lines, p.list.view(f.With(f.Width, f.Height-len(lines))))
@@ -154,7 +155,8 @@ func (p *clusterPage) view(f screen.Frame) string {
 // clusterProgress draws how far a cluster that is being built is.
 func clusterProgress(s *store.Store, f screen.Frame) []string {
 	t, c := f.Theme, s.Cluster.Value
-	lines := widget.Paragraph(t.Text, "The trial's control plane is being made ready. This takes some minutes the first time only.", f.Width)
+	lines := widget.Paragraph(t.Text,
+		"The trial's control plane is being made ready. This takes some minutes the first time only.", f.Width)
 	lines = append(lines, "")
 	elapsed := ""
 	if !c.Started.IsZero() {

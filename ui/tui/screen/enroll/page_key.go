@@ -197,7 +197,8 @@ func (p *keyPage) askOverwrite() tea.Cmd {
 		what += " (certificate for " + c + ")"
 	}
 	d := dialog.NewConfirm(hsm.ConfirmPrompt{Question: "Overwrite slot " + s.ID + "?", Type: lost.Serial(),
-		Detail: what + " is destroyed when the enrollment makes its key. Nothing brings it back, and whatever signs in with it stops working."},
+		Detail: what +
+			" is destroyed when the enrollment makes its key. Nothing brings it back, and whatever signs in with it stops working."},
 		p.m.Keys, screen.Send(overwriteMsg{s}))
 	return screen.Send(dialog.OpenMsg{Dialog: d})
 }

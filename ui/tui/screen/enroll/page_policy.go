@@ -87,7 +87,8 @@ func (p *policyPage) leave() {
 	g.Algorithm = hsm.Algorithms()[p.form.Field("algorithm").Index]
 	g.PIN = []hsm.PINPolicy{hsm.PINDefault, hsm.PINOnce, hsm.PINAlways, hsm.PINNever}[p.form.Field("pin").Index]
 	if p.kind().Policies {
-		g.Touch = []hsm.TouchPolicy{hsm.TouchDefault, hsm.TouchNever, hsm.TouchCached, hsm.TouchAlways}[p.form.Field("touch").Index]
+		g.Touch = []hsm.TouchPolicy{hsm.TouchDefault, hsm.TouchNever, hsm.TouchCached,
+			hsm.TouchAlways}[p.form.Field("touch").Index]
 	}
 	if !p.kind().HasSlots() {
 		g.Label = strings.TrimSpace(p.form.Field("label").Input.Value())

@@ -103,24 +103,25 @@ func (p *resumePage) sent() screen.Action {
 func (p *resumePage) takeSent(o enrolling.Options) tea.Cmd {
 	file := &widget.Field{ID: "file", Label: "File", Input: widget.NewInput("", "sent.pem"),
 		Note: "The certificate for this enrollment's key, in PEM."}
-	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(p.m.Keys, "Go on with a certificate that was sent", "", []*widget.Field{file}, func(*widget.Form) tea.Cmd {
-		path := screen.Path(file.Input.Value())
-		if path == "" {
-			file.Problem = "name a file"
-			return nil
-		}
-		return screen.Operate(screen.Operation{Title: "Take the certificate", Writes: true,
-			Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-				pem, err := screen.ReadFile(path)
-				if err == nil {
-					err = p.m.Joins.TakeCertificate(ctx, o.Name, pem)
-				}
-				if err != nil {
-					return screen.Report{}, err
-				}
-				return screen.Report{Message: goOnMsg{o}}, nil
-			}})
-	})})
+	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(p.m.Keys, "Go on with a certificate that was sent", "",
+		[]*widget.Field{file}, func(*widget.Form) tea.Cmd {
+			path := screen.Path(file.Input.Value())
+			if path == "" {
+				file.Problem = "name a file"
+				return nil
+			}
+			return screen.Operate(screen.Operation{Title: "Take the certificate", Writes: true,
+				Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+					pem, err := screen.ReadFile(path)
+					if err == nil {
+						err = p.m.Joins.TakeCertificate(ctx, o.Name, pem)
+					}
+					if err != nil {
+						return screen.Report{}, err
+					}
+					return screen.Report{Message: goOnMsg{o}}, nil
+				}})
+		})})
 }
 
 func (p *resumePage) update(msg tea.Msg, now time.Time) tea.Cmd {

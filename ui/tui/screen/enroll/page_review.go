@@ -120,7 +120,8 @@ func (p *reviewPage) risks() string {
 
 // askAccept asks whether to go on all the same.
 func (p *reviewPage) askAccept() tea.Cmd {
-	d := dialog.NewConfirm(hsm.ConfirmPrompt{Question: "Go on all the same?", Detail: "What stands against it: " + p.risks() + "."}, p.m.Keys, screen.Send(acceptMsg{}))
+	d := dialog.NewConfirm(hsm.ConfirmPrompt{Question: "Go on all the same?",
+		Detail: "What stands against it: " + p.risks() + "."}, p.m.Keys, screen.Send(acceptMsg{}))
 	return screen.Send(dialog.OpenMsg{Dialog: d})
 }
 

@@ -278,14 +278,17 @@ func (p *runPage) step(f screen.Frame, s enrolling.Step) []string {
 		}
 		return lines
 	case enrolling.StepDone:
-		return []string{t.Good.Render(t.Glyphs.Done) + " " + t.Text.Render(name) + "  " + t.Muted.Render(widget.Cut(message, room))}
+		return []string{t.Good.Render(t.Glyphs.Done) + " " + t.Text.Render(name) + "  " +
+			t.Muted.Render(widget.Cut(message, room))}
 	case enrolling.StepReused:
 		if message != "" {
 			message += " "
 		}
-		return []string{t.Good.Render(t.Glyphs.Reused) + " " + t.Text.Render(name) + "  " + t.Muted.Render(widget.Cut(message+"("+present.Step(v.state)+")", room))}
+		return []string{t.Good.Render(t.Glyphs.Reused) + " " + t.Text.Render(name) + "  " +
+			t.Muted.Render(widget.Cut(message+"("+present.Step(v.state)+")", room))}
 	case enrolling.StepFailed:
-		return []string{t.Bad.Render(t.Glyphs.Failed) + " " + t.Strong.Render(name) + "  " + t.Bad.Render(present.Step(v.state))}
+		return []string{t.Bad.Render(t.Glyphs.Failed) + " " + t.Strong.Render(name) + "  " +
+			t.Bad.Render(present.Step(v.state))}
 	}
 	return []string{t.Faint.Render(t.Glyphs.Pending + " " + name)}
 }

@@ -37,11 +37,13 @@ func newSubject(m *wizard) *subjectPage { return &subjectPage{m: m} }
 
 func (p *subjectPage) enter(now time.Time) tea.Cmd {
 	o := p.m.opts
-	p.lifetimes = []time.Duration{0, 8 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 90 * 24 * time.Hour, 365 * 24 * time.Hour}
+	p.lifetimes = []time.Duration{0, 8 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 90 * 24 * time.Hour,
+		365 * 24 * time.Hour}
 	if !slices.Contains(p.lifetimes, o.Expiration) {
 		p.lifetimes = append(p.lifetimes, o.Expiration)
 	}
-	life := &widget.Field{ID: "lifetime", Label: "Lifetime", Note: "The signer may give less. Short lives are safer: certificates cannot be revoked."}
+	life := &widget.Field{ID: "lifetime", Label: "Lifetime",
+		Note: "The signer may give less. Short lives are safer: certificates cannot be revoked."}
 	for i, d := range p.lifetimes {
 		if d == o.Expiration {
 			life.Index = i
@@ -49,18 +51,22 @@ func (p *subjectPage) enter(now time.Time) tea.Cmd {
 		life.Options = append(life.Options, widget.Option{Label: present.Lifetime(d)})
 	}
 	current := &widget.Field{ID: "current", Label: "Switch to it", Options: []widget.Option{
-		{Label: "yes", Clause: "kubectl uses the new context from then on"}, {Label: "no", Clause: "the current context stays"}}}
+		{Label: "yes", Clause: "kubectl uses the new context from then on"}, {Label: "no",
+			Clause: "the current context stays"}}}
 	if o.KeepCurrent {
 		current.Index = 1
 	}
 	p.form = widget.Form{Focus: p.form.Focus, Fields: []*widget.Field{
 		{ID: "user", Label: "User", Input: widget.NewInput(o.User, "who the certificate is for"),
 			Note: "The name that the cluster knows you by (CN); rights are given to it."},
-		{ID: "groups", Label: "Groups", Input: widget.NewInput(strings.Join(o.Groups, ", "), "none"), Note: "Separated by commas (O)."},
+		{ID: "groups", Label: "Groups", Input: widget.NewInput(strings.Join(o.Groups, ", "), "none"),
+			Note: "Separated by commas (O)."},
 		life,
-		{ID: "name", Label: "Context", Input: widget.NewInput(o.Name, "named after the cluster"), Note: "The name of the new kubeconfig context."},
+		{ID: "name", Label: "Context", Input: widget.NewInput(o.Name, "named after the cluster"),
+			Note: "The name of the new kubeconfig context."},
 		current,
-		{ID: "reason", Label: "Reason", Input: widget.NewInput(o.Reason, "none"), Note: "Shown to whoever approves the request."},
+		{ID: "reason", Label: "Reason", Input: widget.NewInput(o.Reason, "none"),
+			Note: "Shown to whoever approves the request."},
 	}}
 	return p.ask(now)
 }

@@ -46,7 +46,8 @@ func (p *tokenPage) fill() {
 		if v.Err != nil {
 			it.detail = append(it.detail, ui.Message(v.Err))
 		}
-		if o := p.m.opts.Token; o.Scheme != "" && o.TokenOnly().MatchToken(v.Info) || prefer == "" && it.reason == "" && o.Scheme == "" {
+		if o := p.m.opts.Token; o.Scheme != "" && o.TokenOnly().MatchToken(v.Info) || prefer == "" && it.reason == "" &&
+			o.Scheme == "" {
 			prefer = it.id
 		}
 		items = append(items, it)

@@ -163,5 +163,6 @@ func (it item) line(t theme.Theme, selected bool, name, w int) string {
 	case it.reason != "":
 		return lead + t.Faint.Render(widget.Fit(it.name, name)+"  "+about+"  "+right)
 	}
-	return lead + t.Strong.Render(widget.Fit(it.name, name)) + "  " + t.Muted.Render(about) + "  " + t.Level(it.level).Render(right)
+	return lead + t.Strong.Render(widget.Fit(it.name, name)) + "  " + t.Muted.Render(about) + "  " +
+		t.Level(it.level).Render(right)
 }

@@ -28,7 +28,8 @@ func (p *reviewPage) joinsCard() bool {
 // help desk whose ticket asks for it, else shown once.
 func (p *reviewPage) newPUK() tea.Cmd {
 	o := p.m.opts
-	return screen.Operate(screen.Operation{Title: "Give the card a random PUK", Command: "kubehsm join --generate-puk", Writes: true,
+	return screen.Operate(screen.Operation{Title: "Give the card a random PUK", Command: "kubehsm join --generate-puk",
+		Writes: true,
 		Run: func(ctx context.Context, ask hsm.Prompter) (screen.Report, error) {
 			r, err := p.m.Joins.NewPUK(ctx, o, nil, ask)
 			if r == nil {
@@ -41,7 +42,8 @@ func (p *reviewPage) newPUK() tea.Cmd {
 			case r.Sealed != "":
 				report.Title = "Send this to the help desk"
 				report.Lines = []string{"You do not need to know the new PUK. It is sealed for them:", "", r.Sealed, "",
-					"They open it with:", "kubehsm helpdesk open --ticket-id " + shell.Quote(o.Join.Ticket) + " --serial " + shell.Quote(r.Serial)}
+					"They open it with:", "kubehsm helpdesk open --ticket-id " + shell.Quote(o.Join.Ticket) + " --serial " +
+						shell.Quote(r.Serial)}
 			case r.Secret != nil:
 				defer r.Secret.Zero()
 				screen.ShowNew(ctx, p.m.Runner.Finishing, ask, "PUK", err, string(r.Secret.Bytes()))

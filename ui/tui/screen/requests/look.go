@@ -121,9 +121,12 @@ func (l *look) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 func (l *look) Acts() screen.Acts {
 	unread := screen.When(!l.loaded, "the request is not read yet")
 	return screen.Acts{
-		screen.On(screen.Action{Key: keys.Letter("a", "approve"), Reason: l.undecidable(true), Writes: true}, "csr approve; helpdesk approve; breakglass approve", func() tea.Cmd { return l.decide(true) }),
-		screen.On(screen.Action{Key: keys.Letter("d", "deny"), Reason: l.undecidable(false), Writes: true}, "csr deny", func() tea.Cmd { return l.decide(false) }),
-		screen.On(screen.Action{Key: keys.As(l.Keys.Copy, "copy name"), Quiet: true}, "", func() tea.Cmd { return screen.Send(screen.CopyMsg{What: "name", Text: l.name}) }),
+		screen.On(screen.Action{Key: keys.Letter("a", "approve"), Reason: l.undecidable(true), Writes: true},
+			"csr approve; helpdesk approve; breakglass approve", func() tea.Cmd { return l.decide(true) }),
+		screen.On(screen.Action{Key: keys.Letter("d", "deny"), Reason: l.undecidable(false), Writes: true}, "csr deny",
+			func() tea.Cmd { return l.decide(false) }),
+		screen.On(screen.Action{Key: keys.As(l.Keys.Copy, "copy name"), Quiet: true}, "",
+			func() tea.Cmd { return screen.Send(screen.CopyMsg{What: "name", Text: l.name}) }),
 		screen.On(screen.Action{Key: l.Keys.CopyPrint, Reason: unread, Quiet: true}, "", func() tea.Cmd {
 			return screen.Send(screen.CopyMsg{What: "fingerprint", Text: l.view.Fingerprint})
 		}),
@@ -157,7 +160,8 @@ func (l *look) undecidable(approve bool) string {
 // decide asks for what goes with the decision, and decides on what is shown.
 func (l *look) decide(approve bool) tea.Cmd {
 	seen, kubeContext := l.view, l.context
-	message := &widget.Field{ID: "message", Label: "Message", Input: widget.NewInput("", "none"), Note: "A sentence, kept with the decision."}
+	message := &widget.Field{ID: "message", Label: "Message", Input: widget.NewInput("", "none"),
+		Note: "A sentence, kept with the decision."}
 	fields := []*widget.Field{message}
 	title, intro := present.Decision(seen, approve)
 	verb := "deny"
@@ -168,13 +172,16 @@ func (l *look) decide(approve bool) tea.Cmd {
 		verb = "approve"
 		fields = append([]*widget.Field{{ID: "words", Label: "Words", Input: widget.NewInput("", "not compared"),
 			Note: "What the requester reads out over the phone: the words of the key. They are compared, and a wrong one refuses."}}, message)
-		if !slices.Contains(seen.Groups, request.BreakGlassGroup) && !slices.Contains(seen.Groups, request.SealedGroup) { // requests of these groups take a second person
+		// requests of these groups take a second person
+		if !slices.Contains(seen.Groups, request.BreakGlassGroup) && !slices.Contains(seen.Groups, request.SealedGroup) {
 			fields = append(fields, &widget.Field{ID: "own", Label: "If yours", Options: []widget.Option{
-				{Label: "refuse", Clause: "somebody else looks at what you asked for yourself"}, {Label: "approve", Clause: "nobody else has looked at it then"}}})
+				{Label: "refuse", Clause: "somebody else looks at what you asked for yourself"}, {Label: "approve",
+					Clause: "nobody else has looked at it then"}}})
 		}
 	}
 	form := dialog.NewForm(l.Keys, title, intro, fields, func(f *widget.Form) tea.Cmd {
-		o := request.DecideOptions{Approve: approve, Decision: csr.Decision{Message: strings.TrimSpace(message.Input.Value())}}
+		o := request.DecideOptions{Approve: approve,
+			Decision: csr.Decision{Message: strings.TrimSpace(message.Input.Value())}}
 		command := l.by(verb)
 		if o.Message != "" {
 			command += " --message " + shell.Quote(o.Message)
@@ -211,7 +218,8 @@ func (l *look) View(f screen.Frame) string {
 	t := f.Theme
 	switch {
 	case l.err != nil:
-		return widget.Block(strings.Join(append(widget.Failure(t, l.err, f.Width), "", t.Muted.Render("r tries again.")), "\n"), f.Width, f.Height)
+		return widget.Block(strings.Join(append(widget.Failure(t, l.err, f.Width), "", t.Muted.Render("r tries again.")),
+			"\n"), f.Width, f.Height)
 	case !l.loaded:
 		return widget.Block(widget.Working(t, "Looking at the request", l.job.Began, f.Now), f.Width, f.Height)
 	}

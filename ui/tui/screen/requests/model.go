@@ -43,7 +43,8 @@ type row struct {
 }
 
 func rowOf(v request.View) row {
-	return row{name: v.Name, uid: v.UID, requester: text.Clean(v.Requester), user: text.Clean(v.User), groups: text.Clean(strings.Join(v.Groups, ", ")),
+	return row{name: v.Name, uid: v.UID, requester: text.Clean(v.Requester), user: text.Clean(v.User),
+		groups: text.Clean(strings.Join(v.Groups, ", ")),
 		signer: text.Clean(v.SignerName), state: text.Clean(v.State), created: v.Created, warnings: len(v.Warnings)}
 }
 
@@ -98,8 +99,9 @@ type (
 func New(s Services) *Model {
 	m := &Model{Services: s, rows: map[string]row{}}
 	m.list = widget.List[row]{
-		Columns: []widget.Column{{Title: "AGE", Width: 6}, {Title: "STATE", Width: 9}, {Title: "FOR USER"}, {Title: "GROUPS", From: 72}, {Title: "ASKED BY"}, {Title: "NAME", From: 100}, {Title: "SIGNER", From: 160}},
-		Key:     func(r row) string { return r.uid },
+		Columns: []widget.Column{{Title: "AGE", Width: 6}, {Title: "STATE", Width: 9}, {Title: "FOR USER"},
+			{Title: "GROUPS", From: 72}, {Title: "ASKED BY"}, {Title: "NAME", From: 100}, {Title: "SIGNER", From: 160}},
+		Key: func(r row) string { return r.uid },
 		Words: func(r row) string {
 			return strings.Join([]string{r.name, r.requester, r.user, r.groups, r.signer, r.state}, " ")
 		},
@@ -254,9 +256,12 @@ func (m *Model) Acts() screen.Acts {
 		screen.On(screen.Action{Key: keys.As(m.Keys.Enter, "look closer"), Reason: none}, "csr show", func() tea.Cmd {
 			return screen.Send(screen.OpenMsg{Screen: newLook(m.Services, m.context, r.name)})
 		}),
-		screen.On(screen.Action{Key: keys.Letter("o", "role to ask for"), Reason: allowed, Quiet: m.forbidden == nil}, "", func() tea.Cmd { return screen.Send(m.role()) }),
-		screen.On(screen.Action{Key: keys.Letter("D", "take back"), Reason: own, Writes: true, Quiet: true}, "csr cancel", func() tea.Cmd { return m.cancel(r) }),
-		screen.On(screen.Action{Key: keys.Letter("s", "file it again"), Reason: unfiled, Writes: true, Quiet: true}, "csr resume", func() tea.Cmd { return m.resume(r) }),
+		screen.On(screen.Action{Key: keys.Letter("o", "role to ask for"), Reason: allowed, Quiet: m.forbidden == nil}, "",
+			func() tea.Cmd { return screen.Send(m.role()) }),
+		screen.On(screen.Action{Key: keys.Letter("D", "take back"), Reason: own, Writes: true, Quiet: true}, "csr cancel",
+			func() tea.Cmd { return m.cancel(r) }),
+		screen.On(screen.Action{Key: keys.Letter("s", "file it again"), Reason: unfiled, Writes: true, Quiet: true},
+			"csr resume", func() tea.Cmd { return m.resume(r) }),
 		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy name"), Reason: none, Quiet: true}, "", func() tea.Cmd {
 			return screen.Send(screen.CopyMsg{What: "name", Text: r.name})
 		}),
@@ -268,7 +273,8 @@ func (m *Model) Acts() screen.Acts {
 
 // role shows what an admin has to apply for us to see the requests.
 func (m *Model) role() screen.TextMsg {
-	lines := append([]string{m.forbidden.Error(), "", "Send this to an admin of the cluster:", ""}, strings.Split(m.forbidden.Grant(), "\n")...)
+	lines := append([]string{m.forbidden.Error(), "", "Send this to an admin of the cluster:", ""},
+		strings.Split(m.forbidden.Grant(), "\n")...)
 	return screen.TextMsg{Title: "The role to ask for", Lines: lines, What: "role", Copy: m.forbidden.Grant()}
 }
 
@@ -276,18 +282,21 @@ func (m *Model) role() screen.TextMsg {
 func (m *Model) cancel(r row) tea.Cmd {
 	kubeContext := m.context
 	command := withContext("kubehsm csr cancel "+shell.Quote(r.name), kubeContext)
-	return screen.Change("Take the request back", command, "the request is taken back", func(ctx context.Context, p hsm.Prompter) error {
-		if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Take " + r.name + " back?", Detail: "The request is deleted from the cluster. The key stays."}); err != nil {
-			return err
-		}
-		return m.Own.Cancel(ctx, kubeContext, r.name)
-	})
+	return screen.Change("Take the request back", command, "the request is taken back",
+		func(ctx context.Context, p hsm.Prompter) error {
+			if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Take " + r.name + " back?",
+				Detail: "The request is deleted from the cluster. The key stays."}); err != nil {
+				return err
+			}
+			return m.Own.Cancel(ctx, kubeContext, r.name)
+		})
 }
 
 // resume files a request that was signed here and could not be filed.
 func (m *Model) resume(r row) tea.Cmd {
 	kubeContext := m.context
-	return screen.Operate(screen.Operation{Title: "File the request", Command: withContext("kubehsm csr resume "+shell.Quote(r.name), kubeContext), Writes: true,
+	return screen.Operate(screen.Operation{Title: "File the request",
+		Command: withContext("kubehsm csr resume "+shell.Quote(r.name), kubeContext), Writes: true,
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
 			v, err := m.Own.Resume(ctx, kubeContext, r.name)
 			return screen.Report{Said: v.Name + ": " + v.State}, err

@@ -18,7 +18,9 @@ func (m *Model) View(f screen.Frame) string {
 		head = append(head, widget.Cut(m.summary(t), f.Width))
 	}
 	if m.forbidden != nil {
-		head = append(head, widget.Paragraph(t.Warn, t.Glyphs.Warn+" You may not list the requests in this cluster: what was filed from here is shown. o shows the role to ask for.", f.Width)...)
+		head = append(head, widget.Paragraph(t.Warn,
+			t.Glyphs.Warn+
+				" You may not list the requests in this cluster: what was filed from here is shown. o shows the role to ask for.", f.Width)...)
 	}
 	switch {
 	case m.err != nil:
@@ -40,8 +42,10 @@ func (m *Model) View(f screen.Frame) string {
 		if r.warnings > 0 {
 			user = t.Glyphs.Warn + " " + user
 		}
-		return []widget.Cell{{Text: present.Age(f.Now.Sub(r.created)), Style: t.Muted}, {Text: r.state, Style: t.Level(present.RequestLevel(r.state))}, {Text: user, Style: t.Strong},
-			{Text: r.groups, Style: t.Text}, {Text: r.requester, Style: t.Muted}, {Text: text.Clean(r.name), Style: t.Muted}, {Text: r.signer, Style: t.Faint}}
+		return []widget.Cell{{Text: present.Age(f.Now.Sub(r.created)), Style: t.Muted},
+			{Text: r.state, Style: t.Level(present.RequestLevel(r.state))}, {Text: user, Style: t.Strong},
+			{Text: r.groups, Style: t.Text}, {Text: r.requester, Style: t.Muted}, {Text: text.Clean(r.name), Style: t.Muted},
+			{Text: r.signer, Style: t.Faint}}
 	}
 	return strings.Join(append(head, m.list.View(t, f.Width, f.Height-len(head))), "\n")
 }

@@ -39,33 +39,53 @@ func (m *Model) Acts() screen.Acts {
 	unset := screen.When(!m.info.Initialized, "the token is not set up yet")
 	problem := screen.When(ok && s.Problem != "" && (m.info.Kind().HasSlots() && s.Key == nil), text.Clean(s.Problem))
 	out := screen.Acts{
-		screen.On(screen.Action{Key: keys.As(m.Keys.Enter, "certificate"), Reason: reason(slot, noCert)}, "certificate show", func() tea.Cmd { return on.show(s) }),
+		screen.On(screen.Action{Key: keys.As(m.Keys.Enter, "certificate"), Reason: reason(slot, noCert)}, "certificate show",
+			func() tea.Cmd { return on.show(s) }),
 		screen.On(screen.Action{Key: m.Keys.Enroll, Reason: reason(present.Unusable(m.info), text.Clean(s.Problem))},
 			"enroll", func() tea.Cmd { return m.enroll(s, ok) }),
-		screen.On(screen.Action{Key: keys.Letter("t", "attestation"), Reason: reason(lacks(can.Attest), noKey)}, "key attest", func() tea.Cmd { return on.attest(s) }),
-		screen.On(screen.Action{Key: keys.Letter("p", "change PIN"), Reason: reason(unset), Writes: true}, "token pin change", guard.pin),
-		screen.On(screen.Action{Key: keys.Letter("u", "unblock PIN"), Reason: reason(unset), Writes: true, Quiet: true}, "token pin unblock", guard.unblock),
-		screen.On(screen.Action{Key: keys.Letter("P", guard.secondPIN()), Reason: reason(unset), Writes: true, Quiet: true}, "token puk change", guard.second),
-		screen.On(screen.Action{Key: keys.Letter("M", "management key"), Reason: reason(lacks(can.ManagementKey)), Writes: true, Quiet: true}, "token management-key set", guard.managementKey),
-		screen.On(screen.Action{Key: keys.Letter("T", "number of tries"), Reason: reason(lacks(can.SetRetries)), Writes: true, Quiet: true}, "token retries", guard.retries),
-		screen.On(screen.Action{Key: keys.Letter("n", "new key"), Reason: reason(present.Unusable(m.info), problem), Writes: true}, "key generate", func() tea.Cmd { return on.generate(s) }),
-		screen.On(screen.Action{Key: keys.Letter("s", "file a request"), Reason: reason(noKey), Writes: true, Quiet: true}, "csr create", func() tea.Cmd { return on.request(s) }),
-		screen.On(screen.Action{Key: keys.Letter("m", "move key"), Reason: reason(lacks(can.Move), noKey), Writes: true, Quiet: true}, "key move", func() tea.Cmd { return on.move(s) }),
-		screen.On(screen.Action{Key: keys.Letter("D", "delete key"), Reason: reason(noKey), Writes: true, Quiet: true}, "key delete", func() tea.Cmd { return on.deleteKey(s) }),
-		screen.On(screen.Action{Key: keys.Letter("i", "import certificate"), Reason: reason(noKey), Writes: true, Quiet: true}, "certificate import", func() tea.Cmd { return on.importCertificate(s) }),
-		screen.On(screen.Action{Key: keys.Letter("o", "save certificate"), Reason: reason(noCert), Quiet: true}, "certificate export", func() tea.Cmd { return on.export(s) }),
-		screen.On(screen.Action{Key: keys.Letter("C", "delete certificate"), Reason: reason(noCert), Writes: true, Quiet: true}, "certificate delete", func() tea.Cmd { return on.deleteCertificate(s) }),
-		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy URI"), Quiet: true}, "", func() tea.Cmd { return screen.Send(screen.CopyMsg{What: "URI", Text: m.place(s, ok).String()}) }),
-		screen.On(screen.Action{Key: m.Keys.CopyPrint, Reason: reason(noKey), Quiet: true}, "", func() tea.Cmd { return copyPrint(s) }),
-		screen.On(screen.Action{Key: m.Keys.Command, Quiet: true}, "", func() tea.Cmd { return screen.Send(m.commands(s, ok)) }),
+		screen.On(screen.Action{Key: keys.Letter("t", "attestation"), Reason: reason(lacks(can.Attest), noKey)}, "key attest",
+			func() tea.Cmd { return on.attest(s) }),
+		screen.On(screen.Action{Key: keys.Letter("p", "change PIN"), Reason: reason(unset), Writes: true}, "token pin change",
+			guard.pin),
+		screen.On(screen.Action{Key: keys.Letter("u", "unblock PIN"), Reason: reason(unset), Writes: true, Quiet: true},
+			"token pin unblock", guard.unblock),
+		screen.On(screen.Action{Key: keys.Letter("P", guard.secondPIN()), Reason: reason(unset), Writes: true, Quiet: true},
+			"token puk change", guard.second),
+		screen.On(screen.Action{Key: keys.Letter("M", "management key"), Reason: reason(lacks(can.ManagementKey)),
+			Writes: true, Quiet: true}, "token management-key set", guard.managementKey),
+		screen.On(screen.Action{Key: keys.Letter("T", "number of tries"), Reason: reason(lacks(can.SetRetries)), Writes: true,
+			Quiet: true}, "token retries", guard.retries),
+		screen.On(screen.Action{Key: keys.Letter("n", "new key"), Reason: reason(present.Unusable(m.info), problem),
+			Writes: true}, "key generate", func() tea.Cmd { return on.generate(s) }),
+		screen.On(screen.Action{Key: keys.Letter("s", "file a request"), Reason: reason(noKey), Writes: true, Quiet: true},
+			"csr create", func() tea.Cmd { return on.request(s) }),
+		screen.On(screen.Action{Key: keys.Letter("m", "move key"), Reason: reason(lacks(can.Move), noKey), Writes: true,
+			Quiet: true}, "key move", func() tea.Cmd { return on.move(s) }),
+		screen.On(screen.Action{Key: keys.Letter("D", "delete key"), Reason: reason(noKey), Writes: true, Quiet: true},
+			"key delete", func() tea.Cmd { return on.deleteKey(s) }),
+		screen.On(screen.Action{Key: keys.Letter("i", "import certificate"), Reason: reason(noKey), Writes: true,
+			Quiet: true}, "certificate import", func() tea.Cmd { return on.importCertificate(s) }),
+		screen.On(screen.Action{Key: keys.Letter("o", "save certificate"), Reason: reason(noCert), Quiet: true},
+			"certificate export", func() tea.Cmd { return on.export(s) }),
+		screen.On(screen.Action{Key: keys.Letter("C", "delete certificate"), Reason: reason(noCert), Writes: true,
+			Quiet: true}, "certificate delete", func() tea.Cmd { return on.deleteCertificate(s) }),
+		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy URI"), Quiet: true}, "",
+			func() tea.Cmd { return screen.Send(screen.CopyMsg{What: "URI", Text: m.place(s, ok).String()}) }),
+		screen.On(screen.Action{Key: m.Keys.CopyPrint, Reason: reason(noKey), Quiet: true}, "",
+			func() tea.Cmd { return copyPrint(s) }),
+		screen.On(screen.Action{Key: m.Keys.Command, Quiet: true}, "",
+			func() tea.Cmd { return screen.Send(m.commands(s, ok)) }),
 	}
 	if !can.Initialize {
-		return append(out, screen.On(screen.Action{Key: keys.Letter("X", "reset the token"), Reason: reason(lacks(can.Reset)), Writes: true, Quiet: true}, "token reset", on.reset))
+		return append(out, screen.On(screen.Action{Key: keys.Letter("X", "reset the token"), Reason: reason(lacks(can.Reset)),
+			Writes: true, Quiet: true}, "token reset", on.reset))
 	}
 	if !m.info.Initialized {
-		return slices.Insert(out, 0, screen.On(screen.Action{Key: keys.Letter("I", "set up"), Reason: reason(), Writes: true}, "token init", on.initialize))
+		return slices.Insert(out, 0, screen.On(screen.Action{Key: keys.Letter("I", "set up"), Reason: reason(), Writes: true},
+			"token init", on.initialize))
 	}
-	return append(out, screen.On(screen.Action{Key: keys.Letter("I", "set up anew"), Reason: reason(), Writes: true, Quiet: true}, "token init", on.initialize))
+	return append(out, screen.On(screen.Action{Key: keys.Letter("I", "set up anew"), Reason: reason(), Writes: true,
+		Quiet: true}, "token init", on.initialize))
 }
 
 // place is the URI of the slot under the cursor, or of the token.
@@ -108,10 +128,12 @@ func (m *Model) enroll(s hsm.Slot, ok bool) tea.Cmd {
 
 func (c contents) reset() tea.Cmd {
 	u := c.info.URI()
-	return screen.Change("Reset the token", by("token reset", u), "the PIV application is as new: change PIN, PUK and management key before it is used", func(ctx context.Context, p hsm.Prompter) error {
-		_, err := c.Tokens.Reset(ctx, u, func(l token.Loss) (hsm.Prompter, error) { return losing(p, l), nil })
-		return err
-	})
+	return screen.Change("Reset the token", by("token reset", u),
+		"the PIV application is as new: change PIN, PUK and management key before it is used",
+		func(ctx context.Context, p hsm.Prompter) error {
+			_, err := c.Tokens.Reset(ctx, u, func(l token.Loss) (hsm.Prompter, error) { return losing(p, l), nil })
+			return err
+		})
 }
 
 // losing says what is lost above the driver's own question.
@@ -129,7 +151,8 @@ func losing(p hsm.Prompter, l token.Loss) hsm.Prompter {
 
 func (c contents) initialize() tea.Cmd {
 	u := c.info.URI()
-	field := &widget.Field{ID: "label", Label: "Label", Input: widget.NewInput(c.info.Label, "what you will know it by"), Note: "1 to 32 bytes."}
+	field := &widget.Field{ID: "label", Label: "Label", Input: widget.NewInput(c.info.Label, "what you will know it by"),
+		Note: "1 to 32 bytes."}
 	intro := "It gets an SO PIN and a PIN."
 	if c.info.Initialized {
 		intro = "Everything on it is erased; its SO PIN stays."
@@ -144,14 +167,18 @@ func (c contents) initialize() tea.Cmd {
 		if o.Erase {
 			command += " --erase"
 		}
-		return screen.Change("Set up the token", by(command, u), "the token is set up", func(ctx context.Context, p hsm.Prompter) error {
-			if o.Erase {
-				if _, err := c.confirmLoss(ctx, u, p, func(l token.Loss) (question, detail string) { return present.Erase(l.Token) }); err != nil {
-					return err
+		return screen.Change("Set up the token", by(command, u), "the token is set up",
+			func(ctx context.Context, p hsm.Prompter) error {
+				if o.Erase {
+					if _, err := c.confirmLoss(ctx, u, p, func(l token.Loss) (question,
+						detail string) {
+						return present.Erase(l.Token)
+					}); err != nil {
+						return err
+					}
 				}
-			}
-			_, err := c.Tokens.Init(ctx, u, o, p)
-			return err
-		})
+				_, err := c.Tokens.Init(ctx, u, o, p)
+				return err
+			})
 	})
 }

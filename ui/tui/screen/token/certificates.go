@@ -27,7 +27,8 @@ func (c contents) show(s hsm.Slot) tea.Cmd {
 	}
 	lines = append(lines, "")
 	lines = append(lines, strings.Split(strings.TrimSpace(string(certificatePEM(s))), "\n")...)
-	return screen.Send(screen.TextMsg{Title: "Certificate in " + present.Slot(s), Lines: lines, What: "PEM", Copy: string(certificatePEM(s))})
+	return screen.Send(screen.TextMsg{Title: "Certificate in " + present.Slot(s), Lines: lines, What: "PEM",
+		Copy: string(certificatePEM(s))})
 }
 
 // attest has the token state what it knows of the key, and says it in words.
@@ -43,22 +44,25 @@ func (c contents) attest(s hsm.Slot) tea.Cmd {
 }
 
 func (c contents) importCertificate(s hsm.Slot) tea.Cmd {
-	field := &widget.Field{ID: "file", Label: "File", Input: widget.NewInput("", "~/jane.pem"), Note: "PEM, the certificate first; its key must be the one in this slot."}
-	return openForm(c.Keys, "Import a certificate to "+present.Slot(s), "", []*widget.Field{field}, func(*widget.Form) tea.Cmd {
-		path := filePath(field)
-		if path == "" {
-			return nil
-		}
-		command := by("certificate import "+shell.Quote(path), s.URI)
-		return screen.Change("Import the certificate", command, "the certificate is on the token", func(ctx context.Context, p hsm.Prompter) error {
-			b, err := screen.ReadFile(path)
-			if err != nil {
-				return err
+	field := &widget.Field{ID: "file", Label: "File", Input: widget.NewInput("", "~/jane.pem"),
+		Note: "PEM, the certificate first; its key must be the one in this slot."}
+	return openForm(c.Keys, "Import a certificate to "+present.Slot(s), "", []*widget.Field{field},
+		func(*widget.Form) tea.Cmd {
+			path := filePath(field)
+			if path == "" {
+				return nil
 			}
-			_, err = c.TokenKeys.Import(ctx, s.URI, "", b, p)
-			return err
+			command := by("certificate import "+shell.Quote(path), s.URI)
+			return screen.Change("Import the certificate", command, "the certificate is on the token",
+				func(ctx context.Context, p hsm.Prompter) error {
+					b, err := screen.ReadFile(path)
+					if err != nil {
+						return err
+					}
+					_, err = c.TokenKeys.Import(ctx, s.URI, "", b, p)
+					return err
+				})
 		})
-	})
 }
 
 // filePath is what was typed; nothing is a problem.
@@ -71,32 +75,35 @@ func filePath(f *widget.Field) string {
 }
 
 func (c contents) export(s hsm.Slot) tea.Cmd {
-	field := &widget.Field{ID: "file", Label: "File", Input: widget.NewInput("", "~/jane.pem"), Note: "A new file, in PEM. A certificate is public."}
-	return openForm(c.Keys, "Save the certificate of "+present.Slot(s), "", []*widget.Field{field}, func(*widget.Form) tea.Cmd {
-		path := filePath(field)
-		if path == "" {
-			return nil
-		}
-		return screen.Operate(screen.Operation{Title: "Save the certificate",
-			Command: by("certificate export --to "+shell.Quote(path), s.URI),
-			Run: func(context.Context, hsm.Prompter) (screen.Report, error) {
-				return screen.Report{Said: "the certificate is in " + path}, screen.WriteNew(path, certificatePEM(s))
-			}})
-	})
+	field := &widget.Field{ID: "file", Label: "File", Input: widget.NewInput("", "~/jane.pem"),
+		Note: "A new file, in PEM. A certificate is public."}
+	return openForm(c.Keys, "Save the certificate of "+present.Slot(s), "", []*widget.Field{field},
+		func(*widget.Form) tea.Cmd {
+			path := filePath(field)
+			if path == "" {
+				return nil
+			}
+			return screen.Operate(screen.Operation{Title: "Save the certificate",
+				Command: by("certificate export --to "+shell.Quote(path), s.URI),
+				Run: func(context.Context, hsm.Prompter) (screen.Report, error) {
+					return screen.Report{Said: "the certificate is in " + path}, screen.WriteNew(path, certificatePEM(s))
+				}})
+		})
 }
 
 func (c contents) deleteCertificate(s hsm.Slot) tea.Cmd {
-	return screen.Change("Delete the certificate", by("certificate delete", s.URI), "the certificate is removed", func(ctx context.Context, p hsm.Prompter) error {
-		l, err := c.Tokens.Loss(ctx, s.URI)
-		if err != nil {
-			return err
-		}
-		l.Enrollments = nil // they have a copy
-		question, detail := present.RemoveCertificate(l)
-		err = screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: question, Detail: detail, Type: l.Serial()})
-		if err != nil {
-			return err
-		}
-		return c.TokenKeys.DeleteCertificate(ctx, s.URI, l, p)
-	})
+	return screen.Change("Delete the certificate", by("certificate delete", s.URI), "the certificate is removed",
+		func(ctx context.Context, p hsm.Prompter) error {
+			l, err := c.Tokens.Loss(ctx, s.URI)
+			if err != nil {
+				return err
+			}
+			l.Enrollments = nil // they have a copy
+			question, detail := present.RemoveCertificate(l)
+			err = screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: question, Detail: detail, Type: l.Serial()})
+			if err != nil {
+				return err
+			}
+			return c.TokenKeys.DeleteCertificate(ctx, s.URI, l, p)
+		})
 }

@@ -28,7 +28,8 @@ func (c contents) generate(s hsm.Slot) tea.Cmd {
 	u := c.info.URI()
 	fields := []*widget.Field{{ID: "algorithm", Label: "Algorithm"}}
 	for _, a := range hsm.Algorithms() {
-		fields[0].Options = append(fields[0].Options, widget.Option{Label: string(a), Clause: present.Algorithm(a), Reason: c.info.Can.Lacks(a)})
+		fields[0].Options = append(fields[0].Options,
+			widget.Option{Label: string(a), Clause: present.Algorithm(a), Reason: c.info.Can.Lacks(a)})
 	}
 	pins := []hsm.PINPolicy{hsm.PINDefault, hsm.PINOnce, hsm.PINAlways, hsm.PINNever}
 	touches := []hsm.TouchPolicy{hsm.TouchDefault, hsm.TouchNever, hsm.TouchCached, hsm.TouchAlways}
@@ -59,15 +60,17 @@ func (c contents) generate(s hsm.Slot) tea.Cmd {
 		} else if o.Label = strings.TrimSpace(f.Field("label").Input.Value()); o.Label != "" {
 			command += " --label " + shell.Quote(o.Label)
 		}
-		return screen.Change("Generate a key", by(command, u), "the key is made", func(ctx context.Context, p hsm.Prompter) error {
-			if o.Overwrite {
-				if _, err := c.confirmLoss(ctx, s.URI, p, func(l token.Loss) (question, detail string) { return present.Overwrite(l.Token, s.ID) }); err != nil {
-					return err
+		return screen.Change("Generate a key", by(command, u), "the key is made",
+			func(ctx context.Context, p hsm.Prompter) error {
+				if o.Overwrite {
+					if _, err := c.confirmLoss(ctx, s.URI, p,
+						func(l token.Loss) (question, detail string) { return present.Overwrite(l.Token, s.ID) }); err != nil {
+						return err
+					}
 				}
-			}
-			_, err := c.TokenKeys.Generate(ctx, u, o, p)
-			return err
-		})
+				_, err := c.TokenKeys.Generate(ctx, u, o, p)
+				return err
+			})
 	})
 }
 
@@ -79,7 +82,8 @@ func (c contents) confirmLoss(ctx context.Context, u hsm.URI, p hsm.Prompter,
 		return l, err
 	}
 	question, detail := say(l)
-	return l, screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: question, Detail: strings.Join(append(present.Loss(l), detail), "\n"), Type: l.Serial()})
+	return l, screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: question,
+		Detail: strings.Join(append(present.Loss(l), detail), "\n"), Type: l.Serial()})
 }
 
 func (c contents) move(s hsm.Slot) tea.Cmd {
@@ -103,19 +107,21 @@ func (c contents) move(s hsm.Slot) tea.Cmd {
 				field.Problem = "no slot is empty"
 				return nil
 			}
-			return screen.Change("Move the key", by("key move --to "+to.Label, s.URI), "the key is in slot "+to.Label+" now", func(ctx context.Context, p hsm.Prompter) error {
-				_, _, err := c.TokenKeys.Move(ctx, s.URI, to.Label, p)
-				return err
-			})
+			return screen.Change("Move the key", by("key move --to "+to.Label, s.URI), "the key is in slot "+to.Label+" now",
+				func(ctx context.Context, p hsm.Prompter) error {
+					_, _, err := c.TokenKeys.Move(ctx, s.URI, to.Label, p)
+					return err
+				})
 		})
 }
 
 func (c contents) deleteKey(s hsm.Slot) tea.Cmd {
-	return screen.Change("Delete the key", by("key delete", s.URI), "the key is destroyed", func(ctx context.Context, p hsm.Prompter) error {
-		l, err := c.confirmLoss(ctx, s.URI, p, present.DestroyKey)
-		if err != nil {
-			return err
-		}
-		return c.TokenKeys.Delete(ctx, s.URI, l, p)
-	})
+	return screen.Change("Delete the key", by("key delete", s.URI), "the key is destroyed",
+		func(ctx context.Context, p hsm.Prompter) error {
+			l, err := c.confirmLoss(ctx, s.URI, p, present.DestroyKey)
+			if err != nil {
+				return err
+			}
+			return c.TokenKeys.Delete(ctx, s.URI, l, p)
+		})
 }

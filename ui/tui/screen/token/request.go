@@ -25,7 +25,8 @@ func (c contents) request(s hsm.Slot) tea.Cmd {
 		{ID: "user", Label: "User", Input: widget.NewInput("", "who the certificate is for")},
 		{ID: "groups", Label: "Groups", Input: widget.NewInput("", "none"), Note: "Separated by commas."},
 		life,
-		{ID: "signer", Label: "Signer", Input: widget.NewInput(csr.ClientSigner, ""), Note: "The one of the API server makes what kubectl signs in with."},
+		{ID: "signer", Label: "Signer", Input: widget.NewInput(csr.ClientSigner, ""),
+			Note: "The one of the API server makes what kubectl signs in with."},
 		{ID: "reason", Label: "Reason", Input: widget.NewInput("", "none"), Note: "Shown to whoever approves the request."},
 	}
 	intro := "It is signed by the key and filed in the current context's cluster; no context is made. Enroll does all of it."

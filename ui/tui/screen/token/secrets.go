@@ -25,18 +25,20 @@ type secrets struct {
 
 func (s secrets) pin() tea.Cmd {
 	u := s.info.URI()
-	return screen.Change("Change the PIN", by("token pin change", u), "the PIN is changed", func(ctx context.Context, p hsm.Prompter) error {
-		_, err := s.Tokens.ChangePIN(ctx, u, hsm.UserPIN, p)
-		return err
-	})
+	return screen.Change("Change the PIN", by("token pin change", u), "the PIN is changed",
+		func(ctx context.Context, p hsm.Prompter) error {
+			_, err := s.Tokens.ChangePIN(ctx, u, hsm.UserPIN, p)
+			return err
+		})
 }
 
 func (s secrets) unblock() tea.Cmd {
 	u := s.info.URI()
-	return screen.Change("Set a new PIN", by("token pin unblock", u), "the new PIN is set", func(ctx context.Context, p hsm.Prompter) error {
-		_, err := s.Tokens.UnblockPIN(ctx, u, p)
-		return err
-	})
+	return screen.Change("Set a new PIN", by("token pin unblock", u), "the new PIN is set",
+		func(ctx context.Context, p hsm.Prompter) error {
+			_, err := s.Tokens.UnblockPIN(ctx, u, p)
+			return err
+		})
 }
 
 func (s secrets) secondPIN() string {
@@ -53,22 +55,26 @@ func (s secrets) second() tea.Cmd {
 		return s.change(u, hsm.SOPIN, by("token pin change --so", u))
 	}
 	how := &widget.Field{ID: "how", Label: "The new one", Options: []widget.Option{
-		{Label: "is typed", Clause: "6 to 8 characters, twice"}, {Label: "is random", Clause: "8 digits, shown once: keep them apart from the token"}}}
-	return openForm(s.Keys, "A new PUK", "The PUK sets a new PIN when the old one is blocked.", []*widget.Field{how}, func(*widget.Form) tea.Cmd {
-		if how.Index == 0 {
-			return s.change(u, hsm.PUK, by("token puk change", u))
-		}
-		return screen.Change("Change the PUK", by("token puk change --generate", u), "the PUK is changed", func(ctx context.Context, p hsm.Prompter) error {
-			return s.randomPUK(ctx, u, p)
+		{Label: "is typed", Clause: "6 to 8 characters, twice"}, {Label: "is random",
+			Clause: "8 digits, shown once: keep them apart from the token"}}}
+	return openForm(s.Keys, "A new PUK", "The PUK sets a new PIN when the old one is blocked.", []*widget.Field{how},
+		func(*widget.Form) tea.Cmd {
+			if how.Index == 0 {
+				return s.change(u, hsm.PUK, by("token puk change", u))
+			}
+			return screen.Change("Change the PUK", by("token puk change --generate", u), "the PUK is changed",
+				func(ctx context.Context, p hsm.Prompter) error {
+					return s.randomPUK(ctx, u, p)
+				})
 		})
-	})
 }
 
 func (s secrets) change(u hsm.URI, kind hsm.PINKind, command string) tea.Cmd {
-	return screen.Change("Change the "+string(kind), command, "the "+string(kind)+" is changed", func(ctx context.Context, p hsm.Prompter) error {
-		_, err := s.Tokens.ChangePIN(ctx, u, kind, p)
-		return err
-	})
+	return screen.Change("Change the "+string(kind), command, "the "+string(kind)+" is changed",
+		func(ctx context.Context, p hsm.Prompter) error {
+			_, err := s.Tokens.ChangePIN(ctx, u, kind, p)
+			return err
+		})
 }
 
 // randomPUK changes the PUK to random digits and shows them once, also where they
@@ -95,23 +101,26 @@ func (s secrets) retries() tea.Cmd {
 		{ID: "pin", Label: "PIN", Input: widget.NewInput("3", ""), Note: "Wrong PINs that lock it, 1 to 15."},
 		{ID: "puk", Label: "PUK", Input: widget.NewInput("3", ""), Note: "Wrong PUKs that lock that, 1 to 15."},
 	}
-	return openForm(s.Keys, "How many tries?", "The card also resets PIN and PUK to the default values: your PIN is then restored, and you set a new PUK.", fields, func(f *widget.Form) tea.Cmd {
-		n := map[string]int{}
-		for _, x := range f.Fields {
-			v, err := strconv.Atoi(strings.TrimSpace(x.Input.Value()))
-			if n[x.ID] = v; err != nil || v < 1 || v > most {
-				x.Problem = "a number from 1 to 15"
+	return openForm(s.Keys, "How many tries?",
+		"The card also resets PIN and PUK to the default values: your PIN is then restored, and you set a new PUK.", fields,
+		func(f *widget.Form) tea.Cmd {
+			n := map[string]int{}
+			for _, x := range f.Fields {
+				v, err := strconv.Atoi(strings.TrimSpace(x.Input.Value()))
+				if n[x.ID] = v; err != nil || v < 1 || v > most {
+					x.Problem = "a number from 1 to 15"
+				}
 			}
-		}
-		if f.FirstProblem() {
-			return nil
-		}
-		command := by(fmt.Sprintf("token retries --pin %d --puk %d", n["pin"], n["puk"]), u)
-		return screen.Change("Set the number of tries", command, "the number of tries is set", func(ctx context.Context, p hsm.Prompter) error {
-			_, err := s.Tokens.SetRetries(ctx, u, n["pin"], n["puk"], p)
-			return err
+			if f.FirstProblem() {
+				return nil
+			}
+			command := by(fmt.Sprintf("token retries --pin %d --puk %d", n["pin"], n["puk"]), u)
+			return screen.Change("Set the number of tries", command, "the number of tries is set",
+				func(ctx context.Context, p hsm.Prompter) error {
+					_, err := s.Tokens.SetRetries(ctx, u, n["pin"], n["puk"], p)
+					return err
+				})
 		})
-	})
 }
 
 func openForm(k keys.Map, title, intro string, fields []*widget.Field, submit func(*widget.Form) tea.Cmd) tea.Cmd {
@@ -125,25 +134,31 @@ func (s secrets) managementKey() tea.Cmd {
 		{ID: "keep", Label: "Keep it", Options: []widget.Option{
 			{Label: "on the card", Clause: "the PIN gives it out: nothing to keep, nothing to lose"},
 			{Label: "yourself", Clause: "it is shown once; without it only a reset helps"}}},
-		{ID: "cipher", Label: "Cipher", Options: []widget.Option{{Label: "as it is"}, {Label: "3des", Clause: "before firmware 5.4"}, {Label: "aes-128"}, {Label: "aes-192", Clause: "the default from 5.7 on"}, {Label: "aes-256"}}},
-		{ID: "touch", Label: "Touch", Options: []widget.Option{{Label: "never"}, {Label: "always", Clause: "a touch whenever a key or certificate is written"}}},
+		{ID: "cipher", Label: "Cipher", Options: []widget.Option{{Label: "as it is"},
+			{Label: "3des", Clause: "before firmware 5.4"}, {Label: "aes-128"},
+			{Label: "aes-192", Clause: "the default from 5.7 on"}, {Label: "aes-256"}}},
+		{ID: "touch", Label: "Touch", Options: []widget.Option{{Label: "never"},
+			{Label: "always", Clause: "a touch whenever a key or certificate is written"}}},
 	}
-	return openForm(s.Keys, "A new management key", "A random key replaces the one that guards writing to the card.", fields, func(f *widget.Form) tea.Cmd {
-		o := hsm.ManagementKeyOptions{Protect: f.Field("keep").Index == 0, Algorithm: ciphers[f.Field("cipher").Index], Touch: f.Field("touch").Index == 1}
-		command := "token management-key set"
-		if o.Protect {
-			command += " --protect"
-		}
-		if o.Algorithm != "" {
-			command += " --algorithm " + string(o.Algorithm)
-		}
-		if o.Touch {
-			command += " --touch"
-		}
-		return screen.Change("Replace the management key", by(command, u), "the management key is replaced", func(ctx context.Context, p hsm.Prompter) error {
-			return s.setManagementKey(ctx, u, o, p)
+	return openForm(s.Keys, "A new management key", "A random key replaces the one that guards writing to the card.",
+		fields, func(f *widget.Form) tea.Cmd {
+			o := hsm.ManagementKeyOptions{Protect: f.Field("keep").Index == 0, Algorithm: ciphers[f.Field("cipher").Index],
+				Touch: f.Field("touch").Index == 1}
+			command := "token management-key set"
+			if o.Protect {
+				command += " --protect"
+			}
+			if o.Algorithm != "" {
+				command += " --algorithm " + string(o.Algorithm)
+			}
+			if o.Touch {
+				command += " --touch"
+			}
+			return screen.Change("Replace the management key", by(command, u), "the management key is replaced",
+				func(ctx context.Context, p hsm.Prompter) error {
+					return s.setManagementKey(ctx, u, o, p)
+				})
 		})
-	})
 }
 
 // setManagementKey replaces the key and shows the new one where nobody else

@@ -224,10 +224,12 @@ func (m *Model) Acts() screen.Acts {
 			}
 			return screen.Send(screen.CopyMsg{What: "fingerprint", Text: fp})
 		}),
-		screen.On(screen.Action{Key: m.keys.Command, Reason: none, Quiet: true}, "", func() tea.Cmd { return screen.Send(m.command(r)) }),
+		screen.On(screen.Action{Key: m.keys.Command, Reason: none, Quiet: true}, "",
+			func() tea.Cmd { return screen.Send(m.command(r)) }),
 	}
 	held := screen.When(!m.held(), "scdaemon holds no card")
-	return slices.Insert(acts, 2, screen.Act{Action: screen.Action{Key: keys.Letter("s", "have scdaemon let go"), Reason: held, Writes: true, Quiet: held != ""},
+	return slices.Insert(acts, 2, screen.Act{Action: screen.Action{Key: keys.Letter("s", "have scdaemon let go"),
+		Reason: held, Writes: true, Quiet: held != ""},
 		Verb: "token release", Do: func() tea.Cmd { return screen.Operate(screen.Release()) }})
 }
 

@@ -44,7 +44,8 @@ func (m *Model) viewEmpty(f screen.Frame) string {
 	case m.store.Tokens.Loaded:
 		lines = []string{"", t.Title.Render(present.NoToken), ""}
 		lines = append(lines, widget.Paragraph(t.Text, "Insert one: it shows up by itself. Security keys, smart cards "+
-			"and PKCS#11 modules of p11-kit are found; others can be named with --module or in config.yaml.", min(f.Width, 72))...)
+			"and PKCS#11 modules of p11-kit are found; others can be named with --module or in config.yaml.", min(f.Width,
+			72))...)
 	}
 	lines = append(lines, m.problems(t, f.Width, true)...)
 	return widget.Block(strings.Join(lines, "\n"), f.Width, f.Height)
