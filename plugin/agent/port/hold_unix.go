@@ -116,6 +116,9 @@ func Take(d home.Dirs) (net.Listener, error) {
 		return nil, err
 	}
 	f, err := child.ReceiveFile(c.(*net.UnixConn))
+	if errors.Is(err, unix.ECONNRESET) { // the holder ended before it took the connection
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -163,6 +166,8 @@ func serve(ctx context.Context, d home.Dirs, exe string, control *os.File) error
 	}
 	// the next call replaces a file that is left
 	defer func() { _ = name.Remove() }()
+	// the port is free before the socket ends, so that whoever asks just then can listen
+	defer held.Close()
 	if _, err := link.Write([]byte{1}); err != nil && !errors.Is(err, unix.EPIPE) { // the agent may have gone
 		return err
 	}

@@ -4,6 +4,7 @@ package port
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -179,4 +180,22 @@ func TestNoClients(t *testing.T) {
 	if !free(t, address) {
 		t.Error("the port is not free")
 	}
+}
+
+// TestHolderEndsWhenAsked: a holder that ends with the question in its backlog is none.
+func TestHolderEndsWhenAsked(t *testing.T) {
+	t.Setenv(home.EnvHome, t.TempDir())
+	d, err := home.FromEnv(os.Getenv)
+	check(t, err)
+	check(t, d.Prepare())
+	l, err := net.Listen("unix", d.PortSocket())
+	check(t, err)
+	f, err := l.(*net.UnixListener).File()
+	check(t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- errors.Join(awaitReadable(f), l.Close(), f.Close()) }()
+	if got, err := Take(d); got != nil || err != nil {
+		t.Errorf("got %v, %v", got, err)
+	}
+	check(t, <-ended)
 }
