@@ -33,7 +33,7 @@ type api struct {
 	certificates   rest.Interface
 	authorization  rest.Interface
 	authentication rest.Interface
-	http           *http.Client // what all of them send with
+	http           *http.Client // the client that all of them send with
 }
 
 // newAPI connects and authenticates as config says, which is not changed.

@@ -153,7 +153,7 @@ func (r Rights) CheckApprover(ctx context.Context, signer string) error {
 	needed := approverRules(signer)[3:] // the verdict's own: who reads the request may read it
 	missing, err := r.missing(ctx, needed)
 	if errors.Is(err, ErrNotServed) || len(missing) == 0 && err == nil {
-		return nil // where nobody can tell, the decision itself will
+		return nil // the decision itself tells where nobody else can
 	}
 	if err != nil {
 		return err

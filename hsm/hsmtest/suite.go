@@ -104,7 +104,7 @@ type doing uint8
 const (
 	makes    doing = 1 << iota // makes keys or writes certificates
 	empty                      // a token without keys is wanted
-	guesses                    // wrong PINs are typed
+	guesses                    // the test types wrong PINs
 	refused                    // a token that cannot be written is wanted
 	unlisted                   // the part is about what the driver says: no result of the token's
 )

@@ -18,8 +18,8 @@ type card struct {
 	pin   heldPIN
 
 	mu     sync.Mutex
-	info   hsm.TokenInfo // as opened; its PIN state is of then
-	reader string        // where it was seen last
+	info   hsm.TokenInfo // the token as it was opened, with the PIN state of that moment
+	reader string        // the reader in which the card was seen last
 }
 
 // on runs f on the card, in whatever reader it is now. The identity is checked

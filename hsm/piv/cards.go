@@ -20,7 +20,7 @@ type cards struct {
 
 	mu     sync.Mutex
 	closed bool
-	turns  map[string]chan struct{} // by reader: who may work on it
+	turns  map[string]chan struct{} // the right to work on a reader, by reader
 }
 
 // turn returns the reader's semaphore.

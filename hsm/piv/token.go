@@ -38,7 +38,7 @@ func (t *Token) Unlock(ctx context.Context, p hsm.Prompter) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if t.Unlocked() { // somebody else was asked meanwhile
+	if t.Unlocked() { // another caller was asked meanwhile
 		return ctx.Err()
 	}
 	var asked hsm.TokenInfo

@@ -102,7 +102,7 @@ func apart(several []hsm.Slot) string {
 		if i < 0 {
 			return "", false
 		}
-		return "'" + several[i].URI.Identity().String() + "'", true // for a shell, which ends a command at a ;
+		return "'" + several[i].URI.Identity().String() + "'", true // quotes for a shell, which ends a command at a ;
 	}
 	byLabel, label := alone(func(s hsm.Slot) string { return s.Label })
 	byID, id := alone(func(s hsm.Slot) string { return s.ID })

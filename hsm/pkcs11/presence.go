@@ -35,8 +35,8 @@ type presence struct {
 	id     identity
 	slot   uint
 	info   hsm.TokenInfo
-	read   time.Time // when info was read by the opening; zero once that was used, or it was read again
-	seen   time.Time // when the token was last seen to be in slot
+	read   time.Time // the time at which the opening read info; zero once that was used, or info was read again
+	seen   time.Time // the time at which the token was last seen to be in slot
 }
 
 // locate finds the slot the token is in now and reads its description.

@@ -47,7 +47,7 @@ func (t *token) Slots(ctx context.Context, p hsm.Prompter) ([]hsm.Slot, error) {
 	if err != nil || len(slots) > 0 || p == nil || t.Unlocked() {
 		return slots, err
 	}
-	if err := t.Unlock(ctx, p); err != nil { // it may hide public objects, too
+	if err := t.Unlock(ctx, p); err != nil { // a token may hide public objects, too
 		return nil, err
 	}
 	_, slots, err = list(ctx, t.d, scope{})

@@ -217,7 +217,7 @@ func TestProxies(t *testing.T) {
 			t.Errorf("%+v became %+v", tt.known, fresh)
 		}
 		named := merge(tt.known, cluster.Cluster{Server: "https://b:1", ProxyURL: "http://q:1"})
-		if named.Direct || named.ProxyURL != "http://q:1" { // both at once could not be saved
+		if named.Direct || named.ProxyURL != "http://q:1" { // a record with both could not be saved
 			t.Errorf("%+v with another proxy became %+v", tt.known, named)
 		}
 	}

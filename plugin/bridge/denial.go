@@ -46,7 +46,7 @@ const (
 // refusal is the answer to a request that is not carried.
 type refusal struct {
 	code    int
-	reason  string // one of the Denied constants
+	reason  string // a Denied constant
 	message string
 }
 

@@ -23,12 +23,12 @@ import (
 // How long a worker may take, not counting what a person takes to answer. Then
 // its library hangs, and the process is ended.
 const (
-	openTimeout  = 30 * time.Second // some libraries look through networks
+	openTimeout  = 30 * time.Second // libraries may look through networks
 	infoTimeout  = 30 * time.Second
 	stateTimeout = 2 * time.Second
 	lockTimeout  = 8 * time.Second
 	liveTimeout  = 500 * time.Millisecond // a sign of life
-	signTimeout  = 90 * time.Second       // with a touch; a PIN may be typed on the reader
+	signTimeout  = 90 * time.Second       // time for a touch, or for a PIN typed on the reader
 )
 
 // workerToken is a token that a worker holds. Each call has a connection of its own.

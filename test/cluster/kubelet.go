@@ -50,7 +50,7 @@ func runKubelet() {
 		ReadHeaderTimeout: 10 * time.Second,
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequireAndVerifyClientCert,
 			ClientCAs: pool},
-		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){}, // upgrades need HTTP/1.1
+		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){}, // protocol upgrades need HTTP/1.1
 	}
 	log.Fatal(server.ListenAndServeTLS(*cert, *key))
 }

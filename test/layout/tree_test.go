@@ -41,7 +41,7 @@ type part struct {
 	inside, outside []string
 	types           *types.Package
 	info            *types.Info
-	deps            []string // names of our packages
+	deps            []string // the names of our packages that it imports
 }
 
 // apart are packages that are not the product's.

@@ -163,7 +163,7 @@ func (a *app) prompter(options ...func(*prompt.Options)) hsm.Prompter {
 			switch {
 			case a.pinFD >= 0: // the PIN was given for this very run
 				sources = nil
-			case a.environ == nil: // no drivers yet
+			case a.environ == nil: // drivers are not there yet
 				if sources, err = pinsource.Entries(config); err != nil {
 					return nil, nil, err
 				}

@@ -19,7 +19,7 @@ type optionFlags struct {
 	hsm   string // the flag of the token where --token is a bootstrap token
 	given enrolling.Options
 	texts []func() error // readers of the flags that are more than a word
-	risks []string       // names of risks, as given with --accept-risk
+	risks []string       // the names of risks, as given with --accept-risk
 }
 
 // bind adds the flags of commands.

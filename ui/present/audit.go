@@ -20,7 +20,7 @@ type AuditRow struct {
 	Outcome    Line
 	Enrollment string
 	Program    string // command and process id; "" where no program was concerned
-	Detail     string // anything else that the record tells
+	Detail     string // the rest of what the record tells
 }
 
 // AuditRowOf puts a record into a row. verify checks the token's signature in a record

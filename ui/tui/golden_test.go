@@ -29,7 +29,7 @@ import (
 type scene struct {
 	name   string
 	world  func(*world) // changes to the usual world; may be nil
-	wizard bool         // whether the program starts with the wizard
+	wizard bool         // the program starts with the wizard
 	walk   func(*rig)
 }
 

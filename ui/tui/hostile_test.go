@@ -92,7 +92,7 @@ func poisoned[T any](v T, s string) T {
 func hostile(t *testing.T, s string) *world {
 	t.Helper()
 	w := newWorld(t)
-	valid := strings.ToValidUTF8(s, "\ufffd") // some formats take only valid UTF-8
+	valid := strings.ToValidUTF8(s, "\ufffd") // formats may take only valid UTF-8
 	w.Generate(w.soft, hsm.GenerateOptions{Label: s})
 	w.begun("staging-hsm", enrolling.Progress{})
 	w.begun("other-hsm", enrolling.Progress{Options: enrolling.Options{User: s, Context: s}})

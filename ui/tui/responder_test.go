@@ -27,7 +27,7 @@ func TestOfferFindsAnAgentSoon(t *testing.T) {
 				return nil
 			})
 		}()
-		time.Sleep(2 * time.Minute) // of the bubble's time
+		time.Sleep(2 * time.Minute) // the bubble's time, not the clock's
 		synctest.Wait()
 		if found.IsZero() {
 			t.Fatal("never found")

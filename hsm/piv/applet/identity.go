@@ -36,7 +36,7 @@ func (v Version) String() string {
 // Identity is what a card is, as far as it tells.
 type Identity struct {
 	Version Version
-	Serial  string // never empty unless the card has nothing to be known by
+	Serial  string // a serial is empty only if the card has nothing to be known by
 	From    string // [FromSerial], [FromGUID], [FromKey] or ""
 }
 

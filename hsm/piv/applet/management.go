@@ -139,7 +139,7 @@ func (k Management) mutual(code byte, key []byte, policy hsm.TouchPolicy, touch 
 	}
 	block.Decrypt(witness, witness)
 	mine, want := make([]byte, n), make([]byte, n)
-	rand.Read(mine) // never fails
+	rand.Read(mine) // rand.Read never fails
 	block.Encrypt(want, mine)
 	if policy != hsm.TouchNever {
 		defer touch()()
@@ -191,7 +191,7 @@ func (k Management) NewKey(o hsm.ManagementKeyOptions) (hsm.ManagementAlgorithm,
 			fmt.Errorf("management keys of type %s: %w: firmware %s, needs 5.4", a, hsm.ErrUnsupported, v), "use 3des")
 	case o.Key == nil:
 		b := make([]byte, n)
-		rand.Read(b) // never fails
+		rand.Read(b) // rand.Read never fails
 		return a, hsm.NewSecret(b), nil
 	case o.Key.Len() != n:
 		return "", nil, fmt.Errorf("%w: the management key has %d bytes, want %d", hsm.ErrPINInvalid, o.Key.Len(), n)

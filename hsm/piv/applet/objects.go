@@ -64,7 +64,7 @@ func (o Objects) get(id uint32) ([]byte, error) {
 func (o Objects) put(id uint32, content []byte) error {
 	wrapped := tlv(0x53, content)
 	data := append(objectTag(id), wrapped...)
-	defer clear(data) // it may be the management key
+	defer clear(data) // data may be the management key
 	defer clear(wrapped)
 	_, err := o.c.send(command{ins: insPutData, p1: 0x3f, p2: 0xff, data: data})
 	if isStatus(err, swNoSpace, swWrongLength) {
@@ -136,7 +136,7 @@ func (o Objects) guid() (string, error) {
 // newGUID writes a card holder unique identifier with a random GUID, and returns that.
 func (o Objects) newGUID() (string, error) {
 	guid := make([]byte, 16)
-	rand.Read(guid) // never fails
+	rand.Read(guid) // rand.Read never fails
 	// The FASC-N (SP 800-73-4 part 1 section 3.1.2) is a federal agency's number: all zero here.
 	chuid := bytes.Join([][]byte{
 		tlv(0x30, make([]byte, 25)), tlv(0x34, guid), tlv(0x35, []byte("20991231")), tlv(0x3e), tlv(0xfe),

@@ -56,7 +56,7 @@ func FuzzTLV(f *testing.F) {
 		for _, o := range all {
 			n += len(o.value)
 			if len(o.value) > 0xffff || o.tag == 0 {
-				return // not written by us
+				return // an object that we did not write
 			}
 			out = append(out, tlv(o.tag, o.value)...)
 		}

@@ -17,7 +17,7 @@ type Operation struct {
 // The phases of an operation.
 const (
 	running   = iota
-	committed // it is finished, whatever becomes of the caller's context
+	committed // the operation is finished, whatever becomes of the caller's context
 	givenUp   // the caller has left
 )
 
@@ -33,7 +33,7 @@ func (o *Operation) GiveUp() bool {
 		return false
 	}
 	if down := o.line.Load(); down != nil {
-		(*down)() // before anything is said of the end
+		(*down)() // the line goes before anything is said of the end
 	}
 	return true
 }

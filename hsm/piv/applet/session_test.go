@@ -12,7 +12,7 @@ import (
 // stubborn is a card with a PIN that it may refuse to forget.
 type stubborn struct {
 	verified         bool
-	forgets, selects bool // whether VERIFY with P1 = FF, or a change of application, clears the PIN
+	forgets, selects bool // VERIFY with P1 = FF, or a change of application, clears the PIN
 	sent             []byte
 	held             []byte // the last VERIFY's data, as the reader got it
 	ended, reset     bool
@@ -28,7 +28,7 @@ func (c *stubborn) Transmit(apdu []byte) ([]byte, error) {
 		return []byte{0x6a, 0x86}, nil
 	case ins == insVerify && p1 == 0xff:
 		c.verified = false
-	case ins == insVerify && len(apdu) == 4: // how many tries are left?
+	case ins == insVerify && len(apdu) == 4: // the question how many tries are left
 		if !c.verified {
 			return []byte{0x63, 0xc3}, nil
 		}

@@ -115,7 +115,7 @@ func (p *service) Connect(ctx context.Context, name string, patience time.Durati
 		case done <- result{c, err}:
 		case <-abandoned:
 			if c != nil {
-				_ = c.End(false) // nobody is left to be told
+				_ = c.End(false) // an error has nobody left to be told
 			}
 		}
 	}()

@@ -81,7 +81,7 @@ func PSS(random io.Reader, k *rsa.PublicKey, h crypto.Hash, digest []byte, salt 
 	bits := k.N.BitLen() - 1
 	size := (bits + 7) / 8
 	out := make([]byte, k.Size())
-	em := out[len(out)-size:] // with 8k+1 bits the first byte stays zero
+	em := out[len(out)-size:] // the first byte stays zero with 8k+1 bits
 	split := size - h.Size() - 1
 	db, tail := em[:split], em[split:split+h.Size()]
 	seed := db[split-salt:]

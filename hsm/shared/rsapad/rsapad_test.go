@@ -38,7 +38,7 @@ func TestPadding(t *testing.T) {
 					t.Errorf("%d bits, %s, salt %d: %v, %d bytes", bits, h, wanted, err, len(block))
 				}
 				again, err := PSS(nil, &k.PublicKey, h, digest, salt)
-				if err != nil || salt > 1 && bytes.Equal(block, again) { // one byte is the same now and then
+				if err != nil || salt > 1 && bytes.Equal(block, again) { // a salt of one byte is the same now and then
 					t.Errorf("%d bits, salt %d: the salt is not random (%v)", bits, salt, err)
 				}
 			}

@@ -44,7 +44,7 @@ func Members(b []byte) (all []Member, err error) {
 		if err != nil {
 			return nil, err
 		}
-		m := Member{Name: key.(string)} // anything else there is a syntax error
+		m := Member{Name: key.(string)} // a key that is no string is a syntax error
 		if seen[m.Name] {
 			return nil, fmt.Errorf("%w %.80q", ErrDuplicate, m.Name)
 		}

@@ -116,7 +116,7 @@ func TestUnlockEndsRefusals(t *testing.T) {
 	if _, err := r.prepare(r.dial(), caller(1), hsmtest.NewScript(t, hsmtest.Cancel())); !errors.Is(err, hsm.ErrCancelled) {
 		t.Fatal(err)
 	}
-	if _, err := r.prepare(r.dial(), caller(1), nil); !errors.Is(err, hsm.ErrCancelled) { // nobody is asked again
+	if _, err := r.prepare(r.dial(), caller(1), nil); !errors.Is(err, hsm.ErrCancelled) { // the person is not asked again
 		t.Fatal(err)
 	}
 	check(t, r.dial().Unlock(t.Context(), "prod", hsmtest.NewScript(t, hsmtest.PIN(pin))))

@@ -60,7 +60,7 @@ type Options struct {
 	protocol   int
 	sweepEvery time.Duration
 	quiet      time.Duration // see inUse
-	handshake  time.Duration // see upstream.Options
+	handshake  time.Duration // the time for a TLS handshake, see upstream.Options
 	made       func(*agent)  // is given the agent; for tests
 	// identify is [identify] outside tests, and whose is nil, see [bridge.Server].
 	identify func(plugin, claimed process.ID) (client process.ID, kin func() []process.ID, err error)

@@ -48,7 +48,7 @@ func TestSharedLater(t *testing.T) {
 // the terminal, and may write to it any time.
 func TestAskedElsewhere(t *testing.T) {
 	for name, attendant := range map[string]func(elsewhere *asker) *asker{
-		"an open UI": func(*asker) *asker { return &asker{answer: always(false, hsm.ErrNoTerminal)} }, // such a UI runs in the background
+		"an open UI": func(*asker) *asker { return &asker{answer: always(false, hsm.ErrNoTerminal)} }, // a UI like this runs in the background
 		"pinentry": func(p *asker) *asker {
 			p.reaching, p.reach = true, hsm.ErrNoTerminal
 			return p

@@ -82,7 +82,7 @@ func (r *Asker) touches(ctx context.Context, q ask.Question) (done func()) {
 		return here
 	}
 	there, err := r.Else(ctx, q)
-	if err != nil { // nothing is shown there
+	if err != nil { // the question is not shown there
 		return here
 	}
 	return func() { there.Down(); here() }
@@ -185,7 +185,7 @@ func (r *Asker) withdraw(id int) {
 	}
 	ctx, cancel := context.WithTimeout(r.server.ctx, withdrawTimeout)
 	defer cancel()
-	_, secret, _ := r.await(ctx, id) // any answer comes too late
+	_, secret, _ := r.await(ctx, id) // an answer comes too late
 	secret.Zero()
 }
 

@@ -47,7 +47,7 @@ type Hello struct {
 	Program    wire.Build `json:"program"`
 	Supervised bool       `json:"supervised,omitempty"`
 	Unlocked   bool       `json:"unlocked,omitempty"`
-	Beats      bool       `json:"beats,omitempty"` // whether the agent gives signs of life
+	Beats      bool       `json:"beats,omitempty"` // the agent gives signs of life
 }
 
 // SessionRequest asks for a session of an enrollment or, with the operation unlock, for its

@@ -129,7 +129,7 @@ func (a Agent) Sign(ctx context.Context, u hsm.URI, digest []byte, opts crypto.S
 		case r.Signed != nil:
 			return r.Signed.Signature, r.Signed.Held, nil
 		case r.Error != nil && hsm.ErrorCode(hsm.FromCode(r.Error.Code, "",
-			"")) != "": // of the token; any other leaves it to us
+			"")) != "": // an error of the token; other errors leave the signature to us
 			return nil, true, hsm.FromCode(r.Error.Code, r.Error.Message, r.Error.Hint)
 		default:
 			return nil, false, nil

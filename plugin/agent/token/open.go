@@ -19,7 +19,7 @@ type openQuestions struct {
 // openQuestion is a question that waits for its answer.
 type openQuestion struct {
 	ask.Wait
-	by ask.Responder // shows the question; nil if that is not a client of the agent
+	by ask.Responder // the responder that shows the question; nil if that is not a client of the agent
 }
 
 func newOpenQuestions() *openQuestions { return &openQuestions{changed: make(chan struct{})} }

@@ -15,7 +15,7 @@ import (
 // client is a program that can be asked, and waits meanwhile.
 type client struct {
 	id  process.ID
-	now *ask.Wait // what the client waits for, as it was told
+	now *ask.Wait // the wait that the client was told of
 }
 
 func (c *client) Process() process.ID                    { return c.id }

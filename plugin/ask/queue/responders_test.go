@@ -17,7 +17,7 @@ import (
 // it, and nobody for longer.
 func TestResponderSoon(t *testing.T) {
 	for name, tc := range map[string]struct {
-		age    time.Duration // of the agent
+		age    time.Duration // the agent's age
 		comes  *Responder
 		in     time.Duration
 		waited time.Duration

@@ -128,7 +128,7 @@ type handshakeKey struct {
 	sign       Signing
 	chain      []*x509.Certificate
 	signatures *atomic.Uint64
-	refusal    error // why the key did not sign: crypto/tls keeps only the text
+	refusal    error // the reason why the key did not sign: crypto/tls keeps only the text
 }
 
 // certificate is called in a full handshake, when the server has asked for one.
@@ -230,7 +230,7 @@ func (c *connections) close(why error) {
 	}
 	c.mu.Unlock()
 	for _, made := range open {
-		_ = made.NetConn().Close() // at once, without TLS's goodbye: the peer may be gone already
+		_ = made.NetConn().Close() // the peer may be gone already, so TLS's goodbye is left out
 	}
 	c.tickets.forget()
 }

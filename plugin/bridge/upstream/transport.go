@@ -120,7 +120,7 @@ func (t *transport) dialH1(ctx context.Context) (net.Conn, error) {
 	if c != nil {
 		return c, nil
 	}
-	if by, ok := ctx.Value(signInKey{}).(*signInContext); ok { // this dial ends with its sign-in
+	if by, ok := ctx.Value(signInKey{}).(*signInContext); ok { // a dial for a sign-in ends with it
 		return t.conns.dial(by, by.sign, true, "http/1.1")
 	}
 	return t.conns.dial(ctx, t.conns.o.Signer, true, "http/1.1")
@@ -133,7 +133,7 @@ func (t *transport) setSpare(c *conn) {
 	t.spare = c
 	t.mu.Unlock()
 	if old != nil {
-		_ = old.Close() // it was never used
+		_ = old.Close() // the old connection was never used
 	}
 }
 

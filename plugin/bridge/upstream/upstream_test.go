@@ -205,7 +205,7 @@ func TestServerName(t *testing.T) {
 	r := newRig(t, bridgetest.Options{})
 	for name, good := range map[string]bool{"": false, "api.test": true, "other.test": false} {
 		up := r.upstream(func(o *Options) {
-			o.Enrollment.Cluster.Server = strings.Replace(r.api.URL, "127.0.0.1", "localhost", 1) // not in its certificate
+			o.Enrollment.Cluster.Server = strings.Replace(r.api.URL, "127.0.0.1", "localhost", 1) // a name that the certificate does not have
 			o.Enrollment.Cluster.TLSServerName = name
 		})
 		if err := up.Check(context.Background()); (err == nil) != good || !good && !strings.Contains(err.Error(), "not trusted") {
@@ -263,7 +263,7 @@ func TestServersBehindOneName(t *testing.T) {
 	if st := up.Status(); st.Signatures != 1 || st.Dials != 1 {
 		t.Fatalf("100 requests: %+v", st)
 	}
-	for range 5 { // each connection reaches another server
+	for range 5 { // every connection reaches another server
 		up.Reset()
 		check(t, up.Check(context.Background()))
 	}

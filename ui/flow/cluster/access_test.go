@@ -55,7 +55,7 @@ func whoAmI(ctx context.Context, client *csr.Client, err error) error {
 // the agent and its bridge.
 func TestAccess(t *testing.T) {
 	pin := []hsmtest.Answer{hsmtest.PIN("123456")}
-	signedIn := []string{"forbidden: get /version", "500: get /version"} // any answer of the cluster will do
+	signedIn := []string{"forbidden: get /version", "500: get /version"} // an answer of the cluster is enough
 	for _, c := range []flowtest.UseCase{
 		{Name: "a context of ours", World: enrolled, Answers: pin, Passes: signedIn,
 			Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {

@@ -33,7 +33,7 @@ func scene(t testing.TB) *flowtest.World {
 func TestEnroll(t *testing.T) {
 	flowtest.UseCase{Name: "enroll", World: scene, Answers: []hsmtest.Answer{hsmtest.PIN("123456")}, Resumes: true,
 		Leaves: []string{""}, // the progress record, with which the enrollment goes on
-		Passes: append(flowtest.Failing("get configmaps"), "=forbidden: create selfsubjectreviews", "=500: create selfsubjectreviews", // any answer will do
+		Passes: append(flowtest.Failing("get configmaps"), "=forbidden: create selfsubjectreviews", "=500: create selfsubjectreviews", // an answer of any kind is enough
 			"500: get certificatesigningrequests", "cut: get certificatesigningrequests", // the wait goes on
 			"forbidden: get /version", "500: get /version", "=cut: get /version"),
 		Skips: []string{"gone: get certificatesigningrequests", "gone: get configmaps", "cut: get /version (2)"}, // the wait has no end, or the agent repeats its refusal for a while

@@ -41,7 +41,7 @@ func (j *Progress) Continue(o Options) error {
 		return err
 	}
 	if j.Finished() {
-		j.Options.Renewal = nil // it is over; this is none
+		j.Options.Renewal = nil // the renewal is over, and this enrollment is none
 	}
 	j.Options.Join = o.Join
 	open := map[stage]bool{never: true, fromToken: !j.Did(StepToken), fromKey: j.Request.KeyHash == "",

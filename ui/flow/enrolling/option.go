@@ -56,11 +56,11 @@ const (
 type stage int
 
 const (
-	never stage = iota // each run may change the option
+	never stage = iota // the option may change with each run
 	fromBegin
-	fromToken   // once the token is found
-	fromKey     // once there is a key
-	fromRequest // once there is a request
+	fromToken   // the option is fixed once the token is found
+	fromKey     // the option is fixed once there is a key
+	fromRequest // the option is fixed once there is a request
 )
 
 // Flags are the options that commands have as flags of their own.
@@ -161,7 +161,7 @@ func (o *Options) FillFrom(j *Progress) {
 			x.fill(o, &old)
 		}
 	}
-	if j.Finished() || old.Renewal != nil { // only a resumed run makes no context current against the first one
+	if j.Finished() || old.Renewal != nil { // a run that is not resumed decides for itself about the current context
 		o.KeepCurrent = keep
 	}
 	if SameToken(o.Token, old.Token) {

@@ -19,7 +19,7 @@ type Fate int
 const (
 	Dropped Fate = -1
 	Cut     Fate = -2
-	Held    Fate = -3 // nothing is done, and the connection ends when the client has gone
+	Held    Fate = -3 // the request is not carried out, and the connection ends when the client has gone
 )
 
 // Forbid refuses what is named as "verb resource", with a subresource as
@@ -68,7 +68,7 @@ func (s *Server) Fail(with Fate, rights ...string) {
 
 // Gone has nobody answer any more: connections that are open end with the next request.
 func (s *Server) Gone() {
-	_ = s.Listener.Close() // closed once more at the end
+	_ = s.Listener.Close() // the listener is closed once more at the end
 	s.Before(func(string) Fate { return Dropped })
 }
 
@@ -95,7 +95,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case fate == Held:
-		_, _ = io.Copy(io.Discard, r.Body) // without it the server does not notice that the client goes
+		_, _ = io.Copy(io.Discard, r.Body) // the server notices that the client goes only if it reads
 		<-r.Context().Done()
 		panic(http.ErrAbortHandler)
 	case fate == Dropped:

@@ -166,7 +166,7 @@ func (f Own) List(ctx context.Context, kubeContext string) ([]View, error) {
 	var views []View
 	for _, own := range all {
 		var obj *certificatesv1.CertificateSigningRequest
-		if err == nil || errors.Is(err, csr.ErrNotFound) { // any other error would answer no more than before
+		if err == nil || errors.Is(err, csr.ErrNotFound) { // another error would answer no more than before
 			obj, err = client.Get(ctx, own.Name)
 		}
 		switch {

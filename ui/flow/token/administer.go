@@ -170,7 +170,7 @@ func (ts Tokens) Init(ctx context.Context, u hsm.URI, o hsm.InitializeOptions, p
 			return hsm.TokenInfo{}, err
 		}
 		info, err := can.Initialize(ctx, u, o, ask.With(p, hsm.Purpose{Action: "set it up"}))
-		if !u.Kind().HasSlots() || !errors.Is(err, hsm.ErrUnsupported) { // only cards are ready as they are
+		if !u.Kind().HasSlots() || !errors.Is(err, hsm.ErrUnsupported) { // cards alone are ready as they are
 			return info, err
 		}
 	}

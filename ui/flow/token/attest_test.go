@@ -22,7 +22,7 @@ import (
 type attesting struct {
 	hsm.Driver
 	says hsm.Attestation
-	own  bool // whether the attestation is of the key in the slot, or of another key
+	own  bool // the attestation is of the key in the slot, not of another key
 }
 
 func (a attesting) Open(ctx context.Context, u hsm.URI) (hsm.Token, error) {

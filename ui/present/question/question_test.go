@@ -40,7 +40,7 @@ func TestWords(t *testing.T) {
 		want    string
 	}{
 		{1, "", 0, "PIN (1 try left): "}, {8, "", 0, "PIN (8 tries left): "}, {0, "", 0, "PIN: "},
-		{2, "wrong PIN: 2 tries left", 2, "PIN: "}, // said already
+		{2, "wrong PIN: 2 tries left", 2, "PIN: "}, // the words are said already
 		{1, "wrong PIN: 2 tries left", 2, "PIN (1 try left): "},
 		{2, "nothing is left of it", 0, "PIN (2 tries left): "},
 	} {

@@ -15,5 +15,5 @@ func Found(given []tea.Msg, checks []doctor.Check) tea.Msg {
 	if !slices.ContainsFunc(given, over) {
 		return nil
 	}
-	return doneMsg{checks: checks} // no look is under way by now, so the number 0 is right
+	return doneMsg{checks: checks} // the number 0 is right, as no look is under way by now
 }

@@ -82,7 +82,7 @@ func (p *clusterPage) askToken() tea.Cmd {
 				return nil
 			}
 			check := discovery.Options{Endpoint: j.Endpoint, Pins: j.Pins}
-			if check.Token, err = bootstraptoken.Generate(); err == nil { // before the real one is asked for
+			if check.Token, err = bootstraptoken.Generate(); err == nil { // a token made up, before the real one is asked for
 				err = check.Validate()
 			}
 			if err != nil {

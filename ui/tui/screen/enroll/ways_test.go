@@ -207,7 +207,7 @@ func TestJoin(t *testing.T) {
 	r.Press("end", "up", "up", "enter")
 	r.Sees("CA hash")
 	r.Press(`"10.0.0.1:6443"`, "enter")
-	r.Sees("✗ ") // without a hash anybody could pretend to be the cluster
+	r.Sees("✗ ") // a hash is wanted, or anybody could pretend to be the cluster
 	r.Press("tab", `"nonsense"`, "enter")
 	r.Sees("✗ ")
 	r.Press("ctrl+u", `"`+r.pins()[0].String()+`"`, "enter")

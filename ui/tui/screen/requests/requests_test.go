@@ -403,7 +403,7 @@ func TestManyRequests(t *testing.T) {
 	r.Press("/", `"user-198"`)
 	r.Sees("11 requests of 2000")
 	r.Press("esc", "G")
-	r.Sees("user-999") // names are sorted where the age is the same
+	r.Sees("user-999") // requests of the same age are sorted by name
 }
 
 // TestIssued: the details of an approved request tell, without a key, when the certificate is

@@ -98,7 +98,7 @@ func (c contents) deleteCertificate(s hsm.Slot) tea.Cmd {
 			if err != nil {
 				return err
 			}
-			l.Enrollments = nil // they have a copy
+			l.Enrollments = nil // enrollments have a copy
 			question, detail := present.RemoveCertificate(l)
 			err = screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: question, Detail: detail, Type: l.Serial()})
 			if err != nil {
