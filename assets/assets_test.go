@@ -25,7 +25,8 @@ func check(t *testing.T, err error) {
 func TestSystemd(t *testing.T) {
 	b, err := Systemd(Service{Executable: "/usr/bin/kubehsm"})
 	check(t, err)
-	for _, line := range []string{`ExecStart="/usr/bin/kubehsm" agent serve --supervised`, "Restart=on-failure", "WantedBy=default.target",
+	for _, line := range []string{`ExecStart="/usr/bin/kubehsm" agent serve --supervised`, "Restart=on-failure",
+		"WantedBy=default.target",
 		"NoNewPrivileges=yes", "RestrictNamespaces=yes", "SystemCallFilter=@system-service"} {
 		if !strings.Contains(string(b), "\n"+line+"\n") {
 			t.Errorf("no %q in\n%s", line, b)
@@ -46,17 +47,21 @@ func TestQuoting(t *testing.T) {
 	}
 	b, err := Systemd(Service{Executable: "/a b 100%i $HOME", Home: s.Home})
 	check(t, err)
-	for _, line := range []string{`ExecStart="/a b 100%%i $HOME" agent serve --supervised`, `Environment="KUBEHSM_HOME=/h \"q\" %%u $X & <k>"`} {
+	for _, line := range []string{`ExecStart="/a b 100%%i $HOME" agent serve --supervised`,
+		`Environment="KUBEHSM_HOME=/h \"q\" %%u $X & <k>"`} {
 		if !strings.Contains(string(b), "\n"+line+"\n") {
 			t.Errorf("no %s in\n%s", line, b)
 		}
 	}
 	b, err = Launchd(s)
 	check(t, err)
-	if got := strings.Join(stringsOf(t, b), "|"); !strings.Contains(got, s.Executable+"|agent|serve|--supervised|") || !strings.Contains(got, s.Home) {
+	if got := strings.Join(stringsOf(t, b), "|"); !strings.Contains(got, s.Executable+"|agent|serve|--supervised|") ||
+		!strings.Contains(got, s.Home) {
 		t.Errorf("%s", got)
 	}
-	for _, bad := range []Service{{}, {Executable: "kubehsm"}, {Executable: "/a\nExecStartPre=/bin/sh"}, {Executable: "/a", Home: "h"}, {Executable: "/a", Home: "/h\n"}, {Executable: "/a\xff"}, {Executable: "/a", Home: "/h\uffff"}} {
+	for _, bad := range []Service{{}, {Executable: "kubehsm"}, {Executable: "/a\nExecStartPre=/bin/sh"},
+		{Executable: "/a", Home: "h"}, {Executable: "/a", Home: "/h\n"}, {Executable: "/a\xff"},
+		{Executable: "/a", Home: "/h\uffff"}} {
 		for _, f := range []func(Service) ([]byte, error){Systemd, Launchd} {
 			if b, err := f(bad); err == nil {
 				t.Errorf("%+v: %s", bad, b)

@@ -32,7 +32,8 @@ func TestApproveAndDeny(t *testing.T) {
 	if s := StateOf(got); err != nil || s.State != Denied || s.Reason != "Stranger" {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if _, err := c.Approve(t.Context(), got, Decision{}); !errors.As(err, &conflict) || !strings.Contains(err.Error(), "already denied") {
+	if _, err := c.Approve(t.Context(), got, Decision{}); !errors.As(err, &conflict) ||
+		!strings.Contains(err.Error(), "already denied") {
 		t.Errorf("approve after deny: %v", err)
 	}
 	if _, err := c.Approve(t.Context(), pending("a"), Decision{}); err == nil {
@@ -82,7 +83,8 @@ func TestApproveForbidden(t *testing.T) {
 	if _, err = f.client().Approve(t.Context(), seen, Decision{}); !errors.As(err, &e) || len(e.Missing) != 2 {
 		t.Fatalf("got %v", err)
 	}
-	for _, want := range []string{"kind: ClusterRole\n", "kind: ClusterRoleBinding\n", "- approve\n", "- " + ClientSigner + "\n", "name: jane\n", "- get\n  - list\n  - watch\n"} {
+	for _, want := range []string{"kind: ClusterRole\n", "kind: ClusterRoleBinding\n", "- approve\n",
+		"- " + ClientSigner + "\n", "name: jane\n", "- get\n  - list\n  - watch\n"} {
 		if !strings.Contains(e.Grant(), want) {
 			t.Errorf("grant lacks %q:\n%s", want, e.Grant())
 		}

@@ -91,7 +91,8 @@ func TestCollect(t *testing.T) {
 	data := append([]byte("issued by the signer\n"), asPEM(leaf)...)
 	data = append(append(data, "\nsubject: ca\n"...), asPEM(ca.cert)...)
 	data = append(data, "end\n"...)
-	cert, err := Collect(issuedObject(t, request, data, time.Hour), Want{PublicKey: key.Public(), Request: request, Now: judgedAt})
+	cert, err := Collect(issuedObject(t, request, data, time.Hour),
+		Want{PublicKey: key.Public(), Request: request, Now: judgedAt})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +133,8 @@ func TestCollectRefuses(t *testing.T) {
 		cert := ca.sign(t, tt.pub, tt.tmpl)
 		_, err := Collect(issuedObject(t, request, asPEM(cert), 0), tt.want)
 		var e *CertificateError
-		if !errors.As(err, &e) || !errors.Is(err, ErrWrongCertificate) || !strings.Contains(err.Error(), tt.says) || e.Hint() == "" {
+		if !errors.As(err, &e) || !errors.Is(err, ErrWrongCertificate) || !strings.Contains(err.Error(), tt.says) ||
+			e.Hint() == "" {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -167,7 +169,8 @@ func TestCollectNotes(t *testing.T) {
 	ca, key := newAuthority(t), newKey(t)
 	leaf := leafFor(Subject{User: "jane"})
 	leaf.NotBefore = judgedAt.Add(time.Minute)
-	obj := issuedObject(t, newPEM(t, key, Subject{User: "jane"}), asPEM(ca.sign(t, key.Public(), leaf), newAuthority(t).cert), 0)
+	obj := issuedObject(t, newPEM(t, key, Subject{User: "jane"}),
+		asPEM(ca.sign(t, key.Public(), leaf), newAuthority(t).cert), 0)
 	cert, err := Collect(obj, Want{Now: judgedAt})
 	if err != nil || len(cert.Notes) != 2 {
 		t.Fatalf("a slow clock and a foreign chain: %+v, %v", cert, err)

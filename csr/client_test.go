@@ -115,7 +115,8 @@ func TestDelete(t *testing.T) {
 	c := f.client()
 	ref := RefOf(f.put(pending("a")))
 	var conflict *ConflictError
-	if err := c.Delete(t.Context(), Ref{Name: "a", UID: "other"}); !errors.As(err, &conflict) || conflict.Change != Recreated {
+	if err := c.Delete(t.Context(), Ref{Name: "a", UID: "other"}); !errors.As(err, &conflict) ||
+		conflict.Change != Recreated {
 		t.Fatalf("other UID: %v", err)
 	}
 	if err := c.Delete(t.Context(), ref); err != nil {
@@ -290,7 +291,8 @@ func TestErrorsOfTheNetwork(t *testing.T) {
 			t.Fatal(err)
 		}
 		var e *apierror.Error
-		if _, err := c.Get(t.Context(), "a"); !errors.As(err, &e) || !errors.Is(err, apierror.ErrUnreachable) || !strings.Contains(e.Hint(), hint) {
+		if _, err := c.Get(t.Context(), "a"); !errors.As(err, &e) || !errors.Is(err, apierror.ErrUnreachable) ||
+			!strings.Contains(e.Hint(), hint) {
 			t.Errorf("%s: %v, hint %q", host, err, e.Hint())
 		}
 	}

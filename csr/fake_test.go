@@ -261,7 +261,8 @@ func (f *fakeAPI) object(w http.ResponseWriter, r *http.Request, verb, name stri
 		in.Spec.Username, in.Status = "jane", certificatesv1.CertificateSigningRequestStatus{}
 		f.reply(w, http.StatusCreated, "", "", f.store(&in))
 	case old == nil:
-		f.fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, name, `certificatesigningrequests.certificates.k8s.io "`+name+`" not found`)
+		f.fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, name,
+			`certificatesigningrequests.certificates.k8s.io "`+name+`" not found`)
 	case verb == "get":
 		f.reply(w, http.StatusOK, "", "", old)
 	case verb == "update":

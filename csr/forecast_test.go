@@ -86,15 +86,17 @@ func issuedTo(t *testing.T, f *fakeAPI, requester, user string, asked *int32, li
 	t.Helper()
 	key := newKey(t)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: Subject{User: user}.Name(),
-		NotBefore: time.Now(), NotAfter: time.Now().Add(lifetime), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+		NotBefore: time.Now(), NotAfter: time.Now().Add(lifetime),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.put(&certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: "earlier"},
-		Spec:       certificatesv1.CertificateSigningRequestSpec{SignerName: ClientSigner, Username: requester, ExpirationSeconds: asked},
-		Status:     certificatesv1.CertificateSigningRequestStatus{Certificate: pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: der})},
+		Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: ClientSigner, Username: requester,
+			ExpirationSeconds: asked},
+		Status: certificatesv1.CertificateSigningRequestStatus{Certificate: pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: der})},
 	})
 }
 
@@ -146,7 +148,8 @@ func TestForecast(t *testing.T) {
 		{"EKS, another signer", plainSite().with("/version", `{"gitVersion":"v1.31.2-eks-7f9249a"}`),
 			asks(func(p *Prospect) { p.SignerName = "example.com/own" }), nil, "issues", Unknown, "example.com/own"},
 		{"EKS Anywhere, with the version of EKS", plainSite().with("/version", `{"gitVersion":"v1.31.2-eks-7f9249a"}`).
-			with(pods, `{"items":[{"metadata":{"name":"kcm"},"spec":{"containers":[{"command":["kube-controller-manager","--cluster-signing-key-file=/k"]}]}}]}`),
+			with(pods,
+				`{"items":[{"metadata":{"name":"kcm"},"spec":{"containers":[{"command":["kube-controller-manager","--cluster-signing-key-file=/k"]}]}}]}`),
 			dev, nil, "issues", OK, "signing key"},
 		{"EKS Distro", plainSite().with("/version", `{"gitVersion":"v1.29.1-eks-1-29-12"}`), dev, nil, "issues", Unknown, "cannot be seen"},
 		{"k3s", plainSite().with("/version", `{"gitVersion":"v1.31.2+k3s1"}`), dev, nil, "issues", OK, "k3s"},
@@ -154,8 +157,10 @@ func TestForecast(t *testing.T) {
 		{"some cluster", plainSite(), dev, nil, "issues", Unknown, "cannot be seen"},
 		{"never signed", plainSite(), dev, func(f *fakeAPI) {
 			f.put(&certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: "stuck"},
-				Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: ClientSigner}, Status: certificatesv1.CertificateSigningRequestStatus{
-					Conditions: []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: "True", LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Hour))}}}})
+				Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: ClientSigner},
+				Status: certificatesv1.CertificateSigningRequestStatus{
+					Conditions: []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved,
+						Status: "True", LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Hour))}}}})
 		}, "issues", Warn, "nothing seems to sign"},
 		{"clock agrees", plainSite(), dev, nil, "clock", OK, "agrees"},
 		{"clock slow", site{plainSite().answers, time.Now().Add(time.Hour)}, dev, nil, "clock", Warn, "behind"},
@@ -165,7 +170,8 @@ func TestForecast(t *testing.T) {
 		{"somebody's certificate", plainSite(), dev, func(f *fakeAPI) { issuedTo(t, f, "boss", "jo", nil, time.Hour) }, "identity", Warn, "boss holds"},
 		{"mine from before", plainSite(), dev, func(f *fakeAPI) { issuedTo(t, f, "jane", "jo", nil, time.Hour) }, "identity", OK, "before"},
 		{"somebody's rights", plainSite().with(crbs, `{"items":[{"metadata":{"name":"jo-admin"},"subjects":[{"kind":"User","name":"jo"}],"roleRef":{"kind":"ClusterRole","name":"view"}}]}`).
-			with("/apis/rbac.authorization.k8s.io/v1/clusterroles/view", `{"rules":[]}`), dev, nil, "identity", Warn, "has rights already"},
+			with("/apis/rbac.authorization.k8s.io/v1/clusterroles/view",
+				`{"rules":[]}`), dev, nil, "identity", Warn, "has rights already"},
 		{"cannot be seen", plainSite().with(crbs, "403").with(rbs, "403").with(sar, "403"), dev, nil, "identity", Unknown, "cannot be seen"},
 		{"attestation dropped", plainSite(), asks(func(p *Prospect) { p.Extension = true }), nil, "extension", OK, "drops"},
 		{"attestation at another's", plainSite(), asks(func(p *Prospect) { p.Extension, p.SignerName = true, "example.com/own" }), nil, "extension", Unknown, "leave the attestation out"},
@@ -225,9 +231,11 @@ func TestGrantsOf(t *testing.T) {
 			{"metadata":{"name":"a"},"subjects":[{"kind":"Group","name":"dev"}],"roleRef":{"kind":"ClusterRole","name":"cluster-admin"}},
 			{"metadata":{"name":"b"},"subjects":[{"kind":"Group","name":"ops"}],"roleRef":{"kind":"ClusterRole","name":"edit"}},
 			{"metadata":{"name":"c"},"subjects":[{"kind":"ServiceAccount","name":"jo"}],"roleRef":{"kind":"ClusterRole","name":"edit"}}]}`).
-		with(rbs, `{"items":[{"metadata":{"name":"d","namespace":"n"},"subjects":[{"kind":"User","name":"jo"}],"roleRef":{"kind":"Role","name":"r"}}]}`).
+		with(rbs,
+			`{"items":[{"metadata":{"name":"d","namespace":"n"},"subjects":[{"kind":"User","name":"jo"}],"roleRef":{"kind":"Role","name":"r"}}]}`).
 		with(roles+"cluster-admin", `{"rules":[{"verbs":["*"],"apiGroups":["*"],"resources":["*"]}]}`).
-		with("/apis/rbac.authorization.k8s.io/v1/namespaces/n/roles/r", `{"rules":[{"verbs":["get"],"apiGroups":[""],"resources":["secrets"]}]}`)
+		with("/apis/rbac.authorization.k8s.io/v1/namespaces/n/roles/r",
+			`{"rules":[{"verbs":["get"],"apiGroups":[""],"resources":["secrets"]}]}`)
 	f := newFake(t)
 	f.answer = s.serve
 	subject := Subject{User: "jo", Groups: []string{"dev"}}
@@ -248,7 +256,8 @@ func TestGrantsOf(t *testing.T) {
 		t.Errorf("%+v, %v", g, err)
 	}
 	// The API server's word counts even if no binding shows.
-	f.answer = plainSite().with(sar, `{"kind":"SubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":true}}`).serve
+	f.answer = plainSite().with(sar,
+		`{"kind":"SubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":true}}`).serve
 	if g, err = f.client().Rights().GrantsOf(t.Context(), subject); err != nil || !g.Everything {
 		t.Errorf("%+v, %v", g, err)
 	}

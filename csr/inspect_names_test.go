@@ -36,7 +36,8 @@ func TestAlternativeNames(t *testing.T) {
 	}{
 		"none": {},
 		"all kinds": {x509.CertificateRequest{DNSNames: []string{"a.example"}, EmailAddresses: []string{"a@b.example"}, IPAddresses: []net.IP{net.IPv4(10, 0, 0, 1)},
-			URIs: []*url.URL{{Scheme: "spiffe", Host: "a"}}}, []string{"DNS:a.example", "email:a@b.example", "IP:10.0.0.1", "URI:spiffe://a"}},
+			URIs: []*url.URL{{Scheme: "spiffe", Host: "a"}}},
+			[]string{"DNS:a.example", "email:a@b.example", "IP:10.0.0.1", "URI:spiffe://a"}},
 		"another kind": {x509.CertificateRequest{ExtraExtensions: []pkix.Extension{{Id: san, Value: names}}}, []string{"DNS:a.example", "1 of other kinds"}},
 	} {
 		der, err := x509.CreateCertificateRequest(rand.Reader, &tc.template, key)

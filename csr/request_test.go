@@ -147,7 +147,8 @@ func TestNewRequestRefuses(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if _, err := NewRequest(key, Subject{User: "a", Groups: []string{"system:masters"}}, RequestOptions{SignerName: "example.com/own"}); err != nil {
+	if _, err := NewRequest(key, Subject{User: "a", Groups: []string{"system:masters"}},
+		RequestOptions{SignerName: "example.com/own"}); err != nil {
 		t.Errorf("system:masters is another signer's business: %v", err)
 	}
 }
@@ -198,7 +199,8 @@ func TestInspectRefuses(t *testing.T) {
 	block, _ := pem.Decode(good)
 	bad := slices.Clone(block.Bytes)
 	bad[len(bad)-1] ^= 1
-	if _, err := InspectRequest(pem.EncodeToMemory(&pem.Block{Type: requestBlock, Bytes: bad})); !errors.Is(err, ErrSignature) {
+	if _, err := InspectRequest(pem.EncodeToMemory(&pem.Block{Type: requestBlock, Bytes: bad})); !errors.Is(err,
+		ErrSignature) {
 		t.Errorf("broken signature: %v", err)
 	}
 	for name, data := range map[string][]byte{

@@ -14,7 +14,8 @@ import (
 
 func TestSpecObject(t *testing.T) {
 	data := newPEM(t, newKey(t), Subject{User: "jane"})
-	s := Spec{Name: "a", Request: data, Expiration: time.Hour, Reason: "laptop", Labels: map[string]string{"l": "v"}, Annotations: map[string]string{"n": "v"}}
+	s := Spec{Name: "a", Request: data, Expiration: time.Hour, Reason: "laptop", Labels: map[string]string{"l": "v"},
+		Annotations: map[string]string{"n": "v"}}
 	obj, err := s.Object()
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +38,8 @@ func TestSpecObject(t *testing.T) {
 
 func TestSpecRefuses(t *testing.T) {
 	data := newPEM(t, newKey(t), Subject{User: "jane"})
-	masters, err := NewRequest(newKey(t), Subject{User: "a", Groups: []string{mastersGroup}}, RequestOptions{SignerName: "example.com/own"})
+	masters, err := NewRequest(newKey(t), Subject{User: "a", Groups: []string{mastersGroup}},
+		RequestOptions{SignerName: "example.com/own"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +62,8 @@ func TestSpecRefuses(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	own := Spec{Name: "a", Request: masters, SignerName: "example.com/own", Usages: []certificatesv1.KeyUsage{"server auth"}}
+	own := Spec{Name: "a", Request: masters, SignerName: "example.com/own",
+		Usages: []certificatesv1.KeyUsage{"server auth"}}
 	if _, err := own.Object(); err != nil {
 		t.Errorf("another signer has its own rules: %v", err)
 	}
@@ -88,12 +91,14 @@ func TestRequestName(t *testing.T) {
 }
 
 func TestAdminCommand(t *testing.T) {
-	s := Spec{Name: "a", Request: newPEM(t, newKey(t), Subject{User: "jane"}), Reason: "x\nEOF\n$(id) `id`", Expiration: time.Hour}
+	s := Spec{Name: "a", Request: newPEM(t, newKey(t), Subject{User: "jane"}), Reason: "x\nEOF\n$(id) `id`",
+		Expiration: time.Hour}
 	text, err := AdminCommand(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(text, "kubectl apply -f - <<'EOF'\n") || !strings.HasSuffix(text, "\nEOF\nkubectl certificate approve a\n") {
+	if !strings.HasPrefix(text, "kubectl apply -f - <<'EOF'\n") ||
+		!strings.HasSuffix(text, "\nEOF\nkubectl certificate approve a\n") {
 		t.Errorf("got %s", text)
 	}
 	if strings.Count(text, "\nEOF\n") != 1 {

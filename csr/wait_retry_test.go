@@ -21,7 +21,10 @@ func TestWaitSurvivesRestart(t *testing.T) {
 	w.expectState(Pending)
 	w.expectWatch()
 	f.stop()
-	w.expect("connection lost", func(s Status) bool { return errors.Is(s.Lost, apierror.ErrUnreachable) && s.State == Pending })
+	w.expect("connection lost", func(s Status) bool {
+		return errors.Is(s.Lost, apierror.ErrUnreachable) &&
+			s.State == Pending
+	})
 	f.start()
 	w.expectState(Pending)
 	w.expectWatch()

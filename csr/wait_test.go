@@ -98,7 +98,8 @@ func pending(name string) *certificatesv1.CertificateSigningRequest {
 	return obj
 }
 
-func set(kind certificatesv1.RequestConditionType, reason, message string) func(*certificatesv1.CertificateSigningRequest) {
+func set(kind certificatesv1.RequestConditionType,
+	reason, message string) func(*certificatesv1.CertificateSigningRequest) {
 	return func(o *certificatesv1.CertificateSigningRequest) {
 		o.Status.Conditions = append(o.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 			Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: metav1.Now(),
@@ -153,7 +154,8 @@ func TestWaitDenied(t *testing.T) {
 	w.expectWatch()
 	f.update("a", set(certificatesv1.CertificateDenied, "Unknown", "who are you"))
 	var denied *DeniedError
-	if err := w.end(); !errors.As(err, &denied) || denied.Hint() == "" || err.Error() != "request a was denied: Unknown: who are you" {
+	if err := w.end(); !errors.As(err, &denied) || denied.Hint() == "" ||
+		err.Error() != "request a was denied: Unknown: who are you" {
 		t.Fatalf("got %v", err)
 	}
 }
@@ -194,7 +196,8 @@ func TestWaitDeleted(t *testing.T) {
 			w.expectWatch()
 			tt.act(f)
 			var deleted *DeletedError
-			if err := w.end(); !errors.As(err, &deleted) || deleted.Recreated != tt.recreated || deleted.Status.State != Pending {
+			if err := w.end(); !errors.As(err, &deleted) || deleted.Recreated != tt.recreated ||
+				deleted.Status.State != Pending {
 				t.Fatalf("got %v", err)
 			}
 		})

@@ -70,7 +70,8 @@ func TestSameWords(t *testing.T) {
 }
 
 func TestBrief(t *testing.T) {
-	for _, text := range []string{"", "who is jane?", strings.Repeat("é", 500), strings.Repeat("é", 700), "x" + strings.Repeat("é", 60<<10)} {
+	for _, text := range []string{"", "who is jane?", strings.Repeat("é", 500), strings.Repeat("é", 700),
+		"x" + strings.Repeat("é", 60<<10)} {
 		got := Brief(text)
 		if len(text) <= maxForeign && got != text || len(got) > maxForeign+4 || !utf8.ValidString(got) {
 			t.Errorf("%d bytes: %d", len(text), len(got))

@@ -95,7 +95,8 @@ func TestPolicies(t *testing.T) {
 		P hsm.PINPolicy
 		T hsm.TouchPolicy
 	}
-	for _, r := range []record{{}, {hsm.PINNever, hsm.TouchNever}, {hsm.PINOnce, hsm.TouchCached}, {hsm.PINAlways, hsm.TouchAlways}} {
+	for _, r := range []record{{}, {hsm.PINNever, hsm.TouchNever}, {hsm.PINOnce, hsm.TouchCached},
+		{hsm.PINAlways, hsm.TouchAlways}} {
 		b, err := json.Marshal(r)
 		if err != nil {
 			t.Fatal(err)
@@ -141,7 +142,8 @@ func TestDrivers(t *testing.T) {
 	if info, err := tok.Info(t.Context()); err != nil || info.Serial != "2" {
 		t.Errorf("opened %+v, %v", info, err)
 	}
-	if _, err := (hsm.Drivers{piv}).Open(t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11}); !errors.Is(err, hsm.ErrUnavailable) {
+	if _, err := (hsm.Drivers{piv}).Open(t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11}); !errors.Is(err,
+		hsm.ErrUnavailable) {
 		t.Errorf("no such driver: %v", err)
 	}
 	if err := piv.Close(); err != nil { // fails whole from now on

@@ -20,7 +20,8 @@ type lockable struct {
 }
 
 func newLockable(tries int) *lockable {
-	return &lockable{pin: "123456", info: hsm.TokenInfo{Label: "tok", PIN: hsm.PINState{Retries: tries, MinLen: 6, MaxLen: 8}}}
+	return &lockable{pin: "123456", info: hsm.TokenInfo{Label: "tok",
+		PIN: hsm.PINState{Retries: tries, MinLen: 6, MaxLen: 8}}}
 }
 
 func (l *lockable) state() (hsm.TokenInfo, error) { return l.info, nil }
@@ -96,11 +97,13 @@ func TestAskPINEdges(t *testing.T) {
 		t.Errorf("nobody to ask: %v", err)
 	}
 	boom := errors.New("boom")
-	err := hsm.AskPIN(t.Context(), hsmtest.NewScript(t), hsm.UserPIN, func() (hsm.TokenInfo, error) { return hsm.TokenInfo{}, boom }, l.try)
+	err := hsm.AskPIN(t.Context(), hsmtest.NewScript(t), hsm.UserPIN,
+		func() (hsm.TokenInfo, error) { return hsm.TokenInfo{}, boom }, l.try)
 	if !errors.Is(err, boom) {
 		t.Errorf("no state: %v", err)
 	}
-	err = hsm.AskPIN(t.Context(), hsmtest.NewScript(t, hsmtest.PIN("123456")), hsm.UserPIN, l.state, func(*hsm.Secret) error { return boom })
+	err = hsm.AskPIN(t.Context(), hsmtest.NewScript(t, hsmtest.PIN("123456")), hsm.UserPIN, l.state,
+		func(*hsm.Secret) error { return boom })
 	if !errors.Is(err, boom) {
 		t.Errorf("the token fails: %v", err)
 	}
@@ -111,13 +114,15 @@ func TestAskPINEdges(t *testing.T) {
 	}
 	l = newLockable(3)
 	l.info.PIN.Final = true // PKCS#11 tells no number
-	if err := hsm.AskPIN(t.Context(), hsmtest.NewScript(t, hsmtest.No()), hsm.UserPIN, l.state, l.try); !errors.Is(err, hsm.ErrCancelled) {
+	if err := hsm.AskPIN(t.Context(), hsmtest.NewScript(t, hsmtest.No()), hsm.UserPIN, l.state, l.try); !errors.Is(err,
+		hsm.ErrCancelled) {
 		t.Errorf("final try: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	up := make(chan struct{})
 	go func() { <-up; cancel() }()
-	if err := hsm.AskPIN(ctx, hsmtest.NewScript(t, hsmtest.Hang(up)), hsm.UserPIN, l2().state, l.try); !errors.Is(err, context.Canceled) {
+	if err := hsm.AskPIN(ctx, hsmtest.NewScript(t, hsmtest.Hang(up)), hsm.UserPIN, l2().state, l.try); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("given up: %v", err)
 	}
 	if len(l.tried) != 0 {
@@ -132,17 +137,20 @@ func TestAskPINOfEveryKind(t *testing.T) {
 		hsm.UserPIN: {`for the PIN of token "tok". A wrong one blocks it.`, `token "tok": `, "token pin unblock"},
 		hsm.PIVPIN:  {`for the PIV PIN of token "tok". A wrong one blocks it.`, `token "tok": `, "token pin unblock"},
 		hsm.PUK:     {"for the PUK. A wrong one blocks it for good.", "the PUK: ", "only a reset of the PIV application"},
-		hsm.SOPIN:   {`for the SO PIN of token "tok". A wrong one blocks it.`, `the SO PIN of token "tok": `, "the maker's tools"},
+		hsm.SOPIN: {`for the SO PIN of token "tok". A wrong one blocks it.`, `the SO PIN of token "tok": `,
+			"the maker's tools"},
 	} {
 		l := newLockable(1)
 		p := hsmtest.NewScript(t, hsmtest.No())
 		err := hsm.AskPIN(t.Context(), p, kind, l.state, l.try)
-		if asked := p.Prompts(); !errors.Is(err, hsm.ErrCancelled) || len(asked) != 1 || !strings.HasSuffix(asked[0].Confirm.Detail, says.last) {
+		if asked := p.Prompts(); !errors.Is(err, hsm.ErrCancelled) || len(asked) != 1 ||
+			!strings.HasSuffix(asked[0].Confirm.Detail, says.last) {
 			t.Errorf("the last try of the %s: %v, asked %+v", kind, err, asked)
 		}
 		l.info.PIN = hsm.PINState{Retries: 0, Locked: true}
 		err = hsm.AskPIN(t.Context(), hsmtest.NewScript(t), kind, l.state, l.try)
-		if !errors.Is(err, hsm.ErrPINLocked) || !strings.HasPrefix(err.Error(), says.blocked) || !strings.Contains(hint.Of(err), says.hint) {
+		if !errors.Is(err, hsm.ErrPINLocked) || !strings.HasPrefix(err.Error(), says.blocked) ||
+			!strings.Contains(hint.Of(err), says.hint) {
 			t.Errorf("the blocked %s: %v, hint %q", kind, err, hint.Of(err))
 		}
 		if len(l.tried) != 0 {
@@ -187,7 +195,8 @@ func TestAskNewPIN(t *testing.T) {
 	}
 	broken := errors.New("broken")
 	p = hsmtest.NewScript(t, hsmtest.PIN("246802"))
-	if _, err := hsm.AskNewPIN(t.Context(), p, hsm.UserPIN, info, func(*hsm.Secret) error { return broken }); !errors.Is(err, broken) {
+	if _, err := hsm.AskNewPIN(t.Context(), p, hsm.UserPIN, info,
+		func(*hsm.Secret) error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("another error: %v", err)
 	}
 }
@@ -264,7 +273,8 @@ func TestTriesSpentMeanwhile(t *testing.T) {
 			t.Errorf("%d left: %q", left, again)
 		}
 	}
-	if hsm.CheckTries(hsm.PINState{Retries: 1, Final: true}, hsm.PINState{Retries: 3}) != nil || hsm.CheckTries(hsm.PINState{Retries: 3}, hsm.PINState{Retries: -1}) != nil {
+	if hsm.CheckTries(hsm.PINState{Retries: 1, Final: true}, hsm.PINState{Retries: 3}) != nil ||
+		hsm.CheckTries(hsm.PINState{Retries: 3}, hsm.PINState{Retries: -1}) != nil {
 		t.Error("as many tries, or who knows how many, are fewer")
 	}
 }

@@ -64,7 +64,8 @@ func TestDriversListsACardOnce(t *testing.T) {
 		t.Errorf("problems %v, want the broken module only", all.Problems)
 	}
 	// A driver that fails whole, as for want of a smart card service, is told.
-	failing := hsm.Drivers{lister{listing: hsm.Listing{Tokens: kept}}, lister{err: fmt.Errorf("no service: %w", hsm.ErrNoToken)}}
+	failing := hsm.Drivers{lister{listing: hsm.Listing{Tokens: kept}},
+		lister{err: fmt.Errorf("no service: %w", hsm.ErrNoToken)}}
 	if all, err := failing.List(t.Context()); err != nil || len(all.Problems) != 1 {
 		t.Errorf("problems %v, %v, want the failing driver", all.Problems, err)
 	}

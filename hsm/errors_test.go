@@ -13,7 +13,8 @@ import (
 var sentinels = []error{
 	hsm.ErrNoToken, hsm.ErrSeveralTokens, hsm.ErrNoKey, hsm.ErrSeveralKeys, hsm.ErrNoCertificate, hsm.ErrOccupied,
 	hsm.ErrKeyMismatch, hsm.ErrPINIncorrect, hsm.ErrPINLocked, hsm.ErrPINNotSet, hsm.ErrPINRequired, hsm.ErrPINInvalid,
-	hsm.ErrNoTerminal, hsm.ErrCancelled, hsm.ErrTouchTimeout, hsm.ErrBusy, hsm.ErrRemoved, hsm.ErrModule, hsm.ErrUnsupported,
+	hsm.ErrNoTerminal, hsm.ErrCancelled, hsm.ErrTouchTimeout, hsm.ErrBusy, hsm.ErrRemoved, hsm.ErrModule,
+	hsm.ErrUnsupported,
 	hsm.ErrUnavailable, hsm.ErrBadURI,
 }
 
@@ -40,7 +41,8 @@ func TestErrorCodes(t *testing.T) {
 	if hsm.ErrorCode(plain) != "" || hsm.ErrorCode(nil) != "" {
 		t.Error("a code for an error that has none")
 	}
-	if back := hsm.FromCode("from-a-newer-version", "m", ""); back.Error() != "m" || errors.Unwrap(back) != nil || hinting.Of(back) != "" {
+	if back := hsm.FromCode("from-a-newer-version", "m", ""); back.Error() != "m" || errors.Unwrap(back) != nil ||
+		hinting.Of(back) != "" {
 		t.Errorf("an unknown code: %v", back)
 	}
 }

@@ -26,7 +26,8 @@ func TestSecretNeverShows(t *testing.T) {
 	var shown []string
 	show := func(text string) { shown = append(shown, text) }
 	for _, verb := range strings.Fields("%v %+v %#v %s %q %x %X % x %#x %d %o %b %c %U %t %e %p %T %10.3s") {
-		for _, v := range []any{s, *s, o, &o, []*hsm.Secret{s}, []hsm.Secret{*s}, map[string]*hsm.Secret{"a": s}, fmt.Errorf("%v", s)} {
+		for _, v := range []any{s, *s, o, &o, []*hsm.Secret{s}, []hsm.Secret{*s}, map[string]*hsm.Secret{"a": s},
+			fmt.Errorf("%v", s)} {
 			show(fmt.Sprintf(verb, v))
 		}
 	}
@@ -49,7 +50,8 @@ func TestSecretNeverShows(t *testing.T) {
 		l.Info("x", "a", s, "b", *s, "c", o, "d", &o, slog.Group("g", "e", s))
 	}
 	show(log.String())
-	encodings := []string{pin, fmt.Sprintf("%x", pin), fmt.Sprintf("%X", pin), fmt.Sprintf("% x", pin), fmt.Sprintf("%d", []byte(pin))[1:20]}
+	encodings := []string{pin, fmt.Sprintf("%x", pin), fmt.Sprintf("%X", pin), fmt.Sprintf("% x", pin),
+		fmt.Sprintf("%d", []byte(pin))[1:20]}
 	for _, text := range shown {
 		for _, e := range encodings {
 			if strings.Contains(text, e) {

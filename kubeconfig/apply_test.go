@@ -36,7 +36,8 @@ func TestApplyKeepsTheFile(t *testing.T) {
 		}
 		mustApply(t, p, j)
 		checkEntry(t, path, "prod")
-		for name, want := range map[string]fs.FileMode{path: 0o600, filepath.Dir(path): 0o700 | fs.ModeDir, j.Dir: 0o700 | fs.ModeDir} {
+		for name, want := range map[string]fs.FileMode{path: 0o600, filepath.Dir(path): 0o700 | fs.ModeDir,
+			j.Dir: 0o700 | fs.ModeDir} {
 			if info, err := os.Stat(name); err != nil || info.Mode() != want {
 				t.Errorf("%s: %v, %v", name, info.Mode(), err)
 			}
@@ -68,7 +69,8 @@ func TestApplyKeepsTheFile(t *testing.T) {
 	t.Run("link and mode", func(t *testing.T) {
 		dir := t.TempDir()
 		target, link := filepath.Join(dir, "dotfiles", "kube"), filepath.Join(dir, "config")
-		if err := errors.Join(os.Mkdir(filepath.Dir(target), 0o755), os.WriteFile(target, []byte(kubectlStyle), 0o644), os.Symlink("dotfiles/kube", link)); err != nil {
+		if err := errors.Join(os.Mkdir(filepath.Dir(target), 0o755), os.WriteFile(target, []byte(kubectlStyle), 0o644),
+			os.Symlink("dotfiles/kube", link)); err != nil {
 			t.Fatal(err)
 		}
 		p := mustPlan(t, Rules{Explicit: link}, entry("prod"))
@@ -158,7 +160,8 @@ func TestLocks(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	var busy *LockError
-	if _, err := p.Apply(ctx, nil); !errors.As(err, &busy) || !errors.Is(err, ErrLocked) || busy.Stale() || busy.Path != name {
+	if _, err := p.Apply(ctx, nil); !errors.As(err, &busy) || !errors.Is(err, ErrLocked) || busy.Stale() ||
+		busy.Path != name {
 		t.Errorf("fresh lock: %v", err)
 	}
 	gone, stop := context.WithCancel(context.Background())
@@ -170,7 +173,8 @@ func TestLocks(t *testing.T) {
 	if err := os.Chtimes(name, old, old); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Chmod(name, 0o600), os.WriteFile(name, []byte("somebody's own"), 0o600), os.Chtimes(name, old, old)); err != nil {
+	if err := errors.Join(os.Chmod(name, 0o600), os.WriteFile(name, []byte("somebody's own"), 0o600),
+		os.Chtimes(name, old, old)); err != nil {
 		t.Fatal(err)
 	}
 	_, err := p.Apply(context.Background(), nil)
@@ -301,7 +305,8 @@ func TestDiskFull(t *testing.T) {
 		need.Missing(t, "no user and mount namespaces: "+strings.TrimSpace(string(out)))
 	}
 	dir := t.TempDir()
-	cmd := exec.Command(unshare, "-Urm", "sh", "-ec", `mount -t tmpfs -o size=64k none "$KUBECONFIG_TEST_FULL"; exec "$0" -test.run='^TestDiskFull$' -test.v`, os.Args[0])
+	cmd := exec.Command(unshare, "-Urm", "sh", "-ec",
+		`mount -t tmpfs -o size=64k none "$KUBECONFIG_TEST_FULL"; exec "$0" -test.run='^TestDiskFull$' -test.v`, os.Args[0])
 	cmd.Env = append(os.Environ(), "KUBECONFIG_TEST_FULL="+dir)
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "PASS: TestDiskFull") {

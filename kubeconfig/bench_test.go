@@ -18,15 +18,19 @@ func big(n, ca int) []byte {
 	var b strings.Builder
 	b.WriteString("apiVersion: v1\nclusters:\n")
 	for i := range n {
-		fmt.Fprintf(&b, "- cluster:\n    certificate-authority-data: %s\n    server: https://10.0.0.1:%d\n  name: cluster-%d\n", strings.Repeat("QUJD", ca/4), i, i)
+		fmt.Fprintf(&b,
+			"- cluster:\n    certificate-authority-data: %s\n    server: https://10.0.0.1:%d\n  name: cluster-%d\n",
+			strings.Repeat("QUJD", ca/4), i, i)
 	}
 	b.WriteString("contexts:\n")
 	for i := range n {
-		fmt.Fprintf(&b, "- context:\n    cluster: cluster-%d\n    namespace: default\n    user: user-%d\n  name: ctx-%d\n", i, i, i)
+		fmt.Fprintf(&b, "- context:\n    cluster: cluster-%d\n    namespace: default\n    user: user-%d\n  name: ctx-%d\n", i,
+			i, i)
 	}
 	b.WriteString("current-context: ctx-0\nkind: Config\npreferences: {}\nusers:\n")
 	for i := range n {
-		fmt.Fprintf(&b, "- name: user-%d\n  user:\n    exec:\n      apiVersion: client.authentication.k8s.io/v1\n      args:\n      - eks\n      - get-token\n      command: aws\n      env: null\n      interactiveMode: IfAvailable\n      provideClusterInfo: false\n", i)
+		fmt.Fprintf(&b,
+			"- name: user-%d\n  user:\n    exec:\n      apiVersion: client.authentication.k8s.io/v1\n      args:\n      - eks\n      - get-token\n      command: aws\n      env: null\n      interactiveMode: IfAvailable\n      provideClusterInfo: false\n", i)
 	}
 	return []byte(b.String())
 }

@@ -14,7 +14,8 @@ import (
 )
 
 func TestDiffGolden(t *testing.T) {
-	r, path := one(t, "apiVersion: v1\nkind: Config\nclusters:\n- name: one\n  cluster: {server: 'https://one'}\n# c\ncontexts: []\ncurrent-context: one\nusers:\n- name: one\n  user:\n    token: sesame\n")
+	r, path := one(t,
+		"apiVersion: v1\nkind: Config\nclusters:\n- name: one\n  cluster: {server: 'https://one'}\n# c\ncontexts: []\ncurrent-context: one\nusers:\n- name: one\n  user:\n    token: sesame\n")
 	want := strings.ReplaceAll(`--- FILE
 +++ FILE
 @@ -3,10 +3,47 @@
@@ -267,7 +268,8 @@ func TestPlanRemove(t *testing.T) {
 	if err := modify(path, "other"); err != nil {
 		t.Fatal(err)
 	}
-	data := strings.Replace(text(t, path), "    cluster: other\n    user: other\n", "    cluster: prod\n    user: one\n", 1)
+	data := strings.Replace(text(t, path), "    cluster: other\n    user: other\n", "    cluster: prod\n    user: one\n",
+		1)
 	if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -305,8 +307,10 @@ func TestDiffFindsItsLines(t *testing.T) {
 		}
 		before.WriteString(line)
 	}
-	f := fileEdit{source: source{path: "f", exists: true, data: []byte(before.String())}, after: []byte(after.String()), splices: splices}
-	if got := f.diff(); !strings.Contains(got, "@@ -28,7 +28,7 @@") || !strings.Contains(got, "\n-line: 30\n+changed: 30\n") {
+	f := fileEdit{source: source{path: "f", exists: true, data: []byte(before.String())}, after: []byte(after.String()),
+		splices: splices}
+	if got := f.diff(); !strings.Contains(got, "@@ -28,7 +28,7 @@") ||
+		!strings.Contains(got, "\n-line: 30\n+changed: 30\n") {
 		t.Errorf("the difference:\n%s", got)
 	}
 }

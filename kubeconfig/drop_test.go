@@ -30,7 +30,8 @@ func TestPlanDrop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if notes := strings.Join(p.Notes, "\n"); !strings.Contains(notes, `cluster "c" stays: it is used by b`) || !strings.Contains(notes, "no context is current") || strings.Contains(notes, "will not work") {
+	if notes := strings.Join(p.Notes, "\n"); !strings.Contains(notes, `cluster "c" stays: it is used by b`) ||
+		!strings.Contains(notes, "no context is current") || strings.Contains(notes, "will not work") {
 		t.Errorf("notes: %s", notes)
 	}
 	if strings.Contains(p.Diff(), "geheim") {
@@ -38,7 +39,8 @@ func TestPlanDrop(t *testing.T) {
 	}
 	mustApply(t, p, j)
 	list, err := r.List(context.Background())
-	if now := text(t, path); err != nil || len(list) != 1 || list[0].Name != "b" || strings.Contains(now, "geheim") || !strings.Contains(now, "name: c") || !strings.Contains(now, "name: d") {
+	if now := text(t, path); err != nil || len(list) != 1 || list[0].Name != "b" || strings.Contains(now, "geheim") ||
+		!strings.Contains(now, "name: c") || !strings.Contains(now, "name: d") {
 		t.Errorf("%v, %v:\n%s", list, err, now)
 	}
 	mustUndo(t, j)

@@ -37,7 +37,8 @@ func TestKilled(t *testing.T) {
 			}
 			for i, path := range r.Files {
 				now := text(t, path)
-				if isNew := strings.Contains(now, "127.0.0.1:9/") || strings.Contains(now, currentContext+": prod"); now != before[i] && !isNew {
+				if isNew := strings.Contains(now, "127.0.0.1:9/") ||
+					strings.Contains(now, currentContext+": prod"); now != before[i] && !isNew {
 					t.Errorf("%s is neither old nor new:\n%s", path, now)
 				}
 				if _, err := clientcmd.LoadFromFile(path); err != nil {
@@ -123,7 +124,8 @@ func killSelf(t *testing.T, step string) {
 func TestSweep(t *testing.T) {
 	r, path := one(t, kubectlStyle)
 	beside := func(name string) string { return filepath.Join(filepath.Dir(path), name) }
-	stays := []string{".config.kubehsm-", ".config.kubehsm-1x", ".config.kubehsm-x.kubehsm-1", ".other.kubehsm-1", "config.kubehsm-1"}
+	stays := []string{".config.kubehsm-", ".config.kubehsm-1x", ".config.kubehsm-x.kubehsm-1", ".other.kubehsm-1",
+		"config.kubehsm-1"}
 	if os.Geteuid() == 0 {
 		stays = append(stays, ".config.kubehsm-2") // another user's
 	}

@@ -41,7 +41,8 @@ func TestPluginPolicy(t *testing.T) {
 			}
 			want := ""
 			if c.fix != "" {
-				want = "kubectl kuberc set --section credentialplugin --policy Allowlist --kuberc " + shell.Quote(file) + " " + c.fix
+				want = "kubectl kuberc set --section credentialplugin --policy Allowlist --kuberc " + shell.Quote(file) + " " +
+					c.fix
 			}
 			if got := p.Allowing(own); got != want {
 				t.Errorf("%s\nwant %s", got, want)

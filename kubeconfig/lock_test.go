@@ -19,7 +19,8 @@ import (
 func abandon(t *testing.T, name, content string, mode os.FileMode, age time.Duration) {
 	t.Helper()
 	then := time.Now().Add(-age)
-	if err := errors.Join(os.WriteFile(name, []byte(content), 0o600), os.Chmod(name, mode), os.Chtimes(name, then, then)); err != nil {
+	if err := errors.Join(os.WriteFile(name, []byte(content), 0o600), os.Chmod(name, mode),
+		os.Chtimes(name, then, then)); err != nil {
 		t.Fatal(err)
 	}
 }

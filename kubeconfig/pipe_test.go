@@ -16,7 +16,8 @@ func TestPipe(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (Rules{Explicit: path}).List(t.Context()); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+	if _, err := (Rules{Explicit: path}).List(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -26,7 +27,8 @@ func TestNullDevice(t *testing.T) {
 	if all, err := (Rules{Explicit: os.DevNull}).List(t.Context()); err != nil || len(all) != 0 {
 		t.Errorf("%+v, %v", all, err)
 	}
-	if _, err := prepare(os.DevNull, []byte("kind: Config\n")); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+	if _, err := prepare(os.DevNull, []byte("kind: Config\n")); err == nil ||
+		!strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -58,14 +60,16 @@ func TestNamedFiles(t *testing.T) {
 		} {
 			r, _ := one(t, strings.ReplaceAll("clusters: [{name: a, cluster: {server: 'https://a'"+keys[0]+"}}]\n"+
 				"users: [{name: a, user: {"+keys[1]+"}}]\ncontexts: [{name: a, context: {cluster: a, user: a}}]\n", "NAMED", path))
-			if _, err := r.RESTConfig(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), path) {
+			if _, err := r.RESTConfig(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), words) ||
+				!strings.Contains(err.Error(), path) {
 				t.Errorf("%s %s: %v", keys, path, err)
 			}
 			c, err := r.Get(t.Context(), "a")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := c.Cluster.CA(); strings.HasSuffix(keys[0], "NAMED") && (err == nil || !strings.Contains(err.Error(), words)) {
+			if _, err := c.Cluster.CA(); strings.HasSuffix(keys[0], "NAMED") &&
+				(err == nil || !strings.Contains(err.Error(), words)) {
 				t.Errorf("%s %s: %v", keys, path, err)
 			}
 		}

@@ -18,7 +18,8 @@ import (
 
 // entry is what the enrollment writes.
 func entry(name string) Entry {
-	return Entry{Name: name, Cluster: cluster.Cluster{Server: "https://127.0.0.1:7443/c/" + name, CAData: []byte("-----BEGIN CERTIFICATE-----\n")},
+	return Entry{Name: name, Cluster: cluster.Cluster{Server: "https://127.0.0.1:7443/c/" + name,
+		CAData: []byte("-----BEGIN CERTIFICATE-----\n")},
 		Extension: map[string]any{"enrollment": name, "server": "https://real:6443"},
 		Exec: &Exec{APIVersion: "client.authentication.k8s.io/v1beta1", Command: "/usr/bin/kubehsm",
 			Args: []string{"credential", "--enrollment", name}, Env: []EnvVar{{"KUBEHSM_HOME", "/home/u/hsm"}},
@@ -84,12 +85,15 @@ func checkEntry(t testing.TB, path, name string) *api.Config {
 	if cluster == nil || user == nil || ctx == nil {
 		t.Fatalf("entry is missing in:\n%s", text(t, path))
 	}
-	if cluster.Server != e.Server || string(cluster.CertificateAuthorityData) != string(e.CAData) || cluster.Extensions[ExecExtension] == nil {
+	if cluster.Server != e.Server || string(cluster.CertificateAuthorityData) != string(e.CAData) ||
+		cluster.Extensions[ExecExtension] == nil {
 		t.Errorf("cluster %+v", cluster)
 	}
 	x := user.Exec
-	if x == nil || x.Command != e.Exec.Command || !reflect.DeepEqual(x.Args, e.Exec.Args) || x.APIVersion != e.Exec.APIVersion ||
-		len(x.Env) != 1 || x.Env[0].Value != "/home/u/hsm" || string(x.InteractiveMode) != "IfAvailable" || !x.ProvideClusterInfo {
+	if x == nil || x.Command != e.Exec.Command || !reflect.DeepEqual(x.Args, e.Exec.Args) ||
+		x.APIVersion != e.Exec.APIVersion ||
+		len(x.Env) != 1 || x.Env[0].Value != "/home/u/hsm" || string(x.InteractiveMode) != "IfAvailable" ||
+		!x.ProvideClusterInfo {
 		t.Errorf("user %+v", user)
 	}
 	if ctx.Cluster != name || ctx.AuthInfo != name || c.CurrentContext != name {
@@ -178,7 +182,8 @@ func checkShape(t *testing.T, before string, keep []string) {
 	}
 	mustApply(t, rm, j)
 	removed := text(t, path)
-	if v := others(t, []byte(removed), "prod"); !reflect.DeepEqual(others(t, []byte(before), "prod"), v) || strings.Contains(removed, "7444") {
+	if v := others(t, []byte(removed), "prod"); !reflect.DeepEqual(others(t, []byte(before), "prod"), v) ||
+		strings.Contains(removed, "7444") {
 		t.Errorf("after removal:\n%s", removed)
 	}
 	steps, err := j.History(context.Background())
@@ -354,7 +359,8 @@ func TestSeveralFiles(t *testing.T) {
 	if err != nil || len(list) != 2 {
 		t.Fatalf("%v, %v", list, err)
 	}
-	if c := list[1]; c.File != b || !c.Current || c.Cluster.Server != e.Server || c.User.Kind != UserOurs || c.User.Enrollment != "prod" || !c.Cluster.Ours {
+	if c := list[1]; c.File != b || !c.Current || c.Cluster.Server != e.Server || c.User.Kind != UserOurs ||
+		c.User.Enrollment != "prod" || !c.Cluster.Ours {
 		t.Errorf("%+v", c)
 	}
 	if c := list[0]; c.File != a || c.User.Kind != UserToken || c.Cluster.Ours {
@@ -398,7 +404,8 @@ func TestDropAnchor(t *testing.T) {
 		"contexts:\n- {name: a, context: {cluster: a, user: u}}\n- {name: b, context: {cluster: b, user: u}}\n"
 	r, path := one(t, shared)
 	_, err := r.PlanDrop(context.Background(), "a")
-	if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), `refer to the entry "a" by a YAML alias`) || strings.Contains(err.Error(), "internal") {
+	if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), `refer to the entry "a" by a YAML alias`) ||
+		strings.Contains(err.Error(), "internal") {
 		t.Errorf("error %v", err)
 	}
 	if text(t, path) != shared {

@@ -105,7 +105,8 @@ func TestForgedByAttestedKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	forged := sign(t, statement(), honest, soft.Public(), k)
-	_, err = Verifier{Roots: []*x509.Certificate{m.root, m.device}}.Verify(hsm.Attestation{Statement: forged.Raw, Intermediate: honest.Raw}, nil)
+	_, err = Verifier{Roots: []*x509.Certificate{m.root, m.device}}.Verify(hsm.Attestation{Statement: forged.Raw,
+		Intermediate: honest.Raw}, nil)
 	if !errors.Is(err, ErrUnknownIssuer) {
 		t.Errorf("a forged attestation: %v", err)
 	}
@@ -139,7 +140,8 @@ func TestInsideRequest(t *testing.T) {
 
 func TestFromExtensions(t *testing.T) {
 	a := load(t, "yubikey5.pem")
-	old := []pkix.Extension{{Id: oid(oidStatementOld), Value: a.Statement}, {Id: oid(oidIntermediate), Value: a.Intermediate}}
+	old := []pkix.Extension{{Id: oid(oidStatementOld), Value: a.Statement},
+		{Id: oid(oidIntermediate), Value: a.Intermediate}}
 	if got, err := FromExtensions(old); err != nil || string(got.Statement) != string(a.Statement) {
 		t.Errorf("yubico-piv-tool's older form: %v", err)
 	}
@@ -172,8 +174,9 @@ func newMaker(t *testing.T) maker {
 		t.Fatal(err)
 	}
 	ca := func(name string) *x509.Certificate {
-		return &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour),
-			NotAfter: time.Now().Add(time.Hour), BasicConstraintsValid: true, IsCA: true}
+		return &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+			NotBefore: time.Now().Add(-time.Hour),
+			NotAfter:  time.Now().Add(time.Hour), BasicConstraintsValid: true, IsCA: true}
 	}
 	root := sign(t, ca("Test Root"), nil, rootKey.Public(), rootKey)
 	return maker{root, sign(t, ca("Test Device"), root, deviceKey.Public(), rootKey), deviceKey}

@@ -184,7 +184,8 @@ func newForge(f *testing.F) *forge {
 		return cert
 	}
 	ca := func(name string) *x509.Certificate {
-		return &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, BasicConstraintsValid: true, IsCA: true}
+		return &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+			BasicConstraintsValid: true, IsCA: true}
 	}
 	g.root = create(ca("Test Root"), nil, byRoot, byRoot)
 	device := create(ca("Test Device"), g.root, byDevice, byRoot)
@@ -283,14 +284,16 @@ func (g *forge) verify(a hsm.Attestation) (Statement, error) {
 
 func (g *forge) check(t *testing.T, a hsm.Attestation, statementBy, deviceBy int) {
 	s, err := Verifier{Now: g.now}.Verify(a, nil)
-	if err == nil && !slices.ContainsFunc(g.genuine, func(real hsm.Attestation) bool { return bytes.Equal(real.Statement, a.Statement) }) {
+	if err == nil && !slices.ContainsFunc(g.genuine,
+		func(real hsm.Attestation) bool { return bytes.Equal(real.Statement, a.Statement) }) {
 		t.Fatalf("a forged attestation verifies: %s", s)
 	}
 	own, err := g.verify(a)
 	if text := own.String(); strings.IndexFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) >= 0 {
 		t.Fatalf("it says %q", text)
 	}
-	if back, err := FromExtensions(Extensions(a)); err != nil || !bytes.Equal(back.Statement, a.Statement) || !bytes.Equal(back.Intermediate, a.Intermediate) {
+	if back, err := FromExtensions(Extensions(a)); err != nil || !bytes.Equal(back.Statement, a.Statement) ||
+		!bytes.Equal(back.Intermediate, a.Intermediate) {
 		t.Fatalf("not what was put into a request: %v", err)
 	}
 	if err != nil {
@@ -304,8 +307,10 @@ func (g *forge) check(t *testing.T, a hsm.Attestation, statementBy, deviceBy int
 		t.Fatal(perr)
 	}
 	_, told := extension(device, oidPolicy)
-	if statementBy > byRoot || deviceBy != byRoot || own.Root != "Test Root" || told || strings.HasPrefix(device.Subject.CommonName, subjectPrefix) {
-		t.Fatalf("statement signed by %d, device by %d, %q as the device, traced to %q", statementBy, deviceBy, device.Subject.CommonName, own.Root)
+	if statementBy > byRoot || deviceBy != byRoot || own.Root != "Test Root" || told ||
+		strings.HasPrefix(device.Subject.CommonName, subjectPrefix) {
+		t.Fatalf("statement signed by %d, device by %d, %q as the device, traced to %q", statementBy, deviceBy,
+			device.Subject.CommonName, own.Root)
 	}
 	_, err = Verifier{Roots: []*x509.Certificate{g.root}, Now: g.now}.Verify(a, differs(t, own.Key))
 	if !errors.Is(err, ErrOtherKey) {

@@ -16,7 +16,8 @@ func TestFakeKeepsTheContract(t *testing.T) {
 	for _, c := range []struct {
 		name, scheme string
 		can          hsm.Abilities
-	}{{"pkcs11", hsm.SchemePKCS11, hsm.Abilities{}}, {"piv", hsm.SchemePIV, hsm.Abilities{}}, {"administered", hsm.SchemePIV, hsmtest.Administered()}} {
+	}{{"pkcs11", hsm.SchemePKCS11, hsm.Abilities{}}, {"piv", hsm.SchemePIV, hsm.Abilities{}},
+		{"administered", hsm.SchemePIV, hsmtest.Administered()}} {
 		t.Run(c.name, func(t *testing.T) {
 			hsmtest.Run(t, hsmtest.Fixture{
 				Algorithms: []hsm.Algorithm{hsm.ECDSAP256, hsm.ECDSAP384, hsm.Ed25519, hsm.RSA2048},

@@ -33,7 +33,8 @@ func selfSigned(t *testing.T) *x509.Certificate {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour)}
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"},
+		NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, k.Public(), k)
 	must(t, err)
 	cert, err := x509.ParseCertificate(der)
@@ -44,7 +45,8 @@ func selfSigned(t *testing.T) *x509.Certificate {
 func (r *rig) certify(t *testing.T, slot string) *x509.Certificate {
 	t.Helper()
 	s := r.signer(t, slot, typing(t))
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour)}
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"},
+		NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, s.Public(), s)
 	must(t, err)
 	cert, err := x509.ParseCertificate(der)
@@ -63,7 +65,8 @@ func TestChangePIN(t *testing.T) {
 	}
 	p = hsmtest.NewScript(t, hsmtest.PIN(vcard.DefaultPUK), hsmtest.PIN("12345678"), hsmtest.PIN("13579024"))
 	must(t, r.tok.ChangePIN(ctx, hsm.PUK, p))
-	if asked := p.PINs(); asked[0].Kind != hsm.PUK || asked[0].Retries != 3 || asked[2].Again == "" || !r.card.CheckPUK("13579024") {
+	if asked := p.PINs(); asked[0].Kind != hsm.PUK || asked[0].Retries != 3 || asked[2].Again == "" ||
+		!r.card.CheckPUK("13579024") {
 		t.Errorf("asked %+v", asked)
 	}
 	r.card.SetPINRetries(0)
@@ -91,7 +94,8 @@ func TestSetRetries(t *testing.T) {
 	r.card.SetPIN("246802")
 	p := hsmtest.NewScript(t, hsmtest.PIN("246802"), hsmtest.PIN("13579024"))
 	must(t, r.tok.SetRetries(t.Context(), 8, 4, p))
-	if pin, puk := r.card.PINRetries(); pin != 8 || puk != 4 || !r.card.CheckPIN("246802") || !r.card.CheckPUK("13579024") {
+	if pin, puk := r.card.PINRetries(); pin != 8 || puk != 4 || !r.card.CheckPIN("246802") ||
+		!r.card.CheckPUK("13579024") {
 		t.Errorf("%d, %d tries; the PIN or PUK is another", pin, puk)
 	}
 	d, err := r.tok.Details(t.Context())
@@ -122,7 +126,8 @@ func TestManagementKey(t *testing.T) {
 			}
 			r.forgotten(t, "after setting it")
 			wrong := hex.EncodeToString(make([]byte, key.Len()))
-			p := hsmtest.NewScript(t, hsmtest.PIN(vcard.DefaultPIN), hsmtest.PIN("nonsense and then some, long enough"), hsmtest.PIN(wrong), hsmtest.PIN(hex.EncodeToString(key.Bytes())))
+			p := hsmtest.NewScript(t, hsmtest.PIN(vcard.DefaultPIN), hsmtest.PIN("nonsense and then some, long enough"),
+				hsmtest.PIN(wrong), hsmtest.PIN(hex.EncodeToString(key.Bytes())))
 			r.generate(t, hsm.GenerateOptions{Slot: "9a"}, p)
 			if asked := p.PINs(); asked[0].Kind != hsm.PIVPIN || asked[3].Kind != hsm.ManagementKey {
 				t.Errorf("asked %+v", asked)
@@ -133,7 +138,8 @@ func TestManagementKey(t *testing.T) {
 
 func TestProtectedManagementKey(t *testing.T) {
 	r := newRig(t, vcard.Config{})
-	key, err := r.tok.SetManagementKey(t.Context(), hsm.ManagementKeyOptions{Algorithm: hsm.AES256, Protect: true}, typing(t))
+	key, err := r.tok.SetManagementKey(t.Context(), hsm.ManagementKeyOptions{Algorithm: hsm.AES256, Protect: true},
+		typing(t))
 	must(t, err)
 	must(t, r.tok.Lock())
 	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, hsmtest.NewScript(t, hsmtest.PIN(vcard.DefaultPIN)))

@@ -22,7 +22,8 @@ import (
 // used by what its certificates say.
 func TestOnlyACertificate(t *testing.T) {
 	guid := [16]byte{1, 15: 2}
-	r := newRig(t, vcard.Config{Without: vcard.Serial | vcard.Version | vcard.Metadata | vcard.Attestation | vcard.Move, CHUID: &guid})
+	r := newRig(t, vcard.Config{Without: vcard.Serial | vcard.Version | vcard.Metadata | vcard.Attestation | vcard.Move,
+		CHUID: &guid})
 	for _, slot := range []byte{0x9a, 0x9e} {
 		k := newP256(t)
 		pin := byte(2)
@@ -30,7 +31,8 @@ func TestOnlyACertificate(t *testing.T) {
 			pin = 1
 		}
 		r.card.SetKey(slot, k, pin, 1)
-		tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour)}
+		tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"},
+			NotAfter: time.Now().Add(time.Hour)}
 		der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, k.Public(), k)
 		must(t, err)
 		r.place(slot, der)
@@ -76,7 +78,8 @@ func TestLongAnswers(t *testing.T) {
 	cert := r.certify(t, "9a")
 	got, err := r.tok.Slot(t.Context(), hsm.URI{Scheme: hsm.SchemePIV, Slot: "9a"})
 	must(t, err)
-	if !got.CertificateMatches() || !got.Certificate.Equal(cert) || got.Key.Origin != hsm.Imported || got.Key.Algorithm != hsm.RSA4096 {
+	if !got.CertificateMatches() || !got.Certificate.Equal(cert) || got.Key.Origin != hsm.Imported ||
+		got.Key.Algorithm != hsm.RSA4096 {
 		t.Errorf("%+v", got.Key)
 	}
 	r.card.Fail(vcard.Fault{INS: vcard.INSPutData, SW: 0x6a84, Times: 1})
@@ -100,7 +103,8 @@ func TestEmptySlotWithPolicies(t *testing.T) {
 	want(t, err, hsm.ErrNoKey)
 	slot := r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
 	must(t, sign(r.signer(t, "9a", typing(t))))
-	if all, err = r.tok.Slots(t.Context(), nil); err != nil || len(all) != 1 || !hsm.SameKey(all[0].Key.Public, slot.Key.Public) {
+	if all, err = r.tok.Slots(t.Context(), nil); err != nil || len(all) != 1 ||
+		!hsm.SameKey(all[0].Key.Public, slot.Key.Public) {
 		t.Errorf("%+v, %v", all, err)
 	}
 	ref := byte(0x9c)

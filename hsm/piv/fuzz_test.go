@@ -52,7 +52,8 @@ func framed(answers ...[]byte) []byte {
 // FuzzAnswers: no sequence of answers makes the driver crash, loop or sign.
 func FuzzAnswers(f *testing.F) {
 	ok := []byte{0x90, 0}
-	f.Add(framed(ok, []byte{5, 7, 1, 0x90, 0}, []byte{0, 0, 0, 9, 0x90, 0}, []byte{1, 1, 0xff, 5, 1, 0, 6, 2, 3, 3, 0x90, 0}))
+	f.Add(framed(ok, []byte{5, 7, 1, 0x90, 0}, []byte{0, 0, 0, 9, 0x90, 0},
+		[]byte{1, 1, 0xff, 5, 1, 0, 6, 2, 3, 3, 0x90, 0}))
 	f.Add(framed(ok, []byte{4, 3, 5, 0x90, 0}, []byte{0x61, 0xff}, []byte{0x6c, 4}, []byte{0x63, 0xc2}))
 	f.Add(framed([]byte{0x6a, 0x82}))
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -85,7 +85,8 @@ func must(t *testing.T, err error) {
 func (r *rig) forgotten(t *testing.T, when string) {
 	t.Helper()
 	if r.card.Verified() || r.card.Managed() {
-		t.Errorf("%s the card is left with PIN verified %v, management key proved %v", when, r.card.Verified(), r.card.Managed())
+		t.Errorf("%s the card is left with PIN verified %v, management key proved %v", when, r.card.Verified(),
+			r.card.Managed())
 	}
 }
 

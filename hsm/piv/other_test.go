@@ -38,7 +38,8 @@ func TestAsPIVGo(t *testing.T) {
 	yk := r.pivgo(t)
 	info, err := yk.KeyInfo(pivgo.SlotAuthentication)
 	must(t, err)
-	if info.PINPolicy != pivgo.PINPolicyAlways || info.TouchPolicy != pivgo.TouchPolicyCached || info.Origin != pivgo.OriginGenerated ||
+	if info.PINPolicy != pivgo.PINPolicyAlways || info.TouchPolicy != pivgo.TouchPolicyCached ||
+		info.Origin != pivgo.OriginGenerated ||
 		!hsm.SameKey(info.PublicKey, slot.Key.Public) {
 		t.Errorf("piv-go reads %+v", info)
 	}
@@ -68,7 +69,8 @@ func TestAsPIVGo(t *testing.T) {
 	must(t, err)
 	roots := []*x509.Certificate{vcard.DefaultCA().Certificate}
 	for _, der := range [][]byte{a.Statement, statement.Raw} {
-		s, err := attest.Verifier{Roots: roots}.Verify(hsm.Attestation{Statement: der, Intermediate: a.Intermediate}, slot.Key.Public)
+		s, err := attest.Verifier{Roots: roots}.Verify(hsm.Attestation{Statement: der, Intermediate: a.Intermediate},
+			slot.Key.Public)
 		must(t, err)
 		if s.String() != "generated on YubiKey 5C 12345678, firmware 5.7.1, PIN always, touch cached" {
 			t.Errorf("it says %q", s)
@@ -118,7 +120,8 @@ func TestFaults(t *testing.T) {
 	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
 	s := r.signer(t, "9a", typing(t))
 	must(t, sign(s))
-	for _, ins := range []byte{vcard.INSAuthenticate, vcard.INSGetMetadata, vcard.INSGetSerial, vcard.INSVerify, vcard.INSSelect} {
+	for _, ins := range []byte{vcard.INSAuthenticate, vcard.INSGetMetadata, vcard.INSGetSerial, vcard.INSVerify,
+		vcard.INSSelect} {
 		for _, f := range []vcard.Fault{{SW: 0x6f00}, {SW: 0x9000, Data: []byte{0x7c, 0x82, 0xff, 0xff}}, {SW: 0x6985}} {
 			f.INS, f.Times = ins, 1
 			r.card.Fail(f)

@@ -37,7 +37,8 @@ func TestOddReaders(t *testing.T) {
 	if len(l.Tokens) != 1 || l.Tokens[0].Reader != lab.Reader(1) || l.Tokens[0].Firmware != "5.7.1" {
 		t.Errorf("tokens %+v", l.Tokens)
 	}
-	if len(l.Problems) != 1 || l.Problems[0].Source != lab.Reader(0) || !errors.Is(l.Problems[0].Err, hsm.ErrUnsupported) ||
+	if len(l.Problems) != 1 || l.Problems[0].Source != lab.Reader(0) ||
+		!errors.Is(l.Problems[0].Err, hsm.ErrUnsupported) ||
 		!strings.Contains(l.Problems[0].Err.Error(), "no PIV card") {
 		t.Errorf("problems %+v", l.Problems)
 	}
@@ -52,7 +53,8 @@ func TestBusy(t *testing.T) {
 	ctx, err := scard.EstablishContext()
 	must(t, err)
 	defer ctx.Release()
-	for name, mode := range map[string]scard.ShareMode{"exclusive": scard.ShareExclusive, "transaction": scard.ShareShared} {
+	for name, mode := range map[string]scard.ShareMode{"exclusive": scard.ShareExclusive,
+		"transaction": scard.ShareShared} {
 		t.Run(name, func(t *testing.T) {
 			c, err := ctx.Connect(r.lab.Reader(0), mode, scard.ProtocolAny)
 			must(t, err)
@@ -107,7 +109,8 @@ func TestBusyMended(t *testing.T) {
 
 // signerQuietly is a signer made without the card.
 func (r *rig) signerQuietly() *signer {
-	return &signer{ctx: context.Background(), t: r.tok, slot: 0x9a, code: codeP256, key: hsm.Key{Algorithm: hsm.ECDSAP256, Public: r.card.Public(0x9a)}}
+	return &signer{ctx: context.Background(), t: r.tok, slot: 0x9a, code: codeP256,
+		key: hsm.Key{Algorithm: hsm.ECDSAP256, Public: r.card.Public(0x9a)}}
 }
 
 // TestBusyForAMoment: a card that is held shortly is waited for.

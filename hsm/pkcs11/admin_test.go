@@ -57,7 +57,8 @@ func TestChangePIN(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := p.PINs()
-	if len(asked) != 4 || asked[0].New || !asked[1].New || asked[1].Kind != hsm.UserPIN || asked[2].Again == "" || asked[3].Again != "wrong PIN" {
+	if len(asked) != 4 || asked[0].New || !asked[1].New || asked[1].Kind != hsm.UserPIN || asked[2].Again == "" ||
+		asked[3].Again != "wrong PIN" {
 		t.Errorf("asked %+v", asked)
 	}
 	if takes(t, tok, testPIN) || !takes(t, tok, freshPIN) {
@@ -112,9 +113,11 @@ func (r *robbed) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) 
 func TestSOTriesSpentMeanwhile(t *testing.T) {
 	d, soft := softHSM(t)
 	tok := openToken(t, d)
-	person := &robbed{Script: hsmtest.NewScript(t, hsmtest.PIN(testSOPIN), hsmtest.PIN(freshPIN), hsmtest.PIN(testSOPIN), hsmtest.PIN(freshPIN))}
+	person := &robbed{Script: hsmtest.NewScript(t, hsmtest.PIN(testSOPIN), hsmtest.PIN(freshPIN), hsmtest.PIN(testSOPIN),
+		hsmtest.PIN(freshPIN))}
 	person.meanwhile = func() {
-		cmd := exec.CommandContext(t.Context(), need.Program(t, "pkcs11-tool"), "--module", soft.Module, "--token-label", testLabel,
+		cmd := exec.CommandContext(t.Context(), need.Program(t, "pkcs11-tool"), "--module", soft.Module, "--token-label",
+			testLabel,
 			"--login", "--login-type", "so", "--so-pin", "00000000", "--init-pin", "--new-pin", "0000")
 		cmd.Env = os.Environ()
 		for name, value := range soft.Env() {
@@ -158,11 +161,13 @@ func TestInitialize(t *testing.T) {
 	if !errors.Is(err, hsm.ErrOccupied) {
 		t.Errorf("a token in use: %v", err)
 	}
-	_, err = d.Initialize(t.Context(), blank, hsm.InitializeOptions{Label: "a label that is longer than 32 bytes"}, hsmtest.NewScript(t))
+	_, err = d.Initialize(t.Context(), blank, hsm.InitializeOptions{Label: "a label that is longer than 32 bytes"},
+		hsmtest.NewScript(t))
 	if err == nil {
 		t.Error("a label of more than 32 bytes")
 	}
-	_, err = d.Initialize(t.Context(), blank, hsm.InitializeOptions{Label: "mine"}, hsmtest.NewScript(t, hsmtest.PIN(testSOPIN), hsmtest.Cancel()))
+	_, err = d.Initialize(t.Context(), blank, hsm.InitializeOptions{Label: "mine"},
+		hsmtest.NewScript(t, hsmtest.PIN(testSOPIN), hsmtest.Cancel()))
 	if !errors.Is(err, hsm.ErrCancelled) {
 		t.Errorf("given up: %v", err)
 	}
@@ -213,7 +218,8 @@ func TestDeleteCertificate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "jane"}, NotAfter: time.Now().Add(time.Hour)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "jane"},
+		NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, slot.Key.Public, ca)
 	if err != nil {
 		t.Fatal(err)

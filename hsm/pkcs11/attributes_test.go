@@ -80,10 +80,13 @@ func FuzzCurveKey(f *testing.F) {
 func TestFault(t *testing.T) {
 	for code, want := range map[uint]error{
 		p11.CKR_TOKEN_NOT_PRESENT: hsm.ErrRemoved, p11.CKR_DEVICE_REMOVED: hsm.ErrRemoved, p11.CKR_PIN_INCORRECT: hsm.ErrPINIncorrect,
-		p11.CKR_PIN_LOCKED: hsm.ErrPINLocked, p11.CKR_PIN_LEN_RANGE: hsm.ErrPINInvalid, p11.CKR_USER_PIN_NOT_INITIALIZED: hsm.ErrPINNotSet,
-		p11.CKR_USER_NOT_LOGGED_IN: hsm.ErrPINRequired, p11.CKR_FUNCTION_CANCELED: hsm.ErrCancelled, p11.CKR_SESSION_COUNT: hsm.ErrBusy,
-		p11.CKR_MECHANISM_INVALID: hsm.ErrUnsupported, p11.CKR_GENERAL_ERROR: hsm.ErrModule, p11.CKR_PIN_EXPIRED: hsm.ErrModule,
-		0x80000001: hsm.ErrModule,
+		p11.CKR_PIN_LOCKED: hsm.ErrPINLocked, p11.CKR_PIN_LEN_RANGE: hsm.ErrPINInvalid,
+		p11.CKR_USER_PIN_NOT_INITIALIZED: hsm.ErrPINNotSet,
+		p11.CKR_USER_NOT_LOGGED_IN:       hsm.ErrPINRequired, p11.CKR_FUNCTION_CANCELED: hsm.ErrCancelled,
+		p11.CKR_SESSION_COUNT:     hsm.ErrBusy,
+		p11.CKR_MECHANISM_INVALID: hsm.ErrUnsupported, p11.CKR_GENERAL_ERROR: hsm.ErrModule,
+		p11.CKR_PIN_EXPIRED: hsm.ErrModule,
+		0x80000001:          hsm.ErrModule,
 	} {
 		cause := p11.Error(code)
 		err := fault("sign", fmt.Errorf("deeper: %w", cause))

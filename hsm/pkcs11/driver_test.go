@@ -201,14 +201,16 @@ func TestPartialObjects(t *testing.T) {
 func TestSeveralKeys(t *testing.T) {
 	d, soft := softHSM(t)
 	tok := openToken(t, d)
-	one, two := generateKey(t, tok, hsm.GenerateOptions{Label: "one"}), generateKey(t, tok, hsm.GenerateOptions{Label: "two"})
+	one, two := generateKey(t, tok, hsm.GenerateOptions{Label: "one"}), generateKey(t, tok,
+		hsm.GenerateOptions{Label: "two"})
 	s := spyOn(t, soft, testLabel)
 	// name gives the second key's objects a label and an id.
 	name := func(label string, id []byte) {
 		t.Helper()
 		r := &reader{ctx: s.Ctx, sh: s.sh}
 		for _, o := range r.find(p11.NewAttribute(p11.CKA_LABEL, two.Label), p11.NewAttribute(p11.CKA_ID, two.URI.ID)) {
-			if err := s.SetAttributeValue(s.sh, o, []*p11.Attribute{p11.NewAttribute(p11.CKA_LABEL, label), p11.NewAttribute(p11.CKA_ID, id)}); err != nil {
+			if err := s.SetAttributeValue(s.sh, o, []*p11.Attribute{p11.NewAttribute(p11.CKA_LABEL, label),
+				p11.NewAttribute(p11.CKA_ID, id)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -221,7 +223,8 @@ func TestSeveralKeys(t *testing.T) {
 		t.Helper()
 		_, err := tok.Slot(t.Context(), u)
 		hint := hinting.Of(err)
-		if !errors.Is(err, hsm.ErrSeveralKeys) || !strings.Contains(err.Error(), u.String()) || !strings.HasPrefix(hint, want) {
+		if !errors.Is(err, hsm.ErrSeveralKeys) || !strings.Contains(err.Error(), u.String()) ||
+			!strings.HasPrefix(hint, want) {
 			t.Fatalf("%v, hint %q, want %q", err, hint, want)
 		}
 		_, uri, ok := strings.Cut(hint, ", as ")

@@ -39,8 +39,10 @@ type spied struct {
 
 func softHSMSpied(t *testing.T) *spied {
 	t.Helper()
-	spy := need.File(t, "/usr/lib/x86_64-linux-gnu/pkcs11/pkcs11-spy.so", "/usr/lib/aarch64-linux-gnu/pkcs11/pkcs11-spy.so", "/usr/lib64/pkcs11/pkcs11-spy.so")
-	s := &spied{soft: hsmtest.StartSoftHSM(t, hsmtest.SoftToken{Label: testLabel, PIN: testPIN}), log: filepath.Join(t.TempDir(), "spy")}
+	spy := need.File(t, "/usr/lib/x86_64-linux-gnu/pkcs11/pkcs11-spy.so",
+		"/usr/lib/aarch64-linux-gnu/pkcs11/pkcs11-spy.so", "/usr/lib64/pkcs11/pkcs11-spy.so")
+	s := &spied{soft: hsmtest.StartSoftHSM(t, hsmtest.SoftToken{Label: testLabel, PIN: testPIN}),
+		log: filepath.Join(t.TempDir(), "spy")}
 	t.Setenv("PKCS11SPY", s.soft.Module)
 	t.Setenv("PKCS11SPY_OUTPUT", s.log)
 	s.Driver = New(Options{Modules: []Module{{Path: spy}}})
@@ -97,18 +99,26 @@ func (s *spied) fill(t *testing.T, n, private int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "user"}, NotAfter: time.Now().Add(time.Hour)}
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "user"},
+			NotAfter: time.Now().Add(time.Hour)}
 		if der, err = x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key); err != nil {
 			t.Fatal(err)
 		}
-		both := []*p11.Attribute{p11.NewAttribute(p11.CKA_TOKEN, true), p11.NewAttribute(p11.CKA_ID, nth(i)), p11.NewAttribute(p11.CKA_LABEL, nth(i))}
-		ec := append(slices.Clone(both), p11.NewAttribute(p11.CKA_KEY_TYPE, p11.CKK_EC), p11.NewAttribute(p11.CKA_EC_PARAMS, paramsP256))
+		both := []*p11.Attribute{p11.NewAttribute(p11.CKA_TOKEN, true), p11.NewAttribute(p11.CKA_ID, nth(i)),
+			p11.NewAttribute(p11.CKA_LABEL, nth(i))}
+		ec := append(slices.Clone(both), p11.NewAttribute(p11.CKA_KEY_TYPE, p11.CKK_EC),
+			p11.NewAttribute(p11.CKA_EC_PARAMS, paramsP256))
 		for _, object := range [][]*p11.Attribute{
-			append(slices.Clone(ec), p11.NewAttribute(p11.CKA_CLASS, p11.CKO_PRIVATE_KEY), p11.NewAttribute(p11.CKA_VALUE, secret), p11.NewAttribute(p11.CKA_PRIVATE, true),
-				p11.NewAttribute(p11.CKA_SENSITIVE, true), p11.NewAttribute(p11.CKA_EXTRACTABLE, false), p11.NewAttribute(p11.CKA_SIGN, true)),
-			append(slices.Clone(ec), p11.NewAttribute(p11.CKA_CLASS, p11.CKO_PUBLIC_KEY), p11.NewAttribute(p11.CKA_EC_POINT, wrapped), p11.NewAttribute(p11.CKA_PRIVATE, false)),
-			append(slices.Clone(both), p11.NewAttribute(p11.CKA_CLASS, p11.CKO_CERTIFICATE), p11.NewAttribute(p11.CKA_CERTIFICATE_TYPE, p11.CKC_X_509),
-				p11.NewAttribute(p11.CKA_SUBJECT, []byte("user")), p11.NewAttribute(p11.CKA_VALUE, der), p11.NewAttribute(p11.CKA_PRIVATE, false)),
+			append(slices.Clone(ec), p11.NewAttribute(p11.CKA_CLASS, p11.CKO_PRIVATE_KEY),
+				p11.NewAttribute(p11.CKA_VALUE, secret), p11.NewAttribute(p11.CKA_PRIVATE, true),
+				p11.NewAttribute(p11.CKA_SENSITIVE, true), p11.NewAttribute(p11.CKA_EXTRACTABLE, false),
+				p11.NewAttribute(p11.CKA_SIGN, true)),
+			append(slices.Clone(ec), p11.NewAttribute(p11.CKA_CLASS, p11.CKO_PUBLIC_KEY),
+				p11.NewAttribute(p11.CKA_EC_POINT, wrapped), p11.NewAttribute(p11.CKA_PRIVATE, false)),
+			append(slices.Clone(both), p11.NewAttribute(p11.CKA_CLASS, p11.CKO_CERTIFICATE),
+				p11.NewAttribute(p11.CKA_CERTIFICATE_TYPE, p11.CKC_X_509),
+				p11.NewAttribute(p11.CKA_SUBJECT, []byte("user")), p11.NewAttribute(p11.CKA_VALUE, der),
+				p11.NewAttribute(p11.CKA_PRIVATE, false)),
 		} {
 			if _, err := c.CreateObject(c.sh, object); err != nil {
 				t.Fatal(err)
@@ -140,7 +150,8 @@ func (s *spied) copy(t *testing.T, first, n int, point []byte) {
 			continue
 		}
 		for i := first; i < n; i++ {
-			key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), binary.BigEndian.AppendUint64(make([]byte, 24), uint64(i+1))) // the same for key and certificate
+			// the same for key and certificate
+			key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), binary.BigEndian.AppendUint64(make([]byte, 24), uint64(i+1)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -237,7 +248,8 @@ func (s *spied) signsByLook(t *testing.T, made *signer) {
 	for _, c := range []struct {
 		look     look
 		searches int
-	}{{look{now, time.Now().Add(time.Hour)}, 1}, {look{now, time.Time{}}, 2}, {look{now + 1, time.Now().Add(time.Hour)}, 2}} {
+	}{{look{now, time.Now().Add(time.Hour)}, 1}, {look{now, time.Time{}}, 2},
+		{look{now + 1, time.Now().Add(time.Hour)}, 2}} {
 		made.made = c.look
 		if counts := s.calls(t, func() { mustSign(t, made) }); counts["C_FindObjectsInit"] != c.searches {
 			t.Errorf("read at %v: %s", c.look.at, listed(counts))

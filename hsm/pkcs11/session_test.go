@@ -150,7 +150,8 @@ func TestAlwaysAuthenticate(t *testing.T) {
 	if slot.Key.PIN != hsm.PINAlways {
 		t.Fatalf("PIN policy %s", slot.Key.PIN)
 	}
-	p := hsmtest.NewScript(t, hsmtest.PIN(testPIN), hsmtest.PIN("000000"), hsmtest.PIN(testPIN), hsmtest.PIN(testPIN), hsmtest.Cancel())
+	p := hsmtest.NewScript(t, hsmtest.PIN(testPIN), hsmtest.PIN("000000"), hsmtest.PIN(testPIN), hsmtest.PIN(testPIN),
+		hsmtest.Cancel())
 	s, err := tok.Signer(t.Context(), slot.URI, nil, p)
 	if err != nil {
 		t.Fatal(err)
@@ -401,7 +402,8 @@ func TestSharedLibrary(t *testing.T) {
 // it was read again.
 func TestOpeningIsOfItsTime(t *testing.T) {
 	soft := hsmtest.StartSoftHSM(t, hsmtest.SoftToken{Label: testLabel, PIN: testPIN})
-	other := need.File(t, "/usr/lib/x86_64-linux-gnu/opensc-pkcs11.so", "/usr/lib/aarch64-linux-gnu/opensc-pkcs11.so", "/usr/lib64/opensc-pkcs11.so")
+	other := need.File(t, "/usr/lib/x86_64-linux-gnu/opensc-pkcs11.so", "/usr/lib/aarch64-linux-gnu/opensc-pkcs11.so",
+		"/usr/lib64/opensc-pkcs11.so")
 	open := func(locks string) *device {
 		d := New(Options{Modules: []Module{{Path: soft.Module}, {Path: other}}, LockDir: locks})
 		t.Cleanup(func() {

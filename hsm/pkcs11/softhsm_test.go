@@ -121,7 +121,8 @@ func (s spy) secrets(t *testing.T, key p11.ObjectHandle) (got []string) {
 		"CKA_VALUE": p11.CKA_VALUE, "CKA_PRIVATE_EXPONENT": p11.CKA_PRIVATE_EXPONENT, "CKA_PRIME_1": p11.CKA_PRIME_1,
 		"CKA_PRIME_2": p11.CKA_PRIME_2, "CKA_EXPONENT_1": p11.CKA_EXPONENT_1, "CKA_COEFFICIENT": p11.CKA_COEFFICIENT,
 	} {
-		if a, err := s.GetAttributeValue(s.sh, key, []*p11.Attribute{p11.NewAttribute(typ, nil)}); err == nil && len(a[0].Value) > 0 {
+		if a, err := s.GetAttributeValue(s.sh, key, []*p11.Attribute{p11.NewAttribute(typ, nil)}); err == nil &&
+			len(a[0].Value) > 0 {
 			got = append(got, name)
 		}
 	}
@@ -194,7 +195,8 @@ func TestExtractableKeyIsTold(t *testing.T) {
 			plan.private[i] = p11.NewAttribute(p11.CKA_EXTRACTABLE, true)
 		}
 	}
-	_, private, err := s.GenerateKeyPair(s.sh, []*p11.Mechanism{p11.NewMechanism(plan.mechanism, nil)}, plan.public, plan.private)
+	_, private, err := s.GenerateKeyPair(s.sh, []*p11.Mechanism{p11.NewMechanism(plan.mechanism, nil)}, plan.public,
+		plan.private)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -206,7 +206,8 @@ func TestBadInputIsNotSent(t *testing.T) {
 func TestList(t *testing.T) {
 	f, c := newFake(t)
 	records := kubeadmRecords(t)
-	early := Record{Token: mustParse(t, "early0."+exampleSecret), Usages: []string{Signing}, Expires: time.Unix(1000, 0).UTC()}
+	early := Record{Token: mustParse(t, "early0."+exampleSecret), Usages: []string{Signing},
+		Expires: time.Unix(1000, 0).UTC()}
 	for _, r := range []Record{records[1], records[0], early, records[2]} {
 		s, err := r.Secret()
 		if err != nil {
@@ -252,7 +253,8 @@ func TestRefusals(t *testing.T) {
 			if !errors.Is(err, want) || hint.Of(err) == "" || leaks(err.Error()) {
 				t.Errorf("%d on %s: %v", status, verb, err)
 			}
-			if status == 403 && !strings.Contains(hint.Of(err), fmt.Sprintf("%q on secrets in the namespace kube-system", verb)) {
+			if status == 403 && !strings.Contains(hint.Of(err),
+				fmt.Sprintf("%q on secrets in the namespace kube-system", verb)) {
 				t.Errorf("%s: hint %q", verb, hint.Of(err))
 			}
 		}
@@ -264,7 +266,8 @@ func TestRefusedByTheBridge(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusForbidden)
-		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"kubehsm: no consent to list secrets"}`)
+		_, _ = io.WriteString(w,
+			`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"kubehsm: no consent to list secrets"}`)
 	}))
 	defer server.Close()
 	c, err := NewClient(&rest.Config{Host: server.URL})
@@ -272,7 +275,8 @@ func TestRefusedByTheBridge(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, err = c.List(t.Context())
-	if err == nil || errors.Is(err, ErrForbidden) || hint.Of(err) != "" || !strings.HasSuffix(err.Error(), ": not sent to the cluster: no consent to list secrets") {
+	if err == nil || errors.Is(err, ErrForbidden) || hint.Of(err) != "" ||
+		!strings.HasSuffix(err.Error(), ": not sent to the cluster: no consent to list secrets") {
 		t.Errorf("%v (hint: %s)", err, hint.Of(err))
 	}
 }

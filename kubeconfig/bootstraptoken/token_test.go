@@ -120,7 +120,8 @@ func TestTokenIsNeverShown(t *testing.T) {
 	const redacted = "abcdef.<redacted>"
 	record := Record{Token: token}
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%t"} {
-		for _, v := range []any{token, &token, record, &record, []Token{token}, map[string]Token{"a": token}, holder{token}, &holder{token}} {
+		for _, v := range []any{token, &token, record, &record, []Token{token}, map[string]Token{"a": token}, holder{token},
+			&holder{token}} {
 			if out := fmt.Sprintf(format, v); leaks(out) {
 				t.Errorf("%s of a %T shows %s", format, v, out)
 			}
@@ -153,7 +154,8 @@ func TestTokenIsNeverShown(t *testing.T) {
 
 // leaks reports whether out holds the example's secret as text, hex or bytes.
 func leaks(out string) bool {
-	for _, form := range []string{exampleSecret, fmt.Sprintf("%x", exampleSecret), fmt.Sprintf("%X", exampleSecret), "48 49 50 51", "0x30, 0x31", "[48,49,50"} {
+	for _, form := range []string{exampleSecret, fmt.Sprintf("%x", exampleSecret), fmt.Sprintf("%X", exampleSecret),
+		"48 49 50 51", "0x30, 0x31", "[48,49,50"} {
 		if strings.Contains(out, form) {
 			return true
 		}
@@ -163,7 +165,8 @@ func leaks(out string) bool {
 
 func TestEqualAndWipe(t *testing.T) {
 	a, b := mustParse(t, example), mustParse(t, example)
-	if !a.Equal(b) || a.Equal(mustParse(t, "abcdef.0123456789abcdee")) || a.Equal(mustParse(t, "abcdeg."+exampleSecret)) || a.Equal(Token{}) {
+	if !a.Equal(b) || a.Equal(mustParse(t, "abcdef.0123456789abcdee")) || a.Equal(mustParse(t, "abcdeg."+exampleSecret)) ||
+		a.Equal(Token{}) {
 		t.Error("Equal is wrong")
 	}
 	copied := a

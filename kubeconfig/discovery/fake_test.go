@@ -83,7 +83,8 @@ func serial(t testing.TB) *big.Int {
 	return n
 }
 
-func certify(t testing.TB, template, parent *x509.Certificate, pub *ecdsa.PublicKey, key *ecdsa.PrivateKey) *x509.Certificate {
+func certify(t testing.TB, template, parent *x509.Certificate, pub *ecdsa.PublicKey,
+	key *ecdsa.PrivateKey) *x509.Certificate {
 	t.Helper()
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, pub, key)
 	if err != nil {
@@ -213,7 +214,8 @@ func (f *fakeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f.answer != nil && f.answer(w, r, n) {
 		return
 	}
-	if r.Method != http.MethodGet || r.URL.Path != "/api/v1/namespaces/kube-public/configmaps/cluster-info" || r.URL.RawQuery != "" {
+	if r.Method != http.MethodGet || r.URL.Path != "/api/v1/namespaces/kube-public/configmaps/cluster-info" ||
+		r.URL.RawQuery != "" {
 		f.t.Errorf("unexpected request %s %s", r.Method, r.URL)
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -266,7 +266,8 @@ func TestByURL(t *testing.T) {
 func TestByURLHasATimeout(t *testing.T) {
 	server, roots := web(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	o := Options{File: server.URL, Roots: roots, Limits: Limits{Timeout: 50 * time.Millisecond}}
-	if _, err := discover(t.Context(), o, fastPace()); !errors.Is(err, ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := discover(t.Context(), o, fastPace()); !errors.Is(err, ErrUnreachable) ||
+		!errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}
 }

@@ -54,7 +54,8 @@ func FuzzDocument(f *testing.F) {
 			}
 			return
 		}
-		if !strings.HasPrefix(info.Server, "https://") || strings.Contains(info.Server, "@") && strings.Contains(strings.SplitN(info.Server[8:], "/", 2)[0], "@") {
+		if !strings.HasPrefix(info.Server, "https://") || strings.Contains(info.Server, "@") &&
+			strings.Contains(strings.SplitN(info.Server[8:], "/", 2)[0], "@") {
 			t.Fatalf("server %q", info.Server)
 		}
 		tgt, err := of(info)

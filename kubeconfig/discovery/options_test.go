@@ -101,7 +101,8 @@ func TestPins(t *testing.T) {
 		t.Errorf("%s: %v", asJSON, err)
 	}
 	digits := strings.TrimPrefix(text, "sha256:")
-	for _, bad := range []string{"", "foo", digits, "sha256:", "sha256:" + digits[2:], "sha256:" + digits + "00", "sha512:" + digits,
+	for _, bad := range []string{"", "foo", digits, "sha256:", "sha256:" + digits[2:], "sha256:" + digits + "00",
+		"sha512:" + digits,
 		"sha256:" + "zz" + digits[2:], " " + text, text + "\n", "sha256:" + text} {
 		var input *InputError
 		if _, err := ParsePins([]string{text, bad}); !errors.As(err, &input) || input.Hint() == "" {
@@ -127,7 +128,8 @@ func TestPinOfOpenSSL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "sha256:09999a60ebefd897bba8210ca084d62b91a59604ace6a5e2b98ad89890e464e6"; len(pins) != 1 || pins[0].String() != want {
+	if want := "sha256:09999a60ebefd897bba8210ca084d62b91a59604ace6a5e2b98ad89890e464e6"; len(pins) != 1 ||
+		pins[0].String() != want {
 		t.Errorf("pins %v", pins)
 	}
 }

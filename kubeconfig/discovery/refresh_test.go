@@ -86,9 +86,11 @@ func TestRefresh(t *testing.T) {
 		}
 	})
 	t.Run("name and proxy", func(t *testing.T) {
-		f.publish(strings.Replace(document(f.server.URL, old), "    server:", "    tls-server-name: api.example\n    proxy-url: http://127.0.0.1:1\n    server:", 1))
+		f.publish(strings.Replace(document(f.server.URL, old), "    server:",
+			"    tls-server-name: api.example\n    proxy-url: http://127.0.0.1:1\n    server:", 1))
 		u, err := refresh(t.Context(), f.info(), Limits{}, fastPace())
-		if err != nil || summary(u) != "TLS server name -false +true, proxy -false +true" || !errors.Is(u.Unproven, ErrUnreachable) {
+		if err != nil || summary(u) != "TLS server name -false +true, proxy -false +true" ||
+			!errors.Is(u.Unproven, ErrUnreachable) {
 			t.Errorf("%s, %v, %v", summary(u), u.Unproven, err)
 		}
 	})
@@ -213,7 +215,8 @@ func TestProxies(t *testing.T) {
 		if got != tt.want {
 			t.Errorf("%+v: %s, want %s", tt.known, got, tt.want)
 		}
-		if fresh := merge(tt.known, cluster.Cluster{Server: "https://b:1"}); fresh.Direct != tt.known.Direct || fresh.ProxyURL != tt.known.ProxyURL {
+		if fresh := merge(tt.known, cluster.Cluster{Server: "https://b:1"}); fresh.Direct != tt.known.Direct ||
+			fresh.ProxyURL != tt.known.ProxyURL {
 			t.Errorf("%+v became %+v", tt.known, fresh)
 		}
 		named := merge(tt.known, cluster.Cluster{Server: "https://b:1", ProxyURL: "http://q:1"})

@@ -20,7 +20,8 @@ func TestByToken(t *testing.T) {
 	f := newCluster(t)
 	other := newAuthority(t, "other")
 	both := document(f.server.URL, other, f.ca, f.ca)
-	named := strings.NewReplacer(`name: ""`, "name: a", "contexts: null", "contexts: [{name: c, context: {cluster: a, user: u}}]",
+	named := strings.NewReplacer(`name: ""`, "name: a", "contexts: null",
+		"contexts: [{name: c, context: {cluster: a, user: u}}]",
 		`current-context: ""`, "current-context: c", "users: null", "users: [{name: u, user: {}}]").Replace(document(f.server.URL, f.ca))
 	tests := []struct {
 		name     string
@@ -228,7 +229,8 @@ func TestServerMustVerify(t *testing.T) {
 func TestServerName(t *testing.T) {
 	ca := newAuthority(t, "cluster")
 	f := newClusterWith(t, ca, ca.server(t, func(c *x509.Certificate) { c.IPAddresses = nil }))
-	f.publish(strings.Replace(document(f.server.URL, ca), "    server:", "    tls-server-name: api.example\n    server:", 1))
+	f.publish(strings.Replace(document(f.server.URL, ca), "    server:", "    tls-server-name: api.example\n    server:",
+		1))
 	got, err := discover(t.Context(), f.options(t), fastPace())
 	if err != nil || got.TLSServerName != "api.example" {
 		t.Errorf("%+v, %v", got, err)

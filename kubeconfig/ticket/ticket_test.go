@@ -51,8 +51,9 @@ func TestRoundTrip(t *testing.T) {
 		if !strings.HasPrefix(text, "KHSM1-") {
 			t.Errorf("%s: %s", name, text)
 		}
-		forms := map[string]string{"as it is": text, "lower case": strings.ToLower(text), "one line": strings.ReplaceAll(text, "-", ""),
-			"wrapped": strings.ReplaceAll(text, "-", "\r\n  "), "misread": text[:6] + strings.NewReplacer("O", "0", "I", "1", "B", "8").Replace(text[6:])}
+		forms := map[string]string{"as it is": text, "lower case": strings.ToLower(text),
+			"one line": strings.ReplaceAll(text, "-", ""),
+			"wrapped":  strings.ReplaceAll(text, "-", "\r\n  "), "misread": text[:6] + strings.NewReplacer("O", "0", "I", "1", "B", "8").Replace(text[6:])}
 		for form, text := range forms {
 			got, err := Parse([]byte(text))
 			if err != nil {
@@ -150,7 +151,8 @@ func TestRedacted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{fmt.Sprint(k), fmt.Sprintf("%v %+v %#v %s %q %x", k, k, k, k, k, k), fmt.Sprintf("%+v %#v", held, held), string(doc), k.LogValue().String()} {
+	for _, text := range []string{fmt.Sprint(k), fmt.Sprintf("%v %+v %#v %s %q %x", k, k, k, k, k, k),
+		fmt.Sprintf("%+v %#v", held, held), string(doc), k.LogValue().String()} {
 		if strings.Contains(text, secret) || strings.Contains(text, fmt.Sprintf("%x", secret)) {
 			t.Errorf("the token is in %q", text)
 		}
@@ -167,7 +169,8 @@ func TestDescription(t *testing.T) {
 			t.Errorf("%q: %+v, %v", want.Description(), got, err)
 		}
 	}
-	for _, text := range []string{"", "for jane", "kubehsm ticket: ", "kubehsm ticket: user=a&user=b", "kubehsm ticket: user=a&unknown=1", "kubehsm ticket: user=a&policy=x", "kubehsm ticket: user=a&lifetime=x"} {
+	for _, text := range []string{"", "for jane", "kubehsm ticket: ", "kubehsm ticket: user=a&user=b",
+		"kubehsm ticket: user=a&unknown=1", "kubehsm ticket: user=a&policy=x", "kubehsm ticket: user=a&lifetime=x"} {
 		if got, err := ParseDescription(text); !errors.Is(err, ErrNoTerms) {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}
@@ -177,7 +180,8 @@ func TestDescription(t *testing.T) {
 // TestTokenGroups: the groups of a token carry the terms whole, in a form that
 // the API server takes, among groups of others.
 func TestTokenGroups(t *testing.T) {
-	long := Terms{User: strings.Repeat("jane", 60), Signer: "example.com/own", Lifetime: time.Hour, Policy: Attested | TouchAlways, Serial: "1234"}
+	long := Terms{User: strings.Repeat("jane", 60), Signer: "example.com/own", Lifetime: time.Hour,
+		Policy: Attested | TouchAlways, Serial: "1234"}
 	for i := range maxGroups {
 		long.Groups = append(long.Groups, fmt.Sprintf("team-%d-%s", i, strings.Repeat("x", 20)))
 	}
@@ -187,7 +191,8 @@ func TestTokenGroups(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := (bootstraptoken.Record{Token: token, Usages: bootstraptoken.KnownUsages(), Groups: groups}).Validate(); err != nil || groups[0] != Group {
+		if err := (bootstraptoken.Record{Token: token, Usages: bootstraptoken.KnownUsages(),
+			Groups: groups}).Validate(); err != nil || groups[0] != Group {
 			t.Errorf("%q: %v", groups, err)
 		}
 		slices.Reverse(groups)
@@ -235,7 +240,8 @@ func TestSeal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := kept.Open([]byte(strings.ToLower(text)), []byte("PUK 1234567")); err != nil || string(got) != "12345678" {
+	if got, err := kept.Open([]byte(strings.ToLower(text)), []byte("PUK 1234567")); err != nil ||
+		string(got) != "12345678" {
 		t.Errorf("%q, %v", got, err)
 	}
 	if _, err := kept.Open([]byte(text), []byte("PUK 7654321")); err == nil {

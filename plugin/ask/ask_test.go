@@ -99,12 +99,14 @@ func TestFirst(t *testing.T) {
 	if yes, err := ask.First(none.ask, some.ask).Confirm(ctx, hsm.ConfirmPrompt{}); err != nil || !yes {
 		t.Errorf("%v", err)
 	}
-	if _, err := ask.First(none.ask, none.ask).PIN(ctx, userPIN("")); !errors.Is(err, hsm.ErrNoTerminal) || hint.Of(err) != "h" {
+	if _, err := ask.First(none.ask, none.ask).PIN(ctx, userPIN("")); !errors.Is(err, hsm.ErrNoTerminal) ||
+		hint.Of(err) != "h" {
 		t.Errorf("%v", err)
 	}
 	declined := &scripted{err: hsm.ErrCancelled}
 	some.asked = 0
-	if _, err := ask.First(declined.ask, some.ask).PIN(ctx, userPIN("")); !errors.Is(err, hsm.ErrCancelled) || some.asked != 0 {
+	if _, err := ask.First(declined.ask, some.ask).PIN(ctx, userPIN("")); !errors.Is(err, hsm.ErrCancelled) ||
+		some.asked != 0 {
 		t.Errorf("a declined prompt was asked again elsewhere: %v", err)
 	}
 }
@@ -118,7 +120,8 @@ func TestCoolDownOfQuestions(t *testing.T) {
 	if yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: "a"}); yes || err != nil || under.asked != 1 {
 		t.Fatalf("%v, %v, asked %d times", yes, err, under.asked)
 	}
-	if yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: "a"}); yes || !errors.Is(err, hsm.ErrCancelled) || under.asked != 1 {
+	if yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: "a"}); yes || !errors.Is(err, hsm.ErrCancelled) ||
+		under.asked != 1 {
 		t.Fatalf("the question came back: %v, %v, asked %d times", yes, err, under.asked)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "declined-*"))
@@ -159,7 +162,8 @@ func TestCoolDown(t *testing.T) {
 		t.Fatalf("another token was silenced: %v", err)
 	}
 	elsewhere := &scripted{}
-	if _, err := ask.CoolDown(dir, time.Hour, 2)(elsewhere.ask).PIN(ctx, hsm.PINPrompt{Token: hsm.TokenInfo{Label: "b"}}); err != nil || elsewhere.asked != 1 {
+	if _, err := ask.CoolDown(dir, time.Hour, 2)(elsewhere.ask).PIN(ctx,
+		hsm.PINPrompt{Token: hsm.TokenInfo{Label: "b"}}); err != nil || elsewhere.asked != 1 {
 		t.Fatalf("another window was silenced: %v", err)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "cancelled-*"))

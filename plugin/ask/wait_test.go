@@ -21,7 +21,8 @@ func TestWaitWords(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if got := (Wait{For: ForTouch, Token: "lab"}).Words("", strings.ToLower); got != `waiting: a touch of "lab" is awaited` {
+	if got := (Wait{For: ForTouch, Token: "lab"}).Words("",
+		strings.ToLower); got != `waiting: a touch of "lab" is awaited` {
 		t.Errorf("%q", got)
 	}
 }

@@ -46,9 +46,12 @@ func read(t *testing.T, path string, f Filter) ([]Record, int) {
 
 // The names of the fields are what other people's programs read.
 func TestFieldNames(t *testing.T) {
-	r := Record{Time: time.Date(2026, 1, 2, 3, 4, 5, 6789, time.FixedZone("x", 3600)), Event: Signature, Outcome: Refused, Reason: "sign-in",
-		Error: "pin-incorrect", Code: 401, Count: 2, Enrollment: "prod", Server: "h:6443", Key: "ab", Token: hsm.URI{Scheme: "pkcs11", Token: "t"},
-		Request: "delete nodes n", Statement: "s", Signature: []byte{1}, Client: &Process{7, "kubectl"}, Agent: 8, Version: "v1"}
+	r := Record{Time: time.Date(2026, 1, 2, 3, 4, 5, 6789, time.FixedZone("x", 3600)), Event: Signature, Outcome: Refused,
+		Reason: "sign-in",
+		Error:  "pin-incorrect", Code: 401, Count: 2, Enrollment: "prod", Server: "h:6443", Key: "ab",
+		Token:   hsm.URI{Scheme: "pkcs11", Token: "t"},
+		Request: "delete nodes n", Statement: "s", Signature: []byte{1}, Client: &Process{7, "kubectl"}, Agent: 8,
+		Version: "v1"}
 	path := filepath.Join(t.TempDir(), "audit.log")
 	l := open(t, path)
 	check(t, l.Write(r))
@@ -111,7 +114,8 @@ func TestFilter(t *testing.T) {
 	for _, c := range []struct {
 		f    Filter
 		want int
-	}{{Filter{}, 4}, {Filter{Enrollment: "a"}, 2}, {Filter{Since: now.Add(time.Second)}, 3}, {Filter{Since: now.Add(time.Second), Enrollment: "a"}, 1}, {Filter{Enrollment: "c"}, 0}} {
+	}{{Filter{}, 4}, {Filter{Enrollment: "a"}, 2}, {Filter{Since: now.Add(time.Second)}, 3},
+		{Filter{Since: now.Add(time.Second), Enrollment: "a"}, 1}, {Filter{Enrollment: "c"}, 0}} {
 		if got, _ := read(t, path, c.f); len(got) != c.want {
 			t.Errorf("%+v: %d records", c.f, len(got))
 		}

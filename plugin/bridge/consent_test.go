@@ -163,7 +163,8 @@ func TestNoWayAroundConsent(t *testing.T) {
 				case strings.Contains(c.headers, "chunked"):
 					body = "0\r\nImpersonate-User: root\r\n\r\n"
 				}
-				codes := r.raw(c.method + " " + c.target + " HTTP/1.1\r\nHost: HOST\r\n" + c.headers + "\r\n" + body + "GET /end HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n")
+				codes := r.raw(c.method + " " + c.target + " HTTP/1.1\r\nHost: HOST\r\n" + c.headers + "\r\n" + body +
+					"GET /end HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n")
 				for _, a := range r.api.Arrivals() {
 					if a != "GET /end" {
 						t.Errorf("%s arrived", a)
@@ -197,7 +198,8 @@ func TestEmptyBodies(t *testing.T) {
 			t.Errorf("a trailer that was not announced: answered %v, asked %q", codes, q.all())
 		}
 		for data, want := range map[string]string{"": "418", "{}": "403"} {
-			if got := r.h2body(data, ":method", "GET", ":scheme", "https", ":authority", "HOST", ":path", "/c/prod/api/v1/pods"); got != want {
+			if got := r.h2body(data, ":method", "GET", ":scheme", "https", ":authority", "HOST", ":path",
+				"/c/prod/api/v1/pods"); got != want {
 				t.Errorf("with %q over HTTP/2: %s, want %s", data, got, want)
 			}
 		}
@@ -211,7 +213,8 @@ func TestEmptyBodies(t *testing.T) {
 // at arrives whole.
 func TestBodiesReachWorkloads(t *testing.T) {
 	r, q := judged(t, bridgetest.Options{}, true)
-	req, err := http.NewRequest(http.MethodGet, r.ep.URL("prod")+"/api/v1/namespaces/web/services/s/proxy/_search", io.MultiReader(strings.NewReader(`{"query":{}}`)))
+	req, err := http.NewRequest(http.MethodGet, r.ep.URL("prod")+"/api/v1/namespaces/web/services/s/proxy/_search",
+		io.MultiReader(strings.NewReader(`{"query":{}}`)))
 	check(t, err)
 	resp, err := r.client(r.issue("prod", Client{PID: 1, Start: 1})).Do(req)
 	check(t, err)
@@ -247,10 +250,12 @@ func TestCiphers(t *testing.T) {
 func TestConsentSeesTheRequest(t *testing.T) {
 	q := &questions{yes: true}
 	r := newRig(t, rigOptions{ask: q.ask, policy: consent.Policy{Mode: consent.Rules,
-		Rules: []consent.Rule{{Verbs: []string{"delete"}, Resources: []string{"deployments.apps"}, Namespaces: []string{"web"}}}}})
+		Rules: []consent.Rule{{Verbs: []string{"delete"}, Resources: []string{"deployments.apps"},
+			Namespaces: []string{"web"}}}}})
 	c := r.client(r.issue("prod", Client{PID: 1, Start: 1}))
 	for _, base := range []string{r.ep.URL("prod"), "https://" + r.ep.Address()} {
-		for _, path := range []string{"/apis/apps/v1/namespaces/web/deployments/x", "/apis/apps/v1/namespaces/dev/deployments/x"} {
+		for _, path := range []string{"/apis/apps/v1/namespaces/web/deployments/x",
+			"/apis/apps/v1/namespaces/dev/deployments/x"} {
 			req, err := http.NewRequest(http.MethodDelete, base+path, nil)
 			check(t, err)
 			resp, err := c.Do(req)
@@ -261,7 +266,8 @@ func TestConsentSeesTheRequest(t *testing.T) {
 			}
 		}
 	}
-	if got := q.all(); !slices.Equal(got, []string{`delete deployments.apps "x" in "web"`, `delete deployments.apps "x" in "web"`}) {
+	if got := q.all(); !slices.Equal(got, []string{`delete deployments.apps "x" in "web"`,
+		`delete deployments.apps "x" in "web"`}) {
 		t.Errorf("asked %q", got)
 	}
 }
@@ -270,20 +276,23 @@ func TestConsentSeesTheRequest(t *testing.T) {
 // its body before somebody has agreed.
 func TestBodyWaitsForConsent(t *testing.T) {
 	asked, yes := make(chan struct{}), make(chan struct{})
-	r := newRig(t, rigOptions{policy: consent.Policy{Mode: consent.Writes}, ask: func(ctx context.Context, _ Question) error {
-		close(asked)
-		select {
-		case <-yes:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}})
+	r := newRig(t, rigOptions{policy: consent.Policy{Mode: consent.Writes},
+		ask: func(ctx context.Context, _ Question) error {
+			close(asked)
+			select {
+			case <-yes:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}})
 	conn, err := tls.Dial("tcp", r.ep.Address(), r.tls(r.issue("prod", Client{PID: 1, Start: 1}), "http/1.1"))
 	check(t, err)
 	defer conn.Close()
 	check(t, conn.SetDeadline(time.Now().Add(time.Minute)))
-	fmt.Fprintf(conn, "POST /c/prod/api/v1/namespaces/web/pods HTTP/1.1\r\nHost: %s\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n", r.ep.Address())
+	fmt.Fprintf(conn,
+		"POST /c/prod/api/v1/namespaces/web/pods HTTP/1.1\r\nHost: %s\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n",
+		r.ep.Address())
 	<-asked
 	first := make(chan string, 1)
 	br := bufio.NewReader(conn)
@@ -340,9 +349,11 @@ func (r *rig) h2send(data []byte, fields ...string) string {
 	var block bytes.Buffer
 	enc := hpack.NewEncoder(&block)
 	for i := 0; i < len(fields); i += 2 {
-		check(r.t, enc.WriteField(hpack.HeaderField{Name: fields[i], Value: strings.ReplaceAll(fields[i+1], "HOST", r.ep.Address())}))
+		check(r.t, enc.WriteField(hpack.HeaderField{Name: fields[i],
+			Value: strings.ReplaceAll(fields[i+1], "HOST", r.ep.Address())}))
 	}
-	check(r.t, fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: data == nil}))
+	check(r.t, fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true,
+		EndStream: data == nil}))
 	if data != nil {
 		check(r.t, fr.WriteData(1, true, data))
 	}

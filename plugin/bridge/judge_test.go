@@ -39,7 +39,8 @@ func TestRefusals(t *testing.T) {
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
 	check(t, err)
 	// A key file's, which the API server itself would take.
-	foreign := &Credential{Certificate: loopback.CertificatePEM(r.api.Certificate(t, key.Public(), "alice", time.Hour).Raw),
+	foreign := &Credential{Certificate: loopback.CertificatePEM(r.api.Certificate(t, key.Public(), "alice",
+		time.Hour).Raw),
 		Key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})}
 	expired := r.issue("prod", Client{PID: 2, Start: 1})
 	r.sessions.mu.Lock()
@@ -133,7 +134,8 @@ func TestPathsWithoutName(t *testing.T) {
 	check(t, err)
 	defer conn.Close()
 	br := bufio.NewReader(conn)
-	for _, path := range []string{"/api/v1/pods?limit=5", "/", "/cluster", "/C/test/x", "/%63/test/x", "/./c/test/x", "/x/../c/test/x", "//c/test/x", "/c%2ftest/x"} {
+	for _, path := range []string{"/api/v1/pods?limit=5", "/", "/cluster", "/C/test/x", "/%63/test/x", "/./c/test/x",
+		"/x/../c/test/x", "//c/test/x", "/c%2ftest/x"} {
 		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, r.ep.Address())
 		resp, err := http.ReadResponse(br, nil)
 		check(t, err)

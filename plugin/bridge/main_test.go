@@ -107,9 +107,10 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	hash, err := hsm.Fingerprint(key.Public())
 	check(t, err)
 	r.options = upstream.Options{
-		Enrollment: enrollment.Enrollment{Name: "prod", KeyHash: hash, Policy: o.policy.Mode, Rules: o.policy.Rules, Cluster: cluster.Cluster{Server: r.api.URL + o.prefix, CAData: r.api.CAPEM, ProxyURL: o.proxy}},
-		Policy:     o.policy,
-		Chain:      []*x509.Certificate{leaf}, Signer: o.signer, Log: log,
+		Enrollment: enrollment.Enrollment{Name: "prod", KeyHash: hash, Policy: o.policy.Mode, Rules: o.policy.Rules,
+			Cluster: cluster.Cluster{Server: r.api.URL + o.prefix, CAData: r.api.CAPEM, ProxyURL: o.proxy}},
+		Policy: o.policy,
+		Chain:  []*x509.Certificate{leaf}, Signer: o.signer, Log: log,
 	}
 	r.up, err = upstream.New(r.options)
 	check(t, err)
@@ -179,7 +180,8 @@ func (r *rig) issue(name string, c Client) *Credential {
 
 func (r *rig) client(c *Credential) *http.Client {
 	r.t.Helper()
-	tr := &http.Transport{TLSClientConfig: r.tls(c), ForceAttemptHTTP2: true, DisableCompression: true, MaxIdleConnsPerHost: 64}
+	tr := &http.Transport{TLSClientConfig: r.tls(c), ForceAttemptHTTP2: true, DisableCompression: true,
+		MaxIdleConnsPerHost: 64}
 	r.t.Cleanup(tr.CloseIdleConnections)
 	return &http.Client{Transport: tr}
 }
@@ -202,7 +204,8 @@ func refused(t testing.TB, body string, code int32, words string) {
 	if err := json.Unmarshal([]byte(body), &st); err != nil {
 		t.Fatalf("%v: %s", err, body)
 	}
-	if st.Kind != "Status" || st.APIVersion != "v1" || st.Status != metav1.StatusFailure || st.Code != code || st.Reason == "" || !strings.Contains(st.Message, words) {
+	if st.Kind != "Status" || st.APIVersion != "v1" || st.Status != metav1.StatusFailure || st.Code != code ||
+		st.Reason == "" || !strings.Contains(st.Message, words) {
 		t.Fatalf("Status = %+v, want code %d and %q", st, code, words)
 	}
 }

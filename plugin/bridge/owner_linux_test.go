@@ -62,7 +62,8 @@ func TestWhoseSocket(t *testing.T) {
 				t.Errorf("%s: process %d is said to hold it", o.name, owner.PID)
 			}
 		}
-		if owner != o.owner && !(o.name == "its parent's session" && owner == heir) || told != o.told || (err != nil) != o.fails {
+		if owner != o.owner && !(o.name == "its parent's session" && owner == heir) || told != o.told ||
+			(err != nil) != o.fails {
 			t.Errorf("%s: %v, %v, %v", o.name, owner, told, err)
 		}
 	}
@@ -109,7 +110,8 @@ func TestHidden(t *testing.T) {
 	exe, err := os.Executable()
 	check(t, err)
 	check(t, os.Chmod(exe, 0o755))
-	for name, hide := range map[string]func(*exec.Cmd) *exec.Cmd{"another user": asNobody, "another user namespace": inUserNamespace} {
+	for name, hide := range map[string]func(*exec.Cmd) *exec.Cmd{"another user": asNobody,
+		"another user namespace": inUserNamespace} {
 		t.Run(name, func(t *testing.T) {
 			c := hide(exec.Command("/proc/self/fd/3", "-test.run=^TestHidden$"))
 			file, err := os.Open(exe)

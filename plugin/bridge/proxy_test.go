@@ -90,12 +90,14 @@ func TestEverythingPasses(t *testing.T) {
 		for _, clientProto := range []string{"h2", "http/1.1"} {
 			t.Run(fmt.Sprintf("upstream http1=%v, client %s", http1, clientProto), func(t *testing.T) {
 				r := newRig(t, rigOptions{api: bridgetest.Options{HTTP1: http1}, prefix: "/k8s/clusters/c-1"})
-				tr := &http.Transport{TLSClientConfig: r.tls(r.issue("prod", Client{}), clientProto), ForceAttemptHTTP2: clientProto == "h2", DisableCompression: true}
+				tr := &http.Transport{TLSClientConfig: r.tls(r.issue("prod", Client{}), clientProto),
+					ForceAttemptHTTP2: clientProto == "h2", DisableCompression: true}
 				defer tr.CloseIdleConnections()
 				const target = "/api/v1/a%2Fb/%7Bx%7D;p=1?labelSelector=a%3Db&x=%20+"
 				req, err := http.NewRequest("PATCH", r.ep.URL("prod")+target, strings.NewReader("the body"))
 				check(t, err)
-				for k, v := range map[string]string{"User-Agent": "kubectl/v1.37", "Impersonate-User": "bob", "Accept-Encoding": "gzip",
+				for k, v := range map[string]string{"User-Agent": "kubectl/v1.37", "Impersonate-User": "bob",
+					"Accept-Encoding":           "gzip",
 					"X-Stream-Protocol-Version": "v4", "Connection": "X-Hop, keep-alive", "X-Hop": "1", "Keep-Alive": "5", "Te": "trailers"} {
 					if clientProto == "h2" && (k == "Connection" || k == "Keep-Alive" || k == "X-Hop") {
 						continue
@@ -110,10 +112,12 @@ func TestEverythingPasses(t *testing.T) {
 				if resp.StatusCode != http.StatusTeapot || resp.Header.Get("X-Upstream") != "yes" {
 					t.Errorf("%d %v", resp.StatusCode, resp.Header)
 				}
-				if got.Method != "PATCH" || got.Target != "/k8s/clusters/c-1"+target || got.Host != strings.TrimPrefix(r.api.URL, "https://") || got.User != "alice" || got.Body != "the body" {
+				if got.Method != "PATCH" || got.Target != "/k8s/clusters/c-1"+target ||
+					got.Host != strings.TrimPrefix(r.api.URL, "https://") || got.User != "alice" || got.Body != "the body" {
 					t.Errorf("%+v", got)
 				}
-				for k, want := range map[string]string{"User-Agent": "kubectl/v1.37", "Impersonate-User": "bob", "Accept-Encoding": "gzip",
+				for k, want := range map[string]string{"User-Agent": "kubectl/v1.37", "Impersonate-User": "bob",
+					"Accept-Encoding":           "gzip",
 					"X-Stream-Protocol-Version": "v4", "X-Hop": "", "Keep-Alive": "", "Connection": "", "X-Forwarded-For": "", "Te": "trailers"} {
 					if v := got.Header.Get(k); v != want {
 						t.Errorf("%s = %q, want %q", k, v, want)
@@ -238,7 +242,8 @@ func upgrade(t testing.TB, r *rig) (*tls.Conn, *bufio.Reader) {
 	c, err := tls.Dial("tcp", r.ep.Address(), r.tls(r.issue("prod", Client{}), "http/1.1"))
 	check(t, err)
 	t.Cleanup(func() { _ = c.Close() })
-	fmt.Fprint(c, "POST /c/prod/upgrade HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: echo\r\nContent-Length: 0\r\n\r\n")
+	fmt.Fprint(c,
+		"POST /c/prod/upgrade HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: echo\r\nContent-Length: 0\r\n\r\n")
 	br := bufio.NewReader(c)
 	resp, err := http.ReadResponse(br, nil)
 	check(t, err)
@@ -282,7 +287,8 @@ func TestEndlessHead(t *testing.T) {
 	resp, err := tr.RoundTrip(req)
 	check(t, err)
 	defer resp.Body.Close()
-	if b, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(b), "too long") {
+	if b, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusServiceUnavailable ||
+		!strings.Contains(string(b), "too long") {
 		t.Errorf("%s %s %v", resp.Status, b, err)
 	}
 	if n := r.api.Endless.Load(); n > bridgetest.MaxEndless/2 {
@@ -302,7 +308,8 @@ func TestUpgradeRefusedUpstream(t *testing.T) {
 	resp, err := tr.RoundTrip(req)
 	check(t, err)
 	defer resp.Body.Close()
-	if b, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != 401 || !strings.Contains(string(b), "Unauthorized") || !r.up.Rejected() {
+	if b, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != 401 ||
+		!strings.Contains(string(b), "Unauthorized") || !r.up.Rejected() {
 		t.Fatalf("%s %s %v", resp.Status, b, err)
 	}
 }
@@ -323,7 +330,8 @@ func TestCloseCutsStreamsAndTunnels(t *testing.T) {
 	if b, _ := io.ReadAll(br); len(b) > 0 {
 		t.Errorf("the tunnel still said %q", b)
 	}
-	poll.Until(t, "nothing is open upstream", func() bool { return r.up.Status().Connections == 0 && r.up.Status().InFlight == 0 })
+	poll.Until(t, "nothing is open upstream",
+		func() bool { return r.up.Status().Connections == 0 && r.up.Status().InFlight == 0 })
 	code, body := r.get(c, "/version")
 	if code != 401 {
 		t.Fatalf("%d %s", code, body)
@@ -444,13 +452,15 @@ func TestCutWatchSaysWhy(t *testing.T) {
 func TestDiscoveryIsToldInText(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	c := r.client(r.issue("test", Client{}))
-	for path, text := range map[string]bool{"/api": true, "/apis": true, "/api/v1": true, "/apis/apps/v1": true, "/openapi/v3?x=y": true,
-		"/api/v1/pods": false, "/apis/apps/v1/deployments": false, "/version": false} {
+	for path, text := range map[string]bool{"/api": true, "/apis": true, "/api/v1": true, "/apis/apps/v1": true,
+		"/openapi/v3?x=y": true,
+		"/api/v1/pods":    false, "/apis/apps/v1/deployments": false, "/version": false} {
 		resp, err := c.Get(r.ep.URL("prod") + path)
 		check(t, err)
 		b, err := io.ReadAll(resp.Body)
 		check(t, errors.Join(err, resp.Body.Close()))
-		if got := strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain"); got != text || resp.StatusCode != 403 || !strings.Contains(string(b), "the kubeconfig entry mixes two") {
+		if got := strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain"); got != text || resp.StatusCode != 403 ||
+			!strings.Contains(string(b), "the kubeconfig entry mixes two") {
 			t.Errorf("%s: %s %s %s", path, resp.Status, resp.Header.Get("Content-Type"), b)
 		}
 	}
@@ -458,7 +468,8 @@ func TestDiscoveryIsToldInText(t *testing.T) {
 	check(t, err)
 	check(t, resp.Body.Close())
 	warnings, errs := utilnet.ParseWarningHeaders(resp.Header["Warning"])
-	if resp.StatusCode != 401 || len(errs) > 0 || len(warnings) != 1 || !strings.Contains(warnings[0].Text, "kubehsm: no client certificate came with the request") {
+	if resp.StatusCode != 401 || len(errs) > 0 || len(warnings) != 1 ||
+		!strings.Contains(warnings[0].Text, "kubehsm: no client certificate came with the request") {
 		t.Errorf("%s %v %v", resp.Status, warnings, errs)
 	}
 }
@@ -536,7 +547,8 @@ func TestThroughProxy(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if want := "CONNECT " + strings.TrimPrefix(r.api.URL, "https://") + " Basic bWU6c2VjcmV0"; len(connects) != 1 || connects[0] != want {
+	if want := "CONNECT " + strings.TrimPrefix(r.api.URL, "https://") + " Basic bWU6c2VjcmV0"; len(connects) != 1 ||
+		connects[0] != want {
 		t.Fatalf("%q, want %q", connects, want)
 	}
 	proxy.Close()

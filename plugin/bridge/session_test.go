@@ -29,7 +29,8 @@ func TestSameCertificateWhileTheAgentLives(t *testing.T) {
 	// Its client, which runs the plugin once, shows it for days, and is served.
 	clk.advance(100 * 24 * time.Hour)
 	s.Sweep()
-	if e.ended(clk.now()) || s.find(leaf) == nil || s.Active() != 1 || clk.now().After(leaf.NotAfter) || !s.Status()[0].Until.IsZero() {
+	if e.ended(clk.now()) || s.find(leaf) == nil || s.Active() != 1 || clk.now().After(leaf.NotAfter) ||
+		!s.Status()[0].Until.IsZero() {
 		t.Fatalf("a living client's session ends: %+v, certificate until %s", s.Status(), leaf.NotAfter)
 	}
 	// Asked again, it is the same.

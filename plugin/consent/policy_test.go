@@ -17,7 +17,8 @@ import (
 
 func TestPolicies(t *testing.T) {
 	const pod = "/api/v1/namespaces/n/pods/p"
-	body, upgrade, as := true, http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}}, http.Header{"Impersonate-User": {"a"}}
+	body, upgrade, as := true, http.Header{"Connection": {"Upgrade"},
+		"Upgrade": {"websocket"}}, http.Header{"Impersonate-User": {"a"}}
 	for _, tc := range []struct {
 		method, target string
 		h              http.Header
@@ -97,7 +98,8 @@ func TestPolicies(t *testing.T) {
 		r := Parse(tc.method, tc.target, tc.h, tc.body)
 		for p, want := range map[Mode]bool{"": false, Session: false, Writes: tc.writes, Always: tc.always} {
 			if got, err := (Policy{Mode: p}).Needs(r); got != want || err != nil {
-				t.Errorf("%s %s %v (body %v) with policy %q: asks %v, want %v (%v)", tc.method, tc.target, tc.h, tc.body, p, got, want, err)
+				t.Errorf("%s %s %v (body %v) with policy %q: asks %v, want %v (%v)", tc.method, tc.target, tc.h, tc.body, p, got,
+					want, err)
 			}
 		}
 	}
@@ -176,7 +178,8 @@ func TestValidate(t *testing.T) {
 }
 
 func TestStatements(t *testing.T) {
-	text, err := Statement{Time: time.Unix(1, 2345), Enrollment: "prod", Request: Parse("DELETE", "/api/v1/nodes/n", nil, false)}.Text()
+	text, err := Statement{Time: time.Unix(1, 2345), Enrollment: "prod",
+		Request: Parse("DELETE", "/api/v1/nodes/n", nil, false)}.Text()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +222,8 @@ func TestStatements(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"/api/v1/pods", "/apis/apps/v1/namespaces/a/deployments/b/scale?dryRun=All", "/api/v1/namespaces/a/pods/b/proxy/../x", "//%2e%2e/"} {
+	for _, s := range []string{"/api/v1/pods", "/apis/apps/v1/namespaces/a/deployments/b/scale?dryRun=All",
+		"/api/v1/namespaces/a/pods/b/proxy/../x", "//%2e%2e/"} {
 		f.Add("GET", s, "")
 		f.Add("DELETE", s, "jane")
 	}

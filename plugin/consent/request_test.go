@@ -90,20 +90,23 @@ func TestOdd(t *testing.T) {
 		}
 		refused(t, in, Parse(in[0], in[1], h, false))
 	}
-	for _, header := range []string{"X-Http-Method-Override", "X-Http-Method", "X-HTTPMethodOverride", "X-Method-Override", "X-Original-Method", "X-Forwarded-Method",
+	for _, header := range []string{"X-Http-Method-Override", "X-Http-Method", "X-HTTPMethodOverride", "X-Method-Override",
+		"X-Original-Method", "X-Forwarded-Method",
 		"X-Request-Method", "_method", "Method", "X-Verb", "X-Original-Url", "X-Rewrite-Url", "X-Override-Url", "X-Original-Uri", "X-Forwarded-Uri", "X-RequestUri",
 		"X-Forwarded-Prefix", "X-Forwarded-Path", "X-Replaced-Path", "X-Envoy-Original-Path", "X_Original_Method", "x.replaced.path", "X-REWRITE-URL"} {
 		refused(t, header, Parse("GET", "/api/v1/pods", http.Header{http.CanonicalHeaderKey(header): {"DELETE"}}, false))
 		refused(t, header, Parse("GET", "/version", http.Header{header: {"DELETE"}}, false)) // names in any case
 	}
-	for _, header := range []string{"Accept", "Accept-Encoding", "Audit-Id", "Baggage", "Content-Length", "Content-Type", "Forwarded", "Grpc-Timeout", "Kubectl-Command", "Kubectl-Session",
+	for _, header := range []string{"Accept", "Accept-Encoding", "Audit-Id", "Baggage", "Content-Length", "Content-Type",
+		"Forwarded", "Grpc-Timeout", "Kubectl-Command", "Kubectl-Session",
 		"Origin", "Sec-Websocket-Key", "Sec-Websocket-Protocol", "Te", "Traceparent", "User-Agent", "Via", "X-Content-Security-Policy", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto",
 		"X-Kubernetes-Pf-Error", "X-Real-Ip", "X-Request-Id", "X-Stream-Protocol-Version"} {
 		if r := Parse("GET", "/api/v1/pods", http.Header{header: {"x"}}, false); r.Odd != "" {
 			t.Errorf("%s: %s", header, r.Odd)
 		}
 	}
-	for _, in := range [][2]string{{"GET", "/api/v1/pods"}, {"HEAD", "/api/v1/pods"}, {"GET", "/version"}, {"GET", "/api/v1/namespaces/a/pods/b/exec"}} {
+	for _, in := range [][2]string{{"GET", "/api/v1/pods"}, {"HEAD", "/api/v1/pods"}, {"GET", "/version"},
+		{"GET", "/api/v1/namespaces/a/pods/b/exec"}} {
 		refused(t, in, Parse(in[0], in[1], nil, true))
 	}
 	const search = "/api/v1/namespaces/a/services/b/proxy/_search" // takes a GET with a body
@@ -119,14 +122,16 @@ func TestOdd(t *testing.T) {
 			t.Errorf("Connection: %s: odd %q", value, r.Odd)
 		}
 	}
-	for protocol, isOdd := range map[string]bool{"websocket": false, "WebSocket": false, "SPDY/3.1": false, "h2c": true, "websocket, h2c": true, "TLS/1.0": true, "": false} {
+	for protocol, isOdd := range map[string]bool{"websocket": false, "WebSocket": false, "SPDY/3.1": false, "h2c": true,
+		"websocket, h2c": true, "TLS/1.0": true, "": false} {
 		h := http.Header{"Connection": {"Upgrade"}, "Upgrade": {protocol}}
 		r := Parse("GET", "/api/v1/namespaces/a/pods/b/exec", h, false)
 		if (r.Odd != "") != isOdd || !r.Connecting {
 			t.Errorf("Upgrade: %s: odd %q", protocol, r.Odd)
 		}
 	}
-	if r := Parse("GET", "/api/v1/pods", http.Header{"Impersonate-User": {strings.Repeat("a", 2000)}}, false); r.Odd == "" {
+	if r := Parse("GET", "/api/v1/pods", http.Header{"Impersonate-User": {strings.Repeat("a", 2000)}},
+		false); r.Odd == "" {
 		t.Error("nobody can read for whom it is")
 	}
 	for _, target := range []string{

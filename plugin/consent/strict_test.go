@@ -52,7 +52,8 @@ func TestCoversHolds(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	pick := func(from ...string) string { return from[r.IntN(len(from))] }
 	rule := func() string {
-		return fmt.Sprintf("verbs=%s resources=%s namespaces=%s%s", pick(ruleVerbs...)+","+pick(ruleVerbs...), pick("*", "pods", "secrets", "pods/exec"),
+		return fmt.Sprintf("verbs=%s resources=%s namespaces=%s%s", pick(ruleVerbs...)+","+pick(ruleVerbs...),
+			pick("*", "pods", "secrets", "pods/exec"),
 			pick("*", "a", "b", "a,b"), pick("", "", " dry-run"))
 	}
 	policy := func() Policy {
@@ -68,7 +69,8 @@ func TestCoversHolds(t *testing.T) {
 	}
 	var requests []Request
 	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
-		for _, target := range []string{"/api/v1/pods", "/api/v1/namespaces/a/pods/p", "/api/v1/namespaces/b/secrets/s", "/api/v1/namespaces/a/secrets", "/version", "/metrics",
+		for _, target := range []string{"/api/v1/pods", "/api/v1/namespaces/a/pods/p", "/api/v1/namespaces/b/secrets/s",
+			"/api/v1/namespaces/a/secrets", "/version", "/metrics",
 			"/api/v1/namespaces/a/pods/p/exec", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "/api/v1/namespaces/a/pods?watch=1", "/api/v1/proxy/namespaces/a/pods/p"} {
 			for _, query := range []string{"", "dryRun=All"} {
 				for _, h := range []http.Header{nil, {"Impersonate-User": {"jane"}}} {

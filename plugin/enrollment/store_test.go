@@ -42,7 +42,8 @@ func certificate(t *testing.T, name string) *x509.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	check(t, err)
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour)}
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+		NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, key.Public(), key)
 	check(t, err)
 	c, err := x509.ParseCertificate(der)
@@ -56,16 +57,20 @@ func sample(t *testing.T, cert *x509.Certificate) Enrollment {
 	check(t, err)
 	key, err := hsm.ParseURI("pkcs11:token=My%20token;serial=1;object=key;id=%01?module-path=/usr/lib/p11.so")
 	check(t, err)
-	return Enrollment{Name: "prod-eu.1", Key: key, KeyHash: hash, User: "alice", Groups: []string{"dev"}, Policy: consent.Rules, Rules: []consent.Rule{{Verbs: []string{"delete"}, Namespaces: []string{"prod"}}},
-		Cluster: cluster.Cluster{Server: "https://api.example:6443/k8s", CAData: encodeChain([]*x509.Certificate{cert}), TLSServerName: "kubernetes", ProxyURL: "http://p:1"},
-		Context: "admin@prod", Namespace: "web", Kubeconfig: "/home/a/.kube/config", Created: time.Now().UTC().Truncate(time.Second)}
+	return Enrollment{Name: "prod-eu.1", Key: key, KeyHash: hash, User: "alice", Groups: []string{"dev"},
+		Policy: consent.Rules, Rules: []consent.Rule{{Verbs: []string{"delete"}, Namespaces: []string{"prod"}}},
+		Cluster: cluster.Cluster{Server: "https://api.example:6443/k8s", CAData: encodeChain([]*x509.Certificate{cert}),
+			TLSServerName: "kubernetes", ProxyURL: "http://p:1"},
+		Context: "admin@prod", Namespace: "web", Kubeconfig: "/home/a/.kube/config",
+		Created: time.Now().UTC().Truncate(time.Second)}
 }
 
 // TestGolden: the record of an enrollment is these bytes, and reading them gives what was
 // written.
 func TestGolden(t *testing.T) {
 	ca := encodeChain([]*x509.Certificate{certificate(t, "ca")})
-	e := Enrollment{Name: "prod", KeyHash: strings.Repeat("0", 64), User: "jane", Key: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "trial"},
+	e := Enrollment{Name: "prod", KeyHash: strings.Repeat("0", 64), User: "jane",
+		Key:     hsm.URI{Scheme: hsm.SchemePKCS11, Token: "trial"},
 		Created: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
 	for at, want := range map[*cluster.Cluster]string{
 		{Server: "https://10.0.0.1:6443/k8s", CAData: ca, TLSServerName: "kubernetes", ProxyURL: "socks5://p:1"}: `

@@ -18,7 +18,8 @@ func request(t *testing.T, cluster string) execcredential.Request {
 	if cluster != "" {
 		cluster = `,"cluster":` + cluster
 	}
-	r, err := execcredential.Read(fmt.Sprintf(`{"apiVersion":%q,"kind":"ExecCredential","spec":{"interactive":false%s}}`, execcredential.V1, cluster))
+	r, err := execcredential.Read(fmt.Sprintf(`{"apiVersion":%q,"kind":"ExecCredential","spec":{"interactive":false%s}}`,
+		execcredential.V1, cluster))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,13 +65,15 @@ func TestCheck(t *testing.T) {
 		`{"config":["https://prod.example:6443"]}`:          "is not kubehsm's",
 	} {
 		err := Check(known, request(t, cluster))
-		if words == "" && err != nil || words != "" && (err == nil || !strings.Contains(err.Error(), words) || hint.Of(err) == "") {
+		if words == "" && err != nil || words != "" &&
+			(err == nil || !strings.Contains(err.Error(), words) || hint.Of(err) == "") {
 			t.Errorf("%s: %v", cluster, err)
 		}
 	}
 	var moved *MovedError
 	err := Check(known, request(t, `{"config":{"server":"https://other.example"}}`))
-	if !errors.As(err, &moved) || *moved != (MovedError{Name: "prod", Enrolled: "https://prod.example:6443", Server: "https://other.example"}) {
+	if !errors.As(err, &moved) || *moved != (MovedError{Name: "prod", Enrolled: "https://prod.example:6443",
+		Server: "https://other.example"}) {
 		t.Errorf("another server: %v", err)
 	}
 }

@@ -62,7 +62,8 @@ func pair(t testing.TB, notAfter time.Time) (cert, key []byte) {
 
 func TestReadGolden(t *testing.T) {
 	for _, version := range []string{V1, V1beta1} {
-		env := `{"kind":"ExecCredential","apiVersion":"` + version + `","spec":{"cluster":{"server":"https://127.0.0.1:7443/c/prod",` +
+		env := `{"kind":"ExecCredential","apiVersion":"` + version +
+			`","spec":{"cluster":{"server":"https://127.0.0.1:7443/c/prod",` +
 			`"tls-server-name":"kube","insecure-skip-tls-verify":true,"certificate-authority-data":"UEVN","proxy-url":"socks5://p",` +
 			`"disable-compression":true,"config":{"enrollment":"prod","server":"https://real:6443"}},"interactive":true},"later":{"x":1}}`
 		got, err := Read(env)
@@ -86,7 +87,8 @@ func TestReadGolden(t *testing.T) {
 // TestReadsWhatClientGoWrites covers every field with client-go's encoder.
 func TestReadsWhatClientGoWrites(t *testing.T) {
 	for _, version := range []string{V1, V1beta1} {
-		for _, config := range []runtime.Object{nil, &runtime.Unknown{Raw: []byte(`{"enrollment":"a"}`), ContentType: runtime.ContentTypeJSON}} {
+		for _, config := range []runtime.Object{nil,
+			&runtime.Unknown{Raw: []byte(`{"enrollment":"a"}`), ContentType: runtime.ContentTypeJSON}} {
 			in := &clientauthentication.ExecCredential{Spec: clientauthentication.ExecCredentialSpec{Interactive: true,
 				Cluster: &clientauthentication.Cluster{Server: "https://h", TLSServerName: "s", InsecureSkipTLSVerify: true,
 					CertificateAuthorityData: []byte("ca"), ProxyURL: "http://p", DisableCompression: true, Config: config}}}
@@ -98,8 +100,9 @@ func TestReadsWhatClientGoWrites(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := Request{APIVersion: version, Interactive: true, Cluster: &cluster.Cluster{Server: "https://h", TLSServerName: "s",
-				InsecureSkipTLSVerify: true, CAData: []byte("ca"), ProxyURL: "http://p", DisableCompression: true}}
+			want := Request{APIVersion: version, Interactive: true,
+				Cluster: &cluster.Cluster{Server: "https://h", TLSServerName: "s",
+					InsecureSkipTLSVerify: true, CAData: []byte("ca"), ProxyURL: "http://p", DisableCompression: true}}
 			if config != nil {
 				want.Config = []byte(`{"enrollment":"a"}`)
 			}
@@ -198,8 +201,10 @@ func TestWriteGolden(t *testing.T) {
 		if err := Write(&w, version, Response{cert, key, at}); err != nil {
 			t.Fatal(err)
 		}
-		want := `{"kind":"ExecCredential","apiVersion":"` + version + `","spec":{"interactive":false},"status":{"expirationTimestamp":"` +
-			at.UTC().Format("2006-01-02T15:04:05Z") + `","clientCertificateData":"` + line(cert) + `","clientKeyData":"` + line(key) + `"}}` + "\n"
+		want := `{"kind":"ExecCredential","apiVersion":"` + version +
+			`","spec":{"interactive":false},"status":{"expirationTimestamp":"` +
+			at.UTC().Format("2006-01-02T15:04:05Z") + `","clientCertificateData":"` + line(cert) + `","clientKeyData":"` +
+			line(key) + `"}}` + "\n"
 		if w.String() != want || w.calls != 1 {
 			t.Errorf("%s: %d calls\n got %s\nwant %s", version, w.calls, w.String(), want)
 		}
@@ -212,7 +217,8 @@ func TestClientGoReads(t *testing.T) {
 	cert, key := pair(t, time.Now().Add(24*time.Hour))
 	crlf := bytes.ReplaceAll(cert, []byte("\n"), []byte("\r\n"))
 	for _, version := range []string{V1, V1beta1} {
-		for _, r := range []Response{{cert, key, time.Time{}}, {cert, key, time.Now().Add(time.Minute)}, {crlf, key, time.Time{}}} {
+		for _, r := range []Response{{cert, key, time.Time{}}, {cert, key, time.Now().Add(time.Minute)},
+			{crlf, key, time.Time{}}} {
 			var w onceWriter
 			if err := Write(&w, version, r); err != nil {
 				t.Fatal(err)
@@ -225,7 +231,8 @@ func TestClientGoReads(t *testing.T) {
 			if gvk.GroupVersion().String() != version {
 				t.Errorf("version %s, want %s", gvk, version)
 			}
-			want := clientauthentication.ExecCredentialStatus{ClientCertificateData: string(r.CertificatePEM), ClientKeyData: string(r.KeyPEM)}
+			want := clientauthentication.ExecCredentialStatus{ClientCertificateData: string(r.CertificatePEM),
+				ClientKeyData: string(r.KeyPEM)}
 			if !r.Expiration.IsZero() {
 				e := metav1.NewTime(r.Expiration.Truncate(time.Second))
 				want.ExpirationTimestamp = &e
@@ -292,7 +299,8 @@ func TestResponseHidesItsKey(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	f.Add(`{"kind":"ExecCredential","apiVersion":"` + V1 + `","spec":{"cluster":{"server":"https://h","config":{"a":[1,null]}},"interactive":true}}`)
+	f.Add(`{"kind":"ExecCredential","apiVersion":"` + V1 +
+		`","spec":{"cluster":{"server":"https://h","config":{"a":[1,null]}},"interactive":true}}`)
 	f.Add(`{"kind":"ExecCredential","apiVersion":"` + V1beta1 + `","spec":{"cluster":null}}`)
 	f.Add(`{"kind":"ExecCredential","apiVersion":"` + V1 + `","spec":{"interactive":false},"spec":{"interactive":true}}`)
 	f.Fuzz(func(t *testing.T, env string) {
@@ -311,7 +319,8 @@ func FuzzRead(f *testing.F) {
 		if theirs.Spec.Interactive != got.Interactive || (theirs.Spec.Cluster == nil) != (got.Cluster == nil) {
 			t.Fatalf("client-go understands %+v, we %+v", theirs.Spec, got)
 		}
-		if c := got.Cluster; c != nil && (c.Server != theirs.Spec.Cluster.Server || !bytes.Equal(c.CAData, theirs.Spec.Cluster.CertificateAuthorityData)) {
+		if c := got.Cluster; c != nil && (c.Server != theirs.Spec.Cluster.Server ||
+			!bytes.Equal(c.CAData, theirs.Spec.Cluster.CertificateAuthorityData)) {
 			t.Fatalf("client-go understands %+v, we %+v", *theirs.Spec.Cluster, *c)
 		}
 	})

@@ -38,7 +38,8 @@ func TestDue(t *testing.T) {
 // can ask for its successor, and not as soon as it is there. Clocks are local.
 func TestDueInTime(t *testing.T) {
 	zone := time.FixedZone("somewhere", -7*3600)
-	at := func(day, hour, minute int) time.Time { return time.Date(2030, 1, day, hour, minute, 0, 0, zone) } // the 1st is a Tuesday
+	// the 1st is a Tuesday
+	at := func(day, hour, minute int) time.Time { return time.Date(2030, 1, day, hour, minute, 0, 0, zone) }
 	for _, c := range []struct {
 		name     string
 		issued   time.Time

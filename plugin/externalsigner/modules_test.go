@@ -39,13 +39,16 @@ func TestUnknownLibrary(t *testing.T) {
 	}
 	m := Modules{State: filepath.Join(t.TempDir(), "state")}
 
-	if _, err := m.admit(t.Context(), path, nil); !errors.Is(err, ErrUntrusted) || !errors.Is(err, hsm.ErrNoTerminal) || hint.Of(err) == "" {
+	if _, err := m.admit(t.Context(), path, nil); !errors.Is(err, ErrUntrusted) || !errors.Is(err, hsm.ErrNoTerminal) ||
+		hint.Of(err) == "" {
 		t.Errorf("nobody to ask: %v", err)
 	}
-	if _, err := m.admit(t.Context(), path, hsmtest.NewScript(t, hsmtest.Fail(hsm.ErrNoTerminal))); !errors.Is(err, ErrUntrusted) || !errors.Is(err, hsm.ErrNoTerminal) {
+	if _, err := m.admit(t.Context(), path, hsmtest.NewScript(t, hsmtest.Fail(hsm.ErrNoTerminal))); !errors.Is(err,
+		ErrUntrusted) || !errors.Is(err, hsm.ErrNoTerminal) {
 		t.Errorf("no terminal: %v", err)
 	}
-	if _, err := m.admit(t.Context(), path, hsmtest.NewScript(t, hsmtest.No())); !errors.Is(err, ErrUntrusted) || !errors.Is(err, hsm.ErrCancelled) {
+	if _, err := m.admit(t.Context(), path, hsmtest.NewScript(t, hsmtest.No())); !errors.Is(err, ErrUntrusted) ||
+		!errors.Is(err, hsm.ErrCancelled) {
 		t.Errorf("no: %v", err)
 	}
 	p := hsmtest.NewScript(t, hsmtest.Yes())
@@ -78,7 +81,8 @@ func TestKnownLibrary(t *testing.T) {
 		return err == nil && real == path
 	}}
 	open := t.TempDir()
-	links := map[string]string{path: path, filepath.Join(filepath.Dir(path), "link.so"): "", filepath.Join(open, "link.so"): path}
+	links := map[string]string{path: path, filepath.Join(filepath.Dir(path), "link.so"): "",
+		filepath.Join(open, "link.so"): path}
 	for name, want := range links {
 		if name != path {
 			if err := os.Symlink(path, name); err != nil {
@@ -102,7 +106,8 @@ func TestKnownLibrary(t *testing.T) {
 func TestLinkThatMoves(t *testing.T) {
 	known, other, open := library(t), library(t), t.TempDir()
 	link := filepath.Join(open, "link.so")
-	if err := errors.Join(os.Symlink(other, link), os.Chmod(open, 0o777)); err != nil { //nolint:gosec // that is what is tried
+	if err := errors.Join(os.Symlink(other, link),
+		os.Chmod(open, 0o777)); err != nil { //nolint:gosec // that is what is tried
 		t.Fatal(err)
 	}
 	m := Modules{Known: func(p string) bool {

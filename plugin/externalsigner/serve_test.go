@@ -40,7 +40,8 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	return &bench{t: t, state: t.TempDir(), soft: hsmtest.StartSoftHSM(t, hsmtest.SoftToken{Label: "signer", PIN: testPIN})}
+	return &bench{t: t, state: t.TempDir(), soft: hsmtest.StartSoftHSM(t,
+		hsmtest.SoftToken{Label: "signer", PIN: testPIN})}
 }
 
 func (b *bench) drivers(module string) hsm.Drivers {
@@ -218,7 +219,8 @@ func TestSlotNumbers(t *testing.T) {
 		}
 	}
 	for _, n := range []string{"99", strconv.Itoa(len(listing.Tokens) - 1)} { // the last is not initialised
-		_, err := b.serve(b.certificateRequest(map[string]string{"pathLib": b.soft.Module, "slotId": n, "objectId": object}), hsmtest.NewScript(t))
+		_, err := b.serve(b.certificateRequest(map[string]string{"pathLib": b.soft.Module, "slotId": n, "objectId": object}),
+			hsmtest.NewScript(t))
 		if !errors.Is(err, hsm.ErrNoToken) || !strings.Contains(hinting.Of(err), "token=signer") {
 			t.Errorf("slot %s: %v, hint %q", n, err, hinting.Of(err))
 		}
@@ -229,7 +231,8 @@ func TestNoUsableKey(t *testing.T) {
 	b := newBench(t)
 	slot := b.key(hsm.ECDSAP256, "k")
 	serve := func(u hsm.URI) error {
-		_, err := b.serve(b.certificateRequest(uriConfig(u)), hsmtest.TypingAll(t, map[hsm.PINKind]string{hsm.UserPIN: testPIN}))
+		_, err := b.serve(b.certificateRequest(uriConfig(u)),
+			hsmtest.TypingAll(t, map[hsm.PINKind]string{hsm.UserPIN: testPIN}))
 		return err
 	}
 	missing := slot.URI
@@ -254,7 +257,8 @@ func TestNoUsableKey(t *testing.T) {
 		u.Object = each.Label
 		digest := bytes.Repeat([]byte{7}, 32)
 		b.signs(uriConfig(u), each.Key.Public, digest, crypto.SHA256)
-		answer, err := b.serve(b.certificateRequest(uriConfig(u)), hsmtest.TypingAll(t, map[hsm.PINKind]string{hsm.UserPIN: testPIN}))
+		answer, err := b.serve(b.certificateRequest(uriConfig(u)),
+			hsmtest.TypingAll(t, map[hsm.PINKind]string{hsm.UserPIN: testPIN}))
 		if err != nil {
 			t.Errorf("%s: %v", u, err)
 			continue
@@ -326,7 +330,8 @@ func TestFilePINSparesTries(t *testing.T) {
 		if c.prompt.Retries != 0 {
 			c.prompt.Token.PIN.Retries = c.prompt.Retries
 		}
-		f := fromFile(hsm.NewSecret([]byte("file")), ask.From(hsmtest.TypingAll(t, map[hsm.PINKind]string{c.prompt.Kind: "typed"})))
+		f := fromFile(hsm.NewSecret([]byte("file")),
+			ask.From(hsmtest.TypingAll(t, map[hsm.PINKind]string{c.prompt.Kind: "typed"})))
 		got, err := f.PIN(t.Context(), c.prompt)
 		if err != nil || (string(got.Bytes()) == "file") != c.used {
 			t.Errorf("%s: used %q, %v", name, got.Bytes(), err)
@@ -341,7 +346,8 @@ func TestFilePINSparesTries(t *testing.T) {
 func usedFile(t *testing.T, person hsm.Prompter) ask.Func {
 	t.Helper()
 	f := fromFile(hsm.NewSecret([]byte("file")), ask.From(person))
-	if pin, err := f.PIN(t.Context(), hsm.PINPrompt{Kind: hsm.UserPIN, Token: hsm.TokenInfo{PIN: hsm.PINState{Retries: -1}}}); err != nil || string(pin.Bytes()) != "file" {
+	if pin, err := f.PIN(t.Context(), hsm.PINPrompt{Kind: hsm.UserPIN,
+		Token: hsm.TokenInfo{PIN: hsm.PINState{Retries: -1}}}); err != nil || string(pin.Bytes()) != "file" {
 		t.Fatalf("%v", err)
 	}
 	return f
@@ -350,24 +356,30 @@ func usedFile(t *testing.T, person hsm.Prompter) ask.Func {
 // TestFilePINIsWrong: that is what the user must know, not that nobody can be
 // asked instead.
 func TestFilePINIsWrong(t *testing.T) {
-	again := hsm.PINPrompt{Kind: hsm.UserPIN, Retries: -1, Token: hsm.TokenInfo{PIN: hsm.PINState{Retries: -1}}, Again: "wrong PIN"}
-	for name, person := range map[string]hsm.Prompter{"no terminal": hsmtest.NewScript(t, hsmtest.Fail(hsm.ErrNoTerminal)), "nobody": nil} {
+	again := hsm.PINPrompt{Kind: hsm.UserPIN, Retries: -1, Token: hsm.TokenInfo{PIN: hsm.PINState{Retries: -1}},
+		Again: "wrong PIN"}
+	for name, person := range map[string]hsm.Prompter{"no terminal": hsmtest.NewScript(t, hsmtest.Fail(hsm.ErrNoTerminal)),
+		"nobody": nil} {
 		f := usedFile(t, person)
-		if _, err := f.PIN(t.Context(), again); !errors.Is(err, hsm.ErrPINIncorrect) || errors.Is(err, hsm.ErrNoTerminal) || hinting.Of(err) == "" {
+		if _, err := f.PIN(t.Context(), again); !errors.Is(err, hsm.ErrPINIncorrect) || errors.Is(err, hsm.ErrNoTerminal) ||
+			hinting.Of(err) == "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	// An agent that holds the token unlocked asks for no PIN at an unlock alone, and
 	// none for a key that is not enrolled.
 	const lockAndUnlock = "`kubehsm agent lock` and then `kubehsm unlock`"
-	counted := hsm.PINPrompt{Kind: hsm.UserPIN, Retries: -1, Token: hsm.TokenInfo{PIN: hsm.PINState{Retries: -1, Low: true}}}
+	counted := hsm.PINPrompt{Kind: hsm.UserPIN, Retries: -1,
+		Token: hsm.TokenInfo{PIN: hsm.PINState{Retries: -1, Low: true}}}
 	for _, used := range []bool{false, true} { // another process tried it before this one's turn came
 		nobody := hsmtest.NewScript(t, hsmtest.Fail(hsm.ErrNoTerminal))
 		f := fromFile(hsm.NewSecret([]byte("file")), ask.From(nobody))
 		if used {
 			f = usedFile(t, nobody)
 		}
-		if _, err := f.PIN(t.Context(), counted); !errors.Is(err, hsm.ErrNoTerminal) || !strings.Contains(err.Error(), "is not used") || !strings.Contains(hinting.Of(err), "in a terminal or, if the key is enrolled, "+lockAndUnlock) {
+		if _, err := f.PIN(t.Context(), counted); !errors.Is(err, hsm.ErrNoTerminal) ||
+			!strings.Contains(err.Error(), "is not used") ||
+			!strings.Contains(hinting.Of(err), "in a terminal or, if the key is enrolled, "+lockAndUnlock) {
 			t.Errorf("counted, used %t: %v, hint %q", used, err, hinting.Of(err))
 		}
 	}
@@ -432,7 +444,8 @@ func TestUnknownKeysAreFew(t *testing.T) {
 		r.Config.Unknown = append(r.Config.Unknown, fmt.Sprintf("key%d", i))
 	}
 	var warnings []string
-	if _, err := Do(t.Context(), r, Options{Drivers: func(string) hsm.Drivers { return nil }, Warn: func(w string) { warnings = append(warnings, w) }}); err == nil {
+	if _, err := Do(t.Context(), r, Options{Drivers: func(string) hsm.Drivers { return nil },
+		Warn: func(w string) { warnings = append(warnings, w) }}); err == nil {
 		t.Error("a request for no key was answered")
 	}
 	if len(warnings) != maxUnknown+1 || !strings.Contains(warnings[maxUnknown], "996 more") {

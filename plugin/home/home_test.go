@@ -149,7 +149,8 @@ func TestConfig(t *testing.T) {
 	write("# mine\nmodules:\n- name: soft\n  path: /usr/lib/softhsm/libsofthsm2.so\n  env: {SOFTHSM2_CONF: /x}\npinentry: /usr/bin/pinentry\nunlock: {idle: 10m}\n")
 	c, err = LoadConfig(d)
 	check(t, err)
-	if c.Modules[0].Env["SOFTHSM2_CONF"] != "/x" || c.Modules[0].Name != "soft" || c.Pinentry != "/usr/bin/pinentry" || c.Unlock != (Unlock{10 * time.Minute, DefaultMax}) {
+	if c.Modules[0].Env["SOFTHSM2_CONF"] != "/x" || c.Modules[0].Name != "soft" || c.Pinentry != "/usr/bin/pinentry" ||
+		c.Unlock != (Unlock{10 * time.Minute, DefaultMax}) {
 		t.Fatalf("%+v", c)
 	}
 	set := map[string]string{}
@@ -174,7 +175,8 @@ func TestConfig(t *testing.T) {
 	} {
 		write(text)
 		_, err := LoadConfig(d)
-		if (words == "") != (err == nil) || (err != nil && (!strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), d.ConfigFile()))) {
+		if (words == "") != (err == nil) || (err != nil &&
+			(!strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), d.ConfigFile()))) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -205,7 +207,8 @@ func TestSweep(t *testing.T) {
 	link := filepath.Join(d.State, ".link.tmp-1")
 	check(t, os.Symlink(filepath.Dir(elsewhere), link))
 	gone := []string{file(".a.json.tmp-123", old), file("enrollments/.b.tmp-1.json.tmp-0", old), folder}
-	stays := []string{elsewhere, link, file(".a.json.tmp-124", time.Now()), file(".a.json.tmp-", old), file(".a.json.tmp-1x", old),
+	stays := []string{elsewhere, link, file(".a.json.tmp-124", time.Now()), file(".a.json.tmp-", old),
+		file(".a.json.tmp-1x", old),
 		file("a.json.tmp-1", old), file(".a.json", old), file("enrollments/a.json", old)}
 	if os.Geteuid() == 0 {
 		others := file(".others.tmp-1", old)

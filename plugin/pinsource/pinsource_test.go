@@ -104,7 +104,8 @@ func TestLazy(t *testing.T) {
 	if yes, err := p.Confirm(t.Context(), hsm.ConfirmPrompt{}); err != nil || !yes {
 		t.Errorf("%v", err)
 	}
-	if pin, err := p.PIN(t.Context(), hsm.PINPrompt{Kind: hsm.UserPIN}); err != nil || string(pin.Bytes()) != "847261" || made != 2 {
+	if pin, err := p.PIN(t.Context(), hsm.PINPrompt{Kind: hsm.UserPIN}); err != nil || string(pin.Bytes()) != "847261" ||
+		made != 2 {
 		t.Errorf("%v after %d", err, made)
 	}
 }
@@ -232,7 +233,8 @@ func TestWhileCounted(t *testing.T) {
 	low.Token.PIN.Low = true
 	d.refuses(p, low, hsm.ErrNoTerminal, "counts wrong PINs")
 	// An agent that holds the token unlocked asks for no PIN at an unlock alone.
-	if _, err := p.PIN(t.Context(), low); !strings.Contains(hinting.Of(err), "`kubehsm agent lock` and then `kubehsm unlock`") {
+	if _, err := p.PIN(t.Context(), low); !strings.Contains(hinting.Of(err),
+		"`kubehsm agent lock` and then `kubehsm unlock`") {
 		t.Errorf("hint %q", hinting.Of(err))
 	}
 	d.who.nobody = false
@@ -323,7 +325,8 @@ func TestDescriptor(t *testing.T) {
 	d.refuses(p, prompt("", -1), hsm.ErrPINIncorrect, "refused before")
 	q := d.process()
 	q.o.Descriptors = false // one that was started for more than this
-	if _, err := q.PIN(t.Context(), prompt("", -1)); !errors.Is(err, hsm.ErrNoTerminal) || strings.Contains(err.Error(), "fd:") {
+	if _, err := q.PIN(t.Context(), prompt("", -1)); !errors.Is(err, hsm.ErrNoTerminal) ||
+		strings.Contains(err.Error(), "fd:") {
 		t.Error(err)
 	}
 }
@@ -356,7 +359,8 @@ func TestNotPrivate(t *testing.T) {
 			d := newDesk(t, "271828")
 			check(t, c.spoil(d))
 			_, err := d.process().PIN(t.Context(), prompt("", -1))
-			if !errors.Is(err, hsm.ErrNoTerminal) || errors.Is(err, hsm.ErrPINInvalid) || !strings.Contains(err.Error(), c.words) {
+			if !errors.Is(err, hsm.ErrNoTerminal) || errors.Is(err, hsm.ErrPINInvalid) ||
+				!strings.Contains(err.Error(), c.words) {
 				t.Errorf("%v", err)
 			}
 			d.who.nobody = false

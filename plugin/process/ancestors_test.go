@@ -43,7 +43,8 @@ func TestAncestors(t *testing.T) {
 	shell, inner := start(`sh -c 'echo $$; read x; true'; true`)
 	_, sibling := start(`echo $$; read x`)
 	all := slices.Collect(inner.Ancestors())
-	if len(all) < 2 || all[0] != Of(shell.Process.Pid) || all[1] != This() || slices.Contains(all, sibling) || slices.Contains(all, inner) {
+	if len(all) < 2 || all[0] != Of(shell.Process.Pid) || all[1] != This() || slices.Contains(all, sibling) ||
+		slices.Contains(all, inner) {
 		t.Errorf("%v of %v, in %v and %v", all, inner, Of(shell.Process.Pid), This())
 	}
 	other := ID{PID: inner.PID, Start: inner.Start + 1}

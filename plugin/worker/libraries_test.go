@@ -164,7 +164,8 @@ func TestOpenLoadsOneLibrary(t *testing.T) {
 	}
 	// A token of a library that crashed is refused, with its name.
 	_, err = d.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11, Token: "good", ModulePath: b.path["crash"]})
-	if !errors.Is(err, hsm.ErrNoToken) || !errors.Is(err, hsm.ErrModule) || !strings.Contains(err.Error(), b.path["crash"]) {
+	if !errors.Is(err, hsm.ErrNoToken) || !errors.Is(err, hsm.ErrModule) ||
+		!strings.Contains(err.Error(), b.path["crash"]) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -103,7 +103,8 @@ func (d *desk) run(args ...string) (code int, stdout, stderr string) {
 		d.t.Errorf("%v wrote the PIN", args)
 	}
 	if d.card.Verified() || d.card.Managed() {
-		d.t.Errorf("%v left the card with PIN verified %v, management key proved %v", args, d.card.Verified(), d.card.Managed())
+		d.t.Errorf("%v left the card with PIN verified %v, management key proved %v", args, d.card.Verified(),
+			d.card.Managed())
 	}
 	return code, out.String(), errs.String()
 }
@@ -171,7 +172,8 @@ func TestSecrets(t *testing.T) {
 	d.fails(1, "the default PIN, PUK and management key", "join", "--ticket", "KHSM1")
 	d.fails(1, "the default PIN and management key", "join", "--ticket", "KHSM1", "--generate-puk")
 	d.fails(2, "neither a ticket nor a file with one", "join", "--ticket", "KHSM1", "--accept-risk", "factory-secrets")
-	d.fails(4, "wrong PIV PIN: 2 tries left", "token", "pin", "change", "--pin-fd", d.fd("999999"), "--new-pin-fd", d.fd(ownPIN))
+	d.fails(4, "wrong PIV PIN: 2 tries left", "token", "pin", "change", "--pin-fd", d.fd("999999"), "--new-pin-fd",
+		d.fd(ownPIN))
 	if pin, _ := d.card.PINRetries(); pin != 2 {
 		t.Errorf("a wrong PIN cost %d tries", 3-pin)
 	}
@@ -184,7 +186,8 @@ func TestSecrets(t *testing.T) {
 	if len(puk) != 8 || !d.card.CheckPUK(puk) {
 		t.Errorf("the PUK is not %q", puk)
 	}
-	doc := d.document("token", "retries", "--pin", "5", "--puk", "4", "--pin-fd", d.fd(ownPIN), "--generate-puk", "--print")
+	doc := d.document("token", "retries", "--pin", "5", "--puk", "4", "--pin-fd", d.fd(ownPIN), "--generate-puk",
+		"--print")
 	again, _ := doc["newPUK"].(string)
 	if pin, puk := d.card.PINRetries(); pin != 5 || puk != 4 || !d.card.CheckPIN(ownPIN) || !d.card.CheckPUK(again) {
 		t.Errorf("%d and %d tries, PUK %q", pin, puk, again)
@@ -205,7 +208,8 @@ func TestManagementKey(t *testing.T) {
 	d.own()
 	out := d.ok("token", "management-key", "set", "--protect", "--pin-fd", d.fd(ownPIN))
 	_, key := d.card.ManagementKey()
-	if !strings.Contains(out, "kept on the card") || strings.Contains(out, hex.EncodeToString(key)) || bytes.Equal(key, vcard.DefaultManagementKey()) {
+	if !strings.Contains(out, "kept on the card") || strings.Contains(out, hex.EncodeToString(key)) ||
+		bytes.Equal(key, vcard.DefaultManagementKey()) {
 		t.Errorf("%q", out)
 	}
 	shown := d.ok("token", "management-key", "set", "--print", "--algorithm", "aes-256", "--pin-fd", d.fd(ownPIN))
@@ -213,14 +217,17 @@ func TestManagementKey(t *testing.T) {
 		t.Errorf("shown %q, in force %x", shown, key)
 	}
 	mine := strings.Repeat("ab", 32)
-	out = d.ok("token", "management-key", "set", "--management-key-fd", d.fd(hex.EncodeToString(key)), "--new-management-key-fd", d.fd(mine))
+	out = d.ok("token", "management-key", "set", "--management-key-fd", d.fd(hex.EncodeToString(key)),
+		"--new-management-key-fd", d.fd(mine))
 	if _, key = d.card.ManagementKey(); hex.EncodeToString(key) != mine || strings.Contains(out, mine) {
 		t.Errorf("in force %x; %q", key, out)
 	}
 	d.fails(5, "with --print", "token", "management-key", "set", "--management-key-fd", d.fd(mine))
 	d.card.Fail(vcard.Fault{INS: vcard.INSSetManagement, SW: 0x6f00, After: true})
-	code, shown, errs := d.run("token", "management-key", "set", "--protect", "--print", "--pin-fd", d.fd(ownPIN), "--management-key-fd", d.fd(mine))
-	if _, key = d.card.ManagementKey(); code != 1 || strings.TrimSpace(shown) != hex.EncodeToString(key) || !strings.Contains(errs, "keep the new one too") {
+	code, shown, errs := d.run("token", "management-key", "set", "--protect", "--print", "--pin-fd", d.fd(ownPIN),
+		"--management-key-fd", d.fd(mine))
+	if _, key = d.card.ManagementKey(); code != 1 || strings.TrimSpace(shown) != hex.EncodeToString(key) ||
+		!strings.Contains(errs, "keep the new one too") {
 		t.Errorf("exit code %d; shown %q, in force %x: %s", code, shown, key, errs)
 	}
 }
@@ -240,7 +247,8 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := d.ok("key", "attest", "--key", slot9a, "--root", root, "--to", file)
-	for _, want := range []string{"12345678, firmware 5.7.1, PIN once, touch always", "It is verified to Virtual PIV Root CA, and is for this very key"} {
+	for _, want := range []string{"12345678, firmware 5.7.1, PIN once, touch always",
+		"It is verified to Virtual PIV Root CA, and is for this very key"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing: %s", want, out)
 		}
@@ -252,7 +260,8 @@ func TestKeys(t *testing.T) {
 	if err := os.WriteFile(public, []byte(d.ok("key", "show", "--key", slot9a, "-o", "pem")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out := d.ok("attestation", "verify", file, "--root", root, "--for", public); !strings.Contains(out, "is for this very key") {
+	if out := d.ok("attestation", "verify", file, "--root", root, "--for", public); !strings.Contains(out,
+		"is for this very key") {
 		t.Errorf("%s", out)
 	}
 	store := d.enrolled("prod-hsm", fmt.Sprint(d.document("key", "show", "--key", slot9a)["fingerprint"]))
@@ -289,7 +298,8 @@ func TestReset(t *testing.T) {
 	}
 	d.card.SetPINRetries(0)
 	code, out, errs := d.run("token", "reset", "--accept-risk", "serial:12345678")
-	if code != 0 || !strings.Contains(out, "as new") || !strings.Contains(errs, "9a") || !strings.Contains(errs, "note: the default PIN") {
+	if code != 0 || !strings.Contains(out, "as new") || !strings.Contains(errs, "9a") ||
+		!strings.Contains(errs, "note: the default PIN") {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}
 	if d.card.Public(0x9a) != nil || !d.card.CheckPIN(vcard.DefaultPIN) {

@@ -83,7 +83,8 @@ func TestRelease(t *testing.T) {
 	d := newDesk(t, vcard.Config{})
 	log := d.scdaemon()
 	code, _, errs := d.run("token", "info")
-	if code != 1 || !strings.Contains(errs, "in use by another program") || !strings.Contains(errs, "scdaemon (process ") ||
+	if code != 1 || !strings.Contains(errs, "in use by another program") ||
+		!strings.Contains(errs, "scdaemon (process ") ||
 		!strings.Contains(errs, "`kubehsm token release`") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}

@@ -11,7 +11,8 @@ func TestMedian(t *testing.T) {
 	for _, tc := range []struct {
 		in   []time.Duration
 		want time.Duration
-	}{{[]time.Duration{3, 1, 2}, 2}, {[]time.Duration{4, 1, 3, 2}, 2}, {[]time.Duration{9, 1, 5, 7}, 6}, {[]time.Duration{5}, 5}} {
+	}{{[]time.Duration{3, 1, 2}, 2}, {[]time.Duration{4, 1, 3, 2}, 2}, {[]time.Duration{9, 1, 5, 7}, 6},
+		{[]time.Duration{5}, 5}} {
 		if got := median(tc.in); got != tc.want {
 			t.Errorf("median(%v) = %v, want %v", tc.in, got, tc.want)
 		}

@@ -16,7 +16,8 @@ func TestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"| ours | theirs | **1.50** | 1.3 | 3.0 ms / 2.0 ms |", "| signatures | **7** | 1 |", "failed, wholly or in part: cold."} {
+	for _, want := range []string{"| ours | theirs | **1.50** | 1.3 | 3.0 ms / 2.0 ms |", "| signatures | **7** | 1 |",
+		"failed, wholly or in part: cold."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
@@ -30,7 +31,8 @@ func TestPage(t *testing.T) {
 
 // TestOnly: a name that is none is said before anything is started.
 func TestOnly(t *testing.T) {
-	if err := run(t.Context(), 1, "", "cold,hot"); err == nil || !strings.Contains(err.Error(), `"hot"`) || !strings.Contains(err.Error(), "servers") {
+	if err := run(t.Context(), 1, "", "cold,hot"); err == nil || !strings.Contains(err.Error(), `"hot"`) ||
+		!strings.Contains(err.Error(), "servers") {
 		t.Error(err)
 	}
 }

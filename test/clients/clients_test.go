@@ -62,7 +62,8 @@ func TestKubectlOldAndNew(t *testing.T) {
 			if out := kubectl(t, program, "", "version", "-o", "json"); !strings.Contains(out, `"gitVersion": "`+version) {
 				t.Errorf("not the version that it is to be: %s", out)
 			}
-			kubectl(t, program, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "+name+"}\ndata: {a: b}\n", "apply", "-f", "-")
+			kubectl(t, program, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "+name+"}\ndata: {a: b}\n", "apply", "-f",
+				"-")
 			if out := kubectl(t, program, "", "get", "configmap", name, "-o", "jsonpath={.data.a}"); out != "b" {
 				t.Errorf("got %q", out)
 			}

@@ -46,7 +46,8 @@ func TestVersionIsStamped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v.ClientVersion != v.ServerVersion || !strings.Contains(string(mod), "k8s.io/kubernetes "+v.ServerVersion.GitVersion+"\n") {
+	if v.ClientVersion != v.ServerVersion ||
+		!strings.Contains(string(mod), "k8s.io/kubernetes "+v.ServerVersion.GitVersion+"\n") {
 		t.Errorf("client %+v, server %+v: not the version of go.mod", v.ClientVersion, v.ServerVersion)
 	}
 }
@@ -90,7 +91,8 @@ func TestSignClientTakesAnyValidity(t *testing.T) {
 // TestLifecycle covers what tests do to a cluster of their own: restart and
 // stop its parts, and stop it whole, with nothing left.
 func TestLifecycle(t *testing.T) {
-	c := StartForTest(t, Options{APIServerFlags: []string{"--runtime-config=autoscaling/v1=false"}, SigningDuration: 20 * time.Minute})
+	c := StartForTest(t, Options{APIServerFlags: []string{"--runtime-config=autoscaling/v1=false"},
+		SigningDuration: 20 * time.Minute})
 	ctx := t.Context()
 	before := c.state.Processes
 	if len(before) != 3 {

@@ -62,7 +62,8 @@ func newDemo(t *testing.T) *demo {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &demo{program: filepath.Join(work, "demo"), root: root, dir: filepath.Join(work, "d"), home: filepath.Join(work, "home")}
+	d := &demo{program: filepath.Join(work, "demo"), root: root, dir: filepath.Join(work, "d"),
+		home: filepath.Join(work, "home")}
 	t.Cleanup(func() {
 		if _, err := os.Stat(d.dir); err == nil {
 			t.Log(d.run(t, "down"))
@@ -85,7 +86,8 @@ func newDemo(t *testing.T) *demo {
 // env is this process's, but with an empty home: only Go's caches stay known.
 func (d *demo) env(t *testing.T) []string {
 	t.Helper()
-	env := append(os.Environ(), "HOME="+d.home, "XDG_CONFIG_HOME=", "XDG_STATE_HOME=", "XDG_CACHE_HOME=", "XDG_RUNTIME_DIR=")
+	env := append(os.Environ(), "HOME="+d.home, "XDG_CONFIG_HOME=", "XDG_STATE_HOME=", "XDG_CACHE_HOME=",
+		"XDG_RUNTIME_DIR=")
 	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOENV"} {
 		out, err := exec.Command("go", "env", name).Output()
 		if err != nil {

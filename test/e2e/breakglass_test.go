@@ -27,10 +27,12 @@ func softwareKey(t testing.TB) crypto.Signer {
 // by another, used with kubectl.
 func TestBreakGlass(t *testing.T) {
 	t.Parallel()
-	u := newJoiner(t, lab.Options{Groups: []string{"kubehsm:break-glass-requesters", "kubehsm:break-glass-approvers", unique("on-call")}})
+	u := newJoiner(t, lab.Options{Groups: []string{"kubehsm:break-glass-requesters", "kubehsm:break-glass-approvers",
+		unique("on-call")}})
 	res := u.ran(u.Kubehsm(t.Context(), "breakglass", "request", "--yes"))
 	u.wantFailure(res, 2, "--reason", "no reason")
-	if res := u.ran(u.Kubehsm(t.Context(), "breakglass", "request", "--reason", "x", "--lifetime", "2h", "--yes")); res.Code == 0 {
+	if res := u.ran(u.Kubehsm(t.Context(), "breakglass", "request", "--reason", "x", "--lifetime", "2h",
+		"--yes")); res.Code == 0 {
 		t.Error("two hours were asked for")
 	}
 	s := u.terminal(u.Binary, "breakglass", "request", "--reason", "the API is down", "--lifetime", "20m", "--yes")
@@ -50,7 +52,8 @@ func TestBreakGlass(t *testing.T) {
 	if own.Code != 1 || !strings.Contains(own.Stderr, "is your own") {
 		t.Errorf("one's own: %s", own)
 	}
-	if own := u.ran(u.Kubectl(t.Context(), "certificate", "approve", request)); own.Code == 0 || !strings.Contains(own.Stderr, "approved by a second person") {
+	if own := u.ran(u.Kubectl(t.Context(), "certificate", "approve", request)); own.Code == 0 ||
+		!strings.Contains(own.Stderr, "approved by a second person") {
 		t.Errorf("one's own, with kubectl: %s", own)
 	}
 	bob := u.newDesk(unique("bob"), "kubehsm:break-glass-approvers")
@@ -58,7 +61,8 @@ func TestBreakGlass(t *testing.T) {
 	if code := s.Exit(); code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, s.Screen())
 	}
-	if out := u.kubectl("--context", lab.Context+"-break-glass", "auth", "can-i", "*", "*"); strings.TrimSpace(out) != "yes" {
+	if out := u.kubectl("--context", lab.Context+"-break-glass", "auth", "can-i", "*",
+		"*"); strings.TrimSpace(out) != "yes" {
 		t.Errorf("can do everything: %s", out)
 	}
 	if out := u.kubectl("config", "current-context"); strings.TrimSpace(out) != lab.Context {
@@ -70,7 +74,8 @@ func TestBreakGlass(t *testing.T) {
 			NotAfter time.Time
 		}
 	}](t, u.kubehsm("breakglass", "list", "-o", "json"))
-	if len(list.BreakGlass) != 1 || list.BreakGlass[0].State != "live" || time.Until(list.BreakGlass[0].NotAfter) > 21*time.Minute {
+	if len(list.BreakGlass) != 1 || list.BreakGlass[0].State != "live" ||
+		time.Until(list.BreakGlass[0].NotAfter) > 21*time.Minute {
 		t.Errorf("the list: %+v", list)
 	}
 	for _, d := range []string{u.kubehsm("helpdesk", "list"), bob.ok("helpdesk", "list")} {
@@ -124,7 +129,8 @@ func TestRBACCheck(t *testing.T) {
 	u := newJoiner(t, lab.Options{})
 	admin := u.newDesk("")
 	out := admin.ok("rbac", "check")
-	if strings.Contains(out, "missing") || strings.Contains(out, "differs") || !strings.Contains(out, "kubehsm-break-glass") {
+	if strings.Contains(out, "missing") || strings.Contains(out, "differs") ||
+		!strings.Contains(out, "kubehsm-break-glass") {
 		t.Errorf("the check: %s", out)
 	}
 	weak := u.newDesk(unique("weak"))

@@ -45,7 +45,8 @@ func TestConsent(t *testing.T) {
 
 	t.Run("reading is silent", func(t *testing.T) {
 		u := u.in(t)
-		s := u.sh(kubectl + "get configmaps -o name; " + kubectl + "auth whoami -o name; " + kubectl + "create configmap x --dry-run=server -o name; echo code $?")
+		s := u.sh(kubectl + "get configmaps -o name; " + kubectl + "auth whoami -o name; " + kubectl +
+			"create configmap x --dry-run=server -o name; echo code $?")
 		s.WaitFor("configmap/x", "code 0")
 		s.Exit()
 		if strings.Contains(s.Output(), question) {
@@ -55,7 +56,8 @@ func TestConsent(t *testing.T) {
 	t.Run("one question for a folder", func(t *testing.T) {
 		u := u.in(t)
 		s := u.sh(kubectl + "apply -f dir; echo code $?")
-		s.WaitFor("kubectl (process ", `wants to create configmaps in "`+namespace+`"`, "on "+enrolled+" (127.0.0.1:", question)
+		s.WaitFor("kubectl (process ", `wants to create configmaps in "`+namespace+`"`, "on "+enrolled+" (127.0.0.1:",
+			question)
 		s.Type("y\r")
 		s.WaitFor("configmap/map-4 created", "code 0")
 		s.Exit()
@@ -70,7 +72,8 @@ func TestConsent(t *testing.T) {
 		s.Type("n\r")
 		s.WaitFor("(Forbidden)", "code 1")
 		s.Exit()
-		if out := s.Output(); !strings.Contains(out, `no consent to delete configmaps "map-0" in "`+namespace+`": it was refused`) {
+		if out := s.Output(); !strings.Contains(out,
+			`no consent to delete configmaps "map-0" in "`+namespace+`": it was refused`) {
 			t.Error(out)
 		}
 	})
@@ -102,7 +105,8 @@ func TestConsent(t *testing.T) {
 	})
 	t.Run("exec asks on the terminal that kubectl made raw", func(t *testing.T) {
 		u := u.in(t)
-		s := u.sh(kubectl + "exec -it web -- sh -c 'echo in the pod; read x; echo got $x'; echo code $?; stty -a | grep -o ' icanon'")
+		s := u.sh(kubectl +
+			"exec -it web -- sh -c 'echo in the pod; read x; echo got $x'; echo code $?; stty -a | grep -o ' icanon'")
 		s.WaitFor(`get pods/exec "web" in "`+namespace+`"`, question)
 		s.Type("y\r")
 		s.WaitFor("in the pod")
@@ -166,7 +170,8 @@ func TestConsent(t *testing.T) {
 	t.Run("no terminal", func(t *testing.T) {
 		u := u.in(t)
 		res := u.ran(u.Kubectl(t.Context(), "-n", namespace, "create", "configmap", "y"))
-		for _, want := range []string{`kubehsm: no consent to create configmaps in "` + namespace + `"`, "there is nobody to ask", "set pinentry"} {
+		for _, want := range []string{`kubehsm: no consent to create configmaps in "` + namespace + `"`,
+			"there is nobody to ask", "set pinentry"} {
 			if res.Code != 1 || !strings.Contains(res.Stderr, want) {
 				t.Errorf("%q is missing: %s", want, res)
 			}
@@ -176,16 +181,19 @@ func TestConsent(t *testing.T) {
 		u := u.in(t)
 		window := filepath.Join(u.Dir, "pinentry")
 		asked := filepath.Join(u.Dir, "asked")
-		script := "#!/bin/sh\necho OK\nwhile read -r line; do echo \"$line\" >>" + asked + "; echo OK; [ \"$line\" != BYE ] || exit 0; done\n"
+		script := "#!/bin/sh\necho OK\nwhile read -r line; do echo \"$line\" >>" + asked +
+			"; echo OK; [ \"$line\" != BYE ] || exit 0; done\n"
 		config := filepath.Join(u.Home, "config.yaml")
 		before, err := os.ReadFile(config)
 		if err == nil {
-			err = errors.Join(os.WriteFile(window, []byte(script), 0o700), os.WriteFile(config, append(before, "pinentry: "+window+"\n"...), 0o600))
+			err = errors.Join(os.WriteFile(window, []byte(script), 0o700),
+				os.WriteFile(config, append(before, "pinentry: "+window+"\n"...), 0o600))
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		u.ok(u.Run(t.Context(), lab.Run{Env: []string{"DISPLAY=:9"}}, u.Cluster.Kubectl(), "-n", namespace, "create", "configmap", "by-window"))
+		u.ok(u.Run(t.Context(), lab.Run{Env: []string{"DISPLAY=:9"}}, u.Cluster.Kubectl(), "-n", namespace, "create",
+			"configmap", "by-window"))
 		if b, err := os.ReadFile(asked); err != nil || !strings.Contains(string(b), `create configmaps in "`+namespace+`"`) {
 			t.Errorf("the window was told %q, %v", b, err)
 		}
@@ -214,7 +222,8 @@ func TestConsent(t *testing.T) {
 	})
 	t.Run("kubehsm's own requests", func(t *testing.T) {
 		u := u.in(t)
-		s := u.terminal(u.Binary, "csr", "create", "--context", enrolled, "--key", key, "--user", "jane", "--accept-risk", "forecast")
+		s := u.terminal(u.Binary, "csr", "create", "--context", enrolled, "--key", key, "--user", "jane", "--accept-risk",
+			"forecast")
 		s.Answer(pinPrompt, lab.PIN)
 		s.WaitFor("kubehsm (process ", "wants to create certificatesigningrequests.certificates.k8s.io", question)
 		s.Type("n\r")
@@ -236,7 +245,8 @@ func TestConsent(t *testing.T) {
 		if err := os.WriteFile(other, []byte(weaker), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		res := u.ran(u.Run(t.Context(), lab.Run{Env: []string{"KUBECONFIG=" + other}}, u.Cluster.Kubectl(), "-n", namespace, "create", "configmap", "y"))
+		res := u.ran(u.Run(t.Context(), lab.Run{Env: []string{"KUBECONFIG=" + other}}, u.Cluster.Kubectl(), "-n", namespace,
+			"create", "configmap", "y"))
 		if res.Code != 1 || !strings.Contains(res.Stderr, "no consent") {
 			t.Error(res)
 		}
@@ -255,7 +265,8 @@ func TestConsent(t *testing.T) {
 				seen[r.Outcome+" "+r.Reason+" "+r.Request] = true
 			}
 		}
-		for _, want := range []string{`granted answer create configmaps in "` + namespace + `"`, `refused answer delete configmaps "map-0" in "` + namespace + `"`,
+		for _, want := range []string{`granted answer create configmaps in "` + namespace + `"`,
+			`refused answer delete configmaps "map-0" in "` + namespace + `"`,
 			`refused nobody delete configmaps "map-1" in "` + namespace + `"`} {
 			if !seen[want] {
 				t.Errorf("%q is not in %v", want, seen)
@@ -283,7 +294,8 @@ func TestConsent(t *testing.T) {
 	})
 	t.Run("nobody attends after all", func(t *testing.T) {
 		u := u.in(t)
-		poll.Until(t, "no attendant is left", func() bool { return u.attendants() == 0 }) // they see kubectl's end before long
+		// they see kubectl's end before long
+		poll.Until(t, "no attendant is left", func() bool { return u.attendants() == 0 })
 	})
 }
 

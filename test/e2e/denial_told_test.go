@@ -34,7 +34,8 @@ func TestEndIsToldLater(t *testing.T) {
 				t.Fatal(err)
 			}
 			sub := map[string]string{"Denied": "approval", "Failed": "status"}[c.condition]
-			res = u.ran(u.Run(t.Context(), lab.Run{Stdin: string(patch), Env: []string{"KUBECONFIG=" + u.Cluster.AdminKubeconfig()}}, u.Cluster.Kubectl(),
+			res = u.ran(u.Run(t.Context(), lab.Run{Stdin: string(patch),
+				Env: []string{"KUBECONFIG=" + u.Cluster.AdminKubeconfig()}}, u.Cluster.Kubectl(),
 				"patch", "csr", request, "--subresource="+sub, "--type=merge", "--patch-file=/dev/stdin"))
 			if res.Code != 0 {
 				t.Fatal(res)
@@ -61,7 +62,8 @@ func TestEndIsToldLater(t *testing.T) {
 				t.Errorf("another was filed before it was told: %q", filed)
 			}
 			tell("csr", "wait", request)
-			out := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, append(begin[:len(begin)-2:len(begin)-2], "--approve-with", u.Cluster.AdminKubeconfig())...))
+			out := u.ran(u.KubehsmPIN(t.Context(), lab.PIN,
+				append(begin[:len(begin)-2:len(begin)-2], "--approve-with", u.Cluster.AdminKubeconfig())...))
 			if out.Code != 0 || !strings.Contains(out.Stderr+out.Stdout, "a new one is filed") {
 				t.Errorf("once it was told: %s", out)
 			}
@@ -89,5 +91,6 @@ func TestDenialIsToldToWhoJoins(t *testing.T) {
 			t.Errorf("%s was filed before it was told", r.Name)
 		}
 	}
-	u.ok(u.KubehsmPIN(t.Context(), lab.PIN, "join", "--ticket", again, "--yes", "--approve-with", u.Cluster.AdminKubeconfig()))
+	u.ok(u.KubehsmPIN(t.Context(), lab.PIN, "join", "--ticket", again, "--yes", "--approve-with",
+		u.Cluster.AdminKubeconfig()))
 }

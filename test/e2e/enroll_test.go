@@ -52,13 +52,15 @@ func TestEnrollUnattended(t *testing.T) {
 		if out := u.kubectl("get", "namespaces", "-o", "name"); !strings.Contains(out, "namespace/default\n") {
 			t.Errorf("namespaces: %s", out)
 		}
-		if out := u.kubectl("--context", lab.Context, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != lab.Filer {
+		if out := u.kubectl("--context", lab.Context, "auth", "whoami", "-o",
+			"jsonpath={.status.userInfo.username}"); out != lab.Filer {
 			t.Errorf("the old context is %q now", out)
 		}
 	})
 	t.Run("as kubectl's own command", func(t *testing.T) {
 		u := u.in(t)
-		if out := u.ok(u.Run(t.Context(), lab.Run{}, "/bin/sh", "-c", "kubectl hsm agent status")); !strings.Contains(out, "Signatures") {
+		if out := u.ok(u.Run(t.Context(), lab.Run{}, "/bin/sh", "-c", "kubectl hsm agent status")); !strings.Contains(out,
+			"Signatures") {
 			t.Errorf("kubectl hsm: %s", out)
 		}
 	})
@@ -71,7 +73,8 @@ func TestEnrollUnattended(t *testing.T) {
 		if again.Fingerprint != r.Fingerprint || again.Request != r.Request || !again.NotAfter.Equal(r.NotAfter) {
 			t.Errorf("a second run gave %+v, the first %+v", again, r)
 		}
-		if strings.Contains(res.Stderr, "done         key") || !strings.Contains(res.Stderr, "done before  key on the token") {
+		if strings.Contains(res.Stderr, "done         key") ||
+			!strings.Contains(res.Stderr, "done before  key on the token") {
 			t.Errorf("the key was not reused:\n%s", res.Stderr)
 		}
 		u.unchanged(tokens, u.Soft.Tokens)
@@ -123,7 +126,8 @@ func (u *user) credential(t *testing.T) tls.Certificate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cred.APIVersion != "client.authentication.k8s.io/v1beta1" || cred.Kind != "ExecCredential" || cred.Status.ExpirationTimestamp == "" {
+	if cred.APIVersion != "client.authentication.k8s.io/v1beta1" || cred.Kind != "ExecCredential" ||
+		cred.Status.ExpirationTimestamp == "" {
 		t.Errorf("ExecCredential %+v", cred)
 	}
 	return pair
@@ -146,7 +150,8 @@ func (u *user) client(t *testing.T, caFile string, pair tls.Certificate) *http.C
 	}
 	// Sent whatever authorities the server names: Certificates would be held back.
 	always := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
-	tr := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool, GetClientCertificate: always}}
+	tr := &http.Transport{ForceAttemptHTTP2: true,
+		TLSClientConfig: &tls.Config{RootCAs: pool, GetClientCertificate: always}}
 	t.Cleanup(tr.CloseIdleConnections)
 	return &http.Client{Transport: tr, Timeout: time.Minute}
 }

@@ -92,18 +92,21 @@ func TestReadOnlyKubeconfig(t *testing.T) {
 	env := []string{"KUBECONFIG=" + kubeconfig}
 	// A mount of the test's own: to root, modes mean nothing.
 	script := `mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" || exit 99; exec kubehsm "$@" --pin-fd 3`
-	res := u.ran(u.Run(t.Context(), lab.Run{Env: env, PIN: lab.PIN}, unshare, append([]string{"-Urm", "/bin/sh", "-c", script, dir}, u.enrollArgs()...)...))
+	res := u.ran(u.Run(t.Context(), lab.Run{Env: env, PIN: lab.PIN}, unshare,
+		append([]string{"-Urm", "/bin/sh", "-c", script, dir}, u.enrollArgs()...)...))
 	if res.Code == 99 || strings.Contains(res.Stderr, "unshare:") {
 		need.Missing(t, "this system does not let a user make mounts of their own: "+res.Stderr)
 	}
 	u.wantFailure(res, 1, "", "read-only file system")
 	u.unchanged(before, dir)
 
-	r := u.parse(u.ok(u.Run(t.Context(), lab.Run{Env: env, PIN: lab.PIN}, u.Binary, append(u.enrollArgs(), "--pin-fd", "3")...)))
+	r := u.parse(u.ok(u.Run(t.Context(), lab.Run{Env: env, PIN: lab.PIN}, u.Binary,
+		append(u.enrollArgs(), "--pin-fd", "3")...)))
 	if r.User != "jane" || r.Kubeconfig != kubeconfig {
 		t.Errorf("it went on with %+v", r)
 	}
-	if out := u.ok(u.Run(t.Context(), lab.Run{Env: env}, u.Cluster.Kubectl(), "get", "namespaces", "-o", "name")); !strings.Contains(out, "default") {
+	if out := u.ok(u.Run(t.Context(), lab.Run{Env: env}, u.Cluster.Kubectl(), "get", "namespaces", "-o",
+		"name")); !strings.Contains(out, "default") {
 		t.Errorf("kubectl: %s", out)
 	}
 }

@@ -39,8 +39,9 @@ func (f signingFiles) authority(t *testing.T, name pkix.Name) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: name, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour * 24), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: name,
+		NotBefore: time.Now().Add(-time.Hour),
+		NotAfter:  time.Now().Add(time.Hour * 24), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +50,8 @@ func (f signingFiles) authority(t *testing.T, name pkix.Name) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.write(t, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}))
+	f.write(t, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}))
 }
 
 // TestUntrustedIssuer enrolls where the controller manager signs with authorities
@@ -105,14 +107,17 @@ func TestUntrustedIssuer(t *testing.T) {
 
 	// Nothing tells who signs before the first certificate.
 	forecast(lab.Run{}, lab.Context, "is known only from a certificate")
-	fails(`the kubeconfig was not changed, and its current context is still "prod"; `+"`kubehsm enroll --name prod-hsm` then asks for another certificate",
+	fails(`the kubeconfig was not changed, and its current context is still "prod"; `+
+		"`kubehsm enroll --name prod-hsm` then asks for another certificate",
 		`issued by "CN=another-authority"`, `accepted authorities: "`+ca.Subject.String()+`"`)
 	forecast(lab.Run{}, lab.Context, "refuse", "another-authority", "the API server's TLS handshake")
 
 	// Nor does a name that it accepts: only who may read the authority itself is told.
 	signWith(func() { files.authority(t, ca.Subject) })
-	fails("its current context is still \"prod\"", "does not accept the certificate", `issued by "`+ca.Subject.CommonName+`"`)
-	forecast(lab.Run{Env: []string{"KUBECONFIG=" + c.AdminKubeconfig()}}, controlplane.ContextName, "refuse", "ConfigMap extension-apiserver-authentication")
+	fails("its current context is still \"prod\"", "does not accept the certificate",
+		`issued by "`+ca.Subject.CommonName+`"`)
+	forecast(lab.Run{Env: []string{"KUBECONFIG=" + c.AdminKubeconfig()}}, controlplane.ContextName, "refuse",
+		"ConfigMap extension-apiserver-authentication")
 
 	signWith(func() {
 		key, err := os.ReadFile(filepath.Join(c.Dir(), "pki", "ca.key"))

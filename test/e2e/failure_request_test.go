@@ -63,7 +63,8 @@ func TestRefusedBySigner(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, lab.Options{})
 	kubeconfig := u.files(u.Kubeconfig)
-	res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, u.enrollArgs("--signer-name", "kubernetes.io/kube-apiserver-client-kubelet", "--accept-risk", "forecast")...))
+	res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN,
+		u.enrollArgs("--signer-name", "kubernetes.io/kube-apiserver-client-kubelet", "--accept-risk", "forecast")...))
 	if res.Code != 1 {
 		t.Errorf("exit code %d", res.Code)
 	}
@@ -106,7 +107,8 @@ func TestMayNotFileRequests(t *testing.T) {
 		t.Fatalf("no lines for the admin in:\n%s", res.Stderr)
 	}
 	lines := res.Stderr[i:]
-	out := u.ok(u.Run(t.Context(), lab.Run{Env: []string{"KUBECONFIG=" + u.Cluster.AdminKubeconfig()}}, "/bin/sh", "-ec", lines))
+	out := u.ok(u.Run(t.Context(), lab.Run{Env: []string{"KUBECONFIG=" + u.Cluster.AdminKubeconfig()}}, "/bin/sh", "-ec",
+		lines))
 	if !strings.Contains(out, "approved") {
 		t.Errorf("the admin's shell said %q", out)
 	}
@@ -121,7 +123,8 @@ func TestMayNotFileRequests(t *testing.T) {
 			pem = u.admin("get", "csr", request, "-o", "go-template={{with .status.certificate}}{{. | base64decode}}{{end}}")
 			return pem != ""
 		})
-		u.ok(u.Run(t.Context(), lab.Run{Stdin: pem, PIN: lab.PIN}, u.Binary, "certificate", "import", "-", "--enrollment", enrolled, "--pin-fd", "3"))
+		u.ok(u.Run(t.Context(), lab.Run{Stdin: pem, PIN: lab.PIN}, u.Binary, "certificate", "import", "-", "--enrollment",
+			enrolled, "--pin-fd", "3"))
 		u.ok(u.KubehsmPIN(t.Context(), lab.PIN, args...))
 	}
 	if out := u.kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != "joe" {

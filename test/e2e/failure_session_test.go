@@ -39,7 +39,8 @@ func TestNoTerminal(t *testing.T) {
 	state, kubeconfig := u.files(u.enrollments()...), u.files(u.Kubeconfig)
 	res := u.ran(u.Run(t.Context(), lab.Run{Env: []string{execInfo}}, u.Binary, "credential", "--enrollment", enrolled))
 	u.wantFailure(res, 5, "kubehsm unlock", "no terminal to ask on")
-	if res := u.ran(u.Kubectl(t.Context(), "get", "namespaces")); res.Code != 1 || !strings.Contains(res.Stderr, "kubehsm unlock") {
+	if res := u.ran(u.Kubectl(t.Context(), "get", "namespaces")); res.Code != 1 ||
+		!strings.Contains(res.Stderr, "kubehsm unlock") {
 		t.Errorf("kubectl: %s", res)
 	}
 	u.unchanged(state, u.enrollments()...)
@@ -48,7 +49,8 @@ func TestNoTerminal(t *testing.T) {
 	t.Run("held by a pager", func(t *testing.T) {
 		u := u.in(t)
 		// less puts the terminal into raw mode while kubectl, before the pipe, asks.
-		s := u.sh(`stty raw -echo; env '` + execInfo + `' kubehsm credential --enrollment ` + enrolled + ` 2>err; echo "code $?"; stty sane`)
+		s := u.sh(`stty raw -echo; env '` + execInfo + `' kubehsm credential --enrollment ` + enrolled +
+			` 2>err; echo "code $?"; stty sane`)
 		s.Exit()
 		if !s.Frame().Contains("code 5") || strings.Contains(string(s.Raw()), pinPrompt) {
 			t.Errorf("the screen:\n%s", s.Screen())
@@ -85,7 +87,10 @@ func TestInterruptedPrompt(t *testing.T) {
 			s.Type("typed after it\r")
 			// The echo, and what was read; the plugin, which kubectl does not wait for, may
 			// say its word between them.
-			s.WaitUntil("what is typed is read", func(f term.Frame) bool { return strings.Count(f.Text(), "typed after it") == 2 })
+			s.WaitUntil("what is typed is read", func(f term.Frame) bool {
+				return strings.Count(f.Text(),
+					"typed after it") == 2
+			})
 			s.Exit()
 		})
 	}

@@ -70,7 +70,8 @@ func TestNoKeyInVain(t *testing.T) {
 	// A ticket that is no more makes no key either.
 	_, id, text := u.newDesk("").ticket("--for", unique("jane"), "--name", joined)
 	keys = len(u.keys())
-	plan := u.ran(u.Run(t.Context(), lab.Run{Stdin: text}, u.Binary, "join", "--ticket", "-", "--approve-with", filepath.Join(t.TempDir(), "none"), "--yes"))
+	plan := u.ran(u.Run(t.Context(), lab.Run{Stdin: text}, u.Binary, "join", "--ticket", "-", "--approve-with",
+		filepath.Join(t.TempDir(), "none"), "--yes"))
 	if plan.Code != 1 || len(u.keys()) != keys {
 		t.Errorf("join, the approver's file: %s", plan)
 	}

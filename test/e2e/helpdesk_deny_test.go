@@ -45,7 +45,8 @@ func TestDenialEndsTheTicket(t *testing.T) {
 	if second == request {
 		t.Fatalf("still %s", request)
 	}
-	if out := desk.ok("csr", "deny", second, "--message", "who is this?", "--yes"); !strings.Contains(out, "Its ticket is ended") {
+	if out := desk.ok("csr", "deny", second, "--message", "who is this?", "--yes"); !strings.Contains(out,
+		"Its ticket is ended") {
 		t.Errorf("deny: %s", out)
 	}
 	if there(id) {

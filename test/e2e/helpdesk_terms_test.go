@@ -58,13 +58,16 @@ func TestTermsBindEveryDesk(t *testing.T) {
 	wrong := unique("wrong")
 	u.withToken(tokenOf(text), requestFor(t, wrong, name, "", 0, "platform-admins"))
 	words := harry.words(wrong)
-	if out := harry.ok("csr", "show", wrong); !strings.Contains(strings.Join(strings.Fields(out), " "), fmt.Sprintf("Ticket for: the user %q, in \"dev\", for 1h0m0s", name)) ||
-		!strings.Contains(out, `refused: it asks for the groups "platform-admins"`) || strings.Contains(out, ticket.TermsPrefix) {
+	if out := harry.ok("csr", "show", wrong); !strings.Contains(strings.Join(strings.Fields(out), " "),
+		fmt.Sprintf("Ticket for: the user %q, in \"dev\", for 1h0m0s", name)) ||
+		!strings.Contains(out, `refused: it asks for the groups "platform-admins"`) ||
+		strings.Contains(out, ticket.TermsPrefix) {
 		t.Errorf("csr show: %s", out)
 	}
 	for _, approve := range [][]string{{"csr", "approve"}, {"helpdesk", "approve"}} {
 		res := harry.run(append(approve, wrong, "--words", words, "--yes")...)
-		if res.Code != 1 || !strings.Contains(res.Stderr, `asks for the groups "platform-admins", its ticket is for "dev"`) || !strings.Contains(res.Stderr, "--accept-risk=mismatch") {
+		if res.Code != 1 || !strings.Contains(res.Stderr, `asks for the groups "platform-admins", its ticket is for "dev"`) ||
+			!strings.Contains(res.Stderr, "--accept-risk=mismatch") {
 			t.Errorf("%q: %s", approve, res)
 		}
 	}
@@ -83,7 +86,8 @@ func TestTermsBindEveryDesk(t *testing.T) {
 	_, id, text := hannah.ticket("--for", name, "--group", "dev")
 	right := unique("right")
 	u.withToken(tokenOf(text), requestFor(t, right, name, "", 0, "dev"))
-	if out := harry.ok("helpdesk", "approve", right, "--words", harry.words(right), "--yes"); !strings.Contains(out, "The ticket is ended") {
+	if out := harry.ok("helpdesk", "approve", right, "--words", harry.words(right), "--yes"); !strings.Contains(out,
+		"The ticket is ended") {
 		t.Errorf("what fits: %s", out)
 	}
 	if out := u.admin("get", "secrets", "-n", "kube-system", "-o", "name"); strings.Contains(out, id) {
@@ -93,28 +97,35 @@ func TestTermsBindEveryDesk(t *testing.T) {
 	// Who may write tokens can make one anew: the desk that made the ticket sees it.
 	_, id, text = hannah.ticket("--for", name, "--group", "dev")
 	groups := strings.Join(ticket.Terms{User: name, Groups: []string{"platform-admins"}}.TokenGroups(), ",")
-	u.admin("patch", "secret", "-n", "kube-system", "bootstrap-token-"+id, "--patch", `{"stringData":{"auth-extra-groups":"`+groups+`"}}`)
+	u.admin("patch", "secret", "-n", "kube-system", "bootstrap-token-"+id, "--patch",
+		`{"stringData":{"auth-extra-groups":"`+groups+`"}}`)
 	anew := unique("anew")
 	u.filedWith(tokenOf(text), requestFor(t, anew, name, "", 0, "platform-admins"), anew, "1-1:")
-	if res := hannah.run("csr", "approve", anew, "--words", hannah.words(anew), "--yes"); res.Code != 1 || !strings.Contains(res.Stderr, "has replaced the token") {
+	if res := hannah.run("csr", "approve", anew, "--words", hannah.words(anew), "--yes"); res.Code != 1 ||
+		!strings.Contains(res.Stderr, "has replaced the token") {
 		t.Errorf("a token that was made anew: %s", res)
 	}
 	// Groups that kubehsm has not written are no terms, and no reason to look away.
-	u.admin("patch", "secret", "-n", "kube-system", "bootstrap-token-"+id, "--patch", `{"stringData":{"auth-extra-groups":"`+ticket.Group+","+ticket.TermsPrefix+`1-2:mfzwk"}}`)
+	u.admin("patch", "secret", "-n", "kube-system", "bootstrap-token-"+id, "--patch",
+		`{"stringData":{"auth-extra-groups":"`+ticket.Group+","+ticket.TermsPrefix+`1-2:mfzwk"}}`)
 	broken := unique("broken")
 	u.filedWith(tokenOf(text), requestFor(t, broken, name, "", 0, "dev"), broken, "1-2:mfzwk")
-	if res := harry.run("csr", "approve", broken, "--words", harry.words(broken), "--yes"); res.Code != 1 || !strings.Contains(res.Stderr, "not written by kubehsm") {
+	if res := harry.run("csr", "approve", broken, "--words", harry.words(broken), "--yes"); res.Code != 1 ||
+		!strings.Contains(res.Stderr, "not written by kubehsm") {
 		t.Errorf("terms that cannot be read: %s", res)
 	}
 	// Names of others do not reach the terminal as they are.
 	evil := ticket.Terms{User: "a\x1b[2Jb", Groups: []string{strings.Repeat("x\x07", 400)}}
-	u.admin("patch", "secret", "-n", "kube-system", "bootstrap-token-"+id, "--patch", `{"stringData":{"auth-extra-groups":"`+strings.Join(evil.TokenGroups(), ",")+`"}}`)
+	u.admin("patch", "secret", "-n", "kube-system", "bootstrap-token-"+id, "--patch",
+		`{"stringData":{"auth-extra-groups":"`+strings.Join(evil.TokenGroups(), ",")+`"}}`)
 	hostile := unique("hostile")
 	u.filedWith(tokenOf(text), requestFor(t, hostile, name, "", 0, "dev"), hostile, "1-")
-	if res := harry.run("csr", "show", hostile); res.Code != 0 || strings.ContainsAny(res.Stdout, "\x1b\x07") || len(res.Stdout) > 16<<10 {
+	if res := harry.run("csr", "show", hostile); res.Code != 0 || strings.ContainsAny(res.Stdout, "\x1b\x07") ||
+		len(res.Stdout) > 16<<10 {
 		t.Errorf("terms with control characters: %s", res)
 	}
-	if res := harry.run("csr", "approve", hostile, "--words", "x", "--yes"); res.Code != 1 || strings.ContainsAny(res.Stderr, "\x1b\x07") {
+	if res := harry.run("csr", "approve", hostile, "--words", "x", "--yes"); res.Code != 1 ||
+		strings.ContainsAny(res.Stderr, "\x1b\x07") {
 		t.Errorf("terms with control characters: %s", res)
 	}
 
@@ -165,7 +176,8 @@ func TestRevokedIsNotApproved(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			manifest = strings.Replace(manifest, manifest[strings.Index(manifest, "  request: "):strings.Index(manifest, "  signerName")],
+			manifest = strings.Replace(manifest, manifest[strings.Index(manifest, "  request: "):strings.Index(manifest,
+				"  signerName")],
 				"  request: "+base64.StdEncoding.EncodeToString(text)+"\n", 1)
 		}
 		if res := by.kubectl(manifest, "create", "-f", "-"); res.Code != 0 {
@@ -181,11 +193,13 @@ func TestRevokedIsNotApproved(t *testing.T) {
 	}
 
 	renewal, other, others := file(jane, name, lost), file(jane, unique("joe"), nil), file(admin, unique("joe"), lost)
-	for request, why := range map[string]string{renewal: "its key belonged to", other: "access for", others: "its key belonged to"} {
+	for request, why := range map[string]string{renewal: "its key belonged to", other: "access for",
+		others: "its key belonged to"} {
 		if out := admin.ok("csr", "show", request); !strings.Contains(out, "refused: ") || !strings.Contains(out, why) {
 			t.Errorf("csr show: %s", out)
 		}
-		if res := admin.run("csr", "approve", request, "--own", "--yes"); res.Code != 1 || !strings.Contains(res.Stderr, why) || !strings.Contains(res.Stderr, "--accept-risk=revoked") {
+		if res := admin.run("csr", "approve", request, "--own", "--yes"); res.Code != 1 ||
+			!strings.Contains(res.Stderr, why) || !strings.Contains(res.Stderr, "--accept-risk=revoked") {
 			t.Errorf("csr approve: %s", res)
 		}
 		if got := u.state(request); got != "" {
@@ -207,12 +221,14 @@ func TestRevokedIsNotApproved(t *testing.T) {
 	}
 	block, _ := pem.Decode([]byte(certificate))
 	third := unique("third")
-	if res := u.ran(u.Run(t.Context(), lab.Run{Stdin: requestFor(t, third, unique("joe"), "", 0), Env: []string{"KUBECONFIG=/dev/null"}}, u.Cluster.Kubectl(),
+	if res := u.ran(u.Run(t.Context(), lab.Run{Stdin: requestFor(t, third, unique("joe"), "", 0),
+		Env: []string{"KUBECONFIG=/dev/null"}}, u.Cluster.Kubectl(),
 		"--server", u.Cluster.Server(), "--certificate-authority", u.Cluster.CAFile(), "--client-certificate", write("cert", "CERTIFICATE", block.Bytes),
 		"--client-key", write("key", "PRIVATE KEY", der), "create", "-f", "-")); res.Code != 0 {
 		t.Fatal(res)
 	}
-	if res := admin.run("csr", "approve", third, "--yes"); res.Code != 1 || !strings.Contains(res.Stderr, "filed with a certificate of") {
+	if res := admin.run("csr", "approve", third, "--yes"); res.Code != 1 ||
+		!strings.Contains(res.Stderr, "filed with a certificate of") {
 		t.Errorf("by the lost certificate: %s", res)
 	}
 
@@ -233,11 +249,13 @@ func TestRevokeAsTheDesk(t *testing.T) {
 	desk := u.newDesk(unique("hannah"), "kubehsm:helpdesk")
 	name := unique("jane")
 	u.admin("create", "clusterrolebinding", unique("alone"), "--clusterrole=view", "--user="+name)
-	if res := desk.run("helpdesk", "revoke", "--user", name, "--dry-run"); res.Code != 0 || !strings.Contains(res.Stdout, "clusterrolebindings: you may not list them") {
+	if res := desk.run("helpdesk", "revoke", "--user", name, "--dry-run"); res.Code != 0 ||
+		!strings.Contains(res.Stdout, "clusterrolebindings: you may not list them") {
 		t.Errorf("the look: %s", res)
 	}
 	res := desk.run("helpdesk", "revoke", "--user", name, "--yes")
-	u.wantWords(res.Stderr, "have a cluster admin run `kubehsm helpdesk revoke --user "+name+"`", "you may not look at everything, so some access may remain", "rolebindings: you may not list them")
+	u.wantWords(res.Stderr, "have a cluster admin run `kubehsm helpdesk revoke --user "+name+"`",
+		"you may not look at everything, so some access may remain", "rolebindings: you may not list them")
 	if res.Code != 1 || !strings.Contains(res.Stdout, "not done: clusterrolebindings") {
 		t.Errorf("revoke: %s", res)
 	}
@@ -266,7 +284,8 @@ func TestRevokedIsNotApprovedWith(t *testing.T) {
 	u := newUser(t, lab.Options{})
 	name := unique("jane")
 	admin := func(args ...string) string {
-		return u.ok(u.Run(t.Context(), lab.Run{Env: []string{"KUBECONFIG=" + u.Cluster.AdminKubeconfig()}}, u.Binary, args...))
+		return u.ok(u.Run(t.Context(), lab.Run{Env: []string{"KUBECONFIG=" + u.Cluster.AdminKubeconfig()}}, u.Binary,
+			args...))
 	}
 	admin("helpdesk", "revoke", "--user", name, "--yes")
 	line := []string{"enroll", "--user", name, "--yes", "--approve-with", u.Cluster.AdminKubeconfig()}

@@ -22,7 +22,8 @@ import (
 func (u *user) policiesWork() {
 	u.t.Helper()
 	poll.Until(u.t, "the policies are enforced", func() bool {
-		_, err := u.Cluster.Admin(u.t.Context(), requestFor(u.t, unique("probe"), "jane", "", 0, "kubehsm:break-glass"), "create", "--dry-run=server", "-f", "-")
+		_, err := u.Cluster.Admin(u.t.Context(), requestFor(u.t, unique("probe"), "jane", "", 0, "kubehsm:break-glass"),
+			"create", "--dry-run=server", "-f", "-")
 		return err != nil && strings.Contains(err.Error(), "one hour at most")
 	})
 }
@@ -60,7 +61,8 @@ func TestTicket(t *testing.T) {
 	if screen := strings.Join(strings.Fields(s.Screen()), " "); !strings.Contains(screen, strings.Fields(words)[0]) {
 		t.Errorf("the words %q are not shown:\n%s", words, s.Screen())
 	}
-	res := desk.run("helpdesk", "approve", request, "--words", "abandon ability able about above absent absorb abstract", "--yes")
+	res := desk.run("helpdesk", "approve", request, "--words", "abandon ability able about above absent absorb abstract",
+		"--yes")
 	desk.u.wantWords(res.Stderr, "read out once more", "not the words")
 	if res := desk.run("helpdesk", "approve", request, "--yes"); res.Code != 2 {
 		t.Errorf("without the words: %s", res)
@@ -70,13 +72,15 @@ func TestTicket(t *testing.T) {
 		NotAfter    time.Time
 		Certificate string
 	}](t, desk.ok("helpdesk", "approve", request, "--words", words, "--yes", "-o", "json"))
-	if !out.TicketEnded || out.NotAfter.After(time.Now().Add(25*time.Hour)) || !strings.Contains(out.Certificate, "BEGIN CERTIFICATE") {
+	if !out.TicketEnded || out.NotAfter.After(time.Now().Add(25*time.Hour)) ||
+		!strings.Contains(out.Certificate, "BEGIN CERTIFICATE") {
 		t.Errorf("approved: %+v", out)
 	}
 	if code := s.Exit(); code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, s.Screen())
 	}
-	if out := u.kubectl("--context", joined, "get", "namespaces", "-o", "name"); !strings.Contains(out, "namespace/default") {
+	if out := u.kubectl("--context", joined, "get", "namespaces", "-o", "name"); !strings.Contains(out,
+		"namespace/default") {
 		t.Errorf("kubectl: %s", out)
 	}
 	secret := strings.ReplaceAll(text, "-", "")
@@ -88,13 +92,16 @@ func TestTicket(t *testing.T) {
 		t.Errorf("the record: %v, %v", info, err)
 	}
 	b, err := os.ReadFile(record)
-	if err != nil || strings.Count(string(b), "\n") != 2 || !strings.Contains(string(b), request) || !strings.Contains(string(b), id) || strings.Contains(string(b), text) {
+	if err != nil || strings.Count(string(b), "\n") != 2 || !strings.Contains(string(b), request) ||
+		!strings.Contains(string(b), id) || strings.Contains(string(b), text) {
 		t.Errorf("the record: %v\n%s", err, b)
 	}
-	if events := u.admin("get", "events", "-n", "default", "-o", "jsonpath={.items[*].involvedObject.name}"); !strings.Contains(events, request) {
+	if events := u.admin("get", "events", "-n", "default", "-o",
+		"jsonpath={.items[*].involvedObject.name}"); !strings.Contains(events, request) {
 		t.Errorf("no event on the request: %s", events)
 	}
-	again := u.ran(u.Kubehsm(t.Context(), "join", "--name", "second", "--ticket", file, "--yes", "--discovery-timeout", "20s"))
+	again := u.ran(u.Kubehsm(t.Context(), "join", "--name", "second", "--ticket", file, "--yes", "--discovery-timeout",
+		"20s"))
 	u.wantFailure(again, 1, "ask for a new one", "does not know this token")
 }
 
@@ -106,21 +113,24 @@ func TestTicketIsForOneThing(t *testing.T) {
 	hannah := u.newDesk(unique("hannah"), "kubehsm:helpdesk")
 	name := unique("jane")
 	_, id, text := hannah.ticket("--for", name, "--group", "dev", "--lifetime", "1h", "--ttl", "1h")
-	token := strings.TrimSpace(u.admin("get", "secret", "-n", "kube-system", "bootstrap-token-"+id, "-o", "jsonpath={.data.token-secret}"))
+	token := strings.TrimSpace(u.admin("get", "secret", "-n", "kube-system", "bootstrap-token-"+id, "-o",
+		"jsonpath={.data.token-secret}"))
 	secret, err := base64.StdEncoding.DecodeString(token)
 	if err != nil {
 		t.Fatal(err)
 	}
 	holder := func(stdin string, args ...string) lab.Result {
 		return u.ran(u.Run(t.Context(), lab.Run{Stdin: stdin, Env: []string{"KUBECONFIG=/dev/null"}}, u.Cluster.Kubectl(),
-			append([]string{"--server", u.Cluster.Server(), "--certificate-authority", u.Cluster.CAFile(), "--token", id + "." + string(secret)}, args...)...))
+			append([]string{"--server", u.Cluster.Server(), "--certificate-authority", u.Cluster.CAFile(), "--token",
+				id + "." + string(secret)}, args...)...))
 	}
 	first := unique("first")
 	if res := holder(requestFor(t, first, name, "", 2*time.Hour, "admins"), "create", "-f", "-"); res.Code != 0 {
 		t.Fatal(res)
 	}
 	res := hannah.run("helpdesk", "approve", first, "--yes", "--words", "x")
-	if res.Code != 1 || !strings.Contains(res.Stderr, `asks for the groups "admins"`) || !strings.Contains(res.Stderr, `lifetime "2h0m0s"`) {
+	if res.Code != 1 || !strings.Contains(res.Stderr, `asks for the groups "admins"`) ||
+		!strings.Contains(res.Stderr, `lifetime "2h0m0s"`) {
 		t.Errorf("other groups, longer: %s", res)
 	}
 	second := unique("second")
@@ -132,7 +142,8 @@ func TestTicketIsForOneThing(t *testing.T) {
 		t.Errorf("a second request: %s", res)
 	}
 	for _, name := range []string{first, second} { // nor by the way of all requests
-		if res := hannah.run("csr", "approve", name, "--yes", "--words", "x"); res.Code != 1 || !strings.Contains(res.Stderr, "another request too") || !strings.Contains(res.Stderr, "--accept-risk=mismatch") {
+		if res := hannah.run("csr", "approve", name, "--yes", "--words", "x"); res.Code != 1 ||
+			!strings.Contains(res.Stderr, "another request too") || !strings.Contains(res.Stderr, "--accept-risk=mismatch") {
 			t.Errorf("csr approve %s: %s", name, res)
 		}
 	}
@@ -146,12 +157,14 @@ func TestTicketIsForOneThing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if res := hannah.run("helpdesk", "approve", first, "--yes", "--words", "x", "--ticket", rewritten); res.Code != 1 || !strings.Contains(res.Stderr, "made for other terms") {
+	if res := hannah.run("helpdesk", "approve", first, "--yes", "--words", "x", "--ticket", rewritten); res.Code != 1 ||
+		!strings.Contains(res.Stderr, "made for other terms") {
 		t.Errorf("a ticket that was rewritten: %s", res)
 	}
 	// Nor by another desk.
 	other := u.newDesk(unique("harry"), "kubehsm:helpdesk")
-	if res := other.run("helpdesk", "approve", second, "--yes", "--words", "x"); res.Code != 1 || !strings.Contains(res.Stderr, "another request too: "+first) {
+	if res := other.run("helpdesk", "approve", second, "--yes", "--words", "x"); res.Code != 1 ||
+		!strings.Contains(res.Stderr, "another request too: "+first) {
 		t.Errorf("another desk: %s", res)
 	}
 	for what, res := range map[string]lab.Result{
@@ -162,37 +175,45 @@ func TestTicketIsForOneThing(t *testing.T) {
 		"the desk reads secrets":       hannah.kubectl("", "get", "secrets", "-n", "kube-system"),
 		"the desk makes a secret":      hannah.kubectl("", "create", "secret", "generic", "x", "-n", "kube-system"),
 	} {
-		if res.Code == 0 || !strings.Contains(res.Stderr, "orbidden") && !strings.Contains(res.Stderr, "makes and deletes no secrets but") {
+		if res.Code == 0 || !strings.Contains(res.Stderr, "orbidden") &&
+			!strings.Contains(res.Stderr, "makes and deletes no secrets but") {
 			t.Errorf("%s: %s", what, res)
 		}
 	}
-	for _, reserved := range [][]string{{"--for", "system:kube-scheduler"}, {"--for", unique("eve"), "--group", "kubehsm:break-glass", "--lifetime", "1h"}} {
+	for _, reserved := range [][]string{{"--for", "system:kube-scheduler"},
+		{"--for", unique("eve"), "--group", "kubehsm:break-glass", "--lifetime", "1h"}} {
 		_, id, text := hannah.ticket(append(reserved, "--ttl", "1h")...)
 		k, err := ticket.Parse([]byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
 		name := unique("reserved")
-		if res := u.ran(u.Run(t.Context(), lab.Run{Stdin: requestFor(t, name, k.User, "x", time.Hour, k.Groups...), Env: []string{"KUBECONFIG=/dev/null"}}, u.Cluster.Kubectl(),
+		if res := u.ran(u.Run(t.Context(), lab.Run{Stdin: requestFor(t, name, k.User, "x", time.Hour, k.Groups...),
+			Env: []string{"KUBECONFIG=/dev/null"}}, u.Cluster.Kubectl(),
 			"--server", u.Cluster.Server(), "--certificate-authority", u.Cluster.CAFile(), "--token", k.Token.Reveal(), "create", "-f", "-")); res.Code != 0 {
 			t.Fatalf("ticket %s: %s", id, res)
 		}
-		if res := hannah.kubectl("", "certificate", "approve", name); res.Code == 0 || !strings.Contains(res.Stderr, "begins with system: or kubehsm:") && !strings.Contains(res.Stderr, "not with a bootstrap token") {
+		if res := hannah.kubectl("", "certificate", "approve", name); res.Code == 0 ||
+			!strings.Contains(res.Stderr, "begins with system: or kubehsm:") &&
+				!strings.Contains(res.Stderr, "not with a bootstrap token") {
 			t.Errorf("the desk gives itself more, %q: %s", reserved, res)
 		}
 		if len(k.Groups) == 0 {
 			continue
 		}
 		bob := u.newDesk(unique("bob"), "kubehsm:break-glass-approvers")
-		if res := bob.kubectl("", "certificate", "approve", name); res.Code == 0 || !strings.Contains(res.Stderr, "not with a bootstrap token") {
+		if res := bob.kubectl("", "certificate", "approve", name); res.Code == 0 ||
+			!strings.Contains(res.Stderr, "not with a bootstrap token") {
 			t.Errorf("an approver's own ticket breaks the glass: %s", res)
 		}
 	}
 	foreign := unique("foreign")
-	if res := u.newDesk("").kubectl(requestFor(t, foreign, name, "", time.Hour, "dev"), "create", "-f", "-"); res.Code != 0 {
+	if res := u.newDesk("").kubectl(requestFor(t, foreign, name, "", time.Hour, "dev"), "create", "-f",
+		"-"); res.Code != 0 {
 		t.Fatal(res)
 	}
-	if res := hannah.kubectl("", "certificate", "approve", foreign); res.Code == 0 || !strings.Contains(res.Stderr, "filed with one of its tickets") {
+	if res := hannah.kubectl("", "certificate", "approve", foreign); res.Code == 0 ||
+		!strings.Contains(res.Stderr, "filed with one of its tickets") {
 		t.Errorf("the desk approves what was filed without a ticket: %s", res)
 	}
 	node := hannah.run("bootstrap-token", "create", "--groups", "system:bootstrappers:kubeadm:default-node-token")
@@ -200,12 +221,15 @@ func TestTicketIsForOneThing(t *testing.T) {
 		t.Errorf("the desk makes a node's token: %s", node)
 	}
 	for _, ttl := range []string{"0", "25h"} {
-		if res := hannah.run("bootstrap-token", "create", "--ttl", ttl); res.Code == 0 || !strings.Contains(res.Stderr, "live for 24 hours at most") {
+		if res := hannah.run("bootstrap-token", "create", "--ttl", ttl); res.Code == 0 ||
+			!strings.Contains(res.Stderr, "live for 24 hours at most") {
 			t.Errorf("the desk makes a token that lives for %s: %s", ttl, res)
 		}
 	}
-	foreignToken := strings.TrimSpace(u.newDesk("").ok("bootstrap-token", "create", "--groups", "system:bootstrappers:kubeadm:default-node-token", "--ttl", "1h"))
-	if res := hannah.run("bootstrap-token", "delete", foreignToken[:6]); res.Code == 0 || !strings.Contains(res.Stderr, "makes and deletes bootstrap tokens of the group") {
+	foreignToken := strings.TrimSpace(u.newDesk("").ok("bootstrap-token", "create", "--groups",
+		"system:bootstrappers:kubeadm:default-node-token", "--ttl", "1h"))
+	if res := hannah.run("bootstrap-token", "delete", foreignToken[:6]); res.Code == 0 ||
+		!strings.Contains(res.Stderr, "makes and deletes bootstrap tokens of the group") {
 		t.Errorf("the desk deletes another's token: %s", res)
 	}
 	if res := hannah.run("helpdesk", "ticket", "--for", "jane", "--ttl", "25h"); res.Code != 2 {
@@ -219,7 +243,8 @@ func TestTicketForms(t *testing.T) {
 	u := newJoiner(t, lab.Options{})
 	desk := u.newDesk("")
 	dir := t.TempDir()
-	desk.ok("helpdesk", "ticket", "--for", unique("jane"), "--name", "prod", "--spare", "-o", "file", "--file", filepath.Join(dir, "t.png"))
+	desk.ok("helpdesk", "ticket", "--for", unique("jane"), "--name", "prod", "--spare", "-o", "file", "--file",
+		filepath.Join(dir, "t.png"))
 	for _, name := range []string{"t.png", "t-spare.png"} {
 		b, err := os.ReadFile(filepath.Join(dir, name))
 		info, serr := os.Stat(filepath.Join(dir, name))
@@ -247,8 +272,10 @@ func TestRevoke(t *testing.T) {
 	admin := u.newDesk("")
 	name, group := unique("jane"), unique("team")
 	request, pending, unsigned := unique("live"), unique("pending"), unique("unsigned")
-	for n, signer := range map[string]string{request: "kubernetes.io/kube-apiserver-client", pending: "kubernetes.io/kube-apiserver-client", unsigned: "example.com/slow"} {
-		text := strings.Replace(requestFor(t, n, name, "", time.Hour, group), "kubernetes.io/kube-apiserver-client", signer, 1)
+	for n, signer := range map[string]string{request: "kubernetes.io/kube-apiserver-client",
+		pending: "kubernetes.io/kube-apiserver-client", unsigned: "example.com/slow"} {
+		text := strings.Replace(requestFor(t, n, name, "", time.Hour, group), "kubernetes.io/kube-apiserver-client", signer,
+			1)
 		if res := admin.kubectl(text, "create", "-f", "-"); res.Code != 0 {
 			t.Fatal(res)
 		}
@@ -257,12 +284,14 @@ func TestRevoke(t *testing.T) {
 	admin.ok("csr", "wait", request)
 	alone, shared, grouped := unique("alone"), unique("shared"), unique("grouped")
 	u.admin("create", "clusterrolebinding", alone, "--clusterrole=view", "--user="+name)
-	u.admin("create", "rolebinding", shared, "--clusterrole=view", "--user="+name, "--user=bob", "--user="+name, "-n", "default")
+	u.admin("create", "rolebinding", shared, "--clusterrole=view", "--user="+name, "--user=bob", "--user="+name, "-n",
+		"default")
 	u.admin("create", "clusterrolebinding", grouped, "--clusterrole=edit", "--group="+group)
 	_, id, _ := admin.ticket("--for", name)
 
 	look := admin.ok("helpdesk", "revoke", "--user", name, "--dry-run")
-	for _, want := range []string{alone, shared, grouped, request, pending, unsigned, id, "Stays", "Can be removed", "Not known"} {
+	for _, want := range []string{alone, shared, grouped, request, pending, unsigned, id, "Stays", "Can be removed",
+		"Not known"} {
 		if !strings.Contains(look, want) {
 			t.Errorf("the look lacks %q:\n%s", want, look)
 		}
@@ -273,10 +302,12 @@ func TestRevoke(t *testing.T) {
 			t.Errorf("what remains lacks %q:\n%s", want, out)
 		}
 	}
-	if left := u.admin("get", "clusterrolebindings", "-o", "name"); strings.Contains(left, alone) || !strings.Contains(left, grouped) {
+	if left := u.admin("get", "clusterrolebindings", "-o", "name"); strings.Contains(left, alone) ||
+		!strings.Contains(left, grouped) {
 		t.Errorf("bindings left: %s", left)
 	}
-	if subjects := u.admin("get", "rolebinding", shared, "-n", "default", "-o", "jsonpath={.subjects[*].name}"); subjects != "bob" {
+	if subjects := u.admin("get", "rolebinding", shared, "-n", "default", "-o",
+		"jsonpath={.subjects[*].name}"); subjects != "bob" {
 		t.Errorf("the shared binding has %q", subjects)
 	}
 	if c := u.admin("get", "csr", pending, "-o", "jsonpath={.status.conditions[*].type}"); c != "Denied" {
@@ -289,7 +320,8 @@ func TestRevoke(t *testing.T) {
 		t.Error("the ticket is still good")
 	}
 	weak := u.newDesk(unique("weak"))
-	if res := weak.run("helpdesk", "revoke", "--user", name, "--dry-run"); res.Code != 0 || !strings.Contains(res.Stdout, "you may not list") {
+	if res := weak.run("helpdesk", "revoke", "--user", name, "--dry-run"); res.Code != 0 ||
+		!strings.Contains(res.Stdout, "you may not list") {
 		t.Errorf("who may look at nothing: %s", res)
 	}
 }

@@ -37,7 +37,8 @@ func TestHintsAfterExpiry(t *testing.T) {
 	t.Parallel()
 	works := func(t *testing.T, u *user, user string) {
 		t.Helper()
-		if out := u.kubectl("--context", enrolled, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != user {
+		if out := u.kubectl("--context", enrolled, "auth", "whoami", "-o",
+			"jsonpath={.status.userInfo.username}"); out != user {
 			t.Errorf("kubectl is %q", out)
 		}
 	}
@@ -81,7 +82,8 @@ func TestHintsAfterExpiry(t *testing.T) {
 		res := u.credentialFails("expired on")
 		u.wantWords(res.Stderr, "ask the help desk for a ticket")
 		_, _, text := desk.ticket("--for", name, "--group", lab.DevelopersGroup)
-		u.ok(u.Run(t.Context(), lab.Run{Stdin: text, PIN: lab.PIN}, u.Binary, append(append(commandIn(t, res.Stderr), approve...), "--pin-fd", "3")...))
+		u.ok(u.Run(t.Context(), lab.Run{Stdin: text, PIN: lab.PIN}, u.Binary,
+			append(append(commandIn(t, res.Stderr), approve...), "--pin-fd", "3")...))
 		works(t, u, name)
 	})
 }
@@ -96,7 +98,8 @@ func TestHintsAfterAMove(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(u.Kubeconfig, []byte(strings.ReplaceAll(string(b), u.Cluster.Server(), old.URL())), 0o600); err != nil {
+	if err := os.WriteFile(u.Kubeconfig, []byte(strings.ReplaceAll(string(b), u.Cluster.Server(), old.URL())),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	u.enroll()
@@ -107,7 +110,8 @@ func TestHintsAfterAMove(t *testing.T) {
 	u.wantWords(res.Stderr, "kubehsm "+strings.Join(follow, " "))
 	res = u.ran(u.Kubehsm(t.Context(), "kubeconfig", "refresh", enrolled, "--yes", "--request-timeout", "2s"))
 	u.wantFailure(res, 1, "kubehsm "+strings.Join(follow, " "), "cannot reach")
-	if out := u.ran(u.Kubehsm(t.Context(), "doctor")).Stdout; !strings.Contains(out, "kubehsm "+strings.Join(follow, " ")) {
+	if out := u.ran(u.Kubehsm(t.Context(), "doctor")).Stdout; !strings.Contains(out,
+		"kubehsm "+strings.Join(follow, " ")) {
 		t.Errorf("doctor: %s", out)
 	}
 	follow[len(follow)-1] = u.Cluster.Server()

@@ -161,7 +161,8 @@ func (u *user) mortal(line []string, stdin string, at int) []string {
 	log := filepath.Join(u.t.TempDir(), "operations")
 	env := []string{"FAULT_LOG=" + log, fmt.Sprintf("FAULT_AT=%d", at)}
 	run := func() lab.Result {
-		return u.ran(u.Run(u.t.Context(), lab.Run{PIN: lab.PIN, Stdin: stdin, Env: env}, u.Binary, append(line, "--pin-fd", "3")...))
+		return u.ran(u.Run(u.t.Context(), lab.Run{PIN: lab.PIN, Stdin: stdin, Env: env}, u.Binary,
+			append(line, "--pin-fd", "3")...))
 	}
 	res := run()
 	if lock := u.Kubeconfig + ".lock"; at == 0 && res.Code != 0 && strings.Contains(res.Stderr, lock) {
@@ -197,13 +198,15 @@ type end struct {
 func (u *user) wholeEnd(name string) end {
 	u.t.Helper()
 	var e end
-	keys := parse[struct{ Keys []struct{ Label string } }](u.t, u.ok(u.KubehsmPIN(u.t.Context(), lab.PIN, "key", "list", "-o", "json")))
+	keys := parse[struct{ Keys []struct{ Label string } }](u.t,
+		u.ok(u.KubehsmPIN(u.t.Context(), lab.PIN, "key", "list", "-o", "json")))
 	for _, k := range keys.Keys {
 		if k.Label == joined {
 			e.keys++
 		}
 	}
-	for _, line := range strings.Fields(u.admin("get", "csr", "-o", "jsonpath={range .items[*]}{.metadata.name}{\"\\n\"}{end}")) {
+	for _, line := range strings.Fields(u.admin("get", "csr", "-o",
+		"jsonpath={range .items[*]}{.metadata.name}{\"\\n\"}{end}")) {
 		if strings.HasPrefix(line, name) {
 			e.requests++
 		}

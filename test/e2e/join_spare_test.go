@@ -19,7 +19,8 @@ func TestSpareIsNotCurrent(t *testing.T) {
 	join := func(as string) lab.Result {
 		t.Helper()
 		file, _, _ := desk.ticket("--for", name, "--group", lab.DevelopersGroup, "--name", as)
-		res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, "join", "--ticket", file, "--approve-with", u.Cluster.AdminKubeconfig(), "--yes"))
+		res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, "join", "--ticket", file, "--approve-with",
+			u.Cluster.AdminKubeconfig(), "--yes"))
 		u.ok(res, nil)
 		return res
 	}
@@ -33,7 +34,8 @@ func TestSpareIsNotCurrent(t *testing.T) {
 	if got := current(); got != joined {
 		t.Errorf("after the spare %q is current", got)
 	}
-	if said := res.Stdout + res.Stderr; !strings.Contains(said, `the current context stays "`+joined+`"`) || !strings.Contains(said, "kubehsm kubeconfig use "+spare) {
+	if said := res.Stdout + res.Stderr; !strings.Contains(said, `the current context stays "`+joined+`"`) ||
+		!strings.Contains(said, "kubehsm kubeconfig use "+spare) {
 		t.Errorf("it does not say so: %s", res)
 	}
 	if out := u.kubectl("--context", spare, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != name {

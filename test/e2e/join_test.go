@@ -149,7 +149,8 @@ func TestJoinByToken(t *testing.T) {
 	name := unique("jane")
 	line := strings.TrimSpace(admin.ok("bootstrap-token", "create", "--ttl", "1h", "--print-join-command"))
 	words := strings.Fields(line)
-	if len(words) != 7 || words[0] != "kubehsm" || words[1] != "join" || words[3] != "--token" || words[5] != "--discovery-token-ca-cert-hash" {
+	if len(words) != 7 || words[0] != "kubehsm" || words[1] != "join" || words[3] != "--token" ||
+		words[5] != "--discovery-token-ca-cert-hash" {
 		t.Fatalf("the join command: %q", line)
 	}
 	args := append(words[1:], "--name", joined, "--user", name, "--group", lab.DevelopersGroup,
@@ -236,10 +237,12 @@ func TestJoinResumes(t *testing.T) {
 	if err := os.WriteFile(wrong, ca, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if res := u.ran(u.Kubehsm(t.Context(), "join", "--name", joined, "--certificate", wrong, "--yes")); res.Code != 1 || !strings.Contains(res.Stderr, "for another key") {
+	if res := u.ran(u.Kubehsm(t.Context(), "join", "--name", joined, "--certificate", wrong, "--yes")); res.Code != 1 ||
+		!strings.Contains(res.Stderr, "for another key") {
 		t.Errorf("with somebody else's certificate: %s", res)
 	}
-	r := u.parse(u.ok(u.KubehsmPIN(t.Context(), lab.PIN, "join", "--name", joined, "--certificate", pem, "--yes", "-o", "json")))
+	r := u.parse(u.ok(u.KubehsmPIN(t.Context(), lab.PIN, "join", "--name", joined, "--certificate", pem, "--yes", "-o",
+		"json")))
 	if r.User != name || r.Request != request {
 		t.Errorf("result %+v", r)
 	}
@@ -254,7 +257,8 @@ func (u *user) refused(text string) {
 		u.t.Fatal(err)
 	}
 	poll.Until(u.t, "the ticket's token is refused", func() bool {
-		res := u.ran(u.Run(u.t.Context(), lab.Run{Env: []string{"KUBECONFIG=/dev/null"}}, u.Cluster.Kubectl(), "--server", u.Cluster.Server(),
+		res := u.ran(u.Run(u.t.Context(), lab.Run{Env: []string{"KUBECONFIG=/dev/null"}}, u.Cluster.Kubectl(), "--server",
+			u.Cluster.Server(),
 			"--certificate-authority", u.Cluster.CAFile(), "--token", k.Token.Reveal(), "get", "csr", "none"))
 		return strings.Contains(res.Stderr, "Unauthorized")
 	})
@@ -296,7 +300,8 @@ func TestJoinRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			u := u.in(t)
-			res := u.ran(u.Run(t.Context(), lab.Run{Stdin: tc.stdin}, u.Binary, append([]string{"join", "--user", "jane", "--yes"}, tc.args...)...))
+			res := u.ran(u.Run(t.Context(), lab.Run{Stdin: tc.stdin}, u.Binary,
+				append([]string{"join", "--user", "jane", "--yes"}, tc.args...)...))
 			if res.Code != tc.code || !strings.Contains(res.Stderr, tc.words) || res.Stdout != "" {
 				t.Errorf("want code %d and %q: %s", tc.code, tc.words, res)
 			}
@@ -314,16 +319,20 @@ func TestJoinByFile(t *testing.T) {
 	admin := u.newDesk("")
 	token := strings.TrimSpace(admin.ok("bootstrap-token", "create", "--ttl", "1h", "--usages", "authentication"))
 	file := filepath.Join(t.TempDir(), "prod.conf")
-	if err := os.WriteFile(file, []byte(u.admin("get", "configmap", "cluster-info", "-n", "kube-public", "-o", "jsonpath={.data.kubeconfig}")), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(u.admin("get", "configmap", "cluster-info", "-n", "kube-public", "-o",
+		"jsonpath={.data.kubeconfig}")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	name := unique("jane")
-	args := []string{"--tls-bootstrap-token", "-", "--user", name, "--approve-with", u.Cluster.AdminKubeconfig(), "--yes", "-o", "json", "--pin-fd", "3"}
-	r := u.parse(u.ok(u.Run(t.Context(), lab.Run{Stdin: token, PIN: lab.PIN}, u.Binary, append([]string{"join", "--discovery-file", file}, args...)...)))
+	args := []string{"--tls-bootstrap-token", "-", "--user", name, "--approve-with", u.Cluster.AdminKubeconfig(), "--yes",
+		"-o", "json", "--pin-fd", "3"}
+	r := u.parse(u.ok(u.Run(t.Context(), lab.Run{Stdin: token, PIN: lab.PIN}, u.Binary,
+		append([]string{"join", "--discovery-file", file}, args...)...)))
 	if r.Name != "prod-hsm" || r.User != name || r.Rights || r.Ask == "" {
 		t.Errorf("result %+v", r)
 	}
-	res := u.ran(u.Run(t.Context(), lab.Run{Stdin: token, PIN: lab.PIN}, u.Binary, append([]string{"join", "--name", "other", "--discovery-file", u.Cluster.AdminKubeconfig()}, args...)...))
+	res := u.ran(u.Run(t.Context(), lab.Run{Stdin: token, PIN: lab.PIN}, u.Binary,
+		append([]string{"join", "--name", "other", "--discovery-file", u.Cluster.AdminKubeconfig()}, args...)...))
 	if res.Code != 1 || !strings.Contains(res.Stderr, "holds a credential") {
 		t.Errorf("a file with a credential in it: %s", res)
 	}
@@ -335,7 +344,8 @@ func TestRefresh(t *testing.T) {
 	u := newJoiner(t, lab.Options{})
 	u.enroll()
 	out := u.ran(u.Kubehsm(t.Context(), "kubeconfig", "refresh", enrolled, "--dry-run"))
-	if !strings.Contains(out.Stderr, "- server: "+u.Cluster.Server()) || !strings.Contains(out.Stderr, "+ server: "+localhost(u.Cluster)) {
+	if !strings.Contains(out.Stderr, "- server: "+u.Cluster.Server()) ||
+		!strings.Contains(out.Stderr, "+ server: "+localhost(u.Cluster)) {
 		t.Errorf("what has changed: %s", out)
 	}
 	if out := u.kubehsm("kubeconfig", "refresh", enrolled, "--yes"); !strings.Contains(out, "follows the cluster") {
@@ -378,7 +388,8 @@ stringData:
 		t.Fatal(res)
 	}
 	list := admin.ok("bootstrap-token", "list")
-	if !strings.Contains(list, foreign+".<redacted>") || !strings.Contains(list, "made by kubeadm") || strings.Contains(list, "0123456789abcdef") {
+	if !strings.Contains(list, foreign+".<redacted>") || !strings.Contains(list, "made by kubeadm") ||
+		strings.Contains(list, "0123456789abcdef") {
 		t.Errorf("the list: %s", list)
 	}
 	if list := admin.ok("bootstrap-token", "list", "--reveal"); !strings.Contains(list, foreign+".0123456789abcdef") {
@@ -386,13 +397,15 @@ stringData:
 	}
 	admin.ok("bootstrap-token", "delete", foreign+".0123456789abcdef")
 
-	token := strings.TrimSpace(admin.ok("bootstrap-token", "create", "--ttl", "1h", "--description", "by us", "--usages", "signing,authentication"))
+	token := strings.TrimSpace(admin.ok("bootstrap-token", "create", "--ttl", "1h", "--description", "by us", "--usages",
+		"signing,authentication"))
 	id, secret, _ := strings.Cut(token, ".")
 	var kept struct {
 		Type string
 		Data map[string][]byte
 	}
-	if err := json.Unmarshal([]byte(u.admin("get", "secret", "-n", "kube-system", "bootstrap-token-"+id, "-o", "json")), &kept); err != nil {
+	if err := json.Unmarshal([]byte(u.admin("get", "secret", "-n", "kube-system", "bootstrap-token-"+id, "-o", "json")),
+		&kept); err != nil {
 		t.Fatal(err)
 	}
 	for key, want := range map[string]string{"token-id": id, "token-secret": secret, "description": "by us",
@@ -401,7 +414,8 @@ stringData:
 			t.Errorf("%s is %q, want %q", key, kept.Data[key], want)
 		}
 	}
-	if _, err := time.Parse(time.RFC3339, string(kept.Data["expiration"])); err != nil || kept.Type != "bootstrap.kubernetes.io/token" {
+	if _, err := time.Parse(time.RFC3339, string(kept.Data["expiration"])); err != nil ||
+		kept.Type != "bootstrap.kubernetes.io/token" {
 		t.Errorf("type %s, %v", kept.Type, err)
 	}
 	admin.ok("bootstrap-token", "delete", id)
@@ -416,7 +430,8 @@ stringData:
 		"gone":     {[]string{"delete", id}, 1, "no such bootstrap token"},
 		"negative": {[]string{"create", "--ttl", "-1h"}, 2, "lifetime"},
 	} {
-		if res := admin.run(append([]string{"bootstrap-token"}, tc.args...)...); res.Code != tc.code || !strings.Contains(res.Stderr, tc.says) {
+		if res := admin.run(append([]string{"bootstrap-token"}, tc.args...)...); res.Code != tc.code ||
+			!strings.Contains(res.Stderr, tc.says) {
 			t.Errorf("%s: want code %d and %q: %s", name, tc.code, tc.says, res)
 		}
 	}

@@ -21,7 +21,8 @@ func TestJourneyHelpDesk(t *testing.T) {
 	u.KeepSecret(t, u.secrets...)
 	hannah := u.newDesk(unique("hannah"), "kubehsm:helpdesk")
 	name := unique("jane")
-	s := term.Run(t, term.Options{Path: u.Binary, Dir: u.Dir, Env: append(u.Env(), hannah.env...), Secrets: u.secrets, Columns: 120, Rows: 60})
+	s := term.Run(t, term.Options{Path: u.Binary, Dir: u.Dir, Env: append(u.Env(), hannah.env...), Secrets: u.secrets,
+		Columns: 120, Rows: 60})
 	s.WaitFor("No token is here.")
 	s.Type("5")
 	s.WaitFor("t new ticket")
@@ -141,7 +142,8 @@ func TestJourneyTokensAndBreakGlass(t *testing.T) {
 	s.WaitFor("Delete token ")
 	lab.Insist(s, "y", "the yes is taken", lab.Shows("it is deleted"))
 	s.WaitGone("29 min ")
-	if out := u.admin("get", "secrets", "-n", "kube-system", "-o", "jsonpath={.items[*].data.description}"); strings.Contains(out, base64.StdEncoding.EncodeToString([]byte(what))) {
+	if out := u.admin("get", "secrets", "-n", "kube-system", "-o",
+		"jsonpath={.items[*].data.description}"); strings.Contains(out, base64.StdEncoding.EncodeToString([]byte(what))) {
 		t.Errorf("the token is there: %s", out)
 	}
 	if s.Frame().Contains("/ " + what) { // kept, unless it was the last one
@@ -175,12 +177,14 @@ func TestJourneyTokensAndBreakGlass(t *testing.T) {
 	answerDialog(s, lab.PIN)
 	s.WaitFor("waiting for somebody to approve")
 	bob := u.newDesk(unique("bob"), "kubehsm:break-glass-approvers")
-	b := term.Run(t, term.Options{Path: u.Binary, Dir: u.Dir, Env: append(u.Env(), bob.env...), Secrets: u.secrets, Columns: 120, Rows: 40})
+	b := term.Run(t, term.Options{Path: u.Binary, Dir: u.Dir, Env: append(u.Env(), bob.env...), Secrets: u.secrets,
+		Columns: 120, Rows: 40})
 	b.WaitFor("No token is here.")
 	b.Type("3")
 	b.WaitFor("live")
 	var request string // by its name: others ask for the same group meanwhile
-	for line := range strings.Lines(u.admin("get", "csr", "-o", `jsonpath={range .items[*]}{.metadata.name} {.metadata.annotations}{"\n"}{end}`)) {
+	for line := range strings.Lines(u.admin("get", "csr", "-o",
+		`jsonpath={range .items[*]}{.metadata.name} {.metadata.annotations}{"\n"}{end}`)) {
 		if name, notes, _ := strings.Cut(line, " "); strings.Contains(notes, reason) {
 			request = name
 		}
@@ -205,7 +209,8 @@ func TestJourneyTokensAndBreakGlass(t *testing.T) {
 	if code := s.Exit(); code != 0 || !s.Cooked() {
 		t.Errorf("exit code %d", code)
 	}
-	if out := u.kubectl("--context", lab.Context+"-break-glass", "auth", "can-i", "*", "*"); strings.TrimSpace(out) != "yes" {
+	if out := u.kubectl("--context", lab.Context+"-break-glass", "auth", "can-i", "*",
+		"*"); strings.TrimSpace(out) != "yes" {
 		t.Errorf("can do everything: %s", out)
 	}
 	if out := u.kubectl("config", "current-context"); strings.TrimSpace(out) != lab.Context {

@@ -33,7 +33,8 @@ func TestJourneyRequests(t *testing.T) {
 	s.Type("/" + greedy)
 	s.WaitFor("1 request of ", rulers, lab.Filer)
 	s.Press(term.Enter, term.Enter)
-	s.WaitFor("Where the key lives", "What the certificate would allow", "cluster-admin", lab.Filer, "none: nothing but the requester's word")
+	s.WaitFor("Where the key lives", "What the certificate would allow", "cluster-admin", lab.Filer,
+		"none: nothing but the requester's word")
 	s.Type("d")
 	s.WaitFor("Deny it, for good?", "Message", "decision")
 	s.Press(term.Escape)
@@ -69,7 +70,8 @@ func TestJourneyRequests(t *testing.T) {
 	})
 	modest := u.told(s, "asks for a certificate for bob", func() string {
 		name := unique("modest")
-		if res := u.newDesk(unique("bob"), lab.FilersGroup).kubectl(requestFor(t, name, "bob", "", time.Hour, lab.DevelopersGroup), "create", "-f", "-"); res.Code != 0 {
+		if res := u.newDesk(unique("bob"), lab.FilersGroup).kubectl(requestFor(t, name, "bob", "", time.Hour,
+			lab.DevelopersGroup), "create", "-f", "-"); res.Code != 0 {
 			t.Fatal(res)
 		}
 		return name

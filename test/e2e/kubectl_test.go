@@ -46,7 +46,8 @@ func TestStockKubectl(t *testing.T) {
 		u := u.in(t)
 		for _, verb := range []string{"apply", "create"} {
 			// More than a pipe holds, so that a byte taken from it would be missed.
-			manifest := strings.NewReplacer("NAME", "from-stdin-"+verb, "b}", "b, filler: "+strings.Repeat("x", 100_000)+"}").Replace(configMap)
+			manifest := strings.NewReplacer("NAME", "from-stdin-"+verb, "b}",
+				"b, filler: "+strings.Repeat("x", 100_000)+"}").Replace(configMap)
 			args := kubectl(verb, "-f", "-")
 			if verb == "apply" {
 				args = append(args, "--server-side") // the client's way keeps a copy in an annotation
@@ -193,7 +194,8 @@ func TestOneKeyTwoEnrollments(t *testing.T) {
 		t.Errorf("the second enrollment is %+v", second)
 	}
 	for _, context := range []string{enrolled, "second"} {
-		if out := u.kubectl("--context", context, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != "jane" {
+		if out := u.kubectl("--context", context, "auth", "whoami", "-o",
+			"jsonpath={.status.userInfo.username}"); out != "jane" {
 			t.Errorf("%s is %q", context, out)
 		}
 	}

@@ -53,7 +53,8 @@ func TestLockCutsStreams(t *testing.T) {
 	if len(st.Upstreams) != 0 || len(st.Sessions) != 0 {
 		t.Errorf("left: %+v, %+v", st.Upstreams, st.Sessions)
 	}
-	if res := u.ran(u.Kubectl(t.Context(), "get", "namespaces")); res.Code != 1 || !strings.Contains(res.Stderr, "kubehsm unlock") {
+	if res := u.ran(u.Kubectl(t.Context(), "get", "namespaces")); res.Code != 1 ||
+		!strings.Contains(res.Stderr, "kubehsm unlock") {
 		t.Errorf("without the PIN: %s", res)
 	}
 }

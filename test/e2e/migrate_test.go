@@ -40,10 +40,12 @@ func TestMigrate(t *testing.T) {
 
 	// Without a person to ask, the old context is kept, and what is left to do is said.
 	out := u.ok(u.KubehsmPIN(t.Context(), lab.PIN, args...))
-	if !strings.Contains(out, "Enrolled: authenticated as "+lab.Filer) || !strings.Contains(out, "must be considered copied") || !strings.Contains(out, "is kept") {
+	if !strings.Contains(out, "Enrolled: authenticated as "+lab.Filer) ||
+		!strings.Contains(out, "must be considered copied") || !strings.Contains(out, "is kept") {
 		t.Errorf("after the migration:\n%s", out)
 	}
-	if out := u.kubectl("--context", lab.Context, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != lab.Filer {
+	if out := u.kubectl("--context", lab.Context, "auth", "whoami", "-o",
+		"jsonpath={.status.userInfo.username}"); out != lab.Filer {
 		t.Errorf("the old context is %q", out)
 	}
 	if out := u.kubectl("config", "view", "--minify", "-o", "jsonpath={..namespace}"); out != "kube-public" {
@@ -72,12 +74,14 @@ func TestMigrate(t *testing.T) {
 	if err := json.Unmarshal([]byte(u.kubehsm("kubeconfig", "history", "-o", "json")), &history); err != nil {
 		t.Fatal(err)
 	}
-	if len(history.Steps) != 2 || history.Steps[0].Title != "drop "+lab.Context || history.Steps[1].Title != "set "+enrolled {
+	if len(history.Steps) != 2 || history.Steps[0].Title != "drop "+lab.Context || history.Steps[1].Title != "set "+
+		enrolled {
 		t.Fatalf("history: %+v", history)
 	}
 	u.kubectl("config", "set-context", "mine", "--cluster", enrolled, "--user", enrolled) // somebody else's, since
 	u.kubehsm("kubeconfig", "undo", history.Steps[0].ID, "--yes")
-	if out := u.kubectl("--context", lab.Context, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != lab.Filer {
+	if out := u.kubectl("--context", lab.Context, "auth", "whoami", "-o",
+		"jsonpath={.status.userInfo.username}"); out != lab.Filer {
 		t.Errorf("the old context, brought back, is %q", out)
 	}
 	// A step whose entry was changed since is not taken back.
@@ -97,16 +101,19 @@ func TestMigrateShared(t *testing.T) {
 	}
 	shared := strings.Replace(string(text), "- cluster:", "- cluster: &shared", 1) // of which another is an alias
 	shared = strings.Replace(shared, "\ncontexts:", "\n- name: twin\n  cluster: *shared\ncontexts:", 1)
-	shared = strings.Replace(shared, "\ncontexts:", "\ncontexts:\n- name: twin\n  context: {cluster: twin, user: "+lab.Filer+"}", 1)
+	shared = strings.Replace(shared, "\ncontexts:",
+		"\ncontexts:\n- name: twin\n  context: {cluster: twin, user: "+lab.Filer+"}", 1)
 	if err := os.WriteFile(u.Kubeconfig, []byte(shared), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, "kubeconfig", "migrate", lab.Context, "--approve-with", u.Cluster.AdminKubeconfig(), "--yes", "--delete-old"))
+	res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, "kubeconfig", "migrate", lab.Context, "--approve-with",
+		u.Cluster.AdminKubeconfig(), "--yes", "--delete-old"))
 	if res.Code != 1 {
 		t.Error(res)
 	}
 	u.wantWords(res.Stderr, "write those parts out", "by a YAML alias")
-	for _, said := range []string{"Enrolled: authenticated as " + lab.Filer, "must be considered copied", "sign in with it: twin", "is kept"} {
+	for _, said := range []string{"Enrolled: authenticated as " + lab.Filer, "must be considered copied",
+		"sign in with it: twin", "is kept"} {
 		if !strings.Contains(res.Stdout, said) {
 			t.Errorf("%q is not said:\n%s", said, res)
 		}
@@ -170,7 +177,8 @@ func TestUnenroll(t *testing.T) {
 	if res := u.ran(u.Kubehsm(t.Context(), "unenroll", enrolled, "--yes")); res.Code != 1 {
 		t.Errorf("a second time: %s", res)
 	}
-	if again := u.enroll("--key", r.Key, "--context", lab.Context); again.Fingerprint != r.Fingerprint { // the key can be enrolled anew
+	// the key can be enrolled anew
+	if again := u.enroll("--key", r.Key, "--context", lab.Context); again.Fingerprint != r.Fingerprint {
 		t.Errorf("%+v", again)
 	}
 }

@@ -46,7 +46,8 @@ func buildOlder(t *testing.T, version string) string {
 // build builds the program at root, of that version.
 func build(t *testing.T, root, version string) string {
 	t.Helper()
-	out, err := lab.BuildPackage(t.Context(), t.TempDir(), "kubehsm", root, ".", "-X github.com/kubehsm/kubehsm/ui.version="+version)
+	out, err := lab.BuildPackage(t.Context(), t.TempDir(), "kubehsm", root, ".",
+		"-X github.com/kubehsm/kubehsm/ui.version="+version)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,8 @@ func TestOlderProgram(t *testing.T) {
 		watch := make(chan error, 1)
 		started := make(chan int, 1)
 		go func() {
-			_, err := u.Run(ctx, lab.Run{Started: func(pid int) { started <- pid }}, "kubectl", "get", "namespaces", "--watch", "-o", "name")
+			_, err := u.Run(ctx, lab.Run{Started: func(pid int) { started <- pid }}, "kubectl", "get", "namespaces", "--watch",
+				"-o", "name")
 			watch <- err
 		}()
 		<-started
@@ -131,7 +133,8 @@ func TestOlderProgram(t *testing.T) {
 		if out := u.kubehsm("csr", "list", "--mine", "--context", lab.Context); !strings.Contains(out, request) {
 			t.Errorf("the request %s is not listed:\n%s", request, out)
 		}
-		u.ok(u.KubehsmPIN(t.Context(), lab.PIN, "certificate", "renew", enrolled, "--with", lab.Context, "--approve-with", u.Cluster.AdminKubeconfig()))
+		u.ok(u.KubehsmPIN(t.Context(), lab.PIN, "certificate", "renew", enrolled, "--with", lab.Context, "--approve-with",
+			u.Cluster.AdminKubeconfig()))
 		u.works()
 	})
 	t.Run("its client with today's agent", func(t *testing.T) {

@@ -38,7 +38,8 @@ func TestAgentOutlivesItsClients(t *testing.T) {
 		serves(t)
 	})
 	t.Run("a terminal that is closed", func(t *testing.T) {
-		terminal, err := term.Start(term.Options{Path: "/bin/bash", Args: []string{"--norc", "-i"}, Dir: u.Dir, Env: u.Env(), Columns: 100, Rows: 30})
+		terminal, err := term.Start(term.Options{Path: "/bin/bash", Args: []string{"--norc", "-i"}, Dir: u.Dir, Env: u.Env(),
+			Columns: 100, Rows: 30})
 		if err != nil {
 			t.Fatal(err)
 		}

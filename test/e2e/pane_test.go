@@ -37,7 +37,8 @@ func (p *pane) tmux(stdin string, args ...string) string {
 }
 
 func (p *pane) run(ctx context.Context, stdin string, args ...string) (lab.Result, error) {
-	return p.Run(ctx, lab.Run{Stdin: stdin}, p.program, append([]string{"-S", filepath.Join(p.Dir, "tmux"), "-f", "/dev/null"}, args...)...)
+	return p.Run(ctx, lab.Run{Stdin: stdin}, p.program,
+		append([]string{"-S", filepath.Join(p.Dir, "tmux"), "-f", "/dev/null"}, args...)...)
 }
 
 // shows waits until all texts are on the screen, and returns the screen.

@@ -16,7 +16,8 @@ import (
 
 // renewArgs renew with the approval of the admin.
 func (u *user) renewArgs(more ...string) []string {
-	return append([]string{"certificate", "renew", enrolled, "--approve-with", u.Cluster.AdminKubeconfig(), "-o", "json"}, more...)
+	return append([]string{"certificate", "renew", enrolled, "--approve-with", u.Cluster.AdminKubeconfig(), "-o", "json"},
+		more...)
 }
 
 // mayFile lets developers file requests, as somebody must be who renews alone.
@@ -55,7 +56,8 @@ func TestRenew(t *testing.T) {
 	u.wantFailure(res, 1, "--with "+lab.Context, "needs create")
 	u.mayFile()
 	second := u.parse(u.ok(u.KubehsmPIN(t.Context(), lab.PIN, u.renewArgs()...)))
-	if second.Fingerprint != first.Fingerprint || second.Request == first.Request || second.NotAfter.Before(first.NotAfter) {
+	if second.Fingerprint != first.Fingerprint || second.Request == first.Request ||
+		second.NotAfter.Before(first.NotAfter) {
 		t.Errorf("renewed as %+v, before %+v", second, first)
 	}
 	if by := u.admin("get", "csr", second.Request, "-o", "jsonpath={.spec.username}"); by != "jane" {
@@ -91,7 +93,8 @@ func TestRenewTooLate(t *testing.T) {
 	u := newUser(t, lab.Options{})
 	r := u.enroll()
 	u.replaceCertificate(r, time.Now().Add(-2*time.Hour), time.Now().Add(10*time.Minute))
-	if res := u.ran(u.Kubehsm(t.Context(), "token", "list")); !strings.Contains(res.Stderr, "kubehsm certificate renew "+enrolled) {
+	if res := u.ran(u.Kubehsm(t.Context(), "token", "list")); !strings.Contains(res.Stderr,
+		"kubehsm certificate renew "+enrolled) {
 		t.Errorf("token list does not warn:\n%s", res.Stderr)
 	}
 	u.unlock()

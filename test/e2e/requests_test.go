@@ -42,7 +42,8 @@ func (u *user) key(label string) string {
 func (u *user) file(key string, more ...string) string {
 	u.t.Helper()
 	var r request
-	out := u.ok(u.KubehsmPIN(u.t.Context(), lab.PIN, append([]string{"csr", "create", "--key", key, "-o", "json"}, more...)...))
+	out := u.ok(u.KubehsmPIN(u.t.Context(), lab.PIN,
+		append([]string{"csr", "create", "--key", key, "-o", "json"}, more...)...))
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		u.t.Fatalf("%v in %q", err, out)
 	}
@@ -52,7 +53,8 @@ func (u *user) file(key string, more ...string) string {
 // asAdmin runs the program with the cluster's admin's kubeconfig.
 func (u *user) asAdmin(args ...string) lab.Result {
 	u.t.Helper()
-	return u.ran(u.Run(u.t.Context(), lab.Run{Env: []string{"KUBECONFIG=" + u.Cluster.AdminKubeconfig()}}, u.Binary, args...))
+	return u.ran(u.Run(u.t.Context(), lab.Run{Env: []string{"KUBECONFIG=" + u.Cluster.AdminKubeconfig()}}, u.Binary,
+		args...))
 }
 
 func (u *user) shown(name string) (r request) {
@@ -87,7 +89,8 @@ func TestRequestsFromFilingToCollecting(t *testing.T) {
 	var f struct {
 		Forecast []struct{ ID, Verdict, Evidence string }
 	}
-	if err := json.Unmarshal([]byte(u.kubehsm("csr", "forecast", "--key", key, "--user", name, "-o", "json")), &f); err != nil {
+	if err := json.Unmarshal([]byte(u.kubehsm("csr", "forecast", "--key", key, "--user", name, "-o", "json")),
+		&f); err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]string{}
@@ -102,7 +105,8 @@ func TestRequestsFromFilingToCollecting(t *testing.T) {
 		}
 	}
 
-	r := u.file(key, "--user", name, "--group", lab.DevelopersGroup, "--name", name, "--dns-name", "{host}", "--request-label", "team="+name, "--reason", "new laptop")
+	r := u.file(key, "--user", name, "--group", lab.DevelopersGroup, "--name", name, "--dns-name", "{host}",
+		"--request-label", "team="+name, "--reason", "new laptop")
 	if mine := u.names("--mine"); len(mine) != 1 || mine[0] != r+" pending" {
 		t.Errorf("mine: %q", mine)
 	}
@@ -114,8 +118,10 @@ func TestRequestsFromFilingToCollecting(t *testing.T) {
 
 	seen := u.shown(r)
 	rights := strings.Join(seen.Rights, "\n")
-	if len(seen.Words) != 8 || !strings.Contains(rights, "ClusterRole edit") || !strings.Contains(rights, "read secrets") || len(seen.RightsUnknown) > 0 ||
-		!strings.HasPrefix(seen.Attestation, "none") || len(seen.Warnings) == 0 || !strings.Contains(seen.Warnings[0], lab.Filer) {
+	if len(seen.Words) != 8 || !strings.Contains(rights, "ClusterRole edit") ||
+		!strings.Contains(rights, "read secrets") || len(seen.RightsUnknown) > 0 ||
+		!strings.HasPrefix(seen.Attestation, "none") || len(seen.Warnings) == 0 ||
+		!strings.Contains(seen.Warnings[0], lab.Filer) {
 		t.Errorf("the approver sees %+v", seen)
 	}
 	if out := u.kubehsm("key", "show", "--key", key); !strings.Contains(out, strings.Join(seen.Words, " ")) {
@@ -127,10 +133,12 @@ func TestRequestsFromFilingToCollecting(t *testing.T) {
 	if n := strings.Count(res.Stderr, "kubectl apply"); n != 1 {
 		t.Errorf("what to send to the admin is printed %d times:\n%s", n, res.Stderr)
 	}
-	if res := u.asAdmin("csr", "approve", r, "--yes", "--words", "zoo zoo zoo zoo zoo zoo zoo zoo"); res.Code != 1 || !strings.Contains(res.Stderr, "not the words") {
+	if res := u.asAdmin("csr", "approve", r, "--yes", "--words", "zoo zoo zoo zoo zoo zoo zoo zoo"); res.Code != 1 ||
+		!strings.Contains(res.Stderr, "not the words") {
 		t.Errorf("wrong words: %s", res)
 	}
-	if res := u.asAdmin("csr", "approve", r, "--yes", "--words", strings.ToUpper(strings.Join(seen.Words, ", "))); res.Code != 0 {
+	if res := u.asAdmin("csr", "approve", r, "--yes", "--words",
+		strings.ToUpper(strings.Join(seen.Words, ", "))); res.Code != 0 {
 		t.Fatal(res)
 	}
 	if m := u.shown(r).Message; !strings.HasPrefix(m, "by ") {
@@ -138,7 +146,8 @@ func TestRequestsFromFilingToCollecting(t *testing.T) {
 	}
 	block, _ := pem.Decode([]byte(u.kubehsm("csr", "wait", r, "--timeout", "1m")))
 	leaf, err := x509.ParseCertificate(block.Bytes)
-	if err != nil || leaf.Subject.CommonName != name || len(leaf.DNSNames) != 1 || strings.Contains(leaf.DNSNames[0], "{") {
+	if err != nil || leaf.Subject.CommonName != name || len(leaf.DNSNames) != 1 ||
+		strings.Contains(leaf.DNSNames[0], "{") {
 		t.Errorf("%v: issued for %v, %q", err, leaf.Subject, leaf.DNSNames)
 	}
 }
@@ -166,7 +175,8 @@ func TestRequestsAreTakenBack(t *testing.T) {
 	}
 	other := u.file(key, "--user", unique("jo"))
 	admin := lab.Run{Env: []string{"KUBECONFIG=" + u.Cluster.AdminKubeconfig(), "KUBEHSM_HOME=" + t.TempDir()}}
-	if res := u.ran(u.Run(t.Context(), admin, u.Binary, "csr", "cancel", other)); res.Code != 1 || !strings.Contains(res.Stderr, "not by you") {
+	if res := u.ran(u.Run(t.Context(), admin, u.Binary, "csr", "cancel", other)); res.Code != 1 ||
+		!strings.Contains(res.Stderr, "not by you") {
 		t.Errorf("somebody else's: %s", res)
 	}
 }
@@ -182,7 +192,8 @@ func TestRequestsThatCannotSucceed(t *testing.T) {
 		t.Errorf("filed: %q", mine)
 	}
 	// Who only asks for the forecast gets it, and an exit code to go by.
-	for _, ask := range [][]string{{"csr", "forecast", "--user", "jo", "--signer-name", "kubernetes.io/kubelet-serving"}, append(args[:len(args):len(args)], "--dry-run")} {
+	for _, ask := range [][]string{{"csr", "forecast", "--user", "jo", "--signer-name", "kubernetes.io/kubelet-serving"},
+		append(args[:len(args):len(args)], "--dry-run")} {
 		res := u.ran(u.Kubehsm(t.Context(), ask...))
 		u.wantWords(res.Stderr, "--accept-risk=forecast", "signs no client certificates")
 		if res.Code != 1 || !strings.Contains(res.Stdout, "refuse") {
@@ -190,13 +201,16 @@ func TestRequestsThatCannotSucceed(t *testing.T) {
 		}
 	}
 	u.kubehsm(append(args[:len(args):len(args)], "--dry-run", "--accept-risk", "forecast")...)
-	for _, bad := range [][]string{{"--name", "Not_A_Name"}, {"--expiration", "1m"}, {"--user", "{nothing}"}, {"--ip", "nowhere"}} {
-		res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, append([]string{"csr", "create", "--key", key, "--user", "jo"}, bad...)...))
+	for _, bad := range [][]string{{"--name", "Not_A_Name"}, {"--expiration", "1m"}, {"--user", "{nothing}"},
+		{"--ip", "nowhere"}} {
+		res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN,
+			append([]string{"csr", "create", "--key", key, "--user", "jo"}, bad...)...))
 		if res.Code != 2 {
 			t.Errorf("%q: %s", bad, res)
 		}
 	}
-	if r := u.file(key, "--user", "jo", "--signer-name", "kubernetes.io/kubelet-serving", "--accept-risk", "forecast"); r == "" {
+	if r := u.file(key, "--user", "jo", "--signer-name", "kubernetes.io/kubelet-serving", "--accept-risk",
+		"forecast"); r == "" {
 		t.Error("not filed though it was insisted on")
 	}
 }
@@ -299,13 +313,15 @@ func (u *user) sign(name string) {
 		u.t.Fatal(err)
 	}
 	now := time.Now()
-	ca := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "small signer"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(48 * time.Hour),
+	ca := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "small signer"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(48 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey)
 	if err != nil {
 		u.t.Fatal(err)
 	}
-	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: req.Subject, NotBefore: now.Add(-time.Minute), NotAfter: now.Add(time.Hour),
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: req.Subject, NotBefore: now.Add(-time.Minute),
+		NotAfter: now.Add(time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	der, err := x509.CreateCertificate(rand.Reader, leaf, ca, req.PublicKey, caKey)
 	if err != nil {

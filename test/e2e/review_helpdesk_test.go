@@ -24,19 +24,22 @@ func TestApprovalInterrupted(t *testing.T) {
 	name, request := unique("jane"), unique("slow")
 	const signer = "example.com/nobody"
 	_, id, _ := desk.ticket("--for", name, "--signer", signer)
-	secret, err := base64.StdEncoding.DecodeString(u.admin("get", "secret", "-n", "kube-system", "bootstrap-token-"+id, "-o", "jsonpath={.data.token-secret}"))
+	secret, err := base64.StdEncoding.DecodeString(u.admin("get", "secret", "-n", "kube-system", "bootstrap-token-"+id,
+		"-o", "jsonpath={.data.token-secret}"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := strings.Replace(requestFor(t, request, name, "", 0), "kubernetes.io/kube-apiserver-client", signer, 1)
-	u.ok(u.Run(t.Context(), lab.Run{Stdin: text, Env: []string{"KUBECONFIG=/dev/null"}}, u.Cluster.Kubectl(), "create", "-f", "-",
+	u.ok(u.Run(t.Context(), lab.Run{Stdin: text, Env: []string{"KUBECONFIG=/dev/null"}}, u.Cluster.Kubectl(), "create",
+		"-f", "-",
 		"--server", u.Cluster.Server(), "--certificate-authority", u.Cluster.CAFile(), "--token", id+"."+string(secret)))
 	words := strings.Join(parse[struct{ Words []string }](t, desk.ok("csr", "show", request, "-o", "json")).Words, " ")
 	approve := []string{"helpdesk", "approve", request, "--words", words, "--yes"}
 
 	started, ended := make(chan int, 1), make(chan lab.Result, 1)
 	go func() {
-		res, err := u.Run(t.Context(), lab.Run{Env: desk.env, Started: func(pid int) { started <- pid }}, u.Binary, append(approve, "--timeout", "10m")...)
+		res, err := u.Run(t.Context(), lab.Run{Env: desk.env, Started: func(pid int) { started <- pid }}, u.Binary,
+			append(approve, "--timeout", "10m")...)
 		if err != nil {
 			t.Error(err)
 		}
@@ -44,7 +47,8 @@ func TestApprovalInterrupted(t *testing.T) {
 	}()
 	pid := <-started
 	poll.Until(t, "the event that the request was approved", func() bool {
-		return strings.Contains(u.admin("get", "events", "-n", "default", "-o", "jsonpath={.items[*].involvedObject.name}"), request)
+		return strings.Contains(u.admin("get", "events", "-n", "default", "-o", "jsonpath={.items[*].involvedObject.name}"),
+			request)
 	})
 	if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
 		t.Fatal(err)

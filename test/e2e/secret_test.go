@@ -23,14 +23,17 @@ import (
 func TestPINIsNowhere(t *testing.T) {
 	audit := filepath.Join(t.TempDir(), "audit.log")
 	policy := filepath.Join(filepath.Dir(audit), "policy.yaml")
-	if err := os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: RequestResponse}]\n"), 0o600); err != nil {
+	if err := os.WriteFile(policy,
+		[]byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: RequestResponse}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := controlplane.StartForTest(t, controlplane.Options{APIServerFlags: []string{"--audit-policy-file=" + policy, "--audit-log-path=" + audit, "--v=8"}})
+	c := controlplane.StartForTest(t, controlplane.Options{APIServerFlags: []string{"--audit-policy-file=" + policy,
+		"--audit-log-path=" + audit, "--v=8"}})
 	u := newUser(t, lab.Options{Cluster: c})
 	p := u.WatchProcesses(0, lab.PIN, wrongPIN)
 
-	s := u.terminal(u.Binary, "enroll", "--user", "jane", "--group", lab.DevelopersGroup, "--approve-with", c.AdminKubeconfig(), "--yes")
+	s := u.terminal(u.Binary, "enroll", "--user", "jane", "--group", lab.DevelopersGroup, "--approve-with",
+		c.AdminKubeconfig(), "--yes")
 	s.Answer(pinPrompt, lab.PIN)
 	if code := s.Exit(); code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, s.Screen())
@@ -174,7 +177,8 @@ func TestAdministrationLocks(t *testing.T) {
 	for name, pin := range map[string]string{"old": lab.PIN, "new": newPIN} {
 		must(t, os.WriteFile(filepath.Join(u.Dir, name), []byte(pin+"\n"), 0o600))
 	}
-	u.ok(u.Run(t.Context(), lab.Run{}, "/bin/sh", "-c", "cd "+u.Dir+" && kubehsm token pin change --pin-fd 3 --new-pin-fd 4 3<old 4<new"))
+	u.ok(u.Run(t.Context(), lab.Run{}, "/bin/sh", "-c",
+		"cd "+u.Dir+" && kubehsm token pin change --pin-fd 3 --new-pin-fd 4 3<old 4<new"))
 	if s := u.agentStatus(); len(s.Tokens) != 1 || s.Tokens[0].Unlocked {
 		t.Errorf("the token is unlocked: %+v", s)
 	}

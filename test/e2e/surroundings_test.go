@@ -72,7 +72,8 @@ func TestInTmux(t *testing.T) {
 	p.tmux("", "paste-buffer", "-d")
 	p.tmux("", "send-keys", "Enter")
 	screen := p.shows("code 0")
-	if !strings.Contains(screen, "namespace/default") || strings.Contains(screen, lab.PIN) || strings.Contains(screen, pinPrompt) {
+	if !strings.Contains(screen, "namespace/default") || strings.Contains(screen, lab.PIN) ||
+		strings.Contains(screen, pinPrompt) {
 		t.Errorf("the pane:\n%s", screen)
 	}
 }

@@ -58,7 +58,8 @@ func TestThief(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer a.Close()
-		s, err := a.Prepare(t.Context(), client.PrepareRequest{Enrollment: enrolled, Client: claimed, Purpose: hsm.Purpose{Command: "kubectl"}}, nil)
+		s, err := a.Prepare(t.Context(), client.PrepareRequest{Enrollment: enrolled, Client: claimed,
+			Purpose: hsm.Purpose{Command: "kubectl"}}, nil)
 		if !errors.Is(err, message.ErrNotClient) || len(s.Key) > 0 {
 			t.Errorf("the thief that names process %d gets %v, %v", claimed.PID, s, err)
 		}
@@ -130,7 +131,8 @@ func (u *user) sendWith(credential string, dirs home.Dirs, path string) (int, st
 	fail(err)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ep.CAPEM)
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}}}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots,
+		Certificates: []tls.Certificate{pair}}}}
 	defer client.CloseIdleConnections()
 	r, err := http.NewRequestWithContext(u.t.Context(), http.MethodDelete, ep.URL(enrolled)+path, nil)
 	fail(err)

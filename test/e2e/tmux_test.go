@@ -27,7 +27,8 @@ func TestTmux(t *testing.T) {
 			p.tmux("", "send-keys", key)
 			screen = p.shows(shows)
 		}
-		for _, step := range [][2]string{{"2", "● prod-"}, {"3", "request"}, {"4", "token"}, {"5", "new ticket"}, {"6", "can sign in"}} {
+		for _, step := range [][2]string{{"2", "● prod-"}, {"3", "request"}, {"4", "token"}, {"5", "new ticket"},
+			{"6", "can sign in"}} {
 			press(step[0], step[1])
 		}
 		for key, title := range map[string]string{"?": "╭─ Keys", ":": "╭─ Commands"} {

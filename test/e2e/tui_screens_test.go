@@ -33,7 +33,8 @@ func TestApproveInTheTerminalUI(t *testing.T) {
 	s.Type("/" + request)
 	s.WaitFor("1 request of ")
 	s.Press(term.Enter, term.Enter)
-	s.WaitFor("Where the key lives", "none: nothing but the requester's word", "What the certificate would allow", "a approve")
+	s.WaitFor("Where the key lives", "none: nothing but the requester's word", "What the certificate would allow",
+		"a approve")
 	s.Type("a")
 	s.WaitFor("Approve it?")
 	s.Type("zebra")

@@ -110,7 +110,8 @@ func (u *user) admin(args ...string) string {
 // terminal runs a program on a terminal.
 func (u *user) terminal(program string, args ...string) *term.Session {
 	u.t.Helper()
-	return term.Run(u.t, term.Options{Path: program, Args: args, Dir: u.Dir, Env: u.Env(), Secrets: u.secrets, Columns: 100, Rows: 30})
+	return term.Run(u.t, term.Options{Path: program, Args: args, Dir: u.Dir, Env: u.Env(), Secrets: u.secrets,
+		Columns: 100, Rows: 30})
 }
 
 // sh runs a shell script on a terminal.

@@ -29,11 +29,13 @@ func TestEnrolled(t *testing.T) {
 		t.Fatal(err)
 	}
 	res := p.other(t, "kubeconfig", "set", lab.Enrolled, "--mode", "external-signer", "--yes")
-	if res.Code != 0 || !strings.Contains(res.Stderr, "+      name: externalSigner") || !strings.Contains(res.Stderr, "pathExec: "+p.Binary) {
+	if res.Code != 0 || !strings.Contains(res.Stderr, "+      name: externalSigner") ||
+		!strings.Contains(res.Stderr, "pathExec: "+p.Binary) {
 		t.Fatalf("kubeconfig set: %s", res)
 	}
 	after, err := os.ReadFile(p.Kubeconfig)
-	if err != nil || strings.Contains(string(after), lab.PIN) || !strings.Contains(string(after), "server: "+p.Cluster.Server()) {
+	if err != nil || strings.Contains(string(after), lab.PIN) ||
+		!strings.Contains(string(after), "server: "+p.Cluster.Server()) {
 		t.Errorf("the kubeconfig: %v\n%s", err, after)
 	}
 	if res := p.other(t, "kubeconfig", "list"); !strings.Contains(res.Stdout, "token, patched") {
@@ -43,7 +45,8 @@ func TestEnrolled(t *testing.T) {
 	if res := p.kubectl(whoami...); res.Code != 0 || res.Stdout != lab.User || res.Stderr != "" {
 		t.Errorf("with the key unlocked in the agent: %s", res)
 	}
-	if res := p.other(t, "audit", "-o", "json"); !strings.Contains(res.Stdout, "external-signer") || !strings.Contains(res.Stdout, `"kubectl-externalsigner"`) {
+	if res := p.other(t, "audit", "-o", "json"); !strings.Contains(res.Stdout, "external-signer") ||
+		!strings.Contains(res.Stdout, `"kubectl-externalsigner"`) {
 		t.Errorf("audit: %s", res)
 	}
 	// kubehsm itself, which has no such provider, goes by the bridge.
@@ -65,7 +68,8 @@ func TestEnrolled(t *testing.T) {
 	if err := os.WriteFile(p.Kubeconfig, after, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if res := p.kubectl(whoami...); res.Code != 1 || !strings.Contains(res.Stderr, "no terminal to ask on") || !strings.Contains(res.Stderr, "hint: run `kubehsm unlock` first") {
+	if res := p.kubectl(whoami...); res.Code != 1 || !strings.Contains(res.Stderr, "no terminal to ask on") ||
+		!strings.Contains(res.Stderr, "hint: run `kubehsm unlock` first") {
 		t.Errorf("with the key locked in the agent: %s", res)
 	}
 	if res := p.other(t, "kubeconfig", "undo", "--yes"); res.Code != 0 {
@@ -74,7 +78,8 @@ func TestEnrolled(t *testing.T) {
 	if b, err := os.ReadFile(p.Kubeconfig); err != nil || string(b) != string(before) {
 		t.Errorf("undone, it is: %v\n%s", err, b)
 	}
-	if res := p.other(t, "kubeconfig", "set", lab.Enrolled, "--mode", "tunnel"); res.Code != 2 || !strings.Contains(res.Stderr, "error: --mode") {
+	if res := p.other(t, "kubeconfig", "set", lab.Enrolled, "--mode", "tunnel"); res.Code != 2 ||
+		!strings.Contains(res.Stderr, "error: --mode") {
 		t.Errorf("an unknown mode: %s", res)
 	}
 }

@@ -89,10 +89,12 @@ func TestKubectlVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if module := strings.Replace(ours.GitVersion, "v1.", "v0.", 1); !strings.Contains(string(mod), "k8s.io/kubectl "+module+"\n") {
+	if module := strings.Replace(ours.GitVersion, "v1.", "v0.", 1); !strings.Contains(string(mod),
+		"k8s.io/kubectl "+module+"\n") {
 		t.Errorf("%+v: not the version of go.mod", ours)
 	}
-	if res := p.run(nil, "version", "--client"); res.Code != 0 || !strings.HasPrefix(res.Stdout, "Client Version: "+ours.GitVersion+"\n") {
+	if res := p.run(nil, "version", "--client"); res.Code != 0 ||
+		!strings.HasPrefix(res.Stdout, "Client Version: "+ours.GitVersion+"\n") {
 		t.Errorf("version: %s", res)
 	}
 }
@@ -116,8 +118,9 @@ func (p *person) tls12(config map[string]string) string {
 		}
 	}
 	c := &rest.Config{
-		Host:          p.Cluster.Server(),
-		Transport:     &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS12}},
+		Host: p.Cluster.Server(),
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12,
+			MaxVersion: tls.VersionTLS12}},
 		WrapTransport: auth.WrapTransport,
 	}
 	client, err := rest.HTTPClientFor(c)
@@ -203,7 +206,8 @@ func TestWatch(t *testing.T) {
 	lines := bufio.NewScanner(out)
 	seen := func(name string) {
 		t.Helper()
-		if err := p.Cluster.Apply(ctx, "{apiVersion: v1, kind: ConfigMap, metadata: {name: "+name+", namespace: default}}"); err != nil {
+		if err := p.Cluster.Apply(ctx, "{apiVersion: v1, kind: ConfigMap, metadata: {name: "+name+
+			", namespace: default}}"); err != nil {
 			t.Fatal(err)
 		}
 		for lines.Scan() {
@@ -227,7 +231,8 @@ func TestAtTheTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.configure(map[string]string{"uri": uri.String()})
-	s := term.Run(t, term.Options{Path: programs.Kubectl, Args: []string{"get", "namespaces", "-o", "name"}, Dir: p.Dir, Env: p.Env(), Columns: 120, Rows: 30})
+	s := term.Run(t, term.Options{Path: programs.Kubectl, Args: []string{"get", "namespaces", "-o", "name"}, Dir: p.Dir,
+		Env: p.Env(), Columns: 120, Rows: 30})
 	s.WaitFor("for: kubectl-externalsigner get namespaces")
 	s.Answer("needs its PIN", lab.PIN)
 	if code := s.Exit(); code != 0 || !s.Frame().Contains("namespace/default") {
@@ -237,7 +242,8 @@ func TestAtTheTerminal(t *testing.T) {
 	starts := p.spy()
 	p.configure(map[string]string{"uri": uri.String()})
 	res := p.kubectl("get", "namespaces")
-	if res.Code != 1 || !strings.Contains(res.Stderr, "no terminal to ask on") || !strings.Contains(res.Stderr, "exit status 5") {
+	if res.Code != 1 || !strings.Contains(res.Stderr, "no terminal to ask on") ||
+		!strings.Contains(res.Stderr, "exit status 5") {
 		t.Errorf("without a terminal: %s", res)
 	}
 	if n := starts(); n != 2 {
@@ -253,7 +259,8 @@ func TestUnanswered(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.configure(map[string]string{"uri": uri.String()})
-	s := term.Run(t, term.Options{Path: programs.Kubectl, Args: []string{"get", "namespaces"}, Dir: p.Dir, Env: p.Env(), Columns: 200, Rows: 40})
+	s := term.Run(t, term.Options{Path: programs.Kubectl, Args: []string{"get", "namespaces"}, Dir: p.Dir, Env: p.Env(),
+		Columns: 200, Rows: 40})
 	s.WaitFor("needs its PIN")
 	if code := s.Exit(); code != 1 || !s.Frame().Contains("within the 10s that a TLS handshake may take") {
 		t.Errorf("exit code %d:\n%s", code, s.Screen())

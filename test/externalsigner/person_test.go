@@ -61,7 +61,8 @@ func (p *person) certify(ctx context.Context, token hsm.Token, a hsm.Algorithm) 
 	if err != nil {
 		return slot, err
 	}
-	der, err := p.Cluster.SignClient(slot.Key.Public, string(a), []string{lab.DevelopersGroup}, time.Now().Add(-time.Minute), time.Now().Add(time.Hour))
+	der, err := p.Cluster.SignClient(slot.Key.Public, string(a), []string{lab.DevelopersGroup},
+		time.Now().Add(-time.Minute), time.Now().Add(time.Hour))
 	if err != nil {
 		return slot, err
 	}

@@ -18,8 +18,9 @@ import (
 func (p *person) serve(args ...string) (*term.Session, string) {
 	p.t.Helper()
 	path := filepath.Join(p.Dir, "s", "signer.sock")
-	s := term.Run(p.t, term.Options{Path: p.Binary, Args: append([]string{"external-signer", "serve", "--socket", path}, args...),
-		Dir: p.Dir, Env: p.Env(), Columns: 160, Rows: 60})
+	s := term.Run(p.t, term.Options{Path: p.Binary,
+		Args: append([]string{"external-signer", "serve", "--socket", path}, args...),
+		Dir:  p.Dir, Env: p.Env(), Columns: 160, Rows: 60})
 	s.WaitFor("serving unix://" + path)
 	return s, "unix://" + path
 }
@@ -41,7 +42,8 @@ func TestServe(t *testing.T) {
 	signed := func() { // kubectl has its signature before the line that says so is there
 		signatures++
 		// In all of the output: the next line may have come, and the first have scrolled away.
-		s.WaitUntil("one more signature is made", func(term.Frame) bool { return strings.Count(s.Output(), "signature: done") >= signatures })
+		s.WaitUntil("one more signature is made",
+			func(term.Frame) bool { return strings.Count(s.Output(), "signature: done") >= signatures })
 	}
 	for _, a := range []hsm.Algorithm{hsm.RSA2048, hsm.ECDSAP256, hsm.ECDSAP384, hsm.Ed25519} {
 		uri, err := p.key(a)
@@ -53,7 +55,8 @@ func TestServe(t *testing.T) {
 		s.WaitFor("for: kubectl-externalsigner auth whoami")
 		s.Answer("needs its PIN", lab.PIN)
 		s.WaitGone("needs its PIN")
-		if res := <-done; res.Code != 0 || res.Stdout != string(a) || !strings.Contains(res.Stderr, "kubehsm asks for the PIN of "+lab.Token) {
+		if res := <-done; res.Code != 0 || res.Stdout != string(a) ||
+			!strings.Contains(res.Stderr, "kubehsm asks for the PIN of "+lab.Token) {
 			t.Errorf("%s: %s", a, res)
 		}
 		signed()
@@ -106,7 +109,8 @@ func TestServeAfterACrash(t *testing.T) {
 		t.Fatalf("nothing was left: %v", err)
 	}
 	p.configureSocket(map[string]string{"uri": "pkcs11:token=x;id=%02"}, address)
-	if res := p.kubectl("get", "namespaces"); res.Code != 1 || !strings.Contains(res.Stderr, "start `kubehsm external-signer serve`") ||
+	if res := p.kubectl("get", "namespaces"); res.Code != 1 ||
+		!strings.Contains(res.Stderr, "start `kubehsm external-signer serve`") ||
 		strings.Contains(res.Stderr, "did you specify the right host") {
 		t.Errorf("nobody answers: %s", res)
 	}
@@ -116,7 +120,8 @@ func TestServeAfterACrash(t *testing.T) {
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if res := p.other(t, "external-signer", "serve", "--socket", path); res.Code != 1 || !strings.Contains(res.Stderr, "is there already and is not a socket") {
+	if res := p.other(t, "external-signer", "serve", "--socket", path); res.Code != 1 ||
+		!strings.Contains(res.Stderr, "is there already and is not a socket") {
 		t.Errorf("a file in the way: %s", res)
 	}
 	if b, err := os.ReadFile(path); err != nil || string(b) != "mine" {

@@ -69,7 +69,10 @@ func TestStreams(t *testing.T) {
 // forward forwards a port and fetches something through it.
 func (p *person) forward(env []string) {
 	p.t.Helper()
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "through the pod") }))
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		fmt.Fprint(w, "through the pod")
+	}))
 	defer web.Close()
 	_, port, err := net.SplitHostPort(web.Listener.Addr().String())
 	if err != nil {

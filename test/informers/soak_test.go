@@ -70,7 +70,8 @@ func TestSoak(t *testing.T) {
 	writes := traffic.end()
 
 	s.Admin("-n", namespace, "create", "configmap", "last")
-	poll.Until(t, "the informer that goes without the agent sees the last object", func() bool { return s.direct.knows("last") })
+	poll.Until(t, "the informer that goes without the agent sees the last object",
+		func() bool { return s.direct.knows("last") })
 	direct := s.direct.state()
 	for i, w := range watchers {
 		poll.Until(t, fmt.Sprintf("informer %d sees the last object", i), func() bool { return w.knows("last") })
@@ -81,7 +82,8 @@ func TestSoak(t *testing.T) {
 	st, err := s.Status(t.Context())
 	s.Must(err)
 	t.Logf("%s: %d crashes of the API server, %d pulls of the token, %d writes, %d commands (%d more failed during trouble), %d signatures, %d dials, %d runs of the plugin by the informers",
-		*soak, crashes, pulls, writes, loops.succeeded.Load(), loops.excused.Load(), st.Signatures, st.Dials, s.plugin.Runs()-int(loops.runs.Load()))
+		*soak, crashes, pulls, writes, loops.succeeded.Load(), loops.excused.Load(), st.Signatures, st.Dials,
+		s.plugin.Runs()-int(loops.runs.Load()))
 	t.Logf("before: %+v", before)
 	t.Logf("after:  %+v", after)
 	if n := loops.failed.Load(); n > 0 {
@@ -117,7 +119,8 @@ func (s *scene) condition() condition {
 	s.Must(err)
 	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", st.PID))
 	s.Must(err)
-	c := condition{PID: st.PID, Files: len(files), Sessions: len(st.Sessions), Connections: st.Upstreams[0].Connections, Memory: st.Memory >> 20}
+	c := condition{PID: st.PID, Files: len(files), Sessions: len(st.Sessions), Connections: st.Upstreams[0].Connections,
+		Memory: st.Memory >> 20}
 	proc, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", st.PID))
 	s.Must(err)
 	for line := range strings.Lines(string(proc)) {

@@ -128,7 +128,8 @@ func TestImports(t *testing.T) {
 			if !ours {
 				continue
 			}
-			if may, driver := drivers[dep]; driver && !slices.Contains(may, self) && !under(self, "test") && !under(self, "hsm/hsmtest") {
+			if may, driver := drivers[dep]; driver && !slices.Contains(may, self) && !under(self, "test") &&
+				!under(self, "hsm/hsmtest") {
 				t.Errorf("%s imports the driver %s: only %s may", self, dep, strings.Join(may, " and "))
 			}
 			if under(dep, "hsm/shared") { // small things that everybody may use
@@ -219,7 +220,8 @@ func TestPluginIsEarly(t *testing.T) {
 // does not need.
 func TestSignerIsEarly(t *testing.T) {
 	for _, dep := range list(t, nil, "./ui/signer/early")[0].Deps {
-		for _, heavy := range []string{"k8s.io", "sigs.k8s.io", "charm.land", "github.com/charmbracelet", "google.golang.org", "github.com/spf13", "net/http", "crypto/tls"} {
+		for _, heavy := range []string{"k8s.io", "sigs.k8s.io", "charm.land", "github.com/charmbracelet", "google.golang.org",
+			"github.com/spf13", "net/http", "crypto/tls"} {
 			if under(dep, heavy) {
 				t.Errorf("the external signer imports %s", dep)
 			}

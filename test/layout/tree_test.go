@@ -45,7 +45,8 @@ type part struct {
 }
 
 // apart are packages that are not the product's.
-var apart = []string{"hsm/hsmtest", "plugin/bridge/bridgetest", "ui/flow/flowtest", "ui/tui/screentest", "ui/tui/tuitest", "plugin/externalsigner/v1alpha1"}
+var apart = []string{"hsm/hsmtest", "plugin/bridge/bridgetest", "ui/flow/flowtest", "ui/tui/screentest",
+	"ui/tui/tuitest", "plugin/externalsigner/v1alpha1"}
 
 type listed struct {
 	ImportPath, Dir, Export           string

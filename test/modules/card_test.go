@@ -155,10 +155,12 @@ func TestNoService(t *testing.T) {
 	vcard.Private(t)
 	module := driver(t, pkcs11.Module{Path: library(t, "libykcs11.so")})
 	l, err := module.List(t.Context())
-	if err != nil || len(l.Tokens) != 0 || len(l.Problems) != 1 || !errors.Is(l.Problems[0].Err, hsm.ErrNoToken) || hint.Of(l.Problems[0].Err) == "" {
+	if err != nil || len(l.Tokens) != 0 || len(l.Problems) != 1 || !errors.Is(l.Problems[0].Err, hsm.ErrNoToken) ||
+		hint.Of(l.Problems[0].Err) == "" {
 		t.Errorf("%+v, %v", l, err)
 	}
-	if _, err := module.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11, Serial: "1"}); !errors.Is(err, hsm.ErrNoToken) || errors.Is(err, hsm.ErrModule) {
+	if _, err := module.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11, Serial: "1"}); !errors.Is(err,
+		hsm.ErrNoToken) || errors.Is(err, hsm.ErrModule) {
 		t.Error(err)
 	}
 	card := piv.New(piv.Options{})

@@ -49,7 +49,8 @@ func openCryptoki(t *testing.T) string {
 	}
 	// It wants a group, which is the one of this namespace's only user.
 	overlay(t, write("group", "root:x:0:\npkcs11:x:0:root\n"), "/etc/group")
-	overlay(t, write("conf", "version opencryptoki-3.1\nslot 3\n{\nstdll = libpkcs11_sw.so\n}\n"), "/etc/opencryptoki/opencryptoki.conf")
+	overlay(t, write("conf", "version opencryptoki-3.1\nslot 3\n{\nstdll = libpkcs11_sw.so\n}\n"),
+		"/etc/opencryptoki/opencryptoki.conf")
 	overlay(t, "", "/var/lib/opencryptoki")
 	for _, name := range []string{"/var/lib/opencryptoki/swtok/TOK_OBJ", "/run/lock/opencryptoki/swtok"} {
 		if err := os.MkdirAll(name, 0o770); err != nil {
@@ -253,7 +254,8 @@ func TestTriesSpentMeanwhile(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(other.Login(sh, p11.CKU_USER, "975310"), other.CloseSession(sh)); !errors.Is(err, p11.Error(p11.CKR_PIN_INCORRECT)) {
+			if err := errors.Join(other.Login(sh, p11.CKU_USER, "975310"), other.CloseSession(sh)); !errors.Is(err,
+				p11.Error(p11.CKR_PIN_INCORRECT)) {
 				t.Fatal(err)
 			}
 		}
@@ -265,7 +267,8 @@ func TestTriesSpentMeanwhile(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 
-	if err := errors.Join(tok.Unlock(t.Context(), hsmtest.NewScript(t, hsmtest.Yes(), hsmtest.PIN(ockPIN))), tok.Lock()); err != nil || state().Final {
+	if err := errors.Join(tok.Unlock(t.Context(), hsmtest.NewScript(t, hsmtest.Yes(), hsmtest.PIN(ockPIN))),
+		tok.Lock()); err != nil || state().Final {
 		t.Fatalf("%+v, %v", state(), err)
 	}
 	p.Script = hsmtest.NewScript(t, hsmtest.PIN(ockPIN), hsmtest.PIN("864209"), hsmtest.No())

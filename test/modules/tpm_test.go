@@ -98,7 +98,8 @@ func tpm(t *testing.T) pkcs11.Module {
 	daemon(t, dials("tcp", "127.0.0.1:"+control), need.Program(t, "swtpm"), "socket", "--tpm2", "--tpmstate", "dir="+dir,
 		"--flags", "not-need-init,startup-clear", "--server", "type=tcp,bindaddr=127.0.0.1,port="+port,
 		"--ctrl", "type=tcp,bindaddr=127.0.0.1,port="+control)
-	daemon(t, dials("unix", bus), need.Program(t, "dbus-daemon"), "--session", "--nofork", "--nopidfile", "--address=unix:path="+bus)
+	daemon(t, dials("unix", bus), need.Program(t, "dbus-daemon"), "--session", "--nofork", "--nopidfile",
+		"--address=unix:path="+bus)
 	daemon(t, owned, need.File(t, "/usr/sbin/tpm2-abrmd"),
 		"--allow-root", "--session", "--tcti=swtpm:host=127.0.0.1,port="+port)
 	c := p11.New(path)

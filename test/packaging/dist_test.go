@@ -150,7 +150,8 @@ func TestDistKrew(t *testing.T) {
 		!regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`).MatchString(spec.Version) {
 		t.Errorf("%+v", m)
 	}
-	if l := len(spec.ShortDescription); l == 0 || l > 50 || strings.HasSuffix(spec.ShortDescription, ".") || spec.Description == "" || spec.Homepage == "" {
+	if l := len(spec.ShortDescription); l == 0 || l > 50 || strings.HasSuffix(spec.ShortDescription, ".") ||
+		spec.Description == "" || spec.Homepage == "" {
 		t.Errorf("its words: %+v", spec)
 	}
 	seen := map[string]bool{}
@@ -170,12 +171,14 @@ func TestDistKrew(t *testing.T) {
 			if err := unpack(archive, to); err != nil {
 				t.Fatal(err)
 			}
-			for _, file := range []string{p.Bin, "LICENSE", "THIRD-PARTY", "README.md", "docs/developer.md", "docs/pictures/enroll.svg", "completions/_kubehsm", "man/kubehsm.1.gz"} {
+			for _, file := range []string{p.Bin, "LICENSE", "THIRD-PARTY", "README.md", "docs/developer.md",
+				"docs/pictures/enroll.svg", "completions/_kubehsm", "man/kubehsm.1.gz"} {
 				if info, err := os.Stat(filepath.Join(to, file)); err != nil || info.Size() == 0 {
 					t.Errorf("the archive has no %s: %v", file, err)
 				}
 			}
-			if page := unzip(t, filepath.Join(to, "man", "kubehsm.1.gz")); !strings.Contains(page, strings.TrimPrefix(spec.Version, "v")) {
+			if page := unzip(t, filepath.Join(to, "man", "kubehsm.1.gz")); !strings.Contains(page,
+				strings.TrimPrefix(spec.Version, "v")) {
 				t.Errorf("the pages do not say of which version they are: %.200s", page)
 			}
 			if name != runtime.GOOS+"/"+runtime.GOARCH {

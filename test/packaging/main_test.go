@@ -61,10 +61,12 @@ func TestWrite(t *testing.T) {
 	for name := range wanted {
 		t.Errorf("there is no %s", name)
 	}
-	if out, err := exec.Command("bash", "-n", filepath.Join(dir, "completions", "kubehsm.bash")).CombinedOutput(); err != nil {
+	if out, err := exec.Command("bash", "-n",
+		filepath.Join(dir, "completions", "kubehsm.bash")).CombinedOutput(); err != nil {
 		t.Errorf("bash does not understand its completions: %v, %s", err, out)
 	}
-	for _, name := range []string{"completions/_kubehsm", "completions/kubehsm.fish", "completions/kubehsm.ps1", "kubehsm-agent.service"} {
+	for _, name := range []string{"completions/_kubehsm", "completions/kubehsm.fish", "completions/kubehsm.ps1",
+		"kubehsm-agent.service"} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() == 0 {
 			t.Errorf("there is no %s: %v", name, err)
 		}
@@ -73,7 +75,8 @@ func TestWrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, of := range []string{"The Go standard library: LICENSE", "github.com/spf13/cobra v", "golang.org/x/sys v", "github.com/miekg/pkcs11 v"} {
+	for _, of := range []string{"The Go standard library: LICENSE", "github.com/spf13/cobra v", "golang.org/x/sys v",
+		"github.com/miekg/pkcs11 v"} {
 		if !bytes.Contains(others, []byte("\n"+of)) {
 			t.Errorf("THIRD-PARTY does not name %s", of)
 		}

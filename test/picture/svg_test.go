@@ -20,7 +20,8 @@ printf '\033[48;2;40;60;120m\033[38;5;214m▀▄█▌▐ 256 \033[0m\033[3;31mi
 
 func picture(t *testing.T) string {
 	t.Helper()
-	s := term.Run(t, term.Options{Path: "/bin/sh", Args: []string{"-c", show}, Env: []string{"PATH=" + os.Getenv("PATH")}, Columns: 50, Rows: 12})
+	s := term.Run(t, term.Options{Path: "/bin/sh", Args: []string{"-c", show}, Env: []string{"PATH=" + os.Getenv("PATH")},
+		Columns: 50, Rows: 12})
 	if code := s.Exit(); code != 0 {
 		t.Fatal("exit code", code)
 	}

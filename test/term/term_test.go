@@ -16,7 +16,8 @@ func shell(t *testing.T, script string, o Options) *Session {
 }
 
 func TestScreen(t *testing.T) {
-	s := shell(t, `printf '\033[>1u\033[1;31mred\033[0m 証明書|\n'; printf '%s' "$(stty size)"`, Options{Columns: 30, Rows: 5})
+	s := shell(t, `printf '\033[>1u\033[1;31mred\033[0m 証明書|\n'; printf '%s' "$(stty size)"`,
+		Options{Columns: 30, Rows: 5})
 	if code := s.Exit(); code != 0 {
 		t.Fatal("exit code", code)
 	}

@@ -27,7 +27,8 @@ func TestTableIsCurrent(t *testing.T) {
 }
 
 func TestRender(t *testing.T) {
-	c := Column{Title: "Key | <b>", Driver: "piv", Algorithms: map[hsm.Algorithm]hsmtest.Result{hsm.ECDSAP256: hsmtest.Can},
+	c := Column{Title: "Key | <b>", Driver: "piv",
+		Algorithms: map[hsm.Algorithm]hsmtest.Result{hsm.ECDSAP256: hsmtest.Can},
 		Parts: map[string]hsmtest.Result{"List": hsmtest.Can, "Open": hsmtest.Can, "Delete": hsmtest.Cannot,
 			"Sign": hsmtest.Can, "SignConcurrently": hsmtest.Untested, "SignRefusesDigest": hsmtest.Can}}
 	text := Render([]Column{c}, nil)

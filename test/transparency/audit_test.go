@@ -33,7 +33,8 @@ func (a *audit) flags() []string {
 }
 
 func (a *audit) writePolicy() error {
-	return os.WriteFile(a.policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived, ResponseStarted]\nrules: [{level: Metadata}]\n"), 0o600)
+	return os.WriteFile(a.policy,
+		[]byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived, ResponseStarted]\nrules: [{level: Metadata}]\n"), 0o600)
 }
 
 // now is this moment.

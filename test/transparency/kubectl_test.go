@@ -148,7 +148,8 @@ func (s *stage) large() {
 	const n, size = 36, 300_000
 	var list strings.Builder
 	for i := range n {
-		fmt.Fprintf(&list, "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"large-%d\"},\"data\":{\"a\":%q}}\n---\n",
+		fmt.Fprintf(&list,
+			"{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"large-%d\"},\"data\":{\"a\":%q}}\n---\n",
 			i, strings.Repeat("kubehsm ", size/8))
 	}
 	full := filepath.Join(s.Dir, "full")

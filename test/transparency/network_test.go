@@ -149,7 +149,8 @@ func TestNetworks(t *testing.T) {
 		s.session()
 		next := n.add(controlplane.AddedAPIServer{NextCA: true})
 		s.Must(b.To(next))
-		if res := s.kubectl(s.bridge, "", "get", "configmaps"); res.Code != 1 || !strings.Contains(res.Stderr, "certificate") {
+		if res := s.kubectl(s.bridge, "", "get", "configmaps"); res.Code != 1 ||
+			!strings.Contains(res.Stderr, "certificate") {
 			t.Errorf("an authority that nobody trusts: %s", res)
 		}
 		// Kubernetes's own way: first all are told of both, then the servers change.
@@ -160,7 +161,8 @@ func TestNetworks(t *testing.T) {
 		s.Must(err)
 		added, err := os.ReadFile(c.NextCAFile())
 		s.Must(err)
-		s.rewrite(s.direct.kubeconfig, rewrite{base64.StdEncoding.EncodeToString(old), base64.StdEncoding.EncodeToString(slices.Concat(old, added))})
+		s.rewrite(s.direct.kubeconfig, rewrite{base64.StdEncoding.EncodeToString(old),
+			base64.StdEncoding.EncodeToString(slices.Concat(old, added))})
 		s.session()
 		s.Must(b.To(next))
 		s.session()
@@ -213,7 +215,8 @@ func (n *networks) stage(t *testing.T, name, url, line string, env ...string) *s
 // enroll is [lab.Lab.Enroll] with the stage's environment, and with flags.
 func (s *stage) enroll(flags ...string) {
 	s.T.Helper()
-	args := append([]string{"enroll", "--user", lab.User, "--group", group, "--approve-with", s.Cluster.AdminKubeconfig(), "--yes", "--pin-fd", "3"}, flags...)
+	args := append([]string{"enroll", "--user", lab.User, "--group", group, "--approve-with", s.Cluster.AdminKubeconfig(),
+		"--yes", "--pin-fd", "3"}, flags...)
 	_, err := lab.Succeeded(s.Run(s.T.Context(), lab.Run{PIN: lab.PIN, Env: s.env}, s.Binary, args...))
 	s.Must(err)
 }
@@ -223,7 +226,8 @@ func (s *stage) session() {
 	s.T.Helper()
 	s.wants(s.alike("", "get", "configmap", "read", "-o", "yaml"), 0, "a: b")
 	much := strings.Repeat("all of it\n", 1<<16)
-	s.wants(s.alike("{apiVersion: v1, kind: ConfigMap, metadata: {name: large}, data: {a: \""+strings.Repeat("x", 600_000)+"\"}}",
+	s.wants(s.alike("{apiVersion: v1, kind: ConfigMap, metadata: {name: large}, data: {a: \""+strings.Repeat("x", 600_000)+
+		"\"}}",
 		"-n", "NAMESPACE", "create", "-f", "-"), 0, "configmap/large created")
 	if res := s.alike("", "-n", "NAMESPACE", "get", "configmaps", "-o", "json"); len(res.Stdout) < 600_000 {
 		s.T.Errorf("a list of %d bytes", len(res.Stdout))
@@ -287,13 +291,15 @@ func (s *stage) signOne(name string) error {
 		return err
 	}
 	now := time.Now()
-	middle := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "intermediate"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(48 * time.Hour),
+	middle := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "intermediate"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(48 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	middleDER, err := x509.CreateCertificate(rand.Reader, middle, ca.Leaf, key.Public(), ca.PrivateKey)
 	if err != nil {
 		return err
 	}
-	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: req.Subject, NotBefore: now.Add(-time.Minute), NotAfter: now.Add(24 * time.Hour),
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: req.Subject, NotBefore: now.Add(-time.Minute),
+		NotAfter: now.Add(24 * time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, middle, req.PublicKey, key)
 	if err != nil {

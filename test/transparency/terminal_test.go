@@ -44,7 +44,8 @@ trap 'echo "interrupted at $(stty size)"; exit 3' INT; echo ready; while :; do s
 	terminal.Type("typed\r")
 	terminal.WaitFor("typed")
 	poll.Until(s.T, "the pod knows the new size", func() bool {
-		return strings.Contains(s.Admin("exec", "p", "--", "sh", "-c", "for t in /dev/pts/[0-9]*; do stty size <$t 2>/dev/null; done; true"), "40 120")
+		return strings.Contains(s.Admin("exec", "p", "--", "sh", "-c",
+			"for t in /dev/pts/[0-9]*; do stty size <$t 2>/dev/null; done; true"), "40 120")
 	})
 	terminal.Press(term.CtrlC)
 	terminal.WaitFor("interrupted at 40 120")
@@ -105,7 +106,8 @@ func (s *stage) suspended(w way) {
 // edited is kubectl edit, with an editor that needs no person.
 func (s *stage) edited(w way) {
 	s.Admin("create", "configmap", "edited", "--from-literal=a=old")
-	terminal := s.Terminal(append(w.env, "KUBE_EDITOR=sed -i s/old/new/"), s.Cluster.Kubectl(), "edit", "configmap", "edited")
+	terminal := s.Terminal(append(w.env, "KUBE_EDITOR=sed -i s/old/new/"), s.Cluster.Kubectl(), "edit", "configmap",
+		"edited")
 	terminal.WaitFor("configmap/edited edited")
 	if code := terminal.Exit(); code != 0 {
 		s.T.Errorf("exit code %d", code)

@@ -42,7 +42,8 @@ func TestYubicoPIVTool(t *testing.T) {
 		t.Fatal(err)
 	}
 	block, _ := pem.Decode(b)
-	if der, err := x509.MarshalPKIXPublicKey(card.Public(0x9a)); err != nil || block == nil || !bytes.Equal(der, block.Bytes) {
+	if der, err := x509.MarshalPKIXPublicKey(card.Public(0x9a)); err != nil || block == nil ||
+		!bytes.Equal(der, block.Bytes) {
 		t.Fatalf("the tool read another key than the card has: %v\n%s", err, b)
 	}
 	attestation := output(t, "yubico-piv-tool", "-a", "attest", "-s", "9a")
@@ -89,11 +90,13 @@ func TestResetByYubicoPIVTool(t *testing.T) {
 }
 
 func TestYKCS11(t *testing.T) {
-	module := need.File(t, "/usr/lib/x86_64-linux-gnu/libykcs11.so.2", "/usr/lib/aarch64-linux-gnu/libykcs11.so.2", "/usr/lib64/libykcs11.so.2")
+	module := need.File(t, "/usr/lib/x86_64-linux-gnu/libykcs11.so.2", "/usr/lib/aarch64-linux-gnu/libykcs11.so.2",
+		"/usr/lib64/libykcs11.so.2")
 	lab := vcard.ForTest(t)
 	card := vcard.New(firmware543())
 	lab.Insert(t, 0, card)
-	output(t, "yubico-piv-tool", "-a", "generate", "-s", "9a", "-A", "RSA2048", "-o", filepath.Join(t.TempDir(), "pub.pem"))
+	output(t, "yubico-piv-tool", "-a", "generate", "-s", "9a", "-A", "RSA2048", "-o",
+		filepath.Join(t.TempDir(), "pub.pem"))
 	out := output(t, "pkcs11-tool", "--module", module, "--login", "--pin", vcard.DefaultPIN, "--test")
 	if !strings.Contains(out, "No errors") || !strings.Contains(out, "all 4 signature functions seem to work") {
 		t.Errorf("pkcs11-tool --test:\n%s", out)
@@ -109,7 +112,8 @@ func TestOpenSC(t *testing.T) {
 	if out := output(t, "opensc-tool", "--list-readers"); !strings.Contains(out, lab.Reader(1)) {
 		t.Errorf("readers:\n%s", out)
 	}
-	if out := output(t, "opensc-tool", "--name", "--reader", "0"); !strings.Contains(out, "Personal Identity Verification") {
+	if out := output(t, "opensc-tool", "--name", "--reader", "0"); !strings.Contains(out,
+		"Personal Identity Verification") {
 		t.Errorf("name:\n%s", out)
 	}
 	sw := output(t, "opensc-tool", "--reader", "0", "-s", "00:A4:04:00:05:A0:00:00:03:08", "-s", "00:FD:00:00:00")

@@ -111,11 +111,13 @@ func TestKeyShow(t *testing.T) {
 	b := newBench(t)
 	slot, file := b.keyWithCertificate()
 	key := slot.URI.String()
-	if out := b.ok("key", "show", "--key", key); !strings.Contains(out, "generated on the token, cannot leave it") || strings.Contains(out, "User:") {
+	if out := b.ok("key", "show", "--key", key); !strings.Contains(out, "generated on the token, cannot leave it") ||
+		strings.Contains(out, "User:") {
 		t.Errorf("%s", out)
 	}
 	b.ok("certificate", "import", file, "--key", key)
-	if out := b.ok("key", "show", "--key", key); !strings.Contains(out, "User:         jane\n") || !strings.Contains(out, "Serial:       abc\n") {
+	if out := b.ok("key", "show", "--key", key); !strings.Contains(out, "User:         jane\n") ||
+		!strings.Contains(out, "Serial:       abc\n") {
 		t.Errorf("%s", out)
 	}
 	if out := b.ok("key", "show", "--key", key, "-o", "pem"); !strings.HasPrefix(out, "-----BEGIN PUBLIC KEY-----\n") {

@@ -32,7 +32,8 @@ func (b *bench) auditLog() *audit.Log {
 	for _, r := range []audit.Record{
 		{Time: time.Now().Add(-2 * time.Hour), Event: audit.Denial, Reason: "unknown-session", Code: 401, Count: 12},
 		{Event: audit.Signature, Outcome: audit.Granted, Reason: "sign-in", Enrollment: "prod", Server: "api:6443", Key: strings.Repeat("ab", 32),
-			Client: &audit.Process{PID: 42, Command: "kube\x1b[31mctl"}, Token: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "trial"}},
+			Client: &audit.Process{PID: 42, Command: "kube\x1b[31mctl"},
+			Token:  hsm.URI{Scheme: hsm.SchemePKCS11, Token: "trial"}},
 	} {
 		if err := l.Write(r); err != nil {
 			b.t.Fatal(err)
@@ -48,7 +49,8 @@ func TestAudit(t *testing.T) {
 	}
 	b.auditLog()
 	out := b.ok("audit")
-	for _, words := range []string{"TIME", "401, unknown-session, 12 times", "signature", "granted", "prod", "sign-in, at api:6443, key abababababababab", " 42 "} {
+	for _, words := range []string{"TIME", "401, unknown-session, 12 times", "signature", "granted", "prod",
+		"sign-in, at api:6443, key abababababababab", " 42 "} {
 		if !strings.Contains(out, words) {
 			t.Errorf("no %q in\n%s", words, out)
 		}
@@ -76,8 +78,10 @@ func TestAuditFollow(t *testing.T) {
 	pr, pw := io.Pipe()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	p := &Program{Args: []string{"kubehsm", "audit", "-f", "-o", "json"}, Stdout: pw, Stderr: io.Discard, Stdin: strings.NewReader(""),
-		Getenv: func(k string) string { return b.env[k] }, Setenv: func(string, string) error { return nil }, Version: "test", asker: b.ask}
+	p := &Program{Args: []string{"kubehsm", "audit", "-f", "-o", "json"}, Stdout: pw, Stderr: io.Discard,
+		Stdin:  strings.NewReader(""),
+		Getenv: func(k string) string { return b.env[k] }, Setenv: func(string, string) error { return nil }, Version: "test",
+		asker: b.ask}
 	code := make(chan int, 1)
 	go func() { code <- p.Run(ctx); _ = pw.Close() }()
 	lines := bufio.NewScanner(pr)
@@ -109,12 +113,14 @@ func TestAuditFollow(t *testing.T) {
 func TestAgentUnit(t *testing.T) {
 	b := newBench(t)
 	code, out, errs := b.run("agent", "unit")
-	if code != 0 || !strings.Contains(out, `ExecStart="/usr/bin/kubehsm" agent serve --supervised`) || !strings.Contains(out, "KUBEHSM_HOME="+b.home) ||
+	if code != 0 || !strings.Contains(out, `ExecStart="/usr/bin/kubehsm" agent serve --supervised`) ||
+		!strings.Contains(out, "KUBEHSM_HOME="+b.home) ||
 		!strings.Contains(errs, "systemctl --user enable --now kubehsm-agent.service") {
 		t.Errorf("%d %s %s", code, out, errs)
 	}
 	code, out, errs = b.run("agent", "unit", "--launchd")
-	if code != 0 || !strings.Contains(out, "<string>/usr/bin/kubehsm</string>") || !strings.Contains(errs, "~/Library/LaunchAgents/io.github.kubehsm.agent.plist") {
+	if code != 0 || !strings.Contains(out, "<string>/usr/bin/kubehsm</string>") ||
+		!strings.Contains(errs, "~/Library/LaunchAgents/io.github.kubehsm.agent.plist") {
 		t.Errorf("%d %s %s", code, out, errs)
 	}
 }

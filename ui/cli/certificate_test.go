@@ -57,7 +57,8 @@ func TestCertificateImportAndShow(t *testing.T) {
 	b.fails(1, hsm.ErrNoCertificate.Error(), "certificate", "show", "--key", key)
 	b.ok("certificate", "import", file, "--key", key)
 	doc := document(t, b.ok("certificate", "show", "--key", key, "-o", "json"))
-	if doc["user"] != "jane" || doc["serial"] != "abc" || doc["issuer"] != "CN=test CA" || doc["algorithm"] != "ecdsa-p256" ||
+	if doc["user"] != "jane" || doc["serial"] != "abc" || doc["issuer"] != "CN=test CA" ||
+		doc["algorithm"] != "ecdsa-p256" ||
 		!strings.HasPrefix(doc["pem"].(string), "-----BEGIN CERTIFICATE-----") {
 		t.Errorf("%v", doc)
 	}
@@ -65,7 +66,8 @@ func TestCertificateImportAndShow(t *testing.T) {
 	if err != nil || doc["keyFingerprint"] != want {
 		t.Errorf("key fingerprint %v, want %s (%v)", doc["keyFingerprint"], want, err)
 	}
-	if out := b.ok("certificate", "show", "-f", file); !strings.Contains(out, `dev\x1b[2J`) || !strings.Contains(out, "Until:") {
+	if out := b.ok("certificate", "show", "-f", file); !strings.Contains(out, `dev\x1b[2J`) ||
+		!strings.Contains(out, "Until:") {
 		t.Errorf("%s", out)
 	}
 	b.stdin = b.read(file)

@@ -186,8 +186,10 @@ func TestEnrollInTheTerminalUI(t *testing.T) {
 	b.ok("enroll", "--tui", "--name", "x", "--context", "c", "--user", "jane", "--group", "a,b", "--group", "c",
 		"--token", "pkcs11:token=trial", "--cluster-progress", "/p", "--approve-with", "/a", "--algorithm", "P384", "--kubeconfig", "/k")
 	o := got.Options
-	if !got.Enroll || got.ClusterProgress != "/p" || got.Env.Kubeconfig != "/k" || o.Name != "x" || o.Context != "c" || o.User != "jane" ||
-		fmt.Sprint(o.Groups) != "[a,b c]" || o.Token.Token != "trial" || o.ApproveWith != "/a" || o.Generate.Algorithm != hsm.ECDSAP384 {
+	if !got.Enroll || got.ClusterProgress != "/p" || got.Env.Kubeconfig != "/k" || o.Name != "x" || o.Context != "c" ||
+		o.User != "jane" ||
+		fmt.Sprint(o.Groups) != "[a,b c]" || o.Token.Token != "trial" || o.ApproveWith != "/a" ||
+		o.Generate.Algorithm != hsm.ECDSAP384 {
 		t.Errorf("the wizard got %+v", got)
 	}
 }

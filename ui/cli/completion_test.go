@@ -87,7 +87,8 @@ func TestCompletionIsQuiet(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, line := range []string{"token info --token ", "enroll --context ", "unlock ", "key list --token ", "key show --key "} {
+	for _, line := range []string{"token info --token ", "enroll --context ", "unlock ", "key list --token ",
+		"key show --key "} {
 		_, out, errs := b.run(append([]string{"__completeNoDesc"}, strings.Split(line, " ")...)...)
 		if strings.Contains(out+errs, "error") || !strings.Contains(out, ":4") {
 			t.Errorf("%q: %q, %q", line, out, errs)

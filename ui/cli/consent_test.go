@@ -30,7 +30,8 @@ func TestConsentPolicy(t *testing.T) {
 	if out := b.ok("consent", "show"); out != "prod-hsm (api.example:6443): session: signing in is enough\n" {
 		t.Errorf("%q", out)
 	}
-	for _, args := range [][]string{{"prod-hsm"}, {"prod-hsm", "--policy", "sometimes"}, {"prod-hsm", "--policy", "rules"}, {"prod-hsm", "--policy", "writes", "--rule", "verbs=get"},
+	for _, args := range [][]string{{"prod-hsm"}, {"prod-hsm", "--policy", "sometimes"}, {"prod-hsm", "--policy", "rules"},
+		{"prod-hsm", "--policy", "writes", "--rule", "verbs=get"},
 		{"prod-hsm", "--rule", ""}, {"prod-hsm", "--rule", "verbs="}, {"prod-hsm", "--rule", "verb=get"}, {"prod-hsm", "--rule", "verbs=destroy"}, {}} {
 		b.fails(2, "", append([]string{"consent", "set"}, args...)...)
 	}
@@ -47,12 +48,15 @@ func TestConsentPolicy(t *testing.T) {
 		t.Errorf("the question does not name the host: %+v", script.Prompts())
 	}
 	b.ask = nil
-	if out := b.ok("consent", "set", "prod-hsm", "--policy", "writes"); !strings.Contains(out, "writes") { // nothing to change, nothing to ask
+	// nothing to change, nothing to ask
+	if out := b.ok("consent", "set", "prod-hsm", "--policy", "writes"); !strings.Contains(out, "writes") {
 		t.Errorf("%q", out)
 	}
 	b.ask = hsmtest.NewScript(t, hsmtest.PIN(testPIN))
-	b.ok("consent", "set", "prod-hsm", "--yes", "--rule", "verbs=delete,patch namespaces=prod", "--rule", "resources=secrets,pods/exec dry-run")
-	if out := b.ok("consent", "show"); !strings.Contains(out, "\n  verbs=delete,patch namespaces=prod\n  resources=secrets,pods/exec dry-run\n") {
+	b.ok("consent", "set", "prod-hsm", "--yes", "--rule", "verbs=delete,patch namespaces=prod", "--rule",
+		"resources=secrets,pods/exec dry-run")
+	if out := b.ok("consent", "show"); !strings.Contains(out,
+		"\n  verbs=delete,patch namespaces=prod\n  resources=secrets,pods/exec dry-run\n") {
 		t.Errorf("%q", out)
 	}
 	doc := document(t, b.ok("consent", "show", "-o", "json"))
@@ -71,14 +75,16 @@ func TestAuditVerifies(t *testing.T) {
 	b := newBench(t)
 	key, err1 := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	hash, err2 := hsm.Fingerprint(key.Public())
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "jane"}, NotAfter: time.Now().Add(time.Hour)}
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "jane"},
+		NotAfter: time.Now().Add(time.Hour)}
 	der, err3 := x509.CreateCertificate(rand.Reader, tmpl, tmpl, key.Public(), key)
 	cert, err4 := x509.ParseCertificate(der)
 	dirs, err5 := home.FromEnv(func(k string) string { return b.env[k] })
 	if err := errors.Join(err1, err2, err3, err4, err5, dirs.Prepare()); err != nil {
 		t.Fatal(err)
 	}
-	e := enrollment.Enrollment{Name: "prod", Key: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "t"}, KeyHash: hash, Cluster: cluster.Cluster{Server: "https://a:1"}}
+	e := enrollment.Enrollment{Name: "prod", Key: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "t"}, KeyHash: hash,
+		Cluster: cluster.Cluster{Server: "https://a:1"}}
 	store := enrollment.NewStore(dirs)
 	if err := errors.Join(store.Save(e), store.SaveCertificate(e, []*x509.Certificate{cert})); err != nil {
 		t.Fatal(err)
@@ -97,7 +103,8 @@ func TestAuditVerifies(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close() // written lines are whole
-	good := audit.Record{Event: audit.Consent, Outcome: audit.Granted, Reason: "touch", Enrollment: "prod", Key: hash, Request: r.String(), Statement: text, Signature: signature}
+	good := audit.Record{Event: audit.Consent, Outcome: audit.Granted, Reason: "touch", Enrollment: "prod", Key: hash,
+		Request: r.String(), Statement: text, Signature: signature}
 	other, changed, unknown := good, good, good
 	other.Request = `delete nodes "m"`
 	changed.Statement = strings.Replace(text, `"name":"n"`, `"name":"m"`, 1)
@@ -110,7 +117,8 @@ func TestAuditVerifies(t *testing.T) {
 		}
 	}
 	lines := strings.Split(strings.TrimSpace(b.ok("audit")), "\n")[1:]
-	for i, want := range []string{`delete nodes "n", touch, signed`, "WRONG SIGNATURE", "WRONG SIGNATURE", "signature not checked"} {
+	for i, want := range []string{`delete nodes "n", touch, signed`, "WRONG SIGNATURE", "WRONG SIGNATURE",
+		"signature not checked"} {
 		if !strings.Contains(lines[i], want) {
 			t.Errorf("%q, want %q", lines[i], want)
 		}
@@ -137,7 +145,8 @@ func TestLoweringTakesThePIN(t *testing.T) {
 	script := hsmtest.NewScript(t, hsmtest.PIN("000000"), hsmtest.Cancel())
 	b.ask = script
 	b.fails(130, "", "consent", "set", "prod-hsm", "--policy", "session", "--yes")
-	if p := script.Prompts()[0].PIN; p == nil || p.Purpose.Cluster != "prod-hsm" || p.Purpose.Action != "lower the consent policy" {
+	if p := script.Prompts()[0].PIN; p == nil || p.Purpose.Cluster != "prod-hsm" ||
+		p.Purpose.Action != "lower the consent policy" {
 		t.Errorf("asked %+v", script.Prompts()[0])
 	}
 	holds("always")
@@ -147,7 +156,8 @@ func TestLoweringTakesThePIN(t *testing.T) {
 	// What counts is the policy on record, if somebody has changed the file.
 	edited := b.enrolled("prod-hsm", "https://api.example:6443", slot) // session
 	b.ask = prompt.None()
-	b.fails(5, "run the command in a terminal", "consent", "set", "prod-hsm", "--rule", "verbs=delete namespaces=a", "--yes")
+	b.fails(5, "run the command in a terminal", "consent", "set", "prod-hsm", "--rule", "verbs=delete namespaces=a",
+		"--yes")
 	edited.Policy = consent.Writes
 	dirs, err := home.FromEnv(func(k string) string { return b.env[k] })
 	if err := errors.Join(err, enrollment.NewStore(dirs).Save(edited)); err != nil {

@@ -19,7 +19,8 @@ func (b *bench) enrolled(name, server string, s hsm.Slot) enrollment.Enrollment 
 		b.t.Fatal(err)
 	}
 	e := enrollment.Enrollment{
-		Name: name, Cluster: cluster.Cluster{Server: server}, Key: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "trial", Object: "prod"},
+		Name: name, Cluster: cluster.Cluster{Server: server}, Key: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "trial",
+			Object: "prod"},
 		KeyHash: strings.Repeat("0", 64), User: "jane", Created: time.Now().UTC(),
 	}
 	if s.Key != nil {

@@ -174,14 +174,17 @@ func TestCSRCreate(t *testing.T) {
 	b := newBench(t)
 	s := b.cluster()
 	key := "pkcs11:token=trial;object=prod"
-	doc := document(t, b.ok("csr", "create", "--key", key, "--user", "jane", "--group", "ops", "--name", "mine", "--expiration", "1h", "-o", "json"))
-	if doc["name"] != "mine" || doc["user"] != "jane" || fmt.Sprint(doc["groups"]) != "[ops]" || doc["expiration"] != "1h0m0s" || s.objects["mine"] == nil {
+	doc := document(t, b.ok("csr", "create", "--key", key, "--user", "jane", "--group", "ops", "--name", "mine",
+		"--expiration", "1h", "-o", "json"))
+	if doc["name"] != "mine" || doc["user"] != "jane" || fmt.Sprint(doc["groups"]) != "[ops]" ||
+		doc["expiration"] != "1h0m0s" || s.objects["mine"] == nil {
 		t.Errorf("%v", doc)
 	}
 	b.fails(3, hsm.ErrNoToken.Error(), "csr", "create", "--key", "pkcs11:token=other;object=x", "--user", "jane")
 	s.forbidden = true
 	code, out, errs := b.run("csr", "create", "--key", key, "--user", "jane")
-	if code != 1 || out != "" || !strings.Contains(errs, "hint: send the lines below to an admin") || !strings.Contains(errs, "CertificateSigningRequest") {
+	if code != 1 || out != "" || !strings.Contains(errs, "hint: send the lines below to an admin") ||
+		!strings.Contains(errs, "CertificateSigningRequest") {
 		t.Errorf("exit code %d, %q, %q", code, out, errs)
 	}
 }
@@ -217,7 +220,8 @@ func TestCSRRecords(t *testing.T) {
 	}
 	s.forbidden = true // where the cluster does not say, the record does
 	code, out, errs := b.run("csr", "list", "--mine")
-	if s.forbidden = false; code != 1 || !strings.Contains(out, "mine") || !strings.Contains(out, "unknown") || !strings.Contains(errs, "refused by the cluster") {
+	if s.forbidden = false; code != 1 || !strings.Contains(out, "mine") || !strings.Contains(out, "unknown") ||
+		!strings.Contains(errs, "refused by the cluster") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	b.fails(1, "made here before", args...)
@@ -245,7 +249,8 @@ func TestCSRListFormats(t *testing.T) {
 	s := b.cluster()
 	second := s.objects["jane-1"].DeepCopy()
 	second.Name = "jane-2"
-	second.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied, Status: "True"}}
+	second.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied,
+		Status: "True"}}
 	s.objects["jane-2"] = second
 	for args, want := range map[string]int{"": 2, "--pending": 1} {
 		line := append([]string{"csr", "list", "-o", "json"}, strings.Fields(args)...)

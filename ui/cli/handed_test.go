@@ -18,7 +18,8 @@ func TestHandedIsBounded(t *testing.T) {
 	}
 	for _, path := range []string{"/dev/zero", large, filepath.Join(b.home, "missing")} {
 		code, _, stderr := b.run("join", "--ticket", path)
-		if code != ui.ExitUsage || !strings.Contains(stderr, "neither a ticket nor a file with one") || strings.Contains(stderr, path) {
+		if code != ui.ExitUsage || !strings.Contains(stderr, "neither a ticket nor a file with one") ||
+			strings.Contains(stderr, path) {
 			t.Errorf("%s: exit %d, %s", path, code, stderr)
 		}
 	}

@@ -6,7 +6,8 @@ import "testing"
 // record, nothing is taken from the kubeconfig in its stead.
 func TestJoinNothing(t *testing.T) {
 	b := newBench(t)
-	for _, args := range [][]string{{"join", "--name", "nothing"}, {"join", "--name", "nothing", "--user", "jane", "--yes"}, {"join", "--name", "nothing", "--generate-puk"}} {
+	for _, args := range [][]string{{"join", "--name", "nothing"},
+		{"join", "--name", "nothing", "--user", "jane", "--yes"}, {"join", "--name", "nothing", "--generate-puk"}} {
 		b.fails(1, "no join was begun", args...)
 	}
 }

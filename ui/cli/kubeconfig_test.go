@@ -49,7 +49,8 @@ func TestKubeconfigSetAndUndo(t *testing.T) {
 	path := b.kubeconfig()
 	b.enrolled("prod-hsm", "https://127.0.0.1:1", hsm.Slot{})
 
-	if out := b.ok("kubeconfig", "set", "--dry-run"); !strings.Contains(out, "+  - name: prod-hsm") && !strings.Contains(out, "+- name: prod-hsm") {
+	if out := b.ok("kubeconfig", "set", "--dry-run"); !strings.Contains(out, "+  - name: prod-hsm") &&
+		!strings.Contains(out, "+- name: prod-hsm") {
 		t.Errorf("no difference shown: %s", out)
 	}
 	b.fails(5, "with --yes once you have seen", "kubeconfig", "set", "prod-hsm")
@@ -104,7 +105,8 @@ func TestEnrollDryRun(t *testing.T) {
 	b := newBench(t)
 	path := b.kubeconfig()
 	out := b.ok("enroll", "--user", "jane", "--group", "dev", "--dry-run", "--request-timeout", "1")
-	for _, want := range []string{"prod-hsm", "https://127.0.0.1:1 (context prod)", "jane", "dev", "trial", "new, ecdsa-p256", path,
+	for _, want := range []string{"prod-hsm", "https://127.0.0.1:1 (context prod)", "jane", "dev", "trial",
+		"new, ecdsa-p256", path,
 		"kubehsm enroll --name prod-hsm", "the cluster cannot be asked"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in the review:\n%s", want, out)
@@ -130,7 +132,8 @@ func TestAwaitCluster(t *testing.T) {
 		}
 	}
 	write(`{"phase":"failed","message":"no disk\u001b[2J"}`)
-	b.fails(1, `could not be started: no disk\x1b[2J`, "enroll", "--user", "jane", "--dry-run", "--cluster-progress", progress)
+	b.fails(1, `could not be started: no disk\x1b[2J`, "enroll", "--user", "jane", "--dry-run", "--cluster-progress",
+		progress)
 	write(`{"phase":"ready"}`)
 	b.ok("enroll", "--user", "jane", "--dry-run", "--cluster-progress", progress)
 }

@@ -31,7 +31,8 @@ func TestMenu(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
-	for _, want := range []string{"What shall be done?", "$ kubehsm token list", "trial", "$ kubehsm kubeconfig check -- nowhere"} {
+	for _, want := range []string{"What shall be done?", "$ kubehsm token list", "trial",
+		"$ kubehsm kubeconfig check -- nowhere"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in %s", want, out)
 		}
@@ -104,7 +105,10 @@ func TestMenuHasAll(t *testing.T) {
 		if len(c.Commands()) > 0 || without[words] != "" {
 			continue
 		}
-		if !slices.ContainsFunc(all, func(o choice) bool { return strings.HasPrefix(strings.Join(o.args, " ")+" ", words+" ") }) {
+		if !slices.ContainsFunc(all, func(o choice) bool {
+			return strings.HasPrefix(strings.Join(o.args, " ")+" ",
+				words+" ")
+		}) {
 			t.Errorf("%s: the menu does not offer it", words)
 		}
 	}
@@ -114,14 +118,17 @@ func TestMenuHasAll(t *testing.T) {
 // stand before arguments, in whichever order they were asked for.
 func TestMenuShowsMore(t *testing.T) {
 	more := slices.IndexFunc(choices(), func(c choice) bool { return c.title == moreTitle }) + 1
-	importing := len(choices()) + slices.IndexFunc(moreChoices(), func(c choice) bool { return slices.Equal(c.args, []string{"certificate", "import"}) }) + 1
+	importing := len(choices()) + slices.IndexFunc(moreChoices(),
+		func(c choice) bool { return slices.Equal(c.args, []string{"certificate", "import"}) }) + 1
 	b := plainBench(t, fmt.Sprintf("%d\n%d\nhere.pem\nnokey\nq\n", more, importing))
 	code, out, errs := b.run()
 	before, after, found := strings.Cut(out, "Number, or q to leave: ")
-	if code != 0 || !found || strings.Contains(before, "take access away") || strings.Count(after, "take access away") != 2 {
+	if code != 0 || !found || strings.Contains(before, "take access away") ||
+		strings.Count(after, "take access away") != 2 {
 		t.Errorf("%d: %s", code, out)
 	}
-	if !strings.Contains(out, "$ kubehsm certificate import --key=nokey -- here.pem") || !strings.Contains(errs, "error: ") {
+	if !strings.Contains(out, "$ kubehsm certificate import --key=nokey -- here.pem") ||
+		!strings.Contains(errs, "error: ") {
 		t.Errorf("%s\n%s", out, errs)
 	}
 }

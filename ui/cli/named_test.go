@@ -27,7 +27,8 @@ func TestNamedCommandsExist(t *testing.T) {
 			return err
 		}
 		if d.IsDir() {
-			if name := d.Name(); name == ".git" || name == "testdata" || name == ".demo" || name == ".cache" || name == "dist" || name == "test" {
+			if name := d.Name(); name == ".git" || name == "testdata" || name == ".demo" || name == ".cache" || name == "dist" ||
+				name == "test" {
 				return filepath.SkipDir
 			}
 			return nil
@@ -82,7 +83,8 @@ func unknown(root *cobra.Command, words []string) string {
 			continue
 		}
 		name = flagName.FindString(name)
-		if name != "" && name != "help" && name != "version" && c.Flags().Lookup(name) == nil && c.InheritedFlags().Lookup(name) == nil {
+		if name != "" && name != "help" && name != "version" && c.Flags().Lookup(name) == nil &&
+			c.InheritedFlags().Lookup(name) == nil {
 			return c.CommandPath() + " has no flag --" + name
 		}
 	}

@@ -11,7 +11,8 @@ import (
 // TestDocumentsHideNothing: a name that would turn the terminal around is
 // escaped in documents, and still is the same name to who reads them.
 func TestDocumentsHideNothing(t *testing.T) {
-	for _, name := range []string{"jane", "jäne 日本 🙂", "admin\u202enaj", "a\u2066b\u200b", "tag\U000e0041", "esc\x1b[2J\u009b", "del\x7f"} {
+	for _, name := range []string{"jane", "jäne 日本 🙂", "admin\u202enaj", "a\u2066b\u200b", "tag\U000e0041",
+		"esc\x1b[2J\u009b", "del\x7f"} {
 		in := map[string]string{"name": name}
 		asJSON, err := jsonOf(in, utf16Escape)
 		if err != nil {

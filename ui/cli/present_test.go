@@ -37,16 +37,22 @@ import (
 // terminal UI draws the same of it, in the same order, with a mark at the same places.
 func TestBothSayTheSame(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	card := hsm.TokenInfo{Scheme: hsm.SchemePIV, Model: "YubiKey 5", Serial: "1", Initialized: true, PIN: hsm.PINState{Retries: 3}}
-	known := &hsm.Details{PIN: &hsm.Tries{Left: 3, Total: 3, Default: true}, PUK: &hsm.Tries{Total: 3}, ManagementKey: hsm.ManagementKeyState{Default: true}}
+	card := hsm.TokenInfo{Scheme: hsm.SchemePIV, Model: "YubiKey 5", Serial: "1", Initialized: true,
+		PIN: hsm.PINState{Retries: 3}}
+	known := &hsm.Details{PIN: &hsm.Tries{Left: 3, Total: 3, Default: true}, PUK: &hsm.Tries{Total: 3},
+		ManagementKey: hsm.ManagementKeyState{Default: true}}
 	facts := func(f []present.Fact) []present.Section { return []present.Section{{Facts: f}} }
 	until := now.Add(time.Hour)
-	lost := desk.Revocation{User: "jane", Bindings: []desk.BindingView{{Kind: "RoleBinding", Namespace: "dev", Name: "jane-edit", Role: "ClusterRole edit"}},
+	lost := desk.Revocation{User: "jane", Bindings: []desk.BindingView{{Kind: "RoleBinding", Namespace: "dev",
+		Name: "jane-edit", Role: "ClusterRole edit"}},
 		GroupBindings: []desk.BindingView{{Kind: "RoleBinding", Name: "devs", Role: "ClusterRole view", Subject: "dev"}},
-		Certificates:  []desk.CertificateView{{Request: "jane-1", Groups: []string{"dev"}, NotAfter: until}}, Pending: []string{"jane-2"},
-		Approved: []string{"jane-3"}, Tickets: []string{"abcdef"}, Unseen: []string{"tickets of other desks"}, Unknown: []string{"older ones"},
-		Done: []string{"ticket abcdef ended"}, Failed: []string{"request jane-2 denied: no"}}
-	made := desk.IssuedTicket{ID: "abcdef", Terms: ticket.Terms{User: "jane", Groups: []string{"dev"}}, Expires: until, Unproven: "no cluster-info"}
+		Certificates:  []desk.CertificateView{{Request: "jane-1", Groups: []string{"dev"}, NotAfter: until}},
+		Pending:       []string{"jane-2"},
+		Approved:      []string{"jane-3"}, Tickets: []string{"abcdef"}, Unseen: []string{"tickets of other desks"},
+		Unknown: []string{"older ones"},
+		Done:    []string{"ticket abcdef ended"}, Failed: []string{"request jane-2 denied: no"}}
+	made := desk.IssuedTicket{ID: "abcdef", Terms: ticket.Terms{User: "jane", Groups: []string{"dev"}}, Expires: until,
+		Unproven: "no cluster-info"}
 	for name, sections := range map[string][]present.Section{
 		"a card":          facts(present.TokenFacts(card, nil)),
 		"default values":  facts(present.TokenFacts(card, known)),
@@ -57,7 +63,8 @@ func TestBothSayTheSame(t *testing.T) {
 		"a bare request":  present.Request(request.View{State: "pending", User: "jane", Requester: "harry"}, now),
 		"a fresh request": present.Filed(request.View{State: "pending", User: "jane", Created: now}, now),
 		"a judged request": present.Request(request.View{State: "denied", Reason: "No", Message: "ask\x1b[2J again", User: "jane", Groups: []string{"dev"},
-			Attestation: "verified to a maker", Attested: true, Rights: []string{"edit in dev", "view in prod"}, RightsUnknown: []string{"roles"}}, now),
+			Attestation: "verified to a maker", Attested: true, Rights: []string{"edit in dev", "view in prod"},
+			RightsUnknown: []string{"roles"}}, now),
 		"what speaks against it": {{Lines: present.Verdicts(request.View{Refusals: []string{"revoked"}, Warnings: []string{"for somebody else"}})}},
 		"a context of ours": facts(present.ContextFacts(contexts.View{Name: "prod", Cluster: "prod", Server: "https://127.0.0.1:1", APIServer: "https://prod",
 			UserKind: string(kubeconfig.UserOurs), Enrollment: "prod-hsm"}, &enroll.Expiring{NotAfter: now}, now)),
@@ -73,9 +80,11 @@ func TestBothSayTheSame(t *testing.T) {
 		"nothing for need":     present.Emergencies(nil),
 		"what is for need":     present.Emergencies([]desk.BreakGlassView{{Name: "a", State: "live", NotAfter: until}, {Name: "b", Sealed: true, State: "due"}, {Name: "c", State: "expired"}}),
 		"roles and rights": {present.Roles([]desk.RBACObject{{Set: "ticket", Kind: "ClusterRole", Name: "a", State: desk.RBACSame}, {Set: "helpdesk", Kind: "Role", Namespace: "n", Name: "b", State: desk.RBACMissing}}),
-			present.Rights([]desk.RBACRight{{Duty: "make tickets", Allowed: true, Needs: "create secrets"}, {Duty: "end tickets", Needs: "delete secrets"}})},
+			present.Rights([]desk.RBACRight{{Duty: "make tickets", Allowed: true, Needs: "create secrets"},
+				{Duty: "end tickets", Needs: "delete secrets"}})},
 		"a review of a new key": facts(present.ReviewFacts(enroll.Review{Server: "https://prod", Token: card,
-			Options: enrolling.Options{Name: "prod-hsm", Context: "prod", Token: card.URI(), User: "jane", Generate: hsm.GenerateOptions{Slot: "9a", PIN: hsm.PINOnce}}})),
+			Options: enrolling.Options{Name: "prod-hsm", Context: "prod", Token: card.URI(), User: "jane",
+				Generate: hsm.GenerateOptions{Slot: "9a", PIN: hsm.PINOnce}}})),
 		"a review of a join": facts(present.ReviewFacts(enroll.Review{Resumes: []enrolling.Step{enrolling.StepKey},
 			Options: enrolling.Options{Join: &enrolling.Join{Ticket: "abcdef"}, Expiration: 48 * time.Hour}})),
 		"a result": {{Facts: present.ResultFacts(enrolling.Result{Groups: []string{"dev", "system:authenticated"}, Context: "prod", NotAfter: until}, now)},
@@ -97,7 +106,8 @@ func TestBothSayTheSame(t *testing.T) {
 			}
 		})
 	}
-	points := []csr.Point{{ID: "create", Verdict: csr.OK, Reason: "you may", Evidence: "a review"}, {ID: "issues", Verdict: csr.Refuse, Reason: "nobody signs"}}
+	points := []csr.Point{{ID: "create", Verdict: csr.OK, Reason: "you may", Evidence: "a review"},
+		{ID: "issues", Verdict: csr.Refuse, Reason: "nobody signs"}}
 	b := &words{}
 	forecastWords(b, points)
 	for _, p := range present.Forecast(points) {
@@ -105,18 +115,23 @@ func TestBothSayTheSame(t *testing.T) {
 			t.Errorf("%+v is not printed:\n%s", p, b.b.String())
 		}
 	}
-	check := doctor.Check{Group: "tokens", Title: "PIN", State: doctor.Warning, Found: "it is the default", Why: "Everybody knows it.", Fix: "change it"}
+	check := doctor.Check{Group: "tokens", Title: "PIN", State: doctor.Warning, Found: "it is the default",
+		Why: "Everybody knows it.", Fix: "change it"}
 	w := &words{}
 	checkWords(w, []doctor.Check{check})
-	for _, want := range append(check.Advice(), string(check.State), check.Title+": "+check.Found, "To mend it: change it") {
+	for _, want := range append(check.Advice(), string(check.State), check.Title+": "+check.Found,
+		"To mend it: change it") {
 		if !strings.Contains(w.b.String(), want) {
 			t.Errorf("%q is not printed:\n%s", want, w.b.String())
 		}
 	}
-	status := message.Status{Tokens: []message.TokenStatus{{URI: hsm.URI{Scheme: hsm.SchemePIV, Serial: "1"}, Unlocked: true, Until: now.Add(time.Hour)}},
-		Upstreams: []upstream.Status{{Enrollment: "prod", Server: "prod:443", Rejected: true}, {Enrollment: "dev", Protocol: "h2", Connections: 1, Requests: 1}},
-		Sessions:  []bridge.SessionStatus{{Enrollment: "prod", Requests: 2, Open: 1, Until: now.Add(time.Minute)}}}
-	want := []string{"token 1|unlocked, 60 min more if not used", "connection to prod:443|certificate rejected, 0 requests, 0 of 0 signed",
+	status := message.Status{Tokens: []message.TokenStatus{{URI: hsm.URI{Scheme: hsm.SchemePIV, Serial: "1"},
+		Unlocked: true, Until: now.Add(time.Hour)}},
+		Upstreams: []upstream.Status{{Enrollment: "prod", Server: "prod:443", Rejected: true},
+			{Enrollment: "dev", Protocol: "h2", Connections: 1, Requests: 1}},
+		Sessions: []bridge.SessionStatus{{Enrollment: "prod", Requests: 2, Open: 1, Until: now.Add(time.Minute)}}}
+	want := []string{"token 1|unlocked, 60 min more if not used",
+		"connection to prod:443|certificate rejected, 0 requests, 0 of 0 signed",
 		"connection to |connected (h2), 1 request, 0 of 0 signed", "process 0|2 requests, 1 open, 1 min left"}
 	for i, o := range present.OpenAt(status, now) {
 		if got := o.What + "|" + o.State; got != want[i] {

@@ -28,7 +28,8 @@ func TestDescriptorsOpen(t *testing.T) {
 	if _, err := unix.FcntlInt(r.Fd(), unix.F_SETFD, 0); err != nil {
 		t.Fatal(err)
 	}
-	b.fails(2, "--pin-fd and --new-pin-fd: descriptor "+ours+" is read only once", "token", "pin", "change", "--pin-fd", ours, "--new-pin-fd", ours)
+	b.fails(2, "--pin-fd and --new-pin-fd: descriptor "+ours+" is read only once", "token", "pin", "change", "--pin-fd",
+		ours, "--new-pin-fd", ours)
 	if n := b.token.Tries(); n != 3 {
 		t.Errorf("%d tries left of 3", n)
 	}

@@ -36,7 +36,8 @@ func TestTokenList(t *testing.T) {
 	b.fake.Add(hsmtest.FakeOptions{Label: "evil\x1b[2J\nname\u202e", Serial: "666"})
 	b.fake.SetProblems(hsm.Problem{Source: "/lib/broken.so", Err: hint.With(hsm.ErrModule, "replace it")})
 	code, out, errs := b.run("token", "list")
-	if code != 0 || !strings.HasPrefix(out, "TOKEN ") || !strings.Contains(out, "\ntrial ") || !strings.Contains(out, `evil\x1b[2J\nname\u202e`) {
+	if code != 0 || !strings.HasPrefix(out, "TOKEN ") || !strings.Contains(out, "\ntrial ") ||
+		!strings.Contains(out, `evil\x1b[2J\nname\u202e`) {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
 	if !strings.Contains(errs, "note: /lib/broken.so: the token's driver library failed\nhint: replace it\n") {
@@ -45,7 +46,8 @@ func TestTokenList(t *testing.T) {
 	doc := document(t, b.ok("token", "list", "-o", "json"))
 	tokens := doc["tokens"].([]any)
 	first := tokens[0].(map[string]any)
-	if len(tokens) != 2 || first["label"] != "trial" || !strings.HasPrefix(first["uri"].(string), "pkcs11:token=trial;") || first["initialized"] != true {
+	if len(tokens) != 2 || first["label"] != "trial" || !strings.HasPrefix(first["uri"].(string), "pkcs11:token=trial;") ||
+		first["initialized"] != true {
 		t.Errorf("%v", doc)
 	}
 	problem := doc["problems"].([]any)[0].(map[string]any)
@@ -88,7 +90,8 @@ func TestUnreadIsNotEmpty(t *testing.T) {
 	}
 	everywhere := func(b *bench, words string) {
 		t.Helper()
-		for _, args := range [][]string{{"token", "list"}, {"key", "list"}, {"token", "list", "-o", "json"}, {"key", "list", "-o", "json"}} {
+		for _, args := range [][]string{{"token", "list"}, {"key", "list"}, {"token", "list", "-o", "json"},
+			{"key", "list", "-o", "json"}} {
 			fails(b, words, args...)
 		}
 	}
@@ -108,12 +111,14 @@ func TestKeyGenerateAndList(t *testing.T) {
 		b.fails(2, "this is for PIV cards", "key", "generate", "--label", "prod", flag)
 	}
 	made := document(t, b.ok("key", "generate", "--label", "prod", "-o", "json"))
-	for _, field := range []string{"uri", "token", "id", "label", "algorithm", "fingerprint", "origin", "pinPolicy", "touchPolicy", "extractable"} {
+	for _, field := range []string{"uri", "token", "id", "label", "algorithm", "fingerprint", "origin", "pinPolicy",
+		"touchPolicy", "extractable"} {
 		if _, ok := made[field]; !ok {
 			t.Errorf("the documented field %q is missing: %v", field, made)
 		}
 	}
-	if made["label"] != "prod" || made["algorithm"] != "ecdsa-p256" || made["extractable"] != false || len(made["fingerprint"].(string)) != 64 {
+	if made["label"] != "prod" || made["algorithm"] != "ecdsa-p256" || made["extractable"] != false ||
+		len(made["fingerprint"].(string)) != 64 {
 		t.Errorf("%v", made)
 	}
 	keys := document(t, b.ok("key", "list", "--token", "pkcs11:token=trial", "-o", "json"))["keys"].([]any)

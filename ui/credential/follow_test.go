@@ -79,7 +79,8 @@ func TestFollow(t *testing.T) {
 			script := hsmtest.NewScript(t, c.answer...)
 			var out bytes.Buffer
 			// The agent cannot be started: the answer ends there if it comes so far.
-			run := Command{Getenv: func(k string) string { return env[k] }, Stdout: &out, Stderr: &out, Executable: dir + "/none", Prompter: script}
+			run := Command{Getenv: func(k string) string { return env[k] }, Stdout: &out, Stderr: &out,
+				Executable: dir + "/none", Prompter: script}
 			err = run.Answer(t.Context(), "prod")
 			var refused *entry.MovedError
 			now, lerr := store.Load("prod")
@@ -99,7 +100,8 @@ func TestFollow(t *testing.T) {
 			if c.err != nil && !errors.Is(err, c.err) {
 				t.Errorf("got %v, want %v", err, c.err)
 			}
-			if !c.follows && c.err == nil && (!errors.As(err, &refused) || !strings.Contains(hinting.Of(err), "kubehsm kubeconfig refresh prod --server")) {
+			if !c.follows && c.err == nil && (!errors.As(err, &refused) ||
+				!strings.Contains(hinting.Of(err), "kubehsm kubeconfig refresh prod --server")) {
 				t.Errorf("refused with %v (hint: %s)", err, hinting.Of(err))
 			}
 			asked := script.Prompts()
@@ -141,7 +143,8 @@ func TestFollowSaysWhatProves(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.cluster.Server = "https://old.example:6443"
-		e := enrollment.Enrollment{Name: "prod", Key: key, KeyHash: strings.Repeat("0", 64), User: "alice", Created: time.Now(), Cluster: c.cluster}
+		e := enrollment.Enrollment{Name: "prod", Key: key, KeyHash: strings.Repeat("0", 64), User: "alice",
+			Created: time.Now(), Cluster: c.cluster}
 		if err := enrollment.NewStore(dirs).Save(e); err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,8 @@ func TestOnlyModules(t *testing.T) {
 		if !errors.Is(err, hsm.ErrNoToken) || errors.Is(err, hsm.ErrUnavailable) {
 			t.Errorf("error %v", err)
 		}
-		if !strings.Contains(err.Error(), "onlyModules: true") || !strings.Contains(err.Error(), dirs.ConfigFile()) || hinting.Of(err) == "" {
+		if !strings.Contains(err.Error(), "onlyModules: true") || !strings.Contains(err.Error(), dirs.ConfigFile()) ||
+			hinting.Of(err) == "" {
 			t.Errorf("%v, hint %q", err, hinting.Of(err))
 		}
 	}

@@ -34,7 +34,8 @@ func TestPINWords(t *testing.T) {
 	if got := PINWords(hsm.TokenInfo{}, nil); got != "not initialised" {
 		t.Errorf("a blank token: %q", got)
 	}
-	for want, tries := range map[string]*hsm.Tries{"": nil, "blocked": {Default: true}, "default, 1 try left": {Left: 1, Default: true}, "2 of 5 tries left": {Left: 2, Total: 5}} {
+	for want, tries := range map[string]*hsm.Tries{"": nil, "blocked": {Default: true},
+		"default, 1 try left": {Left: 1, Default: true}, "2 of 5 tries left": {Left: 2, Total: 5}} {
 		if got := triesOf(tries); got != want {
 			t.Errorf("%+v: %q, want %q", tries, got, want)
 		}

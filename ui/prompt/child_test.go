@@ -60,7 +60,8 @@ func runChild(mode string) {
 		p.New = true
 		pinResult(t.PIN(ctx, p))
 	case "lines": // until a line ends with a full stop
-		pinResult(t.PIN(ctx, hsm.PINPrompt{Kind: "ticket", Retries: -1, More: func(b []byte) bool { return !strings.HasSuffix(string(b), ".") }}))
+		pinResult(t.PIN(ctx, hsm.PINPrompt{Kind: "ticket", Retries: -1,
+			More: func(b []byte) bool { return !strings.HasSuffix(string(b), ".") }}))
 	case "after-stdin":
 		line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
 		fmt.Fprintf(os.Stderr, "got %q\n", line)

@@ -57,7 +57,8 @@ func TestFD(t *testing.T) {
 	if s, err := f.PIN(ctx, hsm.PINPrompt{Kind: hsm.SOPIN}); err != nil || string(s.Bytes()) != "scripted" {
 		t.Errorf("another kind: %v", err)
 	}
-	if _, err := f.PIN(ctx, userPIN("wrong PIN: 2 tries left")); !errors.Is(err, hsm.ErrPINIncorrect) || err.Error() != "wrong PIN: 2 tries left" {
+	if _, err := f.PIN(ctx, userPIN("wrong PIN: 2 tries left")); !errors.Is(err, hsm.ErrPINIncorrect) ||
+		err.Error() != "wrong PIN: 2 tries left" {
 		t.Errorf("after a refusal: %v", err)
 	}
 	if _, err := f.PIN(ctx, userPIN("")); !errors.Is(err, hsm.ErrPINIncorrect) {
@@ -108,7 +109,8 @@ func TestFDBadInput(t *testing.T) {
 }
 
 func TestNone(t *testing.T) {
-	if _, err := None().PIN(context.Background(), userPIN("")); !errors.Is(err, hsm.ErrNoTerminal) || !strings.Contains(hint.Of(err), "kubehsm unlock") {
+	if _, err := None().PIN(context.Background(), userPIN("")); !errors.Is(err, hsm.ErrNoTerminal) ||
+		!strings.Contains(hint.Of(err), "kubehsm unlock") {
 		t.Errorf("%v", err)
 	}
 	if _, err := None().Confirm(context.Background(), hsm.ConfirmPrompt{}); !errors.Is(err, hsm.ErrNoTerminal) {

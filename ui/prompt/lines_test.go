@@ -102,7 +102,8 @@ func TestTouchOnADumbTerminal(t *testing.T) {
 }
 
 // waitingText does not fit a line of the terminal.
-var waitingText = `waiting: the PIN of "lab" is being asked for on /dev/pts/3 (kubectl get pods ` + strings.Repeat("x", 40) + `, process 4711)`
+var waitingText = `waiting: the PIN of "lab" is being asked for on /dev/pts/3 (kubectl get pods ` +
+	strings.Repeat("x", 40) + `, process 4711)`
 
 // stdoutTo has the child's standard output, which the line goes to where there is no
 // terminal, somewhere else.
@@ -134,7 +135,10 @@ func TestWaiting(t *testing.T) {
 		s.expect("process 4711)")
 		s.until("the line", func() bool { return strings.Contains(strings.ReplaceAll(s.shown(), "\n", ""), waitingText) })
 		next()
-		s.until("nothing of it", func() bool { return !strings.Contains(s.shown(), "waiting") && !strings.Contains(s.shown(), "4711") })
+		s.until("nothing of it", func() bool {
+			return !strings.Contains(s.shown(), "waiting") &&
+				!strings.Contains(s.shown(), "4711")
+		})
 	}
 	s.expect("RESULT waited")
 	s.restored()

@@ -19,7 +19,8 @@ const pinLabel = "PIV PIN (3 tries left): "
 func TestPIN(t *testing.T) {
 	s := start(t, child("pin"))
 	s.asking(pinLabel)
-	for _, want := range []string{`Token "Ada's key" (serial 1234567) needs its PIV PIN to sign in to prod`, "kubectl get pods"} {
+	for _, want := range []string{`Token "Ada's key" (serial 1234567) needs its PIV PIN to sign in to prod`,
+		"kubectl get pods"} {
 		if !strings.Contains(strings.ReplaceAll(s.shown(), "\n", ""), want) {
 			t.Errorf("the prompt lacks %q:\n%s", want, s.shown())
 		}
@@ -244,7 +245,8 @@ func TestTwoProcessesTakeTurns(t *testing.T) {
 	s.typed("222222\n")
 	s.expect("RESULT pin " + digest("222222"))
 	s.restored()
-	if first, second := strings.Index(s.output(), "\x1b[J"), strings.LastIndex(s.output(), pinLabel); first < 0 || first > second {
+	if first, second := strings.Index(s.output(), "\x1b[J"), strings.LastIndex(s.output(), pinLabel); first < 0 ||
+		first > second {
 		t.Errorf("both asked at the same time: %q", s.output())
 	}
 	if locks, err := filepath.Glob(filepath.Join(dir, "prompt-*.lock")); err != nil || len(locks) != 1 {
@@ -274,7 +276,8 @@ func TestSharedTerminal(t *testing.T) {
 				s.typed(c.keys)
 			}
 			s.expect(c.want)
-			if shown := s.shown(); !strings.Contains(shown, othersLine) || !strings.Contains(shown, strings.TrimSpace(c.prompt)) {
+			if shown := s.shown(); !strings.Contains(shown, othersLine) ||
+				!strings.Contains(shown, strings.TrimSpace(c.prompt)) {
 				t.Errorf("it was taken off the screen: %q", shown)
 			}
 			s.restored()

@@ -31,7 +31,8 @@ func TestBadInput(t *testing.T) {
 		return `{"apiVersion":"` + wire.APIVersion + `","kind":"` + kind + `","configuration":` + config + rest + `}`
 	}
 	sign := func(digest, opts, number string) string {
-		return request("SignRequest", `{"uri":"pkcs11:token=there;id=%02"}`, `,"digest":"`+digest+`","signerOptsType":"`+opts+`","signerOpts":"`+number+`"`)
+		return request("SignRequest", `{"uri":"pkcs11:token=there;id=%02"}`,
+			`,"digest":"`+digest+`","signerOptsType":"`+opts+`","signerOpts":"`+number+`"`)
 	}
 	const key = `{"uri":"pkcs11:token=there;id=%02"}`
 	for name, c := range map[string]struct {
@@ -67,7 +68,8 @@ func TestBadInput(t *testing.T) {
 		err := s.Run(t.Context(), nil)
 		ui.Report(&errs, err)
 		lines := strings.Split(strings.TrimSuffix(errs.String(), "\n"), "\n")
-		if !strings.HasPrefix(lines[0], "error: ") || len(lines) > 2 || len(lines) == 2 && !strings.HasPrefix(lines[1], "hint: ") {
+		if !strings.HasPrefix(lines[0], "error: ") || len(lines) > 2 || len(lines) == 2 &&
+			!strings.HasPrefix(lines[1], "hint: ") {
 			t.Errorf("%s: standard error is %q", name, errs.String())
 		}
 		if strings.ContainsAny(errs.String(), "\x1b\u202e") {

@@ -32,7 +32,8 @@ func TestResponder(t *testing.T) {
 	})
 	answers := make(chan error, 1)
 	ask := func(ctx context.Context) {
-		yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: "Delete pods web-1?", Detail: "kubectl, process 5121, on prod-hsm"})
+		yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: "Delete pods web-1?",
+			Detail: "kubectl, process 5121, on prod-hsm"})
 		if err == nil && !yes {
 			err = errors.New("no")
 		}

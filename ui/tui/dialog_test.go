@@ -22,13 +22,15 @@ import (
 
 // softInfo describes a token as a driver does.
 func softInfo() hsm.TokenInfo {
-	return hsm.TokenInfo{Scheme: hsm.SchemePKCS11, Label: "trial", Serial: "8fc1d3a25d90be17", Initialized: true, PIN: hsm.PINState{Retries: -1, MinLen: 4, MaxLen: 255}}
+	return hsm.TokenInfo{Scheme: hsm.SchemePKCS11, Label: "trial", Serial: "8fc1d3a25d90be17", Initialized: true,
+		PIN: hsm.PINState{Retries: -1, MinLen: 4, MaxLen: 255}}
 }
 
 // cardInfo describes a card as a driver does.
 func cardInfo() hsm.TokenInfo {
-	return hsm.TokenInfo{Scheme: hsm.SchemePIV, Model: "YubiKey 5C NFC", Manufacturer: "Yubico", Serial: "12345678", Initialized: true,
-		PIN: hsm.PINState{Retries: 2, Low: true, MinLen: 6, MaxLen: 8}}
+	return hsm.TokenInfo{Scheme: hsm.SchemePIV, Model: "YubiKey 5C NFC", Manufacturer: "Yubico", Serial: "12345678",
+		Initialized: true,
+		PIN:         hsm.PINState{Retries: 2, Low: true, MinLen: 6, MaxLen: 8}}
 }
 
 // TestGrace: a dialog that opens by itself drops what was typed for the screen
@@ -103,7 +105,8 @@ func TestPromptEnds(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	go func() { // whatever a driver says of the last one
-		_, err := tui.Prompter(r.Model()).PIN(ctx, hsm.PINPrompt{Kind: hsm.PIVPIN, Token: cardInfo(), Retries: 2, Again: "nothing is left of it"})
+		_, err := tui.Prompter(r.Model()).PIN(ctx,
+			hsm.PINPrompt{Kind: hsm.PIVPIN, Token: cardInfo(), Retries: 2, Again: "nothing is left of it"})
 		errs <- err
 	}()
 	r.Sees("nothing is left of it", "2 tries left")
@@ -128,7 +131,8 @@ func TestPromptEnds(t *testing.T) {
 func TestTouch(t *testing.T) {
 	r := newWorld(t).open(80, 24)
 	atTokens(r)
-	done := tui.Prompter(r.Model()).Touch(context.Background(), hsm.TouchPrompt{Token: cardInfo(), Purpose: hsm.Purpose{Cluster: "trial", Action: "sign in"}})
+	done := tui.Prompter(r.Model()).Touch(context.Background(),
+		hsm.TouchPrompt{Token: cardInfo(), Purpose: hsm.Purpose{Cluster: "trial", Action: "sign in"}})
 	r.Sees("Touch YubiKey", "To sign in to trial")
 	r.Time = r.Time.Add(6 * time.Second)
 	r.Send(tui.Tick())
@@ -150,7 +154,8 @@ func TestNewSecret(t *testing.T) {
 	atTokens(r)
 	got := make(chan string, 1)
 	go func() {
-		s, err := tui.Prompter(r.Model()).PIN(context.Background(), hsm.PINPrompt{Kind: hsm.PIVPIN, Token: cardInfo(), Retries: -1, New: true})
+		s, err := tui.Prompter(r.Model()).PIN(context.Background(),
+			hsm.PINPrompt{Kind: hsm.PIVPIN, Token: cardInfo(), Retries: -1, New: true})
 		if err != nil {
 			got <- err.Error()
 			return
@@ -177,7 +182,8 @@ func TestTypedConfirm(t *testing.T) {
 	atTokens(r)
 	got := make(chan bool, 1)
 	go func() {
-		yes, err := tui.Prompter(r.Model()).Confirm(context.Background(), hsm.ConfirmPrompt{Question: "Erase it?", Type: "12345678"})
+		yes, err := tui.Prompter(r.Model()).Confirm(context.Background(),
+			hsm.ConfirmPrompt{Question: "Erase it?", Type: "12345678"})
 		got <- yes && err == nil
 	}()
 	r.Sees("Type 12345678")

@@ -36,7 +36,8 @@ type scene struct {
 func scenes() []scene {
 	return []scene{
 		{name: "tokens", world: func(w *world) {
-			w.Tokens.SetProblems(hsm.Problem{Source: "/usr/lib/opensc-pkcs11.so", Err: errors.New("C_Initialize: CKR_GENERAL_ERROR")})
+			w.Tokens.SetProblems(hsm.Problem{Source: "/usr/lib/opensc-pkcs11.so",
+				Err: errors.New("C_Initialize: CKR_GENERAL_ERROR")})
 		}, walk: func(r *rig) { r.Sees("trial"); r.Press("down", "down"); r.Sees("9a") }},
 		{name: "token", walk: atToken},
 		{name: "palette", walk: func(r *rig) { atToken(r); r.Press("ctrl+p", `"key"`); r.Sees("delete key") }},
@@ -81,8 +82,9 @@ func scenes() []scene {
 		}},
 		{name: "forbidden", world: func(w *world) {
 			w.server.Forbid("list certificatesigningrequests", "watch certificatesigningrequests")
-			filed := enrolling.Request{Name: "unfiled-1", Context: "trial-admin", Server: w.server.URL, Created: tuitest.Now().Add(-2 * time.Hour),
-				Spec: csr.Spec{Name: "unfiled-1", SignerName: csr.ClientSigner}}
+			filed := enrolling.Request{Name: "unfiled-1", Context: "trial-admin", Server: w.server.URL,
+				Created: tuitest.Now().Add(-2 * time.Hour),
+				Spec:    csr.Spec{Name: "unfiled-1", SignerName: csr.ClientSigner}}
 			if err := errors.Join(w.Env.Dirs.Prepare(), enrolling.NewStore(w.Env).SaveRequest(filed)); err != nil {
 				w.T.Fatal(err)
 			}
@@ -142,7 +144,8 @@ func (r *rig) enroll() {
 func (w *world) issue(before []string) {
 	for _, name := range w.server.Names(flowtest.Requests) {
 		if !slices.Contains(before, name) {
-			w.server.IssueFor(name, tuitest.Now().AddDate(-1, 0, 0), tuitest.Now().AddDate(90, 0, 0)) // certificates that are good now, whatever the real time is
+			// certificates that are good now, whatever the real time is
+			w.server.IssueFor(name, tuitest.Now().AddDate(-1, 0, 0), tuitest.Now().AddDate(90, 0, 0))
 		}
 	}
 }
@@ -153,7 +156,8 @@ func (w *world) unfinished() { w.begun("staging-hsm", enrolling.Progress{}) }
 // begun records an enrollment that is not finished.
 func (w *world) begun(name string, p enrolling.Progress) {
 	w.T.Helper()
-	p.Options = enrolling.Options{Name: name, Context: cmp.Or(p.Options.Context, "staging"), User: cmp.Or(p.Options.User, "jane"), Token: w.soft.Info().URI()}
+	p.Options = enrolling.Options{Name: name, Context: cmp.Or(p.Options.Context, "staging"),
+		User: cmp.Or(p.Options.User, "jane"), Token: w.soft.Info().URI()}
 	p.Done = []enrolling.Step{enrolling.StepToken, enrolling.StepKey, enrolling.StepRequest}
 	store := enrolling.NewStore(w.Env)
 	err := errors.Join(w.Env.Dirs.Prepare(), os.MkdirAll(w.Env.ProgressDir(), 0o700), store.Save(&p))
@@ -163,7 +167,8 @@ func (w *world) begun(name string, p enrolling.Progress) {
 	if err := errors.Join(err, readErr, textErr, thenErr); err != nil {
 		w.T.Fatal(err)
 	}
-	if err := os.WriteFile(store.Path(name), []byte(strings.Replace(string(b), string(now), string(then), 1)), 0o600); err != nil {
+	if err := os.WriteFile(store.Path(name), []byte(strings.Replace(string(b), string(now), string(then), 1)),
+		0o600); err != nil {
 		w.T.Fatal(err)
 	}
 }
@@ -174,10 +179,12 @@ func busy(w *world) {
 	at := func(d time.Duration) time.Time { return tuitest.Now().Add(-d) }
 	w.Told(message.Status{
 		Version: "1.0.0", PID: 4711, Started: at(2 * time.Hour), Signatures: 14, Bridge: "127.0.0.1:40123",
-		Tokens:    []message.TokenStatus{{URI: card, Unlocked: true, Since: at(time.Hour), Until: at(-25 * time.Minute)}},
-		Upstreams: []upstream.Status{{Enrollment: "prod-hsm", Server: "prod.example.com:6443", Requests: 311, Signatures: 14}},
-		Sessions:  []bridge.SessionStatus{{Enrollment: "prod-hsm", Client: process.ID{PID: 5120}, Requests: 12, Open: 1}},
-		Consents:  []message.ConsentStatus{{Enrollment: "prod-hsm", Client: process.ID{PID: 5121}, Request: `delete pods "web-1" in "shop"`, Since: at(4 * time.Second)}},
+		Tokens: []message.TokenStatus{{URI: card, Unlocked: true, Since: at(time.Hour), Until: at(-25 * time.Minute)}},
+		Upstreams: []upstream.Status{{Enrollment: "prod-hsm", Server: "prod.example.com:6443", Requests: 311,
+			Signatures: 14}},
+		Sessions: []bridge.SessionStatus{{Enrollment: "prod-hsm", Client: process.ID{PID: 5120}, Requests: 12, Open: 1}},
+		Consents: []message.ConsentStatus{{Enrollment: "prod-hsm", Client: process.ID{PID: 5121},
+			Request: `delete pods "web-1" in "shop"`, Since: at(4 * time.Second)}},
 	})
 	kubectl := &audit.Process{PID: 5120, Command: "kubectl"}
 	for _, r := range []audit.Record{
@@ -225,7 +232,8 @@ func TestGolden(t *testing.T) {
 	}
 	t.Run("building", func(t *testing.T) {
 		w := newWorld(t)
-		o, _ := building(t, `{"phase":"building","done":412,"total":1180,"message":"k8s.io/kubernetes/pkg/apis/core","started":"2026-11-21T09:26:00Z"}`)
+		o, _ := building(t,
+			`{"phase":"building","done":412,"total":1180,"message":"k8s.io/kubernetes/pkg/apis/core","started":"2026-11-21T09:26:00Z"}`)
 		r := &rig{Rig: w.Start(120, 40, o), world: w}
 		toPolicy(r)
 		r.Press("enter")

@@ -63,7 +63,8 @@ func poison(v reflect.Value, s string, name string) {
 			return
 		}
 		for i := range v.NumField() {
-			if f := v.Type().Field(i); f.IsExported() && v.Field(i).CanSet() && !slices.Contains([]string{"Event", "Outcome"}, f.Name) {
+			if f := v.Type().Field(i); f.IsExported() && v.Field(i).CanSet() &&
+				!slices.Contains([]string{"Event", "Outcome"}, f.Name) {
 				poison(v.Field(i), s, f.Name)
 			}
 		}
@@ -157,7 +158,8 @@ func (w *world) addContext(name, s string) {
 		config = strings.Replace(config, list+":\n", list+":\n- "+item+"\n", 1)
 	}
 	add("clusters", "cluster", map[string]any{"server": s})
-	add("users", "user", map[string]any{"exec": map[string]any{"apiVersion": "client.authentication.k8s.io/v1", "command": s, "args": []any{s}}})
+	add("users", "user", map[string]any{"exec": map[string]any{"apiVersion": "client.authentication.k8s.io/v1",
+		"command": s, "args": []any{s}}})
 	add("contexts", "context", map[string]any{"cluster": name, "user": name, "namespace": s})
 	if err := os.WriteFile(w.Env.Kubeconfig, []byte(config), 0o600); err != nil {
 		w.T.Fatal(err)
@@ -175,7 +177,8 @@ func checkHostile(t *testing.T, where string, v tea.View, w, h int) {
 		t.Errorf("%s: foreign colours in\n%q", where, v.Content)
 	}
 	for _, r := range colours.ReplaceAllString(v.Content, "") {
-		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r)) {
+		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) ||
+			unicode.Is(unicode.Zp, r)) {
 			t.Errorf("%s: %U in the frame", where, r)
 			return
 		}
@@ -261,7 +264,8 @@ func TestHostilePrompts(t *testing.T) {
 				r.Until(what+" ends", func() bool { return len(ended) == 1 && tui.OpenDialogs(r.Model()) == before })
 			}
 			ask("a PIN", func(ctx context.Context) error {
-				_, err := tui.Prompter(r.Model()).PIN(ctx, hsm.PINPrompt{Kind: hsm.PIVPIN, Token: info, Purpose: purpose, Again: "wrong: " + s, Retries: 2})
+				_, err := tui.Prompter(r.Model()).PIN(ctx,
+					hsm.PINPrompt{Kind: hsm.PIVPIN, Token: info, Purpose: purpose, Again: "wrong: " + s, Retries: 2})
 				return err
 			})
 			ask("a new PIN", func(ctx context.Context) error {
@@ -282,11 +286,12 @@ func TestHostilePrompts(t *testing.T) {
 				done()
 				return nil
 			})
-			r.Send(screen.OperationMsg{Operation: screen.Operation{Title: "Work on " + s, Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-				screen.Say(ctx, s)
-				<-ctx.Done()
-				return screen.Report{}, ctx.Err()
-			}}})
+			r.Send(screen.OperationMsg{Operation: screen.Operation{Title: "Work on " + s,
+				Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+					screen.Say(ctx, s)
+					<-ctx.Done()
+					return screen.Report{}, ctx.Err()
+				}}})
 			r.Time = r.Time.Add(5 * time.Second)
 			r.hostileLook("work", allSizes())
 			r.Press("esc")

@@ -143,7 +143,8 @@ func TestFlowEnroll(t *testing.T) {
 	s.world.issue(before)
 	s.sees("Enrolled: authenticated as jane", "get namespaces")
 	o := s.final()
-	if o.Result == nil || o.Result.User != "jane" || o.Result.Context != "trial-admin-hsm" || strings.Join(o.Result.Groups, " ") != "dev ops system:authenticated" {
+	if o.Result == nil || o.Result.User != "jane" || o.Result.Context != "trial-admin-hsm" ||
+		strings.Join(o.Result.Groups, " ") != "dev ops system:authenticated" {
 		t.Fatalf("outcome %+v", o)
 	}
 }

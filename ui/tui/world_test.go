@@ -64,7 +64,8 @@ func newWorld(t testing.TB) *world {
 	day := 24 * time.Hour
 	a := w.Generate(w.card, hsm.GenerateOptions{Slot: "9a", PIN: hsm.PINOnce, Touch: hsm.TouchCached})
 	w.CertifyFor(w.card, a, tuitest.Now().Add(-10*day), tuitest.Now().Add(80*day), "jane", "dev")
-	c := w.Generate(w.card, hsm.GenerateOptions{Slot: "9c", Algorithm: hsm.ECDSAP384, PIN: hsm.PINAlways, Touch: hsm.TouchNever})
+	c := w.Generate(w.card, hsm.GenerateOptions{Slot: "9c", Algorithm: hsm.ECDSAP384, PIN: hsm.PINAlways,
+		Touch: hsm.TouchNever})
 	w.CertifyFor(w.card, c, tuitest.Now().Add(-300*day), tuitest.Now().Add(5*day), "田中 太郎")
 	w.misses(w.card)
 	w.bind("jane", "dev")
@@ -87,8 +88,9 @@ func (w *world) ours() {
 func (w *world) bind(user, of string) {
 	const group = "rbac.authorization.k8s.io"
 	bind := func(collection, kind, name, namespace, role string, subject flowtest.Object) {
-		w.server.Put(collection, flowtest.Object{"apiVersion": group + "/v1", "kind": kind, "metadata": flowtest.Object{"name": name, "namespace": namespace},
-			"roleRef": flowtest.Object{"apiGroup": group, "kind": "ClusterRole", "name": role}, "subjects": []flowtest.Object{subject}})
+		w.server.Put(collection, flowtest.Object{"apiVersion": group + "/v1", "kind": kind,
+			"metadata": flowtest.Object{"name": name, "namespace": namespace},
+			"roleRef":  flowtest.Object{"apiGroup": group, "kind": "ClusterRole", "name": role}, "subjects": []flowtest.Object{subject}})
 	}
 	bind("/apis/"+group+"/v1/namespaces/dev/rolebindings", "RoleBinding", user+"-edit", "dev", "edit",
 		flowtest.Object{"apiGroup": group, "kind": "User", "name": user})
@@ -104,7 +106,8 @@ func (w *world) misses(tok *hsmtest.FakeToken) {
 		w.T.Fatal(err)
 	}
 	defer t.Close()
-	if err := t.Unlock(w.T.Context(), hsmtest.NewScript(w.T, hsmtest.PIN("000000"), hsmtest.Cancel())); !errors.Is(err, hsm.ErrCancelled) {
+	if err := t.Unlock(w.T.Context(), hsmtest.NewScript(w.T, hsmtest.PIN("000000"), hsmtest.Cancel())); !errors.Is(err,
+		hsm.ErrCancelled) {
 		w.T.Fatal(err)
 	}
 }
@@ -117,7 +120,8 @@ func (w *world) request(name, requester, user string, age time.Duration, groups 
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: user, Organization: groups}}, key)
+	der, err := x509.CreateCertificateRequest(rand.Reader,
+		&x509.CertificateRequest{Subject: pkix.Name{CommonName: user, Organization: groups}}, key)
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -134,12 +138,14 @@ func (w *world) request(name, requester, user string, age time.Duration, groups 
 
 // bootstrapToken adds a bootstrap token to the cluster, without an end if left is 0.
 func (w *world) bootstrapToken(id, description string, left time.Duration) {
-	data := map[string][]byte{"token-id": []byte(id), "token-secret": []byte("0123456789abcdef"), "description": []byte(description),
+	data := map[string][]byte{"token-id": []byte(id), "token-secret": []byte("0123456789abcdef"),
+		"description":             []byte(description),
 		"usage-bootstrap-signing": []byte("true"), "usage-bootstrap-authentication": []byte("true")}
 	if left > 0 {
 		data["expiration"] = []byte(tuitest.Now().Add(left).Format(time.RFC3339))
 	}
-	w.server.Put(flowtest.Secrets, flowtest.Object{"apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
+	w.server.Put(flowtest.Secrets, flowtest.Object{"apiVersion": "v1", "kind": "Secret",
+		"type":     "bootstrap.kubernetes.io/token",
 		"metadata": flowtest.Object{"name": "bootstrap-token-" + id, "namespace": "kube-system"}, "data": data})
 }
 

@@ -52,7 +52,8 @@ func TestHolders(t *testing.T) {
 	must(t, cmd.Start())
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
-	poll.Until(t, "the program has loaded PC/SC", func() bool { return strings.Contains(strings.Join(holders(), " "), "opensc-tool") })
+	poll.Until(t, "the program has loaded PC/SC",
+		func() bool { return strings.Contains(strings.Join(holders(), " "), "opensc-tool") })
 	if err := busy("r"); !strings.Contains(hint.Of(err), fmt.Sprintf("opensc-tool (process %d)", cmd.Process.Pid)) {
 		t.Errorf("hint %q", hint.Of(err))
 	}

@@ -22,7 +22,8 @@ import (
 func TestLibraryInstalledLater(t *testing.T) {
 	vcard.ForTest(t)
 	program := filepath.Join(t.TempDir(), "readers")
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, "./testdata/readers").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program,
+		"./testdata/readers").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	library := loaded(t, "libpcsclite.so.1")

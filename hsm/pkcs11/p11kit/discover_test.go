@@ -37,7 +37,8 @@ func placesIn(root string) Places {
 	return Places{
 		systemConf: at("etc/pkcs11.conf"), userConf: at("home/pkcs11.conf"),
 		system: []string{at("share"), at("etc/modules")}, user: at("home/modules"),
-		libraries: []string{at("lib")}, wellKnown: slices.Values([]string{at("known/a.so"), at("known/b.so"), at("known/none.so")}),
+		libraries: []string{at("lib")}, wellKnown: slices.Values([]string{at("known/a.so"), at("known/b.so"),
+			at("known/none.so")}),
 	}
 }
 
@@ -97,7 +98,8 @@ func TestDiscover(t *testing.T) {
 			root := tree(t, files)
 			for name, content := range c.files {
 				if strings.Contains(content, "ROOT") {
-					if err := os.WriteFile(filepath.Join(root, name), []byte(strings.ReplaceAll(content, "ROOT", root)), 0o600); err != nil {
+					if err := os.WriteFile(filepath.Join(root, name), []byte(strings.ReplaceAll(content, "ROOT", root)),
+						0o600); err != nil {
 						t.Fatal(err)
 					}
 				}

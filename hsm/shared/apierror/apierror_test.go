@@ -28,21 +28,24 @@ func TestOf(t *testing.T) {
 		"cancelled":      {err: &url.Error{Op: "Get", URL: "https://x", Err: context.Canceled}, kind: context.Canceled, text: `read: Get "https://x": context canceled`},
 		"the credential": {err: apierrors.NewUnauthorized("no"), kind: apierror.ErrUnauthorized, text: "read: credential not accepted: no", hint: "the certificate or token used for host is unknown to it or has expired: get a new one, or use another context"},
 		"the exec plugin": {err: errors.New("getting credentials: exec: exit 1"), kind: apierror.ErrUnauthorized,
-			text: "read: credential not accepted: getting credentials: exec: exit 1", hint: "the kubeconfig's exec plugin failed; run its command by hand"},
+			text: "read: credential not accepted: getting credentials: exec: exit 1",
+			hint: "the kubeconfig's exec plugin failed; run its command by hand"},
 		"missing rights": {err: apierrors.NewForbidden(secrets, "", nil), text: `read: secrets is forbidden: <nil>`},
 		"withheld": {err: apierror.Said([]byte(`{"kind":"Status","message":"kubehsm: no consent","reason":"Forbidden","code":403}`), apierrors.NewForbidden(secrets, "", nil)),
 			kind: apierror.ErrWithheld, text: "read: not sent to the cluster: no consent"},
 		"the network": {err: &url.Error{Op: "Get", URL: "https://x", Err: errors.New("connection refused")}, kind: apierror.ErrUnreachable,
 			text: "read: cannot reach the API server: connection refused", hint: "is host up, and reachable from here?"},
 		"broken off": {err: io.ErrUnexpectedEOF, kind: apierror.ErrUnreachable,
-			text: "read: cannot reach the API server: it ended in the middle of its answer", hint: "is host up, and reachable from here?"},
+			text: "read: cannot reach the API server: it ended in the middle of its answer",
+			hint: "is host up, and reachable from here?"},
 		"anything else": {err: errors.New("odd"), text: "read: odd"},
 	} {
 		err := apierror.Of("read", "host", tc.err)
 		if err == nil && tc.err == nil {
 			continue
 		}
-		if err == nil || err.Error() != tc.text || hint.Of(err) != tc.hint || !errors.Is(err, tc.err) || tc.kind != nil && !errors.Is(err, tc.kind) {
+		if err == nil || err.Error() != tc.text || hint.Of(err) != tc.hint || !errors.Is(err, tc.err) || tc.kind != nil &&
+			!errors.Is(err, tc.kind) {
 			t.Errorf("%s: %v (hint: %s)", name, err, hint.Of(err))
 		}
 	}
@@ -50,7 +53,8 @@ func TestOf(t *testing.T) {
 
 // A hint that a driver gave survives the way through HTTP.
 func TestErrorKeepsInnerHint(t *testing.T) {
-	e := &apierror.Error{Op: "x", Kind: apierror.ErrUnreachable, Err: fmt.Errorf("dial: %w", hint.With(errors.New("f"), "plug it in")), Advice: "outer"}
+	e := &apierror.Error{Op: "x", Kind: apierror.ErrUnreachable,
+		Err: fmt.Errorf("dial: %w", hint.With(errors.New("f"), "plug it in")), Advice: "outer"}
 	if e.Hint() != "plug it in" {
 		t.Errorf("got %q", e.Hint())
 	}
@@ -60,8 +64,10 @@ func TestErrorKeepsInnerHint(t *testing.T) {
 // the client's error stays.
 func TestSaid(t *testing.T) {
 	status := []byte(`{"kind":"Status","message":"it is not there","reason":"NotFound","code":404}`)
-	plain := apierrors.NewGenericServerResponse(http.StatusNotFound, "get", schema.GroupResource{}, "", "404 page not found", 0, true)
-	if err := apierror.Said(status, plain); err.Error() != "it is not there" || !apierrors.IsNotFound(err) || apierror.NotServed(err) {
+	plain := apierrors.NewGenericServerResponse(http.StatusNotFound, "get", schema.GroupResource{}, "",
+		"404 page not found", 0, true)
+	if err := apierror.Said(status, plain); err.Error() != "it is not there" || !apierrors.IsNotFound(err) ||
+		apierror.NotServed(err) {
 		t.Errorf("%v, not served: %v", err, apierror.NotServed(err))
 	}
 	for _, raw := range []string{"", "404 page not found", `{"kind":"Status"}`, `{"kind":"Secret","message":"x"}`} {

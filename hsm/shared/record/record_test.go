@@ -62,7 +62,8 @@ func TestReplaceable(t *testing.T) {
 	if err := one.Replaceable(path); err != nil {
 		t.Errorf("nothing there: %v", err)
 	}
-	for data, newer := range map[string]bool{`{"name":"a"}`: false, `{"version":2,"needs":1,"name":"a"}`: true, `{"na`: false} {
+	for data, newer := range map[string]bool{`{"name":"a"}`: false, `{"version":2,"needs":1,"name":"a"}`: true,
+		`{"na`: false} {
 		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -99,7 +99,8 @@ func TestWhatIsOnRecord(t *testing.T) {
 		if r.Client != nil {
 			client = fmt.Sprintf("%d %q", r.Client.PID, r.Client.Command)
 		}
-		lines = append(lines, strings.Join([]string{string(r.Event), string(r.Outcome), r.Reason, r.Error, r.Enrollment, r.Server, client}, "|"))
+		lines = append(lines, strings.Join([]string{string(r.Event), string(r.Outcome), r.Reason, r.Error, r.Enrollment,
+			r.Server, client}, "|"))
 		if r.Agent != agentPID {
 			t.Errorf("%s: the agent is %d", r.Event, r.Agent)
 		}
@@ -158,7 +159,8 @@ func TestPolicyIsLowered(t *testing.T) {
 	p := &Policies{Store: enrollment.NewStore(d), Records: s, Notify: desktop.New(func(string) string { return "" }),
 		Log: slog.New(slog.DiscardHandler), OnLowered: func(key hsm.URI) { lowered = append(lowered, key) }}
 	e := enrollment.Enrollment{Name: "prod", KeyHash: "abc", Key: key(t), Policy: consent.Writes}
-	check(t, audit.Append(path, audit.Record{Event: audit.Policy, Reason: audit.PolicyEnrolled, Enrollment: e.Name, Key: e.KeyHash,
+	check(t, audit.Append(path, audit.Record{Event: audit.Policy, Reason: audit.PolicyEnrolled, Enrollment: e.Name,
+		Key:   e.KeyHash,
 		Token: Public(e.Key), Policy: e.Consent().String()}))
 	if policy, _ := p.Of(e); policy.Mode != consent.Writes || len(lowered) != 0 {
 		t.Errorf("as on record: %v, lowered %v", policy, lowered)

@@ -41,7 +41,8 @@ func TestAgentThatDoesNotAnswer(t *testing.T) {
 	defer c.Close()
 	_, err = wire.ReadWithin(c.link.Conn(), 10*time.Millisecond)
 	err = c.lost(&link.Lost{Err: err})
-	if !errors.Is(err, ErrNoAnswer) || !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(hinting.Of(err), "kill -CONT ") {
+	if !errors.Is(err, ErrNoAnswer) || !errors.Is(err, os.ErrDeadlineExceeded) ||
+		!strings.Contains(hinting.Of(err), "kill -CONT ") {
 		t.Fatalf("%v (hint: %s)", err, hinting.Of(err))
 	}
 }

@@ -104,7 +104,8 @@ func TestOtherProgramAsksInFull(t *testing.T) {
 	}
 	elsewhere, newer := mine, mine
 	elsewhere.Path, newer.Modified = "/usr/bin/kubehsm", mine.Modified.Add(time.Second)
-	if ask(wire.Version, elsewhere) != wire.KindJSON || ask(wire.Version, newer) != wire.KindJSON || ask(wire.Version+1, mine) != wire.KindJSON {
+	if ask(wire.Version, elsewhere) != wire.KindJSON || ask(wire.Version, newer) != wire.KindJSON ||
+		ask(wire.Version+1, mine) != wire.KindJSON {
 		t.Error("another program, or another protocol, got an answer")
 	}
 }

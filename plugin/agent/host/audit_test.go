@@ -29,7 +29,8 @@ func (r *rig) records() (all []audit.Record, lines []string) {
 			return nil
 		}
 		all = append(all, rec)
-		lines = append(lines, strings.Join(strings.Fields(string(rec.Event)+" "+string(rec.Outcome)+" "+rec.Reason+" "+rec.Error), " "))
+		lines = append(lines, strings.Join(strings.Fields(string(rec.Event)+" "+string(rec.Outcome)+" "+rec.Reason+" "+
+			rec.Error), " "))
 		return nil
 	})
 	check(r.t, err)
@@ -64,7 +65,8 @@ func TestAudit(t *testing.T) {
 		t.Fatal("that is no name")
 	}
 	for range 50 {
-		req, err := http.NewRequest(http.MethodPost, r.ep.URL("prod")+"/api/v1/secrets?token="+pin, strings.NewReader("body "+pin))
+		req, err := http.NewRequest(http.MethodPost, r.ep.URL("prod")+"/api/v1/secrets?token="+pin,
+			strings.NewReader("body "+pin))
 		check(t, err)
 		req.Header.Set("Authorization", "Bearer "+pin)
 		resp, err := r.http(s).Do(req)
@@ -99,16 +101,20 @@ func TestAudit(t *testing.T) {
 		"denial authorization", // the others
 	)
 	sig, session, denial := all[4], all[5], all[12]
-	if sig.Key != r.e.KeyHash || sig.Enrollment != "prod" || "https://"+sig.Server != r.api.URL || sig.Client == nil || sig.Token.Token != r.e.Key.Token || sig.Token.Object != "" {
+	if sig.Key != r.e.KeyHash || sig.Enrollment != "prod" || "https://"+sig.Server != r.api.URL || sig.Client == nil ||
+		sig.Token.Token != r.e.Key.Token || sig.Token.Object != "" {
 		t.Errorf("%+v", sig)
 	}
-	if c := session.Client; c == nil || c.PID != os.Getpid() || c.Command != cmp.Or(consent.CommandOf(os.Getpid()), "kubectl") || session.Enrollment != "prod" {
+	if c := session.Client; c == nil || c.PID != os.Getpid() ||
+		c.Command != cmp.Or(consent.CommandOf(os.Getpid()), "kubectl") || session.Enrollment != "prod" {
 		t.Errorf("%+v", session)
 	}
-	if denial.Count != 49 || denial.Code != 401 || all[11].Version != "" || all[0].Version != "test" || all[0].Agent != os.Getpid() {
+	if denial.Count != 49 || denial.Code != 401 || all[11].Version != "" || all[0].Version != "test" ||
+		all[0].Agent != os.Getpid() {
 		t.Errorf("%+v", all)
 	}
-	if u := all[10]; u.Client == nil || u.Client.Command != cmp.Or(consent.CommandOf(os.Getpid()), "kubehsm") || u.Enrollment != "prod" {
+	if u := all[10]; u.Client == nil || u.Client.Command != cmp.Or(consent.CommandOf(os.Getpid()), "kubehsm") ||
+		u.Enrollment != "prod" {
 		t.Errorf("%+v", u)
 	}
 	b, err := os.ReadFile(audit.Path(r.dirs))
@@ -161,7 +167,8 @@ func TestAuditWindow(t *testing.T) {
 		a.sweep(time.Now().Add(9 * time.Hour))
 	})
 	r.end()
-	all := r.recorded("agent-start", "unlock granted", "signature granted sign-in", "session granted", "lock longest-time", "agent-stop signal")
+	all := r.recorded("agent-start", "unlock granted", "signature granted sign-in", "session granted", "lock longest-time",
+		"agent-stop signal")
 	if all[4].Token.Token != r.e.Key.Token {
 		t.Errorf("%+v", all[4])
 	}
@@ -206,7 +213,8 @@ func TestDenialsAreNamed(t *testing.T) {
 		}
 	}
 	for _, rec := range all {
-		if rec.Reason == bridge.DeniedEnrollment && (rec.Enrollment != "prod" || rec.Client == nil || rec.Client.PID != os.Getpid()) {
+		if rec.Reason == bridge.DeniedEnrollment &&
+			(rec.Enrollment != "prod" || rec.Client == nil || rec.Client.PID != os.Getpid()) {
 			t.Errorf("%+v", rec)
 		}
 	}

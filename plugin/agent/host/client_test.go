@@ -51,7 +51,8 @@ func clientMain() {
 		case o.For.PID != 0:
 			var c *client.Client
 			if c, err = client.Dial(context.Background(), d); err == nil {
-				session, err = c.Prepare(context.Background(), client.PrepareRequest{Enrollment: "prod", Client: o.For, Purpose: hsm.Purpose{Command: "kubectl get pods"}}, nil)
+				session, err = c.Prepare(context.Background(),
+					client.PrepareRequest{Enrollment: "prod", Client: o.For, Purpose: hsm.Purpose{Command: "kubectl get pods"}}, nil)
 				_ = c.Close() // the agent has answered
 			}
 			out.Session = session

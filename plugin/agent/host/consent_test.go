@@ -199,7 +199,8 @@ func TestOneYesForOneCommand(t *testing.T) {
 	if p.asked() != 1 {
 		t.Fatalf("%d questions", p.asked())
 	}
-	if q := p.questions[0]; !strings.Contains(q.Detail, "on prod (127.0.0.1:") || !strings.Contains(q.Detail, `pods "p" in "web"`) || !strings.Contains(q.Detail, "sleep (process ") || q.DefaultYes {
+	if q := p.questions[0]; !strings.Contains(q.Detail, "on prod (127.0.0.1:") ||
+		!strings.Contains(q.Detail, `pods "p" in "web"`) || !strings.Contains(q.Detail, "sleep (process ") || q.DefaultYes {
 		t.Errorf("%+v", q)
 	}
 	for i, want := range []string{"DELETE " + pods + "/p", "GET " + pods + "/p/exec"} {
@@ -215,7 +216,9 @@ func TestOneYesForOneCommand(t *testing.T) {
 	p2 := &asker{answer: always(false, nil)}
 	r.attended(other, p2)
 	for range 2 { // a no holds for a moment too
-		if code, body := r.send(ctx, c2, "POST", pods); code != http.StatusForbidden || !strings.Contains(body, "kubehsm: no consent to create pods in \\\"web\\\": it was refused") || !strings.Contains(body, `"reason":"Forbidden"`) {
+		if code, body := r.send(ctx, c2, "POST", pods); code != http.StatusForbidden ||
+			!strings.Contains(body, "kubehsm: no consent to create pods in \\\"web\\\": it was refused") ||
+			!strings.Contains(body, `"reason":"Forbidden"`) {
 			t.Fatalf("%d %s", code, body)
 		}
 	}
@@ -223,10 +226,12 @@ func TestOneYesForOneCommand(t *testing.T) {
 		t.Fatalf("%d and %d questions", p.asked(), p2.asked())
 	}
 	all := r.consents()
-	if len(all) != 4 || all[0].Outcome != audit.Granted || all[0].Reason != "answer" || all[3].Outcome != audit.Refused || all[3].Request != `create pods in "web"` || all[3].Client.PID != other.PID {
+	if len(all) != 4 || all[0].Outcome != audit.Granted || all[0].Reason != "answer" || all[3].Outcome != audit.Refused ||
+		all[3].Request != `create pods in "web"` || all[3].Client.PID != other.PID {
 		t.Fatalf("%+v", all)
 	}
-	if st, err := consent.Read(all[1].Statement); err != nil || st.Request.String() != `delete pods "p" in "web"` || st.Server != r.api.URL || len(all[1].Signature) > 0 {
+	if st, err := consent.Read(all[1].Statement); err != nil || st.Request.String() != `delete pods "p" in "web"` ||
+		st.Server != r.api.URL || len(all[1].Signature) > 0 {
 		t.Errorf("%+v %v", st, err)
 	}
 }
@@ -240,7 +245,8 @@ func TestNobodyToAsk(t *testing.T) {
 	_, c := r.sessionOf(client)
 	ctx := context.Background()
 	r.attended(client, &asker{answer: always(false, hsm.ErrNoTerminal)})
-	if code, body := r.send(ctx, c, "POST", pods); code != http.StatusForbidden || !strings.Contains(body, "there is nobody to ask") || !strings.Contains(body, "keep `kubehsm` open") {
+	if code, body := r.send(ctx, c, "POST", pods); code != http.StatusForbidden ||
+		!strings.Contains(body, "there is nobody to ask") || !strings.Contains(body, "keep `kubehsm` open") {
 		t.Fatalf("%d %s", code, body)
 	}
 	leave := r.attended(process.ID{}, &asker{answer: always(false, hsm.ErrNoTerminal)})
@@ -364,7 +370,8 @@ func TestTouchSigns(t *testing.T) {
 		t.Fatalf("%+v", all)
 	}
 	check(t, consent.Verify(r.slot.Key.Public, all[0].Statement, all[0].Signature))
-	if err := consent.Verify(r.slot.Key.Public, strings.Replace(all[0].Statement, `"name":"p"`, `"name":"q"`, 1), all[0].Signature); !errors.Is(err, consent.ErrSignature) {
+	if err := consent.Verify(r.slot.Key.Public, strings.Replace(all[0].Statement, `"name":"p"`, `"name":"q"`, 1),
+		all[0].Signature); !errors.Is(err, consent.ErrSignature) {
 		t.Error("another request verifies")
 	}
 	// Where the line would not be seen the question comes first, then the touch.
@@ -374,7 +381,8 @@ func TestTouchSigns(t *testing.T) {
 		t.Fatalf("%d %s, %d questions", code, body, p.asked())
 	}
 	p.reach = hsm.ErrNoTerminal
-	if code, body := r.send(ctx, c, "GET", pods+"/p/exec"); code != http.StatusForbidden || r.token.Signatures() != signed+2 {
+	if code, body := r.send(ctx, c, "GET", pods+"/p/exec"); code != http.StatusForbidden || r.token.Signatures() != signed+
+		2 {
 		t.Fatalf("%d %s", code, body)
 	}
 }
@@ -411,7 +419,8 @@ func TestTouchLineGoesFirstEverywhere(t *testing.T) {
 	r := newRig(t, rigOptions{idle: true, token: hsmtest.FakeOptions{TouchPolicy: hsm.TouchAlways}})
 	file := filepath.Join(t.TempDir(), "pin")
 	check(t, os.WriteFile(file, []byte(pin+"\n"), 0o600))
-	sources, err := pinsource.Entries(home.Config{PINSources: []home.PINSource{{Token: r.token.Info().URI().String(), Source: "file:" + file}}})
+	sources, err := pinsource.Entries(home.Config{PINSources: []home.PINSource{{Token: r.token.Info().URI().String(),
+		Source: "file:" + file}}})
 	check(t, err)
 	r.serve(Options{PINSources: sources})
 	client, _ := running(t)
@@ -475,8 +484,10 @@ func TestOddIsRefused(t *testing.T) {
 	_, c = r.sessionOf(client)
 	p := &asker{answer: always(true, nil)}
 	r.attended(client, p)
-	for _, path := range []string{"/api/v1/namespaces/a%2fpods/b", "//api/v1/pods", "/api/v1/namespaces/a/pods/b/%65xec/.."} {
-		if code, body := r.send(ctx, c, "GET", path); code != http.StatusForbidden || !strings.Contains(body, "cannot be understood") || p.asked() != 0 {
+	for _, path := range []string{"/api/v1/namespaces/a%2fpods/b", "//api/v1/pods",
+		"/api/v1/namespaces/a/pods/b/%65xec/.."} {
+		if code, body := r.send(ctx, c, "GET", path); code != http.StatusForbidden ||
+			!strings.Contains(body, "cannot be understood") || p.asked() != 0 {
 			t.Fatalf("%s: %d %s", path, code, body)
 		}
 	}

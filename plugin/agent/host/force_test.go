@@ -37,7 +37,8 @@ func (m moodyRig) unlockedElsewhere() (agent, worker int) {
 
 // TestLockOfAStoppedAgent: what cannot be asked is ended, and that is on record.
 func TestLockOfAStoppedAgent(t *testing.T) {
-	for name, do := range map[string]func(context.Context, home.Dirs) (client.Ended, error){"lock": client.Lock, "stop": client.Stop} {
+	for name, do := range map[string]func(context.Context, home.Dirs) (client.Ended, error){"lock": client.Lock,
+		"stop": client.Stop} {
 		t.Run(name, func(t *testing.T) {
 			m := newMoodyRig(t)
 			pid, worker := m.unlockedElsewhere()
@@ -85,7 +86,8 @@ func TestStrangersAreNotEnded(t *testing.T) {
 	l, err := socket.Listen(m.dirs.Socket()) // the listener, this process, is no agent
 	check(t, err)
 	_, err = client.Lock(t.Context(), m.dirs)
-	if !errors.Is(err, client.ErrNoAnswer) || !strings.Contains(err.Error(), "was not started as an agent's process") || !strings.Contains(hinting.Of(err), "kill -CONT") {
+	if !errors.Is(err, client.ErrNoAnswer) || !strings.Contains(err.Error(), "was not started as an agent's process") ||
+		!strings.Contains(hinting.Of(err), "kill -CONT") {
 		t.Errorf("%v (hint: %s)", err, hinting.Of(err))
 	}
 	check(t, errors.Join(l.Close(), os.Remove(m.dirs.Socket())))

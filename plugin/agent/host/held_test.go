@@ -95,7 +95,8 @@ func TestPortIsHeld(t *testing.T) {
 			poll.Until(t, "the agent is gone", r.gone)
 			code, body := r.get(s, "/version")
 			now := r.status()
-			if code != 401 || !strings.Contains(body, "run the command again") || now.PID == before.PID || now.BridgeError != "" || len(now.Workers) > 0 {
+			if code != 401 || !strings.Contains(body, "run the command again") || now.PID == before.PID ||
+				now.BridgeError != "" || len(now.Workers) > 0 {
 				t.Errorf("%d: %s\n%+v", code, body, now)
 			}
 			poll.Until(t, "the holder has ended", func() bool { return !r.held() })

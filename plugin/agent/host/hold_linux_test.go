@@ -31,7 +31,8 @@ func TestSystemdPassesThePort(t *testing.T) {
 			activate := need.Program(t, "systemd-socket-activate")
 			r := newRig(t, rigOptions{idle: true})
 			exe := program(t, r.dirs, "1")
-			cmd := exec.Command(activate, "-l", r.ep.Address(), "-E", home.EnvHome+"="+r.dirs.Home, "-E", agentProgram+"=supervised", exe, "agent", "serve")
+			cmd := exec.Command(activate, "-l", r.ep.Address(), "-E", home.EnvHome+"="+r.dirs.Home, "-E",
+				agentProgram+"=supervised", exe, "agent", "serve")
 			stderr, err := cmd.StderrPipe()
 			check(t, err)
 			check(t, cmd.Start())

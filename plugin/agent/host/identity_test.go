@@ -126,7 +126,8 @@ func TestOneTouchIsOnePrograms(t *testing.T) {
 	}
 	refusedTo := func(when string, thief *otherProgram) {
 		t.Helper()
-		if d := thief.asksFor(kubectl.id); !strings.Contains(d.Error, "no session for another program") || len(d.Session.Key) > 0 {
+		if d := thief.asksFor(kubectl.id); !strings.Contains(d.Error, "no session for another program") ||
+			len(d.Session.Key) > 0 {
 			t.Errorf("%s: the thief that names it gets %+v", when, d)
 		}
 		d := thief.does(order{Session: &s.Session, Method: "DELETE", Path: pods + "/b"})
@@ -140,7 +141,8 @@ func TestOneTouchIsOnePrograms(t *testing.T) {
 	refusedTo("while it runs", thief)
 	asked, shown := r.recordsOf(audit.Session), r.recordsOf(audit.Denial)
 	whom := audit.Process{PID: thief.id.PID, Command: consent.CommandOf(thief.id.PID)} // the thief claims "kubectl"
-	if a := asked[2]; a.Outcome != audit.Refused || a.Error != "not-client" || *a.Client != whom || *asked[3].Client != whom {
+	if a := asked[2]; a.Outcome != audit.Refused || a.Error != "not-client" || *a.Client != whom ||
+		*asked[3].Client != whom {
 		t.Errorf("on record is %+v", a)
 	}
 	if len(shown) != 1 || shown[0].Reason != bridge.DeniedProcess || shown[0].Client == nil || *shown[0].Client != whom {
@@ -230,7 +232,8 @@ func TestAnswerEndsWithItsProgram(t *testing.T) {
 		t.Error("a process that has ended has the answer")
 	}
 	me := process.This()
-	before := consents.Scope{Enrollment: "prod", Client: process.ID{PID: me.PID, Start: me.Start + 1}, Class: consents.Change}
+	before := consents.Scope{Enrollment: "prod", Client: process.ID{PID: me.PID, Start: me.Start + 1},
+		Class: consents.Change}
 	c.Remember(before, nil, time.Now())
 	if _, ok := c.Recall(before, time.Now()); ok {
 		t.Error("a process that has ended, and whose number another has, has the answer")

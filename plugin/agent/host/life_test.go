@@ -113,7 +113,8 @@ func TestUnlockAhead(t *testing.T) {
 // user has unlocked the token.
 func TestUnlockEndsRefusals(t *testing.T) {
 	r := newRig(t, rigOptions{})
-	if _, err := r.prepare(r.dial(), caller(1), hsmtest.NewScript(t, hsmtest.Cancel())); !errors.Is(err, hsm.ErrCancelled) {
+	if _, err := r.prepare(r.dial(), caller(1), hsmtest.NewScript(t, hsmtest.Cancel())); !errors.Is(err,
+		hsm.ErrCancelled) {
 		t.Fatal(err)
 	}
 	if _, err := r.prepare(r.dial(), caller(1), nil); !errors.Is(err, hsm.ErrCancelled) { // the person is not asked again
@@ -202,7 +203,8 @@ func TestStop(t *testing.T) {
 	if _, err := os.Stat(r.dirs.Socket()); err == nil {
 		t.Error("the socket is still there")
 	}
-	if _, err := client.Dial(context.Background(), r.dirs); !errors.Is(err, client.ErrNotRunning) || hinting.Of(err) == "" {
+	if _, err := client.Dial(context.Background(), r.dirs); !errors.Is(err, client.ErrNotRunning) ||
+		hinting.Of(err) == "" {
 		t.Error(err)
 	}
 	// The next agent is another bridge to the old certificate: 401 in words.
@@ -246,7 +248,8 @@ func TestSecondAgentYields(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	pr, pw, err := os.Pipe()
 	check(t, err)
-	check(t, Serve(context.Background(), Options{Dirs: r.dirs, Tokens: worker.InProcess(hsm.Drivers{keepOpen{r.fake}}), Ready: pw}))
+	check(t, Serve(context.Background(), Options{Dirs: r.dirs, Tokens: worker.InProcess(hsm.Drivers{keepOpen{r.fake}}),
+		Ready: pw}))
 	b, err := io.ReadAll(pr)
 	check(t, err)
 	if string(b) != child.ReadyLine {
@@ -262,7 +265,8 @@ func TestLinkedLock(t *testing.T) {
 	check(t, os.Symlink(victim, filepath.Join(r.dirs.Run, "agent.lock")))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	err := Serve(ctx, Options{Dirs: r.dirs, Version: "test", Tokens: worker.InProcess(nil), made: func(*agent) { cancel() }})
+	err := Serve(ctx, Options{Dirs: r.dirs, Version: "test", Tokens: worker.InProcess(nil),
+		made: func(*agent) { cancel() }})
 	if err == nil || !strings.Contains(err.Error(), "is not a regular file") {
 		t.Errorf("%v", err)
 	}
@@ -308,7 +312,8 @@ func TestPINCrossesRaw(t *testing.T) {
 			t.Fatalf("%q in the log: %s", secret, b)
 		}
 	}
-	for path, mode := range map[string]os.FileMode{r.dirs.LogFile(): 0o600, r.dirs.Socket(): 0o600, r.dirs.Run: 0o700, r.dirs.State: 0o700} {
+	for path, mode := range map[string]os.FileMode{r.dirs.LogFile(): 0o600, r.dirs.Socket(): 0o600, r.dirs.Run: 0o700,
+		r.dirs.State: 0o700} {
 		info, err := os.Stat(path)
 		check(t, err)
 		if info.Mode().Perm() != mode {
@@ -319,7 +324,8 @@ func TestPINCrossesRaw(t *testing.T) {
 
 func TestJunkOnTheSocket(t *testing.T) {
 	r := newRig(t, rigOptions{})
-	for _, junk := range []string{"GET / HTTP/1.1\r\n\r\n", "\xff\xff\xff\xffJ", "\x00\x00\x00\x02J{}", "\x00\x00\x00\x01Jx", "\x00\x00\x00\x04S1234",
+	for _, junk := range []string{"GET / HTTP/1.1\r\n\r\n", "\xff\xff\xff\xffJ", "\x00\x00\x00\x02J{}",
+		"\x00\x00\x00\x01Jx", "\x00\x00\x00\x04S1234",
 		strings.Repeat("\x00\x00\x00\x02J{}", 100)} {
 		c, err := net.Dial("unix", r.dirs.Socket())
 		check(t, err)
@@ -424,7 +430,8 @@ func TestEnsureStartsOneAgent(t *testing.T) {
 func TestEnsureRepeatsWhyItFailed(t *testing.T) {
 	r := newRig(t, rigOptions{idle: true})
 	_, err := client.Ensure(context.Background(), r.dirs, program(t, r.dirs, "fail"))
-	if err == nil || !strings.Contains(err.Error(), "a reason to fail") || !strings.Contains(hinting.Of(err), r.dirs.LogFile()) {
+	if err == nil || !strings.Contains(err.Error(), "a reason to fail") ||
+		!strings.Contains(hinting.Of(err), r.dirs.LogFile()) {
 		t.Fatalf("%v (hint: %s)", err, hinting.Of(err))
 	}
 	if _, err := client.Ensure(context.Background(), r.dirs, "/nonexistent/kubehsm"); err == nil {

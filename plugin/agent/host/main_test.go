@@ -99,7 +99,8 @@ func agentMain() int {
 		err = errors.New("a reason to fail")
 	}
 	if err == nil {
-		o := Options{Dirs: d, Version: os.Getenv(agentVersion), Ready: ready, Supervised: os.Getenv(agentProgram) == "supervised", Port: port, identify: believe, whose: believeSession}
+		o := Options{Dirs: d, Version: os.Getenv(agentVersion), Ready: ready,
+			Supervised: os.Getenv(agentProgram) == "supervised", Port: port, identify: believe, whose: believeSession}
 		if os.Getenv(agentProgram) == "other protocol" {
 			o.protocol = wire.Version + 1
 		}
@@ -153,7 +154,8 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	d, err := home.FromEnv(func(k string) string { return map[string]string{home.EnvHome: dir}[k] })
 	check(t, err)
 	check(t, d.Prepare())
-	r := &rig{t: t, dir: dir, dirs: d, store: enrollment.NewStore(d), fake: hsmtest.NewFake(hsm.SchemePKCS11), api: bridgetest.New(t, o.api)}
+	r := &rig{t: t, dir: dir, dirs: d, store: enrollment.NewStore(d), fake: hsmtest.NewFake(hsm.SchemePKCS11),
+		api: bridgetest.New(t, o.api)}
 	o.token.PIN = pin
 	r.token = r.fake.Add(o.token)
 	tok, err := r.fake.Open(context.Background(), r.token.Info().URI())
@@ -166,7 +168,8 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	}
 	hash, err := hsm.Fingerprint(r.slot.Key.Public)
 	check(t, err)
-	r.e = enrollment.Enrollment{Name: "prod", Context: "prod", Key: r.slot.URI, KeyHash: hash, User: "alice", Created: time.Now(),
+	r.e = enrollment.Enrollment{Name: "prod", Context: "prod", Key: r.slot.URI, KeyHash: hash, User: "alice",
+		Created: time.Now(),
 		Cluster: cluster.Cluster{Server: r.api.URL, CAData: r.api.CAPEM}}
 	check(t, r.store.Save(r.e))
 	check(t, r.store.SaveCertificate(r.e, []*x509.Certificate{r.api.Certificate(t, r.slot.Key.Public, "alice", o.life)}))
@@ -258,7 +261,8 @@ func (r *rig) dial() *client.Client {
 func caller(n int) bridge.Client { return bridge.Client{PID: os.Getpid(), Start: uint64(n)} }
 
 func (r *rig) prepare(c *client.Client, who bridge.Client, p hsm.Prompter) (message.Session, error) {
-	return c.Prepare(context.Background(), client.PrepareRequest{Enrollment: "prod", Client: who, Purpose: hsm.Purpose{Cluster: "evil", Command: "kubectl get pods"}}, p)
+	return c.Prepare(context.Background(), client.PrepareRequest{Enrollment: "prod", Client: who,
+		Purpose: hsm.Purpose{Cluster: "evil", Command: "kubectl get pods"}}, p)
 }
 
 func (r *rig) mustPrepare(p hsm.Prompter) message.Session {

@@ -40,12 +40,16 @@ func TestDesktopHearsOfARemoval(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
 	r.mustAgent(func(a *agent) { a.locks.token(a.tokens.Of(r.e.Key), "removed") })
-	poll.Until(t, "it is told", func() bool { return strings.Contains(said(), "kubehsm|The token was removed: prod is locked.|") })
+	poll.Until(t, "it is told", func() bool {
+		return strings.Contains(said(),
+			"kubehsm|The token was removed: prod is locked.|")
+	})
 }
 
 func TestDesktopHearsOfATouch(t *testing.T) {
 	said := fakeDesktop(t)
-	for prompt, words := range map[hsm.TouchPrompt]string{{}: "waits for your touch", {Pad: hsm.UserPIN}: "reader waits for your PIN"} {
+	for prompt, words := range map[hsm.TouchPrompt]string{{}: "waits for your touch",
+		{Pad: hsm.UserPIN}: "reader waits for your PIN"} {
 		done := nobody(desktop.New(os.Getenv), "prod").Touch(context.Background(), prompt)
 		poll.Until(t, "it is told", func() bool { return strings.Contains(said(), words) })
 		done()

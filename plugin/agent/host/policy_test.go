@@ -51,8 +51,9 @@ func (r *rig) wantOnRecord(want ...string) {
 func (r *rig) enrolledWith(p consent.Policy) {
 	r.t.Helper()
 	r.policy(p)
-	check(r.t, audit.Append(audit.Path(r.dirs), audit.Record{Event: audit.Policy, Reason: audit.PolicyEnrolled, Enrollment: r.e.Name,
-		Key: r.e.KeyHash, Token: auditing.Public(r.e.Key), Policy: p.String()}))
+	check(r.t, audit.Append(audit.Path(r.dirs),
+		audit.Record{Event: audit.Policy, Reason: audit.PolicyEnrolled, Enrollment: r.e.Name,
+			Key: r.e.KeyHash, Token: auditing.Public(r.e.Key), Policy: p.String()}))
 }
 
 // notice is what the prompt for the PIN tells, of the sign-in that asks for it.
@@ -103,8 +104,9 @@ func TestPolicySetByKubehsm(t *testing.T) {
 	r.enrolledWith(consent.Policy{Mode: consent.Writes})
 	r.serve(Options{})
 	r.notice()
-	check(t, audit.Append(audit.Path(r.dirs), audit.Record{Event: audit.Policy, Reason: audit.PolicySet, Enrollment: "prod", Key: r.e.KeyHash,
-		Token: auditing.Public(r.e.Key), Was: "writes", Policy: "session", Lowered: true}))
+	check(t, audit.Append(audit.Path(r.dirs),
+		audit.Record{Event: audit.Policy, Reason: audit.PolicySet, Enrollment: "prod", Key: r.e.KeyHash,
+			Token: auditing.Public(r.e.Key), Was: "writes", Policy: "session", Lowered: true}))
 	r.policy(consent.Policy{})
 	if _, err := r.prepare(r.dial(), caller(2), nil); err != nil {
 		t.Error(err)
@@ -130,7 +132,8 @@ func TestPolicyOfAnotherEnrollment(t *testing.T) {
 	r.serve(Options{})
 	r.notice()
 	program, _ := running(t)
-	s, err := r.dial().Prepare(t.Context(), client.PrepareRequest{Enrollment: "easy", Client: program}, hsmtest.Typing(t, pin))
+	s, err := r.dial().Prepare(t.Context(), client.PrepareRequest{Enrollment: "easy", Client: program},
+		hsmtest.Typing(t, pin))
 	check(t, err)
 	p := &asker{answer: always(false, nil)}
 	r.attended(program, p)
@@ -155,7 +158,8 @@ func TestPolicyOfAnotherEnrollment(t *testing.T) {
 			script := hsmtest.NewScript(t, hsmtest.PIN(pin))
 			_, err = r.prepareAs("easy", script)
 			check(t, err)
-			if n := script.PINs()[0].Purpose.Notice; !strings.Contains(n, "The enrollment prod is gone (found on ") || !strings.Contains(n, "Its consent policy writes no longer applies") {
+			if n := script.PINs()[0].Purpose.Notice; !strings.Contains(n, "The enrollment prod is gone (found on ") ||
+				!strings.Contains(n, "Its consent policy writes no longer applies") {
 				t.Errorf("told %q", n)
 			}
 			check(t, os.WriteFile(file, before, 0o600))
@@ -179,7 +183,8 @@ func TestPolicyWithoutALog(t *testing.T) {
 	check(t, os.Remove(audit.Path(r.dirs)))
 	r.policy(consent.Policy{})
 	r.serve(Options{})
-	if n := r.notice(); !strings.Contains(n, "The audit log had no record of the consent policy of prod, which is session") {
+	if n := r.notice(); !strings.Contains(n,
+		"The audit log had no record of the consent policy of prod, which is session") {
 		t.Errorf("told %q", n)
 	}
 	check(t, os.Remove(audit.Path(r.dirs)))
@@ -210,7 +215,8 @@ func TestPolicyIsToldWithAQuestion(t *testing.T) {
 	if code, body := r.send(t.Context(), c, http.MethodPost, pods); code != served {
 		t.Fatalf("%d %s", code, body)
 	}
-	if d := p.questions[0].Detail; !strings.HasPrefix(d, "The consent policy of prod was changed in its file from writes to always (found on") {
+	if d := p.questions[0].Detail; !strings.HasPrefix(d,
+		"The consent policy of prod was changed in its file from writes to always (found on") {
 		t.Errorf("asked %q", d)
 	}
 }

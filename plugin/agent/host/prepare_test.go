@@ -33,7 +33,8 @@ func TestPrepareOnceThenWarm(t *testing.T) {
 	script := hsmtest.NewScript(t, hsmtest.PIN(pin))
 	first := r.mustPrepare(script)
 	asked := script.PINs()
-	if len(asked) != 1 || asked[0].Purpose.Cluster != "prod" || asked[0].Purpose.Action != "sign in" || asked[0].Purpose.Command != "kubectl get pods" {
+	if len(asked) != 1 || asked[0].Purpose.Cluster != "prod" || asked[0].Purpose.Action != "sign in" ||
+		asked[0].Purpose.Command != "kubectl get pods" {
 		t.Fatalf("%+v", asked)
 	}
 	if life := first.Expires.Sub(before); life < 4*time.Minute || life > 6*time.Minute {
@@ -60,7 +61,8 @@ func TestPrepareOnceThenWarm(t *testing.T) {
 	if n := r.token.Signatures(); n != signed || n != 1 {
 		t.Fatalf("%d signatures", n)
 	}
-	if st := r.status(); st.Signatures != 1 || st.Dials != 1 || len(st.Sessions) != 101 || len(st.Tokens) != 1 || !st.Tokens[0].Unlocked || st.Bridge != r.ep.Address() {
+	if st := r.status(); st.Signatures != 1 || st.Dials != 1 || len(st.Sessions) != 101 || len(st.Tokens) != 1 ||
+		!st.Tokens[0].Unlocked || st.Bridge != r.ep.Address() {
 		t.Fatalf("%+v", st)
 	}
 }
@@ -167,7 +169,8 @@ func TestLeaderWithoutTerminalPassesOn(t *testing.T) {
 	}()
 	poll.Until(t, "two are there", func() bool { return goroutines("(*flights).do") == 2 })
 	close(release)
-	if first, second := <-results, <-results; !errors.Is(errors.Join(first, second), hsm.ErrNoTerminal) || (first != nil && second != nil) {
+	if first, second := <-results, <-results; !errors.Is(errors.Join(first, second), hsm.ErrNoTerminal) ||
+		(first != nil && second != nil) {
 		t.Fatal(first, second)
 	}
 }
@@ -220,7 +223,8 @@ func TestNoPINInVain(t *testing.T) {
 			check(t, os.RemoveAll(r.dirs.State+"/certificates"))
 		}, hsm.ErrNoCertificate, "kubehsm enroll"},
 		{"expired", func(t *testing.T, r *rig) {
-			check(t, r.store.SaveCertificate(r.e, []*x509.Certificate{r.api.Certificate(t, r.slot.Key.Public, "alice", -time.Hour)}))
+			check(t, r.store.SaveCertificate(r.e, []*x509.Certificate{r.api.Certificate(t, r.slot.Key.Public, "alice",
+				-time.Hour)}))
 		}, message.ErrCertificateExpired, "kubehsm enroll --name prod"},
 		{"server down", func(_ *testing.T, r *rig) { r.api.Close() }, upstream.ErrUnreachable, "VPN"},
 		{"token away", func(_ *testing.T, r *rig) { r.token.Unplug() }, hsm.ErrNoToken, "plug it in"},
@@ -262,16 +266,19 @@ func TestCertificateOfAnotherCluster(t *testing.T) {
 	for _, strict := range []bool{false, true} {
 		r := newRig(t, rigOptions{api: bridgetest.Options{Strict: strict}})
 		other := bridgetest.New(t, bridgetest.Options{})
-		check(t, r.store.SaveCertificate(r.e, []*x509.Certificate{other.Certificate(t, r.slot.Key.Public, "alice", time.Hour)}))
+		check(t, r.store.SaveCertificate(r.e, []*x509.Certificate{other.Certificate(t, r.slot.Key.Public, "alice",
+			time.Hour)}))
 		_, err := r.prepare(r.dial(), caller(1), hsmtest.NewScript(t, hsmtest.PIN(pin)))
-		if !errors.Is(err, message.ErrRejected) || !strings.Contains(err.Error(), "alice") || !strings.Contains(hinting.Of(err), "kubehsm enroll --name prod") {
+		if !errors.Is(err, message.ErrRejected) || !strings.Contains(err.Error(), "alice") ||
+			!strings.Contains(hinting.Of(err), "kubehsm enroll --name prod") {
 			t.Fatalf("strict=%v: %v (hint: %s)", strict, err, hinting.Of(err))
 		}
 		if n := r.token.Signatures(); n != 1 {
 			t.Fatalf("strict=%v: %d signatures", strict, n)
 		}
 		// A good one heals it without a restart.
-		check(t, r.store.SaveCertificate(r.e, []*x509.Certificate{r.api.Certificate(t, r.slot.Key.Public, "alice", time.Hour)}))
+		check(t, r.store.SaveCertificate(r.e, []*x509.Certificate{r.api.Certificate(t, r.slot.Key.Public, "alice",
+			time.Hour)}))
 		if code, _ := r.get(r.mustPrepare(nil), "/version"); code != 200 {
 			t.Fatal(code)
 		}
@@ -353,7 +360,8 @@ func TestChangedEnrollment(t *testing.T) {
 	check(t, err)
 	defer resp.Body.Close()
 	// A renewed certificate leaves the watch alone.
-	check(t, r.store.SaveCertificate(r.e, []*x509.Certificate{r.api.Certificate(t, r.slot.Key.Public, "alice2", time.Hour)}))
+	check(t, r.store.SaveCertificate(r.e, []*x509.Certificate{r.api.Certificate(t, r.slot.Key.Public, "alice2",
+		time.Hour)}))
 	if code, body := r.get(r.mustPrepare(nil), "/who"); code != 418 || !strings.Contains(body, "alice2") {
 		t.Fatalf("%d %s", code, body)
 	}
@@ -366,7 +374,8 @@ func TestChangedEnrollment(t *testing.T) {
 	other := bridgetest.New(t, bridgetest.Options{})
 	r.e.Cluster = cluster.Cluster{Server: other.URL, CAData: other.CAPEM}
 	check(t, r.store.Save(r.e))
-	check(t, r.store.SaveCertificate(r.e, []*x509.Certificate{other.Certificate(t, r.slot.Key.Public, "alice3", time.Hour)}))
+	check(t, r.store.SaveCertificate(r.e, []*x509.Certificate{other.Certificate(t, r.slot.Key.Public, "alice3",
+		time.Hour)}))
 	if code, body := r.get(r.mustPrepare(nil), "/who"); code != 418 || !strings.Contains(body, "alice3") {
 		t.Fatalf("%d %s", code, body)
 	}
@@ -383,7 +392,8 @@ func TestTouchThatNobodyMakes(t *testing.T) {
 	r.serve(Options{handshake: 2 * time.Second})
 	script := hsmtest.NewScript(t, hsmtest.PIN(pin))
 	_, err := r.prepare(r.dial(), caller(1), script)
-	if !errors.Is(err, hsm.ErrTouchTimeout) || errors.Is(err, upstream.ErrUnreachable) || !strings.Contains(hinting.Of(err), "while it blinks") {
+	if !errors.Is(err, hsm.ErrTouchTimeout) || errors.Is(err, upstream.ErrUnreachable) ||
+		!strings.Contains(hinting.Of(err), "while it blinks") {
 		t.Fatalf("%v (%s)", err, hinting.Of(err))
 	}
 	if n := script.Waiting(); n != 0 {
@@ -408,7 +418,8 @@ func TestSlowSignature(t *testing.T) {
 		return nil
 	})
 	_, err := r.prepare(r.dial(), caller(1), hsmtest.NewScript(t, hsmtest.PIN(pin)))
-	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, upstream.ErrUnreachable) || !strings.Contains(err.Error(), "did not sign in time") {
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, upstream.ErrUnreachable) ||
+		!strings.Contains(err.Error(), "did not sign in time") {
 		t.Fatal(err)
 	}
 }

@@ -71,7 +71,8 @@ func TestSignForOthers(t *testing.T) {
 		t.Fatalf("held %t, %v", held, err)
 	}
 	records := r.signatures()
-	if len(records) != 1 || records[0].Reason != "external-signer" || records[0].Enrollment != r.e.Name || records[0].Outcome != audit.Granted ||
+	if len(records) != 1 || records[0].Reason != "external-signer" || records[0].Enrollment != r.e.Name ||
+		records[0].Outcome != audit.Granted ||
 		records[0].Client == nil || records[0].Client.PID != os.Getppid() {
 		t.Errorf("records %+v", records)
 	}
@@ -83,7 +84,8 @@ func TestSignForOthers(t *testing.T) {
 	}
 	unhashed := &wire.Sign{Key: r.slot.URI.String(), Digest: []byte("a text of any length")}
 	r.mustAgent(func(a *agent) {
-		if signed, err := a.signer.sign(t.Context(), auditing.Requester{}, unhashed, nil); signed != nil || !errors.Is(err, externalsigner.ErrRequest) {
+		if signed, err := a.signer.sign(t.Context(), auditing.Requester{}, unhashed, nil); signed != nil ||
+			!errors.Is(err, externalsigner.ErrRequest) {
 			t.Errorf("no hash: signed %v, %v", signed, err)
 		}
 	})
@@ -104,7 +106,8 @@ func TestSignForOthers(t *testing.T) {
 	if n := len(r.signatures()); n != 2 {
 		t.Errorf("%d signatures are on record, want 2", n)
 	}
-	if _, held, err := (signing.Agent{Socket: r.dirs.Socket() + "-not"}).Sign(t.Context(), r.slot.URI, digest[:], crypto.SHA256); held || err != nil {
+	if _, held, err := (signing.Agent{Socket: r.dirs.Socket() + "-not"}).Sign(t.Context(), r.slot.URI, digest[:],
+		crypto.SHA256); held || err != nil {
 		t.Errorf("without an agent: held %t, %v", held, err)
 	}
 }
@@ -150,7 +153,8 @@ func TestAgentIsExternalSigner(t *testing.T) {
 		info, err := os.Stat(r.dirs.SignerSocket())
 		return err == nil && info.Mode().Perm() == 0o600
 	})
-	config := map[string]string{"pathSocket": "unix://" + r.dirs.SignerSocket(), "uri": r.slot.URI.String(), "enrollment": r.e.Name}
+	config := map[string]string{"pathSocket": "unix://" + r.dirs.SignerSocket(), "uri": r.slot.URI.String(),
+		"enrollment": r.e.Name}
 	fails := func(what, says string, config map[string]string) {
 		t.Helper()
 		if user, err := r.whoami(new(prompts), config); err == nil || !strings.Contains(err.Error(), says) {
@@ -177,9 +181,11 @@ func TestAgentIsExternalSigner(t *testing.T) {
 
 	// Nor is anybody asked for what the key does not sign.
 	r.mustAgent(func(a *agent) {
-		q, err := signer.FromParts(map[string]string{signer.KeyURI: r.slot.URI.String()}, []byte("a text of any length"), crypto.Hash(0))
+		q, err := signer.FromParts(map[string]string{signer.KeyURI: r.slot.URI.String()}, []byte("a text of any length"),
+			crypto.Hash(0))
 		check(t, err)
-		if out, err := a.signer.answer(t.Context(), q, func(string) {}); !errors.Is(err, externalsigner.ErrRequest) || out.Signature != nil {
+		if out, err := a.signer.answer(t.Context(), q, func(string) {}); !errors.Is(err, externalsigner.ErrRequest) ||
+			out.Signature != nil {
 			t.Errorf("no hash: %+v, %v", out, err)
 		}
 	})
@@ -193,7 +199,8 @@ func TestAgentIsExternalSigner(t *testing.T) {
 	if user, err := r.whoami(&shown, config); err != nil || user != r.e.User {
 		t.Errorf("user %q, %v", user, err)
 	}
-	if !strings.Contains(shown.String(), "kubehsm asks for the PIN of "+r.token.Info().Name()+": answer in the open kubehsm") {
+	if !strings.Contains(shown.String(), "kubehsm asks for the PIN of "+r.token.Info().Name()+
+		": answer in the open kubehsm") {
 		t.Errorf("the client's user reads %q", shown.String())
 	}
 	leave()
@@ -236,7 +243,8 @@ func TestSignerIsGivenPINs(t *testing.T) {
 			}
 			r.serve(o)
 			listens(t, r.dirs.SignerSocket())
-			config := map[string]string{"pathSocket": "unix://" + r.dirs.SignerSocket(), "uri": r.slot.URI.String(), "enrollment": r.e.Name}
+			config := map[string]string{"pathSocket": "unix://" + r.dirs.SignerSocket(), "uri": r.slot.URI.String(),
+				"enrollment": r.e.Name}
 			var shown prompts
 			if user, err := r.whoami(&shown, config); err != nil || user != r.e.User {
 				t.Errorf("user %q, %v", user, err)

@@ -42,7 +42,8 @@ func TestBeats(t *testing.T) {
 	c, err := net.Dial("unix", r.dirs.Socket())
 	check(t, err)
 	defer c.Close()
-	check(t, wire.WriteJSON(c, message.SessionRequest{Header: link.Header{V: wire.Version, Op: message.OpPrepare, Beats: true}, Enrollment: "prod"}))
+	check(t, wire.WriteJSON(c, message.SessionRequest{Header: link.Header{V: wire.Version, Op: message.OpPrepare,
+		Beats: true}, Enrollment: "prod"}))
 	var prompted, beat bool
 	for !beat {
 		f, err := wire.ReadFrame(c)

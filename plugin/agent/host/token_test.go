@@ -54,7 +54,8 @@ func TestUnlockHearsOfALock(t *testing.T) {
 	a, err = newAgent(o, wire.Build{}, discard(), nil, func() {})
 	check(t, err)
 	defer a.bridge.close()
-	if err := a.signIns.unlockAhead(t.Context(), auditing.Requester{Enrollment: "prod"}, link.NewAsker(link.NewServer(t.Context(), nil, message.Codes()))); !errors.Is(err, message.ErrLocked) {
+	if err := a.signIns.unlockAhead(t.Context(), auditing.Requester{Enrollment: "prod"},
+		link.NewAsker(link.NewServer(t.Context(), nil, message.Codes()))); !errors.Is(err, message.ErrLocked) {
 		t.Error(err)
 	}
 }

@@ -62,7 +62,8 @@ func (r *rig) ensure(path, version string) (message.Status, []string) {
 	r.t.Helper()
 	r.t.Setenv(agentVersion, version)
 	var said []string
-	c, err := client.EnsureProgram(context.Background(), r.dirs, client.Program{Path: path, Version: version, Say: func(s string) { said = append(said, s) }})
+	c, err := client.EnsureProgram(context.Background(), r.dirs,
+		client.Program{Path: path, Version: version, Say: func(s string) { said = append(said, s) }})
 	check(r.t, err)
 	defer c.Close()
 	s, err := c.Status(context.Background())
@@ -165,7 +166,8 @@ func TestUpgradeUnlocked(t *testing.T) {
 		t.Fatalf("%+v, said %q", s, said)
 	}
 	s, said := r.ensure(newer, "")
-	if s.PID == os.Getpid() || len(said) != 1 || !strings.Contains(said[0], "PIN is asked again") || !strings.Contains(said[0], newer) {
+	if s.PID == os.Getpid() || len(said) != 1 || !strings.Contains(said[0], "PIN is asked again") ||
+		!strings.Contains(said[0], newer) {
 		t.Fatalf("%+v, said %q", s, said)
 	}
 	check(t, <-r.done)
@@ -234,7 +236,8 @@ func TestInUse(t *testing.T) {
 	}
 	cancel()
 	<-result
-	poll.Until(t, "nobody is asked any more", func() bool { return r.agent.life.inUse(time.Now().Add(time.Minute)) == nil })
+	poll.Until(t, "nobody is asked any more",
+		func() bool { return r.agent.life.inUse(time.Now().Add(time.Minute)) == nil })
 }
 
 // An agent of another protocol is replaced as well; one that may not be is an
@@ -264,7 +267,8 @@ func TestOtherProtocol(t *testing.T) {
 	r.stopAgent()
 	start(a, "v1.2.0")
 	_, err = client.EnsureProgram(context.Background(), r.dirs, client.Program{Path: b, Version: "v1.1.0"})
-	if !errors.Is(err, message.ErrVersion) || !strings.Contains(err.Error(), "v1.2.0") || !strings.Contains(hint.Of(err), "agent stop") {
+	if !errors.Is(err, message.ErrVersion) || !strings.Contains(err.Error(), "v1.2.0") ||
+		!strings.Contains(hint.Of(err), "agent stop") {
 		t.Fatal(err)
 	}
 	r.stopAgent()

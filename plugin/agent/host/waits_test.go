@@ -100,18 +100,21 @@ func TestToldWhoIsAsked(t *testing.T) {
 
 	first := away(t)
 	asked := make(chan struct{})
-	result := map[string]chan error{"first": make(chan error, 1), "prod": make(chan error, 1), "stage": make(chan error, 1)}
+	result := map[string]chan error{"first": make(chan error, 1), "prod": make(chan error, 1),
+		"stage": make(chan error, 1)}
 	ctx, cancel := context.WithCancel(t.Context())
 	var own waits
 	go func() {
-		_, err := r.waiting(&own).Prepare(ctx, client.PrepareRequest{Enrollment: "prod", Client: first}, hsmtest.NewScript(t, hsmtest.Hang(asked)))
+		_, err := r.waiting(&own).Prepare(ctx, client.PrepareRequest{Enrollment: "prod", Client: first},
+			hsmtest.NewScript(t, hsmtest.Hang(asked)))
 		result["first"] <- err
 	}()
 	<-asked
 	told := map[string]*waits{"prod": {}, "stage": {}}
 	for name, w := range told {
 		go func() {
-			_, err := r.waiting(w).Prepare(t.Context(), client.PrepareRequest{Enrollment: name, Client: away(t)}, quietly{hsmtest.Typing(t, pin), t, w})
+			_, err := r.waiting(w).Prepare(t.Context(), client.PrepareRequest{Enrollment: name, Client: away(t)},
+				quietly{hsmtest.Typing(t, pin), t, w})
 			result[name] <- err
 		}()
 	}
@@ -121,7 +124,8 @@ func TestToldWhoIsAsked(t *testing.T) {
 	}
 	r.mustAgent(func(a *agent) { // before it is told of, or after
 		f := a.flights
-		poll.Until(t, "one waits for the first", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.running["prod"].waiting == 1 })
+		poll.Until(t, "one waits for the first",
+			func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.running["prod"].waiting == 1 })
 	})
 	own.mu.Lock()
 	if len(own.told) != 0 { // once it has given up, it may hear of who asks next
@@ -165,7 +169,8 @@ func TestToldOfATouch(t *testing.T) {
 	want := ask.Wait{For: ask.ForTouch, Token: r.token.Info().Name(), Client: first, Asker: first}
 	var plugin, signer waits
 	go func() {
-		_, err := r.waiting(&plugin).Prepare(t.Context(), client.PrepareRequest{Enrollment: "prod", Client: away(t)}, hsmtest.NewScript(t))
+		_, err := r.waiting(&plugin).Prepare(t.Context(), client.PrepareRequest{Enrollment: "prod", Client: away(t)},
+			hsmtest.NewScript(t))
 		result <- err
 	}()
 	poll.Until(t, "the plugin is told", func() bool { s := plugin.shown(); return s != nil && *s == want })

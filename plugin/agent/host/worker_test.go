@@ -77,8 +77,10 @@ func newMoodyRig(t *testing.T) moodyRig {
 		"testdata/moody.c", "-ldl").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	m := moodyRig{rig: &rig{t: t, api: bridgetest.New(t, bridgetest.Options{})}, mood: filepath.Join(dir, "mood"), pin: typed}
-	for k, v := range map[string]string{"MOODY_REAL": soft.Module, "MOODY_FILE": m.mood, testModule: library, home.EnvHome: dir} {
+	m := moodyRig{rig: &rig{t: t, api: bridgetest.New(t, bridgetest.Options{})}, mood: filepath.Join(dir, "mood"),
+		pin: typed}
+	for k, v := range map[string]string{"MOODY_REAL": soft.Module, "MOODY_FILE": m.mood, testModule: library,
+		home.EnvHome: dir} {
 		t.Setenv(k, v)
 	}
 	m.dirs, err = home.FromEnv(os.Getenv)
@@ -108,7 +110,8 @@ func (m moodyRig) serveHere(o Options, longest time.Duration) {
 	m.t.Helper()
 	exe, err := os.Executable()
 	check(m.t, err)
-	o.Tokens = worker.New(worker.Options{Exe: exe, Codes: message.Codes(), Dismissed: message.ErrLocked, Longest: longest}, nil)
+	o.Tokens = worker.New(worker.Options{Exe: exe, Codes: message.Codes(), Dismissed: message.ErrLocked, Longest: longest},
+		nil)
 	m.serve(o)
 }
 
@@ -195,7 +198,8 @@ func TestLibraryCrashes(t *testing.T) {
 		}
 	}
 	_, err := m.prepare(m.dial(), caller(9), nil)
-	if !errors.Is(err, hsm.ErrModule) || !strings.Contains(err.Error(), "3 times within a minute") || !strings.Contains(hinting.Of(err), "wait ") {
+	if !errors.Is(err, hsm.ErrModule) || !strings.Contains(err.Error(), "3 times within a minute") ||
+		!strings.Contains(hinting.Of(err), "wait ") {
 		t.Fatalf("%v (hint: %s)", err, hinting.Of(err))
 	}
 	m.end()
@@ -331,7 +335,8 @@ func TestCancelledPromptLeavesNoWorker(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		_, err := m.dial().Prepare(ctx, client.PrepareRequest{Enrollment: "prod", Client: caller(2)}, hsmtest.NewScript(t, hsmtest.Hang(asked)))
+		_, err := m.dial().Prepare(ctx, client.PrepareRequest{Enrollment: "prod", Client: caller(2)},
+			hsmtest.NewScript(t, hsmtest.Hang(asked)))
 		answer <- err
 	}()
 	<-asked

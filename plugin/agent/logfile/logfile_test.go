@@ -36,10 +36,12 @@ func TestRepeats(t *testing.T) {
 		return strings.Split(s, "\n")
 	}
 	for i := range 1000 {
-		say(time.Duration(i)*time.Millisecond, "upstream", "enrollment", "prod", "error", fmt.Errorf("read tcp 127.0.0.1:%d: reset", 40000+i))
+		say(time.Duration(i)*time.Millisecond, "upstream", "enrollment", "prod", "error",
+			fmt.Errorf("read tcp 127.0.0.1:%d: reset", 40000+i))
 	}
 	say(time.Second, "upstream", "enrollment", "dev", "error", errors.New("read tcp 127.0.0.1:1: reset"))
-	if got := lines(); len(got) != 2 || !strings.Contains(got[0], ":40000: reset") || !strings.Contains(got[1], "enrollment=dev") {
+	if got := lines(); len(got) != 2 || !strings.Contains(got[0], ":40000: reset") ||
+		!strings.Contains(got[1], "enrollment=dev") {
 		t.Fatalf("%q", got)
 	}
 	check(t, h.flush(begin.Add(repeatWindow/2)))
@@ -47,14 +49,16 @@ func TestRepeats(t *testing.T) {
 		t.Errorf("counted too soon: %s", out.String())
 	}
 	say(repeatWindow, "upstream", "enrollment", "prod", "error", errors.New("read tcp 127.0.0.1:1: reset"))
-	if got := lines(); len(got) != 2 || !strings.Contains(got[0], ":40999: reset") || !strings.Contains(got[0], "times=999") || !strings.Contains(got[0], "pid=7") || strings.Contains(got[1], "times") {
+	if got := lines(); len(got) != 2 || !strings.Contains(got[0], ":40999: reset") ||
+		!strings.Contains(got[0], "times=999") || !strings.Contains(got[0], "pid=7") || strings.Contains(got[1], "times") {
 		t.Errorf("%q", got)
 	}
 	for i := range 4 * maxCauses {
 		say(2*repeatWindow, strings.Repeat("x", i+1))
 	}
 	check(t, h.flush(begin.Add(4*repeatWindow)))
-	if got := lines(); len(got) != maxCauses+2 || !strings.Contains(got[len(got)-1], fmt.Sprintf("times=%d", 3*maxCauses-1)) {
+	if got := lines(); len(got) != maxCauses+2 ||
+		!strings.Contains(got[len(got)-1], fmt.Sprintf("times=%d", 3*maxCauses-1)) {
 		t.Errorf("%d lines; the last is %.100s", len(got), got[len(got)-1])
 	}
 }

@@ -79,7 +79,8 @@ func TestSquatter(t *testing.T) {
 
 // TestOddAnswers: what is not one whole frame with a credential is none.
 func TestOddAnswers(t *testing.T) {
-	for _, b := range []string{"", "\x00", "\x00\x00\x00\x02S{", "\x00\x00\x00\x02J{}", "\x00\x00\x00\x02X{}", "\xff\xff\xff\xffS{}"} {
+	for _, b := range []string{"", "\x00", "\x00\x00\x00\x02S{", "\x00\x00\x00\x02J{}", "\x00\x00\x00\x02X{}",
+		"\xff\xff\xff\xffS{}"} {
 		if answer, _ := squat(t, os.Geteuid(), []byte(b)); answer != nil {
 			t.Errorf("%q: %q", b, answer)
 		}

@@ -24,7 +24,8 @@ func TestSuspendedAgentHoldsNoKey(t *testing.T) {
 	defer l.Close()
 	digest := sha256.Sum256(nil)
 	sign := func(ctx context.Context, silence time.Duration) (bool, error) {
-		_, held, err := Agent{Socket: path, silence: silence}.Sign(ctx, hsm.URI{Scheme: hsm.SchemePIV}, digest[:], crypto.SHA256)
+		_, held, err := Agent{Socket: path, silence: silence}.Sign(ctx, hsm.URI{Scheme: hsm.SchemePIV}, digest[:],
+			crypto.SHA256)
 		return held, err
 	}
 	if held, err := sign(t.Context(), time.Millisecond); held || err != nil {

@@ -26,7 +26,8 @@ func (c *client) ShowWait(w ask.Wait) (done func())      { c.now = &w; return fu
 // answered. The client that shows the question, and the one that it is asked for, do not.
 func TestTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked, ui, other := &client{id: process.ID{PID: 1 << 30, Start: 1}}, &client{id: process.ID{PID: 1<<30 + 1, Start: 1}},
+		asked, ui, other := &client{id: process.ID{PID: 1 << 30, Start: 1}}, &client{id: process.ID{PID: 1<<30 + 1,
+			Start: 1}},
 			&client{id: process.ID{PID: 1<<30 + 2, Start: 1}}
 		h := newHeld(hsm.URI{}, Options{})
 		for _, c := range []*client{asked, ui, other} {

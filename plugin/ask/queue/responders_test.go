@@ -82,7 +82,8 @@ func TestWhoIsAsked(t *testing.T) {
 	asked := func(want *person) {
 		t.Helper()
 		before := want.asked
-		if yes, err := s.Instead(client).Confirm(t.Context(), hsm.ConfirmPrompt{}); !yes || err != nil || want.asked != before+1 {
+		if yes, err := s.Instead(client).Confirm(t.Context(), hsm.ConfirmPrompt{}); !yes || err != nil ||
+			want.asked != before+1 {
 			t.Errorf("asked %d times, %v, %v", want.asked-before, yes, err)
 		}
 	}

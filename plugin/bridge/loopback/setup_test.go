@@ -80,7 +80,8 @@ func TestIdentityVerifies(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ep.CAPEM)
 	for _, name := range []string{"127.0.0.1", "::1", "localhost"} {
-		if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: name, CurrentTime: time.Now().Add(9 * 365 * 24 * time.Hour)}); err != nil {
+		if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: name,
+			CurrentTime: time.Now().Add(9 * 365 * 24 * time.Hour)}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -205,10 +205,12 @@ func TestServerName(t *testing.T) {
 	r := newRig(t, bridgetest.Options{})
 	for name, good := range map[string]bool{"": false, "api.test": true, "other.test": false} {
 		up := r.upstream(func(o *Options) {
-			o.Enrollment.Cluster.Server = strings.Replace(r.api.URL, "127.0.0.1", "localhost", 1) // a name that the certificate does not have
+			// a name that the certificate does not have
+			o.Enrollment.Cluster.Server = strings.Replace(r.api.URL, "127.0.0.1", "localhost", 1)
 			o.Enrollment.Cluster.TLSServerName = name
 		})
-		if err := up.Check(context.Background()); (err == nil) != good || !good && !strings.Contains(err.Error(), "not trusted") {
+		if err := up.Check(context.Background()); (err == nil) != good || !good &&
+			!strings.Contains(err.Error(), "not trusted") {
 			t.Errorf("%q: %v", name, err)
 		}
 		if n := up.Status().Signatures; !good && n != 0 {
@@ -223,7 +225,8 @@ func TestIntermediates(t *testing.T) {
 		r := newRig(t, bridgetest.Options{Strict: strict})
 		chain := r.api.Chain(t, r.key.Public(), "alice")
 		check(t, r.upstream(func(o *Options) { o.Chain = chain }).Check(context.Background()))
-		if err := r.upstream(func(o *Options) { o.Chain = chain[:1] }).Check(context.Background()); !errors.Is(err, ErrUnauthorized) {
+		if err := r.upstream(func(o *Options) { o.Chain = chain[:1] }).Check(context.Background()); !errors.Is(err,
+			ErrUnauthorized) {
 			t.Errorf("without the intermediate: %v", err)
 		}
 	}

@@ -68,7 +68,8 @@ func TestAnswerIsBounded(t *testing.T) {
 func TestStartTroubles(t *testing.T) {
 	jane := newAuthority(t).person("jane", newKey(t, "ecdsa-p256"))
 	none := filepath.Join(jane.dir, "no-such-program")
-	if says := certificateError(t, jane.config("pathExec", none)); strings.Count(says, filepath.Base(none)) != 1 || !strings.Contains(says, "it could not be started: ") {
+	if says := certificateError(t, jane.config("pathExec", none)); strings.Count(says, filepath.Base(none)) != 1 ||
+		!strings.Contains(says, "it could not be started: ") {
 		t.Errorf("a program that is not there: %s", says)
 	}
 	if runtime.GOOS == "windows" {

@@ -271,7 +271,8 @@ func (p *person) runs() (certificates, signatures int) {
 func (p *person) wantRuns(certificates, signatures int) {
 	p.t.Helper()
 	if c, s := p.runs(); c != certificates || s != signatures {
-		p.t.Errorf("the signer ran %d times for the certificate and %d times for a signature, want %d and %d", c, s, certificates, signatures)
+		p.t.Errorf("the signer ran %d times for the certificate and %d times for a signature, want %d and %d", c, s,
+			certificates, signatures)
 	}
 }
 

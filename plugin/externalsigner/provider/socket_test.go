@@ -58,7 +58,8 @@ func (p *person) serve() string {
 }
 
 // answer is what the signer behind the socket does: what [actAsSigner] does.
-func (p *person) answer(ctx context.Context, r externalsigner.Request, tell func(string)) (a externalsigner.Answer, err error) {
+func (p *person) answer(ctx context.Context, r externalsigner.Request, tell func(string)) (a externalsigner.Answer,
+	err error) {
 	what := map[wire.Operation]string{wire.Certificate: "certificate", wire.Sign: "sign"}[r.Operation]
 	if err := note(filepath.Join(p.dir, "log"), what); err != nil {
 		return a, err
@@ -153,7 +154,8 @@ func alone(t *testing.T, c *rest.Config, handshake time.Duration) *http.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &http.Client{Transport: c.WrapTransport(&http.Transport{TLSClientConfig: tlsConfig, TLSHandshakeTimeout: handshake})}
+	return &http.Client{Transport: c.WrapTransport(&http.Transport{TLSClientConfig: tlsConfig,
+		TLSHandshakeTimeout: handshake})}
 }
 
 func TestSocketTroubles(t *testing.T) {
@@ -172,7 +174,8 @@ func TestSocketTroubles(t *testing.T) {
 			s := newServer(t)
 			jane := s.authority.person("jane", newKey(t, "ecdsa-p256"))
 			config := s.clientConfig()
-			h := alone(t, wrapped(t, NewFactory(Options{Stderr: new(shown)}), config, socketConfig(c.prepare(jane))), time.Second)
+			h := alone(t, wrapped(t, NewFactory(Options{Stderr: new(shown)}), config, socketConfig(c.prepare(jane))),
+				time.Second)
 			got, err := get(t.Context(), h, s.URL)
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%q, error %v, want one with %q", got, err, c.says)
@@ -188,11 +191,13 @@ func TestSocketTroubles(t *testing.T) {
 func TestNoConnection(t *testing.T) {
 	const start = "nobody answers there: start `kubehsm external-signer serve` ("
 	for want, err := range map[string]error{
-		start + "there is no such socket)":       &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.ENOENT)},
-		start + "nothing listens on the socket)": &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
-		"connect: permission denied":             &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.EACCES)},
-		"the other end is another user's":        errors.Join(errors.New("the other end is another user's")),
-		"too long: choose a shorter path":        hint.With(errors.New("too long"), "choose a shorter path"),
+		start + "there is no such socket)": &net.OpError{Op: "dial", Net: "unix",
+			Err: os.NewSyscallError("connect", syscall.ENOENT)},
+		start + "nothing listens on the socket)": &net.OpError{Op: "dial", Net: "unix",
+			Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
+		"connect: permission denied":      &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.EACCES)},
+		"the other end is another user's": errors.Join(errors.New("the other end is another user's")),
+		"too long: choose a shorter path": hint.With(errors.New("too long"), "choose a shorter path"),
 	} {
 		if got := noConnection(err).Error(); got != want {
 			t.Errorf("%v: %q, want %q", err, got, want)
@@ -207,7 +212,8 @@ type foreign struct {
 	*person
 }
 
-func (f foreign) GetCertificate(r *v1alpha1.CertificateRequest, stream grpc.ServerStreamingServer[v1alpha1.CertificateResponse]) error {
+func (f foreign) GetCertificate(r *v1alpha1.CertificateRequest,
+	stream grpc.ServerStreamingServer[v1alpha1.CertificateResponse]) error {
 	if err := note(filepath.Join(f.dir, "log"), r.Cluster.Server); err != nil {
 		return err
 	}
@@ -218,7 +224,8 @@ func (f foreign) GetCertificate(r *v1alpha1.CertificateRequest, stream grpc.Serv
 	return stream.Send(&v1alpha1.CertificateResponse{Content: &v1alpha1.CertificateResponse_Certificate{Certificate: cert}})
 }
 
-func (f foreign) Sign(r *v1alpha1.SignatureRequest, stream grpc.ServerStreamingServer[v1alpha1.SignatureResponse]) error {
+func (f foreign) Sign(r *v1alpha1.SignatureRequest,
+	stream grpc.ServerStreamingServer[v1alpha1.SignatureResponse]) error {
 	_, key, err := readPair(f.dir)
 	if err != nil {
 		return err
@@ -227,7 +234,8 @@ func (f foreign) Sign(r *v1alpha1.SignatureRequest, stream grpc.ServerStreamingS
 	if pss == nil {
 		return fmt.Errorf("options %T", r.SignerOpts)
 	}
-	sig, err := key.Sign(rand.Reader, r.Digest, &rsa.PSSOptions{SaltLength: int(pss.SaltLenght), Hash: crypto.Hash(pss.Hash)})
+	sig, err := key.Sign(rand.Reader, r.Digest,
+		&rsa.PSSOptions{SaltLength: int(pss.SaltLenght), Hash: crypto.Hash(pss.Hash)})
 	if err != nil {
 		return err
 	}
@@ -253,7 +261,8 @@ func TestForeignSigner(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	wantName(t, client(t, wrapped(t, NewFactory(Options{}), s.clientConfig(), socketConfig(service.Scheme+path))), s.URL, "jane")
+	wantName(t, client(t, wrapped(t, NewFactory(Options{}), s.clientConfig(), socketConfig(service.Scheme+path))), s.URL,
+		"jane")
 	if b, err := os.ReadFile(filepath.Join(jane.dir, "log")); err != nil || string(b) != s.URL+"\n"+s.URL+"\n" {
 		t.Errorf("the signer was told of the cluster %q, %v", b, err)
 	}

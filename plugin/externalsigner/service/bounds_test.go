@@ -47,7 +47,8 @@ func another(t *testing.T, path string) (v1alpha1.ExternalSignerServiceClient, *
 // the same.
 func TestStreams(t *testing.T) {
 	began, end := make(chan struct{}, maxStreams), make(chan struct{})
-	c, path, _ := serve(t, func(ctx context.Context, _ externalsigner.Request, _ func(string)) (externalsigner.Answer, error) {
+	c, path, _ := serve(t, func(ctx context.Context, _ externalsigner.Request, _ func(string)) (externalsigner.Answer,
+		error) {
 		began <- struct{}{}
 		select {
 		case <-end:
@@ -124,10 +125,12 @@ func TestOddRequests(t *testing.T) {
 	_, conn := another(t, path)
 	for want, call := range map[codes.Code]func(context.Context) error{
 		codes.Unimplemented: func(ctx context.Context) error {
-			return conn.Invoke(ctx, "/v1alpha1.ExternalSignerService/Delete", &v1alpha1.VersionRequest{}, &v1alpha1.VersionResponse{})
+			return conn.Invoke(ctx, "/v1alpha1.ExternalSignerService/Delete", &v1alpha1.VersionRequest{},
+				&v1alpha1.VersionResponse{})
 		},
 		codes.Internal: func(ctx context.Context) error { // by the client, who was told the bound
-			_, err := c.Version(metadata.AppendToOutgoingContext(ctx, "long", strings.Repeat("a", 2*maxHeader)), &v1alpha1.VersionRequest{})
+			_, err := c.Version(metadata.AppendToOutgoingContext(ctx, "long", strings.Repeat("a", 2*maxHeader)),
+				&v1alpha1.VersionRequest{})
 			return err
 		},
 	} {
@@ -135,7 +138,8 @@ func TestOddRequests(t *testing.T) {
 			t.Errorf("want %s: %v", want, err)
 		}
 	}
-	h := http.Client{Transport: &http.Transport{Protocols: new(http.Protocols), DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", path) }}}
+	h := http.Client{Transport: &http.Transport{Protocols: new(http.Protocols),
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", path) }}}
 	h.Transport.(*http.Transport).Protocols.SetUnencryptedHTTP2(true)
 	defer h.CloseIdleConnections()
 	message := string([]byte{0, 0, 0, 0, 0})
@@ -157,7 +161,8 @@ func TestOddRequests(t *testing.T) {
 		"no unit":            {"application/grpc", "10", message, 400, "13"},
 		"for ever":           {"application/grpc", "99999999H", message, 200, "0"},
 	} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://signer"+v1alpha1.ExternalSignerService_Version_FullMethodName, strings.NewReader(r.body))
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+			"http://signer"+v1alpha1.ExternalSignerService_Version_FullMethodName, strings.NewReader(r.body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +176,8 @@ func TestOddRequests(t *testing.T) {
 			continue
 		}
 		_, err = io.Copy(io.Discard, answer.Body)
-		if err = errors.Join(err, answer.Body.Close()); err != nil || answer.StatusCode != r.code || answer.Trailer.Get("Grpc-Status")+answer.Header.Get("Grpc-Status") != r.status {
+		if err = errors.Join(err, answer.Body.Close()); err != nil || answer.StatusCode != r.code ||
+			answer.Trailer.Get("Grpc-Status")+answer.Header.Get("Grpc-Status") != r.status {
 			t.Errorf("%s: %d, header %v, trailer %v, %v", name, answer.StatusCode, answer.Header, answer.Trailer, err)
 		}
 	}
@@ -179,7 +185,8 @@ func TestOddRequests(t *testing.T) {
 
 // TestPatience: the answer's maker knows how long the client waits, and who it is.
 func TestPatience(t *testing.T) {
-	c, _, _ := serve(t, func(ctx context.Context, _ externalsigner.Request, _ func(string)) (externalsigner.Answer, error) {
+	c, _, _ := serve(t, func(ctx context.Context, _ externalsigner.Request, _ func(string)) (externalsigner.Answer,
+		error) {
 		if until, ok := ctx.Deadline(); !ok || time.Until(until) > time.Hour {
 			t.Errorf("until %v, %t", until, ok)
 		}

@@ -45,7 +45,8 @@ func FuzzSignatureRequest(f *testing.F) {
 		}
 		defer r.Zero()
 		h := r.Opts.HashFunc()
-		if r.Operation != wire.Sign || h != 0 && len(r.Digest) != h.Size() || h == 0 && (len(r.Digest) == 0 || len(r.Digest) > wire.MaxMessage) {
+		if r.Operation != wire.Sign || h != 0 && len(r.Digest) != h.Size() || h == 0 &&
+			(len(r.Digest) == 0 || len(r.Digest) > wire.MaxMessage) {
 			t.Fatalf("%+v", r)
 		}
 		if pss, ok := r.Opts.(*rsa.PSSOptions); ok && (h == 0 || pss.SaltLength < rsa.PSSSaltLengthEqualsHash) {

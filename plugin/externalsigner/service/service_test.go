@@ -61,7 +61,8 @@ func generic(hash uint32) *v1alpha1.SignatureRequest_GenericSignerOptions {
 }
 
 // signature asks for one and returns the prompts before it.
-func signature(t *testing.T, c v1alpha1.ExternalSignerServiceClient, r *v1alpha1.SignatureRequest) (prompts []string, signature []byte, err error) {
+func signature(t *testing.T, c v1alpha1.ExternalSignerServiceClient, r *v1alpha1.SignatureRequest) (prompts []string,
+	signature []byte, err error) {
 	t.Helper()
 	stream, err := c.Sign(t.Context(), r)
 	if err != nil {
@@ -81,7 +82,8 @@ func signature(t *testing.T, c v1alpha1.ExternalSignerServiceClient, r *v1alpha1
 }
 
 func TestPromptsComeFirst(t *testing.T) {
-	c, _, _ := serve(t, func(_ context.Context, r externalsigner.Request, tell func(string)) (externalsigner.Answer, error) {
+	c, _, _ := serve(t, func(_ context.Context, r externalsigner.Request, tell func(string)) (externalsigner.Answer,
+		error) {
 		tell("one\x1b[2J\nline\u202e")
 		tell("two")
 		return externalsigner.Answer{Signature: r.Digest}, nil
@@ -90,7 +92,8 @@ func TestPromptsComeFirst(t *testing.T) {
 	digest[0] = 7
 	prompts, got, err := signature(t, c, &v1alpha1.SignatureRequest{Configuration: config, Digest: digest,
 		SignerOpts: &v1alpha1.SignatureRequest_SignerOptsECDSA{SignerOptsECDSA: generic(5)}})
-	if err != nil || string(got) != string(digest) || len(prompts) != 2 || prompts[0] != "one\ufffd[2J line\ufffd" || prompts[1] != "two" {
+	if err != nil || string(got) != string(digest) || len(prompts) != 2 || prompts[0] != "one\ufffd[2J line\ufffd" ||
+		prompts[1] != "two" {
 		t.Errorf("prompts %q, signature %x, %v", prompts, got, err)
 	}
 	v, err := c.Version(t.Context(), &v1alpha1.VersionRequest{Version: "v1alpha1"})
@@ -127,7 +130,8 @@ func TestBadRequests(t *testing.T) {
 			t.Errorf("want %q: %v", says, err)
 		}
 	}
-	_, _, err := signature(t, c, &v1alpha1.SignatureRequest{Configuration: config, Digest: make([]byte, wire.MaxRequest+1), SignerOpts: pss(-1, 5)})
+	_, _, err := signature(t, c, &v1alpha1.SignatureRequest{Configuration: config, Digest: make([]byte, wire.MaxRequest+1),
+		SignerOpts: pss(-1, 5)})
 	if status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("a huge request: %v", err)
 	}
@@ -162,7 +166,8 @@ func TestErrors(t *testing.T) {
 // TestEnd: answers under way are told to end, and the socket goes.
 func TestEnd(t *testing.T) {
 	began := make(chan struct{})
-	c, path, end := serve(t, func(ctx context.Context, _ externalsigner.Request, _ func(string)) (externalsigner.Answer, error) {
+	c, path, end := serve(t, func(ctx context.Context, _ externalsigner.Request, _ func(string)) (externalsigner.Answer,
+		error) {
 		close(began)
 		<-ctx.Done()
 		return externalsigner.Answer{}, context.Cause(ctx)
@@ -186,7 +191,8 @@ func TestEnd(t *testing.T) {
 // TestClientLeaves: nobody goes on for a client that is gone.
 func TestClientLeaves(t *testing.T) {
 	began, ended := make(chan struct{}), make(chan error, 1)
-	c, _, _ := serve(t, func(ctx context.Context, _ externalsigner.Request, _ func(string)) (externalsigner.Answer, error) {
+	c, _, _ := serve(t, func(ctx context.Context, _ externalsigner.Request, _ func(string)) (externalsigner.Answer,
+		error) {
 		close(began)
 		<-ctx.Done()
 		ended <- ctx.Err()
@@ -229,7 +235,8 @@ func TestTold(t *testing.T) { synctest.Test(t, testTold) }
 
 func testTold(t *testing.T) {
 	var heard []string
-	p := Announced("where the external signer runs", func(text string) { heard = append(heard, text) })(ask.From(hsmtest.Typing(t, "1234")))
+	p := Announced("where the external signer runs",
+		func(text string) { heard = append(heard, text) })(ask.From(hsmtest.Typing(t, "1234")))
 	said := func() []string {
 		synctest.Wait()
 		defer func() { heard = nil }()
@@ -240,7 +247,8 @@ func testTold(t *testing.T) {
 	if err != nil || string(pin.Bytes()) != "1234" {
 		t.Errorf("PIN %v", err)
 	}
-	if got := said(); len(got) != 1 || got[0] != "wrong PIN; kubehsm asks for the PIN of work: answer where the external signer runs" {
+	if got := said(); len(got) != 1 ||
+		got[0] != "wrong PIN; kubehsm asks for the PIN of work: answer where the external signer runs" {
 		t.Errorf("heard %q", got)
 	}
 	p.Touch(t.Context(), hsm.TouchPrompt{Token: token})()

@@ -26,7 +26,8 @@ func TestClientThatTakesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				took := make(chan time.Duration, 1)
-				s := &server{ctx: t.Context(), options: Options{Answer: func(_ context.Context, _ externalsigner.Request, tell func(string)) (externalsigner.Answer, error) {
+				s := &server{ctx: t.Context(), options: Options{Answer: func(_ context.Context, _ externalsigner.Request,
+					tell func(string)) (externalsigner.Answer, error) {
 					begin := time.Now()
 					for range 100 {
 						tell("touch it")
@@ -52,10 +53,12 @@ func TestClientThatTakesNothing(t *testing.T) {
 
 // TestUnfinishedRequest: a request that does not come in time ends.
 func TestUnfinishedRequest(t *testing.T) {
-	for _, method := range []string{v1alpha1.ExternalSignerService_GetCertificate_FullMethodName, v1alpha1.ExternalSignerService_Version_FullMethodName} {
+	for _, method := range []string{v1alpha1.ExternalSignerService_GetCertificate_FullMethodName,
+		v1alpha1.ExternalSignerService_Version_FullMethodName} {
 		t.Run(method, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &server{ctx: t.Context(), options: Options{Answer: func(context.Context, externalsigner.Request, func(string)) (externalsigner.Answer, error) {
+				s := &server{ctx: t.Context(), options: Options{Answer: func(context.Context, externalsigner.Request,
+					func(string)) (externalsigner.Answer, error) {
 					t.Error("it was answered")
 					return externalsigner.Answer{}, nil
 				}}}
@@ -115,7 +118,8 @@ func request(c net.Conn, method string, reads, whole bool) (ended bool) {
 func headers(method string) []byte {
 	var b bytes.Buffer
 	e := hpack.NewEncoder(&b)
-	for _, h := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", method}, {":authority", "signer"}, {"content-type", "application/grpc"}, {"te", "trailers"}} {
+	for _, h := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", method}, {":authority", "signer"},
+		{"content-type", "application/grpc"}, {"te", "trailers"}} {
 		_ = e.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]}) // it goes to memory
 	}
 	return b.Bytes()

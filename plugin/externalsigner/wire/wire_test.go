@@ -82,7 +82,8 @@ func TestRequests(t *testing.T) {
 			t.Errorf("the PIN is %q", pin)
 		}
 		r.Config.PIN = nil
-		want := Request{Dialect: d, Operation: Certificate, Config: Config{PathLib: "/path/to/library.so", SlotID: &slot, ObjectID: &object}}
+		want := Request{Dialect: d, Operation: Certificate,
+			Config: Config{PathLib: "/path/to/library.so", SlotID: &slot, ObjectID: &object}}
 		if !reflect.DeepEqual(r, want) {
 			t.Errorf("read %+v, want %+v", r, want)
 		}
@@ -377,7 +378,8 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if back, err := Parse(again); err != nil || !bytes.Equal(back.Digest, r.Digest) || !reflect.DeepEqual(back.Opts, r.Opts) {
+		if back, err := Parse(again); err != nil || !bytes.Equal(back.Digest, r.Digest) ||
+			!reflect.DeepEqual(back.Opts, r.Opts) {
 			t.Fatalf("%+v came back as %+v, %v", r, back, err)
 		}
 	})

@@ -37,7 +37,8 @@ func TestConsentByTouch(t *testing.T) {
 	<-p.touched
 	s.WaitFor("in the pod")
 	s.Exit()
-	s = p.terminal("/bin/sh", "-c", "kubectl get pods >/dev/null && echo read; kubectl delete configmap touched-"+strings.ToLower(t.Name()))
+	s = p.terminal("/bin/sh", "-c", "kubectl get pods >/dev/null && echo read; kubectl delete configmap touched-"+
+		strings.ToLower(t.Name()))
 	s.WaitFor("read", `to allow “delete configmaps "touched-`)
 	p.touch(s)
 	if code := s.Exit(); code != 0 || !s.Frame().Contains("deleted") {

@@ -28,7 +28,8 @@ func TestEnroll(t *testing.T) {
 	p := newPerson(t)
 	p.refused()
 	p.own()
-	s := p.terminal(p.Binary, "enroll", "--token", p.uri, "--touch-policy", "always", "--user", "jane", "--group", lab.DevelopersGroup,
+	s := p.terminal(p.Binary, "enroll", "--token", p.uri, "--touch-policy", "always", "--user", "jane", "--group",
+		lab.DevelopersGroup,
 		"--approve-with", p.Cluster.AdminKubeconfig())
 	s.WaitFor("in slot 9a, touch always", "Begin? [y/N]")
 	s.Type("y\r")
@@ -49,7 +50,8 @@ func TestEnroll(t *testing.T) {
 	t.Run("kubectl", func(t *testing.T) {
 		p := p.in(t)
 		// Warm: neither a PIN nor a touch.
-		if out := p.kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username} {.status.userInfo.groups}"); out != `jane ["developers","system:authenticated"]` {
+		if out := p.kubectl("auth", "whoami", "-o",
+			"jsonpath={.status.userInfo.username} {.status.userInfo.groups}"); out != `jane ["developers","system:authenticated"]` {
 			t.Errorf("whoami: %s", out)
 		}
 		if out := p.kubectl("get", "namespaces", "-o", "name"); !strings.Contains(out, "namespace/default\n") {
@@ -98,7 +100,8 @@ func (p *person) testAttestation(t *testing.T) {
 	if !strings.Contains(out, "present, not verified") || !strings.Contains(out, "not traced to a trusted maker") {
 		t.Errorf("csr show: %s", out)
 	}
-	pkcs10, err := p.Cluster.Admin(t.Context(), "", "get", "csr", name, "-o", "go-template={{.spec.request | base64decode}}")
+	pkcs10, err := p.Cluster.Admin(t.Context(), "", "get", "csr", name, "-o",
+		"go-template={{.spec.request | base64decode}}")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,16 +111,19 @@ func (p *person) testAttestation(t *testing.T) {
 		t.Fatal(err)
 	}
 	out = p.ok(p.Kubehsm(t.Context(), "attestation", "verify", file, "--root", root))
-	if !strings.Contains(out, "12345678, firmware 5.7.1, PIN once, touch always") || !strings.Contains(out, "is for this very key") {
+	if !strings.Contains(out, "12345678, firmware 5.7.1, PIN once, touch always") ||
+		!strings.Contains(out, "is for this very key") {
 		t.Errorf("attestation verify: %s", out)
 	}
 	out = p.ok(p.Run(t.Context(), admin, p.Binary, "csr", "show", name, "--root", root))
-	if !strings.Contains(out, "verified to ") || !strings.Contains(out, "12345678, firmware 5.7.1, PIN once, touch always") {
+	if !strings.Contains(out, "verified to ") ||
+		!strings.Contains(out, "12345678, firmware 5.7.1, PIN once, touch always") {
 		t.Errorf("csr show, with the maker's root: %s", out)
 	}
 
 	// Left out, for signers that refuse it.
-	s := p.terminal(p.Binary, "csr", "create", "--context", lab.Context, "--key", p.uri, "--user", "jane", "--name", "unattested", "--no-attestation")
+	s := p.terminal(p.Binary, "csr", "create", "--context", lab.Context, "--key", p.uri, "--user", "jane", "--name",
+		"unattested", "--no-attestation")
 	s.Answer(pinPrompt, ownPIN)
 	p.touch(s)
 	if code := s.Exit(); code != 0 {
@@ -141,7 +147,8 @@ func (p *person) testAttestation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	forged, err := csr.NewRequest(key, csr.Subject{User: "jane"}, csr.RequestOptions{ExtraExtensions: attest.Extensions(taken)})
+	forged, err := csr.NewRequest(key, csr.Subject{User: "jane"},
+		csr.RequestOptions{ExtraExtensions: attest.Extensions(taken)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,12 +173,14 @@ func (p *person) testAttestation(t *testing.T) {
 // refused tries it with the factory's values in force.
 func (p *person) refused() {
 	p.t.Helper()
-	args := []string{"enroll", "--token", p.uri, "--touch-policy", "always", "--user", "jane", "--group", lab.DevelopersGroup, "--yes"}
+	args := []string{"enroll", "--token", p.uri, "--touch-policy", "always", "--user", "jane", "--group",
+		lab.DevelopersGroup, "--yes"}
 	res, err := p.KubehsmPIN(p.t.Context(), vcard.DefaultPIN, args...)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	for _, want := range []string{"the default PIN, PUK and management key", "`kubehsm token pin change --token", "`kubehsm token management-key set --protect --token"} {
+	for _, want := range []string{"the default PIN, PUK and management key", "`kubehsm token pin change --token",
+		"`kubehsm token management-key set --protect --token"} {
 		if res.Code != 1 || !strings.Contains(res.Stderr, want) {
 			p.t.Errorf("with the factory's values, want %q: %s", want, res)
 		}

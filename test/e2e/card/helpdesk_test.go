@@ -21,7 +21,8 @@ import (
 // nobody to read words, and gets the card's new PUK sealed.
 func TestTicketForACard(t *testing.T) {
 	p := newPerson(t)
-	if err := errors.Join(lab.PublishInfo(t.Context(), p.Cluster, p.Cluster.Server()), p.ApplyRoles(t.Context(), "ticket")); err != nil {
+	if err := errors.Join(lab.PublishInfo(t.Context(), p.Cluster, p.Cluster.Server()),
+		p.ApplyRoles(t.Context(), "ticket")); err != nil {
 		t.Fatal(err)
 	}
 	home := t.TempDir()
@@ -35,7 +36,8 @@ func TestTicketForACard(t *testing.T) {
 	}
 	desk := func(stdin string, args ...string) lab.Result {
 		t.Helper()
-		res, err := p.Run(t.Context(), lab.Run{Stdin: stdin, Env: []string{"KUBEHSM_HOME=" + home, "KUBECONFIG=" + p.Cluster.AdminKubeconfig()}}, p.Binary, args...)
+		res, err := p.Run(t.Context(), lab.Run{Stdin: stdin,
+			Env: []string{"KUBEHSM_HOME=" + home, "KUBECONFIG=" + p.Cluster.AdminKubeconfig()}}, p.Binary, args...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +46,8 @@ func TestTicketForACard(t *testing.T) {
 	ticket := func(serial string) (text, id string) {
 		t.Helper()
 		var made struct{ Tickets []struct{ Ticket, ID string } }
-		out := p.ok(desk("", "helpdesk", "ticket", "--for", "jill", "--group", lab.DevelopersGroup, "--name", "prod-card", "--serial", serial,
+		out := p.ok(desk("", "helpdesk", "ticket", "--for", "jill", "--group", lab.DevelopersGroup, "--name", "prod-card",
+			"--serial", serial,
 			"--policy", "attested,touch-always", "--seal-puk", "-o", "json"), nil)
 		if err := json.Unmarshal([]byte(out), &made); err != nil {
 			t.Fatal(err)
@@ -78,7 +81,8 @@ func TestTicketForACard(t *testing.T) {
 		}
 	}
 	name := p.pendingFor("jill")
-	if res := desk("", "helpdesk", "approve", name, "--yes"); res.Code != 1 || !strings.Contains(res.Stderr, "which nothing proves") {
+	if res := desk("", "helpdesk", "approve", name, "--yes"); res.Code != 1 ||
+		!strings.Contains(res.Stderr, "which nothing proves") {
 		t.Errorf("an attestation of an unknown maker: %s", res)
 	}
 	approved := p.ok(desk("", "helpdesk", "approve", name, "--yes", "--root", root), nil) // no words
@@ -89,17 +93,21 @@ func TestTicketForACard(t *testing.T) {
 	if code := s.Exit(); code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, s.Output())
 	}
-	if out := p.kubectl("--context", "prod-card", "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != "jill" {
+	if out := p.kubectl("--context", "prod-card", "auth", "whoami", "-o",
+		"jsonpath={.status.userInfo.username}"); out != "jill" {
 		t.Errorf("kubectl is %q", out)
 	}
-	if res := desk(sealed, "helpdesk", "open", "--ticket-id", id, "--serial", "1", "--sealed", "-", "--print"); res.Code == 0 {
+	if res := desk(sealed, "helpdesk", "open", "--ticket-id", id, "--serial", "1", "--sealed", "-",
+		"--print"); res.Code == 0 {
 		t.Errorf("opened for another card: %s", res)
 	}
-	puk := strings.TrimSpace(p.ok(desk(sealed, "helpdesk", "open", "--ticket-id", id, "--serial", "12345678", "--sealed", "-", "--print"), nil))
+	puk := strings.TrimSpace(p.ok(desk(sealed, "helpdesk", "open", "--ticket-id", id, "--serial", "12345678", "--sealed",
+		"-", "--print"), nil))
 	if len(puk) != 8 || !p.card.CheckPUK(puk) {
 		t.Errorf("the PUK that was sealed, %q, is not the card's", puk)
 	}
-	if res := desk(sealed, "helpdesk", "open", "--ticket-id", id, "--serial", "12345678", "--sealed", "-", "--print"); res.Code == 0 {
+	if res := desk(sealed, "helpdesk", "open", "--ticket-id", id, "--serial", "12345678", "--sealed", "-",
+		"--print"); res.Code == 0 {
 		t.Errorf("opened twice: %s", res)
 	}
 	if strings.Contains(string(s.Raw()), puk) {

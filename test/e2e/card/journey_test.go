@@ -91,7 +91,8 @@ func TestJourneyAdministration(t *testing.T) {
 	s.WaitFor("the management key is replaced")
 	s.WaitGone("default")
 	p.atRest("the change of its secrets")
-	if _, key := p.card.ManagementKey(); bytes.Equal(key, vcard.DefaultManagementKey()) || !p.card.CheckPIN(ownPIN) || !p.card.CheckPUK(ownPUK) {
+	if _, key := p.card.ManagementKey(); bytes.Equal(key, vcard.DefaultManagementKey()) || !p.card.CheckPIN(ownPIN) ||
+		!p.card.CheckPUK(ownPUK) {
 		t.Error("the card has other secrets than were set")
 	}
 
@@ -143,7 +144,8 @@ func TestJourneyAdministration(t *testing.T) {
 
 	// As new, but only for who types which card it is.
 	s.Type("X")
-	s.WaitFor("Reset the PIV application of", "What remains: the attestation key", "9a: key ecdsa-p256", "Type "+serial+" to confirm:")
+	s.WaitFor("Reset the PIV application of", "What remains: the attestation key", "9a: key ecdsa-p256",
+		"Type "+serial+" to confirm:")
 	lab.Insist(s, "1", "the dialog takes keys", lab.Shows("› 1"))
 	s.Press(term.Enter)
 	s.Press(term.CtrlU)
@@ -246,7 +248,8 @@ func TestJourneyCard(t *testing.T) {
 	// The slot is given up for a ticket.
 	var made struct{ Tickets []struct{ Ticket string } }
 	admin := lab.Run{Env: []string{"KUBECONFIG=" + p.Cluster.AdminKubeconfig()}}
-	out := p.ok(p.Run(t.Context(), admin, p.Binary, "helpdesk", "ticket", "--for", "jill", "--group", lab.DevelopersGroup, "--name", "prod-card", "--serial", serial, "-o", "json"))
+	out := p.ok(p.Run(t.Context(), admin, p.Binary, "helpdesk", "ticket", "--for", "jill", "--group", lab.DevelopersGroup,
+		"--name", "prod-card", "--serial", serial, "-o", "json"))
 	must(t, json.Unmarshal([]byte(out), &made))
 	s.Press(term.Enter)
 	s.WaitFor("1 Tokens", "jane")
@@ -287,7 +290,8 @@ func TestJourneyCard(t *testing.T) {
 	if now, ok := p.card.Public(0x9a).(*ecdsa.PublicKey); !ok || now.Equal(key) {
 		t.Error("the slot was not overwritten")
 	}
-	if out := p.kubectl("--context", "prod-card", "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != "jill" {
+	if out := p.kubectl("--context", "prod-card", "auth", "whoami", "-o",
+		"jsonpath={.status.userInfo.username}"); out != "jill" {
 		t.Errorf("kubectl is %q", out)
 	}
 	p.atRest("all of it")
@@ -343,7 +347,8 @@ func TestJourneyActivity(t *testing.T) {
 	p.atRest("a lock")
 	kubectl("get", "namespaces")
 	s.WaitFor("╭─ PIV PIN of")
-	lab.Insist(s, string(term.Escape), "the dialog is cancelled", func(f term.Frame) bool { return !f.Contains("╭─ PIV PIN of") })
+	lab.Insist(s, string(term.Escape), "the dialog is cancelled",
+		func(f term.Frame) bool { return !f.Contains("╭─ PIV PIN of") })
 	if res := <-asked; res.Code == 0 {
 		t.Errorf("signed in without a PIN: %s", res)
 	}

@@ -66,7 +66,8 @@ func newPersonWith(t *testing.T, config vcard.Config) *person {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &person{Lab: l, t: t, uri: fmt.Sprintf("piv:serial=%d;slot=9a", config.Serial), wanted: make(chan struct{}), touched: make(chan struct{})}
+	p := &person{Lab: l, t: t, uri: fmt.Sprintf("piv:serial=%d;slot=9a", config.Serial), wanted: make(chan struct{}),
+		touched: make(chan struct{})}
 	readers := vcard.ForTest(t)
 	p.readers = readers
 	config.Touch = p.wait
@@ -131,7 +132,8 @@ func (p *person) finger(s *term.Session) {
 func (p *person) atRest(after string) {
 	p.t.Helper()
 	if p.card.Verified() || p.card.Managed() {
-		p.t.Errorf("after %s the card has the PIN verified: %v, the management key proved: %v", after, p.card.Verified(), p.card.Managed())
+		p.t.Errorf("after %s the card has the PIN verified: %v, the management key proved: %v", after, p.card.Verified(),
+			p.card.Managed())
 	}
 }
 
@@ -156,5 +158,6 @@ func (p *person) kubectl(args ...string) string {
 // terminal runs a program on a terminal.
 func (p *person) terminal(program string, args ...string) *term.Session {
 	p.t.Helper()
-	return term.Run(p.t, term.Options{Path: program, Args: args, Dir: p.Dir, Env: p.Env(), Secrets: p.hidden, Columns: 120, Rows: 100})
+	return term.Run(p.t, term.Options{Path: program, Args: args, Dir: p.Dir, Env: p.Env(), Secrets: p.hidden, Columns: 120,
+		Rows: 100})
 }

@@ -15,7 +15,8 @@ import (
 func TestPulledCard(t *testing.T) {
 	p := newPerson(t)
 	p.own()
-	s := p.terminal(p.Binary, "enroll", "--token", p.uri, "--touch-policy", "never", "--user", "jane", "--group", lab.DevelopersGroup,
+	s := p.terminal(p.Binary, "enroll", "--token", p.uri, "--touch-policy", "never", "--user", "jane", "--group",
+		lab.DevelopersGroup,
 		"--approve-with", p.Cluster.AdminKubeconfig(), "--yes")
 	s.Answer(pinPrompt, ownPIN)
 	if code := s.Exit(); code != 0 {

@@ -31,7 +31,8 @@ func TestRenew(t *testing.T) {
 		t.Fatal(err)
 	}
 	approve := []string{"--approve-with", p.Cluster.AdminKubeconfig()}
-	p.ok(p.KubehsmPIN(t.Context(), ownPIN, append(approve, "enroll", "--token", p.uri, "--pin-policy", "once", "--touch-policy", "never",
+	p.ok(p.KubehsmPIN(t.Context(), ownPIN, append(approve, "enroll", "--token", p.uri, "--pin-policy", "once",
+		"--touch-policy", "never",
 		"--user", "jane", "--group", lab.DevelopersGroup, "--yes")...))
 	const name = lab.Context + "-hsm"
 	p.ok(p.Kubehsm(t.Context(), "agent", "lock"))

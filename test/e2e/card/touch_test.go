@@ -13,7 +13,8 @@ import (
 func (p *person) enrollTouched() {
 	p.t.Helper()
 	p.own()
-	s := p.terminal(p.Binary, "enroll", "--token", p.uri, "--touch-policy", "always", "--user", "jane", "--group", lab.DevelopersGroup,
+	s := p.terminal(p.Binary, "enroll", "--token", p.uri, "--touch-policy", "always", "--user", "jane", "--group",
+		lab.DevelopersGroup,
 		"--approve-with", p.Cluster.AdminKubeconfig(), "--yes")
 	s.Answer(pinPrompt, ownPIN)
 	p.touch(s) // the request is signed
@@ -51,7 +52,8 @@ func TestTouchThatNobodyMakes(t *testing.T) {
 			s.WaitFor("ended 1")
 			s.Exit()
 			close(over)
-			for _, words := range []string{"the token was not touched in time", "hint: touch the token while it blinks", "failed with exit code 124"} {
+			for _, words := range []string{"the token was not touched in time", "hint: touch the token while it blinks",
+				"failed with exit code 124"} {
 				if !strings.Contains(s.Output(), words) {
 					t.Errorf("%q is not in\n%s", words, s.Output())
 				}

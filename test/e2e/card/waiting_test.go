@@ -23,7 +23,8 @@ func TestWaitingForATouchElsewhere(t *testing.T) {
 	p.ok(p.Kubehsm(t.Context(), "agent", "stop"))
 	waits := func(s *term.Session, whom string) {
 		t.Helper()
-		s.WaitUntil("it says why it waits", lab.Says(`waiting: a touch of "`, "is awaited on /dev/pts/", "("+whom+", process "))
+		s.WaitUntil("it says why it waits", lab.Says(`waiting: a touch of "`, "is awaited on /dev/pts/",
+			"("+whom+", process "))
 	}
 	ends := func(s *term.Session, with string) {
 		t.Helper()
@@ -38,8 +39,10 @@ func TestWaitingForATouchElsewhere(t *testing.T) {
 	first.WaitFor(touchPrompt)
 	second := p.terminal(p.Cluster.Kubectl(), "get", "pods", "-o", "name")
 	waits(second, "kubectl get namespaces")
-	signer := p.terminal(p.Binary, `{"apiVersion":"`+wire.APIVersion+`","kind":"SignRequest","configuration":{"uri":"`+p.uri+`"},"digest":"`+
-		base64.StdEncoding.EncodeToString(make([]byte, crypto.SHA256.Size()))+`","signerOptsType":"crypto.Hash","signerOpts":"5"}`)
+	signer := p.terminal(p.Binary, `{"apiVersion":"`+wire.APIVersion+`","kind":"SignRequest","configuration":{"uri":"`+
+		p.uri+`"},"digest":"`+
+		base64.StdEncoding.EncodeToString(make([]byte, crypto.SHA256.Size()))+
+		`","signerOptsType":"crypto.Hash","signerOpts":"5"}`)
 	waits(signer, "kubectl get namespaces")
 	p.touch(first)
 	ends(first, "namespace/default")

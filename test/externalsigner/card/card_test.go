@@ -51,7 +51,8 @@ func TestCard(t *testing.T) {
 	card := vcard.New(vcard.Config{})
 	card.SetPIN(pin)
 	readers.Insert(t, 0, card)
-	for slot, a := range map[string]hsm.Algorithm{"9a": hsm.ECDSAP256, "9c": hsm.ECDSAP384, "9d": hsm.RSA2048, "9e": hsm.Ed25519} {
+	for slot, a := range map[string]hsm.Algorithm{"9a": hsm.ECDSAP256, "9c": hsm.ECDSAP384, "9d": hsm.RSA2048,
+		"9e": hsm.Ed25519} {
 		t.Run(string(a), func(t *testing.T) {
 			uri := certify(t, cluster, slot, a)
 			if err := kit.Configure(l, map[string]string{"pathExec": l.Binary, "uri": uri}); err != nil {
@@ -64,7 +65,8 @@ func TestCard(t *testing.T) {
 				{[]string{"auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"}, string(a)},
 				{[]string{"exec", "web", "--", "echo", "heard"}, "heard"},
 			} {
-				s := term.Run(t, term.Options{Path: programs.Kubectl, Args: c.args, Dir: l.Dir, Env: l.Env(), Columns: 120, Rows: 40})
+				s := term.Run(t, term.Options{Path: programs.Kubectl, Args: c.args, Dir: l.Dir, Env: l.Env(), Columns: 120,
+					Rows: 40})
 				s.Answer("needs its PIV PIN", pin)
 				if code := s.Exit(); code != 0 || !s.Frame().Contains(c.says) {
 					t.Errorf("%v: exit code %d:\n%s", c.args, code, s.Output())
@@ -99,12 +101,15 @@ func certify(t *testing.T, cluster *controlplane.Cluster, slot string, a hsm.Alg
 			t.Error(err)
 		}
 	}()
-	typing := hsmtest.TypingAll(t, map[hsm.PINKind]string{hsm.PIVPIN: pin, hsm.ManagementKey: hex.EncodeToString(vcard.DefaultManagementKey())})
-	made, err := token.Generate(t.Context(), hsm.GenerateOptions{Slot: slot, Algorithm: a, PIN: hsm.PINAlways, Touch: hsm.TouchNever}, typing)
+	typing := hsmtest.TypingAll(t, map[hsm.PINKind]string{hsm.PIVPIN: pin,
+		hsm.ManagementKey: hex.EncodeToString(vcard.DefaultManagementKey())})
+	made, err := token.Generate(t.Context(),
+		hsm.GenerateOptions{Slot: slot, Algorithm: a, PIN: hsm.PINAlways, Touch: hsm.TouchNever}, typing)
 	if err != nil {
 		t.Fatal(err)
 	}
-	der, err := cluster.SignClient(made.Key.Public, string(a), []string{lab.DevelopersGroup}, time.Now().Add(-time.Minute), time.Now().Add(time.Hour))
+	der, err := cluster.SignClient(made.Key.Public, string(a), []string{lab.DevelopersGroup}, time.Now().Add(-time.Minute),
+		time.Now().Add(time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,8 @@ func TestFromTokenToIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info.Server != l.cluster.Server() || !bytes.Contains(l.ca, bytes.TrimSpace(info.CAData)) || info.TLSServerName != "" || info.ProxyURL != "" {
+	if info.Server != l.cluster.Server() || !bytes.Contains(l.ca, bytes.TrimSpace(info.CAData)) ||
+		info.TLSServerName != "" || info.ProxyURL != "" {
 		t.Errorf("discovered %+v", info)
 	}
 	// What was discovered is good for the next step of a join.
@@ -148,7 +149,8 @@ func TestRefresh(t *testing.T) {
 	l.publish(append(slices.Clone(l.ca), next...))
 	defer l.publish(l.ca)
 	u, err = discovery.Refresh(t.Context(), known, discovery.Limits{})
-	if err != nil || len(u.Changes) != 1 || u.Changes[0].Old != "" || !strings.Contains(u.Changes[0].New, "CN=next") || u.Unproven != nil {
+	if err != nil || len(u.Changes) != 1 || u.Changes[0].Old != "" || !strings.Contains(u.Changes[0].New, "CN=next") ||
+		u.Unproven != nil {
 		t.Errorf("authority added: %+v, %v", u, err)
 	}
 	l.publish(next)
@@ -227,7 +229,8 @@ func TestTokenLife(t *testing.T) {
 			t.Errorf("%s is not listed", want)
 		}
 	}
-	if len(ignored) != 1 || ignored[0].Name != "bootstrap-token-impost" || !errors.Is(ignored[0].Err, bootstraptoken.ErrNotToken) {
+	if len(ignored) != 1 || ignored[0].Name != "bootstrap-token-impost" ||
+		!errors.Is(ignored[0].Err, bootstraptoken.ErrNotToken) {
 		t.Errorf("ignored %+v", ignored)
 	}
 

@@ -79,7 +79,10 @@ func (l *lab) document(ca []byte) string { return e2e.InfoDocument(l.cluster.Ser
 func (l *lab) publish(ca []byte) {
 	l.t.Helper()
 	// kubectl apply makes the namespace's absence at start an error to retry.
-	l.eventually("publish cluster-info", func(ctx context.Context) error { return e2e.PublishDocument(ctx, l.cluster, l.document(ca)) })
+	l.eventually("publish cluster-info", func(ctx context.Context) error {
+		return e2e.PublishDocument(ctx, l.cluster,
+			l.document(ca))
+	})
 }
 
 // eventually repeats try until it succeeds.
@@ -156,7 +159,8 @@ func (l *lab) bearer(info cluster.Cluster, token bootstraptoken.Token) (string, 
 	if err != nil {
 		return "", nil, err
 	}
-	r, err := http.NewRequestWithContext(l.t.Context(), http.MethodPost, info.Server+"/apis/authentication.k8s.io/v1/selfsubjectreviews",
+	r, err := http.NewRequestWithContext(l.t.Context(), http.MethodPost,
+		info.Server+"/apis/authentication.k8s.io/v1/selfsubjectreviews",
 		strings.NewReader(`{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`))
 	if err != nil {
 		return "", nil, err

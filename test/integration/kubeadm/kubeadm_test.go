@@ -26,7 +26,8 @@ func TestMain(m *testing.M) { os.Exit(lab.Main(m)) }
 func build(t *testing.T) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "kubeadm")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", out, ".")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", out,
+		".")
 	cmd.Dir, cmd.Env = "program", append(os.Environ(), "CGO_ENABLED=0")
 	if said, err := cmd.CombinedOutput(); err != nil {
 		need.Missing(t, "kubeadm does not build: "+err.Error()+"\n"+string(said))
@@ -108,7 +109,8 @@ func TestKubeadm(t *testing.T) {
 	address := strings.TrimPrefix(p.Cluster.Server(), "https://")
 
 	// Theirs, read by us, and joined with by hand.
-	theirs := d.kubeadm("token", "create", "--ttl", "2h", "--description", "by kubeadm", "--groups", "system:bootstrappers:kubehsm:tickets")
+	theirs := d.kubeadm("token", "create", "--ttl", "2h", "--description", "by kubeadm", "--groups",
+		"system:bootstrappers:kubehsm:tickets")
 	if seen := d.weList(theirs); !seen.equal(d.kubeadmLists(theirs)) || seen.Description != "by kubeadm" {
 		t.Errorf("we see of kubeadm's token: %+v; kubeadm: %+v", seen, d.kubeadmLists(theirs))
 	}
@@ -120,7 +122,8 @@ func TestKubeadm(t *testing.T) {
 	hash := command[at+1]
 	file := filepath.Join(p.Dir, "token")
 	p.Must(os.WriteFile(file, []byte(theirs+"\n"), 0o600))
-	out, err := lab.Succeeded(p.KubehsmPIN(t.Context(), lab.PIN, "join", address, "--token", file, "--discovery-token-ca-cert-hash", hash,
+	out, err := lab.Succeeded(p.KubehsmPIN(t.Context(), lab.PIN, "join", address, "--token", file,
+		"--discovery-token-ca-cert-hash", hash,
 		"--user", "kim", "--name", "joined", "--approve-with", p.Cluster.AdminKubeconfig(), "--yes"))
 	p.Must(err)
 	if !strings.Contains(out, "Enrolled: authenticated as kim") {
@@ -134,7 +137,8 @@ func TestKubeadm(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // it tries for ever
 	defer cancel()
-	res, err := p.Run(ctx, lab.Run{Env: []string{"KUBEADM_JOIN_DRYRUN_DIR=" + p.Dir}}, d.program, "join", "phase", "preflight", address,
+	res, err := p.Run(ctx, lab.Run{Env: []string{"KUBEADM_JOIN_DRYRUN_DIR=" + p.Dir}}, d.program, "join", "phase",
+		"preflight", address,
 		"--token", ours, "--discovery-token-ca-cert-hash", hash, "--dry-run", "--ignore-preflight-errors=all", "--node-name", "n", "--cri-socket", "unix:///nowhere", "-v=2")
 	p.Must(err)
 	if said := res.Stdout + res.Stderr; res.Code != 0 || !strings.Contains(said, "signature and contents are valid") {

@@ -48,7 +48,8 @@ func subject(t *testing.T, d hsm.Driver, u hsm.URI) (hsm.TokenInfo, []string) {
 }
 
 // check runs the suite behind the guard.
-func check(t *testing.T, d hsm.Driver, info hsm.TokenInfo, slots []string, algorithms []hsm.Algorithm, pin, management string) hsmtest.Results {
+func check(t *testing.T, d hsm.Driver, info hsm.TokenInfo, slots []string, algorithms []hsm.Algorithm,
+	pin, management string) hsmtest.Results {
 	g := newGuard(d, slots)
 	others := map[hsm.PINKind]string{}
 	if management != "" {

@@ -77,7 +77,8 @@ func refuses(t *testing.T, d hsm.Driver, info hsm.TokenInfo, slots []string) {
 	defer tok.Close()
 	u := info.URI()
 	u.Slot = slots[0]
-	if _, err := tok.Generate(t.Context(), hsm.GenerateOptions{Slot: slots[0], Overwrite: true}, nil); !errors.Is(err, hsm.ErrOccupied) {
+	if _, err := tok.Generate(t.Context(), hsm.GenerateOptions{Slot: slots[0], Overwrite: true}, nil); !errors.Is(err,
+		hsm.ErrOccupied) {
 		t.Errorf("generate: %v", err)
 	}
 	if _, err := tok.Signer(t.Context(), u, nil, nil); !errors.Is(err, hsm.ErrNoKey) {

@@ -72,8 +72,10 @@ func consent(t *testing.T, info hsm.TokenInfo, slots []string) (pin, management 
 		t.Fatalf("no terminal to ask on: %v", err)
 	}
 	defer tty.Close()
-	fmt.Fprintf(tty, "\nToken %s, serial %s, firmware %s.\n", text.Clean(info.Name()), text.Clean(info.Serial), text.Clean(info.Firmware))
-	fmt.Fprintln(tty, "Keys will be made, used and deleted; nothing that is on the token is touched, no wrong PIN is typed.")
+	fmt.Fprintf(tty, "\nToken %s, serial %s, firmware %s.\n", text.Clean(info.Name()), text.Clean(info.Serial),
+		text.Clean(info.Firmware))
+	fmt.Fprintln(tty,
+		"Keys will be made, used and deleted; nothing that is on the token is touched, no wrong PIN is typed.")
 	if slots != nil {
 		fmt.Fprintf(tty, "They go into the retired slots %s, which look empty. (A card before firmware 5.3 cannot\n"+
 			"tell of an imported key without certificate there; before 5.7 it cannot delete: the last keys stay.)\n", listed(slots))
@@ -120,7 +122,8 @@ var unfit = regexp.MustCompile(`[^a-z0-9.]+`)
 
 // slug names a kind of token, without its serial.
 func slug(info hsm.TokenInfo) string {
-	return strings.Trim(unfit.ReplaceAllString(strings.ToLower(info.Scheme+" "+info.Manufacturer+" "+info.Model+" "+info.Firmware), "-"), "-.")
+	return strings.Trim(unfit.ReplaceAllString(strings.ToLower(info.Scheme+" "+info.Manufacturer+" "+info.Model+" "+
+		info.Firmware), "-"), "-.")
 }
 
 func record(t *testing.T, path string, info hsm.TokenInfo, r hsmtest.Results) {

@@ -95,7 +95,8 @@ func TestConsent(t *testing.T) {
 			t.Fatal(err)
 		}
 		flowtest.Agent(t, w.Env)
-		client, err := cluster.Access{Env: w.Env}.ThroughBridge(t.Context(), "prod-hsm", hsmtest.NewScript(t, hsmtest.PIN("123456"), c.answer))
+		client, err := cluster.Access{Env: w.Env}.ThroughBridge(t.Context(), "prod-hsm",
+			hsmtest.NewScript(t, hsmtest.PIN("123456"), c.answer))
 		if err := whoAmI(t.Context(), client, err); !errors.Is(err, c.want) {
 			t.Errorf("got %v, want %v", err, c.want)
 		}

@@ -27,7 +27,8 @@ func TestEndpoint(t *testing.T) {
 		}
 		server, serr := a.Server(t.Context(), c.context)
 		verified, verr := a.Verified(t.Context(), c.context)
-		if serr != nil || server != c.server || (verr == nil) != (c.context != "open") || verr == nil && verified.Server != c.server {
+		if serr != nil || server != c.server || (verr == nil) != (c.context != "open") || verr == nil &&
+			verified.Server != c.server {
 			t.Errorf("%q: %s, %v; verified %+v, %v", c.context, server, serr, verified, verr)
 		}
 	}
@@ -37,7 +38,8 @@ func TestEndpoint(t *testing.T) {
 	}
 	var unverified *cluster.UnverifiedError
 	for _, host := range []string{"", "10.0.0.2", "10.0.0.1:6443"} {
-		if err := at.Accepts(host); !errors.As(err, &unverified) || !strings.Contains(hinting.Of(err), "--accept-risk unverified:10.0.0.2:6443") ||
+		if err := at.Accepts(host); !errors.As(err, &unverified) ||
+			!strings.Contains(hinting.Of(err), "--accept-risk unverified:10.0.0.2:6443") ||
 			!strings.Contains(hinting.Of(err), unverified.Consequence()) || !strings.Contains(err.Error(), `"open"`) {
 			t.Errorf("as %q: %v, hint %q", host, err, hinting.Of(err))
 		}
@@ -153,7 +155,8 @@ func TestAnonymous(t *testing.T) {
 		proxy string
 		ca    bool
 		ok    bool
-	}{"direct": {"", true, true}, "by a proxy that is away": {"http://127.0.0.1:1", true, false}, "of an authority that nobody knows": {"", false, false}} {
+	}{"direct": {"", true, true}, "by a proxy that is away": {"http://127.0.0.1:1", true, false},
+		"of an authority that nobody knows": {"", false, false}} {
 		other := at
 		if other.ProxyURL = c.proxy; !c.ca {
 			other.CAData = nil

@@ -38,7 +38,8 @@ func TestSignInFollowsTheAgent(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := current.Load()
 		pair, err := tls.X509KeyPair(c.Certificate, c.Key)
-		if err != nil || len(r.TLS.PeerCertificates) == 0 || string(r.TLS.PeerCertificates[0].Raw) != string(pair.Certificate[0]) {
+		if err != nil || len(r.TLS.PeerCertificates) == 0 ||
+			string(r.TLS.PeerCertificates[0].Raw) != string(pair.Certificate[0]) {
 			w.WriteHeader(http.StatusUnauthorized)
 		}
 	}))
@@ -96,7 +97,8 @@ func TestTouchAloneIsNoAnswer(t *testing.T) {
 	if _, err := p(t.Context(), ask.Question{Reach: true}); !errors.Is(err, hsm.ErrUnsupported) {
 		t.Errorf("error %v", err)
 	}
-	if yes, err := p.Confirm(t.Context(), hsm.ConfirmPrompt{Question: "allow it?"}); !yes || err != nil || asked.Confirm == nil {
+	if yes, err := p.Confirm(t.Context(), hsm.ConfirmPrompt{Question: "allow it?"}); !yes || err != nil ||
+		asked.Confirm == nil {
 		t.Errorf("%t, %v, %+v", yes, err, asked)
 	}
 }

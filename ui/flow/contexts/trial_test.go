@@ -81,7 +81,8 @@ func TestChanges(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if change.Empty() || change.Diff() == "" || !slices.Equal(change.Files(), []string{w.Env.Kubeconfig}) || name == "signer" && len(change.Notes()) == 0 {
+		if change.Empty() || change.Diff() == "" || !slices.Equal(change.Files(), []string{w.Env.Kubeconfig}) ||
+			name == "signer" && len(change.Notes()) == 0 {
 			t.Errorf("%s: %v, %q, notes %q\n%s", name, change.Empty(), change.Files(), change.Notes(), change.Diff())
 		}
 		if _, err := c.plan(cancelled, k); err != nil && !errors.Is(err, context.Canceled) {
@@ -127,7 +128,8 @@ func TestNoSuchContext(t *testing.T) {
 		"migrate":  {func() error { _, err := k.Migration(ctx, "none"); return err }, kubeconfig.ErrNoContext, ""},
 		"unenroll": {func() error { _, err := k.Unenrollment(ctx, "none"); return err }, enrollment.ErrUnknown, ""},
 	} {
-		if err := c.do(); err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(hinting.Of(err), c.hint) {
+		if err := c.do(); err == nil || c.want != nil && !errors.Is(err, c.want) ||
+			!strings.Contains(hinting.Of(err), c.hint) {
 			t.Errorf("%s: %v, hint %q", name, err, hinting.Of(err))
 		}
 	}
@@ -188,7 +190,8 @@ func TestSameKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if u, err := New(w.Env).Unenrollment(t.Context(), "prod-hsm"); err != nil || !slices.Equal(u.SameKey, []string{"twin"}) {
+	if u, err := New(w.Env).Unenrollment(t.Context(), "prod-hsm"); err != nil ||
+		!slices.Equal(u.SameKey, []string{"twin"}) {
 		t.Errorf("%+v, %v", u.SameKey, err)
 	}
 }
@@ -247,7 +250,8 @@ func TestRefreshed(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	before := w.State()
-	if err := r.Apply(t.Context(), false); !errors.Is(err, ErrUnproven) || !strings.Contains(hinting.Of(err), "--accept-risk=unproven") {
+	if err := r.Apply(t.Context(), false); !errors.Is(err, ErrUnproven) ||
+		!strings.Contains(hinting.Of(err), "--accept-risk=unproven") {
 		t.Errorf("%v, hint %q", err, hinting.Of(err))
 	}
 	cancelled, stop := context.WithCancel(t.Context())
@@ -259,7 +263,8 @@ func TestRefreshed(t *testing.T) {
 	if err := r.Apply(t.Context(), true); err != nil {
 		t.Error(err)
 	}
-	if en, err := w.Env.Enrollments().Load("prod-hsm"); err != nil || en.Cluster.Server != moved || !strings.Contains(w.State()["kubeconfig"], moved) {
+	if en, err := w.Env.Enrollments().Load("prod-hsm"); err != nil || en.Cluster.Server != moved ||
+		!strings.Contains(w.State()["kubeconfig"], moved) {
 		t.Errorf("%s, %v\n%s", en.Cluster.Server, err, w.State()["kubeconfig"])
 	}
 }
@@ -278,7 +283,8 @@ func saidHow(ctx context.Context, err error) error {
 func says(w *flowtest.World, server string) {
 	w.Env.RequestTimeout = 300 * time.Millisecond // the look is repeated until the timeout
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.Server.Certificate().Raw})
-	config := "apiVersion: v1\nkind: Config\nclusters:\n- name: \"\"\n  cluster: {server: \"" + server + "\", certificate-authority-data: " +
+	config := "apiVersion: v1\nkind: Config\nclusters:\n- name: \"\"\n  cluster: {server: \"" + server +
+		"\", certificate-authority-data: " +
 		base64.StdEncoding.EncodeToString(ca) + "}\n"
 	w.Server.Put("/api/v1/namespaces/kube-public/configmaps", flowtest.Object{"apiVersion": "v1", "kind": "ConfigMap",
 		"metadata": flowtest.Object{"name": "cluster-info"}, "data": flowtest.Object{"kubeconfig": config}})
@@ -303,7 +309,8 @@ func TestMigrationOfKeys(t *testing.T) {
 	}
 	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: chain[0].Raw})
 	dir := filepath.Dir(w.Env.Kubeconfig)
-	for name, b := range map[string][]byte{"key.pem": private, "cert.pem": cert, "odd.pem": private, "none.pem": []byte("x")} {
+	for name, b := range map[string][]byte{"key.pem": private, "cert.pem": cert, "odd.pem": private,
+		"none.pem": []byte("x")} {
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -328,10 +335,12 @@ func TestMigrationOfKeys(t *testing.T) {
 		if (err == nil) != (c.words == "") || err != nil && !strings.Contains(err.Error(), c.words) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err == nil && (m.Subject.User != "jane" || !slices.Equal(m.Subject.Groups, []string{"dev"})) || (m.KeyFile != "") != c.file {
+		if err == nil && (m.Subject.User != "jane" || !slices.Equal(m.Subject.Groups, []string{"dev"})) ||
+			(m.KeyFile != "") != c.file {
 			t.Errorf("%s: %+v", name, m)
 		}
-		if remarks := strings.Join(m.Remarks(), "\n"); !strings.HasPrefix(remarks, "the old key was in a file") || strings.Contains(remarks, "key.pem: delete that file") != c.file {
+		if remarks := strings.Join(m.Remarks(), "\n"); !strings.HasPrefix(remarks, "the old key was in a file") ||
+			strings.Contains(remarks, "key.pem: delete that file") != c.file {
 			t.Errorf("%s: %q", name, remarks)
 		}
 	}
@@ -358,7 +367,8 @@ func TestUnverifiedStays(t *testing.T) {
 			t.Errorf("%v, hint %q", err, hinting.Of(err))
 		}
 	}
-	if at, err := (cluster.Access{Env: w.Env}).Endpoint(t.Context(), "prod-hsm"); err != nil || !at.Cluster.InsecureSkipTLSVerify {
+	if at, err := (cluster.Access{Env: w.Env}).Endpoint(t.Context(), "prod-hsm"); err != nil ||
+		!at.Cluster.InsecureSkipTLSVerify {
 		t.Errorf("%+v, %v", at, err)
 	}
 }

@@ -44,7 +44,8 @@ func TestDeeds(t *testing.T) {
 // TestHugeDeed: what others wrote does not keep the record from being read.
 func TestHugeDeed(t *testing.T) {
 	log := testLog(t)
-	if err := log.Add(t.Context(), Deed{Action: "revoke", User: "jane", Note: strings.Repeat("\x1b[31mé", 100<<10)}); err != nil {
+	if err := log.Add(t.Context(), Deed{Action: "revoke", User: "jane",
+		Note: strings.Repeat("\x1b[31mé", 100<<10)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := log.Add(t.Context(), Deed{Action: "revoke", User: strings.Repeat("x", MaxDeed)}); err == nil {

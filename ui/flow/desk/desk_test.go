@@ -38,7 +38,8 @@ func desk(t testing.TB) *flowtest.World {
 	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "admin")
 	s := w.Server
 	s.Forbid("get configmaps") // many clusters do
-	s.Put(flowtest.Secrets, flowtest.Object{"metadata": flowtest.Object{"name": "bootstrap-token-abcdef", "namespace": "kube-system"}, "type": "bootstrap.kubernetes.io/token",
+	s.Put(flowtest.Secrets, flowtest.Object{"metadata": flowtest.Object{"name": "bootstrap-token-abcdef",
+		"namespace": "kube-system"}, "type": "bootstrap.kubernetes.io/token",
 		"data": map[string][]byte{"token-id": []byte("abcdef"), "token-secret": []byte("0123456789abcdef"), "description": []byte(ticket.Terms{User: "jane"}.Description()),
 			"expiration": []byte(time.Now().Add(time.Hour).UTC().Format(time.RFC3339)), "usage-bootstrap-signing": []byte("true"),
 			"usage-bootstrap-authentication": []byte("true"), "auth-extra-groups": []byte(strings.Join(ticket.Terms{User: "jane"}.TokenGroups(), ","))}})
@@ -49,7 +50,8 @@ func desk(t testing.TB) *flowtest.World {
 	s.File("jane-2", "jane", "jane", []string{"dev"}, nil)
 	s.Issue("jane-2")
 	s.File("jane-3", "jane", "jane", nil, func(r *certificatesv1.CertificateSigningRequest) {
-		r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: "True"}}
+		r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved,
+			Status: "True"}}
 	})
 	bind(s, bindings, "ClusterRoleBinding", "own", subject("User", "jane"))
 	bind(s, roleBindings, "RoleBinding", "shared", subject("User", "jane"), subject("User", "joe"))
@@ -62,12 +64,14 @@ func subject(kind, name string) flowtest.Object {
 }
 
 func bind(s *flowtest.Server, collection, kind, name string, subjects ...flowtest.Object) {
-	s.Put(collection, flowtest.Object{"apiVersion": rbacGroup + "/v1", "kind": kind, "metadata": flowtest.Object{"name": name, "namespace": map[string]string{"RoleBinding": "dev"}[kind]},
-		"roleRef": flowtest.Object{"kind": "ClusterRole", "name": "view"}, "subjects": subjects})
+	s.Put(collection, flowtest.Object{"apiVersion": rbacGroup + "/v1", "kind": kind,
+		"metadata": flowtest.Object{"name": name, "namespace": map[string]string{"RoleBinding": "dev"}[kind]},
+		"roleRef":  flowtest.Object{"kind": "ClusterRole", "name": "view"}, "subjects": subjects})
 }
 
 // look is what the desk sees of a request.
-func look(ctx context.Context, w *flowtest.World, name string, checks ...request.Check) (request.TicketLook, request.View, error) {
+func look(ctx context.Context, w *flowtest.World, name string, checks ...request.Check) (request.TicketLook,
+	request.View, error) {
 	of := request.TicketLook{}
 	v, err := request.NewRequests(w.Env).Look(ctx, "", name, request.LookOptions{Ticket: &of, Checks: checks})
 	return of, v, err
@@ -92,11 +96,13 @@ func TestBootstrapTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fresh := bootstraptoken.Record{Token: token, Usages: bootstraptoken.KnownUsages(), Groups: []string{"system:bootstrappers:kubehsm"}}
+	fresh := bootstraptoken.Record{Token: token, Usages: bootstraptoken.KnownUsages(),
+		Groups: []string{"system:bootstrappers:kubehsm"}}
 	for _, c := range []flowtest.UseCase{
 		{Name: "create", Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
 			v, err := NewBootstrapTokens(w.Env).Create(ctx, "", fresh, true)
-			if err == nil && (!strings.Contains(v.Join, "--discovery-token-ca-cert-hash sha256:") || v.Token != token.Reveal() || len(v.Warnings) != 1) {
+			if err == nil && (!strings.Contains(v.Join, "--discovery-token-ca-cert-hash sha256:") || v.Token != token.Reveal() ||
+				len(v.Warnings) != 1) {
 				err = fmt.Errorf("%+v", v)
 			}
 			return err
@@ -124,16 +130,20 @@ func TestBootstrapTokens(t *testing.T) {
 		c.Try(t)
 	}
 	w := desk(t)
-	if all, _, err := NewBootstrapTokens(w.Env).List(t.Context(), "", true); err != nil || len(all) != 1 || all[0].Token != "abcdef.0123456789abcdef" {
+	if all, _, err := NewBootstrapTokens(w.Env).List(t.Context(), "", true); err != nil || len(all) != 1 ||
+		all[0].Token != "abcdef.0123456789abcdef" {
 		t.Errorf("revealed: %+v, %v", all, err)
 	}
-	w.Server.Put(flowtest.Secrets, flowtest.Object{"metadata": flowtest.Object{"name": "bootstrap-token-broken"}, "type": "bootstrap.kubernetes.io/token"})
-	if all, notes, err := NewBootstrapTokens(w.Env).List(t.Context(), "", false); err != nil || len(all) != 1 || len(notes) != 1 {
+	w.Server.Put(flowtest.Secrets, flowtest.Object{"metadata": flowtest.Object{"name": "bootstrap-token-broken"},
+		"type": "bootstrap.kubernetes.io/token"})
+	if all, notes, err := NewBootstrapTokens(w.Env).List(t.Context(), "", false); err != nil || len(all) != 1 ||
+		len(notes) != 1 {
 		t.Errorf("with one that is none: %+v, %q, %v", all, notes, err)
 	}
 	dumb := fresh
 	dumb.Usages = []string{"authentication"}
-	if _, err := NewBootstrapTokens(w.Env).Create(t.Context(), "", dumb, true); !errors.Is(err, bootstraptoken.ErrInvalid) || !strings.Contains(hinting.Of(err), "signing") {
+	if _, err := NewBootstrapTokens(w.Env).Create(t.Context(), "", dumb, true); !errors.Is(err,
+		bootstraptoken.ErrInvalid) || !strings.Contains(hinting.Of(err), "signing") {
 		t.Errorf("to join with, which cannot be: %v", err)
 	}
 }
@@ -146,7 +156,8 @@ func TestMakeTicket(t *testing.T) {
 		Passes: append(flowtest.Failing("get configmaps"), "ctrl-c: get configmaps"),
 		Leaves: append(flowtest.Failing("create secrets"), "ctrl-c: create secrets"),
 		Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
-			issued, err := NewTickets(w.Env).Make(ctx, "", TicketOptions{Terms: ticket.Terms{User: "joe"}, Name: "joe", TTL: time.Hour})
+			issued, err := NewTickets(w.Env).Make(ctx, "",
+				TicketOptions{Terms: ticket.Terms{User: "joe"}, Name: "joe", TTL: time.Hour})
 			if err == nil && (issued.Unproven == "" || issued.Text == "" || record(w) != "ticket joe") {
 				err = fmt.Errorf("%+v, on record %q", issued, record(w))
 			}
@@ -193,7 +204,8 @@ func TestOpenSealed(t *testing.T) {
 	for name, c := range map[string]struct{ id, serial, hint string }{
 		"another token": {"abcdef", "8", ""}, "another ticket": {"ghijkl", "7", "--seal-puk"}, "no ticket": {"../x", "7", ""},
 	} {
-		if puk, err := k.OpenSealed(c.id, c.serial, []byte(text)); err == nil || puk != nil || !strings.Contains(hinting.Of(err), c.hint) {
+		if puk, err := k.OpenSealed(c.id, c.serial, []byte(text)); err == nil || puk != nil ||
+			!strings.Contains(hinting.Of(err), c.hint) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -262,19 +274,22 @@ func TestBreakGlassApproval(t *testing.T) {
 	var notes []string
 	flowtest.UseCase{Name: "approve", World: func(t testing.TB) *flowtest.World {
 		w := desk(t)
-		w.Server.File("bg-1", "joe", "joe", []string{request.BreakGlassGroup}, func(r *certificatesv1.CertificateSigningRequest) {
-			r.Annotations = map[string]string{csr.ReasonAnnotation: "everything burns"}
-		})
+		w.Server.File("bg-1", "joe", "joe", []string{request.BreakGlassGroup},
+			func(r *certificatesv1.CertificateSigningRequest) {
+				r.Annotations = map[string]string{csr.ReasonAnnotation: "everything burns"}
+			})
 		var err error
 		if _, seen, err = look(t.Context(), w, "bg-1", BreakGlassCheck); err != nil || len(seen.Refusals) > 0 {
 			t.Fatalf("%q, %v", seen.Refusals, err)
 		}
 		return w
 	},
-		Passes: append(flowtest.Failing("create events"), "ctrl-c: create events"), Leaves: append(flowtest.Failing("create events"), "cut: update", "ctrl-c: create events"),
+		Passes: append(flowtest.Failing("create events"), "ctrl-c: create events"),
+		Leaves: append(flowtest.Failing("create events"), "cut: update", "ctrl-c: create events"),
 		Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) (err error) {
 			_, notes, err = NewApprovals(w.Env).BreakGlass(ctx, "", seen, request.DecideOptions{})
-			if err == nil && (record(w) != "break-glass-approve joe" || len(w.Server.Names("/api/v1/namespaces/default/events"))+len(notes) < 1) {
+			if err == nil && (record(w) != "break-glass-approve joe" || len(w.Server.Names("/api/v1/namespaces/default/events"))+
+				len(notes) < 1) {
 				err = fmt.Errorf("on record %q, %q", record(w), notes)
 			}
 			return err
@@ -292,11 +307,13 @@ func TestBreakGlassApproval(t *testing.T) {
 		if err != nil || len(v.Refusals) != 1 {
 			t.Errorf("%s: %q, %v", name, v.Refusals, err)
 		}
-		if _, _, err := NewApprovals(w.Env).BreakGlass(t.Context(), "", v, request.DecideOptions{}); err == nil || record(w) != "" {
+		if _, _, err := NewApprovals(w.Env).BreakGlass(t.Context(), "", v, request.DecideOptions{}); err == nil ||
+			record(w) != "" {
 			t.Errorf("%s: %v, on record %q", name, err, record(w))
 		}
 	}
-	if _, v, err := look(t.Context(), w, "jane-1", BreakGlassCheck); err != nil || !slices.ContainsFunc(v.Refusals, func(r string) bool { return strings.Contains(r, "neither of the groups") }) {
+	if _, v, err := look(t.Context(), w, "jane-1", BreakGlassCheck); err != nil ||
+		!slices.ContainsFunc(v.Refusals, func(r string) bool { return strings.Contains(r, "neither of the groups") }) {
 		t.Errorf("another request: %q, %v", v.Refusals, err)
 	}
 }
@@ -310,16 +327,19 @@ func TestAskForBreakGlass(t *testing.T) {
 			got, err = NewBreakGlass(w.Env).Request(ctx, BreakGlassOptions{Reason: "everything burns"})
 			return err
 		}, Done: func(t testing.TB, _ *flowtest.World) {
-			if got.User != "admin" || got.Name != "prod-eu-west-break-glass" || !slices.Equal(got.Groups, []string{request.BreakGlassGroup}) ||
+			if got.User != "admin" || got.Name != "prod-eu-west-break-glass" ||
+				!slices.Equal(got.Groups, []string{request.BreakGlassGroup}) ||
 				got.Expiration != BreakGlassLifetime || !got.KeepCurrent {
 				t.Errorf("%+v", got)
 			}
 		}},
 		{Name: "seal", Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) (err error) {
-			got, err = NewBreakGlass(w.Env).Seal(ctx, "", "", enrolling.Options{User: "sealed-1", Reason: "the safe", Token: card})
+			got, err = NewBreakGlass(w.Env).Seal(ctx, "", "",
+				enrolling.Options{User: "sealed-1", Reason: "the safe", Token: card})
 			return err
 		}, Done: func(t testing.TB, _ *flowtest.World) {
-			if got.User != "sealed-1" || got.Name != "prod-eu-west-sealed" || !slices.Equal(got.Groups, []string{request.SealedGroup}) {
+			if got.User != "sealed-1" || got.Name != "prod-eu-west-sealed" ||
+				!slices.Equal(got.Groups, []string{request.SealedGroup}) {
 				t.Errorf("%+v", got)
 			}
 		}},
@@ -344,7 +364,8 @@ func TestAskForBreakGlass(t *testing.T) {
 		"to seal, without a user":   {func() error { _, err := b.Seal(ctx, "", "", enrolling.Options{Reason: "x"}); return err }, nil, "--user"},
 		"to seal, without a token":  {func() error { _, err := b.Seal(ctx, "", "", enrolling.Options{Reason: "x", User: "x"}); return err }, nil, "--token"},
 	} {
-		if err := c.do(); err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(hinting.Of(err), c.hint) {
+		if err := c.do(); err == nil || c.want != nil && !errors.Is(err, c.want) ||
+			!strings.Contains(hinting.Of(err), c.hint) {
 			t.Errorf("%s: %v, hint %q", name, err, hinting.Of(err))
 		}
 	}
@@ -365,7 +386,8 @@ func TestBreakGlassEnrolled(t *testing.T) {
 		w := desk(t)
 		en := w.Enroll("night", "jane", group)
 		b := NewBreakGlass(w.Env)
-		if err := b.Record(t.Context(), enrolling.Result{Name: "night", User: "jane"}, "why"); err != nil || record(w) != c.action {
+		if err := b.Record(t.Context(), enrolling.Result{Name: "night", User: "jane"}, "why"); err != nil ||
+			record(w) != c.action {
 			t.Errorf("on record %q, %v", record(w), err)
 		}
 		all, err := b.List()

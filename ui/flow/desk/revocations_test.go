@@ -22,7 +22,8 @@ func TestRevokeEndedTicket(t *testing.T) {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(code)
-		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"` + reason + `","code":` + strconv.Itoa(code) + `}`))
+		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"` + reason + `","code":` +
+			strconv.Itoa(code) + `}`))
 	}))
 	defer server.Close()
 	flowtest.PointAt(t, e, server)
@@ -30,7 +31,8 @@ func TestRevokeEndedTicket(t *testing.T) {
 	if err := NewRevocations(e).Revoke(t.Context(), "", &r); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Done) != 1 || !strings.Contains(r.Done[0], "abcdef") || len(r.Failed) != 1 || !strings.Contains(r.Failed[0], "ghijkl") {
+	if len(r.Done) != 1 || !strings.Contains(r.Done[0], "abcdef") || len(r.Failed) != 1 ||
+		!strings.Contains(r.Failed[0], "ghijkl") {
 		t.Errorf("done %q, failed %q", r.Done, r.Failed)
 	}
 	if err := NewRevocations(e).Revoke(t.Context(), "", &Revocation{User: "joe"}); err != nil {

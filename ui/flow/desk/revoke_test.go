@@ -20,17 +20,21 @@ import (
 func TestLookUp(t *testing.T) {
 	unseen := func(r Revocation) string { return strings.Join(r.Unseen, "; ") }
 	flowtest.UseCase{Name: "look up", World: desk,
-		Passes: []string{"forbidden: list certificatesigningrequests", "forbidden: list clusterrolebindings", "forbidden: list rolebindings", "forbidden: list secrets"},
+		Passes: []string{"forbidden: list certificatesigningrequests", "forbidden: list clusterrolebindings",
+			"forbidden: list rolebindings", "forbidden: list secrets"},
 		Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
 			r, err := NewRevocations(w.Env).LookUp(ctx, "", "jane", nil)
 			if err != nil {
 				return err
 			}
-			found := []int{len(r.Bindings), len(r.GroupBindings), len(r.Certificates), len(r.Pending), len(r.Approved), len(r.Tickets)}
-			if len(r.Unseen) == 0 && (!slices.Equal(found, []int{2, 1, 1, 1, 1, 1}) || r.Until().IsZero() || !r.Removable() || r.Err() != nil) {
+			found := []int{len(r.Bindings), len(r.GroupBindings), len(r.Certificates), len(r.Pending), len(r.Approved),
+				len(r.Tickets)}
+			if len(r.Unseen) == 0 && (!slices.Equal(found, []int{2, 1, 1, 1, 1, 1}) || r.Until().IsZero() || !r.Removable() ||
+				r.Err() != nil) {
 				return fmt.Errorf("found %v: %+v", found, r)
 			}
-			if len(r.Unseen) > 0 && (r.Err() == nil || !strings.Contains(r.Err().Error(), unseen(r)) || !strings.Contains(hinting.Of(r.Err()), "helpdesk revoke --user jane")) {
+			if len(r.Unseen) > 0 && (r.Err() == nil || !strings.Contains(r.Err().Error(), unseen(r)) ||
+				!strings.Contains(hinting.Of(r.Err()), "helpdesk revoke --user jane")) {
 				return fmt.Errorf("unseen %q, and the error is %v", r.Unseen, r.Err())
 			}
 			return nil
@@ -58,11 +62,13 @@ func TestLookUpFromRecord(t *testing.T) {
 	}
 	w.Server.Forbid("list secrets", "list certificatesigningrequests")
 	r, err := NewRevocations(w.Env).LookUp(t.Context(), "", "jane", nil)
-	if err != nil || !slices.Equal(r.Tickets, []string{"abcdef"}) || len(r.Certificates) != 1 || r.Certificates[0].Request != "old" {
+	if err != nil || !slices.Equal(r.Tickets, []string{"abcdef"}) || len(r.Certificates) != 1 ||
+		r.Certificates[0].Request != "old" {
 		t.Errorf("%+v, %v", r, err)
 	}
 	past, err := log.All()
-	if out := TicketsOut(past, later.AddDate(0, 0, -1)); err != nil || len(out) != 0 { // the tickets on record have no terms
+	// the tickets on record have no terms
+	if out := TicketsOut(past, later.AddDate(0, 0, -1)); err != nil || len(out) != 0 {
 		t.Errorf("%+v, %v", out, err)
 	}
 }
@@ -156,7 +162,8 @@ func TestRoles(t *testing.T) {
 	}
 	w.Unchanged(before)
 	w.Server.Before(func(string) flowtest.Fate { return 409 })
-	if _, err := NewRoles(w.Env).Apply(t.Context(), "", roles, false, false); !strings.Contains(hinting.Of(err), "--force-conflicts") {
+	if _, err := NewRoles(w.Env).Apply(t.Context(), "", roles, false, false); !strings.Contains(hinting.Of(err),
+		"--force-conflicts") {
 		t.Errorf("changed by others: %v", err)
 	}
 	w.Server.Before(nil)
@@ -165,7 +172,8 @@ func TestRoles(t *testing.T) {
 	if err != nil || all[1].Allowed || all[1].Needs != "list on certificatesigningrequests" {
 		t.Errorf("%+v, %v", all, err)
 	}
-	if _, err := NewRoles(w.Env).Check(t.Context(), "", []string{"none"}); err == nil || !strings.Contains(hinting.Of(err), strings.Join(RBACSets(), ", ")) {
+	if _, err := NewRoles(w.Env).Check(t.Context(), "", []string{"none"}); err == nil ||
+		!strings.Contains(hinting.Of(err), strings.Join(RBACSets(), ", ")) {
 		t.Errorf("no such roles: %v", err)
 	}
 	if _, err := RBACManifest("none"); err == nil {
@@ -175,7 +183,8 @@ func TestRoles(t *testing.T) {
 		state RBACState
 		bad   bool
 	}{{RBACUnserved, true}, {RBACSame, false}} {
-		if err := RBACUnenforced([]RBACObject{{State: c.state}}); (err != nil) != c.bad || c.bad && !strings.Contains(hinting.Of(err), "1.30") {
+		if err := RBACUnenforced([]RBACObject{{State: c.state}}); (err != nil) != c.bad || c.bad &&
+			!strings.Contains(hinting.Of(err), "1.30") {
 			t.Errorf("%s: %v", c.state, err)
 		}
 	}

@@ -18,7 +18,8 @@ func TestRBACUnreachable(t *testing.T) {
 	flowtest.PointAt(t, e, server)
 	server.Close()
 	_, err := NewRoles(e).Check(t.Context(), "", nil)
-	if !errors.Is(err, apierror.ErrUnreachable) || strings.Contains(err.Error(), `Get "`) || !strings.Contains(hinting.Of(err), "reachable from here") {
+	if !errors.Is(err, apierror.ErrUnreachable) || strings.Contains(err.Error(), `Get "`) ||
+		!strings.Contains(hinting.Of(err), "reachable from here") {
 		t.Errorf("%v, hint %q", err, hinting.Of(err))
 	}
 }

@@ -59,7 +59,8 @@ func TestSealKeysDoNotStay(t *testing.T) {
 	if got := left(); !slices.Equal(got, []string{"newone.key"}) {
 		t.Errorf("after another was used: %q", got)
 	}
-	if _, err := NewTickets(e).Make(ctx, "", TicketOptions{Terms: ticket.Terms{User: "jane"}, Seal: true}); !errors.Is(err, bootstraptoken.ErrForbidden) {
+	if _, err := NewTickets(e).Make(ctx, "", TicketOptions{Terms: ticket.Terms{User: "jane"}, Seal: true}); !errors.Is(err,
+		bootstraptoken.ErrForbidden) {
 		t.Errorf("a ticket of a server that makes none: %v", err)
 	}
 	if got := left(); !slices.Equal(got, []string{"newone.key"}) {
@@ -75,7 +76,10 @@ func TestSealKeysDoNotStay(t *testing.T) {
 func TestTicketThatWasNotMade(t *testing.T) {
 	e, _ := flowtest.Env(t)
 	answers := map[string]http.HandlerFunc{}
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answers[r.Method](w, r) }))
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		answers[r.Method](w, r)
+	}))
 	flowtest.PointAt(t, e, server)
 	cut := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 	says := func(code int) http.HandlerFunc {
@@ -83,7 +87,8 @@ func TestTicketThatWasNotMade(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(code)
 			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"` +
-				map[int]string{403: "Forbidden", 404: "NotFound", 500: "InternalError"}[code] + `","code":` + strconv.Itoa(code) + `}`))
+				map[int]string{403: "Forbidden", 404: "NotFound", 500: "InternalError"}[code] + `","code":` + strconv.Itoa(code) +
+				`}`))
 		}
 	}
 	for _, c := range []struct {
@@ -100,12 +105,14 @@ func TestTicketThatWasNotMade(t *testing.T) {
 		if _, err := NewTickets(e).Make(t.Context(), "", TicketOptions{Terms: ticket.Terms{User: "jane"}}); err == nil {
 			t.Errorf("%s: a ticket", c.name)
 		}
-		if past, err := deeds.NewLog(e).All(); err != nil || len(past) != c.kept || len(TicketsOut(past, time.Now())) != c.kept {
+		if past, err := deeds.NewLog(e).All(); err != nil || len(past) != c.kept ||
+			len(TicketsOut(past, time.Now())) != c.kept {
 			t.Errorf("%s: the record has %+v, %v", c.name, past, err)
 		}
 	}
 	server.Close()
-	if _, err := NewTickets(e).Make(t.Context(), "", TicketOptions{Terms: ticket.Terms{User: "jane"}}); !errors.Is(err, apierror.ErrUnreachable) {
+	if _, err := NewTickets(e).Make(t.Context(), "", TicketOptions{Terms: ticket.Terms{User: "jane"}}); !errors.Is(err,
+		apierror.ErrUnreachable) {
 		t.Errorf("without a server: %v", err)
 	}
 	if past, err := deeds.NewLog(e).All(); err != nil || len(past) != 1 {

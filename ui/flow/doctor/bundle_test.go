@@ -33,7 +33,8 @@ func TestWriteBundle(t *testing.T) {
 	if err != nil || whole.Mode().Perm() != 0o600 || whole.Size() == 0 {
 		t.Errorf("%v, %v", whole, err)
 	}
-	if _, err := WriteBundle(t.Context(), path, *m.Options); !errors.Is(err, fs.ErrExist) || !strings.Contains(hinting.Of(err), "does not exist yet") {
+	if _, err := WriteBundle(t.Context(), path, *m.Options); !errors.Is(err, fs.ErrExist) ||
+		!strings.Contains(hinting.Of(err), "does not exist yet") {
 		t.Errorf("over another: %v, hint %q", err, hinting.Of(err))
 	}
 	if now, err := os.Stat(path); err != nil || now.Size() != whole.Size() {
@@ -43,7 +44,8 @@ func TestWriteBundle(t *testing.T) {
 
 // TestAdvice: each problem comes with why it matters and what mends it.
 func TestAdvice(t *testing.T) {
-	for state, level := range map[State]present.Level{OK: present.Good, Unknown: present.Warn, Warning: present.Warn, Failed: present.Bad, State("odd"): present.Quiet} {
+	for state, level := range map[State]present.Level{OK: present.Good, Unknown: present.Warn, Warning: present.Warn,
+		Failed: present.Bad, State("odd"): present.Quiet} {
 		c := Check{State: state, Why: "it matters", Fix: "do this"}
 		want := []string{"it matters", "To mend it: do this"}
 		if state == OK {

@@ -78,7 +78,8 @@ func (m *machine) enroll(name, server string, ca []byte, from, until time.Time) 
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "jane.doe"}, NotBefore: from, NotAfter: until}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "jane.doe"}, NotBefore: from,
+		NotAfter: until}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		m.t.Fatal(err)
@@ -91,8 +92,9 @@ func (m *machine) enroll(name, server string, ca []byte, from, until time.Time) 
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	e := enrollment.Enrollment{Name: name, Cluster: cluster.Cluster{Server: server, CAData: ca}, User: "jane.doe", Groups: []string{"payroll"},
-		Key: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "blue token", Serial: "5f0a17"}, KeyHash: hash, Created: from}
+	e := enrollment.Enrollment{Name: name, Cluster: cluster.Cluster{Server: server, CAData: ca}, User: "jane.doe",
+		Groups: []string{"payroll"},
+		Key:    hsm.URI{Scheme: hsm.SchemePKCS11, Token: "blue token", Serial: "5f0a17"}, KeyHash: hash, Created: from}
 	store := enrollment.NewStore(m.Env.Dirs)
 	if err := errors.Join(store.Save(e), store.SaveCertificate(e, []*x509.Certificate{leaf})); err != nil {
 		m.t.Fatal(err)
@@ -131,13 +133,15 @@ func TestTokens(t *testing.T) {
 
 	m.fake.Add(hsmtest.FakeOptions{Label: "blue", Serial: "1"})
 	m.fake.Add(hsmtest.FakeOptions{Label: "new", Serial: "2", PINNotSet: true})
-	m.fake.SetProblems(hsm.Problem{Source: "/lib/vendor.so", Err: hint.With(fmt.Errorf("vendor: %w", hsm.ErrModule), "update it")},
+	m.fake.SetProblems(hsm.Problem{Source: "/lib/vendor.so",
+		Err: hint.With(fmt.Errorf("vendor: %w", hsm.ErrModule), "update it")},
 		hsm.Problem{Source: "Reader 1", Err: fmt.Errorf("reader: %w", hsm.ErrBusy)},
 		hsm.Problem{Source: "Reader 2", Err: fmt.Errorf("reader: %w", hsm.ErrNoToken)},
 		hsm.Problem{Source: "smart cards", Err: hint.With(hsm.ErrPending, "wait")})
 	checks = tokens(context.Background(), m.Options)
 	m.expect(m.find(checks, "token/pkcs11:token=blue"), OK, "1", "")
-	m.expect(m.find(checks, "token/pkcs11:token=new"), Failed, "PIN not set", "kubehsm token pin unblock --token 'pkcs11:token=new")
+	m.expect(m.find(checks, "token/pkcs11:token=new"), Failed, "PIN not set",
+		"kubehsm token pin unblock --token 'pkcs11:token=new")
 	m.expect(m.find(checks, "source//lib/vendor.so"), Warning, "vendor", "update it") // others can be used
 	m.expect(m.find(checks, "source/Reader 1"), Warning, "in use", "")
 	m.expect(m.find(checks, "source/Reader 2"), Note, "no such token", "")
@@ -163,7 +167,8 @@ func TestTwin(t *testing.T) {
 	m.Env.Drivers = hsm.Drivers{yubico{m.fake}, card}
 	card.Add(hsmtest.FakeOptions{Serial: "7", PINNotSet: true})
 	m.fake.Add(hsmtest.FakeOptions{Serial: "7", PINNotSet: true})
-	m.expect(m.find(tokens(t.Context(), m.Options), "token/"), Failed, "PIN not set", "kubehsm token pin unblock --token piv:serial=7")
+	m.expect(m.find(tokens(t.Context(), m.Options), "token/"), Failed, "PIN not set",
+		"kubehsm token pin unblock --token piv:serial=7")
 	m.fake.Add(hsmtest.FakeOptions{Serial: "8"}) // another card, which only the library shows
 	m.expect(m.find(tokens(t.Context(), m.Options), "token/pkcs11:"), OK, "8", "")
 }
@@ -185,11 +190,13 @@ func TestEnrolledTokenIsAway(t *testing.T) {
 	m := newMachine(t)
 	m.fake.Add(hsmtest.FakeOptions{Label: "blue", Serial: "1"})
 	m.enroll("prod", "https://prod.example.com", nil, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
-	m.expect(m.find(tokens(t.Context(), m.Options), "absent/prod"), Warning, "serial=5f0a17", "token wait --token 'pkcs11:token=blue%20token;serial=5f0a17'")
+	m.expect(m.find(tokens(t.Context(), m.Options), "absent/prod"), Warning, "serial=5f0a17",
+		"token wait --token 'pkcs11:token=blue%20token;serial=5f0a17'")
 	m.fake.SetProblems(hsm.Problem{Source: "/lib/vendor.so", Err: hsm.ErrModule})
 	m.expect(m.find(tokens(t.Context(), m.Options), "source/"), Failed, "failed", "onlyModules")
 	m.fake.Add(hsmtest.FakeOptions{Label: "blue token", Serial: "5f0a17"})
-	if checks := tokens(t.Context(), m.Options); slices.ContainsFunc(checks, func(c Check) bool { return strings.HasPrefix(c.ID, "absent/") }) {
+	if checks := tokens(t.Context(), m.Options); slices.ContainsFunc(checks,
+		func(c Check) bool { return strings.HasPrefix(c.ID, "absent/") }) {
 		t.Errorf("it is there: %+v", checks)
 	}
 	m.expect(m.find(tokens(t.Context(), m.Options), "source/"), Warning, "failed", "onlyModules")
@@ -204,7 +211,8 @@ func TestFirmware(t *testing.T) {
 			t.Errorf("%s: %+v, want %s", firmwareVersion, got, want)
 		}
 	}
-	for _, other := range []hsm.TokenInfo{{Model: "YubiKey", Firmware: ""}, {Model: "YubiKey", Firmware: "5.7"}, {Model: "Nitrokey 3", Firmware: "4.2.6"}} {
+	for _, other := range []hsm.TokenInfo{{Model: "YubiKey", Firmware: ""}, {Model: "YubiKey", Firmware: "5.7"},
+		{Model: "Nitrokey 3", Firmware: "4.2.6"}} {
 		if got := firmware(other); got != nil {
 			t.Errorf("%+v: %+v", other, got)
 		}
@@ -248,9 +256,11 @@ users: [{name: jane, user: {client-certificate: c.pem, client-key: k.pem}}]
 
 	m.file("kubeconfig", key, 0o644)
 	m.expect(m.find(kubeconfigs(context.Background(), m.Options), "file/"), Note, "may read it", "chmod 600")
-	for _, secret := range []string{"token: abc", "client-certificate-data: YQ==, client-key-data: YQ==", "username: jane, password: x"} {
+	for _, secret := range []string{"token: abc", "client-certificate-data: YQ==, client-key-data: YQ==",
+		"username: jane, password: x"} {
 		m.file("kubeconfig", strings.Replace(key, "client-certificate: c.pem, client-key: k.pem", secret, 1), 0o644)
-		m.expect(m.find(kubeconfigs(context.Background(), m.Options), "file/"), Warning, "may read it, and the key", "chmod 600")
+		m.expect(m.find(kubeconfigs(context.Background(), m.Options), "file/"), Warning, "may read it, and the key",
+			"chmod 600")
 	}
 	m.file("kubeconfig", key, 0o600)
 	lock := m.file("kubeconfig.lock", "", 0o600)
@@ -309,7 +319,8 @@ func TestCertificates(t *testing.T) {
 	m.expect(m.find(checks, "certificate/good"), OK, "jane.doe", "")
 	m.expect(m.find(checks, "certificate/short"), OK, "good until", "")
 	m.expect(m.find(checks, "certificate/soon"), Warning, "expires soon", "kubehsm certificate renew soon")
-	m.expect(m.find(checks, "certificate/over"), Failed, "expired", "kubehsm join --name over") // no context was enrolled from
+	// no context was enrolled from
+	m.expect(m.find(checks, "certificate/over"), Failed, "expired", "kubehsm join --name over")
 	m.expect(m.find(checks, "certificate/early"), Failed, "not good before", "clock")
 	if Worst(checks) != Failed {
 		t.Errorf("the worst is %s", Worst(checks))
@@ -348,7 +359,8 @@ func TestServer(t *testing.T) {
 	if err := store.Save(e); err != nil {
 		t.Fatal(err)
 	}
-	m.expect(m.find(clusters(context.Background(), m.Options), "unverified/prod"), Warning, "not verified", "certificate-authority-data")
+	m.expect(m.find(clusters(context.Background(), m.Options), "unverified/prod"), Warning, "not verified",
+		"certificate-authority-data")
 
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and says nothing
 	if err != nil {
@@ -358,7 +370,8 @@ func TestServer(t *testing.T) {
 	m.enroll("prod", "https://"+silent.Addr().String(), nil, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	m.expect(m.find(clusters(ctx, m.Options), "server/prod"), Failed, silent.Addr().String()+" does not answer", "right network")
+	m.expect(m.find(clusters(ctx, m.Options), "server/prod"), Failed, silent.Addr().String()+" does not answer",
+		"right network")
 	if err := silent.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -456,7 +469,8 @@ func TestKubectlOnThePath(t *testing.T) {
 func TestBundle(t *testing.T) {
 	m := newMachine(t)
 	m.fake.Add(hsmtest.FakeOptions{Label: "blue token", Serial: "5f0a17"})
-	m.enroll("payroll-prod", "https://payroll.corp.example.com:6443", nil, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	m.enroll("payroll-prod", "https://payroll.corp.example.com:6443", nil, time.Now().Add(-time.Hour),
+		time.Now().Add(time.Hour))
 	m.file("kubeconfig", `apiVersion: v1
 kind: Config
 contexts: [{name: corp-context, context: {cluster: corp-cluster, user: jane}}]
@@ -515,8 +529,11 @@ func TestReport(t *testing.T) {
 func TestKuberc(t *testing.T) {
 	m := newMachine(t)
 	m.expect(policy(m.Options), OK, "may run", "")
-	t.Setenv("KUBERC", m.file("kuberc", "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\ncredentialPluginPolicy: Allowlist\ncredentialPluginAllowlist: [{command: aws}]\n", 0o600))
-	m.expect(policy(m.Options), Failed, "does not allow", "--allowlist-entry command=aws --allowlist-entry command="+m.Env.Executable)
+	t.Setenv("KUBERC",
+		m.file("kuberc",
+			"apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\ncredentialPluginPolicy: Allowlist\ncredentialPluginAllowlist: [{command: aws}]\n", 0o600))
+	m.expect(policy(m.Options), Failed, "does not allow",
+		"--allowlist-entry command=aws --allowlist-entry command="+m.Env.Executable)
 	m.file("kuberc", "credentialPluginPolicy: [", 0o600)
 	m.expect(policy(m.Options), Warning, "kuberc", "correct the file")
 }

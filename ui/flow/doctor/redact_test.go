@@ -87,8 +87,10 @@ users: [{name: zq, user: {client-key: k.pem, client-certificate: c.pem}}]
 		log.WriteString(line + "\n")
 	}
 	kept := "level=INFO why=asked at 127.0.0.1:4711, client.authentication.k8s.io/v1, /usr/lib/x86_64-linux-gnu/libsofthsm2.so.2.6, 10:42:07, v1.37.1"
-	record, err := json.Marshal(audit.Record{Time: time.Now().UTC(), Event: audit.Consent, Outcome: audit.Granted, Enrollment: "recorded.enrollment", Server: "recorded.server:6443",
-		Token: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "former token", Serial: "feed1234"}, Request: "delete pods/nginx-secret", Statement: "delete nginx-secret",
+	record, err := json.Marshal(audit.Record{Time: time.Now().UTC(), Event: audit.Consent, Outcome: audit.Granted,
+		Enrollment: "recorded.enrollment", Server: "recorded.server:6443",
+		Token:   hsm.URI{Scheme: hsm.SchemePKCS11, Token: "former token", Serial: "feed1234"},
+		Request: "delete pods/nginx-secret", Statement: "delete nginx-secret",
 		Was: "rules: namespaces=nginx-secret", Policy: "rules: resources=nginx-secret"})
 	if err != nil {
 		t.Fatal(err)

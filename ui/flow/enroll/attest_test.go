@@ -63,7 +63,8 @@ func TestRequestCarriesAttestation(t *testing.T) {
 				t.Fatal(err)
 			}
 			a, err := attest.FromExtensions(info.Extensions)
-			if tc.carries != (err == nil) || tc.carries && string(a.Statement) != "statement" || !tc.carries && !errors.Is(err, attest.ErrNone) {
+			if tc.carries != (err == nil) || tc.carries && string(a.Statement) != "statement" || !tc.carries &&
+				!errors.Is(err, attest.ErrNone) {
 				t.Errorf("the request's attestation: %q, %v", a.Statement, err)
 			}
 			if notes := strings.Join(r.notes, "\n"); !strings.Contains(notes, tc.note) || (tc.note == "") != (notes == "") {

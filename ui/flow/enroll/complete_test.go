@@ -84,7 +84,8 @@ func TestRecordRefusesOtherOptions(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the name alone does not resume: %v", err)
 	}
-	if again.User != "jane" || !again.KeepCurrent || again.Context != first.Context || again.Token.String() != first.Token.String() {
+	if again.User != "jane" || !again.KeepCurrent || again.Context != first.Context ||
+		again.Token.String() != first.Token.String() {
 		t.Errorf("resumed with %+v", again)
 	}
 	other, err := NewEnroller(e).Complete(ctx, enrolling.Options{Name: first.Name, User: "joe"})
@@ -120,7 +121,8 @@ func TestUnverifiedCluster(t *testing.T) {
 		}
 	}
 	j := &enrolling.Progress{Options: enrolling.Options{Context: "open", AcceptUnverified: "10.0.0.2:6443"}}
-	if err := NewEnroller(e).readCluster(t.Context(), j); err != nil || !j.Cluster.InsecureSkipTLSVerify || len(j.Cluster.CAData) > 0 {
+	if err := NewEnroller(e).readCluster(t.Context(), j); err != nil || !j.Cluster.InsecureSkipTLSVerify ||
+		len(j.Cluster.CAData) > 0 {
 		t.Errorf("%v, %+v", err, j.Cluster)
 	}
 }

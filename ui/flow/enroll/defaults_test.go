@@ -55,7 +55,8 @@ func TestDefaultSecrets(t *testing.T) {
 				return
 			case tc.named == "" && err != nil:
 				t.Fatal(err)
-			case tc.named != "" && (!errors.Is(err, ErrDefaultSecrets) || !strings.HasSuffix(err.Error(), ": "+tc.named) || !strings.Contains(hinting.Of(err), tc.hint)):
+			case tc.named != "" && (!errors.Is(err, ErrDefaultSecrets) || !strings.HasSuffix(err.Error(), ": "+tc.named) ||
+				!strings.Contains(hinting.Of(err), tc.hint)):
 				t.Fatalf("error %v, hint %q", err, hinting.Of(err))
 			}
 			r.record.Options.AcceptDefaults = true
@@ -76,7 +77,8 @@ func TestDefaultPINBlocked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if hint := hinting.Of(defaultsRefusal(all, blocked)); !strings.Contains(hint, "`kubehsm token pin unblock --token piv:serial=7`") {
+	if hint := hinting.Of(defaultsRefusal(all, blocked)); !strings.Contains(hint,
+		"`kubehsm token pin unblock --token piv:serial=7`") {
 		t.Errorf("hint %q", hint)
 	}
 }

@@ -38,7 +38,8 @@ func certificateFor(t *testing.T, e *env.Env, u hsm.URI, user string, from, to t
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: user}, NotBefore: from, NotAfter: to,
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: user}, NotBefore: from,
+		NotAfter: to,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, signer.Public(), signer)
 	if err != nil {
@@ -64,7 +65,8 @@ func TestImportForAnEnrollment(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if _, err := keys(e).Import(ctx, other.URI, "prod-hsm", certificateOf(t, e, other.URI), &typist{}); !errors.Is(err, hsm.ErrKeyMismatch) {
+	if _, err := keys(e).Import(ctx, other.URI, "prod-hsm", certificateOf(t, e, other.URI), &typist{}); !errors.Is(err,
+		hsm.ErrKeyMismatch) {
 		t.Errorf("for another key: %v", err)
 	}
 	release, err := e.Lock(ctx, "prod-hsm")
@@ -72,7 +74,8 @@ func TestImportForAnEnrollment(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := certificateOf(t, e, r.record.Request.Key)
-	if _, err := keys(e).Import(ctx, hsm.URI{}, "prod-hsm", own, &typist{}); err == nil || errors.Is(err, context.DeadlineExceeded) {
+	if _, err := keys(e).Import(ctx, hsm.URI{}, "prod-hsm", own, &typist{}); err == nil ||
+		errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("under a run that goes on: %v", err)
 	}
 	release()

@@ -25,8 +25,10 @@ func testTicket(t *testing.T) ticket.Ticket {
 		t.Fatal(err)
 	}
 	return ticket.Ticket{
-		Terms:  ticket.Terms{User: "jane", Groups: []string{"dev"}, Lifetime: time.Hour, Policy: ticket.Attested | ticket.TouchCached},
-		Server: "https://10.0.0.1:6443", Pins: []discovery.Pin{{1}}, Token: token, Expires: time.Now().Add(time.Hour), Name: "Prod EU",
+		Terms: ticket.Terms{User: "jane", Groups: []string{"dev"}, Lifetime: time.Hour,
+			Policy: ticket.Attested | ticket.TouchCached},
+		Server: "https://10.0.0.1:6443", Pins: []discovery.Pin{{1}}, Token: token, Expires: time.Now().Add(time.Hour),
+		Name: "Prod EU",
 	}
 }
 
@@ -37,7 +39,8 @@ func TestUseTicket(t *testing.T) {
 		t.Fatal(err)
 	}
 	if o.User != "jane" || o.Name != "prod-eu" || o.SignerName != csr.ClientSigner || o.Expiration != time.Hour ||
-		o.Generate.Touch != hsm.TouchCached || o.Join.Endpoint != k.Server || !o.Join.Token.Equal(k.Token) || o.Join.Ticket != k.Token.ID() {
+		o.Generate.Touch != hsm.TouchCached || o.Join.Endpoint != k.Server || !o.Join.Token.Equal(k.Token) ||
+		o.Join.Ticket != k.Token.ID() {
 		t.Errorf("%+v, %+v", o, o.Join)
 	}
 	for what, o := range map[string]enrolling.Options{
@@ -53,7 +56,8 @@ func TestUseTicket(t *testing.T) {
 		}
 	}
 	stricter := enrolling.Options{Generate: hsm.GenerateOptions{Touch: hsm.TouchAlways}, Expiration: 20 * time.Minute}
-	if err := stricter.UseTicket(k); err != nil || stricter.Generate.Touch != hsm.TouchAlways || stricter.Expiration != 20*time.Minute {
+	if err := stricter.UseTicket(k); err != nil || stricter.Generate.Touch != hsm.TouchAlways ||
+		stricter.Expiration != 20*time.Minute {
 		t.Errorf("stricter than the ticket asks: %v, %+v", err, stricter)
 	}
 	k.Expires = time.Now().Add(-time.Second)
@@ -91,14 +95,16 @@ func TestJoinRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again.Join == nil || again.Join.Endpoint != k.Server || !again.Join.Token.IsZero() || len(again.Join.Pins) != 1 || again.Context != "" {
+	if again.Join == nil || again.Join.Endpoint != k.Server || !again.Join.Token.IsZero() || len(again.Join.Pins) != 1 ||
+		again.Context != "" {
 		t.Fatalf("from the record: %+v", again.Join)
 	}
 	j, err := NewEnroller(e).recordFor(ctx, again)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewEnroller(e).filer(ctx, j); !errors.Is(err, enrolling.ErrTokenNeeded) || !strings.Contains(hinting.Of(err), "kubehsm join --name prod-eu") {
+	if _, err := NewEnroller(e).filer(ctx, j); !errors.Is(err, enrolling.ErrTokenNeeded) ||
+		!strings.Contains(hinting.Of(err), "kubehsm join --name prod-eu") {
 		t.Errorf("without the token: %v", err)
 	}
 	if steps := j.Options.Steps(); steps[0] != enrolling.StepDiscover || len(steps) != len(enrolling.Steps())+1 {
@@ -114,11 +120,13 @@ func TestJoinRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	var conflict *enrolling.ConflictError
-	if _, err := NewEnroller(e).recordFor(ctx, elsewhere); !errors.As(err, &conflict) || conflict.Option != "cluster" || !strings.Contains(conflict.Hint(), "kubehsm join") {
+	if _, err := NewEnroller(e).recordFor(ctx, elsewhere); !errors.As(err, &conflict) || conflict.Option != "cluster" ||
+		!strings.Contains(conflict.Hint(), "kubehsm join") {
 		t.Errorf("another cluster: %v", err)
 	}
 	line := o.Command("")
-	if !strings.HasPrefix(line, "kubehsm join --name prod-eu --ticket - ") || strings.Contains(line, string(k.Token.Key())) {
+	if !strings.HasPrefix(line, "kubehsm join --name prod-eu --ticket - ") ||
+		strings.Contains(line, string(k.Token.Key())) {
 		t.Errorf("the command: %s", line)
 	}
 }
@@ -131,7 +139,8 @@ func TestJoinRefusesTokens(t *testing.T) {
 	if err := o.UseTicket(k); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewEnroller(e).Complete(context.Background(), o); !errors.Is(err, hsm.ErrNoToken) || !strings.Contains(err.Error(), "999") {
+	if _, err := NewEnroller(e).Complete(context.Background(), o); !errors.Is(err, hsm.ErrNoToken) ||
+		!strings.Contains(err.Error(), "999") {
 		t.Errorf("another token is there: %v", err)
 	}
 	if err := o.Join.RefuseSerial(hsm.TokenInfo{Serial: "1"}); !errors.Is(err, enrolling.ErrTicket) {
@@ -139,7 +148,8 @@ func TestJoinRefusesTokens(t *testing.T) {
 	}
 	several, _ := flowtest.Env(t, "blue", "red")
 	o.Join.Serial = ""
-	if _, err := NewEnroller(several).Complete(context.Background(), o); !errors.Is(err, hsm.ErrSeveralTokens) || !strings.Contains(hinting.Of(err), "--hsm") || strings.Contains(hinting.Of(err), "--token") {
+	if _, err := NewEnroller(several).Complete(context.Background(), o); !errors.Is(err, hsm.ErrSeveralTokens) ||
+		!strings.Contains(hinting.Of(err), "--hsm") || strings.Contains(hinting.Of(err), "--token") {
 		t.Errorf("several tokens: %v, hint %q", err, hinting.Of(err))
 	}
 	why := errors.New("it cannot")

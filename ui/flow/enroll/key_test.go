@@ -172,7 +172,8 @@ func TestForecastIsAboutWhatIsLeft(t *testing.T) {
 	if _, err := NewEnroller(e).forecast(context.Background(), &enrolling.Progress{Options: o}); err == nil {
 		t.Error("a forecast of a cluster that is not there")
 	}
-	if got, err := NewEnroller(e).forecast(context.Background(), &enrolling.Progress{Options: o, Request: enrolling.Request{UID: "u"}}); err != nil || got != nil {
+	if got, err := NewEnroller(e).forecast(context.Background(),
+		&enrolling.Progress{Options: o, Request: enrolling.Request{UID: "u"}}); err != nil || got != nil {
 		t.Errorf("filed long ago: %v, %v", got, err)
 	}
 }

@@ -52,7 +52,8 @@ func TestNoKeyWithoutCluster(t *testing.T) {
 	}
 	server.Close()
 	other := begin(t, e, enrolling.Options{Name: "other", User: "jane"}, &typist{})
-	if _, err := other.keyForRequest(ctx); !errors.Is(err, apierror.ErrUnreachable) || other.record.Request.KeyHash != "" || other.record.Generating {
+	if _, err := other.keyForRequest(ctx); !errors.Is(err, apierror.ErrUnreachable) ||
+		other.record.Request.KeyHash != "" || other.record.Generating {
 		t.Errorf("a server that is away: %v, key %q", err, other.record.Request.KeyHash)
 	}
 }
@@ -82,12 +83,14 @@ func TestNoKeyOnEKS(t *testing.T) {
 	defer server.Close()
 	flowtest.PointAt(t, e, server)
 	r := begin(t, e, enrolling.Options{User: "jane"}, &typist{})
-	if _, err := r.keyForRequest(ctx); !errors.Is(err, request.ErrForecast) || !strings.Contains(err.Error(), "Amazon EKS") || r.record.Request.KeyHash != "" {
+	if _, err := r.keyForRequest(ctx); !errors.Is(err, request.ErrForecast) ||
+		!strings.Contains(err.Error(), "Amazon EKS") || r.record.Request.KeyHash != "" {
 		t.Errorf("a key on EKS: %v, key %q", err, r.record.Request.KeyHash)
 	}
 	r.record.Request.Name, r.record.Request.UID, r.record.Options.Timeout = "x", "u", time.Millisecond
 	_, err := r.awaitApproval(ctx)
-	if hint := hinting.Of(err); !errors.Is(err, context.DeadlineExceeded) || strings.Contains(hint, "nothing is lost") || !strings.Contains(hint, "Amazon EKS") {
+	if hint := hinting.Of(err); !errors.Is(err, context.DeadlineExceeded) || strings.Contains(hint, "nothing is lost") ||
+		!strings.Contains(hint, "Amazon EKS") {
 		t.Errorf("a wait on EKS: %v, hint: %s", err, hint)
 	}
 }

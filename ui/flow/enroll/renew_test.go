@@ -25,11 +25,13 @@ func TestRenewTooLate(t *testing.T) {
 	if _, err := (keyMaker{r}).make(ctx); err != nil {
 		t.Fatal(err)
 	}
-	cert, err := csr.ParseCertificate(certificateFor(t, e, r.record.Request.Key, "jane", time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)))
+	cert, err := csr.ParseCertificate(certificateFor(t, e, r.record.Request.Key, "jane", time.Now().Add(-2*time.Hour),
+		time.Now().Add(-time.Hour)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for context, offered := range map[string]string{"": "kubehsm join --name prod-hsm --ticket -", "it's": `kubehsm certificate renew prod-hsm --with 'it'\''s'`} {
+	for context, offered := range map[string]string{"": "kubehsm join --name prod-hsm --ticket -",
+		"it's": `kubehsm certificate renew prod-hsm --with 'it'\''s'`} {
 		r.record.Options.Context, r.record.Namespace = context, "team"
 		if err := save(r.env, r.record.Enrollment(), cert); err != nil {
 			t.Fatal(err)
@@ -54,7 +56,8 @@ func TestRenewTooLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = NewRenewer(e).renewal(ctx, "prod-hsm", RenewOptions{})
-	if hint := hinting.Of(err); !strings.Contains(hint, "kubehsm certificate renew prod-hsm --new-key") || strings.Contains(hint, "--restart") {
+	if hint := hinting.Of(err); !strings.Contains(hint, "kubehsm certificate renew prod-hsm --new-key") ||
+		strings.Contains(hint, "--restart") {
 		t.Errorf("another renewal is unfinished: %v, hint %q", err, hint)
 	}
 }
@@ -66,7 +69,8 @@ func TestUnwritableState(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, cause := range []error{syscall.EROFS, syscall.EACCES} {
-		if hint := hinting.Of(e.Unwritable(&fs.PathError{Op: "open", Path: "x", Err: cause})); !strings.Contains(hint, e.Dirs.State) || !strings.Contains(hint, "KUBEHSM_HOME") {
+		if hint := hinting.Of(e.Unwritable(&fs.PathError{Op: "open", Path: "x", Err: cause})); !strings.Contains(hint,
+			e.Dirs.State) || !strings.Contains(hint, "KUBEHSM_HOME") {
 			t.Errorf("%v: hint %q", cause, hint)
 		}
 	}
@@ -84,7 +88,8 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("%v, hint %q", err, hinting.Of(err))
 	}
 	r.record.Options.Renewal = &enrolling.Renewal{With: "it's", OldKey: r.record.Options.Token}
-	if hint := hinting.Of(waitHint(r.record, context.Canceled)); !strings.Contains(hint, `kubehsm certificate renew prod-hsm --new-key --with 'it'\''s'`) {
+	if hint := hinting.Of(waitHint(r.record, context.Canceled)); !strings.Contains(hint,
+		`kubehsm certificate renew prod-hsm --new-key --with 'it'\''s'`) {
 		t.Errorf("of a renewal: %q", hint)
 	}
 }
@@ -92,12 +97,14 @@ func TestFullDisk(t *testing.T) {
 // TestHintsOfRenewal: an enrollment that was joined is renewed with its certificate,
 // so its hints name no ticket and no bootstrap token.
 func TestHintsOfRenewal(t *testing.T) {
-	r := &attempt{record: &enrolling.Progress{Options: enrolling.Options{Name: "prod-hsm", Join: &enrolling.Join{Ticket: "abcdef"}, Renewal: &enrolling.Renewal{}}}}
+	r := &attempt{record: &enrolling.Progress{Options: enrolling.Options{Name: "prod-hsm",
+		Join: &enrolling.Join{Ticket: "abcdef"}, Renewal: &enrolling.Renewal{}}}}
 	for what, err := range map[string]error{
 		"denied":       endHint(r.record, hinting.With(errors.New("denied"), "file another")),
 		"unauthorized": r.record.ExpiredToken(hinting.With(apierror.ErrUnauthorized, "it has ended")),
 	} {
-		if hint := hinting.Of(err); hint == "" || strings.Contains(hint, "ticket") || strings.Contains(hint, "bootstrap token") {
+		if hint := hinting.Of(err); hint == "" || strings.Contains(hint, "ticket") ||
+			strings.Contains(hint, "bootstrap token") {
 			t.Errorf("%s: %q", what, hint)
 		}
 	}

@@ -51,8 +51,9 @@ func TestRestartKeepsTheRecordUntilItBegins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := enrolling.Options{Name: first.record.Options.Name, Context: first.record.Options.Context, User: "jane", Restart: true,
-		Token: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "gone", Serial: listing.Tokens[0].Serial + "x"}}
+	o := enrolling.Options{Name: first.record.Options.Name, Context: first.record.Options.Context, User: "jane",
+		Restart: true,
+		Token:   hsm.URI{Scheme: hsm.SchemePKCS11, Token: "gone", Serial: listing.Tokens[0].Serial + "x"}}
 	if _, err := NewEnroller(e).Enroll(ctx, o, &typist{}, nil); !errors.Is(err, hsm.ErrNoToken) {
 		t.Fatalf("got %v", err)
 	}

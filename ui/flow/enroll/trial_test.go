@@ -33,10 +33,13 @@ func scene(t testing.TB) *flowtest.World {
 func TestEnroll(t *testing.T) {
 	flowtest.UseCase{Name: "enroll", World: scene, Answers: []hsmtest.Answer{hsmtest.PIN("123456")}, Resumes: true,
 		Leaves: []string{""}, // the progress record, with which the enrollment goes on
-		Passes: append(flowtest.Failing("get configmaps"), "=forbidden: create selfsubjectreviews", "=500: create selfsubjectreviews", // an answer of any kind is enough
+		// an answer of any kind is enough
+		Passes: append(flowtest.Failing("get configmaps"), "=forbidden: create selfsubjectreviews",
+			"=500: create selfsubjectreviews",
 			"500: get certificatesigningrequests", "cut: get certificatesigningrequests", // the wait goes on
 			"forbidden: get /version", "500: get /version", "=cut: get /version"),
-		Skips: []string{"gone: get certificatesigningrequests", "gone: get configmaps", "cut: get /version (2)"}, // the wait has no end, or the agent repeats its refusal for a while
+		// the wait has no end, or the agent repeats its refusal for a while
+		Skips: []string{"gone: get certificatesigningrequests", "gone: get configmaps", "cut: get /version (2)"},
 		Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
 			o := enrolling.Options{Name: "prod-hsm", User: "jane", Timeout: 2 * time.Second, AcceptForecast: true}
 			r, err := NewEnroller(w.Env).Enroll(ctx, o, p, nil)
@@ -56,7 +59,8 @@ func TestEnroll(t *testing.T) {
 func enrolled(t testing.TB) *flowtest.World {
 	t.Helper()
 	w := scene(t)
-	_, err := NewEnroller(w.Env).Enroll(t.Context(), enrolling.Options{Name: "prod-hsm", User: "jane"}, hsmtest.Typing(t, w.Card.PIN()), nil)
+	_, err := NewEnroller(w.Env).Enroll(t.Context(), enrolling.Options{Name: "prod-hsm", User: "jane"},
+		hsmtest.Typing(t, w.Card.PIN()), nil)
 	if err == nil {
 		err = token.LockAgent(t.Context(), w.Env)
 	}
@@ -86,21 +90,25 @@ func TestRenew(t *testing.T) {
 		old = in(w)
 		return w
 	}, Answers: []hsmtest.Answer{hsmtest.PIN("123456")},
-		Leaves: []string{""},                                                                 // the progress record, with which the renewal goes on
+		// the progress record, with which the renewal goes on
+		Leaves: []string{""},
 		Skips:  []string{"forbidden", "500", "gone", "cut", "ctrl-c: get", "ctrl-c: create"}, // the same as in TestEnroll
 		Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
-			_, err := NewRenewer(w.Env).Renew(ctx, "prod-hsm", RenewOptions{Options: enrolling.Options{Timeout: 2 * time.Second}}, p, nil)
+			_, err := NewRenewer(w.Env).Renew(ctx, "prod-hsm",
+				RenewOptions{Options: enrolling.Options{Timeout: 2 * time.Second}}, p, nil)
 			if err == nil && in(w) == old {
 				err = errors.New("the old certificate is in use")
 			}
 			return err
 		}}.Try(t)
 	w := enrolled(t)
-	if _, err := NewRenewer(w.Env).Renew(t.Context(), "other", RenewOptions{}, hsmtest.NewScript(t), nil); !errors.Is(err, enrollment.ErrUnknown) {
+	if _, err := NewRenewer(w.Env).Renew(t.Context(), "other", RenewOptions{}, hsmtest.NewScript(t), nil); !errors.Is(err,
+		enrollment.ErrUnknown) {
 		t.Errorf("of what is not enrolled: %v", err)
 	}
 	w.Server.Gone()
-	if _, err := NewRenewer(w.Env).Renew(t.Context(), "prod-hsm", RenewOptions{}, hsmtest.Typing(t, w.Card.PIN()), nil); err == nil || hinting.Of(err) == "" {
+	if _, err := NewRenewer(w.Env).Renew(t.Context(), "prod-hsm", RenewOptions{}, hsmtest.Typing(t, w.Card.PIN()),
+		nil); err == nil || hinting.Of(err) == "" {
 		t.Errorf("where nobody answers: %v, hint %q", err, hinting.Of(err))
 	}
 }
@@ -114,7 +122,8 @@ func TestExpiring(t *testing.T) {
 		t.Fatal(err)
 	}
 	all, err := NewRenewer(w.Env).Expiring()
-	if err != nil || len(all) != 2 || all[0].Err == nil || all[1].Name != "prod-hsm" || all[1].Err != nil || all[1].NotAfter.IsZero() {
+	if err != nil || len(all) != 2 || all[0].Err == nil || all[1].Name != "prod-hsm" || all[1].Err != nil ||
+		all[1].NotAfter.IsZero() {
 		t.Errorf("%+v, %v", all, err)
 	}
 	warnings, err := NewRenewer(w.Env).ExpiryWarnings()
@@ -142,7 +151,8 @@ func TestReview(t *testing.T) {
 		Passes: []string{"forbidden", "500", "gone", "cut", "ctrl-c: create", "ctrl-c: get", "ctrl-c: list"},
 		Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
 			r, err := NewEnroller(w.Env).Review(ctx, enrolling.Options{Name: "prod-hsm", User: "jane"})
-			if err == nil && (r.Server != w.Server.URL || !strings.Contains(r.KubeconfigDiff, "prod-hsm") || len(r.Remarks()) == 0) {
+			if err == nil && (r.Server != w.Server.URL || !strings.Contains(r.KubeconfigDiff, "prod-hsm") ||
+				len(r.Remarks()) == 0) {
 				err = errors.New("something is missing")
 			}
 			return err
@@ -174,7 +184,8 @@ func TestTakeCertificate(t *testing.T) {
 		"not begun":      {"other", certificate(other.URI, "jane"), os.ErrNotExist, "--name"},
 		"no certificate": {"prod-hsm", []byte("x"), nil, ""},
 	} {
-		if err := joins.TakeCertificate(t.Context(), c.enrollment, c.pem); err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(hinting.Of(err), c.hint) {
+		if err := joins.TakeCertificate(t.Context(), c.enrollment, c.pem); err == nil || c.want != nil &&
+			!errors.Is(err, c.want) || !strings.Contains(hinting.Of(err), c.hint) {
 			t.Errorf("%s: %v, hint %q", name, err, hinting.Of(err))
 		}
 	}
@@ -204,31 +215,36 @@ func TestNewPUK(t *testing.T) {
 		Leaves: []string{""}, // the PUK is made up anew
 		Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) (err error) {
 			out, err = NewJoins(w.Env).NewPUK(ctx, o, nil, p)
-			if puk := w.Card.PUK(); puk != hsmtest.FakePUK && (out == nil || out.Secret == nil || string(out.Secret.Bytes()) != puk) {
+			if puk := w.Card.PUK(); puk != hsmtest.FakePUK &&
+				(out == nil || out.Secret == nil || string(out.Secret.Bytes()) != puk) {
 				t.Errorf("the PUK %s is in force, and nobody knows: %v", puk, err)
 			}
 			return err
 		}}.Try(t)
 	w := administered(t)
 	unwilling := errors.New("there is no terminal to show it on")
-	if _, err := NewJoins(w.Env).NewPUK(t.Context(), o, func() error { return unwilling }, hsmtest.NewScript(t)); !errors.Is(err, unwilling) || w.Card.PUK() != hsmtest.FakePUK {
+	if _, err := NewJoins(w.Env).NewPUK(t.Context(), o, func() error { return unwilling },
+		hsmtest.NewScript(t)); !errors.Is(err, unwilling) || w.Card.PUK() != hsmtest.FakePUK {
 		t.Errorf("where it cannot be shown: %v, PUK %s", err, w.Card.PUK())
 	}
 	if err := NewJoins(w.Env).RefuseDefaults(t.Context(), w.Card.Info().URI(), true); err == nil {
 		t.Error("a card with default secrets is not refused")
 	}
 	change := func() error {
-		_, err := token.Tokens{Env: w.Env}.ChangePIN(t.Context(), w.Card.Info().URI(), hsm.PUK, hsmtest.NewScript(t, hsmtest.PIN(hsmtest.FakePUK), hsmtest.PIN("87654321")))
+		_, err := token.Tokens{Env: w.Env}.ChangePIN(t.Context(), w.Card.Info().URI(), hsm.PUK,
+			hsmtest.NewScript(t, hsmtest.PIN(hsmtest.FakePUK), hsmtest.PIN("87654321")))
 		return err
 	}
 	if err := change(); err != nil {
 		t.Fatal(err)
 	}
-	if kept, err := NewJoins(w.Env).NewPUK(t.Context(), o, nil, hsmtest.NewScript(t)); err != nil || !kept.Kept || w.Card.PUK() != "87654321" {
+	if kept, err := NewJoins(w.Env).NewPUK(t.Context(), o, nil, hsmtest.NewScript(t)); err != nil || !kept.Kept ||
+		w.Card.PUK() != "87654321" {
 		t.Errorf("a PUK that was changed: %+v, %v", kept, err)
 	}
 	soft := flowtest.NewWorld(t, hsm.SchemePKCS11, hsmtest.FakeOptions{}, "jane")
-	if _, err := NewJoins(soft.Env).NewPUK(t.Context(), o, nil, hsmtest.NewScript(t)); !errors.Is(err, hsm.ErrUnsupported) {
+	if _, err := NewJoins(soft.Env).NewPUK(t.Context(), o, nil, hsmtest.NewScript(t)); !errors.Is(err,
+		hsm.ErrUnsupported) {
 		t.Errorf("of a token without: %v", err)
 	}
 }
@@ -242,7 +258,8 @@ func TestSignInAtTheEnd(t *testing.T) {
 	o := enrolling.Options{Name: "prod-hsm", User: "jane"}
 	_, err := NewEnroller(w.Env).Enroll(t.Context(), o, hsmtest.Typing(t, w.Card.PIN()), nil)
 	hint := hinting.Of(err)
-	if err == nil || !strings.Contains(hint, "--client-ca-file") || !strings.Contains(hint, "the kubeconfig was not changed") {
+	if err == nil || !strings.Contains(hint, "--client-ca-file") ||
+		!strings.Contains(hint, "the kubeconfig was not changed") {
 		t.Errorf("rejected: %v, hint %q", err, hint)
 	}
 	if j, err := enrolling.NewStore(w.Env).Load("prod-hsm"); err != nil || !j.Rejected || j.Finished() {
@@ -252,7 +269,8 @@ func TestSignInAtTheEnd(t *testing.T) {
 	w.Server.Forbid("*")
 	o.AcceptForecast = true
 	r, err := NewEnroller(w.Env).Enroll(t.Context(), o, hsmtest.Typing(t, w.Card.PIN()), nil)
-	if err != nil || r.Rights || !strings.HasPrefix(r.Ask, "kubectl create clusterrolebinding jane-view --clusterrole=view --user=jane") {
+	if err != nil || r.Rights || !strings.HasPrefix(r.Ask,
+		"kubectl create clusterrolebinding jane-view --clusterrole=view --user=jane") {
 		t.Errorf("without rights: %+v, %v", r, err)
 	}
 }

@@ -145,7 +145,8 @@ func TestContinue(t *testing.T) {
 		err := j.Continue(o)
 		var conflict *ConflictError
 		if (err == nil) != (c.option == "") || err != nil && (!errors.As(err, &conflict) || conflict.Option != c.option ||
-			!strings.Contains(err.Error(), `"prod-hsm" was begun with`) || !strings.Contains(hinting.Of(err), "`kubehsm enroll --name prod-hsm` goes on")) {
+			!strings.Contains(err.Error(), `"prod-hsm" was begun with`) ||
+			!strings.Contains(hinting.Of(err), "`kubehsm enroll --name prod-hsm` goes on")) {
 			t.Errorf("%s: %v, hint %q", name, err, hinting.Of(err))
 		}
 	}
@@ -183,13 +184,15 @@ func TestSteps(t *testing.T) {
 		t.Errorf("%q", j.Done)
 	}
 	j.Options.Join = &Join{}
-	if steps := j.Options.Steps(); steps[0] != StepDiscover || StepDiscover.Title() == "" || len(steps) != len(JoinSteps()) {
+	if steps := j.Options.Steps(); steps[0] != StepDiscover || StepDiscover.Title() == "" ||
+		len(steps) != len(JoinSteps()) {
 		t.Errorf("%q", steps)
 	}
 	if Step("odd").Title() != "odd" {
 		t.Error("an unknown step")
 	}
-	if j.Request.Ask("jane-1", []byte("x"), &j.Options); j.Request.Spec.Name != "jane-1" || j.Request.Spec.SignerName != csr.ClientSigner || j.Request.Context != "prod" {
+	if j.Request.Ask("jane-1", []byte("x"), &j.Options); j.Request.Spec.Name != "jane-1" ||
+		j.Request.Spec.SignerName != csr.ClientSigner || j.Request.Context != "prod" {
 		t.Errorf("%+v", j.Request)
 	}
 	j.Request.UID = "u"
@@ -199,7 +202,8 @@ func TestSteps(t *testing.T) {
 	if j.Request.Forget(); j.Filed() || j.Request.KeyHash == "" || j.Request.Name != "" {
 		t.Errorf("%+v", j.Request)
 	}
-	if en := j.Enrollment(); en.Name != "prod-hsm" || en.User != "jane" || en.Key.Slot != "9a" || en.Host() != "10.0.0.1:6443" {
+	if en := j.Enrollment(); en.Name != "prod-hsm" || en.User != "jane" || en.Key.Slot != "9a" ||
+		en.Host() != "10.0.0.1:6443" {
 		t.Errorf("%+v", en)
 	}
 	if p := j.Prospect(nil); p.Subject.User != "jane" || p.SignerName != csr.ClientSigner {
@@ -214,7 +218,8 @@ func TestUseTicket(t *testing.T) {
 		t.Fatal(err)
 	}
 	given := ticket.Ticket{Token: token, Name: "Jane's", Server: server, Expires: time.Now().Add(time.Hour),
-		Terms: ticket.Terms{User: "jane", Groups: []string{"dev"}, Lifetime: time.Hour, Policy: ticket.TouchCached | ticket.PINOnce, Serial: "7"}}
+		Terms: ticket.Terms{User: "jane", Groups: []string{"dev"}, Lifetime: time.Hour,
+			Policy: ticket.TouchCached | ticket.PINOnce, Serial: "7"}}
 	for name, c := range map[string]struct {
 		o    Options
 		want error
@@ -234,7 +239,8 @@ func TestUseTicket(t *testing.T) {
 		if !errors.Is(err, c.want) || !strings.Contains(hinting.Of(err), c.hint) {
 			t.Errorf("%s: %v, hint %q", name, err, hinting.Of(err))
 		}
-		if err == nil && (o.User != "jane" || o.Name != "jane-s" || o.Expiration != time.Hour || o.Generate.Touch < hsm.TouchCached || o.Join.Ticket != token.ID()) {
+		if err == nil && (o.User != "jane" || o.Name != "jane-s" || o.Expiration != time.Hour ||
+			o.Generate.Touch < hsm.TouchCached || o.Join.Ticket != token.ID()) {
 			t.Errorf("%s: %+v", name, o)
 		}
 		if err != nil && o.Join != nil {
@@ -252,17 +258,20 @@ func TestUseTicket(t *testing.T) {
 func TestJoin(t *testing.T) {
 	var none *Join
 	full := &Join{Endpoint: "https://api.example:6443", Ticket: "abcdef", Serial: "7", Policy: ticket.PINOnce, File: ""}
-	for file, o := range map[string]*Join{"": full, "/tmp/Cluster One.yaml": {File: "/tmp/Cluster One.yaml"}, discovery.Stdin: {File: discovery.Stdin, Document: []byte("x")}} {
+	for file, o := range map[string]*Join{"": full, "/tmp/Cluster One.yaml": {File: "/tmp/Cluster One.yaml"},
+		discovery.Stdin: {File: discovery.Stdin, Document: []byte("x")}} {
 		d := o.Discovery(nil)
 		if d.File != file || (d.Endpoint != "") != (file == "") || (d.Stdin != nil) != (file == discovery.Stdin) {
 			t.Errorf("%q: %+v", file, d)
 		}
 	}
-	if names := full.JoinName() + " " + (&Join{File: "/tmp/Cluster One.yaml"}).JoinName(); names != "api.example-6443-hsm cluster-one-hsm" {
+	if names := full.JoinName() + " " +
+		(&Join{File: "/tmp/Cluster One.yaml"}).JoinName(); names != "api.example-6443-hsm cluster-one-hsm" {
 		t.Error(names)
 	}
 	why := errors.New("this kind of token attests no keys")
-	if err := errors.Join(none.RefusePolicy(false, why), none.RefuseSerial(hsm.TokenInfo{}), full.RefusePolicy(true, nil), full.RefuseSerial(hsm.TokenInfo{Serial: "7"})); err != nil {
+	if err := errors.Join(none.RefusePolicy(false, why), none.RefuseSerial(hsm.TokenInfo{}), full.RefusePolicy(true, nil),
+		full.RefuseSerial(hsm.TokenInfo{Serial: "7"})); err != nil {
 		t.Error(err)
 	}
 	for _, err := range []error{full.RefusePolicy(false, why), full.RefuseSerial(hsm.TokenInfo{Serial: "8"})} {
@@ -270,7 +279,8 @@ func TestJoin(t *testing.T) {
 			t.Errorf("%v, hint %q", err, hinting.Of(err))
 		}
 	}
-	if again := full.With(&Join{File: "f"}); again.Endpoint != full.Endpoint || again.Ticket != "abcdef" || again.File != "f" || full.With(nil) != full {
+	if again := full.With(&Join{File: "f"}); again.Endpoint != full.Endpoint || again.Ticket != "abcdef" ||
+		again.File != "f" || full.With(nil) != full {
 		t.Errorf("%+v", again)
 	}
 	if text, err := none.SealPUK("7", []byte("12345678")); text != "" || err != nil {
@@ -281,10 +291,12 @@ func TestJoin(t *testing.T) {
 	}
 	j := begun("prod-hsm")
 	j.Options.Join = full
-	if err := j.TokenNeeded(); !errors.Is(err, ErrTokenNeeded) || !strings.Contains(hinting.Of(err), "kubehsm join --name prod-hsm --ticket -") {
+	if err := j.TokenNeeded(); !errors.Is(err, ErrTokenNeeded) ||
+		!strings.Contains(hinting.Of(err), "kubehsm join --name prod-hsm --ticket -") {
 		t.Errorf("%v, hint %q", err, hinting.Of(err))
 	}
-	if err := j.ExpiredToken(apierror.ErrUnauthorized); !errors.Is(err, apierror.ErrUnauthorized) || !strings.Contains(hinting.Of(err), "--certificate FILE") {
+	if err := j.ExpiredToken(apierror.ErrUnauthorized); !errors.Is(err, apierror.ErrUnauthorized) ||
+		!strings.Contains(hinting.Of(err), "--certificate FILE") {
 		t.Errorf("%v, hint %q", err, hinting.Of(err))
 	}
 	if err := j.ExpiredToken(why); hinting.Of(err) != "" {
@@ -313,12 +325,14 @@ func TestFill(t *testing.T) {
 	if renewed.Expiration != time.Hour {
 		t.Errorf("%+v", renewed)
 	}
-	for name, accepted := range map[string]bool{RiskForecast: true, RiskUnverified + "10.0.0.1": true, RiskUnverified: false, "odd": false} {
+	for name, accepted := range map[string]bool{RiskForecast: true, RiskUnverified + "10.0.0.1": true,
+		RiskUnverified: false, "odd": false} {
 		if o.AcceptRisk(OfEnroll, name) != accepted {
 			t.Errorf("%s", name)
 		}
 	}
-	if !o.AcceptForecast || o.AcceptUnverified != "10.0.0.1" || len(Risks(OfEnroll)) == 0 || len(Flags(OfRenewal)) == 0 || Flags(OfRequest)[0].In(&o) == nil {
+	if !o.AcceptForecast || o.AcceptUnverified != "10.0.0.1" || len(Risks(OfEnroll)) == 0 || len(Flags(OfRenewal)) == 0 ||
+		Flags(OfRequest)[0].In(&o) == nil {
 		t.Errorf("%+v", o)
 	}
 	if NameFor("Prod/EU west") != "prod-eu-west-hsm" || Slug("--A b--") != "a-b" {
@@ -328,7 +342,8 @@ func TestFill(t *testing.T) {
 	if !o.HasPlaceholders() {
 		t.Error("there are placeholders")
 	}
-	if err := o.FillNames(hsm.TokenInfo{Serial: "7"}); err != nil || o.User != "7" || o.Groups[0] != "prod" || o.HasPlaceholders() {
+	if err := o.FillNames(hsm.TokenInfo{Serial: "7"}); err != nil || o.User != "7" || o.Groups[0] != "prod" ||
+		o.HasPlaceholders() {
 		t.Errorf("%+v, %v", o, err)
 	}
 	o.Groups = []string{"{odd}"}

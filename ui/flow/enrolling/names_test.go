@@ -49,8 +49,10 @@ func TestNameTemplate(t *testing.T) {
 
 func TestAltNames(t *testing.T) {
 	var o csr.RequestOptions
-	a := AltNames{DNS: []string{"a.example"}, Email: []string{"a@b.example"}, IP: []string{"::1", "10.0.0.1"}, URI: []string{"spiffe://x/y"}}
-	if err := a.Into(&o); err != nil || len(o.DNSNames) != 1 || len(o.EmailAddresses) != 1 || len(o.IPAddresses) != 2 || len(o.URIs) != 1 {
+	a := AltNames{DNS: []string{"a.example"}, Email: []string{"a@b.example"}, IP: []string{"::1", "10.0.0.1"},
+		URI: []string{"spiffe://x/y"}}
+	if err := a.Into(&o); err != nil || len(o.DNSNames) != 1 || len(o.EmailAddresses) != 1 || len(o.IPAddresses) != 2 ||
+		len(o.URIs) != 1 {
 		t.Errorf("%+v, %v", o, err)
 	}
 	if got := strings.Join(a.All(), " "); got != "a.example a@b.example ::1 10.0.0.1 spiffe://x/y" {

@@ -24,17 +24,25 @@ func whole() *Progress {
 	return &Progress{
 		Options: Options{
 			Name: "prod-hsm", Token: key.TokenOnly(), Key: key,
-			Generate: hsm.GenerateOptions{Slot: "9c", Label: "l", Algorithm: hsm.ECDSAP384, PIN: hsm.PINAlways, Touch: hsm.TouchCached, Overwrite: true},
-			Context:  "it's prod", Cluster: "spare",
-			Join: &Join{Endpoint: "10.0.0.1:6443", Pins: []discovery.Pin{{1}}, UnsafeSkipCAVerification: true, File: "f", Ticket: "abcdef",
+			Generate: hsm.GenerateOptions{Slot: "9c", Label: "l", Algorithm: hsm.ECDSAP384, PIN: hsm.PINAlways,
+				Touch: hsm.TouchCached, Overwrite: true},
+			Context: "it's prod", Cluster: "spare",
+			Join: &Join{Endpoint: "10.0.0.1:6443", Pins: []discovery.Pin{{1}}, UnsafeSkipCAVerification: true, File: "f",
+				Ticket: "abcdef",
 				Policy: ticket.Attested, Serial: "123", Seal: []byte("seal")},
-			Renewal: &Renewal{With: "admin", OldKey: key}, User: "jane", Groups: []string{"dev", "a,b"}, SignerName: "example.com/s",
-			Expiration: time.Hour, Reason: "new laptop", NoAttestation: true, AcceptDefaults: true, AcceptForecast: true, AcceptUnverified: "10.0.0.1:6443",
-			AltNames: AltNames{DNS: []string{"d"}, Email: []string{"e@x"}, IP: []string{"10.0.0.2"}, URI: []string{"spiffe://x"}},
-			Labels:   map[string]string{"team": "a b", "k": "v"}, ApproveWith: "/a b", KeepCurrent: true, Replace: true, Restart: true, Timeout: time.Minute,
+			Renewal: &Renewal{With: "admin", OldKey: key}, User: "jane", Groups: []string{"dev", "a,b"},
+			SignerName: "example.com/s",
+			Expiration: time.Hour, Reason: "new laptop", NoAttestation: true, AcceptDefaults: true, AcceptForecast: true,
+			AcceptUnverified: "10.0.0.1:6443",
+			AltNames: AltNames{DNS: []string{"d"}, Email: []string{"e@x"}, IP: []string{"10.0.0.2"},
+				URI: []string{"spiffe://x"}},
+			Labels: map[string]string{"team": "a b", "k": "v"}, ApproveWith: "/a b", KeepCurrent: true, Replace: true,
+			Restart: true, Timeout: time.Minute,
 		},
-		Cluster: cluster.Cluster{Server: "https://10.0.0.1:6443", CAData: []byte("ca")}, Namespace: "team", Generating: true, Before: []string{"00"},
-		Request: Request{Name: "jane-1", UID: "uid", Key: key, KeyHash: "0102", Spec: csr.Spec{Request: []byte("pem")}}, Reported: "uid", Certificate: []byte("cert"),
+		Cluster: cluster.Cluster{Server: "https://10.0.0.1:6443", CAData: []byte("ca")}, Namespace: "team", Generating: true,
+		Before:   []string{"00"},
+		Request:  Request{Name: "jane-1", UID: "uid", Key: key, KeyHash: "0102", Spec: csr.Spec{Request: []byte("pem")}},
+		Reported: "uid", Certificate: []byte("cert"),
 		Rejected: true, Done: []Step{StepToken, StepKey}, Updated: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 	}
 }
@@ -42,7 +50,9 @@ func whole() *Progress {
 // TestRecord: a record is written as programs of earlier versions have written it,
 // and read back whole.
 func TestRecord(t *testing.T) {
-	for file, j := range map[string]*Progress{"testdata/progress.json": whole(), "testdata/begun.json": {Options: Options{Name: "x", Token: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "blue"}, User: "jane"}}} {
+	for file, j := range map[string]*Progress{"testdata/progress.json": whole(),
+		"testdata/begun.json": {Options: Options{Name: "x", Token: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "blue"},
+			User: "jane"}}} {
 		want, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -55,8 +65,9 @@ func TestRecord(t *testing.T) {
 		if err := json.Unmarshal(want, &back); err != nil {
 			t.Fatal(err)
 		}
-		if r := back.Request; r.Name != r.Spec.Name || r.Spec.SignerName != "" && (r.Context != back.Options.Context || r.Server != back.Cluster.Server ||
-			r.Spec.Expiration != back.Options.Expiration || len(r.Spec.Labels) != len(back.Options.Labels)) {
+		if r := back.Request; r.Name != r.Spec.Name || r.Spec.SignerName != "" &&
+			(r.Context != back.Options.Context || r.Server != back.Cluster.Server ||
+				r.Spec.Expiration != back.Options.Expiration || len(r.Spec.Labels) != len(back.Options.Labels)) {
 			t.Errorf("%s has the request %+v", file, r)
 		}
 		if again, err := json.MarshalIndent(&back, "", "  "); err != nil || !bytes.Equal(append(again, '\n'), want) {
@@ -70,7 +81,8 @@ func TestRecord(t *testing.T) {
 func TestCommand(t *testing.T) {
 	all := whole().Options
 	all.Join, all.Renewal = nil, nil
-	few := Options{Name: "blue-hsm", Token: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "blue"}, Context: "blue", User: "jane"}
+	few := Options{Name: "blue-hsm", Token: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "blue"}, Context: "blue",
+		User: "jane"}
 	few.FillDefaults()
 	none := few
 	none.Groups, none.AltNames, none.Labels = []string{}, AltNames{DNS: []string{}}, map[string]string{}
@@ -107,7 +119,8 @@ func TestCommand(t *testing.T) {
 // The command that is shown must do what was reviewed, not something close to it.
 func TestCommandSaysEverything(t *testing.T) {
 	plain := Options{Name: "prod-hsm", Context: "prod", User: "jane", SignerName: csr.ClientSigner,
-		Token: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "blue"}, Generate: hsm.GenerateOptions{Algorithm: hsm.ECDSAP256, Label: "prod-hsm"}}
+		Token:    hsm.URI{Scheme: hsm.SchemePKCS11, Token: "blue"},
+		Generate: hsm.GenerateOptions{Algorithm: hsm.ECDSAP256, Label: "prod-hsm"}}
 	short := "kubehsm enroll --name prod-hsm --token pkcs11:token=blue --context prod --user jane --algorithm ecdsa-p256"
 	if got := plain.Command(""); got != short {
 		t.Errorf("%q", got)
@@ -218,7 +231,8 @@ func TestEveryOptionAtEveryStage(t *testing.T) {
 // TestAcceptRisk: a risk is accepted by its name, if the command has it.
 func TestAcceptRisk(t *testing.T) {
 	for name, want := range map[string]Options{
-		RiskDefaults: {AcceptDefaults: true}, RiskForecast: {AcceptForecast: true}, RiskUnverified + "h:1": {AcceptUnverified: "h:1"},
+		RiskDefaults: {AcceptDefaults: true}, RiskForecast: {AcceptForecast: true}, RiskUnverified +
+			"h:1": {AcceptUnverified: "h:1"},
 	} {
 		var o Options
 		if !o.AcceptRisk(OfEnroll, name) || !reflect.DeepEqual(o, want) {

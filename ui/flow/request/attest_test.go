@@ -65,7 +65,8 @@ func (m *maker) sign(c, parent *x509.Certificate, key, by *ecdsa.PrivateKey) *x5
 func (m *maker) attest(key *ecdsa.PrivateKey) hsm.Attestation {
 	policy := pkix.Extension{Id: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 41482, 3, 8}, Value: []byte{2, 2}}
 	firmware := pkix.Extension{Id: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 41482, 3, 3}, Value: []byte{5, 7, 1}}
-	c := &x509.Certificate{Subject: pkix.Name{CommonName: "YubiKey PIV Attestation 9a"}, ExtraExtensions: []pkix.Extension{firmware, policy}}
+	c := &x509.Certificate{Subject: pkix.Name{CommonName: "YubiKey PIV Attestation 9a"},
+		ExtraExtensions: []pkix.Extension{firmware, policy}}
 	return hsm.Attestation{Statement: m.sign(c, m.device, key, m.key).Raw, Intermediate: m.device.Raw}
 }
 
@@ -102,7 +103,8 @@ func TestJudge(t *testing.T) {
 			v := ViewOf(&certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{Request: pkcs10, Username: "jane"}})
 			v.judge(tc.by)
 			warnings := strings.Join(v.Warnings, "\n")
-			if !strings.HasPrefix(v.Attestation, tc.says) || !strings.Contains(warnings, tc.warning) || (tc.warning == "") != (warnings == "") || v.Attested != (name == "verified") {
+			if !strings.HasPrefix(v.Attestation, tc.says) || !strings.Contains(warnings, tc.warning) ||
+				(tc.warning == "") != (warnings == "") || v.Attested != (name == "verified") {
 				t.Errorf("attestation %q, attested %t, warnings %q", v.Attestation, v.Attested, warnings)
 			}
 		})

@@ -21,7 +21,8 @@ import (
 func TestRevoked(t *testing.T) {
 	const here, elsewhere = "https://10.0.0.1:6443", "https://10.9.9.9:6443"
 	at := time.Date(2030, 1, 1, 9, 0, 0, 0, time.UTC)
-	gone := deeds.Deed{Action: "revoke", Time: at, Server: here, User: "jane", Keys: []string{"lost"}, Certificates: []string{"c0ffee"}}
+	gone := deeds.Deed{Action: "revoke", Time: at, Server: here, User: "jane", Keys: []string{"lost"},
+		Certificates: []string{"c0ffee"}}
 	approved := func(user, key, cert string) deeds.Deed {
 		return deeds.Deed{Action: "approve", Server: here, User: user, Fingerprint: key, Certificate: cert}
 	}
@@ -29,7 +30,8 @@ func TestRevoked(t *testing.T) {
 		return deeds.Deed{Action: "ticket", Server: here, User: user, Ticket: id}
 	}
 	asks := func(user, requester, key string, change ...func(*View)) View {
-		v := View{User: user, Requester: requester, Fingerprint: key, Created: at.Add(time.Hour), Object: &certificatesv1.CertificateSigningRequest{}}
+		v := View{User: user, Requester: requester, Fingerprint: key, Created: at.Add(time.Hour),
+			Object: &certificatesv1.CertificateSigningRequest{}}
 		for _, c := range change {
 			c(&v)
 		}
@@ -93,7 +95,8 @@ func TestRefuse(t *testing.T) {
 	v.Refuse(RiskMismatch, []string{RiskRevoked}, "a", "b")
 	v.Refuse(RiskRevoked, []string{RiskRevoked}, "c")
 	v.Refuse(RiskRevoked, nil)
-	if strings.Join(v.Refusals, "") != "ab" || strings.Join(v.Warnings, "") != "c" || strings.Join(v.Risks, ",") != RiskMismatch || strings.Join(v.accepted, ",") != RiskRevoked {
+	if strings.Join(v.Refusals, "") != "ab" || strings.Join(v.Warnings, "") != "c" ||
+		strings.Join(v.Risks, ",") != RiskMismatch || strings.Join(v.accepted, ",") != RiskRevoked {
 		t.Errorf("%+v", v)
 	}
 	v.Refuse("", []string{""}, "d")
@@ -151,9 +154,11 @@ func TestMismatches(t *testing.T) {
 
 // TestForecastRefusal: only what is certain to be refused stands in the way.
 func TestForecastRefusal(t *testing.T) {
-	points := []csr.Point{{ID: "a", Verdict: csr.Warn, Reason: "odd"}, {ID: "b", Verdict: csr.Refuse, Reason: "never", Evidence: "the book"}}
+	points := []csr.Point{{ID: "a", Verdict: csr.Warn, Reason: "odd"},
+		{ID: "b", Verdict: csr.Refuse, Reason: "never", Evidence: "the book"}}
 	err := ForecastRefusal(points)
-	if !errors.Is(err, ErrForecast) || !strings.Contains(err.Error(), "never (the book)") || strings.Contains(err.Error(), "odd") {
+	if !errors.Is(err, ErrForecast) || !strings.Contains(err.Error(), "never (the book)") ||
+		strings.Contains(err.Error(), "odd") {
 		t.Errorf("got %v", err)
 	}
 	if err := ForecastRefusal(points[:1]); err != nil {

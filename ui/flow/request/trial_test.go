@@ -81,7 +81,8 @@ func TestOwn(t *testing.T) {
 			}},
 		{Name: "list", World: filed, Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
 			all, err := NewOwn(w.Env).List(ctx, "")
-			if len(all) != 1 || err == nil && all[0].State != csr.Pending.String() || err != nil && all[0].State != StateUnknown {
+			if len(all) != 1 || err == nil && all[0].State != csr.Pending.String() || err != nil &&
+				all[0].State != StateUnknown {
 				t.Errorf("%+v, %v", all, err)
 			}
 			return err
@@ -121,7 +122,8 @@ func TestForecastOfOwn(t *testing.T) {
 	w.Server.Forbid("create certificatesigningrequests", "*")
 	o := options(w)
 	o.AcceptForecast, o.Groups = false, []string{"system:masters"}
-	if _, err := NewOwn(w.Env).Create(t.Context(), "", o, hsmtest.NewScript(t)); !errors.Is(err, ErrForecast) || requests(w) != "" {
+	if _, err := NewOwn(w.Env).Create(t.Context(), "", o, hsmtest.NewScript(t)); !errors.Is(err, ErrForecast) ||
+		requests(w) != "" {
 		t.Errorf("%v; filed %s", err, requests(w))
 	}
 	points, err := NewOwn(w.Env).Forecast(t.Context(), o)
@@ -160,7 +162,8 @@ func TestOwnRefusals(t *testing.T) {
 	w.Unchanged(before)
 	w.Server.Deny("mine", "not you")
 	var lines []string
-	if _, err := f.Wait(ctx, "", "mine", func(s string) { lines = append(lines, s) }); err == nil || !strings.Contains(strings.Join(lines, "\n"), "not you") {
+	if _, err := f.Wait(ctx, "", "mine", func(s string) { lines = append(lines, s) }); err == nil ||
+		!strings.Contains(strings.Join(lines, "\n"), "not you") {
 		t.Errorf("denied: %v, %q", err, lines)
 	}
 	w.Server.Delete(flowtest.Requests, "mine")
@@ -181,10 +184,12 @@ func asked(t testing.TB) *flowtest.World {
 	t.Helper()
 	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "admin")
 	w.Server.File("jane-1", "jane", "jane", []string{"dev"}, nil)
-	w.Server.File("jane-2", bootstraptoken.UserPrefix+"abcdef", "jane", nil, func(r *certificatesv1.CertificateSigningRequest) {
-		r.Spec.Groups = ticket.Terms{User: "jane"}.TokenGroups()
-	})
-	w.Server.Put(flowtest.Secrets, flowtest.Object{"metadata": flowtest.Object{"name": "bootstrap-token-abcdef", "namespace": "kube-system"}})
+	w.Server.File("jane-2", bootstraptoken.UserPrefix+"abcdef", "jane", nil,
+		func(r *certificatesv1.CertificateSigningRequest) {
+			r.Spec.Groups = ticket.Terms{User: "jane"}.TokenGroups()
+		})
+	w.Server.Put(flowtest.Secrets, flowtest.Object{"metadata": flowtest.Object{"name": "bootstrap-token-abcdef",
+		"namespace": "kube-system"}})
 	return w
 }
 
@@ -228,11 +233,13 @@ func TestDecide(t *testing.T) {
 				return err
 			}},
 		{Name: "deny", World: shown("jane-2", LookOptions{}), Done: is("jane-2", csr.Denied), Leaves: append(flowtest.Failing("delete secrets"), "cut: update", "ctrl-c: delete"),
-			Passes: append(flowtest.Failing("delete secrets"), "ctrl-c: delete secrets"), Skips: []string{"ctrl-c: delete secrets"},
+			Passes: append(flowtest.Failing("delete secrets"), "ctrl-c: delete secrets"),
+			Skips:  []string{"ctrl-c: delete secrets"},
 			Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
 				d, err := NewRequests(w.Env).Deny(ctx, "", seen, DecideOptions{Decision: csr.Decision{Message: "no"}}, false)
 				past, perr := deeds.NewLog(w.Env).All()
-				if denied := state(w, "jane-2") == csr.Denied; perr != nil || err == nil && (len(past) != 1 || !denied || d.TicketEnded == (len(d.Notes) > 0)) {
+				if denied := state(w, "jane-2") == csr.Denied; perr != nil || err == nil &&
+					(len(past) != 1 || !denied || d.TicketEnded == (len(d.Notes) > 0)) {
 					err = fmt.Errorf("%+v, denied %v, on record %+v", d, denied, past)
 				}
 				return err
@@ -310,7 +317,8 @@ func TestApproveFiled(t *testing.T) {
 	}{
 		"approved": {}, "another request": {uid: "other", words: "is not the one that was filed"},
 		"revoked": {before: func(w *flowtest.World) {
-			if err := deeds.NewLog(w.Env).Add(t.Context(), deeds.Deed{Action: "revoke", User: "jane", Server: w.Server.URL}); err != nil {
+			if err := deeds.NewLog(w.Env).Add(t.Context(),
+				deeds.Deed{Action: "revoke", User: "jane", Server: w.Server.URL}); err != nil {
 				t.Fatal(err)
 			}
 		}, words: "access for \"jane\" was revoked"},
@@ -333,7 +341,8 @@ func TestApproveFiled(t *testing.T) {
 			c.before(w)
 		}
 		err := NewRequests(w.Env).ApproveFiled(t.Context(), w.Env.Kubeconfig, w.Server.URL, ref, r.Spec.Request)
-		if (err == nil) != (c.words == "") || err != nil && !strings.Contains(err.Error(), c.words) || (state(w, "mine") == csr.Approved) != (name == "approved") {
+		if (err == nil) != (c.words == "") || err != nil && !strings.Contains(err.Error(), c.words) ||
+			(state(w, "mine") == csr.Approved) != (name == "approved") {
 			t.Errorf("%s: %v, it is %s", name, err, state(w, "mine"))
 		}
 	}
@@ -342,7 +351,8 @@ func TestApproveFiled(t *testing.T) {
 		t.Error(err)
 	}
 	w.Server.Forbid("approve signers")
-	if err := NewRequests(w.Env).CheckApprover(t.Context(), w.Env.Kubeconfig, csr.ClientSigner); !errors.As(err, new(*csr.ForbiddenError)) {
+	if err := NewRequests(w.Env).CheckApprover(t.Context(), w.Env.Kubeconfig, csr.ClientSigner); !errors.As(err,
+		new(*csr.ForbiddenError)) {
 		t.Errorf("who may not: %v", err)
 	}
 }

@@ -82,7 +82,8 @@ func TestLockAndStop(t *testing.T) {
 		if name == "lock" {
 			continue
 		}
-		for _, again := range []error{do(t.Context(), a), a.LockAgent(t.Context(), silent), a.OfferResponder(t.Context(), nil, nil)} {
+		for _, again := range []error{do(t.Context(), a), a.LockAgent(t.Context(), silent),
+			a.OfferResponder(t.Context(), nil, nil)} {
 			if !errors.Is(again, client.ErrNotRunning) {
 				t.Errorf("without an agent: %v", again)
 			}
@@ -96,7 +97,8 @@ func TestAgentThatCannotStart(t *testing.T) {
 	w.Enroll("prod-hsm", "jane")
 	for program, words := range map[string]string{"/nonexistent/kubehsm": "no such file", "/bin/false": "exit status 1"} {
 		w.Env.Executable = program
-		if err := (Agent{w.Env}).Unlock(t.Context(), "prod-hsm", hsmtest.NewScript(t)); err == nil || !strings.Contains(err.Error(), words) {
+		if err := (Agent{w.Env}).Unlock(t.Context(), "prod-hsm", hsmtest.NewScript(t)); err == nil ||
+			!strings.Contains(err.Error(), words) {
 			t.Errorf("%s: %v", program, err)
 		}
 	}
@@ -108,7 +110,8 @@ func TestAgentHangsUp(t *testing.T) {
 	w.Stuck()
 	a := Agent{w.Env}
 	_, status := a.AgentStatus(t.Context())
-	for name, err := range map[string]error{"status": status, "lock": a.LockAgent(t.Context(), nil), "stop": a.StopAgent(t.Context(), nil),
+	for name, err := range map[string]error{"status": status, "lock": a.LockAgent(t.Context(), nil),
+		"stop":  a.StopAgent(t.Context(), nil),
 		"offer": a.OfferResponder(t.Context(), hsmtest.NewScript(t), nil)} {
 		if !errors.Is(err, message.ErrStopped) || hinting.Of(err) == "" {
 			t.Errorf("%s: %v, hint %q", name, err, hinting.Of(err))
@@ -169,13 +172,15 @@ func TestAudit(t *testing.T) {
 	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane")
 	en := w.Enroll("prod-hsm", "jane")
 	a := Agent{w.Env}
-	s := consent.Statement{Time: time.Now().UTC(), Enrollment: en.Name, Server: en.Cluster.Server, Request: consent.Request{Verb: "delete", Resource: "pods"}}
+	s := consent.Statement{Time: time.Now().UTC(), Enrollment: en.Name, Server: en.Cluster.Server,
+		Request: consent.Request{Verb: "delete", Resource: "pods"}}
 	text, err := s.Text()
 	if err != nil {
 		t.Fatal(err)
 	}
-	signed := audit.Record{Event: audit.Consent, Enrollment: en.Name, Key: en.KeyHash, Request: s.Request.String(), Statement: text,
-		Token: en.Key}
+	signed := audit.Record{Event: audit.Consent, Enrollment: en.Name, Key: en.KeyHash, Request: s.Request.String(),
+		Statement: text,
+		Token:     en.Key}
 	signed.Signature = sign(t, w, en.Key, signed.Statement)
 	forged, foreign, unsigned, lost := signed, signed, signed, signed
 	forged.Signature = append([]byte{}, signed.Signature...)
@@ -240,7 +245,8 @@ func TestRecordThatCannotBeWritten(t *testing.T) {
 	if now := fmt.Sprint(w.Env.Enrollments().Load("prod-hsm")); err == nil || now != before {
 		t.Errorf("%v: the policy is %s, was %s", err, now, before)
 	}
-	if _, err := (Agent{w.Env}).SetConsent(t.Context(), "other", consent.Policy{}, nil); !errors.Is(err, enrollment.ErrUnknown) {
+	if _, err := (Agent{w.Env}).SetConsent(t.Context(), "other", consent.Policy{}, nil); !errors.Is(err,
+		enrollment.ErrUnknown) {
 		t.Errorf("of what is not enrolled: %v", err)
 	}
 	if _, _, err := (Agent{w.Env}).Consent(t.Context(), "other"); !errors.Is(err, enrollment.ErrUnknown) {
@@ -253,7 +259,8 @@ func TestAgentSocket(t *testing.T) {
 	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "")
 	file, where, err := Agent{w.Env}.AgentSocket()
 	bridge, berr := w.Env.Bridge()
-	if err := errors.Join(err, berr); err != nil || !strings.Contains(string(file), "ListenStream="+bridge.Address()) || !strings.Contains(where, "--release-port") {
+	if err := errors.Join(err, berr); err != nil || !strings.Contains(string(file), "ListenStream="+bridge.Address()) ||
+		!strings.Contains(where, "--release-port") {
 		t.Errorf("%s\n%s\n%v", file, where, err)
 	}
 }

@@ -113,7 +113,8 @@ func TestAdminister(t *testing.T) {
 		}
 	}
 	declined := errors.New("declined")
-	_, err := Tokens{w.Env}.Reset(t.Context(), w.Card.Info().URI(), func(Loss) (hsm.Prompter, error) { return nil, declined })
+	_, err := Tokens{w.Env}.Reset(t.Context(), w.Card.Info().URI(),
+		func(Loss) (hsm.Prompter, error) { return nil, declined })
 	if !errors.Is(err, declined) || content(w) != "9a" {
 		t.Errorf("a reset whose loss was declined: %v, %s", err, content(w))
 	}
@@ -131,7 +132,8 @@ func TestManagementKeyIsShown(t *testing.T) {
 		changed = op == hsmtest.OpChange
 		return nil
 	})
-	key, _, err := Tokens{w.Env}.SetManagementKey(t.Context(), w.Card.Info().URI(), hsm.ManagementKeyOptions{}, hsmtest.NewScript(t))
+	key, _, err := Tokens{w.Env}.SetManagementKey(t.Context(), w.Card.Info().URI(), hsm.ManagementKeyOptions{},
+		hsmtest.NewScript(t))
 	if !errors.Is(err, hsm.ErrRemoved) || !strings.Contains(err.Error(), "it is done, but") || key == nil {
 		t.Errorf("%v, key %v", err, key)
 	}
@@ -140,7 +142,8 @@ func TestManagementKeyIsShown(t *testing.T) {
 // initializer is a driver that sets tokens up.
 type initializer struct{ hsm.Driver }
 
-func (initializer) Initialize(ctx context.Context, u hsm.URI, _ hsm.InitializeOptions, p hsm.Prompter) (hsm.TokenInfo, error) {
+func (initializer) Initialize(ctx context.Context, u hsm.URI, _ hsm.InitializeOptions, p hsm.Prompter) (hsm.TokenInfo,
+	error) {
 	pin, err := p.PIN(ctx, hsm.PINPrompt{Kind: hsm.SOPIN, New: true})
 	if err == nil {
 		pin.Zero()
@@ -191,7 +194,8 @@ func TestInit(t *testing.T) {
 	w := card(t)
 	w.Env.Drivers[0] = initializer{w.Env.Drivers[0]}
 	init := func(answer hsmtest.Answer) error {
-		_, err := Tokens{w.Env}.Init(t.Context(), w.Card.Info().URI(), hsm.InitializeOptions{}, hsmtest.NewScript(t, answer).Lax())
+		_, err := Tokens{w.Env}.Init(t.Context(), w.Card.Info().URI(), hsm.InitializeOptions{},
+			hsmtest.NewScript(t, answer).Lax())
 		return err
 	}
 	if err := init(hsmtest.PIN("12345678")); err != nil {
@@ -209,8 +213,10 @@ func TestInit(t *testing.T) {
 // refusing is a driver whose token lets itself be erased, and then does not go on.
 type refusing struct{ hsm.Driver }
 
-func (refusing) Initialize(_ context.Context, u hsm.URI, _ hsm.InitializeOptions, _ hsm.Prompter) (hsm.TokenInfo, error) {
-	return hsm.TokenInfo{Scheme: u.Scheme, Initialized: true}, hinting.With(fmt.Errorf("no PIN yet: %w", hsm.ErrUnsupported), "set it")
+func (refusing) Initialize(_ context.Context, u hsm.URI, _ hsm.InitializeOptions, _ hsm.Prompter) (hsm.TokenInfo,
+	error) {
+	return hsm.TokenInfo{Scheme: u.Scheme, Initialized: true},
+		hinting.With(fmt.Errorf("no PIN yet: %w", hsm.ErrUnsupported), "set it")
 }
 
 // TestInitRefused: why a token was not set up whole, and what became of it, are the

@@ -108,7 +108,8 @@ func TestVerifyAttestation(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := attest.EncodePEM(says)
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{ExtraExtensions: attest.Extensions(says)}, other)
+	der, err := x509.CreateCertificateRequest(rand.Reader,
+		&x509.CertificateRequest{ExtraExtensions: attest.Extensions(says)}, other)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +128,8 @@ func TestVerifyAttestation(t *testing.T) {
 		"a request that is damaged": {data: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der[:40]}), want: "asn1"},
 	} {
 		a := VerifyAttestation(c.data, c.key, nil)
-		if (a.Err == nil) != (c.want == "") || a.Err != nil && !strings.Contains(a.Err.Error(), c.want) || a.Checked != c.checked {
+		if (a.Err == nil) != (c.want == "") || a.Err != nil && !strings.Contains(a.Err.Error(), c.want) ||
+			a.Checked != c.checked {
 			t.Errorf("%s: %v, checked %v", name, a.Err, a.Checked)
 		}
 	}

@@ -34,7 +34,8 @@ func certified(t testing.TB) *flowtest.World {
 	t.Helper()
 	w := card(t)
 	enroll(t, w.Env, w.Generate(hsm.GenerateOptions{Slot: "9c"}), "prod")
-	if _, err := (Keys{w.Env}).Import(t.Context(), at(w, "9a"), "", certificate(t, w, "9a"), hsmtest.Typing(t, w.Card.PIN())); err != nil {
+	if _, err := (Keys{w.Env}).Import(t.Context(), at(w, "9a"), "", certificate(t, w, "9a"),
+		hsmtest.Typing(t, w.Card.PIN())); err != nil {
 		t.Fatal(err)
 	}
 	lock(t, w)
@@ -195,12 +196,14 @@ func TestListed(t *testing.T) {
 		"all": Tokens{w.Env}.List, "now": Tokens{w.Env}.ListNow,
 	} {
 		views, problems, err := list(t.Context())
-		if err != nil || len(views) != 1 || len(views[0].Slots) != 0 || len(problems) != 0 || !errors.Is(views[0].Err, hsm.ErrBusy) {
+		if err != nil || len(views) != 1 || len(views[0].Slots) != 0 || len(problems) != 0 ||
+			!errors.Is(views[0].Err, hsm.ErrBusy) {
 			t.Errorf("%s, busy: %+v, %+v, %v", name, views, problems, err)
 		}
 	}
 	w.Card.Before(nil)
-	if views, problems, err := (Tokens{w.Env}).List(t.Context()); err != nil || len(views) != 1 || len(views[0].Slots) != 2 || len(problems) != 0 {
+	if views, problems, err := (Tokens{w.Env}).List(t.Context()); err != nil || len(views) != 1 ||
+		len(views[0].Slots) != 2 || len(problems) != 0 {
 		t.Errorf("%+v, %+v, %v", views, problems, err)
 	}
 }
@@ -221,7 +224,8 @@ func TestOnly(t *testing.T) {
 	} {
 		w := card(t)
 		c.before(w, w.Env.Drivers[0].(*hsmtest.Fake))
-		if _, err := (Tokens{w.Env}).Only(t.Context()); !errors.Is(err, c.want) || !strings.Contains(hinting.Of(err), c.hint) {
+		if _, err := (Tokens{w.Env}).Only(t.Context()); !errors.Is(err, c.want) ||
+			!strings.Contains(hinting.Of(err), c.hint) {
 			t.Errorf("%s: %v, hint %q", name, err, hinting.Of(err))
 		}
 	}
@@ -254,7 +258,8 @@ func TestKeysThatAreNotThere(t *testing.T) {
 		"an enrollment":         {func() error { _, err := k.Import(ctx, hsm.URI{}, "other", own, nobody); return err }, fs.ErrNotExist, ""},
 		"any name":              {func() error { _, err := k.Import(ctx, hsm.URI{}, "", own, nobody); return err }, nil, ""},
 	} {
-		if err := c.do(); err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(hinting.Of(err), c.hint) {
+		if err := c.do(); err == nil || c.want != nil && !errors.Is(err, c.want) ||
+			!strings.Contains(hinting.Of(err), c.hint) {
 			t.Errorf("%s: %v, hint %q", name, err, hinting.Of(err))
 		}
 	}

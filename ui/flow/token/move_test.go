@@ -53,7 +53,8 @@ func enroll(t testing.TB, e *env.Env, made hsm.Slot, name string) {
 	j := &enrolling.Progress{Cluster: at, Request: enrolling.Request{Key: made.URI, KeyHash: hash}}
 	j.Options.Name, j.Options.User, j.Options.Token, j.Options.Generate.Slot = name, "jane", made.URI.TokenOnly(), made.URI.Slot
 	if err := errors.Join(e.Dirs.Prepare(), home.MakeDir(e.ProgressDir()), enrolling.NewStore(e).Save(j),
-		e.Enrollments().Save(enrollment.Enrollment{Name: name, Cluster: at, Key: made.URI, KeyHash: hash, User: "jane", Created: time.Now().UTC()}),
+		e.Enrollments().Save(enrollment.Enrollment{Name: name, Cluster: at, Key: made.URI, KeyHash: hash, User: "jane",
+			Created: time.Now().UTC()}),
 	); err != nil {
 		t.Fatal(err)
 	}

@@ -129,7 +129,8 @@ func TestReleaseScdaemon(t *testing.T) {
 			c.ctx = t.Context()
 		}
 		err := ReleaseScdaemon(c.ctx)
-		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) || !strings.Contains(hinting.Of(err), c.hint) {
+		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) ||
+			!strings.Contains(hinting.Of(err), c.hint) {
 			t.Errorf("%s: %v, hint %q", name, err, hinting.Of(err))
 		}
 	}

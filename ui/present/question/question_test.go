@@ -44,7 +44,8 @@ func TestWords(t *testing.T) {
 		{1, "wrong PIN: 2 tries left", 2, "PIN (1 try left): "},
 		{2, "nothing is left of it", 0, "PIN (2 tries left): "},
 	} {
-		if _, label := PIN(hsm.PINPrompt{Kind: hsm.UserPIN, Retries: c.retries, Again: c.again, Told: c.told}); label != c.want {
+		if _, label := PIN(hsm.PINPrompt{Kind: hsm.UserPIN, Retries: c.retries, Again: c.again,
+			Told: c.told}); label != c.want {
 			t.Errorf("%+v: label %q", c, label)
 		}
 	}
@@ -60,10 +61,13 @@ func TestWords(t *testing.T) {
 		}
 	}
 	const notice = "The consent policy of prod was lowered\x1b[2J."
-	if above, _ := PIN(hsm.PINPrompt{Kind: hsm.UserPIN, Again: "wrong PIN", Purpose: hsm.Purpose{Notice: notice}}); len(above) != 3 || above[2] != `The consent policy of prod was lowered\x1b[2J.` {
+	if above, _ := PIN(hsm.PINPrompt{Kind: hsm.UserPIN, Again: "wrong PIN",
+		Purpose: hsm.Purpose{Notice: notice}}); len(above) != 3 ||
+		above[2] != `The consent policy of prod was lowered\x1b[2J.` {
 		t.Errorf("%q", above)
 	}
-	if s := Touch(hsm.TouchPrompt{Purpose: hsm.Purpose{Cluster: "prod", Notice: notice}}); !strings.HasPrefix(s, `The consent policy of prod was lowered\x1b[2J. Touch the token`) {
+	if s := Touch(hsm.TouchPrompt{Purpose: hsm.Purpose{Cluster: "prod", Notice: notice}}); !strings.HasPrefix(s,
+		`The consent policy of prod was lowered\x1b[2J. Touch the token`) {
 		t.Errorf("%q", s)
 	}
 }

@@ -123,10 +123,12 @@ func TestPinentryErrors(t *testing.T) {
 		t.Error("a pinentry that died gave a PIN")
 	}
 	program, _ = pinentryFor(t, "silent")
-	if _, err := New(program, 200*time.Millisecond).PIN(context.Background(), testPIN()); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := New(program, 200*time.Millisecond).PIN(context.Background(), testPIN()); !errors.Is(err,
+		context.DeadlineExceeded) {
 		t.Errorf("a silent pinentry: %v", err)
 	}
-	if _, err := New("/nonexistent/pinentry", time.Minute).PIN(context.Background(), testPIN()); !errors.Is(err, hsm.ErrNoTerminal) || hint.Of(err) == "" {
+	if _, err := New("/nonexistent/pinentry", time.Minute).PIN(context.Background(), testPIN()); !errors.Is(err,
+		hsm.ErrNoTerminal) || hint.Of(err) == "" {
 		t.Errorf("a missing pinentry: %v", err)
 	}
 }

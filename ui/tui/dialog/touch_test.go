@@ -15,7 +15,8 @@ import (
 // TestTouchWords: a finger on the token and one on the reader's keys are different
 // things to ask for.
 func TestTouchWords(t *testing.T) {
-	f := screen.Frame{Width: 60, Height: 15, Theme: theme.New(theme.Options{Profile: colorprofile.ASCII}), Now: time.Unix(1e9, 0)}
+	f := screen.Frame{Width: 60, Height: 15, Theme: theme.New(theme.Options{Profile: colorprofile.ASCII}),
+		Now: time.Unix(1e9, 0)}
 	for pad, want := range map[hsm.PINKind][2]string{
 		"":          {"Touch lab", "Waiting for your touch"},
 		hsm.UserPIN: {"PIN of lab", "Type it on the reader"},

@@ -291,7 +291,8 @@ func TestCalm(t *testing.T) {
 	if s := Working(plain(), "reading", at, at.Add(SpinnerDelay-1)); s != "" {
 		t.Errorf("early: %q", s)
 	}
-	if s := Working(plain(), "reading", at, at.Add(time.Second)); !strings.Contains(s, "reading") || strings.Contains(s, " s") {
+	if s := Working(plain(), "reading", at, at.Add(time.Second)); !strings.Contains(s, "reading") ||
+		strings.Contains(s, " s") {
 		t.Errorf("after a second: %q", s)
 	}
 	if s := Working(plain(), "reading", at, at.Add(4*time.Second)); !strings.Contains(s, "4 s") {

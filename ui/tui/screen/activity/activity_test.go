@@ -43,7 +43,8 @@ func open(t *testing.T) *screentest.Rig {
 	t.Helper()
 	w := screentest.New(t)
 	write(t, w,
-		audit.Record{Time: ago(2 * time.Hour), Event: audit.Signature, Outcome: audit.Granted, Reason: "sign-in", Enrollment: "prod-hsm", Key: fingerprint},
+		audit.Record{Time: ago(2 * time.Hour), Event: audit.Signature, Outcome: audit.Granted, Reason: "sign-in",
+			Enrollment: "prod-hsm", Key: fingerprint},
 		audit.Record{Time: ago(time.Hour), Event: audit.Denial, Code: 403, Enrollment: "prod-hsm", Request: "delete pods"})
 	r := w.Open("4")
 	r.Sees("signature", "sign-in", "denial", "delete pods")
@@ -81,7 +82,8 @@ func TestAgent(t *testing.T) {
 	r := busy(t, func(w *screentest.World) *screentest.Rig { return w.Open("4") })
 	r.Press("tab")
 	r.Sees("token 12345678", "unlocked, ")
-	if err := (session.Agent{Env: r.World.Env}).LockAgent(t.Context(), nil); err != nil { // another program locks the agent
+	// another program locks the agent
+	if err := (session.Agent{Env: r.World.Env}).LockAgent(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	r.Time = r.Time.Add(2 * time.Second)
@@ -111,8 +113,9 @@ func TestReadOnly(t *testing.T) {
 func TestWaits(t *testing.T) {
 	w := screentest.New(t)
 	status := message.Status{Version: "1.0.0", PID: 4711, Started: ago(2 * time.Hour), Signatures: 14,
-		Upstreams: []upstream.Status{{Enrollment: "prod-hsm", Server: "prod.example.com:6443", Requests: 311, Signatures: 14}},
-		Sessions:  []bridge.SessionStatus{{Enrollment: "prod-hsm", Client: process.ID{PID: 5120}, Requests: 12, Open: 1}},
+		Upstreams: []upstream.Status{{Enrollment: "prod-hsm", Server: "prod.example.com:6443", Requests: 311,
+			Signatures: 14}},
+		Sessions: []bridge.SessionStatus{{Enrollment: "prod-hsm", Client: process.ID{PID: 5120}, Requests: 12, Open: 1}},
 		Consents: []message.ConsentStatus{{Enrollment: "prod-hsm", Client: process.ID{PID: 5121},
 			Request: `delete pods "web-1" in "shop"`, Since: ago(4 * time.Second)}}}
 	w.Told(status)
@@ -152,7 +155,8 @@ func TestCopies(t *testing.T) {
 	r.Press("c")
 	r.Sees("record copied")
 	var got audit.Record
-	if err := json.Unmarshal([]byte(r.Copied()), &got); err != nil || got.Event != audit.Denial || got.Code != 403 || got.Request != "delete pods" {
+	if err := json.Unmarshal([]byte(r.Copied()), &got); err != nil || got.Event != audit.Denial || got.Code != 403 ||
+		got.Request != "delete pods" {
 		t.Errorf("copied %s: %v", r.Copied(), err)
 	}
 	r.Press("down", "f")

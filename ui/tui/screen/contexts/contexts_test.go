@@ -349,8 +349,9 @@ func clusterInfo(at, said *flowtest.Server) {
 	const in = "/api/v1/namespaces/kube-public/configmaps"
 	kubeconfig := "apiVersion: v1\nkind: Config\nclusters:\n- name: \"\"\n  cluster: {server: \"" + said.URL +
 		"\", certificate-authority-data: " + base64.StdEncoding.EncodeToString(authority(said)) + "}\n"
-	at.Put(in, flowtest.Object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": flowtest.Object{"name": "cluster-info", "namespace": "kube-public"},
-		"data": flowtest.Object{"kubeconfig": kubeconfig}})
+	at.Put(in, flowtest.Object{"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": flowtest.Object{"name": "cluster-info", "namespace": "kube-public"},
+		"data":     flowtest.Object{"kubeconfig": kubeconfig}})
 }
 
 // TestFollowTo: an enrollment follows to an address that a person names, if the server there

@@ -18,7 +18,8 @@ import (
 
 // token is a bootstrap token as the cluster keeps it.
 func token(id, description string, left time.Duration) flowtest.Object {
-	data := map[string][]byte{"token-id": []byte(id), "token-secret": []byte("0123456789abcdef"), "description": []byte(description),
+	data := map[string][]byte{"token-id": []byte(id), "token-secret": []byte("0123456789abcdef"),
+		"description":             []byte(description),
 		"usage-bootstrap-signing": []byte("true"), "usage-bootstrap-authentication": []byte("true")}
 	if left > 0 {
 		data["expiration"] = []byte(tuitest.Now().Add(left).Format(time.RFC3339))
@@ -307,7 +308,8 @@ func TestVerifyAttestation(t *testing.T) {
 // TestOpenSealed: a PUK that was sealed for a ticket of this desk is shown once.
 func TestOpenSealed(t *testing.T) {
 	r, _ := open(t)
-	made, err := desk.NewTickets(r.World.Env).Make(t.Context(), "", desk.TicketOptions{Terms: ticket.Terms{User: "kim"}, TTL: time.Hour, Seal: true})
+	made, err := desk.NewTickets(r.World.Env).Make(t.Context(), "",
+		desk.TicketOptions{Terms: ticket.Terms{User: "kim"}, TTL: time.Hour, Seal: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,8 @@ func open(t *testing.T) *screentest.Rig {
 	t.Helper()
 	w := screentest.New(t)
 	w.Tokens.Add(hsmtest.FakeOptions{Label: "blue"})
-	w.Cards.SetProblems(hsm.Problem{Source: "a reader", Err: hint.With(errors.New("the reader fell silent"), "plug it in again")})
+	w.Cards.SetProblems(hsm.Problem{Source: "a reader",
+		Err: hint.With(errors.New("the reader fell silent"), "plug it in again")})
 	r := w.Open("6")
 	r.Sees("blue", "the reader fell silent")
 	r.Sees("look again")

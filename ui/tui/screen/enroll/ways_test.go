@@ -24,7 +24,8 @@ import (
 func openCard(t *testing.T, width, height int) *rig {
 	t.Helper()
 	w := screentest.New(t)
-	r := &rig{server: w.Cluster("admin", "system:masters"), token: w.Cards.Add(hsmtest.FakeOptions{Serial: "12345678", Can: hsmtest.Administered()})}
+	r := &rig{server: w.Cluster("admin", "system:masters"),
+		token: w.Cards.Add(hsmtest.FakeOptions{Serial: "12345678", Can: hsmtest.Administered()})}
 	key := w.Generate(r.token, hsm.GenerateOptions{Slot: "9a"})
 	w.Certify(r.token, key, "jane")
 	r.Rig = w.Start(width, height, tui.Options{Start: tui.ScreenEnroll})
@@ -97,7 +98,8 @@ func TestAcceptRisk(t *testing.T) {
 func TestUnverified(t *testing.T) {
 	w := screentest.New(t)
 	r := &rig{server: w.Cluster("admin", "system:masters"), token: w.Tokens.Add(hsmtest.FakeOptions{Label: "blue"})}
-	unverified := regexp.MustCompile(`certificate-authority-data: .*`).ReplaceAllString(w.Kubeconfig(), "insecure-skip-tls-verify: true")
+	unverified := regexp.MustCompile(`certificate-authority-data: .*`).ReplaceAllString(w.Kubeconfig(),
+		"insecure-skip-tls-verify: true")
 	if err := os.WriteFile(w.Env.Kubeconfig, []byte(unverified), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +162,8 @@ func (r *rig) ticket(terms ticket.Terms) (line, id string) {
 	if err != nil {
 		r.T.Fatal(err)
 	}
-	tk := ticket.Ticket{Server: r.server.URL, Token: secret, Expires: time.Now().Add(time.Hour).Truncate(time.Second), Terms: terms, Pins: r.pins()}
+	tk := ticket.Ticket{Server: r.server.URL, Token: secret, Expires: time.Now().Add(time.Hour).Truncate(time.Second),
+		Terms: terms, Pins: r.pins()}
 	if line, err = tk.Reveal(); err != nil {
 		r.T.Fatal(err)
 	}
@@ -235,13 +238,15 @@ func TestJoin(t *testing.T) {
 // a file, once the enrollment has a key.
 func TestSentCertificate(t *testing.T) {
 	r := open(t)
-	keyless := enrolling.Progress{Options: enrolling.Options{Name: "fresh", Context: "staging", User: "jane", Token: r.token.Info().URI()}}
+	keyless := enrolling.Progress{Options: enrolling.Options{Name: "fresh", Context: "staging", User: "jane",
+		Token: r.token.Info().URI()}}
 	store := enrolling.NewStore(r.World.Env)
 	r.toPIN()
 	r.Type("PIN of blue", pin)
 	r.Sees("waiting for")
 	name := r.filed()
-	r.server.Forbid("get certificatesigningrequests", "list certificatesigningrequests", "watch certificatesigningrequests")
+	r.server.Forbid("get certificatesigningrequests", "list certificatesigningrequests",
+		"watch certificatesigningrequests")
 	r.Press("esc")
 	r.Sees("Stop here?")
 	r.Press("y")

@@ -27,13 +27,15 @@ import (
 )
 
 // request is one for user, filed by requester before the rig's time.
-func request(t *testing.T, name, requester, user string, age time.Duration, groups ...string) *certificatesv1.CertificateSigningRequest {
+func request(t *testing.T, name, requester, user string, age time.Duration,
+	groups ...string) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: user, Organization: groups}}, key)
+	der, err := x509.CreateCertificateRequest(rand.Reader,
+		&x509.CertificateRequest{Subject: pkix.Name{CommonName: user, Organization: groups}}, key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +116,8 @@ func TestApprove(t *testing.T) {
 	}
 	r.Press("ctrl+u", `"`+words(t, server, "kubehsm-jane")+`"`, "tab", `"asked on the phone"`, "enter")
 	r.Sees("kubehsm-jane: approved", "State     approved")
-	if kind, message := condition(t, server, "kubehsm-jane"); kind != "Approved" || !strings.Contains(message, "asked on the phone") {
+	if kind, message := condition(t, server, "kubehsm-jane"); kind != "Approved" ||
+		!strings.Contains(message, "asked on the phone") {
 		t.Errorf("%s: %q", kind, message)
 	}
 	r.Press("a")
@@ -233,7 +236,8 @@ func TestMine(t *testing.T) {
 	var filed certificatesv1.CertificateSigningRequest
 	server.Get(flowtest.Requests, names[0], &filed)
 	found, err := csr.InspectRequest(filed.Spec.Request)
-	if err != nil || found.Subject.User != "jane" || fmt.Sprint(found.Subject.Groups) != "[dev]" || !hsm.SameKey(found.PublicKey, key.Key.Public) {
+	if err != nil || found.Subject.User != "jane" || fmt.Sprint(found.Subject.Groups) != "[dev]" ||
+		!hsm.SameKey(found.PublicKey, key.Key.Public) {
 		t.Errorf("filed: %+v, %v", found, err)
 	}
 	r.Press("3")
@@ -278,7 +282,8 @@ func TestSecondPerson(t *testing.T) {
 
 // putTicket has the cluster keep the ticket abcdef.
 func putTicket(server *flowtest.Server, user string, groups ...string) {
-	server.Put(flowtest.Secrets, flowtest.Object{"apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
+	server.Put(flowtest.Secrets, flowtest.Object{"apiVersion": "v1", "kind": "Secret",
+		"type":     "bootstrap.kubernetes.io/token",
 		"metadata": flowtest.Object{"name": "bootstrap-token-abcdef", "namespace": "kube-system"},
 		"data": map[string][]byte{"token-id": []byte("abcdef"), "token-secret": []byte("0123456789abcdef"), "expiration": []byte("2126-11-21T09:30:00Z"),
 			"usage-bootstrap-authentication": []byte("true"), "description": []byte(ticket.Terms{User: user, Groups: groups}.Description())}})
@@ -316,7 +321,8 @@ func TestTicket(t *testing.T) {
 	r.Press("a")
 	r.Sees("Approve it?")
 	r.Press("enter")
-	r.Sees("error: request joined-1 was not approved: nothing proves whose key this is", "hint: have the eight words read to you")
+	r.Sees("error: request joined-1 was not approved: nothing proves whose key this is",
+		"hint: have the eight words read to you")
 	if kind, _ := condition(t, server, "joined-1"); kind != "" {
 		t.Fatalf("it is %s", kind)
 	}
@@ -351,7 +357,8 @@ func TestBreakGlass(t *testing.T) {
 		t.Errorf("it is %s", kind)
 	}
 	done, err := deeds.NewLog(w.Env).All()
-	if err != nil || len(done) != 1 || done[0].Request != "break-1" || done[0].Reason != "the cluster is on fire" || done[0].Note != "called back" {
+	if err != nil || len(done) != 1 || done[0].Request != "break-1" || done[0].Reason != "the cluster is on fire" ||
+		done[0].Note != "called back" {
 		t.Errorf("on record: %+v, %v", done, err)
 	}
 }

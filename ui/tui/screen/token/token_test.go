@@ -510,7 +510,8 @@ func TestSOPIN(t *testing.T) {
 	if got := r.card.PUK(); got != "97531864" {
 		t.Errorf("the SO PIN is %s", got)
 	}
-	for k, says := range map[string]string{"M": "management key: only PIV cards have this", "T": "number of tries: only PIV cards have this",
+	for k, says := range map[string]string{"M": "management key: only PIV cards have this",
+		"T": "number of tries: only PIV cards have this",
 		"m": "move key: only PIV cards have this", "t": "attestation: only PIV cards have this"} {
 		r.steps(says, k)
 	}

@@ -113,7 +113,8 @@ func TestBusy(t *testing.T) {
 	r.Sees("blue")
 	r.Press("s")
 	r.Sees("have scdaemon let go: scdaemon holds no card")
-	w.Cards.SetProblems(hsm.Problem{Source: "Yubico", Err: &hsm.BusyError{Reader: "Yubico", Holders: []string{hsm.Scdaemon + " (process 7)"}}})
+	w.Cards.SetProblems(hsm.Problem{Source: "Yubico",
+		Err: &hsm.BusyError{Reader: "Yubico", Holders: []string{hsm.Scdaemon + " (process 7)"}}})
 	r.Press("r")
 	r.Sees("s have scdaemon let go")
 }
