@@ -27,6 +27,18 @@ type Purpose struct {
 	// Notice are sentences that the person must read first, such as that a consent
 	// policy was lowered.
 	Notice string `json:"notice,omitempty"`
+	// Fields say it in place of Cluster, Action and Command, for prompts that know them.
+	Fields []Field `json:"fields,omitempty"`
+}
+
+// Field is one thing that a question is about. A prompt shows each value on lines of its
+// own behind the label, so that no value can pass for another field.
+type Field struct {
+	// Label is one of the program's own words, such as "Namespace".
+	Label string `json:"label"`
+	// Values are one line each; a prompt that has no room leaves some of them out, and
+	// says so.
+	Values []string `json:"values"`
 }
 
 // PINPrompt asks for a secret.
@@ -71,6 +83,10 @@ type ConfirmPrompt struct {
 	Question string `json:"question"`
 	// Detail is zero or more lines shown above the question.
 	Detail string `json:"detail,omitempty"`
+	// Notice and Fields are what the question is about. They are shown in place of Detail,
+	// which repeats them for prompts of older programs.
+	Notice string  `json:"notice,omitempty"`
+	Fields []Field `json:"fields,omitempty"`
 	// Type, if set, is what must be typed for a yes (a serial).
 	Type string `json:"type,omitempty"`
 	// DefaultYes makes Enter mean yes. Destructive questions leave it false.

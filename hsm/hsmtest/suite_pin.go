@@ -3,6 +3,7 @@ package hsmtest
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -24,7 +25,7 @@ func testUnlock(t *testing.T, b *bench) {
 	if len(asked) != 2 || asked[0].Again != "" || asked[1].Again == "" {
 		t.Fatalf("want a question and one more with the reason: %+v", asked)
 	}
-	if asked[0].Purpose != (hsm.Purpose{}) || !b.Token.MatchToken(asked[0].Token) {
+	if !reflect.DeepEqual(asked[0].Purpose, hsm.Purpose{}) || !b.Token.MatchToken(asked[0].Token) {
 		t.Errorf("the prompt names another token, or a purpose that only callers know: %+v", asked[0])
 	}
 	if k := asked[0].Kind; k != hsm.UserPIN && k != hsm.PIVPIN {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
 	"time"
 
@@ -78,14 +79,14 @@ func TestFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	want.Notice = "read this"
-	if got := s.seen.PIN.Purpose; got != want {
+	if got := s.seen.PIN.Purpose; !reflect.DeepEqual(got, want) {
 		t.Errorf("purpose %+v", got)
 	}
-	if q.PIN.Purpose != (hsm.Purpose{Notice: "read this"}) {
+	if !reflect.DeepEqual(q.PIN.Purpose, hsm.Purpose{Notice: "read this"}) {
 		t.Errorf("the question was changed: %+v", q.PIN.Purpose)
 	}
 	far.Touch(t.Context(), hsm.TouchPrompt{})()
-	if got := s.seen.Touch.Purpose; got != (hsm.Purpose{Action: "unlock the token", Command: "k9s"}) {
+	if got := s.seen.Touch.Purpose; !reflect.DeepEqual(got, hsm.Purpose{Action: "unlock the token", Command: "k9s"}) {
 		t.Errorf("purpose %+v", got)
 	}
 }
@@ -199,7 +200,7 @@ func TestDriverKnowsNoPurpose(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, p := range script.PINs() {
-		if p.Purpose != want || p.Token.Label != "lab" || (p.Again == "") != (i == 0) {
+		if !reflect.DeepEqual(p.Purpose, want) || p.Token.Label != "lab" || (p.Again == "") != (i == 0) {
 			t.Errorf("%+v", p)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -209,11 +208,6 @@ func impersonated(h http.Header) string {
 	return strings.Join(all, ", ")
 }
 
-// quoted puts text that somebody else chose into quotes that it cannot leave. Only
-// ASCII stays as it is: other alphabets have letters and quotation marks that look
-// like those of ASCII.
-func quoted(s string) string { return strconv.QuoteToASCII(s) }
-
 // Word returns s as it is if s is one plain word, of ASCII letters, digits and . - _ /,
 // which nobody can take for several. Anything else is quoted.
 func Word(s string) string {
@@ -340,40 +334,81 @@ func plain(raw, name string) bool {
 // as "(dry run)", is this function's own.
 func (r Request) String() string {
 	var b strings.Builder
-	verb := r.Verb
-	if verb == "" {
-		verb = "send"
-	}
-	b.WriteString(Word(verb) + " ")
-	if r.Resource == "" {
-		b.WriteString(quoted(r.Path))
-	} else {
-		resource := r.Resource
-		if r.Group != "" {
-			resource += "." + r.Group
-		}
-		b.WriteString(Word(resource))
-		if r.Subresource != "" {
-			b.WriteString("/" + Word(r.Subresource))
-		}
+	b.WriteString(r.verb() + " " + r.target(Word, quoted))
+	if r.Resource != "" {
 		if r.Name != "" {
 			b.WriteString(" " + quoted(r.Name))
 		}
 		switch {
-		case r.Namespace != "" && (r.Name == "" || r.Resource != "namespaces"):
+		case r.namespaced():
 			b.WriteString(" in " + quoted(r.Namespace))
-		case r.Name == "" && (r.Verb == "list" || r.Verb == "watch" || r.Verb == "deletecollection"):
+		case r.everywhere():
 			b.WriteString(" everywhere")
 		}
 	}
-	if r.Protocol != "" && r.Verb != "proxy" && !slices.Contains(connecting, r.Subresource) {
-		b.WriteString(" (over " + Word(r.Protocol) + ")")
-	}
-	if r.DryRun {
-		b.WriteString(" (dry run)")
-	}
+	b.WriteString(r.how())
 	if r.As != "" {
 		b.WriteString(" as " + r.As)
 	}
 	return b.String()
+}
+
+// What is String without names: patch deployments.apps/scale (dry run). What is not a plain
+// word is quoted as [Quote] does.
+func (r Request) What() string { return r.verb() + " " + r.target(Name, Quote) + r.how() }
+
+// Where is the namespace as [Quote] has it, "all namespaces" for a request that says none and
+// concerns many objects, else "".
+func (r Request) Where() string {
+	switch {
+	case r.namespaced():
+		return Quote(r.Namespace)
+	case r.everywhere():
+		return "all namespaces"
+	}
+	return ""
+}
+
+// verb is the verb as a word.
+func (r Request) verb() string {
+	if r.Verb == "" {
+		return "send"
+	}
+	return Word(r.Verb)
+}
+
+// target is the resource, or else the path.
+func (r Request) target(word, quote func(string) string) string {
+	if r.Resource == "" {
+		return quote(r.Path)
+	}
+	resource := r.Resource
+	if r.Group != "" {
+		resource += "." + r.Group
+	}
+	if r.Subresource != "" {
+		return word(resource) + "/" + word(r.Subresource)
+	}
+	return word(resource)
+}
+
+func (r Request) namespaced() bool {
+	return r.Resource != "" && r.Namespace != "" && (r.Name == "" || r.Resource != "namespaces")
+}
+
+func (r Request) everywhere() bool {
+	return r.Resource != "" && r.Namespace == "" && r.Name == "" &&
+		(r.Verb == "list" || r.Verb == "watch" || r.Verb == "deletecollection")
+}
+
+// how says what is unusual about the request.
+func (r Request) how() string {
+	s := ""
+	if r.Protocol != "" && r.Verb != "proxy" && !slices.Contains(connecting, r.Subresource) {
+		s = " (over " + Word(r.Protocol) + ")"
+	}
+	if r.DryRun {
+		s += " (dry run)"
+	}
+	return s
 }

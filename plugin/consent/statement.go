@@ -22,9 +22,11 @@ type Statement struct {
 	Enrollment string  `json:"enrollment"`
 	Server     string  `json:"server"`
 	Request    Request `json:"request"`
-	// PID and Command are the client's, which sent the request.
-	PID     int    `json:"pid,omitempty"`
-	Command string `json:"command,omitempty"`
+	// PID, Command and Program are the client's, which sent the request. Command is what
+	// it calls itself.
+	PID     int     `json:"pid,omitempty"`
+	Command string  `json:"command,omitempty"`
+	Program Program `json:"program,omitzero"`
 	// Nonce makes each statement another one.
 	Nonce string `json:"nonce"`
 }

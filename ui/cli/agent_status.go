@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/ui/present"
+	"github.com/kubehsm/kubehsm/ui/present/question"
 )
 
 // withAgent calls f with the running agent; without one it returns false.
@@ -74,4 +75,10 @@ func statusWords(w *words, s message.Status) {
 	}
 	w.line("")
 	w.table([]string{"WHAT IS OPEN", "ENROLLMENT", "STATE"}, rows)
+	for _, c := range s.Consents {
+		w.line("")
+		for _, l := range question.All(c.Fields) {
+			w.line("%s", l)
+		}
+	}
 }

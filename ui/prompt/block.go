@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/kubehsm/kubehsm/ui/present/question"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
@@ -12,12 +13,12 @@ import (
 // answer follows. Nobody is left to tell when writing to the terminal fails:
 // reading from it then fails too.
 type block struct {
-	w       io.Writer
-	columns func() int
-	ansi    bool
-	keep    func() bool // others may write to the terminal: none of it is taken off again; may be nil
-	above   []string
-	label   string
+	w     io.Writer
+	room  func() question.Room
+	ansi  bool
+	keep  func() bool // others may write to the terminal: none of it is taken off again; may be nil
+	above []string
+	label string
 }
 
 func (b block) draw() {
@@ -54,7 +55,7 @@ func (b block) erase(answer string, below bool) {
 
 // rows is the number of screen rows that a line takes.
 func (b block) rows(line string) int {
-	columns := b.columns()
+	columns := b.room().Columns
 	if columns < 1 {
 		return 1
 	}

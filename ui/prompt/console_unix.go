@@ -16,6 +16,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/ui/present/question"
 )
 
 // consoleHasANSI: TERM says whether the terminal understands escape sequences.
@@ -100,13 +101,13 @@ func (c *console) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// columns is the width of the terminal, 0 if it does not tell.
-func (c *console) columns() int {
+// room is the size of the terminal, zero if it does not tell.
+func (c *console) room() question.Room {
 	size, err := unix.IoctlGetWinsize(c.fd, unix.TIOCGWINSZ)
 	if err != nil {
-		return 0
+		return question.Room{}
 	}
-	return int(size.Col)
+	return question.Room{Columns: int(size.Col), Rows: int(size.Row)}
 }
 
 // readOptions say how a line is read. draw and erase put the prompt on the

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/ui/present/question"
 )
 
 // consoleHasANSI: older consoles show escape sequences as text; the prompt
@@ -57,12 +58,13 @@ func leads() bool { return true }
 
 func (c *console) Write(p []byte) (int, error) { return c.out.Write(p) }
 
-func (c *console) columns() int {
-	w, _, err := term.GetSize(int(c.out.Fd()))
+// room is the size of the console, zero if it does not tell.
+func (c *console) room() question.Room {
+	w, h, err := term.GetSize(int(c.out.Fd()))
 	if err != nil {
-		return 0
+		return question.Room{}
 	}
-	return w
+	return question.Room{Columns: w, Rows: h}
 }
 
 type readOptions struct {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/kubehsm/kubehsm/ui/present/question"
 )
 
 // A touch line appears after touchDelay, as most tokens answer sooner, and
@@ -39,11 +41,13 @@ type lines struct {
 
 type line struct {
 	words       string
-	delay, bell time.Duration // until it is shown; until the bell rings, 0 is never
-	stderr      io.Writer     // takes it where there is no terminal; may be nil
-	keep        func() bool   // it stays, see [block]; may be nil
-	kept        bool          // it was drawn to stay
-	said        bool          // a line that stays is written only once
+	above       func(question.Room) []string // clean lines above the words; may be nil
+	drawn       []string                     // those that were drawn
+	delay, bell time.Duration                // until it is shown; until the bell rings, 0 is never
+	stderr      io.Writer                    // takes it where there is no terminal; may be nil
+	keep        func() bool                  // it stays, see [block]; may be nil
+	kept        bool                         // it was drawn to stay
+	said        bool                         // a line that stays is written only once
 }
 
 // put shows a line until done is called or ctx ends.
@@ -107,9 +111,9 @@ func (t *lines) change(f func()) {
 		return
 	}
 	defer c.close()
-	b := block{w: c, columns: c.columns, ansi: ansiTerminal()}
+	b := block{w: c, room: c.room, ansi: ansiTerminal()}
 	if t.shown != nil && !t.shown.kept && b.ansi {
-		b.label, b.keep = t.shown.words, t.shown.keep
+		b.above, b.label, b.keep = t.shown.drawn, t.shown.words, t.shown.keep
 		b.erase("", false)
 	}
 	t.shown = want
@@ -117,13 +121,17 @@ func (t *lines) change(f func()) {
 		return
 	}
 	want.kept = want.keep != nil && want.keep()
+	b.above, b.label = nil, want.words
+	if want.above != nil {
+		b.above = want.above(c.room())
+	}
+	want.drawn = b.above
 	switch {
 	case b.ansi && !want.kept:
-		b.label = want.words
 	case want.said:
 		return
 	default:
-		b.above, b.label = []string{want.words}, ""
+		b.above, b.label = append(b.above, want.words), ""
 	}
 	want.said = true
 	b.draw()

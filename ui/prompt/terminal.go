@@ -94,7 +94,9 @@ func (t *Terminal) Ask(ctx context.Context, q ask.Question) (a ask.Answer, err e
 	case q.Confirm != nil:
 		a.Yes, err = t.confirm(ctx, *q.Confirm, q.Shared)
 	case q.Touch != nil:
-		a.Done = t.lines.put(ctx, &line{words: question.Touch(*q.Touch), delay: touchDelay, bell: touchBell, keep: q.Shared})
+		above := func(room question.Room) []string { lines, _ := question.Touch(*q.Touch, room); return lines }
+		_, words := question.Touch(*q.Touch, question.Room{})
+		a.Done = t.lines.put(ctx, &line{words: words, above: above, delay: touchDelay, bell: touchBell, keep: q.Shared})
 	default:
 		err = t.Reach()
 	}
@@ -102,9 +104,9 @@ func (t *Terminal) Ask(ctx context.Context, q ask.Question) (a ask.Answer, err e
 }
 
 func (t *Terminal) pin(ctx context.Context, p hsm.PINPrompt, shared func() bool) (*hsm.Secret, error) {
-	above, label := question.PIN(p)
 	var secret *hsm.Secret
 	err := t.hold(ctx, func(c *console) error {
+		above, label := question.PIN(p, c.room())
 		if !p.New {
 			var err error
 			secret, err = t.secret(ctx, c, block{above: above, label: label, keep: shared}, p.More)
@@ -164,8 +166,8 @@ func (t *Terminal) twice(ctx context.Context, c *console, b block, again string)
 }
 
 func (t *Terminal) confirm(ctx context.Context, p hsm.ConfirmPrompt, shared func() bool) (yes bool, err error) {
-	above, label := question.Confirm(p)
 	err = t.hold(ctx, func(c *console) error {
+		above, label := question.Confirm(p, c.room())
 		buf := make([]byte, maxSecret)
 		for range maxRounds {
 			n, err := t.ask(ctx, c, block{above: above, label: label, keep: shared}, buf, readOptions{echo: true})
@@ -261,7 +263,7 @@ func removeOldLocks(dir string) {
 // ask draws a prompt, reads an answer into buf and erases the prompt. Of o it takes
 // what kind of answer that is.
 func (t *Terminal) ask(ctx context.Context, c *console, b block, buf []byte, o readOptions) (int, error) {
-	b.w, b.columns, b.ansi = c, c.columns, ansiTerminal()
+	b.w, b.room, b.ansi = c, c.room, ansiTerminal()
 	o.flush, o.timeout, o.jobs = !t.opts.KeepTypeAhead, t.opts.Timeout, &t.jobs
 	o.draw, o.erase = b.draw, func() { b.erase("", false) }
 	n, err := c.readLine(ctx, o, buf)

@@ -126,19 +126,21 @@ func (s *questions) question(ctx, answered context.Context, q bridge.Question) e
 	}
 	s.life.working.Add(1)
 	defer s.life.working.Add(-1)
-	defer s.show(message.ConsentStatus{Enrollment: q.Enrollment, Client: q.Client, Request: q.Request.String(),
-		Since: time.Now()})()
 	statement := consent.Statement{Time: time.Now(), Enrollment: q.Enrollment, Server: t.e.Cluster.Server,
 		Request: q.Request,
-		PID:     q.Client.PID, Command: consent.CommandOf(q.Client.PID)}
+		PID:     q.Client.PID, Command: consent.CommandOf(q.Client.PID), Program: consent.ProgramOf(q.Client.PID)}
 	text, err := statement.Text()
 	if err != nil {
 		return err
 	}
-	purpose := hsm.Purpose{Cluster: q.Enrollment, Action: "allow “" + q.Request.String() + "”", Command: statement.Command}
+	fields := fieldsOf(statement, q, t.e.Host())
+	purpose := hsm.Purpose{Cluster: q.Enrollment, Action: "allow “" + q.Request.String() + "”", Command: statement.Command,
+		Fields: fields}
 	r := audit.Record{Event: audit.Consent, Enrollment: q.Enrollment, Server: t.e.Host(), Key: t.e.KeyHash,
 		Request: q.Request.String(), Statement: text,
 		Client: &audit.Process{PID: q.Client.PID, Command: statement.Command}}
+	defer s.show(message.ConsentStatus{Enrollment: q.Enrollment, Client: q.Client, Request: q.Request.String(),
+		Since: time.Now(), Fields: fields})()
 	err = errNobody
 	for _, who := range s.responders.ForClient(ctx, q.Session) {
 		// An attendant without the terminal may have pinentry.
@@ -207,7 +209,8 @@ func (s *questions) put(ctx context.Context, t *target, about consent.Statement,
 		if notice != "" {
 			detail = notice + "\n" + detail
 		}
-		yes, err := u.Ask.Confirm(ctx, hsm.ConfirmPrompt{Question: question, Detail: detail})
+		yes, err := u.Ask.Confirm(ctx, hsm.ConfirmPrompt{Question: question, Detail: detail,
+			Notice: notice, Fields: u.Purpose.Fields})
 		if err != nil {
 			return nil, how, err
 		}
@@ -244,13 +247,21 @@ func (s *questions) show(q message.ConsentStatus) (done func()) {
 	}
 }
 
+// maxWhole bounds how many open questions are told of with all they say: a message has
+// a bound, too.
+const maxWhole = 32
+
 // status lists the questions that wait for their answer.
 func (s *questions) status() []message.ConsentStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := make([]message.ConsentStatus, 0, len(s.open))
 	for q := range s.open {
-		all = append(all, *q)
+		c := *q
+		if len(all) >= maxWhole {
+			c.Fields = nil
+		}
+		all = append(all, c)
 	}
 	return all
 }
@@ -269,7 +280,7 @@ func reach(ctx context.Context, p ask.Func) error {
 	return err
 }
 
-// words are the lines above the question.
+// words are the lines above the question for programs that know no fields.
 func words(s consent.Statement, t *target) string {
 	who := "A program"
 	if s.Command != "" {

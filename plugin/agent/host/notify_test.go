@@ -48,9 +48,8 @@ func TestDesktopHearsOfARemoval(t *testing.T) {
 
 func TestDesktopHearsOfATouch(t *testing.T) {
 	said := fakeDesktop(t)
-	for prompt, words := range map[hsm.TouchPrompt]string{{}: "waits for your touch",
-		{Pad: hsm.UserPIN}: "reader waits for your PIN"} {
-		done := nobody(desktop.New(os.Getenv), "prod").Touch(context.Background(), prompt)
+	for pad, words := range map[hsm.PINKind]string{"": "waits for your touch", hsm.UserPIN: "reader waits for your PIN"} {
+		done := nobody(desktop.New(os.Getenv), "prod").Touch(context.Background(), hsm.TouchPrompt{Pad: pad})
 		poll.Until(t, "it is told", func() bool { return strings.Contains(said(), words) })
 		done()
 	}

@@ -165,4 +165,6 @@ type ConsentStatus struct {
 	// Request is what the client wants to do, in words.
 	Request string    `json:"request"`
 	Since   time.Time `json:"since"`
+	// Fields are the whole question.
+	Fields []hsm.Field `json:"fields,omitempty"`
 }

@@ -8,8 +8,14 @@ import (
 )
 
 // PIN returns the lines above the prompt for a secret, and the prompt itself.
-func PIN(p hsm.PINPrompt) (above []string, label string) {
+func PIN(p hsm.PINPrompt, room Room) (above []string, label string) {
 	p.Kind = hsm.PINKind(text.Clean(string(p.Kind)))
+	if fields := p.Purpose.Fields; len(fields) > 0 {
+		room = room.orUsual()
+		room.Rows -= 4 // what may be said below
+		above = About("", fields, room)
+		p.Purpose = hsm.Purpose{Action: "allow it", Notice: p.Purpose.Notice}
+	}
 	above = append(above, wanted(p.Kind, p.Token, p.Purpose, p.New))
 	if p.Again != "" {
 		above = append(above, sentence(text.Clean(p.Again)))
@@ -44,21 +50,44 @@ func wanted(kind hsm.PINKind, t hsm.TokenInfo, p hsm.Purpose, fresh bool) string
 	return what + after(Why(p))
 }
 
-// Touch is the line that is shown while a touch, or a PIN on the reader, is awaited.
-func Touch(p hsm.TouchPrompt) string {
+// Touch returns the line that is shown while a touch, or a PIN on the reader, is awaited, and
+// the lines above it.
+func Touch(p hsm.TouchPrompt, room Room) (above []string, words string) {
 	if p.Pad != "" {
-		return "Type the " + text.Clean(string(p.Pad)) + " on the reader of token " + Name(p.Token) + after(Why(p.Purpose))
+		return nil, "Type the " + text.Clean(string(p.Pad)) + " on the reader of token " + Name(p.Token) +
+			after(Why(p.Purpose))
 	}
-	words := "Touch the token " + Name(p.Token) + after(Why(p.Purpose))
-	if p.Purpose.Notice != "" {
-		words = text.Clean(p.Purpose.Notice) + " " + words
+	notice := text.Clean(p.Purpose.Notice)
+	if len(p.Purpose.Fields) > 0 {
+		return About(notice, p.Purpose.Fields, room), "Touch the token " + Name(p.Token) + " to allow it"
 	}
-	return words
+	words = "Touch the token " + Name(p.Token) + after(Why(p.Purpose))
+	if notice != "" {
+		words = notice + " " + words
+	}
+	return nil, words
+}
+
+// About returns the lines about what is asked, with room for one line below them: a notice,
+// which may be "", and fields.
+func About(notice string, fields []hsm.Field, room Room) []string {
+	room = room.orUsual()
+	var above []string
+	rows := room.Rows - 2 // the question, and the line that the cursor goes to with the answer
+	if notice != "" {
+		above = append(above, text.Clean(notice))
+		rows -= (text.Width(above[0]) + room.Columns - 1) / room.Columns
+	}
+	room.Rows = max(rows, 1)
+	return append(above, Fields(fields, room)...)
 }
 
 // Confirm returns the lines above the question, and the question itself.
-func Confirm(p hsm.ConfirmPrompt) (above []string, label string) {
-	if p.Detail != "" {
+func Confirm(p hsm.ConfirmPrompt, room Room) (above []string, label string) {
+	switch {
+	case len(p.Fields) > 0:
+		above = About(p.Notice, p.Fields, room)
+	case p.Detail != "":
 		above = strings.Split(text.CleanLines(p.Detail), "\n")
 	}
 	asked := sentence(text.Clean(p.Question))

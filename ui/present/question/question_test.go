@@ -8,16 +8,20 @@ import (
 )
 
 func TestWhy(t *testing.T) {
-	for p, want := range map[hsm.Purpose]string{
-		{Cluster: "prod"}: "to sign in to prod",
-		{Cluster: "prod", Action: "store the certificate"}:            "to store the certificate for prod",
-		{Action: "sign in to prod", Cluster: "prod"}:                  "to sign in to prod",
-		{Action: `allow “delete namespaces "prod"”`, Cluster: "prod"}: `to allow “delete namespaces "prod"” for prod`,
-		{Command: "kubectl get pods"}:                                 ", for: kubectl get pods",
-		{}:                                                            "",
+	for _, c := range []struct {
+		p    hsm.Purpose
+		want string
+	}{
+		{hsm.Purpose{Cluster: "prod"}, "to sign in to prod"},
+		{hsm.Purpose{Cluster: "prod", Action: "store the certificate"}, "to store the certificate for prod"},
+		{hsm.Purpose{Action: "sign in to prod", Cluster: "prod"}, "to sign in to prod"},
+		{hsm.Purpose{Action: `allow “delete namespaces "prod"”`, Cluster: "prod"},
+			`to allow “delete namespaces "prod"” for prod`},
+		{hsm.Purpose{Command: "kubectl get pods"}, ", for: kubectl get pods"},
+		{hsm.Purpose{}, ""},
 	} {
-		if got := Why(p); got != want {
-			t.Errorf("Why(%+v) = %q, want %q", p, got, want)
+		if got := Why(c.p); got != c.want {
+			t.Errorf("Why(%+v) = %q, want %q", c.p, got, c.want)
 		}
 	}
 }
@@ -26,7 +30,7 @@ func TestWords(t *testing.T) {
 	above, label := PIN(hsm.PINPrompt{
 		Kind: hsm.UserPIN, Token: hsm.TokenInfo{Label: "evil\x1b[2J" + strings.Repeat("x", 99)},
 		Purpose: hsm.Purpose{Action: "generate a key", Command: strings.Repeat("long ", 99)}, Retries: -1,
-	})
+	}, Room{})
 	if label != "PIN: " {
 		t.Errorf("label %q", label)
 	}
@@ -45,7 +49,7 @@ func TestWords(t *testing.T) {
 		{2, "nothing is left of it", 0, "PIN (2 tries left): "},
 	} {
 		if _, label := PIN(hsm.PINPrompt{Kind: hsm.UserPIN, Retries: c.retries, Again: c.again,
-			Told: c.told}); label != c.want {
+			Told: c.told}, Room{}); label != c.want {
 			t.Errorf("%+v: label %q", c, label)
 		}
 	}
@@ -56,17 +60,17 @@ func TestWords(t *testing.T) {
 		{Kind: hsm.UserPIN, Retries: 1}:               "The last try: a wrong PIN blocks it.",
 		{Kind: hsm.UserPIN, Token: known, New: true}:  "4 to 8 characters; letters work too.",
 	} {
-		if above, _ := PIN(*p); len(above) < 2 || above[1] != want {
+		if above, _ := PIN(*p, Room{}); len(above) < 2 || above[1] != want {
 			t.Errorf("%+v: %q, want %q", p, above, want)
 		}
 	}
 	const notice = "The consent policy of prod was lowered\x1b[2J."
 	if above, _ := PIN(hsm.PINPrompt{Kind: hsm.UserPIN, Again: "wrong PIN",
-		Purpose: hsm.Purpose{Notice: notice}}); len(above) != 3 ||
+		Purpose: hsm.Purpose{Notice: notice}}, Room{}); len(above) != 3 ||
 		above[2] != `The consent policy of prod was lowered\x1b[2J.` {
 		t.Errorf("%q", above)
 	}
-	if s := Touch(hsm.TouchPrompt{Purpose: hsm.Purpose{Cluster: "prod", Notice: notice}}); !strings.HasPrefix(s,
+	if _, s := Touch(hsm.TouchPrompt{Purpose: hsm.Purpose{Cluster: "prod", Notice: notice}}, Room{}); !strings.HasPrefix(s,
 		`The consent policy of prod was lowered\x1b[2J. Touch the token`) {
 		t.Errorf("%q", s)
 	}

@@ -55,12 +55,17 @@ type window struct {
 }
 
 func (w window) pin(ctx context.Context, prompt hsm.PINPrompt) (*hsm.Secret, error) {
-	above, label := question.PIN(prompt)
+	above, label := question.PIN(prompt, question.WindowRoom)
 	title := strings.TrimSuffix(label, ": ")
-	s, err := w.secret(ctx, above[0], title, strings.Join(above[1:], "\n"))
+	about, notes := above[:1], above[1:]
+	if len(prompt.Purpose.Fields) > 0 { // all of it is about what the PIN is for
+		about, notes = above, nil
+	}
+	description := strings.Join(about, "\n")
+	s, err := w.secret(ctx, description, title, strings.Join(notes, "\n"))
 	for round := 1; err == nil && prompt.New; round++ {
 		var again *hsm.Secret
-		if again, err = w.secret(ctx, above[0], question.Repeat, ""); err != nil {
+		if again, err = w.secret(ctx, description, question.Repeat, ""); err != nil {
 			break
 		}
 		same := bytes.Equal(s.Bytes(), again.Bytes())
@@ -72,7 +77,7 @@ func (w window) pin(ctx context.Context, prompt hsm.PINPrompt) (*hsm.Secret, err
 		if round == maxRounds {
 			return nil, fmt.Errorf("%w: the two entries differ", hsm.ErrPINInvalid)
 		}
-		s, err = w.secret(ctx, above[0], title, question.Differ)
+		s, err = w.secret(ctx, description, title, question.Differ)
 	}
 	if err != nil {
 		s.Zero()
@@ -124,7 +129,7 @@ func texts(a *assuan, description, label, problem string) error {
 }
 
 func (w window) confirm(ctx context.Context, prompt hsm.ConfirmPrompt) (bool, error) {
-	above, label := question.Confirm(prompt)
+	above, label := question.Confirm(prompt, question.WindowRoom)
 	description := strings.Join(append(above, strings.TrimSuffix(strings.TrimSuffix(label, " [y/N] "), " [Y/n] ")), "\n")
 	if prompt.Type != "" {
 		s, err := w.secret(ctx, description, "Confirm", "")

@@ -130,6 +130,9 @@ func (d *Confirm) View(f screen.Frame) string {
 // detail draws what stands above the question, as much as there is room for. A
 // unified diff at its end is drawn as one.
 func (d *Confirm) detail(f screen.Frame) []string {
+	if len(d.prompt.Fields) > 0 {
+		return append(about(f, d.prompt.Notice, d.prompt.Fields), "")
+	}
 	if d.prompt.Detail == "" {
 		return nil
 	}
@@ -153,9 +156,22 @@ func (d *Confirm) detail(f screen.Frame) []string {
 	return append(lines, "")
 }
 
+// about draws what a question is about, with the answer and the keys below it in view.
+func about(f screen.Frame, notice string, fields []hsm.Field) []string {
+	var lines []string
+	if notice != "" {
+		lines = widget.Paragraph(f.Theme.Warn, text.Clean(notice), f.Width)
+	}
+	room := question.Room{Columns: f.Width + 1, Rows: max(f.Height-5-len(lines), 1)}
+	for _, l := range question.Fields(fields, room) {
+		lines = append(lines, f.Theme.Text.Render(l))
+	}
+	return lines
+}
+
 // Width tells how wide the dialog would like to be.
 func (d *Confirm) Width() int {
-	if strings.Count(d.prompt.Detail, "\n") > 8 { // a difference, mostly
+	if len(d.prompt.Fields) > 0 || strings.Count(d.prompt.Detail, "\n") > 8 { // a difference, mostly
 		return 100
 	}
 	return 64

@@ -131,7 +131,7 @@ func (d *PIN) twice(s *hsm.Secret) (closed bool) {
 // View implements [Dialog].
 func (d *PIN) View(f screen.Frame) string {
 	t, w := f.Theme, f.Width
-	lines := widget.Paragraph(t.Muted, purpose(d.prompt.Purpose, d.prompt.Token), w)
+	lines := purpose(f, d.prompt.Purpose, d.prompt.Token)
 	label := string(d.prompt.Kind)
 	if d.first != nil {
 		label = question.Repeat
@@ -181,7 +181,10 @@ func rules(p hsm.PINPrompt) string {
 }
 
 // purpose says why a person is asked.
-func purpose(p hsm.Purpose, t hsm.TokenInfo) string {
+func purpose(f screen.Frame, p hsm.Purpose, t hsm.TokenInfo) []string {
+	if len(p.Fields) > 0 {
+		return about(f, p.Notice, p.Fields)
+	}
 	s := "To use the key"
 	if why := question.Why(p); strings.HasPrefix(why, "to ") {
 		s = "To " + why[len("to "):]
@@ -195,5 +198,5 @@ func purpose(p hsm.Purpose, t hsm.TokenInfo) string {
 	if p.Notice != "" {
 		s = text.Clean(p.Notice) + " " + s
 	}
-	return s
+	return widget.Paragraph(f.Theme.Muted, s, f.Width)
 }

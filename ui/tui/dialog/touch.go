@@ -41,6 +41,14 @@ func (d *Touch) Open(now time.Time) tea.Cmd {
 	return nil
 }
 
+// Width tells how wide the dialog would like to be.
+func (d *Touch) Width() int {
+	if len(d.prompt.Purpose.Fields) > 0 {
+		return 100
+	}
+	return 64
+}
+
 // Animating implements [Dialog].
 func (d *Touch) Animating() bool { return true }
 
@@ -67,7 +75,7 @@ func (d *Touch) Update(msg tea.Msg, now time.Time) (bool, tea.Cmd) {
 // View implements [Dialog].
 func (d *Touch) View(f screen.Frame) string {
 	t := f.Theme
-	lines := widget.Paragraph(t.Muted, purpose(d.prompt.Purpose, d.prompt.Token), f.Width)
+	lines := purpose(f, d.prompt.Purpose, d.prompt.Token)
 	what := "Waiting for your touch"
 	if d.prompt.Pad != "" {
 		what = "Type it on the reader"

@@ -1,0 +1,49 @@
+package host
+
+import (
+	"fmt"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/consents"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/plugin/process"
+)
+
+// fieldsOf are the lines of a question about s: what is signed, as far as the token signs it,
+// and who started the program. Each value is made of words of ours, and of names that are
+// quoted ([consent.Name]).
+func fieldsOf(s consent.Statement, q bridge.Question, host string) []hsm.Field {
+	fields := []hsm.Field{{Label: "Request", Values: []string{s.Request.What()}}}
+	add := func(label, value string) {
+		if value != "" {
+			fields = append(fields, hsm.Field{Label: label, Values: []string{value}})
+		}
+	}
+	if s.Request.Name != "" {
+		add("Name", consent.Quote(s.Request.Name))
+	}
+	add("Namespace", s.Request.Where())
+	add("As", s.Request.As)
+	add("Program", s.Program.String())
+	if !s.Program.Named(s.Command) {
+		add("Calls itself", s.Command)
+	}
+	add("Process", processWords(q.Client))
+	add("Cluster", consent.Name(s.Enrollment)+" at "+consent.Name(host))
+	add("A yes", consents.Reach(s.Request))
+	return fields
+}
+
+// processWords name a process and who started it.
+func processWords(p process.ID) string {
+	words := fmt.Sprint(p.PID)
+	if p.PID == 0 {
+		words = "unknown"
+	}
+	for parent := range p.Ancestors() {
+		words += fmt.Sprintf(", started by %s (%d)", consent.ProgramOf(parent.PID), parent.PID)
+		break
+	}
+	return words
+}

@@ -1,0 +1,202 @@
+package question
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/text"
+)
+
+// Room is how much of a screen a prompt may take; 0 is unknown.
+type Room struct{ Columns, Rows int }
+
+func (r Room) orUsual() Room {
+	if r.Columns <= 0 {
+		r.Columns = usualColumns
+	}
+	if r.Rows <= 0 {
+		r.Rows = usualRows
+	}
+	return r
+}
+
+// WindowRoom is the room in a window whose size nobody knows.
+var WindowRoom = Room{Columns: 64, Rows: 18}
+
+// What is assumed of a screen, and what is the least that fields are laid out for.
+const (
+	usualColumns, usualRows = 80, 24
+	leastColumns            = 30
+	maxFields               = 16
+	maxValues               = 64
+	maxLabel                = 12   // columns
+	maxValue                = 1024 // bytes
+	maxLines                = 3    // of one value
+	hang                    = 2    // columns that further lines of a value are indented by
+	tail                    = 30   // columns at a value's end that stay when its middle is cut
+)
+
+// Fields returns the lines that show fields in room: each label at the beginning of a
+// line, each value behind the labels, and what follows of a value on further lines, which
+// are indented more than any value. So no value can pass for another one, or for a field.
+// Where there is no room for all, the middle of long values and the last values of a field are
+// left out, and "…" says so.
+func Fields(fields []hsm.Field, room Room) []string {
+	room = room.orUsual()
+	s := sheet{width: max(room.Columns-1, leastColumns)}
+	for _, f := range fields[:min(len(fields), maxFields)] {
+		b := box{label: text.Truncate(text.Clean(f.Label), maxLabel), lines: maxLines}
+		s.indent = max(s.indent, text.Width(b.label)+2)
+		s.boxes = append(s.boxes, b)
+	}
+	for i := range s.boxes {
+		b, values := &s.boxes[i], fields[i].Values
+		for _, v := range values[:min(len(values), maxValues)] {
+			if len(v) > maxValue { // somebody else's program sent it
+				v = v[:maxValue] + text.Ellipsis
+			}
+			v = text.Clean(v)
+			b.values = append(b.values, value{s.wrap(v, 1), s.wrap(v, 2), s.wrap(v, 3)})
+		}
+		b.shown, b.all = len(b.values), len(values)
+	}
+	s.fit(room.Rows)
+	return s.draw()
+}
+
+// All returns the lines of fields where there is room for everything.
+func All(fields []hsm.Field) []string {
+	return Fields(fields, Room{Columns: usualColumns, Rows: maxFields * maxValues * maxLines})
+}
+
+// sheet are fields on their way to lines.
+type sheet struct {
+	width, indent int
+	boxes         []box
+}
+
+// box is a field: of its values the first ones are shown, each in so many lines at most.
+type box struct {
+	label             string
+	values            []value
+	shown, all, lines int
+}
+
+// value are the lines of a value where it may take one, two, or three of them.
+type value [maxLines][]string
+
+// rows is how many lines the field takes.
+func (b *box) rows() int {
+	n := 0
+	for _, v := range b.values[:b.shown] {
+		n += len(v[b.lines-1])
+	}
+	if b.all > b.shown {
+		n++
+	}
+	return n
+}
+
+// fit leaves out what there is no room for: what there is much of, and what is long.
+func (s *sheet) fit(rows int) {
+	over := -rows
+	for i := range s.boxes {
+		over += s.boxes[i].rows()
+	}
+	change := func(b *box, what *int) {
+		before := b.rows()
+		*what--
+		over += b.rows() - before
+	}
+	for _, least := range []struct{ lines, shown int }{{2, 4}, {1, 2}, {1, 1}} {
+		for i := range s.boxes {
+			for b := &s.boxes[i]; over > 0 && b.shown > least.shown; {
+				change(b, &b.shown)
+			}
+		}
+		for i := range s.boxes {
+			for b := &s.boxes[i]; over > 0 && b.lines > least.lines; {
+				change(b, &b.lines)
+			}
+		}
+	}
+}
+
+func (s *sheet) draw() []string {
+	var lines []string
+	for _, b := range s.boxes {
+		label := text.Pad(b.label, s.indent)
+		add := func(line string) {
+			lines = append(lines, label+line)
+			label = strings.Repeat(" ", s.indent)
+		}
+		for _, v := range b.values[:b.shown] {
+			for i, part := range v[b.lines-1] {
+				if i > 0 {
+					part = strings.Repeat(" ", hang) + part
+				}
+				add(part)
+			}
+		}
+		if left := b.all - b.shown; left > 0 {
+			add(text.Truncate(fmt.Sprintf("%s %d more: `kubehsm agent status` shows all", text.Ellipsis, left), s.width-s.indent))
+		}
+	}
+	return lines
+}
+
+// wrap breaks a value into at most n lines, all but the first shorter by the indent.
+func (s *sheet) wrap(v string, n int) []string {
+	w := max(s.width-s.indent, leastColumns/2)
+	if most := w + (n-1)*(w-hang); text.Width(v) > most-n { // a wide character may leave a column
+		v = shorten(v, most-n)
+	}
+	lines := []string{}
+	for len(lines) < n {
+		if text.Width(v) <= w {
+			return append(lines, v)
+		}
+		part := cut(v, w)
+		if at := strings.LastIndexByte(part, ' '); at > len(part)*2/3 && len(lines)+1 < n {
+			part = part[:at+1]
+		}
+		lines, v = append(lines, strings.TrimRight(part, " ")), v[len(part):]
+		if len(lines) == 1 {
+			w -= hang
+		}
+	}
+	lines[n-1] = text.Truncate(lines[n-1]+v, w) // the breaks at spaces have taken too much
+	return lines
+}
+
+// cut is the beginning of v of at most width columns, and at least one character.
+func cut(v string, width int) string {
+	end, used := 0, 0
+	for i, r := range v {
+		wide := text.Width(string(r))
+		if used+wide > width && i > 0 {
+			break
+		}
+		used += wide
+		end = i + len(string(r))
+	}
+	return v[:end]
+}
+
+// shorten leaves out the middle of v: its end may say what is odd about it.
+func shorten(v string, width int) string {
+	if width < tail+8 {
+		return text.Truncate(v, width)
+	}
+	at := len(v)
+	for left := tail; ; {
+		r, size := utf8.DecodeLastRuneInString(v[:at])
+		if left -= text.Width(string(r)); left < 0 {
+			break
+		}
+		at -= size
+	}
+	return cut(v, width-tail-1) + text.Ellipsis + v[at:]
+}
