@@ -56,8 +56,7 @@ func TestConsent(t *testing.T) {
 	t.Run("one question for a folder", func(t *testing.T) {
 		u := u.in(t)
 		s := u.sh(kubectl + "apply -f dir; echo code $?")
-		s.WaitFor("kubectl (process ", `wants to create configmaps in "`+namespace+`"`, "on "+enrolled+" (127.0.0.1:",
-			question)
+		s.WaitFor("create configmaps", `Namespace  "`+namespace+`"`, "/kubectl", enrolled+" at 127.0.0.1:", question)
 		s.Type("y\r")
 		s.WaitFor("configmap/map-4 created", "code 0")
 		s.Exit()
@@ -68,7 +67,7 @@ func TestConsent(t *testing.T) {
 	t.Run("a no is said by kubectl", func(t *testing.T) {
 		u := u.in(t)
 		s := u.sh(kubectl + "delete configmap map-0; echo code $?")
-		s.WaitFor(`wants to delete configmaps "map-0" in "`+namespace+`"`, question)
+		s.WaitFor("delete configmaps", `"map-0"`, question)
 		s.Type("n\r")
 		s.WaitFor("(Forbidden)", "code 1")
 		s.Exit()
@@ -107,7 +106,7 @@ func TestConsent(t *testing.T) {
 		u := u.in(t)
 		s := u.sh(kubectl +
 			"exec -it web -- sh -c 'echo in the pod; read x; echo got $x'; echo code $?; stty -a | grep -o ' icanon'")
-		s.WaitFor(`get pods/exec "web" in "`+namespace+`"`, question)
+		s.WaitFor("get pods/exec", `"web"`, question)
 		s.Type("y\r")
 		s.WaitFor("in the pod")
 		s.Type("hello\r")
@@ -194,7 +193,7 @@ func TestConsent(t *testing.T) {
 		}
 		u.ok(u.Run(t.Context(), lab.Run{Env: []string{"DISPLAY=:9"}}, u.Cluster.Kubectl(), "-n", namespace, "create",
 			"configmap", "by-window"))
-		if b, err := os.ReadFile(asked); err != nil || !strings.Contains(string(b), `create configmaps in "`+namespace+`"`) {
+		if b, err := os.ReadFile(asked); err != nil || !strings.Contains(string(b), "create configmaps%0A") {
 			t.Errorf("the window was told %q, %v", b, err)
 		}
 		if err := os.WriteFile(config, before, 0o600); err != nil {
@@ -225,7 +224,7 @@ func TestConsent(t *testing.T) {
 		s := u.terminal(u.Binary, "csr", "create", "--context", enrolled, "--key", key, "--user", "jane", "--accept-risk",
 			"forecast")
 		s.Answer(pinPrompt, lab.PIN)
-		s.WaitFor("kubehsm (process ", "wants to create certificatesigningrequests.certificates.k8s.io", question)
+		s.WaitFor("create certificatesigningrequests.certificates.k8s.io", "/kubehsm", question)
 		s.Type("n\r")
 		if s.Exit() == 0 {
 			t.Error(s.Output())
@@ -277,7 +276,7 @@ func TestConsent(t *testing.T) {
 		u := u.in(t)
 		u.kubehsm("consent", "set", enrolled, "--policy", "always", "--yes")
 		s := u.sh("rm -rf $KUBECACHEDIR; " + kubectl + "get namespaces -o name; echo code $?")
-		s.WaitFor("wants to list namespaces everywhere", question)
+		s.WaitFor("list namespaces", "all namespaces", question)
 		s.Type("y\r")
 		s.WaitFor("namespace/default", "code 0")
 		s.Exit()

@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/consents"
@@ -30,9 +31,17 @@ func fieldsOf(s consent.Statement, q bridge.Question, host string) []hsm.Field {
 		add("Calls itself", s.Command)
 	}
 	add("Process", processWords(q.Client))
-	add("Cluster", consent.Name(s.Enrollment)+" at "+consent.Name(host))
+	add("Cluster", consent.Name(s.Enrollment)+" at "+hostWords(host))
 	add("A yes", consents.Reach(s.Request))
 	return fields
+}
+
+// hostWords are an API server's host and port, quoted unless they are plain.
+func hostWords(host string) string {
+	if bare := strings.NewReplacer(":", "", "[", "", "]", "").Replace(host); bare != "" && consent.Word(bare) == bare {
+		return host
+	}
+	return consent.Quote(host)
 }
 
 // processWords name a process and who started it.

@@ -16,7 +16,7 @@ func TestConsentByTouch(t *testing.T) {
 
 	s := p.terminal(p.Cluster.Kubectl(), "create", "configmap", "touched-"+strings.ToLower(t.Name()))
 	p.touch(s) // another policy begins with another connection
-	s.WaitFor(`to allow “create configmaps in "default"” for prod-hsm`)
+	s.WaitFor("create configmaps", `Namespace  "default"`, "prod-hsm at ", "to allow it")
 	p.touch(s)
 	if code := s.Exit(); code != 0 || !s.Frame().Contains("created") {
 		t.Fatalf("exit code %d:\n%s", code, s.Output())
@@ -31,7 +31,7 @@ func TestConsentByTouch(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = p.terminal("/bin/sh", "-c", "kubectl exec -it touched -- echo in the pod")
-	s.WaitFor(`pods/exec "touched" in "default"`, "Allow it, and touch the token then? [y/N]")
+	s.WaitFor("pods/exec", `"touched"`, "Allow it, and touch the token then? [y/N]")
 	s.Type("y\r")
 	<-p.wanted
 	<-p.touched
@@ -39,7 +39,7 @@ func TestConsentByTouch(t *testing.T) {
 	s.Exit()
 	s = p.terminal("/bin/sh", "-c", "kubectl get pods >/dev/null && echo read; kubectl delete configmap touched-"+
 		strings.ToLower(t.Name()))
-	s.WaitFor("read", `to allow “delete configmaps "touched-`)
+	s.WaitFor("read", "delete configmaps", `"touched-`)
 	p.touch(s)
 	if code := s.Exit(); code != 0 || !s.Frame().Contains("deleted") {
 		t.Fatalf("exit code %d:\n%s", code, s.Output())
