@@ -74,7 +74,7 @@ func TestThief(t *testing.T) {
 
 	kubectl := "kubectl -n " + namespace + " "
 	s := u.sh(kubectl + "delete configmap a; echo code $?; " + kubectl + "get configmap -o name -w")
-	s.WaitFor(`delete configmaps "a" in "`+namespace+`"`, question)
+	s.WaitFor("delete configmaps", `"a"`, question)
 	s.Type("y\r")
 	s.WaitFor("code 0", "configmap/b")
 	sessions := u.sessions()

@@ -16,7 +16,7 @@ func TestConsentByTouch(t *testing.T) {
 
 	s := p.terminal(p.Cluster.Kubectl(), "create", "configmap", "touched-"+strings.ToLower(t.Name()))
 	p.touch(s) // another policy begins with another connection
-	s.WaitFor("create configmaps", `Namespace  "default"`, "prod-hsm at ", "to allow it")
+	s.WaitFor("create configmaps", `Namespace     "default"`, "prod-hsm at ", "to allow it")
 	p.touch(s)
 	if code := s.Exit(); code != 0 || !s.Frame().Contains("created") {
 		t.Fatalf("exit code %d:\n%s", code, s.Output())
