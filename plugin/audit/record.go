@@ -19,7 +19,9 @@ const (
 	// Unlock is an attempt to unlock a token.
 	Unlock Event = "unlock"
 	// Lock is the end of what stood on a PIN. Reason: "asked", "idle" (the unlock
-	// window was not used), "longest-time" (it has been open for long).
+	// window was not used), "longest-time" (it has been open for long), "removed", "policy"
+	// (a consent policy was lowered), "suspend", "screen-lock", "user-switch" (also the end of
+	// the session).
 	Lock Event = "lock"
 	// Signature is a use of the private key. Reason: "sign-in" (a client's plugin
 	// waits for it), "reconnect" (a request needed a new connection) or

@@ -33,6 +33,8 @@ type Config struct {
 	PINSources []PINSource `yaml:"pinSources"`
 	// Unlock bounds how long the agent keeps a token unlocked.
 	Unlock Unlock `yaml:"unlock"`
+	// LockOn says what else locks all tokens.
+	LockOn LockOn `yaml:"lockOn"`
 }
 
 // Module is a PKCS#11 library.
@@ -62,6 +64,14 @@ type Unlock struct {
 	Max time.Duration `yaml:"max"`
 }
 
+// LockOn says which ways of leaving the computer lock all tokens. [LoadConfig] sets what
+// the file leaves out: Suspend and UserSwitch.
+type LockOn struct {
+	Suspend    bool `yaml:"suspend"`
+	ScreenLock bool `yaml:"screenLock"`
+	UserSwitch bool `yaml:"userSwitch"`
+}
+
 // The default unlock window.
 const (
 	DefaultIdle = 30 * time.Minute
@@ -72,11 +82,11 @@ const (
 const maxConfig = 1 << 20
 
 // LoadConfig reads config.yaml. A missing file is the zero Config with the
-// default window. Unknown fields, and values out of range, are refused with
+// defaults. Unknown fields, and values out of range, are refused with
 // their line; a file that others may change is refused ([ErrUnsafe]).
 func LoadConfig(d Dirs) (Config, error) {
 	path := d.ConfigFile()
-	var c Config
+	c := Config{LockOn: LockOn{Suspend: true, UserSwitch: true}}
 	switch err := CheckFile(path); {
 	case errors.Is(err, fs.ErrNotExist):
 		c.defaults()

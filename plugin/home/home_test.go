@@ -142,15 +142,17 @@ func b2s(b byte) string { return string([]byte{b}) }
 func TestConfig(t *testing.T) {
 	d := testDirs(t)
 	c, err := LoadConfig(d)
-	if err != nil || c.Unlock != (Unlock{DefaultIdle, DefaultMax}) || c.Modules != nil {
+	if err != nil || c.Unlock != (Unlock{DefaultIdle, DefaultMax}) || c.Modules != nil ||
+		c.LockOn != (LockOn{Suspend: true, UserSwitch: true}) {
 		t.Fatalf("%+v %v", c, err)
 	}
 	write := func(s string) { check(t, os.WriteFile(d.ConfigFile(), []byte(s), 0o600)) }
-	write("# mine\nmodules:\n- name: soft\n  path: /usr/lib/softhsm/libsofthsm2.so\n  env: {SOFTHSM2_CONF: /x}\npinentry: /usr/bin/pinentry\nunlock: {idle: 10m}\n")
+	write("# mine\nmodules:\n- name: soft\n  path: /usr/lib/softhsm/libsofthsm2.so\n  env: {SOFTHSM2_CONF: /x}\npinentry: /usr/bin/pinentry\nunlock: {idle: 10m}\n" +
+		"lockOn: {screenLock: true, userSwitch: false}\n")
 	c, err = LoadConfig(d)
 	check(t, err)
 	if c.Modules[0].Env["SOFTHSM2_CONF"] != "/x" || c.Modules[0].Name != "soft" || c.Pinentry != "/usr/bin/pinentry" ||
-		c.Unlock != (Unlock{10 * time.Minute, DefaultMax}) {
+		c.Unlock != (Unlock{10 * time.Minute, DefaultMax}) || c.LockOn != (LockOn{Suspend: true, ScreenLock: true}) {
 		t.Fatalf("%+v", c)
 	}
 	set := map[string]string{}
@@ -165,6 +167,7 @@ func TestConfig(t *testing.T) {
 		"modules:\n- path: /a\n  typo: 1\n": "line 3: field typo not found",
 		"modules:\n- path: libx.so\n":       "not absolute",
 		"pinentry: pinentry\n":              "absolute",
+		"lockOn: {screen: true}\n":          "line 1: field screen not found",
 		"unlock: {idle: 1s}\n":              "between 1m and 24h",
 		"unlock: {max: 999h}\n":             "between 1m and 24h",
 		"unlock: {idle: soon}\n":            "line 1",

@@ -42,6 +42,7 @@ test           | tpm2-abrmd         | the resource manager, which lets a TPM hol
 test           | libtss2-tcti-tabrmd0 | how the module reaches the resource manager
 test           | dbus-daemon        | a private bus between the two
 test           | dbus-bin           | asks that bus whether the resource manager is up
+test           | python3-dbusmock   | a logind on such a bus, to see what a suspend and a locked screen do
 test           | iproute2           | brings up loopback in a private network namespace
 test           | curl               | a client that another user runs, to see it refused
 test           | tmux               | a terminal for the tests of the terminal UI

@@ -42,7 +42,7 @@ unit" prints what systemd and launchd need to run it.`,
 		a.closers = nil               // where drivers are used, the agent closes them
 		return host.Serve(c.Context(), host.Options{
 			Dirs: env.Dirs, Tokens: host.NewTokens(a.Executable,
-				env.Drivers), Version: a.Version, Unlock: a.config.Unlock, Ready: ready,
+				env.Drivers), Version: a.Version, Unlock: a.config.Unlock, LockOn: a.config.LockOn, Ready: ready,
 			PINSources: a.sources, Asker: prompt.Window(a.config.Pinentry), Supervised: supervised, Executable: a.Executable,
 			Port: port,
 		})

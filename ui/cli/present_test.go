@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -136,6 +137,29 @@ func TestBothSayTheSame(t *testing.T) {
 	for i, o := range present.OpenAt(status, now) {
 		if got := o.What + "|" + o.State; got != want[i] {
 			t.Errorf("%q, want %q", got, want[i])
+		}
+	}
+}
+
+// TestLockedWhy: a status says why a token was locked, which ways of leaving lock, and
+// which cannot be told here.
+func TestLockedWhy(t *testing.T) {
+	now := time.Now()
+	s := message.Status{Tokens: []message.TokenStatus{{URI: hsm.URI{Serial: "1"}, LockedBy: "screen-lock",
+		LockedAt: now.Add(-5 * time.Minute)}, {URI: hsm.URI{Serial: "2"}, LockedBy: "of a later version", LockedAt: now}}}
+	for i, want := range []string{"locked 5m ago: the screen was locked", "locked"} {
+		if got := present.OpenAt(s, now)[i].State; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	for want, on := range map[present.Fact][]message.LockOnStatus{
+		{Name: "Locks on"}: nil,
+		{Name: "Locks on", Value: "suspend, user switch"}: {{Reason: "suspend"}, {Reason: "user-switch"}},
+		{Name: "Locks on", Value: "screen lock, not on suspend, user switch: no bus", Level: present.Warn}: {
+			{Reason: "suspend", Problem: "no bus"}, {Reason: "screen-lock"}, {Reason: "user-switch", Problem: "no bus"}},
+	} {
+		if !slices.Contains(present.AgentFacts(message.Status{LocksOn: on}, now), want) {
+			t.Errorf("no fact %+v", want)
 		}
 	}
 }

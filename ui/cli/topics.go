@@ -84,7 +84,7 @@ removed; fields without a value are left out.
   breakglass seal    name context kubeconfig key fingerprint request notAfter user groups
                      rights ask notes next
   agent status       running, and if it is: version pid started bridge tokens upstreams
-                     sessions signatures dials memory program newer supervised
+                     sessions signatures dials memory program newer supervised locksOn
   audit              records[]: time event outcome reason error code count enrollment
                      server key token client{pid command} agent version; damaged
   version            version go platform`,

@@ -3,6 +3,7 @@ package present
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -39,10 +40,29 @@ func AgentFacts(s message.Status, now time.Time) []Fact {
 		{Name: "Agent", Value: AgentProcess(s, now)}, address,
 		{Name: "Memory", Value: memory},
 		{Name: "Audit log", Value: text.Clean(s.AuditError), Level: Bad},
+		locksOn(s),
 		{Name: "Newer", Value: newer},
 		{Name: "Signatures", Value: fmt.Sprintf("%d, connections: %d", s.Signatures, s.Dials)},
 		{Name: "Sessions", Value: strconv.Itoa(len(s.Sessions))},
 	}
+}
+
+// locksOn says which ways of leaving the computer lock all tokens, and which cannot be told
+// here.
+func locksOn(s message.Status) Fact {
+	of := map[string][]string{} // their names by problem
+	var problems []string
+	for _, l := range s.LocksOn {
+		if of[l.Problem] == nil && l.Problem != "" {
+			problems = append(problems, l.Problem)
+		}
+		of[l.Problem] = append(of[l.Problem], strings.ReplaceAll(text.Clean(l.Reason), "-", " "))
+	}
+	f := Fact{Name: "Locks on", Value: strings.Join(of[""], ", ")}
+	for _, p := range problems {
+		f.Value, f.Level = join(f.Value, "not on "+strings.Join(of[p], ", ")+": "+text.Clean(p)), Warn
+	}
+	return f
 }
 
 // AgentProblems are what the agent fails at.
@@ -120,6 +140,9 @@ func shortName(u hsm.URI) string {
 
 func tokenState(t message.TokenStatus, now time.Time) string {
 	state, left := "locked", ""
+	if why := message.WhyLocked(t.LockedBy); why != "" {
+		state += " " + Age(now.Sub(t.LockedAt)) + " ago: " + why
+	}
 	if !t.Until.IsZero() {
 		left = Span(t.Until.Sub(now))
 	}

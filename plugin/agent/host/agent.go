@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
+	"github.com/kubehsm/kubehsm/plugin/agent/away"
 	"github.com/kubehsm/kubehsm/plugin/agent/consents"
 	"github.com/kubehsm/kubehsm/plugin/agent/logfile"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
@@ -19,6 +20,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/desktop"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process/child"
 )
 
@@ -36,6 +38,7 @@ type agent struct {
 	targets  *targets
 	tokens   *token.Holders
 	locks    *locks
+	away     *away.Watcher
 
 	responders *queue.Responders
 	queue      *queue.Queue
@@ -75,8 +78,8 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 			notify: notify}
 		policies = &auditing.Policies{Store: store, Records: records, Notify: notify, Log: log}
 		lock     func(h *token.Held, why string)
-		tokens   = token.NewHolders(token.Options{Tokens: o.Tokens, Notice: policies.Notice,
-			Removed: func(h *token.Held) { lock(h, lockRemoved) }})
+		tokens   = token.NewHolders(token.Options{Tokens: o.Tokens, Notice: func(h *token.Held) (string, func()) { return told(h, policies) },
+			Removed: func(h *token.Held) { lock(h, message.LockRemoved) }})
 		targets = &targets{store: store, policies: policies, tokens: tokens, sessions: sessions, signer: dial.reconnect,
 			handshake: o.handshake, log: log, all: map[string]*target{}}
 		locks = &locks{window: o.Unlock, epoch: epoch, targets: targets, tokens: tokens, sessions: sessions,
@@ -92,7 +95,7 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 		keys = &keys{store: store, policies: policies, tokens: tokens, epoch: epoch}
 	)
 	lock = locks.token
-	policies.OnLowered = func(key hsm.URI) { lock(tokens.Of(key), lockPolicy) }
+	policies.OnLowered = func(key hsm.URI) { lock(tokens.Of(key), message.LockPolicy) }
 	host.serve = func(cert tls.Certificate) *bridge.Server {
 		s := bridge.NewServer(cert, sessions, targets.route, log)
 		s.Denied, s.Consent, s.Whose = records.Denial, questions.consent, o.whose
@@ -100,6 +103,7 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 	}
 	return &agent{o: o, program: program, log: log, records: records, life: life,
 		sessions: sessions, bridge: host, targets: targets, tokens: tokens, locks: locks,
+		away:       away.New(leaving(o.LockOn), locks.away),
 		responders: responders, queue: prompts, terminals: terminals, answers: answers, questions: questions,
 		flights: flights, refusals: refusals, signIns: signIns,
 		credentials: &credentials{program: program, protocol: o.protocol, identify: o.identify, targets: targets,
@@ -134,5 +138,21 @@ func (a *agent) status() *message.Status {
 	s.Bridge, s.BridgeError = a.bridge.describe()
 	s.Program, s.Supervised, s.Newer = a.program, a.o.Supervised, a.life.newer.Load()
 	s.AuditError = a.records.Problem()
+	for _, w := range a.away.Watches() {
+		s.LocksOn = append(s.LocksOn, message.LockOnStatus{Reason: string(w.Event), Problem: w.Problem})
+	}
 	return s
+}
+
+// leaving are the events that lock all tokens.
+func leaving(on home.LockOn) (events []away.Event) {
+	for _, e := range []struct {
+		event away.Event
+		set   bool
+	}{{away.Suspend, on.Suspend}, {away.ScreenLock, on.ScreenLock}, {away.UserSwitch, on.UserSwitch}} {
+		if e.set {
+			events = append(events, e.event)
+		}
+	}
+	return events
 }

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
+	"github.com/kubehsm/kubehsm/plugin/agent/away"
 	"github.com/kubehsm/kubehsm/plugin/agent/consents"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/token"
@@ -34,9 +36,10 @@ type locks struct {
 }
 
 // all ends everything that stands on a PIN: work in progress, sessions,
-// connections and tunnels with their TLS tickets, and the tokens' logins. It returns
-// the tokens whose workers did not answer and were ended.
-func (l *locks) all() (ended []hsm.URI, err error) {
+// connections and tunnels with their TLS tickets, and the tokens' logins. why is a reason
+// of [message.WhyLocked], or "". It returns the tokens whose workers did not answer and
+// were ended.
+func (l *locks) all(why string) (ended []hsm.URI, err error) {
 	var gone []*target
 	var holders []*token.Held
 	l.epoch.next(func() { gone, holders = l.targets.forget(nil), l.tokens.List() })
@@ -44,12 +47,12 @@ func (l *locks) all() (ended []hsm.URI, err error) {
 	l.sessions.Drop("")
 	l.answers.Forget()
 	for _, t := range gone {
-		t.up.CloseFor("it was locked")
+		t.up.CloseFor(closedSince(why))
 	}
 	errs := make([]error, len(holders))
 	var wg sync.WaitGroup
 	for i, h := range holders { // a token that hangs leaves no other unlocked meanwhile
-		wg.Go(func() { errs[i] = h.Lock() })
+		wg.Go(func() { errs[i] = h.Lock(why) })
 	}
 	wg.Wait()
 	for i, err := range errs {
@@ -57,42 +60,66 @@ func (l *locks) all() (ended []hsm.URI, err error) {
 			ended, errs[i] = append(ended, auditing.Public(holders[i].URI())), nil
 		}
 	}
-	l.log.Info("locked", "enrollments", len(gone), "tokens", len(holders), "ended", len(ended))
+	l.log.Info("locked", "why", why, "enrollments", len(gone), "tokens", len(holders), "ended", len(ended))
 	return ended, errors.Join(errs...)
 }
 
-// Reasons of [locks.token], as they are on record.
-const (
-	lockRemoved = "removed"
-	lockPolicy  = "policy"
-	lockIdle    = "idle"
-	lockLongest = "longest-time"
-)
-
-// whyLocked words the reasons of [locks.token].
-func whyLocked(reason string) string {
-	switch reason {
-	case lockRemoved:
-		return "the token was removed"
-	case lockPolicy:
-		return "a consent policy was lowered, so its token was locked"
-	case lockIdle:
-		return "the token was not used for a while, so it was locked"
+// away is [locks.all] when the person has left the computer. It is on record if there was
+// anything to end.
+func (l *locks) away(e away.Event) {
+	why := string(e)
+	had := l.targets.any() || slices.ContainsFunc(l.tokens.List(), (*token.Held).Open)
+	ended, err := l.all(why)
+	if err != nil {
+		l.log.Error("lock", "why", why, "error", err)
 	}
-	return "the token was unlocked for the longest time, so it was locked"
+	for _, u := range ended {
+		l.log.Warn("the token's worker did not answer and was ended", "token", u.String())
+	}
+	if !had && err == nil {
+		return
+	}
+	r := audit.Record{Event: audit.Lock, Reason: why}
+	if err != nil {
+		r.Outcome, r.Error = auditing.Outcome(err)
+	}
+	l.records.Write(r)
+}
+
+// told is what a person is told at a prompt about a token: that it was locked because of
+// their leaving, and what has become of policies.
+func told(h *token.Held, policies *auditing.Policies) (sentences string, seen func()) {
+	sentences, seen = policies.Notice(h.URI())
+	switch why, _ := h.Locked(); away.Event(why) {
+	case away.Suspend, away.ScreenLock, away.UserSwitch:
+		sentences = strings.TrimSpace("The token was locked: " + message.WhyLocked(why) + ". " + sentences)
+	}
+	return sentences, seen
+}
+
+// closedSince is why a connection ends when its token is locked for that reason.
+func closedSince(why string) string {
+	switch words := message.WhyLocked(why); {
+	case words == "":
+		return "it was locked"
+	case why == message.LockRemoved:
+		return words
+	default:
+		return words + ", so it was locked"
+	}
 }
 
 // token is [locks.all] for what stands on one token.
 func (l *locks) token(h *token.Held, why string) {
 	for _, t := range l.targets.forget(h) {
 		l.sessions.Drop(t.e.Name)
-		t.up.CloseFor(whyLocked(why))
-		if why == lockRemoved {
+		t.up.CloseFor(closedSince(why))
+		if why == message.LockRemoved {
 			l.notify.Say("The token was removed: " + t.e.Name + " is locked.")
 		}
 	}
 	r := audit.Record{Event: audit.Lock, Reason: why, Token: auditing.Public(h.URI())}
-	if err := h.Lock(); err != nil { // the token's connections have gone all the same
+	if err := h.Lock(why); err != nil { // the token's connections have gone all the same
 		l.log.Error("lock", "token", h.URI().String(), "error", err)
 		r.Outcome, r.Error = auditing.Outcome(err)
 	}
@@ -112,9 +139,9 @@ func (l *locks) sweep(now time.Time) (latest time.Time) {
 		case !ok:
 			l.letGo(h, now)
 		case elapsed(since, now) >= l.window.Max:
-			l.token(h, lockLongest)
+			l.token(h, message.LockLongest)
 		case min(elapsed(since, now), elapsed(signed, now), elapsed(used, now)) >= l.window.Idle:
-			l.token(h, lockIdle)
+			l.token(h, message.LockIdle)
 		}
 	}
 	return latest
@@ -129,7 +156,7 @@ func (l *locks) letGo(h *token.Held, now time.Time) {
 	if since, ok := h.Idle(); !ok || elapsed(since, now) < unneededFor || l.targets.isReady(h) {
 		return
 	}
-	if err := h.Lock(); err != nil {
+	if err := h.Lock(""); err != nil {
 		l.log.Warn("let go", "token", h.URI().String(), "error", err)
 	}
 }
@@ -166,6 +193,9 @@ func (l *locks) status(now time.Time) []message.TokenStatus {
 			if end := since.Add(l.window.Max); end.Before(st.Until) {
 				st.Until = end
 			}
+		}
+		if !st.Unlocked {
+			st.LockedBy, st.LockedAt = h.Locked()
 		}
 		all = append(all, st)
 	}

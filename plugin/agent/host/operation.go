@@ -67,9 +67,9 @@ func (a *agent) operate(l *link.Server, r link.Received) (out any, then func(), 
 		out = message.StatusAnswer{Status: a.status()}
 	case r.Op == message.OpLock:
 		answer := message.LockAnswer{OK: link.OK{OK: true}}
-		answer.Ended, err = a.locks.all()
+		answer.Ended, err = a.locks.all(message.LockAsked)
 		out = answer
-		a.records.Write(audit.Record{Event: audit.Lock, Reason: "asked"})
+		a.records.Write(audit.Record{Event: audit.Lock, Reason: message.LockAsked})
 	case r.Op == message.OpStop:
 		then = func() { a.life.end("asked") }
 	case r.Op == message.OpRetire:

@@ -40,6 +40,8 @@ type Options struct {
 	Asker ask.Func
 	// Unlock is the unlock window; zero fields get the defaults of [home.Config].
 	Unlock home.Unlock
+	// LockOn says what else locks all tokens; the zero value is nothing.
+	LockOn home.LockOn
 	// IdleTimeout is how long the agent lives without sessions and requests; 0 is
 	// an hour.
 	IdleTimeout time.Duration
@@ -220,6 +222,7 @@ func (a *agent) run(ctx context.Context) (err error) {
 	var wg sync.WaitGroup
 	wg.Go(func() { a.watch(ctx, name) })
 	wg.Go(func() { a.signer.serve(ctx) })
+	wg.Go(func() { a.away.Run(ctx) })
 	conns := newConnSet()
 	wg.Go(func() { a.accept(ctx, l, conns, &wg) })
 	<-ctx.Done()
@@ -228,7 +231,7 @@ func (a *agent) run(ctx context.Context) (err error) {
 	// The socket goes first, so that nobody comes in any more and the next agent
 	// may start; the lock goes last.
 	err = errors.Join(name.Remove(), l.Close())
-	_, lockErr := a.locks.all()
+	_, lockErr := a.locks.all("")
 	err = errors.Join(err, lockErr, a.bridge.close(), a.o.Tokens.Close())
 	err = errors.Join(err, a.bridge.leave(lost))
 	conns.close()

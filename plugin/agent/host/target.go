@@ -239,6 +239,13 @@ func (s *targets) isReady(h *token.Held) bool {
 	return false
 }
 
+// any tells whether an enrollment is in use.
+func (s *targets) any() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.all) > 0
+}
+
 // uses returns the last use by a request of each token that is in use.
 func (s *targets) uses() map[*token.Held]time.Time {
 	s.mu.RLock()

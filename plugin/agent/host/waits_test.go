@@ -24,8 +24,8 @@ import (
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
-// away starts a process without our terminal, which lives as long as the test.
-func away(t *testing.T) process.ID {
+// elsewhere starts a process without our terminal, which lives as long as the test.
+func elsewhere(t *testing.T) process.ID {
 	t.Helper()
 	c := exec.Command("sleep", "600")
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -98,7 +98,7 @@ func TestToldWhoIsAsked(t *testing.T) {
 	check(t, err)
 	check(t, r.store.SaveCertificate(other, chain))
 
-	first := away(t)
+	first := elsewhere(t)
 	asked := make(chan struct{})
 	result := map[string]chan error{"first": make(chan error, 1), "prod": make(chan error, 1),
 		"stage": make(chan error, 1)}
@@ -113,7 +113,7 @@ func TestToldWhoIsAsked(t *testing.T) {
 	told := map[string]*waits{"prod": {}, "stage": {}}
 	for name, w := range told {
 		go func() {
-			_, err := r.waiting(w).Prepare(t.Context(), client.PrepareRequest{Enrollment: name, Client: away(t)},
+			_, err := r.waiting(w).Prepare(t.Context(), client.PrepareRequest{Enrollment: name, Client: elsewhere(t)},
 				quietly{hsmtest.Typing(t, pin), t, w})
 			result[name] <- err
 		}()
@@ -156,7 +156,7 @@ func TestToldWhoIsAsked(t *testing.T) {
 // to the plugin and to the external signer.
 func TestToldOfATouch(t *testing.T) {
 	r := newRig(t, rigOptions{token: hsmtest.FakeOptions{TouchPolicy: hsm.TouchAlways}})
-	first := away(t)
+	first := elsewhere(t)
 	unlocked := r.dial()
 	check(t, unlocked.Unlock(t.Context(), "prod", hsmtest.Typing(t, pin)))
 	result := make(chan error, 3)
@@ -169,7 +169,7 @@ func TestToldOfATouch(t *testing.T) {
 	want := ask.Wait{For: ask.ForTouch, Token: r.token.Info().Name(), Client: first, Asker: first}
 	var plugin, signer waits
 	go func() {
-		_, err := r.waiting(&plugin).Prepare(t.Context(), client.PrepareRequest{Enrollment: "prod", Client: away(t)},
+		_, err := r.waiting(&plugin).Prepare(t.Context(), client.PrepareRequest{Enrollment: "prod", Client: elsewhere(t)},
 			hsmtest.NewScript(t))
 		result <- err
 	}()
@@ -183,7 +183,7 @@ func TestToldOfATouch(t *testing.T) {
 		return nil
 	})
 	go func() {
-		a := signing.Agent{Socket: r.dirs.Socket(), Client: away(t), Waiting: signer.show, Prompter: hsmtest.NewScript(t)}
+		a := signing.Agent{Socket: r.dirs.Socket(), Client: elsewhere(t), Waiting: signer.show, Prompter: hsmtest.NewScript(t)}
 		_, held, err := a.Sign(t.Context(), r.slot.URI.Identity(), make([]byte, 32), crypto.SHA256)
 		if err == nil && !held {
 			err = hsm.ErrPINRequired
@@ -220,12 +220,12 @@ func TestTellsInWords(t *testing.T) {
 // TestToldOnceOfItsOwn: a client of the external signer's socket hears of a question that is
 // asked for it from whoever asks. Other clients hear that the question is asked elsewhere.
 func TestToldOnceOfItsOwn(t *testing.T) {
-	own, ui := away(t), &link.Asker{Client: away(t)}
+	own, ui := elsewhere(t), &link.Asker{Client: elsewhere(t)}
 	w := ask.Wait{For: ask.ForPIN, Kind: "PIN", Token: "lab", Client: own, Asker: ui.Client}
 	if !(announcedWaiter{client: own}).Sees(w, ui) {
 		t.Error("the client is told again of its own question")
 	}
-	if (announcedWaiter{client: away(t)}).Sees(w, ui) {
+	if (announcedWaiter{client: elsewhere(t)}).Sees(w, ui) {
 		t.Error("another client is not told why it waits")
 	}
 }

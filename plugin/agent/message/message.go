@@ -126,6 +126,8 @@ type Status struct {
 	// Bridge is the address it listens on; BridgeError why it does not.
 	Bridge      string `json:"bridge,omitempty"`
 	BridgeError string `json:"bridgeError,omitempty"`
+	// LocksOn are the ways of leaving the computer that lock all tokens.
+	LocksOn []LockOnStatus `json:"locksOn,omitempty"`
 	// AuditError says why the audit log could not be written.
 	AuditError string `json:"auditError,omitempty"`
 	// Signatures and Dials count since the start, over all upstreams.
@@ -152,6 +154,17 @@ type TokenStatus struct {
 	// signed closed, if not used. A token whose worker ended is locked before that.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
+	// LockedBy is why it was locked last, and LockedAt when, if it is not unlocked now: a
+	// reason of [WhyLocked].
+	LockedBy string    `json:"lockedBy,omitempty"`
+	LockedAt time.Time `json:"lockedAt,omitzero"`
+}
+
+// LockOnStatus is a way of leaving the computer that locks all tokens.
+type LockOnStatus struct {
+	Reason string `json:"reason"` // as in [WhyLocked]
+	// Problem says why the agent cannot tell of it at present.
+	Problem string `json:"problem,omitempty"`
 }
 
 // Urgent tells whether an operation is to be in force within two seconds, whatever

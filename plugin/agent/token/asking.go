@@ -42,7 +42,7 @@ func (h *Held) ask(u Use, w *touches) ask.Func {
 		seen := func() {}
 		if q.Confirm == nil && h.o.Notice != nil {
 			var notice string
-			notice, seen = h.o.Notice(h.uri)
+			notice, seen = h.o.Notice(h)
 			q = ask.Noticed(q, notice)
 		}
 		if q.Touch != nil {

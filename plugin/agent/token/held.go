@@ -32,6 +32,9 @@ type Held struct {
 	// signed is still open.
 	since time.Time
 	used  time.Time
+	// why the token was locked last, and when, if anything stood on it.
+	why    string
+	locked time.Time
 }
 
 // closing is a handle's end, which may take a token that hangs a while.
@@ -311,8 +314,32 @@ func (h *Held) Idle() (since time.Time, ok bool) {
 	return h.used, h.token != nil && h.busy == 0
 }
 
-// Lock forgets the PIN and lets the token go.
-func (h *Held) Lock() error {
+// Open tells whether the token is open, or anything stands on an earlier unlock.
+func (h *Held) Open() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.token != nil || !h.since.IsZero()
+}
+
+// Locked returns why the token was locked last, and when; why is "" if it was not, or has
+// been unlocked since.
+func (h *Held) Locked() (why string, at time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.since.IsZero() {
+		return "", time.Time{}
+	}
+	return h.why, h.locked
+}
+
+// Lock forgets the PIN and lets the token go. why is a reason of [message.WhyLocked], or ""
+// if nobody needs to know.
+func (h *Held) Lock(why string) error {
+	h.mu.Lock()
+	if why != "" && (h.token != nil || !h.since.IsZero()) {
+		h.why, h.locked = why, time.Now()
+	}
+	h.mu.Unlock()
 	c, _ := h.close(nil, true, func(t worker.Token) error { return errors.Join(t.Lock(), t.Close()) })
 	if c == nil || errors.Is(c.err, hsm.ErrRemoved) || errors.Is(c.err, hsm.ErrNoToken) {
 		return nil // it took its state along

@@ -57,7 +57,7 @@ func TestLockWhileItAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var h *Held
-			token := &lockedMeanwhile{lock: func() { check(t, h.Lock()) }}
+			token := &lockedMeanwhile{lock: func() { check(t, h.Lock("")) }}
 			h = newHeld(hsm.URI{}, Options{Tokens: oneToken{token: token}})
 			check(t, f(h))
 			if since, _, ok := h.Window(time.Now()); ok {
@@ -118,7 +118,7 @@ func TestSignatureIsTriedOnce(t *testing.T) {
 			t.Errorf("opened %d times, asked for %d signatures, want 2 and %d", token.opened, token.signed, i+1)
 		}
 	}
-	check(t, h.Lock())
+	check(t, h.Lock(""))
 }
 
 func check(t *testing.T, err error) {

@@ -14,9 +14,9 @@ type Options struct {
 	Tokens worker.Tokens
 	// Removed is called when a token has gone.
 	Removed func(*Held)
-	// Notice returns what a person is to be told at a prompt about the token, and a function
+	// Notice returns what a person is to be told at a prompt about a token, and a function
 	// to call when the person has seen it. A nil Notice has nothing to tell.
-	Notice func(token hsm.URI) (sentences string, seen func())
+	Notice func(*Held) (sentences string, seen func())
 }
 
 // Holders has the one holder of each token. Make it with [NewHolders]. It is safe for

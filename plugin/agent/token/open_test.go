@@ -73,7 +73,7 @@ func TestTold(t *testing.T) {
 func TestNotice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := 0
-		h := newHeld(hsm.URI{}, Options{Notice: func(hsm.URI) (string, func()) { return "read this", func() { told++ } }})
+		h := newHeld(hsm.URI{}, Options{Notice: func(*Held) (string, func()) { return "read this", func() { told++ } }})
 		var notice string
 		failure := hsm.ErrCancelled
 		p := h.ask(Use{Ask: func(_ context.Context, q ask.Question) (ask.Answer, error) {

@@ -42,6 +42,12 @@ func theAgent(ctx context.Context, o *Options) []Check {
 	} else if s.Bridge != "" {
 		checks = append(checks, Check{ID: "bridge", Group: GroupAgent, Title: "Bridge"}.ok("listens on "+s.Bridge))
 	}
+	for _, l := range s.LocksOn {
+		if l.Problem != "" {
+			checks = append(checks, Check{ID: "lock-on/" + l.Reason, Group: GroupAgent, Title: "Lock on " + l.Reason}.
+				with(Note, "not here: "+l.Problem, "Tokens stay unlocked until their time is over, or `kubehsm agent lock`.", ""))
+		}
+	}
 	if s.AuditError != "" {
 		checks = append(checks, Check{ID: "audit", Group: GroupAgent, Title: "Audit log"}.
 			with(Warning, s.AuditError, "What is done with your keys is not written down.",
