@@ -50,6 +50,8 @@ test: prerequisites cluster ## everything: prerequisites, control plane, lint, a
 	$(MAKE) --no-print-directory lint || failed=1; \
 	echo '== unit and contract tests, with the race detector'; \
 	$(AGAIN) -race -timeout 30m -- $$($(GO) list ./... | grep -v '/test\(/\|$$\)') || failed=1; \
+	echo '== requests, as the API server reads them'; \
+	(set -o pipefail; cd test/reading && CGO_ENABLED=0 $(GO) test -trimpath -v ./... | { grep -v 'RUN  \|PASS: Fuzz\|no test files' || true; }) || failed=1; \
 	echo '== every fuzzer, on a bounded number of inputs'; \
 	$(MAKE) --no-print-directory fuzz FUZZTIME=1000x || failed=1; \
 	echo '== integration and end-to-end tests, on real parts'; \
@@ -82,8 +84,8 @@ pictures: prerequisites cluster ## draw docs/pictures anew from the real program
 fuzz: ## every fuzzer for FUZZTIME (3s); what one finds is kept under its testdata
 	@failed=; \
 	for dir in $$(git ls-files --cached --others --exclude-standard '*_test.go' 2>/dev/null | xargs grep -l '^func Fuzz' | xargs -n1 dirname | sort -u); do \
-	  for f in $$(grep -h -o '^func Fuzz[A-Za-z]*' "$$dir"/*_test.go | cut -c6-); do \
-	    $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x "./$$dir" || failed=1; \
+	  for f in $$(grep -h -o '^func Fuzz[A-Za-z0-9]*' "$$dir"/*_test.go | cut -c6-); do \
+	    $(GO) test -C "$$dir" -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x . || failed=1; \
 	  done; \
 	done; [ -z "$$failed" ] || { echo '== a fuzzer found something: commit its input with the fix'; exit 1; }
 
@@ -106,8 +108,9 @@ lint: golangci-lint ## gofmt, golangci-lint (.golangci.yml; 2 minutes the first 
 	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go' 2>/dev/null || find . -name '*.go')); \
 	  [ -z "$$unformatted" ] || { echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; }
 	$(GOLANGCI_LINT) --build-tags helm,hardware,packages
-	@# golangci-lint would look through all of Kubernetes for the few lines of these two.
+	@# golangci-lint would look through all of Kubernetes for the few lines of these three.
 	cd test/cluster && CGO_ENABLED=0 $(GO) vet -trimpath ./...
+	cd test/reading && CGO_ENABLED=0 $(GO) vet -trimpath ./...
 	cd test/integration/kubeadm/program && CGO_ENABLED=0 $(GO) vet -trimpath ./...
 	cd test/kubectl-externalsigner && GOFLAGS=-trimpath $(GOLANGCI_LINT)
 	cd $(GENERATE) && $(GOLANGCI_LINT) && $(GO) run -buildvcs=false . -check

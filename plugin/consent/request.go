@@ -91,6 +91,9 @@ func Parse(method, target string, h http.Header, hasBody bool) Request {
 		return r
 	}
 	r.locate(method, path, query)
+	if r.Odd == "" && r.Name == "" && folds(query["watch"]) {
+		r.Odd = "its parameter watch is ambiguous"
+	}
 	upgrade := h["Upgrade"] != nil
 	for _, v := range h["Connection"] {
 		upgrade = upgrade || strings.Contains(strings.ToLower(v), "upgrade")
@@ -187,6 +190,12 @@ func (r *Request) locate(method, path string, query url.Values) {
 // and all but two mean yes, whatever letters of Unicode fold to one of them.
 func isTrue(values []string) bool {
 	return len(values) > 0 && !strings.EqualFold(values[0], "false") && values[0] != "0"
+}
+
+// folds tells whether a boolean parameter is false by its letters of Unicode only: the
+// API server takes it for true once it cannot read another parameter of the list.
+func folds(values []string) bool {
+	return !isTrue(values) && len(values) > 0 && values[0] != "0" && strings.ToLower(values[0]) != "false"
 }
 
 // impersonated describes who the request is to be taken for, "" for nobody.
