@@ -2,8 +2,11 @@ package hsm
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // Abilities are what a token can do, as far as its driver knows. What is false
@@ -43,6 +46,29 @@ func (c Abilities) Lacks(a Algorithm) string {
 		return c.Lack.Why
 	}
 	return ""
+}
+
+// Makes refuses with [ErrUnsupported] a key that the token says it cannot make, and names
+// one that it can.
+func (c Abilities) Makes(o GenerateOptions) error {
+	if why := c.Lacks(o.Algorithm); why != "" {
+		return hint.With(fmt.Errorf("keys of type %s: %w: %s", o.Algorithm, ErrUnsupported, why), c.Instead(o.Algorithm))
+	}
+	if !c.Policies && (o.PIN != PINDefault || o.Touch != TouchDefault) {
+		return hint.With(fmt.Errorf("PIN and touch policies: %w", ErrUnsupported),
+			"leave the policies to the card: without --pin-policy and --touch-policy")
+	}
+	return nil
+}
+
+// Instead is the hint to make a key of another algorithm.
+func (c Abilities) Instead(than Algorithm) string {
+	for _, a := range Algorithms() {
+		if a != than && c.Lacks(a) == "" {
+			return fmt.Sprintf("make a key of another algorithm: --algorithm %s", a)
+		}
+	}
+	return "use another token"
 }
 
 // Watcher is a driver that notices tokens that come and go.

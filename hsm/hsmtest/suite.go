@@ -25,6 +25,8 @@ type Fixture struct {
 	Slow []hsm.Algorithm
 	// NoDelete: the token cannot delete keys ([hsm.ErrUnsupported]).
 	NoDelete bool
+	// NoOrigin: the token does not say where a key was made.
+	NoOrigin bool
 	// NoPSS: the token makes no RSA-PSS signatures.
 	NoPSS bool
 	// ReadOnly: keys are not made and certificates not written through the

@@ -11,6 +11,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math/big"
 	"testing"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/piv/applet"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
@@ -166,19 +168,31 @@ func TestProtectedManagementKey(t *testing.T) {
 	}
 }
 
-// TestManagementKeyHalfWay: the new key is given out if the card fails at the end.
+// TestManagementKeyHalfWay: a card that fails after it has taken the new key is asked which
+// one it has, and one that has the old one keeps the copy of that.
 func TestManagementKeyHalfWay(t *testing.T) {
 	r := newRig(t, vcard.Config{})
 	r.card.Fail(vcard.Fault{INS: vcard.INSSetManagement, SW: 0x6f00, After: true, Times: 1})
 	key, err := r.tok.SetManagementKey(t.Context(), hsm.ManagementKeyOptions{Protect: true}, typing(t))
-	if err == nil || key == nil {
-		t.Fatalf("key %v, error %v", key != nil, err)
-	}
+	must(t, err)
 	if _, have := r.card.ManagementKey(); !bytes.Equal(have, key.Bytes()) {
 		t.Error("another key is in force")
 	}
 	// The card kept a copy before: nothing has to be typed.
 	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, hsmtest.NewScript(t))
+
+	for _, sw := range []uint16{0x6f00, 0x6a80} {
+		r.card.Fail(vcard.Fault{INS: vcard.INSSetManagement, P2: new(byte(0xff)), Skip: 0, SW: sw, Times: 1})
+		fresh, err := r.tok.SetManagementKey(t.Context(), hsm.ManagementKeyOptions{Protect: true}, typing(t))
+		want(t, err, applet.ErrOldKey)
+		if fresh != nil || errors.Is(err, hsm.ErrUnsupported) != (sw == 0x6a80) {
+			t.Errorf("%04x: key %v, error %v", sw, fresh != nil, err)
+		}
+		if _, have := r.card.ManagementKey(); !bytes.Equal(have, key.Bytes()) {
+			t.Error("another key is in force")
+		}
+		r.generate(t, hsm.GenerateOptions{Slot: "9a", Overwrite: true}, typing(t))
+	}
 }
 
 func TestReset(t *testing.T) {

@@ -20,6 +20,7 @@ type card struct {
 	mu     sync.Mutex
 	info   hsm.TokenInfo // the token as it was opened, with the PIN state of that moment
 	reader string        // the reader in which the card was seen last
+	events uint32        // of that reader when the card was opened
 }
 
 // on runs f on the card, in whatever reader it is now. The identity is checked
@@ -88,6 +89,7 @@ func (c *card) order(readers []pcsc.Reader) []pcsc.Reader {
 	for _, r := range readers {
 		switch {
 		case !r.Present:
+		case c.info.Serial == "" && r.Events != c.events: // another one, for all that is known
 		case r.Name == c.reader:
 			first = append(first, r)
 		case c.info.Serial != "": // a card without an identity is known by its reader alone
@@ -121,10 +123,15 @@ func (c *card) seen(r pcsc.Reader) {
 // otherwise be known by.
 func (c *card) christen(s *applet.Session) error {
 	err := s.Christen()
+	c.renamed(s)
+	return err
+}
+
+// renamed takes over who the card is now.
+func (c *card) renamed(s *applet.Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.info.Serial = s.ID.Serial
-	return err
 }
 
 // begin begins to write: the card has a name, and what follows is not left half-way.

@@ -20,15 +20,54 @@ type cards struct {
 
 	mu     sync.Mutex
 	closed bool
-	turns  map[string]chan struct{} // the right to work on a reader, by reader
+	turns  map[string]*turn // the right to work on a reader, by reader
+	known  map[insertion]hsm.Abilities
 }
 
-// turn returns the reader's semaphore.
-func (c *cards) turn(name string) chan struct{} {
+// turn is the right to work on a reader. Those who wait for it get it in the order in
+// which they came.
+type turn struct {
+	taken chan struct{} // a token of the right; capacity 1
+	// since is when this process took the card up, ended when it last let it go. Only the
+	// holder of the right uses them.
+	since, ended time.Time
+}
+
+// Other programs look for a free card every tenth of a second (pcscd's
+// PCSCLITE_LOCK_POLL_RATE): an unbroken row of operations here would never let them have it.
+const (
+	row   = time.Second            // for so long operations may follow each other at once
+	pause = 120 * time.Millisecond // then the card is left free for so long
+)
+
+// yield leaves the card free for a moment if it has been used for long. The caller has the
+// right, and ctx's end is an error.
+func (t *turn) yield(ctx context.Context) error {
+	now := time.Now()
+	switch {
+	case now.Sub(t.ended) >= pause:
+		t.since = now
+		return nil
+	case now.Sub(t.since) < row:
+		return nil
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		t.since = time.Now()
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// turn returns the right to work on a reader, not taken.
+func (c *cards) turn(name string) *turn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.turns[name] == nil {
-		c.turns[name] = make(chan struct{}, 1)
+		c.turns[name] = &turn{taken: make(chan struct{}, 1)}
 	}
 	return c.turns[name]
 }
@@ -77,9 +116,13 @@ func operate[T any](ctx context.Context, c *cards, r pcsc.Reader, f func(*applet
 	var none T
 	turn := c.turn(r.Name)
 	select {
-	case turn <- struct{}{}:
+	case turn.taken <- struct{}{}:
 	case <-ctx.Done():
 		return none, ctx.Err()
+	}
+	if err := turn.yield(ctx); err != nil {
+		<-turn.taken
+		return none, err
 	}
 	type result struct {
 		value T
@@ -88,7 +131,10 @@ func operate[T any](ctx context.Context, c *cards, r pcsc.Reader, f func(*applet
 	done := make(chan result, 1)
 	op := new(applet.Operation)
 	go func() {
-		defer func() { <-turn }()
+		defer func() {
+			turn.ended = time.Now()
+			<-turn.taken
+		}()
 		var res result
 		s, err := c.open(ctx, r, op)
 		if err != nil {

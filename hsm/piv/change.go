@@ -118,6 +118,18 @@ func (t *Token) SetRetries(ctx context.Context, pin, puk int, p hsm.Prompter) er
 	if p == nil {
 		return hsm.ErrPINRequired
 	}
+	if !t.card.about().Can.SetRetries {
+		return fmt.Errorf("setting the number of tries: %w", hsm.ErrUnsupported)
+	}
+	// A card that knows the command refuses it, as nothing is proved; one that does not
+	// need not have a PIN typed for it.
+	knows, err := on(ctx, t.card, func(s *applet.Session) (bool, error) { return s.PINs.SetsRetries(pin, puk) })
+	if err != nil {
+		return err
+	}
+	if !knows {
+		return fmt.Errorf("setting the number of tries: %w", hsm.ErrUnsupported)
+	}
 	if err := t.Unlock(ctx, p); err != nil {
 		return err
 	}

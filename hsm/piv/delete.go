@@ -15,6 +15,9 @@ func (t *Token) Delete(ctx context.Context, u hsm.URI, p hsm.Prompter) error {
 	if err != nil {
 		return err
 	}
+	if slot.Key != nil && !t.card.about().Can.Delete {
+		return fmt.Errorf("delete slot %s: %w", slot.ID, applet.NoMove())
+	}
 	err = manage(ctx, t, p, func(s *applet.Session) error {
 		if err := t.card.begin(s); err != nil {
 			return err
@@ -47,6 +50,9 @@ func (t *Token) Move(ctx context.Context, from, to hsm.URI, p hsm.Prompter) (hsm
 		return hsm.Slot{}, err
 	}
 	place := applet.SlotName(target)
+	if !t.card.about().Can.Move {
+		return hsm.Slot{}, fmt.Errorf("move slot %s: %w", slot.ID, applet.NoMove())
+	}
 	return managed(ctx, t, p, func(s *applet.Session) (hsm.Slot, error) {
 		there, err := s.Keys.Read(target)
 		if err != nil && !applet.Refused(err) {

@@ -47,7 +47,7 @@ func New(o Options) *Driver {
 	return &Driver{
 		cards: &cards{
 			system: pcsc.New(), patience: cmp.Or(o.Patience, defaultPatience), busy: o.Busy, finish: o.Finishing,
-			turns: map[string]chan struct{}{},
+			turns: map[string]*turn{}, known: map[insertion]hsm.Abilities{},
 		},
 		tokens: map[*Token]struct{}{},
 	}
@@ -60,7 +60,18 @@ func (d *Driver) Scheme() string { return hsm.SchemePIV }
 // that are busy or do not answer become Problems; [pcsc.ErrNoService]
 // and [pcsc.ErrDenied] are the errors of the whole.
 func (d *Driver) List(ctx context.Context) (hsm.Listing, error) {
-	var l hsm.Listing
+	l, err := d.list(ctx)
+	return l.Listing, err
+}
+
+// listing is what was found, and the readers as they were then.
+type listing struct {
+	hsm.Listing
+	readers []pcsc.Reader
+}
+
+func (d *Driver) list(ctx context.Context) (listing, error) {
+	var l listing
 	if err := ctx.Err(); err != nil {
 		return l, err
 	}
@@ -72,8 +83,9 @@ func (d *Driver) List(ctx context.Context) (hsm.Listing, error) {
 	if err != nil {
 		return l, err
 	}
+	l.readers = readers
 	for _, r := range readers {
-		info, err := operate(ctx, d.cards, r, func(s *applet.Session) (hsm.TokenInfo, error) { return describe(s, r) })
+		info, err := operate(ctx, d.cards, r, func(s *applet.Session) (hsm.TokenInfo, error) { return d.cards.describe(s, r) })
 		if err != nil {
 			if ctx.Err() != nil {
 				return l, ctx.Err()
@@ -91,7 +103,7 @@ func (d *Driver) Open(ctx context.Context, u hsm.URI) (hsm.Token, error) {
 	if u.Scheme != hsm.SchemePIV {
 		return nil, fmt.Errorf("scheme %q: %w", u.Scheme, hsm.ErrNoToken)
 	}
-	l, err := d.List(ctx)
+	l, err := d.list(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -103,12 +115,31 @@ func (d *Driver) Open(ctx context.Context, u hsm.URI) (hsm.Token, error) {
 	}
 	switch {
 	case len(found) == 0:
-		return nil, notFound(u, l)
+		return nil, notFound(u, l.Listing)
 	case len(found) > 1:
-		return nil, hinting.With(fmt.Errorf("%d PIV cards: %w", len(found), hsm.ErrSeveralTokens),
-			"name one by its serial, as "+found[0].URI().String())
+		return nil, hinting.With(fmt.Errorf("%d PIV cards: %w", len(found), hsm.ErrSeveralTokens), oneOf(found))
 	}
-	return d.newToken(found[0]), nil
+	for _, r := range l.readers {
+		if r.Name == found[0].Reader {
+			return d.newToken(found[0], r), nil
+		}
+	}
+	return nil, notFound(u, l.Listing) // never: each token is in a reader
+}
+
+// oneOf says how to name one of several cards.
+func oneOf(found []hsm.TokenInfo) string {
+	for _, info := range found[1:] {
+		if info.Serial == found[0].Serial {
+			return "the cards cannot be told apart by what they say of themselves: leave one in its reader"
+		}
+	}
+	for _, info := range found {
+		if info.Serial != "" {
+			return "name one by its serial, as " + info.URI().String()
+		}
+	}
+	return "leave one in its reader"
 }
 
 // notFound says why no token fits: the likeliest problem if there is one.
@@ -163,9 +194,9 @@ func (d *Driver) Watch(ctx context.Context) error {
 }
 
 // newToken returns a token that is forgotten when it is closed.
-func (d *Driver) newToken(info hsm.TokenInfo) *Token {
+func (d *Driver) newToken(info hsm.TokenInfo, in pcsc.Reader) *Token {
 	t := &Token{
-		card: &card{cards: d.cards, info: info, reader: info.Reader}, asking: make(chan struct{}, 1), closed: d.forget,
+		card: &card{cards: d.cards, info: info, reader: in.Name, events: in.Events}, asking: make(chan struct{}, 1), closed: d.forget,
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -71,7 +71,7 @@ func FuzzAnswers(f *testing.F) {
 		if len(l.Tokens) == 0 {
 			return
 		}
-		tok := d.newToken(l.Tokens[0])
+		tok := d.newToken(l.Tokens[0], pcsc.Reader{Name: "fuzz"})
 		tok.card.keep(hsm.NewSecret([]byte("123456")))
 		_, _ = tok.AllSlots(ctx)
 		_, _ = tok.Details(ctx)

@@ -2,6 +2,7 @@ package piv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -12,6 +13,9 @@ import (
 // is written to the card before it is put in force, so that a card that fails
 // between the two is never left with a key that nobody has.
 func (t *Token) SetManagementKey(ctx context.Context, o hsm.ManagementKeyOptions, p hsm.Prompter) (*hsm.Secret, error) {
+	if !t.card.about().Can.ManagementKey {
+		return nil, fmt.Errorf("setting the management key: %w", hsm.ErrUnsupported)
+	}
 	if o.Protect {
 		if err := t.Unlock(ctx, p); err != nil {
 			return nil, err
@@ -28,33 +32,50 @@ func (t *Token) SetManagementKey(ctx context.Context, o hsm.ManagementKeyOptions
 			fresh.Zero()
 			return err
 		}
-		if err := t.card.protect(s, o.Protect, fresh); err != nil {
+		former, err := t.card.protect(s, o.Protect, fresh)
+		if err != nil {
 			fresh.Zero()
 			return err
 		}
+		defer former.Zero()
+		err = s.Management.Set(algorithm, fresh, o, func() func() { return t.card.touching(ctx, s, p) })
+		if errors.Is(err, applet.ErrOldKey) { // the card has what it had, and so has its copy
+			fresh.Zero()
+			if o.Protect {
+				err = errors.Join(err, s.Management.Keep(former))
+			}
+			return err
+		}
 		key = fresh
-		return s.Management.Set(algorithm, fresh, o)
+		if err != nil {
+			return err
+		}
+		return s.Management.Note(o)
 	})
 	return key, err
 }
 
-// protect writes the new key where only the PIN reads it, if it shall be protected.
-func (c *card) protect(s *applet.Session, yes bool, key *hsm.Secret) error {
+// protect writes the new key where only the PIN reads it, if it shall be protected, and
+// returns the one that was there, or nil.
+func (c *card) protect(s *applet.Session, yes bool, key *hsm.Secret) (former *hsm.Secret, err error) {
 	if !yes {
-		return nil
+		return nil, nil
 	}
 	if !s.PINs.Verified() {
 		if err := c.pin.prove(s); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return s.Management.Keep(key)
+	if former, err = s.Management.KeptKey(); err != nil {
+		return nil, err
+	}
+	return former, s.Management.Keep(key)
 }
 
 // Reset implements [hsm.Administration]: it locks PIN and PUK on purpose, which the
-// card wants first, and sets PIV to the state of a new card. A card that does not
-// tell a firmware version is left alone: locked and without RESET it would be
-// lost.
+// card wants first, and sets PIV to the state of a new card. A card without a serial
+// has another identity afterwards, which [Token.Info] tells. A card that does not
+// tell a firmware version is left alone: locked and without RESET it would be lost.
 func (t *Token) Reset(ctx context.Context, p hsm.Prompter) error {
 	if p == nil {
 		return hsm.ErrNoTerminal
@@ -75,5 +96,9 @@ func (t *Token) Reset(ctx context.Context, p hsm.Prompter) error {
 		return fmt.Errorf("not reset: %w", hsm.ErrCancelled)
 	}
 	t.card.pin.drop()
-	return do(ctx, t.card, (*applet.Session).Reset)
+	return do(ctx, t.card, func(s *applet.Session) error {
+		err := s.Reset()
+		t.card.renamed(s)
+		return err
+	})
 }

@@ -42,6 +42,13 @@ type signer struct {
 	key  hsm.Key
 }
 
+// signature is what the card made of a block. told tells that the card described the key,
+// and that it is ours.
+type signature struct {
+	value []byte
+	told  bool
+}
+
 // Public implements [crypto.Signer].
 func (k *signer) Public() crypto.PublicKey { return k.key.Public }
 
@@ -54,7 +61,7 @@ func (k *signer) Sign(random io.Reader, digest []byte, opts crypto.SignerOpts) (
 		return nil, err
 	}
 	for asks := 0; ; asks++ {
-		sig, err := on(k.ctx, k.t.card, func(s *applet.Session) ([]byte, error) { return k.sign(s, block) })
+		sig, err := on(k.ctx, k.t.card, func(s *applet.Session) (signature, error) { return k.sign(s, block) })
 		if errors.Is(err, errNeedPIN) && asks < 2 {
 			if err := k.t.Unlock(k.ctx, k.p); err != nil {
 				return nil, err
@@ -67,53 +74,59 @@ func (k *signer) Sign(random io.Reader, digest []byte, opts crypto.SignerOpts) (
 		if err != nil {
 			return nil, fmt.Errorf("sign with slot %s: %w", applet.SlotName(k.slot), err)
 		}
-		if !verifies(k.key.Public, digest, sig, opts) {
-			return nil, fmt.Errorf("slot %s signed with another key: %w", applet.SlotName(k.slot), hsm.ErrKeyMismatch)
+		if verifies(k.key.Public, digest, sig.value, opts) {
+			return sig.value, nil
 		}
-		return sig, nil
+		if sig.told {
+			return nil, hint.With(fmt.Errorf("slot %s: the card's %s signatures do not verify: %w", applet.SlotName(k.slot),
+				k.key.Algorithm, hsm.ErrUnsupported), k.t.card.about().Can.Instead(k.key.Algorithm))
+		}
+		return nil, hint.With(fmt.Errorf("slot %s signed with another key: %w", applet.SlotName(k.slot), hsm.ErrKeyMismatch),
+			"or the card's "+string(k.key.Algorithm)+" signatures do not verify, if the key is a new one: "+
+				k.t.card.about().Can.Instead(k.key.Algorithm))
 	}
 }
 
 // sign makes one signature within s.
-func (k *signer) sign(s *applet.Session, block []byte) ([]byte, error) {
-	key, err := k.current(s)
+func (k *signer) sign(s *applet.Session, block []byte) (signature, error) {
+	key, told, err := k.current(s)
 	if err != nil {
-		return nil, err
+		return signature{}, err
 	}
 	// Slot 9e needs no PIN where nobody says otherwise (SP 800-73-4 part 1 table 4b).
 	free := key.PIN == hsm.PINNever || key.PIN == hsm.PINDefault && k.slot == 0x9e
 	if !free {
 		if err := k.t.card.pin.prove(s); err != nil {
-			return nil, err
+			return signature{}, err
 		}
 	}
 	sig, err := k.use(s, key, block)
 	if errors.Is(err, applet.NotSatisfied) && free && key.PIN == hsm.PINDefault {
 		if err := k.t.card.pin.prove(s); err != nil {
-			return nil, err
+			return signature{}, err
 		}
 		sig, err = k.use(s, key, block)
 	}
 	if errors.Is(err, applet.NotSatisfied) && key.Touch != hsm.TouchNever {
-		return nil, hint.With(fmt.Errorf("%w: %w", hsm.ErrTouchTimeout, err), "touch the token while it blinks")
+		err = hint.With(fmt.Errorf("%w: %w", hsm.ErrTouchTimeout, err), "touch the token while it blinks")
 	}
-	return sig, err
+	return signature{sig, told}, err
 }
 
 // current compares the key in the slot with ours and returns its policies of
 // now. Without metadata only the certificate is compared, as an attestation
 // takes as long as a signature; the check of the signature stands in.
-func (k *signer) current(s *applet.Session) (hsm.Key, error) {
+func (k *signer) current(s *applet.Session) (key hsm.Key, told bool, err error) {
 	now, told, err := s.Keys.Describe(k.slot)
 	switch {
 	case err != nil:
-		return hsm.Key{}, err
+		return hsm.Key{}, told, err
 	case !told:
-		return k.key, nil
+		return k.key, false, nil
 	case now == nil || !hsm.SameKey(now.Public, k.key.Public):
-		return hsm.Key{}, hsm.ErrKeyMismatch
+		return hsm.Key{}, true, hsm.ErrKeyMismatch
 	}
-	return *now, nil
+	return *now, true, nil
 }
 
 // use applies the private key to block. PIN and touch are up to the caller.

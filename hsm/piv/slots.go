@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/piv/applet"
@@ -30,11 +31,31 @@ func (t *Token) AllSlots(ctx context.Context) ([]hsm.Slot, error) {
 	return inventory(ctx, t.card, append(applet.Slots(), applet.SlotAttestation))
 }
 
+// hold is how long slots are read before the card is let go in between: a slow card takes
+// many seconds for all of them, and others want to sign.
+const hold = time.Second
+
 // inventory reads slots. One that cannot be read says so in its Problem.
 func inventory(ctx context.Context, c *card, ids []byte) ([]hsm.Slot, error) {
+	var all []hsm.Slot
+	for len(all) < len(ids) {
+		some, err := someSlots(ctx, c, ids[len(all):])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+// someSlots reads the first slots of ids, as many as go into one hold and at least one.
+func someSlots(ctx context.Context, c *card, ids []byte) ([]hsm.Slot, error) {
 	return on(ctx, c, func(s *applet.Session) ([]hsm.Slot, error) {
-		out := make([]hsm.Slot, 0, len(ids))
+		out, began := make([]hsm.Slot, 0, len(ids)), time.Now()
 		for _, id := range ids {
+			if len(out) > 0 && time.Since(began) > hold {
+				break
+			}
 			found, err := s.Keys.Read(id)
 			if err != nil && !applet.Refused(err) && !errors.Is(err, hsm.ErrUnsupported) {
 				return nil, err

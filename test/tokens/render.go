@@ -50,12 +50,54 @@ suite (package hsm/hsmtest), the same one for every token. Do not edit it.
   never typed on somebody's own token.
 `
 
+const kindsHead = `
+## Kinds of PIV cards
+
+Not physical cards: the virtual card plays each kind (personalities of ` + "`test/vcard`" + `, where each says
+where its ways are written down or were seen), and the whole suite runs on it. kubehsm asks a
+card what it can do, by what SELECT lists and by commands that change nothing; a version
+counts only where everything else that the card answers fits it. What a kind cannot do is
+known before a PIN or a serial is asked for, as far as the card tells.
+
+| Kind of card | What is special | Signs and connects with | Key deleted | All else above |
+| --- | --- | --- | --- | --- |
+`
+
+// kinds is a line for each kind of card.
+func kinds(b *strings.Builder, all []Column) {
+	b.WriteString(kindsHead)
+	for _, c := range all {
+		var with, not []string
+		for _, a := range algorithms {
+			if c.Algorithms[a] == hsmtest.Can {
+				with = append(with, string(a))
+			}
+		}
+		deleted := ""
+		for _, r := range rows {
+			switch seen := c.of(r.parts); {
+			case r.parts[0] == "Delete":
+				deleted = word(seen)
+			case r.parts[0] == "NotExtractable": // no virtual card has a way to try
+			case seen != hsmtest.Can:
+				not = append(not, r.words+": "+word(seen))
+			}
+		}
+		rest := "yes"
+		if len(not) > 0 {
+			rest = strings.Join(not, "; ")
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", safe(c.Title), safe(c.About), strings.Join(with, ", "), deleted, rest)
+	}
+}
+
 // Render makes the text of docs/tokens.md.
-func Render(virtual, physical []Column) string {
+func Render(virtual, personalities, physical []Column) string {
 	var b strings.Builder
 	b.WriteString(head)
 	b.WriteString("\n## Tokens in software\n\nWhat continuous integration runs on. The cards are `test/vcard`, through the real pcscd.\n\n")
 	table(&b, virtual)
+	kinds(&b, personalities)
 	b.WriteString("\n## Physical tokens\n\n")
 	if len(physical) == 0 {
 		b.WriteString("None yet. `make hardware-check TOKEN='piv:serial=...'` fills this for the key in your hand.\n")
@@ -124,9 +166,13 @@ func Document(root string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	personalities, err := Columns(root, Personality)
+	if err != nil {
+		return "", err
+	}
 	physical, err := Columns(root, Physical)
 	if err != nil {
 		return "", err
 	}
-	return Render(virtual, physical), nil
+	return Render(virtual, personalities, physical), nil
 }

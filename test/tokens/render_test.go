@@ -31,7 +31,7 @@ func TestRender(t *testing.T) {
 		Algorithms: map[hsm.Algorithm]hsmtest.Result{hsm.ECDSAP256: hsmtest.Can},
 		Parts: map[string]hsmtest.Result{"List": hsmtest.Can, "Open": hsmtest.Can, "Delete": hsmtest.Cannot,
 			"Sign": hsmtest.Can, "SignConcurrently": hsmtest.Untested, "SignRefusesDigest": hsmtest.Can}}
-	text := Render([]Column{c}, nil)
+	text := Render([]Column{c}, []Column{c}, nil)
 	for _, want := range []string{
 		"|  | Key    b  |", "| Listed with serial and PIN state, without a PIN | yes |", "| Key deleted | no |",
 		"| Signatures, also many at once | – |", "with ecdsa-p256 | yes |", "with ed25519 | – |", "None yet.",

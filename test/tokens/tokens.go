@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -21,8 +22,9 @@ import (
 
 // The kinds of tokens, each a folder.
 const (
-	Virtual  = "virtual"
-	Physical = "physical"
+	Virtual     = "virtual"
+	Personality = "personality" // kinds of PIV cards, as virtual ones
+	Physical    = "physical"
 )
 
 // writeVar, if "write", has [Record] write the files instead of comparing.
@@ -33,7 +35,9 @@ type Column struct {
 	// Title heads the column.
 	Title string `json:"title"`
 	// Driver is the URI scheme of the driver, and for PKCS#11 the module.
-	Driver     string                           `json:"driver"`
+	Driver string `json:"driver"`
+	// About says in a sentence what is special to a kind of card.
+	About      string                           `json:"about,omitempty"`
 	Parts      map[string]hsmtest.Result        `json:"parts"`
 	Algorithms map[hsm.Algorithm]hsmtest.Result `json:"algorithms"`
 }
@@ -67,19 +71,38 @@ func Path(root, kind, name string) string {
 // results (go test -run) are not compared.
 func Record(t *testing.T, name, title, driver string, r hsmtest.Results) {
 	t.Helper()
-	if !r.Complete {
+	record(t, Virtual, name, NewColumn(title, driver, r), r.Complete)
+}
+
+// RecordKind is Record for a kind of PIV card that a virtual one plays.
+func RecordKind(t *testing.T, title, about string, r hsmtest.Results) {
+	t.Helper()
+	c := NewColumn(title, "piv", r)
+	c.About = about
+	name := strings.Trim(strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(title)), "-")
+	record(t, Personality, strings.ReplaceAll(name, "--", "-"), c, r.Complete)
+}
+
+func record(t *testing.T, kind, name string, c Column, complete bool) {
+	t.Helper()
+	if !complete {
 		return
 	}
 	root, err := Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := json.MarshalIndent(NewColumn(title, driver, r), "", "  ")
+	want, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want = append(want, '\n')
-	path := Path(root, Virtual, name)
+	path := Path(root, kind, name)
 	if os.Getenv(writeVar) == "write" {
 		if err := os.WriteFile(path, want, 0o644); err != nil {
 			t.Fatal(err)

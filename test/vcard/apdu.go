@@ -17,7 +17,10 @@ const (
 	swReferenceNotFound = 0x6a88
 	swINSNotSupported   = 0x6d00
 	swCLANotSupported   = 0x6e00
-	swPINWrong          = 0x63c0
+	swWrongLe           = 0x6c00
+
+	swChainingNotSupported = 0x6884
+	swPINWrong             = 0x63c0
 )
 
 // The instructions that the card knows.
@@ -117,6 +120,8 @@ func (c *Card) Process(raw []byte, done <-chan struct{}) []byte {
 		return answer(nil, swCLANotSupported)
 	case cmd.ins == INSGetResponse:
 		return c.more(nil, swOK, cmd)
+	case cmd.cla&0x10 != 0 && c.config.Ways.NoChaining:
+		return answer(nil, swChainingNotSupported)
 	case cmd.cla&0x10 != 0:
 		if len(c.chain)+len(cmd.data) > chainLimit {
 			c.chain = nil
@@ -143,11 +148,20 @@ func (c *Card) more(data []byte, sw uint16, cmd command) []byte {
 		data = c.pending
 		c.pending = nil
 	}
-	if cmd.extended || len(data) <= cmd.le {
+	part := cmd.le
+	if most := c.config.Ways.Portion; most > 0 {
+		part = min(part, most)
+	}
+	exact := cmd.ins == INSGetResponse && c.config.Ways.ExactLe
+	switch {
+	case exact && len(data) > 0 && cmd.le != min(part, len(data)) && cmd.le != len(data):
+		c.pending = data // SP 800-73-4 leaves it to ISO/IEC 7816-4: say it again with this length
+		return answer(nil, swWrongLe|uint16(min(len(data), part)))
+	case cmd.extended && c.config.Ways.Portion == 0 || len(data) <= part:
 		return answer(data, sw)
 	}
-	c.pending = data[cmd.le:]
-	return answer(data[:cmd.le], swMore|uint16(min(len(c.pending), 0xff)))
+	c.pending = data[part:]
+	return answer(data[:part], swMore|uint16(min(len(c.pending), 0xff)))
 }
 
 func answer(data []byte, sw uint16) []byte {

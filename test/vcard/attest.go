@@ -120,6 +120,9 @@ func (c *Card) attest(cmd command) ([]byte, uint16) {
 	if err != nil {
 		return nil, 0x6f00
 	}
+	if c.config.Ways.AttestsText {
+		return []byte("attested"), swOK
+	}
 	return cert.Raw, swOK
 }
 

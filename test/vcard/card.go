@@ -1,6 +1,7 @@
 package vcard
 
 import (
+	"cmp"
 	"crypto"
 	"slices"
 	"sync"
@@ -24,15 +25,24 @@ type Feature uint
 
 // The features that [Config.Without] can take away.
 const (
-	PIV         Feature = 1 << iota // the application itself: a foreign card
-	Metadata                        // GET METADATA
-	Serial                          // GET SERIAL, here and in the OTP application
-	Version                         // GET VERSION
-	Attestation                     // ATTEST
-	Deverify                        // VERIFY with P1 FF, which forgets the PIN
-	OtherApps                       // the management and OTP applications
-	Move                            // MOVE KEY
-	Status                          // VERIFY without data tells that the PIN was verified
+	PIV           Feature = 1 << iota // the application itself: a foreign card
+	Metadata                          // GET METADATA
+	Serial                            // GET SERIAL, here and in the OTP application
+	Version                           // GET VERSION
+	Attestation                       // ATTEST
+	Deverify                          // VERIFY with P1 FF, which forgets the PIN
+	OtherApps                         // the management and OTP applications
+	Move                              // MOVE KEY
+	Status                            // VERIFY without data tells that the PIN was verified
+	Retries                           // SET PIN RETRIES
+	SetManagement                     // SET MANAGEMENT KEY
+	Reset                             // RESET
+	Import                            // IMPORT ASYMMETRIC KEY
+	Policies                          // PIN and touch policies in GENERATE
+
+	// Extensions are all commands that are Yubico's own, and the applications beside PIV.
+	Extensions = Metadata | Serial | Version | Attestation | OtherApps | Move | Retries | SetManagement | Reset |
+		Import | Policies
 )
 
 // FormFactor is Yubico's code of a device's shape; bit 7 marks a FIPS device.
@@ -58,6 +68,8 @@ type Config struct {
 	EmptyPolicies bool
 	// CHUID gives the card a card-holder identifier with this GUID.
 	CHUID *[16]byte
+	// Ways are how it differs from the card that the documents describe.
+	Ways Ways
 }
 
 // key is a private key in a slot.
@@ -89,6 +101,7 @@ type Card struct {
 	}
 	keys    map[byte]key
 	objects map[uint32][]byte
+	used    bool // has left the factory
 
 	// volatile: gone with the power or another application
 	app         string
@@ -129,18 +142,27 @@ func New(config Config) *Card {
 // factory sets what RESET sets: everything but the attestation key.
 func (c *Card) factory() {
 	attestation, certificate := c.keys[slotAttestation], c.objects[objectAttestation]
-	c.pin = secret{value: pad(DefaultPIN), total: 3, left: 3, isDefault: true}
-	c.puk = secret{value: pad(DefaultPUK), total: 3, left: 3, isDefault: true}
+	tries := cmp.Or(c.config.Ways.Tries, 3)
+	c.pin = secret{value: pad(DefaultPIN), total: tries, left: tries, isDefault: true}
+	c.puk = secret{value: pad(DefaultPUK), total: tries, left: tries, isDefault: true}
 	c.management.alg, c.management.key = algTDES, DefaultManagementKey()
 	c.management.touch, c.management.isDefault = false, true
 	if c.since(5, 7) {
 		c.management.alg = algAES192
 	}
+	if alg := c.config.Ways.Management; alg != 0 {
+		c.management.alg, c.management.key = alg, DefaultManagementKey()[:managementLength(alg)]
+	}
 	c.keys, c.objects = map[byte]key{}, map[uint32][]byte{}
 	if attestation.private != nil {
 		c.keys[slotAttestation], c.objects[objectAttestation] = attestation, certificate
 	}
-	if g := c.config.CHUID; g != nil {
+	g := c.config.CHUID
+	if g != nil && c.config.Ways.NewCHUID && c.used { // the first one is the configuration's
+		g = (*[16]byte)(random(16))
+	}
+	c.used = true
+	if g != nil {
 		c.objects[objectCHUID] = slices.Concat(put(0x30, make([]byte, 25)), put(0x34, g[:]),
 			put(0x35, []byte("20500101")), put(0x3e), put(0xfe))
 	}

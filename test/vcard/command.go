@@ -11,6 +11,9 @@ func (c *Card) run(cmd command, done <-chan struct{}) ([]byte, uint16) {
 	if c.onCommand != nil {
 		c.onCommand(cmd.ins)
 	}
+	if d := c.config.Ways.Delay; d > 0 {
+		c.work(d, done)
+	}
 	if f := c.fault(cmd); f != nil {
 		if f.After {
 			c.execute(cmd, done)
@@ -59,22 +62,25 @@ func (c *Card) execute(cmd command, done <-chan struct{}) ([]byte, uint16) {
 
 // extension executes the commands that are Yubico's.
 func (c *Card) extension(cmd command) ([]byte, uint16) {
+	ways := c.config.Ways
 	switch {
 	case cmd.ins == INSGetVersion && c.has(Version):
-		return c.config.Firmware[:], swOK
+		return ways.version(c.config.Firmware), swOK
+	case cmd.ins == INSGetSerial && ways.Serial != nil:
+		return ways.Serial, swOK
 	case cmd.ins == INSGetSerial && c.has(Serial) && c.since(5, 0):
 		return binary.BigEndian.AppendUint32(nil, c.config.Serial), swOK
 	case cmd.ins == INSGetMetadata && c.has(Metadata) && c.since(5, 3):
 		return c.metadata(cmd)
 	case cmd.ins == INSAttest && c.has(Attestation) && c.since(4, 3):
 		return c.attest(cmd)
-	case cmd.ins == INSImport:
+	case cmd.ins == INSImport && c.has(Import):
 		return nil, c.importKey(cmd)
-	case cmd.ins == INSSetManagement:
+	case cmd.ins == INSSetManagement && c.has(SetManagement):
 		return nil, c.setManagement(cmd)
-	case cmd.ins == INSSetPINRetries:
+	case cmd.ins == INSSetPINRetries && c.has(Retries):
 		return nil, c.setPINRetries(cmd)
-	case cmd.ins == INSReset:
+	case cmd.ins == INSReset && c.has(Reset):
 		return nil, c.reset()
 	case cmd.ins == INSMoveKey && c.has(Move) && c.since(5, 7):
 		return nil, c.moveKey(cmd)
@@ -109,7 +115,8 @@ func (c *Card) selectApp(cmd command) ([]byte, uint16) {
 		c.app = a.app
 		switch a.app {
 		case appPIV:
-			return put(0x61, put(0x4f, []byte{0, 0, 0x10, 0, 1, 0}), put(0x79, put(0x4f, []byte{0xa0, 0, 0, 3, 8}))), swOK
+			return put(0x61, put(0x4f, []byte{0, 0, 0x10, 0, 1, 0}), put(0x79, put(0x4f, []byte{0xa0, 0, 0, 3, 8})),
+				c.config.Ways.template()), swOK
 		case appManagement:
 			v := c.config.Firmware
 			return fmt.Appendf(nil, "Virtual mgr - FW version %d.%d.%d", v[0], v[1], v[2]), swOK

@@ -1,6 +1,7 @@
 package vcard
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -41,6 +42,9 @@ func isSlot(slot byte) bool {
 
 // can tells whether the firmware knows alg.
 func (c *Card) can(alg byte) bool {
+	if own := c.config.Ways.Algorithms; own != nil {
+		return bytes.IndexByte(own, alg) >= 0
+	}
 	switch alg {
 	case algRSA1024, algRSA2048, algP256:
 		return true
@@ -56,13 +60,13 @@ func (c *Card) can(alg byte) bool {
 func (c *Card) policies(slot byte, objects []tlv) (pin, touch byte, ok bool) {
 	for tag, p := range map[uint32]*byte{0xaa: &pin, 0xab: &touch} {
 		if v, has := find(objects, tag); has {
-			if len(v) != 1 || v[0] > 3 {
+			if len(v) != 1 || v[0] > 3 || tag == 0xab && v[0] == touchCached && !c.since(4, 3) {
 				return 0, 0, false
 			}
 			*p = v[0]
 		}
 	}
-	if (pin != 0 || touch != 0) && !c.since(4, 0) {
+	if (pin != 0 || touch != 0) && !(c.since(4, 0) && c.has(Policies)) {
 		return 0, 0, false
 	}
 	if pin == 0 {
@@ -90,12 +94,15 @@ func (c *Card) generate(cmd command) ([]byte, uint16) {
 	objects, err := parseTLV(template)
 	alg, has := find(objects, 0x80)
 	pin, touch, ok := c.policies(cmd.p2, objects)
+	known := err == nil && has && len(alg) == 1 && c.can(alg[0]) && ok
 	switch {
+	case c.config.Ways.LooksFirst && !known:
+		return nil, swWrongData
 	case !c.managed:
 		return nil, swNotSatisfied
 	case !isSlot(cmd.p2):
 		return nil, swWrongP1P2
-	case err != nil || !has || len(alg) != 1 || !c.can(alg[0]) || !ok:
+	case !known:
 		return nil, swWrongData
 	}
 	private, err := newKey(alg[0])

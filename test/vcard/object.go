@@ -67,5 +67,8 @@ func (c *Card) putData(cmd command) uint16 {
 	default:
 		c.objects[id] = bytes.Clone(content)
 	}
+	if sw, refused := c.config.Ways.KeptAs[id]; refused {
+		return sw
+	}
 	return swOK
 }

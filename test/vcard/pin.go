@@ -9,15 +9,23 @@ const (
 	refManagement = 0x9b
 )
 
+// blocked is what a card answers that has no try left.
+func (c *Card) blocked() uint16 {
+	if c.config.Ways.BlockedAsZero {
+		return swPINWrong
+	}
+	return swBlocked
+}
+
 // try compares value with s and keeps the counter.
-func (s *secret) try(value []byte) uint16 {
+func (c *Card) try(s *secret, value []byte) uint16 {
 	if s.left == 0 {
-		return swBlocked
+		return c.blocked()
 	}
 	if subtle.ConstantTimeCompare(value, s.value[:]) != 1 {
 		s.left--
 		if s.left == 0 {
-			return swBlocked
+			return c.blocked()
 		}
 		return swPINWrong | uint16(min(s.left, 15))
 	}
@@ -43,13 +51,13 @@ func (c *Card) verify(cmd command) uint16 {
 	case len(cmd.data) == 0 && c.verified && c.has(Status):
 		return swOK
 	case len(cmd.data) == 0 && c.pin.left == 0:
-		return swBlocked
+		return c.blocked()
 	case len(cmd.data) == 0:
 		return swPINWrong | uint16(min(c.pin.left, 15))
 	case len(cmd.data) != 8:
 		return swWrongData
 	}
-	sw := c.pin.try(cmd.data)
+	sw := c.try(&c.pin, cmd.data)
 	c.verified = sw == swOK
 	c.fresh = c.verified
 	return sw
@@ -69,7 +77,7 @@ func (c *Card) changeReference(cmd command) uint16 {
 	if !goodPIN(cmd.data[8:]) {
 		return swWrongData
 	}
-	sw := s.try(cmd.data[:8])
+	sw := c.try(s, cmd.data[:8])
 	if sw == swOK {
 		s.set(cmd.data[8:], factory)
 	} else if cmd.p2 == refPIN {
@@ -89,7 +97,7 @@ func (c *Card) resetRetry(cmd command) uint16 {
 			return swWrongData
 		}
 	}
-	sw := c.puk.try(cmd.data[:8])
+	sw := c.try(&c.puk, cmd.data[:8])
 	if sw == swOK {
 		c.pin.set(cmd.data[8:], DefaultPIN)
 		c.verified = false

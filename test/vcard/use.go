@@ -53,6 +53,9 @@ func (c *Card) authenticate(cmd command, fresh bool, done <-chan struct{}) ([]by
 			return nil, swWrongData
 		}
 		out, err = sign(k.private, challenge)
+		if err == nil && c.config.Ways.WrongWith == k.alg {
+			out[len(out)-1] ^= 1
+		}
 	}
 	if err != nil {
 		return nil, swWrongData

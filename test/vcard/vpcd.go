@@ -1,6 +1,7 @@
 package vcard
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -18,9 +19,10 @@ const (
 	controlATR   = 4
 )
 
-// atr is a YubiKey 5's: T=1, historical bytes "YubiKey".
-func atr() []byte {
-	b := []byte{0x3b, 0xf8, 0x13, 0x00, 0x00, 0x81, 0x31, 0xfe, 0x15, 0x59, 0x75, 0x62, 0x69, 0x6b, 0x65, 0x79, 0x34}
+// atr is a YubiKey 5's: T=1, historical bytes "YubiKey4", or others of at most 15.
+func (c *Card) atr() []byte {
+	historical := cmp.Or(c.config.Ways.Historical, "YubiKey4")
+	b := append([]byte{0x3b, 0xf0 | byte(len(historical)), 0x13, 0x00, 0x00, 0x81, 0x31, 0xfe, 0x15}, historical...)
 	var check byte
 	for _, x := range b[1:] {
 		check ^= x
@@ -79,7 +81,7 @@ func (in *insertion) serve(card *Card) {
 		case controlOff, controlOn, controlReset:
 			card.power()
 		case controlATR:
-			if in.write(atr()) != nil {
+			if in.write(card.atr()) != nil {
 				return
 			}
 		}

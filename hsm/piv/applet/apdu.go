@@ -48,6 +48,7 @@ const (
 	swUnknownINS   Status = 0x6d00
 	swUnknownClass Status = 0x6e00
 	swFunction     Status = 0x6a81
+	swNoChaining   Status = 0x6884
 	swWrongLength  Status = 0x6700
 	swNoINSOrMoved Status = 0x6b00
 )
@@ -56,6 +57,7 @@ const (
 	statusPINWrong  = 0x63
 	statusMoreBytes = 0x61
 	statusBadLength = 0x6c
+	maxPauses       = 2       // answers without a byte that are followed, between two with some
 	maxAnswer       = 1 << 16 // bytes; a card that chains on for ever is cut off
 	maxCommandChunk = 255
 )
@@ -142,16 +144,31 @@ type command struct {
 }
 
 // exchange sends c, chained if it is long, and collects the whole answer
-// (ISO/IEC 7816-4 section 5.1.1: command chaining, GET RESPONSE).
+// (ISO/IEC 7816-4 section 5.1.1: command chaining, GET RESPONSE). A card that does not
+// chain gets an extended command.
 func exchange(transmit func([]byte) ([]byte, error), c command) ([]byte, error) {
 	data := c.data
 	for len(data) > maxCommandChunk {
-		if _, err := single(transmit, 0x10, c, data[:maxCommandChunk]); err != nil {
+		_, err := single(transmit, 0x10, c, data[:maxCommandChunk])
+		if isStatus(err, swNoChaining, swUnknownClass) && len(data) == len(c.data) {
+			return extended(transmit, c)
+		}
+		if err != nil {
 			return nil, err
 		}
 		data = data[maxCommandChunk:]
 	}
 	return single(transmit, 0x00, c, data)
+}
+
+// extended sends c as one extended command (ISO/IEC 7816-4 section 5.1).
+func extended(transmit func([]byte) ([]byte, error), c command) ([]byte, error) {
+	req := append(make([]byte, 0, 9+len(c.data)), 0, c.ins, c.p1, c.p2, 0)
+	req = append(binary.BigEndian.AppendUint16(req, uint16(len(c.data))), c.data...)
+	if answersData(c.ins) {
+		req = append(req, 0, 0)
+	}
+	return collect(transmit, c, req)
 }
 
 // answersData tells whether an instruction is answered by more than a status.
@@ -173,9 +190,15 @@ func single(transmit func([]byte) ([]byte, error), class byte, c command, data [
 	if class == 0 && answersData(c.ins) {
 		req = append(req, 0) // Le: as much as there is
 	}
+	return collect(transmit, c, req)
+}
+
+// collect sends a request and gathers its answer. A card that says that there is more and
+// brings nothing is not followed for ever.
+func collect(transmit func([]byte) ([]byte, error), c command, req []byte) ([]byte, error) {
 	defer clear(req) // it may hold a PIN
 	var out []byte
-	for {
+	for pauses := 0; ; pauses++ {
 		answer, err := transmit(req)
 		if err != nil {
 			return nil, err
@@ -184,11 +207,15 @@ func single(transmit func([]byte) ([]byte, error), class byte, c command, data [
 			return nil, pcsc.ErrShortAnswer
 		}
 		body, sw := answer[:len(answer)-2], binary.BigEndian.Uint16(answer[len(answer)-2:])
-		out = append(out, body...)
+		if out = append(out, body...); len(body) > 0 {
+			pauses = 0
+		}
 		clear(body) // it may be the management key that the card keeps
 		switch {
 		case sw == 0x9000:
 			return out, nil
+		case pauses > maxPauses:
+			return nil, nonsense{errTLV}
 		case sw>>8 == statusMoreBytes && len(out) <= maxAnswer:
 			req = append(req[:0:0], 0, insGetResponse, 0, 0, byte(sw))
 		case sw>>8 == statusBadLength && answersData(c.ins) && req[len(req)-1] != byte(sw):

@@ -20,8 +20,13 @@ type channel struct {
 	ctx  context.Context
 	op   *Operation
 	card pcsc.Card
-	// version is the card's firmware, once it is known.
+	// told is the answer to SELECT, the application property template.
+	told []byte
+	// version is what the card says of its firmware. It is for words: what a card can do is
+	// asked, see [Session.Ask].
 	version Version
+	// mute and attestsNot tell that the card does not know GET METADATA or ATTEST.
+	mute, attestsNot bool
 	// verified and managed: PIN or management key count as proved on the card.
 	verified, managed bool
 }
@@ -47,8 +52,20 @@ func (c *channel) send(cmd command) ([]byte, error) {
 // sendAnyway is send for what must be done also when the operation was given up.
 func (c *channel) sendAnyway(cmd command) ([]byte, error) { return exchange(c.card.Transmit, cmd) }
 
+// knows asks whether the card knows a command that it cannot carry out as it is.
+func (c *channel) knows(cmd command) (bool, error) {
+	_, err := c.send(cmd)
+	if err != nil && !Refused(err) {
+		return false, err
+	}
+	return !isStatus(err, swUnknownINS, swUnknownClass, swFunction), nil
+}
+
 func (c *channel) selectApp(aid []byte) error {
-	_, err := c.sendAnyway(command{ins: insSelect, p1: 0x04, data: aid})
+	b, err := c.sendAnyway(command{ins: insSelect, p1: 0x04, data: aid})
+	if err == nil && len(aid) == len(aidPIV) { // the others are longer
+		c.told = b
+	}
 	return err
 }
 
@@ -93,10 +110,11 @@ func (c *channel) isVerified() bool {
 
 // metadata reads what the card says of a PIN or key.
 func (c *channel) metadata(ref byte) (metadata, error) {
-	if c.version.Known() && !c.version.Since(5, 3) {
+	if c.mute {
 		return metadata{}, swUnknownINS
 	}
 	b, err := c.send(command{ins: insGetMetadata, p2: ref})
+	c.mute = isStatus(err, swUnknownINS, swUnknownClass)
 	if isStatus(err, swNoReference, swNotFound) {
 		return metadata{}, errNoReference
 	}

@@ -1,6 +1,7 @@
 package applet
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 
@@ -32,7 +33,7 @@ func (k Keys) Describe(slot byte) (key *hsm.Key, told bool, err error) {
 
 // Read finds out what is in a slot: by GET METADATA, else by the card's
 // attestation, else by the certificate, which says nothing of policies and
-// may even be for another key.
+// may even be for another key, or by what stands in for one.
 func (k Keys) Read(slot byte) (Content, error) {
 	var c Content
 	var err error
@@ -41,6 +42,10 @@ func (k Keys) Read(slot byte) (Content, error) {
 			return c, err
 		}
 		c.Unreadable = err
+	}
+	var note *x509.Certificate
+	if isPlaceholder(c.Certificate) {
+		note, c.Certificate = c.Certificate, nil
 	}
 	key, told, err := k.Describe(slot)
 	if err != nil || told {
@@ -56,7 +61,10 @@ func (k Keys) Read(slot byte) (Content, error) {
 	} else if !Refused(err) {
 		return c, err
 	}
-	if c.Certificate != nil && slot != SlotAttestation {
+	switch {
+	case note != nil:
+		c.Key = noted(note)
+	case c.Certificate != nil && slot != SlotAttestation:
 		public := c.Certificate.PublicKey
 		c.Key, c.Guessed = &hsm.Key{Algorithm: hsm.AlgorithmOf(public), Public: public}, true
 	}
@@ -66,10 +74,12 @@ func (k Keys) Read(slot byte) (Content, error) {
 // Attest is Yubico's ATTEST (firmware 4.3): the card's certificate for a key
 // that it generated, in DER.
 func (k Keys) Attest(slot byte) ([]byte, error) {
-	if v := k.c.version; v.Known() && !v.Since(4, 3) {
+	if k.c.attestsNot {
 		return nil, swUnknownINS
 	}
-	return k.c.send(command{ins: insAttest, p1: slot})
+	b, err := k.c.send(command{ins: insAttest, p1: slot})
+	k.c.attestsNot = isStatus(err, swUnknownINS, swUnknownClass)
+	return b, err
 }
 
 // Sign applies the private key in a slot to a block, see [AlgorithmCode]. PIN and touch
@@ -94,34 +104,27 @@ func (k Keys) Delete(slot byte) error { return k.Move(slot, 0xff) }
 
 // Move moves a key (Yubico's MOVE KEY, firmware 5.7), but not the certificate beside it.
 func (k Keys) Move(from, to byte) error {
-	if v := k.c.version; v.Known() && !v.Since(5, 7) {
-		return errNoMove(v)
-	}
 	_, err := k.c.send(command{ins: insMoveKey, p1: to, p2: from})
 	switch {
 	case StatusOf(err).Unknown():
-		return errNoMove(k.c.version)
+		return NoMove()
 	case isStatus(err, swNoReference):
 		return hsm.ErrNoKey
 	}
 	return err
 }
 
-// errNoMove says that the firmware keeps its keys.
-func errNoMove(v Version) error {
-	told := "unknown"
-	if v.Known() {
-		told = v.String()
-	}
-	return hint.With(fmt.Errorf("deleting and moving keys: %w: it needs firmware 5.7, this is %s", hsm.ErrUnsupported,
-		told),
-		"overwrite the key with a new one, or reset the PIV application")
+// NoMove says that the card keeps its keys where they are.
+func NoMove() error {
+	return hint.With(fmt.Errorf("deleting and moving keys: %w: it does not know the command (YubiKeys: from firmware 5.7 on)",
+		hsm.ErrUnsupported), "overwrite the key with a new one")
 }
 
 // Generate makes a key in a slot (GENERATE ASYMMETRIC KEY PAIR) by the options and the
-// code of their algorithm. It does not send policies that are left to the card: plain PIV
-// cards do not know them.
-func (k Keys) Generate(slot, code byte, o hsm.GenerateOptions) (*hsm.Key, error) {
+// code of their algorithm, and commits. It does not send policies that are left to the
+// card: plain PIV cards do not know them. One that takes long is given up if it is
+// removable, so that it can be deleted.
+func (k Keys) Generate(slot, code byte, o hsm.GenerateOptions, removable bool) (*hsm.Key, error) {
 	template := tlv(0x80, []byte{code})
 	if o.PIN != hsm.PINDefault {
 		template = append(template, tlv(0xaa, []byte{pinCode(o.PIN)})...)
@@ -131,18 +134,19 @@ func (k Keys) Generate(slot, code byte, o hsm.GenerateOptions) (*hsm.Key, error)
 	}
 	// A key that nobody hears of stays in the way: wait for it, unless it takes
 	// long (RSA) and can be removed again.
-	removable := k.c.version.Since(5, 7)
 	if o.Algorithm.RSABits() == 0 || !removable {
 		if err := k.c.commit(); err != nil {
 			return nil, err
 		}
 	}
 	b, err := k.c.send(command{ins: insGenerate, p2: slot, data: tlv(0xac, template)})
-	if gone := k.c.ctx.Err(); err == nil && gone != nil {
-		_, err := k.c.sendAnyway(command{ins: insMoveKey, p1: 0xff, p2: slot})
-		return nil, errors.Join(gone, err)
+	if err == nil {
+		if gone := k.c.commit(); gone != nil {
+			_, err := k.c.sendAnyway(command{ins: insMoveKey, p1: 0xff, p2: slot})
+			return nil, errors.Join(gone, err)
+		}
 	}
-	if isStatus(err, swWrongData, swFunction) {
+	if isStatus(err, swWrongData, swFunction, swWrongP1P2) {
 		return nil, fmt.Errorf("key %s with PIN policy %s and touch policy %s: %w: %w",
 			o.Algorithm, o.PIN, o.Touch, hsm.ErrUnsupported, err)
 	}

@@ -94,7 +94,7 @@ func (st ManagementState) Algorithm() hsm.ManagementAlgorithm { return managemen
 func (st ManagementState) codes(n int) []byte {
 	var all []byte
 	for _, c := range []byte{algTDES, algAES192, algAES128, algAES256} {
-		if _, want := managementCode(managementName(c)); want == n && (st.code == 0 || st.code == c) {
+		if _, want := managementCode(managementName(c)); want == n && (!st.Told || st.code == c) {
 			all = append(all, c)
 		}
 	}
@@ -183,12 +183,9 @@ func (k Management) NewKey(o hsm.ManagementKeyOptions) (hsm.ManagementAlgorithm,
 	}
 	a := cmp.Or(o.Algorithm, st.Algorithm(), hsm.TDES)
 	_, n := managementCode(a)
-	switch v := k.c.version; {
+	switch {
 	case n == 0:
 		return "", nil, fmt.Errorf("management keys of type %q: %w", a, hsm.ErrUnsupported)
-	case a != hsm.TDES && v.Known() && !v.Since(5, 4):
-		return "", nil, hint.With(
-			fmt.Errorf("management keys of type %s: %w: firmware %s, needs 5.4", a, hsm.ErrUnsupported, v), "use 3des")
 	case o.Key == nil:
 		b := make([]byte, n)
 		rand.Read(b) // rand.Read never fails
@@ -199,9 +196,14 @@ func (k Management) NewKey(o hsm.ManagementKeyOptions) (hsm.ManagementAlgorithm,
 	return a, o.Key.Clone(), nil
 }
 
-// Set puts a new key in force and sets ykman's flag that the card keeps it, or clears
-// it and the copy of the former key. The old one must have been proved.
-func (k Management) Set(a hsm.ManagementAlgorithm, key *hsm.Secret, o hsm.ManagementKeyOptions) error {
+// ErrOldKey says that the card refused a new management key and has the old one in force.
+var ErrOldKey = errors.New("the old management key is still in force")
+
+// Set puts a new key in force. The old one must have been proved. A card that refuses is
+// asked which of the two it has, as some carry out what they refuse; touch is as in
+// [Management.Authenticate].
+func (k Management) Set(a hsm.ManagementAlgorithm, key *hsm.Secret, o hsm.ManagementKeyOptions,
+	touch func() func()) error {
 	code, _ := managementCode(a)
 	p2 := byte(0xff)
 	if o.Touch {
@@ -209,16 +211,39 @@ func (k Management) Set(a hsm.ManagementAlgorithm, key *hsm.Secret, o hsm.Manage
 	}
 	data := append([]byte{code, refManagement, byte(key.Len())}, key.Bytes()...)
 	defer clear(data)
-	if _, err := k.c.send(command{ins: insSetManagement, p1: 0xff, p2: p2, data: data}); err != nil {
-		if StatusOf(err).Unknown() {
-			return fmt.Errorf("setting the management key: %w", hsm.ErrUnsupported)
-		}
-		return hint.With(fmt.Errorf("setting the management key: %w", err),
-			"the old key is likely still in force; keep the new one too until one of them worked")
+	_, err := k.c.send(command{ins: insSetManagement, p1: 0xff, p2: p2, data: data})
+	if err == nil {
+		return nil
 	}
+	failed := fmt.Errorf("setting the management key of type %s: %w", a, err)
+	unclear := hint.With(failed, "the old key is likely still in force; keep the new one too until one of them worked")
+	if !Refused(err) {
+		return unclear
+	}
+	st := ManagementState{Told: true, code: code, Touch: hsm.TouchNever}
+	if o.Touch {
+		st.Touch = hsm.TouchAlways
+	}
+	switch proved := k.Authenticate(st, key.Bytes(), touch); {
+	case proved == nil:
+		return nil
+	case !errors.Is(proved, ErrWrongKey):
+		return unclear
+	case StatusOf(err).Unknown() || isStatus(err, swWrongData, swWrongP1P2):
+		return fmt.Errorf("%w: %w: %w", failed, hsm.ErrUnsupported, ErrOldKey)
+	}
+	return fmt.Errorf("%w: %w", failed, ErrOldKey)
+}
+
+// Note sets ykman's flag that the card keeps the key, or clears it and the copy of the
+// former key, once a new one is in force.
+func (k Management) Note(o hsm.ManagementKeyOptions) error {
 	flags, err := k.pivman()
 	if err == nil && (flags.known || o.Protect) {
 		err = k.objects.put(objectPivman, flags.with(o.Protect))
+		if o.Protect && !flags.known && StatusOf(err) != 0 {
+			err = nil // a card without room for the flag; the key is found without it
+		}
 	}
 	if err == nil && !o.Protect && flags.stored {
 		// The former key is of no use any more; nothing depends on its copy.

@@ -163,6 +163,11 @@ func (p PINs) exchange(ins, ref byte, oldKind hsm.PINKind, old, fresh *hsm.Secre
 	return pinError(oldKind, err)
 }
 
+// SetsRetries asks whether the card knows [PINs.SetRetries], before anything is proved.
+func (p PINs) SetsRetries(pin, puk int) (bool, error) {
+	return p.c.knows(command{ins: insSetRetries, p1: byte(pin), p2: byte(puk)})
+}
+
 // SetRetries sets how many wrong PINs and PUKs block them. Both have their default
 // values afterwards. PIN and management key must have been proved.
 func (p PINs) SetRetries(pin, puk int) error {

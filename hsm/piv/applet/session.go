@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/piv/pcsc"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
@@ -92,11 +93,8 @@ func (s *Session) Identify() error {
 // serial reads Yubico's serial: by PIV since firmware 5, by the OTP
 // application before.
 func (s *Session) serial() (uint32, error) {
-	var b []byte
-	var err error
-	if s.c.version.Since(5, 0) {
-		b, err = s.c.send(command{ins: insGetSerial})
-	} else {
+	b, err := s.c.send(command{ins: insGetSerial})
+	if StatusOf(err).Unknown() {
 		err = s.c.elsewhere(aidOTP, func() (err error) {
 			b, err = s.c.send(command{ins: insOTPSerial, p1: 0x10})
 			return err
@@ -105,10 +103,14 @@ func (s *Session) serial() (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
-	if len(b) != 4 || binary.BigEndian.Uint32(b) == 0 {
+	if len(b) != 4 {
 		return 0, errTLV
 	}
-	return binary.BigEndian.Uint32(b), nil
+	n := int32(binary.BigEndian.Uint32(b))
+	if n <= 0 { // no serial: others read it as a negative number
+		return 0, errTLV
+	}
+	return uint32(n), nil
 }
 
 // Christen gives a card that has no serial and no holder identifier a random
@@ -154,10 +156,19 @@ func (s *Session) FormFactor() (name string, fips bool, err error) {
 	return formFactorName(code), code&0x80 != 0, err
 }
 
-// Reset blocks PIN and PUK on purpose, which the card wants first, with values that
-// neither can have (nothing but filling), and sets PIV to the state of a new card.
+// Reset sets PIV to the state of a new card, and reads who that is. It blocks PIN and PUK
+// on purpose, which the card wants first, with values that neither can have (nothing but
+// filling). A card that does not know RESET is left alone: blocked, it would be lost.
 func (s *Session) Reset() error {
 	if err := s.c.commit(); err != nil { // a card that is half blocked helps nobody
+		return err
+	}
+	switch _, err := s.c.send(command{ins: insReset}); {
+	case err == nil: // PIN and PUK were blocked already
+		return s.renewed()
+	case StatusOf(err).Unknown():
+		return fmt.Errorf("resetting the card: %w: it does not know the command", hsm.ErrUnsupported)
+	case !Refused(err):
 		return err
 	}
 	if err := s.PINs.block(); err != nil {
@@ -167,6 +178,18 @@ func (s *Session) Reset() error {
 		return hint.With(fmt.Errorf("PIN and PUK are blocked, but the card was not reset: %w", err),
 			"try the reset again")
 	}
+	return s.renewed()
+}
+
+// renewed reads who the card is after a reset.
+func (s *Session) renewed() error {
 	s.c.verified, s.c.managed = false, false
+	err := s.c.selectApp(aidPIV)
+	if err == nil {
+		err = s.Identify()
+	}
+	if err != nil {
+		return fmt.Errorf("the card was reset, but cannot be read: %w", err)
+	}
 	return nil
 }

@@ -121,3 +121,29 @@ func TestGiveUp(t *testing.T) {
 	}
 	must(t, s.PINs.Verify(hsm.NewSecret([]byte(DefaultPIN))))
 }
+
+// endless says again and again that there is more, or that the length is wrong.
+type endless struct {
+	answer []byte
+	sent   int
+}
+
+func (c *endless) Transmit([]byte) ([]byte, error) {
+	c.sent++
+	if c.answer[0] == statusBadLength {
+		return []byte{statusBadLength, byte(c.sent)}, nil
+	}
+	return c.answer, nil
+}
+
+func (*endless) End(bool) error { return nil }
+
+// TestMoreWithoutEnd: a card that promises more and brings nothing is not followed for ever.
+func TestMoreWithoutEnd(t *testing.T) {
+	for _, first := range []byte{statusMoreBytes, statusBadLength} {
+		card := &endless{answer: []byte{first, 0x10}}
+		if _, err := Open(t.Context(), new(Operation), card); err == nil || card.sent > 10 {
+			t.Errorf("%02x: error %v after %d commands", first, err, card.sent)
+		}
+	}
+}

@@ -1,0 +1,306 @@
+//go:build cgo || windows
+
+package piv
+
+import (
+	"context"
+	"crypto"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/piv/pcsc"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/vcard"
+)
+
+// kind is the configuration of a kind of card.
+func kind(t *testing.T, name string) vcard.Config {
+	t.Helper()
+	for _, p := range vcard.Personalities() {
+		if p.Name == name {
+			return p.Config
+		}
+	}
+	t.Fatalf("no kind of card %q", name)
+	return vcard.Config{}
+}
+
+// TestResetGivesAnotherIdentity: a card that is known by its CHUID and gets another one with
+// a reset is the same token under its new name.
+func TestResetGivesAnotherIdentity(t *testing.T) {
+	r := newRig(t, kind(t, "serial 0, new CHUID at reset"))
+	before, err := r.tok.Info(t.Context())
+	must(t, err)
+	if len(before.Serial) != 32 {
+		t.Fatalf("serial %q: the card says 0", before.Serial)
+	}
+	must(t, r.tok.Reset(t.Context(), hsmtest.NewScript(t, hsmtest.Yes())))
+	after, err := r.tok.Info(t.Context())
+	must(t, err)
+	if after.Serial == before.Serial || len(after.Serial) != 32 {
+		t.Errorf("serial %q after %q", after.Serial, before.Serial)
+	}
+	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
+	must(t, sign(r.signer(t, "9a", typing(t))))
+	r.open(t, after.URI())
+	_, err = r.d.Open(t.Context(), before.URI())
+	want(t, err, hsm.ErrNoToken)
+}
+
+// TestResetUnknownCommand: a card that says a version and does not know RESET is not blocked
+// for it.
+func TestResetUnknownCommand(t *testing.T) {
+	r := newRig(t, vcard.Config{Without: vcard.Reset})
+	want(t, r.tok.Reset(t.Context(), hsmtest.NewScript(t, hsmtest.Yes())), hsm.ErrUnsupported)
+	if pin, puk := r.card.PINRetries(); pin != 3 || puk != 3 {
+		t.Errorf("%d PIN and %d PUK tries left", pin, puk)
+	}
+}
+
+// TestNotesKeptButRefused: what the card has kept is kept, whatever it answers, and one key
+// is made.
+func TestNotesKeptButRefused(t *testing.T) {
+	config := kind(t, "notes kept but refused")
+	config.Ways.Management = 0 // the factory's key, which needs no question
+	r := newRig(t, config)
+	key, err := r.tok.SetManagementKey(t.Context(), hsm.ManagementKeyOptions{Protect: true}, typing(t))
+	must(t, err)
+	set := r.card.Count(vcard.INSSetManagement)
+	if _, have := r.card.ManagementKey(); string(have) != string(key.Bytes()) || set != 1 {
+		t.Errorf("another key is in force, or %d were set", set)
+	}
+	d, err := r.tok.Details(t.Context())
+	must(t, err)
+	if !d.ManagementKey.Protected {
+		t.Error("the card does not count as one that keeps its key")
+	}
+	must(t, r.tok.Lock())
+	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, hsmtest.NewScript(t, hsmtest.PIN(vcard.DefaultPIN)))
+}
+
+// signEd makes an Ed25519 signature.
+func signEd(s crypto.Signer) error {
+	_, err := s.Sign(rand.Reader, []byte("kubehsm"), crypto.Hash(0))
+	return err
+}
+
+// TestSignaturesThatDoNotVerify: a key is tried where that costs nothing, else by its first
+// signature; one that is of no use is removed if the card can, and another algorithm named.
+func TestSignaturesThatDoNotVerify(t *testing.T) {
+	liar := kind(t, "says 5.7.0, can less")
+	deletes := vcard.Config{Ways: vcard.Ways{WrongWith: liar.Ways.WrongWith}}
+	for name, config := range map[string]vcard.Config{"keeps keys": liar, "deletes keys": deletes} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, config)
+			o := hsm.GenerateOptions{Slot: "9a", Algorithm: hsm.Ed25519}
+			must(t, r.tok.Unlock(t.Context(), typing(t)))
+			_, err := r.tok.Generate(t.Context(), o, hsmtest.NewScript(t))
+			want(t, err, hsm.ErrUnsupported)
+			if !strings.Contains(hint.Of(err), "--algorithm ecdsa-p256") {
+				t.Errorf("%v: hint %q", err, hint.Of(err))
+			}
+			if left := r.card.Public(0x9a) != nil; left != (name == "keeps keys") {
+				t.Errorf("left behind %v: %v", left, err)
+			}
+			r.forgotten(t, "after it")
+			// Nobody has given the PIN: the first signature tells.
+			must(t, r.tok.Lock())
+			o.Overwrite = true
+			r.generate(t, o, hsmtest.NewScript(t))
+			err = signEd(r.signer(t, "9a", typing(t)))
+			want(t, err, hsm.ErrUnsupported)
+			if !strings.Contains(hint.Of(err), "--algorithm ecdsa-p256") {
+				t.Errorf("%v: hint %q", err, hint.Of(err))
+			}
+			o.Algorithm = hsm.ECDSAP256
+			r.generate(t, o, hsmtest.NewScript(t))
+			must(t, sign(r.signer(t, "9a", nil)))
+		})
+	}
+}
+
+// TestTrialCostsNoTouch: a key that wants a touch is not tried.
+func TestTrialCostsNoTouch(t *testing.T) {
+	touched := 0
+	r := newRig(t, vcard.Config{Touch: func(byte, <-chan struct{}) bool { touched++; return true }})
+	must(t, r.tok.Unlock(t.Context(), typing(t)))
+	for _, o := range []hsm.GenerateOptions{{Slot: "9a", Touch: hsm.TouchAlways}, {Slot: "9c", Touch: hsm.TouchCached}} {
+		r.generate(t, o, hsmtest.NewScript(t))
+	}
+	if touched != 0 {
+		t.Errorf("%d touches", touched)
+	}
+	r.card.OnCommand(nil)
+	before := len(r.card.Log())
+	r.generate(t, hsm.GenerateOptions{Slot: "9e", PIN: hsm.PINNever}, hsmtest.NewScript(t))
+	tried := false
+	for _, e := range r.card.Log()[before:] {
+		tried = tried || e.INS == vcard.INSAuthenticate && e.P2 == 0x9e
+	}
+	if !tried {
+		t.Error("a key that wants neither PIN nor touch was not tried")
+	}
+}
+
+// TestPlainCardKeepsTrackOfItsKey: a card that tells a public key only once has a note of it
+// beside the key, which no certificate is lost for and none is taken for.
+func TestPlainCardKeepsTrackOfItsKey(t *testing.T) {
+	r := newRig(t, kind(t, "NIST SP 800-73-4"))
+	made := r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
+	again := New(Options{})
+	defer again.Close()
+	tok, err := again.Open(t.Context(), made.URI.TokenOnly())
+	must(t, err)
+	defer tok.Close()
+	found, err := tok.Slot(t.Context(), made.URI)
+	must(t, err)
+	if found.Key == nil || !hsm.SameKey(found.Key.Public, made.Key.Public) || found.Certificate != nil ||
+		found.Key.Origin != "" || found.Problem != "" {
+		t.Fatalf("%+v, %+v", found, found.Key)
+	}
+	_, err = tok.Generate(t.Context(), hsm.GenerateOptions{Slot: "9a"}, typing(t))
+	want(t, err, hsm.ErrOccupied)
+	want(t, tok.DeleteCertificate(t.Context(), made.URI, typing(t)), hsm.ErrNoCertificate)
+	cert := r.certify(t, "9a")
+	found, err = tok.Slot(t.Context(), made.URI)
+	if err != nil || !found.CertificateMatches() || !found.Certificate.Equal(cert) {
+		t.Errorf("%+v, %v", found, err)
+	}
+	must(t, tok.DeleteCertificate(t.Context(), made.URI, typing(t)))
+	found, err = tok.Slot(t.Context(), made.URI)
+	must(t, err)
+	if found.Key == nil || !hsm.SameKey(found.Key.Public, made.Key.Public) || found.Certificate != nil {
+		t.Errorf("without its certificate: %+v", found)
+	}
+	must(t, sign(r.signer(t, "9a", typing(t))))
+}
+
+// TestNamelessCardsAreNotMixedUp: a card with nothing to be known by is the one that was
+// opened only as long as it stays where it is.
+func TestNamelessCardsAreNotMixedUp(t *testing.T) {
+	nameless := vcard.Config{Without: vcard.Serial | vcard.Version | vcard.Metadata}
+	r := newRig(t, nameless)
+	must(t, r.tok.Unlock(t.Context(), typing(t)))
+	other := vcard.New(nameless)
+	r.lab.Insert(t, 0, other)
+	_, err := r.tok.Info(t.Context())
+	want(t, err, hsm.ErrRemoved)
+	_, err = r.tok.Generate(t.Context(), hsm.GenerateOptions{Slot: "9a"}, hsmtest.NewScript(t))
+	want(t, err, hsm.ErrRemoved)
+	if n := len(other.Log()); other.Count(vcard.INSVerify) != 0 || other.Public(0x9a) != nil {
+		t.Errorf("%d commands reached another card", n)
+	}
+	r.lab.Insert(t, 1, r.card)
+	_, err = r.tok.Info(t.Context())
+	want(t, err, hsm.ErrRemoved)
+	_, err = r.d.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePIV})
+	want(t, err, hsm.ErrSeveralTokens)
+	if h := hint.Of(err); !strings.Contains(h, "leave one in its reader") {
+		t.Errorf("hint %q", h)
+	}
+}
+
+// TestSlowCard: however many sign at once with a card that takes its time, each comes to its
+// turn, one who gives up goes at once, and another program has the card in between.
+func TestSlowCard(t *testing.T) {
+	r := newRig(t, vcard.Config{})
+	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
+	must(t, r.tok.Unlock(t.Context(), typing(t)))
+	const signers, rounds = 32, 2
+	var all []crypto.Signer
+	for range signers {
+		all = append(all, r.signer(t, "9a", nil))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	impatient, err := r.tok.Signer(ctx, hsm.URI{Scheme: hsm.SchemePIV, Slot: "9a"}, nil, nil)
+	must(t, err)
+	r.card.SetDelay(8 * time.Millisecond)
+	var mu sync.Mutex
+	var order []int
+	var wg sync.WaitGroup
+	for i, s := range all {
+		wg.Go(func() {
+			for range rounds {
+				if err := sign(s); err != nil {
+					t.Errorf("signer %d: %v", i, err)
+					return
+				}
+				mu.Lock()
+				order = append(order, i)
+				mu.Unlock()
+			}
+		})
+	}
+	left := make(chan error, 1)
+	go func() { left <- sign(impatient) }()
+	got := make(chan error, 1)
+	go func() {
+		card, err := pcsc.New().Connect(t.Context(), r.lab.Reader(0), 3*time.Second)
+		if err == nil {
+			err = card.End(false)
+		}
+		got <- err
+	}()
+	cancel()
+	began := time.Now()
+	if err := <-left; err != nil { // it may have been the first of all
+		want(t, err, context.Canceled)
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("giving up took %v", took)
+	}
+	if err := <-got; err != nil {
+		t.Errorf("another program did not get the card: %v", err)
+	}
+	slots, err := r.tok.Slots(t.Context(), nil) // a reading of all slots amid signatures
+	if err != nil || len(slots) != 1 {
+		t.Errorf("%d slots, %v", len(slots), err)
+	}
+	wg.Wait()
+	if len(order) != signers*rounds {
+		t.Fatalf("%d signatures", len(order))
+	}
+	seen := map[int]bool{}
+	for _, i := range order[:signers+signers/2] { // one who signs again queues behind those who wait
+		seen[i] = true
+	}
+	if len(seen) != signers {
+		t.Errorf("after %d signatures only %d of %d signers had their turn", signers+signers/2, len(seen), signers)
+	}
+	r.forgotten(t, "after all this")
+}
+
+// TestLongReadingLetsOthersIn: all slots of a slow card are not read in one hold.
+func TestLongReadingLetsOthersIn(t *testing.T) {
+	r := newRig(t, vcard.Config{Firmware: [3]byte{4, 3, 5}})
+	r.card.SetDelay(50 * time.Millisecond)
+	done := make(chan error, 1)
+	go func() { _, err := r.tok.AllSlots(t.Context()); done <- err }()
+	began := time.Now()
+	for busy := 0; ; {
+		select {
+		case err := <-done:
+			must(t, err)
+			if took := time.Since(began); took > 2*hold && busy > 0 {
+				t.Errorf("in %v nobody else had the card", took)
+			}
+			return
+		default:
+		}
+		card, err := pcsc.New().Connect(t.Context(), r.lab.Reader(0), 3*time.Second)
+		if errors.Is(err, hsm.ErrBusy) {
+			busy++
+			continue
+		}
+		must(t, err)
+		must(t, card.End(false))
+		must(t, <-done)
+		return
+	}
+}
