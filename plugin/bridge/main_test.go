@@ -118,11 +118,11 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	d := testDirs(t)
 	r.ep, err = loopback.Setup(d)
 	check(t, err)
-	_, cert, err := loopback.Load(d)
+	cert, err := loopback.Certificate(d)
 	check(t, err)
 	r.sessions, err = NewSessions(r.clock.now)
 	check(t, err)
-	s := NewServer(cert, r.sessions, func(name string) *upstream.Upstream {
+	s := NewServer(func() *tls.Certificate { return &cert }, r.sessions, func(name string) *upstream.Upstream {
 		if name == "prod" {
 			return r.up
 		}

@@ -32,18 +32,18 @@ type Server struct {
 	Whose Whose
 }
 
-// NewServer returns a server that identifies itself with cert, knows the
-// sessions, and finds an enrollment's upstream by route, which returns nil for
+// NewServer returns a server that identifies itself with what cert returns for a
+// connection, knows the sessions, and finds an enrollment's upstream by route, which returns nil for
 // one that is not prepared.
-func NewServer(cert tls.Certificate, sessions *Sessions, route func(enrollment string) *upstream.Upstream,
+func NewServer(cert func() *tls.Certificate, sessions *Sessions, route func(enrollment string) *upstream.Upstream,
 	log *slog.Logger) *Server {
 	s := &Server{sessions: sessions, route: route, log: log}
 	s.http = &http.Server{
 		Handler: s,
 		TLSConfig: &tls.Config{
-			Certificates: []tls.Certificate{cert},
-			ClientAuth:   tls.RequestClientCert,
-			MinVersion:   tls.VersionTLS12,
+			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return cert(), nil },
+			ClientAuth:     tls.RequestClientCert,
+			MinVersion:     tls.VersionTLS12,
 			// For TLS 1.2: Go's own list has suites in CBC mode. The certificate is ECDSA.
 			CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
 				tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256},

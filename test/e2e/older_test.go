@@ -3,11 +3,14 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -141,8 +144,20 @@ func TestOlderProgram(t *testing.T) {
 		u := u.in(t)
 		s := u.agentStatus()
 		u.upgrade(before)
-		// Today's entry has an argument that this program does not know; it writes its own.
-		u.kubehsm("kubeconfig", "set", enrolled, "--yes")
+		// Today's entry has an argument that this program does not know. It cannot write its
+		// own: the bridge's key is sealed.
+		res := u.ran(u.Kubehsm(t.Context(), "kubeconfig", "set", enrolled, "--yes"))
+		u.wantFailure(res, 1, "", "the bridge's identity is damaged")
+		if !strings.Contains(res.Stderr, "hint: remove "+filepath.Join(u.Home, "state", "bridge")) {
+			t.Errorf("it says nothing of what to do: %s", res)
+		}
+		entry, err := os.ReadFile(u.Kubeconfig)
+		must(t, err)
+		understood := regexp.MustCompile(`\n *- --api-version\n *- v1beta1`).ReplaceAll(entry, nil)
+		if bytes.Equal(entry, understood) {
+			t.Fatalf("the argument is not there:\n%s", entry)
+		}
+		must(t, os.WriteFile(u.Kubeconfig, understood, 0o600))
 		u.works()
 		if now := u.agentStatus(); now.PID != s.PID || now.Signatures != s.Signatures {
 			t.Errorf("process %d with %d signatures, was %d with %d", now.PID, now.Signatures, s.PID, s.Signatures)
@@ -152,6 +167,12 @@ func TestOlderProgram(t *testing.T) {
 	t.Run("on today's state", func(t *testing.T) {
 		u := u.in(t)
 		u.kubehsm("agent", "stop")
+		if res := u.ran(u.Kubectl(t.Context(), "get", "namespaces")); res.Code == 0 ||
+			!strings.Contains(res.Stderr, "the bridge's identity is damaged") {
+			t.Errorf("it says nothing of the sealed key: %s", res)
+		}
+		must(t, os.RemoveAll(filepath.Join(u.Home, "state", "bridge"))) // as it says
+		u.kubehsm("kubeconfig", "set", enrolled, "--yes")
 		if err := u.Unlock(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -163,5 +184,16 @@ func TestOlderProgram(t *testing.T) {
 			t.Errorf("the request %s is not listed:\n%s", request, out)
 		}
 	})
-	u.upgrade(now) // the lab is closed by this program
+	t.Run("today's program again", func(t *testing.T) {
+		u := u.in(t)
+		u.kubehsm("agent", "stop")
+		u.upgrade(now) // the lab is closed by this program, too
+		if err := u.Unlock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		u.works()
+		if _, err := os.Lstat(filepath.Join(u.Home, "state", "bridge", "server.key")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the key of the bridge lies open: %v", err)
+		}
+	})
 }

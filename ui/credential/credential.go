@@ -90,11 +90,15 @@ func (c *Command) Answer(ctx context.Context, name string) error {
 		return err
 	}
 	defer a.Close()
-	session, err := a.Prepare(ctx, client.PrepareRequest{
+	prepare := client.PrepareRequest{
 		Enrollment: name,
 		Client:     process.Parent(),
 		Purpose:    hsm.Purpose{Cluster: name, Action: "sign in", Command: caller.Command()},
-	}, asker)
+	}
+	if request.Cluster != nil {
+		prepare.Authorities = request.Cluster.CAData
+	}
+	session, err := a.Prepare(ctx, prepare, asker)
 	if err != nil {
 		return err
 	}

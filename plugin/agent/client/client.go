@@ -45,6 +45,9 @@ type PrepareRequest struct {
 	Client process.ID
 	// Purpose is shown on prompts; its Cluster is replaced by the enrollment's name.
 	Purpose hsm.Purpose
+	// Authorities are those that the client verifies the bridge with, as PEM; empty where
+	// it does not say so.
+	Authorities []byte
 }
 
 // Dial connects to the running agent. [ErrNotRunning] if there is none.
@@ -69,7 +72,7 @@ func (c *Client) Close() error { return c.link.Close() }
 func (c *Client) Prepare(ctx context.Context, r PrepareRequest, p hsm.Prompter) (message.Session, error) {
 	var out message.SessionAnswer
 	err := c.call(ctx, &message.SessionRequest{Header: link.Header{Op: message.OpPrepare}, Enrollment: r.Enrollment,
-		Client: r.Client, Purpose: r.Purpose}, &out, link.Options{Prompter: ask.From(p)})
+		Client: r.Client, Purpose: r.Purpose, Authorities: r.Authorities}, &out, link.Options{Prompter: ask.From(p)})
 	if err != nil {
 		return message.Session{}, err
 	}

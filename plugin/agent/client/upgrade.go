@@ -166,7 +166,7 @@ func wake(ctx context.Context, d home.Dirs) {
 	if _, err := os.Lstat(d.PortSocket()); err == nil || runtime.GOOS != "linux" {
 		return // a holder hands the port over
 	}
-	ep, _, err := loopback.Load(d)
+	ep, err := loopback.Port(d)
 	if err != nil {
 		return // the agent will say what is wrong
 	}

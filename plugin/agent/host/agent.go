@@ -96,7 +96,7 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 	)
 	lock = locks.token
 	policies.OnLowered = func(key hsm.URI) { lock(tokens.Of(key), message.LockPolicy) }
-	host.serve = func(cert tls.Certificate) *bridge.Server {
+	host.serve = func(cert func() *tls.Certificate) *bridge.Server {
 		s := bridge.NewServer(cert, sessions, targets.route, log)
 		s.Denied, s.Consent, s.Whose = records.Denial, questions.consent, o.whose
 		return s

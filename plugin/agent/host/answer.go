@@ -72,7 +72,8 @@ func (s *credentials) atHand(plugin process.ID, r wire.Credential) []byte {
 		return nil // a cold command checks the rest once, when it asks in full
 	}
 	t, err := s.targets.target(name)
-	if err != nil || t.inDate(now) != nil || s.bridge.ensure() != nil || !t.warm(now) || entry.Check(t.e, q) != nil {
+	if err != nil || t.inDate(now) != nil || s.bridge.ensure() != nil || !t.warm(now) || entry.Check(t.e, q) != nil ||
+		q.Cluster != nil && s.bridge.known(name, q.Cluster.CAData) != nil {
 		return nil
 	}
 	who := auditing.Requester{Enrollment: name}

@@ -3,12 +3,16 @@ package host
 import (
 	"cmp"
 	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/port"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
@@ -21,11 +25,15 @@ type bridgeHost struct {
 	dirs       home.Dirs
 	passed     *os.File // the listening socket, see [PassedPort]; may be nil
 	executable string   // the program that holds the port when the agent has ended, see [Options]
-	serve      func(tls.Certificate) *bridge.Server
+	serve      func(cert func() *tls.Certificate) *bridge.Server
 	log        *slog.Logger
+
+	cert atomic.Pointer[tls.Certificate] // what the bridge shows
 
 	mu      sync.Mutex
 	server  *bridge.Server
+	ep      loopback.Endpoint // as it is in the folder
+	read    time.Time         // when that was read
 	address string
 	err     error
 	done    chan struct{}
@@ -39,11 +47,68 @@ type bridgeHost struct {
 func (b *bridgeHost) ensure() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.server != nil {
+	if b.server == nil {
+		b.err = b.listen()
+		return b.err
+	}
+	if time.Since(b.read) > rereadAfter {
+		return b.identify()
+	}
+	return nil
+}
+
+// rereadAfter is how often it is looked whether the bridge's certificate ends soon.
+const rereadAfter = 12 * time.Hour
+
+// identify reads who the bridge is on this machine, and looks after that. It is called
+// with b.mu held.
+func (b *bridgeHost) identify() error {
+	if err := loopback.Maintain(b.dirs); err != nil {
+		b.log.Warn("the bridge's identity stays as it is", "error", err)
+	}
+	ep, err := loopback.Load(b.dirs)
+	if err != nil {
+		return err
+	}
+	cert, err := loopback.Certificate(b.dirs)
+	if err != nil {
+		return err
+	}
+	b.ep, b.read = ep, time.Now()
+	b.cert.Store(&cert)
+	return nil
+}
+
+// known makes sure that a client which knows these authorities, as PEM, can verify the
+// bridge: it would say nothing but that a certificate is of an unknown authority. A client
+// that knows the bridge's next certificate alone has it shown from now on. Some clients
+// do not say what they know.
+func (b *bridgeHost) known(name string, authorities []byte) error {
+	if len(authorities) == 0 {
 		return nil
 	}
-	b.err = b.listen()
-	return b.err
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ep.Trust(authorities).Shown {
+		return nil
+	}
+	if err := b.identify(); err != nil { // the folder may have been made anew
+		return err
+	}
+	if t := b.ep.Trust(authorities); !t.Shown && t.Next && b.ep.HasNext() {
+		if err := loopback.ShowNext(b.dirs); err != nil {
+			return err
+		}
+		if err := b.identify(); err != nil {
+			return err
+		}
+	}
+	if b.ep.Trust(authorities).Shown {
+		return nil
+	}
+	return hint.Withf(fmt.Errorf("the kubeconfig entry of %q does not know kubehsm's bridge on this machine: it was "+
+		"written on another one, or before the bridge's certificate or the machine's id changed", name),
+		"`kubehsm kubeconfig set %s` adds this machine to it", name)
 }
 
 // listen is called with b.mu held.
@@ -51,15 +116,15 @@ func (b *bridgeHost) listen() error {
 	if _, err := loopback.Setup(b.dirs); err != nil {
 		return err
 	}
-	ep, cert, err := loopback.Load(b.dirs)
-	if err != nil {
+	if err := b.identify(); err != nil {
 		return err
 	}
+	ep := b.ep
 	l, err := b.port(ep)
 	if err != nil {
 		return err
 	}
-	s := b.serve(cert)
+	s := b.serve(b.cert.Load)
 	done := make(chan struct{})
 	b.server, b.address, b.done, b.listener = s, ep.Address(), done, l
 	go func() {

@@ -140,7 +140,7 @@ func TestUnlockWindow(t *testing.T) {
 		tg, err := a.targets.target("prod")
 		check(t, err)
 		check(t, tg.held.Unlock(context.Background(), token.Use{Ask: ask.From(hsmtest.Typing(t, pin))}, func(error) {}))
-		_, err = a.signIns.prepare(context.Background(), auditing.Requester{Enrollment: "prod", Client: caller(1)}, p)
+		_, err = a.signIns.prepare(context.Background(), auditing.Requester{Enrollment: "prod", Client: caller(1)}, nil, p)
 		check(t, err)
 	}
 	unlocked := func() bool { return a.status().Tokens[0].Unlocked }

@@ -40,8 +40,9 @@ type signIns struct {
 }
 
 // prepare makes sure that the bridge can carry requests for an enrollment and
-// hands out a session. The order is the package comment's.
-func (s *signIns) prepare(ctx context.Context, q auditing.Requester, p *link.Asker) (_ *message.Session, err error) {
+// hands out a session to a client that knows these authorities. The order is the package comment's.
+func (s *signIns) prepare(ctx context.Context, q auditing.Requester, authorities []byte,
+	p *link.Asker) (_ *message.Session, err error) {
 	defer func() {
 		if err != nil {
 			s.records.Session(q, err)
@@ -55,6 +56,9 @@ func (s *signIns) prepare(ctx context.Context, q auditing.Requester, p *link.Ask
 		return nil, err
 	}
 	if err := s.bridge.ensure(); err != nil {
+		return nil, err
+	}
+	if err := s.bridge.known(q.Enrollment, authorities); err != nil {
 		return nil, err
 	}
 	if !t.warm(time.Now()) {

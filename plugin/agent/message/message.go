@@ -57,6 +57,8 @@ type SessionRequest struct {
 	Enrollment string        `json:"enrollment,omitempty"`
 	Client     bridge.Client `json:"client,omitzero"`
 	Purpose    hsm.Purpose   `json:"purpose,omitzero"`
+	// Authorities are those that the client verifies the bridge with, as PEM, where it says so.
+	Authorities []byte `json:"authorities,omitempty"`
 }
 
 // SessionAnswer hands a session out.

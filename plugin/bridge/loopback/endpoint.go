@@ -1,12 +1,17 @@
 package loopback
 
 import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
@@ -14,8 +19,86 @@ import (
 // Endpoint is where the bridge listens and how to recognise it.
 type Endpoint struct {
 	Port int
-	// CAPEM is the certificate that vouches for the bridge, for the kubeconfig.
+	// CAPEM are the certificates that vouch for the bridge, on each machine that shares the
+	// folder.
 	CAPEM []byte
+	// Ends is when the certificate ends that the bridge shows on this machine.
+	Ends time.Time
+	// Former says that an older program made the certificate that the bridge shows, with a
+	// key that lay in the folder as it is. Open says that it still does, Bound that the key
+	// is of no use on another machine.
+	Former, Open, Bound bool
+
+	at          time.Time // when it was read
+	shown, next []byte    // the authorities of this machine, as DER; next may be nil
+}
+
+// Trust is what a client can verify of the bridge.
+type Trust struct {
+	// Shown and Next: the certificate that the bridge shows on this machine now, and the
+	// one that it shows when that has ended. Next is true if there is none yet.
+	Shown, Next bool
+	// Stray: something would pass for the bridge that is no machine's bridge any more.
+	Stray bool
+}
+
+// HasNext tells whether the certificate that is shown after this one is made.
+func (e Endpoint) HasNext() bool { return e.next != nil }
+
+// Trust tells what a client with these authorities, as PEM, can verify.
+func (e Endpoint) Trust(authorities []byte) Trust {
+	t := Trust{Next: e.next == nil}
+	known := certificates(e.CAPEM)
+	for _, der := range certificates(authorities) {
+		switch {
+		case bytes.Equal(der, e.shown):
+			t.Shown = true
+		case bytes.Equal(der, e.next):
+			t.Next = true
+		}
+		if !slices.ContainsFunc(known, func(k []byte) bool { return bytes.Equal(k, der) }) && e.lasts(der) {
+			t.Stray = true
+		}
+	}
+	return t
+}
+
+// lasts tells whether a certificate is good for longer than one that has made way for the
+// next.
+func (e Endpoint) lasts(der []byte) bool {
+	cert, err := x509.ParseCertificate(der)
+	return err == nil && cert.NotAfter.After(e.at.Add(shownUntil))
+}
+
+// Authorities are the certificates that an entry of a kubeconfig gets, as PEM. entries
+// are those that the user's entries have now. A key that lay open once is trusted until
+// all of them have the next one: what runs meanwhile goes on.
+func (e Endpoint) Authorities(entries [][]byte) []byte {
+	if !e.Former || e.next == nil || len(entries) == 0 ||
+		slices.ContainsFunc(entries, func(pem []byte) bool { return !e.Trust(pem).Next }) {
+		return e.CAPEM
+	}
+	var kept []byte
+	for _, der := range certificates(e.CAPEM) {
+		if !bytes.Equal(der, e.shown) {
+			kept = append(kept, CertificatePEM(der)...)
+		}
+	}
+	return kept
+}
+
+// certificates are those in PEM, as DER.
+func certificates(text []byte) [][]byte {
+	var all [][]byte
+	for {
+		var block *pem.Block
+		if block, text = pem.Decode(text); block == nil {
+			return all
+		}
+		if block.Type == "CERTIFICATE" {
+			all = append(all, block.Bytes)
+		}
+	}
 }
 
 // URL is the server URL of the enrollment called name.

@@ -1,9 +1,8 @@
 package loopback
 
 import (
+	"bytes"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,13 +10,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
 
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/hsm/shared/record"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
@@ -28,34 +28,60 @@ const (
 	lastPort  = 29999
 )
 
-// identityLife is how long the bridge's certificate holds. Its authority's key
-// is gone at once, so nothing else can ever be vouched for.
-const identityLife = 10 * 365 * 24 * time.Hour
+// folder is state/bridge, seen from one machine at one time:
+//
+//	port                 where the bridge listens, on every machine
+//	machines/LABEL.json  the identity of the bridge on one machine, see [machineRecord]
+//	ca.crt, server.crt, server.key  the identity by older programs, see [folder.former]
+type folder struct {
+	state   string
+	machine machine
+	now     time.Time
+}
 
-// Setup makes the bridge's identity in state/bridge, or reads the one that is
-// there: a free port, a P-256 authority, and one server certificate of it for
-// 127.0.0.1, ::1 and localhost. The authority's key is never written down. A
-// folder appears whole or not at all; several processes may call it at once.
+func here(d home.Dirs) folder { return folder{d.State, thisMachine(), time.Now()} }
+
+func (f folder) path(name string) string { return filepath.Join(f.state, "bridge", name) }
+
+func (f folder) record(label string) string { return f.path(filepath.Join("machines", label+".json")) }
+
+// Setup makes the bridge's identity on this machine, or reads the one that is there: a
+// free port, which all machines that share the folder have in common, a P-256 authority,
+// and one server certificate of it for 127.0.0.1, ::1 and localhost. The authority's key is
+// never written down, and the server's sealed. Several processes may call it at once.
 func Setup(d home.Dirs) (Endpoint, error) {
 	if err := d.Prepare(); err != nil { // also where it is made already: who may change it now counts
 		return Endpoint{}, fmt.Errorf("set up the bridge: %w", err)
 	}
-	if ep, _, err := Load(d); !errors.Is(err, fs.ErrNotExist) {
+	return here(d).setup()
+}
+
+func (f folder) setup() (Endpoint, error) {
+	if ep, err := f.endpoint(); !errors.Is(err, fs.ErrNotExist) {
 		return ep, err
 	}
-	lock := flock.New(dir(d)+".lock", flock.SetPermissions(0o600))
-	if err := lock.Lock(); err != nil {
+	release, err := f.lock()
+	if err != nil {
 		return Endpoint{}, fmt.Errorf("set up the bridge: %w", err)
 	}
-	defer lock.Close()
-	ep, _, err := Load(d)
+	defer release()
+	ep, err := f.endpoint()
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := create(d); err != nil {
+		if err := f.create(); err != nil {
 			return Endpoint{}, fmt.Errorf("set up the bridge: %w", err)
 		}
-		ep, _, err = Load(d)
+		ep, err = f.endpoint()
 	}
 	return ep, err
+}
+
+// lock keeps other processes from changing the folder until release is called.
+func (f folder) lock() (release func(), err error) {
+	lock := flock.New(f.path("")+".lock", flock.SetPermissions(0o600))
+	if err := lock.Lock(); err != nil {
+		return nil, err
+	}
+	return func() { _ = lock.Close() }, nil // nothing is written by that
 }
 
 // Move has the bridge listen on another port, 1024 to 65535, when it starts next;
@@ -76,84 +102,160 @@ func Move(d home.Dirs, port int) (Endpoint, error) {
 	if err := l.Close(); err != nil {
 		return Endpoint{}, fmt.Errorf("move the bridge: %w", err)
 	}
-	lock := flock.New(dir(d)+".lock", flock.SetPermissions(0o600))
-	if err := lock.Lock(); err != nil {
+	f := here(d)
+	release, err := f.lock()
+	if err != nil {
 		return Endpoint{}, fmt.Errorf("move the bridge: %w", err)
 	}
-	defer lock.Close()
-	if err := home.WriteFile(filepath.Join(dir(d), "port"), []byte(strconv.Itoa(port)+"\n")); err != nil {
+	defer release()
+	if err := f.writePort(port); err != nil {
 		return Endpoint{}, fmt.Errorf("move the bridge: %w", err)
 	}
 	return ep, nil
 }
 
-// Load reads what [Setup] made. A missing folder is [fs.ErrNotExist]; a damaged
-// one is an error with a hint, as a new identity would not fit the kubeconfigs.
-func Load(d home.Dirs) (Endpoint, tls.Certificate, error) {
-	if _, err := os.Stat(dir(d)); err != nil {
-		return Endpoint{}, tls.Certificate{}, err
-	}
-	ep, cert, err := load(d)
-	if err != nil {
-		// The error is not wrapped: a file that is missing here does not mean "not set up".
-		err = hinting.Withf(fmt.Errorf("the bridge's identity is damaged: %v", err),
-			"remove %s, then write the kubeconfig entries again with `kubehsm kubeconfig set`", dir(d))
-	}
-	return ep, cert, err
+// Load reads what [Setup] made. What is not set up on this machine is
+// [fs.ErrNotExist]; what is damaged is an error with a hint, as a new identity would not
+// fit the kubeconfigs.
+func Load(d home.Dirs) (Endpoint, error) { return here(d).endpoint() }
+
+// Port reads the bridge's port alone. Errors: [fs.ErrNotExist].
+func Port(d home.Dirs) (Endpoint, error) {
+	port, err := here(d).port()
+	return Endpoint{Port: port}, err
 }
 
-func load(d home.Dirs) (Endpoint, tls.Certificate, error) {
-	files := map[string][]byte{"port": nil, "ca.crt": nil, "server.crt": nil, "server.key": nil}
-	for name := range files {
-		path := filepath.Join(dir(d), name)
-		if err := home.CheckFile(path); err != nil {
-			return Endpoint{}, tls.Certificate{}, err
-		}
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return Endpoint{}, tls.Certificate{}, err
-		}
-		files[name] = b
+func (f folder) endpoint() (Endpoint, error) {
+	port, err := f.port()
+	if err != nil {
+		return Endpoint{}, err
 	}
-	port, err := strconv.Atoi(strings.TrimSpace(string(files["port"])))
+	mine, err := f.mine()
+	if err != nil {
+		return Endpoint{}, err
+	}
+	ep := Endpoint{Port: port, shown: mine.Identities[0].Authority, Ends: mine.Identities[0].ends(), at: f.now,
+		Former: mine.Identities[0].Former}
+	_, err = os.Lstat(f.path(formerKey))
+	ep.Open = err == nil
+	ep.Bound = f.machine.bound() && !ep.Open
+	if len(mine.Identities) > 1 {
+		ep.next = mine.Identities[1].Authority
+	}
+	all := mine.authorities(f.now)
+	labels, err := record.Names(f.path("machines"))
+	if err != nil {
+		return Endpoint{}, err
+	}
+	own, err := f.machine.label()
+	if err != nil {
+		return Endpoint{}, err
+	}
+	for _, label := range labels {
+		if label == own {
+			continue
+		}
+		other, err := f.read(label)
+		if err != nil {
+			return Endpoint{}, err
+		}
+		all = append(all, other.authorities(f.now)...)
+	}
+	slices.SortFunc(all, bytes.Compare) // entries are the same whoever writes them
+	for _, der := range slices.CompactFunc(all, bytes.Equal) {
+		ep.CAPEM = append(ep.CAPEM, CertificatePEM(der)...)
+	}
+	return ep, nil
+}
+
+// port reads the port. It has to be there if there is anything else.
+func (f folder) port() (int, error) {
+	path := f.path("port")
+	err := home.CheckFile(path)
+	var b []byte
+	if err == nil {
+		b, err = os.ReadFile(path)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		labels, unreadable := record.Names(f.path("machines"))
+		if _, former := os.Lstat(f.path(formerKey)); unreadable == nil && len(labels) == 0 && former != nil {
+			return 0, err
+		}
+	}
+	if err != nil {
+		return 0, f.damaged(err)
+	}
+	port, err := strconv.Atoi(string(bytes.TrimSpace(b)))
 	if err != nil || port < 1 || port > 65535 {
-		return Endpoint{}, tls.Certificate{}, fmt.Errorf("%q is not a port", files["port"])
+		return 0, f.damaged(fmt.Errorf("%q is not a port", b))
 	}
-	cert, err := tls.X509KeyPair(files["server.crt"], files["server.key"])
-	clear(files["server.key"])
-	if err != nil {
-		return Endpoint{}, tls.Certificate{}, err
-	}
-	return Endpoint{Port: port, CAPEM: files["ca.crt"]}, cert, nil
+	return port, nil
 }
 
-// create writes everything into a folder beside the final one and renames it.
-func create(d home.Dirs) (err error) {
-	port, err := choosePort()
-	if err != nil {
-		return err
+func (f folder) writePort(port int) error {
+	return home.WriteFile(f.path("port"), []byte(strconv.Itoa(port)+"\n"))
+}
+
+// damaged is not wrapped around err: a file that is missing does not mean "not set up".
+func (f folder) damaged(err error) error {
+	return hinting.Withf(fmt.Errorf("the bridge's identity is damaged: %v", err),
+		"remove %s, then write the kubeconfig entries again with `kubehsm kubeconfig set`", f.path(""))
+}
+
+// damagedRecord is damaged for one machine's record.
+func damagedRecord(path string, err error) error {
+	if errors.Is(err, record.ErrNewer) {
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	files, err := identity()
+	return hinting.Withf(fmt.Errorf("the bridge's identity is damaged: %s: %v", path, err),
+		"remove %s, then write the kubeconfig entries again with `kubehsm kubeconfig set`", path)
+}
+
+// mine reads this machine's record, or what an older program made in its place.
+// Errors: [fs.ErrNotExist].
+func (f folder) mine() (machineRecord, error) {
+	label, err := f.machine.label()
 	if err != nil {
-		return err
+		return machineRecord{}, err
 	}
-	defer clear(files["server.key"])
-	files["port"] = []byte(strconv.Itoa(port) + "\n")
-	tmp, err := os.MkdirTemp(d.State, home.TempName("bridge"))
-	if err != nil {
-		return err
+	r, err := f.read(label)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return r, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.RemoveAll(tmp))
+	i, err := f.former()
+	return machineRecord{[]identity{i}}, err
+}
+
+// create makes what is not there.
+func (f folder) create() error {
+	if _, err := f.port(); err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
-	}()
-	for name, b := range files {
-		if err := home.WriteFile(filepath.Join(tmp, name), b); err != nil {
+		port, err := choosePort()
+		if err != nil {
+			return err
+		}
+		if err := home.MakeDir(f.path("")); err != nil {
+			return err
+		}
+		if err := f.writePort(port); err != nil {
 			return err
 		}
 	}
-	return os.Rename(tmp, dir(d))
+	i, err := f.machine.newIdentity()
+	if err != nil {
+		return err
+	}
+	return f.write(machineRecord{[]identity{i}})
+}
+
+func (f folder) write(r machineRecord) error {
+	label, err := f.machine.label()
+	if err != nil {
+		return err
+	}
+	return home.WriteRecord(f.record(label), format, r)
 }
 
 // choosePort finds a loopback port that is free now.
@@ -169,28 +271,21 @@ func choosePort() (int, error) {
 	return 0, fmt.Errorf("no free port between %d and %d: %w", firstPort, lastPort, err)
 }
 
-// identity makes the authority, its one certificate, and forgets its key.
-func identity() (map[string][]byte, error) {
-	ca, err := NewAuthority("kubehsm bridge", identityLife)
-	if err != nil {
-		return nil, err
-	}
-	der, key, err := ca.Issue(&x509.Certificate{
-		Subject:     pkix.Name{CommonName: "127.0.0.1"},
-		NotBefore:   ca.Certificate.NotBefore,
-		NotAfter:    ca.Certificate.NotAfter,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames:    []string{"localhost"},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
-	})
-	if err != nil {
-		return nil, err
-	}
-	return map[string][]byte{
-		"ca.crt":     CertificatePEM(ca.Certificate.Raw),
-		"server.crt": CertificatePEM(der),
-		"server.key": key,
-	}, nil
-}
+// Certificate is what the bridge shows on this machine. Errors: [fs.ErrNotExist].
+func Certificate(d home.Dirs) (tls.Certificate, error) { return here(d).certificate() }
 
-func dir(d home.Dirs) string { return filepath.Join(d.State, "bridge") }
+func (f folder) certificate() (tls.Certificate, error) {
+	r, err := f.mine()
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	cert, err := r.Identities[0].pair(f.machine)
+	if err == nil && f.now.After(cert.Leaf.NotAfter) {
+		return cert, fmt.Errorf("the bridge's certificate ended on %s", cert.Leaf.NotAfter.Format(time.DateOnly))
+	}
+	if err != nil {
+		label, _ := f.machine.label() // found above
+		err = damagedRecord(f.record(label), err)
+	}
+	return cert, err
+}

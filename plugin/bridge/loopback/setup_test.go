@@ -3,7 +3,6 @@ package loopback
 import (
 	"bytes"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"io/fs"
 	"net"
@@ -20,7 +19,7 @@ import (
 
 func TestSetupOnceForAll(t *testing.T) {
 	d := testDirs(t)
-	if _, _, err := Load(d); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Load(d); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
@@ -46,62 +45,75 @@ func TestSetupOnceForAll(t *testing.T) {
 	if u := got[0].URL("prod"); !strings.HasPrefix(u, "https://127.0.0.1:") || !strings.HasSuffix(u, "/c/prod") {
 		t.Fatal(u)
 	}
-	entries, err := os.ReadDir(d.State)
-	check(t, err)
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".bridge") {
-			t.Errorf("left behind: %s", e.Name())
+	files := 0
+	check(t, filepath.WalkDir(here(d).path(""), func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
 		}
-	}
-	files, err := os.ReadDir(dir(d))
-	check(t, err)
-	for _, f := range files {
-		info, err := f.Info()
+		files++
+		info, err := e.Info()
 		check(t, err)
-		if info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %v", f.Name(), info.Mode())
-		}
-		b, err := os.ReadFile(filepath.Join(dir(d), f.Name()))
+		b, err := os.ReadFile(path)
 		check(t, err)
-		if n := bytes.Count(b, []byte("PRIVATE KEY-----\n")); f.Name() != "server.key" && n > 0 {
-			t.Errorf("%s holds a private key", f.Name())
+		if info.Mode().Perm() != 0o600 || strings.HasPrefix(e.Name(), ".") || bytes.Contains(b, []byte("PRIVATE KEY")) {
+			t.Errorf("%s, %v:\n%s", path, info.Mode(), b)
 		}
+		return nil
+	}))
+	if files != 2 {
+		t.Errorf("%d files", files)
 	}
 }
 
 func TestIdentityVerifies(t *testing.T) {
 	d := testDirs(t)
-	_, err := Setup(d)
+	ep, err := Setup(d)
 	check(t, err)
-	ep, cert, err := Load(d)
+	cert, err := Certificate(d)
 	check(t, err)
-	leaf, err := x509.ParseCertificate(cert.Certificate[0])
-	check(t, err)
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(ep.CAPEM)
 	for _, name := range []string{"127.0.0.1", "::1", "localhost"} {
-		if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: name,
-			CurrentTime: time.Now().Add(9 * 365 * 24 * time.Hour)}); err != nil {
+		if err := verify(cert.Leaf, ep.CAPEM, name, time.Now().Add(identityLife-time.Hour)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+		if err := verify(cert.Leaf, ep.CAPEM, name, time.Now().Add(identityLife+time.Hour)); err == nil {
+			t.Errorf("%s: it never ends", name)
+		}
 	}
-	block, _ := pem.Decode(ep.CAPEM)
-	ca, err := x509.ParseCertificate(block.Bytes)
+	ca, err := x509.ParseCertificate(certificates(ep.CAPEM)[0])
 	check(t, err)
-	if !ca.IsCA || ca.KeyUsage != x509.KeyUsageCertSign || len(leaf.AuthorityKeyId) == 0 {
+	if !ca.IsCA || ca.KeyUsage != x509.KeyUsageCertSign || len(cert.Leaf.AuthorityKeyId) == 0 {
 		t.Errorf("a strict verifier would refuse it: %+v", ca)
 	}
 }
 
+func verify(leaf *x509.Certificate, authorities []byte, name string, at time.Time) error {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(authorities)
+	_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: name, CurrentTime: at})
+	return err
+}
+
 func TestDamagedIdentityIsNotReplaced(t *testing.T) {
-	for _, name := range []string{"port", "ca.crt", "server.crt", "server.key"} {
+	for name, spoil := range map[string]func(f folder, record string) error{
+		"no port":    func(f folder, _ string) error { return os.Remove(f.path("port")) },
+		"odd port":   func(f folder, _ string) error { return os.WriteFile(f.path("port"), []byte("x"), 0o600) },
+		"half":       func(_ folder, record string) error { return os.Truncate(record, 100) },
+		"empty":      func(_ folder, record string) error { return os.Truncate(record, 0) },
+		"no entries": func(_ folder, record string) error { return os.WriteFile(record, []byte(`{"identities":[]}`), 0o600) },
+		"no certificate": func(_ folder, record string) error {
+			return os.WriteFile(record, []byte(`{"identities":[{"authority":"","certificate":"","key":""}]}`), 0o600)
+		},
+	} {
 		d := testDirs(t)
 		_, err := Setup(d)
 		check(t, err)
-		check(t, os.Remove(filepath.Join(dir(d), name)))
+		f := here(d)
+		label, err := f.machine.label()
+		check(t, err)
+		check(t, spoil(f, f.record(label)))
 		_, err = Setup(d)
 		if err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(hint.Of(err), "kubeconfig set") {
-			t.Errorf("without %s: %v (%s)", name, err, hint.Of(err))
+			t.Errorf("%s: %v (%s)", name, err, hint.Of(err))
 		}
 	}
 }
@@ -129,13 +141,13 @@ func TestMove(t *testing.T) {
 	if _, err := Move(d, 80); err == nil {
 		t.Fatal("a privileged port was taken")
 	}
-	if now, _, err := Load(d); err != nil || now.Port != before.Port {
+	if now, err := Load(d); err != nil || now.Port != before.Port {
 		t.Fatalf("a refused move left port %d, %v", now.Port, err)
 	}
 	check(t, l.Close())
 	_, err = Move(d, port)
 	check(t, err)
-	if now, _, err := Load(d); err != nil || now.Port != port || !bytes.Equal(now.CAPEM, before.CAPEM) {
+	if now, err := Load(d); err != nil || now.Port != port || !bytes.Equal(now.CAPEM, before.CAPEM) {
 		t.Fatalf("%+v, %v", now, err)
 	}
 }

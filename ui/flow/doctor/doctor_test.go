@@ -1,12 +1,14 @@
 package doctor
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -25,6 +27,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
@@ -290,19 +293,57 @@ users: [{name: jane, user: {client-certificate: c.pem, client-key: k.pem}}]
 func TestEntries(t *testing.T) {
 	m := newMachine(t)
 	m.enroll("prod", "https://prod.example.com", nil, time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour))
+	server, authorities := "https://127.0.0.1:1/c/prod", []byte(nil)
 	entry := func(name, command string) Check {
 		m.file("kubeconfig", `apiVersion: v1
 kind: Config
 contexts: [{name: c, context: {cluster: k, user: u}}]
-clusters: [{name: k, cluster: {server: "https://127.0.0.1:1/c/prod", extensions: [{name: client.authentication.k8s.io/exec, extension: {apiVersion: kubehsm.io/v1, enrollment: `+name+`}}]}}]
-users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: "`+command+`", args: [credential, --enrollment, `+name+`], interactiveMode: IfAvailable}}}]
+clusters: [{name: k, cluster: {server: "`+server+`", certificate-authority-data: "`+
+			base64.StdEncoding.EncodeToString(authorities)+`", extensions: [{name: client.authentication.k8s.io/exec, `+
+			`extension: {apiVersion: kubehsm.io/v1, enrollment: `+name+`}}]}}]
+users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: "`+command+`", args: `+
+			`[credential, --enrollment, `+name+`], interactiveMode: IfAvailable}}}]
 `, 0o600)
 		return m.find(kubeconfigs(context.Background(), m.Options), "context/")
 	}
+	const again = "kubehsm kubeconfig set prod"
+	m.expect(entry("prod", m.Env.Executable), Warning, "not set up on this machine", again)
+	ep, err := loopback.Setup(m.Env.Dirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.expect(entry("prod", m.Env.Executable), Failed, "the bridge is at", again)
+	server = ep.URL("prod")
+	m.expect(entry("prod", m.Env.Executable), Failed, "does not know the bridge on this machine", again)
+	other, err := loopback.NewAuthority("kubehsm bridge", 100*24*time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	authorities = append(bytes.Clone(ep.CAPEM), loopback.CertificatePEM(other.Certificate.Raw)...)
+	m.expect(entry("prod", m.Env.Executable), Warning, "a bridge that there is no more", again)
+	authorities = ep.CAPEM
 	m.expect(entry("prod", m.Env.Executable), OK, "enrollment prod", "")
 	m.expect(entry("other", m.Env.Executable), Failed, "no such enrollment", "")
-	m.expect(entry("prod", "kubehsm"), Warning, "no full path", "kubehsm kubeconfig set prod")
-	m.expect(entry("prod", "/nowhere/kubehsm"), Failed, "/nowhere/kubehsm", "kubehsm kubeconfig set prod")
+	m.expect(entry("prod", "kubehsm"), Warning, "no full path", again)
+	m.expect(entry("prod", "/nowhere/kubehsm"), Failed, "/nowhere/kubehsm", again)
+}
+
+// TestBridgeKey: what a copy of the bridge's key is good for is told.
+func TestBridgeKey(t *testing.T) {
+	m := newMachine(t)
+	ends := time.Now().Add(24 * time.Hour)
+	for _, c := range []struct {
+		ep    loopback.Endpoint
+		state State
+		found string
+	}{
+		{loopback.Endpoint{Open: true, Ends: ends}, Warning, "lies in the state folder"},
+		{loopback.Endpoint{Ends: ends}, Note, "no machine id"},
+		{loopback.Endpoint{Bound: true, Ends: ends}, OK, "of no use on another machine"},
+	} {
+		fix := map[State]string{Warning: "kubehsm agent stop", Note: "systemd-machine-id-setup"}[c.state]
+		m.expect(bridgeKey(c.ep), c.state, c.found, fix)
+	}
 }
 
 func TestCertificates(t *testing.T) {

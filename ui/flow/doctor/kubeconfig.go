@@ -45,7 +45,10 @@ func kubeconfigs(ctx context.Context, o *Options) []Check {
 		checks = append(checks, c.ok(fmt.Sprintf("%s in %s", present.Count(len(contexts), "context"),
 			strings.Join(rules.Paths(), ", "))))
 	}
-	endpoint, _, endpointErr := loopback.Load(o.Env.Dirs)
+	endpoint, endpointErr := loopback.Load(o.Env.Dirs)
+	if endpointErr == nil {
+		checks = append(checks, bridgeKey(endpoint))
+	}
 	store := enrollment.NewStore(o.Env.Dirs)
 	for _, k := range contexts {
 		switch k.User.Kind {
@@ -121,5 +124,53 @@ func entry(k kubeconfig.Context, store enrollment.Store, endpoint loopback.Endpo
 		return c.with(Failed, fmt.Sprintf("it leads to %s; the bridge is at %s", k.Cluster.Server, endpoint.Address()),
 			"kubectl would speak to nobody, or to somebody else.", again)
 	}
+	if endpointErr != nil {
+		return c.with(Warning, "the bridge is not set up on this machine yet", "kubectl could not verify it.", again)
+	}
+	if found, why, state := verifies(k, endpoint); found != "" {
+		return c.with(state, found, why, again)
+	}
 	return c.ok("signs in by the enrollment " + k.User.Enrollment)
+}
+
+// endsSoon is how long before its end it is told that an entry knows no other certificate
+// of the bridge.
+const endsSoon = 60 * 24 * time.Hour
+
+// verifies says what is wrong with how an entry verifies the bridge, if anything is.
+func verifies(k kubeconfig.Context, endpoint loopback.Endpoint) (found, why string, state State) {
+	authorities, err := k.Cluster.CA()
+	if err != nil {
+		return err.Error(), "kubectl cannot verify the bridge.", Failed
+	}
+	switch t := endpoint.Trust(authorities); {
+	case !t.Shown && !(t.Next && endpoint.HasNext()):
+		return "it does not know the bridge on this machine",
+			"It was written on another machine, or the bridge's certificate or the machine's id has changed.", Failed
+	case t.Stray:
+		return "it also believes a bridge that there is no more",
+			"Who has a copy of that bridge's key could pass for yours.", Warning
+	case t.Shown && endpoint.Former && endpoint.HasNext():
+		return "it verifies the bridge by a key that lay in the state folder unsealed once",
+			"A backup from then may hold the key. An entry that is written anew, after all others, knows it no more.", Note
+	case !t.Next && time.Until(endpoint.Ends) < endsSoon:
+		return "the certificate by which it knows the bridge ends on " + endpoint.Ends.Local().Format(time.DateOnly),
+			"kubectl would not believe the bridge then.", Warning
+	}
+	return "", "", OK
+}
+
+// bridgeKey tells what a copy of the bridge's key is good for.
+func bridgeKey(endpoint loopback.Endpoint) Check {
+	c := Check{ID: "bridge-key", Group: GroupKubeconfig, Title: "Key of the bridge"}
+	switch {
+	case endpoint.Open:
+		return c.with(Warning, "lies in the state folder as it is, from an older kubehsm",
+			"Who copies the folder can pass for the bridge.", "kubehsm agent stop; the next agent seals it")
+	case !endpoint.Bound:
+		return c.with(Note, "not bound to this machine, which has no machine id",
+			"Who copies the folder can pass for the bridge on another machine.",
+			"where systemd runs: sudo systemd-machine-id-setup")
+	}
+	return c.ok("of no use on another machine; its certificate ends on " + endpoint.Ends.Local().Format(time.DateOnly))
 }
