@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -22,6 +23,9 @@ type Question struct {
 	// Session is the client of the session, which may have started the process.
 	Session Client
 	Request consent.Request
+	// Body tells of the request's body, which it reads; nil if there is none. It is called
+	// once at most.
+	Body func(ctx context.Context) (Body, error)
 }
 
 // errNobody is the answer where nothing can ask.
@@ -29,7 +33,7 @@ var errNobody = errors.New("nobody can be asked")
 
 // consent makes sure that a person agrees to the request, where its enrollment's
 // policy wants that.
-func (s *Server) consent(r *http.Request, e *session, who asker, up *upstream.Upstream, path string) *refusal {
+func (s *Server) consent(w http.ResponseWriter, r *http.Request, e *session, who asker, up *upstream.Upstream, path string) *refusal {
 	if !up.Policy().Asks() {
 		return nil
 	}
@@ -48,11 +52,18 @@ func (s *Server) consent(r *http.Request, e *session, who asker, up *upstream.Up
 	}
 	err = errNobody
 	if s.Consent != nil {
-		err = s.Consent(r.Context(), Question{Enrollment: e.enrollment, Client: who.client, Conn: who.conn, Session: e.client,
-			Request: request})
+		q := Question{Enrollment: e.enrollment, Client: who.client, Conn: who.conn, Session: e.client, Request: request}
+		if body {
+			q.Body = s.bodies.hold(w, r, request).tell
+		}
+		err = s.Consent(r.Context(), q)
 	}
 	if err == nil {
 		return nil
+	}
+	var wrong *bodyError
+	if errors.As(err, &wrong) {
+		return &refusal{wrong.code, wrong.reason, err.Error()}
 	}
 	if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // the client has gone

@@ -19,6 +19,7 @@ type Server struct {
 	route    func(enrollment string) *upstream.Upstream
 	log      *slog.Logger
 	http     *http.Server
+	bodies   *bodies
 
 	// Denied, if not nil, is told of every request that was turned away. It is set
 	// before Serve and may be called by many goroutines at once.
@@ -37,7 +38,7 @@ type Server struct {
 // one that is not prepared.
 func NewServer(cert func() *tls.Certificate, sessions *Sessions, route func(enrollment string) *upstream.Upstream,
 	log *slog.Logger) *Server {
-	s := &Server{sessions: sessions, route: route, log: log}
+	s := &Server{sessions: sessions, route: route, log: log, bodies: newBodies()}
 	s.http = &http.Server{
 		Handler: s,
 		TLSConfig: &tls.Config{
@@ -100,7 +101,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.sessions.begin(sess)()
-	if ref := s.consent(r, sess, who, up, path); ref != nil {
+	defer letGo(r)
+	if ref := s.consent(w, r, sess, who, up, path); ref != nil {
 		s.refuse(w, r, sess, ref)
 		return
 	}

@@ -27,8 +27,30 @@ type Statement struct {
 	PID     int     `json:"pid,omitempty"`
 	Command string  `json:"command,omitempty"`
 	Program Program `json:"program,omitzero"`
+	// Body is the request's, nil if it has none.
+	Body *Body `json:"body,omitempty"`
 	// Nonce makes each statement another one.
 	Nonce string `json:"nonce"`
+}
+
+// Body is what a statement says of a request's body.
+type Body struct {
+	// Length is in bytes, -1 if it is not known.
+	Length int64 `json:"length"`
+	// SHA256 is the digest of its bytes, in hex; "" of a body that was not read.
+	SHA256 string `json:"sha256,omitempty"`
+}
+
+// String is the body for a person to read, the digest cut.
+func (b Body) String() string {
+	size := "of unknown length"
+	if b.Length >= 0 {
+		size = fmt.Sprintf("%d bytes", b.Length)
+	}
+	if len(b.SHA256) < 16 {
+		return size + ", not read"
+	}
+	return size + ", SHA-256 " + b.SHA256[:16] + "..."
 }
 
 // domain begins what is signed. Nothing else that a key signs begins so: TLS 1.3

@@ -129,11 +129,21 @@ func (s *questions) question(ctx, answered context.Context, q bridge.Question) e
 	statement := consent.Statement{Time: time.Now(), Enrollment: q.Enrollment, Server: t.e.Cluster.Server,
 		Request: q.Request,
 		PID:     q.Client.PID, Command: consent.CommandOf(q.Client.PID), Program: consent.ProgramOf(q.Client.PID)}
+	var account []string
+	if q.Body != nil {
+		b, err := q.Body(ctx)
+		if err != nil {
+			return err
+		}
+		if account = b.Account; len(account) > 0 {
+			statement.Body = &b.Body
+		}
+	}
 	text, err := statement.Text()
 	if err != nil {
 		return err
 	}
-	fields := fieldsOf(statement, q, t.e.Host())
+	fields := fieldsOf(statement, account, q.Client, t.e.Host())
 	purpose := hsm.Purpose{Cluster: q.Enrollment, Action: "allow “" + q.Request.String() + "”", Command: statement.Command,
 		Fields: fields}
 	r := audit.Record{Event: audit.Consent, Enrollment: q.Enrollment, Server: t.e.Host(), Key: t.e.KeyHash,

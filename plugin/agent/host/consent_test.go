@@ -16,13 +16,11 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
-	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/plugin/agent/consents"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
-	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
 	"github.com/kubehsm/kubehsm/plugin/process"
@@ -536,14 +534,5 @@ func TestHeldRequestsAreBounded(t *testing.T) {
 	})
 	if refused.Load() != more {
 		t.Errorf("%d were refused", refused.Load())
-	}
-}
-
-// TestNamesInQuestions: what a program calls itself forges no line of a question.
-func TestNamesInQuestions(t *testing.T) {
-	e := enrollment.Enrollment{Name: "prod", Cluster: cluster.Cluster{Server: "https://10.0.0.1"}}
-	s := consent.Statement{PID: 7, Command: consent.Word("a\n\x1b[2Jb"), Enrollment: "prod"}
-	if w := words(s, &target{e: e}); strings.Count(w, "\n") != 1 || strings.Contains(w, "\x1b") {
-		t.Errorf("%q", w)
 	}
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/consents"
-	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
@@ -14,7 +13,7 @@ import (
 // fieldsOf are the lines of a question about s: what is signed, as far as the token signs it,
 // and who started the program. Each value is made of words of ours, and of names that are
 // quoted ([consent.Name]).
-func fieldsOf(s consent.Statement, q bridge.Question, host string) []hsm.Field {
+func fieldsOf(s consent.Statement, account []string, client process.ID, host string) []hsm.Field {
 	fields := []hsm.Field{{Label: "Request", Values: []string{s.Request.What()}}}
 	add := func(label, value string) {
 		if value != "" {
@@ -26,11 +25,15 @@ func fieldsOf(s consent.Statement, q bridge.Question, host string) []hsm.Field {
 	}
 	add("Namespace", s.Request.Where())
 	add("As", s.Request.As)
+	if s.Body != nil {
+		fields = append(fields, hsm.Field{Label: "Body", Values: account})
+		add("Digest", s.Body.String())
+	}
 	add("Program", s.Program.String())
 	if !s.Program.Named(s.Command) {
 		add("Calls itself", s.Command)
 	}
-	add("Process", processWords(q.Client))
+	add("Process", processWords(client))
 	add("Cluster", consent.Name(s.Enrollment)+" at "+hostWords(host))
 	add("A yes", consents.Reach(s.Request))
 	return fields

@@ -25,6 +25,7 @@ type status struct {
 
 // reasons are metav1.StatusReason for the codes we use.
 var reasons = map[int]string{
+	http.StatusBadRequest:         "BadRequest",
 	http.StatusUnauthorized:       "Unauthorized",
 	http.StatusForbidden:          "Forbidden",
 	http.StatusNotFound:           "NotFound",

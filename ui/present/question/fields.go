@@ -141,7 +141,8 @@ func (s *sheet) draw() []string {
 			}
 		}
 		if left := b.all - b.shown; left > 0 {
-			add(text.Truncate(fmt.Sprintf("%s %d more: `kubehsm agent status` shows all", text.Ellipsis, left), s.width-s.indent))
+			all := fmt.Sprintf("%s %d more: `kubehsm agent status` shows all", text.Ellipsis, left)
+			add(text.Truncate(all, s.width-s.indent))
 		}
 	}
 	return lines

@@ -1,0 +1,83 @@
+package host
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
+	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/process"
+)
+
+// TestNamesInQuestions: what a program calls itself forges no line of a question.
+func TestNamesInQuestions(t *testing.T) {
+	e := enrollment.Enrollment{Name: "prod", Cluster: cluster.Cluster{Server: "https://10.0.0.1"}}
+	s := consent.Statement{PID: 7, Command: consent.Word("a\n\x1b[2Jb"), Enrollment: "prod"}
+	if w := words(s, &target{e: e}); strings.Count(w, "\n") != 1 || strings.Contains(w, "\x1b") {
+		t.Errorf("%q", w)
+	}
+	forged := "x\nProgram  /usr/bin/kubectl\r\x1b[2J\u202e\u200b\u0430"
+	s.Request = consent.Request{Verb: forged, Group: forged, Resource: forged, Subresource: forged, Namespace: forged, Name: forged,
+		As: consent.Word(forged), DryRun: true}
+	s.Enrollment, s.Program = forged, consent.Program{Path: forged}
+	for _, f := range fieldsOf(s, nil, process.This(), forged) {
+		for _, v := range f.Values {
+			if strings.ContainsFunc(v, func(c rune) bool { return c < ' ' || c > '~' }) {
+				t.Errorf("%s: %q", f.Label, v)
+			}
+		}
+	}
+}
+
+// TestQuestionSaysWhatIsSigned: the question about a request with a body says what the body
+// does, and names the body, the program's file and its parent; the statement has the digest
+// and the path, and the log has no value of the body.
+func TestQuestionSaysWhatIsSigned(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	r.policy(consent.Policy{Mode: consent.Writes})
+	client, _ := running(t)
+	_, c := r.sessionOf(client)
+	p := &asker{answer: always(true, nil)}
+	r.attended(client, p)
+	const body = `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"pr\u043ed"},"data":{"password":"czNjcjN0"}}`
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.ep.URL("prod")+"/api/v1/namespaces/web/secrets", strings.NewReader(body))
+	check(t, err)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := c.Do(req)
+	check(t, err)
+	check(t, resp.Body.Close())
+	if resp.StatusCode != served || p.asked() != 1 {
+		t.Fatalf("%s, %d questions", resp.Status, p.asked())
+	}
+	said := map[string]string{}
+	for _, f := range p.questions[0].Fields {
+		said[f.Label] = strings.Join(f.Values, "\n")
+	}
+	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(body)))
+	program := consent.ProgramOf(client.PID)
+	for label, want := range map[string]string{
+		"Request": "create secrets", "Namespace": `"web"`,
+		"Body":    "Secret \"pr\\u043ed\" (contains Cyrillic letters)\ndata: 1 key, password; values are not shown",
+		"Digest":  fmt.Sprintf("%d bytes, SHA-256 %s...", len(body), sum[:16]),
+		"Program": program.Path,
+		"Process": fmt.Sprintf("%d, started by %s (%d)", client.PID, consent.ProgramOf(os.Getpid()), os.Getpid()),
+		"A yes":   "covers this process's further changes and reading, whatever they are, until it pauses for 30 s, at most 10 min",
+	} {
+		if said[label] != want {
+			t.Errorf("%s: %q, want %q", label, said[label], want)
+		}
+	}
+	all := r.consents()
+	if len(all) != 1 || strings.Contains(all[0].Statement, "czNjcjN0") {
+		t.Fatalf("%+v", all)
+	}
+	s, err := consent.Read(all[0].Statement)
+	if err != nil || s.Body == nil || *s.Body != (consent.Body{Length: int64(len(body)), SHA256: sum}) || s.Program != program {
+		t.Errorf("%+v %+v %v", s, s.Body, err)
+	}
+}

@@ -1,0 +1,231 @@
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
+	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/plugin/consent/body"
+)
+
+// told is a person who says yes when he has been told of the body.
+func told(t *testing.T, o bridgetest.Options) (*rig, func() Body) {
+	t.Helper()
+	var last atomic.Pointer[Body]
+	r := newRig(t, rigOptions{api: o, policy: consent.Policy{Mode: consent.Writes},
+		ask: func(ctx context.Context, q Question) error {
+			if q.Body == nil {
+				return nil
+			}
+			b, err := q.Body(ctx)
+			last.Store(&b)
+			return err
+		}})
+	return r, func() Body { return *last.Load() }
+}
+
+// TestBodyIsSentAsItWasTold: what arrives is what was judged, to the byte, with a length if
+// it came with one, over either protocol on either side; what is larger than the API
+// server's limit is not read before.
+func TestBodyIsSentAsItWasTold(t *testing.T) {
+	random := make([]byte, body.Limit+2)
+	for i := range random {
+		random[i] = byte('a' + rand.IntN(26))
+	}
+	for _, api1 := range []bool{true, false} {
+		r, last := told(t, bridgetest.Options{HTTP1: api1})
+		c2 := r.client(r.issue("prod", Client{PID: 1, Start: 1}))
+		transport := &http.Transport{TLSClientConfig: r.tls(r.issue("prod", Client{PID: 1, Start: 1}), "http/1.1")}
+		t.Cleanup(transport.CloseIdleConnections)
+		for i, c := range []*http.Client{c2, {Transport: transport}} {
+			for _, n := range []int{1, 70_000, body.Limit - 1, body.Limit, body.Limit + 1, body.Limit + 2} {
+				for _, known := range []bool{true, false} {
+					at := fmt.Sprintf("api1 %t, client %d, %d bytes, known %t", api1, i, n, known)
+					var from io.Reader = bytes.NewReader(random[:n])
+					if !known {
+						from = io.MultiReader(from)
+					}
+					req, err := http.NewRequest(http.MethodPost, r.ep.URL("prod")+"/api/v1/namespaces/web/pods", from)
+					check(t, err)
+					resp, err := c.Do(req)
+					check(t, err)
+					var arrived bridgetest.Arrived
+					check(t, json.NewDecoder(resp.Body).Decode(&arrived))
+					check(t, resp.Body.Close())
+					length := arrived.Header.Get("Content-Length")
+					if arrived.Body != string(random[:n]) || (length != "") != known || known && length != fmt.Sprint(n) {
+						t.Errorf("%s: %d bytes arrived, length %q", at, len(arrived.Body), length)
+					}
+					sum := sha256.Sum256(random[:n])
+					want := consent.Body{Length: int64(n), SHA256: hex.EncodeToString(sum[:])}
+					switch {
+					case n > body.Limit && known:
+						want.SHA256 = ""
+					case n > body.Limit:
+						want = consent.Body{Length: -1}
+					}
+					if got := last(); got.Body != want || len(got.Account) != 1 {
+						t.Errorf("%s: told %+v, want %+v", at, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestBodyThatLies: a body that does not arrive as it was announced is not sent on, and
+// neither is a trailer.
+func TestBodyThatLies(t *testing.T) {
+	for _, api1 := range []bool{true, false} {
+		r, _ := told(t, bridgetest.Options{HTTP1: api1})
+		const post = "POST /c/prod/api/v1/namespaces/web/pods HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n"
+		for text, want := range map[string][]int{
+			"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nImpersonate-User: root\r\n\r\n": {403},
+			"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\nzz\r\n":                              {400},
+			"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n":                           {418},
+			"Content-Length: 2\r\n\r\n{}DELETE /c/prod/x HTTP/1.1\r\n":                         {418},
+			"Content-Length: 2\r\nExpect: 100-continue\r\n\r\n{}":                              {100, 418},
+		} {
+			if got := r.raw(post + text); !slices.Equal(got, want) {
+				t.Errorf("%q: %v, want %v", text, got, want)
+			}
+		}
+		fields := []string{":method", "POST", ":scheme", "https", ":authority", "HOST", ":path", "/c/prod/api/v1/namespaces/web/pods"}
+		for length, want := range map[string]string{"1": "400 reset", "3": "400 reset", "2": "418"} {
+			if got := r.h2body("{}", append(fields, "content-length", length)...); !strings.Contains(want, got) {
+				t.Errorf("HTTP/2 with a length of %s: %s", length, got)
+			}
+		}
+		if got := r.api.Arrivals(); len(got) != 4 {
+			t.Errorf("%q arrived", got)
+		}
+	}
+}
+
+// TestBodyThatNeverEnds: who waits for a body gives up, and so does the bridge.
+func TestBodyThatNeverEnds(t *testing.T) {
+	for _, protocol := range []string{"http/1.1", "h2"} {
+		r := newRig(t, rigOptions{policy: consent.Policy{Mode: consent.Writes},
+			ask: func(ctx context.Context, q Question) error {
+				ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+				defer cancel()
+				_, err := q.Body(ctx)
+				return err
+			}})
+		transport := &http.Transport{TLSClientConfig: r.tls(r.issue("prod", Client{PID: 1, Start: 1}), protocol),
+			ForceAttemptHTTP2: protocol == "h2"}
+		t.Cleanup(transport.CloseIdleConnections)
+		pr, pw := io.Pipe()
+		go func() { // a byte now and then, until nobody takes one
+			for {
+				if _, err := pw.Write([]byte(" ")); err != nil {
+					return
+				}
+			}
+		}()
+		req, err := http.NewRequest(http.MethodPost, r.ep.URL("prod")+"/api/v1/namespaces/web/pods", slow{pr, t.Context()})
+		check(t, err)
+		resp, err := transport.RoundTrip(req)
+		if err == nil {
+			if resp.StatusCode != http.StatusBadRequest {
+				t.Errorf("%s: %s", protocol, resp.Status)
+			}
+			check(t, resp.Body.Close())
+		}
+		check(t, pr.CloseWithError(io.ErrClosedPipe))
+		if got := r.api.Arrivals(); len(got) != 0 {
+			t.Errorf("%s: %q arrived", protocol, got)
+		}
+	}
+}
+
+// slow gives one byte every few milliseconds.
+type slow struct {
+	from io.Reader
+	ctx  context.Context
+}
+
+func (s slow) Read(p []byte) (int, error) {
+	select {
+	case <-s.ctx.Done():
+		return 0, s.ctx.Err()
+	case <-time.After(5 * time.Millisecond):
+	}
+	return s.from.Read(p[:1])
+}
+
+// TestHeldBodiesAreBounded: however many bodies wait for an answer, what is held of them has
+// a bound; all of it is let go, and overwritten.
+func TestHeldBodiesAreBounded(t *testing.T) {
+	all := newBodies()
+	what := consent.Parse("POST", "/api/v1/namespaces/web/pods", nil, true)
+	var held []*heldBody
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	for len(held) < 200 {
+		req := httptest.NewRequest(http.MethodPost, "/", io.MultiReader(strings.NewReader(strings.Repeat("x", body.Limit))))
+		b := all.hold(httptest.NewRecorder(), req, what)
+		if _, err := b.tell(ctx); err != nil {
+			if !strings.Contains(err.Error(), "too many bodies") {
+				t.Fatal(err)
+			}
+			break
+		}
+		held = append(held, b)
+	}
+	if n := len(held); n != maxHeld/body.Limit {
+		t.Errorf("%d bodies of 3 MiB are held", n)
+	}
+	for _, b := range held {
+		kept := b.whole
+		check(t, b.Close())
+		if len(kept) != body.Limit || slices.Max(kept) != 0 {
+			t.Error("what was held is not overwritten")
+		}
+		if _, err := b.Read(make([]byte, 1)); !errors.Is(err, http.ErrBodyReadAfterClose) {
+			t.Error(err)
+		}
+	}
+	if !all.room.TryAcquire(maxHeld) {
+		t.Error("not all room is let go")
+	}
+}
+
+// TestManyBodiesAtOnce: 200 requests with bodies are all told of and sent on.
+func TestManyBodiesAtOnce(t *testing.T) {
+	r, _ := told(t, bridgetest.Options{})
+	c := r.client(r.issue("prod", Client{PID: 1, Start: 1}))
+	text := strings.Repeat(`{"a":1} `, 10_000)
+	var wg sync.WaitGroup
+	for range 200 {
+		wg.Go(func() {
+			resp, err := c.Post(r.ep.URL("prod")+"/api/v1/namespaces/web/pods", "application/json", strings.NewReader(text))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer resp.Body.Close()
+			var arrived bridgetest.Arrived
+			if err := json.NewDecoder(resp.Body).Decode(&arrived); err != nil || arrived.Body != text {
+				t.Errorf("%v, %d bytes", err, len(arrived.Body))
+			}
+		})
+	}
+	wg.Wait()
+}

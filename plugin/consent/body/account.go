@@ -1,0 +1,256 @@
+package body
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/kubehsm/kubehsm/plugin/consent"
+)
+
+// Bounds of an account.
+const (
+	maxLines = 12
+	// MaxLine is how long, in bytes, a line is at most.
+	MaxLine = 300
+	maxList = 4
+)
+
+// Account is what a person is told of the body of a request that r describes, with the
+// headers h: lines that fit a question.
+func Account(r consent.Request, h http.Header, data []byte) []string {
+	t := teller{r: r}
+	err := t.account(h, data)
+	var why errUnread
+	switch {
+	case errors.As(err, &why):
+		return []string{Unread(string(why))}
+	case t.twice != "":
+		return []string{Unread("it has the field " + consent.Quote(t.twice) + " in two spellings, or in another one")}
+	}
+	lines := slices.Concat(t.head, t.loud, t.lines)
+	if len(lines) == 0 {
+		lines = []string{"empty"}
+	}
+	if rest := len(lines) - maxLines + t.more; rest > 0 {
+		lines = append(lines[:min(len(lines), maxLines)], fmt.Sprintf("and %d things more that are not told of here", rest))
+	}
+	for i, l := range lines {
+		lines[i] = l[:min(len(l), MaxLine)]
+	}
+	return lines
+}
+
+// object is a JSON object.
+type object = map[string]any
+
+// teller collects lines: what it is, then those that a person must not miss.
+type teller struct {
+	r                 consent.Request
+	head, loud, lines []string
+	more              int    // lines that were left out
+	twice             string // a field that is there in two spellings
+}
+
+func (t *teller) say(format string, args ...any) { t.add(&t.lines, fmt.Sprintf(format, args...)) }
+
+func (t *teller) warn(format string, args ...any) { t.add(&t.loud, fmt.Sprintf(format, args...)) }
+
+func (t *teller) add(to *[]string, line string) {
+	if len(*to) == maxLines {
+		t.more++
+		return
+	}
+	*to = append(*to, line)
+}
+
+func (t *teller) account(h http.Header, data []byte) error {
+	switch {
+	case t.r.Connecting:
+		return errUnread("it is a stream")
+	case t.r.Resource == "":
+		return errUnread("the path names no resource")
+	}
+	patch := t.r.Verb == "patch"
+	media, err := mediaType(h, patch)
+	if err != nil {
+		return err
+	}
+	v, err := decode(media, data)
+	if err != nil {
+		return err
+	}
+	if media == typeJSONPatch {
+		return t.jsonPatch(v)
+	}
+	o, ok := v.(object)
+	if !ok {
+		return errUnread("it is not an object")
+	}
+	switch {
+	case t.r.Verb == "delete" || t.r.Verb == "deletecollection":
+		t.deletion(o)
+	case patch:
+		t.identity(o)
+		t.what(o)
+		t.changes(o)
+	default:
+		t.identity(o)
+		if t.what(o); len(t.lines) == 0 && len(t.loud) == 0 {
+			t.changes(o)
+		}
+	}
+	return nil
+}
+
+// get is a field. A spelling of it in other letters, which API servers do not read and others
+// may, makes the body one that could be read in two ways.
+func (t *teller) get(o object, name string) any {
+	for k := range o {
+		if k != name && len(k) < 64 && strings.EqualFold(k, name) {
+			t.twice = k
+		}
+	}
+	return o[name]
+}
+
+func (t *teller) str(o object, name string) string { s, _ := t.get(o, name).(string); return s }
+
+func (t *teller) yes(o object, name string) bool { b, _ := t.get(o, name).(bool); return b }
+
+// obj is a field that is an object, or what a path of fields leads to; nil if there is none.
+func (t *teller) obj(o object, path ...string) object {
+	for _, name := range path {
+		o, _ = t.get(o, name).(object)
+	}
+	return o
+}
+
+// list is a field that is a list of objects; what is no object is left out.
+func (t *teller) list(o object, name string) []object {
+	all, _ := t.get(o, name).([]any)
+	var objects []object
+	for _, each := range all {
+		if each, ok := each.(object); ok {
+			objects = append(objects, each)
+		}
+	}
+	return objects
+}
+
+// words is a field that is a list of strings.
+func (t *teller) words(o object, name string) []string {
+	all, _ := t.get(o, name).([]any)
+	var words []string
+	for _, each := range all {
+		if s, ok := each.(string); ok {
+			words = append(words, s)
+		}
+	}
+	return words
+}
+
+// names are the first words of a list, quoted unless they are plain.
+func names(all []string) string {
+	shown := make([]string, 0, maxList+1)
+	for _, s := range all[:min(len(all), maxList)] {
+		shown = append(shown, name(s))
+	}
+	if more := len(all) - maxList; more > 0 {
+		shown = append(shown, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(shown, ", ")
+}
+
+// maxName bounds a name in a list of several, in columns.
+const maxName = 60
+
+func name(s string) string {
+	n := consent.Name(s)
+	if len(n) > maxName {
+		return n[:maxName/2] + "[...]" + n[len(n)-maxName/2:]
+	}
+	return n
+}
+
+// keys are the names of an object's fields, in order.
+func keys(o object) []string {
+	all := make([]string, 0, len(o))
+	for k := range o {
+		all = append(all, k)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// number words a number or a string in a place where a number is expected.
+func number(v any) string {
+	switch v := v.(type) {
+	case int64, float64:
+		return fmt.Sprint(v)
+	case string:
+		return name(v)
+	}
+	return "unknown"
+}
+
+// identity says what object it is, and loudly if that is not the one that the URL names: an
+// API server refuses such a request, another server may not.
+func (t *teller) identity(o object) {
+	meta := t.obj(o, "metadata")
+	kind, apiVersion, called := t.str(o, "kind"), t.str(o, "apiVersion"), t.str(meta, "name")
+	words := "an object"
+	if kind != "" {
+		words = name(kind)
+	}
+	switch prefix := t.str(meta, "generateName"); {
+	case called != "":
+		words += " " + consent.Quote(called)
+	case prefix != "":
+		words += " with a name that begins with " + consent.Quote(prefix)
+	}
+	switch {
+	case t.r.Verb == "patch" && kind == "":
+	case len(t.head) == 0:
+		t.head = []string{words}
+	default: // an element of a list
+		t.say("%s", words)
+	}
+	if t.r.Name != "" && called != "" && called != t.r.Name {
+		t.warn("THE NAME DIFFERS from the request's: %s", consent.Quote(called))
+	}
+	if ns := t.str(meta, "namespace"); ns != "" && ns != t.r.Namespace {
+		t.warn("THE NAMESPACE DIFFERS from the request's: %s", consent.Quote(ns))
+	}
+	group, _, grouped := strings.Cut(apiVersion, "/")
+	if !grouped {
+		group = ""
+	}
+	if apiVersion != "" && t.r.Subresource == "" && group != t.r.Group {
+		t.warn("THE API GROUP DIFFERS from the request's: %s", consent.Quote(group))
+	}
+}
+
+// deletion tells of a DeleteOptions.
+func (t *teller) deletion(o object) {
+	if p := t.str(o, "propagationPolicy"); p != "" {
+		t.say("what belongs to it: %s", name(p))
+	}
+	if t.yes(o, "orphanDependents") {
+		t.say("what belongs to it: Orphan")
+	}
+	if g := t.get(o, "gracePeriodSeconds"); g != nil {
+		t.say("grace: %s s", number(g))
+	}
+	if d := t.words(o, "dryRun"); len(d) > 0 {
+		t.say("dry run: %s", names(d))
+	}
+	if p := t.obj(o, "preconditions"); len(p) > 0 {
+		t.say("only if it is the version of %s", names(keys(p)))
+	}
+	if t.yes(o, "ignoreStoreReadErrorWithClusterBreakingPotential") {
+		t.warn("EVEN IF IT CANNOT BE READ, which can break the cluster")
+	}
+}

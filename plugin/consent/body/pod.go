@@ -1,0 +1,76 @@
+package body
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kubehsm/kubehsm/plugin/consent"
+)
+
+// pod tells of a Pod's spec, or of a part of one; of anything else it tells nothing.
+func (t *teller) pod(spec object) {
+	if spec == nil {
+		return
+	}
+	var host []string
+	for _, f := range [][2]string{{"hostNetwork", "network"}, {"hostPID", "processes"}, {"hostIPC", "IPC"}} {
+		if t.yes(spec, f[0]) {
+			host = append(host, f[1])
+		}
+	}
+	if len(host) > 0 {
+		t.warn("shares the node's %s", strings.Join(host, ", "))
+	}
+	for _, v := range t.list(spec, "volumes") {
+		if p := t.obj(v, "hostPath"); p != nil {
+			t.warn("a path of the node: %s", consent.Quote(t.str(p, "path")))
+		}
+	}
+	if s := t.str(spec, "serviceAccountName"); s != "" {
+		t.say("as service account %s", consent.Quote(s))
+	}
+	if s := t.str(spec, "nodeName"); s != "" {
+		t.warn("on node %s", consent.Quote(s))
+	}
+	for _, f := range [][2]string{{"containers", "container"}, {"initContainers", "init container"},
+		{"ephemeralContainers", "debug container"}} {
+		for _, c := range t.list(spec, f[0]) {
+			t.container(f[1], c)
+		}
+	}
+}
+
+func (t *teller) container(what string, c object) {
+	security := t.obj(c, "securityContext")
+	called := what
+	if n := t.str(c, "name"); n != "" {
+		called += " " + name(n)
+	}
+	var odd []string
+	if t.yes(security, "privileged") {
+		odd = append(odd, "PRIVILEGED")
+	}
+	if add := t.words(t.obj(security, "capabilities"), "add"); len(add) > 0 {
+		odd = append(odd, "capabilities "+names(add))
+	}
+	if s := t.str(security, "procMount"); s != "" && s != "Default" {
+		odd = append(odd, "procMount "+name(s))
+	}
+	for _, p := range t.list(c, "ports") {
+		if n := t.get(p, "hostPort"); n != nil && n != int64(0) {
+			odd = append(odd, "port "+number(n)+" of the node")
+		}
+	}
+	if len(odd) > maxList {
+		odd = append(odd[:maxList], fmt.Sprintf("and %d things more", len(odd)-maxList))
+	}
+	if len(odd) > 0 {
+		t.warn("%s: %s", called, strings.Join(odd, ", "))
+	}
+	if image := t.str(c, "image"); image != "" {
+		t.say("%s: image %s", called, consent.Name(image))
+	}
+	if run := append(t.words(c, "command"), t.words(c, "args")...); len(run) > 0 {
+		t.say("%s: runs %s", called, consent.Quote(strings.Join(run, " ")))
+	}
+}
