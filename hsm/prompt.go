@@ -57,6 +57,9 @@ type PINPrompt struct {
 	More func([]byte) bool `json:"-"`
 	// New: a new secret is chosen (ask twice).
 	New bool `json:"new,omitempty"`
+	// Typed: a person must type it for this purpose. No file, descriptor or other source may
+	// answer.
+	Typed bool `json:"typed,omitempty"`
 }
 
 // TriesToTell is the number of tries left that is still to be shown beside Again, 0

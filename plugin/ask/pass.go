@@ -99,6 +99,27 @@ func change(next Func, f func(*hsm.Purpose)) Func {
 	return func(ctx context.Context, q Question) (Answer, error) { return next(ctx, about(q, f)) }
 }
 
+// Typed has next asked for PINs that a person must type, and calls typed when one was, here or
+// on the reader.
+func Typed(next Func, typed func()) Func {
+	if next == nil {
+		return nil
+	}
+	return func(ctx context.Context, q Question) (Answer, error) {
+		pad := q.Touch != nil && q.Touch.Pad != ""
+		if q.PIN != nil {
+			p := *q.PIN
+			p.Typed = true
+			q.PIN = &p
+		}
+		a, err := next(ctx, q)
+		if err == nil && (pad || q.PIN != nil) {
+			typed()
+		}
+		return a, err
+	}
+}
+
 // With has p asked for a purpose: [For], for who has a prompter. Nil stays nil.
 func With(p hsm.Prompter, purpose hsm.Purpose) hsm.Prompter {
 	return For(purpose)(From(p)).Prompter()

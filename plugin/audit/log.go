@@ -38,15 +38,17 @@ type Log struct {
 	f       *os.File
 	size    int64
 	repeats map[kind]*window
-	// policies are the latest records of the policies, see [Log.Carry].
+	// policies are the latest records of the policies, and keys what is known of the keys,
+	// see [Log.Carry].
 	policies map[string]Record
+	keys     map[string]KeyState
 }
 
 // Open opens the log at path for appending and creates it, mode 0600, if there
 // is none. A line that a crash has left unfinished is ended.
 func Open(path string) (*Log, error) {
 	l := &Log{path: path, maxSize: maxSize, keep: keep, now: time.Now, repeats: map[kind]*window{},
-		policies: map[string]Record{}}
+		policies: map[string]Record{}, keys: map[string]KeyState{}}
 	if err := l.open(); err != nil {
 		return nil, fmt.Errorf("audit log: %w", err)
 	}
@@ -109,12 +111,22 @@ func (l *Log) write(r Record) error {
 	if err != nil {
 		return fmt.Errorf("audit log: %w", err)
 	}
-	if r.Event == Policy && r.Reason != PolicyTold {
+	l.note(r)
+	return nil
+}
+
+// note keeps what a new file is to begin with. l.mu is held.
+func (l *Log) note(r Record) {
+	if (r.Event == Policy || r.Event == PolicyKey) && r.Key != "" {
+		k := l.keys[r.Key]
+		k.follow(r)
+		l.keys[r.Key] = k
+	}
+	if r.Event == Policy && r.Reason != PolicyTold && r.Reason != PolicyRecord {
 		if delete(l.policies, r.Enrollment); r.Policy != "" {
 			l.policies[r.Enrollment] = r
 		}
 	}
-	return nil
 }
 
 func (l *Log) append(line []byte) error {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 
@@ -21,6 +22,7 @@ const (
 	PolicyGone     = "gone"     // the enrollment cannot be read any more
 	PolicyKept     = "kept"     // nothing has changed: written again, in a new file
 	PolicyTold     = "told"     // a person was told of the changes before
+	PolicyRecord   = "record"   // the key's record does not count; Error says why
 )
 
 // PolicyState is what the log says of one enrollment's consent policy.
@@ -39,23 +41,68 @@ func (s PolicyState) Gone() bool {
 // maxUntold bounds the changes that are kept for one enrollment.
 const maxUntold = 64
 
-// Policies reads what the log at path knows last of each enrollment's policy.
-func Policies(ctx context.Context, path string) (map[string]*PolicyState, error) {
-	all := map[string]*PolicyState{}
-	_, err := Read(ctx, path, Filter{only: Policy}, func(r Record) error {
-		Follow(all, r)
+// Known is what the log says of consent policies.
+type Known struct {
+	// Enrollments are the enrollments, by name.
+	Enrollments map[string]*PolicyState
+	// Keys are the keys, by their hashes.
+	Keys map[string]*KeyState
+}
+
+// NewKnown knows nothing yet.
+func NewKnown() *Known {
+	return &Known{Enrollments: map[string]*PolicyState{}, Keys: map[string]*KeyState{}}
+}
+
+// Policies reads what the log at path knows of consent policies. What was known of the keys
+// before, which may be nil, counts, and is taken over: a log that was rolled back takes
+// nothing from it.
+func Policies(ctx context.Context, path string, before *Known) (*Known, error) {
+	all := NewKnown()
+	if before != nil {
+		all.Keys = before.Keys
+		for _, k := range all.Keys {
+			k.InLog = false
+		}
+	}
+	_, err := Read(ctx, path, Filter{policies: true}, func(r Record) error {
+		all.Follow(r)
 		return nil
 	})
 	return all, err
 }
 
 // Follow takes one more record in.
-func Follow(all map[string]*PolicyState, r Record) {
-	s := all[r.Enrollment]
+func (all *Known) Follow(r Record) {
+	if r.Key != "" {
+		k := all.Keys[r.Key]
+		if k == nil {
+			k = &KeyState{}
+			all.Keys[r.Key] = k
+		}
+		k.follow(r)
+	}
+	switch {
+	case r.Event == PolicyKey:
+	case r.Reason == PolicyRecord: // nothing was changed: what counts is what the log knows
+		all.of(r.Enrollment).tell(r)
+	default:
+		all.change(r)
+	}
+}
+
+func (all *Known) of(name string) *PolicyState {
+	s := all.Enrollments[name]
 	if s == nil {
 		s = &PolicyState{}
-		all[r.Enrollment] = s
+		all.Enrollments[name] = s
 	}
+	return s
+}
+
+// change takes in what became of an enrollment's policy, or that it was told.
+func (all *Known) change(r Record) {
+	s := all.of(r.Enrollment)
 	if r.Reason == PolicyTold {
 		s.Untold = nil
 		return
@@ -63,9 +110,14 @@ func Follow(all map[string]*PolicyState, r Record) {
 	fresh := r.Reason == PolicyEnrolled && (s.Last.Policy == "" || s.Last.Policy == r.Policy)
 	s.Last = r
 	if r.Reason != PolicyKept && !fresh {
-		s.Untold = append(s.Untold, r)
-		s.Untold = s.Untold[max(0, len(s.Untold)-maxUntold):]
+		s.tell(r)
 	}
+}
+
+// tell adds a change that nobody was told of yet.
+func (s *PolicyState) tell(r Record) {
+	s.Untold = append(s.Untold, r)
+	s.Untold = s.Untold[max(0, len(s.Untold)-maxUntold):]
 }
 
 // Sentence says what has changed.
@@ -89,6 +141,9 @@ func (r Record) Sentence() string {
 	case PolicyFirst:
 		return "The audit log had no record of the consent policy of " + name + ", which is " + r.Policy +
 			": the log is new, or was removed."
+	case PolicyRecord:
+		return "The signed consent policy of the key of " + name + " " + Problem(r.Error).Words() + " (found " + at +
+			"). The strictest policy that the audit log knows applies: " + r.Policy + "."
 	case PolicyRemoved, PolicyGone:
 		return "The enrollment " + name + " is gone (found " + at + "). Its consent policy " + was +
 			" no longer applies to its key."
@@ -136,13 +191,16 @@ func (l *Log) Recover() (lost bool, err error) {
 
 // Carry notes the policies that every new file begins with, so that the log does not
 // forget them when its oldest file goes.
-func (l *Log) Carry(all map[string]*PolicyState) {
+func (l *Log) Carry(all *Known) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for name, s := range all {
+	for name, s := range all.Enrollments {
 		if s.Last.Policy != "" {
 			l.policies[name] = s.Last
 		}
+	}
+	for hash, k := range all.Keys {
+		l.keys[hash] = *k
 	}
 }
 
@@ -151,7 +209,13 @@ func (l *Log) carry() error {
 	var errs []error
 	for _, r := range sorted(l.policies) {
 		r.Reason, r.Was, r.Lowered, r.Time = PolicyKept, "", false, l.now()
+		r.Number, r.Statement, r.Signature = 0, "", nil // they are the key's, which follows
 		errs = append(errs, l.write(r))
+	}
+	for _, hash := range slices.Sorted(maps.Keys(l.keys)) {
+		if k := l.keys[hash]; k.Version.Number > 0 {
+			errs = append(errs, l.write(k.Record(hash)))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -26,11 +26,11 @@ type Filter struct {
 	// Follow goes on with what is written later, until the context ends.
 	Follow bool
 
-	only Event // "": all
+	policies bool // only what is about policies
 }
 
 func (f Filter) takes(r Record) bool {
-	return (f.only == "" || r.Event == f.only) && !r.Time.Before(f.Since) &&
+	return (!f.policies || r.Event == Policy || r.Event == PolicyKey) && !r.Time.Before(f.Since) &&
 		(f.Enrollment == "" || r.Enrollment == f.Enrollment)
 }
 
@@ -200,7 +200,7 @@ func (r *reader) line(b []byte) error {
 	if len(bytes.TrimSpace(b)) == 0 {
 		return nil
 	}
-	if only := r.filter.only; only != "" && !bytes.Contains(b, []byte(`"event":"`+string(only)+`"`)) {
+	if r.filter.policies && !bytes.Contains(b, []byte(`"event":"`+string(Policy))) {
 		return nil // cheaper than to read it
 	}
 	var rec Record

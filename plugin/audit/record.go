@@ -41,6 +41,9 @@ const (
 	// Policy is about an enrollment's consent policy: it was set, or found to be
 	// another one than the log knew. Reason is one of the Policy constants.
 	Policy Event = "policy"
+	// PolicyKey is what the log has known of a key's consent policy, written again in a
+	// new file: Statement and Signature are the latest version, Ever the strictest policy.
+	PolicyKey Event = "policy-key"
 	// Lost says that somebody has removed the log while the agent wrote to it. What
 	// was in it is gone.
 	Lost Event = "log-lost"
@@ -85,7 +88,8 @@ type Record struct {
 	// Token is the URI of the token.
 	Token hsm.URI `json:"token,omitzero"`
 	// Request is what a Consent was asked for, in words. Statement is the text
-	// that was agreed to, see package consent; Signature is the token's over it.
+	// that was agreed to, or the version of the policy that was set, see package consent;
+	// Signature is the token's over it.
 	Request   string `json:"request,omitempty"`
 	Statement string `json:"statement,omitempty"`
 	Signature []byte `json:"signature,omitempty"`
@@ -95,6 +99,10 @@ type Record struct {
 	Policy  string `json:"policy,omitempty"`
 	Was     string `json:"was,omitempty"`
 	Lowered bool   `json:"lowered,omitempty"`
+	// Number is that of the version in Statement. Ever are the policies that together are
+	// the strictest which the log has known for the key.
+	Number uint64   `json:"number,omitempty"`
+	Ever   []string `json:"ever,omitempty"`
 	// Client is the process for which it was done.
 	Client *Process `json:"client,omitempty"`
 	// Agent is the process id of the agent that wrote the record.

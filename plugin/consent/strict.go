@@ -12,14 +12,20 @@ import (
 // Strictest is the policy that asks for what any of several asks for: those of all
 // enrollments of one key.
 func Strictest(all ...Policy) Policy {
-	var most Policy
-	for i, p := range all {
-		switch {
-		case i == 0 || p.Covers(most) && len(most.also) == 0:
-			most = p
-		case !most.Covers(p):
-			most.also = append(slices.Clip(most.also), p)
+	var parts []Policy
+	for _, p := range all {
+		for _, part := range p.Parts() {
+			if !slices.ContainsFunc(parts, func(kept Policy) bool { return kept.Covers(part) }) {
+				parts = append(slices.DeleteFunc(parts, part.Covers), part)
+			}
 		}
+	}
+	if len(parts) == 0 {
+		return Policy{}
+	}
+	most := parts[0]
+	if len(parts) > 1 {
+		most.also = parts[1:]
 	}
 	return most
 }
@@ -59,6 +65,32 @@ func (p Policy) Covers(old Policy) bool {
 	return !slices.ContainsFunc(old.Rules, func(o Rule) bool {
 		return !slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.covers(o) })
 	})
+}
+
+// Parts are the policies that p is made of, see [Strictest]: p itself, where it is one.
+func (p Policy) Parts() []Policy { return append([]Policy{p.alone()}, p.also...) }
+
+// Joined is one policy in place of the parts of p, which asks for no less but where a part
+// asks for discovery beside [Always].
+func (p Policy) Joined() Policy {
+	if len(p.also) == 0 && p.Validate() == nil {
+		return p
+	}
+	joined := Policy{Mode: Rules}
+	for _, part := range p.Parts() {
+		switch part.Mode {
+		case Rules:
+			joined.Rules = append(joined.Rules, part.Rules...)
+		case Writes:
+			joined.Rules = append(joined.Rules, Rule{Verbs: []string{"write"}})
+		default:
+			return Policy{Mode: Always}
+		}
+	}
+	if joined.Validate() != nil { // too many rules, or one of a later program
+		return Policy{Mode: Always}
+	}
+	return joined
 }
 
 func (p Policy) alone() Policy {
@@ -106,8 +138,26 @@ func (rule Rule) covers(old Rule) bool {
 const maxText = 2 << 10
 
 // String is the policy in words that [Rule.String] writes, the same for two policies
-// only if they are the same: "writes", "rules: verbs=delete; resources=secrets".
+// only if they are the same: "writes", "rules: verbs=delete; resources=secrets". Of a
+// policy that is made of several it has them all, which [ParsePolicy] does not read.
 func (p Policy) String() string {
+	if len(p.also) > 0 {
+		var all []string
+		for _, part := range p.Parts() {
+			all = append(all, part.String())
+		}
+		return strings.Join(all, ", and ")
+	}
+	s := p.words()
+	if len(s) > maxText {
+		sum := sha256.Sum256([]byte(s))
+		s = fmt.Sprintf("%s: %d, sha256 %s", p.Mode, len(p.Rules), hex.EncodeToString(sum[:]))
+	}
+	return s
+}
+
+// words are the policy in words, of whatever length. [ParsePolicy] reads them.
+func (p Policy) words() string {
 	mode := p.Mode
 	if mode == "" {
 		mode = Session
@@ -119,12 +169,7 @@ func (p Policy) String() string {
 	for _, r := range p.Rules {
 		rules = append(rules, r.String())
 	}
-	s := string(mode) + ": " + strings.Join(rules, "; ")
-	if len(s) > maxText {
-		sum := sha256.Sum256([]byte(s))
-		s = fmt.Sprintf("%s: %d, sha256 %s", mode, len(p.Rules), hex.EncodeToString(sum[:]))
-	}
-	return s
+	return string(mode) + ": " + strings.Join(rules, "; ")
 }
 
 // String writes a rule as people do: "verbs=get,list resources=secrets dry-run".

@@ -4,6 +4,7 @@
 // kubeconfig says.
 //
 // state/enrollments/NAME.json holds an enrollment, state/certificates/KEYHASH/NAME.pem
-// its certificate chain, leaf first. Nothing in them is secret, but who could
+// its certificate chain, leaf first, state/policies/KEYHASH.json the consent policy of
+// the key as the key has signed it. Nothing in them is secret, but who could
 // change them could lead the user elsewhere: they are 0600 in 0700 folders.
 package enrollment

@@ -24,6 +24,7 @@ const maxFile = 1 << 20
 type Store struct {
 	enrollments  string
 	certificates string
+	policies     string
 }
 
 // NewStore returns the store in d.State. It touches nothing.
@@ -31,6 +32,7 @@ func NewStore(d home.Dirs) Store {
 	return Store{
 		enrollments:  filepath.Join(d.State, "enrollments"),
 		certificates: filepath.Join(d.State, "certificates"),
+		policies:     filepath.Join(d.State, "policies"),
 	}
 }
 
@@ -167,11 +169,12 @@ func (s Store) Certificate(e Enrollment) ([]*x509.Certificate, error) {
 	return chain, checkLeaf(e, chain)
 }
 
-// Version changes whenever the enrollment, its certificate or one of others is written
-// anew, and with every enrollment that comes or goes. It costs a stat for each, so that
+// Version changes whenever the enrollment, its certificate, the record of its key's policy or
+// one of others is written anew, and with every enrollment that comes or goes. It costs a stat for each, so that
 // who holds them in memory can tell cheaply.
 func (s Store) Version(e Enrollment, others ...Enrollment) string {
-	v := stamp(s.enrollments) + " " + stamp(s.file(e.Name)) + " " + stamp(s.chain(e))
+	v := stamp(s.enrollments) + " " + stamp(s.file(e.Name)) + " " + stamp(s.chain(e)) + " " +
+		stamp(s.policy(e.KeyHash))
 	for _, o := range others {
 		v += " " + stamp(s.file(o.Name))
 	}

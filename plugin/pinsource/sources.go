@@ -148,7 +148,7 @@ func instead(ctx context.Context, next ask.Func, q ask.Question, why error) (ask
 
 // entry is the one for the PIN that q asks for.
 func (p *Sources) entry(q hsm.PINPrompt) (Entry, bool) {
-	if q.New || q.Kind != hsm.UserPIN && q.Kind != hsm.PIVPIN {
+	if q.New || q.Typed || q.Kind != hsm.UserPIN && q.Kind != hsm.PIVPIN {
 		return Entry{}, false
 	}
 	for _, e := range p.o.Entries {

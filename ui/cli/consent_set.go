@@ -19,10 +19,11 @@ func (a *app) consentSet() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "set ENROLLMENT --policy POLICY",
 		Short: "Say which requests need your yes",
-		Long: `Sets the consent policy of an enrollment. No kubeconfig can weaken it. A less
-strict policy than the current one requires the token's PIN. If a key has several
-enrollments, the strictest of their policies applies to all of them. The audit log
-records every change, and the next prompt tells you about it.
+		Long: `Sets the consent policy of an enrollment's key, and so of all enrollments of that
+key. The key signs each version, which requires the token's PIN, and a touch where
+the key wants one. No kubeconfig can weaken it. For a policy that is less strict
+than the current one the PIN must be typed: --pin-fd and PIN sources do not count.
+The audit log records every change, and the next prompt tells you about it.
 
 session  signing in is enough (the default)
 writes   all but get, list and watch needs your yes; exec, attach, port-forward,
@@ -67,13 +68,22 @@ kubehsm consent set prod-hsm --policy rules --rule 'verbs=delete' --rule 'verbs=
 		if err != nil {
 			return err
 		}
-		if e.Consent().String() != p.String() {
+		agent := session.Agent{Env: env}
+		now, err := agent.Consent(c.Context(), e.Name)
+		if err != nil {
+			return err
+		}
+		if !now.Settled(p) {
 			w := a.err()
 			w.line("%s leads to %s.", e.Name, e.Host())
-			w.line("now:  %s", present.ConsentWords(e.Consent().Mode))
-			w.line("then: %s", present.ConsentWords(p.Mode))
-			for _, r := range p.Rules {
-				w.line("        %s", r.String())
+			if same := present.ConsentSameKey(now); same != "" {
+				w.line("%s", same)
+			}
+			for i, line := range present.ConsentLines(now.Policy) {
+				w.line("%-6s%s", []string{"now:", ""}[min(i, 1)], line)
+			}
+			for i, line := range present.ConsentLines(p) {
+				w.line("%-6s%s", []string{"then:", ""}[min(i, 1)], line)
 			}
 			if err := w.flush(); err != nil {
 				return err
@@ -81,11 +91,11 @@ kubehsm consent set prod-hsm --policy rules --rule 'verbs=delete' --rule 'verbs=
 			if err := a.confirm(c.Context(), yes, "Set this policy for "+e.Host()+"?"); err != nil {
 				return err
 			}
-			if e, err = (session.Agent{Env: env}).SetConsent(c.Context(), e.Name, p, a.prompter()); err != nil {
+			if now, err = agent.SetConsent(c.Context(), e.Name, p, a.prompter()); err != nil {
 				return err
 			}
 		}
-		return a.emitConsent(out, e)
+		return a.emitConsent(out, now)
 	})
 	f := c.Flags()
 	f.StringVar(&policy, "policy", "", "session, writes, rules or always")

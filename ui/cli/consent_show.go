@@ -3,8 +3,9 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
-	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
@@ -24,27 +25,61 @@ func (a *app) consentShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.emitConsent(out, e)
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		now, err := session.Agent{Env: env}.Consent(c.Context(), e.Name)
+		if err != nil {
+			return err
+		}
+		return a.emitConsent(out, now)
 	})
 	out = output(c)
 	return c
 }
 
-func (a *app) emitConsent(out *format, e enrollment.Enrollment) error {
-	p := e.Consent()
-	if p.Mode == "" {
-		p.Mode = consent.Session
-	}
+// policyDoc is a consent policy in a document.
+type policyDoc struct {
+	Policy consent.Mode   `json:"policy"`
+	Rules  []consent.Rule `json:"rules,omitempty"`
+}
+
+func (a *app) emitConsent(out *format, c session.Consent) error {
+	e := c.Enrollment
 	doc := struct {
-		Enrollment string         `json:"enrollment"`
-		Server     string         `json:"server"`
-		Policy     consent.Mode   `json:"policy"`
-		Rules      []consent.Rule `json:"rules,omitempty"`
-	}{e.Name, e.Cluster.Server, p.Mode, p.Rules}
+		Enrollment string `json:"enrollment"`
+		Server     string `json:"server"`
+		policyDoc
+		// Also are policies that apply beside that.
+		Also []policyDoc `json:"also,omitempty"`
+		// Signed: the key has signed the policy; Number is that of the version.
+		Signed  bool          `json:"signed"`
+		Number  uint64        `json:"number,omitempty"`
+		Problem audit.Problem `json:"problem,omitempty"`
+		SameKey []string      `json:"sameKey,omitempty"`
+	}{Enrollment: e.Name, Server: e.Cluster.Server, Signed: c.Signed(), Number: c.Standing.Version.Number,
+		Problem: c.Standing.Problem, SameKey: c.SameKey}
+	for i, p := range c.Policy.Parts() {
+		if p.Mode == "" {
+			p.Mode = consent.Session
+		}
+		if i == 0 {
+			doc.policyDoc = policyDoc{p.Mode, p.Rules}
+		} else {
+			doc.Also = append(doc.Also, policyDoc{p.Mode, p.Rules})
+		}
+	}
 	return a.emit(out, doc, func(w *words) {
-		w.line("%s (%s): %s", e.Name, e.Host(), present.ConsentWords(p.Mode))
-		for _, r := range p.Rules {
-			w.line("  %s", r.String())
+		lines := present.ConsentLines(c.Policy)
+		w.line("%s (%s): %s", e.Name, e.Host(), lines[0])
+		for _, line := range lines[1:] {
+			w.line("%s", line)
+		}
+		for _, line := range []string{present.ConsentSigned(c).Words, present.ConsentSameKey(c)} {
+			if line != "" {
+				w.line("%s", line)
+			}
 		}
 	})
 }

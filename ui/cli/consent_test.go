@@ -187,7 +187,8 @@ func TestLoweringTakesThePIN(t *testing.T) {
 			changes = append(changes, strings.Join(f[6:], " "))
 		}
 	}
-	want := "set, always, was session, token trial\nset, writes, was always (less strict), token trial"
+	want := "set, always, was session, signed as version 1, token trial\n" +
+		"set, writes, was always (less strict), signed as version 2, token trial"
 	if got := strings.Join(changes, "\n"); got != want {
 		t.Errorf("on record is\n%s\nwant\n%s", got, want)
 	}

@@ -80,6 +80,8 @@ func signed(r audit.Record, verify func(audit.Record) error) string {
 		return ""
 	}
 	switch err := verify(r); {
+	case err == nil && r.Number > 0:
+		return "signed as version " + strconv.FormatUint(r.Number, 10)
 	case err == nil:
 		return "signed"
 	case errors.Is(err, consent.ErrSignature):

@@ -1,6 +1,15 @@
 package present
 
-import "github.com/kubehsm/kubehsm/plugin/consent"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
+	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/ui/flow/session"
+	"github.com/kubehsm/kubehsm/ui/text"
+)
 
 // ConsentWords say what a policy does; "" is [consent.Session].
 func ConsentWords(m consent.Mode) string {
@@ -14,5 +23,59 @@ func ConsentWords(m consent.Mode) string {
 	case consent.Rules:
 		return "rules: what one of these matches needs your yes"
 	}
-	return string(m)
+	return text.Clean(string(m)) + ": every request needs your yes"
+}
+
+// ConsentLines are a policy in lines: what it does, and its rules, indented.
+func ConsentLines(p consent.Policy) (lines []string) {
+	for i, part := range p.Parts() {
+		words := ConsentWords(part.Mode)
+		if i > 0 {
+			words = "and " + words
+		}
+		lines = append(lines, text.Clean(words))
+		for _, r := range part.Rules {
+			lines = append(lines, "  "+text.Clean(r.String()))
+		}
+	}
+	return lines
+}
+
+// ConsentSigned says whether the key has signed the policy in force; without words where
+// there is nothing to sign.
+func ConsentSigned(c session.Consent) Line {
+	switch {
+	case c.Standing.Problem != audit.NoProblem:
+		return Line{Level: Bad, Words: "The signed policy of the key " + c.Standing.Problem.Words() +
+			": the strictest policy that the audit log knows applies. To mend it: " + consentCommand(c, c.Policy)}
+	case c.Signed():
+		v := c.Standing.Version
+		return Line{Level: Good, Words: fmt.Sprintf("Signed by the key: version %d, %s.", v.Number,
+			v.Time.Local().Format("2006-01-02 15:04"))}
+	case c.Policy.Asks():
+		return Line{Level: Warn, Words: "Not signed by the key yet. To sign it: " + consentCommand(c, c.Policy)}
+	}
+	return Line{}
+}
+
+// ConsentSameKey says which other enrollments the policy is for, "" if none.
+func ConsentSameKey(c session.Consent) string {
+	if len(c.SameKey) == 0 {
+		return ""
+	}
+	return "It is the policy of the key, and so of " + strings.Join(c.SameKey, ", ") + " too."
+}
+
+// consentCommand is the command that sets p.
+func consentCommand(c session.Consent, p consent.Policy) string {
+	p = p.Joined()
+	mode := p.Mode
+	if mode == "" {
+		mode = consent.Session
+	}
+	command := "kubehsm consent set " + shell.Quote(c.Enrollment.Name) + " --policy " + shell.Quote(string(mode))
+	for _, r := range p.Rules {
+		command += " --rule " + shell.Quote(r.String())
+	}
+	return "`" + text.Clean(command) + "`"
 }

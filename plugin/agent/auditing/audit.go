@@ -80,18 +80,19 @@ func (s *Records) Problem() string {
 	return ""
 }
 
-// policies reads the policies that are on record; there are none without a log.
-func (s *Records) policies(ctx context.Context) (map[string]*audit.PolicyState, error) {
+// policies reads what is on record of policies, beyond what was known before; nothing
+// without a log.
+func (s *Records) policies(ctx context.Context, before *audit.Known) (*audit.Known, error) {
 	if s.To == nil {
 		return nil, nil
 	}
-	known, err := audit.Policies(ctx, s.path)
+	known, err := audit.Policies(ctx, s.path, before)
 	s.note(err)
 	return known, err
 }
 
-// carry has the policies written into each new file of the log.
-func (s *Records) carry(known map[string]*audit.PolicyState) {
+// carry has what is known of policies written into each new file of the log.
+func (s *Records) carry(known *audit.Known) {
 	if s.To != nil {
 		s.To.Carry(known)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -17,9 +18,8 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
 
-// Policies holds what the audit log records of the enrollments' consent policies. The
-// log is read with the first enrollment, and again when an enrollment's policy differs
-// from the one that is known.
+// Policies holds what the audit log records of consent policies. The log is read with
+// the first enrollment, and again when a policy differs from the one that is known.
 type Policies struct {
 	Store     enrollment.Store // all enrollments
 	Records   *Records
@@ -27,55 +27,99 @@ type Policies struct {
 	Log       *slog.Logger
 	OnLowered func(key hsm.URI) // callback for a policy of that key that was lowered
 
-	mu    sync.Mutex
-	read  bool
-	known map[string]*audit.PolicyState
+	mu       sync.Mutex
+	read     bool
+	known    *audit.Known
+	problems map[string]audit.Problem // problems of records that are on record, by the key's hash
 }
 
-// Of returns the policy in force for the key of e, the strictest of all
-// enrollments with the key, and the other enrollments with the key. A policy that differs
-// from the audit log goes on record, and the next prompt tells of the change. kubehsm
-// asks for the PIN before it lowers a policy: where another program lowered one, the
-// token is locked, so that this prompt comes at once.
+// Of returns the policy in force for the key of e: the strictest of its record, of what
+// the audit log says where the record does not count, and of all enrollments with the key. It
+// returns the other enrollments with the key too. A policy that differs from the audit log
+// goes on record, and the next prompt tells of the change. kubehsm asks for the PIN before it
+// lowers a policy: where another program lowered one, the token is locked, so that this
+// prompt comes at once.
 func (s *Policies) Of(e enrollment.Enrollment) (p consent.Policy, others []enrollment.Enrollment) {
-	all, err := s.Store.List()
-	if err != nil { // an enrollment that cannot be read is not served; its policy is missed below
-		s.Log.Warn("enrollments", "error", err)
-	}
-	found := map[string]consent.Policy{e.Name: e.Consent()}
-	p = e.Consent()
-	for _, other := range all {
-		if other.KeyHash == e.KeyHash && other.Name != e.Name {
-			others = append(others, other)
-			found[other.Name] = other.Consent()
-			p = consent.Strictest(p, other.Consent())
-		}
-	}
-	if s.follow(e, p, found) {
+	p, others, lowered := s.of(e)
+	if lowered {
 		s.OnLowered(e.Key)
 	}
 	return p, others
 }
 
-// follow records the changes in the policies of e's key, and reports whether one was
-// lowered.
-func (s *Policies) follow(e enrollment.Enrollment, p consent.Policy, found map[string]consent.Policy) (lowered bool) {
+func (s *Policies) of(e enrollment.Enrollment) (p consent.Policy, others []enrollment.Enrollment, lowered bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	changes := s.changes(e, p, found)
-	if len(changes) > 0 || !s.read { // a kubehsm command may have recorded the change
+	now := s.stored(e)
+	if !s.read {
 		s.readLog()
-		changes = s.changes(e, p, found)
+	}
+	standing, changes := s.changes(now)
+	if len(changes) > 0 { // a kubehsm command may have recorded the change, or be about to end it
+		release := s.settled(e.KeyHash)
+		now = s.stored(e)
+		s.readLog()
+		standing, changes = s.changes(now)
+		release()
 	}
 	for _, r := range changes {
-		audit.Follow(s.known, r)
+		s.known.Follow(r)
 		s.Records.Write(r)
-		if r.Lowered {
-			lowered = true
+		if r.Lowered || r.Reason == audit.PolicyRecord {
 			s.Notify.Say(r.Sentence())
 		}
+		lowered = lowered || r.Lowered
 	}
-	return lowered
+	s.problems[e.KeyHash] = standing.Problem
+	return consent.Strictest(now.own, standing.Policy), now.others, lowered
+}
+
+// stored is what the store has of a key's policy.
+type stored struct {
+	e      enrollment.Enrollment
+	others []enrollment.Enrollment   // other enrollments of the key
+	found  map[string]consent.Policy // policies of all enrollments of the key
+	own    consent.Policy            // what the enrollments ask for together
+	signed consent.Signed            // record of the key's policy
+	err    error                     // reason why the record cannot be read
+}
+
+func (s *Policies) stored(e enrollment.Enrollment) stored {
+	now := stored{e: e, found: map[string]consent.Policy{e.Name: e.Consent()}}
+	all, err := s.Store.OfKey(e.KeyHash)
+	if err != nil { // an enrollment that cannot be read is not served; its policy is missed below
+		s.Log.Warn("enrollments", "error", err)
+	}
+	for _, other := range all {
+		now.found[other.Name] = other.Consent() // e's too: it may have been written since
+		if other.Name != e.Name {
+			now.others = append(now.others, other)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(now.found)) { // in order: targets are compared
+		now.own = consent.Strictest(now.own, now.found[name])
+	}
+	now.signed, now.err = s.Store.Policy(e.KeyHash)
+	return now
+}
+
+// settleTimeout bounds the wait for a command that is writing a policy.
+const settleTimeout = 2 * time.Second
+
+// settled waits until no command is writing the policy of the key with that hash, and keeps
+// further ones away until release is called.
+func (s *Policies) settled(hash string) (release func()) {
+	lock, err := s.Store.LockPolicy(hash)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
+		defer cancel()
+		_, err = lock.TryLockContext(ctx, 20*time.Millisecond)
+	}
+	if err != nil { // what is found then is put on record as it is
+		s.Log.Warn("consent policy", "error", err)
+		return func() {}
+	}
+	return func() { _ = lock.Close() } // the lock goes with its file
 }
 
 // readLog reads the audit log. Without a log in this process, as in some tests,
@@ -83,48 +127,59 @@ func (s *Policies) follow(e enrollment.Enrollment, p consent.Policy, found map[s
 func (s *Policies) readLog() {
 	s.read = true
 	if s.known == nil {
-		s.known = map[string]*audit.PolicyState{}
+		s.known, s.problems = audit.NewKnown(), map[string]audit.Problem{}
 	}
-	known, err := s.Records.policies(context.Background())
+	known, err := s.Records.policies(context.Background(), s.known)
 	if err != nil || known == nil {
 		return // the agent's status tells of an error
 	}
-	for name, was := range s.known { // a log that was removed meanwhile must not lose the known policies
-		if known[name] == nil {
-			known[name] = was
+	for name, was := range s.known.Enrollments { // a log that was removed meanwhile must not lose the known policies
+		if known.Enrollments[name] == nil {
+			known.Enrollments[name] = was
 		}
 	}
 	s.known = known
 	s.Records.carry(known)
+	for hash, k := range known.Keys {
+		if k.Version.Number > 0 && !k.InLog { // an older log, or another one, is in its place
+			s.Records.Write(k.Record(hash))
+			k.InLog = true
+		}
+	}
 }
 
-// changes returns what differs between the policies of e's key, found, and the
-// known ones. The caller holds s.mu.
-func (s *Policies) changes(e enrollment.Enrollment, inForce consent.Policy,
-	found map[string]consent.Policy) (changes []audit.Record) {
+// changes returns what counts by the record of a key, and what differs between the stored
+// policies and the known ones. The caller holds s.mu.
+func (s *Policies) changes(of stored) (standing audit.Standing, changes []audit.Record) {
+	e := of.e
+	standing = s.known.Judge(e.KeyHash, of.signed, of.err)
+	inForce := consent.Strictest(of.own, standing.Policy)
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	change := func(name string, r audit.Record) {
 		r.Time, r.Event, r.Enrollment, r.Key, r.Token = now, audit.Policy, name, e.KeyHash, Public(e.Key)
 		changes = append(changes, r)
 	}
-	for name, p := range found {
-		known := s.known[name]
+	if standing.Problem != audit.NoProblem && standing.Problem != s.problems[e.KeyHash] {
+		change(e.Name, audit.Record{Reason: audit.PolicyRecord, Error: string(standing.Problem), Policy: inForce.String()})
+	}
+	for name, own := range of.found {
+		known := s.known.Enrollments[name]
 		switch {
 		case known == nil || known.Last.Reason == "":
-			change(name, audit.Record{Reason: audit.PolicyFirst, Policy: p.String()})
-		case known.Gone(), known.Last.Policy != p.String(), known.Last.Key != e.KeyHash:
+			change(name, audit.Record{Reason: audit.PolicyFirst, Policy: own.String()})
+		case known.Gone(), known.Last.Policy != own.String(), known.Last.Key != e.KeyHash:
 			was := cmp.Or(known.Last.Policy, known.Last.Was)
-			change(name, audit.Record{Reason: audit.PolicyFound, Was: was, Policy: p.String(),
-				Lowered: !p.Covers(consent.ParsePolicy(was))})
+			change(name, audit.Record{Reason: audit.PolicyFound, Was: was, Policy: own.String(),
+				Lowered: !consent.Strictest(own, standing.Policy).Covers(consent.ParsePolicy(was))})
 		}
 	}
-	for name, known := range s.known {
-		if _, there := found[name]; !there && known.Last.Key == e.KeyHash && known.Last.Reason != "" && !known.Gone() {
+	for name, known := range s.known.Enrollments {
+		if _, there := of.found[name]; !there && known.Last.Key == e.KeyHash && known.Last.Reason != "" && !known.Gone() {
 			change(name, audit.Record{Reason: audit.PolicyGone, Was: known.Last.Policy,
 				Lowered: !inForce.Covers(consent.ParsePolicy(known.Last.Policy))})
 		}
 	}
-	return changes
+	return standing, changes
 }
 
 // Notice returns the policy changes that the next question about token has to tell, and
@@ -134,7 +189,10 @@ func (s *Policies) Notice(token hsm.URI) (sentences string, seen func()) {
 	defer s.mu.Unlock()
 	name := Public(token).String()
 	var changes []audit.Record
-	for _, known := range s.known {
+	if s.known == nil {
+		return "", func() {}
+	}
+	for _, known := range s.known.Enrollments {
 		for _, r := range known.Untold {
 			if r.Token.String() == name {
 				changes = append(changes, r)
@@ -165,7 +223,7 @@ func (s *Policies) seen(changes []audit.Record) {
 	defer s.mu.Unlock()
 	done := map[string]bool{}
 	for _, r := range changes {
-		known := s.known[r.Enrollment]
+		known := s.known.Enrollments[r.Enrollment]
 		if done[r.Enrollment] || known == nil {
 			continue
 		}
@@ -174,7 +232,7 @@ func (s *Policies) seen(changes []audit.Record) {
 			continue // a later change is still untold
 		}
 		r := audit.Record{Event: audit.Policy, Reason: audit.PolicyTold, Enrollment: r.Enrollment, Key: r.Key, Token: r.Token}
-		audit.Follow(s.known, r)
+		s.known.Follow(r)
 		s.Records.Write(r)
 	}
 }

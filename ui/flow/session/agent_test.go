@@ -249,7 +249,7 @@ func TestRecordThatCannotBeWritten(t *testing.T) {
 		enrollment.ErrUnknown) {
 		t.Errorf("of what is not enrolled: %v", err)
 	}
-	if _, _, err := (Agent{w.Env}).Consent(t.Context(), "other"); !errors.Is(err, enrollment.ErrUnknown) {
+	if _, err := (Agent{w.Env}).Consent(t.Context(), "other"); !errors.Is(err, enrollment.ErrUnknown) {
 		t.Errorf("of what is not enrolled: %v", err)
 	}
 }

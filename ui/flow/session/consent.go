@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"slices"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
@@ -15,58 +15,143 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
-// Consent is the policy of the enrollment called name, and the host that it leads
-// to.
-func (a Agent) Consent(_ context.Context, name string) (p consent.Policy, host string, err error) {
-	en, err := a.Env.Enrollments().Load(name)
-	return en.Consent(), en.Host(), err
+// Consent is the consent policy of a key, as one of its enrollments shows it.
+type Consent struct {
+	Enrollment enrollment.Enrollment
+	// Policy is the one in force.
+	Policy consent.Policy
+	// Standing is what the record of the key's policy comes to.
+	Standing audit.Standing
+	// SameKey are the names of the other enrollments of the key.
+	SameKey []string
+
+	of     []enrollment.Enrollment // all enrollments of the key
+	signed consent.Signed
+	known  *audit.Known
 }
 
-// SetConsent makes p the policy of the enrollment called name and returns the
-// enrollment. One that is less strict takes the token's PIN, which asks is asked for
-// ([hsm.ErrNoTerminal] if it cannot be). It is put on record. The agent, if it runs,
-// follows within seconds; the sessions of before end then. Errors:
-// [enrollment.ErrUnknown], [enrollment.ErrInvalid].
-func (a Agent) SetConsent(ctx context.Context, name string, p consent.Policy,
-	asks hsm.Prompter) (enrollment.Enrollment, error) {
-	release, err := a.Env.Lock(ctx, name)
-	if err != nil {
-		return enrollment.Enrollment{}, err
-	}
-	defer release()
-	en, err := a.Env.Enrollments().Load(name)
-	if err != nil {
-		return en, err
-	}
-	was := en.Consent()
-	known, err := audit.Policies(ctx, audit.Path(a.Env.Dirs))
-	if err != nil {
-		return en, err
-	}
-	if s := known[name]; s != nil && s.Last.Policy != "" { // the file may have been changed since
-		was = consent.Strictest(was, consent.ParsePolicy(s.Last.Policy))
-	}
-	r := audit.Record{Reason: audit.PolicySet, Was: was.String(), Policy: p.String(), Lowered: !p.Covers(was)}
-	if r.Lowered {
-		if err := a.provePIN(ctx, en, asks); err != nil {
-			return en, err
+// Signed tells whether the key has signed the policy in force.
+func (c Consent) Signed() bool {
+	return c.Standing.Signed() && c.Standing.Version.Consent().Covers(c.Policy)
+}
+
+// Settled tells whether p is the policy in force already, with nothing left to sign or mend.
+func (c Consent) Settled(p consent.Policy) bool {
+	for _, e := range c.of {
+		if e.Consent().String() != p.String() {
+			return false
 		}
 	}
-	en.Policy, en.Rules = p.Mode, p.Rules
-	if err := en.Validate(); err != nil {
-		return en, err
-	}
-	if err := a.RecordPolicy(en, r); err != nil { // first: no policy is in force that is not on record
-		return en, err
-	}
-	return en, a.Env.Enrollments().Save(en)
+	return p.String() == c.Policy.String() && c.Standing.Problem == audit.NoProblem && (c.Signed() || !p.Asks())
 }
 
-// provePIN has the PIN of the enrollment's key typed, before its consent policy is
-// lowered: whoever runs programs as the user does not have it.
-func (a Agent) provePIN(ctx context.Context, en enrollment.Enrollment, asks hsm.Prompter) error {
-	asks = ask.With(asks, hsm.Purpose{Cluster: en.Name, Action: "lower the consent policy"})
-	err := token.Tokens{Env: a.Env}.With(ctx, en.Key, func(t hsm.Token) error {
+// Consent returns the consent policy of the key of the enrollment called name. Errors:
+// [enrollment.ErrUnknown], [enrollment.ErrInvalid].
+func (a Agent) Consent(ctx context.Context, name string) (Consent, error) {
+	en, err := a.Env.Enrollments().Load(name)
+	if err != nil {
+		return Consent{}, err
+	}
+	return a.consentOf(ctx, en)
+}
+
+// consentOf is [Agent.Consent] for an enrollment that may not be stored yet.
+func (a Agent) consentOf(ctx context.Context, en enrollment.Enrollment) (Consent, error) {
+	c := Consent{Enrollment: en}
+	store := a.Env.Enrollments()
+	var err error
+	if c.of, err = store.OfKey(en.KeyHash); err != nil {
+		return c, err
+	}
+	if c.known, err = audit.Policies(ctx, audit.Path(a.Env.Dirs), nil); err != nil {
+		return c, err
+	}
+	signed, err := store.Policy(en.KeyHash)
+	c.signed, c.Standing = signed, c.known.Judge(en.KeyHash, signed, err)
+	c.Policy = c.Standing.Policy
+	for _, e := range c.of {
+		if e.Name != en.Name {
+			c.SameKey = append(c.SameKey, e.Name)
+		}
+		c.Policy = consent.Strictest(c.Policy, e.Consent())
+	}
+	return c, nil
+}
+
+// SetConsent makes p the policy of the key of the enrollment called name, for all of the key's
+// enrollments. The key signs it, for which asks is asked. One that is less strict takes the
+// token's PIN, typed for that purpose ([hsm.ErrNoTerminal] if nobody can type it). It is put on
+// record. The agent, if it runs, follows within seconds; the sessions of before end then.
+// Errors: [enrollment.ErrUnknown], [enrollment.ErrInvalid].
+func (a Agent) SetConsent(ctx context.Context, name string, p consent.Policy, asks hsm.Prompter) (Consent, error) {
+	if err := p.Validate(); err != nil {
+		return Consent{}, err
+	}
+	en, err := a.Env.Enrollments().Load(name)
+	if err != nil {
+		return Consent{}, err
+	}
+	release, err := a.lockAll(ctx, en)
+	if err != nil {
+		return Consent{}, err
+	}
+	defer release()
+	c, err := a.Consent(ctx, name)
+	if err != nil || c.Settled(p) {
+		return c, err
+	}
+	was := c.Policy
+	for _, e := range c.of { // the file may have been changed since
+		if s := c.known.Enrollments[e.Name]; s != nil && s.Last.Policy != "" && s.Last.Key == e.KeyHash {
+			was = consent.Strictest(was, consent.ParsePolicy(s.Last.Policy))
+		}
+	}
+	r := audit.Record{Reason: audit.PolicySet, Was: was.String(), Policy: p.String(), Lowered: !p.Covers(was)}
+	signed, err := a.signPolicy(ctx, c, p, r.Lowered, asks)
+	if err != nil {
+		return c, err
+	}
+	if err := a.keepPolicy(ctx, c, p, signed, r); err != nil {
+		return c, err
+	}
+	return a.Consent(ctx, name)
+}
+
+// lockAll keeps others from all enrollments of en's key.
+func (a Agent) lockAll(ctx context.Context, en enrollment.Enrollment) (release func(), err error) {
+	all, err := a.Env.Enrollments().OfKey(en.KeyHash)
+	if err != nil {
+		return nil, err
+	}
+	var held []func()
+	release = func() {
+		for _, r := range slices.Backward(held) {
+			r()
+		}
+	}
+	for _, e := range all {
+		one, err := a.Env.Lock(ctx, e.Name)
+		if err != nil {
+			release()
+			return nil, err
+		}
+		held = append(held, one)
+	}
+	return release, nil
+}
+
+// signPolicy has the key sign p as its next version. If that is lowered, the token is locked
+// first, and the PIN must be typed: whoever runs programs as the user does not have it.
+func (a Agent) signPolicy(ctx context.Context, c Consent, p consent.Policy, lowered bool,
+	asks hsm.Prompter) (signed consent.Signed, err error) {
+	en, typed := c.Enrollment, false
+	purpose := hsm.Purpose{Cluster: en.Name, Action: "sign the consent policy"}
+	if lowered {
+		purpose.Action = "lower the consent policy"
+		asks = ask.Typed(ask.From(asks), func() { typed = true }).Prompter()
+	}
+	asks = ask.With(asks, purpose)
+	err = token.Tokens{Env: a.Env}.With(ctx, en.Key, func(t hsm.Token) error {
 		slot, err := t.Slot(ctx, en.Key)
 		if err != nil {
 			return err
@@ -78,44 +163,31 @@ func (a Agent) provePIN(ctx context.Context, en enrollment.Enrollment, asks hsm.
 		if hash, err := hsm.Fingerprint(slot.Key.Public); err != nil || hash != en.KeyHash {
 			return errors.Join(fmt.Errorf("%s: %w", en.Key, hsm.ErrKeyMismatch), err)
 		}
-		if err := t.Lock(); err != nil { // an open terminal UI may have unlocked it for something else
-			return err
+		if lowered {
+			if err := t.Lock(); err != nil { // an open terminal UI may have unlocked it for something else
+				return err
+			}
+			if err := t.Unlock(ctx, asks); err != nil {
+				return err
+			}
+			if !typed {
+				return errors.Join(errNotTyped, t.Lock())
+			}
 		}
-		return errors.Join(t.Unlock(ctx, asks), t.Lock())
+		signer, err := t.Signer(ctx, en.Key, slot.Key.Public, asks)
+		if err == nil {
+			signed, err = c.next(signer, p)
+		}
+		return errors.Join(err, t.Lock())
 	})
-	if errors.Is(err, hsm.ErrNoTerminal) {
-		err = hint.With(err, "a less strict policy requires the token's PIN: run the command in a terminal")
+	switch {
+	case errors.Is(err, hsm.ErrNoTerminal) && lowered:
+		err = hint.With(err, "a less strict policy requires the token's PIN, typed for that: run the command in a terminal")
+	case errors.Is(err, hsm.ErrNoTerminal), errors.Is(err, hsm.ErrPINRequired):
+		err = hint.With(err, "the key signs its policy, which requires the token's PIN: run the command in a terminal")
 	}
-	return err
+	return signed, err
 }
 
-// RecordPolicy puts a change of an enrollment's consent policy into the audit log.
-func (a Agent) RecordPolicy(en enrollment.Enrollment, r audit.Record) error {
-	if err := a.Env.Dirs.Prepare(); err != nil {
-		return err
-	}
-	r.Event, r.Enrollment, r.Key, r.Token = audit.Policy, en.Name, en.KeyHash, en.Key.TokenOnly().Identity()
-	r.Client = &audit.Process{PID: os.Getpid(), Command: "kubehsm"}
-	return a.Env.Unwritable(audit.Append(audit.Path(a.Env.Dirs), r))
-}
-
-// VerifyConsent checks the token's signature in a record of the audit log
-// against the certificate that the enrollment had then. Errors wrap
-// [consent.ErrSignature], or say what is missing.
-func (a Agent) VerifyConsent(r audit.Record) error {
-	if r.Event != audit.Consent || len(r.Signature) == 0 {
-		return errors.New("the record has no signature")
-	}
-	s, err := consent.Read(r.Statement)
-	if err != nil {
-		return err
-	}
-	if s.Enrollment != r.Enrollment || s.Request.String() != r.Request {
-		return fmt.Errorf("%w: the record says something else", consent.ErrSignature)
-	}
-	chain, err := a.Env.Enrollments().Certificate(enrollment.Enrollment{Name: r.Enrollment, KeyHash: r.Key})
-	if err != nil {
-		return err
-	}
-	return consent.Verify(chain[0].PublicKey, r.Statement, r.Signature)
-}
+// errNotTyped says that a token was unlocked without a PIN.
+var errNotTyped = errors.New("a less strict policy requires the token's PIN, and this token asked for none")

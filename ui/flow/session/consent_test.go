@@ -115,24 +115,37 @@ func TestConsentLowered(t *testing.T) {
 	}
 }
 
-// TestConsentRaised: a stricter policy takes no PIN, and no token.
+// TestConsentRaised: a stricter policy is signed by the key too, and whatever answers for its
+// PIN will do.
 func TestConsentRaised(t *testing.T) {
 	e, card := guarded(t)
-	writes := consent.Policy{Mode: consent.Writes}
-	if _, err := (Agent{Env: e}).SetConsent(t.Context(), "prod-hsm", writes, hsmtest.Typing(t, card.PIN())); err != nil {
+	agent := Agent{Env: e}
+	writes, always := consent.Policy{Mode: consent.Writes}, consent.Policy{Mode: consent.Always}
+	if _, err := agent.SetConsent(t.Context(), "prod-hsm", writes, hsmtest.Typing(t, card.PIN())); err != nil {
 		t.Fatal(err)
 	}
-	card.Unplug()
-	nobody := hsmtest.NewScript(t)
-	always := consent.Policy{Mode: consent.Always}
-	if _, err := (Agent{Env: e}).SetConsent(t.Context(), "prod-hsm", always, nobody); err != nil {
+	script := hsmtest.NewScript(t, hsmtest.PIN(card.PIN()))
+	c, err := agent.SetConsent(t.Context(), "prod-hsm", always, script)
+	if err != nil {
 		t.Fatal(err)
 	}
-	p, host, err := Agent{Env: e}.Consent(t.Context(), "prod-hsm")
-	if p.Mode != consent.Always || host != "10.0.0.1:6443" || err != nil {
-		t.Errorf("%s at %s, %v", p, host, err)
+	if q := script.PINs()[0]; q.Typed || q.Purpose.Action != "sign the consent policy" {
+		t.Errorf("asked %+v", q)
 	}
-	if records := policies(t, e); len(records) != 2 || records[1].Lowered {
+	if c.Policy.Mode != consent.Always || !c.Signed() || c.Standing.Version.Number != 2 ||
+		c.Enrollment.Host() != "10.0.0.1:6443" {
+		t.Errorf("%s, version %d, signed %t", c.Policy, c.Standing.Version.Number, c.Signed())
+	}
+	if records := policies(t, e); len(records) != 2 || records[1].Lowered || records[1].Number != 2 ||
+		agent.VerifyConsent(records[1]) != nil {
 		t.Errorf("%+v", records)
+	}
+	card.Unplug() // the policy in force takes nothing
+	if _, err := agent.SetConsent(t.Context(), "prod-hsm", always, hsmtest.NewScript(t)); err != nil {
+		t.Error(err)
+	}
+	_, err = agent.SetConsent(t.Context(), "prod-hsm", writes, hsmtest.NewScript(t))
+	if !errors.Is(err, hsm.ErrNoToken) {
+		t.Errorf("without the token: %v", err)
 	}
 }

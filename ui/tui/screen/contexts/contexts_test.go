@@ -153,7 +153,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// TestConsent: a stricter policy counts at once.
+// TestConsent: a stricter policy counts at once, and the key signs it.
 func TestConsent(t *testing.T) {
 	r := open(t)
 	r.Press("end", "y")
@@ -163,9 +163,10 @@ func TestConsent(t *testing.T) {
 	r.Press("y")
 	r.Sees("No kubeconfig can weaken it")
 	r.Press("end", "enter")
+	r.Type("PIN of", "123456")
 	r.Until("set", func() bool { e, err := enrolled(t, r); return err == nil && e.Policy == consent.Always })
 	r.Press("y")
-	r.Sees("No kubeconfig can weaken it")
+	r.Sees("No kubeconfig can weaken it", "Signed by the key: version 1")
 	r.Press("up", "tab", `"verbs="`, "enter")
 	r.Sees(`"verbs=" is none of`)
 	if e, err := enrolled(t, r); err != nil || e.Policy != consent.Always {
@@ -188,6 +189,7 @@ func TestConsentRules(t *testing.T) {
 		r.Press("backspace")
 	}
 	r.Press(`"verbs=get resources=secrets"`, "enter")
+	r.Type("PIN of", "123456")
 	r.Until("set", func() bool { e, err := enrolled(t, r); return err == nil && len(e.Rules) == 2 })
 	r.Sees("zeta-hsm: rules: ")
 	r.Press("x")

@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
+	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -96,11 +97,11 @@ func (d deeds) consent(c contexts.View) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "What needs your yes",
 		Command: "kubehsm consent show " + shell.Quote(c.Enrollment),
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-			now, host, err := d.Agent.Consent(ctx, c.Enrollment)
+			now, err := d.Agent.Consent(ctx, c.Enrollment)
 			if err != nil {
 				return screen.Report{}, err
 			}
-			return screen.Report{Message: d.consentForm(c.Enrollment, host, now)}, nil
+			return screen.Report{Message: d.consentForm(now)}, nil
 		}})
 }
 
@@ -109,7 +110,8 @@ func modes() []consent.Mode {
 	return []consent.Mode{consent.Session, consent.Writes, consent.Rules, consent.Always}
 }
 
-func (d deeds) consentForm(name, host string, now consent.Policy) dialog.OpenMsg {
+func (d deeds) consentForm(c session.Consent) dialog.OpenMsg {
+	name, now := c.Enrollment.Name, c.Policy.Joined()
 	policy := &widget.Field{ID: "policy", Label: "Policy"}
 	for i, mode := range modes() {
 		label, clause, _ := strings.Cut(present.ConsentWords(mode), ": ")
@@ -124,9 +126,14 @@ func (d deeds) consentForm(name, host string, now consent.Policy) dialog.OpenMsg
 	}
 	typed := &widget.Field{ID: "rules", Label: "Rules", Input: widget.NewInput(strings.Join(rules, "; "), "none"),
 		Note: "For the policy rules, separated by semicolons: verbs=delete; verbs=get,list resources=secrets namespaces=payments"}
-	title := "Which requests to " + host + " need your yes?"
-	return dialog.OpenMsg{Dialog: dialog.NewForm(d.Keys, title,
-		"No kubeconfig can weaken it. Current sessions end. A less strict one needs the PIN.", []*widget.Field{policy, typed},
+	title := "Which requests to " + c.Enrollment.Host() + " need your yes?"
+	about := "No kubeconfig can weaken it. Current sessions end. The key signs it, for which the PIN is needed."
+	for _, more := range []string{present.ConsentSameKey(c), present.ConsentSigned(c).Words} {
+		if more != "" {
+			about += "\n" + more
+		}
+	}
+	return dialog.OpenMsg{Dialog: dialog.NewForm(d.Keys, title, about, []*widget.Field{policy, typed},
 		func(f *widget.Form) tea.Cmd {
 			p := consent.Policy{Mode: modes()[policy.Index]}
 			command := "kubehsm consent set " + shell.Quote(name) + " --policy " + string(p.Mode)
@@ -145,7 +152,7 @@ func (d deeds) consentForm(name, host string, now consent.Policy) dialog.OpenMsg
 				typed.Problem = ui.Message(err)
 				return nil
 			}
-			if now.String() == p.String() {
+			if c.Settled(p) {
 				return screen.Send(screen.ToastMsg{Text: "nothing to change"})
 			}
 			return screen.Change("Set the policy", command, name+": "+present.ConsentWords(p.Mode),

@@ -1,0 +1,121 @@
+package consent
+
+import (
+	"crypto"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Version is one version of the consent policy of a key, which the key signs.
+type Version struct {
+	// Key is the public key that the policy belongs to, as a PKIX SubjectPublicKeyInfo.
+	Key []byte `json:"key"`
+	// Number counts the versions of the key's policy, from 1.
+	Number uint64 `json:"number"`
+	// Before is the [Digest] of the version before; "" for the first version, and where
+	// the version before is not known.
+	Before string `json:"before,omitempty"`
+	// Policy is the policy in the words of its rules, see [ParsePolicy].
+	Policy string    `json:"policy"`
+	Time   time.Time `json:"time"`
+	// Nonce makes each version another one: nobody can have it signed ahead.
+	Nonce string `json:"nonce"`
+}
+
+// versionDomain begins what is signed, as domain does for statements. Neither is the
+// other's beginning.
+const versionDomain = "kubehsm policy v1\n"
+
+// maxVersion bounds a version's text in bytes: the audit log keeps it in one record.
+const maxVersion = 10 << 10
+
+// maxNumber bounds the numbers of versions, so that there is always a next one.
+const maxNumber = 1 << 53
+
+// Next is the version with that number which sets the policy p of a key. before is the text
+// of the version before, "" if none is known.
+func Next(pub crypto.PublicKey, number uint64, before string, p Policy, now time.Time) (Version, error) {
+	if err := p.Validate(); err != nil {
+		return Version{}, err
+	}
+	der, err := x509.MarshalPKIXPublicKey(pub)
+	if err != nil {
+		return Version{}, fmt.Errorf("consent policy: %w", err)
+	}
+	v := Version{Key: der, Number: number, Policy: p.words(), Time: now, Nonce: rand.Text()}
+	if before != "" {
+		v.Before = Digest(before)
+	}
+	return v, nil
+}
+
+// Text is the version as it is signed and kept.
+func (v Version) Text() (string, error) {
+	v.Time = v.Time.UTC().Truncate(time.Microsecond)
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "", fmt.Errorf("consent policy: %w", err)
+	}
+	if len(versionDomain)+len(b) > maxVersion {
+		return "", fmt.Errorf("the rules are too long to be signed: the policy's text has %d bytes, %d are allowed", len(b),
+			maxVersion-len(versionDomain))
+	}
+	return versionDomain + string(b), nil
+}
+
+// Hash is [hsm.Fingerprint] of the key.
+func (v Version) Hash() string {
+	sum := sha256.Sum256(v.Key)
+	return hex.EncodeToString(sum[:])
+}
+
+// Consent is the policy that the version sets.
+func (v Version) Consent() Policy { return ParsePolicy(v.Policy) }
+
+// Digest is the SHA-256 of a version's text, in hex.
+func Digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// Signed is the text of a version and the key's signature over it.
+type Signed struct {
+	Text      string `json:"text"`
+	Signature []byte `json:"signature"`
+}
+
+// Open takes a version apart, after it has checked that the key with that hash
+// ([hsm.Fingerprint]) has signed it. Errors wrap [ErrSignature].
+func (s Signed) Open(hash string) (Version, error) {
+	body, ok := strings.CutPrefix(s.Text, versionDomain)
+	if !ok || len(s.Text) > maxVersion {
+		return Version{}, fmt.Errorf("%w: it is not a version of a consent policy", ErrSignature)
+	}
+	var v Version
+	if err := json.Unmarshal([]byte(body), &v); err != nil {
+		return Version{}, fmt.Errorf("%w: %w", ErrSignature, err)
+	}
+	pub, err := x509.ParsePKIXPublicKey(v.Key)
+	if err != nil {
+		return Version{}, fmt.Errorf("%w: %w", ErrSignature, err)
+	}
+	if err := verify(pub, versionDomain, s.Text, s.Signature); err != nil {
+		return Version{}, err
+	}
+	if v.Hash() != hash {
+		return Version{}, fmt.Errorf("%w: it is another key's", ErrSignature)
+	}
+	if v.Number == 0 || v.Number > maxNumber {
+		return Version{}, fmt.Errorf("%w: it has number %d", ErrSignature, v.Number)
+	}
+	if err := v.Consent().Validate(); err != nil {
+		return Version{}, fmt.Errorf("%w: %w", ErrSignature, err)
+	}
+	return v, nil
+}
