@@ -40,7 +40,7 @@ func TestConsent(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	u.kubehsm("consent", "set", enrolled, "--policy", "writes", "--yes")
+	u.consents("writes")
 	kubectl := "kubectl -n " + namespace + " "
 
 	t.Run("reading is silent", func(t *testing.T) {
@@ -274,7 +274,7 @@ func TestConsent(t *testing.T) {
 	})
 	t.Run("always asks for discovery neither", func(t *testing.T) {
 		u := u.in(t)
-		u.kubehsm("consent", "set", enrolled, "--policy", "always", "--yes")
+		u.consents("always")
 		s := u.sh("rm -rf $KUBECACHEDIR; " + kubectl + "get namespaces -o name; echo code $?")
 		s.WaitFor("list namespaces", "all namespaces", question)
 		s.Type("y\r")

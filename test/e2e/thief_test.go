@@ -38,7 +38,7 @@ func TestThief(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		u.admin("-n", namespace, "create", "configmap", name)
 	}
-	u.kubehsm("consent", "set", enrolled, "--policy", "writes", "--yes")
+	u.consents("writes")
 	if _, err := u.InterposePlugin(0); err != nil {
 		t.Fatal(err)
 	}

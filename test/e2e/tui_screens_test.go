@@ -61,7 +61,7 @@ func TestConsentInTheTerminalUI(t *testing.T) {
 	u.enroll()
 	namespace := unique("front")
 	u.admin("create", "namespace", namespace)
-	u.kubehsm("consent", "set", enrolled, "--policy", "writes", "--yes")
+	u.consents("writes")
 	u.unlock()
 	s := u.screen("4")
 	s.WaitFor("1 token unlocked")

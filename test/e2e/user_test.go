@@ -161,6 +161,12 @@ func (u *user) unlock() {
 	u.ok(u.KubehsmPIN(u.t.Context(), lab.PIN, "unlock", enrolled))
 }
 
+// consents sets the consent policy, which the key signs.
+func (u *user) consents(policy string) {
+	u.t.Helper()
+	u.ok(u.KubehsmPIN(u.t.Context(), lab.PIN, "consent", "set", enrolled, "--policy", policy, "--yes"))
+}
+
 // agentStatus is what `agent status -o json` prints, as far as tests look at it.
 type agentStatus struct {
 	Running    bool

@@ -303,7 +303,7 @@ func TestJourneyCard(t *testing.T) {
 func TestJourneyActivity(t *testing.T) {
 	p := newTraveller(t)
 	p.enrollTouched()
-	p.ok(p.Kubehsm(t.Context(), "consent", "set", "prod-hsm", "--policy", "writes", "--yes"))
+	p.consents("writes")
 	p.ok(p.Kubehsm(t.Context(), "agent", "lock"))
 	s := p.ui()
 	s.Type("4")

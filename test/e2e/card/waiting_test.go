@@ -51,7 +51,7 @@ func TestWaitingForATouchElsewhere(t *testing.T) {
 	p.touch(signer)
 	ends(signer, "SignResponse")
 
-	p.ok(p.Kubehsm(t.Context(), "consent", "set", "prod-hsm", "--policy", "writes", "--yes"))
+	p.consents("writes")
 	name := strings.ToLower(rand.Text()[:8])
 	first = p.terminal(p.Cluster.Kubectl(), "create", "configmap", "first-"+name)
 	p.touch(first) // another policy begins with another connection
