@@ -71,7 +71,8 @@ func Meant(in *http.Request, body bool, impersonates Impersonates) (m Meaning, o
 		return m, false
 	}
 	m.Connects = httpstream.IsUpgradeRequest(in) || wsstream.IsWebSocketRequest(in) ||
-		m.ResourceRequest && (m.Verb == "proxy" || slices.Contains([]string{"exec", "attach", "portforward", "proxy"}, m.Subresource))
+		m.ResourceRequest &&
+			(m.Verb == "proxy" || slices.Contains([]string{"exec", "attach", "portforward", "proxy"}, m.Subresource))
 	m.DryRun = m.ResourceRequest && !m.Connects && dry(m, in.URL.Query(), body)
 	return m, true
 }

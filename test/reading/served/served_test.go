@@ -111,14 +111,18 @@ func newWay(t *testing.T, toBridge, toServer string) *way {
 	server, err := x509.ParseCertificate(der)
 	check(t, err)
 	w.endpoint = l.Addr().String()
-	w.client = &tls.Config{RootCAs: x509.NewCertPool(), NextProtos: []string{toBridge}, Certificates: []tls.Certificate{mine},
+	w.client = &tls.Config{
+		RootCAs:            x509.NewCertPool(),
+		NextProtos:         []string{toBridge},
+		Certificates:       []tls.Certificate{mine},
 		InsecureSkipVerify: true, // its authority's certificate is no part of the test: this one is expected
 		VerifyConnection: func(c tls.ConnectionState) error {
 			if !c.PeerCertificates[0].Equal(server) {
 				return errors.New("another server")
 			}
 			return nil
-		}}
+		},
+	}
 	if toBridge == "h2" {
 		w.h2 = &http2.Transport{TLSClientConfig: w.client, DisableCompression: true}
 		t.Cleanup(w.h2.CloseIdleConnections)
