@@ -61,7 +61,7 @@ func (r *reader) find(template ...*p11.Attribute) []p11.ObjectHandle {
 	}
 	var all []p11.ObjectHandle
 	for len(all) < maxObjects {
-		some, _, err := r.ctx.FindObjects(r.sh, objectsAtATime)
+		some, err := r.lib.found(r.ctx, r.sh)
 		if err != nil {
 			r.err = err
 			break
@@ -100,13 +100,13 @@ func (r *reader) attributes(o p11.ObjectHandle, types ...uint) map[uint][]byte {
 		r.err, rest = err, nil
 	}
 	for _, t := range rest {
-		got, err := r.ctx.GetAttributeValue(r.sh, o, []*p11.Attribute{p11.NewAttribute(t, nil)})
+		value, err := r.lib.attribute(r.ctx, r.sh, o, t)
 		if lost(err) {
 			r.err = err
 			break
 		}
 		if err == nil {
-			values[t] = got[0].Value
+			values[t] = value
 		}
 	}
 	return values

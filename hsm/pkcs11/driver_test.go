@@ -207,7 +207,7 @@ func TestSeveralKeys(t *testing.T) {
 	// name gives the second key's objects a label and an id.
 	name := func(label string, id []byte) {
 		t.Helper()
-		r := &reader{ctx: s.Ctx, sh: s.sh}
+		r := s.reader()
 		for _, o := range r.find(p11.NewAttribute(p11.CKA_LABEL, two.Label), p11.NewAttribute(p11.CKA_ID, two.URI.ID)) {
 			if err := s.SetAttributeValue(s.sh, o, []*p11.Attribute{p11.NewAttribute(p11.CKA_LABEL, label),
 				p11.NewAttribute(p11.CKA_ID, id)}); err != nil {
@@ -267,7 +267,7 @@ func sameCert(a, b *x509.Certificate) bool { return a != nil && b != nil && a.Eq
 
 func destroyPublic(t *testing.T, s spy, id []byte) {
 	t.Helper()
-	r := &reader{ctx: s.Ctx, sh: s.sh}
+	r := s.reader()
 	for _, o := range r.find(p11.NewAttribute(p11.CKA_CLASS, p11.CKO_PUBLIC_KEY), p11.NewAttribute(p11.CKA_ID, id)) {
 		if err := s.DestroyObject(s.sh, o); err != nil {
 			t.Fatal(err)

@@ -29,6 +29,8 @@ struct kubehsm_attribute {
 	unsigned long len;
 };
 typedef unsigned long (*kubehsm_get_attributes)(unsigned long, unsigned long, struct kubehsm_attribute *, unsigned long);
+typedef unsigned long (*kubehsm_get_slots)(unsigned char, unsigned long *, unsigned long *);
+typedef unsigned long (*kubehsm_find)(unsigned long, unsigned long *, unsigned long, unsigned long *);
 
 // CK_FUNCTION_LIST of PKCS#11 v2.40: the version, then 68 functions in a fixed order.
 struct kubehsm_functions {
@@ -43,7 +45,7 @@ struct kubehsm_context {
 };
 
 enum { KUBEHSM_C_INIT_TOKEN = 9, KUBEHSM_C_INIT_PIN = 10, KUBEHSM_C_SET_PIN = 11, KUBEHSM_C_LOGIN = 18, KUBEHSM_C_GET_ATTRIBUTE_VALUE = 24,
-	KUBEHSM_C_SIGN = 43 };
+	KUBEHSM_C_SIGN = 43, KUBEHSM_C_GET_SLOT_LIST = 4, KUBEHSM_C_FIND_OBJECTS = 27 };
 
 // kubehsm_open loads a module and returns its handle, or NULL and a message to be freed.
 static void *kubehsm_open(const char *path, char **message) {
@@ -83,6 +85,14 @@ static unsigned long kubehsm_call_get_attributes(struct kubehsm_functions *l, un
 
 static unsigned long kubehsm_call_sign(struct kubehsm_functions *l, unsigned long session, void *data, unsigned long n, void *signature, unsigned long *m) {
 	return ((kubehsm_sign)l->f[KUBEHSM_C_SIGN])(session, (unsigned char *)data, n, (unsigned char *)signature, m);
+}
+
+static unsigned long kubehsm_call_get_slots(struct kubehsm_functions *l, unsigned char present, void *slots, unsigned long *n) {
+	return ((kubehsm_get_slots)l->f[KUBEHSM_C_GET_SLOT_LIST])(present, (unsigned long *)slots, n);
+}
+
+static unsigned long kubehsm_call_find(struct kubehsm_functions *l, unsigned long session, void *objects, unsigned long max, unsigned long *n) {
+	return ((kubehsm_find)l->f[KUBEHSM_C_FIND_OBJECTS])(session, (unsigned long *)objects, max, n);
 }
 */
 import "C"
@@ -149,7 +159,7 @@ func (l *library) sign(_ *p11.Ctx, sh p11.SessionHandle, data []byte) ([]byte, e
 	if err != nil {
 		return nil, err
 	}
-	return out[:min(int(n), len(out))], nil
+	return out[:min(n, C.ulong(len(out)))], nil
 }
 
 // initToken is C_InitToken; label has 32 bytes. A nil pin is typed on the reader.
@@ -207,6 +217,87 @@ func (l *library) attributes(_ *p11.Ctx, sh p11.SessionHandle, o p11.ObjectHandl
 		}
 	}
 	return values, rest, nil
+}
+
+// maxValue bounds the value of an attribute, in bytes.
+const maxValue = 1 << 20
+
+// attribute is C_GetAttributeValue of one attribute, of whatever length. A library whose
+// value grows between the two calls is not taken at its word for the second length.
+func (l *library) attribute(_ *p11.Ctx, sh p11.SessionHandle, o p11.ObjectHandle, t uint) ([]byte, error) {
+	asked := (*C.struct_kubehsm_attribute)(C.calloc(1, C.size_t(unsafe.Sizeof(C.struct_kubehsm_attribute{}))))
+	if asked == nil {
+		return nil, p11.Error(p11.CKR_HOST_MEMORY)
+	}
+	defer C.free(unsafe.Pointer(asked))
+	asked._type = C.ulong(t)
+	call := func() error {
+		return result(C.kubehsm_call_get_attributes(l.functions, C.ulong(sh), C.ulong(o), asked, 1))
+	}
+	if err := call(); err != nil {
+		return nil, err
+	}
+	n := asked.len
+	if n == 0 {
+		return []byte{}, nil
+	}
+	if n > maxValue { // an attribute that the object lacks has ^0
+		return nil, p11.Error(p11.CKR_ATTRIBUTE_TYPE_INVALID)
+	}
+	value := C.calloc(1, C.size_t(n))
+	if value == nil {
+		return nil, p11.Error(p11.CKR_HOST_MEMORY)
+	}
+	defer C.free(value)
+	asked.value = value
+	if err := call(); err != nil {
+		return nil, err
+	}
+	if asked.len > n {
+		return nil, p11.Error(p11.CKR_ATTRIBUTE_TYPE_INVALID)
+	}
+	return C.GoBytes(value, C.int(asked.len)), nil
+}
+
+// maxReaders bounds the slots of a library.
+const maxReaders = 1 << 12
+
+// slots is C_GetSlotList: miekg/pkcs11 takes a library's word for how long the list is.
+func (l *library) slots(_ *p11.Ctx, present bool) ([]uint, error) {
+	var only C.uchar
+	if present {
+		only = 1
+	}
+	var n C.ulong
+	if err := result(C.kubehsm_call_get_slots(l.functions, only, nil, &n)); err != nil || n == 0 {
+		return nil, err
+	}
+	list := make([]C.ulong, min(n, maxReaders))
+	n = C.ulong(len(list))
+	if err := result(C.kubehsm_call_get_slots(l.functions, only, unsafe.Pointer(&list[0]), &n)); err != nil {
+		return nil, err
+	}
+	return numbers[uint](list, n), nil
+}
+
+// found is C_FindObjects.
+func (l *library) found(_ *p11.Ctx, sh p11.SessionHandle) ([]p11.ObjectHandle, error) {
+	list := make([]C.ulong, objectsAtATime)
+	var n C.ulong
+	err := result(C.kubehsm_call_find(l.functions, C.ulong(sh), unsafe.Pointer(&list[0]), C.ulong(len(list)), &n))
+	if err != nil {
+		return nil, err
+	}
+	return numbers[p11.ObjectHandle](list, n), nil
+}
+
+// numbers are the first n of a list, which a library may say to be longer than it is.
+func numbers[T ~uint](list []C.ulong, n C.ulong) []T {
+	all := make([]T, min(n, C.ulong(len(list))))
+	for i := range all {
+		all[i] = T(list[i])
+	}
+	return all
 }
 
 // room is how long a value may be, in bytes.

@@ -31,6 +31,24 @@ func (*library) sign(ctx *p11.Ctx, sh p11.SessionHandle, data []byte) ([]byte, e
 	return ctx.Sign(sh, data)
 }
 
+// slots is C_GetSlotList.
+func (*library) slots(ctx *p11.Ctx, present bool) ([]uint, error) { return ctx.GetSlotList(present) }
+
+// found is C_FindObjects.
+func (*library) found(ctx *p11.Ctx, sh p11.SessionHandle) ([]p11.ObjectHandle, error) {
+	some, _, err := ctx.FindObjects(sh, objectsAtATime)
+	return some, err
+}
+
+// attribute is C_GetAttributeValue of one attribute.
+func (*library) attribute(ctx *p11.Ctx, sh p11.SessionHandle, o p11.ObjectHandle, t uint) ([]byte, error) {
+	got, err := ctx.GetAttributeValue(sh, o, []*p11.Attribute{p11.NewAttribute(t, nil)})
+	if err != nil {
+		return nil, err
+	}
+	return got[0].Value, nil
+}
+
 // initToken is C_InitToken; label has 32 bytes. A nil pin is typed on the reader.
 func (*library) initToken(ctx *p11.Ctx, slot uint, so *hsm.Secret, label []byte) error {
 	return ctx.InitToken(slot, so.Unsafe(), string(label))

@@ -175,7 +175,7 @@ func (m *module) scan(ctx context.Context) (all []hsm.TokenInfo, problems []hsm.
 		return nil, nil, fault("list the tokens of "+m.Path, err)
 	}
 	err = m.lock.shared(ctx, func() error {
-		slots, err := m.ctx.GetSlotList(true)
+		slots, err := m.lib.slots(m.ctx, true)
 		if err != nil {
 			return err
 		}
@@ -205,7 +205,7 @@ func (m *module) refresh(ctx context.Context) error {
 		return nil
 	}
 	return m.lock.shared(ctx, func() error {
-		_, err := m.ctx.GetSlotList(false)
+		_, err := m.lib.slots(m.ctx, false)
 		return err
 	})
 }

@@ -72,12 +72,18 @@ func generateKey(t *testing.T, tok hsm.Token, o hsm.GenerateOptions) hsm.Slot {
 // spy is a session beside the driver's, in the same process.
 type spy struct {
 	*p11.Ctx
-	sh p11.SessionHandle
+	lib *library
+	sh  p11.SessionHandle
 }
+
+func (s spy) reader() *reader { return &reader{ctx: s.Ctx, lib: s.lib, sh: s.sh} }
 
 func spyOn(t *testing.T, soft *hsmtest.SoftHSM, label string) spy {
 	t.Helper()
-	c := p11.New(soft.Module)
+	lib, c, err := openLibrary(soft.Module)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := c.Initialize(); err != nil && !is(err, p11.CKR_CRYPTOKI_ALREADY_INITIALIZED) {
 		t.Fatal(err)
 	}
@@ -96,7 +102,7 @@ func spyOn(t *testing.T, soft *hsmtest.SoftHSM, label string) spy {
 		if err := c.Login(sh, p11.CKU_USER, testPIN); err != nil && !is(err, p11.CKR_USER_ALREADY_LOGGED_IN) {
 			t.Fatal(err)
 		}
-		return spy{c, sh}
+		return spy{c, lib, sh}
 	}
 	t.Fatalf("no token %q", label)
 	return spy{}
@@ -105,7 +111,7 @@ func spyOn(t *testing.T, soft *hsmtest.SoftHSM, label string) spy {
 // private finds a private key by its id.
 func (s spy) private(t *testing.T, id []byte) p11.ObjectHandle {
 	t.Helper()
-	r := &reader{ctx: s.Ctx, sh: s.sh}
+	r := s.reader()
 	all := r.find(p11.NewAttribute(p11.CKA_CLASS, p11.CKO_PRIVATE_KEY), p11.NewAttribute(p11.CKA_ID, id))
 	if r.err != nil || len(all) != 1 {
 		t.Fatalf("%d private keys with the id, %v", len(all), r.err)
