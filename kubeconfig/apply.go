@@ -17,7 +17,8 @@ import (
 // Apply writes the plan, all files or none: it takes client-go's locks (waiting
 // up to [LockWait]), reads every file again, records the change in j and
 // renames the new files into place. A nil j keeps no record. An empty plan
-// writes nothing and returns a zero Step.
+// writes nothing and returns a zero Step, but removes what a process that was
+// killed has left: its lock would keep kubectl from the file.
 //
 // Errors wrap [ErrChanged] (plan again), [ErrLocked] (a [LockError]),
 // [ErrReadOnly] or what the system said; the files are then as they were. The
@@ -25,7 +26,7 @@ import (
 // that comes with it is not zero, and the change is made.
 func (p *Plan) Apply(ctx context.Context, j *Journal) (step Step, err error) {
 	if p.Empty() {
-		return Step{}, nil
+		return Step{}, p.tidy()
 	}
 	var paths []string
 	for _, f := range p.files {
@@ -44,6 +45,30 @@ func (p *Plan) Apply(ctx context.Context, j *Journal) (step Step, err error) {
 		return Step{}, err
 	}
 	return p.write(ctx, j)
+}
+
+// tidy removes the locks, and what lies beside the files half-written, of kubehsm's
+// processes that have died.
+func (p *Plan) tidy() error {
+	for _, s := range p.sources {
+		for _, name := range lockNames(s.path) {
+			info, err := os.Lstat(name)
+			if err != nil {
+				continue // there is none, which is the rule
+			}
+			f, _, err := takeOver(name, info, false)
+			if isReadOnlyFS(err) {
+				continue // nobody could do anything with the file
+			}
+			if err == nil && f != nil {
+				err = errors.Join(sweep(s.path), heldLock{name, f}.release())
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // makeFolder makes the folder of path's target, for the user alone.

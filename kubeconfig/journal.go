@@ -28,7 +28,7 @@ type Journal struct {
 
 // Step is one applied plan.
 type Step struct {
-	ID    string    // sorts by time
+	ID    string    // sorts by the order in which steps were made
 	Time  time.Time // UTC
 	Title string    // of the plan
 	Name  string    // of the entry
@@ -142,18 +142,27 @@ func (j *Journal) begin(p *Plan) (Step, *stepRecord, error) {
 	if err := os.MkdirAll(j.Dir, 0o700); err != nil {
 		return Step{}, nil, fmt.Errorf("write the kubeconfig journal: %w", err)
 	}
-	for {
-		_, err := os.Lstat(j.path(id))
-		if errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		if err != nil {
-			return Step{}, nil, fmt.Errorf("write the kubeconfig journal: %w", err)
-		}
-		now = now.Add(1) // another process in the same nanosecond
-		id = now.Format(stepTime)
+	if id, err = j.next(now); err != nil {
+		return Step{}, nil, err
 	}
 	return r.step(id), r, j.save(id, r)
+}
+
+// next is the id of a step that begins now. It sorts after those there are, also where
+// the clock was put back since, or another process took the same nanosecond.
+func (j *Journal) next(now time.Time) (string, error) {
+	ids, err := j.ids()
+	if err != nil || len(ids) == 0 {
+		return now.Format(stepTime), err
+	}
+	last, err := time.Parse(stepTime, ids[len(ids)-1])
+	if err != nil {
+		return "", fmt.Errorf("write the kubeconfig journal: %w", err)
+	}
+	if !now.After(last) {
+		now = last.Add(1)
+	}
+	return now.Format(stepTime), nil
 }
 
 // finish marks the step as done and removes the oldest ones.

@@ -36,16 +36,22 @@ const markPrefix = "kubehsm "
 // lockName returns the name of client-go's lock for a file (tools/clientcmd/loader.go).
 func lockName(path string) string { return path + ".lock" }
 
+// lockNames are the locks of a file. A link's target is locked too, as another program
+// may know the file by that name.
+func lockNames(file string) []string {
+	names := []string{lockName(file)}
+	if target, err := targetOf(file); err == nil && target != file {
+		names = append(names, lockName(target))
+	}
+	return names
+}
+
 // lockAll takes client-go's locks of the files, in sorted order like client-go, and
-// returns a function that releases them. A link's target is locked too, as another
-// program may know the file by that name.
+// returns a function that releases them.
 func lockAll(ctx context.Context, files []string) (release func() error, err error) {
 	var names []string
 	for _, f := range files {
-		names = append(names, lockName(f))
-		if target, err := targetOf(f); err == nil && target != f {
-			names = append(names, lockName(target))
-		}
+		names = append(names, lockNames(f)...)
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)

@@ -4,13 +4,15 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
-// PlanUndo works out how to take a step back; an empty id means the newest. The
-// result is a plan like any other: it can be shown, and applied with the same
-// journal, and undone in turn.
+// PlanUndo works out how to take a step back; an empty id means the newest that has
+// come to anything: a process that was killed before it changed a file leaves a record
+// of nothing. The result is a plan like any other: it can be shown, and applied with
+// the same journal, and undone in turn.
 //
 // Where a file is as the step left it, it becomes byte for byte what it was
 // before (and is removed if the step made it). Where others changed it since,
@@ -19,46 +21,60 @@ import (
 // since is left alone, with a note. Files that a killed process never wrote are
 // skipped. The error wraps [ErrNoStep] if there is no such step.
 func (j *Journal) PlanUndo(ctx context.Context, id string) (*Plan, error) {
-	if id == "" {
-		ids, err := j.ids()
-		if err != nil {
-			return nil, err
-		}
-		if len(ids) == 0 {
-			return nil, fmt.Errorf("%w: it is empty", ErrNoStep)
-		}
-		id = ids[len(ids)-1]
+	if id != "" {
+		p, _, err := j.planUndo(ctx, id)
+		return p, err
 	}
+	ids, err := j.ids()
+	if err != nil {
+		return nil, err
+	}
+	if len(ids) == 0 {
+		return nil, fmt.Errorf("%w: it is empty", ErrNoStep)
+	}
+	var p *Plan
+	for _, id := range slices.Backward(ids) {
+		var done bool
+		if p, done, err = j.planUndo(ctx, id); err != nil || done || !p.Empty() {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+// planUndo works out how to take the step id back; done tells whether its process
+// came to the end.
+func (j *Journal) planUndo(ctx context.Context, id string) (p *Plan, done bool, err error) {
 	if !stepID().MatchString(id) {
-		return nil, fmt.Errorf("%w: %q", ErrNoStep, id)
+		return nil, false, fmt.Errorf("%w: %q", ErrNoStep, id)
 	}
 	r, err := j.load(id)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNoStep, err)
+		return nil, false, fmt.Errorf("%w: %w", ErrNoStep, err)
 	}
-	p := &Plan{Title: "undo: " + r.Title, name: r.Name}
+	p = &Plan{Title: "undo: " + r.Title, name: r.Name}
 	for _, fr := range r.Files {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if !filepath.IsAbs(fr.Path) {
-			return nil, fmt.Errorf("%w: %s: not absolute", ErrNoStep, fr.Path)
+			return nil, false, fmt.Errorf("%w: %s: not absolute", ErrNoStep, fr.Path)
 		}
 		now, err := readSource(fr.Path)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		p.sources = append(p.sources, now)
 		f, notes, err := fr.undo(now)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		p.Notes = append(p.Notes, notes...)
 		if f != nil {
 			p.files = append(p.files, f)
 		}
 	}
-	return p, nil
+	return p, r.Done, nil
 }
 
 // undo is the change of one file, nil if there is none to make.

@@ -91,10 +91,12 @@ func (a *app) apply(ctx context.Context, plan *contexts.Change, ch change) error
 		if err := a.confirm(ctx, ch.yes, "Write this?"); err != nil {
 			return err
 		}
+		doc.Changed = true
+	}
+	if !ch.dryRun {
 		if err := plan.Apply(ctx); err != nil {
 			return err
 		}
-		doc.Changed = true
 	}
 	return a.emit(ch.out, doc, func(w *words) {
 		if plan.Empty() {

@@ -99,13 +99,13 @@ func (c *Change) Files() []string {
 	return out
 }
 
-// Apply makes the change, all of it or none.
+// Apply makes the change, all of it or none. Where there is none to make, it removes
+// what a killed process has left.
 func (c *Change) Apply(ctx context.Context) error {
-	if c.plan.Empty() {
-		return nil
-	}
-	if err := home.MakeDir(c.from.journal().Dir); err != nil {
-		return err
+	if !c.plan.Empty() {
+		if err := home.MakeDir(c.from.journal().Dir); err != nil {
+			return err
+		}
 	}
 	_, err := c.plan.Apply(ctx, c.from.journal())
 	return err

@@ -37,9 +37,9 @@ func (r *attempt) writeKubeconfig(ctx context.Context) (outcome, error) {
 		for _, n := range change.Notes() {
 			r.note("%s", n)
 		}
-		if err := change.Apply(ctx); err != nil {
-			return outcome{}, err
-		}
+	}
+	if err := change.Apply(ctx); err != nil {
+		return outcome{}, err
 	}
 	r.result.Notes = r.notes
 	return outcome{message: r.result.Kubeconfig, reused: change.Empty()}, nil
