@@ -1,0 +1,123 @@
+//go:build linux && cgo
+
+package faults
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// fault is what happens in a step, and where.
+type fault struct {
+	name string
+	role role
+	at   int
+	// do strikes; heal takes back what does not end by itself.
+	do   func(w *world, pid int) error
+	heal func(w *world) error
+	// clock is by how much the wall clock jumps.
+	clock time.Duration
+	// kills tells whether a process of ours is ended by it.
+	kills bool
+}
+
+func (f fault) String() string {
+	if f.clock != 0 {
+		return fmt.Sprintf("%s by %s at point %d of the %s", f.name, f.clock, f.at, f.role)
+	}
+	return fmt.Sprintf("%s at point %d of the %s", f.name, f.at, f.role)
+}
+
+// jumps are by how much a clock jumps: beyond the unlock window, beyond a session's
+// longest, back to before what was written last, and a little.
+var jumps = []time.Duration{31 * time.Minute, 9 * time.Hour, -10 * time.Minute, -2 * time.Second, 90 * time.Second}
+
+// pickFault takes one, by numbers that the step's seed gives. reach says how many
+// points the operation's processes come to, about.
+//
+// A SoftHSM2 token is not pulled out: its library does not notice that in a process
+// that has it open.
+func (w *world) pickFault(r *rand.Rand, reach map[role]int) fault {
+	roles := []role{command, command, command, agent, agent, worker, credential, attendant, holder}
+	roles = slices.DeleteFunc(roles, func(who role) bool { return reach[who] == 0 })
+	f := fault{role: roles[r.IntN(len(roles))]}
+	f.at = 1 + r.IntN(reach[f.role])
+	n, jump := r.IntN(100), r.IntN(len(jumps))
+	_, isCard := w.token.(*card)
+	switch {
+	case n < 45:
+		f.name, f.kills = "SIGKILL", true
+		f.do = func(_ *world, pid int) error { signal(pid, syscall.SIGKILL); return nil }
+	case n < 55:
+		f.name, f.kills = "SIGTERM", true
+		f.do = func(_ *world, pid int) error { signal(pid, syscall.SIGTERM); return nil }
+	case n < 63:
+		f.name = "a pause"
+		f.do = func(w *world, pid int) error {
+			signal(pid, syscall.SIGSTOP)
+			w.stopped = append(w.stopped, pid)
+			w.after(700*time.Millisecond, func() { signal(pid, syscall.SIGCONT) })
+			return nil
+		}
+	case n < 67:
+		f.name, f.kills = "a hang", true
+		f.do = func(w *world, pid int) error {
+			signal(pid, syscall.SIGSTOP)
+			w.stopped = append(w.stopped, pid)
+			w.after(2500*time.Millisecond, func() { signal(pid, syscall.SIGKILL) })
+			return nil
+		}
+	case n < 79:
+		f.name = "a full disk"
+		f.do = func(w *world, _ int) error { return w.fillDisk() }
+		f.heal = (*world).emptyDisk
+	case n < 87:
+		f.name, f.clock = "a jump of the clock", jumps[jump]
+		f.do = func(w *world, _ int) error { w.setClock(f.clock); return nil }
+		f.heal = func(w *world) error { w.setClock(0); return nil }
+	case n < 94 && isCard:
+		f.name = "the token pulled out"
+		f.do = func(w *world, _ int) error { w.token.pull(); return nil }
+		f.heal = func(w *world) error { return w.token.put() }
+	default:
+		f.name = "no API server"
+		f.do = func(w *world, _ int) error { return w.serverAway(true) }
+		f.heal = func(w *world) error { return w.serverAway(false) }
+	}
+	return f
+}
+
+// heal ends what a fault has begun: nobody stays suspended.
+func (w *world) heal(f fault) error {
+	w.timers.Wait()
+	for _, pid := range w.stopped {
+		signal(pid, syscall.SIGCONT)
+	}
+	w.stopped = nil
+	err := w.struck()
+	if f.heal != nil {
+		err = errors.Join(err, f.heal(w))
+	}
+	return err
+}
+
+// after does something in a while. The step does not end before it.
+func (w *world) after(d time.Duration, do func()) {
+	w.timers.Go(func() {
+		<-time.After(d)
+		do()
+	})
+}
+
+// arm has f strike.
+func (w *world) arm(f fault) {
+	w.rig.arm(&strike{role: f.role, at: f.at, do: func(pid int) {
+		if err := f.do(w, pid); err != nil {
+			w.fail(fmt.Errorf("%s: %w", f, err))
+		}
+	}})
+}
