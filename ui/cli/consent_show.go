@@ -76,10 +76,14 @@ func (a *app) emitConsent(out *format, c session.Consent) error {
 		for _, line := range lines[1:] {
 			w.line("%s", line)
 		}
-		for _, line := range []string{present.ConsentSigned(c).Words, present.ConsentSameKey(c)} {
-			if line != "" {
-				w.line("%s", line)
+		if signed := present.ConsentSigned(c); signed.Words != "" {
+			w.line("%s", signed.Words)
+			if signed.Level != present.Good {
+				w.line("To sign it: `%s`", present.ConsentCommand(c))
 			}
+		}
+		if same := present.ConsentSameKey(c); same != "" {
+			w.line("%s", same)
 		}
 	})
 }

@@ -47,13 +47,13 @@ func ConsentSigned(c session.Consent) Line {
 	switch {
 	case c.Standing.Problem != audit.NoProblem:
 		return Line{Level: Bad, Words: "The signed policy of the key " + c.Standing.Problem.Words() +
-			": the strictest policy that the audit log knows applies. To mend it: " + consentCommand(c, c.Policy)}
+			": the strictest policy that the audit log knows applies."}
 	case c.Signed():
 		v := c.Standing.Version
 		return Line{Level: Good, Words: fmt.Sprintf("Signed by the key: version %d, %s.", v.Number,
 			v.Time.Local().Format("2006-01-02 15:04"))}
 	case c.Policy.Asks():
-		return Line{Level: Warn, Words: "Not signed by the key yet. To sign it: " + consentCommand(c, c.Policy)}
+		return Line{Level: Warn, Words: "Not signed by the key yet."}
 	}
 	return Line{}
 }
@@ -66,9 +66,9 @@ func ConsentSameKey(c session.Consent) string {
 	return "It is the policy of the key, and so of " + strings.Join(c.SameKey, ", ") + " too."
 }
 
-// consentCommand is the command that sets p.
-func consentCommand(c session.Consent, p consent.Policy) string {
-	p = p.Joined()
+// ConsentCommand is the command that has the key sign the policy in force.
+func ConsentCommand(c session.Consent) string {
+	p := c.Policy.Joined()
 	mode := p.Mode
 	if mode == "" {
 		mode = consent.Session
@@ -77,5 +77,5 @@ func consentCommand(c session.Consent, p consent.Policy) string {
 	for _, r := range p.Rules {
 		command += " --rule " + shell.Quote(r.String())
 	}
-	return "`" + text.Clean(command) + "`"
+	return text.Clean(command)
 }

@@ -49,7 +49,8 @@ func (k Contexts) Unenrollment(ctx context.Context, name string) (Unenrollment, 
 // Unenroll takes the kubeconfig entry out, then forgets the enrollment, its
 // certificates and its record, and locks the agent, so that nothing signed in
 // goes on. The key and its certificate stay on the token, and the certificate
-// stays valid until it ends. It can be repeated after a failure.
+// stays valid until it ends. So does the consent policy that the key has signed, for other
+// enrollments of the key, of today or later. It can be repeated after a failure.
 func (k Contexts) Unenroll(ctx context.Context, u Unenrollment) error {
 	name := u.Enrollment.Name
 	release, err := k.env.Lock(ctx, name)
@@ -63,8 +64,12 @@ func (k Contexts) Unenroll(ctx context.Context, u Unenrollment) error {
 	if err := os.Remove(enrolling.NewStore(k.env).Path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	agent := session.Agent{Env: k.env}
+	if err := agent.StayStrict(ctx, u.Enrollment); err != nil {
+		return err
+	}
 	gone := audit.Record{Reason: audit.PolicyRemoved, Was: u.Enrollment.Consent().String()}
-	if err := (session.Agent{Env: k.env}).RecordPolicy(u.Enrollment, gone); err != nil {
+	if err := agent.RecordPolicy(u.Enrollment, gone); err != nil {
 		return err
 	}
 	if err := k.env.Enrollments().Delete(name); err != nil && !errors.Is(err, enrollment.ErrUnknown) {

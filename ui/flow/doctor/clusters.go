@@ -15,6 +15,8 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
+	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
@@ -43,12 +45,36 @@ func clusters(ctx context.Context, o *Options) []Check {
 		if e.Cluster.InsecureSkipTLSVerify {
 			found[i] = append(found[i], unverified(e))
 		}
+		if c, told := consentPolicy(ctx, o.Env, e); told {
+			found[i] = append(found[i], c)
+		}
 		if o.Online {
 			wg.Go(func() { found[i] = append(found[i], server(ctx, e)) })
 		}
 	}
 	wg.Wait()
 	return append(checks, slices.Concat(found...)...)
+}
+
+// consentPolicy looks at whether the key has signed its consent policy, if there is anything to
+// tell of it.
+func consentPolicy(ctx context.Context, e *env.Env, en enrollment.Enrollment) (c Check, told bool) {
+	c = Check{ID: "consent/" + en.Name, Group: GroupClusters, Title: "Consent policy of " + en.Name}
+	now, err := session.Agent{Env: e}.Consent(ctx, en.Name)
+	if err != nil {
+		return c.with(Failed, err.Error(), "It is not known which requests need your yes.", fixOr(err, "")), true
+	}
+	signed, fix := present.ConsentSigned(now), present.ConsentCommand(now)
+	switch signed.Level {
+	case present.Bad:
+		return c.with(Failed, signed.Words, "Somebody may have changed it: the audit log has its history.", fix), true
+	case present.Warn:
+		return c.with(Warning, signed.Words, "Any program that runs as you can lower it; that is told, and not prevented.",
+			fix), true
+	case present.Good:
+		return c.ok(signed.Words), true
+	}
+	return c, false
 }
 
 func certificate(store enrollment.Store, e enrollment.Enrollment, now time.Time) Check {

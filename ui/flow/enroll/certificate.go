@@ -11,7 +11,6 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
-	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
@@ -31,7 +30,7 @@ func (r *attempt) storeCertificate(ctx context.Context) (outcome, error) {
 	if err := r.refuseUntrusted(ctx, cert); err != nil {
 		return outcome{}, err
 	}
-	if err := save(r.env, r.record.Enrollment(), cert); err != nil {
+	if err := save(ctx, r.env, r.record.Enrollment(), cert); err != nil {
 		return outcome{}, err
 	}
 	slot, err := r.token.Slot(ctx, r.record.Request.Key)
@@ -84,7 +83,7 @@ func (r *attempt) refuseUntrusted(ctx context.Context, cert *csr.Certificate) er
 }
 
 // save puts the tuple that the agent may serve into its store.
-func save(e *env.Env, en enrollment.Enrollment, cert *csr.Certificate) error {
+func save(ctx context.Context, e *env.Env, en enrollment.Enrollment, cert *csr.Certificate) error {
 	if old, err := e.Enrollments().Load(en.Name); err == nil {
 		en.Created, en.Policy, en.Rules = old.Created, old.Policy, old.Rules
 	}
@@ -97,8 +96,12 @@ func save(e *env.Env, en enrollment.Enrollment, cert *csr.Certificate) error {
 	if err := e.Enrollments().SaveCertificate(en, append([]*x509.Certificate{cert.Leaf}, cert.Chain...)); err != nil {
 		return err
 	}
-	if err := (session.Agent{Env: e}).RecordPolicy(en,
-		audit.Record{Reason: audit.PolicyEnrolled, Policy: en.Consent().String()}); err != nil {
+	agent := session.Agent{Env: e}
+	en, r, err := agent.Enrolled(ctx, en)
+	if err != nil {
+		return err
+	}
+	if err := agent.RecordPolicy(en, r); err != nil {
 		return err
 	}
 	return e.Enrollments().Save(en)

@@ -33,7 +33,7 @@ func TestRenewTooLate(t *testing.T) {
 	for context, offered := range map[string]string{"": "kubehsm join --name prod-hsm --ticket -",
 		"it's": `kubehsm certificate renew prod-hsm --with 'it'\''s'`} {
 		r.record.Options.Context, r.record.Namespace = context, "team"
-		if err := save(r.env, r.record.Enrollment(), cert); err != nil {
+		if err := save(t.Context(), r.env, r.record.Enrollment(), cert); err != nil {
 			t.Fatal(err)
 		}
 		en, err := e.Enrollments().Load("prod-hsm")

@@ -2,6 +2,7 @@ package enroll
 
 import (
 	"context"
+	"crypto"
 	"errors"
 	"strings"
 	"time"
@@ -9,10 +10,12 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
+	"github.com/kubehsm/kubehsm/ui/flow/session"
 )
 
 // fileRequest signs the PKCS#10 on the token and files it, or finds it filed.
@@ -110,7 +113,24 @@ func (r *attempt) signRequest(ctx context.Context) error {
 		r.note("the request carries no attestation: %v", unattested)
 	}
 	r.pins.prove()
+	if err := r.carryConsent(ctx, signer); err != nil {
+		return err
+	}
 	return enrolling.NewStore(r.env).Save(r.record)
+}
+
+// carryConsent has a new key sign the consent policy of the key in whose place it comes, while it
+// is open for the request.
+func (r *attempt) carryConsent(ctx context.Context, key crypto.Signer) error {
+	to := r.record.Enrollment()
+	from, err := r.env.Enrollments().Load(to.Name)
+	if errors.Is(err, enrollment.ErrUnknown) || errors.Is(err, enrollment.ErrInvalid) { // there is no policy to carry
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return session.Agent{Env: r.env}.CarryConsent(ctx, from, to, key)
 }
 
 // awaitApproval approves the request where that was asked for, and waits for

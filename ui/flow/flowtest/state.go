@@ -220,3 +220,23 @@ func differences(before, after map[string]string) string {
 	}
 	return strings.Join(all, "\n")
 }
+
+// Enrolled returns the enrollment called name as another one, with its key and certificate.
+// It is the caller's to save.
+func (w *World) Enrolled(t testing.TB, name, as string) enrollment.Enrollment {
+	t.Helper()
+	store := w.Env.Enrollments()
+	en, err := store.Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chain, err := store.Certificate(en)
+	if err != nil {
+		t.Fatal(err)
+	}
+	en.Name = as
+	if err := store.SaveCertificate(en, chain); err != nil {
+		t.Fatal(err)
+	}
+	return en
+}

@@ -69,6 +69,72 @@ func (a Agent) keepPolicy(ctx context.Context, c Consent, p consent.Policy, sign
 	return err
 }
 
+// CarryConsent has the key of the enrollment to, which is not stored yet, sign a policy that is
+// no less strict than the one of from's key: to takes from's place with another key. key signs,
+// once at most, and nothing where no policy asks for anything.
+func (a Agent) CarryConsent(ctx context.Context, from, to enrollment.Enrollment, key crypto.Signer) error {
+	if from.KeyHash == to.KeyHash {
+		return nil
+	}
+	old, err := a.consentOf(ctx, from)
+	if err != nil {
+		return err
+	}
+	c, err := a.consentOf(ctx, to)
+	if err != nil {
+		return err
+	}
+	p := consent.Strictest(c.Policy, old.Policy)
+	if !p.Asks() || c.Signed() && c.Policy.Covers(p) {
+		return nil
+	}
+	p = p.Joined()
+	signed, err := c.next(key, p)
+	if err != nil {
+		return err
+	}
+	return a.keepPolicy(ctx, c, p, signed, audit.Record{Reason: audit.PolicySet, Was: c.Policy.String(), Policy: p.String()})
+}
+
+// Enrolled is en as it is to be stored, with the policy of its key and of the enrollment whose
+// place it takes, and the record of that for the audit log.
+func (a Agent) Enrolled(ctx context.Context, en enrollment.Enrollment) (enrollment.Enrollment, audit.Record, error) {
+	r := audit.Record{Reason: audit.PolicyEnrolled}
+	c, err := a.consentOf(ctx, en)
+	if err != nil {
+		return en, r, err
+	}
+	p := consent.Strictest(en.Consent(), c.Policy).Joined()
+	en.Policy, en.Rules, r.Policy = p.Mode, p.Rules, p.String()
+	if v := c.Standing.Version; c.Signed() && v.Consent().String() == r.Policy {
+		r.Number, r.Statement, r.Signature = v.Number, c.signed.Text, c.signed.Signature
+	}
+	return en, r, nil
+}
+
+// StayStrict has the other enrollments of en's key ask for what en does, before en is removed,
+// so that its removal lowers nothing.
+func (a Agent) StayStrict(ctx context.Context, en enrollment.Enrollment) error {
+	c, err := a.consentOf(ctx, en)
+	if err != nil || !en.Consent().Asks() || c.Standing.Policy.Covers(en.Consent()) {
+		return err
+	}
+	for _, e := range c.of {
+		if e.Name == en.Name || e.Consent().Covers(en.Consent()) {
+			continue
+		}
+		was, p := e.Consent(), consent.Strictest(e.Consent(), en.Consent()).Joined()
+		e.Policy, e.Rules = p.Mode, p.Rules
+		if err := a.RecordPolicy(e, audit.Record{Reason: audit.PolicySet, Was: was.String(), Policy: p.String()}); err != nil {
+			return err
+		}
+		if err := a.Env.Enrollments().Save(e); err != nil {
+			return a.Env.Unwritable(err)
+		}
+	}
+	return nil
+}
+
 // RecordPolicy puts a change of an enrollment's consent policy into the audit log.
 func (a Agent) RecordPolicy(en enrollment.Enrollment, r audit.Record) error {
 	if err := a.Env.Dirs.Prepare(); err != nil {
