@@ -26,8 +26,9 @@ func (a *app) keyDelete() *cobra.Command {
 		Use:   "delete",
 		Short: "Destroy a key on a token, and its certificate",
 		Long: `Destroys a key and the certificate beside it, after the token's serial was typed.
-Nothing brings the key back. It says which enrollments sign in with it. A PIV card needs
-firmware 5.7 for that; on others overwrite the key with "kubehsm key generate --overwrite".`,
+Nothing brings the key back. It says which enrollments sign in with it. A PIV card must know
+the command (YubiKeys from firmware 5.7 on do, "kubehsm token info" tells); on others overwrite
+the key with "kubehsm key generate --overwrite".`,
 		Example: `kubehsm key delete --key 'piv:serial=12345678;slot=9a'
 kubehsm key delete --key 'pkcs11:token=trial;object=old' --accept-risk serial:a1b2c3d4`,
 		Args: cobra.NoArgs,
@@ -40,6 +41,9 @@ kubehsm key delete --key 'pkcs11:token=trial;object=old' --accept-risk serial:a1
 		slot := l.Slots[0]
 		if slot.Key == nil {
 			return hint.With(fmt.Errorf("%s: %w", slot.URI, hsm.ErrNoKey), "`kubehsm certificate delete` removes a certificate")
+		}
+		if err := l.Deletable(); err != nil {
+			return err
 		}
 		question, detail := present.DestroyKey(l)
 		if err := a.confirmLoss(ctx, &r, l, detail, question); err != nil {

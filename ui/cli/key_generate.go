@@ -72,6 +72,9 @@ kubehsm key generate --token 'piv:serial=1234567' --slot 9a --touch-policy cache
 		if err != nil {
 			return err
 		}
+		if err := keys.Makes(ctx, u, options); err != nil {
+			return err
+		}
 		if options.Overwrite {
 			if options.Overwrite, err = a.confirmOverwrite(ctx, u, options.Slot); err != nil {
 				return err

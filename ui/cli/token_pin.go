@@ -63,6 +63,8 @@ type changeDoc struct {
 	detailsDoc
 	NewPUK           string `json:"newPUK,omitempty"`
 	NewManagementKey string `json:"newManagementKey,omitempty"`
+	// Renamed is that a reset gave the card another identity.
+	Renamed *token.Renamed `json:"renamed,omitempty"`
 }
 
 // changed ends a change of the token: it shows the secret made up for it, then
@@ -71,7 +73,7 @@ func (a *app) changed(o *format, d token.Details, what string, f *freshSecret) e
 	if err := f.show(a, o); err != nil || f.err != nil {
 		return errors.Join(f.err, err)
 	}
-	doc := changeDoc{detailsDoc: detailsDocOf(d)}
+	doc := changeDoc{detailsDoc: detailsDocOf(d), Renamed: d.Renamed}
 	if f.inDocument(o) {
 		switch f.field {
 		case "newPUK":
@@ -84,6 +86,9 @@ func (a *app) changed(o *format, d token.Details, what string, f *freshSecret) e
 		w.line("%s", what)
 		w.facts(tokenFacts(d.Info, append([]present.Fact{{Name: "Serial", Value: d.Info.Serial}},
 			present.Secrets(d.Info, d.Details)...)))
+		for _, line := range present.Renamed(d.Renamed) {
+			w.block(line)
+		}
 	}
 	if o.value == "" && f.text != "" && f.print { // standard output is the secret's
 		w := a.err()

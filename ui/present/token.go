@@ -63,6 +63,9 @@ func TokenFacts(t hsm.TokenInfo, d *hsm.Details) []Fact {
 			form = join(form, "FIPS")
 		}
 	}
+	if t.Kind().HasSlots() && t.Can != (hsm.Abilities{}) {
+		facts = append(facts, Fact{Name: "Cannot", Value: text.Clean(lacking(t.Can))})
+	}
 	uri, module := t.URI(), ""
 	if t.Module != nil {
 		module, uri.ModulePath = text.Clean(t.Module.Path), "" // the module has a line of its own
@@ -73,6 +76,23 @@ func TokenFacts(t hsm.TokenInfo, d *hsm.Details) []Fact {
 		Fact{Name: "Form", Value: form},
 		Fact{Name: "Reader", Value: text.Clean(strings.TrimSpace(t.Reader))},
 		Fact{Name: "Module", Value: module})
+}
+
+// lacking says what a card cannot do that others can, "" if nothing.
+func lacking(can hsm.Abilities) string {
+	var all []string
+	if l := can.Lack; l.Algorithms != "" {
+		all = append(all, "make "+strings.ReplaceAll(l.Algorithms, " ", ", ")+" keys ("+l.Why+")")
+	}
+	for _, a := range []struct {
+		able bool
+		what string
+	}{{can.Policies, "choose PIN and touch policies"}, {can.Delete, "delete or move keys"}} {
+		if !a.able {
+			all = append(all, a.what)
+		}
+	}
+	return strings.Join(all, "; ")
 }
 
 // NoToken is said where there is none.

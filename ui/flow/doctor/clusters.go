@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -103,18 +104,9 @@ func certificate(store enrollment.Store, e enrollment.Enrollment, now time.Time)
 // unverified warns of a server that is taken for whatever answers.
 func unverified(e enrollment.Enrollment) Check {
 	c := Check{ID: "unverified/" + e.Name, Group: GroupClusters, Title: "Identity of " + e.Host()}
-	// What is begun anew takes nothing from the record.
-	anew := []string{"kubehsm enroll --restart --name", e.Name, "--key", shell.Quote(e.Key.String()), "--user",
-		shell.Quote(e.User)}
-	if e.Context != "" {
-		anew = append(anew, "--context", shell.Quote(e.Context))
-	}
-	for _, g := range e.Groups {
-		anew = append(anew, "--group", shell.Quote(g))
-	}
 	return c.with(Warning, "its certificate is not verified (insecure-skip-tls-verify)",
 		"Whoever is in between reads what you send, secrets too, and answers in the cluster's place.",
-		"put the cluster's authority into its context as certificate-authority-data, then `"+strings.Join(anew, " ")+"`")
+		"put the cluster's authority into its context as certificate-authority-data, then `"+enrolling.Anew(e, "--key", shell.Quote(e.Key.String()))+"`")
 }
 
 // enrollAnew leads through an enrollment: without the terminal UI it wants a user.

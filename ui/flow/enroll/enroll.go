@@ -214,6 +214,9 @@ func (r *attempt) findToken(ctx context.Context) (outcome, error) {
 	if err := r.refuseDefaults(ctx); err != nil {
 		return outcome{}, err
 	}
+	if err := r.refuseKey(); err != nil {
+		return outcome{}, err
+	}
 	r.record.Options.Token = r.info.URI()
 	return outcome{message: r.info.Name(), reused: r.record.Did(enrolling.StepToken)}, nil
 }

@@ -20,8 +20,8 @@ type Review struct {
 	Forecast []csr.Point
 	// Notes are clauses worth knowing ("the user may not approve its own request").
 	Notes []string
-	// Refused is why the enrollment would stop at once ([ErrDefaultSecrets]), nil if
-	// it would not.
+	// Refused is why the enrollment would stop at once ([ErrDefaultSecrets], a key that the
+	// token does not make), nil if it would not.
 	Refused error
 	// Commands are the equivalent commands, one a line.
 	Commands []string

@@ -20,6 +20,8 @@ type Details struct {
 	// Slots are all places for keys, the empty ones too, where the token can
 	// list them.
 	Slots []hsm.Slot
+	// Renamed is set if a reset has just given the card another identity.
+	Renamed *Renamed
 }
 
 // Details reads the details of the token that u names.
@@ -180,20 +182,26 @@ func (ts Tokens) Init(ctx context.Context, u hsm.URI, o hsm.InitializeOptions, p
 
 // Reset sets the token's application to the state of a new card. Confirm is told
 // what is lost and returns who is asked: the driver wants the serial typed. The
-// details are those of the token as new.
+// details are those of the token as new, and say if it is another one by its identity.
 func (ts Tokens) Reset(ctx context.Context, u hsm.URI, confirm func(Loss) (hsm.Prompter, error)) (Details, error) {
 	u = u.TokenOnly()
 	can := ability{func(c hsm.Abilities) bool { return c.Reset }, "reset the token",
 		"`kubehsm token init --erase` does it for PKCS#11 tokens"}
-	return ts.administer(ctx, u, can, func(ctx context.Context, t hsm.Token) error {
+	var was hsm.TokenInfo
+	d, err := ts.administer(ctx, u, can, func(ctx context.Context, t hsm.Token) error {
 		l, err := ts.Loss(ctx, u)
 		if err != nil {
 			return err
 		}
+		was = l.Token
 		p, err := confirm(l)
 		if err != nil {
 			return err
 		}
 		return t.Reset(ctx, can.asking(p))
 	})
+	if err == nil {
+		d.Renamed, err = ts.renamed(was, d.Info)
+	}
+	return d, err
 }

@@ -39,6 +39,21 @@ func (k Keys) Certificate(ctx context.Context, u hsm.URI) (*x509.Certificate, er
 	return s.Certificate, nil
 }
 
+// Makes refuses a key that the token which u names says it cannot make, before anybody is
+// asked for anything.
+func (k Keys) Makes(ctx context.Context, u hsm.URI, o hsm.GenerateOptions) error {
+	if !u.Kind().HasSlots() {
+		return nil // the library says it when it is asked
+	}
+	return k.tokens().With(ctx, u, func(t hsm.Token) error {
+		info, err := t.Info(ctx)
+		if err != nil {
+			return err
+		}
+		return info.Can.Makes(o)
+	})
+}
+
 // Generate makes a key pair on the token that u names.
 func (k Keys) Generate(ctx context.Context, u hsm.URI, o hsm.GenerateOptions, p hsm.Prompter) (hsm.Slot, error) {
 	t, err := k.Env.Drivers.Open(ctx, u)

@@ -2,9 +2,11 @@ package token
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // Loss is what would be gone with a key, or with all keys of a token.
@@ -23,6 +25,15 @@ func (l Loss) Serial() string {
 		return l.Token.Serial
 	}
 	return l.Token.Name()
+}
+
+// Deletable refuses to delete a key from a token that says it keeps its keys.
+func (l Loss) Deletable() error {
+	if l.Token.Can.Delete {
+		return nil
+	}
+	return hint.With(fmt.Errorf("token %q: delete a key: %w", l.Token.Name(), hsm.ErrUnsupported),
+		"overwrite it with a new one: `kubehsm key generate --overwrite`")
 }
 
 // Loss tells what is in the slot that u names or, if u names none, on the token.

@@ -16,7 +16,7 @@ func (k Keys) Move(ctx context.Context, u hsm.URI, slot string, p hsm.Prompter) 
 	p = ask.With(p, hsm.Purpose{Action: "move a key"})
 	err = k.tokens().With(ctx, u, func(t hsm.Token) error {
 		can := ability{func(c hsm.Abilities) bool { return c.Move }, "move keys",
-			"only PIV cards of Yubico's firmware 5.7 can"}
+			"only PIV cards that know Yubico's MOVE KEY can (YubiKeys: from firmware 5.7 on)"}
 		if err := can.check(ctx, t); err != nil {
 			return err
 		}

@@ -36,6 +36,7 @@ func (m *Model) Acts() screen.Acts {
 		}
 		return screen.When(!able, "only PIV cards have this")
 	}
+	keeps := screen.When(!can.Delete && m.info.Kind().HasSlots(), "this card keeps its keys until they are overwritten")
 	unset := screen.When(!m.info.Initialized, "the token is not set up yet")
 	problem := screen.When(ok && s.Problem != "" && (m.info.Kind().HasSlots() && s.Key == nil), text.Clean(s.Problem))
 	out := screen.Acts{
@@ -61,8 +62,8 @@ func (m *Model) Acts() screen.Acts {
 			"csr create", func() tea.Cmd { return on.request(s) }),
 		screen.On(screen.Action{Key: keys.Letter("m", "move key"), Reason: reason(lacks(can.Move), noKey), Writes: true,
 			Quiet: true}, "key move", func() tea.Cmd { return on.move(s) }),
-		screen.On(screen.Action{Key: keys.Letter("D", "delete key"), Reason: reason(noKey), Writes: true, Quiet: true},
-			"key delete", func() tea.Cmd { return on.deleteKey(s) }),
+		screen.On(screen.Action{Key: keys.Letter("D", "delete key"), Reason: reason(keeps, noKey), Writes: true,
+			Quiet: true}, "key delete", func() tea.Cmd { return on.deleteKey(s) }),
 		screen.On(screen.Action{Key: keys.Letter("i", "import certificate"), Reason: reason(noKey), Writes: true,
 			Quiet: true}, "certificate import", func() tea.Cmd { return on.importCertificate(s) }),
 		screen.On(screen.Action{Key: keys.Letter("o", "save certificate"), Reason: reason(noCert), Quiet: true},
@@ -128,12 +129,14 @@ func (m *Model) enroll(s hsm.Slot, ok bool) tea.Cmd {
 
 func (c contents) reset() tea.Cmd {
 	u := c.info.URI()
-	return screen.Change("Reset the token", by("token reset", u),
-		"the PIV application is as new: change PIN, PUK and management key before it is used",
-		func(ctx context.Context, p hsm.Prompter) error {
-			_, err := c.Tokens.Reset(ctx, u, func(l token.Loss) (hsm.Prompter, error) { return losing(p, l), nil })
-			return err
-		})
+	return screen.Operate(screen.Operation{Title: "Reset the token", Command: by("token reset", u), Writes: true,
+		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
+			d, err := c.Tokens.Reset(ctx, u, func(l token.Loss) (hsm.Prompter, error) { return losing(p, l), nil })
+			return screen.Report{
+				Said:  "the PIV application is as new: change PIN, PUK and management key before it is used",
+				Title: "The card has another identity", Lines: present.Renamed(d.Renamed),
+			}, err
+		}})
 }
 
 // losing says what is lost above the driver's own question.

@@ -37,11 +37,16 @@ func (c contents) generate(s hsm.Slot) tea.Cmd {
 	if c.info.Kind().HasSlots() {
 		title = "A new key in slot " + s.ID
 		pin, touch := &widget.Field{ID: "pin", Label: "PIN"}, &widget.Field{ID: "touch", Label: "Touch"}
+		own := func(chosen bool) string {
+			return screen.When(chosen && !c.info.Can.Policies, "the card has no policies")
+		}
 		for _, v := range pins {
-			pin.Options = append(pin.Options, widget.Option{Label: v.String(), Clause: present.PINPolicy(v)})
+			pin.Options = append(pin.Options, widget.Option{Label: v.String(), Clause: present.PINPolicy(v),
+				Reason: own(v != hsm.PINDefault)})
 		}
 		for _, v := range touches {
-			touch.Options = append(touch.Options, widget.Option{Label: v.String(), Clause: present.TouchPolicy(v)})
+			touch.Options = append(touch.Options, widget.Option{Label: v.String(), Clause: present.TouchPolicy(v),
+				Reason: own(v != hsm.TouchDefault)})
 		}
 		fields = append(fields, pin, touch)
 	} else {

@@ -1,0 +1,79 @@
+//go:build linux && cgo
+
+package administer
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/test/vcard"
+)
+
+// kind is the configuration of a kind of card.
+func kind(t *testing.T, name string) vcard.Config {
+	t.Helper()
+	for _, p := range vcard.Personalities() {
+		if p.Name == name {
+			return p.Config
+		}
+	}
+	t.Fatalf("no kind of card %q", name)
+	return vcard.Config{}
+}
+
+// TestSaidBeforehand: what a card says that it cannot do is shown with it, and refused before
+// a serial or a PIN is asked for.
+func TestSaidBeforehand(t *testing.T) {
+	d := newDesk(t, kind(t, "RSA only, listed by SELECT"))
+	out := d.ok("token", "show")
+	for _, want := range []string{"make ecdsa-p256, ecdsa-p384, rsa-3072, rsa-4096, ed25519 keys (the card says",
+		"choose PIN and touch policies", "delete or move keys"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing: %s", want, out)
+		}
+	}
+	d.fails(1, "--algorithm rsa-2048", "key", "generate")
+	d.ok("key", "generate", "--algorithm", "rsa-2048")
+	d.fails(1, "the card says that it makes no such keys", "key", "generate", "--overwrite")
+	d.fails(1, "without --pin-policy and --touch-policy", "key", "generate", "--algorithm", "rsa-2048", "--overwrite",
+		"--touch-policy", "always")
+	slot := fmt.Sprint(d.document("key", "list")["keys"].([]any)[0].(map[string]any)["uri"])
+	d.fails(1, "kubehsm key generate --overwrite", "key", "delete", "--key", slot)
+	d.fails(1, "YubiKeys: from firmware 5.7 on", "key", "move", "--key", slot, "--to", "82")
+	if pin, _ := d.card.PINRetries(); pin != 3 || d.card.Count(vcard.INSVerify) != 0 {
+		t.Errorf("%d tries left, a PIN was given %d times", pin, d.card.Count(vcard.INSVerify))
+	}
+}
+
+// TestResetToAnotherIdentity: the card's new name is told, and what still has the old one.
+func TestResetToAnotherIdentity(t *testing.T) {
+	d := newDesk(t, kind(t, "serial 0, new CHUID at reset"))
+	d.ok("key", "generate")
+	key := d.document("key", "list")["keys"].([]any)[0].(map[string]any)
+	store := d.enrolled("prod-hsm", fmt.Sprint(key["fingerprint"]))
+	e, err := store.Load("prod-hsm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Key, err = hsm.ParseURI(fmt.Sprint(key["uri"])); err != nil {
+		t.Fatal(err)
+	}
+	e.Context = "prod"
+	if err := store.Save(e); err != nil {
+		t.Fatal(err)
+	}
+	out := d.ok("token", "reset", "--accept-risk", "serial:"+e.Key.Serial)
+	now := fmt.Sprint(d.document("token", "info")["uri"])
+	for _, want := range []string{"as new", "The card has a new identity now: " + now + "; it was piv:serial=" + e.Key.Serial,
+		"prod-hsm", "kubehsm enroll --restart --name prod-hsm --token '" + now + "' --user jane --context prod"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing: %s", want, out)
+		}
+	}
+	renamed, _ := d.document("token", "reset", "--accept-risk", "serial:"+strings.TrimPrefix(now, "piv:serial="))["renamed"].(map[string]any)
+	if renamed["was"] != now || renamed["now"] == now || renamed["enrollments"] != nil {
+		t.Errorf("%v", renamed)
+	}
+}
