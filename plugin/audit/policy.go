@@ -8,6 +8,8 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/kubehsm/kubehsm/plugin/consent"
 )
@@ -124,9 +126,9 @@ func (s *PolicyState) tell(r Record) {
 func (r Record) Sentence() string {
 	at := r.Time.Local().Format("on 2006-01-02 at 15:04")
 	name := consent.Word(r.Enrollment)
-	was := "unknown"
+	was, now := "unknown", words(r.Policy)
 	if r.Was != "" {
-		was = r.Was
+		was = words(r.Was)
 	}
 	lowered := ""
 	if r.Lowered {
@@ -134,21 +136,30 @@ func (r Record) Sentence() string {
 	}
 	switch r.Reason {
 	case PolicySet, PolicyEnrolled:
-		return "The consent policy of " + name + " was set from " + was + " to " + r.Policy + lowered + ", " + at + "."
+		return "The consent policy of " + name + " was set from " + was + " to " + now + lowered + ", " + at + "."
 	case PolicyFound:
-		return "The consent policy of " + name + " was changed in its file from " + was + " to " + r.Policy + lowered +
+		return "The consent policy of " + name + " was changed in its file from " + was + " to " + now + lowered +
 			" (found " + at + ")."
 	case PolicyFirst:
-		return "The audit log had no record of the consent policy of " + name + ", which is " + r.Policy +
+		return "The audit log had no record of the consent policy of " + name + ", which is " + now +
 			": the log is new, or was removed."
 	case PolicyRecord:
 		return "The signed consent policy of the key of " + name + " " + Problem(r.Error).Words() + " (found " + at +
-			"). The strictest policy that the audit log knows applies: " + r.Policy + "."
+			"). The strictest policy that the audit log knows applies: " + now + "."
 	case PolicyRemoved, PolicyGone:
 		return "The enrollment " + name + " is gone (found " + at + "). Its consent policy " + was +
 			" no longer applies to its key."
 	}
 	return ""
+}
+
+// words is a policy in words, quoted if it has what kubehsm's never have: any program of
+// the user may have written it.
+func words(policy string) string {
+	if strings.ContainsFunc(policy, func(c rune) bool { return c < ' ' || c > '~' }) {
+		return strconv.QuoteToASCII(policy)
+	}
+	return policy
 }
 
 // Append writes one record, for a program that is not the agent: that one keeps the

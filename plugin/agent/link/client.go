@@ -94,7 +94,9 @@ func (c *Client) Call(ctx context.Context, r Request, out any, o Options) error 
 		case e.Error != nil:
 			return c.codes.Error(e.Error)
 		case e.Prompt != nil:
-			prompts.show(*e.Prompt)
+			if err := prompts.show(*e.Prompt); err != nil {
+				return err
+			}
 		case e.Offered:
 			if o.Offered != nil {
 				o.Offered()

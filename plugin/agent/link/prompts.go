@@ -2,17 +2,23 @@ package link
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
 // maxPIN bounds a PIN in bytes; the longest that tokens take are far shorter.
 const maxPIN = 1 << 10
+
+// maxShown bounds the prompts that are shown at a time: what says why the client waits, a
+// touch and a question are three.
+const maxShown = 16
 
 // shownPrompt is a prompt that is shown.
 type shownPrompt struct {
@@ -52,8 +58,22 @@ func nobody(_ context.Context, q ask.Question) (ask.Answer, error) {
 	return ask.Answer{}, hsm.ErrNoTerminal
 }
 
-// show starts a prompt.
-func (s *prompts) show(p prompt) {
+// show starts a prompt. It must be of one kind only, and its id no other's that is shown:
+// what it replaces could not be taken down again. Errors wrap [wire.ErrFrame].
+func (s *prompts) show(p prompt) error {
+	s.mu.Lock()
+	_, twice := s.shown[p.ID]
+	n := len(s.shown)
+	s.mu.Unlock()
+	kinds := 0
+	for _, is := range []bool{p.PIN != nil, p.Confirm != nil, p.Touch != nil, p.Wait != nil} {
+		if is {
+			kinds++
+		}
+	}
+	if twice || n >= maxShown || kinds > 1 {
+		return fmt.Errorf("%w: prompt %d, with %d shown", wire.ErrFrame, p.ID, n)
+	}
 	shared := new(atomic.Bool)
 	shared.Store(p.Shared)
 	ctx, cancel := context.WithCancel(s.ctx)
@@ -88,6 +108,7 @@ func (s *prompts) show(p prompt) {
 			s.answer(ctx, p.ID, q)
 		})
 	}
+	return nil
 }
 
 // answer asks the question and sends its answer.
