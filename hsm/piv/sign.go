@@ -147,6 +147,9 @@ func prepare(random io.Reader, pub crypto.PublicKey, digest []byte, opts crypto.
 		}
 		return digest, nil
 	}
+	if h != 0 && !h.Available() {
+		return nil, fmt.Errorf("hash %d: %w", h, hsm.ErrUnsupported)
+	}
 	if h != 0 && len(digest) != h.Size() {
 		return nil, fmt.Errorf("%d bytes are no %s digest", len(digest), h)
 	}

@@ -153,7 +153,11 @@ func packSlot(s hsm.Slot) (*slotReply, error) {
 	return r, err
 }
 
+// unpack is the other side of packSlot. Errors wrap [wire.ErrFrame].
 func (r *slotReply) unpack() (hsm.Slot, error) {
+	if r == nil {
+		return hsm.Slot{}, fmt.Errorf("%w: no slot", wire.ErrFrame)
+	}
 	s := r.Slot
 	var err error
 	if len(r.Certificate) > 0 {
