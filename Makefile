@@ -11,8 +11,9 @@ FUZZTIME ?= 3s
 # go test, with a second try for a test that fails; those that then pass are listed here.
 FLAKY := .cache/flaky
 AGAIN := $(GO) run -buildvcs=false ./test/again '$(FLAKY)'
-# How long the soak lasts.
+# How long the soak lasts, and how many faults it makes beside it.
 SOAK ?= 10m
+FAULTS ?= 5000
 # What the race hunt tests, and with how many seeds.
 PKG ?= ./hsm/... ./csr/... ./kubeconfig/... ./plugin/... ./ui/...
 RUNS ?= 10
@@ -64,8 +65,17 @@ bench: prerequisites cluster ## measure against peers, write docs/benchmarks.md 
 	$(GO) run -buildvcs=false ./test/bench $(if $(ONLY),-only '$(ONLY)')
 
 .PHONY: soak
-soak: prerequisites cluster ## 50 watchers and 20 kubectl loops for SOAK (10m), while the API server crashes and the token is pulled
+soak: prerequisites cluster ## 50 watchers and 20 kubectl loops for SOAK (10m), then FAULTS (5000) faults of SEED
 	$(GO) test -count=1 -timeout 40m -v -run '^TestSoak$$' ./test/informers -soak $(SOAK)
+	@$(MAKE) --no-print-directory faults
+
+.PHONY: faults
+faults: prerequisites cluster ## kill, suspend, fill the disk, move the clock: FAULTS=200 SEED=7, compared with a model
+	FAULTS=$(FAULTS) SEED=$(or $(SEED),$$(date +%s)) $(GO) test -count=1 -timeout 3h -v -run '^TestFaults$$' ./test/faults
+
+.PHONY: fault-defects
+fault-defects: prerequisites cluster ## put defects into the program, one at a time: 200 faults must find each
+	$(GO) test -count=1 -timeout 1h -tags defects -v -run '^TestDefectsAreFound$$' ./test/faults
 
 .PHONY: race-hunt
 race-hunt: ## run tests with some statements delayed, to find racy tests: PKG=./plugin/agent/host RUNS=10 SEED=7 FLAGS=-race
@@ -107,7 +117,7 @@ cluster: ## build the control plane that tests run on (8 minutes the first time)
 lint: golangci-lint ## gofmt, golangci-lint (.golangci.yml; 2 minutes the first time), generated code
 	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go' 2>/dev/null || find . -name '*.go')); \
 	  [ -z "$$unformatted" ] || { echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; }
-	$(GOLANGCI_LINT) --build-tags helm,hardware,packages
+	$(GOLANGCI_LINT) --build-tags helm,hardware,packages,defects
 	@# golangci-lint would look through all of Kubernetes for the few lines of these three.
 	cd test/cluster && CGO_ENABLED=0 $(GO) vet -trimpath ./...
 	cd test/reading && CGO_ENABLED=0 $(GO) vet -trimpath ./...

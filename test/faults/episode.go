@@ -94,6 +94,9 @@ func (e *episode) note(format string, args ...any) {
 
 // do runs d's command.
 func (e *episode) do(ctx context.Context, d *deed, limit time.Duration) (lab.Result, error) {
+	if d.typed {
+		return e.typed(ctx, limit, d.args...)
+	}
 	program := d.program
 	if program == "" {
 		program = e.Binary
@@ -118,13 +121,9 @@ func (e *episode) disturb(ctx context.Context, d *deed, f fault) error {
 			e.struck++
 		} else {
 			where = "nowhere"
-			f.kills = false
 		}
 	} else {
 		e.struck++
-	}
-	if f.kills {
-		e.model.crashes++
 	}
 	e.note("struck: %s\nended after %s with %d: %s", where, time.Since(began).Round(time.Millisecond), res.Code, lastLine(res.Stderr))
 	if err != nil {

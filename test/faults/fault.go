@@ -21,8 +21,6 @@ type fault struct {
 	heal func(w *world) error
 	// clock is by how much the wall clock jumps.
 	clock time.Duration
-	// kills tells whether a process of ours is ended by it.
-	kills bool
 }
 
 func (f fault) String() string {
@@ -50,10 +48,10 @@ func (w *world) pickFault(r *rand.Rand, reach map[role]int) fault {
 	_, isCard := w.token.(*card)
 	switch {
 	case n < 45:
-		f.name, f.kills = "SIGKILL", true
+		f.name = "SIGKILL"
 		f.do = func(_ *world, pid int) error { signal(pid, syscall.SIGKILL); return nil }
 	case n < 55:
-		f.name, f.kills = "SIGTERM", true
+		f.name = "SIGTERM"
 		f.do = func(_ *world, pid int) error { signal(pid, syscall.SIGTERM); return nil }
 	case n < 63:
 		f.name = "a pause"
@@ -64,7 +62,7 @@ func (w *world) pickFault(r *rand.Rand, reach map[role]int) fault {
 			return nil
 		}
 	case n < 67:
-		f.name, f.kills = "a hang", true
+		f.name = "a hang"
 		f.do = func(w *world, pid int) error {
 			signal(pid, syscall.SIGSTOP)
 			w.stopped = append(w.stopped, pid)

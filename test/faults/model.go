@@ -17,10 +17,8 @@ type model struct {
 	order    []string // the names, in the order of their keys
 	// first is the kubeconfig before anything was done, and made what it was before
 	// each change, in the order in which they were made.
-	first []byte
-	made  [][]byte
-	// crashes are how many processes a fault ended.
-	crashes int
+	first   []byte
+	made    [][]byte
 	tickets int
 }
 

@@ -34,6 +34,8 @@ type deed struct {
 	// program is the lab's if it is empty.
 	program string
 	args    []string
+	// typed has the PIN typed on a terminal; a descriptor does not do.
+	typed bool
 	// refused tells that the command must fail, and change nothing.
 	refused bool
 	// before, if not nil, is done before it is run again: what a person whose command
@@ -229,9 +231,13 @@ func consentSet(_ context.Context, e *episode, r *rand.Rand) (*deed, error) {
 	policy := policies[r.IntN(len(policies))]
 	d := &deed{what: "consent set " + name + " --policy " + policy,
 		args: []string{"consent", "set", name, "--policy", policy, "--yes"}, run: lab.Run{PIN: e.token.pin()}}
-	if lower := slices.Index(policies, policy) < slices.Index(policies, en.policy); lower && r.IntN(3) == 0 {
-		d.what += ", without the PIN"
-		d.run.PIN, d.refused = "", true
+	if slices.Index(policies, policy) < slices.Index(policies, en.policy) {
+		if r.IntN(3) == 0 {
+			d.what += ", without anybody who types the PIN"
+			d.refused = true
+		} else {
+			d.typed = true
+		}
 	}
 	before := en.policy
 	en.may = []string{before, policy}

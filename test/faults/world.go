@@ -19,6 +19,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/term"
 )
 
 // diskSize is that of the disk that an episode's home folder and kubeconfig are on.
@@ -198,6 +199,24 @@ func (w *world) run(ctx context.Context, limit time.Duration, o lab.Run, program
 		return res, fmt.Errorf("%s has not ended after %s", strings.Join(args, " "), limit)
 	}
 	return res, err
+}
+
+// typed runs the program on a terminal, where a person types the token's PIN when it is
+// asked for.
+func (w *world) typed(ctx context.Context, limit time.Duration, args ...string) (lab.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	t, err := term.Start(term.Options{Path: w.Binary, Args: args, Dir: w.Dir, Env: w.Env(), Columns: 200, Rows: 50})
+	if err != nil {
+		return lab.Result{}, err
+	}
+	defer t.Close()
+	// The error is that the program has ended without asking.
+	if t.Wait(ctx, func(f term.Frame) bool { return f.Contains(" needs its ") }) == nil {
+		_ = t.TypeSecret(w.token.pin() + "\r") // it may have ended since
+	}
+	code, err := t.ExitCode(ctx)
+	return lab.Result{Stderr: t.Frame().Text(), Code: code, PID: t.PID()}, err
 }
 
 // processes are the lab's, by role.

@@ -1,0 +1,66 @@
+//go:build linux && cgo && defects
+
+package faults
+
+import (
+	"testing"
+	"time"
+)
+
+// ticketDeed is the statement that records a ticket.
+const ticketDeed = `	if err := deeds.NewLog(k.env).Add(ctx, deeds.Deed{Action: "ticket", Server: t.Server, Ticket: issued.ID,
+		Terms: &issued.Terms, User: o.User, Expires: &issued.Expires}); err != nil {
+		return IssuedTicket{}, err
+	}
+`
+
+// defects are what the run must find: each is put into a program of its own.
+var defects = map[string][]change{
+	"a file is written in its place": {{"hsm/shared/atomicfile/file.go", "	return os.Rename(f.temp.Name(), f.target)",
+		"	b, err := os.ReadFile(f.temp.Name())\n	if err == nil {\n		err = os.WriteFile(f.target, b, 0o600)\n	}\n" +
+			"	return errors.Join(err, os.Remove(f.temp.Name()))"}},
+	"a full disk is not noticed": {{"hsm/shared/atomicfile/file.go",
+		"	_, err := f.temp.Write(data)\n	if err == nil && settle",
+		"	_, err := f.temp.Write(data)\n	err = nil\n	if err == nil && settle"}},
+	"the kubeconfig's lock stays": {{"kubeconfig/lock.go", "	if h.isAt(h.name) {\n		err", "	if h.isAt(\"\") {\n		err"}},
+	"a killed process's lock has no mark": {{"kubeconfig/lock_unix.go", "	if err != nil {\n		return newLock(name)\n	}\n",
+		"	if err == nil {\n		_, _ = f.Close(), os.Remove(f.Name())\n	}\n	if err == nil || err != nil {\n		return newLock(name)\n	}\n"}},
+	"a lock stays where nothing is left to change": {{"kubeconfig/apply.go", "		return Step{}, p.tidy()",
+		"		return Step{}, nil"}},
+	"the journal is written after the kubeconfig": {{"kubeconfig/apply.go",
+		"	step, record, err := j.begin(p)\n	if err != nil {\n		return Step{}, err\n	}\n	p.at(\"recorded\")\n",
+		"	var record *stepRecord\n"}, {"kubeconfig/apply.go", "	p.at(\"written\")\n",
+		"	if step, record, err = j.begin(p); err != nil {\n		return step, err\n	}\n"}},
+	"an announced change is undone": {{"kubeconfig/undo.go", "err != nil || done || !p.Empty()", "err != nil || done || p != nil"}},
+	"the clock orders changes":      {{"kubeconfig/journal.go", "	if !now.After(last) {", "	if now.IsZero() {"}},
+	"progress is not saved before filing": {{"ui/flow/enroll/request.go",
+		"	r.pins.prove()\n	return enrolling.NewStore(r.env).Save(r.record)\n}\n\n// awaitApproval",
+		"	r.pins.prove()\n	return nil\n}\n\n// awaitApproval"}},
+	"a key is forgotten by who makes it": {{"ui/flow/enroll/key.go",
+		"	k.run.record.Generating, k.run.record.Before = true, before\n",
+		"	k.run.record.Generating, k.run.record.Before = false, before\n"}},
+	"a ticket is recorded after it was made": {{"ui/flow/desk/tickets.go", ticketDeed, ""},
+		{"ui/flow/desk/tickets.go", "	// Many clusters show no", ticketDeed + "	// Many clusters show no"}},
+	"a policy is lowered without the PIN": {{"ui/flow/session/consent.go",
+		"Lowered: !p.Covers(was)}\n	signed, err := a.signPolicy(ctx, c, p, r.Lowered, asks)",
+		"Lowered: !p.Covers(was)}\n	signed, err := a.signPolicy(ctx, c, p, false, asks)"}},
+	"a lock leaves the token open": {{"plugin/agent/token/held.go", "func (h *Held) Lock(why string) error {\n",
+		"func (h *Held) Lock(why string) error {\n	if why == \"\" {\n		return nil\n	}\n"}},
+	"what is unfinished stays": {{"plugin/home/write.go", "const sweptAfter = time.Hour", "const sweptAfter = 1000 * time.Hour"}},
+}
+
+// TestDefectsAreFound: 200 faults find each of the defects.
+func TestDefectsAreFound(t *testing.T) {
+	for name, changes := range defects {
+		t.Run(name, func(t *testing.T) {
+			r := prepare(t, changes...)
+			r.most = 1
+			began := time.Now()
+			struck, failures := r.run(t.Context(), number(t, "FAULTS", 200))
+			if len(failures) == 0 {
+				t.Fatalf("%d faults have not found it", struck)
+			}
+			t.Logf("found by %d faults or fewer, in %s: %.300s", struck, time.Since(began).Round(time.Second), failures[0])
+		})
+	}
+}
