@@ -77,6 +77,10 @@ faults: prerequisites cluster ## kill, suspend, fill the disk, move the clock: F
 fault-defects: prerequisites cluster ## put defects into the program, one at a time: 200 faults must find each
 	$(GO) test -count=1 -timeout 1h -tags defects -v -run '^TestDefectsAreFound$$' ./test/faults
 
+.PHONY: adversary
+adversary: prerequisites cluster ## put each known security defect back, one at a time: the attacks of test/adversary must catch it (DEFECT=name: only that)
+	$(GO) test -count=1 -timeout 90m -v -run '^TestDefects$$' ./test/adversary $(if $(DEFECT),-defect '$(DEFECT)',-defects)
+
 .PHONY: race-hunt
 race-hunt: ## run tests with some statements delayed, to find racy tests: PKG=./plugin/agent/host RUNS=10 SEED=7 FLAGS=-race
 	$(GO) run -buildvcs=false ./test/racehunt -runs $(RUNS) $(if $(SEED),-seed $(SEED)) -flags '$(FLAGS)' $(PKG)
