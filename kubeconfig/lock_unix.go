@@ -12,6 +12,10 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/filelock"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 )
 
 // lockMark is the content of the locks of this computer.
@@ -25,13 +29,14 @@ func lockMark() string {
 
 // makeLock makes the lock file name. The file is marked and locked before it gets that
 // name, so that a process that is killed leaves no lock without a mark. On a full disk,
-// or without hard links, the lock is one like client-go's.
+// without hard links or where the file system keeps no locks, the lock is one like
+// client-go's: the file alone excludes others.
 func makeLock(name string) (*os.File, error) {
 	f, err := os.CreateTemp(filepath.Dir(name), tempPrefix(strings.TrimSuffix(name, lockName(""))))
 	if err != nil {
 		return newLock(name)
 	}
-	if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+	if err = flock(f); err == nil {
 		_, err = f.WriteString(lockMark())
 	}
 	if err == nil {
@@ -48,6 +53,11 @@ func makeLock(name string) (*os.File, error) {
 		return nil, err
 	}
 	return newLock(name)
+}
+
+// flock takes the system's lock of a file, without waiting. Errors: [filelock.ErrNoLocks].
+func flock(f *os.File) error {
+	return filelock.Explain(syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), f.Name())
 }
 
 // takeOver takes over the lock at name if its holder has died. That is a lock with this
@@ -72,7 +82,12 @@ func takeOver(name string, info fs.FileInfo, settled bool) (f *os.File, held boo
 		return nil, false, fmt.Errorf("lock the kubeconfig: %w", err)
 	case !left(f, settled):
 		return nil, false, f.Close()
-	case syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil:
+	}
+	switch err := flock(f); {
+	case settled && errors.Is(err, filelock.ErrNoLocks): // nobody can tell whether the holder lives
+		return nil, true, errors.Join(hint.Withf(fmt.Errorf("lock the kubeconfig: %w", err),
+			"if no kubehsm is changing the kubeconfig, remove the lock: rm %s", shell.Quote(name)), f.Close())
+	case err != nil:
 		return nil, true, f.Close()
 	case !left(f, settled), !(heldLock{name, f}).isAt(name):
 		return nil, false, f.Close()

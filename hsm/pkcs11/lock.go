@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/gofrs/flock"
+	"github.com/kubehsm/kubehsm/hsm/shared/filelock"
 )
 
 // lockPoll is how often a taken lock is tried again. It is held for about a
@@ -36,20 +36,20 @@ func newLock(dir, real string) (fileLock, error) {
 
 // shared runs f, which reads a token, beside other readers.
 func (l fileLock) shared(ctx context.Context, f func() error) error {
-	return l.run(ctx, (*flock.Flock).TryRLockContext, f)
+	return l.run(ctx, filelock.Lock.TryRLockContext, f)
 }
 
 // exclusive runs f, which writes a token, alone.
 func (l fileLock) exclusive(ctx context.Context, f func() error) error {
-	return l.run(ctx, (*flock.Flock).TryLockContext, f)
+	return l.run(ctx, filelock.Lock.TryLockContext, f)
 }
 
-func (l fileLock) run(ctx context.Context, take func(*flock.Flock, context.Context, time.Duration) (bool, error),
+func (l fileLock) run(ctx context.Context, take func(filelock.Lock, context.Context, time.Duration) (bool, error),
 	f func() error) (err error) {
 	if l.path == "" {
 		return f()
 	}
-	file := flock.New(l.path, flock.SetPermissions(0o600))
+	file := filelock.New(l.path)
 	if _, err := take(file, ctx, lockPoll); err != nil {
 		return fmt.Errorf("lock the token's module: %w", err)
 	}

@@ -4,8 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/gofrs/flock"
-
+	"github.com/kubehsm/kubehsm/hsm/shared/filelock"
 	"github.com/kubehsm/kubehsm/hsm/shared/record"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -38,9 +37,9 @@ func (s Store) SavePolicy(hash string, p consent.Signed) error {
 }
 
 // LockPolicy keeps two apart that set the policy of the key with that hash.
-func (s Store) LockPolicy(hash string) (*flock.Flock, error) {
+func (s Store) LockPolicy(hash string) (filelock.Lock, error) {
 	if err := home.MakeDir(s.policies); err != nil {
-		return nil, err
+		return filelock.Lock{}, err
 	}
 	return home.Lock(filepath.Join(s.policies, hash+".lock"))
 }

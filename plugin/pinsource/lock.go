@@ -9,9 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/gofrs/flock"
-
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/filelock"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
@@ -45,7 +44,7 @@ func (p *Sources) take(ctx context.Context, s Source, q hsm.PINPrompt) error {
 		return nil
 	}
 	path := filepath.Join(p.o.State, "pin-source-"+short(s.String())+".lock")
-	l := flock.New(path, flock.SetPermissions(0o600))
+	l := filelock.New(path)
 	wait, cancel := context.WithTimeout(ctx, turn)
 	defer cancel()
 	taken, err := l.TryLock()
@@ -93,7 +92,7 @@ func note(path string) error {
 }
 
 type lock struct {
-	file  *flock.Flock
+	file  filelock.Lock
 	timer *time.Timer
 }
 

@@ -124,6 +124,9 @@ func TestImports(t *testing.T) {
 			if imp == "github.com/spf13/cobra" && !under(self, "ui/cli") && !under(self, "test") {
 				t.Errorf("%s imports %s: only the command line may", self, imp)
 			}
+			if imp == "github.com/gofrs/flock" && self != "hsm/shared/filelock" && !under(self, "test") {
+				t.Errorf("%s imports %s: hsm/shared/filelock says what a refused lock means", self, imp)
+			}
 			dep, ours := strings.CutPrefix(imp, module+"/")
 			if !ours {
 				continue

@@ -11,12 +11,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gofrs/flock"
-
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/filelock"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui/present/question"
+	"github.com/kubehsm/kubehsm/ui/text"
 )
 
 const (
@@ -52,6 +52,7 @@ type TerminalOptions struct {
 type Terminal struct {
 	opts  TerminalOptions
 	turn  chan struct{} // holds one value: the right to prompt
+	told  bool          // that there are no locks; who has the turn says so
 	lines lines
 	jobs  jobs
 }
@@ -204,9 +205,9 @@ func (t *Terminal) hold(ctx context.Context, f func(*console) error) error {
 		return context.Cause(ctx)
 	}
 	defer func() { t.turn <- struct{}{} }()
-	unlock, err := t.lock(ctx)
-	if err != nil {
-		return err
+	unlock, locked := t.lock(ctx)
+	if locked != nil && !errors.Is(locked, filelock.ErrNoLocks) {
+		return locked
 	}
 	defer unlock()
 	c, err := openConsole()
@@ -216,13 +217,20 @@ func (t *Terminal) hold(ctx context.Context, f func(*console) error) error {
 	defer c.close()
 	t.lines.pause()
 	defer t.lines.resume()
+	if locked != nil && !t.told { // prompts are only kept in order by the lock
+		t.told = true
+		if _, err := fmt.Fprintf(c, "note: prompts of several programs may mix: %s\r\n", text.Clean(locked.Error())); err != nil {
+			return err
+		}
+	}
 	return f(c)
 }
 
 // lockRetry is how often a terminal held by another process is tried again.
 const lockRetry = 50 * time.Millisecond
 
-// lock takes the terminal session's lock file.
+// lock takes the terminal session's lock file. unlock is to be called even after
+// [filelock.ErrNoLocks].
 func (t *Terminal) lock(ctx context.Context) (unlock func(), err error) {
 	if t.opts.LockDir == "" {
 		return func() {}, nil
@@ -231,12 +239,12 @@ func (t *Terminal) lock(ctx context.Context) (unlock func(), err error) {
 		fmt.Errorf("another kubehsm asks on this terminal: %w", context.DeadlineExceeded))
 	defer cancel()
 	removeOldLocks(t.opts.LockDir)
-	l := flock.New(filepath.Join(t.opts.LockDir, lockPrefix+sessionName()+lockSuffix), flock.SetPermissions(0o600))
+	l := filelock.New(filepath.Join(t.opts.LockDir, lockPrefix+sessionName()+lockSuffix))
 	if _, err := l.TryLockContext(ctx, lockRetry); err != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		return nil, fmt.Errorf("locking the terminal: %w", err)
+		return func() { _ = l.Close() }, fmt.Errorf("locking the terminal: %w", err)
 	}
 	// The file stays: removing it would let two others lock two different files.
 	return func() { _ = l.Unlock() }, nil

@@ -9,8 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gofrs/flock"
-
+	"github.com/kubehsm/kubehsm/hsm/shared/filelock"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/logfile"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
@@ -174,10 +173,10 @@ func closeReady(f *os.File) error {
 // claim takes the agent's lock, which the system frees whatever becomes of us.
 // Where another process has it, that one's socket is awaited: it may be starting,
 // or ending, in which case the lock comes free.
-func claim(ctx context.Context, d home.Dirs) (_ *flock.Flock, ours bool, err error) {
+func claim(ctx context.Context, d home.Dirs) (_ filelock.Lock, ours bool, err error) {
 	lock, err := home.Lock(d.AgentLock())
 	if err != nil {
-		return nil, false, err
+		return lock, false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, client.StartTimeout)
 	defer cancel()
@@ -185,17 +184,17 @@ func claim(ctx context.Context, d home.Dirs) (_ *flock.Flock, ours bool, err err
 	defer tick.Stop()
 	for {
 		if ours, err = lock.TryLock(); err != nil {
-			return nil, false, err
+			return lock, false, err
 		}
 		if ours {
 			return lock, true, nil
 		}
 		if c, err := client.Dial(ctx, d); err == nil {
-			return nil, false, c.Close()
+			return lock, false, c.Close()
 		}
 		select {
 		case <-ctx.Done():
-			return nil, false, fmt.Errorf("another agent holds %s but does not listen: %w", lock.Path(), ctx.Err())
+			return lock, false, fmt.Errorf("another agent holds %s but does not listen: %w", lock.Path(), ctx.Err())
 		case <-tick.C:
 		}
 	}

@@ -14,8 +14,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gofrs/flock"
-
+	"github.com/kubehsm/kubehsm/hsm/shared/filelock"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/record"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -77,7 +76,7 @@ func (f folder) setup() (Endpoint, error) {
 
 // lock keeps other processes from changing the folder until release is called.
 func (f folder) lock() (release func(), err error) {
-	lock := flock.New(f.path("")+".lock", flock.SetPermissions(0o600))
+	lock := filelock.New(f.path("") + ".lock")
 	if err := lock.Lock(); err != nil {
 		return nil, err
 	}

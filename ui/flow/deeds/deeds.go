@@ -15,9 +15,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gofrs/flock"
-
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm/shared/filelock"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
@@ -83,7 +82,7 @@ func (l Log) Add(ctx context.Context, d Deed) (err error) {
 		return err
 	}
 	path := l.path()
-	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
+	lock := filelock.New(path + ".lock")
 	if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {
 		return errors.Join(err, lock.Close())
 	}

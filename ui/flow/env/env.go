@@ -12,9 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gofrs/flock"
-
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/filelock"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/ask"
@@ -95,7 +94,7 @@ func (e *Env) Lock(ctx context.Context, name string) (release func(), err error)
 	if err := home.MakeDir(e.ProgressDir()); err != nil {
 		return nil, err
 	}
-	lock := flock.New(filepath.Join(e.ProgressDir(), name+".lock"), flock.SetPermissions(0o600))
+	lock := filelock.New(filepath.Join(e.ProgressDir(), name+".lock"))
 	wait, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	_, err = lock.TryLockContext(wait, 50*time.Millisecond)
