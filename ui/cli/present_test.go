@@ -141,6 +141,31 @@ func TestBothSayTheSame(t *testing.T) {
 	}
 }
 
+// TestOpenPromisesNoMore: a status does not call unlocked what could not be asked, nor a
+// connection good whose certificate has ended, and tells at most how long a thing lasts.
+func TestOpenPromisesNoMore(t *testing.T) {
+	now := time.Now()
+	ended := now.Add(-time.Hour)
+	s := message.Status{Tokens: []message.TokenStatus{
+		{URI: hsm.URI{Serial: "1"}, Until: now.Add(29*time.Minute + time.Second), Problem: "the smart card service is not running"},
+		{URI: hsm.URI{Serial: "2"}, Problem: "it does not answer for 1s"},
+		{URI: hsm.URI{Serial: "3"}, Until: now.Add(29*time.Minute + time.Second)}},
+		Upstreams: []upstream.Status{{Connections: 1, CertificateEnds: ended}, {CertificateEnds: ended},
+			{CertificateEnds: now.Add(time.Hour)}}}
+	for i, want := range []string{
+		"!cannot be asked: the smart card service is not running; what it has signed is closed within 29 min",
+		"!cannot be asked: it does not answer for 1s",
+		"locked; what it has signed is closed within 29 min",
+		"!!still connected, but the certificate ended on " + present.Date(ended) + ", 0 requests, 0 of 0 signed",
+		"!!the certificate ended on " + present.Date(ended) + ", 0 requests, 0 of 0 signed",
+		"not connected, 0 requests, 0 of 0 signed"} {
+		o := present.OpenAt(s, now)[i]
+		if got := map[present.Level]string{present.Warn: "!", present.Bad: "!!"}[o.Level] + o.State; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // TestLockedWhy: a status says why a token was locked, which ways of leaving lock, and
 // which cannot be told here.
 func TestLockedWhy(t *testing.T) {

@@ -98,11 +98,14 @@ func OpenAt(s message.Status, now time.Time) []Open {
 				Age(now.Sub(c.Since))})
 	}
 	for _, t := range s.Tokens {
-		all = append(all, Open{Key: "t" + t.URI.String(), What: "token " + text.Clean(shortName(t.URI)),
-			State: tokenState(t, now)})
+		o := Open{Key: "t" + t.URI.String(), What: "token " + text.Clean(shortName(t.URI)), State: tokenState(t, now)}
+		if t.Problem != "" {
+			o.Level = Warn
+		}
+		all = append(all, o)
 	}
 	for _, u := range s.Upstreams {
-		state, level := upstreamState(u)
+		state, level := upstreamState(u, now)
 		all = append(all, Open{Key: "u" + u.Enrollment, What: "connection to " + text.Clean(u.Server),
 			Enrollment: text.Clean(u.Enrollment),
 			State:      fmt.Sprintf("%s, %s, %d of %d signed", state, countOf(u.Requests, "request"), u.Signatures, u.Dials),
@@ -146,20 +149,32 @@ func tokenState(t message.TokenStatus, now time.Time) string {
 	if !t.Until.IsZero() {
 		left = Span(t.Until.Sub(now))
 	}
+	if t.Problem != "" {
+		state = "cannot be asked: " + text.Clean(t.Problem)
+		if left != "" {
+			state += "; what it has signed is closed within " + left
+		}
+		return state
+	}
 	switch {
 	case t.Unlocked && left != "":
 		state = "unlocked, " + left + " more if not used"
 	case t.Unlocked:
 		state = "unlocked"
 	case left != "":
-		state += "; what it has signed stays open for " + left
+		state += "; what it has signed is closed within " + left
 	}
 	return state
 }
 
 // upstreamState says how the connection to an API server is.
-func upstreamState(u upstream.Status) (string, Level) {
+func upstreamState(u upstream.Status, now time.Time) (string, Level) {
+	ended := !u.CertificateEnds.IsZero() && now.After(u.CertificateEnds)
 	switch {
+	case ended && u.Connections > 0:
+		return "still connected, but the certificate ended on " + Date(u.CertificateEnds), Bad
+	case ended:
+		return "the certificate ended on " + Date(u.CertificateEnds), Bad
 	case u.Rejected:
 		return "certificate rejected", Bad
 	case u.Connections > 0:

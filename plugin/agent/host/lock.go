@@ -178,27 +178,40 @@ func (l *locks) unlocked() bool {
 }
 
 // status describes the tokens.
-func (l *locks) status(now time.Time) []message.TokenStatus {
-	all := []message.TokenStatus{}
-	for h, used := range l.uses() {
-		st := message.TokenStatus{URI: h.URI()}
-		since, signed, ok := h.Window(now)
-		if ok {
-			for _, t := range []time.Time{since, signed} {
-				if t.After(used) {
-					used = t
-				}
-			}
-			st.Unlocked, st.Since, st.Until = h.Unlocked(), since, used.Add(l.window.Idle)
-			if end := since.Add(l.window.Max); end.Before(st.Until) {
-				st.Until = end
-			}
-		}
-		if !st.Unlocked {
-			st.LockedBy, st.LockedAt = h.Locked()
-		}
-		all = append(all, st)
+func (l *locks) status() []message.TokenStatus {
+	uses := l.uses()
+	found := make(chan message.TokenStatus)
+	for h, used := range uses { // all at once, as each may take a while
+		go func() { found <- l.statusOf(h, used) }()
+	}
+	all := make([]message.TokenStatus, 0, len(uses))
+	for range uses {
+		all = append(all, <-found)
 	}
 	slices.SortFunc(all, func(x, y message.TokenStatus) int { return cmp.Compare(x.URI.String(), y.URI.String()) })
 	return all
+}
+
+// statusOf asks a token how it is, which a request used last at the time used.
+func (l *locks) statusOf(h *token.Held, used time.Time) message.TokenStatus {
+	state := h.State()
+	st := message.TokenStatus{URI: h.URI(), Unlocked: state.Unlocked}
+	if state.Problem != nil {
+		st.Problem = state.Problem.Error()
+	}
+	if state.Open {
+		for _, t := range []time.Time{state.Since, state.Used} {
+			if t.After(used) {
+				used = t
+			}
+		}
+		st.Since, st.Until = state.Since, used.Add(l.window.Idle)
+		if end := state.Since.Add(l.window.Max); end.Before(st.Until) {
+			st.Until = end
+		}
+	}
+	if !st.Unlocked {
+		st.LockedBy, st.LockedAt = h.Locked()
+	}
+	return st
 }

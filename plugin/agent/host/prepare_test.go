@@ -61,6 +61,7 @@ func TestPrepareOnceThenWarm(t *testing.T) {
 	if n := r.token.Signatures(); n != signed || n != 1 {
 		t.Fatalf("%d signatures", n)
 	}
+	r.token.Before(nil) // a status asks the token
 	if st := r.status(); st.Signatures != 1 || st.Dials != 1 || len(st.Sessions) != 101 || len(st.Tokens) != 1 ||
 		!st.Tokens[0].Unlocked || st.Bridge != r.ep.Address() {
 		t.Fatalf("%+v", st)

@@ -152,10 +152,12 @@ type Status struct {
 type TokenStatus struct {
 	URI      hsm.URI `json:"uri"`
 	Unlocked bool    `json:"unlocked"`
-	// Since is when it was unlocked, Until when it will be locked, and what it has
-	// signed closed, if not used. A token whose worker ended is locked before that.
+	// Since is when it was unlocked, Until when it will be locked at the latest, and what it
+	// has signed closed, if not used. A token that was lost is locked before that.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
+	// Problem is why the token could not be asked how it is.
+	Problem string `json:"problem,omitempty"`
 	// LockedBy is why it was locked last, and LockedAt when, if it is not unlocked now: a
 	// reason of [WhyLocked].
 	LockedBy string    `json:"lockedBy,omitempty"`

@@ -139,12 +139,14 @@ func (w *touches) explain(err error) error {
 // writes to the terminal next.
 type touchedSigner struct {
 	crypto.Signer
+	held    *Held
 	touches *touches
 	person  ask.Func
 }
 
 // Sign implements [crypto.Signer].
 func (s touchedSigner) Sign(rand io.Reader, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
+	defer s.held.atWork()()
 	signature, err := s.Signer.Sign(rand, digest, opts)
 	if err != nil {
 		return nil, s.touches.explain(err)

@@ -26,6 +26,10 @@ type Held struct {
 	token worker.Token
 	leave context.CancelFunc // ends lookAfter or lookAgain
 	busy  int                // operations in progress, but for signatures
+	// signing counts signatures in progress.
+	signing int
+	said    answer // what the token has said last
+	lost    error  // why the token could not be opened again
 	// closing is the end of a handle that is no longer the current one.
 	closing *closing
 	// since when the token is unlocked, or was when its handle was lost: what it
@@ -155,6 +159,7 @@ func (h *Held) drop(t worker.Token) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.lost = nil
 	if h.leave == nil && !c.locked { // nor has it been opened meanwhile
 		var look context.Context
 		look, h.leave = context.WithCancel(context.Background())
@@ -175,8 +180,14 @@ func (h *Held) lookAgain(ctx context.Context) {
 		case <-time.After(pause):
 		}
 		_, err := h.open(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		h.mu.Lock()
+		h.lost = err
+		h.mu.Unlock()
 		switch {
-		case err == nil || ctx.Err() != nil:
+		case err == nil:
 			return
 		case errors.Is(err, hsm.ErrNoToken):
 			h.o.Removed(h)
@@ -248,6 +259,7 @@ func (h *Held) Unlock(ctx context.Context, u Use, tried func(error)) error {
 		h.mu.Lock()
 		if h.token == of { // it has not been locked meanwhile
 			h.since = time.Now()
+			h.said = answer{of, true, h.since}
 		}
 		h.mu.Unlock()
 	}
@@ -283,7 +295,18 @@ func (h *Held) Signer(ctx context.Context, u Use, key hsm.URI, want crypto.Publi
 	if err != nil {
 		return nil, w.explain(err)
 	}
-	return touchedSigner{s, w, u.Ask}, nil
+	return touchedSigner{s, h, w, u.Ask}, nil
+}
+
+// atWork counts a signature until it is done.
+func (h *Held) atWork() (done func()) {
+	count := func(n int) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.signing += n
+	}
+	count(1)
+	return func() { count(-1) }
 }
 
 // Use notes that the token is used now.

@@ -45,4 +45,6 @@ type Status struct {
 	Rejected  bool      `json:"rejected,omitempty"`
 	LastUsed  time.Time `json:"lastUsed,omitzero"`
 	LastError string    `json:"lastError,omitempty"`
+	// CertificateEnds is when the certificate of the token's key does.
+	CertificateEnds time.Time `json:"certificateEnds,omitzero"`
 }

@@ -161,6 +161,9 @@ func (u *Upstream) Status() Status {
 	st := Status{Enrollment: u.o.Enrollment.Name, Server: u.o.Enrollment.Cluster.Server, Protocol: u.transport.protocol(),
 		Connections: open, Requests: r.requests.Load(), InFlight: r.inFlight.Load(), Dials: r.dials.Load(),
 		Resumed: r.resumed.Load(), Signatures: r.signatures.Load(), Rejected: u.rejected.Load()}
+	if len(u.o.Chain) > 0 {
+		st.CertificateEnds = u.o.Chain[0].NotAfter
+	}
 	if ns := r.lastUsed.Load(); ns != 0 {
 		st.LastUsed = time.Unix(0, ns)
 	}

@@ -1,0 +1,107 @@
+package token
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/worker"
+)
+
+// moody is an unlocked token that answers as told.
+type moody struct {
+	lockedMeanwhile
+	fails  error
+	hangs  chan struct{}
+	looked int
+}
+
+func (m *moody) Info(context.Context) (hsm.TokenInfo, error) {
+	m.looked++
+	if m.hangs != nil {
+		<-m.hangs // whatever becomes of the context, as a library may
+	}
+	return hsm.TokenInfo{}, m.fails
+}
+
+func (m *moody) Unlocked() bool { return true }
+
+// TestState: a token is called unlocked only if it answers so, in bounded time. One that is
+// at work is not disturbed, and one that was just asked is not asked again.
+func TestState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &moody{lockedMeanwhile: lockedMeanwhile{lock: func() {}}}
+		h := newHeld(hsm.URI{}, Options{Tokens: oneToken{token: m}})
+		if s := h.State(); s != (State{}) {
+			t.Errorf("not held: %+v", s)
+		}
+		check(t, h.Unlock(t.Context(), Use{}, func(error) {}))
+		is := func(what string, unlocked bool, problem error, looked int) {
+			t.Helper()
+			s := h.State()
+			if s.Unlocked != unlocked || !s.Open || !errors.Is(s.Problem, problem) || m.looked != looked {
+				t.Errorf("%s: %+v, asked %d times", what, s, m.looked)
+			}
+		}
+		is("unlocked just now", true, nil, 0)
+		time.Sleep(stateFor)
+		is("good", true, nil, 1)
+		m.fails = hsm.ErrNoToken
+		is("asked just now", true, nil, 1)
+		time.Sleep(stateFor)
+		done := h.atWork()
+		is("at work", true, nil, 1)
+		done()
+		is("gone", false, hsm.ErrNoToken, 2)
+		m.fails, m.hangs = nil, make(chan struct{})
+		began := time.Now()
+		is("hung", false, ErrSilent, 3)
+		if took := time.Since(began); took != stateTimeout {
+			t.Errorf("took %s", took)
+		}
+		close(m.hangs)
+		m.hangs = nil
+		is("answers again", true, nil, 4)
+		check(t, h.Lock("asked"))
+		if s := h.State(); s != (State{}) {
+			t.Errorf("locked: %+v", s)
+		}
+	})
+}
+
+// TestStateOfALostToken: while a token that was lost cannot be opened again, its state says
+// why, and that what it signed may be open.
+func TestStateOfALostToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &moody{lockedMeanwhile: lockedMeanwhile{lock: func() {}}}
+		o := &unreachable{oneToken: oneToken{token: m}}
+		h := newHeld(hsm.URI{}, Options{Tokens: o})
+		check(t, h.Unlock(t.Context(), Use{}, func(error) {}))
+		o.fails = hsm.ErrModule
+		check(t, h.drop(h.current()))
+		time.Sleep(2 * worker.LookEvery)
+		if s := h.State(); s.Unlocked || !s.Open || !errors.Is(s.Problem, hsm.ErrModule) {
+			t.Errorf("%+v", s)
+		}
+		check(t, h.Lock("asked"))
+		if s := h.State(); s != (State{}) {
+			t.Errorf("locked: %+v", s)
+		}
+	})
+}
+
+// unreachable is where a token comes from until it cannot be opened.
+type unreachable struct {
+	oneToken
+	fails error
+}
+
+func (u *unreachable) Open(ctx context.Context, uri hsm.URI) (worker.Token, error) {
+	if u.fails != nil {
+		return nil, u.fails
+	}
+	return u.oneToken.Open(ctx, uri)
+}
