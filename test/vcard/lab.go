@@ -182,6 +182,12 @@ func (l *Lab) StopDaemon() {
 	_ = os.Remove("/run/pcscd/pcscd.pid")
 }
 
+// CrashDaemon kills pcscd, with the cards in its readers.
+func (l *Lab) CrashDaemon() {
+	_ = l.daemon.Process.Kill() // it may have ended
+	<-l.ended
+}
+
 // Close ends the lab.
 func (l *Lab) Close() { l.StopDaemon() }
 
