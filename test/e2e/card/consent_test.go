@@ -40,9 +40,16 @@ func TestPolicyIsSignedByTouch(t *testing.T) {
 		t.Errorf("a PIN that nobody typed: %v, %s", err, res)
 	}
 	lower := []string{"consent", "set", "prod-hsm", "--policy", "session", "--yes"}
-	s := p.terminal(p.Binary, lower...) // nobody touches the card
+	p.card.SetTouch(func(byte, <-chan struct{}) bool { return false }) // nobody touches the card in time
+	s := p.terminal(p.Binary, lower...)
 	s.Answer(pinPrompt, ownPIN)
-	s.WaitFor(touchPrompt, "to lower the consent policy for prod-hsm")
+	if code := s.Exit(); code != 124 || !strings.Contains(s.Output(), "was not touched in time") {
+		t.Errorf("exit code %d:\n%s", code, s.Output())
+	}
+	p.card.SetTouch(p.wait)
+	p.atRest("a touch that nobody made")
+	s = p.terminal(p.Binary, lower...)
+	s.WaitFor(pinPrompt, "lower the consent policy")
 	s.Press(term.CtrlC)
 	if code := s.Exit(); code != 130 {
 		t.Errorf("exit code %d:\n%s", code, s.Output())
