@@ -49,6 +49,9 @@ func (q Question) ShownBy(r Responder) {
 type Answer struct {
 	// PIN is the secret; whoever asked zeroes it.
 	PIN *hsm.Secret
+	// Given says that a file, a descriptor or another source has given the PIN: nobody has
+	// read the question.
+	Given bool
 	// Yes is the answer to Confirm.
 	Yes bool
 	// Done takes a touch down; it is called once or more. Nil if none is shown.

@@ -119,7 +119,7 @@ func (p *Sources) first(ctx context.Context, next ask.Func, q ask.Question) (ask
 	}
 	pin, why := p.answer(ctx, e, *q.PIN)
 	if why == nil {
-		return ask.Answer{PIN: pin}, nil
+		return ask.Answer{PIN: pin, Given: true}, nil
 	}
 	return instead(ctx, next, q, why)
 }

@@ -32,7 +32,7 @@ func SecretFD(flag string, fd int, serves func(hsm.PINPrompt) bool, next ask.Fun
 			return next(ctx, q)
 		}
 		pin, err := f.answer(*q.PIN)
-		return ask.Answer{PIN: pin}, err
+		return ask.Answer{PIN: pin, Given: true}, err
 	}, f.forget
 }
 

@@ -71,7 +71,7 @@ func (r *Asker) question(ctx context.Context, q ask.Question) (ask.Answer, error
 	case err == nil && secret == nil:
 		err = fmt.Errorf("%w: no PIN came with the answer", wire.ErrFrame)
 	}
-	return ask.Answer{PIN: secret}, err
+	return ask.Answer{PIN: secret, Given: a.Given}, err
 }
 
 // touches shows a touch at the client, and where else it is to be shown, until done is

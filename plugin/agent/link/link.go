@@ -73,5 +73,6 @@ type answer struct {
 	ID     int      `json:"id"`
 	Yes    bool     `json:"yes,omitempty"`
 	Secret bool     `json:"secret,omitempty"` // a secret frame follows
+	Given  bool     `json:"given,omitempty"`  // see [ask.Answer]
 	Error  *Failure `json:"error,omitempty"`
 }

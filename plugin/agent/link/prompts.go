@@ -122,7 +122,7 @@ func (s *prompts) answer(ctx context.Context, id int, q ask.Question) {
 	case err != nil:
 		err = s.client.write(answer{ID: id, Error: s.client.codes.Failure(err)})
 	case q.PIN != nil:
-		err = s.client.answerPIN(answer{ID: id, Secret: true}, a.PIN)
+		err = s.client.answerPIN(answer{ID: id, Secret: true, Given: a.Given}, a.PIN)
 	default:
 		err = s.client.write(answer{ID: id, Yes: a.Yes || q.Reach})
 	}

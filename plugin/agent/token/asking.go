@@ -50,7 +50,7 @@ func (h *Held) ask(u Use, w *touches) ask.Func {
 		}
 		defer over()
 		a, err := u.Ask(ctx, q)
-		if err == nil {
+		if err == nil && !a.Given {
 			seen()
 		}
 		return a, err

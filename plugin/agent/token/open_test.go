@@ -68,14 +68,14 @@ func TestTold(t *testing.T) {
 	})
 }
 
-// TestNotice: a notice comes with a PIN prompt and with a touch. It counts as seen when the
-// PIN was given, or when there was time to read the touch line.
+// TestNotice: a notice comes with a PIN prompt and with a touch. It counts as seen when a
+// person gave the PIN, or when there was time to read the touch line.
 func TestNotice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := 0
 		h := newHeld(hsm.URI{}, Options{Notice: func(*Held) (string, func()) { return "read this", func() { told++ } }})
 		var notice string
-		failure := hsm.ErrCancelled
+		failure, given := hsm.ErrCancelled, false
 		p := h.ask(Use{Ask: func(_ context.Context, q ask.Question) (ask.Answer, error) {
 			switch {
 			case q.PIN != nil:
@@ -83,7 +83,7 @@ func TestNotice(t *testing.T) {
 			case q.Touch != nil:
 				notice = q.Touch.Purpose.Notice
 			}
-			return ask.Answer{}, failure
+			return ask.Answer{Given: given}, failure
 		}}, newTouches(t.Context()))
 		step := func(what string, f func(), want int) {
 			t.Helper()
@@ -98,7 +98,9 @@ func TestNotice(t *testing.T) {
 			return func() { done := p.Touch(t.Context(), hsm.TouchPrompt{}); time.Sleep(d); done(); done() }
 		}
 		step("declined", pin, 0)
-		failure = nil
+		failure, given = nil, true
+		step("answered by a file", pin, 0)
+		given = false
 		step("answered", pin, 1)
 		step("a short touch", touch(readTime-1), 1)
 		step("a touch", touch(readTime), 2)
