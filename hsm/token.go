@@ -132,9 +132,24 @@ type Slot struct {
 	// Key is nil when the slot holds none, or only a certificate.
 	Key         *Key              `json:"key,omitempty"`
 	Certificate *x509.Certificate `json:"-"`
+	// Half tells that something is missing, "" that nothing is. Where a token hides private
+	// keys until login, it tells nothing before.
+	Half Half `json:"half,omitempty"`
 	// Problem says in a clause why the slot cannot be used, "" if it can.
 	Problem string `json:"problem,omitempty"`
 }
+
+// Half is what there is in a slot of a key pair with its certificate, where that is not
+// a whole. A program that was killed leaves such things.
+type Half string
+
+// The halves.
+const (
+	HalfPrivate     Half = "private"     // a private key, whose public key nothing tells
+	HalfPublic      Half = "public"      // a public key without its private key
+	HalfCertificate Half = "certificate" // a certificate, not of an authority, without its key
+	HalfOther       Half = "other"       // a key, and a certificate for another key
+)
 
 // CertificateMatches tells whether the slot's certificate is for its key.
 func (s Slot) CertificateMatches() bool {

@@ -123,9 +123,9 @@ func shown(c *card, id byte, found applet.Content) hsm.Slot {
 	case found.Unreadable != nil:
 		out.Problem = "the certificate object is unreadable"
 	case found.Key != nil && found.Certificate != nil && !out.CertificateMatches():
-		out.Problem = "the certificate is for another key"
+		out.Half, out.Problem = hsm.HalfOther, "the certificate is for another key"
 	case found.Key == nil && found.Certificate != nil:
-		out.Problem = "a certificate without its key"
+		out.Half, out.Problem = hsm.HalfCertificate, "a certificate without its key"
 	}
 	return out
 }

@@ -261,12 +261,17 @@ func (e *entry) slot(token hsm.TokenInfo, visible bool) hsm.Slot {
 	case len(e.private) > 1:
 		s.Problem = "several private keys share its id"
 	case missing && len(e.public) > 0:
-		s.Problem = "the private key is missing"
+		s.Half, s.Problem = hsm.HalfPublic, "the private key is missing"
 	case e.key == nil && len(e.private) > 0:
-		s.Problem = "the public key of its private key cannot be read"
+		s.Half, s.Problem = hsm.HalfPrivate, "the public key of its private key cannot be read"
+	case missing && s.Certificate != nil && !s.Certificate.IsCA:
+		s.Half = hsm.HalfCertificate
 	}
 	if e.key == nil || missing {
 		return s
+	}
+	if s.Certificate != nil && !hsm.SameKey(e.key, s.Certificate.PublicKey) {
+		s.Half = hsm.HalfOther
 	}
 	s.Key = &hsm.Key{Algorithm: hsm.AlgorithmOf(e.key), Public: e.key, Extractable: e.extractable}
 	if e.local {

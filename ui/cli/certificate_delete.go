@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -21,12 +22,13 @@ and so does the copy that an enrollment keeps. "kubehsm certificate export" save
 		Example: `kubehsm certificate delete --key 'piv:serial=12345678;slot=9a'
 kubehsm certificate delete --key 'pkcs11:token=trial;object=prod' --accept-risk serial:a1b2c3d4`,
 		Args: cobra.NoArgs,
-	}, func(c *cobra.Command, _ []string) error {
+	}, func(c *cobra.Command, _ []string) (err error) {
 		ctx := c.Context()
-		keys, l, err := a.lossAt(ctx, key)
+		keys, l, done, err := a.lossAt(ctx, key)
 		if err != nil {
 			return err
 		}
+		defer func() { err = errors.Join(err, done()) }()
 		slot := l.Slots[0]
 		if slot.Certificate == nil && slot.Problem == "" {
 			return fmt.Errorf("%s: %w", slot.URI, hsm.ErrNoCertificate)

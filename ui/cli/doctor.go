@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow/doctor"
 )
 
@@ -14,7 +15,7 @@ var errUnhealthy = errors.New("something is in the way of signing in: see above"
 
 func (a *app) doctor() *cobra.Command {
 	var offline bool
-	var bundle string
+	var bundle, unlock string
 	var o *format
 	c := a.command(&cobra.Command{
 		Use:   "doctor",
@@ -22,11 +23,12 @@ func (a *app) doctor() *cobra.Command {
 		Long: `Looks at everything between you, your token, kubectl and the clusters: readers
 and libraries, PIN states, kubectl and the PATH, kubeconfig files and their locks,
 the agent, certificates, API servers and clocks. It changes nothing and asks for
-no PIN. It exits with 1 if something is in the way of signing in.
+no PIN, unless --unlock names a token whose private keys are to be looked at, too.
+It exits with 1 if something is in the way of signing in.
 
 With --bundle it writes a report to send to somebody who helps. Names are replaced
 in it; it never holds a PIN, key, certificate or kubeconfig.`,
-		Example: "kubehsm doctor\nkubehsm doctor --offline -o json\nkubehsm doctor --bundle report.zip",
+		Example: "kubehsm doctor\nkubehsm doctor --offline -o json\nkubehsm doctor --unlock pkcs11:token=trial\nkubehsm doctor --bundle report.zip",
 		Args:    cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
 		env, err := a.env()
@@ -34,6 +36,17 @@ in it; it never holds a PIN, key, certificate or kubeconfig.`,
 			return err
 		}
 		options := doctor.Options{Env: env, Getenv: a.Getenv, Online: !offline}
+		if unlock != "" {
+			u, err := hsm.ParseURI(unlock)
+			if err != nil {
+				return err
+			}
+			v, err := doctor.Unlock(c.Context(), env, u, a.prompter())
+			if err != nil {
+				return fmt.Errorf("--unlock: %w", err)
+			}
+			options.Unlocked = &v
+		}
 		var checks []doctor.Check
 		if bundle == "" {
 			checks = doctor.Run(c.Context(), options, nil)
@@ -68,6 +81,7 @@ in it; it never holds a PIN, key, certificate or kubeconfig.`,
 	})
 	c.Flags().BoolVar(&offline, "offline", false, "speak to no API server")
 	c.Flags().StringVar(&bundle, "bundle", "", "write a report without names to this `file` (zip), which must not exist")
+	c.Flags().StringVar(&unlock, "unlock", "", "look for leftovers on the token of this `URI` with its PIN")
 	o = output(c)
 	return c
 }

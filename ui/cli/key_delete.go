@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -26,20 +27,22 @@ func (a *app) keyDelete() *cobra.Command {
 		Use:   "delete",
 		Short: "Destroy a key on a token, and its certificate",
 		Long: `Destroys a key and the certificate beside it, after the token's serial was typed.
-Nothing brings the key back. It says which enrollments sign in with it. A PIV card must know
-the command (YubiKeys from firmware 5.7 on do, "kubehsm token info" tells); on others overwrite
-the key with "kubehsm key generate --overwrite".`,
+Nothing brings the key back. It says which enrollments sign in with it. Half a key, which an
+interrupted command left, is destroyed likewise. A PIV card must know the command (YubiKeys from
+firmware 5.7 on do, "kubehsm token info" tells); on others overwrite the key with
+"kubehsm key generate --overwrite".`,
 		Example: `kubehsm key delete --key 'piv:serial=12345678;slot=9a'
 kubehsm key delete --key 'pkcs11:token=trial;object=old' --accept-risk serial:a1b2c3d4`,
 		Args: cobra.NoArgs,
-	}, func(c *cobra.Command, _ []string) error {
+	}, func(c *cobra.Command, _ []string) (err error) {
 		ctx := c.Context()
-		keys, l, err := a.lossAt(ctx, key)
+		keys, l, done, err := a.lossAt(ctx, key)
 		if err != nil {
 			return err
 		}
+		defer func() { err = errors.Join(err, done()) }()
 		slot := l.Slots[0]
-		if slot.Key == nil {
+		if slot.Key == nil && slot.Half != hsm.HalfPrivate && slot.Half != hsm.HalfPublic {
 			return hint.With(fmt.Errorf("%s: %w", slot.URI, hsm.ErrNoKey), "`kubehsm certificate delete` removes a certificate")
 		}
 		if err := l.Deletable(); err != nil {
@@ -62,12 +65,13 @@ kubehsm key delete --key 'pkcs11:token=trial;object=old' --accept-risk serial:a1
 	return c
 }
 
-// lossAt is what goes with the key that a flag names.
-func (a *app) lossAt(ctx context.Context, key string) (token.Keys, token.Loss, error) {
+// lossAt is what goes with the key that a flag names, which may be half a key. The token
+// may be unlocked until done is called.
+func (a *app) lossAt(ctx context.Context, key string) (keys token.Keys, l token.Loss, done func() error, err error) {
 	keys, u, err := a.oneKey(key)
 	if err != nil {
-		return keys, token.Loss{}, err
+		return keys, l, nil, err
 	}
-	l, err := token.Tokens(keys).Loss(ctx, u)
-	return keys, l, err
+	l, done, err = keys.Find(ctx, u, a.prompter())
+	return keys, l, done, err
 }

@@ -22,6 +22,11 @@ func Place(s hsm.Slot) string {
 // DestroyKey returns the question before the one key in l is destroyed, and the sentence
 // below it.
 func DestroyKey(l token.Loss) (question, detail string) {
+	if h := l.Slots[0].Half; h == hsm.HalfPrivate || h == hsm.HalfPublic {
+		return "Destroy half a key?",
+			fmt.Sprintf("What is left of the key %s of token %q is destroyed. Nothing brings it back. "+
+				"Nothing here tells who made it.", Place(l.Slots[0]), Token(l.Token))
+	}
 	return "Destroy the key?",
 		fmt.Sprintf("The key %s of token %q, and its certificate, are destroyed. Nothing brings the key back.",
 			Place(l.Slots[0]), Token(l.Token))
@@ -30,6 +35,11 @@ func DestroyKey(l token.Loss) (question, detail string) {
 // RemoveCertificate returns the question before the one certificate in l is removed, and the
 // sentence below it.
 func RemoveCertificate(l token.Loss) (question, detail string) {
+	if l.Slots[0].Half == hsm.HalfCertificate {
+		return "Remove the certificate?",
+			fmt.Sprintf("The certificate %s of token %q, which has no key there, is removed. Nothing here tells who stored it.",
+				Place(l.Slots[0]), Token(l.Token))
+	}
 	return "Remove the certificate?",
 		fmt.Sprintf("The certificate %s of token %q is removed. The key stays, and enrollments keep a copy.",
 			Place(l.Slots[0]), Token(l.Token))

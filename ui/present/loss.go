@@ -5,18 +5,30 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
+
+// half is what there is of half a key, "" where there is a whole one, or none.
+func half(s hsm.Slot) string {
+	switch s.Half {
+	case hsm.HalfPrivate:
+		return "private key without its public key"
+	case hsm.HalfPublic:
+		return "public key without its private key"
+	}
+	return ""
+}
 
 // Loss says what is lost with slots of a token, a line each.
 func Loss(l token.Loss) []string {
 	lines := []string{fmt.Sprintf("Token %s, serial %s, holds:", Token(l.Token), text.Clean(l.Serial()))}
 	for _, s := range l.Slots {
-		if s.Key == nil && s.Certificate == nil {
+		if s.Key == nil && s.Certificate == nil && half(s) == "" {
 			continue
 		}
-		what := ""
+		what := half(s)
 		if s.Key != nil {
 			what = "key " + text.Clean(string(s.Key.Algorithm))
 		}

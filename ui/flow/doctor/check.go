@@ -1,5 +1,10 @@
 package doctor
 
+import (
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
+)
+
 // State is how a thing was found.
 type State string
 
@@ -38,6 +43,10 @@ type Check struct {
 	// Fix is the next step, with the command for this system; empty where there
 	// is nothing to do.
 	Fix string `json:"fix,omitempty"`
+	// Leftover is what was found on a token, where Found tells of that.
+	Leftover *token.Leftover `json:"-"`
+	// Hidden is a token that shows more when it is unlocked, see [Unlock].
+	Hidden *hsm.URI `json:"-"`
 }
 
 // Worst is the worst state among the checks, [OK] of none. [Unknown] and [Note]

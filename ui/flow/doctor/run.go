@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
@@ -18,6 +19,9 @@ type Options struct {
 	// Online has API servers asked for their time and version. No credential is
 	// sent.
 	Online bool
+	// Unlocked is a token as [Unlock] has read it, nil for none: the others are looked at
+	// without a PIN.
+	Unlocked *hsm.View
 	// barePath is the PATH that no shell has added to.
 	barePath string
 }

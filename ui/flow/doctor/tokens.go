@@ -25,7 +25,7 @@ func tokens(ctx context.Context, o *Options) []Check {
 	perDriver := make([][]hsm.TokenInfo, len(o.Env.Drivers))
 	var wg sync.WaitGroup
 	for i, d := range o.Env.Drivers {
-		wg.Go(func() { found[i], perDriver[i] = ofDriver(ctx, d, all) })
+		wg.Go(func() { found[i], perDriver[i] = ofDriver(ctx, o, d, all) })
 	}
 	wg.Wait()
 	checks := append(service(), slices.Concat(found...)...)
@@ -46,7 +46,9 @@ func withoutTwins(checks []Check, here []hsm.TokenInfo) []Check {
 	for _, t := range here {
 		uri := t.URI().String()
 		if !slices.ContainsFunc(single, func(s hsm.TokenInfo) bool { return s.URI().String() == uri }) {
-			checks = slices.DeleteFunc(checks, func(c Check) bool { return c.ID == "token/"+uri })
+			checks = slices.DeleteFunc(checks, func(c Check) bool {
+				return c.ID == "token/"+uri || c.ID == "hidden/"+uri || c.Leftover != nil && c.Leftover.Token.URI().String() == uri
+			})
 		}
 	}
 	return checks
@@ -68,7 +70,7 @@ func absent(all []enrollment.Enrollment, here []hsm.TokenInfo) []Check {
 }
 
 // ofDriver looks at what a driver reaches, and returns its tokens too.
-func ofDriver(ctx context.Context, d hsm.Driver, all []enrollment.Enrollment) ([]Check, []hsm.TokenInfo) {
+func ofDriver(ctx context.Context, o *Options, d hsm.Driver, all []enrollment.Enrollment) ([]Check, []hsm.TokenInfo) {
 	kind := hsm.KindOf(d.Scheme())
 	area := Check{ID: "driver/" + d.Scheme(), Group: GroupTokens, Title: kind.Title}
 	views, problems, err := hsm.ViewsOf(ctx, d, silence, func(hsm.TokenInfo) bool { return false })
@@ -97,7 +99,7 @@ func ofDriver(ctx context.Context, d hsm.Driver, all []enrollment.Enrollment) ([
 		checks = append(checks, c)
 	}
 	for _, v := range views {
-		checks = append(checks, token(ctx, d, v.Info)...)
+		checks = append(checks, ofToken(ctx, d, v.Info)...)
 		if v.Err != nil {
 			state := Warning // nothing of yours is on it
 			if slices.ContainsFunc(all, func(e enrollment.Enrollment) bool { return isHere(e, []hsm.TokenInfo{v.Info}) }) {
@@ -106,6 +108,8 @@ func ofDriver(ctx context.Context, d hsm.Driver, all []enrollment.Enrollment) ([
 			c := Check{ID: "keys/" + v.Info.URI().String(), Group: GroupTokens, Title: "Keys on " + v.Info.Name()}
 			checks = append(checks, c.with(state, v.Err.Error(), "Keys that cannot be read cannot be used.",
 				fixOr(v.Err, "unplug the token, plug it in again, and run `kubehsm doctor` again")))
+		} else {
+			checks = append(checks, leftovers(o, v)...)
 		}
 	}
 	return checks, listed
@@ -146,9 +150,9 @@ func problem(kind hsm.Kind, p hsm.Problem) Check {
 	return c.with(state, p.Err.Error(), why, fixOr(p.Err, general))
 }
 
-// token looks at one token: the state of its PIN and what is known of its
+// ofToken looks at one token: the state of its PIN and what is known of its
 // firmware. No PIN is asked.
-func token(ctx context.Context, d hsm.Driver, t hsm.TokenInfo) []Check {
+func ofToken(ctx context.Context, d hsm.Driver, t hsm.TokenInfo) []Check {
 	c := Check{ID: "token/" + t.URI().String(), Group: GroupTokens, Title: "Token " + t.Name()}
 	found := strings.Join(slices.DeleteFunc([]string{t.Manufacturer, t.Model, t.Serial, firmwareWords(t),
 		moduleWords(t.Module)},

@@ -69,7 +69,7 @@ func (k Keys) Generate(ctx context.Context, u hsm.URI, o hsm.GenerateOptions, p 
 func (k Keys) Delete(ctx context.Context, u hsm.URI, l Loss, p hsm.Prompter) error {
 	p = ask.With(p, hsm.Purpose{Action: "delete a key"})
 	return k.tokens().With(ctx, u, func(t hsm.Token) error {
-		if err := unchanged(ctx, t, u, l); err != nil {
+		if err := unchanged(ctx, t, u, l, p); err != nil {
 			return err
 		}
 		return t.Delete(ctx, u, p)
@@ -85,21 +85,28 @@ func (k Keys) DeleteCertificate(ctx context.Context, u hsm.URI, l Loss, p hsm.Pr
 		if err := can.check(ctx, t); err != nil {
 			return err
 		}
-		if err := unchanged(ctx, t, u, l); err != nil {
+		if err := unchanged(ctx, t, u, l, p); err != nil {
 			return err
 		}
 		return t.DeleteCertificate(ctx, u, p)
 	})
 }
 
-// unchanged checks that the slot is as it was shown.
-func unchanged(ctx context.Context, t hsm.Token, u hsm.URI, l Loss) error {
+// unchanged checks that the slot is as it was shown. What was found unlocked is looked at
+// unlocked, see [Keys.Find].
+func unchanged(ctx context.Context, t hsm.Token, u hsm.URI, l Loss, p hsm.Prompter) error {
+	shown := l.Slots[0]
+	if shown.Half != "" && u.Kind().Hides {
+		if err := t.Unlock(ctx, p); err != nil {
+			return err
+		}
+	}
 	now, err := t.Slot(ctx, u)
 	if err != nil {
 		return err
 	}
-	shown := l.Slots[0]
-	same := (now.Key == nil) == (shown.Key == nil) && (now.Certificate == nil) == (shown.Certificate == nil)
+	same := now.Half == shown.Half && (now.Key == nil) == (shown.Key == nil) &&
+		(now.Certificate == nil) == (shown.Certificate == nil)
 	if same && now.Key != nil && now.Key.Public != nil {
 		same = hsm.SameKey(now.Key.Public, shown.Key.Public)
 	}

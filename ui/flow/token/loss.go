@@ -2,11 +2,13 @@ package token
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
 // Loss is what would be gone with a key, or with all keys of a token.
@@ -40,22 +42,49 @@ func (l Loss) Deletable() error {
 func (ts Tokens) Loss(ctx context.Context, u hsm.URI) (Loss, error) {
 	var l Loss
 	err := ts.With(ctx, u, func(t hsm.Token) (err error) {
-		if l.Token, err = t.Info(ctx); err != nil {
-			return err
-		}
-		if u.Slot == "" && u.Object == "" && len(u.ID) == 0 {
-			l.Slots, err = t.Slots(ctx, nil)
-			return err
-		}
-		slot, err := t.Slot(ctx, u)
-		l.Slots = []hsm.Slot{slot}
+		l, err = ts.lossOn(ctx, t, u)
 		return err
 	})
+	return l, err
+}
+
+func (ts Tokens) lossOn(ctx context.Context, t hsm.Token, u hsm.URI) (l Loss, err error) {
+	if l.Token, err = t.Info(ctx); err != nil {
+		return l, err
+	}
+	if u.Slot == "" && u.Object == "" && len(u.ID) == 0 {
+		l.Slots, err = t.Slots(ctx, nil)
+	} else {
+		l.Slots = make([]hsm.Slot, 1)
+		l.Slots[0], err = t.Slot(ctx, u)
+	}
 	if err != nil {
 		return l, err
 	}
 	l.Enrollments, err = ts.enrolledWith(l.Slots)
 	return l, err
+}
+
+// Find is [Tokens.Loss] for what is to be deleted and may be half a key. A token that shows
+// nothing where u leads, and may hide it, is unlocked for it, and stays unlocked for this
+// process until done is called.
+func (k Keys) Find(ctx context.Context, u hsm.URI, p hsm.Prompter) (l Loss, done func() error, err error) {
+	nothing := func() error { return nil }
+	l, err = k.tokens().Loss(ctx, u)
+	if !errors.Is(err, hsm.ErrNoKey) || !u.Kind().Hides {
+		return l, nothing, err
+	}
+	t, err := k.Env.Drivers.Open(ctx, u)
+	if err != nil {
+		return l, nothing, err
+	}
+	if err = t.Unlock(ctx, ask.With(p, hsm.Purpose{Action: "see private keys"})); err == nil {
+		l, err = k.tokens().lossOn(ctx, t, u)
+	}
+	if err != nil {
+		return l, nothing, errors.Join(err, t.Close())
+	}
+	return l, t.Close, nil
 }
 
 // enrolledWith names the enrollments whose key is in one of the slots.

@@ -98,6 +98,9 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 			m.list.Set(m.checks)
 			m.worstFirst()
 		}
+	case unlockedMsg:
+		m.look.Unlocked = &msg.view
+		return m.Open(now)
 	case tea.KeyPressMsg, tea.PasteMsg:
 		if m.list.Update(msg, m.Keys) {
 			return nil
@@ -136,6 +139,13 @@ func (m *Model) Acts() screen.Acts {
 			Reason: screen.Because(none, screen.When(c.Fix == "", "there is nothing to do"))}, "", func() tea.Cmd {
 			return screen.Send(screen.CopyMsg{What: "fix", Text: c.Fix})
 		}),
+		screen.On(screen.Action{Key: keys.Letter("d", "delete"), Writes: true, Quiet: c.Leftover == nil,
+			Reason: screen.Because(none,
+				screen.When(c.Leftover == nil || c.Leftover.Command() == "", "nothing here can be deleted"))}, "key delete",
+			func() tea.Cmd { return m.remove(*c.Leftover) }),
+		screen.On(screen.Action{Key: keys.Letter("u", "look with the PIN"), Quiet: c.Hidden == nil,
+			Reason: screen.Because(none, screen.When(c.Hidden == nil, "nothing is hidden here"))}, "",
+			func() tea.Cmd { return m.unlock(*c.Hidden) }),
 		screen.On(screen.Action{Key: keys.Letter("b", "write a report")}, "", m.report),
 		screen.On(screen.Action{Key: m.Keys.Command, Quiet: true}, "doctor", func() tea.Cmd {
 			return screen.Send(screen.CommandMsg{Title: present.SameTitle,

@@ -1,0 +1,97 @@
+//go:build cgo
+
+package pkcs11
+
+import (
+	"errors"
+	"testing"
+
+	p11 "github.com/miekg/pkcs11"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+)
+
+// objects finds what is left of a class with an id.
+func (s spy) objects(t *testing.T, class uint, id []byte) []p11.ObjectHandle {
+	t.Helper()
+	r := &reader{ctx: s.Ctx, sh: s.sh}
+	all := r.find(p11.NewAttribute(p11.CKA_CLASS, class), p11.NewAttribute(p11.CKA_ID, id))
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	return all
+}
+
+// TestHalves: what a killed program leaves at each step of making, deleting and renewing
+// is told apart after login, and deleted by itself: a whole key of the same label stays.
+func TestHalves(t *testing.T) {
+	d, soft := softHSM(t)
+	tok := openToken(t, d)
+	defer tok.Close()
+	whole := generateKey(t, tok, hsm.GenerateOptions{Label: "prod"})
+	for _, c := range []struct {
+		name string
+		gone []uint // in the order in which they are destroyed
+		half hsm.Half
+	}{
+		{"made without its public key", []uint{p11.CKO_PUBLIC_KEY}, hsm.HalfPrivate},
+		{"deletion after the private key", []uint{p11.CKO_PRIVATE_KEY}, hsm.HalfPublic},
+		{"deletion before the certificate", []uint{p11.CKO_PRIVATE_KEY, p11.CKO_PUBLIC_KEY}, hsm.HalfCertificate},
+	} {
+		slot := generateKey(t, tok, hsm.GenerateOptions{Label: "prod"})
+		if c.half == hsm.HalfCertificate {
+			signer, err := tok.Signer(t.Context(), slot.URI, nil, hsmtest.Typing(t, testPIN))
+			if err != nil {
+				t.Fatal(err)
+			}
+			cert, err := hsmtest.Certify(signer, "jane")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := tok.StoreCertificate(t.Context(), slot.URI, cert, hsmtest.Typing(t, testPIN)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := spyOn(t, soft, testLabel)
+		for _, class := range c.gone {
+			for _, o := range s.objects(t, class, slot.URI.ID) {
+				if err := s.DestroyObject(s.sh, o); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := tok.Lock(); err != nil {
+			t.Fatal(err)
+		}
+		locked, err := tok.Slots(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range locked {
+			if l.Half != "" {
+				t.Errorf("%s: before login %s is said to be half: %q", c.name, l.URI, l.Half)
+			}
+		}
+		if err := tok.Unlock(t.Context(), hsmtest.Typing(t, testPIN)); err != nil {
+			t.Fatal(err)
+		}
+		left, err := tok.Slot(t.Context(), slot.URI)
+		if err != nil || left.Half != c.half || left.Key != nil {
+			t.Fatalf("%s: %+v, %v", c.name, left, err)
+		}
+		remove := tok.Delete
+		if c.half == hsm.HalfCertificate {
+			remove = tok.DeleteCertificate
+		}
+		if err := remove(t.Context(), left.URI.Identity(), hsmtest.Typing(t, testPIN)); err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if _, err := tok.Slot(t.Context(), slot.URI); !errors.Is(err, hsm.ErrNoKey) {
+			t.Errorf("%s: it is still there: %v", c.name, err)
+		}
+		if now, err := tok.Slot(t.Context(), whole.URI); err != nil || now.Half != "" || now.Key == nil {
+			t.Errorf("%s: the whole key: %+v, %v", c.name, now, err)
+		}
+	}
+}

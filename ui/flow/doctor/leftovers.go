@@ -1,0 +1,99 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
+	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
+	"github.com/kubehsm/kubehsm/ui/present"
+)
+
+// Unlock reads the token that u names with its PIN, for [Options.Unlocked].
+func Unlock(ctx context.Context, e *env.Env, u hsm.URI, p hsm.Prompter) (hsm.View, error) {
+	t, err := e.Drivers.Open(ctx, u)
+	if err != nil {
+		return hsm.View{}, err
+	}
+	defer t.Close()
+	var v hsm.View
+	if err = t.Unlock(ctx, ask.With(p, hsm.Purpose{Action: "look for leftovers"})); err == nil {
+		v.Info, err = t.Info(ctx)
+	}
+	if err == nil {
+		v.Slots, err = t.Slots(ctx, nil)
+	}
+	return v, err
+}
+
+// leftovers says what interrupted commands may have left on a token, and what of it
+// could not be seen.
+func leftovers(o *Options, v hsm.View) []Check {
+	var checks []Check
+	uri := v.Info.URI()
+	if seen := o.Unlocked; seen != nil && seen.Info.URI().String() == uri.String() {
+		v = *seen
+	} else if v.Info.Kind().Hides && v.Info.Initialized && !v.Info.PIN.NotNeeded && !v.Info.PIN.NotSet {
+		checks = append(checks, Check{ID: "hidden/" + uri.String(), Group: GroupTokens,
+			Title: "Leftovers on " + v.Info.Name(), Hidden: &uri}.
+			with(Note, "private keys were not looked at: the token hides them until its PIN is given",
+				"A command that was interrupted may have left half a key.",
+				"kubehsm doctor --unlock "+shell.Quote(uri.Identity().String())))
+	}
+	left, err := token.Tokens{Env: o.Env}.Leftovers(v.Info, v.Slots)
+	if err != nil {
+		return append(checks, Check{ID: "leftovers/" + uri.String(), Group: GroupTokens,
+			Title: "Leftovers on " + v.Info.Name()}.with(Unknown, err.Error(), "What belongs to an enrollment cannot be told.",
+			fixOr(err, "")))
+	}
+	for _, l := range left {
+		checks = append(checks, leftover(l))
+	}
+	return checks
+}
+
+// leftover words what is left on a token. Who made it is never known.
+func leftover(l token.Leftover) Check {
+	c := Check{ID: "leftover/" + l.Slot.URI.String(), Group: GroupTokens, Title: "Leftover on " + l.Token.Name(),
+		Leftover: &l}
+	found, why := leftoverWords(l)
+	since := ""
+	switch {
+	case l.Resume != "":
+		since = ", of an enrollment that was interrupted on " + l.Since.Local().Format(time.DateOnly)
+	case !l.Since.IsZero():
+		since = ", issued " + l.Since.Local().Format(time.DateOnly)
+	}
+	state, fix := Warning, l.Command()
+	if l.Slot.Half == "" {
+		state = Note
+	}
+	switch {
+	case l.Resume != "":
+		why, fix = why+" The enrollment goes on with it, or removes it.", l.Resume
+	case fix == "":
+		why += " This token cannot delete it; a new key in its place would end it."
+	default:
+		why += " Nothing here tells who made it: make sure that no other program needs it."
+	}
+	return c.with(state, fmt.Sprintf("%s: %s%s", present.Place(l.Slot), found, since), why, fix)
+}
+
+func leftoverWords(l token.Leftover) (found, why string) {
+	switch l.Slot.Half {
+	case hsm.HalfPrivate:
+		return "a private key without its public key", "kubehsm cannot use it."
+	case hsm.HalfPublic:
+		return "a public key without its private key", "Nothing can sign with it."
+	case hsm.HalfCertificate:
+		return "a certificate without its key", "Nothing can sign in with it."
+	case hsm.HalfOther:
+		return "a certificate for another key than the one beside it", "Nothing can sign in with it."
+	}
+	return "a key without a certificate, that no enrollment and no request here names",
+		"An interrupted command may have left it."
+}

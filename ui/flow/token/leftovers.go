@@ -1,0 +1,117 @@
+package token
+
+import (
+	"crypto"
+	"slices"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+)
+
+// Leftover is something on a token that a command may have left which was killed. No
+// token tells who made it: it may be another program's too.
+type Leftover struct {
+	Token hsm.TokenInfo
+	// Slot has what is left. Half tells which part of a key that is; without, it is a key
+	// that nothing here has a record of.
+	Slot hsm.Slot
+	// Resume is the command of an enrollment that was interrupted when it made the key, and
+	// goes on with it, or removes it; "" if there is none.
+	Resume string
+	// Since is when that was, or when a certificate begins; zero if nothing tells.
+	Since time.Time
+}
+
+// Command removes the leftover, and nothing else. "" if the token cannot remove it.
+func (l Leftover) Command() string {
+	key := shell.Quote(l.Slot.URI.Identity().String())
+	switch {
+	case l.OfCertificate() && l.Token.Can.DeleteCertificate:
+		return "kubehsm certificate delete --key " + key
+	case !l.OfCertificate() && l.Token.Can.Delete:
+		return "kubehsm key delete --key " + key
+	}
+	return ""
+}
+
+// OfCertificate tells whether it is the certificate that is left, and not a key.
+func (l Leftover) OfCertificate() bool {
+	return l.Slot.Half == hsm.HalfCertificate || l.Slot.Half == hsm.HalfOther
+}
+
+// Leftovers finds what is left among the slots of a token, as far as it shows them.
+func (ts Tokens) Leftovers(token hsm.TokenInfo, slots []hsm.Slot) ([]Leftover, error) {
+	known, begun, err := ts.recorded()
+	if err != nil {
+		return nil, err
+	}
+	var all []Leftover
+	for _, s := range slots {
+		l := Leftover{Token: token, Slot: s}
+		hash, err := l.fingerprint()
+		if err != nil {
+			return nil, err
+		}
+		if s.Half == "" && (s.Key == nil || s.Certificate != nil || slices.Contains(known, hash)) {
+			continue
+		}
+		if s.Certificate != nil {
+			l.Since = s.Certificate.NotBefore
+		}
+		for _, j := range begun {
+			if madeBy(j, token, s, hash) {
+				l.Resume, l.Since = j.Options.Resume(), j.Updated
+			}
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+// fingerprint is that of the key or, without one, of the certificate's; "" if nothing tells.
+func (l Leftover) fingerprint() (string, error) {
+	var public crypto.PublicKey
+	switch {
+	case l.Slot.Key != nil:
+		public = l.Slot.Key.Public
+	case l.Slot.Certificate != nil:
+		public = l.Slot.Certificate.PublicKey
+	}
+	if public == nil {
+		return "", nil
+	}
+	return hsm.Fingerprint(public)
+}
+
+// madeBy tells whether an enrollment was interrupted while it made what is in a slot.
+func madeBy(j enrolling.Progress, token hsm.TokenInfo, s hsm.Slot, hash string) bool {
+	o := j.Options.Generate
+	here := s.Label == o.Label
+	if token.Kind().HasSlots() {
+		here = s.ID == o.Slot
+	}
+	return here && j.Generating && !slices.Contains(j.Before, hash) && j.Options.Token.MatchToken(token)
+}
+
+// recorded are the fingerprints of the keys that records here name, and the enrollments
+// that were begun.
+func (ts Tokens) recorded() (known []string, begun []enrolling.Progress, err error) {
+	enrolled, err := ts.Env.Enrollments().List()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, en := range enrolled {
+		known = append(known, en.KeyHash)
+	}
+	store := enrolling.NewStore(ts.Env)
+	if begun, err = store.All(); err != nil {
+		return nil, nil, err
+	}
+	for _, j := range begun {
+		known = append(known, j.Request.KeyHash)
+	}
+	requested, err := store.RequestedKeys()
+	return append(known, requested...), begun, err
+}

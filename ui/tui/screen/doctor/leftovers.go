@@ -1,0 +1,58 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
+	"github.com/kubehsm/kubehsm/ui/flow/doctor"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
+	"github.com/kubehsm/kubehsm/ui/present"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+)
+
+// unlockedMsg has a token looked at as it was read with its PIN.
+type unlockedMsg struct{ view hsm.View }
+
+// unlock reads the token whose private keys were not looked at.
+func (m *Model) unlock(u hsm.URI) tea.Cmd {
+	return screen.Operate(screen.Operation{Title: "Look for leftovers",
+		Command: "kubehsm doctor --unlock " + shell.Quote(u.Identity().String()),
+		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
+			v, err := doctor.Unlock(ctx, m.look.Env, u, p)
+			if err != nil {
+				return screen.Report{}, err
+			}
+			return screen.Report{Message: unlockedMsg{v}}, nil
+		}})
+}
+
+// remove deletes what a command has left on a token, after the token's serial was typed.
+func (m *Model) remove(left token.Leftover) tea.Cmd {
+	keys, u := token.Keys{Env: m.look.Env}, left.Slot.URI
+	say, remove := present.DestroyKey, keys.Delete
+	if left.OfCertificate() {
+		say, remove = present.RemoveCertificate, keys.DeleteCertificate
+	}
+	return screen.Change("Delete what was left", left.Command(), "it is deleted",
+		func(ctx context.Context, p hsm.Prompter) error {
+			l, done, err := keys.Find(ctx, u, p)
+			if err != nil {
+				return err
+			}
+			if left.OfCertificate() {
+				l.Enrollments = nil // they have a copy
+			}
+			question, detail := say(l)
+			err = screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: question,
+				Detail: strings.Join(append(present.Loss(l), detail), "\n"), Type: l.Serial()})
+			if err == nil {
+				err = remove(ctx, u, l, p)
+			}
+			return errors.Join(err, done())
+		})
+}
