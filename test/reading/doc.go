@@ -10,6 +10,7 @@
 //
 //	go test ./served -run TestRequests -cases 100000000 -timeout 0 -v
 //	go test ./served -run TestServed -served 1000000 -timeout 0 -v
+//	go test ./served -run TestBodies -bodies 1000000 -timeout 0 -v
 //	go test -fuzz FuzzRequest
 //
 // The package is a module of its own: k8s.io/apiserver and k8s.io/kubernetes stay
