@@ -65,8 +65,9 @@ bench: prerequisites cluster ## measure against peers, write docs/benchmarks.md 
 	$(GO) run -buildvcs=false ./test/bench $(if $(ONLY),-only '$(ONLY)')
 
 .PHONY: soak
-soak: prerequisites cluster ## 50 watchers and 20 kubectl loops for SOAK (10m), then FAULTS (5000) faults of SEED
+soak: prerequisites cluster ## 50 watchers and 20 kubectl loops for SOAK (10m), 5000 commands, then FAULTS (5000) faults of SEED
 	$(GO) test -count=1 -timeout 40m -v -run '^TestSoak$$' ./test/informers -soak $(SOAK)
+	$(GO) test -count=1 -v -run '^TestManyCommands$$' ./plugin/agent/host -commands 5000
 	@$(MAKE) --no-print-directory faults
 
 .PHONY: faults
