@@ -59,8 +59,8 @@ func WithoutTwins(tokens []TokenInfo) []TokenInfo {
 const openSCPIV = "piv_II"
 
 // twin tells whether t is the PIV card, seen through a module: Yubico's tells
-// the serial, OpenSC's only the reader, cut to the 64 bytes of CK_SLOT_INFO's
-// slotDescription.
+// the serial, or 0 where there is none, OpenSC's only the reader, cut to the 64 bytes of
+// CK_SLOT_INFO's slotDescription.
 func twin(t, card TokenInfo) bool {
 	if !maybeTwin(t) || card.Scheme != SchemePIV {
 		return false
@@ -69,7 +69,7 @@ func twin(t, card TokenInfo) bool {
 		return true
 	}
 	reader := card.Reader[:min(len(card.Reader), 64)]
-	return t.Manufacturer == openSCPIV && t.Reader != "" && t.Reader == strings.TrimRight(reader, " ")
+	return t.Reader != "" && t.Reader == strings.TrimRight(reader, " ")
 }
 
 // maybeTwin tells whether t may be a PIV card seen through a module.

@@ -60,9 +60,11 @@ func (t *Token) Details(ctx context.Context) (hsm.Details, error) {
 		}
 		d.ManagementKey = hsm.ManagementKeyState{
 			Algorithm: st.Algorithm(), Default: st.Default, Protected: kept, Touch: st.Touch}
-		if _, d.Attests, err = s.Objects.Attester(); err != nil && !applet.Refused(err) {
+		_, attester, err := s.Objects.Attester()
+		if err != nil && !applet.Refused(err) {
 			return d, err
 		}
+		d.Attests = attester && t.card.about().Can.Attest // some have the certificate and not the command
 		d.FormFactor, d.FIPS, err = s.FormFactor() // the form factor comes last: reading it leaves the application
 		return d, err
 	})
