@@ -64,7 +64,8 @@ func (t *Token) Details(ctx context.Context) (hsm.Details, error) {
 		if err != nil && !applet.Refused(err) {
 			return d, err
 		}
-		d.Attests = attester && t.card.about().Can.Attest // some have the certificate and not the command
+		// Some cards have the certificate and not the command.
+		d.Attests = attester && t.card.about().Can.Attest
 		d.FormFactor, d.FIPS, err = s.FormFactor() // the form factor comes last: reading it leaves the application
 		return d, err
 	})

@@ -67,12 +67,13 @@ func TestResetToAnotherIdentity(t *testing.T) {
 	out := d.ok("token", "reset", "--accept-risk", "serial:"+e.Key.Serial)
 	now := fmt.Sprint(d.document("token", "info")["uri"])
 	for _, want := range []string{"as new", "The card has a new identity now: " + now + "; it was piv:serial=" + e.Key.Serial,
-		"prod-hsm", "kubehsm enroll --restart --name prod-hsm --token '" + now + "' --user jane --context prod"} {
+		"prod-hsm", "kubehsm enroll --restart --name prod-hsm --token " + now + " --user jane --context prod"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing: %s", want, out)
 		}
 	}
-	renamed, _ := d.document("token", "reset", "--accept-risk", "serial:"+strings.TrimPrefix(now, "piv:serial="))["renamed"].(map[string]any)
+	risk := "serial:" + strings.TrimPrefix(now, "piv:serial=")
+	renamed, _ := d.document("token", "reset", "--accept-risk", risk)["renamed"].(map[string]any)
 	if renamed["was"] != now || renamed["now"] == now || renamed["enrollments"] != nil {
 		t.Errorf("%v", renamed)
 	}
