@@ -11,10 +11,12 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
+	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
@@ -110,6 +112,35 @@ func TestRenew(t *testing.T) {
 	if _, err := NewRenewer(w.Env).Renew(t.Context(), "prod-hsm", RenewOptions{}, hsmtest.Typing(t, w.Card.PIN()),
 		nil); err == nil || hinting.Of(err) == "" {
 		t.Errorf("where nobody answers: %v, hint %q", err, hinting.Of(err))
+	}
+}
+
+// TestRenewCarriesThePolicy: a new key signs the consent policy of the key in whose place it
+// comes, with the request, and an enrollment anew of the same key keeps it.
+func TestRenewCarriesThePolicy(t *testing.T) {
+	w := enrolled(t)
+	agent := session.Agent{Env: w.Env}
+	nodes := consent.Policy{Mode: consent.Rules, Rules: []consent.Rule{{Resources: []string{"nodes"}}}}
+	before, err := agent.SetConsent(t.Context(), "prod-hsm", nodes, hsmtest.Typing(t, w.Card.PIN()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, newKey := range []bool{false, true} {
+		o := RenewOptions{NewKey: newKey, Options: enrolling.Options{Generate: hsm.GenerateOptions{Slot: "9c"}}}
+		if !newKey {
+			o.Options = enrolling.Options{}
+		}
+		if _, err := NewRenewer(w.Env).Renew(t.Context(), "prod-hsm", o, hsmtest.Typing(t, w.Card.PIN()), nil); err != nil {
+			t.Fatal(err)
+		}
+		c, err := agent.Consent(t.Context(), "prod-hsm")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Policy.String() != nodes.String() || !c.Signed() || c.Standing.Version.Number != 1 ||
+			(c.Enrollment.KeyHash == before.Enrollment.KeyHash) == newKey {
+			t.Errorf("a new key: %t: %s, signed %t, version %d", newKey, c.Policy, c.Signed(), c.Standing.Version.Number)
+		}
 	}
 }
 

@@ -64,7 +64,8 @@ func (a Agent) keepPolicy(ctx context.Context, c Consent, p consent.Policy, sign
 		err = errors.Join(err, store.Save(e))
 	}
 	if err != nil {
-		err = hint.With(a.Env.Unwritable(err), "until `kubehsm consent set` is repeated the strictest policy of before applies")
+		err = hint.With(a.Env.Unwritable(err), "until `kubehsm consent set` is repeated "+
+			"the strictest policy of before applies")
 	}
 	return err
 }
@@ -93,7 +94,8 @@ func (a Agent) CarryConsent(ctx context.Context, from, to enrollment.Enrollment,
 	if err != nil {
 		return err
 	}
-	return a.keepPolicy(ctx, c, p, signed, audit.Record{Reason: audit.PolicySet, Was: c.Policy.String(), Policy: p.String()})
+	r := audit.Record{Reason: audit.PolicySet, Was: c.Policy.String(), Policy: p.String()}
+	return a.keepPolicy(ctx, c, p, signed, r)
 }
 
 // Enrolled is en as it is to be stored, with the policy of its key and of the enrollment whose
@@ -125,7 +127,8 @@ func (a Agent) StayStrict(ctx context.Context, en enrollment.Enrollment) error {
 		}
 		was, p := e.Consent(), consent.Strictest(e.Consent(), en.Consent()).Joined()
 		e.Policy, e.Rules = p.Mode, p.Rules
-		if err := a.RecordPolicy(e, audit.Record{Reason: audit.PolicySet, Was: was.String(), Policy: p.String()}); err != nil {
+		r := audit.Record{Reason: audit.PolicySet, Was: was.String(), Policy: p.String()}
+		if err := a.RecordPolicy(e, r); err != nil {
 			return err
 		}
 		if err := a.Env.Enrollments().Save(e); err != nil {

@@ -245,7 +245,8 @@ func TestConsentStaysStrict(t *testing.T) {
 	if records := policies(t, w.Env); len(records) != 1 || records[0].Enrollment != "prod-hsm" || records[0].Lowered {
 		t.Errorf("%+v", records)
 	}
-	if err := (Agent{w.Env}).StayStrict(t.Context(), enrollment.Enrollment{Name: "gone", KeyHash: second.KeyHash}); err != nil {
+	gone := enrollment.Enrollment{Name: "gone", KeyHash: second.KeyHash}
+	if err := (Agent{w.Env}).StayStrict(t.Context(), gone); err != nil {
 		t.Error(err)
 	}
 }
