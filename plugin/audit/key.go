@@ -48,7 +48,7 @@ func (k *KeyState) follow(r Record) {
 
 // follows tells whether v was signed after k's version, for which it must know its text.
 func follows(v consent.Version, k *KeyState) bool {
-	return v.Number > k.Version.Number && v.Before == consent.Digest(k.Signed.Text)
+	return v.Number >= k.Version.Number && v.Before == consent.Digest(k.Signed.Text)
 }
 
 // maxEver bounds the words of Ever in a record.

@@ -146,7 +146,10 @@ func (p Policy) String() string {
 		for _, part := range p.Parts() {
 			all = append(all, part.String())
 		}
-		return strings.Join(all, ", and ")
+		if s := strings.Join(all, ", and "); len(s) <= maxText {
+			return s
+		}
+		return fmt.Sprintf("%d policies together", len(all))
 	}
 	s := p.words()
 	if len(s) > maxText {

@@ -35,7 +35,8 @@ const versionDomain = "kubehsm policy v1\n"
 // maxVersion bounds a version's text in bytes: the audit log keeps it in one record.
 const maxVersion = 10 << 10
 
-// maxNumber bounds the numbers of versions, so that there is always a next one.
+// maxNumber bounds the numbers of versions. Those after the last number have it too: what a
+// program has had signed ahead must not stand in the way of the next version.
 const maxNumber = 1 << 53
 
 // Next is the version with that number which sets the policy p of a key. before is the text
@@ -48,7 +49,7 @@ func Next(pub crypto.PublicKey, number uint64, before string, p Policy, now time
 	if err != nil {
 		return Version{}, fmt.Errorf("consent policy: %w", err)
 	}
-	v := Version{Key: der, Number: number, Policy: p.words(), Time: now, Nonce: rand.Text()}
+	v := Version{Key: der, Number: min(number, maxNumber), Policy: p.words(), Time: now, Nonce: rand.Text()}
 	if before != "" {
 		v.Before = Digest(before)
 	}

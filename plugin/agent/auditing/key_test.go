@@ -180,6 +180,11 @@ func TestPolicyRecordAttacked(t *testing.T) {
 			l.append("other", twin, session)
 			check(l.t, l.store.SavePolicy(l.e.KeyHash, twin))
 		}, audit.RecordAltered},
+		"a version with the last number": {func(l *lab) {
+			ahead := l.sign(session, 1<<53, "what nobody knew")
+			l.append("prod", ahead, session)
+			check(l.t, l.store.SavePolicy(l.e.KeyHash, ahead))
+		}, audit.RecordAltered},
 		"the log says that it was lowered": {func(l *lab) {
 			l.append("prod", consent.Signed{}, session)
 			l.append("other", consent.Signed{}, session)

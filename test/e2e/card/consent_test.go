@@ -74,7 +74,8 @@ func TestConsentByTouch(t *testing.T) {
 	p.consents("writes")
 
 	s := p.terminal(p.Cluster.Kubectl(), "create", "configmap", "touched-"+strings.ToLower(t.Name()))
-	p.touch(s) // another policy begins with another connection
+	s.WaitFor(touchPrompt) // another policy begins with another connection
+	p.finger(s)
 	s.WaitFor("create configmaps", `Namespace     "default"`, "prod-hsm at ", "to allow it")
 	p.touch(s)
 	if code := s.Exit(); code != 0 || !s.Frame().Contains("created") {

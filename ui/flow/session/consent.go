@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -59,10 +60,8 @@ func (a Agent) Consent(ctx context.Context, name string) (Consent, error) {
 func (a Agent) consentOf(ctx context.Context, en enrollment.Enrollment) (Consent, error) {
 	c := Consent{Enrollment: en}
 	store := a.Env.Enrollments()
+	c.of = a.ofKey(en)
 	var err error
-	if c.of, err = store.OfKey(en.KeyHash); err != nil {
-		return c, err
-	}
 	if c.known, err = audit.Policies(ctx, audit.Path(a.Env.Dirs), nil); err != nil {
 		return c, err
 	}
@@ -101,8 +100,8 @@ func (a Agent) SetConsent(ctx context.Context, name string, p consent.Policy, as
 		return c, err
 	}
 	was := c.Policy
-	for _, e := range c.of { // the file may have been changed since
-		if s := c.known.Enrollments[e.Name]; s != nil && s.Last.Policy != "" && s.Last.Key == e.KeyHash {
+	for _, name := range slices.Sorted(maps.Keys(c.known.Enrollments)) { // the file may have been changed since
+		if s := c.known.Enrollments[name]; s.Last.Policy != "" && s.Last.Key == en.KeyHash && !s.Gone() {
 			was = consent.Strictest(was, consent.ParsePolicy(s.Last.Policy))
 		}
 	}
@@ -117,19 +116,22 @@ func (a Agent) SetConsent(ctx context.Context, name string, p consent.Policy, as
 	return a.Consent(ctx, name)
 }
 
+// ofKey returns the enrollments of en's key. One that cannot be read is not served, so that it
+// does not count, and must not keep the others from theirs: doctor tells of it.
+func (a Agent) ofKey(en enrollment.Enrollment) []enrollment.Enrollment {
+	all, _ := a.Env.Enrollments().OfKey(en.KeyHash)
+	return all
+}
+
 // lockAll keeps others from all enrollments of en's key.
 func (a Agent) lockAll(ctx context.Context, en enrollment.Enrollment) (release func(), err error) {
-	all, err := a.Env.Enrollments().OfKey(en.KeyHash)
-	if err != nil {
-		return nil, err
-	}
 	var held []func()
 	release = func() {
 		for _, r := range slices.Backward(held) {
 			r()
 		}
 	}
-	for _, e := range all {
+	for _, e := range a.ofKey(en) {
 		one, err := a.Env.Lock(ctx, e.Name)
 		if err != nil {
 			release()

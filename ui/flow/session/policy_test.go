@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
@@ -248,5 +249,39 @@ func TestConsentStaysStrict(t *testing.T) {
 	gone := enrollment.Enrollment{Name: "gone", KeyHash: second.KeyHash}
 	if err := (Agent{w.Env}).StayStrict(t.Context(), gone); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestConsentAfterTheLastNumber: what a program has had signed under the policy session, of
+// whatever number, keeps nobody from a stricter policy, and another enrollment that cannot be
+// read does not either.
+func TestConsentAfterTheLastNumber(t *testing.T) {
+	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane")
+	en := w.Enroll("prod-hsm", "jane")
+	chain, err := w.Env.Enrollments().Certificate(en)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := consent.Next(chain[0].PublicKey, 1<<60, "", policy(consent.Session), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := v.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ahead := audit.Record{Reason: audit.PolicySet, Policy: "session", Statement: text, Signature: sign(t, w, en.Key, text)}
+	damaged := filepath.Join(w.Env.Dirs.State, "enrollments", "damaged.json")
+	if err := errors.Join(Agent{w.Env}.RecordPolicy(en, ahead), os.WriteFile(damaged, []byte("{"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range []consent.Mode{consent.Writes, consent.Always, consent.Session} {
+		c, err := Agent{w.Env}.SetConsent(t.Context(), "prod-hsm", policy(mode), hsmtest.Typing(t, w.Card.PIN()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Policy.Mode != mode || !c.Standing.Signed() || c.Standing.Problem != audit.NoProblem {
+			t.Errorf("%s: in force is %s, %q", mode, c.Policy, c.Standing.Problem)
+		}
 	}
 }
