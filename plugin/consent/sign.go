@@ -16,6 +16,10 @@ import (
 // ErrSignature says that a signature is not the key's over this text.
 var ErrSignature = errors.New("the signature is not the key's over this text")
 
+// ErrFormerKey says that a signature is good, and that its key is not the enrollment's now.
+// It was until a renewal, or never: anybody can make a key and a certificate for it.
+var ErrFormerKey = errors.New("signed by a key that the enrollment does not have now")
+
 // Sign signs the text of a [Statement] or [Version]: ECDSA with the digest of the curve's size,
 // RSASSA-PSS with SHA-256, Ed25519 (RFC 8032).
 func Sign(key crypto.Signer, text string) ([]byte, error) {

@@ -128,7 +128,7 @@ func (d defect) apply(root, change string) error {
 	return nil
 }
 
-// build runs go build with the changed sources in the place of the true ones.
+// buildWith runs go build with the changed sources in the place of the true ones.
 func buildWith(ctx context.Context, root, dir string, sources map[string]string, args ...string) error {
 	replace := map[string]string{}
 	for file, source := range sources {
@@ -226,7 +226,7 @@ func TestDefects(t *testing.T) {
 func (d defect) try(t *testing.T, root string) {
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "kubehsm")
-	if err := buildWith(t.Context(), root, dir, d.sources, "-o", binary, "."); err != nil {
+	if err := buildWith(t.Context(), root, dir, d.sources, "-ldflags=-s -w", "-o", binary, "."); err != nil {
 		t.Fatal(err)
 	}
 	for _, touch := range []bool{false, true} {

@@ -3,10 +3,19 @@
 package adversary
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/test/adversary/play"
@@ -125,23 +134,46 @@ func touchAfterALock(s *stage) {
 	s.unlock()
 }
 
-// ownStatement: a record of consent that the token has not signed.
+// ownStatement: records of consent that the token has not signed: one without a signature
+// of any key, and one by a key of the adversary's, for which it makes a certificate.
 func ownStatement(s *stage) {
-	text, err := consent.Statement{Enrollment: lab.Enrolled, PID: os.Getpid(), Command: "kubectl",
-		Request: consent.Request{Verb: "delete", Resource: "namespaces", Name: "forged"}}.Text()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	s.Must(err)
-	request := consent.Request{Verb: "delete", Resource: "namespaces", Name: "forged"}.String()
-	s.Must(audit.Append(audit.Path(s.dirs()), audit.Record{Event: audit.Consent, Outcome: audit.Granted, Reason: "touch",
-		Enrollment: lab.Enrolled, Key: s.enrollment()["keyHash"].(string), Request: request, Statement: text,
-		Signature: []byte("no signature")}))
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(1),
+		Subject: pkix.Name{CommonName: lab.User}}, &x509.Certificate{}, key.Public(), key)
+	s.Must(err)
+	own, err := hsm.Fingerprint(key.Public())
+	s.Must(err)
+	folder := filepath.Join(s.Home, "state", "certificates", own)
+	s.Must(os.Mkdir(folder, 0o700))
+	s.Must(os.WriteFile(filepath.Join(folder, lab.Enrolled+".pem"),
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	for name, hash := range map[string]string{"forged": s.enrollment()["keyHash"].(string), "self-made": own} {
+		request := consent.Request{Verb: "delete", Resource: "namespaces", Name: name}
+		text, err := consent.Statement{Enrollment: lab.Enrolled, PID: os.Getpid(), Command: "kubectl",
+			Request: request}.Text()
+		s.Must(err)
+		signature, err := consent.Sign(key, text)
+		s.Must(err)
+		s.Must(audit.Append(audit.Path(s.dirs()), audit.Record{Event: audit.Consent, Outcome: audit.Granted,
+			Reason: "touch", Enrollment: lab.Enrolled, Key: hash, Request: request.String(), Statement: text,
+			Signature: signature}))
+	}
 	res, err := s.Kubehsm(s.ctx, "audit")
 	s.Must(err)
-	for line := range strings.Lines(res.Stdout) {
-		if strings.Contains(line, `"forged"`) && strings.Contains(line, ", signed") {
-			s.Wrong("the audit log takes it for signed: %s", line)
+	for _, name := range []string{`"forged"`, `"self-made"`} {
+		shown := false
+		for line := range strings.Lines(res.Stdout) {
+			if !strings.Contains(line, name) {
+				continue
+			}
+			shown = true
+			if !strings.Contains(line, "WRONG SIGNATURE") && !strings.Contains(line, consent.ErrFormerKey.Error()) {
+				s.Wrong("the audit log takes it for signed by the token: %s", line)
+			}
 		}
-	}
-	if !strings.Contains(res.Stdout, `"forged"`) {
-		s.Fatalf("the record is not shown: %s", res)
+		if !shown {
+			s.Fatalf("the record %s is not shown: %s", name, res)
+		}
 	}
 }

@@ -35,7 +35,8 @@ bridge turned away, your answers to requests that needed your yes, and changes o
 consent policies. It holds no other requests, no bodies, arguments or secrets.
 
 An answer that the token signed is shown as signed if its signature is the key's
-over what is on record, else as WRONG SIGNATURE.
+over what is on record, else as WRONG SIGNATURE. If its key is not the one that
+the enrollment has now, as after a renewal with a new key, that is shown.
 
 With -f and -o json it prints one JSON document a line.`,
 		Example: "kubehsm audit --since 1h\nkubehsm audit --enrollment prod-hsm -o json\nkubehsm audit -f",

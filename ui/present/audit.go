@@ -86,6 +86,8 @@ func signed(r audit.Record, verify func(audit.Record) error) string {
 		return "signed"
 	case errors.Is(err, consent.ErrSignature):
 		return "WRONG SIGNATURE"
+	case errors.Is(err, consent.ErrFormerKey):
+		return consent.ErrFormerKey.Error()
 	default:
 		return "signature not checked: " + err.Error()
 	}

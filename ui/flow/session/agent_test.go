@@ -198,6 +198,18 @@ func TestAudit(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	// A key that the enrollment does not have is another one's, or that of before a renewal.
+	renewed := en
+	renewed.KeyHash = strings.Repeat("1", 64)
+	if err := w.Env.Enrollments().Save(renewed); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.VerifyConsent(signed); !errors.Is(err, consent.ErrFormerKey) {
+		t.Errorf("by a key of before: %v", err)
+	}
+	if err := w.Env.Enrollments().Save(en); err != nil {
+		t.Fatal(err)
+	}
 	if err := a.RecordPolicy(en, audit.Record{Reason: audit.PolicySet}); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
@@ -150,8 +151,20 @@ func (a Agent) RecordPolicy(en enrollment.Enrollment, r audit.Record) error {
 
 // VerifyConsent checks the token's signature in a record of the audit log: of a version of a
 // policy by the key that it names, of a statement by the certificate that the enrollment had
-// then. Errors wrap [consent.ErrSignature], or say what is missing.
+// then. Errors wrap [consent.ErrSignature] or [consent.ErrFormerKey], or say what is missing.
 func (a Agent) VerifyConsent(r audit.Record) error {
+	if err := a.verifySignature(r); err != nil {
+		return err
+	}
+	// Whoever writes into the log can write a certificate for a key of his own, too.
+	all, err := a.Env.Enrollments().OfKey(r.Key)
+	if slices.ContainsFunc(all, func(e enrollment.Enrollment) bool { return r.Enrollment == "" || e.Name == r.Enrollment }) {
+		return nil
+	}
+	return errors.Join(consent.ErrFormerKey, err)
+}
+
+func (a Agent) verifySignature(r audit.Record) error {
 	if len(r.Signature) == 0 {
 		return errors.New("the record has no signature")
 	}
