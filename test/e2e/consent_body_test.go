@@ -1,0 +1,97 @@
+//go:build linux
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/test/e2e/lab"
+)
+
+// TestQuestionsOfKubectl: what the question says of the bodies that a real kubectl sends to a
+// real API server, which takes them as they were told of.
+func TestQuestionsOfKubectl(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	u.enroll()
+	namespace := unique("body")
+	u.admin("create", "namespace", namespace)
+	u.kubehsm("consent", "set", enrolled, "--policy", "writes", "--yes")
+	const hidden = "s3cr3t-v4lue"
+	manifest := filepath.Join(u.Dir, "deployment.yaml")
+	if err := os.WriteFile(manifest, []byte(`apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      hostPID: true
+      containers:
+      - name: c
+        image: example.com/web:1
+        command: [sleep, "1000"]
+        securityContext: {privileged: true}
+        env: [{name: PASSWORD, value: `+hidden+`}]
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kubectl := "kubectl -n " + namespace + " "
+	for _, c := range []struct {
+		command string
+		want    []string
+		done    string
+	}{
+		{"create -f deployment.yaml", []string{"create deployments.apps", `Deployment "web"`, "shares the node's processes",
+			"container c: PRIVILEGED", "container c: image", "runs \"sleep 1000\"", " bytes, SHA-256 "}, "created"},
+		{"create clusterrolebinding " + namespace + " --clusterrole=view --user=eve", []string{
+			"create clusterrolebindings.rbac.authorization.k8s.io", `gives ClusterRole "view"`, `to User "eve"`}, "created"},
+		{"create secret generic s --from-literal=password=" + hidden, []string{"create secrets", `Secret "s"`,
+			"data: 1 key, password; values are not shown"}, "created"},
+		{"apply --server-side --force-conflicts -f deployment.yaml", []string{"patch deployments.apps", `Name          "web"`,
+			`Deployment "web"`, "container c: image"}, "serverside-applied"},
+		{"patch deployment web -p '{\"spec\":{\"replicas\":0}}'", []string{"patch deployments.apps", "replicas: 0",
+			"sets spec.replicas"}, "patched"},
+		{`patch deployment web --type json -p '[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"evil"}]'`,
+			[]string{`replace "/spec/template/spec/containers/0/image": "evil"`}, "patched"},
+		{"set image deployment/web c=other", []string{"container c: image other"}, "image updated"},
+		{"scale deployment web --replicas=0", []string{"deployments.apps/scale", "replicas: 0"}, "scaled"},
+		{"label secret s a=b", []string{"patch secrets", "sets metadata.labels.a"}, "labeled"},
+		{"create token default --duration=1h", []string{"create serviceaccounts/token", "a token for the API server",
+			"for 3600 seconds"}, "ey"},
+		{"expose deployment web --port=80 --type=NodePort", []string{"create services", "type NodePort", "ports 80"}, "exposed"},
+		{"delete secret s", []string{"delete secrets", "what belongs to it: Background"}, "deleted"},
+		{"delete deployment web --grace-period=0 --force", []string{"grace: 0 s"}, "deleted"},
+	} {
+		t.Run(c.command, func(t *testing.T) {
+			u := u.in(t)
+			s := u.sh(kubectl + c.command + "; echo code $?")
+			s.WaitFor(append(c.want, question, "Program       /", "A yes         covers this process's further ")...)
+			for line := range strings.Lines(s.Frame().Text()) {
+				if strings.Contains(line, hidden) && !strings.Contains(c.command, hidden) {
+					t.Errorf("a value is shown: %s", line)
+				}
+			}
+			s.Type("y\r")
+			s.WaitFor(c.done, "code 0")
+			s.Exit()
+			if strings.Contains(s.Output(), hidden) {
+				t.Errorf("a value is shown:\n%s", s.Output())
+			}
+		})
+	}
+	u.admin("delete", "clusterrolebinding", namespace)
+	t.Run("on record", func(t *testing.T) {
+		u := u.in(t)
+		out := u.kubehsm("audit", "-o", "json")
+		if strings.Contains(out, hidden) || strings.Count(out, `\"sha256\":\"`) != 13 {
+			t.Errorf("the log:\n%s", out)
+		}
+	})
+}
