@@ -3,13 +3,17 @@ package bridge
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 	"github.com/kubehsm/kubehsm/plugin/consent"
+	requestbody "github.com/kubehsm/kubehsm/plugin/consent/body"
 )
 
 // Question is a request that its enrollment's policy wants a yes for.
@@ -23,6 +27,10 @@ type Question struct {
 	// Session is the client of the session, which may have started the process.
 	Session Client
 	Request consent.Request
+	// Query is the SHA-256 of the URL's query in hex, "" if there is none, and Stream what a
+	// request that opens a stream says there, see [requestbody.Stream].
+	Query  string
+	Stream []string
 	// Body tells of the request's body, which it reads; nil if there is none. It is called
 	// once at most.
 	Body func(ctx context.Context) (Body, error)
@@ -52,7 +60,12 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request, e *session, who
 	}
 	err = errNobody
 	if s.Consent != nil {
-		q := Question{Enrollment: e.enrollment, Client: who.client, Conn: who.conn, Session: e.client, Request: request}
+		q := Question{Enrollment: e.enrollment, Client: who.client, Conn: who.conn, Session: e.client, Request: request,
+			Stream: requestbody.Stream(request, path)}
+		if _, query, _ := strings.Cut(path, "?"); query != "" {
+			sum := sha256.Sum256([]byte(query))
+			q.Query = hex.EncodeToString(sum[:])
+		}
 		if body {
 			q.Body = s.bodies.hold(w, r, request).tell
 		}

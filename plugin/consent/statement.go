@@ -24,6 +24,9 @@ type Statement struct {
 	Program Program `json:"program,omitzero"`
 	// Body is the request's, nil if it has none.
 	Body *Body `json:"body,omitempty"`
+	// Query is the SHA-256, in hex, of the query of the request's URL, "" if it has none. The
+	// command of an exec is there.
+	Query string `json:"query,omitempty"`
 	// Nonce makes each statement another one.
 	Nonce string `json:"nonce"`
 }

@@ -19,7 +19,7 @@ func TestQuestionsOfKubectl(t *testing.T) {
 	u.enroll()
 	namespace := unique("body")
 	u.admin("create", "namespace", namespace)
-	u.kubehsm("consent", "set", enrolled, "--policy", "writes", "--yes")
+	u.consents("writes")
 	const hidden = "s3cr3t-v4lue"
 	manifest := filepath.Join(u.Dir, "deployment.yaml")
 	if err := os.WriteFile(manifest, []byte(`apiVersion: apps/v1

@@ -106,9 +106,9 @@ func TestConsent(t *testing.T) {
 		u := u.in(t)
 		s := u.sh(kubectl +
 			"exec -it web -- sh -c 'echo in the pod; read x; echo got $x'; echo code $?; stty -a | grep -o ' icanon'")
-		s.WaitFor("get pods/exec", `"web"`, question)
+		s.WaitFor("get pods/exec", `"web"`, `runs "sh -c echo in the pod`, question)
 		s.Type("y\r")
-		s.WaitFor("in the pod")
+		s.WaitFor("\nin the pod")
 		s.Type("hello\r")
 		s.WaitFor("got hello", "code 0", " icanon")
 		s.Exit()

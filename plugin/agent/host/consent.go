@@ -127,7 +127,7 @@ func (s *questions) question(ctx, answered context.Context, q bridge.Question) e
 	s.life.working.Add(1)
 	defer s.life.working.Add(-1)
 	statement := consent.Statement{Time: time.Now(), Enrollment: q.Enrollment, Server: t.e.Cluster.Server,
-		Request: q.Request,
+		Request: q.Request, Query: q.Query,
 		PID:     q.Client.PID, Command: consent.CommandOf(q.Client.PID), Program: consent.ProgramOf(q.Client.PID)}
 	var account []string
 	if q.Body != nil {
@@ -143,7 +143,7 @@ func (s *questions) question(ctx, answered context.Context, q bridge.Question) e
 	if err != nil {
 		return err
 	}
-	fields := fieldsOf(statement, account, q.Client, t.e.Host())
+	fields := fieldsOf(statement, append(q.Stream, account...), q.Client, t.e.Host())
 	purpose := hsm.Purpose{Cluster: q.Enrollment, Action: "allow “" + q.Request.String() + "”", Command: statement.Command,
 		Fields: fields}
 	r := audit.Record{Event: audit.Consent, Enrollment: q.Enrollment, Server: t.e.Host(), Key: t.e.KeyHash,

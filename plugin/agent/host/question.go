@@ -25,9 +25,11 @@ func fieldsOf(s consent.Statement, account []string, client process.ID, host str
 	}
 	add("Namespace", s.Request.Where())
 	add("As", s.Request.As)
+	if len(account) > 0 {
+		fields = append(fields, hsm.Field{Label: "Does", Values: account})
+	}
 	if s.Body != nil {
-		fields = append(fields, hsm.Field{Label: "Body", Values: account})
-		add("Digest", s.Body.String())
+		add("Body", s.Body.String())
 	}
 	add("Program", s.Program.String())
 	if !s.Program.Named(s.Command) {

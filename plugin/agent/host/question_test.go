@@ -62,8 +62,8 @@ func TestQuestionSaysWhatIsSigned(t *testing.T) {
 	program := consent.ProgramOf(client.PID)
 	for label, want := range map[string]string{
 		"Request": "create secrets", "Namespace": `"web"`,
-		"Body":    "Secret \"pr\\u043ed\" (contains Cyrillic letters)\ndata: 1 key, password; values are not shown",
-		"Digest":  fmt.Sprintf("%d bytes, SHA-256 %s...", len(body), sum[:16]),
+		"Does":    "Secret \"pr\\u043ed\" (contains Cyrillic letters)\ndata: 1 key, password; values are not shown",
+		"Body":    fmt.Sprintf("%d bytes, SHA-256 %s...", len(body), sum[:16]),
 		"Program": program.Path,
 		"Process": fmt.Sprintf("%d, started by %s (%d)", client.PID, consent.ProgramOf(os.Getpid()), os.Getpid()),
 		"A yes":   "covers this process's further changes and reading, whatever they are, until it pauses for 30 s, at most 10 min",

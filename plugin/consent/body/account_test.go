@@ -111,6 +111,22 @@ func TestAccount(t *testing.T) {
 	}
 }
 
+// TestStreams: of exec and attach the command and the container are told.
+func TestStreams(t *testing.T) {
+	for path, want := range map[string]string{
+		"/pods/p/exec?command=sh&command=-c&command=rm+-rf+%2F&container=c&stdin=true": `runs "sh -c rm -rf /", in container c`,
+		"/pods/p/exec?command=a%0AProgram&container=c&container=d":                     `runs "a\nProgram" (contains control characters), in container c`,
+		"/pods/p/attach?container=%D0%B0":                                              `in container "\u0430" (contains Cyrillic letters)`,
+		"/pods/p/exec?a;b=c":                                                           "not read: the query is malformed",
+		"/pods/p/portforward?command=x":                                                "", "/pods/p/exec": "",
+	} {
+		path = "/api/v1/namespaces/web" + path
+		if got := strings.Join(Stream(consent.Parse("GET", path, nil, false), path), ", "); got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+}
+
 // TestTwoReadings: of a body that can be read in two ways, or by nobody, nothing is told but
 // why.
 func TestTwoReadings(t *testing.T) {
