@@ -1,6 +1,7 @@
 package consent
 
 import (
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -72,5 +73,45 @@ func TestLongNameOfAProgram(t *testing.T) {
 		if got := CommandOf(c.Process.Pid); got != want {
 			t.Errorf("%s is called %q", path, got)
 		}
+	}
+}
+
+// TestProgramOnDisk: a program is its file, whatever it calls itself, and it is said if that
+// file is not the one that runs.
+func TestProgramOnDisk(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells it")
+	}
+	sleep, err := exec.LookPath("sleep")
+	check(t, err)
+	for note, change := range map[string]func(path string) error{
+		"":       func(string) error { return nil },
+		removed:  os.Remove,
+		replaced: func(path string) error { return errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o700)) },
+		another: func(path string) error {
+			return errors.Join(os.Remove(path), os.WriteFile(path+" (deleted)", nil, 0o700))
+		},
+	} {
+		path := filepath.Join(t.TempDir(), "kubectl (deleted)")
+		check(t, exec.Command("cp", sleep, path).Run())
+		c := exec.Command(path, "1000")
+		c.Args[0] = "kubectl"
+		check(t, c.Start())
+		t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+		check(t, change(path))
+		want := Program{Path: path, Note: note}
+		if note == another { // as in another mount namespace, where the path leads elsewhere
+			want.Path += " (deleted)"
+		}
+		if got := ProgramOf(c.Process.Pid); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	if p := ProgramOf(0); p.String() != "unknown: the system does not tell" {
+		t.Errorf("%s", p)
+	}
+	if p := (Program{"/tmp/a b", replaced}); p.String() != `"/tmp/a b" (replaced since it was started)` || !p.Named(`"a b"`) ||
+		p.Named("kubectl") {
+		t.Errorf("%s", p)
 	}
 }

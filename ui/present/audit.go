@@ -59,7 +59,7 @@ func auditDetail(r audit.Record, verify func(audit.Record) error) string {
 	case name != "":
 		of = "token " + name
 	}
-	return join(code, r.Request, r.Reason, policyChange(r), signed(r, verify), r.Error, times, r.Version, at, of)
+	return join(code, r.Request, r.Reason, policyChange(r), signed(r, verify), stated(r), r.Error, times, r.Version, at, of)
 }
 
 // policyChange says what became of a consent policy.
@@ -70,6 +70,25 @@ func policyChange(r audit.Record) string {
 	}
 	if r.Lowered {
 		words += " (less strict)"
+	}
+	return words
+}
+
+// stated is what the statement says of the request's body and of the program's file.
+func stated(r audit.Record) string {
+	if r.Event != audit.Consent || r.Statement == "" {
+		return ""
+	}
+	s, err := consent.Read(r.Statement)
+	if err != nil { // a record of another program; whether it is signed was said
+		return ""
+	}
+	words := ""
+	if s.Body != nil {
+		words = "body of " + s.Body.String()
+	}
+	if s.Program.Path != "" {
+		words = join(words, s.Program.String())
 	}
 	return words
 }

@@ -83,6 +83,14 @@ func runChild(mode string) {
 			Question: "go on?", Detail: "first line\nsecond \x1b[31m line", DefaultYes: arg == "yes",
 		})
 		fmt.Fprintf(os.Stderr, "RESULT %v %v\n", yes, err)
+	case "question":
+		yes, err := t.Confirm(ctx, longQuestion())
+		fmt.Fprintf(os.Stderr, "RESULT %v %v\n", yes, err)
+	case "question-touch":
+		done := t.Touch(ctx, hsm.TouchPrompt{Token: testToken, Purpose: hsm.Purpose{Fields: longQuestion().Fields}})
+		waitLine()
+		done()
+		fmt.Fprintln(os.Stderr, "RESULT touched")
 	case "type":
 		yes, err := t.Confirm(ctx, hsm.ConfirmPrompt{Question: "erase it?", Type: "1234567"})
 		fmt.Fprintf(os.Stderr, "RESULT %v %v\n", yes, err)
@@ -124,6 +132,21 @@ func runChild(mode string) {
 		pinResult(pinentry.New(arg, time.Minute).PIN(ctx, testPIN()))
 	}
 }
+
+// longQuestion has more to say than a small terminal has room for.
+func longQuestion() hsm.ConfirmPrompt {
+	p := hsm.ConfirmPrompt{Question: "allow it?", Detail: "A program wants to", Notice: "The consent policy of prod was lowered."}
+	for _, label := range questionLabels {
+		f := hsm.Field{Label: label, Values: []string{"\x1b[2Jvalue of " + label + strings.Repeat(" and more of it", 12)}}
+		for i := 0; label == "Does" && i < 9; i++ {
+			f.Values = append(f.Values, fmt.Sprint("line ", i, "\nProgram  /usr/bin/kubectl"))
+		}
+		p.Fields = append(p.Fields, f)
+	}
+	return p
+}
+
+var questionLabels = []string{"Request", "Namespace", "Does", "Body", "Program", "Process", "Cluster", "A yes"}
 
 // othersLine is what another program writes while a prompt is shown.
 const othersLine = `configmap "other" deleted`

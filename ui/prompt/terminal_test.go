@@ -3,6 +3,7 @@
 package prompt
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/creack/pty"
 	"github.com/kubehsm/kubehsm/test/need"
 	"golang.org/x/sys/unix"
 )
@@ -31,6 +33,52 @@ func TestPIN(t *testing.T) {
 	s.gone("PIV PIN")
 	s.gone("Ada's key")
 	s.restored()
+}
+
+// TestQuestionOnATerminal: a question that says much shows all of its labels and the place for
+// the answer on a terminal of any size, no value begins a line, and all of it goes with the
+// answer. So it is with the touch that is an answer.
+func TestQuestionOnATerminal(t *testing.T) {
+	for _, size := range []pty.Winsize{{Cols: 60, Rows: 15}, {Cols: 80, Rows: 24}} {
+		for mode, end := range map[string]string{"question": "Allow it? [y/N] ", "question-touch": "to allow it"} {
+			cmd := child(mode, "NO_COLOR=1")
+			in, err := cmd.StdinPipe() // what is typed would move the cursor while a touch is awaited
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := start(t, cmd, func(tty *os.File) {
+				if err := pty.Setsize(tty, &size); err != nil {
+					t.Fatal(err)
+				}
+			})
+			s.expect(end)
+			rest := questionLabels
+			lines := strings.Split(strings.TrimRight(s.shown(), "\n "), "\n")
+			for _, l := range lines {
+				switch {
+				case len(rest) > 0 && strings.HasPrefix(l, rest[0]):
+					rest = rest[1:]
+				case !strings.HasPrefix(l, " ") && !strings.HasPrefix(l, "The consent policy of prod") && !strings.Contains(l, end[:8]) &&
+					!strings.HasPrefix(l, "Touch the token"):
+					t.Errorf("%v: a value begins a line: %q", size, l)
+				}
+			}
+			if len(rest) > 0 || len(lines) > int(size.Rows) {
+				t.Errorf("%v %s: %q are missing, %d lines:\n%s", size, mode, rest, len(lines), s.shown())
+			}
+			if mode == "question" {
+				s.typed("y\n")
+			} else {
+				_, err := io.WriteString(in, "\n")
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.expect("RESULT t")
+			s.gone("value of")
+			s.gone("consent policy")
+		}
+	}
 }
 
 // TestLines: what was pasted in several lines is one answer, shows nowhere and is

@@ -176,6 +176,47 @@ func TestNewSecret(t *testing.T) {
 	}
 }
 
+// TestQuestionInADialog: a question about a request shows all of its labels, with the answer
+// below, in small windows too, and so does the touch that is its answer.
+func TestQuestionInADialog(t *testing.T) {
+	var fields []hsm.Field
+	labels := []string{"Request", "Name", "Namespace", "Does", "Body", "Program", "Cluster", "A yes"}
+	for _, label := range labels {
+		fields = append(fields, hsm.Field{Label: label, Values: []string{strings.Repeat("long ", 30), "x"}[:1+len(label)%2]})
+	}
+	for _, size := range [][2]int{{60, 15}, {80, 24}} {
+		r := newWorld(t).open(size[0], size[1])
+		atTokens(r)
+		got := make(chan bool, 1)
+		go func() {
+			yes, err := tui.Prompter(r.Model()).Confirm(context.Background(), hsm.ConfirmPrompt{Question: "allow it?",
+				Detail: "A program wants to", Fields: fields})
+			got <- yes && err == nil
+		}()
+		seen := labels
+		if size[1] < 24 {
+			seen = append([]string{"more: `kubehsm agent status`"}, labels[:4]...)
+		}
+		r.Sees(append(seen, "allow it?", "y yes", "No", "Yes")...)
+		r.Press("y")
+		if !<-got {
+			t.Error("no yes")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		touched := make(chan struct{})
+		go func() {
+			defer close(touched)
+			done := tui.Prompter(r.Model()).Touch(ctx, hsm.TouchPrompt{Token: cardInfo(),
+				Purpose: hsm.Purpose{Action: "allow “it”", Fields: fields}})
+			<-ctx.Done()
+			done()
+		}()
+		r.Sees(append(seen, "Waiting for your touch")...)
+		cancel()
+		<-touched
+	}
+}
+
 // TestTypedConfirm: what cannot be undone is typed out.
 func TestTypedConfirm(t *testing.T) {
 	r := newWorld(t).open(80, 24)

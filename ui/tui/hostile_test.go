@@ -280,6 +280,11 @@ func TestHostilePrompts(t *testing.T) {
 				_, err := tui.Prompter(r.Model()).Confirm(ctx, hsm.ConfirmPrompt{Question: s + "?", Detail: s, Type: "serial " + s})
 				return err
 			})
+			ask("a question", func(ctx context.Context) error {
+				_, err := tui.Prompter(r.Model()).Confirm(ctx, hsm.ConfirmPrompt{Question: s + "?", Notice: s,
+					Fields: []hsm.Field{{Label: s, Values: []string{s, s, s, s}}, {Label: "Program", Values: []string{s}}}})
+				return err
+			})
 			ask("a touch", func(ctx context.Context) error {
 				done := tui.Prompter(r.Model()).Touch(ctx, hsm.TouchPrompt{Token: info, Purpose: purpose})
 				<-ctx.Done()

@@ -128,7 +128,7 @@ func (s *questions) question(ctx, answered context.Context, q bridge.Question) e
 	defer s.life.working.Add(-1)
 	statement := consent.Statement{Time: time.Now(), Enrollment: q.Enrollment, Server: t.e.Cluster.Server,
 		Request: q.Request, Query: q.Query,
-		PID:     q.Client.PID, Command: consent.CommandOf(q.Client.PID), Program: consent.ProgramOf(q.Client.PID)}
+		PID: q.Client.PID, Command: consent.CommandOf(q.Client.PID), Program: consent.ProgramOf(q.Client.PID)}
 	var account []string
 	if q.Body != nil {
 		b, err := q.Body(ctx)

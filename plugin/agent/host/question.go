@@ -12,7 +12,8 @@ import (
 
 // fieldsOf are the lines of a question about s: what is signed, as far as the token signs it,
 // and who started the program. Each value is made of words of ours, and of names that are
-// quoted ([consent.Name]).
+// quoted ([consent.Name]). What a person must know comes first: a small window shows the
+// first fields.
 func fieldsOf(s consent.Statement, account []string, client process.ID, host string) []hsm.Field {
 	fields := []hsm.Field{{Label: "Request", Values: []string{s.Request.What()}}}
 	add := func(label, value string) {
@@ -28,15 +29,15 @@ func fieldsOf(s consent.Statement, account []string, client process.ID, host str
 	if len(account) > 0 {
 		fields = append(fields, hsm.Field{Label: "Does", Values: account})
 	}
+	add("Program", s.Program.String())
+	add("Cluster", consent.Name(s.Enrollment)+" at "+hostWords(host))
 	if s.Body != nil {
 		add("Body", s.Body.String())
 	}
-	add("Program", s.Program.String())
 	if !s.Program.Named(s.Command) {
 		add("Calls itself", s.Command)
 	}
 	add("Process", processWords(client))
-	add("Cluster", consent.Name(s.Enrollment)+" at "+hostWords(host))
 	add("A yes", consents.Reach(s.Request))
 	return fields
 }

@@ -42,7 +42,7 @@ const (
 // line, each value behind the labels, and what follows of a value on further lines, which
 // are indented more than any value. So no value can pass for another one, or for a field.
 // Where there is no room for all, the middle of long values and the last values of a field are
-// left out, and "…" says so.
+// left out, then the last fields, and "…" says so.
 func Fields(fields []hsm.Field, room Room) []string {
 	room = room.orUsual()
 	s := sheet{width: max(room.Columns-1, leastColumns)}
@@ -75,6 +75,7 @@ func All(fields []hsm.Field) []string {
 type sheet struct {
 	width, indent int
 	boxes         []box
+	dropped       int // of the last boxes
 }
 
 // box is a field: of its values the first ones are shown, each in so many lines at most.
@@ -122,11 +123,21 @@ func (s *sheet) fit(rows int) {
 			}
 		}
 	}
+	for last := len(s.boxes) - 1; over > 0 && last > 0; last-- {
+		if s.dropped == 0 {
+			over++ // the line that says so
+		}
+		over -= s.boxes[last].rows()
+		s.dropped++
+	}
 }
 
 func (s *sheet) draw() []string {
 	var lines []string
-	for _, b := range s.boxes {
+	more := func(n, width int) string {
+		return text.Truncate(fmt.Sprintf("%s %d more: `kubehsm agent status` shows all", text.Ellipsis, n), width)
+	}
+	for _, b := range s.boxes[:len(s.boxes)-s.dropped] {
 		label := text.Pad(b.label, s.indent)
 		add := func(line string) {
 			lines = append(lines, label+line)
@@ -141,9 +152,11 @@ func (s *sheet) draw() []string {
 			}
 		}
 		if left := b.all - b.shown; left > 0 {
-			all := fmt.Sprintf("%s %d more: `kubehsm agent status` shows all", text.Ellipsis, left)
-			add(text.Truncate(all, s.width-s.indent))
+			add(more(left, s.width-s.indent))
 		}
+	}
+	if s.dropped > 0 {
+		lines = append(lines, more(s.dropped, s.width))
 	}
 	return lines
 }

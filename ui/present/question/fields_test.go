@@ -40,7 +40,7 @@ func TestFieldsStayApart(t *testing.T) {
 		for _, v := range values {
 			fields := whole(v)
 			lines := Fields(fields, Room{room.Columns, room.Rows - 2})
-			if room.Rows >= 15 && len(lines) > room.Rows-2 {
+			if room.Rows > 2 && len(lines) > room.Rows-2 {
 				t.Errorf("%d lines on %d rows", len(lines), room.Rows)
 			}
 			labels := 0
@@ -48,7 +48,7 @@ func TestFieldsStayApart(t *testing.T) {
 				if strings.ContainsAny(l, "\n\r\x1b\u202e\u200b") || text.Width(l) > max(room.Columns-1, leastColumns) && room.Columns > 0 {
 					t.Errorf("%v: %q", room, l)
 				}
-				if strings.HasPrefix(l, " ") || l == "" {
+				if strings.HasPrefix(l, " ") || strings.HasPrefix(l, text.Ellipsis) || l == "" {
 					continue
 				}
 				if labels == len(fields) || !strings.HasPrefix(l, fields[labels].Label) {
@@ -56,7 +56,7 @@ func TestFieldsStayApart(t *testing.T) {
 				}
 				labels++
 			}
-			if labels != len(fields) {
+			if labels != len(fields) && (room.Rows >= 15 || room.Rows == 0) {
 				t.Errorf("%v: %d of %d fields are shown of %.20q", room, labels, len(fields), v)
 			}
 		}

@@ -131,7 +131,7 @@ func (d *Confirm) View(f screen.Frame) string {
 // unified diff at its end is drawn as one.
 func (d *Confirm) detail(f screen.Frame) []string {
 	if len(d.prompt.Fields) > 0 {
-		return append(about(f, d.prompt.Notice, d.prompt.Fields), "")
+		return about(f, d.prompt.Notice, d.prompt.Fields, 1)
 	}
 	if d.prompt.Detail == "" {
 		return nil
@@ -156,15 +156,18 @@ func (d *Confirm) detail(f screen.Frame) []string {
 	return append(lines, "")
 }
 
-// about draws what a question is about, with the answer and the keys below it in view.
-func about(f screen.Frame, notice string, fields []hsm.Field) []string {
+// about draws what a question is about, with so many lines of the dialog left below it.
+func about(f screen.Frame, notice string, fields []hsm.Field, below int) []string {
 	var lines []string
 	if notice != "" {
 		lines = widget.Paragraph(f.Theme.Warn, text.Clean(notice), f.Width)
 	}
-	room := question.Room{Columns: f.Width + 1, Rows: max(f.Height-5-len(lines), 1)}
+	room := question.Room{Columns: f.Width + 1, Rows: max(f.Height-below-len(lines), 1)}
 	for _, l := range question.Fields(fields, room) {
 		lines = append(lines, f.Theme.Text.Render(l))
+	}
+	if len(lines)+below < f.Height {
+		lines = append(lines, "")
 	}
 	return lines
 }

@@ -131,7 +131,7 @@ func (d *PIN) twice(s *hsm.Secret) (closed bool) {
 // View implements [Dialog].
 func (d *PIN) View(f screen.Frame) string {
 	t, w := f.Theme, f.Width
-	lines := purpose(f, d.prompt.Purpose, d.prompt.Token)
+	lines := purpose(f, d.prompt.Purpose, d.prompt.Token, 6)
 	label := string(d.prompt.Kind)
 	if d.first != nil {
 		label = question.Repeat
@@ -180,10 +180,10 @@ func rules(p hsm.PINPrompt) string {
 	return strings.TrimSpace(s + " " + question.Default(p))
 }
 
-// purpose says why a person is asked.
-func purpose(f screen.Frame, p hsm.Purpose, t hsm.TokenInfo) []string {
+// purpose says why a person is asked, with so many lines of the dialog left below it.
+func purpose(f screen.Frame, p hsm.Purpose, t hsm.TokenInfo, below int) []string {
 	if len(p.Fields) > 0 {
-		return about(f, p.Notice, p.Fields)
+		return about(f, p.Notice, p.Fields, below)
 	}
 	s := "To use the key"
 	if why := question.Why(p); strings.HasPrefix(why, "to ") {

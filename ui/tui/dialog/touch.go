@@ -75,7 +75,7 @@ func (d *Touch) Update(msg tea.Msg, now time.Time) (bool, tea.Cmd) {
 // View implements [Dialog].
 func (d *Touch) View(f screen.Frame) string {
 	t := f.Theme
-	lines := purpose(f, d.prompt.Purpose, d.prompt.Token)
+	lines := purpose(f, d.prompt.Purpose, d.prompt.Token, 2)
 	what := "Waiting for your touch"
 	if d.prompt.Pad != "" {
 		what = "Type it on the reader"
