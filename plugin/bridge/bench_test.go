@@ -4,12 +4,15 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 
+	"github.com/kubehsm/kubehsm/plugin/consent"
 	"golang.org/x/net/http2"
 )
 
@@ -93,5 +96,39 @@ func BenchmarkBridge(b *testing.B) {
 				tr.CloseIdleConnections()
 			})
 		}
+	}
+}
+
+// BenchmarkApply sends 1 MiB of JSON by a policy that asks nobody, one that asks and has the
+// body told of, and one that asks and does not.
+func BenchmarkApply(b *testing.B) {
+	var text strings.Builder
+	text.WriteString(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"":""`)
+	for i := 0; text.Len() < 1<<20; i++ {
+		fmt.Fprintf(&text, `,"key-%d":"%064d"`, i, i)
+	}
+	text.WriteString("}}")
+	for _, c := range []struct {
+		name   string
+		policy consent.Policy
+		tell   bool
+	}{{"session", consent.Policy{}, false}, {"writes/covered", consent.Policy{Mode: consent.Writes}, false},
+		{"writes/asked", consent.Policy{Mode: consent.Writes}, true}} {
+		b.Run(c.name, func(b *testing.B) {
+			r := newRig(b, rigOptions{policy: c.policy, ask: func(ctx context.Context, q Question) error {
+				if !c.tell {
+					return nil
+				}
+				_, err := q.Body(ctx)
+				return err
+			}})
+			client := r.client(r.issue("prod", Client{PID: 1, Start: 1}))
+			for b.Loop() {
+				resp, err := client.Post(r.ep.URL("prod")+"/api/v1/namespaces/web/configmaps", "application/json", strings.NewReader(text.String()))
+				check(b, err)
+				_, err = io.Copy(io.Discard, resp.Body)
+				check(b, errors.Join(err, resp.Body.Close()))
+			}
+		})
 	}
 }
