@@ -22,28 +22,64 @@ type change struct{ file, old, new string }
 // by them: whatever a process does to a file, says to another process or to a
 // server, the rig hears of it. Files are named from the library's folder.
 var points = []change{
-	{"os/file.go", "	n, e := f.write(b)\n	if n < 0 {\n		n = 0\n	}\n	if n != len(b) {",
-		"	n, e := f.faultWrite(b)\n	if n < 0 {\n		n = 0\n	}\n	if n != len(b) {"},
-	{"os/file.go", "	f, err := openFileNolog(name, flag, perm)\n	if err != nil {\n		return nil, err\n	}\n	f.appendMode",
-		"	f, err := openFileNolog(name, flag, perm)\n	if err != nil {\n		return nil, err\n	}\n	if flag&O_CREATE != 0 {\n		faultAt(\"open\", name)\n	}\n	f.appendMode"},
-	{"os/file.go", "	return rename(oldpath, newpath)", "	faultAt(\"going to rename to\", newpath)\n	err := rename(oldpath, newpath)\n	faultAt(\"renamed to\", newpath)\n	return err"},
-	{"os/file_unix.go", "		return syscall.Unlink(name)\n	})\n	if e == nil {",
-		"		return syscall.Unlink(name)\n	})\n	if e == nil {\n		faultAt(\"removed\", name)"},
-	{"os/file_unix.go", "		return &LinkError{\"link\", oldname, newname, e}\n	}\n",
-		"		return &LinkError{\"link\", oldname, newname, e}\n	}\n	faultAt(\"linked\", newname)\n"},
-	{"os/exec_posix.go", "	pid, h, e := syscall.StartProcess(name, argv, sysattr)\n",
-		"	pid, h, e := syscall.StartProcess(name, argv, sysattr)\n	if len(argv) > 1 {\n		FaultPoint(\"started \" + argv[1])\n	}\n"},
-	{"net/net.go", "	n, err := c.fd.Write(b)\n	if err != nil {\n		err = &OpError{Op: \"write\"",
-		"	os.FaultConn(c.fd.net)\n	n, err := c.fd.Write(b)\n	if err != nil {\n		err = &OpError{Op: \"write\""},
-	{"net/http/roundtrip.go", "	return t.roundTrip(req)",
-		"	os.FaultPoint(\"asks \" + req.Method + \" \" + req.URL.Path)\n	resp, err := t.roundTrip(req)\n	os.FaultPoint(\"answered \" + req.Method + \" \" + req.URL.Path)\n	return resp, err"},
-	{"net/http/roundtrip.go", "import _ \"unsafe\"", "import \"os\"\nimport _ \"unsafe\""},
-	{"time/time.go", "	sec, nsec, mono := runtimeNow()\n	if mono == 0 {\n		return Time{uint64(nsec), sec + unixToInternal, Local}",
-		"	sec, nsec, mono := runtimeNow()\n	sec += faultSeconds()\n	if mono == 0 {\n		return Time{uint64(nsec), sec + unixToInternal, Local}"},
+	{"os/file.go", "	n, e := f.write(b)\n	if n < 0 {", "	n, e := f.faultWrite(b)\n	if n < 0 {"},
+	{"os/file.go", `	f.appendMode = flag&O_APPEND != 0
+`, `	f.appendMode = flag&O_APPEND != 0
+	if flag&O_CREATE != 0 {
+		faultAt("open", name)
+	}
+`},
+	{"os/file.go", `	return rename(oldpath, newpath)
+`, `	faultAt("going to rename to", newpath)
+	err := rename(oldpath, newpath)
+	faultAt("renamed to", newpath)
+	return err
+`},
+	{"os/file_unix.go", `		return syscall.Unlink(name)
+	})
+	if e == nil {
+`, `		return syscall.Unlink(name)
+	})
+	if e == nil {
+		faultAt("removed", name)
+`},
+	{"os/file_unix.go", `		return &LinkError{"link", oldname, newname, e}
+	}
+`, `		return &LinkError{"link", oldname, newname, e}
+	}
+	faultAt("linked", newname)
+`},
+	{"os/exec_posix.go", `	pid, h, e := syscall.StartProcess(name, argv, sysattr)
+`, `	pid, h, e := syscall.StartProcess(name, argv, sysattr)
+	if len(argv) > 1 {
+		FaultPoint("started " + argv[1])
+	}
+`},
+	{"net/net.go", `	n, err := c.fd.Write(b)
+`, `	os.FaultConn(c.fd.net)
+	n, err := c.fd.Write(b)
+`},
+	{"net/http/roundtrip.go", `	return t.roundTrip(req)
+`, `	os.FaultPoint("asks " + req.Method + " " + req.URL.Path)
+	resp, err := t.roundTrip(req)
+	os.FaultPoint("answered " + req.Method + " " + req.URL.Path)
+	return resp, err
+`},
+	{"net/http/roundtrip.go", `import _ "unsafe"`, `import "os"
+import _ "unsafe"`},
+	{"time/time.go", `	sec, nsec, mono := runtimeNow()
+	if mono == 0 {
+		return Time{uint64(nsec), sec + unixToInternal, Local}
+`, `	sec, nsec, mono := runtimeNow()
+	sec += faultSeconds()
+	if mono == 0 {
+		return Time{uint64(nsec), sec + unixToInternal, Local}
+`},
 }
 
 // tokenCalls are the calls of a PKCS#11 library that change what is on a token.
-var tokenCalls = regexp.MustCompile(`(\w+(?:\.\w+)*\.ctx)\.(CreateObject|DestroyObject|SetAttributeValue|GenerateKeyPair)\(`)
+var tokenCalls = regexp.MustCompile(`(\w+(?:\.\w+)*\.ctx)\.` +
+	`(CreateObject|DestroyObject|SetAttributeValue|GenerateKeyPair)\(`)
 
 // build builds the program with points, a wall clock of its own, and the defects,
 // whose files are named from the checkout's folder, into dir.
@@ -94,7 +130,8 @@ func build(ctx context.Context, dir string, defects ...change) (string, error) {
 		return "", err
 	}
 	out := filepath.Join(dir, "kubehsm")
-	_, err = goCommand(ctx, root, "build", "-buildvcs=false", "-trimpath", "-tags=grpcnotrace", "-overlay", file, "-o", out, ".")
+	_, err = goCommand(ctx, root, "build", "-buildvcs=false", "-trimpath", "-tags=grpcnotrace", "-overlay", file,
+		"-o", out, ".")
 	return out, err
 }
 

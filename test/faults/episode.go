@@ -125,7 +125,8 @@ func (e *episode) disturb(ctx context.Context, d *deed, f fault) error {
 	} else {
 		e.struck++
 	}
-	e.note("struck: %s\nended after %s with %d: %s", where, time.Since(began).Round(time.Millisecond), res.Code, lastLine(res.Stderr))
+	e.note("struck: %s\nended after %s with %d: %s", where,
+		time.Since(began).Round(time.Millisecond), res.Code, lastLine(res.Stderr))
 	if err != nil {
 		e.note("points:\n%s", strings.Join(seen, "\n"))
 		return errors.Join(err, e.heal(f))

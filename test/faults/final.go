@@ -120,7 +120,8 @@ func (e *episode) endTicket(ctx context.Context, id string) error {
 
 // readable: everything that was recorded can be read.
 func (e *episode) readable(ctx context.Context) error {
-	for _, args := range [][]string{{"audit"}, {"kubeconfig", "history"}, {"kubeconfig", "list"}, {"consent", "show", e.model.order[0]}} {
+	for _, args := range [][]string{{"audit"}, {"kubeconfig", "history"}, {"kubeconfig", "list"},
+		{"consent", "show", e.model.order[0]}} {
 		if _, err := lab.Succeeded(e.run(ctx, patience, lab.Run{}, e.Binary, append(args, "-o", "json")...)); err != nil {
 			return fmt.Errorf("%s: %w", strings.Join(args, " "), err)
 		}
@@ -163,7 +164,8 @@ func (e *episode) unfinished() (found []string, err error) {
 			return nil
 		}
 		name := filepath.Base(path)
-		if err == nil && strings.HasPrefix(name, ".") && (strings.Contains(name, ".tmp-") || strings.Contains(name, ".kubehsm-")) {
+		if err == nil && strings.HasPrefix(name, ".") &&
+			(strings.Contains(name, ".tmp-") || strings.Contains(name, ".kubehsm-")) {
 			found = append(found, path)
 		}
 		return err

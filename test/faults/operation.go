@@ -184,7 +184,8 @@ func removeEntry(_ context.Context, e *episode, r *rand.Rand) (*deed, error) {
 	if name == "" {
 		return nil, nil
 	}
-	return &deed{what: "kubeconfig remove " + name, args: []string{"kubeconfig", "remove", name, "--yes"}, edits: true, once: true,
+	return &deed{what: "kubeconfig remove " + name, args: []string{"kubeconfig", "remove", name, "--yes"}, edits: true,
+		once: true,
 		did:  func(context.Context) (bool, error) { return !e.entry(name), nil },
 		done: func(context.Context, lab.Result) error { return e.hasEntry(name, false) }}, nil
 }
@@ -212,7 +213,8 @@ func undo(_ context.Context, e *episode, _ *rand.Rand) (*deed, error) {
 	if !ok {
 		return nil, nil
 	}
-	return &deed{what: "kubeconfig undo", args: []string{"kubeconfig", "undo", "--yes"}, edits: true, once: true, want: want,
+	return &deed{what: "kubeconfig undo", args: []string{"kubeconfig", "undo", "--yes"}, edits: true, once: true,
+		want: want,
 		did: func(context.Context) (bool, error) {
 			now, err := e.config()
 			return string(now) == string(want), err
@@ -305,7 +307,8 @@ func apply(_ context.Context, e *episode, r *rand.Rand) (*deed, error) {
 	}
 	value := fmt.Sprint(r.Uint32())
 	object := "faults-" + e.user("map")
-	d := e.asked(name, &deed{what: "kubectl apply with " + name, args: []string{"apply", "--server-side", "--force-conflicts", "-f", "-"},
+	d := e.asked(name, &deed{what: "kubectl apply with " + name,
+		args: []string{"apply", "--server-side", "--force-conflicts", "-f", "-"},
 		run: lab.Run{Stdin: fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":"default"},"data":{"value":%q}}`,
 			object, value)}})
 	d.refused = e.model.enrolled[name].policy != "session"
@@ -370,7 +373,8 @@ func (e *episode) signedIn(ctx context.Context, name string) error {
 	var err error
 	// A certificate that has been renewed is followed within seconds.
 	poll.Within(5*time.Second, func() bool {
-		out, err = lab.Succeeded(e.run(ctx, patience, lab.Run{}, e.Cluster.Kubectl(), "--context", name, "auth", "whoami", "-o",
+		out, err = lab.Succeeded(e.run(ctx, patience, lab.Run{}, e.Cluster.Kubectl(), "--context", name, "auth", "whoami",
+			"-o",
 			"jsonpath={.status.userInfo.username}"))
 		return err == nil
 	})

@@ -110,7 +110,8 @@ func TestFaults(t *testing.T) {
 			if i == 0 && os.Getenv("SHRINK") != "0" {
 				f = r.shrink(t.Context(), f, time.Now().Add(poll.Patience))
 			}
-			t.Errorf("SEED=%d EPISODE=%d STEPS=%s go test ./test/faults -run TestFaults\n%v", r.seed, f.episode, commas(f.steps), f)
+			t.Errorf("SEED=%d EPISODE=%d STEPS=%s go test ./test/faults -run TestFaults\n%v", r.seed, f.episode, commas(f.steps),
+				f)
 			continue
 		}
 		t.Error(err)

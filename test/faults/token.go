@@ -122,7 +122,8 @@ func (c *card) begin(w *world) error {
 func (c *card) pin() string { return cardPIN }
 
 func (c *card) enrollArgs(n int) []string {
-	return []string{"--token", fmt.Sprintf("piv:serial=%d", c.serial), "--slot", cardSlots[n], "--accept-risk", "factory-secrets"}
+	return []string{"--token", fmt.Sprintf("piv:serial=%d", c.serial), "--slot", cardSlots[n],
+		"--accept-risk", "factory-secrets"}
 }
 
 func (c *card) places() int { return len(cardSlots) }

@@ -188,7 +188,8 @@ func (w *world) serverAway(away bool) error {
 
 // run runs the program, with the PIN if that is wanted, no longer than limit. Who
 // does not end is killed with all it waits for, and that is said.
-func (w *world) run(ctx context.Context, limit time.Duration, o lab.Run, program string, args ...string) (lab.Result, error) {
+func (w *world) run(ctx context.Context, limit time.Duration, o lab.Run, program string, args ...string) (lab.Result,
+	error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if o.PIN != "" {
