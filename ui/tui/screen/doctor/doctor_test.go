@@ -99,3 +99,32 @@ func TestReport(t *testing.T) {
 	r.Press(`"`+file+`"`, "enter")
 	r.Sees("error: ")
 }
+
+// TestLeftover: what was left on a token is deleted from its finding, after the serial was
+// typed.
+func TestLeftover(t *testing.T) {
+	w := screentest.New(t)
+	card := w.Tokens.Add(hsmtest.FakeOptions{Label: "blue"})
+	tok, err := w.Tokens.Open(t.Context(), card.Info().URI())
+	if err == nil {
+		_, err = tok.Generate(t.Context(), hsm.GenerateOptions{Label: "forgotten"}, hsmtest.Typing(t, card.PIN()))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := w.Open("6")
+	r.Sees("look again")
+	r.Press("/", `"forgotten"`, "enter")
+	r.Sees("no enrollment and no request here names", "kubehsm key delete --key", "delete")
+	r.Press("d")
+	r.Sees("Destroy the key?", card.Info().Serial)
+	slots, err := tok.Slots(t.Context(), nil)
+	if err != nil || len(slots) != 1 {
+		t.Fatalf("nothing was confirmed: %v, %v", slots, err)
+	}
+	r.Press(`"`+card.Info().Serial+`"`, "enter")
+	r.Until("deleted", func() bool {
+		slots, err := tok.Slots(t.Context(), nil)
+		return err == nil && len(slots) == 0
+	})
+}
