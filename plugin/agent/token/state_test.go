@@ -42,6 +42,7 @@ func TestState(t *testing.T) {
 		is := func(what string, unlocked bool, problem error, looked int) {
 			t.Helper()
 			s := h.State()
+			synctest.Wait() // the token may still be at it
 			if s.Unlocked != unlocked || !s.Open || !errors.Is(s.Problem, problem) || m.looked != looked {
 				t.Errorf("%s: %+v, asked %d times", what, s, m.looked)
 			}
@@ -63,6 +64,7 @@ func TestState(t *testing.T) {
 			t.Errorf("took %s", took)
 		}
 		close(m.hangs)
+		synctest.Wait()
 		m.hangs = nil
 		is("answers again", true, nil, 4)
 		check(t, h.Lock("asked"))
