@@ -113,7 +113,7 @@ func (r *attempt) signRequest(ctx context.Context) error {
 		r.note("the request carries no attestation: %v", unattested)
 	}
 	r.pins.prove()
-	if err := r.carryConsent(ctx, signer); err != nil {
+	if err := carryConsent(ctx, r.env, r.record.Enrollment(), signer); err != nil {
 		return err
 	}
 	return enrolling.NewStore(r.env).Save(r.record)
@@ -121,16 +121,15 @@ func (r *attempt) signRequest(ctx context.Context) error {
 
 // carryConsent has a new key sign the consent policy of the key in whose place it comes, while it
 // is open for the request.
-func (r *attempt) carryConsent(ctx context.Context, key crypto.Signer) error {
-	to := r.record.Enrollment()
-	from, err := r.env.Enrollments().Load(to.Name)
+func carryConsent(ctx context.Context, e *env.Env, to enrollment.Enrollment, key crypto.Signer) error {
+	from, err := e.Enrollments().Load(to.Name)
 	if errors.Is(err, enrollment.ErrUnknown) || errors.Is(err, enrollment.ErrInvalid) { // there is no policy to carry
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return session.Agent{Env: r.env}.CarryConsent(ctx, from, to, key)
+	return session.Agent{Env: e}.CarryConsent(ctx, from, to, key)
 }
 
 // awaitApproval approves the request where that was asked for, and waits for
