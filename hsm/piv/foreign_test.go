@@ -271,7 +271,7 @@ func TestOthersGetTheCard(t *testing.T) {
 	r := newRig(t, vcard.Config{})
 	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
 	must(t, r.tok.Unlock(t.Context(), typing(t)))
-	r.card.SetDelay(8 * time.Millisecond)
+	r.card.SetDelay(60 * time.Millisecond)
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	for range 4 {
@@ -290,7 +290,7 @@ func TestOthersGetTheCard(t *testing.T) {
 			}
 		})
 	}
-	for i := range 5 {
+	for i := range 3 {
 		card, err := pcsc.New().Connect(t.Context(), r.lab.Reader(0), defaultPatience)
 		if err != nil {
 			t.Errorf("turn %d: %v", i, err)
