@@ -173,10 +173,12 @@ func connect(ctx context.Context, in *inbox) (*dbus.Conn, error) {
 // introduce authenticates a connection, and closes one that the bus does not take in time.
 func introduce(conn *dbus.Conn) error {
 	late := time.AfterFunc(patience, func() { _ = conn.Close() })
-	defer late.Stop()
 	err := conn.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(os.Geteuid()))})
 	if err == nil {
 		err = conn.Hello()
+	}
+	if !late.Stop() {
+		return fmt.Errorf("the system bus does not answer for %s", patience)
 	}
 	if err != nil {
 		_ = conn.Close() // it is of no use

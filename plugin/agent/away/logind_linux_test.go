@@ -2,7 +2,9 @@ package away
 
 import (
 	"context"
+	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -246,6 +248,21 @@ func TestBusComesBack(t *testing.T) {
 	r.bus.AddSession("ours", "seat0", os.Getuid(), true)
 	r.watches()
 	r.quiet("ours")
+}
+
+// TestDeafBus: a bus that takes connections and says nothing is given up, and that is told.
+func TestDeafBus(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "bus")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path="+path)
+	_, err = newSource(New([]Event{Suspend}, func(Event) {})).follow(t.Context())
+	if err == nil || err.Error() != "the system bus does not answer for 5s" {
+		t.Error(err)
+	}
 }
 
 // TestAddresses: only sockets are connected to, since other addresses start programs.
