@@ -65,7 +65,7 @@ func TestPolicyOfTheKey(t *testing.T) {
 		t.Fatal(err, altered)
 	}
 	refused("an altered record")
-	if out := u.kubehsm("doctor", "-o", "json"); !strings.Contains(out, "was altered, or cannot be read") {
+	if out := u.ran(u.Kubehsm(t.Context(), "doctor", "-o", "json")).Stdout; !strings.Contains(out, "was altered, or") {
 		t.Error(out)
 	}
 	if err := errors.Join(os.Remove(records[0]), os.WriteFile(records[0], record, 0o600)); err != nil {
