@@ -152,7 +152,7 @@ func TestConsentTwoAtOnce(t *testing.T) {
 }
 
 // TestConsentIsTyped: the prompt for a less strict policy says that it takes no other answer than
-// a person's, and a token that asks for none does not do.
+// a person's, also when it is asked again.
 func TestConsentIsTyped(t *testing.T) {
 	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane")
 	w.Enroll("prod-hsm", "jane")
