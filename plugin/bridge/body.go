@@ -135,13 +135,16 @@ func (b *heldBody) read(ctx context.Context) ([]byte, error) {
 		return nil, tooMany(ctx)
 	}
 	// The client may be slow, or send nothing more.
+	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
+		defer close(ended)
 		if err := b.control.SetReadDeadline(time.Unix(1, 0)); err != nil {
 			_ = b.from.Close() // whatever reads from it is to end
 		}
 	})
 	data, err := readUpTo(b.from, most, b.request.ContentLength >= 0)
 	if !stop() {
+		<-ended // the connection is not to be touched once the request is over
 		err = context.Cause(ctx)
 	}
 	b.mu.Lock()

@@ -176,9 +176,9 @@ func TestHeldBodiesAreBounded(t *testing.T) {
 	all := newBodies()
 	what := consent.Parse("POST", "/api/v1/namespaces/web/pods", nil, true)
 	var held []*heldBody
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
 	for len(held) < 200 {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // for one
+		defer cancel()
 		req := httptest.NewRequest(http.MethodPost, "/", io.MultiReader(strings.NewReader(strings.Repeat("x", body.Limit))))
 		b := all.hold(httptest.NewRecorder(), req, what)
 		if _, err := b.tell(ctx); err != nil {
@@ -228,4 +228,37 @@ func TestManyBodiesAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// TestClientLeavesItsBody: a client that goes while its body is read harms nobody else.
+func TestClientLeavesItsBody(t *testing.T) {
+	reading := make(chan struct{})
+	r := newRig(t, rigOptions{policy: consent.Policy{Mode: consent.Writes},
+		ask: func(ctx context.Context, q Question) error {
+			reading <- struct{}{}
+			_, err := q.Body(ctx)
+			return err
+		}})
+	c := r.client(r.issue("prod", Client{PID: 1, Start: 1}))
+	for range 50 {
+		ctx, cancel := context.WithCancel(t.Context())
+		pr, pw := io.Pipe()
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.ep.URL("prod")+"/api/v1/namespaces/web/pods", pr)
+		check(t, err)
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			if resp, err := c.Do(req); err == nil {
+				t.Errorf("answered %s", resp.Status)
+				_ = resp.Body.Close()
+			}
+		}()
+		<-reading
+		cancel()
+		<-gone
+		check(t, pw.Close())
+	}
+	if code, body := r.get(c, "/version"); code != http.StatusOK {
+		t.Errorf("%d %s", code, body)
+	}
 }
