@@ -3,12 +3,14 @@
 package adversary
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/test/adversary/play"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 )
@@ -77,6 +79,24 @@ func (s *stage) policyFile() string {
 	return filepath.Join(s.Home, "state", "policies", s.enrollment()["keyHash"].(string)+".json")
 }
 
+// nextVersion is a record of the version that would follow the one in signed, and ask for
+// nothing, with that one's signature.
+func (s *stage) nextVersion(signed []byte) string {
+	var r map[string]any
+	s.Must(json.Unmarshal(signed, &r))
+	signature, err := base64.StdEncoding.DecodeString(r["signature"].(string))
+	s.Must(err)
+	now := consent.Signed{Text: r["text"].(string), Signature: signature}
+	v, err := now.Open(s.enrollment()["keyHash"].(string))
+	s.Must(err)
+	v.Number, v.Before, v.Policy = v.Number+1, consent.Digest(now.Text), string(consent.Session)
+	r["text"], err = v.Text()
+	s.Must(err)
+	b, err := json.Marshal(r)
+	s.Must(err)
+	return string(b)
+}
+
 // lowersInTheFile: the records are edited, removed, and put back as they were under a less
 // strict policy; the agent is another one each time.
 func lowersInTheFile(s *stage) {
@@ -89,7 +109,7 @@ func lowersInTheFile(s *stage) {
 	}
 	for what, policy := range map[string]string{
 		"edited": strings.Replace(string(signed), "writes", "session", 1), "removed": "", "of before": string(s.former),
-		"nonsense": "{}",
+		"nonsense": "{}", "that follows": s.nextVersion(signed),
 	} {
 		func() {
 			defer s.writes(s.enrollmentFile(lab.Enrolled), e)()
