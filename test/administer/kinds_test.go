@@ -66,7 +66,8 @@ func TestResetToAnotherIdentity(t *testing.T) {
 	}
 	out := d.ok("token", "reset", "--accept-risk", "serial:"+e.Key.Serial)
 	now := fmt.Sprint(d.document("token", "info")["uri"])
-	for _, want := range []string{"as new", "The card has a new identity now: " + now + "; it was piv:serial=" + e.Key.Serial,
+	for _, want := range []string{"as new",
+		"The card has a new identity now: " + now + "; it was piv:serial=" + e.Key.Serial,
 		"prod-hsm", "kubehsm enroll --restart --name prod-hsm --token " + now + " --user jane --context prod"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing: %s", want, out)
