@@ -69,7 +69,7 @@ func bodyUnsaid(s *stage) {
 		answer := thief.begin(play.Order{Do: "send", Method: "POST", Path: bindings, Body: c.body,
 			Header: map[string][]string{"User-Agent": {s.mark}, "Content-Type": {"application/json"}}})
 		sum := sha256.Sum256([]byte(c.body))
-		shown := append(c.shown, "create rolebindings", "Digest", hex.EncodeToString(sum[:8]), question)
+		shown := append(c.shown, "create rolebindings", hex.EncodeToString(sum[:8]), question)
 		if !s.shows(thief.screen, shown...) {
 			s.Wrong("the question does not say %q, nor the digest %x:\n%s", c.shown, sum[:8], thief.screen.Screen())
 		}
