@@ -53,7 +53,7 @@ func (a *adversary) child(_ context.Context, o play.Order, _ *play.Answer) error
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	go cmd.Wait() //nolint:errcheck // it ends when the test hangs up
+	go cmd.Wait() // it ends when the test hangs up
 	return nil
 }
 
@@ -90,7 +90,7 @@ func (a *adversary) spy(_ context.Context, o play.Order, out *play.Answer) error
 	buffer := make([]byte, 8)
 	_, err = unix.ProcessVMReadv(pid, []unix.Iovec{{Base: &buffer[0], Len: 8}},
 		[]unix.RemoteIovec{{Base: uintptr(0x400000), Len: 8}}, 0)
-	if err != unix.EFAULT { //nolint:errorlint // a system call's own
+	if err != unix.EFAULT { // a system call's own
 		worked("process_vm_readv", err)
 	} else {
 		worked("process_vm_readv", nil) // it was allowed; nothing is there
@@ -109,7 +109,7 @@ func (a *adversary) spy(_ context.Context, o play.Order, out *play.Answer) error
 	runtime.LockOSThread() // it is the thread that traces
 	defer runtime.UnlockOSThread()
 	if err := unix.PtraceSeize(pid); err != nil {
-		return nil //nolint:nilerr // that is what should be
+		return nil // that is what should be
 	}
 	worked("ptrace", nil)
 	var status unix.WaitStatus

@@ -185,7 +185,7 @@ func readAll(in *bufio.Reader, out *play.Answer) error {
 		b, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
 		out.Body += string(b)
 		if err != nil || resp.Close {
-			return nil //nolint:nilerr // an answer that is cut is one too
+			return nil // an answer that is cut is one too
 		}
 		if in.Buffered() == 0 {
 			return nil
