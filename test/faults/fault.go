@@ -83,7 +83,15 @@ func (w *world) pickFault(r *rand.Rand, reach map[role]int) fault {
 		f.heal = func(w *world) error { return w.token.put() }
 	default:
 		f.name = "no API server"
-		f.do = func(w *world, _ int) error { return w.serverAway(true) }
+		f.do = func(w *world, _ int) error {
+			// Who waits for an approval waits for the server too, without end: it comes back.
+			w.after(3*time.Second, func() {
+				if err := w.serverAway(false); err != nil {
+					w.fail(err)
+				}
+			})
+			return w.serverAway(true)
+		}
 		f.heal = func(w *world) error { return w.serverAway(false) }
 	}
 	return f
