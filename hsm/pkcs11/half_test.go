@@ -15,7 +15,7 @@ import (
 // objects finds what is left of a class with an id.
 func (s spy) objects(t *testing.T, class uint, id []byte) []p11.ObjectHandle {
 	t.Helper()
-	r := &reader{ctx: s.Ctx, sh: s.sh}
+	r := s.reader()
 	all := r.find(p11.NewAttribute(p11.CKA_CLASS, class), p11.NewAttribute(p11.CKA_ID, id))
 	if r.err != nil {
 		t.Fatal(r.err)

@@ -272,32 +272,23 @@ func (l *library) slots(_ *p11.Ctx, present bool) ([]uint, error) {
 	if err := result(C.kubehsm_call_get_slots(l.functions, only, nil, &n)); err != nil || n == 0 {
 		return nil, err
 	}
-	list := make([]C.ulong, min(n, maxReaders))
+	list := make([]uint, min(n, maxReaders)) // a uint is as wide as a CK_ULONG on every Unix
 	n = C.ulong(len(list))
 	if err := result(C.kubehsm_call_get_slots(l.functions, only, unsafe.Pointer(&list[0]), &n)); err != nil {
 		return nil, err
 	}
-	return numbers[uint](list, n), nil
+	return list[:min(uint(n), uint(len(list)))], nil // a library may say that the list is longer
 }
 
 // found is C_FindObjects.
 func (l *library) found(_ *p11.Ctx, sh p11.SessionHandle) ([]p11.ObjectHandle, error) {
-	list := make([]C.ulong, objectsAtATime)
+	list := make([]p11.ObjectHandle, objectsAtATime)
 	var n C.ulong
 	err := result(C.kubehsm_call_find(l.functions, C.ulong(sh), unsafe.Pointer(&list[0]), C.ulong(len(list)), &n))
 	if err != nil {
 		return nil, err
 	}
-	return numbers[p11.ObjectHandle](list, n), nil
-}
-
-// numbers are the first n of a list, which a library may say to be longer than it is.
-func numbers[T ~uint](list []C.ulong, n C.ulong) []T {
-	all := make([]T, min(n, C.ulong(len(list))))
-	for i := range all {
-		all[i] = T(list[i])
-	}
-	return all
+	return list[:min(uint(n), uint(len(list)))], nil
 }
 
 // room is how long a value may be, in bytes.
