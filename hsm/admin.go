@@ -52,7 +52,8 @@ func (c Abilities) Lacks(a Algorithm) string {
 // one that it can.
 func (c Abilities) Makes(o GenerateOptions) error {
 	if why := c.Lacks(o.Algorithm); why != "" {
-		return hint.With(fmt.Errorf("keys of type %s: %w: %s", o.Algorithm, ErrUnsupported, why), c.Instead(o.Algorithm))
+		return hint.With(fmt.Errorf("keys of type %s: %w: %s", o.Algorithm, ErrUnsupported, why),
+			c.Instead(o.Algorithm))
 	}
 	if !c.Policies && (o.PIN != PINDefault || o.Touch != TouchDefault) {
 		return hint.With(fmt.Errorf("PIN and touch policies: %w", ErrUnsupported),

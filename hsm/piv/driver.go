@@ -85,7 +85,9 @@ func (d *Driver) list(ctx context.Context) (listing, error) {
 	}
 	l.readers = readers
 	for _, r := range readers {
-		info, err := operate(ctx, d.cards, r, func(s *applet.Session) (hsm.TokenInfo, error) { return d.cards.describe(s, r) })
+		info, err := operate(ctx, d.cards, r, func(s *applet.Session) (hsm.TokenInfo, error) {
+			return d.cards.describe(s, r)
+		})
 		if err != nil {
 			if ctx.Err() != nil {
 				return l, ctx.Err()
@@ -196,7 +198,8 @@ func (d *Driver) Watch(ctx context.Context) error {
 // newToken returns a token that is forgotten when it is closed.
 func (d *Driver) newToken(info hsm.TokenInfo, in pcsc.Reader) *Token {
 	t := &Token{
-		card: &card{cards: d.cards, info: info, reader: in.Name, events: in.Events}, asking: make(chan struct{}, 1), closed: d.forget,
+		card:   &card{cards: d.cards, info: info, reader: in.Name, events: in.Events},
+		asking: make(chan struct{}, 1), closed: d.forget,
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

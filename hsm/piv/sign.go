@@ -78,10 +78,12 @@ func (k *signer) Sign(random io.Reader, digest []byte, opts crypto.SignerOpts) (
 			return sig.value, nil
 		}
 		if sig.told {
-			return nil, hint.With(fmt.Errorf("slot %s: the card's %s signatures do not verify: %w", applet.SlotName(k.slot),
-				k.key.Algorithm, hsm.ErrUnsupported), k.t.card.about().Can.Instead(k.key.Algorithm))
+			return nil, hint.With(fmt.Errorf("slot %s: the card's %s signatures do not verify: %w",
+				applet.SlotName(k.slot), k.key.Algorithm, hsm.ErrUnsupported),
+				k.t.card.about().Can.Instead(k.key.Algorithm))
 		}
-		return nil, hint.With(fmt.Errorf("slot %s signed with another key: %w", applet.SlotName(k.slot), hsm.ErrKeyMismatch),
+		return nil, hint.With(
+			fmt.Errorf("slot %s signed with another key: %w", applet.SlotName(k.slot), hsm.ErrKeyMismatch),
 			"or the card's "+string(k.key.Algorithm)+" signatures do not verify, if the key is a new one: "+
 				k.t.card.about().Can.Instead(k.key.Algorithm))
 	}

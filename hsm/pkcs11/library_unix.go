@@ -87,11 +87,13 @@ static unsigned long kubehsm_call_sign(struct kubehsm_functions *l, unsigned lon
 	return ((kubehsm_sign)l->f[KUBEHSM_C_SIGN])(session, (unsigned char *)data, n, (unsigned char *)signature, m);
 }
 
-static unsigned long kubehsm_call_get_slots(struct kubehsm_functions *l, unsigned char present, void *slots, unsigned long *n) {
+static unsigned long kubehsm_call_get_slots(struct kubehsm_functions *l, unsigned char present, void *slots,
+	unsigned long *n) {
 	return ((kubehsm_get_slots)l->f[KUBEHSM_C_GET_SLOT_LIST])(present, (unsigned long *)slots, n);
 }
 
-static unsigned long kubehsm_call_find(struct kubehsm_functions *l, unsigned long session, void *objects, unsigned long max, unsigned long *n) {
+static unsigned long kubehsm_call_find(struct kubehsm_functions *l, unsigned long session, void *objects,
+	unsigned long max, unsigned long *n) {
 	return ((kubehsm_find)l->f[KUBEHSM_C_FIND_OBJECTS])(session, (unsigned long *)objects, max, n);
 }
 */
@@ -244,7 +246,7 @@ func (l *library) attribute(_ *p11.Ctx, sh p11.SessionHandle, o p11.ObjectHandle
 	if n > maxValue { // an attribute that the object lacks has ^0
 		return nil, p11.Error(p11.CKR_ATTRIBUTE_TYPE_INVALID)
 	}
-	value := C.calloc(1, C.size_t(n))
+	value := C.calloc(1, C.size_t(n)) //nolint:unconvert // size_t is another type on 32-bit systems
 	if value == nil {
 		return nil, p11.Error(p11.CKR_HOST_MEMORY)
 	}

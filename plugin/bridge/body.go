@@ -156,7 +156,8 @@ func (b *heldBody) read(ctx context.Context) ([]byte, error) {
 	b.left, b.whole = data, data
 	b.all.room.Release(most - int64(len(data)))
 	if err != nil {
-		return nil, &bodyError{DeniedBody, http.StatusBadRequest, fmt.Errorf("the request's body did not arrive: %w", err)}
+		return nil, &bodyError{DeniedBody, http.StatusBadRequest,
+			fmt.Errorf("the request's body did not arrive: %w", err)}
 	}
 	return data, nil
 }

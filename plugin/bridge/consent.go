@@ -41,7 +41,8 @@ var errNobody = errors.New("nobody can be asked")
 
 // consent makes sure that a person agrees to the request, where its enrollment's
 // policy wants that.
-func (s *Server) consent(w http.ResponseWriter, r *http.Request, e *session, who asker, up *upstream.Upstream, path string) *refusal {
+func (s *Server) consent(w http.ResponseWriter, r *http.Request, e *session, who asker, up *upstream.Upstream,
+	path string) *refusal {
 	if !up.Policy().Asks() {
 		return nil
 	}

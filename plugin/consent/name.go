@@ -68,7 +68,7 @@ func foreign(s string) string {
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRuneInString(s[i:])
 		i += n
-		kind := ""
+		var kind string
 		switch {
 		case r == utf8.RuneError && n == 1:
 			kind = "bytes that are no text"

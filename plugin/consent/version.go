@@ -64,8 +64,8 @@ func (v Version) Text() (string, error) {
 		return "", fmt.Errorf("consent policy: %w", err)
 	}
 	if len(versionDomain)+len(b) > maxVersion {
-		return "", fmt.Errorf("the rules are too long to be signed: the policy's text has %d bytes, %d are allowed", len(b),
-			maxVersion-len(versionDomain))
+		return "", fmt.Errorf("the rules are too long to be signed: the policy's text has %d bytes, %d are allowed",
+			len(b), maxVersion-len(versionDomain))
 	}
 	return versionDomain + string(b), nil
 }

@@ -28,8 +28,9 @@ It exits with 1 if something is in the way of signing in.
 
 With --bundle it writes a report to send to somebody who helps. Names are replaced
 in it; it never holds a PIN, key, certificate or kubeconfig.`,
-		Example: "kubehsm doctor\nkubehsm doctor --offline -o json\nkubehsm doctor --unlock pkcs11:token=trial\nkubehsm doctor --bundle report.zip",
-		Args:    cobra.NoArgs,
+		Example: "kubehsm doctor\nkubehsm doctor --offline -o json\n" +
+			"kubehsm doctor --unlock pkcs11:token=trial\nkubehsm doctor --bundle report.zip",
+		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
 		env, err := a.env()
 		if err != nil {

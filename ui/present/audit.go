@@ -59,7 +59,8 @@ func auditDetail(r audit.Record, verify func(audit.Record) error) string {
 	case name != "":
 		of = "token " + name
 	}
-	return join(code, r.Request, r.Reason, policyChange(r), signed(r, verify), stated(r), r.Error, times, r.Version, at, of)
+	return join(code, r.Request, r.Reason, policyChange(r), signed(r, verify), stated(r), r.Error, times, r.Version,
+		at, of)
 }
 
 // policyChange says what became of a consent policy.

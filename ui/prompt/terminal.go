@@ -219,7 +219,8 @@ func (t *Terminal) hold(ctx context.Context, f func(*console) error) error {
 	defer t.lines.resume()
 	if locked != nil && !t.told { // prompts are only kept in order by the lock
 		t.told = true
-		if _, err := fmt.Fprintf(c, "note: prompts of several programs may mix: %s\r\n", text.Clean(locked.Error())); err != nil {
+		if _, err := fmt.Fprintf(c, "note: prompts of several programs may mix: %s\r\n",
+			text.Clean(locked.Error())); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package applet
 
 import (
 	"bytes"
+	"errors"
 
 	"github.com/kubehsm/kubehsm/hsm"
 )
@@ -29,7 +30,7 @@ const noSlot = 0x00
 func (s *Session) Ask() (Answers, error) {
 	var a Answers
 	_, err := s.c.metadata(refPIN)
-	if err != nil && !Refused(err) && err != errNoReference {
+	if err != nil && !Refused(err) && !errors.Is(err, errNoReference) {
 		return a, err
 	}
 	a.Metadata = !s.c.mute && !StatusOf(err).Unknown()

@@ -116,8 +116,8 @@ func (k Keys) Move(from, to byte) error {
 
 // NoMove says that the card keeps its keys where they are.
 func NoMove() error {
-	return hint.With(fmt.Errorf("deleting and moving keys: %w: it does not know the command (YubiKeys: from firmware 5.7 on)",
-		hsm.ErrUnsupported), "overwrite the key with a new one")
+	return hint.With(fmt.Errorf("deleting and moving keys: %w: it does not know the command "+
+		"(YubiKeys: from firmware 5.7 on)", hsm.ErrUnsupported), "overwrite the key with a new one")
 }
 
 // Generate makes a key in a slot (GENERATE ASYMMETRIC KEY PAIR) by the options and the

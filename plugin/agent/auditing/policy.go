@@ -160,7 +160,8 @@ func (s *Policies) changes(of stored) (standing audit.Standing, changes []audit.
 		changes = append(changes, r)
 	}
 	if standing.Problem != audit.NoProblem && standing.Problem != s.problems[e.KeyHash] {
-		change(e.Name, audit.Record{Reason: audit.PolicyRecord, Error: string(standing.Problem), Policy: inForce.String()})
+		change(e.Name, audit.Record{Reason: audit.PolicyRecord, Error: string(standing.Problem),
+			Policy: inForce.String()})
 	}
 	for name, own := range of.found {
 		known := s.known.Enrollments[name]
@@ -174,7 +175,8 @@ func (s *Policies) changes(of stored) (standing audit.Standing, changes []audit.
 		}
 	}
 	for name, known := range s.known.Enrollments {
-		if _, there := of.found[name]; !there && known.Last.Key == e.KeyHash && known.Last.Reason != "" && !known.Gone() {
+		if _, there := of.found[name]; !there && known.Last.Key == e.KeyHash && known.Last.Reason != "" &&
+			!known.Gone() {
 			change(name, audit.Record{Reason: audit.PolicyGone, Was: known.Last.Policy,
 				Lowered: !inForce.Covers(consent.ParsePolicy(known.Last.Policy))})
 		}

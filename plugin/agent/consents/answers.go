@@ -46,12 +46,15 @@ func ClassOf(r consent.Request) Class {
 
 // Reach says what a yes to r covers, for the question.
 func Reach(r consent.Request) string {
-	kind := map[Class]string{Read: "reading", Change: "changes", Delete: "deletions", Connect: "connections"}[ClassOf(r)]
+	kind := map[Class]string{
+		Read: "reading", Change: "changes", Delete: "deletions", Connect: "connections",
+	}[ClassOf(r)]
 	more := ""
 	if ClassOf(r) != Read {
 		more = " and reading"
 	}
-	return fmt.Sprintf("covers this process's further %s%s, whatever they are, until it pauses for %d s, at most %d min",
+	return fmt.Sprintf("covers this process's further %s%s, whatever they are, "+
+		"until it pauses for %d s, at most %d min",
 		kind, more, int(grantPause.Seconds()), int(grantLife.Minutes()))
 }
 

@@ -78,7 +78,8 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 			notify: notify}
 		policies = &auditing.Policies{Store: store, Records: records, Notify: notify, Log: log}
 		lock     func(h *token.Held, why string)
-		tokens   = token.NewHolders(token.Options{Tokens: o.Tokens, Notice: func(h *token.Held) (string, func()) { return told(h, policies) },
+		tokens   = token.NewHolders(token.Options{Tokens: o.Tokens,
+			Notice:  func(h *token.Held) (string, func()) { return told(h, policies) },
 			Removed: func(h *token.Held) { lock(h, message.LockRemoved) }})
 		targets = &targets{store: store, policies: policies, tokens: tokens, sessions: sessions, signer: dial.reconnect,
 			handshake: o.handshake, log: log, all: map[string]*target{}}

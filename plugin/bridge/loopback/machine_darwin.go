@@ -10,7 +10,8 @@ import (
 func machineID() []byte {
 	id := make([]byte, 16)
 	var wait unix.Timespec
-	_, _, errno := unix.Syscall(unix.SYS_GETHOSTUUID, uintptr(unsafe.Pointer(&id[0])), uintptr(unsafe.Pointer(&wait)), 0)
+	_, _, errno := unix.Syscall(unix.SYS_GETHOSTUUID,
+		uintptr(unsafe.Pointer(&id[0])), uintptr(unsafe.Pointer(&wait)), 0)
 	if errno != 0 {
 		return nil
 	}

@@ -35,7 +35,8 @@ func Account(r consent.Request, h http.Header, data []byte) []string {
 		lines = []string{"empty"}
 	}
 	if rest := len(lines) - maxLines + t.more; rest > 0 {
-		lines = append(lines[:min(len(lines), maxLines)], fmt.Sprintf("and %d things more that are not told of here", rest))
+		lines = append(lines[:min(len(lines), maxLines)],
+			fmt.Sprintf("and %d things more that are not told of here", rest))
 	}
 	for i, l := range lines {
 		lines[i] = l[:min(len(l), MaxLine)]

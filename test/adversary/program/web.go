@@ -184,10 +184,8 @@ func readAll(in *bufio.Reader, out *play.Answer) error {
 		}
 		b, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
 		out.Body += string(b)
-		if err != nil || resp.Close {
-			return nil // an answer that is cut is one too
-		}
-		if in.Buffered() == 0 {
+		goesOn := err == nil && !resp.Close // an answer that is cut counts, as the last one
+		if !goesOn || in.Buffered() == 0 {
 			return nil
 		}
 	}

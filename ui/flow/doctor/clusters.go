@@ -106,7 +106,8 @@ func unverified(e enrollment.Enrollment) Check {
 	c := Check{ID: "unverified/" + e.Name, Group: GroupClusters, Title: "Identity of " + e.Host()}
 	return c.with(Warning, "its certificate is not verified (insecure-skip-tls-verify)",
 		"Whoever is in between reads what you send, secrets too, and answers in the cluster's place.",
-		"put the cluster's authority into its context as certificate-authority-data, then `"+enrolling.Anew(e, "--key", shell.Quote(e.Key.String()))+"`")
+		fmt.Sprintf("put the cluster's authority into its context as certificate-authority-data, then `%s`",
+			enrolling.Anew(e, "--key", shell.Quote(e.Key.String()))))
 }
 
 // enrollAnew leads through an enrollment: without the terminal UI it wants a user.

@@ -214,7 +214,7 @@ func (r *attempt) findToken(ctx context.Context) (outcome, error) {
 	if err := r.refuseDefaults(ctx); err != nil {
 		return outcome{}, err
 	}
-	if err := r.refuseKey(); err != nil {
+	if err := keyRefusal(r.record, r.info); err != nil {
 		return outcome{}, err
 	}
 	r.record.Options.Token = r.info.URI()

@@ -1,6 +1,7 @@
 package enroll
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -17,6 +18,17 @@ func (r *attempt) keyForRequest(ctx context.Context) (outcome, error) {
 		return outcome{}, err
 	}
 	return keyMaker{r}.make(ctx)
+}
+
+// keyRefusal is the error for a key that j would have made, and that the token says it
+// cannot make.
+func keyRefusal(j *enrolling.Progress, token hsm.TokenInfo) error {
+	o := j.Options
+	if j.Request.KeyHash != "" || o.Key.Scheme != "" || !token.Kind().HasSlots() {
+		return nil // there is one, or the library says it when it is asked
+	}
+	o.Generate.Algorithm = cmp.Or(o.Generate.Algorithm, hsm.ECDSAP256)
+	return token.Can.Makes(o.Generate)
 }
 
 // keyMaker makes the key of an enrollment, or finds the one that it is to have.

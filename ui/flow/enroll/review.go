@@ -1,12 +1,10 @@
 package enroll
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
 	"github.com/kubehsm/kubehsm/csr"
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
@@ -72,20 +70,10 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 			rev.Refused = defaultsRefusal(known, rev.Token)
 		}
 	}
-	if err := r.refuseKey(); err != nil {
+	if err := keyRefusal(j, r.info); err != nil {
 		rev.Refused = err
 	}
 	return rev, nil
-}
-
-// refuseKey refuses a key that the token says it cannot make.
-func (r *attempt) refuseKey() error {
-	o := r.record.Options
-	if r.record.Request.KeyHash != "" || o.Key.Scheme != "" || !r.info.Kind().HasSlots() {
-		return nil // there is one, or the library says it when it is asked
-	}
-	o.Generate.Algorithm = cmp.Or(o.Generate.Algorithm, hsm.ECDSAP256)
-	return r.info.Can.Makes(o.Generate)
 }
 
 // Command is what a person would type to enroll with o; what is still open is left out.

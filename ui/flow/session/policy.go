@@ -158,7 +158,9 @@ func (a Agent) VerifyConsent(r audit.Record) error {
 	}
 	// Whoever writes into the log can write a certificate for a key of his own, too.
 	all, err := a.Env.Enrollments().OfKey(r.Key)
-	if slices.ContainsFunc(all, func(e enrollment.Enrollment) bool { return r.Enrollment == "" || e.Name == r.Enrollment }) {
+	if slices.ContainsFunc(all, func(e enrollment.Enrollment) bool {
+		return r.Enrollment == "" || e.Name == r.Enrollment
+	}) {
 		return nil
 	}
 	return errors.Join(consent.ErrFormerKey, err)
