@@ -53,11 +53,11 @@ suite (package hsm/hsmtest), the same one for every token. Do not edit it.
 const kindsHead = `
 ## Kinds of PIV cards
 
-Not physical cards: the virtual card plays each kind (personalities of ` + "`test/vcard`" + `, where each says
-where its ways are written down or were seen), and the whole suite runs on it. kubehsm asks a
-card what it can do, by what SELECT lists and by commands that change nothing; a version
-counts only where everything else that the card answers fits it. What a kind cannot do is
-known before a PIN or a serial is asked for, as far as the card tells.
+These are not physical cards. The virtual card plays each kind, as a personality of ` + "`test/vcard`" + ` that
+says where such a card's behavior is documented or was seen. The whole suite runs on each. kubehsm
+learns what a card can do from its answer to SELECT and from commands that change nothing. It
+believes the version that a card gives only if all other answers fit that version. As far as the
+card makes it known, kubehsm says what a card cannot do before it asks for a PIN or a serial.
 
 | Kind of card | What is special | Signs and connects with | Key deleted | All else above |
 | --- | --- | --- | --- | --- |

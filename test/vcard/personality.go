@@ -43,8 +43,8 @@ func standardCards() []Personality {
 			// cipher suite of secure messaging alone, as the NIST test cards do (tag AC, part 2
 			// section 3.1.1), which says nothing of other algorithms.
 			Name: "NIST SP 800-73-4",
-			About: "the standard and nothing of Yubico's: known by its CHUID; it tells a public " +
-				"key only when it makes it, so a placeholder certificate keeps that",
+			About: "the standard without Yubico's extensions; known by its CHUID; it gives the public " +
+				"key only when it makes the key, so a placeholder certificate keeps it",
 			Config: Config{Firmware: [3]byte{4, 0, 0}, Without: Extensions | Deverify, CHUID: guid(1),
 				Ways: Ways{Historical: thirdParty, SecureMessaging: true, Algorithms: []byte{algRSA2048, algP256, algP384}}},
 			Algorithms: []byte{algP256, algP384, algRSA2048},
@@ -54,7 +54,7 @@ func standardCards() []Personality {
 			// FIPS 201 cards of the years before ECC, and applets on Java Cards without it: RSA alone.
 			// SELECT lists all algorithms in tag AC, as OpenFIPS201 does.
 			Name:  "RSA only, listed by SELECT",
-			About: "SELECT lists the algorithms (tag AC): others are refused before anybody is asked",
+			About: "SELECT lists the algorithms (tag AC): kubehsm refuses others before it asks for anything",
 			Config: Config{Firmware: [3]byte{4, 0, 0}, Without: Extensions, CHUID: guid(2),
 				Ways: Ways{Historical: thirdParty, Lists: true, Algorithms: []byte{algRSA2048}}},
 			Algorithms: []byte{algRSA2048}, Cannot: []byte{algP256, algP384, algEd25519, algRSA3072, algRSA4096},
@@ -64,7 +64,7 @@ func standardCards() []Personality {
 			// Java Cards without P-384, whose GENERATE looks at the algorithm before it wants the
 			// management key (SP 800-73-4 part 2 section 3.3.2 names both refusals and no order).
 			Name:  "no P-384, told by GENERATE",
-			About: "GENERATE looks at the algorithm first: others are refused before anybody is asked",
+			About: "GENERATE looks at the algorithm first: kubehsm refuses others before it asks for anything",
 			Config: Config{Firmware: [3]byte{4, 0, 0}, Without: Extensions, CHUID: guid(3),
 				Ways: Ways{Historical: thirdParty, LooksFirst: true, Algorithms: []byte{algRSA2048, algP256}}},
 			Algorithms: []byte{algP256, algRSA2048}, Cannot: []byte{algP384, algEd25519, algRSA3072, algRSA4096},
@@ -108,7 +108,7 @@ func yubicoLike() []Personality {
 		}, {
 			// An attestation that is not DER: said, and not sent on.
 			Name:       "attestation is no certificate",
-			About:      "ATTEST answers text, which is said and not sent on",
+			About:      "ATTEST answers with text; kubehsm says so and does not pass it on",
 			Config:     Config{Without: OtherApps, Ways: Ways{Historical: thirdParty, AttestsText: true}},
 			Algorithms: []byte{algP256, algRSA2048},
 		}, {
@@ -162,7 +162,7 @@ func transports() []Personality {
 			// Answers in portions of 40 bytes (61xx), and GET RESPONSE only with the exact length
 			// (6Cxx), as T=0 cards and small buffers have it.
 			Name:       "short answers, exact lengths",
-			About:      "40 bytes an answer (61xx), GET RESPONSE with the exact length only (6Cxx)",
+			About:      "answers of 40 bytes (61xx), GET RESPONSE with the exact length only (6Cxx)",
 			Config:     Config{Ways: Ways{Historical: thirdParty, Portion: 40, ExactLe: true}},
 			Algorithms: []byte{algP256, algRSA2048},
 		}, {
