@@ -253,3 +253,27 @@ func BenchmarkWrite(b *testing.B) {
 	}
 	check(b, l.Close())
 }
+
+// TestMuchToCarry: any program of the user can add policies to the log, until a new file would
+// begin with more than a file holds. Nothing is lost then, and not every record begins a file.
+func TestMuchToCarry(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	l := open(t, path)
+	l.maxSize, l.keep = 1000, 3
+	all := NewKnown()
+	for i := range 100 {
+		all.Follow(Record{Event: Policy, Reason: PolicySet, Enrollment: fmt.Sprintf("e%d", i), Policy: "always"})
+	}
+	l.Carry(all)
+	for range 60 {
+		check(t, l.Write(Record{Event: Session}))
+	}
+	now, err := Policies(t.Context(), path, nil)
+	check(t, err)
+	if n := len(now.Enrollments); n != 100 {
+		t.Errorf("%d policies are left", n)
+	}
+	if _, err := os.Stat(numbered(path, 2)); err == nil {
+		t.Error("each record begins a file")
+	}
+}

@@ -42,6 +42,8 @@ type Log struct {
 	// see [Log.Carry].
 	policies map[string]Record
 	keys     map[string]KeyState
+	carrying bool  // a new file is begun
+	carried  int64 // how many bytes the last new file began with
 }
 
 // Open opens the log at path for appending and creates it, mode 0600, if there
@@ -135,7 +137,9 @@ func (l *Log) append(line []byte) error {
 			return err
 		}
 	}
-	if l.size > 0 && l.size+int64(len(line)) > l.maxSize {
+	// Any program of the user can make what a new file begins with larger than a file should be.
+	most := max(l.maxSize, 2*l.carried)
+	if !l.carrying && l.size > 0 && l.size+int64(len(line)) > most {
 		if err := errors.Join(l.rotate(), l.carry()); err != nil {
 			return err
 		}

@@ -217,6 +217,8 @@ func (l *Log) Carry(all *Known) {
 
 // carry begins a file. l.mu is held.
 func (l *Log) carry() error {
+	l.carrying = true
+	defer func() { l.carrying, l.carried = false, l.size }()
 	var errs []error
 	for _, r := range sorted(l.policies) {
 		r.Reason, r.Was, r.Lowered, r.Time = PolicyKept, "", false, l.now()

@@ -9,21 +9,38 @@ import (
 	"strings"
 )
 
+// Bounds of a policy that is made of several: whoever writes files for the user can add to
+// them without end, and each request is judged by all parts.
+const (
+	maxParts     = 32
+	maxPartRules = maxRules // in all parts together
+)
+
+// everything is the mode of what was more than the bounds allow. No program knows it, so that
+// the policy is not valid, and asks for everything.
+const everything Mode = "everything"
+
 // Strictest is the policy that asks for what any of several asks for: those of all
-// enrollments of one key.
+// enrollments of one key. Where that takes too many parts it asks for everything.
 func Strictest(all ...Policy) Policy {
-	var parts []Policy
-	for _, p := range all {
+	if len(all) == 0 {
+		return Policy{}
+	}
+	parts := all[0].Parts() // none of them covers another one
+	for _, p := range all[1:] {
 		for _, part := range p.Parts() {
 			if !slices.ContainsFunc(parts, func(kept Policy) bool { return kept.Covers(part) }) {
 				parts = append(slices.DeleteFunc(parts, part.Covers), part)
 			}
 		}
 	}
-	if len(parts) == 0 {
-		return Policy{}
+	most, rules := parts[0], 0
+	for _, part := range parts {
+		rules += len(part.Rules)
 	}
-	most := parts[0]
+	if len(parts) > maxParts || len(parts) > 1 && rules > maxPartRules {
+		return Policy{Mode: everything}
+	}
 	if len(parts) > 1 {
 		most.also = parts[1:]
 	}

@@ -110,3 +110,29 @@ func TestCoversHolds(t *testing.T) {
 		t.Fatalf("only %d were comparable", covered)
 	}
 }
+
+// TestStrictestIsBounded: whoever writes thousands of policies into the user's files, each one
+// about something else, makes nobody wait, and gets nothing let through.
+func TestStrictestIsBounded(t *testing.T) {
+	long := Policy{Mode: Rules}
+	for i := range maxRules {
+		long.Rules = append(long.Rules, Rule{Resources: []string{fmt.Sprintf("r%d", i)}})
+	}
+	var most Policy
+	for i := range 20_000 {
+		most = Strictest(most, rules(fmt.Sprintf("resources=a%d", i)))
+		if n := len(most.Parts()); n > maxParts {
+			t.Fatalf("%d parts", n)
+		}
+	}
+	two := Strictest(long, rules("resources=x"))
+	for _, p := range []Policy{most, two} {
+		needs, err := p.Needs(Parse("GET", "/api/v1/pods", nil, false))
+		if !needs || err != nil || !p.Covers(rules("resources=x")) || p.String() != "everything" || p.Joined().Mode != Always {
+			t.Errorf("%s: %t %v", p, needs, err)
+		}
+	}
+	if one := Strictest(long, Policy{}); one.String() != long.String() {
+		t.Errorf("one policy of %d rules becomes %s", maxRules, one)
+	}
+}
