@@ -39,7 +39,7 @@ func Account(r consent.Request, h http.Header, data []byte) []string {
 			fmt.Sprintf("and %d things more that are not told of here", rest))
 	}
 	for i, l := range lines {
-		lines[i] = l[:min(len(l), MaxLine)]
+		lines[i] = shorten(l, MaxLine)
 	}
 	return lines
 }
@@ -169,11 +169,16 @@ func names(all []string) string {
 const maxName = 60
 
 func name(s string) string {
-	n := consent.Name(s)
-	if len(n) > maxName {
-		return n[:maxName/2] + "[...]" + n[len(n)-maxName/2:]
+	return shorten(consent.Name(s), maxName)
+}
+
+// shorten leaves out the middle of a line, and says so: what is odd is told of at its end.
+func shorten(line string, most int) string {
+	const cut = "[...]"
+	if len(line) <= most {
+		return line
 	}
-	return n
+	return line[:most/2] + cut + line[len(line)-(most-most/2-len(cut)):]
 }
 
 // keys are the names of an object's fields, in order.

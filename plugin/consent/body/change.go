@@ -2,6 +2,7 @@ package body
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/kubehsm/kubehsm/plugin/consent"
@@ -117,7 +118,8 @@ func put(path string, v any) object {
 	}
 	parts := strings.Split(path, "/")
 	for i := len(parts) - 1; i > 0; i-- { // nothing is before the first slash
-		if strings.Trim(parts[i], "0123456789") == "" || parts[i] == "-" {
+		// The API server reads indices by strconv.Atoi, and counts from the end below 0.
+		if _, err := strconv.Atoi(parts[i]); err == nil || parts[i] == "-" {
 			v = []any{v}
 			continue
 		}

@@ -1,6 +1,7 @@
 package body
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -26,7 +27,11 @@ func (t *teller) pod(spec object) {
 			t.warn("a path of the node: %s", consent.Quote(t.str(p, "path")))
 		}
 	}
-	if s := t.str(spec, "serviceAccountName"); s != "" {
+	if t.yes(t.obj(spec, "securityContext", "windowsOptions"), "hostProcess") {
+		t.warn("runs as processes of the node")
+	}
+	account, old := t.str(spec, "serviceAccountName"), t.str(spec, "serviceAccount")
+	if s := cmp.Or(account, old); s != "" { // the old field counts where the new one is empty
 		t.say("as service account %s", consent.Quote(s))
 	}
 	if s := t.str(spec, "nodeName"); s != "" {
@@ -50,6 +55,9 @@ func (t *teller) container(what string, c object) {
 	if t.yes(security, "privileged") {
 		odd = append(odd, "PRIVILEGED")
 	}
+	if t.yes(t.obj(security, "windowsOptions"), "hostProcess") {
+		odd = append(odd, "A PROCESS OF THE NODE")
+	}
 	if add := t.words(t.obj(security, "capabilities"), "add"); len(add) > 0 {
 		odd = append(odd, "capabilities "+names(add))
 	}
@@ -72,5 +80,11 @@ func (t *teller) container(what string, c object) {
 	}
 	if run := append(t.words(c, "command"), t.words(c, "args")...); len(run) > 0 {
 		t.say("%s: runs %s", called, consent.Quote(strings.Join(run, " ")))
+	}
+	for _, hook := range [][]string{{"lifecycle", "postStart"}, {"lifecycle", "preStop"}, {"startupProbe"}, {"readinessProbe"},
+		{"livenessProbe"}} {
+		if run := t.words(t.obj(c, append(hook, "exec")...), "command"); len(run) > 0 {
+			t.say("%s: runs %s (%s)", called, consent.Quote(strings.Join(run, " ")), hook[len(hook)-1])
+		}
 	}
 }
