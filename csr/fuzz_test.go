@@ -56,7 +56,7 @@ func FuzzInspectSigned(f *testing.F) {
 		if hash, err := SPKIHash(key.Public()); err != nil || info.SPKIHash != hash || info.KeyAlgorithm != "ECDSA P-256" {
 			t.Errorf("%s %s, %v", info.KeyAlgorithm, info.SPKIHash, err)
 		}
-		req, err := x509.ParseCertificateRequest(der) // as the API server and its signers do
+		req, err := x509.ParseCertificateRequest(der) // The API server and its signers read it like this.
 		if err != nil {
 			t.Fatal(err)
 		}

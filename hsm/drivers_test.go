@@ -34,7 +34,7 @@ func TestDriversListsACardOnce(t *testing.T) {
 	}
 	modules := append([]hsm.TokenInfo{
 		module("12345678", "Yubico (www.yubico.com)", reader), module("00000000", "piv_II", reader),
-		module("0", "Yubico (www.yubico.com)", reader), // what the module says of a card without a serial
+		module("0", "Yubico (www.yubico.com)", reader), // The module's words for a card without a serial.
 	}, kept...)
 	empty := hsm.Problem{Source: "Reader 2", Err: fmt.Errorf("reader 2: %w", hsm.ErrNoToken)}
 	broken := hsm.Problem{Source: "/x.so", Err: hsm.ErrModule}

@@ -54,7 +54,7 @@ func (p *Plan) tidy() error {
 		for _, name := range lockNames(s.path) {
 			info, err := os.Lstat(name)
 			if err != nil {
-				continue // there is none, which is the rule
+				continue // As a rule, no lock is there.
 			}
 			f, _, err := takeOver(name, info, false)
 			if isReadOnlyFS(err) {

@@ -28,7 +28,7 @@ func TestUndoOfTheLast(t *testing.T) {
 		e.Server = server
 		mustApply(t, mustPlan(t, r, e), j)
 	}
-	if _, _, err := j.begin(mustPlan(t, r, killEntry())); err != nil { // and then it was killed
+	if _, _, err := j.begin(mustPlan(t, r, killEntry())); err != nil { // The program was killed after this.
 		t.Fatal(err)
 	}
 	undo, err := j.PlanUndo(ctx, "")
@@ -60,7 +60,7 @@ func TestEmptyPlanFreesTheFile(t *testing.T) {
 	if _, err := os.Lstat(lockName(path)); err != nil {
 		t.Errorf("the lock of a process that lives: %v", err)
 	}
-	if err := held.Close(); err != nil { // as its end does
+	if err := held.Close(); err != nil { // The end of a process does the same.
 		t.Fatal(err)
 	}
 	if _, err := again.Apply(context.Background(), nil); err != nil {

@@ -17,7 +17,7 @@ func testGenerate(t *testing.T, b *bench) {
 			if slot.Key.Algorithm != a || hsm.AlgorithmOf(slot.Key.Public) != a {
 				t.Errorf("algorithm %s, key %s; want %s", slot.Key.Algorithm, hsm.AlgorithmOf(slot.Key.Public), a)
 			}
-			if slot.Key.Extractable || slot.Key.Origin != hsm.Generated { // what was just made is known
+			if slot.Key.Extractable || slot.Key.Origin != hsm.Generated { // A key that was just made is known.
 				t.Errorf("extractable %v, origin %q", slot.Key.Extractable, slot.Key.Origin)
 			}
 			if slot.Certificate != nil {

@@ -36,8 +36,8 @@ type turn struct {
 // Other programs look for a free card every tenth of a second (pcscd's
 // PCSCLITE_LOCK_POLL_RATE): an unbroken row of operations here would never let them have it.
 const (
-	row   = time.Second            // for so long operations may follow each other at once
-	pause = 120 * time.Millisecond // then the card is left free for so long
+	row   = time.Second            // Operations may follow each other at once for so long.
+	pause = 120 * time.Millisecond // The card is left free for so long after that.
 )
 
 // yield leaves the card free for a moment if it has been used for long. The caller has the

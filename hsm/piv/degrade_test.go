@@ -83,7 +83,7 @@ func TestLongAnswers(t *testing.T) {
 		t.Errorf("%+v", got.Key)
 	}
 	r.card.Fail(vcard.Fault{INS: vcard.INSPutData, SW: 0x6a84, Times: 1})
-	must(t, r.tok.StoreCertificate(t.Context(), got.URI, cert, typing(t))) // it has it already
+	must(t, r.tok.StoreCertificate(t.Context(), got.URI, cert, typing(t))) // The card has the certificate already.
 	must(t, r.tok.DeleteCertificate(t.Context(), got.URI, typing(t)))
 	r.card.Fail(vcard.Fault{INS: vcard.INSPutData, SW: 0x6a84, Times: 1})
 	err = r.tok.StoreCertificate(t.Context(), got.URI, cert, typing(t))

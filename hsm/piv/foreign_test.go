@@ -241,7 +241,7 @@ func TestSlowCard(t *testing.T) {
 	go func() { left <- sign(impatient) }()
 	cancel()
 	began := time.Now()
-	if err := <-left; err != nil { // it may have been the first of all
+	if err := <-left; err != nil { // This signer may have been the first of all.
 		want(t, err, context.Canceled)
 	}
 	if took := time.Since(began); took > 2*time.Second {
@@ -256,7 +256,7 @@ func TestSlowCard(t *testing.T) {
 		t.Fatalf("%d signatures", len(order))
 	}
 	seen := map[int]bool{}
-	for _, i := range order[:signers+signers/2] { // one who signs again queues behind those who wait
+	for _, i := range order[:signers+signers/2] { // Signers that come again queue behind those that wait.
 		seen[i] = true
 	}
 	if len(seen) != signers {

@@ -112,7 +112,7 @@ func (t *Token) try(s *applet.Session, slot, code byte, key *hsm.Key) error {
 	}
 	sig, err := s.Keys.Sign(slot, code, block)
 	switch {
-	case errors.Is(err, applet.NotSatisfied): // it wants something that its policy does not tell
+	case errors.Is(err, applet.NotSatisfied): // The card wants something that its policy does not tell.
 		return nil
 	case !applet.Refused(err):
 		return fmt.Errorf("the key was made, but could not be tried: %w", err)

@@ -188,7 +188,7 @@ func (l *liar) fault(format string, args ...any) {
 // use does what a person would. Errors are what a library that lies is due.
 func (l *liar) use(d *Driver) {
 	ctx := context.Background()
-	defer func() { _ = d.Close() }() // it may say that it failed
+	defer func() { _ = d.Close() }() // A lying library may say that this failed.
 	listing, _ := d.List(ctx)
 	for _, info := range listing.Tokens {
 		if s := info.URI().String(); strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {

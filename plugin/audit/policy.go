@@ -222,7 +222,7 @@ func (l *Log) carry() error {
 	var errs []error
 	for _, r := range sorted(l.policies) {
 		r.Reason, r.Was, r.Lowered, r.Time = PolicyKept, "", false, l.now()
-		r.Number, r.Statement, r.Signature = 0, "", nil // they are the key's, which follows
+		r.Number, r.Statement, r.Signature = 0, "", nil // The key's own record follows, and has these.
 		errs = append(errs, l.write(r))
 	}
 	for _, hash := range slices.Sorted(maps.Keys(l.keys)) {

@@ -31,7 +31,7 @@ type Filter struct {
 
 func (f Filter) takes(r Record) bool {
 	return (!f.policies || r.Event == Policy || r.Event == PolicyKey) &&
-		(f.Since.IsZero() || !r.Time.Before(f.Since)) && // whoever changed the log may have written the year 0
+		(f.Since.IsZero() || !r.Time.Before(f.Since)) && // Somebody who changed the log may have written the year 0.
 		(f.Enrollment == "" || r.Enrollment == f.Enrollment)
 }
 

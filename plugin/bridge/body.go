@@ -44,14 +44,14 @@ func newBodies() *bodies { return &bodies{semaphore.NewWeighted(maxHeld), make(c
 // sent on, byte by byte.
 type heldBody struct {
 	all     *bodies
-	request *http.Request // its own, as it came
+	request *http.Request // request as it came
 	what    consent.Request
 	from    io.ReadCloser
 	control *http.ResponseController
 
 	mu     sync.Mutex
-	whole  []byte // what was read; so much room is taken
-	left   []byte // what is not sent on yet of that
+	whole  []byte // part that was read, and takes room
+	left   []byte // rest of whole that is not sent on yet
 	closed bool
 }
 
@@ -107,7 +107,7 @@ func (b *heldBody) tell(ctx context.Context) (Body, error) {
 		told.Account = []string{body.Unread("it is larger than 3 MiB")}
 		return told, nil
 	}
-	if len(b.request.Trailer) > 0 { // one that was not announced
+	if len(b.request.Trailer) > 0 { // a trailer that was not announced
 		return Body{}, &bodyError{DeniedOdd, http.StatusForbidden,
 			fmt.Errorf("%w: it has trailers", consent.ErrOdd)}
 	}
@@ -139,7 +139,7 @@ func (b *heldBody) read(ctx context.Context) ([]byte, error) {
 	stop := context.AfterFunc(ctx, func() {
 		defer close(ended)
 		if err := b.control.SetReadDeadline(time.Unix(1, 0)); err != nil {
-			_ = b.from.Close() // whatever reads from it is to end
+			_ = b.from.Close() // Closing ends whatever reads from the body.
 		}
 	})
 	data, err := readUpTo(b.from, most, b.request.ContentLength >= 0)
@@ -182,7 +182,7 @@ func readUpTo(r io.Reader, most int64, known bool) ([]byte, error) {
 			return data, nil
 		case len(data) == cap(data):
 			more := append(make([]byte, 0, min(2*int64(cap(data)), most)), data...)
-			clear(data) // it may hold a secret
+			clear(data) // A body may hold a secret.
 			data = more
 		}
 	}

@@ -40,7 +40,7 @@ const (
 	DeniedEnrollment    = "other-enrollment"  // the session is for another enrollment
 	DeniedLocked        = "locked"            // the enrollment was locked meanwhile
 	DeniedConsent       = "no-consent"        // the policy wants a yes, and there was none
-	DeniedBody          = "body"              // it did not arrive as it was announced, or in time
+	DeniedBody          = "body"              // The body did not arrive as announced, or not in time.
 	DeniedOdd           = "not-understood"    // the policy must judge the request, which can be read in two ways
 )
 

@@ -177,7 +177,7 @@ func TestHeldBodiesAreBounded(t *testing.T) {
 	what := consent.Parse("POST", "/api/v1/namespaces/web/pods", nil, true)
 	var held []*heldBody
 	for len(held) < 200 {
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // for one
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // Time enough for one body, and no more.
 		defer cancel()
 		req := httptest.NewRequest(http.MethodPost, "/", io.MultiReader(strings.NewReader(strings.Repeat("x", body.Limit))))
 		b := all.hold(httptest.NewRecorder(), req, what)

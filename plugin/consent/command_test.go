@@ -100,7 +100,7 @@ func TestProgramOnDisk(t *testing.T) {
 		t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
 		check(t, change(path))
 		want := Program{Path: path, Note: note}
-		if note == another { // as in another mount namespace, where the path leads elsewhere
+		if note == another { // The path leads elsewhere, like in another mount namespace.
 			want.Path += " (deleted)"
 		}
 		if got := ProgramOf(c.Process.Pid); got != want {

@@ -66,7 +66,7 @@ func FuzzSlot(f *testing.F) {
 			}
 			_ = hsm.SameKey(slot.Key.Public, key.Public())
 		}
-		if slot.URI.Scheme == "" { // which no driver says
+		if slot.URI.Scheme == "" { // No driver names such a slot.
 			return
 		}
 		packed, err := packSlot(slot)

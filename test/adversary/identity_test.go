@@ -104,7 +104,7 @@ func numberAgain(s *stage) {
 	if a := thief.do(play.Order{Do: "claim", For: victim.id}); a.Credential != nil {
 		s.Wrong("it gets the session of the process that had its number")
 	}
-	thief.signIn() // as every program may
+	thief.signIn() // Every program may sign in.
 	s.refused(thief.do(thief.deletes("b")), "a session of its own with the number", http.StatusForbidden)
 	s.nothingArrived("the number again", 0)
 	s.stands("b", "the number again")

@@ -32,7 +32,7 @@ func (s *stage) endAll() {
 		all, err := s.Processes()
 		s.Must(err)
 		for pid := range all {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+			_ = syscall.Kill(pid, syscall.SIGKILL) // The process may have ended.
 		}
 		return len(all) == 0
 	})
@@ -111,7 +111,7 @@ func onThePort(s *stage) {
 	if got := impostor.did(play.Order{Do: "squat"}).Done; len(got) > 0 {
 		s.Wrong("the impostor on the port was sent %q", got)
 	}
-	_ = impostor.conn.Close() // it ends by that
+	_ = impostor.conn.Close() // Closing ends the impostor.
 	impostor.end()
 	s.endAll()
 	s.unlock()
@@ -136,7 +136,7 @@ func onTheSocket(s *stage) {
 			s.Wrong("the impostor on the socket was sent the PIN")
 		}
 	}
-	_ = impostor.conn.Close() // it ends by that
+	_ = impostor.conn.Close() // Closing ends the impostor.
 	impostor.end()
 	s.unlock()
 	s.stands("b", "another program on the agent's socket")

@@ -40,8 +40,8 @@ func (s *stage) player(program string) *player {
 		cmd.Stderr = os.Stderr
 		s.Must(cmd.Start())
 		return nil, func() {
-			_ = cmd.Process.Kill() // it may have ended
-			_ = cmd.Wait()         // it was killed
+			_ = cmd.Process.Kill() // The process may have ended.
+			_ = cmd.Wait()         // A killed process ends with an error.
 		}
 	})
 }
@@ -51,7 +51,7 @@ func (s *stage) onTerminal(program string) *player {
 	return s.start(func(p *player, socket string) (*term.Session, func()) {
 		t := s.terminal(program, socket)
 		return t, func() {
-			_ = syscall.Kill(p.id.PID, syscall.SIGKILL) // it may have ended
+			_ = syscall.Kill(p.id.PID, syscall.SIGKILL) // The process may have ended.
 			poll.Within(soon, func() bool { return !p.id.Alive() })
 		}
 	})
@@ -66,7 +66,7 @@ func (s *stage) start(run func(p *player, socket string) (*term.Session, func())
 	p.end = sync.OnceFunc(p.end)
 	p.accept()
 	s.Cleanup(func() {
-		_ = p.conn.Close() // it ends by that
+		_ = p.conn.Close() // Closing ends the program.
 		_ = p.listener.Close()
 		p.end()
 	})

@@ -45,7 +45,7 @@ func (s *stage) writes(path string, record map[string]any) (restore func()) {
 	s.Must(jerr)
 	s.Must(os.WriteFile(path, b, 0o600))
 	return func() {
-		if err != nil { // there was none
+		if err != nil { // No file was there before.
 			s.Must(os.Remove(path))
 		} else {
 			s.Must(os.WriteFile(path, before, 0o600))

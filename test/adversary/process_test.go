@@ -59,7 +59,7 @@ func child(s *stage) {
 	}
 	young.asked(young.deletes("b"), "a child", victim, strconv.Itoa(young.id.PID),
 		"delete configmaps", `"b"`)
-	_ = young.conn.Close() // it ends by that
+	_ = young.conn.Close() // Closing ends the program.
 	s.stands("b", "a child")
 }
 

@@ -28,7 +28,7 @@ type text struct {
 	line    string
 	headers string // lines, each with "\n"
 	body    string // sent with its length, unless a header speaks of the transfer
-	look    bool   // it may be served, as the look that it is
+	look    bool   // A mere look may be served.
 }
 
 func (t text) on(s *stage) string {

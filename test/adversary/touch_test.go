@@ -129,7 +129,7 @@ func touchAfterALock(s *stage) {
 			s.Wrong("kubectl has signed in without a touch: %s", res)
 		}
 	})
-	_, err := lab.Succeeded(s.Kubehsm(s.ctx, "agent", "stop")) // it keeps in mind what was refused
+	_, err := lab.Succeeded(s.Kubehsm(s.ctx, "agent", "stop")) // The agent keeps in mind what was refused.
 	s.Must(err)
 	s.unlock()
 }

@@ -14,12 +14,12 @@ import (
 // trial is one attack's run. It stands in for the test: an attack that works is not
 // the end of the test where the program has a defect on purpose.
 type trial struct {
-	testing.TB // for its type; everything that matters is below
+	testing.TB // Embedded for its type: everything that matters is below.
 
 	ctx     context.Context
 	mu      sync.Mutex
-	wrong   []string // what must not have happened
-	broken  []string // what kept the attack from being made
+	wrong   []string // events that must not have happened
+	broken  []string // reasons why the attack was not made
 	logs    []string
 	cleanup []func()
 }

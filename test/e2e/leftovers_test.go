@@ -68,7 +68,7 @@ func TestLeftoversOnAToken(t *testing.T) {
 // before it was made.
 func (u *user) dropPublic(t *testing.T, label string) {
 	t.Helper()
-	t.Setenv("SOFTHSM2_CONF", u.Soft.Conf) // for the library in this process
+	t.Setenv("SOFTHSM2_CONF", u.Soft.Conf) // The library in this process reads it.
 	ctx := p11.New(u.Soft.Module)
 	if ctx == nil {
 		t.Fatalf("%s cannot be loaded", u.Soft.Module)

@@ -171,7 +171,7 @@ func TestOlderProgram(t *testing.T) {
 			!strings.Contains(res.Stderr, "the bridge's identity is damaged") {
 			t.Errorf("it says nothing of the sealed key: %s", res)
 		}
-		must(t, os.RemoveAll(filepath.Join(u.Home, "state", "bridge"))) // as it says
+		must(t, os.RemoveAll(filepath.Join(u.Home, "state", "bridge"))) // The hint says to do so.
 		u.kubehsm("kubeconfig", "set", enrolled, "--yes")
 		if err := u.Unlock(t.Context()); err != nil {
 			t.Fatal(err)

@@ -145,7 +145,7 @@ func (e *episode) zombies() error {
 		for _, file := range stats {
 			b, err := os.ReadFile(file)
 			if err != nil {
-				continue // it has ended
+				continue // The process has ended.
 			}
 			text := string(b[bytes.LastIndexByte(b, ')')+1:])
 			f := strings.Fields(text)

@@ -63,7 +63,7 @@ func (e *episode) step(ctx context.Context, n int) error {
 // plan picks an operation for which there is occasion.
 func (e *episode) plan(ctx context.Context, n int, r *rand.Rand) (*deed, operation, error) {
 	all := operations()
-	if n == 0 { // there is nothing else to do yet
+	if n == 0 { // Nothing else can be done yet.
 		d, err := enroll(ctx, e, r)
 		return d, all[0], err
 	}

@@ -146,7 +146,7 @@ func (e *episode) swept(ctx context.Context) error {
 	for _, args := range [][]string{{"agent", "stop"}, {"unlock", name}, {"kubeconfig", "remove", name, "--yes"},
 		{"kubeconfig", "set", name, "--yes"}, {"kubeconfig", "use", lab.Context, "--yes"}} {
 		res, err := e.run(ctx, patience, lab.Run{PIN: e.token.pin()}, e.Binary, args...)
-		removed := args[1] == "remove" && res.Code != 0 // it is there no more
+		removed := args[1] == "remove" && res.Code != 0 // What is there no more is not removed.
 		if _, err := lab.Succeeded(res, err); err != nil && !removed {
 			return err
 		}

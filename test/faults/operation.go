@@ -124,7 +124,7 @@ func join(ctx context.Context, e *episode, _ *rand.Rand) (*deed, error) {
 		return nil, err
 	}
 	d := e.enrollment("joined", user, "join", "--ticket", "-")
-	if at := slices.Index(d.args, "--token"); at >= 0 { // there it is the bootstrap token
+	if at := slices.Index(d.args, "--token"); at >= 0 { // The bootstrap token follows.
 		d.args[at] = "--hsm"
 	}
 	d.run.Stdin = text + "\n"

@@ -35,7 +35,7 @@ type runner struct {
 	seed    uint64
 	most    int // failures after which no episode begins
 
-	cards sync.Mutex // one card at a time: commands look at all readers
+	cards sync.Mutex // Commands look at all readers: one card at a time.
 	softs sync.Mutex // SoftHSM2's configuration is this process's
 	mu    sync.Mutex
 	took  map[string]time.Duration
@@ -45,7 +45,7 @@ type runner struct {
 // failure is an episode that went wrong.
 type failure struct {
 	episode int
-	steps   []int // those that were made
+	steps   []int // steps made
 	history []string
 	log     string
 	err     error
@@ -96,7 +96,7 @@ func (r *runner) episode(ctx context.Context, number int, steps []int) (struck i
 		err = e.finalCheck(ctx)
 	}
 	if err != nil {
-		log, _ := os.ReadFile(filepath.Join(e.Home, "state", "agent.log")) // there may be none
+		log, _ := os.ReadFile(filepath.Join(e.Home, "state", "agent.log")) // Without an agent, no log is there.
 		err = &failure{number, steps[:made], e.history, string(log), err}
 	}
 	r.mu.Lock()

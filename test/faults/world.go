@@ -214,7 +214,7 @@ func (w *world) typed(ctx context.Context, limit time.Duration, args ...string) 
 	defer t.Close()
 	// The error is that the program has ended without asking.
 	if t.Wait(ctx, func(f term.Frame) bool { return f.Contains(" needs its ") }) == nil {
-		_ = t.TypeSecret(w.token.pin() + "\r") // it may have ended since
+		_ = t.TypeSecret(w.token.pin() + "\r") // The program may have ended since.
 	}
 	code, err := t.ExitCode(ctx)
 	return lab.Result{Stderr: t.Frame().Text(), Code: code, PID: t.PID()}, err

@@ -107,7 +107,7 @@ func (b *Bus) Stop() {
 
 func end(c **exec.Cmd) {
 	if *c != nil {
-		_ = (*c).Process.Kill() // it may have ended
+		_ = (*c).Process.Kill() // The process may have ended.
 		_ = (*c).Wait()
 		*c = nil
 	}

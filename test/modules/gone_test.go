@@ -61,7 +61,7 @@ func TestGoneWithItsDaemon(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d, pin, kill := start(t)
 			u := only(t, d).URI()
-			withoutDaemon := name == "pkcsslotd" // its library does the work itself
+			withoutDaemon := name == "pkcsslotd" // The library does the work itself.
 			var key hsm.URI
 			if withoutDaemon {
 				key = generated(t, d, u, pin)

@@ -85,7 +85,7 @@ func dry(m Meaning, query url.Values, body bool) bool {
 		err := metainternalversionscheme.ParameterCodec.DecodeParameters(query, metav1.SchemeGroupVersion, into)
 		return err != nil || len(check()) > 0 || dryrun.IsDryRun(*dryRun)
 	}
-	if m.Subresource == "token" { // it is made all the same
+	if m.Subresource == "token" { // A token is made all the same.
 		return false
 	}
 	switch m.Verb {

@@ -174,7 +174,7 @@ func (l *Lab) StopDaemon() {
 	if l.daemon == nil {
 		return
 	}
-	_ = l.daemon.Process.Kill() // it may have ended
+	_ = l.daemon.Process.Kill() // The daemon may have ended.
 	<-l.ended
 	l.daemon = nil
 	// A killed daemon leaves what the next one would stumble over.
@@ -184,7 +184,7 @@ func (l *Lab) StopDaemon() {
 
 // CrashDaemon kills pcscd, with the cards in its readers.
 func (l *Lab) CrashDaemon() {
-	_ = l.daemon.Process.Kill() // it may have ended
+	_ = l.daemon.Process.Kill() // The daemon may have ended.
 	<-l.ended
 }
 

@@ -50,7 +50,7 @@ func AgentFacts(s message.Status, now time.Time) []Fact {
 // locksOn says which ways of leaving the computer lock all tokens, and which cannot be told
 // here.
 func locksOn(s message.Status) Fact {
-	of := map[string][]string{} // their names by problem
+	of := map[string][]string{} // names of enrollments by problem
 	var problems []string
 	for _, l := range s.LocksOn {
 		if of[l.Problem] == nil && l.Problem != "" {

@@ -42,11 +42,11 @@ type lines struct {
 type line struct {
 	words       string
 	above       func(question.Room) []string // clean lines above the words; may be nil
-	drawn       []string                     // those that were drawn
-	delay, bell time.Duration                // until it is shown; until the bell rings, 0 is never
+	drawn       []string                     // lines on the screen
+	delay, bell time.Duration                // time until the block is shown, and until the bell (0: never)
 	stderr      io.Writer                    // takes it where there is no terminal; may be nil
-	keep        func() bool                  // it stays, see [block]; may be nil
-	kept        bool                         // it was drawn to stay
+	keep        func() bool                  // tells that the block stays, see [block]; may be nil
+	kept        bool                         // The block was drawn to stay.
 	said        bool                         // a line that stays is written only once
 }
 

@@ -52,7 +52,7 @@ type TerminalOptions struct {
 type Terminal struct {
 	opts  TerminalOptions
 	turn  chan struct{} // holds one value: the right to prompt
-	told  bool          // that there are no locks; who has the turn says so
+	told  bool          // The person was told that no lock keeps prompts apart.
 	lines lines
 	jobs  jobs
 }

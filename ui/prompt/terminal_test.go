@@ -42,7 +42,7 @@ func TestQuestionOnATerminal(t *testing.T) {
 	for _, size := range []pty.Winsize{{Cols: 60, Rows: 15}, {Cols: 80, Rows: 24}} {
 		for mode, end := range map[string]string{"question": "Allow it? [y/N] ", "question-touch": "to allow it"} {
 			cmd := child(mode, "NO_COLOR=1")
-			in, err := cmd.StdinPipe() // what is typed would move the cursor while a touch is awaited
+			in, err := cmd.StdinPipe() // Typing would move the cursor while a touch is awaited.
 			if err != nil {
 				t.Fatal(err)
 			}

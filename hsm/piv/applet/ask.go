@@ -90,7 +90,7 @@ func (s *Session) lacks() ([]hsm.Algorithm, error) {
 		}
 	}
 	if len(out) == len(hsm.Algorithms()) {
-		return nil, nil // it refuses the slot, or everything: nothing is learnt
+		return nil, nil // A refusal of the slot, or of everything, tells nothing.
 	}
 	return out, nil
 }

@@ -79,7 +79,7 @@ type stored struct {
 	e      enrollment.Enrollment
 	others []enrollment.Enrollment   // other enrollments of the key
 	found  map[string]consent.Policy // policies of all enrollments of the key
-	own    consent.Policy            // what the enrollments ask for together
+	own    consent.Policy            // policy of all enrollments together
 	signed consent.Signed            // record of the key's policy
 	err    error                     // reason why the record cannot be read
 }
@@ -115,7 +115,7 @@ func (s *Policies) settled(hash string) (release func()) {
 		defer cancel()
 		_, err = lock.TryLockContext(ctx, 20*time.Millisecond)
 	}
-	if err != nil { // what is found then is put on record as it is
+	if err != nil { // Without a record, what is found is put on record.
 		s.Log.Warn("consent policy", "error", err)
 		return func() {}
 	}

@@ -42,7 +42,7 @@ type source struct {
 	w        *Watcher
 	conn     *dbus.Conn
 	sessions map[dbus.ObjectPath]seen // nil before they were first listed
-	delay    *os.File                 // while it is open, the system waits before it sleeps
+	delay    *os.File                 // The system waits with its sleep while this is open.
 }
 
 func newSource(w *Watcher) *source { return &source{w: w} }
@@ -181,7 +181,7 @@ func introduce(conn *dbus.Conn) error {
 		return fmt.Errorf("the system bus does not answer for %s", patience)
 	}
 	if err != nil {
-		_ = conn.Close() // it is of no use
+		_ = conn.Close() // A connection that the bus does not take is of no use.
 		return fmt.Errorf("the system bus does not take the connection: %w", err)
 	}
 	return nil
@@ -347,7 +347,7 @@ func (s *source) refresh(ctx context.Context) error {
 		}
 		state, err := s.look(ctx, l.Path)
 		if refused, ok := errors.AsType[dbus.Error](err); ok && refused.Name == busName+".Error.UnknownObject" {
-			continue // it has ended meanwhile
+			continue // The session has ended meanwhile.
 		}
 		if err != nil {
 			return err

@@ -152,7 +152,8 @@ func TestImpostor(t *testing.T) {
 			signalTo(to, loginPath, manager, "PrepareForSleep", true),
 			signalTo(to, loginPath+"/session/ours", session, "Lock"),
 			signalTo(to, busPath, busName, "NameOwnerChanged", login, "", c.Names()[0]),
-			signalTo(to, loginPath, manager, "PrepareForSleep", true), // as its owner, if that is believed
+			// Whoever believes it takes this for the owner's.
+			signalTo(to, loginPath, manager, "PrepareForSleep", true),
 		} {
 			if err := c.Send(m, nil).Err; err != nil {
 				t.Fatal(err)

@@ -28,12 +28,12 @@ type bridgeHost struct {
 	serve      func(cert func() *tls.Certificate) *bridge.Server
 	log        *slog.Logger
 
-	cert atomic.Pointer[tls.Certificate] // what the bridge shows
+	cert atomic.Pointer[tls.Certificate] // certificate that the bridge shows
 
 	mu      sync.Mutex
 	server  *bridge.Server
-	ep      loopback.Endpoint // as it is in the folder
-	read    time.Time         // when that was read
+	ep      loopback.Endpoint // endpoint on disk
+	read    time.Time         // time of that reading
 	address string
 	err     error
 	done    chan struct{}

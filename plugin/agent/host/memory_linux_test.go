@@ -47,7 +47,7 @@ func TestManyCommands(t *testing.T) {
 		t.Logf("%d objects, %d KB", least, m.HeapAlloc>>10)
 		return least
 	}
-	run(*manyCommands / 2) // what is made once
+	run(*manyCommands / 2) // Everything that is made once is made now.
 	before := live()
 	run(*manyCommands)
 	if after := live(); after > before+uint64(*manyCommands) {
@@ -64,7 +64,7 @@ func (r *rig) command() (err error) {
 	}
 	defer func() {
 		err = errors.Join(err, program.Process.Kill())
-		_ = program.Wait() // it was killed
+		_ = program.Wait() // A killed program ends with an error.
 	}()
 	c, err := client.Dial(r.t.Context(), r.dirs)
 	if err != nil {

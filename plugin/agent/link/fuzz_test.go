@@ -174,7 +174,7 @@ func FuzzServer(f *testing.F) {
 // follows tells whether a script has that secret right after a message that announces one.
 func follows(script string, secret []byte) bool {
 	lines := strings.Split(script, "\n")
-	if strings.Contains(script, "!") { // its bytes may be any frames
+	if strings.Contains(script, "!") { // Bytes after a "!" may be any frames.
 		return true
 	}
 	for i, line := range lines[:len(lines)-1] {

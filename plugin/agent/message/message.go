@@ -166,7 +166,7 @@ type TokenStatus struct {
 
 // LockOnStatus is a way of leaving the computer that locks all tokens.
 type LockOnStatus struct {
-	Reason string `json:"reason"` // as in [WhyLocked]
+	Reason string `json:"reason"` // see [WhyLocked]
 	// Problem says why the agent cannot tell of it at present.
 	Problem string `json:"problem,omitempty"`
 }

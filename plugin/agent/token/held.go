@@ -28,7 +28,7 @@ type Held struct {
 	busy  int                // operations in progress, but for signatures
 	// signing counts signatures in progress.
 	signing int
-	said    answer // what the token has said last
+	said    answer // last answer of the token
 	lost    error  // why the token could not be opened again
 	// closing is the end of a handle that is no longer the current one.
 	closing *closing

@@ -49,7 +49,7 @@ func (h *Held) State() State {
 	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.token != t { // it was locked, lost or opened meanwhile
+	if h.token != t { // The token was locked, lost or opened meanwhile.
 		unlocked, err = false, nil
 	}
 	if err == nil && h.token == nil && !h.since.IsZero() {

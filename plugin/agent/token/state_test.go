@@ -22,7 +22,7 @@ type moody struct {
 func (m *moody) Info(context.Context) (hsm.TokenInfo, error) {
 	m.looked++
 	if m.hangs != nil {
-		<-m.hangs // whatever becomes of the context, as a library may
+		<-m.hangs // A library may ignore that the context has ended.
 	}
 	return hsm.TokenInfo{}, m.fails
 }

@@ -29,7 +29,7 @@ type Endpoint struct {
 	// is of no use on another machine.
 	Former, Open, Bound bool
 
-	at          time.Time // when it was read
+	at          time.Time // time of reading
 	shown, next []byte    // the authorities of this machine, as DER; next may be nil
 }
 

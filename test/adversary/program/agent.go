@@ -31,7 +31,7 @@ func (a *adversary) claim(ctx context.Context, o play.Order, out *play.Answer) e
 	if err != nil {
 		return err
 	}
-	defer c.Close() // it has answered
+	defer c.Close() // The agent has answered.
 	s, err := c.Prepare(ctx, client.PrepareRequest{Enrollment: o.Enrollment, Client: o.For,
 		Purpose: hsm.Purpose{Command: "kubectl"}}, nil)
 	if err != nil {
@@ -93,7 +93,7 @@ func (y yes) Confirm(_ context.Context, p hsm.ConfirmPrompt) (bool, error) {
 func (y yes) note(what string) {
 	select {
 	case y.asked <- what:
-	default: // one is enough
+	default: // One note is enough.
 	}
 }
 

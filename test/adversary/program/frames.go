@@ -24,7 +24,7 @@ func (a *adversary) frames(ctx context.Context, o play.Order, out *play.Answer) 
 	if err != nil {
 		return err
 	}
-	defer c.Close() // it has answered
+	defer c.Close() // The bridge has answered.
 	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
 	}

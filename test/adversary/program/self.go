@@ -53,7 +53,7 @@ func (a *adversary) child(_ context.Context, o play.Order, _ *play.Answer) error
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	go cmd.Wait() // it ends when the test hangs up
+	go cmd.Wait() // The child ends when the test hangs up.
 	return nil
 }
 
@@ -74,7 +74,7 @@ func (a *adversary) spy(_ context.Context, o play.Order, out *play.Answer) error
 			if file == "mem" { // nothing is at its beginning
 				err = nil
 			}
-			_ = f.Close() // it was read
+			_ = f.Close() // The file was only read.
 		}
 		if err != io.EOF {
 			worked(file, err)
@@ -93,7 +93,7 @@ func (a *adversary) spy(_ context.Context, o play.Order, out *play.Answer) error
 	if err != unix.EFAULT { // a system call's own
 		worked("process_vm_readv", err)
 	} else {
-		worked("process_vm_readv", nil) // it was allowed; nothing is there
+		worked("process_vm_readv", nil) // Reading was allowed; nothing is there.
 	}
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -106,10 +106,10 @@ func (a *adversary) spy(_ context.Context, o play.Order, out *play.Answer) error
 			worked(fmt.Sprintf("pidfd_getfd of %d", fd), unix.Close(stolen))
 		}
 	}
-	runtime.LockOSThread() // it is the thread that traces
+	runtime.LockOSThread() // Tracing belongs to one thread.
 	defer runtime.UnlockOSThread()
 	if err := unix.PtraceSeize(pid); err != nil {
-		return nil // that is what should be
+		return nil // A refusal is what should be.
 	}
 	worked("ptrace", nil)
 	var status unix.WaitStatus
@@ -127,7 +127,7 @@ func (a *adversary) typeKeys(_ context.Context, o play.Order, out *play.Answer) 
 	if err != nil {
 		return err
 	}
-	defer tty.Close() // it was written to
+	defer tty.Close() // Writing is over by then.
 	for _, key := range []byte(o.Text) {
 		_, _, errno := unix.Syscall(unix.SYS_IOCTL, tty.Fd(), unix.TIOCSTI, uintptr(unsafe.Pointer(&key)))
 		if errno != 0 {
@@ -163,7 +163,7 @@ func (a *adversary) squat(_ context.Context, o play.Order, out *play.Answer) err
 	if err != nil {
 		return err
 	}
-	if o.Credential != nil { // as the bridge itself
+	if o.Credential != nil { // With its credential, the program plays the bridge.
 		pair, err := tls.X509KeyPair(o.Credential.Certificate, o.Credential.Key)
 		if err != nil {
 			return err
@@ -178,7 +178,7 @@ func (a *adversary) squat(_ context.Context, o play.Order, out *play.Answer) err
 				return
 			}
 			go func() {
-				defer c.Close() // it was read
+				defer c.Close() // The connection was only read.
 				b := make([]byte, 1<<16)
 				n, _ := c.Read(b) // nothing is an answer too
 				if n > 0 {

@@ -106,7 +106,7 @@ func (k *kept) send(o play.Order, out *play.Answer) error {
 	}
 	out.Code = resp.StatusCode
 	if resp.StatusCode == http.StatusSwitchingProtocols {
-		return nil // what follows is another protocol's
+		return nil // The rest is another protocol's.
 	}
 	b, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
 	out.Body = string(b)
@@ -128,7 +128,7 @@ func (a *adversary) send(ctx context.Context, o play.Order, out *play.Answer) er
 	if err != nil {
 		return err
 	}
-	defer c.Close() // it has answered
+	defer c.Close() // The bridge has answered.
 	return (&kept{c, bufio.NewReader(c)}).send(o, out)
 }
 
@@ -158,7 +158,7 @@ func (a *adversary) raw(ctx context.Context, o play.Order, out *play.Answer) err
 	if err != nil {
 		return err
 	}
-	defer c.Close() // it has answered
+	defer c.Close() // The bridge has answered.
 	if err := c.SetDeadline(time.Now().Add(rawPatience)); err != nil {
 		return err
 	}
@@ -251,7 +251,7 @@ func (a *adversary) flight(ctx context.Context, o play.Order, out *play.Answer) 
 		return err
 	}
 	under.Conn = back
-	defer back.Close() // it has answered
+	defer back.Close() // The bridge has answered.
 	if err := back.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
 	}

@@ -99,14 +99,14 @@ func someBody(r *rand.Rand) sent {
 	}
 	text, err := json.Marshal(o)
 	if err != nil {
-		panic(err) // it is made of maps and strings
+		panic(err) // Maps and strings can always be encoded.
 	}
 	if s.method != http.MethodPatch && r.IntN(3) == 0 {
 		s.media = pick("application/yaml", "application/yaml; charset=utf-8")
 	}
 	if strings.Contains(s.media, "yaml") && r.IntN(4) > 0 {
 		if text, err = yaml.JSONToYAML(text); err != nil {
-			panic(err) // it is JSON
+			panic(err) // The body is JSON.
 		}
 	}
 	s.body = text

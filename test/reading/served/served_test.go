@@ -115,7 +115,7 @@ func newWay(t *testing.T, toBridge, toServer string) *way {
 		RootCAs:            x509.NewCertPool(),
 		NextProtos:         []string{toBridge},
 		Certificates:       []tls.Certificate{mine},
-		InsecureSkipVerify: true, // its authority's certificate is no part of the test: this one is expected
+		InsecureSkipVerify: true, // No part of the test: the certificate is the one expected.
 		VerifyConnection: func(c tls.ConnectionState) error {
 			if !c.PeerCertificates[0].Equal(server) {
 				return errors.New("another server")
@@ -133,7 +133,7 @@ func newWay(t *testing.T, toBridge, toServer string) *way {
 
 func (w *way) hangUp() {
 	if w.conn != nil {
-		_ = w.conn.Close() // what was said on it is over
+		_ = w.conn.Close() // Everything was said on the connection.
 	}
 	w.conn = nil
 }
@@ -205,7 +205,7 @@ func (w *way) sendHTTP2(q reading.Request) {
 	}
 	resp, err := w.h2.RoundTrip(r)
 	if err == nil {
-		_, _ = io.Copy(io.Discard, resp.Body) // its end is awaited, however it comes
+		_, _ = io.Copy(io.Discard, resp.Body) // Reads to the end, however that comes.
 		_ = resp.Body.Close()
 	}
 	if ctx.Err() != nil {

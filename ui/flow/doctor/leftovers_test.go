@@ -1,15 +1,19 @@
 package doctor
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
 // TestLeftovers: each thing that an interrupted command may leave is named by what it is,
@@ -99,4 +103,24 @@ func TestLeftovers(t *testing.T) {
 	if checks := of(hsmOf, hsm.Slot{}); len(checks) != 1 || checks[0].Leftover == nil {
 		t.Errorf("after login: %+v", checks)
 	}
+}
+
+// TestUnlock: what a token hides is read with its PIN, and nothing is changed.
+func TestUnlock(t *testing.T) {
+	var before map[string]string
+	flowtest.UseCase{Name: "unlock", Answers: []hsmtest.Answer{hsmtest.PIN("123456")},
+		World: func(t testing.TB) *flowtest.World {
+			w := flowtest.NewWorld(t, hsm.SchemePKCS11, hsmtest.FakeOptions{Label: "blue"}, "")
+			w.Generate(hsm.GenerateOptions{Label: "mine"})
+			before = w.State()
+			return w
+		},
+		Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
+			v, err := Unlock(ctx, w.Env, w.Card.Info().URI(), p)
+			if err == nil && (v.Info.Label != "blue" || len(v.Slots) != 1 || v.Slots[0].Label != "mine") {
+				err = fmt.Errorf("it read %+v", v)
+			}
+			return err
+		},
+		Done: func(_ testing.TB, w *flowtest.World) { w.Unchanged(before) }}.Try(t)
 }

@@ -25,7 +25,7 @@ func (r *attempt) keyForRequest(ctx context.Context) (outcome, error) {
 func keyRefusal(j *enrolling.Progress, token hsm.TokenInfo) error {
 	o := j.Options
 	if j.Request.KeyHash != "" || o.Key.Scheme != "" || !token.Kind().HasSlots() {
-		return nil // there is one, or the library says it when it is asked
+		return nil // A key is there, or the library says it when asked.
 	}
 	o.Generate.Algorithm = cmp.Or(o.Generate.Algorithm, hsm.ECDSAP256)
 	return token.Can.Makes(o.Generate)

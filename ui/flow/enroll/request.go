@@ -123,7 +123,7 @@ func (r *attempt) signRequest(ctx context.Context) error {
 // is open for the request.
 func carryConsent(ctx context.Context, e *env.Env, to enrollment.Enrollment, key crypto.Signer) error {
 	from, err := e.Enrollments().Load(to.Name)
-	if errors.Is(err, enrollment.ErrUnknown) || errors.Is(err, enrollment.ErrInvalid) { // there is no policy to carry
+	if errors.Is(err, enrollment.ErrUnknown) || errors.Is(err, enrollment.ErrInvalid) { // No policy can be carried.
 		return nil
 	}
 	if err != nil {

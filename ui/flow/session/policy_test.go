@@ -87,7 +87,7 @@ func TestConsentHalfWritten(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return func() error { return os.WriteFile(record, before, 0o600) } // as if it had not been replaced
+			return func() error { return os.WriteFile(record, before, 0o600) } // The record is back as it was.
 		},
 		"the record cannot be written": func(t *testing.T, record string) func() error {
 			if err := errors.Join(os.Remove(record), os.MkdirAll(filepath.Join(record, "in the way"), 0o700)); err != nil {

@@ -12,7 +12,7 @@ func PIN(p hsm.PINPrompt, room Room) (above []string, label string) {
 	p.Kind = hsm.PINKind(text.Clean(string(p.Kind)))
 	if fields := p.Purpose.Fields; len(fields) > 0 {
 		room = room.orUsual()
-		room.Rows -= 4 // what may be said below
+		room.Rows -= 4 // room for what may be said below
 		above = About("", fields, room)
 		p.Purpose = hsm.Purpose{Action: "allow it", Notice: p.Purpose.Notice}
 	}

@@ -45,7 +45,7 @@ func (m *Model) remove(left token.Leftover) tea.Cmd {
 				return err
 			}
 			if left.OfCertificate() {
-				l.Enrollments = nil // they have a copy
+				l.Enrollments = nil // The enrollments have a copy.
 			}
 			question, detail := say(l)
 			err = screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: question,

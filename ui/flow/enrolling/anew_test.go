@@ -1,0 +1,60 @@
+package enrolling
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+)
+
+// TestAnew: the command names what the record would have been asked for, each as one word of
+// a shell. A join takes it from a ticket.
+func TestAnew(t *testing.T) {
+	for want, c := range map[string]struct {
+		of   enrollment.Enrollment
+		with []string
+	}{
+		`kubehsm enroll --restart --name prod --key piv:slot=9a --user jane --context home --group dev --group 'a b'`: {
+			enrollment.Enrollment{Name: "prod", Context: "home", User: "jane", Groups: []string{"dev", "a b"}},
+			[]string{"--key", "piv:slot=9a"}},
+		`kubehsm enroll --restart --name prod --user 'jane; reboot' --context 'it'\''s'`: {
+			enrollment.Enrollment{Name: "prod", Context: "it's", User: "jane; reboot"}, nil},
+		`kubehsm join --name prod --ticket - --token piv:serial=7`: {
+			enrollment.Enrollment{Name: "prod", User: "jane", Groups: []string{"dev"}},
+			[]string{"--token", "piv:serial=7"}},
+	} {
+		if got := Anew(c.of, c.with...); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+}
+
+// TestRequestedKeys: requests with every cluster count, and a record that cannot be read is
+// an error: its key would count as nobody's.
+func TestRequestedKeys(t *testing.T) {
+	_, s := store(t)
+	if keys, err := s.RequestedKeys(); err != nil || len(keys) != 0 {
+		t.Errorf("without records: %q, %v", keys, err)
+	}
+	elsewhere := "https://10.0.0.9:6443"
+	if err := errors.Join(s.Save(begun("prod")), s.SaveRequest(Request{Name: "own", Server: server, KeyHash: "a"}),
+		s.SaveRequest(Request{Name: "own", Server: elsewhere, KeyHash: "b"})); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := s.RequestedKeys()
+	slices.Sort(keys)
+	if err != nil || !slices.Equal(keys, []string{"a", "b"}) {
+		t.Errorf("%q, %v", keys, err)
+	}
+	if err := os.WriteFile(s.RequestPath(elsewhere, "own"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keys, err = s.RequestedKeys()
+	if err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "record of a request") || keys != nil {
+		t.Errorf("half a record: %q, %v", keys, err)
+	}
+}

@@ -1,0 +1,293 @@
+package token
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
+)
+
+// TestLeftoversOnACard: a key counts as left over until a record names it. Its command
+// removes it, and what belongs to somebody stays.
+func TestLeftoversOnACard(t *testing.T) {
+	w := certified(t) // 9a has a certificate, and 9c belongs to an enrollment
+	ts, k, card := Tokens{w.Env}, Keys{w.Env}, w.Card.Info()
+	left := func() []Leftover {
+		t.Helper()
+		d, err := ts.Details(t.Context(), card.URI())
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := ts.Leftovers(d.Info, d.Slots)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	if all := left(); len(all) != 0 {
+		t.Errorf("none is left over: %+v", all)
+	}
+	made := w.Generate(hsm.GenerateOptions{Slot: "9d"})
+	hash, err := hsm.Fingerprint(made.Key.Public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := left()
+	want := "kubehsm key delete --key '" + at(w, "9d").Identity().String() + "'"
+	if len(all) != 1 || all[0].Slot.ID != "9d" || all[0].OfCertificate() || all[0].Resume != "" ||
+		all[0].Command() != want {
+		t.Fatalf("%+v, want %s", all, want)
+	}
+
+	store := enrolling.NewStore(w.Env)
+	j := &enrolling.Progress{Generating: true}
+	j.Options.Name, j.Options.Token, j.Options.Generate.Slot = "begun", card.URI(), "9d"
+	if err := store.Save(j); err != nil {
+		t.Fatal(err)
+	}
+	if all := left(); len(all) != 1 || all[0].Resume != "kubehsm join --name begun" &&
+		all[0].Resume != "kubehsm enroll --name begun" || !all[0].Since.Equal(j.Updated) {
+		t.Errorf("of an interrupted enrollment: %+v", all)
+	}
+	j.Before = []string{hash}
+	if err := store.Save(j); err != nil {
+		t.Fatal(err)
+	}
+	if all := left(); len(all) != 1 || all[0].Resume != "" {
+		t.Errorf("of before that enrollment: %+v", all)
+	}
+	if err := store.SaveRequest(enrolling.Request{Name: "own", Server: "https://x", KeyHash: hash}); err != nil {
+		t.Fatal(err)
+	}
+	if all := left(); len(all) != 0 {
+		t.Errorf("of a request: %+v", all)
+	}
+	if err := os.Remove(store.RequestPath("https://x", "own")); err != nil {
+		t.Fatal(err)
+	}
+
+	l, done, err := k.Find(t.Context(), at(w, "9d"), hsmtest.NewScript(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(k.Delete(t.Context(), at(w, "9d"), l, hsmtest.Typing(t, w.Card.PIN())), done()); err != nil {
+		t.Fatal(err)
+	}
+	if got := content(w); got != "9a with certificate, 9c" || len(left()) != 0 {
+		t.Errorf("afterwards there is %q, and left %+v", got, left())
+	}
+}
+
+// TestLeftoversWithoutRecords: while a record cannot be read, nothing is called left over:
+// it may be what the record names.
+func TestLeftoversWithoutRecords(t *testing.T) {
+	w := certified(t)
+	slots := loss(t, w, "9c").Slots
+	for what, file := range map[string]string{
+		"an enrollment that was begun": enrolling.NewStore(w.Env).Path("prod"),
+		"a request":                    enrolling.NewStore(w.Env).RequestPath("https://x", "own"),
+	} {
+		if err := enrolling.NewStore(w.Env).SaveRequest(enrolling.Request{Name: "own", Server: "https://x"}); err != nil {
+			t.Fatal(err)
+		}
+		before, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for text, fails := range map[string]bool{"{": true, string(before): false} {
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if all, err := (Tokens{w.Env}).Leftovers(w.Card.Info(), slots); (err != nil) != fails || len(all) != 0 {
+				t.Errorf("%s, unreadable %t: %+v, %v", what, fails, all, err)
+			}
+		}
+		if err := os.WriteFile(file, before, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestLeftoverCommand: a key is never deleted for a certificate that is left, and there is no
+// command for what the token cannot do.
+func TestLeftoverCommand(t *testing.T) {
+	key, certificate := hsm.Abilities{Delete: true}, hsm.Abilities{DeleteCertificate: true}
+	for half, verb := range map[hsm.Half]string{
+		"": "key", hsm.HalfPrivate: "key", hsm.HalfPublic: "key",
+		hsm.HalfCertificate: "certificate", hsm.HalfOther: "certificate",
+	} {
+		l := Leftover{Slot: hsm.Slot{Half: half, URI: hsm.URI{Scheme: hsm.SchemePIV, Serial: "7", Slot: "9a"}}}
+		can, cannot := key, certificate
+		if verb == "certificate" {
+			can, cannot = certificate, key
+		}
+		l.Token.Can = can
+		if got := l.Command(); got != "kubehsm "+verb+" delete --key 'piv:serial=7;slot=9a'" {
+			t.Errorf("%q: %s", half, got)
+		}
+		l.Token.Can = cannot
+		if got := l.Command(); got != "" {
+			t.Errorf("%q, of a token that cannot: %s", half, got)
+		}
+		if l.OfCertificate() != (verb == "certificate") {
+			t.Errorf("%q: of a certificate: %t", half, l.OfCertificate())
+		}
+	}
+}
+
+// TestMakes: a card that says what it cannot do is believed before anybody is asked. A library
+// says it itself.
+func TestMakes(t *testing.T) {
+	lacks := func(i *hsm.TokenInfo) {
+		i.Can.Lack, i.Can.Policies = hsm.Lack{Algorithms: string(hsm.RSA2048), Why: "it is old"}, false
+	}
+	w := card(t)
+	w.Card.Describe(lacks)
+	makes := func(o hsm.GenerateOptions) error {
+		return Keys{w.Env}.Makes(t.Context(), w.Card.Info().URI(), o)
+	}
+	if err := makes(hsm.GenerateOptions{Algorithm: hsm.ECDSAP256}); err != nil {
+		t.Error(err)
+	}
+	for want, o := range map[string]hsm.GenerateOptions{"--algorithm": {Algorithm: hsm.RSA2048},
+		"without --pin-policy": {Algorithm: hsm.ECDSAP256, Touch: hsm.TouchAlways}} {
+		if err := makes(o); !errors.Is(err, hsm.ErrUnsupported) || !strings.Contains(hinting.Of(err), want) {
+			t.Errorf("%v, hint %q, want %q", err, hinting.Of(err), want)
+		}
+	}
+	w.Card.Unplug()
+	if err := makes(hsm.GenerateOptions{Algorithm: hsm.ECDSAP256}); !errors.Is(err, hsm.ErrNoToken) {
+		t.Errorf("a card that is gone: %v", err)
+	}
+	w = flowtest.NewWorld(t, hsm.SchemePKCS11, hsmtest.FakeOptions{}, "")
+	w.Card.Describe(lacks)
+	if err := makes(hsm.GenerateOptions{Algorithm: hsm.RSA2048}); err != nil {
+		t.Errorf("of a library: %v", err)
+	}
+}
+
+// TestDeletable: nobody confirms the loss of a key that a token does not delete.
+func TestDeletable(t *testing.T) {
+	w := certified(t)
+	if err := loss(t, w, "9a").Deletable(); err != nil {
+		t.Error(err)
+	}
+	w.Card.Describe(func(i *hsm.TokenInfo) { i.Can.Delete = false })
+	if err := loss(t, w, "9a").Deletable(); !errors.Is(err, hsm.ErrUnsupported) ||
+		!strings.Contains(hinting.Of(err), "--overwrite") {
+		t.Errorf("%v, hint %q", err, hinting.Of(err))
+	}
+}
+
+// held counts the tokens that are open.
+type held struct {
+	hsm.Driver
+	open int
+}
+
+type heldToken struct {
+	hsm.Token
+	of *held
+}
+
+func (h *held) Open(ctx context.Context, u hsm.URI) (hsm.Token, error) {
+	t, err := h.Driver.Open(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	h.open++
+	return heldToken{t, h}, nil
+}
+
+func (t heldToken) Close() error {
+	t.of.open--
+	return t.Token.Close()
+}
+
+// TestFindHidden: a token is unlocked for what it hides, and held until that is deleted. What
+// it shows costs no PIN, and neither does what a card does not have.
+func TestFindHidden(t *testing.T) {
+	w := flowtest.NewWorld(t, hsm.SchemePKCS11, hsmtest.FakeOptions{}, "")
+	made := w.Generate(hsm.GenerateOptions{Label: "halved"})
+	driver := &held{Driver: w.Env.Drivers[0]}
+	w.Env.Drivers = hsm.Drivers{driver}
+	k := Keys{w.Env}
+	find := func(u hsm.URI, open int, answers ...hsmtest.Answer) (Loss, func() error, error) {
+		t.Helper()
+		lock(t, w)
+		script := hsmtest.NewScript(t, answers...)
+		l, done, err := k.Find(t.Context(), u, script)
+		if driver.open != open {
+			t.Errorf("%d tokens are open, want %d", driver.open, open)
+		}
+		if pins := script.PINs(); slices.ContainsFunc(pins, func(p hsm.PINPrompt) bool {
+			return p.Purpose.Action != "see private keys"
+		}) {
+			t.Errorf("asked: %+v", pins)
+		}
+		return l, done, err
+	}
+	if l, done, err := find(made.URI, 0); err != nil || len(l.Slots) != 1 || done() != nil {
+		t.Errorf("what is shown: %+v, %v", l, err)
+	}
+
+	hidden := true
+	hide := func(_ context.Context, op hsmtest.Op) error {
+		switch {
+		case op == hsmtest.OpUnlock:
+			hidden = false
+		case op == hsmtest.OpSlots && hidden:
+			return hsm.ErrNoKey
+		}
+		return nil
+	}
+	w.Card.Before(hide)
+	if _, done, err := find(made.URI, 0, hsmtest.Cancel()); !errors.Is(err, hsm.ErrCancelled) || done() != nil {
+		t.Errorf("cancelled: %v", err)
+	}
+	if driver.open != 0 || !hidden {
+		t.Errorf("cancelled: %d open, hidden %t", driver.open, hidden)
+	}
+	l, done, err := find(made.URI, 1, hsmtest.PIN(w.Card.PIN()))
+	if err != nil || len(l.Slots) != 1 || !hsm.SameKey(l.Slots[0].Key.Public, made.Key.Public) {
+		t.Fatalf("with the PIN: %+v, %v", l, err)
+	}
+	if err := errors.Join(k.Delete(t.Context(), made.URI, l, hsmtest.NewScript(t)), done()); err != nil {
+		t.Errorf("deleted: %v", err)
+	}
+	if driver.open != 0 {
+		t.Errorf("%d tokens stay open", driver.open)
+	}
+	hidden = true
+	if _, _, err := find(made.URI, 0, hsmtest.PIN(w.Card.PIN())); !errors.Is(err, hsm.ErrNoKey) {
+		t.Errorf("what is not there: %v", err)
+	}
+
+	w = certified(t)
+	k, driver = Keys{w.Env}, &held{Driver: w.Env.Drivers[0]}
+	w.Env.Drivers = hsm.Drivers{driver}
+	if _, _, err := find(at(w, "9e"), 0); !errors.Is(err, hsm.ErrNoKey) {
+		t.Errorf("a card's empty slot: %v", err)
+	}
+}
+
+// TestLeftoverSince: a certificate that is left tells from when it is.
+func TestLeftoverSince(t *testing.T) {
+	w := certified(t)
+	s := loss(t, w, "9a").Slots[0]
+	s.Key, s.Half = nil, hsm.HalfCertificate
+	all, err := Tokens{w.Env}.Leftovers(w.Card.Info(), []hsm.Slot{s})
+	if err != nil || len(all) != 1 || !all[0].Since.Equal(s.Certificate.NotBefore) ||
+		time.Since(all[0].Since) > 2*time.Hour {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
