@@ -79,7 +79,7 @@ fault-defects: prerequisites cluster ## put defects into the program, one at a t
 	$(GO) test -count=1 -timeout 1h -tags defects -v -run '^TestDefectsAreFound$$' ./test/faults
 
 .PHONY: adversary
-adversary: prerequisites cluster ## put each known security defect back, one at a time: the attacks of test/adversary must catch it (DEFECT=name: only that)
+adversary: prerequisites cluster ## put each known security defect back, one at a time: the attacks of test/adversary must catch it (DEFECT=name,name: only those)
 	$(GO) test -count=1 -timeout 90m -v -run '^TestDefects$$' ./test/adversary $(if $(DEFECT),-defect '$(DEFECT)',-defects)
 
 .PHONY: race-hunt

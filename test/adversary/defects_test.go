@@ -21,7 +21,7 @@ import (
 
 var (
 	every  = flag.Bool("defects", false, "try every defect, not a few")
-	single = flag.String("defect", "", "try the defect of this `name`")
+	chosen = flag.String("defect", "", "try the defects of these `names`, with commas between them")
 )
 
 // few are tried in every run.
@@ -208,18 +208,21 @@ func TestDefects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tried := 0
+	names, tried := few, 0
+	if *chosen != "" {
+		names = strings.Split(*chosen, ",")
+	}
 	for _, d := range all {
-		if *single == d.name || *single == "" && (*every || slices.Contains(few, d.name)) {
+		if slices.Contains(names, d.name) || *every {
 			tried++
-			if *single == "" && !*every {
+			if *chosen == "" && !*every {
 				d.caught = d.caught[:1]
 			}
 			t.Run(d.name, func(t *testing.T) { d.try(t, root) })
 		}
 	}
-	if tried == 0 {
-		t.Error("there is no such defect")
+	if tried < len(names) {
+		t.Errorf("of %q %d are defects", names, tried)
 	}
 }
 
@@ -244,10 +247,13 @@ func (d defect) try(t *testing.T, root string) {
 			}
 			v := r.attacked(t, a)
 			if len(v.wrong) == 0 {
-				t.Errorf("%s: %s does not catch it; what kept it from being made: %q", d.what, a.name, v.broken)
+				t.Errorf("%s: %s does not catch it; what kept it from being made: %q\n%s", d.what, a.name, v.broken,
+					strings.Join(v.logs, "\n"))
 				continue
 			}
-			t.Logf("%s: %s", a.name, v.wrong[0])
+			for _, w := range v.wrong {
+				t.Logf("%s: %.500s", a.name, w)
+			}
 		}
 	}
 }

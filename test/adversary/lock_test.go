@@ -37,6 +37,7 @@ func afterALock(s *stage) {
 	}
 	s.refused(victim.do(victim.deletes("b")), "locked", http.StatusUnauthorized)
 	s.unlock()
+	s.player(suite.program).signIn() // the way to the API server stands again, for whoever has a session
 	s.refused(victim.do(play.Order{Do: "send", Method: "GET", Path: s.configmap("b")}), "the session from before the lock",
 		http.StatusUnauthorized)
 	victim.signIn()
