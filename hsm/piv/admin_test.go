@@ -20,6 +20,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/piv/applet"
+	"github.com/kubehsm/kubehsm/hsm/piv/pcsc"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
@@ -104,6 +105,38 @@ func TestSetRetries(t *testing.T) {
 	must(t, err)
 	if d.PIN.Total != 8 || d.PUK.Total != 4 || d.PIN.Default || d.PUK.Default || d.FormFactor != "USB-C keychain" {
 		t.Errorf("details %+v", d)
+	}
+}
+
+// TestProbesDoNothing: what cards are asked to find out what they can do changes nothing,
+// also where another program has left the PIN and the management key proved.
+func TestProbesDoNothing(t *testing.T) {
+	for _, p := range vcard.Personalities() {
+		t.Run(p.Name, func(t *testing.T) {
+			r := newRig(t, p.Config)
+			c, err := pcsc.New().Connect(t.Context(), r.lab.Reader(0), r.d.cards.patience)
+			must(t, err)
+			s, err := applet.Open(t.Context(), new(applet.Operation), c)
+			must(t, err)
+			st, err := s.Management.State()
+			must(t, err)
+			_, key := r.card.ManagementKey()
+			must(t, s.Management.Authenticate(st, key, func() func() { return func() {} }))
+			must(t, s.PINs.Verify(hsm.NewSecret([]byte(vcard.DefaultPIN))))
+			asked := len(r.card.Log())
+			_, err = s.Ask()
+			must(t, err)
+			_, err = s.PINs.SetsRetries(5, 5)
+			must(t, err)
+			must(t, c.End(true))
+			for _, e := range r.card.Log()[asked:] {
+				wrong := e.INS == vcard.INSGenerate && e.P2 != 0x7f || e.INS == vcard.INSSetPINRetries ||
+					e.INS == vcard.INSMoveKey && e.P1 != 0x7f || e.INS == vcard.INSSetManagement && e.P1 != 0x7f
+				if wrong {
+					t.Errorf("%02x %02x %02x could be carried out", e.INS, e.P1, e.P2)
+				}
+			}
+		})
 	}
 }
 
@@ -192,6 +225,13 @@ func TestManagementKeyHalfWay(t *testing.T) {
 			t.Error("another key is in force")
 		}
 		r.generate(t, hsm.GenerateOptions{Slot: "9a", Overwrite: true}, typing(t))
+	}
+
+	// Pulled out in between, the card has the old key, of which nobody else had a copy.
+	r.card.Fail(vcard.Fault{INS: vcard.INSSetManagement, P2: new(byte(0xff)), Unplug: true, Times: 1})
+	given, err := r.tok.SetManagementKey(t.Context(), hsm.ManagementKeyOptions{Protect: true}, typing(t))
+	if _, have := r.card.ManagementKey(); err == nil || given == nil || !bytes.Equal(have, given.Bytes()) {
+		t.Errorf("pulled out: nobody has the key in force; %v", err)
 	}
 }
 

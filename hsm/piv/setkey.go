@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/piv/applet"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // SetManagementKey implements [hsm.Administration]. A key to be protected
@@ -38,12 +39,19 @@ func (t *Token) SetManagementKey(ctx context.Context, o hsm.ManagementKeyOptions
 			return err
 		}
 		defer former.Zero()
-		err = s.Management.Set(algorithm, fresh, o, func() func() { return t.card.touching(ctx, s, p) })
-		if errors.Is(err, applet.ErrOldKey) { // the card has what it had, and so has its copy
+		err = s.Management.Set(algorithm, fresh, o)
+		switch {
+		case err == nil:
+		case applet.Refused(err):
+			err = t.card.decide(s, err, algorithm, fresh, former, o, func() func() { return t.card.touching(ctx, s, p) })
+		case former != nil: // the card keeps the new one, and nobody else the former
 			fresh.Zero()
-			if o.Protect {
-				err = errors.Join(err, s.Management.Keep(former))
-			}
+			key = former.Clone()
+			return hint.With(err, "the card keeps a new key that is likely not in force, so you are given the old one: "+
+				"keep it until one of them worked")
+		}
+		if errors.Is(err, applet.ErrOldKey) {
+			fresh.Zero()
 			return err
 		}
 		key = fresh
@@ -53,6 +61,25 @@ func (t *Token) SetManagementKey(ctx context.Context, o hsm.ManagementKeyOptions
 		return s.Management.Note(o)
 	})
 	return key, err
+}
+
+// decide finds out which key is in force after the card has refused a new one, and has the
+// card keep that one, if it shall be protected. The former goes back before the card is
+// asked, as a proof that fails ends that of the old key, and nothing can be written then.
+func (c *card) decide(s *applet.Session, refused error, a hsm.ManagementAlgorithm, fresh, former *hsm.Secret,
+	o hsm.ManagementKeyOptions, touch func() func()) error {
+	var unkept error
+	if o.Protect {
+		unkept = s.Management.Keep(former)
+	}
+	err := s.Management.Decide(refused, a, fresh, o, touch)
+	if err != nil {
+		return errors.Join(err, unkept)
+	}
+	if o.Protect {
+		return s.Management.Keep(fresh)
+	}
+	return nil
 }
 
 // protect writes the new key where only the PIN reads it, if it shall be protected, and

@@ -66,6 +66,7 @@ func (c *Card) authManagement(cmd command, objects []tlv, done <-chan struct{}) 
 	case hasWitness && len(challenge) == size:
 		want := c.witness
 		c.witness = nil
+		c.managed = false // as a wrong PIN ends the proof of a right one
 		if want == nil || subtle.ConstantTimeCompare(want, witness) != 1 || !c.managementTouch(done) {
 			return nil, swNotSatisfied
 		}

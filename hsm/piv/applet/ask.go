@@ -21,12 +21,15 @@ type Answers struct {
 // Extended tells whether the card knows anything of Yubico's extensions.
 func (a Answers) Extended(v Version) bool { return v.Known() || a.Metadata }
 
-// noSlot is a key reference that no card has (SP 800-73-4 part 1 table 4b).
-const noSlot = 0x00
+// noSlot is a key reference that no card has (SP 800-73-4 part 1 table 4), and no value of
+// Yubico's parameters. ISO/IEC 7816-4 section 7.5.1 reserves it. 00 would not do: it is the
+// global PIN, and to GENERATE in ISO/IEC 7816-8 the key that is current.
+const noSlot = 0x7f
 
-// Ask asks the card what it can do. Nothing has been proved to it, and what is sent names
-// no slot and no data: a card that knows a command refuses it for that. Commands that are
-// Yubico's are sent only to cards that know any.
+// Ask asks the card what it can do. We have proved nothing to it, and what is sent names
+// no slot and no data: a card that knows a command refuses it for that, also where another
+// program has left the management key proved, and one that takes it literally finds nothing
+// to do it to. Commands that are Yubico's are sent only to cards that know any.
 func (s *Session) Ask() (Answers, error) {
 	var a Answers
 	_, err := s.c.metadata(refPIN)
@@ -41,8 +44,8 @@ func (s *Session) Ask() (Answers, error) {
 			cmd   command
 		}{
 			{&a.Attest, command{ins: insAttest, p1: noSlot}},
-			{&a.Move, command{ins: insMoveKey, p1: 0xff, p2: noSlot}},
-			{&a.SetManagement, command{ins: insSetManagement, p1: 0xff, p2: 0xff}},
+			{&a.Move, command{ins: insMoveKey, p1: noSlot, p2: noSlot}}, // FF as P1 would delete
+			{&a.SetManagement, command{ins: insSetManagement, p1: noSlot, p2: noSlot}},
 		} {
 			if *q.knows, err = s.c.knows(q.cmd); err != nil {
 				return a, err

@@ -200,10 +200,8 @@ func (k Management) NewKey(o hsm.ManagementKeyOptions) (hsm.ManagementAlgorithm,
 var ErrOldKey = errors.New("the old management key is still in force")
 
 // Set puts a new key in force. The old one must have been proved. A card that refuses is
-// asked which of the two it has, as some carry out what they refuse; touch is as in
-// [Management.Authenticate].
-func (k Management) Set(a hsm.ManagementAlgorithm, key *hsm.Secret, o hsm.ManagementKeyOptions,
-	touch func() func()) error {
+// asked by [Management.Decide] which of the two it has, as some carry out what they refuse.
+func (k Management) Set(a hsm.ManagementAlgorithm, key *hsm.Secret, o hsm.ManagementKeyOptions) error {
 	code, _ := managementCode(a)
 	p2 := byte(0xff)
 	if o.Touch {
@@ -215,11 +213,16 @@ func (k Management) Set(a hsm.ManagementAlgorithm, key *hsm.Secret, o hsm.Manage
 	if err == nil {
 		return nil
 	}
-	failed := fmt.Errorf("setting the management key of type %s: %w", a, err)
-	unclear := hint.With(failed, "the old key is likely still in force; keep the new one too until one of them worked")
-	if !Refused(err) {
-		return unclear
-	}
+	return hint.With(fmt.Errorf("setting the management key of type %s: %w", a, err),
+		"the old key is likely still in force; keep the new one too until one of them worked")
+}
+
+// Decide finds out whether a card has a new key after all, which it refused with an error:
+// nil if it has. [ErrOldKey] if it has the old one, which then is proved no more. touch is
+// as in [Management.Authenticate].
+func (k Management) Decide(refused error, a hsm.ManagementAlgorithm, key *hsm.Secret, o hsm.ManagementKeyOptions,
+	touch func() func()) error {
+	code, _ := managementCode(a)
 	st := ManagementState{Told: true, code: code, Touch: hsm.TouchNever}
 	if o.Touch {
 		st.Touch = hsm.TouchAlways
@@ -228,11 +231,11 @@ func (k Management) Set(a hsm.ManagementAlgorithm, key *hsm.Secret, o hsm.Manage
 	case proved == nil:
 		return nil
 	case !errors.Is(proved, ErrWrongKey):
-		return unclear
-	case StatusOf(err).Unknown() || isStatus(err, swWrongData, swWrongP1P2):
-		return fmt.Errorf("%w: %w: %w", failed, hsm.ErrUnsupported, ErrOldKey)
+		return refused
+	case StatusOf(refused).Unknown() || isStatus(refused, swWrongData, swWrongP1P2):
+		refused = fmt.Errorf("%w: %w", refused, hsm.ErrUnsupported)
 	}
-	return fmt.Errorf("%w: %w", failed, ErrOldKey)
+	return hint.With(fmt.Errorf("%w: %w", refused, ErrOldKey), "nothing has changed")
 }
 
 // Note sets ykman's flag that the card keeps the key, or clears it and the copy of the

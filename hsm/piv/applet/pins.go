@@ -163,8 +163,12 @@ func (p PINs) exchange(ins, ref byte, oldKind hsm.PINKind, old, fresh *hsm.Secre
 	return pinError(oldKind, err)
 }
 
-// SetsRetries asks whether the card knows [PINs.SetRetries], before anything is proved.
+// SetsRetries asks whether the card knows [PINs.SetRetries], before anything is proved. A
+// card to which another program has proved the PIN could carry it out: it is not asked.
 func (p PINs) SetsRetries(pin, puk int) (bool, error) {
+	if p.c.isVerified() {
+		return true, nil
+	}
 	return p.c.knows(command{ins: insSetRetries, p1: byte(pin), p2: byte(puk)})
 }
 
