@@ -125,7 +125,7 @@ func (s *PolicyState) tell(r Record) {
 // Sentence says what has changed.
 func (r Record) Sentence() string {
 	at := r.Time.Local().Format("on 2006-01-02 at 15:04")
-	name := consent.Word(r.Enrollment)
+	name := consent.Name(r.Enrollment)
 	was, now := "unknown", words(r.Policy)
 	if r.Was != "" {
 		was = words(r.Was)
@@ -153,11 +153,18 @@ func (r Record) Sentence() string {
 	return ""
 }
 
+// maxWords bounds the words of a policy in a sentence, in bytes: what is said of it stands
+// behind, and a question below.
+const maxWords = 80
+
 // words is a policy in words, quoted if it has what kubehsm's never have: any program of
 // the user may have written it.
 func words(policy string) string {
 	if strings.ContainsFunc(policy, func(c rune) bool { return c < ' ' || c > '~' }) {
-		return strconv.QuoteToASCII(policy)
+		policy = strconv.QuoteToASCII(policy)
+	}
+	if len(policy) > maxWords {
+		return policy[:maxWords-len("[...]")] + "[...]"
 	}
 	return policy
 }

@@ -27,6 +27,8 @@ type Question struct {
 	// Session is the client of the session, which may have started the process.
 	Session Client
 	Request consent.Request
+	// As says one by one who the request is to be taken for, see [consent.Impersonates].
+	As []string
 	// Query is the SHA-256 of the URL's query in hex, "" if there is none, and Stream what a
 	// request that opens a stream says there, see [requestbody.Stream].
 	Query  string
@@ -62,7 +64,7 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request, e *session, who
 	err = errNobody
 	if s.Consent != nil {
 		q := Question{Enrollment: e.enrollment, Client: who.client, Conn: who.conn, Session: e.client, Request: request,
-			Stream: requestbody.Stream(request, path)}
+			As: consent.Impersonates(r.Header), Stream: requestbody.Stream(request, path)}
 		if _, query, _ := strings.Cut(path, "?"); query != "" {
 			sum := sha256.Sum256([]byte(query))
 			q.Query = hex.EncodeToString(sum[:])

@@ -199,22 +199,43 @@ func folds(values []string) bool {
 }
 
 // impersonated describes who the request is to be taken for, "" for nobody.
-func impersonated(h http.Header) string {
+func impersonated(h http.Header) string { return strings.Join(impersonates(h, quoted), ", ") }
+
+// Impersonates says one by one who a request with the headers h is to be taken for, for a
+// person: the user first, then the groups, the system's before others. Values are as [Quote]
+// has them. It is empty for nobody.
+func Impersonates(h http.Header) []string {
+	all := impersonates(h, Quote)
+	weight := func(s string) int {
+		switch {
+		case strings.HasPrefix(s, `"`): // the user; all others begin with a header's name
+			return 0
+		case strings.HasPrefix(s, `Group "system:`):
+			return 1
+		case strings.HasPrefix(s, "Group "):
+			return 2
+		}
+		return 3
+	}
+	slices.SortStableFunc(all, func(a, b string) int { return weight(a) - weight(b) })
+	return all
+}
+
+func impersonates(h http.Header, quote func(string) string) []string {
 	var more []string
 	for k, values := range h {
 		if k == "Impersonate-User" || !strings.HasPrefix(strings.ToLower(k), "impersonate") {
 			continue
 		}
 		for _, v := range values {
-			more = append(more, strings.TrimPrefix(k, "Impersonate-")+" "+quoted(v))
+			more = append(more, strings.TrimPrefix(k, "Impersonate-")+" "+quote(v))
 		}
 	}
 	slices.Sort(more)
-	all := more
 	if users := h["Impersonate-User"]; users != nil {
-		all = append([]string{quoted(strings.Join(users, ","))}, more...)
+		return append([]string{quote(strings.Join(users, ","))}, more...)
 	}
-	return strings.Join(all, ", ")
+	return more
 }
 
 // Word returns s as it is if s is one plain word, of ASCII letters, digits and . - _ /,

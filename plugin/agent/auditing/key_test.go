@@ -343,3 +343,27 @@ func BenchmarkPolicy(b *testing.B) {
 		}
 	}
 }
+
+// TestNoticeTellsOfLowering: nobody has a policy's lowering go untold by further changes, nor
+// by what stands in the policy.
+func TestNoticeTellsOfLowering(t *testing.T) {
+	s := &Policies{known: audit.NewKnown()}
+	change := func(policy, was string, lowered bool) {
+		n := len(s.known.Enrollments)
+		if e := s.known.Enrollments["prod"]; e != nil {
+			n = len(e.Untold)
+		}
+		s.known.Follow(audit.Record{Time: time.Unix(int64(1e9+n), 0), Event: audit.Policy, Reason: audit.PolicyFound,
+			Enrollment: "prod", Token: Public(key(t)), Policy: policy, Was: was, Lowered: lowered})
+	}
+	long := "rules: resources=" + strings.Repeat("x", 1500)
+	change("session", long, true)
+	for range 10 {
+		change(long, "always", false)
+	}
+	told, _ := s.Notice(key(t))
+	if first, _, _ := strings.Cut(told, ". "); !strings.Contains(first, "to session, which is less strict") ||
+		strings.Count(told, "changed in its file") != maxNotices || !strings.Contains(told, "8 more changes") || len(told) > 1000 {
+		t.Errorf("%d bytes: %s", len(told), told)
+	}
+}

@@ -210,13 +210,28 @@ func (s *Policies) Notice(token hsm.URI) (sentences string, seen func()) {
 		lines = append(lines, fmt.Sprintf("There were %d more changes of consent policies; `kubehsm audit` shows each.",
 			more))
 	}
-	for _, r := range changes[max(0, len(changes)-maxNotices):] {
-		lines = append(lines, r.Sentence())
+	// What made a policy less strict comes first: further changes, which any program of the
+	// user can make, do not take its place.
+	shown := slices.Clone(changes)
+	slices.SortStableFunc(shown, func(x, y audit.Record) int { return weight(x) - weight(y) })
+	for _, r := range shown[max(0, len(shown)-maxNotices):] {
+		lines = slices.Insert(lines, 0, r.Sentence())
 	}
 	return strings.Join(lines, " "), sync.OnceFunc(func() { s.seen(changes) })
 }
 
-// maxNotices is how many changes one prompt tells: the latest ones.
+// weight puts changes in order: what a person must not miss comes last.
+func weight(r audit.Record) int {
+	switch {
+	case r.Lowered:
+		return 2
+	case r.Reason == audit.PolicyRecord:
+		return 1
+	}
+	return 0
+}
+
+// maxNotices is how many changes one prompt tells.
 const maxNotices = 3
 
 // seen records that a person was told of changes.

@@ -143,7 +143,7 @@ func (s *questions) question(ctx, answered context.Context, q bridge.Question) e
 	if err != nil {
 		return err
 	}
-	fields := fieldsOf(statement, append(q.Stream, account...), q.Client, t.e.Host())
+	fields := fieldsOf(statement, q, account, t.e.Host())
 	purpose := hsm.Purpose{Cluster: q.Enrollment, Action: "allow “" + q.Request.String() + "”", Command: statement.Command,
 		Fields: fields}
 	r := audit.Record{Event: audit.Consent, Enrollment: q.Enrollment, Server: t.e.Host(), Key: t.e.KeyHash,

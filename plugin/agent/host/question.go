@@ -2,33 +2,38 @@ package host
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/consents"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
-// fieldsOf are the lines of a question about s: what is signed, as far as the token signs it,
+// fieldsOf are the lines of the question q about s, with an account of the body: what is signed, as far as the token signs it,
 // and who started the program. Each value is made of words of ours, and of names that are
 // quoted ([consent.Name]). What a person must know comes first: a small window shows the
 // first fields.
-func fieldsOf(s consent.Statement, account []string, client process.ID, host string) []hsm.Field {
+func fieldsOf(s consent.Statement, q bridge.Question, account []string, host string) []hsm.Field {
 	fields := []hsm.Field{{Label: "Request", Values: []string{s.Request.What()}}}
+	list := func(label string, values ...string) {
+		if len(values) > 0 {
+			fields = append(fields, hsm.Field{Label: label, Values: values})
+		}
+	}
 	add := func(label, value string) {
 		if value != "" {
-			fields = append(fields, hsm.Field{Label: label, Values: []string{value}})
+			list(label, value)
 		}
 	}
 	if s.Request.Name != "" {
 		add("Name", consent.Quote(s.Request.Name))
 	}
 	add("Namespace", s.Request.Where())
-	add("As", s.Request.As)
-	if len(account) > 0 {
-		fields = append(fields, hsm.Field{Label: "Does", Values: account})
-	}
+	list("As", q.As...) // one by one: in one value another group could be cut out
+	list("Does", slices.Concat(q.Stream, account)...)
 	add("Program", s.Program.String())
 	add("Cluster", consent.Name(s.Enrollment)+" at "+hostWords(host))
 	if s.Body != nil {
@@ -37,7 +42,7 @@ func fieldsOf(s consent.Statement, account []string, client process.ID, host str
 	if !s.Program.Named(s.Command) {
 		add("Calls itself", s.Command)
 	}
-	add("Process", processWords(client))
+	add("Process", processWords(q.Client))
 	add("A yes", consents.Reach(s.Request))
 	return fields
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/process"
@@ -25,13 +26,39 @@ func TestNamesInQuestions(t *testing.T) {
 	s.Request = consent.Request{Verb: forged, Group: forged, Resource: forged, Subresource: forged, Namespace: forged, Name: forged,
 		As: consent.Word(forged), DryRun: true}
 	s.Enrollment, s.Program = forged, consent.Program{Path: forged}
-	for _, f := range fieldsOf(s, nil, process.This(), forged) {
+	q := bridge.Question{Client: process.This(), As: consent.Impersonates(http.Header{"Impersonate-User": {forged}, "Impersonate-Group": {forged}})}
+	for _, f := range fieldsOf(s, q, nil, forged) {
 		for _, v := range f.Values {
 			if strings.ContainsFunc(v, func(c rune) bool { return c < ' ' || c > '~' }) {
 				t.Errorf("%s: %q", f.Label, v)
 			}
 		}
 	}
+}
+
+// TestGroupsInQuestions: no group hides behind others on a small terminal, and what an
+// impersonation is for is marked as other names are.
+func TestGroupsInQuestions(t *testing.T) {
+	h := http.Header{"Impersonate-User": {"j\u0430ne"}, "Impersonate-Extra-A": {strings.Repeat("x", 90)}}
+	for i := range 20 {
+		h.Add("Impersonate-Group", fmt.Sprintf("team%d", i))
+	}
+	h.Add("Impersonate-Group", "system:masters")
+	r := consent.Parse("GET", "/api/v1/pods", h, false)
+	if r.Odd != "" {
+		t.Fatal(r.Odd)
+	}
+	fields := fieldsOf(consent.Statement{Request: r}, bridge.Question{As: consent.Impersonates(h)}, nil, "h")
+	for _, f := range fields {
+		if f.Label != "As" {
+			continue
+		}
+		if len(f.Values) != 23 || f.Values[0] != `"j\u0430ne" (contains Cyrillic letters)` || f.Values[1] != `Group "system:masters"` {
+			t.Errorf("%q", f.Values)
+		}
+		return
+	}
+	t.Error("it is not said who is impersonated")
 }
 
 // TestQuestionSaysWhatIsSigned: the question about a request with a body says what the body

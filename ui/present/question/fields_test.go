@@ -104,3 +104,28 @@ Allow it? [y/N] `
 		t.Errorf("%q %q", above, words)
 	}
 }
+
+// TestNoticeLeavesRoom: however much there is to be said of policies, the fields of a question
+// stay on the screen.
+func TestNoticeLeavesRoom(t *testing.T) {
+	notice := strings.Repeat("The consent policy of prod was changed in its file. ", 200)
+	fields := []hsm.Field{{Label: "Request", Values: []string{"delete nodes"}}, {Label: "Name", Values: []string{`"n"`}},
+		{Label: "As", Values: []string{`"admin"`, `Group "system:masters"`}}}
+	for _, room := range []Room{{60, 15}, {80, 24}, {}} {
+		confirm, _ := Confirm(hsm.ConfirmPrompt{Question: "allow it?", Notice: notice, Fields: fields}, room)
+		purpose := hsm.Purpose{Notice: notice, Fields: fields}
+		touch, _ := Touch(hsm.TouchPrompt{Purpose: purpose}, room)
+		pin, _ := PIN(hsm.PINPrompt{Kind: hsm.UserPIN, Purpose: purpose}, room)
+		for _, lines := range [][]string{confirm, touch, pin} {
+			room := room.orUsual()
+			rows := 0
+			for _, l := range lines {
+				rows += (text.Width(l) + room.Columns - 1) / room.Columns
+			}
+			all := strings.Join(lines, "\n")
+			if !strings.Contains(all, `Group "system:masters"`) || !strings.Contains(all, "`kubehsm audit` shows all") || rows > room.Rows-2 {
+				t.Errorf("%v: %d rows:\n%s", room, rows, all)
+			}
+		}
+	}
+}

@@ -13,8 +13,8 @@ func PIN(p hsm.PINPrompt, room Room) (above []string, label string) {
 	if fields := p.Purpose.Fields; len(fields) > 0 {
 		room = room.orUsual()
 		room.Rows -= 4 // room for what may be said below
-		above = About("", fields, room)
-		p.Purpose = hsm.Purpose{Action: "allow it", Notice: p.Purpose.Notice}
+		above = About(p.Purpose.Notice, fields, room)
+		p.Purpose = hsm.Purpose{Action: "allow it"}
 	}
 	above = append(above, wanted(p.Kind, p.Token, p.Purpose, p.New))
 	if p.Again != "" {
@@ -57,13 +57,12 @@ func Touch(p hsm.TouchPrompt, room Room) (above []string, words string) {
 		return nil, "Type the " + text.Clean(string(p.Pad)) + " on the reader of token " + Name(p.Token) +
 			after(Why(p.Purpose))
 	}
-	notice := text.Clean(p.Purpose.Notice)
 	if len(p.Purpose.Fields) > 0 {
-		return About(notice, p.Purpose.Fields, room), "Touch the token " + Name(p.Token) + " to allow it"
+		return About(p.Purpose.Notice, p.Purpose.Fields, room), "Touch the token " + Name(p.Token) + " to allow it"
 	}
 	words = "Touch the token " + Name(p.Token) + after(Why(p.Purpose))
-	if notice != "" {
-		words = notice + " " + words
+	if p.Purpose.Notice != "" {
+		words = text.Clean(p.Purpose.Notice) + " " + words
 	}
 	return nil, words
 }
@@ -75,11 +74,25 @@ func About(notice string, fields []hsm.Field, room Room) []string {
 	var above []string
 	rows := room.Rows - 2 // the question, and the line that the cursor goes to with the answer
 	if notice != "" {
-		above = append(above, text.Clean(notice))
+		above = append(above, Notice(notice, room))
 		rows -= (text.Width(above[0]) + room.Columns - 1) / room.Columns
 	}
 	room.Rows = max(rows, 1)
 	return append(above, Fields(fields, room)...)
+}
+
+// Notice is what is said above fields, as text for a paragraph: a third of the screen at most,
+// so that no program can have the fields moved off the screen by what it does.
+func Notice(notice string, room Room) string {
+	room = room.orUsual()
+	const more = text.Ellipsis + " `kubehsm audit` shows all"
+	notice = text.Clean(notice)
+	// Lines end at words, each of which may leave some of a line.
+	most := max(room.Columns*max(room.Rows/3, 1)*4/5, text.Width(more))
+	if text.Width(notice) <= most {
+		return notice
+	}
+	return cut(notice, most-text.Width(more)) + more
 }
 
 // Confirm returns the lines above the question, and the question itself.

@@ -160,7 +160,8 @@ func (d *Confirm) detail(f screen.Frame) []string {
 func about(f screen.Frame, notice string, fields []hsm.Field, below int) []string {
 	var lines []string
 	if notice != "" {
-		lines = widget.Paragraph(f.Theme.Warn, text.Clean(notice), f.Width)
+		notice = question.Notice(notice, question.Room{Columns: f.Width, Rows: f.Height})
+		lines = widget.Paragraph(f.Theme.Warn, notice, f.Width)
 	}
 	room := question.Room{Columns: f.Width + 1, Rows: max(f.Height-below-len(lines), 1)}
 	for _, l := range question.Fields(fields, room) {
