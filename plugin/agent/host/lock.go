@@ -98,15 +98,14 @@ func told(h *token.Held, policies *auditing.Policies) (sentences string, seen fu
 }
 
 // closedSince is why a connection ends when its token is locked for that reason.
-func closedSince(why string) string {
-	switch words := message.WhyLocked(why); {
-	case words == "":
-		return "it was locked"
-	case why == message.LockRemoved:
-		return words
-	default:
-		return words + ", so it was locked"
+func closedSince(why string) error {
+	if why == message.LockRemoved {
+		return hsm.ErrRemoved
 	}
+	if words := message.WhyLocked(why); words != "" {
+		return errors.New(words + ", so it was locked")
+	}
+	return errors.New("it was locked")
 }
 
 // token is [locks.all] for what stands on one token.

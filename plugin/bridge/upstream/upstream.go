@@ -146,8 +146,8 @@ func (u *Upstream) Close() { u.close(ErrClosed) }
 
 // CloseFor cuts everything: connections, tunnels, dials in flight. The TLS tickets
 // go with it. It may be called more than once. why is a clause: what is cut off
-// is told that.
-func (u *Upstream) CloseFor(why string) { u.close(fmt.Errorf("%w: %s", ErrClosed, why)) }
+// is told that, in an error that wraps both why and [ErrClosed].
+func (u *Upstream) CloseFor(why error) { u.close(fmt.Errorf("%w: %w", ErrClosed, why)) }
 
 func (u *Upstream) close(why error) {
 	u.conns.close(why)
