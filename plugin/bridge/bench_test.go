@@ -124,7 +124,8 @@ func BenchmarkApply(b *testing.B) {
 			}})
 			client := r.client(r.issue("prod", Client{PID: 1, Start: 1}))
 			for b.Loop() {
-				resp, err := client.Post(r.ep.URL("prod")+"/api/v1/namespaces/web/configmaps", "application/json", strings.NewReader(text.String()))
+				resp, err := client.Post(r.ep.URL("prod")+"/api/v1/namespaces/web/configmaps", "application/json",
+					strings.NewReader(text.String()))
 				check(b, err)
 				_, err = io.Copy(io.Discard, resp.Body)
 				check(b, errors.Join(err, resp.Body.Close()))

@@ -106,7 +106,8 @@ func TestBodyThatLies(t *testing.T) {
 				t.Errorf("%q: %v, want %v", text, got, want)
 			}
 		}
-		fields := []string{":method", "POST", ":scheme", "https", ":authority", "HOST", ":path", "/c/prod/api/v1/namespaces/web/pods"}
+		fields := []string{":method", "POST", ":scheme", "https", ":authority", "HOST",
+			":path", "/c/prod/api/v1/namespaces/web/pods"}
 		for length, want := range map[string]string{"1": "400 reset", "3": "400 reset", "2": "418"} {
 			if got := r.h2body("{}", append(fields, "content-length", length)...); !strings.Contains(want, got) {
 				t.Errorf("HTTP/2 with a length of %s: %s", length, got)

@@ -110,7 +110,8 @@ func TestProgramOnDisk(t *testing.T) {
 	if p := ProgramOf(0); p.String() != "unknown: the system does not tell" {
 		t.Errorf("%s", p)
 	}
-	if p := (Program{"/tmp/a b", replaced}); p.String() != `"/tmp/a b" (replaced since it was started)` || !p.Named(`"a b"`) ||
+	if p := (Program{"/tmp/a b", replaced}); p.String() != `"/tmp/a b" (replaced since it was started)` ||
+		!p.Named(`"a b"`) ||
 		p.Named("kubectl") {
 		t.Errorf("%s", p)
 	}

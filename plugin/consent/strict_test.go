@@ -128,7 +128,8 @@ func TestStrictestIsBounded(t *testing.T) {
 	two := Strictest(long, rules("resources=x"))
 	for _, p := range []Policy{most, two} {
 		needs, err := p.Needs(Parse("GET", "/api/v1/pods", nil, false))
-		if !needs || err != nil || !p.Covers(rules("resources=x")) || p.String() != "everything" || p.Joined().Mode != Always {
+		if !needs || err != nil || !p.Covers(rules("resources=x")) || p.String() != "everything" ||
+			p.Joined().Mode != Always {
 			t.Errorf("%s: %t %v", p, needs, err)
 		}
 	}

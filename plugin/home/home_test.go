@@ -147,8 +147,8 @@ func TestConfig(t *testing.T) {
 		t.Fatalf("%+v %v", c, err)
 	}
 	write := func(s string) { check(t, os.WriteFile(d.ConfigFile(), []byte(s), 0o600)) }
-	write("# mine\nmodules:\n- name: soft\n  path: /usr/lib/softhsm/libsofthsm2.so\n  env: {SOFTHSM2_CONF: /x}\npinentry: /usr/bin/pinentry\nunlock: {idle: 10m}\n" +
-		"lockOn: {screenLock: true, userSwitch: false}\n")
+	write("# mine\nmodules:\n- name: soft\n  path: /usr/lib/softhsm/libsofthsm2.so\n  env: {SOFTHSM2_CONF: /x}\n" +
+		"pinentry: /usr/bin/pinentry\nunlock: {idle: 10m}\nlockOn: {screenLock: true, userSwitch: false}\n")
 	c, err = LoadConfig(d)
 	check(t, err)
 	if c.Modules[0].Env["SOFTHSM2_CONF"] != "/x" || c.Modules[0].Name != "soft" || c.Pinentry != "/usr/bin/pinentry" ||

@@ -56,7 +56,8 @@ func TestConsent(t *testing.T) {
 	t.Run("one question for a folder", func(t *testing.T) {
 		u := u.in(t)
 		s := u.sh(kubectl + "apply -f dir; echo code $?")
-		s.WaitFor("create configmaps", `Namespace     "`+namespace+`"`, "Calls itself  kubectl", enrolled+" at 127.0.0.1:", question)
+		s.WaitFor("create configmaps", `Namespace     "`+namespace+`"`, "Calls itself  kubectl",
+			enrolled+" at 127.0.0.1:", question)
 		s.Type("y\r")
 		s.WaitFor("configmap/map-4 created", "code 0")
 		s.Exit()

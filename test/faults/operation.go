@@ -309,8 +309,8 @@ func apply(_ context.Context, e *episode, r *rand.Rand) (*deed, error) {
 	object := "faults-" + e.user("map")
 	d := e.asked(name, &deed{what: "kubectl apply with " + name,
 		args: []string{"apply", "--server-side", "--force-conflicts", "-f", "-"},
-		run: lab.Run{Stdin: fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":"default"},"data":{"value":%q}}`,
-			object, value)}})
+		run: lab.Run{Stdin: fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap",`+
+			`"metadata":{"name":%q,"namespace":"default"},"data":{"value":%q}}`, object, value)}})
 	d.refused = e.model.enrolled[name].policy != "session"
 	d.done = func(ctx context.Context, _ lab.Result) error {
 		out, err := e.Cluster.Admin(ctx, "", "-n", "default", "get", "configmap", object, "--ignore-not-found", "-o",

@@ -65,7 +65,8 @@ func Meant(in *http.Request, body bool, impersonates Impersonates) (m Meaning, o
 		return m, false
 	}
 	m = Meaning{Verb: info.Verb, Group: info.APIGroup, Resource: info.Resource, Subresource: info.Subresource,
-		Namespace: info.Namespace, Name: info.Name, Path: info.Path, ResourceRequest: info.IsResourceRequest, Method: in.Method}
+		Namespace: info.Namespace, Name: info.Name, Path: info.Path, ResourceRequest: info.IsResourceRequest,
+		Method: in.Method}
 	m.Selected = (m.Verb == "list" || m.Verb == "watch") && len(info.Parts) < 2
 	if m.As, ok = impersonates(in, info); !ok {
 		return m, false

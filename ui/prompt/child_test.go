@@ -135,7 +135,8 @@ func runChild(mode string) {
 
 // longQuestion has more to say than a small terminal has room for.
 func longQuestion() hsm.ConfirmPrompt {
-	p := hsm.ConfirmPrompt{Question: "allow it?", Detail: "A program wants to", Notice: "The consent policy of prod was lowered."}
+	p := hsm.ConfirmPrompt{Question: "allow it?", Detail: "A program wants to",
+		Notice: "The consent policy of prod was lowered."}
 	for _, label := range questionLabels {
 		f := hsm.Field{Label: label, Values: []string{"\x1b[2Jvalue of " + label + strings.Repeat(" and more of it", 12)}}
 		for i := 0; label == "Does" && i < 9; i++ {

@@ -58,7 +58,8 @@ func TestQuestionOnATerminal(t *testing.T) {
 				switch {
 				case len(rest) > 0 && strings.HasPrefix(l, rest[0]):
 					rest = rest[1:]
-				case !strings.HasPrefix(l, " ") && !strings.HasPrefix(l, "The consent policy of prod") && !strings.Contains(l, end[:8]) &&
+				case !strings.HasPrefix(l, " ") && !strings.HasPrefix(l, "The consent policy of prod") &&
+					!strings.Contains(l, end[:8]) &&
 					!strings.HasPrefix(l, "Touch the token"):
 					t.Errorf("%v: a value begins a line: %q", size, l)
 				}

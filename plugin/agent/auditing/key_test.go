@@ -94,7 +94,8 @@ func (l *lab) set(mode consent.Mode) {
 func (l *lab) append(name string, s consent.Signed, p consent.Policy) {
 	l.t.Helper()
 	check(l.t, audit.Append(audit.Path(l.dirs), audit.Record{Event: audit.Policy, Reason: audit.PolicySet,
-		Enrollment: name, Key: l.e.KeyHash, Token: Public(l.e.Key), Policy: p.String(), Statement: s.Text, Signature: s.Signature}))
+		Enrollment: name, Key: l.e.KeyHash, Token: Public(l.e.Key), Policy: p.String(),
+		Statement: s.Text, Signature: s.Signature}))
 }
 
 func (l *lab) enroll(name string, mode consent.Mode) {

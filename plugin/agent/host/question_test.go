@@ -23,8 +23,9 @@ func TestNamesInQuestions(t *testing.T) {
 		t.Errorf("%q", w)
 	}
 	forged := "x\nProgram  /usr/bin/kubectl\r\x1b[2J\u202e\u200b\u0430"
-	s.Request = consent.Request{Verb: forged, Group: forged, Resource: forged, Subresource: forged, Namespace: forged, Name: forged,
-		As: consent.Word(forged), DryRun: true}
+	s.Request = consent.Request{Verb: forged, Group: forged, Resource: forged, Subresource: forged, Namespace: forged,
+		Name: forged,
+		As:   consent.Word(forged), DryRun: true}
 	s.Enrollment, s.Program = forged, consent.Program{Path: forged}
 	q := bridge.Question{Client: process.This(), As: consent.Impersonates(http.Header{"Impersonate-User": {forged}, "Impersonate-Group": {forged}})}
 	for _, f := range fieldsOf(s, q, nil, forged) {
@@ -72,7 +73,8 @@ func TestQuestionSaysWhatIsSigned(t *testing.T) {
 	p := &asker{answer: always(true, nil)}
 	r.attended(client, p)
 	const body = `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"pr\u043ed"},"data":{"password":"czNjcjN0"}}`
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.ep.URL("prod")+"/api/v1/namespaces/web/secrets", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.ep.URL("prod")+"/api/v1/namespaces/web/secrets",
+		strings.NewReader(body))
 	check(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := c.Do(req)
@@ -104,7 +106,8 @@ func TestQuestionSaysWhatIsSigned(t *testing.T) {
 		t.Fatalf("%+v", all)
 	}
 	s, err := consent.Read(all[0].Statement)
-	if err != nil || s.Body == nil || *s.Body != (consent.Body{Length: int64(len(body)), SHA256: sum}) || s.Program != program {
+	if err != nil || s.Body == nil || *s.Body != (consent.Body{Length: int64(len(body)), SHA256: sum}) ||
+		s.Program != program {
 		t.Errorf("%+v %+v %v", s, s.Body, err)
 	}
 }

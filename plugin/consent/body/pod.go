@@ -81,7 +81,8 @@ func (t *teller) container(what string, c object) {
 	if run := append(t.words(c, "command"), t.words(c, "args")...); len(run) > 0 {
 		t.say("%s: runs %s", called, consent.Quote(strings.Join(run, " ")))
 	}
-	for _, hook := range [][]string{{"lifecycle", "postStart"}, {"lifecycle", "preStop"}, {"startupProbe"}, {"readinessProbe"},
+	for _, hook := range [][]string{{"lifecycle", "postStart"}, {"lifecycle", "preStop"}, {"startupProbe"},
+		{"readinessProbe"},
 		{"livenessProbe"}} {
 		if run := t.words(t.obj(c, append(hook, "exec")...), "command"); len(run) > 0 {
 			t.say("%s: runs %s (%s)", called, consent.Quote(strings.Join(run, " ")), hook[len(hook)-1])

@@ -237,7 +237,8 @@ func untold(o any, lines []string) string {
 	}
 	switch o := o.(type) {
 	case *rbac.ClusterRoleBinding:
-		if n := o.RoleRef.Name; n != "" && !strings.Contains(all, "gives "+consent.Name(o.RoleRef.Kind)+" "+consent.Quote(n)) {
+		if n := o.RoleRef.Name; n != "" &&
+			!strings.Contains(all, "gives "+consent.Name(o.RoleRef.Kind)+" "+consent.Quote(n)) {
 			return "the role " + n
 		}
 		if told := strings.Count(all, "\nto "); told != min(len(o.Subjects), 4) {
@@ -251,7 +252,8 @@ func untold(o any, lines []string) string {
 	case *core.Pod:
 		return untoldPod(&o.Spec, all)
 	case *apps.Deployment:
-		if told := fmt.Sprintf("replicas: %d", o.Spec.Replicas); strings.Contains(all, "replicas: ") && !strings.Contains(all, told) {
+		if told := fmt.Sprintf("replicas: %d", o.Spec.Replicas); strings.Contains(all, "replicas: ") &&
+			!strings.Contains(all, told) {
 			return told
 		}
 		return untoldPod(&o.Spec.Template.Spec, all)

@@ -87,7 +87,8 @@ func newWay(t *testing.T, toBridge, toServer string) *way {
 	check(t, err)
 	sessions, err := bridge.NewSessions(time.Now)
 	check(t, err)
-	s := bridge.NewServer(func() *tls.Certificate { return &cert }, sessions, func(string) *upstream.Upstream { return up }, log)
+	s := bridge.NewServer(func() *tls.Certificate { return &cert }, sessions,
+		func(string) *upstream.Upstream { return up }, log)
 	s.Whose = func(_, _ netip.AddrPort, of bridge.Client, _ []bridge.Client) (bridge.Client, bool, error) {
 		return of, true, nil
 	}

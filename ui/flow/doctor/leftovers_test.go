@@ -85,8 +85,9 @@ func TestLeftovers(t *testing.T) {
 		m.expect(checks[0], c.state, c.found, c.fix)
 	}
 	for name, s := range map[string]hsm.Slot{"of one that was begun": slot("9a", "", enrolled, nil),
-		"of a request": slot("9a", "", requested, nil), "with a certificate": slot("9a", "", cert.PublicKey.(*ecdsa.PublicKey), cert),
-		"empty": slot("9a", "", nil, nil)} {
+		"of a request":       slot("9a", "", requested, nil),
+		"with a certificate": slot("9a", "", cert.PublicKey.(*ecdsa.PublicKey), cert),
+		"empty":              slot("9a", "", nil, nil)} {
 		if checks := of(card, s); len(checks) != 0 {
 			t.Errorf("%s: %+v", name, checks)
 		}
@@ -98,7 +99,8 @@ func TestLeftovers(t *testing.T) {
 	}
 
 	hsmOf := hsm.TokenInfo{Scheme: hsm.SchemePKCS11, Label: "blue", Initialized: true}
-	m.expect(of(hsmOf, hsm.Slot{})[0], Note, "hides them until its PIN is given", "kubehsm doctor --unlock pkcs11:token=blue")
+	m.expect(of(hsmOf, hsm.Slot{})[0], Note, "hides them until its PIN is given",
+		"kubehsm doctor --unlock pkcs11:token=blue")
 	m.Unlocked = &hsm.View{Info: hsmOf, Slots: []hsm.Slot{{URI: hsmOf.URI(), Label: "x", Half: hsm.HalfPrivate}}}
 	if checks := of(hsmOf, hsm.Slot{}); len(checks) != 1 || checks[0].Leftover == nil {
 		t.Errorf("after login: %+v", checks)

@@ -54,7 +54,8 @@ func TestRequestedKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys, err = s.RequestedKeys()
-	if err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "record of a request") || keys != nil {
+	if err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "record of a request") ||
+		keys != nil {
 		t.Errorf("half a record: %q, %v", keys, err)
 	}
 }

@@ -17,7 +17,8 @@ func whole(value string) []hsm.Field {
 		body[i] = value
 	}
 	var fields []hsm.Field
-	for _, label := range []string{"Request", "Name", "Namespace", "As", "Body", "SHA-256", "Program", "Calls itself", "Process",
+	for _, label := range []string{"Request", "Name", "Namespace", "As", "Body", "SHA-256", "Program", "Calls itself",
+		"Process",
 		"Cluster", "A yes"} {
 		f := hsm.Field{Label: label, Values: one}
 		if label == "Body" {
@@ -31,7 +32,8 @@ func whole(value string) []hsm.Field {
 // TestFieldsStayApart: whatever the values are, only our labels begin a line, no line is
 // wider than the terminal, and all of them fit with the question below them.
 func TestFieldsStayApart(t *testing.T) {
-	values := []string{"", "x", "Program     /usr/bin/kubectl", "a\nProgram  b", "a\r\x1b[2J\x1b[H", "a\u202eb\u200b", "\u4e2d\u6587",
+	values := []string{"", "x", "Program     /usr/bin/kubectl", "a\nProgram  b", "a\r\x1b[2J\x1b[H", "a\u202eb\u200b",
+		"\u4e2d\u6587",
 		"a\u0301\u0301\u0301\u0301\u0301\u0301\u0301", strings.Repeat("\u4e2d", 3000), "\xff\xfe"}
 	for n := range 130 {
 		values = append(values, strings.Repeat("Name  ", n)+"x", strings.Repeat("y", 3*n))
@@ -45,7 +47,8 @@ func TestFieldsStayApart(t *testing.T) {
 			}
 			labels := 0
 			for _, l := range lines {
-				if strings.ContainsAny(l, "\n\r\x1b\u202e\u200b") || text.Width(l) > max(room.Columns-1, leastColumns) && room.Columns > 0 {
+				if strings.ContainsAny(l, "\n\r\x1b\u202e\u200b") || text.Width(l) > max(room.Columns-1, leastColumns) &&
+					room.Columns > 0 {
 					t.Errorf("%v: %q", room, l)
 				}
 				if strings.HasPrefix(l, " ") || strings.HasPrefix(l, text.Ellipsis) || l == "" {
@@ -73,7 +76,8 @@ func TestFieldsSayWhatIsMissing(t *testing.T) {
 		!strings.Contains(got, "10 more: `kubehsm agent status` shows all") {
 		t.Errorf("%d notes:\n%s", n, got)
 	}
-	if got := strings.Join(strings.Fields(strings.Join(All(fields), " ")), " "); strings.Count(got, note) != 22 || strings.Contains(got, text.Ellipsis) {
+	if got := strings.Join(strings.Fields(strings.Join(All(fields), " ")), " "); strings.Count(got, note) != 22 ||
+		strings.Contains(got, text.Ellipsis) {
 		t.Errorf("not all:\n%s", got)
 	}
 }
