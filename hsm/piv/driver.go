@@ -133,7 +133,7 @@ func (d *Driver) Open(ctx context.Context, u hsm.URI) (hsm.Token, error) {
 func oneOf(found []hsm.TokenInfo) string {
 	for _, info := range found[1:] {
 		if info.Serial == found[0].Serial {
-			return "the cards cannot be told apart by what they say of themselves: leave one in its reader"
+			return "the cards have the same identity, or none: leave one in its reader"
 		}
 	}
 	for _, info := range found {

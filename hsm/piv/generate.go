@@ -155,7 +155,8 @@ func settle(s *applet.Session, slot byte, key *hsm.Key) error {
 		return nil
 	}
 	if err := s.Objects.PutPlaceholder(slot, key.Public); err != nil {
-		return fmt.Errorf("the card does not tell which it is, and a note of it could not be written: %w", err)
+		return fmt.Errorf("the card does not tell its public key, and the placeholder certificate could not be "+
+			"written: %w", err)
 	}
 	return nil
 }

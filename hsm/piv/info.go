@@ -82,7 +82,7 @@ func lack(v applet.Version, a applet.Answers, old bool) hsm.Lack {
 	}
 	if weakRSA(v) {
 		lacks = []hsm.Algorithm{hsm.RSA2048, hsm.RSA3072, hsm.RSA4096, hsm.Ed25519}
-		why = "RSA keys made by firmware " + v.String() + " are weak, and it knows no newer kinds"
+		why = "RSA keys made by firmware " + v.String() + " are weak, and it supports no newer types"
 	}
 	words := make([]string, len(lacks))
 	for i, alg := range lacks {

@@ -62,7 +62,7 @@ func Name(s string) string {
 const maxNoted = 3
 
 // foreign names the kinds of characters in s that are not ASCII: "Cyrillic letters and
-// characters that do not show". It is "" if there are none.
+// invisible characters". It is "" if there are none.
 func foreign(s string) string {
 	var kinds []string
 	for i := 0; i < len(s); {
@@ -71,21 +71,21 @@ func foreign(s string) string {
 		var kind string
 		switch {
 		case r == utf8.RuneError && n == 1:
-			kind = "bytes that are no text"
+			kind = "bytes that are not text"
 		case r < ' ' || r == 0x7f:
 			kind = "control characters"
 		case r < utf8.RuneSelf:
 			continue
 		case unicode.Is(unicode.Bidi_Control, r):
-			kind = "marks that turn the writing direction"
+			kind = "marks that change the writing direction"
 		case unicode.Is(unicode.M, r):
-			kind = "marks on other characters"
+			kind = "combining marks"
 		case !unicode.IsGraphic(r) || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r):
-			kind = "characters that do not show"
+			kind = "invisible characters"
 		case unicode.IsLetter(r):
 			kind = script(r) + " letters"
 		default:
-			kind = "signs beyond ASCII"
+			kind = "symbols beyond ASCII"
 		}
 		if slices.Contains(kinds, kind) {
 			continue

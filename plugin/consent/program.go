@@ -21,7 +21,7 @@ const (
 	replaced = "replaced since it was started"
 	removed  = "removed since it was started"
 	inMemory = "no file on disk"
-	another  = "another file than the one there: it runs in a container, or a namespace of its own"
+	another  = "not the file at that path here: it runs in a container, or in a namespace of its own"
 )
 
 // ProgramOf is the program that a process runs (proc_pid_exe(5)). The path is one in the

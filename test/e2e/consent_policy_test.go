@@ -72,7 +72,7 @@ func TestPolicyOfTheKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, "consent", "set", enrolled, "--policy", "session", "--yes"))
-	if res.Code != 5 || !strings.Contains(res.Stderr, "typed for that: run the command in a terminal") {
+	if res.Code != 5 || !strings.Contains(res.Stderr, "type the token's PIN: run the command in a terminal") {
 		t.Errorf("a PIN that nobody typed: %s", res)
 	}
 	refused("a PIN that nobody typed")

@@ -34,9 +34,9 @@ and its reason, the programs that were given a session, the requests that the
 bridge turned away, your answers to requests that needed your yes, and changes of
 consent policies. It holds no other requests, no bodies, arguments or secrets.
 
-An answer that the token signed is shown as signed if its signature is the key's
-over what is on record, else as WRONG SIGNATURE. If its key is not the one that
-the enrollment has now, as after a renewal with a new key, that is shown.
+An answer that the token signed is shown as signed if the key's signature matches
+the record, else as WRONG SIGNATURE. If another key made the signature than the one
+that the enrollment has now, as before a renewal with a new key, the line says so.
 
 With -f and -o json it prints one JSON document a line.`,
 		Example: "kubehsm audit --since 1h\nkubehsm audit --enrollment prod-hsm -o json\nkubehsm audit -f",

@@ -23,7 +23,7 @@ func (a *app) doctor() *cobra.Command {
 		Long: `Looks at everything between you, your token, kubectl and the clusters: readers
 and libraries, PIN states, kubectl and the PATH, kubeconfig files and their locks,
 the agent, certificates, API servers and clocks. It changes nothing and asks for
-no PIN, unless --unlock names a token whose private keys are to be looked at, too.
+no PIN, unless --unlock names a token: then it looks at the private keys on it too.
 It exits with 1 if something is in the way of signing in.
 
 With --bundle it writes a report to send to somebody who helps. Names are replaced

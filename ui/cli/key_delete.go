@@ -27,10 +27,10 @@ func (a *app) keyDelete() *cobra.Command {
 		Use:   "delete",
 		Short: "Destroy a key on a token, and its certificate",
 		Long: `Destroys a key and the certificate beside it, after the token's serial was typed.
-Nothing brings the key back. It says which enrollments sign in with it. Half a key, which an
-interrupted command left, is destroyed likewise. A PIV card must know the command (YubiKeys from
-firmware 5.7 on do, "kubehsm token info" tells); on others overwrite the key with
-"kubehsm key generate --overwrite".`,
+Nothing brings the key back. The command first says which enrollments sign in with it. It also
+destroys half a key that an interrupted command left. Not every PIV card can delete keys: YubiKeys
+can from firmware 5.7 on, and "kubehsm token info" says whether a card can. On other cards overwrite
+the key with "kubehsm key generate --overwrite".`,
 		Example: `kubehsm key delete --key 'piv:serial=12345678;slot=9a'
 kubehsm key delete --key 'pkcs11:token=trial;object=old' --accept-risk serial:a1b2c3d4`,
 		Args: cobra.NoArgs,

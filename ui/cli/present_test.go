@@ -153,9 +153,9 @@ func TestOpenPromisesNoMore(t *testing.T) {
 		Upstreams: []upstream.Status{{Connections: 1, CertificateEnds: ended}, {CertificateEnds: ended},
 			{CertificateEnds: now.Add(time.Hour)}}}
 	for i, want := range []string{
-		"!cannot be asked: the smart card service is not running; what it has signed is closed within 29 min",
+		"!cannot be asked: the smart card service is not running; connections that it signed are closed within 29 min",
 		"!cannot be asked: it does not answer for 1s",
-		"locked; what it has signed is closed within 29 min",
+		"locked; connections that it signed are closed within 29 min",
 		"!!still connected, but the certificate ended on " + present.Date(ended) + ", 0 requests, 0 of 0 signed",
 		"!!the certificate ended on " + present.Date(ended) + ", 0 requests, 0 of 0 signed",
 		"not connected, 0 requests, 0 of 0 signed"} {

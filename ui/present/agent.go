@@ -152,7 +152,7 @@ func tokenState(t message.TokenStatus, now time.Time) string {
 	if t.Problem != "" {
 		state = "cannot be asked: " + text.Clean(t.Problem)
 		if left != "" {
-			state += "; what it has signed is closed within " + left
+			state += "; connections that it signed are closed within " + left
 		}
 		return state
 	}
@@ -162,7 +162,7 @@ func tokenState(t message.TokenStatus, now time.Time) string {
 	case t.Unlocked:
 		state = "unlocked"
 	case left != "":
-		state += "; what it has signed is closed within " + left
+		state += "; connections that it signed are closed within " + left
 	}
 	return state
 }

@@ -25,7 +25,7 @@ func DestroyKey(l token.Loss) (question, detail string) {
 	if h := l.Slots[0].Half; h == hsm.HalfPrivate || h == hsm.HalfPublic {
 		return "Destroy half a key?",
 			fmt.Sprintf("What is left of the key %s of token %q is destroyed. Nothing brings it back. "+
-				"Nothing here tells who made it.", Place(l.Slots[0]), Token(l.Token))
+				"kubehsm cannot tell which program made it.", Place(l.Slots[0]), Token(l.Token))
 	}
 	return "Destroy the key?",
 		fmt.Sprintf("The key %s of token %q, and its certificate, are destroyed. Nothing brings the key back.",
@@ -37,7 +37,8 @@ func DestroyKey(l token.Loss) (question, detail string) {
 func RemoveCertificate(l token.Loss) (question, detail string) {
 	if l.Slots[0].Half == hsm.HalfCertificate {
 		return "Remove the certificate?",
-			fmt.Sprintf("The certificate %s of token %q, which has no key there, is removed. Nothing here tells who stored it.",
+			fmt.Sprintf("The certificate %s of token %q, which has no key there, is removed. "+
+				"kubehsm cannot tell which program stored it.",
 				Place(l.Slots[0]), Token(l.Token))
 	}
 	return "Remove the certificate?",

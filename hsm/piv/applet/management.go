@@ -214,7 +214,7 @@ func (k Management) Set(a hsm.ManagementAlgorithm, key *hsm.Secret, o hsm.Manage
 		return nil
 	}
 	return hint.With(fmt.Errorf("setting the management key of type %s: %w", a, err),
-		"the old key is likely still in force; keep the new one too until one of them worked")
+		"the old key is likely still in force; keep both until you know which one works")
 }
 
 // Decide finds out whether a card has a new key after all, which it refused with an error:

@@ -36,7 +36,7 @@ func (o Objects) PutPlaceholder(slot byte, public crypto.PublicKey) error {
 		NotBefore: made, NotAfter: made}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, public, nobody)
 	if err != nil {
-		return fmt.Errorf("a note of the public key: %w", err)
+		return fmt.Errorf("make the placeholder certificate: %w", err)
 	}
 	return o.PutCertificate(slot, &x509.Certificate{Raw: der})
 }

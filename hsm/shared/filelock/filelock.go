@@ -19,7 +19,7 @@ import (
 )
 
 // ErrNoLocks says that the file system refuses to lock files, as some network file systems do.
-var ErrNoLocks = errors.New("the file system keeps no locks")
+var ErrNoLocks = errors.New("the file system does not support file locks")
 
 // Lock is a lock file. Make it with [New].
 type Lock struct{ file *flock.Flock }
@@ -63,6 +63,6 @@ func Explain(err error, path string) error {
 		return err
 	}
 	return hint.Withf(fmt.Errorf("lock %s: %w: %w", path, ErrNoLocks, err),
-		"have the file system of %s keep locks (an NFS client needs rpc.statd, or the mount option local_lock=flock), "+
+		"mount the file system of %s with file locks (an NFS client needs rpc.statd, or the mount option local_lock=flock), "+
 			"or set KUBEHSM_HOME to a folder on a local disk", shell.Quote(filepath.Dir(path)))
 }

@@ -11,6 +11,6 @@ func newSource(w *Watcher) source { return source{w} }
 
 // follow says that nothing can be told, and that it is no use to try again.
 func (s source) follow(context.Context) (began bool, err error) {
-	s.w.note("kubehsm cannot tell on this system", "")
+	s.w.note("kubehsm cannot notice it on this system", "")
 	return false, nil
 }

@@ -181,8 +181,8 @@ func introduce(conn *dbus.Conn) error {
 		return fmt.Errorf("the system bus does not answer for %s", patience)
 	}
 	if err != nil {
-		_ = conn.Close() // A connection that the bus does not take is of no use.
-		return fmt.Errorf("the system bus does not take the connection: %w", err)
+		_ = conn.Close() // A connection that the bus refuses is of no use.
+		return fmt.Errorf("the system bus refuses the connection: %w", err)
 	}
 	return nil
 }
@@ -246,7 +246,7 @@ func (s *source) inhibit(ctx context.Context) (late string) {
 		return ""
 	}
 	if err := s.takeDelay(ctx); err != nil {
-		return "the computer does not wait until the tokens are locked: " + err.Error()
+		return "the system does not wait for the tokens' lock before it sleeps: " + err.Error()
 	}
 	return ""
 }

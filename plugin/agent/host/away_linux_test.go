@@ -35,7 +35,7 @@ func TestLeavingLocks(t *testing.T) {
 	}{
 		{"screen-lock", "the screen was locked", func() { bus.SetLocked("ours", true) }},
 		{"suspend", "the computer was suspended", func() { bus.Sleep(true) }},
-		{"user-switch", "the session was switched away from", func() { bus.Activate("seat0", "other", "ours") }},
+		{"user-switch", "another user came to the screen", func() { bus.Activate("seat0", "other", "ours") }},
 	} {
 		script := hsmtest.NewScript(t, hsmtest.PIN(pin))
 		s := r.mustPrepare(script)

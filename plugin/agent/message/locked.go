@@ -24,13 +24,13 @@ func WhyLocked(reason string) string {
 	case LockIdle:
 		return "the token was not used for a while"
 	case LockLongest:
-		return "the token was unlocked for the longest time"
+		return "the token was unlocked for the longest time allowed"
 	case string(away.Suspend):
 		return "the computer was suspended"
 	case string(away.ScreenLock):
 		return "the screen was locked"
 	case string(away.UserSwitch):
-		return "the session was switched away from, or ended"
+		return "another user came to the screen, or the session ended"
 	}
 	return ""
 }

@@ -28,7 +28,7 @@ func Account(r consent.Request, h http.Header, data []byte) []string {
 	case errors.As(err, &why):
 		return []string{Unread(string(why))}
 	case t.twice != "":
-		return []string{Unread("it has the field " + consent.Quote(t.twice) + " in two spellings, or in another one")}
+		return []string{Unread("it has the field " + consent.Quote(t.twice) + " twice, or in another spelling")}
 	}
 	lines := slices.Concat(t.head, t.loud, t.lines)
 	if len(lines) == 0 {
@@ -36,7 +36,7 @@ func Account(r consent.Request, h http.Header, data []byte) []string {
 	}
 	if rest := len(lines) - maxLines + t.more; rest > 0 {
 		lines = append(lines[:min(len(lines), maxLines)],
-			fmt.Sprintf("and %d things more that are not told of here", rest))
+			fmt.Sprintf("and %d more lines that are not shown", rest))
 	}
 	for i, l := range lines {
 		lines[i] = shorten(l, MaxLine)

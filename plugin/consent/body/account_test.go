@@ -42,12 +42,13 @@ func TestAccount(t *testing.T) {
 				`to User "j\u0430ne" (contains Cyrillic letters)`, `to ServiceAccount "s" of namespace web`}},
 		{"many subjects", "POST", rbac + "namespaces/web/rolebindings", typeJSON,
 			`{"subjects":[{"name":"a"},{"name":"b"},{"name":"c"},{"name":"d"},{"name":"e"}]}`,
-			[]string{"an object", "TO 1 MORE subjects than are told of below", `to "" "a"`, `to "" "b"`, `to "" "c"`, `to "" "d"`}},
+			[]string{"an object", "TO 1 MORE subjects than are shown below",
+				`to "" "a"`, `to "" "b"`, `to "" "c"`, `to "" "d"`}},
 		{"a cluster role", "PUT", rbac + "clusterroles/r", typeJSON,
 			`{"kind":"ClusterRole","metadata":{"name":"r"},"rules":[{"verbs":["get"],"resources":["pods"],"apiGroups":[""]},
 			{"verbs":["*"],"resources":["*"],"apiGroups":["*"]},{"verbs":["escalate"],"resources":["clusterroles"]},{"verbs":["get"],"nonResourceURLs":["/metrics"]}]}`,
 			[]string{`ClusterRole "r"`, "allows \"*\" of \"*\" in all groups (* is everything)",
-				"allows escalate of clusterroles (that gives rights on)", "allows get of pods", "allows get of /metrics"}},
+				"allows escalate of clusterroles (which can give further rights)", "allows get of pods", "allows get of /metrics"}},
 		{"a secret", "POST", "/api/v1/namespaces/web/secrets", typeJSON,
 			`{"kind":"Secret","metadata":{"name":"s"},"type":"Opaque","data":{"password":"` + secret + `"},"stringData":{"a b":"` + secret + `"}}`,
 			[]string{`Secret "s"`, "data: 1 key, password; values are not shown", `stringData: 1 key, "a b"; values are not shown`, "type Opaque"}},
@@ -69,7 +70,7 @@ func TestAccount(t *testing.T) {
 			[]string{"container c: image evil", "sets spec.template.spec.containers"}},
 		{"a server-side apply", "PATCH", "/api/v1/namespaces/web/services/x?fieldManager=kubectl", typeApply,
 			"apiVersion: v1\nkind: Service\nmetadata:\n  name: x\nspec:\n  type: LoadBalancer\n  ports:\n  - port: 80\n    nodePort: 30080\n  externalIPs: [10.0.0.1]\n",
-			[]string{`Service "x"`, "takes what is sent to 10.0.0.1", "type LoadBalancer", "ports 80 (node 30080)",
+			[]string{`Service "x"`, "receives what is sent to 10.0.0.1", "type LoadBalancer", "ports 80 (node 30080)",
 				"sets metadata.name, spec.externalIPs, spec.ports, spec.type"}},
 		{"an ingress", "POST", "/apis/networking.k8s.io/v1/namespaces/web/ingresses", typeJSON,
 			`{"kind":"Ingress","spec":{"rules":[{"host":"a.example"},{}]}}`, []string{"Ingress", `for hosts a.example, "*"`}},
@@ -139,9 +140,9 @@ func TestTwoReadings(t *testing.T) {
 	for _, c := range []struct{ media, body, want string }{
 		{typeJSON, `{"kind":"Pod","kind":"Secret"}`, "a field twice"},
 		{typeJSON, `{"spec":{"a":1,"a":2}}`, "a field twice"},
-		{typeJSON, `{"kind":"Pod","Kind":"Secret"}`, "two spellings"},
-		{typeJSON, `{"kind":"Pod","Spec":{"hostNetwork":true}}`, "two spellings"},
-		{typeJSON, `{"\u212aind":"Pod"}`, "two spellings"},
+		{typeJSON, `{"kind":"Pod","Kind":"Secret"}`, "in another spelling"},
+		{typeJSON, `{"kind":"Pod","Spec":{"hostNetwork":true}}`, "in another spelling"},
+		{typeJSON, `{"\u212aind":"Pod"}`, "in another spelling"},
 		{typeJSON, kind + kind, "not JSON"},
 		{typeJSON, kind + "\x00", "not JSON"},
 		{typeJSON, "\ufeff" + kind, "not plain UTF-8"},
@@ -201,7 +202,7 @@ func TestAccountIsBounded(t *testing.T) {
 	ops := "[" + strings.TrimSuffix(strings.Repeat(`{"op":"add","path":"`+strings.Repeat("/a", 5000)+`","value":"x"},`, 20), ",") + "]"
 	got := Account(consent.Parse("PATCH", "/api/v1/namespaces/web/pods/p", nil, true), typed(typeJSONPatch), []byte(ops))
 	bounded(t, got)
-	if got[len(got)-1] != "and 8 things more that are not told of here" {
+	if got[len(got)-1] != "and 8 more lines that are not shown" {
 		t.Errorf("%q", got)
 	}
 }

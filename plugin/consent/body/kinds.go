@@ -119,7 +119,7 @@ func (t *teller) binding(o object) {
 		t.say("%s", who)
 	}
 	if more := len(subjects) - maxList; more > 0 {
-		t.warn("TO %d MORE subjects than are told of below", more)
+		t.warn("TO %d MORE subjects than are shown below", more)
 	}
 }
 
@@ -128,7 +128,7 @@ var escalating = []string{"escalate", "bind", "impersonate"}
 
 func (t *teller) role(o object) {
 	if t.obj(o, "aggregationRule") != nil {
-		t.warn("takes in other roles by their labels")
+		t.warn("aggregates other roles by their labels")
 	}
 	rules := t.list(o, "rules")
 	for _, r := range rules {
@@ -150,7 +150,7 @@ func (t *teller) role(o object) {
 		case star:
 			t.warn("allows %s (* is everything)", words)
 		case loud:
-			t.warn("allows %s (that gives rights on)", words)
+			t.warn("allows %s (which can give further rights)", words)
 		default:
 			t.say("allows %s", words)
 		}
@@ -176,7 +176,7 @@ func (t *teller) service(spec object) {
 		t.say("ports %s", strings.Join(ports[:min(len(ports), maxList)], ", ")+more(len(ports)))
 	}
 	if ips := t.words(spec, "externalIPs"); len(ips) > 0 {
-		t.warn("takes what is sent to %s", names(ips))
+		t.warn("receives what is sent to %s", names(ips))
 	}
 	if n := t.str(spec, "externalName"); n != "" {
 		t.warn("leads to %s", consent.Quote(n))

@@ -36,7 +36,8 @@ func TestPolicyIsSignedByTouch(t *testing.T) {
 		}
 	}
 	res, err := p.KubehsmPIN(t.Context(), ownPIN, "consent", "set", "prod-hsm", "--policy", "session", "--yes")
-	if err != nil || res.Code != 5 || !strings.Contains(res.Stderr, "typed for that: run the command in a terminal") {
+	if err != nil || res.Code != 5 ||
+		!strings.Contains(res.Stderr, "type the token's PIN: run the command in a terminal") {
 		t.Errorf("a PIN that nobody typed: %v, %s", err, res)
 	}
 	lower := []string{"consent", "set", "prod-hsm", "--policy", "session", "--yes"}

@@ -232,7 +232,7 @@ func TestBodies(t *testing.T) {
 // tells of words about it that the object does not bear out.
 func untold(o any, lines []string) string {
 	all := strings.Join(lines, "\n")
-	if strings.Contains(all, "things more that are not told of here") {
+	if strings.Contains(all, "more lines that are not shown") {
 		return ""
 	}
 	switch o := o.(type) {

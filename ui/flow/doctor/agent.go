@@ -45,7 +45,8 @@ func theAgent(ctx context.Context, o *Options) []Check {
 	for _, l := range s.LocksOn {
 		if l.Problem != "" {
 			checks = append(checks, Check{ID: "lock-on/" + l.Reason, Group: GroupAgent, Title: "Lock on " + l.Reason}.
-				with(Note, "not here: "+l.Problem, "Tokens stay unlocked until their time is over, or `kubehsm agent lock`.", ""))
+				with(Note, "not available: "+l.Problem,
+					"Tokens stay unlocked until their time is over, or `kubehsm agent lock`.", ""))
 		}
 	}
 	if s.AuditError != "" {

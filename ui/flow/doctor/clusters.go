@@ -63,15 +63,15 @@ func consentPolicy(ctx context.Context, e *env.Env, en enrollment.Enrollment) (c
 	c = Check{ID: "consent/" + en.Name, Group: GroupClusters, Title: "Consent policy of " + en.Name}
 	now, err := session.Agent{Env: e}.Consent(ctx, en.Name)
 	if err != nil {
-		return c.with(Failed, err.Error(), "It is not known which requests need your yes.", fixOr(err, "")), true
+		return c.with(Failed, err.Error(), "kubehsm does not know which requests need your yes.", fixOr(err, "")), true
 	}
 	signed, fix := present.ConsentSigned(now), present.ConsentCommand(now)
 	switch signed.Level {
 	case present.Bad:
 		return c.with(Failed, signed.Words, "Somebody may have changed it: the audit log has its history.", fix), true
 	case present.Warn:
-		return c.with(Warning, signed.Words, "Any program that runs as you can lower it; that is told, and not prevented.",
-			fix), true
+		return c.with(Warning, signed.Words,
+			"Any program that runs as you can lower it. kubehsm tells you, but cannot prevent it.", fix), true
 	case present.Good:
 		return c.ok(signed.Words), true
 	}

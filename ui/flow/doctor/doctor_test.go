@@ -320,7 +320,7 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 		t.Fatal(err)
 	}
 	authorities = append(bytes.Clone(ep.CAPEM), loopback.CertificatePEM(other.Certificate.Raw)...)
-	m.expect(entry("prod", m.Env.Executable), Warning, "a bridge that there is no more", again)
+	m.expect(entry("prod", m.Env.Executable), Warning, "a bridge that no longer exists", again)
 	authorities = ep.CAPEM
 	m.expect(entry("prod", m.Env.Executable), OK, "enrollment prod", "")
 	m.expect(entry("other", m.Env.Executable), Failed, "no such enrollment", "")
@@ -337,7 +337,7 @@ func TestBridgeKey(t *testing.T) {
 		state State
 		found string
 	}{
-		{loopback.Endpoint{Open: true, Ends: ends}, Warning, "lies in the state folder"},
+		{loopback.Endpoint{Open: true, Ends: ends}, Warning, "not sealed"},
 		{loopback.Endpoint{Ends: ends}, Note, "no machine id"},
 		{loopback.Endpoint{Bound: true, Ends: ends}, OK, "of no use on another machine"},
 	} {

@@ -148,14 +148,14 @@ func verifies(k kubeconfig.Context, endpoint loopback.Endpoint) (found, why stri
 		return "it does not know the bridge on this machine",
 			"It was written on another machine, or the bridge's certificate or the machine's id has changed.", Failed
 	case t.Stray:
-		return "it also believes a bridge that there is no more",
-			"Who has a copy of that bridge's key could pass for yours.", Warning
+		return "it also trusts a bridge that no longer exists",
+			"Whoever has a copy of that bridge's key can pass for yours.", Warning
 	case t.Shown && endpoint.Former && endpoint.HasNext():
-		return "it verifies the bridge by a key that lay in the state folder unsealed once",
-			"A backup from then may hold the key. An entry that is written anew, after all others, knows it no more.", Note
+		return "it trusts the bridge's former key, which an older kubehsm kept unsealed",
+			"A backup from then may hold the key. Write the other entries anew first: then this one no longer trusts it.", Note
 	case !t.Next && time.Until(endpoint.Ends) < endsSoon:
 		return "the certificate by which it knows the bridge ends on " + endpoint.Ends.Local().Format(time.DateOnly),
-			"kubectl would not believe the bridge then.", Warning
+			"kubectl will not trust the bridge after that.", Warning
 	}
 	return "", "", OK
 }
@@ -165,11 +165,11 @@ func bridgeKey(endpoint loopback.Endpoint) Check {
 	c := Check{ID: "bridge-key", Group: GroupKubeconfig, Title: "Key of the bridge"}
 	switch {
 	case endpoint.Open:
-		return c.with(Warning, "lies in the state folder as it is, from an older kubehsm",
-			"Who copies the folder can pass for the bridge.", "kubehsm agent stop; the next agent seals it")
+		return c.with(Warning, "not sealed: an older kubehsm left it in the state folder",
+			"Whoever copies the folder can pass for the bridge.", "kubehsm agent stop; the next agent seals it")
 	case !endpoint.Bound:
 		return c.with(Note, "not bound to this machine, which has no machine id",
-			"Who copies the folder can pass for the bridge on another machine.",
+			"Whoever copies the folder can pass for the bridge on another machine.",
 			"where systemd runs: sudo systemd-machine-id-setup")
 	}
 	return c.ok("of no use on another machine; its certificate ends on " + endpoint.Ends.Local().Format(time.DateOnly))

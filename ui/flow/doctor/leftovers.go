@@ -47,7 +47,8 @@ func leftovers(o *Options, v hsm.View) []Check {
 	left, err := token.Tokens{Env: o.Env}.Leftovers(v.Info, v.Slots)
 	if err != nil {
 		return append(checks, Check{ID: "leftovers/" + uri.String(), Group: GroupTokens,
-			Title: "Leftovers on " + v.Info.Name()}.with(Unknown, err.Error(), "What belongs to an enrollment cannot be told.",
+			Title: "Leftovers on " + v.Info.Name()}.with(Unknown, err.Error(),
+			"kubehsm does not know what belongs to an enrollment.",
 			fixOr(err, "")))
 	}
 	for _, l := range left {
@@ -76,9 +77,9 @@ func leftover(l token.Leftover) Check {
 	case l.Resume != "":
 		why, fix = why+" The enrollment goes on with it, or removes it.", l.Resume
 	case fix == "":
-		why += " This token cannot delete it; a new key in its place would end it."
+		why += " This token cannot delete it; a new key in the same slot replaces it."
 	default:
-		why += " Nothing here tells who made it: make sure that no other program needs it."
+		why += " kubehsm cannot tell which program made it: make sure that no other program needs it."
 	}
 	return c.with(state, fmt.Sprintf("%s: %s%s", present.Place(l.Slot), found, since), why, fix)
 }
@@ -94,6 +95,6 @@ func leftoverWords(l token.Leftover) (found, why string) {
 	case hsm.HalfOther:
 		return "a certificate for another key than the one beside it", "Nothing can sign in with it."
 	}
-	return "a key without a certificate, that no enrollment and no request here names",
+	return "a key without a certificate that no enrollment or request on this computer names",
 		"An interrupted command may have left it."
 }

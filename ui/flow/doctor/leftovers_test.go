@@ -74,7 +74,7 @@ func TestLeftovers(t *testing.T) {
 		{slot("82", hsm.HalfCertificate, nil, cert), Warning, "a certificate without its key, issued 2026-03-04",
 			"certificate delete --key 'piv:serial=12345678;slot=82'"},
 		{slot("82", hsm.HalfOther, public(), cert), Warning, "for another key", "certificate delete --key"},
-		{slot("82", "", public(), nil), Note, "no enrollment and no request here names", "key delete --key"},
+		{slot("82", "", public(), nil), Note, "no enrollment or request on this computer names", "key delete --key"},
 		{slot("9c", "", public(), nil), Note, "of an enrollment that was interrupted", "kubehsm enroll --name begun"},
 	} {
 		checks := of(card, c.slot)

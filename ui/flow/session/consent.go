@@ -184,7 +184,7 @@ func (a Agent) signPolicy(ctx context.Context, c Consent, p consent.Policy, lowe
 	})
 	switch {
 	case errors.Is(err, hsm.ErrNoTerminal) && lowered:
-		err = hint.With(err, "a less strict policy requires the token's PIN, typed for that: run the command in a terminal")
+		err = hint.With(err, "a less strict policy requires that you type the token's PIN: run the command in a terminal")
 	case errors.Is(err, hsm.ErrNoTerminal), errors.Is(err, hsm.ErrPINRequired):
 		err = hint.With(err, "the key signs its policy, which requires the token's PIN: run the command in a terminal")
 	}

@@ -65,8 +65,8 @@ func (a Agent) keepPolicy(ctx context.Context, c Consent, p consent.Policy, sign
 		err = errors.Join(err, store.Save(e))
 	}
 	if err != nil {
-		err = hint.With(a.Env.Unwritable(err), "until `kubehsm consent set` is repeated "+
-			"the strictest policy of before applies")
+		err = hint.With(a.Env.Unwritable(err), "repeat `kubehsm consent set`: until then "+
+			"the strictest former policy applies")
 	}
 	return err
 }

@@ -103,7 +103,7 @@ func TestConsentHalfWritten(t *testing.T) {
 			mend := fail(t, filepath.Join(w.Env.Dirs.State, "policies", en.KeyHash+".json"))
 			_, err := Agent{w.Env}.SetConsent(t.Context(), "prod-hsm", policy(consent.Session),
 				hsmtest.NewScript(t, hsmtest.PIN(w.Card.PIN())))
-			if name != "killed" && (err == nil || !strings.Contains(hint.Of(err), "the strictest policy of before applies")) {
+			if name != "killed" && (err == nil || !strings.Contains(hint.Of(err), "the strictest former policy applies")) {
 				t.Errorf("%v, hint %q", err, hint.Of(err))
 			}
 			if err := mend(); err != nil {
