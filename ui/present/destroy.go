@@ -23,9 +23,12 @@ func Place(s hsm.Slot) string {
 // below it.
 func DestroyKey(l token.Loss) (question, detail string) {
 	if h := l.Slots[0].Half; h == hsm.HalfPrivate || h == hsm.HalfPublic {
-		return "Destroy half a key?",
-			fmt.Sprintf("What is left of the key %s of token %q is destroyed. Nothing brings it back. "+
-				"kubehsm cannot tell which program made it.", Place(l.Slots[0]), Token(l.Token))
+		detail = fmt.Sprintf("What is left of the key %s of token %q is destroyed. Nothing brings it back.",
+			Place(l.Slots[0]), Token(l.Token))
+		if len(l.Enrollments) == 0 {
+			detail += " kubehsm cannot tell which program made it."
+		}
+		return "Destroy half a key?", detail
 	}
 	return "Destroy the key?",
 		fmt.Sprintf("The key %s of token %q, and its certificate, are destroyed. Nothing brings the key back.",

@@ -124,7 +124,7 @@ func (f folder) removeEnded(own string) error {
 		}
 		r, err := f.read(label)
 		if err != nil {
-			continue // [folder.endpoint] tells, where it matters
+			continue // that machine's bridge tells
 		}
 		if f.now.After(r.Identities[len(r.Identities)-1].ends()) {
 			if err := os.Remove(f.record(label)); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -156,7 +156,7 @@ func (f folder) endpoint() (Endpoint, error) {
 		}
 		other, err := f.read(label)
 		if err != nil {
-			return Endpoint{}, err
+			continue // a damaged or newer record stops that machine's bridge, not this one's
 		}
 		all = append(all, other.authorities(f.now)...)
 	}

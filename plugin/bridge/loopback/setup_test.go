@@ -118,6 +118,27 @@ func TestDamagedIdentityIsNotReplaced(t *testing.T) {
 	}
 }
 
+// TestAnotherMachinesRecord: one that is damaged, or by a newer program, does not stop the
+// bridge of this machine.
+func TestAnotherMachinesRecord(t *testing.T) {
+	d, now := testDirs(t), time.Now()
+	check(t, d.Prepare())
+	a, b := on(t, d.State, "a", now), on(t, d.State, "b", now)
+	shows(t, a)
+	shows(t, b)
+	label, err := b.machine.label()
+	check(t, err)
+	for _, text := range []string{"", `{"version":99}`} {
+		check(t, os.WriteFile(b.record(label), []byte(text), 0o600))
+		check(t, a.maintain(false))
+		ep, leaf := shows(t, a)
+		check(t, verify(leaf, ep.CAPEM, "127.0.0.1", now))
+		if _, err := b.endpoint(); err == nil || errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 func TestLeftoversOfACrashDoNotMatter(t *testing.T) {
 	d := testDirs(t)
 	check(t, d.Prepare())

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -74,6 +75,9 @@ func leftover(l token.Leftover) Check {
 		state = Note
 	}
 	switch {
+	case len(l.Enrollments) > 0:
+		why += " It is where the key of " + strings.Join(l.Enrollments, ", ") + " was: its public key can be put back."
+		fix = "put the public key back with the token maker's tool, from the certificate that the enrollment keeps"
 	case l.Resume != "":
 		why, fix = why+" The enrollment goes on with it, or removes it.", l.Resume
 	case fix == "":

@@ -22,6 +22,8 @@ type Leftover struct {
 	Resume string
 	// Since is when that was, or when a certificate begins; zero if nothing tells.
 	Since time.Time
+	// Enrollments name it: a private key without its public key may be theirs.
+	Enrollments []string
 }
 
 // Command removes the leftover, and nothing else. "" if the token cannot remove it.
@@ -59,6 +61,11 @@ func (ts Tokens) Leftovers(token hsm.TokenInfo, slots []hsm.Slot) ([]Leftover, e
 		}
 		if s.Certificate != nil {
 			l.Since = s.Certificate.NotBefore
+		}
+		if s.Half == hsm.HalfPrivate {
+			if l.Enrollments, err = ts.enrolledWith(token, []hsm.Slot{s}); err != nil {
+				return nil, err
+			}
 		}
 		for _, j := range begun {
 			if madeBy(j, token, s, hash) {

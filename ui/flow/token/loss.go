@@ -61,7 +61,7 @@ func (ts Tokens) lossOn(ctx context.Context, t hsm.Token, u hsm.URI) (l Loss, er
 	if err != nil {
 		return l, err
 	}
-	l.Enrollments, err = ts.enrolledWith(l.Slots)
+	l.Enrollments, err = ts.enrolledWith(l.Token, l.Slots)
 	return l, err
 }
 
@@ -87,20 +87,24 @@ func (k Keys) Find(ctx context.Context, u hsm.URI, p hsm.Prompter) (l Loss, done
 	return l, t.Close, nil
 }
 
-// enrolledWith names the enrollments whose key is in one of the slots.
-func (ts Tokens) enrolledWith(slots []hsm.Slot) ([]string, error) {
+// enrolledWith names the enrollments whose key is in one of the slots. Where nothing tells
+// the public key of a private one, its place does.
+func (ts Tokens) enrolledWith(token hsm.TokenInfo, slots []hsm.Slot) ([]string, error) {
 	var hashes []string
+	var untold []hsm.Slot
 	for _, s := range slots {
-		if s.Key == nil || s.Key.Public == nil {
-			continue
+		switch {
+		case s.Key != nil && s.Key.Public != nil:
+			hash, err := hsm.Fingerprint(s.Key.Public)
+			if err != nil {
+				return nil, err
+			}
+			hashes = append(hashes, hash)
+		case s.Half == hsm.HalfPrivate:
+			untold = append(untold, s)
 		}
-		hash, err := hsm.Fingerprint(s.Key.Public)
-		if err != nil {
-			return nil, err
-		}
-		hashes = append(hashes, hash)
 	}
-	if len(hashes) == 0 {
+	if len(hashes) == 0 && len(untold) == 0 {
 		return nil, nil
 	}
 	all, err := ts.Env.Enrollments().List()
@@ -109,7 +113,9 @@ func (ts Tokens) enrolledWith(slots []hsm.Slot) ([]string, error) {
 	}
 	var names []string
 	for _, en := range all {
-		if slices.Contains(hashes, en.KeyHash) {
+		key := en.Key.Identity()
+		placed := key.TokenOnly().MatchToken(token) && slices.ContainsFunc(untold, key.MatchSlot)
+		if placed || slices.Contains(hashes, en.KeyHash) {
 			names = append(names, en.Name)
 		}
 	}

@@ -41,7 +41,7 @@ func (k Keys) Move(ctx context.Context, u hsm.URI, slot string, p hsm.Prompter) 
 // follow has the enrollments with the key in a slot name that slot, and so the
 // records by which they go on or are renewed. It returns the enrollments' names.
 func (k Keys) follow(ctx context.Context, moved hsm.Slot) (followed []string, err error) {
-	names, err := k.tokens().enrolledWith([]hsm.Slot{moved})
+	names, err := k.tokens().enrolledWith(hsm.TokenInfo{}, []hsm.Slot{moved})
 	if err != nil {
 		return nil, err
 	}

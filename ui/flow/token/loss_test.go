@@ -1,0 +1,49 @@
+package token
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
+)
+
+// TestLossOfHalfAKey: a private key whose public key nothing tells is that of the enrollment
+// which names its place, and is not said to be nobody's.
+func TestLossOfHalfAKey(t *testing.T) {
+	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{Can: hsmtest.Administered()}, "")
+	info, made := w.Card.Info(), w.Generate(hsm.GenerateOptions{Slot: "9a"})
+	hash, err := hsm.Fingerprint(made.Key.Public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	en := enrollment.Enrollment{Name: "prod", Key: made.URI, KeyHash: hash, User: "jane", Created: time.Now()}
+	en.Cluster.Server = "https://prod.example.com"
+	if err := errors.Join(w.Env.Dirs.Prepare(), w.Env.Enrollments().Save(en)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		slot string
+		half hsm.Half
+		want []string
+	}{
+		{en.Key.Slot, hsm.HalfPrivate, []string{"prod"}},
+		{"82", hsm.HalfPrivate, nil},
+		{en.Key.Slot, hsm.HalfPublic, nil},
+	} {
+		s := hsm.Slot{URI: info.URI(), ID: c.slot, Half: c.half}
+		s.URI.Slot = c.slot
+		got, err := Tokens{w.Env}.enrolledWith(info, []hsm.Slot{s})
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s in %s: %v, %v", c.half, c.slot, got, err)
+		}
+		left, err := Tokens{w.Env}.Leftovers(info, []hsm.Slot{s})
+		if err != nil || len(left) != 1 || !slices.Equal(left[0].Enrollments, c.want) {
+			t.Errorf("%s in %s: %+v, %v", c.half, c.slot, left, err)
+		}
+	}
+}
