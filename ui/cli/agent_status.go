@@ -77,7 +77,7 @@ func statusWords(w *words, s message.Status) {
 	w.table([]string{"WHAT IS OPEN", "ENROLLMENT", "STATE"}, rows)
 	for _, c := range s.Consents {
 		w.line("")
-		for _, l := range question.All(c.Fields) {
+		for _, l := range question.All(c.Fields, w.columns()) {
 			w.line("%s", l)
 		}
 	}

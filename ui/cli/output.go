@@ -177,6 +177,19 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
+// columns is how wide the terminal is that the words go to; 0 is unknown.
+func (w *words) columns() int {
+	f, ok := w.to.(*os.File)
+	if !ok {
+		return 0
+	}
+	columns, _, err := term.GetSize(int(f.Fd()))
+	if err != nil { // no terminal
+		return 0
+	}
+	return columns
+}
+
 // fields adds "name: value" lines, aligned, without those that are empty.
 func (w *words) fields(pairs ...string) {
 	widest := 0

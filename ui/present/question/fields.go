@@ -66,9 +66,9 @@ func Fields(fields []hsm.Field, room Room) []string {
 	return s.draw()
 }
 
-// All returns the lines of fields where there is room for everything.
-func All(fields []hsm.Field) []string {
-	return Fields(fields, Room{Columns: usualColumns, Rows: maxFields * maxValues * maxLines})
+// All returns the lines of fields where there are rows for everything; columns may be 0, unknown.
+func All(fields []hsm.Field, columns int) []string {
+	return Fields(fields, Room{Columns: columns, Rows: maxFields * maxValues * maxLines})
 }
 
 // sheet are fields on their way to lines.
@@ -161,28 +161,34 @@ func (s *sheet) draw() []string {
 	return lines
 }
 
-// wrap breaks a value into at most n lines, all but the first shorter by the indent.
+// wrap breaks a value into at most n lines, all but the first shorter by the indent. Of one
+// that is longer the middle is left out, and more of it the more the breaks at spaces take.
 func (s *sheet) wrap(v string, n int) []string {
 	w := max(s.width-s.indent, leastColumns/2)
-	if most := w + (n-1)*(w-hang); text.Width(v) > most-n { // a wide character may leave a column
-		v = shorten(v, most-n)
-	}
-	lines := []string{}
-	for len(lines) < n {
-		if text.Width(v) <= w {
-			return append(lines, v)
+	for room := w + (n-1)*(w-hang); ; room-- {
+		short := v
+		if text.Width(v) > room {
+			short = shorten(v, room)
 		}
+		if lines, all := broken(short, w, n); all || room <= 1 {
+			return lines
+		}
+	}
+}
+
+// broken breaks v into at most n lines, at spaces where they are near a line's end. It tells
+// whether v has room in them; if not, the last line is cut.
+func broken(v string, w, n int) (lines []string, all bool) {
+	for len(lines)+1 < n && text.Width(v) > w {
 		part := cut(v, w)
-		if at := strings.LastIndexByte(part, ' '); at > len(part)*2/3 && len(lines)+1 < n {
+		if at := strings.LastIndexByte(part, ' '); at > len(part)*2/3 {
 			part = part[:at+1]
 		}
-		lines, v = append(lines, strings.TrimRight(part, " ")), v[len(part):]
-		if len(lines) == 1 {
+		if lines, v = append(lines, strings.TrimRight(part, " ")), v[len(part):]; len(lines) == 1 {
 			w -= hang
 		}
 	}
-	lines[n-1] = text.Truncate(lines[n-1]+v, w) // the breaks at spaces have taken too much
-	return lines
+	return append(lines, text.Truncate(v, w)), text.Width(v) <= w
 }
 
 // cut is the beginning of v of at most width columns, and at least one character.

@@ -76,7 +76,7 @@ func TestFieldsSayWhatIsMissing(t *testing.T) {
 		!strings.Contains(got, "10 more: `kubehsm agent status` shows all") {
 		t.Errorf("%d notes:\n%s", n, got)
 	}
-	if got := strings.Join(strings.Fields(strings.Join(All(fields), " ")), " "); strings.Count(got, note) != 22 ||
+	if got := strings.Join(strings.Fields(strings.Join(All(fields, 0), " ")), " "); strings.Count(got, note) != 22 ||
 		strings.Contains(got, text.Ellipsis) {
 		t.Errorf("not all:\n%s", got)
 	}
@@ -129,6 +129,21 @@ func TestNoticeLeavesRoom(t *testing.T) {
 			all := strings.Join(lines, "\n")
 			if !strings.Contains(all, `Group "system:masters"`) || !strings.Contains(all, "`kubehsm audit` shows all") || rows > room.Rows-2 {
 				t.Errorf("%v: %d rows:\n%s", room, rows, all)
+			}
+		}
+	}
+}
+
+// TestCutValueKeepsItsEnd: only the middle of a value is left out, wherever its lines are broken.
+func TestCutValueKeepsItsEnd(t *testing.T) {
+	const value = "covers this process's further connections and reading, whatever they are, " +
+		"until it pauses for 30 s, at most 10 min"
+	for columns := 50; columns < 90; columns++ {
+		for rows := 1; rows <= maxLines; rows++ {
+			fields := []hsm.Field{{Label: "A yes", Values: []string{value}}}
+			got := strings.Join(Fields(fields, Room{columns, rows}), "\n")
+			if !strings.HasSuffix(got, "min") || strings.Count(got, text.Ellipsis) > 1 {
+				t.Errorf("%d columns, %d rows:\n%s", columns, rows, got)
 			}
 		}
 	}
