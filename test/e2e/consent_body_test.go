@@ -72,7 +72,7 @@ spec:
 		t.Run(c.command, func(t *testing.T) {
 			u := u.in(t)
 			s := u.sh(kubectl + c.command + "; echo code $?")
-			s.WaitFor(append(c.want, question, "Program       /", "A yes         covers this process's further ")...)
+			s.WaitFor(append(c.want, question, "Program       /", "A yes         covers all its further ")...)
 			for line := range strings.Lines(s.Frame().Text()) {
 				if strings.Contains(line, hidden) && !strings.Contains(c.command, hidden) {
 					t.Errorf("a value is shown: %s", line)

@@ -53,8 +53,7 @@ func Reach(r consent.Request) string {
 	if ClassOf(r) != Read {
 		more = " and reading"
 	}
-	return fmt.Sprintf("covers this process's further %s%s, whatever they are, "+
-		"until it pauses for %d s, at most %d min",
+	return fmt.Sprintf("covers all its further %s%s, until it pauses for %d s, at most %d min",
 		kind, more, int(grantPause.Seconds()), int(grantLife.Minutes()))
 }
 

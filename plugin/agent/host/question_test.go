@@ -95,7 +95,7 @@ func TestQuestionSaysWhatIsSigned(t *testing.T) {
 		"Body":    fmt.Sprintf("%d bytes, SHA-256 %s...", len(body), sum[:16]),
 		"Program": program.Path,
 		"Process": fmt.Sprintf("%d, started by %s (%d)", client.PID, consent.ProgramOf(os.Getpid()), os.Getpid()),
-		"A yes":   "covers this process's further changes and reading, whatever they are, until it pauses for 30 s, at most 10 min",
+		"A yes":   "covers all its further changes and reading, until it pauses for 30 s, at most 10 min",
 	} {
 		if said[label] != want {
 			t.Errorf("%s: %q, want %q", label, said[label], want)
