@@ -227,7 +227,7 @@ func TestManagementKey(t *testing.T) {
 	code, shown, errs := d.run("token", "management-key", "set", "--protect", "--print", "--pin-fd", d.fd(ownPIN),
 		"--management-key-fd", d.fd(mine))
 	if _, key = d.card.ManagementKey(); code != 3 || strings.TrimSpace(shown) != hex.EncodeToString(key) ||
-		!strings.Contains(errs, "keep the new one too") {
+		!strings.Contains(errs, "keep both until you know which one works") {
 		t.Errorf("exit code %d; shown %q, in force %x: %s", code, shown, key, errs)
 	}
 }
