@@ -186,7 +186,8 @@ type Administration interface {
 	Reset(ctx context.Context, p Prompter) error
 	// Move moves a key to an empty slot; the certificate goes with it.
 	Move(ctx context.Context, from, to URI, p Prompter) (Slot, error)
-	// DeleteCertificate removes a certificate and leaves the key.
+	// DeleteCertificate removes the certificate that the slot shows, with others for the
+	// same public key, and leaves the key and certificates for other keys.
 	DeleteCertificate(ctx context.Context, u URI, p Prompter) error
 	// Attest has the token state where the key was made and what guards it.
 	Attest(ctx context.Context, u URI) (Attestation, error)

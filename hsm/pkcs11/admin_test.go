@@ -238,3 +238,52 @@ func TestDeleteCertificate(t *testing.T) {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
+
+// TestDeleteCertificateShown: certificates for other keys that share the slot's id stay.
+func TestDeleteCertificateShown(t *testing.T) {
+	d, soft := softHSM(t)
+	tok := openToken(t, d)
+	slot := generateKey(t, tok, hsm.GenerateOptions{Label: "prod"})
+	e, _, err := lookup(t.Context(), tok.(*token).d, slot.URI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := spyOn(t, soft, testLabel)
+	var certs []*x509.Certificate
+	for i, name := range []string{"older CA", "newer CA"} {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+			NotBefore: time.Now().Add(time.Duration(i) * time.Hour), NotAfter: time.Now().Add(24 * time.Hour)}
+		der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cert, err := x509.ParseCertificate(der)
+		if err != nil {
+			t.Fatal(err)
+		}
+		object, err := certificateTemplate(e, cert)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.CreateObject(s.sh, object); err != nil {
+			t.Fatal(err)
+		}
+		certs = append(certs, cert)
+	}
+	for _, want := range []*x509.Certificate{certs[1], certs[0], nil} {
+		got, err := tok.Slot(t.Context(), slot.URI)
+		if err != nil || (want == nil) != (got.Certificate == nil) || want != nil && !got.Certificate.Equal(want) {
+			t.Fatalf("%+v, %v", got.Certificate, err)
+		}
+		if want == nil {
+			break
+		}
+		if err := tok.DeleteCertificate(t.Context(), slot.URI, hsmtest.Typing(t, testPIN)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

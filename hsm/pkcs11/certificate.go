@@ -71,9 +71,11 @@ func (t *token) DeleteCertificate(ctx context.Context, u hsm.URI, p hsm.Prompter
 	if len(e.certs) == 0 {
 		return fmt.Errorf("%s: %w", u, hsm.ErrNoCertificate)
 	}
-	certs := make([]p11.ObjectHandle, 0, len(e.certs))
-	for _, c := range e.certs {
-		certs = append(certs, c.handle)
+	var certs []p11.ObjectHandle
+	for _, c := range e.certs { // a certificate for another key, such as a CA's, was not shown
+		if hsm.SameKey(c.cert.PublicKey, e.certs[0].cert.PublicKey) {
+			certs = append(certs, c.handle)
+		}
 	}
 	err = t.d.writing(ctx, func(w writer) error { return w.destroy(certs...) })
 	return fault("delete the certificate", err)
