@@ -39,6 +39,8 @@ type Field struct {
 	// Values are one line each; a prompt that has no room leaves some of them out, and
 	// says so.
 	Values []string `json:"values"`
+	// Minor says that a prompt without room leaves the field out before it shortens others.
+	Minor bool `json:"minor,omitempty"`
 }
 
 // PINPrompt asks for a secret.

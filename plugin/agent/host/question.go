@@ -28,6 +28,11 @@ func fieldsOf(s consent.Statement, q bridge.Question, account []string, host str
 			list(label, value)
 		}
 	}
+	minor := func(label, value string) {
+		if add(label, value); value != "" {
+			fields[len(fields)-1].Minor = true
+		}
+	}
 	if s.Request.Name != "" {
 		add("Name", consent.Quote(s.Request.Name))
 	}
@@ -37,12 +42,12 @@ func fieldsOf(s consent.Statement, q bridge.Question, account []string, host str
 	add("Program", s.Program.String())
 	add("Cluster", consent.Name(s.Enrollment)+" at "+hostWords(host))
 	if s.Body != nil {
-		add("Body", s.Body.String())
+		minor("Body", s.Body.String())
 	}
 	if !s.Program.Named(s.Command) {
-		add("Calls itself", s.Command)
+		minor("Calls itself", s.Command)
 	}
-	add("Process", processWords(q.Client))
+	minor("Process", processWords(q.Client))
 	add("A yes", consents.Reach(s.Request))
 	return fields
 }

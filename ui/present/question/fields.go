@@ -2,6 +2,7 @@ package question
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -47,7 +48,7 @@ func Fields(fields []hsm.Field, room Room) []string {
 	room = room.orUsual()
 	s := sheet{width: max(room.Columns-1, leastColumns)}
 	for _, f := range fields[:min(len(fields), maxFields)] {
-		b := box{label: text.Truncate(text.Clean(f.Label), maxLabel), lines: maxLines}
+		b := box{label: text.Truncate(text.Clean(f.Label), maxLabel), minor: f.Minor, lines: maxLines}
 		s.indent = max(s.indent, text.Width(b.label)+2)
 		s.boxes = append(s.boxes, b)
 	}
@@ -75,12 +76,13 @@ func All(fields []hsm.Field, columns int) []string {
 type sheet struct {
 	width, indent int
 	boxes         []box
-	dropped       int // of the last boxes
+	dropped       int // fields that are left out
 }
 
 // box is a field: of its values the first ones are shown, each in so many lines at most.
 type box struct {
 	label             string
+	minor             bool
 	values            []value
 	shown, all, lines int
 }
@@ -100,7 +102,8 @@ func (b *box) rows() int {
 	return n
 }
 
-// fit leaves out what there is no room for: what there is much of, and what is long.
+// fit leaves out what there is no room for: what there is much of, then minor fields, what
+// is long, and the last fields.
 func (s *sheet) fit(rows int) {
 	over := -rows
 	for i := range s.boxes {
@@ -111,7 +114,20 @@ func (s *sheet) fit(rows int) {
 		*what--
 		over += b.rows() - before
 	}
+	drop := func(at int) {
+		if s.dropped == 0 {
+			over++ // the line that says so
+		}
+		over -= s.boxes[at].rows()
+		s.boxes = slices.Delete(s.boxes, at, at+1)
+		s.dropped++
+	}
 	for _, least := range []struct{ lines, shown int }{{2, 4}, {1, 2}, {1, 1}} {
+		for at := len(s.boxes) - 1; over > 0 && at > 0 && least.lines == 1; at-- {
+			if s.boxes[at].minor {
+				drop(at)
+			}
+		}
 		for i := range s.boxes {
 			for b := &s.boxes[i]; over > 0 && b.shown > least.shown; {
 				change(b, &b.shown)
@@ -123,12 +139,8 @@ func (s *sheet) fit(rows int) {
 			}
 		}
 	}
-	for last := len(s.boxes) - 1; over > 0 && last > 0; last-- {
-		if s.dropped == 0 {
-			over++ // the line that says so
-		}
-		over -= s.boxes[last].rows()
-		s.dropped++
+	for over > 0 && len(s.boxes) > 1 {
+		drop(len(s.boxes) - 1)
 	}
 }
 
@@ -137,7 +149,7 @@ func (s *sheet) draw() []string {
 	more := func(n, width int) string {
 		return text.Truncate(fmt.Sprintf("%s %d more: `kubehsm agent status` shows all", text.Ellipsis, n), width)
 	}
-	for _, b := range s.boxes[:len(s.boxes)-s.dropped] {
+	for _, b := range s.boxes {
 		label := text.Pad(b.label, s.indent)
 		add := func(line string) {
 			lines = append(lines, label+line)

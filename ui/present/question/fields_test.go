@@ -109,6 +109,27 @@ Allow it? [y/N] `
 	}
 }
 
+// TestMinorFieldsGoFirst: what a request does stays readable where a program's claims about
+// itself have no room.
+func TestMinorFieldsGoFirst(t *testing.T) {
+	fields := []hsm.Field{{Label: "Request", Values: []string{"create deployments.apps"}},
+		{Label: "Does", Values: []string{`Deployment "web"`, "image nginx", "privileged", "host path /", "host PID"}},
+		{Label: "Body", Values: []string{"312 bytes"}, Minor: true}, {Label: "Process", Values: []string{"12"}, Minor: true},
+		{Label: "A yes", Values: []string{"covers more"}}}
+	got := strings.Join(Fields(fields, Room{60, 8}), "\n")
+	want := `Request  create deployments.apps
+Does     Deployment "web"
+         image nginx
+         privileged
+         host path /
+         … 1 more: ` + "`kubehsm agent status`" + ` shows all
+A yes    covers more
+… 2 more: ` + "`kubehsm agent status`" + ` shows all`
+	if got != want {
+		t.Errorf("%s", got)
+	}
+}
+
 // TestNoticeLeavesRoom: however much there is to be said of policies, the fields of a question
 // stay on the screen.
 func TestNoticeLeavesRoom(t *testing.T) {
