@@ -71,7 +71,8 @@ func TestPrompter(t *testing.T) {
 // whoever asked is left alone.
 func TestFor(t *testing.T) {
 	s := &scripted{}
-	want := hsm.Purpose{Cluster: "prod", Action: "sign in", Command: "kubectl get pods"}
+	want := hsm.Purpose{Cluster: "prod", Action: "sign in", Command: "kubectl get pods",
+		Fields: []hsm.Field{{Label: "Request", Values: []string{"get pods"}}}}
 	far := ask.By("k9s")(ask.For(hsm.Purpose{Action: "unlock the token"})(s.ask))
 	near := ask.For(want)(far)
 	q := ask.Question{PIN: &hsm.PINPrompt{Kind: hsm.UserPIN, Purpose: hsm.Purpose{Notice: "read this"}}}
@@ -195,7 +196,8 @@ func TestDriverKnowsNoPurpose(t *testing.T) {
 		t.Fatal(err)
 	}
 	script := hsmtest.NewScript(t, hsmtest.PIN("000000"), hsmtest.PIN("847261"))
-	want := hsm.Purpose{Cluster: "prod", Action: "sign in", Command: "kubectl get pods"}
+	want := hsm.Purpose{Cluster: "prod", Action: "sign in", Command: "kubectl get pods",
+		Fields: []hsm.Field{{Label: "Request", Values: []string{"get pods"}}}}
 	if err := token.Unlock(t.Context(), ask.With(script, want)); err != nil {
 		t.Fatal(err)
 	}

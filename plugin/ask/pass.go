@@ -77,7 +77,7 @@ func For(purpose hsm.Purpose) Middleware {
 	return func(next Func) Func {
 		return change(next, func(p *hsm.Purpose) {
 			if p.Cluster == "" && p.Action == "" {
-				p.Cluster, p.Action = purpose.Cluster, purpose.Action
+				p.Cluster, p.Action, p.Fields = purpose.Cluster, purpose.Action, purpose.Fields
 				p.Command, p.Notice = cmp.Or(p.Command, purpose.Command), cmp.Or(p.Notice, purpose.Notice)
 			}
 		})
