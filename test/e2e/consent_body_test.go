@@ -79,7 +79,7 @@ spec:
 		{"label secret s a=b", []string{"patch secrets", "sets metadata.labels.a"}, "labeled"},
 		{"create token default --duration=1h", []string{"create serviceaccounts/token", protobuf}, "ey"},
 		{"expose deployment web --port=80 --type=NodePort", []string{"create services", "type NodePort", "ports 80"}, "exposed"},
-		{"delete secret s", []string{"delete secrets", "what belongs to it: Background"}, "deleted"},
+		{"delete secret s", []string{"delete secrets", "deletes what belongs to it, too (Background)"}, "deleted"},
 		{"delete deployment web --grace-period=0 --force", []string{"grace: 0 s"}, "deleted"},
 	} {
 		t.Run(c.command, func(t *testing.T) {

@@ -59,8 +59,30 @@ func auditDetail(r audit.Record, verify func(audit.Record) error) string {
 	case name != "":
 		of = "token " + name
 	}
-	return join(code, r.Request, r.Reason, policyChange(r), signed(r, verify), stated(r), r.Error, times, r.Version,
+	return join(code, r.Request, reason(r), policyChange(r), signed(r, verify), stated(r), failed(r), times, r.Version,
 		at, of)
+}
+
+// reason is why something happened, in words where the record has a code for it.
+func reason(r audit.Record) string {
+	if r.Event != audit.Policy {
+		return r.Reason
+	}
+	switch r.Reason {
+	case audit.PolicyTold:
+		return "you were told of the changes"
+	case audit.PolicyRecord:
+		return "the policy's record " + audit.Problem(r.Error).Words()
+	}
+	return r.Reason
+}
+
+// failed is the error of a record whose reason does not say it.
+func failed(r audit.Record) string {
+	if r.Event == audit.Policy && r.Reason == audit.PolicyRecord {
+		return ""
+	}
+	return r.Error
 }
 
 // policyChange says what became of a consent policy.

@@ -28,6 +28,11 @@ func TestAuditRows(t *testing.T) {
 			AuditRow{Event: "consent", Outcome: Line{"cancelled", Warn}, Detail: "WRONG SIGNATURE"}},
 		"not checked": {audit.Record{Event: audit.Consent, Outcome: audit.Failed, Signature: []byte{1}}, errors.New("no certificate"),
 			AuditRow{Event: "consent", Outcome: Line{"failed", Bad}, Detail: "signature not checked: no certificate"}},
+		"a record that does not count": {audit.Record{Event: audit.Policy, Reason: audit.PolicyRecord, Policy: "always",
+			Error: string(audit.RecordOlder)}, nil,
+			AuditRow{Event: "policy", Detail: "the policy's record is older than the one that the audit log knows, always"}},
+		"a notice": {audit.Record{Event: audit.Policy, Reason: audit.PolicyTold}, nil,
+			AuditRow{Event: "policy", Detail: "you were told of the changes"}},
 		"a lowered policy": {audit.Record{Event: audit.Policy, Policy: "session", Was: "always", Lowered: true}, nil,
 			AuditRow{Event: "policy", Detail: "session, was always (less strict)"}},
 	} {

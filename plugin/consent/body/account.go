@@ -241,11 +241,11 @@ func (t *teller) identity(o object) {
 
 // deletion tells of a DeleteOptions.
 func (t *teller) deletion(o object) {
-	if p := t.str(o, "propagationPolicy"); p != "" {
-		t.say("what belongs to it: %s", name(p))
-	}
-	if t.yes(o, "orphanDependents") {
-		t.say("what belongs to it: Orphan")
+	switch p := t.str(o, "propagationPolicy"); {
+	case p == "Orphan", t.yes(o, "orphanDependents"):
+		t.say("keeps what belongs to it (Orphan)")
+	case p != "":
+		t.say("deletes what belongs to it, too (%s)", name(p))
 	}
 	if g := t.get(o, "gracePeriodSeconds"); g != nil {
 		t.say("grace: %s s", number(g))

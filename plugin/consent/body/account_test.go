@@ -87,7 +87,7 @@ func TestAccount(t *testing.T) {
 			[]string{"TokenRequest", "a token for vault", "for 86400 seconds"}},
 		{"a deletion", "DELETE", "/api/v1/namespaces/web/pods/p", typeJSON,
 			`{"propagationPolicy":"Background","gracePeriodSeconds":0,"preconditions":{"uid":"1"}}`,
-			[]string{"what belongs to it: Background", "grace: 0 s", "only if it is the version of uid"}},
+			[]string{"deletes what belongs to it, too (Background)", "grace: 0 s", "only if it is the version of uid"}},
 		{"another object than the URL's", "PUT", "/apis/apps/v1/namespaces/web/deployments/x", typeJSON,
 			`{"apiVersion":"v1","kind":"Deployment","metadata":{"name":"y","namespace":"prod"},"spec":{"paused":true}}`,
 			[]string{`Deployment "y"`, `THE NAME DIFFERS from the request's: "y"`,
