@@ -144,8 +144,8 @@ func (s *questions) question(ctx, answered context.Context, q bridge.Question) e
 		return err
 	}
 	fields := fieldsOf(statement, q, account, t.e.Host())
-	purpose := hsm.Purpose{Cluster: q.Enrollment, Action: "allow “" + q.Request.String() + "”", Command: statement.Command,
-		Fields: fields}
+	purpose := hsm.Purpose{Cluster: q.Enrollment, Action: "allow “" + q.Request.String() + "”",
+		Command: statement.Command, Fields: fields}
 	r := audit.Record{Event: audit.Consent, Enrollment: q.Enrollment, Server: t.e.Host(), Key: t.e.KeyHash,
 		Request: q.Request.String(), Statement: text,
 		Client: &audit.Process{PID: q.Client.PID, Command: statement.Command}}

@@ -12,10 +12,10 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
-// fieldsOf are the lines of the question q about s, with an account of the body: what is signed, as far as the token signs it,
-// and who started the program. Each value is made of words of ours, and of names that are
-// quoted ([consent.Name]). What a person must know comes first: a small window shows the
-// first fields.
+// fieldsOf are the lines of the question q about s, with an account of the body. They say what
+// is signed, as far as the token signs it, and who started the program. Each value is made of
+// words of ours, and of names that are quoted ([consent.Name]). What a person must know comes
+// first, as a small window shows the first fields; minor fields give way to it.
 func fieldsOf(s consent.Statement, q bridge.Question, account []string, host string) []hsm.Field {
 	fields := []hsm.Field{{Label: "Request", Values: []string{s.Request.What()}}}
 	list := func(label string, values ...string) {
