@@ -71,10 +71,10 @@ func (b badLibraries) good(views []hsm.View) bool {
 // with how it ended, and hides no token of the others.
 func TestBadLibraries(t *testing.T) {
 	want := map[string]string{
-		"crash": "SIGSEGV", "exit": "exit status 0", "crash-token": "SIGABRT",
+		"crash": "SIGSEGV", "exit": "exit status 0", "abort-token": "SIGABRT",
 		"hang": "did not answer", "hang-list": "did not answer",
 	}
-	b := newBadLibraries(t, "crash", "exit", "crash-token", "hang", "hang-list", "request", "loud")
+	b := newBadLibraries(t, "crash", "exit", "abort-token", "hang", "hang-list", "request", "loud")
 	t.Setenv("EXTERNAL_SIGNER_PLUGIN_CONFIG", `{"pin":"123456"}`)
 	told := func(problems []hsm.Problem, ways ...string) {
 		t.Helper()
@@ -94,10 +94,10 @@ func TestBadLibraries(t *testing.T) {
 			}
 		}
 	}
-	d := b.driver(t, 0, true, "crash", "exit", "crash-token", "request", "loud")
+	d := b.driver(t, 0, true, "crash", "exit", "abort-token", "request", "loud")
 	views, problems, err := d.Views(t.Context(), 0, all)
 	check(t, err)
-	told(problems, "crash", "exit", "crash-token")
+	told(problems, "crash", "exit", "abort-token")
 	if !b.good(views) {
 		t.Errorf("views %+v", views)
 	}
@@ -111,7 +111,7 @@ func TestBadLibraries(t *testing.T) {
 	}
 	list, err := d.List(t.Context())
 	check(t, err)
-	told(list.Problems, "crash", "exit", "crash-token")
+	told(list.Problems, "crash", "exit", "abort-token")
 
 	// Those that hang are ended at the limit.
 	d = b.driver(t, 200*time.Millisecond, false, "hang", "hang-list")

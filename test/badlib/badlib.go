@@ -1,6 +1,26 @@
 // Package badlib makes PKCS#11 libraries that misbehave, for tests: each passes
-// everything on to another library, but in one way of its own ([Make]), or with lies
-// that a seed picks ([Liar]).
+// everything on to another library, but in the ways that it was made with ([Make]) and
+// those that a test commands it now ([Do]), or with lies that a seed picks ([Liar]).
+//
+// A way is an action, or an action, a hyphen and a point. The points are list
+// (C_GetSlotList), token (C_GetTokenInfo), session (C_OpenSession), state
+// (C_GetSessionInfo), login (C_Login), find (C_FindObjectsInit) and sign (C_Sign). An
+// action without a point happens in C_Initialize. The actions:
+//
+//   - crash: SIGSEGV; abort: SIGABRT; exit: the process ends with exit code 0
+//   - hang: does not return before the way is taken back; slow: takes three seconds more
+//   - fail: returns CKR_DEVICE_ERROR
+//
+// These ways have no point:
+//
+//   - gone: the token has left: C_GetSlotList does not show it, all else says CKR_TOKEN_NOT_PRESENT
+//   - lose-sessions: all sessions and logins are lost, once
+//   - lie-list, lie-find, lie-attributes, lie-sign: the length in the answer is a million more than there is
+//   - other-lists: C_GetFunctionList returns another list at each call
+//   - request: C_Initialize ends the process if the environment holds an external signer's request
+//   - loud: C_Initialize writes to the terminal
+//
+// Any other word is only a name.
 package badlib
 
 import (
@@ -11,6 +31,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/atomicfile"
 	"github.com/kubehsm/kubehsm/test/need"
 )
 
@@ -18,8 +39,6 @@ import (
 // everything on to.
 const Real = "BAD_REAL"
 
-// source says what ways there are.
-//
 //go:embed testdata/bad.c
 var source []byte
 
@@ -42,6 +61,15 @@ func Liar(t testing.TB) string {
 	path := filepath.Join(t.TempDir(), "liar.so")
 	compile(t, liar, path, "liar")
 	return path
+}
+
+// Do has the library at path behave in these ways, and those that it was made with, from
+// its next call on. Without ways it goes back to those that it was made with.
+func Do(t testing.TB, path string, ways ...string) {
+	t.Helper()
+	if err := atomicfile.Replace(path+".ways", ".ways-*", []byte(strings.Join(ways, " "))); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Make compiles a library for each way, and returns their paths by way.

@@ -80,7 +80,7 @@ func (u *user) run(args ...string) (code int, stdout, stderr string) {
 // to the terminal, every command lists the card and the token, and names each of
 // those libraries.
 func TestBadLibrariesBesideTokens(t *testing.T) {
-	ways := []string{"hang", "crash", "exit", "loud", "slow", "crash-token", "hang-list"}
+	ways := []string{"hang", "crash", "exit", "loud", "slow", "abort-token", "hang-list"}
 	u := newUser(t, ways...)
 	failing := slices.DeleteFunc(slices.Clone(ways), func(way string) bool { return way == "loud" || way == "slow" })
 	named := func(args []string, text string) {
@@ -122,7 +122,7 @@ func TestBadLibrariesBesideTokens(t *testing.T) {
 	}
 	named([]string{"token", "list", "-o", "json"}, sources)
 	for way, how := range map[string]string{
-		"crash": "SIGSEGV", "exit": "exit status 0", "crash-token": "SIGABRT", "hang": "did not answer",
+		"crash": "SIGSEGV", "exit": "exit status 0", "abort-token": "SIGABRT", "hang": "did not answer",
 	} {
 		if !strings.Contains(sources, u.bad[way]) || !strings.Contains(sources, how) {
 			t.Errorf("%s: %q is not said: %s", way, how, sources)
