@@ -102,13 +102,27 @@ func (h *Held) lookAfter(ctx context.Context, t worker.Token) {
 			return
 		}
 		if err == nil {
-			h.o.Removed(h)
+			h.gone(ctx, t)
 			return
 		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(worker.LookEvery):
 		}
+	}
+}
+
+// gone locks the token, whose removal was noticed by the handle t, or, if t is nil, by the
+// want of one. Nobody opens the token meanwhile: a lock must not come after the next unlock.
+func (h *Held) gone(ctx context.Context, t worker.Token) {
+	select {
+	case h.opening <- struct{}{}:
+		defer func() { <-h.opening }()
+	case <-ctx.Done():
+		return
+	}
+	if ctx.Err() == nil && h.current() == t {
+		h.o.Removed(h)
 	}
 }
 
@@ -190,7 +204,7 @@ func (h *Held) lookAgain(ctx context.Context) {
 		case err == nil:
 			return
 		case errors.Is(err, hsm.ErrNoToken):
-			h.o.Removed(h)
+			h.gone(ctx, nil)
 			return
 		}
 	}
@@ -212,13 +226,18 @@ func (h *Held) with(ctx context.Context, f func(worker.Token) error) error {
 			return err
 		}
 		err = f(t)
-		if !errors.Is(err, hsm.ErrRemoved) && !errors.Is(err, hsm.ErrNoToken) && !errors.Is(err, worker.ErrNotSent) {
+		if !isDead(err) {
 			return err
 		}
 		if cerr := h.drop(t); again || cerr != nil {
 			return errors.Join(err, cerr)
 		}
 	}
+}
+
+// isDead tells whether a handle that failed so is no longer good. The token may be there.
+func isDead(err error) bool {
+	return errors.Is(err, hsm.ErrRemoved) || errors.Is(err, hsm.ErrNoToken) || errors.Is(err, worker.ErrNotSent)
 }
 
 // Find looks the key up and compares it with the one on record.
@@ -244,6 +263,12 @@ func (h *Held) Unlock(ctx context.Context, u Use, tried func(error)) error {
 	select {
 	case h.asking <- struct{}{}:
 		defer func() { <-h.asking }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select { // A token that has gone is locked first, even if it is back already.
+	case h.opening <- struct{}{}:
+		<-h.opening
 	case <-ctx.Done():
 		return ctx.Err()
 	}

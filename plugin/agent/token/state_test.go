@@ -58,6 +58,9 @@ func TestState(t *testing.T) {
 		done()
 		is("gone", false, hsm.ErrNoToken, 2)
 		m.fails, m.hangs = nil, make(chan struct{})
+		is("dropped", false, hsm.ErrNoToken, 2)
+		check(t, h.Unlock(t.Context(), Use{}, func(error) {}))
+		time.Sleep(stateFor)
 		began := time.Now()
 		is("hung", false, ErrSilent, 3)
 		if took := time.Since(began); took != stateTimeout {
@@ -106,4 +109,52 @@ func (u *unreachable) Open(ctx context.Context, uri hsm.URI) (worker.Token, erro
 		return nil, u.fails
 	}
 	return u.oneToken.Open(ctx, uri)
+}
+
+// TestUnlockWhileItGoes: an unlock of a token that was pulled and is back waits for the lock
+// that the pull brings, and is not undone by it.
+func TestUnlockWhileItGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &counted{moody: moody{lockedMeanwhile: lockedMeanwhile{lock: func() {}}}}
+		pulled := make(chan struct{})
+		h := newHeld(hsm.URI{}, Options{Tokens: pullable{oneToken{token: m}, pulled}, Removed: func(h *Held) {
+			time.Sleep(time.Second) // The token's sessions end meanwhile.
+			check(t, h.Lock("removed"))
+		}})
+		check(t, h.Unlock(t.Context(), Use{}, func(error) {}))
+		pulled <- struct{}{}
+		synctest.Wait()
+		check(t, h.Unlock(t.Context(), Use{}, func(error) {}))
+		synctest.Wait()
+		if s := h.State(); !s.Unlocked || m.unlocks != 2 {
+			t.Errorf("%+v after %d unlocks", s, m.unlocks)
+		}
+		check(t, h.Lock("asked"))
+	})
+}
+
+// counted counts how often it was unlocked.
+type counted struct {
+	moody
+	unlocks int
+}
+
+func (c *counted) Unlock(context.Context, hsm.Prompter) error {
+	c.unlocks++
+	return nil
+}
+
+// pullable is where a token comes from that can be pulled.
+type pullable struct {
+	oneToken
+	pulled chan struct{}
+}
+
+func (p pullable) Removed(ctx context.Context, _ worker.Token) error {
+	select {
+	case <-p.pulled:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
