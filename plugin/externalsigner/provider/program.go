@@ -32,7 +32,7 @@ type program struct {
 // String implements [source].
 func (p *program) String() string { return quoted(p.path) }
 
-func (p *program) certificate(ctx context.Context) (*x509.Certificate, error) {
+func (p *program) certificate(ctx context.Context) ([]*x509.Certificate, error) {
 	request, err := wire.NewRequest(wire.KEP, p.config)
 	if err != nil {
 		return nil, err

@@ -326,11 +326,11 @@ func TestTooLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	leaf := p.(*provider).leaf
-	cert, err := leaf.get(t.Context())
+	chain, err := leaf.get(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := &remoteKey{signer: leaf.signer, public: cert.PublicKey, ctx: t.Context(), start: time.Now(), limit: time.Second}
+	key := &remoteKey{signer: leaf.signer, public: chain[0].PublicKey, ctx: t.Context(), start: time.Now(), limit: time.Second}
 	_, err = key.Sign(nil, make([]byte, 32), crypto.SHA256)
 	if err == nil || !strings.Contains(err.Error(), "within the 1s that a TLS handshake may take") {
 		t.Errorf("error %v", err)

@@ -87,7 +87,10 @@ func actAsSigner() error {
 	}
 	var answer []byte
 	if r.Operation == wire.Certificate {
-		answer = wire.CertificateAnswer(r.Dialect, cert)
+		var chain [][]byte
+		if chain, err = readChain(dir); err == nil {
+			answer = wire.CertificateAnswer(r.Dialect, cert, chain...)
+		}
 	} else {
 		var sig []byte
 		if sig, err = key.Sign(rand.Reader, r.Digest, r.Opts); err == nil {
@@ -146,6 +149,15 @@ func readPair(dir string) ([]byte, crypto.Signer, error) {
 		return nil, nil, err
 	}
 	return cert, key.(crypto.Signer), nil
+}
+
+// readChain reads the issuers that go with the certificate, if there are any.
+func readChain(dir string) ([][]byte, error) {
+	issuer, err := os.ReadFile(filepath.Join(dir, "issuer"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	return [][]byte{issuer}, err
 }
 
 // authority issues certificates for a test.

@@ -170,7 +170,8 @@ func (s *server) GetCertificate(r *v1alpha1.CertificateRequest,
 	if err != nil {
 		return err
 	}
-	return stream.Send(&v1alpha1.CertificateResponse{Content: &v1alpha1.CertificateResponse_Certificate{Certificate: a.Certificate}})
+	return stream.Send(&v1alpha1.CertificateResponse{Chain: a.Chain,
+		Content: &v1alpha1.CertificateResponse_Certificate{Certificate: a.Certificate}})
 }
 
 // Sign implements [v1alpha1.ExternalSignerServiceServer].

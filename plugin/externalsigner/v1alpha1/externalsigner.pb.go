@@ -252,7 +252,10 @@ type CertificateResponse struct {
 	//
 	//	*CertificateResponse_Certificate
 	//	*CertificateResponse_UserPrompt
-	Content       isCertificateResponse_Content `protobuf_oneof:"content"`
+	Content isCertificateResponse_Content `protobuf_oneof:"content"`
+	// What the KEP does not have: the issuers to present after the certificate,
+	// DER, each issued by the next one; the root is left out.
+	Chain         [][]byte `protobuf:"bytes,3,rep,name=chain,proto3" json:"chain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -310,6 +313,13 @@ func (x *CertificateResponse) GetUserPrompt() string {
 		}
 	}
 	return ""
+}
+
+func (x *CertificateResponse) GetChain() [][]byte {
+	if x != nil {
+		return x.Chain
+	}
+	return nil
 }
 
 type isCertificateResponse_Content interface {
@@ -681,12 +691,13 @@ const file_externalsigner_proto_rawDesc = "" +
 	"\rconfiguration\x18\x03 \x03(\v2/.v1alpha1.CertificateRequest.ConfigurationEntryR\rconfiguration\x1a@\n" +
 	"\x12ConfigurationEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"f\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"|\n" +
 	"\x13CertificateResponse\x12\"\n" +
 	"\vcertificate\x18\x01 \x01(\fH\x00R\vcertificate\x12 \n" +
 	"\n" +
 	"userPrompt\x18\x02 \x01(\tH\x00R\n" +
-	"userPromptB\t\n" +
+	"userPrompt\x12\x14\n" +
+	"\x05chain\x18\x03 \x03(\fR\x05chainB\t\n" +
 	"\acontent\"\x80\x06\n" +
 	"\x10SignatureRequest\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12+\n" +
