@@ -151,8 +151,9 @@ func TestIntermediates(t *testing.T) {
 	}
 	jane.write("issuer", []byte("no certificate"))
 	for _, config := range []map[string]string{jane.config(), socketConfig(address)} {
-		h := client(t, wrapped(t, NewFactory(Options{Stderr: io.Discard}), s.clientConfig(), config))
-		if _, err := h.Get(s.URL); err == nil || !strings.Contains(err.Error(), "malformed external signer answer") {
+		elsewhere := newServer(t)
+		h := client(t, wrapped(t, NewFactory(Options{Stderr: io.Discard}), elsewhere.clientConfig(), config))
+		if _, err := h.Get(elsewhere.URL); err == nil || !strings.Contains(err.Error(), "malformed external signer answer") {
 			t.Errorf("an issuer that is no certificate: %v", err)
 		}
 	}
