@@ -58,6 +58,12 @@ func actAsSigner() error {
 	}
 	dir := c.Configuration["dir"]
 	what := map[wire.Operation]string{wire.Certificate: "certificate", wire.Sign: "sign"}[r.Operation]
+	if kinds, err := os.ReadFile(filepath.Join(dir, "prototype")); err == nil {
+		fmt.Fprintln(os.Stderr, "[EXTERNAL] configStr:", request)
+		if string(kinds) == "only" && r.Dialect == wire.KEP {
+			return errors.Join(note(filepath.Join(dir, "refused"), what), fmt.Errorf("undefined operation %s", r.Dialect.Kind(r.Operation)))
+		}
+	}
 	if err := note(filepath.Join(dir, "log"), what); err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ import (
 
 const (
 	version = "v1alpha1"
-	// scheme begins a socket's address; an absolute path follows.
+	// scheme may begin a socket's address; an absolute path follows.
 	scheme = "unix://"
 	// maxPrompt bounds what is shown of a prompt, in characters.
 	maxPrompt = 400
@@ -52,9 +52,9 @@ type remote struct {
 }
 
 func newSocket(address, cluster string, config map[string]string, o Options) (*remote, error) {
-	path, ok := strings.CutPrefix(address, scheme)
-	if !ok || !filepath.IsAbs(path) {
-		return nil, fmt.Errorf("%s %s is not %s and an absolute path", wire.KeyPathSocket, quoted(address), scheme)
+	path := strings.TrimPrefix(address, scheme)
+	if !filepath.IsAbs(path) {
+		return nil, fmt.Errorf("%s %s is not an absolute path, with or without %s", wire.KeyPathSocket, quoted(address), scheme)
 	}
 	return &remote{path: path, cluster: &v1alpha1.Cluster{Server: cluster}, config: config, options: o}, nil
 }
