@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"strings"
 	"testing"
 	"time"
 
@@ -227,11 +228,48 @@ func TestManagementKeyHalfWay(t *testing.T) {
 		r.generate(t, hsm.GenerateOptions{Slot: "9a", Overwrite: true}, typing(t))
 	}
 
-	// Pulled out in between, the card has the old key, of which nobody else had a copy.
-	r.card.Fail(vcard.Fault{INS: vcard.INSSetManagement, P2: new(byte(0xff)), Unplug: true, Times: 1})
-	given, err := r.tok.SetManagementKey(t.Context(), hsm.ManagementKeyOptions{Protect: true}, typing(t))
-	if _, have := r.card.ManagementKey(); err == nil || given == nil || !bytes.Equal(have, given.Bytes()) {
-		t.Errorf("pulled out: nobody has the key in force; %v", err)
+}
+
+// TestManagementKeyInterrupted: wherever a change of the management key ends, because the
+// card is pulled out or the program killed, the PIN is enough to write to the card, and the
+// same command again brings it to its end.
+func TestManagementKeyInterrupted(t *testing.T) {
+	protect := hsm.ManagementKeyOptions{Protect: true}
+	for _, first := range []bool{true, false} { // The old key is the default one, or one that the card keeps.
+		for n, at := range []vcard.Fault{
+			{INS: vcard.INSPutData}, {INS: vcard.INSPutData, After: true}, {INS: vcard.INSSetManagement},
+			{INS: vcard.INSSetManagement, After: true}, {INS: vcard.INSPutData, Skip: 1},
+			{INS: vcard.INSPutData, Skip: 1, After: true}, {INS: vcard.INSPutData, Skip: 2},
+		} {
+			t.Run(fmt.Sprintf("first %v, place %d", first, n), func(t *testing.T) {
+				r := newRig(t, vcard.Config{})
+				if !first {
+					_, err := r.tok.SetManagementKey(t.Context(), protect, typing(t))
+					must(t, err)
+				}
+				at.Unplug, at.Times = true, 1
+				if at.INS == vcard.INSSetManagement {
+					at.P2 = new(byte(0xff))
+				}
+				r.card.Fail(at)
+				_, err := r.tok.SetManagementKey(t.Context(), protect, typing(t))
+				r.card.Heal()
+				if err == nil && at.Skip < 2 {
+					t.Fatal("it was not interrupted")
+				}
+				r.lab.Insert(t, 0, r.card)
+				r.tok = r.open(t, hsm.URI{Scheme: hsm.SchemePIV})
+				r.generate(t, hsm.GenerateOptions{Slot: "9a"}, hsmtest.Typing(t, vcard.DefaultPIN))
+				key, err := r.tok.SetManagementKey(t.Context(), protect, typing(t))
+				must(t, err)
+				if _, have := r.card.ManagementKey(); !bytes.Equal(have, key.Bytes()) {
+					t.Error("another key is in force")
+				}
+				if got := r.card.Object(0x5fc109); !bytes.Equal(got, append([]byte{0x88, 26, 0x89, 24}, key.Bytes()...)) {
+					t.Errorf("the card keeps %d bytes", len(got))
+				}
+			})
+		}
 	}
 }
 
@@ -285,6 +323,59 @@ func TestMoveAndDelete(t *testing.T) {
 	must(t, r.tok.DeleteCertificate(t.Context(), uri("82"), typing(t)))
 	want(t, r.tok.DeleteCertificate(t.Context(), uri("82"), typing(t)), hsm.ErrNoCertificate)
 	must(t, sign(r.signer(t, "82", typing(t))))
+}
+
+// TestMovesPlaceholder: on a card that tells no public keys, what tells them goes along with
+// the key.
+func TestMovesPlaceholder(t *testing.T) {
+	r := newRig(t, vcard.Config{Without: vcard.Metadata | vcard.Attestation})
+	made := r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
+	to := made.URI
+	to.Slot = "82"
+	_, err := r.tok.Move(t.Context(), made.URI, to, typing(t))
+	must(t, err)
+	all, err := r.tok.Slots(t.Context(), nil)
+	must(t, err)
+	if len(all) != 1 || all[0].ID != "82" || all[0].Key == nil || !hsm.SameKey(all[0].Key.Public, made.Key.Public) ||
+		all[0].Problem != "" {
+		t.Errorf("after the move: %+v", all)
+	}
+	must(t, sign(r.signer(t, "82", typing(t))))
+}
+
+// TestFormerName: a card whose serial counts as none any more is still found by it, as it is
+// in enrollments of before; with two of them, each is named as it is now.
+func TestFormerName(t *testing.T) {
+	for former, serial := range map[string][]byte{"0": {0, 0, 0, 0}, "4294967294": {0xff, 0xff, 0xff, 0xfe}} {
+		t.Run(former, func(t *testing.T) {
+			r := newRig(t, vcard.Config{CHUID: &[16]byte{1}, Ways: vcard.Ways{Serial: serial}})
+			old := hsm.URI{Scheme: hsm.SchemePIV, Serial: former}
+			r.tok = r.open(t, old)
+			made := r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
+			if made.URI.Serial != former {
+				t.Errorf("it is called %s", made.URI)
+			}
+			must(t, r.tok.Unlock(t.Context(), typing(t)))
+			at := old
+			at.Slot = "9a"
+			s, err := r.tok.Signer(t.Context(), at, made.Key.Public, nil)
+			must(t, err)
+			must(t, sign(s))
+			l, err := r.d.List(t.Context())
+			must(t, err)
+			if info := l.Tokens[0]; info.Serial != "01000000000000000000000000000000" || info.Former != former ||
+				!at.TokenOnly().MatchToken(info) {
+				t.Errorf("listed as %+v", info)
+			}
+			r.lab.Insert(t, 1, vcard.New(vcard.Config{CHUID: &[16]byte{2}, Ways: vcard.Ways{Serial: serial}}))
+			_, err = r.d.Open(t.Context(), old)
+			want(t, err, hsm.ErrSeveralTokens)
+			if h := hint.Of(err); !strings.Contains(h, "piv:serial=0") {
+				t.Errorf("hint %q", h)
+			}
+			must(t, sign(s))
+		})
+	}
 }
 
 func TestOldFirmwareKeepsKeys(t *testing.T) {

@@ -2,6 +2,7 @@ package piv
 
 import (
 	"context"
+	"crypto"
 	"fmt"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -33,6 +34,18 @@ func (t *Token) Delete(ctx context.Context, u hsm.URI, p hsm.Prompter) error {
 		return fmt.Errorf("delete slot %s: %w", slot.ID, err)
 	}
 	return nil
+}
+
+// follow has the placeholder of a key that was moved go along, where there is one.
+func follow(s *applet.Session, from, to byte, public crypto.PublicKey) error {
+	has, err := s.Objects.HasCertificate(from)
+	if err != nil && !applet.Refused(err) || !has {
+		return err
+	}
+	if err := s.Objects.PutPlaceholder(to, public); err != nil {
+		return err
+	}
+	return s.Objects.DeleteCertificate(from)
 }
 
 // Move implements [hsm.Administration]. The certificate is written at its new place
@@ -74,6 +87,8 @@ func (t *Token) Move(ctx context.Context, from, to hsm.URI, p hsm.Prompter) (hsm
 			if err := s.Objects.DeleteCertificate(id); err != nil {
 				return hsm.Slot{}, fmt.Errorf("the key is in slot %s now, its certificate in both: %w", place, err)
 			}
+		} else if err := follow(s, id, target, slot.Key.Public); err != nil {
+			return hsm.Slot{}, fmt.Errorf("the key is in slot %s now, and the card does not tell that: %w", place, err)
 		}
 		return shown(t.card, target, applet.Content{Key: slot.Key, Certificate: slot.Certificate}), nil
 	})

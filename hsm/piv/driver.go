@@ -121,9 +121,13 @@ func (d *Driver) Open(ctx context.Context, u hsm.URI) (hsm.Token, error) {
 	case len(found) > 1:
 		return nil, hinting.With(fmt.Errorf("%d PIV cards: %w", len(found), hsm.ErrSeveralTokens), oneOf(found))
 	}
+	about := found[0]
+	if u.Serial != "" { // An enrollment of an older version goes on under the name that it has.
+		about.Serial = u.Serial
+	}
 	for _, r := range l.readers {
-		if r.Name == found[0].Reader {
-			return d.newToken(found[0], r), nil
+		if r.Name == about.Reader {
+			return d.newToken(about, r), nil
 		}
 	}
 	return nil, notFound(u, l.Listing) // never: each token is in a reader

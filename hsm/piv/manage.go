@@ -69,20 +69,26 @@ func (c *card) provide(s *applet.Session, touch func() func()) error {
 	if err := c.pin.prove(s); err != nil {
 		return err
 	}
-	secret, err := key.KeptKey()
+	secret, next, err := key.KeptKeys()
 	if err != nil {
 		return err
 	}
-	if secret == nil {
-		return errNeedManagement
-	}
 	defer secret.Zero()
-	if err := key.Authenticate(st, secret.Bytes(), touch); errors.Is(err, applet.ErrWrongKey) {
-		return errNeedManagement
-	} else if err != nil {
+	defer next.Zero()
+	for _, each := range []*hsm.Secret{secret, next} {
+		if each == nil {
+			continue
+		}
+		err := key.Authenticate(st, each.Bytes(), touch)
+		switch {
+		case errors.Is(err, applet.ErrWrongKey):
+			continue
+		case err == nil && each == next: // A change was interrupted after the card had taken it.
+			return key.Keep(next)
+		}
 		return err
 	}
-	return nil
+	return errNeedManagement
 }
 
 // askManagement asks for the management key in hex and runs f with it.

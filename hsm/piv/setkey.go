@@ -10,9 +10,9 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
-// SetManagementKey implements [hsm.Administration]. A key to be protected
-// is written to the card before it is put in force, so that a card that fails
-// between the two is never left with a key that nobody has.
+// SetManagementKey implements [hsm.Administration]. A key to be protected is written to the
+// card before it is put in force, beside the one that it replaces, so that whatever fails in
+// between never leaves the card with a key that nobody has.
 func (t *Token) SetManagementKey(ctx context.Context, o hsm.ManagementKeyOptions, p hsm.Prompter) (*hsm.Secret, error) {
 	if !t.card.about().Can.ManagementKey {
 		return nil, fmt.Errorf("setting the management key: %w", hsm.ErrUnsupported)
@@ -33,7 +33,7 @@ func (t *Token) SetManagementKey(ctx context.Context, o hsm.ManagementKeyOptions
 			fresh.Zero()
 			return err
 		}
-		former, err := t.card.protect(s, o.Protect, fresh)
+		former, err := t.card.announce(s, o.Protect, fresh)
 		if err != nil {
 			fresh.Zero()
 			return err
@@ -44,11 +44,10 @@ func (t *Token) SetManagementKey(ctx context.Context, o hsm.ManagementKeyOptions
 		case err == nil:
 		case applet.Refused(err):
 			err = t.card.decide(s, err, algorithm, fresh, former, o, func() func() { return t.card.touching(ctx, s, p) })
-		case former != nil: // the card keeps the new one, and nobody else the former
+		case o.Protect:
 			fresh.Zero()
-			key = former.Clone()
-			return hint.With(err, "the card keeps a new key that is likely not in force, so you are given the old one: "+
-				"keep it until one of them worked")
+			return hint.With(err, "one of the two keys is in force, and the card keeps both, or you know the old one: "+
+				"run the command again")
 		}
 		if errors.Is(err, applet.ErrOldKey) {
 			fresh.Zero()
@@ -58,33 +57,34 @@ func (t *Token) SetManagementKey(ctx context.Context, o hsm.ManagementKeyOptions
 		if err != nil {
 			return err
 		}
+		if o.Protect {
+			if err := s.Management.Keep(fresh); err != nil {
+				return err
+			}
+		}
 		return s.Management.Note(o)
 	})
 	return key, err
 }
 
-// decide finds out which key is in force after the card has refused a new one, and has the
-// card keep that one, if it shall be protected. The former goes back before the card is
-// asked, as a proof that fails ends that of the old key, and nothing can be written then.
+// decide finds out which key is in force after the card has refused a new one. A card that
+// kept none has its copy of the new one removed first, as a proof that fails ends that of
+// the old key, and nothing can be written then.
 func (c *card) decide(s *applet.Session, refused error, a hsm.ManagementAlgorithm, fresh, former *hsm.Secret,
 	o hsm.ManagementKeyOptions, touch func() func()) error {
 	var unkept error
-	if o.Protect {
-		unkept = s.Management.Keep(former)
+	if o.Protect && former == nil {
+		unkept = s.Management.Keep(nil)
 	}
-	err := s.Management.Decide(refused, a, fresh, o, touch)
-	if err != nil {
+	if err := s.Management.Decide(refused, a, fresh, o, touch); err != nil {
 		return errors.Join(err, unkept)
-	}
-	if o.Protect {
-		return s.Management.Keep(fresh)
 	}
 	return nil
 }
 
-// protect writes the new key where only the PIN reads it, if it shall be protected, and
-// returns the one that was there, or nil.
-func (c *card) protect(s *applet.Session, yes bool, key *hsm.Secret) (former *hsm.Secret, err error) {
+// announce writes the new key where only the PIN reads it, if it shall be protected, beside
+// the one that is there, which it returns, or nil.
+func (c *card) announce(s *applet.Session, yes bool, key *hsm.Secret) (former *hsm.Secret, err error) {
 	if !yes {
 		return nil, nil
 	}
@@ -93,10 +93,12 @@ func (c *card) protect(s *applet.Session, yes bool, key *hsm.Secret) (former *hs
 			return nil, err
 		}
 	}
-	if former, err = s.Management.KeptKey(); err != nil {
+	former, next, err := s.Management.KeptKeys()
+	if err != nil {
 		return nil, err
 	}
-	return former, s.Management.Keep(key)
+	next.Zero() // It was tried, or another key is in force.
+	return former, s.Management.Announce(former, key)
 }
 
 // Reset implements [hsm.Administration]: it locks PIN and PUK on purpose, which the

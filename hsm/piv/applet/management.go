@@ -250,7 +250,7 @@ func (k Management) Note(o hsm.ManagementKeyOptions) error {
 	}
 	if err == nil && !o.Protect && flags.stored {
 		// The former key is of no use any more; nothing depends on its copy.
-		err = k.objects.put(objectPrinted, protect(nil, nil))
+		err = k.objects.put(objectPrinted, protect(nil, nil, nil))
 	}
 	if err != nil {
 		return hint.With(fmt.Errorf("the new management key is in force, but ykman's note of it was not written: %w", err),

@@ -103,8 +103,15 @@ func FuzzObjects(f *testing.F) {
 			t.Fatal("the flag was not kept")
 		}
 		key := hsm.NewSecret(bytes.Repeat([]byte{7}, 32))
-		if got := parseProtected(protect(b, key)); !bytes.Equal(got.Bytes(), key.Bytes()) {
-			t.Fatal("the protected key was not kept")
+		next := hsm.NewSecret(bytes.Repeat([]byte{8}, 24))
+		both := protect(b, key, next)
+		if !bytes.Equal(parseProtected(both, tagProtectKey).Bytes(), key.Bytes()) ||
+			!bytes.Equal(parseProtected(both, tagNextKey).Bytes(), next.Bytes()) {
+			t.Fatal("the protected keys were not kept")
+		}
+		if one := protect(both, next, nil); !bytes.Equal(parseProtected(one, tagProtectKey).Bytes(), next.Bytes()) ||
+			parseProtected(one, tagNextKey) != nil {
+			t.Fatal("the next key was not taken over")
 		}
 	})
 }

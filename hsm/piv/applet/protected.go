@@ -2,6 +2,7 @@ package applet
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/kubehsm/kubehsm/hsm"
 )
@@ -15,6 +16,8 @@ const (
 	tagFlags      = 0x81
 	tagProtected  = 0x88
 	tagProtectKey = 0x89
+	// tagNextKey is ours: a key that is about to be put in force. Other programs pass over it.
+	tagNextKey = 0x8f
 
 	flagPUKBlocked = 0x01
 	flagKeyStored  = 0x02
@@ -90,35 +93,55 @@ func (all objects) replace(tag uint32, value []byte) []byte {
 	return out
 }
 
-// KeptKey reads the management key that the card keeps, nil if there is none. The PIN
-// must have been proved.
-func (k Management) KeptKey() (*hsm.Secret, error) {
+// KeptKeys reads the management keys that the card keeps, to be zeroed: the one in force,
+// and the one that was to follow it where that was interrupted. Each is nil if there is
+// none. The PIN must have been proved.
+func (k Management) KeptKeys() (key, next *hsm.Secret, err error) {
 	content, err := k.objects.get(objectPrinted)
 	if err != nil {
 		if Refused(err) {
-			return nil, nil
+			return nil, nil, nil
 		}
-		return nil, err
+		return nil, nil, err
 	}
 	defer clear(content)
-	return parseProtected(content), nil
+	return parseProtected(content, tagProtectKey), parseProtected(content, tagNextKey), nil
 }
 
-// Keep writes a key to where only the PIN reads it. PIN and management key must have
-// been proved.
-func (k Management) Keep(key *hsm.Secret) error {
+// Keep writes a key to where only the PIN reads it, in the place of others, or removes it
+// (nil). PIN and management key must have been proved.
+func (k Management) Keep(key *hsm.Secret) error { return k.keep(key, nil) }
+
+// Announce writes a key that is about to be put in force beside the one that the card
+// keeps, and notes for ykman that the card keeps one: whenever this is interrupted, the key
+// in force is one of those that the card keeps, or the one that somebody knew before.
+func (k Management) Announce(kept, next *hsm.Secret) error {
+	if kept == nil {
+		kept, next = next, nil
+	}
+	if err := k.keep(kept, next); err != nil {
+		return err
+	}
+	flags, err := k.pivman()
+	if err != nil || !flags.known || flags.stored {
+		return err
+	}
+	return k.objects.put(objectPivman, flags.with(true))
+}
+
+func (k Management) keep(key, next *hsm.Secret) error {
 	old, err := k.objects.get(objectPrinted)
 	if err != nil && !Refused(err) {
 		return err
 	}
 	defer clear(old)
-	data := protect(old, key)
+	data := protect(old, key, next)
 	defer clear(data)
 	return k.objects.put(objectPrinted, data)
 }
 
-// parseProtected finds the key; other content of the object is no error.
-func parseProtected(content []byte) *hsm.Secret {
+// parseProtected finds the key under tag; other content of the object is no error.
+func parseProtected(content []byte, tag uint32) *hsm.Secret {
 	inner, err := unwrap(content, tagProtected)
 	if err != nil {
 		return nil
@@ -127,21 +150,24 @@ func parseProtected(content []byte) *hsm.Secret {
 	if err != nil {
 		return nil
 	}
-	key, ok := fields.get(tagProtectKey)
+	key, ok := fields.get(tag)
 	if !ok || len(key) != 16 && len(key) != 24 && len(key) != 32 {
 		return nil
 	}
 	return hsm.NewSecret(bytes.Clone(key))
 }
 
-// protect encodes the protected object with key in it, or without one (nil);
-// its other fields are kept.
-func protect(content []byte, key *hsm.Secret) []byte {
+// protect encodes the protected object with key in it and the one that is to follow,
+// each left out if it is nil; its other fields are kept.
+func protect(content []byte, key, next *hsm.Secret) []byte {
 	var fields objects
 	if inner, err := unwrap(content, tagProtected); err == nil {
 		fields, _ = parseTLV(inner) // nonsense is replaced
 	}
-	inner := fields.replace(tagProtectKey, key.Bytes())
+	without := fields.replace(tagNextKey, nil)
+	defer clear(without)
+	fields, _ = parseTLV(without) // It was encoded here.
+	inner := slices.Concat(fields.replace(tagProtectKey, key.Bytes()), objects(nil).replace(tagNextKey, next.Bytes()))
 	defer clear(inner)
 	return tlv(tagProtected, inner)
 }

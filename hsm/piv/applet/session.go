@@ -62,11 +62,14 @@ func (s *Session) Identify() error {
 	s.ID = Identity{Version: s.c.version}
 	if s.ID.Version.Known() {
 		n, err := s.serial()
-		if err == nil {
-			s.ID.Serial, s.ID.From = strconv.FormatUint(uint64(n), 10), FromSerial
+		name := strconv.FormatUint(uint64(n), 10)
+		switch {
+		case err == nil && int32(n) > 0:
+			s.ID.Serial, s.ID.From = name, FromSerial
 			return nil
-		}
-		if !Refused(err) {
+		case err == nil: // Others read it as a negative number: it counts as none.
+			s.ID.Former = name
+		case !Refused(err):
 			return err
 		}
 	}
@@ -106,11 +109,7 @@ func (s *Session) serial() (uint32, error) {
 	if len(b) != 4 {
 		return 0, errTLV
 	}
-	n := int32(binary.BigEndian.Uint32(b))
-	if n <= 0 { // no serial: others read it as a negative number
-		return 0, errTLV
-	}
-	return uint32(n), nil
+	return binary.BigEndian.Uint32(b), nil
 }
 
 // Christen gives a card that has no serial and no holder identifier a random
