@@ -220,7 +220,7 @@ func (b *bench) watch(ctx context.Context) error {
 	}
 	cancel()
 	_ = group.Wait() // the watches ended because we ended them
-	b.measured(row{what, withoutBridge, pair{heard[0].p99(begun), heard[1].p99(begun)}, 2})
+	b.measured(row{what, withoutBridge, pair{ours: heard[0].p99(begun), theirs: heard[1].p99(begun)}, 2})
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"slices"
@@ -48,7 +49,11 @@ func (p program) run(ctx context.Context) (took time.Duration, err error) {
 }
 
 // pair is what two programs took.
-type pair struct{ ours, theirs time.Duration }
+type pair struct {
+	ours, theirs time.Duration
+	// low and high are the 95 % interval of the ratio; 0 where nobody knows it.
+	low, high float64
+}
 
 func (p pair) ratio() float64 { return float64(p.ours) / float64(p.theirs) }
 
@@ -57,7 +62,8 @@ type timed interface {
 	run(ctx context.Context) (time.Duration, error)
 }
 
-// measure runs ours and theirs n times in turn and returns the medians. What
+// measure runs ours and theirs n times in turn and returns the medians, with the
+// interval of their ratio. What
 // goes first changes from pair to pair. The first pair, which fills caches, does
 // not count.
 func measure(ctx context.Context, n int, ours, theirs timed) (pair, error) {
@@ -82,7 +88,30 @@ func measure(ctx context.Context, n int, ours, theirs timed) (pair, error) {
 			a, b = append(a, took[0]), append(b, took[1])
 		}
 	}
-	return pair{median(a), median(b)}, nil
+	p := pair{ours: median(a), theirs: median(b)}
+	p.low, p.high = interval(a, b)
+	return p, nil
+}
+
+// resamples are how often [interval] draws.
+const resamples = 2000
+
+// interval is the 95 % interval of the ratio of the medians of a and b, which were
+// measured in pairs: the percentile bootstrap. The same measurements have the same
+// interval.
+func interval(a, b []time.Duration) (low, high float64) {
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // nobody is to be surprised
+	ratios := make([]float64, resamples)
+	x, y := make([]time.Duration, len(a)), make([]time.Duration, len(b))
+	for i := range ratios {
+		for j := range x {
+			k := random.IntN(len(a))
+			x[j], y[j] = a[k], b[k]
+		}
+		ratios[i] = pair{ours: median(x), theirs: median(y)}.ratio()
+	}
+	slices.Sort(ratios)
+	return ratios[resamples/40], ratios[resamples-1-resamples/40]
 }
 
 func median(d []time.Duration) time.Duration {

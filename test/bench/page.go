@@ -40,7 +40,7 @@ func (b *bench) compare(ctx context.Context, r row, n int, ours, theirs timed) e
 
 // measured adds a row and says it: a run takes long, and may not come to its end.
 func (p *page) measured(r row) {
-	fmt.Fprintf(os.Stderr, "%s: %.2f (bar %s)\n", r.what, r.pair.ratio(), barText(r.bar))
+	fmt.Fprintf(os.Stderr, "%s: %.2f%s (bar %s)\n", r.what, r.pair.ratio(), r.pair.interval(), barText(r.bar))
 	p.rows = append(p.rows, r)
 }
 
@@ -58,6 +58,14 @@ func barText(bar float64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.2f", bar), "0")
 }
 
+// interval is the ratio's in words, with a space before it; "" if it has none.
+func (p pair) interval() string {
+	if p.high == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%.2f–%.2f)", p.low, p.high)
+}
+
 func milliseconds(d time.Duration) string {
 	return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
 }
@@ -70,12 +78,12 @@ func (p *page) text(n int, failed []string) (string, error) {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b,
-		"# Benchmarks\n\nWritten by `make bench` (`go run ./test/bench`): %s. Whole processes, and requests where the bridge is named; %d pairs in turn, medians.\n"+
+		"# Benchmarks\n\nWritten by `make bench` (`go run ./test/bench`): %s. Whole processes, and requests where the bridge is named; %d pairs in turn and more where said, medians, the 95 %% interval of their ratio (bootstrap).\n"+
 			"Machines are noisy: ratios of one run mean something, times of different runs do not.\n\n", machine, n)
-	b.WriteString("| what | against | ratio | bar | medians |\n|---|---|---|---|---|\n")
+	b.WriteString("| what | against | ratio (95 % interval) | bar | medians |\n|---|---|---|---|---|\n")
 	for _, r := range p.rows {
-		fmt.Fprintf(&b, "| %s | %s | **%.2f** | %s | %s / %s |\n", r.what, r.against, r.pair.ratio(), barText(r.bar),
-			milliseconds(r.pair.ours), milliseconds(r.pair.theirs))
+		fmt.Fprintf(&b, "| %s | %s | **%.2f**%s | %s | %s / %s |\n", r.what, r.against, r.pair.ratio(), r.pair.interval(),
+			barText(r.bar), milliseconds(r.pair.ours), milliseconds(r.pair.theirs))
 	}
 	b.WriteString("\n| what | figure | bar |\n|---|---|---|\n")
 	for _, c := range p.counts {
