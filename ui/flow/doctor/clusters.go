@@ -16,7 +16,6 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/expiry"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
-	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
@@ -39,6 +38,7 @@ func clusters(ctx context.Context, o *Options) []Check {
 	case len(all) == 0:
 		checks[0] = c.with(Note, "nothing is enrolled yet", "kubectl has no key on a token to use.", enrollAnew)
 	}
+	policies, err := session.Agent{Env: o.Env}.Consents(ctx, all)
 	found := make([][]Check, len(all))
 	var wg sync.WaitGroup
 	for i, e := range all {
@@ -46,25 +46,27 @@ func clusters(ctx context.Context, o *Options) []Check {
 		if e.Cluster.InsecureSkipTLSVerify {
 			found[i] = append(found[i], unverified(e))
 		}
-		if c, told := consentPolicy(ctx, o.Env, e); told {
-			found[i] = append(found[i], c)
+		if err == nil {
+			if c, told := consentPolicy(e, policies[i]); told {
+				found[i] = append(found[i], c)
+			}
 		}
 		if o.Online {
 			wg.Go(func() { found[i] = append(found[i], server(ctx, e)) })
 		}
 	}
 	wg.Wait()
+	if err != nil && len(all) > 0 {
+		checks = append(checks, Check{ID: "consent", Group: GroupClusters, Title: "Consent policies"}.with(Failed,
+			err.Error(), "kubehsm does not know which requests need your yes.", fixOr(err, "")))
+	}
 	return append(checks, slices.Concat(found...)...)
 }
 
 // consentPolicy looks at whether the key has signed its consent policy, if there is anything to
 // tell of it.
-func consentPolicy(ctx context.Context, e *env.Env, en enrollment.Enrollment) (c Check, told bool) {
+func consentPolicy(en enrollment.Enrollment, now session.Consent) (c Check, told bool) {
 	c = Check{ID: "consent/" + en.Name, Group: GroupClusters, Title: "Consent policy of " + en.Name}
-	now, err := session.Agent{Env: e}.Consent(ctx, en.Name)
-	if err != nil {
-		return c.with(Failed, err.Error(), "kubehsm does not know which requests need your yes.", fixOr(err, "")), true
-	}
 	signed, fix := present.ConsentSigned(now), present.ConsentCommand(now)
 	switch signed.Level {
 	case present.Bad:

@@ -56,25 +56,51 @@ func (a Agent) Consent(ctx context.Context, name string) (Consent, error) {
 	return a.consentOf(ctx, en)
 }
 
+// Consents returns the consent policy of the key of each enrollment in all, which are all that
+// can be read.
+func (a Agent) Consents(ctx context.Context, all []enrollment.Enrollment) ([]Consent, error) {
+	known, err := a.known(ctx)
+	if err != nil {
+		return nil, err
+	}
+	byKey := map[string][]enrollment.Enrollment{}
+	for _, e := range all {
+		byKey[e.KeyHash] = append(byKey[e.KeyHash], e)
+	}
+	of := make([]Consent, 0, len(all))
+	for _, e := range all {
+		of = append(of, a.judge(e, byKey[e.KeyHash], known))
+	}
+	return of, nil
+}
+
 // consentOf is [Agent.Consent] for an enrollment that may not be stored yet.
 func (a Agent) consentOf(ctx context.Context, en enrollment.Enrollment) (Consent, error) {
-	c := Consent{Enrollment: en}
-	store := a.Env.Enrollments()
-	c.of = a.ofKey(en)
-	var err error
-	if c.known, err = audit.Policies(ctx, audit.Path(a.Env.Dirs), nil); err != nil {
-		return c, err
+	known, err := a.known(ctx)
+	if err != nil {
+		return Consent{Enrollment: en}, err
 	}
-	signed, err := store.Policy(en.KeyHash)
-	c.signed, c.Standing = signed, c.known.Judge(en.KeyHash, signed, err)
+	return a.judge(en, a.ofKey(en), known), nil
+}
+
+// known is what the audit log knows of policies.
+func (a Agent) known(ctx context.Context) (*audit.Known, error) {
+	return audit.Policies(ctx, audit.Path(a.Env.Dirs), nil)
+}
+
+// judge finds the policy in force of en's key, whose enrollments are of.
+func (a Agent) judge(en enrollment.Enrollment, of []enrollment.Enrollment, known *audit.Known) Consent {
+	c := Consent{Enrollment: en, of: of, known: known}
+	signed, err := a.Env.Enrollments().Policy(en.KeyHash)
+	c.signed, c.Standing = signed, known.Judge(en.KeyHash, signed, err)
 	c.Policy = c.Standing.Policy
-	for _, e := range c.of {
+	for _, e := range of {
 		if e.Name != en.Name {
 			c.SameKey = append(c.SameKey, e.Name)
 		}
 		c.Policy = consent.Strictest(c.Policy, e.Consent())
 	}
-	return c, nil
+	return c
 }
 
 // SetConsent makes p the policy of the key of the enrollment called name, for all of the key's
