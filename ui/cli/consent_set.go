@@ -88,7 +88,7 @@ kubehsm consent set prod-hsm --policy rules --rule 'verbs=delete' --rule 'verbs=
 			if err := w.flush(); err != nil {
 				return err
 			}
-			if err := a.confirm(c.Context(), yes, "Set this policy for "+e.Host()+"?"); err != nil {
+			if err := a.confirm(c.Context(), yes, "Set this policy for "+present.ConsentAbout(now)+"?"); err != nil {
 				return err
 			}
 			if now, err = agent.SetConsent(c.Context(), e.Name, p, a.prompter()); err != nil {

@@ -63,7 +63,20 @@ func ConsentSameKey(c session.Consent) string {
 	if len(c.SameKey) == 0 {
 		return ""
 	}
-	return "It is the policy of the key, and so of " + strings.Join(c.SameKey, ", ") + " too."
+	others := make([]string, len(c.SameKey))
+	for i, e := range c.SameKey {
+		others[i] = e.Name + " (" + e.Host() + ")"
+	}
+	return text.Clean("It is the policy of the key, and so of " + strings.Join(others, ", ") + " too.")
+}
+
+// ConsentAbout is what the policy is asked for: the API server, or all of the key's
+// enrollments where there are several.
+func ConsentAbout(c session.Consent) string {
+	if len(c.SameKey) > 0 {
+		return "all enrollments of this key"
+	}
+	return text.Clean(c.Enrollment.Host())
 }
 
 // ConsentCommand is the command that has the key sign the policy in force.

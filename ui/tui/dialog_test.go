@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -176,44 +177,84 @@ func TestNewSecret(t *testing.T) {
 	}
 }
 
-// TestQuestionInADialog: a question about a request shows all of its labels, with the answer
-// below, in small windows too, and so does the touch that is its answer.
+// TestQuestionInADialog: a question about a request shows what is needed to decide, with the
+// answer below, in small windows too, and so do the touch that is its answer and the PIN of a
+// locked token. What has no room is marked, and one key shows all of it.
 func TestQuestionInADialog(t *testing.T) {
 	var fields []hsm.Field
-	labels := []string{"Request", "Name", "Namespace", "Does", "Body", "Program", "Cluster", "A yes"}
-	for _, label := range labels {
-		fields = append(fields, hsm.Field{Label: label, Values: []string{strings.Repeat("long ", 30), "x"}[:1+len(label)%2]})
+	last := func(label string) string { return "end-" + strings.ReplaceAll(label, " ", "-") }
+	needed := []string{"Request", "Name", "Namespace", "As", "Does", "Program", "Cluster", "A yes"}
+	add := func(minor bool, labels ...string) {
+		for _, label := range labels {
+			values := []string{strings.Repeat("long ", 30) + last(label)}
+			if label == "As" || label == "Does" {
+				values = append(values, "x", "y")
+			}
+			fields = append(fields, hsm.Field{Label: label, Values: values, Minor: minor})
+		}
 	}
-	for _, size := range [][2]int{{60, 15}, {80, 24}} {
+	add(false, needed...)
+	add(true, "Body", "Process")
+	purpose := hsm.Purpose{Cluster: "prod", Action: "allow “it”", Fields: fields}
+	for _, size := range [][2]int{{60, 15}, {80, 24}, {110, 34}} {
 		r := newWorld(t).open(size[0], size[1])
 		atTokens(r)
+		p := tui.Prompter(r.Model())
+		readable := func(answer ...string) {
+			t.Helper()
+			seen := slices.Clone(answer)
+			if r.Sees(answer...); strings.Contains(r.View(), "shows all") || strings.Contains(r.View(), "…") {
+				seen = append(seen, "↓ show all")
+			}
+			if len(answer) < 2 || size[1] > 15 { // A PIN takes more of the screen.
+				seen = append(seen, needed...)
+			}
+			r.Sees(seen...)
+			found := map[string]bool{}
+			for range 60 {
+				for _, f := range fields {
+					found[f.Label] = found[f.Label] || strings.Contains(r.View(), last(f.Label))
+				}
+				r.Press("down")
+			}
+			r.Sees(answer...)
+			for _, f := range fields {
+				if !found[f.Label] {
+					t.Errorf("%v: the end of %s is nowhere:\n%s", size, f.Label, r.View())
+				}
+			}
+			r.Press("home", "up")
+			r.Sees(seen...)
+		}
 		got := make(chan bool, 1)
 		go func() {
-			yes, err := tui.Prompter(r.Model()).Confirm(context.Background(), hsm.ConfirmPrompt{Question: "allow it?",
+			yes, err := p.Confirm(context.Background(), hsm.ConfirmPrompt{Question: "allow it?",
 				Detail: "A program wants to", Fields: fields})
 			got <- yes && err == nil
 		}()
-		seen := labels
-		if size[1] < 24 {
-			seen = append([]string{"more: `kubehsm agent status`"}, labels[:4]...)
-		}
-		r.Sees(append(seen, "allow it?", "y yes", "No", "Yes")...)
+		r.Sees("allow it?")
+		readable("No  n     Yes  y")
 		r.Press("y")
 		if !<-got {
 			t.Error("no yes")
 		}
+		touched := make(chan func())
 		ctx, cancel := context.WithCancel(t.Context())
-		touched := make(chan struct{})
-		go func() {
-			defer close(touched)
-			done := tui.Prompter(r.Model()).Touch(ctx, hsm.TouchPrompt{Token: cardInfo(),
-				Purpose: hsm.Purpose{Action: "allow “it”", Fields: fields}})
-			<-ctx.Done()
-			done()
-		}()
-		r.Sees(append(seen, "Waiting for your touch")...)
+		go func() { touched <- p.Touch(ctx, hsm.TouchPrompt{Token: cardInfo(), Purpose: purpose}) }()
+		readable("Waiting for your touch")
+		(<-touched)()
 		cancel()
-		<-touched
+		typed := make(chan error, 1)
+		go func() {
+			pin, err := p.PIN(context.Background(), hsm.PINPrompt{Kind: hsm.PIVPIN, Token: cardInfo(), Retries: 1, Purpose: purpose})
+			pin.Zero()
+			typed <- err
+		}()
+		readable("PIV PIN", "The last try")
+		r.Press(`"123456"`, "enter")
+		if err := <-typed; err != nil {
+			t.Error(err)
+		}
 	}
 }
 

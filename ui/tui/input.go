@@ -3,6 +3,7 @@ package tui
 import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
+	"slices"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
@@ -106,16 +107,23 @@ func (m *model) entries() []dialog.Entry {
 	press := func(a screen.Action) {
 		if names := a.Key.Keys(); len(names) > 0 {
 			all = append(all, dialog.Entry{Name: a.Key.Help().Desc, Key: a.Key.Help().Key, Reason: a.Reason,
-				Message: pressMsg{keyPress(names[0])}})
+				Verbs: a.Verbs(), Message: pressMsg{keyPress(names[0])}})
 		}
 	}
+	var here []string
 	for _, a := range m.actions() {
 		press(a)
+		here = append(here, a.Verbs()...)
 	}
 	for i, s := range m.nav.sections {
 		e := dialog.Entry{Name: "go to " + s.title, Key: string(rune('1' + i)), Message: screen.GoMsg{To: s.id}}
 		if i == m.nav.at {
 			e.Reason = "you are there"
+		} else if there, ok := s.make().(screen.Actor); ok {
+			for _, a := range there.Acts() {
+				e.Verbs = append(e.Verbs, a.Verbs()...)
+			}
+			e.Verbs = slices.DeleteFunc(e.Verbs, func(verb string) bool { return slices.Contains(here, verb) })
 		}
 		all = append(all, e)
 	}

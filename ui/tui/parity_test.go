@@ -81,10 +81,8 @@ func TestNoCapabilityInOneOnly(t *testing.T) {
 			if a.Do == nil || len(a.Key.Keys()) == 0 || a.Key.Help().Desc == "" {
 				t.Errorf("%s: %v does nothing, or has no key or name", name, a)
 			}
-			for _, verb := range strings.Split(a.Verb, "; ") {
-				if verb != "" {
-					by[verb] = name
-				}
+			for _, verb := range a.Verbs() {
+				by[verb] = name
 			}
 		}
 	}

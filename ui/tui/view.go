@@ -204,13 +204,20 @@ func (c canvas) drawDialog(content string, d dialog.Dialog, f screen.Frame) (str
 		like = s.Width()
 	}
 	w := min(like, c.width-6)
+	tight := c.height < roomyHeight // the dialog may take the whole height then
 	h := c.height - 6
+	if tight {
+		h = c.height - 3 // two borders, and the keys
+	}
 	inner := strings.TrimRight(d.View(f.With(w, h)), "\n")
 	lines := strings.Split(inner, "\n")
 	if len(lines) > h {
 		lines = lines[:h]
 	}
-	lines = append(lines, "", c.hints(d.Actions(), "   "))
+	if !tight || len(lines) < h {
+		lines = append(lines, "")
+	}
+	lines = append(lines, c.hints(d.Actions(), "   "))
 	line := c.theme.Accent
 	if d.Tone() == dialog.Caution {
 		line = c.theme.Warn

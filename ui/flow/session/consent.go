@@ -23,8 +23,8 @@ type Consent struct {
 	Policy consent.Policy
 	// Standing is what the record of the key's policy comes to.
 	Standing audit.Standing
-	// SameKey are the names of the other enrollments of the key.
-	SameKey []string
+	// SameKey are the other enrollments of the key.
+	SameKey []enrollment.Enrollment
 
 	of     []enrollment.Enrollment // all enrollments of the key
 	signed consent.Signed
@@ -96,7 +96,7 @@ func (a Agent) judge(en enrollment.Enrollment, of []enrollment.Enrollment, known
 	c.Policy = c.Standing.Policy
 	for _, e := range of {
 		if e.Name != en.Name {
-			c.SameKey = append(c.SameKey, e.Name)
+			c.SameKey = append(c.SameKey, e)
 		}
 		c.Policy = consent.Strictest(c.Policy, e.Consent())
 	}

@@ -1,6 +1,7 @@
 package question
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +12,11 @@ import (
 )
 
 // Room is how much of a screen a prompt may take; 0 is unknown.
-type Room struct{ Columns, Rows int }
+type Room struct {
+	Columns, Rows int
+	// All says how to see what has no room; "" names `kubehsm agent status`.
+	All string
+}
 
 func (r Room) orUsual() Room {
 	if r.Columns <= 0 {
@@ -20,6 +25,7 @@ func (r Room) orUsual() Room {
 	if r.Rows <= 0 {
 		r.Rows = usualRows
 	}
+	r.All = cmp.Or(r.All, "`kubehsm agent status` shows all")
 	return r
 }
 
@@ -34,7 +40,6 @@ const (
 	maxValues               = 64
 	maxLabel                = 12   // columns
 	maxValue                = 1024 // bytes
-	maxLines                = 3    // of one value
 	hang                    = 2    // columns that further lines of a value are indented by
 	tail                    = 30   // columns at a value's end that stay when its middle is cut
 )
@@ -46,9 +51,21 @@ const (
 // left out, then the last fields, and "…" says so.
 func Fields(fields []hsm.Field, room Room) []string {
 	room = room.orUsual()
-	s := sheet{width: max(room.Columns-1, leastColumns)}
+	s := newSheet(fields, room, 1, 2, 3)
+	s.fit(room.Rows)
+	return s.draw()
+}
+
+// All returns the lines of fields with nothing left out; columns may be 0, unknown.
+func All(fields []hsm.Field, columns int) []string {
+	return newSheet(fields, Room{Columns: columns}.orUsual(), maxValue).draw()
+}
+
+// newSheet lays fields out, each value in at most so many lines, for each of these numbers.
+func newSheet(fields []hsm.Field, room Room, most ...int) *sheet {
+	s := &sheet{width: max(room.Columns-1, leastColumns), all: room.All}
 	for _, f := range fields[:min(len(fields), maxFields)] {
-		b := box{label: text.Truncate(text.Clean(f.Label), maxLabel), minor: f.Minor, lines: maxLines}
+		b := box{label: text.Truncate(text.Clean(f.Label), maxLabel), minor: f.Minor, lines: len(most)}
 		s.indent = max(s.indent, text.Width(b.label)+2)
 		s.boxes = append(s.boxes, b)
 	}
@@ -59,24 +76,23 @@ func Fields(fields []hsm.Field, room Room) []string {
 				v = v[:maxValue] + text.Ellipsis
 			}
 			v = text.Clean(v)
-			b.values = append(b.values, value{s.wrap(v, 1), s.wrap(v, 2), s.wrap(v, 3)})
+			ways := make(value, len(most))
+			for i, n := range most {
+				ways[i] = s.wrap(v, n)
+			}
+			b.values = append(b.values, ways)
 		}
 		b.shown, b.all = len(b.values), len(values)
 	}
-	s.fit(room.Rows)
-	return s.draw()
-}
-
-// All returns the lines of fields where there are rows for everything; columns may be 0, unknown.
-func All(fields []hsm.Field, columns int) []string {
-	return Fields(fields, Room{Columns: columns, Rows: maxFields * maxValues * maxLines})
+	return s
 }
 
 // sheet are fields on their way to lines.
 type sheet struct {
 	width, indent int
 	boxes         []box
-	dropped       int // fields that are left out
+	dropped       int    // fields that are left out
+	all           string // how to see what is left out
 }
 
 // box is a field: of its values the first ones are shown, each in so many lines at most.
@@ -87,8 +103,9 @@ type box struct {
 	shown, all, lines int
 }
 
-// value are the lines of a value where it may take one, two, or three of them.
-type value [maxLines][]string
+// value are the lines of a value where it may take one, two, or three of them, or as many
+// as it needs.
+type value [][]string
 
 // rows is how many lines the field takes.
 func (b *box) rows() int {
@@ -147,7 +164,7 @@ func (s *sheet) fit(rows int) {
 func (s *sheet) draw() []string {
 	var lines []string
 	more := func(n, width int) string {
-		return text.Truncate(fmt.Sprintf("%s %d more: `kubehsm agent status` shows all", text.Ellipsis, n), width)
+		return text.Truncate(fmt.Sprintf("%s %d more: %s", text.Ellipsis, n, s.all), width)
 	}
 	for _, b := range s.boxes {
 		label := text.Pad(b.label, s.indent)

@@ -38,10 +38,10 @@ func TestFieldsStayApart(t *testing.T) {
 	for n := range 130 {
 		values = append(values, strings.Repeat("Name  ", n)+"x", strings.Repeat("y", 3*n))
 	}
-	for _, room := range []Room{{80, 24}, {60, 15}, {200, 50}, {20, 5}, {}} {
+	for _, room := range []Room{{Columns: 80, Rows: 24}, {Columns: 60, Rows: 15}, {Columns: 200, Rows: 50}, {Columns: 20, Rows: 5}, {}} {
 		for _, v := range values {
 			fields := whole(v)
-			lines := Fields(fields, Room{room.Columns, room.Rows - 2})
+			lines := Fields(fields, Room{Columns: room.Columns, Rows: room.Rows - 2})
 			if room.Rows > 2 && len(lines) > room.Rows-2 {
 				t.Errorf("%d lines on %d rows", len(lines), room.Rows)
 			}
@@ -71,7 +71,7 @@ func TestFieldsStayApart(t *testing.T) {
 func TestFieldsSayWhatIsMissing(t *testing.T) {
 	const note = "(contains Cyrillic letters)"
 	fields := whole(`"` + strings.Repeat("pr\\u043ed", 11) + `" ` + note)
-	got := strings.Join(Fields(fields, Room{60, 13}), "\n")
+	got := strings.Join(Fields(fields, Room{Columns: 60, Rows: 13}), "\n")
 	if n := strings.Count(got, note); n < 4 || !strings.Contains(got, text.Ellipsis) ||
 		!strings.Contains(got, "10 more: `kubehsm agent status` shows all") {
 		t.Errorf("%d notes:\n%s", n, got)
@@ -87,7 +87,7 @@ func TestQuestionFits(t *testing.T) {
 	p := hsm.ConfirmPrompt{Question: "allow it?", Detail: "old words", Notice: "The consent policy of prod was lowered.",
 		Fields: []hsm.Field{{Label: "Request", Values: []string{"create deployments.apps"}},
 			{Label: "Namespace", Values: []string{`"web"`}}, {Label: "Body", Values: []string{`Deployment "x"`, "image nginx", "privileged"}}}}
-	above, label := Confirm(p, Room{60, 15})
+	above, label := Confirm(p, Room{Columns: 60, Rows: 15})
 	want := `The consent policy of prod was lowered.
 Request    create deployments.apps
 Namespace  "web"
@@ -116,7 +116,7 @@ func TestMinorFieldsGoFirst(t *testing.T) {
 		{Label: "Does", Values: []string{`Deployment "web"`, "image nginx", "privileged", "host path /", "host PID"}},
 		{Label: "Body", Values: []string{"312 bytes"}, Minor: true}, {Label: "Process", Values: []string{"12"}, Minor: true},
 		{Label: "A yes", Values: []string{"covers more"}}}
-	got := strings.Join(Fields(fields, Room{60, 8}), "\n")
+	got := strings.Join(Fields(fields, Room{Columns: 60, Rows: 8}), "\n")
 	want := `Request  create deployments.apps
 Does     Deployment "web"
          image nginx
@@ -136,7 +136,7 @@ func TestNoticeLeavesRoom(t *testing.T) {
 	notice := strings.Repeat("The consent policy of prod was changed in its file. ", 200)
 	fields := []hsm.Field{{Label: "Request", Values: []string{"delete nodes"}}, {Label: "Name", Values: []string{`"n"`}},
 		{Label: "As", Values: []string{`"admin"`, `Group "system:masters"`}}}
-	for _, room := range []Room{{60, 15}, {80, 24}, {}} {
+	for _, room := range []Room{{Columns: 60, Rows: 15}, {Columns: 80, Rows: 24}, {}} {
 		confirm, _ := Confirm(hsm.ConfirmPrompt{Question: "allow it?", Notice: notice, Fields: fields}, room)
 		purpose := hsm.Purpose{Notice: notice, Fields: fields}
 		touch, _ := Touch(hsm.TouchPrompt{Purpose: purpose}, room)
@@ -160,9 +160,9 @@ func TestCutValueKeepsItsEnd(t *testing.T) {
 	const value = "covers this process's further connections and reading, whatever they are, " +
 		"until it pauses for 30 s, at most 10 min"
 	for columns := 50; columns < 90; columns++ {
-		for rows := 1; rows <= maxLines; rows++ {
+		for rows := 1; rows <= 3; rows++ {
 			fields := []hsm.Field{{Label: "A yes", Values: []string{value}}}
-			got := strings.Join(Fields(fields, Room{columns, rows}), "\n")
+			got := strings.Join(Fields(fields, Room{Columns: columns, Rows: rows}), "\n")
 			if !strings.HasSuffix(got, "min") || strings.Count(got, text.Ellipsis) > 1 {
 				t.Errorf("%d columns, %d rows:\n%s", columns, rows, got)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/theme"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
@@ -20,20 +21,22 @@ import (
 // no buttons.
 type Confirm struct {
 	base
-	prompt hsm.ConfirmPrompt
-	keys   keys.Map
-	guard  guard
-	reply  *reply[bool]
-	yes    tea.Cmd
-	onYes  bool // the focus
-	input  widget.Input
-	scroll widget.Scroll
-	long   bool // the detail does not fit: up and down scroll it
+	prompt  hsm.ConfirmPrompt
+	account account
+	keys    keys.Map
+	guard   guard
+	reply   *reply[bool]
+	yes     tea.Cmd
+	onYes   bool // the focus
+	input   widget.Input
+	scroll  widget.Scroll
+	long    bool // the detail does not fit: up and down scroll it
 }
 
 // NewConfirm returns a dialog that a screen opens itself; yes runs after a yes.
 func NewConfirm(p hsm.ConfirmPrompt, k keys.Map, yes tea.Cmd) *Confirm {
-	return &Confirm{prompt: p, keys: k, yes: yes, onYes: p.DefaultYes}
+	return &Confirm{prompt: p, account: account{notice: p.Notice, fields: p.Fields, keys: k}, keys: k, yes: yes,
+		onYes: p.DefaultYes}
 }
 
 // Title implements [Dialog].
@@ -65,7 +68,11 @@ func (d *Confirm) Actions() []screen.Action {
 	if d.prompt.Type != "" {
 		return []screen.Action{act(keys.As(d.keys.Enter, "confirm")), act(keys.As(d.keys.Back, "cancel"))}
 	}
-	return []screen.Action{act(d.keys.Yes), act(d.keys.No), act(keys.As(d.keys.Back, "cancel"))}
+	more := d.account.actions()
+	if d.long {
+		more = []screen.Action{act(keys.Shown(d.keys.Down, "↑↓", "scroll"))}
+	}
+	return append(more, act(keys.As(d.keys.Back, "cancel"))) // the buttons name the keys for yes and no
 }
 
 // Update implements [Dialog].
@@ -77,6 +84,7 @@ func (d *Confirm) Update(msg tea.Msg, now time.Time) (bool, tea.Cmd) {
 	switch {
 	case isKey && key.Matches(k, d.keys.Back):
 		return true, nil
+	case isKey && d.account.update(k):
 	case isKey && d.long && k.Text == "" && d.scroll.Update(k, d.keys):
 	case d.prompt.Type != "":
 		if isKey && key.Matches(k, d.keys.Enter) {
@@ -111,27 +119,31 @@ func (d *Confirm) answer(yes bool) (bool, tea.Cmd) {
 
 // View implements [Dialog].
 func (d *Confirm) View(f screen.Frame) string {
-	t, w := f.Theme, f.Width
-	lines := d.detail(f)
-	if d.prompt.Type != "" {
-		ask := question.Type(d.prompt)
-		lines = append(lines, widget.Paragraph(t.Text, ask, w)...)
-		return strings.Join(append(lines, t.Accent.Render(t.Glyphs.Sep)+" "+d.input.View(t, w-2, true)), "\n")
-	}
-	button := func(label string, focused bool) string {
-		if focused {
-			return t.Accent.Render(t.Glyphs.Mark) + t.Button.Render(" "+label+" ")
-		}
-		return " " + t.Muted.Render(" "+label+" ")
-	}
-	return strings.Join(append(lines, button("No", !d.onYes)+"  "+button("Yes", d.onYes)), "\n")
+	answer := d.answers(f.Theme, f.Width)
+	return strings.Join(append(d.detail(f, len(answer)), answer...), "\n")
 }
 
-// detail draws what stands above the question, as much as there is room for. A
-// unified diff at its end is drawn as one.
-func (d *Confirm) detail(f screen.Frame) []string {
-	if len(d.prompt.Fields) > 0 {
-		return about(f, d.prompt.Notice, d.prompt.Fields, 1)
+// answers draws where the answer is given.
+func (d *Confirm) answers(t theme.Theme, w int) []string {
+	if d.prompt.Type != "" {
+		return append(widget.Paragraph(t.Text, question.Type(d.prompt), w),
+			t.Accent.Render(t.Glyphs.Sep)+" "+d.input.View(t, w-2, true))
+	}
+	button := func(label string, k key.Binding, focused bool) string {
+		lead, style := " ", t.Muted
+		if focused {
+			lead, style = t.Accent.Render(t.Glyphs.Mark), t.Button
+		}
+		return lead + style.Render(" "+label+" ") + " " + t.Accent.Render(k.Help().Key)
+	}
+	return []string{button("No", d.keys.No, !d.onYes) + "   " + button("Yes", d.keys.Yes, d.onYes)}
+}
+
+// detail draws what stands above the answer, which takes so many lines, as much as there is
+// room for. A unified diff at its end is drawn as one.
+func (d *Confirm) detail(f screen.Frame, below int) []string {
+	if d.account.some() {
+		return d.account.view(f, below)
 	}
 	if d.prompt.Detail == "" {
 		return nil
@@ -149,28 +161,11 @@ func (d *Confirm) detail(f screen.Frame) []string {
 	if diff != "" {
 		lines = append(lines, widget.Diff(f.Theme, diff, f.Width)...)
 	}
-	room := max(f.Height-5, 1) // the answer and the keys stay in view
+	room := max(f.Height-below-1, 1) // the answer stays in view, below an empty line
 	if d.long = len(lines) > room; d.long {
 		lines = strings.Split(d.scroll.View(f.Theme, lines, f.Width, room), "\n")
 	}
 	return append(lines, "")
-}
-
-// about draws what a question is about, with so many lines of the dialog left below it.
-func about(f screen.Frame, notice string, fields []hsm.Field, below int) []string {
-	var lines []string
-	if notice != "" {
-		notice = question.Notice(notice, question.Room{Columns: f.Width, Rows: f.Height})
-		lines = widget.Paragraph(f.Theme.Warn, notice, f.Width)
-	}
-	room := question.Room{Columns: f.Width + 1, Rows: max(f.Height-below-len(lines), 1)}
-	for _, l := range question.Fields(fields, room) {
-		lines = append(lines, f.Theme.Text.Render(l))
-	}
-	if len(lines)+below < f.Height {
-		lines = append(lines, "")
-	}
-	return lines
 }
 
 // Width tells how wide the dialog would like to be.

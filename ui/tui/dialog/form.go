@@ -16,16 +16,24 @@ import (
 // Form asks for a few values that are not secret.
 type Form struct {
 	base
-	title, intro string
-	form         widget.Form
-	keys         keys.Map
-	submit       func(*widget.Form) tea.Cmd
+	title, notice, intro string
+	form                 widget.Form
+	keys                 keys.Map
+	submit               func(*widget.Form) tea.Cmd
+	scroll               widget.Scroll
+	long                 bool // notice and intro do not fit: page up and page down scroll them
 }
 
 // NewForm returns a dialog that asks for the fields. submit is called when enter
 // is pressed; it sets problems and returns nil to go on asking. intro is raw.
 func NewForm(k keys.Map, title, intro string, fields []*widget.Field, submit func(*widget.Form) tea.Cmd) *Form {
 	return &Form{title: title, intro: intro, form: widget.Form{Fields: fields}, keys: k, submit: submit}
+}
+
+// Noticed has d say first what must not be missed, raw; "" is nothing.
+func (d *Form) Noticed(notice string) *Form {
+	d.notice = notice
+	return d
 }
 
 // Title implements [Dialog].
@@ -36,6 +44,9 @@ func (d *Form) Actions() []screen.Action {
 	a := []screen.Action{act(keys.As(d.keys.Enter, "go on")), act(keys.As(d.keys.Back, "cancel"))}
 	if len(d.form.Fields) > 1 {
 		a = append(a, act(d.keys.Next))
+	}
+	if d.long {
+		a = append(a, act(keys.Shown(d.keys.PageDown, "pgdn", "read on")))
 	}
 	return a
 }
@@ -53,6 +64,8 @@ func (d *Form) Update(msg tea.Msg, _ time.Time) (bool, tea.Cmd) {
 			cmd := d.submit(&d.form)
 			d.form.FirstProblem()
 			return cmd != nil, cmd
+		case d.long && (k.Code == tea.KeyPgDown || k.Code == tea.KeyPgUp) && d.scroll.Update(k, d.keys):
+			return false, nil
 		}
 	}
 	d.form.Update(msg, d.keys)
@@ -61,15 +74,28 @@ func (d *Form) Update(msg tea.Msg, _ time.Time) (bool, tea.Cmd) {
 
 // View implements [Dialog].
 func (d *Form) View(f screen.Frame) string {
-	var lines []string
-	if d.intro != "" && f.Height >= 10 {
-		for _, l := range strings.Split(text.CleanLines(d.intro), "\n") {
-			lines = append(lines, widget.Paragraph(f.Theme.Muted, l, f.Width)...)
-		}
-		lines = append(lines, "")
+	var above []string
+	if d.notice != "" {
+		above = widget.Paragraph(f.Theme.Warn, f.Theme.Glyphs.Warn+" "+text.Clean(d.notice), f.Width)
 	}
-	rest := strings.TrimRight(d.form.View(f.Theme, f.Width, max(f.Height-len(lines)-2, 1)), " \n")
-	return strings.Join(append(lines, rest), "\n")
+	if d.intro != "" {
+		for _, l := range strings.Split(text.CleanLines(d.intro), "\n") {
+			above = append(above, widget.Paragraph(f.Theme.Muted, l, f.Width)...)
+		}
+	}
+	if len(above) == 0 {
+		return strings.TrimRight(d.form.View(f.Theme, f.Width, f.Height), " \n")
+	}
+	// The form comes first, but for a line of what stands above it and a line that says there is more.
+	rest := min(d.form.Lines(f.Theme, f.Width), max(f.Height-2, 1))
+	room := max(f.Height-rest, 1)
+	if d.long = len(above) > room; d.long {
+		above = strings.Split(d.scroll.View(f.Theme, above, f.Width, room), "\n")
+	}
+	if len(above) < room {
+		above = append(above, "")
+	}
+	return strings.Join(append(above, strings.TrimRight(d.form.View(f.Theme, f.Width, rest), " \n")), "\n")
 }
 
 // Width tells how wide the dialog would like to be.

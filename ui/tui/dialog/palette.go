@@ -1,6 +1,7 @@
 package dialog
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,8 @@ import (
 type Entry struct {
 	Name string
 	Key  string // what does the same, to learn from
+	// Verbs are commands that do the same, or lead there, by which it is found too.
+	Verbs []string
 	// Reason says why it cannot be used now, "" if it can.
 	Reason  string
 	Message tea.Msg // is sent when it is chosen
@@ -89,19 +92,24 @@ func (d *Palette) Update(msg tea.Msg, _ time.Time) (bool, tea.Cmd) {
 	return false, nil
 }
 
-// filter shows the entries that hold every word typed.
+// filter shows the entries that hold every word typed, and then those of which a command does.
 func (d *Palette) filter() {
 	words := strings.Fields(strings.ToLower(d.input.Value()))
-	d.shown = nil
-next:
-	for _, e := range d.entries {
-		for _, w := range words {
-			if !strings.Contains(strings.ToLower(e.Name), w) {
-				continue next
-			}
-		}
-		d.shown = append(d.shown, e)
+	holds := func(s string) bool {
+		s = strings.ToLower(s)
+		return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(s, w) })
 	}
+	d.shown = nil
+	var byVerb []Entry
+	for _, e := range d.entries {
+		if holds(e.Name) {
+			d.shown = append(d.shown, e)
+		} else if i := slices.IndexFunc(e.Verbs, holds); i >= 0 {
+			e.Name += " (kubehsm " + e.Verbs[i] + ")"
+			byVerb = append(byVerb, e)
+		}
+	}
+	d.shown = append(d.shown, byVerb...)
 	d.nav = widget.Nav{}
 }
 

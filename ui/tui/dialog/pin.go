@@ -2,6 +2,7 @@ package dialog
 
 import (
 	"crypto/subtle"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -22,6 +23,7 @@ import (
 type PIN struct {
 	base
 	prompt  hsm.PINPrompt
+	account account
 	keys    keys.Map
 	guard   guard
 	reply   *reply[*hsm.Secret]
@@ -69,7 +71,8 @@ func (d *PIN) Drop() {
 
 // Actions implements [Dialog].
 func (d *PIN) Actions() []screen.Action {
-	return []screen.Action{act(keys.As(d.keys.Enter, "continue")), act(keys.As(d.keys.Back, "cancel"))}
+	return append([]screen.Action{act(keys.As(d.keys.Enter, "continue")), act(keys.As(d.keys.Back, "cancel"))},
+		d.account.actions()...)
 }
 
 // Update implements [Dialog].
@@ -83,6 +86,8 @@ func (d *PIN) Update(msg tea.Msg, now time.Time) (bool, tea.Cmd) {
 			return true, nil
 		case key.Matches(k, d.keys.Enter):
 			return d.enter(), nil
+		case d.account.update(k):
+			return false, nil
 		}
 	}
 	if d.field.Update(msg) {
@@ -131,12 +136,11 @@ func (d *PIN) twice(s *hsm.Secret) (closed bool) {
 // View implements [Dialog].
 func (d *PIN) View(f screen.Frame) string {
 	t, w := f.Theme, f.Width
-	lines := purpose(f, d.prompt.Purpose, d.prompt.Token, 6)
 	label := string(d.prompt.Kind)
 	if d.first != nil {
 		label = question.Repeat
 	}
-	lines = append(lines, "", t.Title.Render(label)+"  "+d.field.View(t, w-widget.Width(label)-3), "")
+	lines := []string{t.Title.Render(label) + "  " + d.field.View(t, w-widget.Width(label)-3)}
 	switch {
 	case d.problem != "":
 		lines = append(lines, widget.Paragraph(t.Bad, t.Glyphs.Failed+" "+d.problem, w)...)
@@ -153,7 +157,13 @@ func (d *PIN) View(f screen.Frame) string {
 	if s := rules(d.prompt); s != "" {
 		lines = append(lines, widget.Paragraph(t.Muted, s, w)...)
 	}
-	return strings.Join(lines, "\n")
+	above := purpose(f, d.prompt.Purpose, d.prompt.Token)
+	if d.account.some() {
+		above = d.account.view(f, len(lines))
+	} else {
+		above, lines = append(above, ""), slices.Insert(lines, 1, "")
+	}
+	return strings.Join(append(above, lines...), "\n")
 }
 
 func (d *PIN) tries() string {
@@ -180,11 +190,8 @@ func rules(p hsm.PINPrompt) string {
 	return strings.TrimSpace(s + " " + question.Default(p))
 }
 
-// purpose says why a person is asked, with so many lines of the dialog left below it.
-func purpose(f screen.Frame, p hsm.Purpose, t hsm.TokenInfo, below int) []string {
-	if len(p.Fields) > 0 {
-		return about(f, p.Notice, p.Fields, below)
-	}
+// purpose says why a person is asked, in a sentence.
+func purpose(f screen.Frame, p hsm.Purpose, t hsm.TokenInfo) []string {
 	s := "To use the key"
 	if why := question.Why(p); strings.HasPrefix(why, "to ") {
 		s = "To " + why[len("to "):]

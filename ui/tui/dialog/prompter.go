@@ -54,7 +54,12 @@ func (p *Prompter) Ask(ctx context.Context, q ask.Question) (a ask.Answer, err e
 func (p *Prompter) pin(ctx context.Context, q hsm.PINPrompt) (*hsm.Secret, error) {
 	q.Kind = hsm.PINKind(text.Clean(string(q.Kind)))
 	r := newReply(func(s *hsm.Secret) { s.Zero() })
-	return open(ctx, p, r, &PIN{prompt: q, keys: p.keys, guard: guard{grace: p.grace}, reply: r})
+	return open(ctx, p, r, &PIN{prompt: q, account: p.account(q.Purpose), keys: p.keys,
+		guard: guard{grace: p.grace}, reply: r})
+}
+
+func (p *Prompter) account(of hsm.Purpose) account {
+	return account{notice: of.Notice, fields: of.Fields, keys: p.keys}
 }
 
 func (p *Prompter) confirm(ctx context.Context, q hsm.ConfirmPrompt) (bool, error) {
@@ -73,7 +78,8 @@ func (p *Prompter) touch(q hsm.TouchPrompt) (done func()) {
 		defer mu.Unlock()
 		if !over {
 			opened = true
-			p.send(OpenMsg{ID: id, Dialog: &Touch{prompt: q, keys: p.keys, guard: guard{grace: p.grace}}})
+			p.send(OpenMsg{ID: id, Dialog: &Touch{prompt: q, account: p.account(q.Purpose), keys: p.keys,
+				guard: guard{grace: p.grace}}})
 		}
 	})
 	return func() {

@@ -21,10 +21,11 @@ const bellAfter = 5 * time.Second
 // Touch says that a token waits to be touched, or for a PIN typed on its reader.
 type Touch struct {
 	base
-	prompt hsm.TouchPrompt
-	keys   keys.Map
-	guard  guard
-	rung   bool
+	prompt  hsm.TouchPrompt
+	account account
+	keys    keys.Map
+	guard   guard
+	rung    bool
 }
 
 // Title implements [Dialog].
@@ -54,7 +55,7 @@ func (d *Touch) Animating() bool { return true }
 
 // Actions implements [Dialog].
 func (d *Touch) Actions() []screen.Action {
-	return []screen.Action{act(keys.As(d.keys.Back, "stop waiting"))}
+	return append(d.account.actions(), act(keys.As(d.keys.Back, "stop waiting")))
 }
 
 // Update implements [Dialog].
@@ -66,7 +67,10 @@ func (d *Touch) Update(msg tea.Msg, now time.Time) (bool, tea.Cmd) {
 	if d.guard.drops(msg, now) {
 		return false, nil
 	}
-	if k, ok := msg.(tea.KeyPressMsg); ok && key.Matches(k, d.keys.Back) {
+	k, ok := msg.(tea.KeyPressMsg)
+	switch {
+	case !ok || d.account.update(k):
+	case key.Matches(k, d.keys.Back):
 		return true, screen.Send(screen.InterruptedMsg{})
 	}
 	return false, nil
@@ -75,7 +79,12 @@ func (d *Touch) Update(msg tea.Msg, now time.Time) (bool, tea.Cmd) {
 // View implements [Dialog].
 func (d *Touch) View(f screen.Frame) string {
 	t := f.Theme
-	lines := purpose(f, d.prompt.Purpose, d.prompt.Token, 2)
+	lines := purpose(f, d.prompt.Purpose, d.prompt.Token)
+	if d.account.some() {
+		lines = d.account.view(f, 1)
+	} else {
+		lines = append(lines, "")
+	}
 	what := "Waiting for your touch"
 	if d.prompt.Pad != "" {
 		what = "Type it on the reader"
@@ -84,5 +93,5 @@ func (d *Touch) View(f screen.Frame) string {
 	if e := f.Now.Sub(d.guard.opened); e >= widget.ElapsedDelay {
 		wait += t.Muted.Render(" " + t.Glyphs.Dot + " " + present.Elapsed(e))
 	}
-	return strings.Join(append(lines, "", wait), "\n")
+	return strings.Join(append(lines, wait), "\n")
 }

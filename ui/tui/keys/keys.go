@@ -61,6 +61,12 @@ func As(b key.Binding, does string) key.Binding {
 	return b
 }
 
+// Shown returns b with other help, keys and text.
+func Shown(b key.Binding, show, does string) key.Binding {
+	b.SetHelp(show, does)
+	return b
+}
+
 // Letter is a key of one screen only.
 func Letter(k, does string) key.Binding {
 	return key.NewBinding(key.WithKeys(k), key.WithHelp(k, does))

@@ -18,14 +18,14 @@ type Tools struct {
 // Act is an action and what its key does.
 type Act struct {
 	Action
-	// Verb is the command that does the same, without the program's name, such as
-	// "token pin change"; "" for what only a screen does. Several are separated by ";".
-	Verb string
-	Do   func() tea.Cmd
+	Do func() tea.Cmd
 }
 
-// On makes an act.
-func On(a Action, verb string, do func() tea.Cmd) Act { return Act{Action: a, Verb: verb, Do: do} }
+// On makes an act of what the command verb does, too.
+func On(a Action, verb string, do func() tea.Cmd) Act {
+	a.Verb = verb
+	return Act{Action: a, Do: do}
+}
 
 // Acts are all that keys do on a screen, the most useful first.
 type Acts []Act

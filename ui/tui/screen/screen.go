@@ -6,6 +6,7 @@ package screen
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"charm.land/bubbles/v2/key"
@@ -54,6 +55,17 @@ type Action struct {
 	Quiet bool
 	// Writes: it changes something, and so cannot be used in read-only mode.
 	Writes bool
+	// Verb is the command that does the same, without the program's name, such as
+	// "token pin change"; "" for what only a screen does. Several are separated by ";".
+	Verb string
+}
+
+// Verbs are the commands that do the same.
+func (a Action) Verbs() []string {
+	if a.Verb == "" {
+		return nil
+	}
+	return strings.Split(a.Verb, "; ")
 }
 
 // Screen is one screen. Its methods are called on one goroutine.

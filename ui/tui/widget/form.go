@@ -146,12 +146,25 @@ func (f *Form) choose(x *Field, k tea.KeyPressMsg, m keys.Map) bool {
 
 // View draws the form in w columns and h lines, the focused field in view.
 func (f *Form) View(t theme.Theme, w, h int) string {
+	lines, from, to := f.draw(t, w)
+	f.top = min(f.top, from)
+	f.top = max(f.top, to-h)
+	f.top = max(min(f.top, from, len(lines)-h), 0)
+	return Block(strings.Join(lines[f.top:min(f.top+h, len(lines))], "\n"), w, h)
+}
+
+// Lines is how many lines the whole form takes in w columns.
+func (f *Form) Lines(t theme.Theme, w int) int {
+	lines, _, _ := f.draw(t, w)
+	return len(lines)
+}
+
+// draw returns all lines, and which of them are the focused field's.
+func (f *Form) draw(t theme.Theme, w int) (lines []string, from, to int) {
 	label := 0
 	for _, x := range f.Fields {
 		label = max(label, Width(x.Label))
 	}
-	var lines []string
-	from, to := 0, 0
 	for i, x := range f.Fields {
 		if i == f.Focus {
 			from = len(lines)
@@ -164,10 +177,7 @@ func (f *Form) View(t theme.Theme, w, h int) string {
 			}
 		}
 	}
-	f.top = min(f.top, from)
-	f.top = max(f.top, to-h)
-	f.top = max(min(f.top, from, len(lines)-h), 0)
-	return Block(strings.Join(lines[f.top:min(f.top+h, len(lines))], "\n"), w, h)
+	return lines, from, to
 }
 
 func (x *Field) closed(t theme.Theme, label, w int) string {

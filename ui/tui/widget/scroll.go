@@ -41,6 +41,9 @@ func (s *Scroll) Update(k tea.KeyPressMsg, m keys.Map) bool {
 // Top goes back to the first line.
 func (s *Scroll) Top() { s.port.GotoTop() }
 
+// AtTop tells whether the first line is in view.
+func (s *Scroll) AtTop() bool { return s.port.AtTop() }
+
 // View draws w columns and h lines of lines; where there are more the last
 // line says so.
 func (s *Scroll) View(t theme.Theme, lines []string, w, h int) string {

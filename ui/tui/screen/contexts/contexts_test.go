@@ -1,6 +1,7 @@
 package contexts_test
 
 import (
+	tea "charm.land/bubbletea/v2"
 	"encoding/base64"
 	"encoding/pem"
 	"slices"
@@ -172,6 +173,36 @@ func TestConsent(t *testing.T) {
 	if e, err := enrolled(t, r); err != nil || e.Policy != consent.Always {
 		t.Errorf("%+v, %v", e, err)
 	}
+}
+
+// TestConsentOfAKey: the dialog names every enrollment of the key, and says first what is wrong
+// with the record of the policy, on a small screen too.
+func TestConsentOfAKey(t *testing.T) {
+	r := open(t)
+	e, err := enrolled(t, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Name, e.Cluster.Server = "eta-hsm", "https://eta.example:6443"
+	if err := r.World.Env.Enrollments().Save(e); err != nil {
+		t.Fatal(err)
+	}
+	r.Press("end", "y")
+	r.Sees("Which requests need your yes?", "zeta-hsm leads to ", "eta-hsm", "(eta.example:6443)")
+	r.Press("end", "enter")
+	r.Type("PIN of", "123456")
+	r.Until("set", func() bool { e, err := enrolled(t, r); return err == nil && e.Policy == consent.Always })
+	r.Sees("zeta-hsm: always")
+	if err := r.World.Env.Enrollments().SavePolicy(e.KeyHash, consent.Signed{}); err != nil {
+		t.Fatal(err)
+	}
+	r.Send(tea.WindowSizeMsg{Width: 60, Height: 15})
+	r.Press("y")
+	r.Sees("! The signed policy of the key was altered, or cannot", "No kubeconfig can weaken it", "● always")
+	r.Send(tea.WindowSizeMsg{Width: 60, Height: 12})
+	r.Sees("! The signed policy of the key was altered, or cannot", "● always", "pgdn read on", "↓ ")
+	r.Press("pgdown", "pgdown", "pgdown")
+	r.Sees("No kubeconfig can weaken it", "↑ end", "● always")
 }
 
 // TestConsentRules: rules are read before they are kept, and shown again.

@@ -127,11 +127,17 @@ func (d deeds) consentForm(c session.Consent) dialog.OpenMsg {
 	typed := &widget.Field{ID: "rules", Label: "Rules", Input: widget.NewInput(strings.Join(rules, "; "), "none"),
 		Note: "For the policy rules, separated by semicolons: verbs=delete; verbs=get,list resources=secrets namespaces=payments"}
 	title := "Which requests to " + c.Enrollment.Host() + " need your yes?"
-	about := "No kubeconfig can weaken it. Current sessions end. The key signs it, for which the PIN is needed."
-	for _, more := range []string{present.ConsentSameKey(c), present.ConsentSigned(c).Words} {
-		if more != "" {
-			about += "\n" + more
-		}
+	about := "No kubeconfig can weaken it. Current sessions end. The key signs it, which requires the PIN."
+	if same := present.ConsentSameKey(c); same != "" {
+		title = "Which requests need your yes?"
+		about = c.Enrollment.Name + " leads to " + c.Enrollment.Host() + ". " + same + "\n" + about
+	}
+	signed, notice := present.ConsentSigned(c), ""
+	switch {
+	case signed.Level >= present.Warn:
+		notice = signed.Words + " Choose a policy here to have the key sign it."
+	case signed.Words != "":
+		about = signed.Words + "\n" + about
 	}
 	return dialog.OpenMsg{Dialog: dialog.NewForm(d.Keys, title, about, []*widget.Field{policy, typed},
 		func(f *widget.Form) tea.Cmd {
@@ -160,5 +166,5 @@ func (d deeds) consentForm(c session.Consent) dialog.OpenMsg {
 					_, err := d.Agent.SetConsent(ctx, name, p, asks)
 					return err
 				})
-		})}
+		}).Noticed(notice)}
 }

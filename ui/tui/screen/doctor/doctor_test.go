@@ -115,7 +115,7 @@ func TestLeftover(t *testing.T) {
 	r := w.Open("6")
 	r.Sees("look again")
 	r.Press("/", `"forgotten"`, "enter")
-	r.Sees("no enrollment and no request here names", "kubehsm key delete --key", "delete")
+	r.Sees("no enrollment or request on this computer names", "kubehsm key delete --key", "delete")
 	r.Press("d")
 	r.Sees("Destroy the key?", card.Info().Serial)
 	slots, err := tok.Slots(t.Context(), nil)

@@ -228,9 +228,9 @@ func (m *Model) Acts() screen.Acts {
 			func() tea.Cmd { return screen.Send(m.command(r)) }),
 	}
 	held := screen.When(!m.held(), "scdaemon holds no card")
-	return slices.Insert(acts, 2, screen.Act{Action: screen.Action{Key: keys.Letter("s", "have scdaemon let go"),
-		Reason: held, Writes: true, Quiet: held != ""},
-		Verb: "token release", Do: func() tea.Cmd { return screen.Operate(screen.Release()) }})
+	return slices.Insert(acts, 2, screen.On(screen.Action{Key: keys.Letter("s", "have scdaemon let go"),
+		Reason: held, Writes: true, Quiet: held != ""}, "token release",
+		func() tea.Cmd { return screen.Operate(screen.Release()) }))
 }
 
 // Actions implements [screen.Screen].
