@@ -11,7 +11,7 @@ import (
 // Callers compare with [errors.Is].
 var (
 	ErrNoToken       = errors.New("no such token")
-	ErrDenied        = errors.New("the smart card service refuses this user") // an [ErrNoToken] too
+	ErrDenied        = fmt.Errorf("%w: the smart card service refuses this user", ErrNoToken)
 	ErrSeveralTokens = errors.New("several tokens match")
 	ErrNoKey         = errors.New("no such key")
 	ErrSeveralKeys   = errors.New("several keys match")
@@ -40,7 +40,7 @@ var codes = []struct {
 	code string
 	err  error
 }{
-	{"no-token", ErrNoToken}, {"several-tokens", ErrSeveralTokens},
+	{"denied", ErrDenied}, {"no-token", ErrNoToken}, {"several-tokens", ErrSeveralTokens},
 	{"no-key", ErrNoKey}, {"several-keys", ErrSeveralKeys},
 	{"no-certificate", ErrNoCertificate}, {"occupied", ErrOccupied},
 	{"key-mismatch", ErrKeyMismatch}, {"pin-incorrect", ErrPINIncorrect},

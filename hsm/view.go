@@ -27,28 +27,27 @@ type Viewer interface {
 	Views(ctx context.Context, patience time.Duration, skip func(TokenInfo) bool) ([]View, []Problem, error)
 }
 
-// Source is one PKCS#11 library that a driver finds tokens by.
+// Source is code that a driver finds tokens by: one PKCS#11 library, or the smart card
+// service, which has no path.
 type Source struct {
-	Path string `json:"path"`
+	Scheme string `json:"scheme"`
+	Path   string `json:"path,omitempty"`
 }
 
-// URI names any token of the library.
-func (s Source) URI() URI { return URI{Scheme: SchemePKCS11, ModulePath: s.Path} }
+// URI names any token of the source.
+func (s Source) URI() URI { return URI{Scheme: s.Scheme, ModulePath: s.Path} }
 
-// Surveyor is a [Driver] whose libraries can be listed one by one, so that each
-// can be kept in a process of its own.
+// Surveyor is a [Driver] that runs code that is not ours, whose sources can be used one by
+// one, so that each can be kept in a process of its own.
 type Surveyor interface {
 	Driver
-	// Sources names the libraries that may hold what u names, without loading any,
+	// Sources names the sources that may hold what u names, without loading any,
 	// and what is wrong with their configuration.
 	Sources(u URI) ([]Source, []Problem)
 	// Survey lists the tokens of one of them, see [Driver.List].
 	Survey(ctx context.Context, s Source) (Listing, error)
-	// Match returns those of the tokens of one library that u names.
+	// Match returns those of the tokens of one source that u names.
 	Match(tokens []TokenInfo, u URI) []TokenInfo
-	// Uses counts the times that a token of s was opened or closed here. open tells
-	// that one is open.
-	Uses(s Source) (n int, open bool)
 }
 
 // Views lists the tokens of all drivers as [Drivers.List] does, all at the same

@@ -35,8 +35,8 @@ type Driver struct {
 }
 
 var (
-	_ hsm.Driver  = (*Driver)(nil)
-	_ hsm.Watcher = (*Driver)(nil)
+	_ hsm.Surveyor = (*Driver)(nil)
+	_ hsm.Watcher  = (*Driver)(nil)
 )
 
 // defaultPatience lets ssh or gpg finish a signature.
@@ -62,6 +62,24 @@ func (d *Driver) Scheme() string { return hsm.SchemePIV }
 func (d *Driver) List(ctx context.Context) (hsm.Listing, error) {
 	l, err := d.list(ctx)
 	return l.Listing, err
+}
+
+// Sources implements [hsm.Surveyor]: there is one, the smart card service.
+func (*Driver) Sources(hsm.URI) ([]hsm.Source, []hsm.Problem) {
+	return []hsm.Source{{Scheme: hsm.SchemePIV}}, nil
+}
+
+// Survey implements [hsm.Surveyor].
+func (d *Driver) Survey(ctx context.Context, _ hsm.Source) (hsm.Listing, error) { return d.List(ctx) }
+
+// Match implements [hsm.Surveyor].
+func (*Driver) Match(tokens []hsm.TokenInfo, u hsm.URI) (all []hsm.TokenInfo) {
+	for _, t := range tokens {
+		if u.TokenOnly().MatchToken(t) {
+			all = append(all, t)
+		}
+	}
+	return all
 }
 
 // listing is what was found, and the readers as they were then.
@@ -109,12 +127,7 @@ func (d *Driver) Open(ctx context.Context, u hsm.URI) (hsm.Token, error) {
 	if err != nil {
 		return nil, err
 	}
-	var found []hsm.TokenInfo
-	for _, info := range l.Tokens {
-		if u.TokenOnly().MatchToken(info) {
-			found = append(found, info)
-		}
-	}
+	found := d.Match(l.Tokens, u)
 	switch {
 	case len(found) == 0:
 		return nil, notFound(u, l.Listing)

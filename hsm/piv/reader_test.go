@@ -202,7 +202,7 @@ func (f failing) Connect(context.Context, string, time.Duration) (pcsc.Card, err
 
 // TestNoCardAtAll: the driver says why there is no card to work with.
 func TestNoCardAtAll(t *testing.T) {
-	for _, why := range []error{pcsc.ErrNoService, pcsc.ErrDenied, pcsc.ErrNoReader} {
+	for _, why := range []error{pcsc.ErrNoService, hsm.ErrDenied, pcsc.ErrNoReader} {
 		d := New(Options{})
 		d.cards.system = failing{why}
 		_, err := d.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePIV, Serial: "1"})

@@ -30,11 +30,6 @@ func newDevice(m *module, info hsm.TokenInfo, read time.Time) *device {
 	return d
 }
 
-func (d *device) use(n int32) int32 {
-	d.module.uses.Add(1)
-	return d.users.Add(n)
-}
-
 // with runs f alone on the token, with a session that was alive just before.
 func (d *device) with(ctx context.Context, f func(sh p11.SessionHandle) error) error {
 	if err := d.gate.enter(ctx); err != nil {

@@ -17,7 +17,7 @@ func (d *Driver) Sources(u hsm.URI) ([]hsm.Source, []hsm.Problem) {
 	candidates, problems := d.candidates(u)
 	all := make([]hsm.Source, 0, len(candidates))
 	for _, c := range candidates {
-		all = append(all, hsm.Source{Path: c.Path})
+		all = append(all, hsm.Source{Scheme: hsm.SchemePKCS11, Path: c.Path})
 	}
 	return all, problems
 }
@@ -43,33 +43,11 @@ func (d *Driver) candidate(s hsm.Source) Module {
 // Match implements [hsm.Surveyor].
 func (*Driver) Match(tokens []hsm.TokenInfo, u hsm.URI) []hsm.TokenInfo { return matching(tokens, u) }
 
-// Uses implements [hsm.Surveyor].
-func (d *Driver) Uses(s hsm.Source) (n int, open bool) {
-	real := p11kit.Real(s.Path)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	m := d.modules[real]
-	if m == nil {
-		return 0, false
-	}
-	for _, dev := range d.devices {
-		open = open || dev.module == m && dev.users.Load() > 0
-	}
-	return int(m.uses.Load()), open
-}
-
 // Knows tells whether the module at path is one of those that the options name
 // or that are discovered: code that the user or the system vouches for, unlike
 // a path that somebody else's file gives.
 func (d *Driver) Knows(path string) bool {
 	where := sync.OnceValue(p11kit.Standard)
 	_, own, proxied := d.own(where)
-	if len(own) > 0 && own[p11kit.Real(path)] {
-		return true
-	}
-	if !d.options.Discover || proxied {
-		return false
-	}
-	_, ok := where().Find(path)
-	return ok
+	return len(own) > 0 && own[p11kit.Real(path)] || d.options.Discover && !proxied && where().Has(path)
 }

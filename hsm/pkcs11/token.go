@@ -24,7 +24,7 @@ func (t *token) Info(ctx context.Context) (hsm.TokenInfo, error) { return t.d.de
 // Close implements [hsm.Token].
 func (t *token) Close() (err error) {
 	t.once.Do(func() {
-		if t.d.use(-1) == 0 {
+		if t.d.users.Add(-1) == 0 {
 			err = t.d.release()
 		}
 	})

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +14,7 @@ import (
 // where the smart card service hangs.
 type cards struct {
 	hsm.Driver
-	lister
+	lister[hsm.View]
 	limit  time.Duration   // cardsTimeout
 	asking func() bool     // tells that a reading waits for a person
 	ctx    context.Context // ends with Close
@@ -32,7 +31,7 @@ var (
 const cardsTimeout = 20 * time.Second
 
 func newCards(d hsm.Driver, asking func() bool) *cards {
-	c := &cards{Driver: d, limit: cardsTimeout, asking: asking, lister: lister{name: "smart cards"}}
+	c := &cards{Driver: d, limit: cardsTimeout, asking: asking}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }
@@ -42,20 +41,27 @@ func (c *cards) Views(
 	ctx context.Context, wait time.Duration, skip func(hsm.TokenInfo) bool,
 ) ([]hsm.View, []hsm.Problem, error) {
 	r := c.begin(func() ([]hsm.View, []hsm.Problem, error) { return hsm.ReadViews(c.ctx, c.Driver, skip) })
-	for {
-		late, stop := lateAfter(cmp.Or(wait, c.limit))
-		views, problems, err := c.result(ctx, r, late)
-		stop()
-		pending := len(problems) == 1 && errors.Is(problems[0].Err, hsm.ErrPending)
-		switch {
-		case err != nil || !pending || wait > 0:
-			return views, problems, err
-		case !c.asking():
-			return nil, nil, hint.With(fmt.Errorf("%w: the smart card service did not answer for %s", hsm.ErrModule, c.limit),
-				"restart the service, for example with `sudo systemctl restart pcscd`")
-		}
+	patience := newPatience(wait, c.limit)
+	defer patience.end()
+	views, problems, err := c.result(ctx, r, patience, c.asking)
+	switch {
+	case !errors.Is(err, hsm.ErrPending):
+		return views, problems, err
+	case wait > 0:
+		return nil, []hsm.Problem{{Source: smartCards, Err: err}}, nil
 	}
+	return nil, nil, lateCards(c.limit)
 }
+
+// smartCards is the name of the smart card service in Problems.
+const smartCards = "smart cards"
+
+// lateCards says that the smart card service did not answer in time.
+func lateCards(limit time.Duration) error {
+	return hint.With(fmt.Errorf("%w: the smart card service did not answer for %s", hsm.ErrModule, limit), serviceHint)
+}
+
+const serviceHint = "restart the service, for example with `sudo systemctl restart pcscd`"
 
 // Watch implements [hsm.Watcher].
 func (c *cards) Watch(ctx context.Context) error {

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -13,59 +14,89 @@ import (
 // lister reads what one library, or the smart card service, has. All who want it at
 // the same time share one reading, which goes on when they no longer wait: so a
 // library that hangs is asked once, however often it is wanted.
-type lister struct {
-	name string // the name in Problems
-
+type lister[T any] struct {
 	mu      sync.Mutex
-	reading *reading
-	last    []hsm.View // the result of the last reading, nil if that failed
+	reading *reading[T]
+	last    []T // the result of the last reading, nil if that failed
 }
 
 // reading is one reading.
-type reading struct {
+type reading[T any] struct {
 	began time.Time
 	done  chan struct{} // closed at the end; then the rest is set
-	views []hsm.View
+	found []T
 	more  []hsm.Problem
 	err   error
 }
 
 // begin returns the reading that is going on, or a new one by read.
-func (l *lister) begin(read func() ([]hsm.View, []hsm.Problem, error)) *reading {
+func (l *lister[T]) begin(read func() ([]T, []hsm.Problem, error)) *reading[T] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.reading != nil {
 		return l.reading
 	}
-	r := &reading{began: time.Now(), done: make(chan struct{})}
+	r := &reading[T]{began: time.Now(), done: make(chan struct{})}
 	l.reading = r
 	go func() {
-		r.views, r.more, r.err = read()
+		r.found, r.more, r.err = read()
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.reading, l.last = nil, nil
 		if r.err == nil {
-			l.last = r.views
+			l.last = r.found
 		}
 		close(r.done)
 	}()
 	return r
 }
 
-// result waits for r until late is closed: then it is what was found the last time,
-// or a Problem with [hsm.ErrPending].
-func (l *lister) result(ctx context.Context, r *reading, late <-chan struct{}) ([]hsm.View, []hsm.Problem, error) {
+// patience is how long readings are waited for.
+type patience struct {
+	whole bool // it is all that a source may take, but while a person is asked
+	limit time.Duration
+	late  <-chan struct{}
+	stop  func()
+}
+
+// newPatience waits for wait, or as long as limit says if that is 0.
+func newPatience(wait, limit time.Duration) *patience {
+	p := &patience{whole: wait == 0, limit: cmp.Or(wait, limit), stop: func() {}}
+	p.again()
+	return p
+}
+
+// again begins anew.
+func (p *patience) again() {
+	p.stop()
+	ctx, cancel := context.WithTimeout(context.Background(), p.limit)
+	p.late, p.stop = ctx.Done(), cancel
+}
+
+// end frees what it has.
+func (p *patience) end() { p.stop() }
+
+// result waits for r until p is late: then it is what was found the last time, or an error
+// with [hsm.ErrPending].
+func (l *lister[T]) result(
+	ctx context.Context, r *reading[T], p *patience, asking func() bool,
+) ([]T, []hsm.Problem, error) {
 	select {
 	case <-r.done:
-		return r.views, r.more, r.err
+		return r.found, r.more, r.err
 	default:
 	}
-	select {
-	case <-r.done:
-		return r.views, r.more, r.err
-	case <-ctx.Done():
-		return nil, nil, ctx.Err()
-	case <-late:
+	for waited := false; !waited; {
+		select {
+		case <-r.done:
+			return r.found, r.more, r.err
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		case <-p.late:
+			if waited = !p.whole || !asking(); !waited {
+				p.again()
+			}
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,15 +104,5 @@ func (l *lister) result(ctx context.Context, r *reading, late <-chan struct{}) (
 		return l.last, nil, nil
 	}
 	err := fmt.Errorf("%w for %s", hsm.ErrPending, time.Since(r.began).Round(100*time.Millisecond))
-	err = hint.With(err, "wait, or stop the command with ctrl-c")
-	return nil, []hsm.Problem{{Source: l.name, Err: err}}, nil
-}
-
-// lateAfter returns a channel that is closed when wait is over, or never if wait is 0.
-func lateAfter(wait time.Duration) (late <-chan struct{}, stop func()) {
-	if wait == 0 {
-		return nil, func() {}
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), wait)
-	return ctx.Done(), cancel
+	return nil, nil, hint.With(err, "wait, or stop the command with ctrl-c")
 }

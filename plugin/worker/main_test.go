@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/plugin/process/child"
+	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
 const pin = "847261"
@@ -20,7 +21,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(vcard.Main(m))
 }
 
 func workerMain() error {
@@ -28,7 +29,8 @@ func workerMain() error {
 	if err != nil {
 		return err
 	}
-	return Serve(context.Background(), testDrivers(), control)
+	h := NewHost()
+	return h.Serve(context.Background(), testDrivers(h), control)
 }
 
 func check(t testing.TB, err error) {

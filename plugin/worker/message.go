@@ -11,7 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 )
 
-// The operations of a worker, which holds one token.
+// The operations of a worker on a token that it has open.
 const (
 	opTokenOpen    = "token-open"
 	opTokenInfo    = "token-info"
@@ -19,16 +19,32 @@ const (
 	opTokenUnlock  = "token-unlock"
 	opTokenAlive   = "token-alive" // nothing: a sign of life
 	opTokenState   = "token-state"
-	opTokenSigner  = "token-signer" // for one signature, on the same connection
+	opTokenSigner  = "token-signer" // for signatures, on the same connection
 	opTokenSign    = "token-sign"
 	opTokenRemoved = "token-removed" // answered when the token has gone
 	opTokenLock    = "token-lock"
+	opTokenClose   = "token-close"
+
+	opTokenSlots             = "token-slots" // a part at a time
+	opTokenGenerate          = "token-generate"
+	opTokenStore             = "token-store"
+	opTokenDelete            = "token-delete"
+	opTokenDetails           = "token-details"
+	opTokenChangePIN         = "token-change-pin"
+	opTokenUnblock           = "token-unblock"
+	opTokenRetries           = "token-retries"
+	opTokenManagementKey     = "token-management-key"
+	opTokenReset             = "token-reset"
+	opTokenMove              = "token-move"
+	opTokenDeleteCertificate = "token-delete-certificate"
+	opTokenAttest            = "token-attest"
 )
 
-// The operations of a worker that holds no token but looks at a library.
+// The operations of a worker on a source of tokens.
 const (
-	opSurvey = "survey" // the tokens of a library
-	opSlots  = "slots"  // the slots of a token, a part at a time
+	opSurvey     = "survey" // the tokens of a source
+	opInitialize = "initialize"
+	opWatch      = "watch" // answered when tokens may have come or gone
 )
 
 // workerRequest is what a worker is asked for, with the operation's own message. Except
@@ -36,7 +52,9 @@ const (
 // replaced: the rules of package message hold here too.
 type workerRequest[T any] struct {
 	link.Header
-	Token T `json:"token"`
+	// Handle is the token's number among those that were opened, from 0.
+	Handle int `json:"handle,omitempty"`
+	Token  T   `json:"token"`
 }
 
 // workerAnswer is a worker's.
@@ -77,22 +95,96 @@ type signatureRequest struct {
 	Salt   *int        `json:"salt,omitempty"`
 }
 
-// surveyRequest wants the tokens of a library. URI is the token that is looked for, if
+// surveyRequest wants the tokens of a source. URI is the token that is looked for, if
 // one is.
 type surveyRequest struct {
 	named
 	Source hsm.Source `json:"source,omitzero"`
 }
 
-// slotsRequest wants the slots of a token, of which From have been sent.
+// slotsRequest wants the slots of a token, of which From have been sent. All are the empty
+// ones too.
 type slotsRequest struct {
-	named
-	From int `json:"from,omitempty"`
+	asking
+	From int  `json:"from,omitempty"`
+	All  bool `json:"all,omitempty"`
 }
 
-// infoAnswer describes the token.
+// generateRequest wants a new key.
+type generateRequest struct {
+	asking
+	Options hsm.GenerateOptions `json:"options"`
+}
+
+// storeRequest has a certificate written (DER) to the slot of that URI.
+type storeRequest struct {
+	named
+	asking
+	Certificate []byte `json:"certificate,omitempty"`
+}
+
+// useRequest is about the slot of that URI, and may need a person.
+type useRequest struct {
+	named
+	asking
+}
+
+// pinRequest has the PIN of that kind changed.
+type pinRequest struct {
+	asking
+	Kind hsm.PINKind `json:"kind"`
+}
+
+// retriesRequest sets how many wrong PINs and PUKs lock.
+type retriesRequest struct {
+	asking
+	PIN int `json:"pin"`
+	PUK int `json:"puk"`
+}
+
+// managementKeyRequest replaces the management key. If Given, the new one follows as a
+// secret. The new one goes before the answer, as a secret too.
+type managementKeyRequest struct {
+	asking
+	Algorithm hsm.ManagementAlgorithm `json:"algorithm,omitempty"`
+	Given     bool                    `json:"given,omitempty"`
+	Protect   bool                    `json:"protect,omitempty"`
+	Touch     bool                    `json:"touch,omitempty"`
+}
+
+// moveRequest moves a key from the slot of that URI.
+type moveRequest struct {
+	named
+	asking
+	To hsm.URI `json:"to"`
+}
+
+// initializeRequest has the token of that URI set up.
+type initializeRequest struct {
+	named
+	asking
+	Options hsm.InitializeOptions `json:"options"`
+}
+
+// watchRequest waits for a change among the tokens of a scheme.
+type watchRequest struct {
+	Scheme string `json:"scheme"`
+}
+
+// detailsAnswer describes a card further.
+type detailsAnswer struct {
+	Details hsm.Details `json:"details"`
+}
+
+// attestAnswer is an attestation.
+type attestAnswer struct {
+	Attestation hsm.Attestation `json:"attestation"`
+}
+
+// infoAnswer describes the token. Handle is its number, where it was opened.
 type infoAnswer struct {
-	Info *hsm.TokenInfo `json:"info,omitempty"`
+	Info   *hsm.TokenInfo `json:"info,omitempty"`
+	Handle int            `json:"handle,omitempty"`
 }
 
 // slotAnswer is a slot.
@@ -115,7 +207,7 @@ type signatureAnswer struct {
 	Signature []byte `json:"signature,omitempty"`
 }
 
-// surveyAnswer is what a library has.
+// surveyAnswer is what a source has.
 type surveyAnswer struct {
 	Tokens   []hsm.TokenInfo `json:"tokens,omitempty"`
 	Problems []problemReply  `json:"problems,omitempty"`

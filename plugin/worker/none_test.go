@@ -6,4 +6,4 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
-func testDrivers() hsm.Drivers { return nil }
+func testDrivers(*Host) hsm.Drivers { return nil }

@@ -14,12 +14,24 @@ import (
 // New: here drivers run in the process itself.
 func New(_ Options, d hsm.Drivers) Tokens { return InProcess(d) }
 
-// Serve: there are none.
-func Serve(context.Context, hsm.Drivers, *os.File) error { return errors.ErrUnsupported }
+// Host: there are no workers here.
+type Host struct{}
 
-// Apart: here all drivers list in this process, and only that of smart cards keeps
+// NewHost returns a host.
+func NewHost() *Host { return &Host{} }
+
+// Busy releases nothing.
+func (*Host) Busy(context.Context, *hsm.BusyError) bool { return false }
+
+// Finishing is told to nobody.
+func (*Host) Finishing() (done func()) { return func() {} }
+
+// Serve: there are none.
+func (*Host) Serve(context.Context, hsm.Drivers, *os.File) error { return errors.ErrUnsupported }
+
+// Apart: here all drivers run in this process, and only that of smart cards keeps
 // nobody waiting.
-func Apart(_ string, drivers hsm.Drivers, asking func() bool) hsm.Drivers {
+func Apart(_ Options, drivers hsm.Drivers, asking func() bool) hsm.Drivers {
 	all := slices.Clone(drivers)
 	for i, d := range all {
 		if !hsm.KindOf(d.Scheme()).Modules {

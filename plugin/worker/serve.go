@@ -9,9 +9,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,21 +34,24 @@ const abandonedTimeout = 30 * time.Second
 // errHung is the cause when a library takes too long.
 var errHung = errors.New("the worker takes too long")
 
-// worker is the child's side: it holds one token, by drivers of its own.
+// worker is the child's side: it has tokens open, by drivers of its own.
 type worker struct {
+	host    *Host
 	tokens  Tokens
 	drivers hsm.Drivers
 	limit   time.Duration // abandonedTimeout, or a test's
 	hung    func()        // callback for when the limit has passed
 	mu      sync.Mutex
-	token   Token
+	open    map[int]hsm.Token
+	opened  int
 }
 
 // Serve is the worker process: it does what the process that started it asks
-// until that closes control, see [child.Control], or ctx ends; then it locks its
-// token. It makes the process non-dumpable. The caller should exit when it
-// returns: a library that hangs may still be at it.
-func Serve(ctx context.Context, drivers hsm.Drivers, control *os.File) error {
+// until that closes control, see [child.Control], or ctx ends; then it locks the
+// tokens that are still open, once nothing has to be finished. It makes the process
+// non-dumpable. The drivers are made with h's Busy and Finishing. The caller should exit
+// when it returns: a library that hangs may still be at it.
+func (h *Host) Serve(ctx context.Context, drivers hsm.Drivers, control *os.File) error {
 	if err := errors.Join(child.Harden(), child.LockMemory()); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
@@ -59,7 +64,8 @@ func Serve(ctx context.Context, drivers hsm.Drivers, control *os.File) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	w := &worker{tokens: InProcess(drivers), drivers: drivers, limit: abandonedTimeout, hung: func() { end(errHung) }}
+	w := &worker{host: h, tokens: InProcess(drivers), drivers: drivers, limit: abandonedTimeout,
+		hung: func() { end(errHung) }, open: map[int]hsm.Token{}}
 	for {
 		c, err := child.ReceiveConn(conn)
 		if err != nil { // the parent has gone, or wants us to
@@ -67,6 +73,7 @@ func Serve(ctx context.Context, drivers hsm.Drivers, control *os.File) error {
 		}
 		go w.serve(ctx, c)
 	}
+	h.finished()
 	done := make(chan error, 1)
 	go func() { done <- w.close() }()
 	select {
@@ -81,30 +88,39 @@ func Serve(ctx context.Context, drivers hsm.Drivers, control *os.File) error {
 }
 
 func (w *worker) close() error {
-	var err error
-	if t := w.current(); t != nil {
-		if err = errors.Join(t.Lock(), t.Close()); errors.Is(err, hsm.ErrRemoved) || errors.Is(err, hsm.ErrNoToken) {
+	w.mu.Lock()
+	left := slices.Collect(maps.Values(w.open))
+	w.mu.Unlock()
+	var all error
+	for _, t := range left {
+		err := errors.Join(t.Lock(), t.Close())
+		if errors.Is(err, hsm.ErrRemoved) || errors.Is(err, hsm.ErrNoToken) {
 			err = nil // the worker took its state along
 		}
+		all = errors.Join(all, err)
 	}
-	return errors.Join(err, w.tokens.Close())
+	return errors.Join(all, w.tokens.Close())
 }
 
-func (w *worker) current() Token {
+// token returns the token of that handle, or nil.
+func (w *worker) token(handle int) hsm.Token {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.token
+	return w.open[handle]
 }
 
 // serve answers one connection's requests, one after another. Closing it cancels.
 func (w *worker) serve(ctx context.Context, c net.Conn) {
 	defer c.Close()
 	l := link.NewServer(ctx, c, nil)
-	s := &workerSession{worker: w, asker: link.NewAsker(l)}
+	s := &workerSession{worker: w, asker: link.NewAsker(l), server: l}
 	defer s.asker.Close()
 	_ = l.Serve(func(r link.Received) error { // a parent that is gone needs no answer
+		s.asker.Releases = r.Releases
 		over := w.watch(l.Context())
-		out, err := s.operate(l.Context(), r)
+		ctx, ended := w.host.begin(l.Context(), s, r.Finishing)
+		out, err := s.operate(ctx, r)
+		ended()
 		over()
 		if err != nil {
 			return l.Fail(err)
@@ -132,41 +148,57 @@ func (w *worker) watch(ctx context.Context) (over func()) {
 type workerSession struct {
 	worker *worker
 	asker  *link.Asker
+	server *link.Server
 	signer crypto.Signer
 	look   slotReader
 }
 
+// operate does what was asked for.
 func (s *workerSession) operate(ctx context.Context, r link.Received) (any, error) {
 	switch r.Op {
 	case opSurvey:
 		return handle(ctx, r, s.worker.survey)
-	case opSlots:
-		return handle(ctx, r, func(ctx context.Context, q slotsRequest) (slotsAnswer, error) {
-			return s.look.slotsFrom(ctx, s.worker.drivers, q)
-		})
+	case opInitialize:
+		return handle(ctx, r, s.initialize)
+	case opWatch:
+		return handle(ctx, r, s.worker.watchTokens)
 	case opTokenOpen:
-		return handle(ctx, r, func(ctx context.Context, q named) (infoAnswer, error) { return s.worker.open(ctx, q.URI) })
+		return handle(ctx, r, func(ctx context.Context, q named) (infoAnswer, error) { return s.worker.openToken(ctx, q.URI) })
 	case opTokenAlive:
 		return workerAnswer[nothing]{}, nil
 	}
-	t := s.worker.current()
-	if t == nil {
-		return nil, fmt.Errorf("%w: no token is open", wire.ErrFrame)
+	var q workerRequest[nothing]
+	if err := r.Decode(&q); err != nil {
+		return nil, err
 	}
+	t := s.worker.token(q.Handle)
+	if t == nil {
+		return nil, fmt.Errorf("%w: no such token is open", wire.ErrFrame)
+	}
+	if r.Op == opTokenClose {
+		return workerAnswer[nothing]{}, s.worker.closeToken(q.Handle, t)
+	}
+	if out, err, ok := s.administer(ctx, t, r); ok {
+		return out, err
+	}
+	return s.use(ctx, t, r)
+}
+
+// use does what keys are used for.
+func (s *workerSession) use(ctx context.Context, t hsm.Token, r link.Received) (any, error) {
 	switch r.Op {
 	case opTokenInfo:
 		return handle(ctx, r, func(ctx context.Context, _ nothing) (infoAnswer, error) {
 			info, err := t.Info(ctx)
-			return infoAnswer{&info}, err
+			return infoAnswer{Info: &info}, err
 		})
 	case opTokenSlot:
 		return handle(ctx, r, func(ctx context.Context, q named) (slotAnswer, error) {
-			slot, err := t.Slot(ctx, q.URI)
-			if err != nil {
-				return slotAnswer{}, err
-			}
-			packed, err := packSlot(slot)
-			return slotAnswer{packed}, err
+			return packed(t.Slot(ctx, q.URI))
+		})
+	case opTokenSlots:
+		return handle(ctx, r, func(ctx context.Context, q slotsRequest) (slotsAnswer, error) {
+			return s.look.slotsFrom(ctx, t, q, s.prompter(q.asking))
 		})
 	case opTokenUnlock:
 		return handle(ctx, r, func(ctx context.Context, q asking) (nothing, error) {
@@ -189,6 +221,15 @@ func (s *workerSession) operate(ctx context.Context, r link.Received) (any, erro
 	return nil, fmt.Errorf("%w: operation %q", wire.ErrFrame, r.Op)
 }
 
+// packed is a slot fit to be sent.
+func packed(s hsm.Slot, err error) (slotAnswer, error) {
+	if err != nil {
+		return slotAnswer{}, err
+	}
+	p, err := packSlot(s)
+	return slotAnswer{p}, err
+}
+
 // handle runs do, which is one operation.
 func handle[Q, A any](ctx context.Context, r link.Received, do func(context.Context, Q) (A, error)) (any, error) {
 	var q workerRequest[Q]
@@ -207,8 +248,9 @@ func (s *workerSession) prompter(q asking) hsm.Prompter {
 	return ask.Func(s.asker.Ask)
 }
 
-func (w *worker) open(ctx context.Context, u hsm.URI) (infoAnswer, error) {
-	t, err := w.tokens.Open(ctx, u)
+// openToken opens a token, which gets the next handle.
+func (w *worker) openToken(ctx context.Context, u hsm.URI) (infoAnswer, error) {
+	t, err := w.drivers.Open(ctx, u)
 	if err != nil {
 		return infoAnswer{}, err
 	}
@@ -218,15 +260,43 @@ func (w *worker) open(ctx context.Context, u hsm.URI) (infoAnswer, error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.token != nil {
-		return infoAnswer{}, errors.Join(fmt.Errorf("%w: a second token", wire.ErrFrame), t.Close())
-	}
-	w.token = t
-	return infoAnswer{&info}, nil
+	handle := w.opened
+	w.opened++
+	w.open[handle] = t
+	return infoAnswer{&info, handle}, nil
 }
 
-// prepare gets the key for the next signature.
-func (s *workerSession) prepare(ctx context.Context, t Token, q signerRequest) (signerAnswer, error) {
+// closeToken closes a token, whose handle is not used again.
+func (w *worker) closeToken(handle int, t hsm.Token) error {
+	w.mu.Lock()
+	delete(w.open, handle)
+	w.mu.Unlock()
+	return t.Close()
+}
+
+// watchTokens returns when tokens may have come or gone.
+func (w *worker) watchTokens(ctx context.Context, q watchRequest) (nothing, error) {
+	for _, d := range w.drivers {
+		if watcher, ok := d.(hsm.Watcher); ok && d.Scheme() == q.Scheme {
+			return nothing{}, watcher.Watch(ctx)
+		}
+	}
+	return nothing{}, hsm.ErrUnsupported
+}
+
+// initialize sets a token up.
+func (s *workerSession) initialize(ctx context.Context, q initializeRequest) (infoAnswer, error) {
+	for _, d := range s.worker.drivers {
+		if i, ok := d.(hsm.Initializer); ok && d.Scheme() == q.URI.Scheme {
+			info, err := i.Initialize(ctx, q.URI, q.Options, s.prompter(q.asking))
+			return infoAnswer{Info: &info}, err
+		}
+	}
+	return infoAnswer{}, hsm.ErrUnsupported
+}
+
+// prepare gets the key for the next signatures.
+func (s *workerSession) prepare(ctx context.Context, t hsm.Token, q signerRequest) (signerAnswer, error) {
 	var want crypto.PublicKey
 	var err error
 	if len(q.Want) > 0 {

@@ -15,7 +15,7 @@ import (
 
 // stuckToken does not answer, or takes its time.
 type stuckToken struct {
-	Token
+	hsm.Token
 	release chan struct{}
 }
 
@@ -33,7 +33,7 @@ func TestAbandonedLibraryEndsItsWorker(t *testing.T) {
 	}{{time.Millisecond, true}, {time.Hour, false}} {
 		token := stuckToken{release: make(chan struct{})}
 		hung := make(chan struct{})
-		w := &worker{limit: c.limit, hung: func() { close(hung) }, token: token}
+		w := &worker{host: NewHost(), limit: c.limit, hung: func() { close(hung) }, open: map[int]hsm.Token{0: token}}
 		ours, theirs := net.Pipe()
 		served := make(chan struct{})
 		go func() {

@@ -3,19 +3,18 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 )
 
-// slotReader is the child's side of a [listingWorker]: it looks at the tokens of a library,
-// without a PIN.
+// slotReader sends what is on a token, a part at a time.
 type slotReader struct {
 	slots []*slotReply // slots of the token that was read last
 }
@@ -23,20 +22,21 @@ type slotReader struct {
 // partSize is how much of the slots of a token is sent at a time, in bytes.
 const partSize = wire.MaxJSON / 4
 
-// surveyor is the driver that has libraries.
-func surveyor(drivers hsm.Drivers) (hsm.Surveyor, error) {
-	i := slices.IndexFunc(drivers, func(d hsm.Driver) bool { _, ok := d.(hsm.Surveyor); return ok })
-	if i < 0 {
-		return nil, fmt.Errorf("libraries: %w", hsm.ErrUnavailable)
+// surveyor is the driver that has the source.
+func surveyor(drivers hsm.Drivers, s hsm.Source) (hsm.Surveyor, error) {
+	for _, d := range drivers {
+		if found, ok := d.(hsm.Surveyor); ok && d.Scheme() == cmp.Or(s.Scheme, hsm.SchemePKCS11) {
+			return found, nil
+		}
 	}
-	return drivers[i].(hsm.Surveyor), nil
+	return nil, fmt.Errorf("tokens of the kind %q: %w", s.Scheme, hsm.ErrUnavailable)
 }
 
-// survey lists the tokens of a library. One that is wanted and not listed is opened
+// survey lists the tokens of a source. One that is wanted and not listed is opened
 // too: that takes more trouble, as some libraries show only the tokens that were
 // there when they were loaded.
 func (w *worker) survey(ctx context.Context, q surveyRequest) (out surveyAnswer, err error) {
-	d, err := surveyor(w.drivers)
+	d, err := surveyor(w.drivers, q.Source)
 	if err != nil {
 		return out, err
 	}
@@ -75,23 +75,11 @@ func fits(out any) error {
 }
 
 // slotsFrom sends the slots of a token from one on.
-func (l *slotReader) slotsFrom(ctx context.Context, drivers hsm.Drivers, q slotsRequest) (out slotsAnswer, err error) {
+func (l *slotReader) slotsFrom(ctx context.Context, t hsm.Token, q slotsRequest, p hsm.Prompter) (out slotsAnswer,
+	err error) {
 	if q.From == 0 {
-		d, err := surveyor(drivers)
-		if err != nil {
+		if err := l.read(ctx, t, q.All, p); err != nil {
 			return out, err
-		}
-		slots, err := hsm.ReadSlots(ctx, d, q.URI)
-		if err != nil {
-			return out, err
-		}
-		l.slots = nil
-		for _, s := range slots {
-			packed, err := packSlot(s)
-			if err != nil {
-				return out, err
-			}
-			l.slots = append(l.slots, packed)
 		}
 	}
 	if q.From < 0 || q.From > len(l.slots) {
@@ -110,4 +98,26 @@ func (l *slotReader) slotsFrom(ctx context.Context, drivers hsm.Drivers, q slots
 		out.Slots = append(out.Slots, s)
 	}
 	return out, fits(out)
+}
+
+// read reads the slots of a token.
+func (l *slotReader) read(ctx context.Context, t hsm.Token, all bool, p hsm.Prompter) (err error) {
+	var slots []hsm.Slot
+	if all {
+		slots, err = t.AllSlots(ctx)
+	} else {
+		slots, err = t.Slots(ctx, p)
+	}
+	if err != nil {
+		return err
+	}
+	l.slots = nil
+	for _, s := range slots {
+		packed, err := packSlot(s)
+		if err != nil {
+			return err
+		}
+		l.slots = append(l.slots, packed)
+	}
+	return nil
 }

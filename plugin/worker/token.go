@@ -9,222 +9,138 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
-	"github.com/kubehsm/kubehsm/plugin/ask"
-	"github.com/kubehsm/kubehsm/plugin/process/child"
 )
 
-// How long a worker may take, not counting what a person takes to answer. Then
-// its library hangs, and the process is ended.
-const (
-	openTimeout  = 30 * time.Second // libraries may look through networks
-	infoTimeout  = 30 * time.Second
-	stateTimeout = 2 * time.Second
-	lockTimeout  = 8 * time.Second
-	liveTimeout  = 500 * time.Millisecond // a sign of life
-	signTimeout  = 90 * time.Second       // time for a touch, or for a PIN typed on the reader
-)
-
-// workerToken is a token that a worker holds. Each call has a connection of its own.
+// workerToken is a token that a worker has open.
 type workerToken struct {
-	process *workerProcess
-	library string // what may crash or hang, for words
-	o       Options
-	died    func() // is told of a death that nobody wanted
-	settle  func() // has the token locked by another worker
-	told    sync.Once
+	*peer
+	handle int
 }
 
-func (t *workerToken) connect() (*link.Client, error) {
-	if t.process.gone() {
-		t.tell()
-		return nil, ErrNotSent
-	}
-	conn, err := child.SendConn(t.process.control)
+var _ hsm.Token = (*workerToken)(nil)
+
+// open has the worker open the token that u names.
+func (w *peer) open(ctx context.Context, u hsm.URI) (*workerToken, hsm.TokenInfo, error) {
+	out, err := callWorker[infoAnswer](ctx, w, opTokenOpen, named{u}, call{limit: openTimeout})
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNotSent, err)
+		return nil, hsm.TokenInfo{}, err
 	}
-	return link.NewClient(conn, t.o.Codes), nil
+	info, err := out.info()
+	return &workerToken{w, out.Handle}, info, err
 }
 
-// callWorker asks on a connection of its own.
-func callWorker[A, Q any](ctx context.Context, t *workerToken, op string, q Q, p hsm.Prompter,
-	limit time.Duration) (A, error) {
-	c, err := t.connect()
-	if err != nil {
-		var none A
-		return none, err
+// info is the description. Errors wrap [wire.ErrFrame].
+func (a infoAnswer) info() (hsm.TokenInfo, error) {
+	if a.Info == nil {
+		return hsm.TokenInfo{}, fmt.Errorf("%w: no description", wire.ErrFrame)
 	}
-	defer c.Close()
-	return askWorker[A](ctx, t, c, op, q, p, limit)
+	return *a.Info, nil
 }
 
-// askWorker asks on c. A worker that takes longer than limit is ended, not counting what a
-// person takes; 0 is no limit.
-func askWorker[A, Q any](ctx context.Context, t *workerToken, c *link.Client, op string, q Q, p hsm.Prompter,
-	limit time.Duration) (A, error) {
-	if limit > 0 && t.o.Longest > 0 {
-		limit = min(limit, t.o.Longest)
-	}
-	var out workerAnswer[A]
-	r := &workerRequest[Q]{Header: link.Header{Op: op}, Token: q}
-	err := c.Call(ctx, r, &out, link.Options{Prompter: ask.From(p), Limit: limit})
-	_, lost := errors.AsType[*link.Lost](err)
-	switch {
-	case errors.Is(err, link.ErrSlow):
-		t.process.kill()
-		t.tell()
-		err = hint.With(
-			fmt.Errorf("%w: the %s did not answer for %s, so its process was ended", hsm.ErrModule, t.library, limit),
-			"run the command again; plug the token out and in if that does not help")
-	case lost:
-		err = t.crashed()
-	}
-	return out.Token, err
+// of is an operation on the token.
+func (t *workerToken) of(limit time.Duration, p hsm.Prompter) call {
+	return call{handle: t.handle, limit: limit, prompter: p}
 }
 
-// crashed says why a connection to the worker broke.
-func (t *workerToken) crashed() error {
-	select {
-	case <-t.process.exited:
-	case <-time.After(time.Second): // it lives and does not speak to us
-		t.process.kill()
-	}
-	select {
-	case <-t.process.asked:
-		return t.o.Dismissed
-	default:
-	}
-	if t.process.cmd.ProcessState.Success() { // somebody told it to end: it has locked its token
-		return t.o.Dismissed
-	}
-	t.tell()
-	how := t.process.words.crash()
-	if how == "" {
-		how = t.process.cmd.ProcessState.String()
-	}
-	return hint.With(fmt.Errorf("%w: the %s crashed (%s)", hsm.ErrModule, t.library, how),
-		"run the command again; the agent and its other tokens go on")
-}
-
-// tell counts the death, once.
-func (t *workerToken) tell() {
-	select {
-	case <-t.process.asked:
-	default:
-		t.told.Do(t.died)
-	}
-}
-
-// Info implements [Token].
+// Info implements [hsm.Token].
 func (t *workerToken) Info(ctx context.Context) (hsm.TokenInfo, error) {
-	out, err := callWorker[infoAnswer](ctx, t, opTokenInfo, nothing{}, nil, infoTimeout)
+	out, err := callWorker[infoAnswer](ctx, t.peer, opTokenInfo, nothing{}, t.of(infoTimeout, nil))
 	if err != nil {
 		return hsm.TokenInfo{}, err
 	}
-	if out.Info == nil {
-		return hsm.TokenInfo{}, fmt.Errorf("%w: no description", wire.ErrFrame)
-	}
-	return *out.Info, nil
+	return out.info()
 }
 
-// Slot implements [Token].
-func (t *workerToken) Slot(ctx context.Context, u hsm.URI) (hsm.Slot, error) {
-	out, err := callWorker[slotAnswer](ctx, t, opTokenSlot, named{u}, nil, infoTimeout)
+// slot is the answer to an operation whose answer is a slot.
+func slot(out slotAnswer, err error) (hsm.Slot, error) {
 	if err != nil {
 		return hsm.Slot{}, err
-	}
-	if out.Slot == nil {
-		return hsm.Slot{}, fmt.Errorf("%w: no slot", wire.ErrFrame)
 	}
 	return out.Slot.unpack()
 }
 
-// Unlock implements [Token].
+// Slot implements [hsm.Token].
+func (t *workerToken) Slot(ctx context.Context, u hsm.URI) (hsm.Slot, error) {
+	return slot(callWorker[slotAnswer](ctx, t.peer, opTokenSlot, named{u}, t.of(infoTimeout, nil)))
+}
+
+// maxSlots bounds how many slots are read of a token.
+const maxSlots = 100_000
+
+// slots reads what is on the token, a part at a time over one connection.
+func (t *workerToken) slots(ctx context.Context, q slotsRequest, p hsm.Prompter) (all []hsm.Slot, err error) {
+	c, err := t.connect()
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	for {
+		q.From = len(all)
+		out, err := askWorker[slotsAnswer](ctx, t.peer, c, opTokenSlots, q, t.of(infoTimeout, p))
+		if err != nil {
+			return nil, err
+		}
+		for _, packed := range out.Slots {
+			s, err := packed.unpack()
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, s)
+		}
+		if len(all) >= out.Total || len(out.Slots) == 0 || len(all) > maxSlots {
+			return all, nil
+		}
+	}
+}
+
+// Slots implements [hsm.Token].
+func (t *workerToken) Slots(ctx context.Context, p hsm.Prompter) ([]hsm.Slot, error) {
+	return t.slots(ctx, slotsRequest{asking: asking{p != nil}}, p)
+}
+
+// AllSlots implements [hsm.Administration].
+func (t *workerToken) AllSlots(ctx context.Context) ([]hsm.Slot, error) {
+	return t.slots(ctx, slotsRequest{All: true}, nil)
+}
+
+// Unlock implements [hsm.Token].
 func (t *workerToken) Unlock(ctx context.Context, p hsm.Prompter) error {
-	_, err := callWorker[nothing](ctx, t, opTokenUnlock, asking{p != nil}, p, signTimeout)
+	_, err := callWorker[nothing](ctx, t.peer, opTokenUnlock, asking{p != nil}, t.of(signTimeout, p))
 	return err
 }
 
-// Unlocked implements [Token]. A worker that does not say counts as locked.
+// Unlocked implements [hsm.Token]. A worker that does not say counts as locked.
 func (t *workerToken) Unlocked() bool {
-	c, err := t.connect()
-	if err != nil {
-		return false
-	}
-	defer c.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), stateTimeout)
 	defer cancel()
-	out, err := askWorker[stateAnswer](ctx, t, c, opTokenState, nothing{}, nil, 0)
+	out, err := callWorker[stateAnswer](ctx, t.peer, opTokenState, nothing{}, call{handle: t.handle, quiet: true})
 	return err == nil && out.Unlocked
 }
 
-// Lock implements [Token].
+// Lock implements [hsm.Token].
 func (t *workerToken) Lock() error {
-	done := make(chan error, 1)
-	go func() {
-		_, err := callWorker[nothing](context.Background(), t, opTokenLock, nothing{}, nil, lockTimeout)
-		done <- err
-	}()
-	tick := time.NewTicker(liveTimeout)
-	defer tick.Stop()
-	for t.answers() {
-		select {
-		case err := <-done:
-			return t.locked(err)
-		case <-tick.C:
-		}
-	}
-	t.process.kill()
-	t.settle()
-	return ErrEnded
-}
-
-// locked is the outcome of a lock that the worker was asked for.
-func (t *workerToken) locked(err error) error {
-	if errors.Is(err, ErrNotSent) || errors.Is(err, t.o.Dismissed) {
-		return nil // the login has gone with it
-	}
-	if errors.Is(err, hsm.ErrModule) && t.process.gone() {
-		t.settle()
-		return hint.With(err, untoldHint)
-	}
+	_, err := callWorker[nothing](context.Background(), t.peer, opTokenLock, nothing{}, t.of(lockTimeout, nil))
 	return err
 }
 
-// answers tells whether the worker gives a sign of life; one that has ended needs not.
-func (t *workerToken) answers() bool {
-	c, err := t.connect()
-	if err != nil {
-		return t.process.gone()
-	}
-	defer c.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*liveTimeout)
-	defer cancel()
-	_, err = askWorker[nothing](ctx, t, c, opTokenAlive, nothing{}, nil, 0)
-	return !errors.Is(err, context.DeadlineExceeded)
-}
-
-const untoldHint = "the process has forgotten the PIN, but the token may still be unlocked: pull it out once"
-
-// Close implements [Token]: the worker ends.
+// Close implements [hsm.Token]. A token whose process has ended is closed.
 func (t *workerToken) Close() error {
-	before := t.process.forced.Load() // that has been told
-	err := t.process.end()
-	if err == nil && !before && t.process.forced.Load() {
-		err = hint.With(fmt.Errorf("%w: the %s did not let the token go, so its process was ended", hsm.ErrModule, t.library),
-			untoldHint)
+	if t.process.gone() || t.process.dismissed() {
+		return nil
 	}
+	if t.process.left.Load() { // something on it was cancelled and goes on
+		return nil
+	}
+	_, err := callWorker[nothing](context.Background(), t.peer, opTokenClose, nothing{}, t.of(lockTimeout, nil))
 	return err
 }
 
-// Signer implements [Token]. The signer is for one signature within ctx.
+// Signer implements [hsm.Token]. The signer is for use within ctx.
 func (t *workerToken) Signer(ctx context.Context, u hsm.URI, want crypto.PublicKey, p hsm.Prompter) (crypto.Signer,
 	error) {
 	r := signerRequest{named: named{u}, asking: asking{p != nil}}
@@ -238,7 +154,7 @@ func (t *workerToken) Signer(ctx context.Context, u hsm.URI, want crypto.PublicK
 	if err != nil {
 		return nil, err
 	}
-	out, err := askWorker[signerAnswer](ctx, t, c, opTokenSigner, r, p, signTimeout)
+	out, err := askWorker[signerAnswer](ctx, t.peer, c, opTokenSigner, r, t.of(signTimeout, p))
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -266,7 +182,7 @@ func (s *workerSigner) Public() crypto.PublicKey { return s.public }
 func (s *workerSigner) Sign(_ io.Reader, digest []byte, o crypto.SignerOpts) ([]byte, error) {
 	r := newSignatureRequest(digest, o)
 	r.Asks = s.p != nil
-	out, err := askWorker[signatureAnswer](s.ctx, s.token, s.client, opTokenSign, r, s.p, signTimeout)
+	out, err := askWorker[signatureAnswer](s.ctx, s.token.peer, s.client, opTokenSign, r, s.token.of(signTimeout, s.p))
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -77,14 +78,9 @@ func (ws *workers) Open(ctx context.Context, u hsm.URI) (Token, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the token's worker: %w", err)
 	}
-	t := &workerToken{process: p, library: libraryOf(u), o: ws.o, died: func() { ws.note(u) },
-		settle: func() { ws.settle(u) }}
-	out, err := callWorker[infoAnswer](ctx, t, opTokenOpen, named{u}, nil, openTimeout)
+	t, err := ws.hold(ctx, p, u)
 	if err != nil {
 		return nil, errors.Join(err, p.end())
-	}
-	if out.Info != nil && out.Info.Module != nil {
-		t.library = "library " + out.Info.Module.Path
 	}
 	return t, nil
 }
@@ -126,11 +122,11 @@ func (ws *workers) note(u hsm.URI) {
 
 // Removed implements [Tokens].
 func (ws *workers) Removed(ctx context.Context, t Token) error {
-	w, ok := t.(*workerToken)
+	held, ok := t.(*heldToken)
 	if !ok {
 		return errors.New("not a worker's token")
 	}
-	_, err := callWorker[nothing](ctx, w, opTokenRemoved, nothing{}, nil, 0)
+	_, err := callWorker[nothing](ctx, held.peer, opTokenRemoved, nothing{}, call{quiet: true})
 	return err
 }
 
@@ -166,6 +162,25 @@ func (ws *workers) Close() error {
 	return errors.Join(errs...)
 }
 
+func (ws *workers) isClosed() bool {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	return ws.closed
+}
+
+// leave ends all processes and starts no more.
+func (ws *workers) leave() {
+	ws.mu.Lock()
+	ws.closed = true
+	all := slices.Collect(maps.Keys(ws.live))
+	ws.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, p := range all {
+		wg.Go(p.leave)
+	}
+	wg.Wait()
+}
+
 // workerProcess is a running worker.
 type workerProcess struct {
 	cmd     *exec.Cmd
@@ -175,6 +190,7 @@ type workerProcess struct {
 	asked   chan struct{} // closed when it is our will that it ends
 	once    sync.Once
 	forced  atomic.Bool // it was not asked but killed
+	left    atomic.Bool // something was cancelled that it may still be at
 }
 
 func (ws *workers) start(u hsm.URI) (*workerProcess, error) {
@@ -230,6 +246,33 @@ func (p *workerProcess) end() error {
 		p.kill()
 	}
 	return err
+}
+
+// leaveTimeout is how long a process without a token of the agent's may take to end in order.
+const leaveTimeout = 300 * time.Millisecond
+
+// leave ends a process in which nothing is worth waiting for but the libraries' own end.
+func (p *workerProcess) leave() {
+	p.once.Do(func() { close(p.asked); _ = p.control.Close() })
+	limit := leaveTimeout
+	if p.left.Load() {
+		limit = 0
+	}
+	select {
+	case <-p.exited:
+	case <-time.After(limit):
+		p.kill()
+	}
+}
+
+// dismissed tells that it was told to end.
+func (p *workerProcess) dismissed() bool {
+	select {
+	case <-p.asked:
+		return true
+	default:
+		return false
+	}
 }
 
 func (p *workerProcess) kill() {

@@ -10,9 +10,9 @@ import (
 func (a *app) agentWorker() *cobra.Command {
 	return a.command(&cobra.Command{
 		Use:   "worker",
-		Short: "Hold a token for the agent (the agent starts this)",
-		Long: `Holds one token for the agent that started it, with its driver library and its
-PIN: what crashes or hangs there leaves the agent and its other tokens alone.`,
+		Short: "Reach tokens for another kubehsm (that one starts this)",
+		Long: `Reaches tokens for the kubehsm that started it, with their driver library and
+PINs: what crashes or hangs there leaves that one and other tokens alone.`,
 		Example: "kubehsm agent worker",
 		Args:    cobra.NoArgs,
 		Hidden:  true,
@@ -21,13 +21,13 @@ PIN: what crashes or hangs there leaves the agent and its other tokens alone.`,
 		if err != nil {
 			return err
 		}
-		a.holds = true
+		a.host = worker.NewHost()
 		defer a.Finishing.Begin()() // the worker's end has its own time limits
 		env, err := a.env()
 		if err != nil {
 			return err
 		}
 		a.closers = nil // the worker closes the drivers, within a limit
-		return worker.Serve(c.Context(), env.Drivers, control)
+		return a.host.Serve(c.Context(), env.Drivers, control)
 	})
 }

@@ -40,7 +40,9 @@ type app struct {
 	pinFD          int
 	descriptors    []*descriptor // beside pinFD
 
-	// holds: this is the agent or one of its workers, which use drivers as they are.
+	// host is set in a worker, which alone uses drivers in its own process. holds: this is the
+	// agent, which has workers of its own.
+	host  *worker.Host
 	holds bool
 
 	// offers: a person may be asked whether a held card shall be released.
@@ -100,10 +102,15 @@ func (a *app) env() (*env.Env, error) {
 		}
 		modules = append([]home.Module{{Path: path}}, modules...)
 	}
-	drivers := a.Drivers(DriverOptions{Dirs: dirs, Modules: modules, OnlyModules: config.OnlyModules, Busy: a.offerRelease,
-		Finishing: a.Finishing})
-	if !a.holds {
-		drivers = worker.Apart(a.Executable, drivers, a.asking.Load)
+	options := DriverOptions{Dirs: dirs, Modules: modules, OnlyModules: config.OnlyModules, Busy: a.offerRelease,
+		Finishing: a.Finishing}
+	if a.host != nil {
+		options.Busy, options.Finishing = a.host.Busy, a.host.Finishing
+	}
+	drivers := a.Drivers(options)
+	if a.host == nil && !a.holds {
+		drivers = worker.Apart(worker.Options{Exe: a.Executable, Patient: true, Release: a.offerRelease,
+			Finishing: a.Finishing}, drivers, a.asking.Load)
 	}
 	a.closers = append(a.closers, drivers.Close)
 	a.config = config

@@ -14,15 +14,16 @@ import (
 func (a *app) signer() signer.Signer {
 	return signer.Signer{
 		Getenv: a.Getenv, Setenv: a.Setenv, Stdout: a.Stdout, Stderr: a.Stderr, Prompter: a.asker, Enrolled: enrolled,
+		Executable: a.Executable,
 		Drivers: func(dirs home.Dirs, modules []home.Module, only bool) hsm.Drivers {
 			return a.Drivers(DriverOptions{Dirs: dirs, Modules: modules, OnlyModules: only, Finishing: a.Finishing})
 		},
 	}
 }
 
-// enrolled finds the certificate of the enrollment called name, with its chain, if it
-// is for the key that u names; nil and no error if it is not.
-func enrolled(dirs home.Dirs, name string, u hsm.URI) ([]*x509.Certificate, error) {
+// enrolled finds the certificate of the enrollment called name if it is for the
+// key that u names; nil and no error if it is not.
+func enrolled(dirs home.Dirs, name string, u hsm.URI) (*x509.Certificate, error) {
 	store := enrollment.NewStore(dirs)
 	e, err := store.Load(name)
 	switch {
@@ -33,5 +34,9 @@ func enrolled(dirs home.Dirs, name string, u hsm.URI) ([]*x509.Certificate, erro
 	case e.Key.Identity().String() != u.Identity().String():
 		return nil, nil
 	}
-	return store.Certificate(e)
+	chain, err := store.Certificate(e)
+	if err != nil {
+		return nil, err
+	}
+	return chain[0], nil
 }

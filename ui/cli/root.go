@@ -11,7 +11,9 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/worker"
 	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/waiting"
 )
 
 // execute runs the command that args name.
@@ -23,7 +25,7 @@ func (a *app) execute(ctx context.Context, args []string) error {
 	root.SetIn(a.Stdin)
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
-	c, err := root.ExecuteContextC(ctx)
+	c, err := root.ExecuteContextC(worker.WithWaiting(ctx, waiting.Library(a.Stderr)))
 	var usage *ui.UsageError
 	switch {
 	case err == nil:

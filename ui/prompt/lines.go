@@ -27,6 +27,14 @@ func (t *Terminal) Waiting(words string, stderr io.Writer) (done func()) {
 	return t.lines.put(context.Background(), &line{words: words, delay: waitDelay, stderr: stderr})
 }
 
+// Counting is [Terminal.Waiting] for words that say how long it has lasted: they are asked
+// for each second. It shows them at once.
+func (t *Terminal) Counting(words func(time.Duration) string, stderr io.Writer) (done func()) {
+	began := time.Now()
+	now := func() string { return words(time.Since(began)) }
+	return t.lines.put(context.Background(), &line{words: now(), now: now, stderr: stderr})
+}
+
 // lines are the lines of a terminal that say what is awaited. One is on the screen
 // at a time, none while a prompt is.
 type lines struct {
@@ -41,6 +49,7 @@ type lines struct {
 
 type line struct {
 	words       string
+	now         func() string                // the words a second later; may be nil
 	above       func(question.Room) []string // clean lines above the words; may be nil
 	drawn       []string                     // lines on the screen
 	delay, bell time.Duration                // time until the block is shown, and until the bell (0: never)
@@ -48,6 +57,7 @@ type line struct {
 	keep        func() bool                  // tells that the block stays, see [block]; may be nil
 	kept        bool                         // The block was drawn to stay.
 	said        bool                         // a line that stays is written only once
+	old         bool                         // its words have changed
 }
 
 // put shows a line until done is called or ctx ends.
@@ -77,10 +87,18 @@ func (t *lines) show(ctx context.Context, l *line) {
 		defer timer.Stop()
 		bell = timer.C
 	}
+	var second <-chan time.Time
+	if l.now != nil {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		second = tick.C
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-second:
+			t.change(func() { l.old = true })
 		case <-bell:
 			t.ring()
 		case <-resumed: // after ctrl-z and fg the shell has written over it
@@ -101,7 +119,7 @@ func (t *lines) change(f func()) {
 	if n := len(t.due); n > 0 && !t.paused {
 		want = t.due[n-1]
 	}
-	if want == t.shown {
+	if want == t.shown && (want == nil || !want.old) {
 		return
 	}
 	c, err := openConsole()
@@ -119,6 +137,9 @@ func (t *lines) change(f func()) {
 	t.shown = want
 	if want == nil {
 		return
+	}
+	if want.old {
+		want.words, want.old = want.now(), false
 	}
 	want.kept = want.keep != nil && want.keep()
 	b.above, b.label = nil, want.words

@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
 	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/plugin/worker"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/caller"
 	"github.com/kubehsm/kubehsm/ui/prompt"
@@ -36,10 +37,12 @@ type Signer struct {
 	Setenv func(name, value string) error
 	// Stdout receives the answer, Stderr words for the user.
 	Stdout, Stderr io.Writer
-	// Drivers makes drivers, which load nothing before they are used.
-	Drivers func(dirs home.Dirs, modules []home.Module, onlyModules bool) hsm.Drivers
-	// Enrolled finds the certificate of an enrollment and its chain, see [externalsigner.Options].
-	Enrolled func(dirs home.Dirs, name string, u hsm.URI) ([]*x509.Certificate, error)
+	// Drivers makes drivers, which load nothing before they are used. They are used in
+	// processes of their own, of the program at the absolute path Executable.
+	Drivers    func(dirs home.Dirs, modules []home.Module, onlyModules bool) hsm.Drivers
+	Executable string
+	// Enrolled finds the certificate of an enrollment, see [externalsigner.Options].
+	Enrolled func(dirs home.Dirs, name string, u hsm.URI) (*x509.Certificate, error)
 	// Prompter asks the user; nil asks on the terminal or as configured.
 	Prompter hsm.Prompter
 	// Client is whom the answer is for; zero is the process that started this one.
@@ -78,7 +81,7 @@ func (s Signer) Answer(ctx context.Context, request externalsigner.Request) erro
 	if err != nil {
 		return err
 	}
-	answer, err := externalsigner.Serve(ctx, request, o)
+	answer, err := externalsigner.Serve(worker.WithWaiting(ctx, waiting.Library(s.Stderr)), request, o)
 	if cerr := done(); cerr != nil {
 		err = errors.Join(err, cerr)
 	}
@@ -116,7 +119,8 @@ func (s Signer) Options(hint string) (o externalsigner.Options, done func() erro
 			if module != "" && !slices.ContainsFunc(modules, func(m home.Module) bool { return m.Path == module }) {
 				modules = append(slices.Clone(modules), home.Module{Path: module})
 			}
-			return s.Drivers(dirs, modules, config.OnlyModules)
+			return worker.Apart(worker.Options{Exe: s.Executable, Patient: true}, s.Drivers(dirs, modules, config.OnlyModules),
+				func() bool { return false })
 		},
 		Modules: externalsigner.Modules{State: dirs.State, Known: func(path string) bool {
 			return slices.ContainsFunc(s.Drivers(dirs, config.Modules, config.OnlyModules), func(d hsm.Driver) bool {
@@ -128,7 +132,7 @@ func (s Signer) Options(hint string) (o externalsigner.Options, done func() erro
 		Warn:       func(message string) { fmt.Fprintln(s.Stderr, "warning: "+text.Clean(message)) },
 	}
 	if s.Enrolled != nil {
-		o.Enrolled = func(name string, u hsm.URI) ([]*x509.Certificate, error) { return s.Enrolled(dirs, name, u) }
+		o.Enrolled = func(name string, u hsm.URI) (*x509.Certificate, error) { return s.Enrolled(dirs, name, u) }
 	}
 	o.Prompter, done = s.prompter(dirs, config, sources, hint)
 	if s.Around != nil {

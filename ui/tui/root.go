@@ -6,6 +6,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/kubehsm/kubehsm/plugin/worker"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
@@ -61,7 +62,7 @@ func Model(ctx context.Context, o Options, clock func() time.Time) (root tea.Mod
 
 func newModelWith(ctx context.Context, o Options, t timing) *model {
 	flow := *o.Env
-	all := shared{flow: &flow, runner: task.New(ctx), keys: keys.Default()}
+	all := shared{flow: &flow, runner: task.New(worker.WithWaiting(ctx, nil)), keys: keys.Default()}
 	all.runner.Finishing = o.Finishing
 	sources := store.Sources{Tokens: token.Tokens{Env: &flow}, Contexts: contexts.New(&flow),
 		Unfinished: enrolling.NewStore(&flow)}

@@ -3,9 +3,12 @@
 package waiting
 
 import (
+	"fmt"
 	"io"
+	"time"
 
 	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/plugin/worker"
 	"github.com/kubehsm/kubehsm/ui/caller"
 	"github.com/kubehsm/kubehsm/ui/prompt"
 	"github.com/kubehsm/kubehsm/ui/text"
@@ -20,6 +23,24 @@ func Shown(stderr io.Writer) func(ask.Wait) (done func()) {
 	t := prompt.NewTerminal(prompt.TerminalOptions{})
 	return func(w ask.Wait) (done func()) { return t.Waiting(Words(w), stderr) }
 }
+
+// Library returns what shows, at once, that a token's library is waited for, and how long by
+// now: a line on the terminal, or on stderr, see [prompt.Terminal.Counting].
+func Library(stderr io.Writer) func(library string) (done func()) {
+	t := prompt.NewTerminal(prompt.TerminalOptions{})
+	return func(library string) (done func()) {
+		before := worker.ShowAfter
+		return t.Counting(func(d time.Duration) string { return LibraryWords(library, before+d) }, stderr)
+	}
+}
+
+// LibraryWords is the clean sentence about a library that is waited for that long.
+func LibraryWords(library string, d time.Duration) string {
+	return fmt.Sprintf("waiting for the %s (%d s); ctrl-c to stop", text.Truncate(text.Clean(library), maxPath), int(d.Seconds()))
+}
+
+// maxPath bounds a library's path, in columns.
+const maxPath = 80
 
 // Words is the clean sentence about a wait.
 func Words(w ask.Wait) string {

@@ -9,10 +9,9 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
-// The four ways in which there is no card to work with. All wrap [hsm.ErrNoToken].
+// The ways in which there is no card to work with, beside [hsm.ErrDenied]. All wrap [hsm.ErrNoToken].
 var (
 	ErrNoService = fmt.Errorf("%w: the smart card service is not running", hsm.ErrNoToken)
-	ErrDenied    = fmt.Errorf("%w: %w", hsm.ErrNoToken, hsm.ErrDenied)
 	ErrNoReader  = fmt.Errorf("%w: no smart card reader or YubiKey is connected", hsm.ErrNoToken)
 	ErrNoCard    = fmt.Errorf("%w: no card is in the reader", hsm.ErrNoToken)
 )
@@ -42,7 +41,7 @@ func noService() error {
 }
 
 func denied() error {
-	return hint.With(ErrDenied, perOS(
+	return hint.With(hsm.ErrDenied, perOS(
 		"polkit allows only local sessions: log in at the machine, or let a polkit rule allow org.debian.pcsc-lite.access_pcsc and access_card",
 		"allow this program to use smart cards in the privacy settings",
 		"run it in the session that the token is connected to, not over remote desktop"))

@@ -21,10 +21,6 @@ import (
 const (
 	reachTimeout = 5 * time.Second
 	probeTimeout = 3 * time.Second
-	// glanceTimeout bounds the look whether a server is back that could not be
-	// reached seconds ago. kubectl runs its plugin up to five times in one command,
-	// and where packets are dropped each would wait.
-	glanceTimeout = time.Second
 	// freshFor is how long an answer of the API server vouches for the
 	// connection: laptops sleep, servers close idle connections after 90 s.
 	freshFor = 45 * time.Second
@@ -87,7 +83,7 @@ func (t *target) warm(now time.Time) bool {
 // warmUp is the cold half of a prepare, done by one caller for all.
 func (s *signIns) warmUp(ctx context.Context, q auditing.Requester, p *link.Asker) (*target, error) {
 	name := q.Enrollment
-	if err := s.refusals.recall(q.Client, name, time.Now()); err != nil && !s.reachableAgain(ctx, name, err) {
+	if err := s.refusals.recall(q.Client, name, time.Now()); err != nil {
 		return nil, err
 	}
 	ctx, cancel := s.epoch.untilLocked(ctx)
@@ -119,21 +115,6 @@ func (s *signIns) warmUp(ctx context.Context, q auditing.Requester, p *link.Aske
 		return s.targets.target(name)
 	}
 	return t, nil
-}
-
-// reachableAgain tells whether the refusal was for want of a network that is back: a
-// program that runs on may ask again at once.
-func (s *signIns) reachableAgain(ctx context.Context, name string, refused error) bool {
-	if !errors.Is(refused, upstream.ErrUnreachable) {
-		return false
-	}
-	t, err := s.targets.target(name)
-	if err != nil {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(ctx, glanceTimeout)
-	defer cancel()
-	return t.up.Reach(ctx) == nil
 }
 
 // passOn tells which failures are the leader's alone: it left before anybody

@@ -13,8 +13,7 @@ import (
 
 // How long a client is given the same refusal again without more ado.
 const (
-	personCooldown = 30 * time.Second // a person said no, or got the PIN wrong
-	// networkCooldown is for a network failure, as long as a short look finds no change.
+	personCooldown  = 30 * time.Second // a person said no, or got the PIN wrong
 	networkCooldown = 10 * time.Second
 )
 

@@ -49,7 +49,7 @@ func workerMain() error {
 	if err != nil {
 		return err
 	}
-	return worker.Serve(context.Background(), driversOf(os.Getenv(testModule)), control)
+	return worker.NewHost().Serve(context.Background(), driversOf(os.Getenv(testModule)), control)
 }
 
 func driversOf(module string) hsm.Drivers {

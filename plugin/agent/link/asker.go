@@ -22,6 +22,8 @@ type Asker struct {
 	Client process.ID
 	// Waits says that the client understands why it waits, see [Header].
 	Waits bool
+	// Releases says that the client can have a held card released, see [Header].
+	Releases bool
 	// Shared tells whether other programs may write to the client's terminal now; may
 	// be nil.
 	Shared func() bool
@@ -118,6 +120,17 @@ func (r *Asker) ShowWait(w ask.Wait) (done func()) {
 	return func() { r.takeDown(id) }
 }
 
+// Release asks the client to have a card released that held says is held, and tells whether
+// that was done.
+func (r *Asker) Release(ctx context.Context, held *hsm.BusyError) bool {
+	if !r.Releases {
+		return false
+	}
+	a, secret, err := r.send(ctx, prompt{Busy: held})
+	secret.Zero()
+	return err == nil && a.Yes
+}
+
 // takeDown ends what is shown; a client that is gone shows nothing any more.
 func (r *Asker) takeDown(id int) {
 	if !r.isClosed() {
@@ -127,6 +140,14 @@ func (r *Asker) takeDown(id int) {
 
 // put sends a question and waits for its answer.
 func (r *Asker) put(ctx context.Context, of ask.Question) (answer, *hsm.Secret, error) {
+	if !of.Reach {
+		of.ShownBy(r)
+	}
+	return r.send(ctx, prompt{PIN: of.PIN, Confirm: of.Confirm, Reach: of.Reach, Raw: of.Raw})
+}
+
+// send sends a prompt and waits for its answer.
+func (r *Asker) send(ctx context.Context, q prompt) (answer, *hsm.Secret, error) {
 	ctx, cancel := context.WithTimeout(ctx, promptTimeout)
 	defer cancel()
 	select {
@@ -139,14 +160,11 @@ func (r *Asker) put(ctx context.Context, of ask.Question) (answer, *hsm.Secret, 
 	if !ok {
 		return answer{}, nil, hsm.ErrNoTerminal
 	}
-	if !of.Reach {
-		of.ShownBy(r)
-	}
-	q := prompt{ID: id, PIN: of.PIN, Confirm: of.Confirm, Reach: of.Reach, Raw: of.Raw, Shared: r.isShared()}
+	q.ID, q.Shared = id, r.isShared()
 	if err := r.server.event(event{Prompt: &q}); err != nil {
 		return answer{}, nil, gone(err)
 	}
-	if !q.Reach {
+	if !q.Reach && q.Busy == nil {
 		defer r.showing(q.Shared)()
 	}
 	a, secret, err := r.await(ctx, id)

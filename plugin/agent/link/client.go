@@ -60,23 +60,42 @@ type Options struct {
 	// Limit is how long the server may take, but for the time in which a person is asked for
 	// a PIN or a yes; 0 is without end.
 	Limit time.Duration
+	// Secret, if not nil, is sent after the request.
+	Secret *hsm.Secret
+	// Received, if not nil, takes a secret that comes before the answer, and owns it.
+	Received func(*hsm.Secret)
+	// Release, if not nil, may have a held card released, and tells whether it did.
+	Release func(context.Context, *hsm.BusyError) bool
+	// Finishing is told while the server is at something that must not be left half-way.
+	Finishing hsm.Finishing
+	// Outcome is how long the answer is still awaited when the context has ended, and the
+	// server knows it. It stands still while something is finished that must not be left
+	// half-way. 0 is not at all.
+	Outcome time.Duration
+	// Left, if not nil, is told when the outcome has not come in that time.
+	Left func()
 	// Offered, if not nil, is told when the server knows that it can ask.
 	Offered func()
 }
 
 // Call makes a request, serves the questions that come meanwhile, and puts the answer
-// into out unless that is nil. A cancelled ctx closes the connection, and so cancels
-// the questions and the work. Errors: ctx's, [ErrSlow], [*Lost], [wire.ErrFrame] and those
+// into out unless that is nil. A cancelled ctx closes the connection, at least for what
+// is sent, and so cancels the questions and the work. Errors: ctx's, [ErrSlow], [*Lost], [wire.ErrFrame] and those
 // of the operation.
 func (c *Client) Call(ctx context.Context, r Request, out any, o Options) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err := ctx.Err(); err != nil { // what is not begun needs no cancelling
+		return err
+	}
 	ctx, clock, stop := within(ctx, o.Limit)
 	defer stop()
-	defer c.cancelWith(ctx)()
+	finishing := newFinishing(o.Finishing)
+	defer finishing.end()
+	defer c.cancel(ctx, o, finishing)()
 	h := r.Head()
-	h.V, h.Waits = wire.Version, o.Waiting != nil
-	if err := c.write(r); err != nil {
+	h.V, h.Waits, h.Finishing, h.Releases = wire.Version, o.Waiting != nil, o.Finishing != nil, o.Release != nil
+	if err := c.request(r, o.Secret); err != nil {
 		return lost(ctx, err)
 	}
 	prompts := newPrompts(ctx, c, o, clock)
@@ -86,8 +105,13 @@ func (c *Client) Call(ctx context.Context, r Request, out any, o Options) error 
 		if err != nil {
 			return lost(ctx, err)
 		}
+		if f.Kind == wire.KindSecret && o.Received != nil {
+			o.Received(hsm.NewSecret(f.Payload))
+			continue
+		}
 		var e event
 		if err := f.Decode(&e); err != nil {
+			clear(f.Payload)
 			return err
 		}
 		switch {
@@ -97,6 +121,8 @@ func (c *Client) Call(ctx context.Context, r Request, out any, o Options) error 
 			if err := prompts.show(*e.Prompt); err != nil {
 				return err
 			}
+		case e.Finishing != 0:
+			finishing.note(e.Finishing > 0)
 		case e.Offered:
 			if o.Offered != nil {
 				o.Offered()
@@ -128,6 +154,26 @@ func (c *Client) AwaitEnd(ctx context.Context, silence time.Duration) error {
 	return nil
 }
 
+// cancel closes the connection when ctx ends: the server cancels the work then. The answer
+// to what was at its end is awaited for a while.
+func (c *Client) cancel(ctx context.Context, o Options, f *finishing) (stop func()) {
+	half, ok := c.conn.(interface{ CloseWrite() error })
+	if o.Outcome == 0 || !ok {
+		stop := c.cancelWith(ctx)
+		return func() { stop() }
+	}
+	answered := make(chan struct{})
+	end := context.AfterFunc(ctx, func() {
+		if !errors.Is(context.Cause(ctx), ErrSlow) && half.CloseWrite() == nil {
+			if !f.await(answered, o.Outcome) && o.Left != nil {
+				o.Left()
+			}
+		}
+		_ = c.conn.Close() // the reader sees it
+	})
+	return func() { close(answered); end() }
+}
+
 // cancelWith closes the connection when ctx ends: the server cancels the work then.
 func (c *Client) cancelWith(ctx context.Context) (stop func() bool) {
 	return context.AfterFunc(ctx, func() { _ = c.conn.Close() })
@@ -137,6 +183,16 @@ func (c *Client) write(v any) error {
 	c.send.Lock()
 	defer c.send.Unlock()
 	return wire.WriteJSON(c.conn, v)
+}
+
+// request sends a request, and the secret that belongs to it.
+func (c *Client) request(r Request, secret *hsm.Secret) error {
+	c.send.Lock()
+	defer c.send.Unlock()
+	if err := wire.WriteJSON(c.conn, r); err != nil || secret == nil {
+		return err
+	}
+	return wire.WriteFrame(c.conn, wire.KindSecret, secret.Bytes())
 }
 
 // answerPIN sends an answer and the secret after it, together.

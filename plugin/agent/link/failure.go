@@ -13,6 +13,8 @@ type Failure struct {
 	Code    string `json:"code,omitempty"`
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
+	// Busy says who holds a card, where that is the error.
+	Busy *hsm.BusyError `json:"busy,omitempty"`
 }
 
 // Codes name the sentinels that cross a connection, beside those of hsm and context.
@@ -32,6 +34,7 @@ func common() Codes {
 // Failure makes err fit to be sent.
 func (c Codes) Failure(err error) *Failure {
 	f := &Failure{Code: hsm.ErrorCode(err), Message: err.Error(), Hint: hinting.Of(err)}
+	f.Busy, _ = errors.AsType[*hsm.BusyError](err)
 	for _, codes := range []Codes{c, common()} {
 		for code, sentinel := range codes {
 			if f.Code == "" && errors.Is(err, sentinel) {
@@ -51,6 +54,9 @@ func (c Codes) Error(f *Failure) error {
 		if sentinel, ok := codes[f.Code]; ok {
 			return hinting.With(remote{f.Message, sentinel}, f.Hint)
 		}
+	}
+	if f.Busy != nil {
+		return hinting.With(remote{f.Message, f.Busy}, f.Hint)
 	}
 	err := hsm.FromCode(f.Code, f.Message, f.Hint)
 	if f.Code != "" && hsm.ErrorCode(err) == "" {

@@ -27,6 +27,11 @@ type Header struct {
 	// Waits says that the client understands prompts that tell why it waits. It is set by
 	// [Client.Call].
 	Waits bool `json:"waits,omitempty"`
+	// Finishing says that the client understands when something must not be left half-way.
+	// It is set by [Client.Call].
+	Finishing bool `json:"finishing,omitempty"`
+	// Releases says that the client can have a held card released. It is set by [Client.Call].
+	Releases bool `json:"releases,omitempty"`
 }
 
 // Head returns h itself, where a message embeds it.
@@ -47,6 +52,8 @@ type event struct {
 	Done    int     `json:"done,omitempty"`    // the prompt of that id is over
 	Offered bool    `json:"offered,omitempty"` // the person can be asked from now on
 	Beat    bool    `json:"beat,omitempty"`    // a sign of life
+	// Finishing: something has begun that must not be left half-way (1), or has ended (-1).
+	Finishing int `json:"finishing,omitempty"`
 	// Shared, in a sign of life: from now on others may write where prompts are shown.
 	Shared bool     `json:"shared,omitempty"`
 	Error  *Failure `json:"error,omitempty"`
@@ -60,6 +67,8 @@ type prompt struct {
 	Confirm *hsm.ConfirmPrompt `json:"confirm,omitempty"`
 	// Wait says why the client waits.
 	Wait *ask.Wait `json:"wait,omitempty"`
+	// Busy asks whether the client had a held card released.
+	Busy *hsm.BusyError `json:"busy,omitempty"`
 	// Reach asks whether a touch would be seen.
 	Reach bool `json:"reach,omitempty"`
 	// Raw says that the client waits with its terminal in raw mode, see [ask.Question].

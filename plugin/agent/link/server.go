@@ -94,7 +94,8 @@ func (s *Server) Answer(v any) error {
 	return s.put(func() error { return wire.WriteJSON(s.conn, v) })
 }
 
-// AnswerSecret sends an answer that is a secret.
+// AnswerSecret sends an answer that is a secret, or the secret that goes before an answer,
+// see [Options.Received].
 func (s *Server) AnswerSecret(b []byte) error {
 	return s.put(func() error { return wire.WriteFrame(s.conn, wire.KindSecret, b) })
 }
@@ -107,6 +108,27 @@ func (s *Server) Offered() error { return s.event(event{Offered: true}) }
 
 // Beat gives a sign of life.
 func (s *Server) Beat() error { return s.event(event{Beat: true}) }
+
+// Finishing tells a client that understands it that something has begun which must not be
+// left half-way, or has ended.
+func (s *Server) Finishing(begun bool) error {
+	if begun {
+		return s.event(event{Finishing: 1})
+	}
+	return s.event(event{Finishing: -1})
+}
+
+// Secret reads the secret that follows a request, see [Options.Secret].
+func (s *Server) Secret(ctx context.Context) (*hsm.Secret, error) {
+	f, err := s.next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if f.Kind != wire.KindSecret {
+		return nil, fmt.Errorf("%w: a secret was announced and did not come", wire.ErrFrame)
+	}
+	return hsm.NewSecret(f.Payload), nil
+}
 
 // BeatEvery gives a sign of life every so often, until stop is called. Nothing comes
 // after stop has returned.
@@ -168,14 +190,11 @@ func (s *Server) answer(ctx context.Context) (answer, *hsm.Secret, error) {
 	if !a.Secret {
 		return a, nil, nil
 	}
-	secret, err := s.next(ctx)
+	secret, err := s.Secret(ctx)
 	if err != nil {
 		return answer{}, nil, err
 	}
-	if secret.Kind != wire.KindSecret {
-		return answer{}, nil, fmt.Errorf("%w: a secret was announced and did not come", wire.ErrFrame)
-	}
-	return a, hsm.NewSecret(secret.Payload), nil
+	return a, secret, nil
 }
 
 func (s *Server) next(ctx context.Context) (wire.Frame, error) {

@@ -17,11 +17,8 @@ import (
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
-// tokenVar names the token to be examined; anyToken is the only one that there is.
-const (
-	tokenVar = "KUBEHSM_HARDWARE"
-	anyToken = "any"
-)
+// tokenVar names the token to be checked.
+const tokenVar = "KUBEHSM_HARDWARE"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(tokenVar) != "" {
@@ -30,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(vcard.Main(m))
 }
 
-// TestGuard runs the guarded suite on virtual cards that are in use, with and without
+// TestGuard runs the check on virtual cards that are in use, with and without
 // the means to delete a key: what was on them is there afterwards, untouched.
 func TestGuard(t *testing.T) {
 	for name, firmware := range map[string][3]byte{"5.7.1": {5, 7, 1}, "5.4.3": {5, 4, 3}} {
@@ -49,13 +46,8 @@ func TestGuard(t *testing.T) {
 			}
 			d := piv.New(piv.Options{})
 			t.Cleanup(func() { d.Close() })
-			info, err := one(t.Context(), hsm.Drivers{d}, hsm.URI{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			slots := freeSlots(t, d, info)
-			verify(t, d, info, vcard.DefaultPIN)
-			r := guardedSuite(t, d, info, slots, secrets{pin: vcard.DefaultPIN})
+			info, slots := subject(t, d, hsm.URI{Scheme: hsm.SchemePIV})
+			r := check(t, d, info, slots, []hsm.Algorithm{hsm.ECDSAP256, hsm.RSA2048}, vcard.DefaultPIN, "")
 			if !r.Complete || r.Parts["Sign"] != hsmtest.Can || r.Parts["Unlock"] != hsmtest.Untested {
 				t.Errorf("results %+v", r)
 			}

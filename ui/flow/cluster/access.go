@@ -29,7 +29,7 @@ func (a Access) ClientOf(ctx context.Context, rules kubeconfig.Rules, kubeContex
 	if err != nil {
 		return nil, err
 	}
-	return clientOf(config)
+	return csr.NewClient(config)
 }
 
 // Config says how to connect to the cluster of a context, as its user.

@@ -432,7 +432,7 @@ func TestFolders(t *testing.T) {
 // are not there.
 func TestDenied(t *testing.T) {
 	m := newMachine(t)
-	denied := hint.With(fmt.Errorf("%w: %w", hsm.ErrNoToken, hsm.ErrDenied), "polkit")
+	denied := hint.With(hsm.ErrDenied, "polkit")
 	m.expect(problem(hsm.KindOf(hsm.SchemePIV), hsm.Problem{Err: denied}), Failed, "refuses this user", "polkit")
 	m.Env.Drivers = hsm.Drivers{failing{err: denied}}
 	m.expect(m.find(tokens(t.Context(), m.Options), "driver/piv"), Failed, "refuses this user", "polkit")

@@ -115,9 +115,8 @@ func ofDriver(ctx context.Context, o *Options, d hsm.Driver, all []enrollment.En
 	return checks, listed
 }
 
-// silence is how long a driver may take: longer than it gives a library, so that
-// the driver can name that.
-const silence = 12 * time.Second
+// silence is how long a driver may take.
+const silence = 4500 * time.Millisecond
 
 // isHere tells whether the enrolled key's token is among those, by whatever
 // library.

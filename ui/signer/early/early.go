@@ -6,6 +6,7 @@ package early
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"sync"
 
@@ -48,8 +49,13 @@ func answer(r externalsigner.Request) error {
 	if u := r.Config.URI; u != nil && u.Kind().LoginStays {
 		listen()
 	}
+	executable, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program: %w", err)
+	}
 	s := signer.Signer{
 		Getenv: os.Getenv, Setenv: os.Setenv, Stdout: os.Stdout, Stderr: os.Stderr, Asking: listen,
+		Executable: executable,
 		Drivers: func(dirs home.Dirs, modules []home.Module, only bool) hsm.Drivers {
 			return drivers.New(drivers.Options{Dirs: dirs, Modules: modules, OnlyModules: only})
 		},

@@ -13,6 +13,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/worker"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
@@ -137,8 +138,13 @@ type Operation struct {
 // progressKey is where a context holds what [Say] tells.
 type progressKey struct{}
 
-// WithProgress returns a context whose work tells by [Say] how far it is.
+// WithProgress returns a context whose work tells by [Say] how far it is, and which library
+// it waits for.
 func WithProgress(ctx context.Context, tell func(string)) context.Context {
+	ctx = worker.WithWaiting(ctx, func(library string) (done func()) {
+		tell("waiting for the " + library)
+		return func() { tell("") }
+	})
 	return context.WithValue(ctx, progressKey{}, tell)
 }
 

@@ -3,6 +3,7 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"os"
 	"slices"
@@ -12,14 +13,24 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/piv"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/test/badlib"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 // testDrivers are those of a worker.
-func testDrivers() hsm.Drivers { return hsm.Drivers{pkcs11.New(pkcs11.Options{})} }
+func testDrivers(h *Host) hsm.Drivers {
+	return hsm.Drivers{
+		pkcs11.New(pkcs11.Options{LockDir: os.Getenv(lockVar), Finishing: h.Finishing}),
+		piv.New(piv.Options{Busy: h.Busy, Finishing: h.Finishing}),
+	}
+}
+
+// lockVar is the folder of a worker's locks.
+const lockVar = "KUBEHSM_TEST_LOCKS"
 
 // badLibraries are libraries that behave in a way of their own each, in front of a
 // SoftHSM with one token called "good".
@@ -37,9 +48,15 @@ func newBadLibraries(t *testing.T, ways ...string) badLibraries {
 }
 
 // driver is one for the libraries of those ways, in this order, and SoftHSM last if
-// healthy is true. Those that are silent for longer than limit are ended; 0 is an hour.
-func (b badLibraries) driver(t *testing.T, limit time.Duration, healthy bool, ways ...string) *libraries {
+// healthy is true. Those that are silent for longer than limit are named; 0 is an hour.
+func (b badLibraries) driver(t *testing.T, limit time.Duration, healthy bool, ways ...string) *apart {
 	t.Helper()
+	return b.driverWith(t, Options{}, limit, healthy, ways...)
+}
+
+func (b badLibraries) driverWith(t *testing.T, o Options, limit time.Duration, healthy bool, ways ...string) *apart {
+	t.Helper()
+	t.Setenv(lockVar, t.TempDir())
 	var modules []pkcs11.Module
 	for _, way := range ways {
 		modules = append(modules, pkcs11.Module{Path: b.path[way]})
@@ -48,7 +65,8 @@ func (b badLibraries) driver(t *testing.T, limit time.Duration, healthy bool, wa
 		modules = append(modules, pkcs11.Module{Path: b.soft.Module})
 	}
 	inner := pkcs11.New(pkcs11.Options{Modules: modules, LockDir: t.TempDir()})
-	l := newLibraries(inner, newWorkers(Options{Exe: os.Args[0]}))
+	o.Exe, o.Patient = os.Args[0], true
+	l := newApart(inner, newWorkers(o), func() bool { return false })
 	if l.limit = limit; limit == 0 {
 		l.limit = time.Hour
 	}
@@ -113,13 +131,21 @@ func TestBadLibraries(t *testing.T) {
 	check(t, err)
 	told(list.Problems, "crash", "exit", "abort-token")
 
-	// Those that hang are ended at the limit.
+	// Those that hang are named at the limit.
 	d = b.driver(t, 200*time.Millisecond, false, "hang", "hang-list")
 	_, problems, err = d.Views(t.Context(), 0, all)
 	check(t, err)
 	told(problems, "hang", "hang-list")
-	if len(d.workers.Workers()) != 0 {
-		t.Error("what hangs was not ended")
+
+	// One that goes on for far too long is ended, and left alone for a while.
+	d = b.driverWith(t, Options{Longest: 300 * time.Millisecond}, 0, false, "hang", "hang-list")
+	for range 2 {
+		_, problems, err = d.Views(t.Context(), 0, all)
+		check(t, err)
+		told(problems, "hang", "hang-list")
+		if len(d.workers.Workers()) != 0 {
+			t.Error("what hangs was not ended")
+		}
 	}
 }
 
@@ -142,9 +168,9 @@ func TestPendingLibrary(t *testing.T) {
 	}
 }
 
-// TestOpenLoadsOneLibrary: whatever else there is, a token is opened, with its own
-// library alone loaded in this process.
-func TestOpenLoadsOneLibrary(t *testing.T) {
+// TestOpenLoadsNoLibraryHere: whatever else there is, a token is opened, and no library is
+// loaded in this process.
+func TestOpenLoadsNoLibraryHere(t *testing.T) {
 	b := newBadLibraries(t, "crash", "exit", "hang")
 	d := b.driver(t, 0, true, "crash", "exit", "hang")
 	for _, path := range []string{"", b.soft.Module} {
@@ -157,9 +183,9 @@ func TestOpenLoadsOneLibrary(t *testing.T) {
 	}
 	maps, err := os.ReadFile("/proc/self/maps")
 	check(t, err)
-	for _, way := range []string{"crash", "exit", "hang"} {
-		if strings.Contains(string(maps), b.path[way]) {
-			t.Errorf("%s was loaded here", way)
+	for _, path := range []string{b.path["crash"], b.path["exit"], b.path["hang"], b.soft.Module} {
+		if strings.Contains(string(maps), path) {
+			t.Errorf("%s was loaded here", path)
 		}
 	}
 	// A token of a library that crashed is refused, with its name.
@@ -227,7 +253,7 @@ func TestManySlots(t *testing.T) {
 		if n == 0 {
 			n = 1 // the first part is what reads the token
 		}
-		out, err := l.slotsFrom(t.Context(), nil, slotsRequest{From: n})
+		out, err := l.slotsFrom(t.Context(), nil, slotsRequest{From: n}, nil)
 		check(t, err)
 		if len(out.Slots) == 0 || out.Total != len(l.slots) {
 			t.Fatalf("%d of %d", len(out.Slots), out.Total)
@@ -238,7 +264,119 @@ func TestManySlots(t *testing.T) {
 	if parts < 10 {
 		t.Errorf("%d parts", parts)
 	}
-	if _, err := l.slotsFrom(t.Context(), nil, slotsRequest{From: n + 1}); err == nil {
+	if _, err := l.slotsFrom(t.Context(), nil, slotsRequest{From: n + 1}, nil); err == nil {
 		t.Error("slots beyond the last one")
 	}
+}
+
+// named opens the token through the library of that way.
+func (b badLibraries) named(way string) hsm.URI {
+	return hsm.URI{Scheme: hsm.SchemePKCS11, Token: "good", ModulePath: b.path[way]}
+}
+
+// TestCrashInUse: a library that crashes with a token open is named, with the signal, and
+// left alone for a while: the PIN is asked for once.
+func TestCrashInUse(t *testing.T) {
+	for _, point := range []string{"crash-login", "abort-session"} {
+		b := newBadLibraries(t, "fine")
+		d := b.driver(t, 0, false, "fine")
+		tok, err := d.Open(t.Context(), b.named("fine"))
+		check(t, err)
+		badlib.Do(t, b.path["fine"], point)
+		asked := 0
+		person := ask.Func(func(context.Context, ask.Question) (ask.Answer, error) {
+			asked++
+			return ask.Answer{PIN: hsm.NewSecret([]byte(pin))}, nil
+		})
+		for range 2 {
+			_, err = tok.Generate(t.Context(), hsm.GenerateOptions{Label: "k"}, person)
+			if !errors.Is(err, hsm.ErrModule) || !strings.Contains(err.Error(), b.path["fine"]) ||
+				!strings.Contains(err.Error(), "SIG") || hinting.Of(err) == "" {
+				t.Errorf("%s: %v", point, err)
+			}
+			if tok, err := d.Open(t.Context(), b.named("fine")); !errors.Is(err, hsm.ErrModule) {
+				t.Errorf("%s: opened again: %v, %v", point, tok, err)
+			}
+		}
+		check(t, tok.Close())
+		if asked > 1 {
+			t.Errorf("%s: the PIN was asked for %d times", point, asked)
+		}
+	}
+}
+
+// TestSlowLibrary: a library that a command waits for is shown for as long as it takes.
+func TestSlowLibrary(t *testing.T) {
+	b := newBadLibraries(t, "fine")
+	d := b.driver(t, 0, false, "fine")
+	tok, err := d.Open(t.Context(), b.named("fine"))
+	check(t, err)
+	badlib.Do(t, b.path["fine"], "hang-login")
+	shown, down := make(chan string, 1), make(chan struct{})
+	ctx := WithWaiting(t.Context(), func(library string) (done func()) {
+		shown <- library
+		return func() { close(down) }
+	})
+	unlocked := make(chan error, 1)
+	go func() { unlocked <- tok.Unlock(ctx, hsmtest.Typing(t, pin)) }()
+	if name := <-shown; name != "library "+b.path["fine"] {
+		t.Errorf("shown: %q", name)
+	}
+	badlib.Do(t, b.path["fine"])
+	check(t, <-unlocked)
+	<-down
+	check(t, tok.Close())
+}
+
+// TestCancelHangingLibrary: what hangs is left at once, and its process with the driver.
+func TestCancelHangingLibrary(t *testing.T) {
+	b := newBadLibraries(t, "fine")
+	d := b.driver(t, 0, false, "fine")
+	tok, err := d.Open(t.Context(), b.named("fine"))
+	check(t, err)
+	badlib.Do(t, b.path["fine"], "hang-login")
+	asked := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	unlocked := make(chan error, 1)
+	go func() {
+		unlocked <- tok.Unlock(ctx, ask.Func(func(context.Context, ask.Question) (ask.Answer, error) {
+			close(asked)
+			return ask.Answer{PIN: hsm.NewSecret([]byte(pin))}, nil
+		}))
+	}()
+	<-asked
+	cancel()
+	if err := <-unlocked; !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	check(t, tok.Close())
+	badlib.Do(t, b.path["fine"])
+	again, err := d.Open(t.Context(), b.named("fine")) // by a new process
+	check(t, err)
+	check(t, again.Unlock(t.Context(), hsmtest.Typing(t, pin)))
+	check(t, again.Close())
+	badlib.Do(t, b.path["fine"], "hang-find")
+	ctx, cancel = context.WithCancel(t.Context())
+	cancel()
+	_, _ = again.Slots(ctx, nil) // whatever it says
+	check(t, d.Close())
+	if left := d.workers.Workers(); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// TestOwnErrors: what the program's own prompter fails with comes back as it was.
+func TestOwnErrors(t *testing.T) {
+	b := newBadLibraries(t)
+	d := b.driver(t, 0, true)
+	tok, err := d.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11, Token: "good"})
+	check(t, err)
+	own := &hsm.PINError{Kind: hsm.PUK, Retries: 7}
+	err = tok.Unlock(t.Context(), ask.Func(func(context.Context, ask.Question) (ask.Answer, error) {
+		return ask.Answer{}, own
+	}))
+	if got, ok := errors.AsType[*hsm.PINError](err); !ok || got != own {
+		t.Errorf("%#v", err)
+	}
+	check(t, tok.Close())
 }

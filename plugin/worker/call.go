@@ -1,0 +1,256 @@
+//go:build unix
+
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
+	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/plugin/process/child"
+)
+
+// How long a worker may take, not counting what a person takes to answer. Then
+// its library hangs, and the process is ended.
+const (
+	openTimeout  = 30 * time.Second // libraries may look through networks
+	infoTimeout  = 30 * time.Second
+	stateTimeout = 2 * time.Second
+	lockTimeout  = 8 * time.Second
+	liveTimeout  = 500 * time.Millisecond // a sign of life
+	signTimeout  = 90 * time.Second       // time for a touch, or for a PIN typed on the reader
+	makeTimeout  = 10 * time.Minute       // a card may search long for the primes of an RSA key
+	// patientTimeout is the least of these where a person sees what is waited for.
+	patientTimeout = 5 * time.Minute
+)
+
+// outcomeTimeout is how long the outcome of what was cancelled is awaited.
+const outcomeTimeout = 500 * time.Millisecond
+
+// limit is how long an operation may take that has limit d; 0 is without end.
+func (o Options) limit(d time.Duration) time.Duration {
+	if d > 0 && o.Patient {
+		d = max(d, patientTimeout)
+	}
+	if d > 0 && o.Longest > 0 {
+		d = min(d, o.Longest)
+	}
+	return d
+}
+
+// peer is a worker process as it is talked to. Each call has a connection of its own.
+type peer struct {
+	process *workerProcess
+	library string // what may crash or hang, for words
+	o       Options
+	// over is told of the error that the process ended with, or ErrNotSent if it had ended
+	// before, and returns what is to be said.
+	over func(error) error
+}
+
+func (w *peer) connect() (*link.Client, error) {
+	if w.process.gone() {
+		return nil, w.over(ErrNotSent)
+	}
+	conn, err := child.SendConn(w.process.control)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotSent, err)
+	}
+	return link.NewClient(conn, w.o.Codes), nil
+}
+
+// call is what an operation is asked with beside its message.
+type call struct {
+	handle   int
+	prompter hsm.Prompter
+	limit    time.Duration // as in askWorker
+	secret   *hsm.Secret   // is sent after the message
+	received func(*hsm.Secret)
+	quiet    bool // nobody waits for it
+}
+
+// callWorker asks on a connection of its own.
+func callWorker[A, Q any](ctx context.Context, w *peer, op string, q Q, o call) (A, error) {
+	c, err := w.connect()
+	if err != nil {
+		var none A
+		return none, err
+	}
+	defer c.Close()
+	return askWorker[A](ctx, w, c, op, q, o)
+}
+
+// askWorker asks on c. A worker that takes longer than the limit is ended, not counting what
+// a person takes; 0 is no limit.
+func askWorker[A, Q any](ctx context.Context, w *peer, c *link.Client, op string, q Q, o call) (A, error) {
+	limit := w.o.limit(o.limit)
+	shown := &wait{}
+	if show, _ := ctx.Value(waitingKey{}).(func(string) func()); show != nil && w.o.Patient && !o.quiet {
+		shown.begin(func() (done func()) { return show(w.library) })
+	}
+	defer shown.end()
+	person := &person{wait: shown, ask: ask.From(o.prompter), release: w.o.Release}
+	options := link.Options{Limit: limit, Secret: o.secret, Received: o.received, Finishing: w.o.Finishing}
+	if person.ask != nil {
+		options.Prompter = person.answer
+	}
+	if w.o.Release != nil {
+		options.Release = person.let
+	}
+	if w.o.Patient && !o.quiet {
+		options.Outcome, options.Left = outcomeTimeout, func() { w.process.left.Store(true) }
+	}
+	var out workerAnswer[A]
+	r := &workerRequest[Q]{Header: link.Header{Op: op}, Handle: o.handle, Token: q}
+	err := c.Call(ctx, r, &out, options)
+	_, lost := errors.AsType[*link.Lost](err)
+	switch {
+	case errors.Is(err, link.ErrSlow):
+		w.process.kill()
+		err = w.over(hint.With(
+			fmt.Errorf("%w: the %s did not answer for %s, so its process was ended", hsm.ErrModule, w.library, limit),
+			"run the command again; plug the token out and in if that does not help"))
+	case lost:
+		err = w.crashed()
+	case ctx.Err() != nil && (errors.Is(err, hsm.ErrCancelled) || errors.Is(err, context.Canceled)):
+		err = ctx.Err()
+	case err != nil:
+		err = person.own(err)
+	}
+	return out.Token, err
+}
+
+// crashed says why a connection to the worker broke.
+func (w *peer) crashed() error {
+	select {
+	case <-w.process.exited:
+	case <-time.After(time.Second): // it lives and does not speak to us
+		w.process.kill()
+	}
+	if w.process.dismissed() || w.process.cmd.ProcessState.Success() && !w.o.Patient {
+		return w.o.Dismissed // it was told to end, if not by us: it has locked its token
+	}
+	how := w.process.words.crash()
+	if how == "" {
+		how = w.process.cmd.ProcessState.String()
+	}
+	return w.over(hint.With(fmt.Errorf("%w: the %s crashed (%s)", hsm.ErrModule, w.library, how),
+		"run the command again; the agent and its other tokens go on"))
+}
+
+// person is who an operation asks. The program's own errors come back as they were, though
+// only their words cross to the worker.
+type person struct {
+	wait    *wait
+	ask     ask.Func
+	release func(context.Context, *hsm.BusyError) bool
+
+	mu   sync.Mutex
+	last error // what the person, or who asks, answered last
+}
+
+// answer is an [ask.Func]. While somebody is asked, nothing says that the worker is waited for.
+func (p *person) answer(ctx context.Context, q ask.Question) (ask.Answer, error) {
+	resume := p.wait.hold()
+	a, err := p.ask(ctx, q)
+	if err == nil && q.Touch != nil {
+		down := a.Done
+		a.Done = func() {
+			if down != nil {
+				down()
+			}
+			resume()
+		}
+		return a, nil
+	}
+	resume()
+	if err != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.last = err
+	}
+	return a, err
+}
+
+// let may have a held card released.
+func (p *person) let(ctx context.Context, held *hsm.BusyError) bool {
+	defer p.wait.hold()()
+	return p.release(ctx, held)
+}
+
+// own returns the error of who was asked in place of one that says the same words, as it is
+// only those.
+func (p *person) own(err error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.last != nil && err.Error() == p.last.Error() {
+		return p.last
+	}
+	return err
+}
+
+// wait shows that a worker is waited for, but not while a person is asked.
+type wait struct {
+	mu    sync.Mutex
+	show  func() (done func())
+	timer *time.Timer
+	done  func() // takes down what is shown
+	asked int
+	over  bool
+}
+
+func (w *wait) begin(show func() (done func())) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.show = show
+	w.arm()
+}
+
+func (w *wait) arm() {
+	w.timer = time.AfterFunc(ShowAfter, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.asked == 0 && !w.over && w.done == nil {
+			w.done = w.show()
+		}
+	})
+}
+
+// down takes down what is shown.
+func (w *wait) down() {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	if w.done != nil {
+		w.done()
+		w.done = nil
+	}
+}
+
+// hold shows nothing until resume is called.
+func (w *wait) hold() (resume func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asked++
+	w.down()
+	return sync.OnceFunc(func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.asked--; w.asked == 0 && w.show != nil && !w.over {
+			w.arm()
+		}
+	})
+}
+
+func (w *wait) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over = true
+	w.down()
+}

@@ -1,0 +1,99 @@
+//go:build unix
+
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+)
+
+// heldToken is a token that has a worker for itself, which may be ended to lock it.
+type heldToken struct {
+	*workerToken
+	died   func() // is told of a death that nobody wanted
+	settle func() // has the token locked by another worker
+	told   sync.Once
+}
+
+// hold opens the token that u names in a process of its own.
+func (ws *workers) hold(ctx context.Context, p *workerProcess, u hsm.URI) (*heldToken, error) {
+	t := &heldToken{died: func() { ws.note(u) }, settle: func() { ws.settle(u) }}
+	w := &peer{process: p, library: libraryOf(u), o: ws.o, over: t.over}
+	open, info, err := w.open(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	t.workerToken = open
+	if info.Module != nil {
+		w.library = "library " + info.Module.Path
+	}
+	return t, nil
+}
+
+// over counts the death, once.
+func (t *heldToken) over(err error) error {
+	if t.workerToken == nil || !t.process.dismissed() {
+		t.told.Do(t.died)
+	}
+	return err
+}
+
+// Lock implements [Token].
+func (t *heldToken) Lock() error {
+	done := make(chan error, 1)
+	go func() { done <- t.workerToken.Lock() }()
+	tick := time.NewTicker(liveTimeout)
+	defer tick.Stop()
+	for t.answers() {
+		select {
+		case err := <-done:
+			return t.locked(err)
+		case <-tick.C:
+		}
+	}
+	t.process.kill()
+	t.settle()
+	return ErrEnded
+}
+
+// locked is the outcome of a lock that the worker was asked for.
+func (t *heldToken) locked(err error) error {
+	if errors.Is(err, ErrNotSent) || errors.Is(err, t.o.Dismissed) {
+		return nil // the login has gone with it
+	}
+	if errors.Is(err, hsm.ErrModule) && t.process.gone() {
+		t.settle()
+		return hint.With(err, untoldHint)
+	}
+	return err
+}
+
+// answers tells whether the worker gives a sign of life; one that has ended needs not.
+func (t *heldToken) answers() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*liveTimeout)
+	defer cancel()
+	_, err := callWorker[nothing](ctx, t.peer, opTokenAlive, nothing{}, call{quiet: true})
+	if errors.Is(err, ErrNotSent) {
+		return t.process.gone()
+	}
+	return !errors.Is(err, context.DeadlineExceeded)
+}
+
+const untoldHint = "the process has forgotten the PIN, but the token may still be unlocked: pull it out once"
+
+// Close implements [Token]: the worker ends.
+func (t *heldToken) Close() error {
+	before := t.process.forced.Load() // that has been told
+	err := t.process.end()
+	if err == nil && !before && t.process.forced.Load() {
+		err = hint.With(fmt.Errorf("%w: the %s did not let the token go, so its process was ended", hsm.ErrModule, t.library),
+			untoldHint)
+	}
+	return err
+}

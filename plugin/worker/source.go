@@ -1,0 +1,196 @@
+//go:build unix
+
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+)
+
+// shunFor is how long a source whose process crashed or hung is not tried again.
+const shunFor = 30 * time.Second
+
+// source is the driver of one source, a PKCS#11 library or the smart card service, in a
+// process of its own. The process is started when it is first needed and stays: what is
+// opened in it shares logins, as in one program.
+type source struct {
+	hsm.Source
+	workers *workers
+	limit   time.Duration // how long a listing waits
+	views   lister[hsm.View]
+	tokens  lister[hsm.TokenInfo]
+
+	state   sync.Mutex
+	process *workerProcess
+	failure error // how its process ended
+	failed  time.Time
+}
+
+var _ hsm.Driver = (*source)(nil)
+
+func newSource(s hsm.Source, ws *workers, limit time.Duration) *source {
+	return &source{Source: s, workers: ws, limit: limit}
+}
+
+// name is the source's in Problems.
+func (s *source) name() string { return cmp.Or(s.Path, smartCards) }
+
+// Scheme implements [hsm.Driver].
+func (s *source) Scheme() string { return s.Source.Scheme }
+
+// peer returns the process, started if need be. One that may still be at something that was
+// cancelled is replaced.
+func (s *source) peer() (*peer, error) {
+	s.state.Lock()
+	defer s.state.Unlock()
+	if s.failure != nil && time.Since(s.failed) < shunFor {
+		return nil, s.failure
+	}
+	if p := s.process; p != nil && (p.gone() || p.left.Load()) {
+		go p.leave()
+		s.process = nil
+	}
+	if s.process == nil {
+		p, err := s.workers.start(s.URI())
+		if err != nil {
+			return nil, fmt.Errorf("start the library's worker: %w", err)
+		}
+		s.process = p
+	}
+	return s.talk(s.process), nil
+}
+
+// talk is the process as it is talked to.
+func (s *source) talk(p *workerProcess) *peer {
+	w := &peer{process: p, library: libraryOf(s.URI()), o: s.workers.o}
+	w.over = func(err error) error {
+		s.state.Lock()
+		defer s.state.Unlock()
+		switch {
+		case p.dismissed(), !errors.Is(err, ErrNotSent):
+		case s.failure != nil:
+			return s.failure
+		default:
+			err = fmt.Errorf("%w: the %s ended its process (%s)", hsm.ErrModule, w.library, p.cmd.ProcessState)
+		}
+		if p.dismissed() {
+			return err
+		}
+		s.failure, s.failed = hint.With(err, s.hint()), time.Now()
+		return s.failure
+	}
+	return w
+}
+
+// hint is what helps where the process crashed or hung.
+func (s *source) hint() string {
+	if s.Path == "" {
+		return serviceHint
+	}
+	return "update or repair it; to leave it out, take it out of config.yaml, " +
+		"put `disable-in: kubehsm` into its p11-kit .module file, or list your own libraries in config.yaml with `onlyModules: true`"
+}
+
+// late says that the source did not answer a listing in time.
+func (s *source) late() error {
+	return hint.With(fmt.Errorf("%w: the %s did not answer for %s", hsm.ErrModule, libraryOf(s.URI()), s.limit), s.hint())
+}
+
+// use runs f with the process. If that was replaced meanwhile, it is done again with the
+// new one.
+func (s *source) use(ctx context.Context, f func(*peer) error) error {
+	for {
+		w, err := s.peer()
+		if err != nil {
+			return err
+		}
+		if err = f(w); err == nil || ctx.Err() != nil || !w.process.dismissed() {
+			return err
+		}
+		if s.workers.isClosed() {
+			return context.Canceled
+		}
+	}
+}
+
+// List implements [hsm.Driver].
+func (s *source) List(ctx context.Context) (hsm.Listing, error) { return s.look(ctx, hsm.URI{}) }
+
+// look lists the tokens. One that want names is looked for with more trouble.
+func (s *source) look(ctx context.Context, want hsm.URI) (l hsm.Listing, err error) {
+	err = s.use(ctx, func(w *peer) error {
+		o := call{limit: surveyTimeout, quiet: want.Scheme == ""} // a listing says itself what it waits for
+		out, err := callWorker[surveyAnswer](ctx, w, opSurvey, surveyRequest{named{want}, s.Source}, o)
+		if err != nil {
+			return err
+		}
+		l.Tokens, l.Problems = out.Tokens, nil
+		for _, p := range out.Problems {
+			if p.Error == nil {
+				return fmt.Errorf("%w: a problem without an error", wire.ErrFrame)
+			}
+			l.Problems = append(l.Problems, hsm.Problem{Source: p.Source, Err: s.workers.o.Codes.Error(p.Error)})
+		}
+		return nil
+	})
+	return l, err
+}
+
+// Open implements [hsm.Driver].
+func (s *source) Open(ctx context.Context, u hsm.URI) (hsm.Token, error) {
+	if s.Path != "" {
+		u.ModulePath = s.Path
+	}
+	var t *workerToken
+	err := s.use(ctx, func(w *peer) (err error) {
+		t, _, err = w.open(ctx, u)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Initialize implements [hsm.Initializer].
+func (s *source) Initialize(ctx context.Context, u hsm.URI, o hsm.InitializeOptions, p hsm.Prompter) (
+	info hsm.TokenInfo, err error,
+) {
+	u.ModulePath = s.Path
+	err = s.use(ctx, func(w *peer) error {
+		q := initializeRequest{named{u}, asking{p != nil}, o}
+		out, err := callWorker[infoAnswer](ctx, w, opInitialize, q, call{prompter: p, limit: makeTimeout})
+		if err == nil {
+			info, err = out.info()
+		}
+		return err
+	})
+	return info, err
+}
+
+// Watch implements [hsm.Watcher].
+func (s *source) Watch(ctx context.Context) error {
+	return s.use(ctx, func(w *peer) error {
+		_, err := callWorker[nothing](ctx, w, opWatch, watchRequest{s.Scheme()}, call{quiet: true})
+		return err
+	})
+}
+
+// Close implements [hsm.Driver].
+func (s *source) Close() error {
+	s.state.Lock()
+	p := s.process
+	s.state.Unlock()
+	if p != nil {
+		p.leave()
+	}
+	return nil
+}
