@@ -48,6 +48,9 @@ func (s *Server) judge(r *http.Request) (*session, string, *refusal) {
 // it only when they start.
 const again = "run the command again; restart a program that keeps getting this answer"
 
+// lockedWords are for who has a session and no token to go with it.
+const lockedWords = "the enrollment is locked; " + again
+
 // session finds the session of the client certificate. TLS only asks for one
 // (RequestClientCert): a failed handshake would be an alert without words, and
 // would not make client-go run the plugin again.
@@ -58,6 +61,11 @@ func (s *Server) session(r *http.Request) (*session, *refusal) {
 	}
 	cert := r.TLS.PeerCertificates[0]
 	e := s.sessions.find(cert)
+	if e == nil {
+		if e = s.sessions.ofLocked(cert); e != nil && s.route(e.enrollment) == nil {
+			return e, &refusal{http.StatusUnauthorized, DeniedLocked, lockedWords}
+		}
+	}
 	switch {
 	case e == nil && cert.Issuer.CommonName != sessionIssuer:
 		return nil, &refusal{http.StatusUnauthorized, DeniedForeign,

@@ -16,6 +16,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,6 +42,8 @@ type rig struct {
 	up       *upstream.Upstream
 	clock    *clock
 	log      *bytes.Buffer
+	locked   atomic.Bool // the enrollment has no upstream
+	revived  chan owner  // sessions that began again
 }
 
 type clock struct {
@@ -96,7 +99,8 @@ type rigOptions struct {
 
 func newRig(t testing.TB, o rigOptions) *rig {
 	t.Helper()
-	r := &rig{t: t, api: bridgetest.New(t, o.api), clock: &clock{}, log: &bytes.Buffer{}}
+	r := &rig{t: t, api: bridgetest.New(t, o.api), clock: &clock{}, log: &bytes.Buffer{},
+		revived: make(chan owner, 10)}
 	log := slog.New(slog.NewTextHandler(&lockedBuffer{b: r.log}, nil))
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	check(t, err)
@@ -123,7 +127,7 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	r.sessions, err = NewSessions(r.clock.now)
 	check(t, err)
 	s := NewServer(func() *tls.Certificate { return &cert }, r.sessions, func(name string) *upstream.Upstream {
-		if name == "prod" {
+		if name == "prod" && !r.locked.Load() {
 			return r.up
 		}
 		return nil
@@ -133,6 +137,7 @@ func newRig(t testing.TB, o rigOptions) *rig {
 		s.Whose = func(_, _ netip.AddrPort, of Client, _ []Client) (Client, bool, error) { return of, true, nil }
 	}
 	s.Denied = o.denied
+	s.Revived = func(enrollment string, client Client) { r.revived <- owner{enrollment, client} }
 	l, err := loopback.Listen(r.ep)
 	check(t, err)
 	done := make(chan error, 1)

@@ -28,10 +28,16 @@ type Server struct {
 	// what the client is told. It is set before Serve and may be called by many
 	// goroutines at once; ctx ends when the client goes.
 	Consent func(ctx context.Context, q Question) error
+	// Revived, if not nil, is told of every session that a lock had ended and that has
+	// begun again. It is set before Serve and may be called by many goroutines at once.
+	Revived func(enrollment string, client Client)
 	// Whose finds whose a connection is. It is set before Serve, and only in tests
 	// with clients that are made up; nil asks the system.
 	Whose Whose
 }
+
+// headerTimeout is how long a client may take to say what it wants.
+const headerTimeout = 32 * time.Second
 
 // NewServer returns a server that identifies itself with what cert returns for a
 // connection, knows the sessions, and finds an enrollment's upstream by route, which returns nil for
@@ -52,7 +58,10 @@ func NewServer(cert func() *tls.Certificate, sessions *Sessions, route func(enro
 			// No Kubernetes client resumes, and a ticket would outlive a lock.
 			SessionTicketsDisabled: true,
 		},
-		ReadHeaderTimeout: 10 * time.Second,
+		// It bounds the TLS handshake too. It is the API server's own: a program that is
+		// busy, with hundreds of connections that it opens at once say, would else be
+		// cut off here and not there (ECONNRESET).
+		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       10 * time.Minute,
 		MaxHeaderBytes:    1 << 20,
 		// "OPTIONS *" is judged as any other request.
@@ -97,8 +106,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	up := s.route(sess.enrollment)
 	if up == nil {
-		s.refuse(w, r, sess, &refusal{http.StatusUnauthorized, DeniedLocked, "the enrollment is locked; " + again})
+		s.refuse(w, r, sess, &refusal{http.StatusUnauthorized, DeniedLocked, lockedWords})
 		return
+	}
+	if s.sessions.revive(sess) && s.Revived != nil {
+		s.Revived(sess.enrollment, sess.client)
 	}
 	defer s.sessions.begin(sess)()
 	defer letGo(r)

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -46,6 +47,9 @@ type Sessions struct {
 	mu      sync.RWMutex
 	byCert  map[[sha256.Size]byte]*session
 	byOwner map[owner]*session
+	// locked are sessions that a lock has ended, and that begin again with the next
+	// unlock: see [Sessions.Lock].
+	locked map[[sha256.Size]byte]*session
 }
 
 // Client is the process that a session is for.
@@ -69,6 +73,7 @@ type session struct {
 	seen     atomic.Int64           // Unix nanoseconds: when its client was seen to run last
 	adopted  atomic.Pointer[Client] // the one of kin that turned out to be the client
 	met      atomic.Bool            // the client has connected itself
+	asleep   atomic.Bool            // a lock has ended it, see [Sessions.Lock]
 	requests atomic.Uint64
 	open     atomic.Int64
 }
@@ -105,7 +110,8 @@ func NewSessions(now func() time.Time) (*Sessions, error) {
 		return nil, fmt.Errorf("session authority: %w", err)
 	}
 	return &Sessions{ca: ca, now: now,
-		byCert: map[[sha256.Size]byte]*session{}, byOwner: map[owner]*session{}}, nil
+		byCert: map[[sha256.Size]byte]*session{}, byOwner: map[owner]*session{},
+		locked: map[[sha256.Size]byte]*session{}}, nil
 }
 
 // Issue returns the client's certificate for the enrollment, the same as long
@@ -162,6 +168,38 @@ func (s *Sessions) find(cert *x509.Certificate) *session {
 	return s.byCert[hash]
 }
 
+// ofLocked returns the session of a certificate that a lock has ended, nil if it is of no
+// such session or its program has ended.
+func (s *Sessions) ofLocked(cert *x509.Certificate) *session {
+	hash := sha256.Sum256(cert.Raw)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if e := s.locked[hash]; e != nil && e.alive() {
+		return e
+	}
+	return nil
+}
+
+// revive begins a session again that a lock has ended, and tells whether nobody was
+// faster.
+func (s *Sessions) revive(e *session) bool {
+	if !e.asleep.Load() {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.locked[e.hash] != e {
+		return false
+	}
+	e.asleep.Store(false)
+	delete(s.locked, e.hash)
+	s.byCert[e.hash] = e
+	if s.byOwner[e.owner] == nil {
+		s.byOwner[e.owner] = e
+	}
+	return true
+}
+
 // ended tells whether the session takes no new requests: its client has ended or,
 // where that cannot be seen, its time has.
 func (e *session) ended(now time.Time) bool {
@@ -203,7 +241,38 @@ func (e *session) until() time.Time {
 
 // Drop forgets the sessions of an enrollment; "" means all.
 func (s *Sessions) Drop(enrollment string) {
-	s.remove(func(e *session) bool { return enrollment == "" || e.enrollment == enrollment })
+	of := func(e *session) bool { return enrollment == "" || e.enrollment == enrollment }
+	s.remove(of)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.locked, func(_ [sha256.Size]byte, e *session) bool { return of(e) })
+}
+
+// Lock ends the sessions of an enrollment until the next unlock; "" means all. Many
+// clients run the plugin only once: with their certificate they may begin a session
+// again, where the system has told whose connections theirs are. All others are
+// forgotten: who else has their certificate cannot be seen.
+func (s *Sessions) Lock(enrollment string) {
+	s.mu.Lock()
+	var kept []*session
+	for _, e := range s.byCert {
+		known := e.met.Load() || e.adopted.Load() != nil
+		if (enrollment == "" || e.enrollment == enrollment) && known && e.alive() {
+			e.asleep.Store(true)
+			kept = append(kept, e)
+			delete(s.byCert, e.hash)
+			if s.byOwner[e.owner] == e {
+				delete(s.byOwner, e.owner)
+			}
+		}
+	}
+	s.mu.Unlock()
+	s.Drop(enrollment)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range kept {
+		s.locked[e.hash] = e
+	}
 }
 
 // Sweep forgets sessions without a request in flight that have ended, or whose
@@ -211,6 +280,9 @@ func (s *Sessions) Drop(enrollment string) {
 func (s *Sessions) Sweep() {
 	now := s.now()
 	s.remove(func(e *session) bool { return e.open.Load() == 0 && (now.After(e.notAfter) || e.ended(now)) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.locked, func(_ [sha256.Size]byte, e *session) bool { return !e.alive() })
 }
 
 // Clients returns the processes that have a session; some may have ended.

@@ -100,6 +100,9 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 	host.serve = func(cert func() *tls.Certificate) *bridge.Server {
 		s := bridge.NewServer(cert, sessions, targets.route, log)
 		s.Denied, s.Consent, s.Whose = records.Denial, questions.consent, o.whose
+		s.Revived = func(enrollment string, client bridge.Client) {
+			records.Session(auditing.Requester{Enrollment: enrollment, Client: client}, nil)
+		}
 		return s
 	}
 	return &agent{o: o, program: program, log: log, records: records, life: life,

@@ -44,7 +44,7 @@ func (l *locks) all(why string) (ended []hsm.URI, err error) {
 	var holders []*token.Held
 	l.epoch.next(func() { gone, holders = l.targets.forget(nil), l.tokens.List() })
 
-	l.sessions.Drop("")
+	l.sessions.Lock("")
 	l.answers.Forget()
 	for _, t := range gone {
 		t.up.CloseFor(closedSince(why))
@@ -111,7 +111,7 @@ func closedSince(why string) error {
 // token is [locks.all] for what stands on one token.
 func (l *locks) token(h *token.Held, why string) {
 	for _, t := range l.targets.forget(h) {
-		l.sessions.Drop(t.e.Name)
+		l.sessions.Lock(t.e.Name)
 		t.up.CloseFor(closedSince(why))
 		if why == message.LockRemoved {
 			l.notify.Say("The token was removed: " + t.e.Name + " is locked.")

@@ -1,0 +1,63 @@
+package bridge
+
+import (
+	"log/slog"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/plugin/process"
+)
+
+// TestSessionAfterALock: a lock ends a session. With the next unlock, a program that runs
+// the plugin only once goes on with its certificate, which is on record; one whose
+// connections nobody has seen does not.
+func TestSessionAfterALock(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	me := process.This()
+	client := r.client(r.issue("prod", me))
+	get := func(c *http.Client, when string, want int32, words string) {
+		t.Helper()
+		code, body := r.get(c, "/version")
+		if want != http.StatusOK {
+			refused(t, body, want, words)
+		}
+		if code != int(want) {
+			t.Fatalf("%s: %d %s", when, code, body)
+		}
+	}
+	get(client, "at first", 200, "")
+	other := r.issue("prod", Client{PID: me.PID, Start: me.Start + 1})
+	lock := func() {
+		r.locked.Store(true)
+		r.sessions.Lock("prod")
+		if left := r.sessions.Status(); len(left) > 0 {
+			t.Fatalf("after the lock: %+v", left)
+		}
+	}
+	lock()
+	get(client, "locked", 401, "the enrollment is locked")
+	get(client, "locked, once more", 401, "the enrollment is locked")
+	if len(r.revived) > 0 || len(r.sessions.Status()) > 0 {
+		t.Fatal("a session begins again without a token")
+	}
+	r.locked.Store(false)
+	get(r.client(other), "a program that no connection was seen of", 401, "unknown session")
+	get(client, "unlocked", 200, "")
+	get(client, "unlocked, once more", 200, "")
+	if got := <-r.revived; got != (owner{"prod", me}) || len(r.revived) > 0 || len(r.sessions.Status()) != 1 {
+		t.Errorf("%+v, %d more, %+v", got, len(r.revived), r.sessions.Status())
+	}
+	lock()
+	r.sessions.Drop("prod") // the enrollment is another now
+	r.locked.Store(false)
+	get(client, "another enrollment", 401, "unknown session")
+}
+
+// TestBusyClientsAreWaitedFor: a client is given as long as the API server gives it to
+// say what it wants, 32 seconds.
+func TestBusyClientsAreWaitedFor(t *testing.T) {
+	if s := NewServer(nil, nil, nil, slog.New(slog.DiscardHandler)); s.http.ReadHeaderTimeout < 32*time.Second {
+		t.Errorf("%v", s.http.ReadHeaderTimeout)
+	}
+}
