@@ -107,7 +107,7 @@ func TestProgramOnDisk(t *testing.T) {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	}
-	if p := ProgramOf(0); p.String() != "unknown: the system does not tell" {
+	if p := ProgramOf(0); p.String() != "unknown: the system does not show which file the process runs" {
 		t.Errorf("%s", p)
 	}
 	if p := (Program{"/tmp/a b", replaced}); p.String() != `"/tmp/a b" (replaced since it was started)` ||

@@ -65,7 +65,7 @@ func ProgramOf(pid int) Program {
 func (p Program) String() string {
 	switch {
 	case p.Path == "":
-		return "unknown: the system does not tell"
+		return "unknown: the system does not show which file the process runs"
 	case p.Note == "":
 		return Name(p.Path)
 	}

@@ -77,13 +77,16 @@ kubehsm consent set prod-hsm --policy rules --rule 'verbs=delete' --rule 'verbs=
 			w := a.err()
 			w.line("%s leads to %s.", e.Name, e.Host())
 			if same := present.ConsentSameKey(now); same != "" {
-				w.line("%s", same)
+				w.prose(0, same)
 			}
 			for i, line := range present.ConsentLines(now.Policy) {
-				w.line("%-6s%s", []string{"now:", ""}[min(i, 1)], line)
+				w.prose(6, fmt.Sprintf("%-6s%s", []string{"now:", ""}[min(i, 1)], line))
 			}
 			for i, line := range present.ConsentLines(p) {
-				w.line("%-6s%s", []string{"then:", ""}[min(i, 1)], line)
+				w.prose(6, fmt.Sprintf("%-6s%s", []string{"then:", ""}[min(i, 1)], line))
+			}
+			if a.pinFD >= 0 && !p.Covers(now.Policy) {
+				w.prose(0, "note: --pin-fd does not count here: a less strict policy requires a PIN that is typed.")
 			}
 			if err := w.flush(); err != nil {
 				return err

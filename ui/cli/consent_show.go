@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/plugin/audit"
@@ -75,18 +77,18 @@ func (a *app) emitConsent(out *format, c session.Consent) error {
 	}
 	return a.emit(out, doc, func(w *words) {
 		lines := present.ConsentLines(c.Policy)
-		w.line("%s (%s): %s", e.Name, e.Host(), lines[0])
+		w.prose(0, fmt.Sprintf("%s (%s): %s", e.Name, e.Host(), lines[0]))
 		for _, line := range lines[1:] {
-			w.line("%s", line)
+			w.prose(4, line)
 		}
 		if signed := present.ConsentSigned(c); signed.Words != "" {
-			w.line("%s", signed.Words)
+			w.prose(0, signed.Words)
 			if signed.Level != present.Good {
 				w.line("To sign it: `%s`", present.ConsentCommand(c))
 			}
 		}
 		if same := present.ConsentSameKey(c); same != "" {
-			w.line("%s", same)
+			w.prose(0, same)
 		}
 	})
 }

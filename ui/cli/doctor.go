@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -100,9 +101,14 @@ func checkWords(w *words, checks []doctor.Check) {
 			group = c.Group
 			w.line("%s", group)
 		}
-		w.line("  %-*s  %s: %s", stateWidth, c.State, c.Title, c.Found)
+		w.prose(stateWidth+4, fmt.Sprintf("  %-*s  %s: %s", stateWidth, c.State, c.Title, c.Found))
 		for _, l := range c.Advice() {
-			w.line("  %*s  %s", stateWidth, "", l)
+			l = fmt.Sprintf("  %*s  %s", stateWidth, "", l)
+			if strings.Contains(l, ": kubehsm ") || strings.Contains(l, ": sudo ") { // commands are copied
+				w.line("%s", l)
+			} else {
+				w.prose(stateWidth+4, l)
+			}
 		}
 	}
 }

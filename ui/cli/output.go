@@ -128,6 +128,24 @@ func (w *words) line(format string, args ...any) {
 	w.b.WriteString(text.Clean(fmt.Sprintf(format, args...)) + "\n")
 }
 
+// prose adds one line of words. On a terminal it breaks at spaces where it is wider, and what
+// follows is indented by so many columns. A command that somebody may copy stays a [words.line].
+func (w *words) prose(indent int, s string) {
+	s = text.Clean(s)
+	columns := w.columns()
+	if columns <= indent || text.Width(s) <= columns {
+		w.b.WriteString(s + "\n")
+		return
+	}
+	lead := s[:len(s)-len(strings.TrimLeft(s, " "))]
+	for i, l := range text.Wrap(s[len(lead):], columns-max(indent, len(lead))) {
+		if i > 0 {
+			lead = strings.Repeat(" ", indent)
+		}
+		w.b.WriteString(lead + l + "\n")
+	}
+}
+
 // block adds lines.
 func (w *words) block(s string) {
 	if s != "" {

@@ -1,6 +1,7 @@
 package text
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -97,4 +98,24 @@ func FuzzClean(f *testing.F) {
 			t.Fatalf("Truncate(%q, %d) = %q is %d wide", line, width, short, Width(short))
 		}
 	})
+}
+
+func TestWrap(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		w    int
+		want []string
+	}{
+		{"a b c", 3, []string{"a b", "c"}},
+		{"--context trial-admin", 14, []string{"--context", "trial-admin"}}, // never at a hyphen
+		{"abcdefgh", 3, []string{"abc", "def", "gh"}},
+		{"x abcdefgh y", 4, []string{"x", "abcd", "efgh", "y"}},
+		{"日本語 テ", 4, []string{"日本", "語", "テ"}},
+		{"", 4, []string{""}},
+		{"a\nb", 9, []string{"a", "b"}},
+	} {
+		if got := Wrap(c.in, c.w); !slices.Equal(got, c.want) {
+			t.Errorf("Wrap(%q, %d) = %q, want %q", c.in, c.w, got, c.want)
+		}
+	}
 }

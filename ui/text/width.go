@@ -30,3 +30,52 @@ func Pad(s string, width int) string {
 	}
 	return s
 }
+
+// Wrap breaks clean text into lines of at most width columns, at spaces only: names,
+// URIs and options stay whole where they fit on a line.
+func Wrap(s string, width int) []string {
+	width = max(width, 1)
+	var lines []string
+	for _, line := range strings.Split(s, "\n") {
+		lines = append(lines, wrapLine(line, width)...)
+	}
+	return lines
+}
+
+func wrapLine(s string, width int) []string {
+	if Width(s) <= width {
+		return []string{s}
+	}
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(s) {
+		switch {
+		case line == "":
+			line = word
+		case Width(line)+1+Width(word) <= width:
+			line += " " + word
+		default:
+			lines = append(lines, line)
+			line = word
+		}
+		for Width(line) > width {
+			part := Beginning(line, width)
+			lines, line = append(lines, part), line[len(part):]
+		}
+	}
+	return append(lines, line)
+}
+
+// Beginning is the beginning of clean text s of at most width columns, and at least one character.
+func Beginning(s string, width int) string {
+	end, used := 0, 0
+	for i, r := range s {
+		wide := Width(string(r))
+		if used+wide > width && i > 0 {
+			break
+		}
+		used += wide
+		end = i + len(string(r))
+	}
+	return s[:end]
+}

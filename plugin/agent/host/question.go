@@ -67,7 +67,11 @@ func processWords(p process.ID) string {
 		words = "unknown"
 	}
 	for parent := range p.Ancestors() {
-		words += fmt.Sprintf(", started by %s (%d)", consent.ProgramOf(parent.PID), parent.PID)
+		if by := consent.ProgramOf(parent.PID); by.Path != "" {
+			words += fmt.Sprintf(", started by %s (%d)", by, parent.PID)
+		} else {
+			words += fmt.Sprintf(", started by process %d, whose program cannot be seen", parent.PID)
+		}
 		break
 	}
 	return words

@@ -34,6 +34,9 @@ const (
 	typeApply          = "application/apply-patch+yaml"
 )
 
+// typeProtobuf is how controllers and parts of kubectl send objects. It is not read.
+const typeProtobuf = "application/vnd.kubernetes.protobuf"
+
 // errUnread says why a body is not read. Its text is shown.
 type errUnread string
 
@@ -74,7 +77,12 @@ func mediaType(h http.Header, patch bool) (string, error) {
 	return t, nil
 }
 
-func unknownType(t string) error { return errUnread("it is of type " + consent.Name(t)) }
+func unknownType(t string) error {
+	if t == typeProtobuf {
+		return errUnread("the body is protobuf, which this program does not read")
+	}
+	return errUnread("it is of type " + consent.Name(t))
+}
 
 // decode reads a body into maps, lists and scalars.
 func decode(media string, data []byte) (any, error) {

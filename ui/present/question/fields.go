@@ -209,7 +209,7 @@ func (s *sheet) wrap(v string, n int) []string {
 // whether v has room in them; if not, the last line is cut.
 func broken(v string, w, n int) (lines []string, all bool) {
 	for len(lines)+1 < n && text.Width(v) > w {
-		part := cut(v, w)
+		part := text.Beginning(v, w)
 		if at := strings.LastIndexByte(part, ' '); at > len(part)*2/3 {
 			part = part[:at+1]
 		}
@@ -218,20 +218,6 @@ func broken(v string, w, n int) (lines []string, all bool) {
 		}
 	}
 	return append(lines, text.Truncate(v, w)), text.Width(v) <= w
-}
-
-// cut is the beginning of v of at most width columns, and at least one character.
-func cut(v string, width int) string {
-	end, used := 0, 0
-	for i, r := range v {
-		wide := text.Width(string(r))
-		if used+wide > width && i > 0 {
-			break
-		}
-		used += wide
-		end = i + len(string(r))
-	}
-	return v[:end]
 }
 
 // shorten leaves out the middle of v: its end may say what is odd about it.
@@ -247,5 +233,5 @@ func shorten(v string, width int) string {
 		}
 		at -= size
 	}
-	return cut(v, width-tail-1) + text.Ellipsis + v[at:]
+	return text.Beginning(v, width-tail-1) + text.Ellipsis + v[at:]
 }

@@ -21,7 +21,7 @@ func PIN(p hsm.PINPrompt, room Room) (above []string, label string) {
 		above = append(above, sentence(text.Clean(p.Again)))
 	}
 	if p.Purpose.Notice != "" {
-		above = append(above, text.Clean(p.Purpose.Notice))
+		above = append(above, text.Wrap(text.Clean(p.Purpose.Notice), room.orUsual().Columns-1)...)
 	}
 	for _, note := range []string{Rule(p), Default(p), Few(p), Last(p)} {
 		if note != "" {
@@ -74,8 +74,8 @@ func About(notice string, fields []hsm.Field, room Room) []string {
 	var above []string
 	rows := room.Rows - 2 // the question, and the line that the cursor goes to with the answer
 	if notice != "" {
-		above = append(above, Notice(notice, room))
-		rows -= (text.Width(above[0]) + room.Columns - 1) / room.Columns
+		above = text.Wrap(Notice(notice, room), room.Columns-1)
+		rows -= len(above)
 	}
 	room.Rows = max(rows, 1)
 	return append(above, Fields(fields, room)...)
@@ -92,7 +92,7 @@ func Notice(notice string, room Room) string {
 	if text.Width(notice) <= most {
 		return notice
 	}
-	return cut(notice, most-text.Width(more)) + more
+	return text.Beginning(notice, most-text.Width(more)) + more
 }
 
 // Confirm returns the lines above the question, and the question itself.

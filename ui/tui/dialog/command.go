@@ -60,7 +60,7 @@ func (d *Command) View(f screen.Frame) string {
 func commandLines(f screen.Frame, commands []string) []string {
 	var lines []string
 	for _, l := range commands {
-		for i, part := range widget.Wrap(text.Clean(l), max(f.Width-2, 1)) {
+		for i, part := range text.Wrap(text.Clean(l), max(f.Width-2, 1)) {
 			lead := "  "
 			if i == 0 {
 				lead = f.Theme.Accent.Render("$ ")

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/ui/present"
+	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 )
 
@@ -25,7 +26,7 @@ func Facts(t theme.Theme, facts []present.Fact, w int) []string {
 		if f.Level != present.Quiet {
 			style = t.Level(f.Level)
 		}
-		for i, l := range Wrap(t.Marked(f), max(w-name-2, 8)) {
+		for i, l := range text.Wrap(t.Marked(f), max(w-name-2, 8)) {
 			head := strings.Repeat(" ", name)
 			if i == 0 {
 				head = t.Muted.Render(Fit(f.Name, name))
@@ -153,7 +154,7 @@ func Lines(t theme.Theme, all []present.Line, w int) []string {
 			sign = t.Glyphs.Dot + " "
 		}
 		rest := strings.Repeat(" ", Width(sign))
-		for i, part := range Wrap(l.Words, max(w-len(rest), 1)) {
+		for i, part := range text.Wrap(l.Words, max(w-len(rest), 1)) {
 			if i > 0 {
 				sign = rest
 			}

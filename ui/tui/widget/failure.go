@@ -13,7 +13,7 @@ import (
 // what to send to an admin if rights are missing.
 func Failure(t theme.Theme, err error, w int) []string {
 	var lines []string
-	for i, l := range Wrap("error: "+ui.Message(err), max(w-2, 1)) {
+	for i, l := range text.Wrap("error: "+ui.Message(err), max(w-2, 1)) {
 		head := "  "
 		if i == 0 {
 			head = t.Bad.Render(t.Glyphs.Failed) + " "
@@ -21,7 +21,7 @@ func Failure(t theme.Theme, err error, w int) []string {
 		lines = append(lines, head+t.Bad.Render(l))
 	}
 	if hint := ui.Hint(err); hint != "" {
-		for _, l := range Wrap("hint: "+strings.ReplaceAll(hint, "`", "'"), max(w-2, 1)) {
+		for _, l := range text.Wrap("hint: "+strings.ReplaceAll(hint, "`", "'"), max(w-2, 1)) {
 			lines = append(lines, "  "+t.Text.Render(l))
 		}
 	}

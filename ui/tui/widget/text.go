@@ -6,6 +6,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 )
 
@@ -84,45 +85,9 @@ func Cut(s string, w int) string {
 	return ansi.Truncate(s, w, "…")
 }
 
-// Wrap breaks plain text into lines of at most w columns, at spaces only: names,
-// URIs and options stay whole where they fit on a line.
-func Wrap(s string, w int) []string {
-	w = max(w, 1)
-	var lines []string
-	for _, line := range strings.Split(s, "\n") {
-		lines = append(lines, wrapLine(line, w)...)
-	}
-	return lines
-}
-
-func wrapLine(s string, w int) []string {
-	if Width(s) <= w {
-		return []string{s}
-	}
-	var lines []string
-	line := ""
-	for _, word := range strings.Fields(s) {
-		switch {
-		case line == "":
-			line = word
-		case Width(line)+1+Width(word) <= w:
-			line += " " + word
-		default:
-			lines = append(lines, line)
-			line = word
-		}
-		if Width(line) > w {
-			parts := strings.Split(ansi.Hardwrap(line, w, true), "\n")
-			lines = append(lines, parts[:len(parts)-1]...)
-			line = parts[len(parts)-1]
-		}
-	}
-	return append(lines, line)
-}
-
 // Paragraph wraps plain text to w columns and gives every line the style.
 func Paragraph(st theme.Style, s string, w int) []string {
-	lines := Wrap(s, w)
+	lines := text.Wrap(s, w)
 	for i, l := range lines {
 		lines[i] = st.Render(l)
 	}

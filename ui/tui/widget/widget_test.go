@@ -1,7 +1,6 @@
 package widget
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -179,26 +178,6 @@ func TestScroll(t *testing.T) {
 	}{{lines[:6], 5, "cccc…\ndddd…\neeee…\nffff…\n↑ end"}, {lines[:2], 3, "aaaa…\nbbbb…\n     "}, {nil, 1, "     "}} {
 		if got := ansi.Strip(s.View(plain(), c.lines, 5, c.height)); got != c.want {
 			t.Errorf("%d lines: %q, want %q", len(c.lines), got, c.want)
-		}
-	}
-}
-
-func TestWrap(t *testing.T) {
-	for _, c := range []struct {
-		in   string
-		w    int
-		want []string
-	}{
-		{"a b c", 3, []string{"a b", "c"}},
-		{"--context trial-admin", 14, []string{"--context", "trial-admin"}}, // never at a hyphen
-		{"abcdefgh", 3, []string{"abc", "def", "gh"}},
-		{"x abcdefgh y", 4, []string{"x", "abcd", "efgh", "y"}},
-		{"日本語 テ", 4, []string{"日本", "語", "テ"}},
-		{"", 4, []string{""}},
-		{"a\nb", 9, []string{"a", "b"}},
-	} {
-		if got := Wrap(c.in, c.w); !slices.Equal(got, c.want) {
-			t.Errorf("Wrap(%q, %d) = %q, want %q", c.in, c.w, got, c.want)
 		}
 	}
 }

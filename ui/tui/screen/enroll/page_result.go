@@ -72,7 +72,7 @@ func (p *resultPage) view(f screen.Frame) string {
 	t, r := f.Theme, p.m.result
 	var lines []string
 	wrap := func(head, s string) {
-		for i, l := range widget.Wrap(s, max(f.Width-2, 1)) {
+		for i, l := range text.Wrap(s, max(f.Width-2, 1)) {
 			if i > 0 {
 				head = "  "
 			}

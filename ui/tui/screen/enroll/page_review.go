@@ -249,7 +249,7 @@ func (p *reviewPage) body(t theme.Theme, w int) []string {
 	if notes := r.Notes; len(notes) > 0 {
 		section("Notes")
 		for _, n := range notes {
-			for i, l := range widget.Wrap(text.Clean(n), max(w-2, 1)) {
+			for i, l := range text.Wrap(text.Clean(n), max(w-2, 1)) {
 				lead := "  "
 				if i == 0 {
 					lead = t.Accent.Render(t.Glyphs.Dot) + " "
@@ -261,7 +261,7 @@ func (p *reviewPage) body(t theme.Theme, w int) []string {
 	if len(r.Commands) > 0 {
 		section(present.SameTitle)
 		for _, c := range r.Commands {
-			for i, l := range widget.Wrap(text.Clean(c), max(w-2, 1)) {
+			for i, l := range text.Wrap(text.Clean(c), max(w-2, 1)) {
 				lead := "  "
 				if i == 0 {
 					lead = t.Accent.Render("$ ")
@@ -292,7 +292,7 @@ func forecast(t theme.Theme, points []csr.Point, w int) []string {
 		case present.Bad:
 			glyph, st = t.Glyphs.Failed, t.Bad
 		}
-		for i, l := range widget.Wrap(said, max(w-2, 1)) {
+		for i, l := range text.Wrap(said, max(w-2, 1)) {
 			lead := "  "
 			if i == 0 {
 				lead = st.Render(glyph) + " "

@@ -150,7 +150,7 @@ func (m *Model) problems(t theme.Theme, w int, hints bool) []string {
 		}
 		lines = append(lines, t.Warn.Render(t.Glyphs.Warn)+" "+t.Muted.Render(widget.Cut(said, w-2)))
 		if hints && p.Note != "" {
-			for _, l := range widget.Wrap("hint: "+p.Note, w-2) {
+			for _, l := range text.Wrap("hint: "+p.Note, w-2) {
 				lines = append(lines, "  "+t.Faint.Render(l))
 			}
 		}
