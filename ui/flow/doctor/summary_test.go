@@ -40,3 +40,21 @@ func TestPINStates(t *testing.T) {
 		}
 	}
 }
+
+// TestBlankTokenIsNamed: the command that sets a blank token up names that one among several
+// of its kind, which have neither label nor serial, and is whole.
+func TestBlankTokenIsNamed(t *testing.T) {
+	one := hsm.TokenInfo{Scheme: hsm.SchemePKCS11, Manufacturer: "M", Model: "A", SlotID: 7}
+	other := one
+	other.SlotID = 8
+	c := pin(Check{}, one, "a token")
+	_, quoted, ok := strings.Cut(c.Fix, "kubehsm token init --label NAME --token ")
+	u, err := hsm.ParseURI(strings.Trim(quoted, "'"))
+	if !ok || err != nil || !u.MatchToken(one) || u.MatchToken(other) {
+		t.Errorf("%q: %v", c.Fix, err)
+	}
+	one.Serial = "12"
+	if c := pin(Check{}, one, "a token"); strings.Contains(c.Fix, "slot-id") {
+		t.Errorf("%q: slot numbers move", c.Fix)
+	}
+}
