@@ -147,7 +147,7 @@ func (r Request) Writes() bool {
 	return !reads || r.Connecting || r.As != ""
 }
 
-// aboutSelf recognises the SelfSubject*Reviews: questions in the form of a create.
+// aboutSelf recognizes the SelfSubject*Reviews: questions in the form of a create.
 func (r Request) aboutSelf() bool {
 	if r.Verb != "create" || r.As != "" || r.Connecting || r.Name != "" || r.Subresource != "" || r.Namespace != "" {
 		return false
@@ -161,7 +161,7 @@ func (r Request) aboutSelf() bool {
 	return false
 }
 
-// discovers recognises what every client reads before it does anything: which
+// discovers recognizes what every client reads before it does anything: which
 // APIs there are, and whether the server is well.
 func (r Request) discovers() bool {
 	if !r.safeMethod || r.Resource != "" || r.Connecting || r.As != "" {

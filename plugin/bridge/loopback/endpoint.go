@@ -16,7 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
-// Endpoint is where the bridge listens and how to recognise it.
+// Endpoint is where the bridge listens and how to recognize it.
 type Endpoint struct {
 	Port int
 	// CAPEM are the certificates that vouch for the bridge, on each machine that shares the

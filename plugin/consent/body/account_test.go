@@ -64,7 +64,7 @@ func TestAccount(t *testing.T) {
 			[]string{`add "/subjects/-"`, `to User "eve"`}},
 		{"an image by JSON patch", "PATCH", "/apis/apps/v1/namespaces/web/deployments/x", typeJSONPatch,
 			`[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"evil"}]`,
-			[]string{`replace "/spec/template/spec/containers/0/image": "evil"`, "container: image evil"}},
+			[]string{`replace "/spec/template/spec/containers/0/image"`, "container: image evil"}},
 		{"an image by a strategic patch", "PATCH", "/apis/apps/v1/namespaces/web/deployments/x", typeStrategicPatch,
 			`{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"evil"}]}}}}`,
 			[]string{"container c: image evil", "sets spec.template.spec.containers"}},

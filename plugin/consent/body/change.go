@@ -68,12 +68,13 @@ func (t *teller) jsonPatch(v any) error {
 		if from := t.str(op, "from"); from != "" {
 			words += " from " + consent.Quote(from)
 		}
-		if v := told(t.r, path, t.get(op, "value")); v != "" {
-			words += ": " + v
-		}
+		at, loud, v := len(t.lines), len(t.loud), told(t.r, path, t.get(op, "value"))
 		t.say("%s", words)
 		if whole := put(path, t.get(op, "value")); whole != nil {
 			t.what(whole)
+		}
+		if v != "" && len(t.lines) == at+1 && len(t.loud) == loud { // no further line tells the value
+			t.lines[at] += ": " + v
 		}
 	}
 	if len(all) == 0 {
