@@ -91,8 +91,11 @@ func (s *signIns) warmUp(ctx context.Context, q auditing.Requester, p *link.Aske
 	use := token.Use{Client: q.Client, Ask: p.Ask,
 		Purpose: hsm.Purpose{Cluster: name, Action: "sign in", Command: q.Command}}
 	var t *target
-	err := s.flights.do(ctx, name, q.Client.Terminal(), func() error {
-		var err error
+	err := s.flights.do(ctx, name, q.Client.Terminal(), func() (err error) {
+		if err := s.refusals.recall(q.Client, name, time.Now()); err != nil { // by what ended just now
+			return &ownRefusal{err}
+		}
+		defer func() { s.refusals.remember(q.Client, name, lockedOr(ctx, err), p.HasAsked(), time.Now()) }()
 		if t, err = s.targets.target(name); err != nil {
 			return err
 		}
@@ -105,8 +108,11 @@ func (s *signIns) warmUp(ctx context.Context, q auditing.Requester, p *link.Aske
 		}
 		return err
 	})
+	if own, ok := errors.AsType[*ownRefusal](err); ok {
+		return nil, own.error
+	}
 	err = lockedOr(ctx, err)
-	s.refusals.remember(q.Client, name, err, time.Now())
+	s.refusals.remember(q.Client, name, err, p.HasAsked(), time.Now())
 	if err != nil {
 		s.log.Info("prepare failed", "enrollment", name, "error", err)
 		return nil, err
@@ -117,11 +123,18 @@ func (s *signIns) warmUp(ctx context.Context, q auditing.Requester, p *link.Aske
 	return t, nil
 }
 
-// passOn tells which failures are the leader's alone: it left before anybody
-// was asked, or has no terminal to ask on. A no at the prompt holds for all who wait
+// ownRefusal is a refusal that is in force for the leader of a flight, and not for who
+// waits.
+type ownRefusal struct{ error }
+
+// passOn tells which failures are the leader's alone: it was refused before, left before
+// anybody was asked, or has no terminal to ask on. A no at the prompt holds for all who wait
 // at the same terminal (a script's commands, a shell's jobs); elsewhere is another
 // window, and its person is asked.
 func passOn(err error, elsewhere bool) bool {
+	if _, own := errors.AsType[*ownRefusal](err); own {
+		return true
+	}
 	if errors.Is(err, hsm.ErrCancelled) {
 		return elsewhere
 	}
@@ -216,7 +229,7 @@ func (s *signIns) unlockAhead(ctx context.Context, q auditing.Requester, p *link
 	}
 	if err = lockedOr(ctx, err); err == nil {
 		t.held.Use()
-		s.refusals.remember(q.Client, t.e.Name, nil, time.Now())
+		s.refusals.remember(q.Client, t.e.Name, nil, true, time.Now())
 	}
 	return err
 }

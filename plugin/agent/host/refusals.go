@@ -13,7 +13,7 @@ import (
 
 // How long a client is given the same refusal again without more ado.
 const (
-	personCooldown  = 30 * time.Second // a person said no, or got the PIN wrong
+	personCooldown  = 30 * time.Second // a person said no, got the PIN wrong, or gave it to a library that failed
 	networkCooldown = 10 * time.Second
 )
 
@@ -51,8 +51,9 @@ func (s *refusals) recall(c bridge.Client, name string, now time.Time) error {
 }
 
 // remember keeps a refusal. kubectl runs its plugin up to five times in one
-// command; without this it would ask, and burn PIN tries, five times.
-func (s *refusals) remember(c bridge.Client, name string, err error, now time.Time) {
+// command; without this it would ask, and burn PIN tries, five times. asked tells that a
+// person was asked.
+func (s *refusals) remember(c bridge.Client, name string, err error, asked bool, now time.Time) {
 	if !c.Known() {
 		return
 	}
@@ -63,14 +64,17 @@ func (s *refusals) remember(c bridge.Client, name string, err error, now time.Ti
 			delete(s.all, k)
 		}
 	}
-	if d := cooldown(err); d > 0 {
+	if d := cooldown(err, asked); d > 0 {
 		s.all[refused{c, name}] = refusal{err, now.Add(d)}
 	}
 }
 
-func cooldown(err error) time.Duration {
-	if err == nil {
+func cooldown(err error, asked bool) time.Duration {
+	switch {
+	case err == nil:
 		return 0
+	case asked && errors.Is(err, hsm.ErrModule): // the library crashed or hung with the PIN
+		return personCooldown
 	}
 	for _, e := range []error{hsm.ErrCancelled, hsm.ErrPINIncorrect, hsm.ErrPINInvalid, hsm.ErrTouchTimeout,
 		upstream.ErrNotSigned} {

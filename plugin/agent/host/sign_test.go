@@ -177,7 +177,7 @@ func TestAgentIsExternalSigner(t *testing.T) {
 	}
 	leave()
 	check(t, <-left)
-	r.mustAgent(func(a *agent) { a.refusals.remember(process.This(), r.e.Name, nil, time.Now()) }) // a while has passed
+	r.mustAgent(func(a *agent) { a.refusals.remember(process.This(), r.e.Name, nil, true, time.Now()) }) // a while has passed
 
 	// Nor is anybody asked for what the key does not sign.
 	r.mustAgent(func(a *agent) {

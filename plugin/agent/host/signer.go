@@ -164,7 +164,7 @@ func (s *externalSigner) unlock(ctx context.Context, e enrollment.Enrollment, q 
 			err = hint.Withf(err, "run `kubehsm unlock %s`", e.Name)
 		}
 	}
-	s.refusals.remember(q.Client, e.Name, err, time.Now())
+	s.refusals.remember(q.Client, e.Name, err, true, time.Now())
 	return err
 }
 

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -206,6 +207,33 @@ func TestLibraryCrashes(t *testing.T) {
 	m.feel("")
 	m.serveHere(Options{}, 0) // the next agent has seen no crash
 	_, err = m.prepare(m.dial(), caller(10), hsmtest.NewScript(t, hsmtest.PIN(m.pin)))
+	check(t, err)
+}
+
+// TestCrashAtLogin: the library is named, and kubectl's own retries, which come at once and
+// from several goroutines, ask for the PIN no more.
+func TestCrashAtLogin(t *testing.T) {
+	m := newMoodyRig(t)
+	m.serveHere(Options{}, 0)
+	m.feel("crash-login")
+	script := hsmtest.NewScript(t, hsmtest.PIN(m.pin)) // once
+	var wg sync.WaitGroup
+	for range 5 {
+		wg.Go(func() {
+			for range 2 {
+				_, err := m.prepare(m.dial(), caller(1), script)
+				if !errors.Is(err, hsm.ErrModule) || !strings.Contains(err.Error(), "moody.so crashed (SIGSEGV") {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := len(script.PINs()); n != 1 {
+		t.Errorf("the PIN was asked for %d times", n)
+	}
+	m.feel("")
+	_, err := m.prepare(m.dial(), caller(2), hsmtest.NewScript(t, hsmtest.PIN(m.pin))) // another command
 	check(t, err)
 }
 

@@ -1,5 +1,5 @@
 /* A PKCS#11 library that passes everything on to another one (MOODY_REAL), but
-   does as the file MOODY_FILE says: crash or hang when it signs, hang when the
+   does as the file MOODY_FILE says: crash or hang when it signs, or when the
    PIN comes, have no token any more. */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -29,6 +29,7 @@ static CK_RV sign(CK_SESSION_HANDLE s, CK_BYTE_PTR in, CK_ULONG n, CK_BYTE_PTR o
 
 static CK_RV login(CK_SESSION_HANDLE s, CK_USER_TYPE who, CK_UTF8CHAR_PTR pin, CK_ULONG n) {
 	while (mood("hang-login")) sleep(1);
+	if (mood("crash-login")) *(volatile int *)0 = 0;
 	return real->C_Login(s, who, pin, n);
 }
 
