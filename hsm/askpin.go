@@ -90,13 +90,13 @@ func admit(ctx context.Context, p Prompter, kind PINKind, info TokenInfo) error 
 func blocked(kind PINKind, info TokenInfo) error {
 	switch kind {
 	case PUK:
-		return hint.With(fmt.Errorf("the PUK: %w", ErrPINLocked),
+		return hint.With(worded{"the PUK is blocked", ErrPINLocked},
 			"only a reset of the PIV application helps; it destroys its keys")
 	case SOPIN:
-		return hint.With(fmt.Errorf("the SO PIN of token %s: %w", quote(info.Name()), ErrPINLocked),
+		return hint.With(worded{"the SO PIN of token " + quote(info.Name()) + " is blocked", ErrPINLocked},
 			"only the maker's tools can help now")
 	}
-	return hint.With(fmt.Errorf("token %s: %w", quote(info.Name()), ErrPINLocked), unblockHint)
+	return hint.With(fmt.Errorf("token %s: %w", quote(info.Name()), ErrPINLocked), info.Unblock())
 }
 
 func askOnce(ctx context.Context, p Prompter, prompt PINPrompt, try func(*Secret) error) error {
@@ -105,7 +105,7 @@ func askOnce(ctx context.Context, p Prompter, prompt PINPrompt, try func(*Secret
 		return err
 	}
 	defer pin.Zero()
-	if err := CheckPIN(pin, prompt.Token.PIN); err != nil {
+	if err := CheckPIN(prompt.Kind, pin, prompt.Token.PIN); err != nil {
 		return err
 	}
 	return try(pin)
@@ -122,7 +122,7 @@ func AskNewPIN(ctx context.Context, p Prompter, kind PINKind, info TokenInfo,
 		if err != nil {
 			return nil, err
 		}
-		err = CheckPIN(fresh, info.PIN)
+		err = CheckPIN(kind, fresh, info.PIN)
 		if err == nil && check != nil {
 			err = check(fresh)
 		}
@@ -137,19 +137,18 @@ func AskNewPIN(ctx context.Context, p Prompter, kind PINKind, info TokenInfo,
 	}
 }
 
-// CheckPIN turns away what cannot be a PIN, so that no try is spent on it. The
+// CheckPIN turns away what cannot be a secret of that kind, so that no try is spent on it. The
 // error wraps [ErrPINInvalid].
-func CheckPIN(pin *Secret, s PINState) error {
+func CheckPIN(kind PINKind, pin *Secret, s PINState) error {
 	switch n := pin.Len(); {
 	case n == 0:
-		return fmt.Errorf("%w: it is empty", ErrPINInvalid)
+		return Unfit(kind, "it is empty")
 	case looksLikeOTP(pin.Bytes()):
-		return fmt.Errorf("%w: that was a one-time password, typed by a touch of the YubiKey; no try was spent",
-			ErrPINInvalid)
+		return Unfit(kind, "that was a one-time password, typed by a touch of the YubiKey; no try was spent")
 	case s.MinLen > 0 && n < s.MinLen:
-		return fmt.Errorf("%w: it has at least %d characters; no try was spent", ErrPINInvalid, s.MinLen)
+		return Unfit(kind, "it has at least %d characters; no try was spent", s.MinLen)
 	case s.MaxLen > 0 && n > s.MaxLen:
-		return fmt.Errorf("%w: it has at most %d characters; no try was spent", ErrPINInvalid, s.MaxLen)
+		return Unfit(kind, "it has at most %d characters; no try was spent", s.MaxLen)
 	}
 	return nil
 }

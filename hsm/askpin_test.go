@@ -136,8 +136,8 @@ func TestAskPINOfEveryKind(t *testing.T) {
 	for kind, says := range map[hsm.PINKind]struct{ last, blocked, hint string }{
 		hsm.UserPIN: {`for the PIN of token "tok". A wrong one blocks it.`, `token "tok": `, "token pin unblock"},
 		hsm.PIVPIN:  {`for the PIV PIN of token "tok". A wrong one blocks it.`, `token "tok": `, "token pin unblock"},
-		hsm.PUK:     {"for the PUK. A wrong one blocks it for good.", "the PUK: ", "only a reset of the PIV application"},
-		hsm.SOPIN: {`for the SO PIN of token "tok". A wrong one blocks it.`, `the SO PIN of token "tok": `,
+		hsm.PUK:     {"for the PUK. A wrong one blocks it for good.", "the PUK is blocked", "only a reset of the PIV application"},
+		hsm.SOPIN: {`for the SO PIN of token "tok". A wrong one blocks it.`, `the SO PIN of token "tok" is blocked`,
 			"the maker's tools"},
 	} {
 		l := newLockable(1)
@@ -234,7 +234,7 @@ func TestCheckPIN(t *testing.T) {
 		if len(in) < 20 {
 			s = hsm.PINState{MinLen: 6, MaxLen: 8}
 		}
-		err := hsm.CheckPIN(hsm.NewSecret([]byte(in)), s)
+		err := hsm.CheckPIN(hsm.PIVPIN, hsm.NewSecret([]byte(in)), s)
 		if (err == nil) != ok || (err != nil && !errors.Is(err, hsm.ErrPINInvalid)) {
 			t.Errorf("%q: %v", in, err)
 		}

@@ -67,22 +67,32 @@ func ErrorCode(err error) string {
 // another process: its text is message, it wraps the sentinel that code names
 // (if any) and carries hint (if not empty).
 func FromCode(code, message, hint string) error {
-	err := error(remoteError{message: message})
+	err := error(worded{message: message})
 	for _, c := range codes {
 		if c.code == code {
-			err = remoteError{message: message, is: c.err}
+			err = worded{message: message, is: c.err}
 		}
 	}
 	return hinting.With(err, hint)
 }
 
-type remoteError struct {
+// worded is a sentinel in other words.
+type worded struct {
 	message string
 	is      error
 }
 
-func (e remoteError) Error() string { return e.message }
-func (e remoteError) Unwrap() error { return e.is }
+func (e worded) Error() string { return e.message }
+func (e worded) Unwrap() error { return e.is }
+
+// Unfit says that what was typed cannot be a secret of that kind, and why. It wraps
+// [ErrPINInvalid].
+func Unfit(kind PINKind, format string, args ...any) error {
+	if kind == "" || kind == PIVPIN {
+		kind = UserPIN
+	}
+	return worded{"not a usable " + string(kind) + ": " + fmt.Sprintf(format, args...), ErrPINInvalid}
+}
 
 // PINError says that a PIN was refused and how many tries are left. It wraps
 // [ErrPINIncorrect], or [ErrPINLocked] when Retries is 0.
@@ -101,13 +111,14 @@ func (e *PINError) Error() string {
 	return fmt.Sprintf("wrong %s", e.Kind)
 }
 
-// unblockHint is the next step when a user's PIN is blocked.
-const unblockHint = "`kubehsm token pin unblock` sets a new PIN by the PUK or SO PIN"
-
 // Hint is what to do about a PIN that is blocked now, else "".
 func (e *PINError) Hint() string {
-	if e.Retries == 0 && (e.Kind == UserPIN || e.Kind == PIVPIN) {
-		return unblockHint
+	switch {
+	case e.Retries != 0:
+	case e.Kind == PIVPIN:
+		return unblockWith(PUK)
+	case e.Kind == UserPIN:
+		return unblockWith(SOPIN)
 	}
 	return ""
 }

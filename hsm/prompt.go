@@ -94,8 +94,15 @@ type ConfirmPrompt struct {
 	Fields []Field `json:"fields,omitempty"`
 	// Type, if set, is what must be typed for a yes (a serial).
 	Type string `json:"type,omitempty"`
+	// Short, if set, is the end of Type, which is enough.
+	Short string `json:"short,omitempty"`
 	// DefaultYes makes Enter mean yes. Destructive questions leave it false.
 	DefaultYes bool `json:"defaultYes,omitempty"`
+}
+
+// Accepts tells whether what was typed is the yes of a question that has [ConfirmPrompt].Type.
+func (p ConfirmPrompt) Accepts(typed string) bool {
+	return p.Type != "" && (typed == p.Type || p.Short != "" && typed == p.Short)
 }
 
 // Prompter asks a person. Implementations are in the ui; drivers and agents

@@ -71,7 +71,7 @@ func on[T any](ctx context.Context, c *card, f func(*applet.Session) (T, error))
 		return none, trouble
 	}
 	c.pin.drop()
-	return none, hint.With(fmt.Errorf("token %q: %w", c.about().Name(), hsm.ErrRemoved), "insert it again")
+	return none, hint.With(fmt.Errorf("token %q: %w", c.about().Name(), hsm.ErrRemoved), hsm.InReader.Back()+" again")
 }
 
 // do is [on] for what has no result but its error.

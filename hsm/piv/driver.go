@@ -177,9 +177,9 @@ func notFound(u hsm.URI, l hsm.Listing) error {
 	if len(l.Tokens) == 0 && len(l.Problems) == 1 && errors.Is(l.Problems[0].Err, pcsc.ErrNoReader) {
 		return l.Problems[0].Err
 	}
-	hint := "insert the token"
+	hint := hsm.InReader.Back()
 	if len(l.Tokens) > 0 {
-		hint = "insert it, or use the one that is there: " + l.Tokens[0].URI().String()
+		hint += ", or use the one that is there: " + l.Tokens[0].URI().String()
 	}
 	return hinting.With(fmt.Errorf("%s: %w", u.TokenOnly(), hsm.ErrNoToken), hint)
 }

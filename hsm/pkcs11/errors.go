@@ -46,17 +46,17 @@ func fault(doing string, err error) error {
 	switch code {
 	case p11.CKR_TOKEN_NOT_PRESENT, p11.CKR_DEVICE_REMOVED, p11.CKR_SLOT_ID_INVALID, p11.CKR_SESSION_CLOSED,
 		p11.CKR_SESSION_HANDLE_INVALID:
-		sentinel, hint = hsm.ErrRemoved, "plug the token in again"
+		sentinel, hint = hsm.ErrRemoved, hsm.Somewhere.Back()
 	case p11.CKR_PIN_INCORRECT:
 		sentinel = hsm.ErrPINIncorrect
 	case p11.CKR_PIN_LOCKED:
-		sentinel, hint = hsm.ErrPINLocked, "unblock it with its SO PIN or PUK"
+		sentinel, hint = hsm.ErrPINLocked, hsm.TokenInfo{}.Unblock()
 	case p11.CKR_PIN_LEN_RANGE, p11.CKR_PIN_INVALID:
 		sentinel = hsm.ErrPINInvalid
 	case p11.CKR_PIN_EXPIRED:
 		hint = "change the PIN with the token's own tool, for example pkcs11-tool --change-pin"
 	case p11.CKR_USER_PIN_NOT_INITIALIZED:
-		sentinel, hint = hsm.ErrPINNotSet, "set a user PIN on the token first"
+		sentinel, hint = hsm.ErrPINNotSet, "`kubehsm token pin unblock` sets one by the SO PIN"
 	case p11.CKR_USER_NOT_LOGGED_IN:
 		sentinel = hsm.ErrPINRequired
 	case p11.CKR_FUNCTION_CANCELED, p11.CKR_CANCEL, p11.CKR_FUNCTION_REJECTED:
@@ -75,7 +75,7 @@ func fault(doing string, err error) error {
 	case p11.CKR_TOKEN_WRITE_PROTECTED:
 		sentinel, hint = hsm.ErrUnsupported, "the token is write-protected; use another one"
 	case p11.CKR_DEVICE_ERROR:
-		hint = "check that the token is plugged in well and that the smart card service (pcscd) runs"
+		hint = hsm.Somewhere.Back()
 	case p11.CKR_DEVICE_MEMORY:
 		hint = "the token is full; delete keys that are not needed"
 	}

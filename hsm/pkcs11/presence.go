@@ -67,7 +67,7 @@ func (p *presence) locate(ctx context.Context) error {
 }
 
 func (p *presence) removed() error {
-	return hint.With(fmt.Errorf("token %q: %w", p.info.Name(), hsm.ErrRemoved), "plug the token in again")
+	return hint.With(fmt.Errorf("token %q: %w", p.info.Name(), hsm.ErrRemoved), p.info.Place().Back())
 }
 
 // unspent tells whether the PIN of that kind has as many tries left as in the state

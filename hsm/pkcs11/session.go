@@ -12,7 +12,6 @@ import (
 	p11 "github.com/miekg/pkcs11"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/hsm/pkcs11/p11kit"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
@@ -142,9 +141,8 @@ func (s *session) login(
 			retries = s.info.PIN.Retries
 		}
 		return &hsm.PINError{Kind: hsm.UserPIN, Retries: retries}
-	case is(err, p11.CKR_PIN_LOCKED) && p11kit.IsTPM(s.module.real):
-		return hint.With(fmt.Errorf("log in: %w (%w)", hsm.ErrPINLocked, err),
-			"the TPM refuses all PINs after too many wrong ones; that ends by itself after a while, or with `tpm2_dictionarylockout --clear-lockout`")
+	case is(err, p11.CKR_PIN_LOCKED):
+		return hint.With(fmt.Errorf("log in: %w (%w)", hsm.ErrPINLocked, err), s.info.Unblock())
 	}
 	return fault("log in", err)
 }

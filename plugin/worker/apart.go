@@ -301,7 +301,7 @@ func choose(u hsm.URI, all []sighting, blank bool) (*source, error) {
 	case len(failed) > 0:
 		return nil, fmt.Errorf("%s: %w: %w", u, hsm.ErrNoToken, errors.Join(failed...))
 	}
-	return nil, hint.With(fmt.Errorf("%s: %w", u, hsm.ErrNoToken), "plug the token in, or see `kubehsm token list`")
+	return nil, hint.With(fmt.Errorf("%s: %w", u, hsm.ErrNoToken), u.Missing())
 }
 
 // Close implements [hsm.Driver].

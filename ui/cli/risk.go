@@ -66,7 +66,7 @@ func (r approvalRisks) check() error {
 func accepting(p hsm.Prompter, typed string) hsm.Prompter {
 	next := ask.From(p)
 	return ask.Func(func(ctx context.Context, q ask.Question) (ask.Answer, error) {
-		if q.Confirm != nil && q.Confirm.Type != "" && q.Confirm.Type == typed {
+		if q.Confirm != nil && q.Confirm.Accepts(typed) {
 			return ask.Answer{Yes: true}, nil
 		}
 		return next(ctx, q)
@@ -104,7 +104,7 @@ func (a *app) confirmLoss(ctx context.Context, r *risk, l token.Loss, detail, qu
 	if err != nil {
 		return err
 	}
-	yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Detail: detail, Question: question, Type: l.Serial()})
+	yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Detail: detail, Question: question, Type: l.Serial(), Short: l.Short})
 	if err == nil && !yes {
 		err = fmt.Errorf("%w: nothing was changed", hsm.ErrCancelled)
 	}

@@ -177,7 +177,7 @@ func (t *Terminal) confirm(ctx context.Context, p hsm.ConfirmPrompt, shared func
 			}
 			answer := strings.TrimSpace(string(buf[:n]))
 			if p.Type != "" {
-				yes = answer == p.Type
+				yes = p.Accepts(answer)
 				return nil
 			}
 			switch strings.ToLower(answer) {

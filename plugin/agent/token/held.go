@@ -73,7 +73,7 @@ func (h *Held) open(ctx context.Context) (worker.Token, error) {
 	}
 	t, err := h.o.Tokens.Open(ctx, h.uri)
 	if errors.Is(err, hsm.ErrNoToken) {
-		err = hint.With(err, "plug it in")
+		err = hint.With(err, h.uri.Place().Back())
 	}
 	if err != nil {
 		return nil, err

@@ -63,8 +63,8 @@ func absent(all []enrollment.Enrollment, here []hsm.TokenInfo) []Check {
 		}
 		uri := e.Key.TokenOnly().String()
 		checks = append(checks, Check{ID: "absent/" + e.Name, Group: GroupTokens, Title: "Token of " + e.Name}.
-			with(Warning, "not plugged in, or not seen: "+uri, "kubectl cannot sign in by this enrollment meanwhile.",
-				"plug it in; `kubehsm token wait --token "+shell.Quote(uri)+"` tells when it is seen"))
+			with(Warning, e.Key.Place().Absent()+": "+uri, "kubectl cannot sign in by this enrollment meanwhile.",
+				e.Key.Place().Back()+"; `kubehsm token wait --token "+shell.Quote(uri)+"` tells when it is seen"))
 	}
 	return checks
 }
@@ -107,7 +107,7 @@ func ofDriver(ctx context.Context, o *Options, d hsm.Driver, all []enrollment.En
 			}
 			c := Check{ID: "keys/" + v.Info.URI().String(), Group: GroupTokens, Title: "Keys on " + v.Info.Name()}
 			checks = append(checks, c.with(state, v.Err.Error(), "Keys that cannot be read cannot be used.",
-				fixOr(v.Err, "unplug the token, plug it in again, and run `kubehsm doctor` again")))
+				fixOr(v.Err, v.Info.Place().Again()+", and run `kubehsm doctor` again")))
 		} else {
 			checks = append(checks, leftovers(o, v)...)
 		}
@@ -124,6 +124,22 @@ func isHere(e enrollment.Enrollment, here []hsm.TokenInfo) bool {
 	return slices.ContainsFunc(here, e.Key.Identity().MatchToken)
 }
 
+// hung is what to do about a reader or library that does not answer.
+func hung(kind hsm.Kind, source string) string {
+	place := hsm.InReader
+	if kind.Modules {
+		place = hsm.PlaceOfLibrary(source)
+	}
+	switch place {
+	case hsm.InReader:
+		return "unplug its tokens and plug them in again, or restart the smart card service: `sudo systemctl restart pcscd`"
+	case hsm.Somewhere:
+		return "unplug its tokens and plug them in again; if it uses the smart card service, restart that, for example " +
+			"with `sudo systemctl restart pcscd`"
+	}
+	return place.Back()
+}
+
 // problem words a reader or library that could not be listed. That nothing is
 // plugged in where a reader or service would be is no fault.
 func problem(kind hsm.Kind, p hsm.Problem) Check {
@@ -135,7 +151,7 @@ func problem(kind hsm.Kind, p hsm.Problem) Check {
 	switch {
 	case errors.Is(p.Err, hsm.ErrPending):
 		return c.with(state, p.Err.Error(), "It hangs, or is very slow; kubectl would wait for it too.",
-			"unplug its tokens and plug them in again; if it uses the smart card service, restart that, for example with `sudo systemctl restart pcscd`")
+			hung(kind, p.Source))
 	case errors.Is(p.Err, hsm.ErrDenied):
 	case errors.Is(p.Err, hsm.ErrNoToken), errors.Is(p.Err, hsm.ErrUnsupported):
 		state, why = Note, "Only matters if the token you mean is there."

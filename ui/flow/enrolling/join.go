@@ -164,7 +164,7 @@ func (o *Join) RefuseSerial(info hsm.TokenInfo) error {
 	}
 	return hint.With(
 		fmt.Errorf("token %q has the serial number %q: %w: that is for %q", info.Name(), info.Serial, ErrTicket, o.Serial),
-		"insert that token, or ask the help desk for a ticket for this one")
+		"use that token, or ask the help desk for a ticket for this one")
 }
 
 // With is a join as it is recorded, continued with what is given now.

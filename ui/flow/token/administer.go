@@ -198,7 +198,7 @@ func (ts Tokens) Reset(ctx context.Context, u hsm.URI, confirm func(Loss) (hsm.P
 		if err != nil {
 			return err
 		}
-		return t.Reset(ctx, can.asking(p))
+		return t.Reset(ctx, l.shortening(can.asking(p)))
 	})
 	if err == nil {
 		d.Renamed, err = ts.renamed(was, d.Info)

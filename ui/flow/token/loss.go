@@ -14,6 +14,9 @@ import (
 // Loss is what would be gone with a key, or with all keys of a token.
 type Loss struct {
 	Token hsm.TokenInfo
+	// Short is the part of a long serial that is enough to confirm the loss; it fits no other
+	// token that is there. "" where only all of it is enough.
+	Short string
 	// Slots hold what is destroyed.
 	Slots []hsm.Slot
 	// Enrollments are the names of those whose key is among it.
@@ -61,8 +64,35 @@ func (ts Tokens) lossOn(ctx context.Context, t hsm.Token, u hsm.URI) (l Loss, er
 	if err != nil {
 		return l, err
 	}
+	if l.Short, err = ts.short(ctx, l.Token); err != nil {
+		return l, err
+	}
 	l.Enrollments, err = ts.enrolledWith(l.Token, l.Slots)
 	return l, err
+}
+
+// short is the part of a token's serial that is typed in place of a long one.
+func (ts Tokens) short(ctx context.Context, info hsm.TokenInfo) (string, error) {
+	if info.ShortSerial(nil) == info.Serial {
+		return "", nil
+	}
+	all, err := ts.Env.Drivers.List(ctx)
+	if short := info.ShortSerial(all.Tokens); err == nil && short != info.Serial {
+		return short, nil
+	}
+	return "", err
+}
+
+// shortening has a driver's own question about the token take the short form of its serial, too.
+func (l Loss) shortening(p hsm.Prompter) hsm.Prompter {
+	next := ask.From(p)
+	return ask.Func(func(ctx context.Context, q ask.Question) (ask.Answer, error) {
+		if q.Confirm != nil && q.Confirm.Type == l.Token.Serial && l.Short != "" {
+			short := *q.Confirm
+			short.Short, q.Confirm = l.Short, &short
+		}
+		return next(ctx, q)
+	})
 }
 
 // Find is [Tokens.Loss] for what is to be deleted and may be half a key. A token that shows

@@ -97,4 +97,9 @@ const Repeat = "Repeat it"
 const Differ = "The two entries differ."
 
 // Type asks for the words that confirm something which cannot be undone.
-func Type(p hsm.ConfirmPrompt) string { return "Type " + text.Clean(p.Type) + " to confirm:" }
+func Type(p hsm.ConfirmPrompt) string {
+	if p.Short != "" && p.Short != p.Type {
+		return "Type " + text.Clean(p.Short) + ", the end of its serial, to confirm:"
+	}
+	return "Type " + text.Clean(p.Type) + " to confirm:"
+}

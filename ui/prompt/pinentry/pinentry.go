@@ -137,7 +137,7 @@ func (w window) confirm(ctx context.Context, prompt hsm.ConfirmPrompt) (bool, er
 			return false, err
 		}
 		defer s.Zero()
-		return string(bytes.TrimSpace(s.Bytes())) == prompt.Type, nil
+		return prompt.Accepts(string(bytes.TrimSpace(s.Bytes()))), nil
 	}
 	yes := false
 	err := w.run(ctx, func(a *assuan) error {

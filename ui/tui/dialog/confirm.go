@@ -88,7 +88,7 @@ func (d *Confirm) Update(msg tea.Msg, now time.Time) (bool, tea.Cmd) {
 	case isKey && d.long && k.Text == "" && d.scroll.Update(k, d.keys):
 	case d.prompt.Type != "":
 		if isKey && key.Matches(k, d.keys.Enter) {
-			if d.input.Value() == d.prompt.Type {
+			if d.prompt.Accepts(d.input.Value()) {
 				return d.answer(true)
 			}
 			return false, nil

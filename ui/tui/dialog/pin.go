@@ -104,7 +104,7 @@ func (d *PIN) enter() (closed bool) {
 		return false
 	}
 	s := d.field.Take()
-	if err := hsm.CheckPIN(s, d.prompt.Token.PIN); err != nil {
+	if err := hsm.CheckPIN(d.prompt.Kind, s, d.prompt.Token.PIN); err != nil {
 		s.Zero()
 		d.problem = ui.Message(err)
 		return false

@@ -49,7 +49,7 @@ func (m *Model) remove(left token.Leftover) tea.Cmd {
 			}
 			question, detail := say(l)
 			err = screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: question,
-				Detail: strings.Join(append(present.Loss(l), detail), "\n"), Type: l.Serial()})
+				Detail: strings.Join(append(present.Loss(l), detail), "\n"), Type: l.Serial(), Short: l.Short})
 			if err == nil {
 				err = remove(ctx, u, l, p)
 			}

@@ -100,7 +100,7 @@ func (c contents) deleteCertificate(s hsm.Slot) tea.Cmd {
 			}
 			l.Enrollments = nil // enrollments have a copy
 			question, detail := present.RemoveCertificate(l)
-			err = screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: question, Detail: detail, Type: l.Serial()})
+			err = screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: question, Detail: detail, Type: l.Serial(), Short: l.Short})
 			if err != nil {
 				return err
 			}

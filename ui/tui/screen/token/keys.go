@@ -88,7 +88,7 @@ func (c contents) confirmLoss(ctx context.Context, u hsm.URI, p hsm.Prompter,
 	}
 	question, detail := say(l)
 	return l, screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: question,
-		Detail: strings.Join(append(present.Loss(l), detail), "\n"), Type: l.Serial()})
+		Detail: strings.Join(append(present.Loss(l), detail), "\n"), Type: l.Serial(), Short: l.Short})
 }
 
 func (c contents) move(s hsm.Slot) tea.Cmd {

@@ -332,7 +332,7 @@ func TestTokenGoes(t *testing.T) {
 	r.steps("change PIN: the token is not there", "p")
 	r.card.Plug()
 	r.Press("esc", "r")
-	r.Loses("Plug it in again")
+	r.Loses("The token is not there")
 	if r.card.PIN() != pin {
 		t.Errorf("the PIN is %s", r.card.PIN())
 	}
@@ -538,9 +538,9 @@ func TestComesBack(t *testing.T) {
 	r := open(t)
 	r.card.Unplug()
 	r.Time = r.Time.Add(5 * time.Second)
-	r.Sees("The token is not there. Plug it in again.")
+	r.Sees("The token is not there: plug it in.")
 	r.card.Plug()
 	r.Time = r.Time.Add(5 * time.Second)
-	r.Loses("Plug it in again")
+	r.Loses("The token is not there")
 	r.Sees("PUK default")
 }

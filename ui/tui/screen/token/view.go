@@ -46,7 +46,7 @@ func (m *Model) head(f screen.Frame) []string {
 		widget.Cut(strings.Join(parts, t.Faint.Render(" "+t.Glyphs.Dot+" ")), f.Width)}
 	switch {
 	case m.gone:
-		lines = append(lines, t.Warn.Render(t.Glyphs.Warn+" The token is not there. Plug it in again."))
+		lines = append(lines, t.Warn.Render(t.Glyphs.Warn+" The token is not there: "+m.info.Place().Back()+"."))
 	case !m.info.Initialized:
 		lines = append(lines, t.Text.Render("It is not set up yet: I sets it up."))
 	case m.err != nil:

@@ -1,0 +1,163 @@
+package hsm
+
+import (
+	"path/filepath"
+	"strings"
+)
+
+// Place is where a token is, as far as its URI or description tells. What is said of one
+// that is not there, and what to do about it, depends on it.
+type Place string
+
+// The places.
+const (
+	Somewhere Place = ""          // nothing tells
+	InReader  Place = "reader"    // a smart card, or a key with a plug
+	InFiles   Place = "files"     // a library that keeps its tokens in files
+	InService Place = "service"   // a daemon of this machine
+	InTPM     Place = "tpm"       // this machine's own
+	OnNetwork Place = "network"   // an HSM elsewhere
+	Forwarded Place = "forwarded" // another machine's token, through p11-kit
+)
+
+// libraryPlaces are the beginnings of libraries' names, in lower case.
+var libraryPlaces = []struct {
+	begins string
+	place  Place
+}{
+	{"libsofthsm", InFiles}, {"libsoftokn", InFiles}, {"libtpm2_pkcs11", InTPM},
+	{"p11-kit-client", Forwarded}, {"libpkcs11-proxy", Forwarded},
+	{"libopencryptoki", InService}, {"pkcs11_api", InService}, {"yubihsm_pkcs11", InService},
+	{"libcryptoki", OnNetwork}, {"libcs_pkcs11", OnNetwork}, {"libcknfast", OnNetwork},
+	{"libcloudhsm", OnNetwork}, {"libprimusp11", OnNetwork}, {"libkmsp11", OnNetwork},
+	{"opensc-pkcs11", InReader}, {"onepin-opensc-pkcs11", InReader}, {"libykcs11", InReader},
+	{"libetpkcs11", InReader}, {"libidprimepkcs11", InReader},
+}
+
+// makerPlaces are the beginnings of makers' names, in lower case: what a URI without a
+// library tells.
+var makerPlaces = []struct {
+	begins string
+	place  Place
+}{
+	{"softhsm", InFiles}, {"mozilla", InFiles}, {openSCPIV, InReader}, {"yubico", InReader},
+	{"utimaco", OnNetwork}, {"ncipher", OnNetwork}, {"entrust", OnNetwork}, {"marvell", OnNetwork}, {"cavium", OnNetwork},
+	{"securosys", OnNetwork},
+}
+
+// Place is where the token is that u names.
+func (u URI) Place() Place { return placeOf(u.Scheme, u.ModulePath, u.Manufacturer) }
+
+// Place is where the token is.
+func (t TokenInfo) Place() Place {
+	path := ""
+	if t.Module != nil {
+		path = t.Module.Path
+	}
+	return placeOf(t.Scheme, path, t.Manufacturer)
+}
+
+// PlaceOfLibrary is where the tokens of the library at path are.
+func PlaceOfLibrary(path string) Place { return placeOf(SchemePKCS11, path, "") }
+
+func placeOf(scheme, path, maker string) Place {
+	if scheme == SchemePIV {
+		return InReader
+	}
+	name, maker := strings.ToLower(filepath.Base(path)), strings.ToLower(maker)
+	for _, l := range libraryPlaces {
+		if path != "" && strings.HasPrefix(name, l.begins) {
+			return l.place
+		}
+	}
+	for _, m := range makerPlaces {
+		if strings.HasPrefix(maker, strings.ToLower(m.begins)) {
+			return m.place
+		}
+	}
+	return Somewhere
+}
+
+// Absent says in a clause that the token is not there.
+func (p Place) Absent() string {
+	switch p {
+	case InReader:
+		return "not plugged in"
+	case OnNetwork, InService:
+		return "not reached"
+	case Forwarded:
+		return "not forwarded"
+	}
+	return "not there"
+}
+
+// Back is the next step with a token that is not there.
+func (p Place) Back() string {
+	switch p {
+	case InReader:
+		return "plug it in"
+	case InFiles:
+		return "see whether its library finds the files with its tokens (SoftHSM's are where SOFTHSM2_CONF says)"
+	case InService:
+		return "see whether the service behind its library runs (openCryptoki's is pkcsslotd)"
+	case InTPM:
+		return "see whether this user may open the TPM (/dev/tpmrm0), and where TPM2_PKCS11_STORE is"
+	case OnNetwork:
+		return "see whether the HSM is up and this machine reaches it: its library's configuration says where it is"
+	case Forwarded:
+		return "see whether the p11-kit server and the connection to it are up, and the token is there on the other machine"
+	}
+	return "plug it in, or see whether what it is reached by is up: a service, the network"
+}
+
+// Missing is the next step with the token that u names and nothing shows.
+func (u URI) Missing() string { return u.Place().Back() + "; `kubehsm token list` shows what is found" }
+
+// Again is the next step with a token that is there and does not work.
+func (p Place) Again() string {
+	if p == InReader {
+		return "unplug it, then plug it in again"
+	}
+	return p.Back()
+}
+
+// Unblock is the next step when the user's PIN of the token is blocked.
+func (t TokenInfo) Unblock() string {
+	switch {
+	case t.Place() == InTPM:
+		return "the TPM refuses all PINs after too many wrong ones; that ends by itself after a while, or with " +
+			"`tpm2_dictionarylockout --clear-lockout`"
+	case maybeTwin(t):
+		return "it is a PIV card, which has a PUK: " + unblockWith(PUK) + ", with its piv: URI (`kubehsm token list`)"
+	}
+	return unblockWith(t.Kind().Unblocks)
+}
+
+// unblockWith is the command that sets a new PIN by that secret.
+func unblockWith(kind PINKind) string {
+	if kind == "" {
+		kind = "PUK or SO PIN"
+	}
+	return "`kubehsm token pin unblock` sets a new PIN by the " + string(kind)
+}
+
+// shortSerial is the least that is typed of a long serial.
+const shortSerial = 8
+
+// ShortSerial is the end of the serial, of at least eight characters, that none of others
+// shares: what has to be typed of a long one. It is the whole serial where that is short or
+// nothing less is unambiguous. Of others the ones with the same description are left out.
+func (t TokenInfo) ShortSerial(others []TokenInfo) string {
+	const long = 12 // A serial of a YubiKey, or one like it, is typed whole.
+	for n := shortSerial; len(t.Serial) > long && n < len(t.Serial); n++ {
+		end, shared := t.Serial[len(t.Serial)-n:], false
+		for _, o := range others {
+			same := o.Scheme == t.Scheme && o.Serial == t.Serial && o.Label == t.Label && o.Model == t.Model
+			shared = shared || !same && strings.HasSuffix(o.Serial, end)
+		}
+		if !shared {
+			return end
+		}
+	}
+	return t.Serial
+}
