@@ -47,3 +47,36 @@ func TestLossOfHalfAKey(t *testing.T) {
 		}
 	}
 }
+
+// TestShortSerialIsEnough: of a long serial its end is typed, as long as no other token that
+// is there shares it; the question of the driver itself takes it, too.
+func TestShortSerialIsEnough(t *testing.T) {
+	const long, end = "5f4dcc3b5aa765d61d8327deb882cf99", "b882cf99"
+	env, fake := flowtest.Env(t)
+	card := fake.Add(hsmtest.FakeOptions{Label: "card", Serial: long, Can: hsmtest.Administered()})
+	ts := Tokens{env}
+	loss := func() Loss {
+		t.Helper()
+		l, err := ts.Loss(t.Context(), card.Info().URI())
+		if err != nil || l.Serial() != long {
+			t.Fatalf("%+v, %v", l, err)
+		}
+		return l
+	}
+	l := loss()
+	script := hsmtest.NewScript(t, hsmtest.Yes())
+	if _, err := l.shortening(script).Confirm(t.Context(), hsm.ConfirmPrompt{Type: long}); err != nil {
+		t.Fatal(err)
+	}
+	if asked := script.Prompts()[0].Confirm; l.Short != end || asked.Short != end || asked.Type != long {
+		t.Errorf("short %q, asked %+v", l.Short, asked)
+	}
+	fake.Add(hsmtest.FakeOptions{Label: "other", Serial: "00" + end})
+	if l = loss(); l.Short != "e"+end {
+		t.Errorf("beside another one with that end: %q", l.Short)
+	}
+	fake.Add(hsmtest.FakeOptions{Label: "twin", Serial: long})
+	if l = loss(); l.Short != "" {
+		t.Errorf("beside another one with that serial: %q", l.Short)
+	}
+}
