@@ -136,7 +136,8 @@ func TestAskPINOfEveryKind(t *testing.T) {
 	for kind, says := range map[hsm.PINKind]struct{ last, blocked, hint string }{
 		hsm.UserPIN: {`for the PIN of token "tok". A wrong one blocks it.`, `token "tok": `, "token pin unblock"},
 		hsm.PIVPIN:  {`for the PIV PIN of token "tok". A wrong one blocks it.`, `token "tok": `, "token pin unblock"},
-		hsm.PUK:     {"for the PUK. A wrong one blocks it for good.", "the PUK is blocked", "only a reset of the PIV application"},
+		hsm.PUK: {"for the PUK. A wrong one blocks it for good.", "the PUK is blocked",
+			"only a reset of the PIV application"},
 		hsm.SOPIN: {`for the SO PIN of token "tok". A wrong one blocks it.`, `the SO PIN of token "tok" is blocked`,
 			"the maker's tools"},
 	} {

@@ -10,17 +10,22 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
+// by is a token of a maker, reached by a library.
+func by(maker, path string) hsm.TokenInfo {
+	return hsm.TokenInfo{Scheme: hsm.SchemePKCS11, Manufacturer: maker, Module: &hsm.Module{Path: path}}
+}
+
 // kinds are tokens of every sort that people have.
 var kinds = map[string]hsm.TokenInfo{
 	"PIV card":           {Scheme: hsm.SchemePIV, Serial: "12345678", Manufacturer: "Yubico"},
-	"PIV card by OpenSC": {Scheme: hsm.SchemePKCS11, Manufacturer: "piv_II", Module: &hsm.Module{Path: "/usr/lib/opensc-pkcs11.so"}},
-	"USB token":          {Scheme: hsm.SchemePKCS11, Manufacturer: "Maker", Module: &hsm.Module{Path: "/usr/lib/libeTPkcs11.so"}},
-	"unknown library":    {Scheme: hsm.SchemePKCS11, Manufacturer: "Maker", Module: &hsm.Module{Path: "/opt/lib/own.so"}},
+	"PIV card by OpenSC": by("piv_II", "/usr/lib/opensc-pkcs11.so"),
+	"USB token":          by("Maker", "/usr/lib/libeTPkcs11.so"),
+	"unknown library":    by("Maker", "/opt/lib/own.so"),
 	"SoftHSM":            {Scheme: hsm.SchemePKCS11, Manufacturer: "SoftHSM project", Label: "soft"},
-	"TPM":                {Scheme: hsm.SchemePKCS11, Module: &hsm.Module{Path: "/usr/lib/libtpm2_pkcs11.so.1"}},
-	"openCryptoki":       {Scheme: hsm.SchemePKCS11, Module: &hsm.Module{Path: "/usr/lib/libopencryptoki.so"}},
-	"network HSM":        {Scheme: hsm.SchemePKCS11, Module: &hsm.Module{Path: "/opt/luna/libCryptoki2_64.so"}},
-	"forwarded":          {Scheme: hsm.SchemePKCS11, Module: &hsm.Module{Path: "/usr/lib/pkcs11/p11-kit-client.so"}},
+	"TPM":                by("", "/usr/lib/libtpm2_pkcs11.so.1"),
+	"openCryptoki":       by("", "/usr/lib/libopencryptoki.so"),
+	"network HSM":        by("", "/opt/luna/libCryptoki2_64.so"),
+	"forwarded":          by("", "/usr/lib/pkcs11/p11-kit-client.so"),
 }
 
 // TestHintsFitTheToken: what is said of a token that is away, blocked or without a PIN is
@@ -39,7 +44,7 @@ func TestHintsFitTheToken(t *testing.T) {
 			}
 		}
 	}
-	plug := []string{"plug", "reader"}
+	plug, remote := []string{"plug", "reader"}, []string{"network", "service"}
 	for _, c := range []struct {
 		kind, absent string
 		back         []string // of an absent token
@@ -47,10 +52,11 @@ func TestHintsFitTheToken(t *testing.T) {
 		blocked      string
 		notBlocked   []string
 	}{
-		{"PIV card", "not plugged in", []string{"plug it in"}, []string{"network", "service"}, "by the PUK", []string{"SO PIN"}},
-		{"PIV card by OpenSC", "not plugged in", []string{"plug it in"}, []string{"network"}, "by the PUK", []string{"SO PIN"}},
-		{"USB token", "not plugged in", []string{"plug it in"}, []string{"network"}, "by the SO PIN", []string{"PUK"}},
-		{"unknown library", "not there", []string{"plug it in", "a service", "the network"}, nil, "by the SO PIN", []string{"PUK"}},
+		{"PIV card", "not plugged in", []string{"plug it in"}, remote, "by the PUK", []string{"SO PIN"}},
+		{"PIV card by OpenSC", "not plugged in", []string{"plug it in"}, remote, "by the PUK", []string{"SO PIN"}},
+		{"USB token", "not plugged in", []string{"plug it in"}, remote, "by the SO PIN", []string{"PUK"}},
+		{"unknown library", "not there", []string{"plug it in", "a service", "the network"}, nil, "by the SO PIN",
+			[]string{"PUK"}},
 		{"SoftHSM", "not there", []string{"SOFTHSM2_CONF"}, append(plug, "network"), "by the SO PIN", []string{"PUK"}},
 		{"TPM", "not there", []string{"/dev/tpmrm0"}, append(plug, "network"), "tpm2_dictionarylockout",
 			[]string{"PUK", "SO PIN"}},
@@ -78,7 +84,8 @@ func TestHintsFitTheToken(t *testing.T) {
 		} else {
 			says(c.kind, "blocked PUK", err.Error(), []string{"the PUK is blocked"}, []string{" PIN "})
 		}
-		says(c.kind, "blocked SO PIN", ask(hsm.SOPIN).Error(), []string{"the SO PIN of token", "is blocked"}, []string{"the PIN"})
+		says(c.kind, "blocked SO PIN", ask(hsm.SOPIN).Error(), []string{"the SO PIN of token", "is blocked"},
+			[]string{"the PIN"})
 		info.PIN = hsm.PINState{Retries: 3}
 		if info.Place() != hsm.InTPM && !strings.Contains(c.kind, "OpenSC") {
 			says(c.kind, "wrong, and blocked now", hint.Of(ask(pin, hsmtest.PIN("123456"))), []string{c.blocked}, c.notBlocked)
