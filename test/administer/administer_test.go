@@ -4,10 +4,12 @@ package administer
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,8 +27,11 @@ import (
 )
 
 // TestMain leaves the terminal, if there is one: the tests say what happens
-// where nobody can be asked.
+// where nobody can be asked. It is also the worker process of the program that they run.
 func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == "agent" && os.Args[2] == "worker" {
+		os.Exit(program(os.Args, os.Getenv, os.Stdout, os.Stderr).Run(context.Background()))
+	}
 	if reader := os.Getenv(holdVar); reader != "" {
 		if err := hold(reader); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -91,14 +96,9 @@ func (d *desk) fd(secret string) string {
 func (d *desk) run(args ...string) (code int, stdout, stderr string) {
 	d.t.Helper()
 	var out, errs bytes.Buffer
+	d.t.Setenv("KUBEHSM_HOME", d.home) // for the program's worker
 	env := map[string]string{"KUBEHSM_HOME": d.home, "HOME": d.home}
-	p := &cli.Program{
-		Args: append([]string{"kubehsm"}, args...), Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs,
-		Getenv: func(k string) string { return env[k] }, Setenv: func(string, string) error { return nil },
-		Executable: "/nonexistent/kubehsm", Version: "v0.0.0-test",
-		Drivers: func(cli.DriverOptions) hsm.Drivers { return hsm.Drivers{piv.New(piv.Options{})} },
-	}
-	code = p.Run(d.t.Context())
+	code = program(append([]string{"kubehsm"}, args...), func(k string) string { return env[k] }, &out, &errs).Run(d.t.Context())
 	if strings.Contains(out.String()+errs.String(), ownPIN) {
 		d.t.Errorf("%v wrote the PIN", args)
 	}
@@ -107,6 +107,18 @@ func (d *desk) run(args ...string) (code int, stdout, stderr string) {
 			d.card.Managed())
 	}
 	return code, out.String(), errs.String()
+}
+
+// program is kubehsm with the driver of smart cards.
+func program(args []string, getenv func(string) string, stdout, stderr io.Writer) *cli.Program {
+	return &cli.Program{
+		Args: args, Stdin: strings.NewReader(""), Stdout: stdout, Stderr: stderr,
+		Getenv: getenv, Setenv: func(string, string) error { return nil },
+		Executable: "/nonexistent/kubehsm", Version: "v0.0.0-test",
+		Drivers: func(o cli.DriverOptions) hsm.Drivers {
+			return hsm.Drivers{piv.New(piv.Options{Busy: o.Busy, Finishing: o.Finishing})}
+		},
+	}
 }
 
 func (d *desk) ok(args ...string) string {
