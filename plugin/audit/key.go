@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io/fs"
 
@@ -51,22 +52,32 @@ func follows(v consent.Version, k *KeyState) bool {
 	return v.Number >= k.Version.Number && v.Before == consent.Digest(k.Signed.Text)
 }
 
-// maxEver bounds the words of Ever in a record.
-const maxEver = 3 << 10
+// maxEver bounds Ever in a record, in bytes of JSON: the longest version has room beside it.
+const maxEver = 3 << 9
+
+// everything asks for everything: no policy has that name.
+const everything = "everything"
 
 // Record is k as a new file of the log begins with it.
 func (k KeyState) Record(hash string) Record {
 	r := Record{Event: PolicyKey, Reason: PolicyKept, Key: hash, Policy: k.Version.Consent().String(),
 		Number: k.Version.Number, Statement: k.Signed.Text, Signature: k.Signed.Signature}
-	words := 0
 	for _, p := range k.Ever.Parts() {
 		r.Ever = append(r.Ever, p.String())
-		words += len(p.String())
 	}
-	if words > maxEver {
-		r.Ever = []string{"everything"} // no policy has that name: it asks for everything
+	if size(r.Ever) > maxEver {
+		r.Ever = []string{everything}
 	}
 	return r
+}
+
+// size is how many bytes a value takes in JSON.
+func size(v any) int {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return maxLine
+	}
+	return len(b)
 }
 
 // Problem is why the record of a key's policy does not count.

@@ -222,6 +222,9 @@ func (l *Log) Carry(all *Known) {
 	}
 }
 
+// maxKept bounds a record that says that a policy was kept, in bytes of JSON. Ours have less.
+const maxKept = 8 << 10
+
 // carry begins a file. l.mu is held.
 func (l *Log) carry() error {
 	l.carrying = true
@@ -230,6 +233,12 @@ func (l *Log) carry() error {
 	for _, r := range sorted(l.policies) {
 		r.Reason, r.Was, r.Lowered, r.Time = PolicyKept, "", false, l.now()
 		r.Number, r.Statement, r.Signature = 0, "", nil // The key's own record follows, and has these.
+		if size(r) > maxKept {
+			r = Record{Time: r.Time, Event: r.Event, Reason: r.Reason, Enrollment: r.Enrollment, Key: r.Key, Policy: everything}
+		}
+		if size(r) > maxKept {
+			continue // No enrollment has such a name: some program wrote it into the log.
+		}
 		errs = append(errs, l.write(r))
 	}
 	for _, hash := range slices.Sorted(maps.Keys(l.keys)) {

@@ -25,7 +25,8 @@ const (
 	Lock Event = "lock"
 	// Signature is a use of the private key. Reason: "sign-in" (a client's plugin
 	// waits for it), "reconnect" (a request needed a new connection) or
-	// "external-signer" (a client that connects by itself).
+	// "external-signer" (a client that connects by itself) or "policy" (a version of a
+	// consent policy).
 	Signature Event = "signature"
 	// Session is a loopback credential for one client process. It is recorded when
 	// it is first handed out, not each time the same one is given again.

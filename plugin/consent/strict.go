@@ -87,10 +87,10 @@ func (p Policy) Covers(old Policy) bool {
 // Parts are the policies that p is made of, see [Strictest]: p itself, where it is one.
 func (p Policy) Parts() []Policy { return append([]Policy{p.alone()}, p.also...) }
 
-// Joined is one policy in place of the parts of p, which asks for no less but where a part
-// asks for discovery beside [Always].
+// Joined is one policy in place of the parts of p, short enough for any key to sign. It asks
+// for no less but where a part asks for discovery beside [Always].
 func (p Policy) Joined() Policy {
-	if len(p.also) == 0 && p.Validate() == nil {
+	if len(p.also) == 0 && p.Validate() == nil && len(p.words()) <= maxWords {
 		return p
 	}
 	joined := Policy{Mode: Rules}
@@ -104,7 +104,7 @@ func (p Policy) Joined() Policy {
 			return Policy{Mode: Always}
 		}
 	}
-	if joined.Validate() != nil { // too many rules, or one of a later program
+	if joined.Validate() != nil || len(joined.words()) > maxWords { // too many rules, or one of a later program
 		return Policy{Mode: Always}
 	}
 	return joined

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -32,8 +33,24 @@ type Version struct {
 // other's beginning.
 const versionDomain = "kubehsm policy v1\n"
 
-// maxVersion bounds a version's text in bytes: the audit log keeps it in one record.
-const maxVersion = 10 << 10
+// Bounds of a version in bytes. The audit log keeps its text in one record, with other words
+// beside it.
+const (
+	// maxWords bounds the policy in words. It leaves room for any key, so that the next key
+	// can sign the policy as well.
+	maxWords = 7 << 10
+	// maxVersion bounds the text as JSON quotes it.
+	maxVersion = 10<<10 + 256
+)
+
+// sizeInJSON tells how many bytes a text takes in JSON.
+func sizeInJSON(text string) int {
+	b, err := json.Marshal(text)
+	if err != nil {
+		return math.MaxInt
+	}
+	return len(b)
+}
 
 // maxNumber bounds the numbers of versions. Those after the last number have it too: what a
 // program has had signed ahead must not stand in the way of the next version.
@@ -44,6 +61,10 @@ const maxNumber = 1 << 53
 func Next(pub crypto.PublicKey, number uint64, before string, p Policy, now time.Time) (Version, error) {
 	if err := p.Validate(); err != nil {
 		return Version{}, err
+	}
+	if n := len(p.words()); n > maxWords {
+		return Version{}, fmt.Errorf("the rules are too long to be signed: they have %d bytes in words, %d are allowed",
+			n, maxWords)
 	}
 	der, err := x509.MarshalPKIXPublicKey(pub)
 	if err != nil {
@@ -63,11 +84,11 @@ func (v Version) Text() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("consent policy: %w", err)
 	}
-	if len(versionDomain)+len(b) > maxVersion {
-		return "", fmt.Errorf("the rules are too long to be signed: the policy's text has %d bytes, %d are allowed",
-			len(b), maxVersion-len(versionDomain))
+	text := versionDomain + string(b)
+	if n := sizeInJSON(text); n > maxVersion {
+		return "", fmt.Errorf("the version of a consent policy has %d bytes, %d are allowed", n, maxVersion)
 	}
-	return versionDomain + string(b), nil
+	return text, nil
 }
 
 // Hash is [hsm.Fingerprint] of the key.
@@ -91,16 +112,11 @@ type Signed struct {
 	Signature []byte `json:"signature"`
 }
 
-// Open takes a version apart, after it has checked that the key with that hash
-// ([hsm.Fingerprint]) has signed it. Errors wrap [ErrSignature].
+// Open is [ReadVersion] of what the key has signed. Errors wrap [ErrSignature].
 func (s Signed) Open(hash string) (Version, error) {
-	body, ok := strings.CutPrefix(s.Text, versionDomain)
-	if !ok || len(s.Text) > maxVersion {
-		return Version{}, fmt.Errorf("%w: it is not a version of a consent policy", ErrSignature)
-	}
-	var v Version
-	if err := json.Unmarshal([]byte(body), &v); err != nil {
-		return Version{}, fmt.Errorf("%w: %w", ErrSignature, err)
+	v, err := ReadVersion(s.Text, hash)
+	if err != nil {
+		return v, err
 	}
 	pub, err := x509.ParsePKIXPublicKey(v.Key)
 	if err != nil {
@@ -108,6 +124,20 @@ func (s Signed) Open(hash string) (Version, error) {
 	}
 	if err := verify(pub, versionDomain, s.Text, s.Signature); err != nil {
 		return Version{}, err
+	}
+	return v, nil
+}
+
+// ReadVersion reads the text of a version of the policy of the key with that hash
+// ([hsm.Fingerprint]), whoever has signed it. Errors wrap [ErrSignature].
+func ReadVersion(text, hash string) (Version, error) {
+	body, ok := strings.CutPrefix(text, versionDomain)
+	if !ok || sizeInJSON(text) > maxVersion {
+		return Version{}, fmt.Errorf("%w: it is not a version of a consent policy", ErrSignature)
+	}
+	var v Version
+	if err := json.Unmarshal([]byte(body), &v); err != nil {
+		return Version{}, fmt.Errorf("%w: %w", ErrSignature, err)
 	}
 	if v.Hash() != hash {
 		return Version{}, fmt.Errorf("%w: it is another key's", ErrSignature)

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"errors"
+	"math/big"
 	"slices"
 	"strings"
 	"testing"
@@ -108,14 +109,13 @@ func TestVersionBounds(t *testing.T) {
 		t.Error("an unknown policy is a version")
 	}
 	many := Policy{Mode: Rules, Rules: slices.Repeat([]Rule{{Namespaces: []string{strings.Repeat("n", 60)}}}, 250)}
-	v, err := Next(key.Public(), 1, "", many, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := v.Text(); err == nil || !strings.Contains(err.Error(), "too long") {
+	if _, err := Next(key.Public(), 1, "", many, time.Now()); err == nil || !strings.Contains(err.Error(), "too long") {
 		t.Errorf("%d rules: %v", len(many.Rules), err)
 	}
-	v, err = Next(key.Public(), 1, "", Policy{}, time.Now())
+	if joined := many.Joined(); joined.String() != string(Always) {
+		t.Errorf("%d rules that no key signs become %s", len(many.Rules), joined)
+	}
+	v, err := Next(key.Public(), 1, "", Policy{}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,5 +157,27 @@ func TestStrictestKeepsNoMoreThanCounts(t *testing.T) {
 	}
 	if p := ParsePolicy(both.String()); p.Validate() == nil {
 		t.Errorf("%q is read as one policy", p)
+	}
+}
+
+// TestLongestVersion: what one key signs, any other key can sign in its place.
+func TestLongestVersion(t *testing.T) {
+	longest := Policy{Mode: Rules, Rules: []Rule{{Namespaces: []string{"n"}}}}
+	pad := func() string { return strings.Repeat("n", maxWords-len(longest.words())+1) }
+	longest.Rules[0].Namespaces[0] = pad()
+	if n := len(longest.words()); n != maxWords || longest.Joined().String() != longest.String() {
+		t.Fatalf("%d bytes, joined %s", n, longest.Joined())
+	}
+	key := &rsa.PublicKey{N: new(big.Int).Lsh(big.NewInt(1), 16383), E: 65537} // no token has a longer one
+	v, err := Next(key, maxNumber, "the version before", longest, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Text(); err != nil {
+		t.Error(err)
+	}
+	longest.Rules[0].Namespaces[0] += "n"
+	if _, err := Next(key, 1, "", longest, time.Now()); err == nil {
+		t.Error("a longer one can be signed")
 	}
 }
