@@ -2,6 +2,7 @@ package body
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -112,6 +113,9 @@ func told(r consent.Request, path string, v any) string {
 // maxDepth bounds the depth of a path.
 const maxDepth = 32
 
+// freeKeys are fields with keys of any name, a number or "-" too.
+var freeKeys = []string{"data", "stringData", "binaryData", "labels", "annotations"}
+
 // put is an object that has v at path (RFC 6901), or nil.
 func put(path string, v any) object {
 	if v == nil || strings.Count(path, "/") > maxDepth {
@@ -120,7 +124,7 @@ func put(path string, v any) object {
 	parts := strings.Split(path, "/")
 	for i := len(parts) - 1; i > 0; i-- { // nothing is before the first slash
 		// The API server reads indices by strconv.Atoi, and counts from the end below 0.
-		if _, err := strconv.Atoi(parts[i]); err == nil || parts[i] == "-" {
+		if _, err := strconv.Atoi(parts[i]); (err == nil || parts[i] == "-") && !slices.Contains(freeKeys, parts[i-1]) {
 			v = []any{v}
 			continue
 		}
