@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/consent/body"
 )
@@ -34,16 +32,17 @@ const (
 
 // bodies holds the bodies of requests that a person is asked about.
 type bodies struct {
-	room *semaphore.Weighted // bytes
-	turn chan struct{}       // taken for an account: one body is taken apart at a time
+	room *room
+	turn chan struct{} // taken for an account: one body is taken apart at a time
 }
 
-func newBodies() *bodies { return &bodies{semaphore.NewWeighted(maxHeld), make(chan struct{}, 1)} }
+func newBodies() *bodies { return &bodies{newRoom(maxHeld), make(chan struct{}, 1)} }
 
 // heldBody is a request's body that may be read before it is sent on. What was read is
 // sent on, byte by byte.
 type heldBody struct {
 	all     *bodies
+	who     asker
 	request *http.Request // request as it came
 	what    consent.Request
 	from    io.ReadCloser
@@ -57,8 +56,8 @@ type heldBody struct {
 
 // hold puts what can be read before into the place of the request's body. Streams stay as
 // they are.
-func (a *bodies) hold(w http.ResponseWriter, r *http.Request, what consent.Request) *heldBody {
-	b := &heldBody{all: a, request: r, what: what, from: r.Body, control: http.NewResponseController(w)}
+func (a *bodies) hold(w http.ResponseWriter, r *http.Request, who asker, what consent.Request) *heldBody {
+	b := &heldBody{all: a, who: who, request: r, what: what, from: r.Body, control: http.NewResponseController(w)}
 	if !what.Connecting {
 		r.Body = b
 	}
@@ -131,7 +130,7 @@ func (b *heldBody) read(ctx context.Context) ([]byte, error) {
 	if n := b.request.ContentLength; n >= 0 {
 		most = n
 	}
-	if err := b.all.room.Acquire(ctx, most); err != nil {
+	if err := b.all.room.take(ctx, b.who, most); err != nil {
 		return nil, tooMany(ctx)
 	}
 	// The client may be slow, or send nothing more.
@@ -154,7 +153,7 @@ func (b *heldBody) read(ctx context.Context) ([]byte, error) {
 		data = data[:0]
 	}
 	b.left, b.whole = data, data
-	b.all.room.Release(most - int64(len(data)))
+	b.all.room.leave(b.who, most-int64(len(data)))
 	if err != nil {
 		return nil, &bodyError{DeniedBody, http.StatusBadRequest,
 			fmt.Errorf("the request's body did not arrive: %w", err)}
@@ -214,7 +213,7 @@ func (b *heldBody) Close() error {
 	if !b.closed {
 		b.closed = true
 		clear(b.whole)
-		b.all.room.Release(int64(len(b.whole)))
+		b.all.room.leave(b.who, int64(len(b.whole)))
 		b.left, b.whole = nil, nil
 	}
 	b.mu.Unlock()

@@ -70,7 +70,7 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request, e *session, who
 			q.Query = hex.EncodeToString(sum[:])
 		}
 		if body {
-			q.Body = s.bodies.hold(w, r, request).tell
+			q.Body = s.bodies.hold(w, r, who, request).tell
 		}
 		err = s.Consent(r.Context(), q)
 	}

@@ -172,40 +172,69 @@ func (s slow) Read(p []byte) (int, error) {
 }
 
 // TestHeldBodiesAreBounded: however many bodies wait for an answer, what is held of them has
-// a bound; all of it is let go, and overwritten.
+// its bound, and one client no more of it than what it leaves to others. What nobody waits for
+// any more is overwritten.
 func TestHeldBodiesAreBounded(t *testing.T) {
 	all := newBodies()
 	what := consent.Parse("POST", "/api/v1/namespaces/web/pods", nil, true)
-	var held []*heldBody
-	for len(held) < 200 {
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // Time enough for one body, and no more.
+	hold := func(who asker, size int) (*heldBody, error) {
+		// Time enough for one body, and no more.
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		req := httptest.NewRequest(http.MethodPost, "/", io.MultiReader(strings.NewReader(strings.Repeat("x", body.Limit))))
-		b := all.hold(httptest.NewRecorder(), req, what)
-		if _, err := b.tell(ctx); err != nil {
-			if !strings.Contains(err.Error(), "too many bodies") {
-				t.Fatal(err)
+		req := httptest.NewRequest(http.MethodPost, "/", io.MultiReader(strings.NewReader(strings.Repeat("x", size))))
+		req.ContentLength = int64(size)
+		b := all.hold(httptest.NewRecorder(), req, who, what)
+		_, err := b.tell(ctx)
+		if err != nil && !strings.Contains(err.Error(), "too many bodies") {
+			t.Fatal(err)
+		}
+		return b, err
+	}
+	var held []*heldBody
+	fill := func(name string, who func(i int) asker, most int) {
+		t.Helper()
+		for n := 0; ; n++ {
+			b, err := hold(who(n), body.Limit)
+			if err == nil {
+				held = append(held, b)
+				continue
+			}
+			if n != most {
+				t.Errorf("of %s %d bodies of 3 MiB are held, want %d", name, n, most)
 			}
 			break
 		}
-		held = append(held, b)
 	}
-	if n := len(held); n != maxHeld/body.Limit {
-		t.Errorf("%d bodies of 3 MiB are held", n)
+	greedy := asker{client: Client{PID: 1, Start: 1}}
+	fill("one client", func(int) asker { return greedy }, maxHeld/2/body.Limit)
+	fill("many clients", func(i int) asker { return asker{client: Client{PID: i + 2, Start: 1}} }, 10)
+
+	// More of them wait, and yet another client is served.
+	ctx, cancel := context.WithCancel(t.Context())
+	waited := make(chan error, 1)
+	go func() { waited <- all.room.take(ctx, greedy, body.Limit) }()
+	small, err := hold(asker{client: greedy.client, conn: 1}, 100<<10)
+	check(t, err)
+	held = append(held, small)
+	cancel()
+	if err := <-waited; !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
+
 	for _, b := range held {
 		kept := b.whole
 		check(t, b.Close())
-		if len(kept) != body.Limit || slices.Max(kept) != 0 {
+		if len(kept) == 0 || slices.Max(kept) != 0 {
 			t.Error("what was held is not overwritten")
 		}
 		if _, err := b.Read(make([]byte, 1)); !errors.Is(err, http.ErrBodyReadAfterClose) {
 			t.Error(err)
 		}
 	}
-	if !all.room.TryAcquire(maxHeld) {
-		t.Error("not all room is let go")
+	if all.room.free != maxHeld || len(all.room.held) != 0 {
+		t.Errorf("not all room is let go: %d, %v", all.room.free, all.room.held)
 	}
+	check(t, all.room.take(t.Context(), greedy, body.Limit))
 }
 
 // TestManyBodiesAtOnce: 200 requests with bodies are all told of and sent on.

@@ -1,0 +1,60 @@
+package bridge
+
+import (
+	"context"
+	"sync"
+)
+
+// room is memory that clients share. No client holds more than what is then left for the
+// others: however much one of them holds, another one with a small body is not kept waiting.
+type room struct {
+	mu    sync.Mutex
+	free  int64 // in bytes
+	held  map[asker]int64
+	freed chan struct{} // closed when there is more
+}
+
+func newRoom(size int64) *room {
+	return &room{free: size, held: map[asker]int64{}, freed: make(chan struct{})}
+}
+
+// take waits until who may hold n bytes more, or for ctx's error.
+func (r *room) take(ctx context.Context, who asker, n int64) error {
+	for {
+		freed, ok := r.try(who, n)
+		if ok {
+			return nil
+		}
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (r *room) try(who asker, n int64) (freed chan struct{}, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if has := r.held[who] + n; has > r.free-n {
+		return r.freed, false
+	}
+	r.free -= n
+	r.held[who] += n
+	return nil, true
+}
+
+// leave gives n bytes back.
+func (r *room) leave(who asker, n int64) {
+	if n == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.free += n
+	if r.held[who] -= n; r.held[who] == 0 {
+		delete(r.held, who)
+	}
+	close(r.freed)
+	r.freed = make(chan struct{})
+}
