@@ -20,8 +20,8 @@ func (a *app) consentSet() *cobra.Command {
 		Use:   "set ENROLLMENT --policy POLICY",
 		Short: "Say which requests need your yes",
 		Long: `Sets the consent policy of an enrollment's key, and so of all enrollments of that
-key. The key signs each version, which requires the token's PIN, and a touch where
-the key wants one. No kubeconfig can weaken it. For a policy that is less strict
+key. The key signs each version, which requires the token's PIN, unless the agent holds
+it unlocked, and a touch where the key wants one. No kubeconfig can weaken it. For a policy that is less strict
 than the current one the PIN must be typed: --pin-fd and PIN sources do not count.
 The audit log records every change, and the next prompt tells you about it.
 

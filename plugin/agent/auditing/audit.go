@@ -197,7 +197,16 @@ func (s *Records) Signature(q Requester, e enrollment.Enrollment, err error) {
 
 // Signed records a signature for a client that has the key's use itself.
 func (s *Records) Signed(e enrollment.Enrollment, q Requester, err error) {
-	r := audit.Record{Event: audit.Signature, Reason: "external-signer", Enrollment: e.Name, Key: e.KeyHash,
+	s.signed(e, q, "external-signer", err)
+}
+
+// SignedPolicy records a signature over a version of a consent policy.
+func (s *Records) SignedPolicy(e enrollment.Enrollment, q Requester, err error) {
+	s.signed(e, q, "policy", err)
+}
+
+func (s *Records) signed(e enrollment.Enrollment, q Requester, reason string, err error) {
+	r := audit.Record{Event: audit.Signature, Reason: reason, Enrollment: e.Name, Key: e.KeyHash,
 		Token: Public(e.Key), Client: q.onRecord()}
 	r.Outcome, r.Error = Outcome(err)
 	if u, err := url.Parse(e.Cluster.Server); err == nil {

@@ -90,6 +90,20 @@ func (c *Client) Unlock(ctx context.Context, enrollment string, p hsm.Prompter) 
 	return c.call(ctx, r, nil, link.Options{Prompter: ask.From(p)})
 }
 
+// SignPolicy has the agent sign the text of a version of the consent policy of an enrollment's
+// key. held tells whether the agent holds the key unlocked; if it does not there is no signature.
+// p shows that a touch is awaited, and is asked nothing.
+func (c *Client) SignPolicy(ctx context.Context, enrollment, text string, p hsm.Prompter) (signature []byte, held bool,
+	err error) {
+	var out message.SignAnswer
+	err = c.call(ctx, &message.PolicyRequest{Header: link.Header{Op: message.OpPolicy}, Enrollment: enrollment,
+		Client: process.This(), Text: text}, &out, link.Options{Prompter: ask.From(p)})
+	if err != nil || out.Signed == nil {
+		return nil, false, err
+	}
+	return out.Signed.Signature, out.Signed.Held, nil
+}
+
 // Status describes the agent.
 func (c *Client) Status(ctx context.Context) (message.Status, error) {
 	var out message.StatusAnswer

@@ -69,6 +69,12 @@ const touchTimeout = time.Minute
 // agent locks, and asks nobody for a PIN.
 func (s *keys) sign(ctx context.Context, u token.Use, e enrollment.Enrollment, public crypto.PublicKey,
 	r signer.Request) ([]byte, error) {
+	return s.use(ctx, u, e, public, func(key crypto.Signer) ([]byte, error) { return key.Sign(nil, r.Digest, r.Opts) })
+}
+
+// use has f sign with that key, see [keys.sign].
+func (s *keys) use(ctx context.Context, u token.Use, e enrollment.Enrollment, public crypto.PublicKey,
+	f func(key crypto.Signer) ([]byte, error)) ([]byte, error) {
 	ctx, cancel := s.epoch.untilLocked(ctx)
 	defer cancel()
 	ctx, cancelTouch := context.WithTimeout(ctx, touchTimeout)
@@ -78,7 +84,7 @@ func (s *keys) sign(ctx context.Context, u token.Use, e enrollment.Enrollment, p
 	if err != nil {
 		return nil, lockedOr(ctx, err)
 	}
-	signature, err := key.Sign(nil, r.Digest, r.Opts)
+	signature, err := f(key)
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, hsm.ErrTouchTimeout) {
 		err = cause
 	}

@@ -128,6 +128,17 @@ func (a *agent) operateFor(l *link.Server, r link.Received, p *link.Asker, out *
 			*out = message.SignAnswer{Signed: s}
 			return err
 		})
+	case message.OpPolicy:
+		var q message.PolicyRequest
+		if err := r.Decode(&q); err != nil {
+			return err
+		}
+		p.Client = q.Client
+		return a.life.work(func() error {
+			s, err := a.signer.signPolicy(l.Context(), auditing.Requester{Enrollment: q.Enrollment, Client: q.Client}, q.Text, p)
+			*out = message.SignAnswer{Signed: s}
+			return err
+		})
 	case message.OpRespond:
 		p.Client = l.Peer()
 		return a.offer(l, &queue.Responder{Person: p})

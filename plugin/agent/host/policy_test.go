@@ -2,12 +2,16 @@ package host
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
@@ -226,5 +230,60 @@ func BenchmarkVersion(b *testing.B) {
 	r := newRig(b, rigOptions{idle: true})
 	for b.Loop() {
 		_ = r.store.Version(r.e, []enrollment.Enrollment{}...)
+	}
+}
+
+// TestAgentSignsRaisedPolicies: the agent signs a version that is no less strict, of the key that
+// it holds unlocked, and nothing else: no lower policy, no other text, and nothing while it is
+// locked.
+func TestAgentSignsRaisedPolicies(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	text := func(mode consent.Mode) string {
+		v, err := consent.Next(r.slot.Key.Public, 1, "", consent.Policy{Mode: mode}, time.Now())
+		check(t, err)
+		text, err := v.Text()
+		check(t, err)
+		return text
+	}
+	sign := func(text string) ([]byte, bool, error) {
+		return r.dial().SignPolicy(t.Context(), r.e.Name, text, hsmtest.NewScript(t))
+	}
+	if signature, held, err := sign(text(consent.Writes)); held || err != nil || signature != nil {
+		t.Errorf("locked: held %t, %v", held, err)
+	}
+	check(t, r.dial().Unlock(t.Context(), r.e.Name, hsmtest.Typing(t, pin)))
+	raised := text(consent.Writes)
+	signature, held, err := sign(raised)
+	if err != nil || !held {
+		t.Fatalf("held %t, %v", held, err)
+	}
+	v, err := consent.Signed{Text: raised, Signature: signature}.Open(r.e.KeyHash)
+	if err != nil || v.Consent().Mode != consent.Writes {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if last := r.signatures(); len(last) != 1 || last[0].Reason != "policy" || last[0].Enrollment != r.e.Name {
+		t.Errorf("on record: %+v", last)
+	}
+
+	r.policy(consent.Policy{Mode: consent.Writes})
+	if _, held, err = sign(text(consent.Always)); err != nil || !held {
+		t.Errorf("stricter still: held %t, %v", held, err)
+	}
+	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	check(t, err)
+	foreign, err := consent.Next(other.Public(), 1, "", consent.Policy{Mode: consent.Always}, time.Now())
+	check(t, err)
+	foreignText, err := foreign.Text()
+	check(t, err)
+	for what, text := range map[string]string{"a lower policy": text(consent.Session), "another key's": foreignText,
+		"no policy": "kubehsm consent v1\n{}", "nothing": "", "rules": strings.Replace(text(consent.Always), "always", "rules: verbs=get", 1),
+	} {
+		if signature, held, err := sign(text); err == nil || held || signature != nil {
+			t.Errorf("%s: held %t, %v", what, held, err)
+		}
+	}
+	check(t, only(r.dial().Lock(t.Context())))
+	if _, held, err := sign(text(consent.Always)); held || err != nil {
+		t.Errorf("locked again: held %t, %v", held, err)
 	}
 }

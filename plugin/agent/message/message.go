@@ -23,6 +23,7 @@ const (
 	OpRetire  = "retire" // stop, unless something is open
 	OpRespond = "front"  // offer a responder; programs of other versions know it by this word
 	OpAttend  = "attend" // the same for one client's requests
+	OpPolicy  = "policy" // sign a version of a consent policy
 )
 
 // PlainRequest is one that says no more than its operation.
@@ -91,6 +92,15 @@ type SignRequest struct {
 	Client  process.ID  `json:"client,omitzero"`
 	Purpose hsm.Purpose `json:"purpose,omitzero"`
 	Sign    *wire.Sign  `json:"sign,omitempty"`
+}
+
+// PolicyRequest wants a version of the consent policy of an enrollment's key signed.
+type PolicyRequest struct {
+	link.Header
+	Enrollment string     `json:"enrollment,omitempty"`
+	Client     process.ID `json:"client,omitzero"`
+	// Text is the version's, see consent.Version.
+	Text string `json:"text,omitempty"`
 }
 
 // SignAnswer is the signature.

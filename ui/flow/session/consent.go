@@ -104,7 +104,7 @@ func (a Agent) judge(en enrollment.Enrollment, of []enrollment.Enrollment, known
 }
 
 // SetConsent makes p the policy of the key of the enrollment called name, for all of the key's
-// enrollments. The key signs it, for which asks is asked. One that is less strict takes the
+// enrollments. The key signs it, for which asks is asked, unless the agent holds the token unlocked. One that is less strict takes the
 // token's PIN, typed for that purpose ([hsm.ErrNoTerminal] if nobody can type it). It is put on
 // record. The agent, if it runs, follows within seconds; the sessions of before end then.
 // Errors: [enrollment.ErrUnknown], [enrollment.ErrInvalid].
@@ -168,7 +168,8 @@ func (a Agent) lockAll(ctx context.Context, en enrollment.Enrollment) (release f
 	return release, nil
 }
 
-// signPolicy has the key sign p as its next version. If that is lowered, the token is locked
+// signPolicy has the key sign p as its next version: through the agent, if that holds the token
+// unlocked. If the policy is lowered, the token is locked
 // first, and the PIN must be typed: whoever runs programs as the user does not have it.
 func (a Agent) signPolicy(ctx context.Context, c Consent, p consent.Policy, lowered bool,
 	asks hsm.Prompter) (signed consent.Signed, err error) {
@@ -179,6 +180,11 @@ func (a Agent) signPolicy(ctx context.Context, c Consent, p consent.Policy, lowe
 		asks = ask.Typed(ask.From(asks), func() { typed = true }).Prompter()
 	}
 	asks = ask.With(asks, purpose)
+	if !lowered {
+		if signed, err = a.signHeld(ctx, c, p, asks); !errors.Is(err, errNotHeld) {
+			return signed, err
+		}
+	}
 	err = token.Tokens{Env: a.Env}.With(ctx, en.Key, func(t hsm.Token) error {
 		slot, err := t.Slot(ctx, en.Key)
 		if err != nil {

@@ -149,3 +149,30 @@ func TestConsentRaised(t *testing.T) {
 		t.Errorf("without the token: %v", err)
 	}
 }
+
+// TestConsentRaisedByTheAgent: with a token that the agent holds unlocked, a stricter policy takes
+// no PIN, and a less strict one takes it all the same. The token stays unlocked.
+func TestConsentRaisedByTheAgent(t *testing.T) {
+	w := served(t)
+	agent := Agent{w.Env}
+	if err := agent.Unlock(t.Context(), "prod-hsm", hsmtest.Typing(t, w.Card.PIN())); err != nil {
+		t.Fatal(err)
+	}
+	for i, mode := range []consent.Mode{consent.Writes, consent.Always} {
+		c, err := agent.SetConsent(t.Context(), "prod-hsm", policy(mode), hsmtest.NewScript(t))
+		if err != nil || c.Policy.Mode != mode || !c.Signed() || c.Standing.Version.Number != uint64(i+1) {
+			t.Fatalf("%s: %+v, %v", mode, c.Standing, err)
+		}
+		if is, err := unlocked(t.Context(), w); !is || err != nil {
+			t.Errorf("%s: unlocked %t, %v", mode, is, err)
+		}
+	}
+	script := hsmtest.NewScript(t, hsmtest.Cancel())
+	_, err := agent.SetConsent(t.Context(), "prod-hsm", policy(consent.Writes), script)
+	if !errors.Is(err, hsm.ErrCancelled) || len(script.PINs()) != 1 || !script.PINs()[0].Typed {
+		t.Errorf("a lower policy: %v, asked %+v", err, script.PINs())
+	}
+	if c := inForce(t, w.Env, "prod-hsm"); c.Policy.Mode != consent.Always {
+		t.Errorf("the policy is %s", c.Policy)
+	}
+}

@@ -9,7 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -17,18 +19,52 @@ import (
 
 // next has the key sign p as the version after the one that is known.
 func (c Consent) next(key crypto.Signer, p consent.Policy) (signed consent.Signed, err error) {
+	return c.nextBy(key.Public(), p, func(text string) ([]byte, error) { return consent.Sign(key, text) })
+}
+
+// nextBy has sign sign it.
+func (c Consent) nextBy(key crypto.PublicKey, p consent.Policy,
+	sign func(text string) ([]byte, error)) (signed consent.Signed, err error) {
 	number, before := c.known.Next(c.Enrollment.KeyHash, c.Standing, c.signed)
-	v, err := consent.Next(key.Public(), number, before, p, time.Now())
+	v, err := consent.Next(key, number, before, p, time.Now())
 	if err != nil {
 		return signed, err
 	}
 	if signed.Text, err = v.Text(); err != nil {
 		return signed, err
 	}
-	if signed.Signature, err = consent.Sign(key, signed.Text); err != nil {
+	if signed.Signature, err = sign(signed.Text); err != nil {
 		return signed, err
 	}
 	_, err = signed.Open(c.Enrollment.KeyHash)
+	return signed, err
+}
+
+// errNotHeld says that the agent does not sign a policy.
+var errNotHeld = errors.New("the agent does not hold the key unlocked")
+
+// signHeld has the agent sign p as the next version of c's policy, if it holds the key unlocked:
+// then nobody is asked for a PIN. It is [errNotHeld] where the token itself has to be asked.
+func (a Agent) signHeld(ctx context.Context, c Consent, p consent.Policy, asks hsm.Prompter) (signed consent.Signed,
+	err error) {
+	chain, err := a.Env.Enrollments().Certificate(c.Enrollment)
+	if err != nil {
+		return signed, errNotHeld
+	}
+	err = a.withAgent(ctx, func(agent *client.Client) error {
+		agent.Waiting = a.Env.WaitingOf(ctx)
+		signed, err = c.nextBy(chain[0].PublicKey, p, func(text string) ([]byte, error) {
+			signature, held, err := agent.SignPolicy(ctx, c.Enrollment.Name, text, asks)
+			if err == nil && !held {
+				err = errNotHeld
+			}
+			return signature, err
+		})
+		return err
+	})
+	if err != nil && hsm.ErrorCode(err) == "" && ctx.Err() == nil { // no agent, or an older one
+		err = errNotHeld
+	}
 	return signed, err
 }
 
