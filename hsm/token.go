@@ -134,6 +134,9 @@ type Slot struct {
 	// Key is nil when the slot holds none, or only a certificate.
 	Key         *Key              `json:"key,omitempty"`
 	Certificate *x509.Certificate `json:"-"`
+	// Older are further certificates for the same public key as Certificate, and none of them
+	// is newer. A program that was killed while it replaced a certificate leaves one.
+	Older []*x509.Certificate `json:"-"`
 	// Half tells that something is missing, "" that nothing is. Where a token hides private
 	// keys until login, it tells nothing before.
 	Half Half `json:"half,omitempty"`
@@ -152,6 +155,9 @@ const (
 	HalfCertificate Half = "certificate" // a certificate, not of an authority, without its key
 	HalfOther       Half = "other"       // a key, and a certificate for another key
 )
+
+// OfKey tells whether it is half of a key pair, and not just a certificate's.
+func (h Half) OfKey() bool { return h == HalfPrivate || h == HalfPublic }
 
 // CertificateMatches tells whether the slot's certificate is for its key.
 func (s Slot) CertificateMatches() bool {

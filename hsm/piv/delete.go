@@ -3,6 +3,7 @@ package piv
 import (
 	"context"
 	"crypto"
+	"errors"
 	"fmt"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -24,7 +25,8 @@ func (t *Token) Delete(ctx context.Context, u hsm.URI, p hsm.Prompter) error {
 			return err
 		}
 		if slot.Key != nil {
-			if err := s.Keys.Delete(id); err != nil {
+			// A placeholder may stand for a key that is gone already.
+			if err := s.Keys.Delete(id); err != nil && !errors.Is(err, hsm.ErrNoKey) {
 				return err
 			}
 		}

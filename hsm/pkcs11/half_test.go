@@ -4,6 +4,7 @@ package pkcs11
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	p11 "github.com/miekg/pkcs11"
@@ -93,5 +94,51 @@ func TestHalves(t *testing.T) {
 		if now, err := tok.Slot(t.Context(), whole.URI); err != nil || now.Half != "" || now.Key == nil {
 			t.Errorf("%s: the whole key: %+v, %v", c.name, now, err)
 		}
+	}
+}
+
+// TestOlderCertificates: a certificate whose replacement was killed half-way is told apart, before
+// login too. Storing the one that is shown once more removes the others, and writes nothing.
+func TestOlderCertificates(t *testing.T) {
+	d, soft := softHSM(t)
+	tok := openToken(t, d)
+	defer tok.Close()
+	slot := generateKey(t, tok, hsm.GenerateOptions{Label: "prod"})
+	signer, err := tok.Signer(t.Context(), slot.URI, nil, hsmtest.Typing(t, testPIN))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := spyOn(t, soft, testLabel)
+	for _, name := range []string{"jane", "joan", "june"} {
+		cert, err := hsmtest.Certify(signer, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		template, err := certificateTemplate(&entry{id: slot.URI.ID, label: "prod"}, cert)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.CreateObject(s.sh, template); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, locked := range []bool{false, true} {
+		if locked {
+			if err := tok.Lock(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if slot, err = tok.Slot(t.Context(), slot.URI); err != nil || len(slot.Older) != 2 || slot.Half != "" ||
+			slices.ContainsFunc(slot.Older, slot.Certificate.Equal) {
+			t.Fatalf("locked %t: %+v, %v", locked, slot, err)
+		}
+	}
+	if err := tok.StoreCertificate(t.Context(), slot.URI, slot.Certificate, hsmtest.Typing(t, testPIN)); err != nil {
+		t.Fatal(err)
+	}
+	left := s.objects(t, p11.CKO_CERTIFICATE, slot.URI.ID)
+	now, err := tok.Slot(t.Context(), slot.URI)
+	if err != nil || len(left) != 1 || len(now.Older) != 0 || !now.Certificate.Equal(slot.Certificate) {
+		t.Errorf("there are %d: %+v, %v", len(left), now, err)
 	}
 }

@@ -255,6 +255,11 @@ func (e *entry) slot(token hsm.TokenInfo, visible bool) hsm.Slot {
 	s := hsm.Slot{URI: u, ID: hex.EncodeToString(e.id), Label: e.label}
 	if len(e.certs) > 0 {
 		s.Certificate = e.certs[0].cert
+		for _, c := range e.certs[1:] {
+			if hsm.SameKey(c.cert.PublicKey, s.Certificate.PublicKey) {
+				s.Older = append(s.Older, c.cert)
+			}
+		}
 	}
 	missing := visible && len(e.private) == 0
 	switch {

@@ -32,7 +32,8 @@ func FuzzSlot(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, s := range []hsm.Slot{{}, {Key: &hsm.Key{Public: key.Public()}, Certificate: cert}, {Certificate: cert, Problem: "x"}} {
+	for _, s := range []hsm.Slot{{}, {Key: &hsm.Key{Public: key.Public()}, Certificate: cert}, {Certificate: cert, Problem: "x"},
+		{URI: hsm.URI{Scheme: hsm.SchemePIV}, Certificate: cert, Older: []*x509.Certificate{cert}}} {
 		packed, err := packSlot(s)
 		if err != nil {
 			f.Fatal(err)
@@ -83,7 +84,7 @@ func FuzzSlot(f *testing.F) {
 		}
 		back, err := again.unpack()
 		if err != nil || (back.Certificate == nil) != (slot.Certificate == nil) || !reflect.DeepEqual(back.URI, slot.URI) ||
-			(back.Key == nil) != (slot.Key == nil) ||
+			(back.Key == nil) != (slot.Key == nil) || len(back.Older) != len(slot.Older) ||
 			back.Key != nil && back.Key.Public != nil && !hsm.SameKey(back.Key.Public, slot.Key.Public) {
 			t.Errorf("%+v is unpacked as %+v (%v)", slot, back, err)
 		}

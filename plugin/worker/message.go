@@ -228,14 +228,18 @@ type problemReply struct {
 // slotReply is a slot with what its own encoding leaves out.
 type slotReply struct {
 	hsm.Slot
-	Public      []byte `json:"public,omitempty"`      // PKIX, DER
-	Certificate []byte `json:"certificate,omitempty"` // DER
+	Public      []byte   `json:"public,omitempty"`      // PKIX, DER
+	Certificate []byte   `json:"certificate,omitempty"` // DER
+	Older       [][]byte `json:"older,omitempty"`       // DER
 }
 
 func packSlot(s hsm.Slot) (*slotReply, error) {
 	r := &slotReply{Slot: s}
 	if s.Certificate != nil {
 		r.Certificate = s.Certificate.Raw
+	}
+	for _, c := range s.Older {
+		r.Older = append(r.Older, c.Raw)
 	}
 	if s.Key == nil || s.Key.Public == nil {
 		return r, nil
@@ -256,6 +260,13 @@ func (r *slotReply) unpack() (hsm.Slot, error) {
 		if s.Certificate, err = x509.ParseCertificate(r.Certificate); err != nil {
 			return hsm.Slot{}, fmt.Errorf("%w: %w", wire.ErrFrame, err)
 		}
+	}
+	for _, der := range r.Older {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			return hsm.Slot{}, fmt.Errorf("%w: %w", wire.ErrFrame, err)
+		}
+		s.Older = append(s.Older, c)
 	}
 	if s.Key != nil && len(r.Public) > 0 {
 		if s.Key.Public, err = x509.ParsePKIXPublicKey(r.Public); err != nil {

@@ -13,38 +13,52 @@ import (
 func (a *app) certificateDelete() *cobra.Command {
 	var o *format
 	var key string
+	var older bool
 	var r risk
 	c := a.command(&cobra.Command{
 		Use:   "delete",
 		Short: "Remove the certificate beside a key on a token; the key stays",
 		Long: `Removes a certificate from a token, after the token's serial was typed. The key stays,
-and so does the copy that an enrollment keeps. "kubehsm certificate export" saves it before.`,
+and so does the copy that an enrollment keeps. "kubehsm certificate export" saves it before.
+With --older the newest certificate for the key stays too, and only older ones are removed, such as
+one that an interrupted command has left.`,
 		Example: `kubehsm certificate delete --key 'piv:serial=12345678;slot=9a'
+kubehsm certificate delete --key 'pkcs11:token=trial;object=prod' --older
 kubehsm certificate delete --key 'pkcs11:token=trial;object=prod' --accept-risk serial:a1b2c3d4`,
 		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) (err error) {
 		ctx := c.Context()
-		keys, l, done, err := a.lossAt(ctx, key)
+		keys, l, release, err := a.lossAt(ctx, key)
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, done()) }()
+		defer func() { err = errors.Join(err, release()) }()
 		slot := l.Slots[0]
 		if slot.Certificate == nil && slot.Problem == "" {
 			return fmt.Errorf("%s: %w", slot.URI, hsm.ErrNoCertificate)
 		}
 		l.Enrollments = nil // they have a copy
-		question, detail := present.RemoveCertificate(l)
+		say, remove := present.RemoveCertificate, keys.DeleteCertificate
+		done := "The certificate %s is removed."
+		if older {
+			if len(slot.Older) == 0 {
+				return fmt.Errorf("%s: there is no older certificate: %w", slot.URI, hsm.ErrNoCertificate)
+			}
+			say, remove = present.RemoveOlder, keys.DeleteOlder
+			done = "The older certificates %s are removed."
+		}
+		question, detail := say(l)
 		if err := a.confirmLoss(ctx, &r, l, detail, question); err != nil {
 			return err
 		}
-		if err := keys.DeleteCertificate(ctx, slot.URI, l, a.prompter()); err != nil {
+		if err := remove(ctx, slot.URI, l, a.prompter()); err != nil {
 			return err
 		}
 		return a.emit(o, deletedDoc{Deleted: slotDocOf(slot)},
-			func(w *words) { w.line("The certificate %s is removed.", present.Place(slot)) })
+			func(w *words) { w.line(done, present.Place(slot)) })
 	})
 	keyFlag(c, &key)
+	c.Flags().BoolVar(&older, "older", false, "keep the newest certificate for the key, and remove older ones")
 	r.bind(c.Flags())
 	a.secretFD(c.Flags(), "management-key-fd", "a PIV card's management key, in hex,", isManagementKey)
 	o = output(c)

@@ -75,19 +75,23 @@ type keyDoc struct {
 	Extractable bool            `json:"extractable"`
 	Certificate *certificateDoc `json:"certificate,omitempty"`
 	Problem     string          `json:"problem,omitempty"`
+	Half        hsm.Half        `json:"half,omitempty"` // there is no whole key
 }
 
 func keyDocOf(s hsm.Slot) (keyDoc, error) {
 	d := keyDoc{
-		URI: s.URI, Token: s.URI.TokenOnly(), ID: s.ID, Label: s.Label, Problem: s.Problem,
-		Algorithm: s.Key.Algorithm, Origin: s.Key.Origin, PINPolicy: s.Key.PIN, TouchPolicy: s.Key.Touch,
-		Extractable: s.Key.Extractable,
+		URI: s.URI, Token: s.URI.TokenOnly(), ID: s.ID, Label: s.Label, Problem: s.Problem, Half: s.Half,
 	}
 	if s.Certificate != nil {
 		c := certificateDocOf(s.Certificate)
 		c.PEM = ""
 		d.Certificate = &c
 	}
+	if s.Key == nil {
+		return d, nil
+	}
+	d.Algorithm, d.Origin, d.Extractable = s.Key.Algorithm, s.Key.Origin, s.Key.Extractable
+	d.PINPolicy, d.TouchPolicy = s.Key.PIN, s.Key.Touch
 	if s.Key.Public == nil {
 		return d, nil // its kind is not known; Problem says so
 	}

@@ -20,6 +20,9 @@ func (a *app) keyList() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the keys on the tokens",
+		Long: `Lists the keys on the tokens, and halves of keys that interrupted commands have left, as far as
+the tokens show them without a PIN. "kubehsm doctor --unlock URI" looks at the others, and says how to
+delete a half.`,
 		Example: `kubehsm key list
 kubehsm key list --token 'pkcs11:token=trial' -o yaml`,
 		Args: cobra.NoArgs,
@@ -51,7 +54,7 @@ kubehsm key list --token 'pkcs11:token=trial' -o yaml`,
 				doc.Problems = append(doc.Problems, problemDocs([]hsm.Problem{{Source: t.Info.URI().String(), Err: t.Err}})...)
 			}
 			for _, s := range t.Slots {
-				if s.Key == nil {
+				if !listed(s) {
 					continue
 				}
 				d, err := keyDocOf(s)
@@ -96,7 +99,7 @@ func (a *app) keyTable(tokens []hsm.View, only hsm.URI) error {
 			continue
 		}
 		for _, s := range t.Slots {
-			if s.Key != nil {
+			if listed(s) {
 				r := present.RowOf(s, now)
 				rows = append(rows, []string{present.Token(t.Info), r.ID, r.Label, marked(r.Key.Value, r.Key.Level), r.PIN, r.Touch,
 					marked(r.Certificate.Value, r.Certificate.Level), marked(r.Expires.Value, r.Expires.Level), shortURI(s.URI)})
@@ -110,6 +113,9 @@ func (a *app) keyTable(tokens []hsm.View, only hsm.URI) error {
 	w.table([]string{"TOKEN", "SLOT", "LABEL", "KEY", "PIN", "TOUCH", "CERTIFICATE", "EXPIRES", "URI"}, rows)
 	return w.flush()
 }
+
+// listed tells whether there is a key in a slot, or half of one.
+func listed(s hsm.Slot) bool { return s.Key != nil || s.Half.OfKey() }
 
 // shortURI leaves out what names the library rather than the key.
 func shortURI(u hsm.URI) string {

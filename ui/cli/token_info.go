@@ -25,7 +25,8 @@ func detailsDocOf(d token.Details) detailsDoc {
 }
 
 func slotDocOf(s hsm.Slot) slotDoc {
-	d := slotDoc{URI: s.URI, ID: s.ID, Label: s.Label, Key: s.Key, Problem: s.Problem}
+	d := slotDoc{URI: s.URI, ID: s.ID, Label: s.Label, Key: s.Key, Problem: s.Problem, Older: len(s.Older),
+		Half: s.Half}
 	if s.Certificate != nil {
 		c := certificateDocOf(s.Certificate)
 		c.PEM = ""

@@ -26,7 +26,10 @@ type slotDoc struct {
 	Label       string          `json:"label,omitempty"`
 	Key         *hsm.Key        `json:"key,omitempty"`
 	Certificate *certificateDoc `json:"certificate,omitempty"`
-	Problem     string          `json:"problem,omitempty"`
+	// Older counts the further certificates for the same key.
+	Older   int      `json:"olderCertificates,omitempty"`
+	Half    hsm.Half `json:"half,omitempty"` // there is no whole key
+	Problem string   `json:"problem,omitempty"`
 }
 
 func (a *app) tokenList() *cobra.Command {

@@ -22,7 +22,7 @@ func Place(s hsm.Slot) string {
 // DestroyKey returns the question before the one key in l is destroyed, and the sentence
 // below it.
 func DestroyKey(l token.Loss) (question, detail string) {
-	if h := l.Slots[0].Half; h == hsm.HalfPrivate || h == hsm.HalfPublic {
+	if l.Slots[0].Half.OfKey() {
 		detail = fmt.Sprintf("What is left of the key %s of token %q is destroyed. Nothing brings it back.",
 			Place(l.Slots[0]), Token(l.Token))
 		if len(l.Enrollments) == 0 {
@@ -47,6 +47,15 @@ func RemoveCertificate(l token.Loss) (question, detail string) {
 	return "Remove the certificate?",
 		fmt.Sprintf("The certificate %s of token %q is removed. The key stays, and enrollments keep a copy.",
 			Place(l.Slots[0]), Token(l.Token))
+}
+
+// RemoveOlder returns the question before the older certificates in l are removed, and the
+// sentence below it.
+func RemoveOlder(l token.Loss) (question, detail string) {
+	return "Remove the older certificates?",
+		fmt.Sprintf("Of the certificates %s of token %q the newest stays, until %s, and the older ones are removed. "+
+			"kubehsm cannot tell which program stored them.",
+			Place(l.Slots[0]), Token(l.Token), Date(l.Slots[0].Certificate.NotAfter))
 }
 
 // Overwrite returns the question before a new key takes the place of what is in a slot, and

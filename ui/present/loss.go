@@ -1,6 +1,7 @@
 package present
 
 import (
+	"crypto/x509"
 	"fmt"
 	"strings"
 	"time"
@@ -21,6 +22,13 @@ func half(s hsm.Slot) string {
 	return ""
 }
 
+func lostCertificate(what string, c *x509.Certificate) string {
+	if c == nil {
+		return ""
+	}
+	return what + " for " + Certificate(c) + " until " + c.NotAfter.Local().Format(time.DateOnly)
+}
+
 // Loss says what is lost with slots of a token, a line each.
 func Loss(l token.Loss) []string {
 	lines := []string{fmt.Sprintf("Token %s, serial %s, holds:", Token(l.Token), text.Clean(l.Serial()))}
@@ -32,8 +40,9 @@ func Loss(l token.Loss) []string {
 		if s.Key != nil {
 			what = "key " + text.Clean(string(s.Key.Algorithm))
 		}
-		if c := Certificate(s.Certificate); c != "" {
-			what = join(what, "certificate for "+c+" until "+s.Certificate.NotAfter.Local().Format(time.DateOnly))
+		what = join(what, lostCertificate("certificate", s.Certificate))
+		for _, c := range s.Older {
+			what = join(what, lostCertificate("older certificate", c))
 		}
 		name := Slot(s)
 		if id := ID(s); name != id { // labels need not differ

@@ -64,11 +64,17 @@ type SlotRow struct {
 // RowOf puts a slot into a row.
 func RowOf(s hsm.Slot, now time.Time) SlotRow {
 	r := SlotRow{ID: text.Clean(s.ID), Label: text.Clean(s.Label), Problem: text.Clean(s.Problem),
-		Empty: s.Key == nil && s.Certificate == nil}
+		Empty: s.Key == nil && s.Certificate == nil && half(s) == ""}
 	if r.Empty {
 		return r
 	}
 	r.Key.Value, r.Certificate.Value = "no key", "-"
+	switch s.Half {
+	case hsm.HalfPrivate:
+		r.Key = Fact{Value: "private half", Level: Warn}
+	case hsm.HalfPublic:
+		r.Key = Fact{Value: "public half", Level: Warn}
+	}
 	if k := s.Key; k != nil {
 		r.Key.Value, r.Origin = text.Clean(string(k.Algorithm)), text.Clean(string(k.Origin))
 		r.PIN, r.Touch = k.PIN.String(), k.Touch.String()
@@ -124,6 +130,9 @@ func SlotFacts(s hsm.Slot, now time.Time) []Fact {
 		facts = append(facts, holder(s.Certificate), issuer(s.Certificate), until(s.Certificate, now))
 		if s.Key != nil && !s.CertificateMatches() {
 			add("Mind", otherKey, Warn)
+		}
+		if n := len(s.Older); n > 0 {
+			add("Besides", Count(n, "older certificate")+" for this key", Warn)
 		}
 	}
 	hash, words := "", ""

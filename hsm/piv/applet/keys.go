@@ -50,6 +50,9 @@ func (k Keys) Read(slot byte) (Content, error) {
 	key, told, err := k.Describe(slot)
 	if err != nil || told {
 		c.Key = key
+		if note != nil && (key == nil || !hsm.SameKey(key.Public, note.PublicKey)) {
+			c.Certificate = note // It stands for a key that is gone.
+		}
 		return c, err
 	}
 	der, err := k.Attest(slot)

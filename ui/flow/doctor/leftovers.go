@@ -71,7 +71,7 @@ func leftover(l token.Leftover) Check {
 		since = ", issued " + l.Since.Local().Format(time.DateOnly)
 	}
 	state, fix := Warning, l.Command()
-	if l.Slot.Half == "" {
+	if l.Slot.Half == "" { // another program may well have wanted it so
 		state = Note
 	}
 	switch {
@@ -80,6 +80,8 @@ func leftover(l token.Leftover) Check {
 		fix = "put the public key back with the token maker's tool, from the certificate that the enrollment keeps"
 	case l.Resume != "":
 		why, fix = why+" The enrollment goes on with it, or removes it.", l.Resume
+	case fix == "" && l.OfOlder():
+		why += " This token takes no changes of certificates."
 	case fix == "":
 		why += " This token cannot delete it; a new key in the same slot replaces it."
 	default:
@@ -98,6 +100,10 @@ func leftoverWords(l token.Leftover) (found, why string) {
 		return "a certificate without its key", "Nothing can sign in with it."
 	case hsm.HalfOther:
 		return "a certificate for another key than the one beside it", "Nothing can sign in with it."
+	}
+	if l.OfOlder() {
+		return present.Count(len(l.Slot.Older), "older certificate") + " beside the newest one for the key",
+			"A program that was interrupted while it replaced a certificate leaves the former one."
 	}
 	return "a key without a certificate that no enrollment or request on this computer names",
 		"An interrupted command may have left it."

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"fmt"
+	"slices"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
@@ -92,6 +93,18 @@ func (k Keys) DeleteCertificate(ctx context.Context, u hsm.URI, l Loss, p hsm.Pr
 	})
 }
 
+// DeleteOlder removes the certificates that are older than the newest one for the key that u
+// names; see [Keys.Delete] for l.
+func (k Keys) DeleteOlder(ctx context.Context, u hsm.URI, l Loss, p hsm.Prompter) error {
+	p = ask.With(p, hsm.Purpose{Action: "delete an older certificate"})
+	return k.tokens().With(ctx, u, func(t hsm.Token) error {
+		if err := unchanged(ctx, t, u, l, p); err != nil {
+			return err
+		}
+		return t.StoreCertificate(ctx, u, l.Slots[0].Certificate, p) // It is there, and replaces the others.
+	})
+}
+
 // unchanged checks that the slot is as it was shown. What was found unlocked is looked at
 // unlocked, see [Keys.Find].
 func unchanged(ctx context.Context, t hsm.Token, u hsm.URI, l Loss, p hsm.Prompter) error {
@@ -106,7 +119,8 @@ func unchanged(ctx context.Context, t hsm.Token, u hsm.URI, l Loss, p hsm.Prompt
 		return err
 	}
 	same := now.Half == shown.Half && (now.Key == nil) == (shown.Key == nil) &&
-		(now.Certificate == nil) == (shown.Certificate == nil)
+		(now.Certificate == nil) == (shown.Certificate == nil) &&
+		slices.EqualFunc(now.Older, shown.Older, (*x509.Certificate).Equal)
 	if same && now.Key != nil && now.Key.Public != nil {
 		same = hsm.SameKey(now.Key.Public, shown.Key.Public)
 	}

@@ -14,8 +14,8 @@ import (
 // token tells who made it: it may be another program's too.
 type Leftover struct {
 	Token hsm.TokenInfo
-	// Slot has what is left. Half tells which part of a key that is; without, it is a key
-	// that nothing here has a record of.
+	// Slot has what is left. Half tells which part of a key that is. Without, it is the older
+	// certificates or, if there are none, a key that nothing here has a record of.
 	Slot hsm.Slot
 	// Resume is the command of an enrollment that was interrupted when it made the key, and
 	// goes on with it, or removes it; "" if there is none.
@@ -30,6 +30,10 @@ type Leftover struct {
 func (l Leftover) Command() string {
 	key := shell.Quote(l.Slot.URI.Identity().String())
 	switch {
+	case l.OfOlder() && l.Token.Can.Store:
+		return "kubehsm certificate delete --older --key " + key
+	case l.OfOlder():
+		return ""
 	case l.OfCertificate() && l.Token.Can.DeleteCertificate:
 		return "kubehsm certificate delete --key " + key
 	case !l.OfCertificate() && l.Token.Can.Delete:
@@ -42,6 +46,10 @@ func (l Leftover) Command() string {
 func (l Leftover) OfCertificate() bool {
 	return l.Slot.Half == hsm.HalfCertificate || l.Slot.Half == hsm.HalfOther
 }
+
+// OfOlder tells whether it is older certificates that are left, beside a key and its newest
+// certificate.
+func (l Leftover) OfOlder() bool { return l.Slot.Half == "" && len(l.Slot.Older) > 0 }
 
 // Leftovers finds what is left among the slots of a token, as far as it shows them.
 func (ts Tokens) Leftovers(token hsm.TokenInfo, slots []hsm.Slot) ([]Leftover, error) {
@@ -56,10 +64,12 @@ func (ts Tokens) Leftovers(token hsm.TokenInfo, slots []hsm.Slot) ([]Leftover, e
 		if err != nil {
 			return nil, err
 		}
-		if s.Half == "" && (s.Key == nil || s.Certificate != nil || slices.Contains(known, hash)) {
+		if s.Half == "" && !l.OfOlder() && (s.Key == nil || s.Certificate != nil || slices.Contains(known, hash)) {
 			continue
 		}
-		if s.Certificate != nil {
+		if l.OfOlder() {
+			l.Since = s.Older[0].NotBefore
+		} else if s.Certificate != nil {
 			l.Since = s.Certificate.NotBefore
 		}
 		if s.Half == hsm.HalfPrivate {
@@ -68,7 +78,7 @@ func (ts Tokens) Leftovers(token hsm.TokenInfo, slots []hsm.Slot) ([]Leftover, e
 			}
 		}
 		for _, j := range begun {
-			if madeBy(j, token, s, hash) {
+			if !l.OfOlder() && madeBy(j, token, s, hash) {
 				l.Resume, l.Since = j.Options.Resume(), j.Updated
 			}
 		}

@@ -2,6 +2,7 @@ package token
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"os"
 	"slices"
@@ -289,5 +290,37 @@ func TestLeftoverSince(t *testing.T) {
 	if err != nil || len(all) != 1 || !all[0].Since.Equal(s.Certificate.NotBefore) ||
 		time.Since(all[0].Since) > 2*time.Hour {
 		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// TestLeftoverOlder: older certificates of a key that an enrollment names are left over, too. Their
+// command keeps the newest, and goes ahead only with what was shown.
+func TestLeftoverOlder(t *testing.T) {
+	w := certified(t)
+	l := loss(t, w, "9a")
+	s := l.Slots[0]
+	older := *s.Certificate
+	older.NotBefore = older.NotBefore.Add(-time.Hour)
+	s.Older = []*x509.Certificate{&older}
+	info := w.Card.Info()
+	all, err := Tokens{w.Env}.Leftovers(info, []hsm.Slot{s})
+	if err != nil || len(all) != 1 || !all[0].OfOlder() || all[0].OfCertificate() || !all[0].Since.Equal(older.NotBefore) ||
+		all[0].Command() != "kubehsm certificate delete --older --key '"+s.URI.Identity().String()+"'" {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	info.Can.Store = false
+	if all, err = (Tokens{w.Env}).Leftovers(info, []hsm.Slot{s}); err != nil || all[0].Command() != "" {
+		t.Errorf("of a token that stores none: %+v, %v", all, err)
+	}
+	l.Slots[0] = s // the card has the newest alone
+	if err := (Keys{w.Env}).DeleteOlder(t.Context(), s.URI, l, hsmtest.NewScript(t)); !errors.Is(err, hsm.ErrKeyMismatch) {
+		t.Errorf("what was not shown: %v", err)
+	}
+	l = loss(t, w, "9a")
+	if err := (Keys{w.Env}).DeleteOlder(t.Context(), s.URI, l, hsmtest.Typing(t, w.Card.PIN())); err != nil {
+		t.Error(err)
+	}
+	if now := loss(t, w, "9a").Slots[0]; !now.Certificate.Equal(s.Certificate) {
+		t.Errorf("the newest is gone: %+v", now)
 	}
 }

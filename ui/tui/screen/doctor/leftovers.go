@@ -35,7 +35,10 @@ func (m *Model) unlock(u hsm.URI) tea.Cmd {
 func (m *Model) remove(left token.Leftover) tea.Cmd {
 	keys, u := token.Keys{Env: m.look.Env}, left.Slot.URI
 	say, remove := present.DestroyKey, keys.Delete
-	if left.OfCertificate() {
+	switch {
+	case left.OfOlder():
+		say, remove = present.RemoveOlder, keys.DeleteOlder
+	case left.OfCertificate():
 		say, remove = present.RemoveCertificate, keys.DeleteCertificate
 	}
 	return screen.Change("Delete what was left", left.Command(), "it is deleted",
@@ -44,7 +47,7 @@ func (m *Model) remove(left token.Leftover) tea.Cmd {
 			if err != nil {
 				return err
 			}
-			if left.OfCertificate() {
+			if left.OfCertificate() || left.OfOlder() {
 				l.Enrollments = nil // The enrollments have a copy.
 			}
 			question, detail := say(l)

@@ -28,6 +28,7 @@ func (m *Model) Acts() screen.Acts {
 	}
 	slot := screen.When(!ok, "no slot is selected")
 	noKey := screen.When(!ok || s.Key == nil, "there is no key")
+	noHalf := screen.When(!ok || s.Key == nil && !s.Half.OfKey(), "there is no key")
 	noCert := screen.When(!ok || s.Certificate == nil, "there is no certificate")
 	can := m.info.Can
 	lacks := func(able bool) string {
@@ -62,7 +63,7 @@ func (m *Model) Acts() screen.Acts {
 			"csr create", func() tea.Cmd { return on.request(s) }),
 		screen.On(screen.Action{Key: keys.Letter("m", "move key"), Reason: reason(lacks(can.Move), noKey), Writes: true,
 			Quiet: true}, "key move", func() tea.Cmd { return on.move(s) }),
-		screen.On(screen.Action{Key: keys.Letter("D", "delete key"), Reason: reason(keeps, noKey), Writes: true,
+		screen.On(screen.Action{Key: keys.Letter("D", "delete key"), Reason: reason(keeps, noHalf), Writes: true,
 			Quiet: true}, "key delete", func() tea.Cmd { return on.deleteKey(s) }),
 		screen.On(screen.Action{Key: keys.Letter("i", "import certificate"), Reason: reason(noKey), Writes: true,
 			Quiet: true}, "certificate import", func() tea.Cmd { return on.importCertificate(s) }),
