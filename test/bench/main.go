@@ -42,6 +42,7 @@ var measurements = []measurement{
 	{"watch", (*bench).watch},
 	{"serial", (*bench).serial},
 	{"burst", (*bench).burst},
+	{"memory", (*bench).memory},
 	{"tui", (*bench).tui},
 	{"contexts", (*bench).contexts},
 	{"requests", (*bench).requests},

@@ -83,6 +83,37 @@ func (b *bench) burst(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// memory weighs the agent after some commands, and after thousands more, each of a client of its
+// own: what it keeps of one of them would show.
+func (b *bench) memory(ctx context.Context) error {
+	if err := fresh(ctx, b.lab); err != nil {
+		return err
+	}
+	client := program{path: "/bin/sh", args: []string{"-c", `"$0" credential --enrollment "$1" >/dev/null; exit $?`,
+		b.lab.Binary, b.enrolled}, env: append(b.lab.Env(), execInfo)}
+	get := b.get(b.lab.Kubeconfig, b.enrolled)
+	const first, more, atOnce = 500, 5000, 4
+	weigh := func(times int) (uint64, error) {
+		failed := failures(ctx, times, atOnce, client) + failures(ctx, times/20, atOnce, get)
+		st, err := b.lab.Status(ctx)
+		if err == nil && failed > 0 {
+			err = fmt.Errorf("%d commands failed", failed)
+		}
+		return st.Memory, err
+	}
+	before, err := weigh(first)
+	if err != nil {
+		return err
+	}
+	after, err := weigh(more)
+	if err != nil {
+		return err
+	}
+	b.found(fmt.Sprintf("resident memory of the agent after %d commands of as many clients, and after %d more", first, more),
+		"–", "%d MB, %d MB", before>>20, after>>20)
+	return nil
+}
+
 // failures runs a program so many times, atOnce at a time, and returns how often it
 // failed.
 func failures(ctx context.Context, times, atOnce int, p program) int64 {
