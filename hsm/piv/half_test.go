@@ -11,7 +11,8 @@ import (
 )
 
 // TestKilledOnACard: whatever writes to a card ends after each of its commands, as where the
-// card is pulled out or the process killed. What is left is told apart, and deleted by itself: the other key stays whole.
+// card is pulled out or the process killed. What is left is told apart, and deleted by itself:
+// the other key stays whole.
 func TestKilledOnACard(t *testing.T) {
 	r := newRig(t, vcard.Config{})
 	uri := func(slot string) hsm.URI { return hsm.URI{Scheme: hsm.SchemePIV, Slot: slot} }
@@ -22,7 +23,9 @@ func TestKilledOnACard(t *testing.T) {
 		do    func() error
 		half  hsm.Half // what is left where the first command was the last
 	}{
-		"delete": {vcard.INSMoveKey, func() error { return r.tok.Delete(t.Context(), uri("82"), typing(t)) }, hsm.HalfCertificate},
+		"delete": {vcard.INSMoveKey, func() error {
+			return r.tok.Delete(t.Context(), uri("82"), typing(t))
+		}, hsm.HalfCertificate},
 		"move": {vcard.INSMoveKey, func() error {
 			_, err := r.tok.Move(t.Context(), uri("82"), uri("83"), typing(t))
 			return err

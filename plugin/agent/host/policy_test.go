@@ -276,7 +276,8 @@ func TestAgentSignsRaisedPolicies(t *testing.T) {
 	foreignText, err := foreign.Text()
 	check(t, err)
 	for what, text := range map[string]string{"a lower policy": text(consent.Session), "another key's": foreignText,
-		"no policy": "kubehsm consent v1\n{}", "nothing": "", "rules": strings.Replace(text(consent.Always), "always", "rules: verbs=get", 1),
+		"no policy": "kubehsm consent v1\n{}", "nothing": "",
+		"rules": strings.Replace(text(consent.Always), "always", "rules: verbs=get", 1),
 	} {
 		if signature, held, err := sign(text); err == nil || held || signature != nil {
 			t.Errorf("%s: held %t, %v", what, held, err)

@@ -43,7 +43,8 @@ func (s *externalSigner) signPolicy(ctx context.Context, q auditing.Requester, t
 		return nil, err
 	}
 	defer s.tokens.Of(e.Key).Tell(p)()
-	use := token.Use{Client: q.Client, Ask: p.Ask, Purpose: hsm.Purpose{Cluster: e.Name, Action: "sign the consent policy"}}
+	use := token.Use{Client: q.Client, Ask: p.Ask,
+		Purpose: hsm.Purpose{Cluster: e.Name, Action: "sign the consent policy"}}
 	signature, err := s.keys.use(ctx, use, e, chain[0].PublicKey, func(key crypto.Signer) ([]byte, error) {
 		return consent.Sign(key, text)
 	})
