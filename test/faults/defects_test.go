@@ -45,7 +45,7 @@ var defects = map[string][]change{
 		"Lowered: !p.Covers(was)}\n	signed, err := a.signPolicy(ctx, c, p, r.Lowered, asks)",
 		"Lowered: !p.Covers(was)}\n	signed, err := a.signPolicy(ctx, c, p, false, asks)"}},
 	"a lock leaves the token open": {{"plugin/agent/token/held.go", "func (h *Held) Lock(why string) error {\n",
-		"func (h *Held) Lock(why string) error {\n	if why == \"\" {\n		return nil\n	}\n"}},
+		"func (h *Held) Lock(why string) error {\n	if why == \"asked\" {\n		return nil\n	}\n"}},
 	"what is unfinished stays": {{"plugin/home/write.go", "const sweptAfter = time.Hour", "const sweptAfter = 1000 * time.Hour"}},
 }
 

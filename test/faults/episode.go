@@ -34,6 +34,9 @@ type episode struct {
 	begun string
 	// middle is the kubeconfig between the fault and the second run.
 	middle []byte
+	// changed tells that the last step changed the kubeconfig: that can be undone just if
+	// the journal has it.
+	changed bool
 	// lockLeft tells that a killed process may have left the kubeconfig's lock, which
 	// the next one takes over.
 	lockLeft bool
@@ -52,7 +55,7 @@ func (e *episode) step(ctx context.Context, n int) error {
 	}
 	began := time.Now()
 	defer func() { e.took[o.name] += time.Since(began) }()
-	f := e.pickFault(r, o.reach)
+	f := e.pickFault(r, o)
 	e.history = append(e.history, fmt.Sprintf("%d: %s; %s", n, d.what, f))
 	if err := e.disturb(ctx, d, f); err != nil {
 		return fmt.Errorf("step %d, %s with %s: %w", n, d.what, f, err)
@@ -66,6 +69,11 @@ func (e *episode) plan(ctx context.Context, n int, r *rand.Rand) (*deed, operati
 	if n == 0 { // Nothing else can be done yet.
 		d, err := enroll(ctx, e, r)
 		return d, all[0], err
+	}
+	if e.changed && r.IntN(2) == 0 {
+		if d, err := undo(ctx, e, r); d != nil || err != nil {
+			return d, all[slices.IndexFunc(all, func(o operation) bool { return o.name == undoing })], err
+		}
 	}
 	total := 0
 	for _, o := range all {
@@ -212,7 +220,7 @@ func (e *episode) edited(d *deed, before []byte) error {
 	case d.want != nil && !bytes.Equal(now, d.want):
 		return fmt.Errorf("the kubeconfig is\n%s\nwant\n%s", now, d.want)
 	}
-	if !bytes.Equal(now, before) {
+	if e.changed = !bytes.Equal(now, before); e.changed {
 		e.model.made = append(e.model.made, before)
 	}
 	return e.foreign(now)

@@ -34,18 +34,19 @@ func (f fault) String() string {
 // longest, back to before what was written last, and a little.
 var jumps = []time.Duration{31 * time.Minute, 9 * time.Hour, -10 * time.Minute, -2 * time.Second, 90 * time.Second}
 
-// pickFault takes one, by numbers that the step's seed gives. reach says how many
-// points the operation's processes come to, about.
-//
-// A SoftHSM2 token is not pulled out: its library does not notice that in a process
-// that has it open.
-func (w *world) pickFault(r *rand.Rand, reach map[role]int) fault {
+// clockJumps is the number from which on the clock jumps.
+const clockJumps = 79
+
+// pickFault takes one for an operation, by numbers that the step's seed gives.
+func (w *world) pickFault(r *rand.Rand, o operation) fault {
 	roles := []role{command, command, command, agent, agent, worker, credential, attendant, holder}
-	roles = slices.DeleteFunc(roles, func(who role) bool { return reach[who] == 0 })
+	roles = slices.DeleteFunc(roles, func(who role) bool { return o.reach[who] == 0 })
 	f := fault{role: roles[r.IntN(len(roles))]}
-	f.at = 1 + r.IntN(reach[f.role])
+	f.at = 1 + r.IntN(o.reach[f.role])
 	n, jump := r.IntN(100), r.IntN(len(jumps))
-	_, isCard := w.token.(*card)
+	if o.timed && r.IntN(3) == 0 { // early, before it is recorded
+		n, f.at = clockJumps, 1+r.IntN(4)
+	}
 	switch {
 	case n < 45:
 		f.name = "SIGKILL"
@@ -69,7 +70,7 @@ func (w *world) pickFault(r *rand.Rand, reach map[role]int) fault {
 			w.after(2500*time.Millisecond, func() { signal(pid, syscall.SIGKILL) })
 			return nil
 		}
-	case n < 79:
+	case n < clockJumps:
 		f.name = "a full disk"
 		f.do = func(w *world, _ int) error { return w.fillDisk() }
 		f.heal = (*world).emptyDisk
@@ -77,9 +78,9 @@ func (w *world) pickFault(r *rand.Rand, reach map[role]int) fault {
 		f.name, f.clock = "a jump of the clock", jumps[jump]
 		f.do = func(w *world, _ int) error { w.setClock(f.clock); return nil }
 		f.heal = func(w *world) error { w.setClock(0); return nil }
-	case n < 94 && isCard:
+	case n < 94:
 		f.name = "the token pulled out"
-		f.do = func(w *world, _ int) error { w.token.pull(); return nil }
+		f.do = func(w *world, _ int) error { return w.token.pull() }
 		f.heal = func(w *world) error { return w.token.put() }
 	default:
 		f.name = "no API server"

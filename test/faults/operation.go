@@ -23,6 +23,8 @@ type operation struct {
 	// reach is how many points the processes of each role come to, about: a fault
 	// strikes at one of them.
 	reach map[role]int
+	// timed tells that it is put in order by the clock: that jumps more often.
+	timed bool
 	// plan says what is done now, by the step's numbers; nil if there is no occasion.
 	plan func(ctx context.Context, e *episode, r *rand.Rand) (*deed, error)
 }
@@ -53,24 +55,27 @@ type deed struct {
 	done func(ctx context.Context, res lab.Result) error
 }
 
+// undoing is the name of an operation.
+const undoing = "kubeconfig undo"
+
 // operations are all there are.
 func operations() []operation {
 	return []operation{
-		{"enroll", 3, map[role]int{command: 110, agent: 40, worker: 20}, enroll},
-		{"join", 2, map[role]int{command: 130, agent: 40, worker: 20}, join},
-		{"migrate", 1, map[role]int{command: 110, agent: 40, worker: 20}, migrate},
-		{"renew", 3, map[role]int{command: 70, agent: 40, worker: 14}, renew},
-		{"kubeconfig set", 5, map[role]int{command: 24}, setEntry},
-		{"kubeconfig remove", 3, map[role]int{command: 24}, removeEntry},
-		{"kubeconfig use", 5, map[role]int{command: 24}, useContext},
-		{"kubeconfig undo", 7, map[role]int{command: 24}, undo},
-		{"consent set", 8, map[role]int{command: 12, agent: 8, worker: 4}, consentSet},
-		{"lock", 6, map[role]int{command: 3, agent: 8, worker: 3}, lock},
-		{"unlock", 6, map[role]int{command: 6, agent: 16, worker: 10}, unlock},
-		{"stop", 4, map[role]int{command: 3, agent: 12, worker: 3, holder: 3}, stop},
-		{"kubectl get", 6, map[role]int{credential: 6, agent: 24, attendant: 3}, get},
-		{"kubectl apply", 4, map[role]int{credential: 6, agent: 24, attendant: 3}, apply},
-		{"ticket", 2, map[role]int{command: 14}, ticket},
+		{"enroll", 3, map[role]int{command: 110, agent: 40, worker: 20}, false, enroll},
+		{"join", 2, map[role]int{command: 130, agent: 40, worker: 20}, false, join},
+		{"migrate", 1, map[role]int{command: 110, agent: 40, worker: 20}, false, migrate},
+		{"renew", 3, map[role]int{command: 70, agent: 40, worker: 14}, false, renew},
+		{"kubeconfig set", 5, map[role]int{command: 24}, true, setEntry},
+		{"kubeconfig remove", 3, map[role]int{command: 24}, true, removeEntry},
+		{"kubeconfig use", 5, map[role]int{command: 24}, true, useContext},
+		{undoing, 7, map[role]int{command: 24}, true, undo},
+		{"consent set", 8, map[role]int{command: 12, agent: 8, worker: 4}, false, consentSet},
+		{"lock", 6, map[role]int{command: 3, agent: 8, worker: 3}, false, lock},
+		{"unlock", 6, map[role]int{command: 6, agent: 16, worker: 10}, false, unlock},
+		{"stop", 4, map[role]int{command: 3, agent: 12, worker: 3, holder: 3}, false, stop},
+		{"kubectl get", 6, map[role]int{credential: 6, agent: 24, attendant: 3}, false, get},
+		{"kubectl apply", 4, map[role]int{credential: 6, agent: 24, attendant: 3}, false, apply},
+		{"ticket", 2, map[role]int{command: 14}, false, ticket},
 	}
 }
 
@@ -191,11 +196,13 @@ func removeEntry(_ context.Context, e *episode, r *rand.Rand) (*deed, error) {
 }
 
 func useContext(_ context.Context, e *episode, r *rand.Rand) (*deed, error) {
-	name := lab.Context
-	if r.IntN(2) == 0 {
-		if other := e.any(r, func(en *enrolled) bool { return e.entry(en.name) }); other != "" {
-			name = other
-		}
+	c, err := e.parsed()
+	if err != nil {
+		return nil, err
+	}
+	name := e.any(r, func(en *enrolled) bool { return en.name != c.Current && e.entry(en.name) })
+	if name == "" || c.Current != lab.Context && r.IntN(2) == 0 {
+		name = lab.Context
 	}
 	return &deed{what: "kubeconfig use " + name, args: []string{"kubeconfig", "use", name, "--yes"}, edits: true,
 		done: func(context.Context, lab.Result) error {

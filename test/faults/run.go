@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
@@ -34,6 +35,9 @@ type runner struct {
 	readers *vcard.Lab
 	seed    uint64
 	most    int // failures after which no episode begins
+	// faults are how many the run is to make, struck how many it has made.
+	faults int64
+	struck atomic.Int64
 
 	cards sync.Mutex // Commands look at all readers: one card at a time.
 	softs sync.Mutex // SoftHSM2's configuration is this process's
@@ -55,10 +59,11 @@ func (f *failure) Error() string {
 	return fmt.Sprintf("%v\n%s\nthe agent's log:\n%s", f.err, strings.Join(f.history, "\n"), f.log)
 }
 
-// episode runs the steps of the episode with that number, all if steps is nil. It
-// returns how many faults struck, and a *failure.
-func (r *runner) episode(ctx context.Context, number int, steps []int) (struck int, err error) {
-	if steps == nil {
+// episode runs the steps of the episode with that number; if steps is nil all, or until
+// enough faults have struck in this run. It returns a *failure.
+func (r *runner) episode(ctx context.Context, number int, steps []int) (err error) {
+	all := steps == nil
+	if all {
 		for n := range stepsEach {
 			steps = append(steps, n)
 		}
@@ -72,14 +77,14 @@ func (r *runner) episode(ctx context.Context, number int, steps []int) (struck i
 	// A short name: the agent's socket is in it.
 	dir, err := os.MkdirTemp("", "kubehsm-")
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer os.RemoveAll(dir)
 	r.softs.Lock()
 	w, err := newWorld(ctx, dir, r.binary, r.cluster, tok)
 	r.softs.Unlock()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	e := &episode{world: w, id: strings.ToLower(strings.TrimPrefix(filepath.Base(dir), "kubehsm-")),
 		seed: r.seed + uint64(number)<<32, took: map[string]time.Duration{}}
@@ -87,10 +92,13 @@ func (r *runner) episode(ctx context.Context, number int, steps []int) (struck i
 	e.model = model{enrolled: map[string]*enrolled{}, first: first}
 	made := 0
 	for _, n := range steps {
-		if err == nil {
-			err = e.step(ctx, n)
-			made++
+		if err != nil || all && made > 0 && r.struck.Load() >= r.faults {
+			break
 		}
+		before := e.struck
+		err = e.step(ctx, n)
+		r.struck.Add(int64(e.struck - before))
+		made++
 	}
 	if err == nil {
 		err = e.finalCheck(ctx)
@@ -111,7 +119,7 @@ func (r *runner) episode(ctx context.Context, number int, steps []int) (struck i
 			signal(pid, 9)
 		}
 	}
-	return e.struck, errors.Join(err, w.release())
+	return errors.Join(err, w.release())
 }
 
 // shrink leaves out what a failure does not need, until deadline.
@@ -120,7 +128,7 @@ func (r *runner) shrink(ctx context.Context, f *failure, deadline time.Time) *fa
 		if i >= len(f.steps) {
 			continue
 		}
-		_, err := r.episode(ctx, f.episode, slices.Delete(slices.Clone(f.steps), i, i+1))
+		err := r.episode(ctx, f.episode, slices.Delete(slices.Clone(f.steps), i, i+1))
 		var again *failure
 		if errors.As(err, &again) {
 			f = again

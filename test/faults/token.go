@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -25,7 +26,7 @@ type token interface {
 	// places is how many enrollments it has place for.
 	places() int
 	// pull takes it out as a hand does, without waiting, and put puts it back.
-	pull()
+	pull() error
 	put() error
 	// healthy tells what is wrong: a try of the PIN was spent, or it was left unlocked
 	// though no agent runs.
@@ -53,8 +54,21 @@ func (s *soft) begin(w *world) error {
 func (s *soft) pin() string             { return lab.PIN }
 func (s *soft) enrollArgs(int) []string { return []string{"--token", "pkcs11:token=" + lab.Token} }
 func (s *soft) places() int             { return 4 }
-func (s *soft) pull()                   {}
-func (s *soft) put() error              { return nil }
+
+// pull takes the token's folder away, and put brings it back. SoftHSM2 has no word for
+// that: its sessions go on, without any object, until it is set up anew.
+func (s *soft) pull() error { return os.Rename(s.folder, s.away()) }
+
+// put may come again after the token is back.
+func (s *soft) put() error {
+	err := os.Rename(s.away(), s.folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func (s *soft) away() string { return filepath.Join(s.w.Dir, "pulled") }
 
 // healthy: SoftHSM2 counts no tries, but until the right PIN comes it notes that a
 // wrong one was there (CKF_USER_PIN_COUNT_LOW), in the token's flags
@@ -127,7 +141,7 @@ func (c *card) enrollArgs(n int) []string {
 }
 
 func (c *card) places() int { return len(cardSlots) }
-func (c *card) pull()       { c.readers.Yank(c.reader) }
+func (c *card) pull() error { c.readers.Yank(c.reader); return nil }
 func (c *card) put() error  { return c.readers.Put(c.reader, c.card) }
 
 func (c *card) healthy(agentRuns bool) error {
