@@ -3,13 +3,18 @@
 package adversary
 
 import (
+	"bytes"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/test/adversary/play"
@@ -119,27 +124,57 @@ func onThePort(s *stage) {
 }
 
 // onTheSocket: the agent is ended, and another process answers on its socket with a
-// session that it has made up.
+// session that it has made up, and on the bridge's port with the same certificate.
 func onTheSocket(s *stage) {
+	ep, err := loopback.Setup(s.dirs())
+	s.Must(err)
 	s.endAll()
 	impostor := s.player(suite.program)
 	socket := s.dirs().Socket()
 	s.Must(os.RemoveAll(socket))
-	impostor.did(play.Order{Do: "squat", Path: socket, Text: "\x00\x00\x00\x10{\"ok\":true}     "})
-	res, err := s.Kubectl(s.ctx, "-n", s.space, "delete", "configmap", "b")
+	own := s.selfMade()
+	session, err := json.Marshal(map[string]any{
+		"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1beta1",
+		"status": map[string]string{"clientCertificateData": string(own.Certificate), "clientKeyData": string(own.Key)}})
 	s.Must(err)
-	if res.Code == 0 {
-		s.Wrong("kubectl with another program on the agent's socket: %s", res)
+	var frame strings.Builder
+	const size = 4096 // Such a length is plain text, as an order wants it.
+	s.Must(wire.WriteFrame(&frame, wire.KindSecret, append(session, bytes.Repeat([]byte(" "), size-len(session))...)))
+	impostor.did(play.Order{Do: "squat", Path: socket, Text: frame.String()})
+	impostor.did(play.Order{Do: "squat", Address: ep.Address(), Credential: own,
+		Text: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"})
+	res, err := s.Kubectl(s.ctx, "delete", "--raw", s.configmap("b"))
+	s.Must(err)
+	if res.Code == 0 || !strings.Contains(res.Stderr, "x509: ") {
+		s.Wrong("kubectl with another program on the agent's socket and the bridge's port: %s", res)
 	}
+	if res, err = s.KubehsmPIN(s.ctx, s.pin, "unlock", lab.Enrolled); err == nil && res.Code == 0 {
+		s.Wrong("another program on the agent's socket passes for the agent: %s", res)
+	}
+	s.Must(err)
 	for _, got := range impostor.did(play.Order{Do: "squat"}).Done {
 		if strings.Contains(got, s.pin) {
 			s.Wrong("the impostor on the socket was sent the PIN")
+		}
+		if strings.Contains(got, "DELETE ") {
+			s.Wrong("the impostor on the port was sent %q", got)
 		}
 	}
 	_ = impostor.conn.Close() // Closing ends the impostor.
 	impostor.end()
 	s.unlock()
 	s.stands("b", "another program on the agent's socket")
+}
+
+// selfMade is a certificate for the bridge's address, which nobody has signed.
+func (s *stage) selfMade() *play.Credential {
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	pair := server.TLS.Certificates[0]
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	s.Must(err)
+	return &play.Credential{Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}),
+		Key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})}
 }
 
 // openFolder: what others may change is not used.

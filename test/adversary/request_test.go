@@ -297,21 +297,3 @@ func tunnels(s *stage) {
 	}
 	s.nothingArrived("a tunnel", 0)
 }
-
-// aggregatedAPI: a group that the API server hands on has the API's verbs, too.
-func aggregatedAPI(s *stage) {
-	thief := s.player(suite.program).signIn()
-	root := "/apis/extension.example.org/v1/"
-	for _, o := range []play.Order{
-		{Method: "POST", Path: root + "doors"}, {Method: "PUT", Path: root + "namespaces/" + s.space + "/doors/front"},
-		{Method: "PATCH", Path: root + "doors/front"}, {Method: "DELETE", Path: root + "doors"},
-		{Method: "POST", Path: root + "doors/front/open"}, {Method: "GET", Path: root + "doors/front/proxy"},
-		{Method: "GET", Path: root + "doors/front/exec"}, {Method: "OPTIONS", Path: root + "doors/front"},
-		{Method: "POST", Path: root}, {Method: "GET", Path: root + "doors/front/open", Header: map[string][]string{
-			"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "User-Agent": {s.mark}}},
-	} {
-		o.Do = "send"
-		s.refused(thief.do(o), o.Method+" "+o.Path, http.StatusForbidden)
-	}
-	s.nothingArrived("an aggregated API", 0)
-}

@@ -16,6 +16,8 @@ type fault struct {
 	name string
 	role role
 	at   int
+	// after, if not empty, begins a point from which on at counts those of all roles.
+	after string
 	// do strikes; heal takes back what does not end by itself.
 	do   func(w *world, pid int) error
 	heal func(w *world) error
@@ -24,10 +26,14 @@ type fault struct {
 }
 
 func (f fault) String() string {
-	if f.clock != 0 {
-		return fmt.Sprintf("%s by %s at point %d of the %s", f.name, f.clock, f.at, f.role)
+	where := fmt.Sprintf(" at point %d of the %s", f.at, f.role)
+	if f.after != "" {
+		where = fmt.Sprintf(" at point %d from %q on", f.at, f.after)
 	}
-	return fmt.Sprintf("%s at point %d of the %s", f.name, f.at, f.role)
+	if f.clock != 0 {
+		return f.name + " by " + f.clock.String() + where
+	}
+	return f.name + where
 }
 
 // jumps are by how much a clock jumps: beyond the unlock window, beyond a session's
@@ -44,8 +50,15 @@ func (w *world) pickFault(r *rand.Rand, o operation) fault {
 	f := fault{role: roles[r.IntN(len(roles))]}
 	f.at = 1 + r.IntN(o.reach[f.role])
 	n, jump := r.IntN(100), r.IntN(len(jumps))
-	if o.timed && r.IntN(3) == 0 { // early, before it is recorded
-		n, f.at = clockJumps, 1+r.IntN(4)
+	if r.IntN(3) == 0 {
+		switch o.kind {
+		case timed: // early, before it is recorded
+			n, f.at = clockJumps, 1+r.IntN(4)
+		case making: // when the token has the key, and nobody else knows
+			if _, isSoft := w.token.(*soft); isSoft {
+				f.after, f.at = "token GenerateKeyPair", 1+r.IntN(12)
+			}
+		}
 	}
 	switch {
 	case n < 45:
@@ -122,7 +135,7 @@ func (w *world) after(d time.Duration, do func()) {
 
 // arm has f strike.
 func (w *world) arm(f fault) {
-	w.rig.arm(&strike{role: f.role, at: f.at, do: func(pid int) {
+	w.rig.arm(&strike{role: f.role, at: f.at, after: f.after, do: func(pid int) {
 		if err := f.do(w, pid); err != nil {
 			w.fail(fmt.Errorf("%s: %w", f, err))
 		}

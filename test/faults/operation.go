@@ -23,11 +23,18 @@ type operation struct {
 	// reach is how many points the processes of each role come to, about: a fault
 	// strikes at one of them.
 	reach map[role]int
-	// timed tells that it is put in order by the clock: that jumps more often.
-	timed bool
+	kind  kind
 	// plan says what is done now, by the step's numbers; nil if there is no occasion.
 	plan func(ctx context.Context, e *episode, r *rand.Rand) (*deed, error)
 }
+
+// kind is what matters most about an operation: faults often strike there.
+type kind int
+
+const (
+	timed  kind = 1 + iota // the clock puts it in order
+	making                 // it makes a key
+)
 
 // deed is an operation with all that it is done to.
 type deed struct {
@@ -61,21 +68,21 @@ const undoing = "kubeconfig undo"
 // operations are all there are.
 func operations() []operation {
 	return []operation{
-		{"enroll", 3, map[role]int{command: 110, agent: 40, worker: 20}, false, enroll},
-		{"join", 2, map[role]int{command: 130, agent: 40, worker: 20}, false, join},
-		{"migrate", 1, map[role]int{command: 110, agent: 40, worker: 20}, false, migrate},
-		{"renew", 3, map[role]int{command: 70, agent: 40, worker: 14}, false, renew},
-		{"kubeconfig set", 5, map[role]int{command: 24}, true, setEntry},
-		{"kubeconfig remove", 3, map[role]int{command: 24}, true, removeEntry},
-		{"kubeconfig use", 5, map[role]int{command: 24}, true, useContext},
-		{undoing, 7, map[role]int{command: 24}, true, undo},
-		{"consent set", 8, map[role]int{command: 12, agent: 8, worker: 4}, false, consentSet},
-		{"lock", 6, map[role]int{command: 3, agent: 8, worker: 3}, false, lock},
-		{"unlock", 6, map[role]int{command: 6, agent: 16, worker: 10}, false, unlock},
-		{"stop", 4, map[role]int{command: 3, agent: 12, worker: 3, holder: 3}, false, stop},
-		{"kubectl get", 6, map[role]int{credential: 6, agent: 24, attendant: 3}, false, get},
-		{"kubectl apply", 4, map[role]int{credential: 6, agent: 24, attendant: 3}, false, apply},
-		{"ticket", 2, map[role]int{command: 14}, false, ticket},
+		{"enroll", 3, map[role]int{command: 110, agent: 40, worker: 20}, making, enroll},
+		{"join", 2, map[role]int{command: 130, agent: 40, worker: 20}, making, join},
+		{"migrate", 1, map[role]int{command: 110, agent: 40, worker: 20}, making, migrate},
+		{"renew", 3, map[role]int{command: 70, agent: 40, worker: 14}, 0, renew},
+		{"kubeconfig set", 5, map[role]int{command: 24}, timed, setEntry},
+		{"kubeconfig remove", 3, map[role]int{command: 24}, timed, removeEntry},
+		{"kubeconfig use", 5, map[role]int{command: 24}, timed, useContext},
+		{undoing, 7, map[role]int{command: 24}, timed, undo},
+		{"consent set", 8, map[role]int{command: 12, agent: 8, worker: 4}, 0, consentSet},
+		{"lock", 6, map[role]int{command: 3, agent: 8, worker: 3}, 0, lock},
+		{"unlock", 6, map[role]int{command: 6, agent: 16, worker: 10}, 0, unlock},
+		{"stop", 4, map[role]int{command: 3, agent: 12, worker: 3, holder: 3}, 0, stop},
+		{"kubectl get", 6, map[role]int{credential: 6, agent: 24, attendant: 3}, 0, get},
+		{"kubectl apply", 4, map[role]int{credential: 6, agent: 24, attendant: 3}, 0, apply},
+		{"ticket", 2, map[role]int{command: 14}, 0, ticket},
 	}
 }
 

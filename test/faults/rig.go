@@ -45,11 +45,15 @@ func roleOf(line string) role {
 
 // strike is a fault that waits for its point.
 type strike struct {
-	// role and at say which point: the at-th of all that the role's processes come to.
-	role role
-	at   int
+	// role and at say which point: the at-th of all that the role's processes come to,
+	// or with after the at-th of all from one on that begins so.
+	role  role
+	at    int
+	after string
 	// do is the fault; pid is the process at the point, which waits until do is done.
 	do func(pid int)
+
+	begun bool // counting
 }
 
 // rig is what the processes of one lab tell their points to.
@@ -120,7 +124,11 @@ func (r *rig) at(who role, what string) func(pid int) {
 		r.seen = r.seen[len(r.seen)-maxSeen:]
 	}
 	s := r.strike
-	if s == nil || s.role != who || r.counts[who] != s.at {
+	if s == nil || s.after == "" && s.role != who || !s.begun && !strings.HasPrefix(what, s.after) {
+		return nil
+	}
+	s.begun = true
+	if s.at--; s.at > 0 {
 		return nil
 	}
 	r.strike, r.where = nil, point
