@@ -156,39 +156,6 @@ func buildWith(ctx context.Context, root, dir string, sources map[string]string,
 	return nil
 }
 
-// TestDefectsApply: every defect still fits the sources, and what has it compiles.
-func TestDefectsApply(t *testing.T) {
-	root, err := controlplane.Checkout()
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := readDefects(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%d defects", len(all))
-	for len(all) > 0 {
-		// As many at once as do not touch one file: a compiler's start is what costs.
-		sources, packages := map[string]string{}, map[string]bool{}
-		var names []string
-		var rest []defect
-		for _, d := range all {
-			if slices.ContainsFunc(keysOf(d.sources), func(file string) bool { return sources[file] != "" }) {
-				rest = append(rest, d)
-				continue
-			}
-			names = append(names, d.name)
-			for file, source := range d.sources {
-				sources[file], packages["./"+filepath.Dir(file)] = source, true
-			}
-		}
-		if err := buildWith(t.Context(), root, t.TempDir(), sources, keysOf(packages)...); err != nil {
-			t.Errorf("%v: %v", names, err)
-		}
-		all = rest
-	}
-}
-
 func keysOf[V any](m map[string]V) (all []string) {
 	for k := range m {
 		all = append(all, k)
