@@ -29,6 +29,7 @@ func afterALock(s *stage) {
 	if a := victim.did(look); a.Code != http.StatusOK {
 		s.Fatalf("%+v", a)
 	}
+	own := victim.did(play.Order{Do: "plugin"}).Credential
 	before := s.status().Signatures
 	s.lock()
 	more := play.Order{Do: "again", Method: "DELETE", Path: s.configmap("b")}
@@ -37,9 +38,10 @@ func afterALock(s *stage) {
 	}
 	s.refused(victim.do(victim.deletes("b")), "locked", http.StatusUnauthorized)
 	s.unlock()
-	s.player(suite.program).signIn() // the way to the API server stands again, for whoever has a session
-	s.refused(victim.do(play.Order{Do: "send", Method: "GET", Path: s.configmap("b")}), "the session from before the lock",
-		http.StatusUnauthorized)
+	thief := s.player(suite.program).signIn() // the way to the API server stands again, for whoever has a session
+	thief.did(play.Order{Do: "take", Credential: own})
+	s.refused(thief.do(play.Order{Do: "send", Method: "GET", Path: s.configmap("b")}),
+		"another program with the certificate from before the lock", http.StatusUnauthorized)
 	victim.signIn()
 	if after := s.status().Signatures; after != before+1 {
 		s.Wrong("the way to the API server needed %d signatures after the lock, not 1: a TLS session was taken up again",
