@@ -23,6 +23,9 @@ func list(ctx context.Context, d *device, in scope) (entries []*entry, slots []h
 		for _, e := range entries {
 			slots = append(slots, e.slot(d.info, visible))
 		}
+		if len(entries) == 0 && r.err == nil {
+			r.err = d.there()
+		}
 		return r.err
 	})
 	if err != nil {

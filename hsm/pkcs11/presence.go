@@ -70,6 +70,13 @@ func (p *presence) removed() error {
 	return hint.With(fmt.Errorf("token %q: %w", p.info.Name(), hsm.ErrRemoved), p.info.Place().Back())
 }
 
+// there asks the slot for its token. Some libraries keep the sessions of a token that
+// has gone, and just show nothing in them. Gate and lock are held.
+func (p *presence) there() error {
+	_, err := p.module.ctx.GetTokenInfo(p.slot)
+	return err
+}
+
 // unspent tells whether the PIN of that kind has as many tries left as in the state
 // asked, see [hsm.CheckTries]. Gate and lock are held.
 func (p *presence) unspent(kind hsm.PINKind, asked hsm.PINState) error {

@@ -80,6 +80,9 @@ func TestPolicies(t *testing.T) {
 		{"PUT", pod + "/status?dryRun=All", nil, body, false, true},
 		{"POST", pod + "/eviction?dryRun=All", nil, body, false, true},
 		{"DELETE", pod + "?dryRun=All", nil, false, false, true},
+		{"PATCH", "/apis/apps/v1/namespaces/n/deployments/d?dryRun=All", nil, body, false, true},
+		{"PATCH", "/apis/example.org/v1/namespaces/n/widgets/w?dryRun=All", nil, body, true, true}, // an extension may act
+		{"DELETE", "/apis/metrics.k8s.io/v1/nodes/n?dryRun=All", nil, false, true, true},
 		{"DELETE", pod + "?dryRun=All", nil, body, true, true}, // the options in the body count, not the query's
 		{"DELETE", "/api/v1/namespaces/n/pods?dryRun=All", nil, body, true, true},
 		{"PATCH", pod + "?dryRun=All&dryRun=All", nil, body, false, true},

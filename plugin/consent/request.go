@@ -253,10 +253,18 @@ func Word(s string) string {
 // act all the same (a token is minted, a connection made).
 var dryRunnable = []string{"", "status", "scale", "resize", "ephemeralcontainers", "approval", "eviction"}
 
+// ownGroups are the API groups that the API server serves itself. Any other may be an
+// extension API server's, which need not know dry runs.
+var ownGroups = []string{"", "admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "apps",
+	"autoscaling", "batch", "certificates.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io",
+	"flowcontrol.apiserver.k8s.io", "networking.k8s.io", "node.k8s.io", "policy", "rbac.authorization.k8s.io",
+	"resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io"}
+
 // dryRun tells whether the API server will take the request for a dry run. A
 // deletion's options may come in its body, and then those in the query do not count.
 func (r *Request) dryRun(values []string, hasBody bool) bool {
-	if len(values) == 0 || r.Resource == "" || r.Connecting || !slices.Contains(dryRunnable, r.Subresource) {
+	if len(values) == 0 || r.Resource == "" || r.Connecting || !slices.Contains(dryRunnable, r.Subresource) ||
+		!slices.Contains(ownGroups, r.Group) {
 		return false
 	}
 	for _, v := range values {
