@@ -75,13 +75,13 @@ func TestConsentInTheTerminalUI(t *testing.T) {
 	}
 	go kubectl()
 	s.WaitFor("create configmaps")
-	lab.Insist(s, "n", "the no is taken", func(f term.Frame) bool { return !f.Contains("n no") })
+	lab.Insist(s, "n", "the no is taken", func(f term.Frame) bool { return !f.Contains("No  n") })
 	if res := <-asked; res.Code == 0 {
 		t.Errorf("made without a yes: %s", res)
 	}
 	go kubectl()
-	s.WaitFor("y yes")
-	lab.Insist(s, "y", "the yes is taken", func(f term.Frame) bool { return !f.Contains("y yes") })
+	s.WaitFor("Yes  y")
+	lab.Insist(s, "y", "the yes is taken", func(f term.Frame) bool { return !f.Contains("Yes  y") })
 	if res := <-asked; res.Code != 0 {
 		t.Error(res)
 	}
