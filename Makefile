@@ -64,6 +64,10 @@ test: prerequisites cluster ## everything: prerequisites, control plane, lint, a
 bench: prerequisites cluster ## measure against peers, write docs/benchmarks.md (ONLY=cold,kubectl: print only these)
 	$(GO) run -buildvcs=false ./test/bench $(if $(ONLY),-only '$(ONLY)')
 
+.PHONY: conformance
+conformance: prerequisites cluster ## run Kubernetes' own suites with a key file and through the token, write docs/conformance.md (ONLY=kubectl: write nothing)
+	$(GO) run -buildvcs=false ./test/conformance $(if $(ONLY),-only '$(ONLY)')
+
 .PHONY: soak
 soak: prerequisites cluster ## 50 watchers and 20 kubectl loops for SOAK (10m), 5000 commands, then FAULTS (5000) faults of SEED
 	$(GO) test -count=1 -timeout 40m -v -run '^TestSoak$$' ./test/informers -soak $(SOAK)

@@ -1,9 +1,10 @@
 //go:build ignore
 
-// Command gomod writes this folder's go.mod and go.sum for a Kubernetes and an
-// etcd version:
+// Command gomod writes the go.mod and go.sum of the folder that it runs in, for a
+// Kubernetes and, with the control plane, an etcd version:
 //
 //	go run gomod.go v1.37.1 v3.7.0
+//	go run ../../cluster/gomod.go -module github.com/kubehsm/kubehsm/test/conformance/suite v1.37.1
 //
 // k8s.io/kubernetes cannot be required as it is: its own go.mod replaces every
 // staging module by a folder of its repository, and replaces of a dependency
@@ -14,13 +15,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 )
-
-const module = "github.com/kubehsm/kubehsm/test/cluster"
 
 // terminals gives the stub kubelet's commands a terminal.
 const terminals = "github.com/creack/pty v1.1.24"
@@ -33,17 +33,19 @@ type goMod struct {
 }
 
 func main() {
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: go run gomod.go KUBERNETES_VERSION ETCD_VERSION")
+	module := flag.String("module", "github.com/kubehsm/kubehsm/test/cluster", "the module's `path`")
+	flag.Parse()
+	if flag.NArg() == 0 || flag.NArg() > 2 {
+		fmt.Fprintln(os.Stderr, "usage: go run gomod.go [-module PATH] KUBERNETES_VERSION [ETCD_VERSION]")
 		os.Exit(2)
 	}
-	if err := generate(os.Args[1], os.Args[2]); err != nil {
+	if err := generate(*module, flag.Arg(0), flag.Arg(1)); err != nil {
 		fmt.Fprintln(os.Stderr, "gomod:", err)
 		os.Exit(1)
 	}
 }
 
-func generate(kubernetes, etcd string) error {
+func generate(module, kubernetes, etcd string) error {
 	minor, ok := strings.CutPrefix(kubernetes, "v1.")
 	if !ok {
 		return fmt.Errorf("%q is not a Kubernetes version such as v1.37.1", kubernetes)
@@ -56,7 +58,7 @@ func generate(kubernetes, etcd string) error {
 	if err := goJSON(&up, "mod", "edit", "-json", download.GoMod); err != nil {
 		return err
 	}
-	if err := os.WriteFile("go.mod", text(up, kubernetes, "v0."+minor, etcd), 0o644); err != nil {
+	if err := os.WriteFile("go.mod", text(up, module, kubernetes, "v0."+minor, etcd), 0o644); err != nil {
 		return err
 	}
 	tidy := exec.Command("go", "mod", "tidy")
@@ -64,14 +66,17 @@ func generate(kubernetes, etcd string) error {
 	return tidy.Run()
 }
 
-func text(up goMod, kubernetes, staging, etcd string) []byte {
+func text(up goMod, module, kubernetes, staging, etcd string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "module %s\n\ngo %s\n\n", module, up.Go)
 	for _, d := range up.Godebug {
 		fmt.Fprintf(&b, "godebug %s=%s\n", d.Key, d.Value)
 	}
-	fmt.Fprintf(&b, "\nrequire (\n\t%s\n\tgo.etcd.io/etcd/server/v3 %s\n\tk8s.io/kubernetes %s\n)\n\nreplace (\n",
-		terminals, etcd, kubernetes)
+	b.WriteString("\nrequire (\n")
+	if etcd != "" {
+		fmt.Fprintf(&b, "\t%s\n\tgo.etcd.io/etcd/server/v3 %s\n", terminals, etcd)
+	}
+	fmt.Fprintf(&b, "\tk8s.io/kubernetes %s\n)\n\nreplace (\n", kubernetes)
 	for _, r := range up.Replace {
 		if strings.HasPrefix(r.New.Path, "./staging/") {
 			fmt.Fprintf(&b, "\t%s => %s %s\n", r.Old.Path, r.Old.Path, staging)

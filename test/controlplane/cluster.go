@@ -31,6 +31,8 @@ type Options struct {
 	// APIServerFlags and ControllerManagerFlags are added to the command lines.
 	APIServerFlags         []string `json:"apiServerFlags,omitempty"`
 	ControllerManagerFlags []string `json:"controllerManagerFlags,omitempty"`
+	// AllControllers runs every controller that upstream runs by default.
+	AllControllers bool `json:"allControllers,omitempty"`
 	// NoControllerManager leaves it out: requests are approved but not signed.
 	NoControllerManager bool `json:"noControllerManager,omitempty"`
 	// SigningDuration caps the lifetime of issued certificates

@@ -104,6 +104,10 @@ func (c *Cluster) managerArguments() []string {
 		"--tls-cert-file=" + c.pki.manager.cert, "--tls-private-key-file=" + c.pki.manager.key,
 		"--cluster-signing-cert-file=" + c.pki.ca.file, "--cluster-signing-key-file=" + c.pki.ca.keyFile,
 	}
+	if c.state.Options.AllControllers {
+		args = append(args, "--controllers=*", "--root-ca-file="+c.pki.ca.file,
+			"--service-account-private-key-file="+c.pki.accountKey)
+	}
 	if d := c.state.Options.SigningDuration; d > 0 {
 		args = append(args, "--cluster-signing-duration="+d.String())
 	}

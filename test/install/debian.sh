@@ -45,6 +45,8 @@ test           | dbus-bin           | asks that bus whether the resource manager
 test           | python3-dbusmock   | a logind on such a bus, to see what a suspend and a locked screen do
 test           | iproute2           | brings up loopback in a private network namespace
 test           | curl               | a client that another user runs, to see it refused
+test           | jq                 | kubectl's own test suite takes answers apart with it
+test           | openssl            | that suite looks with it at whom the API server trusts
 test           | tmux               | a terminal for the tests of the terminal UI
 test           | patch              | checks that our diffs are what patch(1) understands
 test           | less               | a pager that kubectl writes to

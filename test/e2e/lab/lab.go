@@ -70,14 +70,15 @@ func New(dir string, o Options) (*Lab, error) {
 // from those of other labs by their command lines.
 func (l *Lab) install(binary string) error {
 	bin := filepath.Dir(l.Binary)
-	links := []error{linkOrCopy(binary, l.Binary), linkOrCopy(binary, filepath.Join(bin, "kubectl-hsm"))}
+	links := []error{LinkOrCopy(binary, l.Binary), LinkOrCopy(binary, filepath.Join(bin, "kubectl-hsm"))}
 	if l.Cluster != nil {
 		links = append(links, os.Symlink(l.Cluster.Kubectl(), filepath.Join(bin, "kubectl")))
 	}
 	return errors.Join(links...)
 }
 
-func linkOrCopy(from, to string) error {
+// LinkOrCopy gives the program at from another name.
+func LinkOrCopy(from, to string) error {
 	if os.Link(from, to) == nil {
 		return nil
 	}

@@ -1,0 +1,210 @@
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/test/controlplane"
+	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/need"
+)
+
+// slice are the groups of kubectl's suite that every run of the tests has: some
+// seconds of reading and writing, credentials, impersonation and preferences, with
+// one group that differs for a reason.
+var slice = []string{"run_kubectl_version_tests", "run_kubectl_exec_pod_tests", "run_certificates_tests",
+	"run_exec_credentials_interactive_tests", "run_kubectl_auth_whoami_tests", "run_impersonation_tests",
+	"run_kuberc_tests"}
+
+// TestKubectlSuite runs groups of kubectl's own suite both ways at once.
+func TestKubectlSuite(t *testing.T) {
+	for _, program := range []string{"softhsm2-util", "jq", "openssl", "script", "tput"} {
+		need.Program(t, program)
+	}
+	if _, current, err := controlplane.Built(t.Context()); err != nil {
+		t.Fatal(err)
+	} else if !current {
+		need.Missing(t, "the control plane is not built: run `make cluster`")
+	}
+	// Not t.TempDir: the agent's socket path would be too long.
+	dir, err := os.MkdirTemp("", "kubehsm-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	s := &stage{dir: dir, atOnce: true}
+	if s.upstream, err = findUpstream(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s.kubehsm, err = lab.Build(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.kubectl(t.Context(), slice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(c.summary())
+	for _, wrong := range c.wrong {
+		t.Error(wrong)
+	}
+	for _, name := range slice {
+		if k := c.key.find(name); k == nil || !k.passed {
+			t.Errorf("%s does not pass with a key file: %+v", name, k)
+		}
+	}
+	if c.token.signatures != 1 {
+		t.Errorf("the token has signed %d times, not once", c.token.signatures)
+	}
+	if c.token.requests < 100 {
+		t.Errorf("only %d requests went through the bridge", c.token.requests)
+	}
+}
+
+// TestJudge: a difference needs a reason, and a reason its difference.
+func TestJudge(t *testing.T) {
+	held := assertion{place: "core.sh:7", function: "if_has_string", held: true}
+	failed, elsewhere := held, held
+	failed.held, elsewhere.place = false, "core.sh:8"
+	good := test{name: "run_a_tests", passed: true, assertions: []assertion{held}}
+	bad := test{name: "run_a_tests", said: "a path /c/prod", assertions: []assertion{held}}
+	reason := []difference{{Test: "run_a_tests", Says: "path /c/"}}
+	for name, c := range map[string]struct {
+		key, token []test
+		reasons    []difference
+		want       string // "" for nothing
+	}{
+		"same":                {[]test{good}, []test{good}, nil, ""},
+		"fails both ways":     {[]test{bad}, []test{bad}, nil, ""},
+		"not reasoned":        {[]test{good}, []test{bad}, nil, "passes with a key file, fails through the token"},
+		"better by the token": {[]test{bad}, []test{good}, nil, "fails with a key file, passes through the token"},
+		"reasoned":            {[]test{good}, []test{bad}, reason, ""},
+		"reason is gone":      {[]test{good}, []test{good}, reason, "it does not"},
+		"another reason": {[]test{good}, []test{bad}, []difference{{Test: "run_a_tests", Says: "touch"}},
+			"for another reason"},
+		"no reason to pass": {[]test{{name: "run_a_tests"}}, []test{bad}, reason, "fails with a key file, too"},
+		"malformed":         {[]test{good}, []test{bad}, []difference{{Test: "run_a_tests", Says: "("}}, "missing closing"},
+		"not by the token":  {[]test{good}, nil, nil, "was not run through the token"},
+		"not by key file":   {nil, []test{good}, nil, "was run through the token only"},
+		"an assertion fails": {[]test{good},
+			[]test{{name: "run_a_tests", passed: true, assertions: []assertion{failed}}}, nil,
+			"if_has_string holds, through the token core.sh:7 if_has_string fails"},
+		"another assertion": {[]test{good}, []test{{name: "run_a_tests", passed: true, assertions: []assertion{elsewhere}}},
+			nil, "through the token core.sh:8"},
+		"fewer assertions": {[]test{good}, []test{{name: "run_a_tests", passed: true}}, nil,
+			"ends through the token before core.sh:7"},
+		"more assertions": {[]test{{name: "run_a_tests", passed: true}}, []test{good}, nil, "ends with a key file before"},
+		"of other tests":  {[]test{good}, []test{good}, []difference{{Test: "run_b_tests", Says: "x"}}, ""},
+	} {
+		got := judge(&outcome{tests: c.key}, &outcome{tests: c.token}, c.reasons)
+		if text := strings.Join(got, "\n"); (text == "") != (c.want == "") || !strings.Contains(text, c.want) {
+			t.Errorf("%s: %q, want %q", name, text, c.want)
+		}
+	}
+}
+
+// TestReadRecord: an assertion that never ended failed, and its group with it.
+func TestReadRecord(t *testing.T) {
+	dir := t.TempDir()
+	record, log := filepath.Join(dir, "record"), filepath.Join(dir, "log")
+	write := func(file, text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(record, strings.ReplaceAll(`group run_a_tests begin 10.5
+assert run_a_tests core.sh:1 if_has_string begin
+assert run_a_tests core.sh:1 if_has_string 0
+assert run_a_tests core.sh:2 if_has_string begin
+group run_a_tests failed 12.0
+assert  legacy-script.sh:9 if_empty_string begin
+assert  legacy-script.sh:9 if_empty_string 1
+group run_b_tests begin 13.0
+group run_b_tests passed 14.0
+`, " ", "\t"))
+	write(log, "setup\nRecording: run_a_tests\nthis is a\nRecording: run_b_tests\nthis is b\n")
+	o, err := readRecord(record, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b, rest := o.find("run_a_tests"), o.find("run_b_tests"), o.find(outside)
+	if a == nil || a.passed || a.took != 1500*time.Millisecond || a.said != "this is a" || !slices.Equal(a.assertions,
+		[]assertion{{"core.sh:1", "if_has_string", true}, {"core.sh:2", "if_has_string", false}}) {
+		t.Errorf("a: %+v", a)
+	}
+	if b == nil || !b.passed || b.said != "this is b\n" {
+		t.Errorf("b: %+v", b)
+	}
+	if rest == nil || rest.passed || len(rest.assertions) != 1 {
+		t.Errorf("outside: %+v", rest)
+	}
+	if tests, assertions := o.passed(); tests != 1 || assertions != 1 {
+		t.Errorf("%d tests, %d assertions", tests, assertions)
+	}
+	write(record, "what\n")
+	if _, err := readRecord(record, log); err == nil {
+		t.Error("a record of something else is read")
+	}
+	write(log, "sh: no such file\n")
+	write(record, "")
+	if _, err := readRecord(record, log); err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("a suite that did not begin: %v", err)
+	}
+}
+
+// TestReadReport: what Ginkgo did not run is no test.
+func TestReadReport(t *testing.T) {
+	var o outcome
+	if err := o.readReport([]byte(`[{"SpecReports": [
+{"LeafNodeType": "BeforeSuite", "LeafNodeText": "", "State": "passed", "RunTime": 5},
+{"ContainerHierarchyTexts": ["[sig-a] B"], "LeafNodeText": "works [Conformance]", "LeafNodeType": "It",
+ "State": "passed", "RunTime": 7},
+{"ContainerHierarchyTexts": ["[sig-a] B"], "LeafNodeText": "breaks", "LeafNodeType": "It", "State": "failed",
+ "RunTime": 7, "Failure": {"Message": "why"}},
+{"ContainerHierarchyTexts": ["[sig-a] B"], "LeafNodeText": "is not asked for", "LeafNodeType": "It", "State": "skipped"}
+]}]`)); err != nil {
+		t.Fatal(err)
+	}
+	if len(o.tests) != 2 || o.conformance() != 1 {
+		t.Fatalf("%+v", o.tests)
+	}
+	if b := o.find("[sig-a] B breaks"); b == nil || b.passed || b.said != "failed: why" {
+		t.Errorf("%+v", b)
+	}
+	if w := o.find("[sig-a] B works [Conformance]"); w == nil || !w.passed {
+		t.Errorf("%+v", w)
+	}
+	if err := o.hasAll([]string{"[sig-a] B breaks", "[sig-a] B is gone"}); err == nil {
+		t.Error("a test that is gone is not missed")
+	}
+}
+
+// TestLists: the names of end-to-end tests are there once each, in order, and each
+// reason is of a suite that there is.
+func TestLists(t *testing.T) {
+	names := e2eTests()
+	if len(names) < 200 || !slices.IsSorted(names) || len(slices.Compact(slices.Clone(names))) != len(names) {
+		t.Errorf("e2e.txt has %d names, sorted: %t", len(names), slices.IsSorted(names))
+	}
+	known := 0
+	for _, s := range suites {
+		reasons, err := readDifferences(s.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range reasons {
+			if d.Test == "" || d.Says == "" || d.Reason == "" {
+				t.Errorf("differences.yaml: %+v", d)
+			}
+		}
+		known += len(reasons)
+	}
+	if n := strings.Count(string(differencesFile), "\n- suite:"); n != known {
+		t.Errorf("differences.yaml has %d entries, %d of them of a suite", n, known)
+	}
+}

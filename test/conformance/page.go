@@ -1,0 +1,101 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// titles are how the page calls the suites, and what it says of them.
+var titles = map[string]struct{ title, about, test string }{
+	"kubectl": {
+		"kubectl's own suite",
+		"`test/cmd/*.sh` of k8s.io/kubernetes: shell scripts that run kubectl and assert what it prints " +
+			"and what the API server then has.",
+		"group",
+	},
+	"e2e": {
+		"Kubernetes' end-to-end tests",
+		"`test/e2e` of k8s.io/kubernetes, those that need no node (`test/conformance/e2e.txt`): " +
+			"programs with client-go, and kubectl.",
+		"test",
+	},
+}
+
+// summary is a suite's figures in lines, for a terminal.
+func (c *comparison) summary() string {
+	var b strings.Builder
+	for _, w := range []struct {
+		name string
+		o    *outcome
+	}{{keyFile, c.key}, {token, c.token}} {
+		tests, assertions := w.o.passed()
+		fmt.Fprintf(&b, "%s, by %s: %d of %d passed, %d assertions held, %d requests through the bridge, %d signatures, %s\n",
+			c.name, w.name, tests, len(w.o.tests), assertions, w.o.requests, w.o.signatures, w.o.took.Round(time.Second))
+	}
+	return b.String()
+}
+
+// page is docs/conformance.md.
+func page(all []*comparison, version string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `# Kubernetes' own test suites, through the token
+
+Written by `+"`make conformance`"+`. It runs the suites of Kubernetes %s itself with a key file and again through
+the token: SoftHSM2, the credential plugin, the agent and its bridge. Each run has a control plane of its own; the
+user and the rights are the same. What passes with a key file must pass through the token, and each assertion of
+kubectl's suite must go the same way, but for the differences below. They are checked, too: one that is no longer
+there is an error.
+
+`, version)
+	b.WriteString("| suite | with a key file | through the token | requests | signatures of the token | time |\n" +
+		"|---|---|---|---|---|---|\n")
+	for _, c := range all {
+		key, keyHeld := c.key.passed()
+		tok, tokHeld := c.token.passed()
+		keyWords, tokWords := fmt.Sprintf("%d of %d %ss", key, len(c.key.tests), titles[c.name].test),
+			fmt.Sprintf("%d of %d %ss", tok, len(c.token.tests), titles[c.name].test)
+		if keyHeld > 0 {
+			keyWords += fmt.Sprintf(", %d assertions", keyHeld)
+			tokWords += fmt.Sprintf(", %d assertions", tokHeld)
+		}
+		if n := c.key.conformance(); n > 0 {
+			keyWords += fmt.Sprintf(" (%d conformance tests)", n)
+			tokWords += fmt.Sprintf(" (%d conformance tests)", c.token.conformance())
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %d | **%d** | %s / %s |\n", titles[c.name].title, keyWords, tokWords,
+			c.token.requests, c.token.signatures, c.key.took.Round(time.Second), c.token.took.Round(time.Second))
+	}
+	b.WriteString("\nRequests are those that the bridge passed on. The times are of the two runs, one after the other.\n")
+	for _, c := range all {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", titles[c.name].title, titles[c.name].about)
+		writeReasons(&b, c)
+	}
+	return b.String()
+}
+
+// writeReasons writes a suite's differences, and what fails both ways.
+func writeReasons(b *strings.Builder, c *comparison) {
+	if len(c.reasons) == 0 {
+		b.WriteString("No test differs.\n")
+	} else {
+		b.WriteString("| differs through the token | why |\n|---|---|\n")
+		for _, d := range c.reasons {
+			fmt.Fprintf(b, "| `%s` | %s |\n", d.Test, d.Reason)
+		}
+	}
+	var failing []string
+	for _, t := range c.key.tests {
+		if !t.passed {
+			failing = append(failing, "`"+t.name+"`")
+		}
+	}
+	if failing != nil {
+		fmt.Fprintf(b, "\nThese fail both ways, in the same place: %s.\n", strings.Join(failing, ", "))
+	}
+	if len(c.wrong) > 0 {
+		fmt.Fprintf(b, "\n**These do not go as they should:**\n\n```\n%s\n```\n", strings.Join(c.wrong, "\n"))
+	}
+}
