@@ -108,7 +108,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestReadRecord: an assertion that never ended failed, and its group with it.
+// TestReadRecord: an assertion that never ended failed, and its group with it; one
+// that fails and is followed by another has an alternative.
 func TestReadRecord(t *testing.T) {
 	dir := t.TempDir()
 	record, log := filepath.Join(dir, "record"), filepath.Join(dir, "log")
@@ -121,6 +122,10 @@ func TestReadRecord(t *testing.T) {
 assert run_a_tests core.sh:1 if_has_string begin
 assert run_a_tests core.sh:1 if_has_string 0
 assert run_a_tests core.sh:2 if_has_string begin
+assert run_a_tests core.sh:2 if_has_string 1
+assert run_a_tests core.sh:3 if_has_string begin
+assert run_a_tests core.sh:3 if_has_string 0
+assert run_a_tests core.sh:4 if_has_string begin
 group run_a_tests failed 12.0
 assert  legacy-script.sh:9 if_empty_string begin
 assert  legacy-script.sh:9 if_empty_string 1
@@ -134,7 +139,8 @@ group run_b_tests passed 14.0
 	}
 	a, b, rest := o.find("run_a_tests"), o.find("run_b_tests"), o.find(outside)
 	if a == nil || a.passed || a.took != 1500*time.Millisecond || a.said != "this is a" || !slices.Equal(a.assertions,
-		[]assertion{{"core.sh:1", "if_has_string", true}, {"core.sh:2", "if_has_string", false}}) {
+		[]assertion{{"core.sh:1", "if_has_string", true}, {"core.sh:2", "if_has_string", true},
+			{"core.sh:4", "if_has_string", false}}) {
 		t.Errorf("a: %+v", a)
 	}
 	if b == nil || !b.passed || b.said != "this is b\n" {
@@ -143,7 +149,7 @@ group run_b_tests passed 14.0
 	if rest == nil || rest.passed || len(rest.assertions) != 1 {
 		t.Errorf("outside: %+v", rest)
 	}
-	if tests, assertions := o.passed(); tests != 1 || assertions != 1 {
+	if tests, assertions := o.passed(); tests != 1 || assertions != 2 {
 		t.Errorf("%d tests, %d assertions", tests, assertions)
 	}
 	write(record, "what\n")

@@ -63,7 +63,7 @@ func runE2E(ctx context.Context, program string, w *way, names []string) (*outco
 		"--dump-logs-on-failure=false", "--e2e-output-dir="+w.dir, "--ginkgo.seed=1", "--ginkgo.no-color",
 		"--ginkgo.timeout=3h", "--ginkgo.json-report="+report, "--ginkgo.focus= ("+strings.Join(quoted, "|")+")$")
 	cmd.Dir = w.dir
-	cmd.Env = append(w.env, "PATH="+os.Getenv("PATH"), "HOME="+w.dir, "TMPDIR="+w.dir, "LANG=C.UTF-8", "KUBERC=off")
+	cmd.Env = append(w.env, "PATH="+os.Getenv("PATH"), "HOME="+w.dir, "TMPDIR="+w.dir, "LANG=C.UTF-8")
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it has no terminal to ask on
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }

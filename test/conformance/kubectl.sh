@@ -75,8 +75,8 @@ unset KUBECONFIG
 kube::util::ensure-gnu-sed
 CONTEXT=$(kubectl config current-context)
 
-# Without a kubelet nobody else makes one. The annotation keeps field managers.
-kubectl create -f - <<'NODE'
+# Without a kubelet nobody else makes one. The annotation keeps field managers. A run before this one may have made it.
+kubectl get node 127.0.0.1 >/dev/null 2>&1 || kubectl create -f - <<'NODE'
 {"kind": "Node", "apiVersion": "v1",
  "metadata": {"name": "127.0.0.1", "annotations": {"save-managers": "true"}},
  "status": {"capacity": {"memory": "1Gi"}}}

@@ -41,7 +41,7 @@ type comparison struct {
 	wrong []string
 }
 
-// suites are what there is to run. tests are those to run; nil are all.
+// suites are what there is to run. tests are those to run, none for all.
 var suites = []struct {
 	name string
 	run  func(s *stage, ctx context.Context, tests []string) (*comparison, error)
@@ -211,7 +211,7 @@ func (s *stage) withoutReasons(ctx context.Context, w *way, o *outcome) (*outcom
 
 // e2e runs the end-to-end tests.
 func (s *stage) e2e(ctx context.Context, tests []string) (*comparison, error) {
-	if tests == nil {
+	if len(tests) == 0 {
 		tests = e2eTests()
 	}
 	return s.bothWays(ctx, "e2e", controlplane.Options{AllControllers: true}, func(ctx context.Context,

@@ -35,7 +35,8 @@ type test struct {
 type assertion struct {
 	// place is FILE:LINE of the script, function upstream's name of it.
 	place, function string
-	held            bool
+	// held tells whether it held, or what the script takes instead did.
+	held bool
 }
 
 func (a assertion) String() string {
@@ -90,6 +91,7 @@ func readRecord(record, log string) (*outcome, error) {
 	o := &outcome{tests: []test{{name: outside, passed: true}}}
 	open := 0                  // index of the test whose assertions come
 	began := map[int]float64{} // by index
+	ended := false             // the last assertion
 	for line := range strings.Lines(string(b)) {
 		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
 		switch {
@@ -108,11 +110,16 @@ func readRecord(record, log string) (*outcome, error) {
 			open = 0
 		case len(f) == 5 && f[0] == "assert":
 			t := &o.tests[open]
-			if f[4] == "begin" {
-				t.assertions = append(t.assertions, assertion{place: f[2], function: f[3]})
-				continue
+			last := len(t.assertions) - 1
+			switch {
+			case f[4] != "begin":
+				t.assertions[last].held, ended = f[4] == "0", true
+			case ended && last >= 0 && !t.assertions[last].held:
+				// The group went on, so that the script takes this one instead.
+				ended = false
+			default:
+				t.assertions, ended = append(t.assertions, assertion{place: f[2], function: f[3]}), false
 			}
-			t.assertions[len(t.assertions)-1].held = f[4] == "0"
 		default:
 			return nil, fmt.Errorf("the suite's record: %q", line)
 		}
