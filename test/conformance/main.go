@@ -21,7 +21,8 @@ import (
 
 func main() {
 	out := flag.String("o", "docs/conformance.md", "the file to write")
-	only := flag.String("only", "", "run only this suite, kubectl or e2e, and write no file; arguments are the tests to run")
+	only := flag.String("only", "",
+		"run only this suite, kubectl or e2e, and write no file; arguments are the tests to run")
 	atOnce := flag.Bool("at-once", false, "run both ways side by side: sooner done, but the times mean little")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -85,7 +86,7 @@ func run(ctx context.Context, out, only string, atOnce bool, tests []string) (er
 		wrong = append(wrong, c.wrong...)
 	}
 	if only == "" {
-		text := page(all, s.upstream.version)
+		text := page(all, s.upstream.version, atOnce)
 		if err := os.WriteFile(out, []byte(text), 0o644); err != nil { //nolint:gosec // a page of the documentation
 			return err
 		}

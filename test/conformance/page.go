@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"time"
 )
@@ -38,8 +39,8 @@ func (c *comparison) summary() string {
 	return b.String()
 }
 
-// page is docs/conformance.md.
-func page(all []*comparison, version string) string {
+// page is docs/conformance.md. atOnce tells that both ways ran side by side.
+func page(all []*comparison, version string, atOnce bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Kubernetes' own test suites, through the token
 
@@ -68,7 +69,12 @@ there is an error.
 		fmt.Fprintf(&b, "| %s | %s | %s | %d | **%d** | %s / %s |\n", titles[c.name].title, keyWords, tokWords,
 			c.token.requests, c.token.signatures, c.key.took.Round(time.Second), c.token.took.Round(time.Second))
 	}
-	b.WriteString("\nRequests are those that the bridge passed on. The times are of the two runs, one after the other.\n")
+	order := "one after the other"
+	if atOnce {
+		order = "side by side"
+	}
+	fmt.Fprintf(&b, "\nRequests are those that the bridge passed on. The times are of the two runs, %s, on %d CPUs.\n", order,
+		runtime.NumCPU())
 	for _, c := range all {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", titles[c.name].title, titles[c.name].about)
 		writeReasons(&b, c)
