@@ -89,6 +89,9 @@ func (s *Server) ownerOf(c net.Conn, e *session) (owner Client, told bool, err e
 			fmt.Errorf("the certificate was made for process %d, and %w; each program has to run `kubehsm credential` itself",
 				e.client.PID, err)
 	}
+	if told {
+		e.told.Store(true)
+	}
 	switch {
 	case told && owner == e.client && owner.Known() && owner.Alive():
 		e.met.Store(true)

@@ -73,6 +73,7 @@ type session struct {
 	seen     atomic.Int64           // Unix nanoseconds: when its client was seen to run last
 	adopted  atomic.Pointer[Client] // the one of kin that turned out to be the client
 	met      atomic.Bool            // the client has connected itself
+	told     atomic.Bool            // the system has told whose one of its connections is
 	asleep   atomic.Bool            // a lock has ended it, see [Sessions.Lock]
 	requests atomic.Uint64
 	open     atomic.Int64
@@ -180,6 +181,20 @@ func (s *Sessions) ofLocked(cert *x509.Certificate) *session {
 	return nil
 }
 
+// Sleeping are the enrollments with a session that a lock has ended and whose program
+// still runs.
+func (s *Sessions) Sleeping() []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var names []string
+	for _, e := range s.locked {
+		if e.alive() && !slices.Contains(names, e.enrollment) {
+			names = append(names, e.enrollment)
+		}
+	}
+	return names
+}
+
 // revive begins a session again that a lock has ended, and tells whether nobody was
 // faster.
 func (s *Sessions) revive(e *session) bool {
@@ -256,8 +271,7 @@ func (s *Sessions) Lock(enrollment string) {
 	s.mu.Lock()
 	var kept []*session
 	for _, e := range s.byCert {
-		known := e.met.Load() || e.adopted.Load() != nil
-		if (enrollment == "" || e.enrollment == enrollment) && known && e.alive() {
+		if (enrollment == "" || e.enrollment == enrollment) && e.told.Load() && e.alive() {
 			e.asleep.Store(true)
 			kept = append(kept, e)
 			delete(s.byCert, e.hash)

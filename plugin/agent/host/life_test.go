@@ -28,7 +28,9 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/token"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/plugin/process/child"
 	"github.com/kubehsm/kubehsm/plugin/socket"
 	"github.com/kubehsm/kubehsm/plugin/worker"
@@ -56,6 +58,28 @@ func TestLockCutsEverything(t *testing.T) {
 	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
 	if n := r.token.Signatures(); n != 2 {
 		t.Errorf("%d signatures", n)
+	}
+}
+
+// TestUnlockWakesPrograms: a program that runs on and does not run the plugin again is served
+// after the next unlock, and that is on record.
+func TestUnlockWakesPrograms(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	s, err := r.prepare(r.dial(), process.This(), hsmtest.NewScript(t, hsmtest.PIN(pin)))
+	check(t, err)
+	if code, _ := r.get(s, "/version"); code != 200 {
+		t.Fatalf("at first: %d", code)
+	}
+	check(t, only(r.dial().Lock(context.Background())))
+	if code, body := r.get(s, "/version"); code != 401 || !strings.Contains(body, "the enrollment is locked") {
+		t.Fatalf("locked: %d %s", code, body)
+	}
+	check(t, r.dial().Unlock(context.Background(), "prod", hsmtest.NewScript(t, hsmtest.PIN(pin))))
+	if code, body := r.get(s, "/version"); code != 200 {
+		t.Fatalf("unlocked: %d %s", code, body)
+	}
+	if n := len(r.recordsOf(audit.Session)); n != 2 {
+		t.Errorf("%d sessions on record", n)
 	}
 }
 

@@ -230,6 +230,21 @@ func (s *signIns) unlockAhead(ctx context.Context, q auditing.Requester, p *link
 	if err = lockedOr(ctx, err); err == nil {
 		t.held.Use()
 		s.refusals.remember(q.Client, t.e.Name, nil, true, time.Now())
+		s.wake(ctx, t.held, q, p)
 	}
 	return err
+}
+
+// wake connects for programs that had a session before the lock and do not run the plugin
+// again. The token is unlocked whether that succeeds or not.
+func (s *signIns) wake(ctx context.Context, h *token.Held, q auditing.Requester, p *link.Asker) {
+	for _, name := range s.issuer.sessions.Sleeping() {
+		if t, err := s.targets.target(name); err != nil || t.held != h {
+			continue
+		}
+		q.Enrollment = name
+		if _, err := s.warmUp(ctx, q, p); err != nil {
+			s.log.Info("programs from before the lock wait on", "enrollment", name, "error", err)
+		}
+	}
 }
