@@ -90,10 +90,13 @@ adversary: prerequisites cluster ## put each known security defect back, one at 
 race-hunt: ## run tests with some statements delayed, to find racy tests: PKG=./plugin/agent/host RUNS=10 SEED=7 FLAGS=-race
 	$(GO) run -buildvcs=false ./test/racehunt -runs $(RUNS) $(if $(SEED),-seed $(SEED)) -flags '$(FLAGS)' $(PKG)
 
-.PHONY: test-helm
-test-helm: prerequisites cluster ## build helm and try it through the bridge (the first build takes minutes)
-	cd test/helm && CGO_ENABLED=0 $(BUILD) -trimpath -o '$(CURDIR)/.cache/helm/' helm.sh/helm/v3/cmd/helm
-	KUBEHSM_HELM='$(CURDIR)/.cache/helm/helm' $(GO) test -tags helm -count=1 -v -run '^TestHelm$$' ./test/clients
+.PHONY: clients
+CLIENT := CGO_ENABLED=0 $(BUILD) -trimpath -o $(CURDIR)/.cache/clients
+clients: prerequisites cluster ## build kubectl, client-go and helm in many versions, try them and others, write docs/clients.md (10 minutes the first time)
+	cd test/clients/kubectl && $(CLIENT)/kubectl-1.34 . && for v in 1.27 1.31; do $(CLIENT)/kubectl-$$v -modfile=$$v.mod . || exit 1; done
+	cd test/clients/clientgo && $(CLIENT)/clientgo-0.37 . && $(CLIENT)/clientgo-0.20 -modfile=0.20.mod .
+	cd test/helm && $(CLIENT)/helm helm.sh/helm/v3/cmd/helm
+	$(GO) test -count=1 -timeout 20m -tags helm -v -run '^(TestMatrix|TestHelm)$$' ./test/clients -all -write
 
 .PHONY: pictures
 pictures: prerequisites cluster ## draw docs/pictures anew from the real program
@@ -127,9 +130,10 @@ lint: golangci-lint ## gofmt, golangci-lint (.golangci.yml; 2 minutes the first 
 	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go' 2>/dev/null || find . -name '*.go')); \
 	  [ -z "$$unformatted" ] || { echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; }
 	$(GOLANGCI_LINT) --build-tags helm,hardware,packages,defects
-	@# golangci-lint would look through all of Kubernetes for the few lines of these three.
+	@# golangci-lint would look through all of Kubernetes for the few lines of these.
 	cd test/cluster && CGO_ENABLED=0 $(GO) vet -trimpath ./...
 	cd test/reading && CGO_ENABLED=0 $(GO) vet -trimpath ./...
+	cd test/clients/clientgo && CGO_ENABLED=0 $(GO) vet -trimpath ./...
 	cd test/integration/kubeadm/program && CGO_ENABLED=0 $(GO) vet -trimpath ./...
 	cd test/kubectl-externalsigner && GOFLAGS=-trimpath $(GOLANGCI_LINT)
 	cd $(GENERATE) && $(GOLANGCI_LINT) && $(GO) run -buildvcs=false . -check

@@ -3,7 +3,6 @@
 package clients
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,13 +10,10 @@ import (
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 )
 
-// TestHelm installs, upgrades and removes a chart. It is `make test-helm`: helm is
-// too much to compile for every run of the tests.
+// TestHelm installs, upgrades and removes a chart. It is part of `make clients`: helm
+// is too much to compile for every run of the tests.
 func TestHelm(t *testing.T) {
-	helm := os.Getenv("KUBEHSM_HELM")
-	if helm == "" {
-		t.Fatal("KUBEHSM_HELM names no helm: make test-helm")
-	}
+	helm := built(t, "helm")
 	p, plugin := person(t)
 	chart, err := filepath.Abs("testdata/chart")
 	p.Must(err)

@@ -21,6 +21,17 @@ func (p Plugin) Rotate(life time.Duration) error {
 	return p.write(fmt.Sprintf("set -o pipefail\n'%s' \"$@\" | %s", p.program, shorten(life)))
 }
 
+// Expire has the credentials of runs from now on expire after life, in whole seconds, or
+// as the program says if it is 0.
+func (p Plugin) Expire(life time.Duration) error {
+	// The program takes the script's place: who runs the plugin is its parent.
+	run := fmt.Sprintf("exec '%s' \"$@\"", p.program)
+	if life > 0 {
+		run += fmt.Sprintf(" > >(%s)", shorten(life))
+	}
+	return p.write(run)
+}
+
 func (p Plugin) write(run string) error {
 	text := fmt.Sprintf("#!/bin/bash\necho \"$PPID\" >>'%s'\n%s\n", p.runs, run)
 	// Another file, as one that runs cannot be written.
@@ -41,12 +52,7 @@ func shorten(life time.Duration) string {
 func (l *Lab) InterposePlugin(life time.Duration) (Plugin, error) {
 	p := Plugin{runs: filepath.Join(l.Dir, "plugin-runs"), script: filepath.Join(l.Dir, "bin", "plugin"),
 		program: l.Binary}
-	// The program takes the script's place: who runs the plugin is its parent.
-	run := fmt.Sprintf("exec '%s' \"$@\"", l.Binary)
-	if life > 0 {
-		run += fmt.Sprintf(" > >(%s)", shorten(life))
-	}
-	if err := p.write(run); err != nil {
+	if err := p.Expire(life); err != nil {
 		return p, err
 	}
 	script := p.script
