@@ -1,7 +1,7 @@
 // Command clientgo is a program of client-go, of the version that the module file
 // asks for, that does what it is told on its standard input, a line at a time, and
-// answers each line by one. OTHER names a second context. Old client-go knows no
-// contexts where it streams, so none are used there.
+// answers each line by one. OTHER names a second context. It is written in
+// what all versions know.
 //
 // It is a module of its own, so that another client-go can be asked for.
 package main
@@ -113,7 +113,9 @@ func (p *program) create(name string) (any, error) {
 func (p *program) watch(string) (any, error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(p.api, 0, informers.WithNamespace(namespace))
 	informer := factory.Core().V1().ConfigMaps().Informer()
-	informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(o any) { p.say("event", o.(*corev1.ConfigMap).Name) }})
+	informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(o any) { p.say("event", o.(*corev1.ConfigMap).Name) },
+	})
 	factory.Start(make(chan struct{}))
 	late := make(chan struct{})
 	time.AfterFunc(timeout, func() { close(late) })
@@ -143,7 +145,8 @@ func (p *program) forward(port string) (any, error) {
 	r := p.api.CoreV1().RESTClient().Post().Namespace(namespace).Resource("pods").Name(pod).SubResource("portforward")
 	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, r.URL())
 	stop, ready, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	f, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{":" + port}, stop, ready, io.Discard, io.Discard)
+	f, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{":" + port}, stop, ready,
+		io.Discard, io.Discard)
 	if err != nil {
 		return nil, err
 	}
