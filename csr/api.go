@@ -1,6 +1,7 @@
 package csr
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,8 +20,8 @@ import (
 
 const resource = "certificatesigningrequests"
 
-// callTimeout bounds one call other than a watch. It leaves time for a person
-// to touch a token when the connection itself is made with one.
+// callTimeout bounds one call other than a watch, see [Client.Patient]. It leaves time
+// for a person to touch a token when the connection itself is made with one.
 const callTimeout = 60 * time.Second
 
 // forecastTimeout bounds each question: a forecast is worth a moment, no more.
@@ -34,6 +35,12 @@ type api struct {
 	authorization  rest.Interface
 	authentication rest.Interface
 	http           *http.Client // the client that all of them send with
+	patience       time.Duration
+}
+
+// bounded is the context of one call other than a watch.
+func (a *api) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, a.patience)
 }
 
 // newAPI connects and authenticates as config says, which is not changed.
@@ -74,7 +81,7 @@ func newAPI(config *rest.Config) (*api, error) {
 		}
 		return c, nil
 	}
-	a := &api{host: config.Host, params: runtime.NewParameterCodec(scheme), http: transport}
+	a := &api{host: config.Host, params: runtime.NewParameterCodec(scheme), http: transport, patience: callTimeout}
 	var errs [3]error
 	a.certificates, errs[0] = group(certificatesv1.SchemeGroupVersion)
 	a.authorization, errs[1] = group(authorizationv1.SchemeGroupVersion)

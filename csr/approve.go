@@ -62,7 +62,7 @@ func (c *Client) decide(ctx context.Context, seen *certificatesv1.CertificateSig
 		Message:        d.Message,
 		LastUpdateTime: metav1.Now(),
 	})
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	got := &certificatesv1.CertificateSigningRequest{}
 	err := c.certificates.Put().Resource(resource).Name(seen.Name).SubResource("approval").Body(want).Do(ctx).Into(got)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,6 +22,14 @@ func (c *Client) Rights() Rights { return Rights{c.api} }
 
 // ControlPlane returns what tells of this cluster's control plane.
 func (c *Client) ControlPlane() ControlPlane { return ControlPlane{c.api} }
+
+// Patient is this client with another limit to how long one call may take other than a
+// watch, for where a person may be asked about it. The default is a minute.
+func (c *Client) Patient(limit time.Duration) *Client {
+	a := *c.api
+	a.patience = limit
+	return &Client{&a}
+}
 
 // Ref names one request for good: a name can be used again, a UID cannot.
 type Ref struct {
@@ -55,7 +64,7 @@ func (c *Client) Create(ctx context.Context, spec Spec) (*certificatesv1.Certifi
 		return nil, err
 	}
 	op := "create request " + spec.Name
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	got := &certificatesv1.CertificateSigningRequest{}
 	err = c.certificates.Post().Resource(resource).Body(want).Do(ctx).Into(got)
@@ -97,7 +106,7 @@ func (c *Client) Get(ctx context.Context, name string) (*certificatesv1.Certific
 
 // get leaves the error as client-go gave it.
 func (c *Client) get(ctx context.Context, name string) (*certificatesv1.CertificateSigningRequest, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	obj := &certificatesv1.CertificateSigningRequest{}
 	if err := c.certificates.Get().Resource(resource).Name(name).Do(ctx).Into(obj); err != nil {
@@ -114,7 +123,7 @@ func (c *Client) Delete(ctx context.Context, ref Ref) error {
 	if ref.UID != "" {
 		opts.Preconditions = &metav1.Preconditions{UID: &ref.UID}
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	err := c.certificates.Delete().Resource(resource).Name(ref.Name).Body(opts).Do(ctx).Error()
 	switch {

@@ -332,3 +332,23 @@ func TestDependencies(t *testing.T) {
 		}
 	}
 }
+
+// TestPatient: a client waits for one answer as long as it is told to, and says then that
+// none came in time.
+func TestPatient(t *testing.T) {
+	f := newFake(t)
+	release := make(chan struct{})
+	slow := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	t.Cleanup(slow.Close)
+	t.Cleanup(func() { close(release) })
+	c, err := NewClient(&rest.Config{Host: slow.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Patient(time.Millisecond).Get(t.Context(), "a"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	if other := f.client(); other.Patient(time.Hour).patience != time.Hour || other.patience != callTimeout {
+		t.Error("the client itself is another after it")
+	}
+}

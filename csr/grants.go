@@ -76,7 +76,7 @@ func (r Rights) GrantsOf(ctx context.Context, s Subject) (Grants, error) {
 
 // mayDoAnything asks all authorizers, RBAC or not.
 func (r Rights) mayDoAnything(ctx context.Context, s Subject) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := r.bounded(ctx)
 	defer cancel()
 	got := &authorizationv1.SubjectAccessReview{}
 	err := r.authorization.Post().Resource("subjectaccessreviews").Body(&authorizationv1.SubjectAccessReview{
@@ -134,7 +134,7 @@ const rbacAPI = "/apis/rbac.authorization.k8s.io/v1"
 
 // rbac reads path below the API group.
 func (r Rights) rbac(ctx context.Context, path string, params map[string]string, to any) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := r.bounded(ctx)
 	defer cancel()
 	req := r.certificates.Get().AbsPath(rbacAPI + path)
 	for name, value := range params {

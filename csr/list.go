@@ -49,7 +49,7 @@ func (c *Client) Page(ctx context.Context, o ListOptions) (*certificatesv1.Certi
 		o.PageSize = DefaultPageSize
 	}
 	const op = "list requests"
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	list := &certificatesv1.CertificateSigningRequestList{}
 	err := c.certificates.Get().Resource(resource).

@@ -29,7 +29,7 @@ type Rights struct{ *api }
 // clusters before Kubernetes 1.28 give ErrNotServed.
 func (r Rights) WhoAmI(ctx context.Context) (Identity, error) {
 	const op = "ask who the user is"
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := r.bounded(ctx)
 	defer cancel()
 	got := &authenticationv1.SelfSubjectReview{}
 	err := r.authentication.Post().Resource("selfsubjectreviews").
@@ -56,7 +56,7 @@ func (r Rights) WhoAmI(ctx context.Context) (Identity, error) {
 // resource of an API group. Subresource and name may be empty; an empty name
 // asks for all.
 func (r Rights) CanI(ctx context.Context, verb, group, resource, subresource, name string) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := r.bounded(ctx)
 	defer cancel()
 	got := &authorizationv1.SelfSubjectAccessReview{}
 	err := r.authorization.Post().Resource("selfsubjectaccessreviews").
@@ -110,7 +110,7 @@ func (r Rights) allowed(ctx context.Context, rule Rule) (bool, error) {
 // the cluster could not list all rules (authorizers beside RBAC), so that a
 // "no" is not certain.
 func (r Rights) HasAny(ctx context.Context, namespace string) (has, complete bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := r.bounded(ctx)
 	defer cancel()
 	got := &authorizationv1.SelfSubjectRulesReview{}
 	err = r.authorization.Post().Resource("selfsubjectrulesreviews").

@@ -138,7 +138,7 @@ func (w *waiter) follow(ctx context.Context, version string, opened func() error
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// A server that accepts and then says nothing must not hold the wait up.
-	late := time.AfterFunc(callTimeout, cancel)
+	late := time.AfterFunc(w.c.patience, cancel)
 	seconds := int64(w.cfg.watchFor.Seconds() * (1 + rand.Float64()))
 	stream, err := w.c.stream(ctx, ListOptions{Name: w.ref.Name, ResourceVersion: version}, &seconds)
 	if !late.Stop() {

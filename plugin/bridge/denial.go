@@ -77,6 +77,10 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 	code := http.StatusServiceUnavailable
 	if needsPerson(err) {
 		code = http.StatusUnauthorized
+	} else if upstream.Repeatable(r.Method, err) {
+		// Clients know this header, and send the request again where their own
+		// connection breaks: so do they here.
+		w.Header().Set("Retry-After", "1")
 	}
 	status.Write(w, r, code, message)
 }

@@ -21,6 +21,10 @@ import (
 const (
 	reachTimeout = 5 * time.Second
 	probeTimeout = 3 * time.Second
+	// glanceTimeout bounds the look whether a server is back that could not be
+	// reached seconds ago. kubectl runs its plugin up to five times in one command,
+	// and where packets are dropped each would wait.
+	glanceTimeout = time.Second
 	// freshFor is how long an answer of the API server vouches for the
 	// connection: laptops sleep, servers close idle connections after 90 s.
 	freshFor = 45 * time.Second
@@ -80,10 +84,29 @@ func (t *target) warm(now time.Time) bool {
 	return t.ready.Load() && !t.up.Rejected() && t.up.Live() && now.Sub(t.up.LastAnswer()) < freshFor
 }
 
+// recall returns the refusal that is still in force for a client. One for want of a network
+// that is back is not: a program that runs on may ask again at once.
+func (s *signIns) recall(ctx context.Context, q auditing.Requester) error {
+	refused := s.refusals.recall(q.Client, q.Enrollment, time.Now())
+	if !errors.Is(refused, upstream.ErrUnreachable) {
+		return refused
+	}
+	t, err := s.targets.target(q.Enrollment)
+	if err != nil {
+		return refused
+	}
+	ctx, cancel := context.WithTimeout(ctx, glanceTimeout)
+	defer cancel()
+	if t.up.Reach(ctx) == nil {
+		return nil
+	}
+	return refused
+}
+
 // warmUp is the cold half of a prepare, done by one caller for all.
 func (s *signIns) warmUp(ctx context.Context, q auditing.Requester, p *link.Asker) (*target, error) {
 	name := q.Enrollment
-	if err := s.refusals.recall(q.Client, name, time.Now()); err != nil {
+	if err := s.recall(ctx, q); err != nil {
 		return nil, err
 	}
 	ctx, cancel := s.epoch.untilLocked(ctx)
@@ -92,7 +115,7 @@ func (s *signIns) warmUp(ctx context.Context, q auditing.Requester, p *link.Aske
 		Purpose: hsm.Purpose{Cluster: name, Action: "sign in", Command: q.Command}}
 	var t *target
 	err := s.flights.do(ctx, name, q.Client.Terminal(), func() (err error) {
-		if err := s.refusals.recall(q.Client, name, time.Now()); err != nil { // by what ended just now
+		if err := s.recall(ctx, q); err != nil { // by what ended just now
 			return &ownRefusal{err}
 		}
 		defer func() { s.refusals.remember(q.Client, name, lockedOr(ctx, err), p.HasAsked(), time.Now()) }()

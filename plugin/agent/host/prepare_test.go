@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -423,4 +424,44 @@ func TestSlowSignature(t *testing.T) {
 		!strings.Contains(err.Error(), "did not sign in time") {
 		t.Fatal(err)
 	}
+}
+
+// TestNetworkIsBack: a program that was told that the server cannot be reached is served
+// as soon as it can be.
+func TestNetworkIsBack(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	check(t, err)
+	check(t, l.Close())
+	server := strings.TrimPrefix(r.e.Cluster.Server, "https://")
+	r.e.Cluster.Server = "https://" + l.Addr().String()
+	check(t, r.store.Save(r.e))
+	for range 2 {
+		if _, err := r.prepare(r.dial(), caller(1), hsmtest.NewScript(t)); !errors.Is(err, upstream.ErrUnreachable) {
+			t.Fatalf("without a server: %v", err)
+		}
+	}
+	if l, err = net.Listen("tcp4", l.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer in.Close()
+				out, err := net.Dial("tcp4", server)
+				if err != nil {
+					return
+				}
+				defer out.Close()
+				go func() { _, _ = io.Copy(out, in) }() // either end may leave
+				_, _ = io.Copy(in, out)
+			}()
+		}
+	}()
+	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
 }

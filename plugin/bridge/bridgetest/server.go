@@ -44,6 +44,8 @@ type Server struct {
 	// Uploaded counts the bytes that /upload has read, Endless those that /endless
 	// has sent.
 	Uploaded, Endless atomic.Int64
+	// Cuts counts the requests for /cut.
+	Cuts atomic.Int64
 	// Reject makes every request be answered 401.
 	Reject atomic.Bool
 
@@ -122,6 +124,7 @@ func New(t testing.TB, o Options) *Server {
 		w.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
 	})
+	mux.handle("/cut", s.cut)
 	mux.handle("/", echo)
 	serverKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	fatal(t, err)
@@ -383,6 +386,19 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) {
 
 // MaxEndless is what /endless stops at.
 const MaxEndless = 64 << 20
+
+// cut ends the first connection on which it is called, as a server does that is killed in
+// the middle of a request.
+func (s *Server) cut(w http.ResponseWriter, r *http.Request) {
+	if s.Cuts.Add(1) == 1 {
+		_, _ = io.Copy(io.Discard, r.Body) // only then an end of an HTTP/1.1 connection is seen
+		go s.CloseClientConnections()
+		<-r.Context().Done()
+		panic(http.ErrAbortHandler)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprint(w, `{"kind":"Status","status":"Success"}`)
+}
 
 func (s *Server) endless(w http.ResponseWriter, _ *http.Request) {
 	c, _, err := http.NewResponseController(w).Hijack()

@@ -1,6 +1,13 @@
 package upstream
 
-import "errors"
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+)
 
 // The errors of an upstream.
 var (
@@ -16,3 +23,21 @@ var (
 
 	errHTTP1 = errors.New("the API server speaks HTTP/1.1 only")
 )
+
+// Repeatable tells whether clients that are connected directly send the request again
+// after err, which they can where it only reads: the connection broke, as it does when
+// an API server ends or a load balancer forgets it. What could not be connected to at
+// all is not asked again.
+func Repeatable(method string, err error) bool {
+	if method != http.MethodGet && method != http.MethodHead {
+		return false
+	}
+	for _, broken := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, broken) {
+			return true
+		}
+	}
+	// The HTTP/2 library has no values for these two.
+	return strings.Contains(err.Error(), "http2: client connection lost") ||
+		strings.Contains(err.Error(), "http2: server sent GOAWAY and closed the connection")
+}

@@ -29,7 +29,7 @@ func (a Access) ClientOf(ctx context.Context, rules kubeconfig.Rules, kubeContex
 	if err != nil {
 		return nil, err
 	}
-	return csr.NewClient(config)
+	return clientOf(config)
 }
 
 // Config says how to connect to the cluster of a context, as its user.

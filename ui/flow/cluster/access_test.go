@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
@@ -87,7 +89,8 @@ func TestConsent(t *testing.T) {
 	for _, c := range []struct {
 		answer hsmtest.Answer
 		want   error
-	}{{hsmtest.Yes(), nil}, {hsmtest.No(), apierror.ErrWithheld}, {hsmtest.Cancel(), apierror.ErrWithheld}} {
+	}{{hsmtest.Yes(), nil}, {hsmtest.No(), apierror.ErrWithheld}, {hsmtest.Cancel(), apierror.ErrWithheld},
+		{hsmtest.Fail(ask.TimedOut(time.Minute)), apierror.ErrWithheld}} {
 		w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane")
 		en := w.Enroll("prod-hsm", "jane")
 		en.Policy = consent.Always

@@ -28,7 +28,25 @@ func (a Access) ThroughBridge(ctx context.Context, name string, p hsm.Prompter) 
 	if err != nil {
 		return nil, err
 	}
-	return csr.NewClient(config)
+	return clientOf(config)
+}
+
+// asking bounds a call through the bridge, which holds a request back as long as a person
+// is asked about it: it is longer than any prompt waits, so that the bridge says why it
+// did not let the request pass.
+const asking = 6 * time.Minute
+
+// clientOf is a client that waits for answers of people where config leads through the
+// bridge.
+func clientOf(config *rest.Config) (*csr.Client, error) {
+	c, err := csr.NewClient(config)
+	if err != nil {
+		return nil, err
+	}
+	if _, bridge := config.Transport.(*signIn); bridge {
+		c = c.Patient(asking)
+	}
+	return c, nil
 }
 
 // bridgeConfig says how ThroughBridge connects.

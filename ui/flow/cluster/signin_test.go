@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/ask"
@@ -100,5 +102,22 @@ func TestTouchAloneIsNoAnswer(t *testing.T) {
 	if yes, err := p.Confirm(t.Context(), hsm.ConfirmPrompt{Question: "allow it?"}); !yes || err != nil ||
 		asked.Confirm == nil {
 		t.Errorf("%t, %v, %+v", yes, err, asked)
+	}
+}
+
+// TestCallsOutliveQuestions: a call through the bridge waits longer than the bridge asks a
+// person about it (5 minutes at most), so that it is told that nobody answered.
+func TestCallsOutliveQuestions(t *testing.T) {
+	var until time.Time
+	s := &signIn{ask: func(ctx context.Context) (message.Session, error) {
+		until, _ = ctx.Deadline()
+		return message.Session{}, errors.New("that was all")
+	}}
+	c, err := clientOf(&rest.Config{Host: "https://127.0.0.1:1", Transport: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Rights().WhoAmI(t.Context()); err == nil || time.Until(until) < 5*time.Minute {
+		t.Errorf("%v, and it waits for %v", err, time.Until(until))
 	}
 }
