@@ -97,6 +97,7 @@ clients: prerequisites cluster ## build kubectl, client-go and helm in many vers
 	cd test/clients/clientgo && $(CLIENT)/clientgo-0.37 . && $(CLIENT)/clientgo-0.20 -modfile=0.20.mod .
 	cd test/helm && $(CLIENT)/helm helm.sh/helm/v3/cmd/helm
 	$(GO) test -count=1 -timeout 20m -tags helm -v -run '^(TestMatrix|TestHelm)$$' ./test/clients -all -write
+	$(GO) test -count=1 -timeout 20m -v -run '^TestFaults$$' ./test/transparency -verbs
 
 .PHONY: pictures
 pictures: prerequisites cluster ## draw docs/pictures anew from the real program
