@@ -95,10 +95,10 @@ func askWorker[A, Q any](ctx context.Context, w *peer, c *link.Client, op string
 		shown.begin(func() (done func()) { return show(w.library) })
 	}
 	defer shown.end()
-	person := &person{wait: shown, ask: ask.From(o.prompter), release: w.o.Release}
+	person := &person{wait: shown, release: w.o.Release}
 	options := link.Options{Limit: limit, Secret: o.secret, Received: o.received, Finishing: w.o.Finishing}
-	if person.ask != nil {
-		options.Prompter = person.answer
+	if p := ask.From(o.prompter); p != nil {
+		options.Prompter = person.before(p)
 	}
 	if w.o.Release != nil {
 		options.Release = person.let
@@ -148,34 +148,35 @@ func (w *peer) crashed() error {
 // only their words cross to the worker.
 type person struct {
 	wait    *wait
-	ask     ask.Func
 	release func(context.Context, *hsm.BusyError) bool
 
 	mu   sync.Mutex
 	last error // what the person, or who asks, answered last
 }
 
-// answer is an [ask.Func]. While somebody is asked, nothing says that the worker is waited for.
-func (p *person) answer(ctx context.Context, q ask.Question) (ask.Answer, error) {
-	resume := p.wait.hold()
-	a, err := p.ask(ctx, q)
-	if err == nil && q.Touch != nil {
-		down := a.Done
-		a.Done = func() {
-			if down != nil {
-				down()
+// before asks by next. While somebody is asked, nothing says that the worker is waited for.
+func (p *person) before(next ask.Func) ask.Func {
+	return func(ctx context.Context, q ask.Question) (ask.Answer, error) {
+		resume := p.wait.hold()
+		a, err := next(ctx, q)
+		if err == nil && q.Touch != nil {
+			down := a.Done
+			a.Done = func() {
+				if down != nil {
+					down()
+				}
+				resume()
 			}
-			resume()
+			return a, nil
 		}
-		return a, nil
+		resume()
+		if err != nil {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.last = err
+		}
+		return a, err
 	}
-	resume()
-	if err != nil {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.last = err
-	}
-	return a, err
 }
 
 // let may have a held card released.

@@ -27,17 +27,17 @@ func TestWaitIsQuiet(t *testing.T) {
 				t.Errorf("%s: %d shown, want %d", what, shown, want)
 			}
 		}
-		p := &person{wait: w, ask: func(_ context.Context, q ask.Question) (ask.Answer, error) {
+		person := (&person{wait: w}).before(func(_ context.Context, q ask.Question) (ask.Answer, error) {
 			if q.Touch == nil {
 				at("asked", 0)
 			}
 			return ask.Answer{}, nil
-		}}
+		})
 		at("waiting", 1)
-		_, err := p.answer(t.Context(), ask.Question{Confirm: &hsm.ConfirmPrompt{}})
+		_, err := person(t.Context(), ask.Question{Confirm: &hsm.ConfirmPrompt{}})
 		check(t, err)
 		at("answered", 1)
-		a, err := p.answer(t.Context(), ask.Question{Touch: &hsm.TouchPrompt{}})
+		a, err := person(t.Context(), ask.Question{Touch: &hsm.TouchPrompt{}})
 		check(t, err)
 		at("to be touched", 0)
 		a.Down()

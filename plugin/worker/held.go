@@ -38,7 +38,7 @@ func (ws *workers) hold(ctx context.Context, p *workerProcess, u hsm.URI) (*held
 
 // over counts the death, once.
 func (t *heldToken) over(err error) error {
-	if t.workerToken == nil || !t.process.dismissed() {
+	if t.workerToken == nil || !t.peer.process.dismissed() {
 		t.told.Do(t.died)
 	}
 	return err
@@ -50,24 +50,24 @@ func (t *heldToken) Lock() error {
 	go func() { done <- t.workerToken.Lock() }()
 	tick := time.NewTicker(liveTimeout)
 	defer tick.Stop()
-	for t.answers() {
+	for t.peer.answers() {
 		select {
 		case err := <-done:
-			return t.locked(err)
+			return locked(t, err)
 		case <-tick.C:
 		}
 	}
-	t.process.kill()
+	t.peer.process.kill()
 	t.settle()
 	return ErrEnded
 }
 
 // locked is the outcome of a lock that the worker was asked for.
-func (t *heldToken) locked(err error) error {
-	if errors.Is(err, ErrNotSent) || errors.Is(err, t.o.Dismissed) {
+func locked(t *heldToken, err error) error {
+	if errors.Is(err, ErrNotSent) || errors.Is(err, t.peer.o.Dismissed) {
 		return nil // the login has gone with it
 	}
-	if errors.Is(err, hsm.ErrModule) && t.process.gone() {
+	if errors.Is(err, hsm.ErrModule) && t.peer.process.gone() {
 		t.settle()
 		return hint.With(err, untoldHint)
 	}
@@ -75,12 +75,12 @@ func (t *heldToken) locked(err error) error {
 }
 
 // answers tells whether the worker gives a sign of life; one that has ended needs not.
-func (t *heldToken) answers() bool {
+func (w *peer) answers() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*liveTimeout)
 	defer cancel()
-	_, err := callWorker[nothing](ctx, t.peer, opTokenAlive, nothing{}, call{quiet: true})
+	_, err := callWorker[nothing](ctx, w, opTokenAlive, nothing{}, call{quiet: true})
 	if errors.Is(err, ErrNotSent) {
-		return t.process.gone()
+		return w.process.gone()
 	}
 	return !errors.Is(err, context.DeadlineExceeded)
 }
@@ -89,10 +89,10 @@ const untoldHint = "the process has forgotten the PIN, but the token may still b
 
 // Close implements [Token]: the worker ends.
 func (t *heldToken) Close() error {
-	before := t.process.forced.Load() // that has been told
-	err := t.process.end()
-	if err == nil && !before && t.process.forced.Load() {
-		err = hint.With(fmt.Errorf("%w: the %s did not let the token go, so its process was ended", hsm.ErrModule, t.library),
+	before := t.peer.process.forced.Load() // that has been told
+	err := t.peer.process.end()
+	if err == nil && !before && t.peer.process.forced.Load() {
+		err = hint.With(fmt.Errorf("%w: the %s did not let the token go, so its process was ended", hsm.ErrModule, t.peer.library),
 			untoldHint)
 	}
 	return err

@@ -3,7 +3,6 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,7 +24,7 @@ const partSize = wire.MaxJSON / 4
 // surveyor is the driver that has the source.
 func surveyor(drivers hsm.Drivers, s hsm.Source) (hsm.Surveyor, error) {
 	for _, d := range drivers {
-		if found, ok := d.(hsm.Surveyor); ok && d.Scheme() == cmp.Or(s.Scheme, hsm.SchemePKCS11) {
+		if found, ok := d.(hsm.Surveyor); ok && d.Scheme() == s.Scheme {
 			return found, nil
 		}
 	}

@@ -18,7 +18,7 @@ import (
 
 // workerToken is a token that a worker has open.
 type workerToken struct {
-	*peer
+	peer   *peer
 	handle int
 }
 
@@ -74,7 +74,7 @@ const maxSlots = 100_000
 
 // slots reads what is on the token, a part at a time over one connection.
 func (t *workerToken) slots(ctx context.Context, q slotsRequest, p hsm.Prompter) (all []hsm.Slot, err error) {
-	c, err := t.connect()
+	c, err := t.peer.connect()
 	if err != nil {
 		return nil, err
 	}
@@ -130,10 +130,7 @@ func (t *workerToken) Lock() error {
 
 // Close implements [hsm.Token]. A token whose process has ended is closed.
 func (t *workerToken) Close() error {
-	if t.process.gone() || t.process.dismissed() {
-		return nil
-	}
-	if t.process.left.Load() { // something on it was cancelled and goes on
+	if p := t.peer.process; p.gone() || p.dismissed() || p.left.Load() { // left: what was cancelled goes on
 		return nil
 	}
 	_, err := callWorker[nothing](context.Background(), t.peer, opTokenClose, nothing{}, t.of(lockTimeout, nil))
@@ -150,7 +147,7 @@ func (t *workerToken) Signer(ctx context.Context, u hsm.URI, want crypto.PublicK
 			return nil, err
 		}
 	}
-	c, err := t.connect()
+	c, err := t.peer.connect()
 	if err != nil {
 		return nil, err
 	}

@@ -161,8 +161,9 @@ func signature(f *types.Func) *types.Signature {
 }
 
 // elsewhere are packages whose context values are no prompt's: a connection's, a
-// request's (what net/http's hooks leave no other way) and an action's progress.
-var elsewhere = []string{"plugin/bridge", "plugin/externalsigner/service", "ui/tui/screen"}
+// request's (what net/http's hooks leave no other way), an action's progress, and that it
+// waits for a library.
+var elsewhere = []string{"plugin/bridge", "plugin/externalsigner/service", "plugin/worker", "ui/tui/screen"}
 
 // contextValues counts the keys under which values are put into a context.
 func contextValues(tr *tree) result {
