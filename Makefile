@@ -17,6 +17,8 @@ FAULTS ?= 5000
 # What the race hunt tests, and with how many seeds.
 PKG ?= ./hsm/... ./csr/... ./kubeconfig/... ./plugin/... ./ui/...
 RUNS ?= 10
+# The folder that reports of physical tokens go to; those in this one are shown in docs/tokens.md.
+REPORTS ?= test/tokens/physical
 # The generator of gRPC code, a module of its own.
 GENERATE := plugin/externalsigner/v1alpha1/generate
 # A version control system that is missing or mistrusts the folder is no reason not to build.
@@ -113,10 +115,15 @@ fuzz: ## every fuzzer for FUZZTIME (3s); what one finds is kept under its testda
 	done; [ -z "$$failed" ] || { echo '== a fuzzer found something: commit its input with the fix'; exit 1; }
 
 .PHONY: hardware-check
-hardware-check: ## try your own token, touching nothing on it: make hardware-check TOKEN='piv:serial=...'
-	@[ -n '$(TOKEN)' ] || { echo "name the token: make hardware-check TOKEN='piv:serial=...' (kubehsm token list shows it)"; exit 2; }
-	KUBEHSM_HARDWARE='$(TOKEN)' $(GO) test -tags hardware -count=1 -timeout 0 -v -run '^TestHardware$$' ./test/tokens/hardware
-	$(GO) run -buildvcs=false ./test/tokens/table
+hardware-check: ## read a token of yours, change nothing, write a report into REPORTS (TOKEN='piv:serial=...' if there are several)
+	KUBEHSM_HARDWARE='$(or $(TOKEN),any)' KUBEHSM_REPORTS='$(abspath $(REPORTS))' \
+	  $(GO) test -tags hardware -count=1 -timeout 0 -v -run '^TestCheck$$' ./test/tokens/hardware
+
+.PHONY: hardware-suite
+hardware-suite: ## ERASE a token, run the contract suite on it, write a report: TOKEN='piv:serial=...' ERASE=its-whole-serial
+	@[ -n '$(TOKEN)' ] && [ -n '$(ERASE)' ] || { echo "name the token that may be erased: make hardware-suite TOKEN='piv:serial=...' ERASE=its-whole-serial (kubehsm token list shows both)"; exit 2; }
+	KUBEHSM_HARDWARE='$(TOKEN)' KUBEHSM_ERASE='$(ERASE)' KUBEHSM_REPORTS='$(abspath $(REPORTS))' \
+	  $(GO) test -tags hardware -count=1 -timeout 0 -v -run '^TestSuite$$' ./test/tokens/hardware
 
 .PHONY: prerequisites
 prerequisites: ## install what tests need (says what and why)

@@ -58,8 +58,13 @@ func (t TokenInfo) Name() string {
 
 // Module describes a PKCS#11 library (C_GetInfo).
 type Module struct {
-	Name         string `json:"name,omitempty"` // p11-kit's name, if it has one
-	Path         string `json:"path"`
+	Name string `json:"name,omitempty"` // p11-kit's name, if it has one
+	// Path is that of the library or, of a remote module of p11-kit's configuration, that of
+	// the .module file which says where it is.
+	Path string `json:"path"`
+	// Server is the address of the p11-kit server, or the command, by which the tokens
+	// arrive, if they are elsewhere.
+	Server       string `json:"server,omitempty"`
 	Description  string `json:"description,omitempty"`
 	Manufacturer string `json:"manufacturer,omitempty"`
 	Version      string `json:"version,omitempty"`

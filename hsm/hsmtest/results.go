@@ -3,6 +3,7 @@ package hsmtest
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 )
@@ -16,7 +17,14 @@ const (
 	Can      Result = "yes"
 	Cannot   Result = "no"
 	Untested Result = "not tried"
+	Failed   Result = "failed" // the contract was not kept
 )
+
+// Timing is how long a part of the suite took.
+type Timing struct {
+	Part string
+	Took time.Duration
+}
 
 // Results are what [Run] found out.
 type Results struct {
@@ -24,6 +32,8 @@ type Results struct {
 	Parts map[string]Result
 	// Algorithms has those with which every signature and handshake worked.
 	Algorithms map[hsm.Algorithm]Result
+	// Timings are those of the parts that ran, in their order.
+	Timings []Timing
 	// Complete: every part ran (no -run=... left one out) and none failed.
 	Complete bool
 }

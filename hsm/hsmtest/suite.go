@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 )
@@ -163,8 +164,13 @@ func Run(t *testing.T, f Fixture) Results {
 			ran := false
 			t.Run(p.name, func(t *testing.T) {
 				ran = true
+				began := time.Now()
 				t.Cleanup(func() {
-					if !t.Skipped() && !t.Failed() { // skipped: New lacks a program
+					r.Timings = append(r.Timings, Timing{p.name, time.Since(began)})
+					switch {
+					case t.Failed():
+						verdict = Failed
+					case !t.Skipped(): // skipped: New lacks a program
 						verdict = Can
 					}
 				})

@@ -211,13 +211,16 @@ func testSignConcurrently(t *testing.T, b *bench) {
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
-			for range 5 {
+			for round := range 5 {
 				if _, err := trySign(signers[i%2]); err != nil {
 					t.Errorf("goroutine %d: %v", i, err)
 					return
 				}
 				if _, err := other.Info(t.Context()); err != nil {
 					t.Errorf("goroutine %d: info: %v", i, err)
+				}
+				if round > 0 { // A slow card takes seconds to read all slots.
+					continue
 				}
 				if _, err := other.Slots(t.Context(), nil); err != nil {
 					t.Errorf("goroutine %d: slots: %v", i, err)

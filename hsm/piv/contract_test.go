@@ -19,14 +19,14 @@ var ownKey = []byte("kubehsm management key24")
 
 const features = hsmtest.Tries | hsmtest.AddToken | hsmtest.Unplug
 
-// device is a lab with one card in the first reader.
-func device(config vcard.Config) func(t *testing.T) hsmtest.Device {
+// device has a new card in the lab's first reader.
+func device(lab *vcard.Lab, config vcard.Config) func(t *testing.T) hsmtest.Device {
 	return func(t *testing.T) hsmtest.Device {
-		lab := vcard.ForTest(t)
 		card := vcard.New(config)
 		alg, _ := card.ManagementKey()
 		card.SetManagementKey(alg, ownKey)
-		lab.Insert(t, 0, card)
+		lab.Renew(t, 0, card)
+		lab.Remove(t, 1)
 		d := New(Options{})
 		t.Cleanup(func() { d.Close() })
 		return hsmtest.Device{
@@ -48,7 +48,7 @@ func device(config vcard.Config) func(t *testing.T) hsmtest.Device {
 func TestContract(t *testing.T) {
 	t.Run("5.7.1", func(t *testing.T) {
 		r := hsmtest.Run(t, hsmtest.Fixture{
-			New:        device(vcard.Config{}),
+			New:        device(vcard.ForTest(t), vcard.Config{}),
 			Algorithms: []hsm.Algorithm{hsm.ECDSAP256, hsm.ECDSAP384, hsm.Ed25519, hsm.RSA2048},
 			Slow:       []hsm.Algorithm{hsm.RSA3072, hsm.RSA4096},
 			Has:        features,
@@ -57,7 +57,7 @@ func TestContract(t *testing.T) {
 	})
 	t.Run("4.3.5", func(t *testing.T) { // no metadata, no deletion, serial in the OTP application
 		r := hsmtest.Run(t, hsmtest.Fixture{
-			New:        device(vcard.Config{Firmware: [3]byte{4, 3, 5}}),
+			New:        device(vcard.ForTest(t), vcard.Config{Firmware: [3]byte{4, 3, 5}}),
 			Algorithms: []hsm.Algorithm{hsm.ECDSAP256, hsm.RSA2048},
 			NoDelete:   true,
 			Has:        features,

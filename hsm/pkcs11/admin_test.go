@@ -265,7 +265,7 @@ func TestDeleteCertificateShown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		object, err := certificateTemplate(e, cert)
+		object, err := certificateTemplate(e, e.label, cert)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,7 +31,12 @@ func (t *token) StoreCertificate(ctx context.Context, u hsm.URI, cert *x509.Cert
 		return hint.With(fmt.Errorf("the certificate is for another key than %s: %w", u, hsm.ErrKeyMismatch),
 			"store it in the slot of the key it was requested with")
 	}
-	template, err := certificateTemplate(e, cert)
+	template, err := certificateTemplate(e, e.label, cert)
+	if err != nil {
+		return err
+	}
+	// NSS's softokn refuses two certificates of one label and several subjects.
+	other, err := certificateTemplate(e, fmt.Sprintf("%s %x", e.label, cert.SerialNumber), cert)
 	if err != nil {
 		return err
 	}
@@ -50,7 +55,11 @@ func (t *token) StoreCertificate(ctx context.Context, u hsm.URI, cert *x509.Cert
 	}
 	err = t.d.writing(ctx, func(w writer) error {
 		if !stored {
-			if err := w.create(template); err != nil {
+			err := w.create(template)
+			if is(err, p11.CKR_ATTRIBUTE_VALUE_INVALID) && len(old) > 0 {
+				err = w.create(other)
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -82,8 +91,8 @@ func (t *token) DeleteCertificate(ctx context.Context, u hsm.URI, p hsm.Prompter
 }
 
 // certificateTemplate describes an X.509 certificate object (PKCS#11 v2.40
-// section 4.6.3).
-func certificateTemplate(e *entry, cert *x509.Certificate) ([]*p11.Attribute, error) {
+// section 4.6.3) beside e.
+func certificateTemplate(e *entry, label string, cert *x509.Certificate) ([]*p11.Attribute, error) {
 	serial, err := asn1.Marshal(cert.SerialNumber)
 	if err != nil {
 		return nil, fmt.Errorf("certificate serial: %w", err)
@@ -93,7 +102,7 @@ func certificateTemplate(e *entry, cert *x509.Certificate) ([]*p11.Attribute, er
 		p11.NewAttribute(p11.CKA_CERTIFICATE_TYPE, p11.CKC_X_509),
 		p11.NewAttribute(p11.CKA_TOKEN, true),
 		p11.NewAttribute(p11.CKA_PRIVATE, false),
-		p11.NewAttribute(p11.CKA_LABEL, e.label),
+		p11.NewAttribute(p11.CKA_LABEL, label),
 		p11.NewAttribute(p11.CKA_ID, e.id),
 		p11.NewAttribute(p11.CKA_SUBJECT, cert.RawSubject),
 		p11.NewAttribute(p11.CKA_ISSUER, cert.RawIssuer),

@@ -153,6 +153,11 @@ func (d *Driver) candidates(u hsm.URI) ([]Module, []hsm.Problem) {
 				return []Module{m}, nil
 			}
 		}
+		if d.options.Discover && !proxied {
+			if m, ok := where().Find(u.ModulePath); ok {
+				return []Module{discovered(m, where)}, nil
+			}
+		}
 		return []Module{{Path: u.ModulePath, real: real}}, nil
 	}
 	if d.options.Discover && !proxied {
@@ -161,7 +166,7 @@ func (d *Driver) candidates(u hsm.URI) ([]Module, []hsm.Problem) {
 		for _, m := range found {
 			if !seen[m.Real] {
 				seen[m.Real] = true
-				all = append(all, Module{Name: m.Name, Path: m.Path, real: m.Real})
+				all = append(all, discovered(m, where))
 			}
 		}
 	}
@@ -175,6 +180,15 @@ func (d *Driver) candidates(u hsm.URI) ([]Module, []hsm.Problem) {
 		all = named
 	}
 	return all, problems
+}
+
+// discovered is a module that was found.
+func discovered(m p11kit.Module, where func() p11kit.Places) Module {
+	out := Module{Name: m.Name, Path: m.Path, Reserved: m.Reserved, real: m.Real, remote: m.Remote}
+	if m.Remote != "" {
+		out.client = where().Client()
+	}
+	return out
 }
 
 // own lists the modules of the options, each once, and their identities. proxied

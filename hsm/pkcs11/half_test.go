@@ -114,7 +114,7 @@ func TestOlderCertificates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		template, err := certificateTemplate(&entry{id: slot.URI.ID, label: "prod"}, cert)
+		template, err := certificateTemplate(&entry{id: slot.URI.ID}, "prod", cert)
 		if err != nil {
 			t.Fatal(err)
 		}

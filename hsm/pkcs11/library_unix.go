@@ -100,6 +100,7 @@ static unsigned long kubehsm_call_find(struct kubehsm_functions *l, unsigned lon
 import "C"
 
 import (
+	"bytes"
 	"errors"
 	"unsafe"
 
@@ -190,6 +191,7 @@ func (l *library) setPIN(_ *p11.Ctx, sh p11.SessionHandle, old, fresh *hsm.Secre
 func (l *library) attributes(_ *p11.Ctx, sh p11.SessionHandle, o p11.ObjectHandle,
 	types []uint) (values map[uint][]byte, rest []uint, err error) {
 	const head = C.size_t(unsafe.Sizeof(C.struct_kubehsm_attribute{}))
+	unfilled := bytes.Repeat([]byte{0xff}, int(unsafe.Sizeof(C.ulong(0)))) // CK_UNAVAILABLE_INFORMATION: no value
 	total := head * C.size_t(len(types))
 	for _, t := range types {
 		total += C.size_t(room(t))
@@ -203,6 +205,9 @@ func (l *library) attributes(_ *p11.Ctx, sh p11.SessionHandle, o p11.ObjectHandl
 	at := unsafe.Add(block, head*C.size_t(len(types)))
 	for i, t := range types {
 		asked[i]._type, asked[i].value, asked[i].len = C.ulong(t), at, C.ulong(room(t))
+		if len(unfilled) == room(t) {
+			copy(unsafe.Slice((*byte)(at), room(t)), unfilled)
+		}
 		at = unsafe.Add(at, room(t))
 	}
 	err = result(C.kubehsm_call_get_attributes(l.functions, C.ulong(sh), C.ulong(o), &asked[0], C.ulong(len(types))))
@@ -211,8 +216,11 @@ func (l *library) attributes(_ *p11.Ctx, sh p11.SessionHandle, o p11.ObjectHandl
 	}
 	values = map[uint][]byte{}
 	for i, t := range types {
+		filled := func() bool {
+			return err == nil || len(unfilled) == room(t) && !bytes.Equal(C.GoBytes(asked[i].value, C.int(room(t))), unfilled)
+		}
 		switch n := asked[i].len; {
-		case n < C.ulong(room(t)) || err == nil && n == C.ulong(room(t)):
+		case n < C.ulong(room(t)) || n == C.ulong(room(t)) && filled():
 			values[t] = C.GoBytes(asked[i].value, C.int(n))
 		case n == C.ulong(room(t)), is(err, p11.CKR_BUFFER_TOO_SMALL): // not filled in at all, or too long
 			rest = append(rest, t)
@@ -300,7 +308,7 @@ func room(attribute uint) int {
 		return 8 << 10
 	case p11.CKA_CLASS, p11.CKA_KEY_TYPE, p11.CKA_LOCAL, p11.CKA_SENSITIVE, p11.CKA_EXTRACTABLE,
 		p11.CKA_ALWAYS_AUTHENTICATE:
-		return 16
+		return int(unsafe.Sizeof(C.ulong(0))) // NSS's softokn takes more room for a mistake
 	}
 	return 2 << 10
 }

@@ -11,10 +11,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	p11 "github.com/miekg/pkcs11"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/pkcs11/p11kit"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
@@ -32,8 +34,9 @@ type module struct {
 	// while the library is set up anew.
 	calls sync.RWMutex
 	// since is when the library was set up; guarded by the driver.
-	since time.Time
-	fresh atomic.Bool // set up, and not asked for its slots yet
+	since    time.Time
+	fresh    atomic.Bool // set up, and not asked for its slots yet
+	reserved []byte      // Reserved as C reads it
 	// gate is shared by all tokens of a library that cannot do threads; nil for
 	// the others.
 	gate gate
@@ -87,15 +90,14 @@ func load(ctx context.Context, m Module, o Options) (*module, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(m.Path); err != nil { // plain words: the loader's own differ by system
-		return nil, hint.With(fmt.Errorf("%w: %s does not exist", hsm.ErrModule, m.Path),
-			"install the token's PKCS#11 library")
-	}
-	lib, c, err := openLibrary(m.Path)
+	lib, c, err := m.open()
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", hsm.ErrModule, m.Path, err)
+		return nil, err
 	}
 	loaded := &module{Module: m, ctx: c, lib: lib, lock: lock, finishing: o.Finishing}
+	if m.Reserved != "" {
+		loaded.reserved = append([]byte(m.Reserved), 0)
+	}
 	loaded.since = time.Now()
 	if err := loaded.initialize(ctx); err != nil {
 		return nil, err
@@ -103,15 +105,53 @@ func load(ctx context.Context, m Module, o Options) (*module, error) {
 	return loaded, loaded.describe()
 }
 
+// open loads the library, which for a remote module is p11-kit's client.
+func (m Module) open() (lib *library, c *p11.Ctx, err error) {
+	path, what := m.Path, "install the token's PKCS#11 library"
+	if m.remote != "" {
+		path, what = m.client, "install p11-kit's client module (Debian's package p11-kit-modules), which reaches it"
+	}
+	if _, err := os.Stat(path); err != nil { // plain words: the loader's own differ by system
+		err = fmt.Errorf("%w: %s does not exist", hsm.ErrModule, path)
+		if m.remote != "" {
+			err = fmt.Errorf("%w; %s is remote", err, m.Path)
+		}
+		return nil, nil, hint.With(err, what)
+	}
+	if m.remote != "" { // read when the library is opened, and each opening is another client
+		old := os.Getenv(p11kit.ServerAddress) // an empty one is as good as none
+		if err := os.Setenv(p11kit.ServerAddress, m.remote); err != nil {
+			return nil, nil, fmt.Errorf("environment of %s: %w", m.Path, err)
+		}
+		defer func() { err = errors.Join(err, os.Setenv(p11kit.ServerAddress, old)) }()
+	}
+	if lib, c, err = openLibrary(path); err != nil {
+		err = fmt.Errorf("%w: %s: %w", hsm.ErrModule, m.Path, err)
+	}
+	return lib, c, err
+}
+
+// address is that of the p11-kit server which the module reaches, "" of others.
+func (m Module) address() string {
+	if m.remote == "" && p11kit.IsClient(m.real) {
+		return p11kit.Standard().Server()
+	}
+	return m.remote
+}
+
 // initialize calls C_Initialize, for threads if the library can.
 func (m *module) initialize(ctx context.Context) error {
+	var reserved unsafe.Pointer
+	if m.reserved != nil {
+		reserved = unsafe.Pointer(&m.reserved[0])
+	}
 	err := m.lock.shared(ctx, func() error {
-		err := m.ctx.Initialize(p11.InitializeWithFlags(p11.CKF_OS_LOCKING_OK))
+		err := m.ctx.Initialize(p11.InitializeWithFlags(p11.CKF_OS_LOCKING_OK), p11.InitializeWithReserved(reserved))
 		if is(err, p11.CKR_CANT_LOCK, p11.CKR_NEED_TO_CREATE_THREADS) {
 			if m.gate == nil {
 				m.gate = newGate()
 			}
-			err = m.ctx.Initialize(p11.InitializeWithFlags(0))
+			err = m.ctx.Initialize(p11.InitializeWithFlags(0), p11.InitializeWithReserved(reserved))
 		}
 		return err
 	})
@@ -132,7 +172,7 @@ func (m *module) describe() error {
 		return fault("describe "+m.Path, err)
 	}
 	m.about = hsm.Module{
-		Name: m.Name, Path: m.Path, Description: trim(info.LibraryDescription), Manufacturer: trim(info.ManufacturerID),
+		Name: m.Name, Path: m.Path, Server: m.address(), Description: trim(info.LibraryDescription), Manufacturer: trim(info.ManufacturerID),
 		Version: fmt.Sprintf("%d.%d", info.LibraryVersion.Major, info.LibraryVersion.Minor),
 	}
 	return nil
@@ -178,9 +218,13 @@ func (m *module) scan(ctx context.Context) (all []hsm.TokenInfo, problems []hsm.
 		if err != nil {
 			return err
 		}
+		if len(slots) == 0 && m.about.Server != "" {
+			return p11kit.Unreachable(m.about.Server)
+		}
 		for _, slot := range slots {
 			info, err := m.token(slot)
 			switch {
+			case err == nil && info.Model == p11kit.TrustModel: // certificates only
 			case err == nil:
 				all = append(all, info)
 			case !is(err, p11.CKR_TOKEN_NOT_PRESENT, p11.CKR_DEVICE_REMOVED, p11.CKR_SLOT_ID_INVALID):

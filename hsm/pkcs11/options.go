@@ -30,8 +30,13 @@ type Module struct {
 	// Env is put into this process's environment before the module is loaded:
 	// many libraries find their configuration by it. It stays there.
 	Env map[string]string
+	// Reserved is given to C_Initialize as pReserved, which some libraries read their
+	// settings from (p11-kit's x-init-reserved); "" is none.
+	Reserved string
 
-	real string // identity of the module, see [p11kit.Real]; "" until it was looked up
+	real   string // identity of the module, see [p11kit.Real]; "" until it was looked up
+	remote string // the address of a module that runs elsewhere, "" of a library
+	client string // the library that reaches what is remote
 }
 
 // named tells whether a URI's module-name (RFC 7512 section 2.3) means m.

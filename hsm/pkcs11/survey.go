@@ -49,5 +49,12 @@ func (*Driver) Match(tokens []hsm.TokenInfo, u hsm.URI) []hsm.TokenInfo { return
 func (d *Driver) Knows(path string) bool {
 	where := sync.OnceValue(p11kit.Standard)
 	_, own, proxied := d.own(where)
-	return len(own) > 0 && own[p11kit.Real(path)] || d.options.Discover && !proxied && where().Has(path)
+	if len(own) > 0 && own[p11kit.Real(path)] {
+		return true
+	}
+	if !d.options.Discover || proxied {
+		return false
+	}
+	_, ok := where().Find(path)
+	return ok
 }

@@ -363,16 +363,37 @@ func (s *Sessions) Open() int64 {
 // maxStatus bounds how many sessions are listed: scripts may have hundreds.
 const maxStatus = 256
 
-// Status lists the sessions, the oldest first; of very many the latest 256.
-func (s *Sessions) Status() []SessionStatus {
+// OtherSessions are those that no [SessionStatus] describes.
+type OtherSessions struct {
+	// Ended counts the sessions of programs that have ended. Until is when the last of them is
+	// forgotten at the latest: before that, a program that one of them has started may use it.
+	Ended int       `json:"ended,omitempty"`
+	Until time.Time `json:"until,omitzero"`
+	// More counts further sessions of programs that run.
+	More int `json:"more,omitempty"`
+	// Requests counts the requests of all these sessions.
+	Requests uint64 `json:"requests,omitempty"`
+}
+
+// Status lists the sessions of programs that run or have a request in flight, the oldest
+// first; of very many the latest 256. The others are summed up.
+func (s *Sessions) Status() (all []SessionStatus, others OtherSessions) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	all := make([]SessionStatus, 0, len(s.byCert))
+	all = make([]SessionStatus, 0, min(len(s.byCert), maxStatus))
 	for _, e := range s.byCert {
 		st := SessionStatus{Enrollment: e.enrollment, Client: e.client, Created: e.created, Requests: e.requests.Load(),
 			Open: e.open.Load()}
 		if !e.alive() {
 			st.Until = e.until()
+		}
+		if !st.Until.IsZero() && e.client.Known() && st.Open == 0 {
+			others.Ended++
+			others.Requests += st.Requests
+			if st.Until.After(others.Until) {
+				others.Until = st.Until
+			}
+			continue
 		}
 		all = append(all, st)
 	}
@@ -380,5 +401,9 @@ func (s *Sessions) Status() []SessionStatus {
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Client.PID, b.Client.PID),
 			cmp.Compare(a.Enrollment, b.Enrollment))
 	})
-	return all[max(0, len(all)-maxStatus):]
+	others.More = max(0, len(all)-maxStatus)
+	for _, st := range all[:others.More] {
+		others.Requests += st.Requests
+	}
+	return all[others.More:], others
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -30,8 +31,8 @@ func TestSameCertificateWhileTheAgentLives(t *testing.T) {
 	clk.advance(100 * 24 * time.Hour)
 	s.Sweep()
 	if e.ended(clk.now()) || s.find(leaf) == nil || s.Active() != 1 || clk.now().After(leaf.NotAfter) ||
-		!s.Status()[0].Until.IsZero() {
-		t.Fatalf("a living client's session ends: %+v, certificate until %s", s.Status(), leaf.NotAfter)
+		!listed(s)[0].Until.IsZero() {
+		t.Fatalf("a living client's session ends: %+v, certificate until %s", listed(s), leaf.NotAfter)
 	}
 	// Asked again, it is the same.
 	again, err := s.Issue("prod", me, nil)
@@ -58,8 +59,8 @@ func TestSameCertificateWhileTheAgentLives(t *testing.T) {
 		t.Fatal("an ending certificate was handed out")
 	}
 	s.Drop("prod")
-	if s.find(leaf) != nil || len(s.Status()) != 1 {
-		t.Fatalf("%+v", s.Status())
+	if s.find(leaf) != nil || len(listed(s)) != 1 {
+		t.Fatalf("%+v", listed(s))
 	}
 }
 
@@ -79,9 +80,8 @@ func TestSweepForgetsDeadClients(t *testing.T) {
 	left := func(want ...Client) {
 		t.Helper()
 		s.Sweep()
-		st := s.Status()
-		if len(st) != len(want) || !slices.ContainsFunc(want, func(c Client) bool { return st[0].Client == c }) {
-			t.Fatalf("%+v, want those of %v", st, want)
+		if len(s.byOwner) != len(want) || slices.ContainsFunc(want, func(c Client) bool { return of(c) == nil }) {
+			t.Fatalf("%v, want those of %v", s.Clients(), want)
 		}
 	}
 	left(me, gone, untold)
@@ -130,7 +130,7 @@ func TestStatusIsInOrder(t *testing.T) {
 		_, err := s.Issue("prod", Client{PID: pid}, nil)
 		check(t, err)
 	}
-	for i, st := range s.Status() {
+	for i, st := range listed(s) {
 		if st.Client.PID != i+1 {
 			t.Fatalf("session %d is of process %d", i, st.Client.PID)
 		}
@@ -139,7 +139,45 @@ func TestStatusIsInOrder(t *testing.T) {
 		_, err := s.Issue("prod", Client{PID: pid}, nil)
 		check(t, err)
 	}
-	if all := s.Status(); len(all) != maxStatus || all[len(all)-1].Client.PID != 2*maxStatus {
+	if all := listed(s); len(all) != maxStatus || all[len(all)-1].Client.PID != 2*maxStatus {
 		t.Fatalf("of many, %d are listed, the last of process %d", len(all), all[len(all)-1].Client.PID)
+	}
+}
+
+// listed are the sessions that are not summed up.
+func listed(s *Sessions) []SessionStatus {
+	all, _ := s.Status()
+	return all
+}
+
+// TestStatusOfManySessions: programs that run are listed, up to a number, and those that have
+// ended are summed up.
+func TestStatusOfManySessions(t *testing.T) {
+	clk := &clock{}
+	s, err := NewSessions(clk.now)
+	check(t, err)
+	me := process.This()
+	if !me.Known() {
+		t.Logf("this system does not tell when a process began: nothing is seen to end")
+		return
+	}
+	gone := me
+	gone.Start++
+	const many = 300
+	for i := range many {
+		_, err := s.Issue(fmt.Sprint("mine-", i), me, nil)
+		check(t, err)
+		_, err = s.Issue(fmt.Sprint("ended-", i), gone, nil)
+		check(t, err)
+	}
+	all, others := s.Status()
+	if len(all) != maxStatus || others.More != many-maxStatus || others.Ended != many ||
+		others.Until.After(clk.now().Add(leftFor)) || others.Until.Before(clk.now()) {
+		t.Errorf("%d listed, others: %+v", len(all), others)
+	}
+	for _, st := range all {
+		if st.Client != me || !st.Until.IsZero() {
+			t.Errorf("listed: %+v", st)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
@@ -37,6 +38,9 @@ func (o Options) find(ctx context.Context, drivers hsm.Drivers, p place, r Reque
 		return k, nil
 	}
 	if k.slot, err = k.lookup(ctx, p.uri); err != nil {
+		if p.slot != nil && errors.Is(err, hsm.ErrNoKey) {
+			err = hint.With(err, k.byURI(ctx))
+		}
 		return nil, errors.Join(err, k.token.Close())
 	}
 	k.uri = k.slot.URI
@@ -64,6 +68,33 @@ func (k *key) lookup(ctx context.Context, u hsm.URI) (hsm.Slot, error) {
 		return hsm.Slot{}, err
 	}
 	return k.token.Slot(ctx, u)
+}
+
+// maxNamed bounds how many keys a hint names.
+const maxNamed = 4
+
+// byURI says which URIs name the token's keys, as far as it shows them now: an objectId is
+// one byte, most ids are longer. It is "" where nothing is shown.
+func (k *key) byURI(ctx context.Context) string {
+	all, err := k.token.Slots(ctx, nil)
+	if err != nil { // What was not found is said already, and the hint is no more than help.
+		return ""
+	}
+	var uris []string
+	for _, s := range all {
+		if s.Key != nil {
+			uris = append(uris, "'"+s.URI.String()+"'")
+		}
+	}
+	if len(uris) == 0 {
+		return ""
+	}
+	more := ""
+	if n := len(uris) - maxNamed; n > 0 {
+		uris, more = uris[:maxNamed], fmt.Sprintf(" and %d more (`kubehsm key list`)", n)
+	}
+	return "an objectId is a single byte, which cannot name most keys; give the key's uri instead: " +
+		strings.Join(uris, ", ") + more
 }
 
 // certificate is the one beside the key.

@@ -48,10 +48,11 @@ type Options struct {
 	// PINSources are those of the user's configuration, which Prompter reads: a
 	// kubeconfig's may only be one of them.
 	PINSources []pinsource.Entry
-	// Enrolled returns the certificate of the user's enrollment called name, if it
-	// is for the key that u names; nil and no error if it is not. A token has one
-	// certificate for a key, several clusters each know another. It may be nil.
-	Enrolled func(name string, u hsm.URI) (*x509.Certificate, error)
+	// Enrolled returns the certificate of the user's enrollment called name and the
+	// issuers to present after it, if it is for the key that u names; nil and no error
+	// if it is not. A token has one certificate for a key, and no chain; several
+	// clusters each know another. It may be nil.
+	Enrolled func(name string, u hsm.URI) ([]*x509.Certificate, error)
 	// Remote may be nil.
 	Remote Remote
 	// Warn tells the user something on one line; it is raw text, to be cleaned
@@ -67,8 +68,18 @@ func (o Options) warn(format string, args ...any) {
 
 // Answer is what a request got: the field that it asked for is set.
 type Answer struct {
-	Certificate []byte // DER
+	Certificate []byte   // DER
+	Chain       [][]byte // the issuers to present after it, DER
 	Signature   []byte
+}
+
+// Certified is the answer with a certificate and the issuers to present after it.
+func Certified(chain []*x509.Certificate) Answer {
+	a := Answer{Certificate: chain[0].Raw}
+	for _, issuer := range chain[1:] {
+		a.Chain = append(a.Chain, issuer.Raw)
+	}
+	return a
 }
 
 // Serve does what r asks for, as [Do], and returns the answer of the exec form,
@@ -79,7 +90,7 @@ func Serve(ctx context.Context, r Request, o Options) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case r.Operation == wire.Certificate:
-		return wire.CertificateAnswer(r.Dialect, a.Certificate), nil
+		return wire.CertificateAnswer(r.Dialect, a.Certificate, a.Chain...), nil
 	}
 	return wire.SignAnswer(r.Dialect, a.Signature), nil
 }
@@ -103,8 +114,10 @@ func Do(ctx context.Context, r Request, o Options) (a Answer, err error) {
 		}
 		o.warn("the auth provider's configuration has %.80q, which means nothing to kubehsm", key)
 	}
-	if cert, err := o.enrolled(r); cert != nil || err != nil {
-		return certified(cert), err
+	if chain, err := o.enrolled(r); err != nil {
+		return Answer{}, err
+	} else if chain != nil {
+		return Certified(chain), nil
 	}
 	if signature, held, err := o.remote(ctx, r); held || err != nil {
 		return Answer{Signature: signature}, err
@@ -139,19 +152,12 @@ func after(a Answer, err, closing error) (Answer, error) {
 	return Answer{}, errors.Join(err, closing)
 }
 
-// enrolled finds the certificate of an enrollment.
-func (o Options) enrolled(r Request) (*x509.Certificate, error) {
+// enrolled finds the certificate of an enrollment, with its chain.
+func (o Options) enrolled(r Request) ([]*x509.Certificate, error) {
 	if o.Enrolled == nil || r.Operation != wire.Certificate || r.Config.Enrollment == "" || r.Config.URI == nil {
 		return nil, nil
 	}
 	return o.Enrolled(r.Config.Enrollment, *r.Config.URI)
-}
-
-func certified(cert *x509.Certificate) Answer {
-	if cert == nil {
-		return Answer{}
-	}
-	return Answer{Certificate: cert.Raw}
 }
 
 // remote has whoever holds the key sign. Only a URI names a key there.

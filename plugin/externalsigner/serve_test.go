@@ -163,8 +163,8 @@ func TestSignEverything(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cert, err := wire.ParseCertificateAnswer(answer)
-		if err != nil || !hsm.SameKey(cert.PublicKey, slot.Key.Public) {
+		chain, err := wire.ParseCertificateAnswer(answer)
+		if err != nil || !hsm.SameKey(chain[0].PublicKey, slot.Key.Public) {
 			t.Fatalf("%s: certificate %v", a, err)
 		}
 		for _, c := range optionsOf(a) {
@@ -227,6 +227,33 @@ func TestSlotNumbers(t *testing.T) {
 	}
 }
 
+// TestObjectOfLongID: a one-byte objectId cannot name a key whose id is longer; the
+// error says what can.
+func TestObjectOfLongID(t *testing.T) {
+	b := newBench(t)
+	slot := b.key(hsm.ECDSAP256, "k")
+	for i := range maxNamed {
+		b.key(hsm.ECDSAP256, fmt.Sprintf("further %d", i))
+	}
+	config := map[string]string{"pathLib": b.soft.Module, "slotId": "0", "objectId": "2"}
+	_, err := b.serve(b.certificateRequest(config), hsmtest.TypingAll(t, map[hsm.PINKind]string{hsm.UserPIN: testPIN}))
+	said := hinting.Of(err)
+	if !errors.Is(err, hsm.ErrNoKey) || strings.Count(said, "'pkcs11:") != maxNamed || !strings.Contains(said, "1 more") {
+		t.Errorf("%v, hint %q", err, said)
+	}
+	_, named, _ := strings.Cut(said, "'pkcs11:")
+	named, _, _ = strings.Cut(named, "'")
+	if u, err := hsm.ParseURI("pkcs11:" + named); err != nil || len(u.ID) < 2 || u.Token != "signer" {
+		t.Errorf("the uri %q: %v", named, err)
+	}
+	// What other tools show of the id.
+	config["objectId"] = "0x" + hex.EncodeToString(slot.URI.ID)
+	_, err = wire.Parse(b.certificateRequest(config))
+	if u := hsm.ModuleObject(slot.URI.ID).String(); !strings.Contains(hinting.Of(err), "'"+u+"'") {
+		t.Errorf("%v, hint %q, want %s", err, hinting.Of(err), u)
+	}
+}
+
 func TestNoUsableKey(t *testing.T) {
 	b := newBench(t)
 	slot := b.key(hsm.ECDSAP256, "k")
@@ -263,7 +290,7 @@ func TestNoUsableKey(t *testing.T) {
 			t.Errorf("%s: %v", u, err)
 			continue
 		}
-		if cert, err := wire.ParseCertificateAnswer(answer); err != nil || !hsm.SameKey(cert.PublicKey, each.Key.Public) {
+		if chain, err := wire.ParseCertificateAnswer(answer); err != nil || !hsm.SameKey(chain[0].PublicKey, each.Key.Public) {
 			t.Errorf("%s: the certificate of another key, %v", u, err)
 		}
 	}

@@ -46,6 +46,9 @@ type Module struct {
 	// Env is set in our process before the library is loaded: kubectl started
 	// from a desktop lacks what a login shell would have set.
 	Env map[string]string `yaml:"env"`
+	// InitReserved is given to C_Initialize as pReserved: some libraries, such as NSS's,
+	// read their settings there.
+	InitReserved string `yaml:"initReserved"`
 }
 
 // PINSource says where the PIN of a token is read from.
@@ -141,6 +144,9 @@ func (c *Config) validate() error {
 	for i, m := range c.Modules {
 		if !filepath.IsAbs(m.Path) {
 			return fmt.Errorf("modules[%d]: path %q is not absolute", i, m.Path)
+		}
+		if strings.ContainsRune(m.InitReserved, 0) {
+			return fmt.Errorf("modules[%d]: initReserved cannot be passed on", i)
 		}
 		for k, v := range m.Env {
 			if k == "" || strings.ContainsAny(k, "=\x00") || strings.Contains(v, "\x00") {

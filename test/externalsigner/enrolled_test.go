@@ -4,11 +4,21 @@ package externalsigner
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"math/big"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 )
 
@@ -59,6 +69,18 @@ func TestEnrolled(t *testing.T) {
 	if res := p.kubectl(whoami...); res.Code != 0 || res.Stdout != lab.User {
 		t.Errorf("on the agent's socket: %s", res)
 	}
+	// A certificate of an authority below the cluster's: the answers bring the issuer.
+	p.certifyBelow()
+	if res := p.kubectl(whoami...); res.Code != 0 || res.Stdout != lab.User {
+		t.Errorf("on the agent's socket, with an intermediate authority: %s", res)
+	}
+	if err := os.WriteFile(p.Kubeconfig, after, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if res := p.kubectl(whoami...); res.Code != 0 || res.Stdout != lab.User {
+		t.Errorf("with an intermediate authority: %s", res)
+	}
+	p.configureSocket(config, "unix://"+filepath.Join(p.Home, "run", "agent-signer.sock"))
 	if res := p.other(t, "agent", "lock"); res.Code != 0 {
 		t.Fatal(res)
 	}
@@ -82,6 +104,46 @@ func TestEnrolled(t *testing.T) {
 		!strings.Contains(res.Stderr, "error: --mode") {
 		t.Errorf("an unknown mode: %s", res)
 	}
+}
+
+// certifyBelow has the enrollment's key certified by an authority that the cluster's own
+// certified, and that the cluster does not know.
+func (p *person) certifyBelow() {
+	p.t.Helper()
+	must := func(err error) {
+		p.t.Helper()
+		if err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	dirs, err := home.FromEnv(func(name string) string {
+		if name == home.EnvHome {
+			return p.Home
+		}
+		return ""
+	})
+	must(err)
+	store := enrollment.NewStore(dirs)
+	e, err := store.Load(lab.Enrolled)
+	must(err)
+	chain, err := store.Certificate(e)
+	must(err)
+	root, err := tls.LoadX509KeyPair(p.Cluster.CAFile(), strings.TrimSuffix(p.Cluster.CAFile(), ".crt")+".key")
+	must(err)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(err)
+	middle := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "intermediate"},
+		NotBefore: chain[0].NotBefore, NotAfter: chain[0].NotAfter, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign}
+	middleDER, err := x509.CreateCertificate(rand.Reader, middle, root.Leaf, key.Public(), root.PrivateKey)
+	must(err)
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: chain[0].Subject, NotBefore: chain[0].NotBefore,
+		NotAfter: chain[0].NotAfter, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: chain[0].ExtKeyUsage}
+	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, middle, chain[0].PublicKey, key)
+	must(err)
+	chain, err = x509.ParseCertificates(slices.Concat(leafDER, middleDER))
+	must(err)
+	must(store.SaveCertificate(e, chain))
 }
 
 // enrolledURI is the key's.

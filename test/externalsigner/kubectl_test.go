@@ -243,7 +243,7 @@ func TestAtTheTerminal(t *testing.T) {
 	p.configure(map[string]string{"uri": uri.String()})
 	res := p.kubectl("get", "namespaces")
 	if res.Code != 1 || !strings.Contains(res.Stderr, "no terminal to ask on") ||
-		!strings.Contains(res.Stderr, "exit status 5") {
+		!strings.Contains(res.Stderr, "it failed: no terminal to ask on") || strings.Contains(res.Stderr, "exit status") {
 		t.Errorf("without a terminal: %s", res)
 	}
 	if n := starts(); n != 2 {

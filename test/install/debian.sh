@@ -29,7 +29,8 @@ demo test      | libpcsclite-dev    | the smart card interface that the PIV driv
 demo test      | softhsm2           | a token in software, behind PKCS#11
 test           | opensc             | pkcs11-tool and opensc-tool, to check our work with other people's tools
 test           | opensc-pkcs11      | a second PKCS#11 module
-test           | p11-kit            | lists configured PKCS#11 modules
+test           | p11-kit            | lists configured PKCS#11 modules, and forwards them
+test           | libnss3            | NSS's softokn, a module that is set up by words
 test           | pcscd              | the smart card daemon; tests run a private one
 test           | vsmartcard-vpcd    | a reader in software for that daemon
 test           | yubico-piv-tool    | checks the PIV side with Yubico's own tool

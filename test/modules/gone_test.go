@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -35,20 +34,9 @@ func TestGoneWithItsDaemon(t *testing.T) {
 		},
 		"p11-kit server": func(t *testing.T) (hsm.Driver, string, func()) {
 			soft := hsmtest.StartSoftHSM(t, hsmtest.SoftToken{Label: "far", PIN: "2468"})
-			socket := filepath.Join(t.TempDir(), "server")
-			cmd := exec.Command(need.Program(t, "p11-kit"), "server", "-f", "-n", socket, "--provider", soft.Module, "pkcs11:")
-			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			kill := func() {
-				_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // clients are served by children
-				_ = cmd.Wait()
-			}
-			t.Cleanup(kill)
-			poll.Until(t, "p11-kit server listens", func() bool { _, err := os.Stat(socket); return err == nil })
-			t.Setenv("P11_KIT_SERVER_ADDRESS", "unix:path="+socket)
-			return driver(t, pkcs11.Module{Path: library(t, "pkcs11/p11-kit-client.so")}), "2468", kill
+			s := serve(t, soft.Module, filepath.Join(t.TempDir(), "server"))
+			t.Setenv("P11_KIT_SERVER_ADDRESS", s.address)
+			return driver(t, pkcs11.Module{Path: library(t, "p11-kit-client.so")}), "2468", s.kill
 		},
 		"pcscd": func(t *testing.T) (hsm.Driver, string, func()) {
 			lab := vcard.ForTest(t)

@@ -29,7 +29,12 @@ func library(t *testing.T, name string) string {
 // driver returns one for a single module.
 func driver(t *testing.T, m pkcs11.Module) *pkcs11.Driver {
 	t.Helper()
-	d := pkcs11.New(pkcs11.Options{Modules: []pkcs11.Module{m}, LockDir: filepath.Join(t.TempDir(), "lock")})
+	return closed(t, pkcs11.New(pkcs11.Options{Modules: []pkcs11.Module{m}, LockDir: filepath.Join(t.TempDir(), "lock")}))
+}
+
+// closed closes the driver when the test ends.
+func closed(t *testing.T, d *pkcs11.Driver) *pkcs11.Driver {
+	t.Helper()
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Errorf("close the driver: %v", err)

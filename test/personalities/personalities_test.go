@@ -62,15 +62,15 @@ func sibling(c vcard.Config) vcard.Config {
 	return c
 }
 
-// personified is a lab with one card of the kind in the first reader.
-func personified(p vcard.Personality) func(t *testing.T) hsmtest.Device {
+// personified has a new card of the kind in the lab's first reader.
+func personified(lab *vcard.Lab, p vcard.Personality) func(t *testing.T) hsmtest.Device {
 	return func(t *testing.T) hsmtest.Device {
-		lab := vcard.ForTest(t)
 		card := vcard.New(p.Config)
 		alg, key := card.ManagementKey()
 		own := ownKey[:len(key)]
 		card.SetManagementKey(alg, own)
-		lab.Insert(t, 0, card)
+		lab.Renew(t, 0, card)
+		lab.Remove(t, 1)
 		d := piv.New(piv.Options{})
 		t.Cleanup(func() { d.Close() })
 		uri := func(reader int) hsm.URI {
@@ -111,7 +111,7 @@ func TestPersonalities(t *testing.T) {
 				has &^= hsmtest.Tries
 			}
 			r := hsmtest.Run(t, hsmtest.Fixture{
-				New: personified(p), Algorithms: algorithmsOf(p.Algorithms), NoDelete: p.NoDelete, NoOrigin: p.NoOrigin, Has: has,
+				New: personified(vcard.ForTest(t), p), Algorithms: algorithmsOf(p.Algorithms), NoDelete: p.NoDelete, NoOrigin: p.NoOrigin, Has: has,
 			})
 			tokens.RecordKind(t, p.Name, p.About, r)
 		})

@@ -92,19 +92,13 @@ func kinds(b *strings.Builder, all []Column) {
 }
 
 // Render makes the text of docs/tokens.md.
-func Render(virtual, personalities, physical []Column) string {
+func Render(virtual, personalities []Column, physical []Report) string {
 	var b strings.Builder
 	b.WriteString(head)
 	b.WriteString("\n## Tokens in software\n\nWhat continuous integration runs on. The cards are `test/vcard`, through the real pcscd.\n\n")
 	table(&b, virtual)
 	kinds(&b, personalities)
-	b.WriteString("\n## Physical tokens\n\n")
-	if len(physical) == 0 {
-		b.WriteString("None yet. `make hardware-check TOKEN='piv:serial=...'` fills this for the key in your hand.\n")
-		return b.String()
-	}
-	b.WriteString("Filled by people with `make hardware-check TOKEN='piv:serial=...'`.\n\n")
-	table(&b, physical)
+	reported(&b, physical)
 	return b.String()
 }
 
@@ -127,13 +121,15 @@ func table(b *strings.Builder, columns []Column) {
 	}
 }
 
-// of sums up parts: "no" if one is, else "not tried" if one was not tried.
+// of sums up parts: "failed" or "no" if one is, else "not tried" if one was not tried.
 func (c Column) of(parts []string) hsmtest.Result {
 	var all []hsmtest.Result
 	for _, p := range parts {
 		all = append(all, c.Parts[p])
 	}
 	switch {
+	case slices.Contains(all, hsmtest.Failed):
+		return hsmtest.Failed
 	case slices.Contains(all, hsmtest.Cannot):
 		return hsmtest.Cannot
 	case slices.ContainsFunc(all, func(r hsmtest.Result) bool { return r != hsmtest.Can }):
@@ -144,7 +140,7 @@ func (c Column) of(parts []string) hsmtest.Result {
 
 func word(r hsmtest.Result) string {
 	switch r {
-	case hsmtest.Can, hsmtest.Cannot:
+	case hsmtest.Can, hsmtest.Cannot, hsmtest.Failed:
 		return string(r)
 	}
 	return "–"
@@ -170,7 +166,7 @@ func Document(root string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	physical, err := Columns(root, Physical)
+	physical, err := Reports(root)
 	if err != nil {
 		return "", err
 	}

@@ -1,8 +1,8 @@
 // Package tokens keeps what the contract suite found out about each token, one
 // file for each, and makes the table docs/tokens.md of it. The files in virtual
 // are written by the suite's own runs over tokens in software, which fail where
-// a file differs from what they see; those in physical
-// by `make hardware-check` (see the package hardware).
+// a file differs from what they see; those in physical are [Report]s of
+// `make hardware-check` and `make hardware-suite` (see the package hardware).
 package tokens
 
 import (

@@ -1,6 +1,7 @@
 package vcard
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -229,6 +230,19 @@ func (l *Lab) Insert(t testing.TB, slot int, card *Card) {
 	if err := l.Put(slot, card); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Renew has card be the one in reader slot, without the time that pcscd takes to see an
+// insertion where one like it is there (with the same answer to reset): it takes that one's
+// place, unpowered. Who uses the former card must have ended.
+func (l *Lab) Renew(t testing.TB, slot int, card *Card) {
+	t.Helper()
+	in := l.slots[slot]
+	if in == nil || in.ended() || !bytes.Equal(in.card.Load().atr(), card.atr()) {
+		l.Insert(t, slot, card)
+		return
+	}
+	in.become(card)
 }
 
 // Remove is [Lab.Pull] for tests.

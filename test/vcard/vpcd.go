@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 )
 
 // vpcd's control messages, one byte each (virtualsmartcard, "vpcd" protocol).
@@ -33,6 +34,7 @@ func (c *Card) atr() []byte {
 // insertion is a card in a reader of vpcd.
 type insertion struct {
 	conn net.Conn
+	card atomic.Pointer[Card]
 	out  sync.Once
 	done chan struct{} // closed when the card is pulled out
 	gone chan struct{} // closed when the reading loop has ended
@@ -45,9 +47,10 @@ func insert(ctx context.Context, address string, card *Card) (*insertion, error)
 		return nil, fmt.Errorf("vpcd: %w", err)
 	}
 	in := &insertion{conn: conn, done: make(chan struct{}), gone: make(chan struct{})}
+	in.card.Store(card)
 	go func() {
 		defer close(in.gone)
-		in.serve(card)
+		in.serve()
 		in.pull()
 	}()
 	return in, nil
@@ -61,15 +64,32 @@ func (in *insertion) pull() {
 	})
 }
 
-// serve answers until the connection ends.
-func (in *insertion) serve(card *Card) {
+// become has another card answer from now on.
+func (in *insertion) become(card *Card) {
 	card.power()
-	defer card.power()
+	in.card.Store(card)
+}
+
+// ended tells whether the card is out.
+func (in *insertion) ended() bool {
+	select {
+	case <-in.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// serve answers until the connection ends.
+func (in *insertion) serve() {
+	in.card.Load().power()
+	defer func() { in.card.Load().power() }()
 	for {
 		msg, err := in.read()
 		if err != nil {
 			return
 		}
+		card := in.card.Load()
 		if len(msg) != 1 {
 			reply := card.Process(msg, in.done)
 			if reply == nil || in.write(reply) != nil {

@@ -21,9 +21,9 @@ func (a *app) signer() signer.Signer {
 	}
 }
 
-// enrolled finds the certificate of the enrollment called name if it is for the
-// key that u names; nil and no error if it is not.
-func enrolled(dirs home.Dirs, name string, u hsm.URI) (*x509.Certificate, error) {
+// enrolled finds the certificate of the enrollment called name, with its chain, if it
+// is for the key that u names; nil and no error if it is not.
+func enrolled(dirs home.Dirs, name string, u hsm.URI) ([]*x509.Certificate, error) {
 	store := enrollment.NewStore(dirs)
 	e, err := store.Load(name)
 	switch {
@@ -34,9 +34,5 @@ func enrolled(dirs home.Dirs, name string, u hsm.URI) (*x509.Certificate, error)
 	case e.Key.Identity().String() != u.Identity().String():
 		return nil, nil
 	}
-	chain, err := store.Certificate(e)
-	if err != nil {
-		return nil, err
-	}
-	return chain[0], nil
+	return store.Certificate(e)
 }

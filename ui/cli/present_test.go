@@ -130,10 +130,12 @@ func TestBothSayTheSame(t *testing.T) {
 		Unlocked: true, Until: now.Add(time.Hour)}},
 		Upstreams: []upstream.Status{{Enrollment: "prod", Server: "prod:443", Rejected: true},
 			{Enrollment: "dev", Protocol: "h2", Connections: 1, Requests: 1}},
-		Sessions: []bridge.SessionStatus{{Enrollment: "prod", Requests: 2, Open: 1, Until: now.Add(time.Minute)}}}
+		Sessions:      []bridge.SessionStatus{{Enrollment: "prod", Requests: 2, Open: 1, Until: now.Add(time.Minute)}},
+		OtherSessions: bridge.OtherSessions{More: 44, Ended: 1, Until: now.Add(25 * time.Second)}}
 	want := []string{"token 1|unlocked, 60 min more if not used",
 		"connection to prod:443|certificate rejected, 0 requests, 0 of 0 signed",
-		"connection to |connected (h2), 1 request, 0 of 0 signed", "process 0|2 requests, 1 open, 1 min left"}
+		"connection to |connected (h2), 1 request, 0 of 0 signed", "process 0|2 requests, 1 open, 1 min left",
+		"44 more programs|until they end", "1 program that ended|forgotten in under 1 min"}
 	for i, o := range present.OpenAt(status, now) {
 		if got := o.What + "|" + o.State; got != want[i] {
 			t.Errorf("%q, want %q", got, want[i])

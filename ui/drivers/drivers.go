@@ -29,7 +29,7 @@ type Options struct {
 func New(o Options) hsm.Drivers {
 	modules := make([]pkcs11.Module, 0, len(o.Modules))
 	for _, m := range o.Modules {
-		modules = append(modules, pkcs11.Module{Name: m.Name, Path: m.Path, Env: m.Env})
+		modules = append(modules, pkcs11.Module{Name: m.Name, Path: m.Path, Env: m.Env, Reserved: m.InitReserved})
 	}
 	all := hsm.Drivers{pkcs11.New(pkcs11.Options{Modules: modules, Discover: !o.OnlyModules,
 		LockDir: filepath.Join(o.Dirs.Run, "locks"), Finishing: o.Finishing})}

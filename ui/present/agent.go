@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
@@ -36,6 +37,10 @@ func AgentFacts(s message.Status, now time.Time) []Fact {
 	if s.Newer != nil {
 		newer = text.Clean(fmt.Sprintf("%s is there; it takes over when nothing is open, or after `agent stop`", s.Newer))
 	}
+	sessions := strconv.Itoa(Sessions(s))
+	if n := s.OtherSessions.Ended; n > 0 {
+		sessions += ", and " + strconv.Itoa(n) + " of programs that have ended"
+	}
 	return []Fact{
 		{Name: "Agent", Value: AgentProcess(s, now)}, address,
 		{Name: "Memory", Value: memory},
@@ -43,9 +48,12 @@ func AgentFacts(s message.Status, now time.Time) []Fact {
 		locksOn(s),
 		{Name: "Newer", Value: newer},
 		{Name: "Signatures", Value: fmt.Sprintf("%d, connections: %d", s.Signatures, s.Dials)},
-		{Name: "Sessions", Value: strconv.Itoa(len(s.Sessions))},
+		{Name: "Sessions", Value: sessions},
 	}
 }
+
+// Sessions counts the programs that have a session and run.
+func Sessions(s message.Status) int { return len(s.Sessions) + s.OtherSessions.More }
 
 // locksOn says which ways of leaving the computer lock all tokens, and which cannot be told
 // here.
@@ -127,6 +135,21 @@ func OpenAt(s message.Status, now time.Time) []Open {
 		all = append(all, Open{Key: "s" + e.Enrollment + strconv.Itoa(e.Client.PID),
 			What:       "process " + strconv.Itoa(e.Client.PID),
 			Enrollment: text.Clean(e.Enrollment), State: state})
+	}
+	return append(all, otherSessions(s.OtherSessions, now)...)
+}
+
+// otherSessions are a line for each sum.
+func otherSessions(o bridge.OtherSessions, now time.Time) (all []Open) {
+	if o.More > 0 {
+		all = append(all, Open{Key: "more", What: Count(o.More, "more program"), State: "until they end"})
+	}
+	if o.Ended > 0 {
+		state := "forgotten soon"
+		if o.Until.After(now) {
+			state = "forgotten in " + Span(o.Until.Sub(now))
+		}
+		all = append(all, Open{Key: "ended", What: Count(o.Ended, "program") + " that ended", State: state})
 	}
 	return all
 }

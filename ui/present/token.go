@@ -69,6 +69,9 @@ func TokenFacts(t hsm.TokenInfo, d *hsm.Details) []Fact {
 	uri, module := t.URI(), ""
 	if t.Module != nil {
 		module, uri.ModulePath = text.Clean(t.Module.Path), "" // the module has a line of its own
+		if t.Module.Server != "" {
+			module = join(module, "by "+text.Clean(t.Module.Server))
+		}
 	}
 	return append(facts,
 		Fact{Name: "URI", Value: text.Clean(uri.String())},

@@ -41,8 +41,8 @@ type Signer struct {
 	// processes of their own, of the program at the absolute path Executable.
 	Drivers    func(dirs home.Dirs, modules []home.Module, onlyModules bool) hsm.Drivers
 	Executable string
-	// Enrolled finds the certificate of an enrollment, see [externalsigner.Options].
-	Enrolled func(dirs home.Dirs, name string, u hsm.URI) (*x509.Certificate, error)
+	// Enrolled finds the certificate of an enrollment and its chain, see [externalsigner.Options].
+	Enrolled func(dirs home.Dirs, name string, u hsm.URI) ([]*x509.Certificate, error)
 	// Prompter asks the user; nil asks on the terminal or as configured.
 	Prompter hsm.Prompter
 	// Client is whom the answer is for; zero is the process that started this one.
@@ -132,7 +132,7 @@ func (s Signer) Options(hint string) (o externalsigner.Options, done func() erro
 		Warn:       func(message string) { fmt.Fprintln(s.Stderr, "warning: "+text.Clean(message)) },
 	}
 	if s.Enrolled != nil {
-		o.Enrolled = func(name string, u hsm.URI) (*x509.Certificate, error) { return s.Enrolled(dirs, name, u) }
+		o.Enrolled = func(name string, u hsm.URI) ([]*x509.Certificate, error) { return s.Enrolled(dirs, name, u) }
 	}
 	o.Prompter, done = s.prompter(dirs, config, sources, hint)
 	if s.Around != nil {

@@ -3,6 +3,7 @@ package p11kit
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"iter"
 	"maps"
@@ -13,15 +14,23 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"unicode"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // Module is a module that was found.
 type Module struct {
 	Name string // p11-kit's name, if it has one
+	// Path is that of the library or, of a remote module, that of the .module file which
+	// says where it is.
 	Path string
 	Real string // identity of the module, see [Real]
+	// Remote is the address of a module that runs elsewhere (remote:), "" of a library.
+	Remote string
+	// Reserved is what C_Initialize is given as pReserved (x-init-reserved), "" for nothing.
+	Reserved string
 }
 
 // Real is the identity of the module at a path: two paths to one file are one module.
@@ -40,9 +49,11 @@ type Places struct {
 	systemConf, userConf string           // pkcs11.conf files
 	system               []string         // folders of *.module files, the stronger last
 	user                 string           // the user's own such folder, stronger still
+	noUser               string           // why the user's own configuration does not count, "" if it does
 	libraries            []string         // where bare module names are looked up
 	wellKnown            iter.Seq[string] // paths without p11-kit
 	tpm                  string           // the TPM's device
+	server               string           // the socket of the user's p11-kit server
 }
 
 // Standard are p11-kit's places and the usual ones of this system, see pkcs11.conf(5).
@@ -58,6 +69,13 @@ func Standard() Places {
 		systemConf: "/etc/pkcs11/pkcs11.conf",
 		tpm:        "/dev/tpmrm0",
 		system:     []string{"/usr/share/p11-kit/modules", "/etc/pkcs11/modules"},
+		server:     serverSocket(),
+	}
+	switch { // as p11-kit does
+	case os.Getuid() == 0:
+		p.noUser = "p11-kit reads no user's configuration for root"
+	case os.Getenv("P11_KIT_NO_USER_CONFIG") != "":
+		p.noUser = "P11_KIT_NO_USER_CONFIG is set"
 	}
 	if config != "" {
 		p.userConf = filepath.Join(config, "pkcs11", "pkcs11.conf")
@@ -85,6 +103,7 @@ func wellKnown(lib []string) iter.Seq[string] {
 		for _, name := range []string{
 			"softhsm/libsofthsm2", "pkcs11/libsofthsm2", "libykcs11", "pkcs11/libykcs11", "pkcs11/opensc-pkcs11",
 			"opensc-pkcs11", "pkcs11/yubihsm_pkcs11", "pkcs11/libtpm2_pkcs11", "opencryptoki/libopencryptoki",
+			"pkcs11/p11-kit-client",
 		} {
 			for _, dir := range lib {
 				for _, ext := range []string{".so", ".so.2", ".so.1", ".dylib"} {
@@ -111,17 +130,24 @@ func triplet(arch string) string {
 func (p Places) Discover() ([]Module, []hsm.Problem) {
 	configs, problems := p.configs()
 	var found []Module
-	seen := map[string]bool{}
+	seen := map[string]Module{}
 	for _, c := range configs {
-		m := Module{Name: c.name, Path: p.Resolve(c.values["module"])}
+		m := p.module(c)
 		if m.Path == "" {
 			continue
 		}
-		if m.Real = Real(m.Path); seen[m.Real] {
+		if first, ok := seen[m.Real]; ok {
+			if c.offers(m) && first.Reserved != m.Reserved {
+				problems = append(problems, hsm.Problem{Source: m.Path, Err: hint.With(
+					fmt.Errorf("%w: %s.module has another x-init-reserved than %s.module, and a library takes one only",
+						hsm.ErrModule, m.Name, first.Name), "take one of the two away, or give it another copy of the library")})
+			}
 			continue
 		}
-		seen[m.Real] = true
-		if c.offers(m) {
+		seen[m.Real] = m
+		if err := m.unusable(); err != nil {
+			problems = append(problems, hsm.Problem{Source: m.Path, Err: err})
+		} else if c.offers(m) && !p.idle(m.Real) {
 			found = append(found, m)
 		}
 	}
@@ -130,21 +156,21 @@ func (p Places) Discover() ([]Module, []hsm.Problem) {
 		if err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		if real := Real(path); !seen[real] {
-			seen[real] = true
+		real := Real(path)
+		if _, ok := seen[real]; !ok && !p.idle(real) && !p.alone(real) {
+			seen[real] = Module{}
 			found = append(found, Module{Path: path, Real: real})
 		}
 	}
-	found = slices.DeleteFunc(found, func(m Module) bool { return p.idle(m.Real) })
 	return found, problems
 }
 
-// Has tells whether [Places.Discover] lists the module at path, without a look
-// at all the others: somebody waits for it with each signature.
-func (p Places) Has(path string) bool {
+// Find returns the module at path as [Places.Discover] lists it, without a look at all
+// the others: somebody waits for it with each signature.
+func (p Places) Find(path string) (Module, bool) {
 	file, err := os.Stat(path)
 	if err != nil || !file.Mode().IsRegular() {
-		return false
+		return Module{}, false
 	}
 	same := func(at string) bool {
 		info, err := os.Stat(at)
@@ -152,17 +178,30 @@ func (p Places) Has(path string) bool {
 	}
 	configs, _ := p.configs()
 	for _, c := range configs {
-		if at := p.Resolve(c.values["module"]); at != "" && same(at) {
-			m := Module{Path: at, Real: Real(at)}
-			return c.offers(m) && !p.idle(m.Real)
+		if m := p.module(c); m.Path != "" && same(m.Path) {
+			return m, m.unusable() == nil && c.offers(m) && !p.idle(m.Real)
 		}
 	}
 	for at := range p.wellKnown {
 		if at == path || same(at) {
-			return !p.idle(Real(path))
+			m := Module{Path: at, Real: Real(at)}
+			return m, !p.idle(m.Real) && !p.alone(m.Real)
 		}
 	}
-	return false
+	return Module{}, false
+}
+
+// module is what c describes; its path is "" if that is nothing.
+func (p Places) module(c config) Module {
+	m := Module{Name: c.name, Path: p.Resolve(c.values["module"]), Remote: c.values["remote"],
+		Reserved: c.values["x-init-reserved"]}
+	if m.Remote != "" { // stronger than a library, as in p11-kit
+		m.Path = c.remote
+	}
+	if m.Path != "" {
+		m.Real = Real(m.Path)
+	}
+	return m
 }
 
 // idle tells that the device of the module with that identity cannot be reached.
@@ -195,11 +234,24 @@ func (p Places) configs() ([]config, []hsm.Problem) {
 		return values
 	}
 	dirs := p.system
-	switch cmp.Or(load(p.userConf)["user-config"], load(p.systemConf)["user-config"], "merge") {
-	case "merge":
+	mode := cmp.Or(load(p.systemConf)["user-config"], "merge")
+	if mode != "none" && p.noUser == "" { // a user can add to what the system allows, not to more
+		mode = cmp.Or(load(p.userConf)["user-config"], mode)
+	}
+	switch {
+	case mode == "none":
+	case p.noUser != "":
+		if files, err := filepath.Glob(filepath.Join(p.user, "*.module")); err == nil && len(files) > 0 {
+			problems = append(problems, hsm.Problem{Source: p.user, Err: hint.With(
+				fmt.Errorf("%w: its modules are left out, for %s", hsm.ErrModule, p.noUser),
+				"have them in /etc/pkcs11/modules, or list the libraries in config.yaml")})
+		}
+	case mode == "merge":
 		dirs = append(slices.Clone(dirs), p.user)
-	case "only":
+	case mode == "only", mode == "override":
 		dirs = []string{p.user}
+	default:
+		problems = append(problems, hsm.Problem{Source: p.systemConf, Err: fmt.Errorf("user-config is none, merge or only, not %q", mode)})
 	}
 	merged := map[string]config{}
 	for _, dir := range dirs {
@@ -215,12 +267,20 @@ func (p Places) configs() ([]config, []hsm.Problem) {
 			if !ok {
 				continue
 			}
-			values := load(filepath.Join(dir, file.Name()))
-			if weaker := merged[name].values; weaker != nil {
-				maps.Copy(weaker, values)
-			} else if values != nil {
-				merged[name] = config{name: name, values: values}
+			path := filepath.Join(dir, file.Name())
+			values := load(path)
+			if values == nil {
+				continue
 			}
+			c := merged[name]
+			if c.values == nil {
+				c = config{name: name, values: map[string]string{}}
+			}
+			if values["remote"] != "" {
+				c.remote = path
+			}
+			maps.Copy(c.values, values)
+			merged[name] = c
 		}
 	}
 	all := make([]config, 0, len(merged))
@@ -260,6 +320,7 @@ func exists(path string) bool {
 type config struct {
 	name   string
 	values map[string]string
+	remote string // the file that has remote:, if one has
 }
 
 func (c config) priority() int {
@@ -271,17 +332,18 @@ func (c config) priority() int {
 }
 
 // offers tells whether m is one for us.
-func (c config) offers(m Module) bool { return c.wanted() && !isTrust(m.Path) && !IsProxy(m.Real) }
+func (c config) offers(m Module) bool {
+	return c.wanted() && (m.Remote != "" || !isTrust(m.Path) && !IsProxy(m.Real))
+}
 
-// wanted applies enable-in, disable-in and trust-policy.
+// wanted applies enable-in and disable-in. A module of trusted certificates may have keys
+// too: trust-policy turns none off.
 func (c config) wanted() bool {
 	in := func(key string) bool {
-		return slices.Contains(strings.FieldsFunc(c.values[key], func(r rune) bool { return r == ',' || r == ' ' }), program)
+		return slices.Contains(strings.FieldsFunc(c.values[key], func(r rune) bool { return r == ',' || unicode.IsSpace(r) }),
+			program)
 	}
-	switch {
-	case c.values["trust-policy"] == "yes":
-		return false
-	case c.values["enable-in"] != "":
+	if c.values["enable-in"] != "" {
 		return in("enable-in")
 	}
 	return !in("disable-in")

@@ -135,8 +135,8 @@ func (a *agent) sweep(now time.Time) (idle bool) {
 
 func (a *agent) status() *message.Status {
 	s := &message.Status{Version: a.o.Version, PID: a.o.pid, Started: a.life.started, Memory: child.Memory(a.o.pid),
-		Workers: a.o.Tokens.Workers(),
-		Tokens:  a.locks.status(), Sessions: a.sessions.Status()}
+		Workers: a.o.Tokens.Workers(), Tokens: a.locks.status()}
+	s.Sessions, s.OtherSessions = a.sessions.Status()
 	s.Upstreams, s.Signatures, s.Dials = a.targets.status()
 	s.Consents, s.Responders = a.questions.status(), a.responders.Open()
 	s.Bridge, s.BridgeError = a.bridge.describe()

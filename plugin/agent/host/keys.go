@@ -91,8 +91,8 @@ func (s *keys) use(ctx context.Context, u token.Use, e enrollment.Enrollment, pu
 	return signature, err
 }
 
-// certificate returns the certificate of the enrollment that the configuration names, or
-// of any enrollment with the configuration's key.
+// certificate returns the certificate, with its chain, of the enrollment that the
+// configuration names, or of any enrollment with the configuration's key.
 func (s *keys) certificate(c signer.Config) (out externalsigner.Answer, err error) {
 	var e enrollment.Enrollment
 	key := c.URI.Identity().String()
@@ -120,7 +120,7 @@ func (s *keys) certificate(c signer.Config) (out externalsigner.Answer, err erro
 	if err != nil {
 		return out, err
 	}
-	return externalsigner.Answer{Certificate: chain[0].Raw}, nil
+	return externalsigner.Certified(chain), nil
 }
 
 // touchOnly shows touches, to whoever is there, and asks nothing: not even whether one

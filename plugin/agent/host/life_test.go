@@ -179,7 +179,7 @@ func TestUnlockWindow(t *testing.T) {
 		t.Fatal("locked too soon")
 	}
 	a.sweep(now.Add(31 * time.Minute))
-	if unlocked() || len(a.targets.all) != 0 || len(a.sessions.Status()) != 0 {
+	if unlocked() || len(a.targets.all) != 0 || a.sessions.Active() != 0 {
 		t.Fatal("not locked when idle")
 	}
 	// A stream in flight is use, but not for ever. (Its LastUsed is the real

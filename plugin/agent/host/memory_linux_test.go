@@ -31,7 +31,7 @@ func TestManyCommands(t *testing.T) {
 		}
 		poll.Until(t, "the sessions have ended", func() bool {
 			r.agent.sessions.Sweep()
-			return len(r.agent.sessions.Status()) == 0
+			return r.agent.sessions.Active() == 0
 		})
 	}
 	live := func() uint64 {

@@ -63,7 +63,8 @@ func TestPrepareOnceThenWarm(t *testing.T) {
 		t.Fatalf("%d signatures", n)
 	}
 	r.token.Before(nil) // a status asks the token
-	if st := r.status(); st.Signatures != 1 || st.Dials != 1 || len(st.Sessions) != 101 || len(st.Tokens) != 1 ||
+	if st := r.status(); st.Signatures != 1 || st.Dials != 1 || len(st.Sessions)+st.OtherSessions.Ended != 101 ||
+		len(st.Tokens) != 1 ||
 		!st.Tokens[0].Unlocked || st.Bridge != r.ep.Address() {
 		t.Fatalf("%+v", st)
 	}

@@ -13,7 +13,8 @@ import (
 
 // How long a client is given the same refusal again without more ado.
 const (
-	personCooldown  = 30 * time.Second // a person said no, got the PIN wrong, or gave it to a library that failed
+	personCooldown = 30 * time.Second // a person said no, got the PIN wrong, or gave it to a library that failed
+	// networkCooldown is for a network failure, as long as a short look finds no change.
 	networkCooldown = 10 * time.Second
 )
 

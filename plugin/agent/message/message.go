@@ -152,6 +152,8 @@ type Status struct {
 	Tokens    []TokenStatus          `json:"tokens"`
 	Upstreams []upstream.Status      `json:"upstreams"`
 	Sessions  []bridge.SessionStatus `json:"sessions"`
+	// OtherSessions sums up the sessions that are not in Sessions.
+	OtherSessions bridge.OtherSessions `json:"otherSessions,omitzero"`
 	// Consents are the questions that wait for an answer; Responders counts the open
 	// UIs that can ask one.
 	Consents   []ConsentStatus `json:"consents"`

@@ -98,7 +98,7 @@ func (h *Held) lookAfter(ctx context.Context, t worker.Token) {
 			return
 		}
 		if errors.Is(err, worker.ErrNotSent) { // the worker has ended
-			_ = h.drop(t)
+			_ = h.drop(t, err)
 			return
 		}
 		if err == nil {
@@ -163,17 +163,17 @@ func (h *Held) close(t worker.Token, lock bool, how func(worker.Token) error) (c
 	return c, true
 }
 
-// drop closes a handle that is no longer good, if it still is the current one.
+// drop closes a handle that is no longer good, as why says, if it still is the current one.
 // What it signed may be open still, and must not outlast the token: unless it is
 // used before, it is opened again soon, to be looked after.
-func (h *Held) drop(t worker.Token) error {
+func (h *Held) drop(t worker.Token, why error) error {
 	c, mine := h.close(t, false, worker.Token.Close)
 	if !mine {
 		return nil
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.lost = nil
+	h.lost = why
 	if h.leave == nil && !c.locked { // nor has it been opened meanwhile
 		var look context.Context
 		look, h.leave = context.WithCancel(context.Background())
@@ -229,7 +229,7 @@ func (h *Held) with(ctx context.Context, f func(worker.Token) error) error {
 		if !isDead(err) {
 			return err
 		}
-		if cerr := h.drop(t); again || cerr != nil {
+		if cerr := h.drop(t, err); again || cerr != nil {
 			return errors.Join(err, cerr)
 		}
 	}

@@ -47,7 +47,9 @@ func (h *Held) State() State {
 		unlocked, err = h.asked(t)
 	}
 	if isDead(err) {
-		h.lose(t, err)
+		// Where the token is put back at once, the next unlock must not take this handle for
+		// unlocked, to be locked a moment later.
+		err = errors.Join(err, h.drop(t, err))
 	}
 	now := time.Now()
 	h.mu.Lock()
@@ -62,17 +64,6 @@ func (h *Held) State() State {
 		h.since = now
 	}
 	return State{Unlocked: unlocked, Since: h.since, Used: h.used, Open: !h.since.IsZero(), Problem: err}
-}
-
-// lose drops the handle t, which has died as err says. Where the token is put back at once,
-// the next unlock must not take that handle for unlocked, to be locked a moment later.
-func (h *Held) lose(t worker.Token, err error) {
-	err = errors.Join(err, h.drop(t))
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.token == nil {
-		h.lost = err
-	}
 }
 
 // asked asks the handle t, or recalls what it said a moment ago.

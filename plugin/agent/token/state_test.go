@@ -86,7 +86,7 @@ func TestStateOfALostToken(t *testing.T) {
 		h := newHeld(hsm.URI{}, Options{Tokens: o})
 		check(t, h.Unlock(t.Context(), Use{}, func(error) {}))
 		o.fails = hsm.ErrModule
-		check(t, h.drop(h.current()))
+		check(t, h.drop(h.current(), hsm.ErrRemoved))
 		time.Sleep(2 * worker.LookEvery)
 		if s := h.State(); s.Unlocked || !s.Open || !errors.Is(s.Problem, hsm.ErrModule) {
 			t.Errorf("%+v", s)

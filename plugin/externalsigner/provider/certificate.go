@@ -29,16 +29,16 @@ type leaf struct {
 	asking chan struct{} // holds a token while the signer is asked for it
 
 	mu    sync.Mutex
-	cert  *x509.Certificate
+	chain []*x509.Certificate // the certificate and the issuers to present after it
 	since time.Time
 }
 
 func newLeaf(s *signer) *leaf { return &leaf{signer: s, asking: make(chan struct{}, 1)} }
 
-// get returns the certificate, asking for it when needed, once for all.
-func (l *leaf) get(ctx context.Context) (*x509.Certificate, error) {
-	if cert := l.kept(); cert != nil {
-		return cert, nil
+// get returns the certificate with its chain, asking for it when needed, once for all.
+func (l *leaf) get(ctx context.Context) ([]*x509.Certificate, error) {
+	if chain := l.kept(); chain != nil {
+		return chain, nil
 	}
 	select {
 	case l.asking <- struct{}{}:
@@ -46,30 +46,30 @@ func (l *leaf) get(ctx context.Context) (*x509.Certificate, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if cert := l.kept(); cert != nil {
-		return cert, nil
+	if chain := l.kept(); chain != nil {
+		return chain, nil
 	}
-	cert, err := l.signer.certificate(ctx)
+	chain, err := l.signer.certificate(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if !time.Now().Before(cert.NotAfter) {
+	if cert := chain[0]; !time.Now().Before(cert.NotAfter) {
 		return nil, fmt.Errorf("the certificate of external signer %s expired on %s: it must be renewed",
 			l.signer, cert.NotAfter.Format(time.RFC3339))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.cert, l.since = cert, time.Now()
-	return cert, nil
+	l.chain, l.since = chain, time.Now()
+	return chain, nil
 }
 
-func (l *leaf) kept() *x509.Certificate {
+func (l *leaf) kept() []*x509.Certificate {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.cert == nil || !time.Now().Before(l.cert.NotAfter) {
+	if l.chain == nil || !time.Now().Before(l.chain[0].NotAfter) {
 		return nil
 	}
-	return l.cert
+	return l.chain
 }
 
 // forget drops the certificate: it is asked for anew, unless that has just been
@@ -78,7 +78,7 @@ func (l *leaf) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if time.Since(l.since) > l.signer.options.CoolDown {
-		l.cert = nil
+		l.chain = nil
 	}
 }
 
@@ -90,14 +90,19 @@ func (l *leaf) forHandshake(limit time.Duration) func(*tls.CertificateRequestInf
 	}
 	return func(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		start := time.Now()
-		cert, err := l.get(info.Context())
+		chain, err := l.get(info.Context())
 		if err != nil {
 			return nil, err
 		}
-		return &tls.Certificate{
-			Certificate: [][]byte{cert.Raw}, Leaf: cert,
-			PrivateKey: &remoteKey{signer: l.signer, public: cert.PublicKey, ctx: info.Context(), start: start, limit: limit},
-		}, nil
+		cert := &tls.Certificate{
+			Leaf: chain[0],
+			PrivateKey: &remoteKey{signer: l.signer, public: chain[0].PublicKey, ctx: info.Context(), start: start,
+				limit: limit},
+		}
+		for _, each := range chain {
+			cert.Certificate = append(cert.Certificate, each.Raw)
+		}
+		return cert, nil
 	}
 }
 

@@ -18,7 +18,7 @@
 //	    uri: pkcs11:token=work;id=%02
 //
 // pathExec is absolute, or a bare name to be found on PATH. In its place may be
-// pathSocket, unix:// and the absolute path of a socket that the same user serves
+// pathSocket, the absolute path (or unix:// and the path) of a socket that the same user serves
 // ([v1alpha1.ExternalSignerService]); what such a signer tells the user goes to
 // [Options.Stderr]. All of config goes to the signer as it is.
 //

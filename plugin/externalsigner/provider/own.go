@@ -88,10 +88,11 @@ func (o *own) RoundTrip(req *http.Request) (*http.Response, error) {
 	req = req.Clone(req.Context())
 	req.URL.Scheme = "https"
 	// The certificate is asked for outside of the handshake, which is timed.
-	cert, err := o.leaf.get(req.Context())
+	chain, err := o.leaf.get(req.Context())
 	if err != nil {
 		return nil, errors.Join(err, closeBody(req))
 	}
+	cert := chain[0]
 	if last := o.used.Swap(cert); last != nil && !last.Equal(cert) {
 		o.sessions.forget()
 		o.transport.CloseIdleConnections()

@@ -22,18 +22,31 @@ import (
 // terminal in order.
 const patience = 2 * time.Second
 
-// program is a signer that is started for each answer.
+// program is a signer that is started for each answer, one at a time.
 type program struct {
 	path    string
 	config  map[string]string
 	options Options
+	// dialect is the one that the signer has understood.
+	dialect wire.Dialect
 }
 
 // String implements [source].
 func (p *program) String() string { return quoted(p.path) }
 
-func (p *program) certificate(ctx context.Context) (*x509.Certificate, error) {
-	request, err := wire.NewRequest(wire.KEP, p.config)
+func (p *program) certificate(ctx context.Context) ([]*x509.Certificate, error) {
+	chain, err := p.certificateIn(ctx, p.dialect)
+	// A signer of the prototype's kinds fails before it asks for anything.
+	if said := new(failure); p.dialect == wire.KEP && errors.As(err, &said) && said.names(wire.KEP.Kind(wire.Certificate)) {
+		if chain, err = p.certificateIn(ctx, wire.Prototype); err == nil {
+			p.dialect = wire.Prototype
+		}
+	}
+	return chain, err
+}
+
+func (p *program) certificateIn(ctx context.Context, d wire.Dialect) ([]*x509.Certificate, error) {
+	request, err := wire.NewRequest(d, p.config)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +58,7 @@ func (p *program) certificate(ctx context.Context) (*x509.Certificate, error) {
 }
 
 func (p *program) sign(ctx context.Context, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
-	request, err := wire.NewSignRequest(wire.KEP, p.config, digest, opts)
+	request, err := wire.NewSignRequest(p.dialect, p.config, digest, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +75,11 @@ func (p *program) run(ctx context.Context, request []byte) ([]byte, error) {
 	defer end(nil)
 	cmd := exec.CommandContext(ctx, p.path)
 	cmd.Env = environment(os.Environ(), request)
-	cmd.Stderr = p.options.Stderr
+	words, err := listen(p.options.Stderr)
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stderr = words.in
 	if isTerminal(p.options.Stdin) {
 		cmd.Stdin = p.options.Stdin
 	}
@@ -70,7 +87,8 @@ func (p *program) run(ctx context.Context, request []byte) ([]byte, error) {
 	cmd.Stdout = &out
 	cmd.Cancel = func() error { return terminate(cmd.Process) }
 	cmd.WaitDelay = patience
-	err := cmd.Run()
+	err = cmd.Run()
+	said := words.end(patience)
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
@@ -78,7 +96,7 @@ func (p *program) run(ctx context.Context, request []byte) ([]byte, error) {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("it was ended: %w", context.Cause(ctx))
 	case errors.As(err, &exit):
-		return nil, fmt.Errorf("it failed: %s", exit.ProcessState)
+		return nil, &failure{said, exit.ProcessState.String(), p.config[wire.KeyPIN]}
 	case errors.Is(err, exec.ErrWaitDelay):
 		return nil,
 			errors.New("it ended, and a program that it started still holds its output: start that one with an output of its own (>/dev/null 2>&1)")

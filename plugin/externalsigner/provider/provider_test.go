@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -302,7 +304,7 @@ func TestFailureIsNotRepeated(t *testing.T) {
 			h := client(t, wrapped(t, NewFactory(Options{CoolDown: time.Hour, Stderr: &words}), s.clientConfig(), jane.config()))
 			for range 4 {
 				_, err := get(t.Context(), h, s.URL)
-				if err == nil || !strings.Contains(err.Error(), "exit status 1") {
+				if err == nil || !strings.Contains(err.Error(), "it failed: test signer: as told") {
 					t.Errorf("error %v", err)
 				}
 			}
@@ -316,6 +318,43 @@ func TestFailureIsNotRepeated(t *testing.T) {
 	}
 }
 
+// TestPrototype: a signer that knows only the prototype's kinds is asked in them, and one that
+// fails for another reason is not asked again, even if it shows the request.
+func TestPrototype(t *testing.T) {
+	s := newServer(t)
+	jane := s.authority.person("jane", newKey(t, "ecdsa-p256"))
+	jane.write("prototype", []byte("only"))
+	h := client(t, wrapped(t, NewFactory(Options{Stderr: io.Discard}), s.clientConfig(), jane.config()))
+	wantName(t, h, s.URL, "jane")
+	jane.wantRuns(1, 1)
+	if b, err := os.ReadFile(filepath.Join(jane.dir, "refused")); err != nil || string(b) != "certificate\n" {
+		t.Errorf("refused %q, %v", b, err)
+	}
+
+	john := s.authority.person("john", newKey(t, "ecdsa-p256"))
+	john.write("prototype", []byte("too"))
+	john.write("fail", []byte("certificate"))
+	if says := certificateError(t, john.config()); !strings.HasSuffix(says, "it failed: test signer: as told") {
+		t.Error(says)
+	}
+	john.wantRuns(1, 0)
+}
+
+// TestLastWords: the reason is the signer's last line, with its hint, and never a PIN.
+func TestLastWords(t *testing.T) {
+	for words, want := range map[string]string{
+		"":                             "it failed: exit status 1",
+		"\n\n":                         "it failed: exit status 1",
+		"Enter pin: \r\nno such key\n": "it failed: no such key",
+		"error: no terminal to ask on\nhint: run `kubehsm unlock`\n": "it failed: no terminal to ask on; hint: run `kubehsm unlock`",
+		"\x1b[2Jbad PIN 123456": "it failed: \ufffd[2Jbad PIN (PIN)",
+	} {
+		if got := (&failure{words, "exit status 1", "123456"}).Error(); got != want {
+			t.Errorf("%q: %q, want %q", words, got, want)
+		}
+	}
+}
+
 // TestTooLate: a signer that outlasts the handshake is ended, with the reason.
 func TestTooLate(t *testing.T) {
 	a := newAuthority(t)
@@ -326,11 +365,11 @@ func TestTooLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	leaf := p.(*provider).leaf
-	cert, err := leaf.get(t.Context())
+	chain, err := leaf.get(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := &remoteKey{signer: leaf.signer, public: cert.PublicKey, ctx: t.Context(), start: time.Now(), limit: time.Second}
+	key := &remoteKey{signer: leaf.signer, public: chain[0].PublicKey, ctx: t.Context(), start: time.Now(), limit: time.Second}
 	_, err = key.Sign(nil, make([]byte, 32), crypto.SHA256)
 	if err == nil || !strings.Contains(err.Error(), "within the 1s that a TLS handshake may take") {
 		t.Errorf("error %v", err)
@@ -354,13 +393,13 @@ func TestConfiguration(t *testing.T) {
 		config map[string]string
 		says   string
 	}{
-		"none":     {nil, "has neither pathExec"},
-		"relative": {map[string]string{"pathExec": "./signer"}, "neither an absolute path"},
-		"unknown":  {map[string]string{"pathExec": "no-such-signer-anywhere"}, "not on PATH"},
-		"no URL":   {map[string]string{"pathSocket": "/run/signer.sock"}, "is not unix:// and an absolute path"},
-		"not here": {map[string]string{"pathSocket": "unix://signer.sock"}, "is not unix:// and an absolute path"},
-		"both":     {map[string]string{"pathSocket": "unix:///s", "pathExec": "/a"}, "both pathExec and pathSocket"},
-		"twice":    {map[string]string{"pathExec": "/a", "path-exec": "/b"}, "twice"},
+		"none":           {nil, "has neither pathExec"},
+		"relative":       {map[string]string{"pathExec": "./signer"}, "neither an absolute path"},
+		"unknown":        {map[string]string{"pathExec": "no-such-signer-anywhere"}, "not on PATH"},
+		"plain relative": {map[string]string{"pathSocket": "signer.sock"}, "is not an absolute path, with or without unix://"},
+		"not here":       {map[string]string{"pathSocket": "unix://signer.sock"}, "is not an absolute path, with or without unix://"},
+		"both":           {map[string]string{"pathSocket": "unix:///s", "pathExec": "/a"}, "both pathExec and pathSocket"},
+		"twice":          {map[string]string{"pathExec": "/a", "path-exec": "/b"}, "twice"},
 	} {
 		if _, err := f("https://x", c.config, nil); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)

@@ -13,7 +13,8 @@ import (
 
 // source is where a signer is: a program or a socket. It is named in errors.
 type source interface {
-	certificate(ctx context.Context) (*x509.Certificate, error)
+	// certificate returns the certificate and the issuers to present after it.
+	certificate(ctx context.Context) ([]*x509.Certificate, error)
 	sign(ctx context.Context, digest []byte, opts crypto.SignerOpts) ([]byte, error)
 	fmt.Stringer
 }
@@ -30,8 +31,8 @@ type signer struct {
 	until  time.Time
 }
 
-// certificate asks for the certificate.
-func (s *signer) certificate(ctx context.Context) (*x509.Certificate, error) {
+// certificate asks for the certificate and its chain.
+func (s *signer) certificate(ctx context.Context) ([]*x509.Certificate, error) {
 	return run(ctx, s, s.source.certificate)
 }
 

@@ -58,6 +58,12 @@ func actAsSigner() error {
 	}
 	dir := c.Configuration["dir"]
 	what := map[wire.Operation]string{wire.Certificate: "certificate", wire.Sign: "sign"}[r.Operation]
+	if kinds, err := os.ReadFile(filepath.Join(dir, "prototype")); err == nil {
+		fmt.Fprintln(os.Stderr, "[EXTERNAL] configStr:", request)
+		if string(kinds) == "only" && r.Dialect == wire.KEP {
+			return errors.Join(note(filepath.Join(dir, "refused"), what), fmt.Errorf("undefined operation %s", r.Dialect.Kind(r.Operation)))
+		}
+	}
 	if err := note(filepath.Join(dir, "log"), what); err != nil {
 		return err
 	}
@@ -87,7 +93,10 @@ func actAsSigner() error {
 	}
 	var answer []byte
 	if r.Operation == wire.Certificate {
-		answer = wire.CertificateAnswer(r.Dialect, cert)
+		var chain [][]byte
+		if chain, err = readChain(dir); err == nil {
+			answer = wire.CertificateAnswer(r.Dialect, cert, chain...)
+		}
 	} else {
 		var sig []byte
 		if sig, err = key.Sign(rand.Reader, r.Digest, r.Opts); err == nil {
@@ -146,6 +155,15 @@ func readPair(dir string) ([]byte, crypto.Signer, error) {
 		return nil, nil, err
 	}
 	return cert, key.(crypto.Signer), nil
+}
+
+// readChain reads the issuers that go with the certificate, if there are any.
+func readChain(dir string) ([][]byte, error) {
+	issuer, err := os.ReadFile(filepath.Join(dir, "issuer"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	return [][]byte{issuer}, err
 }
 
 // authority issues certificates for a test.

@@ -32,7 +32,7 @@ import (
 
 const (
 	version = "v1alpha1"
-	// scheme begins a socket's address; an absolute path follows.
+	// scheme may begin a socket's address; an absolute path follows.
 	scheme = "unix://"
 	// maxPrompt bounds what is shown of a prompt, in characters.
 	maxPrompt = 400
@@ -52,9 +52,9 @@ type remote struct {
 }
 
 func newSocket(address, cluster string, config map[string]string, o Options) (*remote, error) {
-	path, ok := strings.CutPrefix(address, scheme)
-	if !ok || !filepath.IsAbs(path) {
-		return nil, fmt.Errorf("%s %s is not %s and an absolute path", wire.KeyPathSocket, quoted(address), scheme)
+	path := strings.TrimPrefix(address, scheme)
+	if !filepath.IsAbs(path) {
+		return nil, fmt.Errorf("%s %s is not an absolute path, with or without %s", wire.KeyPathSocket, quoted(address), scheme)
 	}
 	return &remote{path: path, cluster: &v1alpha1.Cluster{Server: cluster}, config: config, options: o}, nil
 }
@@ -125,27 +125,27 @@ func worded(ctx context.Context, err error) error {
 	return errors.New(strings.ReplaceAll(printable(s.Message()), "connection refused", "the connection was refused"))
 }
 
-func (s *remote) certificate(ctx context.Context) (cert *x509.Certificate, err error) {
+func (s *remote) certificate(ctx context.Context) (chain []*x509.Certificate, err error) {
 	err = s.with(ctx, func(c v1alpha1.ExternalSignerServiceClient) error {
 		stream, err := c.GetCertificate(ctx, &v1alpha1.CertificateRequest{Version: version, Cluster: s.cluster,
 			Configuration: s.config})
 		if err != nil {
 			return err
 		}
-		der, err := answer(s, stream.Recv, (*v1alpha1.CertificateResponse).GetUserPrompt,
+		m, err := answer(s, stream.Recv, (*v1alpha1.CertificateResponse).GetUserPrompt,
 			(*v1alpha1.CertificateResponse).GetCertificate)
 		if err != nil {
 			return err
 		}
-		cert, err = x509.ParseCertificate(der)
+		chain, err = wire.ParseChain(m.GetCertificate(), m.GetChain())
 		return err
 	})
 	if err == nil {
 		s.mu.Lock()
-		s.public = cert.PublicKey
+		s.public = chain[0].PublicKey
 		s.mu.Unlock()
 	}
-	return cert, err
+	return chain, err
 }
 
 func (s *remote) sign(ctx context.Context, digest []byte, opts crypto.SignerOpts) (signature []byte, err error) {
@@ -161,9 +161,13 @@ func (s *remote) sign(ctx context.Context, digest []byte, opts crypto.SignerOpts
 		if err != nil {
 			return err
 		}
-		signature, err = answer(s, stream.Recv, (*v1alpha1.SignatureResponse).GetUserPrompt,
+		m, err := answer(s, stream.Recv, (*v1alpha1.SignatureResponse).GetUserPrompt,
 			(*v1alpha1.SignatureResponse).GetSignature)
-		return err
+		if err != nil {
+			return err
+		}
+		signature = m.GetSignature()
+		return nil
 	})
 	return signature, err
 }
@@ -193,8 +197,8 @@ func setOpts(r *v1alpha1.SignatureRequest, public crypto.PublicKey, opts crypto.
 // maxPrompts bounds the messages before an answer.
 const maxPrompts = 200
 
-// answer reads messages until the one with the answer; prompts are shown.
-func answer[M any](s *remote, recv func() (*M, error), prompt func(*M) string, value func(*M) []byte) ([]byte, error) {
+// answer reads messages until the one with the answer, which it returns; prompts are shown.
+func answer[M any](s *remote, recv func() (*M, error), prompt func(*M) string, value func(*M) []byte) (*M, error) {
 	for range maxPrompts {
 		m, err := recv()
 		if errors.Is(err, io.EOF) {
@@ -203,8 +207,8 @@ func answer[M any](s *remote, recv func() (*M, error), prompt func(*M) string, v
 		if err != nil {
 			return nil, err
 		}
-		if v := value(m); len(v) > 0 {
-			return v, nil
+		if len(value(m)) > 0 {
+			return m, nil
 		}
 		if text := prompt(m); text != "" {
 			if _, err := fmt.Fprintln(s.options.Stderr, printable(text)); err != nil {

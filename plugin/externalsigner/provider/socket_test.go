@@ -7,8 +7,11 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -82,7 +85,8 @@ func (p *person) answer(ctx context.Context, r externalsigner.Request, tell func
 		return a, err
 	}
 	if r.Operation == wire.Certificate {
-		return externalsigner.Answer{Certificate: cert}, nil
+		chain, err := readChain(p.dir)
+		return externalsigner.Answer{Certificate: cert, Chain: chain}, err
 	}
 	a.Signature, err = key.Sign(rand.Reader, r.Digest, r.Opts)
 	return a, err
@@ -114,6 +118,9 @@ func TestSocket(t *testing.T) {
 				var prompts shown
 				f := NewFactory(Options{Stderr: &prompts})
 				address := jane.serve()
+				if version == tls.VersionTLS12 { // the plain path means the same
+					address = strings.TrimPrefix(address, scheme)
+				}
 				var wg sync.WaitGroup
 				for range 5 {
 					h := client(t, wrapped(t, f, s.clientConfig(), socketConfig(address)))
@@ -126,6 +133,31 @@ func TestSocket(t *testing.T) {
 					t.Errorf("shown: %q", got)
 				}
 			})
+		}
+	}
+}
+
+// TestIntermediates: a server that knows only the root lets in who is certified by an
+// authority below it, as the signer's answer brings the issuer.
+func TestIntermediates(t *testing.T) {
+	s := newServer(t)
+	key := newKey(t, "ecdsa-p256")
+	middle := &authority{t: t, key: key}
+	middle.cert = s.authority.issue(&x509.Certificate{Subject: pkix.Name{CommonName: "middle"}, IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, key.Public())
+	jane := middle.person("jane", newKey(t, "ecdsa-p256"))
+	jane.write("issuer", middle.cert.Raw)
+	f := NewFactory(Options{Stderr: io.Discard})
+	address := jane.serve()
+	for _, config := range []map[string]string{jane.config(), socketConfig(address)} {
+		wantName(t, client(t, wrapped(t, f, s.clientConfig(), config)), s.URL, "jane")
+	}
+	jane.write("issuer", []byte("no certificate"))
+	for _, config := range []map[string]string{jane.config(), socketConfig(address)} {
+		elsewhere := newServer(t)
+		h := client(t, wrapped(t, NewFactory(Options{Stderr: io.Discard}), elsewhere.clientConfig(), config))
+		if _, err := h.Get(elsewhere.URL); err == nil || !strings.Contains(err.Error(), "malformed external signer answer") {
+			t.Errorf("an issuer that is no certificate: %v", err)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -15,6 +16,9 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
@@ -26,6 +30,9 @@ import (
 
 // version is the one version of the API that there is.
 const version = "v1alpha1"
+
+// versionField is the number of the field version in each request.
+const versionField = 1
 
 // All clients are the user's own programs; what one of them does wrong must not
 // take the service from the others.
@@ -142,14 +149,38 @@ type server struct {
 	ctx     context.Context
 }
 
-// spoken refuses a request of a version that is not spoken here. A client whose
-// messages have the version as a number sends none.
-func spoken(r interface{ GetVersion() string }) error {
-	if v := r.GetVersion(); v != "" && v != version {
+// spoken refuses a request of a version that is not spoken here. The prototype's last form has
+// the version as a number, which counts from 0 and is left out where it is 0: v1alpha1.
+func spoken(r interface {
+	proto.Message
+	GetVersion() string
+}) error {
+	v := r.GetVersion()
+	if v == "" {
+		v = numbered(r.ProtoReflect().GetUnknown())
+	}
+	if v != version {
 		return status.Errorf(codes.InvalidArgument, "version %.40q of the external signer API is not spoken here: it is %s",
 			v, version)
 	}
 	return nil
+}
+
+// numbered is the version that the fields say which are not of the form with a string.
+func numbered(fields protoreflect.RawFields) string {
+	v := version
+	for len(fields) > 0 {
+		number, kind, tag := protowire.ConsumeTag(fields)
+		size := protowire.ConsumeFieldValue(number, kind, fields[tag:])
+		if number == versionField && kind == protowire.VarintType {
+			v = version
+			if n, _ := protowire.ConsumeVarint(fields[tag:]); n != 0 {
+				v = strconv.FormatUint(n, 10)
+			}
+		}
+		fields = fields[tag+size:]
+	}
+	return v
 }
 
 // Version implements [v1alpha1.ExternalSignerServiceServer].
@@ -170,7 +201,8 @@ func (s *server) GetCertificate(r *v1alpha1.CertificateRequest,
 	if err != nil {
 		return err
 	}
-	return stream.Send(&v1alpha1.CertificateResponse{Content: &v1alpha1.CertificateResponse_Certificate{Certificate: a.Certificate}})
+	return stream.Send(&v1alpha1.CertificateResponse{Chain: a.Chain,
+		Content: &v1alpha1.CertificateResponse_Certificate{Certificate: a.Certificate}})
 }
 
 // Sign implements [v1alpha1.ExternalSignerServiceServer].

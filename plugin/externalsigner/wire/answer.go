@@ -6,86 +6,115 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 )
 
 // MaxAnswer is the largest answer read, in bytes.
 const MaxAnswer = 1 << 20
+
+// maxChain is the largest number of issuers read with a certificate.
+const maxChain = 16
 
 // ErrAnswer says that a signer's answer could not be understood.
 var ErrAnswer = errors.New("malformed external signer answer")
 
 // answer is an answer as it is read.
 type answer struct {
-	APIVersion  string  `json:"apiVersion"`
-	Kind        string  `json:"kind"`
-	Certificate *string `json:"certificate"`
-	Signature   *string `json:"signature"`
+	APIVersion  string   `json:"apiVersion"`
+	Kind        string   `json:"kind"`
+	Certificate *string  `json:"certificate"`
+	Chain       [][]byte `json:"chain"` // ours: the KEP has the certificate alone
+	Signature   *string  `json:"signature"`
 }
 
 // CertificateAnswer writes the answer to a [Certificate] request; der is the
-// certificate in DER. It ends with a line feed.
-func CertificateAnswer(d Dialect, der []byte) []byte {
-	return encode(kindOf(d, Certificate).answer, "certificate", der)
+// certificate in DER, chain are the issuers to present after it. They are in a
+// field of their own, which clients that do not know it pass over. The answer ends
+// with a line feed.
+func CertificateAnswer(d Dialect, der []byte, chain ...[]byte) []byte {
+	var issuers strings.Builder
+	for i, issuer := range chain {
+		issuers.WriteString([]string{`,"chain":["`, `","`}[min(i, 1)] + base64.StdEncoding.EncodeToString(issuer))
+	}
+	if len(chain) > 0 {
+		issuers.WriteString(`"]`)
+	}
+	return encode(kindOf(d, Certificate).answer, "certificate", der, issuers.String())
 }
 
 // SignAnswer writes the answer to a [Sign] request. It ends with a line feed.
 func SignAnswer(d Dialect, signature []byte) []byte {
-	return encode(kindOf(d, Sign).answer, "signature", signature)
+	return encode(kindOf(d, Sign).answer, "signature", signature, "")
 }
 
 // encode writes an answer by hand: no part of it needs escapes, and to set up
 // encoding/json for it would take as long as the signature's verification.
-func encode(kind, field string, value []byte) []byte {
+func encode(kind, field string, value []byte, more string) []byte {
 	return []byte(`{"apiVersion":"` + APIVersion + `","kind":"` + kind + `","` + field + `":"` +
-		base64.StdEncoding.EncodeToString(value) + `"}` + "\n")
+		base64.StdEncoding.EncodeToString(value) + `"` + more + "}\n")
 }
 
-// ParseCertificateAnswer reads a certificate from a signer's answer, in
-// whatever dialect. Errors wrap [ErrAnswer].
-func ParseCertificateAnswer(b []byte) (*x509.Certificate, error) {
-	der, err := value(b, Certificate)
+// ParseCertificateAnswer reads a certificate, and the issuers to present after it,
+// from a signer's answer, in whatever dialect. Errors wrap [ErrAnswer].
+func ParseCertificateAnswer(b []byte) ([]*x509.Certificate, error) {
+	der, chain, err := value(b, Certificate)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrAnswer, err)
 	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrAnswer, err)
+	return ParseChain(der, chain)
+}
+
+// ParseChain reads a certificate and the issuers to present after it, each DER.
+// Errors wrap [ErrAnswer].
+func ParseChain(der []byte, chain [][]byte) ([]*x509.Certificate, error) {
+	if len(chain) > maxChain {
+		return nil, fmt.Errorf("%w: %d certificates of issuers, the most are %d", ErrAnswer, len(chain), maxChain)
 	}
-	return cert, nil
+	certs := make([]*x509.Certificate, 0, 1+len(chain))
+	for _, each := range slices.Concat([][]byte{der}, chain) {
+		cert, err := x509.ParseCertificate(each)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrAnswer, err)
+		}
+		certs = append(certs, cert)
+	}
+	return certs, nil
 }
 
 // ParseSignAnswer reads a signature from a signer's answer, in whatever
 // dialect. Errors wrap [ErrAnswer].
 func ParseSignAnswer(b []byte) ([]byte, error) {
-	sig, err := value(b, Sign)
+	sig, _, err := value(b, Sign)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrAnswer, err)
 	}
 	return sig, nil
 }
 
-// value reads the one value of an answer to o. Fields that are not known are
-// passed over: other signers may say more.
-func value(b []byte, o Operation) ([]byte, error) {
+// value reads the one value of an answer to o, and the chain of a certificate.
+// Fields that are not known are passed over: other signers may say more.
+func value(b []byte, o Operation) (v []byte, chain [][]byte, err error) {
 	if len(b) > MaxAnswer {
-		return nil, fmt.Errorf("more than %d bytes", MaxAnswer)
+		return nil, nil, fmt.Errorf("more than %d bytes", MaxAnswer)
 	}
 	var a answer
 	if err := json.Unmarshal(b, &a); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if a.APIVersion != APIVersion {
-		return nil, fmt.Errorf("apiVersion is %.80q, not %s", a.APIVersion, APIVersion)
+		return nil, nil, fmt.Errorf("apiVersion is %.80q, not %s", a.APIVersion, APIVersion)
 	}
 	if a.Kind != kindOf(KEP, o).answer && a.Kind != kindOf(Prototype, o).answer {
-		return nil, fmt.Errorf("kind is %.80q, not %s", a.Kind, kindOf(KEP, o).answer)
+		return nil, nil, fmt.Errorf("kind is %.80q, not %s", a.Kind, kindOf(KEP, o).answer)
 	}
 	encoded := a.Signature
 	if o == Certificate {
 		encoded = a.Certificate
 	}
 	if encoded == nil || *encoded == "" {
-		return nil, fmt.Errorf("the %s is empty", a.Kind)
+		return nil, nil, fmt.Errorf("the %s is empty", a.Kind)
 	}
-	return base64.StdEncoding.DecodeString(*encoded)
+	v, err = base64.StdEncoding.DecodeString(*encoded)
+	return v, a.Chain, err
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -111,10 +112,23 @@ func (c *Config) parsePlace(values map[string]text) error {
 	}
 	id, err := strconv.ParseUint(object, 10, 8)
 	if err != nil {
-		return hint.With(fmt.Errorf("objectId %.40q is not a number between 0 and 255", object),
-			"give the key's uri instead; `kubehsm key list` shows it")
+		return hint.With(fmt.Errorf("objectId %.40q is not a number between 0 and 255", object), instead(object))
 	}
 	b := byte(id)
 	c.SlotID, c.ObjectID = &n, &b
 	return nil
+}
+
+// maxID bounds the length of an id that is given in hex, in bytes.
+const maxID = 64
+
+// instead says which uri to give instead of an objectId that is none. What other tools
+// show of an id is its bytes in hex.
+func instead(object string) string {
+	plain := strings.NewReplacer(":", "", "%", "", " ", "").Replace(strings.TrimPrefix(object, "0x"))
+	if id, err := hex.DecodeString(plain); err == nil && len(id) > 0 && len(id) <= maxID {
+		return fmt.Sprintf("an id of several bytes, or in hex, goes into a uri: '%s'; `kubehsm key list` shows "+
+			"those of all keys", hsm.ModuleObject(id))
+	}
+	return "give the key's uri instead; `kubehsm key list` shows it"
 }

@@ -56,6 +56,9 @@ var kinds = []struct {
 	{Prototype, Sign, "Sign", "ExternalSigner"},
 }
 
+// Kind is what the dialect calls a request for o.
+func (d Dialect) Kind(o Operation) string { return kindOf(d, o).request }
+
 // Request is what a client asks for.
 type Request struct {
 	Dialect   Dialect

@@ -7,6 +7,7 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"flag"
 	"math/big"
@@ -143,8 +144,17 @@ func TestAnswers(t *testing.T) {
 	for d, name := range dialects {
 		b := CertificateAnswer(d, cert.Raw)
 		golden(t, name+"-certificate-answer.json", b)
-		if got, err := ParseCertificateAnswer(b); err != nil || !got.Equal(cert) {
+		if got, err := ParseCertificateAnswer(b); err != nil || len(got) != 1 || !got[0].Equal(cert) {
 			t.Errorf("%s: %v", name, err)
+		}
+		chained := CertificateAnswer(d, cert.Raw, cert.Raw, cert.Raw)
+		golden(t, name+"-certificate-chain-answer.json", chained)
+		if got, err := ParseCertificateAnswer(chained); err != nil || len(got) != 3 || !got[2].Equal(cert) {
+			t.Errorf("%s with a chain: %d certificates, %v", name, len(got), err)
+		}
+		plain := struct{ Certificate []byte }{} // A client as the KEP has it.
+		if err := json.Unmarshal(chained, &plain); err != nil || !bytes.Equal(plain.Certificate, cert.Raw) {
+			t.Errorf("%s, by a client that knows no chain: %v", name, err)
 		}
 		if _, err := ParseSignAnswer(b); !errors.Is(err, ErrAnswer) {
 			t.Errorf("a certificate read as a signature: %v", err)
@@ -165,6 +175,8 @@ func TestBadAnswers(t *testing.T) {
 		`{"apiVersion":"` + APIVersion + `","kind":"SignResponse","signature":""}`,
 		`{"apiVersion":"` + APIVersion + `","kind":"SignResponse","signature":"*"}`,
 		`{"apiVersion":"` + APIVersion + `","kind":"CertificateResponse","certificate":"AAAA"}`,
+		string(CertificateAnswer(KEP, testCertificate(t).Raw, []byte("no certificate"))),
+		string(CertificateAnswer(KEP, testCertificate(t).Raw, make([][]byte, maxChain+1)...)),
 		strings.Repeat(" ", MaxAnswer+1),
 	} {
 		if _, err := ParseSignAnswer([]byte(b)); !errors.Is(err, ErrAnswer) {

@@ -55,7 +55,7 @@ func TestWaitingForATouchElsewhere(t *testing.T) {
 	name := strings.ToLower(rand.Text()[:8])
 	first = p.terminal(p.Cluster.Kubectl(), "create", "configmap", "first-"+name)
 	p.touch(first) // another policy begins with another connection
-	first.WaitFor(`create configmaps in "default"`, touchPrompt)
+	first.WaitFor("create configmaps", `Namespace     "default"`, touchPrompt)
 	second = p.terminal(p.Cluster.Kubectl(), "create", "configmap", "second-"+name)
 	waits(second, "kubectl create configmap first-"+name)
 	p.touch(first)

@@ -1,8 +1,12 @@
-// Package hardware runs the contract suite on a token in somebody's hand, behind
-// a guard that shows the suite only what it made itself, so that nothing which
-// was on the token before can be overwritten, deleted or signed with:
+// Package hardware examines a token in somebody's hand, and writes a report of it:
 //
-//	make hardware-check TOKEN='piv:serial=12345678'
+//	make hardware-check
+//	make hardware-suite TOKEN='piv:serial=12345678' ERASE=12345678
+//
+// The first only reads. The second runs the contract suite on a token that may be erased.
+// One that cannot be reset is used behind a guard, which shows the suite only what it made
+// itself, so that nothing which was on the token before is overwritten, deleted or signed
+// with.
 package hardware
 
 import (

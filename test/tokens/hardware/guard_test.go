@@ -17,8 +17,11 @@ import (
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
-// tokenVar names the token to be checked.
-const tokenVar = "KUBEHSM_HARDWARE"
+// tokenVar names the token to be examined; anyToken is the only one that there is.
+const (
+	tokenVar = "KUBEHSM_HARDWARE"
+	anyToken = "any"
+)
 
 func TestMain(m *testing.M) {
 	if os.Getenv(tokenVar) != "" {
@@ -27,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(vcard.Main(m))
 }
 
-// TestGuard runs the check on virtual cards that are in use, with and without
+// TestGuard runs the guarded suite on virtual cards that are in use, with and without
 // the means to delete a key: what was on them is there afterwards, untouched.
 func TestGuard(t *testing.T) {
 	for name, firmware := range map[string][3]byte{"5.7.1": {5, 7, 1}, "5.4.3": {5, 4, 3}} {
@@ -46,8 +49,13 @@ func TestGuard(t *testing.T) {
 			}
 			d := piv.New(piv.Options{})
 			t.Cleanup(func() { d.Close() })
-			info, slots := subject(t, d, hsm.URI{Scheme: hsm.SchemePIV})
-			r := check(t, d, info, slots, []hsm.Algorithm{hsm.ECDSAP256, hsm.RSA2048}, vcard.DefaultPIN, "")
+			info, err := one(t.Context(), hsm.Drivers{d}, hsm.URI{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			slots := freeSlots(t, d, info)
+			verify(t, d, info, vcard.DefaultPIN)
+			r := guardedSuite(t, d, info, slots, secrets{pin: vcard.DefaultPIN})
 			if !r.Complete || r.Parts["Sign"] != hsmtest.Can || r.Parts["Unlock"] != hsmtest.Untested {
 				t.Errorf("results %+v", r)
 			}

@@ -28,7 +28,7 @@ func theAgent(ctx context.Context, o *Options) []Check {
 	if err != nil {
 		return []Check{c.with(Failed, err.Error(), "kubectl signs in through it.", fixOr(err, "kubehsm agent stop"))}
 	}
-	found := fmt.Sprintf("%s, process %d, %s, %s", s.Version, s.PID, present.Count(len(s.Sessions), "session"),
+	found := fmt.Sprintf("%s, process %d, %s, %s", s.Version, s.PID, present.Count(present.Sessions(s), "session"),
 		present.Count(int(s.Signatures), "signature"))
 	checks := []Check{c.ok(found)}
 	if s.Newer != nil {

@@ -74,7 +74,7 @@ func (m *Model) state(f screen.Frame, t theme.Theme) []string {
 		lock = t.Accent.Render(fmt.Sprintf("%s %s unlocked", t.Glyphs.On, present.Count(unlocked, "token")))
 	}
 	dot := t.Faint.Render("  " + t.Glyphs.Dot + "  ")
-	parts := []string{lock, t.Text.Render(present.Count(len(s.Sessions), "session")),
+	parts := []string{lock, t.Text.Render(present.Count(present.Sessions(s), "session")),
 		t.Text.Render(present.Count(int(s.Signatures), "signature")),
 		t.Muted.Render("agent " + present.AgentProcess(s, f.Now))}
 	lines := []string{widget.Cut(strings.Join(parts, dot), f.Width)}

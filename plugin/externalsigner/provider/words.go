@@ -1,0 +1,105 @@
+package provider
+
+import (
+	"cmp"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// words are what a signer says on its standard error: they are passed on as they come, and
+// their end is kept.
+type words struct {
+	in, out *os.File // a pipe; the signer has in
+	done    chan struct{}
+
+	mu   sync.Mutex
+	kept []byte
+}
+
+// maxWords is how much of the words is kept, in bytes.
+const maxWords = 4 << 10
+
+// listen passes words on to w. The signer gets a pipe of its own: a program that it leaves
+// behind may hold it without being waited for.
+func listen(w io.Writer) (*words, error) {
+	out, in, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	l := &words{in: in, out: out, done: make(chan struct{})}
+	go l.pass(w)
+	return l, nil
+}
+
+func (l *words) pass(w io.Writer) {
+	defer close(l.done)
+	b := make([]byte, maxWords)
+	for {
+		n, err := l.out.Read(b)
+		l.mu.Lock()
+		l.kept = append(l.kept, b[:n]...)
+		l.kept = l.kept[max(0, len(l.kept)-maxWords):]
+		l.mu.Unlock()
+		if err != nil {
+			return
+		}
+		// A client without a standard error still wants an answer.
+		_, _ = w.Write(b[:n])
+	}
+}
+
+// end returns what was kept, once the signer has ended. Another program that holds the pipe is
+// listened to for as long as patience, at most.
+func (l *words) end(patience time.Duration) string {
+	defer l.out.Close()
+	_ = l.in.Close() // the signer's copy is what counted
+	select {
+	case <-l.done:
+	case <-time.After(patience):
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return string(l.kept)
+}
+
+// failure is the end of a signer without an answer.
+type failure struct {
+	words  string // end of what it said
+	status string
+	pin    string // which must not be quoted, or ""
+}
+
+// Error is the signer's last words or, if there are none, its exit status.
+func (f *failure) Error() string {
+	lines := strings.FieldsFunc(f.words, func(r rune) bool { return r == '\n' || r == '\r' })
+	last := ""
+	for i := len(lines) - 1; i >= 0; i-- {
+		line := printable(lines[i])
+		if strings.HasPrefix(line, "hint:") && last == "" {
+			last = line
+			continue
+		}
+		if line != "" {
+			last = strings.TrimSuffix(strings.TrimPrefix(line, "error: ")+"; "+last, "; ")
+			break
+		}
+	}
+	if f.pin != "" {
+		last = strings.ReplaceAll(last, f.pin, "(PIN)")
+	}
+	return "it failed: " + cmp.Or(last, f.status)
+}
+
+// names tells whether the signer refused the kind of a request by name. The prototype's signer
+// shows each request as well, which is no refusal.
+func (f *failure) names(kind string) bool {
+	for line := range strings.Lines(f.words) {
+		if strings.Contains(line, kind) && !strings.Contains(line, "{") {
+			return true
+		}
+	}
+	return false
+}

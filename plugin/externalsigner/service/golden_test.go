@@ -1,0 +1,62 @@
+package service
+
+import (
+	"encoding/hex"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/kubehsm/kubehsm/plugin/externalsigner/v1alpha1"
+)
+
+// A request for a signature by ECDSA and SHA-256 of four bytes, for the cluster https://x and
+// the configuration slotId: 0, as clients of the prototype send it after the version.
+const goldenSignature = "120b0a0968747470733a2f2f78" + "1a0b0a06736c6f7449641201" + "30" + "220401020304" + "3a020805"
+
+// TestGolden: both forms of the prototype are read, which differ in the type of the version;
+// a number of another version is refused, as its name is.
+func TestGolden(t *testing.T) {
+	for form, c := range map[string]struct {
+		version string // bytes of the field
+		refused string
+	}{
+		"string":           {"0a087631616c70686131", ""},
+		"number":           {"", ""},
+		"number, written":  {"0800", ""},
+		"another's string": {"0a027632", `version "v2"`},
+		"another's number": {"0801", `version "1"`},
+		"both":             {"0a087631616c70686131" + "0801", ""},
+	} {
+		b, err := hex.DecodeString(c.version + goldenSignature)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := new(v1alpha1.SignatureRequest)
+		if err := proto.Unmarshal(b, r); err != nil {
+			t.Fatalf("%s: %v", form, err)
+		}
+		if r.GetCluster().GetServer() != "https://x" || r.GetConfiguration()["slotId"] != "0" ||
+			hex.EncodeToString(r.GetDigest()) != "01020304" || r.GetSignerOptsECDSA().GetHash() != 5 {
+			t.Errorf("%s: %v", form, r)
+		}
+		if err := spoken(r); (err == nil) != (c.refused == "") || err != nil && !strings.Contains(err.Error(), c.refused) {
+			t.Errorf("%s: %v", form, err)
+		}
+	}
+}
+
+// TestGoldenAnswers: what is sent is what both forms of the prototype read.
+func TestGoldenAnswers(t *testing.T) {
+	for want, m := range map[string]proto.Message{
+		"0a087631616c70686131": &v1alpha1.VersionResponse{Version: version},
+		"0a03010203":           &v1alpha1.CertificateResponse{Content: &v1alpha1.CertificateResponse_Certificate{Certificate: []byte{1, 2, 3}}},
+		"1205746f756368":       &v1alpha1.CertificateResponse{Content: &v1alpha1.CertificateResponse_UserPrompt{UserPrompt: "touch"}},
+		"0a03040506":           &v1alpha1.SignatureResponse{Content: &v1alpha1.SignatureResponse_Signature{Signature: []byte{4, 5, 6}}},
+	} {
+		b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+		if err != nil || hex.EncodeToString(b) != want {
+			t.Errorf("%T: %x, want %s, %v", m, b, want, err)
+		}
+	}
+}

@@ -1,0 +1,164 @@
+//go:build cgo
+
+package hardware
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/piv"
+	"github.com/kubehsm/kubehsm/hsm/pkcs11"
+	"github.com/kubehsm/kubehsm/test/tokens"
+	"github.com/kubehsm/kubehsm/test/vcard"
+)
+
+// saved writes a report and returns what anybody sees of it.
+func saved(t *testing.T, r tokens.Report) string {
+	t.Helper()
+	surroundings(t.Context(), &r)
+	path, err := r.Save(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := tokens.ParseReport(string(b))
+	if err != nil || again.Run != r.Run || len(again.Seen) != len(r.Seen) {
+		t.Errorf("read again: %+v, %v", again, err)
+	}
+	return string(b)
+}
+
+// tells fails t unless the report has all of want and none of secret.
+func tells(t *testing.T, text string, want, secret []string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains(text, w) {
+			t.Errorf("no %q in\n%s", w, text)
+		}
+	}
+	for _, s := range secret {
+		if strings.Contains(text, s) {
+			t.Errorf("%q is in the report", s)
+		}
+	}
+}
+
+// changes are the instructions that write to a card, spend a try or use a key.
+const changes = "\x20\x24\x2c\x47\x87\xdb\xf6\xfa\xfb\xfe\xff"
+
+// TestCardReport: the check of a card that is in use sends no command that changes
+// anything, and the suite runs on nothing that was not named by its whole serial.
+func TestCardReport(t *testing.T) {
+	const serial = 12345678
+	lab := vcard.ForTest(t)
+	card := vcard.New(vcard.Config{Serial: serial, Firmware: [3]byte{5, 4, 3}})
+	lab.Insert(t, 0, card)
+	d := piv.New(piv.Options{})
+	t.Cleanup(func() { d.Close() })
+	tok, err := d.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePIV})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := hsmtest.Typing(t, vcard.DefaultPIN)
+	if _, err := tok.Generate(t.Context(), hsm.GenerateOptions{Slot: "9c"}, p); err != nil {
+		t.Fatal(err)
+	}
+	if err := tok.Close(); err != nil {
+		t.Fatal(err)
+	}
+	info, err := one(t.Context(), hsm.Drivers{d}, hsm.URI{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := len(card.Log())
+	r := tokens.NewReport(tokens.CheckRun, info, time.Now())
+	if r.Seen, err = examine(t.Context(), d, info.URI()); err != nil || r.Failed() {
+		t.Errorf("%+v, %v", r.Seen, err)
+	}
+	for _, e := range card.Log()[began:] {
+		if strings.IndexByte(changes, e.INS) >= 0 && e.SW == 0x9000 && e.Length > 0 {
+			t.Errorf("the check sent %+v", e)
+		}
+	}
+	text := saved(t, r)
+	tells(t, text, []string{"# kubehsm hardware-check: Yubico YubiKey 5", "- Firmware: 5.4.3", "- Serial: …5678", "- System: ",
+		"| Attests a key that it made | yes |", "| Says that it can: Reset | yes |"}, []string{"12345678", "9c"})
+	for _, typed := range []string{"", "5678", "…5678", "12345679", "12345678 "} {
+		if mayErase(info, typed) == nil {
+			t.Errorf("ERASE=%q would erase it", typed)
+		}
+	}
+	if info.Serial = ""; mayErase(info, "") == nil {
+		t.Error("a token without a serial would be erased")
+	}
+}
+
+// TestSuiteOnCards: cards that can be reset are, before each part, and are as new at the
+// end, whatever their identity is then.
+func TestSuiteOnCards(t *testing.T) {
+	for name, config := range map[string]vcard.Config{
+		"5.4.3": {Firmware: [3]byte{5, 4, 3}},
+		"no serial": {Firmware: [3]byte{5, 4, 3}, CHUID: &[16]byte{1}, Without: vcard.Serial | vcard.Attestation,
+			Ways: vcard.Ways{NewCHUID: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lab := vcard.ForTest(t)
+			card := vcard.New(config)
+			lab.Insert(t, 0, card)
+			card.SetPIN("99887766")
+			d := piv.New(piv.Options{})
+			t.Cleanup(func() { d.Close() })
+			info, err := one(t.Context(), hsm.Drivers{d}, hsm.URI{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := mayErase(info, info.Serial); err != nil {
+				t.Fatal(err)
+			}
+			results := suite(t, d, info, func() secrets { t.Error("asked for secrets"); return secrets{} })
+			if !results.Complete || results.Parts["UnlockLastTry"] != hsmtest.Can {
+				t.Errorf("results %+v", results)
+			}
+			r := tokens.NewReport(tokens.SuiteRun, info, time.Now())
+			r.Add(results)
+			tells(t, saved(t, r), []string{"| UnlockLastTry | yes | ", "| Delete | no | ", "with ecdsa-p384 | yes |",
+				"with ed25519 | no |", "| Unplug | – |"}, []string{info.Serial})
+			if pin, _ := card.PINRetries(); pin != 3 || !card.CheckPIN(vcard.DefaultPIN) || card.Public(0x9a) != nil {
+				t.Error("the card is not as new")
+			}
+		})
+	}
+}
+
+// TestSoftHSMReport: both runs on a token of a library.
+func TestSoftHSMReport(t *testing.T) {
+	const pin = "73916402"
+	soft := hsmtest.StartSoftHSM(t, hsmtest.SoftToken{Label: "my own label", PIN: pin})
+	d := pkcs11.New(pkcs11.Options{Modules: []pkcs11.Module{{Path: soft.Module, Env: soft.Env()}}, LockDir: t.TempDir()})
+	t.Cleanup(func() { d.Close() })
+	info, err := one(t.Context(), hsm.Drivers{d}, hsm.URI{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := tokens.NewReport(tokens.CheckRun, info, time.Now())
+	if r.Seen, err = examine(t.Context(), d, info.URI()); err != nil || r.Failed() {
+		t.Errorf("%+v, %v", r.Seen, err)
+	}
+	own := []string{"my own label", info.Serial}
+	tells(t, saved(t, r), []string{"SoftHSM v2", "- Reached by: pkcs11: libsofthsm2.so", "- Library: ",
+		"| Attests a key that it made | no |"}, own)
+	results := suite(t, d, info, func() secrets { return secrets{pin: pin} })
+	if !results.Complete || results.Parts["Unlock"] != hsmtest.Untested || results.Parts["Delete"] != hsmtest.Can {
+		t.Errorf("results %+v", results)
+	}
+	r = tokens.NewReport(tokens.SuiteRun, info, time.Now())
+	r.Add(results)
+	tells(t, saved(t, r), []string{"| Sign | yes | ", "| Unlock | – |", "with rsa-2048 | yes |"}, own)
+}
