@@ -82,10 +82,7 @@ func (d Drivers) Views(ctx context.Context, patience time.Duration) ([]View, []P
 	}
 	wg.Wait()
 	l := d.merge(found, whole)
-	all := slices.DeleteFunc(slices.Concat(views...), func(v View) bool {
-		return slices.ContainsFunc(known, func(card View) bool { return twin(v.Info, card.Info) })
-	})
-	return all, l.Problems, ctx.Err()
+	return withoutTwins(slices.Concat(views...)), l.Problems, ctx.Err()
 }
 
 // ViewsOf reads the tokens of one driver as [Viewer] says, if it is one.

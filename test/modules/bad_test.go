@@ -38,11 +38,10 @@ func newUser(t *testing.T, ways ...string) *user {
 	soft := hsmtest.StartSoftHSM(t, hsmtest.SoftToken{Label: "good", PIN: "123456"})
 	u := &user{t: t, bad: badlib.Make(t, ways...)}
 	home := t.TempDir()
-	config := "modules:\n"
+	config := "modules:\n- path: " + soft.Module + "\n" // the way to its token that is shown
 	for _, way := range ways {
 		config += "- path: " + u.bad[way] + "\n"
 	}
-	config += "- path: " + soft.Module + "\n"
 	err := errors.Join(os.Chmod(home, 0o700), os.WriteFile(filepath.Join(home, "config.yaml"), []byte(config), 0o600))
 	if err == nil {
 		u.program, err = lab.Build(t.Context(), t.TempDir())
@@ -92,7 +91,7 @@ func TestBadLibrariesBesideTokens(t *testing.T) {
 		}
 	}
 	code, out, errs := u.run("token", "list")
-	if code != 0 || !strings.Contains(out, "piv:serial=12345678") || strings.Count(out, "\ngood ") < 3 {
+	if code != 0 || !strings.Contains(out, "piv:serial=12345678") || strings.Count(out, "\ngood ") != 1 {
 		t.Errorf("exit code %d:\n%s%s", code, out, errs)
 	}
 	named([]string{"token", "list"}, errs)
@@ -109,7 +108,7 @@ func TestBadLibrariesBesideTokens(t *testing.T) {
 	for _, token := range doc.Tokens {
 		if token.Scheme == "piv" {
 			cards++
-		} else if token.Label == "good" { // the token of SoftHSM, and of libraries that pass on to it
+		} else if token.Label == "good" { // the token of SoftHSM, which two of the others reach as well
 			goods++
 			goodURI = token.URI
 		}
@@ -117,7 +116,7 @@ func TestBadLibrariesBesideTokens(t *testing.T) {
 	for _, p := range doc.Problems {
 		sources += p.Source + " " + p.Message + "\n"
 	}
-	if cards != 1 || goods != 3 {
+	if cards != 1 || goods != 1 {
 		t.Errorf("%d cards, %d tokens: %s", cards, goods, out)
 	}
 	named([]string{"token", "list", "-o", "json"}, sources)
