@@ -60,8 +60,8 @@ func (d *Driver) List(ctx context.Context) (hsm.Listing, error) {
 	return l, nil
 }
 
-// tokens lists those of one module. If the module has none that is set up, one
-// may have been set up since it was loaded: it is asked again.
+// tokens lists those of one module. If the module has none that is set up, one may have
+// been set up since it was loaded, and a server that was lost may be back: it is asked again.
 func (d *Driver) tokens(ctx context.Context, c Module) (*module, []hsm.TokenInfo, []hsm.Problem, error) {
 	m, err := d.module(ctx, c)
 	if err != nil {
@@ -69,7 +69,8 @@ func (d *Driver) tokens(ctx context.Context, c Module) (*module, []hsm.TokenInfo
 	}
 	tokens, problems, err := m.tokens(ctx)
 	usable := slices.ContainsFunc(tokens, func(t hsm.TokenInfo) bool { return t.Initialized })
-	if err == nil && !usable && d.restart(ctx, m) {
+	lost := err != nil && m.about.Server != "" // a client goes to its server when it is set up
+	if (err == nil && !usable || lost) && d.restart(ctx, m) {
 		tokens, problems, err = m.tokens(ctx)
 	}
 	return m, tokens, problems, err
@@ -103,6 +104,9 @@ func (d *Driver) restart(ctx context.Context, m *module) bool {
 				return false
 			}
 			held = append(held, dev.gate)
+		}
+		if dev.open && dev.severed() {
+			dev.drop()
 		}
 		if dev.open {
 			return false

@@ -154,9 +154,19 @@ func (s *session) logout() error {
 		return nil
 	}
 	err := s.module.ctx.Logout(s.sh)
-	if is(err, p11.CKR_USER_NOT_LOGGED_IN) || lost(err) {
+	if is(err, p11.CKR_USER_NOT_LOGGED_IN) || lost(err) || s.severed() {
 		err = nil
 	}
 	s.drop()
 	return fault("log out", err)
+}
+
+// severed tells that the session was by a p11-kit server that has ended: the login ended with
+// it. The gate is held.
+func (s *session) severed() bool {
+	if s.module.about.Server == "" {
+		return false
+	}
+	_, err := s.module.ctx.GetSessionInfo(s.sh)
+	return is(err, p11.CKR_DEVICE_ERROR)
 }

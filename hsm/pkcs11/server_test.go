@@ -1,0 +1,99 @@
+//go:build linux && cgo
+
+package pkcs11
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/need"
+)
+
+// serve serves the tokens of soft at a socket, by p11-kit, until kill.
+func serve(t *testing.T, soft *hsmtest.SoftHSM, socket string) (kill func()) {
+	t.Helper()
+	cmd := exec.Command(need.Program(t, "p11-kit"), "server", "-f", "-n", socket, "--provider", soft.Module, "pkcs11:")
+	// It starts a process for each client: all of them end with its group.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	kill = func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it may have ended
+		_ = cmd.Wait()
+		if err := os.Remove(socket); err != nil {
+			t.Error(err)
+		}
+	}
+	for lines := bufio.NewScanner(out); lines.Scan(); { // it prints its address when it listens
+		if strings.Contains(lines.Text(), "P11_KIT_SERVER_ADDRESS=") {
+			return kill
+		}
+	}
+	t.Fatal("p11-kit server does not listen")
+	return kill
+}
+
+// TestServerLostAndBack: a p11-kit server that has ended is named with its address, and
+// when it is back, the same driver reaches its token again.
+func TestServerLostAndBack(t *testing.T) {
+	client := need.File(t, "/usr/lib/x86_64-linux-gnu/pkcs11/p11-kit-client.so",
+		"/usr/lib/aarch64-linux-gnu/pkcs11/p11-kit-client.so", "/usr/lib64/pkcs11/p11-kit-client.so", "/usr/lib/pkcs11/p11-kit-client.so")
+	soft := hsmtest.StartSoftHSM(t, hsmtest.SoftToken{Label: testLabel, PIN: testPIN})
+	socket := filepath.Join(t.TempDir(), "socket")
+	t.Setenv("P11_KIT_SERVER_ADDRESS", "unix:path="+socket)
+	d := New(Options{Modules: []Module{{Path: client}}, LockDir: filepath.Join(t.TempDir(), "lock")})
+	d.pause = 0
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Errorf("close the driver: %v", err)
+		}
+	})
+	unlock := func() (hsm.Token, error) {
+		tok, err := d.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11, Token: testLabel})
+		if err != nil {
+			return nil, err
+		}
+		return tok, tok.Unlock(t.Context(), hsmtest.Typing(t, testPIN))
+	}
+	lost := func() {
+		t.Helper()
+		l, err := d.List(t.Context())
+		if err != nil || len(l.Tokens) != 0 || len(l.Problems) != 1 || !errors.Is(l.Problems[0].Err, hsm.ErrModule) ||
+			!strings.Contains(l.Problems[0].Err.Error(), socket) || hinting.Of(l.Problems[0].Err) == "" {
+			t.Errorf("without the server: %+v, %v", l, err)
+		}
+		if _, err := unlock(); err == nil || !strings.Contains(err.Error(), socket) {
+			t.Errorf("unlocked without the server: %v", err)
+		}
+	}
+	lost()
+	for range 2 {
+		kill := serve(t, soft, socket)
+		tok, err := unlock()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := tok.Info(t.Context()); err != nil || info.Module.Server != "unix:path="+socket {
+			t.Errorf("%+v, %v", info.Module, err)
+		}
+		kill()
+		if err := tok.Close(); err != nil {
+			t.Error(err)
+		}
+		lost()
+	}
+}
