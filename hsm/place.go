@@ -41,8 +41,8 @@ var makerPlaces = []struct {
 	place  Place
 }{
 	{"softhsm", InFiles}, {"mozilla", InFiles}, {openSCPIV, InReader}, {"yubico", InReader},
-	{"utimaco", OnNetwork}, {"ncipher", OnNetwork}, {"entrust", OnNetwork}, {"marvell", OnNetwork}, {"cavium", OnNetwork},
-	{"securosys", OnNetwork},
+	{"utimaco", OnNetwork}, {"ncipher", OnNetwork}, {"entrust", OnNetwork}, {"marvell", OnNetwork},
+	{"cavium", OnNetwork}, {"securosys", OnNetwork},
 }
 
 // Place is where the token is that u names.
@@ -110,8 +110,8 @@ func (p Place) Back() string {
 	return "plug it in, or see whether what it is reached by is up: a service, the network"
 }
 
-// Missing is the next step with the token that u names and nothing shows.
-func (u URI) Missing() string { return u.Place().Back() + "; `kubehsm token list` shows what is found" }
+// Missing is the next step with a token of that place that nothing shows.
+func (p Place) Missing() string { return p.Back() + "; `kubehsm token list` shows what is found" }
 
 // Again is the next step with a token that is there and does not work.
 func (p Place) Again() string {

@@ -66,7 +66,7 @@ func TestHintsFitTheToken(t *testing.T) {
 	} {
 		info := kinds[c.kind]
 		says(c.kind, "absent", info.Place().Absent(), []string{c.absent}, nil)
-		says(c.kind, "absent", info.URI().Missing(), append(c.back, "kubehsm token list"), c.not)
+		says(c.kind, "absent", info.URI().Place().Missing(), append(c.back, "kubehsm token list"), c.not)
 		says(c.kind, "does not work", info.Place().Again(), nil, c.not)
 		pin := hsm.UserPIN
 		if info.Scheme == hsm.SchemePIV {

@@ -42,6 +42,16 @@ func (t TokenInfo) URI() URI {
 	return u
 }
 
+// BlankURI is the URI of a token that is not set up: without label and serial only the slot of
+// the moment names the one, for a command that is run now.
+func (t TokenInfo) BlankURI() URI {
+	u := t.URI()
+	if t.Scheme == SchemePKCS11 && t.Serial == "" {
+		u.SlotID = &t.SlotID
+	}
+	return u
+}
+
 // Name is the shortest text a person knows the token by: its label, else its
 // model and serial. It is raw: clean it before it is printed.
 func (t TokenInfo) Name() string {

@@ -249,7 +249,7 @@ func (d *Driver) Open(ctx context.Context, u hsm.URI) (hsm.Token, error) {
 	case len(s.failed) > 0:
 		return nil, missing(u, s.failed)
 	}
-	return nil, hint.With(fmt.Errorf("%s: %w", u, hsm.ErrNoToken), u.Missing())
+	return nil, hint.With(fmt.Errorf("%s: %w", u, hsm.ErrNoToken), u.Place().Missing())
 }
 
 // missing says that u was not found where some modules failed.

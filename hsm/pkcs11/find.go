@@ -24,7 +24,7 @@ func list(ctx context.Context, d *device, in scope) (entries []*entry, slots []h
 			slots = append(slots, e.slot(d.info, visible))
 		}
 		if len(entries) == 0 && r.err == nil {
-			r.err = d.there()
+			r.err = there(d.module, d.slot)
 		}
 		return r.err
 	})

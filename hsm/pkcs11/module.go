@@ -173,7 +173,8 @@ func (m *module) describe() error {
 		return fault("describe "+m.Path, err)
 	}
 	m.about = hsm.Module{
-		Name: m.Name, Path: m.Path, Server: m.address(), Description: trim(info.LibraryDescription), Manufacturer: trim(info.ManufacturerID),
+		Name: m.Name, Path: m.Path, Server: m.address(),
+		Description: trim(info.LibraryDescription), Manufacturer: trim(info.ManufacturerID),
 		Version: fmt.Sprintf("%d.%d", info.LibraryVersion.Major, info.LibraryVersion.Minor),
 	}
 	return nil

@@ -72,8 +72,8 @@ func (p *presence) removed() error {
 
 // there asks the slot for its token. Some libraries keep the sessions of a token that
 // has gone, and just show nothing in them. Gate and lock are held.
-func (p *presence) there() error {
-	_, err := p.module.ctx.GetTokenInfo(p.slot)
+func there(m *module, slot uint) error {
+	_, err := m.ctx.GetTokenInfo(slot)
 	return err
 }
 

@@ -176,7 +176,7 @@ func (s *signer) match(r *reader) (p11.ObjectHandle, bool, error) {
 	case !s.d.usable(): // the login went with a session
 		return 0, false, p11.Error(p11.CKR_USER_NOT_LOGGED_IN)
 	}
-	if err := s.d.there(); err != nil {
+	if err := there(s.d.module, s.d.slot); err != nil {
 		return 0, false, err
 	}
 	return 0, false, fmt.Errorf("%s: %w", s.uri, hsm.ErrNoKey)

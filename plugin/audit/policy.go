@@ -234,7 +234,8 @@ func (l *Log) carry() error {
 		r.Reason, r.Was, r.Lowered, r.Time = PolicyKept, "", false, l.now()
 		r.Number, r.Statement, r.Signature = 0, "", nil // The key's own record follows, and has these.
 		if size(r) > maxKept {
-			r = Record{Time: r.Time, Event: r.Event, Reason: r.Reason, Enrollment: r.Enrollment, Key: r.Key, Policy: everything}
+			r = Record{Time: r.Time, Event: r.Event, Reason: r.Reason, Enrollment: r.Enrollment,
+				Key: r.Key, Policy: everything}
 		}
 		if size(r) > maxKept {
 			continue // No enrollment has such a name: some program wrote it into the log.

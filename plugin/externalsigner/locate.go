@@ -91,7 +91,7 @@ func slotHint(tokens []hsm.TokenInfo) string {
 		}
 	}
 	if len(found) == 0 {
-		return hsm.URI{Scheme: hsm.SchemePKCS11}.Missing()
+		return hsm.Somewhere.Missing()
 	}
 	return "slot numbers move; name the token by a uri instead: " + strings.Join(found, ", ")
 }

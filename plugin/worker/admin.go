@@ -24,7 +24,8 @@ func (t *workerToken) StoreCertificate(ctx context.Context, u hsm.URI, cert *x50
 
 // Delete implements [hsm.Token].
 func (t *workerToken) Delete(ctx context.Context, u hsm.URI, p hsm.Prompter) error {
-	_, err := callWorker[nothing](ctx, t.peer, opTokenDelete, useRequest{named{u}, asking{p != nil}}, t.of(signTimeout, p))
+	_, err := callWorker[nothing](ctx, t.peer, opTokenDelete, useRequest{named{u}, asking{p != nil}},
+		t.of(signTimeout, p))
 	return err
 }
 
@@ -55,7 +56,8 @@ func (t *workerToken) Details(ctx context.Context) (hsm.Details, error) {
 
 // ChangePIN implements [hsm.Administration].
 func (t *workerToken) ChangePIN(ctx context.Context, kind hsm.PINKind, p hsm.Prompter) error {
-	_, err := callWorker[nothing](ctx, t.peer, opTokenChangePIN, pinRequest{asking{p != nil}, kind}, t.of(signTimeout, p))
+	_, err := callWorker[nothing](ctx, t.peer, opTokenChangePIN, pinRequest{asking{p != nil}, kind},
+		t.of(signTimeout, p))
 	return err
 }
 

@@ -301,7 +301,7 @@ func choose(u hsm.URI, all []sighting, blank bool) (*source, error) {
 	case len(failed) > 0:
 		return nil, fmt.Errorf("%s: %w: %w", u, hsm.ErrNoToken, errors.Join(failed...))
 	}
-	return nil, hint.With(fmt.Errorf("%s: %w", u, hsm.ErrNoToken), u.Missing())
+	return nil, hint.With(fmt.Errorf("%s: %w", u, hsm.ErrNoToken), u.Place().Missing())
 }
 
 // Close implements [hsm.Driver].

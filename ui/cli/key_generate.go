@@ -120,7 +120,8 @@ func (a *app) confirmOverwrite(ctx context.Context, u hsm.URI, slot string) (boo
 		return false, err
 	}
 	question, detail := present.Overwrite(l.Token, slot)
-	yes, err := a.prompter().Confirm(ctx, hsm.ConfirmPrompt{Detail: detail, Question: question, Type: l.Serial(), Short: l.Short})
+	yes, err := a.prompter().Confirm(ctx, hsm.ConfirmPrompt{Detail: detail, Question: question,
+		Type: l.Serial(), Short: l.Short})
 	if err == nil && !yes {
 		err = fmt.Errorf("%w: nothing was changed", hsm.ErrCancelled)
 	}

@@ -251,7 +251,8 @@ func (p Places) configs() ([]config, []hsm.Problem) {
 	case mode == "only", mode == "override":
 		dirs = []string{p.user}
 	default:
-		problems = append(problems, hsm.Problem{Source: p.systemConf, Err: fmt.Errorf("user-config is none, merge or only, not %q", mode)})
+		problems = append(problems, hsm.Problem{Source: p.systemConf,
+			Err: fmt.Errorf("user-config is none, merge or only, not %q", mode)})
 	}
 	merged := map[string]config{}
 	for _, dir := range dirs {

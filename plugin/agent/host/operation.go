@@ -135,7 +135,8 @@ func (a *agent) operateFor(l *link.Server, r link.Received, p *link.Asker, out *
 		}
 		p.Client = q.Client
 		return a.life.work(func() error {
-			s, err := a.signer.signPolicy(l.Context(), auditing.Requester{Enrollment: q.Enrollment, Client: q.Client}, q.Text, p)
+			s, err := a.signer.signPolicy(l.Context(),
+				auditing.Requester{Enrollment: q.Enrollment, Client: q.Client}, q.Text, p)
 			*out = message.SignAnswer{Signed: s}
 			return err
 		})

@@ -37,7 +37,8 @@ func (p *program) String() string { return quoted(p.path) }
 func (p *program) certificate(ctx context.Context) ([]*x509.Certificate, error) {
 	chain, err := p.certificateIn(ctx, p.dialect)
 	// A signer of the prototype's kinds fails before it asks for anything.
-	if said := new(failure); p.dialect == wire.KEP && errors.As(err, &said) && said.names(wire.KEP.Kind(wire.Certificate)) {
+	said := new(failure)
+	if p.dialect == wire.KEP && errors.As(err, &said) && said.names(wire.KEP.Kind(wire.Certificate)) {
 		if chain, err = p.certificateIn(ctx, wire.Prototype); err == nil {
 			p.dialect = wire.Prototype
 		}

@@ -54,7 +54,8 @@ type remote struct {
 func newSocket(address, cluster string, config map[string]string, o Options) (*remote, error) {
 	path := strings.TrimPrefix(address, scheme)
 	if !filepath.IsAbs(path) {
-		return nil, fmt.Errorf("%s %s is not an absolute path, with or without %s", wire.KeyPathSocket, quoted(address), scheme)
+		return nil, fmt.Errorf("%s %s is not an absolute path, with or without %s",
+			wire.KeyPathSocket, quoted(address), scheme)
 	}
 	return &remote{path: path, cluster: &v1alpha1.Cluster{Server: cluster}, config: config, options: o}, nil
 }

@@ -180,22 +180,12 @@ func ofToken(ctx context.Context, d hsm.Driver, t hsm.TokenInfo) []Check {
 	return checks
 }
 
-// blank is the URI of a token that is not set up: without label and serial only the slot of
-// the moment names the one, for a command that is run now.
-func blank(t hsm.TokenInfo) hsm.URI {
-	u := t.URI()
-	if u.Scheme == hsm.SchemePKCS11 && u.Serial == "" {
-		u.SlotID = &t.SlotID
-	}
-	return u
-}
-
 func pin(c Check, t hsm.TokenInfo, found string) Check {
 	uri := t.URI().String()
 	switch pin := found + ": PIN " + present.PINWords(t, nil); {
 	case !t.Initialized:
 		return c.with(Note, found+": not initialised", "It holds nothing yet.",
-			"kubehsm token init --label NAME --token "+shell.Quote(blank(t).String()))
+			"kubehsm token init --label NAME --token "+shell.Quote(t.BlankURI().String()))
 	case t.PIN.Blocked():
 		return c.with(Failed, pin, "No key on it can be used.", "kubehsm token pin unblock --token "+shell.Quote(uri))
 	case t.PIN.NotSet:

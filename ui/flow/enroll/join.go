@@ -157,5 +157,5 @@ func (n Enroller) completeSerial(ctx context.Context, o *enrolling.Options) erro
 	}
 	return hint.With(fmt.Errorf("the ticket is for the token with the serial number %q: %w", o.Join.Serial,
 		hsm.ErrNoToken),
-		hsm.Somewhere.Back()+"; `kubehsm token list` shows what is found")
+		hsm.Somewhere.Missing())
 }

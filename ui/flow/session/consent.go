@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
@@ -59,7 +60,7 @@ func (a Agent) Consent(ctx context.Context, name string) (Consent, error) {
 // Consents returns the consent policy of the key of each enrollment in all, which are all that
 // can be read.
 func (a Agent) Consents(ctx context.Context, all []enrollment.Enrollment) ([]Consent, error) {
-	known, err := a.known(ctx)
+	known, err := logged(ctx, a.Env)
 	if err != nil {
 		return nil, err
 	}
@@ -69,29 +70,29 @@ func (a Agent) Consents(ctx context.Context, all []enrollment.Enrollment) ([]Con
 	}
 	of := make([]Consent, 0, len(all))
 	for _, e := range all {
-		of = append(of, a.judge(e, byKey[e.KeyHash], known))
+		of = append(of, judge(a.Env, e, byKey[e.KeyHash], known))
 	}
 	return of, nil
 }
 
 // consentOf is [Agent.Consent] for an enrollment that may not be stored yet.
 func (a Agent) consentOf(ctx context.Context, en enrollment.Enrollment) (Consent, error) {
-	known, err := a.known(ctx)
+	known, err := logged(ctx, a.Env)
 	if err != nil {
 		return Consent{Enrollment: en}, err
 	}
-	return a.judge(en, a.ofKey(en), known), nil
+	return judge(a.Env, en, ofKey(a.Env, en), known), nil
 }
 
-// known is what the audit log knows of policies.
-func (a Agent) known(ctx context.Context) (*audit.Known, error) {
-	return audit.Policies(ctx, audit.Path(a.Env.Dirs), nil)
+// logged is what the audit log knows of policies.
+func logged(ctx context.Context, e *env.Env) (*audit.Known, error) {
+	return audit.Policies(ctx, audit.Path(e.Dirs), nil)
 }
 
 // judge finds the policy in force of en's key, whose enrollments are of.
-func (a Agent) judge(en enrollment.Enrollment, of []enrollment.Enrollment, known *audit.Known) Consent {
+func judge(e *env.Env, en enrollment.Enrollment, of []enrollment.Enrollment, known *audit.Known) Consent {
 	c := Consent{Enrollment: en, of: of, known: known}
-	signed, err := a.Env.Enrollments().Policy(en.KeyHash)
+	signed, err := e.Enrollments().Policy(en.KeyHash)
 	c.signed, c.Standing = signed, known.Judge(en.KeyHash, signed, err)
 	c.Policy = c.Standing.Policy
 	for _, e := range of {
@@ -145,8 +146,8 @@ func (a Agent) SetConsent(ctx context.Context, name string, p consent.Policy, as
 
 // ofKey returns the enrollments of en's key. One that cannot be read is not served, so that it
 // does not count, and must not keep the others from theirs: doctor tells of it.
-func (a Agent) ofKey(en enrollment.Enrollment) []enrollment.Enrollment {
-	all, _ := a.Env.Enrollments().OfKey(en.KeyHash)
+func ofKey(e *env.Env, en enrollment.Enrollment) []enrollment.Enrollment {
+	all, _ := e.Enrollments().OfKey(en.KeyHash)
 	return all
 }
 
@@ -158,7 +159,7 @@ func (a Agent) lockAll(ctx context.Context, en enrollment.Enrollment) (release f
 			r()
 		}
 	}
-	for _, e := range a.ofKey(en) {
+	for _, e := range ofKey(a.Env, en) {
 		one, err := a.Env.Lock(ctx, e.Name)
 		if err != nil {
 			release()

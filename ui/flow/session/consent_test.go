@@ -176,3 +176,29 @@ func TestConsentRaisedByTheAgent(t *testing.T) {
 		t.Errorf("the policy is %s", c.Policy)
 	}
 }
+
+// TestConsents: asked for at once, policies are those that each enrollment gives alone.
+func TestConsents(t *testing.T) {
+	e, _ := guarded(t)
+	first, err := e.Enrollments().Load("prod-hsm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := first
+	second.Name, second.Policy = "stage-hsm", consent.Session
+	if err := e.Enrollments().Save(second); err != nil {
+		t.Fatal(err)
+	}
+	a := Agent{Env: e}
+	all, err := a.Consents(t.Context(), []enrollment.Enrollment{first, second})
+	if err != nil || len(all) != 2 {
+		t.Fatalf("%d, %v", len(all), err)
+	}
+	for _, c := range all {
+		alone, err := a.Consent(t.Context(), c.Enrollment.Name)
+		if err != nil || c.Policy.Mode != consent.Always || c.Policy.String() != alone.Policy.String() ||
+			len(c.SameKey) != 1 || c.SameKey[0].Name != alone.SameKey[0].Name || c.Standing.Problem != alone.Standing.Problem {
+			t.Errorf("%+v\nalone: %+v, %v", c, alone, err)
+		}
+	}
+}

@@ -189,7 +189,7 @@ func (a Agent) RecordPolicy(en enrollment.Enrollment, r audit.Record) error {
 // policy by the key that it names, of a statement by the certificate that the enrollment had
 // then. Errors wrap [consent.ErrSignature] or [consent.ErrFormerKey], or say what is missing.
 func (a Agent) VerifyConsent(r audit.Record) error {
-	if err := a.verifySignature(r); err != nil {
+	if err := verifySignature(a.Env.Enrollments(), r); err != nil {
 		return err
 	}
 	// Whoever writes into the log can write a certificate for a key of his own, too.
@@ -202,7 +202,7 @@ func (a Agent) VerifyConsent(r audit.Record) error {
 	return errors.Join(consent.ErrFormerKey, err)
 }
 
-func (a Agent) verifySignature(r audit.Record) error {
+func verifySignature(store enrollment.Store, r audit.Record) error {
 	if len(r.Signature) == 0 {
 		return errors.New("the record has no signature")
 	}
@@ -226,7 +226,7 @@ func (a Agent) verifySignature(r audit.Record) error {
 	if s.Enrollment != r.Enrollment || s.Request.String() != r.Request {
 		return differs
 	}
-	chain, err := a.Env.Enrollments().Certificate(enrollment.Enrollment{Name: r.Enrollment, KeyHash: r.Key})
+	chain, err := store.Certificate(enrollment.Enrollment{Name: r.Enrollment, KeyHash: r.Key})
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,8 @@ func (c contents) deleteCertificate(s hsm.Slot) tea.Cmd {
 			}
 			l.Enrollments = nil // enrollments have a copy
 			question, detail := present.RemoveCertificate(l)
-			err = screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: question, Detail: detail, Type: l.Serial(), Short: l.Short})
+			err = screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: question, Detail: detail,
+				Type: l.Serial(), Short: l.Short})
 			if err != nil {
 				return err
 			}
