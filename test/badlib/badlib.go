@@ -1,6 +1,7 @@
 // Package badlib makes PKCS#11 libraries that misbehave, for tests: each passes
 // everything on to another library, but in the ways that it was made with ([Make]) and
-// those that a test commands it now ([Do]), or with lies that a seed picks ([Liar]).
+// those that a test commands it now ([Do]), with lies that a seed picks ([Liar]), or until it
+// kills its process ([Mortal]).
 //
 // A way is an action, or an action, a hyphen and a point. The points are list
 // (C_GetSlotList), token (C_GetTokenInfo), session (C_OpenSession), state
@@ -63,6 +64,28 @@ func Liar(t testing.TB) string {
 	return path
 }
 
+// mortal says where a process dies.
+//
+//go:embed testdata/mortal.c
+var mortal []byte
+
+// The environment of a mortal library: after which call that writes to the token it kills
+// its process group, a file to which each such call adds a byte, and the folder of a SoftHSM
+// token, where it dies while the two objects of a key pair are made.
+const (
+	KillAt  = "KILL_AT"
+	KillLog = "KILL_LOG"
+	KillIn  = "KILL_IN"
+)
+
+// Mortal compiles a library that kills its process and the command that started it, and returns its path.
+func Mortal(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "mortal.so")
+	compile(t, mortal, path, "mortal")
+	return path
+}
+
 // Do has the library at path behave in these ways, and those that it was made with, from
 // its next call on. Without ways it goes back to those that it was made with.
 func Do(t testing.TB, path string, ways ...string) {
@@ -96,7 +119,7 @@ func compile(t testing.TB, source []byte, to, way string) {
 		t.Fatal(err)
 	}
 	cc := exec.Command("cc", "-shared", "-fPIC", `-DWAY="`+way+`"`, "-I", strings.TrimSpace(string(headers)),
-		"-o", to, from, "-ldl")
+		"-o", to, from, "-ldl", "-pthread")
 	if out, err := cc.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
