@@ -11,11 +11,11 @@ type Place string
 
 // The places.
 const (
-	Somewhere Place = ""          // nothing tells
+	Somewhere Place = ""          // unknown
 	InReader  Place = "reader"    // a smart card, or a key with a plug
 	InFiles   Place = "files"     // a library that keeps its tokens in files
 	InService Place = "service"   // a daemon of this machine
-	InTPM     Place = "tpm"       // this machine's own
+	InTPM     Place = "tpm"       // the TPM of this machine
 	OnNetwork Place = "network"   // an HSM elsewhere
 	Forwarded Place = "forwarded" // another machine's token, through p11-kit
 )

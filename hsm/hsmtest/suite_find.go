@@ -61,7 +61,7 @@ func testOpen(t *testing.T, b *bench) {
 		t.Error("a token is unlocked before anybody typed a PIN")
 	}
 	bySerial := hsm.URI{Scheme: b.Token.Scheme, Serial: info.Serial}
-	if strings.Trim(info.Serial, "0") == "" { // all tokens of such libraries have it
+	if strings.Trim(info.Serial, "0") == "" {
 		bySerial.Token = info.Label
 	}
 	again, err := b.Driver.Open(t.Context(), bySerial)

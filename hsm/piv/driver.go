@@ -135,7 +135,7 @@ func (d *Driver) Open(ctx context.Context, u hsm.URI) (hsm.Token, error) {
 		return nil, hinting.With(fmt.Errorf("%d PIV cards: %w", len(found), hsm.ErrSeveralTokens), oneOf(found))
 	}
 	about := found[0]
-	if u.Serial != "" { // An enrollment of an older version goes on under the name that it has.
+	if u.Serial != "" { // Enrollments of older versions keep their URI.
 		about.Serial = u.Serial
 	}
 	for _, r := range l.readers {

@@ -97,7 +97,7 @@ func (c *card) announce(s *applet.Session, yes bool, key *hsm.Secret) (former *h
 	if err != nil {
 		return nil, err
 	}
-	next.Zero() // It was tried, or another key is in force.
+	next.Zero()
 	return former, s.Management.Announce(former, key)
 }
 

@@ -308,7 +308,7 @@ func room(attribute uint) int {
 		return 8 << 10
 	case p11.CKA_CLASS, p11.CKA_KEY_TYPE, p11.CKA_LOCAL, p11.CKA_SENSITIVE, p11.CKA_EXTRACTABLE,
 		p11.CKA_ALWAYS_AUTHENTICATE:
-		return int(unsafe.Sizeof(C.ulong(0))) // NSS's softokn takes more room for a mistake
+		return int(unsafe.Sizeof(C.ulong(0))) // NSS's softokn rejects a larger buffer
 	}
 	return 2 << 10
 }

@@ -36,8 +36,8 @@ type module struct {
 	calls sync.RWMutex
 	// since is when the library was set up; guarded by the driver.
 	since    time.Time
-	fresh    atomic.Bool // set up, and not asked for its slots yet
-	reserved []byte      // Reserved as C reads it
+	fresh    atomic.Bool // initialized, slots not listed yet
+	reserved []byte      // Reserved with a terminating NUL
 	// gate is shared by all tokens of a library that cannot do threads; nil for
 	// the others.
 	gate gate
@@ -112,15 +112,15 @@ func (m Module) open() (lib *library, c *p11.Ctx, err error) {
 	if m.remote != "" {
 		path, what = m.client, "install p11-kit's client module (Debian's package p11-kit-modules), which reaches it"
 	}
-	if _, err := os.Stat(path); err != nil { // plain words: the loader's own differ by system
+	if _, err := os.Stat(path); err != nil { // the loader's messages differ between systems
 		err = fmt.Errorf("%w: %s does not exist", hsm.ErrModule, path)
 		if m.remote != "" {
 			err = fmt.Errorf("%w; %s is remote", err, m.Path)
 		}
 		return nil, nil, hint.With(err, what)
 	}
-	if m.remote != "" { // read when the library is opened, and each opening is another client
-		old := os.Getenv(p11kit.ServerAddress) // an empty one is as good as none
+	if m.remote != "" { // the library reads it when it is opened
+		old := os.Getenv(p11kit.ServerAddress)
 		if err := os.Setenv(p11kit.ServerAddress, m.remote); err != nil {
 			return nil, nil, fmt.Errorf("environment of %s: %w", m.Path, err)
 		}

@@ -62,7 +62,7 @@ func (w writer) generate(plan keyPlan) (_ *entry, err error) {
 	}
 	e := r.privateEntry(private)
 	e.public, e.key = []p11.ObjectHandle{public}, key
-	e.local = true // whatever the library says: NSS's softokn denies it
+	e.local = true // NSS's softokn reports false
 	return e, r.err
 }
 

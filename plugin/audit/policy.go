@@ -238,7 +238,7 @@ func (l *Log) carry() error {
 				Key: r.Key, Policy: everything}
 		}
 		if size(r) > maxKept {
-			continue // No enrollment has such a name: some program wrote it into the log.
+			continue // invalid name, so another program wrote it
 		}
 		errs = append(errs, l.write(r))
 	}

@@ -33,7 +33,7 @@ const (
 // bodies holds the bodies of requests that a person is asked about.
 type bodies struct {
 	room *room
-	turn chan struct{} // taken for an account: one body is taken apart at a time
+	turn chan struct{} // limits parsing to one body at a time
 }
 
 func newBodies() *bodies { return &bodies{newRoom(maxHeld), make(chan struct{}, 1)} }

@@ -11,7 +11,7 @@ type room struct {
 	mu    sync.Mutex
 	free  int64 // in bytes
 	held  map[asker]int64
-	freed chan struct{} // closed when there is more
+	freed chan struct{} // closed when memory becomes free
 }
 
 func newRoom(size int64) *room {

@@ -73,8 +73,8 @@ type session struct {
 	seen     atomic.Int64           // Unix nanoseconds: when its client was seen to run last
 	adopted  atomic.Pointer[Client] // the one of kin that turned out to be the client
 	met      atomic.Bool            // the client has connected itself
-	told     atomic.Bool            // the system has told whose one of its connections is
-	asleep   atomic.Bool            // a lock has ended it, see [Sessions.Lock]
+	told     atomic.Bool            // the kernel has identified a connection's process
+	asleep   atomic.Bool            // ended by a lock, see [Sessions.Lock]
 	requests atomic.Uint64
 	open     atomic.Int64
 }

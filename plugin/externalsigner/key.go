@@ -77,7 +77,7 @@ const maxNamed = 4
 // one byte, most ids are longer. It is "" where nothing is shown.
 func (k *key) byURI(ctx context.Context) string {
 	all, err := k.token.Slots(ctx, nil)
-	if err != nil { // What was not found is said already, and the hint is no more than help.
+	if err != nil { // The caller reports the missing key without a hint.
 		return ""
 	}
 	var uris []string

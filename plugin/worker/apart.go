@@ -121,7 +121,7 @@ func gather[T any](
 	limit := a.limit
 	for i, s := range sources {
 		readings[i] = begin(s)
-		limit = min(limit, a.limit-time.Since(readings[i].began)) // somebody may have waited for it already
+		limit = min(limit, a.limit-time.Since(readings[i].began))
 	}
 	patience := newPatience(wait, max(limit, time.Millisecond))
 	defer patience.end()
@@ -197,7 +197,7 @@ func (a *apart) choose(ctx context.Context, u hsm.URI, blank bool) (*source, err
 		return nil, fmt.Errorf("%s: %w", u, hsm.ErrNoToken)
 	}
 	sources, _ := a.sourcesFor(u)
-	if len(sources) == 1 { // its own error says what is missing
+	if len(sources) == 1 { // the library reports a missing token itself
 		return sources[0], nil
 	}
 	all, err := sight(ctx, a.inner, sources, u)

@@ -19,7 +19,7 @@ import (
 // How long a worker may take, not counting what a person takes to answer. Then
 // its library hangs, and the process is ended.
 const (
-	openTimeout  = 30 * time.Second // libraries may look through networks
+	openTimeout  = 30 * time.Second // network HSMs are slow to open
 	infoTimeout  = 30 * time.Second
 	stateTimeout = 2 * time.Second
 	lockTimeout  = 8 * time.Second
@@ -47,7 +47,7 @@ func (o Options) limit(d time.Duration) time.Duration {
 // peer is a worker process as it is talked to. Each call has a connection of its own.
 type peer struct {
 	process *workerProcess
-	library string // what may crash or hang, for words
+	library string // name of the library, for messages
 	o       Options
 	// over is told of the error that the process ended with, or ErrNotSent if it had ended
 	// before, and returns what is to be said.
@@ -69,10 +69,10 @@ func (w *peer) connect() (*link.Client, error) {
 type call struct {
 	handle   int
 	prompter hsm.Prompter
-	limit    time.Duration // as in askWorker
-	secret   *hsm.Secret   // is sent after the message
+	limit    time.Duration // see askWorker
+	secret   *hsm.Secret   // sent after the message
 	received func(*hsm.Secret)
-	quiet    bool // nobody waits for it
+	quiet    bool // no message while waiting
 }
 
 // callWorker asks on a connection of its own.
@@ -134,7 +134,7 @@ func (w *peer) crashed() error {
 		w.process.kill()
 	}
 	if w.process.dismissed() || w.process.cmd.ProcessState.Success() && !w.o.Patient {
-		return w.o.Dismissed // it was told to end, if not by us: it has locked its token
+		return w.o.Dismissed // ended on request, with its token locked
 	}
 	how := w.process.words.crash()
 	if how == "" {
@@ -151,7 +151,7 @@ type person struct {
 	release func(context.Context, *hsm.BusyError) bool
 
 	mu   sync.Mutex
-	last error // what the person, or who asks, answered last
+	last error // the last error of the prompter
 }
 
 // before asks by next. While somebody is asked, nothing says that the worker is waited for.
@@ -201,7 +201,7 @@ type wait struct {
 	mu    sync.Mutex
 	show  func() (done func())
 	timer *time.Timer
-	done  func() // takes down what is shown
+	done  func() // removes the message
 	asked int
 	over  bool
 }

@@ -16,8 +16,8 @@ import (
 // heldToken is a token that has a worker for itself, which may be ended to lock it.
 type heldToken struct {
 	*workerToken
-	died   func() // is told of a death that nobody wanted
-	settle func() // has the token locked by another worker
+	died   func() // called when the process dies unexpectedly
+	settle func() // locks the token through another worker
 	told   sync.Once
 }
 
@@ -65,7 +65,7 @@ func (t *heldToken) Lock() error {
 // locked is the outcome of a lock that the worker was asked for.
 func locked(t *heldToken, err error) error {
 	if errors.Is(err, ErrNotSent) || errors.Is(err, t.peer.o.Dismissed) {
-		return nil // the login has gone with it
+		return nil // the login ended with the process
 	}
 	if errors.Is(err, hsm.ErrModule) && t.peer.process.gone() {
 		t.settle()
@@ -89,7 +89,7 @@ const untoldHint = "the process has forgotten the PIN, but the token may still b
 
 // Close implements [Token]: the worker ends.
 func (t *heldToken) Close() error {
-	before := t.peer.process.forced.Load() // that has been told
+	before := t.peer.process.forced.Load() // already reported
 	err := t.peer.process.end()
 	if err == nil && !before && t.peer.process.forced.Load() {
 		err = hint.With(fmt.Errorf("%w: the %s did not let the token go, so its process was ended", hsm.ErrModule, t.peer.library),

@@ -13,9 +13,9 @@ import (
 // it. See [Host.Serve].
 type Host struct {
 	mu        sync.Mutex
-	sessions  map[*workerSession]struct{} // those at an operation whose parents want to know
+	sessions  map[*workerSession]struct{} // sessions whose parents want to be told
 	finishing int
-	idle      *sync.Cond // finishing is 0
+	idle      *sync.Cond // signaled when finishing is 0
 }
 
 // NewHost returns a host whose Busy and Finishing drivers can be made with.

@@ -17,7 +17,7 @@ import (
 type lister[T any] struct {
 	mu      sync.Mutex
 	reading *reading[T]
-	last    []T // the result of the last reading, nil if that failed
+	last    []T // result of the last reading, nil if it failed
 }
 
 // reading is one reading.
@@ -53,7 +53,7 @@ func (l *lister[T]) begin(read func() ([]T, []hsm.Problem, error)) *reading[T] {
 
 // patience is how long readings are waited for.
 type patience struct {
-	whole bool // it is all that a source may take, but while a person is asked
+	whole bool // the limit restarts while a person is asked
 	limit time.Duration
 	late  <-chan struct{}
 	stop  func()

@@ -30,7 +30,7 @@ type source struct {
 
 	state   sync.Mutex
 	process *workerProcess
-	failure error // how its process ended
+	failure error // the error that its process ended with
 	failed  time.Time
 }
 
@@ -127,7 +127,7 @@ func (s *source) List(ctx context.Context) (hsm.Listing, error) { return s.look(
 // look lists the tokens. One that want names is looked for with more trouble.
 func (s *source) look(ctx context.Context, want hsm.URI) (l hsm.Listing, err error) {
 	err = s.use(ctx, func(w *peer) error {
-		o := call{limit: surveyTimeout, quiet: want.Scheme == ""} // a listing says itself what it waits for
+		o := call{limit: surveyTimeout, quiet: want.Scheme == ""} // a listing has messages of its own
 		out, err := callWorker[surveyAnswer](ctx, w, opSurvey, surveyRequest{named{want}, s.Source}, o)
 		if err != nil {
 			return err

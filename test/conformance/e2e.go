@@ -65,7 +65,7 @@ func runE2E(ctx context.Context, program string, w *way, names []string) (*outco
 	cmd.Dir = w.dir
 	cmd.Env = append(w.env, "PATH="+os.Getenv("PATH"), "HOME="+w.dir, "TMPDIR="+w.dir, "LANG=C.UTF-8")
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it has no terminal to ask on
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no terminal for prompts
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 30 * time.Second
 	begin := time.Now()
@@ -100,7 +100,7 @@ func (o *outcome) readReport(b []byte) error {
 	for _, suite := range suites {
 		for _, s := range suite.SpecReports {
 			if s.LeafNodeType != "It" || s.State == "skipped" && s.RunTime == 0 {
-				continue // not asked for
+				continue
 			}
 			o.tests = append(o.tests, test{name: strings.Join(append(s.ContainerHierarchyTexts, s.LeafNodeText), " "),
 				passed: s.State == "passed", said: s.State + ": " + s.Failure.Message, took: s.RunTime})

@@ -152,7 +152,7 @@ func (s *kubectlSuite) run(ctx context.Context, groups ...string) (*outcome, err
 		"SUITE_KUBECONFIG="+s.way.kubeconfig, "SUITE_SERVER="+s.way.cluster.Server(), "SUITE_RECORD="+record,
 		"SUITE_PLUGIN="+s.way.plugin(), "WHAT="+strings.Join(what, " "))
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it has no terminal to ask on
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no terminal for prompts
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
 	begin := time.Now()

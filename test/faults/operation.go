@@ -32,8 +32,8 @@ type operation struct {
 type kind int
 
 const (
-	timed  kind = 1 + iota // the clock puts it in order
-	making                 // it makes a key
+	timed  kind = 1 + iota // ordered by the clock
+	making                 // makes a key
 )
 
 // deed is an operation with all that it is done to.

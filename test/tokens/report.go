@@ -28,7 +28,7 @@ type Report struct {
 	Date     string                           `json:"date"` // 2006-01-02
 	Token    string                           `json:"token"`
 	Firmware string                           `json:"firmware,omitempty"`
-	Serial   string                           `json:"serial,omitempty"` // its end
+	Serial   string                           `json:"serial,omitempty"` // the end of the serial
 	Driver   string                           `json:"driver"`           // scheme, and for PKCS#11 the module
 	Library  string                           `json:"library"`          // what lies below the driver, with its version
 	System   string                           `json:"system"`
@@ -73,7 +73,7 @@ func ShortSerial(serial string) string {
 func (r *Report) Add(seen hsmtest.Results) {
 	for _, each := range seen.Timings {
 		result, listed := seen.Parts[each.Part]
-		if !listed { // of several algorithms, or of the driver alone
+		if !listed { // not about a single algorithm
 			continue
 		}
 		r.Seen = append(r.Seen, Contract{Name: each.Part, Result: result, Milliseconds: each.Took.Milliseconds()})

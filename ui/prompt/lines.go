@@ -57,7 +57,7 @@ type line struct {
 	keep        func() bool                  // tells that the block stays, see [block]; may be nil
 	kept        bool                         // The block was drawn to stay.
 	said        bool                         // a line that stays is written only once
-	old         bool                         // its words have changed
+	old         bool                         // the words on screen are outdated
 }
 
 // put shows a line until done is called or ctx ends.

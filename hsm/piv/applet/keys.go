@@ -51,7 +51,7 @@ func (k Keys) Read(slot byte) (Content, error) {
 	if err != nil || told {
 		c.Key = key
 		if note != nil && (key == nil || !hsm.SameKey(key.Public, note.PublicKey)) {
-			c.Certificate = note // It stands for a key that is gone.
+			c.Certificate = note // a placeholder for a deleted key
 		}
 		return c, err
 	}

@@ -166,7 +166,7 @@ func protect(content []byte, key, next *hsm.Secret) []byte {
 	}
 	without := fields.replace(tagNextKey, nil)
 	defer clear(without)
-	fields, _ = parseTLV(without) // It was encoded here.
+	fields, _ = parseTLV(without)
 	inner := slices.Concat(fields.replace(tagProtectKey, key.Bytes()), objects(nil).replace(tagNextKey, next.Bytes()))
 	defer clear(inner)
 	return tlv(tagProtected, inner)

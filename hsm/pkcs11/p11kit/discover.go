@@ -71,7 +71,7 @@ func Standard() Places {
 		system:     []string{"/usr/share/p11-kit/modules", "/etc/pkcs11/modules"},
 		server:     serverSocket(),
 	}
-	switch { // as p11-kit does
+	switch { // p11-kit's order
 	case os.Getuid() == 0:
 		p.noUser = "p11-kit reads no user's configuration for root"
 	case os.Getenv("P11_KIT_NO_USER_CONFIG") != "":
@@ -195,7 +195,7 @@ func (p Places) Find(path string) (Module, bool) {
 func (p Places) module(c config) Module {
 	m := Module{Name: c.name, Path: p.Resolve(c.values["module"]), Remote: c.values["remote"],
 		Reserved: c.values["x-init-reserved"]}
-	if m.Remote != "" { // stronger than a library, as in p11-kit
+	if m.Remote != "" { // p11-kit prefers remote: to module:
 		m.Path = c.remote
 	}
 	if m.Path != "" {
@@ -235,7 +235,7 @@ func (p Places) configs() ([]config, []hsm.Problem) {
 	}
 	dirs := p.system
 	mode := cmp.Or(load(p.systemConf)["user-config"], "merge")
-	if mode != "none" && p.noUser == "" { // a user can add to what the system allows, not to more
+	if mode != "none" && p.noUser == "" { // the system can forbid user settings
 		mode = cmp.Or(load(p.userConf)["user-config"], mode)
 	}
 	switch {

@@ -115,7 +115,7 @@ func (s *signIns) warmUp(ctx context.Context, q auditing.Requester, p *link.Aske
 		Purpose: hsm.Purpose{Cluster: name, Action: "sign in", Command: q.Command}}
 	var t *target
 	err := s.flights.do(ctx, name, q.Client.Terminal(), func() (err error) {
-		if err := s.recall(ctx, q); err != nil { // by what ended just now
+		if err := s.recall(ctx, q); err != nil {
 			return &ownRefusal{err}
 		}
 		defer func() { s.refusals.remember(q.Client, name, lockedOr(ctx, err), p.HasAsked(), time.Now()) }()

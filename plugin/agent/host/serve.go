@@ -304,7 +304,7 @@ func (s *connSet) add(c net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		_ = c.Close() // nobody has used it yet
+		_ = c.Close()
 		return false
 	}
 	s.open[c] = struct{}{}

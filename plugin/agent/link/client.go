@@ -85,7 +85,7 @@ type Options struct {
 func (c *Client) Call(ctx context.Context, r Request, out any, o Options) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := ctx.Err(); err != nil { // what is not begun needs no cancelling
+	if err := ctx.Err(); err != nil { // nothing to cancel yet
 		return err
 	}
 	ctx, clock, stop := within(ctx, o.Limit)
@@ -169,7 +169,7 @@ func (c *Client) cancel(ctx context.Context, o Options, f *finishing) (stop func
 				o.Left()
 			}
 		}
-		_ = c.conn.Close() // the reader sees it
+		_ = c.conn.Close() // the reader reports the error
 	})
 	return func() { close(answered); end() }
 }

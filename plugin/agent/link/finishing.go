@@ -11,7 +11,7 @@ import (
 type finishing struct {
 	tell hsm.Finishing
 	mu   sync.Mutex
-	open []func() // ends of what has begun
+	open []func() // functions that end the operations begun
 }
 
 func newFinishing(tell hsm.Finishing) *finishing { return &finishing{tell: tell} }

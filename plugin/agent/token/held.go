@@ -266,7 +266,7 @@ func (h *Held) Unlock(ctx context.Context, u Use, tried func(error)) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	select { // A token that has gone is locked first, even if it is back already.
+	select { // A removed token is locked first, even if it is back.
 	case h.opening <- struct{}{}:
 		<-h.opening
 	case <-ctx.Done():

@@ -391,7 +391,7 @@ const MaxEndless = 64 << 20
 // the middle of a request.
 func (s *Server) cut(w http.ResponseWriter, r *http.Request) {
 	if s.Cuts.Add(1) == 1 {
-		_, _ = io.Copy(io.Discard, r.Body) // only then an end of an HTTP/1.1 connection is seen
+		_, _ = io.Copy(io.Discard, r.Body) // needed to notice that an HTTP/1.1 client has gone
 		go s.CloseClientConnections()
 		<-r.Context().Done()
 		panic(http.ErrAbortHandler)

@@ -74,7 +74,7 @@ func (t *teller) jsonPatch(v any) error {
 		if whole := put(path, t.get(op, "value")); whole != nil {
 			t.what(whole)
 		}
-		if v != "" && len(t.lines) == at+1 && len(t.loud) == loud { // no further line tells the value
+		if v != "" && len(t.lines) == at+1 && len(t.loud) == loud { // the value is on no other line
 			t.lines[at] += ": " + v
 		}
 	}

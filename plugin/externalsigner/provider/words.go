@@ -12,7 +12,7 @@ import (
 // words are what a signer says on its standard error: they are passed on as they come, and
 // their end is kept.
 type words struct {
-	in, out *os.File // a pipe; the signer has in
+	in, out *os.File // the ends of a pipe; the signer writes to in
 	done    chan struct{}
 
 	mu   sync.Mutex
@@ -55,7 +55,7 @@ func (l *words) pass(w io.Writer) {
 // listened to for as long as patience, at most.
 func (l *words) end(patience time.Duration) string {
 	defer l.out.Close()
-	_ = l.in.Close() // the signer's copy is what counted
+	_ = l.in.Close() // the signer has a copy
 	select {
 	case <-l.done:
 	case <-time.After(patience):
@@ -67,9 +67,9 @@ func (l *words) end(patience time.Duration) string {
 
 // failure is the end of a signer without an answer.
 type failure struct {
-	words  string // end of what it said
+	words  string // the end of the signer's output
 	status string
-	pin    string // which must not be quoted, or ""
+	pin    string // the PIN, never to be quoted, or ""
 }
 
 // Error is the signer's last words or, if there are none, its exit status.

@@ -87,7 +87,7 @@ func connect(name string) (*rest.Config, *kubernetes.Clientset, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	config.QPS, config.Burst = 1000, 1000 // it is the other end that is tried
+	config.QPS, config.Burst = 1000, 1000 // no throttling on the client's side
 	api, err := kubernetes.NewForConfig(config)
 	return config, api, err
 }

@@ -8,7 +8,7 @@ import (
 // distribution is what a Linux system calls itself, "" elsewhere.
 func distribution() string {
 	b, err := os.ReadFile("/etc/os-release")
-	if err != nil { // Other systems have none.
+	if err != nil { // no such file on other systems
 		return ""
 	}
 	_, rest, _ := strings.Cut("\n"+string(b), "\nPRETTY_NAME=")

@@ -179,7 +179,7 @@ func surroundings(ctx context.Context, r *tokens.Report) {
 // program.
 func said(ctx context.Context, name string, args ...string) string {
 	out, err := exec.CommandContext(ctx, name, args...).Output()
-	if err != nil { // It is a word in a report, and missing where nobody has it.
+	if err != nil { // optional in the report
 		return ""
 	}
 	line, _, _ := strings.Cut(string(out), "\n")

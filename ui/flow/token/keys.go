@@ -101,7 +101,7 @@ func (k Keys) DeleteOlder(ctx context.Context, u hsm.URI, l Loss, p hsm.Prompter
 		if err := unchanged(ctx, t, u, l, p); err != nil {
 			return err
 		}
-		return t.StoreCertificate(ctx, u, l.Slots[0].Certificate, p) // It is there, and replaces the others.
+		return t.StoreCertificate(ctx, u, l.Slots[0].Certificate, p) // Storing the newest again replaces the others.
 	})
 }
 

@@ -91,8 +91,8 @@ func newSheet(fields []hsm.Field, room Room, most ...int) *sheet {
 type sheet struct {
 	width, indent int
 	boxes         []box
-	dropped       int    // fields that are left out
-	all           string // how to see what is left out
+	dropped       int    // number of fields left out
+	all           string // how to see the rest
 }
 
 // box is a field: of its values the first ones are shown, each in so many lines at most.

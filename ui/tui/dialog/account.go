@@ -22,7 +22,7 @@ type account struct {
 	fields []hsm.Field
 	keys   keys.Map
 
-	cut    bool // something is left out in short
+	cut    bool // the short form leaves something out
 	whole  bool
 	scroll widget.Scroll
 }

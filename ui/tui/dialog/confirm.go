@@ -27,10 +27,10 @@ type Confirm struct {
 	guard   guard
 	reply   *reply[bool]
 	yes     tea.Cmd
-	onYes   bool // the focus
+	onYes   bool // yes has the focus
 	input   widget.Input
 	scroll  widget.Scroll
-	long    bool // the detail does not fit: up and down scroll it
+	long    bool // the detail does not fit and scrolls
 }
 
 // NewConfirm returns a dialog that a screen opens itself; yes runs after a yes.
@@ -72,7 +72,7 @@ func (d *Confirm) Actions() []screen.Action {
 	if d.long {
 		more = []screen.Action{act(keys.Shown(d.keys.Down, "↑↓", "scroll"))}
 	}
-	return append(more, act(keys.As(d.keys.Back, "cancel"))) // the buttons name the keys for yes and no
+	return append(more, act(keys.As(d.keys.Back, "cancel"))) // the buttons show the keys for yes and no
 }
 
 // Update implements [Dialog].
