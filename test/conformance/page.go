@@ -45,10 +45,10 @@ func page(all []*comparison, version string, atOnce bool) string {
 	fmt.Fprintf(&b, `# Kubernetes' own test suites, through the token
 
 Written by `+"`make conformance`"+`. It runs the suites of Kubernetes %s itself with a key file and again through
-the token: SoftHSM2, the credential plugin, the agent and its bridge. Each run has a control plane of its own; the
-user and the rights are the same. What passes with a key file must pass through the token, and each assertion of
-kubectl's suite must go the same way, but for the differences below. They are checked, too: one that is no longer
-there is an error.
+the token: SoftHSM2, the credential plugin, the agent and its bridge. Each run has its own control plane; the user
+and the rights are the same. A test that passes with a key file must pass through the token, and each assertion of
+kubectl's suite must have the same result, except for the differences below. A difference that no longer occurs is
+an error.
 
 `, version)
 	b.WriteString("| suite | with a key file | through the token | requests | signatures of the token | time |\n" +
@@ -73,7 +73,7 @@ there is an error.
 	if atOnce {
 		order = "side by side"
 	}
-	fmt.Fprintf(&b, "\nRequests are those that the bridge passed on. The times are of the two runs, %s, on %d CPUs.\n", order,
+	fmt.Fprintf(&b, "\nRequests are those that the bridge passed on. The times are those of the two runs, %s, on %d CPUs.\n", order,
 		runtime.NumCPU())
 	for _, c := range all {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", titles[c.name].title, titles[c.name].about)

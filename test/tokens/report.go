@@ -193,14 +193,14 @@ func Reports(root string) ([]Report, error) {
 const reportsHead = `
 ## Physical tokens
 
-Reports of people who ran kubehsm with a token of their own. Both ways write one file, which names neither
-its owner nor what the token holds:
+Reports from people who ran kubehsm with their own token. Both commands write one file, which names neither
+the token's owner nor its contents:
 
 - ` + "`make hardware-check`" + ` reads the token, without a PIN, and changes nothing.
 - ` + "`make hardware-suite TOKEN=… ERASE=…`" + ` runs the contract suite. It is for a token that may be erased: ERASE is the
   token's whole serial.
 
-A file that is put into ` + "`test/tokens/physical`" + ` is shown here (` + "`go run ./test/tokens/table`" + `).
+Put such a file into ` + "`test/tokens/physical`" + `, and ` + "`go run ./test/tokens/table`" + ` lists it here.
 
 `
 
@@ -236,7 +236,7 @@ func reported(b *strings.Builder, all []Report) {
 		}
 	}
 	if len(suites) > 0 {
-		b.WriteString("\nWhat the contract suite has seen of them:\n\n")
+		b.WriteString("\nResults of the contract suite with these tokens:\n\n")
 		table(b, suites)
 	}
 }
