@@ -51,6 +51,10 @@ const again = "run the command again; restart a program that keeps getting this 
 // lockedWords are for who has a session and no token to go with it.
 const lockedWords = "the enrollment is locked; " + again
 
+// unknownWords are for who has a certificate of no session, or of one that does not begin again
+// for them.
+const unknownWords = "unknown session: the agent was locked or restarted; " + again
+
 // session finds the session of the client certificate. TLS only asks for one
 // (RequestClientCert): a failed handshake would be an alert without words, and
 // would not make client-go run the plugin again.
@@ -72,8 +76,7 @@ func (s *Server) session(r *http.Request) (*session, *refusal) {
 			"the bridge accepts only client certificates that the agent issued, and the agent did not issue the one of this connection: " +
 				"leave out --client-certificate, and use the kubeconfig user that kubehsm wrote"}
 	case e == nil:
-		return nil, &refusal{http.StatusUnauthorized, DeniedUnknown,
-			"unknown session: the agent was locked or restarted; " + again}
+		return nil, &refusal{http.StatusUnauthorized, DeniedUnknown, unknownWords}
 	case e.ended(s.sessions.now()):
 		return e, &refusal{http.StatusUnauthorized, DeniedExpired,
 			"the session has ended: its program has ended, or its time has run out; " + again}

@@ -3,6 +3,8 @@ package bridge
 import (
 	"log/slog"
 	"net/http"
+	"net/netip"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,11 +38,13 @@ func TestSessionAfterALock(t *testing.T) {
 		}
 	}
 	lock()
+	lock() // the screen's lock, and then the computer sleeps
 	get(client, "locked", 401, "the enrollment is locked")
 	get(client, "locked, once more", 401, "the enrollment is locked")
 	if len(r.revived) > 0 || len(listed(r.sessions)) > 0 {
 		t.Fatal("a session begins again without a token")
 	}
+	r.sessions.Sweep()
 	r.locked.Store(false)
 	get(r.client(other), "a program that no connection was seen of", 401, "unknown session")
 	get(client, "unlocked", 200, "")
@@ -52,6 +56,30 @@ func TestSessionAfterALock(t *testing.T) {
 	r.sessions.Drop("prod") // the enrollment is another now
 	r.locked.Store(false)
 	get(client, "another enrollment", 401, "unknown session")
+}
+
+// TestSleepingSessionIsItsPrograms: a session that a lock has ended begins again only on a
+// connection that the system says is its program's.
+func TestSleepingSessionIsItsPrograms(t *testing.T) {
+	var hidden atomic.Bool
+	r := newRig(t, rigOptions{whose: func(_, _ netip.AddrPort, of Client, _ []Client) (Client, bool, error) {
+		return of, !hidden.Load(), nil
+	}})
+	cred := r.issue("prod", process.This())
+	get := func(want int) {
+		t.Helper()
+		if code, body := r.get(r.client(cred), "/version"); code != want {
+			t.Fatalf("%d %s, want %d", code, body, want)
+		}
+	}
+	get(200)
+	r.sessions.Lock("")
+	hidden.Store(true)
+	get(401)
+	hidden.Store(false)
+	get(200)
+	hidden.Store(true)
+	get(200)
 }
 
 // TestBusyClientsAreWaitedFor: a client is given as long as the API server gives it to

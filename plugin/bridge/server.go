@@ -109,6 +109,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, sess, &refusal{http.StatusUnauthorized, DeniedLocked, lockedWords})
 		return
 	}
+	if sess.asleep.Load() && who.conn != 0 {
+		s.refuse(w, r, sess, &refusal{http.StatusUnauthorized, DeniedUnknown, unknownWords})
+		return
+	}
 	if s.sessions.revive(sess) && s.Revived != nil {
 		s.Revived(sess.enrollment, sess.client)
 	}

@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -256,11 +255,7 @@ func (e *session) until() time.Time {
 
 // Drop forgets the sessions of an enrollment; "" means all.
 func (s *Sessions) Drop(enrollment string) {
-	of := func(e *session) bool { return enrollment == "" || e.enrollment == enrollment }
-	s.remove(of)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	maps.DeleteFunc(s.locked, func(_ [sha256.Size]byte, e *session) bool { return of(e) })
+	s.remove(func(e *session) bool { return enrollment == "" || e.enrollment == enrollment }, never)
 }
 
 // Lock ends the sessions of an enrollment until the next unlock; "" means all. Many
@@ -268,35 +263,15 @@ func (s *Sessions) Drop(enrollment string) {
 // again, where the system has told whose connections theirs are. All others are
 // forgotten: who else has their certificate cannot be seen.
 func (s *Sessions) Lock(enrollment string) {
-	s.mu.Lock()
-	var kept []*session
-	for _, e := range s.byCert {
-		if (enrollment == "" || e.enrollment == enrollment) && e.told.Load() && e.alive() {
-			e.asleep.Store(true)
-			kept = append(kept, e)
-			delete(s.byCert, e.hash)
-			if s.byOwner[e.owner] == e {
-				delete(s.byOwner, e.owner)
-			}
-		}
-	}
-	s.mu.Unlock()
-	s.Drop(enrollment)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, e := range kept {
-		s.locked[e.hash] = e
-	}
+	s.remove(func(e *session) bool { return enrollment == "" || e.enrollment == enrollment },
+		func(e *session) bool { return e.told.Load() && e.alive() })
 }
 
 // Sweep forgets sessions without a request in flight that have ended, or whose
 // certificate has.
 func (s *Sessions) Sweep() {
 	now := s.now()
-	s.remove(func(e *session) bool { return e.open.Load() == 0 && (now.After(e.notAfter) || e.ended(now)) })
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	maps.DeleteFunc(s.locked, func(_ [sha256.Size]byte, e *session) bool { return !e.alive() })
+	s.remove(func(e *session) bool { return e.open.Load() == 0 && (now.After(e.notAfter) || e.ended(now)) }, never)
 }
 
 // Clients returns the processes that have a session; some may have ended.
@@ -320,9 +295,19 @@ func (s *Sessions) begin(e *session) (end func()) {
 	return func() { e.open.Add(-1) }
 }
 
-func (s *Sessions) remove(gone func(*session) bool) {
+func never(*session) bool { return false }
+
+// remove takes the sessions out that are gone, those that a lock has ended among them. The
+// ones of these that sleep may begin again.
+func (s *Sessions) remove(gone, sleep func(*session) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for hash, e := range s.locked {
+		if gone(e) && !sleep(e) {
+			delete(s.locked, hash)
+			clear(e.key)
+		}
+	}
 	for hash, e := range s.byCert {
 		if !gone(e) {
 			continue
@@ -331,7 +316,12 @@ func (s *Sessions) remove(gone func(*session) bool) {
 		if s.byOwner[e.owner] == e {
 			delete(s.byOwner, e.owner)
 		}
-		clear(e.key)
+		if sleep(e) {
+			e.asleep.Store(true)
+			s.locked[hash] = e
+		} else {
+			clear(e.key)
+		}
 	}
 }
 

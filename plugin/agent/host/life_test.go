@@ -29,6 +29,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/plugin/process/child"
@@ -80,6 +81,25 @@ func TestUnlockWakesPrograms(t *testing.T) {
 	}
 	if n := len(r.recordsOf(audit.Session)); n != 2 {
 		t.Errorf("%d sessions on record", n)
+	}
+}
+
+// TestUnlockWakesNoOther: a program is not served after an unlock if its enrollment has been
+// changed since, as it is not where that happens without a lock: it may lead to another server,
+// or ask for more.
+func TestUnlockWakesNoOther(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	s, err := r.prepare(r.dial(), process.This(), hsmtest.NewScript(t, hsmtest.PIN(pin)))
+	check(t, err)
+	if code, _ := r.get(s, "/version"); code != 200 {
+		t.Fatalf("at first: %d", code)
+	}
+	check(t, only(r.dial().Lock(context.Background())))
+	r.e.Policy = consent.Writes
+	check(t, r.store.Save(r.e))
+	check(t, r.dial().Unlock(context.Background(), "prod", hsmtest.NewScript(t, hsmtest.PIN(pin))))
+	if code, body := r.get(s, "/version"); code != 401 || !strings.Contains(body, "unknown session") {
+		t.Fatalf("unlocked: %d %s", code, body)
 	}
 }
 

@@ -90,6 +90,7 @@ type targets struct {
 
 	mu         sync.RWMutex
 	all        map[string]*target // targets by enrollment
+	locked     map[string]*target // what a lock has taken out, see [targets.resume]
 	signatures uint64             // signatures of upstreams that are gone
 	dials      uint64
 }
@@ -174,6 +175,8 @@ func (s *targets) replace(name string, old, fresh *target) *target {
 	}
 	if old != nil {
 		s.drop(old)
+	} else {
+		s.resume(name, fresh)
 	}
 	if fresh != nil {
 		s.all[name] = fresh
@@ -182,13 +185,27 @@ func (s *targets) replace(name string, old, fresh *target) *target {
 	if old == nil {
 		return fresh
 	}
-	if fresh != nil && reflect.DeepEqual(old.e, fresh.e) && reflect.DeepEqual(old.policy, fresh.policy) {
+	if old.leads(fresh) {
 		old.up.Reset()
 	} else {
 		s.sessions.Drop(name)
 		old.up.Close()
 	}
 	return fresh
+}
+
+// leads tells whether fresh, which may be nil, is the same way but for its certificate.
+func (t *target) leads(fresh *target) bool {
+	return fresh != nil && reflect.DeepEqual(t.e, fresh.e) && reflect.DeepEqual(t.policy, fresh.policy)
+}
+
+// resume has the sessions that a lock has ended forgotten if the enrollment is another now:
+// they would begin again on a way that is not theirs. s.mu is held.
+func (s *targets) resume(name string, fresh *target) {
+	if old := s.locked[name]; old != nil && !old.leads(fresh) {
+		s.sessions.Drop(name)
+	}
+	delete(s.locked, name)
 }
 
 // drop takes one out and keeps its counters. s.mu is held.
@@ -208,6 +225,10 @@ func (s *targets) forget(h *token.Held) (gone []*target) {
 		if h == nil || t.held == h {
 			gone = append(gone, t)
 			s.drop(t)
+			if s.locked == nil {
+				s.locked = map[string]*target{}
+			}
+			s.locked[t.e.Name] = &target{e: t.e, policy: t.policy}
 		}
 	}
 	return gone
