@@ -5,6 +5,7 @@ package worker
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 )
@@ -70,11 +71,18 @@ func (h *Host) tell(n int) {
 	}
 }
 
-// finished returns when nothing has to be finished.
-func (h *Host) finished() {
+// finished returns when nothing has to be finished, or after limit.
+func (h *Host) finished(limit time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for h.finishing > 0 {
+	over := false
+	defer time.AfterFunc(limit, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		over = true
+		h.idle.Broadcast()
+	}).Stop()
+	for h.finishing > 0 && !over {
 		h.idle.Wait()
 	}
 }

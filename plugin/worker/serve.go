@@ -31,6 +31,11 @@ const letGo = 6 * time.Second
 // for any more. A card gives up its wait for a touch far sooner.
 const abandonedTimeout = 30 * time.Second
 
+// finishTimeout bounds how long a worker whose parent has gone is at what must not be left
+// half-way: as long as a card may search for a key. A library that hangs there would else keep
+// the process, and the PIN in it, for good.
+const finishTimeout = makeTimeout
+
 // errHung is the cause when a library takes too long.
 var errHung = errors.New("the worker takes too long")
 
@@ -73,7 +78,7 @@ func (h *Host) Serve(ctx context.Context, drivers hsm.Drivers, control *os.File)
 		}
 		go w.serve(ctx, c)
 	}
-	h.finished()
+	h.finished(finishTimeout)
 	done := make(chan error, 1)
 	go func() { done <- w.close() }()
 	select {

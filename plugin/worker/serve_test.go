@@ -71,3 +71,15 @@ func TestDeathsAreForgotten(t *testing.T) {
 	}
 	check(t, ws.admit(u, time.Now().Add(deathWindow)))
 }
+
+// TestFinishingHasAnEnd: what must not be left half-way is waited for, but not for good.
+func TestFinishingHasAnEnd(t *testing.T) {
+	h := NewHost()
+	done := h.Finishing()
+	h.finished(time.Millisecond) // a library that hangs
+	time.AfterFunc(time.Millisecond, done)
+	h.finished(time.Hour)
+	if h.finishing != 0 {
+		t.Error("it was not waited for")
+	}
+}
