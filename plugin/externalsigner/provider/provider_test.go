@@ -347,9 +347,9 @@ func TestLastWords(t *testing.T) {
 		"\n\n":                         "it failed: exit status 1",
 		"Enter pin: \r\nno such key\n": "it failed: no such key",
 		"error: no terminal to ask on\nhint: run `kubehsm unlock`\n": "it failed: no terminal to ask on; hint: run `kubehsm unlock`",
-		"\x1b[2Jbad PIN 123456": "it failed: \ufffd[2Jbad PIN (PIN)",
+		"\x1b[2Jbad PIN 12  456":                                     "it failed: \ufffd[2Jbad PIN (PIN)",
 	} {
-		if got := (&failure{words, "exit status 1", "123456"}).Error(); got != want {
+		if got := (&failure{words, "exit status 1", "12  456"}).Error(); got != want {
 			t.Errorf("%q: %q, want %q", words, got, want)
 		}
 	}

@@ -74,7 +74,11 @@ type failure struct {
 
 // Error is the signer's last words or, if there are none, its exit status.
 func (f *failure) Error() string {
-	lines := strings.FieldsFunc(f.words, func(r rune) bool { return r == '\n' || r == '\r' })
+	words := f.words
+	if f.pin != "" {
+		words = strings.ReplaceAll(words, f.pin, "(PIN)") // as it was said: a line is put in order below
+	}
+	lines := strings.FieldsFunc(words, func(r rune) bool { return r == '\n' || r == '\r' })
 	last := ""
 	for i := len(lines) - 1; i >= 0; i-- {
 		line := printable(lines[i])
@@ -86,9 +90,6 @@ func (f *failure) Error() string {
 			last = strings.TrimSuffix(strings.TrimPrefix(line, "error: ")+"; "+last, "; ")
 			break
 		}
-	}
-	if f.pin != "" {
-		last = strings.ReplaceAll(last, f.pin, "(PIN)")
 	}
 	return "it failed: " + cmp.Or(last, f.status)
 }
