@@ -107,6 +107,8 @@ func TestATokenIsListedOnce(t *testing.T) {
 		"two in one library":        {[]hsm.TokenInfo{by("/a.so", "", "x", "5", "", "Acme"), by("/a.so", "", "x", "5", "", "Acme")}, []int{0, 1}},
 		"blank":                     {[]hsm.TokenInfo{blank, other}, []int{0, 1}},
 		"blank, forwarded too":      {[]hsm.TokenInfo{blank, far}, []int{0}},
+		"a server says the same first": {[]hsm.TokenInfo{by("/client.so", "|ssh", "x", "5", "", "Acme"), by("/a.so", "", "x", "5", "", "Acme")},
+			[]int{1}},
 		"a card three times": {[]hsm.TokenInfo{by("/opensc.so", "", "PIV", "7", reader, "piv_II"),
 			by("/client.so", "unix:path=/s", "PIV", "7", reader, "piv_II"), card}, []int{2}},
 		"another machine's reader of the same name": {[]hsm.TokenInfo{by("/client.so", "unix:path=/s", "PIV", "7", reader, "piv_II"), card},

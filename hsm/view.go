@@ -134,7 +134,7 @@ func ReadSlots(ctx context.Context, d interface {
 
 // WithoutTwins leaves out what is another way to a token that stays in: PKCS#11 tokens that
 // are the PIV application of a card listed itself, which as PIV can do all that it can, and
-// those that an earlier library reaches as well.
+// those that an earlier library reaches as well, or one without a server.
 func WithoutTwins(tokens []TokenInfo) []TokenInfo {
 	views := make([]View, len(tokens))
 	for i, t := range tokens {
@@ -156,8 +156,7 @@ func withoutTwins(views []View) []View {
 			return twin(v.Info, card.Info) || maybeTwin(v.Info) && card.Info.Scheme == SchemePIV && sameKeys(v, card)
 		})
 		for j, other := range views {
-			better := other.Err == nil && v.Err != nil || (other.Err == nil) == (v.Err == nil) && j < i
-			twinned = twinned || better && sameToken(v.Info, other.Info)
+			twinned = twinned || better(other, v, j < i) && sameToken(v.Info, other.Info)
 		}
 		if !twinned {
 			single = append(single, v)
@@ -165,6 +164,18 @@ func withoutTwins(views []View) []View {
 	}
 	return single
 }
+
+// better tells whether a is a better way to a token than b, or is the first of two equal ones. A
+// server that says of a token what one of this machine says must not take its place.
+func better(a, b View, first bool) bool {
+	if a.Info.IsForwarded() != b.Info.IsForwarded() {
+		return b.Info.IsForwarded()
+	}
+	return a.Err == nil && b.Err != nil || (a.Err == nil) == (b.Err == nil) && first
+}
+
+// IsForwarded tells whether the token arrives by a server: another machine may say what it is.
+func (t TokenInfo) IsForwarded() bool { return t.Module != nil && t.Module.Server != "" }
 
 // sameToken tells whether two libraries reach one token: it says the same of itself. Some
 // give all their tokens a serial of zeros, which tells nothing. A token that is not set up
@@ -176,7 +187,7 @@ func sameToken(a, b TokenInfo) bool {
 		return false
 	}
 	if !a.Initialized {
-		return a.Reader == b.Reader && a.Reader != "" && (a.Module.Server != "" || b.Module.Server != "")
+		return a.Reader == b.Reader && a.Reader != "" && (a.IsForwarded() || b.IsForwarded())
 	}
 	return strings.Trim(a.Serial, "0") != ""
 }
@@ -213,7 +224,7 @@ func twin(t, card TokenInfo) bool {
 		return true
 	}
 	reader := card.Reader[:min(len(card.Reader), 64)]
-	return t.Reader != "" && t.Reader == strings.TrimRight(reader, " ") && (t.Module == nil || t.Module.Server == "")
+	return t.Reader != "" && t.Reader == strings.TrimRight(reader, " ") && !t.IsForwarded()
 }
 
 // maybeTwin tells whether t may be a PIV card seen through a module.

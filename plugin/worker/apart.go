@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -154,6 +155,12 @@ type sighting struct {
 	err     error
 }
 
+// isForwarded tells whether the tokens arrive by a server. It may belong to somebody else, and
+// its tokens say what they like: those of this machine go before.
+func (s sighting) isForwarded() bool {
+	return slices.ContainsFunc(s.found, hsm.TokenInfo.IsForwarded) || slices.ContainsFunc(s.blank, hsm.TokenInfo.IsForwarded)
+}
+
 // Open implements [hsm.Driver]. Only the token's own library is asked to open it.
 func (a *apart) Open(ctx context.Context, u hsm.URI) (hsm.Token, error) {
 	s, err := a.choose(ctx, u, false)
@@ -213,7 +220,8 @@ const sightTimeout = 1500 * time.Millisecond
 
 // sight looks for the tokens that u names in all libraries at the same time, and
 // returns the answers in the libraries' order. Once a library has such a token, sight
-// waits for the others no longer than sightTimeout, and not at all if u has a serial.
+// waits for the others no longer than sightTimeout, and not at all if u has a serial and the
+// token does not arrive by a server.
 func sight(ctx context.Context, d hsm.Surveyor, sources []*source, u hsm.URI) ([]sighting, error) {
 	looking, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -231,7 +239,7 @@ func sight(ctx context.Context, d hsm.Surveyor, sources []*source, u hsm.URI) ([
 		select {
 		case a := <-answers:
 			all[a.i] = a.sighting
-			if len(a.found) > 0 && u.Serial != "" {
+			if len(a.found) > 0 && u.Serial != "" && !a.isForwarded() {
 				return all, nil
 			}
 			if len(a.found) > 0 && late == nil {
@@ -287,7 +295,7 @@ func choose(u hsm.URI, all []sighting, blank bool) (*source, error) {
 	}
 	switch {
 	case len(right) == 1, len(right) > 1 && u.Serial != "":
-		return right[0].source, nil
+		return right[max(0, slices.IndexFunc(right, func(s sighting) bool { return !s.isForwarded() }))].source, nil
 	case len(right) > 1:
 		var names []string
 		for _, s := range right {
