@@ -69,7 +69,7 @@ func admit(ctx context.Context, p Prompter, kind PINKind, info TokenInfo) error 
 		return blocked(kind, info)
 	case s.NotSet:
 		return hint.With(fmt.Errorf("token %s: %w", quote(info.Name()), ErrPINNotSet),
-			"`kubehsm token pin unblock` sets one by the SO PIN")
+			"`kubehsm token pin unblock` sets one with the SO PIN")
 	case s.Final || s.Retries == 1:
 		detail := fmt.Sprintf("One try is left for the %s of token %s. A wrong one blocks it.", kind, quote(info.Name()))
 		if kind == PUK {
@@ -146,9 +146,9 @@ func CheckPIN(kind PINKind, pin *Secret, s PINState) error {
 	case looksLikeOTP(pin.Bytes()):
 		return Unfit(kind, "that was a one-time password, typed by a touch of the YubiKey; no try was spent")
 	case s.MinLen > 0 && n < s.MinLen:
-		return Unfit(kind, "it has at least %d characters; no try was spent", s.MinLen)
+		return Unfit(kind, "it must have at least %d characters; no try was spent", s.MinLen)
 	case s.MaxLen > 0 && n > s.MaxLen:
-		return Unfit(kind, "it has at most %d characters; no try was spent", s.MaxLen)
+		return Unfit(kind, "it may have at most %d characters; no try was spent", s.MaxLen)
 	}
 	return nil
 }

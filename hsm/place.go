@@ -97,21 +97,21 @@ func (p Place) Back() string {
 	case InReader:
 		return "plug it in"
 	case InFiles:
-		return "see whether its library finds the files with its tokens (SoftHSM's are where SOFTHSM2_CONF says)"
+		return "check that the library finds the files with its tokens (SoftHSM: SOFTHSM2_CONF says where they are)"
 	case InService:
-		return "see whether the service behind its library runs (openCryptoki's is pkcsslotd)"
+		return "check that the library's service is running (openCryptoki: pkcsslotd)"
 	case InTPM:
-		return "see whether this user may open the TPM (/dev/tpmrm0), and where TPM2_PKCS11_STORE is"
+		return "check that your user may open the TPM (/dev/tpmrm0), and that TPM2_PKCS11_STORE names the right folder"
 	case OnNetwork:
-		return "see whether the HSM is up and this machine reaches it: its library's configuration says where it is"
+		return "check that the HSM is up and that this machine can reach it; the library's configuration has its address"
 	case Forwarded:
-		return "see whether the p11-kit server and the connection to it are up, and the token is there on the other machine"
+		return "check that the p11-kit server and the connection to it are up, and that the other machine has the token"
 	}
-	return "plug it in, or see whether what it is reached by is up: a service, the network"
+	return "plug it in, or check that its connection is up: a service, the network"
 }
 
 // Missing is the next step with a token of that place that nothing shows.
-func (p Place) Missing() string { return p.Back() + "; `kubehsm token list` shows what is found" }
+func (p Place) Missing() string { return p.Back() + "; `kubehsm token list` shows the tokens found" }
 
 // Again is the next step with a token that is there and does not work.
 func (p Place) Again() string {
@@ -125,10 +125,10 @@ func (p Place) Again() string {
 func (t TokenInfo) Unblock() string {
 	switch {
 	case t.Place() == InTPM:
-		return "the TPM refuses all PINs after too many wrong ones; that ends by itself after a while, or with " +
+		return "the TPM refuses all PINs after too many wrong ones; wait a while, or clear the lockout with " +
 			"`tpm2_dictionarylockout --clear-lockout`"
 	case maybeTwin(t):
-		return "it is a PIV card, which has a PUK: " + unblockWith(PUK) + ", with its piv: URI (`kubehsm token list`)"
+		return "the token is a PIV card and has a PUK: " + unblockWith(PUK) + "; use the piv: URI (`kubehsm token list`)"
 	}
 	return unblockWith(t.Kind().Unblocks)
 }
@@ -138,7 +138,7 @@ func unblockWith(kind PINKind) string {
 	if kind == "" {
 		kind = "PUK or SO PIN"
 	}
-	return "`kubehsm token pin unblock` sets a new PIN by the " + string(kind)
+	return "`kubehsm token pin unblock` sets a new PIN with the " + string(kind)
 }
 
 // shortSerial is the least that is typed of a long serial.

@@ -52,17 +52,17 @@ func TestHintsFitTheToken(t *testing.T) {
 		blocked      string
 		notBlocked   []string
 	}{
-		{"PIV card", "not plugged in", []string{"plug it in"}, remote, "by the PUK", []string{"SO PIN"}},
-		{"PIV card by OpenSC", "not plugged in", []string{"plug it in"}, remote, "by the PUK", []string{"SO PIN"}},
-		{"USB token", "not plugged in", []string{"plug it in"}, remote, "by the SO PIN", []string{"PUK"}},
-		{"unknown library", "not there", []string{"plug it in", "a service", "the network"}, nil, "by the SO PIN",
+		{"PIV card", "not plugged in", []string{"plug it in"}, remote, "with the PUK", []string{"SO PIN"}},
+		{"PIV card by OpenSC", "not plugged in", []string{"plug it in"}, remote, "with the PUK", []string{"SO PIN"}},
+		{"USB token", "not plugged in", []string{"plug it in"}, remote, "with the SO PIN", []string{"PUK"}},
+		{"unknown library", "not there", []string{"plug it in", "a service", "the network"}, nil, "with the SO PIN",
 			[]string{"PUK"}},
-		{"SoftHSM", "not there", []string{"SOFTHSM2_CONF"}, append(plug, "network"), "by the SO PIN", []string{"PUK"}},
+		{"SoftHSM", "not there", []string{"SOFTHSM2_CONF"}, append(plug, "network"), "with the SO PIN", []string{"PUK"}},
 		{"TPM", "not there", []string{"/dev/tpmrm0"}, append(plug, "network"), "tpm2_dictionarylockout",
 			[]string{"PUK", "SO PIN"}},
-		{"openCryptoki", "not reached", []string{"pkcsslotd"}, append(plug, "network"), "by the SO PIN", []string{"PUK"}},
-		{"network HSM", "not reached", []string{"the HSM is up"}, plug, "by the SO PIN", []string{"PUK"}},
-		{"forwarded", "not forwarded", []string{"p11-kit server", "other machine"}, plug, "by the SO PIN", []string{"PUK"}},
+		{"openCryptoki", "not reached", []string{"pkcsslotd"}, append(plug, "network"), "with the SO PIN", []string{"PUK"}},
+		{"network HSM", "not reached", []string{"the HSM is up"}, plug, "with the SO PIN", []string{"PUK"}},
+		{"forwarded", "not forwarded", []string{"p11-kit server", "other machine"}, plug, "with the SO PIN", []string{"PUK"}},
 	} {
 		info := kinds[c.kind]
 		says(c.kind, "absent", info.Place().Absent(), []string{c.absent}, nil)

@@ -90,7 +90,7 @@ func (t *Token) Move(ctx context.Context, from, to hsm.URI, p hsm.Prompter) (hsm
 				return hsm.Slot{}, fmt.Errorf("the key is in slot %s now, its certificate in both: %w", place, err)
 			}
 		} else if err := follow(s, id, target, slot.Key.Public); err != nil {
-			return hsm.Slot{}, fmt.Errorf("the key is in slot %s now, and the card does not tell that: %w", place, err)
+			return hsm.Slot{}, fmt.Errorf("the key is in slot %s now, but the card does not list it there: %w", place, err)
 		}
 		return shown(t.card, target, applet.Content{Key: slot.Key, Certificate: slot.Certificate}), nil
 	})

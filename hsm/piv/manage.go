@@ -130,7 +130,7 @@ func parseManagementKey(typed *hsm.Secret) (*hsm.Secret, error) {
 	key := make([]byte, hex.DecodedLen(len(raw)))
 	if _, err := hex.Decode(key, raw); err != nil || len(key) != 16 && len(key) != 24 && len(key) != 32 {
 		clear(key)
-		return nil, hsm.Unfit(hsm.ManagementKey, "it has 32, 48 or 64 hex digits")
+		return nil, hsm.Unfit(hsm.ManagementKey, "it must have 32, 48 or 64 hex digits")
 	}
 	return hsm.NewSecret(key), nil
 }

@@ -46,8 +46,8 @@ func (t *Token) SetManagementKey(ctx context.Context, o hsm.ManagementKeyOptions
 			err = t.card.decide(s, err, algorithm, fresh, former, o, func() func() { return t.card.touching(ctx, s, p) })
 		case o.Protect:
 			fresh.Zero()
-			return hint.With(err, "one of the two keys is in force, and the card keeps both, or you know the old one: "+
-				"run the command again")
+			return hint.With(err, "run the command again: either the old or the new key is in force, and the card keeps both "+
+				"unless you know the old one")
 		}
 		if errors.Is(err, applet.ErrOldKey) {
 			fresh.Zero()

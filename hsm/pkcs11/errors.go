@@ -56,7 +56,7 @@ func fault(doing string, err error) error {
 	case p11.CKR_PIN_EXPIRED:
 		hint = "change the PIN with the token's own tool, for example pkcs11-tool --change-pin"
 	case p11.CKR_USER_PIN_NOT_INITIALIZED:
-		sentinel, hint = hsm.ErrPINNotSet, "`kubehsm token pin unblock` sets one by the SO PIN"
+		sentinel, hint = hsm.ErrPINNotSet, "`kubehsm token pin unblock` sets one with the SO PIN"
 	case p11.CKR_USER_NOT_LOGGED_IN:
 		sentinel = hsm.ErrPINRequired
 	case p11.CKR_FUNCTION_CANCELED, p11.CKR_CANCEL, p11.CKR_FUNCTION_REJECTED:

@@ -63,7 +63,7 @@ func Next(pub crypto.PublicKey, number uint64, before string, p Policy, now time
 		return Version{}, err
 	}
 	if n := len(p.words()); n > maxWords {
-		return Version{}, fmt.Errorf("the rules are too long to be signed: they have %d bytes in words, %d are allowed",
+		return Version{}, fmt.Errorf("the rules are too long to be signed: they have %d bytes as text, the limit is %d",
 			n, maxWords)
 	}
 	der, err := x509.MarshalPKIXPublicKey(pub)
@@ -86,7 +86,7 @@ func (v Version) Text() (string, error) {
 	}
 	text := versionDomain + string(b)
 	if n := sizeInJSON(text); n > maxVersion {
-		return "", fmt.Errorf("the version of a consent policy has %d bytes, %d are allowed", n, maxVersion)
+		return "", fmt.Errorf("the version of a consent policy has %d bytes, but at most %d are allowed", n, maxVersion)
 	}
 	return text, nil
 }

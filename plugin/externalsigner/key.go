@@ -93,7 +93,7 @@ func (k *key) byURI(ctx context.Context) string {
 	if n := len(uris) - maxNamed; n > 0 {
 		uris, more = uris[:maxNamed], fmt.Sprintf(" and %d more (`kubehsm key list`)", n)
 	}
-	return "an objectId is a single byte, which cannot name most keys; give the key's uri instead: " +
+	return "an objectId is a single byte and cannot name most keys; use the key's uri instead: " +
 		strings.Join(uris, ", ") + more
 }
 

@@ -115,7 +115,7 @@ func askWorker[A, Q any](ctx context.Context, w *peer, c *link.Client, op string
 		w.process.kill()
 		err = w.over(hint.With(
 			fmt.Errorf("%w: the %s did not answer for %s, so its process was ended", hsm.ErrModule, w.library, limit),
-			"run the command again; plug the token out and in if that does not help"))
+			"run the command again; if that does not help, unplug the token and plug it in again"))
 	case lost:
 		err = w.crashed()
 	case ctx.Err() != nil && (errors.Is(err, hsm.ErrCancelled) || errors.Is(err, context.Canceled)):
@@ -141,7 +141,7 @@ func (w *peer) crashed() error {
 		how = w.process.cmd.ProcessState.String()
 	}
 	return w.over(hint.With(fmt.Errorf("%w: the %s crashed (%s)", hsm.ErrModule, w.library, how),
-		"run the command again; the agent and its other tokens go on"))
+		"run the command again; the agent and its other tokens are not affected"))
 }
 
 // person is who an operation asks. The program's own errors come back as they were, though

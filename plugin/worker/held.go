@@ -85,15 +85,15 @@ func (w *peer) answers() bool {
 	return !errors.Is(err, context.DeadlineExceeded)
 }
 
-const untoldHint = "the process has forgotten the PIN, but the token may still be unlocked: pull it out once"
+const untoldHint = "the process has forgotten the PIN, but the token may still be unlocked: unplug it, then plug it in"
 
 // Close implements [Token]: the worker ends.
 func (t *heldToken) Close() error {
 	before := t.peer.process.forced.Load() // already reported
 	err := t.peer.process.end()
 	if err == nil && !before && t.peer.process.forced.Load() {
-		err = hint.With(fmt.Errorf("%w: the %s did not let the token go, so its process was ended", hsm.ErrModule, t.peer.library),
-			untoldHint)
+		err = hint.With(fmt.Errorf("%w: the %s did not release the token, so its process was ended",
+			hsm.ErrModule, t.peer.library), untoldHint)
 	}
 	return err
 }

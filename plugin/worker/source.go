@@ -95,7 +95,7 @@ func (s *source) hint() string {
 	if s.Path == "" {
 		return serviceHint
 	}
-	return "update or repair it; to leave it out, take it out of config.yaml, " +
+	return "update or repair the library; to stop using it, remove it from config.yaml, " +
 		"put `disable-in: kubehsm` into its p11-kit .module file, or list your own libraries in config.yaml with `onlyModules: true`"
 }
 

@@ -18,10 +18,10 @@ func (a *app) certificateDelete() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "delete",
 		Short: "Remove the certificate beside a key on a token; the key stays",
-		Long: `Removes a certificate from a token, after the token's serial was typed. The key stays,
-and so does the copy that an enrollment keeps. "kubehsm certificate export" saves it before.
-With --older the newest certificate for the key stays too, and only older ones are removed, such as
-one that an interrupted command has left.`,
+		Long: `Removes a certificate from a token, after you have typed the token's serial. The key stays,
+and so does the copy that an enrollment keeps. Run "kubehsm certificate export" first to save it.
+With --older the newest certificate for the key stays too. Only older ones are removed, such as one
+left by an interrupted command.`,
 		Example: `kubehsm certificate delete --key 'piv:serial=12345678;slot=9a'
 kubehsm certificate delete --key 'pkcs11:token=trial;object=prod' --older
 kubehsm certificate delete --key 'pkcs11:token=trial;object=prod' --accept-risk serial:a1b2c3d4`,

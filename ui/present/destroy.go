@@ -53,7 +53,7 @@ func RemoveCertificate(l token.Loss) (question, detail string) {
 // sentence below it.
 func RemoveOlder(l token.Loss) (question, detail string) {
 	return "Remove the older certificates?",
-		fmt.Sprintf("Of the certificates %s of token %q the newest stays, until %s, and the older ones are removed. "+
+		fmt.Sprintf("The newest certificate %s of token %q stays (valid until %s). The older ones are removed. "+
 			"kubehsm cannot tell which program stored them.",
 			Place(l.Slots[0]), Token(l.Token), Date(l.Slots[0].Certificate.NotAfter))
 }

@@ -191,7 +191,7 @@ func (k Management) NewKey(o hsm.ManagementKeyOptions) (hsm.ManagementAlgorithm,
 		rand.Read(b) // rand.Read never fails
 		return a, hsm.NewSecret(b), nil
 	case o.Key.Len() != n:
-		return "", nil, hsm.Unfit(hsm.ManagementKey, "it has %d bytes, want %d", o.Key.Len(), n)
+		return "", nil, hsm.Unfit(hsm.ManagementKey, "it has %d bytes, but the card expects %d", o.Key.Len(), n)
 	}
 	return a, o.Key.Clone(), nil
 }

@@ -73,7 +73,7 @@ func Standard() Places {
 	}
 	switch { // p11-kit's order
 	case os.Getuid() == 0:
-		p.noUser = "p11-kit reads no user's configuration for root"
+		p.noUser = "p11-kit does not read root's own configuration"
 	case os.Getenv("P11_KIT_NO_USER_CONFIG") != "":
 		p.noUser = "P11_KIT_NO_USER_CONFIG is set"
 	}
@@ -139,8 +139,8 @@ func (p Places) Discover() ([]Module, []hsm.Problem) {
 		if first, ok := seen[m.Real]; ok {
 			if c.offers(m) && first.Reserved != m.Reserved {
 				problems = append(problems, hsm.Problem{Source: m.Path, Err: hint.With(
-					fmt.Errorf("%w: %s.module has another x-init-reserved than %s.module, and a library takes one only",
-						hsm.ErrModule, m.Name, first.Name), "take one of the two away, or give it another copy of the library")})
+					fmt.Errorf("%w: %s.module and %s.module name one library but differ in x-init-reserved",
+						hsm.ErrModule, m.Name, first.Name), "remove one of the two files, or let it name another copy of the library")})
 			}
 			continue
 		}
@@ -243,8 +243,8 @@ func (p Places) configs() ([]config, []hsm.Problem) {
 	case p.noUser != "":
 		if files, err := filepath.Glob(filepath.Join(p.user, "*.module")); err == nil && len(files) > 0 {
 			problems = append(problems, hsm.Problem{Source: p.user, Err: hint.With(
-				fmt.Errorf("%w: its modules are left out, for %s", hsm.ErrModule, p.noUser),
-				"have them in /etc/pkcs11/modules, or list the libraries in config.yaml")})
+				fmt.Errorf("%w: the modules in this folder are ignored: %s", hsm.ErrModule, p.noUser),
+				"put the .module files into /etc/pkcs11/modules, or list the libraries in config.yaml")})
 		}
 	case mode == "merge":
 		dirs = append(slices.Clone(dirs), p.user)
@@ -252,7 +252,7 @@ func (p Places) configs() ([]config, []hsm.Problem) {
 		dirs = []string{p.user}
 	default:
 		problems = append(problems, hsm.Problem{Source: p.systemConf,
-			Err: fmt.Errorf("user-config is none, merge or only, not %q", mode)})
+			Err: fmt.Errorf("user-config must be none, merge or only, not %q", mode)})
 	}
 	merged := map[string]config{}
 	for _, dir := range dirs {

@@ -65,7 +65,7 @@ func Unreachable(address string) error {
 		return c.Close()
 	}
 	return hint.With(fmt.Errorf("%w: no p11-kit server answers at %s: %w", hsm.ErrModule, path, err),
-		"start `p11-kit server` again where the token is, and the forwarding of its socket, if that is forwarded")
+		"start `p11-kit server` again on the machine with the token; if its socket is forwarded, forward it again")
 }
 
 // unusable says what is wrong with a remote module's address, as p11-kit has it.
@@ -75,6 +75,6 @@ func (m Module) unusable() error {
 			return nil
 		}
 	}
-	return hint.With(fmt.Errorf("%w: remote: %s is no address that p11-kit knows", hsm.ErrModule, m.Remote),
-		"it is |COMMAND, unix:path=/SOCKET or vsock:cid=N;port=N")
+	return hint.With(fmt.Errorf("%w: remote: %s is not an address that p11-kit supports", hsm.ErrModule, m.Remote),
+		"use |COMMAND, unix:path=/SOCKET or vsock:cid=N;port=N")
 }

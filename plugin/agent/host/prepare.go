@@ -267,7 +267,7 @@ func (s *signIns) wake(ctx context.Context, h *token.Held, q auditing.Requester,
 		}
 		q.Enrollment = name
 		if _, err := s.warmUp(ctx, q, p); err != nil {
-			s.log.Info("programs from before the lock wait on", "enrollment", name, "error", err)
+			s.log.Info("programs from before the lock keep waiting", "enrollment", name, "error", err)
 		}
 	}
 }

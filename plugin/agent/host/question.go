@@ -70,7 +70,7 @@ func processWords(p process.ID) string {
 		if by := consent.ProgramOf(parent.PID); by.Path != "" {
 			words += fmt.Sprintf(", started by %s (%d)", by, parent.PID)
 		} else {
-			words += fmt.Sprintf(", started by process %d, whose program cannot be seen", parent.PID)
+			words += fmt.Sprintf(", started by process %d, whose program is unknown", parent.PID)
 		}
 		break
 	}

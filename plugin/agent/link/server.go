@@ -125,7 +125,7 @@ func (s *Server) Secret(ctx context.Context) (*hsm.Secret, error) {
 		return nil, err
 	}
 	if f.Kind != wire.KindSecret {
-		return nil, fmt.Errorf("%w: a secret was announced and did not come", wire.ErrFrame)
+		return nil, fmt.Errorf("%w: a secret was announced but not sent", wire.ErrFrame)
 	}
 	return hsm.NewSecret(f.Payload), nil
 }

@@ -69,7 +69,7 @@ func ParseCertificateAnswer(b []byte) ([]*x509.Certificate, error) {
 // Errors wrap [ErrAnswer].
 func ParseChain(der []byte, chain [][]byte) ([]*x509.Certificate, error) {
 	if len(chain) > maxChain {
-		return nil, fmt.Errorf("%w: %d certificates of issuers, the most are %d", ErrAnswer, len(chain), maxChain)
+		return nil, fmt.Errorf("%w: %d issuer certificates, but at most %d are allowed", ErrAnswer, len(chain), maxChain)
 	}
 	certs := make([]*x509.Certificate, 0, 1+len(chain))
 	for _, each := range slices.Concat([][]byte{der}, chain) {

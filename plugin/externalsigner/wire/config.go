@@ -127,8 +127,8 @@ const maxID = 64
 func instead(object string) string {
 	plain := strings.NewReplacer(":", "", "%", "", " ", "").Replace(strings.TrimPrefix(object, "0x"))
 	if id, err := hex.DecodeString(plain); err == nil && len(id) > 0 && len(id) <= maxID {
-		return fmt.Sprintf("an id of several bytes, or in hex, goes into a uri: '%s'; `kubehsm key list` shows "+
-			"those of all keys", hsm.ModuleObject(id))
+		return fmt.Sprintf("for an id of several bytes, or in hex, use uri: '%s'; `kubehsm key list` shows "+
+			"the URIs of all keys", hsm.ModuleObject(id))
 	}
 	return "give the key's uri instead; `kubehsm key list` shows it"
 }

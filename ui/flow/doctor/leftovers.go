@@ -81,7 +81,7 @@ func leftover(l token.Leftover) Check {
 	case l.Resume != "":
 		why, fix = why+" The enrollment goes on with it, or removes it.", l.Resume
 	case fix == "" && l.OfOlder():
-		why += " This token takes no changes of certificates."
+		why += " This token does not support changing certificates."
 	case fix == "":
 		why += " This token cannot delete it; a new key in the same slot replaces it."
 	default:
@@ -103,7 +103,7 @@ func leftoverWords(l token.Leftover) (found, why string) {
 	}
 	if l.OfOlder() {
 		return present.Count(len(l.Slot.Older), "older certificate") + " beside the newest one for the key",
-			"A program that was interrupted while it replaced a certificate leaves the former one."
+			"A program that is interrupted while it replaces a certificate may leave the old one behind."
 	}
 	return "a key without a certificate that no enrollment or request on this computer names",
 		"An interrupted command may have left it."

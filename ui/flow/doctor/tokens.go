@@ -63,7 +63,7 @@ func absent(all []enrollment.Enrollment, here []hsm.TokenInfo) []Check {
 		}
 		uri := e.Key.TokenOnly().String()
 		checks = append(checks, Check{ID: "absent/" + e.Name, Group: GroupTokens, Title: "Token of " + e.Name}.
-			with(Warning, e.Key.Place().Absent()+": "+uri, "kubectl cannot sign in by this enrollment meanwhile.",
+			with(Warning, e.Key.Place().Absent()+": "+uri, "kubectl cannot use this enrollment until the token is back.",
 				e.Key.Place().Back()+"; `kubehsm token wait --token "+shell.Quote(uri)+"` tells when it is seen"))
 	}
 	return checks
@@ -134,8 +134,8 @@ func hung(kind hsm.Kind, source string) string {
 	case hsm.InReader:
 		return "unplug its tokens and plug them in again, or restart the smart card service: `sudo systemctl restart pcscd`"
 	case hsm.Somewhere:
-		return "unplug its tokens and plug them in again; if it uses the smart card service, restart that, for example " +
-			"with `sudo systemctl restart pcscd`"
+		return "unplug its tokens and plug them in again; if it uses the smart card service, restart the service, for " +
+			"example with `sudo systemctl restart pcscd`"
 	}
 	return place.Back()
 }
