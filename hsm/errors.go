@@ -76,7 +76,7 @@ func FromCode(code, message, hint string) error {
 	return hinting.With(err, hint)
 }
 
-// worded is a sentinel in other words.
+// worded is a sentinel error with a message of its own.
 type worded struct {
 	message string
 	is      error

@@ -34,8 +34,8 @@ var libraryPlaces = []struct {
 	{"libetpkcs11", InReader}, {"libidprimepkcs11", InReader},
 }
 
-// makerPlaces are the beginnings of makers' names, in lower case: what a URI without a
-// library tells.
+// makerPlaces are the beginnings of makers' names, in lower case. They tell the place if a
+// URI names no library.
 var makerPlaces = []struct {
 	begins string
 	place  Place
@@ -110,10 +110,10 @@ func (p Place) Back() string {
 	return "plug it in, or check that its connection is up: a service, the network"
 }
 
-// Missing is the next step with a token of that place that nothing shows.
+// Missing is the next step with a token of that place that is not listed.
 func (p Place) Missing() string { return p.Back() + "; `kubehsm token list` shows the tokens found" }
 
-// Again is the next step with a token that is there and does not work.
+// Again is the next step with a token that is listed but does not work.
 func (p Place) Again() string {
 	if p == InReader {
 		return "unplug it, then plug it in again"
@@ -125,7 +125,7 @@ func (p Place) Again() string {
 func (t TokenInfo) Unblock() string {
 	switch {
 	case t.Place() == InTPM:
-		return "the TPM refuses all PINs after too many wrong ones; wait a while, or clear the lockout with " +
+		return "the TPM refuses all PINs after too many wrong ones; that ends by itself after a while, or at once with " +
 			"`tpm2_dictionarylockout --clear-lockout`"
 	case maybeTwin(t):
 		return "the token is a PIV card and has a PUK: " + unblockWith(PUK) + "; use the piv: URI (`kubehsm token list`)"
@@ -141,14 +141,15 @@ func unblockWith(kind PINKind) string {
 	return "`kubehsm token pin unblock` sets a new PIN with the " + string(kind)
 }
 
-// shortSerial is the least that is typed of a long serial.
+// shortSerial is how many characters of a long serial are typed at least.
 const shortSerial = 8
 
-// ShortSerial is the end of the serial, of at least eight characters, that none of others
-// shares: what has to be typed of a long one. It is the whole serial where that is short or
-// nothing less is unambiguous. Of others the ones with the same description are left out.
+// ShortSerial is the part of the serial that a person has to type: of a long serial the
+// shortest end, of at least eight characters, that no token in others shares. It is the whole
+// serial if that is short or no shorter end is unambiguous. Tokens in others with the same
+// description as t do not count.
 func (t TokenInfo) ShortSerial(others []TokenInfo) string {
-	const long = 12 // A serial of a YubiKey, or one like it, is typed whole.
+	const long = 12 // serials up to this length, such as a YubiKey's, are typed whole
 	for n := shortSerial; len(t.Serial) > long && n < len(t.Serial); n++ {
 		end, shared := t.Serial[len(t.Serial)-n:], false
 		for _, o := range others {

@@ -94,13 +94,13 @@ type ConfirmPrompt struct {
 	Fields []Field `json:"fields,omitempty"`
 	// Type, if set, is what must be typed for a yes (a serial).
 	Type string `json:"type,omitempty"`
-	// Short, if set, is the end of Type, which is enough.
+	// Short, if set, is the end of Type that is accepted in place of the whole.
 	Short string `json:"short,omitempty"`
 	// DefaultYes makes Enter mean yes. Destructive questions leave it false.
 	DefaultYes bool `json:"defaultYes,omitempty"`
 }
 
-// Accepts tells whether what was typed is the yes of a question that has [ConfirmPrompt].Type.
+// Accepts tells whether typed answers yes to a question with [ConfirmPrompt].Type.
 func (p ConfirmPrompt) Accepts(typed string) bool {
 	return p.Type != "" && (typed == p.Type || p.Short != "" && typed == p.Short)
 }

@@ -42,8 +42,8 @@ func (t TokenInfo) URI() URI {
 	return u
 }
 
-// BlankURI is the URI of a token that is not set up: without label and serial only the slot of
-// the moment names the one, for a command that is run now.
+// BlankURI is the URI of a token that is not set up. Such a token has no label and no serial,
+// so the URI names its current slot and is good only for a command that runs now.
 func (t TokenInfo) BlankURI() URI {
 	u := t.URI()
 	if t.Scheme == SchemePKCS11 && t.Serial == "" {
@@ -171,7 +171,7 @@ const (
 	HalfOther       Half = "other"       // a key, and a certificate for another key
 )
 
-// OfKey tells whether it is half of a key pair, and not just a certificate's.
+// OfKey tells whether the half belongs to a key pair, rather than being a certificate alone.
 func (h Half) OfKey() bool { return h == HalfPrivate || h == HalfPublic }
 
 // CertificateMatches tells whether the slot's certificate is for its key.

@@ -132,9 +132,9 @@ func ReadSlots(ctx context.Context, d interface {
 	return slots, errors.Join(err, t.Close())
 }
 
-// WithoutTwins leaves out what is another way to a token that stays in: PKCS#11 tokens that
-// are the PIV application of a card listed itself, which as PIV can do all that it can, and
-// those that an earlier library reaches as well, or one without a server.
+// WithoutTwins keeps one entry for each token. It leaves out PKCS#11 tokens that are the PIV
+// application of a listed PIV card, and tokens that an earlier library in the list, or one
+// without a server, shows too.
 func WithoutTwins(tokens []TokenInfo) []TokenInfo {
 	views := make([]View, len(tokens))
 	for i, t := range tokens {
@@ -147,8 +147,8 @@ func WithoutTwins(tokens []TokenInfo) []TokenInfo {
 	return single
 }
 
-// withoutTwins is [WithoutTwins] for tokens with what is on them: a way by which that could
-// be read is better than one by which it could not.
+// withoutTwins is [WithoutTwins] for tokens with their contents. An entry whose contents could
+// be read goes before one whose contents could not.
 func withoutTwins(views []View) []View {
 	var single []View
 	for i, v := range views {
@@ -165,8 +165,8 @@ func withoutTwins(views []View) []View {
 	return single
 }
 
-// better tells whether a is a better way to a token than b, or is the first of two equal ones. A
-// server that says of a token what one of this machine says must not take its place.
+// better tells whether a is a better way to a token than b; first says that a is listed first. A
+// token of this machine goes before a forwarded one: a server may give a false description.
 func better(a, b View, first bool) bool {
 	if a.Info.IsForwarded() != b.Info.IsForwarded() {
 		return b.Info.IsForwarded()
@@ -174,12 +174,12 @@ func better(a, b View, first bool) bool {
 	return a.Err == nil && b.Err != nil || (a.Err == nil) == (b.Err == nil) && first
 }
 
-// IsForwarded tells whether the token arrives by a server: another machine may say what it is.
+// IsForwarded tells whether the token is reached through a server, which may be on another machine.
 func (t TokenInfo) IsForwarded() bool { return t.Module != nil && t.Module.Server != "" }
 
-// sameToken tells whether two libraries reach one token: it says the same of itself. Some
-// give all their tokens a serial of zeros, which tells nothing. A token that is not set up
-// has no serial: it is taken for the one in a place of the same name, if it arrives by a server.
+// sameToken tells whether two libraries reach one token: its description is the same in both.
+// Some libraries give all their tokens a serial of zeros, which identifies none. A token that is
+// not set up has no serial; a forwarded one is recognized by the name of its reader.
 func sameToken(a, b TokenInfo) bool {
 	if a.Scheme != SchemePKCS11 || b.Scheme != SchemePKCS11 || a.Module == nil || b.Module == nil ||
 		a.Module.Path == b.Module.Path || a.Initialized != b.Initialized || a.Serial != b.Serial ||
@@ -213,8 +213,8 @@ func sameKeys(v, card View) bool {
 // other applications of the same card (OpenPGP) apart.
 const openSCPIV = "piv_II"
 
-// twin tells whether t is the PIV card, seen through a module: Yubico's tells
-// the serial, or 0 where there is none, OpenSC's only the reader, cut to the 64 bytes of
+// twin tells whether t is the PIV card, seen through a module. Yubico's module gives the
+// serial, or 0 if there is none. OpenSC's gives only the reader, cut to the 64 bytes of
 // CK_SLOT_INFO's slotDescription. Readers of another machine may have the same names.
 func twin(t, card TokenInfo) bool {
 	if !maybeTwin(t) || card.Scheme != SchemePIV {

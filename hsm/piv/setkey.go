@@ -67,9 +67,9 @@ func (t *Token) SetManagementKey(ctx context.Context, o hsm.ManagementKeyOptions
 	return key, err
 }
 
-// decide finds out which key is in force after the card has refused a new one. A card that
-// kept none has its copy of the new one removed first, as a proof that fails ends that of
-// the old key, and nothing can be written then.
+// decide finds out which key is in force after the card has refused a new one. If the card kept
+// no key before, decide first removes the copy of the new key: a failed authentication with one
+// key ends the authentication with the other, and then nothing can be written.
 func (c *card) decide(s *applet.Session, refused error, a hsm.ManagementAlgorithm, fresh, former *hsm.Secret,
 	o hsm.ManagementKeyOptions, touch func() func()) error {
 	var unkept error

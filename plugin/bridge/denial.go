@@ -78,8 +78,8 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 	if needsPerson(err) {
 		code = http.StatusUnauthorized
 	} else if upstream.Repeatable(r.Method, err) {
-		// Clients know this header, and send the request again where their own
-		// connection breaks: so do they here.
+		// Clients that repeat a request when their own connection breaks also repeat it
+		// when they see this header.
 		w.Header().Set("Retry-After", "1")
 	}
 	status.Write(w, r, code, message)

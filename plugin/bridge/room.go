@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// room is memory that clients share. No client holds more than what is then left for the
-// others: however much one of them holds, another one with a small body is not kept waiting.
+// room is memory that clients share. No client takes more than it leaves free for the others,
+// so a client with a small body never waits for one that holds much.
 type room struct {
 	mu    sync.Mutex
 	free  int64 // in bytes
@@ -18,7 +18,7 @@ func newRoom(size int64) *room {
 	return &room{free: size, held: map[asker]int64{}, freed: make(chan struct{})}
 }
 
-// take waits until who may hold n bytes more, or for ctx's error.
+// take waits until the client may hold n more bytes. It returns ctx's error if ctx ends first.
 func (r *room) take(ctx context.Context, who asker, n int64) error {
 	for {
 		freed, ok := r.try(who, n)

@@ -168,8 +168,8 @@ func (s *Sessions) find(cert *x509.Certificate) *session {
 	return s.byCert[hash]
 }
 
-// ofLocked returns the session of a certificate that a lock has ended, nil if it is of no
-// such session or its program has ended.
+// ofLocked returns the session that belongs to a certificate and that a lock has ended. It
+// returns nil if there is no such session or its program has ended.
 func (s *Sessions) ofLocked(cert *x509.Certificate) *session {
 	hash := sha256.Sum256(cert.Raw)
 	s.mu.RLock()
@@ -194,8 +194,8 @@ func (s *Sessions) Sleeping() []string {
 	return names
 }
 
-// revive begins a session again that a lock has ended, and tells whether nobody was
-// faster.
+// revive resumes a session that a lock has ended. It returns false if another request has
+// already resumed it.
 func (s *Sessions) revive(e *session) bool {
 	if !e.asleep.Load() {
 		return false
@@ -258,10 +258,10 @@ func (s *Sessions) Drop(enrollment string) {
 	s.remove(func(e *session) bool { return enrollment == "" || e.enrollment == enrollment }, never)
 }
 
-// Lock ends the sessions of an enrollment until the next unlock; "" means all. Many
-// clients run the plugin only once: with their certificate they may begin a session
-// again, where the system has told whose connections theirs are. All others are
-// forgotten: who else has their certificate cannot be seen.
+// Lock ends the sessions of an enrollment until the next unlock; "" means all enrollments.
+// Many clients run the plugin only once. If the kernel has identified such a client's
+// connections, the client may resume its session with its certificate after the unlock. All
+// other sessions are forgotten, because nothing shows which process holds their certificate.
 func (s *Sessions) Lock(enrollment string) {
 	s.remove(func(e *session) bool { return enrollment == "" || e.enrollment == enrollment },
 		func(e *session) bool { return e.told.Load() && e.alive() })

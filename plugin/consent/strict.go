@@ -87,8 +87,8 @@ func (p Policy) Covers(old Policy) bool {
 // Parts are the policies that p is made of, see [Strictest]: p itself, where it is one.
 func (p Policy) Parts() []Policy { return append([]Policy{p.alone()}, p.also...) }
 
-// Joined is one policy in place of the parts of p, short enough for any key to sign. It asks
-// for no less but where a part asks for discovery beside [Always].
+// Joined is one policy in place of the parts of p, short enough for any key to sign. It asks for
+// everything that a part asks for, except discovery if a part is [Always].
 func (p Policy) Joined() Policy {
 	if len(p.also) == 0 && p.Validate() == nil && len(p.words()) <= maxWords {
 		return p

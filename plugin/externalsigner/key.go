@@ -73,8 +73,8 @@ func (k *key) lookup(ctx context.Context, u hsm.URI) (hsm.Slot, error) {
 // maxNamed bounds how many keys a hint names.
 const maxNamed = 4
 
-// byURI says which URIs name the token's keys, as far as it shows them now: an objectId is
-// one byte, most ids are longer. It is "" where nothing is shown.
+// byURI is a hint with the URIs of the keys that the token shows now: an objectId is one byte,
+// but most ids are longer. It is "" if the token shows no keys.
 func (k *key) byURI(ctx context.Context) string {
 	all, err := k.token.Slots(ctx, nil)
 	if err != nil { // The caller reports the missing key without a hint.

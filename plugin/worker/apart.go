@@ -16,10 +16,10 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/process/child"
 )
 
-// Apart returns drivers that have each of their sources, a PKCS#11 library or the smart
-// card service, in a worker process of its own, `exe agent worker`: one that crashes or
-// hangs is named, and the others go on. This process loads none of them. asking reports
-// whether a driver waits for a person.
+// Apart returns drivers that run each source, a PKCS#11 library or the smart card service, in
+// its own worker process, `exe agent worker`. A source that crashes or hangs is named in a
+// Problem, and the others still work. This process loads no library. asking reports whether a
+// driver waits for a person.
 func Apart(o Options, drivers hsm.Drivers, asking func() bool) hsm.Drivers {
 	all := make(hsm.Drivers, 0, len(drivers))
 	for _, d := range drivers {
@@ -33,8 +33,7 @@ func Apart(o Options, drivers hsm.Drivers, asking func() bool) hsm.Drivers {
 	return all
 }
 
-// apart is a driver whose sources are each in a process of their own. Inner only knows
-// what sources there are.
+// apart is a driver that runs each source in its own process. Inner only names the sources.
 type apart struct {
 	inner   hsm.Surveyor
 	workers *workers
@@ -54,8 +53,8 @@ var (
 	_ hsm.Watcher     = (*apart)(nil)
 )
 
-// How long a listing waits for a library, and how long that may be at it: what is slow is
-// there at the next look.
+// How long a listing waits for a library, and how long the library may take in all. The next
+// listing shows the tokens of a library that was too slow for this one.
 const (
 	listTimeout   = 4500 * time.Millisecond
 	surveyTimeout = 2 * time.Minute
@@ -146,7 +145,7 @@ func gather[T any](
 	return all, problems, nil
 }
 
-// sighting is what one library has of the tokens that a URI names.
+// sighting lists the tokens of one library that a URI names.
 type sighting struct {
 	source  *source
 	present bool

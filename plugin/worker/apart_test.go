@@ -107,7 +107,7 @@ func TestBadLibraries(t *testing.T) {
 			}
 			err := problems[i].Err
 			if !errors.Is(err, hsm.ErrModule) || !strings.Contains(err.Error(), b.path[way]) ||
-				!strings.Contains(err.Error(), want[way]) || !strings.Contains(hinting.Of(err), "take it out of config.yaml") {
+				!strings.Contains(err.Error(), want[way]) || !strings.Contains(hinting.Of(err), "remove it from config.yaml") {
 				t.Errorf("%s: %v, hint %q", way, err, hinting.Of(err))
 			}
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/process/child"
 )
 
-// How long a worker may take, not counting what a person takes to answer. Then
-// its library hangs, and the process is ended.
+// How long a worker may take, not counting the time in which a person is asked. After
+// that the library counts as hanging, and the process is ended.
 const (
 	openTimeout  = 30 * time.Second // network HSMs are slow to open
 	infoTimeout  = 30 * time.Second
@@ -30,7 +30,7 @@ const (
 	patientTimeout = 5 * time.Minute
 )
 
-// outcomeTimeout is how long the outcome of what was cancelled is awaited.
+// outcomeTimeout is how long a caller waits for the outcome of a canceled operation.
 const outcomeTimeout = 500 * time.Millisecond
 
 // limit is how long an operation may take that has limit d; 0 is without end.
@@ -44,7 +44,7 @@ func (o Options) limit(d time.Duration) time.Duration {
 	return d
 }
 
-// peer is a worker process as it is talked to. Each call has a connection of its own.
+// peer is the caller's view of a worker process. Each call has its own connection.
 type peer struct {
 	process *workerProcess
 	library string // name of the library, for messages
@@ -144,8 +144,8 @@ func (w *peer) crashed() error {
 		"run the command again; the agent and its other tokens are not affected"))
 }
 
-// person is who an operation asks. The program's own errors come back as they were, though
-// only their words cross to the worker.
+// person is the prompter that an operation asks. Only the words of an error cross to the worker;
+// person gives the caller the original error back.
 type person struct {
 	wait    *wait
 	release func(context.Context, *hsm.BusyError) bool
@@ -154,7 +154,7 @@ type person struct {
 	last error // the last error of the prompter
 }
 
-// before asks by next. While somebody is asked, nothing says that the worker is waited for.
+// before asks through next, and hides the waiting message in the meantime.
 func (p *person) before(next ask.Func) ask.Func {
 	return func(ctx context.Context, q ask.Question) (ask.Answer, error) {
 		resume := p.wait.hold()
@@ -185,8 +185,7 @@ func (p *person) let(ctx context.Context, held *hsm.BusyError) bool {
 	return p.release(ctx, held)
 }
 
-// own returns the error of who was asked in place of one that says the same words, as it is
-// only those.
+// own returns the prompter's last error if err has the same words, and err otherwise.
 func (p *person) own(err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -196,7 +195,7 @@ func (p *person) own(err error) error {
 	return err
 }
 
-// wait shows that a worker is waited for, but not while a person is asked.
+// wait shows a message while a worker is awaited, but not while a person is asked.
 type wait struct {
 	mu    sync.Mutex
 	show  func() (done func())

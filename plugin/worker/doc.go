@@ -1,12 +1,12 @@
-// Package worker is the one home of drivers that run in processes of their own, `EXE agent
-// worker`: a library that crashes, hangs or writes to its streams, and the PIN of a token
-// that is held, are in such a process and not in the one that people wait for.
+// Package worker runs drivers in worker processes, `EXE agent worker`. A library that
+// crashes, hangs or writes to its streams, and the PIN of a held token, are in a worker and
+// not in the process that a person waits for.
 //
-// [New] returns tokens that are held each by a worker, for the agent. [Apart] returns
-// drivers that have each library, and the smart card service, in a worker, for programs
-// that people wait for. [Host] is the worker. A worker is passed a new connection for each
-// operation (package link); closing the control connection ends it, after it has locked the
-// tokens that it holds.
+// [New] is for the agent: each token has its own worker. [Apart] is for commands: each library
+// has its own worker, and so has the smart card service. [Host] is the worker's side. A worker
+// gets a new connection for each operation (package link). When the control connection is
+// closed, the worker locks the tokens that it holds and ends.
 //
-// It knows tokens and processes, and nothing of the agent: any program of ours may use it.
+// The package knows tokens and processes, and nothing of the agent: every part of kubehsm may
+// use it.
 package worker

@@ -74,7 +74,7 @@ func locked(t *heldToken, err error) error {
 	return err
 }
 
-// answers tells whether the worker gives a sign of life; one that has ended needs not.
+// answers tells whether the worker responds, or has ended.
 func (w *peer) answers() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*liveTimeout)
 	defer cancel()

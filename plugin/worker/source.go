@@ -15,7 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 )
 
-// shunFor is how long a source whose process crashed or hung is not tried again.
+// shunFor is how long a source is left alone after its process crashed or hung.
 const shunFor = 30 * time.Second
 
 // source is the driver of one source, a PKCS#11 library or the smart card service, in a
@@ -46,8 +46,8 @@ func (s *source) name() string { return cmp.Or(s.Path, smartCards) }
 // Scheme implements [hsm.Driver].
 func (s *source) Scheme() string { return s.Source.Scheme }
 
-// peer returns the process, started if need be. One that may still be at something that was
-// cancelled is replaced.
+// peer returns the process, and starts it if needed. A process that may still run a canceled
+// operation is replaced.
 func (s *source) peer() (*peer, error) {
 	s.state.Lock()
 	defer s.state.Unlock()
@@ -104,8 +104,8 @@ func (s *source) late() error {
 	return hint.With(fmt.Errorf("%w: the %s did not answer for %s", hsm.ErrModule, libraryOf(s.URI()), s.limit), s.hint())
 }
 
-// use runs f with the process. If that was replaced meanwhile, it is done again with the
-// new one.
+// use runs f with the process. If the process was replaced meanwhile, use runs f again with
+// the new one.
 func (s *source) use(ctx context.Context, f func(*peer) error) error {
 	for {
 		w, err := s.peer()
@@ -124,7 +124,7 @@ func (s *source) use(ctx context.Context, f func(*peer) error) error {
 // List implements [hsm.Driver].
 func (s *source) List(ctx context.Context) (hsm.Listing, error) { return s.look(ctx, hsm.URI{}) }
 
-// look lists the tokens. One that want names is looked for with more trouble.
+// look lists the tokens. It tries harder to find a token that want names.
 func (s *source) look(ctx context.Context, want hsm.URI) (l hsm.Listing, err error) {
 	err = s.use(ctx, func(w *peer) error {
 		o := call{limit: surveyTimeout, quiet: want.Scheme == ""} // a listing has messages of its own

@@ -21,13 +21,13 @@ type Options struct {
 	// Dismissed is the error of what a worker was at when it was told to end; nil is one
 	// that says just that.
 	Dismissed error
-	// Patient says that a person sees what is waited for, and can stop it: libraries and cards
-	// may take minutes then.
+	// Patient allows libraries and cards minutes: a person sees the waiting message and can stop
+	// the command.
 	Patient bool
 	// Release, if not nil, may have a card released that another program holds, and tells
 	// whether it did.
 	Release func(context.Context, *hsm.BusyError) bool
-	// Finishing is told while a token is changed, which must not be left half-way.
+	// Finishing is told while a change of a token is under way that must not be interrupted.
 	Finishing hsm.Finishing
 	// Longest bounds how long a worker may take; 0 is what each operation has.
 	Longest time.Duration
@@ -65,14 +65,14 @@ type Tokens interface {
 	Close() error
 }
 
-// ShowAfter is how long a library is waited for before that is shown.
+// ShowAfter is how long an operation waits for a library before a message says so.
 const ShowAfter = 2 * time.Second
 
 type waitingKey struct{}
 
-// WithWaiting has show show that a library is waited for with ctx, until done is called. The
-// name is raw: "library /usr/lib/x.so", "smart card service". It is called after
-// [ShowAfter], and not while a person is asked. Nil shows nothing.
+// WithWaiting returns a context whose operations call show when they have waited for a library
+// for [ShowAfter], but not while a person is asked, and call done when the wait is over. The
+// library's name is raw: "library /usr/lib/x.so", "smart card service". A nil show shows nothing.
 func WithWaiting(ctx context.Context, show func(library string) (done func())) context.Context {
 	return context.WithValue(ctx, waitingKey{}, show)
 }

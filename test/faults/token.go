@@ -55,8 +55,8 @@ func (s *soft) pin() string             { return lab.PIN }
 func (s *soft) enrollArgs(int) []string { return []string{"--token", "pkcs11:token=" + lab.Token} }
 func (s *soft) places() int             { return 4 }
 
-// pull takes the token's folder away, and put brings it back. SoftHSM2 has no word for
-// that: its sessions go on, without any object, until it is set up anew.
+// pull takes the token's folder away, and put brings it back. SoftHSM2 does not report the
+// removal: its sessions stay open, without any objects, until the library is initialized again.
 func (s *soft) pull() error { return os.Rename(s.folder, s.away()) }
 
 // put may come again after the token is back.

@@ -24,8 +24,8 @@ func Shown(stderr io.Writer) func(ask.Wait) (done func()) {
 	return func(w ask.Wait) (done func()) { return t.Waiting(Words(w), stderr) }
 }
 
-// Library returns what shows, at once, that a token's library is waited for, and how long by
-// now: a line on the terminal, or on stderr, see [prompt.Terminal.Counting].
+// Library returns a function that shows which library a command waits for, and for how long:
+// a line on the terminal or on stderr, see [prompt.Terminal.Counting].
 func Library(stderr io.Writer) func(library string) (done func()) {
 	t := prompt.NewTerminal(prompt.TerminalOptions{})
 	return func(library string) (done func()) {
@@ -34,7 +34,7 @@ func Library(stderr io.Writer) func(library string) (done func()) {
 	}
 }
 
-// LibraryWords is the clean sentence about a library that is waited for that long.
+// LibraryWords is the message, clean for a terminal, for a library that has been awaited for d.
 func LibraryWords(library string, d time.Duration) string {
 	return fmt.Sprintf("waiting for the %s (%d s); ctrl-c to stop", text.Truncate(text.Clean(library), maxPath), int(d.Seconds()))
 }

@@ -25,7 +25,7 @@ const TrustModel = "p11-kit-trust"
 // Client is the path of p11-kit's client module, which reaches what is remote.
 func (p Places) Client() string { return p.Resolve("p11-kit-client.so") }
 
-// IsClient recognises p11-kit's client module. real is the module's identity.
+// IsClient recognizes p11-kit's client module. real is the module's identity.
 func IsClient(real string) bool { return strings.HasPrefix(filepath.Base(real), "p11-kit-client") }
 
 // serverSocket is where a p11-kit server of this user listens that has been told no other

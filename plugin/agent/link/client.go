@@ -68,18 +68,18 @@ type Options struct {
 	Release func(context.Context, *hsm.BusyError) bool
 	// Finishing is told while the server is at something that must not be left half-way.
 	Finishing hsm.Finishing
-	// Outcome is how long the answer is still awaited when the context has ended, and the
-	// server knows it. It stands still while something is finished that must not be left
-	// half-way. 0 is not at all.
+	// Outcome is how long the client waits for the answer after the context has ended and the
+	// server has been told. The time does not run while the server finishes work that must not
+	// be interrupted. With 0 the client does not wait.
 	Outcome time.Duration
-	// Left, if not nil, is told when the outcome has not come in that time.
+	// Left, if not nil, is called if the answer does not come within Outcome.
 	Left func()
 	// Offered, if not nil, is told when the server knows that it can ask.
 	Offered func()
 }
 
 // Call makes a request, serves the questions that come meanwhile, and puts the answer
-// into out unless that is nil. A cancelled ctx closes the connection, at least for what
+// into out unless that is nil. A canceled ctx closes the connection, at least for what
 // is sent, and so cancels the questions and the work. Errors: ctx's, [ErrSlow], [*Lost], [wire.ErrFrame] and those
 // of the operation.
 func (c *Client) Call(ctx context.Context, r Request, out any, o Options) error {

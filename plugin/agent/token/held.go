@@ -112,8 +112,8 @@ func (h *Held) lookAfter(ctx context.Context, t worker.Token) {
 	}
 }
 
-// gone locks the token, whose removal was noticed by the handle t, or, if t is nil, by the
-// want of one. Nobody opens the token meanwhile: a lock must not come after the next unlock.
+// gone locks a token that was removed. The handle t noticed the removal; t is nil if no handle
+// was open. Nobody opens the token meanwhile: a lock must not come after the next unlock.
 func (h *Held) gone(ctx context.Context, t worker.Token) {
 	select {
 	case h.opening <- struct{}{}:

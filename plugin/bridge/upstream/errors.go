@@ -24,10 +24,9 @@ var (
 	errHTTP1 = errors.New("the API server speaks HTTP/1.1 only")
 )
 
-// Repeatable tells whether clients that are connected directly send the request again
-// after err, which they can where it only reads: the connection broke, as it does when
-// an API server ends or a load balancer forgets it. What could not be connected to at
-// all is not asked again.
+// Repeatable tells whether a directly connected client would repeat a reading request after
+// err: the connection broke, as it does when an API server ends or a load balancer drops the
+// connection. A failure to connect is not repeatable.
 func Repeatable(method string, err error) bool {
 	if method != http.MethodGet && method != http.MethodHead {
 		return false
@@ -37,7 +36,7 @@ func Repeatable(method string, err error) bool {
 			return true
 		}
 	}
-	// The HTTP/2 library has no values for these two.
+	// The HTTP/2 library has no error values for these two messages.
 	return strings.Contains(err.Error(), "http2: client connection lost") ||
 		strings.Contains(err.Error(), "http2: server sent GOAWAY and closed the connection")
 }

@@ -22,7 +22,7 @@ func (c Consent) next(key crypto.Signer, p consent.Policy) (signed consent.Signe
 	return c.nextBy(key.Public(), p, func(text string) ([]byte, error) { return consent.Sign(key, text) })
 }
 
-// nextBy has sign sign it.
+// nextBy returns the next version of the policy, signed by sign.
 func (c Consent) nextBy(key crypto.PublicKey, p consent.Policy,
 	sign func(text string) ([]byte, error)) (signed consent.Signed, err error) {
 	number, before := c.known.Next(c.Enrollment.KeyHash, c.Standing, c.signed)
@@ -43,8 +43,8 @@ func (c Consent) nextBy(key crypto.PublicKey, p consent.Policy,
 // errNotHeld says that the agent does not sign a policy.
 var errNotHeld = errors.New("the agent does not hold the key unlocked")
 
-// signHeld has the agent sign p as the next version of c's policy, if it holds the key unlocked:
-// then nobody is asked for a PIN. It is [errNotHeld] where the token itself has to be asked.
+// signHeld has the agent sign p as the next version of c's policy without a PIN. It returns
+// [errNotHeld] if the agent does not hold the key unlocked, so that the token has to sign.
 func (a Agent) signHeld(ctx context.Context, c Consent, p consent.Policy, asks hsm.Prompter) (signed consent.Signed,
 	err error) {
 	chain, err := a.Env.Enrollments().Certificate(c.Enrollment)

@@ -14,8 +14,8 @@ import (
 // Loss is what would be gone with a key, or with all keys of a token.
 type Loss struct {
 	Token hsm.TokenInfo
-	// Short is the part of a long serial that is enough to confirm the loss; it fits no other
-	// token that is there. "" where only all of it is enough.
+	// Short is the end of a long serial that a person may type to confirm the loss. No other
+	// token present has the same end. It is "" if the whole serial has to be typed.
 	Short string
 	// Slots hold what is destroyed.
 	Slots []hsm.Slot
