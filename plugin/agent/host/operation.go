@@ -133,10 +133,15 @@ func (a *agent) operateFor(l *link.Server, r link.Received, p *link.Asker, out *
 		if err := r.Decode(&q); err != nil {
 			return err
 		}
-		p.Client = q.Client
+		// What is on record is who asks, and not who is said to ask.
+		who := auditing.Requester{Enrollment: q.Enrollment}
+		var err error
+		if who.Client, _, err = a.o.identify(l.Peer(), q.Client); err != nil {
+			return err
+		}
+		p.Client = who.Client
 		return a.life.work(func() error {
-			s, err := a.signer.signPolicy(l.Context(),
-				auditing.Requester{Enrollment: q.Enrollment, Client: q.Client}, q.Text, p)
+			s, err := a.signer.signPolicy(l.Context(), who, q.Text, p)
 			*out = message.SignAnswer{Signed: s}
 			return err
 		})

@@ -5,6 +5,8 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"errors"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,10 +19,12 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
 // onRecord are the policy records as "reason enrollment was>policy".
@@ -286,5 +290,32 @@ func TestAgentSignsRaisedPolicies(t *testing.T) {
 	check(t, only(r.dial().Lock(t.Context())))
 	if _, held, err := sign(text(consent.Always)); held || err != nil {
 		t.Errorf("locked again: held %t, %v", held, err)
+	}
+}
+
+// TestPolicyIsSignedForWhoAsks: no program has a version signed in another one's name.
+func TestPolicyIsSignedForWhoAsks(t *testing.T) {
+	r, _ := unlocked(t, hsmtest.FakeOptions{})
+	v, err := consent.Next(r.slot.Key.Public, 1, "", consent.Policy{Mode: consent.Always}, time.Now())
+	check(t, err)
+	text, err := v.Text()
+	check(t, err)
+	before := len(r.signatures())
+	for who, want := range map[process.ID]error{
+		{PID: os.Getpid(), Start: 1}: message.ErrNotClient,
+		process.This():               nil,
+	} {
+		conn, err := net.Dial("unix", r.dirs.Socket())
+		check(t, err)
+		c := link.NewClient(conn, message.Codes())
+		err = c.Call(t.Context(), &message.PolicyRequest{Header: link.Header{Op: message.OpPolicy}, Enrollment: r.e.Name,
+			Client: who, Text: text}, nil, link.Options{})
+		check(t, c.Close())
+		if !errors.Is(err, want) {
+			t.Errorf("%+v: %v", who, err)
+		}
+	}
+	if n := len(r.signatures()) - before; n != 1 {
+		t.Errorf("%d signatures on record", n)
 	}
 }
