@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
@@ -44,7 +45,8 @@ func theAgent(ctx context.Context, o *Options) []Check {
 	}
 	for _, l := range s.LocksOn {
 		if l.Problem != "" {
-			checks = append(checks, Check{ID: "lock-on/" + l.Reason, Group: GroupAgent, Title: "Lock on " + l.Reason}.
+			event := strings.ReplaceAll(l.Reason, "-", " ")
+			checks = append(checks, Check{ID: "lock-on/" + l.Reason, Group: GroupAgent, Title: "Lock on " + event}.
 				with(Note, "not available: "+l.Problem,
 					"Tokens stay unlocked until their time is over, or `kubehsm agent lock`.", ""))
 		}

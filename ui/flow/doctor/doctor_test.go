@@ -148,7 +148,7 @@ func TestTokens(t *testing.T) {
 	m.expect(m.find(checks, "source//lib/vendor.so"), Warning, "vendor", "update it") // others can be used
 	m.expect(m.find(checks, "source/Reader 1"), Warning, "in use", "")
 	m.expect(m.find(checks, "source/Reader 2"), Note, "no such token", "")
-	m.expect(m.find(checks, "source/smart cards"), Failed, "no answer yet", "pcscd")
+	m.expect(m.find(checks, "source/smart cards"), Warning, "no answer yet", "pcscd") // nothing is enrolled
 }
 
 // yubico is a driver whose tokens say that Yubico made them.
@@ -197,11 +197,15 @@ func TestEnrolledTokenIsAway(t *testing.T) {
 		"token wait --token 'pkcs11:token=blue%20token;serial=5f0a17'")
 	m.fake.SetProblems(hsm.Problem{Source: "/lib/vendor.so", Err: hsm.ErrModule})
 	m.expect(m.find(tokens(t.Context(), m.Options), "source/"), Failed, "failed", "onlyModules")
+	m.fake.SetProblems(hsm.Problem{Source: "/lib/vendor.so", Err: hsm.ErrPending})
+	m.expect(m.find(tokens(t.Context(), m.Options), "source/"), Failed, "no answer yet", "")
 	m.fake.Add(hsmtest.FakeOptions{Label: "blue token", Serial: "5f0a17"})
 	if checks := tokens(t.Context(), m.Options); slices.ContainsFunc(checks,
 		func(c Check) bool { return strings.HasPrefix(c.ID, "absent/") }) {
 		t.Errorf("it is there: %+v", checks)
 	}
+	m.expect(m.find(tokens(t.Context(), m.Options), "source/"), Warning, "no answer yet", "")
+	m.fake.SetProblems(hsm.Problem{Source: "/lib/vendor.so", Err: hsm.ErrModule})
 	m.expect(m.find(tokens(t.Context(), m.Options), "source/"), Warning, "failed", "onlyModules")
 }
 

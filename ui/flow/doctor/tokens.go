@@ -93,7 +93,8 @@ func ofDriver(ctx context.Context, o *Options, d hsm.Driver, all []enrollment.En
 	})
 	for _, p := range problems {
 		c := problem(kind, p)
-		if c.State == Failed && errors.Is(p.Err, hsm.ErrModule) && !lacking {
+		ofLibrary := errors.Is(p.Err, hsm.ErrModule) || kind.Modules && errors.Is(p.Err, hsm.ErrPending)
+		if c.State == Failed && ofLibrary && !lacking {
 			c.State = Warning // nothing of yours is behind it
 		}
 		checks = append(checks, c)
@@ -150,7 +151,7 @@ func problem(kind hsm.Kind, p hsm.Problem) Check {
 	state, why := Failed, "Tokens behind it cannot be used."
 	switch {
 	case errors.Is(p.Err, hsm.ErrPending):
-		return c.with(state, p.Err.Error(), "It hangs, or is very slow; kubectl would wait for it too.",
+		return c.with(state, p.Err.Error(), "It hangs, or is very slow; tokens behind it cannot be used meanwhile.",
 			hung(kind, p.Source))
 	case errors.Is(p.Err, hsm.ErrDenied):
 	case errors.Is(p.Err, hsm.ErrNoToken), errors.Is(p.Err, hsm.ErrUnsupported):

@@ -127,4 +127,5 @@ func TestLeftover(t *testing.T) {
 		slots, err := tok.Slots(t.Context(), nil)
 		return err == nil && len(slots) == 0
 	})
+	r.Loses(`"forgotten": a key`)
 }

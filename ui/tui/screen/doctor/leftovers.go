@@ -18,6 +18,10 @@ import (
 // unlockedMsg has a token looked at as it was read with its PIN.
 type unlockedMsg struct{ view hsm.View }
 
+// removedMsg has what was left deleted. view is the token as it was read again with its PIN, nil
+// if it was not.
+type removedMsg struct{ view *hsm.View }
+
 // unlock reads the token whose private keys were not looked at.
 func (m *Model) unlock(u hsm.URI) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Look for leftovers",
@@ -41,11 +45,12 @@ func (m *Model) remove(left token.Leftover) tea.Cmd {
 	case left.OfCertificate():
 		say, remove = present.RemoveCertificate, keys.DeleteCertificate
 	}
-	return screen.Change("Delete what was left", left.Command(), "it is deleted",
-		func(ctx context.Context, p hsm.Prompter) error {
+	look := m.look
+	return screen.Operate(screen.Operation{Title: "Delete what was left", Command: left.Command(), Writes: true,
+		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
 			l, done, err := keys.Find(ctx, u, p)
 			if err != nil {
-				return err
+				return screen.Report{}, err
 			}
 			if left.OfCertificate() || left.OfOlder() {
 				l.Enrollments = nil // The enrollments have a copy.
@@ -56,6 +61,22 @@ func (m *Model) remove(left token.Leftover) tea.Cmd {
 			if err == nil {
 				err = remove(ctx, u, l, p)
 			}
-			return errors.Join(err, done())
-		})
+			if err = errors.Join(err, done()); err != nil {
+				return screen.Report{}, err
+			}
+			return screen.Report{Said: "it is deleted", Message: removedMsg{again(ctx, look, p)}}, nil
+		}})
+}
+
+// again reads the token of o that was read with its PIN once more. Where that fails it is
+// looked at without its PIN.
+func again(ctx context.Context, o doctor.Options, p hsm.Prompter) *hsm.View {
+	if o.Unlocked == nil {
+		return nil
+	}
+	v, err := doctor.Unlock(ctx, o.Env, o.Unlocked.Info.URI(), p)
+	if err != nil {
+		return nil
+	}
+	return &v
 }

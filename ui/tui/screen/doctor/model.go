@@ -24,11 +24,12 @@ import (
 type Model struct {
 	screen.Base
 	screen.Tools
-	look   doctor.Options
-	job    task.Handle
-	checks []doctor.Check
-	done   bool
-	list   widget.List[doctor.Check]
+	look     doctor.Options
+	unlocked bool // The person asked for what look.Unlocked shows.
+	job      task.Handle
+	checks   []doctor.Check
+	done     bool
+	list     widget.List[doctor.Check]
 }
 
 var _ screen.Screen = (*Model)(nil)
@@ -96,10 +97,13 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 			m.job.Done()
 			m.done, m.checks = true, msg.checks
 			m.list.Set(m.checks)
-			m.worstFirst()
+			m.toWhatMatters()
 		}
 	case unlockedMsg:
-		m.look.Unlocked = &msg.view
+		m.look.Unlocked, m.unlocked = &msg.view, true
+		return m.Open(now)
+	case removedMsg:
+		m.look.Unlocked, m.unlocked = msg.view, msg.view != nil
 		return m.Open(now)
 	case tea.KeyPressMsg, tea.PasteMsg:
 		if m.list.Update(msg, m.Keys) {
@@ -112,18 +116,28 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 	return nil
 }
 
-// worstFirst puts the cursor on what is worst.
-func (m *Model) worstFirst() {
-	for _, s := range []doctor.State{doctor.Failed, doctor.Warning} {
-		if i := slices.IndexFunc(m.checks, func(c doctor.Check) bool { return c.State == s }); i >= 0 {
+// toWhatMatters puts the cursor on the first leftover where the person gave the PIN to see
+// them, else on what is worst.
+func (m *Model) toWhatMatters() {
+	matters := []func(doctor.Check) bool{
+		func(c doctor.Check) bool { return m.unlocked && c.Leftover != nil },
+		func(c doctor.Check) bool { return c.State == doctor.Failed },
+		func(c doctor.Check) bool { return c.State == doctor.Warning },
+	}
+	for _, does := range matters {
+		if i := slices.IndexFunc(m.checks, does); i >= 0 {
 			m.list.Select(m.checks[i].ID)
-			return
+			break
 		}
 	}
+	m.unlocked = false
 }
 
 func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
-	cmd, _ := m.Press(k, m.Acts(), func() tea.Cmd { return m.Open(now) })
+	cmd, _ := m.Press(k, m.Acts(), func() tea.Cmd {
+		m.look.Unlocked = nil // what was read with the PIN is old
+		return m.Open(now)
+	})
 	return cmd
 }
 
@@ -135,10 +149,6 @@ func (m *Model) Acts() screen.Acts {
 		screen.On(screen.Action{Key: keys.As(m.Keys.Enter, "read"), Reason: none}, "", func() tea.Cmd {
 			return screen.Send(screen.TextMsg{Title: c.Title, Lines: sentences(c), What: "fix", Copy: c.Fix})
 		}),
-		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy fix"),
-			Reason: screen.Because(none, screen.When(c.Fix == "", "there is nothing to do"))}, "", func() tea.Cmd {
-			return screen.Send(screen.CopyMsg{What: "fix", Text: c.Fix})
-		}),
 		screen.On(screen.Action{Key: keys.Letter("d", "delete"), Writes: true, Quiet: c.Leftover == nil,
 			Reason: screen.Because(none,
 				screen.When(c.Leftover == nil || c.Leftover.Command() == "", "nothing here can be deleted"))}, "key delete",
@@ -146,6 +156,10 @@ func (m *Model) Acts() screen.Acts {
 		screen.On(screen.Action{Key: keys.Letter("u", "look with the PIN"), Quiet: c.Hidden == nil,
 			Reason: screen.Because(none, screen.When(c.Hidden == nil, "nothing is hidden here"))}, "",
 			func() tea.Cmd { return m.unlock(*c.Hidden) }),
+		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy fix"),
+			Reason: screen.Because(none, screen.When(c.Fix == "", "there is nothing to do"))}, "", func() tea.Cmd {
+			return screen.Send(screen.CopyMsg{What: "fix", Text: c.Fix})
+		}),
 		screen.On(screen.Action{Key: keys.Letter("b", "write a report")}, "", m.report),
 		screen.On(screen.Action{Key: m.Keys.Command, Quiet: true}, "doctor", func() tea.Cmd {
 			return screen.Send(screen.CommandMsg{Title: present.SameTitle,
