@@ -129,7 +129,8 @@ func (w *words) line(format string, args ...any) {
 }
 
 // prose adds one line of words. On a terminal it breaks at spaces where it is wider, and what
-// follows is indented by so many columns. A command that somebody may copy stays a [words.line].
+// follows is indented by so many columns. A label in front of them stays as it is. A command
+// that somebody may copy stays a [words.line].
 func (w *words) prose(indent int, s string) {
 	s = text.Clean(s)
 	columns := w.columns()
@@ -137,12 +138,13 @@ func (w *words) prose(indent int, s string) {
 		w.b.WriteString(s + "\n")
 		return
 	}
-	lead := s[:len(s)-len(strings.TrimLeft(s, " "))]
-	for i, l := range text.Wrap(s[len(lead):], columns-max(indent, len(lead))) {
-		if i > 0 {
-			lead = strings.Repeat(" ", indent)
-		}
+	lead := ""
+	if indent > 0 {
+		lead = text.Beginning(s, indent)
+	}
+	for _, l := range text.Wrap(s[len(lead):], columns-indent) {
 		w.b.WriteString(lead + l + "\n")
+		lead = strings.Repeat(" ", indent)
 	}
 }
 
