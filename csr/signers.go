@@ -110,7 +110,7 @@ func clusterKinds() []kindOfCluster {
 	}
 }
 
-// kindOf recognises a cluster by its version or its server's name; the evidence
+// kindOf recognizes a cluster by its version or its server's name; the evidence
 // says by which.
 func kindOf(version, host string) (k kindOfCluster, evidence string) {
 	for _, k := range clusterKinds() {

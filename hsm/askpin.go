@@ -168,7 +168,7 @@ func CheckTries(asked, now PINState) error {
 	return nil
 }
 
-// looksLikeOTP recognises 32 or more ModHex characters, what a YubiKey types
+// looksLikeOTP recognizes 32 or more ModHex characters, what a YubiKey types
 // when its sensor is touched by accident (12 of identity, 32 of password).
 func looksLikeOTP(b []byte) bool {
 	if len(b) < 32 {

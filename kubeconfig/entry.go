@@ -22,7 +22,7 @@ const (
 
 // Entry is a context with its cluster and user, all three of one Name.
 //
-// The entry is recognised as ours later by Extension["enrollment"] in the
+// The entry is recognized as ours later by Extension["enrollment"] in the
 // cluster, by Exec.Args that begin with credential, --enrollment, NAME (or by
 // AuthProvider.Config["enrollment"]) in the user.
 type Entry struct {

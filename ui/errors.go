@@ -82,7 +82,7 @@ func ExitCode(err error) int {
 	return ExitFailed
 }
 
-// timeout recognises the timeouts of the net package.
+// timeout recognizes the timeouts of the net package.
 func timeout(err error) bool {
 	var t interface{ Timeout() bool }
 	return errors.As(err, &t) && t.Timeout()

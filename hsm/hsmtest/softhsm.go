@@ -89,7 +89,7 @@ func NewSoftHSM(dir string, tokens ...SoftToken) (*SoftHSM, error) {
 	return s, s.Add(tokens...)
 }
 
-// Add initialises more tokens. SoftHSM2 must not be in use in this process with
+// Add initializes more tokens. SoftHSM2 must not be in use in this process with
 // another configuration.
 func (s *SoftHSM) Add(tokens ...SoftToken) error {
 	for _, tok := range tokens {
@@ -100,13 +100,13 @@ func (s *SoftHSM) Add(tokens ...SoftToken) error {
 	return nil
 }
 
-// initialising guards the process-wide environment and module state.
-var initialising sync.Mutex
+// initializing guards the process-wide environment and module state.
+var initializing sync.Mutex
 
 // add makes one token through PKCS#11, so that no PIN is ever an argument.
 func (s *SoftHSM) add(tok SoftToken) (err error) {
-	initialising.Lock()
-	defer initialising.Unlock()
+	initializing.Lock()
+	defer initializing.Unlock()
 	tok.fill()
 	before, err := os.ReadDir(s.Tokens)
 	if err != nil {

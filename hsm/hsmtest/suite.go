@@ -16,7 +16,7 @@ import (
 
 // Fixture says how to get the tokens that [Run] examines, and what they can do.
 type Fixture struct {
-	// New sets up a driver that sees a token as new: initialised, with a PIN,
+	// New sets up a driver that sees a token as new: initialized, with a PIN,
 	// without keys, locked. It is called for every test and cleans up by t.
 	New func(t *testing.T) Device
 	// Algorithms are those the token generates, the fastest first.

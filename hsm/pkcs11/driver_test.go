@@ -116,7 +116,7 @@ func TestSameModuleOnce(t *testing.T) {
 	}
 }
 
-// TestOpenNames: by label, ambiguous labels, uninitialised tokens, labels that
+// TestOpenNames: by label, ambiguous labels, uninitialized tokens, labels that
 // changed.
 func TestOpenNames(t *testing.T) {
 	d, soft := softHSM(t)
@@ -136,7 +136,7 @@ func TestOpenNames(t *testing.T) {
 		blank = blank || !info.Initialized
 	}
 	if !blank {
-		t.Fatal("SoftHSM always has one uninitialised token")
+		t.Fatal("SoftHSM always has one uninitialized token")
 	}
 	u := hsm.URI{Scheme: hsm.SchemePKCS11, Manufacturer: "SoftHSM project"}
 	only := matching(l.Tokens, u)

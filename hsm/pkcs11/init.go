@@ -141,7 +141,7 @@ func (s *setup) run(ctx context.Context, so, user *hsm.Secret) error {
 	if is(err, p11.CKR_PIN_INCORRECT) && !s.done.Initialized {
 		return refusedPIN(ctx, s.d, hsm.SOPIN)
 	}
-	return fault("initialise the token", err)
+	return fault("initialize the token", err)
 }
 
 // format is C_InitToken and C_InitPIN.
@@ -162,7 +162,7 @@ func (s *setup) format(so, user *hsm.Secret) error {
 		})
 	}
 	if err != nil {
-		return hint.With(fmt.Errorf("the token is erased and labelled, but has no user PIN yet: %w",
+		return hint.With(fmt.Errorf("the token is erased and labeled, but has no user PIN yet: %w",
 			fault("set the PIN", err)),
 			"set it with `kubehsm token pin unblock` and the SO PIN")
 	}

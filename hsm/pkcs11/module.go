@@ -21,7 +21,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
-// module is a loaded and initialised PKCS#11 library.
+// module is a loaded and initialized PKCS#11 library.
 type module struct {
 	Module
 	ctx  *p11.Ctx
@@ -80,7 +80,7 @@ func (g gate) leave() {
 	}
 }
 
-// load loads and initialises m.
+// load loads and initializes m.
 func load(ctx context.Context, m Module, o Options) (*module, error) {
 	for name, value := range m.Env {
 		if err := os.Setenv(name, value); err != nil {
@@ -164,7 +164,7 @@ func (m *module) initialize(ctx context.Context) error {
 	case is(err, p11.CKR_CRYPTOKI_ALREADY_INITIALIZED): // by another part of the program
 		return nil
 	}
-	return fault("initialise "+m.Path, err)
+	return fault("initialize "+m.Path, err)
 }
 
 func (m *module) describe() error {

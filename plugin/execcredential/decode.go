@@ -11,7 +11,7 @@ import (
 
 // decode takes the request apart. encoding/json alone would take a field name in
 // any case and the last of two; sigs.k8s.io/json, which client-go uses, would
-// not, but linking it here would have all of apimachinery initialised before
+// not, but linking it here would have all of apimachinery initialized before
 // the plugin can run (package ui/credential/early).
 func decode(data []byte) (r Request, kind string, err error) {
 	var spec, described json.RawMessage

@@ -218,7 +218,7 @@ func TestSlotNumbers(t *testing.T) {
 			t.Errorf("slot %s: warnings %q, want one with %s", n, b.warnings, one)
 		}
 	}
-	for _, n := range []string{"99", strconv.Itoa(len(listing.Tokens) - 1)} { // the last is not initialised
+	for _, n := range []string{"99", strconv.Itoa(len(listing.Tokens) - 1)} { // the last is not initialized
 		_, err := b.serve(b.certificateRequest(map[string]string{"pathLib": b.soft.Module, "slotId": n, "objectId": object}),
 			hsmtest.NewScript(t))
 		if !errors.Is(err, hsm.ErrNoToken) || !strings.Contains(hinting.Of(err), "token=signer") {

@@ -229,7 +229,7 @@ func TestSweep(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// What is written from now on is recognised if it is left behind.
+	// What is written from now on is recognized if it is left behind.
 	check(t, WriteFile(filepath.Join(d.State, "c"), nil))
 	f, err := os.CreateTemp(d.State, TempName("c"))
 	check(t, err)

@@ -1,6 +1,6 @@
 // Package process tells processes apart, also when the system gives one's
 // number to another. What kubectl runs links it before the heavier packages are
-// initialised (package ui/credential/early): it imports little.
+// initialized (package ui/credential/early): it imports little.
 package process
 
 import (

@@ -25,7 +25,7 @@ type softHSM struct {
 // openToken loads module with the trial's configuration and finds the trial's
 // token, which is made if there is none.
 func openToken(t *trial, module string) (*softHSM, error) {
-	if err := os.Setenv("SOFTHSM2_CONF", t.softHSMConfig()); err != nil { // read when the module initialises
+	if err := os.Setenv("SOFTHSM2_CONF", t.softHSMConfig()); err != nil { // read when the module initializes
 		return nil, err
 	}
 	h := &softHSM{ctx: pkcs11.New(module)}
@@ -53,7 +53,7 @@ func (h *softHSM) close() {
 	h.ctx.Destroy()
 }
 
-// find returns the slot of the trial's token, or of an uninitialised one.
+// find returns the slot of the trial's token, or of an uninitialized one.
 func (h *softHSM) find() (slot uint, found bool, err error) {
 	slots, err := h.ctx.GetSlotList(true)
 	if err != nil {
@@ -78,7 +78,7 @@ func (h *softHSM) find() (slot uint, found bool, err error) {
 	return blank, false, nil
 }
 
-// create initialises the blank slot. The security officer's PIN is random and
+// create initializes the blank slot. The security officer's PIN is random and
 // forgotten: nobody resets the trial's token.
 func (h *softHSM) create(slot uint) (uint, error) {
 	random := make([]byte, 16)
@@ -87,7 +87,7 @@ func (h *softHSM) create(slot uint) (uint, error) {
 	}
 	officer := hex.EncodeToString(random)
 	if err := h.ctx.InitToken(slot, officer, tokenLabel); err != nil {
-		return 0, fmt.Errorf("initialise: %w", err)
+		return 0, fmt.Errorf("initialize: %w", err)
 	}
 	session, err := h.ctx.OpenSession(slot, pkcs11.CKF_SERIAL_SESSION|pkcs11.CKF_RW_SESSION)
 	if err != nil {
@@ -105,7 +105,7 @@ func (h *softHSM) create(slot uint) (uint, error) {
 	}
 	slot, found, err := h.find()
 	if err == nil && !found {
-		err = errors.New("it is not there after it was initialised")
+		err = errors.New("it is not there after it was initialized")
 	}
 	return slot, err
 }

@@ -90,7 +90,7 @@ func TestMissingToken(t *testing.T) {
 	u.wantFailure(run(u.enrollArgs()...), 3, "insert one", "no such token")
 	u.wantFailure(run(u.enrollArgs("--token", "pkcs11:token=another")...), 3, "", "no such token")
 	u.wantFailure(run("key", "generate", "--token", "pkcs11:token=another", "--label", "x"), 3, "", "no such token")
-	if res := run("token", "list"); res.Code != 0 || !strings.Contains(res.Stdout, "not initialised") {
+	if res := run("token", "list"); res.Code != 0 || !strings.Contains(res.Stdout, "not initialized") {
 		t.Error(res)
 	}
 	u.unchanged(kubeconfig, u.Kubeconfig)

@@ -45,7 +45,7 @@ func TestJourneyFirstStart(t *testing.T) {
 
 	must(t, os.WriteFile(config, module, 0o600)) // it is mended
 	s = u.terminal(u.Binary)
-	s.WaitFor("SoftHSM slot", "not initialised")
+	s.WaitFor("SoftHSM slot", "not initialized")
 	s.Press(term.Enter)
 	s.WaitFor("It is not set up yet: I sets it up.", "I set up")
 	s.Type("p")

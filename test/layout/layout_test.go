@@ -203,7 +203,7 @@ func TestBinaryLinksLittle(t *testing.T) {
 }
 
 // TestPluginIsEarly: what kubectl runs is answered before most other packages
-// are initialised, which holds as long as it imports little: above all nothing
+// are initialized, which holds as long as it imports little: above all nothing
 // that needs the standard library's vendored packages, whose turn comes last.
 func TestPluginIsEarly(t *testing.T) {
 	for _, dep := range list(t, nil, "./ui/credential/early")[0].Deps {

@@ -43,7 +43,7 @@ func closed(t *testing.T, d *pkcs11.Driver) *pkcs11.Driver {
 	return d
 }
 
-// only returns the one initialised token that the driver sees.
+// only returns the one initialized token that the driver sees.
 func only(t *testing.T, d hsm.Driver) hsm.TokenInfo {
 	t.Helper()
 	l, err := d.List(t.Context())

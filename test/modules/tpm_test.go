@@ -75,7 +75,7 @@ func dials(network, address string) func() bool {
 }
 
 // tpm starts a TPM in software, the resource manager that swaps keys in and out
-// of its three places, and initialises a token in it.
+// of its three places, and initializes a token in it.
 func tpm(t *testing.T) pkcs11.Module {
 	vcard.Private(t)
 	path := library(t, "libtpm2_pkcs11.so.1")

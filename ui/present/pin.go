@@ -18,7 +18,7 @@ func PINWords(t hsm.TokenInfo, d *hsm.Details) string {
 	}
 	switch {
 	case !t.Initialized:
-		return "not initialised"
+		return "not initialized"
 	case s.NotSet:
 		return "not set"
 	case s.NotNeeded:

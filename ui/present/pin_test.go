@@ -31,7 +31,7 @@ func TestPINWords(t *testing.T) {
 			t.Errorf("%+v, %+v: %q, want %q", c.pin, c.details, got, want)
 		}
 	}
-	if got := PINWords(hsm.TokenInfo{}, nil); got != "not initialised" {
+	if got := PINWords(hsm.TokenInfo{}, nil); got != "not initialized" {
 		t.Errorf("a blank token: %q", got)
 	}
 	for want, tries := range map[string]*hsm.Tries{"": nil, "blocked": {Default: true},

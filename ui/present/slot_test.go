@@ -131,7 +131,7 @@ func TestTokenFacts(t *testing.T) {
 	if len(notes) != 3 || !strings.Contains(strings.Join(notes, "\n"), "`kubehsm token pin change` sets your own") {
 		t.Errorf("%q", notes)
 	}
-	if words, l := PIN(hsm.TokenInfo{}, nil); words != "not initialised" || l != Quiet {
+	if words, l := PIN(hsm.TokenInfo{}, nil); words != "not initialized" || l != Quiet {
 		t.Errorf("a blank token: %q, %v", words, l)
 	}
 	if words, l := PIN(hsm.TokenInfo{Initialized: true, PIN: hsm.PINState{Retries: 0}}, nil); words != "PIN blocked" ||

@@ -11,7 +11,7 @@ import (
 func Unusable(t hsm.TokenInfo) string {
 	switch {
 	case !t.Initialized:
-		return "the token is not initialised"
+		return "the token is not initialized"
 	case t.PIN.Blocked():
 		return "its PIN is blocked"
 	case t.PIN.NotSet:

@@ -69,7 +69,7 @@ func plain(s string) bool {
 // control, no direction override, no letter without a shape.
 func Visible(r rune) bool { return unicode.IsPrint(r) && !invisible(r) }
 
-// invisible recognises letters that show nothing and so make two names look alike.
+// invisible recognizes letters that show nothing and so make two names look alike.
 func invisible(r rune) bool {
 	switch r {
 	case '\u115f', '\u1160', '\u3164', '\uffa0', '\u2800', '\u034f', '\u17b4', '\u17b5':

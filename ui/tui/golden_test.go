@@ -89,7 +89,7 @@ func scenes() []scene {
 				w.T.Fatal(err)
 			}
 		}, walk: func(r *rig) { atTokens(r); r.Press("3"); r.Sees("You may not list", "not filed") }},
-		{name: "uninitialised", world: func(w *world) { w.soft.Describe(func(i *hsm.TokenInfo) { i.Initialized = false }) },
+		{name: "uninitialized", world: func(w *world) { w.soft.Describe(func(i *hsm.TokenInfo) { i.Initialized = false }) },
 			walk: func(r *rig) {
 				atTokens(r)
 				r.Press("g", "enter")

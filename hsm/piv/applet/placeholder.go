@@ -20,7 +20,7 @@ import (
 // the key by it, and none offers it to a server.
 const placeholderName = "kubehsm: a key that awaits its certificate"
 
-// isPlaceholder recognises one, by any program of ours.
+// isPlaceholder recognizes one, by any program of ours.
 func isPlaceholder(cert *x509.Certificate) bool {
 	return cert != nil && cert.Subject.CommonName == placeholderName && cert.NotAfter.Equal(cert.NotBefore)
 }

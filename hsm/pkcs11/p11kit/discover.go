@@ -294,14 +294,14 @@ func (p Places) configs() ([]config, []hsm.Problem) {
 	return all, problems
 }
 
-// IsProxy recognises p11-kit's proxy module, which shows the tokens of all
+// IsProxy recognizes p11-kit's proxy module, which shows the tokens of all
 // configured modules once more. real is the module's identity.
 func IsProxy(real string) bool {
 	name := filepath.Base(real)
 	return strings.HasPrefix(name, "p11-kit-proxy") || strings.HasPrefix(name, "libp11-kit")
 }
 
-// isTrust recognises p11-kit's module of trusted certificates.
+// isTrust recognizes p11-kit's module of trusted certificates.
 func isTrust(path string) bool {
 	return strings.HasPrefix(filepath.Base(path), "p11-kit-trust") || strings.HasPrefix(filepath.Base(path), "libnssckbi")
 }

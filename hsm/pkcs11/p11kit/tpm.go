@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// IsTPM recognises tpm2-pkcs11, which distributions configure for every
+// IsTPM recognizes tpm2-pkcs11, which distributions configure for every
 // program: without a TPM it makes a folder in the user's home, writes to
 // standard error and fails. real is the module's identity.
 func IsTPM(real string) bool {

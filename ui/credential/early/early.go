@@ -1,7 +1,7 @@
-// Package early answers kubectl before the rest of the program is initialised,
+// Package early answers kubectl before the rest of the program is initialized,
 // when the agent has the answer at hand. kubectl starts kubehsm for every
 // command, and half of that start would be spent on setting up packages that
-// such an answer does not need. Go initialises packages in the order of their
+// such an answer does not need. Go initializes packages in the order of their
 // import paths as soon as what they import is ready (Go specification, "Program
 // initialization"), so this one comes before most others as long as it imports
 // little; a test holds it to that. The standard library's net and crypto are ready

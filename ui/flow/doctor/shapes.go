@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// A shape is what is recognised by how it looks, and what stands in its place.
+// A shape is what is recognized by how it looks, and what stands in its place.
 type shape struct {
 	look *regexp.Regexp
 	by   func(found []byte) []byte

@@ -185,7 +185,7 @@ func pin(c Check, t hsm.TokenInfo, found string) Check {
 	uri := t.URI().String()
 	switch pin := found + ": PIN " + present.PINWords(t, nil); {
 	case !t.Initialized:
-		return c.with(Note, found+": not initialised", "It holds nothing yet.",
+		return c.with(Note, found+": not initialized", "It holds nothing yet.",
 			"kubehsm token init --label NAME --token "+shell.Quote(t.BlankURI().String()))
 	case t.PIN.Blocked():
 		return c.with(Failed, pin, "No key on it can be used.", "kubehsm token pin unblock --token "+shell.Quote(uri))

@@ -1,5 +1,5 @@
 // Package early makes signatures as an external signer before the rest of the
-// program is initialised, for the same reason and by the same rule as package
+// program is initialized, for the same reason and by the same rule as package
 // ui/credential/early: a client starts it for each. For the certificate, which a
 // client asks for once, more is needed; main answers that.
 package early

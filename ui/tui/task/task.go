@@ -1,5 +1,5 @@
 // Package task runs the slow work of the terminal UI: each piece has an id by
-// which its answer is recognised, a context by which it is really cancelled,
+// which its answer is recognized, a context by which it is really cancelled,
 // and is waited for when the program ends.
 package task
 
