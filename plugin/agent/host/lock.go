@@ -117,6 +117,7 @@ func (l *locks) token(h *token.Held, why string) {
 			l.notify.Say("The token was removed: " + t.e.Name + " is locked.")
 		}
 	}
+	l.answers.Forget()
 	r := audit.Record{Event: audit.Lock, Reason: why, Token: auditing.Public(h.URI())}
 	if err := h.Lock(why); err != nil { // the token's connections have gone all the same
 		l.log.Error("lock", "token", h.URI().String(), "error", err)
