@@ -29,6 +29,7 @@ type Confirm struct {
 	yes     tea.Cmd
 	onYes   bool // yes has the focus
 	input   widget.Input
+	wrong   bool // what was typed and entered is not what the prompt wants
 	scroll  widget.Scroll
 	long    bool // the detail does not fit and scrolls
 }
@@ -91,8 +92,10 @@ func (d *Confirm) Update(msg tea.Msg, now time.Time) (bool, tea.Cmd) {
 			if d.prompt.Accepts(d.input.Value()) {
 				return d.answer(true)
 			}
+			d.wrong = true
 			return false, nil
 		}
+		d.wrong = false
 		d.input.Update(msg)
 	case !isKey:
 	case key.Matches(k, d.keys.Yes):
@@ -126,8 +129,12 @@ func (d *Confirm) View(f screen.Frame) string {
 // answers draws where the answer is given.
 func (d *Confirm) answers(t theme.Theme, w int) []string {
 	if d.prompt.Type != "" {
-		return append(widget.Paragraph(t.Text, question.Type(d.prompt), w),
+		lines := append(widget.Paragraph(t.Text, question.Type(d.prompt), w),
 			t.Accent.Render(t.Glyphs.Sep)+" "+d.input.View(t, w-2, true))
+		if d.wrong {
+			lines = append(lines, widget.Paragraph(t.Bad, t.Glyphs.Failed+" That does not match.", w)...)
+		}
+		return lines
 	}
 	button := func(label string, k key.Binding, focused bool) string {
 		lead, style := " ", t.Muted

@@ -122,6 +122,10 @@ func TestLeftover(t *testing.T) {
 	if err != nil || len(slots) != 1 {
 		t.Fatalf("nothing was confirmed: %v, %v", slots, err)
 	}
+	r.Press(`"x"`, "enter")
+	r.Sees("That does not match.")
+	r.Press("backspace")
+	r.Loses("That does not match.")
 	r.Press(`"`+card.Info().Serial+`"`, "enter")
 	r.Until("deleted", func() bool {
 		slots, err := tok.Slots(t.Context(), nil)
