@@ -46,8 +46,8 @@ func (t *Token) SetManagementKey(ctx context.Context, o hsm.ManagementKeyOptions
 			err = t.card.decide(s, err, algorithm, fresh, former, o, func() func() { return t.card.touching(ctx, s, p) })
 		case o.Protect:
 			fresh.Zero()
-			return hint.With(err, "run the command again: either the old or the new key is in force, and the card keeps both "+
-				"unless you know the old one")
+			return hint.With(err, "run the command again: the old key or the new one is in force, and the card has kept "+
+				"what it takes to go on")
 		}
 		if errors.Is(err, applet.ErrOldKey) {
 			fresh.Zero()
