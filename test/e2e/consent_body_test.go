@@ -73,7 +73,7 @@ spec:
 		{"patch deployment web -p '{\"spec\":{\"replicas\":0}}'", []string{"patch deployments.apps", "replicas: 0",
 			"sets spec.replicas"}, "patched"},
 		{`patch deployment web --type json -p '[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"evil"}]'`,
-			[]string{`replace "/spec/template/spec/containers/0/image": "evil"`}, "patched"},
+			[]string{`replace "/spec/template/spec/containers/0/image"`, "container: image evil"}, "patched"},
 		{"set image deployment/web c=other", []string{"container c: image other"}, "image updated"},
 		{"scale deployment web --replicas=0", []string{"deployments.apps/scale", "replicas: 0"}, "scaled"},
 		{"label secret s a=b", []string{"patch secrets", "sets metadata.labels.a"}, "labeled"},
