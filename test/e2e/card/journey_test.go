@@ -328,12 +328,12 @@ func TestJourneyActivity(t *testing.T) {
 
 	kubectl("create", "configmap", "from-afar", "-o", "name")
 	s.WaitFor("create configmaps")
-	lab.Insist(s, "n", "the no is taken", func(f term.Frame) bool { return !f.Contains("n no") })
+	lab.Insist(s, "n", "the no is taken", func(f term.Frame) bool { return !f.Contains("No  n") })
 	if res := <-asked; res.Code == 0 {
 		t.Errorf("made without a yes: %s", res)
 	}
 	kubectl("create", "configmap", "from-afar", "-o", "name")
-	s.WaitFor("create configmaps", "y yes")
+	s.WaitFor("create configmaps", "Yes  y")
 	lab.Insist(s, "y", "the yes is taken", lab.Shows("Waiting for your touch"))
 	p.tap(s)
 	if res := <-asked; res.Code != 0 {
