@@ -74,7 +74,7 @@ func TestConsentInTheTerminalUI(t *testing.T) {
 		asked <- res
 	}
 	go kubectl()
-	s.WaitFor("create configmaps")
+	s.WaitFor("create configmaps", "No  n")
 	lab.Insist(s, "n", "the no is taken", func(f term.Frame) bool { return !f.Contains("No  n") })
 	if res := <-asked; res.Code == 0 {
 		t.Errorf("made without a yes: %s", res)

@@ -327,7 +327,7 @@ func TestJourneyActivity(t *testing.T) {
 	s.WaitFor("1 token unlocked", "unlock", "signature", "kubectl ")
 
 	kubectl("create", "configmap", "from-afar", "-o", "name")
-	s.WaitFor("create configmaps")
+	s.WaitFor("create configmaps", "No  n")
 	lab.Insist(s, "n", "the no is taken", func(f term.Frame) bool { return !f.Contains("No  n") })
 	if res := <-asked; res.Code == 0 {
 		t.Errorf("made without a yes: %s", res)
