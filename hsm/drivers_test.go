@@ -97,7 +97,7 @@ func TestATokenIsListedOnce(t *testing.T) {
 	blank.Initialized, other.Initialized, far.Initialized = false, false, false
 	for name, c := range map[string]struct {
 		tokens []hsm.TokenInfo
-		want   []int // those that are listed
+		want   []int // tokens that are listed
 	}{
 		"directly and by the proxy": {[]hsm.TokenInfo{by("/a.so", "", "x", "5", "", "Acme"), by("/proxy.so", "", "x", "5", "", "Acme")}, []int{0}},
 		"another label":             {[]hsm.TokenInfo{by("/a.so", "", "x", "5", "", "Acme"), by("/b.so", "", "y", "5", "", "Acme")}, []int{0, 1}},

@@ -17,7 +17,7 @@ const (
 	InService Place = "service"   // a daemon of this machine
 	InTPM     Place = "tpm"       // the TPM of this machine
 	OnNetwork Place = "network"   // an HSM elsewhere
-	Forwarded Place = "forwarded" // another machine's token, through p11-kit
+	Forwarded Place = "forwarded" // token of another machine, through p11-kit
 )
 
 // libraryPlaces are the beginnings of libraries' names, in lower case.

@@ -47,7 +47,7 @@ func TestHintsFitTheToken(t *testing.T) {
 	plug, remote := []string{"plug", "reader"}, []string{"network", "service"}
 	for _, c := range []struct {
 		kind, absent string
-		back         []string // of an absent token
+		back         []string // hint about an absent token
 		not          []string
 		blocked      string
 		notBlocked   []string

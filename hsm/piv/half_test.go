@@ -19,9 +19,9 @@ func TestKilledOnACard(t *testing.T) {
 	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
 	r.certify(t, "9a")
 	for name, c := range map[string]struct {
-		first byte // its first command that writes
+		first byte // first command that writes
 		do    func() error
-		half  hsm.Half // what is left where the first command was the last
+		half  hsm.Half // leftover where the first command was the last
 	}{
 		"delete": {vcard.INSMoveKey, func() error {
 			return r.tok.Delete(t.Context(), uri("82"), typing(t))

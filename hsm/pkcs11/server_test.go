@@ -32,13 +32,13 @@ func serve(t *testing.T, soft *hsmtest.SoftHSM, socket string) (kill func()) {
 		t.Fatal(err)
 	}
 	kill = func() {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it may have ended
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // the server may have ended
 		_ = cmd.Wait()
 		if err := os.Remove(socket); err != nil {
 			t.Error(err)
 		}
 	}
-	for lines := bufio.NewScanner(out); lines.Scan(); { // it prints its address when it listens
+	for lines := bufio.NewScanner(out); lines.Scan(); { // the server prints its address when it listens
 		if strings.Contains(lines.Text(), "P11_KIT_SERVER_ADDRESS=") {
 			return kill
 		}

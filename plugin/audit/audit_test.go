@@ -297,7 +297,7 @@ func TestLongestIsCarried(t *testing.T) {
 	check(t, err)
 
 	path := filepath.Join(t.TempDir(), "audit.log")
-	odd := strings.Repeat("<", 12<<10) // which takes 72 kB when it is written again
+	odd := strings.Repeat("<", 12<<10) // 72 kB when it is written again
 	var lines string
 	for _, fields := range []string{
 		fmt.Sprintf(`"event":"policy-key","reason":"kept","key":%q,"ever":[%q]`, v.Hash(), odd[:2900]),

@@ -9,7 +9,7 @@ import (
 // so a client with a small body never waits for one that holds much.
 type room struct {
 	mu    sync.Mutex
-	free  int64 // in bytes
+	free  int64 // bytes
 	held  map[asker]int64
 	freed chan struct{} // closed when memory becomes free
 }

@@ -351,7 +351,7 @@ func TestCancelHangingLibrary(t *testing.T) {
 	}
 	check(t, tok.Close())
 	badlib.Do(t, b.path["fine"])
-	again, err := d.Open(t.Context(), b.named("fine")) // by a new process
+	again, err := d.Open(t.Context(), b.named("fine")) // a new process opens it
 	check(t, err)
 	check(t, again.Unlock(t.Context(), hsmtest.Typing(t, pin)))
 	check(t, again.Close())

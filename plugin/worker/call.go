@@ -130,7 +130,7 @@ func askWorker[A, Q any](ctx context.Context, w *peer, c *link.Client, op string
 func (w *peer) crashed() error {
 	select {
 	case <-w.process.exited:
-	case <-time.After(time.Second): // it lives and does not speak to us
+	case <-time.After(time.Second): // the process lives and says nothing
 		w.process.kill()
 	}
 	if w.process.dismissed() || w.process.cmd.ProcessState.Success() && !w.o.Patient {

@@ -19,7 +19,7 @@ const (
 	opTokenUnlock  = "token-unlock"
 	opTokenAlive   = "token-alive" // nothing: a sign of life
 	opTokenState   = "token-state"
-	opTokenSigner  = "token-signer" // for signatures, on the same connection
+	opTokenSigner  = "token-signer" // signatures follow on the same connection
 	opTokenSign    = "token-sign"
 	opTokenRemoved = "token-removed" // answered when the token has gone
 	opTokenLock    = "token-lock"

@@ -96,7 +96,7 @@ func (d *desk) fd(secret string) string {
 func (d *desk) run(args ...string) (code int, stdout, stderr string) {
 	d.t.Helper()
 	var out, errs bytes.Buffer
-	d.t.Setenv("KUBEHSM_HOME", d.home) // for the program's worker
+	d.t.Setenv("KUBEHSM_HOME", d.home) // the worker reads it too
 	env := map[string]string{"KUBEHSM_HOME": d.home, "HOME": d.home}
 	code = program(append([]string{"kubehsm"}, args...), func(k string) string { return env[k] }, &out, &errs).Run(d.t.Context())
 	if strings.Contains(out.String()+errs.String(), ownPIN) {

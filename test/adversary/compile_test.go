@@ -25,7 +25,7 @@ import (
 // against what other packages export: to start the go command for each defect costs more.
 type compiler struct {
 	root     string
-	packages map[string]listed // by folder in the checkout
+	packages map[string]listed // key: folder in the checkout
 	importer types.Importer
 	files    *token.FileSet
 }

@@ -59,8 +59,8 @@ func (c *commands) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, cmd := range c.running {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it may have ended
-		_ = cmd.Wait()                                      // it was killed
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // the group may have ended
+		_ = cmd.Wait()                                      // the signal is its end
 	}
 	c.running = nil
 }

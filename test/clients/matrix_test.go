@@ -55,13 +55,13 @@ var columns = []struct{ name, title string }{
 type row struct {
 	name  string
 	lacks string // the verbs that it does not have
-	quick bool   // it is tried by each `make test`
+	quick bool   // each `make test` tries it
 	start func(*lab.Person) (program, error)
 
 	program program
 	mu      sync.Mutex
 	cells   map[string]string
-	words   map[string]string // what it said when it could not
+	words   map[string]string // last words of a client that failed
 }
 
 func (r *row) has(verb string) bool { return !strings.Contains(" "+r.lacks+" ", " "+verb+" ") }
@@ -69,7 +69,7 @@ func (r *row) has(verb string) bool { return !strings.Contains(" "+r.lacks+" ", 
 func (r *row) did(verb, cell string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.cells[verb] == "" || cell != "yes" { // one failure counts
+	if r.cells[verb] == "" || cell != "yes" { // a failure stays
 		r.cells[verb] = cell
 	}
 }
@@ -204,7 +204,7 @@ func echoes(t *testing.T) (port string) {
 				defer c.Close()
 				b := make([]byte, 100)
 				if n, err := c.Read(b); err == nil {
-					_, _ = c.Write(b[:n]) // who has gone needs no answer
+					_, _ = c.Write(b[:n]) // a client that has gone needs no answer
 				}
 			}()
 		}
@@ -279,7 +279,7 @@ func TestMatrix(t *testing.T) {
 		m.try(r, "exec", "exec", "inside", "inside")
 		m.try(r, "forward", "forward", m.echo, "through")
 	})
-	for _, r := range m.rows { // one after the other: it is a client's burst that is tried
+	for _, r := range m.rows { // rows in turn: each tries a client's own burst
 		m.try(r, "burst", "burst", strconv.Itoa(atOnce), "")
 		m.try(r, "both", "both", strconv.Itoa(atOnce), "")
 	}

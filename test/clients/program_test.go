@@ -81,7 +81,7 @@ func newTalker(p *lab.Person, args ...string) (program, error) {
 	t := &talker{cmd: exec.Command(args[0], args[1:]...), answers: make(chan string)}
 	t.cmd.Dir = p.Dir
 	t.cmd.Env = append(p.Env(), "OTHER="+other, "CA="+caFile(p))
-	t.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // its terminal is not ours
+	t.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // the program gets no terminal
 	t.cmd.Stderr = &t.stderr
 	in, err := t.cmd.StdinPipe()
 	if err != nil {
@@ -103,7 +103,7 @@ func newTalker(p *lab.Person, args ...string) (program, error) {
 			switch word, rest, _ := strings.Cut(lines.Text(), " "); word {
 			case "event":
 				t.add(rest)
-			case "ended": // its words are told by the next request
+			case "ended": // the next request tells its words
 			default:
 				t.answers <- lines.Text()
 			}
@@ -128,9 +128,9 @@ func (t *talker) do(verb, arg string) (string, error) {
 }
 
 func (t *talker) end() {
-	_ = t.stdin.Close() // it may have ended
+	_ = t.stdin.Close() // the program may have ended
 	_ = syscall.Kill(-t.cmd.Process.Pid, syscall.SIGKILL)
-	for range t.answers { // until its output ends
+	for range t.answers { // the output ends with the program
 	}
-	_ = t.cmd.Wait() // it was killed
+	_ = t.cmd.Wait() // the signal is its end
 }

@@ -90,7 +90,7 @@ func readRecord(record, log string) (*outcome, error) {
 	}
 	o := &outcome{tests: []test{{name: outside, passed: true}}}
 	open := 0                  // index of the test whose assertions come
-	began := map[int]float64{} // by index
+	began := map[int]float64{} // key: index
 	ended := false             // the last assertion
 	for line := range strings.Lines(string(b)) {
 		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")

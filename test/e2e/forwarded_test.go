@@ -38,13 +38,13 @@ func (u *user) serveToken(socket string) (kill func()) {
 	ended := false
 	kill = func() {
 		if !ended {
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it may have ended
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // the server may have ended
 			_ = cmd.Wait()
 		}
 		ended = true
 	}
 	u.t.Cleanup(kill)
-	for lines := bufio.NewScanner(out); lines.Scan(); { // it prints its address when it listens
+	for lines := bufio.NewScanner(out); lines.Scan(); { // the server prints its address when it listens
 		if strings.Contains(lines.Text(), "P11_KIT_SERVER_ADDRESS=") {
 			return kill
 		}

@@ -54,7 +54,7 @@ func (w *world) pickFault(r *rand.Rand, o operation) fault {
 		switch o.kind {
 		case timed: // early, before it is recorded
 			n, f.at = clockJumps, 1+r.IntN(4)
-		case making: // when the token has the key, and nobody else knows
+		case making: // the token has the key, and nobody else knows
 			if _, isSoft := w.token.(*soft); isSoft {
 				f.after, f.at = "token GenerateKeyPair", 1+r.IntN(12)
 			}

@@ -36,7 +36,7 @@ func configured(t *testing.T, files map[string]string) {
 // p11Server is a running `p11-kit server`.
 type p11Server struct {
 	address string
-	kill    func() // with all that serve its clients
+	kill    func() // ends all that serve its clients, too
 }
 
 // serve serves the tokens of a library at a socket.

@@ -30,7 +30,7 @@ type Report struct {
 	Firmware string                           `json:"firmware,omitempty"`
 	Serial   string                           `json:"serial,omitempty"` // the end of the serial
 	Driver   string                           `json:"driver"`           // scheme, and for PKCS#11 the module
-	Library  string                           `json:"library"`          // what lies below the driver, with its version
+	Library  string                           `json:"library"`          // library below the driver, with its version
 	System   string                           `json:"system"`
 	Program  string                           `json:"program"` // kubehsm's version
 	Seen     []Contract                       `json:"seen"`
@@ -73,7 +73,7 @@ func ShortSerial(serial string) string {
 func (r *Report) Add(seen hsmtest.Results) {
 	for _, each := range seen.Timings {
 		result, listed := seen.Parts[each.Part]
-		if !listed { // not about a single algorithm
+		if !listed { // contracts beyond single algorithms
 			continue
 		}
 		r.Seen = append(r.Seen, Contract{Name: each.Part, Result: result, Milliseconds: each.Took.Milliseconds()})

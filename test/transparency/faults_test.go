@@ -44,7 +44,7 @@ var verbs = []struct {
 	command string
 	stdin   string
 	quick   bool
-	large   bool // its answer is more than a fault lets pass
+	large   bool // answer longer than a fault lets pass
 }{
 	{"get configmaps -o name", "", true, false},
 	{"get configmaps -o json --disable-compression", "", true, true},
@@ -77,7 +77,7 @@ type reason struct {
 	direct, bridge *regexp.Regexp
 	// better is a command that fails directly and not through the bridge.
 	better bool
-	rare   bool // not each run shows it
+	rare   bool // some runs do not show it
 	seen   bool
 }
 

@@ -23,7 +23,7 @@ type faulty struct {
 	open     map[*passed]struct{}
 	bytes    int             // bytes of answers still to pass before the fault
 	fault    func(p *passed) // the fault to come, nil for none
-	still    chan struct{}   // nothing passes until it is closed; nil: all passes
+	still    chan struct{}   // bytes wait until it is closed; nil: all pass
 	wait     sync.WaitGroup
 }
 
@@ -78,7 +78,7 @@ func (f *faulty) listen() {
 func (f *faulty) refuse() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_ = f.listener.Close() // it may be closed
+	_ = f.listener.Close() // the listener may be closed
 	for p := range f.open {
 		p.reset()
 	}
@@ -150,13 +150,13 @@ func (f *faulty) copy(p *passed, to, from *net.TCPConn, answers bool) {
 		}
 		if n > 0 {
 			if _, err := to.Write(b[:n]); err != nil {
-				_ = from.Close() // it may be closed
+				_ = from.Close() // the connection may be closed
 				return
 			}
 		}
 		if err != nil {
 			if errors.Is(err, io.EOF) {
-				_ = to.CloseWrite() // it may be closed
+				_ = to.CloseWrite() // the connection may be closed
 			} else {
 				_ = to.Close()
 			}

@@ -90,7 +90,7 @@ type targets struct {
 
 	mu         sync.RWMutex
 	all        map[string]*target // targets by enrollment
-	locked     map[string]*target // what a lock has taken out, see [targets.resume]
+	locked     map[string]*target // targets that a lock has taken out, see [targets.resume]
 	signatures uint64             // signatures of upstreams that are gone
 	dials      uint64
 }

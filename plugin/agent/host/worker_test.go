@@ -233,7 +233,7 @@ func TestCrashAtLogin(t *testing.T) {
 		t.Errorf("the PIN was asked for %d times", n)
 	}
 	m.feel("")
-	_, err := m.prepare(m.dial(), caller(2), hsmtest.NewScript(t, hsmtest.PIN(m.pin))) // another command
+	_, err := m.prepare(m.dial(), caller(2), hsmtest.NewScript(t, hsmtest.PIN(m.pin))) // a second command
 	check(t, err)
 }
 

@@ -85,7 +85,7 @@ type Options struct {
 func (c *Client) Call(ctx context.Context, r Request, out any, o Options) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := ctx.Err(); err != nil { // nothing to cancel yet
+	if err := ctx.Err(); err != nil {
 		return err
 	}
 	ctx, clock, stop := within(ctx, o.Limit)

@@ -76,7 +76,7 @@ type failure struct {
 func (f *failure) Error() string {
 	words := f.words
 	if f.pin != "" {
-		words = strings.ReplaceAll(words, f.pin, "(PIN)") // as it was said: a line is put in order below
+		words = strings.ReplaceAll(words, f.pin, "(PIN)") // the PIN is spelled so before lines are put in order
 	}
 	lines := strings.FieldsFunc(words, func(r rune) bool { return r == '\n' || r == '\r' })
 	last := ""

@@ -148,7 +148,7 @@ func TestTokens(t *testing.T) {
 	m.expect(m.find(checks, "source//lib/vendor.so"), Warning, "vendor", "update it") // others can be used
 	m.expect(m.find(checks, "source/Reader 1"), Warning, "in use", "")
 	m.expect(m.find(checks, "source/Reader 2"), Note, "no such token", "")
-	m.expect(m.find(checks, "source/smart cards"), Warning, "no answer yet", "pcscd") // nothing is enrolled
+	m.expect(m.find(checks, "source/smart cards"), Warning, "no answer yet", "pcscd") // no enrollment waits for it
 }
 
 // yubico is a driver whose tokens say that Yubico made them.

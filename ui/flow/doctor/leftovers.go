@@ -71,7 +71,7 @@ func leftover(l token.Leftover) Check {
 		since = ", issued " + l.Since.Local().Format(time.DateOnly)
 	}
 	state, fix := Warning, l.Command()
-	if l.Slot.Half == "" { // another program may have made the key on purpose
+	if l.Slot.Half == "" { // a key may be another program's, made on purpose
 		state = Note
 	}
 	switch {

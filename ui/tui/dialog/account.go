@@ -36,7 +36,7 @@ func (a *account) update(k tea.KeyPressMsg) bool {
 	switch {
 	case k.Text != "" || !a.some():
 		return false
-	case !a.cut: // who looks for more must not move to another answer by it
+	case !a.cut: // a look for more must not move to another answer
 		return down || key.Matches(k, a.keys.Up, a.keys.PageUp)
 	case !a.whole && down:
 		a.whole = true

@@ -29,7 +29,7 @@ type Confirm struct {
 	yes     tea.Cmd
 	onYes   bool // yes has the focus
 	input   widget.Input
-	wrong   bool // what was typed and entered is not what the prompt wants
+	wrong   bool // the words that were entered are not what the prompt wants
 	scroll  widget.Scroll
 	long    bool // the detail does not fit and scrolls
 }

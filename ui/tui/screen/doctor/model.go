@@ -135,7 +135,7 @@ func (m *Model) toWhatMatters() {
 
 func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 	cmd, _ := m.Press(k, m.Acts(), func() tea.Cmd {
-		m.look.Unlocked = nil // what was read with the PIN is old
+		m.look.Unlocked = nil // a reading with the PIN is old after it
 		return m.Open(now)
 	})
 	return cmd
