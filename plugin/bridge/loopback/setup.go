@@ -169,17 +169,13 @@ func (f folder) endpoint() (Endpoint, error) {
 
 // port reads the port. It has to be there if there is anything else.
 func (f folder) port() (int, error) {
-	path := f.path("port")
-	err := home.CheckFile(path)
-	var b []byte
-	if err == nil {
-		b, err = os.ReadFile(path)
-	}
+	b, err := f.readPort()
 	if errors.Is(err, fs.ErrNotExist) {
 		labels, unreadable := record.Names(f.path("machines"))
 		if _, former := os.Lstat(f.path(formerKey)); unreadable == nil && len(labels) == 0 && former != nil {
 			return 0, err
 		}
+		b, err = f.readPort() // create writes the port before the record that was seen: it may be there now
 	}
 	if err != nil {
 		return 0, f.damaged(err)
@@ -189,6 +185,14 @@ func (f folder) port() (int, error) {
 		return 0, f.damaged(fmt.Errorf("%q is not a port", b))
 	}
 	return port, nil
+}
+
+func (f folder) readPort() ([]byte, error) {
+	path := f.path("port")
+	if err := home.CheckFile(path); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
 }
 
 func (f folder) writePort(port int) error {
