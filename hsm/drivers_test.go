@@ -87,11 +87,14 @@ func TestDriversListsACardOnce(t *testing.T) {
 // serial that tells anything, and the first way to it that works is shown.
 func TestATokenIsListedOnce(t *testing.T) {
 	by := func(path, server, label, serial, reader, manufacturer string) hsm.TokenInfo {
-		return hsm.TokenInfo{Scheme: hsm.SchemePKCS11, Label: label, Serial: serial, Reader: reader, Manufacturer: manufacturer,
-			Initialized: true, Module: &hsm.Module{Path: path, Server: server}}
+		return hsm.TokenInfo{Scheme: hsm.SchemePKCS11, Label: label, Serial: serial, Reader: reader,
+			Manufacturer: manufacturer, Initialized: true, Module: &hsm.Module{Path: path, Server: server}}
 	}
 	const reader = "Yubico YubiKey OTP+FIDO+CCID 00 00"
 	card := hsm.TokenInfo{Scheme: hsm.SchemePIV, Serial: "12345678", Reader: reader, Initialized: true}
+	named := func(path, label, serial, manufacturer string) hsm.TokenInfo {
+		return by(path, "", label, serial, "", manufacturer)
+	}
 	blank, other, far := by("/a.so", "", "", "", "slot 1", "Acme"), by("/b.so", "", "", "", "slot 1", "Acme"),
 		by("/b.so", "|ssh", "", "", "slot 1", "Acme")
 	blank.Initialized, other.Initialized, far.Initialized = false, false, false
@@ -99,20 +102,26 @@ func TestATokenIsListedOnce(t *testing.T) {
 		tokens []hsm.TokenInfo
 		want   []int // tokens that are listed
 	}{
-		"directly and by the proxy": {[]hsm.TokenInfo{by("/a.so", "", "x", "5", "", "Acme"), by("/proxy.so", "", "x", "5", "", "Acme")}, []int{0}},
-		"another label":             {[]hsm.TokenInfo{by("/a.so", "", "x", "5", "", "Acme"), by("/b.so", "", "y", "5", "", "Acme")}, []int{0, 1}},
-		"another maker":             {[]hsm.TokenInfo{by("/a.so", "", "x", "5", "", "Acme"), by("/b.so", "", "x", "5", "", "Bcme")}, []int{0, 1}},
-		"no serial":                 {[]hsm.TokenInfo{by("/a.so", "", "x", "", "", "Acme"), by("/b.so", "", "x", "", "", "Acme")}, []int{0, 1}},
-		"a serial of zeros":         {[]hsm.TokenInfo{by("/a.so", "", "x", "0000", "", "Acme"), by("/b.so", "", "x", "0000", "", "Acme")}, []int{0, 1}},
-		"two in one library":        {[]hsm.TokenInfo{by("/a.so", "", "x", "5", "", "Acme"), by("/a.so", "", "x", "5", "", "Acme")}, []int{0, 1}},
-		"blank":                     {[]hsm.TokenInfo{blank, other}, []int{0, 1}},
-		"blank, forwarded too":      {[]hsm.TokenInfo{blank, far}, []int{0}},
-		"a server says the same first": {[]hsm.TokenInfo{by("/client.so", "|ssh", "x", "5", "", "Acme"), by("/a.so", "", "x", "5", "", "Acme")},
-			[]int{1}},
+		"directly and by the proxy": {
+			[]hsm.TokenInfo{named("/a.so", "x", "5", "Acme"), named("/proxy.so", "x", "5", "Acme")}, []int{0}},
+		"another label": {
+			[]hsm.TokenInfo{named("/a.so", "x", "5", "Acme"), named("/b.so", "y", "5", "Acme")}, []int{0, 1}},
+		"another maker": {
+			[]hsm.TokenInfo{named("/a.so", "x", "5", "Acme"), named("/b.so", "x", "5", "Bcme")}, []int{0, 1}},
+		"no serial": {
+			[]hsm.TokenInfo{named("/a.so", "x", "", "Acme"), named("/b.so", "x", "", "Acme")}, []int{0, 1}},
+		"a serial of zeros": {
+			[]hsm.TokenInfo{named("/a.so", "x", "0000", "Acme"), named("/b.so", "x", "0000", "Acme")}, []int{0, 1}},
+		"two in one library": {
+			[]hsm.TokenInfo{named("/a.so", "x", "5", "Acme"), named("/a.so", "x", "5", "Acme")}, []int{0, 1}},
+		"blank":                {[]hsm.TokenInfo{blank, other}, []int{0, 1}},
+		"blank, forwarded too": {[]hsm.TokenInfo{blank, far}, []int{0}},
+		"a server says the same first": {
+			[]hsm.TokenInfo{by("/client.so", "|ssh", "x", "5", "", "Acme"), named("/a.so", "x", "5", "Acme")}, []int{1}},
 		"a card three times": {[]hsm.TokenInfo{by("/opensc.so", "", "PIV", "7", reader, "piv_II"),
 			by("/client.so", "unix:path=/s", "PIV", "7", reader, "piv_II"), card}, []int{2}},
-		"another machine's reader of the same name": {[]hsm.TokenInfo{by("/client.so", "unix:path=/s", "PIV", "7", reader, "piv_II"), card},
-			[]int{0, 1}},
+		"another machine's reader of the same name": {
+			[]hsm.TokenInfo{by("/client.so", "unix:path=/s", "PIV", "7", reader, "piv_II"), card}, []int{0, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var want []hsm.TokenInfo
@@ -135,7 +144,8 @@ type viewer struct {
 
 func (v viewer) Scheme() string { return v.scheme }
 
-func (v viewer) Views(_ context.Context, _ time.Duration, skip func(hsm.TokenInfo) bool) ([]hsm.View, []hsm.Problem, error) {
+func (v viewer) Views(_ context.Context, _ time.Duration, skip func(hsm.TokenInfo) bool) ([]hsm.View, []hsm.Problem,
+	error) {
 	return slices.DeleteFunc(slices.Clone(v.views), func(v hsm.View) bool { return skip(v.Info) }), nil, nil
 }
 
@@ -164,9 +174,10 @@ func TestTheWayThatWorks(t *testing.T) {
 		views []hsm.View
 		want  []string // modules
 	}{
-		"both work":               {[]hsm.View{soft("/a.so", nil), soft("/b.so", nil)}, []string{"/a.so"}},
-		"the second works":        {[]hsm.View{soft("/a.so", hsm.ErrModule), soft("/b.so", nil)}, []string{"/b.so"}},
-		"none works":              {[]hsm.View{soft("/a.so", hsm.ErrModule), soft("/b.so", hsm.ErrModule)}, []string{"/a.so"}},
+		"both work":        {[]hsm.View{soft("/a.so", nil), soft("/b.so", nil)}, []string{"/a.so"}},
+		"the second works": {[]hsm.View{soft("/a.so", hsm.ErrModule), soft("/b.so", nil)}, []string{"/b.so"}},
+		"none works": {
+			[]hsm.View{soft("/a.so", hsm.ErrModule), soft("/b.so", hsm.ErrModule)}, []string{"/a.so"}},
 		"the card's key":          {[]hsm.View{far(one)}, nil},
 		"another key too":         {[]hsm.View{far(one, two)}, []string{"/client.so"}},
 		"no key, which may be it": {[]hsm.View{far()}, []string{"/client.so"}},

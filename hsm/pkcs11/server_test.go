@@ -51,7 +51,8 @@ func serve(t *testing.T, soft *hsmtest.SoftHSM, socket string) (kill func()) {
 // when it is back, the same driver reaches its token again.
 func TestServerLostAndBack(t *testing.T) {
 	client := need.File(t, "/usr/lib/x86_64-linux-gnu/pkcs11/p11-kit-client.so",
-		"/usr/lib/aarch64-linux-gnu/pkcs11/p11-kit-client.so", "/usr/lib64/pkcs11/p11-kit-client.so", "/usr/lib/pkcs11/p11-kit-client.so")
+		"/usr/lib/aarch64-linux-gnu/pkcs11/p11-kit-client.so", "/usr/lib64/pkcs11/p11-kit-client.so",
+		"/usr/lib/pkcs11/p11-kit-client.so")
 	soft := hsmtest.StartSoftHSM(t, hsmtest.SoftToken{Label: testLabel, PIN: testPIN})
 	socket := filepath.Join(t.TempDir(), "socket")
 	t.Setenv("P11_KIT_SERVER_ADDRESS", "unix:path="+socket)

@@ -290,7 +290,8 @@ func TestNoUsableKey(t *testing.T) {
 			t.Errorf("%s: %v", u, err)
 			continue
 		}
-		if chain, err := wire.ParseCertificateAnswer(answer); err != nil || !hsm.SameKey(chain[0].PublicKey, each.Key.Public) {
+		chain, err := wire.ParseCertificateAnswer(answer)
+		if err != nil || !hsm.SameKey(chain[0].PublicKey, each.Key.Public) {
 			t.Errorf("%s: the certificate of another key, %v", u, err)
 		}
 	}

@@ -157,7 +157,8 @@ type sighting struct {
 // isForwarded tells whether the tokens arrive by a server. It may belong to somebody else, and
 // its tokens say what they like: those of this machine go before.
 func (s sighting) isForwarded() bool {
-	return slices.ContainsFunc(s.found, hsm.TokenInfo.IsForwarded) || slices.ContainsFunc(s.blank, hsm.TokenInfo.IsForwarded)
+	return slices.ContainsFunc(s.found, hsm.TokenInfo.IsForwarded) ||
+		slices.ContainsFunc(s.blank, hsm.TokenInfo.IsForwarded)
 }
 
 // Open implements [hsm.Driver]. Only the token's own library is asked to open it.

@@ -32,7 +32,8 @@ func FuzzSlot(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, s := range []hsm.Slot{{}, {Key: &hsm.Key{Public: key.Public()}, Certificate: cert}, {Certificate: cert, Problem: "x"},
+	for _, s := range []hsm.Slot{{}, {Key: &hsm.Key{Public: key.Public()}, Certificate: cert},
+		{Certificate: cert, Problem: "x"},
 		{URI: hsm.URI{Scheme: hsm.SchemePIV}, Certificate: cert, Older: []*x509.Certificate{cert}}} {
 		packed, err := packSlot(s)
 		if err != nil {

@@ -168,7 +168,9 @@ func (s *workerSession) operate(ctx context.Context, r link.Received) (any, erro
 	case opWatch:
 		return handle(ctx, r, s.worker.watchTokens)
 	case opTokenOpen:
-		return handle(ctx, r, func(ctx context.Context, q named) (infoAnswer, error) { return s.worker.openToken(ctx, q.URI) })
+		return handle(ctx, r, func(ctx context.Context, q named) (infoAnswer, error) {
+			return s.worker.openToken(ctx, q.URI)
+		})
 	case opTokenAlive:
 		return workerAnswer[nothing]{}, nil
 	}

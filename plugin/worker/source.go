@@ -96,7 +96,8 @@ func (s *source) hint() string {
 		return serviceHint
 	}
 	return "update or repair the library; to stop using it, remove it from config.yaml, " +
-		"put `disable-in: kubehsm` into its p11-kit .module file, or list your own libraries in config.yaml with `onlyModules: true`"
+		"put `disable-in: kubehsm` into its p11-kit .module file, or list your own libraries in config.yaml " +
+		"with `onlyModules: true`"
 }
 
 // late says that the source did not answer a listing in time.

@@ -98,7 +98,8 @@ func (d *desk) run(args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	d.t.Setenv("KUBEHSM_HOME", d.home) // the worker reads it too
 	env := map[string]string{"KUBEHSM_HOME": d.home, "HOME": d.home}
-	code = program(append([]string{"kubehsm"}, args...), func(k string) string { return env[k] }, &out, &errs).Run(d.t.Context())
+	get := func(k string) string { return env[k] }
+	code = program(append([]string{"kubehsm"}, args...), get, &out, &errs).Run(d.t.Context())
 	if strings.Contains(out.String()+errs.String(), ownPIN) {
 		d.t.Errorf("%v wrote the PIN", args)
 	}

@@ -78,7 +78,8 @@ func (p *page) text(n int, failed []string) (string, error) {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b,
-		"# Benchmarks\n\nWritten by `make bench` (`go run ./test/bench`): %s. Whole processes, and requests where the bridge is named; "+
+		"# Benchmarks\n\nWritten by `make bench` (`go run ./test/bench`): %s. Whole processes, and requests "+
+			"where the bridge is named; "+
 			"%d pairs in turn and more where said, medians, the 95 %% interval of their ratio (bootstrap).\n"+
 			"Machines are noisy: ratios of one run mean something, times of different runs do not.\n\n", machine, n)
 	b.WriteString("| what | against | ratio (95 % interval) | bar | medians |\n|---|---|---|---|---|\n")

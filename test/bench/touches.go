@@ -109,7 +109,8 @@ func (b *bench) memory(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.found(fmt.Sprintf("resident memory of the agent after %d commands of as many clients, and after %d more", first, more),
+	b.found(fmt.Sprintf("resident memory of the agent after %d commands of as many clients, and after %d more", first,
+		more),
 		"–", "%d MB, %d MB", before>>20, after>>20)
 	return nil
 }

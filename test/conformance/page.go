@@ -73,8 +73,8 @@ an error.
 	if atOnce {
 		order = "side by side"
 	}
-	fmt.Fprintf(&b, "\nRequests are those that the bridge passed on. The times are those of the two runs, %s, on %d CPUs.\n", order,
-		runtime.NumCPU())
+	fmt.Fprintf(&b, "\nRequests are those that the bridge passed on. "+
+		"The times are those of the two runs, %s, on %d CPUs.\n", order, runtime.NumCPU())
 	for _, c := range all {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", titles[c.name].title, titles[c.name].about)
 		writeReasons(&b, c)

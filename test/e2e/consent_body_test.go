@@ -64,9 +64,10 @@ spec:
 		{"create -f deployment.yaml", []string{"create deployments.apps", `Deployment "web"`, "shares the node's processes",
 			"container c: capabilities SYS_ADMIN", "container c: image", "runs \"sleep 1000\"", " bytes, SHA-256 "}, "created"},
 		{"create -f binding.yaml", []string{
-			"create clusterrolebindings.rbac.authorization.k8s.io", `gives ClusterRole "view"`, `to User "eve"`}, "is forbidden"},
-		{"create -f secret.yaml", []string{"create secrets", `Secret "s"`, "stringData: 1 key, password; values are not shown"},
-			"created"},
+			"create clusterrolebindings.rbac.authorization.k8s.io", `gives ClusterRole "view"`, `to User "eve"`},
+			"is forbidden"},
+		{"create -f secret.yaml", []string{
+			"create secrets", `Secret "s"`, "stringData: 1 key, password; values are not shown"}, "created"},
 		{"create configmap c --from-literal=a=b", []string{"create configmaps", protobuf}, "created"},
 		{"apply --server-side --force-conflicts -f deployment.yaml", []string{"patch deployments.apps", `Name          "web"`,
 			`Deployment "web"`, "container c: image"}, "serverside-applied"},

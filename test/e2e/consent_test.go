@@ -106,7 +106,8 @@ func TestConsent(t *testing.T) {
 	t.Run("exec asks on the terminal that kubectl made raw", func(t *testing.T) {
 		u := u.in(t)
 		s := u.sh(kubectl +
-			"exec -it web -- sh -c 'echo in the pod | tr a-z A-Z; read x; echo got $x'; echo code $?; stty -a | grep -o ' icanon'")
+			"exec -it web -- sh -c 'echo in the pod | tr a-z A-Z; read x; echo got $x'; echo code $?; " +
+			"stty -a | grep -o ' icanon'")
 		s.WaitFor("get pods/exec", `"web"`, `runs "sh -c echo in the pod`, question)
 		s.Type("y\r")
 		s.WaitFor("IN THE POD")

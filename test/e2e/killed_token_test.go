@@ -94,7 +94,9 @@ func TestKilledOnAToken(t *testing.T) {
 		if len(both) != 7 {
 			t.Fatalf("there are %q", both)
 		}
-		newest := slices.DeleteFunc(slices.Clone(both), func(o string) bool { return strings.HasSuffix(o, "serial 1 of new") })
+		newest := slices.DeleteFunc(slices.Clone(both), func(o string) bool {
+			return strings.HasSuffix(o, "serial 1 of new")
+		})
 		left(t, newest, older)
 		k.run("certificate", "import", "--key", key, k.certificate("new", 3))
 		k.killed(t, 2, "certificate", "import", "--key", key, k.certificate("new", 4))
@@ -144,8 +146,8 @@ func newKilled(t *testing.T) *killing {
 // with names the library in the configuration, and its environment.
 func (k *killing) with(library string, env map[string]string) {
 	k.t.Helper()
-	text := fmt.Sprintf("onlyModules: true\nmodules:\n- path: %s\n  env:\n    SOFTHSM2_CONF: %s\n    %s: %s\n", library, k.Soft.Conf, badlib.Real,
-		k.Soft.Module)
+	text := fmt.Sprintf("onlyModules: true\nmodules:\n- path: %s\n  env:\n    SOFTHSM2_CONF: %s\n    %s: %s\n",
+		library, k.Soft.Conf, badlib.Real, k.Soft.Module)
 	for name, value := range env {
 		text += fmt.Sprintf("    %s: %q\n", name, value)
 	}
@@ -303,7 +305,8 @@ func (k *killing) certificate(label string, n int64) string {
 	k.t.Helper()
 	var public *ecdsa.PublicKey
 	k.looking(func(ctx *p11.Ctx, session p11.SessionHandle) {
-		found := k.found(ctx, session, p11.NewAttribute(p11.CKA_CLASS, p11.CKO_PUBLIC_KEY), p11.NewAttribute(p11.CKA_LABEL, label))
+		found := k.found(ctx, session, p11.NewAttribute(p11.CKA_CLASS, p11.CKO_PUBLIC_KEY),
+			p11.NewAttribute(p11.CKA_LABEL, label))
 		if len(found) != 1 {
 			k.t.Fatalf("%d keys %q", len(found), label)
 		}

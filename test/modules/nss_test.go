@@ -41,7 +41,8 @@ func nss(t *testing.T) pkcs11.Module {
 	var pin runtime.Pinner
 	pin.Pin(&reserved[0])
 	defer pin.Unpin()
-	must(c.Initialize(p11.InitializeWithFlags(p11.CKF_OS_LOCKING_OK), p11.InitializeWithReserved(unsafe.Pointer(&reserved[0]))))
+	must(c.Initialize(p11.InitializeWithFlags(p11.CKF_OS_LOCKING_OK),
+		p11.InitializeWithReserved(unsafe.Pointer(&reserved[0]))))
 	defer func() { must(c.Finalize()) }()
 	slots, err := c.GetSlotList(true)
 	must(err)

@@ -110,21 +110,24 @@ func TestP11Kit(t *testing.T) {
 		name, title, by string
 		driver          func(*testing.T, *hsmtest.SoftHSM) *pkcs11.Driver
 	}{
-		{"client", "SoftHSM 2, forwarded by p11-kit's server", "pkcs11: p11-kit-client", func(t *testing.T, soft *hsmtest.SoftHSM) *pkcs11.Driver {
-			s := serve(t, soft.Module, filepath.Join(t.TempDir(), "socket"))
-			return driver(t, pkcs11.Module{Path: library(t, "p11-kit-client.so"),
-				Env: map[string]string{"P11_KIT_SERVER_ADDRESS": s.address}})
-		}},
-		{"proxy", "SoftHSM 2 by p11-kit's proxy", "pkcs11: p11-kit-proxy", func(t *testing.T, soft *hsmtest.SoftHSM) *pkcs11.Driver {
-			configured(t, map[string]string{"soft": "module: " + soft.Module + "\n"})
-			return driver(t, pkcs11.Module{Path: library(t, "p11-kit-proxy.so")})
-		}},
-		{"remote", "SoftHSM 2, a remote: module of p11-kit", "pkcs11: p11-kit-client", func(t *testing.T, soft *hsmtest.SoftHSM) *pkcs11.Driver {
-			need.Program(t, "p11-kit")
-			configured(t, map[string]string{"soft": "module: " + soft.Module + "\ndisable-in: kubehsm\n",
-				"far": "remote: |p11-kit remote " + soft.Module + "\n"})
-			return discovering(t)
-		}},
+		{"client", "SoftHSM 2, forwarded by p11-kit's server", "pkcs11: p11-kit-client",
+			func(t *testing.T, soft *hsmtest.SoftHSM) *pkcs11.Driver {
+				s := serve(t, soft.Module, filepath.Join(t.TempDir(), "socket"))
+				return driver(t, pkcs11.Module{Path: library(t, "p11-kit-client.so"),
+					Env: map[string]string{"P11_KIT_SERVER_ADDRESS": s.address}})
+			}},
+		{"proxy", "SoftHSM 2 by p11-kit's proxy", "pkcs11: p11-kit-proxy",
+			func(t *testing.T, soft *hsmtest.SoftHSM) *pkcs11.Driver {
+				configured(t, map[string]string{"soft": "module: " + soft.Module + "\n"})
+				return driver(t, pkcs11.Module{Path: library(t, "p11-kit-proxy.so")})
+			}},
+		{"remote", "SoftHSM 2, a remote: module of p11-kit", "pkcs11: p11-kit-client",
+			func(t *testing.T, soft *hsmtest.SoftHSM) *pkcs11.Driver {
+				need.Program(t, "p11-kit")
+				configured(t, map[string]string{"soft": "module: " + soft.Module + "\ndisable-in: kubehsm\n",
+					"far": "remote: |p11-kit remote " + soft.Module + "\n"})
+				return discovering(t)
+			}},
 	} {
 		t.Run(way.name, func(t *testing.T) {
 			r := hsmtest.Run(t, hsmtest.Fixture{

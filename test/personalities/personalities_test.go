@@ -111,7 +111,8 @@ func TestPersonalities(t *testing.T) {
 				has &^= hsmtest.Tries
 			}
 			r := hsmtest.Run(t, hsmtest.Fixture{
-				New: personified(vcard.ForTest(t), p), Algorithms: algorithmsOf(p.Algorithms), NoDelete: p.NoDelete, NoOrigin: p.NoOrigin, Has: has,
+				New: personified(vcard.ForTest(t), p), Algorithms: algorithmsOf(p.Algorithms), NoDelete: p.NoDelete,
+				NoOrigin: p.NoOrigin, Has: has,
 			})
 			tokens.RecordKind(t, p.Name, p.About, r)
 		})

@@ -197,7 +197,8 @@ Reports from people who ran kubehsm with their own token. Both commands write on
 the token's owner nor its contents:
 
 - ` + "`make hardware-check`" + ` reads the token, without a PIN, and changes nothing.
-- ` + "`make hardware-suite TOKEN=… ERASE=…`" + ` runs the contract suite. It is for a token that may be erased: ERASE is the
+- ` + "`make hardware-suite TOKEN=… ERASE=…`" + ` runs the contract suite. ` +
+	`It is for a token that may be erased: ERASE is the
   token's whole serial.
 
 Put such a file into ` + "`test/tokens/physical`" + `, and ` + "`go run ./test/tokens/table`" + ` lists it here.
@@ -229,8 +230,8 @@ func reported(b *strings.Builder, all []Report) {
 		if len(failed) > 0 {
 			words += ", failed: " + strings.Join(failed, ", ")
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s |\n", safe(r.Token), safe(r.Firmware), safe(r.Date), safe(r.System),
-			safe(strings.Trim(r.Driver+", "+r.Library, ", ")), safe(r.Run), words)
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s |\n", safe(r.Token), safe(r.Firmware), safe(r.Date),
+			safe(r.System), safe(strings.Trim(r.Driver+", "+r.Library, ", ")), safe(r.Run), words)
 		if r.Run == SuiteRun {
 			suites = append(suites, r.column())
 		}

@@ -48,5 +48,6 @@ func TestDescriptorsOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.ask = prompt.None()
-	b.fails(5, "note: --pin-fd does not count here", "consent", "set", "prod-hsm", "--policy", "session", "--yes", "--pin-fd", ours)
+	b.fails(5, "note: --pin-fd does not count here", "consent", "set", "prod-hsm", "--policy", "session", "--yes",
+		"--pin-fd", ours)
 }

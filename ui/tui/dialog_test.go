@@ -246,7 +246,8 @@ func TestQuestionInADialog(t *testing.T) {
 		cancel()
 		typed := make(chan error, 1)
 		go func() {
-			pin, err := p.PIN(context.Background(), hsm.PINPrompt{Kind: hsm.PIVPIN, Token: cardInfo(), Retries: 1, Purpose: purpose})
+			pin, err := p.PIN(context.Background(), hsm.PINPrompt{Kind: hsm.PIVPIN, Token: cardInfo(), Retries: 1,
+				Purpose: purpose})
 			pin.Zero()
 			typed <- err
 		}()

@@ -36,7 +36,8 @@ func Library(stderr io.Writer) func(library string) (done func()) {
 
 // LibraryWords is the message, clean for a terminal, for a library that has been awaited for d.
 func LibraryWords(library string, d time.Duration) string {
-	return fmt.Sprintf("waiting for the %s (%d s); ctrl-c to stop", text.Truncate(text.Clean(library), maxPath), int(d.Seconds()))
+	return fmt.Sprintf("waiting for the %s (%d s); ctrl-c to stop", text.Truncate(text.Clean(library), maxPath),
+		int(d.Seconds()))
 }
 
 // maxPath bounds a library's path, in columns.

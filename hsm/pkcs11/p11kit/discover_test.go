@@ -80,7 +80,8 @@ func TestDiscover(t *testing.T) {
 			"home/modules/two.module": "module: b.so",
 		}, []string{"one=lib/a.so"}, 0},
 		{"a mode that is none", map[string]string{
-			"etc/pkcs11.conf": "user-config: maybe", "share/one.module": "module: a.so", "home/modules/two.module": "module: b.so",
+			"etc/pkcs11.conf": "user-config: maybe", "share/one.module": "module: a.so",
+			"home/modules/two.module": "module: b.so",
 		}, []string{"one=lib/a.so"}, 1},
 		{"turned off also where well known", map[string]string{
 			"share/one.module": "module: a.so\ndisable-in: firefox, kubehsm",
@@ -93,7 +94,8 @@ func TestDiscover(t *testing.T) {
 			"share/three.module": "module: p11-kit-proxy.so", "share/note.txt": "module: c.so",
 		}, []string{"one=lib/a.so"}, 0},
 		{"remote modules", map[string]string{
-			"share/one.module": "remote: |ssh host p11-kit remote", "etc/modules/two.module": "remote: unix:path=/run/x\nmodule: c.so",
+			"share/one.module":        "remote: |ssh host p11-kit remote",
+			"etc/modules/two.module":  "remote: unix:path=/run/x\nmodule: c.so",
 			"home/modules/two.module": "priority: 3", "share/three.module": "remote: vsock:cid=2;port=9",
 			"share/four.module": "remote: |no\ndisable-in: kubehsm",
 		}, []string{"two=etc/modules/two.module", "one=share/one.module", "three=share/three.module", "=known/a.so"}, 0},
@@ -101,7 +103,8 @@ func TestDiscover(t *testing.T) {
 			"share/one.module": "remote: ssh host", "share/two.module": "remote: unix:path=x",
 		}, []string{"=known/a.so"}, 2},
 		{"one library with two settings", map[string]string{
-			"share/one.module": "module: a.so\nx-init-reserved: configdir=/x", "share/two.module": "module: a.so\nx-init-reserved: configdir=/y",
+			"share/one.module":   "module: a.so\nx-init-reserved: configdir=/x",
+			"share/two.module":   "module: a.so\nx-init-reserved: configdir=/y",
 			"share/three.module": "module: b.so\nx-init-reserved: z", "share/tree.module": "module: b.so\nx-init-reserved: z",
 		}, []string{"one=lib/a.so", "three=lib/b.so"}, 1},
 		{"options that change nothing here", map[string]string{
@@ -185,7 +188,8 @@ func TestSettings(t *testing.T) {
 // that it is left out is said.
 func TestNoUserConfiguration(t *testing.T) {
 	root := tree(t, map[string]string{
-		"lib/a.so": "", "share/one.module": "module: a.so", "home/modules/two.module": "module: b.so", "home/pkcs11.conf": "user-config: only",
+		"lib/a.so": "", "share/one.module": "module: a.so", "home/modules/two.module": "module: b.so",
+		"home/pkcs11.conf": "user-config: only",
 	})
 	p := placesIn(root)
 	p.noUser = "the moon is full"
@@ -227,7 +231,8 @@ func TestClient(t *testing.T) {
 	}
 	found(0)
 	for _, address := range []string{address, strings.ReplaceAll(address, "server", "%73erver") + ";pid=1"} {
-		if err := Unreachable(address); !errors.Is(err, hsm.ErrModule) || !strings.Contains(err.Error(), p.server) || hint.Of(err) == "" {
+		err := Unreachable(address)
+		if !errors.Is(err, hsm.ErrModule) || !strings.Contains(err.Error(), p.server) || hint.Of(err) == "" {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
@@ -237,7 +242,8 @@ func TestClient(t *testing.T) {
 		t.Errorf("%s: %v", p.Server(), err)
 	}
 	t.Setenv(ServerAddress, "")
-	if err := os.WriteFile(filepath.Join(root, "etc.module"), []byte("module: "+filepath.Join(root, "lib/p11-kit-client.so")), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "etc.module"),
+		[]byte("module: "+filepath.Join(root, "lib/p11-kit-client.so")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p.system = []string{root}

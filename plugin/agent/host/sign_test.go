@@ -177,7 +177,8 @@ func TestAgentIsExternalSigner(t *testing.T) {
 	}
 	leave()
 	check(t, <-left)
-	r.mustAgent(func(a *agent) { a.refusals.remember(process.This(), r.e.Name, nil, true, time.Now()) }) // a while has passed
+	// A while has passed.
+	r.mustAgent(func(a *agent) { a.refusals.remember(process.This(), r.e.Name, nil, true, time.Now()) })
 
 	// Nor is anybody asked for what the key does not sign.
 	r.mustAgent(func(a *agent) {

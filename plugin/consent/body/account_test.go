@@ -56,7 +56,8 @@ func TestAccount(t *testing.T) {
 			`{"data":{"password":"` + secret + `","gone":null}}`,
 			[]string{"data: 2 keys, gone, password; values are not shown", "sets data.password", "removes data.gone"}},
 		{"a secret's JSON patch", "PATCH", "/api/v1/namespaces/web/secrets/s", typeJSONPatch,
-			`[{"op":"add","path":"/data/0","value":"` + secret + `"},{"op":"add","path":"/stringData/-","value":"` + secret + `"}]`,
+			`[{"op":"add","path":"/data/0","value":"` + secret + `"},` +
+				`{"op":"add","path":"/stringData/-","value":"` + secret + `"}]`,
 			[]string{`add "/data/0"`, "data: 1 key, 0; values are not shown", `add "/stringData/-"`,
 				"stringData: 1 key, -; values are not shown"}},
 		{"a secret's JSON patch of a key that is there", "PATCH", "/api/v1/namespaces/web/secrets/s", typeJSONPatch,

@@ -346,8 +346,9 @@ func TestLastWords(t *testing.T) {
 		"":                             "it failed: exit status 1",
 		"\n\n":                         "it failed: exit status 1",
 		"Enter pin: \r\nno such key\n": "it failed: no such key",
-		"error: no terminal to ask on\nhint: run `kubehsm unlock`\n": "it failed: no terminal to ask on; hint: run `kubehsm unlock`",
-		"\x1b[2Jbad PIN 12  456":                                     "it failed: \ufffd[2Jbad PIN (PIN)",
+		"error: no terminal to ask on\nhint: run `kubehsm unlock`\n": "" +
+			"it failed: no terminal to ask on; hint: run `kubehsm unlock`",
+		"\x1b[2Jbad PIN 12  456": "it failed: \ufffd[2Jbad PIN (PIN)",
 	} {
 		if got := (&failure{words, "exit status 1", "12  456"}).Error(); got != want {
 			t.Errorf("%q: %q, want %q", words, got, want)
@@ -369,7 +370,8 @@ func TestTooLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := &remoteKey{signer: leaf.signer, public: chain[0].PublicKey, ctx: t.Context(), start: time.Now(), limit: time.Second}
+	key := &remoteKey{signer: leaf.signer, public: chain[0].PublicKey, ctx: t.Context(), start: time.Now(),
+		limit: time.Second}
 	_, err = key.Sign(nil, make([]byte, 32), crypto.SHA256)
 	if err == nil || !strings.Contains(err.Error(), "within the 1s that a TLS handshake may take") {
 		t.Errorf("error %v", err)
@@ -389,6 +391,7 @@ func TestWrongKey(t *testing.T) {
 
 func TestConfiguration(t *testing.T) {
 	f := NewFactory(Options{})
+	const notAbsolute = "is not an absolute path, with or without unix://"
 	for name, c := range map[string]struct {
 		config map[string]string
 		says   string
@@ -396,8 +399,8 @@ func TestConfiguration(t *testing.T) {
 		"none":           {nil, "has neither pathExec"},
 		"relative":       {map[string]string{"pathExec": "./signer"}, "neither an absolute path"},
 		"unknown":        {map[string]string{"pathExec": "no-such-signer-anywhere"}, "not on PATH"},
-		"plain relative": {map[string]string{"pathSocket": "signer.sock"}, "is not an absolute path, with or without unix://"},
-		"not here":       {map[string]string{"pathSocket": "unix://signer.sock"}, "is not an absolute path, with or without unix://"},
+		"plain relative": {map[string]string{"pathSocket": "signer.sock"}, notAbsolute},
+		"not here":       {map[string]string{"pathSocket": "unix://signer.sock"}, notAbsolute},
 		"both":           {map[string]string{"pathSocket": "unix:///s", "pathExec": "/a"}, "both pathExec and pathSocket"},
 		"twice":          {map[string]string{"pathExec": "/a", "path-exec": "/b"}, "twice"},
 	} {

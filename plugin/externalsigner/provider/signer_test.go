@@ -61,7 +61,8 @@ func actAsSigner() error {
 	if kinds, err := os.ReadFile(filepath.Join(dir, "prototype")); err == nil {
 		fmt.Fprintln(os.Stderr, "[EXTERNAL] configStr:", request)
 		if string(kinds) == "only" && r.Dialect == wire.KEP {
-			return errors.Join(note(filepath.Join(dir, "refused"), what), fmt.Errorf("undefined operation %s", r.Dialect.Kind(r.Operation)))
+			return errors.Join(note(filepath.Join(dir, "refused"), what),
+				fmt.Errorf("undefined operation %s", r.Dialect.Kind(r.Operation)))
 		}
 	}
 	if err := note(filepath.Join(dir, "log"), what); err != nil {

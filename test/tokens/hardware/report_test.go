@@ -88,8 +88,9 @@ func TestCardReport(t *testing.T) {
 		}
 	}
 	text := saved(t, r)
-	tells(t, text, []string{"# kubehsm hardware-check: Yubico YubiKey 5", "- Firmware: 5.4.3", "- Serial: …5678", "- System: ",
-		"| Attests a key that it made | yes |", "| Says that it can: Reset | yes |"}, []string{"12345678", "9c"})
+	tells(t, text, []string{"# kubehsm hardware-check: Yubico YubiKey 5", "- Firmware: 5.4.3", "- Serial: …5678",
+		"- System: ", "| Attests a key that it made | yes |", "| Says that it can: Reset | yes |"},
+		[]string{"12345678", "9c"})
 	for _, typed := range []string{"", "5678", "…5678", "12345679", "12345678 "} {
 		if mayErase(info, typed) == nil {
 			t.Errorf("ERASE=%q would erase it", typed)

@@ -304,7 +304,8 @@ func TestLeftoverOlder(t *testing.T) {
 	s.Older = []*x509.Certificate{&older}
 	info := w.Card.Info()
 	all, err := Tokens{w.Env}.Leftovers(info, []hsm.Slot{s})
-	if err != nil || len(all) != 1 || !all[0].OfOlder() || all[0].OfCertificate() || !all[0].Since.Equal(older.NotBefore) ||
+	if err != nil || len(all) != 1 || !all[0].OfOlder() || all[0].OfCertificate() ||
+		!all[0].Since.Equal(older.NotBefore) ||
 		all[0].Command() != "kubehsm certificate delete --older --key '"+s.URI.Identity().String()+"'" {
 		t.Fatalf("%+v, %v", all, err)
 	}

@@ -38,7 +38,8 @@ func TestFieldsStayApart(t *testing.T) {
 	for n := range 130 {
 		values = append(values, strings.Repeat("Name  ", n)+"x", strings.Repeat("y", 3*n))
 	}
-	for _, room := range []Room{{Columns: 80, Rows: 24}, {Columns: 60, Rows: 15}, {Columns: 200, Rows: 50}, {Columns: 20, Rows: 5}, {}} {
+	for _, room := range []Room{{Columns: 80, Rows: 24}, {Columns: 60, Rows: 15}, {Columns: 200, Rows: 50},
+		{Columns: 20, Rows: 5}, {}} {
 		for _, v := range values {
 			fields := whole(v)
 			lines := Fields(fields, Room{Columns: room.Columns, Rows: room.Rows - 2})
@@ -86,7 +87,8 @@ func TestFieldsSayWhatIsMissing(t *testing.T) {
 func TestQuestionFits(t *testing.T) {
 	p := hsm.ConfirmPrompt{Question: "allow it?", Detail: "old words", Notice: "The consent policy of prod was lowered.",
 		Fields: []hsm.Field{{Label: "Request", Values: []string{"create deployments.apps"}},
-			{Label: "Namespace", Values: []string{`"web"`}}, {Label: "Body", Values: []string{`Deployment "x"`, "image nginx", "privileged"}}}}
+			{Label: "Namespace", Values: []string{`"web"`}},
+			{Label: "Body", Values: []string{`Deployment "x"`, "image nginx", "privileged"}}}}
 	above, label := Confirm(p, Room{Columns: 60, Rows: 15})
 	want := `The consent policy of prod was lowered.
 Request    create deployments.apps
@@ -150,7 +152,8 @@ func TestNoticeLeavesRoom(t *testing.T) {
 				}
 			}
 			all := strings.Join(lines, "\n")
-			if !strings.Contains(all, `Group "system:masters"`) || !strings.Contains(strings.Join(lines, " "), "`kubehsm audit` shows all") || rows > room.Rows-2 {
+			if !strings.Contains(all, `Group "system:masters"`) ||
+				!strings.Contains(strings.Join(lines, " "), "`kubehsm audit` shows all") || rows > room.Rows-2 {
 				t.Errorf("%v: %d rows:\n%s", room, rows, all)
 			}
 		}

@@ -196,9 +196,9 @@ func (p *keyPage) askOverwrite() tea.Cmd {
 	if c := present.Certificate(s.Certificate); c != "" {
 		what += " (certificate for " + c + ")"
 	}
-	d := dialog.NewConfirm(hsm.ConfirmPrompt{Question: "Overwrite slot " + s.ID + "?", Type: lost.Serial(), Short: lost.Short,
-		Detail: what +
-			" is destroyed when the enrollment makes its key. Nothing brings it back, and whatever signs in with it stops working."},
+	d := dialog.NewConfirm(hsm.ConfirmPrompt{Question: "Overwrite slot " + s.ID + "?", Type: lost.Serial(),
+		Short: lost.Short, Detail: what + " is destroyed when the enrollment makes its key. Nothing brings it back, " +
+			"and whatever signs in with it stops working."},
 		p.m.Keys, screen.Send(overwriteMsg{s}))
 	return screen.Send(dialog.OpenMsg{Dialog: d})
 }
