@@ -30,6 +30,7 @@ func afterALock(s *stage) {
 		s.Fatalf("%+v", a)
 	}
 	own := victim.did(play.Order{Do: "plugin"}).Credential
+	hoarder := s.player(suite.program).signIn() // has a certificate, and has not used it
 	before := s.status().Signatures
 	s.lock()
 	more := play.Order{Do: "again", Method: "DELETE", Path: s.configmap("b")}
@@ -42,6 +43,8 @@ func afterALock(s *stage) {
 	thief.did(play.Order{Do: "take", Credential: own})
 	s.refused(thief.do(play.Order{Do: "send", Method: "GET", Path: s.configmap("b")}),
 		"another program with the certificate from before the lock", http.StatusUnauthorized)
+	s.refused(hoarder.do(play.Order{Do: "send", Method: "GET", Path: s.configmap("b")}),
+		"a certificate from before the lock, used for the first time", http.StatusUnauthorized)
 	victim.signIn()
 	if after := s.status().Signatures; after != before+1 {
 		s.Wrong("the way to the API server needed %d signatures after the lock, not 1: a TLS session was taken up again",
