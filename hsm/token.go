@@ -167,12 +167,13 @@ type Half string
 const (
 	HalfPrivate     Half = "private"     // a private key, whose public key nothing tells
 	HalfPublic      Half = "public"      // a public key without its private key
+	HalfApart       Half = "apart"       // a private key and its public key, under different ids
 	HalfCertificate Half = "certificate" // a certificate, not of an authority, without its key
 	HalfOther       Half = "other"       // a key, and a certificate for another key
 )
 
 // OfKey tells whether the half belongs to a key pair, rather than being a certificate alone.
-func (h Half) OfKey() bool { return h == HalfPrivate || h == HalfPublic }
+func (h Half) OfKey() bool { return h == HalfPrivate || h == HalfPublic || h == HalfApart }
 
 // CertificateMatches tells whether the slot's certificate is for its key.
 func (s Slot) CertificateMatches() bool {

@@ -37,6 +37,7 @@ func TestHalves(t *testing.T) {
 		half hsm.Half
 	}{
 		{"made without its public key", []uint{p11.CKO_PUBLIC_KEY}, hsm.HalfPrivate},
+		{"made and half named", nil, hsm.HalfApart},
 		{"deletion after the private key", []uint{p11.CKO_PRIVATE_KEY}, hsm.HalfPublic},
 		{"deletion before the certificate", []uint{p11.CKO_PRIVATE_KEY, p11.CKO_PUBLIC_KEY}, hsm.HalfCertificate},
 	} {
@@ -54,7 +55,15 @@ func TestHalves(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s := spyOn(t, soft, testLabel)
+		s, id := spyOn(t, soft, testLabel), slot.URI.ID
+		if c.half == hsm.HalfApart {
+			former := []byte("the id before")
+			public := s.objects(t, p11.CKO_PUBLIC_KEY, id)[0]
+			if err := s.SetAttributeValue(s.sh, public, []*p11.Attribute{p11.NewAttribute(p11.CKA_ID, former)}); err != nil {
+				t.Fatal(err)
+			}
+			slot.URI.ID = former
+		}
 		for _, class := range c.gone {
 			for _, o := range s.objects(t, class, slot.URI.ID) {
 				if err := s.DestroyObject(s.sh, o); err != nil {
@@ -90,6 +99,9 @@ func TestHalves(t *testing.T) {
 		}
 		if _, err := tok.Slot(t.Context(), slot.URI); !errors.Is(err, hsm.ErrNoKey) {
 			t.Errorf("%s: it is still there: %v", c.name, err)
+		}
+		if private := s.objects(t, p11.CKO_PRIVATE_KEY, id); len(private) > 0 {
+			t.Errorf("%s: its private key is still there", c.name)
 		}
 		if now, err := tok.Slot(t.Context(), whole.URI); err != nil || now.Half != "" || now.Key == nil {
 			t.Errorf("%s: the whole key: %+v, %v", c.name, now, err)

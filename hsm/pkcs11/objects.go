@@ -27,6 +27,8 @@ type entry struct {
 	seenIn  look
 	// What the private object says, or the public one for local before login.
 	local, extractable, always, seen bool
+	// apart tells that the private object has the id that both were to have, see [writer.name].
+	apart bool
 }
 
 // look tells in which session something was read, and when.
@@ -145,7 +147,31 @@ func (r *reader) entries(in scope, visible bool) []*entry {
 			e.key = e.certs[0].cert.PublicKey
 		}
 	}
+	s.rejoin()
 	return s.all
+}
+
+// rejoin finds the pairs that a killed program made and had not yet given the same id: the
+// private object has the one that comes of the public key.
+func (s *shelf) rejoin() {
+	for _, e := range slices.Clone(s.all) {
+		if len(e.private)+len(e.certs) > 0 || e.key == nil {
+			continue
+		}
+		id, err := keyID(e.key)
+		if err != nil {
+			continue // of a kind that nothing here makes
+		}
+		i := slices.IndexFunc(s.byPlace[place(id, e.label)], func(have *entry) bool {
+			return len(have.private) == 1 && len(have.public)+len(have.certs) == 0 && have.label == e.label && have.key == nil
+		})
+		if i < 0 {
+			continue
+		}
+		other := s.byPlace[place(id, e.label)][i]
+		e.private, e.apart = other.private, true
+		s.all = slices.DeleteFunc(s.all, func(have *entry) bool { return have == other })
+	}
 }
 
 func (r *reader) privateEntry(o p11.ObjectHandle) *entry {
@@ -265,6 +291,8 @@ func (e *entry) slot(token hsm.TokenInfo, visible bool) hsm.Slot {
 	switch {
 	case len(e.private) > 1:
 		s.Problem = "several private keys share its id"
+	case e.apart:
+		s.Half, s.Problem = hsm.HalfApart, "its private key has another id"
 	case missing && len(e.public) > 0:
 		s.Half, s.Problem = hsm.HalfPublic, "the private key is missing"
 	case e.key == nil && len(e.private) > 0:
@@ -272,7 +300,7 @@ func (e *entry) slot(token hsm.TokenInfo, visible bool) hsm.Slot {
 	case missing && s.Certificate != nil && !s.Certificate.IsCA:
 		s.Half = hsm.HalfCertificate
 	}
-	if e.key == nil || missing {
+	if e.key == nil || missing || e.apart {
 		return s
 	}
 	if s.Certificate != nil && !hsm.SameKey(e.key, s.Certificate.PublicKey) {

@@ -83,7 +83,8 @@ func (r *reader) guarded(o p11.ObjectHandle) error {
 }
 
 // name gives both objects their final id. A token that does not let ids
-// change keeps the first one, as long as both objects have the same.
+// change keeps the first one, as long as both objects have the same. The private object
+// goes first: if the program is killed between the two, the public one tells the other's id.
 func (w writer) name(id []byte, private, public p11.ObjectHandle) error {
 	want := []*p11.Attribute{p11.NewAttribute(p11.CKA_ID, id)}
 	if err := w.module.ctx.SetAttributeValue(w.sh, private, want); err != nil {

@@ -43,7 +43,7 @@ func TestKilledOnAToken(t *testing.T) {
 
 	const (
 		unknown = "a key without a certificate that no enrollment"
-		private = "a private key without its public key"
+		apart   = "a private key and its public key, under different ids"
 		public  = "a public key without its private key"
 		lone    = "a certificate without its key"
 		older   = "1 older certificate beside the newest one"
@@ -78,7 +78,7 @@ func TestKilledOnAToken(t *testing.T) {
 	t.Run("generate", func(t *testing.T) {
 		k.killedIn(t, k.folder(), generate...)
 		left(t, untouched, public)
-		for at, wants := range [][]string{{unknown}, {private, public}, {unknown}} {
+		for at, wants := range [][]string{{unknown}, {apart}, {unknown}} {
 			k.killed(t, at+1, generate...)
 			left(t, untouched, wants...)
 		}

@@ -18,6 +18,8 @@ func half(s hsm.Slot) string {
 		return "private key without its public key"
 	case hsm.HalfPublic:
 		return "public key without its private key"
+	case hsm.HalfApart:
+		return "private key and its public key, under different ids"
 	}
 	return ""
 }

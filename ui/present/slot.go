@@ -74,6 +74,8 @@ func RowOf(s hsm.Slot, now time.Time) SlotRow {
 		r.Key = Fact{Value: "private half", Level: Warn}
 	case hsm.HalfPublic:
 		r.Key = Fact{Value: "public half", Level: Warn}
+	case hsm.HalfApart:
+		r.Key = Fact{Value: "halves apart", Level: Warn}
 	}
 	if k := s.Key; k != nil {
 		r.Key.Value, r.Origin = text.Clean(string(k.Algorithm)), text.Clean(string(k.Origin))

@@ -96,6 +96,8 @@ func leftoverWords(l token.Leftover) (found, why string) {
 		return "a private key without its public key", "kubehsm cannot use it."
 	case hsm.HalfPublic:
 		return "a public key without its private key", "Nothing can sign with it."
+	case hsm.HalfApart:
+		return "a private key and its public key, under different ids", "kubehsm cannot use it."
 	case hsm.HalfCertificate:
 		return "a certificate without its key", "Nothing can sign in with it."
 	case hsm.HalfOther:

@@ -71,6 +71,7 @@ func TestLeftovers(t *testing.T) {
 	}{
 		{slot("82", hsm.HalfPrivate, nil, nil), Warning, "a private key without its public key", "key delete --key"},
 		{slot("82", hsm.HalfPublic, nil, nil), Warning, "a public key without its private key", "key delete --key"},
+		{slot("82", hsm.HalfApart, nil, nil), Warning, "under different ids", "key delete --key"},
 		{slot("82", hsm.HalfCertificate, nil, cert), Warning, "a certificate without its key, issued 2026-03-04",
 			"certificate delete --key 'piv:serial=12345678;slot=82'"},
 		{slot("82", hsm.HalfOther, public(), cert), Warning, "for another key", "certificate delete --key"},

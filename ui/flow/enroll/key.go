@@ -46,13 +46,17 @@ func (k keyMaker) make(ctx context.Context) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	if found != nil {
+	for found != nil {
 		whole, err := k.isWhole(ctx, found.URI)
 		if err != nil {
 			return outcome{}, err
 		}
 		if whole {
 			return k.take(*found, true)
+		}
+		// Of an RSA key whose public object is gone, the private one tells all.
+		if found, before, err = k.inPlace(ctx); err != nil {
+			return outcome{}, err
 		}
 	}
 	k.run.record.Generating, k.run.record.Before = true, before

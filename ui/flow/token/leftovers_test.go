@@ -123,7 +123,7 @@ func TestLeftoversWithoutRecords(t *testing.T) {
 func TestLeftoverCommand(t *testing.T) {
 	key, certificate := hsm.Abilities{Delete: true}, hsm.Abilities{DeleteCertificate: true}
 	for half, verb := range map[hsm.Half]string{
-		"": "key", hsm.HalfPrivate: "key", hsm.HalfPublic: "key",
+		"": "key", hsm.HalfPrivate: "key", hsm.HalfPublic: "key", hsm.HalfApart: "key",
 		hsm.HalfCertificate: "certificate", hsm.HalfOther: "certificate",
 	} {
 		l := Leftover{Slot: hsm.Slot{Half: half, URI: hsm.URI{Scheme: hsm.SchemePIV, Serial: "7", Slot: "9a"}}}
