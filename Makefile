@@ -81,7 +81,7 @@ faults: prerequisites cluster ## kill, suspend, fill the disk, move the clock: F
 	FAULTS=$(FAULTS) SEED=$(or $(SEED),$$(date +%s)) $(GO) test -count=1 -timeout 3h -v -run '^TestFaults$$' ./test/faults
 
 .PHONY: fault-defects
-fault-defects: prerequisites cluster ## put defects into the program, one at a time: 200 faults must find each, 1000 the rare ones
+fault-defects: prerequisites cluster ## put defects into the program, one at a time: 200 faults must find each
 	$(GO) test -count=1 -timeout 1h -tags defects -v -run '^TestDefectsAreFound$$' ./test/faults
 
 .PHONY: adversary

@@ -5,6 +5,7 @@ package faults
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,7 +44,32 @@ func (e *episode) between(d *deed, before []byte) (err error) {
 	if d.want != nil && !bytes.Equal(e.middle, before) && !bytes.Equal(e.middle, d.want) {
 		return fmt.Errorf("the kubeconfig is neither what it was nor what it was before that:\n%s", e.middle)
 	}
+	if err := e.journalled(before, e.middle); err != nil {
+		return err
+	}
 	return errors.Join(e.files(), e.consents(), e.token.healthy(len(e.of(worker)) > 0 || len(e.of(command)) > 0))
+}
+
+// journalled: the record of a change of the kubeconfig is there before the change is.
+func (e *episode) journalled(before, now []byte) error {
+	if bytes.Equal(before, now) {
+		return nil
+	}
+	steps, err := filepath.Glob(filepath.Join(e.Home, "state", "kubeconfig", "*.json"))
+	if err != nil {
+		return err
+	}
+	was, is := fmt.Sprintf("%x", sha256.Sum256(before)), fmt.Sprintf("%x", sha256.Sum256(now))
+	for _, file := range steps {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if bytes.Contains(b, []byte(was)) && bytes.Contains(b, []byte(is)) {
+			return nil
+		}
+	}
+	return fmt.Errorf("no record of the kubeconfig's change, from %s to %s", was, is)
 }
 
 // compare compares all that must be true when a command has come to its end.

@@ -40,8 +40,12 @@ func (f fault) String() string {
 // longest, back to before what was written last, and a little.
 var jumps = []time.Duration{31 * time.Minute, 9 * time.Hour, -10 * time.Minute, -2 * time.Second, 90 * time.Second}
 
-// clockJumps is the number from which on the clock jumps.
-const clockJumps = 79
+// The numbers from which on the command is killed, whoever is at the point, and the clock
+// jumps.
+const (
+	killCommand = 35
+	clockJumps  = 79
+)
 
 // pickFault takes one for an operation, by numbers that the step's seed gives.
 func (w *world) pickFault(r *rand.Rand, o operation) fault {
@@ -50,20 +54,25 @@ func (w *world) pickFault(r *rand.Rand, o operation) fault {
 	f := fault{role: roles[r.IntN(len(roles))]}
 	f.at = 1 + r.IntN(o.reach[f.role])
 	n, jump := r.IntN(100), r.IntN(len(jumps))
-	if r.IntN(3) == 0 {
-		switch o.kind {
-		case timed: // early, before it is recorded
-			n, f.at = clockJumps, 1+r.IntN(4)
-		case making: // the token has the key, and nobody else knows
-			if _, isSoft := w.token.(*soft); isSoft {
-				f.after, f.at = "token GenerateKeyPair", 1+r.IntN(12)
-			}
-		}
+	often := r.IntN(3)
+	_, isSoft := w.token.(*soft)
+	switch {
+	case often == 0 && o.kind == timed: // early, before it is recorded
+		n, f.at = clockJumps, 1+r.IntN(4)
+	case often == 1 && o.kind == timed: // the change is made, and its record not yet at its end
+		n, f.after, f.at = 0, "renamed to v/c/config", 1+r.IntN(3)
+	case often == 0 && o.kind == making && isSoft: // in the middle of what makes the key
+		f.after, f.at = "token GenerateKeyPair", 1+r.IntN(12)
+	case often == 1 && o.kind == making && isSoft: // the token has the key, and nobody else knows
+		n, f.after, f.at = r.IntN(killCommand+10), "token GenerateKeyPair", 2+r.IntN(6)
 	}
 	switch {
-	case n < 45:
+	case n < killCommand:
 		f.name = "SIGKILL"
 		f.do = func(_ *world, pid int) error { signal(pid, syscall.SIGKILL); return nil }
+	case n < 45:
+		f.name = "SIGKILL to the command"
+		f.do = (*world).killCommands
 	case n < 55:
 		f.name = "SIGTERM"
 		f.do = func(_ *world, pid int) error { signal(pid, syscall.SIGTERM); return nil }
@@ -121,6 +130,16 @@ func (w *world) heal(f fault) error {
 	err := w.struck()
 	if f.heal != nil {
 		err = errors.Join(err, f.heal(w))
+	}
+	return err
+}
+
+// killCommands kills the command that a person runs. Its worker and the agent live, and go
+// on with what they do.
+func (w *world) killCommands(int) error {
+	all, err := w.processes()
+	for _, pid := range all[command] {
+		signal(pid, syscall.SIGKILL)
 	}
 	return err
 }
