@@ -167,7 +167,7 @@ func (r Rules) load(ctx context.Context) (*api.Config, error) {
 			return nil, fmt.Errorf("read kubeconfig: %w", err)
 		}
 	}
-	merged := api.NewConfig()
+	var merged *api.Config
 	var broken []error
 	for _, path := range r.Paths() {
 		if err := ctx.Err(); err != nil {
@@ -178,12 +178,19 @@ func (r Rules) load(ctx context.Context) (*api.Config, error) {
 			broken = append(broken, err)
 			continue
 		}
+		if merged == nil {
+			merged = config
+			continue
+		}
 		addMissing(merged.Clusters, config.Clusters)
 		addMissing(merged.AuthInfos, config.AuthInfos)
 		addMissing(merged.Contexts, config.Contexts)
 		if merged.CurrentContext == "" {
 			merged.CurrentContext = config.CurrentContext
 		}
+	}
+	if merged == nil {
+		merged = api.NewConfig()
 	}
 	return merged, errors.Join(broken...)
 }
@@ -201,7 +208,7 @@ func loadFile(path string) (*api.Config, error) {
 	if err != nil || !s.exists {
 		return api.NewConfig(), err
 	}
-	config, err := clientcmd.Load(s.data)
+	config, err := parse(s.data)
 	if err != nil {
 		return nil, parseError(path, err)
 	}

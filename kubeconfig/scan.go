@@ -2,6 +2,7 @@ package kubeconfig
 
 import (
 	"bytes"
+	"strings"
 )
 
 // scan finds the outline of the kubeconfigs that kubectl and the cloud tools
@@ -11,13 +12,9 @@ import (
 // end on their line, literal blocks, ASCII. A fuzz test holds it against
 // parseOutline.
 func scan(data []byte) (*outline, bool) {
-	s := scanner{data: data, o: &outline{sections: map[string]*section{}, empty: true}, block: -1}
-	for pos := 0; pos < len(data); {
-		next := lineEnd(data, pos)
-		if !s.line(pos, next) {
-			return nil, false
-		}
-		pos = next
+	s := newScanner(data)
+	if !s.all() {
+		return nil, false
 	}
 	s.closeItem()
 	if s.o.empty {
@@ -26,9 +23,38 @@ func scan(data []byte) (*outline, bool) {
 	return s.o, true
 }
 
+// scanTree is scan for the values. It knows less: no block scalars, numbers or dates,
+// no key twice in a mapping, no mapping of more than [maxKeys]. The elements of the
+// lists at the top go to take, under the list's key, and are null in the tree: take tells
+// whether to go on, and keeps nothing of the element.
+func scanTree(data []byte, take func(key []byte, element *node) bool) (*node, bool) {
+	s := newScanner(data)
+	s.tree, s.take = &node{}, take
+	ok := s.all()
+	s.closeItem()
+	return s.tree, ok && !s.refused
+}
+
+func newScanner(data []byte) *scanner {
+	return &scanner{data: data, o: &outline{sections: map[string]*section{}, empty: true}, block: -1}
+}
+
+// all takes every line.
+func (s *scanner) all() bool {
+	for pos := 0; pos < len(s.data); {
+		next := lineEnd(s.data, pos)
+		if !s.line(pos, next) || s.refused {
+			return false
+		}
+		pos = next
+	}
+	return true
+}
+
 type collection struct {
-	seq bool
-	col int
+	seq  bool
+	col  int
+	node *node // nil if the values are not wanted
 }
 
 type scanner struct {
@@ -41,6 +67,11 @@ type scanner struct {
 	named   bool // the current item's name was seen
 	end     int  // end of the current item's last content line
 	started bool // content was seen
+
+	// See scanTree; without the values, tree is nil.
+	tree    *node
+	take    func(key []byte, element *node) bool
+	refused bool
 }
 
 func (s *scanner) line(pos, next int) bool {
@@ -108,6 +139,9 @@ func (s *scanner) structure(pos, next, col int, rest []byte) bool {
 			s.current.style, s.current.dash = styleBlock, col
 			s.current.items = append(s.current.items, item{start: pos})
 		}
+		if s.tree != nil {
+			s.top().add(nil)
+		}
 		s.pending, first = false, false
 		trimmed := bytes.TrimLeft(rest[1:], " ")
 		if len(trimmed) == 0 || trimmed[0] == '#' {
@@ -121,9 +155,9 @@ func (s *scanner) structure(pos, next, col int, rest []byte) bool {
 		if first {
 			return false
 		}
-		_, _, ok = scalarEnd(rest)
+		length, text, ok := scalarEnd(rest)
 		s.content(next)
-		return ok && rest[0] != '|' && rest[0] != '>'
+		return ok && rest[0] != '|' && rest[0] != '>' && (s.tree == nil || s.top().last().set(rest[:length], text))
 	}
 	if !s.open(collection{col: col}, first) {
 		return false
@@ -136,14 +170,14 @@ func (s *scanner) structure(pos, next, col int, rest []byte) bool {
 // is false for what follows a dash on the same line.
 func (s *scanner) open(c collection, first bool) bool {
 	if !first {
-		s.stack = append(s.stack, c)
+		s.push(c)
 		return true
 	}
 	if len(s.stack) == 0 {
 		if c.seq || c.col != 0 {
 			return false
 		}
-		s.stack = append(s.stack, c)
+		s.push(c)
 		return true
 	}
 	top := s.stack[len(s.stack)-1]
@@ -151,7 +185,7 @@ func (s *scanner) open(c collection, first bool) bool {
 		if len(s.stack) == 1 && !c.seq {
 			s.current.style = styleOther
 		}
-		s.stack = append(s.stack, c)
+		s.push(c)
 		return true
 	}
 	for len(s.stack) > 0 {
@@ -167,37 +201,59 @@ func (s *scanner) open(c collection, first bool) bool {
 	return false
 }
 
+// push makes c, which is new, the innermost collection: it is the value of the last
+// key or list element.
+func (s *scanner) push(c collection) {
+	if s.tree != nil {
+		c.node = s.tree
+		if len(s.stack) > 0 {
+			c.node = s.top().last()
+		}
+		c.node.kind = mapping
+		if c.seq {
+			c.node.kind = sequence
+		}
+	}
+	s.stack = append(s.stack, c)
+}
+
+// top is the innermost collection's node.
+func (s *scanner) top() *node { return s.stack[len(s.stack)-1].node }
+
 // key takes `key: value` at column col; value starts offset bytes after the
 // key.
-func (s *scanner) key(pos, next, col int, key string, value []byte, offset int) bool {
+func (s *scanner) key(pos, next, col int, key, value []byte, offset int) bool {
 	depth := len(s.stack)
 	if depth == 1 {
 		s.closeItem()
-		if s.o.sections[key] != nil {
+		if s.o.sections[string(key)] != nil {
 			return false // doubled
 		}
 		s.current = &section{style: styleNull, colon: pos + col + len(key) + 1}
 		s.current.start, s.current.stop = s.current.colon, s.current.colon
-		s.o.sections[key] = s.current
+		s.o.sections[string(key)] = s.current
 		s.o.empty = false
 	}
 	s.content(next)
+	if s.tree != nil && !s.top().add(key) {
+		return false
+	}
 	s.pending = len(value) == 0 || value[0] == '#'
 	if s.pending {
 		return true
 	}
 	if value[0] == '|' || value[0] == '>' {
-		if depth == 3 && key == "name" && s.stack[1].seq {
+		if depth == 3 && string(key) == "name" && s.stack[1].seq {
 			return false // an item's name in several lines
 		}
 		s.block = col
 		if depth == 1 {
 			s.current.style = styleOther
 		}
-		return blockHeader().Match(value)
+		return s.tree == nil && blockHeader().Match(value)
 	}
 	length, text, ok := scalarEnd(value)
-	if !ok {
+	if !ok || s.tree != nil && !s.top().last().set(value[:length], text) {
 		return false
 	}
 	switch {
@@ -214,7 +270,7 @@ func (s *scanner) key(pos, next, col int, key string, value []byte, offset int) 
 		default:
 			s.current.style = styleOther
 		}
-	case depth == 3 && key == "name" && s.stack[1].seq && len(s.current.items) > 0:
+	case depth == 3 && string(key) == "name" && s.stack[1].seq && len(s.current.items) > 0:
 		if text == nil || s.named {
 			return false
 		}
@@ -229,6 +285,11 @@ func (s *scanner) closeItem() {
 	if s.current != nil && len(s.current.items) > 0 {
 		s.current.items[len(s.current.items)-1].end = s.end
 		s.current.stop = s.end
+		if s.tree != nil {
+			list := &s.tree.members[len(s.tree.members)-1]
+			s.refused = s.refused || !s.take(list.key, list.last())
+			list.kind, list.members = null, list.members[:0]
+		}
 	}
 	s.named = false
 }
@@ -240,31 +301,53 @@ func isDash(b []byte) bool {
 var (
 	blockHeader = lazy(`^[|>][-+]? *$`)
 	nullText    = lazy(`^(null|Null|NULL|~)$`)
-	// notText matches the plain scalars that some YAML schema reads as
-	// something other than a string.
-	notText = lazy(`(?i)^(null|~|true|false|yes|no|on|off|y|n|[-+.0-9][-+.0-9a-z_:]*|<<|=)$`)
 )
 
-// notString is notText.Match without the expression where the look of b rules
-// it out.
+// notString tells whether some YAML schema reads a plain scalar as something other
+// than a string.
 func notString(b []byte) bool {
-	c := b[0]
-	return (len(b) <= 5 || c >= '0' && c <= '9' || c == '-' || c == '+' || c == '.') && notText().Match(b)
+	if c := b[0]; c >= '0' && c <= '9' || c == '-' || c == '+' || c == '.' {
+		return number(b)
+	}
+	for _, word := range [...]string{"null", "~", "true", "false", "yes", "no", "on", "off", "y", "n", "<<", "="} {
+		if len(word) == len(b) && strings.EqualFold(word, string(b)) {
+			return true
+		}
+	}
+	return false
+}
+
+// number tells whether some YAML schema may read b as a number or date. Such has a digit, unless
+// it is infinite or none: --flag is a string.
+func number(b []byte) bool {
+	digits, letters := false, false
+	for _, c := range b {
+		switch {
+		case c >= '0' && c <= '9':
+			digits = true
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c == '_':
+			letters = true
+		case c != '-' && c != '+' && c != '.' && c != ':':
+			return false
+		}
+	}
+	b = bytes.TrimLeft(b, "-+")
+	return digits || !letters || strings.EqualFold(string(b), ".inf") || strings.EqualFold(string(b), ".nan")
 }
 
 // splitKey takes `key: value` apart; key is a plain scalar without doubt.
-func splitKey(b []byte) (key string, value []byte, ok bool) {
+func splitKey(b []byte) (key, value []byte, ok bool) {
 	for i, c := range b {
 		switch {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c == '_':
 		case i > 0 && (c == '-' || c == '.' || c == '/' || c >= '0' && c <= '9'):
 		case i > 0 && c == ':' && (i+1 == len(b) || b[i+1] == ' '):
-			return string(b[:i]), bytes.TrimLeft(b[i+1:], " "), !notString(b[:i])
+			return b[:i], bytes.TrimLeft(b[i+1:], " "), !notString(b[:i])
 		default:
-			return "", nil, false
+			return nil, nil, false
 		}
 	}
-	return "", nil, false
+	return nil, nil, false
 }
 
 // scalarEnd measures the scalar (or empty flow collection) that v begins with

@@ -4,7 +4,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -114,6 +113,38 @@ func (s Store) List() ([]Enrollment, error) {
 	return all, errors.Join(errs...)
 }
 
+// Servers returns the API server of each enrollment, by its name, for lists. Nothing else of
+// the records is read, so that one which [Store.Load] refuses may be among them. Those that
+// cannot be read are left out and named in the error.
+func (s Store) Servers() (map[string]string, error) {
+	names, err := record.Names(s.enrollments)
+	if err != nil {
+		return nil, err
+	}
+	servers := make(map[string]string, len(names))
+	lenient := format()
+	lenient.Lenient = true
+	var text []byte
+	var errs []error
+	for _, name := range names {
+		var e struct {
+			Cluster struct {
+				Server string `json:"server"`
+			} `json:"cluster"`
+		}
+		b, err := home.ReadFile(s.file(name), maxFile, text)
+		if err == nil {
+			text, err = b, lenient.Decode(b, &e)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("enrollment %s: %w", name, err))
+			continue
+		}
+		servers[name] = e.Cluster.Server
+	}
+	return servers, errors.Join(errs...)
+}
+
 // Delete removes the enrollment and its certificates. A missing one is [ErrUnknown].
 func (s Store) Delete(name string) error {
 	if err := ValidName(name); err != nil {
@@ -204,21 +235,7 @@ func checkLeaf(e Enrollment, chain []*x509.Certificate) error {
 	return nil
 }
 
-func read(path string) ([]byte, error) {
-	if err := home.CheckFile(path); err != nil {
-		return nil, err
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(b) > maxFile {
-		err = fmt.Errorf("%s is larger than %d bytes", path, maxFile)
-	}
-	return b, err
-}
+func read(path string) ([]byte, error) { return home.ReadFile(path, maxFile, nil) }
 
 func (s Store) file(name string) string { return filepath.Join(s.enrollments, name+".json") }
 

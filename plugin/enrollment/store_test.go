@@ -19,6 +19,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/hsm/shared/record"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
@@ -234,5 +235,36 @@ func TestCommand(t *testing.T) {
 		if got := e.Command(); got != want {
 			t.Errorf("%+v: %q, want %q", e, got, want)
 		}
+	}
+}
+
+// TestServers: a list has the API servers of the records that can be read, and names the others.
+func TestServers(t *testing.T) {
+	s, d := testStore(t)
+	if servers, err := s.Servers(); err != nil || len(servers) != 0 {
+		t.Errorf("nothing enrolled: %v, %v", servers, err)
+	}
+	e := sample(t, certificate(t, "ca"))
+	check(t, s.Save(e))
+	long := e
+	long.Name, long.Cluster.Server = "long", "https://other:6443"
+	long.Cluster.CAData = []byte(strings.Repeat(string(e.Cluster.CAData), 40)) // more than the room of the record before
+	check(t, s.Save(long))
+	for name, text := range map[string]string{"cut": `{"name":"cut"`, "later": `{"version":9,"cluster":{"server":"https://x"}}`,
+		"open": `{"cluster":{"server":"https://x"}}`, "usable": `{"version":9,"needs":1,"cluster":{"server":"https://y"},"new":1}`} {
+		check(t, os.WriteFile(filepath.Join(d.State, "enrollments", name+".json"), []byte(text), 0o600))
+	}
+	check(t, os.Chmod(filepath.Join(d.State, "enrollments", "open.json"), 0o666))
+	servers, err := s.Servers()
+	if want := map[string]string{e.Name: e.Cluster.Server, "long": "https://other:6443", "usable": "https://y"}; !reflect.DeepEqual(servers, want) {
+		t.Errorf("%v, want %v", servers, want)
+	}
+	for _, name := range []string{"cut", "later", "open"} {
+		if err == nil || !strings.Contains(err.Error(), "enrollment "+name+":") {
+			t.Errorf("%s is not named in %v", name, err)
+		}
+	}
+	if !errors.Is(err, record.ErrNewer) || !errors.Is(err, home.ErrUnsafe) {
+		t.Errorf("%v", err)
 	}
 }

@@ -19,3 +19,8 @@ func MakeDir(dir string) error { return place.MakeDir(dir) }
 
 // CheckFile is [place.CheckFile].
 func CheckFile(path string) error { return place.CheckFile(path) }
+
+// ReadFile is [place.ReadFile].
+func ReadFile(path string, most int64, buf []byte) ([]byte, error) {
+	return place.ReadFile(path, most, buf)
+}

@@ -304,11 +304,18 @@ func (w *words) rows(all [][]string) {
 
 // aligned adds one row of clean cells.
 func (w *words) aligned(row []string, widths []int) {
-	line := ""
+	gap := 0 // before the next cell that is not empty
 	for i, cell := range row {
-		line += text.Pad(cell, widths[i]) + "   "
+		if cell != "" {
+			for range gap {
+				w.b.WriteByte(' ')
+			}
+			w.b.WriteString(cell)
+			gap = 0
+		}
+		gap += widths[i] - text.Width(cell) + 3
 	}
-	w.b.WriteString(strings.TrimRight(line, " ") + "\n")
+	w.b.WriteByte('\n')
 }
 
 // errorDoc is an error in JSON and YAML.

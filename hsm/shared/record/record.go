@@ -54,14 +54,22 @@ type mark struct {
 
 func markOf(data []byte) (mark, error) {
 	var m mark
-	if err := json.Unmarshal(data, &m); err != nil {
-		return mark{}, err
+	if marked(data) {
+		if err := json.Unmarshal(data, &m); err != nil {
+			return mark{}, err
+		}
 	}
 	m.Version = max(m.Version, 1)
 	if m.Needs == 0 {
 		m.Needs = m.Version
 	}
 	return m, nil
+}
+
+// marked tells whether the record may say something of its format: if not, nobody has to
+// look for it member by member.
+func marked(data []byte) bool {
+	return bytes.Contains(data, []byte(`"version"`)) || bytes.Contains(data, []byte(`"needs"`))
 }
 
 // Decode reads the record in data into v, a pointer to a struct. Errors: [ErrNewer],
@@ -88,7 +96,7 @@ func newer(err error) error {
 
 // unmarked is the record without what it says of its format.
 func unmarked(data []byte) ([]byte, error) {
-	if !bytes.Contains(data, []byte(`"version"`)) && !bytes.Contains(data, []byte(`"needs"`)) {
+	if !marked(data) {
 		return data, nil
 	}
 	members, err := strict.Members(data)

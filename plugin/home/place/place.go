@@ -6,8 +6,10 @@ package place
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
@@ -146,8 +148,45 @@ func CheckFile(path string) error {
 	if err != nil {
 		return err
 	}
+	return checkFile(path, info)
+}
+
+func checkFile(path string, info fs.FileInfo) error {
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is not a regular file: %w", path, ErrUnsafe)
 	}
 	return checkOwner(path, info)
+}
+
+// ReadFile reads the file at path, which [CheckFile] accepts and which has at most most
+// bytes. It uses the room of buf, which may be nil. A pipe is refused, and not waited for.
+func ReadFile(path string, most int64, buf []byte) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|nonBlock, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil {
+		err = checkFile(path, info)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if size := info.Size(); int64(cap(buf)) <= size && size <= most {
+		buf = make([]byte, 0, 2*size+1)
+	}
+	r := io.LimitedReader{R: f, N: most + 1}
+	for buf = buf[:0]; ; buf = slices.Grow(buf, 1) {
+		n, err := r.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		switch {
+		case int64(len(buf)) > most:
+			return nil, fmt.Errorf("%s is larger than %d bytes", path, most)
+		case errors.Is(err, io.EOF), err == nil && int64(len(buf)) == info.Size(): // as it was just now
+			return buf, nil
+		case err != nil:
+			return nil, err
+		}
+	}
 }

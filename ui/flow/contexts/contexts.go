@@ -27,13 +27,14 @@ type View struct {
 
 // List lists the contexts of the kubeconfig files.
 func (k Contexts) List(ctx context.Context) ([]View, error) {
+	servers := make(chan map[string]string, 1)
+	go func() { servers <- k.apiServers() }()
 	list, err := k.env.Rules().List(ctx)
-	views := make([]View, 0, len(list))
-	servers := k.apiServers()
+	views, of := make([]View, 0, len(list)), <-servers
 	for _, c := range list {
 		v := viewOf(c)
 		if v.Ours {
-			v.APIServer = servers[v.Enrollment]
+			v.APIServer = of[v.Enrollment]
 		}
 		views = append(views, v)
 	}
@@ -43,11 +44,7 @@ func (k Contexts) List(ctx context.Context) ([]View, error) {
 // apiServers are the API servers of the enrollments. What cannot be read is told
 // where it is used.
 func (k Contexts) apiServers() map[string]string {
-	all, _ := k.env.Enrollments().List() // enrollments that could be read
-	servers := make(map[string]string, len(all))
-	for _, en := range all {
-		servers[en.Name] = en.Cluster.Server
-	}
+	servers, _ := k.env.Enrollments().Servers() // those that could be read
 	return servers
 }
 
