@@ -62,7 +62,7 @@ func (a *app) emitConsent(out *format, c session.Consent) error {
 		SameKey []string      `json:"sameKey,omitempty"`
 	}{Enrollment: e.Name, Server: e.Cluster.Server, Signed: c.Signed(), Number: c.Standing.Version.Number,
 		Problem: c.Standing.Problem}
-	for _, other := range c.SameKey {
+	for _, other := range c.SameKey() {
 		doc.SameKey = append(doc.SameKey, other.Name)
 	}
 	for i, p := range c.Policy.Parts() {

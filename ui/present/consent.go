@@ -60,11 +60,12 @@ func ConsentSigned(c session.Consent) Line {
 
 // ConsentSameKey says which other enrollments the policy is for, "" if none.
 func ConsentSameKey(c session.Consent) string {
-	if len(c.SameKey) == 0 {
+	same := c.SameKey()
+	if len(same) == 0 {
 		return ""
 	}
-	others := make([]string, len(c.SameKey))
-	for i, e := range c.SameKey {
+	others := make([]string, len(same))
+	for i, e := range same {
 		others[i] = e.Name + " (" + e.Host() + ")"
 	}
 	return text.Clean("It is the policy of the key, and so of " + strings.Join(others, ", ") + " too.")
@@ -73,7 +74,7 @@ func ConsentSameKey(c session.Consent) string {
 // ConsentAbout is what the policy is asked for: the API server, or all of the key's
 // enrollments where there are several.
 func ConsentAbout(c session.Consent) string {
-	if len(c.SameKey) > 0 {
+	if len(c.SameKey()) > 0 {
 		return "all enrollments of this key"
 	}
 	return text.Clean(c.Enrollment.Host())

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	apiserver "github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
@@ -28,7 +29,7 @@ const maxSkew = 2 * time.Minute
 // servers.
 func clusters(ctx context.Context, o *Options) []Check {
 	store := enrollment.NewStore(o.Env.Dirs)
-	all, err := store.List()
+	all, err := o.enrollments()
 	c := Check{ID: "enrollments", Group: GroupClusters, Title: "Enrollments"}
 	checks := []Check{c.ok(present.Count(len(all), "enrollment"))}
 	switch {
@@ -40,6 +41,7 @@ func clusters(ctx context.Context, o *Options) []Check {
 	}
 	policies, err := session.Agent{Env: o.Env}.Consents(ctx, all)
 	found := make([][]Check, len(all))
+	answers := map[string]func() answer{} // several enrollments may be of one API server
 	var wg sync.WaitGroup
 	for i, e := range all {
 		found[i] = []Check{certificate(store, e, time.Now())}
@@ -51,9 +53,16 @@ func clusters(ctx context.Context, o *Options) []Check {
 				found[i] = append(found[i], c)
 			}
 		}
-		if o.Online {
-			wg.Go(func() { found[i] = append(found[i], server(ctx, e)) })
+		if !o.Online {
+			continue
 		}
+		// All servers are asked at once: one that is out of reach takes as long as all examinations may.
+		asked, of := answers[fmt.Sprint(e.Cluster)], e.Cluster
+		if asked == nil {
+			asked = sync.OnceValue(func() answer { return answerOf(ctx, of) })
+			answers[fmt.Sprint(e.Cluster)] = asked
+		}
+		wg.Go(func() { found[i] = append(found[i], server(e, asked())) })
 	}
 	wg.Wait()
 	if err != nil && len(all) > 0 {
@@ -115,31 +124,48 @@ func unverified(e enrollment.Enrollment) Check {
 // enrollAnew leads through an enrollment: without the terminal UI it wants a user.
 const enrollAnew = "kubehsm enroll --tui"
 
-// server asks an API server for its version, as nobody in particular, and
-// compares the clocks.
-func server(ctx context.Context, e enrollment.Enrollment) Check {
-	c := Check{ID: "server/" + e.Name, Group: GroupClusters, Title: "API server of " + e.Name}
-	transport := cluster.Transport(e.Cluster, patience)
+// answer is what an API server said, or err.
+type answer struct {
+	sent time.Time
+	took time.Duration
+	at   time.Time // by the server's clock; zero if it does not tell
+	err  error
+}
+
+// answerOf asks an API server for its version, as nobody in particular.
+func answerOf(ctx context.Context, c apiserver.Cluster) answer {
+	transport := cluster.Transport(c, patience)
 	defer transport.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(e.Cluster.Server, "/")+"/version", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(c.Server, "/")+"/version", nil)
 	if err != nil {
-		return c.with(Failed, err.Error(), "kubectl cannot reach it either.", "")
+		return answer{err: err}
 	}
 	client := &http.Client{Transport: transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	sent := time.Now()
 	resp, err := client.Do(req)
 	if err != nil {
-		return c.unreachable(err, e)
+		return answer{err: err}
 	}
 	defer resp.Body.Close()
-	took := time.Since(sent)
-	found := fmt.Sprintf("%s answers in %s", e.Host(), took.Round(time.Millisecond))
-	at, err := http.ParseTime(resp.Header.Get("Date"))
-	if err != nil {
+	a := answer{sent: sent, took: time.Since(sent)}
+	if at, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		a.at = at
+	}
+	return a
+}
+
+// server says how an API server answers, and compares the clocks.
+func server(e enrollment.Enrollment, a answer) Check {
+	c := Check{ID: "server/" + e.Name, Group: GroupClusters, Title: "API server of " + e.Name}
+	if a.err != nil {
+		return c.unreachable(a.err, e)
+	}
+	found := fmt.Sprintf("%s answers in %s", e.Host(), a.took.Round(time.Millisecond))
+	if a.at.IsZero() {
 		return c.ok(found)
 	}
-	if skew := sent.Add(took / 2).Sub(at).Round(time.Second); skew.Abs() > maxSkew {
+	if skew := a.sent.Add(a.took / 2).Sub(a.at).Round(time.Second); skew.Abs() > maxSkew {
 		return c.with(Warning, fmt.Sprintf("%s; this machine's clock differs by %s", found, skew.Abs()),
 			"Certificates seem expired, or not yet good, when clocks differ.", clockFix)
 	}

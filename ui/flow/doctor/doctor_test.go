@@ -31,6 +31,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
 // machine is a person's machine with a token in it.
@@ -59,7 +60,15 @@ func newMachine(t *testing.T) *machine {
 		t.Fatal(err)
 	}
 	env := &env.Env{Dirs: d, Drivers: hsm.Drivers{fake}, Executable: exe, Version: "v1"}
-	return &machine{Options: &Options{Env: env, Getenv: os.Getenv}, t: t, fake: fake, home: dir}
+	o := &Options{Env: env, Getenv: os.Getenv, enrollments: env.Enrollments().List}
+	o.records = func() (token.Records, error) { // read anew for each examination that a test makes
+		all, err := o.enrollments()
+		if err != nil {
+			return token.Records{}, err
+		}
+		return token.Tokens{Env: env}.Records(all)
+	}
+	return &machine{Options: o, t: t, fake: fake, home: dir}
 }
 
 func (m *machine) file(name, content string, mode os.FileMode) string {

@@ -49,11 +49,16 @@ func kubeconfigs(ctx context.Context, o *Options) []Check {
 	if endpointErr == nil {
 		checks = append(checks, bridgeKey(endpoint))
 	}
-	store := enrollment.NewStore(o.Env.Dirs)
+	e := entries{store: enrollment.NewStore(o.Env.Dirs), usable: map[string]bool{}, commands: map[string]error{},
+		endpoint: endpoint, err: endpointErr}
+	enrolled, _ := o.enrollments() // what cannot be read [entries.check] tells
+	for _, en := range enrolled {
+		e.usable[en.Name] = true
+	}
 	for _, k := range contexts {
 		switch k.User.Kind {
 		case kubeconfig.UserOurs:
-			checks = append(checks, entry(k, store, endpoint, endpointErr))
+			checks = append(checks, e.check(k))
 		case kubeconfig.UserKeyData, kubeconfig.UserKeyFile:
 			checks = append(checks, Check{ID: "context/" + k.Name, Group: GroupKubeconfig, Title: "Context " + k.Name}.
 				with(Note, "its private key is a file", "Any program that runs as you can copy it.",
@@ -102,32 +107,53 @@ func file(path string, secret bool) []Check {
 		"if no kubectl is running: rm "+shell.Quote(lock))}
 }
 
-// entry looks at a context that signs in by kubehsm.
-func entry(k kubeconfig.Context, store enrollment.Store, endpoint loopback.Endpoint, endpointErr error) Check {
+// entries is what contexts that sign in by kubehsm are held against.
+type entries struct {
+	store    enrollment.Store
+	usable   map[string]bool  // the enrollments that can be read, by name
+	commands map[string]error // what was looked up, and why it cannot be started
+	endpoint loopback.Endpoint
+	err      error // why there is no endpoint
+}
+
+// runs tells whether command can be started: all entries name the same one or two.
+func (e entries) runs(command string) error {
+	err, known := e.commands[command]
+	if !known {
+		_, err = exec.LookPath(command)
+		e.commands[command] = err
+	}
+	return err
+}
+
+// check looks at a context that signs in by kubehsm.
+func (e entries) check(k kubeconfig.Context) Check {
 	c := Check{ID: "context/" + k.Name, Group: GroupKubeconfig, Title: "Context " + k.Name}
 	again := "kubehsm kubeconfig set " + shell.Quote(k.User.Enrollment)
-	if _, err := store.Load(k.User.Enrollment); err != nil {
-		return c.with(Failed, err.Error(), "kubehsm serves only what was enrolled on this machine.", fixOr(err, enrollAnew))
+	if !e.usable[k.User.Enrollment] {
+		if _, err := e.store.Load(k.User.Enrollment); err != nil {
+			return c.with(Failed, err.Error(), "kubehsm serves only what was enrolled on this machine.", fixOr(err, enrollAnew))
+		}
 	}
 	if !filepath.IsAbs(k.User.Command) {
 		return c.with(Warning, fmt.Sprintf("its command %q is no full path", k.User.Command),
 			"Programs of the desktop have a bare PATH and do not find it.", again)
 	}
-	if _, err := exec.LookPath(k.User.Command); err != nil {
+	if err := e.runs(k.User.Command); err != nil {
 		return c.with(Failed, err.Error(), "kubectl cannot start it.", again)
 	}
-	if endpointErr != nil && !errors.Is(endpointErr, fs.ErrNotExist) {
-		return c.with(Failed, endpointErr.Error(), "kubectl reaches the cluster through the bridge.",
-			fixOr(endpointErr, again))
+	if e.err != nil && !errors.Is(e.err, fs.ErrNotExist) {
+		return c.with(Failed, e.err.Error(), "kubectl reaches the cluster through the bridge.",
+			fixOr(e.err, again))
 	}
-	if u, err := url.Parse(k.Cluster.Server); endpointErr == nil && (err != nil || u.Host != endpoint.Address()) {
-		return c.with(Failed, fmt.Sprintf("it leads to %s; the bridge is at %s", k.Cluster.Server, endpoint.Address()),
+	if u, err := url.Parse(k.Cluster.Server); e.err == nil && (err != nil || u.Host != e.endpoint.Address()) {
+		return c.with(Failed, fmt.Sprintf("it leads to %s; the bridge is at %s", k.Cluster.Server, e.endpoint.Address()),
 			"kubectl would speak to nobody, or to somebody else.", again)
 	}
-	if endpointErr != nil {
+	if e.err != nil {
 		return c.with(Warning, "the bridge is not set up on this machine yet", "kubectl could not verify it.", again)
 	}
-	if found, why, state := verifies(k, endpoint); found != "" {
+	if found, why, state := verifies(k, e.endpoint); found != "" {
 		return c.with(state, found, why, again)
 	}
 	return c.ok("signs in by the enrollment " + k.User.Enrollment)

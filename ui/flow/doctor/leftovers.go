@@ -45,7 +45,11 @@ func leftovers(o *Options, v hsm.View) []Check {
 				"A command that was interrupted may have left half a key.",
 				"kubehsm doctor --unlock "+shell.Quote(uri.Identity().String())))
 	}
-	left, err := token.Tokens{Env: o.Env}.Leftovers(v.Info, v.Slots)
+	records, err := o.records()
+	var left []token.Leftover
+	if err == nil {
+		left, err = records.Leftovers(v.Info, v.Slots)
+	}
 	if err != nil {
 		return append(checks, Check{ID: "leftovers/" + uri.String(), Group: GroupTokens,
 			Title: "Leftovers on " + v.Info.Name()}.with(Unknown, err.Error(),

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
 // Options say what to look at.
@@ -24,6 +26,10 @@ type Options struct {
 	Unlocked *hsm.View
 	// barePath is the PATH that no shell has added to.
 	barePath string
+	// enrollments and records read what is on record here. All examinations of a run share
+	// what is read once.
+	enrollments func() ([]enrollment.Enrollment, error)
+	records     func() (token.Records, error)
 }
 
 func (o *Options) defaults() {
@@ -33,6 +39,14 @@ func (o *Options) defaults() {
 	if o.barePath == "" {
 		o.barePath = systemPath(runtime.GOOS, o.Getenv)
 	}
+	o.enrollments = sync.OnceValues(o.Env.Enrollments().List)
+	o.records = sync.OnceValues(func() (token.Records, error) {
+		all, err := o.enrollments()
+		if err != nil {
+			return token.Records{}, err
+		}
+		return token.Tokens{Env: o.Env}.Records(all)
+	})
 }
 
 // systemPath is the PATH of what was not started by a shell: systemd's, that of

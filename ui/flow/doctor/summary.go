@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -68,16 +67,20 @@ func Summary(checks []Check) (ready bool, said present.Line) {
 // enrollments counts those that were looked at, and names those that have a good
 // certificate, their token and, if it was asked, their API server.
 func enrollments(checks []Check) (all int, usable []string) {
+	lack := map[string]bool{}
+	for _, c := range checks {
+		kind, name, _ := strings.Cut(c.ID, "/")
+		if kind == "absent" || c.State == Failed && (kind == "certificate" || kind == "server") {
+			lack[name] = true
+		}
+	}
 	for _, c := range checks {
 		name, ok := strings.CutPrefix(c.ID, "certificate/")
 		if !ok {
 			continue
 		}
 		all++
-		lacks := func(o Check) bool {
-			return o.ID == "absent/"+name || o.State == Failed && (o.ID == c.ID || o.ID == "server/"+name)
-		}
-		if !slices.ContainsFunc(checks, lacks) {
+		if !lack[name] {
 			usable = append(usable, fmt.Sprintf("%q", name))
 		}
 	}

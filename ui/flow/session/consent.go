@@ -24,8 +24,6 @@ type Consent struct {
 	Policy consent.Policy
 	// Standing is what the record of the key's policy comes to.
 	Standing audit.Standing
-	// SameKey are the other enrollments of the key.
-	SameKey []enrollment.Enrollment
 
 	of     []enrollment.Enrollment // all enrollments of the key
 	signed consent.Signed
@@ -35,6 +33,11 @@ type Consent struct {
 // Signed tells whether the key has signed the policy in force.
 func (c Consent) Signed() bool {
 	return c.Standing.Signed() && c.Standing.Version.Consent().Covers(c.Policy)
+}
+
+// SameKey are the other enrollments of the key.
+func (c Consent) SameKey() []enrollment.Enrollment {
+	return slices.DeleteFunc(slices.Clone(c.of), func(e enrollment.Enrollment) bool { return e.Name == c.Enrollment.Name })
 }
 
 // Settled tells whether p is the policy in force already, with nothing left to sign or mend.
@@ -68,11 +71,18 @@ func (a Agent) Consents(ctx context.Context, all []enrollment.Enrollment) ([]Con
 	for _, e := range all {
 		byKey[e.KeyHash] = append(byKey[e.KeyHash], e)
 	}
-	of := make([]Consent, 0, len(all))
+	judged := map[string]Consent{} // by key: it is the same for all of a key's enrollments
+	consents := make([]Consent, 0, len(all))
 	for _, e := range all {
-		of = append(of, judge(a.Env, e, byKey[e.KeyHash], known))
+		c, ok := judged[e.KeyHash]
+		if !ok {
+			c = judge(a.Env, e, byKey[e.KeyHash], known)
+			judged[e.KeyHash] = c
+		}
+		c.Enrollment = e
+		consents = append(consents, c)
 	}
-	return of, nil
+	return consents, nil
 }
 
 // consentOf is [Agent.Consent] for an enrollment that may not be stored yet.
@@ -96,9 +106,6 @@ func judge(e *env.Env, en enrollment.Enrollment, of []enrollment.Enrollment, kno
 	c.signed, c.Standing = signed, known.Judge(en.KeyHash, signed, err)
 	c.Policy = c.Standing.Policy
 	for _, e := range of {
-		if e.Name != en.Name {
-			c.SameKey = append(c.SameKey, e)
-		}
 		c.Policy = consent.Strictest(c.Policy, e.Consent())
 	}
 	return c

@@ -197,7 +197,7 @@ func TestConsents(t *testing.T) {
 	for _, c := range all {
 		alone, err := a.Consent(t.Context(), c.Enrollment.Name)
 		if err != nil || c.Policy.Mode != consent.Always || c.Policy.String() != alone.Policy.String() ||
-			len(c.SameKey) != 1 || c.SameKey[0].Name != alone.SameKey[0].Name || c.Standing.Problem != alone.Standing.Problem {
+			len(c.SameKey()) != 1 || c.SameKey()[0].Name != alone.SameKey()[0].Name || c.Standing.Problem != alone.Standing.Problem {
 			t.Errorf("%+v\nalone: %+v, %v", c, alone, err)
 		}
 	}

@@ -68,7 +68,7 @@ func TestConsentAtEveryStep(t *testing.T) {
 			Done: func(t testing.TB, w *flowtest.World) {
 				for _, name := range []string{"prod-hsm", "second"} {
 					now := inForce(t, w.Env, name)
-					if now.Policy.Mode != c.to || !now.Signed() || now.Standing.Version.Number != 2 || len(now.SameKey) != 1 {
+					if now.Policy.Mode != c.to || !now.Signed() || now.Standing.Version.Number != 2 || len(now.SameKey()) != 1 {
 						t.Errorf("%s: %s, version %d, signed %t", name, now.Policy, now.Standing.Version.Number, now.Signed())
 					}
 				}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
@@ -52,11 +53,7 @@ func (l Leftover) OfCertificate() bool {
 func (l Leftover) OfOlder() bool { return l.Slot.Half == "" && len(l.Slot.Older) > 0 }
 
 // Leftovers finds what is left among the slots of a token, as far as it shows them.
-func (ts Tokens) Leftovers(token hsm.TokenInfo, slots []hsm.Slot) ([]Leftover, error) {
-	known, begun, err := ts.recorded()
-	if err != nil {
-		return nil, err
-	}
+func (r Records) Leftovers(token hsm.TokenInfo, slots []hsm.Slot) ([]Leftover, error) {
 	var all []Leftover
 	for _, s := range slots {
 		l := Leftover{Token: token, Slot: s}
@@ -64,7 +61,7 @@ func (ts Tokens) Leftovers(token hsm.TokenInfo, slots []hsm.Slot) ([]Leftover, e
 		if err != nil {
 			return nil, err
 		}
-		if s.Half == "" && !l.OfOlder() && (s.Key == nil || s.Certificate != nil || slices.Contains(known, hash)) {
+		if s.Half == "" && !l.OfOlder() && (s.Key == nil || s.Certificate != nil || r.keys[hash]) {
 			continue
 		}
 		if l.OfOlder() {
@@ -73,11 +70,11 @@ func (ts Tokens) Leftovers(token hsm.TokenInfo, slots []hsm.Slot) ([]Leftover, e
 			l.Since = s.Certificate.NotBefore
 		}
 		if s.Half == hsm.HalfPrivate {
-			if l.Enrollments, err = ts.enrolledWith(token, []hsm.Slot{s}); err != nil {
+			if l.Enrollments, err = withKeys(r.enrollments, token, []hsm.Slot{s}); err != nil {
 				return nil, err
 			}
 		}
-		for _, j := range begun {
+		for _, j := range r.begun {
 			if !l.OfOlder() && madeBy(j, token, s, hash) {
 				l.Resume, l.Since = j.Options.Resume(), j.Updated
 			}
@@ -112,23 +109,36 @@ func madeBy(j enrolling.Progress, token hsm.TokenInfo, s hsm.Slot, hash string) 
 	return here && j.Generating && !slices.Contains(j.Before, hash) && j.Options.Token.MatchToken(token)
 }
 
-// recorded are the fingerprints of the keys that records here name, and the enrollments
-// that were begun.
-func (ts Tokens) recorded() (known []string, begun []enrolling.Progress, err error) {
-	enrolled, err := ts.Env.Enrollments().List()
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, en := range enrolled {
-		known = append(known, en.KeyHash)
-	}
+// Records is what is on record here of keys.
+type Records struct {
+	enrolled []enrollment.Enrollment
+	begun    []enrolling.Progress // finished or not
+	keys     map[string]bool      // fingerprints of the keys that records name
+}
+
+func (r Records) enrollments() ([]enrollment.Enrollment, error) { return r.enrolled, nil }
+
+// Records reads what is on record besides the enrollments that were read already, which
+// must be all.
+func (ts Tokens) Records(enrolled []enrollment.Enrollment) (Records, error) {
 	store := enrolling.NewStore(ts.Env)
-	if begun, err = store.All(); err != nil {
-		return nil, nil, err
-	}
-	for _, j := range begun {
-		known = append(known, j.Request.KeyHash)
+	begun, err := store.All()
+	if err != nil {
+		return Records{}, err
 	}
 	requested, err := store.RequestedKeys()
-	return append(known, requested...), begun, err
+	if err != nil {
+		return Records{}, err
+	}
+	r := Records{enrolled: enrolled, begun: begun, keys: map[string]bool{}}
+	for _, en := range enrolled {
+		r.keys[en.KeyHash] = true
+	}
+	for _, j := range begun {
+		r.keys[j.Request.KeyHash] = true
+	}
+	for _, key := range requested {
+		r.keys[key] = true
+	}
+	return r, nil
 }

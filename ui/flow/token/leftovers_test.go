@@ -17,6 +17,18 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
+func leftovers(ts Tokens, info hsm.TokenInfo, slots []hsm.Slot) ([]Leftover, error) {
+	enrolled, err := ts.Env.Enrollments().List()
+	if err != nil {
+		return nil, err
+	}
+	r, err := ts.Records(enrolled)
+	if err != nil {
+		return nil, err
+	}
+	return r.Leftovers(info, slots)
+}
+
 // TestLeftoversOnACard: a key counts as left over until a record names it. Its command
 // removes it, and what belongs to somebody stays.
 func TestLeftoversOnACard(t *testing.T) {
@@ -28,7 +40,7 @@ func TestLeftoversOnACard(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all, err := ts.Leftovers(d.Info, d.Slots)
+		all, err := leftovers(ts, d.Info, d.Slots)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +120,7 @@ func TestLeftoversWithoutRecords(t *testing.T) {
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if all, err := (Tokens{w.Env}).Leftovers(w.Card.Info(), slots); (err != nil) != fails || len(all) != 0 {
+			if all, err := leftovers(Tokens{w.Env}, w.Card.Info(), slots); (err != nil) != fails || len(all) != 0 {
 				t.Errorf("%s, unreadable %t: %+v, %v", what, fails, all, err)
 			}
 		}
@@ -286,7 +298,7 @@ func TestLeftoverSince(t *testing.T) {
 	w := certified(t)
 	s := loss(t, w, "9a").Slots[0]
 	s.Key, s.Half = nil, hsm.HalfCertificate
-	all, err := Tokens{w.Env}.Leftovers(w.Card.Info(), []hsm.Slot{s})
+	all, err := leftovers(Tokens{w.Env}, w.Card.Info(), []hsm.Slot{s})
 	if err != nil || len(all) != 1 || !all[0].Since.Equal(s.Certificate.NotBefore) ||
 		time.Since(all[0].Since) > 2*time.Hour {
 		t.Errorf("%+v, %v", all, err)
@@ -303,14 +315,14 @@ func TestLeftoverOlder(t *testing.T) {
 	older.NotBefore = older.NotBefore.Add(-time.Hour)
 	s.Older = []*x509.Certificate{&older}
 	info := w.Card.Info()
-	all, err := Tokens{w.Env}.Leftovers(info, []hsm.Slot{s})
+	all, err := leftovers(Tokens{w.Env}, info, []hsm.Slot{s})
 	if err != nil || len(all) != 1 || !all[0].OfOlder() || all[0].OfCertificate() ||
 		!all[0].Since.Equal(older.NotBefore) ||
 		all[0].Command() != "kubehsm certificate delete --older --key '"+s.URI.Identity().String()+"'" {
 		t.Fatalf("%+v, %v", all, err)
 	}
 	info.Can.Store = false
-	if all, err = (Tokens{w.Env}).Leftovers(info, []hsm.Slot{s}); err != nil || all[0].Command() != "" {
+	if all, err = leftovers(Tokens{w.Env}, info, []hsm.Slot{s}); err != nil || all[0].Command() != "" {
 		t.Errorf("of a token that stores none: %+v, %v", all, err)
 	}
 	l.Slots[0] = s // the card has the newest alone

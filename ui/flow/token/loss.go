@@ -9,6 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
 
 // Loss is what would be gone with a key, or with all keys of a token.
@@ -117,9 +118,14 @@ func (k Keys) Find(ctx context.Context, u hsm.URI, p hsm.Prompter) (l Loss, done
 	return l, t.Close, nil
 }
 
-// enrolledWith names the enrollments whose key is in one of the slots. Where nothing tells
-// the public key of a private one, its place does.
+// enrolledWith names the enrollments whose key is in one of the slots.
 func (ts Tokens) enrolledWith(token hsm.TokenInfo, slots []hsm.Slot) ([]string, error) {
+	return withKeys(ts.Env.Enrollments().List, token, slots)
+}
+
+// withKeys names those of all enrollments whose key is in one of the slots. Where nothing
+// tells the public key of a private one, its place does.
+func withKeys(all func() ([]enrollment.Enrollment, error), token hsm.TokenInfo, slots []hsm.Slot) ([]string, error) {
 	var hashes []string
 	var untold []hsm.Slot
 	for _, s := range slots {
@@ -137,12 +143,12 @@ func (ts Tokens) enrolledWith(token hsm.TokenInfo, slots []hsm.Slot) ([]string, 
 	if len(hashes) == 0 && len(untold) == 0 {
 		return nil, nil
 	}
-	all, err := ts.Env.Enrollments().List()
+	enrolled, err := all()
 	if err != nil {
 		return nil, err
 	}
 	var names []string
-	for _, en := range all {
+	for _, en := range enrolled {
 		key := en.Key.Identity()
 		placed := key.TokenOnly().MatchToken(token) && slices.ContainsFunc(untold, key.MatchSlot)
 		if placed || slices.Contains(hashes, en.KeyHash) {
