@@ -67,7 +67,7 @@ bench: prerequisites cluster ## measure against peers, write docs/benchmarks.md 
 	$(GO) run -buildvcs=false ./test/bench $(if $(ONLY),-only '$(ONLY)')
 
 .PHONY: conformance
-conformance: prerequisites cluster ## run Kubernetes' own suites with a key file and through the token, write docs/conformance.md (ONLY=kubectl: write nothing)
+conformance: prerequisites cluster ## run Kubernetes' own suites with a key file and through the token, write docs/conformance.md; a run goes on where one was stopped (ONLY=kubectl: only that suite)
 	$(GO) run -buildvcs=false ./test/conformance $(if $(ONLY),-only '$(ONLY)')
 
 .PHONY: soak

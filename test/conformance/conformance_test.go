@@ -38,14 +38,14 @@ func TestKubectlSuite(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	s := &stage{dir: dir, atOnce: true}
+	s := &stage{dir: dir, atOnce: true, tests: slice}
 	if s.upstream, err = findUpstream(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if s.kubehsm, err = lab.Build(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
-	c, err := s.kubectl(t.Context(), slice)
+	c, err := s.compare(t.Context(), suites[0], true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,25 +54,25 @@ func TestKubectlSuite(t *testing.T) {
 		t.Error(wrong)
 	}
 	for _, name := range slice {
-		if k := c.key.find(name); k == nil || !k.passed {
+		if k := c.key.find(name); k == nil || !k.Passed {
 			t.Errorf("%s does not pass with a key file: %+v", name, k)
 		}
 	}
-	if c.token.signatures != 1 {
-		t.Errorf("the token has signed %d times, not once", c.token.signatures)
+	if n := c.token.signatures(); n != 1 {
+		t.Errorf("the token has signed %d times, not once", n)
 	}
-	if c.token.requests < 100 {
-		t.Errorf("only %d requests went through the bridge", c.token.requests)
+	if n := c.token.requests(); n < 100 {
+		t.Errorf("only %d requests went through the bridge", n)
 	}
 }
 
 // TestJudge: a difference needs a reason, and a reason its difference.
 func TestJudge(t *testing.T) {
-	held := assertion{place: "core.sh:7", function: "if_has_string", held: true}
+	held := assertion{Place: "core.sh:7", Function: "if_has_string", Held: true}
 	failed, elsewhere := held, held
-	failed.held, elsewhere.place = false, "core.sh:8"
-	good := test{name: "run_a_tests", passed: true, assertions: []assertion{held}}
-	bad := test{name: "run_a_tests", said: "a path /c/prod", assertions: []assertion{held}}
+	failed.Held, elsewhere.Place = false, "core.sh:8"
+	good := test{Name: "run_a_tests", Passed: true, Assertions: []assertion{held}}
+	bad := test{Name: "run_a_tests", Said: "a path /c/prod", Assertions: []assertion{held}}
 	reason := []difference{{Test: "run_a_tests", Says: "path /c/"}}
 	for name, c := range map[string]struct {
 		key, token []test
@@ -87,21 +87,24 @@ func TestJudge(t *testing.T) {
 		"reason is gone":      {[]test{good}, []test{good}, reason, "it does not"},
 		"another reason": {[]test{good}, []test{bad}, []difference{{Test: "run_a_tests", Says: "touch"}},
 			"for another reason"},
-		"no reason to pass": {[]test{{name: "run_a_tests"}}, []test{bad}, reason, "fails with a key file, too"},
+		"no reason to pass": {[]test{{Name: "run_a_tests"}}, []test{bad}, reason, "fails with a key file, too"},
 		"malformed":         {[]test{good}, []test{bad}, []difference{{Test: "run_a_tests", Says: "("}}, "missing closing"},
 		"not by the token":  {[]test{good}, nil, nil, "was not run through the token"},
 		"not by key file":   {nil, []test{good}, nil, "was run through the token only"},
 		"an assertion fails": {[]test{good},
-			[]test{{name: "run_a_tests", passed: true, assertions: []assertion{failed}}}, nil,
+			[]test{{Name: "run_a_tests", Passed: true, Assertions: []assertion{failed}}}, nil,
 			"if_has_string holds, through the token core.sh:7 if_has_string fails"},
-		"another assertion": {[]test{good}, []test{{name: "run_a_tests", passed: true, assertions: []assertion{elsewhere}}},
+		"another assertion": {[]test{good}, []test{{Name: "run_a_tests", Passed: true, Assertions: []assertion{elsewhere}}},
 			nil, "through the token core.sh:8"},
-		"fewer assertions": {[]test{good}, []test{{name: "run_a_tests", passed: true}}, nil,
+		"fewer assertions": {[]test{good}, []test{{Name: "run_a_tests", Passed: true}}, nil,
 			"ends through the token before core.sh:7"},
-		"more assertions": {[]test{{name: "run_a_tests", passed: true}}, []test{good}, nil, "ends with a key file before"},
+		"more assertions": {[]test{{Name: "run_a_tests", Passed: true}}, []test{good}, nil, "ends with a key file before"},
 		"of other tests":  {[]test{good}, []test{good}, []difference{{Test: "run_b_tests", Says: "x"}}, ""},
 	} {
-		got := judge(&outcome{tests: c.key}, &outcome{tests: c.token}, c.reasons)
+		var got []string
+		for _, w := range judge(&outcome{Tests: c.key}, &outcome{Tests: c.token}, c.reasons) {
+			got = append(got, w.String())
+		}
 		if text := strings.Join(got, "\n"); (text == "") != (c.want == "") || !strings.Contains(text, c.want) {
 			t.Errorf("%s: %q, want %q", name, text, c.want)
 		}
@@ -138,15 +141,15 @@ group run_b_tests passed 14.0
 		t.Fatal(err)
 	}
 	a, b, rest := o.find("run_a_tests"), o.find("run_b_tests"), o.find(outside)
-	if a == nil || a.passed || a.took != 1500*time.Millisecond || a.said != "this is a" || !slices.Equal(a.assertions,
+	if a == nil || a.Passed || a.Took != 1500*time.Millisecond || a.Said != "this is a" || !slices.Equal(a.Assertions,
 		[]assertion{{"core.sh:1", "if_has_string", true}, {"core.sh:2", "if_has_string", true},
 			{"core.sh:4", "if_has_string", false}}) {
 		t.Errorf("a: %+v", a)
 	}
-	if b == nil || !b.passed || b.said != "this is b\n" {
+	if b == nil || !b.Passed || b.Said != "this is b\n" {
 		t.Errorf("b: %+v", b)
 	}
-	if rest == nil || rest.passed || len(rest.assertions) != 1 {
+	if rest == nil || rest.Passed || len(rest.Assertions) != 1 {
 		t.Errorf("outside: %+v", rest)
 	}
 	if tests, assertions := o.passed(); tests != 1 || assertions != 2 {
@@ -176,13 +179,13 @@ func TestReadReport(t *testing.T) {
 ]}]`)); err != nil {
 		t.Fatal(err)
 	}
-	if len(o.tests) != 2 || o.conformance() != 1 {
-		t.Fatalf("%+v", o.tests)
+	if len(o.Tests) != 2 || o.conformance() != 1 {
+		t.Fatalf("%+v", o.Tests)
 	}
-	if b := o.find("[sig-a] B breaks"); b == nil || b.passed || b.said != "failed: why" {
+	if b := o.find("[sig-a] B breaks"); b == nil || b.Passed || b.Said != "failed: why" {
 		t.Errorf("%+v", b)
 	}
-	if w := o.find("[sig-a] B works [Conformance]"); w == nil || !w.passed {
+	if w := o.find("[sig-a] B works [Conformance]"); w == nil || !w.Passed {
 		t.Errorf("%+v", w)
 	}
 	if err := o.hasAll([]string{"[sig-a] B breaks", "[sig-a] B is gone"}); err == nil {

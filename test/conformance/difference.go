@@ -36,58 +36,78 @@ func readDifferences(suite string) ([]difference, error) {
 	return slices.DeleteFunc(all, func(d difference) bool { return d.Suite != suite }), nil
 }
 
-// judge compares a suite's outcomes. It returns what is wrong, in words: tests
-// that differ without a reason, and reasons without a difference. Only tests that
-// were run count.
-func judge(key, token *outcome, reasons []difference) []string {
-	var wrong []string
-	for _, t := range token.tests {
-		if key.find(t.name) == nil {
-			wrong = append(wrong, t.name+": was run through the token only")
+// wrong is what is wrong with a test, in words.
+type wrong struct{ test, what string }
+
+func (w wrong) String() string { return w.test + ": " + w.what }
+
+// judge compares a suite's outcomes. It returns what is wrong: tests that differ
+// without a reason, and reasons without a difference. Only tests that were run
+// count.
+func judge(key, token *outcome, reasons []difference) []wrong {
+	var all []wrong
+	for _, t := range token.Tests {
+		if key.find(t.Name) == nil {
+			all = append(all, wrong{t.Name, "was run through the token only"})
 		}
 	}
-	for _, k := range key.tests {
-		t := token.find(k.name)
+	for _, k := range key.Tests {
+		t := token.find(k.Name)
 		if t == nil {
-			wrong = append(wrong, k.name+": was not run through the token")
+			all = append(all, wrong{k.Name, "was not run through the token"})
 			continue
 		}
-		at := slices.IndexFunc(reasons, func(d difference) bool { return d.Test == k.name })
+		at := slices.IndexFunc(reasons, func(d difference) bool { return d.Test == k.Name })
 		differ := unlike(k, *t)
 		switch {
 		case at < 0 && differ != "":
-			wrong = append(wrong, fmt.Sprintf("%s: %s\n%s", k.name, differ, end(t.said)))
+			all = append(all, wrong{k.Name, differ + "\n" + end(k.Said+t.Said)})
 		case at >= 0 && differ == "":
-			wrong = append(wrong, k.name+": differences.yaml has a reason why it differs, and it does not")
-		case at >= 0 && !k.passed:
-			wrong = append(wrong, k.name+": differs as differences.yaml says, but fails with a key file, too")
+			all = append(all, wrong{k.Name, "differences.yaml has a reason why it differs, and it does not"})
+		case at >= 0 && !k.Passed:
+			all = append(all, wrong{k.Name, "differs as differences.yaml says, but fails with a key file, too"})
 		case at >= 0:
 			says, err := regexp.Compile(reasons[at].Says)
 			if err != nil {
-				wrong = append(wrong, fmt.Sprintf("%s: differences.yaml: %v", k.name, err))
-			} else if !says.MatchString(t.said) {
-				wrong = append(wrong, fmt.Sprintf("%s: differs for another reason than differences.yaml gives: %s\n%s",
-					k.name, differ, end(t.said)))
+				all = append(all, wrong{k.Name, fmt.Sprintf("differences.yaml: %v", err)})
+			} else if !says.MatchString(t.Said) {
+				all = append(all, wrong{k.Name, fmt.Sprintf("differs for another reason than differences.yaml gives: %s\n%s",
+					differ, end(t.Said))})
 			}
 		}
 	}
-	return wrong
+	return all
+}
+
+// judgeAgain compares tests that were run through the token without the reason for
+// which they differ.
+func judgeAgain(key *outcome, again []test) []wrong {
+	var all []wrong
+	for _, t := range again {
+		if k := key.find(t.Name); k != nil {
+			if differ := unlike(*k, t); differ != "" {
+				all = append(all, wrong{t.Name, fmt.Sprintf("even without the reason of differences.yaml: %s\n%s", differ,
+					end(t.Said))})
+			}
+		}
+	}
+	return all
 }
 
 // unlike is how two runs of a test differ, in words; "" if they do not.
 func unlike(key, token test) string {
-	for i := range max(len(key.assertions), len(token.assertions)) {
+	for i := range max(len(key.Assertions), len(token.Assertions)) {
 		switch {
-		case i == len(token.assertions):
-			return fmt.Sprintf("ends through the token before %s", key.assertions[i])
-		case i == len(key.assertions):
-			return fmt.Sprintf("ends with a key file before %s", token.assertions[i])
-		case key.assertions[i] != token.assertions[i]:
-			return fmt.Sprintf("with a key file %s, through the token %s", key.assertions[i], token.assertions[i])
+		case i == len(token.Assertions):
+			return fmt.Sprintf("ends through the token before %s", key.Assertions[i])
+		case i == len(key.Assertions):
+			return fmt.Sprintf("ends with a key file before %s", token.Assertions[i])
+		case key.Assertions[i] != token.Assertions[i]:
+			return fmt.Sprintf("with a key file %s, through the token %s", key.Assertions[i], token.Assertions[i])
 		}
 	}
-	if key.passed != token.passed {
-		return fmt.Sprintf("%s with a key file, %s through the token", passes(key.passed), passes(token.passed))
+	if key.Passed != token.Passed {
+		return fmt.Sprintf("%s with a key file, %s through the token", passes(key.Passed), passes(token.Passed))
 	}
 	return ""
 }

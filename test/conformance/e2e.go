@@ -59,7 +59,7 @@ func runE2E(ctx context.Context, program string, w *way, names []string) (*outco
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, program, "--provider=skeleton", "--kubeconfig="+w.kubeconfig,
-		"--kubectl-path="+w.cluster.Kubectl(), "--num-nodes=0", "--allowed-not-ready-nodes=-1", "--disable-log-dump",
+		"--kubectl-path="+w.cluster.Kubectl(), fmt.Sprintf("--num-nodes=%d", simulatedNodes), "--disable-log-dump",
 		"--dump-logs-on-failure=false", "--e2e-output-dir="+w.dir, "--ginkgo.seed=1", "--ginkgo.no-color",
 		"--ginkgo.timeout=3h", "--ginkgo.json-report="+report, "--ginkgo.focus= ("+strings.Join(quoted, "|")+")$")
 	cmd.Dir = w.dir
@@ -70,7 +70,7 @@ func runE2E(ctx context.Context, program string, w *way, names []string) (*outco
 	cmd.WaitDelay = 30 * time.Second
 	begin := time.Now()
 	err = errors.Join(cmd.Run(), log.Close())
-	o := &outcome{took: time.Since(begin)}
+	o := &outcome{Took: time.Since(begin)}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -102,11 +102,11 @@ func (o *outcome) readReport(b []byte) error {
 			if s.LeafNodeType != "It" || s.State == "skipped" && s.RunTime == 0 {
 				continue
 			}
-			o.tests = append(o.tests, test{name: strings.Join(append(s.ContainerHierarchyTexts, s.LeafNodeText), " "),
-				passed: s.State == "passed", said: s.State + ": " + s.Failure.Message, took: s.RunTime})
+			o.Tests = append(o.Tests, test{Name: strings.Join(append(s.ContainerHierarchyTexts, s.LeafNodeText), " "),
+				Passed: s.State == "passed", Said: s.State + ": " + s.Failure.Message, Took: s.RunTime})
 		}
 	}
-	slices.SortFunc(o.tests, func(a, b test) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(o.Tests, func(a, b test) int { return strings.Compare(a.Name, b.Name) })
 	return nil
 }
 

@@ -169,6 +169,6 @@ func (s *kubectlSuite) run(ctx context.Context, groups ...string) (*outcome, err
 	if err != nil {
 		return nil, err
 	}
-	o.took = took
+	o.Took = took
 	return o, s.way.count(ctx, o)
 }

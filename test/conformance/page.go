@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -34,13 +35,13 @@ func (c *comparison) summary() string {
 	}{{keyFile, c.key}, {token, c.token}} {
 		tests, assertions := w.o.passed()
 		fmt.Fprintf(&b, "%s, by %s: %d of %d passed, %d assertions held, %d requests through the bridge, %d signatures, %s\n",
-			c.name, w.name, tests, len(w.o.tests), assertions, w.o.requests, w.o.signatures, w.o.took.Round(time.Second))
+			c.name, w.name, tests, len(w.o.Tests), assertions, w.o.requests(), w.o.signatures(), w.o.Took.Round(time.Second))
 	}
 	return b.String()
 }
 
-// page is docs/conformance.md. atOnce tells that both ways ran side by side.
-func page(all []*comparison, version string, atOnce bool) string {
+// page is docs/conformance.md.
+func page(all []*comparison, version string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Kubernetes' own test suites, through the token
 
@@ -56,8 +57,8 @@ an error.
 	for _, c := range all {
 		key, keyHeld := c.key.passed()
 		tok, tokHeld := c.token.passed()
-		keyWords, tokWords := fmt.Sprintf("%d of %d %ss", key, len(c.key.tests), titles[c.name].test),
-			fmt.Sprintf("%d of %d %ss", tok, len(c.token.tests), titles[c.name].test)
+		keyWords, tokWords := fmt.Sprintf("%d of %d %ss", key, len(c.key.Tests), titles[c.name].test),
+			fmt.Sprintf("%d of %d %ss", tok, len(c.token.Tests), titles[c.name].test)
 		if keyHeld > 0 {
 			keyWords += fmt.Sprintf(", %d assertions", keyHeld)
 			tokWords += fmt.Sprintf(", %d assertions", tokHeld)
@@ -67,10 +68,10 @@ an error.
 			tokWords += fmt.Sprintf(" (%d conformance tests)", c.token.conformance())
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %d | **%d** | %s / %s |\n", titles[c.name].title, keyWords, tokWords,
-			c.token.requests, c.token.signatures, c.key.took.Round(time.Second), c.token.took.Round(time.Second))
+			c.token.requests(), c.token.signatures(), c.key.Took.Round(time.Second), c.token.Took.Round(time.Second))
 	}
 	order := "one after the other"
-	if atOnce {
+	if slices.ContainsFunc(all, func(c *comparison) bool { return c.key.AtOnce || c.token.AtOnce }) {
 		order = "side by side"
 	}
 	fmt.Fprintf(&b, "\nRequests are those that the bridge passed on. "+
@@ -93,9 +94,9 @@ func writeReasons(b *strings.Builder, c *comparison) {
 		}
 	}
 	var failing []string
-	for _, t := range c.key.tests {
-		if !t.passed {
-			failing = append(failing, "`"+t.name+"`")
+	for _, t := range c.key.Tests {
+		if !t.Passed {
+			failing = append(failing, "`"+t.Name+"`")
 		}
 	}
 	if failing != nil {

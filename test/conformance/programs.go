@@ -19,8 +19,9 @@ type upstream struct {
 	// kubernetes is the folder of k8s.io/kubernetes in the module cache.
 	kubernetes string
 	version    string
-	// convert and e2e are the programs kubectl-convert and e2e.test.
-	convert, e2e string
+	// convert and e2e are the programs kubectl-convert and e2e.test; scheduler and
+	// kwok run simulated nodes.
+	convert, e2e, scheduler, kwok string
 }
 
 // findUpstream looks for the module that the control plane is built from, which
@@ -41,7 +42,8 @@ func findUpstream(ctx context.Context) (*upstream, error) {
 	}
 	bin := filepath.Join(root, ".cache", "conformance")
 	return &upstream{kubernetes: kubernetes, version: version, convert: filepath.Join(bin, "kubectl-convert"),
-		e2e: filepath.Join(bin, "e2e.test")}, nil
+		e2e: filepath.Join(bin, "e2e.test"), scheduler: filepath.Join(bin, "kube-scheduler"),
+		kwok: filepath.Join(bin, "kwok")}, nil
 }
 
 // build makes the suites' own programs in the checkout's .cache/conformance. Go's
@@ -58,11 +60,15 @@ func (u *upstream) build(ctx context.Context) error {
 		{"test/cluster", []string{"build", "-o", u.convert, "k8s.io/kubernetes/cmd/kubectl-convert"}},
 		// Vetting it would go through all of Kubernetes.
 		{"test/conformance/suite", []string{"test", "-c", "-vet=off", "-o", u.e2e, "k8s.io/kubernetes/test/e2e"}},
+		{"test/conformance/suite", []string{"build", "-o", u.scheduler, "k8s.io/kubernetes/cmd/kube-scheduler"}},
+		{"test/conformance/nodes", []string{"build", "-o", u.kwok, "sigs.k8s.io/kwok/cmd/kwok"}},
 	} {
 		dir := filepath.Join(root, p.module)
-		version, err := stamp.Flags(ctx, dir, "k8s.io/kubernetes")
-		if err != nil {
-			return err
+		var version []string
+		if p.args[2] != u.kwok {
+			if version, err = stamp.Flags(ctx, dir, "k8s.io/kubernetes"); err != nil {
+				return err
+			}
 		}
 		last := len(p.args) - 1
 		args := append(p.args[:last:last], "-trimpath", "-buildvcs=false", "-ldflags=-s -w "+strings.Join(version, " "),

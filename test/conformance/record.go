@@ -13,54 +13,90 @@ import (
 
 // outcome is how a run of a suite went.
 type outcome struct {
-	tests []test
-	took  time.Duration
-	// signatures are the token's, requests those that the bridge passed on: none of
+	Tests []test
+	// Again are the groups of kubectl's suite that differ through the token for a
+	// reason, run once more without it.
+	Again []test
+	// Took is the time of all parts.
+	Took time.Duration
+	// Openings has one element for each time that the way was opened: one, unless a
+	// run was stopped and another went on.
+	Openings []opening
+	// AtOnce tells that the other way ran meanwhile.
+	AtOnce bool
+}
+
+// opening is what the token has done for a way since it was opened.
+type opening struct {
+	// Signatures are the token's, Requests those that the bridge passed on: none of
 	// either with a key file.
-	signatures, requests int
+	Signatures, Requests int
+}
+
+// signatures and requests are those of all openings.
+func (o *outcome) signatures() (n int) {
+	for _, p := range o.Openings {
+		n += p.Signatures
+	}
+	return n
+}
+
+func (o *outcome) requests() (n int) {
+	for _, p := range o.Openings {
+		n += p.Requests
+	}
+	return n
 }
 
 // test is a group of kubectl's suite, or an end-to-end test.
 type test struct {
-	name   string
-	passed bool
-	// assertions are those of kubectl's suite, in their order.
-	assertions []assertion
-	// said is what the test printed.
-	said string
-	took time.Duration
+	Name   string
+	Passed bool
+	// Assertions are those of kubectl's suite, in their order.
+	Assertions []assertion `json:",omitempty"`
+	// Said is what the test printed.
+	Said string `json:",omitempty"`
+	Took time.Duration
 }
 
 // assertion is one that was begun.
 type assertion struct {
-	// place is FILE:LINE of the script, function upstream's name of it.
-	place, function string
-	// held tells whether it held, or what the script takes instead did.
-	held bool
+	// Place is FILE:LINE of the script, Function upstream's name of it.
+	Place, Function string
+	// Held tells whether it held, or what the script takes instead did.
+	Held bool
 }
 
 func (a assertion) String() string {
 	word := "fails"
-	if a.held {
+	if a.Held {
 		word = "holds"
 	}
-	return fmt.Sprintf("%s %s %s", a.place, a.function, word)
+	return fmt.Sprintf("%s %s %s", a.Place, a.Function, word)
 }
 
 // outside is the test that what kubectl's suite asserts outside its groups is of.
 const outside = "(outside the groups)"
 
 func (o *outcome) find(name string) *test {
-	if i := slices.IndexFunc(o.tests, func(t test) bool { return t.name == name }); i >= 0 {
-		return &o.tests[i]
+	if i := slices.IndexFunc(o.Tests, func(t test) bool { return t.Name == name }); i >= 0 {
+		return &o.Tests[i]
 	}
 	return nil
 }
 
+// only is o without the tests that are not in names; nil for all.
+func (o outcome) only(names []string) *outcome {
+	if names != nil {
+		o.Tests = slices.DeleteFunc(slices.Clone(o.Tests), func(t test) bool { return !slices.Contains(names, t.Name) })
+	}
+	return &o
+}
+
 // conformance counts the conformance tests that passed.
 func (o *outcome) conformance() (n int) {
-	for _, t := range o.tests {
-		if t.passed && strings.Contains(t.name, "[Conformance]") {
+	for _, t := range o.Tests {
+		if t.Passed && strings.Contains(t.Name, "[Conformance]") {
 			n++
 		}
 	}
@@ -69,12 +105,12 @@ func (o *outcome) conformance() (n int) {
 
 // passed counts tests, and the assertions in all of them that hold.
 func (o *outcome) passed() (tests, assertions int) {
-	for _, t := range o.tests {
-		if t.passed {
+	for _, t := range o.Tests {
+		if t.Passed {
 			tests++
 		}
-		for _, a := range t.assertions {
-			if a.held {
+		for _, a := range t.Assertions {
+			if a.Held {
 				assertions++
 			}
 		}
@@ -88,7 +124,7 @@ func readRecord(record, log string) (*outcome, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the suite did not begin: %w\n%s", err, tail(log))
 	}
-	o := &outcome{tests: []test{{name: outside, passed: true}}}
+	o := &outcome{Tests: []test{{Name: outside, Passed: true}}}
 	open := 0                  // index of the test whose assertions come
 	began := map[int]float64{} // key: index
 	ended := false             // the last assertion
@@ -101,31 +137,31 @@ func readRecord(record, log string) (*outcome, error) {
 				return nil, fmt.Errorf("the suite's record: %q: %w", line, err)
 			}
 			if f[2] == "begin" {
-				open = len(o.tests)
-				o.tests, began[open] = append(o.tests, test{name: f[1]}), at
+				open = len(o.Tests)
+				o.Tests, began[open] = append(o.Tests, test{Name: f[1]}), at
 				continue
 			}
-			t := &o.tests[open]
-			t.passed, t.took = f[2] == "passed", time.Duration((at-began[open])*float64(time.Second))
+			t := &o.Tests[open]
+			t.Passed, t.Took = f[2] == "passed", time.Duration((at-began[open])*float64(time.Second))
 			open = 0
 		case len(f) == 5 && f[0] == "assert":
-			t := &o.tests[open]
-			last := len(t.assertions) - 1
+			t := &o.Tests[open]
+			last := len(t.Assertions) - 1
 			switch {
 			case f[4] != "begin":
-				t.assertions[last].held, ended = f[4] == "0", true
-			case ended && last >= 0 && !t.assertions[last].held:
+				t.Assertions[last].Held, ended = f[4] == "0", true
+			case ended && last >= 0 && !t.Assertions[last].Held:
 				// The group went on, so that the script takes this one instead.
 				ended = false
 			default:
-				t.assertions, ended = append(t.assertions, assertion{place: f[2], function: f[3]}), false
+				t.Assertions, ended = append(t.Assertions, assertion{Place: f[2], Function: f[3]}), false
 			}
 		default:
 			return nil, fmt.Errorf("the suite's record: %q", line)
 		}
 	}
-	for _, a := range o.tests[0].assertions {
-		o.tests[0].passed = o.tests[0].passed && a.held
+	for _, a := range o.Tests[0].Assertions {
+		o.Tests[0].Passed = o.Tests[0].Passed && a.Held
 	}
 	return o, o.readLog(log)
 }
@@ -139,7 +175,7 @@ func (o *outcome) readLog(log string) error {
 	for part := range strings.SplitSeq(string(b), "\nRecording: ") {
 		name, said, _ := strings.Cut(part, "\n")
 		if t := o.find(name); t != nil {
-			t.said = said
+			t.Said = said
 		}
 	}
 	if !strings.Contains(string(b), "Recording: ") {

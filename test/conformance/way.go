@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
@@ -43,6 +44,8 @@ type way struct {
 	env []string
 
 	lab *lab.Lab // nil with a key file
+	// servers are programs that end with the way.
+	servers []*exec.Cmd
 }
 
 // openWay starts a control plane in dir, which must be empty and stay short, and
@@ -105,6 +108,7 @@ func (w *way) enroll(ctx context.Context, kubehsm string) error {
 // count adds to o what the token's runs took since the way was opened: signatures,
 // and requests that the bridge passed on.
 func (w *way) count(ctx context.Context, o *outcome) error {
+	o.Openings = []opening{{}}
 	if w.lab == nil {
 		return nil
 	}
@@ -112,9 +116,9 @@ func (w *way) count(ctx context.Context, o *outcome) error {
 	if err != nil {
 		return err
 	}
-	o.signatures = int(s.Signatures)
+	o.Openings[0].Signatures = int(s.Signatures)
 	for _, u := range s.Upstreams {
-		o.requests += int(u.Requests)
+		o.Openings[0].Requests += int(u.Requests)
 	}
 	return nil
 }
@@ -127,9 +131,13 @@ func (w *way) plugin() string {
 	return w.lab.Binary
 }
 
-// close ends the agent and the control plane.
+// close ends the agent, the servers and the control plane.
 func (w *way) close(ctx context.Context) error {
 	var errs []error
+	for _, server := range w.servers {
+		errs = append(errs, server.Process.Kill())
+		_ = server.Wait() // how it ended is known: it was killed
+	}
 	if w.lab != nil {
 		errs = append(errs, w.lab.Close(ctx))
 	}
