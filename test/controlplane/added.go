@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 )
 
 // AddedAPIServer says how an API server that [Cluster.AddAPIServer] starts differs
@@ -43,6 +44,23 @@ func (c *Cluster) AddAPIServer(ctx context.Context, a AddedAPIServer) (url strin
 		return "", fmt.Errorf("add an API server: %w", err)
 	}
 	return loopback(a.Port), nil
+}
+
+// DrainAPIServer asks the API server that [Cluster.AddAPIServer] returned url for
+// to end, as an update of a cluster does, and returns when it has.
+func (c *Cluster) DrainAPIServer(ctx context.Context, url string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for component, a := range c.state.Added {
+		if p := c.procs[component]; p != nil && loopback(a.Port) == url {
+			if err := p.stop(ctx, syscall.SIGTERM); err != nil {
+				return fmt.Errorf("drain %s: %w", component, err)
+			}
+			delete(c.procs, component)
+			return c.record()
+		}
+	}
+	return fmt.Errorf("drain: no API server runs at %s", url)
 }
 
 // NextCAFile is the file of the certificate authority (PEM) that will take the

@@ -36,7 +36,13 @@ var faults = []struct {
 		timer := time.AfterFunc(lasts, func() { once.Do(goOn) })
 		return func() { timer.Stop(); once.Do(goOn) }
 	}},
+	{"drops packets", false, (*faulty).drop},
 	{"is killed", false, func(f *faulty) func() { f.refuse(); return f.listen }},
+	{"is replaced", false, func(f *faulty) func() { f.replace(); return func() {} }},
+	{"is replaced in its answer", true, func(f *faulty) func() {
+		f.once(200_000, func(*passed) { f.replace() })
+		return func() {}
+	}},
 }
 
 // verbs are kubectl's, and whether each `make test` tries them.
@@ -103,7 +109,8 @@ func TestFaults(t *testing.T) {
 	n.must(c.Apply(t.Context(), groupRights))
 	n.must(c.RunPod(t.Context(), "default", "p"))
 	n.bulk()
-	direct, bridge := newFaulty(t, c.Server()), newFaulty(t, c.Server())
+	second := n.add(controlplane.AddedAPIServer{Flags: drainFlags})
+	direct, bridge := newFaulty(t, c.Server(), second), newFaulty(t, c.Server(), second)
 	s := n.unenrolled(t, bridge.url(), "")
 	s.enroll()
 	s.prepare("faults", rewrite{c.Server(), direct.url()})
@@ -130,6 +137,11 @@ func TestFaults(t *testing.T) {
 			})
 		}
 	}
+	if direct.resent == 0 || bridge.resent == 0 {
+		t.Errorf("%d and %d segments were sent again, so none were dropped", direct.resent, bridge.resent)
+	}
+	t.Run("goes away", func(t *testing.T) { s.in(t).goesAway(second, direct, bridge) })
+	t.Run("drains", func(t *testing.T) { s.in(t).drains(second, direct, bridge) })
 	for _, r := range reasons {
 		if !r.seen && !r.rare {
 			t.Errorf("no difference has this reason: %s", r.why)

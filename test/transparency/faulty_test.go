@@ -5,25 +5,32 @@ package transparency
 import (
 	"errors"
 	"io"
+	"math"
 	"net"
 	"strings"
 	"sync"
 	"testing"
+	"unsafe"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
 )
 
-// faulty passes TCP connections on to one server, and does to them on demand what
-// networks and dying servers do.
+// faulty passes TCP connections on to the first of its servers that takes them, and
+// does to them on demand what networks and dying servers do.
 type faulty struct {
 	t       *testing.T
-	backend string
 	address string
 
 	mu       sync.Mutex
+	servers  []string
 	listener net.Listener
 	open     map[*passed]struct{}
 	bytes    int             // bytes of answers still to pass before the fault
 	fault    func(p *passed) // the fault to come, nil for none
 	still    chan struct{}   // bytes wait until it is closed; nil: all pass
+	lossy    bool            // packets are dropped
+	resent   int             // segments that had to be sent again while they were
 	wait     sync.WaitGroup
 }
 
@@ -40,9 +47,51 @@ func (p *passed) reset() {
 // halfClose ends what the server says, and goes on listening.
 func (p *passed) halfClose() { _ = p.client.CloseWrite() }
 
-func newFaulty(t *testing.T, server string) *faulty {
-	f := &faulty{t: t, backend: strings.TrimPrefix(server, "https://"), address: "127.0.0.1:0",
-		open: map[*passed]struct{}{}}
+// drop has the kernel drop one of four segments that come from either side, so that
+// they are sent again.
+func (p *passed) drop() error {
+	filter, err := bpf.Assemble([]bpf.Instruction{
+		bpf.LoadExtension{Num: bpf.ExtRand},
+		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: 1 << 30, SkipFalse: 1},
+		bpf.RetConstant{Val: 0},
+		bpf.RetConstant{Val: math.MaxUint32},
+	})
+	if err != nil {
+		return err
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: (*unix.SockFilter)(unsafe.Pointer(&filter[0]))}
+	return p.control(func(fd int) error {
+		return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &program)
+	})
+}
+
+// pass ends drop, and returns how many segments had to be sent to either side again.
+func (p *passed) pass() (resent int, err error) {
+	err = p.control(func(fd int) error {
+		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+		if err == nil {
+			resent += int(info.Total_retrans)
+		}
+		return errors.Join(err, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0))
+	})
+	return resent, err
+}
+
+// control does the same to both sockets.
+func (p *passed) control(do func(fd int) error) error {
+	var errs []error
+	for _, c := range []*net.TCPConn{p.client, p.server} {
+		raw, err := c.SyscallConn()
+		if err != nil {
+			return err
+		}
+		errs = append(errs, raw.Control(func(fd uintptr) { errs = append(errs, do(int(fd))) }))
+	}
+	return errors.Join(errs...)
+}
+
+func newFaulty(t *testing.T, servers ...string) *faulty {
+	f := &faulty{t: t, servers: servers, address: "127.0.0.1:0", open: map[*passed]struct{}{}}
 	f.listen()
 	t.Cleanup(func() {
 		f.refuse()
@@ -106,20 +155,90 @@ func (f *faulty) stall() (goOn func()) {
 	}
 }
 
+// to has other servers take the place of those that there were. Connections to them
+// break, as they do when a machine is replaced.
+func (f *faulty) to(servers ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.servers = servers
+	for p := range f.open {
+		p.reset()
+	}
+}
+
+// replace has the next server take the place of the first.
+func (f *faulty) replace() {
+	f.mu.Lock()
+	next := append(f.servers[1:len(f.servers):len(f.servers)], f.servers[0])
+	f.mu.Unlock()
+	f.to(next...)
+}
+
+// drop has packets dropped until the returned function is called.
+func (f *faulty) drop() (end func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lossy = true
+	for p := range f.open {
+		f.check(p.drop())
+	}
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.lossy = false
+		for p := range f.open {
+			n, err := p.pass()
+			f.check(err)
+			f.resent += n
+		}
+	}
+}
+
+// check reports an error, but for a connection that has ended.
+func (f *faulty) check(err error) {
+	if err != nil && !errors.Is(err, net.ErrClosed) {
+		f.t.Error(err)
+	}
+}
+
+// dial connects to the first server that takes connections.
+func (f *faulty) dial() (*net.TCPConn, error) {
+	f.mu.Lock()
+	servers := f.servers
+	f.mu.Unlock()
+	var errs []error
+	for _, server := range servers {
+		c, err := net.Dial("tcp", strings.TrimPrefix(server, "https://"))
+		if err == nil {
+			return c.(*net.TCPConn), nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
 func (f *faulty) pass(client *net.TCPConn) {
 	defer client.Close()
-	c, err := net.Dial("tcp", f.backend)
+	server, err := f.dial()
 	if err != nil {
 		return
 	}
-	p := &passed{client, c.(*net.TCPConn)}
-	defer p.server.Close()
+	defer server.Close()
+	p := &passed{client, server}
 	f.mu.Lock()
 	f.open[p] = struct{}{}
+	if f.lossy {
+		f.check(p.drop())
+	}
 	f.mu.Unlock()
 	defer func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
+		if f.lossy {
+			n, err := p.pass()
+			f.check(err)
+			f.resent += n
+		}
 		delete(f.open, p)
 	}()
 	var back sync.WaitGroup
