@@ -14,14 +14,16 @@ import (
 var titles = map[string]struct{ title, about, test string }{
 	"kubectl": {
 		"kubectl's own suite",
-		"`test/cmd/*.sh` of k8s.io/kubernetes: shell scripts that run kubectl and assert what it prints " +
-			"and what the API server then has.",
+		"`test/cmd/*.sh` of k8s.io/kubernetes: shell scripts that run kubectl and assert what it prints and what the\n" +
+			"API server then has.",
 		"group",
 	},
 	"e2e": {
 		"Kubernetes' end-to-end tests",
-		"`test/e2e` of k8s.io/kubernetes, those that need no node (`test/conformance/e2e.txt`): " +
-			"programs with client-go, and kubectl.",
+		"`test/e2e` of k8s.io/kubernetes: a program with client-go, which runs kubectl, too. All default controllers and\n" +
+			"the scheduler run. The nodes are simulated: [kwok](https://kwok.sigs.k8s.io) makes pods running and ready, but\n" +
+			"no container runs. So tests that run a program in a pod, connect to one or read its log are left out;\n" +
+			"`test/conformance/e2e.txt` lists the tests that run, and those that were tried and left out, with the reasons.",
 		"test",
 	},
 }
@@ -67,20 +69,29 @@ an error.
 			keyWords += fmt.Sprintf(" (%d conformance tests)", n)
 			tokWords += fmt.Sprintf(" (%d conformance tests)", c.token.conformance())
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %d | **%d** | %s / %s |\n", titles[c.name].title, keyWords, tokWords,
-			c.token.requests(), c.token.signatures(), c.key.Took.Round(time.Second), c.token.Took.Round(time.Second))
+		fmt.Fprintf(&b, "| %s | %s | %s | %d | %s | %s / %s |\n", titles[c.name].title, keyWords, tokWords,
+			c.token.requests(), c.token.signed(), c.key.Took.Round(time.Second), c.token.Took.Round(time.Second))
 	}
 	order := "one after the other"
 	if slices.ContainsFunc(all, func(c *comparison) bool { return c.key.AtOnce || c.token.AtOnce }) {
 		order = "side by side"
 	}
-	fmt.Fprintf(&b, "\nRequests are those that the bridge passed on. "+
-		"The times are those of the two runs, %s, on %d CPUs.\n", order, runtime.NumCPU())
+	fmt.Fprintf(&b, "\nRequests are those that the bridge passed on. The times are those of the runs with a key file and "+
+		"through\nthe token, %s, on %d CPUs.\n", order, runtime.NumCPU())
 	for _, c := range all {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", titles[c.name].title, titles[c.name].about)
 		writeReasons(&b, c)
 	}
 	return b.String()
+}
+
+// signed is how often the token has signed, in words: once for each time that the
+// way was opened.
+func (o *outcome) signed() string {
+	if n := len(o.Openings); n > 1 {
+		return fmt.Sprintf("%d in %d runs", o.signatures(), n)
+	}
+	return fmt.Sprintf("**%d**", o.signatures())
 }
 
 // writeReasons writes a suite's differences, and what fails both ways.
