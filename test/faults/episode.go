@@ -171,7 +171,9 @@ func (e *episode) finish(ctx context.Context, d *deed, res lab.Result) (lab.Resu
 			}
 		}
 		if done {
-			e.lockLeft = res.Code != 0
+			if d.edits { // another command leaves the lock as it is
+				e.lockLeft = res.Code != 0
+			}
 			return res, nil
 		}
 	}
