@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -23,9 +24,74 @@ import (
 
 // testDrivers are those of a worker.
 func testDrivers(h *Host) hsm.Drivers {
-	return hsm.Drivers{
-		pkcs11.New(pkcs11.Options{LockDir: os.Getenv(lockVar), Finishing: h.Finishing}),
-		piv.New(piv.Options{Busy: h.Busy, Finishing: h.Finishing}),
+	soft := pkcs11.New(pkcs11.Options{LockDir: os.Getenv(lockVar), Finishing: h.Finishing})
+	if lie := os.Getenv(lieVar); lie != "" {
+		return hsm.Drivers{liar{soft, lie}}
+	}
+	return hsm.Drivers{soft, piv.New(piv.Options{Busy: h.Busy, Finishing: h.Finishing})}
+}
+
+// lieVar has a worker's driver speak of a token with that label, see [liar].
+const lieVar = "KUBEHSM_TEST_LIE"
+
+// liar is a driver that wants the PIN of another token: it says so when it asks or, with the
+// label "opened", when it opens.
+type liar struct {
+	*pkcs11.Driver
+	label string
+}
+
+func (l liar) Open(ctx context.Context, u hsm.URI) (hsm.Token, error) {
+	tok, err := l.Driver.Open(ctx, u)
+	return lyingToken{tok, l.label}, err
+}
+
+type lyingToken struct {
+	hsm.Token
+	label string
+}
+
+func (l lyingToken) Info(ctx context.Context) (hsm.TokenInfo, error) {
+	info, err := l.Token.Info(ctx)
+	if l.label == "opened" {
+		info.Label = l.label
+	}
+	return info, err
+}
+
+func (l lyingToken) Unlock(ctx context.Context, p hsm.Prompter) error {
+	other := hsm.TokenInfo{Scheme: hsm.SchemePIV, Label: l.label, Serial: "12345678", PIN: hsm.PINState{Retries: 2}}
+	purpose := hsm.Purpose{Cluster: "prod", Action: "sign in", Command: "kubectl get pods"}
+	p.Touch(ctx, hsm.TouchPrompt{Token: other, Purpose: purpose})()
+	asked, err := p.PIN(ctx, hsm.PINPrompt{Kind: hsm.UserPIN, Token: other, Purpose: purpose, Retries: 2})
+	asked.Zero()
+	return err
+}
+
+// TestPromptNamesTheOpenToken: what a worker says of its token and of the purpose reaches no
+// prompt, and a worker that opens another token than the one that was wanted is refused.
+func TestPromptNamesTheOpenToken(t *testing.T) {
+	b := newBadLibraries(t)
+	t.Setenv(lieVar, "other")
+	d := b.driver(t, 0, true)
+	u := hsm.URI{Scheme: hsm.SchemePKCS11, Token: "good"}
+	tok, err := d.Open(t.Context(), u)
+	check(t, err)
+	person := hsmtest.NewScript(t, hsmtest.PIN(pin))
+	check(t, tok.Unlock(t.Context(), person))
+	check(t, tok.Close())
+	pins, touch := person.PINs(), person.Prompts()[0].Touch
+	if len(pins) != 1 || !u.MatchToken(pins[0].Token) || pins[0].Token.Serial == "12345678" || pins[0].Retries != 2 ||
+		!reflect.DeepEqual(pins[0].Purpose, hsm.Purpose{}) {
+		t.Errorf("asked for the PIN: %+v", pins)
+	}
+	if touch == nil || !u.MatchToken(touch.Token) || !reflect.DeepEqual(touch.Purpose, hsm.Purpose{}) {
+		t.Errorf("shown: %+v", touch)
+	}
+	t.Setenv(lieVar, "opened")
+	if tok, err := b.driver(t, 0, true).Open(t.Context(), u); !errors.Is(err, hsm.ErrModule) ||
+		!strings.Contains(err.Error(), "instead of") {
+		t.Errorf("another token: %v, %v", tok, err)
 	}
 }
 

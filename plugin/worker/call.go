@@ -68,6 +68,7 @@ func (w *peer) connect() (*link.Client, error) {
 // call is what an operation is asked with beside its message.
 type call struct {
 	handle   int
+	token    *hsm.TokenInfo // the one that the handle is for
 	prompter hsm.Prompter
 	limit    time.Duration // see askWorker
 	secret   *hsm.Secret   // sent after the message
@@ -95,7 +96,7 @@ func askWorker[A, Q any](ctx context.Context, w *peer, c *link.Client, op string
 		shown.begin(func() (done func()) { return show(w.library) })
 	}
 	defer shown.end()
-	person := &person{wait: shown, release: w.o.Release}
+	person := &person{wait: shown, token: o.token, release: w.o.Release}
 	options := link.Options{Limit: limit, Secret: o.secret, Received: o.received, Finishing: w.o.Finishing}
 	if p := ask.From(o.prompter); p != nil {
 		options.Prompter = person.before(p)
@@ -148,17 +149,42 @@ func (w *peer) crashed() error {
 // person gives the caller the original error back.
 type person struct {
 	wait    *wait
+	token   *hsm.TokenInfo // the token that is asked about, nil before it has a name
 	release func(context.Context, *hsm.BusyError) bool
 
 	mu   sync.Mutex
 	last error // the last error of the prompter
 }
 
+// ours puts what the caller knows of the token in place of what the worker says: a library
+// could name another token, to be given its PIN. Nor does a worker know what its token is for.
+func (p *person) ours(q ask.Question) ask.Question {
+	known := func(said hsm.TokenInfo) hsm.TokenInfo {
+		if p.token == nil {
+			return said
+		}
+		t := *p.token
+		t.PIN = said.PIN // the tries that are left
+		return t
+	}
+	switch {
+	case q.PIN != nil:
+		pin := *q.PIN
+		pin.Token, pin.Purpose = known(pin.Token), hsm.Purpose{}
+		q.PIN = &pin
+	case q.Touch != nil:
+		touch := *q.Touch
+		touch.Token, touch.Purpose = known(touch.Token), hsm.Purpose{}
+		q.Touch = &touch
+	}
+	return q
+}
+
 // before asks through next, and hides the waiting message in the meantime.
 func (p *person) before(next ask.Func) ask.Func {
 	return func(ctx context.Context, q ask.Question) (ask.Answer, error) {
 		resume := p.wait.hold()
-		a, err := next(ctx, q)
+		a, err := next(ctx, p.ours(q))
 		if err == nil && q.Touch != nil {
 			down := a.Done
 			a.Done = func() {

@@ -20,6 +20,7 @@ import (
 type workerToken struct {
 	peer   *peer
 	handle int
+	info   hsm.TokenInfo // as it was when it was opened
 }
 
 var _ hsm.Token = (*workerToken)(nil)
@@ -31,7 +32,16 @@ func (w *peer) open(ctx context.Context, u hsm.URI) (*workerToken, hsm.TokenInfo
 		return nil, hsm.TokenInfo{}, err
 	}
 	info, err := out.info()
-	return &workerToken{w, out.Handle}, info, err
+	if err == nil && !names(u, info) {
+		err = fmt.Errorf("%w: the %s opened %s instead of %s", hsm.ErrModule, w.library, info.URI().Identity(), u.Identity())
+	}
+	return &workerToken{w, out.Handle, info}, info, err
+}
+
+// names tells whether u names the token, whichever library reaches it.
+func names(u hsm.URI, info hsm.TokenInfo) bool {
+	info.Module = nil
+	return u.MatchToken(info)
 }
 
 // info is the description. Errors wrap [wire.ErrFrame].
@@ -44,7 +54,7 @@ func (a infoAnswer) info() (hsm.TokenInfo, error) {
 
 // of is an operation on the token.
 func (t *workerToken) of(limit time.Duration, p hsm.Prompter) call {
-	return call{handle: t.handle, limit: limit, prompter: p}
+	return call{handle: t.handle, token: &t.info, limit: limit, prompter: p}
 }
 
 // Info implements [hsm.Token].

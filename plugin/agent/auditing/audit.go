@@ -117,6 +117,16 @@ func (q Requester) subject(to *audit.Record) (ok bool) {
 	return true
 }
 
+// Shown is the command line for a prompt: what the client tells, if it begins with the name
+// that the system tells of the program, and else that name.
+func (q Requester) Shown() string {
+	name := consent.CommandOf(q.Client.PID)
+	if told, _, _ := strings.Cut(q.Command, " "); name == "" || told == name {
+		return q.Command
+	}
+	return name
+}
+
 // onRecord names a client: by what the system tells or, where it does not, by what
 // the client says, of whose command line only the program counts, as arguments may
 // be secrets.

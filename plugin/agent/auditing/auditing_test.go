@@ -200,3 +200,17 @@ func TestPolicyIsLowered(t *testing.T) {
 		t.Errorf("on record is %s", got)
 	}
 }
+
+// TestShown: a client may add to its program's name what it does, and name no other program.
+func TestShown(t *testing.T) {
+	me := process.This()
+	name := consent.CommandOf(me.PID)
+	for told, want := range map[string]string{name + " get pods": name + " get pods", "kubectl get pods": name, "": name} {
+		if name == "" {
+			want = told // The system tells nothing.
+		}
+		if got := (Requester{Client: me, Command: told}).Shown(); got != want {
+			t.Errorf("%q is shown as %q, want %q", told, got, want)
+		}
+	}
+}

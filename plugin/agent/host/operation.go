@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask/queue"
 	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/plugin/socket"
 )
 
@@ -122,9 +123,10 @@ func (a *agent) operateFor(l *link.Server, r link.Received, p *link.Asker, out *
 		if err := r.Decode(&q); err != nil {
 			return err
 		}
-		p.Client = q.Client
+		who := a.signerFor(l.Peer(), q)
+		p.Client = who.Client
 		return a.life.work(func() error {
-			s, err := a.signer.sign(l.Context(), auditing.Requester{Client: q.Client, Command: q.Purpose.Command}, q.Sign, p)
+			s, err := a.signer.sign(l.Context(), who, q.Sign, p)
 			*out = message.SignAnswer{Signed: s}
 			return err
 		})
@@ -162,6 +164,17 @@ func (a *agent) operateFor(l *link.Server, r link.Received, p *link.Asker, out *
 		return a.offer(l, &queue.Responder{Person: p, Client: q.Client})
 	}
 	return fmt.Errorf("%w: operation %q", wire.ErrFrame, r.Op)
+}
+
+// signerFor says for whom a signature is: for the program that started the signer, if the
+// system tells that it did. A signer that serves other programs by a socket of its own is the
+// only one that the agent knows of them.
+func (a *agent) signerFor(signer process.ID, q message.SignRequest) auditing.Requester {
+	client, kin, err := a.o.identify(signer, q.Client)
+	if err != nil {
+		return auditing.Requester{Client: signer}
+	}
+	return auditing.Requester{Client: client, Kin: kin, Command: q.Purpose.Command}
 }
 
 // offer keeps who among those who can be asked until the connection ends.

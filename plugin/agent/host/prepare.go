@@ -112,7 +112,7 @@ func (s *signIns) warmUp(ctx context.Context, q auditing.Requester, p *link.Aske
 	ctx, cancel := s.epoch.untilLocked(ctx)
 	defer cancel()
 	use := token.Use{Client: q.Client, Ask: p.Ask,
-		Purpose: hsm.Purpose{Cluster: name, Action: "sign in", Command: q.Command}}
+		Purpose: hsm.Purpose{Cluster: name, Action: "sign in", Command: q.Shown()}}
 	var t *target
 	err := s.flights.do(ctx, name, q.Client.Terminal(), func() (err error) {
 		if err := s.recall(ctx, q); err != nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
 	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
+	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
@@ -35,7 +36,7 @@ func TestPrepareOnceThenWarm(t *testing.T) {
 	first := r.mustPrepare(script)
 	asked := script.PINs()
 	if len(asked) != 1 || asked[0].Purpose.Cluster != "prod" || asked[0].Purpose.Action != "sign in" ||
-		asked[0].Purpose.Command != "kubectl get pods" {
+		asked[0].Purpose.Command != consent.CommandOf(os.Getpid()) { // and not what the client says
 		t.Fatalf("%+v", asked)
 	}
 	if life := first.Expires.Sub(before); life < 4*time.Minute || life > 6*time.Minute {

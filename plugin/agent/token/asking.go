@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -36,6 +37,10 @@ func (h *Held) ask(u Use, w *touches) ask.Func {
 	return ask.For(u.Purpose)(func(ctx context.Context, q ask.Question) (ask.Answer, error) {
 		if q.Reach {
 			return u.Ask(ctx, q)
+		}
+		if q.PIN != nil && (q.PIN.New || q.PIN.Kind != hsm.UserPIN && q.PIN.Kind != hsm.PIVPIN) {
+			return ask.Answer{}, fmt.Errorf("%w: the library asks for the %s, which no signature takes", hsm.ErrModule,
+				q.PIN.Kind)
 		}
 		var over func()
 		q.Shown, over = h.questions.note(h.waitFor(u.Client, q))

@@ -93,7 +93,7 @@ func TestNotice(t *testing.T) {
 				t.Errorf("%s: notice %q, told %d times", what, notice, told)
 			}
 		}
-		pin := func() { _, _ = p.PIN(t.Context(), hsm.PINPrompt{}) }
+		pin := func() { _, _ = p.PIN(t.Context(), hsm.PINPrompt{Kind: hsm.UserPIN}) }
 		touch := func(d time.Duration) func() {
 			return func() { done := p.Touch(t.Context(), hsm.TouchPrompt{}); time.Sleep(d); done(); done() }
 		}
@@ -102,6 +102,11 @@ func TestNotice(t *testing.T) {
 		step("answered by a file", pin, 0)
 		given = false
 		step("answered", pin, 1)
+		for _, other := range []hsm.PINPrompt{{Kind: hsm.PUK}, {Kind: hsm.SOPIN}, {Kind: hsm.PIVPIN, New: true}} {
+			if _, err := p.PIN(t.Context(), other); !errors.Is(err, hsm.ErrModule) {
+				t.Errorf("a library asks for more than the PIN, %+v: %v", other, err)
+			}
+		}
 		step("a short touch", touch(readTime-1), 1)
 		step("a touch", touch(readTime), 2)
 	})
