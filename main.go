@@ -16,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/interrupt"
 	_ "github.com/kubehsm/kubehsm/ui/signer/early" // answers clients that start an external signer, likewise
 	"github.com/kubehsm/kubehsm/ui/tui"
+	_ "github.com/kubehsm/kubehsm/ui/worker/early" // is a worker, likewise
 )
 
 func main() { os.Exit(run()) }

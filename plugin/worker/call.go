@@ -92,7 +92,7 @@ func callWorker[A, Q any](ctx context.Context, w *peer, op string, q Q, o call) 
 func askWorker[A, Q any](ctx context.Context, w *peer, c *link.Client, op string, q Q, o call) (A, error) {
 	limit := w.o.limit(o.limit)
 	shown := &wait{}
-	if show, _ := ctx.Value(waitingKey{}).(func(string) func()); show != nil && w.o.Patient && !o.quiet {
+	if show, _ := ctx.Value(waitingKey{}).(func(string) func()); show != nil && !o.quiet {
 		shown.begin(func() (done func()) { return show(w.library) })
 	}
 	defer shown.end()
@@ -182,20 +182,9 @@ func (p *person) ours(q ask.Question) ask.Question {
 
 // before asks through next, and hides the waiting message in the meantime.
 func (p *person) before(next ask.Func) ask.Func {
+	asks := p.wait.around(next)
 	return func(ctx context.Context, q ask.Question) (ask.Answer, error) {
-		resume := p.wait.hold()
-		a, err := next(ctx, p.ours(q))
-		if err == nil && q.Touch != nil {
-			down := a.Done
-			a.Done = func() {
-				if down != nil {
-					down()
-				}
-				resume()
-			}
-			return a, nil
-		}
-		resume()
+		a, err := asks(ctx, p.ours(q))
 		if err != nil {
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -219,64 +208,4 @@ func (p *person) own(err error) error {
 		return p.last
 	}
 	return err
-}
-
-// wait shows a message while a worker is awaited, but not while a person is asked.
-type wait struct {
-	mu    sync.Mutex
-	show  func() (done func())
-	timer *time.Timer
-	done  func() // removes the message
-	asked int
-	over  bool
-}
-
-func (w *wait) begin(show func() (done func())) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.show = show
-	w.arm()
-}
-
-func (w *wait) arm() {
-	w.timer = time.AfterFunc(ShowAfter, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if w.asked == 0 && !w.over && w.done == nil {
-			w.done = w.show()
-		}
-	})
-}
-
-// down takes down what is shown.
-func (w *wait) down() {
-	if w.timer != nil {
-		w.timer.Stop()
-	}
-	if w.done != nil {
-		w.done()
-		w.done = nil
-	}
-}
-
-// hold shows nothing until resume is called.
-func (w *wait) hold() (resume func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.asked++
-	w.down()
-	return sync.OnceFunc(func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if w.asked--; w.asked == 0 && w.show != nil && !w.over {
-			w.arm()
-		}
-	})
-}
-
-func (w *wait) end() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.over = true
-	w.down()
 }

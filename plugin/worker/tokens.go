@@ -66,7 +66,7 @@ type Tokens interface {
 }
 
 // ShowAfter is how long an operation waits for a library before a message says so.
-const ShowAfter = 2 * time.Second
+const ShowAfter = time.Second
 
 type waitingKey struct{}
 

@@ -85,17 +85,6 @@ func (ws *workers) Open(ctx context.Context, u hsm.URI) (Token, error) {
 	return t, nil
 }
 
-// libraryOf names what may crash or hang.
-func libraryOf(u hsm.URI) string {
-	switch {
-	case u.ModulePath != "":
-		return "library " + u.ModulePath
-	case !u.Kind().Modules:
-		return "smart card service"
-	}
-	return "library of token " + u.String()
-}
-
 // admit refuses a token whose worker has died again and again.
 func (ws *workers) admit(u hsm.URI, now time.Time) error {
 	ws.mu.Lock()

@@ -22,6 +22,8 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/process/child"
+	"github.com/kubehsm/kubehsm/plugin/worker"
 	"github.com/kubehsm/kubehsm/test/vcard"
 	"github.com/kubehsm/kubehsm/ui/cli"
 )
@@ -30,7 +32,11 @@ import (
 // where nobody can be asked. It is also the worker process of the program that they run.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "agent" && os.Args[2] == "worker" {
-		os.Exit(program(os.Args, os.Getenv, os.Stdout, os.Stderr).Run(context.Background()))
+		if err := work(); err != nil {
+			fmt.Fprintln(os.Stderr, "error:", err)
+			os.Exit(1)
+		}
+		return
 	}
 	if reader := os.Getenv(holdVar); reader != "" {
 		if err := hold(reader); err != nil {
@@ -40,6 +46,16 @@ func TestMain(m *testing.M) {
 	}
 	_, _ = syscall.Setsid() // fails only in the first of the two processes, where no test runs
 	os.Exit(vcard.Main(m))
+}
+
+// work is the worker process.
+func work() error {
+	control, err := child.Control()
+	if err != nil {
+		return err
+	}
+	h := worker.NewHost()
+	return h.Serve(context.Background(), hsm.Drivers{piv.New(piv.Options{Busy: h.Busy, Finishing: h.Finishing})}, control)
 }
 
 const (

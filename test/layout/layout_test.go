@@ -86,6 +86,7 @@ var layers = []struct {
 	{"ui/credential", []string{"hsm", "csr", "kubeconfig", "plugin", "ui"}},
 	{"ui/drivers", []string{"hsm", "plugin/home"}},
 	{"ui/signer", []string{"hsm", "plugin", "ui"}},
+	{"ui/worker", []string{"hsm", "plugin", "ui"}},
 	{"ui/cli", []string{"hsm", "csr", "kubeconfig", "plugin", "ui", "assets"}},
 	{"ui/tui", []string{"hsm", "csr", "kubeconfig", "plugin", "ui"}},
 	{"assets", nil},
@@ -97,7 +98,7 @@ func under(path, part string) bool { return path == part || strings.HasPrefix(pa
 // drivers are what only main may import, by way of ui/drivers, and what answers
 // before main; their parts are their own. Charm only ui/tui.
 var drivers = map[string][]string{
-	"hsm/piv": {"ui/drivers"}, "hsm/pkcs11": {"ui/drivers"}, "ui/drivers": {"main", "ui/signer/early"},
+	"hsm/piv": {"ui/drivers"}, "hsm/pkcs11": {"ui/drivers"}, "ui/drivers": {"main", "ui/signer/early", "ui/worker/early"},
 	"hsm/piv/applet": {"hsm/piv"}, "hsm/piv/pcsc": {"hsm/piv", "hsm/piv/applet"}, "hsm/pkcs11/p11kit": {"hsm/pkcs11"},
 }
 
@@ -219,14 +220,16 @@ func TestPluginIsEarly(t *testing.T) {
 	}
 }
 
-// TestSignerIsEarly: as [TestPluginIsEarly]; what takes long to set up and it
-// does not need.
+// TestSignerIsEarly: as [TestPluginIsEarly], for the external signer and the worker process; what takes long to
+// set up and they do not need.
 func TestSignerIsEarly(t *testing.T) {
-	for _, dep := range list(t, nil, "./ui/signer/early")[0].Deps {
-		for _, heavy := range []string{"k8s.io", "sigs.k8s.io", "charm.land", "github.com/charmbracelet", "google.golang.org",
-			"github.com/spf13", "net/http", "crypto/tls"} {
-			if under(dep, heavy) {
-				t.Errorf("the external signer imports %s", dep)
+	for _, early := range []string{"./ui/signer/early", "./ui/worker/early"} {
+		for _, dep := range list(t, nil, early)[0].Deps {
+			for _, heavy := range []string{"k8s.io", "sigs.k8s.io", "charm.land", "github.com/charmbracelet", "google.golang.org",
+				"github.com/spf13", "net/http", "crypto/tls"} {
+				if under(dep, heavy) {
+					t.Errorf("%s imports %s", early, dep)
+				}
 			}
 		}
 	}

@@ -4,6 +4,7 @@ package modules
 
 import (
 	"bytes"
+	"crypto"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,10 +18,14 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 	"github.com/kubehsm/kubehsm/test/badlib"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
+
+// pin is that of the token in SoftHSM.
+const pin = "123456"
 
 // user is somebody with the whole program, a card in the reader, a token in SoftHSM,
 // and libraries that misbehave.
@@ -35,7 +40,7 @@ func newUser(t *testing.T, ways ...string) *user {
 	t.Helper()
 	reader := vcard.ForTest(t)
 	reader.Insert(t, 0, vcard.New(vcard.Config{}))
-	soft := hsmtest.StartSoftHSM(t, hsmtest.SoftToken{Label: "good", PIN: "123456"})
+	soft := hsmtest.StartSoftHSM(t, hsmtest.SoftToken{Label: "good", PIN: pin})
 	u := &user{t: t, bad: badlib.Make(t, ways...)}
 	home := t.TempDir()
 	config := "modules:\n- path: " + soft.Module + "\n" // the way to its token that is shown
@@ -56,11 +61,22 @@ func newUser(t *testing.T, ways ...string) *user {
 func (u *user) command(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(u.t.Context(), u.program, args...)
 	cmd.Env = u.env
+	cmd.Stdin = strings.NewReader(pin) // for --pin-fd 0
 	return cmd
 }
 
 // run runs the program and returns its exit code and what it wrote.
 func (u *user) run(args ...string) (code int, stdout, stderr string) {
+	u.t.Helper()
+	code, stdout, stderr = u.runs(args...)
+	if strings.Contains(stdout+stderr, "\x1b") || strings.Contains(stdout+stderr, "goroutine ") {
+		u.t.Errorf("%v: %q %q", args, stdout, stderr)
+	}
+	return code, stdout, stderr
+}
+
+// runs is run for a program that does not clean what libraries write.
+func (u *user) runs(args ...string) (code int, stdout, stderr string) {
 	u.t.Helper()
 	var out, errs bytes.Buffer
 	cmd := u.command(args...)
@@ -68,9 +84,6 @@ func (u *user) run(args ...string) (code int, stdout, stderr string) {
 	var exit *exec.ExitError
 	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
 		u.t.Fatal(err)
-	}
-	if strings.Contains(out.String()+errs.String(), "\x1b") || strings.Contains(out.String()+errs.String(), "goroutine ") {
-		u.t.Errorf("%v: %q %q", args, out.String(), errs.String())
 	}
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
@@ -185,6 +198,41 @@ func TestSignalWhileALibraryHangs(t *testing.T) {
 					t.Errorf("worker %d outlives the command", pid)
 				}
 			}
+		}
+	}
+}
+
+// TestSignerAndBadLibraries: what a client starts for one signature uses the library that the
+// URI names itself. One that crashes is named, one that hangs is waited for in words, and
+// what one writes is not in the answer.
+func TestSignerAndBadLibraries(t *testing.T) {
+	u := newUser(t, "tame")
+	path := u.bad["tame"]
+	code, out, errs := u.run("key", "generate", "--token", "pkcs11:token=good?module-path="+path, "--label", "key",
+		"-o", "json", "--pin-fd", "0")
+	var key struct{ URI string }
+	if err := json.Unmarshal([]byte(out), &key); err != nil || code != 0 {
+		t.Fatalf("exit code %d: %s%s", code, out, errs)
+	}
+	uri, _, _ := strings.Cut(key.URI, "?")
+	request, err := wire.NewSignRequest(wire.KEP, map[string]string{wire.KeyURI: uri + "?module-path=" + path, wire.KeyPIN: pin},
+		make([]byte, crypto.SHA256.Size()), crypto.SHA256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.env = append(u.env, wire.EnvVar+"="+string(request))
+	for ways, words := range map[string]string{
+		"tame": "", "loud": "loud", "slow-login": "waiting for the library " + path,
+		"crash": path + " crashed (SIGSEGV)", "crash-login": path + " crashed (SIGSEGV)", "abort-sign": path + " crashed (SIGABRT)",
+	} {
+		badlib.Do(t, path, ways)
+		code, out, errs := u.runs()
+		if fails := strings.Contains(words, "crashed"); fails != (code == 1) || fails != (out == "") || !strings.Contains(errs, words) {
+			t.Errorf("%s: exit code %d: %q, %q", ways, code, out, errs)
+		}
+		var answer struct{ Signature []byte }
+		if code == 0 && (json.Unmarshal([]byte(out), &answer) != nil || len(answer.Signature) == 0) {
+			t.Errorf("%s: %q", ways, out)
 		}
 	}
 }

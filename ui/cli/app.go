@@ -40,9 +40,7 @@ type app struct {
 	pinFD          int
 	descriptors    []*descriptor // beside pinFD
 
-	// host is set in a worker, which alone uses drivers in its own process. holds: this is the
-	// agent, which has workers of its own.
-	host  *worker.Host
+	// holds: this is the agent, which has workers of its own.
 	holds bool
 
 	// offers: a person may be asked whether a held card shall be released.
@@ -104,11 +102,8 @@ func (a *app) env() (*env.Env, error) {
 	}
 	options := DriverOptions{Dirs: dirs, Modules: modules, OnlyModules: config.OnlyModules, Busy: a.offerRelease,
 		Finishing: a.Finishing}
-	if a.host != nil {
-		options.Busy, options.Finishing = a.host.Busy, a.host.Finishing
-	}
 	drivers := a.Drivers(options)
-	if a.host == nil && !a.holds {
+	if !a.holds {
 		drivers = worker.Apart(worker.Options{Exe: a.Executable, Patient: true, Release: a.offerRelease,
 			Finishing: a.Finishing}, drivers, a.asking.Load)
 	}

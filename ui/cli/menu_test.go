@@ -96,7 +96,7 @@ func TestMenuHasAll(t *testing.T) {
 	root := (&Program{Args: []string{"kubehsm"}, Getenv: func(string) string { return "" }}).Command()
 	without := map[string]string{
 		"token wait": "the list is asked again", "key list": "the list of tokens has them", "bootstrap-token generate": "for scripts",
-		"agent serve": "a part of the program", "agent worker": "a part of the program", "agent hold": "a part of the program", "credential": "kubectl runs it", "external-signer serve": "clients run it",
+		"agent serve": "a part of the program", "agent hold": "a part of the program", "credential": "kubectl runs it", "external-signer serve": "clients run it",
 		"exit-codes": "for scripts", "output": "for scripts", "version": "the doctor says it",
 	}
 	all := append(choices(), moreChoices()...)

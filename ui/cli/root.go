@@ -119,7 +119,7 @@ func (a *app) trunks() []trunk {
 			a.kubeconfigUse, a.kubeconfigCheck, a.kubeconfigMigrate, a.kubeconfigRemove, a.kubeconfigHistory, a.kubeconfigUndo),
 		group("consent", "Say which requests need your yes", a.consentShow, a.consentSet),
 		group("agent", "Look at and end the agent that keeps tokens unlocked",
-			a.agentStatus, a.agentLock, a.agentStop, a.agentPort, a.agentUnit, a.agentServe, a.agentWorker, a.agentHold),
+			a.agentStatus, a.agentLock, a.agentStop, a.agentPort, a.agentUnit, a.agentServe, a.agentHold),
 		group("helpdesk", "Make tickets for those who join, approve their requests, take access away",
 			a.helpdeskTicket, a.helpdeskApprove, a.helpdeskRevoke, a.helpdeskOpen, a.helpdeskList),
 		group("breakglass", "Ask for, approve and watch over access in an emergency",

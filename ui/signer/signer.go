@@ -38,9 +38,11 @@ type Signer struct {
 	// Stdout receives the answer, Stderr words for the user.
 	Stdout, Stderr io.Writer
 	// Drivers makes drivers, which load nothing before they are used. They are used in
-	// processes of their own, of the program at the absolute path Executable.
+	// processes of their own, of the program at the absolute path Executable, or, if Direct
+	// is not nil and true for the one library that a request names, in this one.
 	Drivers    func(dirs home.Dirs, modules []home.Module, onlyModules bool) hsm.Drivers
 	Executable string
+	Direct     func(library string) bool
 	// Enrolled finds the certificate of an enrollment and its chain, see [externalsigner.Options].
 	Enrolled func(dirs home.Dirs, name string, u hsm.URI) ([]*x509.Certificate, error)
 	// Prompter asks the user; nil asks on the terminal or as configured.
@@ -77,10 +79,22 @@ func (s Signer) Run(ctx context.Context, args []string) error {
 // output in one piece and nothing else.
 func (s Signer) Answer(ctx context.Context, request externalsigner.Request) error {
 	defer request.Zero()
+	wait := worker.NewWait(waiting.Library(s.Stderr))
+	defer wait.End()
+	if direct := s.Direct; direct != nil {
+		s.Direct = func(library string) bool {
+			if !direct(library) {
+				return false
+			}
+			wait.Begin(library)
+			return true
+		}
+	}
 	o, done, err := s.Options("run `kubehsm unlock` first, if the key is enrolled; else run the command in a terminal, or configure a pinentry")
 	if err != nil {
 		return err
 	}
+	o.Prompter = wait.Before(o.Prompter)
 	answer, err := externalsigner.Serve(worker.WithWaiting(ctx, waiting.Library(s.Stderr)), request, o)
 	if cerr := done(); cerr != nil {
 		err = errors.Join(err, cerr)
@@ -119,8 +133,11 @@ func (s Signer) Options(hint string) (o externalsigner.Options, done func() erro
 			if module != "" && !slices.ContainsFunc(modules, func(m home.Module) bool { return m.Path == module }) {
 				modules = append(slices.Clone(modules), home.Module{Path: module})
 			}
-			return worker.Apart(worker.Options{Exe: s.Executable, Patient: true}, s.Drivers(dirs, modules, config.OnlyModules),
-				func() bool { return false })
+			all := s.Drivers(dirs, modules, config.OnlyModules)
+			if module != "" && s.Direct != nil && s.Direct(module) {
+				return all
+			}
+			return worker.Apart(worker.Options{Exe: s.Executable, Patient: true}, all, func() bool { return false })
 		},
 		Modules: externalsigner.Modules{State: dirs.State, Known: func(path string) bool {
 			return slices.ContainsFunc(s.Drivers(dirs, config.Modules, config.OnlyModules), func(d hsm.Driver) bool {

@@ -25,7 +25,6 @@ var shown = map[string]screen.ID{
 // without are the commands that have no place on a screen, and why.
 var without = map[string]string{
 	"agent serve":              "the agent itself: it is started when it is needed",
-	"agent worker":             "a part of the agent",
 	"agent hold":               "a part of the agent",
 	"bootstrap-token generate": "makes up a token for a script; new token makes one and tells the cluster",
 	"completion bash":          "for a shell",

@@ -10,7 +10,7 @@
 // Whenever the answer is not at hand, for whatever reason, it leaves everything to
 // the command of that name (ui/cli), which also finds the words.
 //
-// It is the only package of ours that does work in init.
+// Only this package, ui/signer/early and ui/worker/early do work in init.
 package early
 
 import (

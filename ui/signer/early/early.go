@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/drivers"
 	"github.com/kubehsm/kubehsm/ui/interrupt"
 	"github.com/kubehsm/kubehsm/ui/signer"
+	"github.com/kubehsm/kubehsm/ui/signer/direct"
 )
 
 func init() {
@@ -53,9 +54,13 @@ func answer(r externalsigner.Request) error {
 	if err != nil {
 		return fmt.Errorf("finding this program: %w", err)
 	}
+	stdout, err := direct.Stdout()
+	if err != nil {
+		return err
+	}
 	s := signer.Signer{
-		Getenv: os.Getenv, Setenv: os.Setenv, Stdout: os.Stdout, Stderr: os.Stderr, Asking: listen,
-		Executable: executable,
+		Getenv: os.Getenv, Setenv: os.Setenv, Stdout: stdout, Stderr: os.Stderr, Asking: listen,
+		Executable: executable, Direct: direct.Use,
 		Drivers: func(dirs home.Dirs, modules []home.Module, only bool) hsm.Drivers {
 			return drivers.New(drivers.Options{Dirs: dirs, Modules: modules, OnlyModules: only})
 		},
