@@ -14,14 +14,17 @@ const (
 	ForAnswer = "answer"
 	// ForTrial: nobody is asked; another process tries the PIN that both were given.
 	ForTrial = "trial"
+	// ForLibrary: nobody is asked; the token's library, or the smart card service, is slow.
+	ForLibrary = "library"
 )
 
-// Wait tells who waits for a token why: a person is asked about it elsewhere.
+// Wait tells who waits for a token why: a person is asked about it elsewhere, or it is slow.
 type Wait struct {
 	For string `json:"for"`
 	// Kind is the secret's, as prompts name it.
-	Kind  string `json:"kind,omitempty"`
-	Token string `json:"token"` // its name
+	Kind string `json:"kind,omitempty"`
+	// Token is its name, or for a library that library's, as "library /usr/lib/hsm.so".
+	Token string `json:"token"`
 	// Client is the program that it is asked for, Asker the one on whose terminal it
 	// is asked: the same, or an open terminal UI.
 	Client process.ID `json:"client,omitzero"`
@@ -42,6 +45,9 @@ type Waiter interface {
 // Words is the sentence about it. command names the client, "" if nothing does;
 // clean makes text from outside fit to be shown.
 func (w Wait) Words(command string, clean func(string) string) string {
+	if w.For == ForLibrary {
+		return "waiting for the " + clean(w.Token)
+	}
 	token := `"` + clean(w.Token) + `"`
 	words := "waiting: a question about " + token + " is open"
 	switch w.For {

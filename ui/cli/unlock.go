@@ -36,6 +36,7 @@ have no terminal to ask on.`,
 			return err
 		}
 		defer client.Close()
+		client.Waiting = env.WaitingOf(c.Context())
 		if err := client.Unlock(c.Context(), e.Name, a.prompter()); err != nil {
 			return err
 		}

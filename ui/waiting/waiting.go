@@ -21,17 +21,24 @@ const maxName = 60
 // it waits, or on stderr, see [prompt.Terminal.Waiting].
 func Shown(stderr io.Writer) func(ask.Wait) (done func()) {
 	t := prompt.NewTerminal(prompt.TerminalOptions{})
-	return func(w ask.Wait) (done func()) { return t.Waiting(Words(w), stderr) }
+	return func(w ask.Wait) (done func()) {
+		if w.For == ask.ForLibrary {
+			return counting(t, w.Token, stderr)
+		}
+		return t.Waiting(Words(w), stderr)
+	}
 }
 
 // Library returns a function that shows which library a command waits for, and for how long:
 // a line on the terminal or on stderr, see [prompt.Terminal.Counting].
 func Library(stderr io.Writer) func(library string) (done func()) {
 	t := prompt.NewTerminal(prompt.TerminalOptions{})
-	return func(library string) (done func()) {
-		before := worker.ShowAfter
-		return t.Counting(func(d time.Duration) string { return LibraryWords(library, before+d) }, stderr)
-	}
+	return func(library string) (done func()) { return counting(t, library, stderr) }
+}
+
+// counting shows the message about a library that has been awaited for [worker.ShowAfter].
+func counting(t *prompt.Terminal, library string, stderr io.Writer) (done func()) {
+	return t.Counting(func(d time.Duration) string { return LibraryWords(library, worker.ShowAfter+d) }, stderr)
 }
 
 // LibraryWords is the message, clean for a terminal, for a library that has been awaited for d.

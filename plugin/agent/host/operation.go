@@ -85,7 +85,7 @@ func (a *agent) operate(l *link.Server, r link.Received) (out any, then func(), 
 	default:
 		p := link.NewAsker(l)
 		defer p.Close()
-		p.Waits = r.Waits
+		p.Waits, p.Libraries = r.Waits, r.Libraries
 		p.Shared = func() bool { return a.terminals.shared(p.Client) }
 		defer a.queue.Shows(p)()
 		err = a.operateFor(l, r, p, &out)

@@ -30,6 +30,7 @@ import (
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
 	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
@@ -235,6 +236,37 @@ func TestCrashAtLogin(t *testing.T) {
 	m.feel("")
 	_, err := m.prepare(m.dial(), caller(2), hsmtest.NewScript(t, hsmtest.PIN(m.pin))) // a second command
 	check(t, err)
+}
+
+// TestHangingLoginIsTold: who has typed the PIN is told which library is awaited, long before
+// it is given up.
+func TestHangingLoginIsTold(t *testing.T) {
+	m := newMoodyRig(t)
+	m.serveHere(Options{}, 5*time.Second)
+	m.feel("hang-login")
+	told := make(chan ask.Wait, 1)
+	for name, try := range map[string]func(*client.Client, hsm.Prompter) error{
+		"kubectl": func(c *client.Client, p hsm.Prompter) error { _, err := m.prepare(c, caller(1), p); return err },
+		"unlock":  func(c *client.Client, p hsm.Prompter) error { return c.Unlock(t.Context(), "prod", p) },
+	} {
+		c := m.dial()
+		c.Waiting = func(w ask.Wait) (done func()) {
+			told <- w
+			return func() {}
+		}
+		err := try(c, hsmtest.NewScript(t, hsmtest.PIN(m.pin)))
+		if !errors.Is(err, hsm.ErrModule) {
+			t.Errorf("%s: %v", name, err)
+		}
+		select {
+		case w := <-told:
+			if w.For != ask.ForLibrary || !strings.Contains(w.Token, "moody.so") {
+				t.Errorf("%s: told %+v", name, w)
+			}
+		default:
+			t.Errorf("%s: told nothing", name)
+		}
+	}
 }
 
 // TestLibraryHangs: the person is not kept waiting for ever, nor told that the

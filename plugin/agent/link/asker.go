@@ -22,6 +22,8 @@ type Asker struct {
 	Client process.ID
 	// Waits says that the client understands why it waits, see [Header].
 	Waits bool
+	// Libraries says that it understands that a library is slow, too.
+	Libraries bool
 	// Releases says that the client can have a held card released, see [Header].
 	Releases bool
 	// Shared tells whether other programs may write to the client's terminal now; may
@@ -110,7 +112,7 @@ func (r *Asker) Sees(_ ask.Wait, by ask.Responder) bool { return by == ask.Respo
 
 // ShowWait implements [ask.Waiter], at a client that understands it.
 func (r *Asker) ShowWait(w ask.Wait) (done func()) {
-	if !r.Waits {
+	if !r.Waits || w.For == ask.ForLibrary && !r.Libraries {
 		return func() {}
 	}
 	id, ok := r.number()

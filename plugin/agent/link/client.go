@@ -94,7 +94,8 @@ func (c *Client) Call(ctx context.Context, r Request, out any, o Options) error 
 	defer finishing.end()
 	defer c.cancel(ctx, o, finishing)()
 	h := r.Head()
-	h.V, h.Waits, h.Finishing, h.Releases = wire.Version, o.Waiting != nil, o.Finishing != nil, o.Release != nil
+	h.V, h.Finishing, h.Releases = wire.Version, o.Finishing != nil, o.Release != nil
+	h.Waits, h.Libraries = o.Waiting != nil, o.Waiting != nil
 	if err := c.request(r, o.Secret); err != nil {
 		return lost(ctx, err)
 	}

@@ -27,6 +27,9 @@ type Header struct {
 	// Waits says that the client understands prompts that tell why it waits. It is set by
 	// [Client.Call].
 	Waits bool `json:"waits,omitempty"`
+	// Libraries says that the client understands [ask.ForLibrary] among them. It is set by
+	// [Client.Call].
+	Libraries bool `json:"libraries,omitempty"`
 	// Finishing says that the client understands when something must not be left half-way.
 	// It is set by [Client.Call].
 	Finishing bool `json:"finishing,omitempty"`

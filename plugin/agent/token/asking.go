@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/plugin/worker"
 )
 
 // Use is what a token is used for.
@@ -59,6 +60,15 @@ func (h *Held) ask(u Use, w *touches) ask.Func {
 			seen()
 		}
 		return a, err
+	})
+}
+
+// slow returns ctx for operations of a token: who waits for them is told when the library
+// is slow.
+func (s *openQuestions) slow(ctx context.Context) context.Context {
+	return worker.WithWaiting(ctx, func(library string) (done func()) {
+		_, done = s.note(ask.Wait{For: ask.ForLibrary, Token: library})
+		return done
 	})
 }
 

@@ -211,7 +211,8 @@ func (h *Held) lookAgain(ctx context.Context) {
 }
 
 // with calls f with the token, once more with a new handle if the old one is dead.
-func (h *Held) with(ctx context.Context, f func(worker.Token) error) error {
+func (h *Held) with(ctx context.Context, f func(context.Context, worker.Token) error) error {
+	ctx = h.questions.slow(ctx)
 	h.mu.Lock()
 	h.busy++
 	h.mu.Unlock()
@@ -225,7 +226,7 @@ func (h *Held) with(ctx context.Context, f func(worker.Token) error) error {
 		if err != nil {
 			return err
 		}
-		err = f(t)
+		err = f(ctx, t)
 		if !isDead(err) {
 			return err
 		}
@@ -243,7 +244,7 @@ func isDead(err error) bool {
 // Find looks the key up and compares it with the one on record.
 func (h *Held) Find(ctx context.Context, key hsm.URI, want crypto.PublicKey) (hsm.Slot, error) {
 	var slot hsm.Slot
-	err := h.with(ctx, func(t worker.Token) (err error) {
+	err := h.with(ctx, func(ctx context.Context, t worker.Token) (err error) {
 		slot, err = t.Slot(ctx, key)
 		return err
 	})
@@ -276,7 +277,7 @@ func (h *Held) Unlock(ctx context.Context, u Use, tried func(error)) error {
 		return nil
 	}
 	var of worker.Token
-	err := h.with(ctx, func(t worker.Token) error {
+	err := h.with(ctx, func(ctx context.Context, t worker.Token) error {
 		of = t
 		return t.Unlock(ctx, h.ask(u, newTouches(ctx)).Prompter())
 	})
@@ -313,7 +314,7 @@ func (h *Held) Signer(ctx context.Context, u Use, key hsm.URI, want crypto.Publi
 	defer h.Use() // a person may have been asked
 	w := newTouches(ctx)
 	var s crypto.Signer
-	err := h.with(ctx, func(t worker.Token) (err error) {
+	err := h.with(ctx, func(ctx context.Context, t worker.Token) (err error) {
 		s, err = t.Signer(ctx, key, want, h.ask(u, w).Prompter())
 		return err
 	})

@@ -79,13 +79,18 @@ func (s *openQuestions) elsewhere(w ask.Waiter) (latest *ask.Wait, changed <-cha
 	who := w.Process()
 	here := who.Terminal()
 	for _, a := range s.open {
+		if a.For == ask.ForLibrary { // nobody sees that
+			found := a.Wait
+			latest = &found
+			continue
+		}
 		if w.Sees(a.Wait, a.by) || a.Asker == (process.ID{}) && a.Client == who || here != 0 && here == a.Asker.Terminal() {
 			return nil, s.changed
 		}
 		found := a.Wait
 		latest = &found
 	}
-	if !who.Known() { // the system does not tell terminals apart
+	if !who.Known() && latest.For != ask.ForLibrary { // the system does not tell terminals apart
 		return nil, s.changed
 	}
 	return latest, s.changed
