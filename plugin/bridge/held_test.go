@@ -237,6 +237,59 @@ func TestHeldBodiesAreBounded(t *testing.T) {
 	check(t, all.room.take(t.Context(), greedy, body.Limit))
 }
 
+// TestManyClientsTakeAllRoom: each process counts as a client, so many of them take nearly all
+// room together. The next body then waits until one of theirs goes; what has no body, and what
+// needs no yes, is not kept waiting.
+func TestManyClientsTakeAllRoom(t *testing.T) {
+	r, _ := told(t, bridgetest.Options{})
+	room := r.server.bodies.room
+	of := func(n int) asker { return asker{client: Client{PID: n + 10, Start: 1}} }
+	const small = 4 << 10
+	var held []int64 // by the number of its process
+	for n := int64(body.Limit); n >= small; {
+		if _, ok := room.try(of(len(held)), n); !ok {
+			n /= 2
+			continue
+		}
+		held = append(held, n)
+	}
+	if len(held) < 25 || len(held) > 35 || room.free < 0 || room.free > 4*small {
+		t.Errorf("%d processes have left %d bytes", len(held), room.free)
+	}
+	c := r.client(r.issue("prod", Client{PID: 1, Start: 1}))
+	ask := func(method string, sent io.Reader) (int, error) {
+		req, err := http.NewRequestWithContext(t.Context(), method, r.ep.URL("prod")+"/api/v1/namespaces/web/pods/p", sent)
+		check(t, err)
+		resp, err := c.Do(req)
+		if err != nil {
+			return 0, err
+		}
+		return resp.StatusCode, resp.Body.Close()
+	}
+	passed, err := ask(http.MethodGet, nil)
+	check(t, err)
+	if code, err := ask(http.MethodDelete, nil); err != nil || code != passed {
+		t.Errorf("without a body: %d, %v", code, err)
+	}
+	answered := make(chan int, 1)
+	go func() {
+		code, err := ask(http.MethodPut, strings.NewReader(strings.Repeat("x", 1<<20)))
+		if err != nil {
+			t.Error(err)
+		}
+		answered <- code
+	}()
+	select {
+	case code := <-answered:
+		t.Errorf("with a body: %d", code)
+	case <-time.After(100 * time.Millisecond): // it waits
+	}
+	room.leave(of(0), held[0])
+	if code := <-answered; code != passed {
+		t.Errorf("with a body, when one has gone: %d", code)
+	}
+}
+
 // TestManyBodiesAtOnce: 200 requests with bodies are all told of and sent on.
 func TestManyBodiesAtOnce(t *testing.T) {
 	r, _ := told(t, bridgetest.Options{})

@@ -43,7 +43,8 @@ type rig struct {
 	clock    *clock
 	log      *bytes.Buffer
 	locked   atomic.Bool // the enrollment has no upstream
-	revived  chan owner  // sessions that began again
+	server   *Server
+	revived  chan owner // sessions that began again
 }
 
 type clock struct {
@@ -132,6 +133,7 @@ func newRig(t testing.TB, o rigOptions) *rig {
 		}
 		return nil
 	}, log)
+	r.server = s
 	s.Consent, s.Whose = o.ask, o.whose
 	if s.Whose == nil { // clients are made up
 		s.Whose = func(_, _ netip.AddrPort, of Client, _ []Client) (Client, bool, error) { return of, true, nil }
