@@ -30,7 +30,7 @@ const (
 	patientTimeout = 5 * time.Minute
 )
 
-// outcomeTimeout is how long a caller waits for the outcome of a canceled operation.
+// outcomeTimeout is how long a caller waits for the outcome of a cancelled operation.
 const outcomeTimeout = 500 * time.Millisecond
 
 // limit is how long an operation may take that has limit d; 0 is without end.

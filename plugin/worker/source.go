@@ -46,7 +46,7 @@ func (s *source) name() string { return cmp.Or(s.Path, smartCards) }
 // Scheme implements [hsm.Driver].
 func (s *source) Scheme() string { return s.Source.Scheme }
 
-// peer returns the process, and starts it if needed. A process that may still run a canceled
+// peer returns the process, and starts it if needed. A process that may still run a cancelled
 // operation is replaced.
 func (s *source) peer() (*peer, error) {
 	s.state.Lock()

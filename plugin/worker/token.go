@@ -140,7 +140,7 @@ func (t *workerToken) Lock() error {
 
 // Close implements [hsm.Token]. A token whose process has ended is closed.
 func (t *workerToken) Close() error {
-	if p := t.peer.process; p.gone() || p.dismissed() || p.left.Load() { // left: a canceled call may still run
+	if p := t.peer.process; p.gone() || p.dismissed() || p.left.Load() { // left: a cancelled call may still run
 		return nil
 	}
 	_, err := callWorker[nothing](context.Background(), t.peer, opTokenClose, nothing{}, t.of(lockTimeout, nil))

@@ -179,7 +179,7 @@ type workerProcess struct {
 	asked   chan struct{} // closed when it is our will that it ends
 	once    sync.Once
 	forced  atomic.Bool // it was not asked but killed
-	left    atomic.Bool // a canceled call may still run
+	left    atomic.Bool // a cancelled call may still run
 }
 
 func (ws *workers) start(u hsm.URI) (*workerProcess, error) {

@@ -23,7 +23,7 @@ func TestQuestionsOfKubectl(t *testing.T) {
 	u.consents("writes")
 	const hidden = "s3cr3t-v4lue"
 	// kubectl sends the objects that it makes itself as protobuf.
-	const protobuf = "not read: the body is protobuf, which this program does not read"
+	const protobuf = "not read: the body is protobuf"
 	for name, manifest := range map[string]string{"binding.yaml": `apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata: {name: ` + namespace + `}

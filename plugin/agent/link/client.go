@@ -79,7 +79,7 @@ type Options struct {
 }
 
 // Call makes a request, serves the questions that come meanwhile, and puts the answer
-// into out unless that is nil. A canceled ctx closes the connection, at least for what
+// into out unless that is nil. A cancelled ctx closes the connection, at least for what
 // is sent, and so cancels the questions and the work. Errors: ctx's, [ErrSlow], [*Lost], [wire.ErrFrame] and those
 // of the operation.
 func (c *Client) Call(ctx context.Context, r Request, out any, o Options) error {

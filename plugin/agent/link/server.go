@@ -26,8 +26,9 @@ type Server struct {
 	send   sync.Mutex
 }
 
-// errGone is the cause when a client closes its connection.
-var errGone = errors.New("the client went away")
+// errGone is the cause when a client closes its connection, as a terminal UI that shows a
+// question and is closed.
+var errGone = errors.New("the prompt was closed")
 
 // NewServer serves c, whose errors have codes. The caller closes c after
 // [Server.Serve].

@@ -12,8 +12,8 @@ import (
 
 // The agent's errors, beside those of hsm, enrollment and bridge.
 var (
-	// ErrStopped says that the agent went away while it was asked.
-	ErrStopped = errors.New("the agent went away")
+	// ErrStopped says that the agent ended while it was asked.
+	ErrStopped = errors.New("the agent has ended")
 	// ErrVersion says that client and agent speak different protocols.
 	ErrVersion = errors.New("the running agent is of another version")
 	// ErrInUse says that the agent does not give way now: something is open.

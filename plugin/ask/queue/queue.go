@@ -25,8 +25,8 @@ const (
 	printWait  = 3 * time.Second
 )
 
-// ErrGone says that the program went away which a question was about.
-var ErrGone = errors.New("the client went away")
+// ErrGone says that the program which a question was about has ended.
+var ErrGone = errors.New("the program that asked has ended")
 
 // Queue is the prompt queue of an agent. Make one with [New]. It is safe for concurrent
 // use.

@@ -167,7 +167,7 @@ func TestTwoReadings(t *testing.T) {
 		{typeYAML, "kind: !!str Pod\n", "anchors or tags"},
 		{typeYAML, strings.Repeat("- a\n", maxParts), "too many parts"},
 		{typeYAML, "\x00", "not YAML"},
-		{typeProtobuf, "k8s\x00", "the body is protobuf, which this program does not read"},
+		{typeProtobuf, "k8s\x00", "the body is protobuf"},
 		{"application/cbor", "\xd9", "of type application/cbor"},
 		{"text/plain", kind, "of type text/plain"},
 		{"application/json; charset=utf-16", kind, "cannot be understood"},

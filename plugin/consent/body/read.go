@@ -79,7 +79,7 @@ func mediaType(h http.Header, patch bool) (string, error) {
 
 func unknownType(t string) error {
 	if t == typeProtobuf {
-		return errUnread("the body is protobuf, which this program does not read")
+		return errUnread("the body is protobuf")
 	}
 	return errUnread("it is of type " + consent.Name(t))
 }
