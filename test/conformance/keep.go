@@ -77,18 +77,19 @@ func (k *kept) write() error {
 	return errors.Join(os.MkdirAll(filepath.Dir(k.file), 0o700), os.WriteFile(fresh, b, 0o600), os.Rename(fresh, k.file))
 }
 
-// left are those parts of tests that have no result. A part is what is run at
-// once: size tests, or all if size is 0; one part without tests is a whole suite.
+// left are those parts of tests that have no result, or are to be repeated. A part
+// is what is run at once: size tests, or all if size is 0; one part without tests is
+// a whole suite.
 func (k *kept) left(tests []string, size int) [][]string {
 	switch {
-	case len(k.Repeat) > 0:
-		tests = k.Repeat
-	case tests == nil && len(k.Outcome.Tests) > 0:
-		return nil
-	case tests == nil:
+	case tests == nil && len(k.Outcome.Tests) == 0:
 		return [][]string{nil}
+	case tests == nil:
+		tests = k.Repeat
 	default:
-		tests = slices.DeleteFunc(slices.Clone(tests), func(name string) bool { return k.Outcome.find(name) != nil })
+		tests = slices.DeleteFunc(slices.Clone(tests), func(name string) bool {
+			return k.Outcome.find(name) != nil && !slices.Contains(k.Repeat, name)
+		})
 	}
 	if size == 0 {
 		size = max(len(tests), 1)

@@ -77,6 +77,8 @@ func TestKept(t *testing.T) {
 	for _, way := range []string{keyFile, token} {
 		k := open(way)
 		left(k, "[[b]]", "a", "b", "c")
+		left(k, "[[b d]]", "a", "b", "c", "d")
+		left(k, "[[b]]")
 		add(k, passed(1, "b"), true)
 		left(open(way), "[]", "a", "b", "c")
 	}

@@ -55,7 +55,8 @@ func (w *way) simulateNodes(ctx context.Context, u *upstream) error {
 	admin := "--kubeconfig=" + w.cluster.AdminKubeconfig()
 	if err := errors.Join(
 		w.serve(u.scheduler, admin, "--leader-elect=false", "--bind-address=127.0.0.1", "--secure-port=0"),
-		w.serve(u.kwok, admin, "--config="+config, "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake"),
+		w.serve(u.kwok, admin, "--config="+config, "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
+			"--node-lease-duration-seconds=40"),
 	); err != nil {
 		return err
 	}
