@@ -121,6 +121,36 @@ func (p Place) Again() string {
 	return p.Back()
 }
 
+// leaveOut is how a library is not used any more.
+const leaveOut = "to stop using the library, remove it from config.yaml, put `disable-in: kubehsm` into its p11-kit " +
+	".module file, or list your own libraries in config.yaml with `onlyModules: true`"
+
+// Hung is the next step with the library at path, or, if path is "", the smart card service,
+// that does not answer.
+func Hung(path string) string {
+	if path == "" {
+		return "restart the service, for example with `sudo systemctl restart pcscd`"
+	}
+	first := PlaceOfLibrary(path).Back()
+	switch PlaceOfLibrary(path) {
+	case InReader:
+		first = "unplug its tokens and plug them in again, or restart the smart card service (`sudo systemctl restart pcscd`)"
+	case Somewhere:
+		first = "check the connection to its tokens: plug them in again, or restart the service that it uses (for smart " +
+			"cards: `sudo systemctl restart pcscd`)"
+	}
+	return first + "; " + leaveOut
+}
+
+// Crashed is the next step with the library at path, or, if path is "", the smart card service,
+// that crashed.
+func Crashed(path string) string {
+	if path == "" {
+		return Hung(path)
+	}
+	return "update or repair the library; " + leaveOut
+}
+
 // Unblock is the next step when the user's PIN of the token is blocked.
 func (t TokenInfo) Unblock() string {
 	switch {

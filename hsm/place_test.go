@@ -132,3 +132,23 @@ func TestShortSerial(t *testing.T) {
 		t.Error("accepted what was not asked for")
 	}
 }
+
+// TestHungLibrary: a library that hangs or crashes has one hint wherever it is said: it fits
+// the place of its tokens and ends with how the library is left out.
+func TestHungLibrary(t *testing.T) {
+	for path, want := range map[string]string{
+		"":                               "restart the service",
+		"/usr/lib/opensc-pkcs11.so":      "pcscd",
+		"/usr/lib/libCryptoki2.so":       "HSM is up",
+		"/usr/lib/p11-kit-client.so":     "p11-kit server",
+		"/usr/lib/somebody-else.so":      "connection to its tokens",
+		"/usr/lib/softhsm/libsofthsm.so": "SOFTHSM2_CONF",
+	} {
+		if got := hsm.Hung(path); !strings.Contains(got, want) || (path != "") != strings.Contains(got, "disable-in: kubehsm") {
+			t.Errorf("%s: %s", path, got)
+		}
+		if got := hsm.Crashed(path); path != "" && !strings.Contains(got, "update or repair the library; to stop") {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+}

@@ -145,7 +145,7 @@ func (d *Driver) module(ctx context.Context, c Module) (*module, error) {
 }
 
 // candidates lists the modules that may hold what u names, each once, with their
-// identities.
+// identities: those of this machine first.
 func (d *Driver) candidates(u hsm.URI) ([]Module, []hsm.Problem) {
 	where := sync.OnceValue(p11kit.Standard)
 	all, seen, proxied := d.own(where)
@@ -183,7 +183,17 @@ func (d *Driver) candidates(u hsm.URI) ([]Module, []hsm.Problem) {
 		}
 		all = named
 	}
+	slices.SortStableFunc(all, func(a, b Module) int { return a.turn() - b.turn() })
 	return all, problems
+}
+
+// turn orders modules: a token of this machine goes before one that a server, which may
+// belong to somebody else, says is the same.
+func (m Module) turn() int {
+	if m.address() != "" {
+		return 1
+	}
+	return 0
 }
 
 // discovered is a module that was found.

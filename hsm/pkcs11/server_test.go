@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +18,10 @@ import (
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/test/need"
 )
+
+var clientModules = []string{"/usr/lib/x86_64-linux-gnu/pkcs11/p11-kit-client.so",
+	"/usr/lib/aarch64-linux-gnu/pkcs11/p11-kit-client.so", "/usr/lib64/pkcs11/p11-kit-client.so",
+	"/usr/lib/pkcs11/p11-kit-client.so"}
 
 // serve serves the tokens of soft at a socket, by p11-kit, until kill.
 func serve(t *testing.T, soft *hsmtest.SoftHSM, socket string) (kill func()) {
@@ -50,9 +55,7 @@ func serve(t *testing.T, soft *hsmtest.SoftHSM, socket string) (kill func()) {
 // TestServerLostAndBack: a p11-kit server that has ended is named with its address, and
 // when it is back, the same driver reaches its token again.
 func TestServerLostAndBack(t *testing.T) {
-	client := need.File(t, "/usr/lib/x86_64-linux-gnu/pkcs11/p11-kit-client.so",
-		"/usr/lib/aarch64-linux-gnu/pkcs11/p11-kit-client.so", "/usr/lib64/pkcs11/p11-kit-client.so",
-		"/usr/lib/pkcs11/p11-kit-client.so")
+	client := need.File(t, clientModules...)
 	soft := hsmtest.StartSoftHSM(t, hsmtest.SoftToken{Label: testLabel, PIN: testPIN})
 	socket := filepath.Join(t.TempDir(), "socket")
 	t.Setenv("P11_KIT_SERVER_ADDRESS", "unix:path="+socket)
@@ -96,5 +99,37 @@ func TestServerLostAndBack(t *testing.T) {
 			t.Error(err)
 		}
 		lost()
+	}
+}
+
+// TestLocalBeforeForwarded: a token of this machine is opened, and listed first, though a
+// server, which a module before its own reaches, has one that says the same of itself.
+func TestLocalBeforeForwarded(t *testing.T) {
+	client := need.File(t, clientModules...)
+	soft := hsmtest.StartSoftHSM(t, hsmtest.SoftToken{Label: testLabel, PIN: testPIN})
+	socket := filepath.Join(t.TempDir(), "socket")
+	t.Setenv("P11_KIT_SERVER_ADDRESS", "unix:path="+socket)
+	t.Cleanup(serve(t, soft, socket))
+	d := New(Options{Modules: []Module{{Path: client}, {Path: soft.Module}}, LockDir: filepath.Join(t.TempDir(), "lock")})
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Errorf("close the driver: %v", err)
+		}
+	})
+	l, err := d.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(l.Tokens, func(info hsm.TokenInfo) bool { return info.Label == testLabel })
+	if at < 0 || l.Tokens[at].IsForwarded() || !slices.ContainsFunc(l.Tokens, hsm.TokenInfo.IsForwarded) {
+		t.Fatalf("%+v, %v", l.Tokens, l.Problems)
+	}
+	tok, err := d.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11, Token: testLabel, Serial: l.Tokens[at].Serial})
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := tok.Info(t.Context())
+	if err := errors.Join(err, tok.Close()); err != nil || info.IsForwarded() {
+		t.Errorf("%+v, %v", info.Module, err)
 	}
 }

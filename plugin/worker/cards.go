@@ -58,10 +58,8 @@ const smartCards = "smart cards"
 
 // lateCards says that the smart card service did not answer in time.
 func lateCards(limit time.Duration) error {
-	return hint.With(fmt.Errorf("%w: the smart card service did not answer for %s", hsm.ErrModule, limit), serviceHint)
+	return hint.With(fmt.Errorf("%w: the smart card service did not answer for %s", hsm.ErrModule, limit), hsm.Hung(""))
 }
-
-const serviceHint = "restart the service, for example with `sudo systemctl restart pcscd`"
 
 // Watch implements [hsm.Watcher].
 func (c *cards) Watch(ctx context.Context) error {

@@ -84,25 +84,20 @@ func (s *source) talk(p *workerProcess) *peer {
 		if p.dismissed() {
 			return err
 		}
-		s.failure, s.failed = hint.With(err, s.hint()), time.Now()
+		next := hsm.Crashed
+		if p.forced.Load() { // it did not answer in time
+			next = hsm.Hung
+		}
+		s.failure, s.failed = hint.With(err, next(s.Path)), time.Now()
 		return s.failure
 	}
 	return w
 }
 
-// hint is what helps where the process crashed or hung.
-func (s *source) hint() string {
-	if s.Path == "" {
-		return serviceHint
-	}
-	return "update or repair the library; to stop using it, remove it from config.yaml, " +
-		"put `disable-in: kubehsm` into its p11-kit .module file, or list your own libraries in config.yaml " +
-		"with `onlyModules: true`"
-}
-
 // late says that the source did not answer a listing in time.
 func (s *source) late() error {
-	return hint.With(fmt.Errorf("%w: the %s did not answer for %s", hsm.ErrModule, libraryOf(s.URI()), s.limit), s.hint())
+	err := fmt.Errorf("%w: the %s did not answer for %s", hsm.ErrModule, libraryOf(s.URI()), s.limit)
+	return hint.With(err, hsm.Hung(s.Path))
 }
 
 // use runs f with the process. If the process was replaced meanwhile, use runs f again with

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 )
@@ -57,11 +58,41 @@ func (w *worker) survey(ctx context.Context, q surveyRequest) (out surveyAnswer,
 			return out, ctx.Err()
 		}
 	}
-	out.Tokens = found.Tokens
+	if out.Tokens = found.Tokens; want.Scheme != "" {
+		out.Tokens = d.Match(found.Tokens, q.URI)
+	}
+	if p := cut(&out); p != nil {
+		found.Problems = append(found.Problems, *p)
+	}
 	for _, p := range found.Problems {
 		out.Problems = append(out.Problems, problemReply{p.Source, link.Codes(nil).Failure(p.Err)})
 	}
 	return out, fits(out)
+}
+
+// surveySize is how much of an answer may be tokens, in bytes. The rest is for problems.
+const surveySize = wire.MaxJSON / 4
+
+// cut leaves out the tokens for which there is no room in the answer, and says so. A token
+// that a URI names has room.
+func cut(out *surveyAnswer) *hsm.Problem {
+	size := 0
+	for i, t := range out.Tokens {
+		b, err := json.Marshal(t)
+		if size += len(b); err == nil && size <= surveySize {
+			continue
+		}
+		left := out.Tokens[i:]
+		out.Tokens = out.Tokens[:i]
+		source := ""
+		if t.Module != nil {
+			source = t.Module.Path
+		}
+		return &hsm.Problem{Source: source, Err: hint.With(
+			fmt.Errorf("%w: it has %d tokens too many to list; the first left out is %s", hsm.ErrModule, len(left), t.Name()),
+			"name a token that is not listed by its URI")}
+	}
+	return nil
 }
 
 // fits refuses an answer that is too long to be sent.

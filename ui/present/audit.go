@@ -79,8 +79,13 @@ func reason(r audit.Record) string {
 
 // failed is the error of a record whose reason does not say it.
 func failed(r audit.Record) string {
-	if r.Event == audit.Policy && r.Reason == audit.PolicyRecord {
+	switch {
+	case r.Event == audit.Policy && r.Reason == audit.PolicyRecord:
 		return ""
+	case r.Error == "context-canceled":
+		return "given up: the program that asked has ended, or stopped waiting"
+	case r.Error == "deadline-exceeded":
+		return "given up: it took too long"
 	}
 	return r.Error
 }

@@ -125,22 +125,6 @@ func isHere(e enrollment.Enrollment, here []hsm.TokenInfo) bool {
 	return slices.ContainsFunc(here, e.Key.Identity().MatchToken)
 }
 
-// hung is what to do about a reader or library that does not answer.
-func hung(kind hsm.Kind, source string) string {
-	place := hsm.InReader
-	if kind.Modules {
-		place = hsm.PlaceOfLibrary(source)
-	}
-	switch place {
-	case hsm.InReader:
-		return "unplug its tokens and plug them in again, or restart the smart card service: `sudo systemctl restart pcscd`"
-	case hsm.Somewhere:
-		return "unplug its tokens and plug them in again; if it uses the smart card service, restart the service, for " +
-			"example with `sudo systemctl restart pcscd`"
-	}
-	return place.Back()
-}
-
 // problem words a reader or library that could not be listed. That nothing is
 // plugged in where a reader or service would be is no fault.
 func problem(kind hsm.Kind, p hsm.Problem) Check {
@@ -148,11 +132,15 @@ func problem(kind hsm.Kind, p hsm.Problem) Check {
 	if !kind.Modules && p.Source == "" {
 		c.ID, c.Title = "reader", "Readers"
 	}
+	path := ""
+	if kind.Modules {
+		path = p.Source
+	}
 	state, why := Failed, "Tokens behind it cannot be used."
 	switch {
 	case errors.Is(p.Err, hsm.ErrPending):
 		return c.with(state, p.Err.Error(), "It hangs, or is very slow; tokens behind it cannot be used meanwhile.",
-			hung(kind, p.Source))
+			hsm.Hung(path))
 	case errors.Is(p.Err, hsm.ErrDenied):
 	case errors.Is(p.Err, hsm.ErrNoToken), errors.Is(p.Err, hsm.ErrUnsupported):
 		state, why = Note, "Only matters if the token you mean is there."

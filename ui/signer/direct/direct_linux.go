@@ -106,16 +106,16 @@ func Use(path string) bool {
 		return false
 	}
 	const mark = "SIGNAL"
-	crash := report(fmt.Errorf("%w: the library %s crashed (%s)", hsm.ErrModule, path, mark))
+	crash := report(path, fmt.Errorf("%w: the library %s crashed (%s)", hsm.ErrModule, path, mark))
 	i := strings.LastIndex(crash, mark)
 	crash, rest := crash[:i], crash[i+len(mark):]
-	end := report(fmt.Errorf("%w: the library %s ended the program", hsm.ErrModule, path))
+	end := report(path, fmt.Errorf("%w: the library %s ended the program", hsm.ErrModule, path))
 	return C.kubehsm_watch(C.CString(crash), C.CString(rest), C.CString(end)) != 0
 }
 
 // report is what a person reads.
-func report(err error) string {
+func report(path string, err error) string {
 	var b strings.Builder
-	ui.Report(&b, hint.With(err, "update or repair the library"))
+	ui.Report(&b, hint.With(err, hsm.Crashed(path)))
 	return b.String()
 }
