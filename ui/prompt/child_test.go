@@ -23,6 +23,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	lockless()
 	if mode := os.Getenv("PROMPT_TEST_CHILD"); mode != "" {
 		runChild(mode)
 		return
