@@ -101,6 +101,11 @@ clients: prerequisites cluster ## build kubectl, client-go and helm in many vers
 	$(GO) test -count=1 -timeout 20m -tags helm -v -run '^(TestMatrix|TestHelm)$$' ./test/clients -all -write
 	$(GO) test -count=1 -timeout 20m -v -run '^TestFaults$$' ./test/transparency -verbs
 
+.PHONY: modules
+modules: prerequisites ## try PKCS#11 modules of other makers and libraries that misbehave, write their rows of docs/tokens.md
+	KUBEHSM_TOKENS=write $(GO) test -count=1 -timeout 20m -v ./test/modules
+	$(GO) run -buildvcs=false ./test/tokens/table
+
 .PHONY: pictures
 pictures: prerequisites cluster ## draw docs/pictures anew from the real program
 	$(GO) run -buildvcs=false ./test/picture
