@@ -1,7 +1,7 @@
 // Command conformance runs the suites of Kubernetes itself with a key file and
 // again through the token, and writes docs/conformance.md:
 //
-//	go run ./test/conformance [-o FILE] [-at-once] [-by WAY] [-only SUITE [TEST…]]
+//	go run ./test/conformance [-o FILE] [-at-once] [-busy] [-by WAY] [-only SUITE [TEST…]]
 //
 // The suites are kubectl's own (test/cmd of k8s.io/kubernetes, shell scripts) and
 // the end-to-end tests (test/e2e), as far as no container has to run: nodes are

@@ -29,10 +29,11 @@ func main() {
 		"run only this `suite`, kubectl or e2e; arguments are the tests to run, whose results are not kept")
 	by := flag.String("by", "", "run only by this `way`, key-file or token, and compare when the other has results, too")
 	atOnce := flag.Bool("at-once", false, "run both ways side by side: sooner done, but the times mean little")
+	busy := flag.Bool("busy", false, "say on the page that other work kept the machine busy meanwhile")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	s := &stage{results: *results, by: *by, atOnce: *atOnce, tests: flag.Args()}
+	s := &stage{results: *results, by: *by, atOnce: *atOnce, busy: *busy, tests: flag.Args()}
 	if len(s.tests) > 0 && (*only == "" || *by != "") {
 		fmt.Fprintln(os.Stderr, "error: tests are named with -only, and without -by")
 		os.Exit(2)
@@ -83,6 +84,7 @@ type stage struct {
 	results  string // folder of results that are kept; "" to keep none
 	by       string // the way to run, as in a file's name; "" for both
 	atOnce   bool   // both ways run side by side
+	busy     bool   // other work is done on the machine
 	tests    []string
 }
 
@@ -121,7 +123,7 @@ func (s *stage) run(ctx context.Context, out, only string) (err error) {
 		wrong = append(wrong, c.wrong...)
 	}
 	if len(all) == len(suites) {
-		text := page(all, s.upstream.version)
+		text := page(all, s.upstream.version, s.busy)
 		if err := os.WriteFile(out, []byte(text), 0o644); err != nil { //nolint:gosec // a page of the documentation
 			return err
 		}

@@ -23,7 +23,8 @@ var titles = map[string]struct{ title, about, test string }{
 		"`test/e2e` of k8s.io/kubernetes: a program with client-go, which runs kubectl, too. All default controllers and\n" +
 			"the scheduler run. The nodes are simulated: [kwok](https://kwok.sigs.k8s.io) makes pods running and ready, but\n" +
 			"no container runs. So tests that run a program in a pod, connect to one or read its log are left out;\n" +
-			"`test/conformance/e2e.txt` lists the tests that run, and those that were tried and left out, with the reasons.",
+			"`test/conformance/e2e.txt` lists the tests that run, [Slow] and [Serial] ones among them, and those that were\n" +
+			"tried and left out, with the reasons. Upstream itself skips the two tests of priority and fairness under load.",
 		"test",
 	},
 }
@@ -42,8 +43,9 @@ func (c *comparison) summary() string {
 	return b.String()
 }
 
-// page is docs/conformance.md.
-func page(all []*comparison, version string) string {
+// page is docs/conformance.md. busy tells that the times are those of a machine that
+// had other work, too.
+func page(all []*comparison, version string, busy bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Kubernetes' own test suites, through the token
 
@@ -78,6 +80,9 @@ an error.
 	}
 	fmt.Fprintf(&b, "\nRequests are those that the bridge passed on. The times are those of the runs with a key file and "+
 		"through\nthe token, %s, on %d CPUs.\n", order, runtime.NumCPU())
+	if busy {
+		b.WriteString("Other work kept the CPUs busy meanwhile, and not evenly: these times cannot be compared.\n")
+	}
 	for _, c := range all {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", titles[c.name].title, titles[c.name].about)
 		writeReasons(&b, c)
