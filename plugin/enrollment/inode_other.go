@@ -4,4 +4,4 @@ package enrollment
 
 import "io/fs"
 
-func inode(fs.FileInfo) string { return "" }
+func inode(v []byte, _ fs.FileInfo) []byte { return v }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
@@ -204,20 +205,25 @@ func (s Store) Certificate(e Enrollment) ([]*x509.Certificate, error) {
 // one of others is written anew, and with every enrollment that comes or goes. It costs a stat for each, so that
 // who holds them in memory can tell cheaply.
 func (s Store) Version(e Enrollment, others ...Enrollment) string {
-	v := stamp(s.enrollments) + " " + stamp(s.file(e.Name)) + " " + stamp(s.chain(e)) + " " +
-		stamp(s.policy(e.KeyHash))
-	for _, o := range others {
-		v += " " + stamp(s.file(o.Name))
+	v := make([]byte, 0, 48*(4+len(others)))
+	for _, path := range []string{s.enrollments, s.file(e.Name), s.chain(e), s.policy(e.KeyHash)} {
+		v = stamp(v, path)
 	}
-	return v
+	for _, o := range others {
+		v = stamp(v, s.enrollments+string(filepath.Separator)+o.Name+".json")
+	}
+	return string(v)
 }
 
-func stamp(path string) string {
+// stamp appends what tells the file at path from another one of that name.
+func stamp(v []byte, path string) []byte {
 	info, err := os.Stat(path)
 	if err != nil {
-		return "-"
+		return append(v, "- "...)
 	}
-	return fmt.Sprintf("%d/%d/%s", info.ModTime().UnixNano(), info.Size(), inode(info))
+	v = append(strconv.AppendInt(v, info.ModTime().UnixNano(), 36), '/')
+	v = append(strconv.AppendInt(v, info.Size(), 36), '/')
+	return append(inode(v, info), ' ')
 }
 
 func checkLeaf(e Enrollment, chain []*x509.Certificate) error {

@@ -45,6 +45,7 @@ var measurements = []measurement{
 	{"memory", (*bench).memory},
 	{"tui", (*bench).tui},
 	{"contexts", (*bench).contexts},
+	{"many", (*bench).many},
 	{"requests", (*bench).requests},
 	{"servers", (*bench).servers}, // the last: its API servers stay
 }

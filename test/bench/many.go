@@ -1,0 +1,110 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
+)
+
+// manyClusters are as many as somebody who looks after clusters of others has.
+const manyClusters = 300
+
+// many measures what a person with many clusters waits for, against the same with one.
+func (b *bench) many(ctx context.Context) (err error) {
+	dir := filepath.Join(b.lab.Dir, "many")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	other, err := lab.New(dir, lab.Options{Binary: b.lab.Binary, Cluster: b.lab.Cluster})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, other.Close(context.WithoutCancel(ctx))) }()
+	if err := other.Enroll(ctx, group); err != nil {
+		return err
+	}
+	if err := multiply(ctx, other); err != nil {
+		return err
+	}
+	for _, l := range []*lab.Lab{b.lab, other} {
+		if err := l.Unlock(ctx); err != nil {
+			return err
+		}
+	}
+	for _, r := range []struct {
+		args []string
+		env  string
+		bar  float64
+		n    int
+	}{
+		{[]string{"credential", "--enrollment", b.enrolled}, execInfo, 1.1, b.n},
+		{[]string{"kubeconfig", "list"}, "", 2, b.n},
+		{[]string{"doctor"}, "", 2, min(b.n, 9)},
+	} {
+		of := func(l *lab.Lab) program { return program{path: l.Binary, args: r.args, env: append(l.Env(), r.env)} }
+		what := fmt.Sprintf("`kubehsm %s`, %d enrollments", r.args[0], manyClusters)
+		if r.args[0] == "kubeconfig" {
+			what = fmt.Sprintf("`kubehsm kubeconfig list`, %d enrollments", manyClusters)
+		}
+		if err := b.compare(ctx, row{what: what, against: "the same with one", bar: r.bar}, r.n, of(other), of(b.lab)); err != nil {
+			return err
+		}
+		if err := b.compare(ctx, row{what: what + ": time of processors", against: "the same with one", bar: r.bar}, r.n,
+			processors{of(other)}, processors{of(b.lab)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// multiply makes the enrollment of l one of many: the others have its key and certificate.
+func multiply(ctx context.Context, l *lab.Lab) error {
+	dirs, err := home.FromEnv(func(name string) string { return map[string]string{home.EnvHome: l.Home}[name] })
+	if err != nil {
+		return err
+	}
+	store := enrollment.NewStore(dirs)
+	en, err := store.Load(lab.Enrolled)
+	if err != nil {
+		return err
+	}
+	chain, err := store.Certificate(en)
+	if err != nil {
+		return err
+	}
+	k := contexts.New(&env.Env{Dirs: dirs, Executable: l.Binary, Kubeconfig: l.Kubeconfig})
+	for i := range manyClusters - 1 {
+		en.Name = fmt.Sprintf("cluster-%03d", i)
+		if err := errors.Join(store.Save(en), store.SaveCertificate(en, chain)); err != nil {
+			return err
+		}
+		change, err := k.PlanEntry(ctx, en, false, false)
+		if err == nil {
+			err = change.Apply(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// processors is a program of which the time on processors counts, its children's too: on a
+// busy machine it says more than a clock.
+type processors struct{ program }
+
+func (p processors) run(ctx context.Context) (time.Duration, error) {
+	_, used, err := p.measured(ctx)
+	return used, err
+}
