@@ -112,16 +112,47 @@ func TestApplyKeepsTheFile(t *testing.T) {
 		if err := os.Chmod(path, 0o400); err != nil {
 			t.Fatal(err)
 		}
-		_, err := mustPlan(t, r, entry("prod")).Apply(context.Background(), nil)
-		var h interface{ Hint() string }
-		if !errors.Is(err, ErrReadOnly) || !errors.As(err, &h) || !strings.Contains(h.Hint(), "--kubeconfig") {
-			t.Errorf("error %v", err)
+		plan := mustPlan(t, r, entry("prod"))
+		_, err := plan.Apply(context.Background(), nil)
+		for _, err := range []error{plan.Writable(), err} {
+			var h interface{ Hint() string }
+			if !errors.Is(err, ErrReadOnly) || !errors.As(err, &h) || !strings.Contains(h.Hint(), "--kubeconfig") {
+				t.Errorf("error %v", err)
+			}
 		}
 		if text(t, path) != kubectlStyle {
 			t.Error("a read-only file was replaced")
 		}
 		onlyFile(t, path)
 	})
+}
+
+// TestWritable: what can be written is, in folders that are still to be made and through links too.
+func TestWritable(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Symlink("x/y/config", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"config", "a/b/config", "link"} {
+		p := mustPlan(t, Rules{Explicit: "", Files: []string{filepath.Join(dir, path)}}, entry("prod"))
+		if err := p.Writable(); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("it left %v, %v", entries, err)
+	}
+	if os.Geteuid() == 0 {
+		return // no folder is closed to root
+	}
+	closed := filepath.Join(dir, "closed")
+	if err := os.Mkdir(closed, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	p := mustPlan(t, Rules{Files: []string{filepath.Join(closed, "new", "config")}}, entry("prod"))
+	if err := p.Writable(); !errors.Is(err, ErrReadOnly) {
+		t.Errorf("a folder that takes nothing: %v", err)
+	}
 }
 
 // onlyFile checks that nothing lies beside path.

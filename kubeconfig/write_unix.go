@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // keepOwner gives f the owner and group of the file that it replaces.
@@ -32,6 +34,9 @@ func isMine(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(st.Uid) == os.Geteuid()
 }
+
+// takesFiles tells why no file can be made in the folder dir.
+func takesFiles(dir string) error { return unix.Access(dir, unix.W_OK|unix.X_OK) }
 
 func isReadOnlyFS(err error) bool { return errors.Is(err, syscall.EROFS) }
 

@@ -52,16 +52,19 @@ func (b *bench) many(ctx context.Context) (err error) {
 		{[]string{"kubeconfig", "list"}, "", 2, b.n},
 		{[]string{"doctor"}, "", 2, min(b.n, 9)},
 	} {
-		of := func(l *lab.Lab) program { return program{path: l.Binary, args: r.args, env: append(l.Env(), r.env)} }
+		of := func(l *lab.Lab) program {
+			return program{path: l.Binary, args: r.args, env: append(l.Env(), r.env)}
+		}
 		what := fmt.Sprintf("`kubehsm %s`, %d enrollments", r.args[0], manyClusters)
 		if r.args[0] == "kubeconfig" {
 			what = fmt.Sprintf("`kubehsm kubeconfig list`, %d enrollments", manyClusters)
 		}
-		if err := b.compare(ctx, row{what: what, against: "the same with one", bar: r.bar}, r.n, of(other), of(b.lab)); err != nil {
+		line := row{what: what, against: "the same with one", bar: r.bar}
+		if err := b.compare(ctx, line, r.n, of(other), of(b.lab)); err != nil {
 			return err
 		}
-		if err := b.compare(ctx, row{what: what + ": time of processors", against: "the same with one", bar: r.bar}, r.n,
-			processors{of(other)}, processors{of(b.lab)}); err != nil {
+		line.what += ": time of processors"
+		if err := b.compare(ctx, line, r.n, processors{of(other)}, processors{of(b.lab)}); err != nil {
 			return err
 		}
 	}

@@ -48,8 +48,8 @@ func (p program) measured(ctx context.Context) (took, used time.Duration, err er
 	}
 	if code := cmd.ProcessState.ExitCode(); code != p.code {
 		said, err := os.ReadFile(stderr.Name())
-		return 0, 0, errors.Join(fmt.Errorf("%s %s: exit code %d, not %d: %s", p.path, strings.Join(p.args, " "), code, p.code,
-			said), err)
+		return 0, 0, errors.Join(fmt.Errorf("%s %s: exit code %d, not %d: %s", p.path, strings.Join(p.args, " "),
+			code, p.code, said), err)
 	}
 	return took, cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), nil
 }

@@ -70,8 +70,8 @@ func TestCorruptedState(t *testing.T) {
 	u.kubectl("get", "namespaces")
 }
 
-// TestReadOnlyKubeconfig enrolls where the kubeconfig's folder cannot be written:
-// everything but the entry is done, and the next run finishes it.
+// TestReadOnlyKubeconfig enrolls where the kubeconfig's folder cannot be written: that is refused
+// before a key is made, and works as soon as it can be written.
 func TestReadOnlyKubeconfig(t *testing.T) {
 	t.Parallel()
 	unshare := need.Program(t, "unshare")
@@ -97,13 +97,16 @@ func TestReadOnlyKubeconfig(t *testing.T) {
 	if res.Code == 99 || strings.Contains(res.Stderr, "unshare:") {
 		need.Missing(t, "this system does not let a user make mounts of their own: "+res.Stderr)
 	}
-	u.wantFailure(res, 1, "", "read-only file system")
+	u.wantFailure(res, 1, "make ", "the kubeconfig is read-only", "read-only file system")
 	u.unchanged(before, dir)
+	if keys := u.kubehsm("key", "list", "-o", "json"); strings.Contains(keys, lab.Enrolled) {
+		t.Errorf("a key was made in vain: %s", keys)
+	}
 
 	r := u.parse(u.ok(u.Run(t.Context(), lab.Run{Env: env, PIN: lab.PIN}, u.Binary,
 		append(u.enrollArgs(), "--pin-fd", "3")...)))
 	if r.User != "jane" || r.Kubeconfig != kubeconfig {
-		t.Errorf("it went on with %+v", r)
+		t.Errorf("it enrolled %+v", r)
 	}
 	if out := u.ok(u.Run(t.Context(), lab.Run{Env: env}, u.Cluster.Kubectl(), "get", "namespaces", "-o",
 		"name")); !strings.Contains(out, "default") {

@@ -99,6 +99,10 @@ func (c *Change) Files() []string {
 	return out
 }
 
+// Writable is the error with which Apply would refuse to write, as far as that can be told
+// beforehand.
+func (c *Change) Writable() error { return c.plan.Writable() }
+
 // Apply makes the change, all of it or none. Where there is none to make, it removes
 // what a killed process has left.
 func (c *Change) Apply(ctx context.Context) error {

@@ -70,6 +70,9 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 			rev.Refused = defaultsRefusal(known, rev.Token)
 		}
 	}
+	if err := change.Writable(); err != nil { // it is written last, when all else is made
+		rev.Refused = err
+	}
 	if err := keyRefusal(j, r.info); err != nil {
 		rev.Refused = err
 	}
