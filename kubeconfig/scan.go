@@ -3,6 +3,8 @@ package kubeconfig
 import (
 	"bytes"
 	"strings"
+
+	"github.com/kubehsm/kubehsm/kubeconfig/internal/tree"
 )
 
 // scan finds the outline of the kubeconfigs that kubectl and the cloud tools
@@ -24,12 +26,12 @@ func scan(data []byte) (*outline, bool) {
 }
 
 // scanTree is scan for the values. It knows less: no block scalars, numbers or dates,
-// no key twice in a mapping, no mapping of more than [maxKeys]. The elements of the
+// no key twice in a mapping, no mapping of more than [tree.MaxKeys]. The elements of the
 // lists at the top go to take, under the list's key, and are null in the tree: take tells
 // whether to go on, and keeps nothing of the element.
-func scanTree(data []byte, take func(key []byte, element *node) bool) (*node, bool) {
+func scanTree(data []byte, take func(key []byte, element *tree.Node) bool) (*tree.Node, bool) {
 	s := newScanner(data)
-	s.tree, s.take = &node{}, take
+	s.tree, s.take = &tree.Node{}, take
 	ok := s.all()
 	s.closeItem()
 	return s.tree, ok && !s.refused
@@ -54,7 +56,7 @@ func (s *scanner) all() bool {
 type collection struct {
 	seq  bool
 	col  int
-	node *node // nil if the values are not wanted
+	node *tree.Node // nil if the values are not wanted
 }
 
 type scanner struct {
@@ -69,8 +71,8 @@ type scanner struct {
 	started bool // content was seen
 
 	// See scanTree; without the values, tree is nil.
-	tree    *node
-	take    func(key []byte, element *node) bool
+	tree    *tree.Node
+	take    func(key []byte, element *tree.Node) bool
 	refused bool
 }
 
@@ -140,7 +142,7 @@ func (s *scanner) structure(pos, next, col int, rest []byte) bool {
 			s.current.items = append(s.current.items, item{start: pos})
 		}
 		if s.tree != nil {
-			s.top().add(nil)
+			s.top().Add(nil)
 		}
 		s.pending, first = false, false
 		trimmed := bytes.TrimLeft(rest[1:], " ")
@@ -157,7 +159,7 @@ func (s *scanner) structure(pos, next, col int, rest []byte) bool {
 		}
 		length, text, ok := scalarEnd(rest)
 		s.content(next)
-		return ok && rest[0] != '|' && rest[0] != '>' && (s.tree == nil || s.top().last().set(rest[:length], text))
+		return ok && rest[0] != '|' && rest[0] != '>' && (s.tree == nil || s.top().Last().Set(rest[:length], text))
 	}
 	if !s.open(collection{col: col}, first) {
 		return false
@@ -207,18 +209,18 @@ func (s *scanner) push(c collection) {
 	if s.tree != nil {
 		c.node = s.tree
 		if len(s.stack) > 0 {
-			c.node = s.top().last()
+			c.node = s.top().Last()
 		}
-		c.node.kind = mapping
+		c.node.Kind = tree.Mapping
 		if c.seq {
-			c.node.kind = sequence
+			c.node.Kind = tree.Sequence
 		}
 	}
 	s.stack = append(s.stack, c)
 }
 
 // top is the innermost collection's node.
-func (s *scanner) top() *node { return s.stack[len(s.stack)-1].node }
+func (s *scanner) top() *tree.Node { return s.stack[len(s.stack)-1].node }
 
 // key takes `key: value` at column col; value starts offset bytes after the
 // key.
@@ -235,7 +237,7 @@ func (s *scanner) key(pos, next, col int, key, value []byte, offset int) bool {
 		s.o.empty = false
 	}
 	s.content(next)
-	if s.tree != nil && !s.top().add(key) {
+	if s.tree != nil && !s.top().Add(key) {
 		return false
 	}
 	s.pending = len(value) == 0 || value[0] == '#'
@@ -253,7 +255,7 @@ func (s *scanner) key(pos, next, col int, key, value []byte, offset int) bool {
 		return s.tree == nil && blockHeader().Match(value)
 	}
 	length, text, ok := scalarEnd(value)
-	if !ok || s.tree != nil && !s.top().last().set(value[:length], text) {
+	if !ok || s.tree != nil && !s.top().Last().Set(value[:length], text) {
 		return false
 	}
 	switch {
@@ -286,9 +288,9 @@ func (s *scanner) closeItem() {
 		s.current.items[len(s.current.items)-1].end = s.end
 		s.current.stop = s.end
 		if s.tree != nil {
-			list := &s.tree.members[len(s.tree.members)-1]
-			s.refused = s.refused || !s.take(list.key, list.last())
-			list.kind, list.members = null, list.members[:0]
+			list := &s.tree.Members[len(s.tree.Members)-1]
+			s.refused = s.refused || !s.take(list.Key, list.Last())
+			list.Kind, list.Members = tree.Null, list.Members[:0]
 		}
 	}
 	s.named = false

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kubehsm/kubehsm/kubeconfig/internal/tree"
 )
 
 // values are texts about which the quick parser could err.
@@ -101,10 +103,10 @@ func TestManyKeys(t *testing.T) {
 		t.Error("took a key twice")
 	}
 	var b strings.Builder
-	for i := range maxKeys + 1 {
+	for i := range tree.MaxKeys + 1 {
 		b.WriteString("k" + strings.Repeat("x", i) + ": v\n")
 	}
 	if _, ok := quickly([]byte(b.String())); ok {
-		t.Errorf("took more than %d keys", maxKeys)
+		t.Errorf("took more than %d keys", tree.MaxKeys)
 	}
 }
