@@ -26,8 +26,10 @@ type Member struct {
 	Node
 }
 
+// Kind is what a node is.
 type Kind uint8
 
+// The kinds.
 const (
 	Null Kind = iota
 	Boolean
@@ -63,6 +65,7 @@ func (n *Node) Add(key []byte) bool {
 	return true
 }
 
+// Last is the member that was added last.
 func (n *Node) Last() *Node { return &n.Members[len(n.Members)-1].Node }
 
 // Set makes n the scalar (or empty collection) that value is. text is its value if it
@@ -124,6 +127,7 @@ func (n *Node) appendJSON(b []byte) ([]byte, error) {
 // names in JSON.
 type Decoder map[reflect.Type]map[string]int
 
+// Fields are the numbers of the fields of the struct type t, by their names in JSON.
 func (d Decoder) Fields(t reflect.Type) map[string]int {
 	names := d[t]
 	if names == nil {

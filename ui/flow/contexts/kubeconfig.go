@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
+	"github.com/kubehsm/kubehsm/kubeconfig/kuberc"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -140,7 +141,7 @@ func (k Contexts) PlanEntry(ctx context.Context, en enrollment.Enrollment, setCu
 
 // pluginNotes say what keeps kubectl from running command as exec plugin.
 func pluginNotes(command string) []string {
-	policy, err := kubeconfig.ReadPluginPolicy(os.Getenv)
+	policy, err := kuberc.ReadPluginPolicy(os.Getenv)
 	if err != nil {
 		return []string{"whether kubectl's preferences allow this program cannot be told: " + err.Error()}
 	}

@@ -2,6 +2,7 @@ package contexts
 
 import (
 	"encoding/base64"
+	"errors"
 	"os"
 	"reflect"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
+	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
 	access "github.com/kubehsm/kubehsm/ui/flow/cluster"
@@ -40,6 +42,25 @@ func TestDisableCompression(t *testing.T) {
 		if entry.DisableCompression != disable || signer.DisableCompression != disable {
 			t.Errorf("the context says %v, the entry %v, the signer's entry %v",
 				disable, entry.DisableCompression, signer.DisableCompression)
+		}
+	}
+}
+
+// TestWritable: a kubeconfig that cannot be written is told of beforehand, as the change itself
+// would.
+func TestWritable(t *testing.T) {
+	e, _ := flowtest.Env(t, "blue")
+	en := enrollment.Enrollment{Name: "prod-hsm", Cluster: cluster.Cluster{Server: "https://10.0.0.1:6443"}}
+	for mode, want := range map[os.FileMode]error{0o600: nil, 0o400: kubeconfig.ErrReadOnly} {
+		if err := os.Chmod(e.Kubeconfig, mode); err != nil {
+			t.Fatal(err)
+		}
+		change, err := New(e).PlanEntry(t.Context(), en, false, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := change.Writable(); !errors.Is(err, want) {
+			t.Errorf("mode %o: %v", mode, err)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
-	"github.com/kubehsm/kubehsm/kubeconfig"
+	"github.com/kubehsm/kubehsm/kubeconfig/kuberc"
 )
 
 // kubectl looks at the kubectl that the shell finds, and at the one of programs
@@ -152,7 +152,7 @@ func sameFile(a, b string) bool {
 // policy tells whether kubectl's own settings let it run this program.
 func policy(o *Options) Check {
 	c := Check{ID: "kuberc", Group: GroupKubectl, Title: "kuberc"}
-	p, err := kubeconfig.ReadPluginPolicy(o.Getenv)
+	p, err := kuberc.ReadPluginPolicy(o.Getenv)
 	switch {
 	case err != nil:
 		return c.with(Warning, err.Error(), "kubectl may refuse to run plugins.",

@@ -1,4 +1,4 @@
-package kubeconfig
+package kuberc
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
+	"github.com/kubehsm/kubehsm/kubeconfig"
 )
 
 func TestPluginPolicy(t *testing.T) {
@@ -53,7 +54,7 @@ func TestPluginPolicy(t *testing.T) {
 	if err := os.WriteFile(file, []byte("credentialPluginPolicy: DenyAll\n\t- x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadPluginPolicy(func(string) string { return file }); !errors.Is(err, ErrParse) {
+	if _, err := ReadPluginPolicy(func(string) string { return file }); !errors.Is(err, kubeconfig.ErrParse) {
 		t.Errorf("got %v", err)
 	}
 	if p, err := ReadPluginPolicy(func(string) string { return "off" }); err != nil || p.File != "" || !p.Allows(own) {

@@ -1,4 +1,6 @@
-package kubeconfig
+// Package kuberc reads kubectl's own preferences, the kuberc file, as far as they say which exec
+// plugins kubectl may run.
+package kuberc
 
 import (
 	"errors"
@@ -13,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
+	"github.com/kubehsm/kubehsm/kubeconfig"
 )
 
 // The policies of kubectl's preferences for exec plugins (KEP-3104); "" is
@@ -35,9 +38,6 @@ type PluginPolicy struct {
 	named bool // File is KUBERC's
 }
 
-// maxKuberc bounds the preferences file, in bytes.
-const maxKuberc = 1 << 20
-
 // ReadPluginPolicy reads the file that kubectl would: the one that KUBERC names,
 // else ~/.kube/kuberc. One that does not exist allows everything, as does
 // KUBERC=off. The error wraps [ErrParse] if it cannot be understood.
@@ -50,7 +50,7 @@ func ReadPluginPolicy(getenv func(string) string) (PluginPolicy, error) {
 	if p.named = p.File != ""; !p.named {
 		p.File = filepath.Join(homedir.HomeDir(), ".kube", "kuberc")
 	}
-	data, err := readRegular(p.File, maxKuberc)
+	data, err := kubeconfig.ReadFile(p.File)
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, nil
 	}
@@ -65,7 +65,7 @@ func ReadPluginPolicy(getenv func(string) string) (PluginPolicy, error) {
 		} `json:"credentialPluginAllowlist"`
 	}
 	if err := yaml.Unmarshal(data, &pref); err != nil {
-		return p, fmt.Errorf("%s: %w: %w", p.File, ErrParse, err)
+		return p, fmt.Errorf("%s: %w: %w", p.File, kubeconfig.ErrParse, err)
 	}
 	if pref.CredentialPluginPolicy != "" {
 		p.Policy = pref.CredentialPluginPolicy
