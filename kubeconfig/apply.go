@@ -47,6 +47,17 @@ func (p *Plan) Apply(ctx context.Context, j *Journal) (step Step, err error) {
 	return p.write(ctx, j)
 }
 
+// Writable is the error with which [Plan.Apply] would refuse to write ([ErrReadOnly]), as far
+// as that can be told beforehand, or nil.
+func (p *Plan) Writable() error {
+	for _, f := range p.files {
+		if err := canWrite(f.path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // tidy removes the locks, and what lies beside the files half-written, of kubehsm's
 // processes that have died.
 func (p *Plan) tidy() error {

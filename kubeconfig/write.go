@@ -99,31 +99,27 @@ func writable(path string, mode fs.FileMode) error {
 	return denied(fmt.Errorf("write kubeconfig: %w", err), path)
 }
 
-// Writable is the error with which [Plan.Apply] would refuse to write, as far as that can be
-// told beforehand, or nil: who has a long way to go before it need not begin. It wraps
-// [ErrReadOnly].
-func (p *Plan) Writable() error {
-	for _, f := range p.files {
-		target, err := targetOf(f.path)
-		if err != nil {
-			return fmt.Errorf("write kubeconfig: %w", err)
+// canWrite is the error with which [prepare], or the lock before it, would refuse path, as far
+// as that can be told beforehand.
+func canWrite(path string) error {
+	target, err := targetOf(path)
+	if err != nil {
+		return fmt.Errorf("write kubeconfig: %w", err)
+	}
+	if info, err := os.Stat(target); err == nil && info.Mode().IsRegular() {
+		if err := writable(target, info.Mode().Perm()); err != nil {
+			return err
 		}
-		if info, err := os.Stat(target); err == nil && info.Mode().IsRegular() {
-			if err := writable(target, info.Mode().Perm()); err != nil {
-				return err
+	}
+	for _, path := range []string{path, target} { // the lock is beside the first, the new file beside the other
+		dir := filepath.Dir(path)
+		for parent := filepath.Dir(dir); parent != dir; dir, parent = parent, filepath.Dir(parent) {
+			if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+				break
 			}
 		}
-		for _, path := range []string{f.path, target} { // the lock is beside the first, the new file beside the other
-			dir := filepath.Dir(path)
-			for parent := filepath.Dir(dir); parent != dir; dir, parent = parent, filepath.Dir(parent) {
-				if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-					break
-				}
-			}
-			if err := takesFiles(dir); err != nil {
-				err = &fs.PathError{Op: "write in", Path: dir, Err: err}
-				return denied(fmt.Errorf("write kubeconfig: %w", err), dir)
-			}
+		if err := takesFiles(dir); err != nil {
+			return denied(fmt.Errorf("write kubeconfig in %s: %w", dir, err), dir)
 		}
 	}
 	return nil
