@@ -44,22 +44,39 @@ func (k Contexts) Migration(ctx context.Context, kubeContext string) (Migration,
 			m.Others = append(m.Others, other.Name)
 		}
 	}
-	switch c.User.Kind {
-	case kubeconfig.UserOurs, kubeconfig.UserExternalSigner:
+	if c.User.Kind == kubeconfig.UserOurs || c.User.Kind == kubeconfig.UserExternalSigner {
 		return m, hint.With(fmt.Errorf("context %q signs in with a token already", c.Name),
 			"`kubehsm kubeconfig list` shows the others")
+	}
+	m.Subject, err = k.subject(ctx, c)
+	return m, err
+}
+
+// Subject is whom a context signs in as: by its enrollment, by its client certificate, or
+// by what its cluster says. "" is the current context.
+func (k Contexts) Subject(ctx context.Context, kubeContext string) (csr.Subject, error) {
+	c, err := k.env.Rules().Get(ctx, kubeContext)
+	if err != nil {
+		return csr.Subject{}, err
+	}
+	return k.subject(ctx, c)
+}
+
+func (k Contexts) subject(ctx context.Context, c kubeconfig.Context) (csr.Subject, error) {
+	switch c.User.Kind {
+	case kubeconfig.UserOurs:
+		en, err := k.env.Enrollments().Load(c.User.Enrollment)
+		return csr.Subject{User: en.User, Groups: en.Groups}, err
 	case kubeconfig.UserKeyData, kubeconfig.UserKeyFile:
-		m.Subject, err = k.certificateSubject(ctx, c.Name)
-		return m, err
+		return k.certificateSubject(ctx, c.Name)
 	}
 	client, err := cluster.Access{Env: k.env}.Client(ctx, c.Name)
 	if err != nil {
-		return m, err
+		return csr.Subject{}, err
 	}
 	me, err := client.Rights().WhoAmI(ctx)
 	everybody := func(g string) bool { return g == "system:authenticated" }
-	m.Subject = csr.Subject{User: me.User, Groups: slices.DeleteFunc(me.Groups, everybody)}
-	return m, err
+	return csr.Subject{User: me.User, Groups: slices.DeleteFunc(me.Groups, everybody)}, err
 }
 
 // certificateSubject reads whom a context's client certificate stands for.

@@ -4,12 +4,16 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"slices"
+	"strings"
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
@@ -35,9 +39,8 @@ func (n Enroller) Complete(ctx context.Context, o enrolling.Options) (enrolling.
 		return o, err
 	}
 	o.FillDefaults()
-	if o.User == "" {
-		return o, hint.With(errors.New("no user name is given"),
-			"say who the certificate is for: --user NAME (and --group NAME)")
+	if err := n.completeUser(ctx, &o); err != nil {
+		return o, err
 	}
 	if err := n.completeNames(ctx, &o); err != nil {
 		return o, err
@@ -125,6 +128,41 @@ func (n Enroller) completeFromProgress(o *enrolling.Options) error {
 	o.FillFrom(j)
 	return nil
 }
+
+// completeUser takes the user that the source context signs in as if none is named, and its
+// groups, but for those that only Kubernetes itself gives.
+func (n Enroller) completeUser(ctx context.Context, o *enrolling.Options) error {
+	if o.User != "" {
+		return nil
+	}
+	const needed, next = "no user name is given", "say who the certificate is for: --user NAME (and --group NAME)"
+	if o.Join != nil {
+		return hint.With(errors.New(needed), next)
+	}
+	access := cluster.Access{Env: n.env.On(o.Cluster)}
+	at, err := access.Endpoint(ctx, o.Context)
+	if err == nil {
+		err = at.Accepts(o.AcceptUnverified)
+	}
+	if err != nil {
+		return err
+	}
+	me, err := contexts.New(access.Env).Subject(ctx, o.Context)
+	if err != nil {
+		return hint.With(fmt.Errorf("%s, and context %q does not tell one: %w", needed, o.Context, err), next)
+	}
+	if builtIn(me.User) {
+		return hint.With(fmt.Errorf("%s, and context %q signs in as %s", needed, o.Context, me.User), next)
+	}
+	o.User = me.User
+	if o.Groups == nil {
+		o.Groups = slices.DeleteFunc(me.Groups, builtIn)
+	}
+	return nil
+}
+
+// builtIn tells whether a user or group is one of Kubernetes' own.
+func builtIn(name string) bool { return strings.HasPrefix(name, "system:") }
 
 // completeNames fills the placeholders in the names that o asks for and checks
 // the names. The token is opened only if there is a placeholder.
