@@ -19,6 +19,9 @@ type Kind struct {
 	Policies bool
 	// Unblocks is the secret that sets a new PIN: [PUK] or [SOPIN].
 	Unblocks PINKind
+	// DefaultPIN and DefaultPUK are those of a new token that says that its PIN or PUK is the
+	// default one; "" where none can say so. They are Yubico's, which others took over.
+	DefaultPIN, DefaultPUK string
 	// Modules tells that such tokens are reached by libraries, which a URI and the
 	// user's configuration can name.
 	Modules bool
@@ -39,7 +42,7 @@ func KindOf(scheme string) Kind {
 		return Kind{
 			Name: "PIV", Title: "Smart cards", Source: "Reader",
 			Slots: []string{"9a", "9c", "9d", "9e"}, Spare: retiredSlots(), Policies: true,
-			Unblocks: PUK, Attests: true, LoginStays: true,
+			Unblocks: PUK, DefaultPIN: "123456", DefaultPUK: "12345678", Attests: true, LoginStays: true,
 		}
 	case SchemePKCS11:
 		return Kind{Name: "PKCS#11", Title: "PKCS#11 libraries", Source: "Library", Unblocks: SOPIN, Modules: true,

@@ -37,7 +37,9 @@ type FakeOptions struct {
 	Label  string // PKCS#11 only; "hsmtest"
 	Serial string // made up
 	PIN    string // "123456"
-	Tries  int    // PIN tries until it locks; 3
+	// New: the token says of its secrets that they are the default ones, until they are changed.
+	New   bool
+	Tries int // PIN tries until it locks; 3
 	// PINNotSet: the token has no user PIN yet.
 	PINNotSet bool
 	// PINPolicy and TouchPolicy are those of keys generated with the defaults;
@@ -202,7 +204,7 @@ func (t *FakeToken) Info() hsm.TokenInfo {
 	info := t.info
 	info.PIN = hsm.PINState{
 		Retries: t.tries, Low: t.tries < t.options.Tries, Final: t.tries == 1, Locked: t.tries == 0,
-		NotSet: t.options.PINNotSet, MinLen: 4, MaxLen: 64,
+		NotSet: t.options.PINNotSet, MinLen: 4, MaxLen: 64, Default: t.options.New && t.options.PIN == "123456",
 	}
 	return info
 }

@@ -60,7 +60,8 @@ func (h *fakeHandle) askSecond(ctx context.Context, kind hsm.PINKind, p hsm.Prom
 		info, err := h.describe(ctx)
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		info.PIN = hsm.PINState{Retries: h.pukTries, Locked: h.pukTries == 0, MinLen: 6, MaxLen: 8}
+		info.PIN = hsm.PINState{Retries: h.pukTries, Locked: h.pukTries == 0, MinLen: 6, MaxLen: 8,
+			Default: h.options.New && h.puk == FakePUK}
 		return info, err
 	}
 	return hsm.AskPIN(ctx, p, kind, state, func(typed *hsm.Secret) error {

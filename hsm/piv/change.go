@@ -103,7 +103,8 @@ func checkNew(kind hsm.PINKind, fresh *hsm.Secret) error {
 			return fmt.Errorf("%w: use letters, digits and signs of ASCII", hsm.ErrPINInvalid)
 		}
 	}
-	if s := fresh.Unsafe(); kind == hsm.PIVPIN && s == applet.DefaultPIN || kind == hsm.PUK && s == applet.DefaultPUK {
+	card := hsm.KindOf(hsm.SchemePIV)
+	if s := fresh.Unsafe(); kind == hsm.PIVPIN && s == card.DefaultPIN || kind == hsm.PUK && s == card.DefaultPUK {
 		return fmt.Errorf("%w: it is the default", hsm.ErrPINInvalid)
 	}
 	return nil
@@ -151,7 +152,8 @@ func (t *Token) SetRetries(ctx context.Context, pin, puk int, p hsm.Prompter) er
 		if err := s.PINs.SetRetries(pin, puk); err != nil {
 			return err
 		}
-		oldPIN, oldPUK := hsm.NewSecret([]byte(applet.DefaultPIN)), hsm.NewSecret([]byte(applet.DefaultPUK))
+		card := hsm.KindOf(hsm.SchemePIV)
+		oldPIN, oldPUK := hsm.NewSecret([]byte(card.DefaultPIN)), hsm.NewSecret([]byte(card.DefaultPUK))
 		if err := s.PINs.Change(hsm.PIVPIN, oldPIN, held); err != nil {
 			return hint.With(fmt.Errorf("the PIN and the PUK are the default ones now: %w", err),
 				"change both at once: PIN 123456, PUK 12345678")

@@ -14,12 +14,6 @@ const (
 	MaxPIN = 8
 )
 
-// The values of a new card (Yubico).
-const (
-	DefaultPIN = "123456"
-	DefaultPUK = "12345678"
-)
-
 // PINs are the PIN and the PUK.
 type PINs struct{ c *channel }
 

@@ -35,18 +35,23 @@ func defaultSecrets(ctx context.Context, t hsm.Token, info hsm.TokenInfo) ([]def
 		if info.PIN.Blocked() { // the PIN cannot change itself
 			command = "token pin unblock"
 		}
-		all = append(all, defaultSecret{"PIN", command})
+		all = append(all, defaultSecret{pinName, command})
 	}
 	if d.PUK != nil && d.PUK.Default && d.PUK.Left > 0 { // a blocked one opens nothing
 		all = append(all, defaultSecret{pukName, "token puk change"})
 	}
 	if d.ManagementKey.Default {
-		all = append(all, defaultSecret{"management key", "token management-key set --protect"})
+		all = append(all, defaultSecret{managementName, "token management-key set --protect"})
 	}
 	return all, nil
 }
 
-const pukName = "PUK"
+// The names of the secrets.
+const (
+	pinName        = "PIN"
+	pukName        = "PUK"
+	managementName = "management key"
+)
 
 // defaultWords names the secrets: "the default PIN and PUK".
 func defaultWords(all []defaultSecret) string {
@@ -69,9 +74,9 @@ func defaultsNote(all []defaultSecret, accepted bool) string {
 	return defaultWords(all) + ": in force and known to everybody; the enrollment stops until they are changed"
 }
 
-// refuseDefaults is the error while default secrets are in force, unless
-// that was accepted.
-func (r *attempt) refuseDefaults(ctx context.Context) error {
+// mendDefaults replaces default secrets where a person goes through the enrollment; else
+// they are an error, unless that was accepted.
+func (r *attempt) mendDefaults(ctx context.Context) error {
 	all, err := defaultSecrets(ctx, r.token, r.info)
 	if err != nil || len(all) == 0 {
 		return err
@@ -79,6 +84,9 @@ func (r *attempt) refuseDefaults(ctx context.Context) error {
 	if r.record.Options.AcceptDefaults {
 		r.note("%s", defaultsNote(all, true))
 		return nil
+	}
+	if r.given.Guided && replaceable(all, r.info) {
+		return r.ownSecrets(ctx, all)
 	}
 	return defaultsRefusal(all, r.info)
 }

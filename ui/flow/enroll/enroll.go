@@ -51,7 +51,9 @@ func (n Enroller) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompte
 	}
 	r := newAttempt(n.env, j, o, p, report)
 	defer r.close()
-	err = r.run(ctx, j.Options.Steps())
+	if err = r.run(ctx, j.Options.Steps()); err == nil {
+		r.ownPUK(ctx)
+	}
 	return r.result, err
 }
 
@@ -211,7 +213,7 @@ func (r *attempt) findToken(ctx context.Context) (outcome, error) {
 	if err := r.record.Options.Join.RefuseSerial(r.info); err != nil {
 		return outcome{}, err
 	}
-	if err := r.refuseDefaults(ctx); err != nil {
+	if err := r.mendDefaults(ctx); err != nil {
 		return outcome{}, err
 	}
 	if err := keyRefusal(r.record, r.info); err != nil {

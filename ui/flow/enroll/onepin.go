@@ -14,8 +14,9 @@ const onePINLife = 5 * time.Minute
 
 // onePIN lets a person type the PIN of a token once for a flow in which this
 // process and the agent both need it. A PIN is handed out again only if the
-// token took it, only once per token, and only while it is young; after a refusal the
-// person is asked, as always.
+// token took it, only once, and only while it is young; after a refusal the
+// person is asked, as always. A PIN that was just chosen serves twice: for what is done with
+// the token next, too.
 type onePIN struct {
 	mu   sync.Mutex
 	kept map[string]*keptPIN
@@ -24,6 +25,7 @@ type onePIN struct {
 type keptPIN struct {
 	pin   *hsm.Secret
 	typed time.Time
+	uses  int // how often the PIN may still be handed out
 	// proven is set once the flow knows that the token took it.
 	proven bool
 }
@@ -38,28 +40,34 @@ func (o *onePIN) before(next ask.Func) ask.Func {
 			return next(ctx, q)
 		}
 		key := p.Token.URI().String()
-		if pin := o.take(key, p.Again != ""); pin != nil {
-			return ask.Answer{PIN: pin}, nil
+		if !p.New {
+			if pin := o.take(key, p.Again != ""); pin != nil {
+				return ask.Answer{PIN: pin}, nil
+			}
 		}
 		a, err := next(ctx, q)
 		if err == nil {
-			o.keep(key, a.PIN)
+			uses := 1
+			if p.New {
+				uses = 2
+			}
+			o.keep(key, a.PIN, uses)
 		}
 		return a, err
 	}
 }
 
 // keep keeps a copy of what was typed, in place of what was kept before.
-func (o *onePIN) keep(key string, pin *hsm.Secret) {
+func (o *onePIN) keep(key string, pin *hsm.Secret, uses int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if old := o.kept[key]; old != nil {
 		old.pin.Zero()
 	}
-	o.kept[key] = &keptPIN{pin: pin.Clone(), typed: time.Now()}
+	o.kept[key] = &keptPIN{pin: pin.Clone(), typed: time.Now(), uses: uses}
 }
 
-// take hands out a proven PIN once and forgets it; again discards it unused.
+// take hands out a proven PIN, and forgets it after its last use; again discards it unused.
 func (o *onePIN) take(key string, again bool) *hsm.Secret {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -71,6 +79,9 @@ func (o *onePIN) take(key string, again bool) *hsm.Secret {
 		k.pin.Zero()
 		delete(o.kept, key)
 		return nil
+	}
+	if k.uses--; k.uses > 0 {
+		return k.pin.Clone()
 	}
 	delete(o.kept, key)
 	return k.pin

@@ -64,7 +64,11 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 	if o.ApproveWith == "" && !j.Did(enrolling.StepApproval) {
 		rev.Notes = append(rev.Notes, "somebody with the right to approve must approve the request")
 	}
-	if len(known) > 0 {
+	switch {
+	case len(known) == 0:
+	case !o.AcceptDefaults && o.Guided && replaceable(known, rev.Token):
+		rev.Sets = replaces(known, o)
+	default:
 		rev.Notes = append(rev.Notes, defaultsNote(known, o.AcceptDefaults))
 		if !o.AcceptDefaults {
 			rev.Refused = defaultsRefusal(known, rev.Token)

@@ -67,6 +67,9 @@ type Options struct {
 	KeepCurrent bool `json:"keepCurrent,omitempty"`
 	// Replace allows a kubeconfig entry of the same name that is not kubehsm's to be replaced.
 	Replace bool `json:"replace,omitempty"`
+	// Guided says that a person goes through it, who can choose a PIN and be shown a PUK: the
+	// default secrets of the token, which are an error otherwise, are replaced on the way.
+	Guided bool `json:"-"`
 	// Restart forgets what an earlier run of the same name did.
 	Restart bool `json:"-"`
 	// Timeout bounds the wait for approval; 0 waits until cancelled.

@@ -43,6 +43,11 @@ type Result struct {
 	// line to send to an admin.
 	Rights bool   `json:"rights"`
 	Ask    string `json:"ask,omitempty"`
+	// PUK is a new PUK to show once; the UI zeroes it. Nil if there is none.
+	PUK *hsm.Secret `json:"-"`
+	// SealedPUK is a new PUK for the help desk alone, whose ticket asks for that; "" if there is
+	// none.
+	SealedPUK string `json:"sealedPUK,omitempty"`
 	// Notes are clauses worth knowing ("lifetime is shorter than asked").
 	Notes []string `json:"notes,omitempty"`
 	// Next are the commands to type next.

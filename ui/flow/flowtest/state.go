@@ -192,6 +192,9 @@ func shape(state map[string]string) []string {
 		case "kubeconfig":
 			all = append(all, fmt.Sprint(kind, " of ", strings.Count(v, "\n"), " lines"))
 		default:
+			if k == "PUK" && v != hsmtest.FakePUK {
+				v = "of its own"
+			}
 			all = append(all, k+" "+v)
 		}
 	}

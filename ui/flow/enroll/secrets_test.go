@@ -1,0 +1,104 @@
+package enroll
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
+)
+
+// factory is scene with a card as it comes from the shop.
+func factory(t testing.TB) *flowtest.World {
+	t.Helper()
+	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{New: true, Can: hsmtest.Administered()}, "jane", "dev")
+	w.Server.Signs(true)
+	flowtest.Agent(t, w.Env)
+	return w
+}
+
+// TestGuided: whoever goes through an enrollment of a new card types a PIN once, and is shown
+// a PUK at the end. Wherever the enrollment fails, the same command finishes it, and no secret
+// is in force that nobody knows.
+func TestGuided(t *testing.T) {
+	const own = "87654321"
+	shown := map[*hsmtest.FakeToken]string{} // PUKs
+	o := enrolling.Options{Name: "prod-hsm", Timeout: 2 * time.Second, AcceptForecast: true, Guided: true}
+	guided := func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
+		r, err := NewEnroller(w.Env).Enroll(ctx, o, p, nil)
+		if r.PUK != nil {
+			shown[w.Card] = string(r.PUK.Bytes())
+		}
+		if puk := w.Card.PUK(); puk != hsmtest.FakePUK && shown[w.Card] != puk {
+			t.Errorf("the PUK %s is in force, and nobody knows: %v", puk, err)
+		}
+		if err == nil && (r.User != "jane" || w.Card.PUK() == hsmtest.FakePUK || w.Card.PIN() != own) {
+			err = errors.New("the card has default secrets still: " + strings.Join(r.Notes, "; "))
+		}
+		return err
+	}
+	flowtest.UseCase{Name: "enroll", World: factory, Answers: []hsmtest.Answer{hsmtest.PIN(own)}, Resumes: true,
+		Leaves: []string{""}, // the progress record, with which the enrollment goes on
+		Passes: append(flowtest.Failing("get configmaps"), "=forbidden: create selfsubjectreviews (2)",
+			"=500: create selfsubjectreviews (2)",
+			"500: get certificatesigningrequests", "cut: get certificatesigningrequests", // the wait goes on
+			"forbidden: get /version", "500: get /version", "=cut: get /version"),
+		// the wait has no end, or the agent repeats its refusal for a while
+		// nor is the PUK's change, which is tried below
+		Skips: []string{"gone: get certificatesigningrequests", "gone: get configmaps", "cut: get /version (2)",
+			"removed: open (3)", "ctrl-c: open (3)", "removed: administer (4)", "ctrl-c: administer (4)",
+			"removed: administer (5)", "ctrl-c: administer (5)", "removed: info (7)", "ctrl-c: info (7)",
+			"removed: change (3)", "ctrl-c: change (3)"},
+		Do: guided}.Try(t)
+	for _, op := range []hsmtest.Op{hsmtest.OpOpen, hsmtest.OpAdminister, hsmtest.OpChange} { // of the PUK's change
+		w := factory(t)
+		r, err := NewEnroller(w.Env).Enroll(t.Context(), o, hsmtest.NewScript(t, hsmtest.PIN(own)), func(e enrolling.Event) {
+			if e.Step == enrolling.StepKubeconfig && e.State == enrolling.StepDone {
+				w.Card.Fail(op, hsm.ErrRemoved)
+			}
+		})
+		maybe := op == hsmtest.OpChange // the card may have taken it
+		if notes := strings.Join(r.Notes, "\n"); err != nil || r.User != "jane" || !strings.Contains(notes, "token puk change") ||
+			(r.PUK != nil) != maybe {
+			t.Errorf("%s: %v, notes %q, a PUK to show: %t", op, err, notes, r.PUK != nil)
+		}
+	}
+	w := factory(t)
+	if err := guided(t.Context(), w, hsmtest.NewScript(t, hsmtest.PIN(own))); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := (detailsOf(t, w)); err != nil || d.ManagementKey.Default || d.PUK.Default {
+		t.Errorf("%+v, %v", d, err)
+	}
+
+	w = factory(t)
+	review, err := NewEnroller(w.Env).Review(t.Context(), o)
+	if err != nil || review.Refused != nil || review.Options.User != "jane" ||
+		review.Sets != "a PIN of your own; a random PUK, shown at the end; "+
+			"a random management key, which the card gives out for the PIN" {
+		t.Errorf("review: %+v, %v", review, err)
+	}
+	plain := o
+	plain.Guided = false
+	if review, err = NewEnroller(w.Env).Review(t.Context(), plain); err != nil || !errors.Is(review.Refused, ErrDefaultSecrets) {
+		t.Errorf("where nobody goes through it: %v, %v", review.Refused, err)
+	}
+	if _, err := NewEnroller(w.Env).Enroll(t.Context(), plain, hsmtest.NewScript(t), nil); !errors.Is(err, ErrDefaultSecrets) {
+		t.Errorf("where nobody goes through it: %v", err)
+	}
+}
+
+func detailsOf(t testing.TB, w *flowtest.World) (hsm.Details, error) {
+	t.Helper()
+	token, err := w.Env.Drivers.Open(t.Context(), w.Card.Info().URI())
+	if err != nil {
+		return hsm.Details{}, err
+	}
+	defer token.Close()
+	return token.Details(t.Context())
+}
