@@ -92,6 +92,9 @@ type ConfirmPrompt struct {
 	// which repeats them for prompts of older programs.
 	Notice string  `json:"notice,omitempty"`
 	Fields []Field `json:"fields,omitempty"`
+	// More are the details that a person can ask for before the answer. A prompt that has no
+	// key for that leaves them out.
+	More []string `json:"more,omitempty"`
 	// Type, if set, is what must be typed for a yes (a serial).
 	Type string `json:"type,omitempty"`
 	// Short, if set, is the end of Type that is accepted in place of the whole.

@@ -211,10 +211,15 @@ func (a *app) sourcesListed(flags *pflag.FlagSet) error {
 
 // confirm asks unless yes was given beforehand. A no is [hsm.ErrCancelled].
 func (a *app) confirm(ctx context.Context, yes bool, question string) error {
+	return a.confirmed(ctx, yes, hsm.ConfirmPrompt{Question: question})
+}
+
+// confirmed is confirm for a question with more to it.
+func (a *app) confirmed(ctx context.Context, yes bool, p hsm.ConfirmPrompt) error {
 	if yes {
 		return nil
 	}
-	ok, err := a.prompter().Confirm(ctx, hsm.ConfirmPrompt{Question: question})
+	ok, err := a.prompter().Confirm(ctx, p)
 	if errors.Is(err, hsm.ErrNoTerminal) {
 		return hint.With(err, "run it in a terminal, or with --yes once you have seen what it would do")
 	}

@@ -77,5 +77,5 @@ func (a *app) breakGlass(ctx context.Context, env *env.Env, options enrolling.Op
 	if err := desk.NewBreakGlass(env).Record(ctx, result, options.Reason); err != nil {
 		return err
 	}
-	return a.emit(o, result, func(w *words) { resultWords(w, result) })
+	return a.emitResult(o, result)
 }

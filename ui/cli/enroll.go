@@ -2,18 +2,22 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
@@ -103,14 +107,15 @@ func (a *app) enrollByLines(ctx context.Context, env *env.Env, options enrolling
 	if err != nil || f.plan {
 		return err
 	}
-	return a.emit(o, result, func(w *words) { resultWords(w, result) })
+	return a.emitResult(o, result)
 }
 
 // enrollReviewed shows what an enrollment would do, asks, and does it; a dry run
 // ends with the first.
 func (a *app) enrollReviewed(ctx context.Context, env *env.Env, options enrolling.Options,
 	f enrollFlags) (enrolling.Result, error) {
-	review, err := enroll.NewEnroller(env).Review(ctx, options)
+	options.Guided = a.guides()
+	review, err := a.review(ctx, env, options)
 	if err != nil {
 		return enrolling.Result{}, err
 	}
@@ -119,11 +124,16 @@ func (a *app) enrollReviewed(ctx context.Context, env *env.Env, options enrollin
 			return enrolling.Result{}, err
 		}
 	}
-	w := a.err()
-	if f.plan {
+	w, asked := a.err(), options.Guided && !f.yes && !f.plan
+	switch {
+	case f.plan:
 		w = a.out()
+		reviewWords(w, review)
+	case asked:
+		summaryWords(w, review)
+	default:
+		reviewWords(w, review)
 	}
-	reviewWords(w, review)
 	if err := w.flush(); err != nil || f.plan {
 		return enrolling.Result{}, err
 	}
@@ -135,11 +145,49 @@ func (a *app) enrollReviewed(ctx context.Context, env *env.Env, options enrollin
 			return enrolling.Result{}, err
 		}
 	}
-	if err := a.confirm(ctx, f.yes, "Begin?"); err != nil {
+	begin := hsm.ConfirmPrompt{Question: "Begin?"}
+	if asked {
+		begin.DefaultYes, begin.More = true, reviewLines(review)
+	}
+	if err := a.confirmed(ctx, f.yes, begin); err != nil {
 		return enrolling.Result{}, err
 	}
 	return enroll.NewEnroller(env).Enroll(ctx, review.Options, a.prompter(),
 		func(e enrolling.Event) { stepWords(a.Stderr, e) })
+}
+
+// guides tells whether a person goes through an enrollment at a terminal.
+func (a *app) guides() bool { return isTerminal(a.Stderr) }
+
+// review works out what an enrollment would do. Where a person goes through it, it waits for
+// the token first.
+func (a *app) review(ctx context.Context, env *env.Env, o enrolling.Options) (enroll.Review, error) {
+	for {
+		r, err := enroll.NewEnroller(env).Review(ctx, o)
+		if !o.Guided || !errors.Is(err, hsm.ErrNoToken) {
+			return r, err
+		}
+		full, _ := enroll.NewEnroller(env).Complete(ctx, o) // a record may name the token
+		wait := token.WaitOptions{Token: full.Token.TokenOnly(), Waiting: a.waiting}
+		if _, err := (token.Tokens{Env: env}).Wait(ctx, wait); err != nil {
+			return r, err
+		}
+	}
+}
+
+// summaryWords are the review's in short: what would be done, and what stands against it.
+func summaryWords(w *words, r enroll.Review) {
+	w.facts(present.ReviewSummary(r))
+	for _, n := range r.Remarks() {
+		w.line("note: %s", n)
+	}
+}
+
+// reviewLines are the lines of the whole review.
+func reviewLines(r enroll.Review) []string {
+	w := &words{}
+	reviewWords(w, r)
+	return strings.Split(strings.TrimRight(w.b.String(), "\n"), "\n")
 }
 
 func reviewWords(w *words, r enroll.Review) {
@@ -190,10 +238,41 @@ func resultWords(w *words, r enrolling.Result) {
 	for _, n := range r.Notes {
 		w.line("note: %s", n)
 	}
+	if r.SealedPUK != nil {
+		sealedWords(w, *r.SealedPUK)
+	}
 	w.line("%s:", present.NextTitle)
 	for _, n := range r.Next {
 		w.line("  %s", n)
 	}
+}
+
+// sealedWords say what to do with a PUK that the help desk opens.
+func sealedWords(w *words, s enrolling.SealedPUK) {
+	w.line("The card has a new PUK, which you do not need to know. Send this to the help desk, it is sealed for them:")
+	w.line("  %s", s.Text)
+	w.line("They open it with: kubehsm helpdesk open --ticket-id %s --serial %s", s.Ticket, s.Serial)
+}
+
+// emitResult prints a finished enrollment, and a new PUK.
+func (a *app) emitResult(o *format, r enrolling.Result) error {
+	return errors.Join(a.emit(o, r, func(w *words) { resultWords(w, r) }), a.showPUK(r))
+}
+
+// showPUK shows a new PUK on the terminal, once.
+func (a *app) showPUK(r enrolling.Result) error {
+	if r.PUK == nil {
+		return nil
+	}
+	defer r.PUK.Zero()
+	w := a.err()
+	what := "The new PUK of the token"
+	if r.PUKUnsure {
+		what = "The new PUK of the token, which may be in force although the change failed"
+	}
+	w.line("%s: %s", what, r.PUK.Bytes())
+	w.line("It is shown only now. Keep it apart from the token: it sets a new PIN when the old one is blocked.")
+	return w.flush()
 }
 
 // progressPoll is how often the cluster's progress file is read.

@@ -57,8 +57,10 @@ kubehsm join --name prod --certificate sent.pem`,
 		if err != nil {
 			return err
 		}
-		if err := f.refuseDefaults(c.Context(), env); err != nil {
-			return err
+		if !a.guides() {
+			if err := f.refuseDefaults(c.Context(), env); err != nil {
+				return err
+			}
 		}
 		options, err := f.options(a, c, args)
 		if err != nil {
@@ -253,9 +255,7 @@ func (f *joinFlags) newPUK(a *app, c *cobra.Command, env *env.Env, o enrolling.O
 	case r.Kept:
 		w.line("note: the PUK is no longer the default, or the card does not tell; it was not changed")
 	case r.Sealed != "":
-		w.line("The card has a new PUK, which you do not need to know. Send this to the help desk, it is sealed for them:")
-		w.line("  %s", r.Sealed)
-		w.line("They open it with: %s helpdesk open --ticket-id %s --serial %s", a.name(), o.Join.Ticket, r.Serial)
+		sealedWords(w, enrolling.SealedPUK{Text: r.Sealed, Ticket: o.Join.Ticket, Serial: r.Serial})
 	case r.Secret != nil:
 		fresh := &freshSecret{what: "PUK", field: "newPUK", text: string(r.Secret.Bytes()), secret: r.Secret,
 			print: f.printPUK, err: err, ctx: ctx}

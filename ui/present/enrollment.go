@@ -70,6 +70,60 @@ func ReviewFacts(r enroll.Review) []Fact {
 	}
 }
 
+// ReviewSummary says in five lines what an enrollment would do: for whom, where, with which
+// key, what changes, and what comes next.
+func ReviewSummary(r enroll.Review) []Fact {
+	o := r.Options
+	who := text.Clean(o.User)
+	if len(o.Groups) > 0 {
+		who += ", in " + text.Clean(strings.Join(o.Groups, ", "))
+	}
+	var changes []string
+	if r.KubeconfigDiff != "" {
+		changes = append(changes, "context "+text.Clean(o.Name))
+	}
+	if len(r.Replaces) > 0 {
+		changes = append(changes, "on the token: "+replacements(r))
+	}
+	next := "somebody approves the request; you may stop meanwhile"
+	switch {
+	case r.Refused != nil:
+		next = "it stops: " + text.Clean(r.Refused.Error())
+	case slices.Contains(r.Resumes, enrolling.StepApproval):
+		next = "the certificate is there: sign in with it"
+	case o.ApproveWith != "":
+		next = "it is approved with " + text.Clean(o.ApproveWith)
+	}
+	key := enrolledKey(r)
+	return []Fact{
+		{Name: "Who", Value: who},
+		{Name: "Where", Value: text.Clean(r.Server + " (" + knownBy(o) + ")")},
+		{Name: "Key", Value: text.Clean(key) + ", on " + Token(r.Token)},
+		{Name: "Changes", Value: strings.Join(changes, "; ")},
+		{Name: "Then", Value: next},
+	}
+}
+
+// replacements says what takes the place of default secrets.
+func replacements(r enroll.Review) string {
+	var fresh []string
+	for _, kind := range r.Replaces {
+		switch kind {
+		case hsm.PUK:
+			puk := "random PUK (shown at the end)"
+			if j := r.Options.Join; j != nil && len(j.Seal) > 0 {
+				puk = "random PUK (sealed for your help desk)"
+			}
+			fresh = append(fresh, puk)
+		case hsm.ManagementKey:
+			fresh = append(fresh, "random management key")
+		default:
+			fresh = append(fresh, "your own PIN")
+		}
+	}
+	return strings.Join(fresh, ", ")
+}
+
 // enrolledKey says which key is enrolled.
 func enrolledKey(r enroll.Review) string {
 	o := r.Options

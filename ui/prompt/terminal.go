@@ -170,12 +170,20 @@ func (t *Terminal) confirm(ctx context.Context, p hsm.ConfirmPrompt, shared func
 	err = t.hold(ctx, func(c *console) error {
 		above, label := question.Confirm(p, c.room())
 		buf := make([]byte, maxSecret)
-		for range maxRounds {
+		for rounds := 0; rounds < maxRounds; rounds++ {
 			n, err := t.ask(ctx, c, block{above: above, label: label, keep: shared}, buf, readOptions{echo: true})
 			if err != nil {
 				return err
 			}
 			answer := strings.TrimSpace(string(buf[:n]))
+			if len(p.More) > 0 && strings.EqualFold(answer, question.Details) {
+				if _, err := io.WriteString(c, text.CleanLines(strings.Join(p.More, "\n"))+"\n"); err != nil {
+					return err
+				}
+				p.More, rounds = nil, -1 // they stay on the screen
+				above, label = question.Confirm(p, c.room())
+				continue
+			}
 			if p.Type != "" {
 				yes = p.Accepts(answer)
 				return nil

@@ -31,8 +31,8 @@ func TestEnroll(t *testing.T) {
 	s := p.terminal(p.Binary, "enroll", "--token", p.uri, "--touch-policy", "always", "--user", "jane", "--group",
 		lab.DevelopersGroup,
 		"--approve-with", p.Cluster.AdminKubeconfig())
-	s.WaitFor("in slot 9a, touch always", "Begin? [y/N]")
-	s.Type("y\r")
+	s.WaitFor("in slot 9a, touch always", "Begin? [Y/n")
+	s.Type("\r")
 	s.Answer(pinPrompt, ownPIN)
 	p.touch(s) // the request is signed
 	p.touch(s) // the agent signs in

@@ -18,7 +18,10 @@ import (
 var ErrDefaultSecrets = errors.New("the token still has secrets that everybody knows")
 
 // defaultSecret is one that is to be changed, and the command that does it.
-type defaultSecret struct{ name, command string }
+type defaultSecret struct {
+	kind    hsm.PINKind
+	command string
+}
 
 // defaultSecrets lists the default values in force, as far as the token tells.
 func defaultSecrets(ctx context.Context, t hsm.Token, info hsm.TokenInfo) ([]defaultSecret, error) {
@@ -35,29 +38,22 @@ func defaultSecrets(ctx context.Context, t hsm.Token, info hsm.TokenInfo) ([]def
 		if info.PIN.Blocked() { // the PIN cannot change itself
 			command = "token pin unblock"
 		}
-		all = append(all, defaultSecret{pinName, command})
+		all = append(all, defaultSecret{hsm.UserPIN, command})
 	}
 	if d.PUK != nil && d.PUK.Default && d.PUK.Left > 0 { // a blocked one opens nothing
-		all = append(all, defaultSecret{pukName, "token puk change"})
+		all = append(all, defaultSecret{hsm.PUK, "token puk change"})
 	}
 	if d.ManagementKey.Default {
-		all = append(all, defaultSecret{managementName, "token management-key set --protect"})
+		all = append(all, defaultSecret{hsm.ManagementKey, "token management-key set --protect"})
 	}
 	return all, nil
 }
-
-// The names of the secrets.
-const (
-	pinName        = "PIN"
-	pukName        = "PUK"
-	managementName = "management key"
-)
 
 // defaultWords names the secrets: "the default PIN and PUK".
 func defaultWords(all []defaultSecret) string {
 	names := make([]string, len(all))
 	for i, s := range all {
-		names[i] = s.name
+		names[i] = string(s.kind)
 	}
 	last := len(names) - 1
 	if last > 0 {
@@ -116,7 +112,7 @@ func (n Joins) RefuseDefaults(ctx context.Context, u hsm.URI, puk bool) error {
 		return ctx.Err()
 	}
 	if !puk {
-		all = slices.DeleteFunc(all, func(s defaultSecret) bool { return s.name == pukName })
+		all = slices.DeleteFunc(all, func(s defaultSecret) bool { return s.kind == hsm.PUK })
 	}
 	if len(all) == 0 {
 		return nil

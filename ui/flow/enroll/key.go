@@ -31,6 +31,14 @@ func keyRefusal(j *enrolling.Progress, token hsm.TokenInfo) error {
 	return token.Can.Makes(o.Generate)
 }
 
+// preferTouch has a new key want a touch, which lasts for a moment, where the person who goes
+// through the enrollment has left that open and the token can do so.
+func preferTouch(o *enrolling.Options, guided bool, token hsm.TokenInfo) {
+	if guided && o.Key.Scheme == "" && o.Generate.Touch == hsm.TouchDefault && token.Can.Policies {
+		o.Generate.Touch = hsm.TouchCached
+	}
+}
+
 // keyMaker makes the key of an enrollment, or finds the one that it is to have.
 type keyMaker struct{ run *attempt }
 

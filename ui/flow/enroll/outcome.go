@@ -23,8 +23,8 @@ type Review struct {
 	// Refused is why the enrollment would stop at once ([ErrDefaultSecrets], a key that the
 	// token does not make), nil if it would not.
 	Refused error
-	// Sets says what takes the place of the token's default secrets, "" if nothing has to.
-	Sets string
+	// Replaces are the default secrets of the token that get replaced on the way.
+	Replaces []hsm.PINKind
 	// Commands are the equivalent commands, one a line.
 	Commands []string
 	// KubeconfigFile is the file that would be written; KubeconfigDiff the

@@ -34,7 +34,7 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 	if err := r.openToken(ctx); err != nil {
 		return Review{}, err
 	}
-	rev := Review{Options: o, Server: j.Cluster.Server, Resumes: j.Done, Token: r.info, Commands: []string{n.Command(o)}}
+	rev := Review{Options: o, Server: j.Cluster.Server, Resumes: j.Done, Token: r.info}
 	known, err := defaultSecrets(ctx, r.token, r.info)
 	if err != nil {
 		return Review{}, err
@@ -67,7 +67,9 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 	switch {
 	case len(known) == 0:
 	case !o.AcceptDefaults && o.Guided && replaceable(known, rev.Token):
-		rev.Sets = replaces(known, o)
+		for _, s := range known {
+			rev.Replaces = append(rev.Replaces, s.kind)
+		}
 	default:
 		rev.Notes = append(rev.Notes, defaultsNote(known, o.AcceptDefaults))
 		if !o.AcceptDefaults {
@@ -77,9 +79,12 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 	if err := change.Writable(); err != nil { // it is written last, when all else is made
 		rev.Refused = err
 	}
+	preferTouch(&j.Options, o.Guided, r.info)
 	if err := keyRefusal(j, r.info); err != nil {
 		rev.Refused = err
 	}
+	rev.Options.Generate.Touch = j.Options.Generate.Touch
+	rev.Commands = []string{n.Command(rev.Options)}
 	return rev, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/ask"
@@ -18,41 +17,21 @@ func replaceable(all []defaultSecret, info hsm.TokenInfo) bool {
 	if info.Kind().DefaultPIN == "" || info.PIN.Blocked() || !info.Can.ChangePIN {
 		return false
 	}
-	return info.Can.ManagementKey || !slices.ContainsFunc(all, func(s defaultSecret) bool { return s.name == managementName })
-}
-
-// replaces says what takes the place of default secrets.
-func replaces(all []defaultSecret, o enrolling.Options) string {
-	var fresh []string
-	for _, s := range all {
-		switch s.name {
-		case pinName:
-			fresh = append(fresh, "a PIN of your own")
-		case managementName:
-			fresh = append(fresh, "a random management key, which the card gives out for the PIN")
-		case pukName:
-			shown := "shown at the end"
-			if o.Join != nil && len(o.Join.Seal) > 0 {
-				shown = "sealed for your help desk"
-			}
-			fresh = append(fresh, "a random PUK, "+shown)
-		}
-	}
-	return strings.Join(fresh, "; ")
+	return info.Can.ManagementKey || !slices.ContainsFunc(all, func(s defaultSecret) bool { return s.kind == hsm.ManagementKey })
 }
 
 // ownSecrets replaces the default PIN and management key. The PUK follows once the enrollment
 // is done ([attempt.ownPUK]): whoever stops before has nothing to keep yet.
 func (r *attempt) ownSecrets(ctx context.Context, all []defaultSecret) error {
-	has := func(name string) bool {
-		return slices.ContainsFunc(all, func(s defaultSecret) bool { return s.name == name })
+	has := func(kind hsm.PINKind) bool {
+		return slices.ContainsFunc(all, func(s defaultSecret) bool { return s.kind == kind })
 	}
-	if has(pinName) || has(managementName) {
+	if has(hsm.UserPIN) || has(hsm.ManagementKey) {
 		if err := token.LockAgent(ctx, r.env); err != nil { // it must not try the old PIN
 			return err
 		}
 	}
-	if has(pinName) {
+	if has(hsm.UserPIN) {
 		asking := knownDefaults(ask.From(r.asking("choose a PIN of your own")))
 		if err := r.token.ChangePIN(ctx, hsm.UserPIN, asking.Prompter()); err != nil {
 			r.pins.zero()
@@ -61,7 +40,7 @@ func (r *attempt) ownSecrets(ctx context.Context, all []defaultSecret) error {
 		r.pins.prove()
 		r.progress(enrolling.StepToken, "the PIN is yours now")
 	}
-	if has(managementName) {
+	if has(hsm.ManagementKey) {
 		key, err := r.token.SetManagementKey(ctx, hsm.ManagementKeyOptions{Protect: true},
 			r.asking("set a random management key"))
 		key.Zero() // the card has it
@@ -97,12 +76,13 @@ func (r *attempt) ownPUK(ctx context.Context) {
 		return t.ChangePIN(ctx, hsm.PUK, asking.Prompter())
 	})
 	if fresh != nil {
-		r.result.PUK = fresh.InForce(err)
+		r.result.PUK, r.result.PUKUnsure = fresh.InForce(err), err != nil
 	}
 	if err == nil && r.result.PUK != nil && o.Join != nil && len(o.Join.Seal) > 0 {
-		if r.result.SealedPUK, err = o.Join.SealPUK(r.info.Serial, r.result.PUK.Bytes()); err == nil {
+		sealed := enrolling.SealedPUK{Ticket: o.Join.Ticket, Serial: r.info.Serial}
+		if sealed.Text, err = o.Join.SealPUK(sealed.Serial, r.result.PUK.Bytes()); err == nil { // else it is shown
 			r.result.PUK.Zero()
-			r.result.PUK = nil
+			r.result.PUK, r.result.SealedPUK = nil, &sealed
 		}
 	}
 	if err != nil {

@@ -3,6 +3,7 @@ package enroll
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,8 +80,7 @@ func TestGuided(t *testing.T) {
 	w = factory(t)
 	review, err := NewEnroller(w.Env).Review(t.Context(), o)
 	if err != nil || review.Refused != nil || review.Options.User != "jane" ||
-		review.Sets != "a PIN of your own; a random PUK, shown at the end; "+
-			"a random management key, which the card gives out for the PIN" {
+		!slices.Equal(review.Replaces, []hsm.PINKind{hsm.UserPIN, hsm.PUK, hsm.ManagementKey}) {
 		t.Errorf("review: %+v, %v", review, err)
 	}
 	plain := o

@@ -27,6 +27,14 @@ type Event struct {
 	Err error `json:"-"`
 }
 
+// SealedPUK is a token's new PUK that only the help desk can open.
+type SealedPUK struct {
+	Text string `json:"text"`
+	// Ticket is the ticket's ID, Serial the token's: opening takes both.
+	Ticket string `json:"ticket"`
+	Serial string `json:"serial"`
+}
+
 // Result is a finished enrollment.
 type Result struct {
 	Name        string    `json:"name"`
@@ -45,9 +53,11 @@ type Result struct {
 	Ask    string `json:"ask,omitempty"`
 	// PUK is a new PUK to show once; the UI zeroes it. Nil if there is none.
 	PUK *hsm.Secret `json:"-"`
-	// SealedPUK is a new PUK for the help desk alone, whose ticket asks for that; "" if there is
-	// none.
-	SealedPUK string `json:"sealedPUK,omitempty"`
+	// PUKUnsure: PUK may be in force, or the one before, as the change failed.
+	PUKUnsure bool `json:"-"`
+	// SealedPUK is a new PUK for the help desk alone, whose ticket asks for that; nil if there
+	// is none.
+	SealedPUK *SealedPUK `json:"sealedPUK,omitempty"`
 	// Notes are clauses worth knowing ("lifetime is shorter than asked").
 	Notes []string `json:"notes,omitempty"`
 	// Next are the commands to type next.

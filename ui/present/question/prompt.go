@@ -111,11 +111,22 @@ func Confirm(p hsm.ConfirmPrompt, room Room) (above []string, label string) {
 		}
 		label = Type(p) + " "
 	case p.DefaultYes:
-		label = asked + " [Y/n] "
+		label = asked + " [Y/n" + details(p) + "] "
 	default:
-		label = asked + " [y/N] "
+		label = asked + " [y/N" + details(p) + "] "
 	}
 	return above, label
+}
+
+// Details is the letter that shows the details of a question.
+const Details = "d"
+
+// details names that letter beside the answers, "" where there are no details.
+func details(p hsm.ConfirmPrompt) string {
+	if len(p.More) == 0 {
+		return ""
+	}
+	return ", " + Details + " for details"
 }
 
 // after puts a clause after what stands before it.
