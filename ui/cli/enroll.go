@@ -39,9 +39,15 @@ func (a *app) enroll() *cobra.Command {
 request signed by it, waits for the approval, stores the certificate and signs in
 with it. Only then is a kubeconfig context written and made the current one.
 
+On a terminal it waits for the token to be inserted, and shows a summary before it
+begins. User and groups are those of the context unless they are named. If the token
+has default secrets, you choose a PIN, the management key becomes a random one that
+the token keeps, and a random PUK is shown at the end.
+
 Every step is recorded: the same command, or just --name, goes on where an
 earlier run was interrupted.`,
-		Example: `kubehsm enroll --context prod --user jane --group dev
+		Example: `kubehsm enroll
+kubehsm enroll --context prod --user jane --group dev
 kubehsm enroll --name prod-hsm
 kubehsm enroll --context prod --token 'piv:serial=1234567' --user jane --touch-policy cached --dry-run
 kubehsm enroll --context trial --user jane --approve-with admin.kubeconfig --yes --pin-fd 3 3< pin`,

@@ -254,6 +254,9 @@ func TestMigration(t *testing.T) {
 // TestMigrationOfOurs: what signs in with a token already is not migrated.
 func TestMigrationOfOurs(t *testing.T) {
 	e, _ := enrolled(t, cluster.Cluster{Server: "https://10.0.0.1:6443"})
+	if me, err := New(e).Subject(t.Context(), "prod-hsm"); err != nil || me.User == "" {
+		t.Errorf("the user of an enrolled context: %+v, %v", me, err)
+	}
 	_, err := New(e).Migration(t.Context(), "prod-hsm")
 	if err == nil || !strings.Contains(err.Error(), "signs in with a token already") {
 		t.Errorf("%v", err)

@@ -3,12 +3,14 @@ package enroll
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -27,6 +29,25 @@ func TestComplete(t *testing.T) {
 	if got.Context != "Prod/EU west" || got.Name != "prod-eu-west-hsm" || got.Token.Token != "blue" ||
 		got.SignerName != csr.ClientSigner || got.Generate.Algorithm != hsm.ECDSAP256 || got.Generate.Label != got.Name {
 		t.Errorf("defaults: %+v", got)
+	}
+}
+
+// TestCompleteUser: without a name, the certificate is for whom the context signs in as, without
+// the groups that Kubernetes itself gives.
+func TestCompleteUser(t *testing.T) {
+	for user, want := range map[string]string{"jane": "jane", "system:serviceaccount:ci:robot": ""} {
+		w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, user, "dev", "system:authenticated", "system:masters")
+		got, err := NewEnroller(w.Env).Complete(t.Context(), enrolling.Options{})
+		switch {
+		case want == "" && (err == nil || !strings.Contains(err.Error(), user) || hint.Of(err) == ""):
+			t.Errorf("%s: %+v, %v", user, got, err)
+		case want != "" && (err != nil || got.User != want || !slices.Equal(got.Groups, []string{"dev"})):
+			t.Errorf("%s: %s in %q, %v", user, got.User, got.Groups, err)
+		}
+		got, err = NewEnroller(w.Env).Complete(t.Context(), enrolling.Options{User: "joe"})
+		if err != nil || len(got.Groups) > 0 {
+			t.Errorf("somebody else: in %q, %v", got.Groups, err)
+		}
 	}
 }
 

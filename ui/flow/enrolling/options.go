@@ -132,7 +132,7 @@ func table() []Option {
 			Flag: "context", Called: "context", fixed: fromBegin, shown: inSource, field: func(o *Options) any { return &o.Context },
 		},
 		{
-			Flag: "user", Usage: "user `name` that the certificate is for (its CN); {login}, {host}, {serial}, {token} and {context} are filled in, here and in the other names",
+			Flag: "user", Usage: "user `name` that the certificate is for (its CN), default the context's; {login}, {host}, {serial}, {token} and {context} are filled in, here and in the other names",
 			On: OfEnroll | OfRequest, Called: "user", fixed: fromBegin, shown: inSource,
 			field: func(o *Options) any { return &o.User },
 		},
@@ -140,7 +140,7 @@ func table() []Option {
 			Flag: "cluster", Called: "kubeconfig cluster", fixed: fromBegin, renewed: true, field: func(o *Options) any { return &o.Cluster },
 		},
 		{
-			Flag: "group", Usage: "`group` that the user is in (an O); may be repeated",
+			Flag: "group", Usage: "`group` that the user is in (an O), default the context's; may be repeated",
 			On: OfEnroll | OfRequest, Called: "groups", fixed: fromBegin, field: func(o *Options) any { return &o.Groups },
 		},
 		{

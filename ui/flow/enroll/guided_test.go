@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
@@ -64,8 +65,8 @@ func TestGuided(t *testing.T) {
 			}
 		})
 		maybe := op == hsmtest.OpChange // the card may have taken it
-		if notes := strings.Join(r.Notes, "\n"); err != nil || r.User != "jane" || !strings.Contains(notes, "token puk change") ||
-			(r.PUK != nil) != maybe {
+		notes := strings.Join(r.Notes, "\n")
+		if err != nil || r.User != "jane" || !strings.Contains(notes, "token puk change") || (r.PUK != nil) != maybe {
 			t.Errorf("%s: %v, notes %q, a PUK to show: %t", op, err, notes, r.PUK != nil)
 		}
 	}
@@ -85,11 +86,46 @@ func TestGuided(t *testing.T) {
 	}
 	plain := o
 	plain.Guided = false
-	if review, err = NewEnroller(w.Env).Review(t.Context(), plain); err != nil || !errors.Is(review.Refused, ErrDefaultSecrets) {
+	review, err = NewEnroller(w.Env).Review(t.Context(), plain)
+	if err != nil || !errors.Is(review.Refused, ErrDefaultSecrets) {
 		t.Errorf("where nobody goes through it: %v, %v", review.Refused, err)
 	}
-	if _, err := NewEnroller(w.Env).Enroll(t.Context(), plain, hsmtest.NewScript(t), nil); !errors.Is(err, ErrDefaultSecrets) {
+	_, err = NewEnroller(w.Env).Enroll(t.Context(), plain, hsmtest.NewScript(t), nil)
+	if !errors.Is(err, ErrDefaultSecrets) {
 		t.Errorf("where nobody goes through it: %v", err)
+	}
+}
+
+// TestKnownDefaults: a default PIN or PUK is used where the card says that it is in force, and
+// once. All other questions are put to the person.
+func TestKnownDefaults(t *testing.T) {
+	of := func(kind hsm.PINKind, isDefault bool, again string) hsm.PINPrompt {
+		return hsm.PINPrompt{Kind: kind, Again: again,
+			Token: hsm.TokenInfo{Scheme: hsm.SchemePIV, PIN: hsm.PINState{Default: isDefault}}}
+	}
+	typed := errors.New("a person is asked")
+	p := knownDefaults(func(context.Context, ask.Question) (ask.Answer, error) { return ask.Answer{}, typed })
+	chosen, library := of(hsm.PIVPIN, true, ""), of(hsm.UserPIN, true, "")
+	chosen.New, library.Token.Scheme = true, hsm.SchemePKCS11
+	for name, c := range map[string]struct {
+		prompt hsm.PINPrompt
+		want   string // "" is a person's answer
+	}{
+		"the default PIN":      {of(hsm.PIVPIN, true, ""), "123456"},
+		"the default PUK":      {of(hsm.PUK, true, ""), "12345678"},
+		"another PIN":          {of(hsm.PIVPIN, false, ""), ""},
+		"another PUK":          {of(hsm.PUK, false, ""), ""},
+		"a new PIN":            {chosen, ""},
+		"a token without them": {library, ""},
+	} {
+		pin, err := p.PIN(t.Context(), c.prompt)
+		if c.want == "" && !errors.Is(err, typed) || c.want != "" && (err != nil || string(pin.Bytes()) != c.want) {
+			t.Errorf("%s: %q, %v", name, pin.Bytes(), err)
+		}
+	}
+	if _, err := p.PIN(t.Context(), of(hsm.PIVPIN, true, "wrong PIN")); err == nil || errors.Is(err, typed) ||
+		!strings.Contains(err.Error(), "refuses that") {
+		t.Errorf("a default PIN that was refused: %v", err)
 	}
 }
 
