@@ -30,7 +30,8 @@ func factory(t testing.TB) *flowtest.World {
 func TestGuided(t *testing.T) {
 	const own = "87654321"
 	shown := map[*hsmtest.FakeToken]string{} // PUKs
-	o := enrolling.Options{Name: "prod-hsm", Timeout: 2 * time.Second, AcceptForecast: true, Guided: true}
+	o := enrolling.Options{Name: "prod-hsm", Timeout: 2 * time.Second, AcceptForecast: true, Guided: true,
+		Generate: hsm.GenerateOptions{Touch: hsm.TouchNever}} // nobody is there to touch it
 	guided := func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
 		r, err := NewEnroller(w.Env).Enroll(ctx, o, p, nil)
 		if r.PUK != nil {
@@ -83,6 +84,12 @@ func TestGuided(t *testing.T) {
 	if err != nil || review.Refused != nil || review.Options.User != "jane" ||
 		!slices.Equal(review.Replaces, []hsm.PINKind{hsm.UserPIN, hsm.PUK, hsm.ManagementKey}) {
 		t.Errorf("review: %+v, %v", review, err)
+	}
+	touched := o
+	touched.Generate.Touch = hsm.TouchDefault
+	if review, err = NewEnroller(w.Env).Review(t.Context(), touched); err != nil ||
+		review.Options.Generate.Touch != hsm.TouchCached {
+		t.Errorf("the touch policy of a new key: %s, %v", review.Options.Generate.Touch, err)
 	}
 	plain := o
 	plain.Guided = false
