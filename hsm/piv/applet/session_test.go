@@ -9,6 +9,9 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
+// defaultPIN is that of the cards here.
+const defaultPIN = "123456"
+
 // stubborn is a card with a PIN that it may refuse to forget.
 type stubborn struct {
 	verified         bool
@@ -55,11 +58,11 @@ func TestEndForgets(t *testing.T) {
 	} {
 		s, err := Open(t.Context(), new(Operation), c.card)
 		must(t, err)
-		must(t, s.PINs.Verify(hsm.NewSecret([]byte(DefaultPIN))))
+		must(t, s.PINs.Verify(hsm.NewSecret([]byte(defaultPIN))))
 		if !s.PINs.Verified() {
 			t.Errorf("%s: not verified", name)
 		}
-		if bytes.ContainsAny(c.card.held, DefaultPIN) {
+		if bytes.ContainsAny(c.card.held, defaultPIN) {
 			t.Errorf("%s: the command with the PIN was not cleared: %x", name, c.card.held)
 		}
 		must(t, s.End())
@@ -104,7 +107,7 @@ func TestGiveUp(t *testing.T) {
 	if err := s.Commit(); !errors.Is(err, context.Canceled) {
 		t.Errorf("committed after all: %v", err)
 	}
-	if err := s.PINs.Verify(hsm.NewSecret([]byte(DefaultPIN))); !errors.Is(err, context.Canceled) || card.verified {
+	if err := s.PINs.Verify(hsm.NewSecret([]byte(defaultPIN))); !errors.Is(err, context.Canceled) || card.verified {
 		t.Errorf("a PIN was presented after all: %v", err)
 	}
 	must(t, s.End())
@@ -119,7 +122,7 @@ func TestGiveUp(t *testing.T) {
 	if op.GiveUp() {
 		t.Error("what has committed was given up")
 	}
-	must(t, s.PINs.Verify(hsm.NewSecret([]byte(DefaultPIN))))
+	must(t, s.PINs.Verify(hsm.NewSecret([]byte(defaultPIN))))
 }
 
 // endless says again and again that there is more, or that the length is wrong.

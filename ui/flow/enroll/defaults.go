@@ -72,9 +72,13 @@ func defaultsNote(all []defaultSecret, accepted bool) string {
 	return defaultWords(all) + ": in force and known to everybody; the enrollment stops until they are changed"
 }
 
-// mendDefaults replaces default secrets where a person goes through the enrollment; else
+// secrets are those of the token of an enrollment.
+type secrets struct{ of *attempt }
+
+// mend replaces default secrets where a person goes through the enrollment; else
 // they are an error, unless that was accepted.
-func (r *attempt) mendDefaults(ctx context.Context) error {
+func (s secrets) mend(ctx context.Context) error {
+	r := s.of
 	all, err := defaultSecrets(ctx, r.token, r.info)
 	if err != nil || len(all) == 0 {
 		return err
@@ -84,7 +88,7 @@ func (r *attempt) mendDefaults(ctx context.Context) error {
 		return nil
 	}
 	if r.given.Guided && replaceable(all, r.info) {
-		return r.ownSecrets(ctx, all)
+		return s.replace(ctx, all)
 	}
 	return defaultsRefusal(all, r.info)
 }
@@ -145,9 +149,10 @@ func has(all []defaultSecret, kind hsm.PINKind) bool {
 	return slices.ContainsFunc(all, func(s defaultSecret) bool { return s.kind == kind })
 }
 
-// ownSecrets replaces the default PIN and management key. The PUK follows once the enrollment
-// is done ([attempt.ownPUK]): whoever stops before has nothing to keep yet.
-func (r *attempt) ownSecrets(ctx context.Context, all []defaultSecret) error {
+// replace replaces the default PIN and management key. The PUK follows once the enrollment
+// is done ([secrets.replacePUK]): whoever stops before has nothing to keep yet.
+func (s secrets) replace(ctx context.Context, all []defaultSecret) error {
+	r := s.of
 	if has(all, hsm.UserPIN) || has(all, hsm.ManagementKey) {
 		if err := token.LockAgent(ctx, r.env); err != nil { // it must not try the old PIN
 			return err
@@ -177,10 +182,10 @@ func (r *attempt) ownSecrets(ctx context.Context, all []defaultSecret) error {
 	return err
 }
 
-// ownPUK replaces the default PUK of the token of an enrollment that is done. What stands in
+// replacePUK replaces the default PUK of the token of an enrollment that is done. What stands in
 // the way becomes a note: the enrollment works without.
-func (r *attempt) ownPUK(ctx context.Context) {
-	o := r.record.Options
+func (s secrets) replacePUK(ctx context.Context) {
+	r, o := s.of, s.of.record.Options
 	if !r.given.Guided || o.AcceptDefaults || o.Token.Kind().DefaultPUK == "" {
 		return
 	}

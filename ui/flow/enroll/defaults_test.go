@@ -46,7 +46,7 @@ func TestDefaultSecrets(t *testing.T) {
 			e, _ := flowtest.Env(t, "blue")
 			r := begin(t, e, enrolling.Options{User: "jane"}, &typist{})
 			r.token = detailed{r.token, tc.says, tc.err}
-			err := r.mendDefaults(ctx)
+			err := (secrets{r}).mend(ctx)
 			switch {
 			case errors.Is(tc.err, broken):
 				if !errors.Is(err, broken) {
@@ -60,7 +60,7 @@ func TestDefaultSecrets(t *testing.T) {
 				t.Fatalf("error %v, hint %q", err, hinting.Of(err))
 			}
 			r.record.Options.AcceptDefaults = true
-			if err := r.mendDefaults(ctx); err != nil {
+			if err := (secrets{r}).mend(ctx); err != nil {
 				t.Fatalf("although it was accepted: %v", err)
 			}
 			if notes := strings.Join(r.notes, "\n"); !strings.Contains(notes, tc.named) || (tc.named == "") != (notes == "") {

@@ -52,7 +52,7 @@ func (n Enroller) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompte
 	r := newAttempt(n.env, j, o, p, report)
 	defer r.close()
 	if err = r.run(ctx, j.Options.Steps()); err == nil {
-		r.ownPUK(ctx)
+		secrets{r}.replacePUK(ctx)
 	}
 	return r.result, err
 }
@@ -213,7 +213,7 @@ func (r *attempt) findToken(ctx context.Context) (outcome, error) {
 	if err := r.record.Options.Join.RefuseSerial(r.info); err != nil {
 		return outcome{}, err
 	}
-	if err := r.mendDefaults(ctx); err != nil {
+	if err := (secrets{r}).mend(ctx); err != nil {
 		return outcome{}, err
 	}
 	preferTouch(&r.record.Options, r.given.Guided, r.info)
