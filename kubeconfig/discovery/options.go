@@ -40,7 +40,7 @@ type Limits struct {
 type Options struct {
 	Limits
 
-	// Endpoint is the API server to ask: host:port, or an https URL.
+	// Endpoint is the API server to ask: host:port, a host whose port is 6443, or an https URL.
 	Endpoint string
 	// Token is a bootstrap token with the usage "signing". It is not sent.
 	Token bootstraptoken.Token
@@ -78,7 +78,7 @@ func (o Options) Validate() error {
 		return o.validateFile()
 	}
 	if _, err := parseServer(o.Endpoint); err != nil {
-		return problem.BadInput("endpoint", "an endpoint is host:port or an https URL", "%v", err)
+		return problem.BadInput("endpoint", "an endpoint is host, host:port or an https URL", "%v", err)
 	}
 	if o.UnsafeSkipCAVerification && len(o.Pins) > 0 {
 		return problem.BadInput("discovery-token-unsafe-skip-ca-verification", "leave one of them out",
@@ -139,8 +139,8 @@ func checkURL(u *url.URL) error {
 	return nil
 }
 
-// parseServer reads an API server's address, host:port or an https URL, which
-// may have a path.
+// parseServer reads an API server's address, host:port, a host at [usualPort], or an https
+// URL, which may have a path.
 func parseServer(text string) (*url.URL, error) {
 	if text == "" {
 		return nil, errors.New("there is no address")
@@ -162,8 +162,20 @@ func parseServer(text string) (*url.URL, error) {
 	return u, nil
 }
 
+// usualPort is where kubeadm's API servers listen.
+const usualPort = "6443"
+
+// withPort adds the usual port to a host or an IP address without one; an IPv6 address has to
+// be in brackets.
+func withPort(text string) string {
+	if text != "" && (!strings.Contains(text, ":") || strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]")) {
+		return text + ":" + usualPort
+	}
+	return text
+}
+
 func parseHostPort(text string) (*url.URL, error) {
-	host, port, err := net.SplitHostPort(text)
+	host, port, err := net.SplitHostPort(withPort(text))
 	if err != nil || host == "" {
 		return nil, fmt.Errorf("%q is not host:port", text)
 	}

@@ -61,6 +61,9 @@ func TestParseServer(t *testing.T) {
 	for text, want := range map[string]string{
 		"10.0.0.1:6443":                          "https://10.0.0.1:6443",
 		"[::1]:6443":                             "https://[::1]:6443",
+		"127.0.0.1":                              "https://127.0.0.1:6443",
+		"host":                                   "https://host:6443",
+		"[::1]":                                  "https://[::1]:6443",
 		"api.example:443":                        "https://api.example:443",
 		"https://api.example":                    "https://api.example",
 		"https://api.example:6443/":              "https://api.example:6443",
@@ -71,7 +74,7 @@ func TestParseServer(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"", "host", ":6443", "host:", "host:0", "host:65536", "host:x", "host:-1", "::1:6443", "::1", "host:1:2",
+		"", ":6443", "host:", "host:0", "host:65536", "host:x", "host:-1", "::1:6443", "::1", "host:1:2", "[", "[]", "[::1", "u@h", "h/x", "h?x", "h x",
 		"http://host:1", "HTTP://host", "file:///etc/passwd", "https://", "https://:1", "https://u:p@h", "https://h:0", "https://h:99999",
 		"https://h?x=y", "https://h?", "https://h#x", "u@h:1", "h/x:1", "h?x:1", "h#x:1", "h :1", "h\n:1", "https://h\x00", "https://%zz",
 	} {

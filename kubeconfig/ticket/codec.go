@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"encoding/base32"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -110,18 +111,37 @@ func (t Ticket) fields() []byte {
 
 // Is reports whether text begins as a ticket does.
 func Is(text []byte) bool {
-	return bytes.HasPrefix(normalise(text[:min(len(text), 64)]), []byte(magic))
+	return begins(text, magic)
 }
 
-// normalise takes out what does not count and repairs what is misread.
+func begins(text []byte, magic string) bool {
+	text = bytes.TrimSpace(text)
+	return len(text) >= len(magic) && bytes.EqualFold(text[:len(magic)], []byte(magic))
+}
+
+// Begun reports whether text is the beginning of a ticket, of which more lines may follow: it
+// may be no more than the upper border of a box.
+func Begun(text []byte) bool {
+	plain := normalise(text)
+	defer clear(plain)
+	if len(plain) < len(magic)+1 {
+		return bytes.HasPrefix([]byte(magic), plain[:min(len(plain), len(magic))])
+	}
+	t, err := Parse(text)
+	t.Wipe()
+	return errors.Is(err, ErrChecksum)
+}
+
+// normalise takes out what does not count, such as dashes, line breaks, the borders of a box
+// and a mail's signs of quoting, and repairs what is misread.
 func normalise(text []byte) []byte {
 	out := make([]byte, 0, len(text))
 	for _, c := range text {
 		switch {
-		case c == '-' || c == ' ' || c == '\t' || c == '\r' || c == '\n':
-			continue
 		case c >= 'a' && c <= 'z':
 			c -= 'a' - 'A'
+		case (c < 'A' || c > 'Z') && (c < '0' || c > '9'):
+			continue
 		}
 		out = append(out, c)
 	}

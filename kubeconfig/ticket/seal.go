@@ -66,7 +66,7 @@ func (t Ticket) SealTo(secret, info []byte) (string, error) {
 
 // IsSealed reports whether text begins as what [Ticket.SealTo] made.
 func IsSealed(text []byte) bool {
-	return bytes.HasPrefix(normalise(text[:min(len(text), 16)]), []byte(sealMagic))
+	return begins(text, sealMagic)
 }
 
 // Open opens what was sealed to this key with the same info. The caller wipes

@@ -54,6 +54,18 @@ func TestRoundTrip(t *testing.T) {
 		forms := map[string]string{"as it is": text, "lower case": strings.ToLower(text),
 			"one line": strings.ReplaceAll(text, "-", ""),
 			"wrapped":  strings.ReplaceAll(text, "-", "\r\n  "), "misread": text[:6] + strings.NewReplacer("O", "0", "I", "1", "B", "8").Replace(text[6:])}
+		quoted, boxed := "", "╭"+strings.Repeat("─", 40)+"╮\n"
+		for part := range strings.SplitSeq(text, "-") {
+			quoted += "> " + part + "\r\n"
+			boxed += "│ " + part + " │\n"
+			if whole := strings.HasSuffix(text, part); !whole && (!Begun([]byte(quoted)) || !Begun([]byte(boxed))) {
+				t.Errorf("%s: no more is expected after %q", name, boxed)
+			}
+		}
+		if Begun([]byte(boxed)) || Begun([]byte("abc")) || !Begun([]byte("╭──")) || !Begun(nil) {
+			t.Errorf("%s: what is whole or wrong counts as begun, or a border does not", name)
+		}
+		forms["quoted"], forms["in a box"] = quoted, boxed+"╰"+strings.Repeat("─", 40)+"╯\n"
 		for form, text := range forms {
 			got, err := Parse([]byte(text))
 			if err != nil {

@@ -77,12 +77,8 @@ func isHanded(text []byte) bool {
 
 func (a *app) askHanded(ctx context.Context, flag string, kind hsm.PINKind) ([]byte, error) {
 	prompt := hsm.PINPrompt{Kind: kind, Retries: -1}
-	if kind == ticketKind { // a mail may have broken a ticket into lines
-		prompt.More = func(text []byte) bool {
-			t, err := ticket.Parse(text)
-			t.Wipe()
-			return errors.Is(err, ticket.ErrChecksum)
-		}
+	if kind == ticketKind { // a mail may have broken a ticket into lines, or it was copied with its box
+		prompt.More = ticket.Begun
 	}
 	s, err := a.prompter().PIN(ctx, prompt)
 	if errors.Is(err, hsm.ErrNoTerminal) {

@@ -10,9 +10,9 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 )
 
-// maxSecret is the longest secret taken, in bytes: a ticket's QR code holds no
-// more, and no token's PIN comes near.
-const maxSecret = 2048
+// maxSecret is the longest secret taken, in bytes: a ticket's QR code holds half of that, the
+// rest is for the box that it is copied with.
+const maxSecret = 4096
 
 // SecretField is a text field that shows bullets only. What is typed is kept in
 // one buffer that never grows, so that no copy is left behind, and is zeroed
