@@ -33,6 +33,7 @@ func choices() []choice {
 			asks: []asked{{"user name", "for", false}, {"groups, separated by commas", "group", true}}},
 		{title: "see tickets and bootstrap tokens", args: []string{"bootstrap-token", "list"}},
 		{title: "find out what is wrong", args: []string{"doctor"}},
+		{title: "see who you are and what to do next", args: []string{"status"}},
 		{title: moreTitle},
 	}
 }

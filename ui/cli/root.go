@@ -129,7 +129,7 @@ func (a *app) trunks() []trunk {
 		group("bootstrap-token", "Make, list and delete the tokens that new users join with",
 			a.bootstrapTokenCreate, a.bootstrapTokenList, a.bootstrapTokenDelete, a.bootstrapTokenGenerate),
 		group("external-signer", "Serve clients that ask a signer themselves (docs/kubectl.md)", a.externalSignerServe),
-		{"enroll", a.enroll}, {"unenroll", a.unenroll}, {"join", a.join}, {"unlock", a.unlock}, {"audit", a.audit},
+		{"enroll", a.enroll}, {"unenroll", a.unenroll}, {"join", a.join}, {"status", a.status}, {"unlock", a.unlock}, {"audit", a.audit},
 		{"doctor", a.doctor}, {"credential", a.credential}, {"version", a.version},
 		{"exit-codes", exitCodesTopic}, {"output", outputTopic},
 	}

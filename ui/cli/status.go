@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/ui/flow/overview"
+	"github.com/kubehsm/kubehsm/ui/present"
+)
+
+func (a *app) status() *cobra.Command {
+	var o *format
+	var short bool
+	c := a.command(&cobra.Command{
+		Use:   "status",
+		Short: "Show who you are, whether the token is unlocked, and what to do next",
+		Long: `Shows the current context and its user, whether the token can be used without a
+PIN, when the certificates end, which enrollments are under way, and the next
+step. It reads files and asks the running agent. It opens no token, starts
+nothing, and asks nobody.
+
+With --short it is one line for a shell prompt, empty where the current context
+is not one of kubehsm's.`,
+		Example: "kubehsm status\nkubehsm status --short\nkubehsm status -o json",
+		Args:    cobra.NoArgs,
+	}, func(c *cobra.Command, _ []string) error {
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		s, err := overview.Of(c.Context(), env)
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		return a.emit(o, s, func(w *words) {
+			if !short {
+				w.sections(present.Overview(s, now))
+				return
+			}
+			if line := present.OverviewShort(s, now); line != "" {
+				w.line("%s", line)
+			}
+		})
+	})
+	c.Flags().BoolVar(&short, "short", false, "print one line for a shell prompt")
+	o = output(c)
+	c.MarkFlagsMutuallyExclusive("short", "output")
+	return c
+}

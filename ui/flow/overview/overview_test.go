@@ -1,0 +1,88 @@
+package overview
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/ui/flow/enroll"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
+)
+
+// TestOf: from nothing to an enrollment whose token is unlocked, locked and pulled out, to one
+// under way. Nobody is asked, and the token is not opened.
+func TestOf(t *testing.T) {
+	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane", "dev")
+	w.Server.Signs(true)
+	of := func(what string, good func(Status) bool) {
+		t.Helper()
+		w.Card.Before(func(_ context.Context, op hsmtest.Op) error {
+			if op != hsmtest.OpInfo { // the agent looks whether a token that it holds is still there
+				t.Errorf("%s: the token is used: %s", what, op)
+			}
+			return nil
+		})
+		defer w.Card.Before(nil)
+		s, err := Of(t.Context(), w.Env)
+		if err != nil || !good(s) {
+			t.Errorf("%s: %+v, %v", what, s, err)
+		}
+	}
+	of("nothing", func(s Status) bool {
+		return s.Context != "" && s.Enrollment == "" && s.Lock == "" && s.Next == "kubehsm enroll" && len(s.Problems) == 0
+	})
+	flowtest.Agent(t, w.Env)
+	o := enrolling.Options{Name: "prod-hsm", User: "jane", Groups: []string{"dev"}}
+	_, err := enroll.NewEnroller(w.Env).Enroll(t.Context(), o, hsmtest.Typing(t, w.Card.PIN()), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of("enrolled", func(s Status) bool {
+		return s.Context == "prod-hsm" && s.Enrollment == "prod-hsm" && s.User == "jane" && s.Server == w.Server.URL &&
+			s.Lock == Unlocked && s.Until.After(time.Now()) && len(s.Certificates) == 1 && len(s.Unfinished) == 0
+	})
+	if err := token.LockAgent(t.Context(), w.Env); err != nil {
+		t.Fatal(err)
+	}
+	of("locked", func(s Status) bool { return s.Lock == Locked && s.Until.IsZero() })
+
+	stopped := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	other := enrolling.Options{Name: "other-hsm", User: "jane", Context: "Prod/EU west",
+		Generate: hsm.GenerateOptions{Slot: "9c"}}
+	_, err = enroll.NewEnroller(w.Env).Enroll(ctx, other, hsmtest.Typing(t, w.Card.PIN()), func(e enrolling.Event) {
+		if e.Step == enrolling.StepKey && e.State == enrolling.StepDone {
+			cancel(stopped)
+		}
+	})
+	if err == nil {
+		t.Fatal("the enrollment was not stopped")
+	}
+	of("one under way", func(s Status) bool {
+		return len(s.Unfinished) == 1 && s.Unfinished[0].Waits == enrolling.StepRequest &&
+			s.Next == "kubehsm enroll --name other-hsm"
+	})
+}
+
+// TestNext: what is to be done first.
+func TestNext(t *testing.T) {
+	due := enroll.Expiring{Name: "prod-hsm", NotAfter: time.Now().Add(time.Hour), Due: true}
+	fine := enroll.Expiring{Name: "prod-hsm", NotAfter: time.Now().Add(1000 * time.Hour)}
+	for want, s := range map[string]Status{
+		"kubehsm enroll": {},
+		"kubehsm enroll --name x": {Unfinished: []Unfinished{{Resume: "kubehsm enroll --name x"}},
+			Certificates: []enroll.Expiring{due}},
+		"kubehsm certificate renew prod-hsm": {Certificates: []enroll.Expiring{due}, Problems: []string{"x"}},
+		"kubehsm doctor":                     {Certificates: []enroll.Expiring{fine}, Problems: []string{"x"}},
+		"":                                   {Certificates: []enroll.Expiring{fine}},
+	} {
+		if got := s.next(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
