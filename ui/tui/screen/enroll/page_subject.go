@@ -1,6 +1,7 @@
 package enroll
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/present"
+	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/store"
 	"github.com/kubehsm/kubehsm/ui/tui/task"
@@ -25,6 +27,7 @@ type subjectPage struct {
 	form      widget.Form
 	lifetimes []time.Duration
 	defaults  task.Handle
+	found     enrolling.Options // with what is filled in where nothing is typed
 }
 
 // defaultsMsg brings what is filled in where nothing was said.
@@ -91,15 +94,17 @@ func (p *subjectPage) ask(now time.Time) tea.Cmd {
 	return cmd
 }
 
-func (p *subjectPage) fill(o enrolling.Options) {
-	p.form.Field("name").Input.Placeholder = o.Name
-	set := func(id, value string) {
-		if in := &p.form.Field(id).Input; in.Value() == "" && value != "" {
-			in.Set(value)
-		}
+// propose shows what is filled in where nothing is typed. The groups that were found are those
+// of the user that was found.
+func (p *subjectPage) propose() {
+	groups := ""
+	if p.form.Field("user").Input.Value() == "" {
+		groups = strings.Join(p.found.Groups, ", ")
 	}
-	set("user", o.User)
-	set("groups", strings.Join(o.Groups, ", "))
+	for id, value := range map[string]string{"user": cmp.Or(p.found.User, "who the certificate is for"),
+		"groups": cmp.Or(groups, "none"), "name": cmp.Or(p.found.Name, "named after the cluster")} {
+		p.form.Field(id).Input.Placeholder = text.Clean(value)
+	}
 }
 
 // leave takes what the form says.
@@ -129,7 +134,7 @@ func (p *subjectPage) check() bool {
 		f.Problem = ""
 	}
 	user, name := p.form.Field("user"), p.form.Field("name")
-	if strings.TrimSpace(user.Input.Value()) == "" {
+	if strings.TrimSpace(user.Input.Value()) == "" && p.found.User == "" {
 		user.Problem = "a user name is needed"
 	}
 	if slices.Contains(groups(p.form.Field("groups").Input.Value()), "system:masters") {
@@ -146,13 +151,15 @@ func (p *subjectPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 	case defaultsMsg:
 		if msg.id == p.defaults.ID {
 			p.defaults.Done()
-			p.fill(msg.opts)
+			p.found = msg.opts
+			p.propose()
 		}
 		return nil
 	case store.ContextsMsg, store.ClusterReadyMsg:
 		return p.ask(now)
 	}
 	if p.form.Update(msg, p.m.Keys) {
+		p.propose()
 		if x := p.form.Focused(); x != nil {
 			x.Problem = ""
 		}
