@@ -45,7 +45,7 @@ func AskPIN(ctx context.Context, p Prompter, kind PINKind, state func() (TokenIn
 		switch {
 		case err == nil:
 			return nil
-		case ask < maxAsks && errors.Is(err, errTriesSpent): // it was not refused: as things are now
+		case ask < maxAsks && (errors.Is(err, errTriesSpent) || errors.Is(err, errChanged)): // it was not presented
 		case ask < maxAsks && errors.As(err, &refused) && refused.Retries != 0 && !info.PIN.PINPad:
 			again, told = refused.Error(), max(refused.Retries, 0)
 		case ask < maxAsks && errors.Is(err, ErrPINInvalid):
@@ -156,14 +156,21 @@ func CheckPIN(kind PINKind, pin *Secret, s PINState) error {
 // errTriesSpent says that a PIN was not presented, see [CheckTries].
 var errTriesSpent = fmt.Errorf("%w: another program has spent tries of it meanwhile; none was spent now", ErrPINInvalid)
 
+// errChanged says that a PIN was not presented, see [CheckTries].
+var errChanged = fmt.Errorf("%w: another program has changed it meanwhile; no try was spent", ErrPINInvalid)
+
 // CheckTries turns a PIN away that was asked for when the token had more tries
-// left than now, perhaps none, or only the last one, which wants a yes of its own: a
+// left than now, perhaps none, or only the last one, which wants a yes of its own; or when the
+// default PIN was in force, which is not any more. A
 // driver calls it when it is alone with the token, just before it presents the PIN.
 // [AskPIN] then asks anew by the state that the token is in.
 func CheckTries(asked, now PINState) error {
 	if now.Retries >= 0 && now.Retries < asked.Retries || now.Low && !asked.Low || now.Final && !asked.Final ||
 		now.Locked && !asked.Locked {
 		return errTriesSpent
+	}
+	if asked.Default && !now.Default {
+		return errChanged
 	}
 	return nil
 }

@@ -279,3 +279,23 @@ func TestTriesSpentMeanwhile(t *testing.T) {
 		t.Error("as many tries, or who knows how many, are fewer")
 	}
 }
+
+// TestCheckTries: a PIN that was asked for is not presented when tries were spent since, or
+// when the default one is not in force any more.
+func TestCheckTries(t *testing.T) {
+	for name, c := range map[string]struct {
+		asked, now PINState
+		refused    bool
+	}{
+		"as it was":            {PINState{Retries: 3, Default: true}, PINState{Retries: 3, Default: true}, false},
+		"a try was spent":      {PINState{Retries: 3}, PINState{Retries: 2}, true},
+		"it was changed":       {PINState{Retries: 3, Default: true}, PINState{Retries: 3}, true},
+		"it was reset":         {PINState{Retries: 3}, PINState{Retries: 3, Default: true}, false},
+		"it was blocked":       {PINState{Retries: -1}, PINState{Retries: -1, Locked: true}, true},
+		"the last try is left": {PINState{Retries: -1}, PINState{Retries: -1, Final: true}, true},
+	} {
+		if err := CheckTries(c.asked, c.now); errors.Is(err, ErrPINInvalid) != c.refused {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

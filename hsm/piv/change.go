@@ -83,7 +83,7 @@ func describeFor(ctx context.Context, t *Token, kind hsm.PINKind) (hsm.TokenInfo
 		return puk, err
 	})
 	if puk != nil {
-		info.PIN.Retries, info.PIN.Default = puk.Left, puk.Default
+		info.PIN.Retries, info.PIN.Default, info.PIN.Low = puk.Left, puk.Default, puk.Left < puk.Total
 	}
 	return info, err
 }

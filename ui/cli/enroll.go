@@ -120,7 +120,7 @@ func (a *app) enrollByLines(ctx context.Context, env *env.Env, options enrolling
 // ends with the first.
 func (a *app) enrollReviewed(ctx context.Context, env *env.Env, options enrolling.Options,
 	f enrollFlags) (enrolling.Result, error) {
-	options.Guided = a.guides()
+	options.Guided = a.guides(f)
 	review, err := a.review(ctx, env, options)
 	if err != nil {
 		return enrolling.Result{}, err
@@ -130,7 +130,7 @@ func (a *app) enrollReviewed(ctx context.Context, env *env.Env, options enrollin
 			return enrolling.Result{}, err
 		}
 	}
-	w, asked := a.err(), options.Guided && !f.yes && !f.plan
+	w, asked := a.err(), options.Guided && !f.plan
 	switch {
 	case f.plan:
 		w = a.out()
@@ -158,23 +158,34 @@ func (a *app) enrollReviewed(ctx context.Context, env *env.Env, options enrollin
 	if err := a.confirmed(ctx, f.yes, begin); err != nil {
 		return enrolling.Result{}, err
 	}
-	return enroll.NewEnroller(env).Enroll(ctx, review.Options, a.prompter(),
+	result, err := enroll.NewEnroller(env).Enroll(ctx, review.Options, a.prompter(),
 		func(e enrolling.Event) { stepWords(a.Stderr, e) })
+	if err != nil {
+		return result, err
+	}
+	return result, a.showPUK(&result) // before anything else can fail or end the program: it is in force
 }
 
-// guides tells whether a person goes through an enrollment at a terminal.
-func (a *app) guides() bool { return isTerminal(a.Stderr) }
+// guides tells whether a person goes through an enrollment at a terminal, and answers there.
+func (a *app) guides(f enrollFlags) bool { return isTerminal(a.Stderr) && a.pinFD < 0 && !f.yes }
 
 // review works out what an enrollment would do. Where a person goes through it, it waits for
 // the token first.
 func (a *app) review(ctx context.Context, env *env.Env, o enrolling.Options) (enroll.Review, error) {
-	for {
+	for vain := 0; ; {
 		r, err := enroll.NewEnroller(env).Review(ctx, o)
-		if !o.Guided || !errors.Is(err, hsm.ErrNoToken) {
+		if !o.Guided || !errors.Is(err, hsm.ErrNoToken) || vain > 1 { // nobody waits, or for nothing
 			return r, err
 		}
 		full, _ := enroll.NewEnroller(env).Complete(ctx, o) // a record may name the token
-		wait := token.WaitOptions{Token: full.Token.TokenOnly(), Waiting: a.waiting}
+		vain++                                              // unless a token is awaited: what is there already is not it
+		wait := token.WaitOptions{Token: full.Token.TokenOnly(), Waiting: func(p []hsm.Problem) {
+			vain = 0
+			a.waiting(p)
+		}}
+		if o.Join != nil && full.Token.Scheme == "" {
+			wait.Serial = o.Join.Serial
+		}
 		if _, err := (token.Tokens{Env: env}).Wait(ctx, wait); err != nil {
 			return r, err
 		}
@@ -260,17 +271,17 @@ func sealedWords(w *words, s enrolling.SealedPUK) {
 	w.line("They open it with: kubehsm helpdesk open --ticket-id %s --serial %s", s.Ticket, s.Serial)
 }
 
-// emitResult prints a finished enrollment, and a new PUK.
+// emitResult prints a finished enrollment.
 func (a *app) emitResult(o *format, r enrolling.Result) error {
-	return errors.Join(a.emit(o, r, func(w *words) { resultWords(w, r) }), a.showPUK(r))
+	return a.emit(o, r, func(w *words) { resultWords(w, r) })
 }
 
 // showPUK shows a new PUK on the terminal, once.
-func (a *app) showPUK(r enrolling.Result) error {
+func (a *app) showPUK(r *enrolling.Result) error {
 	if r.PUK == nil {
 		return nil
 	}
-	defer r.PUK.Zero()
+	defer func() { r.PUK.Zero(); r.PUK = nil }()
 	w := a.err()
 	what := "The new PUK of the token"
 	if r.PUKUnsure {

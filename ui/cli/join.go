@@ -57,7 +57,7 @@ kubehsm join --name prod --certificate sent.pem`,
 		if err != nil {
 			return err
 		}
-		if !a.guides() {
+		if !a.guides(f.enroll) {
 			if err := f.refuseDefaults(c.Context(), env); err != nil {
 				return err
 			}

@@ -73,7 +73,7 @@ kubehsm kubeconfig migrate prod --approve-with admin.kubeconfig --delete-old --y
 				w.line("The old context %s is kept; `%s kubeconfig migrate %s --delete-old` takes it out.", m.Context.Name,
 					a.name(), m.Context.Name)
 			}
-		}), a.showPUK(result))
+		}))
 	})
 	flags := c.Flags()
 	f.bindTo(flags)

@@ -133,11 +133,12 @@ func (s Signer) Options(hint string) (o externalsigner.Options, done func() erro
 			if module != "" && !slices.ContainsFunc(modules, func(m home.Module) bool { return m.Path == module }) {
 				modules = append(slices.Clone(modules), home.Module{Path: module})
 			}
-			all := s.Drivers(dirs, modules, config.OnlyModules)
-			if module != "" && s.Direct != nil && s.Direct(module) {
-				return all
+			if module != "" && s.Direct != nil && s.Direct(module) { // no other library is loaded here
+				one := slices.DeleteFunc(slices.Clone(modules), func(m home.Module) bool { return m.Path != module })
+				return s.Drivers(dirs, one, true)
 			}
-			return worker.Apart(worker.Options{Exe: s.Executable, Patient: true}, all, func() bool { return false })
+			return worker.Apart(worker.Options{Exe: s.Executable, Patient: true},
+				s.Drivers(dirs, modules, config.OnlyModules), func() bool { return false })
 		},
 		Modules: externalsigner.Modules{State: dirs.State, Known: func(path string) bool {
 			return slices.ContainsFunc(s.Drivers(dirs, config.Modules, config.OnlyModules), func(d hsm.Driver) bool {

@@ -36,6 +36,7 @@ var without = map[string]string{
 	"external-signer serve":    "clients run it",
 	"help":                     "the screens have their own",
 	"output":                   "for scripts",
+	"status":                   "for a shell prompt; the screens show each part of it",
 	"version":                  "the doctor says it",
 }
 

@@ -42,7 +42,7 @@ func TestKeys(t *testing.T) {
 		{"a disabled action says why", atTokens, []string{"f"}, []string{"copy fingerprint: there is no key"}, nil},
 		{"copy says what", atTokens, []string{"c"}, []string{"URI copied"}, nil},
 		{"q is text in a form", toSubject, []string{`"q?x"`}, []string{"q?x"}, []string{"Everywhere"}},
-		{"a user is needed", toSubject, []string{"enter"}, []string{"a user name is needed"}, []string{"This is what"}},
+		{"the user is the context's where none is typed", toSubject, []string{"enter"}, []string{"This is what", "User        admin"}, nil},
 		{"system:masters is refused", toSubject, []string{`"jane"`, "tab", `"dev, system:masters"`, "enter"}, []string{"refuse requests for system:masters"}, []string{"This is what"}},
 		{"a bad context name is refused", toSubject, []string{`"jane"`, "tab", "tab", "tab", `"Bad Name"`, "enter"}, []string{"a-z, 0-9"}, nil},
 		{"a choice moves by arrows", toSubject, []string{`"jane"`, "tab", "tab", "down", "down", "enter"}, []string{"Lifetime    24 hours"}, nil},

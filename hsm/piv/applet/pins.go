@@ -95,7 +95,7 @@ func (p PINs) Unspent(kind hsm.PINKind, asked hsm.PINState) error {
 			return err
 		}
 		if puk != nil {
-			now.Retries = puk.Left
+			now.Retries, now.Default, now.Low = puk.Left, puk.Default, puk.Left < puk.Total
 		}
 		return hsm.CheckTries(asked, now)
 	}

@@ -154,6 +154,10 @@ func (n Enroller) completeUser(ctx context.Context, o *enrolling.Options) error 
 	if builtIn(me.User) {
 		return hint.With(fmt.Errorf("%s, and context %q signs in as %s", needed, o.Context, me.User), next)
 	}
+	// What the cluster says must not be filled in with what is known of this machine.
+	if strings.ContainsRune(me.User+strings.Join(me.Groups, ""), '{') {
+		return hint.With(fmt.Errorf("%s, and context %q signs in with names that have a {", needed, o.Context), next)
+	}
 	o.User = me.User
 	if o.Groups == nil {
 		o.Groups = slices.DeleteFunc(me.Groups, builtIn)

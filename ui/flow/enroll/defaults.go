@@ -177,6 +177,9 @@ func (s secrets) replace(ctx context.Context, all []defaultSecret) error {
 		r.pins.prove()
 		r.progress(enrolling.StepToken, "the management key is random now")
 	}
+	if err := token.LockAgent(ctx, r.env); err != nil { // somebody may have unlocked it meanwhile
+		return err
+	}
 	var err error
 	r.info, err = r.token.Info(ctx)
 	return err
@@ -205,9 +208,11 @@ func (s secrets) replacePUK(ctx context.Context) {
 	if fresh != nil {
 		r.result.PUK, r.result.PUKUnsure = fresh.InForce(err), err != nil
 	}
-	if err == nil && r.result.PUK != nil && o.Join != nil && len(o.Join.Seal) > 0 {
+	if r.result.PUK != nil && o.Join != nil && len(o.Join.Seal) > 0 { // also one that may be in force
 		sealed := enrolling.SealedPUK{Ticket: o.Join.Ticket, Serial: r.info.Serial}
-		if sealed.Text, err = o.Join.SealPUK(sealed.Serial, r.result.PUK.Bytes()); err == nil { // else it is shown
+		text, sealing := o.Join.SealPUK(sealed.Serial, r.result.PUK.Bytes())
+		if err = errors.Join(err, sealing); sealing == nil { // else it is shown
+			sealed.Text = text
 			r.result.PUK.Zero()
 			r.result.PUK, r.result.SealedPUK = nil, &sealed
 		}
@@ -221,10 +226,11 @@ func (s secrets) replacePUK(ctx context.Context) {
 // knownDefaults answers the question for a PIN or a PUK that the card itself says is the
 // default one. No other is known, and one that is refused is not tried again.
 func knownDefaults(next ask.Func) ask.Func {
+	given := false
 	return func(ctx context.Context, q ask.Question) (ask.Answer, error) {
 		p := q.PIN
-		if p == nil || p.New || !p.Token.PIN.Default {
-			return next(ctx, q)
+		if p == nil || p.New || !p.Token.PIN.Default || !given && (p.Token.PIN.Low || p.Token.PIN.Final) {
+			return next(ctx, q) // a try was spent before: perhaps on the default one, that the card refused
 		}
 		kind := p.Token.Kind()
 		known := kind.DefaultPIN
@@ -238,6 +244,7 @@ func knownDefaults(next ask.Func) ask.Func {
 			return ask.Answer{}, fmt.Errorf("the card says that its %s is the default one, and refuses that: %s",
 				p.Kind, p.Again)
 		}
+		given = true
 		return ask.Answer{PIN: hsm.NewSecret([]byte(known))}, nil
 	}
 }

@@ -216,7 +216,7 @@ func (r *attempt) findToken(ctx context.Context) (outcome, error) {
 	if err := (secrets{r}).mend(ctx); err != nil {
 		return outcome{}, err
 	}
-	preferTouch(&r.record.Options, r.given.Guided, r.info)
+	preferTouch(r.record, r.given.Guided, r.info)
 	if err := keyRefusal(r.record, r.info); err != nil {
 		return outcome{}, err
 	}

@@ -103,6 +103,31 @@ func TestGuided(t *testing.T) {
 	}
 }
 
+// TestGuidedLater: who goes on with an enrollment whose key is made keeps the key's policy.
+func TestGuidedLater(t *testing.T) {
+	w := scene(t)
+	w.Card.Describe(func(info *hsm.TokenInfo) { info.Can.Policies = true })
+	o := enrolling.Options{Name: "prod-hsm", User: "jane"}
+	ctx, stop := context.WithCancel(t.Context())
+	_, err := NewEnroller(w.Env).Enroll(ctx, o, hsmtest.Typing(t, w.Card.PIN()), func(e enrolling.Event) {
+		if e.Step == enrolling.StepKey && e.State == enrolling.StepDone {
+			stop()
+		}
+	})
+	if err == nil {
+		t.Fatal("the enrollment was not stopped")
+	}
+	o = enrolling.Options{Name: "prod-hsm", Guided: true}
+	review, err := NewEnroller(w.Env).Review(t.Context(), o)
+	if err != nil || review.Options.Generate.Touch != hsm.TouchDefault {
+		t.Fatalf("%s, %v", review.Options.Generate.Touch, err)
+	}
+	review.Options.Guided = true
+	if _, err := NewEnroller(w.Env).Enroll(t.Context(), review.Options, hsmtest.Typing(t, w.Card.PIN()), nil); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestKnownDefaults: a default PIN or PUK is used where the card says that it is in force, and
 // once. All other questions are put to the person.
 func TestKnownDefaults(t *testing.T) {
@@ -129,6 +154,11 @@ func TestKnownDefaults(t *testing.T) {
 		if c.want == "" && !errors.Is(err, typed) || c.want != "" && (err != nil || string(pin.Bytes()) != c.want) {
 			t.Errorf("%s: %q, %v", name, pin.Bytes(), err)
 		}
+	}
+	low := of(hsm.PIVPIN, true, "")
+	low.Token.PIN.Low = true
+	if _, err := knownDefaults(ask.Nobody(typed)).PIN(t.Context(), low); !errors.Is(err, typed) {
+		t.Errorf("where a try was spent: %v", err)
 	}
 	if _, err := p.PIN(t.Context(), of(hsm.PIVPIN, true, "wrong PIN")); err == nil || errors.Is(err, typed) ||
 		!strings.Contains(err.Error(), "refuses that") {

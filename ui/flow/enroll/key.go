@@ -31,10 +31,14 @@ func keyRefusal(j *enrolling.Progress, token hsm.TokenInfo) error {
 	return token.Can.Makes(o.Generate)
 }
 
-// preferTouch has a new key want a touch, which lasts for a moment, where the person who goes
-// through the enrollment has left that open and the token can do so.
-func preferTouch(o *enrolling.Options, guided bool, token hsm.TokenInfo) {
-	if guided && o.Key.Scheme == "" && o.Generate.Touch == hsm.TouchDefault && token.Can.Policies {
+// preferTouch has a key that is still to be made want a touch, which lasts for a moment, where
+// the person who goes through the enrollment has left that open and the token can do so.
+func preferTouch(j *enrolling.Progress, guided bool, token hsm.TokenInfo) {
+	o := &j.Options
+	if j.Generating || j.Request.KeyHash != "" || o.Key.Scheme != "" {
+		return // the key has its policy
+	}
+	if guided && o.Generate.Touch == hsm.TouchDefault && token.Can.Policies {
 		o.Generate.Touch = hsm.TouchCached
 	}
 }
@@ -54,7 +58,10 @@ func (k keyMaker) make(ctx context.Context) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	for found != nil {
+	for rounds := 0; found != nil; rounds++ {
+		if rounds > 1 { // the halves of one pair
+			return outcome{}, fmt.Errorf("%w: %s is still there after it was removed", hsm.ErrModule, found.URI)
+		}
 		whole, err := k.isWhole(ctx, found.URI)
 		if err != nil {
 			return outcome{}, err

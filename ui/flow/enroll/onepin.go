@@ -64,7 +64,19 @@ func (o *onePIN) keep(key string, pin *hsm.Secret, uses int) {
 	if old := o.kept[key]; old != nil {
 		old.pin.Zero()
 	}
-	o.kept[key] = &keptPIN{pin: pin.Clone(), typed: time.Now(), uses: uses}
+	k := &keptPIN{pin: pin.Clone(), typed: time.Now(), uses: uses}
+	o.kept[key] = k
+	time.AfterFunc(onePINLife, func() { o.expire(key, k) })
+}
+
+// expire forgets k, unless it was handed out or replaced.
+func (o *onePIN) expire(key string, k *keptPIN) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.kept[key] == k {
+		k.pin.Zero()
+		delete(o.kept, key)
+	}
 }
 
 // take hands out a proven PIN, and forgets it after its last use; again discards it unused.

@@ -79,7 +79,7 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 	if err := change.Writable(); err != nil { // it is written last, when all else is made
 		rev.Refused = err
 	}
-	preferTouch(&j.Options, o.Guided, r.info)
+	preferTouch(j, o.Guided, r.info)
 	if err := keyRefusal(j, r.info); err != nil {
 		rev.Refused = err
 	}

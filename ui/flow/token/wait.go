@@ -17,6 +17,8 @@ const pollTokens = time.Second
 type WaitOptions struct {
 	// Token is what the token must be; the zero value is any that is set up.
 	Token hsm.URI
+	// Serial is the token's serial, "" for any.
+	Serial string
 	// New leaves out the tokens that are there at the start.
 	New bool
 	// Waiting is called once if there is none yet, with what could not be listed.
@@ -47,6 +49,9 @@ func (ts Tokens) Wait(ctx context.Context, o WaitOptions) ([]hsm.TokenInfo, erro
 			wanted := o.Token.MatchToken(t)
 			if o.Token.Scheme == "" {
 				wanted = t.Initialized
+			}
+			if o.Serial != "" && t.Serial != o.Serial {
+				continue
 			}
 			if wanted && !before[place(t)] {
 				found = append(found, t)

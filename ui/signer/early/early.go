@@ -38,6 +38,17 @@ func init() {
 	os.Exit(ui.ExitCode(err))
 }
 
+// use is [direct.Use] without the request in the environment, in which there may be a PIN: a
+// library may start programs, as a worker's could not pass it on either.
+func use(library string) bool {
+	for _, name := range wire.EnvVars() {
+		if os.Unsetenv(name) != nil {
+			return false
+		}
+	}
+	return direct.Use(library)
+}
+
 func answer(r externalsigner.Request) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -60,7 +71,7 @@ func answer(r externalsigner.Request) error {
 	}
 	s := signer.Signer{
 		Getenv: os.Getenv, Setenv: os.Setenv, Stdout: stdout, Stderr: os.Stderr, Asking: listen,
-		Executable: executable, Direct: direct.Use,
+		Executable: executable, Direct: use,
 		Drivers: func(dirs home.Dirs, modules []home.Module, only bool) hsm.Drivers {
 			return drivers.New(drivers.Options{Dirs: dirs, Modules: modules, OnlyModules: only})
 		},
