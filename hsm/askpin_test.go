@@ -284,17 +284,17 @@ func TestTriesSpentMeanwhile(t *testing.T) {
 // when the default one is not in force any more.
 func TestCheckTries(t *testing.T) {
 	for name, c := range map[string]struct {
-		asked, now PINState
+		asked, now hsm.PINState
 		refused    bool
 	}{
-		"as it was":            {PINState{Retries: 3, Default: true}, PINState{Retries: 3, Default: true}, false},
-		"a try was spent":      {PINState{Retries: 3}, PINState{Retries: 2}, true},
-		"it was changed":       {PINState{Retries: 3, Default: true}, PINState{Retries: 3}, true},
-		"it was reset":         {PINState{Retries: 3}, PINState{Retries: 3, Default: true}, false},
-		"it was blocked":       {PINState{Retries: -1}, PINState{Retries: -1, Locked: true}, true},
-		"the last try is left": {PINState{Retries: -1}, PINState{Retries: -1, Final: true}, true},
+		"as it was":            {hsm.PINState{Retries: 3, Default: true}, hsm.PINState{Retries: 3, Default: true}, false},
+		"a try was spent":      {hsm.PINState{Retries: 3}, hsm.PINState{Retries: 2}, true},
+		"it was changed":       {hsm.PINState{Retries: 3, Default: true}, hsm.PINState{Retries: 3}, true},
+		"it was reset":         {hsm.PINState{Retries: 3}, hsm.PINState{Retries: 3, Default: true}, false},
+		"it was blocked":       {hsm.PINState{Retries: -1}, hsm.PINState{Retries: -1, Locked: true}, true},
+		"the last try is left": {hsm.PINState{Retries: -1}, hsm.PINState{Retries: -1, Final: true}, true},
 	} {
-		if err := CheckTries(c.asked, c.now); errors.Is(err, ErrPINInvalid) != c.refused {
+		if err := hsm.CheckTries(c.asked, c.now); errors.Is(err, hsm.ErrPINInvalid) != c.refused {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
