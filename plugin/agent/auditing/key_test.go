@@ -271,6 +271,33 @@ func TestPolicyRolledBack(t *testing.T) {
 	}
 }
 
+// TestPolicyIsMended: when an older record was noticed, a version that is signed after it and
+// less strict is told by the agent that runs.
+func TestPolicyIsMended(t *testing.T) {
+	l := newLab(t)
+	l.set(consent.Writes)
+	record := l.keep(l.record())
+	l.set(consent.Writes)
+	l.inForce()
+	record()
+	l.inForce()
+	_, seen := l.agent.Notice(l.e.Key)
+	seen()
+	l.number++
+	p := consent.Policy{Mode: consent.Writes}
+	signed := l.sign(p, l.number, l.before)
+	check(t, audit.Append(audit.Path(l.dirs), audit.Record{Event: audit.Policy, Reason: audit.PolicySet,
+		Enrollment: "prod", Key: l.e.KeyHash, Token: Public(l.e.Key), Was: "always", Policy: p.String(), Lowered: true,
+		Statement: signed.Text, Signature: signed.Signature}))
+	check(t, l.store.SavePolicy(l.e.KeyHash, signed))
+	if got := l.inForce(); got != consent.Writes {
+		t.Errorf("in force is %s", got)
+	}
+	if notice, _ := l.agent.Notice(l.e.Key); !strings.Contains(notice, "less strict") {
+		t.Errorf("told %q", notice)
+	}
+}
+
 // TestPolicyIsTheKeys: a version is for all enrollments of the key, a new one too. Unsigned, an
 // enrollment can make it stricter.
 func TestPolicyIsTheKeys(t *testing.T) {

@@ -54,8 +54,10 @@ func (s *Policies) of(e enrollment.Enrollment) (p consent.Policy, others []enrol
 	if !s.read {
 		s.readLog()
 	}
+	before := s.problems[e.KeyHash]
 	standing, changes := s.changes(now)
-	if len(changes) > 0 { // a kubehsm command may have recorded the change, or be about to end it
+	mended := before != audit.NoProblem && standing.Problem == audit.NoProblem // by a version that the log tells of
+	if len(changes) > 0 || mended {                                            // a kubehsm command may have recorded the change, or be about to end it
 		release := s.settled(e.KeyHash)
 		now = s.stored(e)
 		s.readLog()

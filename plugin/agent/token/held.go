@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -277,10 +278,14 @@ func (h *Held) Unlock(ctx context.Context, u Use, tried func(error)) error {
 		return nil
 	}
 	var of worker.Token
+	var given atomic.Bool // a PIN may be on its way to the token
 	err := h.with(ctx, func(ctx context.Context, t worker.Token) error {
 		of = t
-		return t.Unlock(ctx, h.ask(u, newTouches(ctx)).Prompter())
+		return t.Unlock(ctx, noting(h.ask(u, newTouches(ctx)), &given).Prompter())
 	})
+	if err != nil && ctx.Err() != nil && given.Load() { // whoever gave it has left: the token must not be unlocked later
+		err = errors.Join(err, h.Lock(""))
+	}
 	if err == nil {
 		h.mu.Lock()
 		if h.token == of { // it has not been locked meanwhile
@@ -291,6 +296,20 @@ func (h *Held) Unlock(ctx context.Context, u Use, tried func(error)) error {
 	}
 	tried(err)
 	return err
+}
+
+// noting notes that a PIN was given; nil if next asks nobody.
+func noting(next ask.Func, given *atomic.Bool) ask.Func {
+	if next == nil {
+		return nil
+	}
+	return func(ctx context.Context, q ask.Question) (ask.Answer, error) {
+		a, err := next(ctx, q)
+		if a.PIN != nil {
+			given.Store(true)
+		}
+		return a, err
+	}
 }
 
 // current returns the open handle or nil. Tokens are called without h.mu held:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/worker"
 )
 
@@ -157,4 +158,50 @@ func (p pullable) Removed(ctx context.Context, _ worker.Token) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// TestUnlockThatNobodyAwaits: a token that takes the PIN slowly is not unlocked for whoever has
+// left meanwhile; one whose prompt was left is not touched.
+func TestUnlockThatNobodyAwaits(t *testing.T) {
+	for name, typed := range map[string]bool{"the PIN was typed": true, "the prompt was left": false} {
+		ctx, leave := context.WithCancel(t.Context())
+		slow := &slowLogin{moody: moody{lockedMeanwhile: lockedMeanwhile{lock: func() {}}}, leave: leave}
+		h := newHeld(hsm.URI{}, Options{Tokens: oneToken{token: slow}})
+		asking := func(ctx context.Context, q ask.Question) (ask.Answer, error) {
+			if !typed {
+				leave()
+				return ask.Answer{}, ctx.Err()
+			}
+			return ask.Answer{PIN: hsm.NewSecret([]byte("123456"))}, nil
+		}
+		if err := h.Unlock(ctx, Use{Ask: asking}, func(error) {}); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if (slow.locks > 0) != typed {
+			t.Errorf("%s: locked %d times", name, slow.locks)
+		}
+		check(t, h.Lock("asked"))
+	}
+}
+
+// slowLogin is a token whose user leaves while the PIN is on its way.
+type slowLogin struct {
+	moody
+	leave func()
+	locks int
+}
+
+func (s *slowLogin) Unlock(ctx context.Context, p hsm.Prompter) error {
+	if _, err := p.PIN(ctx, hsm.PINPrompt{Kind: hsm.UserPIN}); err != nil {
+		return err
+	}
+	s.leave()
+	return ctx.Err()
+}
+
+func (s *slowLogin) Unlocked() bool { return false }
+
+func (s *slowLogin) Lock() error {
+	s.locks++
+	return nil
 }
