@@ -81,6 +81,7 @@ func FuzzClient(f *testing.F) {
 		`{"prompt":{"id":1,"wait":{}}}` + "\n" + `{"prompt":{"id":1,"wait":{}}}`,
 		`{"prompt":{"id":1,"touch":{}}}` + "\n" + `{"prompt":{"id":1,"touch":{}}}` + "\n" + `{"done":1}`,
 		`{"prompt":{"id":-1,"confirm":{},"pin":{},"touch":{},"wait":{},"reach":true}}`, `{"prompt":{"id":2,"confirm":{}}}`,
+		`{"prompt":{"touch":{},"reach":true}}`, `{"prompt":{"id":1,"reach":true}}`,
 		`{"error":{"code":"x","message":"y","hint":"z"}}`, "$secret", "!\x00\x00\x00\xffJ", "!\xff\xff\xff\xffJ", "null", `{"done":7}`,
 		strings.Repeat(`{"prompt":{"id":1,"touch":{}}}`+"\n", 40),
 	} {

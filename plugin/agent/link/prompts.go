@@ -66,7 +66,7 @@ func (s *prompts) show(p prompt) error {
 	n := len(s.shown)
 	s.mu.Unlock()
 	kinds := 0
-	for _, is := range []bool{p.PIN != nil, p.Confirm != nil, p.Touch != nil, p.Wait != nil, p.Busy != nil} {
+	for _, is := range []bool{p.PIN != nil, p.Confirm != nil, p.Touch != nil, p.Wait != nil, p.Busy != nil, p.Reach} {
 		if is {
 			kinds++
 		}
