@@ -21,7 +21,7 @@ func TestJourneyEnrollWithWrongTurns(t *testing.T) {
 	s := u.terminal(u.Binary)
 	wizard(s)
 
-	// Back to who it is for, where nobody is nobody; what was typed is kept.
+	// Back to who it is for, where the context's user is proposed; what was typed is kept.
 	s.Press(term.Escape)
 	s.WaitFor("Who is it for?", "jane", lab.DevelopersGroup)
 	s.Press(term.Escape)
@@ -35,10 +35,9 @@ func TestJourneyEnrollWithWrongTurns(t *testing.T) {
 	s.Press(term.Enter)
 	s.WaitFor("Who is it for?", "jane", lab.DevelopersGroup)
 	s.Press(term.BackTab, term.CtrlU)
-	s.WaitGone("jane")
-	s.Press(term.Enter)
-	s.WaitFor("✗ ")
+	s.WaitFor("jane@sso")
 	s.Type("jane")
+	s.WaitGone("jane@sso")
 	s.Press(term.Enter)
 	s.WaitFor("This is what will be done", "new, ecdsa-p384", "User        jane", "enter enroll")
 	u.unchanged(before, append(u.enrollments(), u.Kubeconfig, u.Soft.Tokens)...)

@@ -33,7 +33,6 @@ func choices() []choice {
 			asks: []asked{{"user name", "for", false}, {"groups, separated by commas", "group", true}}},
 		{title: "see tickets and bootstrap tokens", args: []string{"bootstrap-token", "list"}},
 		{title: "find out what is wrong", args: []string{"doctor"}},
-		{title: "see who you are and what to do next", args: []string{"status"}},
 		{title: moreTitle},
 	}
 }
@@ -49,6 +48,7 @@ func moreChoices() []choice {
 	user, groups, reason := asked{"user name", "user", false}, asked{"groups, separated by commas", "group",
 		true}, asked{"reason", "reason", false}
 	return []choice{
+		{title: "see who you are and what to do next", args: []string{"status"}},
 		{title: "join a cluster with a ticket", args: []string{"join"}, writes: true},
 		{title: "have scdaemon let go of a card", args: []string{"token", "release"}, writes: true},
 		{title: "change the PUK", args: []string{"token", "puk", "change"}, writes: true, asks: []asked{token}},

@@ -81,6 +81,7 @@ func (p *subjectPage) ask(now time.Time) tea.Cmd {
 	}
 	p.defaults.Cancel()
 	o := p.m.opts
+	o.User, o.Groups = "", nil // what is typed may be removed again
 	h, cmd := p.m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
 		// An error is not shown here: what is missing may be typed yet, and the
 		// review says what remains. What could be filled in comes with it.
