@@ -78,19 +78,22 @@ func (s *openQuestions) elsewhere(w ask.Waiter) (latest *ask.Wait, changed <-cha
 	}
 	who := w.Process()
 	here := who.Terminal()
+	var library *ask.Wait
 	for _, a := range s.open {
-		if a.For == ask.ForLibrary { // nobody sees that
-			found := a.Wait
-			latest = &found
+		found := a.Wait
+		if a.For == ask.ForLibrary { // nobody sees that; a person who is asked goes before it
+			library = &found
 			continue
 		}
 		if w.Sees(a.Wait, a.by) || a.Asker == (process.ID{}) && a.Client == who || here != 0 && here == a.Asker.Terminal() {
 			return nil, s.changed
 		}
-		found := a.Wait
 		latest = &found
 	}
-	if !who.Known() && latest.For != ask.ForLibrary { // the system does not tell terminals apart
+	if latest == nil {
+		return library, s.changed
+	}
+	if !who.Known() { // the system does not tell terminals apart
 		return nil, s.changed
 	}
 	return latest, s.changed
