@@ -45,7 +45,7 @@ func AskPIN(ctx context.Context, p Prompter, kind PINKind, state func() (TokenIn
 		switch {
 		case err == nil:
 			return nil
-		case ask < maxAsks && (errors.Is(err, errTriesSpent) || errors.Is(err, errChanged)): // it was not presented
+		case ask < maxAsks && (errors.Is(err, errTriesSpent) || errors.Is(err, errChanged)): // the PIN was not presented
 		case ask < maxAsks && errors.As(err, &refused) && refused.Retries != 0 && !info.PIN.PINPad:
 			again, told = refused.Error(), max(refused.Retries, 0)
 		case ask < maxAsks && errors.Is(err, ErrPINInvalid):

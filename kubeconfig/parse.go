@@ -27,7 +27,7 @@ func parse(data []byte) (*api.Config, error) {
 func quickly(data []byte) (*api.Config, bool) {
 	var read apiv1.Config
 	config := api.NewConfig()
-	convert := func() bool { // what it refuses client-go words
+	convert := func() bool { // client-go words what convert refuses
 		latest.Scheme.Default(&read)
 		return latest.Scheme.Convert(&read, config, nil) == nil
 	}

@@ -160,7 +160,7 @@ func (s *shelf) rejoin() {
 		}
 		id, err := keyID(e.key)
 		if err != nil {
-			continue // of a kind that nothing here makes
+			continue // objects of a kind that nothing here makes
 		}
 		i := slices.IndexFunc(s.byPlace[place(id, e.label)], func(have *entry) bool {
 			return len(have.private) == 1 && len(have.public)+len(have.certs) == 0 && have.label == e.label && have.key == nil

@@ -57,7 +57,7 @@ type Outcome string
 const (
 	Granted   Outcome = "granted"
 	Refused   Outcome = "refused"   // by the token, the agent or the API server
-	Cancelled Outcome = "cancelled" // by the person, or the program that asked has ended
+	Cancelled Outcome = "cancelled" // the person declined, or the program that asked has ended
 	Failed    Outcome = "failed"    // for a technical reason
 )
 

@@ -85,7 +85,7 @@ func (s *source) talk(p *workerProcess) *peer {
 			return err
 		}
 		next := hsm.Crashed
-		if p.forced.Load() { // it did not answer in time
+		if p.forced.Load() { // the process did not answer in time
 			next = hsm.Hung
 		}
 		s.failure, s.failed = hint.With(err, next(s.Path)), time.Now()

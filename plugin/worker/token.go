@@ -20,7 +20,7 @@ import (
 type workerToken struct {
 	peer   *peer
 	handle int
-	info   hsm.TokenInfo // as it was when it was opened
+	info   hsm.TokenInfo // the token as it was when it was opened
 }
 
 var _ hsm.Token = (*workerToken)(nil)

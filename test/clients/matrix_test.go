@@ -55,7 +55,7 @@ var columns = []struct{ name, title string }{
 type row struct {
 	name  string
 	lacks string // the verbs that it does not have
-	quick bool   // each `make test` tries it
+	quick bool   // `make test` tries the client each time
 	start func(*lab.Person) (program, error)
 
 	program program

@@ -83,7 +83,7 @@ type stage struct {
 	kubehsm  string // the program
 	results  string // folder of results that are kept; "" to keep none
 	by       string // the way to run, as in a file's name; "" for both
-	atOnce   bool   // both ways run side by side
+	atOnce   bool   // the two ways run side by side
 	busy     bool   // other work is done on the machine
 	tests    []string
 }

@@ -72,7 +72,7 @@ type merged struct {
 	files map[string]string // content, or after "-> " a link's target
 	modes map[string]fs.FileMode
 	paths string   // KUBECONFIG
-	args  []string // of kubectl and kubehsm
+	args  []string // arguments of kubectl and kubehsm
 	// writes is the file that a new entry and the current context go to; "" if that is refused.
 	writes string
 }

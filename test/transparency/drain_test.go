@@ -48,7 +48,7 @@ var watching = regexp.MustCompile(
 func (s *stage) drains(server string, direct, bridge *faulty) {
 	s.T.Helper()
 	for _, f := range []*faulty{direct, bridge} {
-		f.to(server, s.Cluster.Server()) // who finds the first gone is sent to the other
+		f.to(server, s.Cluster.Server()) // a client that finds the first gone is sent to the other
 	}
 	var long sync.WaitGroup
 	protocols := []*stage{s, s.over([]string{"DISABLE_HTTP2=1"})}

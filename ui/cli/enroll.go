@@ -174,7 +174,7 @@ func (a *app) guides(f enrollFlags) bool { return isTerminal(a.Stderr) && a.pinF
 func (a *app) review(ctx context.Context, env *env.Env, o enrolling.Options) (enroll.Review, error) {
 	for vain := 0; ; {
 		r, err := enroll.NewEnroller(env).Review(ctx, o)
-		if !o.Guided || !errors.Is(err, hsm.ErrNoToken) || vain > 1 { // nobody waits, or for nothing
+		if !o.Guided || !errors.Is(err, hsm.ErrNoToken) || vain > 1 { // a wait would be nobody's, or in vain
 			return r, err
 		}
 		full, _ := enroll.NewEnroller(env).Complete(ctx, o) // a record may name the token

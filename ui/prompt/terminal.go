@@ -180,7 +180,7 @@ func (t *Terminal) confirm(ctx context.Context, p hsm.ConfirmPrompt, shared func
 				if _, err := io.WriteString(c, text.CleanLines(strings.Join(p.More, "\n"))+"\n"); err != nil {
 					return err
 				}
-				p.More, rounds = nil, -1 // they stay on the screen
+				p.More, rounds = nil, -1 // the details stay on the screen
 				above, label = question.Confirm(p, c.room())
 				continue
 			}

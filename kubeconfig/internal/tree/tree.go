@@ -16,8 +16,8 @@ import (
 // Node is a value of a YAML text, of which it has parts.
 type Node struct {
 	Kind    Kind
-	text    []byte   // of a scalar
-	Members []Member // of a mapping or sequence
+	text    []byte   // text of a scalar
+	Members []Member // members of a mapping or sequence
 }
 
 // Member is a value with its key, which is empty in a sequence.
@@ -59,7 +59,7 @@ func (n *Node) Add(key []byte) bool {
 		n.Members = append(n.Members, Member{Key: key})
 		return true
 	}
-	n.Members = n.Members[:len(n.Members)+1] // of an element that was taken
+	n.Members = n.Members[:len(n.Members)+1] // the list of an element that was taken
 	m := &n.Members[len(n.Members)-1]
 	m.Key, m.Node = key, Node{Members: m.Members[:0]}
 	return true

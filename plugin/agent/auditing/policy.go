@@ -56,8 +56,10 @@ func (s *Policies) of(e enrollment.Enrollment) (p consent.Policy, others []enrol
 	}
 	before := s.problems[e.KeyHash]
 	standing, changes := s.changes(now)
-	mended := before != audit.NoProblem && standing.Problem == audit.NoProblem // by a version that the log tells of
-	if len(changes) > 0 || mended {                                            // a kubehsm command may have recorded the change, or be about to end it
+	// A newer version took the place of a record that did not count. The log tells of it.
+	mended := before != audit.NoProblem && standing.Problem == audit.NoProblem
+	// A kubehsm command may have recorded the change, or be about to end it.
+	if len(changes) > 0 || mended {
 		release := s.settled(e.KeyHash)
 		now = s.stored(e)
 		s.readLog()

@@ -283,7 +283,7 @@ func (h *Held) Unlock(ctx context.Context, u Use, tried func(error)) error {
 		of = t
 		return t.Unlock(ctx, noting(h.ask(u, newTouches(ctx)), &given).Prompter())
 	})
-	if err != nil && ctx.Err() != nil && given.Load() { // whoever gave it has left: the token must not be unlocked later
+	if err != nil && ctx.Err() != nil && given.Load() { // the token must not be unlocked for a person who has left
 		err = errors.Join(err, h.Lock(""))
 	}
 	if err == nil {

@@ -81,7 +81,7 @@ func (s *openQuestions) elsewhere(w ask.Waiter) (latest *ask.Wait, changed <-cha
 	var library *ask.Wait
 	for _, a := range s.open {
 		found := a.Wait
-		if a.For == ask.ForLibrary { // nobody sees that; a person who is asked goes before it
+		if a.For == ask.ForLibrary { // a library that is slow; a person who is asked goes before it
 			library = &found
 			continue
 		}

@@ -183,7 +183,7 @@ func ReadFile(path string, most int64, buf []byte) ([]byte, error) {
 		switch {
 		case int64(len(buf)) > most:
 			return nil, fmt.Errorf("%s is larger than %d bytes", path, most)
-		case errors.Is(err, io.EOF), err == nil && int64(len(buf)) == info.Size(): // as it was just now
+		case errors.Is(err, io.EOF), err == nil && int64(len(buf)) == info.Size(): // the file is as it was just now
 			return buf, nil
 		case err != nil:
 			return nil, err

@@ -44,7 +44,7 @@ func (k Contexts) List(ctx context.Context) ([]View, error) {
 // apiServers are the API servers of the enrollments. What cannot be read is told
 // where it is used.
 func (k Contexts) apiServers() map[string]string {
-	servers, _ := k.env.Enrollments().Servers() // those that could be read
+	servers, _ := k.env.Enrollments().Servers() // servers of the enrollments that could be read
 	return servers
 }
 

@@ -128,7 +128,7 @@ const enrollAnew = "kubehsm enroll --tui"
 type answer struct {
 	sent time.Time
 	took time.Duration
-	at   time.Time // by the server's clock; zero if it does not tell
+	at   time.Time // time by the server's clock; zero if the server does not tell
 	err  error
 }
 

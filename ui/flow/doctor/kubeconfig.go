@@ -51,7 +51,7 @@ func kubeconfigs(ctx context.Context, o *Options) []Check {
 	}
 	e := entries{store: enrollment.NewStore(o.Env.Dirs), usable: map[string]bool{}, commands: map[string]error{},
 		endpoint: endpoint, err: endpointErr}
-	enrolled, _ := o.enrollments() // what cannot be read [entries.check] tells
+	enrolled, _ := o.enrollments() // [entries.check] tells what cannot be read
 	for _, en := range enrolled {
 		e.usable[en.Name] = true
 	}
@@ -111,7 +111,7 @@ func file(path string, secret bool) []Check {
 type entries struct {
 	store    enrollment.Store
 	usable   map[string]bool  // the enrollments that can be read, by name
-	commands map[string]error // what was looked up, and why it cannot be started
+	commands map[string]error // commands that were looked up, and why they cannot be started
 	endpoint loopback.Endpoint
 	err      error // why there is no endpoint
 }

@@ -20,7 +20,7 @@ import (
 // tokens asks every driver for its tokens, each on its own: one that hangs
 // hides no other.
 func tokens(ctx context.Context, o *Options) []Check {
-	all, _ := o.enrollments() // what cannot be read [clusters] tells
+	all, _ := o.enrollments() // [clusters] tells what cannot be read
 	found := make([][]Check, len(o.Env.Drivers))
 	perDriver := make([][]hsm.TokenInfo, len(o.Env.Drivers))
 	var wg sync.WaitGroup

@@ -154,7 +154,7 @@ func has(all []defaultSecret, kind hsm.PINKind) bool {
 func (s secrets) replace(ctx context.Context, all []defaultSecret) error {
 	r := s.of
 	if has(all, hsm.UserPIN) || has(all, hsm.ManagementKey) {
-		if err := token.LockAgent(ctx, r.env); err != nil { // it must not try the old PIN
+		if err := token.LockAgent(ctx, r.env); err != nil { // the agent must not try the old PIN
 			return err
 		}
 	}
@@ -177,7 +177,7 @@ func (s secrets) replace(ctx context.Context, all []defaultSecret) error {
 		r.pins.prove()
 		r.progress(enrolling.StepToken, "the management key is random now")
 	}
-	if err := token.LockAgent(ctx, r.env); err != nil { // somebody may have unlocked it meanwhile
+	if err := token.LockAgent(ctx, r.env); err != nil { // the agent may have been given the old PIN meanwhile
 		return err
 	}
 	var err error
@@ -208,10 +208,10 @@ func (s secrets) replacePUK(ctx context.Context) {
 	if fresh != nil {
 		r.result.PUK, r.result.PUKUnsure = fresh.InForce(err), err != nil
 	}
-	if r.result.PUK != nil && o.Join != nil && len(o.Join.Seal) > 0 { // also one that may be in force
+	if r.result.PUK != nil && o.Join != nil && len(o.Join.Seal) > 0 { // a PUK that may be in force, too
 		sealed := enrolling.SealedPUK{Ticket: o.Join.Ticket, Serial: r.info.Serial}
 		text, sealing := o.Join.SealPUK(sealed.Serial, r.result.PUK.Bytes())
-		if err = errors.Join(err, sealing); sealing == nil { // else it is shown
+		if err = errors.Join(err, sealing); sealing == nil { // a PUK that is not sealed is shown
 			sealed.Text = text
 			r.result.PUK.Zero()
 			r.result.PUK, r.result.SealedPUK = nil, &sealed
@@ -241,8 +241,8 @@ func knownDefaults(next ask.Func) ask.Func {
 		case known == "":
 			return next(ctx, q)
 		case p.Again != "":
-			return ask.Answer{}, fmt.Errorf("the card says that its %s is the default one, and refuses that: %s",
-				p.Kind, p.Again)
+			return ask.Answer{}, hint.With(fmt.Errorf("the card says that its %s is the default one, and refuses that: %s",
+				p.Kind, p.Again), "set your own with `kubehsm token pin change` or `kubehsm token puk change`")
 		}
 		given = true
 		return ask.Answer{PIN: hsm.NewSecret([]byte(known))}, nil

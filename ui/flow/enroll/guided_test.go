@@ -31,7 +31,7 @@ func TestGuided(t *testing.T) {
 	const own = "87654321"
 	shown := map[*hsmtest.FakeToken]string{} // PUKs
 	o := enrolling.Options{Name: "prod-hsm", Timeout: 2 * time.Second, AcceptForecast: true, Guided: true,
-		Generate: hsm.GenerateOptions{Touch: hsm.TouchNever}} // nobody is there to touch it
+		Generate: hsm.GenerateOptions{Touch: hsm.TouchNever}} // the test touches nothing
 	guided := func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
 		r, err := NewEnroller(w.Env).Enroll(ctx, o, p, nil)
 		if r.PUK != nil {
@@ -58,7 +58,7 @@ func TestGuided(t *testing.T) {
 			"removed: administer (5)", "ctrl-c: administer (5)", "removed: info (7)", "ctrl-c: info (7)",
 			"removed: change (3)", "ctrl-c: change (3)"},
 		Do: guided}.Try(t)
-	for _, op := range []hsmtest.Op{hsmtest.OpOpen, hsmtest.OpAdminister, hsmtest.OpChange} { // of the PUK's change
+	for _, op := range []hsmtest.Op{hsmtest.OpOpen, hsmtest.OpAdminister, hsmtest.OpChange} { // steps of the PUK's change
 		w := factory(t)
 		r, err := NewEnroller(w.Env).Enroll(t.Context(), o, hsmtest.NewScript(t, hsmtest.PIN(own)), func(e enrolling.Event) {
 			if e.Step == enrolling.StepKubeconfig && e.State == enrolling.StepDone {

@@ -76,7 +76,7 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 			rev.Refused = defaultsRefusal(known, rev.Token)
 		}
 	}
-	if err := change.Writable(); err != nil { // it is written last, when all else is made
+	if err := change.Writable(); err != nil { // the kubeconfig is written last, when all else is made
 		rev.Refused = err
 	}
 	preferTouch(j, o.Guided, r.info)

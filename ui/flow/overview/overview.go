@@ -71,7 +71,7 @@ func Of(ctx context.Context, e *env.Env) (Status, error) {
 	var s Status
 	current, err := e.Rules().Get(ctx, "")
 	switch {
-	case errors.Is(err, kubeconfig.ErrNoContext): // there is none yet, or it is gone
+	case errors.Is(err, kubeconfig.ErrNoContext): // no context yet, or one that is gone
 	case err != nil:
 		return s, err
 	default:

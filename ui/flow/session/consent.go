@@ -71,7 +71,7 @@ func (a Agent) Consents(ctx context.Context, all []enrollment.Enrollment) ([]Con
 	for _, e := range all {
 		byKey[e.KeyHash] = append(byKey[e.KeyHash], e)
 	}
-	judged := map[string]Consent{} // by key: it is the same for all of a key's enrollments
+	judged := map[string]Consent{} // judgments by key: all enrollments of a key have the same
 	consents := make([]Consent, 0, len(all))
 	for _, e := range all {
 		c, ok := judged[e.KeyHash]

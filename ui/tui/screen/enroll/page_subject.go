@@ -27,7 +27,7 @@ type subjectPage struct {
 	form      widget.Form
 	lifetimes []time.Duration
 	defaults  task.Handle
-	found     enrolling.Options // with what is filled in where nothing is typed
+	found     enrolling.Options // options that are filled in where nothing is typed
 }
 
 // defaultsMsg brings what is filled in where nothing was said.
@@ -81,7 +81,7 @@ func (p *subjectPage) ask(now time.Time) tea.Cmd {
 	}
 	p.defaults.Cancel()
 	o := p.m.opts
-	o.User, o.Groups = "", nil // what is typed may be removed again
+	o.User, o.Groups = "", nil // a name that was typed may be removed again
 	h, cmd := p.m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
 		// An error is not shown here: what is missing may be typed yet, and the
 		// review says what remains. What could be filled in comes with it.
