@@ -1,14 +1,12 @@
 /* A PKCS#11 library that passes everything on to another one (BAD_REAL), and kills its
    process and the command that started it, after the call that KILL_AT counts, of those
-   that write to the token. It adds a byte to KILL_LOG for each such call. With KILL_IN, it kills in the middle of
-   making a key pair: when there is one file more that ends so in the folder of that name. */
-#include <dirent.h>
+   that write to the token. It adds a byte to KILL_LOG for each such call. With KILL_IN, the folder
+   in which SoftHSM keeps the token, it kills in the middle of making a key pair. */
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #include "pkcs11go.h"
 
@@ -33,37 +31,26 @@ static CK_RV wrote(CK_RV rv) {
 	return rv;
 }
 
-static int files(const char *dir) {
-	DIR *d = opendir(dir);
-	struct dirent *e;
-	int n = 0;
-	if (!d) abort();
-	while ((e = readdir(d))) {
-		size_t l = strlen(e->d_name);
-		n += l > 7 && !strcmp(e->d_name + l - 7, ".object");
-	}
-	closedir(d);
-	return n;
-}
-
-static int before;
-
-/* The library makes the file of the second object when the first one is whole. */
-static void *watch(void *dir) {
-	while (files(dir) < before + 2) ;
+/* A kill in the middle of making a key pair leaves the first object, and the file of the second one, which
+   is empty until the library has all that belongs in it. How much of the file a kill from outside finds
+   depends on the moment: here, it is always the empty one. */
+static void half(CK_SESSION_HANDLE s, CK_OBJECT_HANDLE second, const char *dir) {
+	char path[4096];
+	int fd;
+	if (real->C_DestroyObject(s, second) != CKR_OK) abort();
+	snprintf(path, sizeof path, "%s/00000000-0000-0000-0000-000000000000.object", dir);
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	if (fd < 0) abort();
+	close(fd);
 	die();
-	return NULL;
 }
 
 static CK_RV pair(CK_SESSION_HANDLE s, CK_MECHANISM_PTR m, CK_ATTRIBUTE_PTR pub, CK_ULONG pubs, CK_ATTRIBUTE_PTR priv,
 		CK_ULONG privs, CK_OBJECT_HANDLE_PTR pubh, CK_OBJECT_HANDLE_PTR privh) {
-	char *dir = getenv("KILL_IN");
-	pthread_t thread;
-	if (dir) {
-		before = files(dir);
-		if (pthread_create(&thread, NULL, watch, dir)) abort();
-	}
-	return wrote(real->C_GenerateKeyPair(s, m, pub, pubs, priv, privs, pubh, privh));
+	const char *dir = getenv("KILL_IN");
+	CK_RV rv = real->C_GenerateKeyPair(s, m, pub, pubs, priv, privs, pubh, privh);
+	if (dir && rv == CKR_OK) half(s, *privh, dir);
+	return wrote(rv);
 }
 
 static CK_RV set(CK_SESSION_HANDLE s, CK_OBJECT_HANDLE o, CK_ATTRIBUTE_PTR a, CK_ULONG n) {
