@@ -7,6 +7,8 @@ server=$1; shift
 dir=$(mktemp -d); trap 'kill $watching 2>/dev/null; rm -rf "$dir"' EXIT
 field() { printf '%b' "$(sed -n 's/.*"'"$1"'":"\([^"]*\)".*/\1/p' "$dir/credential")" >"$dir/$1"; }
 if ! "$@" >"$dir/credential" 2>"$dir/errors"; then echo "failed $(tr '\n' ' ' <"$dir/errors")"; exit 1; fi
+# A plugin that is a script can end before its last filter has written the line.
+for ((i = 0; i < 100; i++)); do read -r <"$dir/credential" && break; sleep 0.1; done
 field clientCertificateData; field clientKeyData
 maps=$server/api/v1/namespaces/default/configmaps
 ask() { curl -sS --cacert "$CA" --cert "$dir/clientCertificateData" --key "$dir/clientKeyData" "$@"; }
