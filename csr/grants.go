@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
@@ -76,13 +77,17 @@ func (r Rights) GrantsOf(ctx context.Context, s Subject) (Grants, error) {
 
 // mayDoAnything asks all authorizers, RBAC or not.
 func (r Rights) mayDoAnything(ctx context.Context, s Subject) (bool, error) {
+	return r.mayDo(ctx, s, authorizationv1.ResourceAttributes{Verb: "*", Group: "*", Resource: "*"})
+}
+
+func (r Rights) mayDo(ctx context.Context, s Subject, what authorizationv1.ResourceAttributes) (bool, error) {
 	ctx, cancel := r.bounded(ctx)
 	defer cancel()
 	got := &authorizationv1.SubjectAccessReview{}
 	err := r.authorization.Post().Resource("subjectaccessreviews").Body(&authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: s.User, Groups: append(slices.Clone(s.Groups), "system:authenticated"), // as it will be
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "*", Group: "*", Resource: "*"},
+			ResourceAttributes: &what,
 		},
 	}).Do(ctx).Into(got)
 	return got.Status.Allowed, err
@@ -91,6 +96,12 @@ func (r Rights) mayDoAnything(ctx context.Context, s Subject) (bool, error) {
 type powers struct {
 	words  []string
 	unread bool
+}
+
+// MayFile asks whether s may file requests. Most callers may not ask about others.
+func (r Rights) MayFile(ctx context.Context, s Subject) (bool, error) {
+	return r.mayDo(ctx, s, authorizationv1.ResourceAttributes{Verb: "create", Group: certificatesv1.GroupName,
+		Resource: "certificatesigningrequests"})
 }
 
 // grantLook is one look-up; roles are those read already.

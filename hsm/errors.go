@@ -28,6 +28,7 @@ var (
 	ErrTouchTimeout  = errors.New("the token was not touched in time")
 	ErrBusy          = errors.New("the token is in use by another program")
 	ErrRemoved       = errors.New("the token was removed")
+	ErrDisconnected  = fmt.Errorf("%w: the connection to its server was lost", ErrRemoved) // the login is gone, too
 	ErrModule        = errors.New("the token's driver library failed")
 	ErrUnsupported   = errors.New("not supported by this token")
 	ErrUnavailable   = errors.New("not available in this build")
@@ -48,7 +49,7 @@ var codes = []struct {
 	{"pin-required", ErrPINRequired}, {"pin-invalid", ErrPINInvalid},
 	{"no-terminal", ErrNoTerminal}, {"cancelled", ErrCancelled},
 	{"touch-timeout", ErrTouchTimeout}, {"busy", ErrBusy},
-	{"removed", ErrRemoved}, {"module", ErrModule},
+	{"disconnected", ErrDisconnected}, {"removed", ErrRemoved}, {"module", ErrModule},
 	{"unsupported", ErrUnsupported}, {"unavailable", ErrUnavailable},
 	{"bad-uri", ErrBadURI},
 }

@@ -147,10 +147,21 @@ func WithoutTwins(tokens []TokenInfo) []TokenInfo {
 	return single
 }
 
-// withoutTwins is [WithoutTwins] for tokens with their contents. An entry whose contents could
-// be read goes before one whose contents could not.
+// withoutTwins is [WithoutTwins] for tokens with their contents.
 func withoutTwins(views []View) []View {
 	var single []View
+	for i, twin := range Twins(views) {
+		if !twin {
+			single = append(single, views[i])
+		}
+	}
+	return single
+}
+
+// Twins tells of each of the views whether [WithoutTwins] leaves its token out. An entry whose
+// contents could be read goes before one whose contents could not.
+func Twins(views []View) []bool {
+	twins := make([]bool, len(views))
 	for i, v := range views {
 		twinned := slices.ContainsFunc(views, func(card View) bool {
 			return twin(v.Info, card.Info) || maybeTwin(v.Info) && card.Info.Scheme == SchemePIV && sameKeys(v, card)
@@ -158,11 +169,9 @@ func withoutTwins(views []View) []View {
 		for j, other := range views {
 			twinned = twinned || better(other, v, j < i) && sameToken(v.Info, other.Info)
 		}
-		if !twinned {
-			single = append(single, v)
-		}
+		twins[i] = twinned
 	}
-	return single
+	return twins
 }
 
 // better tells whether a is a better way to a token than b; first says that a is listed first. A

@@ -3,6 +3,7 @@ package kubeconfig
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -80,13 +81,13 @@ func (e Entry) check() error {
 	if (e.Exec == nil) == (e.AuthProvider == nil) {
 		return bad("the user must have either an exec plugin or an auth provider")
 	}
-	if e.AuthProvider != nil {
-		if e.AuthProvider.Name == "" {
-			return bad("the auth provider has no name")
-		}
-		return nil
+	if e.AuthProvider != nil && e.AuthProvider.Name == "" {
+		return bad("the auth provider has no name")
 	}
 	x := e.Exec
+	if x == nil {
+		return nil
+	}
 	if x.Command == "" || (!filepath.IsAbs(x.Command) && filepath.Base(x.Command) != x.Command) {
 		return bad("the command %q must be absolute or a bare name", x.Command)
 	}
@@ -118,7 +119,7 @@ type object = map[string]any
 
 // bodies builds the three values wanted. old holds what is there now and ours,
 // or nil: a context keeps its namespace and unknown fields, a cluster the
-// extensions of others.
+// extensions of others, a user whom it impersonates.
 func (e Entry) bodies(old map[string]object) (map[string]object, error) {
 	cluster := object{"server": e.Server}
 	setIf(cluster, "tls-server-name", e.TLSServerName, e.TLSServerName != "")
@@ -140,14 +141,18 @@ func (e Entry) bodies(old map[string]object) (map[string]object, error) {
 	setIf(cluster, "extensions", extensions, len(extensions) > 0)
 
 	context := object{}
-	for k, v := range old[contexts] {
-		context[k] = v
-	}
+	maps.Copy(context, old[contexts])
 	context["cluster"], context["user"] = e.Name, e.Name
 	setIf(context, "namespace", e.Namespace, e.Namespace != "" && old[contexts] == nil)
 
+	user := e.user()
+	for _, name := range []string{"as", "as-uid", "as-groups", "as-user-extra", "extensions"} {
+		kept, ok := old[users][name]
+		setIf(user, name, kept, ok)
+	}
+
 	out := map[string]object{}
-	for section, body := range map[string]object{clusters: cluster, contexts: context, users: e.user()} {
+	for section, body := range map[string]object{clusters: cluster, contexts: context, users: user} {
 		plain, err := normalise(body)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)

@@ -2,7 +2,6 @@ package kubeconfig
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -237,11 +236,8 @@ func (r Rules) readSettled(ctx context.Context) ([]source, error) {
 }
 
 func plausible(data []byte) bool {
-	if len(data) == 0 {
-		return false
-	}
 	_, _, err := locate(data)
-	return err == nil
+	return err == nil && len(data) > 0
 }
 
 // where is the index of the file that defines the item, or -1.
@@ -306,7 +302,7 @@ func reverseOf(d *document, e edit) edit {
 // modeNotes warns of a kubeconfig that others can read.
 func modeNotes(f *fileEdit) []string {
 	info, err := os.Stat(f.path)
-	if errors.Is(err, os.ErrNotExist) || err != nil || info.Mode().Perm()&0o077 == 0 || !modeMatters {
+	if err != nil || info.Mode().Perm()&0o077 == 0 || !modeMatters {
 		return nil
 	}
 	return []string{fmt.Sprintf("%s can be read by others (mode %#o, which is kept): chmod 600 %s", f.path,

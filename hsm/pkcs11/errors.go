@@ -35,6 +35,20 @@ func lost(err error) bool {
 		p11.CKR_TOKEN_NOT_PRESENT, p11.CKR_CRYPTOKI_NOT_INITIALIZED, p11.CKR_SLOT_ID_INVALID)
 }
 
+// serverLost is the error of a library whose p11-kit server has ended.
+type serverLost struct{ error }
+
+func (e serverLost) Unwrap() error { return e.error }
+
+// disconnected is serverLost where a token was open. It is [hsm.ErrDisconnected], in the words
+// that say what was lost.
+type disconnected struct{ serverLost }
+
+// Is implements what [errors.Is] asks for.
+func (disconnected) Is(target error) bool {
+	return target == hsm.ErrDisconnected || target == hsm.ErrRemoved
+}
+
 // fault wraps a CKR_ error with what was being done and the sentinel that fits.
 // Other errors are returned as they are.
 func fault(doing string, err error) error {

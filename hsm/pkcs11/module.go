@@ -221,7 +221,9 @@ func (m *module) scan(ctx context.Context) (all []hsm.TokenInfo, problems []hsm.
 			return err
 		}
 		if len(slots) == 0 && m.about.Server != "" {
-			return p11kit.Unreachable(m.about.Server)
+			if err := p11kit.Unreachable(m.about.Server); err != nil {
+				return serverLost{err}
+			}
 		}
 		for _, slot := range slots {
 			info, err := m.token(slot)
@@ -236,9 +238,9 @@ func (m *module) scan(ctx context.Context) (all []hsm.TokenInfo, problems []hsm.
 		return nil
 	})
 	if is(err, p11.CKR_DEVICE_ERROR) && m.about.Server != "" { // p11-kit's client, when the server has ended
-		return nil, nil, cmp.Or(p11kit.Unreachable(m.about.Server), hint.With(
+		return nil, nil, serverLost{cmp.Or(p11kit.Unreachable(m.about.Server), hint.With(
 			fmt.Errorf("%w: the connection to the p11-kit server at %s was lost (%w)", hsm.ErrModule, m.about.Server, err),
-			"try again; if the error persists, check that the server runs and that its socket is still forwarded"))
+			"try again; if the error persists, check that the server runs and that its socket is still forwarded"))}
 	}
 	if is(err, p11.CKR_DEVICE_ERROR) { // ykcs11's word for no pcscd
 		return nil, nil, hint.With(fmt.Errorf("%w: %s reaches no device (%w)", hsm.ErrNoToken, m.Path, err),

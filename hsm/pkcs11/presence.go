@@ -4,6 +4,7 @@ package pkcs11
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -54,6 +55,9 @@ func (p *presence) locate(ctx context.Context) error {
 		return ctx.Err()
 	}
 	tokens, _, err := p.module.scan(ctx)
+	if lost, ok := errors.AsType[serverLost](err); ok {
+		return disconnected{lost}
+	}
 	if err != nil {
 		return err
 	}

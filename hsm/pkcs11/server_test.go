@@ -3,59 +3,23 @@
 package pkcs11
 
 import (
-	"bufio"
 	"errors"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
-	"github.com/kubehsm/kubehsm/test/need"
+	"github.com/kubehsm/kubehsm/test/p11server"
 )
 
-var clientModules = []string{"/usr/lib/x86_64-linux-gnu/pkcs11/p11-kit-client.so",
-	"/usr/lib/aarch64-linux-gnu/pkcs11/p11-kit-client.so", "/usr/lib64/pkcs11/p11-kit-client.so",
-	"/usr/lib/pkcs11/p11-kit-client.so"}
-
-// serve serves the tokens of soft at a socket, by p11-kit, until kill.
-func serve(t *testing.T, soft *hsmtest.SoftHSM, socket string) (kill func()) {
-	t.Helper()
-	cmd := exec.Command(need.Program(t, "p11-kit"), "server", "-f", "-n", socket, "--provider", soft.Module, "pkcs11:")
-	// It starts a process for each client: all of them end with its group.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	kill = func() {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // the server may have ended
-		_ = cmd.Wait()
-		if err := os.Remove(socket); err != nil {
-			t.Error(err)
-		}
-	}
-	for lines := bufio.NewScanner(out); lines.Scan(); { // the server prints its address when it listens
-		if strings.Contains(lines.Text(), "P11_KIT_SERVER_ADDRESS=") {
-			return kill
-		}
-	}
-	t.Fatal("p11-kit server does not listen")
-	return kill
-}
-
-// TestServerLostAndBack: a p11-kit server that has ended is named with its address, and
-// when it is back, the same driver reaches its token again.
+// TestServerLostAndBack: a p11-kit server that has ended is named with its address, its token
+// says that the connection was lost, and when the server is back, the same driver reaches its
+// token again.
 func TestServerLostAndBack(t *testing.T) {
-	client := need.File(t, clientModules...)
+	client := p11server.Client(t)
 	soft := hsmtest.StartSoftHSM(t, hsmtest.SoftToken{Label: testLabel, PIN: testPIN})
 	socket := filepath.Join(t.TempDir(), "socket")
 	t.Setenv("P11_KIT_SERVER_ADDRESS", "unix:path="+socket)
@@ -86,7 +50,7 @@ func TestServerLostAndBack(t *testing.T) {
 	}
 	lost()
 	for range 2 {
-		kill := serve(t, soft, socket)
+		server := p11server.Start(t, soft.Module, socket)
 		tok, err := unlock()
 		if err != nil {
 			t.Fatal(err)
@@ -94,7 +58,13 @@ func TestServerLostAndBack(t *testing.T) {
 		if info, err := tok.Info(t.Context()); err != nil || info.Module.Server != "unix:path="+socket {
 			t.Errorf("%+v, %v", info.Module, err)
 		}
-		kill()
+		server.Kill()
+		if _, err := tok.Info(t.Context()); !errors.Is(err, hsm.ErrDisconnected) || !strings.Contains(err.Error(), socket) {
+			t.Errorf("what it says of itself without the server: %v", err)
+		}
+		if tok.Unlocked() {
+			t.Error("it is unlocked without the server")
+		}
 		if err := tok.Close(); err != nil {
 			t.Error(err)
 		}
@@ -105,11 +75,11 @@ func TestServerLostAndBack(t *testing.T) {
 // TestLocalBeforeForwarded: a token of this machine is opened, and listed first, though a
 // server, which a module before its own reaches, has one that says the same of itself.
 func TestLocalBeforeForwarded(t *testing.T) {
-	client := need.File(t, clientModules...)
+	client := p11server.Client(t)
 	soft := hsmtest.StartSoftHSM(t, hsmtest.SoftToken{Label: testLabel, PIN: testPIN})
 	socket := filepath.Join(t.TempDir(), "socket")
 	t.Setenv("P11_KIT_SERVER_ADDRESS", "unix:path="+socket)
-	t.Cleanup(serve(t, soft, socket))
+	p11server.Start(t, soft.Module, socket)
 	d := New(Options{Modules: []Module{{Path: client}, {Path: soft.Module}}, LockDir: filepath.Join(t.TempDir(), "lock")})
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {

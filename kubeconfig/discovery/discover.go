@@ -47,6 +47,17 @@ func discover(ctx context.Context, o Options, p pace) (cluster.Cluster, error) {
 	return info, nil
 }
 
+// Published tells whether the cluster answers and shows everybody the document that joins begin
+// with; the error is why not.
+func Published(ctx context.Context, info cluster.Cluster) error {
+	t, err := of(info)
+	if err != nil {
+		return err
+	}
+	_, err = t.clusterInfo(ctx)
+	return err
+}
+
 // byToken is the whole of the token's way, see the package.
 func byToken(ctx context.Context, o Options, p pace) (cluster.Cluster, error) {
 	server, err := parseServer(o.Endpoint)
