@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/cli"
 	_ "github.com/kubehsm/kubehsm/ui/credential/early" // answers kubectl before all this is set up
 	"github.com/kubehsm/kubehsm/ui/drivers"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/interrupt"
 	_ "github.com/kubehsm/kubehsm/ui/signer/early" // answers clients that start an external signer, likewise
 	"github.com/kubehsm/kubehsm/ui/tui"
@@ -45,15 +46,15 @@ func run() int {
 	return program.Run(ctx)
 }
 
-func terminalUI(ctx context.Context, o cli.TUIOptions) error {
-	start := tui.ScreenTokens
+func terminalUI(ctx context.Context, o cli.TUIOptions) (*enrolling.Result, error) {
+	start := tui.ScreenHome
 	if o.Enroll {
 		start = tui.ScreenEnroll
 	}
 	outcome, err := tui.Run(ctx, tui.Options{Env: o.Env, Start: start, Enroll: o.Options,
 		ClusterProgress: o.ClusterProgress, ReadOnly: o.ReadOnly, Finishing: o.Env.Finishing})
 	if err == nil && outcome.Interrupted && outcome.Result == nil {
-		return context.Canceled
+		return nil, context.Canceled
 	}
-	return err
+	return outcome.Result, err
 }

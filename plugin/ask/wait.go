@@ -48,15 +48,21 @@ func (w Wait) Words(command string, clean func(string) string) string {
 	if w.For == ForLibrary {
 		return "waiting for the " + clean(w.Token)
 	}
+	return "waiting: " + w.Question(command, clean)
+}
+
+// Question says what is asked, where, and for which program, for somebody who does not wait
+// for it; command and clean are as in [Wait.Words].
+func (w Wait) Question(command string, clean func(string) string) string {
 	token := `"` + clean(w.Token) + `"`
-	words := "waiting: a question about " + token + " is open"
+	words := "a question about " + token + " is open"
 	switch w.For {
 	case ForPIN:
-		words = "waiting: the " + clean(w.Kind) + " of " + token + " is being asked for"
+		words = "the " + clean(w.Kind) + " of " + token + " is being asked for"
 	case ForTrial:
-		words = "waiting: the " + clean(w.Kind) + " of " + token + " is being tried"
+		words = "the " + clean(w.Kind) + " of " + token + " is being tried"
 	case ForTouch:
-		words = "waiting: a touch of " + token + " is awaited"
+		words = "a touch of " + token + " is awaited"
 	}
 	whom := " ("
 	if w.Asker.Known() && w.Asker != w.Client {

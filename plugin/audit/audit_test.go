@@ -53,6 +53,7 @@ func TestFieldNames(t *testing.T) {
 		Reason: "sign-in",
 		Error:  "pin-incorrect", Code: 401, Count: 2, Enrollment: "prod", Server: "h:6443", Key: "ab",
 		Token:   hsm.URI{Scheme: "pkcs11", Token: "t"},
+		PIN:     true,
 		Request: "delete nodes n", Statement: "s", Signature: []byte{1}, Client: &Process{7, "kubectl"}, Agent: 8,
 		Version: "v1"}
 	path := filepath.Join(t.TempDir(), "audit.log")
@@ -63,7 +64,7 @@ func TestFieldNames(t *testing.T) {
 	check(t, err)
 	first, second, _ := strings.Cut(string(b), "\n")
 	if want := `{"time":"2026-01-02T02:04:05.000006Z","event":"signature","outcome":"refused","reason":"sign-in","error":"pin-incorrect","code":401,"count":2,` +
-		`"enrollment":"prod","server":"h:6443","key":"ab","token":"pkcs11:token=t","request":"delete nodes n","statement":"s","signature":"AQ==","client":{"pid":7,"command":"kubectl"},"agent":8,"version":"v1"}`; first != want {
+		`"enrollment":"prod","server":"h:6443","key":"ab","token":"pkcs11:token=t","pin":true,"request":"delete nodes n","statement":"s","signature":"AQ==","client":{"pid":7,"command":"kubectl"},"agent":8,"version":"v1"}`; first != want {
 		t.Errorf("%s\nwant %s", first, want)
 	}
 	var bare map[string]any

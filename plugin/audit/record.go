@@ -19,10 +19,13 @@ const (
 	// Unlock is an attempt to unlock a token.
 	Unlock Event = "unlock"
 	// Lock is the end of what stood on a PIN. Reason: "asked", "idle" (the unlock
-	// window was not used), "longest-time" (it has been open for long), "removed", "policy"
-	// (a consent policy was lowered), "suspend", "screen-lock", "user-switch" (also the end of
-	// the session).
+	// window was not used), "longest-time" (it has been open for long), "removed",
+	// "disconnected" (a forwarded token's server was lost), "policy" (a consent policy was
+	// lowered), "suspend", "screen-lock", "user-switch" (also the end of the session).
 	Lock Event = "lock"
+	// WorkerEnd is the end of a process that held a token and was not told to end. Reason:
+	// "crash" or "no-answer" (it was killed). PIN says that it had been given a PIN for what it was at.
+	WorkerEnd Event = "worker-end"
 	// Signature is a use of the private key. Reason: "sign-in" (a client's plugin
 	// waits for it), "reconnect" (a request needed a new connection) or
 	// "external-signer" (a client that connects by itself) or "policy" (a version of a
@@ -88,6 +91,8 @@ type Record struct {
 	Key string `json:"key,omitempty"`
 	// Token is the URI of the token.
 	Token hsm.URI `json:"token,omitzero"`
+	// PIN says of a WorkerEnd that the token may have counted a try.
+	PIN bool `json:"pin,omitempty"`
 	// Request is what a Consent was asked for, in words. Statement is the text
 	// that was agreed to, or the version of the policy that was set, see package consent;
 	// Signature is the token's over it.

@@ -128,7 +128,11 @@ func gather[T any](
 	for i, s := range sources {
 		found, more, err := of(s).result(ctx, readings[i], patience, a.asking)
 		pending := errors.Is(err, hsm.ErrPending)
-		if pending && wait == 0 {
+		over := time.Since(readings[i].began) >= a.limit && !a.asking()
+		switch {
+		case pending && found != nil && !over:
+			err = nil // the last answer still counts
+		case pending && (wait == 0 || over):
 			err = s.late()
 		}
 		switch {

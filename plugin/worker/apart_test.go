@@ -234,6 +234,37 @@ func TestPendingLibrary(t *testing.T) {
 	}
 }
 
+// TestLibraryThatFallsSilent: a library that answered once and hangs then is named after its
+// limit, beside what it had; once it answers it is not named any more.
+func TestLibraryThatFallsSilent(t *testing.T) {
+	b := newBadLibraries(t, "fine")
+	d := b.driver(t, 50*time.Millisecond, false, "fine")
+	views := func() ([]hsm.View, []hsm.Problem) {
+		views, problems, err := d.Views(t.Context(), time.Millisecond, all)
+		check(t, err)
+		return views, slices.DeleteFunc(problems, func(p hsm.Problem) bool { return !errors.Is(p.Err, hsm.ErrModule) })
+	}
+	var had int
+	poll.Until(t, "its token is shown", func() bool {
+		found, problems := views()
+		had = len(found)
+		return had > 0 && len(problems) == 0
+	})
+	badlib.Do(t, b.path["fine"], "hang-list")
+	poll.Until(t, "it is named", func() bool {
+		found, problems := views()
+		if len(found) != had {
+			t.Fatalf("%d tokens, there were %d", len(found), had)
+		}
+		return len(problems) == 1 && strings.Contains(problems[0].Err.Error(), "did not answer")
+	})
+	badlib.Do(t, b.path["fine"])
+	poll.Until(t, "it is well again", func() bool {
+		found, problems := views()
+		return len(found) == had && len(problems) == 0
+	})
+}
+
 // TestOpenLoadsNoLibraryHere: whatever else there is, a token is opened, and no library is
 // loaded in this process.
 func TestOpenLoadsNoLibraryHere(t *testing.T) {
@@ -341,9 +372,12 @@ func (b badLibraries) named(way string) hsm.URI {
 }
 
 // TestCrashInUse: a library that crashes with a token open is named, with the signal, and
-// left alone for a while: the PIN is asked for once.
+// left alone for a while: the PIN is asked for once. What may have cost a try is said, once.
 func TestCrashInUse(t *testing.T) {
-	for _, point := range []string{"crash-login", "abort-session"} {
+	for point, hint := range map[string]string{
+		"crash-login":   "see the tries left with `kubehsm token info --token 'pkcs11:token=good",
+		"abort-session": "update or repair the library",
+	} {
 		b := newBadLibraries(t, "fine")
 		d := b.driver(t, 0, false, "fine")
 		tok, err := d.Open(t.Context(), b.named("fine"))
@@ -354,11 +388,17 @@ func TestCrashInUse(t *testing.T) {
 			asked++
 			return ask.Answer{PIN: hsm.NewSecret([]byte(pin))}, nil
 		})
-		for range 2 {
+		for i := range 2 {
 			_, err = tok.Generate(t.Context(), hsm.GenerateOptions{Label: "k"}, person)
 			if !errors.Is(err, hsm.ErrModule) || !strings.Contains(err.Error(), b.path["fine"]) ||
-				!strings.Contains(err.Error(), "SIG") || hinting.Of(err) == "" {
+				!strings.Contains(err.Error(), "SIG") {
 				t.Errorf("%s: %v", point, err)
+			}
+			if i > 0 {
+				hint = "update or repair the library"
+			}
+			if said := hinting.Of(err); !strings.HasPrefix(said, hint) {
+				t.Errorf("%s: hint %q, want %q", point, said, hint)
 			}
 			if tok, err := d.Open(t.Context(), b.named("fine")); !errors.Is(err, hsm.ErrModule) {
 				t.Errorf("%s: opened again: %v, %v", point, tok, err)

@@ -3,14 +3,17 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/process/child"
@@ -48,7 +51,9 @@ func (o Options) limit(d time.Duration) time.Duration {
 type peer struct {
 	process *workerProcess
 	library string // name of the library, for messages
+	path    string // path of the library, "" if that is unknown or if it is the smart card service
 	o       Options
+	pins    atomic.Int32 // calls under way that were given a PIN
 	// over is told of the error that the process ended with, or ErrNotSent if it had ended
 	// before, and returns what is to be said.
 	over func(error) error
@@ -96,7 +101,8 @@ func askWorker[A, Q any](ctx context.Context, w *peer, c *link.Client, op string
 		shown.begin(func() (done func()) { return show(w.library) })
 	}
 	defer shown.end()
-	person := &person{wait: shown, token: o.token, release: w.o.Release}
+	person := &person{wait: shown, token: o.token, release: w.o.Release, pins: &w.pins}
+	defer person.over()
 	options := link.Options{Limit: limit, Secret: o.secret, Received: o.received, Finishing: w.o.Finishing}
 	if p := ask.From(o.prompter); p != nil {
 		options.Prompter = person.before(p)
@@ -114,21 +120,21 @@ func askWorker[A, Q any](ctx context.Context, w *peer, c *link.Client, op string
 	switch {
 	case errors.Is(err, link.ErrSlow):
 		w.process.kill()
-		err = w.over(hint.With(
-			fmt.Errorf("%w: the %s did not answer for %s, so its process was ended", hsm.ErrModule, w.library, limit),
-			"run the command again; if that does not help, unplug the token and plug it in again"))
+		err = fmt.Errorf("%w: the %s did not answer for %s, so its process was ended", hsm.ErrModule, w.library, limit)
+		err = w.ended(err, person.given(), o.token)
+	case ctx.Err() != nil && (lost || errors.Is(err, hsm.ErrCancelled) || errors.Is(err, context.Canceled)):
+		err = ctx.Err() // the connection may be closed before the context that Call derived has ended
 	case lost:
-		err = w.crashed()
-	case ctx.Err() != nil && (errors.Is(err, hsm.ErrCancelled) || errors.Is(err, context.Canceled)):
-		err = ctx.Err()
+		err = w.crashed(person.given(), o.token)
 	case err != nil:
 		err = person.own(err)
 	}
 	return out.Token, err
 }
 
-// crashed says why a connection to the worker broke.
-func (w *peer) crashed() error {
+// crashed says why a connection to the worker broke, which had been given a secret of that kind
+// for what it was at with the token.
+func (w *peer) crashed(given hsm.PINKind, token *hsm.TokenInfo) error {
 	select {
 	case <-w.process.exited:
 	case <-time.After(time.Second): // the process lives and says nothing
@@ -141,8 +147,32 @@ func (w *peer) crashed() error {
 	if how == "" {
 		how = w.process.cmd.ProcessState.String()
 	}
-	return w.over(hint.With(fmt.Errorf("%w: the %s crashed (%s)", hsm.ErrModule, w.library, how),
-		"run the command again; the agent and its other tokens are not affected"))
+	return w.ended(fmt.Errorf("%w: the %s crashed (%s)", hsm.ErrModule, w.library, how), given, token)
+}
+
+// ended is the error of a process that crashed or was killed, with the next step. To try again is
+// harmless, unless the library was given a PIN: then only the token knows whether that was a try.
+func (w *peer) ended(err error, given hsm.PINKind, token *hsm.TokenInfo) error {
+	place := hsm.Somewhere
+	if token != nil {
+		place = token.Place()
+	} else if w.path != "" {
+		place = hsm.PlaceOfLibrary(w.path)
+	}
+	mend := "update or repair the library"
+	if w.process.forced.Load() {
+		mend = place.Again()
+	}
+	err = w.over(hint.With(err, "run the command again; if that does not help, "+mend))
+	if given == "" {
+		return err
+	}
+	state := "`kubehsm token info`"
+	if token != nil {
+		state = "`kubehsm token info --token " + shell.Quote(token.URI().Identity().String()) + "`"
+	}
+	return hint.Withf(err, "see the tries left with %s before you type the %s again, as the library had it when it failed "+
+		"and the token may have counted a try; %s", state, given, mend)
 }
 
 // person is the prompter that an operation asks. Only the words of an error cross to the worker;
@@ -153,7 +183,31 @@ type person struct {
 	release func(context.Context, *hsm.BusyError) bool
 
 	mu   sync.Mutex
-	last error // the last error of the prompter
+	pins *atomic.Int32
+	last error       // the last error of the prompter
+	kind hsm.PINKind // see given
+}
+
+// give notes that the worker has a secret of that kind; p.mu is held.
+func (p *person) give(kind hsm.PINKind) {
+	if p.kind == "" {
+		p.pins.Add(1)
+	}
+	p.kind = kind
+}
+
+// over is the end of the operation.
+func (p *person) over() {
+	if p.given() != "" {
+		p.pins.Add(-1)
+	}
+}
+
+// given is the kind of the last secret that was given, or typed on the reader, if its tries are counted.
+func (p *person) given() hsm.PINKind {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.kind
 }
 
 // ours puts what the caller knows of the token in place of what the worker says: a library
@@ -185,10 +239,15 @@ func (p *person) before(next ask.Func) ask.Func {
 	asks := p.wait.around(next)
 	return func(ctx context.Context, q ask.Question) (ask.Answer, error) {
 		a, err := asks(ctx, p.ours(q))
-		if err != nil {
-			p.mu.Lock()
-			defer p.mu.Unlock()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		switch {
+		case err != nil:
 			p.last = err
+		case q.PIN != nil && q.PIN.Kind != hsm.ManagementKey:
+			p.give(cmp.Or(q.PIN.Kind, hsm.UserPIN))
+		case q.Touch != nil && q.Touch.Pad != "":
+			p.give(q.Touch.Pad)
 		}
 		return a, err
 	}

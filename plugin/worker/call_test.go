@@ -4,6 +4,7 @@ package worker
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,7 +28,7 @@ func TestWaitIsQuiet(t *testing.T) {
 				t.Errorf("%s: %d shown, want %d", what, shown, want)
 			}
 		}
-		person := (&person{wait: w}).before(func(_ context.Context, q ask.Question) (ask.Answer, error) {
+		person := (&person{wait: w, pins: new(atomic.Int32)}).before(func(_ context.Context, q ask.Question) (ask.Answer, error) {
 			if q.Touch == nil {
 				at("asked", 0)
 			}

@@ -16,22 +16,26 @@ import (
 // heldToken is a token that has a worker for itself, which may be ended to lock it.
 type heldToken struct {
 	*workerToken
-	died   func() // called when the process dies unexpectedly
-	settle func() // locks the token through another worker
+	peer   *peer
+	died   func()         // called when the process dies unexpectedly
+	ended  func(pin bool) // called then, and when it is killed to lock the token
+	settle func()         // locks the token through another worker
 	told   sync.Once
 }
 
 // hold opens the token that u names in a process of its own.
 func (ws *workers) hold(ctx context.Context, p *workerProcess, u hsm.URI) (*heldToken, error) {
 	t := &heldToken{died: func() { ws.note(u) }, settle: func() { ws.settle(u) }}
-	w := &peer{process: p, library: libraryOf(u), o: ws.o, over: t.over}
+	t.ended = func(pin bool) { ws.tell(End{Token: u, Killed: p.forced.Load(), PIN: pin}) }
+	w := &peer{process: p, library: libraryOf(u), path: u.ModulePath, o: ws.o, over: t.over}
+	t.peer = w
 	open, info, err := w.open(ctx, u)
 	if err != nil {
 		return nil, err
 	}
 	t.workerToken = open
 	if info.Module != nil {
-		w.library = "library " + info.Module.Path
+		w.library, w.path = "library "+info.Module.Path, info.Module.Path
 	}
 	return t, nil
 }
@@ -39,7 +43,10 @@ func (ws *workers) hold(ctx context.Context, p *workerProcess, u hsm.URI) (*held
 // over counts the death, once.
 func (t *heldToken) over(err error) error {
 	if t.workerToken == nil || !t.peer.process.dismissed() {
-		t.told.Do(t.died)
+		t.told.Do(func() {
+			t.died()
+			t.ended(t.peer.pins.Load() > 0)
+		})
 	}
 	return err
 }
@@ -57,7 +64,9 @@ func (t *heldToken) Lock() error {
 		case <-tick.C:
 		}
 	}
+	pin := t.peer.pins.Load() > 0
 	t.peer.process.kill()
+	t.told.Do(func() { t.ended(pin) })
 	t.settle()
 	return ErrEnded
 }
@@ -69,6 +78,9 @@ func locked(t *heldToken, err error) error {
 	}
 	if errors.Is(err, hsm.ErrModule) && t.peer.process.gone() {
 		t.settle()
+		if !t.info.Kind().LoginStays { // the login ended with the process
+			return ErrEnded
+		}
 		return hint.With(err, untoldHint)
 	}
 	return err

@@ -76,8 +76,8 @@ func (p *patience) again() {
 // end frees what it has.
 func (p *patience) end() { p.stop() }
 
-// result waits for r until p is late: then it is what was found the last time, or an error
-// with [hsm.ErrPending].
+// result waits for r until p is late: then it is what was found the last time, if anything,
+// and an error with [hsm.ErrPending].
 func (l *lister[T]) result(
 	ctx context.Context, r *reading[T], p *patience, asking func() bool,
 ) ([]T, []hsm.Problem, error) {
@@ -100,9 +100,6 @@ func (l *lister[T]) result(
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.last != nil {
-		return l.last, nil, nil
-	}
 	err := fmt.Errorf("%w for %s", hsm.ErrPending, time.Since(r.began).Round(100*time.Millisecond))
-	return nil, nil, hint.With(err, "wait, or stop the command with ctrl-c")
+	return l.last, nil, hint.With(err, "wait, or stop the command with ctrl-c")
 }

@@ -231,6 +231,8 @@ type slotReply struct {
 	Public      []byte   `json:"public,omitempty"`      // PKIX, DER
 	Certificate []byte   `json:"certificate,omitempty"` // DER
 	Older       [][]byte `json:"older,omitempty"`       // DER
+	// More says that Older are those of the slot before, and that there is nothing else.
+	More bool `json:"more,omitempty"`
 }
 
 func packSlot(s hsm.Slot) (*slotReply, error) {

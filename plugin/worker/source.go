@@ -70,7 +70,7 @@ func (s *source) peer() (*peer, error) {
 
 // talk is the process as it is talked to.
 func (s *source) talk(p *workerProcess) *peer {
-	w := &peer{process: p, library: libraryOf(s.URI()), o: s.workers.o}
+	w := &peer{process: p, library: libraryOf(s.URI()), path: s.Path, o: s.workers.o}
 	w.over = func(err error) error {
 		s.state.Lock()
 		defer s.state.Unlock()

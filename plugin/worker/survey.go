@@ -95,10 +95,13 @@ func cut(out *surveyAnswer) *hsm.Problem {
 	return nil
 }
 
+// mostSent is how long an answer may be, in bytes: a frame, but for what an answer has around it.
+const mostSent = wire.MaxJSON - 4<<10
+
 // fits refuses an answer that is too long to be sent.
 func fits(out any) error {
 	b, err := json.Marshal(out)
-	if err == nil && len(b) > wire.MaxJSON/2 {
+	if err == nil && len(b) > mostSent {
 		err = fmt.Errorf("%w: its answer is too large (%d bytes)", hsm.ErrModule, len(b))
 	}
 	return err
@@ -147,7 +150,43 @@ func (l *slotReader) read(ctx context.Context, t hsm.Token, all bool, p hsm.Prom
 		if err != nil {
 			return err
 		}
-		l.slots = append(l.slots, packed)
+		l.slots = append(l.slots, split(packed)...)
 	}
 	return nil
+}
+
+// split has no more older certificates in a reply than fit into a part of an answer: the others
+// follow in replies of their own, which [joined] puts together again.
+func split(r *slotReply) []*slotReply {
+	older, size := r.Older, 0
+	r.Older = nil
+	parts := []*slotReply{r}
+	for _, der := range older {
+		last := parts[len(parts)-1]
+		if size += len(der); size > partSize/2 && len(last.Older) > 0 {
+			last, size = &slotReply{Slot: hsm.Slot{URI: r.URI}, More: true}, len(der)
+			parts = append(parts, last)
+		}
+		last.Older = append(last.Older, der)
+	}
+	return parts
+}
+
+// joined appends the slots in replies to all.
+func joined(all []hsm.Slot, replies []*slotReply) ([]hsm.Slot, error) {
+	for _, r := range replies {
+		s, err := r.unpack()
+		switch {
+		case err != nil:
+			return nil, err
+		case !r.More:
+			all = append(all, s)
+		case len(all) == 0:
+			return nil, fmt.Errorf("%w: the rest of no slot", wire.ErrFrame)
+		default:
+			last := &all[len(all)-1]
+			last.Older = append(last.Older, s.Older...)
+		}
+	}
+	return all, nil
 }

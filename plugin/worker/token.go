@@ -90,19 +90,15 @@ func (t *workerToken) slots(ctx context.Context, q slotsRequest, p hsm.Prompter)
 	}
 	defer c.Close()
 	for {
-		q.From = len(all)
 		out, err := askWorker[slotsAnswer](ctx, t.peer, c, opTokenSlots, q, t.of(infoTimeout, p))
 		if err != nil {
 			return nil, err
 		}
-		for _, packed := range out.Slots {
-			s, err := packed.unpack()
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, s)
+		if all, err = joined(all, out.Slots); err != nil {
+			return nil, err
 		}
-		if len(all) >= out.Total || len(out.Slots) == 0 || len(all) > maxSlots {
+		q.From += len(out.Slots)
+		if q.From >= out.Total || len(out.Slots) == 0 || q.From > maxSlots {
 			return all, nil
 		}
 	}

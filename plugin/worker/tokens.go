@@ -41,6 +41,15 @@ type Status struct {
 	Memory uint64 `json:"memory,omitempty"`
 }
 
+// End is that of a process that was not told to end.
+type End struct {
+	Token hsm.URI
+	// Killed says that it did not answer and was ended by force; else it crashed.
+	Killed bool
+	// PIN says that it had been given a PIN, or another secret with tries, for what it was at.
+	PIN bool
+}
+
 // Token is what is needed of a token that is held, as [hsm.Token] says.
 type Token interface {
 	Info(ctx context.Context) (hsm.TokenInfo, error)
@@ -56,11 +65,13 @@ type Token interface {
 type Tokens interface {
 	// Open finds the one token that u names, as [hsm.Driver.Open].
 	Open(ctx context.Context, u hsm.URI) (Token, error)
-	// Removed returns nil when t is no longer there, else ctx's error, or why it
-	// cannot tell.
+	// Removed returns nil when t is no longer there, [hsm.ErrDisconnected] when the server that
+	// it came by is not, else ctx's error, or why it cannot tell.
 	Removed(ctx context.Context, t Token) error
 	// Workers lists the processes that hold tokens, if any do.
 	Workers() []Status
+	// OnEnd has f called whenever such a process ends that was not told to.
+	OnEnd(f func(End))
 	// Close lets all tokens go.
 	Close() error
 }
@@ -99,6 +110,9 @@ func (d inProcess) Open(ctx context.Context, u hsm.URI) (Token, error) {
 // Workers implements [Tokens].
 func (inProcess) Workers() []Status { return nil }
 
+// OnEnd implements [Tokens].
+func (inProcess) OnEnd(func(End)) {}
+
 // How often a token is looked after whose driver does not tell of changes, and at the
 // most where it does.
 const (
@@ -120,7 +134,10 @@ func (d inProcess) Removed(ctx context.Context, t Token) error {
 			err = nil // it is there, and somebody works with it
 		}
 	}
-	if errors.Is(err, hsm.ErrRemoved) || errors.Is(err, hsm.ErrNoToken) {
+	switch {
+	case errors.Is(err, hsm.ErrDisconnected):
+		return err
+	case errors.Is(err, hsm.ErrRemoved), errors.Is(err, hsm.ErrNoToken):
 		return nil
 	}
 	return fmt.Errorf("looking after the token: %w", err)

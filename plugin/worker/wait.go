@@ -19,10 +19,8 @@ type Wait struct {
 // NewWait returns a wait that show is called for.
 func NewWait(show func(library string) (done func())) *Wait { return &Wait{show: show} }
 
-// Begin begins the wait for the library at path.
-func (w *Wait) Begin(path string) {
-	w.wait.begin(func() (done func()) { return w.show(libraryOf(hsm.URI{ModulePath: path})) })
-}
+// Begin begins the wait for the library that reaches what u names.
+func (w *Wait) Begin(u hsm.URI) { w.wait.begin(func() (done func()) { return w.show(libraryOf(u)) }) }
 
 // Before returns a prompter that asks p and hides the message in the meantime.
 func (w *Wait) Before(p hsm.Prompter) hsm.Prompter {

@@ -41,6 +41,7 @@ type workers struct {
 	live   map[*workerProcess]hsm.URI
 	deaths map[string][]time.Time // by token
 	closed bool
+	onEnd  func(End) // function that is told of the end; may be nil
 	// settling are tokens that are to be locked after their workers were ended.
 	settling sync.WaitGroup
 }
@@ -130,6 +131,23 @@ func (ws *workers) Workers() []Status {
 	}
 	slices.SortFunc(all, func(a, b Status) int { return strings.Compare(a.Token.String(), b.Token.String()) })
 	return all
+}
+
+// OnEnd implements [Tokens].
+func (ws *workers) OnEnd(f func(End)) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	ws.onEnd = f
+}
+
+// tell tells of an end.
+func (ws *workers) tell(e End) {
+	ws.mu.Lock()
+	f := ws.onEnd
+	ws.mu.Unlock()
+	if f != nil {
+		f(e)
+	}
 }
 
 // Close implements [Tokens].

@@ -242,42 +242,17 @@ func (a *app) offer(ctx context.Context, yes bool, question string) (bool, error
 	return ok, err
 }
 
-// enrollment finds the enrollment that a command without a name means: the one
-// of the chosen or current context, else the only one there is.
+// enrollment finds the enrollment that a command means, by name or without.
 func (a *app) enrollment(ctx context.Context, name string) (enrollment.Enrollment, error) {
 	env, err := a.env()
 	if err != nil {
 		return enrollment.Enrollment{}, err
 	}
-	store := enrollment.NewStore(env.Dirs)
-	if name != "" {
-		return store.Load(name)
+	e, err := contexts.Meant(ctx, env, name, a.context)
+	if errors.Is(err, contexts.ErrSeveral) {
+		err = &ui.UsageError{Err: err}
 	}
-	all, err := store.List()
-	if err != nil {
-		return enrollment.Enrollment{}, err
-	}
-	switch len(all) {
-	case 0:
-		return enrollment.Enrollment{}, hint.With(errors.New("nothing is enrolled yet"),
-			"`kubehsm enroll` makes an enrollment")
-	case 1:
-		return all[0], nil
-	}
-	contexts, err := contexts.New(env).List(ctx)
-	if err != nil {
-		return enrollment.Enrollment{}, err
-	}
-	names := ""
-	for _, e := range all {
-		names += " " + e.Name
-		for _, c := range contexts {
-			if c.Ours && c.Enrollment == e.Name && (c.Name == a.context || a.context == "" && c.Current) {
-				return e, nil
-			}
-		}
-	}
-	return enrollment.Enrollment{}, ui.Usagef("there are several enrollments: name one of%s", names)
+	return e, err
 }
 
 // token reads the URI of a token from a flag; without one it takes the only

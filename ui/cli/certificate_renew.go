@@ -103,7 +103,7 @@ func (a *app) renewOne(ctx context.Context, env *env.Env, name string, o enroll.
 
 // renewAll renews what is due. One that fails does not keep the others from it.
 func (a *app) renewAll(ctx context.Context, env *env.Env, o enroll.RenewOptions, force bool, out *format) error {
-	all, err := enroll.NewRenewer(env).Expiring()
+	all, err := enroll.NewRenewer(env).Expiring(time.Now())
 	if err != nil {
 		return err
 	}

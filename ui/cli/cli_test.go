@@ -15,6 +15,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/prompt"
 )
 
@@ -30,7 +31,7 @@ type bench struct {
 	ask   hsm.Prompter
 	stdin string
 	name  string
-	tui   func(context.Context, TUIOptions) error
+	tui   func(context.Context, TUIOptions) (*enrolling.Result, error)
 }
 
 func newBench(t *testing.T) *bench {
@@ -42,7 +43,7 @@ func newBench(t *testing.T) *bench {
 	b := &bench{
 		t: t, home: home, fake: hsmtest.NewFake(hsm.SchemePKCS11), ask: prompt.None(), name: "kubehsm",
 		env: map[string]string{"KUBEHSM_HOME": home, "HOME": home},
-		tui: func(context.Context, TUIOptions) error { return hsm.ErrNoTerminal },
+		tui: func(context.Context, TUIOptions) (*enrolling.Result, error) { return nil, hsm.ErrNoTerminal },
 	}
 	b.token = b.fake.Add(hsmtest.FakeOptions{Label: "trial", PIN: testPIN})
 	t.Setenv("KUBECONFIG", filepath.Join(home, "kubeconfig"))
@@ -170,11 +171,14 @@ func TestNoArguments(t *testing.T) {
 		t.Errorf("without a terminal the help is missing: %q", out)
 	}
 	opened := false
-	b.tui = func(_ context.Context, o TUIOptions) error { opened = o.Env != nil && !o.Enroll; return nil }
+	b.tui = func(_ context.Context, o TUIOptions) (*enrolling.Result, error) {
+		opened = o.Env != nil && o.Enroll // nothing is enrolled
+		return nil, nil
+	}
 	if out := b.ok(); !opened || out != "" {
 		t.Errorf("the terminal UI was not opened: %q", out)
 	}
-	b.tui = func(context.Context, TUIOptions) error { return context.Canceled }
+	b.tui = func(context.Context, TUIOptions) (*enrolling.Result, error) { return nil, context.Canceled }
 	b.fails(130, "interrupted")
 }
 
@@ -182,7 +186,7 @@ func TestEnrollInTheTerminalUI(t *testing.T) {
 	b := newBench(t)
 	b.fails(5, "no terminal to ask on", "enroll", "--tui")
 	var got TUIOptions
-	b.tui = func(_ context.Context, o TUIOptions) error { got = o; return nil }
+	b.tui = func(_ context.Context, o TUIOptions) (*enrolling.Result, error) { got = o; return nil, nil }
 	b.ok("enroll", "--tui", "--name", "x", "--context", "c", "--user", "jane", "--group", "a,b", "--group", "c",
 		"--token", "pkcs11:token=trial", "--cluster-progress", "/p", "--approve-with", "/a", "--algorithm", "P384", "--kubeconfig", "/k")
 	o := got.Options

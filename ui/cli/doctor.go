@@ -43,11 +43,14 @@ in it; it never holds a PIN, key, certificate or kubeconfig.`,
 			if err != nil {
 				return err
 			}
-			v, err := doctor.Unlock(c.Context(), env, u, a.prompter())
-			if err != nil {
+			switch v, err := doctor.Unlock(c.Context(), env, u, a.prompter()); {
+			case err == nil:
+				options.Unlocked = &v
+			case c.Context().Err() == nil && doctor.IsFinding(err):
+				options.Refused = &doctor.Refused{Token: u, Err: err, Info: v.Info}
+			default:
 				return fmt.Errorf("--unlock: %w", err)
 			}
-			options.Unlocked = &v
 		}
 		var checks []doctor.Check
 		if bundle == "" {

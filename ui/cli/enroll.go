@@ -63,7 +63,7 @@ kubehsm enroll --context trial --user jane --approve-with admin.kubeconfig --yes
 		}
 		if f.tui {
 			a.offers = false // the screen is the terminal UI's
-			err := a.TUI(c.Context(), TUIOptions{Env: env, Enroll: true, Options: options, ClusterProgress: f.progress})
+			err := a.screen(c.Context(), TUIOptions{Env: env, Enroll: true, Options: options, ClusterProgress: f.progress})
 			if !plainTerminal(err) {
 				return err
 			}
@@ -179,9 +179,9 @@ func (a *app) review(ctx context.Context, env *env.Env, o enrolling.Options) (en
 		}
 		full, _ := enroll.NewEnroller(env).Complete(ctx, o) // a record may name the token
 		vain++                                              // unless a token is awaited: what is there already is not it
-		wait := token.WaitOptions{Token: full.Token.TokenOnly(), Waiting: func(p []hsm.Problem) {
+		wait := token.WaitOptions{Token: full.Token.TokenOnly(), Waiting: func(p []hsm.Problem, others []hsm.TokenInfo) {
 			vain = 0
-			a.waiting(p)
+			a.waiting(p, others)
 		}}
 		if o.Join != nil && full.Token.Scheme == "" {
 			wait.Serial = o.Join.Serial
@@ -230,6 +230,11 @@ func reviewWords(w *words, r enroll.Review) {
 
 // stepWords prints one line of progress. Nobody is left to tell if it fails.
 func stepWords(to io.Writer, e enrolling.Event) {
+	if e.Approval != nil { // lines of their own, to be copied
+		said := present.Approval(*e.Approval)
+		_, _ = fmt.Fprintf(to, "%-11s  %s: %s\n  %s\n", "", e.Step.Title(), said[0], strings.Join(said[1:], "\n  "))
+		return
+	}
 	message := text.Clean(e.Message)
 	if message != "" {
 		message = ": " + message
@@ -247,6 +252,7 @@ func stepWords(to io.Writer, e enrolling.Event) {
 
 func resultWords(w *words, r enrolling.Result) {
 	w.line("%s.", present.Enrolled(r))
+	w.sections(present.Mend(r))
 	if !r.Rights && r.Ask != "" {
 		w.line("%s:", present.AskTitle)
 		w.line("  %s", r.Ask)
@@ -254,9 +260,6 @@ func resultWords(w *words, r enrolling.Result) {
 	w.facts(append(present.ResultFacts(r, time.Now()), present.RecordFacts(r)...))
 	for _, n := range r.Notes {
 		w.line("note: %s", n)
-	}
-	if r.SealedPUK != nil {
-		sealedWords(w, *r.SealedPUK)
 	}
 	w.line("%s:", present.NextTitle)
 	for _, n := range r.Next {
@@ -266,9 +269,10 @@ func resultWords(w *words, r enrolling.Result) {
 
 // sealedWords say what to do with a PUK that the help desk opens.
 func sealedWords(w *words, s enrolling.SealedPUK) {
-	w.line("The card has a new PUK, which you do not need to know. Send this to the help desk, it is sealed for them:")
-	w.line("  %s", s.Text)
-	w.line("They open it with: kubehsm helpdesk open --ticket-id %s --serial %s", s.Ticket, s.Serial)
+	what, send, open := present.SealedPUK(s)
+	w.line("%s", what)
+	w.line("  %s", send)
+	w.line("They open it with: %s", open)
 }
 
 // emitResult prints a finished enrollment.
@@ -276,19 +280,18 @@ func (a *app) emitResult(o *format, r enrolling.Result) error {
 	return a.emit(o, r, func(w *words) { resultWords(w, r) })
 }
 
-// showPUK shows a new PUK on the terminal, once.
+// showPUK shows a new PUK on the terminal, once: itself, or sealed for the help desk.
 func (a *app) showPUK(r *enrolling.Result) error {
-	if r.PUK == nil {
-		return nil
+	w := a.err()
+	if r.SealedPUK != nil {
+		sealedWords(w, *r.SealedPUK)
+	}
+	if r.PUK.Len() > 0 {
+		what, keep := present.FreshPUK(*r)
+		w.line("%s: %s", what, r.PUK.Bytes())
+		w.line("%s", keep)
 	}
 	defer func() { r.PUK.Zero(); r.PUK = nil }()
-	w := a.err()
-	what := "The new PUK of the token"
-	if r.PUKUnsure {
-		what = "The new PUK of the token, which may be in force although the change failed"
-	}
-	w.line("%s: %s", what, r.PUK.Bytes())
-	w.line("It is shown only now. Keep it apart from the token: it sets a new PIN when the old one is blocked.")
 	return w.flush()
 }
 

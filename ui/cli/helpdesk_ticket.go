@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/qr"
 )
@@ -24,6 +27,7 @@ type ticketFlags struct {
 	options        desk.TicketOptions
 	policy, file   string
 	spare, inverse bool
+	yes            bool
 }
 
 func (a *app) helpdeskTicket() *cobra.Command {
@@ -57,6 +61,9 @@ kubehsm helpdesk ticket --for jane --name prod --spare -o file --file jane.png`,
 		env, err := a.env()
 		if err != nil {
 			return err
+		}
+		if err := a.askTicket(c.Context(), env, f); err != nil {
+			return usage(err)
 		}
 		wanted := []desk.TicketOptions{f.options}
 		if f.spare {
@@ -98,11 +105,25 @@ kubehsm helpdesk ticket --for jane --name prod --spare -o file --file jane.png`,
 	flags.BoolVar(&f.spare, "spare", false, "make a second ticket, for a spare token")
 	flags.StringVar(&f.file, "file", "",
 		"`path` of the file for -o file; for a spare the second gets -spare before its ending")
+	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask, also where the ticket could not work yet")
 	flags.BoolVar(&f.inverse, "light", false, "draw the QR code for dark letters on a light terminal")
 	must(c.MarkFlagRequired("for"))
 	once(flags, "for")
 	o = output(c, "text", "file", "qr")
 	return c
+}
+
+// askTicket asks before a ticket is made that could not work yet. Where nobody can be asked, the
+// ticket is made, and says why.
+func (a *app) askTicket(ctx context.Context, env *env.Env, f ticketFlags) error {
+	if f.yes || !isTerminal(a.Stderr) {
+		return nil
+	}
+	against, err := desk.NewTickets(env).Obstacles(ctx, a.context, f.options.Signer)
+	if err != nil || len(against) == 0 {
+		return err
+	}
+	return a.confirmed(ctx, false, present.AskTicket(against))
 }
 
 func (a *app) emitTickets(o *format, f ticketFlags, made []desk.IssuedTicket) error {
@@ -135,6 +156,9 @@ func (a *app) emitTickets(o *format, f ticketFlags, made []desk.IssuedTicket) er
 			if _, err := fmt.Fprintf(a.Stdout, "%s\n%s\n", drawn, t.Text); err != nil {
 				return err
 			}
+			if err := a.fitsCode(drawn); err != nil {
+				return err
+			}
 		}
 		return nil
 	}
@@ -150,6 +174,19 @@ func (a *app) emitTickets(o *format, f ticketFlags, made []desk.IssuedTicket) er
 			w.line("%s", t.Text)
 		}
 	})
+}
+
+// fitsCode says what size a QR code needs that the terminal is too small for.
+func (a *app) fitsCode(drawn string) error {
+	lines := strings.Split(strings.TrimSuffix(drawn, "\n"), "\n")
+	columns, rows := utf8.RuneCountInString(lines[0]), len(lines)
+	if w, h := terminalSize(a.Stdout); w == 0 || w >= columns && h > rows {
+		return nil
+	}
+	w := a.err()
+	w.line("The QR code needs a terminal of %d × %d (columns × rows); -o file --file NAME.png makes an image.",
+		columns, rows+1)
+	return w.flush()
 }
 
 // path is the i-th ticket's file.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // plainOnly says that the terminal shows plain lines only.
@@ -18,7 +19,7 @@ func (plainOnly) Plain() bool     { return true }
 
 func plainBench(t *testing.T, stdin string) *bench {
 	b := newBench(t)
-	b.tui = func(context.Context, TUIOptions) error { return plainOnly{hsm.ErrNoTerminal} }
+	b.tui = func(context.Context, TUIOptions) (*enrolling.Result, error) { return nil, plainOnly{hsm.ErrNoTerminal} }
 	b.stdin = stdin
 	return b
 }

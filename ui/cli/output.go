@@ -199,15 +199,21 @@ func isTerminal(stream any) bool {
 
 // columns is how wide the terminal is that the words go to; 0 is unknown.
 func (w *words) columns() int {
-	f, ok := w.to.(*os.File)
-	if !ok {
-		return 0
-	}
-	columns, _, err := term.GetSize(int(f.Fd()))
-	if err != nil { // no terminal
-		return 0
-	}
+	columns, _ := terminalSize(w.to)
 	return columns
+}
+
+// terminalSize is the size of the terminal that stream is; 0 is unknown.
+func terminalSize(stream any) (columns, rows int) {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return 0, 0
+	}
+	columns, rows, err := term.GetSize(int(f.Fd()))
+	if err != nil { // no terminal
+		return 0, 0
+	}
+	return columns, rows
 }
 
 // fields adds "name: value" lines, aligned, without those that are empty.

@@ -56,6 +56,7 @@ func TestBothSayTheSame(t *testing.T) {
 		Unproven: "no cluster-info"}
 	for name, sections := range map[string][]present.Section{
 		"a card":          facts(present.TokenFacts(card, nil)),
+		"a default PUK":   present.Mend(enrolling.Result{Warnings: []string{"the PUK is still the default one"}}),
 		"default values":  facts(present.TokenFacts(card, known)),
 		"a blank token":   facts(present.TokenFacts(hsm.TokenInfo{Scheme: hsm.SchemePKCS11, Module: &hsm.Module{Path: "/x.so"}}, nil)),
 		"an empty slot":   facts(present.SlotFacts(hsm.Slot{URI: hsm.URI{Scheme: hsm.SchemePIV, Slot: "9a"}, ID: "9a"}, now)),

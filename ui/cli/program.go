@@ -34,10 +34,11 @@ type Program struct {
 	Version string
 	// Drivers makes drivers, which load nothing before they are used.
 	Drivers func(DriverOptions) hsm.Drivers
-	// TUI runs the terminal UI; its error wraps [hsm.ErrNoTerminal], before
-	// anything is drawn, if there is no terminal for it, and has a method Plain
-	// that tells true if there is one for plain lines.
-	TUI func(context.Context, TUIOptions) error
+	// TUI runs the terminal UI, and returns the last enrollment finished there, nil if
+	// none was. Its error wraps [hsm.ErrNoTerminal], before anything is drawn, if there is
+	// no terminal for it, and has a method Plain that tells true if there is one for plain
+	// lines.
+	TUI func(context.Context, TUIOptions) (*enrolling.Result, error)
 
 	// Finishing is told while something goes on that must not be left half-way; may be nil.
 	Finishing hsm.Finishing

@@ -213,7 +213,7 @@ func everyCommand(c *cobra.Command) []*cobra.Command {
 // envReadOnly, if it is neither empty nor 0, is as --read-only.
 const envReadOnly = "KUBEHSM_READ_ONLY"
 
-// tui opens the terminal UI. On a terminal that it cannot draw on the same is
+// tui opens the terminal UI, at the enrollment where nothing is enrolled. On a terminal that it cannot draw on the same is
 // offered line by line; without a terminal the help is the answer.
 func (a *app) tui(c *cobra.Command, _ []string) error {
 	env, err := a.env()
@@ -227,7 +227,9 @@ func (a *app) tui(c *cobra.Command, _ []string) error {
 	if v := a.Getenv(envReadOnly); v != "" && v != "0" {
 		readOnly = true
 	}
-	err = a.TUI(c.Context(), TUIOptions{Env: env, ReadOnly: readOnly})
+	enrolled, err := env.Enrollments().List() // the screens say what is wrong with them
+	nothing := err == nil && len(enrolled) == 0
+	err = a.screen(c.Context(), TUIOptions{Env: env, ReadOnly: readOnly, Enroll: nothing && !readOnly})
 	switch {
 	case plainTerminal(err):
 		return a.menu(c.Context(), readOnly)
@@ -235,6 +237,15 @@ func (a *app) tui(c *cobra.Command, _ []string) error {
 		return c.Help()
 	}
 	return err
+}
+
+// screen runs the terminal UI. A new PUK that was not kept there is shown once it is left.
+func (a *app) screen(ctx context.Context, o TUIOptions) error {
+	result, err := a.TUI(ctx, o)
+	if result == nil {
+		return err
+	}
+	return errors.Join(err, a.showPUK(result))
 }
 
 // plainTerminal tells whether the terminal UI could not be shown on a terminal

@@ -29,11 +29,12 @@ is not one of kubehsm's.`,
 		if err != nil {
 			return err
 		}
-		s, err := overview.Of(c.Context(), env)
-		if err != nil {
-			return err
+		look := overview.Of
+		if short {
+			look = overview.Glance
 		}
 		now := time.Now()
+		s := look(c.Context(), env, now)
 		return a.emit(o, s, func(w *words) {
 			if !short {
 				w.sections(present.Overview(s, now))

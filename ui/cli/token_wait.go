@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) tokenWait() *cobra.Command {
@@ -65,9 +66,19 @@ kubehsm token wait --new --timeout 1m -o json`,
 
 // waiting says that nothing is there yet, and what else is. Nobody reads it
 // if it cannot be written.
-func (a *app) waiting(problems []hsm.Problem) {
+func (a *app) waiting(problems []hsm.Problem, others []hsm.TokenInfo) {
 	w := a.err()
 	w.problems(problems, true)
 	w.line("Waiting for a token. Insert it.")
+	if len(others) > 0 {
+		w.line("Here, but not what is waited for:")
+	}
+	for _, t := range others {
+		line := "  " + present.Token(t) + "  " + shortURI(t.URI())
+		if why := present.Unusable(t); why != "" {
+			line += "  (" + why + ")"
+		}
+		w.line("%s", line)
+	}
 	_ = w.flush()
 }

@@ -65,7 +65,10 @@ func auditDetail(r audit.Record, verify func(audit.Record) error) string {
 
 // reason is why something happened, in words where the record has a code for it.
 func reason(r audit.Record) string {
-	if r.Event != audit.Policy {
+	switch {
+	case r.Event == audit.WorkerEnd:
+		return workerEnd(r)
+	case r.Event != audit.Policy:
 		return r.Reason
 	}
 	switch r.Reason {
@@ -75,6 +78,18 @@ func reason(r audit.Record) string {
 		return "the policy's record " + audit.Problem(r.Error).Words()
 	}
 	return r.Reason
+}
+
+// workerEnd says how a process that held a token ended, and what that may have cost.
+func workerEnd(r audit.Record) string {
+	words := "its library crashed"
+	if r.Reason != "crash" {
+		words = "it did not answer and was killed"
+	}
+	if r.PIN {
+		words += "; it had the PIN, so the token may have counted a try"
+	}
+	return words
 }
 
 // failed is the error of a record whose reason does not say it.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 )
@@ -20,6 +21,10 @@ func TestAuditRows(t *testing.T) {
 		"a signature": {audit.Record{Event: audit.Signature, Outcome: audit.Granted, Reason: "sign-in", Enrollment: "prod", Key: long, Server: "prod:6443",
 			Client: &audit.Process{Command: "kubectl", PID: 7}}, nil,
 			AuditRow{"signature", Line{"granted", Good}, "prod", "kubectl 7", "sign-in, at prod:6443, key 0123456789abcdef"}},
+		"a crash with a PIN": {audit.Record{Event: audit.WorkerEnd, Reason: "crash", PIN: true, Token: hsm.URI{Token: "lab"}}, nil,
+			AuditRow{Event: "worker-end", Detail: "its library crashed; it had the PIN, so the token may have counted a try, token lab"}},
+		"a kill": {audit.Record{Event: audit.WorkerEnd, Reason: "no-answer"}, nil,
+			AuditRow{Event: "worker-end", Detail: "it did not answer and was killed"}},
 		"denials": {audit.Record{Event: audit.Denial, Code: 401, Reason: "expired\x1b", Count: 3}, nil,
 			AuditRow{Event: "denial", Detail: `401, expired\x1b, 3 times`}},
 		"signed": {audit.Record{Event: audit.Consent, Outcome: audit.Granted, Request: "delete pods", Signature: []byte{1}}, nil,

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
@@ -137,6 +138,12 @@ func stillGood(until *time.Time, now time.Time) (string, Level) {
 
 // NoTokens is the sentence in place of an empty list of tickets and bootstrap tokens.
 const NoTokens = "There is no ticket and no bootstrap token."
+
+// AskTicket asks whether to make a ticket that could not work yet.
+func AskTicket(against []string) hsm.ConfirmPrompt {
+	return hsm.ConfirmPrompt{Question: "Make the ticket all the same?",
+		Detail: "It could not work yet:\n" + text.CleanLines("- "+strings.Join(against, "\n- "))}
+}
 
 // Ticket says what a ticket is for. The ticket itself, a secret, is not in it.
 func Ticket(t desk.IssuedTicket) []Section {

@@ -78,6 +78,12 @@ func ReviewSummary(r enroll.Review) []Fact {
 	if len(o.Groups) > 0 {
 		who += ", in " + text.Clean(strings.Join(o.Groups, ", "))
 	}
+	if o.Expiration != 0 {
+		who += "; for " + Lifetime(o.Expiration)
+	}
+	if o.SignerName != csr.ClientSigner && o.SignerName != "" {
+		who += "; signed by " + text.Clean(o.SignerName)
+	}
 	var changes []string
 	if r.KubeconfigDiff != "" {
 		changes = append(changes, "context "+text.Clean(o.Name))
@@ -91,6 +97,8 @@ func ReviewSummary(r enroll.Review) []Fact {
 		next = "it stops: " + text.Clean(r.Refused.Error())
 	case slices.Contains(r.Resumes, enrolling.StepApproval):
 		next = "the certificate is there: sign in with it"
+	case r.Approved:
+		next = "the request is approved: it goes on by itself"
 	case o.ApproveWith != "":
 		next = "it is approved with " + text.Clean(o.ApproveWith)
 	}
@@ -234,6 +242,44 @@ func ResultFacts(r enrolling.Result, now time.Time) []Fact {
 	}
 }
 
+// Approval says what to send to who approves a request: what is awaited, the command, the words.
+func Approval(a enrolling.Approval) []string {
+	lines := []string{"waiting for somebody to approve " + text.Clean(a.Request) + ":", text.Clean(ForApprover(a))}
+	if a.Words != "" {
+		lines = append(lines, "if the approver asks, the key's words are: "+text.Clean(a.Words))
+	}
+	return lines
+}
+
+// ForApprover is a line for a shell that approves a request, with kubehsm or without.
+func ForApprover(a enrolling.Approval) string {
+	return a.Command + "  # or: kubectl certificate approve " + a.Request
+}
+
+// Mend says what is left undone by an enrollment and has to be mended; nil if nothing is.
+func Mend(r enrolling.Result) []Section {
+	if len(r.Warnings) == 0 {
+		return nil
+	}
+	return []Section{{Lines: linesOf("", r.Warnings, Bad)}}
+}
+
+// FreshPUK says of a token's new PUK, which stands below, how to keep it.
+func FreshPUK(r enrolling.Result) (what, keep string) {
+	what = "The new PUK of the token"
+	if r.PUKUnsure {
+		what += ", which may be in force although the change failed"
+	}
+	return what, "It is shown only now. Keep it apart from the token: it sets a new PIN when the old one is blocked."
+}
+
+// SealedPUK says what to do with a token's new PUK that the help desk opens: what it is, the
+// text to send, and the command that opens it.
+func SealedPUK(s enrolling.SealedPUK) (what, send, open string) {
+	return "The card has a new PUK, which you do not need to know. Send this to the help desk, it is sealed for them:",
+		s.Text, "kubehsm helpdesk open --ticket-id " + s.Ticket + " --serial " + s.Serial
+}
+
 // Result is a finished enrollment in parts.
 func Result(r enrolling.Result, now time.Time) []Section {
 	sections := []Section{{Lines: []Line{{Words: Enrolled(r)}}}, {Facts: append(ResultFacts(r, now), RecordFacts(r)...)}}
@@ -242,6 +288,7 @@ func Result(r enrolling.Result, now time.Time) []Section {
 			sections = append(sections, Section{Title: title, Lines: linesOf("", lines, Quiet)})
 		}
 	}
+	sections = append(sections, Mend(r)...)
 	if !r.Rights && r.Ask != "" {
 		add(AskTitle, r.Ask)
 	}

@@ -86,7 +86,7 @@ func (s Signer) Answer(ctx context.Context, request externalsigner.Request) erro
 			if !direct(library) {
 				return false
 			}
-			wait.Begin(library)
+			wait.Begin(hsm.URI{ModulePath: library})
 			return true
 		}
 	}

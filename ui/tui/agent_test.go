@@ -84,7 +84,7 @@ func TestResponder(t *testing.T) {
 func TestResponderGrace(t *testing.T) {
 	w := newWorld(t)
 	r := &rig{Rig: &screentest.Rig{World: w.World}, world: w}
-	o := tui.Options{Env: w.Env, Environ: []string{"LANG=C.UTF-8"}}
+	o := tui.Options{Env: w.Env, Start: tui.ScreenTokens, Environ: []string{"LANG=C.UTF-8"}}
 	var end func(time.Duration)
 	r.Rig.Rig = tuitest.New(t, 100, 30, func(clock func() time.Time) (m tea.Model) {
 		m, end = tui.ModelWithGrace(t.Context(), o, clock)

@@ -52,7 +52,7 @@ func BenchmarkKeyToFrame(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			r := w.open(120, 40)
 			defer r.Close()
-			r.Sees("trial")
+			r.Sees("tries left")
 			walk(r)
 			down := tea.KeyPressMsg{Code: tea.KeyDown}
 			var took []time.Duration
@@ -89,7 +89,7 @@ func BenchmarkFilter(b *testing.B) {
 	w := newWorld(b)
 	w.manyRequests(10_000)
 	r := w.open(120, 40)
-	r.Sees("trial")
+	r.Sees("tries left")
 	r.Press("3")
 	r.Sees("10002 requests pending")
 	r.Press("/")

@@ -22,6 +22,9 @@ func Prompter(m tea.Model) ask.Func { return m.(*model).prompter }
 // Top is the screen in front.
 func Top(m tea.Model) screen.Screen { return m.(*model).nav.top() }
 
+// Everywhere are the root's own actions.
+func Everywhere(m tea.Model) []screen.Action { return m.(*model).everywhere().Actions() }
+
 // OutcomeOf returns the outcome of an operation so far.
 func OutcomeOf(m tea.Model) Outcome { return m.(*model).outcome }
 

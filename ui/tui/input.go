@@ -1,19 +1,21 @@
 package tui
 
 import (
+	"strconv"
+	"strings"
+
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
-	"slices"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
-	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
 // key routes a key: ctrl-c always leaves, a dialog takes all others, letters
-// are text while something is typed, then come the root's own keys, and what
-// is left is the screen's.
+// are text while something is typed, then come the screen's own keys, and what
+// is left is the root's.
 func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	typing := m.nav.top().Typing()
 	switch {
@@ -24,38 +26,36 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 		return tea.Suspend
 	case m.dialogs.any():
 		return m.toTop(k)
-	case !typing && key.Matches(k, m.keys.Help):
-		return m.dialogs.open(0, m.help(), m.now)
-	case !typing && key.Matches(k, m.keys.Quit):
-		return m.quit()
-	case !typing && key.Matches(k, m.keys.Palette), k.String() == "ctrl+p":
-		return m.dialogs.open(0, dialog.NewPalette(m.keys, m.entries()), m.now)
-	case !typing && key.Matches(k, m.keys.Sections):
-		return m.nav.bring(int(k.Text[0]-'1'), m.now)
+	case typing && k.Text != "":
+		return m.nav.top().Update(k, m.now)
 	}
-	if reason := m.refusal(k, typing); reason != "" {
+	if reason, own := m.refusal(k); reason != "" {
 		m.toasts.add(screen.ToastMsg{Text: reason, Warn: true}, m.now)
 		return nil
+	} else if !own {
+		if cmd, ok := m.everywhere().Press(k); ok {
+			return cmd
+		}
+		if key.Matches(k, m.keys.Sections) {
+			return m.nav.bring(int(k.Text[0]-'0'), m.now)
+		}
 	}
 	return m.nav.top().Update(k, m.now)
 }
 
-// refusal says why k cannot be used now, "" if it can or is no action's key.
-func (m *model) refusal(k tea.KeyPressMsg, typing bool) string {
-	if typing && k.Text != "" {
-		return ""
-	}
-	reason := ""
+// refusal says why k cannot be used now, "" if it can. It tells whether k is the key of
+// an action of the screen in front.
+func (m *model) refusal(k tea.KeyPressMsg) (reason string, own bool) {
 	for _, a := range m.actions() {
 		if !key.Matches(k, a.Key) {
 			continue
 		}
-		if a.Reason == "" {
-			return ""
+		if own = true; a.Reason == "" {
+			return "", true
 		}
 		reason = a.Key.Help().Desc + ": " + a.Reason
 	}
-	return reason
+	return reason, own
 }
 
 // quit leaves, after a second thought where something is under way.
@@ -68,97 +68,79 @@ func (m *model) quit() tea.Cmd {
 		m.now)
 }
 
-// actions lists what keys do on the screen in front; in read-only mode what
-// changes something is greyed.
+// actions lists what keys do on the screen in front.
 func (m *model) actions() []screen.Action {
 	actions := m.nav.top().Actions()
-	if !m.readOnly {
-		return actions
-	}
 	for i, a := range actions {
-		if a.Writes && a.Reason == "" {
-			actions[i].Reason = readOnlyReason
-		}
+		actions[i] = m.allowed(a)
 	}
 	return actions
 }
 
+// allowed is a, greyed in read-only mode if it changes something.
+func (m *model) allowed(a screen.Action) screen.Action {
+	if m.readOnly && a.Writes && a.Reason == "" {
+		a.Reason = readOnlyReason
+	}
+	return a
+}
+
 const readOnlyReason = "read-only mode"
 
-// wheel moves a list as the arrows do.
+// pointer is what is known of the mouse.
+type pointer struct {
+	zones []widget.Zone // zones of the last frame
+	last  widget.Zone   // row of the last click, if nothing happened since
+}
+
+// wheel moves a list as the arrows do. The answer to a question does not move by it.
 func (m *model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
-	code := tea.KeyDown
+	up, down := tea.KeyUp, tea.KeyDown
+	if m.dialogs.any() {
+		if _, asks := m.dialogs.top().(*dialog.Confirm); asks {
+			up, down = tea.KeyPgUp, tea.KeyPgDown
+		}
+	}
 	switch msg.Button {
 	case tea.MouseWheelUp:
-		code = tea.KeyUp
+		return m.key(tea.KeyPressMsg{Code: up})
 	case tea.MouseWheelDown:
-	default:
+		return m.key(tea.KeyPressMsg{Code: down})
+	}
+	return nil
+}
+
+// click does what the zone below the pointer stands for. A second click on the same row is
+// enter.
+func (m *model) click(msg tea.MouseClickMsg) tea.Cmd {
+	if msg.Button != tea.MouseLeft {
 		return nil
 	}
-	return m.key(tea.KeyPressMsg{Code: code})
-}
-
-// pressMsg stands for a key that was chosen in the palette.
-type pressMsg struct{ key tea.KeyPressMsg }
-
-// entries are the palette's: what keys do here, the screens, what is always there.
-func (m *model) entries() []dialog.Entry {
-	var all []dialog.Entry
-	press := func(a screen.Action) {
-		if names := a.Key.Keys(); len(names) > 0 {
-			all = append(all, dialog.Entry{Name: a.Key.Help().Desc, Key: a.Key.Help().Key, Reason: a.Reason,
-				Verbs: a.Verbs(), Message: pressMsg{keyPress(names[0])}})
+	z, ok := widget.ZoneAt(m.pointer.zones, msg.X, msg.Y)
+	if !ok {
+		return nil
+	}
+	again := m.pointer.last == z
+	m.pointer.last = widget.Zone{}
+	if name, ok := strings.CutPrefix(z.Name, widget.ZoneKey); ok {
+		return m.key(keyPress(name))
+	}
+	kind, number, _ := strings.Cut(z.Name, ":")
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		return nil
+	}
+	switch kind + ":" {
+	case widget.ZoneTab:
+		return m.nav.bring(n, m.now)
+	case widget.ZoneOption:
+		return m.toTop(widget.OptionMsg{Option: n})
+	case widget.ZoneRow:
+		if again {
+			return m.key(tea.KeyPressMsg{Code: tea.KeyEnter})
 		}
+		m.pointer.last = z
+		return m.toTop(widget.RowMsg{Row: n})
 	}
-	var here []string
-	for _, a := range m.actions() {
-		press(a)
-		here = append(here, a.Verbs()...)
-	}
-	for i, s := range m.nav.sections {
-		e := dialog.Entry{Name: "go to " + s.title, Key: string(rune('1' + i)), Message: screen.GoMsg{To: s.id}}
-		if i == m.nav.at {
-			e.Reason = "you are there"
-		} else if there, ok := s.make().(screen.Actor); ok {
-			for _, a := range there.Acts() {
-				e.Verbs = append(e.Verbs, a.Verbs()...)
-			}
-			e.Verbs = slices.DeleteFunc(e.Verbs, func(verb string) bool { return slices.Contains(here, verb) })
-		}
-		all = append(all, e)
-	}
-	press(screen.Action{Key: m.keys.Help})
-	press(screen.Action{Key: m.keys.Quit})
-	return all
-}
-
-// keyPress is the message of a key's name in the key map.
-func keyPress(name string) tea.KeyPressMsg {
-	named := map[string]rune{"enter": tea.KeyEnter, "esc": tea.KeyEscape, "tab": tea.KeyTab, "up": tea.KeyUp,
-		"down": tea.KeyDown,
-		"left": tea.KeyLeft, "right": tea.KeyRight, "backspace": tea.KeyBackspace, "delete": tea.KeyDelete,
-		"space": tea.KeySpace}
-	if c, ok := named[name]; ok {
-		return tea.KeyPressMsg{Code: c}
-	}
-	if name == "shift+tab" {
-		return tea.KeyPressMsg{Code: tea.KeyTab, Mod: tea.ModShift}
-	}
-	r := []rune(name)
-	if len(r) == 1 {
-		return tea.KeyPressMsg{Code: r[0], Text: name}
-	}
-	return tea.KeyPressMsg{Code: r[len(r)-1], Mod: tea.ModCtrl} // "ctrl+x"
-}
-
-// help makes the overlay from the bindings that are live now.
-func (m *model) help() dialog.Dialog {
-	k := m.keys
-	var everywhere []screen.Action
-	for _, b := range []key.Binding{k.Up, k.Down, k.PageUp, k.PageDown, k.Home, k.End,
-		k.Back, k.Palette, k.Sections, k.Help, k.Quit, k.Suspend, keys.As(k.Leave, "leave at once, whatever is under way")} {
-		everywhere = append(everywhere, screen.Action{Key: b})
-	}
-	return dialog.NewHelp(k, dialog.Group{Name: m.nav.top().Title(), Actions: m.actions()},
-		dialog.Group{Name: "Everywhere", Actions: everywhere})
+	return nil
 }

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/screen/enroll"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
@@ -29,7 +31,24 @@ type navigation struct {
 	at       int // the section in front
 }
 
+// number is the key of the section at index i.
+func number(i int) string { return strconv.Itoa(i) }
+
 func (n *navigation) here() *section { return n.sections[n.at] }
+
+// begin puts the screen in front that the program opens with.
+func (n *navigation) begin(o Options, screens *factory) {
+	below := cmp.Or(o.Start, ScreenHome)
+	if o.Start == ScreenEnroll {
+		below = ScreenTokens // the next thing that is looked for
+	}
+	n.at = slices.IndexFunc(n.sections, func(s *section) bool { return s.id == below })
+	first := n.here()
+	first.stack = []screen.Screen{first.make()}
+	if o.Start == ScreenEnroll {
+		first.stack = append(first.stack, screens.wizard(enroll.Start{Options: o.Enroll}))
+	}
+}
 
 // top is the screen in front.
 func (n *navigation) top() screen.Screen {
@@ -91,13 +110,12 @@ func (n *navigation) pop() {
 	s.stack = s.stack[:len(s.stack)-1]
 }
 
-// back takes the top screen off; below the last one are the tokens.
-func (n *navigation) back(now time.Time) tea.Cmd {
-	if len(n.here().stack) == 1 {
-		return n.bring(0, now)
+// back takes the top screen off. The first of a section stays: the next letter means what
+// it meant.
+func (n *navigation) back() {
+	if len(n.here().stack) > 1 {
+		n.pop()
 	}
-	n.pop()
-	return nil
 }
 
 // leave says why leaving wants a second thought, "" if it does not.
@@ -110,31 +128,38 @@ func (n *navigation) leave() (why string) {
 	return why
 }
 
+// tabs draws the screens of the top level, "" where one is below them or w is too little.
+func (n *navigation) tabs(t theme.Theme, w int) string {
+	if len(n.here().stack) > 1 {
+		return ""
+	}
+	var tabs []string
+	for i, s := range n.sections {
+		switch i {
+		case n.at:
+			tabs = append(tabs, t.Accent.Render(number(i))+" "+t.Title.Underline().Render(s.title))
+		default:
+			tabs = append(tabs, widget.Click(widget.ZoneTab+strconv.Itoa(i), t.Muted.Render(number(i)+" "+s.title)))
+		}
+	}
+	if line := strings.Join(tabs, "  "); widget.Width(line) <= w {
+		return line
+	}
+	return ""
+}
+
 // view draws where we are: the screens of the top level, or the way to one below
 // them.
 func (n *navigation) view(t theme.Theme, w int) string {
-	stack := n.here().stack
-	if len(stack) == 1 {
-		var tabs []string
-		for i, s := range n.sections {
-			number := t.Faint.Render(strconv.Itoa(i + 1))
-			switch i {
-			case n.at:
-				tabs = append(tabs, t.Accent.Render(strconv.Itoa(i+1))+" "+t.Title.Underline().Render(s.title))
-			default:
-				tabs = append(tabs, number+" "+t.Muted.Render(s.title))
-			}
-		}
-		if line := strings.Join(tabs, "  "); widget.Width(line) <= w {
-			return line
-		}
+	if tabs := n.tabs(t, w); tabs != "" {
+		return tabs
 	}
-	line := ""
+	stack, line := n.here().stack, ""
 	for i, s := range stack {
 		if i == len(stack)-1 {
 			return line + t.Title.Render(s.Title())
 		}
-		line += t.Muted.Render(s.Title()) + " " + t.Faint.Render(t.Glyphs.Sep+" ")
+		line += widget.Click(widget.ZoneKey+"esc", t.Muted.Render(s.Title())) + " " + t.Faint.Render(t.Glyphs.Sep+" ")
 	}
 	return line
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/worker"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/overview"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
-	"github.com/kubehsm/kubehsm/ui/tui/screen/enroll"
 	"github.com/kubehsm/kubehsm/ui/tui/store"
 	"github.com/kubehsm/kubehsm/ui/tui/task"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
@@ -32,6 +32,8 @@ type model struct {
 	dialogs    dialogs
 	operations operations
 	toasts     toasts
+	waiting    waitings
+	pointer    pointer
 	readOnly   bool
 	ticking    bool // an animation tick is under way
 	polling    bool // a poll tick is under way
@@ -64,12 +66,15 @@ func newModelWith(ctx context.Context, o Options, t timing) *model {
 	flow := *o.Env
 	all := shared{flow: &flow, runner: task.New(worker.WithWaiting(ctx, nil)), keys: keys.Default()}
 	all.runner.Finishing = o.Finishing
-	sources := store.Sources{Tokens: token.Tokens{Env: &flow}, Contexts: contexts.New(&flow),
+	sources := store.Sources{Overview: func(ctx context.Context, now time.Time) overview.Status {
+		return overview.Of(ctx, &flow, now)
+	},
+		Tokens: token.Tokens{Env: &flow}, Contexts: contexts.New(&flow),
 		Unfinished: enrolling.NewStore(&flow)}
 	all.store = store.New(sources, all.runner, o.ClusterProgress)
 	dialogs := dialog.NewPrompter(all.runner.Send, all.keys, t.grace, t.touchDelay)
 	all.prompter, all.dialogID = dialogs.Ask, dialogs.NextID
-	flow.Prompter, flow.Waiting = all.prompter, waits
+	flow.Prompter, flow.Waiting = all.prompter, waits(all.runner.Send, all.dialogID)
 	screens := &factory{shared: all}
 	m := &model{
 		shared: all, clock: t.clock, now: t.clock(), readOnly: o.ReadOnly, terminal: newTerminal(o.Environ),
@@ -77,17 +82,14 @@ func newModelWith(ctx context.Context, o Options, t timing) *model {
 		nav:    navigation{sections: screens.sections()},
 	}
 	m.operations = operations{shared: all, dialogs: &m.dialogs, toasts: &m.toasts, readOnly: o.ReadOnly}
-	first := m.nav.here()
-	first.stack = []screen.Screen{first.make()}
-	if o.Start == ScreenEnroll {
-		first.stack = append(first.stack, screens.wizard(enroll.Start{Options: o.Enroll}))
-	}
+	m.nav.begin(o, screens)
 	return m
 }
 
 // Init implements [tea.Model]: the first frame waits for nothing.
 func (m *model) Init() tea.Cmd {
-	cmds := []tea.Cmd{m.runner.Listen(), tea.RequestBackgroundColor, m.store.LoadTokens(m.now), m.store.LoadCluster(m.now)}
+	cmds := []tea.Cmd{m.runner.Listen(), tea.RequestBackgroundColor, m.store.LoadOverview(m.now),
+		m.store.LoadTokens(m.now), m.store.LoadContexts(m.now), m.store.LoadCluster(m.now)}
 	for _, s := range m.nav.here().stack {
 		cmds = append(cmds, s.Open(m.now))
 	}
@@ -132,7 +134,10 @@ func (m *model) route(msg tea.Msg) tea.Cmd {
 		m.polling = false
 		return m.poll()
 	case tea.KeyPressMsg:
+		m.pointer.last = widget.Zone{}
 		return m.key(msg)
+	case tea.MouseClickMsg:
+		return m.click(msg)
 	case tea.PasteMsg:
 		return m.toTop(msg)
 	case tea.MouseWheelMsg:
@@ -153,11 +158,14 @@ func (m *model) message(msg tea.Msg) tea.Cmd {
 	case screen.OpenMsg:
 		return m.nav.open(msg.Screen, m.now)
 	case screen.BackMsg:
-		return m.nav.back(m.now)
+		m.nav.back()
+		return nil
 	case screen.GoMsg:
 		return m.nav.goTo(msg, m.now)
 	case pressMsg:
 		return m.key(msg.key)
+	case runMsg:
+		return m.run(msg)
 	case screen.ToastMsg:
 		m.toasts.add(msg, m.now)
 		return nil
@@ -178,7 +186,15 @@ func (m *model) message(msg tea.Msg) tea.Cmd {
 		if !ok {
 			return nil
 		}
-		return tea.Batch(m.nav.update(screen.ChangedMsg{}, m.now), cmd)
+		return tea.Batch(m.nav.update(screen.ChangedMsg{}, m.now), m.store.LoadOverview(m.now), cmd)
+	case screen.EnrolledMsg:
+		if m.nav.top().ID() != screen.Enroll { // nobody looks at it
+			m.toasts.enrolled(msg, m.now)
+		}
+		return m.store.LoadOverview(m.now)
+	case waitMsg:
+		m.waiting.take(msg)
+		return nil
 	case screen.ResultMsg:
 		m.outcome.Result = &msg.Result
 	case store.ClusterReadyMsg:
@@ -201,31 +217,27 @@ func (m *model) toTop(msg tea.Msg) tea.Cmd {
 	return m.nav.top().Update(msg, m.now)
 }
 
-// timers starts the ticks that are needed now: none while nothing moves.
+// timers starts the ticks that are needed now: that of animations only while something moves.
 func (m *model) timers() tea.Cmd {
 	var cmds []tea.Cmd
-	if !m.ticking && m.animating() {
+	moves := m.dialogs.any() && m.dialogs.top().Animating() || len(m.toasts) > 0 || m.nav.top().Animating()
+	if !m.ticking && moves {
 		m.ticking = true
 		cmds = append(cmds, tea.Tick(widget.Frame, func(time.Time) tea.Msg { return tickMsg{} }))
 	}
-	_, polls := m.nav.top().(screen.Poller)
-	if !m.polling && (m.store.Building() || m.nav.top().Watching() || polls) {
+	if !m.polling { // every header shows it
 		m.polling = true
 		cmds = append(cmds, tea.Tick(store.ClusterEvery, func(time.Time) tea.Msg { return pollMsg{} }))
 	}
 	return tea.Batch(cmds...)
 }
 
-func (m *model) animating() bool {
-	if m.dialogs.any() && m.dialogs.top().Animating() {
-		return true
-	}
-	return len(m.toasts) > 0 || m.nav.top().Animating()
-}
-
 // poll looks again at what may have changed outside.
 func (m *model) poll() tea.Cmd {
 	var cmds []tea.Cmd
+	if m.store.OverviewDue(m.now) {
+		cmds = append(cmds, m.store.LoadOverview(m.now))
+	}
 	if m.store.Building() {
 		if _, busy := m.store.Cluster.Loading(); !busy {
 			cmds = append(cmds, m.store.LoadCluster(m.now))

@@ -25,6 +25,7 @@ type ScreenID = screen.ID
 
 // The screens to start at.
 const (
+	ScreenHome   = screen.Home
 	ScreenTokens = screen.Tokens
 	ScreenEnroll = screen.Enroll
 )
@@ -34,7 +35,7 @@ type Options struct {
 	// Env is the environment of the use cases. The program copies it, and asks its
 	// questions on the screen.
 	Env *env.Env
-	// Start is the first screen; "" is [ScreenTokens].
+	// Start is the first screen; "" is [ScreenHome].
 	Start ScreenID
 	// Enroll pre-fills the enrollment wizard.
 	Enroll enrolling.Options

@@ -20,6 +20,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/screen/desk"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/doctor"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/enroll"
+	"github.com/kubehsm/kubehsm/ui/tui/screen/home"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/requests"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/token"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/tokens"
@@ -49,6 +50,14 @@ type factory struct {
 // sections lists the screens of the top level, in the order of their numbers.
 func (f *factory) sections() []*section {
 	return []*section{
+		{id: screen.Home, title: "Home", make: func() screen.Screen {
+			renewer, agent := flowenroll.NewRenewer(f.flow), session.Agent{Env: f.flow}
+			return home.New(home.Services{Tools: f.tools(), Store: f.store,
+				Renew:  func(name string) screen.Operation { return contexts.Renew(renewer, name) },
+				Unlock: func(name string) screen.Operation { return contexts.UnlockOf(agent, name) },
+				Lock:   func() screen.Operation { return activity.Lock(agent) },
+				Enroll: func(o enrolling.Options) screen.Screen { return f.wizard(enroll.Start{Options: o}) }})
+		}},
 		{id: screen.Tokens, title: "Tokens", make: func() screen.Screen {
 			return tokens.New(f.store, f.keys, tokens.Openers{Enroll: f.wizardFor, Token: f.token})
 		}},

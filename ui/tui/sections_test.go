@@ -1,10 +1,12 @@
 package tui_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/kubehsm/kubehsm/ui/tui"
 )
@@ -19,7 +21,7 @@ func TestSections(t *testing.T) {
 	}{
 		{"each has a number", []string{"6"}, []string{"look again"}, "SLOT"},
 		{"an unknown number does nothing", []string{"9"}, []string{"SLOT"}, ""},
-		{"esc goes to the tokens", []string{"4", "esc"}, []string{"SLOT"}, ""},
+		{"esc stays", []string{"4", "esc"}, []string{"The agent is not running"}, "SLOT"},
 		{"a number is text in a filter", []string{"/", `"6"`}, []string{"/ 6"}, "WHAT"},
 		{"a colon is text in a filter", []string{"/", `":"`}, []string{"/ :"}, "what shall be done?"},
 		{"ctrl-p is not", []string{"/", `"x"`, "ctrl+p"}, []string{"what shall be done?"}, ""},
@@ -36,6 +38,15 @@ func TestSections(t *testing.T) {
 		{"nothing matches", []string{":", `"zebra"`, "enter"}, []string{"Nothing matches."}, ""},
 		{"esc closes it", []string{":", "esc"}, []string{"SLOT"}, "Commands"},
 		{"help names it", []string{"?", "end"}, []string{"leave at once"}, ""},
+		{"help does what is under the cursor", []string{"?", "down", "down", "down", "down", "down", "down", "down", "down", "enter"}, []string{"kubehsm token list"}, "Keys"},
+		{"help does not do what is grey", []string{"?", "end", "enter"}, []string{"Keys"}, ""},
+		{"help does what goes everywhere", []string{"?", "end", "up", "up", "up", "up", "up", "up", "up", "up", "up", "up", "up", "up", "enter"},
+			[]string{"what shall be done?"}, ""},
+		{"a command of another screen", []string{":", `"new ticket"`, "enter"}, []string{"A ticket for one person"}, ""},
+		{"a token's command", []string{"2", ":", `"pin trial"`, "enter"}, []string{"PIN of trial"}, ""},
+		{"a slot's command", []string{"2", ":", `"certificate show 9c"`, "enter"}, []string{"YubiKey"}, ""},
+		{"lines are edited as in a shell", []string{":", `"go to help xyz"`, "ctrl+w", "ctrl+a", `"x"`, "ctrl+d", "ctrl+u"},
+			[]string{": o to help"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newWorld(t).open(100, 40)
@@ -49,6 +60,26 @@ func TestSections(t *testing.T) {
 	}
 }
 
+// TestPaletteFinds: a request that a screen has seen is approved from everywhere, by the
+// user's name, with the closer look behind the question. A context is completed and made the
+// current one.
+func TestPaletteFinds(t *testing.T) {
+	r := newWorld(t).open(100, 30)
+	atRequests(r)
+	r.Press("1", ":", `"approve jane"`)
+	r.Sees("approve kubehsm-jane-7x2kp")
+	r.Press("enter")
+	r.Sees("Approve it?", "jane in dev")
+	r.Press("esc")
+	r.Sees("kubehsm-jane-7x2kp", "Fingerprint")
+	r.Press(":", `"approve nobody"`)
+	r.Sees("Nothing matches.")
+	r.Press("ctrl+u", `"ctx stag"`, "tab")
+	r.Sees(": make current staging")
+	r.Press("enter")
+	r.Sees("Write this?", "current-context: staging")
+}
+
 // TestNumbersAreTextInForms: a digit in a name is no way out of the wizard.
 func TestNumbersAreTextInForms(t *testing.T) {
 	r := newWorld(t).openWizard(100, 30)
@@ -57,20 +88,151 @@ func TestNumbersAreTextInForms(t *testing.T) {
 	r.Sees("jane2:q", "Who is it for")
 }
 
-// TestWheel moves as the arrows do, where the mouse was asked for.
-func TestWheel(t *testing.T) {
+// at is the place of a text on the screen.
+func (r *rig) at(text string) (x, y int) {
+	r.T.Helper()
+	for y, l := range strings.Split(r.View(), "\n") {
+		if before, _, found := strings.Cut(l, text); found {
+			return ansi.StringWidth(before), y
+		}
+	}
+	r.T.Fatalf("no %q on the screen:\n%s", text, r.View())
+	return 0, 0
+}
+
+func (r *rig) click(text string) {
+	r.T.Helper()
+	x, y := r.at(text)
+	r.Send(tea.MouseClickMsg{X: x, Y: y, Button: tea.MouseLeft})
+}
+
+// TestMouse: the wheel moves as the arrows do; rows, screens, keys and answers are clicked. A
+// second click on a row opens it. The mouse can be left to the terminal.
+func TestMouse(t *testing.T) {
 	w := newWorld(t)
-	r := &rig{Rig: w.Start(100, 30, tui.Options{Environ: []string{"KUBEHSM_MOUSE=1"}}), world: w}
+	r := w.open(100, 30)
 	atTokens(r)
-	if r.Frame().MouseMode == tea.MouseModeNone {
+	if r.Frame().MouseMode != tea.MouseModeCellMotion {
 		t.Error("the mouse is off")
+	}
+	off := &rig{Rig: w.Start(100, 30, tui.Options{Environ: []string{"KUBEHSM_MOUSE=0"}}), world: w}
+	if off.Frame().MouseMode != tea.MouseModeNone {
+		t.Error("the mouse is on although the terminal has it")
 	}
 	r.Send(tea.MouseWheelMsg{Button: tea.MouseWheelDown})
 	r.Send(tea.MouseWheelMsg{Button: tea.MouseWheelDown})
 	r.Sees("Slot 9a on")
 	r.Send(tea.MouseWheelMsg{Button: tea.MouseWheelUp})
 	r.Sees("▌ YubiKey")
-	if w.open(80, 24).Frame().MouseMode != tea.MouseModeNone {
-		t.Error("the mouse is on unasked: the terminal's own selection would be lost")
+	r.click("9c ")
+	r.Sees("Slot 9c on")
+	r.Send(tea.MouseClickMsg{X: 3, Y: 28, Button: tea.MouseLeft}) // nothing is there
+	r.click("9a ")
+	r.click("9c ")
+	r.Sees("Slot 9c on")
+	r.click("9c ")
+	r.Sees("PUK default", "Meant for")
+	r.click("Tokens") // the way back
+	r.Sees("Slot 9c on")
+	r.click("Contexts")
+	r.Sees("staging")
+	r.click("? help")
+	r.Sees("Everywhere")
+	r.click("esc close")
+	r.Loses("Everywhere")
+	r.click("Help desk")
+	r.Sees("jane, dev")
+	r.click("t new ticket")
+	r.Sees("A ticket for one person")
+	r.click("Their PUK")
+	r.click("is sealed to you")
+	r.Sees("● is sealed to you")
+	r.Press("esc")
+	r.click("for the new rack")
+	r.click("D delete")
+	r.Sees("Nobody can use it any more")
+	r.Send(tea.MouseWheelMsg{Button: tea.MouseWheelDown}) // not to the yes
+	r.Press("enter")
+	r.Sees("cancelled")
+	r.click("D delete")
+	r.Sees("Nobody can use it any more")
+	r.click("Yes")
+	r.Sees("it is deleted")
+}
+
+// TestOneLetter: what is dangerous, or goes from everywhere, has one letter, which means
+// nothing else on any screen.
+func TestOneLetter(t *testing.T) {
+	only := map[string][]string{ // letter: the commands that it stands for
+		"D": {"key delete", "kubeconfig remove; unenroll", "csr cancel", "bootstrap-token delete"},
+		"X": {"token reset", "token init"}, "S": {"agent stop"}, "L": {"agent lock"}, "U": {"unlock", ""},
+		"W": {"helpdesk revoke"}, "B": {"breakglass request"}, "d": {"csr deny"},
+		"a": {"csr approve; helpdesk approve; breakglass approve"},
+	}
+	words := map[string][]string{ // what goes from everywhere
+		"e": {"enroll", "enroll this key"}, "r": {"refresh", "look again", "try again"}, "/": {"filter"}, "f": {"copy fingerprint"},
+		"x": {"show command"}, "?": {"help"}, ":": {"commands"}, "q": {"quit"}, "esc": {"back", "show all", "cancel", "clear"},
+		"c": {"copy URI", "copy name", "copy record", "copy ID", "copy fix"},
+	}
+	letter := map[string]string{} // of each dangerous command
+	for l, verbs := range only {
+		for _, v := range verbs {
+			letter[v] = l
+		}
+	}
+	delete(letter, "")
+	for name, to := range map[string]func(*rig){"tokens": atTokens, "card": atToken,
+		"PKCS#11 token": func(r *rig) { atTokens(r); r.Press("g", "enter"); r.Sees("change PIN") },
+		"contexts":      atContexts, "requests": atRequests, "request": toLook, "activity": atActivity, "help desk": atDesk,
+		"doctor": atDoctor, "enrollment": func(r *rig) {
+			atTokens(r)
+			r.Press("e")
+			r.Sees("Change: u user")
+		}} {
+		w := newWorld(t)
+		w.ours()
+		r := w.open(100, 30)
+		to(r)
+		seen := map[string]string{}
+		for _, a := range append(tui.Top(r.Model()).Actions(), tui.Everywhere(r.Model())...) {
+			for _, k := range a.Key.Keys() {
+				if verbs, ok := only[k]; ok && !slices.Contains(verbs, a.Verb) {
+					t.Errorf("%s: %s is %q (%s)", name, k, a.Key.Help().Desc, a.Verb)
+				}
+				if says, ok := words[k]; ok && !slices.Contains(says, a.Key.Help().Desc) {
+					t.Errorf("%s: %s is %q", name, k, a.Key.Help().Desc)
+				}
+				if want, ok := letter[a.Verb]; ok && want != k {
+					t.Errorf("%s: %q is on %s, not on %s", name, a.Verb, k, want)
+				}
+				if other, twice := seen[k]; twice && other != a.Key.Help().Desc && !slices.Contains([]string{"L", "U"}, k) {
+					t.Errorf("%s: %s is %q and %q", name, k, other, a.Key.Help().Desc)
+				}
+				seen[k] = a.Key.Help().Desc
+			}
+		}
+	}
+}
+
+// TestFooterFits: the footer shows only what can be done now, and is never cut.
+func TestFooterFits(t *testing.T) {
+	for _, size := range [][2]int{{40, 10}, {60, 15}, {80, 24}, {200, 50}} {
+		for name, to := range map[string]func(*rig){"tokens": atTokens, "card": atToken, "contexts": atContexts,
+			"request": toLook, "help desk": atDesk} {
+			r := newWorld(t).open(100, 30)
+			to(r)
+			r.Send(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+			lines := strings.Split(r.View(), "\n")
+			footer := lines[len(lines)-1]
+			if strings.Contains(footer, "…") || !strings.Contains(footer, "? help") {
+				t.Errorf("%s at %v: %q", name, size, footer)
+			}
+			for _, a := range tui.Top(r.Model()).Actions() {
+				h := a.Key.Help()
+				if a.Reason != "" && strings.Contains(footer, " "+h.Key+" "+h.Desc+" ") {
+					t.Errorf("%s at %v: %q has %s, and %s", name, size, footer, h.Desc, a.Reason)
+				}
+			}
+		}
 	}
 }

@@ -21,9 +21,7 @@ type terminal struct {
 // newTerminal reads from the environment what the terminal does not say itself.
 func newTerminal(env []string) terminal {
 	t := terminal{look: theme.Options{Profile: colorprofile.TrueColor, ASCII: theme.PlainCharset(env)}}
-	if v := lookup(env, "KUBEHSM_MOUSE"); v != "" && v != "0" {
-		t.mouse = true
-	}
+	t.mouse = lookup(env, "KUBEHSM_MOUSE") != "0"
 	t.theme = theme.New(t.look)
 	return t
 }

@@ -3,6 +3,7 @@ package tui
 import (
 	"time"
 
+	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 )
 
@@ -23,6 +24,15 @@ const (
 func (t *toasts) add(m screen.ToastMsg, now time.Time) {
 	all := append(*t, toast{ToastMsg: m, until: now.Add(toastFor)})
 	*t = all[max(len(all)-mostToasts, 0):]
+}
+
+// enrolled tells of the end of an enrollment.
+func (t *toasts) enrolled(m screen.EnrolledMsg, now time.Time) {
+	said := screen.ToastMsg{Text: m.Name + " is enrolled"}
+	if m.Err != nil {
+		said = screen.ToastMsg{Text: m.Name + " is not enrolled: " + ui.Message(m.Err), Warn: true}
+	}
+	t.add(said, now)
 }
 
 // expire takes down what was shown long enough.

@@ -35,20 +35,20 @@ func TestKeys(t *testing.T) {
 		{"esc shows all again", atTokens, []string{"/", `"p384"`, "enter", "esc"}, []string{"trial", "ecdsa-p256"}, nil},
 		{"vi's letters move", atTokens, []string{"j", "j"}, []string{"Slot 9a on"}, nil},
 		{"end and home", atTokens, []string{"G", "g"}, []string{"▌ trial"}, nil},
-		{"enrolling a key goes to the cluster", atTokens, []string{"down", "down", "e"}, []string{"Which cluster"}, nil},
-		{"enrolling an empty slot goes to the policies", atTokens, []string{"end", "enter", "end", "e"}, []string{"What shall the new key be like", "needs firmware 5.7"}, nil},
+		{"enrolling a key goes to the cluster", atTokens, []string{"down", "down", "e"}, []string{"slot 9a, which is there"}, nil},
+		{"enrolling an empty slot makes a key there", atTokens, []string{"end", "enter", "end", "e"}, []string{"new, ecdsa-p256, in slot 9e"}, nil},
 		{"esc from there comes back", atTokens, []string{"down", "down", "e", "esc"}, []string{"SLOT"}, nil},
 		{"x shows the command", atTokens, []string{"x"}, []string{"kubehsm enroll --token", "'pkcs11:"}, nil},
 		{"a disabled action says why", atTokens, []string{"f"}, []string{"copy fingerprint: there is no key"}, nil},
 		{"copy says what", atTokens, []string{"c"}, []string{"URI copied"}, nil},
 		{"q is text in a form", toSubject, []string{`"q?x"`}, []string{"q?x"}, []string{"Everywhere"}},
-		{"the user is the context's where none is typed", toSubject, []string{"enter"}, []string{"This is what", "User        admin"}, nil},
+		{"the user is the context's where none is typed", toSubject, []string{"enter"}, []string{"This is what", "Who      admin"}, nil},
 		{"system:masters is refused", toSubject, []string{`"jane"`, "tab", `"dev, system:masters"`, "enter"}, []string{"refuse requests for system:masters"}, []string{"This is what"}},
 		{"a bad context name is refused", toSubject, []string{`"jane"`, "tab", "tab", "tab", `"Bad Name"`, "enter"}, []string{"a-z, 0-9"}, nil},
-		{"a choice moves by arrows", toSubject, []string{`"jane"`, "tab", "tab", "down", "down", "enter"}, []string{"Lifetime    24 hours"}, nil},
+		{"a choice moves by arrows", toSubject, []string{`"jane"`, "tab", "tab", "down", "down", "enter"}, []string{"jane; for 24 hours"}, nil},
 		{"unusable choices are skipped", toPolicy, []string{"tab", "end", "enter", "esc"}, []string{"always"}, nil},
-		{"esc goes back through the wizard", toReview, []string{"esc", "esc", "esc", "esc", "esc"}, []string{"Which token"}, nil},
-		{"what was chosen stays", toReview, []string{"esc", "esc", "enter"}, []string{"jane"}, nil},
+		{"esc leaves the wizard", toReview, []string{"esc"}, []string{"SLOT"}, nil},
+		{"what was chosen stays", toReview, []string{"o", "esc", "u", "esc", "s", "esc"}, []string{"Who      jane"}, nil},
 		{"the wizard shows its command", toReview, []string{"x"}, []string{"kubehsm enroll --name trial-admin-hsm"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -127,16 +127,14 @@ func TestQuitAsksWhileRunning(t *testing.T) {
 // TestClusterBecomesReady: the wizard goes on by itself.
 func TestClusterBecomesReady(t *testing.T) {
 	w := newWorld(t)
-	o, path := building(t, `{"phase":"building","done":1,"total":2}`)
+	o, path := building(t, `{"phase":"compiling","done":1,"total":2}`)
 	r := &rig{Rig: w.Start(80, 24, o), world: w}
-	toPolicy(r)
-	r.Press("enter")
 	r.Sees("1 of 2 packages", "50%")
 	if err := os.WriteFile(path, []byte(`{"phase":"ready"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	r.Send(tui.Poll())
-	r.Sees("Who is it for", "trial-admin-hsm", "the cluster is ready")
+	r.Sees("Which token", "the cluster is ready")
 	if got := tui.Top(r.Model()).Title(); got != "Enroll" {
 		t.Errorf("on %s", got)
 	}
@@ -148,10 +146,10 @@ func TestClusterMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	o, path := building(t, `{"phase":"starting"}`)
 	r := &rig{Rig: w.Start(80, 24, o), world: w}
-	toPolicy(r)
-	r.Press("enter")
 	r.Sees("made ready")
-	r.Press("enter")
+	r.Press("t")
+	r.Sees("Which token", "tries left")
+	r.Press("enter", "u")
 	r.Sees("Who is it for")
 	r.Press(`"jane"`, "enter")
 	r.Sees("Ready but for the cluster")
@@ -161,15 +159,16 @@ func TestClusterMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Send(tui.Poll())
-	r.Sees("This is what will be done", "trial-admin")
+	r.Sees("This is what will be done", "trial-admin", "Who      jane")
 }
 
 func TestClusterFails(t *testing.T) {
 	w := newWorld(t)
 	o, _ := building(t, `{"phase":"failed","message":"no space left\u001b[2J"}`)
 	r := &rig{Rig: w.Start(80, 24, o), world: w}
-	toPolicy(r)
-	r.Press("enter")
+	toSummary(r)
+	r.Sees("no space left", "hint:")
+	r.Press("o")
 	r.Sees("no space left", "hint:", "staging")
 }
 

@@ -22,19 +22,16 @@ func (m *model) View() tea.View {
 		return v
 	}
 	frame := screen.Frame{Width: c.width, Height: c.height, Theme: c.theme, Now: m.now}
-	status := ""
-	if m.readOnly {
-		status = c.theme.Warn.Render("read-only")
-	}
-	if s := clusterStatus(c.theme, m.store); s != "" {
-		status = s
-	}
+	stands := func(room int) string { return standing(c.theme, m.store.Overview, m.now, room) }
+	parts := headerParts(c.theme, m)
 	body := widget.Block(m.nav.top().View(frame.With(c.inner(), c.body())), c.inner(), c.body())
-	content := c.page(c.header(&m.nav, status), body, c.footer(m.actions(), m.lastKeys(c)))
+	content := c.page(c.header(&m.nav, stands, parts), c.rule(stands, parts), body, c.footer(m.actions(), m.lastKeys(c)))
 	content, x, y, typing := widget.TakeCursor(content)
+	content, m.pointer.zones = widget.TakeZones(content)
 	content = c.drawToasts(content, m.toasts)
 	if m.dialogs.any() && !quiet(m.dialogs.top(), m.now) {
 		content, x, y, typing = c.drawDialog(content, m.dialogs.top(), frame)
+		content, m.pointer.zones = widget.TakeZones(content)
 	}
 	v.Content = content
 	if typing {
@@ -72,9 +69,23 @@ func clusterStatus(t theme.Theme, s *store.Store) string {
 	return ""
 }
 
+// runningStatus draws how far an enrollment is that goes on behind other screens.
+func runningStatus(t theme.Theme, r store.Running) string {
+	name := text.Clean(r.Name)
+	switch {
+	case r.Ended && r.Err == nil:
+		return t.Good.Render(t.Glyphs.Done + " " + name + " is enrolled")
+	case r.Ended:
+		return t.Bad.Render(t.Glyphs.Failed + " " + name + " is not enrolled")
+	case r.Step == "":
+		return t.Warn.Render(t.Glyphs.On + " " + name)
+	}
+	return t.Warn.Render(t.Glyphs.On+" "+name) + t.Muted.Render(": "+r.Step.Title())
+}
+
 func clusterPhase(phase string) string {
 	switch phase {
-	case "building":
+	case "fetching", "compiling":
 		return "building the cluster"
 	case "starting", "":
 		return "starting the cluster"
@@ -116,39 +127,25 @@ func (c canvas) inner() int { return c.width - 2*c.margin }
 // body is how many lines the body has.
 func (c canvas) body() int { return c.height - 2 - 2*c.rules }
 
-// page puts the parts of a frame together.
-func (c canvas) page(header, body, footer string) string {
+// page puts the parts of a frame together; below is the line below the header, where there is
+// room for it.
+func (c canvas) page(header, below, body, footer string) string {
 	pad := strings.Repeat(" ", c.margin)
 	lines := []string{pad + widget.Fit(header, c.inner()) + pad}
-	rule := c.theme.Faint.Render(strings.Repeat(c.theme.Glyphs.Rule, c.width))
 	if c.rules > 0 {
-		lines = append(lines, rule)
+		lines = append(lines, below)
 	}
 	for _, l := range strings.Split(body, "\n") {
 		lines = append(lines, pad+l+pad)
 	}
 	if c.rules > 0 {
-		lines = append(lines, rule)
+		lines = append(lines, c.theme.Faint.Render(strings.Repeat(c.theme.Glyphs.Rule, c.width)))
 	}
 	return strings.Join(append(lines, pad+widget.Fit(footer, c.inner())+pad), "\n")
 }
 
-// header draws the way to the screen in front, and at the right what goes on in
-// the background.
-func (c canvas) header(n *navigation, status string) string {
-	left := c.theme.Brand.Render("kubehsm") + "  "
-	room := c.inner() - widget.Width(left)
-	if status == "" {
-		return left + n.view(c.theme, room)
-	}
-	left += n.view(c.theme, room-widget.Width(status)-2)
-	if room := c.inner() - widget.Width(left) - widget.Width(status); room > 1 {
-		return left + strings.Repeat(" ", room) + status
-	}
-	return left
-}
-
-// footer draws the keys that are most useful now, as many as fit before the last.
+// footer draws the keys that do something now, the most useful first, as many as fit before
+// the last. What cannot be done now is in the help, with the reason.
 func (c canvas) footer(actions, last []screen.Action) string {
 	sep := "  "
 	if c.roomy() {
@@ -157,7 +154,7 @@ func (c canvas) footer(actions, last []screen.Action) string {
 	tail := c.hints(last, sep)
 	line := ""
 	for _, a := range actions {
-		if a.Quiet {
+		if a.Quiet || a.Reason != "" {
 			continue
 		}
 		hint := c.hints([]screen.Action{a}, sep) + sep
@@ -167,6 +164,14 @@ func (c canvas) footer(actions, last []screen.Action) string {
 		line += hint
 	}
 	return line + tail
+}
+
+// fitting are as many of the actions as there is room for in w columns.
+func (c canvas) fitting(actions []screen.Action, sep string, w int) []screen.Action {
+	for len(actions) > 1 && widget.Width(c.hints(actions, sep)) > w {
+		actions = actions[:len(actions)-1]
+	}
+	return actions
 }
 
 // hints draws keys and what they do. The help of bubbles leaves out what cannot be
@@ -179,7 +184,11 @@ func (c canvas) hints(actions []screen.Action, sep string) string {
 			parts = append(parts, c.theme.Faint.Render(h.Key+" "+h.Desc))
 			continue
 		}
-		parts = append(parts, c.theme.Accent.Render(h.Key)+" "+c.theme.Muted.Render(h.Desc))
+		hint := c.theme.Accent.Render(h.Key) + " " + c.theme.Muted.Render(h.Desc)
+		if names := a.Key.Keys(); len(names) > 0 {
+			hint = widget.Click(widget.ZoneKey+names[0], hint)
+		}
+		parts = append(parts, hint)
 	}
 	return strings.Join(parts, sep)
 }
@@ -217,7 +226,7 @@ func (c canvas) drawDialog(content string, d dialog.Dialog, f screen.Frame) (str
 	if !tight || len(lines) < h {
 		lines = append(lines, "")
 	}
-	lines = append(lines, c.hints(d.Actions(), "   "))
+	lines = append(lines, c.hints(c.fitting(d.Actions(), "   ", w), "   "))
 	line := c.theme.Accent
 	if d.Tone() == dialog.Caution {
 		line = c.theme.Warn

@@ -56,6 +56,7 @@ func newWorld(t testing.TB) *world {
 		i.Module = &hsm.Module{Path: "/usr/lib/softhsm/libsofthsm2.so"}
 		i.Can.DeleteCertificate, i.Can.ChangePIN, i.Can.Initialize = true, true, true
 	})
+	w.soft.Describe(func(i *hsm.TokenInfo) { i.Can.Policies = false })
 	w.card = w.Cards.Add(hsmtest.FakeOptions{Serial: "12345678", PIN: pin, Seed: "card", Can: hsmtest.Administered()})
 	w.card.Describe(func(i *hsm.TokenInfo) {
 		i.Manufacturer, i.Model, i.Firmware, i.Reader = "Yubico", "YubiKey 5C NFC", "5.4.3", "Yubico YubiKey OTP+FIDO+CCID 00 00"
@@ -168,7 +169,7 @@ type rig struct {
 
 func (w *world) open(width, height int) *rig {
 	w.T.Helper()
-	return &rig{Rig: w.Start(width, height, tui.Options{}), world: w}
+	return &rig{Rig: w.Start(width, height, tui.Options{Start: tui.ScreenTokens}), world: w}
 }
 
 func (w *world) openWizard(width, height int) *rig {
@@ -238,12 +239,20 @@ func atDesk(r *rig) {
 
 func atDoctor(r *rig) { r.T.Helper(); atTokens(r); r.Press("6"); r.Sees("look again") }
 
-func toToken(r *rig) { r.T.Helper(); r.Sees("Which token", "trial") }
+func toToken(r *rig) { r.T.Helper(); r.Sees("Which token", "tries left") }
 
-func toPolicy(r *rig) {
+// toSummary chooses the first of the two tokens.
+func toSummary(r *rig) {
 	r.T.Helper()
 	toToken(r)
 	r.Press("enter")
+	r.Sees("Change: u user")
+}
+
+func toPolicy(r *rig) {
+	r.T.Helper()
+	toSummary(r)
+	r.Press("s")
 	r.Sees("A new key")
 	r.Press("enter")
 	r.Sees("Algorithm")
@@ -251,15 +260,15 @@ func toPolicy(r *rig) {
 
 func toCluster(r *rig) {
 	r.T.Helper()
-	toPolicy(r)
-	r.Press("enter")
-	r.Sees("Which cluster", "trial-admin")
+	toSummary(r)
+	r.Press("o")
+	r.Sees("Which cluster", "staging")
 }
 
 func toSubject(r *rig) {
 	r.T.Helper()
-	toCluster(r)
-	r.Press("enter")
+	toSummary(r)
+	r.Press("u")
 	r.Sees("Who is it for", "trial-admin-hsm")
 }
 
@@ -267,7 +276,7 @@ func toReview(r *rig) {
 	r.T.Helper()
 	toSubject(r)
 	r.Press(`"jane"`, "enter")
-	r.Sees("This is what will be done", "Enrollment")
+	r.Sees("This is what will be done", "Who      jane")
 }
 
 func toPIN(r *rig) { r.T.Helper(); toReview(r); r.Press("enter"); r.Sees("PIN of trial") }

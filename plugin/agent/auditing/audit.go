@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/plugin/worker"
 )
 
 // Records writes what the agent does to the audit log. The work goes on if that
@@ -173,6 +174,15 @@ func Outcome(err error) (audit.Outcome, string) {
 // Public leaves out what says how a token is reached.
 func Public(u hsm.URI) hsm.URI {
 	return u.TokenOnly().Identity()
+}
+
+// WorkerEnded records the end of a process that held a token and was not told to end.
+func (s *Records) WorkerEnded(e worker.End) {
+	reason := "crash"
+	if e.Killed {
+		reason = "no-answer"
+	}
+	s.Write(audit.Record{Event: audit.WorkerEnd, Reason: reason, Token: Public(e.Token), PIN: e.PIN})
 }
 
 // Unlocking returns what records the end of q's attempt to unlock a token.

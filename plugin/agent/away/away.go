@@ -1,6 +1,6 @@
 // Package away tells when the person leaves the computer: it is suspended, the screen is
 // locked, or another user comes to it. On Linux logind says so on the system bus. It knows
-// nothing of tokens and of the agent.
+// the configuration, and nothing of tokens and of the agent.
 package away
 
 import (
@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
 // Event is a way to leave the computer. Its text is the reason on record, and never
@@ -20,6 +22,19 @@ const (
 	ScreenLock Event = "screen-lock" // the screen of a session of the user is locked
 	UserSwitch Event = "user-switch" // a session of the user no longer has its seat, and no other one of the user has
 )
+
+// Locking are the events that lock all tokens by the configuration.
+func Locking(on home.LockOn) (events []Event) {
+	for _, e := range []struct {
+		event Event
+		set   bool
+	}{{Suspend, on.Suspend}, {ScreenLock, on.ScreenLock}, {UserSwitch, on.UserSwitch}} {
+		if e.set {
+			events = append(events, e.event)
+		}
+	}
+	return events
+}
 
 // Watch is what is watched for, and why it cannot be told here at present; an empty
 // Problem says that it can.

@@ -105,9 +105,18 @@ func (c *Client) SignPolicy(ctx context.Context, enrollment, text string, p hsm.
 }
 
 // Status describes the agent.
-func (c *Client) Status(ctx context.Context) (message.Status, error) {
+func (c *Client) Status(ctx context.Context) (message.Status, error) { return c.status(ctx, false) }
+
+// RecentStatus is Status that waits for no token: one that does not answer at once is taken
+// for what it said last.
+func (c *Client) RecentStatus(ctx context.Context) (message.Status, error) {
+	return c.status(ctx, true)
+}
+
+func (c *Client) status(ctx context.Context, recent bool) (message.Status, error) {
 	var out message.StatusAnswer
-	if err := c.plain(ctx, message.OpStatus, &out); err != nil {
+	r := &message.StatusRequest{Header: link.Header{Op: message.OpStatus}, Recent: recent}
+	if err := c.call(ctx, r, &out, link.Options{}); err != nil {
 		return message.Status{}, err
 	}
 	if out.Status == nil {

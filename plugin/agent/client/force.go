@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
@@ -23,20 +24,26 @@ type Ended struct {
 }
 
 // Lock has the running agent forget all PINs, drop all sessions and cut all
-// connections. An agent that does not answer is ended. [ErrNotRunning] if there is
-// none; [ErrNoAnswer] if it can be neither asked nor ended.
-func Lock(ctx context.Context, d home.Dirs) (Ended, error) { return insist(ctx, d, (*Client).Lock) }
+// connections. An agent that does not answer is ended. waiting, which may be nil, shows which
+// library is awaited, see [Client]. [ErrNotRunning] if there is none; [ErrNoAnswer] if it can be
+// neither asked nor ended.
+func Lock(ctx context.Context, d home.Dirs, waiting func(ask.Wait) (done func())) (Ended, error) {
+	return insist(ctx, d, waiting, (*Client).Lock)
+}
 
 // Stop locks the running agent and ends it, see [Lock]. It returns when the agent
 // is gone.
-func Stop(ctx context.Context, d home.Dirs) (Ended, error) { return insist(ctx, d, (*Client).Stop) }
+func Stop(ctx context.Context, d home.Dirs, waiting func(ask.Wait) (done func())) (Ended, error) {
+	return insist(ctx, d, waiting, (*Client).Stop)
+}
 
-func insist(ctx context.Context, d home.Dirs, ask func(*Client, context.Context) ([]hsm.URI, error)) (Ended, error) {
+func insist(ctx context.Context, d home.Dirs, waiting func(ask.Wait) (done func()),
+	ask func(*Client, context.Context) ([]hsm.URI, error)) (Ended, error) {
 	c, err := Dial(ctx, d)
 	var conn net.Conn
 	if err == nil {
 		defer c.Close()
-		conn = c.link.Conn()
+		conn, c.Waiting = c.link.Conn(), waiting
 		var tokens []hsm.URI
 		if tokens, err = ask(c, ctx); err == nil {
 			return Ended{Tokens: tokens}, nil

@@ -20,7 +20,6 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/desktop"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
-	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process/child"
 )
 
@@ -79,8 +78,14 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 		policies = &auditing.Policies{Store: store, Records: records, Notify: notify, Log: log}
 		lock     func(h *token.Held, why string)
 		tokens   = token.NewHolders(token.Options{Tokens: o.Tokens,
-			Notice:  func(h *token.Held) (string, func()) { return told(h, policies) },
-			Removed: func(h *token.Held) { lock(h, message.LockRemoved) }})
+			Notice: func(h *token.Held) (string, func()) { return told(h, policies) },
+			Removed: func(h *token.Held, disconnected bool) {
+				if disconnected {
+					lock(h, message.LockDisconnected)
+				} else {
+					lock(h, message.LockRemoved)
+				}
+			}})
 		targets = &targets{store: store, policies: policies, tokens: tokens, sessions: sessions, signer: dial.reconnect,
 			handshake: o.handshake, log: log, all: map[string]*target{}}
 		locks = &locks{window: o.Unlock, epoch: epoch, targets: targets, tokens: tokens, sessions: sessions,
@@ -96,6 +101,7 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 		keys = &keys{store: store, policies: policies, tokens: tokens, epoch: epoch}
 	)
 	lock = locks.token
+	o.Tokens.OnEnd(records.WorkerEnded)
 	policies.OnLowered = func(key hsm.URI) { lock(tokens.Of(key), message.LockPolicy) }
 	host.serve = func(cert func() *tls.Certificate) *bridge.Server {
 		s := bridge.NewServer(cert, sessions, targets.route, log)
@@ -107,7 +113,7 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 	}
 	return &agent{o: o, program: program, log: log, records: records, life: life,
 		sessions: sessions, bridge: host, targets: targets, tokens: tokens, locks: locks,
-		away:       away.New(leaving(o.LockOn), locks.away),
+		away:       away.New(away.Locking(o.LockOn), locks.away),
 		responders: responders, queue: prompts, terminals: terminals, answers: answers, questions: questions,
 		flights: flights, refusals: refusals, signIns: signIns,
 		credentials: &credentials{program: program, protocol: o.protocol, identify: o.identify, targets: targets,
@@ -133,9 +139,10 @@ func (a *agent) sweep(now time.Time) (idle bool) {
 	return a.life.idle(now)
 }
 
-func (a *agent) status() *message.Status {
+// status describes the agent; recent is as in [token.Held.State].
+func (a *agent) status(recent bool) *message.Status {
 	s := &message.Status{Version: a.o.Version, PID: a.o.pid, Started: a.life.started, Memory: child.Memory(a.o.pid),
-		Workers: a.o.Tokens.Workers(), Tokens: a.locks.status()}
+		Workers: a.o.Tokens.Workers(), Tokens: a.locks.status(recent)}
 	s.Sessions, s.OtherSessions = a.sessions.Status()
 	s.Upstreams, s.Signatures, s.Dials = a.targets.status()
 	s.Consents, s.Responders = a.questions.status(), a.responders.Open()
@@ -146,17 +153,4 @@ func (a *agent) status() *message.Status {
 		s.LocksOn = append(s.LocksOn, message.LockOnStatus{Reason: string(w.Event), Problem: w.Problem})
 	}
 	return s
-}
-
-// leaving are the events that lock all tokens.
-func leaving(on home.LockOn) (events []away.Event) {
-	for _, e := range []struct {
-		event away.Event
-		set   bool
-	}{{away.Suspend, on.Suspend}, {away.ScreenLock, on.ScreenLock}, {away.UserSwitch, on.UserSwitch}} {
-		if e.set {
-			events = append(events, e.event)
-		}
-	}
-	return events
 }

@@ -62,7 +62,7 @@ func TestLeavingLocks(t *testing.T) {
 		if token = r.status().Tokens[0]; token.LockedBy != "" {
 			t.Errorf("%s: unlocked again, but %+v", leave.why, token)
 		}
-		r.mustAgent(func(a *agent) { check(t, only(a.locks.all(""))) })
+		r.mustAgent(func(a *agent) { check(t, only(a.locks.all("", nil))) })
 	}
 	poll.Until(t, "everything is on record", func() bool { return len(r.recordsOf(audit.Lock)) >= 3 })
 	var why []string

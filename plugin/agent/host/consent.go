@@ -189,7 +189,7 @@ func (s *questions) question(ctx, answered context.Context, q bridge.Question) e
 // for a reason he has not read.
 func (s *questions) put(ctx context.Context, t *target, about consent.Statement, text string,
 	w ask.Waiter, u token.Use) (signature []byte, how string, err error) {
-	over := t.held.Tell(w) // the card may be busy: it serves one operation at a time
+	over := t.held.Questions().Tell(w) // the card may be busy: it serves one operation at a time
 	slot, err := t.held.Find(ctx, t.e.Key, t.chain[0].PublicKey)
 	over()
 	if err != nil {
@@ -234,7 +234,7 @@ func (s *questions) put(ctx context.Context, t *target, about consent.Statement,
 	}
 	ctx, cancel := context.WithTimeout(ctx, touchTimeout)
 	defer cancel()
-	defer t.held.Tell(w)()
+	defer t.held.Questions().Tell(w)()
 	signer, err := t.held.Signer(ctx, u, t.e.Key, t.chain[0].PublicKey)
 	if err != nil {
 		return nil, how, err

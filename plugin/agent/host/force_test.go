@@ -16,6 +16,7 @@ import (
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/socket"
@@ -37,7 +38,7 @@ func (m moodyRig) unlockedElsewhere() (agent, worker int) {
 
 // TestLockOfAStoppedAgent: what cannot be asked is ended, and that is on record.
 func TestLockOfAStoppedAgent(t *testing.T) {
-	for name, do := range map[string]func(context.Context, home.Dirs) (client.Ended, error){"lock": client.Lock,
+	for name, do := range map[string]func(context.Context, home.Dirs, func(ask.Wait) (done func())) (client.Ended, error){"lock": client.Lock,
 		"stop": client.Stop} {
 		t.Run(name, func(t *testing.T) {
 			m := newMoodyRig(t)
@@ -48,7 +49,7 @@ func TestLockOfAStoppedAgent(t *testing.T) {
 			check(t, err)
 			check(t, errors.Join(held.Signal(syscall.SIGSTOP), agent.Signal(syscall.SIGSTOP)))
 			began := time.Now()
-			ended, err := do(t.Context(), m.dirs)
+			ended, err := do(t.Context(), m.dirs, nil)
 			took := time.Since(began)
 			if err != nil || ended.Agent != pid {
 				t.Fatalf("%+v, %v", ended, err)
@@ -68,13 +69,13 @@ func TestLockOfAStoppedAgent(t *testing.T) {
 			if last := seen[len(seen)-1]; last.Event != audit.AgentStop || last.Reason != "no-answer" || last.Agent != pid {
 				t.Errorf("the audit log ends with %+v", last)
 			}
-			if _, err := do(t.Context(), m.dirs); !errors.Is(err, client.ErrNotRunning) {
+			if _, err := do(t.Context(), m.dirs, nil); !errors.Is(err, client.ErrNotRunning) {
 				t.Errorf("once more: %v", err)
 			}
 			if _, again := m.unlockedElsewhere(); again == worker { // the next agent asks for the PIN
 				t.Error("the same worker")
 			}
-			check(t, only(client.Stop(t.Context(), m.dirs)))
+			check(t, only(client.Stop(t.Context(), m.dirs, nil)))
 		})
 	}
 }
@@ -85,7 +86,7 @@ func TestStrangersAreNotEnded(t *testing.T) {
 	m := newMoodyRig(t)
 	l, err := socket.Listen(m.dirs.Socket()) // the listener, this process, is no agent
 	check(t, err)
-	_, err = client.Lock(t.Context(), m.dirs)
+	_, err = client.Lock(t.Context(), m.dirs, nil)
 	if !errors.Is(err, client.ErrNoAnswer) || !strings.Contains(err.Error(), "was not started as an agent's process") ||
 		!strings.Contains(hinting.Of(err), "kill -CONT") {
 		t.Errorf("%v (hint: %s)", err, hinting.Of(err))
@@ -101,7 +102,7 @@ func TestStrangersAreNotEnded(t *testing.T) {
 	lock, err := home.Lock(other.AgentLock())
 	check(t, err)
 	check(t, only(lock.TryLock())) // the other folder's lock is held, too
-	_, err = client.Lock(t.Context(), other)
+	_, err = client.Lock(t.Context(), other, nil)
 	if !errors.Is(err, client.ErrNoAnswer) || !strings.Contains(err.Error(), "does not hold the agent's lock") {
 		t.Error(err)
 	}
@@ -109,5 +110,5 @@ func TestStrangersAreNotEnded(t *testing.T) {
 		t.Errorf("the other agent is in state %s", state)
 	}
 	check(t, syscall.Kill(pid, syscall.SIGCONT))
-	check(t, only(client.Stop(t.Context(), m.dirs)))
+	check(t, only(client.Stop(t.Context(), m.dirs, nil)))
 }

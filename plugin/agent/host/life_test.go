@@ -187,10 +187,10 @@ func TestUnlockWindow(t *testing.T) {
 		_, err = a.signIns.prepare(context.Background(), auditing.Requester{Enrollment: "prod", Client: caller(1)}, nil, p)
 		check(t, err)
 	}
-	unlocked := func() bool { return a.status().Tokens[0].Unlocked }
+	unlocked := func() bool { return a.status(false).Tokens[0].Unlocked }
 	now := time.Now()
 	sign()
-	st := a.status().Tokens[0]
+	st := a.status(false).Tokens[0]
 	if d := st.Until.Sub(now); d < 29*time.Minute || d > 31*time.Minute {
 		t.Fatalf("until %s", st.Until)
 	}
@@ -560,11 +560,11 @@ func TestSuspendEndsTheWindow(t *testing.T) {
 	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
 	r.mustAgent(func(a *agent) {
 		a.sweep(time.Now().Round(0).Add(29 * time.Minute))
-		if !a.status().Tokens[0].Unlocked {
+		if !a.status(false).Tokens[0].Unlocked {
 			t.Error("locked too soon")
 		}
 		a.sweep(time.Now().Round(0).Add(31 * time.Minute))
-		if a.status().Tokens[0].Unlocked {
+		if a.status(false).Tokens[0].Unlocked {
 			t.Error("still unlocked")
 		}
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/consents"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/token"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/desktop"
@@ -37,9 +38,9 @@ type locks struct {
 
 // all ends everything that stands on a PIN: work in progress, sessions,
 // connections and tunnels with their TLS tickets, and the tokens' logins. why is a reason
-// of [message.WhyLocked], or "". It returns the tokens whose workers did not answer and
-// were ended.
-func (l *locks) all(why string) (ended []hsm.URI, err error) {
+// of [message.WhyLocked], or "". show, which may be nil, shows which libraries are awaited. It
+// returns the tokens whose workers did not answer and were ended.
+func (l *locks) all(why string, show func(ask.Wait) (done func())) (ended []hsm.URI, err error) {
 	var gone []*target
 	var holders []*token.Held
 	l.epoch.next(func() { gone, holders = l.targets.forget(nil), l.tokens.List() })
@@ -52,7 +53,16 @@ func (l *locks) all(why string) (ended []hsm.URI, err error) {
 	errs := make([]error, len(holders))
 	var wg sync.WaitGroup
 	for i, h := range holders { // a token that hangs leaves no other unlocked meanwhile
-		wg.Go(func() { errs[i] = h.Lock(why) })
+		wg.Go(func() {
+			if show != nil {
+				wait := worker.NewWait(func(library string) func() {
+					return show(ask.Wait{For: ask.ForLibrary, Token: library})
+				})
+				wait.Begin(h.URI())
+				defer wait.End()
+			}
+			errs[i] = h.Lock(why)
+		})
 	}
 	wg.Wait()
 	for i, err := range errs {
@@ -69,7 +79,7 @@ func (l *locks) all(why string) (ended []hsm.URI, err error) {
 func (l *locks) away(e away.Event) {
 	why := string(e)
 	had := l.targets.any() || slices.ContainsFunc(l.tokens.List(), (*token.Held).Open)
-	ended, err := l.all(why)
+	ended, err := l.all(why, nil)
 	if err != nil {
 		l.log.Error("lock", "why", why, "error", err)
 	}
@@ -87,11 +97,11 @@ func (l *locks) away(e away.Event) {
 }
 
 // told is what a person is told at a prompt about a token: that it was locked because of
-// their leaving, and what has become of policies.
+// their leaving or because its server was lost, and what has become of policies.
 func told(h *token.Held, policies *auditing.Policies) (sentences string, seen func()) {
 	sentences, seen = policies.Notice(h.URI())
-	switch why, _ := h.Locked(); away.Event(why) {
-	case away.Suspend, away.ScreenLock, away.UserSwitch:
+	switch why, _ := h.Locked(); why {
+	case string(away.Suspend), string(away.ScreenLock), string(away.UserSwitch), message.LockDisconnected:
 		sentences = strings.TrimSpace("The token was locked: " + message.WhyLocked(why) + ". " + sentences)
 	}
 	return sentences, seen
@@ -113,8 +123,11 @@ func (l *locks) token(h *token.Held, why string) {
 	for _, t := range l.targets.forget(h) {
 		l.sessions.Lock(t.e.Name)
 		t.up.CloseFor(closedSince(why))
-		if why == message.LockRemoved {
+		switch why {
+		case message.LockRemoved:
 			l.notify.Say("The token was removed: " + t.e.Name + " is locked.")
+		case message.LockDisconnected:
+			l.notify.Say("The connection to the token's server was lost: " + t.e.Name + " is locked.")
 		}
 	}
 	l.answers.Forget()
@@ -177,12 +190,12 @@ func (l *locks) unlocked() bool {
 	return slices.ContainsFunc(l.tokens.List(), (*token.Held).Unlocked)
 }
 
-// status describes the tokens.
-func (l *locks) status() []message.TokenStatus {
+// status describes the tokens; recent is as in [token.Held.State].
+func (l *locks) status(recent bool) []message.TokenStatus {
 	uses := l.uses()
 	found := make(chan message.TokenStatus)
 	for h, used := range uses { // all at once, as each may take a while
-		go func() { found <- l.statusOf(h, used) }()
+		go func() { found <- l.statusOf(h, used, h.State(recent)) }()
 	}
 	all := make([]message.TokenStatus, 0, len(uses))
 	for range uses {
@@ -192,10 +205,10 @@ func (l *locks) status() []message.TokenStatus {
 	return all
 }
 
-// statusOf asks a token how it is, which a request used last at the time used.
-func (l *locks) statusOf(h *token.Held, used time.Time) message.TokenStatus {
-	state := h.State()
-	st := message.TokenStatus{URI: h.URI(), Unlocked: state.Unlocked}
+// statusOf describes a token that was found in a state, and which a request used last at the
+// time used.
+func (l *locks) statusOf(h *token.Held, used time.Time, state token.State) message.TokenStatus {
+	st := message.TokenStatus{URI: h.URI(), Unlocked: state.Unlocked, Asked: h.Questions().Open()}
 	if state.Problem != nil {
 		st.Problem = state.Problem.Error()
 	}

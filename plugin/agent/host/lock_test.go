@@ -16,7 +16,8 @@ import (
 func TestClosedSince(t *testing.T) {
 	for reason, want := range map[string]string{
 		message.LockRemoved: "the token was removed", message.LockAsked: "you asked for it, so it was locked",
-		"of a later version": "it was locked",
+		message.LockDisconnected: "the connection to the token's server was lost, so it was locked",
+		"of a later version":     "it was locked",
 	} {
 		err := closedSince(reason)
 		if err.Error() != want || errors.Is(err, hsm.ErrRemoved) != (reason == message.LockRemoved) {

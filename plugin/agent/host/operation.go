@@ -65,10 +65,16 @@ func (a *agent) operate(l *link.Server, r link.Received) (out any, then func(), 
 			out = message.HelloAnswer{Hello: a.hello(q.Program)}
 		}
 	case r.Op == message.OpStatus:
-		out = message.StatusAnswer{Status: a.status()}
+		var q message.StatusRequest
+		if err = r.Decode(&q); err == nil {
+			out = message.StatusAnswer{Status: a.status(q.Recent)}
+		}
 	case r.Op == message.OpLock:
 		answer := message.LockAnswer{OK: link.OK{OK: true}}
-		answer.Ended, err = a.locks.all(message.LockAsked)
+		p := link.NewAsker(l)
+		p.Waits, p.Libraries = r.Waits, r.Libraries
+		answer.Ended, err = a.locks.all(message.LockAsked, p.ShowWait)
+		p.Close()
 		out = answer
 		a.records.Write(audit.Record{Event: audit.Lock, Reason: message.LockAsked})
 	case r.Op == message.OpStop:

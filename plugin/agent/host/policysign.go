@@ -42,7 +42,7 @@ func (s *externalSigner) signPolicy(ctx context.Context, q auditing.Requester, t
 	if err != nil {
 		return nil, err
 	}
-	defer s.tokens.Of(e.Key).Tell(p)()
+	defer s.tokens.Of(e.Key).Questions().Tell(p)()
 	use := token.Use{Client: q.Client, Ask: p.Ask,
 		Purpose: hsm.Purpose{Cluster: e.Name, Action: "sign the consent policy"}}
 	signature, err := s.keys.use(ctx, use, e, chain[0].PublicKey, func(key crypto.Signer) ([]byte, error) {

@@ -69,7 +69,7 @@ func (s *signIns) prepare(ctx context.Context, q auditing.Requester, authorities
 		if q.Kin != nil {
 			q.Kin() // kin are read now, not when the person has answered
 		}
-		over := t.held.Tell(p)
+		over := t.held.Questions().Tell(p)
 		t, err = s.warmUp(ctx, q, p)
 		over()
 		if err != nil {
@@ -242,7 +242,7 @@ func (s *signIns) unlockAhead(ctx context.Context, q auditing.Requester, p *link
 	if err := s.bridge.ensure(); err != nil { // kubectl could not use it
 		return err
 	}
-	defer t.held.Tell(p)()
+	defer t.held.Questions().Tell(p)()
 	ctx, cancel := s.epoch.untilLocked(ctx)
 	defer cancel()
 	// The purpose has no command, since kubehsm itself asks.

@@ -230,7 +230,7 @@ func (a *agent) run(ctx context.Context) (err error) {
 	// The socket goes first, so that nobody comes in any more and the next agent
 	// may start; the lock goes last.
 	err = errors.Join(name.Remove(), l.Close())
-	_, lockErr := a.locks.all("")
+	_, lockErr := a.locks.all("", nil)
 	err = errors.Join(err, lockErr, a.bridge.close(), a.o.Tokens.Close())
 	err = errors.Join(err, a.bridge.leave(lost))
 	conns.close()

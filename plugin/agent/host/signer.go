@@ -73,7 +73,7 @@ func (s *externalSigner) sign(ctx context.Context, q auditing.Requester, digest 
 	if err != nil {
 		return nil, err
 	}
-	defer s.tokens.Of(e.Key).Tell(p)()
+	defer s.tokens.Of(e.Key).Questions().Tell(p)()
 	signature, err := s.keys.sign(ctx, token.Use{Client: q.Client, Ask: p.Ask}, e, public, r)
 	if errors.Is(err, hsm.ErrPINRequired) { // a PIN for each signature
 		return &wire.Signed{}, nil
@@ -124,7 +124,7 @@ func (s *externalSigner) answer(ctx context.Context, r externalsigner.Request,
 	q := auditing.Requester{Enrollment: e.Name, Client: process.Of(service.PeerPID(ctx))}
 	purpose := hsm.Purpose{Cluster: e.Name, Action: "sign in", Command: consent.CommandOf(q.Client.PID)}
 	err = s.life.work(func() error {
-		defer s.tokens.Of(e.Key).Tell(announcedWaiter{q.Client, tell})()
+		defer s.tokens.Of(e.Key).Questions().Tell(announcedWaiter{q.Client, tell})()
 		if err := s.unlock(ctx, e, q, purpose, tell); err != nil {
 			return err
 		}

@@ -47,7 +47,7 @@ func (*lockedWhileLooking) Close() error { return nil }
 func TestUnlockHearsOfALock(t *testing.T) {
 	r := newRig(t, rigOptions{idle: true})
 	var a *agent
-	token := &lockedWhileLooking{lock: func() { check(t, only(a.locks.all(message.LockAsked))) }}
+	token := &lockedWhileLooking{lock: func() { check(t, only(a.locks.all(message.LockAsked, nil))) }}
 	o := Options{Dirs: r.dirs, Tokens: oneToken{token: token}}
 	o.defaults()
 	var err error

@@ -223,7 +223,7 @@ func TestInUse(t *testing.T) {
 			t.Error(err)
 		}
 		check(t, a.life.inUse(now.Add(time.Minute)))
-		check(t, only(a.locks.all(message.LockAsked)))
+		check(t, only(a.locks.all(message.LockAsked, nil)))
 	})
 	up := make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -122,6 +122,9 @@ func TestToldWhoIsAsked(t *testing.T) {
 	for name, w := range told {
 		poll.Until(t, name+" is told", func() bool { s := w.shown(); return s != nil && *s == want })
 	}
+	if asked := r.status().Tokens[0].Asked; !slices.Contains(asked, want) {
+		t.Errorf("the status tells of %+v", asked)
+	}
 	r.mustAgent(func(a *agent) { // before it is told of, or after
 		f := a.flights
 		poll.Until(t, "one waits for the first",

@@ -223,8 +223,9 @@ func TestCrashAtLogin(t *testing.T) {
 		wg.Go(func() {
 			for range 2 {
 				_, err := m.prepare(m.dial(), caller(1), script)
-				if !errors.Is(err, hsm.ErrModule) || !strings.Contains(err.Error(), "moody.so crashed (SIGSEGV") {
-					t.Error(err)
+				if !errors.Is(err, hsm.ErrModule) || !strings.Contains(err.Error(), "moody.so crashed (SIGSEGV") ||
+					!strings.Contains(hinting.Of(err), "see the tries left with `kubehsm token info --token") {
+					t.Errorf("%v (hint: %s)", err, hinting.Of(err))
 				}
 			}
 		})
@@ -232,6 +233,10 @@ func TestCrashAtLogin(t *testing.T) {
 	wg.Wait()
 	if n := len(script.PINs()); n != 1 {
 		t.Errorf("the PIN was asked for %d times", n)
+	}
+	if ends := m.recordsOf(audit.WorkerEnd); len(ends) != 1 || ends[0].Reason != "crash" || !ends[0].PIN ||
+		ends[0].Token.Token != "moody" {
+		t.Errorf("on record: %+v", ends)
 	}
 	m.feel("")
 	_, err := m.prepare(m.dial(), caller(2), hsmtest.NewScript(t, hsmtest.PIN(m.pin))) // a second command
@@ -305,7 +310,7 @@ func TestLockOfAStoppedWorker(t *testing.T) {
 	check(t, syscall.Kill(w.PID, syscall.SIGSTOP))
 	poll.Until(t, "the worker is suspended", func() bool { return stat(w.PID)[0] == "T" })
 	began := time.Now()
-	ended, err := client.Lock(t.Context(), m.dirs)
+	ended, err := client.Lock(t.Context(), m.dirs, nil)
 	if took := time.Since(began); took > 8*time.Second {
 		t.Errorf("it took %s", took)
 	}
@@ -315,8 +320,44 @@ func TestLockOfAStoppedWorker(t *testing.T) {
 	if st := m.status(); alive(w.PID) || len(st.Workers) != 0 || len(st.Sessions) != 0 {
 		t.Errorf("after the lock: %+v", st)
 	}
+	if ends := m.recordsOf(audit.WorkerEnd); len(ends) != 1 || ends[0].Reason != "no-answer" || ends[0].PIN {
+		t.Errorf("on record: %+v", ends)
+	}
 	_, err = m.prepare(m.dial(), caller(2), hsmtest.NewScript(t, hsmtest.PIN(m.pin)))
 	check(t, err)
+}
+
+// TestLockSaysWhatItWaitsFor: a lock that a library keeps waiting tells which one it is, long
+// before the library is given up.
+func TestLockSaysWhatItWaitsFor(t *testing.T) {
+	m := newMoodyRig(t)
+	m.serveHere(Options{}, 4*time.Second)
+	m.feel("hang-login")
+	hangs, ended := make(chan struct{}, 9), make(chan struct{})
+	c := m.dial()
+	c.Waiting = func(ask.Wait) (done func()) {
+		hangs <- struct{}{}
+		return func() {}
+	}
+	go func() {
+		defer close(ended)
+		if _, err := m.prepare(c, caller(1), hsmtest.NewScript(t, hsmtest.PIN(m.pin))); err == nil {
+			t.Error("it is unlocked")
+		}
+	}()
+	<-hangs
+	told := make(chan ask.Wait, 9)
+	forced, err := client.Lock(t.Context(), m.dirs, func(w ask.Wait) (done func()) {
+		told <- w
+		return func() {}
+	})
+	if err != nil || len(forced.Tokens) != 1 || forced.Tokens[0].Token != "moody" { // a login ends with its process
+		t.Errorf("%+v, %v", forced, err)
+	}
+	if w := <-told; w.For != ask.ForLibrary || !strings.Contains(w.Token, "moody.so") {
+		t.Errorf("told %+v", w)
+	}
+	<-ended
 }
 
 // TestRemovalLocksAtOnce: nobody need ask first.

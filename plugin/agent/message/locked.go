@@ -4,11 +4,12 @@ import "github.com/kubehsm/kubehsm/plugin/agent/away"
 
 // Reasons for which a token is locked, as they are on record, beside those of package away.
 const (
-	LockAsked   = "asked"
-	LockRemoved = "removed"
-	LockPolicy  = "policy"
-	LockIdle    = "idle"
-	LockLongest = "longest-time"
+	LockAsked        = "asked"
+	LockRemoved      = "removed"
+	LockDisconnected = "disconnected"
+	LockPolicy       = "policy"
+	LockIdle         = "idle"
+	LockLongest      = "longest-time"
 )
 
 // WhyLocked words a reason for which a token was locked, as what follows "locked: "; it is
@@ -19,6 +20,8 @@ func WhyLocked(reason string) string {
 		return "you asked for it"
 	case LockRemoved:
 		return "the token was removed"
+	case LockDisconnected:
+		return "the connection to the token's server was lost"
 	case LockPolicy:
 		return "a consent policy was lowered"
 	case LockIdle:

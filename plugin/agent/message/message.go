@@ -6,6 +6,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 	"github.com/kubehsm/kubehsm/plugin/process"
@@ -66,6 +67,14 @@ type SessionRequest struct {
 type SessionAnswer struct {
 	link.OK
 	Session *Session `json:"session,omitempty"`
+}
+
+// StatusRequest asks how the agent is.
+type StatusRequest struct {
+	link.Header
+	// Recent takes what a token said last for its state where it does not answer at once. An
+	// older agent waits for the answer.
+	Recent bool `json:"recent,omitempty"`
 }
 
 // StatusAnswer describes the agent.
@@ -174,6 +183,8 @@ type TokenStatus struct {
 	// reason of [WhyLocked].
 	LockedBy string    `json:"lockedBy,omitempty"`
 	LockedAt time.Time `json:"lockedAt,omitzero"`
+	// Asked are the questions about it that wait for an answer, wherever they are asked.
+	Asked []ask.Wait `json:"asked,omitempty"`
 }
 
 // LockOnStatus is a way of leaving the computer that locks all tokens.

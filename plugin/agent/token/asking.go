@@ -65,7 +65,7 @@ func (h *Held) ask(u Use, w *touches) ask.Func {
 
 // slow returns ctx for operations of a token: who waits for them is told when the library
 // is slow.
-func (s *openQuestions) slow(ctx context.Context) context.Context {
+func (s *Questions) slow(ctx context.Context) context.Context {
 	return worker.WithWaiting(ctx, func(library string) (done func()) {
 		_, done = s.note(ask.Wait{For: ask.ForLibrary, Token: library})
 		return done

@@ -21,7 +21,7 @@ type Held struct {
 	o         Options
 	opening   chan struct{} // semaphore of opening
 	asking    chan struct{} // semaphore of unlocking: one prompt per token
-	questions *openQuestions
+	questions *Questions
 
 	mu    sync.Mutex
 	token worker.Token
@@ -29,8 +29,9 @@ type Held struct {
 	busy  int                // operations in progress, but for signatures
 	// signing counts signatures in progress.
 	signing int
-	said    answer // last answer of the token
-	lost    error  // why the token could not be opened again
+	said    answer      // last answer of the token
+	looking atomic.Bool // the token is asked while nobody waits for the answer
+	lost    error       // why the token could not be opened again
 	// closing is the end of a handle that is no longer the current one.
 	closing *closing
 	// since when the token is unlocked, or was when its handle was lost: what it
@@ -51,15 +52,14 @@ type closing struct {
 
 func newHeld(uri hsm.URI, o Options) *Held {
 	return &Held{uri: uri, o: o, opening: make(chan struct{}, 1), asking: make(chan struct{}, 1),
-		questions: newOpenQuestions()}
+		questions: newQuestions()}
 }
 
 // URI names the token, and none of its keys.
 func (h *Held) URI() hsm.URI { return h.uri }
 
-// Tell tells w of the questions about the token that are open elsewhere, until over is
-// called.
-func (h *Held) Tell(w ask.Waiter) (over func()) { return h.questions.tell(w) }
+// Questions are those about the token that wait for an answer.
+func (h *Held) Questions() *Questions { return h.questions }
 
 // open returns the token, opened if it is not.
 func (h *Held) open(ctx context.Context) (worker.Token, error) {
@@ -102,8 +102,8 @@ func (h *Held) lookAfter(ctx context.Context, t worker.Token) {
 			_ = h.drop(t, err)
 			return
 		}
-		if err == nil {
-			h.gone(ctx, t)
+		if err == nil || errors.Is(err, hsm.ErrDisconnected) {
+			h.gone(ctx, t, err)
 			return
 		}
 		select {
@@ -113,9 +113,9 @@ func (h *Held) lookAfter(ctx context.Context, t worker.Token) {
 	}
 }
 
-// gone locks a token that was removed. The handle t noticed the removal; t is nil if no handle
-// was open. Nobody opens the token meanwhile: a lock must not come after the next unlock.
-func (h *Held) gone(ctx context.Context, t worker.Token) {
+// gone locks a token that was removed. The handle t noticed the removal, by the error why; t is nil
+// if no handle was open. Nobody opens the token meanwhile: a lock must not come after the next unlock.
+func (h *Held) gone(ctx context.Context, t worker.Token, why error) {
 	select {
 	case h.opening <- struct{}{}:
 		defer func() { <-h.opening }()
@@ -123,7 +123,7 @@ func (h *Held) gone(ctx context.Context, t worker.Token) {
 		return
 	}
 	if ctx.Err() == nil && h.current() == t {
-		h.o.Removed(h)
+		h.o.Removed(h, errors.Is(why, hsm.ErrDisconnected))
 	}
 }
 
@@ -178,7 +178,7 @@ func (h *Held) drop(t worker.Token, why error) error {
 	if h.leave == nil && !c.locked { // nor has it been opened meanwhile
 		var look context.Context
 		look, h.leave = context.WithCancel(context.Background())
-		go h.lookAgain(look)
+		go h.lookAgain(look, why)
 	}
 	return c.err
 }
@@ -186,8 +186,13 @@ func (h *Held) drop(t worker.Token, why error) error {
 // lookLate is how often a token is looked after at the least, where nothing can tell.
 const lookLate = time.Minute
 
-// lookAgain opens the token, or tells that it has gone, unless ctx ends before.
-func (h *Held) lookAgain(ctx context.Context) {
+// lookAgain opens the token, whose last handle was dropped for why, or tells that it has gone,
+// unless ctx ends before.
+func (h *Held) lookAgain(ctx context.Context, why error) {
+	if errors.Is(why, hsm.ErrDisconnected) { // the login ended with the connection: there is nothing to look after
+		h.gone(ctx, nil, why)
+		return
+	}
 	for pause := worker.LookEvery; ; pause = min(2*pause, lookLate) {
 		select {
 		case <-ctx.Done():
@@ -205,7 +210,7 @@ func (h *Held) lookAgain(ctx context.Context) {
 		case err == nil:
 			return
 		case errors.Is(err, hsm.ErrNoToken):
-			h.gone(ctx, nil)
+			h.gone(ctx, nil, nil)
 			return
 		}
 	}

@@ -12,8 +12,8 @@ import (
 // Options say where tokens come from, and who is told of them.
 type Options struct {
 	Tokens worker.Tokens
-	// Removed is called when a token has gone.
-	Removed func(*Held)
+	// Removed is called when a token has gone, or, with disconnected, the server that it came by.
+	Removed func(h *Held, disconnected bool)
 	// Notice returns what a person is to be told at a prompt about a token, and a function
 	// to call when the person has seen it. A nil Notice has nothing to tell.
 	Notice func(*Held) (sentences string, seen func())

@@ -8,9 +8,9 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
-// openQuestions are the questions about one token that are open. Who waits for the token
+// Questions are the questions about one token that are open. Who waits for the token
 // meanwhile, on another terminal, is told of them.
-type openQuestions struct {
+type Questions struct {
 	mu      sync.Mutex
 	open    []*openQuestion // the latest last
 	changed chan struct{}   // channel that every change closes
@@ -22,10 +22,10 @@ type openQuestion struct {
 	by ask.Responder // the responder that shows the question; nil if that is not a client of the agent
 }
 
-func newOpenQuestions() *openQuestions { return &openQuestions{changed: make(chan struct{})} }
+func newQuestions() *Questions { return &Questions{changed: make(chan struct{})} }
 
 // change changes the questions and has those who follow them look again.
-func (s *openQuestions) change(f func()) {
+func (s *Questions) change(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f()
@@ -34,7 +34,7 @@ func (s *openQuestions) change(f func()) {
 }
 
 // note opens a question, until done is called. Who shows it is to tell shown.
-func (s *openQuestions) note(w ask.Wait) (shown func(ask.Responder), done func()) {
+func (s *Questions) note(w ask.Wait) (shown func(ask.Responder), done func()) {
 	a := &openQuestion{Wait: w}
 	s.change(func() { s.open = append(s.open, a) })
 	return func(by ask.Responder) { s.change(func() { a.by, a.Asker = by, by.Process() }) }, func() {
@@ -42,8 +42,20 @@ func (s *openQuestions) note(w ask.Wait) (shown func(ask.Responder), done func()
 	}
 }
 
-// tell tells w of the questions that are open elsewhere, until over is called.
-func (s *openQuestions) tell(w ask.Waiter) (over func()) {
+// Open returns what is asked now, the latest last.
+func (s *Questions) Open() (asked []ask.Wait) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.open {
+		if o.For != ask.ForLibrary {
+			asked = append(asked, o.Wait)
+		}
+	}
+	return asked
+}
+
+// Tell tells w of the questions that are open elsewhere, until over is called.
+func (s *Questions) Tell(w ask.Waiter) (over func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -70,7 +82,7 @@ func (s *openQuestions) tell(w ask.Waiter) (over func()) {
 
 // elsewhere returns the latest question that w's person does not see, or nil if
 // there is none or one is asked there.
-func (s *openQuestions) elsewhere(w ask.Waiter) (latest *ask.Wait, changed <-chan struct{}) {
+func (s *Questions) elsewhere(w ask.Waiter) (latest *ask.Wait, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.open) == 0 {

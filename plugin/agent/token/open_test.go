@@ -31,7 +31,7 @@ func TestTold(t *testing.T) {
 			&client{id: process.ID{PID: 1<<30 + 2, Start: 1}}
 		h := newHeld(hsm.URI{}, Options{})
 		for _, c := range []*client{asked, ui, other} {
-			defer h.Tell(c)()
+			defer h.Questions().Tell(c)()
 		}
 		answer := make(chan struct{})
 		ended := make(chan error, 1)

@@ -39,12 +39,14 @@ type answer struct {
 }
 
 // State asks the token, if it is held, whether it is there and unlocked. A token that is
-// at work is taken for what it was: it does not answer before it is done.
-func (h *Held) State() State {
+// at work is taken for what it was: it does not answer before it is done. With recent no
+// answer is awaited: one that has answered before is taken for what it said last, and asked
+// meanwhile, as a card may take longer than a shell's prompt may.
+func (h *Held) State(recent bool) State {
 	t := h.current()
 	unlocked, err := false, error(nil)
 	if t != nil {
-		unlocked, err = h.asked(t)
+		unlocked, err = h.asked(t, recent)
 	}
 	if isDead(err) {
 		// Where the token is put back at once, the next unlock must not take this handle for
@@ -66,12 +68,21 @@ func (h *Held) State() State {
 	return State{Unlocked: unlocked, Since: h.since, Used: h.used, Open: !h.since.IsZero(), Problem: err}
 }
 
-// asked asks the handle t, or recalls what it said a moment ago.
-func (h *Held) asked(t worker.Token) (unlocked bool, err error) {
+// asked asks the handle t, or recalls what it said a moment ago, or with recent ever.
+func (h *Held) asked(t worker.Token, recent bool) (unlocked bool, err error) {
 	h.mu.Lock()
 	last, at := h.said, h.busy+h.signing > 0
 	h.mu.Unlock()
 	if last.of == t && (at || time.Since(last.at) < stateFor) {
+		return last.unlocked, nil
+	}
+	if recent && last.of == t {
+		if h.looking.CompareAndSwap(false, true) {
+			go func() {
+				defer h.looking.Store(false)
+				h.State(false)
+			}()
+		}
 		return last.unlocked, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), stateTimeout)

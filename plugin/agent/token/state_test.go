@@ -3,6 +3,7 @@ package token
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,13 +37,13 @@ func TestState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &moody{lockedMeanwhile: lockedMeanwhile{lock: func() {}}}
 		h := newHeld(hsm.URI{}, Options{Tokens: oneToken{token: m}})
-		if s := h.State(); s != (State{}) {
+		if s := h.State(false); s != (State{}) {
 			t.Errorf("not held: %+v", s)
 		}
 		check(t, h.Unlock(t.Context(), Use{}, func(error) {}))
 		is := func(what string, unlocked bool, problem error, looked int) {
 			t.Helper()
-			s := h.State()
+			s := h.State(false)
 			synctest.Wait() // the token may still be at it
 			if s.Unlocked != unlocked || !s.Open || !errors.Is(s.Problem, problem) || m.looked != looked {
 				t.Errorf("%s: %+v, asked %d times", what, s, m.looked)
@@ -72,9 +73,42 @@ func TestState(t *testing.T) {
 		m.hangs = nil
 		is("answers again", true, nil, 4)
 		check(t, h.Lock("asked"))
-		if s := h.State(); s != (State{}) {
+		if s := h.State(false); s != (State{}) {
 			t.Errorf("locked: %+v", s)
 		}
+	})
+}
+
+// TestRecent: who does not wait is told what the token said last, and the next one what it has
+// said since.
+func TestRecent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &moody{lockedMeanwhile: lockedMeanwhile{lock: func() {}}}
+		h := newHeld(hsm.URI{}, Options{Tokens: oneToken{token: m}})
+		if s := h.State(true); s != (State{}) {
+			t.Errorf("not held: %+v", s)
+		}
+		check(t, h.Unlock(t.Context(), Use{}, func(error) {}))
+		time.Sleep(stateFor)
+		m.hangs = make(chan struct{})
+		for range 3 {
+			began := time.Now()
+			s := h.State(true)
+			if took := time.Since(began); !s.Unlocked || s.Problem != nil || took > 0 {
+				t.Errorf("%+v after %s", s, took)
+			}
+			synctest.Wait()
+		}
+		if m.looked != 1 {
+			t.Errorf("asked %d times at once", m.looked)
+		}
+		m.fails = hsm.ErrNoToken
+		close(m.hangs)
+		synctest.Wait()
+		if s := h.State(true); s.Unlocked {
+			t.Errorf("gone: %+v", s)
+		}
+		check(t, h.Lock("asked"))
 	})
 }
 
@@ -89,14 +123,48 @@ func TestStateOfALostToken(t *testing.T) {
 		o.fails = hsm.ErrModule
 		check(t, h.drop(h.current(), hsm.ErrRemoved))
 		time.Sleep(2 * worker.LookEvery)
-		if s := h.State(); s.Unlocked || !s.Open || !errors.Is(s.Problem, hsm.ErrModule) {
+		if s := h.State(false); s.Unlocked || !s.Open || !errors.Is(s.Problem, hsm.ErrModule) {
 			t.Errorf("%+v", s)
 		}
 		check(t, h.Lock("asked"))
-		if s := h.State(); s != (State{}) {
+		if s := h.State(false); s != (State{}) {
 			t.Errorf("locked: %+v", s)
 		}
 	})
+}
+
+// TestServerOfATokenIsLost: a token whose server was lost is locked at once, whoever finds out:
+// its login has ended, so that what stands on it must end, too, even if the server is back.
+func TestServerOfATokenIsLost(t *testing.T) {
+	for name, find := range map[string]func(h *Held, p pullable) error{
+		"the look after it": func(_ *Held, p pullable) error {
+			p.pulled <- fmt.Errorf("no server: %w", hsm.ErrDisconnected)
+			return nil
+		},
+		"a use": func(h *Held, _ pullable) error { return h.drop(h.current(), hsm.ErrDisconnected) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := pullable{oneToken{token: &moody{lockedMeanwhile: lockedMeanwhile{lock: func() {}}}}, make(chan error)}
+				told := false
+				h := newHeld(hsm.URI{}, Options{Tokens: p, Removed: func(h *Held, disconnected bool) {
+					told = disconnected
+					check(t, h.Lock("disconnected"))
+				}})
+				check(t, h.Unlock(t.Context(), Use{}, func(error) {}))
+				check(t, find(h, p))
+				synctest.Wait()
+				if s := h.State(false); s.Open || s.Unlocked || !told {
+					t.Errorf("%+v, told %t", s, told)
+				}
+				check(t, h.Unlock(t.Context(), Use{}, func(error) {}))
+				if s := h.State(false); !s.Unlocked || !s.Open {
+					t.Errorf("unlocked again: %+v", s)
+				}
+				check(t, h.Lock("asked"))
+			})
+		})
+	}
 }
 
 // unreachable is where a token comes from until it cannot be opened.
@@ -117,17 +185,17 @@ func (u *unreachable) Open(ctx context.Context, uri hsm.URI) (worker.Token, erro
 func TestUnlockWhileItGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &counted{moody: moody{lockedMeanwhile: lockedMeanwhile{lock: func() {}}}}
-		pulled := make(chan struct{})
-		h := newHeld(hsm.URI{}, Options{Tokens: pullable{oneToken{token: m}, pulled}, Removed: func(h *Held) {
+		pulled := make(chan error)
+		h := newHeld(hsm.URI{}, Options{Tokens: pullable{oneToken{token: m}, pulled}, Removed: func(h *Held, _ bool) {
 			time.Sleep(time.Second) // The token's sessions end meanwhile.
 			check(t, h.Lock("removed"))
 		}})
 		check(t, h.Unlock(t.Context(), Use{}, func(error) {}))
-		pulled <- struct{}{}
+		pulled <- nil
 		synctest.Wait()
 		check(t, h.Unlock(t.Context(), Use{}, func(error) {}))
 		synctest.Wait()
-		if s := h.State(); !s.Unlocked || m.unlocks != 2 {
+		if s := h.State(false); !s.Unlocked || m.unlocks != 2 {
 			t.Errorf("%+v after %d unlocks", s, m.unlocks)
 		}
 		check(t, h.Lock("asked"))
@@ -148,13 +216,13 @@ func (c *counted) Unlock(context.Context, hsm.Prompter) error {
 // pullable is where a token comes from that can be pulled.
 type pullable struct {
 	oneToken
-	pulled chan struct{}
+	pulled chan error
 }
 
 func (p pullable) Removed(ctx context.Context, _ worker.Token) error {
 	select {
-	case <-p.pulled:
-		return nil
+	case err := <-p.pulled:
+		return err
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -11,8 +11,8 @@ import (
 
 // Progress tells how far a cluster that is being built is (the trial's).
 type Progress struct {
-	Phase   string    `json:"phase"` // building, starting, ready, failed
-	Done    int       `json:"done"`  // packages built
+	Phase   string    `json:"phase"` // fetching, compiling, starting, ready, failed
+	Done    int       `json:"done"`  // modules fetched, or packages compiled
 	Total   int       `json:"total"`
 	Message string    `json:"message"`
 	Started time.Time `json:"started"`

@@ -285,3 +285,37 @@ func TestMoveBridge(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 }
+
+// TestMeant: a command without a name means the context's enrollment, or the only one there
+// is; where nothing tells which, all are named.
+func TestMeant(t *testing.T) {
+	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane", "dev")
+	if _, err := Meant(t.Context(), w.Env, "", ""); err == nil || hinting.Of(err) == "" {
+		t.Errorf("nothing is enrolled: %v", err)
+	}
+	first := w.Enroll("prod-hsm", "jane", "dev")
+	is := func(name, kubeContext, want string) {
+		t.Helper()
+		if e, err := Meant(t.Context(), w.Env, name, kubeContext); err != nil || e.Name != want {
+			t.Errorf("%q, %q: %s, %v", name, kubeContext, e.Name, err)
+		}
+	}
+	is("", "", "prod-hsm")
+	first.Name = "other-hsm"
+	if err := w.Env.Enrollments().Save(first); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Meant(t.Context(), w.Env, "", ""); !errors.Is(err, ErrSeveral) ||
+		!strings.Contains(err.Error(), "other-hsm prod-hsm") {
+		t.Errorf("several: %v", err)
+	}
+	is("other-hsm", "", "other-hsm")
+	if err := set(t.Context(), w.Env); err != nil {
+		t.Fatal(err)
+	}
+	is("", "", "prod-hsm")
+	is("", "prod-hsm", "prod-hsm")
+	if _, err := Meant(t.Context(), w.Env, "none", ""); !errors.Is(err, enrollment.ErrUnknown) {
+		t.Errorf("unknown: %v", err)
+	}
+}

@@ -148,6 +148,33 @@ func TestBootstrapTokens(t *testing.T) {
 	}
 }
 
+// TestObstacles: what keeps a ticket from working is known before it is made: no cluster-info, no
+// right to file, none to approve. Where the cluster does not say, nothing is claimed.
+func TestObstacles(t *testing.T) {
+	w := desk(t)
+	said := func() string {
+		all, err := NewTickets(w.Env).Obstacles(t.Context(), "", "")
+		if err != nil {
+			t.Error(err)
+		}
+		return strings.Join(all, "; ")
+	}
+	if got := said(); !strings.Contains(got, "nobody can join with it") || strings.Contains(got, "approve") {
+		t.Errorf("without cluster-info: %s", got)
+	}
+	w.Server.Forbid("approve signers")
+	if got := said(); !strings.Contains(got, "you may not approve") {
+		t.Errorf("who may not approve: %s", got)
+	}
+	w.Server.Gone()
+	if got := said(); !strings.Contains(got, "nobody can join with it") {
+		t.Errorf("a server that is gone: %s", got)
+	}
+	if _, err := NewTickets(w.Env).Obstacles(t.Context(), "open", ""); err == nil {
+		t.Error("of a cluster that is not verified")
+	}
+}
+
 // TestMakeTicket: a ticket is on record and in the cluster, or in neither. Where the
 // cluster may have it all the same, see [TestTicketThatWasNotMade].
 func TestMakeTicket(t *testing.T) {

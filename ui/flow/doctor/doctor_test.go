@@ -183,6 +183,42 @@ func TestTwin(t *testing.T) {
 		"kubehsm token pin unblock --token piv:serial=7")
 	m.fake.Add(hsmtest.FakeOptions{Serial: "8"}) // another card, which only the library shows
 	m.expect(m.find(tokens(t.Context(), m.Options), "token/pkcs11:"), OK, "8", "")
+	m.expect(m.find(tokens(t.Context(), m.Options), "driver/pkcs11"), OK, "1 token", "")
+}
+
+// TestCountedOnce: a token that two libraries reach, by one URI, has one check and counts as one,
+// and a card that a library reaches, too, is none of the library's. What is enrolled by the other
+// way is not called absent.
+func TestCountedOnce(t *testing.T) {
+	m := newMachine(t)
+	m.enroll("prod", "https://prod.example.com", nil, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	other := hsmtest.NewFake(hsm.SchemePKCS11)
+	for _, f := range []*hsmtest.Fake{m.fake, other} {
+		f.Add(hsmtest.FakeOptions{Label: "blue token", Serial: "5f0a17"})
+	}
+	m.Env.Drivers = hsm.Drivers{m.fake, byOther{other}}
+	counts := map[string]int{}
+	for _, c := range tokens(t.Context(), m.Options) {
+		kind, _, _ := strings.Cut(c.ID, "/")
+		counts[kind]++
+		if counts["driver"] == 2 && kind == "driver" {
+			m.expect(c, OK, "no other token", "")
+		}
+	}
+	if counts["token"] != 1 || counts["hidden"] != 1 || counts["absent"] != 0 {
+		t.Errorf("%+v", counts)
+	}
+}
+
+// byOther is a driver that reaches its tokens by another library.
+type byOther struct{ *hsmtest.Fake }
+
+func (o byOther) List(ctx context.Context) (hsm.Listing, error) {
+	l, err := o.Fake.List(ctx)
+	for i := range l.Tokens {
+		l.Tokens[i].Module = &hsm.Module{Path: "/lib/other.so"}
+	}
+	return l, err
 }
 
 // A token whose keys cannot be read is not said to be well.
@@ -208,6 +244,15 @@ func TestEnrolledTokenIsAway(t *testing.T) {
 	m.expect(m.find(tokens(t.Context(), m.Options), "source/"), Failed, "failed", "onlyModules")
 	m.fake.SetProblems(hsm.Problem{Source: "/lib/vendor.so", Err: hsm.ErrPending})
 	m.expect(m.find(tokens(t.Context(), m.Options), "source/"), Failed, "no answer yet", "")
+	e, err := m.Env.Enrollments().Load("prod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Key.ModulePath = "/lib/vendor.so"
+	if err := m.Env.Enrollments().Save(e); err != nil {
+		t.Fatal(err)
+	}
+	m.expect(m.find(tokens(t.Context(), m.Options), "absent/prod"), Warning, "not seen, as its library failed", "above")
 	m.fake.Add(hsmtest.FakeOptions{Label: "blue token", Serial: "5f0a17"})
 	if checks := tokens(t.Context(), m.Options); slices.ContainsFunc(checks,
 		func(c Check) bool { return strings.HasPrefix(c.ID, "absent/") }) {

@@ -2,11 +2,13 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
@@ -14,7 +16,35 @@ import (
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
-// Unlock reads the token that u names with its PIN, for [Options.Unlocked].
+// Refused is a token that could not be read with its PIN, and why.
+type Refused struct {
+	Token hsm.URI
+	Err   error
+	// Info describes the token as it was before, if it was found.
+	Info hsm.TokenInfo
+}
+
+// IsFinding tells whether an error of [Unlock] says something of the token, and not of what was
+// asked for or of who was asked.
+func IsFinding(err error) bool {
+	for _, e := range []error{hsm.ErrModule, hsm.ErrPINIncorrect, hsm.ErrPINLocked, hsm.ErrPINNotSet, hsm.ErrBusy,
+		hsm.ErrRemoved} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// check is the finding.
+func (r *Refused) check() Check {
+	uri := r.Token.Identity().String()
+	return Check{ID: "unlock/" + uri, Group: GroupTokens, Title: "PIN of " + uri}.
+		with(Failed, r.Err.Error(), "Without its PIN no key on it can be used.", hint.Of(r.Err))
+}
+
+// Unlock reads the token that u names with its PIN, for [Options.Unlocked]. If that fails, the view
+// has no more than the description.
 func Unlock(ctx context.Context, e *env.Env, u hsm.URI, p hsm.Prompter) (hsm.View, error) {
 	t, err := e.Drivers.Open(ctx, u)
 	if err != nil {
@@ -22,9 +52,13 @@ func Unlock(ctx context.Context, e *env.Env, u hsm.URI, p hsm.Prompter) (hsm.Vie
 	}
 	defer t.Close()
 	var v hsm.View
-	if err = t.Unlock(ctx, ask.With(p, hsm.Purpose{Action: "look for leftovers"})); err == nil {
-		v.Info, err = t.Info(ctx)
+	if v.Info, err = t.Info(ctx); err == nil {
+		err = t.Unlock(ctx, ask.With(p, hsm.Purpose{Action: "look for leftovers"}))
 	}
+	if err != nil {
+		return v, err
+	}
+	v.Info, err = t.Info(ctx) // the state of its PIN may have changed
 	if err == nil {
 		v.Slots, err = t.Slots(ctx, nil)
 	}

@@ -24,6 +24,8 @@ type Options struct {
 	// Unlocked is a token as [Unlock] has read it, nil for none: the others are looked at
 	// without a PIN.
 	Unlocked *hsm.View
+	// Refused is a token that [Unlock] could not read, nil for none: it is a finding.
+	Refused *Refused
 	// barePath is the PATH that no shell has added to.
 	barePath string
 	// enrollments and records read what is on record here. All examinations of a run share

@@ -18,80 +18,133 @@ import (
 )
 
 // tokens asks every driver for its tokens, each on its own: one that hangs
-// hides no other.
+// hides no other. A token that several reach is told of, and counted, once: by the
+// way that is listed, whose fixes work.
 func tokens(ctx context.Context, o *Options) []Check {
 	all, _ := o.enrollments() // [clusters] tells what cannot be read
-	found := make([][]Check, len(o.Env.Drivers))
-	perDriver := make([][]hsm.TokenInfo, len(o.Env.Drivers))
+	areas := make([]area, len(o.Env.Drivers))
 	var wg sync.WaitGroup
 	for i, d := range o.Env.Drivers {
-		wg.Go(func() { found[i], perDriver[i] = ofDriver(ctx, o, d, all) })
+		wg.Go(func() { areas[i] = reach(ctx, d) })
+	}
+	wg.Wait()
+	leaveTwinsOut(areas)
+	found := make([][]Check, len(areas))
+	var here []hsm.TokenInfo
+	for i := range areas {
+		here = append(here, areas[i].tokens...)
+		wg.Go(func() { found[i] = areas[i].look(ctx, o, all) })
 	}
 	wg.Wait()
 	checks := append(service(), slices.Concat(found...)...)
-	here := slices.Concat(perDriver...)
-	checks = withoutTwins(checks, here)
+	if o.Refused != nil {
+		checks = append(checks, o.Refused.check())
+		if o.Refused.Info.Scheme != "" { // a library that failed is left alone for a while, and hides it
+			here = append(here, o.Refused.Info)
+		}
+	}
 	if len(here) == 0 {
 		checks = append(checks, Check{ID: "token", Group: GroupTokens, Title: "Tokens"}.
 			with(Failed, "no token was found", "There is nothing to keep a key in.",
 				"plug one in; `kubehsm token wait` tells when it is seen"))
 	}
-	return append(checks, absent(all, here)...)
+	return append(checks, absent(all, here, areas)...)
 }
 
-// withoutTwins leaves out what is said of a smart card through a PKCS#11 library
-// too: the card's own check says it, and its fix works.
-func withoutTwins(checks []Check, here []hsm.TokenInfo) []Check {
-	single := hsm.WithoutTwins(here)
-	for _, t := range here {
-		uri := t.URI().String()
-		if !slices.ContainsFunc(single, func(s hsm.TokenInfo) bool { return s.URI().String() == uri }) {
-			checks = slices.DeleteFunc(checks, func(c Check) bool {
-				return c.ID == "token/"+uri || c.ID == "hidden/"+uri || c.Leftover != nil && c.Leftover.Token.URI().String() == uri
-			})
-		}
-	}
-	return checks
-}
-
-// absent tells of enrollments whose token is not among those that are here.
-func absent(all []enrollment.Enrollment, here []hsm.TokenInfo) []Check {
+// absent tells of enrollments whose token is not among those that are here. Where its library
+// failed in an area, nobody knows whether the token is there.
+func absent(all []enrollment.Enrollment, here []hsm.TokenInfo, areas []area) []Check {
 	var checks []Check
 	for _, e := range all {
-		if isHere(e, here) {
+		if isHere(e, here...) {
 			continue
 		}
 		uri := e.Key.TokenOnly().String()
-		checks = append(checks, Check{ID: "absent/" + e.Name, Group: GroupTokens, Title: "Token of " + e.Name}.
-			with(Warning, e.Key.Place().Absent()+": "+uri, "kubectl cannot use this enrollment until the token is back.",
-				e.Key.Place().Back()+"; `kubehsm token wait --token "+shell.Quote(uri)+"` tells when it is seen"))
+		c := Check{ID: "absent/" + e.Name, Group: GroupTokens, Title: "Token of " + e.Name}
+		if slices.ContainsFunc(areas, func(a area) bool { return a.failed(e.Key) }) {
+			checks = append(checks, c.with(Warning, "not seen, as its library failed: "+uri,
+				"kubectl cannot use this enrollment until the library answers.", "see what is said of the library above"))
+			continue
+		}
+		checks = append(checks, c.with(Warning, e.Key.Place().Absent()+": "+uri,
+			"kubectl cannot use this enrollment until the token is back.",
+			e.Key.Place().Back()+"; `kubehsm token wait --token "+shell.Quote(uri)+"` tells when it is seen"))
 	}
 	return checks
 }
 
-// ofDriver looks at what a driver reaches, and returns its tokens too.
-func ofDriver(ctx context.Context, o *Options, d hsm.Driver, all []enrollment.Enrollment) ([]Check, []hsm.TokenInfo) {
-	kind := hsm.KindOf(d.Scheme())
-	area := Check{ID: "driver/" + d.Scheme(), Group: GroupTokens, Title: kind.Title}
-	views, problems, err := hsm.ViewsOf(ctx, d, silence, func(hsm.TokenInfo) bool { return false })
-	listed := make([]hsm.TokenInfo, 0, len(views))
-	for _, v := range views {
-		listed = append(listed, v.Info)
+// area is what a driver reaches.
+type area struct {
+	driver   hsm.Driver
+	check    Check // of the driver
+	views    []hsm.View
+	tokens   []hsm.TokenInfo // tokens of the views, and those that leaveTwinsOut left out
+	problems []hsm.Problem
+	err      error
+}
+
+// failed tells whether the library that u names failed.
+func (a area) failed(u hsm.URI) bool {
+	return u.ModulePath != "" && slices.ContainsFunc(a.problems, func(p hsm.Problem) bool {
+		return p.Source == u.ModulePath && (errors.Is(p.Err, hsm.ErrModule) || errors.Is(p.Err, hsm.ErrPending))
+	})
+}
+
+// reach reads what a driver reaches.
+func reach(ctx context.Context, d hsm.Driver) area {
+	a := area{driver: d, check: Check{ID: "driver/" + d.Scheme(), Group: GroupTokens, Title: hsm.KindOf(d.Scheme()).Title}}
+	a.views, a.problems, a.err = hsm.ViewsOf(ctx, d, silence, func(hsm.TokenInfo) bool { return false })
+	if a.err != nil {
+		a.views = nil
 	}
+	for _, v := range a.views {
+		a.tokens = append(a.tokens, v.Info)
+	}
+	return a
+}
+
+// leaveTwinsOut leaves each token in the area by which it is listed.
+func leaveTwinsOut(areas []area) {
+	var all []hsm.View
+	for _, a := range areas {
+		all = append(all, a.views...)
+	}
+	twins := hsm.Twins(all)
+	for i := range areas {
+		a := &areas[i]
+		mine := twins[:len(a.views)]
+		twins = twins[len(a.views):]
+		var single []hsm.View
+		for j, v := range a.views {
+			if !mine[j] {
+				single = append(single, v)
+			}
+		}
+		a.views = single
+	}
+}
+
+// look says what there is in an area.
+func (a area) look(ctx context.Context, o *Options, all []enrollment.Enrollment) []Check {
+	kind, err := hsm.KindOf(a.driver.Scheme()), a.err
 	switch {
 	case errors.Is(err, hsm.ErrUnavailable):
-		return []Check{area.with(Note, err.Error(), "This build cannot reach such tokens.", hint.Of(err))}, nil
+		return []Check{a.check.with(Note, err.Error(), "This build cannot reach such tokens.", hint.Of(err))}
 	case errors.Is(err, hsm.ErrNoToken) && !errors.Is(err, hsm.ErrDenied):
-		return []Check{area.with(Note, err.Error(), "Only matters if the token you mean is one of these.", hint.Of(err))}, nil
+		return []Check{a.check.with(Note, err.Error(), "Only matters if the token you mean is one of these.", hint.Of(err))}
 	case err != nil:
-		return []Check{area.with(Failed, err.Error(), "Its tokens cannot be reached.",
-			fixOr(err, "`kubehsm token list` tells more"))}, nil
+		return []Check{a.check.with(Failed, err.Error(), "Its tokens cannot be reached.",
+			fixOr(err, "`kubehsm token list` tells more"))}
 	}
-	checks := []Check{area.ok(present.Count(len(listed), "token"))}
+	count := present.Count(len(a.views), "token")
+	if len(a.views) == 0 && len(a.tokens) > 0 {
+		count = "no other token"
+	}
+	checks := []Check{a.check.ok(count)}
 	lacking := slices.ContainsFunc(all, func(e enrollment.Enrollment) bool {
-		return e.Key.Scheme == d.Scheme() && !isHere(e, listed)
+		return e.Key.Scheme == a.driver.Scheme() && !isHere(e, a.tokens...)
 	})
-	for _, p := range problems {
+	for _, p := range a.problems {
 		c := problem(kind, p)
 		ofLibrary := errors.Is(p.Err, hsm.ErrModule) || kind.Modules && errors.Is(p.Err, hsm.ErrPending)
 		if c.State == Failed && ofLibrary && !lacking {
@@ -99,11 +152,11 @@ func ofDriver(ctx context.Context, o *Options, d hsm.Driver, all []enrollment.En
 		}
 		checks = append(checks, c)
 	}
-	for _, v := range views {
-		checks = append(checks, ofToken(ctx, d, v.Info)...)
+	for _, v := range a.views {
+		checks = append(checks, ofToken(ctx, a.driver, v.Info)...)
 		if v.Err != nil {
 			state := Warning // nothing of yours is on it
-			if slices.ContainsFunc(all, func(e enrollment.Enrollment) bool { return isHere(e, []hsm.TokenInfo{v.Info}) }) {
+			if slices.ContainsFunc(all, func(e enrollment.Enrollment) bool { return isHere(e, v.Info) }) {
 				state = Failed
 			}
 			c := Check{ID: "keys/" + v.Info.URI().String(), Group: GroupTokens, Title: "Keys on " + v.Info.Name()}
@@ -113,7 +166,7 @@ func ofDriver(ctx context.Context, o *Options, d hsm.Driver, all []enrollment.En
 			checks = append(checks, leftovers(o, v)...)
 		}
 	}
-	return checks, listed
+	return checks
 }
 
 // silence is how long a driver may take.
@@ -121,7 +174,7 @@ const silence = 4500 * time.Millisecond
 
 // isHere tells whether the enrolled key's token is among those, by whatever
 // library.
-func isHere(e enrollment.Enrollment, here []hsm.TokenInfo) bool {
+func isHere(e enrollment.Enrollment, here ...hsm.TokenInfo) bool {
 	return slices.ContainsFunc(here, e.Key.Identity().MatchToken)
 }
 

@@ -51,7 +51,7 @@ func (r *attempt) storeCertificate(ctx context.Context) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	r.pins.prove()
+	r.pins.prove(r.info.URI())
 	back, err := r.token.Slot(ctx, r.record.Request.Key)
 	if err != nil {
 		return outcome{}, fmt.Errorf("read the certificate back: %w", err)

@@ -19,9 +19,15 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
-// Complete fills what o leaves open: first from the record of an unfinished
-// enrollment of that name, then with defaults. It checks what can be checked
-// without a token or a cluster.
+// ErrNoCluster: nothing says which cluster an enrollment is for.
+var ErrNoCluster = errors.New("no cluster is chosen and the kubeconfig has no current context")
+
+// ErrNoUser: nothing says whom a certificate is for.
+var ErrNoUser = errors.New("no user name is given")
+
+// Complete fills what o leaves open: first from the record of an unfinished enrollment of that
+// name, then with defaults. It looks for the token where none is named. Where no user is named,
+// it asks the cluster who the context signs in as, and nobody for a PIN. It changes nothing.
 func (n Enroller) Complete(ctx context.Context, o enrolling.Options) (enrolling.Options, error) {
 	if err := n.completeContext(ctx, &o); err != nil {
 		return o, err
@@ -98,7 +104,7 @@ func (n Enroller) completeContext(ctx context.Context, o *enrolling.Options) err
 			}
 		}
 		if o.Context == "" {
-			return hint.With(errors.New("no cluster is chosen and the kubeconfig has no current context"),
+			return hint.With(ErrNoCluster,
 				"choose one with --context; `kubehsm kubeconfig list` shows them")
 		}
 	}
@@ -135,9 +141,9 @@ func (n Enroller) completeUser(ctx context.Context, o *enrolling.Options) error 
 	if o.User != "" {
 		return nil
 	}
-	const needed, next = "no user name is given", "say who the certificate is for: --user NAME (and --group NAME)"
+	const next = "say who the certificate is for: --user NAME (and --group NAME)"
 	if o.Join != nil {
-		return hint.With(errors.New(needed), next)
+		return hint.With(ErrNoUser, next)
 	}
 	access := cluster.Access{Env: n.env.On(o.Cluster)}
 	at, err := access.Endpoint(ctx, o.Context)
@@ -149,14 +155,14 @@ func (n Enroller) completeUser(ctx context.Context, o *enrolling.Options) error 
 	}
 	me, err := contexts.New(access.Env).Subject(ctx, o.Context)
 	if err != nil {
-		return hint.With(fmt.Errorf("%s, and context %q does not tell one: %w", needed, o.Context, err), next)
+		return hint.With(fmt.Errorf("%w, and context %q does not tell one: %w", ErrNoUser, o.Context, err), next)
 	}
 	if builtIn(me.User) {
-		return hint.With(fmt.Errorf("%s, and context %q signs in as %s", needed, o.Context, me.User), next)
+		return hint.With(fmt.Errorf("%w, and context %q signs in as %s", ErrNoUser, o.Context, me.User), next)
 	}
 	// What the cluster says must not be filled in with what is known of this machine.
 	if strings.ContainsRune(me.User+strings.Join(me.Groups, ""), '{') {
-		return hint.With(fmt.Errorf("%s, and context %q signs in with names that have a {", needed, o.Context), next)
+		return hint.With(fmt.Errorf("%w, and context %q signs in with names that have a {", ErrNoUser, o.Context), next)
 	}
 	o.User = me.User
 	if o.Groups == nil {

@@ -164,7 +164,7 @@ func (s secrets) replace(ctx context.Context, all []defaultSecret) error {
 			r.pins.zero()
 			return err
 		}
-		r.pins.prove()
+		r.pins.prove(r.info.URI())
 		r.progress(enrolling.StepToken, "the PIN is yours now")
 	}
 	if has(all, hsm.ManagementKey) {
@@ -174,7 +174,7 @@ func (s secrets) replace(ctx context.Context, all []defaultSecret) error {
 		if err != nil {
 			return err
 		}
-		r.pins.prove()
+		r.pins.prove(r.info.URI())
 		r.progress(enrolling.StepToken, "the management key is random now")
 	}
 	if err := token.LockAgent(ctx, r.env); err != nil { // the agent may have been given the old PIN meanwhile
@@ -186,7 +186,8 @@ func (s secrets) replace(ctx context.Context, all []defaultSecret) error {
 }
 
 // replacePUK replaces the default PUK of the token of an enrollment that is done. What stands in
-// the way becomes a note: the enrollment works without.
+// the way becomes a warning: the enrollment works without, but whoever finds the token can set
+// its PIN.
 func (s secrets) replacePUK(ctx context.Context) {
 	r, o := s.of, s.of.record.Options
 	if !r.given.Guided || o.AcceptDefaults || o.Token.Kind().DefaultPUK == "" {
@@ -206,7 +207,8 @@ func (s secrets) replacePUK(ctx context.Context) {
 		return t.ChangePIN(ctx, hsm.PUK, asking.Prompter())
 	})
 	if fresh != nil {
-		r.result.PUK, r.result.PUKUnsure = fresh.InForce(err), err != nil
+		r.result.PUK = fresh.InForce(err)
+		r.result.PUKUnsure = err != nil && r.result.PUK != nil
 	}
 	if r.result.PUK != nil && o.Join != nil && len(o.Join.Seal) > 0 { // a PUK that may be in force, too
 		sealed := enrolling.SealedPUK{Ticket: o.Join.Ticket, Serial: r.info.Serial}
@@ -218,8 +220,13 @@ func (s secrets) replacePUK(ctx context.Context) {
 		}
 	}
 	if err != nil {
-		r.result.Notes = append(r.result.Notes,
-			fmt.Sprintf("the PUK: %v; `kubehsm token puk change --generate` sets one of your own", err))
+		state := "is still the default one, which everybody knows: whoever has the token can set its PIN"
+		if r.result.PUKUnsure {
+			state = "may still be the default one, which everybody knows"
+		}
+		r.result.Warnings = append(r.result.Warnings, fmt.Sprintf(
+			"the PUK %s (%v); mend that with `kubehsm token puk change --generate --token %s`", state, err,
+			shell.Quote(r.info.URI().String())))
 	}
 }
 

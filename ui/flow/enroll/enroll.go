@@ -78,7 +78,7 @@ type attempt struct {
 // nil; report hears of every step, and may be nil.
 func newAttempt(e *env.Env, j *enrolling.Progress, given enrolling.Options, p hsm.Prompter,
 	report func(enrolling.Event)) *attempt {
-	own, pins := *e, newOnePIN()
+	own, pins := *e, newOnePIN(lockPolicy(e))
 	own.Prompter = nil
 	if next := ask.From(p); next != nil {
 		own.Prompter = pins.before(next)

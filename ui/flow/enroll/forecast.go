@@ -18,9 +18,7 @@ func (n Enroller) forecast(ctx context.Context, j *enrolling.Progress) ([]csr.Po
 	if j.Filed() || j.Options.Join != nil {
 		return nil, nil
 	}
-	quiet := *n.env
-	quiet.Prompter = nil // a look asks for no PIN
-	client, err := (cluster.Access{Env: &quiet}).Client(ctx, j.Options.Context)
+	client, err := (cluster.Access{Env: n.env.Quiet()}).Client(ctx, j.Options.Context)
 	if err != nil {
 		return nil, err
 	}

@@ -66,9 +66,10 @@ func TestGuided(t *testing.T) {
 			}
 		})
 		maybe := op == hsmtest.OpChange // the card may have taken it
-		notes := strings.Join(r.Notes, "\n")
-		if err != nil || r.User != "jane" || !strings.Contains(notes, "token puk change") || (r.PUK != nil) != maybe {
-			t.Errorf("%s: %v, notes %q, a PUK to show: %t", op, err, notes, r.PUK != nil)
+		warned := strings.Join(r.Warnings, "\n")
+		if err != nil || r.User != "jane" || !strings.Contains(warned, "everybody knows") ||
+			!strings.Contains(warned, "token puk change --generate --token piv:serial=") || (r.PUK != nil) != maybe {
+			t.Errorf("%s: %v, warnings %q, a PUK to show: %t", op, err, warned, r.PUK != nil)
 		}
 	}
 	w := factory(t)

@@ -3,6 +3,7 @@ package enroll
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -82,8 +83,20 @@ func (k keyMaker) make(ctx context.Context) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	k.run.pins.prove()
+	k.run.pins.prove(k.run.info.URI())
 	return k.take(slot, false)
+}
+
+// occupied is the refusal of a key that would be made where another one is, as far as the token
+// shows that without a PIN.
+func (k keyMaker) occupied(ctx context.Context) (refusal, err error) {
+	if k.run.record.Request.KeyHash != "" || k.run.record.Options.Key.Scheme != "" {
+		return nil, nil
+	}
+	if _, _, err = k.inPlace(ctx); errors.Is(err, hsm.ErrOccupied) {
+		return err, nil
+	}
+	return nil, err
 }
 
 // isWhole tells whether the key that an interrupted run left can sign. A
@@ -96,7 +109,7 @@ func (k keyMaker) isWhole(ctx context.Context, u hsm.URI) (bool, error) {
 	if err := k.run.token.Unlock(ctx, k.run.asking("generate a key")); err != nil {
 		return false, err
 	}
-	k.run.pins.prove()
+	k.run.pins.prove(k.run.info.URI())
 	slot, err := k.run.token.Slot(ctx, u)
 	if err != nil || slot.Key != nil {
 		return err == nil, err

@@ -6,23 +6,50 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/away"
 	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
+	"github.com/kubehsm/kubehsm/ui/flow/session"
 )
 
-// onePINLife bounds how long a typed PIN is kept for a second use.
-const onePINLife = 5 * time.Minute
-
 // onePIN lets a person type the PIN of a token once for a flow in which this
-// process and the agent both need it. A PIN is handed out again only if the
-// token took it, only once, and only while it is young; after a refusal the
+// process and the agent both need it, with a wait for an approval between. A PIN is handed out
+// again only if the token took it, only once, and only while the agent would hold the token
+// unlocked, had it been given the PIN: not after the time without use ([home.Unlock]), nor once the
+// person has left the computer or asked for a lock. After a refusal the
 // person is asked, as always. A PIN that was just chosen serves twice: for what is done with
 // the token next, too.
 type onePIN struct {
-	mu   sync.Mutex
-	kept map[string]*keptPIN
+	policy  pinPolicy
+	mu      sync.Mutex
+	kept    map[string]*keptPIN
+	unwatch context.CancelFunc // ends the watch for what locks; nil while there is none
+}
+
+// pinPolicy says how long a PIN is kept.
+type pinPolicy struct {
+	life   time.Duration // 0 keeps none
+	away   []away.Event  // what locks before
+	locked func(since time.Time) bool
+}
+
+// lockPoll is how often a lock that somebody asked for is looked for.
+const lockPoll = time.Second
+
+// lockPolicy is the agent's policy. A configuration that cannot be read keeps no PIN: the agent
+// does not start with it, either.
+func lockPolicy(e *env.Env) pinPolicy {
+	config, err := home.LoadConfig(e.Dirs)
+	if err != nil {
+		return pinPolicy{}
+	}
+	return pinPolicy{life: min(config.Unlock.Idle, config.Unlock.Max), away: away.Locking(config.LockOn),
+		locked: func(since time.Time) bool { return session.LockedSince(e, since) }}
 }
 
 type keptPIN struct {
+	token hsm.TokenInfo
 	pin   *hsm.Secret
 	typed time.Time
 	uses  int // how often the PIN may still be handed out
@@ -30,7 +57,7 @@ type keptPIN struct {
 	proven bool
 }
 
-func newOnePIN() *onePIN { return &onePIN{kept: map[string]*keptPIN{}} }
+func newOnePIN(p pinPolicy) *onePIN { return &onePIN{policy: p, kept: map[string]*keptPIN{}} }
 
 // before keeps what next is told; it is an [ask.Middleware].
 func (o *onePIN) before(next ask.Func) ask.Func {
@@ -51,22 +78,51 @@ func (o *onePIN) before(next ask.Func) ask.Func {
 			if p.New {
 				uses = 2
 			}
-			o.keep(key, a.PIN, uses)
+			o.keep(p.Token, a.PIN, uses)
 		}
 		return a, err
 	}
 }
 
 // keep keeps a copy of what was typed, in place of what was kept before.
-func (o *onePIN) keep(key string, pin *hsm.Secret, uses int) {
+func (o *onePIN) keep(t hsm.TokenInfo, pin *hsm.Secret, uses int) {
+	key := t.URI().String()
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.policy.life <= 0 {
+		return
+	}
+	o.watch()
 	if old := o.kept[key]; old != nil {
 		old.pin.Zero()
 	}
-	k := &keptPIN{pin: pin.Clone(), typed: time.Now(), uses: uses}
+	k := &keptPIN{token: t, pin: pin.Clone(), typed: time.Now(), uses: uses}
 	o.kept[key] = k
-	time.AfterFunc(onePINLife, func() { o.expire(key, k) })
+	time.AfterFunc(o.policy.life, func() { o.expire(key, k) })
+}
+
+// watch forgets all PINs when the person leaves the computer or asks for a lock, until they
+// are forgotten anyway. The caller holds the lock.
+func (o *onePIN) watch() {
+	if o.unwatch != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	o.unwatch = cancel
+	begun := time.Now()
+	go away.New(o.policy.away, func(away.Event) { o.zero() }).Run(ctx)
+	go func() {
+		tick := time.NewTicker(lockPoll)
+		defer tick.Stop()
+		for !o.policy.locked(begun) {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+		o.zero()
+	}()
 }
 
 // expire forgets k, unless it was handed out or replaced.
@@ -87,7 +143,7 @@ func (o *onePIN) take(key string, again bool) *hsm.Secret {
 	if k == nil {
 		return nil
 	}
-	if again || !k.proven || time.Since(k.typed) > onePINLife {
+	if again || !k.proven || time.Since(k.typed) > o.policy.life || o.policy.locked(k.typed) {
 		k.pin.Zero()
 		delete(o.kept, key)
 		return nil
@@ -99,12 +155,12 @@ func (o *onePIN) take(key string, again bool) *hsm.Secret {
 	return k.pin
 }
 
-// prove says that the PINs typed so far were taken by their tokens.
-func (o *onePIN) prove() {
+// prove says that the token that u names took the PIN that was typed for it last.
+func (o *onePIN) prove(u hsm.URI) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, k := range o.kept {
-		k.proven = true
+		k.proven = k.proven || u.TokenOnly().MatchToken(k.token)
 	}
 }
 
@@ -112,6 +168,10 @@ func (o *onePIN) prove() {
 func (o *onePIN) zero() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.unwatch != nil {
+		o.unwatch()
+		o.unwatch = nil
+	}
 	for key, k := range o.kept {
 		k.pin.Zero()
 		delete(o.kept, key)

@@ -15,6 +15,8 @@ type Review struct {
 	Server string
 	// Resumes lists the steps that an earlier run has done already.
 	Resumes []enrolling.Step
+	// Approved: the request that an earlier run has filed is approved.
+	Approved bool
 	// Forecast says what is likely to become of the request; nil if there is one
 	// already, or if the cluster cannot be asked.
 	Forecast []csr.Point

@@ -160,7 +160,7 @@ func (r *attempt) signInFirst(ctx context.Context) error {
 	if r.filing, err = (cluster.Access{Env: r.env}).ThroughBridge(ctx, o.Name, r.env.Prompter); err != nil {
 		return err
 	}
-	r.pins.prove()
+	r.pins.prove(en.Key)
 	return nil
 }
 
@@ -188,7 +188,10 @@ func (n Renewer) renewable(en enrollment.Enrollment) error {
 
 // Expiring is an enrollment with the end of its certificate.
 type Expiring struct {
-	Name     string    `json:"name"`
+	Name string `json:"name"`
+	// User is whom the certificate stands for, Server is the cluster that accepts it.
+	User     string    `json:"user,omitempty"`
+	Server   string    `json:"server,omitempty"`
 	NotAfter time.Time `json:"notAfter"`
 	// Due: it should be renewed, see [expiry.Due].
 	Due bool `json:"due"`
@@ -198,17 +201,23 @@ type Expiring struct {
 	again string // the command that enrolls anew
 }
 
-// Expiring lists the enrollments with the ends of their certificates, the one
-// that ends first before the others.
-func (n Renewer) Expiring() ([]Expiring, error) {
-	all, err := n.env.Enrollments().List()
-	if err != nil {
-		return nil, err
+// Renewal is the command that gets the next certificate: one that has ended cannot ask for
+// its successor.
+func (x Expiring) Renewal(now time.Time) string {
+	if !x.NotAfter.After(now) {
+		return x.again
 	}
-	now := time.Now()
+	return "kubehsm certificate renew " + x.Name
+}
+
+// Expiring lists the enrollments with the ends of their certificates as they are at now, the
+// one that ends first before the others. Enrollments that cannot be read are left out and named
+// in the error.
+func (n Renewer) Expiring(now time.Time) ([]Expiring, error) {
+	all, unread := n.env.Enrollments().List()
 	out := make([]Expiring, 0, len(all))
 	for _, en := range all {
-		x := Expiring{Name: en.Name, again: en.Anew()}
+		x := Expiring{Name: en.Name, User: en.User, Server: en.Cluster.Server, again: en.Anew()}
 		chain, err := n.env.Enrollments().Certificate(en)
 		if x.Err = err; err == nil {
 			x.NotAfter, x.Due = chain[0].NotAfter, expiry.Due(chain[0].NotBefore, chain[0].NotAfter, now)
@@ -216,13 +225,13 @@ func (n Renewer) Expiring() ([]Expiring, error) {
 		out = append(out, x)
 	}
 	slices.SortStableFunc(out, func(a, b Expiring) int { return a.NotAfter.Compare(b.NotAfter) })
-	return out, nil
+	return out, unread
 }
 
 // ExpiryWarnings are a line for each enrollment whose certificate should be
 // renewed.
 func (n Renewer) ExpiryWarnings() ([]string, error) {
-	all, err := n.Expiring()
+	all, err := n.Expiring(time.Now())
 	if err != nil {
 		return nil, err
 	}

@@ -112,7 +112,7 @@ func (r *attempt) signRequest(ctx context.Context) error {
 	if unattested != nil {
 		r.note("the request carries no attestation: %v", unattested)
 	}
-	r.pins.prove()
+	r.pins.prove(r.info.URI())
 	if err := carryConsent(ctx, r.env, r.record.Enrollment(), signer); err != nil {
 		return err
 	}
@@ -154,11 +154,21 @@ func (r *attempt) awaitApproval(ctx context.Context) (outcome, error) {
 		ctx, cancel = context.WithTimeout(ctx, r.record.Options.Timeout)
 		defer cancel()
 	}
-	if words, err := csr.FingerprintWords(r.record.Request.KeyHash); err == nil && r.record.Options.ApproveWith == "" {
-		r.progress(enrolling.StepApproval, "if the approver asks, the key's words are: %s", strings.Join(words, " "))
+	var approval *enrolling.Approval
+	if r.record.Options.ApproveWith == "" {
+		name := r.record.Request.Name
+		approval = &enrolling.Approval{Request: name, Command: request.Approving(name)}
+		if words, err := csr.FingerprintWords(r.record.Request.KeyHash); err == nil {
+			approval.Words = strings.Join(words, " ")
+		}
 	}
 	status, err := client.Wait(ctx, r.record.Request.Ref(), func(s csr.Status) {
-		r.progress(enrolling.StepApproval, "%s", request.StatusLine(r.record.Request.Name, s))
+		e := enrolling.Event{Step: enrolling.StepApproval, State: enrolling.StepRunning,
+			Message: request.StatusLine(r.record.Request.Name, s)}
+		if s.State == csr.Pending {
+			e.Approval = approval
+		}
+		r.report(e)
 	})
 	if err != nil {
 		if refused := status.Err(); refused != nil {

@@ -1,10 +1,12 @@
 package enroll
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
@@ -35,6 +37,10 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 		return Review{}, err
 	}
 	rev := Review{Options: o, Server: j.Cluster.Server, Resumes: j.Done, Token: r.info}
+	occupied, err := keyMaker{r}.occupied(ctx)
+	if err != nil {
+		return Review{}, err
+	}
 	known, err := defaultSecrets(ctx, r.token, r.info)
 	if err != nil {
 		return Review{}, err
@@ -61,7 +67,8 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 	if rev.Forecast, err = n.forecast(ctx, j); err != nil { // the step itself will say it
 		rev.Notes = append(rev.Notes, "the cluster cannot be asked: "+err.Error())
 	}
-	if o.ApproveWith == "" && !j.Did(enrolling.StepApproval) {
+	rev.Approved = n.approved(ctx, j)
+	if o.ApproveWith == "" && !j.Did(enrolling.StepApproval) && !rev.Approved {
 		rev.Notes = append(rev.Notes, "somebody with the right to approve must approve the request")
 	}
 	switch {
@@ -80,7 +87,7 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 		rev.Refused = err
 	}
 	preferTouch(j, o.Guided, r.info)
-	if err := keyRefusal(j, r.info); err != nil {
+	if err := cmp.Or(keyRefusal(j, r.info), occupied); err != nil {
 		rev.Refused = err
 	}
 	rev.Options.Generate.Touch = j.Options.Generate.Touch
@@ -88,8 +95,34 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 	return rev, nil
 }
 
+// approved tells whether the request that j has filed is approved, as far as that can be seen.
+func (n Enroller) approved(ctx context.Context, j *enrolling.Progress) bool {
+	if len(j.Certificate) > 0 {
+		return true
+	}
+	if j.Request.UID == "" {
+		return false
+	}
+	n.env = n.env.Quiet()
+	client, err := n.filer(ctx, j)
+	if err != nil {
+		return false // the wait itself will say it
+	}
+	obj, err := client.Get(ctx, j.Request.Name)
+	if err != nil || string(obj.UID) != j.Request.UID {
+		return false
+	}
+	state := csr.StateOf(obj).State
+	return state == csr.Approved || state == csr.Issued
+}
+
 // Command is what a person would type to enroll with o; what is still open is left out.
-func (n Enroller) Command(o enrolling.Options) string { return o.Command(n.env.Kubeconfig) }
+func (n Enroller) Command(o enrolling.Options) string {
+	if o.Key.Scheme != "" { // the key names its token, and is not generated
+		o.Token, o.Generate = hsm.URI{}, hsm.GenerateOptions{}
+	}
+	return o.Command(n.env.Kubeconfig)
+}
 
 // Remarks are the notes, and those points of the forecast that want attention.
 func (r Review) Remarks() []string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -148,14 +149,31 @@ func TestRenewCarriesThePolicy(t *testing.T) {
 func TestExpiring(t *testing.T) {
 	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane")
 	en := w.Enroll("prod-hsm", "jane")
+	anew := en.Anew()
 	en.Name, en.KeyHash = "broken", strings.Repeat("0", 64)
 	if err := w.Env.Enrollments().Save(en); err != nil {
 		t.Fatal(err)
 	}
-	all, err := NewRenewer(w.Env).Expiring()
+	all, err := NewRenewer(w.Env).Expiring(time.Now())
 	if err != nil || len(all) != 2 || all[0].Err == nil || all[1].Name != "prod-hsm" || all[1].Err != nil ||
 		all[1].NotAfter.IsZero() {
 		t.Errorf("%+v, %v", all, err)
+	}
+	good := all[1]
+	if c := good.Renewal(good.NotAfter.Add(-time.Hour)); c != "kubehsm certificate renew prod-hsm" {
+		t.Errorf("it is renewed by %s", c)
+	}
+	if c := good.Renewal(good.NotAfter); c != anew {
+		t.Errorf("after its end it is renewed by %s", c)
+	}
+	if err := os.WriteFile(filepath.Join(w.Env.Dirs.State, "enrollments", "torn.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if some, err := NewRenewer(w.Env).Expiring(time.Now()); err == nil || len(some) != 2 {
+		t.Errorf("with a damaged record: %+v, %v", some, err)
+	}
+	if err := os.Remove(filepath.Join(w.Env.Dirs.State, "enrollments", "torn.json")); err != nil {
+		t.Fatal(err)
 	}
 	warnings, err := NewRenewer(w.Env).ExpiryWarnings()
 	due := 0

@@ -25,6 +25,17 @@ type Event struct {
 	Message string    `json:"message,omitempty"`
 	// Err is set when State is [StepFailed].
 	Err error `json:"-"`
+	// Approval is what to send to who approves, while somebody has to; nil otherwise.
+	Approval *Approval `json:"approval,omitempty"`
+}
+
+// Approval is what a person who approves a request needs to know of it.
+type Approval struct {
+	Request string `json:"request"` // its name
+	// Command approves it.
+	Command string `json:"command"`
+	// Words are those of the key's fingerprint, to be read out.
+	Words string `json:"words,omitempty"`
 }
 
 // SealedPUK is a token's new PUK that only the help desk can open.
@@ -58,6 +69,8 @@ type Result struct {
 	// SealedPUK is a new PUK for the help desk alone, whose ticket asks for that; nil if there
 	// is none.
 	SealedPUK *SealedPUK `json:"sealedPUK,omitempty"`
+	// Warnings are sentences on what is left undone and has to be mended.
+	Warnings []string `json:"warnings,omitempty"`
 	// Notes are clauses worth knowing ("lifetime is shorter than asked").
 	Notes []string `json:"notes,omitempty"`
 	// Next are the commands to type next.

@@ -50,6 +50,13 @@ type Env struct {
 	Finishing hsm.Finishing
 }
 
+// Quiet is the environment of a look that asks nobody for a PIN.
+func (e *Env) Quiet() *Env {
+	quiet := *e
+	quiet.Prompter = nil
+	return &quiet
+}
+
 // WaitingOf is Waiting for one operation, nil if nothing shows it.
 func (e *Env) WaitingOf(ctx context.Context) func(ask.Wait) (done func()) {
 	if e.Waiting == nil {

@@ -6,13 +6,16 @@ package overview
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -44,14 +47,20 @@ type Status struct {
 	// unlocked token is locked at the latest.
 	Lock  Lock      `json:"lock,omitempty"`
 	Until time.Time `json:"until,omitzero"`
+	// Asked are the questions that wait for a person now, at whichever token; Requests are
+	// those of programs that wait for a yes.
+	Asked    []ask.Wait              `json:"asked,omitempty"`
+	Requests []message.ConsentStatus `json:"requests,omitempty"`
+	// Interfaces counts the open terminal UIs.
+	Interfaces int `json:"interfaces,omitempty"`
 	// Certificates are those of all enrollments, the one that ends first before the others.
 	Certificates []enroll.Expiring `json:"certificates"`
 	// Unfinished are the enrollments that were begun and not finished, the latest first.
 	Unfinished []Unfinished `json:"unfinished,omitempty"`
 	// Problems are what could not be read, or what the agent fails at.
 	Problems []string `json:"problems,omitempty"`
-	// Next is the command to type next, "" if nothing has to be done.
-	Next string `json:"next,omitempty"`
+	// Next is what to do next, in JSON its command; the zero Step if nothing has to be done.
+	Next Step `json:"next,omitzero"`
 }
 
 // Unfinished is an enrollment that goes on with a command.
@@ -63,32 +72,122 @@ type Unfinished struct {
 	Resume string         `json:"resume"`
 }
 
-// patience bounds the wait for the agent, which may be busy with a slow token.
-const patience = time.Second
+// Deed is a kind of step.
+type Deed string
 
-// Of returns the status of e.
-func Of(ctx context.Context, e *env.Env) (Status, error) {
+// What may be the next step.
+const (
+	Enroll  Deed = "enroll"
+	Resume  Deed = "resume"  // an enrollment that was begun
+	Renew   Deed = "renew"   // a certificate that ends
+	Reenter Deed = "reenter" // enroll anew, as the certificate has ended
+	Examine Deed = "examine" // look what the problem is
+)
+
+// Step is what is to be done next.
+type Step struct {
+	Deed Deed
+	// Name is the enrollment that it is about, "" for none.
+	Name string
+	// Command is the command to type.
+	Command string
+}
+
+// MarshalText returns the command.
+func (s Step) MarshalText() ([]byte, error) { return []byte(s.Command), nil }
+
+// patience bounds the wait for the agent, which may be busy with a slow token, and glance that
+// of a shell's prompt.
+const (
+	patience = time.Second
+	glance   = 100 * time.Millisecond
+)
+
+// Of returns the status of e at now. What cannot be read or asked is among its problems.
+func Of(ctx context.Context, e *env.Env, now time.Time) Status {
+	return of(ctx, e, now, session.Agent{Env: e}.AgentStatus, patience)
+}
+
+// Glance is [Of] for a shell's prompt, which must not wait: tokens are taken for what they
+// said last.
+func Glance(ctx context.Context, e *env.Env, now time.Time) Status {
+	return of(ctx, e, now, func(ctx context.Context) (s message.Status, err error) {
+		c, err := client.Dial(ctx, e.Dirs)
+		if err != nil {
+			return s, err
+		}
+		s, err = c.RecentStatus(ctx)
+		return s, errors.Join(err, c.Close())
+	}, glance)
+}
+
+func of(ctx context.Context, e *env.Env, now time.Time, agent func(context.Context) (message.Status, error),
+	patience time.Duration) Status {
 	var s Status
-	current, err := e.Rules().Get(ctx, "")
-	switch {
-	case errors.Is(err, kubeconfig.ErrNoContext): // no context yet, or one that is gone
-	case err != nil:
-		return s, err
-	default:
-		s.Context = current.Name
+	en := s.context(ctx, e)
+	s.files(ctx, e, now)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	status, err := agent(ctx)
+	if errors.Is(err, client.ErrNotRunning) { // nothing is unlocked then, and nobody is asked
+		err = nil
 	}
-	if s.Certificates, err = enroll.NewRenewer(e).Expiring(); err != nil {
-		return s, err
-	}
-	for _, c := range s.Certificates {
-		if c.Err != nil {
-			s.Problems = append(s.Problems, c.Err.Error())
+	s.hear(status, err)
+	if en != nil {
+		s.Lock = Unknown
+		if err == nil {
+			s.lock(status, en.Key)
 		}
 	}
-	begun, err := enrolling.NewStore(e).Unfinished(ctx)
-	if err != nil {
-		s.Problems = append(s.Problems, err.Error())
+	s.Next = s.next(now)
+	return s
+}
+
+// problem notes what went wrong, and how it is mended; nil is nothing.
+func (s *Status) problem(err error) {
+	if err == nil {
+		return
 	}
+	words := err.Error()
+	if mend := hint.Of(err); mend != "" {
+		words += "; " + mend
+	}
+	s.Problems = append(s.Problems, words)
+}
+
+// context reads the current context, and returns the enrollment that it signs in with, nil for
+// none.
+func (s *Status) context(ctx context.Context, e *env.Env) *enrollment.Enrollment {
+	current, err := e.Rules().Get(ctx, "")
+	if err != nil {
+		if !errors.Is(err, kubeconfig.ErrNoContext) { // the context may be missing yet, or gone
+			s.problem(err)
+		}
+		return nil
+	}
+	s.Context = current.Name
+	if !current.User.Ours() {
+		return nil
+	}
+	en, err := e.Enrollments().Load(current.User.Enrollment)
+	if err != nil {
+		s.problem(err)
+		return nil
+	}
+	s.Enrollment, s.User, s.Groups, s.Server = en.Name, en.User, en.Groups, en.Cluster.Server
+	return &en
+}
+
+// files reads when certificates end, and what was begun.
+func (s *Status) files(ctx context.Context, e *env.Env, now time.Time) {
+	all, err := enroll.NewRenewer(e).Expiring(now)
+	s.Certificates = all
+	s.problem(err)
+	for _, c := range all {
+		s.problem(c.Err)
+	}
+	begun, err := enrolling.NewStore(e).Unfinished(ctx)
+	s.problem(err)
 	for _, j := range begun {
 		u := Unfinished{Name: j.Options.Name, Since: j.Updated, Resume: j.Options.Resume()}
 		for _, step := range j.Options.Steps() {
@@ -99,30 +198,12 @@ func Of(ctx context.Context, e *env.Env) (Status, error) {
 		}
 		s.Unfinished = append(s.Unfinished, u)
 	}
-	if current.User.Ours() {
-		en, err := e.Enrollments().Load(current.User.Enrollment)
-		if err != nil {
-			s.Problems = append(s.Problems, err.Error())
-		} else {
-			s.sign(ctx, e, en)
-		}
-	}
-	s.Next = s.next()
-	return s, nil
 }
 
-// sign adds what is known of the enrollment that the current context signs in with.
-func (s *Status) sign(ctx context.Context, e *env.Env, en enrollment.Enrollment) {
-	s.Enrollment, s.User, s.Groups, s.Server = en.Name, en.User, en.Groups, en.Cluster.Server
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	agent, err := session.Agent{Env: e}.AgentStatus(ctx)
-	switch {
-	case errors.Is(err, client.ErrNotRunning):
-		s.Lock = Locked
-		return
-	case err != nil:
-		s.Lock, s.Problems = Unknown, append(s.Problems, "the agent: "+err.Error())
+// hear takes in what the agent says of itself, or why it says nothing.
+func (s *Status) hear(agent message.Status, err error) {
+	if err != nil {
+		s.problem(fmt.Errorf("the agent: %w", err))
 		return
 	}
 	for _, p := range []string{agent.BridgeError, agent.AuditError} {
@@ -130,8 +211,16 @@ func (s *Status) sign(ctx context.Context, e *env.Env, en enrollment.Enrollment)
 			s.Problems = append(s.Problems, p)
 		}
 	}
+	for _, t := range agent.Tokens {
+		s.Asked = append(s.Asked, t.Asked...)
+	}
+	s.Requests, s.Interfaces = agent.Consents, agent.Responders
+}
+
+// lock says whether the token of key is unlocked.
+func (s *Status) lock(agent message.Status, key hsm.URI) {
 	s.Lock = Locked
-	i := slices.IndexFunc(agent.Tokens, func(t message.TokenStatus) bool { return same(t.URI, en.Key) })
+	i := slices.IndexFunc(agent.Tokens, func(t message.TokenStatus) bool { return same(t.URI, key) })
 	if i < 0 {
 		return
 	}
@@ -149,20 +238,24 @@ func same(token, key hsm.URI) bool {
 }
 
 // next is what to do first.
-func (s *Status) next() string {
+func (s *Status) next(now time.Time) Step {
 	if len(s.Unfinished) > 0 {
-		return s.Unfinished[0].Resume
+		return Step{Resume, s.Unfinished[0].Name, s.Unfinished[0].Resume}
 	}
 	for _, c := range s.Certificates {
-		if c.Due && c.Err == nil {
-			return "kubehsm certificate renew " + c.Name
+		switch {
+		case !c.Due || c.Err != nil:
+		case c.NotAfter.After(now):
+			return Step{Renew, c.Name, c.Renewal(now)}
+		default:
+			return Step{Reenter, c.Name, c.Renewal(now)}
 		}
 	}
 	switch {
-	case len(s.Certificates) == 0:
-		return "kubehsm enroll"
 	case len(s.Problems) > 0:
-		return "kubehsm doctor"
+		return Step{Examine, "", "kubehsm doctor"}
+	case len(s.Certificates) == 0:
+		return Step{Enroll, "", "kubehsm enroll"}
 	}
-	return ""
+	return Step{}
 }

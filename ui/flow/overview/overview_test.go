@@ -2,7 +2,9 @@ package overview
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,13 +30,15 @@ func TestOf(t *testing.T) {
 			return nil
 		})
 		defer w.Card.Before(nil)
-		s, err := Of(t.Context(), w.Env)
-		if err != nil || !good(s) {
-			t.Errorf("%s: %+v, %v", what, s, err)
+		if s := Of(t.Context(), w.Env, time.Now()); !good(s) {
+			t.Errorf("%s: %+v", what, s)
+		}
+		if s := Glance(t.Context(), w.Env, time.Now()); !good(s) {
+			t.Errorf("%s, at a glance: %+v", what, s)
 		}
 	}
 	of("nothing", func(s Status) bool {
-		return s.Context != "" && s.Enrollment == "" && s.Lock == "" && s.Next == "kubehsm enroll" && len(s.Problems) == 0
+		return s.Context != "" && s.Enrollment == "" && s.Lock == "" && s.Next.Command == "kubehsm enroll" && len(s.Problems) == 0
 	})
 	flowtest.Agent(t, w.Env)
 	o := enrolling.Options{Name: "prod-hsm", User: "jane", Groups: []string{"dev"}}
@@ -65,8 +69,21 @@ func TestOf(t *testing.T) {
 	}
 	of("one under way", func(s Status) bool {
 		return len(s.Unfinished) == 1 && s.Unfinished[0].Waits == enrolling.StepRequest &&
-			s.Next == "kubehsm enroll --name other-hsm"
+			s.Next.Command == "kubehsm enroll --name other-hsm"
 	})
+}
+
+// TestJSON: a script reads the next step as a command, and nothing where there is none.
+func TestJSON(t *testing.T) {
+	for want, s := range map[string]Status{`"next":"kubehsm doctor"`: {Next: Step{Deed: Examine, Command: "kubehsm doctor"}}, "": {}} {
+		b, err := json.Marshal(s)
+		if err != nil || !strings.Contains(string(b), want) || want == "" && strings.Contains(string(b), "next") {
+			t.Errorf("%s, %v", b, err)
+		}
+	}
+	if b, err := (Step{Command: "x"}).MarshalText(); err != nil || string(b) != "x" {
+		t.Errorf("%s, %v", b, err)
+	}
 }
 
 // TestNext: what is to be done first.
@@ -81,7 +98,7 @@ func TestNext(t *testing.T) {
 		"kubehsm doctor":                     {Certificates: []enroll.Expiring{fine}, Problems: []string{"x"}},
 		"":                                   {Certificates: []enroll.Expiring{fine}},
 	} {
-		if got := s.next(); got != want {
+		if got := s.next(time.Now()).Command; got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -325,6 +325,9 @@ func (e *SendToAdmin) Hint() string {
 	return hint
 }
 
+// Approving is the command that approves the request called name.
+func Approving(name string) string { return "kubehsm csr approve " + name }
+
 // StatusLine says where a request is, in a line.
 func StatusLine(name string, s csr.Status) string {
 	switch {
@@ -333,7 +336,7 @@ func StatusLine(name string, s csr.Status) string {
 	case s.Note != "":
 		return s.Note
 	case s.State == csr.Pending:
-		return fmt.Sprintf("waiting for somebody to approve %s: kubehsm csr approve %s", name, name)
+		return fmt.Sprintf("waiting for somebody to approve %s: %s", name, Approving(name))
 	case s.State == csr.Approved:
 		return name + " is approved; waiting for the signer"
 	}

@@ -7,12 +7,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/worker"
@@ -40,10 +44,24 @@ func (a Agent) AgentStatus(ctx context.Context) (s message.Status, err error) {
 	return s, err
 }
 
-// LockAgent has the running agent forget every PIN and cut every connection. say,
-// which may be nil, is told what had to be ended because it did not answer.
+// LockAgent has the running agent forget every PIN and cut every connection, and enrollments that
+// wait forget theirs, whether an agent runs or not. say, which may be nil, is told what had to be
+// ended because it did not answer.
 func (a Agent) LockAgent(ctx context.Context, say func(sentence string)) error {
-	return a.insist(ctx, client.Lock, say)
+	stamped := home.WriteFile(lockStamp(a.Env), nil)
+	if errors.Is(stamped, fs.ErrNotExist) { // without the folder nothing waits
+		stamped = nil
+	}
+	return errors.Join(a.insist(ctx, client.Lock, say), stamped)
+}
+
+// lockStamp is the file whose time is that of the last lock that was asked for.
+func lockStamp(e *env.Env) string { return filepath.Join(e.Dirs.State, "locked") }
+
+// LockedSince tells whether a lock was asked for since t.
+func LockedSince(e *env.Env, t time.Time) bool {
+	info, err := os.Stat(lockStamp(e))
+	return err == nil && !info.ModTime().Before(t)
 }
 
 // Unlock has the agent, which is started if none runs, unlock the token of the
@@ -62,12 +80,12 @@ func (a Agent) StopAgent(ctx context.Context, say func(sentence string)) error {
 	return a.insist(ctx, client.Stop, say)
 }
 
-func (a Agent) insist(ctx context.Context, do func(context.Context, home.Dirs) (client.Ended, error),
-	say func(string)) error {
+func (a Agent) insist(ctx context.Context, do func(context.Context, home.Dirs, func(ask.Wait) (done func())) (client.Ended,
+	error), say func(string)) error {
 	if say == nil {
 		say = func(string) {}
 	}
-	ended, err := do(ctx, a.Env.Dirs)
+	ended, err := do(ctx, a.Env.Dirs, a.Env.WaitingOf(ctx))
 	for _, u := range ended.Tokens {
 		say("The process that held the token " + u.String() + " did not answer and was ended.")
 	}

@@ -112,7 +112,7 @@ func (ts Tokens) administer(ctx context.Context, u hsm.URI, a ability,
 
 // LockAgent has a running agent forget all PINs.
 func LockAgent(ctx context.Context, e *env.Env) error {
-	_, err := client.Lock(ctx, e.Dirs) // the caller holds the token, and tells it
+	_, err := client.Lock(ctx, e.Dirs, e.WaitingOf(ctx)) // the caller holds the token, and tells it
 	if err != nil && !errors.Is(err, client.ErrNotRunning) {
 		return hinting.With(fmt.Errorf("locking the agent: %w", err), "end it with `kubehsm agent stop`")
 	}

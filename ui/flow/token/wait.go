@@ -21,8 +21,20 @@ type WaitOptions struct {
 	Serial string
 	// New leaves out the tokens that are there at the start.
 	New bool
-	// Waiting is called once if there is none yet, with what could not be listed.
-	Waiting func([]hsm.Problem)
+	// Waiting is called if there is none yet, with what could not be listed and with the tokens
+	// that are here and not awaited; and again when these are others.
+	Waiting func(p []hsm.Problem, others []hsm.TokenInfo)
+}
+
+// awaits tells whether t is what is awaited, wherever it is.
+func (o WaitOptions) awaits(t hsm.TokenInfo) bool {
+	if o.Serial != "" && t.Serial != o.Serial {
+		return false
+	}
+	if o.Token.Scheme == "" {
+		return t.Initialized
+	}
+	return o.Token.MatchToken(t)
 }
 
 // Wait returns the tokens that are awaited as soon as there is one, or
@@ -36,7 +48,7 @@ func (ts Tokens) Wait(ctx context.Context, o WaitOptions) ([]hsm.TokenInfo, erro
 		return nil, hsm.ErrUnavailable
 	}
 	var before map[string]bool
-	for told := false; ; {
+	for told := "none"; ; {
 		// Watching starts before the look, so that nothing comes in between.
 		changed, stop := notice(ctx, drivers)
 		l, err := drivers.List(ctx)
@@ -44,17 +56,12 @@ func (ts Tokens) Wait(ctx context.Context, o WaitOptions) ([]hsm.TokenInfo, erro
 			stop()
 			return nil, err
 		}
-		var found []hsm.TokenInfo
+		var found, others []hsm.TokenInfo
 		for _, t := range l.Tokens {
-			wanted := o.Token.MatchToken(t)
-			if o.Token.Scheme == "" {
-				wanted = t.Initialized
-			}
-			if o.Serial != "" && t.Serial != o.Serial {
-				continue
-			}
-			if wanted && !before[place(t)] {
+			if o.awaits(t) && !before[place(t)] {
 				found = append(found, t)
+			} else {
+				others = append(others, t)
 			}
 		}
 		if len(found) == 0 && o.Token.Kind().Modules && !o.New {
@@ -73,10 +80,14 @@ func (ts Tokens) Wait(ctx context.Context, o WaitOptions) ([]hsm.TokenInfo, erro
 			stop()
 			return found, nil
 		}
-		if !told && o.Waiting != nil {
-			o.Waiting(l.Problems)
+		here := ""
+		for _, t := range others {
+			here += place(t) + "\n"
 		}
-		told = true
+		if here != told && o.Waiting != nil {
+			o.Waiting(l.Problems, others)
+		}
+		told = here
 		select {
 		case <-changed:
 		case <-ctx.Done():

@@ -88,7 +88,7 @@ func TestWait(t *testing.T) {
 				o = c.o(w)
 			}
 			asked := 0
-			o.Waiting = func([]hsm.Problem) {
+			o.Waiting = func([]hsm.Problem, []hsm.TokenInfo) {
 				if asked++; c.waiting == nil {
 					t.Error("the call waits")
 					stop()

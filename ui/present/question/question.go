@@ -63,7 +63,7 @@ func Rule(p hsm.PINPrompt) string {
 
 // Default says that everybody knows what is asked for, "" if that is not so.
 func Default(p hsm.PINPrompt) string {
-	if !p.Token.PIN.Default {
+	if p.New || !p.Token.PIN.Default { // the new one is not
 		return ""
 	}
 	name := "PIN"

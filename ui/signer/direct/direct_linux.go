@@ -116,6 +116,7 @@ func Use(path string) bool {
 // report is what a person reads.
 func report(path string, err error) string {
 	var b strings.Builder
-	ui.Report(&b, hint.With(err, hsm.Crashed(path)))
+	ui.Report(&b, hint.With(err, "see the tries left with `kubehsm token info` before you give the PIN again, as the "+
+		"library may have had it when it failed; "+hsm.Crashed(path)))
 	return b.String()
 }

@@ -30,11 +30,12 @@ type account struct {
 // some tells whether there is anything to say.
 func (a *account) some() bool { return len(a.fields) > 0 }
 
-// update tells whether the key was one of the account's. Letters never are: a secret may be typed.
+// update tells whether the key was one of the account's. Letters and the keys that edit a
+// line never are: a secret may be typed.
 func (a *account) update(k tea.KeyPressMsg) bool {
 	down := key.Matches(k, a.keys.Down, a.keys.PageDown, a.keys.End)
 	switch {
-	case k.Text != "" || !a.some():
+	case k.Text != "" || k.Mod.Contains(tea.ModCtrl) || !a.some():
 		return false
 	case !a.cut: // a look for more must not move to another answer
 		return down || key.Matches(k, a.keys.Up, a.keys.PageUp)

@@ -86,7 +86,7 @@ func (d *Confirm) Update(msg tea.Msg, now time.Time) (bool, tea.Cmd) {
 	case isKey && key.Matches(k, d.keys.Back):
 		return true, nil
 	case isKey && d.account.update(k):
-	case isKey && d.long && k.Text == "" && d.scroll.Update(k, d.keys):
+	case isKey && d.long && !(d.prompt.Type != "" && widget.Edits(k)) && k.Text == "" && d.scroll.Update(k, d.keys):
 	case d.prompt.Type != "":
 		if isKey && key.Matches(k, d.keys.Enter) {
 			if d.prompt.Accepts(d.input.Value()) {
@@ -141,7 +141,8 @@ func (d *Confirm) answers(t theme.Theme, w int) []string {
 		if focused {
 			lead, style = t.Accent.Render(t.Glyphs.Mark), t.Button
 		}
-		return lead + style.Render(" "+label+" ") + " " + t.Accent.Render(k.Help().Key)
+		name := k.Help().Key
+		return widget.Click(widget.ZoneKey+name, lead+style.Render(" "+label+" ")+" "+t.Accent.Render(name))
 	}
 	return []string{button("No", d.keys.No, !d.onYes) + "   " + button("Yes", d.keys.Yes, d.onYes)}
 }

@@ -18,11 +18,23 @@ import (
 type Entry struct {
 	Name string
 	Key  string // what does the same, to learn from
-	// Verbs are commands that do the same, or lead there, by which it is found too.
+	// Verbs are commands that do the same, or lead there, by which it is found too. Finds are
+	// other words for that, raw.
 	Verbs []string
+	Finds string
 	// Reason says why it cannot be used now, "" if it can.
 	Reason  string
 	Message tea.Msg // is sent when it is chosen
+}
+
+// Holds tells whether every word, in lower case, is in what the entry is found by.
+func (e Entry) Holds(words []string) bool {
+	return holds(e.Name+" "+e.Finds+" "+strings.Join(e.Verbs, " "), words)
+}
+
+func holds(s string, words []string) bool {
+	s = strings.ToLower(s)
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(s, w) })
 }
 
 // Palette finds a command by its name.
@@ -30,21 +42,23 @@ type Palette struct {
 	base
 	title          string
 	entries, shown []Entry
+	more           func(words []string) []Entry // finds further entries by what is typed; may be nil
 	keys           keys.Map
 	input          widget.Input
 	nav            widget.Nav
 	height         int
 }
 
-// NewPalette returns a palette of entries.
-func NewPalette(k keys.Map, entries []Entry) *Palette {
-	return &Palette{title: "Commands", entries: entries, shown: entries, keys: k,
+// NewPalette returns a palette of entries, and of those that more finds by words in lower
+// case; more may be nil.
+func NewPalette(k keys.Map, entries []Entry, more func(words []string) []Entry) *Palette {
+	return &Palette{title: "Commands", entries: entries, shown: entries, more: more, keys: k,
 		input: widget.NewInput("", "what shall be done?"), height: 1}
 }
 
 // NewChoice returns a palette of other things under a title, raw.
 func NewChoice(k keys.Map, title string, entries []Entry) *Palette {
-	d := NewPalette(k, entries)
+	d := NewPalette(k, entries, nil)
 	d.title, d.input = title, widget.NewInput("", "type to find")
 	return d
 }
@@ -60,7 +74,8 @@ func (d *Palette) Actions() []screen.Action {
 	} else {
 		run.Reason = e.Reason
 	}
-	return []screen.Action{run, act(keys.As(d.keys.Back, "close"))}
+	return []screen.Action{run, {Key: keys.As(d.keys.Next, "complete"), Reason: screen.When(len(d.shown) == 0, run.Reason)},
+		act(keys.As(d.keys.Back, "close"))}
 }
 
 func (d *Palette) selected() (Entry, bool) {
@@ -72,6 +87,9 @@ func (d *Palette) selected() (Entry, bool) {
 
 // Update implements [Dialog].
 func (d *Palette) Update(msg tea.Msg, _ time.Time) (bool, tea.Cmd) {
+	if d.nav.Click(msg, len(d.shown)) {
+		return false, nil
+	}
 	if k, ok := msg.(tea.KeyPressMsg); ok {
 		switch s := k.String(); {
 		case key.Matches(k, d.keys.Back), s == "ctrl+p":
@@ -82,7 +100,13 @@ func (d *Palette) Update(msg tea.Msg, _ time.Time) (bool, tea.Cmd) {
 				return false, nil
 			}
 			return true, screen.Send(e.Message)
-		case k.Text == "" && d.nav.Update(k, d.keys, len(d.shown), d.height): // letters are text
+		case key.Matches(k, d.keys.Next):
+			if e, ok := d.selected(); ok {
+				d.input.Set(e.Name)
+				d.filter()
+			}
+			return false, nil
+		case !widget.Edits(k) && d.nav.Update(k, d.keys, len(d.shown), d.height): // letters are text
 			return false, nil
 		}
 	}
@@ -92,20 +116,23 @@ func (d *Palette) Update(msg tea.Msg, _ time.Time) (bool, tea.Cmd) {
 	return false, nil
 }
 
-// filter shows the entries that hold every word typed, and then those of which a command does.
+// filter shows the entries that hold every word typed, then those of which a command does,
+// or another word, and then what else is found.
 func (d *Palette) filter() {
 	words := strings.Fields(strings.ToLower(d.input.Value()))
-	holds := func(s string) bool {
-		s = strings.ToLower(s)
-		return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(s, w) })
+	all := d.entries
+	if d.more != nil && len(words) > 0 {
+		all = slices.Concat(all, d.more(words))
 	}
 	d.shown = nil
 	var byVerb []Entry
-	for _, e := range d.entries {
-		if holds(e.Name) {
+	for _, e := range all {
+		if holds(e.Name, words) {
 			d.shown = append(d.shown, e)
-		} else if i := slices.IndexFunc(e.Verbs, holds); i >= 0 {
-			e.Name += " (kubehsm " + e.Verbs[i] + ")"
+		} else if e.Holds(words) {
+			if i := slices.IndexFunc(e.Verbs, func(verb string) bool { return holds(verb, words) }); i >= 0 {
+				e.Name += " (kubehsm " + e.Verbs[i] + ")"
+			}
 			byVerb = append(byVerb, e)
 		}
 	}
@@ -134,7 +161,7 @@ func (d *Palette) View(f screen.Frame) string {
 		if i == d.nav.Index {
 			lead = t.Accent.Render(t.Glyphs.Mark) + " "
 		}
-		lines = append(lines, lead+name+" "+t.Muted.Render(widget.Fit(e.Key, 7)))
+		lines = append(lines, widget.Row(i, lead+name+" "+t.Muted.Render(widget.Fit(e.Key, 7))))
 	}
 	if len(d.shown) == 0 {
 		lines = append(lines, t.Muted.Render("  Nothing matches."))

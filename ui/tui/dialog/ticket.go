@@ -1,12 +1,14 @@
 package dialog
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/qr"
 	"github.com/kubehsm/kubehsm/ui/text"
@@ -16,7 +18,7 @@ import (
 )
 
 // Ticket shows a ticket as a QR code and as text, and how long it is good. It is
-// a secret: it cannot be copied.
+// a secret that is made to be handed over: keys copy it, and save it in a file.
 type Ticket struct {
 	base
 	// Says tells what the ticket is for, and why it may not work.
@@ -55,7 +57,29 @@ func (d *Ticket) Actions() []screen.Action {
 	if d.Next != nil {
 		back = "the next one; this is not shown again"
 	}
-	return []screen.Action{act(keys.As(d.keys.Back, back))}
+	return []screen.Action{act(keys.As(d.keys.Copy, "copy")), act(keySave()), act(keys.As(d.keys.Back, back))}
+}
+
+func keySave() key.Binding { return keys.Letter("o", "save") }
+
+// save asks for a file and writes the ticket into it, for the user alone.
+func (d *Ticket) save() tea.Cmd {
+	ticket := d.text
+	file := &widget.Field{ID: "file", Label: "File", Input: widget.NewInput("", "~/ticket.txt"),
+		Note: "A new file, which only you can read."}
+	return screen.Send(OpenMsg{Dialog: NewForm(d.keys, "Save the ticket", "", []*widget.Field{file},
+		func(*widget.Form) tea.Cmd {
+			path := screen.Path(file.Input.Value())
+			if path == "" {
+				file.Problem = "name a file"
+				return nil
+			}
+			if err := screen.WriteNew(path, []byte(ticket+"\n")); err != nil {
+				file.Problem = ui.Message(err)
+				return nil
+			}
+			return screen.Send(screen.ToastMsg{Text: "saved in " + path})
+		})})
 }
 
 // Update implements [Dialog].
@@ -64,7 +88,12 @@ func (d *Ticket) Update(msg tea.Msg, _ time.Time) (bool, tea.Cmd) {
 	if !ok || d.scroll.Update(k, d.keys) {
 		return false, nil
 	}
-	if !key.Matches(k, d.keys.Back) {
+	switch {
+	case key.Matches(k, d.keys.Copy):
+		return false, screen.Send(screen.CopyMsg{What: "ticket", Text: d.text})
+	case key.Matches(k, keySave()):
+		return false, d.save()
+	case !key.Matches(k, d.keys.Back):
 		return false, nil
 	}
 	if d.Next != nil {
@@ -97,7 +126,9 @@ func (d *Ticket) View(f screen.Frame) string {
 			lines = append(lines, widget.Center(l, f.Width))
 		}
 	default:
-		lines = append(lines, t.Muted.Render("A larger window shows the QR code too."))
+		const around = 8 // borders, keys and what is left of the screen beside them
+		lines = append(lines, t.Muted.Render(fmt.Sprintf("The QR code needs a window of %d × %d (columns × rows).",
+			d.size+6, len(lines)+height+around)))
 	}
 	lines = append(append(lines, ""), widget.Paragraph(t.Text, present.TicketYours, f.Width)...)
 	lines = append(append(lines, ""), widget.Sections(t, facts, f.Width)...)

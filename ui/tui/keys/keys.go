@@ -14,6 +14,12 @@ type Map struct {
 	Enroll, Resume, Anew, Suspend            key.Binding
 	Yes, No                                  key.Binding
 	Palette, Sections                        key.Binding
+
+	// What is dangerous, or goes from everywhere, has a letter that means nothing else on
+	// any screen.
+	Lock, Unlock, Stop        key.Binding // the agent and its tokens
+	Delete, Reset, Revoke     key.Binding // what does not come back
+	Approve, Deny, BreakGlass key.Binding // access for others, and for emergencies
 }
 
 // Default returns the key map: arrows and vi's letters, and what k9s, lazygit
@@ -48,10 +54,16 @@ func Default() Map {
 		Suspend:   b([]string{"ctrl+z"}, "ctrl+z", "suspend"),
 		Resume:    b([]string{"R"}, "R", "resume"),
 		Palette:   b([]string{":", "ctrl+p"}, ":", "commands"),
-		Sections:  b([]string{"1", "2", "3", "4", "5", "6"}, "1-6", "screens"),
+		Sections:  b([]string{"0", "1", "2", "3", "4", "5", "6"}, "0-6", "screens"),
 		Anew:      b([]string{"a"}, "a", "begin anew"),
 		Yes:       b([]string{"y"}, "y", "yes"),
 		No:        b([]string{"n"}, "n", "no"),
+
+		Lock: b([]string{"L"}, "L", "lock"), Unlock: b([]string{"U"}, "U", "unlock"),
+		Stop: b([]string{"S"}, "S", "stop the agent"), Delete: b([]string{"D"}, "D", "delete"),
+		Reset: b([]string{"X"}, "X", "reset the token"), Revoke: b([]string{"W"}, "W", "take access away"),
+		Approve: b([]string{"a"}, "a", "approve"), Deny: b([]string{"d"}, "d", "deny"),
+		BreakGlass: b([]string{"B"}, "B", "break the glass"),
 	}
 }
 

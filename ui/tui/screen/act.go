@@ -1,6 +1,10 @@
 package screen
 
 import (
+	"iter"
+	"slices"
+	"time"
+
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
@@ -66,6 +70,37 @@ func (s Tools) Press(k tea.KeyPressMsg, acts Acts, again func() tea.Cmd) (cmd te
 
 // Actor is a screen that tells what its keys do.
 type Actor interface{ Acts() Acts }
+
+// Find returns the act that is called so, by its words in help.
+func (a Acts) Find(name string) (Act, bool) {
+	i := slices.IndexFunc(a, func(act Act) bool { return act.Key.Help().Desc == name })
+	if i < 0 {
+		return Act{}, false
+	}
+	return a[i], true
+}
+
+// Found is an object that a screen knows, with what can be done with it.
+type Found struct {
+	// Name tells it from the others of the screen; Words are what else it is found by. Both
+	// are raw.
+	Name, Words string
+	Acts        Acts
+	// Select puts the screen's cursor on it; may be nil.
+	Select func()
+}
+
+// Finder is a screen whose objects are found by name from everywhere.
+type Finder interface {
+	// Finds goes through the objects that the screen knows now. It waits for nothing.
+	Finds(now time.Time) iter.Seq[Found]
+}
+
+// Opener is a screen that opens others.
+type Opener interface {
+	// Below are the acts of the screens that it opens, to find it by.
+	Below() Acts
+}
 
 // Filtering is what keys do while a filter is typed.
 func Filtering(k keys.Map) []Action {

@@ -24,6 +24,7 @@ type ID string
 
 // The screens.
 const (
+	Home     ID = "home"
 	Tokens   ID = "tokens"
 	Token    ID = "token"
 	Enroll   ID = "enroll"
@@ -179,7 +180,8 @@ type (
 		Text string // raw; the root cleans it
 		Warn bool
 	}
-	// CopyMsg puts text that is not secret onto the clipboard.
+	// CopyMsg puts text onto the clipboard, where every program can read it: nothing secret but
+	// what a person asks for by name, such as a ticket to hand over.
 	CopyMsg struct {
 		What string // "URI", "fingerprint"
 		Text string
@@ -219,6 +221,11 @@ type (
 	ArgumentMsg struct {
 		To    ID
 		Value string
+	}
+	// EnrolledMsg says that an enrollment has ended; Err is why it did not succeed, nil if it did.
+	EnrolledMsg struct {
+		Name string
+		Err  error
 	}
 	// ResultMsg says that an enrollment is finished.
 	ResultMsg struct{ Result enrolling.Result }

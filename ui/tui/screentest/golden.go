@@ -1,8 +1,10 @@
 package screentest
 
 import (
-	"fmt"
 	"image/color"
+	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,29 +13,107 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/charmbracelet/x/exp/golden"
 
+	"github.com/kubehsm/kubehsm/ui/tui/theme"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
-// Golden compares whole frames, in colours and without, on terminals of several
-// sizes, with the files of the test. go test -update writes them anew.
+// look is a frame that is kept: on which terminal it is drawn.
+type look struct {
+	name          string
+	profile       colorprofile.Profile
+	light         bool
+	width, height int
+}
+
+// looks of a section: each size, and each way of colours.
+func looks() []look {
+	return []look{
+		{"dark", colorprofile.TrueColor, false, 80, 24},
+		{"light", colorprofile.TrueColor, true, 80, 24},
+		{"256-dark", colorprofile.ANSI256, false, 80, 24},
+		{"256-light", colorprofile.ANSI256, true, 80, 24},
+		{"no-color-60x15", colorprofile.ASCII, false, 60, 15},
+		{"no-color-80x24", colorprofile.ASCII, false, 80, 24},
+		{"no-color-100x30", colorprofile.ASCII, false, 100, 30},
+		{"no-color-200x50", colorprofile.ASCII, false, 200, 50},
+	}
+}
+
+// few are the looks of what does not fill the screen, or is a list like others: the least size,
+// and the usual one in colours. The others are drawn and measured, and not kept.
+func few() []string { return []string{"dark", "no-color-60x15", "no-color-100x30"} }
+
+// Golden compares whole frames of a section, in all colours and without, on terminals of
+// several sizes, with the files of the test. go test -update writes them anew.
 func (r *Rig) Golden(t *testing.T) {
 	t.Helper()
-	frame := func(name string, w, h int) {
-		t.Helper()
-		r.Send(tea.WindowSizeMsg{Width: w, Height: h})
+	r.golden(t, func(string) bool { return true })
+}
+
+// GoldenPart is Golden for a dialog, a page, or a screen that is laid out as another one.
+func (r *Rig) GoldenPart(t *testing.T) {
+	t.Helper()
+	r.golden(t, func(name string) bool { return slices.Contains(few(), name) })
+}
+
+func (r *Rig) golden(t *testing.T, kept func(name string) bool) {
+	t.Helper()
+	r.Until("the header says where the person stands", func() bool {
+		return stands.MatchString(strings.Join(strings.SplitN(r.View(), "\n", 3)[:2], "\n"))
+	})
+	for _, l := range looks() {
+		background := color.Color(color.Black)
+		if l.light {
+			background = color.White
+		}
+		r.Send(tea.BackgroundColorMsg{Color: background})
+		r.Send(tea.ColorProfileMsg{Profile: l.profile})
+		r.Send(tea.WindowSizeMsg{Width: l.width, Height: l.height})
 		v := r.Frame()
-		CheckFrame(t, v, w, h)
-		t.Run(name, func(t *testing.T) { golden.RequireEqual(t, Steady(v.Content)) })
-	}
-	frame("dark", 80, 24)
-	r.Send(tea.BackgroundColorMsg{Color: color.White})
-	frame("light", 80, 24)
-	r.Send(tea.ColorProfileMsg{Profile: colorprofile.ASCII})
-	for _, size := range [][2]int{{80, 24}, {100, 30}, {60, 15}, {200, 50}} {
-		frame(fmt.Sprintf("no-color-%dx%d", size[0], size[1]), size[0], size[1])
+		CheckFrame(t, v, l.width, l.height)
+		checkColours(t, v.Content, l)
+		if kept(l.name) {
+			t.Run(l.name, func(t *testing.T) { golden.RequireEqual(t, Steady(v.Content)) })
+		}
 	}
 	r.Send(tea.WindowSizeMsg{Width: 300, Height: 80})
 	CheckFrame(t, r.Frame(), 300, 80)
+}
+
+// stands is what every header says once the overview was made.
+var stands = regexp.MustCompile(`(?m)^─ \S`)
+
+// checkColours wants every code of a frame to be one of the theme that it is drawn with, which
+// has no colours where there are none.
+func checkColours(t *testing.T, frame string, l look) {
+	t.Helper()
+	known := map[string]bool{"": true, "0": true}
+	v := reflect.ValueOf(theme.New(theme.Options{Light: l.light, Profile: l.profile}))
+	for i := range v.NumField() {
+		if s, ok := v.Field(i).Interface().(theme.Style); ok {
+			for _, s := range []theme.Style{s, s.Bold(), s.Underline()} {
+				for _, code := range codes(s.Render("x")) {
+					known[code] = true
+				}
+			}
+		}
+	}
+	for _, code := range codes(frame) {
+		if !known[code] {
+			t.Errorf("%s: the theme has no %q", l.name, code)
+		}
+	}
+}
+
+// codes are the parameters of what sets the look of text.
+func codes(s string) []string {
+	var all []string
+	for _, seq := range strings.Split(s, "\x1b[")[1:] {
+		if code, _, ok := strings.Cut(seq, "m"); ok {
+			all = append(all, code)
+		}
+	}
+	return all
 }
 
 // CheckFrame fails the test unless the frame has exactly as many lines as the terminal, each

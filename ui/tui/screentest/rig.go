@@ -44,6 +44,7 @@ func (w *World) OpenWizard() *Rig {
 
 func (w *World) at(section string, o tui.Options) *Rig {
 	w.T.Helper()
+	o.Start = tui.ScreenTokens
 	r := w.Start(120, 40, o)
 	if section != "" {
 		r.Press(section)

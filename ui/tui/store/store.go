@@ -1,5 +1,5 @@
-// Package store holds the data that screens share: tokens, kubeconfig contexts,
-// enrollments begun, and how far a cluster that is being built is. The root
+// Package store holds the data that screens share: where the person stands, tokens,
+// kubeconfig contexts, enrollments begun, and how far a cluster that is being built is. The root
 // model owns it; screens read it and ask it to refresh.
 package store
 
@@ -13,18 +13,21 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/overview"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/tui/task"
 )
 
-// How often tokens and the progress of a cluster are looked at again.
+// How often the overview, tokens and the progress of a cluster are looked at again.
 const (
-	TokensEvery  = 2 * time.Second
-	ClusterEvery = time.Second
+	OverviewEvery = 2 * time.Second
+	TokensEvery   = 2 * time.Second
+	ClusterEvery  = time.Second
 )
 
 // Sources are where the data comes from.
 type Sources struct {
+	Overview   func(ctx context.Context, now time.Time) overview.Status
 	Tokens     token.Tokens
 	Contexts   contexts.Contexts
 	Unfinished enrolling.Store
@@ -46,14 +49,30 @@ func (d Data[T]) Loading() (since time.Time, ok bool) { return d.handle.Began, d
 
 // Store is the shared data. Its methods are called on one goroutine.
 type Store struct {
+	Overview   Data[overview.Status]
 	Tokens     Data[Tokens]
 	Contexts   Data[[]contexts.View]
 	Unfinished Data[[]enrolling.Progress]
 	Cluster    Data[cluster.Progress]
+	// Running is the enrollment that goes on in this program, or that has ended and was not looked
+	// at yet; nil if there is none.
+	Running *Running
 
 	from   Sources
 	runner *task.Runner
 	file   string // the cluster's progress, "" if none is built
+}
+
+// Running is an enrollment that goes on in this program.
+type Running struct {
+	Name string
+	// Step is the one that it is at.
+	Step enrolling.Step
+	// Approval is what to send to who approves, while that is awaited.
+	Approval *enrolling.Approval
+	// Ended: it is over, and Err is why if it did not succeed.
+	Ended bool
+	Err   error
 }
 
 // Tokens is what the drivers found.
@@ -70,6 +89,8 @@ func New(from Sources, r *task.Runner, clusterFile string) *Store {
 
 // The answers. Screens see them after the store has taken them in.
 type (
+	// OverviewMsg says that the overview was made.
+	OverviewMsg answer[overview.Status]
 	// TokensMsg says that the tokens were read.
 	TokensMsg answer[Tokens]
 	// ContextsMsg says that the kubeconfig was read.
@@ -112,6 +133,16 @@ func load[T any](s *Store, d *Data[T], now time.Time, read func(context.Context)
 	return cmd
 }
 
+// LoadOverview finds out where the person stands.
+func (s *Store) LoadOverview(now time.Time) tea.Cmd {
+	return load(s, &s.Overview, now, func(ctx context.Context) (overview.Status, error) {
+		return s.from.Overview(ctx, now), nil
+	}, func(a answer[overview.Status]) tea.Msg { return OverviewMsg(a) })
+}
+
+// OverviewDue tells whether the overview was last made long enough ago.
+func (s *Store) OverviewDue(now time.Time) bool { return s.Overview.due(now, OverviewEvery) }
+
 // LoadTokens reads the tokens; an earlier reading that has not ended is cancelled. A
 // library that hangs keeps no token from the screen.
 func (s *Store) LoadTokens(now time.Time) tea.Cmd {
@@ -122,9 +153,12 @@ func (s *Store) LoadTokens(now time.Time) tea.Cmd {
 }
 
 // TokensDue tells whether the tokens were last read long enough ago.
-func (s *Store) TokensDue(now time.Time) bool {
-	_, busy := s.Tokens.Loading()
-	return !busy && now.Sub(s.Tokens.at) >= TokensEvery-ClusterEvery/2
+func (s *Store) TokensDue(now time.Time) bool { return s.Tokens.due(now, TokensEvery) }
+
+// due tells whether d, which is read again every so often, is to be read now.
+func (d Data[T]) due(now time.Time, every time.Duration) bool {
+	_, busy := d.Loading()
+	return !busy && now.Sub(d.at) >= every-ClusterEvery/2
 }
 
 // LoadContexts reads the kubeconfig.
@@ -159,6 +193,8 @@ func (s *Store) Building() bool {
 // others need not be passed on.
 func (s *Store) Update(msg tea.Msg, now time.Time) (fresh bool, cmd tea.Cmd) {
 	switch m := msg.(type) {
+	case OverviewMsg:
+		return s.Overview.take(answer[overview.Status](m), now), nil
 	case TokensMsg:
 		return s.Tokens.take(answer[Tokens](m), now), nil
 	case ContextsMsg:

@@ -1,6 +1,6 @@
 // Package theme holds the one look of the terminal UI: a palette for light and
-// dark backgrounds, for full colour and for the 16 colours of a plain terminal,
-// and none at all under NO_COLOR. Colour is never the only sign: every state
+// dark backgrounds, for full colour, for 256 colours and for the 16 of a plain
+// terminal, and none at all under NO_COLOR. Colour is never the only sign: every state
 // also has a glyph or a word, and the selected line a mark.
 package theme
 
@@ -103,6 +103,9 @@ func New(o Options) Theme {
 	return t
 }
 
+// colours are chosen for each number of colours: the nearest of 256 to a bluish grey is purple.
+// Text that is not of much weight is still read, so that none is fainter than 4.5 to 1 (WCAG's
+// contrast for text) on black or on white.
 func colours(o Options) palette {
 	c := lipgloss.Color
 	switch {
@@ -114,25 +117,28 @@ func colours(o Options) palette {
 	case o.Profile == colorprofile.ANSI:
 		return palette{strong: c("15"), muted: c("7"), faint: c("8"), accent: c("12"), good: c("10"), warn: c("11"),
 			bad: c("9"), onAccent: c("0")}
+	case o.Profile == colorprofile.ANSI256 && o.Light:
+		return palette{
+			selected: c("254"),
+			text:     c("236"), strong: c("232"), muted: c("240"), faint: c("242"), accent: c("25"),
+			good: c("28"), warn: c("94"), bad: c("124"), onAccent: c("231"),
+		}
+	case o.Profile == colorprofile.ANSI256:
+		return palette{
+			selected: c("237"),
+			text:     c("252"), strong: c("255"), muted: c("248"), faint: c("244"), accent: c("75"),
+			good: c("78"), warn: c("179"), bad: c("210"), onAccent: c("232"),
+		}
 	case o.Light:
 		return palette{
-			selected: pick(o, c("254"), c("#e3ecf6")),
-			text:     c("#2f3542"), strong: c("#10141c"), muted: c("#5c6675"), faint: c("#8791a0"), accent: c("#0b62a8"),
-			good: c("#1c7a43"), warn: c("#98600a"), bad: c("#b3262f"), onAccent: c("#ffffff"),
+			selected: c("#e3ecf6"),
+			text:     c("#2f3542"), strong: c("#10141c"), muted: c("#4f5867"), faint: c("#69727f"), accent: c("#0b62a8"),
+			good: c("#1c7a43"), warn: c("#8a5708"), bad: c("#b3262f"), onAccent: c("#ffffff"),
 		}
 	}
 	return palette{
-		selected: pick(o, c("236"), c("#22303f")),
-		text:     c("#c9d1dc"), strong: c("#f1f5fa"), muted: c("#8a95a5"), faint: c("#525d6d"), accent: c("#6cb6ff"),
+		selected: c("#22303f"),
+		text:     c("#c9d1dc"), strong: c("#f1f5fa"), muted: c("#9aa5b4"), faint: c("#788393"), accent: c("#6cb6ff"),
 		good: c("#6fcf97"), warn: c("#e5b567"), bad: c("#f2777a"), onAccent: c("#0d1520"),
 	}
-}
-
-// pick returns the colour for 256 colours, whose nearest one to a dark or a
-// light tint is far off, or that for full colour.
-func pick(o Options, c256, full color.Color) color.Color {
-	if o.Profile == colorprofile.ANSI256 {
-		return c256
-	}
-	return full
 }

@@ -1,6 +1,7 @@
 package widget
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
@@ -109,6 +110,16 @@ func (f *Form) Update(msg tea.Msg, m keys.Map) bool {
 		return false
 	}
 	k, isKey := msg.(tea.KeyPressMsg)
+	switch msg := msg.(type) {
+	case RowMsg:
+		f.Focus = max(min(msg.Row, len(f.Fields)-1), 0)
+		return true
+	case OptionMsg:
+		if msg.Option < len(x.Options) && x.Options[msg.Option].Reason == "" {
+			x.Index = msg.Option
+		}
+		return true
+	}
 	switch {
 	case isKey && key.Matches(k, m.Next):
 		f.Focus = (f.Focus + 1) % len(f.Fields)
@@ -171,7 +182,7 @@ func (f *Form) draw(t theme.Theme, w int) (lines []string, from, to int) {
 			lines = append(lines, x.open(t, label, w)...)
 			to = len(lines)
 		} else {
-			lines = append(lines, x.closed(t, label, w))
+			lines = append(lines, Row(i, x.closed(t, label, w)))
 			if x.Problem != "" {
 				lines = append(lines, x.problem(t, label, w)...)
 			}
@@ -214,9 +225,10 @@ func (x *Field) open(t theme.Theme, label, w int) []string {
 		if i == 0 {
 			lead = head
 		}
-		lines = append(lines, lead+Cut(x.option(t, i, o, name), w-label-4))
+		zone := ZoneOption + strconv.Itoa(i)
+		lines = append(lines, lead+Click(zone, Cut(x.option(t, i, o, name), w-label-4)))
 		if room := w - label - name - 8; i == x.Index && Width(o.Clause) > room { // said in full where it matters
-			lines[len(lines)-1] = lead + Cut(x.option(t, i, Option{Label: o.Label}, name), w-label-4)
+			lines[len(lines)-1] = lead + Click(zone, Cut(x.option(t, i, Option{Label: o.Label}, name), w-label-4))
 			lines = append(lines, indented(Paragraph(t.Text, o.Clause, w-label-6), label+6)...)
 		}
 	}

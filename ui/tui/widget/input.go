@@ -58,6 +58,18 @@ func (in *Input) Update(msg tea.Msg) bool {
 	return false
 }
 
+// Edits tells whether k is text or one of the keys with which a shell's line is edited, and
+// so belongs to the field where something is typed, not to what scrolls beside it.
+func Edits(k tea.KeyPressMsg) bool {
+	switch k.String() {
+	case "ctrl+a", "ctrl+b", "ctrl+d", "ctrl+e", "ctrl+f", "ctrl+h", "ctrl+k", "ctrl+u", "ctrl+w", "alt+b",
+		"alt+d", "alt+f", "alt+backspace", "backspace", "delete", "left", "right", "alt+left", "alt+right", "ctrl+left",
+		"ctrl+right", "home", "end":
+		return true
+	}
+	return k.Text != ""
+}
+
 func (in *Input) key(m tea.KeyPressMsg) bool {
 	switch m.String() {
 	case "left", "ctrl+b":
@@ -80,15 +92,14 @@ func (in *Input) key(m tea.KeyPressMsg) bool {
 		in.cut(0, in.pos)
 	case "ctrl+k":
 		in.cut(in.pos, len(in.chars))
+	case "alt+b", "alt+left", "ctrl+left":
+		in.pos = in.before()
+	case "alt+f", "alt+right", "ctrl+right":
+		in.pos = in.after()
+	case "alt+d":
+		in.cut(in.pos, in.after())
 	case "ctrl+w", "alt+backspace":
-		from := in.pos
-		for from > 0 && in.chars[from-1] == " " {
-			from--
-		}
-		for from > 0 && in.chars[from-1] != " " {
-			from--
-		}
-		in.cut(from, in.pos)
+		in.cut(in.before(), in.pos)
 	default:
 		if m.Text == "" {
 			return false
@@ -96,6 +107,30 @@ func (in *Input) key(m tea.KeyPressMsg) bool {
 		in.insert(m.Text)
 	}
 	return true
+}
+
+// before is where the word before the cursor begins.
+func (in *Input) before() int {
+	at := in.pos
+	for at > 0 && in.chars[at-1] == " " {
+		at--
+	}
+	for at > 0 && in.chars[at-1] != " " {
+		at--
+	}
+	return at
+}
+
+// after is where the word behind the cursor ends.
+func (in *Input) after() int {
+	at := in.pos
+	for at < len(in.chars) && in.chars[at] == " " {
+		at++
+	}
+	for at < len(in.chars) && in.chars[at] != " " {
+		at++
+	}
+	return at
 }
 
 func (in *Input) cut(from, to int) {

@@ -109,14 +109,16 @@ func (l *List[T]) Update(msg tea.Msg, m keys.Map) bool {
 		l.rebuild()
 		return true
 	}
+	if l.nav.Click(msg, len(l.shown)) {
+		l.remember()
+		return true
+	}
 	k, ok := msg.(tea.KeyPressMsg)
 	switch {
 	case !ok:
 		return false
 	case l.nav.Update(k, m, len(l.shown), l.height):
-		if it, ok := l.Selected(); ok {
-			l.chosen = l.Key(it)
-		}
+		l.remember()
 		return true
 	case key.Matches(k, m.Filter):
 		l.Filter.Open()
@@ -127,6 +129,12 @@ func (l *List[T]) Update(msg tea.Msg, m keys.Map) bool {
 		return true
 	}
 	return false
+}
+
+func (l *List[T]) remember() {
+	if it, ok := l.Selected(); ok {
+		l.chosen = l.Key(it)
+	}
 }
 
 // View draws the filter, the headings and the rows in view, w by h.
@@ -159,14 +167,14 @@ func (l *List[T]) line(t theme.Theme, columns []int, n, w int) string {
 		texts[i] = c.Text
 	}
 	if n == l.nav.Index {
-		return t.Accent.Render(t.Glyphs.Mark) + " " + t.Selected.Render(Fit(row(columns, texts), w-2))
+		return Row(n, t.Accent.Render(t.Glyphs.Mark)+" "+t.Selected.Render(Fit(row(columns, texts), w-2)))
 	}
 	for i, c := range cells {
 		if columns[i] > 0 {
 			texts[i] = c.Style.Render(Cut(c.Text, columns[i]))
 		}
 	}
-	return "  " + row(columns, texts)
+	return Row(n, "  "+row(columns, texts))
 }
 
 // row joins cells that are as wide as their columns; those of width 0 are left out.

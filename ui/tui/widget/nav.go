@@ -36,6 +36,16 @@ func (v *Nav) Update(k tea.KeyPressMsg, m keys.Map, n, height int) bool {
 	return true
 }
 
+// Click puts the cursor on the row of n that was clicked. It tells whether msg was a click.
+func (v *Nav) Click(msg tea.Msg, n int) bool {
+	row, ok := msg.(RowMsg)
+	if ok {
+		v.Index = row.Row
+		v.Clamp(n)
+	}
+	return ok
+}
+
 // Clamp keeps the cursor among n rows.
 func (v *Nav) Clamp(n int) { v.Index = max(min(v.Index, n-1), 0) }
 

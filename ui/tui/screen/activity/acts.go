@@ -10,6 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
@@ -24,14 +25,9 @@ func (m *Model) Acts() screen.Acts {
 	r, ok := m.list.Selected()
 	none := screen.When(!ok || m.open, "no record is selected")
 	return screen.Acts{
-		screen.On(screen.Action{Key: keys.Letter("L", "lock"), Reason: idle}, "agent lock", func() tea.Cmd {
-			return screen.Operate(screen.Operation{Title: "Lock everything", Command: "kubehsm agent lock",
-				Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-					return insisted("Locked", "locked: the next command asks for the PIN",
-						func(say func(string)) error { return m.agent.LockAgent(ctx, say) })
-				}})
-		}),
-		screen.On(screen.Action{Key: keys.Letter("S", "stop the agent"), Reason: idle, Writes: true}, "agent stop",
+		screen.On(screen.Action{Key: m.Keys.Lock, Reason: idle}, "agent lock",
+			func() tea.Cmd { return screen.Operate(Lock(m.agent)) }),
+		screen.On(screen.Action{Key: m.Keys.Stop, Reason: idle, Writes: true}, "agent stop",
 			func() tea.Cmd {
 				return screen.Operate(screen.Operation{Title: "Stop the agent", Command: "kubehsm agent stop", Writes: true,
 					Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
@@ -43,7 +39,7 @@ func (m *Model) Acts() screen.Acts {
 		screen.On(screen.Action{Key: keys.Letter("u", "start it at login"), Quiet: true}, "agent unit", m.unit),
 		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy record"), Reason: none, Quiet: true}, "",
 			func() tea.Cmd { return copyRecord(r) }),
-		screen.On(screen.Action{Key: keys.Letter("f", "copy fingerprint"),
+		screen.On(screen.Action{Key: m.Keys.CopyPrint,
 			Reason: screen.Because(none, screen.When(r.Key == "", "the record names no key")), Quiet: true}, "", func() tea.Cmd {
 			return screen.Send(screen.CopyMsg{What: "fingerprint", Text: r.Key})
 		}),
@@ -52,6 +48,15 @@ func (m *Model) Acts() screen.Acts {
 				Lines: []string{"kubehsm agent status", "kubehsm audit -f"}})
 		}),
 	}
+}
+
+// Lock is the operation that locks all tokens.
+func Lock(agent session.Agent) screen.Operation {
+	return screen.Operation{Title: "Lock everything", Command: "kubehsm agent lock",
+		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+			return insisted("Locked", "locked: the next command asks for the PIN",
+				func(say func(string)) error { return agent.LockAgent(ctx, say) })
+		}}
 }
 
 // insisted reports what was done, and what had to be ended for it.

@@ -179,7 +179,7 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 		}
 	case screen.ChangedMsg:
 		return m.askAgent(now)
-	case tea.KeyPressMsg, tea.PasteMsg:
+	case tea.KeyPressMsg, tea.PasteMsg, widget.RowMsg:
 		if m.open && m.sessions.Update(msg, m.Keys) || !m.open && m.list.Update(msg, m.Keys) {
 			return nil
 		}

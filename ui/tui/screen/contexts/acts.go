@@ -2,6 +2,7 @@ package contexts
 
 import (
 	"context"
+	"iter"
 	"strings"
 	"time"
 
@@ -25,6 +26,23 @@ func (m *Model) Acts() screen.Acts { return m.acts(time.Time{}) }
 
 func (m *Model) acts(now time.Time) screen.Acts {
 	c, ok := m.list.Selected()
+	return m.actsOf(c, ok, now)
+}
+
+// Finds implements [screen.Finder].
+func (m *Model) Finds(now time.Time) iter.Seq[screen.Found] {
+	return func(yield func(screen.Found) bool) {
+		for _, c := range m.Store.Contexts.Value {
+			if !yield(screen.Found{Name: c.Name, Words: "context " + c.Cluster, Acts: m.actsOf(c, true, now),
+				Select: func() { m.list.Select(c.Name) }}) {
+				return
+			}
+		}
+	}
+}
+
+// actsOf is what can be done with c, if there is one.
+func (m *Model) actsOf(c contexts.View, ok bool, now time.Time) screen.Acts {
 	do := deeds{m.Services}
 	none, notOurs, ours := "", "", ""
 	switch {
@@ -51,23 +69,21 @@ func (m *Model) acts(now time.Time) screen.Acts {
 			return screen.Send(screen.GoMsg{To: screen.Requests, Argument: c.Name})
 		}),
 		screen.On(screen.Action{Key: keys.Letter("w", "renew"), Reason: notOurs, Writes: true}, "certificate renew",
-			func() tea.Cmd { return do.renew(c) }),
+			func() tea.Cmd { return screen.Operate(Renew(m.Renewer, c.Enrollment)) }),
 		screen.On(screen.Action{Key: keys.Letter("u", "undo"), Writes: true}, "kubeconfig undo", do.undo),
-		screen.On(screen.Action{Key: keys.Letter("o", "unlock"), Reason: notOurs, Quiet: true}, "unlock",
+		screen.On(screen.Action{Key: m.Keys.Unlock, Reason: notOurs, Quiet: true}, "unlock",
 			func() tea.Cmd { return do.unlock(c) }),
 		screen.On(screen.Action{Key: keys.Letter("y", "what needs my yes"), Reason: notOurs, Quiet: true},
 			"consent show; consent set", func() tea.Cmd { return do.consent(c) }),
-		screen.On(screen.Action{Key: keys.Letter("d", "repair entry"), Reason: notOurs, Writes: true, Quiet: true},
+		screen.On(screen.Action{Key: keys.Letter("p", "put the entry right"), Reason: notOurs, Writes: true, Quiet: true},
 			"kubeconfig set", func() tea.Cmd { return do.repair(c) }),
 		screen.On(screen.Action{Key: keys.Letter("E", "entry for external signers"), Reason: notOurs, Writes: true,
 			Quiet: true}, "kubeconfig set", func() tea.Cmd { return do.signer(c) }),
 		screen.On(screen.Action{Key: keys.Letter("F", "follow the cluster"), Reason: notOurs, Writes: true, Quiet: true},
 			"kubeconfig refresh", func() tea.Cmd { return do.follow(c) }),
 		screen.On(screen.Action{Key: keys.Letter("H", "history"), Quiet: true}, "kubeconfig history", do.history),
-		screen.On(screen.Action{Key: keys.Letter("D", "take out"), Reason: none, Writes: true, Quiet: true},
-			"kubeconfig remove", func() tea.Cmd { return do.drop(c) }),
-		screen.On(screen.Action{Key: keys.Letter("X", "remove enrollment"), Reason: notOurs, Writes: true, Quiet: true},
-			"unenroll", func() tea.Cmd { return do.remove(c) }),
+		screen.On(screen.Action{Key: keys.As(m.Keys.Delete, "take out"), Reason: none, Writes: true, Quiet: true},
+			"kubeconfig remove; unenroll", func() tea.Cmd { return do.delete(c) }),
 		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy name"), Reason: none, Quiet: true}, "", func() tea.Cmd {
 			return screen.Send(screen.CopyMsg{What: "name", Text: c.Name})
 		}),
@@ -110,14 +126,15 @@ func (d deeds) migrate(c contexts.View) tea.Cmd {
 		}})
 }
 
-// renew asks for a new certificate; the steps are told while it runs.
-func (d deeds) renew(c contexts.View) tea.Cmd {
-	return screen.Operate(screen.Operation{Title: "Renew " + c.Enrollment, Writes: true,
-		Command: "kubehsm certificate renew " + shell.Quote(c.Enrollment),
+// Renew asks for a new certificate for the enrollment called name; the steps are told while it
+// runs.
+func Renew(r enroll.Renewer, name string) screen.Operation {
+	return screen.Operation{Title: "Renew " + name, Writes: true,
+		Command: "kubehsm certificate renew " + shell.Quote(name),
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-			r, err := d.Renewer.Renew(ctx, c.Enrollment, enroll.RenewOptions{}, p, screen.Steps(ctx))
+			r, err := r.Renew(ctx, name, enroll.RenewOptions{}, p, screen.Steps(ctx))
 			return screen.Report{Said: present.Renewed(r, time.Now()), Title: "Renewed, with notes", Lines: r.Notes}, err
-		}})
+		}}
 }
 
 // change shows a planned change, and makes it after a yes.
@@ -173,6 +190,17 @@ func (d deeds) signer(c contexts.View) tea.Cmd {
 func (d deeds) undo() tea.Cmd {
 	return change("Undo", "kubehsm kubeconfig undo", "the latest change is taken back", "Take this back?",
 		func(ctx context.Context) (*contexts.Change, error) { return d.Contexts.Undo(ctx, "") })
+}
+
+// delete takes a context out, or the enrollment that it signs in with.
+func (d deeds) delete(c contexts.View) tea.Cmd {
+	if !c.Ours {
+		return d.drop(c)
+	}
+	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewChoice(d.Keys, "What shall go?", []dialog.Entry{
+		{Name: "the context only: the enrollment stays", Message: d.drop(c)()},
+		{Name: "the enrollment " + clean(c.Enrollment) + ", with its context", Message: d.remove(c)()},
+	})})
 }
 
 // drop takes a context out; of kubehsm's own the enrollment stays.

@@ -1,13 +1,15 @@
 package contexts_test
 
 import (
-	tea "charm.land/bubbletea/v2"
+	"context"
 	"encoding/base64"
 	"encoding/pem"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
@@ -119,6 +121,8 @@ func TestHealth(t *testing.T) {
 func TestTakeOut(t *testing.T) {
 	r := open(t)
 	r.Press("end", "D")
+	r.Sees("What shall go?")
+	r.Press("enter")
 	r.Sees("Take zeta-hsm out?")
 	r.Press("y")
 	r.Sees("the context is gone")
@@ -136,16 +140,18 @@ func TestTakeOut(t *testing.T) {
 // TestRemove: the record goes with the entry, the key stays.
 func TestRemove(t *testing.T) {
 	r := open(t)
-	r.Press("home", "X")
-	r.Sees("remove enrollment: it is not kubehsm's")
-	r.Press("end", "X")
+	r.Press("end", "D")
+	r.Sees("What shall go?")
+	r.Press("down", "enter")
 	r.Sees("Remove the enrollment zeta-hsm?", "The key stays on the token")
 	r.Press("esc")
 	r.Sees("Remove the enrollment: cancelled")
 	if _, err := enrolled(t, r); err != nil {
 		t.Fatal(err)
 	}
-	r.Press("X")
+	r.Press("D")
+	r.Sees("What shall go?")
+	r.Press("down", "enter")
 	r.Sees("Remove the enrollment zeta-hsm?")
 	r.Press("y")
 	r.Sees("zeta-hsm is removed")
@@ -235,14 +241,14 @@ func TestConsentRules(t *testing.T) {
 // sign themselves is written and taken back.
 func TestRepair(t *testing.T) {
 	r := open(t)
-	r.Press("end", "d")
+	r.Press("end", "p")
 	r.Sees("nothing to change")
 	r.Press("E")
 	r.Sees("Write this?", "externalSigner")
 	r.Press("y")
 	r.Sees("the entry is for clients")
 	r.World.HasKubeconfig("externalSigner")
-	r.Press("d")
+	r.Press("p")
 	r.Sees("Write this?")
 	r.Press("y")
 	r.Sees("the entry is as it should be")
@@ -271,9 +277,9 @@ func TestSignsIn(t *testing.T) {
 // TestUnlock: the agent unlocks the token of the enrollment.
 func TestUnlock(t *testing.T) {
 	r, _, card := live(t)
-	r.Press("home", "o")
+	r.Press("home", "U")
 	r.Sees("unlock: it is not kubehsm's")
-	r.Press("end", "o")
+	r.Press("end", "U")
 	r.Type("PIN of", card.PIN())
 	r.Sees("the token of zeta-hsm is unlocked")
 	s, err := session.Agent{Env: r.World.Env}.AgentStatus(t.Context())
@@ -331,14 +337,8 @@ func TestMigrate(t *testing.T) {
 	r.Press("home", "down", "m")
 	r.Sees("When the new context works", "must be considered copied")
 	r.Press("esc")
-	r.Sees("Which token")
-	r.Press("enter")
-	r.Sees("A new key")
-	r.Press("end", "enter")
-	r.Sees("Algorithm")
-	r.Press("enter")
-	r.Sees("Which cluster", "▌ trial-admin")
-	r.Press("enter")
+	r.Sees("system:masters cannot be asked for", "u user")
+	r.Press("u")
 	r.Sees("Who is it for", "admin", "system:masters")
 	if r.World.Kubeconfig() != before {
 		t.Error("the kubeconfig has changed before the new context works")
@@ -438,7 +438,9 @@ func TestSameKey(t *testing.T) {
 	if err := r.World.Env.Enrollments().Save(e); err != nil {
 		t.Fatal(err)
 	}
-	r.Press("end", "X")
+	r.Press("end", "D")
+	r.Sees("What shall go?")
+	r.Press("down", "enter")
 	r.Sees("Enrollments with the same key stay: eta-hsm")
 	r.Press("y")
 	r.Sees("zeta-hsm is removed")
@@ -465,4 +467,28 @@ func TestNames(t *testing.T) {
 	r.Sees("zeta-hsm")
 	r.Press("/", `"nothing"`, "enter", "c")
 	r.Sees("copy name: no context is selected")
+}
+
+// TestStopCheck: esc stops a check whose library hangs.
+func TestStopCheck(t *testing.T) {
+	r, _, card := live(t)
+	r.Press("1")
+	r.Sees("12345678") // no reading of the tokens is under way, which would hang as well
+	r.Press("2")
+	hangs, ended := make(chan struct{}, 9), make(chan struct{}, 9)
+	card.Before(func(ctx context.Context, _ hsmtest.Op) error {
+		hangs <- struct{}{}
+		<-ctx.Done()
+		ended <- struct{}{}
+		return ctx.Err()
+	})
+	r.Press("end", "enter")
+	r.Until("the agent waits", func() bool { return len(hangs) > 0 })
+	r.Sees("checking", "stop the check")
+	r.Press("esc")
+	r.Loses("checking", "stop the check")
+	r.Until("the agent does not go on", func() bool { return len(ended) > 0 })
+	card.Before(nil)
+	r.Press("enter")
+	r.Sees("PIN of")
 }

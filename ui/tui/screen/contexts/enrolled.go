@@ -22,11 +22,24 @@ import (
 
 // unlock asks for the PIN now, so that later commands need not.
 func (d deeds) unlock(c contexts.View) tea.Cmd {
-	return screen.Operate(screen.Operation{Title: "Unlock the token",
-		Command: "kubehsm unlock " + shell.Quote(c.Enrollment),
+	return screen.Operate(UnlockOf(d.Agent, c.Enrollment))
+}
+
+// UnlockOf is [Unlock] for the enrollment called name.
+func UnlockOf(agent session.Agent, name string) screen.Operation {
+	return Unlock("kubehsm unlock "+shell.Quote(name), agent, func(context.Context) (string, error) { return name, nil })
+}
+
+// Unlock is the operation that unlocks the token of the enrollment that which names.
+func Unlock(command string, agent session.Agent, which func(context.Context) (string, error)) screen.Operation {
+	return screen.Operation{Title: "Unlock the token", Command: command,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-			return screen.Report{Said: "the token of " + c.Enrollment + " is unlocked"}, d.Agent.Unlock(ctx, c.Enrollment, p)
-		}})
+			name, err := which(ctx)
+			if err != nil {
+				return screen.Report{}, err
+			}
+			return screen.Report{Said: "the token of " + name + " is unlocked"}, agent.Unlock(ctx, name, p)
+		}}
 }
 
 // follow has the enrollment follow its cluster, which is asked where it is now, or

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
@@ -16,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/store"
 	"github.com/kubehsm/kubehsm/ui/tui/task"
@@ -35,8 +37,9 @@ type Services struct {
 
 // health is the last check of one context.
 type health struct {
-	job  task.Handle
-	done bool
+	job   task.Handle
+	waits string // thing that the sign-in waits for, raw
+	done  bool
 	session.Health
 	err error
 }
@@ -59,6 +62,11 @@ type (
 		name string
 		session.Health
 		err error
+	}
+	waitsMsg struct {
+		id   task.ID
+		name string
+		line string
 	}
 	endsMsg struct {
 		id  task.ID
@@ -96,7 +104,7 @@ func (m *Model) Open(now time.Time) tea.Cmd {
 func (m *Model) readEnds(now time.Time) tea.Cmd {
 	m.reading.Cancel()
 	h, cmd := m.Runner.Start(now, func(_ context.Context, id task.ID) tea.Msg {
-		all, err := m.Renewer.Expiring()
+		all, err := m.Renewer.Expiring(now)
 		if err != nil { // each that could be read is in all
 			m.Runner.Send(screen.ToastMsg{Text: err.Error(), Warn: true})
 		}
@@ -136,6 +144,16 @@ func (m *Model) fill() {
 	}
 }
 
+// contextOf names the context of an enrollment, which has its name unless it was renamed.
+func contextOf(all []contexts.View, enrollment string) string {
+	for _, c := range all {
+		if c.Enrollment == enrollment {
+			return c.Name
+		}
+	}
+	return enrollment
+}
+
 // Update implements [screen.Screen].
 func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 	switch msg := msg.(type) {
@@ -154,22 +172,26 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 			h.job.Done()
 			h.done, h.Health, h.err = true, msg.Health, msg.err
 		}
+	case waitsMsg:
+		if h := m.checks[msg.name]; h != nil && h.job.ID == msg.id {
+			h.waits = msg.line
+		}
+	case screen.ArgumentMsg: // an enrollment
+		m.list.Select(contextOf(m.Store.Contexts.Value, msg.Value))
 	case screen.ChangedMsg:
 		return tea.Batch(m.Store.LoadContexts(now), m.readEnds(now))
-	case tea.KeyPressMsg, tea.PasteMsg:
+	case tea.KeyPressMsg, tea.PasteMsg, widget.RowMsg:
 		if m.list.Update(msg, m.Keys) {
 			return nil
 		}
-		if k, ok := msg.(tea.KeyPressMsg); ok {
-			return m.key(k, now)
+		k, ok := msg.(tea.KeyPressMsg)
+		if !ok || key.Matches(k, m.Keys.Back) && m.stop() {
+			return nil
 		}
+		cmd, _ := m.Press(k, m.acts(now), func() tea.Cmd { return m.Open(now) })
+		return cmd
 	}
 	return nil
-}
-
-func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
-	cmd, _ := m.Press(k, m.acts(now), func() tea.Cmd { return m.Open(now) })
-	return cmd
 }
 
 // check signs in to c's cluster in the background; the list stays usable.
@@ -178,6 +200,7 @@ func (m *Model) check(c contexts.View, now time.Time) tea.Cmd {
 		old.job.Cancel()
 	}
 	h, cmd := m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
+		ctx = screen.WithProgress(ctx, func(line string) { m.Runner.Send(waitsMsg{id, c.Name, line}) })
 		r, err := m.Agent.CheckContext(ctx, c.Name)
 		return healthMsg{id: id, name: c.Name, Health: r, err: err}
 	})
@@ -185,12 +208,34 @@ func (m *Model) check(c contexts.View, now time.Time) tea.Cmd {
 	return cmd
 }
 
+// checking tells whether the check of the context under the cursor goes on.
+func (m *Model) checking() bool {
+	c, ok := m.list.Selected()
+	h := m.checks[c.Name]
+	return ok && h != nil && h.job.Active()
+}
+
+// stop ends the check of the context under the cursor, if one goes on.
+func (m *Model) stop() bool {
+	checking := m.checking()
+	if checking {
+		c, _ := m.list.Selected()
+		m.checks[c.Name].job.Cancel()
+		delete(m.checks, c.Name)
+	}
+	return checking
+}
+
 // Actions implements [screen.Screen].
 func (m *Model) Actions() []screen.Action {
 	if m.Typing() {
 		return screen.Filtering(m.Keys)
 	}
-	return append(m.Acts().Actions(), screen.Action{Key: m.Keys.Filter}, screen.Action{Key: m.Keys.Refresh, Quiet: true})
+	actions := m.Acts().Actions()
+	if m.checking() {
+		actions = append([]screen.Action{{Key: keys.As(m.Keys.Back, "stop the check")}}, actions...)
+	}
+	return append(actions, screen.Action{Key: m.Keys.Filter}, screen.Action{Key: m.Keys.Refresh, Quiet: true})
 }
 
 func clean(s string) string { return text.Clean(s) }

@@ -76,6 +76,9 @@ func (m *Model) details(f screen.Frame, w int) []string {
 		switch {
 		case !h.done:
 			lines = append(lines, widget.Working(t, "Signing in", h.job.Began, f.Now))
+			if h.waits != "" {
+				lines = append(lines, widget.Paragraph(t.Text, clean(h.waits)+"; "+m.Keys.Back.Help().Key+" stops the check", w)...)
+			}
 		case h.err != nil:
 			lines = append(lines, widget.Failure(t, h.err, w)...)
 		default:

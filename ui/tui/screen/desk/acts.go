@@ -89,7 +89,14 @@ func (d work) newTicket() tea.Cmd {
 				command += " --spare"
 			}
 			return screen.Operate(screen.Operation{Title: "Make a ticket", Command: command + " -o qr", Writes: true,
-				Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+				Run: func(ctx context.Context, ask hsm.Prompter) (screen.Report, error) {
+					against, err := d.Tickets.Obstacles(ctx, "", o.Signer)
+					if err == nil && len(against) > 0 {
+						err = screen.Sure(ctx, ask, present.AskTicket(against))
+					}
+					if err != nil {
+						return screen.Report{}, err
+					}
 					shown, err := d.makeTicket(ctx, "Ticket for "+o.User, o)
 					if err != nil {
 						return screen.Report{}, err

@@ -75,8 +75,15 @@ func TestTokens(t *testing.T) {
 	r.Loses("for the new rack")
 }
 
-// TestTicket is shown as text, once, and is not for copying; the cluster keeps who it
-// is for.
+// allTheSame makes a ticket that cannot work, as the cluster shows no cluster-info.
+func allTheSame(r *screentest.Rig) {
+	r.T.Helper()
+	r.Sees("Make the ticket all the same?", "It could not work yet", "cluster-info")
+	r.Press("y")
+}
+
+// TestTicket is shown as text, once, and can be copied and saved; the cluster keeps who it
+// is for. A ticket that could not work is not made without a yes.
 func TestTicket(t *testing.T) {
 	r, server := open(t)
 	r.Press("t")
@@ -84,10 +91,30 @@ func TestTicket(t *testing.T) {
 	r.Press("enter")
 	r.Sees("a user name is needed")
 	r.Press(`"jane"`, "tab", `"dev, ops"`, "enter")
+	r.Sees("Make the ticket all the same?")
+	r.Press("n")
+	r.Sees("Make a ticket: cancelled")
+	if n := len(server.Names(flowtest.Secrets)); n != 2 {
+		t.Errorf("%d tokens", n)
+	}
+	r.Press("t")
+	r.Sees("A ticket for one person")
+	r.Press(`"jane"`, "tab", `"dev, ops"`, "enter")
+	allTheSame(r)
 	r.Sees("KHSM1-", "Good for", "They type: kubehsm join --ticket -", "You then: kubehsm helpdesk approve REQUEST")
 	r.Press("c")
-	if r.Copied() != "" {
-		t.Errorf("copied %s", r.Copied())
+	r.Until("copied", func() bool { return strings.HasPrefix(r.Copied(), "KHSM1-") })
+	file := filepath.Join(t.TempDir(), "ticket.txt")
+	for range 2 { // the second time the file is there
+		r.Press("o")
+		r.Sees("Save the ticket")
+		r.Press(`"`+file+`"`, "enter")
+	}
+	r.Sees("exists already")
+	r.Press("esc")
+	r.Loses("Save the ticket")
+	if saved, err := os.ReadFile(file); err != nil || string(saved) != r.Copied()+"\n" {
+		t.Errorf("saved %q, %v", saved, err)
 	}
 	if n := len(server.Names(flowtest.Secrets)); n != 3 {
 		t.Errorf("%d tokens", n)
@@ -97,7 +124,7 @@ func TestTicket(t *testing.T) {
 	r.Sees("ticket", "jane, dev, ops")
 	r.Press("x")
 	r.Sees("kubehsm helpdesk ticket --for jane --group dev --group ops")
-	r.Press("esc", "d")
+	r.Press("esc", "H")
 	r.Sees("What was done from here, the latest first", "jane", "until")
 }
 
@@ -108,6 +135,7 @@ func TestOfARole(t *testing.T) {
 	r.Press("t")
 	r.Sees("User")
 	r.Press(`"jane"`, "enter")
+	allTheSame(r)
 	r.Sees("KHSM1-")
 	r.Press("esc")
 	server.Forbid("list secrets")
@@ -125,6 +153,7 @@ func TestRefused(t *testing.T) {
 	r.Press("t")
 	r.Sees("User")
 	r.Press(`"jane"`, "enter")
+	allTheSame(r)
 	r.Sees("error: ", "hint: ")
 	if strings.Contains(r.View(), "KHSM1-") || len(server.Names(flowtest.Secrets)) != 2 {
 		t.Errorf("a ticket was made:\n%s", r.View())
@@ -182,7 +211,7 @@ func TestRevoke(t *testing.T) {
 		"metadata": flowtest.Object{"name": "jane-edit", "namespace": "dev"},
 		"roleRef":  flowtest.Object{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
 		"subjects": []flowtest.Object{{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jane"}}})
-	r.Press("w")
+	r.Press("W")
 	r.Sees("User")
 	r.Press("enter")
 	r.Sees("a user name is needed")
@@ -194,7 +223,7 @@ func TestRevoke(t *testing.T) {
 		t.Fatalf("%d bindings", n)
 	}
 	take := func() {
-		r.Press("w")
+		r.Press("W")
 		r.Sees("User")
 		r.Press(`"jane"`, "enter")
 		r.Sees("Remove, deny and end these?")
@@ -215,7 +244,7 @@ func TestRevoke(t *testing.T) {
 // TestBreakGlass wants a reason, and asks nobody for a PIN before.
 func TestBreakGlass(t *testing.T) {
 	r, server := open(t)
-	r.Press("b")
+	r.Press("B")
 	r.Sees("Reason")
 	r.Press("enter")
 	r.Sees("a reason is needed")
@@ -231,7 +260,7 @@ func TestReadOnly(t *testing.T) {
 	server.Put(flowtest.Secrets, token("abcdef", "for the new rack", time.Minute))
 	r := w.OpenReadOnly("5")
 	r.Sees("for the new rack")
-	for key, says := range map[string]string{"t": "new ticket", "D": "delete", "w": "take access away"} {
+	for key, says := range map[string]string{"t": "new ticket", "D": "delete", "W": "take access away"} {
 		r.Press(key)
 		r.Sees(fmt.Sprintf("%s: read-only mode", says))
 	}
@@ -247,6 +276,7 @@ func TestSpareTicket(t *testing.T) {
 		r.Press(`"jane"`, "tab", "tab", "tab", "tab", "tab", `"prod"`, "tab", "tab", "down", "enter")
 	}
 	ask()
+	allTheSame(r)
 	r.Sees("Ticket for jane", "the next one; this is not shown again")
 	if n := len(server.Names(flowtest.Secrets)); n != 4 {
 		t.Errorf("%d tokens", n)

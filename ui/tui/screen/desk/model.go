@@ -140,7 +140,7 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 		}
 	case screen.ChangedMsg:
 		return m.Open(now)
-	case tea.KeyPressMsg, tea.PasteMsg:
+	case tea.KeyPressMsg, tea.PasteMsg, widget.RowMsg:
 		if m.tokens.Update(msg, m.Keys) {
 			return nil
 		}
@@ -181,13 +181,13 @@ func (m *Model) Acts() screen.Acts {
 	return screen.Acts{
 		screen.On(screen.Action{Key: keys.Letter("t", "new ticket"), Writes: true}, "helpdesk ticket", do.newTicket),
 		screen.On(screen.Action{Key: keys.Letter("n", "new token"), Writes: true}, "bootstrap-token create", do.newToken),
-		screen.On(screen.Action{Key: keys.Letter("D", "delete"), Reason: none, Writes: true}, "bootstrap-token delete",
+		screen.On(screen.Action{Key: m.Keys.Delete, Reason: none, Writes: true}, "bootstrap-token delete",
 			func() tea.Cmd { return do.delete(r) }),
-		screen.On(screen.Action{Key: keys.Letter("w", "take access away"), Writes: true}, "helpdesk revoke", do.revoke),
-		screen.On(screen.Action{Key: keys.Letter("b", "break the glass"), Writes: true}, "breakglass request", do.breakGlass),
+		screen.On(screen.Action{Key: m.Keys.Revoke, Writes: true}, "helpdesk revoke", do.revoke),
+		screen.On(screen.Action{Key: m.Keys.BreakGlass, Writes: true}, "breakglass request", do.breakGlass),
 		screen.On(screen.Action{Key: keys.Letter("s", "seal a token"), Writes: true, Quiet: true}, "breakglass seal",
 			do.seal),
-		screen.On(screen.Action{Key: keys.Letter("d", "what was done"), Quiet: true}, "helpdesk list", do.record),
+		screen.On(screen.Action{Key: keys.Letter("H", "what was done"), Quiet: true}, "helpdesk list", do.record),
 		screen.On(screen.Action{Key: keys.Letter("p", "open a sealed PUK"), Writes: true, Quiet: true}, "helpdesk open",
 			do.open),
 		screen.On(screen.Action{Key: keys.Letter("o", "roles and policies"), Quiet: true},

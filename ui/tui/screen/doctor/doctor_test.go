@@ -116,7 +116,7 @@ func TestLeftover(t *testing.T) {
 	r.Sees("look again")
 	r.Press("/", `"forgotten"`, "enter")
 	r.Sees("no enrollment or request on this computer names", "kubehsm key delete --key", "delete")
-	r.Press("d")
+	r.Press("D")
 	r.Sees("Destroy the key?", card.Info().Serial)
 	slots, err := tok.Slots(t.Context(), nil)
 	if err != nil || len(slots) != 1 {

@@ -105,7 +105,7 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 	case removedMsg:
 		m.look.Unlocked, m.unlocked = msg.view, msg.view != nil
 		return m.Open(now)
-	case tea.KeyPressMsg, tea.PasteMsg:
+	case tea.KeyPressMsg, tea.PasteMsg, widget.RowMsg:
 		if m.list.Update(msg, m.Keys) {
 			return nil
 		}
@@ -149,11 +149,11 @@ func (m *Model) Acts() screen.Acts {
 		screen.On(screen.Action{Key: keys.As(m.Keys.Enter, "read"), Reason: none}, "", func() tea.Cmd {
 			return screen.Send(screen.TextMsg{Title: c.Title, Lines: sentences(c), What: "fix", Copy: c.Fix})
 		}),
-		screen.On(screen.Action{Key: keys.Letter("d", "delete"), Writes: true, Quiet: c.Leftover == nil,
+		screen.On(screen.Action{Key: m.Keys.Delete, Writes: true, Quiet: c.Leftover == nil,
 			Reason: screen.Because(none,
 				screen.When(c.Leftover == nil || c.Leftover.Command() == "", "nothing here can be deleted"))}, "key delete",
 			func() tea.Cmd { return m.remove(*c.Leftover) }),
-		screen.On(screen.Action{Key: keys.Letter("u", "look with the PIN"), Quiet: c.Hidden == nil,
+		screen.On(screen.Action{Key: keys.As(m.Keys.Unlock, "look with the PIN"), Quiet: c.Hidden == nil,
 			Reason: screen.Because(none, screen.When(c.Hidden == nil, "nothing is hidden here"))}, "",
 			func() tea.Cmd { return m.unlock(*c.Hidden) }),
 		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy fix"),

@@ -4,9 +4,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
+	"github.com/kubehsm/kubehsm/ui/tui"
 	"github.com/kubehsm/kubehsm/ui/tui/screentest"
 )
 
@@ -23,27 +27,25 @@ func open(t *testing.T) *rig {
 	t.Helper()
 	w := screentest.New(t)
 	r := &rig{server: w.Cluster("admin", "system:masters"), token: w.Tokens.Add(hsmtest.FakeOptions{Label: "blue"})}
+	r.untouched()
 	r.Rig = w.OpenWizard()
 	return r
 }
 
-// toReview fills the wizard in for a user.
+// untouched has the token make keys that want no touch, as nobody touches it.
+func (r *rig) untouched() { r.token.Describe(func(i *hsm.TokenInfo) { i.Can.Policies = false }) }
+
+// toReview names a user in what is proposed.
 func (r *rig) toReview(user string) {
 	r.T.Helper()
 	r.fill(user)
-	r.Sees("This is what will be done", "Lifetime")
+	r.Sees("This is what will be done", "Who      "+user)
 }
 
 func (r *rig) fill(user string) {
 	r.T.Helper()
-	r.Sees("Which token", "blue")
-	r.Press("enter")
-	r.Sees("A new key")
-	r.Press("enter")
-	r.Sees("Algorithm")
-	r.Press("enter")
-	r.Sees("Which cluster", "trial-admin")
-	r.Press("home", "down", "enter")
+	r.Sees("Change: u user")
+	r.Press("u")
 	r.Sees("Who is it for")
 	r.Press(`"`+user+`"`, "enter")
 }
@@ -159,7 +161,7 @@ func TestStopAndGoOn(t *testing.T) {
 	again := r.World.OpenWizard()
 	again.Sees("Resume trial-admin-hsm")
 	again.Press("enter")
-	again.Sees("This is what will be done", "find the token, key on the token, file the request")
+	again.Sees("This is what will be done", "the one that was made before")
 	again.Press("enter")
 	again.Sees("waiting for")
 	r.server.Issue(name)
@@ -251,27 +253,69 @@ func TestConflict(t *testing.T) {
 	again.Press("a")
 	again.Sees("Begin anew?")
 	again.Press("y")
-	again.Sees("This is what will be done", "User        joe")
+	again.Sees("This is what will be done", "Who      joe")
 }
 
 // TestDraft: what was chosen before anything was done is kept while the program runs.
 func TestDraft(t *testing.T) {
 	r := open(t)
-	r.Sees("Which token", "blue")
-	r.Press("enter")
+	r.Sees("Change: u user")
+	r.Press("s")
 	r.Sees("A new key")
 	r.Press("enter")
 	r.Sees("Algorithm")
 	r.Press("down", "enter")
-	r.Sees("Which cluster")
-	r.Press("esc", "esc", "esc")
-	r.Sees("Which token")
+	r.Sees("new, ecdsa-p384")
 	r.Press("esc")
 	r.Sees("SLOT")
 	r.Press("R")
 	r.Sees("Go on with what you chose")
 	r.Press("enter")
+	r.Sees("new, ecdsa-p384")
+}
+
+// TestAwaited: the review waits for its token, and says which others are here and how to take one of
+// them. A token that is pulled out while the review is shown is awaited again.
+func TestAwaited(t *testing.T) {
+	w := screentest.New(t)
+	r := &rig{server: w.Cluster("admin", "system:masters"), token: w.Tokens.Add(hsmtest.FakeOptions{Label: "blue"})}
+	r.untouched()
+	mistyped := hsm.URI{Scheme: hsm.SchemePKCS11, Token: "bleu"}
+	r.Rig = w.Start(100, 30, tui.Options{Start: tui.ScreenEnroll, Enroll: enrolling.Options{Token: mistyped}})
+	r.Sees("Insert your key", "none of them is the one", "pkcs11:token=bleu", "blue", "t chooses one of them")
+	r.Press("t")
 	r.Sees("Which token", "blue")
-	r.Press("enter", "enter")
-	r.Sees("● ecdsa-p384")
+	r.Press("enter")
+	r.Sees("Who      admin")
+	r.token.Unplug()
+	r.Time = r.Time.Add(time.Minute)
+	r.Sees("Insert your key")
+	r.token.Plug()
+	r.Time = r.Time.Add(time.Minute)
+	r.Sees("Who      admin")
+}
+
+// TestSeenElsewhere: an enrollment that goes on behind another screen is in the header, and its end
+// is told there.
+func TestSeenElsewhere(t *testing.T) {
+	r := open(t)
+	r.World.Agent()
+	r.toPIN()
+	r.Type("PIN of blue", pin)
+	r.Sees("waiting for")
+	r.Press("c")
+	name := r.filed()
+	r.Until("the line is copied", func() bool {
+		return r.Copied() == "kubehsm csr approve "+name+"  # or: kubectl certificate approve "+name
+	})
+	r.Press("w")
+	r.Until("the words are copied", func() bool { return len(strings.Fields(r.Copied())) == 8 })
+	r.Press("6")
+	r.Sees("trial-admin-hsm: wait for approval")
+	r.server.Issue(name)
+	r.Sees("trial-admin-hsm is enrolled")
+	r.Press("1")
+	r.Sees("Enrolled: authenticated as jane")
+	r.Press("enter")
+	r.Loses("trial-admin-hsm is enrolled")
 }

@@ -1,6 +1,8 @@
 // Package enroll is the wizard that takes a key on a token from nothing to a
-// working kubeconfig context: token, key, cluster, subject, review, the steps
-// themselves with progress, and the result with what to do next.
+// working kubeconfig context. It opens on the review, which proposes all there is
+// to choose and leads to the pages where it is chosen otherwise: token, key, cluster,
+// subject. Then come the steps themselves with progress, and the result with what to
+// do next.
 package enroll
 
 import (
@@ -38,16 +40,13 @@ func New(s Services, start Start) *Model {
 		newResume(w), newToken(w), newKey(w), newPolicy(w), newCluster(w),
 		newSubject(w), newReview(w), newRun(w), newResult(w),
 	}
+	m.opts.Guided = true
 	if start.Token != nil {
 		m.chooseToken(*start.Token)
-		m.at = stageKey
 		if start.Slot != nil {
 			m.chooseSlot(*start.Slot)
-			m.at = stageCluster
-			if start.Slot.Key == nil {
-				m.at = stagePolicy
-			}
 		}
+		m.at = stageReview
 	}
 	return m
 }
@@ -60,15 +59,14 @@ func (m *Model) Title() string { return "Enroll" }
 
 // Open implements [screen.Screen].
 func (m *Model) Open(now time.Time) tea.Cmd {
-	return tea.Batch(m.Store.LoadContexts(now), m.Store.LoadUnfinished(now), m.lookForDefaults(now), m.page().enter(now))
+	return tea.Batch(m.Store.LoadContexts(now), m.Store.LoadUnfinished(now), m.page().enter(now))
 }
 
 // Close implements [screen.Screen].
 func (m *Model) Close() {
-	m.looking.Cancel()
 	m.page().leave()
-	if m.Draft != nil && m.at < stageRun && m.at > stageResume {
-		*m.Draft = Draft{Options: m.opts, token: m.token, at: m.at, trail: m.trail}
+	if m.Draft != nil && m.at < stageRun && m.at > stageResume && m.changed {
+		*m.Draft = Draft{Options: m.opts, token: m.token, changed: true}
 	}
 }
 
@@ -79,31 +77,22 @@ func (m *Model) Typing() bool { return m.page().typing() }
 func (m *Model) Animating() bool { return m.page().animating() }
 
 // Watching implements [screen.Screen]: tokens are looked for while one is
-// chosen, and left alone while one is used.
-func (m *Model) Watching() bool { return m.at == stageToken || m.at == stageKey }
+// chosen or awaited, and left alone while one is used.
+func (m *Model) Watching() bool { return m.at == stageToken || m.at == stageKey || m.at == stageReview }
 
 // Leave implements [screen.Screen].
 func (m *Model) Leave() string {
 	if m.pages[stageRun].(*runPage).active() {
 		return "The enrollment stops here. What is done is kept: it can be resumed at any time."
 	}
-	return ""
+	return m.pages[stageResult].(*resultPage).unkept()
 }
 
 // Update implements [screen.Screen].
 func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 	k, isKey := msg.(tea.KeyPressMsg)
-	switch msg := msg.(type) {
-	case store.TokensMsg:
+	if _, ok := msg.(store.TokensMsg); ok {
 		m.refreshToken()
-	case pukMsg:
-		return tea.Batch(m.lookForDefaults(now), m.page().update(msg, now))
-	case refusedMsg:
-		if msg.id == m.looking.ID {
-			m.looking.Done()
-			m.refused = msg.err
-		}
-		return nil
 	}
 	if isKey && key.Matches(k, m.Keys.Command) && !m.Typing() && m.at != stageResult {
 		return screen.Send(screen.CommandMsg{Title: present.SameTitle, Lines: m.commands()})

@@ -1,6 +1,7 @@
 package enroll
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"time"
@@ -69,6 +70,9 @@ func (p *clusterPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 	switch msg := msg.(type) {
 	case joinMsg:
 		p.m.opts = msg.opts
+		if msg.next == stageReview {
+			return p.m.review(now)
+		}
 		return p.m.to(msg.next, now)
 	case store.ContextsMsg:
 		p.fill()
@@ -90,7 +94,7 @@ func (p *clusterPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 	case key.Matches(k, p.m.Keys.Refresh) && !building:
 		return p.m.Store.LoadContexts(now)
 	case key.Matches(k, p.m.Keys.Enter) && building:
-		return p.m.to(stageSubject, now)
+		return p.m.review(now)
 	case key.Matches(k, p.m.Keys.Enter):
 		if it, ok := p.list.selected(); ok && it.reason == "" {
 			return p.choose(it, now)
@@ -110,7 +114,7 @@ func (p *clusterPage) choose(it item, now time.Time) tea.Cmd {
 	}
 	p.m.opts.Join = nil
 	p.m.opts.Context = p.m.Store.Contexts.Value[it.index].Name
-	return p.m.to(stageSubject, now)
+	return p.m.review(now)
 }
 
 func (p *clusterPage) actions() []screen.Action {
@@ -128,14 +132,10 @@ func (p *clusterPage) view(f screen.Frame) string {
 	t, s := f.Theme, p.m.Store
 	lines := heading(t, "Which cluster shall it open?", f.Height)
 	since, _ := s.Contexts.Loading()
-	switch {
-	case s.Building():
+	if s.Building() {
 		return strings.Join(append(lines, clusterProgress(s, f)...), "\n")
-	case s.Cluster.Value.Failed():
-		err := hint.With(errors.New("the cluster could not be started: "+s.Cluster.Value.Message),
-			"what is listed below can be joined all the same")
-		lines = append(append(lines, widget.Failure(t, err, f.Width)...), "")
 	}
+	lines = append(lines, clusterFailure(s, f)...)
 	switch {
 	case s.Contexts.Err != nil:
 		lines = append(append(lines, widget.Failure(t, s.Contexts.Err, f.Width)...), "", t.Muted.Render("r reads it again."))
@@ -152,6 +152,16 @@ func (p *clusterPage) view(f screen.Frame) string {
 	return strings.Join(lines, "\n")
 }
 
+// clusterFailure draws why there is no cluster that was to be built, if so.
+func clusterFailure(s *store.Store, f screen.Frame) []string {
+	if !s.Cluster.Value.Failed() {
+		return nil
+	}
+	err := hint.With(errors.New("the cluster could not be started: "+s.Cluster.Value.Message),
+		"others can be joined all the same")
+	return append(widget.Failure(f.Theme, err, f.Width), "")
+}
+
 // clusterProgress draws how far a cluster that is being built is.
 func clusterProgress(s *store.Store, f screen.Frame) []string {
 	t, c := f.Theme, s.Cluster.Value
@@ -162,10 +172,7 @@ func clusterProgress(s *store.Store, f screen.Frame) []string {
 	if !c.Started.IsZero() {
 		elapsed = present.Elapsed(f.Now.Sub(c.Started))
 	}
-	phase := map[string]string{"building": "compiling", "starting": "starting", "": "starting"}[c.Phase]
-	if phase == "" {
-		phase = text.Clean(c.Phase)
-	}
+	phase := cmp.Or(text.Clean(c.Phase), "starting")
 	if c.Total > 0 {
 		done := min(c.Done, c.Total)
 		w := min(f.Width-8, 48)

@@ -217,7 +217,7 @@ func (p *keyPage) choose(now time.Time) tea.Cmd {
 	if s.Key == nil {
 		return p.m.to(stagePolicy, now)
 	}
-	return p.m.to(stageCluster, now)
+	return p.m.review(now)
 }
 
 func (p *keyPage) actions() []screen.Action {

@@ -72,7 +72,7 @@ func (p *policyPage) touches() *widget.Field {
 		f.Options = []widget.Option{{Label: "never", Clause: "this kind of token has no sensor"}}
 		return f
 	}
-	for i, v := range []hsm.TouchPolicy{hsm.TouchDefault, hsm.TouchNever, hsm.TouchCached, hsm.TouchAlways} {
+	for i, v := range p.touchPolicies() {
 		if v == p.m.opts.Generate.Touch {
 			f.Index = i
 		}
@@ -81,14 +81,22 @@ func (p *policyPage) touches() *widget.Field {
 	return f
 }
 
+// touchPolicies are those to choose from. A key gets one of its own where the token can do that.
+func (p *policyPage) touchPolicies() []hsm.TouchPolicy {
+	own := []hsm.TouchPolicy{hsm.TouchNever, hsm.TouchCached, hsm.TouchAlways}
+	if p.m.token != nil && p.m.token.Info.Can.Policies {
+		return own
+	}
+	return append([]hsm.TouchPolicy{hsm.TouchDefault}, own...)
+}
+
 // leave takes what the form says.
 func (p *policyPage) leave() {
 	g := &p.m.opts.Generate
 	g.Algorithm = hsm.Algorithms()[p.form.Field("algorithm").Index]
 	g.PIN = []hsm.PINPolicy{hsm.PINDefault, hsm.PINOnce, hsm.PINAlways, hsm.PINNever}[p.form.Field("pin").Index]
 	if p.kind().Policies {
-		g.Touch = []hsm.TouchPolicy{hsm.TouchDefault, hsm.TouchNever, hsm.TouchCached,
-			hsm.TouchAlways}[p.form.Field("touch").Index]
+		g.Touch = p.touchPolicies()[p.form.Field("touch").Index]
 	}
 	if !p.kind().HasSlots() {
 		g.Label = strings.TrimSpace(p.form.Field("label").Input.Value())
@@ -105,7 +113,7 @@ func (p *policyPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 	case key.Matches(k, p.m.Keys.Back):
 		return p.m.back(now)
 	case key.Matches(k, p.m.Keys.Enter):
-		return p.m.to(stageCluster, now)
+		return p.m.review(now)
 	}
 	return nil
 }

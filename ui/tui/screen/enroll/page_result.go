@@ -7,19 +7,25 @@ import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
 // resultPage shows who the cluster says we are, what that may do, and what to
-// type next.
+// type next. A new PUK comes first, and is gone once the person says that it is kept: a program
+// that is left otherwise shows it once more ([screen.ResultMsg]).
 type resultPage struct {
 	m      *wizard
 	scroll widget.Scroll
 }
+
+// keptMsg says that a new PUK was kept, and the page can be left.
+type keptMsg struct{}
 
 func newResult(m *wizard) *resultPage { return &resultPage{m: m} }
 
@@ -27,46 +33,73 @@ func (p *resultPage) enter(time.Time) tea.Cmd {
 	p.scroll.Top()
 	return nil
 }
-func (p *resultPage) leave()          {}
+
+func (p *resultPage) leave()          { p.m.Store.Running = nil }
 func (p *resultPage) typing() bool    { return false }
 func (p *resultPage) animating() bool { return false }
 
-func (p *resultPage) update(msg tea.Msg, _ time.Time) tea.Cmd {
-	k, ok := msg.(tea.KeyPressMsg)
-	switch {
-	case !ok:
-	case key.Matches(k, p.m.Keys.Enter), key.Matches(k, p.m.Keys.Back):
-		return screen.Send(screen.BackMsg{})
-	case key.Matches(k, p.m.Keys.Copy):
-		return screen.Send(p.copied())
-	case key.Matches(k, p.m.Keys.CopyPrint):
-		return screen.Send(screen.CopyMsg{What: "fingerprint", Text: p.m.result.Fingerprint})
-	case key.Matches(k, p.m.Keys.Command):
-		return screen.Send(screen.CommandMsg{Title: "Next", Lines: p.m.result.Next})
-	default:
-		p.scroll.Update(k, p.m.Keys)
+// unkept says why the page is not to be left yet, "" if it can be.
+func (p *resultPage) unkept() string {
+	if p.m.at != stageResult || p.m.result.PUK.Len() == 0 {
+		return ""
 	}
+	return "The new PUK is not shown again. Have you kept it?"
+}
+
+func (p *resultPage) update(msg tea.Msg, now time.Time) tea.Cmd {
+	if _, ok := msg.(keptMsg); ok {
+		p.m.result.PUK.Zero()
+		return screen.Send(screen.BackMsg{})
+	}
+	k, ok := msg.(tea.KeyPressMsg)
+	if !ok {
+		return nil
+	}
+	if cmd, ok := p.acts().Press(k); ok {
+		return cmd
+	}
+	p.scroll.Update(k, p.m.Keys)
 	return nil
 }
 
-// copied is what c copies: the line for an admin where rights are missing,
-// else what to type next.
-func (p *resultPage) copied() screen.CopyMsg {
-	if !p.m.result.Rights && p.m.result.Ask != "" {
-		return screen.CopyMsg{What: "line for an admin", Text: p.m.result.Ask}
+// done leaves the page, after a second thought where a PUK is on it.
+func (p *resultPage) done() tea.Cmd {
+	why := p.unkept()
+	if why == "" {
+		return screen.Send(screen.BackMsg{})
 	}
-	return screen.CopyMsg{What: "next commands", Text: strings.Join(p.m.result.Next, "\n")}
+	d := dialog.NewConfirm(hsm.ConfirmPrompt{Question: "Leave the PUK behind?", Detail: why}, p.m.Keys,
+		screen.Send(keptMsg{}))
+	return screen.Send(dialog.OpenMsg{Dialog: d})
 }
 
-func (p *resultPage) actions() []screen.Action {
-	k := p.m.Keys
-	copyAs := "copy the commands"
-	if !p.m.result.Rights && p.m.result.Ask != "" {
-		copyAs = "copy what to ask for"
+// acts are what keys do here.
+func (p *resultPage) acts() screen.Acts {
+	k, r := p.m.Keys, p.m.result
+	act := func(b key.Binding, quiet bool, m tea.Msg) screen.Act {
+		return screen.Act{Action: screen.Action{Key: b, Quiet: quiet}, Do: func() tea.Cmd { return screen.Send(m) }}
 	}
-	return []screen.Action{{Key: keys.As(k.Enter, "to the tokens")}, {Key: keys.As(k.Copy, copyAs)},
-		{Key: k.CopyPrint, Quiet: true}, {Key: k.Command, Quiet: true}, {Key: keys.As(k.Back, "to the tokens"), Quiet: true}}
+	all := screen.Acts{{Action: screen.Action{Key: keys.As(k.Enter, "done")}, Do: p.done}}
+	if r.PUK.Len() > 0 {
+		all = append(all, act(keys.Letter("P", "copy the PUK"), false,
+			screen.CopyMsg{What: "PUK", Text: string(r.PUK.Bytes())}))
+	}
+	if r.SealedPUK != nil {
+		all = append(all, act(keys.Letter("P", "copy the sealed PUK"), false,
+			screen.CopyMsg{What: "sealed PUK", Text: r.SealedPUK.Text}))
+	}
+	copies := act(keys.As(k.Copy, "copy the commands"), false,
+		screen.CopyMsg{What: "next commands", Text: strings.Join(r.Next, "\n")})
+	if !r.Rights && r.Ask != "" {
+		copies = act(keys.As(k.Copy, "copy what to ask for"), false, screen.CopyMsg{What: "line for an admin", Text: r.Ask})
+	}
+	return append(all, copies,
+		act(k.CopyPrint, true, screen.CopyMsg{What: "fingerprint", Text: r.Fingerprint}),
+		act(k.Command, true, screen.CommandMsg{Title: "Next", Lines: r.Next}),
+		screen.Act{Action: screen.Action{Key: keys.As(k.Back, "done"), Quiet: true}, Do: p.done})
 }
+
+func (p *resultPage) actions() []screen.Action { return p.acts().Actions() }
 
 func (p *resultPage) view(f screen.Frame) string {
 	t, r := f.Theme, p.m.result
@@ -80,6 +113,8 @@ func (p *resultPage) view(f screen.Frame) string {
 		}
 	}
 	lines = append(lines, t.Good.Render(t.Glyphs.Done)+" "+t.Title.Render(widget.Cut(present.Enrolled(r), f.Width-2)))
+	lines = append(lines, p.puk(f)...)
+	lines = append(lines, widget.Sections(t, present.Mend(r), f.Width)...)
 	if !r.Rights && r.Ask != "" {
 		lines = append(lines, "", t.Text.Render(present.AskTitle+":"))
 		for _, l := range strings.Split(text.CleanLines(r.Ask), "\n") {
@@ -88,9 +123,7 @@ func (p *resultPage) view(f screen.Frame) string {
 	}
 	lines = append(lines, "")
 	lines = append(lines, widget.Facts(t, present.ResultFacts(r, f.Now), f.Width)...)
-	for _, n := range r.Notes {
-		wrap(t.Accent.Render(t.Glyphs.Dot)+" ", text.Clean(n))
-	}
+	lines = append(lines, notes(t, r.Notes, f.Width)...)
 	if len(r.Next) > 0 {
 		lines = append(lines, "", t.Title.Render(present.NextTitle))
 		for _, c := range r.Next {
@@ -100,4 +133,22 @@ func (p *resultPage) view(f screen.Frame) string {
 	lines = append(lines, "", t.Title.Render("On record"))
 	lines = append(lines, widget.Facts(t, present.RecordFacts(r), f.Width)...)
 	return p.scroll.View(t, lines, f.Width, f.Height)
+}
+
+// puk draws a new PUK, plain or sealed, with what to do with it.
+func (p *resultPage) puk(f screen.Frame) []string {
+	t, r := f.Theme, p.m.result
+	switch {
+	case r.PUK.Len() > 0:
+		what, keep := present.FreshPUK(r)
+		lines := append([]string{""}, widget.Paragraph(t.Text, what+":", f.Width)...)
+		lines = append(lines, "  "+t.Strong.Render(string(r.PUK.Bytes())))
+		return append(lines, widget.Paragraph(t.Warn, keep, f.Width)...)
+	case r.SealedPUK != nil:
+		what, send, open := present.SealedPUK(*r.SealedPUK)
+		lines := append([]string{""}, widget.Paragraph(t.Text, what, f.Width)...)
+		lines = append(lines, widget.Paragraph(t.Strong, text.Clean(send), f.Width)...)
+		return append(lines, widget.Paragraph(t.Muted, "They open it with: "+text.Clean(open), f.Width)...)
+	}
+	return nil
 }

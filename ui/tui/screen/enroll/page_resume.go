@@ -45,7 +45,7 @@ func (p *resumePage) fill(now time.Time) tea.Cmd {
 		return nil
 	}
 	if len(u.Value) == 0 && p.m.Draft.Empty() && u.Err == nil {
-		return p.m.instead(stageToken, now)
+		return p.m.instead(stageReview, now)
 	}
 	var items []item
 	if d := p.m.Draft; !d.Empty() {
@@ -147,7 +147,7 @@ func (p *resumePage) update(msg tea.Msg, now time.Time) tea.Cmd {
 		switch {
 		case !ok:
 		case it.index == itemNew:
-			return p.m.to(stageToken, now)
+			return p.m.to(stageReview, now)
 		case it.index == itemDraft:
 			return p.m.takeDraft(now)
 		default:

@@ -3,6 +3,7 @@ package enroll
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,13 +27,16 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
-// reviewPage shows what is about to be done before it is done: the choices, the
-// notes, the commands, the kubeconfig diff.
+// reviewPage shows what is about to be done before it is done: in five lines, what
+// stands against it before them, and all of it where that is asked for. It waits for
+// the token, and leads to the pages where something is chosen otherwise.
 type reviewPage struct {
-	m      *wizard
-	job    task.Handle
-	err    error
-	scroll widget.Scroll
+	m       *wizard
+	job     task.Handle
+	err     error
+	scroll  widget.Scroll
+	details bool
+	seen    []string // the tokens that were there when the review was begun
 }
 
 type (
@@ -51,17 +55,25 @@ func newReview(m *wizard) *reviewPage { return &reviewPage{m: m} }
 
 func (p *reviewPage) enter(now time.Time) tea.Cmd {
 	p.scroll.Top()
-	p.m.plan.ready, p.err = false, nil
+	p.details = false
 	if p.m.Store.Building() {
+		p.m.plan.ready, p.err = false, nil
 		return nil
 	}
 	return p.start(now)
 }
 
 func (p *reviewPage) start(now time.Time) tea.Cmd {
-	p.job.Cancel()
 	p.m.plan.ready, p.err = false, nil
+	return p.again(now)
+}
+
+// again works the review out anew, and shows what is known until then.
+func (p *reviewPage) again(now time.Time) tea.Cmd {
+	p.job.Cancel()
+	p.seen = here(p.m.Store)
 	o := p.m.opts
+	o.Guided = true
 	h, cmd := p.m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
 		r, err := p.m.Enroller.Review(ctx, o)
 		return reviewMsg{id: id, review: r, err: err}
@@ -73,20 +85,30 @@ func (p *reviewPage) start(now time.Time) tea.Cmd {
 func (p *reviewPage) leave() { p.job.Cancel() }
 
 func (p *reviewPage) typing() bool    { return false }
-func (p *reviewPage) animating() bool { return p.job.Active() || p.m.Store.Building() }
+func (p *reviewPage) animating() bool { return p.job.Active() || p.m.Store.Building() || p.awaited() }
+
+// awaited tells whether the enrollment waits for its token.
+func (p *reviewPage) awaited() bool { return errors.Is(p.err, hsm.ErrNoToken) }
 
 func (p *reviewPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 	switch msg := msg.(type) {
 	case reviewMsg:
 		if msg.id == p.job.ID {
-			p.job.Done()
-			p.m.plan, p.err = plan{msg.review, msg.err == nil}, msg.err
+			return p.reviewed(msg, now)
+		}
+		return nil
+	case store.TokensMsg:
+		if (p.m.plan.ready || p.awaited()) && !slices.Equal(p.seen, here(p.m.Store)) { // put in, or pulled out
+			return p.again(now)
 		}
 		return nil
 	case store.ClusterReadyMsg:
 		return p.start(now)
-	case pukMsg:
-		return p.start(now)
+	case store.ClusterMsg:
+		if p.m.Store.Cluster.Value.Failed() && p.job.ID == 0 { // others can be joined
+			return p.start(now)
+		}
+		return nil
 	case restartMsg:
 		p.m.opts.Restart = true
 		return p.start(now)
@@ -102,20 +124,61 @@ func (p *reviewPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 	return nil
 }
 
-// risks says what stands against going on, "" if nothing does or it was
-// accepted: a request that will be refused, and secrets that everybody knows.
-func (p *reviewPage) risks() string {
+// reviewed takes the review in. Where there is nothing to propose, as there are several
+// tokens or no cluster at all, the page to choose from takes its place.
+func (p *reviewPage) reviewed(msg reviewMsg, now time.Time) tea.Cmd {
+	p.job.Done()
+	p.m.plan, p.err = plan{msg.review, msg.err == nil}, msg.err
+	p.m.refreshToken()
+	switch {
+	case errors.Is(msg.err, hsm.ErrSeveralTokens):
+		return p.m.instead(stageToken, now)
+	case errors.Is(msg.err, enroll.ErrNoCluster):
+		return p.m.instead(stageCluster, now)
+	}
+	return nil
+}
+
+// obstacle is what stands against going on, and the key that mends it.
+type obstacle struct {
+	err  error
+	mend string // "A accepts it", "" if no key does
+}
+
+// obstacles are what stands against going on and was not accepted: a request that will be
+// refused, secrets that everybody knows, a key that cannot be made.
+func (p *reviewPage) obstacles() []obstacle {
 	if !p.m.plan.ready {
-		return ""
+		return nil
 	}
-	o := p.m.plan.Options
-	if refused := csr.Refused(p.m.plan.Forecast); len(refused) > 0 && !o.AcceptForecast {
-		return "the request will be refused: " + text.Clean(refused[0].Reason)
+	var all []obstacle
+	if refused := csr.Refused(p.m.plan.Forecast); len(refused) > 0 && !p.m.plan.Options.AcceptForecast {
+		err := errors.New("the request will be refused: " + refused[0].Reason)
+		all = append(all, obstacle{err, "u changes it, A accepts the risk."})
 	}
-	if p.m.plan.Refused != nil {
-		return text.Clean(ui.Message(p.m.plan.Refused))
+	switch err := p.m.plan.Refused; {
+	case err == nil:
+	case errors.Is(err, enroll.ErrDefaultSecrets):
+		all = append(all, obstacle{err, "A accepts the risk."})
+	case errors.Is(err, hsm.ErrOccupied), errors.Is(err, hsm.ErrUnsupported):
+		all = append(all, obstacle{err, "s chooses another key or slot."})
+	default:
+		all = append(all, obstacle{err: err})
+	}
+	return all
+}
+
+// risks says what stands against going on, "" if nothing does.
+func (p *reviewPage) risks() string {
+	if all := p.obstacles(); len(all) > 0 {
+		return text.Clean(ui.Message(all[0].err))
 	}
 	return ""
+}
+
+// acceptable tells whether what stands against going on can be accepted.
+func (p *reviewPage) acceptable() bool {
+	return slices.ContainsFunc(p.obstacles(), func(o obstacle) bool { return strings.Contains(o.mend, "A accepts") })
 }
 
 // askAccept asks whether to go on all the same.
@@ -125,25 +188,64 @@ func (p *reviewPage) askAccept() tea.Cmd {
 	return screen.Send(dialog.OpenMsg{Dialog: d})
 }
 
-func (p *reviewPage) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
+// acts are what keys do here, the likeliest first.
+func (p *reviewPage) acts(now time.Time) screen.Acts {
+	k, m := p.m.Keys, p.m
+	to := func(s stage) func() tea.Cmd { return func() tea.Cmd { return m.change(s, now) } }
+	again := func() tea.Cmd { return p.start(now) }
+	act := func(b key.Binding, do func() tea.Cmd) screen.Act {
+		return screen.Act{Action: screen.Action{Key: b}, Do: do}
+	}
+	begin := screen.On(screen.Action{Key: keys.As(k.Enter, "enroll"), Writes: true, Reason: screen.Because(
+		screen.When(m.Store.Building(), "the cluster is not ready yet"),
+		screen.When(p.awaited(), "there is no token yet"), p.risks(), screen.When(!m.plan.ready, "still working it out"))},
+		"", func() tea.Cmd { return m.to(stageRun, now) })
+	all := screen.Acts{begin}
+	if p.err != nil && !p.awaited() {
+		all = screen.Acts{act(k.Retry, again), {Action: screen.Action{Key: k.Enter, Quiet: true}, Do: again}}
+	}
+	if p.conflict() != nil {
+		all = append(all, act(k.Anew, p.askRestart))
+	}
 	switch {
-	case key.Matches(k, p.m.Keys.Back):
-		return p.m.back(now)
-	case key.Matches(k, keyAccept()) && p.risks() != "":
-		return p.askAccept()
-	case key.Matches(k, keyAccept()) && p.unverified() != nil:
-		return p.askUnverified()
-	case key.Matches(k, keyPUK()) && p.joinsCard():
-		return p.newPUK()
-	case key.Matches(k, p.m.Keys.Enter) && p.m.plan.ready && p.risks() == "":
-		return p.m.to(stageRun, now)
-	case (key.Matches(k, p.m.Keys.Retry) || key.Matches(k, p.m.Keys.Enter)) && p.err != nil:
-		return p.start(now)
-	case key.Matches(k, p.m.Keys.Anew) && p.conflict() != nil:
-		return p.askRestart()
+	case p.unverified() != nil:
+		all = append(all, act(keyAccept(), p.askUnverified))
+	case p.acceptable():
+		all = append(all, act(keyAccept(), p.askAccept))
+	}
+	if m.plan.ready {
+		shown := "details"
+		if p.details {
+			shown = "in short"
+		}
+		all = append(all, act(keys.Letter("v", shown), func() tea.Cmd {
+			p.details = !p.details
+			p.scroll.Top()
+			return nil
+		}))
+	}
+	slot := act(keys.Letter("s", "key"), func() tea.Cmd {
+		m.pin()
+		return m.change(stageKey, now)
+	})
+	slot.Reason = screen.When(m.token == nil, "the token is not here")
+	all = append(all, act(keys.Letter("u", "user"), to(stageSubject)), act(keys.Letter("t", "token"), to(stageToken)),
+		slot, act(keys.Letter("o", "cluster"), to(stageCluster)))
+	return append(all, act(k.Back, func() tea.Cmd { return m.back(now) }))
+}
+
+func (p *reviewPage) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
+	if cmd, ok := p.acts(now).Press(k); ok {
+		return cmd
 	}
 	p.scroll.Update(k, p.m.Keys)
 	return nil
+}
+
+func (p *reviewPage) actions() []screen.Action {
+	scroll := keys.As(p.m.Keys.Down, "scroll")
+	scroll.SetHelp("↑↓", "scroll")
+	return append(p.acts(time.Time{}).Actions(), screen.Action{Key: scroll, Quiet: true})
 }
 
 func (p *reviewPage) conflict() *enrolling.ConflictError {
@@ -182,35 +284,6 @@ func (p *reviewPage) askRestart() tea.Cmd {
 	return screen.Send(dialog.OpenMsg{Dialog: d})
 }
 
-func (p *reviewPage) actions() []screen.Action {
-	k := p.m.Keys
-	a := []screen.Action{{Key: keys.As(k.Enter, "enroll"), Reason: p.risks(), Writes: true}, {Key: k.Back}}
-	if p.risks() != "" {
-		a = append(a, screen.Action{Key: keyAccept()})
-	}
-	if p.joinsCard() {
-		a = append(a, screen.Action{Key: keyPUK(), Writes: true})
-	}
-	switch {
-	case p.m.Store.Building():
-		a[0].Reason = "the cluster is not ready yet"
-	case p.err != nil:
-		a = []screen.Action{{Key: k.Retry}, {Key: k.Back}}
-		if p.conflict() != nil {
-			a = append(a, screen.Action{Key: k.Anew})
-		}
-		if p.unverified() != nil {
-			a = append(a, screen.Action{Key: keyAccept()})
-		}
-		return a
-	case !p.m.plan.ready:
-		a[0].Reason = "still working it out"
-	}
-	scroll := keys.As(k.Down, "scroll")
-	scroll.SetHelp("↑↓", "scroll")
-	return append(a, screen.Action{Key: scroll})
-}
-
 func (p *reviewPage) view(f screen.Frame) string {
 	t := f.Theme
 	lines := heading(t, "This is what will be done", f.Height)
@@ -218,23 +291,87 @@ func (p *reviewPage) view(f screen.Frame) string {
 	case p.m.Store.Building():
 		lines[0] = t.Title.Render("Ready but for the cluster")
 		return strings.Join(append(lines, clusterProgress(p.m.Store, f)...), "\n")
+	case p.awaited():
+		lines[0] = t.Title.Render("Insert your key")
+		return strings.Join(append(lines, p.waiting(f)...), "\n")
 	case p.err != nil:
 		lines[0] = t.Title.Render("This cannot be done yet")
 		lines = append(lines, widget.Failure(t, p.err, f.Width)...)
-		again := "r tries again, esc goes back to change it."
-		if p.conflict() != nil {
-			again = "esc goes back to change it, a begins anew."
+		again := "r tries again"
+		if errors.Is(p.err, enroll.ErrNoUser) {
+			again = "u says who it is for, " + again
 		}
-		if p.unverified() != nil {
-			again = "esc goes back to change it, A accepts the risk."
+		switch {
+		case p.conflict() != nil:
+			again = "u says it otherwise, a begins anew."
+		case p.unverified() != nil:
+			again += ", A accepts the risk."
+		default:
+			again += ". Change it: u user, t token, o cluster."
 		}
-		return strings.Join(append(lines, "", t.Muted.Render(again)), "\n")
+		return strings.Join(append(append(lines, ""), widget.Paragraph(t.Muted, again, f.Width)...), "\n")
 	case !p.m.plan.ready:
 		lines[0] = t.Title.Render("One moment")
 		return strings.Join(append(lines, widget.Working(t, "Working out what is to be done", p.job.Began, f.Now)), "\n")
 	}
-	body := p.body(t, f.Width)
+	body := append(clusterFailure(p.m.Store, f), p.summary(t, f.Width)...)
+	if p.details {
+		body = p.body(t, f.Width)
+	}
 	return strings.Join(append(lines, p.scroll.View(t, body, f.Width, f.Height-len(lines))), "\n")
+}
+
+// waiting is what is said while there is no token, or none that the enrollment is for.
+func (p *reviewPage) waiting(f screen.Frame) []string {
+	t := f.Theme
+	spin := widget.Spinner(t, time.Time{}, f.Now)
+	lines := []string{spin + " " + t.Text.Render("It goes on by itself when the token is there.")}
+	views := p.m.Store.Tokens.Value.Views
+	if len(views) == 0 {
+		if n := len(p.m.Store.Tokens.Value.Problems); n > 0 {
+			lines = append(lines, "", t.Warn.Render(t.Glyphs.Warn)+" "+
+				t.Muted.Render(present.Count(n, "module")+" could not be read; esc shows which."))
+		}
+		return lines
+	}
+	lines = append(lines, "")
+	said := "These are here, and none of them is the one that is wanted"
+	switch j := p.m.opts.Join; {
+	case p.m.opts.Token.Scheme != "":
+		said += ", " + text.Clean(p.m.opts.Token.TokenOnly().String())
+	case j != nil && j.Serial != "":
+		said += ", with the serial number " + text.Clean(j.Serial)
+	default:
+		said = "These are here, and cannot be used yet"
+	}
+	lines = append(lines, widget.Paragraph(t.Warn, t.Glyphs.Warn+" "+said+":", f.Width)...)
+	for _, v := range views {
+		line := "  " + present.Token(v.Info) + "  " + text.Clean(v.Info.URI().String())
+		if why := present.Unusable(v.Info); why != "" {
+			line = "  " + present.Token(v.Info) + ": " + why
+		}
+		lines = append(lines, t.Text.Render(widget.Cut(line, f.Width)))
+	}
+	return append(lines, "", t.Muted.Render("t chooses one of them."))
+}
+
+// summary is the review in short: what stands against it first, then five lines, what is to be
+// noted, and how to choose otherwise.
+func (p *reviewPage) summary(t theme.Theme, w int) []string {
+	r := p.m.plan.Review
+	var lines []string
+	for _, o := range p.obstacles() {
+		lines = append(lines, widget.Failure(t, o.err, w)...)
+		if o.mend != "" {
+			lines = append(lines, widget.Paragraph(t.Text, o.mend, w)...)
+		}
+		lines = append(lines, "")
+	}
+	lines = append(lines, widget.Facts(t, present.ReviewSummary(r), w)...)
+	lines = append(lines, "")
+	lines = append(lines, notes(t, r.Remarks(), w)...)
+	const otherwise = "Change: u user and context, t token, s key, o cluster. v shows all of it."
+	return append(lines, widget.Paragraph(t.Muted, otherwise, w)...)
 }
 
 // body is all that is shown, in sections.
@@ -246,17 +383,9 @@ func (p *reviewPage) body(t theme.Theme, w int) []string {
 		section(present.ForecastTitle)
 		lines = append(lines, forecast(t, r.Forecast, w)...)
 	}
-	if notes := r.Notes; len(notes) > 0 {
+	if len(r.Notes) > 0 {
 		section("Notes")
-		for _, n := range notes {
-			for i, l := range text.Wrap(text.Clean(n), max(w-2, 1)) {
-				lead := "  "
-				if i == 0 {
-					lead = t.Accent.Render(t.Glyphs.Dot) + " "
-				}
-				lines = append(lines, lead+t.Text.Render(l))
-			}
-		}
+		lines = append(lines, notes(t, r.Notes, w)...)
 	}
 	if len(r.Commands) > 0 {
 		section(present.SameTitle)
@@ -275,6 +404,21 @@ func (p *reviewPage) body(t theme.Theme, w int) []string {
 		return append(lines, t.Muted.Render(present.NoChanges))
 	}
 	return append(lines, widget.Diff(t, r.KubeconfigDiff, w)...)
+}
+
+// notes draws clauses worth knowing.
+func notes(t theme.Theme, all []string, w int) []string {
+	var lines []string
+	for _, n := range all {
+		for i, l := range text.Wrap(text.Clean(n), max(w-2, 1)) {
+			lead := "  "
+			if i == 0 {
+				lead = t.Accent.Render(t.Glyphs.Dot) + " "
+			}
+			lines = append(lines, lead+t.Text.Render(l))
+		}
+	}
+	return lines
 }
 
 func keyAccept() key.Binding { return keys.Letter("A", "accept the risk") }

@@ -17,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/store"
 	"github.com/kubehsm/kubehsm/ui/tui/task"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
@@ -34,10 +35,10 @@ type runPage struct {
 }
 
 type stepView struct {
-	state   enrolling.StepState
-	message string // raw
-	before  string // the one before it: what is to be read out comes first
-	began   time.Time
+	state    enrolling.StepState
+	message  string // raw
+	approval *enrolling.Approval
+	began    time.Time
 }
 
 type (
@@ -70,6 +71,7 @@ func (p *runPage) start(now time.Time) tea.Cmd {
 	p.err, p.stopping, p.stopped = nil, false, false
 	r := &p.m.plan
 	o := r.Options
+	p.m.Store.Running = &store.Running{Name: o.Name}
 	// Beginning anew happens once: trying again goes on from there.
 	r.Options.Restart, p.m.opts.Restart = false, false
 	h, cmd := p.m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
@@ -87,7 +89,10 @@ func (p *runPage) start(now time.Time) tea.Cmd {
 }
 
 // leave cancels what still runs: what is done is kept.
-func (p *runPage) leave() { p.job.Cancel() }
+func (p *runPage) leave() {
+	p.job.Cancel()
+	p.m.Store.Running = nil
+}
 
 func (p *runPage) typing() bool    { return false }
 func (p *runPage) animating() bool { return p.active() }
@@ -118,15 +123,23 @@ func (p *runPage) event(e enrolling.Event, now time.Time) {
 	if e.State == enrolling.StepRunning && v.state != enrolling.StepRunning {
 		v.began = now
 	}
-	v.state = e.State
-	if e.Message != "" && e.Message != v.message {
-		v.before, v.message = v.message, e.Message
+	v.state, v.approval = e.State, e.Approval
+	if e.Message != "" {
+		v.message = e.Message
 	}
 	p.steps[e.Step] = v
+	if running := p.m.Store.Running; running != nil {
+		running.Step, running.Approval = e.Step, e.Approval
+	}
 }
 
 func (p *runPage) finished(msg finishedMsg, now time.Time) tea.Cmd {
 	p.job.Done()
+	name := p.m.plan.Options.Name
+	if running := p.m.Store.Running; running != nil {
+		running.Ended, running.Err, running.Approval = true, msg.err, nil
+	}
+	ended := screen.Send(screen.EnrolledMsg{Name: name, Err: msg.err})
 	switch {
 	case msg.err == nil:
 		if j := p.m.plan.Options.Join; j != nil {
@@ -135,7 +148,10 @@ func (p *runPage) finished(msg finishedMsg, now time.Time) tea.Cmd {
 		}
 		p.m.result = msg.result
 		p.m.trail = nil
-		return tea.Batch(p.m.instead(stageResult, now), screen.Send(screen.ChangedMsg{}))
+		running := p.m.Store.Running
+		shown := p.m.instead(stageResult, now)
+		p.m.Store.Running = running // ends when the result was looked at
+		return tea.Batch(shown, screen.Send(screen.ChangedMsg{}), ended)
 	case p.stopping && (errors.Is(msg.err, context.Canceled) || errors.Is(msg.err, hsm.ErrCancelled)):
 		p.stopped = true
 	default:
@@ -150,6 +166,14 @@ func (p *runPage) finished(msg finishedMsg, now time.Time) tea.Cmd {
 			p.steps[s] = v
 		}
 	}
+	return ended
+}
+
+// approval is what to send to who approves, nil if nobody has to at present.
+func (p *runPage) approval() *enrolling.Approval {
+	if v := p.steps[enrolling.StepApproval]; v.state == enrolling.StepRunning {
+		return v.approval
+	}
 	return nil
 }
 
@@ -158,8 +182,14 @@ func (p *runPage) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 	switch {
 	case p.stopping && p.active():
 	case p.active():
-		if key.Matches(k, keys.Back) {
+		a := p.approval()
+		switch {
+		case key.Matches(k, keys.Back):
 			return p.askStop()
+		case a != nil && key.Matches(k, keys.Copy):
+			return screen.Send(screen.CopyMsg{What: "line for the approver", Text: present.ForApprover(*a)})
+		case a != nil && key.Matches(k, keyWords()):
+			return screen.Send(screen.CopyMsg{What: "key's words", Text: a.Words})
 		}
 	case key.Matches(k, keys.Back):
 		return p.m.back(now)
@@ -190,7 +220,11 @@ func (p *runPage) forAdmin() string {
 func (p *runPage) actions() []screen.Action {
 	k := p.m.Keys
 	if p.active() {
-		return []screen.Action{{Key: keys.As(k.Back, "stop, resume later")}}
+		stop := screen.Action{Key: keys.As(k.Back, "stop, resume later")}
+		if p.approval() == nil {
+			return []screen.Action{stop}
+		}
+		return []screen.Action{{Key: keys.As(k.Copy, "copy line")}, {Key: keyWords()}, {Key: keys.As(k.Back, "stop")}}
 	}
 	again := keys.As(k.Retry, "try again")
 	if p.stopped {
@@ -202,6 +236,8 @@ func (p *runPage) actions() []screen.Action {
 	}
 	return a
 }
+
+func keyWords() key.Binding { return keys.Letter("w", "copy the words") }
 
 func (p *runPage) view(f screen.Frame) string {
 	t := f.Theme
@@ -232,8 +268,12 @@ func (p *runPage) view(f screen.Frame) string {
 	case p.stopped:
 		body = append(body, "", t.Text.Render("What is done is kept. r resumes it, now or another day."))
 	}
-	if room := f.Height - len(lines); len(body) > room && p.err != nil {
+	switch room := f.Height - len(lines); {
+	case len(body) <= room:
+	case p.err != nil:
 		body = p.short(f, body)
+	case p.approval() != nil: // the line to send and the words must be in view
+		body = p.step(f, enrolling.StepApproval)
 	}
 	return strings.Join(append(lines, p.scroll.View(t, body, f.Width, f.Height-len(lines))), "\n")
 }
@@ -268,11 +308,12 @@ func (p *runPage) step(f screen.Frame, s enrolling.Step) []string {
 			line += "  " + t.Muted.Render(present.Elapsed(e))
 		}
 		lines := []string{line}
-		for _, said := range []string{clean(v.before), message} {
-			if said == "" {
-				continue
-			}
-			for _, l := range widget.Paragraph(t.Text, said, max(f.Width-4, 1)) {
+		said := []string{message}
+		if v.approval != nil {
+			said = present.Approval(*v.approval)
+		}
+		for _, said := range said {
+			for _, l := range widget.Paragraph(t.Text, clean(said), max(f.Width-4, 1)) {
 				lines = append(lines, "    "+l)
 			}
 		}

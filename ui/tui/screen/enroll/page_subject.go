@@ -62,8 +62,8 @@ func (p *subjectPage) enter(now time.Time) tea.Cmd {
 	p.form = widget.Form{Focus: p.form.Focus, Fields: []*widget.Field{
 		{ID: "user", Label: "User", Input: widget.NewInput(o.User, "who the certificate is for"),
 			Note: "The name that the cluster knows you by (CN); rights are given to it."},
-		{ID: "groups", Label: "Groups", Input: widget.NewInput(strings.Join(o.Groups, ", "), "none"),
-			Note: "Separated by commas (O)."},
+		{ID: "groups", Label: "Groups", Input: widget.NewInput(typed(o.Groups), "none"),
+			Note: `Separated by commas (O); \, is a comma in a name.`},
 		life,
 		{ID: "name", Label: "Context", Input: widget.NewInput(o.Name, "named after the cluster"),
 			Note: "The name of the new kubeconfig context."},
@@ -100,7 +100,7 @@ func (p *subjectPage) ask(now time.Time) tea.Cmd {
 func (p *subjectPage) propose() {
 	groups := ""
 	if p.form.Field("user").Input.Value() == "" {
-		groups = strings.Join(p.found.Groups, ", ")
+		groups = typed(p.found.Groups)
 	}
 	for id, value := range map[string]string{"user": cmp.Or(p.found.User, "who the certificate is for"),
 		"groups": cmp.Or(groups, "none"), "name": cmp.Or(p.found.Name, "named after the cluster")} {
@@ -119,14 +119,39 @@ func (p *subjectPage) leave() {
 	o.KeepCurrent = p.form.Field("current").Index == 1
 }
 
+// groups reads names that are separated by commas; a comma after a backslash is part of a name.
 func groups(s string) []string {
 	var out []string
-	for _, g := range strings.Split(s, ",") {
-		if g = strings.TrimSpace(g); g != "" && !slices.Contains(out, g) {
-			out = append(out, g)
+	name, escaped := strings.Builder{}, false
+	for _, r := range s + "," {
+		switch {
+		case escaped:
+			if r != ',' && r != '\\' {
+				name.WriteByte('\\')
+			}
+			name.WriteRune(r)
+			escaped = false
+		case r == '\\':
+			escaped = true
+		case r == ',':
+			if g := strings.TrimSpace(name.String()); g != "" && !slices.Contains(out, g) {
+				out = append(out, g)
+			}
+			name.Reset()
+		default:
+			name.WriteRune(r)
 		}
 	}
 	return out
+}
+
+// typed is what [groups] reads as these names.
+func typed(names []string) string {
+	escaped := make([]string, len(names))
+	for i, g := range names {
+		escaped[i] = strings.NewReplacer(`\`, `\\`, ",", `\,`).Replace(g)
+	}
+	return strings.Join(escaped, ", ")
 }
 
 // check says beside each field what is wrong with it.
@@ -173,7 +198,7 @@ func (p *subjectPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 		return p.m.back(now)
 	case key.Matches(k, p.m.Keys.Enter):
 		if p.check() {
-			return p.m.to(stageReview, now)
+			return p.m.review(now)
 		}
 	}
 	return nil

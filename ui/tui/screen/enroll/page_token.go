@@ -104,7 +104,7 @@ func (p *tokenPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 	case key.Matches(k, p.m.Keys.Enter):
 		if it, ok := p.list.selected(); ok && it.reason == "" {
 			p.m.chooseToken(p.m.Store.Tokens.Value.Views[it.index])
-			return tea.Batch(p.m.lookForDefaults(now), p.m.to(stageKey, now))
+			return p.m.review(now)
 		}
 	}
 	return nil

@@ -29,7 +29,7 @@ func openCard(t *testing.T, width, height int) *rig {
 	key := w.Generate(r.token, hsm.GenerateOptions{Slot: "9a"})
 	w.Certify(r.token, key, "jane")
 	r.Rig = w.Start(width, height, tui.Options{Start: tui.ScreenEnroll})
-	r.Sees("Which token", "12345678")
+	r.Sees("12345678")
 	return r
 }
 
@@ -37,7 +37,10 @@ func openCard(t *testing.T, width, height int) *rig {
 // and reusing another key afterwards overwrites nothing.
 func TestOverwrite(t *testing.T) {
 	r := openCard(t, 100, 30)
+	r.Sees("has a key \"9a\" already", "s chooses another key or slot")
 	r.Press("enter")
+	r.Sees("enroll: token", "has a key")
+	r.Press("s")
 	r.Sees("reuse its")
 	r.Press("end", "o") // 9e is empty
 	r.Sees("overwrite: the slot is empty")
@@ -51,8 +54,8 @@ func TestOverwrite(t *testing.T) {
 	r.Sees("--slot 9a")
 	r.Press("esc", "esc")
 	r.Sees("reuse its")
-	r.Press("enter")
-	r.Sees("Which cluster")
+	r.Press("home", "enter")
+	r.Sees("slot 9a, which is there")
 	r.Press("x")
 	r.Sees("kubehsm enroll", "--key", "'piv:serial=12345678;slot=9a'")
 	if strings.Contains(r.View(), "--slot") {
@@ -60,38 +63,28 @@ func TestOverwrite(t *testing.T) {
 	}
 }
 
-// TestDefaultsAreToldFirst: default secrets, which stop the enrollment, are named before any
-// question.
+// TestDefaultsAreToldFirst: default secrets that cannot be replaced on the way stop the enrollment,
+// and are named before all else. It begins only after a yes to that risk.
 func TestDefaultsAreToldFirst(t *testing.T) {
-	for _, size := range [][2]int{{80, 24}, {60, 15}} {
+	for _, size := range [][2]int{{100, 40}, {80, 24}, {60, 15}} {
 		r := openCard(t, size[0], size[1])
+		r.token.Describe(func(i *hsm.TokenInfo) { i.Can.ChangePIN = false })
+		r.Press("s")
+		r.Sees("reuse its")
+		r.Press("end", "enter")
+		r.Sees("Algorithm")
 		r.Press("enter")
-		r.Sees("that everybody knows", "PUK", "A new key, or one")
+		r.Sees("that everybody knows", "PUK", "A accepts the risk")
+		r.Press("enter")
+		r.Sees("enroll: ", "that everybody knows")
+		r.Press("A")
+		r.Sees("Go on all the same?")
+		r.Press("y")
+		r.Loses("accept the risk", "Go on all")
+		r.Sees("Who ")
+		r.Press("enter")
+		r.Sees("PIN of")
 	}
-}
-
-// TestAcceptRisk: an enrollment with a risk begins only after a yes to that risk.
-func TestAcceptRisk(t *testing.T) {
-	r := openCard(t, 100, 40)
-	r.Press("enter")
-	r.Sees("reuse its")
-	r.Press("end", "enter")
-	r.Sees("Algorithm")
-	r.Press("enter")
-	r.Sees("Which cluster", "trial-admin")
-	r.Press("home", "down", "enter")
-	r.Sees("Who is it for")
-	r.Press(`"jane"`, "enter")
-	r.Sees("This is what will be done", "accept the risk")
-	r.Press("enter")
-	r.Sees("enroll: ", "that everybody knows")
-	r.Press("A")
-	r.Sees("Go on all the same?")
-	r.Press("y")
-	r.Loses("accept the risk", "Go on all")
-	r.Sees("Lifetime")
-	r.Press("enter")
-	r.Sees("PIN of")
 }
 
 // TestUnverified: a cluster that is not verified is enrolled only by typing its host.
@@ -103,14 +96,14 @@ func TestUnverified(t *testing.T) {
 	if err := os.WriteFile(w.Env.Kubeconfig, []byte(unverified), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	r.untouched()
 	r.Rig = w.OpenWizard()
-	r.fill("jane")
 	r.Sees("does not verify its API server", "accepts the risk")
 	r.Press("A")
 	host := strings.TrimPrefix(r.server.URL, "https://")
 	r.Sees("Enroll it without verifying it?", host)
 	r.Press(`"`+host+`"`, "enter")
-	r.Sees("This is what will be done", "Lifetime")
+	r.Sees("This is what will be done", "Who      admin")
 	r.Press("enter")
 	r.Type("PIN of blue", pin)
 	r.filed()
@@ -132,7 +125,7 @@ func TestBegunAnewOnce(t *testing.T) {
 	again.Press("a")
 	again.Sees("Begin anew?")
 	again.Press("y")
-	again.Sees("This is what will be done", "Lifetime")
+	again.Sees("This is what will be done", "Who      joe")
 	r.server.Break(500)
 	again.Press("enter")
 	again.Type("PIN of blue", pin)
@@ -172,13 +165,9 @@ func (r *rig) ticket(terms ticket.Terms) (line, id string) {
 
 func (r *rig) toCluster() {
 	r.T.Helper()
-	r.Sees("Which token", "blue")
-	r.Press("enter")
-	r.Sees("A new key")
-	r.Press("enter")
-	r.Sees("Algorithm")
-	r.Press("enter")
-	r.Sees("Which cluster", "trial-admin")
+	r.Sees("Change: u user")
+	r.Press("o")
+	r.Sees("Which cluster", "staging")
 }
 
 // TestTicket: a ticket names the cluster and the user. It is typed like a secret and appears
@@ -195,7 +184,7 @@ func TestTicket(t *testing.T) {
 	r.Sees("enter continue")
 	r.Press(`"`+line+`"`, "enter")
 	r.Loses("enter continue")
-	r.Sees("✓ Subject", "jane")
+	r.Sees("discover the cluster: the cluster publishes no cluster-info")
 	if strings.Contains(r.View(), line[:20]) {
 		t.Error("the ticket is on the screen")
 	}
@@ -220,7 +209,7 @@ func TestJoin(t *testing.T) {
 		t.Error("the token is on the screen")
 	}
 	r.Press("enter")
-	r.Sees("Who is it for", "10.0.0.1:6443")
+	r.Sees("Who is it for", "10.0.0.1-6443-hsm")
 
 	r = open(t)
 	r.toCluster()
@@ -231,7 +220,7 @@ func TestJoin(t *testing.T) {
 	r.Press(`"/etc/cluster.conf"`, "enter")
 	r.Sees("Bootstrap token", "enter continue")
 	r.Press(`"`+token+`"`, "enter")
-	r.Sees("Who is it for", "/etc/cluster.conf")
+	r.Sees("Who is it for")
 }
 
 // TestSentCertificate: a user who may not read the certificate from the cluster goes on with
@@ -278,4 +267,23 @@ func TestSentCertificate(t *testing.T) {
 	if p, err := store.Load("trial-admin-hsm"); err != nil || len(p.Certificate) == 0 {
 		t.Errorf("the certificate was not taken: %v", err)
 	}
+}
+
+// TestGroupWithAComma: a group's name may have a comma, typed or found, and stays one group.
+func TestGroupWithAComma(t *testing.T) {
+	w := screentest.New(t)
+	r := &rig{server: w.Cluster("admin", `a,b`, `c\d`), token: w.Tokens.Add(hsmtest.FakeOptions{Label: "blue"})}
+	r.untouched()
+	r.Rig = w.OpenWizard()
+	r.Sees(`Who      admin, in a,b, c\d`)
+	r.Press("u")
+	r.Sees(`a\,b, c\\d`)
+	r.Press("tab", `"x\,y, c\d, x\,y"`, "enter")
+	r.Sees(`Who      admin, in x,y, c\d`)
+	r.Press("u")
+	r.Sees(`x\,y, c\\d`)
+	r.Press("esc")
+	r.Sees(`Who      admin, in x,y`)
+	r.Press("x")
+	r.Sees("--group x,y")
 }

@@ -1,7 +1,6 @@
 package enroll
 
 import (
-	"context"
 	"slices"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/store"
-	"github.com/kubehsm/kubehsm/ui/tui/task"
 )
 
 // Services are what the wizard works with; the root passes them.
@@ -30,12 +28,11 @@ type Services struct {
 type Draft struct {
 	Options enrolling.Options
 	token   *hsm.View
-	at      stage
-	trail   []stage
+	changed bool
 }
 
 // Empty tells whether there is nothing to go on with.
-func (d *Draft) Empty() bool { return d == nil || d.at == stageResume || d.token == nil }
+func (d *Draft) Empty() bool { return d == nil || !d.changed }
 
 // stage is one page of the wizard.
 type stage int
@@ -74,37 +71,14 @@ type wizard struct {
 	pages  []page
 	at     stage
 	trail  []stage // the stages that esc goes back through
-
-	looking task.Handle // the check for default secrets of the token
-	refused error       // the error that the check found
+	// changed: the person has opened a page to choose otherwise than was proposed.
+	changed bool
 }
 
 // plan is the review, once it is ready.
 type plan struct {
 	enroll.Review
 	ready bool
-}
-
-// refusedMsg says why the token cannot be enrolled yet, if it cannot.
-type refusedMsg struct {
-	id  task.ID
-	err error
-}
-
-// lookForDefaults finds out whether the token's secrets stop the enrollment, so that the
-// wizard can say so before it asks anything.
-func (m *wizard) lookForDefaults(now time.Time) tea.Cmd {
-	m.looking.Cancel()
-	m.refused = nil
-	if m.token == nil || m.opts.AcceptDefaults {
-		return nil
-	}
-	u := m.token.Info.URI()
-	h, cmd := m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
-		return refusedMsg{id: id, err: m.Joins.RefuseDefaults(ctx, u, true)}
-	})
-	m.looking = h
-	return cmd
 }
 
 func (m *wizard) page() page { return m.pages[m.at] }
@@ -114,6 +88,20 @@ func (m *wizard) to(s stage, now time.Time) tea.Cmd {
 	m.page().leave()
 	m.trail = append(m.trail, m.at)
 	m.at = s
+	return m.page().enter(now)
+}
+
+// change goes to a page where what the review proposes is chosen otherwise.
+func (m *wizard) change(s stage, now time.Time) tea.Cmd {
+	m.changed = true
+	return m.to(s, now)
+}
+
+// review goes to the review, from a page where something was chosen for it.
+func (m *wizard) review(now time.Time) tea.Cmd {
+	m.page().leave()
+	m.trail = slices.DeleteFunc(m.trail, func(s stage) bool { return s != stageResume })
+	m.at = stageReview
 	return m.page().enter(now)
 }
 
@@ -158,13 +146,37 @@ func (m *wizard) chooseSlot(s hsm.Slot) {
 	m.opts.Generate.Slot = s.ID
 }
 
-// refreshToken takes what is on the chosen token now.
+// pin settles on the token that the review found by itself.
+func (m *wizard) pin() {
+	if m.token != nil && m.opts.Token.Scheme == "" {
+		m.opts.Token = m.token.Info.URI()
+	}
+	if m.plan.ready {
+		m.opts.Generate.Touch = m.plan.Options.Generate.Touch
+	}
+}
+
+// here names the tokens that are here.
+func here(s *store.Store) []string {
+	var all []string
+	for _, v := range s.Tokens.Value.Views {
+		all = append(all, v.Info.URI().String())
+	}
+	slices.Sort(all)
+	return all
+}
+
+// refreshToken takes what is on the token of the enrollment now.
 func (m *wizard) refreshToken() {
-	if m.token == nil {
+	u := m.opts.Token
+	if u.Scheme == "" && m.plan.ready {
+		u = m.plan.Options.Token
+	}
+	if u.Scheme == "" {
 		return
 	}
 	for _, v := range m.Store.Tokens.Value.Views {
-		if m.token.Info.URI().String() == v.Info.URI().String() {
+		if u.TokenOnly().MatchToken(v.Info) {
 			m.token = &v
 		}
 	}
@@ -174,11 +186,7 @@ func (m *wizard) refreshToken() {
 func (m *wizard) resume(o enrolling.Options, now time.Time) tea.Cmd {
 	m.opts = o
 	m.token = nil
-	for _, v := range m.Store.Tokens.Value.Views {
-		if o.Token.Scheme != "" && o.Token.TokenOnly().MatchToken(v.Info) {
-			m.token = &v
-		}
-	}
+	m.refreshToken()
 	return m.to(stageReview, now)
 }
 
@@ -186,8 +194,6 @@ func (m *wizard) resume(o enrolling.Options, now time.Time) tea.Cmd {
 func (m *wizard) takeDraft(now time.Time) tea.Cmd {
 	d := *m.Draft
 	*m.Draft = Draft{}
-	m.page().leave()
-	m.opts, m.token, m.at = d.Options, d.token, d.at
-	m.trail = append([]stage{stageResume}, slices.DeleteFunc(d.trail, func(s stage) bool { return s == stageResume })...)
-	return m.page().enter(now)
+	m.opts, m.token, m.changed = d.Options, d.token, true
+	return m.to(stageReview, now)
 }

@@ -3,7 +3,6 @@ package enroll
 import (
 	"fmt"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 )
 
@@ -12,11 +11,7 @@ func (m *wizard) commands() []string {
 	if m.at >= stageReview && m.plan.ready {
 		return m.plan.Commands
 	}
-	o := m.opts
-	if o.Key.Scheme != "" { // the key names its token, and is not generated
-		o.Token, o.Generate = hsm.URI{}, hsm.GenerateOptions{}
-	}
-	return []string{m.Enroller.Command(o)}
+	return []string{m.Enroller.Command(m.opts)}
 }
 
 // heading draws a page's question, and a blank line where there is room.

@@ -33,6 +33,7 @@ type look struct {
 	loaded        bool
 	err           error
 	scroll        widget.Scroll
+	then          func(*look) tea.Cmd // is done once the request is read; may be nil
 }
 
 var _ screen.Poller = (*look)(nil)
@@ -93,6 +94,10 @@ func (l *look) Update(msg tea.Msg, now time.Time) tea.Cmd {
 			l.job.Done()
 			if l.err = msg.err; msg.err == nil {
 				l.view, l.loaded = msg.view, true
+				if then := l.then; then != nil {
+					l.then = nil
+					return then(l)
+				}
 			}
 		}
 	case eventsMsg:
@@ -121,9 +126,9 @@ func (l *look) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 func (l *look) Acts() screen.Acts {
 	unread := screen.When(!l.loaded, "the request is not read yet")
 	return screen.Acts{
-		screen.On(screen.Action{Key: keys.Letter("a", "approve"), Reason: l.undecidable(true), Writes: true},
-			"csr approve; helpdesk approve; breakglass approve", func() tea.Cmd { return l.decide(true) }),
-		screen.On(screen.Action{Key: keys.Letter("d", "deny"), Reason: l.undecidable(false), Writes: true}, "csr deny",
+		screen.On(screen.Action{Key: l.Keys.Approve, Reason: l.undecidable(true), Writes: true},
+			approving, func() tea.Cmd { return l.decide(true) }),
+		screen.On(screen.Action{Key: l.Keys.Deny, Reason: l.undecidable(false), Writes: true}, "csr deny",
 			func() tea.Cmd { return l.decide(false) }),
 		screen.On(screen.Action{Key: keys.As(l.Keys.Copy, "copy name"), Quiet: true}, "",
 			func() tea.Cmd { return screen.Send(screen.CopyMsg{What: "name", Text: l.name}) }),
@@ -155,6 +160,14 @@ func (l *look) undecidable(approve bool) string {
 		return text.Clean(l.view.Refusals[0])
 	}
 	return ""
+}
+
+// judge is decide, or says why that cannot be.
+func (l *look) judge(approve bool) tea.Cmd {
+	if why := l.undecidable(approve); why != "" {
+		return screen.Send(screen.ToastMsg{Text: why, Warn: true})
+	}
+	return l.decide(approve)
 }
 
 // decide asks for what goes with the decision, and decides on what is shown.

@@ -6,6 +6,7 @@ package requests
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -159,7 +160,7 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 		if m.which == mine {
 			return m.start(now)
 		}
-	case tea.KeyPressMsg, tea.PasteMsg:
+	case tea.KeyPressMsg, tea.PasteMsg, widget.RowMsg:
 		if m.list.Update(msg, m.Keys) {
 			return nil
 		}
@@ -232,7 +233,7 @@ func (r row) id() string {
 }
 
 func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
-	if key.Matches(k, keyAll()) {
+	if key.Matches(k, m.Keys.Next) {
 		if m.which++; m.which > mine {
 			m.which = pending
 		}
@@ -243,13 +244,12 @@ func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 	return cmd
 }
 
-func keyAll() key.Binding { return keys.Letter("a", "pending, all, mine") }
-
 // Acts implements [screen.Actor].
 func (m *Model) Acts() screen.Acts {
 	r, ok := m.list.Selected()
+	do := deeds{m.Own, m.context}
 	none := screen.When(!ok, "no request is selected")
-	own := screen.Because(none, screen.When(m.which != mine, "only what was filed from here: a shows mine"))
+	own := screen.Because(none, screen.When(m.which != mine, "only what was filed from here: tab shows mine"))
 	unfiled := screen.Because(own, screen.When(r.state != request.StateUnfiled, "it was filed"))
 	allowed := screen.When(m.forbidden == nil, "you may list them")
 	return screen.Acts{
@@ -258,10 +258,10 @@ func (m *Model) Acts() screen.Acts {
 		}),
 		screen.On(screen.Action{Key: keys.Letter("o", "role to ask for"), Reason: allowed, Quiet: m.forbidden == nil}, "",
 			func() tea.Cmd { return screen.Send(m.role()) }),
-		screen.On(screen.Action{Key: keys.Letter("D", "take back"), Reason: own, Writes: true, Quiet: true}, "csr cancel",
-			func() tea.Cmd { return m.cancel(r) }),
+		screen.On(screen.Action{Key: keys.As(m.Keys.Delete, "take back"), Reason: own, Writes: true, Quiet: true}, "csr cancel",
+			func() tea.Cmd { return do.cancel(r) }),
 		screen.On(screen.Action{Key: keys.Letter("s", "file it again"), Reason: unfiled, Writes: true, Quiet: true},
-			"csr resume", func() tea.Cmd { return m.resume(r) }),
+			"csr resume", func() tea.Cmd { return do.resume(r) }),
 		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy name"), Reason: none, Quiet: true}, "", func() tea.Cmd {
 			return screen.Send(screen.CopyMsg{What: "name", Text: r.name})
 		}),
@@ -271,6 +271,38 @@ func (m *Model) Acts() screen.Acts {
 	}
 }
 
+// Finds implements [screen.Finder].
+func (m *Model) Finds(time.Time) iter.Seq[screen.Found] {
+	return func(yield func(screen.Found) bool) {
+		for _, r := range m.rows {
+			decided := screen.When(!r.pending(), "it is "+r.state)
+			open := func(after func(*look) tea.Cmd) func() tea.Cmd {
+				return func() tea.Cmd {
+					l := newLook(m.Services, m.context, r.name)
+					l.then = after
+					return screen.Send(screen.OpenMsg{Screen: l})
+				}
+			}
+			found := screen.Found{Name: r.name, Words: "request " + r.user + " " + r.requester, Acts: screen.Acts{
+				screen.On(screen.Action{Key: keys.As(m.Keys.Enter, "look closer")}, "csr show", open(nil)),
+				screen.On(screen.Action{Key: m.Keys.Approve, Reason: decided, Writes: true}, approving,
+					open(func(l *look) tea.Cmd { return l.judge(true) })),
+				screen.On(screen.Action{Key: m.Keys.Deny, Reason: decided, Writes: true}, "csr deny",
+					open(func(l *look) tea.Cmd { return l.judge(false) })),
+			}, Select: func() { m.list.Select(r.uid) }}
+			if !yield(found) {
+				return
+			}
+		}
+	}
+}
+
+// approving are the commands that approve a request.
+const approving = "csr approve; helpdesk approve; breakglass approve"
+
+// Below implements [screen.Opener].
+func (m *Model) Below() screen.Acts { return newLook(m.Services, m.context, "").Acts() }
+
 // role shows what an admin has to apply for us to see the requests.
 func (m *Model) role() screen.TextMsg {
 	lines := append([]string{m.forbidden.Error(), "", "Send this to an admin of the cluster:", ""},
@@ -278,27 +310,31 @@ func (m *Model) role() screen.TextMsg {
 	return screen.TextMsg{Title: "The role to ask for", Lines: lines, What: "role", Copy: m.forbidden.Grant()}
 }
 
+// deeds are what is done with what was filed from here.
+type deeds struct {
+	own     request.Own
+	context string
+}
+
 // cancel takes one's own request back.
-func (m *Model) cancel(r row) tea.Cmd {
-	kubeContext := m.context
-	command := withContext("kubehsm csr cancel "+shell.Quote(r.name), kubeContext)
+func (d deeds) cancel(r row) tea.Cmd {
+	command := withContext("kubehsm csr cancel "+shell.Quote(r.name), d.context)
 	return screen.Change("Take the request back", command, "the request is taken back",
 		func(ctx context.Context, p hsm.Prompter) error {
 			if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Take " + r.name + " back?",
 				Detail: "The request is deleted from the cluster. The key stays."}); err != nil {
 				return err
 			}
-			return m.Own.Cancel(ctx, kubeContext, r.name)
+			return d.own.Cancel(ctx, d.context, r.name)
 		})
 }
 
 // resume files a request that was signed here and could not be filed.
-func (m *Model) resume(r row) tea.Cmd {
-	kubeContext := m.context
+func (d deeds) resume(r row) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "File the request",
-		Command: withContext("kubehsm csr resume "+shell.Quote(r.name), kubeContext), Writes: true,
+		Command: withContext("kubehsm csr resume "+shell.Quote(r.name), d.context), Writes: true,
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-			v, err := m.Own.Resume(ctx, kubeContext, r.name)
+			v, err := d.own.Resume(ctx, d.context, r.name)
 			return screen.Report{Said: v.Name + ": " + v.State}, err
 		}})
 }
@@ -309,7 +345,7 @@ func (m *Model) Actions() []screen.Action {
 		return screen.Filtering(m.Keys)
 	}
 	acts := m.Acts().Actions()
-	acts = slices.Insert(acts, 1, screen.Action{Key: keys.As(keyAll(), m.which.next())})
+	acts = slices.Insert(acts, 1, screen.Action{Key: keys.As(m.Keys.Next, m.which.next())})
 	return slices.Insert(acts, 3, screen.Action{Key: m.Keys.Filter}, screen.Action{Key: m.Keys.Refresh})
 }
 

@@ -100,7 +100,7 @@ func TestFollowsTheCluster(t *testing.T) {
 	r.Press("1")
 	server.Put(flowtest.Requests, request(t, "later-1", "later", "later", -time.Second))
 	r.Sees("later asks for a certificate for later") // also where another screen is in front
-	r.Press("3", "a")
+	r.Press("3", "tab")
 	r.Sees("3 requests in all", "denied")
 }
 
@@ -244,7 +244,7 @@ func TestMine(t *testing.T) {
 	r.Sees("1 request pending")
 	r.Press("D")
 	r.Sees("take back: only what was filed from here")
-	r.Press("a", "a")
+	r.Press("tab", "tab")
 	r.Sees("1 request filed from here")
 	r.Press("D")
 	r.Sees("Take " + names[0] + " back?")
@@ -476,7 +476,7 @@ func TestFileAgain(t *testing.T) {
 	server.Allow("create certificatesigningrequests")
 	r.Press("esc", "3")
 	r.Sees("0 requests pending")
-	r.Press("a", "a")
+	r.Press("tab", "tab")
 	r.Sees("1 request filed from here", "not filed")
 	r.Press("s")
 	r.Sees(": pending")

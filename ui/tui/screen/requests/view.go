@@ -51,7 +51,7 @@ func (m *Model) View(f screen.Frame) string {
 }
 
 func (w which) none() string {
-	return map[which]string{pending: "Nothing waits for a decision. What comes shows up by itself; a shows all.",
+	return map[which]string{pending: "Nothing waits for a decision. What comes shows up by itself; tab shows all.",
 		all: present.NoRequests + " What comes shows up by itself.", mine: "Nothing was filed from here."}[w]
 }
 

@@ -63,7 +63,7 @@ func (m *Model) Acts() screen.Acts {
 			"csr create", func() tea.Cmd { return on.request(s) }),
 		screen.On(screen.Action{Key: keys.Letter("m", "move key"), Reason: reason(lacks(can.Move), noKey), Writes: true,
 			Quiet: true}, "key move", func() tea.Cmd { return on.move(s) }),
-		screen.On(screen.Action{Key: keys.Letter("D", "delete key"), Reason: reason(keeps, noHalf), Writes: true,
+		screen.On(screen.Action{Key: keys.As(m.Keys.Delete, "delete key"), Reason: reason(keeps, noHalf), Writes: true,
 			Quiet: true}, "key delete", func() tea.Cmd { return on.deleteKey(s) }),
 		screen.On(screen.Action{Key: keys.Letter("i", "import certificate"), Reason: reason(noKey), Writes: true,
 			Quiet: true}, "certificate import", func() tea.Cmd { return on.importCertificate(s) }),
@@ -79,14 +79,14 @@ func (m *Model) Acts() screen.Acts {
 			func() tea.Cmd { return screen.Send(m.commands(s, ok)) }),
 	}
 	if !can.Initialize {
-		return append(out, screen.On(screen.Action{Key: keys.Letter("X", "reset the token"), Reason: reason(lacks(can.Reset)),
+		return append(out, screen.On(screen.Action{Key: m.Keys.Reset, Reason: reason(lacks(can.Reset)),
 			Writes: true, Quiet: true}, "token reset", on.reset))
 	}
 	if !m.info.Initialized {
 		return slices.Insert(out, 0, screen.On(screen.Action{Key: keys.Letter("I", "set up"), Reason: reason(), Writes: true},
 			"token init", on.initialize))
 	}
-	return append(out, screen.On(screen.Action{Key: keys.Letter("I", "set up anew"), Reason: reason(), Writes: true,
+	return append(out, screen.On(screen.Action{Key: keys.As(m.Keys.Reset, "set up anew"), Reason: reason(), Writes: true,
 		Quiet: true}, "token init", on.initialize))
 }
 

@@ -114,6 +114,9 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 		return m.tokens(now)
 	case screen.ChangedMsg:
 		return tea.Batch(m.read(now), m.Store.LoadTokens(now))
+	case widget.RowMsg:
+		m.nav.Click(msg, len(m.details.Slots))
+		remember(m)
 	case tea.KeyPressMsg:
 		return m.key(msg, now)
 	}
@@ -159,13 +162,18 @@ func (m *Model) slot() (hsm.Slot, bool) {
 
 func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 	if m.nav.Update(k, m.Keys, len(m.details.Slots), m.height) {
-		if s, ok := m.slot(); ok {
-			m.chosen = s.ID
-		}
+		remember(m)
 		return nil
 	}
 	cmd, _ := m.Press(k, m.Acts(), func() tea.Cmd { return m.read(now) })
 	return cmd
+}
+
+// remember keeps the cursor on its slot when others come or go.
+func remember(m *Model) {
+	if s, ok := m.slot(); ok {
+		m.chosen = s.ID
+	}
 }
 
 // Actions implements [screen.Screen].

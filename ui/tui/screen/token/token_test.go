@@ -45,7 +45,7 @@ func (r *rig) show() {
 	r.T.Helper()
 	r.Sees("12345678")
 	r.Press("enter")
-	r.Sees("change PIN", "PUK default")
+	r.Sees("esc back", "PUK default")
 }
 
 func (r *rig) slots() map[string]hsm.Slot { return r.World.Slots(r.card) }
@@ -389,11 +389,15 @@ func TestTypedPUK(t *testing.T) {
 // TestEnroll: the wizard opens on the slot under the cursor.
 func TestEnroll(t *testing.T) {
 	r := open(t)
-	r.steps("Which cluster", "e")
-	r.Press("esc")
+	r.steps("no user name is given", "e")
+	r.Press("x")
+	r.Sees("--key", "'piv:serial=12345678;slot=9a'")
+	r.Press("esc", "esc")
 	r.Sees("change PIN")
 	r.Press("end", "e")
-	r.Sees("What shall the new key be like")
+	r.Sees("no user name is given")
+	r.Press("x")
+	r.Sees("--slot 9e")
 }
 
 // TestAttestation: an attestation counts only if its chain ends with the maker's root.
@@ -428,7 +432,7 @@ func TestAttestation(t *testing.T) {
 		for _, s := range c.want {
 			r.Sees(s)
 		}
-		t.Run(c.name, r.Golden)
+		t.Run(c.name, r.GoldenPart)
 		r.Send(tea.WindowSizeMsg{Width: 120, Height: 40})
 		r.Press("esc", "x")
 		r.Sees("kubehsm key attest --key")
@@ -478,7 +482,7 @@ func TestSetUpAnew(t *testing.T) {
 	r.Press("r")
 	r.Sees("ecdsa-p256")
 	serial := r.card.Info().Serial
-	r.steps("Everything on it is erased; its SO PIN stays.", "I")
+	r.steps("Everything on it is erased; its SO PIN stays.", "X")
 	r.Press("enter")
 	r.Sees("Erase the token?", "Type "+serial)
 	r.Press("esc")
@@ -486,7 +490,7 @@ func TestSetUpAnew(t *testing.T) {
 	if len(r.slots()) != 1 {
 		t.Fatal("the token was erased without a yes")
 	}
-	r.steps("Everything on it is erased", "I")
+	r.steps("Everything on it is erased", "X")
 	r.Press("enter")
 	r.Sees("Type " + serial)
 	r.Press(`"`+serial+`"`, "enter")

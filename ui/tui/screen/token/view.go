@@ -78,7 +78,7 @@ func (m *Model) list(f screen.Frame) string {
 		if i == m.nav.Index {
 			lead = t.Accent.Render(t.Glyphs.Mark) + " "
 		}
-		lines = append(lines, lead+c.Slot(f, m.details.Slots[i], i == m.nav.Index))
+		lines = append(lines, widget.Row(i, lead+c.Slot(f, m.details.Slots[i], i == m.nav.Index)))
 	}
 	return widget.Block(strings.Join(lines, "\n"), f.Width, f.Height)
 }

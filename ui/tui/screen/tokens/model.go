@@ -3,6 +3,7 @@
 package tokens
 
 import (
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -141,6 +142,9 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 		m.rebuild()
 	case screen.ChangedMsg:
 		return m.store.LoadTokens(now)
+	case widget.RowMsg:
+		m.nav.Click(msg, len(m.rows))
+		m.remember()
 	case tea.KeyPressMsg, tea.PasteMsg:
 		if m.filter.Update(msg) {
 			m.rebuild()
@@ -231,6 +235,52 @@ func (m *Model) Acts() screen.Acts {
 	return slices.Insert(acts, 2, screen.On(screen.Action{Key: keys.Letter("s", "have scdaemon let go"),
 		Reason: held, Writes: true, Quiet: held != ""}, "token release",
 		func() tea.Cmd { return screen.Operate(screen.Release()) }))
+}
+
+// Finds implements [screen.Finder]: each token, and each slot that holds something, with
+// what its own screen does.
+func (m *Model) Finds(time.Time) iter.Seq[screen.Found] {
+	return func(yield func(screen.Found) bool) {
+		for i := range m.store.Tokens.Value.Views {
+			v := &m.store.Tokens.Value.Views[i]
+			name := present.Token(v.Info)
+			if !yield(found(m, row{token: v}, name, true)) {
+				return
+			}
+			for j := range v.Slots {
+				s := &v.Slots[j]
+				if s.Key == nil && s.Certificate == nil {
+					continue
+				}
+				if !yield(found(m, row{token: v, slot: s}, "slot "+present.Slot(*s)+" on "+name, false)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// found is r with the acts of a whole token or those of a slot.
+func found(m *Model, r row, name string, whole bool) screen.Found {
+	acts := slices.DeleteFunc(actsOf(m.open.Token(*r.token, r.slot)), func(a screen.Act) bool {
+		return a.Verb == "" || strings.HasPrefix(a.Verb, "token ") != whole
+	})
+	open := screen.On(screen.Action{Key: keys.As(m.keys.Enter, "open")}, "token info", func() tea.Cmd {
+		return screen.Send(screen.OpenMsg{Screen: m.open.Token(*r.token, r.slot)})
+	})
+	return screen.Found{Name: name, Words: r.words() + " token", Acts: append(screen.Acts{open}, acts...),
+		Select: func() { m.chosen = r.key(); m.rebuild() }}
+}
+
+// Below implements [screen.Opener].
+func (m *Model) Below() screen.Acts { return actsOf(m.open.Token(hsm.View{}, nil)) }
+
+func actsOf(s screen.Screen) screen.Acts {
+	a, ok := s.(screen.Actor)
+	if !ok {
+		return nil
+	}
+	return a.Acts()
 }
 
 // Actions implements [screen.Screen].

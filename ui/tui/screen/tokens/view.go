@@ -82,7 +82,7 @@ func (m *Model) viewList(f screen.Frame) string {
 		case lineNote:
 			drawn = append(drawn, "    "+t.Muted.Render(widget.Cut(note(r), f.Width-4)))
 		default:
-			drawn = append(drawn, m.line(f, c, l.row, r))
+			drawn = append(drawn, widget.Row(l.row, m.line(f, c, l.row, r)))
 		}
 	}
 	body := widget.Block(strings.Join(drawn, "\n"), f.Width, m.height)

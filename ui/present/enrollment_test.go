@@ -1,0 +1,29 @@
+package present
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow/enroll"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+)
+
+// TestReviewSummary: five lines say what an enrollment would do, with a lifetime and a signer that
+// were asked for, and what comes next.
+func TestReviewSummary(t *testing.T) {
+	o := enrolling.Options{Name: "prod-hsm", Context: "prod", User: "jane", Groups: []string{"dev"},
+		Expiration: 8 * time.Hour, SignerName: "example.org/mine"}
+	for then, r := range map[string]enroll.Review{
+		"somebody approves": {Options: o},
+		"is approved":       {Options: o, Approved: true},
+		"it stops: ":        {Options: o, Approved: true, Refused: hsm.ErrOccupied},
+	} {
+		facts := ReviewSummary(r)
+		if len(facts) != 5 || facts[0].Value != "jane, in dev; for 8 hours; signed by example.org/mine" ||
+			!strings.Contains(facts[4].Value, then) {
+			t.Errorf("%s: %+v", then, facts)
+		}
+	}
+}
