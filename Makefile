@@ -28,9 +28,9 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 
 ##@ Use
 .PHONY: demo
-demo: ## try it: a trial token, a trial cluster, kubectl signed in by the token
+demo: ## try it: a trial token, a trial cluster, kubectl signed in by the token (DEMO_CONTEXT=kind-kind: in the cluster of that context)
 	@test/install/debian.sh demo
-	@$(GO) run -buildvcs=false ./test/demo up '$(DEMO_DIR)'
+	@$(GO) run -buildvcs=false ./test/demo up '$(DEMO_DIR)' $(if $(DEMO_CONTEXT),'$(DEMO_CONTEXT)')
 
 .PHONY: demo-down
 demo-down: ## stop the trial and remove every trace of it

@@ -15,18 +15,54 @@ import (
 	"github.com/kubehsm/kubehsm/test/need"
 )
 
-// slice are the groups of kubectl's suite that every run of the tests has: some
+// kubectlSlice are the groups of kubectl's suite that every run of the tests has: some
 // seconds of reading and writing, credentials, impersonation and preferences, with
 // one group that differs for a reason.
-var slice = []string{"run_kubectl_version_tests", "run_kubectl_exec_pod_tests", "run_certificates_tests",
+var kubectlSlice = []string{"run_kubectl_version_tests", "run_kubectl_exec_pod_tests", "run_certificates_tests",
 	"run_exec_credentials_interactive_tests", "run_kubectl_auth_whoami_tests", "run_impersonation_tests",
 	"run_kuberc_tests"}
 
 // TestKubectlSuite runs groups of kubectl's own suite both ways at once.
 func TestKubectlSuite(t *testing.T) {
-	for _, program := range []string{"softhsm2-util", "jq", "openssl", "script", "tput"} {
+	for _, program := range []string{"jq", "openssl", "script", "tput"} {
 		need.Program(t, program)
 	}
+	testSlice(t, suites[0], kubectlSlice)
+}
+
+// e2eSlice are the end-to-end tests that every run of the tests has: those of a second or
+// two that need no node, on watches, lists in parts, formats, certificates and discovery.
+var e2eSlice = []string{
+	"[sig-api-machinery] AggregatedDiscovery should support aggregated discovery interface [Conformance]",
+	"[sig-api-machinery] Servers with support for API chunking should return chunks of results for list calls [Conformance]",
+	"[sig-api-machinery] Servers with support for Table transformation should return chunks of table results for list calls",
+	"[sig-api-machinery] Watchers should be able to start watching from a specific resource version [Conformance]",
+	"[sig-api-machinery] Watchers should receive events on concurrent watches in same order [Conformance]",
+	`[sig-api-machinery] client-go should negotiate watch and report errors with accept "application/vnd.kubernetes.protobuf"`,
+	"[sig-auth] Certificates API [Privileged:ClusterAdmin] should support CSR API operations [Conformance]",
+	"[sig-auth] SelfSubjectReview should support SelfSubjectReview API operations",
+	"[sig-cli] Kubectl client Kubectl api-versions should check if v1 is in available api versions [Conformance]",
+	"[sig-node] ConfigMap should run through a ConfigMap lifecycle [Conformance]",
+	"[sig-node] Secrets should patch a secret [Conformance]",
+}
+
+// TestE2ESuite runs some of Kubernetes' end-to-end tests both ways at once. The program is
+// built first: a minute on top of the control plane, the first time.
+func TestE2ESuite(t *testing.T) {
+	u := suites[1]
+	u.nodes = false
+	for _, name := range e2eSlice {
+		if !slices.Contains(u.tests, name) {
+			t.Errorf("e2e.txt does not have %s", name)
+		}
+	}
+	testSlice(t, u, e2eSlice)
+}
+
+// testSlice runs some tests of u both ways at once: they must pass with a key file, and
+// through the token with one signature, unless there is a reason.
+func testSlice(t *testing.T, u suite, tests []string) {
+	need.Program(t, "softhsm2-util")
 	if _, current, err := controlplane.Built(t.Context()); err != nil {
 		t.Fatal(err)
 	} else if !current {
@@ -38,14 +74,19 @@ func TestKubectlSuite(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	s := &stage{dir: dir, atOnce: true, tests: slice}
+	s := &stage{dir: dir, atOnce: true, tests: tests}
 	if s.upstream, err = findUpstream(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	if u.name == "e2e" {
+		if err := s.upstream.build(t.Context(), s.upstream.e2e); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if s.kubehsm, err = lab.Build(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
-	c, err := s.compare(t.Context(), suites[0], true)
+	c, err := s.compare(t.Context(), u, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +94,7 @@ func TestKubectlSuite(t *testing.T) {
 	for _, wrong := range c.wrong {
 		t.Error(wrong)
 	}
-	for _, name := range slice {
+	for _, name := range tests {
 		if k := c.key.find(name); k == nil || !k.Passed {
 			t.Errorf("%s does not pass with a key file: %+v", name, k)
 		}

@@ -59,7 +59,8 @@ func runE2E(ctx context.Context, program string, w *way, names []string) (*outco
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, program, "--provider=skeleton", "--kubeconfig="+w.kubeconfig,
-		"--kubectl-path="+w.cluster.Kubectl(), fmt.Sprintf("--num-nodes=%d", simulatedNodes), "--disable-log-dump",
+		"--kubectl-path="+w.cluster.Kubectl(), fmt.Sprintf("--num-nodes=%d", w.nodes),
+		fmt.Sprintf("--allowed-not-ready-nodes=%d", min(w.nodes, 1)-1), "--disable-log-dump", // -1: none is waited for
 		"--dump-logs-on-failure=false", "--e2e-output-dir="+w.dir, "--ginkgo.seed=1", "--ginkgo.no-color",
 		"--ginkgo.timeout=3h", "--ginkgo.json-report="+report, "--ginkgo.focus= ("+strings.Join(quoted, "|")+")$")
 	cmd.Dir = w.dir

@@ -41,6 +41,7 @@ status:
 // simulateNodes adds a scheduler and nodes that kwok simulates, until the way is
 // closed.
 func (w *way) simulateNodes(ctx context.Context, u *upstream) error {
+	w.nodes = simulatedNodes
 	var manifests []string
 	for i := range simulatedNodes {
 		manifests = append(manifests, fmt.Sprintf(node, fmt.Sprintf("node-%d", i), u.version))

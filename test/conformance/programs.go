@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
@@ -46,9 +47,10 @@ func findUpstream(ctx context.Context) (*upstream, error) {
 		kwok: filepath.Join(bin, "kwok")}, nil
 }
 
-// build makes the suites' own programs in the checkout's .cache/conformance. Go's
-// build cache makes that a matter of seconds, but for the first time.
-func (u *upstream) build(ctx context.Context) error {
+// build makes the suites' own programs in the checkout's .cache/conformance, only those
+// that are named if any is. Go's build cache makes that a matter of seconds, but for the
+// first time.
+func (u *upstream) build(ctx context.Context, only ...string) error {
 	root, err := controlplane.Checkout()
 	if err != nil {
 		return err
@@ -63,6 +65,9 @@ func (u *upstream) build(ctx context.Context) error {
 		{"test/conformance/suite", []string{"build", "-o", u.scheduler, "k8s.io/kubernetes/cmd/kube-scheduler"}},
 		{"test/conformance/nodes", []string{"build", "-o", u.kwok, "sigs.k8s.io/kwok/cmd/kwok"}},
 	} {
+		if only != nil && !slices.Contains(only, p.args[len(p.args)-2]) {
+			continue
+		}
 		dir := filepath.Join(root, p.module)
 		var version []string
 		if p.args[2] != u.kwok {

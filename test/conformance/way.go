@@ -44,6 +44,8 @@ type way struct {
 	env []string
 
 	lab *lab.Lab // nil with a key file
+	// nodes is how many nodes are simulated.
+	nodes int
 	// servers are programs that end with the way.
 	servers []*exec.Cmd
 }

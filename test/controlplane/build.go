@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+	"golang.org/x/mod/modfile"
 
 	"github.com/kubehsm/kubehsm/test/stamp"
 )
@@ -28,9 +29,19 @@ const (
 	stampFile = "stamp"
 )
 
-// Progress is told how many of the total packages that need compiling are
-// compiled. total is 0 while it is not known yet (modules are being fetched).
-type Progress func(done, total int)
+// Progress is told what a build is at, and how far: of the packages that need
+// compiling all are counted in total, of the modules also those that need no
+// fetching. total is 0 while it is not known yet.
+type Progress func(at Stage, done, total int)
+
+// Stage is a stage of a build.
+type Stage string
+
+// The stages, in their order.
+const (
+	Fetching  Stage = "fetching"  // modules
+	Compiling Stage = "compiling" // packages
+)
 
 // Build makes the control plane's programs in the checkout's .cache/cluster,
 // unless they are there and current, and returns that folder. The first build
@@ -66,7 +77,7 @@ func BuildInto(ctx context.Context, bin string, progress Progress) error {
 		return err
 	}
 	if progress == nil {
-		progress = func(int, int) {}
+		progress = func(Stage, int, int) {}
 	}
 	b := builder{source: sourceDir(root), bin: bin, cache: cacheDir(root), progress: progress}
 	if err := b.build(ctx); err != nil {
@@ -123,7 +134,7 @@ func (b *builder) make(ctx context.Context, stamp string) error {
 	if b.cache != b.bin && cache.has(stamp) && b.link() == nil {
 		return nil
 	}
-	b.progress(0, 0)
+	b.progress(Fetching, 0, 0)
 	stale, err := b.stale(ctx)
 	if err != nil {
 		return err
@@ -192,12 +203,33 @@ func (b *builder) linkFlags(ctx context.Context) (string, error) {
 // stale returns the packages that are not in Go's build cache. Asking also
 // fetches missing modules.
 func (b *builder) stale(ctx context.Context) (map[string]bool, error) {
-	out, err := b.output(ctx, "list", "-trimpath", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", ".")
+	file, err := os.ReadFile(filepath.Join(b.source, "go.mod"))
 	if err != nil {
 		return nil, err
 	}
+	mod, err := modfile.ParseLax("go.mod", file, nil)
+	if err != nil {
+		return nil, err
+	}
+	// -x has the go command say what it fetches.
+	cmd := b.command(ctx, "list", "-x", "-trimpath", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", ".")
+	var out strings.Builder
+	cmd.Stdout = &out
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	words := b.follow(stderr, Fetching, len(mod.Require), func(line string) bool {
+		return strings.HasPrefix(line, "# get ") && strings.Contains(line, ".zip: 200")
+	})
+	if err := cmd.Wait(); err != nil {
+		return nil, fmt.Errorf("go list: %w\n%s", err, words)
+	}
 	set := map[string]bool{}
-	for _, path := range strings.Fields(out) {
+	for _, path := range strings.Fields(out.String()) {
 		set[path] = true
 	}
 	return set, nil
@@ -214,28 +246,28 @@ func (b *builder) compile(ctx context.Context, stale map[string]bool) error {
 	if err != nil {
 		return err
 	}
-	b.progress(0, len(stale))
+	b.progress(Compiling, 0, len(stale))
 	if err := cmd.Start(); err != nil {
 		return err
 	}
 	makeNice(cmd.Process.Pid)
-	words := b.follow(stderr, stale)
+	words := b.follow(stderr, Compiling, len(stale), func(line string) bool { return stale[line] })
 	if err := cmd.Wait(); err != nil {
 		return fmt.Errorf("go build: %w\n%s", err, words)
 	}
 	return os.Rename(fresh, filepath.Join(b.bin, binary))
 }
 
-// follow counts the package lines of `go build -v` and returns the end of what
-// else it said.
-func (b *builder) follow(r io.Reader, stale map[string]bool) string {
+// follow counts the lines that are of a step done, and returns the end of what
+// else was said.
+func (b *builder) follow(r io.Reader, at Stage, total int, isStep func(line string) bool) string {
 	var other []string
 	done := 0
 	for lines := bufio.NewScanner(r); lines.Scan(); {
 		line := strings.TrimSpace(lines.Text())
-		if stale[line] {
+		if isStep(line) {
 			done++
-			b.progress(done, len(stale))
+			b.progress(at, min(done, total), total)
 			continue
 		}
 		other = append(other, line)

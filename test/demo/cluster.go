@@ -26,7 +26,7 @@ func background(ctx context.Context, t *trial) error {
 		return err
 	}
 	s := status{trial: t, started: time.Now()}
-	if err := s.set(phaseBuilding, 0, 0, "looking for what is to compile"); err != nil {
+	if err := s.set(string(controlplane.Fetching), 0, 0, "looking for what is to build"); err != nil {
 		return err
 	}
 	// `up` waits for this: from here on the process can be found and stopped.
@@ -46,12 +46,12 @@ func background(ctx context.Context, t *trial) error {
 // provide makes the control plane run, whatever is there of it already.
 func provide(ctx context.Context, t *trial, s status) error {
 	var writing error
-	err := controlplane.BuildInto(ctx, t.clusterPrograms(), func(done, total int) {
+	err := controlplane.BuildInto(ctx, t.clusterPrograms(), func(at controlplane.Stage, done, total int) {
 		message := "compiling the control plane"
-		if total == 0 {
+		if at == controlplane.Fetching {
 			message = "fetching the control plane's modules"
 		}
-		writing = errors.Join(writing, s.set(phaseBuilding, done, total, message))
+		writing = errors.Join(writing, s.set(string(at), done, total, message))
 	})
 	if err = errors.Join(err, writing); err != nil {
 		return err

@@ -41,8 +41,54 @@ func TestUnattended(t *testing.T) {
 	d.checkProcesses(t)
 }
 
+// TestExistingCluster: the same in the cluster of a context of the user's, where nothing is
+// left in the end.
+func TestExistingCluster(t *testing.T) {
+	d := newDemo(t)
+	c := controlplane.StartForTest(t, controlplane.Options{AllControllers: true})
+	before := d.objects(t, c)
+	d.more = []string{"KUBECONFIG=" + c.AdminKubeconfig(), "PATH=" + filepath.Dir(c.Kubectl()) + ":" + os.Getenv("PATH")}
+	for range 2 {
+		out := d.run(t, "up", controlplane.ContextName)
+		for _, want := range []string{"kube-root-ca.crt", trialUser, "401 Unauthorized", "Done."} {
+			if !strings.Contains(out, want) {
+				t.Errorf("it does not say %q:\n%s", want, out)
+			}
+		}
+	}
+	d.run(t, "down")
+	if after := d.objects(t, c); after != before {
+		t.Errorf("before:\n%s\nafter:\n%s", before, after)
+	}
+	if _, err := os.Stat(d.dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder is left: %v", err)
+	}
+	d.checkHome(t)
+	d.checkProcesses(t)
+
+	cmd := exec.Command(d.program, "up", d.dir, "none")
+	cmd.Dir, cmd.Env = d.root, d.env(t)
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "it has: "+controlplane.ContextName) {
+		t.Errorf("a context that is not there: %v\n%s", err, out)
+	}
+}
+
+// objects are the cluster's namespaces, roles and requests.
+func (d *demo) objects(t *testing.T, c *controlplane.Cluster) string {
+	t.Helper()
+	out, err := c.Admin(t.Context(), "", "get",
+		"namespaces,clusterroles,clusterrolebindings,certificatesigningrequests", "-o", "name")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 // demo is a built demo program with a folder and a home of its own.
-type demo struct{ program, root, dir, home string }
+type demo struct {
+	program, root, dir, home string
+	more                     []string // variables of its environment
+}
 
 func newDemo(t *testing.T) *demo {
 	t.Helper()
@@ -95,12 +141,12 @@ func (d *demo) env(t *testing.T) []string {
 		}
 		env = append(env, name+"="+strings.TrimSpace(string(out)))
 	}
-	return env
+	return append(env, d.more...)
 }
 
-func (d *demo) run(t *testing.T, verb string) string {
+func (d *demo) run(t *testing.T, verb string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command(d.program, verb, d.dir)
+	cmd := exec.Command(d.program, append([]string{verb, d.dir}, args...)...)
 	cmd.Dir, cmd.Env = d.root, d.env(t)
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -2,8 +2,11 @@
 // control plane on loopback, kubehsm enrolled from one into the other, and an
 // unmodified kubectl signed in by the token's key.
 //
-//	go run ./test/demo up DIR     start the trial in DIR and do the main job
-//	go run ./test/demo down DIR   stop what was started and remove DIR
+//	go run ./test/demo up DIR [CONTEXT]   start the trial in DIR and do the main job
+//	go run ./test/demo down DIR           stop what was started and remove DIR
+//
+// With a context of the user's kubeconfig, the trial uses that cluster: it makes a
+// namespace there, and a cluster role with its binding, and removes them at the end.
 //
 // On a terminal it opens the terminal UI; without one it runs through
 // unattended and fails if a step does. Everything lives in DIR: the token, the
@@ -18,6 +21,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
@@ -31,12 +35,13 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) int {
-	if len(args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: demo up|down DIR")
+	if len(args) != 2 && (len(args) != 3 || args[0] != "up") {
+		fmt.Fprintln(os.Stderr, "usage: demo up DIR [CONTEXT] | demo down DIR")
 		return 2
 	}
 	verbs := map[string]func(context.Context, *trial) error{
-		"up": up, "down": down,
+		"up":      func(ctx context.Context, t *trial) error { return up(ctx, t, strings.Join(args[2:], "")) },
+		"down":    down,
 		"cluster": background, // what `up` starts; not for people
 	}
 	do, ok := verbs[args[0]]

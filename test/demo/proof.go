@@ -26,7 +26,9 @@ func prove(ctx context.Context, t *trial, token *softHSM) error {
 	if err != nil {
 		return fmt.Errorf("what the API server verified: %w", err)
 	}
-	cert, err := token.certificate(func(c *x509.Certificate) bool { return fingerprint(c.Raw) == credential })
+	cert, err := token.certificate(func(c *x509.Certificate) bool {
+		return fingerprint(c.Raw) == credential || credential == "" && c.Subject.CommonName == trialUser
+	})
 	if err != nil {
 		return fmt.Errorf("certificate %s on the token: %w", credential, err)
 	}
@@ -61,7 +63,11 @@ func prove(ctx context.Context, t *trial, token *softHSM) error {
 	if answer.code != http.StatusUnauthorized {
 		return fmt.Errorf("the API server answers %s to the key that kubectl holds", answer.status)
 	}
-	fmt.Printf("  the API server verified  certificate %s, %s\n", short(credential), cert.Subject.CommonName)
+	verified := "certificate " + short(credential)
+	if credential == "" {
+		verified = "a certificate (which one, API servers before 1.32 do not tell)"
+	}
+	fmt.Printf("  the API server verified  %s, %s\n", verified, cert.Subject.CommonName)
 	fmt.Printf("  its public key           %s\n", short(inToken))
 	fmt.Printf("  the key in the token     %s  generated there, sensitive, not extractable\n", short(inToken))
 	fmt.Printf("  the key kubectl holds    %s  another one, which only kubehsm's bridge on this machine takes\n",
@@ -78,7 +84,8 @@ func fingerprint(der []byte) string {
 func short(fingerprint string) string { return "SHA256:" + fingerprint[:16] + "…" }
 
 // credentialID asks the API server, through kubectl, for the SHA-256 of the
-// certificate that it authenticated the user by (KEP-4193's credential id).
+// certificate that it authenticated the user by (KEP-4193's credential id): "" from
+// one that does not tell.
 func credentialID(ctx context.Context, t *trial) (string, error) {
 	out, err := t.command(ctx, t.kubectl(), "--context", contextOut, "auth", "whoami", "-o", "json").output()
 	if err != nil {
@@ -95,6 +102,9 @@ func credentialID(ctx context.Context, t *trial) (string, error) {
 		return "", err
 	}
 	ids := review.Status.UserInfo.Extra["authentication.kubernetes.io/credential-id"]
+	if len(ids) == 0 {
+		return "", nil
+	}
 	for _, id := range ids {
 		if hash, ok := strings.CutPrefix(id, "X509SHA256="); ok {
 			return hash, nil
@@ -156,11 +166,13 @@ type httpAnswer struct {
 // tryDirectly offers pair to the API server itself, past the bridge.
 func tryDirectly(ctx context.Context, config *api.Config, pair tls.Certificate) (httpAnswer, error) {
 	cluster := config.Clusters[config.Contexts[contextIn].Cluster]
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(cluster.CertificateAuthorityData) {
-		return httpAnswer{}, errors.New("the trial's cluster has no certificate authority")
+	var roots *x509.CertPool // the system's roots if nil
+	if ca := cluster.CertificateAuthorityData; len(ca) > 0 {
+		if roots = x509.NewCertPool(); !roots.AppendCertsFromPEM(ca) {
+			return httpAnswer{}, errors.New("the cluster's certificate authority holds no certificate")
+		}
 	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots,
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: cluster.TLSServerName,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }}}
 	defer transport.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, cluster.Server+"/api/v1/namespaces", nil)

@@ -13,10 +13,9 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 )
 
-// The phases of the cluster, in the file that the terminal UI reads
-// ([cluster.ReadProgress]).
+// The phases of the cluster after the stages of its build, in the file that the
+// terminal UI reads ([cluster.ReadProgress]).
 const (
-	phaseBuilding = "building"
 	phaseStarting = "starting"
 	phaseReady    = "ready"
 	phaseFailed   = "failed"
@@ -73,9 +72,8 @@ func awaitCluster(ctx context.Context, t *trial) error {
 }
 
 func describe(p cluster.Progress) string {
-	if p.Phase == phaseBuilding && p.Total > 0 {
-		return fmt.Sprintf("compiling the control plane: %d/%d packages, %s", p.Done, p.Total,
-			time.Since(p.Started).Round(time.Second))
+	if p.Total > 0 {
+		return fmt.Sprintf("%s: %d/%d, %s", p.Message, p.Done, p.Total, time.Since(p.Started).Round(time.Second))
 	}
 	return p.Message
 }

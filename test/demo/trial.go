@@ -63,6 +63,7 @@ func (t *trial) softHSMConfig() string   { return t.path("softhsm", "softhsm2.co
 func (t *trial) cluster() string         { return t.path("cluster") }
 func (t *trial) clusterPrograms() string { return t.path("programs") }
 func (t *trial) backgroundFile() string  { return t.path("background.json") }
+func (t *trial) existingFile() string    { return t.path("existing.json") }
 func (t *trial) upFile() string          { return t.path("up.json") }
 func (t *trial) clusterLog() string      { return t.path("log", "cluster.log") }
 

@@ -14,8 +14,9 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
-// up starts what is not there yet and does the main job.
-func up(ctx context.Context, t *trial) error {
+// up starts what is not there yet and does the main job: on the cluster of a context
+// of the user's, if one is named.
+func up(ctx context.Context, t *trial, contextName string) error {
 	if err := t.claim(); err != nil {
 		return err
 	}
@@ -28,6 +29,9 @@ func up(ctx context.Context, t *trial) error {
 		return err
 	}
 	fmt.Printf("The trial lives in %s; your own kubeconfig and tokens are not touched.\n", t.dir)
+	if err := t.choose(contextName); err != nil {
+		return err
+	}
 	module, err := findModule()
 	if err != nil {
 		return err
@@ -46,10 +50,9 @@ func up(ctx context.Context, t *trial) error {
 	}
 	defer token.close()
 	fmt.Printf("  token %q, in software (SoftHSM); its PIN is %s\n", tokenLabel, trialPIN)
-	if err := ensureCluster(ctx, t); err != nil {
+	if err := provideCluster(ctx, t); err != nil {
 		return err
 	}
-	fmt.Println("  a control plane, compiled from its published modules if need be (about 8 minutes the first time)")
 	enroll := unattended
 	if interactive() {
 		enroll = guided
@@ -73,10 +76,11 @@ func interactive() bool {
 }
 
 // enrollArguments are the enrollment's, for both ways to do it.
-func enrollArguments(t *trial) []string {
+func enrollArguments(t *trial) ([]string, error) {
+	group, err := t.group()
 	return []string{"enroll", "--name", contextOut, "--context", contextIn, "--kubeconfig", t.kubeconfig(),
-		"--token", "pkcs11:token=" + tokenLabel, "--user", trialUser, "--group", trialGroup,
-		"--approve-with", t.adminKubeconfig()}
+		"--token", "pkcs11:token=" + tokenLabel, "--user", trialUser, "--group", group,
+		"--approve-with", t.adminKubeconfig()}, err
 }
 
 // guided has the user enroll the token in the terminal UI, while the cluster is
@@ -92,16 +96,20 @@ func guided(ctx context.Context, t *trial) error {
 		if err := awaitCluster(ctx, t); err != nil {
 			return err
 		}
-		if err := pressEnter(ctx); err != nil {
+		if err := pressEnter(ctx, "open it"); err != nil {
 			return err
 		}
 		return t.command(ctx, t.kubehsm()).attached()
 	}
 	fmt.Printf("  When it asks for the PIN of the token, type %s. When the enrollment is done, q leaves it.\n", trialPIN)
-	if err := pressEnter(ctx); err != nil {
+	if err := pressEnter(ctx, "open it"); err != nil {
 		return err
 	}
-	args := append(enrollArguments(t), "--tui", "--cluster-progress", t.progressFile())
+	args, err := enrollArguments(t)
+	if err != nil {
+		return err
+	}
+	args = append(args, "--tui", "--cluster-progress", t.progressFile())
 	if err := t.command(ctx, t.kubehsm(), args...).attached(); err != nil {
 		return hint.With(fmt.Errorf("the terminal UI: %w", err),
 			"`make demo` goes on from here; `make demo-down` removes the trial")
@@ -116,8 +124,8 @@ func guided(ctx context.Context, t *trial) error {
 	return awaitCluster(ctx, t)
 }
 
-func pressEnter(ctx context.Context) error {
-	fmt.Print("  Press Enter to open it. ")
+func pressEnter(ctx context.Context, to string) error {
+	fmt.Printf("  Press Enter to %s. ", to)
 	read := make(chan error, 1)
 	go func() {
 		_, err := bufio.NewReader(os.Stdin).ReadString('\n')
@@ -156,7 +164,11 @@ func unattended(ctx context.Context, t *trial) error {
 		return err
 	}
 	heading("enroll: key on the token, request, approval, certificate, kubeconfig")
-	enroll := t.command(ctx, t.kubehsm(), append(enrollArguments(t), "--yes", "--pin-fd", "3")...)
+	args, err := enrollArguments(t)
+	if err != nil {
+		return err
+	}
+	enroll := t.command(ctx, t.kubehsm(), append(args, "--yes", "--pin-fd", "3")...)
 	if err := enroll.withPIN().shown(); err != nil {
 		return err
 	}
@@ -167,10 +179,18 @@ func unattended(ctx context.Context, t *trial) error {
 // useKubectl runs the real kubectl with the context that the enrollment wrote.
 func useKubectl(ctx context.Context, t *trial) error {
 	heading("kubectl, unmodified, signed in by the token's key")
+	e, err := t.existing()
+	if err != nil {
+		return err
+	}
+	get := "namespaces"
+	if e != nil {
+		get = "configmaps" // the context's namespace is the trial's
+	}
 	for _, args := range [][]string{
 		{"version"},
 		{"auth", "whoami"},
-		{"get", "namespaces"},
+		{"get", get},
 	} {
 		if err := t.command(ctx, t.kubectl(), append([]string{"--context", contextOut}, args...)...).shown(); err != nil {
 			return err
@@ -183,7 +203,7 @@ func farewell(t *trial) {
 	fmt.Println("\nDone. Go on as you like:")
 	for _, next := range [][2]string{
 		{". " + quoteIfNeeded(fromHere(t.path("env"))), "use the trial's kubehsm and kubectl in this shell"},
-		{"kubectl --context " + contextOut + " get namespaces", ""},
+		{"kubectl --context " + contextOut + " auth whoami", ""},
 		{"kubehsm agent status", "what is unlocked, and for how long"},
 		{"kubehsm", "the terminal UI"},
 		{"make demo-down", "stop the trial and remove it"},

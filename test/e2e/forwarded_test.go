@@ -3,65 +3,27 @@
 package e2e
 
 import (
-	"bufio"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
-	"github.com/kubehsm/kubehsm/test/need"
+	"github.com/kubehsm/kubehsm/test/p11server"
+	"github.com/kubehsm/kubehsm/test/poll"
 )
 
-// p11Client are the places of p11-kit's client module.
-var p11Client = []string{"/usr/lib/x86_64-linux-gnu/pkcs11/p11-kit-client.so",
-	"/usr/lib/aarch64-linux-gnu/pkcs11/p11-kit-client.so",
-	"/usr/lib64/pkcs11/p11-kit-client.so", "/usr/lib/pkcs11/p11-kit-client.so"}
-
-// serveToken serves the lab's token at a socket, with a `p11-kit server`, and returns what
-// kills that with all that serve its clients.
-func (u *user) serveToken(socket string) (kill func()) {
-	u.t.Helper()
-	cmd := exec.Command(need.Program(u.t, "p11-kit"), "server", "-f", "-n", socket, "--provider", u.Soft.Module, "pkcs11:")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	cmd.Env = append(os.Environ(), "SOFTHSM2_CONF="+u.Soft.Conf)
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	ended := false
-	kill = func() {
-		if !ended {
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // the server may have ended
-			_ = cmd.Wait()
-		}
-		ended = true
-	}
-	u.t.Cleanup(kill)
-	for lines := bufio.NewScanner(out); lines.Scan(); { // the server prints its address when it listens
-		if strings.Contains(lines.Text(), "P11_KIT_SERVER_ADDRESS=") {
-			return kill
-		}
-	}
-	u.t.Fatal("p11-kit server does not listen")
-	return kill
-}
-
 // TestForwardedToken: a token that arrives by p11-kit's server over a socket is enrolled, and
-// kubectl signs in by it. When the server is killed that is said, with its address, and when
-// it is back the PIN unlocks the token again.
+// kubectl signs in by it. When the server is killed the token is locked, which is said, with the
+// server's address, and when it is back kubectl asks for the PIN once, and nothing has to be done
+// before.
 func TestForwardedToken(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, lab.Options{})
 	socket := filepath.Join(u.Dir, "hsm.sock")
 	config := fmt.Sprintf("onlyModules: true\nmodules:\n- path: %s\n  env: {P11_KIT_SERVER_ADDRESS: 'unix:path=%s'}\n",
-		need.File(t, p11Client...), socket)
+		p11server.Client(t), socket)
 	if err := os.WriteFile(filepath.Join(u.Home, "config.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +36,10 @@ func TestForwardedToken(t *testing.T) {
 		}
 	}
 	noServer()
-	kill := u.serveToken(socket)
+	serve := func() p11server.Server {
+		return p11server.Start(t, u.Soft.Module, socket, "SOFTHSM2_CONF="+u.Soft.Conf)
+	}
+	server := serve()
 	if list := u.kubehsm("token", "list"); !strings.Contains(list, lab.Token) {
 		t.Errorf("listed: %s", list)
 	}
@@ -87,8 +52,17 @@ func TestForwardedToken(t *testing.T) {
 		t.Errorf("kubectl is %s", got)
 	}
 
-	kill()
-	u.kubehsm("agent", "lock")
+	watch := u.terminal(u.Cluster.Kubectl(), "get", "namespaces", "--watch")
+	watch.WaitFor("kube-system")
+	server.Kill()
+	watch.WaitFor("the connection to the token's server was lost")
+	watch.Exit()
+	poll.Until(t, "the audit log tells why", func() bool {
+		return strings.Contains(u.kubehsm("audit"), "disconnected")
+	})
+	if status := u.kubehsm("agent", "status"); !strings.Contains(status, "the connection to the token's server was lost") {
+		t.Errorf("status: %s", status)
+	}
 	res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, "unlock", enrolled))
 	if res.Code == 0 || !strings.Contains(res.Stderr, "no p11-kit server answers at "+socket) {
 		t.Errorf("unlock without the server: %s", res)
@@ -99,7 +73,19 @@ func TestForwardedToken(t *testing.T) {
 		t.Errorf("kubectl without the server: %s", res)
 	}
 
-	u.serveToken(socket)
+	server = serve()
+	s := u.terminal(u.Cluster.Kubectl(), "get", "namespaces")
+	s.Answer(pinPrompt, lab.PIN)
+	if code := s.Exit(); code != 0 || !s.Frame().Contains("kube-system") {
+		t.Fatalf("exit code %d:\n%s", code, s.Output())
+	}
+	raw := string(s.Raw())
+	if n := strings.Count(raw, pinPrompt); n != 1 || !strings.Contains(raw, "The token was locked: the connection to the") {
+		t.Errorf("the PIN was asked for %d times:\n%s", n, raw)
+	}
+
+	server.Kill() // and back before anybody looks
+	serve()
 	u.unlock()
 	u.kubectl("get", "namespaces")
 }

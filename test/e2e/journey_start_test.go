@@ -29,6 +29,8 @@ func TestJourneyFirstStart(t *testing.T) {
 	u.KeepSecret(t, u.secrets...)
 
 	s := u.terminal(u.Binary)
+	s.WaitFor("Which cluster shall it open?", "no contexts")
+	lab.AtTokens(s)
 	s.WaitFor("No token is here.", "config.yaml")
 	s.Type("e")
 	s.WaitFor("enroll: no token is selected")
@@ -45,6 +47,7 @@ func TestJourneyFirstStart(t *testing.T) {
 
 	must(t, os.WriteFile(config, module, 0o600)) // it is mended
 	s = u.terminal(u.Binary)
+	lab.AtTokens(s)
 	s.WaitFor("SoftHSM slot", "not initialized")
 	s.Press(term.Enter)
 	s.WaitFor("It is not set up yet: I sets it up.", "I set up")

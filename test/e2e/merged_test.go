@@ -169,6 +169,102 @@ func TestMergedKubeconfigs(t *testing.T) {
 	}
 }
 
+// TestMergedIdentities: a user's certificate and key by relative paths in a second file, `--as`, and `as` in a
+// user's entry mean the same to kubehsm and to kubectl, beside an entry of kubehsm's and through it.
+func TestMergedIdentities(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	if err := u.Cluster.Apply(t.Context(), `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: merged-as}
+rules: [{apiGroups: [""], resources: [users], resourceNames: [merged-other], verbs: [impersonate]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: merged-as}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: merged-as}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: `+lab.User+`}]
+`); err != nil {
+		t.Fatal(err)
+	}
+	u.enroll()
+	config := u.kubectl("config", "view", "--raw", "--kubeconfig", u.Cluster.AdminKubeconfig(), "-o", "json")
+	var admin struct {
+		Users []struct {
+			User struct {
+				Certificate []byte `json:"client-certificate-data"`
+				Key         []byte `json:"client-key-data"`
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(config), &admin); err != nil {
+		t.Fatal(err)
+	}
+	ca, err := os.ReadFile(u.Cluster.CAFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := merged{paths: "a:far/b", files: map[string]string{"a": mergedOne, "pki/ca.crt": string(ca),
+		"far/client.crt": string(admin.Users[0].User.Certificate), "key.pem": string(admin.Users[0].User.Key),
+		"far/b": `apiVersion: v1
+kind: Config
+clusters:
+- {name: near, cluster: {server: "` + u.Cluster.Server() + `", certificate-authority: ../pki/ca.crt}}
+contexts:
+- {name: near, context: {cluster: near, user: near}}
+users:
+- {name: near, user: {client-certificate: client.crt, client-key: ../key.pem}}
+`}}
+	dir := row.lay(t)
+	whoami := func(want string, args ...string) {
+		t.Helper()
+		args = append([]string{"auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"}, args...)
+		if res := row.run(u, u.Cluster.Kubectl(), dir, args...); res.Stdout != want {
+			t.Errorf("kubectl %s: want %q: %s", strings.Join(args, " "), want, res)
+		}
+	}
+	ours := func(args ...string) string {
+		t.Helper()
+		res := row.run(u, u.Binary, dir, args...)
+		if res.Code != 0 {
+			t.Fatal(res)
+		}
+		return res.Stdout
+	}
+
+	whoami("test-admin", "--context", "near")
+	ours("csr", "list", "--context", "near") // signs in by the relative paths
+	ours("kubeconfig", "set", enrolled, "--yes")
+	whoami(lab.User)
+	whoami("merged-other", "--as", "merged-other")
+	for _, name := range []string{"nobody", "merged-other-2"} { // the API server decides, on who signs in by the token
+		res := row.run(u, u.Cluster.Kubectl(), dir, "get", "namespaces", "--as", name)
+		if res.Code == 0 || !strings.Contains(res.Stderr, "Error from server (Forbidden)") {
+			t.Errorf("--as %s: %s", name, res)
+		}
+		last := func(text string) string { return text[strings.LastIndex(strings.TrimSpace(text), "\n")+1:] }
+		direct := u.ran(u.Kubectl(t.Context(), "--context", lab.Context, "get", "namespaces", "--as", name))
+		if direct.Code != res.Code || last(direct.Stderr) != last(res.Stderr) {
+			t.Errorf("--as %s with a key file: %s", name, direct)
+		}
+	}
+	ours("csr", "list", "--context", "near", "--cluster", "near")
+	whoami(lab.User, "--context", enrolled, "--cluster", enrolled)
+
+	// kubectl writes `as` into the entry, which kubehsm leaves there.
+	row.run(u, u.Cluster.Kubectl(), dir, "config", "set", "users."+enrolled+".act-as", "merged-other")
+	whoami("merged-other")
+	before := filesIn(t, dir)
+	ours("kubeconfig", "set", enrolled, "--yes")
+	if now := filesIn(t, dir); !maps.Equal(now, before) {
+		t.Errorf("kubeconfig set changes %q: %s", changed(before, now), now["a"])
+	}
+	ours("kubeconfig", "set", enrolled, "--yes", "--mode", "external-signer")
+	ours("kubeconfig", "set", enrolled, "--yes")
+	whoami("merged-other")
+}
+
 // stepIn is the one change of kubehsm's in dir.
 func stepIn(u *user, dir string) string {
 	u.t.Helper()

@@ -18,6 +18,8 @@ func TestTmux(t *testing.T) {
 	u := newUser(t, lab.Options{})
 	u.enroll()
 	p := u.pane(80, 24, u.Binary+"; echo code $?; exec cat")
+	p.shows("1 Tokens", "jane")
+	p.tmux("", "send-keys", "1")
 	p.shows("1 Tokens", lab.Token, "jane", "e enroll")
 	for _, size := range [][2]int{{80, 24}, {60, 15}, {200, 50}} {
 		p.tmux("", "resize-window", "-x", strconv.Itoa(size[0]), "-y", strconv.Itoa(size[1]))

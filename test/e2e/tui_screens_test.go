@@ -14,7 +14,8 @@ import (
 func (u *user) screen(number string, args ...string) *term.Session {
 	u.t.Helper()
 	s := u.terminal(u.Binary, args...)
-	s.WaitFor("1 Tokens", "lab", "PIN set")
+	lab.AtTokens(s)
+	s.WaitFor("lab", "PIN set")
 	s.Type(number)
 	return s
 }

@@ -147,7 +147,7 @@ func TestBadLibrariesBesideTokens(t *testing.T) {
 	}
 	named([]string{"key", "list"}, errs)
 	_, out, _ = u.run("doctor", "--offline")
-	if !strings.Contains(out, "12345678") || !strings.Contains(out, "good") {
+	if strings.Count(out, "Token YubiKey 5 12345678:") != 1 || strings.Count(out, "Token good:") != 1 { // three libraries reach it
 		t.Errorf("doctor: %s", out)
 	}
 	named([]string{"doctor"}, out)
@@ -159,6 +159,39 @@ func TestBadLibrariesBesideTokens(t *testing.T) {
 	}
 	if code, out, errs = u.run("token", "info", "--token", goodURI); code != 0 || !strings.Contains(out, "good") {
 		t.Errorf("the token: exit code %d: %s%s", code, out, errs)
+	}
+}
+
+// TestDoctorReportsACrashAtLogin: doctor's report is whole if the library that is to take the PIN
+// crashes with it, and the crash is a finding in it.
+func TestDoctorReportsACrashAtLogin(t *testing.T) {
+	u := newUser(t, "tame")
+	badlib.Do(t, u.bad["tame"], "crash-login")
+	args := []string{"doctor", "--offline", "--unlock", "pkcs11:token=good?module-path=" + u.bad["tame"], "--pin-fd", "0"}
+	code, out, errs := u.run(args...)
+	for _, words := range []string{"kubectl\n", "12345678", "PIN of pkcs11:token=good", u.bad["tame"] + " crashed (SIGSEGV",
+		"may have counted a try"} {
+		if !strings.Contains(strings.Join(strings.Fields(out), " "), strings.TrimSpace(words)) {
+			t.Errorf("it does not say %q", words)
+		}
+	}
+	if strings.Contains(out, "no token was found") {
+		t.Error("it says that there is no token")
+	}
+	if code != 1 || t.Failed() {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
+	}
+	code, out, errs = u.run(append(args, "-o", "json")...)
+	var doc struct {
+		Checks []struct{ ID, State, Found string }
+	}
+	if err := json.Unmarshal([]byte(out), &doc); err != nil || code != 1 {
+		t.Fatalf("exit code %d, %v: %s%s", code, err, out, errs)
+	}
+	if !slices.ContainsFunc(doc.Checks, func(c struct{ ID, State, Found string }) bool {
+		return c.ID == "unlock/pkcs11:token=good" && c.State == "failed" && strings.Contains(c.Found, "crashed")
+	}) {
+		t.Error(out)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/piv/pcsc"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/p11server"
 	"github.com/kubehsm/kubehsm/test/tokens"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
@@ -68,8 +69,8 @@ func object(der []byte) []byte {
 // overCard makes the fixture's devices: a fresh card behind a module.
 func overCard(m func(t *testing.T) pkcs11.Module) func(*testing.T) hsmtest.Device {
 	return func(t *testing.T) hsmtest.Device {
-		module := m(t)
 		lab := vcard.ForTest(t)
+		module := m(t)
 		card := vcard.New(vcard.Config{Firmware: [3]byte{5, 4, 3}, Serial: 7654321})
 		held := fill(t, card)
 		lab.Insert(t, 0, card)
@@ -82,9 +83,13 @@ func overCard(m func(t *testing.T) pkcs11.Module) func(*testing.T) hsmtest.Devic
 	}
 }
 
-func ykcs11(t *testing.T) pkcs11.Module { return pkcs11.Module{Path: library(t, "libykcs11.so.2")} }
+func ykcs11(t *testing.T) pkcs11.Module {
+	return pkcs11.Module{Path: p11server.Library(t, "libykcs11.so.2")}
+}
 
-func opensc(t *testing.T) pkcs11.Module { return pkcs11.Module{Path: library(t, "opensc-pkcs11.so")} }
+func opensc(t *testing.T) pkcs11.Module {
+	return pkcs11.Module{Path: p11server.Library(t, "opensc-pkcs11.so")}
+}
 
 func TestYKCS11(t *testing.T) {
 	r := hsmtest.Run(t, hsmtest.Fixture{
@@ -153,7 +158,7 @@ func TestAlwaysAuthenticate(t *testing.T) {
 // that is not there, not a broken library, and is said once.
 func TestNoService(t *testing.T) {
 	vcard.Private(t)
-	module := driver(t, pkcs11.Module{Path: library(t, "libykcs11.so")})
+	module := driver(t, pkcs11.Module{Path: p11server.Library(t, "libykcs11.so")})
 	l, err := module.List(t.Context())
 	if err != nil || len(l.Tokens) != 0 || len(l.Problems) != 1 || !errors.Is(l.Problems[0].Err, hsm.ErrNoToken) ||
 		hint.Of(l.Problems[0].Err) == "" {

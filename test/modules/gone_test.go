@@ -20,6 +20,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/worker"
 	"github.com/kubehsm/kubehsm/test/need"
+	"github.com/kubehsm/kubehsm/test/p11server"
 	"github.com/kubehsm/kubehsm/test/poll"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
@@ -34,9 +35,9 @@ func TestGoneWithItsDaemon(t *testing.T) {
 		},
 		"p11-kit server": func(t *testing.T) (hsm.Driver, string, func()) {
 			soft := hsmtest.StartSoftHSM(t, hsmtest.SoftToken{Label: "far", PIN: "2468"})
-			s := serve(t, soft.Module, filepath.Join(t.TempDir(), "server"))
-			t.Setenv("P11_KIT_SERVER_ADDRESS", s.address)
-			return driver(t, pkcs11.Module{Path: library(t, "p11-kit-client.so")}), "2468", s.kill
+			s := p11server.Start(t, soft.Module, filepath.Join(t.TempDir(), "server"))
+			t.Setenv("P11_KIT_SERVER_ADDRESS", s.Address)
+			return driver(t, pkcs11.Module{Path: p11server.Client(t)}), "2468", s.Kill
 		},
 		"pcscd": func(t *testing.T) (hsm.Driver, string, func()) {
 			lab := vcard.ForTest(t)
@@ -56,12 +57,12 @@ func TestGoneWithItsDaemon(t *testing.T) {
 			}
 			gone := make(chan struct{})
 			h := token.NewHolders(token.Options{Tokens: worker.InProcess(hsm.Drivers{d}),
-				Removed: func(*token.Held) { close(gone) }}).Of(u)
+				Removed: func(*token.Held, bool) { close(gone) }}).Of(u)
 			if err := h.Unlock(t.Context(), token.Use{Ask: ask.From(hsmtest.Typing(t, pin))}, func(error) {}); err != nil {
 				t.Fatal(err)
 			}
 			defer func() { _ = h.Lock("") }() // nobody is left to be told
-			if s := h.State(); !s.Unlocked || s.Problem != nil || !s.Open {
+			if s := h.State(false); !s.Unlocked || s.Problem != nil || !s.Open {
 				t.Fatalf("unlocked: %+v", s)
 			}
 			kill()
@@ -71,13 +72,13 @@ func TestGoneWithItsDaemon(t *testing.T) {
 				}
 				return
 			}
-			poll.Until(t, "the token is not called unlocked", func() bool { return !h.State().Unlocked })
+			poll.Until(t, "the token is not called unlocked", func() bool { return !h.State(false).Unlocked })
 			select {
 			case <-gone: // nothing stands on the token
 				return
 			default:
 			}
-			if s := h.State(); s.Problem == nil || !s.Open {
+			if s := h.State(false); s.Problem == nil || !s.Open {
 				t.Errorf("%+v", s)
 			}
 		})
@@ -108,7 +109,7 @@ func signed(t *testing.T, h *token.Held, key hsm.URI) (token.State, error) {
 		digest := sha256.Sum256(nil)
 		_, err = s.Sign(nil, digest[:], crypto.SHA256)
 	}
-	return h.State(), err
+	return h.State(false), err
 }
 
 // killOurs kills the child of this process that has that name.

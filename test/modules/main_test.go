@@ -10,21 +10,10 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
-	"github.com/kubehsm/kubehsm/test/need"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
 func TestMain(m *testing.M) { os.Exit(vcard.Main(m)) }
-
-// library finds a module by its file name below the folders that distributions use.
-func library(t *testing.T, name string) string {
-	t.Helper()
-	var paths []string
-	for _, dir := range []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"} {
-		paths = append(paths, filepath.Join(dir, name), filepath.Join(dir, "pkcs11", name))
-	}
-	return need.File(t, paths...)
-}
 
 // driver returns one for a single module.
 func driver(t *testing.T, m pkcs11.Module) *pkcs11.Driver {

@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
+	"github.com/kubehsm/kubehsm/test/p11server"
 	"github.com/kubehsm/kubehsm/test/tokens"
 )
 
@@ -25,7 +26,7 @@ const (
 func nss(t *testing.T) pkcs11.Module {
 	t.Helper()
 	t.Setenv("NSS_MAX_MP_PBE_ITERATION_COUNT", "100") // how long each login takes
-	m := pkcs11.Module{Path: library(t, "libsoftokn3.so"), Reserved: "configdir='sql:" + t.TempDir() +
+	m := pkcs11.Module{Path: p11server.Library(t, "libsoftokn3.so"), Reserved: "configdir='sql:" + t.TempDir() +
 		"' certPrefix='' keyPrefix='' secmod='' dbTokenDescription='" + nssLabel + "'"}
 	c := p11.New(m.Path)
 	if c == nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
 	"github.com/kubehsm/kubehsm/test/need"
+	"github.com/kubehsm/kubehsm/test/p11server"
 	"github.com/kubehsm/kubehsm/test/tokens"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
@@ -38,7 +39,7 @@ func openCryptoki(t *testing.T) string {
 	t.Helper()
 	vcard.Private(t)
 	daemon := need.File(t, "/usr/sbin/pkcsslotd")
-	module := library(t, "opencryptoki/libopencryptoki.so.0")
+	module := p11server.Library(t, "opencryptoki/libopencryptoki.so.0")
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)

@@ -3,18 +3,15 @@
 package modules
 
 import (
-	"bufio"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
 	"github.com/kubehsm/kubehsm/test/need"
+	"github.com/kubehsm/kubehsm/test/p11server"
 	"github.com/kubehsm/kubehsm/test/tokens"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
@@ -31,50 +28,6 @@ func configured(t *testing.T, files map[string]string) {
 			t.Fatal(err)
 		}
 	}
-}
-
-// p11Server is a running `p11-kit server`.
-type p11Server struct {
-	address string
-	kill    func() // ends all that serve its clients, too
-}
-
-// serve serves the tokens of a library at a socket.
-func serve(t *testing.T, library, socket string) p11Server {
-	t.Helper()
-	cmd := exec.Command(need.Program(t, "p11-kit"), "server", "-f", "-n", socket, "--provider", library, "pkcs11:")
-	// It removes its socket when it ends, and starts a process for each client:
-	// all of them end with its group.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := false
-	s := p11Server{kill: func() {
-		if ended {
-			return
-		}
-		ended = true
-		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil {
-			t.Error(err)
-		}
-		_ = cmd.Wait() // the server was killed
-	}}
-	t.Cleanup(s.kill)
-	for lines := bufio.NewScanner(out); lines.Scan(); { // the server prints its address when it listens
-		if _, address, ok := strings.Cut(lines.Text(), "P11_KIT_SERVER_ADDRESS="); ok {
-			address, _, _ = strings.Cut(address, ";")
-			s.address = strings.Trim(address, `"'`)
-			return s
-		}
-	}
-	t.Fatal("p11-kit server does not listen")
-	return s
 }
 
 // discovering is a driver for what p11-kit's configuration names, with well-known places.
@@ -112,14 +65,14 @@ func TestP11Kit(t *testing.T) {
 	}{
 		{"client", "SoftHSM 2, forwarded by p11-kit's server", "pkcs11: p11-kit-client",
 			func(t *testing.T, soft *hsmtest.SoftHSM) *pkcs11.Driver {
-				s := serve(t, soft.Module, filepath.Join(t.TempDir(), "socket"))
-				return driver(t, pkcs11.Module{Path: library(t, "p11-kit-client.so"),
-					Env: map[string]string{"P11_KIT_SERVER_ADDRESS": s.address}})
+				s := p11server.Start(t, soft.Module, filepath.Join(t.TempDir(), "socket"))
+				return driver(t, pkcs11.Module{Path: p11server.Client(t),
+					Env: map[string]string{"P11_KIT_SERVER_ADDRESS": s.Address}})
 			}},
 		{"proxy", "SoftHSM 2 by p11-kit's proxy", "pkcs11: p11-kit-proxy",
 			func(t *testing.T, soft *hsmtest.SoftHSM) *pkcs11.Driver {
 				configured(t, map[string]string{"soft": "module: " + soft.Module + "\n"})
-				return driver(t, pkcs11.Module{Path: library(t, "p11-kit-proxy.so")})
+				return driver(t, pkcs11.Module{Path: p11server.Library(t, "p11-kit-proxy.so")})
 			}},
 		{"remote", "SoftHSM 2, a remote: module of p11-kit", "pkcs11: p11-kit-client",
 			func(t *testing.T, soft *hsmtest.SoftHSM) *pkcs11.Driver {
@@ -143,6 +96,44 @@ func TestP11Kit(t *testing.T) {
 				},
 			})
 			tokens.Record(t, "p11-kit-"+way.name, way.title, way.by, r)
+		})
+	}
+}
+
+// forwarded is the module that reaches the tokens of another, m, by p11-kit's server.
+func forwarded(t *testing.T, m pkcs11.Module) pkcs11.Module {
+	t.Helper()
+	s := p11server.Start(t, m.Path, filepath.Join(t.TempDir(), "socket"))
+	return pkcs11.Module{Path: p11server.Client(t), Env: map[string]string{"P11_KIT_SERVER_ADDRESS": s.Address}}
+}
+
+// TestForwardedModules runs the contract suite on the tokens of other makers' libraries, forwarded
+// by p11-kit's server.
+func TestForwardedModules(t *testing.T) {
+	device := func(pin string, m func(*testing.T) pkcs11.Module) func(*testing.T) hsmtest.Device {
+		return func(t *testing.T) hsmtest.Device {
+			d := driver(t, forwarded(t, m(t)))
+			return hsmtest.Device{Driver: d, Token: only(t, d).URI(), PIN: pin, WrongPIN: "975310"}
+		}
+	}
+	for _, row := range []struct {
+		name, title string
+		fixture     hsmtest.Fixture
+	}{
+		{"opencryptoki", "openCryptoki, forwarded by p11-kit's server", hsmtest.Fixture{
+			Algorithms: []hsm.Algorithm{hsm.RSA2048},
+			New:        device(ockPIN, func(t *testing.T) pkcs11.Module { return pkcs11.Module{Path: blankToken(t)} }),
+		}},
+		{"tpm", "TPM 2.0 (swtpm), forwarded by p11-kit's server", hsmtest.Fixture{
+			Algorithms: []hsm.Algorithm{hsm.ECDSAP256, hsm.RSA2048}, New: device(tpmPIN, tpm),
+		}},
+		{"opensc", "virtual YubiKey 5.4.3, OpenSC, forwarded by p11-kit's server", hsmtest.Fixture{
+			Algorithms: []hsm.Algorithm{hsm.ECDSAP256, hsm.RSA2048}, ReadOnly: true, Has: hsmtest.Unplug,
+			New: overCard(func(t *testing.T) pkcs11.Module { return forwarded(t, opensc(t)) }),
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			tokens.Record(t, "p11-kit-"+row.name, row.title, "pkcs11: p11-kit-client", hsmtest.Run(t, row.fixture))
 		})
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/test/need"
+	"github.com/kubehsm/kubehsm/test/p11server"
 	"github.com/kubehsm/kubehsm/test/tokens"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
@@ -78,7 +79,7 @@ func dials(network, address string) func() bool {
 // of its three places, and initializes a token in it.
 func tpm(t *testing.T) pkcs11.Module {
 	vcard.Private(t)
-	path := library(t, "libtpm2_pkcs11.so.1")
+	path := p11server.Library(t, "libtpm2_pkcs11.so.1")
 	dir := t.TempDir()
 	bus := filepath.Join(dir, "bus")
 	env := map[string]string{

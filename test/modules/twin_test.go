@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/piv"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11/p11kit"
+	"github.com/kubehsm/kubehsm/test/p11server"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -56,12 +57,12 @@ func TestCardIsListedOnce(t *testing.T) {
 // that the environment names. Its token is listed once, and opens by all of its URIs.
 func TestTokenIsListedOnce(t *testing.T) {
 	soft := hsmtest.StartSoftHSM(t, hsmtest.SoftToken{Label: "good", PIN: "2468"})
-	s := serve(t, soft.Module, filepath.Join(t.TempDir(), "server"))
+	s := p11server.Start(t, soft.Module, filepath.Join(t.TempDir(), "server"))
 	configured(t, map[string]string{
-		"a": "module: " + soft.Module, "b": "remote: |p11-kit remote " + soft.Module, "c": "remote: " + s.address,
+		"a": "module: " + soft.Module, "b": "remote: |p11-kit remote " + soft.Module, "c": "remote: " + s.Address,
 		"d": "remote: ssh host", "e": "module: p11-kit-trust.so\ntrust-policy: yes",
 	})
-	t.Setenv(p11kit.ServerAddress, s.address)
+	t.Setenv(p11kit.ServerAddress, s.Address)
 	modules := discovering(t)
 	seen := labelled(t, modules, "good")
 	if len(seen) != 4 {
@@ -103,9 +104,9 @@ func TestForwardedCardIsListedOnce(t *testing.T) {
 	card := vcard.New(vcard.Config{Firmware: [3]byte{5, 4, 3}, Serial: 7654321})
 	fill(t, card)
 	lab.Insert(t, 0, card)
-	s := serve(t, library(t, "opensc-pkcs11.so"), filepath.Join(t.TempDir(), "server"))
-	t.Setenv(p11kit.ServerAddress, s.address)
-	modules := driver(t, pkcs11.Module{Path: library(t, "p11-kit-client.so")})
+	s := p11server.Start(t, p11server.Library(t, "opensc-pkcs11.so"), filepath.Join(t.TempDir(), "server"))
+	t.Setenv(p11kit.ServerAddress, s.Address)
+	modules := driver(t, pkcs11.Module{Path: p11server.Client(t)})
 	if l, err := modules.List(t.Context()); err != nil || len(l.Tokens) != 1 {
 		t.Fatalf("by the server: %+v, %v", l, err)
 	}

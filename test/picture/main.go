@@ -64,7 +64,7 @@ func run(ctx context.Context, out string) (err error) {
 	if err := p.enroll(ctx); err != nil {
 		return err
 	}
-	for _, scene := range []func(context.Context) error{p.tokens, p.requests, p.kubectl} {
+	for _, scene := range []func(context.Context) error{p.home, p.requests, p.kubectl} {
 		if err := scene(ctx); err != nil {
 			return err
 		}
@@ -90,9 +90,7 @@ func (p *play) enroll(ctx context.Context) (err error) {
 		until string
 		send  term.Key
 	}{
-		{"PIN set", term.Enter}, {"Generate a new key", term.Enter},
-		{"What shall the new key be like?", term.Enter}, {"Join with a ticket", term.Enter},
-		{"Groups", term.Enter}, {"This is what will be done", term.Enter}, {"PIN of jane", ""},
+		{"This is what will be done", term.Enter}, {"PIN of jane", ""},
 	} {
 		if err := p.wait(ctx, s, step.until); err != nil {
 			return err

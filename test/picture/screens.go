@@ -11,14 +11,23 @@ import (
 	"github.com/kubehsm/kubehsm/test/term"
 )
 
-// tokens is the first screen, after an enrollment.
-func (p *play) tokens(ctx context.Context) (err error) {
+// home is the first screen after an enrollment, and tokens the next one.
+func (p *play) home(ctx context.Context) (err error) {
 	s, err := p.start(24, p.lab.Binary)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if err := p.wait(ctx, s, "prod-hsm"); err != nil {
+	if err := p.wait(ctx, s, "ends in"); err != nil {
+		return err
+	}
+	if err := p.take(s, "home", "kubehsm"); err != nil {
+		return err
+	}
+	if err := s.Type("1"); err != nil {
+		return err
+	}
+	if err := p.wait(ctx, s, "SLOT"); err != nil {
 		return err
 	}
 	if err := s.Type(string(term.Down)); err != nil {

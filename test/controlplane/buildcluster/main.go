@@ -30,15 +30,12 @@ func main() {
 // report returns a progress callback that prints a line at most every interval.
 func report(interval time.Duration) controlplane.Progress {
 	var last time.Time
-	return func(done, total int) {
-		if total == 0 {
-			fmt.Println("control plane: fetching modules; the first build takes about 8 minutes")
-			return
-		}
-		if done < total && time.Since(last) < interval {
+	fmt.Println("control plane: looking for what is to build; the first build takes about 8 minutes")
+	return func(at controlplane.Stage, done, total int) {
+		if total == 0 || done < total && time.Since(last) < interval {
 			return
 		}
 		last = time.Now()
-		fmt.Printf("control plane: %d/%d packages\n", done, total)
+		fmt.Printf("control plane: %s, %d/%d\n", at, done, total)
 	}
 }

@@ -36,7 +36,8 @@ func newTraveller(t *testing.T) *person {
 func (p *person) ui() *term.Session {
 	p.t.Helper()
 	s := term.Run(p.t, term.Options{Path: p.Binary, Dir: p.Dir, Env: p.Env(), Secrets: p.hidden, Columns: 100, Rows: 34})
-	s.WaitFor("1 Tokens", serial)
+	lab.AtTokens(s)
+	s.WaitFor(serial)
 	return s
 }
 
@@ -174,18 +175,22 @@ func (p *person) approve(request string) {
 	}
 }
 
-// way walks the wizard from the slot to the review.
+// way chooses policies and user in the review of an enrollment in the slot.
 func (p *person) way(s *term.Session) {
 	p.t.Helper()
 	s.Type("e")
+	s.WaitFor("new, ecdsa-p256, in slot 9a, touch cached", "Change: u user")
+	s.Type("s")
+	s.WaitFor("A new key, or one that is there?")
+	s.Press(term.Enter)
 	s.WaitFor("What shall the new key be like?", "● ecdsa-p256")
 	s.Press(term.Tab, term.Tab)
-	s.WaitFor("▌ Touch")
-	s.Press(term.Down, term.Down, term.Down)
+	s.WaitFor("▌ Touch", "● cached")
+	s.Press(term.Down)
 	s.WaitFor("● always")
 	s.Press(term.Enter)
-	s.WaitFor("Which cluster shall it open?", "▌ "+lab.Context)
-	s.Press(term.Enter)
+	s.WaitFor("touch always", "Change: u user")
+	s.Type("u")
 	s.WaitFor("Who is it for?")
 	s.Type("jane")
 	s.Press(term.Tab)
@@ -194,8 +199,8 @@ func (p *person) way(s *term.Session) {
 	s.WaitFor("new, ecdsa-p256, in slot 9a, touch always")
 }
 
-// TestJourneyCard: a card as it comes from the shop is refused, made one's own,
-// and enrolled with a key that wants a touch; the enrollment is left half-way and
+// TestJourneyCard: a card as it comes from the shop is proposed with secrets of one's own,
+// made one's own elsewhere, and enrolled with a key that wants a touch; the enrollment is left half-way and
 // gone on with. Then a ticket takes the place of the key, after the serial
 // number was typed.
 func TestJourneyCard(t *testing.T) {
@@ -204,9 +209,7 @@ func TestJourneyCard(t *testing.T) {
 	s := p.ui()
 	p.atToken(s)
 	p.way(s)
-	s.WaitFor("secrets that everybody knows", "management key", "A accept the risk")
-	s.Press(term.Enter)
-	s.WaitFor("enroll: the token still has secrets that everybody knows")
+	s.WaitFor("on the token: your own PIN", "random PUK", "enter enroll")
 	s.Press(term.CtrlC)
 	if code := s.Exit(); code != 130 || !s.Cooked() {
 		t.Errorf("exit code %d", code)
@@ -258,6 +261,8 @@ func TestJourneyCard(t *testing.T) {
 	s.Press(term.Enter)
 	s.WaitGone("esc clear")
 	s.Type("e")
+	s.WaitFor("Change: u user")
+	s.Type("s")
 	s.WaitFor("A new key, or one that is there?", "Slot 9a  reuse its ecdsa-p256 key")
 	s.Type("go")
 	s.WaitFor("Overwrite slot 9a?", "certificate for jane", "Type "+serial+" to confirm:")
@@ -269,19 +274,23 @@ func TestJourneyCard(t *testing.T) {
 	s.Press(term.Enter)
 	s.WaitFor("What shall the new key be like?")
 	s.Press(term.Enter)
+	s.WaitFor("o cluster", "u user")
+	s.Type("o")
 	s.WaitFor("Which cluster shall it open?", "Join with a ticket")
 	s.Type("G")
 	s.WaitFor("▌ Join with a ticket")
 	s.Press(term.Enter)
 	lab.Fill(s, "╭─ Ticket", "ticket", made.Tickets[0].Ticket)
-	s.WaitFor("This is what will be done", "(ticket ", "User        jill", "new, ", "in slot 9a")
+	s.WaitFor("This is what will be done", "(ticket ", "Who      jill", "new, ", "in slot 9a")
 	if now, ok := p.card.Public(0x9a).(*ecdsa.PublicKey); !ok || !now.Equal(key) {
 		t.Error("the key is gone before it was agreed to")
 	}
 	s.Press(term.Enter)
 	lab.Fill(s, "╭─ PIV PIN of", "PIV PIN", ownPIN)
+	p.tap(s)
 	s.WaitFor("waiting for somebody to approve", "the key's words are: ")
 	p.approve(p.pendingFor("jill"))
+	p.tap(s)
 	s.WaitFor("Enrolled: authenticated as jill")
 	s.Type("q")
 	if code := s.Exit(); code != 0 || !s.Cooked() {

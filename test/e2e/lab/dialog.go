@@ -68,3 +68,15 @@ func Says(texts ...string) func(term.Frame) bool {
 		return true
 	}
 }
+
+// AtTokens leaves the enrollment, which the terminal UI opens at where nothing is enrolled, and
+// goes to the tokens.
+func AtTokens(s *term.Session) {
+	const enrolling, home = "› Enroll", "1 Tokens"
+	s.WaitUntil("the first screen", func(f term.Frame) bool { return f.Contains(enrolling) || f.Contains(home) })
+	if s.Frame().Contains(enrolling) {
+		s.Press(term.Escape)
+		s.WaitFor(home)
+	}
+	s.Type("1")
+}
