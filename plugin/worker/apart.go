@@ -278,9 +278,10 @@ func look(ctx context.Context, d hsm.Surveyor, s *source, u hsm.URI) sighting {
 }
 
 // choose returns the library for the token that u names, or, with blank, for a token that
-// is not set up.
+// is not set up. Libraries that show the same token ([hsm.WithoutTwins]) do not compete.
 func choose(u hsm.URI, all []sighting, blank bool) (*source, error) {
 	var right, other []sighting
+	var tokens []hsm.TokenInfo
 	var failed []error
 	for _, s := range all {
 		found, rest := s.found, s.blank
@@ -290,6 +291,7 @@ func choose(u hsm.URI, all []sighting, blank bool) (*source, error) {
 		switch {
 		case len(found) > 0:
 			right = append(right, s)
+			tokens = append(tokens, found...)
 		case len(rest) > 0:
 			other = append(other, s)
 		}
@@ -297,15 +299,14 @@ func choose(u hsm.URI, all []sighting, blank bool) (*source, error) {
 			failed = append(failed, s.err)
 		}
 	}
+	tokens = hsm.WithoutTwins(tokens)
 	switch {
-	case len(right) == 1, len(right) > 1 && u.Serial != "":
+	case len(right) == 1, len(right) > 1 && (u.Serial != "" || len(tokens) == 1):
 		return right[max(0, slices.IndexFunc(right, func(s sighting) bool { return !s.isForwarded() }))].source, nil
 	case len(right) > 1:
 		var names []string
-		for _, s := range right {
-			for _, t := range append(s.found, s.blank...) {
-				names = append(names, "'"+t.URI().String()+"'")
-			}
+		for _, t := range tokens {
+			names = append(names, "'"+t.URI().String()+"'")
 		}
 		return nil, hint.With(fmt.Errorf("%s: %w", u, hsm.ErrSeveralTokens), "name one of "+strings.Join(names, ", "))
 	case len(other) > 0:

@@ -3,9 +3,12 @@
 package worker
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // TestForwardedTokenComesSecond: a server whose token says of itself what one of this machine
@@ -30,5 +33,24 @@ func TestForwardedTokenComesSecond(t *testing.T) {
 		if got, err := choose(u, c.all, false); err != nil || got != c.want {
 			t.Errorf("%v, %v", got, err)
 		}
+	}
+}
+
+// TestOneTokenOfSeveralLibraries: a name without a serial is enough for one token, however many
+// libraries show it, and not for two.
+func TestOneTokenOfSeveralLibraries(t *testing.T) {
+	u := hsm.URI{Scheme: hsm.SchemePKCS11, Token: "x"}
+	by := func(path, serial string) sighting {
+		return sighting{source: &source{Source: hsm.Source{Path: path}}, present: true, found: []hsm.TokenInfo{{
+			Scheme: hsm.SchemePKCS11, Label: "x", Manufacturer: "m", Model: "n", Serial: serial, Initialized: true,
+			Module: &hsm.Module{Path: path}}}}
+	}
+	first, again, another := by("/a.so", "5"), by("/proxy.so", "5"), by("/b.so", "6")
+	if got, err := choose(u, []sighting{first, again}, false); err != nil || got != first.source {
+		t.Errorf("one token: %v, %v", got, err)
+	}
+	_, err := choose(u, []sighting{first, again, another}, false)
+	if !errors.Is(err, hsm.ErrSeveralTokens) || strings.Count(hint.Of(err), "pkcs11:") != 2 {
+		t.Errorf("two tokens: %v, %q", err, hint.Of(err))
 	}
 }
