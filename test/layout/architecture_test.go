@@ -16,15 +16,25 @@ var (
 	codeName = regexp.MustCompile(`^[a-z]\w*(\.\w+){1,2}$`)
 )
 
-// TestArchitectureIsTrue: in docs/architecture.md and docs/glossary.md each path in
-// backticks exists, and each package.Name or package.Type.Method is in the code: in the file
+// TestArchitectureIsTrue: in docs/architecture.md, docs/glossary.md, the pages of
+// docs/decisions about this code, and CONTRIBUTING.md each path in backticks exists, and each package.Name or package.Type.Method is in the code: in the file
 // that stands right before it, if one does. Other code in backticks (commands, variables) is
 // not looked at.
 func TestArchitectureIsTrue(t *testing.T) {
 	top := filepath.Join("..", "..")
+	pages := []string{".github/CONTRIBUTING.md", "docs/architecture.md", "docs/glossary.md"}
+	decisions, err := filepath.Glob(filepath.Join(top, "docs", "decisions", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range decisions {
+		if name := filepath.Base(page); name != "keps.md" { // names fields of Kubernetes' proposals
+			pages = append(pages, "docs/decisions/"+name)
+		}
+	}
 	var text []byte
-	for _, page := range []string{"architecture.md", "glossary.md"} {
-		b, err := os.ReadFile(filepath.Join(top, "docs", page))
+	for _, page := range pages {
+		b, err := os.ReadFile(filepath.Join(top, page))
 		if err != nil {
 			t.Fatal(err)
 		}
