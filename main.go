@@ -28,7 +28,7 @@ func run() int {
 		ui.Report(os.Stderr, fmt.Errorf("TEA_TRACE: %w", err))
 		return ui.ExitFailed
 	}
-	ctx, finishing, stop := interrupt.Context(context.Background())
+	ctx, signals, stop := interrupt.Context(context.Background())
 	defer stop()
 	executable, err := os.Executable()
 	if err != nil {
@@ -41,7 +41,8 @@ func run() int {
 		Executable: executable, Version: ui.Version(),
 		Drivers:   func(o cli.DriverOptions) hsm.Drivers { return drivers.New(drivers.Options(o)) },
 		TUI:       terminalUI,
-		Finishing: finishing,
+		Finishing: signals.Finishing,
+		Part:      signals.Part,
 	}
 	return program.Run(ctx)
 }

@@ -90,8 +90,8 @@ func timeout(err error) bool {
 
 // plainWords replaces the library's words that mean nothing to a person.
 var plainWords = strings.NewReplacer(
-	"context canceled", "interrupted",
-	"interrupt signal received", "interrupted", // os/signal's
+	"context canceled", "cancelled",
+	"interrupt signal received", "cancelled", // the cause that package interrupt gives
 	"terminated signal received", "terminated",
 	"context deadline exceeded", "timed out",
 )

@@ -60,7 +60,7 @@ func TestReport(t *testing.T) {
 		{errors.Join(errors.New("one"), errors.New("two")), "error: one\n  two\n"},
 		{errors.New("evil \x1b]0;t\x07 label\u202e"), `error: evil \x1b]0;t\x07 label\u202e` + "\n"},
 		{errors.New(""), "error: unknown error (*errors.errorString)\n"},
-		{fmt.Errorf("waiting: %w", context.Canceled), "error: waiting: interrupted\n"},
+		{fmt.Errorf("waiting: %w", context.Canceled), "error: waiting: cancelled\n"},
 		{&UsageError{Err: errors.New("bad flag"), Help: "kubehsm enroll --help"},
 			"error: bad flag\nhint: run `kubehsm enroll --help` to see how it is used\n"},
 		{&UsageError{Err: hint.With(errors.New("bad"), "own"), Help: "x"}, "error: bad\nhint: own\n"},

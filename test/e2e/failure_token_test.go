@@ -129,7 +129,7 @@ func TestUnpluggedToken(t *testing.T) {
 	if code := s.Exit(); code != 130 {
 		t.Errorf("exit code %d after ctrl-c", code)
 	}
-	u.wantWords(s.Output(), "nothing is lost", "interrupted")
+	u.wantWords(s.Output(), "nothing is lost", "cancelled")
 	kubeconfig := u.files(u.Kubeconfig)
 	plug := u.unplug()
 	u.approve(t, request)

@@ -180,6 +180,9 @@ func TestLineMode(t *testing.T) {
 			s.WaitFor("What shall be done?", "Number, or q to leave:")
 			s.Type("1\r")
 			s.WaitFor("$ kubehsm token list", "lab")
+			s.Type("2\r")
+			s.WaitFor("Token (URI)")
+			s.Press(term.CtrlC) // leaves the question, not the menu
 			s.Type("q\r")
 			s.WaitFor("code 0")
 			s.Exit()

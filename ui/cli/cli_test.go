@@ -179,7 +179,7 @@ func TestNoArguments(t *testing.T) {
 		t.Errorf("the terminal UI was not opened: %q", out)
 	}
 	b.tui = func(context.Context, TUIOptions) (*enrolling.Result, error) { return nil, context.Canceled }
-	b.fails(130, "interrupted")
+	b.fails(130, "cancelled")
 }
 
 func TestEnrollInTheTerminalUI(t *testing.T) {

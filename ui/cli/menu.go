@@ -30,7 +30,7 @@ type asked struct {
 // menu asks what to do, line by line, and does it, until the person leaves. It
 // places no cursor and draws nothing twice: a screen reader reads it in order.
 func (a *app) menu(ctx context.Context, readOnly bool) error {
-	lines := bufio.NewReader(a.Stdin)
+	lines := &lineReader{in: bufio.NewReader(a.Stdin)}
 	var all []choice
 	shown := 0
 	for i, list := range [][]choice{choices(), moreChoices()} {
@@ -69,7 +69,7 @@ func (a *app) menu(ctx context.Context, readOnly bool) error {
 			shown = len(all)
 			continue
 		}
-		if err := a.choose(ctx, lines, all[n-1]); err != nil {
+		if err := a.part(ctx, func(ctx context.Context) error { return a.choose(ctx, lines, all[n-1]) }); err != nil {
 			return endOfInput(err)
 		}
 	}
@@ -83,9 +83,23 @@ func endOfInput(err error) error {
 	return err
 }
 
+// part runs f, which ctrl-c ends without ending the menu.
+func (a *app) part(ctx context.Context, f func(context.Context) error) error {
+	if a.Part == nil {
+		return f(ctx)
+	}
+	within, stop := a.Part(ctx)
+	defer stop()
+	err := f(within)
+	if within.Err() != nil && ctx.Err() == nil {
+		return nil
+	}
+	return err
+}
+
 // choose asks for what the command needs, shows it, and runs it. What goes wrong
 // with the command is told, and the menu goes on.
-func (a *app) choose(ctx context.Context, lines *bufio.Reader, c choice) error {
+func (a *app) choose(ctx context.Context, lines *lineReader, c choice) error {
 	args, arguments := append([]string{}, c.args...), []string(nil)
 	for _, q := range c.asks {
 		hint := ": "
@@ -132,27 +146,40 @@ func (a *app) choose(ctx context.Context, lines *bufio.Reader, c choice) error {
 	return errors.Join(w.flush(), ctx.Err())
 }
 
+// lineReader reads lines, each by a call of its own: one that is abandoned reads on, and
+// the next question takes its line.
+type lineReader struct {
+	in      *bufio.Reader
+	pending chan readLine
+}
+
+type readLine struct {
+	line string
+	err  error
+}
+
 // askLine reads a line that is not secret.
-func (a *app) askLine(ctx context.Context, lines *bufio.Reader, question string) (string, error) {
+func (a *app) askLine(ctx context.Context, lines *lineReader, question string) (string, error) {
 	if _, err := io.WriteString(a.Stdout, question); err != nil {
 		return "", err
 	}
-	type read struct {
-		line string
-		err  error
+	if lines.pending == nil {
+		got := make(chan readLine, 1)
+		lines.pending = got
+		go func() {
+			line, err := lines.in.ReadString('\n')
+			got <- readLine{line, err}
+		}()
 	}
-	got := make(chan read, 1)
-	go func() {
-		line, err := lines.ReadString('\n')
-		got <- read{line, err}
-	}()
 	select {
-	case r := <-got:
+	case r := <-lines.pending:
+		lines.pending = nil
 		if r.err != nil && r.line == "" {
 			return "", r.err
 		}
 		return strings.TrimSpace(r.line), nil
 	case <-ctx.Done():
-		return "", context.Cause(ctx)
+		_, err := io.WriteString(a.Stdout, "\n")
+		return "", errors.Join(context.Cause(ctx), err)
 	}
 }

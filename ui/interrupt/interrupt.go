@@ -14,12 +14,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
 )
 
 // How long the program may take to end once it is told to, and how long where it
-// finishes what must not be left half-way, see [hsm.Finishing].
+// finishes what must not be left half-way, see [Watch.Finishing].
 const (
 	grace  = 2 * time.Second
 	finish = 2 * time.Minute
@@ -34,37 +33,45 @@ var (
 // exitTerminated is 128 + SIGTERM.
 const exitTerminated = 143
 
-// watch is what waits for a signal.
-type watch struct {
+// Watch waits for the signals.
+type Watch struct {
 	signals   chan os.Signal
 	done      chan struct{}
 	finishing atomic.Int32
 	words     io.Writer
-	terminal  func()     // puts the terminal's modes back
-	exit      func(int)  // os.Exit
-	mu        sync.Mutex // held by whoever ends the program
+	terminal  func()                                  // puts the terminal's modes back
+	exit      func(int)                               // os.Exit
+	mu        sync.Mutex                              // held by whoever ends the program
+	cut       atomic.Pointer[context.CancelCauseFunc] // ends the part that is under way; see Part
 }
 
 // Context returns a context that ends with SIGINT or SIGTERM. If the program has not
 // called stop within two seconds of that, or at once at a second signal, it is ended
 // with the exit code 130 or 143, the terminal as it was at this call. What must not be
-// left half-way tells finishing.
-func Context(parent context.Context) (ctx context.Context, finishing hsm.Finishing, stop func()) {
-	w := &watch{signals: make(chan os.Signal, 2), done: make(chan struct{})}
+// left half-way calls [Watch.Finishing].
+func Context(parent context.Context) (ctx context.Context, w *Watch, stop func()) {
+	w = &Watch{signals: make(chan os.Signal, 2), done: make(chan struct{})}
 	w.words, w.terminal, w.exit = os.Stderr, keepTerminal(), os.Exit
 	signal.Notify(w.signals, os.Interrupt, syscall.SIGTERM)
 	ctx, stop = w.start(parent)
-	return ctx, w.hold, stop
+	return ctx, w, stop
 }
 
-func (w *watch) start(parent context.Context) (context.Context, func()) {
+func (w *Watch) start(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	go func() {
-		select {
-		case s := <-w.signals:
-			cancel(cause(s))
-			w.end(s)
-		case <-w.done:
+		for {
+			select {
+			case s := <-w.signals:
+				if part := w.cut.Swap(nil); part != nil && s == os.Interrupt {
+					(*part)(errInterrupted)
+					continue
+				}
+				cancel(cause(s))
+				w.end(s)
+			case <-w.done:
+			}
+			return
 		}
 	}()
 	return ctx, sync.OnceFunc(func() {
@@ -76,14 +83,27 @@ func (w *watch) start(parent context.Context) (context.Context, func()) {
 	})
 }
 
-// hold keeps the program from being ended until done is called.
-func (w *watch) hold() (done func()) {
+// Part returns a context that the next SIGINT ends instead of the program, until stop is
+// called: ctrl-c leaves a question or command of a menu, and not the menu. A second SIGINT
+// ends the program. One part is under way at a time.
+func (w *Watch) Part(parent context.Context) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	w.cut.Store(&cancel)
+	return ctx, func() {
+		w.cut.Store(nil)
+		cancel(nil)
+	}
+}
+
+// Finishing is an hsm.Finishing: it keeps the program from being ended until done is
+// called.
+func (w *Watch) Finishing() (done func()) {
 	w.finishing.Add(1)
 	return sync.OnceFunc(func() { w.finishing.Add(-1) })
 }
 
 // end waits for the program to end after signal s, and ends it if it does not.
-func (w *watch) end(s os.Signal) {
+func (w *Watch) end(s os.Signal) {
 	said := false
 	for began, last := time.Now(), time.Now(); ; {
 		select {
@@ -110,7 +130,7 @@ func (w *watch) end(s os.Signal) {
 }
 
 // leave ends the program at once.
-func (w *watch) leave(s os.Signal, why string) {
+func (w *Watch) leave(s os.Signal, why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	select {

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 
 // program says "ready" and then does not end by itself, but as says how.
 func program(as string) {
-	ctx, finishing, stop := Context(context.Background())
+	ctx, signals, stop := Context(context.Background())
 	if strings.HasPrefix(as, "raw ") {
 		if _, err := term.MakeRaw(0); err != nil {
 			panic(err)
@@ -39,13 +40,21 @@ func program(as string) {
 	}
 	done := func() {}
 	if strings.HasPrefix(as, "finishing") {
-		done = finishing()
+		done = signals.Finishing()
 	}
 	os.Stdout.WriteString("ready\n")
 	switch as {
 	case "obedient":
 		<-ctx.Done()
 		os.Stdout.WriteString(context.Cause(ctx).Error() + "\n")
+		stop()
+		os.Exit(7)
+	case "parts":
+		part, end := signals.Part(ctx)
+		<-part.Done()
+		end()
+		os.Stdout.WriteString(fmt.Sprintln(context.Cause(part), context.Cause(ctx)))
+		<-ctx.Done()
 		stop()
 		os.Exit(7)
 	case "finishing, then obedient":
@@ -113,6 +122,20 @@ func TestOrderlyProgramEndsItself(t *testing.T) {
 	_ = cmd.Wait() // the exit code says it
 	if got := cmd.ProcessState.ExitCode(); got != 7 || line != errTerminated.Error()+"\n" || words.Len() > 0 {
 		t.Errorf("exit code %d, %q, %v, %q", got, line, err, words)
+	}
+}
+
+// TestPart: a signal ends the part that is under way, and the next one the program.
+func TestPart(t *testing.T) {
+	cmd, out, words := child(t, "parts", nil)
+	send(t, cmd, syscall.SIGINT)
+	if line, err := out.ReadString('\n'); line != errInterrupted.Error()+" <nil>\n" {
+		t.Fatalf("%q, %v: %s", line, err, words)
+	}
+	send(t, cmd, syscall.SIGINT)
+	_ = cmd.Wait() // the exit code says it
+	if got := cmd.ProcessState.ExitCode(); got != 7 || words.Len() > 0 {
+		t.Errorf("exit code %d, %q", got, words)
 	}
 }
 

@@ -31,9 +31,9 @@ func work() error {
 	if err != nil {
 		return err
 	}
-	ctx, finishing, stop := interrupt.Context(context.Background())
+	ctx, signals, stop := interrupt.Context(context.Background())
 	defer stop()
-	defer finishing.Begin()() // the worker's end has its own time limits
+	defer signals.Finishing()() // the worker's end has its own time limits
 	dirs, err := home.FromEnv(os.Getenv)
 	if err != nil {
 		return err
