@@ -139,10 +139,11 @@ cluster: ## build the control plane that tests run on (8 minutes the first time)
 	@$(GO) run -buildvcs=false ./test/controlplane/buildcluster
 
 .PHONY: lint
-lint: golangci-lint ## gofmt, golangci-lint (.golangci.yml; 2 minutes the first time), generated code
+lint: golangci-lint actionlint ## gofmt, golangci-lint (.golangci.yml; 2 minutes the first time), workflows, generated code
 	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go' 2>/dev/null || find . -name '*.go')); \
 	  [ -z "$$unformatted" ] || { echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; }
 	$(GOLANGCI_LINT) --build-tags helm,hardware,packages,defects
+	'$(BIN)/actionlint' -shellcheck= -pyflakes= .github/workflows/*.yml
 	@# golangci-lint would look through all of Kubernetes for the few lines of these.
 	cd test/cluster && CGO_ENABLED=0 $(GO) vet -trimpath ./...
 	cd test/reading && CGO_ENABLED=0 $(GO) vet -trimpath ./...
@@ -159,6 +160,10 @@ GOLANGCI_LINT := GOGC=50 GOMEMLIMIT=3GiB '$(BIN)/golangci-lint' run ./...
 .PHONY: golangci-lint
 golangci-lint:
 	@$(GO) -C test/tools/golangci-lint build -buildvcs=false -o '$(BIN)/' tool
+
+.PHONY: actionlint
+actionlint:
+	@$(GO) -C test/tools/actionlint build -buildvcs=false -o '$(BIN)/' tool
 
 ##@ Release
 .PHONY: goreleaser

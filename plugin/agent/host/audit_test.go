@@ -40,6 +40,18 @@ func (r *rig) records() (all []audit.Record, lines []string) {
 	return all, lines
 }
 
+func (r *rig) recordsOf(event audit.Event) (all []audit.Record) {
+	r.t.Helper()
+	_, err := audit.Read(context.Background(), audit.Path(r.dirs), audit.Filter{}, func(rec audit.Record) error {
+		if rec.Event == event {
+			all = append(all, rec)
+		}
+		return nil
+	})
+	check(r.t, err)
+	return all
+}
+
 func (r *rig) recorded(want ...string) []audit.Record {
 	r.t.Helper()
 	all, lines := r.records()

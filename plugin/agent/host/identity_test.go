@@ -4,7 +4,6 @@ package host
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -83,32 +82,6 @@ func (p *otherProgram) asksFor(client process.ID) done {
 func (p *otherProgram) sends(method, path string) done {
 	p.r.t.Helper()
 	return p.does(order{Method: method, Path: path})
-}
-
-func (r *rig) recordsOf(event audit.Event) (all []audit.Record) {
-	r.t.Helper()
-	_, err := audit.Read(context.Background(), audit.Path(r.dirs), audit.Filter{}, func(rec audit.Record) error {
-		if rec.Event == event {
-			all = append(all, rec)
-		}
-		return nil
-	})
-	check(r.t, err)
-	return all
-}
-
-// unlocked is a rig with the real identities, a policy and an unlocked token, and
-// the person that is asked.
-func unlocked(t *testing.T, token hsmtest.FakeOptions) (*rig, *asker) {
-	r := newRig(t, rigOptions{idle: true, token: token})
-	r.policy(consent.Policy{Mode: consent.Writes})
-	r.serve(Options{identify: identify})
-	_, err := r.prepare(r.dial(), process.This(), hsmtest.Typing(t, pin))
-	check(t, err)
-	p := &asker{answer: always(true, nil)}
-	r.attended(process.ID{}, p)
-	r.unattended()
-	return r, p
 }
 
 // TestOneTouchIsOnePrograms: what a person allowed one program no other one gets:

@@ -293,6 +293,20 @@ func TestAgentSignsRaisedPolicies(t *testing.T) {
 	}
 }
 
+// unlocked is a rig with the real identities, a policy and an unlocked token, and
+// the person that is asked.
+func unlocked(t *testing.T, token hsmtest.FakeOptions) (*rig, *asker) {
+	r := newRig(t, rigOptions{idle: true, token: token})
+	r.policy(consent.Policy{Mode: consent.Writes})
+	r.serve(Options{identify: identify})
+	_, err := r.prepare(r.dial(), process.This(), hsmtest.Typing(t, pin))
+	check(t, err)
+	p := &asker{answer: always(true, nil)}
+	r.attended(process.ID{}, p)
+	r.unattended()
+	return r, p
+}
+
 // TestPolicyIsSignedForWhoAsks: no program has a version signed in another one's name.
 func TestPolicyIsSignedForWhoAsks(t *testing.T) {
 	r, _ := unlocked(t, hsmtest.FakeOptions{})

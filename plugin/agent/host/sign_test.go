@@ -13,6 +13,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -110,6 +111,16 @@ func TestSignForOthers(t *testing.T) {
 		crypto.SHA256); held || err != nil {
 		t.Errorf("without an agent: held %t, %v", held, err)
 	}
+}
+
+// elsewhere starts a process without our terminal, which lives as long as the test.
+func elsewhere(t *testing.T) process.ID {
+	t.Helper()
+	c := exec.Command("sleep", "600")
+	ownSession(c)
+	check(t, c.Start())
+	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	return process.Of(c.Process.Pid)
 }
 
 // TestSignatureIsForWhoAsks: a signature is on record for the program that the system knows,

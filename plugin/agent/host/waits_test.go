@@ -6,10 +6,8 @@ import (
 	"context"
 	"crypto"
 	"errors"
-	"os/exec"
 	"slices"
 	"sync"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,19 +18,8 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/signing"
 	"github.com/kubehsm/kubehsm/plugin/ask"
-	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
-
-// elsewhere starts a process without our terminal, which lives as long as the test.
-func elsewhere(t *testing.T) process.ID {
-	t.Helper()
-	c := exec.Command("sleep", "600")
-	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	check(t, c.Start())
-	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
-	return process.Of(c.Process.Pid)
-}
 
 // waits are what a client was told that it waits for.
 type waits struct {
