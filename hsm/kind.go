@@ -61,6 +61,12 @@ func retiredSlots() []string {
 	return out
 }
 
+// PIVSlots are all slots of a PIV card, those that every card has first.
+func PIVSlots() []string {
+	k := KindOf(SchemePIV)
+	return append(k.Slots, k.Spare...)
+}
+
 // HasSlots tells whether keys are in slots that have names of their own.
 func (k Kind) HasSlots() bool { return len(k.Slots) > 0 }
 

@@ -75,7 +75,8 @@ kubehsm attestation verify statement.pem f9.pem --for jane.pem`,
 		return fmt.Errorf("%d of %d attestations are not verified", len(bad), len(sources))
 	})
 	c.Flags().StringVar(&root, "root", "", rootUsage)
-	c.Flags().StringVar(&of, "for", "", "PEM `file` with the certificate, request or public key that it must be for")
+	c.Flags().StringVar(&of, "for", "", "PEM `file` with the certificate, request or public key that the "+
+		"attestation must be for")
 	o = output(c)
 	return c
 }

@@ -58,9 +58,9 @@ With -f and -o json it prints one JSON document a line.`,
 		}
 		return a.auditOnce(c.Context(), o, session.Agent{Env: &env.Env{Dirs: dirs}}, f)
 	})
-	c.Flags().DurationVar(&o.since, "since", 0, "only what is younger than this `duration`, such as 1h")
-	c.Flags().StringVar(&o.enrollment, "enrollment", "", "only what concerns the enrollment of this `name`")
-	c.Flags().BoolVarP(&o.follow, "follow", "f", false, "go on with what happens from now on")
+	c.Flags().DurationVar(&o.since, "since", 0, "show only records younger than this `duration`, such as 1h")
+	c.Flags().StringVar(&o.enrollment, "enrollment", "", "show only records of this `enrollment`")
+	c.Flags().BoolVarP(&o.follow, "follow", "f", false, "wait for new records and show them")
 	o.format = output(c)
 	return c
 }

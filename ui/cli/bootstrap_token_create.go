@@ -22,11 +22,12 @@ type bootstrapTokenFlags struct {
 }
 
 func (f *bootstrapTokenFlags) bind(flags *pflag.FlagSet) {
-	flags.DurationVar(&f.ttl, "ttl", bootstraptoken.DefaultTTL, "how `long` the token is good for; 0 for ever")
-	flags.StringSliceVar(&f.usages, "usages", bootstraptoken.KnownUsages(), "what it is good for")
-	flags.StringVar(&f.description, "description", "", "`words` to those who list tokens")
+	flags.DurationVar(&f.ttl, "ttl", bootstraptoken.DefaultTTL, "lifetime of the token, a `duration`; 0 for ever")
+	flags.StringSliceVar(&f.usages, "usages", bootstraptoken.KnownUsages(), "uses of the token, a `list`")
+	annotate(flags, flagChoices, bootstraptoken.KnownUsages(), "usages")
+	flags.StringVar(&f.description, "description", "", "description for people who list tokens, a `text`")
 	flags.StringSliceVar(&f.groups, "groups", []string{ticket.Group},
-		"groups of whoever signs in with it, each beginning with "+bootstraptoken.GroupPrefix)
+		"groups of whoever signs in with the token, a `list`; each begins with "+bootstraptoken.GroupPrefix)
 }
 
 // record is token with the terms that the flags say.

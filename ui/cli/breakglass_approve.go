@@ -69,8 +69,8 @@ kubehsm breakglass approve jane-1a2b3c4d`,
 			}
 		})
 	})
-	c.Flags().StringVar(&d.Words, "words", "", "the `words` that the requester reads to you")
-	c.Flags().StringVar(&d.Message, "message", "", "a `sentence`, kept with the decision")
+	c.Flags().StringVar(&d.Words, "words", "", "eight `words` that the requester reads to you")
+	c.Flags().StringVar(&d.Message, "message", "", "message kept with the decision, a `text`")
 	c.Flags().StringVar(&root, "root", "", rootUsage)
 	risks.bind(c.Flags())
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")

@@ -63,7 +63,8 @@ kubehsm breakglass request --context prod-hsm --lifetime 20m --reason 'INC-4711'
 		return a.breakGlass(c.Context(), env, options, f.enrollFlags, o)
 	})
 	f.bindTo(c.Flags())
-	c.Flags().DurationVar(&f.lifetime, "lifetime", desk.BreakGlassLifetime, "the certificate's `lifetime`, at least 10m")
+	c.Flags().DurationVar(&f.lifetime, "lifetime", desk.BreakGlassLifetime, "`lifetime` of the certificate, at "+
+		"least 10m")
 	o = output(c)
 	return c
 }

@@ -15,8 +15,9 @@ func (a *app) breakglassSeal() *cobra.Command {
 		Long: `Enrolls a token in the group kubehsm:sealed, under a user name of its own, so that
 the audit log shows when it is used. A second person approves it. Put the token and
 its PIN into different safes; kubehsm breakglass list says when it must be renewed.`,
-		Example: "kubehsm breakglass seal --user sealed-1 --token 'piv:serial=1234567' --lifetime 4380h --reason 'safe in room 12; two keys'",
-		Args:    cobra.NoArgs,
+		Example: "kubehsm breakglass seal --user sealed-1 --token 'piv:serial=1234567' --lifetime 4380h --reason " +
+			"'safe in room 12; two keys'",
+		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
 		options, err := f.options(a.context)
 		if err != nil {
@@ -35,7 +36,7 @@ its PIN into different safes; kubehsm breakglass list says when it must be renew
 	f.bindTo(c.Flags())
 	c.Flags().StringVar(&f.user, "user", "", "user `name` of the sealed token (required)")
 	once(c.Flags(), "user")
-	c.Flags().DurationVar(&f.lifetime, "lifetime", 0, "the certificate's `lifetime`; default the signer's")
+	c.Flags().DurationVar(&f.lifetime, "lifetime", 0, "`lifetime` of the certificate; default the signer's")
 	o = output(c)
 	return c
 }

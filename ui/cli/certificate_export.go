@@ -54,10 +54,10 @@ kubehsm certificate export > jane.pem`,
 		_, err = a.Stdout.Write(b)
 		return err
 	})
-	c.Flags().StringVar(&key, "key", "", "`URI` of the key whose certificate on the token is meant")
+	c.Flags().StringVar(&key, "key", "", "`URI` of a key, to take its certificate on the token")
 	c.Flags().StringVar(&to, "to", "", "`file` to write to; default standard output")
-	c.Flags().BoolVar(&overwrite, "overwrite", false, "replace the file if it is there")
-	c.Flags().BoolVar(&der, "der", false, "write the leaf in DER")
+	c.Flags().BoolVar(&overwrite, "overwrite", false, "replace an existing file")
+	c.Flags().BoolVar(&der, "der", false, "write the leaf certificate alone, as DER")
 	o = output(c)
 	return c
 }

@@ -49,7 +49,7 @@ kubehsm certificate import - --enrollment prod-hsm < jane.pem`,
 		return a.emit(o, d, func(w *words) { w.facts(present.CertificateFacts(cert.Leaf, time.Now())) })
 	})
 	c.Flags().StringVar(&key, "key", "", "`URI` of the key")
-	c.Flags().StringVar(&name, "enrollment", "", "`name` of an unfinished enrollment")
+	c.Flags().StringVar(&name, "enrollment", "", "unfinished `enrollment` that the certificate is for")
 	a.secretFD(c.Flags(), "management-key-fd", "a PIV card's management key, in hex,", isManagementKey)
 	o = output(c)
 	return c

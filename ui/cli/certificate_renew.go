@@ -81,16 +81,16 @@ kubehsm certificate renew --all --timeout 10m`,
 	flags := c.Flags()
 	f.bind(flags, enrolling.OfRenewal|enrolling.OfKey)
 	reword(flags, map[string]string{
-		"expiration": "`lifetime` to ask for, at least 10m; default what was asked for before",
-		"timeout":    "how `long` to wait for each approval; default until it is interrupted",
+		"expiration": "`lifetime` of the certificate to ask for, at least 10m; default the same as before",
+		"timeout":    "time limit for each approval, a `duration` such as 1h; default none",
 	})
-	f.acceptRisk(flags, "file also what is certain to be refused: `forecast`")
+	f.acceptRisk(flags, "accept a `risk`: forecast files a request that is certain to be refused")
 	flags.BoolVar(&f.newKey, "new-key", false,
-		"generate a new key beside the old one, which stays in use until the new one has its certificate")
+		"generate a new key; the old one stays in use until the new one has its certificate")
 	flags.StringVar(&f.with, "with", "",
-		"`name` of the kubeconfig context that files the request, if the old certificate cannot")
+		"kubeconfig `context` that files the request, if the old certificate cannot")
 	flags.BoolVar(&f.all, "all", false, "renew every certificate that is due")
-	flags.BoolVar(&f.force, "force", false, "with --all: also those that are not due")
+	flags.BoolVar(&f.force, "force", false, "with --all, renew certificates that are not due too")
 	c.MarkFlagsMutuallyExclusive("all", "new-key")
 	o = output(c)
 	return c

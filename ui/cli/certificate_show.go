@@ -41,8 +41,8 @@ kubehsm certificate show -f jane.pem`,
 		}
 		return a.emit(o, d, func(w *words) { w.facts(present.CertificateFacts(leaf, time.Now())) })
 	})
-	c.Flags().StringVar(&key, "key", "", "`URI` of the key whose certificate on the token is meant")
-	c.Flags().StringVarP(&file, "file", "f", "", "PEM `file`, - for standard input")
+	c.Flags().StringVar(&key, "key", "", "`URI` of a key, to take its certificate on the token")
+	c.Flags().StringVarP(&file, "file", "f", "", "PEM `file` with the certificate; - for standard input")
 	c.MarkFlagsMutuallyExclusive("key", "file")
 	o = output(c, "pem")
 	return c

@@ -11,71 +11,122 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
-// completionTime bounds how long a person waits for a list behind the tab key.
+// completionTime is how long a person waits for a list behind the tab key, at most.
 const completionTime = 2 * time.Second
 
-// completing lists what may stand somewhere. It asks for no PIN, speaks to no
-// cluster and tells no error: then there is nothing to offer.
+// completing lists what may stand somewhere. It asks for no PIN and reports no error: then there is nothing to offer.
 type completing func(ctx context.Context) []string
 
-// complete has shells complete what flags and arguments take: names from the
-// kubeconfig, of enrollments, and the tokens that are present; choices as the flag's
-// own words give them. Where a file is meant the shell does it.
+// complete has shells complete what flags and arguments take, by the names that their values have in the help. They
+// offer
+// files only where a file is meant.
 func (a *app) complete(root *cobra.Command) {
-	byPlaceholder := map[string]completing{
-		"CONTEXT": a.contextNames, "ENROLLMENT": a.enrollmentNames, "[CONTEXT]": a.contextNames, "[ENROLLMENT]": a.enrollmentNames,
-	}
 	for _, c := range everyCommand(root) {
 		for _, flags := range []*pflag.FlagSet{c.Flags(), c.PersistentFlags()} {
 			flags.VisitAll(func(f *pflag.Flag) {
-				if list := a.flagValues(f); list != nil {
-					_ = c.RegisterFlagCompletionFunc(f.Name, offer(list)) // it fails for a flag that is not there
+				if list, files := a.flagValues(f); !files {
+					must(c.RegisterFlagCompletionFunc(f.Name, offer(list, isList(f))))
 				}
 			})
 		}
-		for _, word := range strings.Fields(c.Use)[1:] {
-			if list := byPlaceholder[word]; list != nil {
-				first := offer(list)
-				c.ValidArgsFunction = func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-					if len(args) > 0 {
-						return nil, cobra.ShellCompDirectiveNoFileComp
-					}
-					return first(c, args, typed)
-				}
+		if c.HasSubCommands() {
+			continue
+		}
+		if c.ValidArgsFunction != nil {
+			continue
+		}
+		word, repeats := argument(c)
+		list, files := a.values(word)
+		if files {
+			continue
+		}
+		first := offer(list, false)
+		c.ValidArgsFunction = func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 && !repeats {
+				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
+			return first(c, args, typed)
 		}
 	}
 }
 
-// flagValues says what f takes, nil if the shell or nobody knows.
-func (a *app) flagValues(f *pflag.Flag) completing {
-	if words := choicesIn(f.Usage); words != nil {
-		return func(context.Context) []string { return words }
+// argument is the name of a command's argument in its usage line, "" without one, and whether there may be several.
+func argument(c *cobra.Command) (name string, repeats bool) {
+	words := strings.Fields(c.Use)
+	if len(words) < 2 || strings.HasPrefix(words[1], "--") {
+		return "", false
 	}
-	if what, _ := pflag.UnquoteUsage(f); what == "URI" {
-		if f.Name == "key" {
-			return a.keyURIs
-		}
-		return a.tokenURIs
+	name, repeats = strings.CutSuffix(strings.Trim(words[1], "[]"), "...")
+	return strings.ToLower(name), repeats
+}
+
+// flagValues are the values of a flag, as those of [app.values].
+func (a *app) flagValues(f *pflag.Flag) (list completing, files bool) {
+	words := f.Annotations[flagChoices]
+	if words == nil {
+		words = choicesIn(f.Usage)
 	}
-	switch f.Name {
-	case "context", "with":
-		return a.contextNames
+	value := annotated(f, flagValue)
+	switch {
+	case words != nil:
+		return func(context.Context) []string { return words }, false
+	case value == "URI" && f.Name == "key":
+		return a.keyURIs, false
+	case value == "URI" && f.Name != "uri":
+		return a.tokenURIs, false
+	}
+	return a.values(value)
+}
+
+// values are what may stand for a value of this name. files says that it is a file, which the shell knows. The list
+// of a
+// free text, and of what is not known here, is empty.
+func (a *app) values(name string) (list completing, files bool) {
+	switch name {
+	case "file", "path":
+		return nil, true
+	case "context":
+		return a.contextNames, false
 	case "cluster":
-		return a.clusterNames
+		return a.clusterNames, false
 	case "enrollment":
-		return a.enrollmentNames
+		return a.enrollmentNames, false
+	case "slot":
+		return slots, false
+	case "signer":
+		return func(context.Context) []string { return []string{csr.ClientSigner} }, false
+	case "serial:NUMBER":
+		return a.serialRisks, false
+	case "request":
+		return a.requestNames, false
+	case "step":
+		return a.steps, false
+	case "set":
+		return func(context.Context) []string { return desk.RBACSets() }, false
 	}
-	return nil
+	return nil, false
 }
 
-// choicesIn reads "what it is: one, two (default), three" and "one, two or three".
+// isList tells whether a flag takes several values with commas between them.
+func isList(f *pflag.Flag) bool {
+	return f.Value.Type() == "stringSlice" || annotated(f, flagValue) == "list"
+}
+
+// choicesIn reads "what it is: one, two (default), three" and "one, two or three", up to a semicolon.
 func choicesIn(usage string) []string {
-	words := usage[strings.LastIndex(usage, ": ")+1:]
+	words, _, _ := strings.Cut(usage[strings.LastIndex(usage, ": ")+1:], ";")
 	all := strings.Split(strings.ReplaceAll(words, " or ", ", "), ", ")
 	for i, w := range all {
 		all[i] = strings.TrimSuffix(strings.TrimSpace(w), " (default)")
@@ -89,26 +140,38 @@ func choicesIn(usage string) []string {
 	return all
 }
 
-// Compiled when they are first used: kubectl starts the program for every command.
+// The expressions are compiled when they are first used: kubectl starts the program for every command.
 var oneWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9-]+$`) })
 
-// plain is what no shell understands as anything but a word. Other names are not
-// offered: a script that completes may be less careful than we.
+// plain is what no shell understands as anything but a word. Other names are not offered: the scripts of some shells
+// evaluate them.
 var plain = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\pL\pN_.:@/=;?%+,-]+$`) })
 
-func offer(list completing) cobra.CompletionFunc {
+// offer has a shell offer what begins with what is typed, and no files. In a list that is what follows the last comma.
+func offer(list completing, commas bool) cobra.CompletionFunc {
 	return func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if list == nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
 		ctx := c.Context()
 		if ctx == nil {
 			ctx = context.Background()
 		}
 		ctx, cancel := context.WithTimeout(ctx, completionTime)
 		defer cancel()
-		found := slices.DeleteFunc(list(ctx), func(s string) bool {
-			return !plain().MatchString(s) ||
-				!strings.HasPrefix(s, typed)
-		})
-		return found, cobra.ShellCompDirectiveNoFileComp
+		before, directive := "", cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveKeepOrder
+		if commas {
+			before = typed[:strings.LastIndex(typed, ",")+1]
+			directive |= cobra.ShellCompDirectiveNoSpace
+		}
+		var found []string
+		for _, s := range list(ctx) {
+			value, _, _ := strings.Cut(s, "\t") // a description may follow
+			if plain().MatchString(value) && strings.HasPrefix(before+value, typed) {
+				found = append(found, before+s)
+			}
+		}
+		return found, directive
 	}
 }
 
@@ -176,6 +239,86 @@ func (a *app) tokenURIs(ctx context.Context) []string {
 		}
 	}
 	return unique(uris)
+}
+
+// slots are those of PIV cards, with what each is for.
+func slots(context.Context) []string {
+	all := hsm.PIVSlots()
+	for i, id := range all {
+		all[i] += "\t" + present.Purpose(id)
+	}
+	return all
+}
+
+// serialRisks are the values of --accept-risk for the tokens that are present.
+func (a *app) serialRisks(ctx context.Context) []string {
+	var risks []string
+	for _, uri := range a.tokenURIs(ctx) {
+		if u, err := hsm.ParseURI(uri); err == nil && u.Serial != "" {
+			risks = append(risks, riskPrefix+u.Serial)
+		}
+	}
+	return unique(risks)
+}
+
+// ownRequestNames are the requests that were filed from here with the context's cluster.
+func (a *app) ownRequestNames(ctx context.Context) []string {
+	env, err := a.env()
+	if err != nil {
+		return nil
+	}
+	server, err := cluster.Access{Env: env}.Server(ctx, a.context)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	requests, _ := enrolling.NewStore(env).Requests(server) // without those that cannot be read
+	for _, r := range requests {
+		names = append(names, r.Name)
+	}
+	return unique(names)
+}
+
+// requestNames are the own requests and those that wait in the context's cluster, if its credential is in the
+// kubeconfig
+// or a file: a program could ask for a PIN.
+func (a *app) requestNames(ctx context.Context) []string {
+	names := a.ownRequestNames(ctx)
+	env, err := a.env()
+	if err != nil {
+		return names
+	}
+	c, err := env.Rules().Get(ctx, a.context)
+	kinds := []kubeconfig.UserKind{kubeconfig.UserKeyFile, kubeconfig.UserKeyData, kubeconfig.UserToken,
+		kubeconfig.UserTokenFile}
+	if err != nil || !slices.Contains(kinds, c.User.Kind) {
+		return names
+	}
+	pending, err := request.NewRequests(env).List(ctx, a.context, request.Filter{Pending: true})
+	if err != nil {
+		return names
+	}
+	for v, err := range pending {
+		if err != nil {
+			break
+		}
+		names = append(names, v.Name)
+	}
+	return unique(names)
+}
+
+// steps are those of the history of kubeconfig changes.
+func (a *app) steps(ctx context.Context) []string {
+	env, err := a.env()
+	if err != nil {
+		return nil
+	}
+	var ids []string
+	all, _ := contexts.New(env).History(ctx) // without what cannot be read
+	for _, s := range all {
+		ids = append(ids, s.ID)
+	}
+	return ids
 }
 
 func unique(names []string) []string {

@@ -101,8 +101,8 @@ kubehsm consent set prod-hsm --policy rules --rule 'verbs=delete' --rule 'verbs=
 		return a.emitConsent(out, now)
 	})
 	f := c.Flags()
-	f.StringVar(&policy, "policy", "", "session, writes, rules or always")
-	f.StringArrayVar(&rules, "rule", nil, "a `rule` of the policy rules; may be given several times")
+	f.StringVar(&policy, "policy", "", "consent `policy`: session, writes, rules or always")
+	f.StringArrayVar(&rules, "rule", nil, "`rule` for the policy rules; may be repeated")
 	f.BoolVarP(&yes, "yes", "y", false, "do not ask")
 	out = output(c)
 	return c

@@ -38,7 +38,7 @@ variable, the arguments alone decide the answer.`,
 	})
 	c.Flags().StringVar(&name, "enrollment", "", credential.EnrollmentUsage)
 	c.Flags().StringVar(&version, "api-version", "",
-		"protocol `version` of the answer, v1 or v1beta1, if the client does not set one (default v1beta1)")
+		"`version` of the protocol, if the client does not set one: v1 or v1beta1 (default)")
 	c.Flags().StringVar(&attend, "attend", "",
 		"ask on this terminal about the requests of this `process`; the plugin starts it so")
 	if err := c.Flags().MarkHidden("attend"); err != nil { // it was defined above

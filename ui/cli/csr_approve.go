@@ -4,7 +4,7 @@ import "github.com/spf13/cobra"
 
 func (a *app) csrApprove() *cobra.Command {
 	c, d := a.decide(true, &cobra.Command{
-		Use:   "approve NAME",
+		Use:   "approve REQUEST",
 		Short: "Approve a certificate request, after showing it",
 		Long: `Shows a request and approves it once you say so. If it was changed or replaced
 in between, nothing is done. Have the requester read out the fingerprint's words
@@ -18,8 +18,8 @@ and so is a request for a user, key or certificate that was revoked from this co
 kubehsm csr approve jane-1a2b3c4d --words 'act abandon zoo zebra cat dog apple ball' --message 'on the phone'`,
 	})
 	c.Flags().StringVar(&d.Words, "words", "",
-		"the key's fingerprint as the requester reads it out in `words`; others are refused")
-	c.Flags().BoolVar(&d.Own, "own", false, "approve even what you asked for yourself")
+		"eight `words` that the requester reads to you; other keys are refused")
+	c.Flags().BoolVar(&d.Own, "own", false, "approve a request of your own")
 	d.risks.bind(c.Flags())
 	c.Flags().DurationVar(&d.wait, "timeout", ticketWait, ticketWaitUsage)
 	return c

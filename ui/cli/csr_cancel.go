@@ -9,7 +9,7 @@ import (
 func (a *app) csrCancel() *cobra.Command {
 	var o *format
 	c := a.command(&cobra.Command{
-		Use:   "cancel NAME...",
+		Use:   "cancel REQUEST...",
 		Short: "Take requests of your own back",
 		Long: `Deletes requests that were filed from here, or by you, from the cluster. Another
 request that has the name by now is left alone.`,
@@ -34,6 +34,7 @@ request that has the name by now is left alone.`,
 			}
 		})
 	})
+	c.ValidArgsFunction = offer(a.ownRequestNames, false)
 	o = output(c)
 	return c
 }

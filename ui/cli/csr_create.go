@@ -94,9 +94,10 @@ kubehsm csr create --context prod --key 'piv:serial=1234567;slot=9a' --user '{lo
 		}))
 	})
 	c.Flags().StringArrayVar(&keys, "key", nil,
-		"`URI` of the key, as `kubehsm key list` shows it (required); may be repeated")
-	c.Flags().StringVar(&name, "name", "", "`name` of the request; default made from user and key")
-	c.Flags().BoolVar(&plan, "dry-run", false, "show the forecast, fail if it is a certain refusal, and file nothing")
+		"`URI` of the key, see \"kubehsm key list\" (required); may be repeated")
+	c.Flags().StringVar(&name, "name", "", "`name` of the request; default a name made from user and key")
+	c.Flags().BoolVar(&plan, "dry-run", false, "show the forecast and file nothing; fail if the request is certain "+
+		"to be refused")
 	r.bind(c.Flags(), enrolling.OfRequest)
 	r.acceptRisk(c.Flags(), "file also what is certain to be refused: `forecast`")
 	must(c.MarkFlagRequired("key"))

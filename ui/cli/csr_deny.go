@@ -14,7 +14,7 @@ import (
 
 func (a *app) csrDeny() *cobra.Command {
 	c, d := a.decide(false, &cobra.Command{
-		Use:   "deny NAME",
+		Use:   "deny REQUEST",
 		Short: "Deny a certificate request, for good",
 		Long: `Shows a request and denies it once you say so.
 
@@ -23,7 +23,7 @@ what was wrong with the request may be that somebody else has got the ticket.`,
 		Example: `kubehsm csr deny jane-1a2b3c4d --message 'ask for group dev only'
 kubehsm csr deny jane-1a2b3c4d --keep-ticket --message 'use the other token'`,
 	})
-	c.Flags().BoolVar(&d.keepTicket, "keep-ticket", false, "leave the request's ticket good for another one")
+	c.Flags().BoolVar(&d.keepTicket, "keep-ticket", false, "keep the ticket of the request valid")
 	return c
 }
 
@@ -92,8 +92,8 @@ func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision)
 		}
 		return a.emit(o, v, func(w *words) { w.line("%s: %s", v.Name, v.State) })
 	})
-	c.Flags().StringVar(&d.Reason, "reason", "", "one `word` in CamelCase, kept with the decision")
-	c.Flags().StringVar(&d.Message, "message", "", "a `sentence`, kept with the decision")
+	c.Flags().StringVar(&d.Reason, "reason", "", "reason kept with the decision, one `word` in CamelCase")
+	c.Flags().StringVar(&d.Message, "message", "", "message kept with the decision, a `text`")
 	c.Flags().StringVar(&d.root, "root", "", rootUsage)
 	c.Flags().BoolVarP(&d.yes, "yes", "y", false, "do not ask")
 	o = output(c)

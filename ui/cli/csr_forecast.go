@@ -50,7 +50,8 @@ kubehsm csr forecast --key 'piv:serial=1234567;slot=9a' --user jane --expiration
 		}
 		return errors.Join(a.emitForecast(o, points), request.ForecastRefusal(points))
 	})
-	c.Flags().StringVar(&key, "key", "", "`URI` of the key; default none: what depends on it is left out")
+	c.Flags().StringVar(&key, "key", "", "`URI` of the key; without it, the forecast leaves out what depends on "+
+		"the key")
 	r.bind(c.Flags(), enrolling.OfRequest)
 	o = output(c)
 	return c

@@ -58,11 +58,12 @@ kubehsm csr list --context prod --signer-name kubernetes.io/kube-apiserver-clien
 		}
 		return a.emitRequests(o, all)
 	})
-	c.Flags().StringVar(&f.Signer, "signer-name", "", "only requests for the signer of this `name`")
-	c.Flags().StringVarP(&f.Label, "selector", "l", "", "only requests with these labels: `selector` as kubectl takes it")
-	c.Flags().BoolVar(&f.Pending, "pending", false, "only requests that nobody has decided")
-	c.Flags().BoolVar(&mine, "mine", false, "only requests that were filed from here, also those that are gone")
-	c.Flags().BoolVarP(&follow, "watch", "w", false, "go on with what changes, until it is interrupted")
+	c.Flags().StringVar(&f.Signer, "signer-name", "", "show only requests for this `signer`")
+	c.Flags().StringVarP(&f.Label, "selector", "l", "", "show only requests whose labels match this `selector`, as "+
+		"in kubectl")
+	c.Flags().BoolVar(&f.Pending, "pending", false, "show only undecided requests")
+	c.Flags().BoolVar(&mine, "mine", false, "show only requests filed from this computer, deleted ones too")
+	c.Flags().BoolVarP(&follow, "watch", "w", false, "show changes until interrupted")
 	c.MarkFlagsMutuallyExclusive("mine", "watch")
 	c.MarkFlagsMutuallyExclusive("mine", "pending")
 	c.MarkFlagsMutuallyExclusive("mine", "signer-name")

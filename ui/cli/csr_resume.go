@@ -10,7 +10,7 @@ import (
 func (a *app) csrResume() *cobra.Command {
 	var o *format
 	c := a.command(&cobra.Command{
-		Use:   "resume NAME...",
+		Use:   "resume REQUEST...",
 		Short: "File requests that were signed here and could not be filed",
 		Long: `Files requests on record as they were signed: no PIN is asked for. One that was
 filed is found and shown.`,
@@ -39,6 +39,7 @@ filed is found and shown.`,
 			}
 		})
 	})
+	c.ValidArgsFunction = offer(a.ownRequestNames, false)
 	o = output(c)
 	return c
 }

@@ -37,7 +37,7 @@ func (a *app) csrShow() *cobra.Command {
 	var o *format
 	var root string
 	c := a.command(&cobra.Command{
-		Use:   "show NAME",
+		Use:   "show REQUEST",
 		Short: "Show a certificate request: who asks, for whom, with which key",
 		Long: `Shows what an approver has to know: who really asks, what the user and the groups
 may do, the key's fingerprint in hex and in words to be read over the phone, and what

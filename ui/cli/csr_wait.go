@@ -22,7 +22,7 @@ func (a *app) csrWait() *cobra.Command {
 	var o *format
 	var timeout time.Duration
 	c := a.command(&cobra.Command{
-		Use:   "wait NAME...",
+		Use:   "wait REQUEST...",
 		Short: "Wait until requests are decided, and print the certificates",
 		Long: `Follows requests until their certificates are issued, and prints those as PEM, leaf
 first, in the order of the names. A request that is denied, refused by its signer or
@@ -77,7 +77,8 @@ kubehsm csr wait jane-1a2b3c4d jane-5e6f7a8b --timeout 10m`,
 		}
 		return failed
 	})
-	c.Flags().DurationVar(&timeout, "timeout", 0, "how `long` to wait; default until it is interrupted")
+	c.Flags().DurationVar(&timeout, "timeout", 0, "time limit, a `duration` such as 1h; default none")
+	c.ValidArgsFunction = offer(a.ownRequestNames, false)
 	o = output(c)
 	return c
 }

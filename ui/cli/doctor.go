@@ -84,9 +84,9 @@ in it; it never holds a PIN, key, certificate or kubeconfig.`,
 		}
 		return nil
 	})
-	c.Flags().BoolVar(&offline, "offline", false, "speak to no API server")
-	c.Flags().StringVar(&bundle, "bundle", "", "write a report without names to this `file` (zip), which must not exist")
-	c.Flags().StringVar(&unlock, "unlock", "", "look for leftovers on the token of this `URI` with its PIN")
+	c.Flags().BoolVar(&offline, "offline", false, "contact no API server")
+	c.Flags().StringVar(&bundle, "bundle", "", "write a report without names to this new zip `file`")
+	c.Flags().StringVar(&unlock, "unlock", "", "`URI` of a token to unlock and search for leftovers")
 	o = output(c)
 	return c
 }
@@ -107,7 +107,8 @@ func checkWords(w *words, checks []doctor.Check) {
 		w.prose(stateWidth+4, fmt.Sprintf("  %-*s  %s: %s", stateWidth, c.State, c.Title, c.Found))
 		for _, l := range c.Advice() {
 			l = fmt.Sprintf("  %*s  %s", stateWidth, "", l)
-			if strings.Contains(l, ": kubehsm ") || strings.Contains(l, ": sudo ") { // commands stay on one line for copying
+			if strings.Contains(l, ": kubehsm ") || strings.Contains(l, ": sudo "+
+				"") { // commands stay on one line for copying
 				w.line("%s", l)
 			} else {
 				w.prose(stateWidth+4, l)

@@ -29,23 +29,27 @@ type enrollFlags struct {
 	yes, tui, plan bool
 }
 
+// enrolAlias is the British spelling of enroll.
+const enrolAlias = "enrol"
+
 func (a *app) enroll() *cobra.Command {
 	var o *format
 	var f enrollFlags
 	c := a.command(&cobra.Command{
-		Use:   "enroll",
-		Short: "Take a key from nothing to a working kubectl context, in one command",
+		Use:     "enroll",
+		Aliases: []string{enrolAlias},
+		Short:   "Set up a key on a token, its certificate and a kubectl context",
 		Long: `Generates a key on a token (or takes the one that --key names), files a certificate
-request signed by it, waits for the approval, stores the certificate and signs in
-with it. Only then is a kubeconfig context written and made the current one.
+request signed by the key, waits for the approval, stores the certificate and signs
+in with it. Then it writes a kubeconfig context and makes it the current one.
 
-On a terminal it waits for the token to be inserted, and shows a summary before it
-begins. User and groups are those of the context unless they are named. If the token
-has default secrets, you choose a PIN, the management key becomes a random one that
-the token keeps, and a random PUK is shown at the end.
+On a terminal the command waits for the token to be inserted, and shows a summary
+before it begins. User and groups are those of the context unless you name others. If
+the token has default secrets, you choose a PIN, the token keeps a random management
+key, and a random PUK is shown at the end.
 
-Every step is recorded: the same command, or just --name, goes on where an
-earlier run was interrupted.`,
+To continue an interrupted enrollment, run the same command again, or enroll with
+its --name alone.`,
 		Example: `kubehsm enroll
 kubehsm enroll --context prod --user jane --group dev
 kubehsm enroll --name prod-hsm
@@ -73,8 +77,9 @@ kubehsm enroll --context trial --user jane --approve-with admin.kubeconfig --yes
 	})
 	flags := c.Flags()
 	f.bindTo(flags)
-	flags.BoolVar(&f.tui, "tui", false, "do it in the terminal UI, with these values filled in")
-	flags.StringVar(&f.progress, "cluster-progress", "", "wait for the cluster that this progress `file` tells of")
+	flags.BoolVar(&f.tui, "tui", false, "open the terminal UI with these values filled in")
+	flags.StringVar(&f.progress, "cluster-progress", "", "progress `file` of the cluster to wait for")
+	must(flags.MarkHidden("cluster-progress")) // for the demo
 	c.MarkFlagsMutuallyExclusive("tui", "dry-run")
 	o = output(c)
 	return c
@@ -84,14 +89,15 @@ kubehsm enroll --context trial --user jane --approve-with admin.kubeconfig --yes
 func (f *enrollFlags) bindTo(flags *pflag.FlagSet) {
 	f.bind(flags, enrolling.OfEnroll|enrolling.OfKey)
 	f.acceptRisk(flags,
-		"enroll a token with a default PIN, PUK or management key (factory-secrets), file a request that is certain to be refused (forecast), or take whatever answers at an address for the cluster (unverified:HOST): `risk`")
+		"accept a `risk`: factory-secrets enrolls a token with a default PIN, PUK or management key; forecast "+
+			"files a request that is certain to be refused; unverified:HOST trusts whatever answers at that address")
 	f.bindBegin(flags)
 }
 
 // bindBegin adds the flags for what comes before an enrollment begins.
 func (f *enrollFlags) bindBegin(flags *pflag.FlagSet) {
-	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask before it begins")
-	flags.BoolVar(&f.plan, "dry-run", false, "show what would be done and do nothing")
+	flags.BoolVarP(&f.yes, "yes", "y", false, "begin without asking")
+	flags.BoolVar(&f.plan, "dry-run", false, "show what would be done, and change nothing")
 }
 
 // options turns the flags into those of the use case.

@@ -53,8 +53,8 @@ kubehsm external-signer serve --socket ~/.kube/hsm/signer.sock`,
 		return a.serveSigner(c.Context(), path)
 	})
 	c.Flags().StringVar(&path, "socket", "",
-		"`path` of the socket, or "+service.Scheme+" and an absolute one; default "+service.SocketName+
-			" in the run folder. Its folder must be yours alone to change; a lock file, PATH.lock, stays in it at the end")
+		"`path` of the socket, or "+service.Scheme+" and an absolute path; default "+service.SocketName+
+			" in the run folder. Only you may be able to write to its folder, where a file PATH.lock remains")
 	return c
 }
 
@@ -71,7 +71,8 @@ func socketPath(s string) (string, error) {
 		return "", &ui.UsageError{Err: hint.With(errors.New("--socket is empty"),
 			"leave it out for the default, "+service.SocketName+" in the run folder")}
 	case address && !filepath.IsAbs(path):
-		return "", &ui.UsageError{Err: hint.With(fmt.Errorf("--socket: no absolute path follows %s in %q", service.Scheme, s),
+		return "", &ui.UsageError{Err: hint.With(fmt.Errorf("--socket: no absolute path follows %s in "+
+			"%q", service.Scheme, s),
 			"write it as "+service.Scheme+"/PATH")}
 	case !address && scheme().MatchString(s):
 		return "", &ui.UsageError{Err: hint.With(fmt.Errorf("--socket: %q is no address of a unix socket", s),
@@ -121,7 +122,8 @@ func answerOne(ctx context.Context, s signer.Signer, one chan struct{}, r extern
 	defer func() { <-one }()
 	s.Client = process.Of(service.PeerPID(ctx))
 	s.Around = service.Announced("where the external signer runs", tell)
-	o, done, err := s.Options("answer where the external signer runs: start it in a terminal, configure a pinentry, or run `kubehsm unlock` first")
+	o, done, err := s.Options("answer where the external signer runs: start it in a terminal, configure a " +
+		"pinentry, or run `kubehsm unlock` first")
 	if err != nil {
 		r.Zero()
 		return a, err

@@ -16,7 +16,7 @@ import (
 
 const (
 	ticketWait      = 30 * time.Second
-	ticketWaitUsage = "how `long` to wait for the certificate before the ticket is left to expire"
+	ticketWaitUsage = "time limit for the certificate, a `duration`; after it the ticket is left to expire"
 )
 
 func (a *app) helpdeskApprove() *cobra.Command {
@@ -69,9 +69,9 @@ kubehsm helpdesk approve jane-1a2b3c4d --words 'abandon zoo …' --yes`,
 		return a.approveTicket(ctx, env, look, seen, d, o)
 	})
 	c.Flags().StringVar(&ticketFile, "ticket", "",
-		"the ticket itself, if it was made elsewhere: a `file`, or - for standard input")
-	c.Flags().StringVar(&d.Words, "words", "", "the `words` that the person who joins reads to you")
-	c.Flags().StringVar(&d.Message, "message", "", "a `sentence`, kept with the decision")
+		"`file` with the ticket, if it was made elsewhere; - for standard input")
+	c.Flags().StringVar(&d.Words, "words", "", "eight `words` that the person who joins reads to you")
+	c.Flags().StringVar(&d.Message, "message", "", "message kept with the decision, a `text`")
 	d.risks.bind(c.Flags())
 	c.Flags().StringVar(&d.root, "root", "", rootUsage)
 	c.Flags().DurationVar(&d.wait, "timeout", ticketWait, ticketWaitUsage)
@@ -95,7 +95,8 @@ func (a *app) approveTicket(ctx context.Context, env *env.Env, look request.Tick
 		if !look.Proven && d.Words == "" {
 			question = "Has " + seen.User + " read just these words to you?"
 			if d.yes {
-				return ui.Usagef("--yes needs --words: nothing proves whose key this is; give the words that %s reads to you",
+				return ui.Usagef("--yes needs --words: nothing proves whose key this is; give the words that %s "+
+					"reads to you",
 					seen.User)
 			}
 		}
@@ -116,7 +117,8 @@ func (a *app) approveTicket(ctx context.Context, env *env.Env, look request.Tick
 			w.line("The certificate is good until %s.", present.Date(*done.Issued))
 		}
 		if done.Ended {
-			w.line("The ticket is ended. If they did not get the certificate: %s csr wait %s > cert.pem, and have them join with --certificate.", a.name(), done.Request.Name)
+			w.line("The ticket is ended. If they did not get the certificate: %s csr wait %s > cert.pem, and have "+
+				"them join with --certificate.", a.name(), done.Request.Name)
 		}
 		for _, n := range done.Notes {
 			w.line("note: %s", n)

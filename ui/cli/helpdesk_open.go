@@ -54,10 +54,10 @@ kubehsm helpdesk open --ticket-id abcdef --serial 1234567 --sealed - --print < s
 		}
 		return a.emit(o, doc, nil)
 	})
-	c.Flags().StringVar(&id, "ticket-id", "", "the ticket's `ID`, as helpdesk list shows it (required)")
+	c.Flags().StringVar(&id, "ticket-id", "", "`ID` of the ticket, see \"kubehsm helpdesk list\" (required)")
 	c.Flags().StringVar(&serial, "serial", "", "`serial` number of the token (required)")
-	c.Flags().StringVar(&sealed, "sealed", "", "what was sent back: a `file`, or -; asked for if it is missing")
-	c.Flags().BoolVar(&print, "print", false, "write it to standard output instead of the terminal")
+	c.Flags().StringVar(&sealed, "sealed", "", "`file` with the sealed PUK, - for standard input; asked for if missing")
+	c.Flags().BoolVar(&print, "print", false, "write the PUK to standard output instead of the terminal")
 	must(c.MarkFlagRequired("ticket-id"))
 	must(c.MarkFlagRequired("serial"))
 	o = output(c)

@@ -59,10 +59,10 @@ kubehsm helpdesk revoke --user jane --group dev`,
 		}
 		return err
 	})
-	c.Flags().StringVar(&user, "user", "", "user `name` that the lost token stands for (required)")
+	c.Flags().StringVar(&user, "user", "", "user `name` of the lost token's owner (required)")
 	c.Flags().StringArrayVar(&groups, "group", nil,
-		"`group` that the user's certificates are known to have; may be repeated")
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "show what there is and remove nothing")
+		"`group` in the user's certificates, if known; may be repeated")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be removed, and change nothing")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	must(c.MarkFlagRequired("user"))
 	once(c.Flags(), "user")

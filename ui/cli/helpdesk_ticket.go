@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -89,24 +90,25 @@ kubehsm helpdesk ticket --for jane --name prod --spare -o file --file jane.png`,
 		return errors.Join(failed, a.emitTickets(o, f, made)) // one that is made is good, whatever became of the spare
 	})
 	flags := c.Flags()
-	flags.StringVar(&f.options.User, "for", "", "user `name` that the certificate is for (required)")
-	flags.StringArrayVar(&f.options.Groups, "group", nil, "`group` that the user is in; may be repeated")
+	flags.StringVar(&f.options.User, "for", "", "user `name` in the certificate (required)")
+	flags.StringArrayVar(&f.options.Groups, "group", nil, "`group` of the user; may be repeated")
 	flags.DurationVar(&f.options.TTL, "ttl", desk.DefaultTicketTTL,
-		"how `long` the ticket is good for, up to "+ticket.MaxTTL.String())
+		"lifetime of the ticket, a `duration` up to "+ticket.MaxTTL.String())
 	flags.DurationVar(&f.options.Lifetime, "lifetime", 0,
-		"the certificate's `lifetime`, at least 10m; default the signer's")
-	flags.StringVar(&f.options.Signer, "signer", "", "`name` of the signer; default the one for clients of the API server")
+		"`lifetime` of the certificate, at least 10m; default the signer's")
+	flags.StringVar(&f.options.Signer, "signer", "", "name of the `signer`; default "+csr.ClientSigner)
 	flags.StringVar(&f.policy, "policy", "",
-		"what the key must be like: `words` of "+strings.Join(ticket.PolicyNames(), ", "))
-	flags.StringVar(&f.options.Serial, "serial", "", "`serial` number of the only token that will do")
-	flags.StringVar(&f.options.Name, "name", "", "`name` proposed for the user's context")
+		"requirements for the key, a `list` of "+strings.Join(ticket.PolicyNames(), ", "))
+	annotate(flags, flagChoices, ticket.PolicyNames(), "policy")
+	flags.StringVar(&f.options.Serial, "serial", "", "`serial` number of the token that must be used")
+	flags.StringVar(&f.options.Name, "name", "", "`name` proposed for the user's kubeconfig context")
 	flags.BoolVar(&f.options.Seal, "seal-puk", false,
-		"have the PUK that join --generate-puk makes sent back sealed to you")
+		"have a new PUK sealed to you when the user joins with --generate-puk")
 	flags.BoolVar(&f.spare, "spare", false, "make a second ticket, for a spare token")
 	flags.StringVar(&f.file, "file", "",
-		"`path` of the file for -o file; for a spare the second gets -spare before its ending")
-	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask, also where the ticket could not work yet")
-	flags.BoolVar(&f.inverse, "light", false, "draw the QR code for dark letters on a light terminal")
+		"`file` for -o file; the ticket for a spare token goes to one with -spare in its name")
+	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask, even if the ticket cannot work yet")
+	flags.BoolVar(&f.inverse, "light", false, "draw the QR code for a light terminal")
 	must(c.MarkFlagRequired("for"))
 	once(flags, "for")
 	o = output(c, "text", "file", "qr")
@@ -236,7 +238,8 @@ func (a *app) writeTicket(f ticketFlags, i int, t desk.IssuedTicket) error {
 		err = home.WriteFile(path, content)
 	}
 	if err != nil {
-		return hint.Withf(err, "the ticket is made: end it with `kubehsm bootstrap-token delete %s`, then make another", t.ID)
+		return hint.Withf(err, "the ticket is made: end it with `kubehsm bootstrap-token delete %s`, then make "+
+			"another", t.ID)
 	}
 	w := a.out()
 	w.line("Wrote %s, good until %s", path, t.Expires.Local().Format(time.DateTime))

@@ -89,33 +89,39 @@ kubehsm join --name prod --certificate sent.pem`,
 	})
 	flags := c.Flags()
 	flags.StringVar(&f.ticket, "ticket", "",
-		"the help desk's ticket: a `file`, or - for standard input; asked for if nothing else says which cluster")
+		"`file` with the help desk's ticket, - for standard input; asked for if nothing else names the cluster")
 	flags.StringVar(&f.token, "token", "",
-		"the bootstrap token, for discovery and request: a `file`, or -; asked for if it is missing")
+		"`file` with the bootstrap token, - for standard input; asked for if missing")
 	flags.StringVar(&f.discoveryToken, "discovery-token", "",
-		"the bootstrap token for discovery, if it is another one: a `file`, or -")
+		"`file` with another bootstrap token for discovery; - for standard input")
 	flags.StringVar(&f.bootstrapToken, "tls-bootstrap-token", "",
-		"the bootstrap token for the request, if it is another one: a `file`, or -")
+		"`file` with another bootstrap token for the request; - for standard input")
 	flags.StringSliceVar(&f.hashes, "discovery-token-ca-cert-hash", nil,
-		"`hash` of the cluster's authority, sha256:HEX; may be repeated")
+		"`hash` of the cluster's certificate authority, as sha256:HEX; may be repeated")
 	flags.BoolVar(&f.unsafe, "discovery-token-unsafe-skip-ca-verification", false,
-		"trust whoever knows the token to be the cluster")
+		"take any server that knows the bootstrap token for the cluster")
 	flags.StringVar(&f.file, "discovery-file", "",
-		"`file` or https URL that says where the cluster is; - for standard input")
+		"discovery `file` or its https URL; - for standard input")
 	flags.DurationVar(&f.discoveryTimeout, "discovery-timeout", 0,
-		"how `long` to look for the cluster; default "+discovery.DefaultTimeout.String())
+		"time limit for finding the cluster, a `duration`; default "+discovery.DefaultTimeout.String())
 	flags.StringVar(&f.certificate, "certificate", "",
-		"go on with the certificate in this `file`, which the help desk sent")
+		"continue with the certificate in this `file` from the help desk")
 	flags.BoolVar(&f.generatePUK, "generate-puk", false,
-		"first give a PIV card a random PUK; it is shown once, or sealed to the help desk whose ticket asks for that")
+		"first give a PIV card a random PUK, which is shown once, or sealed to the help desk if the ticket asks "+
+			"for that")
 	flags.BoolVar(&f.printPUK, "print", false,
-		"write the new PUK, if it is not sealed, to standard output instead of the terminal")
+		"write the new PUK to standard output instead of the terminal")
 	a.secretFD(flags, "puk-fd", "the PUK in force", isPUK)
+	annotate(flags, flagHeading, []string{headingCluster}, "ticket", "token", "discovery-token", "tls-bootstrap-token",
+		"discovery-token-ca-cert-hash", "discovery-token-unsafe-skip-ca-verification", "discovery-file", "discovery-timeout")
+	annotate(flags, flagHeading, []string{enrolling.HeadingApproval}, "certificate")
+	annotate(flags, flagHeading, []string{headingPUK}, "generate-puk", "print", "puk-fd")
 	f.enroll.hsm = "hsm"
 	f.enroll.bindTo(flags)
 	reword(flags, map[string]string{
-		"hsm":  "`URI` of the hardware token; default the only one present, or the ticket's",
-		"name": "`name` of the enrollment and the kubeconfig context; default that of the ticket or the host",
+		"hsm": "`URI` of the hardware token; default the ticket's, else the only one present",
+		"name": "`name` of the enrollment and of the kubeconfig context; default the name in the ticket, else the " +
+			"host's",
 	})
 	o = output(c)
 	c.MarkFlagsMutuallyExclusive("ticket", "token")
@@ -129,7 +135,8 @@ kubehsm join --name prod --certificate sent.pem`,
 func (f *joinFlags) options(a *app, c *cobra.Command, args []string) (enrolling.Options, error) {
 	if a.context != "" {
 		return enrolling.Options{},
-			ui.Usagef("--context does not go with join: a cluster that the kubeconfig knows is joined with `kubehsm enroll`")
+			ui.Usagef("--context does not go with join: a cluster that the kubeconfig knows is joined with " +
+				"`kubehsm enroll`")
 	}
 	ctx := c.Context()
 	o, err := f.enroll.options("")
@@ -164,7 +171,8 @@ func (f *joinFlags) refuseDefaults(ctx context.Context, env *env.Env) error {
 
 func (f *joinFlags) useTicket(ctx context.Context, a *app, o *enrolling.Options, args []string) error {
 	if len(args) > 0 || len(f.hashes) > 0 || f.unsafe || f.discoveryToken != "" || f.bootstrapToken != "" {
-		return ui.Usagef("a ticket says itself where the cluster is and what to trust: leave address, hashes and tokens out")
+		return ui.Usagef("a ticket says itself where the cluster is and what to trust: leave address, hashes and " +
+			"tokens out")
 	}
 	t, err := a.handedTicket(ctx, "ticket", f.ticket)
 	if err != nil {
@@ -180,7 +188,8 @@ func (f *joinFlags) useTicket(ctx context.Context, a *app, o *enrolling.Options,
 func (f *joinFlags) useFile(ctx context.Context, a *app, o *enrolling.Options, args []string) error {
 	o.Join = &enrolling.Join{File: f.file, Timeout: f.discoveryTimeout}
 	if len(args) > 0 || len(f.hashes) > 0 || f.unsafe || f.discoveryToken != "" {
-		return ui.Usagef("a discovery file says itself where the cluster is and what to trust: leave address, hashes and --discovery-token out")
+		return ui.Usagef("a discovery file says itself where the cluster is and what to trust: leave address, " +
+			"hashes and --discovery-token out")
 	}
 	if f.file == discovery.Stdin {
 		if f.bootstrapToken == "-" {

@@ -45,7 +45,7 @@ func attestationWords(w *words, source string, at token.Attestation, alone bool)
 	}
 }
 
-const rootUsage = "PEM `file` with the makers' root certificates to trust in the place of Yubico's"
+const rootUsage = "PEM `file` with root certificates to trust instead of Yubico's"
 
 // readRoots reads the file of --root; without one it returns none.
 func (a *app) readRoots(file string) ([]*x509.Certificate, error) {
@@ -132,7 +132,7 @@ kubehsm key attest --key 'piv:serial=12345678;slot=9a' -o json`,
 	})
 	keyFlag(c, &key)
 	c.Flags().StringVar(&root, "root", "", rootUsage)
-	c.Flags().StringVar(&to, "to", "", "new `file` to write the attestation to, as PEM")
+	c.Flags().StringVar(&to, "to", "", "new `file` for the attestation, as PEM")
 	o = output(c, "pem")
 	return c
 }

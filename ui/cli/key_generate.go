@@ -27,7 +27,8 @@ func fits(o hsm.GenerateOptions, kind hsm.Kind) error {
 		set  bool
 	}{{"slot", o.Slot != ""}, {"overwrite", o.Overwrite}, {"touch-policy", o.Touch != hsm.TouchDefault}} {
 		if f.set {
-			return ui.Usagef("--%s: this is for PIV cards; keys on a PKCS#11 token get places of their own, which --label names",
+			return ui.Usagef("--%s: this is for PIV cards; keys on a PKCS#11 token get places of their own, which "+
+				"--label names",
 				f.name)
 		}
 	}
@@ -92,7 +93,8 @@ kubehsm key generate --token 'piv:serial=1234567' --slot 9a --touch-policy cache
 			w.fields("Key", slot.URI.String(), "Algorithm", string(d.Algorithm), "Fingerprint", d.Fingerprint)
 		})
 	})
-	c.Flags().StringVar(&token, "token", "", "`URI` of the token, as `kubehsm token list` shows it")
+	c.Flags().StringVar(&token, "token", "", "`URI` of the token, see \"kubehsm token list\"; default the only one "+
+		"present")
 	f.bind(c.Flags(), enrolling.OfKey)
 	a.secretFD(c.Flags(), "management-key-fd", "a PIV card's management key, in hex,", isManagementKey)
 	o = output(c)

@@ -85,7 +85,7 @@ kubehsm key list --token 'pkcs11:token=trial' -o yaml`,
 		}
 		return err
 	})
-	c.Flags().StringVar(&token, "token", "", "only the keys on this token, by its `URI`")
+	c.Flags().StringVar(&token, "token", "", "`URI` of a token, to show only its keys")
 	o = output(c)
 	return c
 }

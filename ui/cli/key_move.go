@@ -54,7 +54,7 @@ PIV card can move keys: YubiKeys can from firmware 5.7 on, and "kubehsm token in
 		})
 	})
 	keyFlag(c, &key)
-	c.Flags().StringVar(&to, "to", "", "empty `slot` to move it to: 9a, 9c, 9d, 9e, 82 to 95")
+	c.Flags().StringVar(&to, "to", "", "empty `slot` for the key: 9a, 9c, 9d, 9e, 82 to 95 (required)")
 	_ = c.MarkFlagRequired("to") // it exists
 	a.secretFD(c.Flags(), "management-key-fd", "the management key, in hex,", isManagementKey)
 	o = output(c)

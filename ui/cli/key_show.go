@@ -14,7 +14,7 @@ import (
 
 // keyFlag adds --key, which must be given.
 func keyFlag(c *cobra.Command, key *string) {
-	c.Flags().StringVar(key, "key", "", "`URI` of the key, as `kubehsm key list` shows it")
+	c.Flags().StringVar(key, "key", "", "`URI` of the key, see \"kubehsm key list\"")
 	_ = c.MarkFlagRequired("key") // it exists
 }
 

@@ -70,7 +70,8 @@ kubehsm kubeconfig migrate prod --approve-with admin.kubeconfig --delete-old --y
 			if dropped {
 				w.line("The old context %s is gone; `%s kubeconfig undo` brings it back.", m.Context.Name, a.name())
 			} else {
-				w.line("The old context %s is kept; `%s kubeconfig migrate %s --delete-old` takes it out.", m.Context.Name,
+				w.line("The old context %s is kept; `%s kubeconfig migrate %s --delete-old` takes it "+
+					"out.", m.Context.Name,
 					a.name(), m.Context.Name)
 			}
 		}))
@@ -79,7 +80,7 @@ kubehsm kubeconfig migrate prod --approve-with admin.kubeconfig --delete-old --y
 	f.bindTo(flags)
 	reword(flags,
 		map[string]string{"name": "`name` of the enrollment and of the new context; default that of CONTEXT with -hsm"})
-	flags.BoolVar(&drop, "delete-old", false, "take the old context out once the new one works, without asking")
+	flags.BoolVar(&drop, "delete-old", false, "delete the old context once the new one works, without asking")
 	flags.BoolVar(&keep, "keep-old", false, "keep the old context, without asking")
 	c.MarkFlagsMutuallyExclusive("delete-old", "keep-old")
 	o = output(c)

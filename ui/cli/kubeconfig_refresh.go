@@ -78,8 +78,10 @@ kubehsm kubeconfig refresh prod --server https://new.example:6443`,
 		})
 	})
 	ch.bind(c)
-	c.Flags().StringVar(&risk, "accept-risk", "", "follow even what could not be proven: `"+unprovenRisk+"`")
-	c.Flags().StringVar(&server, "server", "", "the cluster's new address, a `URL`, where the old one no longer answers")
+	c.Flags().StringVar(&risk, "accept-risk", "", "accept a `risk`: "+unprovenRisk+" follows changes that could "+
+		"not be proven")
+	annotate(c.Flags(), flagChoices, []string{unprovenRisk}, "accept-risk")
+	c.Flags().StringVar(&server, "server", "", "new `URL` of the cluster, if the old one no longer answers")
 	c.MarkFlagsMutuallyExclusive("server", "accept-risk")
 	return c
 }

@@ -48,10 +48,12 @@ kubehsm kubeconfig set prod-hsm --kubeconfig ./config --keep-current --yes`,
 		}
 		return a.apply(c.Context(), plan, ch)
 	})
-	c.Flags().BoolVar(&keepCurrent, "keep-current", false, "leave the current context as it is")
-	c.Flags().BoolVar(&replace, "replace", false, "replace an entry of that name that is not kubehsm's")
+	c.Flags().BoolVar(&keepCurrent, "keep-current", false, "do not change the current context")
+	c.Flags().BoolVar(&replace, "replace", false, "replace an entry of the same name that is not kubehsm's")
 	c.Flags().StringVar(&mode, "mode", contexts.ModeBridge,
-		"`how` clients reach the key: bridge, for every client; external-signer, for clients with the auth provider externalSigner")
+		"`mode` of access to the key: bridge works with every client, external-signer with those that have the "+
+			"auth provider externalSigner")
+	annotate(c.Flags(), flagChoices, []string{contexts.ModeBridge, contexts.ModeExternalSigner}, "mode")
 	ch.bind(c)
 	return c
 }

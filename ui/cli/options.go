@@ -48,6 +48,7 @@ func (f *optionFlags) bind(flags *pflag.FlagSet, on enrolling.Commands) {
 			text := flags.String(x.Flag, "", x.Usage)
 			f.texts = append(f.texts, func() error { return readOption(p, x.Flag, *text) })
 		}
+		annotate(flags, flagHeading, []string{x.Heading}, x.Flag)
 	}
 	if flags.Lookup("user") != nil {
 		once(flags, "user")
@@ -64,6 +65,7 @@ func reword(flags *pflag.FlagSet, words map[string]string) {
 // acceptRisk adds the flag for risks that are accepted.
 func (f *optionFlags) acceptRisk(flags *pflag.FlagSet, usage string) {
 	flags.StringSliceVar(&f.risks, "accept-risk", nil, usage)
+	annotate(flags, flagChoices, enrolling.Risks(f.on), "accept-risk")
 }
 
 // read returns what was given.

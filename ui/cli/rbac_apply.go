@@ -23,7 +23,6 @@ that is the business of whoever issues credentials.
 ` + setsUsage(),
 		Example: `kubehsm rbac apply --context prod
 kubehsm rbac apply breakglass --dry-run`,
-		ValidArgs: desk.RBACSets(),
 	}, func(c *cobra.Command, args []string) error {
 		if _, err := desk.RBACManifest(args...); err != nil {
 			return &ui.UsageError{Err: err}
@@ -56,8 +55,8 @@ kubehsm rbac apply breakglass --dry-run`,
 			w.sections([]present.Section{present.Roles(done)})
 		}))
 	})
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "have the cluster check it all and change nothing")
-	c.Flags().BoolVar(&force, "force-conflicts", false, "take over what others have changed")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "have the cluster check everything, and change nothing")
+	c.Flags().BoolVar(&force, "force-conflicts", false, "overwrite what others have changed")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	o = output(c)
 	return c

@@ -29,7 +29,6 @@ or differs.
 ` + setsUsage(),
 		Example: `kubehsm rbac check --context prod
 kubehsm rbac check breakglass -o json`,
-		ValidArgs: desk.RBACSets(),
 	}, func(c *cobra.Command, args []string) error {
 		if _, err := desk.RBACManifest(args...); err != nil {
 			return &ui.UsageError{Err: err}

@@ -21,7 +21,6 @@ func (a *app) rbacPrint() *cobra.Command {
 			setsUsage(),
 		Example: `kubehsm rbac print
 kubehsm rbac print ticket helpdesk | kubectl apply -f -`,
-		ValidArgs: desk.RBACSets(),
 	}, func(_ *cobra.Command, args []string) error {
 		text, err := desk.RBACManifest(args...)
 		if err != nil {

@@ -24,7 +24,8 @@ type risk struct{ value string }
 const riskPrefix = "serial:"
 
 func (r *risk) bind(f *pflag.FlagSet) {
-	f.StringVar(&r.value, "accept-risk", "", "do not ask: the loss of what is on the token `serial:NUMBER` is accepted")
+	f.StringVar(&r.value, "accept-risk", "", "accept the loss of what is on the token `serial:NUMBER`, instead of "+
+		"typing its serial")
 }
 
 // accepts checks that the risk named is the one at hand.
@@ -37,7 +38,8 @@ func (r *risk) accepts(serial string) (bool, error) {
 		return false, ui.Usagef("--accept-risk: %q does not name a token as serial:NUMBER", r.value)
 	}
 	if named != serial {
-		return false, ui.Usagef("--accept-risk names the token with serial %q, but this one's is %q; nothing was changed",
+		return false, ui.Usagef("--accept-risk names the token with serial %q, but this one's is %q; nothing was "+
+			"changed",
 			named, serial)
 	}
 	return true, nil
@@ -48,7 +50,9 @@ type approvalRisks []string
 
 func (r *approvalRisks) bind(f *pflag.FlagSet) {
 	f.StringSliceVar((*[]string)(r), "accept-risk", nil,
-		"approve a request that does not match its ticket (mismatch), or that is for a user, key or certificate revoked from this computer (revoked): `risk`")
+		"accept a `risk`: mismatch approves a request that does not match its ticket; revoked approves one for a "+
+			"user, key or certificate revoked from this computer")
+	annotate(f, flagChoices, []string{request.RiskMismatch, request.RiskRevoked}, "accept-risk")
 }
 
 func (r approvalRisks) check() error {

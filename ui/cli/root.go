@@ -3,14 +3,12 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/worker"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/waiting"
@@ -35,7 +33,7 @@ func (a *app) execute(ctx context.Context, args []string) error {
 			usage.Help = c.CommandPath() + " --help"
 		}
 		return err
-	case !a.started: // cobra's own: an unknown command, a malformed flag
+	case !a.started: // an error of cobra's, such as a malformed flag
 		return &ui.UsageError{Err: err, Help: c.CommandPath() + " --help"}
 	}
 	return err
@@ -48,39 +46,55 @@ func (a *app) root(only string) *cobra.Command {
 		Use:   "kubehsm",
 		Short: "Keep your Kubernetes key in a hardware token, and use stock kubectl with it",
 		Long: `kubehsm keeps the private key of your Kubernetes credential in a hardware token
-(a YubiKey or other PIV card, any HSM with a PKCS#11 library) and lets stock
-kubectl, helm and the like sign in with it.
+(a YubiKey or another PIV card, or any HSM with a PKCS#11 library). kubectl, helm
+and other programs sign in with it, unchanged.
 
-Without arguments it opens the terminal UI; on a terminal that cannot show it, or with
-KUBEHSM_ACCESSIBLE=1, a menu of plain lines.`,
+Without arguments kubehsm opens the terminal UI. On a terminal that cannot show
+it, or with KUBEHSM_ACCESSIBLE=1, it shows a menu of plain lines.`,
 		Example: `kubehsm
 kubehsm token list
 kubehsm enroll --context prod --user jane --group dev`,
-		Args: cobra.NoArgs,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return unknownCommand(c, args[0])
+			}
+			return nil
+		},
 	}, a.tui)
+	root.SetHelpFunc(a.help)
+	root.SetFlagErrorFunc(unknownFlag)
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: a.name()}
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.Flags().Bool("read-only", false, "open the terminal UI to look only: whatever changes something is refused")
+	root.Flags().Bool("read-only", false, "open the terminal UI without the actions that change something")
 	root.Version = a.Version
+	root.Flags().BoolP("version", "v", false, "print the version")
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.kubeconfig, "kubeconfig", "",
 		"`path` to the kubeconfig file; default $KUBECONFIG, else ~/.kube/config")
-	flags.StringVar(&a.context, "context", "", "`name` of the kubeconfig context; default the current one")
-	flags.StringVar(&a.cluster, "cluster", "", "`name` of the kubeconfig cluster to use in place of the context's")
+	flags.StringVar(&a.context, "context", "", "kubeconfig `context`; default the current one")
+	flags.StringVar(&a.cluster, "cluster", "", "kubeconfig `cluster` to use instead of the context's")
 	flags.StringVar(&a.requestTimeout, "request-timeout", "",
-		"how `long` one request to an API server may take, such as 10s; default 30s")
-	flags.StringVar(&a.module, "module", "", "`path` of a PKCS#11 library to use beside those that are configured")
+		"time limit for one request to an API server, a `duration` such as 10s; default 30s")
+	flags.StringVar(&a.module, "module", "", "`path` of a PKCS#11 library to use beside the configured ones")
 	flags.IntVar(&a.pinFD, "pin-fd", -1,
 		"read the PIN from this open file `descriptor` instead of asking; it is tried only once")
-	flags.Lookup("pin-fd").DefValue = "0" // not shown
+	flags.BoolP("help", "h", false, "show this help")
 
+	for _, title := range groups {
+		root.AddGroup(&cobra.Group{ID: title, Title: title})
+	}
+	root.SetHelpCommandGroupID(groupProgram)
+	root.SetCompletionCommandGroupID(groupProgram)
 	for _, t := range a.trunks() {
 		if only == "" || only == t.name {
-			root.AddCommand(t.grow())
+			c := t.grow()
+			c.GroupID = t.group
+			root.AddCommand(c)
 		}
 	}
 	for _, c := range everyCommand(root) {
 		c.Example = a.examples(c.Example)
+		readUsages(c)
 	}
 	if only == "" { // shells ask the whole tree
 		a.complete(root)
@@ -88,50 +102,81 @@ kubehsm enroll --context prod --user jane --group dev`,
 	return root
 }
 
+// The groups of commands in the help of the root.
+const (
+	groupStart    = "Start and every day"
+	groupTokens   = "Tokens, keys and certificates"
+	groupCluster  = "Clusters and requests"
+	groupHelpDesk = "Help desk and emergencies"
+	groupProgram  = "The program"
+)
+
+var groups = []string{groupStart, groupTokens, groupCluster, groupHelpDesk, groupProgram}
+
 // trunk is a command below the root, made when it is wanted.
 type trunk struct {
-	name string
-	grow func() *cobra.Command
+	name  string
+	group string // "" for a help topic
+	grow  func() *cobra.Command
+}
+
+// verbs are commands of a trunk under one heading in its help, "" if there is only one.
+type verbs struct {
+	title string
+	grow  []func() *cobra.Command
 }
 
 func (a *app) trunks() []trunk {
-	group := func(name, short string, verbs ...func() *cobra.Command) trunk {
-		return trunk{name, func() *cobra.Command {
-			made := make([]*cobra.Command, len(verbs))
-			for i, verb := range verbs {
-				made[i] = verb()
-			}
-			return a.group(name, short, made...)
-		}}
+	grouped := func(name, group, short string, sections ...verbs) trunk {
+		return trunk{name, group, func() *cobra.Command { return a.group(name, short, sections...) }}
 	}
+	group := func(name, group, short string, grow ...func() *cobra.Command) trunk {
+		return grouped(name, group, short, verbs{"", grow})
+	}
+	type grow = []func() *cobra.Command
 	return []trunk{
-		group("token", "Look at and administer hardware tokens",
-			a.tokenList, a.tokenInfo, a.tokenWait, a.tokenRelease, a.tokenPIN, a.tokenPUK, a.tokenManagementKey, a.tokenRetries,
-			a.tokenInit, a.tokenReset),
-		group("key", "Make, look at and remove keys on tokens",
-			a.keyGenerate, a.keyList, a.keyShow, a.keyAttest, a.keyMove, a.keyDelete),
-		group("csr", "File, follow and decide certificate requests",
-			a.csrForecast, a.csrCreate, a.csrList, a.csrShow, a.csrWait, a.csrResume, a.csrCancel, a.csrApprove, a.csrDeny),
-		group("certificate", "Look at certificates, put them on a token, take them off",
-			a.certificateShow, a.certificateRenew, a.certificateImport, a.certificateExport, a.certificateDelete),
-		group("attestation", "Verify what tokens state about their keys", a.attestationVerify),
-		group("kubeconfig", "Look at and change kubeconfig entries", a.kubeconfigSet, a.kubeconfigRefresh, a.kubeconfigList,
-			a.kubeconfigUse, a.kubeconfigCheck, a.kubeconfigMigrate, a.kubeconfigRemove, a.kubeconfigHistory, a.kubeconfigUndo),
-		group("consent", "Say which requests need your yes", a.consentShow, a.consentSet),
-		group("agent", "Look at and end the agent that keeps tokens unlocked",
-			a.agentStatus, a.agentLock, a.agentStop, a.agentPort, a.agentUnit, a.agentServe, a.agentHold),
-		group("helpdesk", "Make tickets for those who join, approve their requests, take access away",
+		{"enroll", groupStart, a.enroll},
+		{"join", groupStart, a.join},
+		{"status", groupStart, a.status},
+		{"unlock", groupStart, a.unlock},
+		{"doctor", groupStart, a.doctor},
+		{"unenroll", groupStart, a.unenroll},
+		grouped("token", groupTokens, "Look at and administer hardware tokens",
+			verbs{"Look", grow{a.tokenList, a.tokenInfo, a.tokenWait}},
+			verbs{"PIN and other secrets", grow{a.tokenPIN, a.tokenPUK, a.tokenManagementKey, a.tokenRetries}},
+			verbs{"Set up", grow{a.tokenInit, a.tokenReset, a.tokenRelease}}),
+		grouped("key", groupTokens, "Generate, show, move and delete keys on tokens",
+			verbs{"Look", grow{a.keyList, a.keyShow, a.keyAttest}},
+			verbs{"Change", grow{a.keyGenerate, a.keyMove, a.keyDelete}}),
+		grouped("certificate", groupTokens, "Show, renew, import, export and delete certificates",
+			verbs{"Look", grow{a.certificateShow, a.certificateExport}},
+			verbs{"Change", grow{a.certificateRenew, a.certificateImport, a.certificateDelete}}),
+		group("attestation", groupTokens, "Verify attestations of keys", a.attestationVerify),
+		grouped("csr", groupCluster, "File, follow and decide certificate requests",
+			verbs{"Look", grow{a.csrList, a.csrShow}},
+			verbs{"For requesters", grow{a.csrForecast, a.csrCreate, a.csrWait, a.csrResume, a.csrCancel}},
+			verbs{"For approvers", grow{a.csrApprove, a.csrDeny}}),
+		grouped("kubeconfig", groupCluster, "Show and change kubeconfig entries",
+			verbs{"Look", grow{a.kubeconfigList, a.kubeconfigCheck, a.kubeconfigHistory}},
+			verbs{"Change", grow{a.kubeconfigUse, a.kubeconfigMigrate, a.kubeconfigSet, a.kubeconfigRefresh, a.kubeconfigRemove,
+				a.kubeconfigUndo}}),
+		group("consent", groupCluster, "Choose which requests need your consent", a.consentShow, a.consentSet),
+		{"audit", groupCluster, a.audit},
+		group("helpdesk", groupHelpDesk, "Make tickets for new users, approve their requests, revoke access",
 			a.helpdeskTicket, a.helpdeskApprove, a.helpdeskRevoke, a.helpdeskOpen, a.helpdeskList),
-		group("breakglass", "Ask for, approve and watch over access in an emergency",
+		group("breakglass", groupHelpDesk, "Request and approve access in an emergency",
 			a.breakglassRequest, a.breakglassApprove, a.breakglassSeal, a.breakglassList),
-		group("rbac", "Print, apply and check the roles and policies for tickets, help desk and break-glass",
-			a.rbacPrint, a.rbacApply, a.rbacCheck),
-		group("bootstrap-token", "Make, list and delete the tokens that new users join with",
+		group("bootstrap-token", groupHelpDesk, "Create, list and delete bootstrap tokens",
 			a.bootstrapTokenCreate, a.bootstrapTokenList, a.bootstrapTokenDelete, a.bootstrapTokenGenerate),
-		group("external-signer", "Serve clients that ask a signer themselves (docs/kubectl.md)", a.externalSignerServe),
-		{"enroll", a.enroll}, {"unenroll", a.unenroll}, {"join", a.join}, {"status", a.status}, {"unlock", a.unlock}, {"audit", a.audit},
-		{"doctor", a.doctor}, {"credential", a.credential}, {"version", a.version},
-		{"exit-codes", exitCodesTopic}, {"output", outputTopic},
+		group("rbac", groupHelpDesk, "Print, apply and check the roles and policies for help desk and break-glass",
+			a.rbacPrint, a.rbacApply, a.rbacCheck),
+		group("agent", groupProgram, "Control the agent that keeps tokens unlocked",
+			a.agentStatus, a.agentLock, a.agentStop, a.agentPort, a.agentUnit, a.agentServe, a.agentHold),
+		group("external-signer", groupProgram, "Serve clients that ask a signer themselves", a.externalSignerServe),
+		{"credential", groupProgram, a.credential},
+		{"version", groupProgram, a.version},
+		{"exit-codes", "", exitCodesTopic},
+		{"output", "", outputTopic},
 	}
 }
 
@@ -139,7 +184,7 @@ func (a *app) trunks() []trunk {
 // anything else: then the whole tree is needed, for help or suggestions.
 func (a *app) trunkOf(args []string) string {
 	for _, t := range a.trunks() {
-		if len(args) > 0 && args[0] == t.name {
+		if len(args) > 0 && (args[0] == t.name || args[0] == enrolAlias && t.name == "enroll") {
 			return t.name
 		}
 	}
@@ -148,7 +193,7 @@ func (a *app) trunkOf(args []string) string {
 
 // command gives c its work and the house's form of usage errors.
 func (a *app) command(c *cobra.Command, run func(c *cobra.Command, args []string) error) *cobra.Command {
-	c.DisableFlagsInUseLine = false
+	c.Flags().SortFlags = false
 	c.RunE = func(c *cobra.Command, args []string) error {
 		a.started = true
 		if err := a.descriptorsOpen(); err != nil {
@@ -163,11 +208,10 @@ func (a *app) command(c *cobra.Command, run func(c *cobra.Command, args []string
 }
 
 // group is a command that only has commands below it.
-func (a *app) group(name, short string, verbs ...*cobra.Command) *cobra.Command {
+func (a *app) group(name, short string, sections ...verbs) *cobra.Command {
 	c := &cobra.Command{
 		Use: name, Short: short,
-		Example: verbs[0].Example,
-		Args:    cobra.ArbitraryArgs,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return c.Help()
@@ -175,18 +219,20 @@ func (a *app) group(name, short string, verbs ...*cobra.Command) *cobra.Command 
 			return unknownCommand(c, args[0])
 		},
 	}
-	c.AddCommand(verbs...)
-	return c
-}
-
-// unknownCommand words a verb that does not exist, with what may have been meant.
-func unknownCommand(c *cobra.Command, name string) error {
-	err := fmt.Errorf("unknown command %q for %q", name, c.CommandPath())
-	c.SuggestionsMinimumDistance = 2
-	if like := c.SuggestionsFor(name); len(like) > 0 {
-		err = hint.With(err, "did you mean `"+c.CommandPath()+" "+like[0]+"`?")
+	for _, s := range sections {
+		if s.title != "" {
+			c.AddGroup(&cobra.Group{ID: s.title, Title: s.title})
+		}
+		for _, grow := range s.grow {
+			verb := grow()
+			verb.GroupID = s.title
+			c.AddCommand(verb)
+			if c.Example == "" {
+				c.Example = verb.Example
+			}
+		}
 	}
-	return &ui.UsageError{Err: err}
+	return c
 }
 
 // examples indents the examples and puts in the name that the user knows the
@@ -213,7 +259,8 @@ func everyCommand(c *cobra.Command) []*cobra.Command {
 // envReadOnly, if it is neither empty nor 0, is as --read-only.
 const envReadOnly = "KUBEHSM_READ_ONLY"
 
-// tui opens the terminal UI, at the enrollment where nothing is enrolled. On a terminal that it cannot draw on the same is
+// tui opens the terminal UI, at the enrollment where nothing is enrolled. On a terminal that it cannot draw on the
+// same is
 // offered line by line; without a terminal the help is the answer.
 func (a *app) tui(c *cobra.Command, _ []string) error {
 	env, err := a.env()

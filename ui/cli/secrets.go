@@ -27,7 +27,6 @@ func (a *app) secretFD(f *pflag.FlagSet, name, what string, serves func(hsm.PINP
 	d := &descriptor{flag: name, fd: -1, serves: serves}
 	a.descriptors = append(a.descriptors, d)
 	f.IntVar(&d.fd, name, -1, "read "+what+" from this open file `descriptor` instead of asking")
-	f.Lookup(name).DefValue = "0" // not shown
 	return d
 }
 

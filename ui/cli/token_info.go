@@ -64,7 +64,7 @@ kubehsm token info -o json`,
 			slotTable(w, d.Slots, all)
 		})
 	})
-	c.Flags().BoolVar(&all, "all", false, "show the empty slots of a PIV card too")
+	c.Flags().BoolVar(&all, "all", false, "show empty slots of a PIV card too")
 	tokenFlag(c, &token)
 	o = output(c)
 	return c
@@ -73,7 +73,7 @@ kubehsm token info -o json`,
 // tokenFlag adds --token.
 func tokenFlag(c *cobra.Command, token *string) {
 	c.Flags().StringVar(token, "token", "",
-		"`URI` of the token, as `kubehsm token list` shows it; default the only one there is")
+		"`URI` of the token, see \"kubehsm token list\"; default the only one present")
 }
 
 func tokenWords(w *words, d token.Details) {

@@ -60,9 +60,9 @@ kubehsm token init --label trial --token 'pkcs11:token=old' --erase`,
 		})
 	})
 	f := c.Flags()
-	f.StringVar(&token, "token", "", "`URI` of the token, as `kubehsm token list` shows it; default the only blank one")
-	f.StringVar(&label, "label", "", "`text` that people will know it by, at most 32 bytes")
-	f.BoolVar(&erase, "erase", false, "start over with a token that is set up already")
+	f.StringVar(&token, "token", "", "`URI` of the token, see \"kubehsm token list\"; default the only blank one")
+	f.StringVar(&label, "label", "", "label of the token, a `text` of at most 32 bytes (required)")
+	f.BoolVar(&erase, "erase", false, "erase and set up a token that is in use")
 	_ = c.MarkFlagRequired("label") // it exists
 	r.bind(f)
 	a.secretFD(f, "so-pin-fd", "the SO PIN", isSOPIN)

@@ -11,7 +11,8 @@ import (
 )
 
 func (a *app) tokenManagementKey() *cobra.Command {
-	return a.group("management-key", "Replace the key that guards writing to a PIV card", a.tokenManagementKeySet())
+	return a.group("management-key", "Replace the management key of a PIV "+
+		"card", verbs{"", []func() *cobra.Command{a.tokenManagementKeySet}})
 }
 
 // managementFlags say what management key to set.
@@ -59,10 +60,10 @@ kubehsm token management-key set --algorithm aes-256 --print > management-key`,
 	tokenFlag(c, &token)
 	f := c.Flags()
 	f.StringVar(&m.algorithm, "algorithm", "",
-		"`name` of its cipher: 3des, aes-128, aes-192, aes-256; default the one in use")
-	f.BoolVar(&m.protect, "protect", false, "keep it on the card, where the PIN gives it out")
-	f.BoolVar(&m.touch, "touch", false, "want a touch whenever it is used")
-	f.BoolVar(&m.print, "print", false, "write it to standard output instead of the terminal")
+		"`algorithm` of the key: 3des, aes-128, aes-192, aes-256; default the one in use")
+	f.BoolVar(&m.protect, "protect", false, "store the key on the card, protected by the PIN")
+	f.BoolVar(&m.touch, "touch", false, "require a touch for each use of the key")
+	f.BoolVar(&m.print, "print", false, "write the key to standard output instead of the terminal")
 	a.secretFD(f, "management-key-fd", "the management key in force, in hex,", isManagementKey)
 	m.own = a.secretFD(f, "new-management-key-fd", "the new management key, in hex,", isNewManagementKey)
 	o = output(c)
@@ -87,7 +88,8 @@ func (a *app) managementOptions(ctx context.Context, u hsm.URI, m *managementFla
 // fresh is the new key as far as it has to be shown: one that the user gave is
 // known, one that the card keeps need not be, unless something went wrong.
 func (m *managementFlags) fresh(ctx context.Context, key *hsm.Secret, err error) *freshSecret {
-	f := &freshSecret{ctx: ctx, what: "management key", field: "newManagementKey", print: m.print, err: err, secret: key}
+	f := &freshSecret{ctx: ctx, what: "management " +
+		"key", field: "newManagementKey", print: m.print, err: err, secret: key}
 	known := m.own.fd >= 0 || m.protect && !m.print && err == nil
 	if key.Len() > 0 && !known {
 		f.text = hex.EncodeToString(key.Bytes())

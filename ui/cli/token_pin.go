@@ -12,7 +12,8 @@ import (
 )
 
 func (a *app) tokenPIN() *cobra.Command {
-	return a.group("pin", "Change the PIN, or set a new one when it is blocked", a.tokenPINChange(), a.tokenPINUnblock())
+	return a.group("pin", "Change the PIN, or set a new one when it is blocked",
+		verbs{"", []func() *cobra.Command{a.tokenPINChange, a.tokenPINUnblock}})
 }
 
 func (a *app) tokenPINChange() *cobra.Command {
@@ -48,7 +49,7 @@ kubehsm token pin change --pin-fd 3 --new-pin-fd 4 3< old`,
 		d, err := tokens.ChangePIN(c.Context(), u, kind, a.prompter())
 		return a.changed(o, d, "The "+what+" is changed.", &freshSecret{err: err})
 	})
-	c.Flags().BoolVar(&so, "so", false, "change the security officer's PIN of a PKCS#11 token")
+	c.Flags().BoolVar(&so, "so", false, "change the SO PIN of a PKCS#11 token")
 	tokenFlag(c, &token)
 	a.secretFD(c.Flags(), "new-pin-fd", "the new PIN", isNewPIN)
 	a.secretFD(c.Flags(), "so-pin-fd", "the SO PIN in force", isCurrentSOPIN)

@@ -9,7 +9,8 @@ import (
 )
 
 func (a *app) tokenPUK() *cobra.Command {
-	return a.group("puk", "Change the PUK, which sets a new PIN when the old one is blocked", a.tokenPUKChange())
+	return a.group("puk", "Change the PUK, which unblocks the "+
+		"PIN", verbs{"", []func() *cobra.Command{a.tokenPUKChange}})
 }
 
 func (a *app) tokenPUKChange() *cobra.Command {
@@ -51,8 +52,8 @@ kubehsm token puk change --generate --print --puk-fd 3 3< puk`,
 type generatePUK struct{ yes, print bool }
 
 func (g *generatePUK) bind(c *cobra.Command, name string) {
-	c.Flags().BoolVar(&g.yes, name, false, "make a random PUK and show it once")
-	c.Flags().BoolVar(&g.print, "print", false, "write what is shown once to standard output instead of the terminal")
+	c.Flags().BoolVar(&g.yes, name, false, "set a random PUK and show it once")
+	c.Flags().BoolVar(&g.print, "print", false, "write the new PUK to standard output instead of the terminal")
 }
 
 // newPUK returns a prompter that answers with a random PUK if that is wanted,

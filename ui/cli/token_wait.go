@@ -57,9 +57,9 @@ kubehsm token wait --new --timeout 1m -o json`,
 		}
 		return a.emit(o, doc, func(w *words) { w.table([]string{"TOKEN", "READER", "SERIAL", "URI"}, rows) })
 	})
-	c.Flags().StringVar(&uri, "token", "", "`URI` of the token to wait for; default any")
-	c.Flags().BoolVar(&fresh, "new", false, "leave out the tokens that are there already")
-	c.Flags().DurationVar(&timeout, "timeout", 0, "how `long` to wait; default until it is interrupted")
+	c.Flags().StringVar(&uri, "token", "", "`URI` of the token to wait for; default any token")
+	c.Flags().BoolVar(&fresh, "new", false, "ignore tokens that are present already")
+	c.Flags().DurationVar(&timeout, "timeout", 0, "time limit, a `duration` such as 1h; default none")
 	o = output(c)
 	return c
 }

@@ -44,6 +44,6 @@ have no terminal to ask on.`,
 		w.line("The token of %s is unlocked.", e.Name)
 		return w.flush()
 	})
-	c.Flags().StringVar(&name, "enrollment", "", "`name` of the enrollment")
+	c.Flags().StringVar(&name, "enrollment", "", "`enrollment` to unlock")
 	return c
 }

@@ -36,7 +36,7 @@ import (
 const CoolDown = 5 * time.Second
 
 // EnrollmentUsage describes the --enrollment flag.
-const EnrollmentUsage = "`name` of the enrollment, as the kubeconfig entry gives it"
+const EnrollmentUsage = "`enrollment` that the kubeconfig entry names"
 
 // Command is one run of the plugin.
 type Command struct {

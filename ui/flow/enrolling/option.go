@@ -18,6 +18,8 @@ type Option struct {
 	// Flag is the option's name on the command line, without dashes. Usage describes it,
 	// with the kind of the value in back quotes.
 	Flag, Usage string
+	// Heading is where the help of a command with many flags shows the flag, "" among the flags of no kind.
+	Heading string
 	// Risk is the value of --accept-risk, for an option without a flag of its own. After a
 	// Risk that ends with a colon stands what is accepted.
 	Risk string
@@ -39,6 +41,15 @@ type Option struct {
 	// field returns a pointer to the option's field.
 	field func(*Options) any
 }
+
+// The headings of [Option].
+const (
+	HeadingIdentity   = "Identity flags"
+	HeadingKey        = "Key flags"
+	HeadingRequest    = "Certificate request flags"
+	HeadingApproval   = "Approval flags"
+	HeadingKubeconfig = "Kubeconfig flags"
+)
 
 // Commands are commands of the command line, by the options that they have.
 type Commands uint
@@ -208,6 +219,7 @@ func forOtherLabel(o *Options) bool {
 	return forNewKey(o) && !forSlots(o) && o.Generate.Label != o.Name
 }
 
-func forSlots(o *Options) bool { return o.Token.Kind().HasSlots() }
+// forSlots: the URI of an existing key names its slot, and its policies are fixed.
+func forSlots(o *Options) bool { return forNewKey(o) && o.Token.Kind().HasSlots() }
 
 func forOtherSigner(o *Options) bool { return o.SignerName != csr.ClientSigner }

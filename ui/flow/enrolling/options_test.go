@@ -99,7 +99,7 @@ func TestCommand(t *testing.T) {
 		o                Options
 		kubeconfig, want string
 	}{
-		{all, "", `kubehsm enroll --name prod-hsm --token piv:serial=123 --context 'it'\''s prod' --user jane --cluster spare --group dev --group a,b --key 'piv:serial=123;slot=9c' --slot 9c --pin-policy always --touch-policy cached --expiration 1h0m0s --signer-name example.com/s --no-attestation --dns-name d --email e@x --ip 10.0.0.2 --uri spiffe://x --request-label k=v --request-label 'team=a b' --accept-risk factory-secrets,forecast,unverified:10.0.0.1:6443 --approve-with '/a b' --reason 'new laptop' --timeout 1m0s --overwrite --keep-current --replace --restart`},
+		{all, "", `kubehsm enroll --name prod-hsm --token piv:serial=123 --context 'it'\''s prod' --user jane --cluster spare --group dev --group a,b --key 'piv:serial=123;slot=9c' --expiration 1h0m0s --signer-name example.com/s --no-attestation --dns-name d --email e@x --ip 10.0.0.2 --uri spiffe://x --request-label k=v --request-label 'team=a b' --accept-risk factory-secrets,forecast,unverified:10.0.0.1:6443 --approve-with '/a b' --reason 'new laptop' --timeout 1m0s --overwrite --keep-current --replace --restart`},
 		{Options{}, "", "kubehsm enroll"},
 		{Options{AcceptForecast: true}, "", "kubehsm enroll --accept-risk forecast"},
 		{Options{Token: few.Token, User: "jane"}, "", "kubehsm enroll --token pkcs11:token=blue --user jane"},
