@@ -88,8 +88,8 @@ func (a *app) managementOptions(ctx context.Context, u hsm.URI, m *managementFla
 // fresh is the new key as far as it has to be shown: one that the user gave is
 // known, one that the card keeps need not be, unless something went wrong.
 func (m *managementFlags) fresh(ctx context.Context, key *hsm.Secret, err error) *freshSecret {
-	f := &freshSecret{ctx: ctx, what: "management " +
-		"key", field: "newManagementKey", print: m.print, err: err, secret: key}
+	f := &freshSecret{ctx: ctx, what: "management key", field: "newManagementKey", print: m.print, err: err,
+		secret: key}
 	known := m.own.fd >= 0 || m.protect && !m.print && err == nil
 	if key.Len() > 0 && !known {
 		f.text = hex.EncodeToString(key.Bytes())
