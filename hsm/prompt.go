@@ -99,12 +99,22 @@ type ConfirmPrompt struct {
 	Type string `json:"type,omitempty"`
 	// Short, if set, is the end of Type that is accepted in place of the whole.
 	Short string `json:"short,omitempty"`
+	// Typed, if not nil, tells in place of Type whether what was typed is a yes. Wanted names
+	// what that is, a clause.
+	Typed  func(typed string) bool `json:"-"`
+	Wanted string                  `json:"-"`
 	// DefaultYes makes Enter mean yes. Destructive questions leave it false.
 	DefaultYes bool `json:"defaultYes,omitempty"`
 }
 
-// Accepts tells whether typed answers yes to a question with [ConfirmPrompt].Type.
+// ByTyping tells whether something must be typed for a yes.
+func (p ConfirmPrompt) ByTyping() bool { return p.Type != "" || p.Typed != nil }
+
+// Accepts tells whether typed answers yes to a question that is answered by typing.
 func (p ConfirmPrompt) Accepts(typed string) bool {
+	if p.Typed != nil {
+		return p.Typed(typed)
+	}
 	return p.Type != "" && (typed == p.Type || p.Short != "" && typed == p.Short)
 }
 

@@ -57,7 +57,11 @@ func TestBreakGlass(t *testing.T) {
 		t.Errorf("one's own, with kubectl: %s", own)
 	}
 	bob := u.newDesk(unique("bob"), "kubehsm:break-glass-approvers")
-	bob.ok("breakglass", "approve", request, "--yes")
+	if res := bob.run("breakglass", "approve", request, "--yes"); res.Code != 5 ||
+		!strings.Contains(res.Stderr, "it has warnings, and nobody has answered them") {
+		t.Errorf("a yes for everything: %s", res)
+	}
+	bob.ok("breakglass", "approve", request, "--words", bob.words(request), "--yes")
 	if code := s.Exit(); code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, s.Screen())
 	}

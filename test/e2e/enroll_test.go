@@ -222,5 +222,5 @@ func (u *user) fingerprint(t *testing.T) string {
 func (u *user) approve(t *testing.T, request string) {
 	t.Helper()
 	u.ok(u.Run(t.Context(), lab.Run{Env: []string{"KUBECONFIG=" + u.Cluster.AdminKubeconfig()}},
-		u.Binary, "csr", "approve", request, "--yes"))
+		u.Binary, "csr", "approve", request, "--yes", "--words", strings.Join(u.shown(request).Words, " ")))
 }

@@ -186,7 +186,8 @@ func TestRevokedIsNotApproved(t *testing.T) {
 		return request
 	}
 	first := file(jane, name, lost)
-	admin.ok("csr", "approve", first, "--yes")
+	answered := []string{"--yes", "--accept-risk", "user:" + name}
+	admin.ok(append([]string{"csr", "approve", first}, answered...)...)
 	certificate := admin.ok("csr", "wait", first)
 	if out := admin.ok("helpdesk", "revoke", "--user", name, "--yes"); !strings.Contains(out, "cannot be revoked") {
 		t.Errorf("revoke: %s", out)
@@ -233,8 +234,11 @@ func TestRevokedIsNotApproved(t *testing.T) {
 	}
 
 	// Where somebody knows why, it is approved, and on record.
-	admin.ok("csr", "approve", renewal, "--yes", "--accept-risk", "revoked")
-	admin.ok("csr", "approve", file(jane, name, lost), "--yes")
+	if res := admin.run("csr", "approve", renewal, "--yes", "--accept-risk", "revoked"); res.Code != 5 {
+		t.Errorf("the warning is answered by nobody: %s", res)
+	}
+	admin.ok(append([]string{"csr", "approve", renewal, "--accept-risk", "revoked"}, answered...)...)
+	admin.ok(append([]string{"csr", "approve", file(jane, name, lost)}, answered...)...)
 	if out := admin.ok("helpdesk", "list", "-o", "json"); !strings.Contains(out, "accepted: revoked") {
 		t.Errorf("the record: %s", out)
 	}

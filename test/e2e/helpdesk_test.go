@@ -64,8 +64,12 @@ func TestTicket(t *testing.T) {
 	res := desk.run("helpdesk", "approve", request, "--words", "abandon ability able about above absent absorb abstract",
 		"--yes")
 	desk.u.wantWords(res.Stderr, "read out once more", "not the words")
-	if res := desk.run("helpdesk", "approve", request, "--yes"); res.Code != 2 {
-		t.Errorf("without the words: %s", res)
+	for _, by := range [][]string{nil, {"--accept-risk", "user:" + name}} { // whoever stole the ticket knows the name, too
+		if res := desk.run(append([]string{"helpdesk", "approve", request, "--yes"}, by...)...); res.Code != 5 ||
+			!strings.Contains(res.Stderr, "nothing proves whose key this is") ||
+			strings.Contains(res.Stderr, "or with --accept-risk") {
+			t.Errorf("without the words: %s", res)
+		}
 	}
 	out := parse[struct {
 		TicketEnded bool

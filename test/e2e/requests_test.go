@@ -262,7 +262,8 @@ func TestRequestsToACustomSigner(t *testing.T) {
 		t.Fatal(err)
 	}
 	as := lab.Run{Env: []string{"KUBECONFIG=" + approver}}
-	u.ok(u.Run(t.Context(), as, u.Binary, "csr", "approve", r, "--yes", "--message", "known"))
+	u.ok(u.Run(t.Context(), as, u.Binary, "csr", "approve", r, "--yes", "--message", "known",
+		"--accept-risk", "user:"+name))
 	plain := u.file(key, "--user", name)
 	res := u.ran(u.Run(t.Context(), as, u.Binary, "csr", "approve", plain, "--yes"))
 	if res.Code != 1 || !strings.Contains(res.Stderr, "approve on signers named kubernetes.io/kube-apiserver-client") {

@@ -14,25 +14,23 @@ import (
 
 func (a *app) breakglassApprove() *cobra.Command {
 	var o *format
-	var yes bool
-	var root string
-	var risks approvalRisks
-	d := request.DecideOptions{Approve: true}
+	d := &decision{DecideOptions: request.DecideOptions{Approve: true}}
 	c := a.command(&cobra.Command{
 		Use:   "approve REQUEST",
 		Short: "Approve somebody else's break-glass request, as the second person",
 		Long: `Shows a break-glass request and approves it once you say so. Your own is refused, and
 so is one without a reason or for longer than an hour: here, and by the cluster's
-policy, if it is installed (kubehsm rbac check breakglass).`,
+policy, if it is installed (kubehsm rbac check breakglass). If there are warnings, you
+type the eight words as they are read to you, or the user's name.`,
 		Example: `kubehsm csr list --pending
 kubehsm breakglass approve jane-1a2b3c4d`,
 		Args: oneName("request"),
 	}, func(c *cobra.Command, args []string) error {
 		ctx := c.Context()
-		if err := risks.check(); err != nil {
+		if err := d.risks.check(); err != nil {
 			return err
 		}
-		roots, err := a.readRoots(root)
+		roots, err := a.readRoots(d.root)
 		if err != nil {
 			return err
 		}
@@ -41,7 +39,7 @@ kubehsm breakglass approve jane-1a2b3c4d`,
 			return err
 		}
 		seen, err := request.NewRequests(env).Look(ctx, a.context, args[0],
-			request.LookOptions{Roots: roots, ToDecide: true, Accept: risks, Checks: []request.Check{desk.BreakGlassCheck}})
+			request.LookOptions{Roots: roots, ToDecide: true, Accept: d.risks, Checks: []request.Check{desk.BreakGlassCheck}})
 		if err != nil {
 			return err
 		}
@@ -50,12 +48,10 @@ kubehsm breakglass approve jane-1a2b3c4d`,
 		if err := w.flush(); err != nil {
 			return err
 		}
-		if len(seen.Refusals) == 0 {
-			if err := a.confirm(ctx, yes, "Approve this break-glass request?"); err != nil {
-				return err
-			}
+		if err := a.approves(ctx, seen, d, "Approve this break-glass request?"); err != nil {
+			return err
 		}
-		v, notes, err := desk.NewApprovals(env).BreakGlass(ctx, a.context, seen, d)
+		v, notes, err := desk.NewApprovals(env).BreakGlass(ctx, a.context, seen, d.DecideOptions)
 		if errors.Is(err, request.ErrWords) {
 			return &ui.UsageError{Err: err}
 		}
@@ -71,9 +67,9 @@ kubehsm breakglass approve jane-1a2b3c4d`,
 	})
 	c.Flags().StringVar(&d.Words, "words", "", "eight `words` that the requester reads to you")
 	c.Flags().StringVar(&d.Message, "message", "", "message kept with the decision, a `text`")
-	c.Flags().StringVar(&root, "root", "", rootUsage)
-	risks.bind(c.Flags())
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	c.Flags().StringVar(&d.root, "root", "", rootUsage)
+	d.risks.bind(c.Flags())
+	c.Flags().BoolVarP(&d.yes, "yes", "y", false, yesUsage)
 	o = output(c)
 	return c
 }

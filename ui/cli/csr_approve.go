@@ -10,10 +10,13 @@ func (a *app) csrApprove() *cobra.Command {
 in between, nothing is done. Have the requester read out the fingerprint's words
 (kubehsm key show) where no attestation says that the key is in a token.
 
+If there are warnings, a yes is not enough: type the eight words as they are read to
+you, or the user's name. Beforehand, --words and --accept-risk user:NAME say that.
+
 A request that was filed with a ticket is compared with it, and the ticket is ended,
 as kubehsm helpdesk approve does. A request that does not match its ticket is refused,
 and so is a request for a user, key or certificate that was revoked from this computer.
---accept-risk approves such a request anyway.`,
+--accept-risk mismatch and --accept-risk revoked approve such a request anyway.`,
 		Example: `kubehsm csr approve jane-1a2b3c4d
 kubehsm csr approve jane-1a2b3c4d --words 'act abandon zoo zebra cat dog apple ball' --message 'on the phone'`,
 	})

@@ -69,22 +69,22 @@ func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision)
 		w := a.err()
 		requestWords(w, seen, present.Request(seen, time.Now()))
 		question, consequence := present.Decision(seen, approve)
-		asks := !approve || len(seen.Refusals) == 0
 		// Nothing comes of a request that is decided.
-		if asks && seen.State == csr.Pending.String() {
+		if (!approve || len(seen.Refusals) == 0) && seen.State == csr.Pending.String() {
 			w.line("")
 			w.line("%s", consequence)
 		}
 		if err := w.flush(); err != nil {
 			return err
 		}
-		if asks {
+		if !approve {
 			if err := a.confirm(ctx, d.yes, question); err != nil {
 				return err
 			}
-		}
-		if !approve {
 			return a.deny(ctx, env, seen, d, o)
+		}
+		if err := a.approves(ctx, seen, d, question); err != nil {
+			return err
 		}
 		v, err := request.NewRequests(env).Decide(ctx, a.context, seen, d.DecideOptions)
 		if err != nil {
@@ -95,7 +95,11 @@ func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision)
 	c.Flags().StringVar(&d.Reason, "reason", "", "reason kept with the decision, one `word` in CamelCase")
 	c.Flags().StringVar(&d.Message, "message", "", "message kept with the decision, a `text`")
 	c.Flags().StringVar(&d.root, "root", "", rootUsage)
-	c.Flags().BoolVarP(&d.yes, "yes", "y", false, "do not ask")
+	usage := "do not ask"
+	if approve {
+		usage = yesUsage
+	}
+	c.Flags().BoolVarP(&d.yes, "yes", "y", false, usage)
 	o = output(c)
 	return c, d
 }

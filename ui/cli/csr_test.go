@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
@@ -21,6 +22,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
 // apiServer is as much of an API server as the csr commands need to be tried
@@ -155,8 +157,15 @@ func TestCSRDecide(t *testing.T) {
 	if n := len(s.objects["jane-1"].Status.Conditions); n != 0 {
 		t.Fatalf("%d conditions after a no", n)
 	}
-	b.ask = hsmtest.NewScript(t, hsmtest.Yes())
+	asked := hsm.ConfirmPrompt{}
+	b.ask = ask.Func(func(_ context.Context, q ask.Question) (ask.Answer, error) {
+		asked = *q.Confirm
+		return ask.Answer{Yes: asked.Accepts("jane")}, nil
+	}).Prompter()
 	code, out, errs := b.run("csr", "approve", "jane-1", "--message", "on the phone")
+	if asked.Accepts("y") || !strings.Contains(asked.Wanted, "jane") {
+		t.Errorf("asked: %+v", asked)
+	}
 	if code != 0 || !strings.Contains(errs, "Asked by:") || !strings.HasPrefix(out, "jane-1: ") {
 		t.Fatalf("exit code %d, %q, %q", code, out, errs)
 	}
@@ -164,6 +173,20 @@ func TestCSRDecide(t *testing.T) {
 	if len(c) != 1 || c[0].Type != certificatesv1.CertificateApproved || c[0].Message != "on the phone" {
 		t.Errorf("%+v", c)
 	}
+	s.objects["jane-1"].Status.Conditions = nil
+	const warned = "it has warnings, and nobody has answered them\nhint: read the warnings; then approve it in a terminal, " +
+		"or with --words and the eight words that are read to you, or with --accept-risk user:jane\n"
+	b.ask = hsmtest.NewScript(t)
+	b.fails(5, warned, "csr", "approve", "jane-1", "--yes")
+	b.ask = hsmtest.NewScript(t, hsmtest.Fail(hsm.ErrNoTerminal))
+	b.fails(5, warned, "csr", "approve", "jane-1")
+	b.fails(2, "names the user \"joe\", but the request is for \"jane\"", "csr", "approve", "jane-1", "--yes",
+		"--accept-risk", "user:joe")
+	b.fails(2, "use mismatch, revoked or user:NAME", "csr", "approve", "jane-1", "--accept-risk", "jane")
+	if n := len(s.objects["jane-1"].Status.Conditions); n != 0 {
+		t.Fatalf("%d conditions although the warnings were not answered", n)
+	}
+	b.ok("csr", "approve", "jane-1", "--yes", "--accept-risk", "user:jane")
 	b.fails(1, "error: ", "csr", "deny", "jane-1", "--yes")
 	if _, _, errs := b.run("csr", "deny", "jane-1", "--yes"); strings.Contains(errs, "is not made") {
 		t.Errorf("an approved request is told to come to nothing: %q", errs)

@@ -32,7 +32,8 @@ The terms of a ticket from an earlier kubehsm are only on record on the computer
 made it. On other computers, give that ticket with --ticket; take it from its maker,
 not from the person who joins. If the ticket names a token and the request proves that
 its key is in that token, no more proof is needed. Otherwise have the person who joins
-read the eight words to you, on the phone or face to face: they see the same words.
+read the eight words to you, on the phone or face to face, and type them: they see the
+same words. Whatever else there is a warning of, you type the words or the user's name.
 
 When the certificate is there, the ticket is ended: it is good for one request.`,
 		Example: `kubehsm csr list --pending
@@ -75,8 +76,7 @@ kubehsm helpdesk approve jane-1a2b3c4d --words 'abandon zoo …' --yes`,
 	d.risks.bind(c.Flags())
 	c.Flags().StringVar(&d.root, "root", "", rootUsage)
 	c.Flags().DurationVar(&d.wait, "timeout", ticketWait, ticketWaitUsage)
-	c.Flags().BoolVarP(&d.yes, "yes", "y", false,
-		"do not ask; needs --words, unless the key is proven to be in the token that the ticket names")
+	c.Flags().BoolVarP(&d.yes, "yes", "y", false, yesUsage)
 	o = output(c)
 	return c
 }
@@ -90,19 +90,9 @@ func (a *app) approveTicket(ctx context.Context, env *env.Env, look request.Tick
 	if err := w.flush(); err != nil {
 		return err
 	}
-	if len(seen.Refusals) == 0 {
-		question, _ := present.Decision(seen, true)
-		if !look.Proven && d.Words == "" {
-			question = "Has " + seen.User + " read just these words to you?"
-			if d.yes {
-				return ui.Usagef("--yes needs --words: nothing proves whose key this is; give the words that %s "+
-					"reads to you",
-					seen.User)
-			}
-		}
-		if err := a.confirm(ctx, d.yes, question); err != nil {
-			return err
-		}
+	question, _ := present.Decision(seen, true)
+	if err := a.approves(ctx, seen, d, question); err != nil {
+		return err
 	}
 	done, err := desk.NewApprovals(env).Ticket(ctx, look, seen, d.DecideOptions, d.wait)
 	switch {

@@ -51,18 +51,59 @@ type approvalRisks []string
 func (r *approvalRisks) bind(f *pflag.FlagSet) {
 	f.StringSliceVar((*[]string)(r), "accept-risk", nil,
 		"accept a `risk`: mismatch approves a request that does not match its ticket; revoked approves one for a "+
-			"user, key or certificate revoked from this computer")
-	annotate(f, flagChoices, []string{request.RiskMismatch, request.RiskRevoked}, "accept-risk")
+			"user, key or certificate revoked from this computer; user:NAME approves one with warnings for that user")
+	annotate(f, flagChoices, []string{request.RiskMismatch, request.RiskRevoked, request.RiskUser}, "accept-risk")
 }
 
 func (r approvalRisks) check() error {
 	for _, risk := range r {
-		if risk != request.RiskMismatch && risk != request.RiskRevoked {
-			return ui.Usagef("--accept-risk: %q is not a risk of an approval; use %s or %s", risk, request.RiskMismatch,
-				request.RiskRevoked)
+		if risk != request.RiskMismatch && risk != request.RiskRevoked && !strings.HasPrefix(risk, request.RiskUser) {
+			return ui.Usagef("--accept-risk: %q is not a risk of an approval; use %s, %s or %sNAME", risk,
+				request.RiskMismatch, request.RiskRevoked, request.RiskUser)
 		}
 	}
 	return nil
+}
+
+// user is the user named beforehand, if it is the one whom the request is for.
+func (r approvalRisks) user(seen request.View) (string, error) {
+	user := ""
+	for _, risk := range r {
+		named, ok := strings.CutPrefix(risk, request.RiskUser)
+		switch {
+		case !ok:
+		case named != seen.User:
+			return "", ui.Usagef("--accept-risk names the user %q, but the request is for %q; it was not approved", named,
+				seen.User)
+		default:
+			user = named
+		}
+	}
+	return user, nil
+}
+
+// yesUsage is said of --yes where warnings take more.
+const yesUsage = "do not ask; where there are warnings, needs --words or --accept-risk too"
+
+// approves asks whether to approve the request that was shown: by a yes or, where it has warnings, by what
+// [request.DecideOptions.Answer] takes. Flags may have answered. A request that is refused is not asked about.
+func (a *app) approves(ctx context.Context, seen request.View, d *decision, question string) (err error) {
+	if d.User, err = d.risks.user(seen); err != nil || len(seen.Refusals) > 0 {
+		return err
+	}
+	p := hsm.ConfirmPrompt{Question: question}
+	if seen.Warned() && d.Words == "" && d.User == "" {
+		if d.yes {
+			return nil // it answers no warnings: the decision says so
+		}
+		p.Typed = func(typed string) bool { return d.Answer(seen, typed) }
+		p.Wanted = request.AnswersTo(seen)
+	}
+	err = a.confirmed(ctx, d.yes, p)
+	if p.Typed != nil && errors.Is(err, hsm.ErrNoTerminal) {
+		return nil
+	}
+	return err
 }
 
 // accepting gives the typed confirmation that was given beforehand. It answers

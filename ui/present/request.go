@@ -36,6 +36,19 @@ func Verdicts(v request.View) []Line {
 	return lines
 }
 
+// Warned are what an approver is warned of, see [request.View.Warned].
+func Warned(v request.View) []string {
+	lines := Verdicts(v)
+	if !v.Attested {
+		lines = append(lines, keyOf(v).Lines...)
+	}
+	words := make([]string, len(lines))
+	for i, l := range lines {
+		words[i] = l.Words
+	}
+	return words
+}
+
 // Request is a request as an approver should see it, without its name and
 // [Verdicts].
 func Request(v request.View, now time.Time) []Section {

@@ -184,9 +184,13 @@ func (t *Terminal) confirm(ctx context.Context, p hsm.ConfirmPrompt, shared func
 				above, label = question.Confirm(p, c.room())
 				continue
 			}
-			if p.Type != "" {
-				yes = p.Accepts(answer)
-				return nil
+			if p.ByTyping() {
+				if yes = p.Accepts(answer); yes || answer == "" || p.Typed == nil {
+					return nil
+				}
+				above, label = question.Confirm(p, c.room())
+				above = append(above, question.NoMatch)
+				continue
 			}
 			switch strings.ToLower(answer) {
 			case "y", "yes":

@@ -266,7 +266,8 @@ func TestApprove(t *testing.T) {
 	}
 	// approve waits until the cluster has signed the request, or there is nothing to wait for.
 	approve := func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) (err error) {
-		done, err = NewApprovals(w.Env).Ticket(ctx, of, seen, request.DecideOptions{}, 2*time.Second)
+		done, err = NewApprovals(w.Env).Ticket(ctx, of, seen, request.DecideOptions{Words: strings.Join(seen.Words, " ")},
+			2*time.Second)
 		return err
 	}
 	signed := scene("jane-1")
@@ -314,7 +315,7 @@ func TestBreakGlassApproval(t *testing.T) {
 		Passes: append(flowtest.Failing("create events"), "ctrl-c: create events"),
 		Leaves: append(flowtest.Failing("create events"), "cut: update", "ctrl-c: create events"),
 		Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) (err error) {
-			_, notes, err = NewApprovals(w.Env).BreakGlass(ctx, "", seen, request.DecideOptions{})
+			_, notes, err = NewApprovals(w.Env).BreakGlass(ctx, "", seen, request.DecideOptions{User: seen.User})
 			if err == nil && (record(w) != "break-glass-approve joe" || len(w.Server.Names("/api/v1/namespaces/default/events"))+
 				len(notes) < 1) {
 				err = fmt.Errorf("on record %q, %q", record(w), notes)

@@ -7,10 +7,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 )
@@ -150,6 +154,9 @@ type DecideOptions struct {
 	// Words are what the requester read out, to be compared with the key's; ""
 	// compares nothing.
 	Words string
+	// User is the user's name as the approver has typed it: beside Words the other way to approve a
+	// request with warnings, see [View.Nameable].
+	User string
 }
 
 // ErrWords: the words that were read out are another key's.
@@ -204,6 +211,62 @@ func (q Requests) DecideUnrecorded(ctx context.Context, kubeContext string, seen
 	return ViewOf(obj), nil
 }
 
+// Warned tells whether an approver is warned of the request: a yes is not enough then, see
+// [DecideOptions.Answer].
+func (v *View) Warned() bool { return len(v.Warnings) > 0 || !v.Attested }
+
+// Nameable tells whether an approver may type the user's name in answer to the warnings, in place of
+// the key's words: it proves nothing of the key, and some names show as what they are not.
+func (v *View) Nameable() bool {
+	return !v.onlyWords && v.User != "" && utf8.RuneCountInString(v.User) <= maxNameable &&
+		strings.Join(strings.Fields(v.User), " ") == v.User && !strings.ContainsFunc(v.User, func(r rune) bool {
+		return !unicode.IsPrint(r) || r == utf8.RuneError ||
+			unicode.In(r, unicode.M, unicode.Other_Default_Ignorable_Code_Point, unicode.Braille, // shown as nothing
+				unicode.Hebrew, unicode.Arabic, unicode.Syriac, unicode.Thaana, unicode.Nko) // turn what is beside them
+	})
+}
+
+// maxNameable is the number of characters up to which a name is read as a whole.
+const maxNameable = 64
+
+// Answer takes what the approver has typed in answer to the request's warnings: the key's words, or the
+// user's name. It tells whether it was one of them.
+func (o *DecideOptions) Answer(v View, typed string) bool {
+	typed = strings.TrimSpace(typed)
+	switch {
+	case v.Nameable() && typed == v.User:
+		o.User = typed
+	case csr.SameWords(typed, v.Words) && len(v.Words) > 0:
+		o.Words = typed
+	default:
+		return false
+	}
+	return true
+}
+
+// AnswersTo says what [DecideOptions.Answer] takes, a clause.
+func AnswersTo(v View) string {
+	if v.Nameable() {
+		return "the eight words as they are read to you, or the user's name, " + v.User
+	}
+	return "the eight words as they are read to you"
+}
+
+// unanswered is the error of an approval that does not answer the request's warnings. Where a person is
+// there the answer was asked for.
+func (v *View) unanswered(o DecideOptions) error {
+	if !v.Warned() || o.Words != "" || o.User == v.User && v.Nameable() {
+		return nil
+	}
+	risk := RiskUser + v.User
+	mend := "read the warnings; then approve it in a terminal, or with --words and the eight words that are read to you"
+	if v.Nameable() && !strings.ContainsAny(risk, `,"`) { // the flag takes a list
+		mend += ", or with --accept-risk " + shell.Quote(risk)
+	}
+	return hsm.FromCode(hsm.ErrorCode(hsm.ErrNoTerminal),
+		"request "+v.Name+" was not approved: it has warnings, and nobody has answered them", mend)
+}
+
 func mayApprove(me csr.Identity, seen View, o DecideOptions) error {
 	if len(seen.Refusals) > 0 {
 		hint := "deny it with `kubehsm csr deny " + seen.Name + "`, and have the requester file another"
@@ -217,15 +280,12 @@ func mayApprove(me csr.Identity, seen View, o DecideOptions) error {
 		return hinting.With(fmt.Errorf("request %s was not approved: %w", seen.Name, ErrWords),
 			"have them read out once more; if they differ again, somebody else has filed this request: deny it")
 	}
-	if o.Own {
-		return nil
-	}
-	if me.User != "" && (me.User == seen.Requester || me.User == seen.User) {
+	if !o.Own && me.User != "" && (me.User == seen.Requester || me.User == seen.User) {
 		hint := "let somebody else look at it, or insist with --own"
 		if slices.Contains(seen.Groups, BreakGlassGroup) || slices.Contains(seen.Groups, SealedGroup) {
 			hint = "break-glass takes a second person: let them look at it"
 		}
 		return hinting.With(fmt.Errorf("request %s is your own (%s)", seen.Name, me.User), hint)
 	}
-	return nil
+	return seen.unanswered(o)
 }

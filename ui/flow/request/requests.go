@@ -63,8 +63,9 @@ type View struct {
 	// with none or nobody here knows.
 	Ticket *ticket.Terms `json:"ticket,omitempty"`
 
-	firm     bool     // a refusal is there that --accept-risk does not cover
-	accepted []string // the risks that were accepted and are there
+	firm      bool     // a refusal is there that --accept-risk does not cover
+	accepted  []string // the risks that were accepted and are there
+	onlyWords bool     // nothing but the words proves whose key it is
 
 	// Object is the request as it was read; decisions are bound to it.
 	Object *certificatesv1.CertificateSigningRequest `json:"-"`
@@ -76,6 +77,8 @@ const (
 	RiskMismatch = "mismatch"
 	// RiskRevoked: the request is for a user, key or certificate that was revoked from here.
 	RiskRevoked = "revoked"
+	// RiskUser is followed by the user's name: that user's certificate is approved over the warnings.
+	RiskUser = "user:"
 )
 
 // Refuse adds reasons against approving it; they are warnings if accept has the
@@ -128,9 +131,14 @@ func ViewOf(obj *certificatesv1.CertificateSigningRequest) View {
 	}
 	v.Warnings = append(v.Warnings, info.Oddities...)
 	if v.User != v.Requester {
-		v.Warnings = append(v.Warnings, fmt.Sprintf("%q asks for a certificate in the name of %q", v.Requester, v.User))
+		v.Warnings = append(v.Warnings, v.inName())
 	}
 	return v
+}
+
+// inName warns that the requester asks for somebody else.
+func (v *View) inName() string {
+	return fmt.Sprintf("%q asks for a certificate in the name of %q", v.Requester, v.User)
 }
 
 // requesterKind names the identities of Kubernetes's own: behind them anybody

@@ -54,7 +54,7 @@ func (q Requests) ticketCheck(look *TicketLook, accept []string) Check {
 			}
 			return nil
 		}
-		look.ID = id
+		look.ID, v.onlyWords = id, true
 		terms, wrong, err := q.ticketTerms(ctx, look, v, id)
 		if err != nil {
 			return err
@@ -68,7 +68,13 @@ func (q Requests) ticketCheck(look *TicketLook, accept []string) Check {
 		if look.Known = terms != nil; look.Known {
 			wrong = append(wrong, mismatches(*terms, v)...)
 			off, proven := look.policyMismatches(*terms, v)
-			wrong, look.Proven = append(wrong, off...), proven
+			wrong, look.Proven, v.onlyWords = append(wrong, off...), proven, !proven
+			if v.User == terms.User { // with the ticket its holder may ask in that name
+				v.Warnings = slices.DeleteFunc(v.Warnings, func(w string) bool { return w == v.inName() })
+			}
+			if !proven && terms.Serial == "" {
+				v.Warnings = append(v.Warnings, "nothing proves whose key this is: have "+v.User+" read the words to you")
+			}
 		} else if len(wrong) == 0 {
 			wrong = append(wrong, "what its ticket allows is not known here: give the ticket with --ticket")
 		}

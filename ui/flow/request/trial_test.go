@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -229,7 +230,7 @@ func TestDecide(t *testing.T) {
 		}},
 		{Name: "approve", World: shown("jane-1", LookOptions{}), Done: is("jane-1", csr.Approved), Leaves: []string{"cut: update"},
 			Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
-				_, err := NewRequests(w.Env).Decide(ctx, "", seen, DecideOptions{Approve: true})
+				_, err := NewRequests(w.Env).Decide(ctx, "", seen, DecideOptions{Approve: true, User: seen.User})
 				return err
 			}},
 		{Name: "deny", World: shown("jane-2", LookOptions{}), Done: is("jane-2", csr.Denied), Leaves: append(flowtest.Failing("delete secrets"), "cut: update", "ctrl-c: delete"),
@@ -277,6 +278,7 @@ func TestDecideRefusals(t *testing.T) {
 	glass := own
 	glass.Groups = []string{BreakGlassGroup}
 	refused, risky := seen, seen
+	named := func(user string) View { v := seen; v.User = user; return v }
 	refused.Refuse("", nil, "it is odd")
 	risky.Refuse(RiskRevoked, nil, "it was revoked")
 	w.Server.Put(flowtest.Requests, changed(w, "jane-1"))
@@ -287,7 +289,11 @@ func TestDecideRefusals(t *testing.T) {
 		hint string
 	}{
 		"own": {own, DecideOptions{}, "--own"}, "own, for emergencies": {glass, DecideOptions{}, "a second person"}, "refused": {refused, DecideOptions{}, "csr deny jane-1"},
-		"risky": {risky, DecideOptions{}, "--accept-risk=revoked"}, "other words": {seen, DecideOptions{Words: "abandon ability"}, "deny it"}, "changed since": {seen, DecideOptions{}, ""},
+		"risky": {risky, DecideOptions{}, "--accept-risk=revoked"}, "other words": {seen, DecideOptions{Words: "abandon ability"}, "deny it"}, "changed since": {seen, DecideOptions{User: "jane"}, ""},
+		"warned":         {seen, DecideOptions{}, "--words and the eight words that are read to you, or with --accept-risk user:jane"},
+		"another's name": {seen, DecideOptions{User: "joe"}, "--accept-risk user:jane"},
+		"two names":      {named("Doe, jane"), DecideOptions{}, "eight words that are read to you"},
+		"an odd name":    {named("jane\u202e"), DecideOptions{User: "jane\u202e"}, "eight words that are read to you"},
 	} {
 		c.o.Approve = true
 		if _, err := q.Decide(ctx, "", c.v, c.o); err == nil || !strings.Contains(hinting.Of(err), c.hint) {
@@ -387,5 +393,53 @@ func TestWatch(t *testing.T) {
 	}
 	if got := strings.Join(told, ", "); got != "ADDED jane-1, ADDED jane-2, MODIFIED jane-1, DELETED jane-2" {
 		t.Error(got)
+	}
+}
+
+// TestAnswer: an approver who is warned types the key's words or the user's name, and a name that shows as
+// what it is not is no answer.
+func TestAnswer(t *testing.T) {
+	words := []string{"trap", "wrist", "flight", "document", "chat", "deputy", "agree", "addict"}
+	spoken := strings.Join(words, " ")
+	const none = "the eight words as they are read to you"
+	for name, c := range map[string]struct {
+		v     View
+		typed string
+		want  DecideOptions
+		takes string
+	}{
+		"words":            {View{User: "jane"}, spoken, DecideOptions{Words: spoken}, none + ", or the user's name, jane"},
+		"loud words":       {View{User: "jane"}, "  TRAP, wris  Flight docu chat-depu agre addi ", DecideOptions{Words: "TRAP, wris  Flight docu chat-depu agre addi"}, ""},
+		"seven words":      {View{User: "jane"}, strings.Join(words[1:], " "), DecideOptions{}, ""},
+		"a yes":            {View{User: "jane"}, "y", DecideOptions{}, ""},
+		"nothing":          {View{User: "jane"}, " ", DecideOptions{}, ""},
+		"the name":         {View{User: "jane"}, " jane ", DecideOptions{User: "jane"}, ""},
+		"another case":     {View{User: "jane"}, "Jane", DecideOptions{}, ""},
+		"a full name":      {View{User: "田中 太郎"}, "田中 太郎", DecideOptions{User: "田中 太郎"}, none + ", or the user's name, 田中 太郎"},
+		"under a ticket":   {View{User: "jane", onlyWords: true}, "jane", DecideOptions{}, none},
+		"turned round":     {View{User: "jane\u202e"}, "jane\u202e", DecideOptions{}, none},
+		"right to left":    {View{User: "ישראל"}, "ישראל", DecideOptions{}, none},
+		"an escape":        {View{User: "\x1b[2Jjane"}, "\x1b[2Jjane", DecideOptions{}, none},
+		"a letter unseen":  {View{User: "jane\u3164"}, "jane\u3164", DecideOptions{}, none},
+		"no UTF-8":         {View{User: "jane\xff"}, "jane\xff", DecideOptions{}, none},
+		"a wide space":     {View{User: "jane\u00a0doe"}, "jane\u00a0doe", DecideOptions{}, none},
+		"two spaces":       {View{User: "jane  doe"}, "jane  doe", DecideOptions{}, none},
+		"a space before":   {View{User: " jane"}, "jane", DecideOptions{}, none},
+		"as long as a row": {View{User: strings.Repeat("j", 65)}, strings.Repeat("j", 65), DecideOptions{}, none},
+		"no name":          {View{}, "", DecideOptions{}, none},
+		"words in any":     {View{User: "jane\u202e"}, spoken, DecideOptions{Words: spoken}, none},
+	} {
+		c.v.Words = words
+		var got DecideOptions
+		if ok := got.Answer(c.v, c.typed); !reflect.DeepEqual(got, c.want) || ok != (got.Words != "" || got.User != "") {
+			t.Errorf("%s: %v, %+v", name, ok, got)
+		}
+		if takes := AnswersTo(c.v); c.takes != "" && takes != c.takes {
+			t.Errorf("%s: takes %q", name, takes)
+		}
+	}
+	keyless := View{User: "jane"}
+	if (&DecideOptions{}).Answer(keyless, "") {
+		t.Error("a key without words is approved by saying nothing")
 	}
 }

@@ -105,7 +105,7 @@ func Confirm(p hsm.ConfirmPrompt, room Room) (above []string, label string) {
 	}
 	asked := sentence(text.Clean(p.Question))
 	switch {
-	case p.Type != "":
+	case p.ByTyping():
 		if asked != "" {
 			above = append(above, asked)
 		}

@@ -96,8 +96,14 @@ const Repeat = "Repeat it"
 // Differ is said where the second entry of a new secret is not the first.
 const Differ = "The two entries differ."
 
+// NoMatch is said where what was typed is not what is wanted.
+const NoMatch = "That does not match."
+
 // Type asks for the words that confirm something which cannot be undone.
 func Type(p hsm.ConfirmPrompt) string {
+	if p.Typed != nil {
+		return "Type " + text.Clean(p.Wanted) + ":"
+	}
 	if p.Short != "" && p.Short != p.Type {
 		return "Type " + text.Clean(p.Short) + ", the end of its serial, to confirm:"
 	}

@@ -131,7 +131,7 @@ func texts(a *assuan, description, label, problem string) error {
 func (w window) confirm(ctx context.Context, prompt hsm.ConfirmPrompt) (bool, error) {
 	above, label := question.Confirm(prompt, question.WindowRoom)
 	description := strings.Join(append(above, strings.TrimSuffix(strings.TrimSuffix(label, " [y/N] "), " [Y/n] ")), "\n")
-	if prompt.Type != "" {
+	if prompt.ByTyping() {
 		s, err := w.secret(ctx, description, "Confirm", "")
 		if err != nil {
 			return false, err

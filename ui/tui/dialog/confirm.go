@@ -66,7 +66,7 @@ func (d *Confirm) Drop() {
 
 // Actions implements [Dialog].
 func (d *Confirm) Actions() []screen.Action {
-	if d.prompt.Type != "" {
+	if d.prompt.ByTyping() {
 		return []screen.Action{act(keys.As(d.keys.Enter, "confirm")), act(keys.As(d.keys.Back, "cancel"))}
 	}
 	more := d.account.actions()
@@ -86,8 +86,8 @@ func (d *Confirm) Update(msg tea.Msg, now time.Time) (bool, tea.Cmd) {
 	case isKey && key.Matches(k, d.keys.Back):
 		return true, nil
 	case isKey && d.account.update(k):
-	case isKey && d.long && !(d.prompt.Type != "" && widget.Edits(k)) && k.Text == "" && d.scroll.Update(k, d.keys):
-	case d.prompt.Type != "":
+	case isKey && d.long && !(d.prompt.ByTyping() && widget.Edits(k)) && k.Text == "" && d.scroll.Update(k, d.keys):
+	case d.prompt.ByTyping():
 		if isKey && key.Matches(k, d.keys.Enter) {
 			if d.prompt.Accepts(d.input.Value()) {
 				return d.answer(true)
@@ -128,11 +128,11 @@ func (d *Confirm) View(f screen.Frame) string {
 
 // answers draws where the answer is given.
 func (d *Confirm) answers(t theme.Theme, w int) []string {
-	if d.prompt.Type != "" {
+	if d.prompt.ByTyping() {
 		lines := append(widget.Paragraph(t.Text, question.Type(d.prompt), w),
 			t.Accent.Render(t.Glyphs.Sep)+" "+d.input.View(t, w-2, true))
 		if d.wrong {
-			lines = append(lines, widget.Paragraph(t.Bad, t.Glyphs.Failed+" That does not match.", w)...)
+			lines = append(lines, widget.Paragraph(t.Bad, t.Glyphs.Failed+" "+question.NoMatch, w)...)
 		}
 		return lines
 	}

@@ -1,6 +1,7 @@
 package dialog
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -16,12 +17,13 @@ import (
 // Form asks for a few values that are not secret.
 type Form struct {
 	base
-	title, notice, intro string
-	form                 widget.Form
-	keys                 keys.Map
-	submit               func(*widget.Form) tea.Cmd
-	scroll               widget.Scroll
-	long                 bool // notice and intro do not fit: page up and page down scroll them
+	title, intro string
+	notices      []string
+	form         widget.Form
+	keys         keys.Map
+	submit       func(*widget.Form) tea.Cmd
+	scroll       widget.Scroll
+	long         bool // notice and intro do not fit: page up and page down scroll them
 }
 
 // NewForm returns a dialog that asks for the fields. submit is called when enter
@@ -30,9 +32,9 @@ func NewForm(k keys.Map, title, intro string, fields []*widget.Field, submit fun
 	return &Form{title: title, intro: intro, form: widget.Form{Fields: fields}, keys: k, submit: submit}
 }
 
-// Noticed has d say first what must not be missed, raw; "" is nothing.
-func (d *Form) Noticed(notice string) *Form {
-	d.notice = notice
+// Noticed has d say first what must not be missed, each raw; "" is nothing.
+func (d *Form) Noticed(notices ...string) *Form {
+	d.notices = slices.DeleteFunc(notices, func(n string) bool { return n == "" })
 	return d
 }
 
@@ -75,8 +77,8 @@ func (d *Form) Update(msg tea.Msg, _ time.Time) (bool, tea.Cmd) {
 // View implements [Dialog].
 func (d *Form) View(f screen.Frame) string {
 	var above []string
-	if d.notice != "" {
-		above = widget.Paragraph(f.Theme.Warn, f.Theme.Glyphs.Warn+" "+text.Clean(d.notice), f.Width)
+	for _, n := range d.notices {
+		above = append(above, widget.Paragraph(f.Theme.Warn, f.Theme.Glyphs.Warn+" "+text.Clean(n), f.Width)...)
 	}
 	if d.intro != "" {
 		for _, l := range strings.Split(text.CleanLines(d.intro), "\n") {

@@ -2,13 +2,11 @@ package requests
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
@@ -24,19 +22,12 @@ func breaksGlass(v request.View) bool {
 // inspect looks at a request, and compares it with its ticket or with the rules of
 // break-glass if it is of that kind.
 func inspect(ctx context.Context, s Services, kubeContext, name string) (request.View, error) {
-	ticket := request.TicketLook{Context: kubeContext}
-	v, err := s.Requests.Look(ctx, kubeContext, name, request.LookOptions{Ticket: &ticket})
+	v, err := s.Requests.Look(ctx, kubeContext, name, request.LookOptions{})
 	if err == nil && breaksGlass(v) {
 		err = desk.BreakGlassCheck(ctx, nil, &v)
 	}
-	if err == nil && v.TicketID() != "" && !ticket.Proven {
-		v.Warnings = append(v.Warnings, "nothing proves whose key this is: have "+v.User+" read the words to you")
-	}
 	return v, err
 }
-
-// errWordsNeeded: the words must be compared where nothing else proves the key.
-var errWordsNeeded = errors.New("nothing proves whose key this is")
 
 // carryOut decides as the request's kind wants it: a ticket is ended with its
 // decision, break-glass is recorded.
@@ -53,10 +44,6 @@ func carryOut(ctx context.Context, s Services, kubeContext string, seen request.
 		look := request.TicketLook{Context: kubeContext}
 		if _, err := s.Requests.Look(ctx, kubeContext, seen.Name, request.LookOptions{Ticket: &look}); err != nil {
 			return seen, err
-		}
-		if !look.Proven && o.Words == "" {
-			return seen, hint.With(fmt.Errorf("request %s was not approved: %w", seen.Name, errWordsNeeded),
-				"have the eight words read to you, and type them")
 		}
 		if !look.Known { // perhaps it is no ticket's, but a token for several
 			return s.Requests.Decide(ctx, kubeContext, seen, o)

@@ -183,8 +183,7 @@ func (l *look) decide(approve bool) tea.Cmd {
 	}
 	if approve {
 		verb = "approve"
-		fields = append([]*widget.Field{{ID: "words", Label: "Words", Input: widget.NewInput("", "not compared"),
-			Note: "What the requester reads out over the phone: the words of the key. They are compared, and a wrong one refuses."}}, message)
+		fields = append([]*widget.Field{wordsField(seen)}, message)
 		// requests of these groups take a second person
 		if !slices.Contains(seen.Groups, request.BreakGlassGroup) && !slices.Contains(seen.Groups, request.SealedGroup) {
 			fields = append(fields, &widget.Field{ID: "own", Label: "If yours", Options: []widget.Option{
@@ -204,10 +203,15 @@ func (l *look) decide(approve bool) tea.Cmd {
 			command += " --own"
 		}
 		if w := f.Field("words"); w != nil {
-			if o.Words = strings.TrimSpace(w.Input.Value()); o.Words != "" && !csr.SameWords(o.Words, seen.Words) {
-				w.Problem = "these are not the words of this key: have them read out once more"
+			if w.Problem = misread(&o, seen, w.Input.Value()); w.Problem != "" {
 				return nil
 			}
+		}
+		if o.Words != "" {
+			command += " --words " + shell.Quote(o.Words)
+		}
+		if o.User != "" {
+			command += " --accept-risk " + shell.Quote(request.RiskUser+o.User)
 		}
 		return screen.Operate(screen.Operation{Title: strings.TrimSuffix(title, "?"), Command: command, Writes: true,
 			Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
@@ -215,7 +219,36 @@ func (l *look) decide(approve bool) tea.Cmd {
 				return screen.Report{Said: v.Name + ": " + v.State}, err
 			}})
 	})
+	if approve {
+		form.Noticed(present.Warned(seen)...)
+	}
 	return screen.Send(dialog.OpenMsg{Dialog: form})
+}
+
+// wordsField asks for the words of the key, which must be typed where there are warnings.
+func wordsField(seen request.View) *widget.Field {
+	f := &widget.Field{ID: "words", Label: "Words", Input: widget.NewInput("", "not compared"),
+		Note: "What the requester reads out over the phone: the words of the key. They are compared, and a wrong one refuses."}
+	if seen.Warned() {
+		f.Label, f.Input, f.Note = "Type", widget.NewInput("", "the eight words"), "Because of the warnings: "+
+			request.AnswersTo(seen)+"."
+	}
+	return f
+}
+
+// misread takes what was typed as words into o, and says what is wrong with it, "" if nothing is.
+func misread(o *request.DecideOptions, seen request.View, typed string) string {
+	typed = strings.TrimSpace(typed)
+	switch {
+	case seen.Warned() && !o.Answer(seen, typed):
+		return "that does not match: type " + request.AnswersTo(seen)
+	case seen.Warned() || typed == "":
+	case !csr.SameWords(typed, seen.Words):
+		return "these are not the words of this key: have them read out once more"
+	default:
+		o.Words = typed
+	}
+	return ""
 }
 
 // Actions implements [screen.Screen].
