@@ -112,6 +112,17 @@ func (r Rule) validate() error {
 // Asks tells whether the policy ever asks.
 func (p Policy) Asks() bool { return p.Mode != "" && p.Mode != Session || len(p.also) > 0 }
 
+// AsksOfReading tells whether the policy may ask about a get, list or watch.
+func (p Policy) AsksOfReading() bool {
+	reads := func(r Rule) bool {
+		return len(r.Verbs) == 0 || slices.ContainsFunc(r.Verbs, func(v string) bool {
+			return v == "*" || v == "get" || v == "list" || v == "watch"
+		})
+	}
+	return p.Mode == Always || p.Mode == Rules && slices.ContainsFunc(p.Rules, reads) ||
+		slices.ContainsFunc(p.also, Policy.AsksOfReading)
+}
+
 // ErrOdd is wrapped by the error of [Policy.Needs].
 var ErrOdd = errors.New("the request cannot be understood, so that nobody can be asked about it")
 

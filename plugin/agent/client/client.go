@@ -48,6 +48,8 @@ type PrepareRequest struct {
 	// Authorities are those that the client verifies the bridge with, as PEM; empty where
 	// it does not say so.
 	Authorities []byte
+	// Look wants a session only if that takes no PIN, touch or yes: [hsm.ErrPINRequired] if it does.
+	Look bool
 }
 
 // Dial connects to the running agent. [ErrNotRunning] if there is none.
@@ -72,7 +74,7 @@ func (c *Client) Close() error { return c.link.Close() }
 func (c *Client) Prepare(ctx context.Context, r PrepareRequest, p hsm.Prompter) (message.Session, error) {
 	var out message.SessionAnswer
 	err := c.call(ctx, &message.SessionRequest{Header: link.Header{Op: message.OpPrepare}, Enrollment: r.Enrollment,
-		Client: r.Client, Purpose: r.Purpose, Authorities: r.Authorities}, &out, link.Options{Prompter: ask.From(p)})
+		Client: r.Client, Purpose: r.Purpose, Authorities: r.Authorities, Look: r.Look}, &out, link.Options{Prompter: ask.From(p)})
 	if err != nil {
 		return message.Session{}, err
 	}

@@ -120,7 +120,11 @@ func (a *agent) operateFor(l *link.Server, r link.Received, p *link.Asker, out *
 		}
 		p.Else = a.responders.Instead(who.Client)
 		return a.life.work(func() error {
-			s, err := a.signIns.prepare(l.Context(), who, q.Authorities, p)
+			prepare := a.signIns.prepare
+			if q.Look {
+				prepare = a.signIns.look
+			}
+			s, err := prepare(l.Context(), who, q.Authorities, p)
 			*out = message.SessionAnswer{Session: s}
 			return err
 		})

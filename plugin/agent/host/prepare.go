@@ -52,17 +52,8 @@ func (s *signIns) prepare(ctx context.Context, q auditing.Requester, authorities
 			s.records.Session(q, err)
 		}
 	}()
-	t, err := s.targets.target(q.Enrollment)
+	t, err := s.usable(q.Enrollment, authorities)
 	if err != nil {
-		return nil, err
-	}
-	if err := t.inDate(time.Now()); err != nil {
-		return nil, err
-	}
-	if err := s.bridge.ensure(); err != nil {
-		return nil, err
-	}
-	if err := s.bridge.known(q.Enrollment, authorities); err != nil {
 		return nil, err
 	}
 	if !t.warm(time.Now()) {
@@ -76,7 +67,87 @@ func (s *signIns) prepare(ctx context.Context, q auditing.Requester, authorities
 			return nil, err
 		}
 	}
+	return s.issuer.attended(t, q)
+}
+
+// usable is the enrollment, once it is known that it can be used by a client that knows these
+// authorities.
+func (s *signIns) usable(name string, authorities []byte) (*target, error) {
+	t, err := s.targets.target(name)
+	if err == nil {
+		err = t.inDate(time.Now())
+	}
+	if err == nil {
+		err = s.bridge.ensure()
+	}
+	if err == nil {
+		err = s.bridge.known(name, authorities)
+	}
+	return t, err
+}
+
+// look is prepare for a client that only looks: what takes a PIN, a touch or a yes is
+// [hsm.ErrPINRequired]. Nothing of that is recorded or remembered, and nobody is asked by p.
+func (s *signIns) look(ctx context.Context, q auditing.Requester, authorities []byte,
+	_ *link.Asker) (*message.Session, error) {
+	t, err := s.usable(q.Enrollment, authorities)
+	if err != nil {
+		return nil, err
+	}
+	if t.policy.AsksOfReading() {
+		return nil, t.unasked("%s wants a yes for what is read")
+	}
+	if !t.warm(time.Now()) {
+		if t, err = s.lookIn(ctx, q); err != nil {
+			return nil, err
+		}
+	}
 	return s.issuer.issue(t, q)
+}
+
+// lookIn makes an enrollment warm if that takes nobody, or waits for whoever does.
+func (s *signIns) lookIn(ctx context.Context, q auditing.Requester) (*target, error) {
+	ctx, cancel := s.epoch.untilLocked(ctx)
+	defer cancel()
+	err := s.flights.do(ctx, q.Enrollment, q.Client.Terminal(), func() error {
+		t, err := s.targets.target(q.Enrollment)
+		if err != nil || t.warm(time.Now()) {
+			return err
+		}
+		return s.connect(ctx, t, q, token.Use{Client: q.Client})
+	})
+	if why, ok := errors.AsType[unasked](err); ok {
+		return nil, why
+	}
+	if err != nil {
+		return nil, lockedOr(ctx, err)
+	}
+	return s.targets.target(q.Enrollment)
+}
+
+// unasked is an error for a client that only looks. why names the enrollment by %s.
+func (t *target) unasked(why string) error { return unasked(fmt.Sprintf(why, t.e.Name)) }
+
+// unasked is why somebody would have to be asked.
+type unasked string
+
+func (u unasked) Error() string { return string(u) }
+func (u unasked) Unwrap() error { return hsm.ErrPINRequired }
+
+// unaskedKey returns the key of t if it signs without anybody.
+func (s *signIns) unaskedKey(ctx context.Context, t *target, q auditing.Requester, u token.Use) (crypto.Signer, error) {
+	slot, err := t.held.Find(ctx, t.e.Key, t.chain[0].PublicKey)
+	if err != nil {
+		return nil, err
+	}
+	switch k := slot.Key; {
+	case k == nil:
+	case k.PIN == hsm.PINAlways:
+		return nil, t.unasked("the key of %s wants its PIN each time")
+	case k.Touch == hsm.TouchAlways, k.Touch == hsm.TouchCached:
+		return nil, t.unasked("the key of %s wants a touch")
+	}
+	return s.dial.signIn(ctx, t, q, u)
 }
 
 // warm tells whether the connection is there and known to be good.
@@ -164,9 +235,13 @@ func passOn(err error, elsewhere bool) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, hsm.ErrNoTerminal) || errors.Is(err, hsm.ErrPINRequired)
 }
 
-// connect makes t warm.
+// connect makes t warm. Where u asks nobody it fails with [unasked] if somebody has to be.
 func (s *signIns) connect(ctx context.Context, t *target, q auditing.Requester, u token.Use) error {
-	signer := func(ctx context.Context) (crypto.Signer, error) { return s.dial.signIn(ctx, t, q, u) }
+	key := s.dial.signIn
+	if u.Ask == nil {
+		key = s.unaskedKey
+	}
+	signer := func(ctx context.Context) (crypto.Signer, error) { return key(ctx, t, q, u) }
 	if t.ready.Load() && t.up.Live() {
 		probe, cancel := context.WithTimeout(ctx, probeTimeout)
 		err := t.up.SignIn(probe, signer)
@@ -212,6 +287,9 @@ func (s *signIns) unlock(ctx context.Context, t *target, q auditing.Requester, u
 	}
 	if k := slot.Key; k != nil && (k.PIN == hsm.PINNever || k.PIN == hsm.PINAlways) {
 		return nil // none is wanted, or one with every signature
+	}
+	if u.Ask == nil {
+		return t.unasked("the token of %s is locked")
 	}
 	t.held.Use()
 	return t.held.Unlock(ctx, u, s.records.Unlocking(q, t.held.URI()))

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -466,4 +467,77 @@ func TestNetworkIsBack(t *testing.T) {
 		}
 	}()
 	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
+}
+
+// look asks for a session that takes nobody, and returns why there is none, "" if there is one.
+func (r *rig) look() string {
+	r.t.Helper()
+	_, err := r.dial().Prepare(r.t.Context(), client.PrepareRequest{Enrollment: "prod", Client: caller(1), Look: true},
+		hsmtest.NewScript(r.t))
+	if err == nil {
+		return ""
+	}
+	if !errors.Is(err, hsm.ErrPINRequired) {
+		r.t.Errorf("a look that takes somebody: %v", err)
+	}
+	return err.Error()
+}
+
+// toucher touches the token when it waits for that.
+type toucher struct {
+	hsm.Prompter
+	token *hsmtest.FakeToken
+}
+
+func (p toucher) Touch(context.Context, hsm.TouchPrompt) (done func()) {
+	go p.token.Touch()
+	return func() {}
+}
+
+// TestLookAsksNobody: a look takes no PIN, no touch and no yes, is not on record where it would, and does not
+// have the next command refused. With a token that is unlocked it works.
+func TestLookAsksNobody(t *testing.T) {
+	for name, c := range map[string]struct {
+		token            hsmtest.FakeOptions
+		policy           consent.Mode
+		locked, unlocked string // why there is no session
+		signs            bool   // it is there once somebody has signed in
+	}{
+		"plain":         {locked: "the token of prod is locked", signs: true},
+		"touch":         {token: hsmtest.FakeOptions{TouchPolicy: hsm.TouchAlways}, locked: "the token of prod is locked", unlocked: "the key of prod wants a touch", signs: true},
+		"cached touch":  {token: hsmtest.FakeOptions{TouchPolicy: hsm.TouchCached}, locked: "the token of prod is locked", unlocked: "the key of prod wants a touch", signs: true},
+		"PIN each time": {token: hsmtest.FakeOptions{PINPolicy: hsm.PINAlways}, locked: "the key of prod wants its PIN each time", unlocked: "the key of prod wants its PIN each time", signs: true},
+		"consent":       {policy: consent.Always, locked: "prod wants a yes for what is read", unlocked: "prod wants a yes for what is read"},
+		"writes":        {policy: consent.Writes, locked: "the token of prod is locked", signs: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, rigOptions{token: c.token, idle: true})
+			if c.policy != "" {
+				r.enrolledWith(consent.Policy{Mode: c.policy})
+			}
+			r.serve(Options{})
+			if got := r.look(); got != c.locked {
+				t.Errorf("locked: %q", got)
+			}
+			check(t, r.dial().Unlock(t.Context(), "prod", hsmtest.NewScript(t, hsmtest.PIN(pin))))
+			if got := r.look(); got != c.unlocked {
+				t.Errorf("unlocked: %q", got)
+			}
+			if n := r.token.Signatures(); c.unlocked != "" && n != 0 {
+				t.Errorf("%d signatures", n)
+			}
+			if _, lines := r.records(); slices.ContainsFunc(lines, func(l string) bool {
+				return strings.HasPrefix(l, "session ") && l != "session granted"
+			}) {
+				t.Errorf("on record: %q", lines)
+			}
+			if !c.signs {
+				return
+			}
+			r.mustPrepare(toucher{hsmtest.Typing(t, pin).Lax(), r.token})
+			if got := r.look(); got != "" {
+				t.Errorf("signed in: %q", got)
+			}
+		})
+	}
 }

@@ -30,12 +30,18 @@ func (s *issuer) issue(t *target, q auditing.Requester) (*message.Session, error
 		s.records.Session(q, nil)
 	}
 	s.life.handedOut()
-	out := &message.Session{Certificate: c.Certificate, Key: c.Key, Expires: c.Expires,
-		CertificateExpires: t.chain[0].NotAfter}
-	if out.Attend = s.needsAttendant(t, q.Client); out.Attend {
+	return &message.Session{Certificate: c.Certificate, Key: c.Key, Expires: c.Expires,
+		CertificateExpires: t.chain[0].NotAfter}, nil
+}
+
+// attended is issue to a client that leaves somebody behind who can be asked about its requests.
+func (s *issuer) attended(t *target, q auditing.Requester) (*message.Session, error) {
+	out, err := s.issue(t, q)
+	if err == nil && s.needsAttendant(t, q.Client) {
+		out.Attend = true
 		s.responders.Expect(q.Client, time.Now())
 	}
-	return out, nil
+	return out, err
 }
 
 // needsAttendant tells whether the client has to leave somebody behind who can

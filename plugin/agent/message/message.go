@@ -61,6 +61,8 @@ type SessionRequest struct {
 	Purpose    hsm.Purpose   `json:"purpose,omitzero"`
 	// Authorities are those that the client verifies the bridge with, as PEM, where it says so.
 	Authorities []byte `json:"authorities,omitempty"`
+	// Look wants a session only if that takes no PIN, touch or yes: [hsm.ErrPINRequired] if it does.
+	Look bool `json:"look,omitempty"`
 }
 
 // SessionAnswer hands a session out.

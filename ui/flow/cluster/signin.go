@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -51,7 +52,7 @@ func clientOf(config *rest.Config) (*csr.Client, error) {
 
 // bridgeConfig says how ThroughBridge connects.
 func (a Access) bridgeConfig(ctx context.Context, name string, p hsm.Prompter) (*rest.Config, error) {
-	s := &signIn{roots: x509.NewCertPool(), ask: func(ctx context.Context) (message.Session, error) {
+	s := &signIn{roots: x509.NewCertPool(), looks: p == nil, ask: func(ctx context.Context) (message.Session, error) {
 		return a.session(ctx, name, p)
 	}}
 	if _, err := s.transport(ctx); err != nil {
@@ -70,6 +71,9 @@ func (a Access) bridgeConfig(ctx context.Context, name string, p hsm.Prompter) (
 // session asks the agent for a session. It gives this process the same
 // certificate until it is locked or ends.
 func (a Access) session(ctx context.Context, name string, p hsm.Prompter) (message.Session, error) {
+	if p == nil {
+		return a.look(ctx, name)
+	}
 	c, err := client.EnsureProgram(ctx, a.Env.Dirs, client.Program{Path: a.Env.Executable, Version: a.Env.Version})
 	if err != nil {
 		return message.Session{}, err
@@ -78,8 +82,39 @@ func (a Access) session(ctx context.Context, name string, p hsm.Prompter) (messa
 	c.Waiting = a.Env.WaitingOf(ctx)
 	s, err := c.Prepare(ctx, client.PrepareRequest{Enrollment: name, Client: process.This(),
 		Purpose: hsm.Purpose{Cluster: name, Action: "sign in"}}, p)
-	if err == nil && s.Attend && p != nil {
+	if err == nil && s.Attend {
 		err = a.attend(ctx, p)
+	}
+	return s, err
+}
+
+// UnaskedError says that a cluster is not read because somebody would have to be asked, and why. It
+// wraps [hsm.ErrPINRequired].
+type UnaskedError struct {
+	// Why is a sentence without its full stop, such as "the token of prod is locked".
+	Why string
+}
+
+// Error implements error.
+func (e *UnaskedError) Error() string { return e.Why }
+
+// Unwrap returns the sentinel.
+func (e *UnaskedError) Unwrap() error { return hsm.ErrPINRequired }
+
+// look is session where nobody is asked: [*UnaskedError] if somebody would have to be. It starts no agent:
+// what a new one holds is locked.
+func (a Access) look(ctx context.Context, name string) (message.Session, error) {
+	c, err := client.Dial(ctx, a.Env.Dirs)
+	if errors.Is(err, client.ErrNotRunning) {
+		return message.Session{}, &UnaskedError{fmt.Sprintf("the token of %s is locked", name)}
+	}
+	if err != nil {
+		return message.Session{}, err
+	}
+	defer c.Close()
+	s, err := c.Prepare(ctx, client.PrepareRequest{Enrollment: name, Client: process.This(), Look: true}, nil)
+	if errors.Is(err, hsm.ErrPINRequired) || errors.Is(err, hsm.ErrNoTerminal) { // the latter of an older agent
+		err = &UnaskedError{err.Error()}
 	}
 	return s, err
 }
@@ -125,6 +160,7 @@ const renewBefore = 30 * time.Second
 // such as a wait for approval.
 type signIn struct {
 	ask   func(context.Context) (message.Session, error)
+	looks bool           // each request asks for a session: what was good a moment ago may take a touch now
 	roots *x509.CertPool // the bridge's
 
 	mu      sync.Mutex
@@ -151,7 +187,7 @@ func (s *signIn) RoundTrip(r *http.Request) (*http.Response, error) {
 func (s *signIn) transport(ctx context.Context) (*http.Transport, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if time.Until(s.expires) > renewBefore {
+	if !s.looks && time.Until(s.expires) > renewBefore {
 		return s.next, nil
 	}
 	session, err := s.ask(ctx)

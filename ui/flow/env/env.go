@@ -41,7 +41,7 @@ type Env struct {
 	// leaves it to package csr.
 	RequestTimeout time.Duration
 	// Prompter is asked when a context of kubehsm's own has to sign in; nil
-	// means that nobody can be asked.
+	// means that nobody is asked, and no token waits for a touch.
 	Prompter hsm.Prompter
 	// Waiting, if not nil, shows why such a sign-in, or an unlock, waits; see
 	// [client.Client].
@@ -50,7 +50,7 @@ type Env struct {
 	Finishing hsm.Finishing
 }
 
-// Quiet is the environment of a look that asks nobody for a PIN.
+// Quiet is the environment of a look, which asks nobody.
 func (e *Env) Quiet() *Env {
 	quiet := *e
 	quiet.Prompter = nil
