@@ -174,14 +174,36 @@ goreleaser:
 release-check: goreleaser ## check goreleaser.yaml (2 minutes the first time)
 	'$(BIN)/goreleaser' check
 
+# A checkout without a remote has no date, says goreleaser.
+REMOTE := GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=remote.origin.url GIT_CONFIG_VALUE_0=https://github.com/kubehsm/kubehsm
 .PHONY: snapshot
-snapshot: prerequisites release-check ## build the packages of this commit into ./dist and publish nothing
-	PATH='$(BIN)':"$$PATH" goreleaser release --snapshot --clean
+snapshot: release-check ## build the packages of this commit into ./dist and publish nothing
+	@test/install/debian.sh release
+	PATH='$(BIN)':'$(CURDIR)/test/packaging':"$$PATH" $(REMOTE) goreleaser release --snapshot --clean
+
+.PHONY: release-files
+release-files: release-check ## build the packages of this tag into ./dist/release, with their checksums
+	@test/install/debian.sh release
+	PATH='$(BIN)':'$(CURDIR)/test/packaging':"$$PATH" goreleaser release --clean --skip=announce,publish
+	test/packaging/release.sh files dist
+
+.PHONY: sign
+sign: ## sign the checksums of a release: make sign RELEASE=folder KEY=~/.ssh/release.pub (docs/releasing.md)
+	@test/packaging/release.sh sign '$(RELEASE)' '$(KEY)'
+
+.PHONY: reproduce
+reproduce: snapshot ## build the packages a second time, in another folder and from nothing, and compare
+	@test/packaging/reproduce.sh dist
+
+.PHONY: arm64-check
+arm64-check: ## build for linux/arm64 and run the program and a part of the unit tests under qemu
+	@test/packaging/arm64.sh
 
 .PHONY: package-check
-package-check: snapshot formula-check ## check the packages; install the Debian one on a bare system in a folder, and use it there
+package-check: snapshot formula-check ## check the packages; install the Debian one on bare systems (Debian 12 and 13) in a folder, and use it there
 	KUBEHSM_DIST='$(CURDIR)/dist' $(GO) test -count=1 -v -tags packages -run '^TestDist' ./test/packaging
-	@test/packaging/debian.sh dist
+	@test/packaging/debian.sh dist bookworm
+	@test/packaging/debian.sh dist trixie
 
 .PHONY: formula-check
 formula-check: ## install the Homebrew formula for this commit into a folder, without Homebrew

@@ -5,6 +5,7 @@
 #
 #   debian.sh demo    what `make demo` needs
 #   debian.sh test    what `make test` needs
+#   debian.sh release what `make snapshot` needs
 #   debian.sh make    make itself, for a machine that has not even that
 #
 # On another system it prints the list and stops. KUBEHSM_INSTALL=skip goes on
@@ -12,7 +13,7 @@
 set -euo pipefail
 
 profile=${1:-}
-case $profile in demo|test|make) ;; *) echo "usage: debian.sh demo|test|make" >&2; exit 2 ;; esac
+case $profile in demo|test|release|make) ;; *) echo "usage: debian.sh demo|test|release|make" >&2; exit 2 ;; esac
 [ "${KUBEHSM_INSTALL:-}" != skip ] || exit 0
 
 go_wanted=1.26
@@ -20,12 +21,14 @@ go_wanted=1.26
 # profiles | Debian package | reason
 packages() {
   awk -F'|' -v want="$profile" 'index(" " $1, " " want " ")' <<'LIST'
-demo test make | make               | runs the Makefile
-demo test      | ca-certificates    | lets Go fetch modules over https
-demo test      | gcc                | compiles the drivers' C parts (cgo)
-demo test      | libc6-dev          | C headers for gcc
-demo test      | pkg-config         | tells cgo where libpcsclite is
-demo test      | libpcsclite-dev    | the smart card interface that the PIV driver links
+demo test release make | make       | runs the Makefile
+demo test release | ca-certificates | lets Go fetch modules over https
+demo test release | gcc             | compiles the drivers' C parts (cgo)
+demo test release | libc6-dev       | C headers for gcc
+demo test release | pkg-config      | tells cgo where libpcsclite is
+demo test release | libpcsclite-dev | headers of the smart card interface that the PIV driver uses
+release        | gcc-aarch64-linux-gnu | compiles the same for arm64
+release        | libc6-dev-arm64-cross | C headers for that
 demo test      | softhsm2           | a token in software, behind PKCS#11
 test           | opensc             | pkcs11-tool and opensc-tool, to check our work with other people's tools
 test           | opensc-pkcs11      | a second PKCS#11 module
@@ -47,6 +50,7 @@ test           | python3-dbusmock   | a logind on such a bus, to see what a susp
 test           | iproute2           | brings up loopback in a private network namespace
 test           | curl               | a client that another user runs, to see it refused
 test           | jq                 | kubectl's own test suite takes answers apart with it
+test           | openssh-client     | signs and verifies the checksums of a release
 test           | openssl            | that suite looks with it at whom the API server trusts
 test           | tmux               | a terminal for the tests of the terminal UI
 test           | patch              | checks that our diffs are what patch(1) understands

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
 # Installs the Debian package from the folder $1 on a bare Debian in a folder of
 # its own and uses it there, as a person would: nothing of this machine is in it.
-# Needs root, for apt in the folder.
+# $2 is the Debian release, by its name; default this machine's. Needs root, for apt in the folder.
 set -euo pipefail
 
 # In a mount namespace of its own: what is mounted goes with it.
 [ "${KUBEHSM_UNSHARED:-}" ] || KUBEHSM_UNSHARED=1 exec unshare --mount --propagation private "$0" "$@"
 
-dist=$(cd "${1:?usage: debian.sh DIST}" && pwd)
+dist=$(cd "${1:?usage: debian.sh DIST [SUITE]}" && pwd)
 [ "$(id -u)" = 0 ] || { echo "error: installing packages into a folder needs root" >&2; exit 1; }
 deb=$(ls "$dist"/kubehsm_*_"$(dpkg --print-architecture)".deb)
 command -v mmdebstrap >/dev/null || { apt-get update -q; apt-get install -y -q mmdebstrap; }
 
 root=$(mktemp -d)
 trap 'umount -q "$root/proc" || true; rm -rf --one-file-system -- "$root"' EXIT
-suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+suite=${2:-$(. /etc/os-release && echo "$VERSION_CODENAME")}
 echo "== a bare Debian ($suite)"
 mmdebstrap --quiet --variant=apt --include=ca-certificates,man-db "$suite" "$root"
 # Containers leave documentation out; we look at ours.
@@ -30,7 +30,8 @@ in_root apt-get install -y -qq --no-install-recommends /tmp/kubehsm.deb softhsm2
 fail() { echo "FAIL: $*" >&2; exit 1; }
 echo "== use"
 in_root sh -c '! ls /usr/lib/*/libpcsclite.so.1 2>/dev/null' || fail "libpcsclite is there: this does not show that nobody needs it for other tokens"
-in_root kubehsm version
+version=$(in_root kubehsm version)
+echo "$version"
 [ "$(in_root kubectl-hsm version)" = "$(in_root kubehsm version)" ] || fail "kubectl-hsm is another program"
 in_root man --where kubehsm kubehsm-enroll >/dev/null || fail "no manual page"
 in_root test -s /usr/share/bash-completion/completions/kubehsm || fail "no completion"
@@ -52,7 +53,7 @@ in_root apt-get purge -y -qq kubehsm
 left=$(cd "$root" && find usr etc -name '*kubehsm*' -o -name 'kubectl-hsm*')
 [ -z "$left" ] || fail "left behind: $left"
 echo "== the RPM"
-in_root apt-get install -y -qq --no-install-recommends rpm
+in_root apt-get install -y -qq --no-install-recommends rpm rpm2cpio cpio
 cp "$dist"/kubehsm-*."$(uname -m)".rpm "$root/tmp/kubehsm.rpm"
 wants=$(in_root rpm -qp --requires /tmp/kubehsm.rpm)
 grep -qxF "libc.so.6($needs)(64bit)" <<<"$wants" || fail "the RPM does not require libc.so.6($needs)(64bit) but: $wants"
@@ -61,4 +62,6 @@ for file in /usr/bin/kubehsm /usr/bin/kubectl-hsm /usr/share/man/man1/kubehsm.1.
   /usr/share/licenses/kubehsm/LICENSE /usr/share/licenses/kubehsm/THIRD-PARTY /usr/lib/systemd/user/kubehsm-agent.service; do
   grep -qxF "$file" <<<"$files" || fail "the RPM has no $file"
 done
-echo "the Debian package installs, works and leaves nothing behind"
+in_root sh -c 'mkdir /tmp/rpm && cd /tmp/rpm && rpm2cpio /tmp/kubehsm.rpm | cpio -idm --quiet'
+[ "$(in_root /tmp/rpm/usr/bin/kubehsm version)" = "$version" ] || fail "the RPM holds another program"
+echo "$suite: the Debian package installs, works and leaves nothing behind"
