@@ -8,68 +8,73 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
-	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 	"github.com/kubehsm/kubehsm/test/term"
 )
 
 func main() {
 	out := flag.String("o", "docs/pictures", "the folder to write to")
+	part := flag.String("part", "", "make only this: still, moving (used inside: card)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	if err := run(ctx, *out); err != nil {
+	code, err := run(ctx, *part, *out)
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
+		code = 1
 	}
+	os.Exit(code)
 }
 
-// run sets the stage, lets the program play, and takes the pictures.
-func run(ctx context.Context, out string) (err error) {
+// run makes the pictures of a part, or of all, each part in a process of its own.
+func run(ctx context.Context, part, out string) (code int, err error) {
+	switch part {
+	case "still":
+		return 0, still(ctx, out)
+	case "moving":
+		return onCard("-part", "card", "-o", out)
+	case "card":
+		return 0, job(ctx, out)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return 1, err
+	}
+	for _, part := range []string{"still", "moving"} {
+		c := exec.CommandContext(ctx, self, "-part", part, "-o", out)
+		c.Stdout, c.Stderr = os.Stdout, os.Stderr
+		if err := c.Run(); err != nil {
+			return 1, fmt.Errorf("%s pictures: %w", part, err)
+		}
+	}
+	return 0, nil
+}
+
+// still takes the pictures that do not move, on a token of SoftHSM2.
+func still(ctx context.Context, out string) (err error) {
 	dir, err := os.MkdirTemp("", "jane-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	binary, err := lab.Build(ctx, dir)
-	if err != nil {
-		return err
-	}
-	cluster, err := controlplane.Start(ctx, filepath.Join(dir, "c"), controlplane.Options{})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, cluster.Stop(context.WithoutCancel(ctx))) }()
-	if err := lab.Rights(ctx, cluster); err != nil {
-		return err
-	}
-	home := filepath.Join(dir, "l")
-	if err := os.Mkdir(home, 0o700); err != nil {
-		return err
-	}
-	l, err := lab.New(home, lab.Options{Binary: binary, Cluster: cluster,
-		Tokens: []hsmtest.SoftToken{{Label: "jane", PIN: lab.PIN, SOPIN: lab.SOPIN}}})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.Close(context.WithoutCancel(ctx))) }()
-	p := &play{lab: l, out: out}
-	if err := p.enroll(ctx); err != nil {
-		return err
-	}
-	for _, scene := range []func(context.Context) error{p.home, p.requests, p.kubectl} {
-		if err := scene(ctx); err != nil {
-			return err
+	o := lab.Options{Tokens: []hsmtest.SoftToken{{Label: "jane", PIN: lab.PIN, SOPIN: lab.SOPIN}}}
+	return onStage(ctx, dir, o, func(l *lab.Lab) error {
+		p := &play{lab: l, out: out}
+		for _, scene := range []func(context.Context) error{p.enroll, p.home, p.requests, p.kubectl} {
+			if err := scene(ctx); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // play is what happens on the terminal.
@@ -156,7 +161,11 @@ func (p *play) kubectl(ctx context.Context) (err error) {
 }
 
 func (p *play) start(rows int, path string, args ...string) (*term.Terminal, error) {
-	return term.Start(term.Options{Path: path, Args: args, Dir: p.lab.Dir, Columns: 100, Rows: rows,
+	return p.startSized(100, rows, path, args...)
+}
+
+func (p *play) startSized(columns, rows int, path string, args ...string) (*term.Terminal, error) {
+	return term.Start(term.Options{Path: path, Args: args, Dir: p.lab.Dir, Columns: columns, Rows: rows,
 		Env: append(p.lab.Env(), "PS1=\x1b[1;32m$\x1b[0m ")})
 }
 
@@ -172,10 +181,14 @@ func (p *play) take(s *term.Terminal, name, title string) error {
 	if shown := s.Shown(); len(shown) > 0 {
 		return errors.New("a PIN was shown: no picture of that")
 	}
+	return p.write(name, render(s.Frame().Crop(), title))
+}
+
+func (p *play) write(name, svg string) error {
 	if err := os.MkdirAll(p.out, 0o755); err != nil { //nolint:gosec // documentation
 		return err
 	}
 	file := filepath.Join(p.out, name+".svg")
 	fmt.Fprintln(os.Stderr, file)
-	return os.WriteFile(file, []byte(render(s.Frame().Crop(), title)), 0o644) //nolint:gosec // documentation
+	return os.WriteFile(file, []byte(svg), 0o644) //nolint:gosec // documentation
 }

@@ -25,14 +25,23 @@ const fonts = `ui-monospace, 'JetBrains Mono', 'SF Mono', Menlo, Consolas, 'Deja
 // render draws a frame as a terminal window. The picture holds all that it
 // needs, and no script.
 func render(f term.Frame, title string) string {
-	width, height := float64(f.Columns)*cellWidth+2*padding, float64(f.Rows)*cellHeight+2*padding+barHeight
+	var rows strings.Builder
+	for y, row := range f.Cells {
+		rows.WriteString(renderRow(row, padding, padding+barHeight+float64(y)*cellHeight))
+	}
+	return window(f.Columns, f.Rows, title, "", rows.String())
+}
+
+// window draws a terminal window of that size around its rows.
+func window(columns, rows int, title, styles, content string) string {
+	width, height := float64(columns)*cellWidth+2*padding, float64(rows)*cellHeight+2*padding+barHeight
 	var b strings.Builder
 	fmt.Fprintf(&b,
 		`<svg xmlns="http://www.w3.org/2000/svg" width="%g" height="%g" viewBox="0 0 %[1]g %[2]g" role="img" aria-label="%s">`+"\n",
 		width, height, escape(title))
 	fmt.Fprintf(&b,
-		`<style>text{font:%gpx %s;white-space:pre}.b{font-weight:bold}.i{font-style:italic}.t{font:12px system-ui,'DejaVu Sans',sans-serif}</style>`+"\n",
-		fontSize, fonts)
+		`<style>text{font:%gpx %s;white-space:pre}.b{font-weight:bold}.i{font-style:italic}.t{font:12px system-ui,'DejaVu Sans',sans-serif}%s</style>`+"\n",
+		fontSize, fonts, styles)
 	fmt.Fprintf(&b, `<rect x=".5" y=".5" width="%g" height="%g" rx="9" fill="%s" stroke="%s"/>`+"\n", width-1, height-1,
 		background, frameLine)
 	fmt.Fprintf(&b, `<path d="M1 %gV9.5A8.5 8.5 0 0 1 9.5 1H%gA8.5 8.5 0 0 1 %g 9.5V%[1]gZ" fill="%[4]s"/>`+"\n",
@@ -42,11 +51,7 @@ func render(f term.Frame, title string) string {
 	}
 	fmt.Fprintf(&b, "\n"+`<text class="t" x="%g" y="%g" text-anchor="middle" fill="%s">%s</text>`+"\n", width/2,
 		barHeight/2+4, titleText, escape(title))
-	for y, row := range f.Cells {
-		b.WriteString(renderRow(row, padding, padding+barHeight+float64(y)*cellHeight))
-	}
-	b.WriteString("</svg>\n")
-	return b.String()
+	return b.String() + content + "</svg>\n"
 }
 
 // renderRow draws the backgrounds of a row, then what stands on them.
