@@ -39,6 +39,9 @@ type Enrollment struct {
 	// User and Groups are the identity in the certificate (CN and O).
 	User   string   `json:"user"`
 	Groups []string `json:"groups,omitempty"`
+	// Issuer is who issued the certificate and renews it (its distinguished name), for one that
+	// was on the token and is not the cluster's; "" if the cluster's signer renews it.
+	Issuer string `json:"issuer,omitempty"`
 	// Policy says which requests need the user's consent, Rules which those of
 	// [consent.Rules] are. It counts whatever a kubeconfig says.
 	Policy consent.Mode   `json:"policy,omitempty"`
@@ -64,10 +67,22 @@ func (e Enrollment) Command() string {
 // Anew is the command that gets a certificate once e's has ended: it cannot ask for
 // its successor then. What was joined takes another ticket of the help desk's.
 func (e Enrollment) Anew() string {
+	if e.Issuer != "" { // the certificate's successor is on the token then
+		return e.Command()
+	}
 	if e.Context == "" {
 		return e.Command() + " --ticket -"
 	}
 	return e.Command()
+}
+
+// Renewal is the command that gets the next certificate, where e's ends at notAfter: one that has
+// ended cannot ask for its successor, and one that is not the cluster's is renewed by its issuer.
+func (e Enrollment) Renewal(notAfter, now time.Time) string {
+	if e.Issuer != "" || !notAfter.After(now) {
+		return e.Anew()
+	}
+	return "kubehsm certificate renew " + e.Name
 }
 
 // ValidName says why name cannot name an enrollment, or nil. Errors wrap [ErrInvalid].

@@ -65,20 +65,16 @@ func span(d time.Duration) string {
 }
 
 // Warning is a line that tells a person of the end of the certificate of the
-// enrollment called name, which the command again enrolls anew; "" if it is not due.
-func Warning(name, again string, notBefore, notAfter, now time.Time) string {
+// enrollment called name, which the command gets the next one for; "" if it is not due.
+func Warning(name, command string, notBefore, notAfter, now time.Time) string {
 	if !Due(notBefore, notAfter, now) {
 		return ""
 	}
-	return WarningOf(name, again, notAfter, now)
+	return WarningOf(name, command, notAfter, now)
 }
 
 // WarningOf is Warning for a certificate that is due.
-func WarningOf(name, again string, notAfter, now time.Time) string {
-	command := "kubehsm certificate renew " + name
-	if !notAfter.After(now) {
-		command = again
-	}
+func WarningOf(name, command string, notAfter, now time.Time) string {
 	return "the certificate of " + name + " " + Left(notAfter, now) + ": run `" + command + "`"
 }
 

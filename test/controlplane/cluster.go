@@ -31,6 +31,9 @@ type Options struct {
 	// APIServerFlags and ControllerManagerFlags are added to the command lines.
 	APIServerFlags         []string `json:"apiServerFlags,omitempty"`
 	ControllerManagerFlags []string `json:"controllerManagerFlags,omitempty"`
+	// ClientCAs are authorities, in PEM, whose client certificates the API server accepts beside
+	// those of its own.
+	ClientCAs []byte `json:"clientCAs,omitempty"`
 	// AllControllers runs every controller that upstream runs by default.
 	AllControllers bool `json:"allControllers,omitempty"`
 	// NoControllerManager leaves it out: requests are approved but not signed.
@@ -112,8 +115,18 @@ func prepare(ctx context.Context, dir string, o Options) (*Cluster, error) {
 	if c.pki, err = openPKI(filepath.Join(dir, "pki")); err != nil {
 		return nil, err
 	}
-	return c, c.pki.issueAll()
+	if err := c.pki.issueAll(); err != nil {
+		return nil, err
+	}
+	own, err := os.ReadFile(c.pki.ca.file)
+	if err != nil {
+		return nil, err
+	}
+	return c, os.WriteFile(c.clientCAFile(), append(own, o.ClientCAs...), 0o600)
 }
+
+// clientCAFile has the authorities of client certificates.
+func (c *Cluster) clientCAFile() string { return filepath.Join(c.dir, "client-ca.crt") }
 
 func (c *Cluster) startAll(ctx context.Context) (err error) {
 	c.mu.Lock()

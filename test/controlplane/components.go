@@ -86,7 +86,7 @@ func (c *Cluster) apiServerArguments(port int, nextCA bool) []string {
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
 		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
 		"--tls-cert-file=" + own.cert, "--tls-private-key-file=" + own.key,
-		"--client-ca-file=" + c.pki.ca.file, "--authorization-mode=RBAC", "--enable-bootstrap-token-auth",
+		"--client-ca-file=" + c.clientCAFile(), "--authorization-mode=RBAC", "--enable-bootstrap-token-auth",
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + c.pki.accountPublicKey,
 		"--service-account-signing-key-file=" + c.pki.accountKey,

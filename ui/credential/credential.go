@@ -191,7 +191,7 @@ func (c *Command) warnOfExpiry(dirs home.Dirs, e enrollment.Enrollment) {
 		return // the agent has just used it: it is being replaced
 	}
 	now := time.Now()
-	warning := expiry.Warning(e.Name, e.Anew(), chain[0].NotBefore, chain[0].NotAfter, now)
+	warning := expiry.Warning(e.Name, e.Renewal(chain[0].NotAfter, now), chain[0].NotBefore, chain[0].NotAfter, now)
 	if warning != "" && expiry.OnceADay(expiry.Dir(dirs.State), e.Name, chain[0].NotAfter, now) {
 		_, _ = io.WriteString(c.Stderr, "warning: "+text.Clean(warning)+"\n") // who does not read it is told tomorrow
 	}

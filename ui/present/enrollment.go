@@ -56,6 +56,10 @@ func ReviewFacts(r enroll.Review) []Fact {
 	for _, s := range r.Resumes {
 		done = append(done, s.Title())
 	}
+	signer, lifetime, own := text.Clean(o.SignerName), Lifetime(o.Expiration), ""
+	if r.Certificate != nil {
+		signer, lifetime, own = "", "", "the one on the token, "+ownCertificate(r)
+	}
 	return []Fact{
 		{Name: "Enrollment", Value: text.Clean(o.Name)},
 		{Name: "Token", Value: Token(r.Token)},
@@ -63,8 +67,9 @@ func ReviewFacts(r enroll.Review) []Fact {
 		{Name: "Cluster", Value: text.Clean(r.Server + " (" + knownBy(o) + ")")},
 		{Name: "User", Value: text.Clean(o.User)},
 		{Name: "Groups", Value: text.Clean(strings.Join(o.Groups, ", "))},
-		{Name: "Signer", Value: text.Clean(o.SignerName)},
-		{Name: "Lifetime", Value: Lifetime(o.Expiration)},
+		{Name: "Signer", Value: signer},
+		{Name: "Lifetime", Value: lifetime},
+		{Name: "Certificate", Value: own},
 		{Name: "Kubeconfig", Value: text.Clean(r.KubeconfigFile)},
 		{Name: "Done already", Value: text.Clean(strings.Join(done, ", "))},
 	}
@@ -78,10 +83,13 @@ func ReviewSummary(r enroll.Review) []Fact {
 	if len(o.Groups) > 0 {
 		who += ", in " + text.Clean(strings.Join(o.Groups, ", "))
 	}
+	if r.Certificate != nil {
+		who += "; by the certificate on the token, " + ownCertificate(r)
+	}
 	if o.Expiration != 0 {
 		who += "; for " + Lifetime(o.Expiration)
 	}
-	if o.SignerName != csr.ClientSigner && o.SignerName != "" {
+	if o.SignerName != csr.ClientSigner && o.SignerName != "" && !o.Adopt {
 		who += "; signed by " + text.Clean(o.SignerName)
 	}
 	var changes []string
@@ -95,6 +103,11 @@ func ReviewSummary(r enroll.Review) []Fact {
 	switch {
 	case r.Refused != nil:
 		next = "it stops: " + text.Clean(r.Refused.Error())
+	case o.Adopt:
+		next = "sign in with the certificate; no request is filed, and the token stays as it is"
+		if len(r.Replaces) > 0 {
+			next = "sign in with the certificate; no request is filed"
+		}
 	case slices.Contains(r.Resumes, enrolling.StepApproval):
 		next = "the certificate is there: sign in with it"
 	case r.Approved:
@@ -110,6 +123,12 @@ func ReviewSummary(r enroll.Review) []Fact {
 		{Name: "Changes", Value: strings.Join(changes, "; ")},
 		{Name: "Then", Value: next},
 	}
+}
+
+// ownCertificate describes the certificate on the token that an enrollment signs in with.
+func ownCertificate(r enroll.Review) string {
+	leaf := r.Certificate.Leaf
+	return text.Clean("issued by "+leaf.Issuer.String()) + ", until " + Date(leaf.NotAfter)
 }
 
 // replacements says what takes the place of default secrets.

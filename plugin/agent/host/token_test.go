@@ -21,6 +21,8 @@ type oneToken struct {
 
 func (o oneToken) Open(context.Context, hsm.URI) (worker.Token, error) { return o.token, nil }
 
+func (oneToken) OnEnd(func(worker.End)) {}
+
 func (oneToken) Removed(ctx context.Context, _ worker.Token) error {
 	<-ctx.Done()
 	return ctx.Err()

@@ -56,9 +56,14 @@ func newPerson(t *testing.T) *person {
 // newPersonWith has a card of its own kind; it is told when that wants a touch.
 func newPersonWith(t *testing.T, config vcard.Config) *person {
 	t.Helper()
+	return newPersonAt(t, config, controlplane.ForTest(t))
+}
+
+// newPersonAt has a cluster of its own.
+func newPersonAt(t *testing.T, config vcard.Config, cluster *controlplane.Cluster) *person {
+	t.Helper()
 	vcard.Private(t)
 	need.Program(t, "softhsm2-util")
-	cluster := controlplane.ForTest(t)
 	if err := lab.Rights(t.Context(), cluster); err != nil {
 		t.Fatal(err)
 	}

@@ -45,8 +45,17 @@ func (n Enroller) Complete(ctx context.Context, o enrolling.Options) (enrolling.
 		return o, err
 	}
 	o.FillDefaults()
-	if err := n.completeUser(ctx, &o); err != nil {
+	if err := n.completeAdopted(ctx, &o); err != nil {
 		return o, err
+	}
+	if err := n.completeUser(ctx, &o); err != nil {
+		if o.Adopt || !n.offersOwn(ctx, o) {
+			return o, err
+		}
+		o.Adopt = true
+		if err := n.completeAdopted(ctx, &o); err != nil {
+			return o, err
+		}
 	}
 	if err := n.completeNames(ctx, &o); err != nil {
 		return o, err
@@ -138,7 +147,7 @@ func (n Enroller) completeFromProgress(o *enrolling.Options) error {
 // completeUser takes the user that the source context signs in as if none is named, and its
 // groups, but for those that only Kubernetes itself gives.
 func (n Enroller) completeUser(ctx context.Context, o *enrolling.Options) error {
-	if o.User != "" {
+	if o.User != "" || o.Adopt {
 		return nil
 	}
 	const next = "say who the certificate is for: --user NAME (and --group NAME)"
@@ -177,6 +186,9 @@ func builtIn(name string) bool { return strings.HasPrefix(name, "system:") }
 // completeNames fills the placeholders in the names that o asks for and checks
 // the names. The token is opened only if there is a placeholder.
 func (n Enroller) completeNames(ctx context.Context, o *enrolling.Options) error {
+	if o.Adopt { // its issuer chose the names
+		return nil
+	}
 	if o.HasPlaceholders() {
 		err := (token.Tokens{Env: n.env}).With(ctx, o.Token, func(token hsm.Token) error {
 			info, err := token.Info(ctx)

@@ -80,6 +80,9 @@ type secrets struct{ of *attempt }
 func (s secrets) mend(ctx context.Context) error {
 	r := s.of
 	all, err := defaultSecrets(ctx, r.token, r.info)
+	if r.record.Options.Adopt { // the management key and the PUK may be those of who issued the token
+		all = slices.DeleteFunc(all, func(s defaultSecret) bool { return s.kind != hsm.UserPIN })
+	}
 	if err != nil || len(all) == 0 {
 		return err
 	}
@@ -190,7 +193,7 @@ func (s secrets) replace(ctx context.Context, all []defaultSecret) error {
 // its PIN.
 func (s secrets) replacePUK(ctx context.Context) {
 	r, o := s.of, s.of.record.Options
-	if !r.given.Guided || o.AcceptDefaults || o.Token.Kind().DefaultPUK == "" {
+	if !r.given.Guided || o.Adopt || o.AcceptDefaults || o.Token.Kind().DefaultPUK == "" {
 		return
 	}
 	tokens := token.Tokens{Env: r.env}

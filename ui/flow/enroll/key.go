@@ -15,6 +15,9 @@ import (
 // keyForRequest makes the key, once it is known that its request can be filed: a key
 // that nothing comes of would stand in the next one's way.
 func (r *attempt) keyForRequest(ctx context.Context) (outcome, error) {
+	if r.record.Options.Adopt {
+		return r.adopt(ctx)
+	}
 	if err := r.preflight(ctx); err != nil {
 		return outcome{}, err
 	}

@@ -15,6 +15,8 @@ type Review struct {
 	Server string
 	// Resumes lists the steps that an earlier run has done already.
 	Resumes []enrolling.Step
+	// Certificate is the one on the token that the enrollment signs in with; nil if it asks for one.
+	Certificate *csr.Certificate
 	// Approved: the request that an earlier run has filed is approved.
 	Approved bool
 	// Forecast says what is likely to become of the request; nil if there is one

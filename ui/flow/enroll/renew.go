@@ -65,11 +65,20 @@ func (n Renewer) Renew(ctx context.Context, name string, o RenewOptions, p hsm.P
 	return r.result, nil
 }
 
+// foreign is the error for a certificate that is not the cluster's to renew.
+func foreign(en enrollment.Enrollment) error {
+	return hint.Withf(fmt.Errorf("the certificate of %q is renewed by who issued it, %s, and not by the cluster", en.Name, en.Issuer),
+		"once its successor is on the token, `%s` takes that", en.Anew())
+}
+
 // renewal is the record of an unfinished renewal that o goes on with, or a new one.
 func (n Renewer) renewal(ctx context.Context, name string, o RenewOptions) (*enrolling.Progress, error) {
 	en, err := n.env.Enrollments().Load(name)
 	if err != nil {
 		return nil, err
+	}
+	if en.Issuer != "" {
+		return nil, foreign(en)
 	}
 	old, err := enrolling.NewStore(n.env).Load(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -195,19 +204,18 @@ type Expiring struct {
 	NotAfter time.Time `json:"notAfter"`
 	// Due: it should be renewed, see [expiry.Due].
 	Due bool `json:"due"`
+	// Issuer renews the certificate, see [enrollment.Enrollment.Issuer].
+	Issuer string `json:"issuer,omitempty"`
 	// Err says why the certificate could not be read.
 	Err error `json:"-"`
 
-	again string // the command that enrolls anew
+	context string // that the enrollment was made from
 }
 
-// Renewal is the command that gets the next certificate: one that has ended cannot ask for
-// its successor.
+// Renewal is the command that gets the next certificate: see [enrollment.Enrollment.Renewal].
 func (x Expiring) Renewal(now time.Time) string {
-	if !x.NotAfter.After(now) {
-		return x.again
-	}
-	return "kubehsm certificate renew " + x.Name
+	of := enrollment.Enrollment{Name: x.Name, Issuer: x.Issuer, Context: x.context}
+	return of.Renewal(x.NotAfter, now)
 }
 
 // Expiring lists the enrollments with the ends of their certificates as they are at now, the
@@ -217,7 +225,7 @@ func (n Renewer) Expiring(now time.Time) ([]Expiring, error) {
 	all, unread := n.env.Enrollments().List()
 	out := make([]Expiring, 0, len(all))
 	for _, en := range all {
-		x := Expiring{Name: en.Name, User: en.User, Server: en.Cluster.Server, again: en.Anew()}
+		x := Expiring{Name: en.Name, User: en.User, Server: en.Cluster.Server, Issuer: en.Issuer, context: en.Context}
 		chain, err := n.env.Enrollments().Certificate(en)
 		if x.Err = err; err == nil {
 			x.NotAfter, x.Due = chain[0].NotAfter, expiry.Due(chain[0].NotBefore, chain[0].NotAfter, now)
@@ -238,7 +246,7 @@ func (n Renewer) ExpiryWarnings() ([]string, error) {
 	var out []string
 	for _, x := range all {
 		if x.Due {
-			out = append(out, expiry.WarningOf(x.Name, x.again, x.NotAfter, time.Now()))
+			out = append(out, expiry.WarningOf(x.Name, x.Renewal(time.Now()), x.NotAfter, time.Now()))
 		}
 	}
 	return out, nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
@@ -63,6 +64,14 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 	}
 	if rev.Token.PIN.Blocked() {
 		rev.Notes = append(rev.Notes, "the token's PIN is blocked: unblock it first")
+	}
+	if o.Adopt {
+		return n.reviewAdopted(ctx, r, rev, known)
+	}
+	if apart, err := keepsApart(ctx, r.token, o); err != nil {
+		return Review{}, err
+	} else if apart {
+		rev.Notes = append(rev.Notes, "the certificate is kept in the state folder alone: the token does not tell its management key")
 	}
 	if rev.Forecast, err = n.forecast(ctx, j); err != nil { // the step itself will say it
 		rev.Notes = append(rev.Notes, "the cluster cannot be asked: "+err.Error())
@@ -136,4 +145,39 @@ func (r Review) Remarks() []string {
 		}
 	}
 	return out
+}
+
+// reviewAdopted completes the review of an enrollment that signs in with the certificate on the
+// token; known are the token's default secrets.
+func (n Enroller) reviewAdopted(ctx context.Context, r *attempt, rev Review, known []defaultSecret) (Review, error) {
+	slots, err := r.token.Slots(ctx, nil)
+	if err != nil {
+		return Review{}, err
+	}
+	more, err := chainIn(rev.Options)
+	if err != nil {
+		return Review{}, err
+	}
+	fit, unfit := adoptables(slots, more)
+	i := slices.IndexFunc(fit, func(a adoptable) bool { return rev.Options.Key.MatchSlot(a.slot) })
+	if i < 0 {
+		rev.Refused = noneAdoptable(unfit)
+		return rev, nil
+	}
+	rev.Certificate = fit[i].certificate
+	if by := cluster.AcceptedBy(ctx, r.record.Cluster); by != nil && !rev.Options.AcceptForecast {
+		if err := by.Check(rev.Certificate); err != nil {
+			rev.Refused = hint.With(err, "ask whoever runs the cluster whether its API server accepts that issuer (--client-ca-file); "+
+				"a missing certificate of the chain is named with --chain FILE")
+		}
+	}
+	if has(known, hsm.UserPIN) && !rev.Options.AcceptDefaults {
+		if rev.Options.Guided && rev.Token.Can.ChangePIN && !rev.Token.PIN.Blocked() {
+			rev.Replaces = []hsm.PINKind{hsm.UserPIN}
+		} else {
+			rev.Refused = defaultsRefusal(slices.DeleteFunc(known, func(s defaultSecret) bool { return s.kind != hsm.UserPIN }), rev.Token)
+		}
+	}
+	rev.Commands = []string{n.Command(rev.Options)}
+	return rev, nil
 }

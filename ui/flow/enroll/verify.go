@@ -34,7 +34,11 @@ func (r *attempt) rejected(ctx context.Context, err error) error {
 	r.record.Rejected = true
 	err = hinting.With(errors.Join(err, enrolling.NewStore(r.env).Save(r.record)),
 		"ask whoever runs the cluster whether its API server accepts that issuer (--client-ca-file)")
-	return notSwitched(ctx, r.env, r.record, err, "then asks for another certificate")
+	then := "then asks for another certificate"
+	if r.record.Options.Adopt {
+		then = "tries again"
+	}
+	return notSwitched(ctx, r.env, r.record, err, then)
 }
 
 // notSwitched adds to the reason why an enrollment does not sign in which context

@@ -83,11 +83,19 @@ func (o Options) differs(now Options, at stage) error {
 		if x.Called == "" || x.fixed != at {
 			continue
 		}
-		if recorded, asked := strings.Join(x.words(&o), ","), strings.Join(x.words(&now), ","); recorded != asked {
+		if recorded, asked := x.said(&o), x.said(&now); recorded != asked {
 			return o.Conflict(x.Called, recorded, asked)
 		}
 	}
 	return nil
+}
+
+// said is the option's value for a person.
+func (x Option) said(o *Options) string {
+	if yes, ok := x.field(o).(*bool); ok {
+		return fmt.Sprint(*yes)
+	}
+	return strings.Join(x.words(o), ",")
 }
 
 // sameKey is [SameToken] for keys.

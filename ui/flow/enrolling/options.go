@@ -44,6 +44,13 @@ type Options struct {
 	// NoAttestation leaves the token's attestation of the key out of the
 	// request, for signers that refuse extensions they do not know.
 	NoAttestation bool `json:"noAttestation,omitempty"`
+	// Adopt signs in with the certificate that the token has with its key: no request is filed, and
+	// nothing is written to the token. User and Groups are then the certificate's. ChainFile is
+	// a file of certificates in PEM that belong to its chain, FetchChain fetches missing ones from
+	// the addresses in the certificates.
+	Adopt      bool   `json:"adopt,omitempty"`
+	ChainFile  string `json:"-"`
+	FetchChain bool   `json:"-"`
 	// AcceptDefaults enrolls a token whose PIN, PUK or management key is the
 	// default one, which is an error otherwise.
 	AcceptDefaults bool `json:"acceptFactory,omitempty"`
@@ -156,6 +163,23 @@ func table() []Option {
 			Flag: "key", Usage: "`URI` of an existing key; default a new key",
 			Heading: HeadingKey,
 			On:      OfEnroll | OfBreakGlass, fixed: fromKey, field: func(o *Options) any { return &o.Key },
+		},
+		{
+			Flag:    "use-certificate",
+			Usage:   "sign in with the certificate on the token; file no request, write nothing to the token",
+			Heading: HeadingKey,
+			On:      OfEnroll, Called: "use of the certificate on the token", fixed: fromBegin,
+			field: func(o *Options) any { return &o.Adopt },
+		},
+		{
+			Flag: "chain", Usage: "`file` of the certificates (PEM) between the one on the token and its root",
+			Heading: HeadingKey,
+			On:      OfEnroll, anew: true, field: func(o *Options) any { return &o.ChainFile },
+		},
+		{
+			Flag: "fetch-chain", Usage: "fetch these certificates from the addresses in the one on the token",
+			Heading: HeadingKey,
+			On:      OfEnroll, anew: true, field: func(o *Options) any { return &o.FetchChain },
 		},
 		{
 			Flag:    "algorithm",

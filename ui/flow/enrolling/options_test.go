@@ -32,7 +32,8 @@ func whole() *Progress {
 				Policy: ticket.Attested, Serial: "123", Seal: []byte("seal")},
 			Renewal: &Renewal{With: "admin", OldKey: key}, User: "jane", Groups: []string{"dev", "a,b"},
 			SignerName: "example.com/s",
-			Expiration: time.Hour, Reason: "new laptop", NoAttestation: true, AcceptDefaults: true, AcceptForecast: true,
+			Expiration: time.Hour, Reason: "new laptop", NoAttestation: true,
+			Adopt: true, ChainFile: "/chain", FetchChain: true, AcceptDefaults: true, AcceptForecast: true,
 			AcceptUnverified: "10.0.0.1:6443",
 			AltNames: AltNames{DNS: []string{"d"}, Email: []string{"e@x"}, IP: []string{"10.0.0.2"},
 				URI: []string{"spiffe://x"}},
@@ -99,7 +100,7 @@ func TestCommand(t *testing.T) {
 		o                Options
 		kubeconfig, want string
 	}{
-		{all, "", `kubehsm enroll --name prod-hsm --token piv:serial=123 --context 'it'\''s prod' --user jane --cluster spare --group dev --group a,b --key 'piv:serial=123;slot=9c' --expiration 1h0m0s --signer-name example.com/s --no-attestation --dns-name d --email e@x --ip 10.0.0.2 --uri spiffe://x --request-label k=v --request-label 'team=a b' --accept-risk factory-secrets,forecast,unverified:10.0.0.1:6443 --approve-with '/a b' --reason 'new laptop' --timeout 1m0s --overwrite --keep-current --replace --restart`},
+		{all, "", `kubehsm enroll --name prod-hsm --token piv:serial=123 --context 'it'\''s prod' --user jane --cluster spare --group dev --group a,b --key 'piv:serial=123;slot=9c' --use-certificate --chain /chain --fetch-chain --expiration 1h0m0s --signer-name example.com/s --no-attestation --dns-name d --email e@x --ip 10.0.0.2 --uri spiffe://x --request-label k=v --request-label 'team=a b' --accept-risk factory-secrets,forecast,unverified:10.0.0.1:6443 --approve-with '/a b' --reason 'new laptop' --timeout 1m0s --overwrite --keep-current --replace --restart`},
 		{Options{}, "", "kubehsm enroll"},
 		{Options{AcceptForecast: true}, "", "kubehsm enroll --accept-risk forecast"},
 		{Options{Token: few.Token, User: "jane"}, "", "kubehsm enroll --token pkcs11:token=blue --user jane"},
@@ -215,6 +216,8 @@ func TestEveryOptionAtEveryStage(t *testing.T) {
 			x.other(&now)
 			closed := slices.Contains(tc.closed, x.fixed)
 			refused := closed && (x.Called != "" || x.Flag == "token" || x.Flag == "key")
+			j.Options.Adopt = false // else there is no request
+			now.Adopt = x.Flag == "use-certificate"
 			err := j.Continue(now)
 			var conflict *ConflictError
 			if errors.As(err, &conflict) != refused || (err != nil) != refused {

@@ -1,7 +1,9 @@
 package enrolling
 
 import (
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"slices"
@@ -104,8 +106,25 @@ func (j *Progress) Enrollment() enrollment.Enrollment {
 	o := j.Options
 	return enrollment.Enrollment{
 		Name: o.Name, Cluster: j.Cluster, Namespace: j.Namespace, Key: j.Request.Key, KeyHash: j.Request.KeyHash,
-		User: o.User, Groups: o.Groups, Policy: consent.Session,
+		User: o.User, Groups: o.Groups, Issuer: j.issuer(), Policy: consent.Session,
 		Context: o.Context, Created: time.Now().UTC().Truncate(time.Second),
+	}
+}
+
+// issuer is who renews the certificate, "" if that is the cluster's signer.
+func (j *Progress) issuer() string {
+	c, err := csr.ParseCertificate(j.Certificate)
+	if !j.Options.Adopt || err != nil {
+		return ""
+	}
+	for rest := j.Cluster.CAData; ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			return c.Leaf.Issuer.String()
+		}
+		if ca, err := x509.ParseCertificate(block.Bytes); err == nil && c.Leaf.CheckSignatureFrom(ca) == nil {
+			return ""
+		}
 	}
 }
 

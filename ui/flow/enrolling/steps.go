@@ -1,5 +1,7 @@
 package enrolling
 
+import "slices"
+
 // Step is one named step of an enrollment, in the order of [Steps].
 type Step string
 
@@ -25,10 +27,14 @@ func JoinSteps() []Step { return append([]Step{StepDiscover}, Steps()...) }
 
 // Steps lists the steps of this enrollment.
 func (o Options) Steps() []Step {
+	steps := Steps()
 	if o.Join != nil {
-		return JoinSteps()
+		steps = JoinSteps()
 	}
-	return Steps()
+	if o.Adopt { // the certificate is there
+		steps = slices.DeleteFunc(steps, func(s Step) bool { return s == StepRequest || s == StepApproval })
+	}
+	return steps
 }
 
 // Title is the step in a few words, for people.

@@ -1,0 +1,163 @@
+//go:build linux && cgo
+
+package card
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/test/controlplane"
+	"github.com/kubehsm/kubehsm/test/need"
+	"github.com/kubehsm/kubehsm/test/vcard"
+)
+
+// company is an authority with an intermediate, as companies have.
+type company struct {
+	root, issuer       *x509.Certificate
+	rootKey, issuerKey *ecdsa.PrivateKey
+}
+
+func newCompany(t *testing.T) *company {
+	t.Helper()
+	c := &company{}
+	c.root, c.rootKey = authority(t, "Example Corp Root", nil, nil)
+	c.issuer, c.issuerKey = authority(t, "Example Corp People", c.root, c.rootKey)
+	return c
+}
+
+// authority is one that parent certifies, or a root.
+func authority(t *testing.T, name string, parent *x509.Certificate, by *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(5, 0, 0), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign}
+	if parent == nil {
+		parent, by = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), by)
+	must(t, err)
+	cert, err := x509.ParseCertificate(der)
+	must(t, err)
+	return cert, key
+}
+
+// issue is a certificate of somebody's key.
+func (c *company) issue(t *testing.T, who string, key *rsa.PrivateKey, uses ...x509.ExtKeyUsage) []byte {
+	t.Helper()
+	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()),
+		Subject:   pkix.Name{CommonName: who, Organization: []string{"staff"}},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(1, 0, 0),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: uses}
+	der, err := x509.CreateCertificate(rand.Reader, template, c.issuer, key.Public(), c.issuerKey)
+	must(t, err)
+	return der
+}
+
+func encoded(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}
+
+// fill has yubico-piv-tool put a key with its certificate on the card.
+func fill(t *testing.T, slot string, key *rsa.PrivateKey, certificate []byte) {
+	t.Helper()
+	if key != nil {
+		pivTool(t, encoded("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(key)), "-a", "import-key", "-s", slot)
+	}
+	pivTool(t, encoded("CERTIFICATE", certificate), "-a", "import-certificate", "-s", slot)
+}
+
+func pivTool(t *testing.T, in []byte, args ...string) {
+	t.Helper()
+	if in != nil {
+		file := filepath.Join(t.TempDir(), "in.pem")
+		must(t, os.WriteFile(file, in, 0o600))
+		args = append(args, "-i", file)
+	}
+	if out, err := exec.Command(need.Program(t, "yubico-piv-tool"), args...).CombinedOutput(); err != nil {
+		t.Fatalf("yubico-piv-tool %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// written counts the commands that the card has done and that write to it: PUT DATA, GENERATE, MOVE
+// KEY, IMPORT and those of its secrets.
+func written(card *vcard.Card) (n int) {
+	for _, e := range card.Log() {
+		if slices.Contains([]byte{0xdb, 0x47, 0xf6, 0xfe, 0xff, 0x24, 0x2c}, e.INS) && e.SW == 0x9000 {
+			n++
+		}
+	}
+	return n
+}
+
+// TestCompanyCard: a card with an RSA key and a certificate of a company's authority, whose
+// management key its holder does not know, signs in with one command and one PIN where the API
+// server accepts that authority. Nothing is filed, and nothing is written to the card.
+func TestCompanyCard(t *testing.T) {
+	corp := newCompany(t)
+	cluster := controlplane.StartForTest(t, controlplane.Options{ClientCAs: encoded("CERTIFICATE", corp.root.Raw)})
+	p := newPersonAt(t, vcard.Config{Firmware: [3]byte{5, 4, 3}, Serial: 7654321}, cluster)
+	p.hidden = []string{ownPIN}
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	must(t, err)
+	leaf := corp.issue(t, "jane.doe@example.com", key, x509.ExtKeyUsageClientAuth)
+	fill(t, "9a", key, leaf)
+	fill(t, "82", nil, corp.issuer.Raw)
+	other, err := rsa.GenerateKey(rand.Reader, 2048)
+	must(t, err)
+	fill(t, "9c", other, corp.issue(t, "jane's mail", other, x509.ExtKeyUsageEmailProtection))
+	pivTool(t, nil, "-a", "change-pin", "-P", vcard.DefaultPIN, "-N", ownPIN)
+	pivTool(t, nil, "-a", "change-puk", "-P", vcard.DefaultPUK, "-N", ownPUK)
+	pivTool(t, nil, "-a", "set-mgm-key", "-n", "0a0b0c0d0e0f070801020304050607080102030405060709")
+
+	must(t, os.Remove(p.Kubeconfig)) // of the company there is the address of a cluster, and no credential
+	p.kubectl("config", "set-cluster", "corp", "--server", cluster.Server(), "--certificate-authority", cluster.CAFile(),
+		"--embed-certs")
+	p.kubectl("config", "set-context", "corp", "--cluster", "corp")
+	p.kubectl("config", "use-context", "corp")
+	_, err = cluster.Admin(t.Context(), "", "create", "clusterrolebinding", "staff", "--clusterrole=view", "--group=staff")
+	must(t, err)
+	before := written(p.card)
+
+	s := p.terminal(p.Binary, "enroll", "--token", "piv:serial=7654321")
+	s.WaitFor("jane.doe@example.com, in staff; by the certificate on the token, issued by CN=Example Corp People",
+		"no request is filed", "Begin? [Y/n")
+	s.Type("\r")
+	s.WaitFor(pinPrompt)
+	s.Type(ownPIN + "\r")
+	if code := s.Exit(); code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, s.Output())
+	}
+	if n := strings.Count(string(s.Raw()), pinPrompt); n != 1 {
+		t.Errorf("the PIN was asked for %d times:\n%s", n, s.Output())
+	}
+	if out := p.kubectl("get", "namespaces", "-o", "name"); !strings.Contains(out, "namespace/default") {
+		t.Errorf("kubectl sees %q", out)
+	}
+	if out, err := cluster.Admin(t.Context(), "", "get", "csr", "-o", "name"); err != nil || out != "" {
+		t.Errorf("requests: %q, %v", out, err)
+	}
+	if after := written(p.card); after != before {
+		t.Errorf("the card has done %d commands that write, before %d", after, before)
+	}
+	res, err := p.Kubehsm(t.Context(), "certificate", "renew", "corp-hsm")
+	must(t, err)
+	if res.Code == 0 || !strings.Contains(res.Stderr, "CN=Example Corp People") ||
+		!strings.Contains(res.Stderr, "kubehsm enroll --name corp-hsm") {
+		t.Errorf("a renewal says %s", res)
+	}
+}

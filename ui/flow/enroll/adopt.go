@@ -1,0 +1,253 @@
+package enroll
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
+)
+
+// ErrSeveralCertificates: the token has more than one certificate to sign in with.
+var ErrSeveralCertificates = errors.New("the token has several certificates to sign in with")
+
+// adoptable is a certificate on a token that a client can sign in with, as far as it shows.
+type adoptable struct {
+	slot        hsm.Slot
+	certificate *csr.Certificate
+}
+
+// adoptables are the certificates of a token that are for client authentication, and are valid now;
+// unfit says why the others are not. more are certificates that may belong to their chains.
+func adoptables(slots []hsm.Slot, more []*x509.Certificate) (fit []adoptable, unfit []string) {
+	others := issuers(slots, more)
+	for _, s := range slots {
+		if s.Certificate == nil || s.Certificate.IsCA {
+			continue
+		}
+		c := csr.WithChain(s.Certificate, others)
+		problem := c.Check(nil, true, time.Time{})
+		if s.Key != nil && !s.CertificateMatches() {
+			problem = &csr.CertificateError{Problem: "it is for another key than the one beside it"}
+		}
+		var wrong *csr.CertificateError
+		switch {
+		case errors.As(problem, &wrong):
+			unfit = append(unfit, fmt.Sprintf("the certificate of %q in %s: %s", c.Subject().User, place(s), wrong.Problem))
+		case problem != nil:
+			unfit = append(unfit, fmt.Sprintf("the certificate in %s: %v", place(s), problem))
+		default:
+			fit = append(fit, adoptable{s, c})
+		}
+	}
+	return fit, unfit
+}
+
+// issuers are the certificates on a token, and more, that may belong to the chain of one on it.
+func issuers(slots []hsm.Slot, more []*x509.Certificate) []*x509.Certificate {
+	all := more
+	for _, s := range slots {
+		if s.Certificate != nil {
+			all = append(all[:len(all):len(all)], s.Certificate)
+		}
+	}
+	return all
+}
+
+// place names a slot for people.
+func place(s hsm.Slot) string {
+	if s.URI.Slot != "" {
+		return "slot " + s.URI.Slot
+	}
+	return fmt.Sprintf("%q", s.Label)
+}
+
+// chainIn reads the certificates of the file that o names for the chain.
+func chainIn(o enrolling.Options) ([]*x509.Certificate, error) {
+	if o.ChainFile == "" {
+		return nil, nil
+	}
+	b, err := os.ReadFile(o.ChainFile)
+	if err != nil {
+		return nil, hint.With(fmt.Errorf("the chain: %w", err), "name a file that can be read: --chain FILE")
+	}
+	c, err := csr.ParseCertificate(b)
+	if err != nil {
+		return nil, hint.With(fmt.Errorf("the chain: %s: %w", o.ChainFile, err), "the file holds certificates in PEM")
+	}
+	return append(c.Chain, c.Leaf), nil
+}
+
+// completeAdopted fills in the key and the user of the certificate that is adopted.
+func (n Enroller) completeAdopted(ctx context.Context, o *enrolling.Options) error {
+	if !o.Adopt || o.Key.Scheme != "" && o.User != "" {
+		return nil
+	}
+	more, err := chainIn(*o)
+	if err != nil {
+		return err
+	}
+	slots, err := hsm.ReadSlots(ctx, n.env.Drivers, o.Token)
+	if err != nil {
+		return err
+	}
+	fit, unfit := adoptables(slots, more)
+	var chosen []adoptable
+	for _, a := range fit {
+		if o.Key.Scheme == "" || o.Key.MatchSlot(a.slot) {
+			chosen = append(chosen, a)
+		}
+	}
+	if at, err := (cluster.Access{Env: n.env.On(o.Cluster)}).Endpoint(ctx, o.Context); o.Join == nil && err == nil && len(chosen) > 1 {
+		chosen = accepted(cluster.AcceptedBy(ctx, at.Cluster), chosen)
+	}
+	switch len(chosen) {
+	case 0:
+		return noneAdoptable(unfit)
+	case 1:
+		return takeAdoptable(o, chosen[0])
+	}
+	names := make([]string, len(chosen))
+	for i, a := range chosen {
+		names[i] = fmt.Sprintf("--key '%s' (%s, issued by %s)", a.slot.URI, a.certificate.Subject().User,
+			a.certificate.Leaf.Issuer.String())
+	}
+	return hint.With(ErrSeveralCertificates, "name the key of one: "+strings.Join(names, ", or "))
+}
+
+// takeAdoptable makes o the enrollment of the key and the user of the certificate.
+func takeAdoptable(o *enrolling.Options, a adoptable) error {
+	who := a.certificate.Subject()
+	if o.User != "" && o.User != who.User {
+		return hint.With(fmt.Errorf("the certificate on the token is for %q, not %q", who.User, o.User),
+			"leave --user out; the certificate says who it is for")
+	}
+	o.Key, o.User, o.Groups = a.slot.URI, who.User, who.Groups
+	return nil
+}
+
+// noneAdoptable is the error for a token without a certificate that can be adopted.
+func noneAdoptable(unfit []string) error {
+	err := fmt.Errorf("the token has no certificate to sign in with: %w", hsm.ErrNoCertificate)
+	if len(unfit) > 0 {
+		return hint.With(err, strings.Join(unfit, "; ")+"; without --use-certificate, a new one is requested")
+	}
+	return hint.With(err, "`kubehsm key list` shows what is on the token; without --use-certificate, a certificate is requested")
+}
+
+// accepted are the certificates that the API server is not certain to turn down.
+func accepted(by *csr.Accepted, all []adoptable) []adoptable {
+	if by == nil {
+		return all
+	}
+	var some []adoptable
+	for _, a := range all {
+		if by.Check(a.certificate) == nil {
+			some = append(some, a)
+		}
+	}
+	return some
+}
+
+// offersOwn tells whether the token has just one certificate that the API server of the context
+// announces to accept. Then somebody whose context has no credential can sign in with it.
+func (n Enroller) offersOwn(ctx context.Context, o enrolling.Options) bool {
+	if o.Key.Scheme != "" || o.ApproveWith != "" || o.Join != nil {
+		return false
+	}
+	at, err := (cluster.Access{Env: n.env.On(o.Cluster)}).Endpoint(ctx, o.Context)
+	if err != nil || at.Accepts(o.AcceptUnverified) != nil {
+		return false
+	}
+	slots, err := hsm.ReadSlots(ctx, n.env.Drivers, o.Token)
+	if err != nil {
+		return false // the step that finds the token says why
+	}
+	more, err := chainIn(o)
+	if err != nil {
+		return false
+	}
+	fit, _ := adoptables(slots, more)
+	if len(fit) == 0 {
+		return false
+	}
+	by := cluster.AcceptedBy(ctx, at.Cluster)
+	return by != nil && len(by.Names) > 0 && len(accepted(by, fit)) == 1
+}
+
+// adopt takes the key and the certificate that the token has. Nothing is written to the token.
+func (r *attempt) adopt(ctx context.Context) (outcome, error) {
+	o := r.record.Options
+	if r.info.Kind().Hides {
+		if err := r.token.Unlock(ctx, r.asking("use the certificate")); err != nil {
+			return outcome{}, err
+		}
+		r.pins.prove(r.info.URI())
+	}
+	r.record.Request.KeyHash = "" // the issuer may have put another key there with its next certificate
+	out, err := keyMaker{r}.reuse(ctx, o.Key)
+	if err != nil {
+		return outcome{}, err
+	}
+	slots, err := r.token.Slots(ctx, nil)
+	if err != nil {
+		return outcome{}, err
+	}
+	slot, err := r.token.Slot(ctx, o.Key)
+	if err != nil {
+		return outcome{}, err
+	}
+	if slot.Certificate == nil {
+		return outcome{}, noneAdoptable(nil)
+	}
+	more, err := chainIn(r.given)
+	if err != nil {
+		return outcome{}, err
+	}
+	if old, err := csr.ParseCertificate(r.record.Certificate); err == nil { // an earlier run may have had the file
+		more = append(more, old.Chain...)
+	}
+	others := issuers(slots, more)
+	cert := csr.WithChain(slot.Certificate, others)
+	if r.given.FetchChain {
+		if cert, err = csr.FetchChain(ctx, cert, others); err != nil {
+			return outcome{}, err
+		}
+	}
+	if err := cert.Check(r.public, true, time.Time{}); err != nil {
+		return outcome{}, err
+	}
+	who := cert.Subject()
+	r.record.Options.User, r.record.Options.Groups = who.User, who.Groups
+	r.record.Certificate, r.record.Rejected = cert.PEM, false
+	if err := r.refuseUntrusted(ctx, cert); err != nil {
+		return outcome{}, err
+	}
+	out.message += fmt.Sprintf(", certificate of %s, issued by %s", who.User, cert.Leaf.Issuer.String())
+	return out, nil
+}
+
+// keepsApart tells whether the certificate of a key that is there is kept in the state folder
+// alone: writing to the token would take a management key that nothing tells.
+func keepsApart(ctx context.Context, t hsm.Token, o enrolling.Options) (bool, error) {
+	if o.Adopt {
+		return true, nil
+	}
+	if o.Key.Scheme != hsm.SchemePIV {
+		return false, nil
+	}
+	d, err := token.ReadDetails(ctx, t)
+	if err != nil || d == nil {
+		return false, err
+	}
+	return !d.ManagementKey.Default && !d.ManagementKey.Protected, nil
+}
