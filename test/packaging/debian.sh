@@ -36,7 +36,7 @@ echo "$version"
 in_root man --where kubehsm kubehsm-enroll >/dev/null || fail "no manual page"
 in_root test -s /usr/share/bash-completion/completions/kubehsm || fail "no completion"
 in_root grep -q 'ExecStart="/usr/bin/kubehsm" agent serve' /usr/lib/systemd/user/kubehsm-agent.service || fail "no unit file"
-in_root sh -c 'cd /usr/share/doc/kubehsm && grep -q "Go standard library" copyright && [ -s docs/developer.md ] && [ -s docs/pictures/enroll.svg ]' || fail "no guides or licences"
+in_root sh -c 'cd /usr/share/doc/kubehsm && grep -q "Go standard library" copyright && [ -s docs/developer.md ] && [ -s docs/pictures/job.svg ]' || fail "no guides or licences"
 needs=$(grep -ao 'GLIBC_2\.[0-9]*' "$root/usr/bin/kubehsm" | sort -uV | tail -n 1)
 in_root dpkg -s kubehsm | grep -q "libc6 (>= ${needs#GLIBC_})" || fail "the package does not say that it needs $needs"
 # A token in software, then a key on it: libraries are found and the program works.
@@ -62,6 +62,6 @@ for file in /usr/bin/kubehsm /usr/bin/kubectl-hsm /usr/share/man/man1/kubehsm.1.
   /usr/share/licenses/kubehsm/LICENSE /usr/share/licenses/kubehsm/THIRD-PARTY /usr/lib/systemd/user/kubehsm-agent.service; do
   grep -qxF "$file" <<<"$files" || fail "the RPM has no $file"
 done
-in_root sh -c 'mkdir /tmp/rpm && cd /tmp/rpm && rpm2cpio /tmp/kubehsm.rpm | cpio -idm --quiet'
+in_root sh -c 'mkdir /tmp/rpm && cd /tmp/rpm && rpm2cpio /tmp/kubehsm.rpm | cpio -idm --quiet --no-absolute-filenames'
 [ "$(in_root /tmp/rpm/usr/bin/kubehsm version)" = "$version" ] || fail "the RPM holds another program"
 echo "$suite: the Debian package installs, works and leaves nothing behind"

@@ -172,7 +172,7 @@ func TestDistKrew(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, file := range []string{p.Bin, "LICENSE", "THIRD-PARTY", "README.md", "docs/developer.md",
-				"docs/pictures/enroll.svg", "completions/_kubehsm", "man/kubehsm.1.gz"} {
+				"docs/pictures/job.svg", "completions/_kubehsm", "man/kubehsm.1.gz"} {
 				if info, err := os.Stat(filepath.Join(to, file)); err != nil || info.Size() == 0 {
 					t.Errorf("the archive has no %s: %v", file, err)
 				}

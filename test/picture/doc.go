@@ -1,11 +1,10 @@
 // Command picture makes the pictures in docs/pictures from the real program, on
-// a real control plane:
+// a virtual YubiKey and a real control plane:
 //
-//	go run ./test/picture [-o FOLDER] [-part still|moving]
+//	go run ./test/picture [-o FOLDER]
 //
 // A picture is one frame of a terminal, drawn as SVG: what a person sees, not
 // what somebody thinks it looks like. A moving picture is what a person sees one
-// after the other, at a pace that can be read. Still pictures have a token of
-// SoftHSM2, the moving one a virtual YubiKey. The command runs on Linux only and
-// needs what end-to-end tests need.
+// after the other, at a pace that can be read. It runs on Linux only and needs
+// what end-to-end tests need.
 package main

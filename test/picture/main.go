@@ -4,29 +4,29 @@ package main
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 	"github.com/kubehsm/kubehsm/test/term"
+	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
 func main() {
 	out := flag.String("o", "docs/pictures", "the folder to write to")
-	part := flag.String("part", "", "make only this: still, moving (used inside: card)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	code, err := run(ctx, *part, *out)
+	code, err := run(ctx, *out)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		code = 1
@@ -34,41 +34,26 @@ func main() {
 	os.Exit(code)
 }
 
-// run makes the pictures of a part, or of all, each part in a process of its own.
-func run(ctx context.Context, part, out string) (code int, err error) {
-	switch part {
-	case "still":
-		return 0, still(ctx, out)
-	case "moving":
-		return onCard("-part", "card", "-o", out)
-	case "card":
-		return 0, job(ctx, out)
+// rootVar holds the root of the card's attestations, in PEM, for the program that finds the card in its reader.
+const rootVar = "KUBEHSM_PICTURE_ROOT"
+
+// run sets the stage, lets the program play, and takes the pictures.
+func run(ctx context.Context, out string) (code int, err error) {
+	root := os.Getenv(rootVar)
+	if root == "" {
+		return onCard("-o", out)
 	}
-	self, err := os.Executable()
+	dir, err := os.MkdirTemp("", "jane-")
 	if err != nil {
 		return 1, err
 	}
-	for _, part := range []string{"still", "moving"} {
-		c := exec.CommandContext(ctx, self, "-part", part, "-o", out)
-		c.Stdout, c.Stderr = os.Stdout, os.Stderr
-		if err := c.Run(); err != nil {
-			return 1, fmt.Errorf("%s pictures: %w", part, err)
-		}
-	}
-	return 0, nil
-}
-
-// still takes the pictures that do not move, on a token of SoftHSM2.
-func still(ctx context.Context, out string) (err error) {
-	dir, err := os.MkdirTemp("", "jane-")
-	if err != nil {
-		return err
-	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	o := lab.Options{Tokens: []hsmtest.SoftToken{{Label: "jane", PIN: lab.PIN, SOPIN: lab.SOPIN}}}
-	return onStage(ctx, dir, o, func(l *lab.Lab) error {
+	return 0, onStage(ctx, dir, func(l *lab.Lab) error {
 		p := &play{lab: l, out: out}
-		for _, scene := range []func(context.Context) error{p.enroll, p.home, p.requests, p.kubectl} {
+		if err := os.WriteFile(filepath.Join(l.Dir, "root.pem"), []byte(root), 0o600); err != nil {
+			return err
+		}
+		for _, scene := range []func(context.Context) error{p.guided, p.job, p.home, p.requests, p.attested, p.kubectl} {
 			if err := scene(ctx); err != nil {
 				return err
 			}
@@ -77,87 +62,69 @@ func still(ctx context.Context, out string) (err error) {
 	})
 }
 
+// onCard runs this program again, where it finds a new YubiKey, a virtual one, in a reader. Its owner takes a moment
+// to touch it, so that one can see that it is asked for.
+func onCard(args ...string) (int, error) {
+	ca, err := vcard.NewCA("Virtual YubiKey root")
+	if err != nil {
+		return 1, err
+	}
+	touch := func(_ byte, pulled <-chan struct{}) bool {
+		select {
+		case <-pulled:
+			return false
+		case <-time.After(time.Second):
+			return true
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return 1, err
+	}
+	root := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Certificate.Raw})
+	card := vcard.New(vcard.Config{Touch: touch, CA: ca})
+	// On its way vcard.Run runs this program once more, and that must not know the root yet.
+	return vcard.Run([]*vcard.Card{card}, "/usr/bin/env", append([]string{rootVar + "=" + string(root), self}, args...)...)
+}
+
+// onStage runs a play in a lab of its own, where the card is the only token.
+func onStage(ctx context.Context, dir string, do func(*lab.Lab) error) (err error) {
+	o := lab.Options{Groups: []string{lab.DevelopersGroup, lab.FilersGroup}}
+	if o.Binary, err = lab.Build(ctx, dir); err != nil {
+		return err
+	}
+	if o.Cluster, err = controlplane.Start(ctx, filepath.Join(dir, "c"), controlplane.Options{}); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, o.Cluster.Stop(context.WithoutCancel(ctx))) }()
+	if err := lab.Rights(ctx, o.Cluster); err != nil {
+		return err
+	}
+	home := filepath.Join(dir, "l")
+	if err := os.Mkdir(home, 0o700); err != nil {
+		return err
+	}
+	l, err := lab.New(home, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.Close(context.WithoutCancel(ctx))) }()
+	tokens, err := filepath.Glob(filepath.Join(l.Soft.Tokens, "*"))
+	if err != nil {
+		return err
+	}
+	for _, token := range tokens {
+		if err := os.RemoveAll(token); err != nil {
+			return err
+		}
+	}
+	return do(l)
+}
+
 // play is what happens on the terminal.
 type play struct {
 	lab *lab.Lab
 	out string
-}
-
-// enroll ends at the result in the terminal UI.
-func (p *play) enroll(ctx context.Context) (err error) {
-	s, err := p.start(24, p.lab.Binary, "enroll", "--tui", "--user", "jane", "--group", lab.DevelopersGroup,
-		"--context", lab.Context, "--approve-with", p.lab.Cluster.AdminKubeconfig())
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	for _, step := range []struct {
-		until string
-		send  term.Key
-	}{
-		{"This is what will be done", term.Enter}, {"PIN of jane", ""},
-	} {
-		if err := p.wait(ctx, s, step.until); err != nil {
-			return err
-		}
-		if err := s.Type(string(step.send)); err != nil {
-			return err
-		}
-	}
-	if err := p.answer(ctx, s); err != nil {
-		return err
-	}
-	if err := p.wait(ctx, s, "Enrolled: authenticated as jane"); err != nil {
-		return err
-	}
-	return p.take(s, "enroll", "kubehsm")
-}
-
-// answer types the PIN into the dialog, which takes no keys at first.
-func (p *play) answer(ctx context.Context, s *term.Terminal) error {
-	next := time.Now()
-	err := s.Wait(ctx, func(f term.Frame) bool {
-		if now := time.Now(); !f.Contains("PIN  •") && now.After(next) {
-			next = now.Add(time.Second)
-			_ = s.Type("x") // where it fails the wait does too
-		}
-		return f.Contains("PIN  •")
-	})
-	if err != nil {
-		return fmt.Errorf("the PIN dialog: %w", err)
-	}
-	return s.TypeSecret(string(term.CtrlU) + lab.PIN + string(term.Enter))
-}
-
-// kubectl shows stock kubectl with a token that is locked at first.
-func (p *play) kubectl(ctx context.Context) (err error) {
-	if res, err := p.lab.Kubehsm(ctx, "agent", "stop"); err != nil || res.Code != 0 {
-		return errors.Join(err, errors.New(res.String()))
-	}
-	s, err := p.start(24, "/bin/sh", "-i")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	const asks = "needs its PIN"
-	for _, step := range []struct{ until, send string }{
-		{"$", "kubectl auth whoami\r"}, {asks, ""}, {"developers", "kubectl get namespaces\r"},
-		{"kube-system", "kubehsm agent status\r"}, {"unlocked", ""},
-	} {
-		err := s.Wait(ctx, func(f term.Frame) bool {
-			lines := f.Crop().Lines()
-			return f.Contains(step.until) && (step.until == asks || lines[len(lines)-1] == "$")
-		})
-		if err == nil && step.until == asks {
-			err = s.TypeSecret(lab.PIN + "\r")
-		} else if err == nil {
-			err = s.Type(step.send)
-		}
-		if err != nil {
-			return fmt.Errorf("at %q: %w; the screen:\n%s", step.until, err, s.Frame().Text())
-		}
-	}
-	return p.take(s, "kubectl", "jane@laptop")
 }
 
 func (p *play) start(rows int, path string, args ...string) (*term.Terminal, error) {

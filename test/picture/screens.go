@@ -11,7 +11,20 @@ import (
 	"github.com/kubehsm/kubehsm/test/term"
 )
 
-// home is the first screen after an enrollment, and tokens the next one.
+// guided is the first screen with a new YubiKey: what an enrollment would be.
+func (p *play) guided(ctx context.Context) (err error) {
+	s, err := p.start(24, p.lab.Binary)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := p.wait(ctx, s, "enter enroll"); err != nil {
+		return err
+	}
+	return p.take(s, "guided", "kubehsm")
+}
+
+// home is the first screen after an enrollment.
 func (p *play) home(ctx context.Context) (err error) {
 	s, err := p.start(24, p.lab.Binary)
 	if err != nil {
@@ -21,31 +34,14 @@ func (p *play) home(ctx context.Context) (err error) {
 	if err := p.wait(ctx, s, "ends in"); err != nil {
 		return err
 	}
-	if err := p.take(s, "home", "kubehsm"); err != nil {
-		return err
-	}
-	if err := s.Type("1"); err != nil {
-		return err
-	}
-	if err := p.wait(ctx, s, "SLOT"); err != nil {
-		return err
-	}
-	if err := s.Type(string(term.Down)); err != nil {
-		return err
-	}
-	if err := p.wait(ctx, s, "Fingerprint"); err != nil {
-		return err
-	}
-	return p.take(s, "tokens", "kubehsm")
+	return p.take(s, "home", "kubehsm")
 }
 
 // requests are what waits for the cluster's approver, one of them looked at.
 func (p *play) requests(ctx context.Context) (err error) {
 	for _, who := range [][]string{{"tom", "ops"}, {"mara", lab.DevelopersGroup}} {
-		if _, err := lab.Succeeded(p.lab.KubehsmPIN(ctx, lab.PIN, "csr", "create", "--context", lab.Context, "--key",
-			"pkcs11:token=jane;object=prod-hsm",
-			"--user", who[0], "--group", who[1], "--expiration", "24h", "--reason", "a laptop of my own")); err != nil {
-			return fmt.Errorf("file a request: %w", err)
+		if err := p.file(ctx, who[0], who[1], "--no-attestation"); err != nil {
+			return err
 		}
 	}
 	s, err := p.start(26, p.lab.Binary, "--kubeconfig", p.lab.Cluster.AdminKubeconfig())
@@ -63,4 +59,42 @@ func (p *play) requests(ctx context.Context) (err error) {
 		}
 	}
 	return p.take(s, "requests", "kubehsm")
+}
+
+// file files a request with the card's key.
+func (p *play) file(ctx context.Context, user, group string, flags ...string) error {
+	_, err := lab.Succeeded(p.lab.KubehsmPIN(ctx, ownPIN, append([]string{"csr", "create", "--context", lab.Context,
+		"--key", "piv:serial=12345678;slot=9a", "--user", user, "--group", group, "--expiration", "24h",
+		"--reason", "a laptop of my own"}, flags...)...))
+	if err != nil {
+		return fmt.Errorf("file a request: %w", err)
+	}
+	return nil
+}
+
+// attested is a request as its approver sees it whose key is proved to be in a token.
+func (p *play) attested(ctx context.Context) (err error) {
+	if err := p.file(ctx, "jane@sso", lab.DevelopersGroup, "--name", "jane-laptop"); err != nil {
+		return err
+	}
+	admin := *p.lab
+	admin.Kubeconfig = p.lab.Cluster.AdminKubeconfig()
+	s, err := (&play{lab: &admin}).startSized(110, 32, "/bin/sh", "-i")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := s.Wait(ctx, free); err != nil {
+		return err
+	}
+	if err := s.Type("kubehsm csr show jane-laptop --root root.pem\r"); err != nil {
+		return err
+	}
+	if err := p.wait(ctx, s, "What the certificate would allow"); err != nil {
+		return err
+	}
+	if err := s.Wait(ctx, free); err != nil {
+		return err
+	}
+	return p.take(s, "attested", "admin@laptop")
 }
