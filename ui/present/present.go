@@ -6,7 +6,12 @@
 // command line, no terminal, no colour. All that it returns is clean text.
 package present
 
-import "strings"
+import (
+	"strings"
+	"time"
+
+	"github.com/kubehsm/kubehsm/ui/text"
+)
 
 // Level says how good or bad a state is.
 type Level int
@@ -51,6 +56,20 @@ type Line struct {
 	Words string
 	Level Level
 }
+
+// Unasked says that a cluster is not read because a look asks nobody: why, what is shown instead, and how to
+// see what, such as "the cluster's requests".
+func Unasked(why, shown, what string) []Line {
+	why = text.Clean(why)
+	first := strings.ToUpper(why[:min(len(why), 1)]) + why[min(len(why), 1):] + "."
+	if shown != "" {
+		first += " " + shown
+	}
+	return []Line{{Words: first, Level: Warn}, {Words: "U unlocks the token and reads " + what + "."}}
+}
+
+// SeenAt says that what was read last is shown.
+func SeenAt(at time.Time) string { return "This is of " + at.Local().Format("15:04") + "." }
 
 // NotedIn are the notes of facts, in their order.
 func NotedIn(facts []Fact) []string {

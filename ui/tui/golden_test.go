@@ -57,6 +57,17 @@ func scenes() []scene {
 			r.settle()
 		}},
 		{name: "requests", section: true, walk: atRequests},
+		{name: "requests-locked", section: true, world: (*world).throughToken, walk: func(r *rig) {
+			atTokens(r)
+			r.Press("3")
+			r.Sees("U unlocks the token", "kubehsm-jane-7x2kp")
+		}},
+		{name: "desk-locked", section: true, world: (*world).throughToken, walk: func(r *rig) {
+			atTokens(r)
+			r.Press("5")
+			r.Sees("U unlocks the token", "abcdef")
+		}},
+		{name: "approve", walk: func(r *rig) { toLook(r); r.opens("a"); r.Sees("Because of the warnings") }},
 		{name: "look", walk: toLook},
 		{name: "look-bad", walk: func(r *rig) {
 			atRequests(r)

@@ -70,7 +70,8 @@ func (f *factory) sections() []*section {
 		{id: screen.Requests, title: "Requests", make: func() screen.Screen {
 			return requests.New(requests.Services{Tools: f.tools(), Requests: request.NewRequests(f.flow),
 				Own:       request.NewOwn(f.flow),
-				Approvals: flowdesk.NewApprovals(f.flow)})
+				Approvals: flowdesk.NewApprovals(f.flow),
+				Quiet:     requests.Quiet{Requests: request.NewRequests(f.flow.Quiet()), Own: request.NewOwn(f.flow.Quiet())}})
 		}},
 		{id: screen.Activity, title: "Activity", make: func() screen.Screen {
 			return activity.New(f.tools(), session.Agent{Env: f.flow}, flowcontexts.New(f.flow))
@@ -78,6 +79,7 @@ func (f *factory) sections() []*section {
 		{id: screen.HelpDesk, title: "Help desk", make: func() screen.Screen {
 			return desk.New(desk.Services{Tools: f.tools(), Store: f.store, Tickets: flowdesk.NewTickets(f.flow),
 				Bootstrap:  flowdesk.NewBootstrapTokens(f.flow),
+				Quiet:      flowdesk.NewBootstrapTokens(f.flow.Quiet()),
 				BreakGlass: flowdesk.NewBreakGlass(f.flow), Revocations: flowdesk.NewRevocations(f.flow),
 				Roles: flowdesk.NewRoles(f.flow),
 				Deeds: deeds.NewLog(f.flow), Enroller: flowenroll.NewEnroller(f.flow)})

@@ -10,8 +10,10 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
@@ -28,8 +30,10 @@ type Services struct {
 	screen.Tools
 	Store *store.Store
 
-	Tickets     desk.Tickets
-	Bootstrap   desk.BootstrapTokens
+	Tickets   desk.Tickets
+	Bootstrap desk.BootstrapTokens
+	// Quiet reads and asks nobody: what the screen shows by itself is read so.
+	Quiet       desk.BootstrapTokens
 	BreakGlass  desk.BreakGlass
 	Revocations desk.Revocations
 	Roles       desk.Roles
@@ -45,7 +49,9 @@ type Model struct {
 	readAt  time.Time
 	loaded  bool
 	err     error
-	own     bool // the cluster does not list them: they are of the record
+	own     bool      // the cluster does not list them: they are of the record
+	unasked string    // why the cluster is not read, "" if it is: somebody would have to be asked
+	seenAt  time.Time // time of the latest answer of the cluster
 	notes   []string
 	tokens  widget.List[row]
 	glasses []desk.BreakGlassView
@@ -66,10 +72,14 @@ type readMsg struct {
 	id      task.ID
 	tokens  []desk.BootstrapToken
 	own     bool // only those that were made from here
+	unasked string
 	notes   []string
 	glasses []desk.BreakGlassView
 	err     error
 }
+
+// askedMsg is what was read where somebody could be asked.
+type askedMsg struct{ readMsg }
 
 // readEvery is how often the cluster is asked again.
 const readEvery = 15 * time.Second
@@ -96,21 +106,47 @@ func (m *Model) Title() string { return "Help desk" }
 func (m *Model) Open(now time.Time) tea.Cmd {
 	m.job.Cancel()
 	h, cmd := m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
-		msg := readMsg{id: id}
-		msg.tokens, msg.notes, msg.err = m.Bootstrap.List(ctx, "", false)
-		var err error
-		if errors.Is(msg.err, bootstraptoken.ErrForbidden) { // as kubehsm's own role wants it
-			var deeds []deeds.Deed
-			deeds, msg.err = m.Deeds.All()
-			msg.tokens, msg.own = desk.TicketsOut(deeds, now), true
-		}
-		if msg.glasses, err = m.BreakGlass.List(); err != nil {
-			msg.notes = append(msg.notes, err.Error())
-		}
+		msg := m.read(ctx, m.Quiet, now)
+		msg.id = id
 		return msg
 	})
 	m.job = h
 	return cmd
+}
+
+// read reads what the screen shows, the cluster's part of it from all.
+func (m *Model) read(ctx context.Context, all desk.BootstrapTokens, now time.Time) (msg readMsg) {
+	msg.tokens, msg.notes, msg.err = all.List(ctx, "", false)
+	if why, ok := errors.AsType[*cluster.UnaskedError](msg.err); ok {
+		msg.unasked = why.Why
+	}
+	if msg.unasked != "" || errors.Is(msg.err, bootstraptoken.ErrForbidden) { // the latter as kubehsm's own role wants it
+		var past []deeds.Deed
+		past, msg.err = m.Deeds.All()
+		msg.tokens, msg.own = desk.TicketsOut(past, now), true
+	}
+	var err error
+	if msg.glasses, err = m.BreakGlass.List(); err != nil {
+		msg.notes = append(msg.notes, err.Error())
+	}
+	return msg
+}
+
+// asking is what reads the cluster where somebody has to be asked for that.
+func (m *Model) asking() screen.Acts {
+	if m.unasked == "" {
+		return nil
+	}
+	return screen.Acts{screen.On(screen.Action{Key: keys.As(m.Keys.Unlock, "unlock and read")}, "unlock", func() tea.Cmd {
+		return screen.Operate(screen.Operation{Title: "Read the cluster's tickets", Command: "kubehsm bootstrap-token list",
+			Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+				msg := m.read(ctx, m.Bootstrap, time.Now())
+				if msg.err != nil {
+					return screen.Report{}, msg.err
+				}
+				return screen.Report{Message: askedMsg{msg}}, nil
+			}})
+	})}
 }
 
 // Close implements [screen.Screen].
@@ -138,6 +174,8 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 			m.job.Done()
 			m.take(msg, now)
 		}
+	case askedMsg:
+		m.take(msg.readMsg, now)
 	case screen.ChangedMsg:
 		return m.Open(now)
 	case tea.KeyPressMsg, tea.PasteMsg, widget.RowMsg:
@@ -153,9 +191,12 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 
 func (m *Model) take(msg readMsg, now time.Time) {
 	m.loaded, m.readAt, m.err, m.glasses = true, now, msg.err, msg.glasses
-	m.notes, m.own = msg.notes, msg.own
-	if msg.err != nil {
+	m.notes, m.unasked = msg.notes, msg.unasked
+	if msg.err != nil || msg.unasked != "" && !m.own && !m.seenAt.IsZero() { // what was read last is shown on
 		return
+	}
+	if m.own = msg.own; !msg.own {
+		m.seenAt = now
 	}
 	rows := make([]row, 0, len(msg.tokens))
 	for _, t := range msg.tokens {
@@ -178,7 +219,7 @@ func (m *Model) Acts() screen.Acts {
 	r, ok := m.tokens.Selected()
 	do := work{Services: m.Services, row: r, selected: ok}
 	none := screen.When(!ok, "nothing is selected")
-	return screen.Acts{
+	return append(m.asking(), screen.Acts{
 		screen.On(screen.Action{Key: keys.Letter("t", "new ticket"), Writes: true}, "helpdesk ticket", do.newTicket),
 		screen.On(screen.Action{Key: keys.Letter("n", "new token"), Writes: true}, "bootstrap-token create", do.newToken),
 		screen.On(screen.Action{Key: m.Keys.Delete, Reason: none, Writes: true}, "bootstrap-token delete",
@@ -201,7 +242,7 @@ func (m *Model) Acts() screen.Acts {
 			return screen.Send(screen.CommandMsg{Title: present.SameTitle, Lines: []string{
 				"kubehsm bootstrap-token list", "kubehsm helpdesk ticket --for USER -o qr", "kubehsm breakglass list"}})
 		}),
-	}
+	}...)
 }
 
 // Actions implements [screen.Screen].

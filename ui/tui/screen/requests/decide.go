@@ -21,8 +21,8 @@ func breaksGlass(v request.View) bool {
 
 // inspect looks at a request, and compares it with its ticket or with the rules of
 // break-glass if it is of that kind.
-func inspect(ctx context.Context, s Services, kubeContext, name string) (request.View, error) {
-	v, err := s.Requests.Look(ctx, kubeContext, name, request.LookOptions{})
+func inspect(ctx context.Context, all request.Requests, kubeContext, name string) (request.View, error) {
+	v, err := all.Look(ctx, kubeContext, name, request.LookOptions{})
 	if err == nil && breaksGlass(v) {
 		err = desk.BreakGlassCheck(ctx, nil, &v)
 	}

@@ -2,10 +2,12 @@ package requests
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/tui/task"
 )
@@ -25,18 +27,22 @@ func (m *Model) start(now time.Time) tea.Cmd {
 	kubeContext, which := m.context, m.which
 	h, cmd := m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
 		if which == mine {
-			changes, err := m.own(ctx, kubeContext)
+			changes, err := own(ctx, m.Quiet, kubeContext)
 			return endedMsg{id: id, events: changes, err: err}
 		}
-		return endedMsg{id: id, err: m.follow(ctx, id, kubeContext, request.Filter{Pending: which == pending})}
+		msg := endedMsg{id: id, err: m.follow(ctx, id, kubeContext, request.Filter{Pending: which == pending})}
+		if _, unasked := errors.AsType[*cluster.UnaskedError](msg.err); unasked {
+			msg.events, _ = own(ctx, m.Quiet, kubeContext) // the error is the same
+		}
+		return msg
 	})
 	m.job = h
 	return cmd
 }
 
 // own reads what was filed from here.
-func (m *Model) own(ctx context.Context, kubeContext string) ([]change, error) {
-	views, err := m.Own.List(ctx, kubeContext)
+func own(ctx context.Context, s Quiet, kubeContext string) ([]change, error) {
+	views, err := s.Own.List(ctx, kubeContext)
 	changes := make([]change, 0, len(views))
 	for _, v := range views {
 		changes = append(changes, change{row: rowOf(v)})
@@ -44,11 +50,29 @@ func (m *Model) own(ctx context.Context, kubeContext string) ([]change, error) {
 	return changes, err
 }
 
+// read reads the requests once.
+func read(ctx context.Context, s Quiet, kubeContext string, which which) (changes []change, err error) {
+	if which == mine {
+		return own(ctx, s, kubeContext)
+	}
+	views, err := s.Requests.List(ctx, kubeContext, request.Filter{Pending: which == pending})
+	if err != nil {
+		return nil, err
+	}
+	for v, err := range views {
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, change{row: rowOf(v)})
+	}
+	return changes, nil
+}
+
 // follow sends what comes from the cluster, several events at a time.
 // Following goes on whatever happens to the cluster; whether it answers at all,
 // and lets us look, the first page of a list tells.
 func (m *Model) follow(ctx context.Context, id task.ID, kubeContext string, f request.Filter) error {
-	page, err := m.Requests.List(ctx, kubeContext, request.Filter{})
+	page, err := m.Quiet.Requests.List(ctx, kubeContext, request.Filter{})
 	if err != nil {
 		return err
 	}
@@ -58,7 +82,7 @@ func (m *Model) follow(ctx context.Context, id task.ID, kubeContext string, f re
 		}
 		break
 	}
-	events, err := m.Requests.Watch(ctx, kubeContext, f)
+	events, err := m.Quiet.Requests.Watch(ctx, kubeContext, f)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package requests
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
@@ -31,6 +33,7 @@ type look struct {
 	readAt        time.Time
 	view          request.View
 	loaded        bool
+	unasked       string // see [Model]
 	err           error
 	scroll        widget.Scroll
 	then          func(*look) tea.Cmd // is done once the request is read; may be nil
@@ -42,6 +45,12 @@ type lookedMsg struct {
 	id   task.ID
 	view request.View
 	err  error
+}
+
+// lookAskedMsg is the request as it was read where somebody could be asked.
+type lookAskedMsg struct {
+	context, name string
+	view          request.View
 }
 
 func newLook(s Services, kubeContext, name string) *look {
@@ -78,8 +87,12 @@ func (l *look) Poll(now time.Time) tea.Cmd {
 func (l *look) read(now time.Time) tea.Cmd {
 	l.readAt = now
 	l.job.Cancel()
+	by := l.Quiet.Requests
+	if l.then != nil { // somebody wants it approved or denied
+		by = l.Requests
+	}
 	h, cmd := l.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
-		v, err := inspect(ctx, l.Services, l.context, l.name)
+		v, err := inspect(ctx, by, l.context, l.name)
 		return lookedMsg{id: id, view: v, err: err}
 	})
 	l.job = h
@@ -92,8 +105,12 @@ func (l *look) Update(msg tea.Msg, now time.Time) tea.Cmd {
 	case lookedMsg:
 		if msg.id == l.job.ID {
 			l.job.Done()
+			if why, ok := errors.AsType[*cluster.UnaskedError](msg.err); ok {
+				l.unasked, l.err = why.Why, nil // what was read is shown on
+				return nil
+			}
 			if l.err = msg.err; msg.err == nil {
-				l.view, l.loaded = msg.view, true
+				l.view, l.loaded, l.unasked = msg.view, true, ""
 				if then := l.then; then != nil {
 					l.then = nil
 					return then(l)
@@ -105,6 +122,10 @@ func (l *look) Update(msg tea.Msg, now time.Time) tea.Cmd {
 			if l.loaded && c.row.uid == l.view.UID && c.row.state != l.view.State && !l.job.Active() {
 				return l.read(now)
 			}
+		}
+	case lookAskedMsg:
+		if msg.name == l.name && msg.context == l.context {
+			l.view, l.loaded, l.unasked, l.err = msg.view, true, "", nil
 		}
 	case screen.ChangedMsg:
 		return l.read(now)
@@ -125,7 +146,7 @@ func (l *look) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 // Acts implements [screen.Actor].
 func (l *look) Acts() screen.Acts {
 	unread := screen.When(!l.loaded, "the request is not read yet")
-	return screen.Acts{
+	return append(l.asking(), screen.Acts{
 		screen.On(screen.Action{Key: l.Keys.Approve, Reason: l.undecidable(true), Writes: true},
 			approving, func() tea.Cmd { return l.decide(true) }),
 		screen.On(screen.Action{Key: l.Keys.Deny, Reason: l.undecidable(false), Writes: true}, "csr deny",
@@ -142,7 +163,25 @@ func (l *look) Acts() screen.Acts {
 			}
 			return screen.Send(screen.CommandMsg{Title: present.SameTitle, Lines: []string{l.by("show"), approve, l.by("deny")}})
 		}),
+	}...)
+}
+
+// asking is what reads the request where somebody has to be asked for that.
+func (l *look) asking() screen.Acts {
+	if l.unasked == "" {
+		return nil
 	}
+	kubeContext, name := l.context, l.name
+	return screen.Acts{screen.On(screen.Action{Key: keys.As(l.Keys.Unlock, "unlock and read")}, "unlock", func() tea.Cmd {
+		return screen.Operate(screen.Operation{Title: "Read the request", Command: l.by("show"),
+			Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+				v, err := inspect(ctx, l.Requests, kubeContext, name)
+				if err != nil {
+					return screen.Report{}, err
+				}
+				return screen.Report{Message: lookAskedMsg{kubeContext, name, v}}, nil
+			}})
+	})}
 }
 
 func (l *look) by(verb string) string {
@@ -255,7 +294,7 @@ func misread(o *request.DecideOptions, seen request.View, typed string) string {
 func (l *look) Actions() []screen.Action {
 	scroll := keys.As(l.Keys.Down, "scroll")
 	scroll.SetHelp("↑↓", "scroll")
-	return slices.Insert(append(l.Acts().Actions(), screen.Action{Key: l.Keys.Refresh, Quiet: true}), 2,
+	return slices.Insert(append(l.Acts().Actions(), screen.Action{Key: l.Keys.Refresh, Quiet: true}), len(l.asking())+2,
 		screen.Action{Key: scroll}, screen.Action{Key: l.Keys.Back})
 }
 
@@ -263,6 +302,9 @@ func (l *look) Actions() []screen.Action {
 func (l *look) View(f screen.Frame) string {
 	t := f.Theme
 	switch {
+	case l.unasked != "" && !l.loaded:
+		return widget.Block(strings.Join(widget.Lines(t, present.Unasked(l.unasked, "", "the request"), f.Width), "\n"),
+			f.Width, f.Height)
 	case l.err != nil:
 		return widget.Block(strings.Join(append(widget.Failure(t, l.err, f.Width), "", t.Muted.Render("r tries again.")),
 			"\n"), f.Width, f.Height)

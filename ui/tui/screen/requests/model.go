@@ -17,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -33,6 +34,14 @@ type Services struct {
 	Requests  request.Requests
 	Own       request.Own
 	Approvals desk.Approvals
+	// Quiet reads and asks nobody: what a screen shows by itself is read so.
+	Quiet Quiet
+}
+
+// Quiet are the use cases of a look.
+type Quiet struct {
+	Requests request.Requests
+	Own      request.Own
 }
 
 // row is what the list keeps of a request: of ten thousand no more than this is
@@ -73,12 +82,17 @@ type Model struct {
 	// forbidden says that the cluster does not let us list: what was filed from
 	// here is listed instead.
 	forbidden *csr.ForbiddenError
-	err       error
-	rows      map[string]row // by UID
-	list      widget.List[row]
+	// unasked is why the cluster is not read, "" if it is: somebody would have to be asked.
+	unasked string
+	record  bool      // the rows are what is on record here
+	readAt  time.Time // time of the latest answer of the cluster
+	again   bool      // it was begun again after the end of what was followed
+	err     error
+	rows    map[string]row // by UID
+	list    widget.List[row]
 }
 
-var _ screen.Screen = (*Model)(nil)
+var _ screen.Poller = (*Model)(nil)
 
 type (
 	eventsMsg struct {
@@ -88,6 +102,12 @@ type (
 	change struct {
 		row  row
 		gone bool
+	}
+	// askedMsg is what was read where somebody could be asked.
+	askedMsg struct {
+		context string
+		which   which
+		events  []change
 	}
 	endedMsg struct {
 		id     task.ID
@@ -138,13 +158,21 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 	switch msg := msg.(type) {
 	case eventsMsg:
 		if msg.id == m.job.ID {
-			return m.announce(m.take(msg.events))
+			m.readAt = now
+			return announce(m.take(msg.events))
 		}
 	case endedMsg:
 		if msg.id == m.job.ID {
 			m.job.Done()
+			if why, ok := errors.AsType[*cluster.UnaskedError](msg.err); ok {
+				m.refrain(why.Why, msg.events, now)
+				return nil
+			}
+			if m.lost(msg.err, now) {
+				return m.start(now)
+			}
 			m.take(msg.events)
-			m.err, m.loaded = msg.err, true
+			m.err, m.loaded, m.unasked = msg.err, true, ""
 			if m.which != mine && errors.As(msg.err, &m.forbidden) {
 				m.which = mine
 				return m.start(now)
@@ -156,8 +184,14 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 			m.forget()
 			return m.start(now)
 		}
+	case askedMsg:
+		if msg.context == m.context && msg.which == m.which && (m.unasked != "" || !m.loaded) {
+			m.unasked, m.record, m.stale = "", false, true
+			m.take(msg.events)
+			m.stale, m.readAt = m.job.Active(), now
+		}
 	case screen.ChangedMsg:
-		if m.which == mine {
+		if m.which == mine || m.unasked != "" {
 			return m.start(now)
 		}
 	case tea.KeyPressMsg, tea.PasteMsg, widget.RowMsg:
@@ -171,8 +205,39 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 	return nil
 }
 
+// tryEvery is how often it is tried again to read a cluster without asking anybody.
+const tryEvery = 15 * time.Second
+
+// Poll implements [screen.Poller]: the token may have been unlocked elsewhere.
+func (m *Model) Poll(now time.Time) tea.Cmd {
+	if m.unasked == "" || m.job.Active() || now.Sub(m.since) < tryEvery {
+		return nil
+	}
+	return m.start(now)
+}
+
+// lost tells whether the end of what was followed, by err, may be one that another start explains: the token was
+// locked.
+func (m *Model) lost(err error, now time.Time) bool {
+	if err == nil || !m.loaded || m.again && now.Sub(m.since) < tryEvery || errors.As(err, new(*csr.ForbiddenError)) {
+		return false
+	}
+	m.again = true
+	return true
+}
+
+// refrain shows what can be shown without asking anybody: what was read last, or what is on record here.
+func (m *Model) refrain(why string, onRecord []change, now time.Time) {
+	if m.record || m.which == mine || len(m.rows) == 0 {
+		m.forget()
+		m.record = true
+		m.take(onRecord)
+	}
+	m.unasked, m.loaded, m.since, m.again = why, true, now, false
+}
+
 // announce says that requests came, whichever screen is in front.
-func (m *Model) announce(came []row) tea.Cmd {
+func announce(came []row) tea.Cmd {
 	switch len(came) {
 	case 0:
 		return nil
@@ -188,13 +253,14 @@ func (m *Model) take(changes []change) (came []row) {
 	if m.which != mine {
 		m.forbidden = nil
 	}
+	m.unasked = ""
 	if m.loaded = true; m.stale {
 		m.forget()
 	}
 	for _, c := range changes {
 		switch {
 		case c.row.uid == "" && c.row.name == "":
-		case c.gone, m.which == pending && !c.row.pending():
+		case c.gone, m.which == pending && !m.record && !c.row.pending():
 			delete(m.rows, c.row.id())
 		default:
 			if _, known := m.rows[c.row.id()]; !known && c.row.pending() && c.row.created.After(m.since) {
@@ -219,7 +285,7 @@ func (m *Model) take(changes []change) (came []row) {
 
 // forget drops all rows.
 func (m *Model) forget() {
-	m.stale = false
+	m.stale, m.record = false, false
 	clear(m.rows)
 	m.list.Set(nil)
 }
@@ -249,15 +315,15 @@ func (m *Model) Acts() screen.Acts {
 	r, ok := m.list.Selected()
 	do := deeds{m.Own, m.context}
 	none := screen.When(!ok, "no request is selected")
-	own := screen.Because(none, screen.When(m.which != mine, "only what was filed from here: tab shows mine"))
+	own := screen.Because(none, screen.When(m.which != mine && !m.record, "only what was filed from here: tab shows mine"))
 	unfiled := screen.Because(own, screen.When(r.state != request.StateUnfiled, "it was filed"))
 	allowed := screen.When(m.forbidden == nil, "you may list them")
-	return screen.Acts{
+	return append(asking(m), screen.Acts{
 		screen.On(screen.Action{Key: keys.As(m.Keys.Enter, "look closer"), Reason: none}, "csr show", func() tea.Cmd {
 			return screen.Send(screen.OpenMsg{Screen: newLook(m.Services, m.context, r.name)})
 		}),
 		screen.On(screen.Action{Key: keys.Letter("o", "role to ask for"), Reason: allowed, Quiet: m.forbidden == nil}, "",
-			func() tea.Cmd { return screen.Send(m.role()) }),
+			func() tea.Cmd { return screen.Send(role(m.forbidden)) }),
 		screen.On(screen.Action{Key: keys.As(m.Keys.Delete, "take back"), Reason: own, Writes: true, Quiet: true}, "csr cancel",
 			func() tea.Cmd { return do.cancel(r) }),
 		screen.On(screen.Action{Key: keys.Letter("s", "file it again"), Reason: unfiled, Writes: true, Quiet: true},
@@ -268,7 +334,25 @@ func (m *Model) Acts() screen.Acts {
 		screen.On(screen.Action{Key: m.Keys.Command, Quiet: true}, "", func() tea.Cmd {
 			return screen.Send(screen.CommandMsg{Title: present.SameTitle, Lines: m.commands(r, ok)})
 		}),
+	}...)
+}
+
+// asking is what reads the cluster where somebody has to be asked for that.
+func asking(m *Model) screen.Acts {
+	if m.unasked == "" {
+		return nil
 	}
+	kubeContext, which := m.context, m.which
+	return screen.Acts{screen.On(screen.Action{Key: keys.As(m.Keys.Unlock, "unlock and read")}, "unlock", func() tea.Cmd {
+		return screen.Operate(screen.Operation{Title: "Read the cluster's requests",
+			Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+				changes, err := read(ctx, Quiet{m.Requests, m.Own}, kubeContext, which)
+				if err != nil {
+					return screen.Report{}, err
+				}
+				return screen.Report{Message: askedMsg{kubeContext, which, changes}}, nil
+			}})
+	})}
 }
 
 // Finds implements [screen.Finder].
@@ -304,10 +388,10 @@ const approving = "csr approve; helpdesk approve; breakglass approve"
 func (m *Model) Below() screen.Acts { return newLook(m.Services, m.context, "").Acts() }
 
 // role shows what an admin has to apply for us to see the requests.
-func (m *Model) role() screen.TextMsg {
-	lines := append([]string{m.forbidden.Error(), "", "Send this to an admin of the cluster:", ""},
-		strings.Split(m.forbidden.Grant(), "\n")...)
-	return screen.TextMsg{Title: "The role to ask for", Lines: lines, What: "role", Copy: m.forbidden.Grant()}
+func role(forbidden *csr.ForbiddenError) screen.TextMsg {
+	lines := append([]string{forbidden.Error(), "", "Send this to an admin of the cluster:", ""},
+		strings.Split(forbidden.Grant(), "\n")...)
+	return screen.TextMsg{Title: "The role to ask for", Lines: lines, What: "role", Copy: forbidden.Grant()}
 }
 
 // deeds are what is done with what was filed from here.
@@ -345,8 +429,9 @@ func (m *Model) Actions() []screen.Action {
 		return screen.Filtering(m.Keys)
 	}
 	acts := m.Acts().Actions()
-	acts = slices.Insert(acts, 1, screen.Action{Key: keys.As(m.Keys.Next, m.which.next())})
-	return slices.Insert(acts, 3, screen.Action{Key: m.Keys.Filter}, screen.Action{Key: m.Keys.Refresh})
+	first := len(asking(m)) + 1
+	acts = slices.Insert(acts, first, screen.Action{Key: keys.As(m.Keys.Next, m.which.next())})
+	return slices.Insert(acts, first+2, screen.Action{Key: m.Keys.Filter}, screen.Action{Key: m.Keys.Refresh})
 }
 
 func (w which) next() string {

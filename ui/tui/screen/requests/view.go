@@ -23,6 +23,12 @@ func (m *Model) View(f screen.Frame) string {
 				" You may not list the requests in this cluster: what was filed from here is shown. o shows the role to ask for.", f.Width)...)
 	}
 	switch {
+	case m.unasked != "":
+		shown := "What was filed from here is shown."
+		if !m.record {
+			shown = present.SeenAt(m.readAt)
+		}
+		head = append(head, widget.Lines(t, present.Unasked(m.unasked, shown, "the cluster's requests"), f.Width)...)
 	case m.err != nil:
 		head = append(head, widget.Failure(t, m.err, f.Width)...)
 		head = append(head, t.Muted.Render("r tries again."))
@@ -57,6 +63,9 @@ func (w which) none() string {
 
 func (m *Model) summary(t theme.Theme) string {
 	what := map[which]string{pending: "pending", all: "in all", mine: "filed from here"}[m.which]
+	if m.record {
+		what = "filed from here"
+	}
 	n := present.Count(m.list.Len(), "request") + " " + what
 	if m.list.Filter.Active() {
 		n = present.Count(m.list.Shown(), "request") + " of " + n
