@@ -21,6 +21,8 @@ import (
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/need"
+	"github.com/kubehsm/kubehsm/test/p11server"
+	"github.com/kubehsm/kubehsm/test/poll"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -73,10 +75,10 @@ func encoded(kind string, der []byte) []byte {
 }
 
 // fill has yubico-piv-tool put a key with its certificate on the card.
-func fill(t *testing.T, slot string, key *rsa.PrivateKey, certificate []byte) {
+func fill(t *testing.T, slot string, key *rsa.PrivateKey, certificate []byte, more ...string) {
 	t.Helper()
 	if key != nil {
-		pivTool(t, encoded("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(key)), "-a", "import-key", "-s", slot)
+		pivTool(t, encoded("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(key)), append(more, "-a", "import-key", "-s", slot)...)
 	}
 	pivTool(t, encoded("CERTIFICATE", certificate), "-a", "import-certificate", "-s", slot)
 }
@@ -110,45 +112,98 @@ func written(card *vcard.Card) (n int) {
 func TestCompanyCard(t *testing.T) {
 	corp := newCompany(t)
 	cluster := controlplane.StartForTest(t, controlplane.Options{ClientCAs: encoded("CERTIFICATE", corp.root.Raw)})
+	_, err := cluster.Admin(t.Context(), "", "create", "clusterrolebinding", "staff", "--clusterrole=view", "--group=staff")
+	must(t, err)
+	t.Run("chain on the card", func(t *testing.T) {
+		p := newHolder(t, corp, cluster, true)
+		p.signsIn("piv:serial=7654321", pinPrompt, 1)
+	})
+	t.Run("chain in a file, PIN policy always", func(t *testing.T) {
+		p := newHolder(t, corp, cluster, false, "--pin-policy=always")
+		refused, err := p.Kubehsm(t.Context(), "enroll", "--use-certificate", "--key", "piv:serial=7654321;slot=9a", "--yes")
+		must(t, err)
+		if refused.Code == 0 || !strings.Contains(refused.Stderr, "--chain FILE") {
+			t.Errorf("without the chain: %s", refused)
+		}
+		p.signsIn("piv:serial=7654321", pinPrompt, 1, "--chain", p.chain(corp))
+	})
+	t.Run("OpenSC", func(t *testing.T) {
+		p := newHolder(t, corp, cluster, false)
+		must(t, os.WriteFile(filepath.Join(p.Home, "config.yaml"),
+			[]byte("onlyModules: true\nmodules:\n- path: "+p11server.Library(t, "opensc-pkcs11.so")+"\n"), 0o600))
+		refused, err := p.Kubehsm(t.Context(), "enroll", "--yes")
+		must(t, err)
+		if refused.Code == 0 || !strings.Contains(refused.Stderr, "--use-certificate") {
+			t.Errorf("without the chain: %s", refused)
+		}
+		p.signsIn("pkcs11:manufacturer=piv_II", "needs its PIN", 1, "--chain", p.chain(corp))
+		p.ok(p.Kubehsm(t.Context(), "agent", "stop"))
+		// OpenSC's logout sends the card nothing: pcscd powers the card off when nobody uses it.
+		poll.Until(t, "the card is locked", func() bool { return !p.card.Verified() })
+	})
+}
+
+// newHolder is a person with such a card, and with a context that has no credential. With chain, the
+// issuer is on the card; more are flags of the import of the key.
+func newHolder(t *testing.T, corp *company, cluster *controlplane.Cluster, chain bool, more ...string) *person {
+	t.Helper()
 	p := newPersonAt(t, vcard.Config{Firmware: [3]byte{5, 4, 3}, Serial: 7654321}, cluster)
 	p.hidden = []string{ownPIN}
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	must(t, err)
-	leaf := corp.issue(t, "jane.doe@example.com", key, x509.ExtKeyUsageClientAuth)
-	fill(t, "9a", key, leaf)
-	fill(t, "82", nil, corp.issuer.Raw)
+	fill(t, "9a", key, corp.issue(t, "jane.doe@example.com", key, x509.ExtKeyUsageClientAuth), more...)
 	other, err := rsa.GenerateKey(rand.Reader, 2048)
 	must(t, err)
 	fill(t, "9c", other, corp.issue(t, "jane's mail", other, x509.ExtKeyUsageEmailProtection))
+	if chain {
+		fill(t, "82", nil, corp.issuer.Raw)
+	}
 	pivTool(t, nil, "-a", "change-pin", "-P", vcard.DefaultPIN, "-N", ownPIN)
 	pivTool(t, nil, "-a", "change-puk", "-P", vcard.DefaultPUK, "-N", ownPUK)
 	pivTool(t, nil, "-a", "set-mgm-key", "-n", "0a0b0c0d0e0f070801020304050607080102030405060709")
-
-	must(t, os.Remove(p.Kubeconfig)) // of the company there is the address of a cluster, and no credential
+	must(t, os.Remove(p.Kubeconfig))
 	p.kubectl("config", "set-cluster", "corp", "--server", cluster.Server(), "--certificate-authority", cluster.CAFile(),
 		"--embed-certs")
 	p.kubectl("config", "set-context", "corp", "--cluster", "corp")
 	p.kubectl("config", "use-context", "corp")
-	_, err = cluster.Admin(t.Context(), "", "create", "clusterrolebinding", "staff", "--clusterrole=view", "--group=staff")
-	must(t, err)
-	before := written(p.card)
+	return p
+}
 
-	s := p.terminal(p.Binary, "enroll", "--token", "piv:serial=7654321")
+// chain is a file of the chain, as the company hands it out.
+func (p *person) chain(corp *company) string {
+	file := filepath.Join(p.Dir, "chain.pem")
+	must(p.t, os.WriteFile(file, encoded("CERTIFICATE", corp.issuer.Raw), 0o600))
+	return file
+}
+
+// signsIn enrolls the certificate on the card and uses it; prompt asks for the PIN that often.
+func (p *person) signsIn(token, prompt string, times int, more ...string) {
+	t := p.t
+	t.Helper()
+	before := written(p.card)
+	said, err := p.Kubehsm(t.Context(), "doctor", "--offline")
+	must(t, err)
+	if !strings.Contains(said.Stdout, "jane.doe@example.com, issued by CN=Example Corp People") {
+		t.Errorf("doctor says\n%s", said.Stdout)
+	}
+	s := p.terminal(p.Binary, append([]string{"enroll", "--token", token}, more...)...)
 	s.WaitFor("jane.doe@example.com, in staff; by the certificate on the token, issued by CN=Example Corp People",
 		"no request is filed", "Begin? [Y/n")
 	s.Type("\r")
-	s.WaitFor(pinPrompt)
-	s.Type(ownPIN + "\r")
+	for range times {
+		s.WaitFor(prompt)
+		s.Type(ownPIN + "\r")
+	}
 	if code := s.Exit(); code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, s.Output())
 	}
-	if n := strings.Count(string(s.Raw()), pinPrompt); n != 1 {
+	if n := strings.Count(string(s.Raw()), prompt); n != times {
 		t.Errorf("the PIN was asked for %d times:\n%s", n, s.Output())
 	}
 	if out := p.kubectl("get", "namespaces", "-o", "name"); !strings.Contains(out, "namespace/default") {
 		t.Errorf("kubectl sees %q", out)
 	}
-	if out, err := cluster.Admin(t.Context(), "", "get", "csr", "-o", "name"); err != nil || out != "" {
+	if out, err := p.Cluster.Admin(t.Context(), "", "get", "csr", "-o", "name"); err != nil || out != "" {
 		t.Errorf("requests: %q, %v", out, err)
 	}
 	if after := written(p.card); after != before {
@@ -160,4 +215,5 @@ func TestCompanyCard(t *testing.T) {
 		!strings.Contains(res.Stderr, "kubehsm enroll --name corp-hsm") {
 		t.Errorf("a renewal says %s", res)
 	}
+	p.ok(p.Kubehsm(t.Context(), "agent", "lock"))
 }

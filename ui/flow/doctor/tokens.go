@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
@@ -164,7 +165,27 @@ func (a area) look(ctx context.Context, o *Options, all []enrollment.Enrollment)
 				fixOr(v.Err, v.Info.Place().Again()+", and run `kubehsm doctor` again")))
 		} else {
 			checks = append(checks, leftovers(o, v)...)
+			checks = append(checks, certificates(v, all)...)
 		}
+	}
+	return checks
+}
+
+// certificates tells of those on a token that can sign in, and that no enrollment here has.
+func certificates(v hsm.View, all []enrollment.Enrollment) []Check {
+	var checks []Check
+	fit, _ := enroll.Adoptables(v.Slots, nil)
+	for _, a := range fit {
+		leaf := a.Certificate.Leaf
+		hash, err := hsm.Fingerprint(leaf.PublicKey)
+		if err != nil || slices.ContainsFunc(all, func(e enrollment.Enrollment) bool { return e.KeyHash == hash }) {
+			continue
+		}
+		c := Check{ID: "certificate/" + a.Slot.URI.String(), Group: GroupTokens, Title: "Certificate on " + v.Info.Name()}
+		checks = append(checks, c.with(Note, fmt.Sprintf("%s, issued by %s, until %s: not enrolled on this computer",
+			a.Certificate.Subject().User, leaf.Issuer.String(), present.Date(leaf.NotAfter)),
+			"A cluster whose API server accepts the issuer takes it as it is.",
+			"kubehsm enroll --use-certificate --key "+shell.Quote(a.Slot.URI.String())))
 	}
 	return checks
 }

@@ -20,15 +20,16 @@ import (
 // ErrSeveralCertificates: the token has more than one certificate to sign in with.
 var ErrSeveralCertificates = errors.New("the token has several certificates to sign in with")
 
-// adoptable is a certificate on a token that a client can sign in with, as far as it shows.
-type adoptable struct {
-	slot        hsm.Slot
-	certificate *csr.Certificate
+// Adoptable is a certificate on a token that a client can sign in with, as far as it shows.
+type Adoptable struct {
+	Slot hsm.Slot
+	// Certificate has the chain, as far as that is known.
+	Certificate *csr.Certificate
 }
 
-// adoptables are the certificates of a token that are for client authentication, and are valid now;
+// Adoptables are the certificates of a token that are for client authentication, and are valid now;
 // unfit says why the others are not. more are certificates that may belong to their chains.
-func adoptables(slots []hsm.Slot, more []*x509.Certificate) (fit []adoptable, unfit []string) {
+func Adoptables(slots []hsm.Slot, more []*x509.Certificate) (fit []Adoptable, unfit []string) {
 	others := issuers(slots, more)
 	for _, s := range slots {
 		if s.Certificate == nil || s.Certificate.IsCA {
@@ -46,7 +47,7 @@ func adoptables(slots []hsm.Slot, more []*x509.Certificate) (fit []adoptable, un
 		case problem != nil:
 			unfit = append(unfit, fmt.Sprintf("the certificate in %s: %v", place(s), problem))
 		default:
-			fit = append(fit, adoptable{s, c})
+			fit = append(fit, Adoptable{s, c})
 		}
 	}
 	return fit, unfit
@@ -100,10 +101,10 @@ func (n Enroller) completeAdopted(ctx context.Context, o *enrolling.Options) err
 	if err != nil {
 		return err
 	}
-	fit, unfit := adoptables(slots, more)
-	var chosen []adoptable
+	fit, unfit := Adoptables(slots, more)
+	var chosen []Adoptable
 	for _, a := range fit {
-		if o.Key.Scheme == "" || o.Key.MatchSlot(a.slot) {
+		if o.Key.Scheme == "" || o.Key.MatchSlot(a.Slot) {
 			chosen = append(chosen, a)
 		}
 	}
@@ -118,20 +119,20 @@ func (n Enroller) completeAdopted(ctx context.Context, o *enrolling.Options) err
 	}
 	names := make([]string, len(chosen))
 	for i, a := range chosen {
-		names[i] = fmt.Sprintf("--key '%s' (%s, issued by %s)", a.slot.URI, a.certificate.Subject().User,
-			a.certificate.Leaf.Issuer.String())
+		names[i] = fmt.Sprintf("--key '%s' (%s, issued by %s)", a.Slot.URI, a.Certificate.Subject().User,
+			a.Certificate.Leaf.Issuer.String())
 	}
 	return hint.With(ErrSeveralCertificates, "name the key of one: "+strings.Join(names, ", or "))
 }
 
 // takeAdoptable makes o the enrollment of the key and the user of the certificate.
-func takeAdoptable(o *enrolling.Options, a adoptable) error {
-	who := a.certificate.Subject()
+func takeAdoptable(o *enrolling.Options, a Adoptable) error {
+	who := a.Certificate.Subject()
 	if o.User != "" && o.User != who.User {
 		return hint.With(fmt.Errorf("the certificate on the token is for %q, not %q", who.User, o.User),
 			"leave --user out; the certificate says who it is for")
 	}
-	o.Key, o.User, o.Groups = a.slot.URI, who.User, who.Groups
+	o.Key, o.User, o.Groups = a.Slot.URI, who.User, who.Groups
 	return nil
 }
 
@@ -145,43 +146,45 @@ func noneAdoptable(unfit []string) error {
 }
 
 // accepted are the certificates that the API server is not certain to turn down.
-func accepted(by *csr.Accepted, all []adoptable) []adoptable {
+func accepted(by *csr.Accepted, all []Adoptable) []Adoptable {
 	if by == nil {
 		return all
 	}
-	var some []adoptable
+	var some []Adoptable
 	for _, a := range all {
-		if by.Check(a.certificate) == nil {
+		if by.Check(a.Certificate) == nil {
 			some = append(some, a)
 		}
 	}
 	return some
 }
 
-// offersOwn tells whether the token has just one certificate that the API server of the context
-// announces to accept. Then somebody whose context has no credential can sign in with it.
-func (n Enroller) offersOwn(ctx context.Context, o enrolling.Options) bool {
-	if o.Key.Scheme != "" || o.ApproveWith != "" || o.Join != nil {
-		return false
+// own are the certificates on the token that somebody whose context has no credential can sign
+// in with.
+func (n Enroller) own(ctx context.Context, o enrolling.Options) []Adoptable {
+	if o.Adopt || o.Key.Scheme != "" || o.ApproveWith != "" || o.Join != nil {
+		return nil
 	}
+	slots, err := hsm.ReadSlots(ctx, n.env.Drivers, o.Token)
+	if err != nil {
+		return nil // the step that finds the token says why
+	}
+	more, err := chainIn(o)
+	if err != nil {
+		return nil
+	}
+	fit, _ := Adoptables(slots, more)
+	return fit
+}
+
+// announced tells whether the API server of the context announces that it accepts just one of them.
+func (n Enroller) announced(ctx context.Context, o enrolling.Options, own []Adoptable) bool {
 	at, err := (cluster.Access{Env: n.env.On(o.Cluster)}).Endpoint(ctx, o.Context)
 	if err != nil || at.Accepts(o.AcceptUnverified) != nil {
 		return false
 	}
-	slots, err := hsm.ReadSlots(ctx, n.env.Drivers, o.Token)
-	if err != nil {
-		return false // the step that finds the token says why
-	}
-	more, err := chainIn(o)
-	if err != nil {
-		return false
-	}
-	fit, _ := adoptables(slots, more)
-	if len(fit) == 0 {
-		return false
-	}
 	by := cluster.AcceptedBy(ctx, at.Cluster)
-	return by != nil && len(by.Names) > 0 && len(accepted(by, fit)) == 1
+	return by != nil && len(by.Names) > 0 && len(accepted(by, own)) == 1
 }
 
 // adopt takes the key and the certificate that the token has. Nothing is written to the token.

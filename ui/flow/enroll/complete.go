@@ -49,8 +49,12 @@ func (n Enroller) Complete(ctx context.Context, o enrolling.Options) (enrolling.
 		return o, err
 	}
 	if err := n.completeUser(ctx, &o); err != nil {
-		if o.Adopt || !n.offersOwn(ctx, o) {
+		own := n.own(ctx, o)
+		if own == nil {
 			return o, err
+		}
+		if !n.announced(ctx, o, own) {
+			return o, hint.With(err, hint.Of(err)+"; or sign in with the certificate that is on the token: --use-certificate")
 		}
 		o.Adopt = true
 		if err := n.completeAdopted(ctx, &o); err != nil {

@@ -158,13 +158,13 @@ func (n Enroller) reviewAdopted(ctx context.Context, r *attempt, rev Review, kno
 	if err != nil {
 		return Review{}, err
 	}
-	fit, unfit := adoptables(slots, more)
-	i := slices.IndexFunc(fit, func(a adoptable) bool { return rev.Options.Key.MatchSlot(a.slot) })
+	fit, unfit := Adoptables(slots, more)
+	i := slices.IndexFunc(fit, func(a Adoptable) bool { return rev.Options.Key.MatchSlot(a.Slot) })
 	if i < 0 {
 		rev.Refused = noneAdoptable(unfit)
 		return rev, nil
 	}
-	rev.Certificate = fit[i].certificate
+	rev.Certificate = fit[i].Certificate
 	if by := cluster.AcceptedBy(ctx, r.record.Cluster); by != nil && !rev.Options.AcceptForecast {
 		if err := by.Check(rev.Certificate); err != nil {
 			rev.Refused = hint.With(err, "ask whoever runs the cluster whether its API server accepts that issuer (--client-ca-file); "+

@@ -1,0 +1,110 @@
+package enroll
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
+)
+
+// held is a slot with a key and a certificate, as change makes it.
+func held(t *testing.T, slot, user string, change func(*x509.Certificate)) hsm.Slot {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: user, Organization: []string{"staff"}},
+		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	if change != nil {
+		change(template)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hsm.Slot{URI: hsm.URI{Scheme: hsm.SchemePIV, Serial: "1", Slot: slot}, Certificate: cert,
+		Key: &hsm.Key{Algorithm: hsm.ECDSAP256, Public: key.Public()}}
+}
+
+// TestAdoptables: of the certificates on a token, those that can sign in are told from the
+// others, and each of the others with its reason.
+func TestAdoptables(t *testing.T) {
+	good := held(t, "9a", "jane", nil)
+	hidden := held(t, "", "joe", nil)
+	hidden.Key, hidden.Label = nil, "joe's"
+	swapped := held(t, "9d", "jim", nil)
+	swapped.Key = good.Key
+	slots := []hsm.Slot{good, hidden, swapped,
+		held(t, "9c", "mail", func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageEmailProtection} }),
+		held(t, "9e", "old", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Hour) }),
+		held(t, "82", "CA", func(c *x509.Certificate) { c.IsCA, c.BasicConstraintsValid = true, true }),
+		{URI: hsm.URI{Scheme: hsm.SchemePIV, Serial: "1", Slot: "83"}}}
+	fit, unfit := Adoptables(slots, nil)
+	var users []string
+	for _, a := range fit {
+		users = append(users, a.Certificate.Subject().User)
+	}
+	if got := strings.Join(users, ","); got != "jane,joe" {
+		t.Errorf("fit are %s", got)
+	}
+	said := strings.Join(unfit, "\n")
+	for _, want := range []string{`"jim" in slot 9d: it is for another key`, `"mail" in slot 9c: it is not allowed for client auth`,
+		`"old" in slot 9e: it expired on`} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q is not in\n%s", want, said)
+		}
+	}
+	if len(unfit) != 3 {
+		t.Errorf("unfit are\n%s", said)
+	}
+	if err := noneAdoptable(unfit); !errors.Is(err, hsm.ErrNoCertificate) || !strings.Contains(hint.Of(err), "slot 9e") {
+		t.Errorf("%v, %q", err, hint.Of(err))
+	}
+}
+
+// TestTakeAdoptable: the certificate says who it is for.
+func TestTakeAdoptable(t *testing.T) {
+	s := held(t, "9a", "jane", nil)
+	a := Adoptable{s, csr.WithChain(s.Certificate, nil)}
+	for user, ok := range map[string]bool{"": true, "jane": true, "joe": false} {
+		o := enrolling.Options{User: user, Groups: []string{"admins"}}
+		if err := takeAdoptable(&o, a); (err == nil) != ok {
+			t.Errorf("%q: %v", user, err)
+		} else if ok && (o.User != "jane" || strings.Join(o.Groups, ",") != "staff" || o.Key.Slot != "9a") {
+			t.Errorf("%q: %+v", user, o)
+		}
+	}
+}
+
+// TestAdoptNothing: a token without a certificate is not enrolled by its certificate, and
+// nobody is asked for a PIN.
+func TestAdoptNothing(t *testing.T) {
+	e, _ := flowtest.Env(t, "blue")
+	for _, o := range []enrolling.Options{{Adopt: true}, {Adopt: true, User: "jane"}} {
+		if _, err := NewEnroller(e).Review(t.Context(), o); !errors.Is(err, hsm.ErrNoCertificate) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	o := enrolling.Options{Adopt: true, ChainFile: "no such file"}
+	if _, err := NewEnroller(e).Review(t.Context(), o); !strings.Contains(hint.Of(err), "--chain") {
+		t.Errorf("a chain that is not there: %v", err)
+	}
+}
