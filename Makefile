@@ -184,7 +184,7 @@ snapshot: release-check ## build the packages of this commit into ./dist and pub
 .PHONY: release-files
 release-files: release-check ## build the packages of this tag into ./dist/release, with their checksums
 	@test/install/debian.sh release
-	PATH='$(BIN)':'$(CURDIR)/test/packaging':"$$PATH" goreleaser release --clean --skip=announce,publish
+	PATH='$(BIN)':'$(CURDIR)/test/packaging':"$$PATH" goreleaser release --clean --skip=announce,publish$(SKIP)
 	test/packaging/release.sh files dist
 
 .PHONY: sign

@@ -8,6 +8,8 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 usage() { sed -n '2,4s/^# /usage: /p' "$0" >&2; exit 2; }
 
+sum() { if command -v sha256sum >/dev/null; then sha256sum "$@"; else shasum -a 256 "$@"; fi; } # macOS has the latter
+
 case ${1:-} in
   files)
     [ $# = 2 ] && [ -d "$2" ] || usage
@@ -17,12 +19,12 @@ case ${1:-} in
     files=("$2"/kubehsm*.{tar.gz,zip,deb,rpm,cdx.json} "$2"/krew/hsm.yaml)
     [ ${#files[@]} -gt 0 ] || { echo "error: nothing to publish in $2; hint: run make snapshot" >&2; exit 1; }
     cp -- "${files[@]}" "$2/release/"
-    (cd "$2/release" && sha256sum -- * >../sums)
+    (cd "$2/release" && sum -- * >../sums)
     mv -- "$2/sums" "$2/release/SHA256SUMS" ;;
   sign)
     [ $# = 3 ] && [ -s "$2/SHA256SUMS" ] || usage
     # Sums of files that are not there as they are listed are not signed.
-    (cd "$2" && sha256sum --quiet -c SHA256SUMS)
+    (cd "$2" && sum -c SHA256SUMS >&2)
     rm -f -- "$2/SHA256SUMS.sig"
     ssh-keygen -Y sign -n kubehsm-release -f "$3" "$2/SHA256SUMS" ;;
   notes)
