@@ -16,7 +16,7 @@ var (
 )
 
 // TestWorkflowsArePinned: a workflow runs other people's actions only by the hash of a commit, with the version
-// beside it, and has no rights but reading unless a job names them.
+// beside it, has no rights but reading unless a job names them, and names no secret: the release key is in none.
 func TestWorkflowsArePinned(t *testing.T) {
 	files, err := filepath.Glob("../../.github/workflows/*.yml")
 	if err != nil || len(files) == 0 {
@@ -32,6 +32,9 @@ func TestWorkflowsArePinned(t *testing.T) {
 			if !ours && (!pinned.MatchString(m[1]) || !strings.HasPrefix(m[2], " # v")) {
 				t.Errorf("%s: %s%s is not a commit with its version beside it", file, m[1], m[2])
 			}
+		}
+		if strings.Contains(string(b), "secrets.") {
+			t.Errorf("%s names a secret", file)
 		}
 		var w struct {
 			Permissions map[string]string `json:"permissions"`
