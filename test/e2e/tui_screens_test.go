@@ -178,13 +178,16 @@ func TestLineMode(t *testing.T) {
 	for name, env := range map[string]string{"accessible": "KUBEHSM_ACCESSIBLE=1", "dumb": "TERM=dumb"} {
 		t.Run(name, func(t *testing.T) {
 			u := u.in(t)
-			s := u.sh(env + " " + u.Binary + "; echo code $?")
+			s := u.sh("trap : INT; " + env + " " + u.Binary + "; echo code $?")
 			s.WaitFor("What shall be done?", "Number, or q to leave:")
 			s.Type("1\r")
 			s.WaitFor("$ kubehsm token list", "lab")
 			s.Type("2\r")
 			s.WaitFor("Token (URI)")
 			s.Press(term.CtrlC) // leaves the question, not the menu
+			s.WaitUntil("the menu asks again", func(f term.Frame) bool {
+				return strings.HasSuffix(strings.TrimSpace(f.Text()), "Number, or q to leave:")
+			})
 			s.Type("q\r")
 			s.WaitFor("code 0")
 			s.Exit()
