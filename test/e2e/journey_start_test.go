@@ -35,7 +35,7 @@ func TestJourneyFirstStart(t *testing.T) {
 	s.Type("e")
 	s.WaitFor("enroll: no token is selected")
 	s.Type("6")
-	s.WaitFor("in the way of signing in", "✗ failed   Tokens", "no token was found", "To mend it: plug one in")
+	s.WaitFor("signing in", "✗ failed   Tokens", "no token was found", "To mend it: plug one in")
 	s.Press(term.Enter)
 	s.WaitFor("╭─ Tokens", "c copy fix")
 	s.Press(term.Escape)

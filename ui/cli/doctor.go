@@ -12,10 +12,10 @@ import (
 )
 
 // errUnhealthy is doctor's answer to scripts.
-var errUnhealthy = errors.New("something is in the way of signing in: see above")
+var errUnhealthy = errors.New("a problem prevents signing in: see above")
 
 func (a *app) doctor() *cobra.Command {
-	var offline bool
+	var offline, all bool
 	var bundle, unlock string
 	var o *format
 	c := a.command(&cobra.Command{
@@ -25,7 +25,8 @@ func (a *app) doctor() *cobra.Command {
 and libraries, PIN states, kubectl and the PATH, kubeconfig files and their locks,
 the agent, certificates, API servers and clocks. It changes nothing and asks for
 no PIN, unless --unlock names a token: then it looks at the private keys on it too.
-It exits with 1 if something is in the way of signing in.
+It lists problems, the worst first, and counts the checks that passed; --all lists
+every check. It exits with 1 if something prevents signing in.
 
 With --bundle it writes a report to send to somebody who helps. Names are replaced
 in it; it never holds a PIN, key, certificate or kubeconfig.`,
@@ -69,7 +70,11 @@ in it; it never holds a PIN, key, certificate or kubeconfig.`,
 			Bundle string         `json:"bundle,omitempty"`
 		}{ready, doctor.Worst(checks), checks, bundle}
 		if err := a.emit(o, doc, func(w *words) {
-			checkWords(w, checks)
+			if all {
+				checkWords(w, checks)
+			} else {
+				problemWords(w, checks)
+			}
 			w.line("")
 			w.line("%s", summary.Words)
 			if bundle != "" {
@@ -85,6 +90,7 @@ in it; it never holds a PIN, key, certificate or kubeconfig.`,
 		return nil
 	})
 	c.Flags().BoolVar(&offline, "offline", false, "contact no API server")
+	c.Flags().BoolVar(&all, "all", false, "list the checks that passed, too")
 	c.Flags().StringVar(&bundle, "bundle", "", "write a report without names to this new zip `file`")
 	c.Flags().StringVar(&unlock, "unlock", "", "`URI` of a token to unlock and search for leftovers")
 	o = output(c)
@@ -104,15 +110,50 @@ func checkWords(w *words, checks []doctor.Check) {
 			group = c.Group
 			w.line("%s", group)
 		}
-		w.prose(stateWidth+4, fmt.Sprintf("  %-*s  %s: %s", stateWidth, c.State, c.Title, c.Found))
-		for _, l := range c.Advice() {
-			l = fmt.Sprintf("  %*s  %s", stateWidth, "", l)
-			if strings.Contains(l, ": kubehsm ") || strings.Contains(l, ": sudo "+
-				"") { // commands stay on one line for copying
-				w.line("%s", l)
-			} else {
-				w.prose(stateWidth+4, l)
-			}
+		checkLines(w, c)
+	}
+}
+
+// maxAlike is how many problems that differ in nothing but what they are about are listed.
+const maxAlike = 3
+
+// problemWords lists what did not pass, the worst first, and counts what passed.
+func problemWords(w *words, checks []doctor.Check) {
+	problems, passed := doctor.Problems(checks)
+	alike := func(c doctor.Check) string {
+		kind, _, _ := strings.Cut(c.ID, "/")
+		return strings.Join([]string{kind, string(c.State), c.Why}, "\x00")
+	}
+	left := map[string]int{}
+	for _, c := range problems {
+		left[alike(c)]++
+	}
+	told := map[string]int{}
+	for _, c := range problems {
+		k := alike(c)
+		switch told[k]++; {
+		case told[k] <= maxAlike:
+			checkLines(w, c)
+		case told[k] == maxAlike+1:
+			w.line("  %*s  and %d more of this kind (--all)", stateWidth, "", left[k]-maxAlike)
+		}
+	}
+	if len(problems) > 0 {
+		w.line("")
+	}
+	if passed > 0 {
+		w.line("%s; --all lists them", doctor.Passed(passed))
+	}
+}
+
+func checkLines(w *words, c doctor.Check) {
+	w.prose(stateWidth+4, fmt.Sprintf("  %-*s  %s: %s", stateWidth, c.State, c.Title, c.Found))
+	for _, l := range c.Advice() {
+		l = fmt.Sprintf("  %*s  %s", stateWidth, "", l)
+		if strings.Contains(l, ": kubehsm ") || strings.Contains(l, ": sudo ") { // commands stay on one line for copying
+			w.line("%s", l)
+		} else {
+			w.prose(stateWidth+4, l)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -141,6 +142,25 @@ func TestBothSayTheSame(t *testing.T) {
 		if got := o.What + "|" + o.State; got != want[i] {
 			t.Errorf("%q, want %q", got, want[i])
 		}
+	}
+}
+
+// TestProblemWords: problems come first, the worst before the others, many of one kind are
+// counted, and so is what passed.
+func TestProblemWords(t *testing.T) {
+	checks := []doctor.Check{{ID: "program", State: doctor.OK, Title: "This program", Found: "fine"}}
+	for i := range 300 {
+		checks = append(checks, doctor.Check{ID: fmt.Sprint("context/", i), State: doctor.Note,
+			Title: fmt.Sprintf("Context c%d", i), Found: "its private key is a file", Why: "Programs can copy it."})
+	}
+	checks = append(checks, doctor.Check{ID: "bridge", State: doctor.Failed, Title: "Bridge", Found: "down"})
+	w := &words{}
+	problemWords(w, checks)
+	out := w.b.String()
+	if !strings.HasPrefix(out, "  failed   Bridge: down\n") || strings.Count(out, "Context c") != 3 ||
+		!strings.Contains(out, "and 297 more of this kind") || !strings.Contains(out, "1 check passed; --all lists them") ||
+		strings.Contains(out, "This program") {
+		t.Error(out)
 	}
 }
 

@@ -1,6 +1,8 @@
 package doctor
 
 import (
+	"slices"
+
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
@@ -14,7 +16,7 @@ const (
 	Note    State = "note"    // works, worth knowing
 	Unknown State = "unknown" // could not be found out; Found says why
 	Warning State = "warning" // works now, will not always, or not safely
-	Failed  State = "failed"  // in the way of signing in
+	Failed  State = "failed"  // prevents signing in
 )
 
 // The groups, in the order in which they are told.
@@ -52,7 +54,6 @@ type Check struct {
 // Worst is the worst state among the checks, [OK] of none. [Unknown] and [Note]
 // are not worse than [OK] for a script, but are told.
 func Worst(checks []Check) State {
-	rank := map[State]int{OK: 0, Note: 1, Unknown: 2, Warning: 3, Failed: 4}
 	worst := OK
 	for _, c := range checks {
 		if rank[c.State] > rank[worst] {
@@ -60,6 +61,21 @@ func Worst(checks []Check) State {
 		}
 	}
 	return worst
+}
+
+// rank orders the states, the worst last.
+var rank = map[State]int{OK: 0, Note: 1, Unknown: 2, Warning: 3, Failed: 4}
+
+// Problems returns the checks that are not [OK], the worst first and otherwise in their
+// order, and how many are.
+func Problems(checks []Check) (problems []Check, passed int) {
+	for _, c := range checks {
+		if c.State != OK {
+			problems = append(problems, c)
+		}
+	}
+	slices.SortStableFunc(problems, func(a, b Check) int { return rank[b.State] - rank[a.State] })
+	return problems, len(checks) - len(problems)
 }
 
 // ok, note, unknown, warning and failed make checks.

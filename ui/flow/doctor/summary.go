@@ -51,7 +51,7 @@ func Summary(checks []Check) (ready bool, said present.Line) {
 	enrolled, usable := enrollments(checks)
 	switch {
 	case failed > 0:
-		return false, present.Line{Words: present.Count(failed, "thing") + " in the way of signing in", Level: present.Bad}
+		return false, present.Line{Words: prevents(failed), Level: present.Bad}
 	case enrolled == 0:
 		return false, present.Line{Words: "nothing is enrolled yet: there is nothing to sign in with", Level: present.Warn}
 	case len(usable) == 0:
@@ -63,6 +63,16 @@ func Summary(checks []Check) (ready bool, said present.Line) {
 	}
 	return true, said
 }
+
+func prevents(failed int) string {
+	if failed == 1 {
+		return "1 problem prevents signing in"
+	}
+	return fmt.Sprintf("%d problems prevent signing in", failed)
+}
+
+// Passed says how many checks are [OK].
+func Passed(n int) string { return present.Count(n, "check") + " passed" }
 
 // enrollments counts those that were looked at, and names those that have a good
 // certificate, their token and, if it was asked, their API server.

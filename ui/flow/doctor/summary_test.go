@@ -20,7 +20,7 @@ func TestSummary(t *testing.T) {
 		"ready, not online": {[]Check{token, certificate, {ID: "puk/1", State: Warning}}, true, "1 warning"},
 		"token away":        {[]Check{certificate, {ID: "absent/prod", State: Warning}}, false, "no enrollment can"},
 		"one of two":        {[]Check{certificate, {ID: "certificate/dev", State: OK}, {ID: "absent/prod", State: Warning}}, true, `ready: "dev" can`},
-		"failed":            {[]Check{certificate, {ID: "bridge", State: Failed}}, false, "1 thing in the way"},
+		"failed":            {[]Check{certificate, {ID: "bridge", State: Failed}}, false, "1 problem prevents signing in"},
 	} {
 		if ready, said := Summary(c.checks); ready != c.ready || !strings.Contains(said.Words, c.words) {
 			t.Errorf("%s: %t, %q", name, ready, said.Words)

@@ -26,7 +26,7 @@ func open(t *testing.T) *screentest.Rig {
 	w.Cards.SetProblems(hsm.Problem{Source: "a reader",
 		Err: hint.With(errors.New("the reader fell silent"), "plug it in again")})
 	r := w.Open("6")
-	r.Sees("blue", "the reader fell silent")
+	r.Sees("the reader fell silent", "passed; tab shows them")
 	r.Sees("look again")
 	return r
 }
@@ -48,7 +48,7 @@ func TestGolden(t *testing.T) {
 		return found != nil
 	})
 	r.Send(found)
-	r.Sees("1 thing in the way", "timedatectl set-ntp true")
+	r.Sees("1 problem prevents signing in", "timedatectl set-ntp true")
 	t.Run("doctor", r.Golden)
 }
 
@@ -56,10 +56,12 @@ func TestGolden(t *testing.T) {
 func TestDoctor(t *testing.T) {
 	r := open(t)
 	r.Press("/", `"silent"`, "enter", "enter")
-	r.Sees("To mend it: plug it in again")
+	r.Sees("╭─ Reader a reader", "To mend it: plug it in again")
 	r.Press("c")
 	r.Until("copied", func() bool { return r.Copied() == "plug it in again" })
-	r.Press("esc", "esc", "/", `"blue"`, "enter", "c")
+	r.Press("esc", "esc", "tab")
+	r.Sees("Token blue")
+	r.Press("/", `"blue"`, "enter", "c")
 	r.Sees("copy fix: there is nothing to do")
 }
 
@@ -69,7 +71,8 @@ func TestLooksAgain(t *testing.T) {
 	r.World.Cards.SetProblems()
 	r.Press("r")
 	r.Loses("the reader fell silent")
-	r.Sees("blue")
+	r.Press("tab")
+	r.Sees("Token blue")
 }
 
 // TestReport is written as a new file, and names nobody.

@@ -28,6 +28,7 @@ type Model struct {
 	unlocked bool // The person asked for what look.Unlocked shows.
 	job      task.Handle
 	checks   []doctor.Check
+	all      bool // The list has the checks that passed, too.
 	done     bool
 	list     widget.List[doctor.Check]
 }
@@ -90,13 +91,13 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 	case checkMsg:
 		if msg.id == m.job.ID && !m.done {
 			m.checks = append(m.checks, msg.check)
-			m.list.Set(m.checks)
+			m.fill()
 		}
 	case doneMsg:
 		if msg.id == m.job.ID {
 			m.job.Done()
 			m.done, m.checks = true, msg.checks
-			m.list.Set(m.checks)
+			m.fill()
 			m.toWhatMatters()
 		}
 	case unlockedMsg:
@@ -114,6 +115,16 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 		}
 	}
 	return nil
+}
+
+// fill lists the problems, or all checks.
+func (m *Model) fill() {
+	if m.all {
+		m.list.Set(m.checks)
+		return
+	}
+	problems, _ := doctor.Problems(m.checks)
+	m.list.Set(problems)
 }
 
 // toWhatMatters puts the cursor on the first leftover where the person gave the PIN to see
@@ -160,6 +171,8 @@ func (m *Model) Acts() screen.Acts {
 			Reason: screen.Because(none, screen.When(c.Fix == "", "there is nothing to do"))}, "", func() tea.Cmd {
 			return screen.Send(screen.CopyMsg{What: "fix", Text: c.Fix})
 		}),
+		screen.On(screen.Action{Key: keys.As(m.Keys.Next, map[bool]string{false: "show all", true: "show problems"}[m.all])}, "",
+			func() tea.Cmd { m.all = !m.all; m.fill(); return nil }),
 		screen.On(screen.Action{Key: keys.Letter("b", "write a report")}, "", m.report),
 		screen.On(screen.Action{Key: m.Keys.Command, Quiet: true}, "doctor", func() tea.Cmd {
 			return screen.Send(screen.CommandMsg{Title: present.SameTitle,

@@ -14,6 +14,9 @@ import (
 func (m *Model) View(f screen.Frame) string {
 	t := f.Theme
 	head := []string{m.summary(f)}
+	if _, passed := doctor.Problems(m.checks); passed > 0 && !m.all {
+		head = append(head, t.Muted.Render(widget.Cut(doctor.Passed(passed)+"; tab shows them", f.Width)))
+	}
 	if f.Height >= 16 {
 		head = append(head, "")
 	}
