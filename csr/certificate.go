@@ -12,6 +12,8 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/span"
 )
 
 // ErrWrongCertificate is a certificate that is not the one asked for; the
@@ -105,8 +107,8 @@ func Collect(obj *certificatesv1.CertificateSigningRequest, want Want) (*Certifi
 	}
 	cert.Shortfall = shortfall(obj, cert.Leaf)
 	if cert.Shortfall > 0 {
-		cert.Notes = append(cert.Notes, fmt.Sprintf("it ends %v earlier than asked for: the signer's limit is shorter",
-			cert.Shortfall.Round(time.Minute)))
+		cert.Notes = append(cert.Notes, fmt.Sprintf("it expires %s earlier than requested: the signer's maximum is shorter",
+			span.Of(cert.Shortfall)))
 	}
 	return cert, nil
 }

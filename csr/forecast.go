@@ -11,6 +11,8 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/span"
 )
 
 // Prospect is a request that may be filed.
@@ -204,19 +206,21 @@ func (f *forecast) lifetime() {
 	most, evidence := f.longest()
 	switch asked := f.p.Expiration; {
 	case asked != 0 && asked < MinExpiration:
-		f.say("lifetime", Refuse, "Kubernetes API reference, spec.expirationSeconds", "%v is shorter than %v", asked,
-			MinExpiration)
+		f.say("lifetime", Refuse, "Kubernetes API reference, spec.expirationSeconds", "%s is shorter than %s",
+			span.Of(asked), span.Of(MinExpiration))
 	case asked != 0 && evidence != "" && asked > most:
-		f.say("lifetime", Warn, evidence, "the signer's limit is %v: the certificate will end sooner than asked for", most)
+		f.say("lifetime", Warn, evidence, "the signer's maximum is %s: the certificate will expire sooner than requested",
+			span.Of(most))
 	case asked != 0 && evidence != "":
-		f.say("lifetime", OK, evidence, "the signer's limit is %v", most)
+		f.say("lifetime", OK, evidence, "the signer's maximum is %s", span.Of(most))
 	case evidence != "":
-		f.say("lifetime", OK, evidence, "the signer decides: %v at most", most)
+		f.say("lifetime", OK, evidence, "the signer decides: %s at most", span.Of(most))
 	case asked > defaultCap:
 		f.say("lifetime", Unknown, "",
-			"the signer's limit is not known; the controller's default is %v, and what is beyond it is cut", defaultCap)
+			"the signer's maximum is not known; the controller's default is %s, and it shortens what exceeds that",
+			span.Of(defaultCap))
 	default:
-		f.say("lifetime", Unknown, "", "the signer's limit is not known: the certificate will say when it ends")
+		f.say("lifetime", Unknown, "", "the signer's maximum is not known; the issued certificate shows when it expires")
 	}
 }
 

@@ -136,7 +136,7 @@ func TestForecast(t *testing.T) {
 		{"too short", plainSite(), asks(func(p *Prospect) { p.Expiration = time.Minute }), nil, "lifetime", Refuse, "10m"},
 		{"cap not known", plainSite(), asks(func(p *Prospect) { p.Expiration = 3 * defaultCap }), nil, "lifetime", Unknown, "default is 8760h"},
 		{"cap seen", plainSite(), asks(func(p *Prospect) { p.Expiration = 48 * time.Hour }),
-			func(f *fakeAPI) { issuedTo(t, f, "a", "b", &year, time.Hour) }, "lifetime", Warn, "limit is 1h"},
+			func(f *fakeAPI) { issuedTo(t, f, "a", "b", &year, time.Hour) }, "lifetime", Warn, "maximum is 60 min"},
 		{"cap in the flags", plainSite().with(pods, `{"items":[{"metadata":{"name":"kcm"},"spec":{"containers":[{"command":["kube-controller-manager","--cluster-signing-duration=24h","--cluster-signing-key-file=/k"]}]}}]}`),
 			asks(func(p *Prospect) { p.Expiration = time.Hour }), nil, "lifetime", OK, "24h"},
 		{"signs by its flags", plainSite().with(pods, `{"items":[{"metadata":{"name":"kcm"},"spec":{"containers":[{"command":["kube-controller-manager","--cluster-signing-key-file=/k"]}]}}]}`),

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
@@ -128,7 +129,7 @@ func OpenAt(s message.Status, now time.Time) []Open {
 		case e.Until.IsZero():
 			state += ", until the program ends"
 		case e.Until.After(now):
-			state += ", " + Span(e.Until.Sub(now)) + " left"
+			state += ", " + span.Of(e.Until.Sub(now)) + " left"
 		default:
 			state += ", ended"
 		}
@@ -147,7 +148,7 @@ func otherSessions(o bridge.OtherSessions, now time.Time) (all []Open) {
 	if o.Ended > 0 {
 		state := "forgotten soon"
 		if o.Until.After(now) {
-			state = "forgotten in " + Span(o.Until.Sub(now))
+			state = "forgotten in " + span.Of(o.Until.Sub(now))
 		}
 		all = append(all, Open{Key: "ended", What: Count(o.Ended, "program") + " that ended", State: state})
 	}
@@ -170,7 +171,7 @@ func tokenState(t message.TokenStatus, now time.Time) string {
 		state += " " + Age(now.Sub(t.LockedAt)) + " ago: " + why
 	}
 	if !t.Until.IsZero() {
-		left = Span(t.Until.Sub(now))
+		left = span.Of(t.Until.Sub(now))
 	}
 	if t.Problem != "" {
 		state = "cannot be asked: " + text.Clean(t.Problem)

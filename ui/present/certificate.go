@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
@@ -44,7 +45,7 @@ func Expiry(c *x509.Certificate, now time.Time) (words string, left float64, l L
 	if left < 0.2 {
 		l = Warn
 	}
-	return "in " + Span(rest), left, l
+	return "in " + span.Of(rest), left, l
 }
 
 // CertificateFacts are what a certificate says.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
@@ -62,9 +63,9 @@ func Ending(e enroll.Expiring, now time.Time) Fact {
 	case rest <= 0:
 		return Fact{Name: "Expires", Value: "expired", Level: Bad}
 	case e.Due:
-		return Fact{Name: "Expires", Value: "in " + Span(rest), Level: Warn}
+		return Fact{Name: "Expires", Value: "in " + span.Of(rest), Level: Warn}
 	default:
-		return Fact{Name: "Expires", Value: "in " + Span(rest), Level: Good}
+		return Fact{Name: "Expires", Value: "in " + span.Of(rest), Level: Good}
 	}
 }
 

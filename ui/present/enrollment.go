@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/text"
@@ -321,7 +322,7 @@ func ends(at, now time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	return Date(at) + " (in " + Span(at.Sub(now)) + ")"
+	return Date(at) + " (in " + span.Of(at.Sub(now)) + ")"
 }
 
 // Renewed says until when a renewed certificate is good.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/overview"
 	"github.com/kubehsm/kubehsm/ui/text"
@@ -108,7 +109,7 @@ func LockBrief(s overview.Status, now time.Time) string {
 	case s.Lock == "":
 		return "not by kubehsm"
 	case s.Lock == overview.Unlocked && !s.Until.IsZero():
-		return "unlocked " + Span(s.Until.Sub(now))
+		return "unlocked " + span.Of(s.Until.Sub(now))
 	}
 	return string(s.Lock)
 }
@@ -122,9 +123,9 @@ func Ends(c enroll.Expiring, now time.Time) Line {
 	case left <= 0:
 		return Line{Words: "expired", Level: Bad}
 	case c.Due:
-		return Line{Words: "ends in " + Span(left) + ": renew it", Level: Warn}
+		return Line{Words: "ends in " + span.Of(left) + ": renew it", Level: Warn}
 	}
-	return Line{Words: "ends in " + Span(left), Level: Good}
+	return Line{Words: "ends in " + span.Of(left), Level: Good}
 }
 
 // UnderWay are the enrollments that were begun and not finished.
@@ -158,7 +159,7 @@ func StepTitle(s overview.Step) string {
 func lockWords(s overview.Status, now time.Time) string {
 	words := string(s.Lock)
 	if s.Lock == overview.Unlocked && !s.Until.IsZero() {
-		words += ", " + Span(s.Until.Sub(now)) + " more if not used"
+		words += ", " + span.Of(s.Until.Sub(now)) + " more if not used"
 	}
 	return words
 }

@@ -17,22 +17,6 @@ func Elapsed(d time.Duration) string {
 	return fmt.Sprintf("%d h %02d min", s/3600, s/60%60)
 }
 
-// Span writes a duration by its largest unit: 45 min, 20 h, 89 d, 3 y.
-func Span(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d < time.Minute:
-		return "under 1 min"
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%d min", d/time.Minute)
-	case d < 2*day:
-		return fmt.Sprintf("%d h", d/time.Hour)
-	case d < 730*day:
-		return fmt.Sprintf("%d d", d/day)
-	}
-	return fmt.Sprintf("%d y", d/(365*day))
-}
-
 // Count writes a number with its noun: "1 key", "3 keys".
 func Count(n int, noun string) string {
 	if n == 1 {

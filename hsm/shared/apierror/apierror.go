@@ -164,11 +164,11 @@ func networkHint(host string, err error) string {
 	)
 	switch {
 	case errors.As(err, &authority):
-		return "the certificate authority in the kubeconfig is not the one of " + host
+		return "the certificate authority (CA) in the kubeconfig is not the one of " + host + ": ask who runs the cluster for its CA"
 	case errors.As(err, &name):
 		return "the server's certificate is for other names than " + host
 	case errors.As(err, &cert):
-		return "the server's certificate did not verify"
+		return "check the cluster's certificate authority (CA) in the kubeconfig, and this computer's clock"
 	case errors.As(err, &alert), strings.Contains(err.Error(), "remote error: tls"):
 		return "the server ended the TLS handshake: it does not accept the client certificate"
 	case errors.As(err, &dns):

@@ -45,6 +45,10 @@ func (k Contexts) Refresh(ctx context.Context, name string) (*Refresh, error) {
 			"put the cluster's CA into its context, then `kubehsm enroll --restart --name "+name+"`")
 	}
 	update, err := discovery.Refresh(ctx, en.Cluster, discovery.Limits{Timeout: k.env.RequestTimeout})
+	if errors.Is(err, discovery.ErrUntrusted) {
+		return nil, hint.Withf(err, "ask the cluster's administrators whether its certificate authority (CA) was replaced; "+
+			"if it was, put the new one into the context, then `kubehsm enroll --restart --name %s`", name)
+	}
 	if err != nil {
 		return nil, hint.Withf(err,
 			"check that %s is up and reachable from here; if the cluster has moved, "+

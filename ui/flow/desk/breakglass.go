@@ -11,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -69,8 +70,8 @@ func (b BreakGlass) Request(ctx context.Context, o BreakGlassOptions) (enrolling
 		o.Lifetime = BreakGlassLifetime
 	}
 	if o.Lifetime < csr.MinExpiration || o.Lifetime > BreakGlassLifetime {
-		return enrolling.Options{}, hint.Withf(fmt.Errorf("%w for %s", request.ErrForecast, o.Lifetime),
-			"break-glass is for %s to %s", csr.MinExpiration, BreakGlassLifetime)
+		return enrolling.Options{}, hint.Withf(fmt.Errorf("%w for %s", request.ErrForecast, span.Of(o.Lifetime)),
+			"break-glass lasts %s to %s", span.Of(csr.MinExpiration), span.Of(BreakGlassLifetime))
 	}
 	out, err := b.asCaller(ctx, o.Context, o.Name, "-break-glass", enrolling.Options{
 		Token: o.Token, Key: o.Key, Generate: o.Generate, AcceptDefaults: o.AcceptDefaults, Timeout: o.Timeout,
@@ -198,7 +199,7 @@ func BreakGlassCheck(_ context.Context, _ *csr.Client, v *request.View) error {
 		return nil
 	}
 	if n := v.Object.Spec.ExpirationSeconds; !sealed && (n == nil || time.Duration(*n)*time.Second > BreakGlassLifetime) {
-		v.Refuse("", nil, "it asks for more than "+BreakGlassLifetime.String())
+		v.Refuse("", nil, "it asks for more than "+span.Of(BreakGlassLifetime))
 	}
 	if strings.TrimSpace(v.Note) == "" {
 		v.Refuse("", nil, "it gives no reason")

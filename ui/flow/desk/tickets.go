@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
@@ -84,14 +85,14 @@ func (k Tickets) Make(ctx context.Context, kubeContext string, o TicketOptions) 
 		o.TTL = DefaultTicketTTL
 	}
 	if o.TTL < time.Minute || o.TTL > ticket.MaxTTL {
-		return IssuedTicket{}, hint.Withf(fmt.Errorf("%w: a ticket for %s", bootstraptoken.ErrInvalid, o.TTL),
-			"choose a time from a minute to %s", ticket.MaxTTL)
+		return IssuedTicket{}, hint.Withf(fmt.Errorf("%w: a ticket for %s", bootstraptoken.ErrInvalid, span.Of(o.TTL)),
+			"choose a time from 1 min to %s", span.Of(ticket.MaxTTL))
 	}
 	if err := (csr.Subject{User: o.User, Groups: o.Groups}).Validate(cmp.Or(o.Signer, csr.ClientSigner)); err != nil {
 		return IssuedTicket{}, err
 	}
 	if o.Lifetime != 0 && o.Lifetime < csr.MinExpiration {
-		return IssuedTicket{}, hint.With(fmt.Errorf("%w: a certificate for %s", bootstraptoken.ErrInvalid, o.Lifetime),
+		return IssuedTicket{}, hint.With(fmt.Errorf("%w: a certificate for %s", bootstraptoken.ErrInvalid, span.Of(o.Lifetime)),
 			"choose 10m or longer: Kubernetes signs nothing shorter")
 	}
 	at, err := k.access.Verified(ctx, kubeContext)

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -177,6 +178,8 @@ func (c Check) unreachable(err error, e enrollment.Enrollment) Check {
 	const why = "kubectl cannot reach it either."
 	var authority x509.UnknownAuthorityError
 	var invalid x509.CertificateInvalidError
+	var name x509.HostnameError
+	var untrusted *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &authority):
 		return c.with(Failed, err.Error(), "Somebody else answers there, or the cluster has a new authority (CA).",
@@ -184,11 +187,18 @@ func (c Check) unreachable(err error, e enrollment.Enrollment) Check {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return c.with(Failed, err.Error(), why,
 			"compare this machine's clock; if it is right, the cluster's certificate has to be renewed")
+	case errors.As(err, &name):
+		return c.with(Failed, err.Error(), why, "the server's certificate is for other names: use one of them as the "+
+			"cluster's address, with kubehsm kubeconfig refresh "+e.Name+" --server URL")
+	case errors.As(err, &untrusted):
+		return c.with(Failed, err.Error(), why,
+			"check the cluster's certificate authority (CA) and the server's certificate with whoever runs the cluster")
 	case errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("%s does not answer", e.Host())
 	}
 	return c.with(Failed, err.Error(), why,
-		"check that you are in the right network (VPN, proxy); if the cluster's address has changed: kubehsm kubeconfig refresh "+e.Name+" --server URL")
+		"check that you are in the right network (VPN, proxy); "+
+			"if the cluster's address has changed: kubehsm kubeconfig refresh "+e.Name+" --server URL")
 }
 
 // clockFix sets the clock on a system with systemd; the others have a setting.

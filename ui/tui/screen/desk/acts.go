@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
+	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui"
@@ -24,7 +25,7 @@ func ttls() ([]widget.Option, []time.Duration) {
 	d := []time.Duration{4 * time.Hour, 30 * time.Minute, time.Hour, 12 * time.Hour, 24 * time.Hour}
 	var o []widget.Option
 	for _, x := range d {
-		o = append(o, widget.Option{Label: present.Span(x)})
+		o = append(o, widget.Option{Label: span.Of(x)})
 	}
 	return o, d
 }

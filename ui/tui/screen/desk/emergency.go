@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
+	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -20,7 +21,7 @@ import (
 func (d work) breakGlass() tea.Cmd {
 	reason := &widget.Field{ID: "reason", Label: "Reason", Input: widget.NewInput("", "INC-4711: the API is down"),
 		Note: "For the second person; it is kept in every record."}
-	intro := "It asks for a certificate that may do everything, for " + desk.BreakGlassLifetime.String() +
+	intro := "It asks for a certificate that may do everything, for " + span.Of(desk.BreakGlassLifetime) +
 		", and waits until a second person approves it. The current context stays."
 	return d.form("Break the glass?", intro, []*widget.Field{reason}, func(f *widget.Form) tea.Cmd {
 		why := value(f, "reason")

@@ -9,6 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
@@ -56,7 +57,7 @@ func (p *resumePage) fill(now time.Time) tea.Cmd {
 		items = append(items, item{
 			id: j.Options.Name, index: i, name: "Resume " + text.Clean(j.Options.Name), level: present.Quiet,
 			about:  text.Clean(j.Options.User + " on " + j.Options.Context),
-			right:  present.Span(now.Sub(j.Updated)) + " ago",
+			right:  span.Of(now.Sub(j.Updated)) + " ago",
 			detail: []string{progressOf(j)},
 		})
 	}

@@ -75,13 +75,13 @@ func (p *picker) update(msg tea.Msg, m keys.Map) bool {
 	}
 	k, ok := msg.(tea.KeyPressMsg)
 	switch {
-	case !ok:
-		return false
-	case p.nav.Update(k, m, len(p.shown), p.height):
+	case p.nav.Click(msg, len(p.shown)), ok && p.nav.Update(k, m, len(p.shown), p.height):
 		if it, ok := p.selected(); ok {
 			p.chosen = it.id
 		}
 		return true
+	case !ok:
+		return false
 	case key.Matches(k, m.Filter):
 		p.filter.Open()
 		return true
@@ -142,7 +142,7 @@ func (p *picker) view(f screen.Frame) string {
 	}
 	lines := head
 	for i := from; i < to; i++ {
-		lines = append(lines, p.shown[i].line(t, i == p.nav.Index, name, f.Width))
+		lines = append(lines, widget.Row(i, p.shown[i].line(t, i == p.nav.Index, name, f.Width)))
 	}
 	return strings.Join(append(lines, foot...), "\n")
 }

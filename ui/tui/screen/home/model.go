@@ -67,11 +67,12 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 			}
 		}
 		m.nav.Clamp(len(m.ends()))
+	case widget.RowMsg:
+		m.nav.Click(msg, len(m.ends()))
+		m.remember()
 	case tea.KeyPressMsg:
 		if m.nav.Update(msg, m.Keys, len(m.ends()), m.height) {
-			if c, ok := m.selected(); ok {
-				m.chosen = c.Name
-			}
+			m.remember()
 			return nil
 		}
 		cmd, _ := m.Press(msg, m.Acts(), func() tea.Cmd { return m.Store.LoadOverview(now) })
@@ -82,6 +83,12 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 
 // ends are the certificates, the one that ends first before the others.
 func (m *Model) ends() []enroll.Expiring { return m.Store.Overview.Value.Certificates }
+
+func (m *Model) remember() {
+	if c, ok := m.selected(); ok {
+		m.chosen = c.Name
+	}
+}
 
 func (m *Model) selected() (c enroll.Expiring, ok bool) {
 	if all := m.ends(); m.nav.Index < len(all) {

@@ -168,9 +168,10 @@ func (m *Model) timeline(f screen.Frame, w, h int, fill bool) []string {
 		if date > 0 {
 			line += t.Muted.Render(widget.Fit(present.Date(c.NotAfter), date))
 		}
-		lines = append(lines, line+t.Level(present.Ends(c, f.Now).Level).Render(words[i]))
+		line += t.Level(present.Ends(c, f.Now).Level).Render(words[i])
+		lines = append(lines, widget.Row(i, widget.Cut(line, w)))
 		if rows > 1 {
-			lines = append(lines, m.about(t, c, s, name, chart))
+			lines = append(lines, widget.Row(i, m.about(t, c, s, name, chart)))
 		}
 		if rows > 2 {
 			lines = append(lines, strings.Repeat(" ", name+4)+s.grid(t, 0, chart))

@@ -112,9 +112,10 @@ func next(f screen.Frame, step overview.Step, r room) []string {
 	}
 	line := t.Accent.Render("n") + " " + t.Strong.Render(title)
 	if r < roomy {
-		return []string{widget.Cut(t.Muted.Render(present.NextTitle)+"  "+line, f.Width)}
+		line = t.Muted.Render(present.NextTitle) + "  " + line
+		return []string{widget.Click(widget.ZoneKey+"n", widget.Cut(line, f.Width))}
 	}
-	return []string{widget.Cut(line, f.Width), t.Muted.Render(widget.Cut("  "+text.Clean(step.Command), f.Width))}
+	return []string{widget.Click(widget.ZoneKey+"n", widget.Cut(line, f.Width)), t.Muted.Render(widget.Cut("  "+text.Clean(step.Command), f.Width))}
 }
 
 // some are the first lines, and how many more there are.
