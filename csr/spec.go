@@ -14,6 +14,8 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/span"
 )
 
 const (
@@ -137,7 +139,7 @@ func ValidExpiration(d time.Duration) error {
 	}
 	return &InputError{
 		Field:   "expiration",
-		Problem: fmt.Sprintf("%v is not between %v and 68 years", d, MinExpiration),
+		Problem: fmt.Sprintf("%s is not between %s and 68 years", span.Of(d), span.Of(MinExpiration)),
 		hint:    "leave it out to let the signer decide",
 	}
 }

@@ -59,7 +59,7 @@ func TestTermsBindEveryDesk(t *testing.T) {
 	u.withToken(tokenOf(text), requestFor(t, wrong, name, "", 0, "platform-admins"))
 	words := harry.words(wrong)
 	if out := harry.ok("csr", "show", wrong); !strings.Contains(strings.Join(strings.Fields(out), " "),
-		fmt.Sprintf("Ticket for: the user %q, in \"dev\", for 1h0m0s", name)) ||
+		fmt.Sprintf("Ticket for: the user %q, in \"dev\", for 1 h", name)) ||
 		!strings.Contains(out, `refused: it asks for the groups "platform-admins"`) ||
 		strings.Contains(out, ticket.TermsPrefix) {
 		t.Errorf("csr show: %s", out)

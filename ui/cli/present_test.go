@@ -134,7 +134,7 @@ func TestBothSayTheSame(t *testing.T) {
 			{Enrollment: "dev", Protocol: "h2", Connections: 1, Requests: 1}},
 		Sessions:      []bridge.SessionStatus{{Enrollment: "prod", Requests: 2, Open: 1, Until: now.Add(time.Minute)}},
 		OtherSessions: bridge.OtherSessions{More: 44, Ended: 1, Until: now.Add(25 * time.Second)}}
-	want := []string{"token 1|unlocked, 60 min more if not used",
+	want := []string{"token 1|unlocked, 1 h more if not used",
 		"connection to prod:443|certificate rejected, 0 requests, 0 of 0 signed",
 		"connection to |connected (h2), 1 request, 0 of 0 signed", "process 0|2 requests, 1 open, 1 min left",
 		"44 more programs|until they end", "1 program that ended|forgotten in under 1 min"}

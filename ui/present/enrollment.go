@@ -219,7 +219,7 @@ func Lifetime(d time.Duration) string {
 	case d%time.Hour == 0:
 		return Count(int(d/time.Hour), "hour")
 	}
-	return d.String()
+	return span.Of(d)
 }
 
 // ChangesTitle is the title above the changes to a kubeconfig file.

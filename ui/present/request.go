@@ -65,7 +65,10 @@ func requestFacts(v request.View, now time.Time) []Fact {
 	if v.Reason != "" {
 		state += " (" + foreign(v.Reason) + ")"
 	}
-	ticketFor, groups, filed := "", v.RequesterGroups, ""
+	ticketFor, groups, filed, lifetime := "", v.RequesterGroups, "", text.Clean(v.Expiration)
+	if d, err := time.ParseDuration(v.Expiration); err == nil {
+		lifetime = Lifetime(d)
+	}
 	if v.Ticket != nil {
 		ticketFor, groups = request.TermsWords(*v.Ticket), plainGroups(groups)
 	}
@@ -83,7 +86,7 @@ func requestFacts(v request.View, now time.Time) []Fact {
 		{Name: "In groups", Value: list(groups)},
 		{Name: "Ticket for", Value: Note(ticketFor)},
 		{Name: "Says", Value: Note(v.Note)},
-		{Name: "Lifetime", Value: text.Clean(v.Expiration)},
+		{Name: "Lifetime", Value: lifetime},
 		{Name: "Filed", Value: filed},
 		{Name: "Signer", Value: text.Clean(v.SignerName)},
 		{Name: "Usages", Value: list(v.Usages)},

@@ -15,7 +15,7 @@ func Of(d time.Duration) string {
 	switch {
 	case d < time.Minute:
 		return "under 1 min"
-	case d < 2*time.Hour:
+	case d < 2*time.Hour && d != time.Hour:
 		return fmt.Sprintf("%d min", d/time.Minute)
 	case d < 2*day:
 		return fmt.Sprintf("%d h", d/time.Hour)

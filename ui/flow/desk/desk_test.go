@@ -386,7 +386,7 @@ func TestAskForBreakGlass(t *testing.T) {
 		"too long": {func() error {
 			_, err := b.Request(ctx, BreakGlassOptions{Reason: "x", Lifetime: 2 * time.Hour})
 			return err
-		}, request.ErrForecast, "1h0m0s"},
+		}, request.ErrForecast, "1 h"},
 		"no context":                {func() error { _, err := b.Request(ctx, BreakGlassOptions{Reason: "x", Context: "none"}); return err }, kubeconfig.ErrNoContext, ""},
 		"to seal, without a reason": {func() error { _, err := b.Seal(ctx, "", "", enrolling.Options{}); return err }, ErrNoReason, "who may open the safe"},
 		"to seal, without a user":   {func() error { _, err := b.Seal(ctx, "", "", enrolling.Options{Reason: "x"}); return err }, nil, "--user"},

@@ -67,7 +67,7 @@ func TestCompleteRefuses(t *testing.T) {
 		{"no token", none, enrolling.Options{User: "jane"}, hsm.ErrNoToken, ""},
 		{"no user", one, enrolling.Options{}, nil, "no user name"},
 		{"system:masters", one, enrolling.Options{User: "jane", Groups: []string{"system:masters"}}, nil, "system:masters"},
-		{"too short", one, enrolling.Options{User: "jane", Expiration: time.Minute}, nil, "not between 10m0s"},
+		{"too short", one, enrolling.Options{User: "jane", Expiration: time.Minute}, nil, "not between 10 min"},
 		{"bad name", one, enrolling.Options{User: "jane", Name: "../x"}, enrollment.ErrInvalid, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
@@ -195,7 +196,7 @@ func TermsWords(t ticket.Terms) string {
 	}
 	add("in", strings.Join(t.Groups, ", "))
 	if t.Lifetime != 0 {
-		words = append(words, "for "+t.Lifetime.String())
+		words = append(words, "for "+span.Of(t.Lifetime))
 	}
 	add("signed by", t.Signer)
 	add("with a key that is", t.Policy.String())
@@ -229,9 +230,9 @@ func mismatches(t ticket.Terms, v *View) []string {
 	if n := v.Object.Spec.ExpirationSeconds; t.Lifetime != 0 && (n == nil || time.Duration(*n)*time.Second > t.Lifetime) {
 		asked := "as long as the signer gives"
 		if n != nil {
-			asked = (time.Duration(*n) * time.Second).String()
+			asked = span.Of(time.Duration(*n) * time.Second)
 		}
-		differs("lifetime", asked, t.Lifetime.String())
+		differs("lifetime", asked, span.Of(t.Lifetime))
 	}
 	return wrong
 }
