@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
 
 	"github.com/kubehsm/kubehsm/assets"
 	"github.com/kubehsm/kubehsm/ui"
@@ -37,7 +36,6 @@ func write(dir string) error {
 		Version: ui.Version(),
 		Getenv:  func(string) string { return "" }}
 	root := program.Command()
-	root.DisableAutoGenTag = true
 	root.InitDefaultCompletionCmd()
 	man, completions := filepath.Join(dir, "man"), filepath.Join(dir, "completions")
 	if err := os.RemoveAll(dir); err != nil {
@@ -47,9 +45,7 @@ func write(dir string) error {
 		return err
 	}
 	prune(root)
-	// SOURCE_DATE_EPOCH dates the pages, so that builds repeat.
-	header := &doc.GenManHeader{Section: "1", Source: "kubehsm " + ui.Version(), Manual: "kubehsm"}
-	if err := doc.GenManTree(root, header, man); err != nil {
+	if err := manual(root, ui.Version(), man); err != nil {
 		return err
 	}
 	if err := compress(man); err != nil {

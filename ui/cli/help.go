@@ -197,10 +197,10 @@ func (h *helpPage) line(s string) { h.b.WriteString(s + "\n") }
 
 func (h *helpPage) title(s string) { h.line("\n" + s + ":") }
 
-// prose adds paragraphs. Their lines are broken anew, except for those that begin with a space.
+// prose adds paragraphs. Their lines are broken anew, except for indented ones.
 func (h *helpPage) prose(s string) {
 	for _, l := range Paragraphs(s) {
-		if strings.HasPrefix(l, " ") {
+		if Indented(l) {
 			h.line(l)
 			continue
 		}
@@ -210,36 +210,47 @@ func (h *helpPage) prose(s string) {
 	}
 }
 
-// Paragraphs are the paragraphs of a text, each as one line, with empty lines between them. Lines that begin with a
-// space stay lines.
+// Indented tells whether a line of a text stays as it is.
+func Indented(line string) bool { return strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t") }
+
+// Paragraphs are the paragraphs of a text, each as one line, with empty lines between them. Indented lines stay lines.
 func Paragraphs(s string) []string {
 	var all []string
 	joins := false
 	for line := range strings.SplitSeq(s, "\n") {
-		if joins && line != "" && !strings.HasPrefix(line, " ") {
+		if joins && line != "" && !Indented(line) {
 			all[len(all)-1] += " " + line
 			continue
 		}
 		all = append(all, line)
-		joins = line != "" && !strings.HasPrefix(line, " ")
+		joins = line != "" && !Indented(line)
 	}
 	return all
 }
 
-// example adds a command line. It breaks before a flag, in a way that shells understand.
+// example adds a command line.
 func (h *helpPage) example(s string) {
+	for _, l := range ExampleLines(s, h.width) {
+		h.line(l)
+	}
+}
+
+// ExampleLines breaks a command line before flags, in a way that shells understand, where it is wider than width.
+func ExampleLines(s string, width int) []string {
+	var lines []string
+	indent := s[:len(s)-len(strings.TrimLeft(s, " "))] + "   "
 	line := ""
 	for i, part := range strings.Split(s, " --") {
 		if i > 0 {
 			part = " --" + part
 		}
-		if line != "" && text.Width(line)+text.Width(part) > h.width-2 {
-			h.line(line + " \\")
-			line = "     "
+		if line != "" && text.Width(line)+text.Width(part) > width-2 {
+			lines = append(lines, line+" \\")
+			line = indent
 		}
 		line += part
 	}
-	h.line(line)
+	return append(lines, line)
 }
 
 // commands adds the commands below c, by their groups.

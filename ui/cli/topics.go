@@ -1,21 +1,18 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
 
 func exitCodesTopic() *cobra.Command {
+	long := "The exit codes do not change between versions:\n"
+	for _, e := range exitCodes() {
+		long += fmt.Sprintf("\n  %-4s %s", e.Name, e.Text)
+	}
 	return &cobra.Command{
-		Use: "exit-codes", Short: "What the exit codes mean",
-		Long: `The exit codes do not change between versions:
-
-  0    all went well
-  1    it failed
-  2    the command line was wrong
-  3    the token is not there
-  4    the PIN was wrong, or is blocked or not set
-  5    a person had to be asked, and there was no terminal to ask on
-  124  it took too long
-  130  it was interrupted, or a question was declined
-  143  it was told to end (SIGTERM) while a token's library was hanging`,
+		Use: "exit-codes", Short: "What the exit codes mean", Long: long,
 		Example: "kubehsm unlock || echo \"exit code $?\"",
 	}
 }
