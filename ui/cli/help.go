@@ -89,6 +89,9 @@ func FlagSections(c *cobra.Command) []FlagSection {
 			}
 		}
 	}
+	if c.IsAdditionalHelpTopicCommand() {
+		return nil
+	}
 	c.NonInheritedFlags().VisitAll(collect(&own))
 	if c.HasParent() {
 		c.InheritedFlags().VisitAll(collect(&global))
