@@ -20,9 +20,11 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
+	"github.com/kubehsm/kubehsm/test/e2e/lab"
 	"github.com/kubehsm/kubehsm/test/need"
 	"github.com/kubehsm/kubehsm/test/p11server"
 	"github.com/kubehsm/kubehsm/test/poll"
+	"github.com/kubehsm/kubehsm/test/term"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -127,6 +129,26 @@ func TestCompanyCard(t *testing.T) {
 		}
 		p.signsIn("piv:serial=7654321", pinPrompt, 1, "--chain", p.chain(corp))
 	})
+	t.Run("terminal UI", func(t *testing.T) {
+		p := newHolder(t, corp, cluster, true)
+		soft, err := filepath.Glob(filepath.Join(p.Soft.Tokens, "*"))
+		must(t, err)
+		for _, path := range soft { // the card is the only token
+			must(t, os.RemoveAll(path))
+		}
+		s := term.Run(t, term.Options{Path: p.Binary, Dir: p.Dir, Env: p.Env(), Secrets: p.hidden, Columns: 60, Rows: 15})
+		s.WaitFor("Who      jane.doe@example.com", "certificate on the token", "enter enroll")
+		t.Logf("the summary:\n%s", s.Screen())
+		s.Press(term.Enter)
+		lab.Fill(s, "PIV PIN of YubiKey 5", "PIV PIN", ownPIN)
+		s.WaitFor("Enrolled: authenticated as jane.doe@example.com")
+		t.Logf("the result:\n%s", s.Screen())
+		s.Type("q")
+		if code := s.Exit(); code != 0 || !s.Cooked() {
+			t.Errorf("exit code %d", code)
+		}
+		p.usable()
+	})
 	t.Run("OpenSC", func(t *testing.T) {
 		p := newHolder(t, corp, cluster, false)
 		must(t, os.WriteFile(filepath.Join(p.Home, "config.yaml"),
@@ -200,12 +222,7 @@ func (p *person) signsIn(token, prompt string, times int, more ...string) {
 	if n := strings.Count(string(s.Raw()), prompt); n != times {
 		t.Errorf("the PIN was asked for %d times:\n%s", n, s.Output())
 	}
-	if out := p.kubectl("get", "namespaces", "-o", "name"); !strings.Contains(out, "namespace/default") {
-		t.Errorf("kubectl sees %q", out)
-	}
-	if out, err := p.Cluster.Admin(t.Context(), "", "get", "csr", "-o", "name"); err != nil || out != "" {
-		t.Errorf("requests: %q, %v", out, err)
-	}
+	p.usable()
 	if after := written(p.card); after != before {
 		t.Errorf("the card has done %d commands that write, before %d", after, before)
 	}
@@ -216,4 +233,16 @@ func (p *person) signsIn(token, prompt string, times int, more ...string) {
 		t.Errorf("a renewal says %s", res)
 	}
 	p.ok(p.Kubehsm(t.Context(), "agent", "lock"))
+}
+
+// usable tells that kubectl works, and that no request was filed for that.
+func (p *person) usable() {
+	t := p.t
+	t.Helper()
+	if out := p.kubectl("get", "namespaces", "-o", "name"); !strings.Contains(out, "namespace/default") {
+		t.Errorf("kubectl sees %q", out)
+	}
+	if out, err := p.Cluster.Admin(t.Context(), "", "get", "csr", "-o", "name"); err != nil || out != "" {
+		t.Errorf("requests: %q, %v", out, err)
+	}
 }
