@@ -123,6 +123,10 @@ func TestUnlockAndRead(t *testing.T) {
 	r.Press("3")
 	r.Sees("U unlocks the token and reads the cluster's requests", "U unlock and read")
 	r.Press("U")
+	r.Sees("PIN of trial")
+	r.Press("esc")
+	r.Sees("cancelled", "U unlock and read")
+	r.Press("U") // a no is none for good
 	r.Type("PIN of trial", pin)
 	r.Sees("2 requests pending", "mallory", "live")
 	r.Press("5")
@@ -131,7 +135,7 @@ func TestUnlockAndRead(t *testing.T) {
 	r.Sees("kubehsm-jane-7x2kp", "Fingerprint")
 	r.Press("esc", "L")
 	r.Sees("The token of prod-hsm is locked. This is of 09:30.", "2 requests pending", "mallory")
-	if titles := r.asked(); len(titles) != 1 {
+	if titles := r.asked(); len(titles) != 2 {
 		t.Errorf("asked: %q", titles)
 	}
 }

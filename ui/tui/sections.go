@@ -1,6 +1,8 @@
 package tui
 
 import (
+	"context"
+
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	flowcontexts "github.com/kubehsm/kubehsm/ui/flow/contexts"
@@ -47,6 +49,15 @@ type factory struct {
 	draft enroll.Draft // the answers typed into the wizard
 }
 
+// unlock unlocks the token that a context signs in with. An earlier no does not count.
+func (f *factory) unlock(ctx context.Context, kubeContext string, p hsm.Prompter) error {
+	e, err := flowcontexts.Meant(ctx, f.flow, "", kubeContext)
+	if err != nil {
+		return err
+	}
+	return session.Agent{Env: f.flow}.Unlock(ctx, e.Name, p)
+}
+
 // sections lists the screens of the top level, in the order of their numbers.
 func (f *factory) sections() []*section {
 	return []*section{
@@ -71,6 +82,7 @@ func (f *factory) sections() []*section {
 			return requests.New(requests.Services{Tools: f.tools(), Requests: request.NewRequests(f.flow),
 				Own:       request.NewOwn(f.flow),
 				Approvals: flowdesk.NewApprovals(f.flow),
+				Unlock:    f.unlock,
 				Quiet:     requests.Quiet{Requests: request.NewRequests(f.flow.Quiet()), Own: request.NewOwn(f.flow.Quiet())}})
 		}},
 		{id: screen.Activity, title: "Activity", make: func() screen.Screen {
@@ -79,6 +91,7 @@ func (f *factory) sections() []*section {
 		{id: screen.HelpDesk, title: "Help desk", make: func() screen.Screen {
 			return desk.New(desk.Services{Tools: f.tools(), Store: f.store, Tickets: flowdesk.NewTickets(f.flow),
 				Bootstrap:  flowdesk.NewBootstrapTokens(f.flow),
+				Unlock:     f.unlock,
 				Quiet:      flowdesk.NewBootstrapTokens(f.flow.Quiet()),
 				BreakGlass: flowdesk.NewBreakGlass(f.flow), Revocations: flowdesk.NewRevocations(f.flow),
 				Roles: flowdesk.NewRoles(f.flow),

@@ -105,17 +105,25 @@ func (s *signIns) look(ctx context.Context, q auditing.Requester, authorities []
 	return s.issuer.issue(t, q)
 }
 
-// lookIn makes an enrollment warm if that takes nobody, or waits for whoever does.
+// lookIn makes an enrollment warm if that takes nobody, or waits for whoever does. What another was refused
+// is no answer: there the person said no.
 func (s *signIns) lookIn(ctx context.Context, q auditing.Requester) (*target, error) {
 	ctx, cancel := s.epoch.untilLocked(ctx)
 	defer cancel()
-	err := s.flights.do(ctx, q.Enrollment, q.Client.Terminal(), func() error {
-		t, err := s.targets.target(q.Enrollment)
-		if err != nil || t.warm(time.Now()) {
-			return err
+	var err error
+	for led := false; !led; {
+		err = s.flights.do(ctx, q.Enrollment, q.Client.Terminal(), func() error {
+			led = true
+			t, err := s.targets.target(q.Enrollment)
+			if err != nil || t.warm(time.Now()) {
+				return err
+			}
+			return s.connect(ctx, t, q, token.Use{Client: q.Client})
+		})
+		if err == nil || ctx.Err() != nil {
+			break
 		}
-		return s.connect(ctx, t, q, token.Use{Client: q.Client})
-	})
+	}
 	if why, ok := errors.AsType[unasked](err); ok {
 		return nil, why
 	}

@@ -541,3 +541,34 @@ func TestLookAsksNobody(t *testing.T) {
 		})
 	}
 }
+
+// TestLookWhileSomebodyIsAsked: a no of whoever is asked meanwhile is no answer to a look.
+func TestLookWhileSomebodyIsAsked(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	up := make(chan struct{})
+	c := r.dial()
+	ctx, cancel := context.WithCancel(t.Context())
+	first := make(chan error, 1)
+	go func() {
+		_, err := c.Prepare(ctx, client.PrepareRequest{Enrollment: "prod", Client: caller(1)},
+			hsmtest.NewScript(t, hsmtest.Hang(up)))
+		first <- err
+	}()
+	<-up
+	looked := make(chan string, 1)
+	go func() { looked <- r.look() }()
+	poll.Until(t, "the look waits", func() bool {
+		n := 0
+		r.mustAgent(func(a *agent) {
+			a.signIns.flights.mu.Lock()
+			defer a.signIns.flights.mu.Unlock()
+			n = a.signIns.flights.running["prod"].waiting
+		})
+		return n == 1
+	})
+	cancel()
+	<-first
+	if got := <-looked; got != "the token of prod is locked" {
+		t.Errorf("%q", got)
+	}
+}

@@ -32,6 +32,8 @@ type Services struct {
 
 	Tickets   desk.Tickets
 	Bootstrap desk.BootstrapTokens
+	// Unlock unlocks the token that a context signs in with.
+	Unlock func(ctx context.Context, kubeContext string, p hsm.Prompter) error
 	// Quiet reads and asks nobody: what the screen shows by itself is read so.
 	Quiet       desk.BootstrapTokens
 	BreakGlass  desk.BreakGlass
@@ -139,7 +141,10 @@ func (m *Model) asking() screen.Acts {
 	}
 	return screen.Acts{screen.On(screen.Action{Key: keys.As(m.Keys.Unlock, "unlock and read")}, "unlock", func() tea.Cmd {
 		return screen.Operate(screen.Operation{Title: "Read the cluster's tickets", Command: "kubehsm bootstrap-token list",
-			Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+			Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
+				if err := m.Unlock(ctx, "", p); err != nil {
+					return screen.Report{}, err
+				}
 				msg := m.read(ctx, m.Bootstrap, time.Now())
 				if msg.err != nil {
 					return screen.Report{}, msg.err

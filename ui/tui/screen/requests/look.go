@@ -174,7 +174,10 @@ func (l *look) asking() screen.Acts {
 	kubeContext, name := l.context, l.name
 	return screen.Acts{screen.On(screen.Action{Key: keys.As(l.Keys.Unlock, "unlock and read")}, "unlock", func() tea.Cmd {
 		return screen.Operate(screen.Operation{Title: "Read the request", Command: l.by("show"),
-			Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+			Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
+				if err := l.Unlock(ctx, kubeContext, p); err != nil {
+					return screen.Report{}, err
+				}
 				v, err := inspect(ctx, l.Requests, kubeContext, name)
 				if err != nil {
 					return screen.Report{}, err

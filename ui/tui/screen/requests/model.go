@@ -34,6 +34,8 @@ type Services struct {
 	Requests  request.Requests
 	Own       request.Own
 	Approvals desk.Approvals
+	// Unlock unlocks the token that a context signs in with.
+	Unlock func(ctx context.Context, kubeContext string, p hsm.Prompter) error
 	// Quiet reads and asks nobody: what a screen shows by itself is read so.
 	Quiet Quiet
 }
@@ -191,7 +193,7 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 			m.stale, m.readAt = m.job.Active(), now
 		}
 	case screen.ChangedMsg:
-		if m.which == mine || m.unasked != "" {
+		if m.which == mine || m.unasked != "" || m.err != nil {
 			return m.start(now)
 		}
 	case tea.KeyPressMsg, tea.PasteMsg, widget.RowMsg:
@@ -345,7 +347,10 @@ func asking(m *Model) screen.Acts {
 	kubeContext, which := m.context, m.which
 	return screen.Acts{screen.On(screen.Action{Key: keys.As(m.Keys.Unlock, "unlock and read")}, "unlock", func() tea.Cmd {
 		return screen.Operate(screen.Operation{Title: "Read the cluster's requests",
-			Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+			Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
+				if err := m.Unlock(ctx, kubeContext, p); err != nil {
+					return screen.Report{}, err
+				}
 				changes, err := read(ctx, Quiet{m.Requests, m.Own}, kubeContext, which)
 				if err != nil {
 					return screen.Report{}, err
