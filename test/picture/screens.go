@@ -61,6 +61,35 @@ func (p *play) requests(ctx context.Context) (err error) {
 	return p.take(s, "requests", "kubehsm")
 }
 
+// desk is the help desk's screen, with the tickets that are out.
+func (p *play) desk(ctx context.Context) (err error) {
+	admin := *p.lab
+	admin.Kubeconfig = p.lab.Cluster.AdminKubeconfig()
+	if err := errors.Join(lab.PublishInfo(ctx, p.lab.Cluster, p.lab.Cluster.Server()), admin.ApplyRoles(ctx)); err != nil {
+		return err
+	}
+	for _, args := range [][]string{{"--for", "anna", "--group", lab.DevelopersGroup, "--ttl", "8h"},
+		{"--for", "ben", "--group", lab.DevelopersGroup, "--policy", "attested"}} {
+		if _, err := lab.Succeeded(admin.Kubehsm(ctx, append([]string{"helpdesk", "ticket", "--yes"}, args...)...)); err != nil {
+			return fmt.Errorf("make a ticket: %w", err)
+		}
+	}
+	s, err := (&play{lab: &admin}).start(24, p.lab.Binary)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	for _, step := range []struct{ until, send string }{{"5 Help desk", "5"}, {"ben", ""}} {
+		if err := p.wait(ctx, s, step.until); err != nil {
+			return err
+		}
+		if err := s.Type(step.send); err != nil {
+			return err
+		}
+	}
+	return p.take(s, "desk", "kubehsm")
+}
+
 // file files a request with the card's key.
 func (p *play) file(ctx context.Context, user, group string, flags ...string) error {
 	_, err := lab.Succeeded(p.lab.KubehsmPIN(ctx, ownPIN, append([]string{"csr", "create", "--context", lab.Context,
