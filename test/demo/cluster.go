@@ -74,7 +74,7 @@ func provide(ctx context.Context, t *trial, s status) error {
 
 // equip gives the trial's people their rights and kubeconfig files.
 func equip(ctx context.Context, t *trial, c *controlplane.Cluster) error {
-	if err := c.Apply(ctx, rights); err != nil {
+	if err := errors.Join(c.Apply(ctx, rights), c.PublishInfo(ctx, c.Server())); err != nil { // tickets need it
 		return err
 	}
 	kubectl := t.kubectl()

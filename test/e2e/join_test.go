@@ -38,7 +38,7 @@ func newJoiner(t testing.TB, o lab.Options) *user {
 	u := newUser(t, o)
 	once, _ := joinable.LoadOrStore(u.Cluster, sync.OnceValue(func() error {
 		ctx := context.WithoutCancel(t.Context())
-		if err := lab.PublishInfo(ctx, u.Cluster, localhost(u.Cluster)); err != nil {
+		if err := u.Cluster.PublishInfo(ctx, localhost(u.Cluster)); err != nil {
 			return err
 		}
 		return u.ApplyRoles(ctx)

@@ -64,7 +64,7 @@ func prepare(t *testing.T, defects ...change) *runner {
 
 // joinable gives the cluster what `kubehsm join` needs.
 func (r *runner) joinable(ctx context.Context) error {
-	if err := errors.Join(lab.Rights(ctx, r.cluster), lab.PublishInfo(ctx, r.cluster, r.cluster.Server())); err != nil {
+	if err := errors.Join(lab.Rights(ctx, r.cluster), r.cluster.PublishInfo(ctx, r.cluster.Server())); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "kubehsm-")

@@ -65,7 +65,7 @@ func (p *play) requests(ctx context.Context) (err error) {
 func (p *play) desk(ctx context.Context) (err error) {
 	admin := *p.lab
 	admin.Kubeconfig = p.lab.Cluster.AdminKubeconfig()
-	if err := errors.Join(lab.PublishInfo(ctx, p.lab.Cluster, p.lab.Cluster.Server()), admin.ApplyRoles(ctx)); err != nil {
+	if err := errors.Join(p.lab.Cluster.PublishInfo(ctx, p.lab.Cluster.Server()), admin.ApplyRoles(ctx)); err != nil {
 		return err
 	}
 	for _, args := range [][]string{{"--for", "anna", "--group", lab.DevelopersGroup, "--ttl", "8h"},

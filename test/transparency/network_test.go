@@ -155,7 +155,7 @@ func TestNetworks(t *testing.T) {
 		}
 		// Kubernetes's own way: first all are told of both, then the servers change.
 		s.Must(b.To(c.Server()))
-		s.Must(lab.PublishInfo(t.Context(), c, b.URL(), c.NextCAFile()))
+		s.Must(c.PublishInfo(t.Context(), b.URL(), c.NextCAFile()))
 		s.Do("kubeconfig", "refresh", lab.Enrolled, "--yes")
 		old, err := os.ReadFile(c.CAFile())
 		s.Must(err)

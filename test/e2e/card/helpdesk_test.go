@@ -21,7 +21,7 @@ import (
 // nobody to read words, and gets the card's new PUK sealed.
 func TestTicketForACard(t *testing.T) {
 	p := newPerson(t)
-	if err := errors.Join(lab.PublishInfo(t.Context(), p.Cluster, p.Cluster.Server()),
+	if err := errors.Join(p.Cluster.PublishInfo(t.Context(), p.Cluster.Server()),
 		p.ApplyRoles(t.Context(), "ticket")); err != nil {
 		t.Fatal(err)
 	}

@@ -205,7 +205,7 @@ func (p *person) way(s *term.Session) {
 // number was typed.
 func TestJourneyCard(t *testing.T) {
 	p := newTraveller(t)
-	must(t, errors.Join(lab.PublishInfo(t.Context(), p.Cluster, p.Cluster.Server()), p.ApplyRoles(t.Context(), "ticket")))
+	must(t, errors.Join(p.Cluster.PublishInfo(t.Context(), p.Cluster.Server()), p.ApplyRoles(t.Context(), "ticket")))
 	s := p.ui()
 	p.atToken(s)
 	p.way(s)

@@ -22,7 +22,6 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/test/controlplane"
-	e2e "github.com/kubehsm/kubehsm/test/e2e/lab"
 )
 
 func TestMain(m *testing.M) { os.Exit(controlplane.Main(m)) }
@@ -72,7 +71,7 @@ func (l *lab) admin(args ...string) string {
 	return out
 }
 
-func (l *lab) document(ca []byte) string { return e2e.InfoDocument(l.cluster.Server(), ca) }
+func (l *lab) document(ca []byte) string { return controlplane.InfoDocument(l.cluster.Server(), ca) }
 
 // publish replaces the kubeconfig of cluster-info, and has everybody read it; the
 // signer signs it anew.
@@ -80,8 +79,7 @@ func (l *lab) publish(ca []byte) {
 	l.t.Helper()
 	// kubectl apply makes the namespace's absence at start an error to retry.
 	l.eventually("publish cluster-info", func(ctx context.Context) error {
-		return e2e.PublishDocument(ctx, l.cluster,
-			l.document(ca))
+		return l.cluster.PublishDocument(ctx, l.document(ca))
 	})
 }
 

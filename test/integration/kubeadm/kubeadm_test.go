@@ -104,7 +104,7 @@ func (d *desk) weList(token string) (l listed) {
 func TestKubeadm(t *testing.T) {
 	p := lab.ForTest(t, lab.Options{})
 	d := &desk{p, build(t)}
-	p.Must(lab.PublishInfo(t.Context(), p.Cluster, p.Cluster.Server()))
+	p.Must(p.Cluster.PublishInfo(t.Context(), p.Cluster.Server()))
 	p.Must(p.ApplyRoles(t.Context(), "ticket"))
 	address := strings.TrimPrefix(p.Cluster.Server(), "https://")
 
