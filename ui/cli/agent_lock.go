@@ -14,12 +14,12 @@ import (
 func (a *app) agentLock() *cobra.Command {
 	return a.agentVerb(&cobra.Command{
 		Use:   "lock",
-		Short: "Forget every PIN and cut every connection that a token signed",
-		Long: `Forgets every PIN, locks the tokens and cuts the connections that they signed.
-The agent goes on; the next kubectl command asks for the PIN.
+		Short: "Lock all tokens and close their connections",
+		Long: `Forgets every PIN, locks the tokens and closes the connections that they signed. The
+agent goes on running. The next kubectl command asks for the PIN.
 
-On Linux, an agent that does not answer, because it is suspended or hangs, is
-killed, and cards are made to forget their PIN.`,
+On Linux, the command kills an agent that does not answer, and makes cards forget
+their PIN.`,
 		Example: "kubehsm agent lock",
 	}, session.Agent.LockAgent, "Locked.")
 }

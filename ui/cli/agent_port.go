@@ -15,10 +15,10 @@ func (a *app) agentPort() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "port [PORT]",
 		Short: "Show the bridge's port, or move it",
-		Long: `Shows where the agent's bridge listens. With a port, moves it there: the agent is
-ended, which cuts what is open, and the kubeconfig entries that lead to the
-bridge are written anew, in the files that kubectl would look at now. For entries
-in other files run "kubehsm kubeconfig set --kubeconfig FILE".`,
+		Long: `Shows the address of the agent's bridge. With a port, moves the bridge there: the
+agent ends, which closes open connections, and the kubeconfig entries that lead to
+the bridge are rewritten, in the files that kubectl uses now. For entries in other
+files, run "kubehsm kubeconfig set --kubeconfig FILE".`,
 		Example: "kubehsm agent port\nkubehsm agent port 27001",
 		Args:    cobra.MaximumNArgs(1),
 	}, func(c *cobra.Command, args []string) error {

@@ -34,7 +34,7 @@ func (a *app) agentStatus() *cobra.Command {
 	var o *format
 	c := a.command(&cobra.Command{
 		Use:     "status",
-		Short:   "Show which tokens are unlocked, and the connections they signed",
+		Short:   "Show unlocked tokens and their connections",
 		Example: "kubehsm agent status\nkubehsm agent status -o json",
 		Args:    cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {

@@ -11,7 +11,7 @@ func (a *app) agentStop() *cobra.Command {
 	var release bool
 	c := a.agentVerb(&cobra.Command{
 		Use:   "stop",
-		Short: "Lock everything and end the agent",
+		Short: "Lock all tokens and end the agent",
 		Long: `Locks everything, as "kubehsm agent lock" does, and ends the agent. As long as
 programs with a session still run, a small process without a key holds the bridge's
 port for them. When one of them connects, that process starts a locked agent, and

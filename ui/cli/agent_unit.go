@@ -12,10 +12,10 @@ func (a *app) agentUnit() *cobra.Command {
 	var launchd, socket bool
 	c := a.command(&cobra.Command{
 		Use:   "unit",
-		Short: "Print a systemd user unit, or a launchd file, for the agent",
-		Long: `Prints what a service manager needs to run the agent from login on and to start
-it again if it crashes. This is a choice: without it the agent starts when it is
-needed. Where to put the file is said on standard error.
+		Short: "Print a systemd unit or a launchd file for the agent",
+		Long: `Prints a file with which a service manager runs the agent from login on and restarts
+it after a crash. You do not need it: without it, the agent starts when it is needed.
+Standard error says where to put the file.
 
 With --socket, prints the systemd socket unit that holds the bridge's port while no
 agent runs, so that programs which outlive an agent can reach the next one.`,

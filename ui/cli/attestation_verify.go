@@ -17,11 +17,11 @@ func (a *app) attestationVerify() *cobra.Command {
 	var root, of string
 	c := a.command(&cobra.Command{
 		Use:   "verify FILE...",
-		Short: "Verify attestations without the token, and say what they state",
-		Long: `Verifies attestations offline: each FILE holds the statement and the device's
-certificate as PEM, or a certificate request that carries them and must be for the same
-key. Two files with one certificate each, as other tools write them, are taken together. Trusted are
-Yubico's published roots, or those in --root. If one is not verified the exit code is 1.`,
+		Short: "Verify attestations in files, without the token",
+		Long: `Verifies attestations offline. Each FILE holds an attestation and the certificate of
+the device as PEM, or a certificate request that carries them and is for the same
+key. Two files with one certificate each, as other tools write them, are taken
+together. The trusted roots are Yubico's published ones, or those in --root.`,
 		Example: `kubehsm attestation verify attestation.pem
 kubehsm attestation verify request.pem -o json
 kubehsm attestation verify statement.pem f9.pem --for jane.pem`,

@@ -28,17 +28,17 @@ func (a *app) audit() *cobra.Command {
 	var o auditOptions
 	c := a.command(&cobra.Command{
 		Use:   "audit",
-		Short: "Show what the agent did with your keys",
-		Long: `Shows the agent's record: when tokens were unlocked and locked, each signature
-and its reason, the programs that were given a session, the requests that the
-bridge turned away, your answers to requests that needed your yes, and changes of
-consent policies. It holds no other requests, no bodies, arguments or secrets.
+		Short: "Show the audit log of your keys",
+		Long: `Shows the audit log of the agent: when tokens were unlocked and locked, each signature
+and its reason, the programs that got a session, the requests that the bridge refused,
+your answers to consent questions, and changes of consent policies. The log holds no
+other requests, and no bodies, arguments or secrets.
 
-An answer that the token signed is shown as signed if the key's signature matches
-the record, else as WRONG SIGNATURE. If another key made the signature than the one
-that the enrollment has now, as before a renewal with a new key, the line says so.
+An answer that the token signed is shown as signed if the signature matches the
+record, else as WRONG SIGNATURE. The line also says if another key than that of the
+enrollment made the signature, as before a renewal with a new key.
 
-With -f and -o json it prints one JSON document a line.`,
+With -f and -o json the command prints one JSON document per line.`,
 		Example: "kubehsm audit --since 1h\nkubehsm audit --enrollment prod-hsm -o json\nkubehsm audit -f",
 		Args:    cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {

@@ -49,14 +49,14 @@ func (a *app) bootstrapTokenCreate() *cobra.Command {
 	var join, dryRun bool
 	c := a.command(&cobra.Command{
 		Use:   "create [TOKEN]",
-		Short: "Make a bootstrap token, with which a new user can join the cluster",
-		Long: `Makes a bootstrap token in the cluster and shows it. Whoever has it can prove to
-be talking to this cluster, and file a certificate request, until it expires.
-kubeadm reads what is made here, and the other way round.
+		Short: "Create a bootstrap token, with which a new user can join",
+		Long: `Creates a bootstrap token in the cluster and shows it. Until it expires, whoever has
+it can check that a server belongs to this cluster, and file a certificate request.
+kubeadm can use the token too.
 
-Its group is one whose members may file requests (see kubehsm rbac), never that
-of nodes. TOKEN, or the file that holds it, or - for standard input, is one made
-beforehand (kubehsm bootstrap-token generate); default a new one.`,
+The default group may file requests (see "kubehsm rbac"). TOKEN is a bootstrap token
+that was generated before ("kubehsm bootstrap-token generate"), a file that holds
+one, or - for standard input. By default a new one is generated.`,
 		Example: `kubehsm bootstrap-token create --ttl 2h --description 'for jane'
 kubehsm bootstrap-token create --print-join-command
 kubehsm bootstrap-token create --dry-run | kubectl create -f -`,

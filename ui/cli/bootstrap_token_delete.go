@@ -15,7 +15,8 @@ func (a *app) bootstrapTokenDelete() *cobra.Command {
 		Use:     "delete ID...",
 		Aliases: []string{"rm"},
 		Short:   "Delete bootstrap tokens",
-		Long:    "Deletes bootstrap tokens by their IDs, the part before the dot. A whole token will do too.",
+		Long: `Deletes bootstrap tokens by their IDs, the part before the dot. A whole token is
+accepted too.`,
 		Example: "kubehsm bootstrap-token delete abcdef",
 		Args:    cobra.MinimumNArgs(1),
 	}, func(c *cobra.Command, args []string) error {

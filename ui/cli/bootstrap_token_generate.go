@@ -10,7 +10,7 @@ func (a *app) bootstrapTokenGenerate() *cobra.Command {
 	var o *format
 	c := a.command(&cobra.Command{
 		Use:   "generate",
-		Short: "Make up a bootstrap token without telling any cluster",
+		Short: "Generate a bootstrap token without creating it in a cluster",
 		Example: `kubehsm bootstrap-token generate
 kubehsm bootstrap-token generate | kubehsm bootstrap-token create -`,
 		Args: cobra.NoArgs,

@@ -17,11 +17,11 @@ func (a *app) breakglassApprove() *cobra.Command {
 	d := &decision{DecideOptions: request.DecideOptions{Approve: true}}
 	c := a.command(&cobra.Command{
 		Use:   "approve REQUEST",
-		Short: "Approve somebody else's break-glass request, as the second person",
-		Long: `Shows a break-glass request and approves it once you say so. Your own is refused, and
-so is one without a reason or for longer than an hour: here, and by the cluster's
-policy, if it is installed (kubehsm rbac check breakglass). If there are warnings, you
-type the eight words as they are read to you, or the user's name.`,
+		Short: "Approve a break-glass request, as the second person",
+		Long: `Shows a break-glass request, asks, and approves it. Your own request is refused, and so
+is one without a reason or for longer than an hour. The policy in the cluster, if it
+is installed ("kubehsm rbac check breakglass"), refuses them too. If there are
+warnings, you type the eight words that the requester reads to you, or the user name.`,
 		Example: `kubehsm csr list --pending
 kubehsm breakglass approve jane-1a2b3c4d`,
 		Args: oneName("request"),

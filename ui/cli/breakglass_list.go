@@ -12,9 +12,10 @@ func (a *app) breakglassList() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls", "status"},
-		Short:   "List what there is for emergencies, and until when it is good",
-		Long: `Lists the enrollments for emergencies that were made here: those that were asked for,
-and sealed tokens. A sealed one is due thirty days before it ends.`,
+		Short:   "List the enrollments for emergencies and when they expire",
+		Long: `Lists the enrollments for emergencies that were made on this computer: requested ones
+and sealed tokens. A sealed token must be renewed from thirty days before its
+certificate expires.`,
 		Example: "kubehsm breakglass list\nkubehsm breakglass list -o json",
 		Args:    cobra.NoArgs,
 	}, func(*cobra.Command, []string) error {

@@ -35,12 +35,12 @@ func (a *app) breakglassRequest() *cobra.Command {
 	var f breakGlassFlags
 	c := a.command(&cobra.Command{
 		Use:   "request --reason WORDS",
-		Short: "Ask for a certificate that may do everything, for an hour at most",
-		Long: `Asks for a certificate of the group kubehsm:break-glass for the key that you sign in
-with, waits until a second person approves it (kubehsm breakglass approve), and
-makes a context of its own for it. The current context stays as it is.
+		Short: "Request a certificate with all rights, for an hour at most",
+		Long: `Requests a certificate in the group kubehsm:break-glass for the key that you sign in
+with, waits until a second person approves it ("kubehsm breakglass approve"), and
+writes a context for it. The current context does not change.
 
-Once it has expired, the same command asks again.`,
+When the certificate has expired, the same command requests another one.`,
 		Example: `kubehsm breakglass request --reason 'INC-4711: the API is down'
 kubehsm breakglass request --context prod-hsm --lifetime 20m --reason 'INC-4711'`,
 		Args: cobra.NoArgs,

@@ -11,10 +11,11 @@ func (a *app) breakglassSeal() *cobra.Command {
 	var f breakGlassFlags
 	c := a.command(&cobra.Command{
 		Use:   "seal --user NAME --token URI --reason WORDS",
-		Short: "Enroll a token in advance, to be kept in a safe",
-		Long: `Enrolls a token in the group kubehsm:sealed, under a user name of its own, so that
-the audit log shows when it is used. A second person approves it. Put the token and
-its PIN into different safes; kubehsm breakglass list says when it must be renewed.`,
+		Short: "Enroll a token in advance, to keep in a safe",
+		Long: `Enrolls a token in the group kubehsm:sealed, with a user name of its own, so that
+the cluster's audit log shows when it is used. A second person approves the request.
+Keep the token and its PIN in different safes. "kubehsm breakglass list" shows when
+the certificate must be renewed.`,
 		Example: "kubehsm breakglass seal --user sealed-1 --token 'piv:serial=1234567' --lifetime 4380h --reason " +
 			"'safe in room 12; two keys'",
 		Args: cobra.NoArgs,

@@ -17,11 +17,11 @@ func (a *app) certificateDelete() *cobra.Command {
 	var r risk
 	c := a.command(&cobra.Command{
 		Use:   "delete",
-		Short: "Remove the certificate beside a key on a token; the key stays",
-		Long: `Removes a certificate from a token, after you have typed the token's serial. The key stays,
-and so does the copy that an enrollment keeps. Run "kubehsm certificate export" first to save it.
-With --older the newest certificate for the key stays too. Only older ones are removed, such as one
-left by an interrupted command.`,
+		Short: "Delete the certificate of a key from its token",
+		Long: `Deletes a certificate from a token, after you have typed the token's serial. The key
+stays, and so does the copy in an enrollment. To save the certificate first, run
+"kubehsm certificate export". With --older, the newest certificate of the key stays
+too, and only older ones are deleted, such as one left by an interrupted command.`,
 		Example: `kubehsm certificate delete --key 'piv:serial=12345678;slot=9a'
 kubehsm certificate delete --key 'pkcs11:token=trial;object=prod' --older
 kubehsm certificate delete --key 'pkcs11:token=trial;object=prod' --accept-risk serial:a1b2c3d4`,

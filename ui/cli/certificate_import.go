@@ -15,10 +15,10 @@ func (a *app) certificateImport() *cobra.Command {
 	var key, name string
 	c := a.command(&cobra.Command{
 		Use:   "import FILE",
-		Short: "Write a certificate beside its key on a token",
-		Long: `Writes the first certificate of a PEM file beside the key that it is for. With
---enrollment it also becomes the certificate of an unfinished enrollment, for a
-request that an admin filed in your stead; "kubehsm enroll" then goes on.`,
+		Short: "Store a certificate with its key on a token",
+		Long: `Stores the first certificate of a PEM file with its key on the token. With
+--enrollment, the certificate also completes an unfinished enrollment whose request
+an admin filed for you. "kubehsm enroll" then continues it.`,
 		Example: `kubehsm certificate import jane.pem --key 'pkcs11:token=trial;object=prod'
 kubehsm certificate import - --enrollment prod-hsm < jane.pem`,
 		Args: oneName("file"),

@@ -37,13 +37,13 @@ func (a *app) certificateRenew() *cobra.Command {
 	var f renewFlags
 	c := a.command(&cobra.Command{
 		Use:   "renew [ENROLLMENT]",
-		Short: "Ask for a new certificate before the old one ends",
-		Long: `Files a request for the same user and groups, signed in with the certificate that is
-still valid, waits for the approval and puts the new certificate in the old one's place.
-The key stays, unless --new-key makes another. With --all, every certificate that is
-due is renewed. A certificate is due when a third of its life is left, or 30 days if
-that is less. In the afternoon a certificate is also due if it ends before ten o'clock
-on the next working day. To continue an interrupted renewal, run the same command again.`,
+		Short: "Request a new certificate before the old one expires",
+		Long: `Requests a certificate for the same user and groups, signed in with the certificate
+that is still valid, waits for the approval, and replaces the old certificate. The
+key stays, unless --new-key makes another one. With --all, renews every certificate
+that is due: when a third of its lifetime is left, or 30 days if that is less. In the
+afternoon, a certificate that expires before ten o'clock on the next working day is
+due too. To continue an interrupted renewal, run the same command again.`,
 		Example: `kubehsm certificate renew prod-hsm
 kubehsm certificate renew prod-hsm --new-key
 kubehsm certificate renew prod-hsm --with prod

@@ -18,27 +18,28 @@ func (a *app) consentSet() *cobra.Command {
 	var out *format
 	c := a.command(&cobra.Command{
 		Use:   "set ENROLLMENT --policy POLICY",
-		Short: "Say which requests need your yes",
-		Long: `Sets the consent policy of an enrollment's key, and so of all enrollments of that
-key. The key signs each version, which requires the token's PIN, unless the agent holds
-it unlocked, and a touch where the key wants one. No kubeconfig can weaken it. For a policy that is less strict
-than the current one the PIN must be typed: --pin-fd and PIN sources do not count.
-The audit log records every change, and the next prompt tells you about it.
+		Short: "Choose which requests need your consent",
+		Long: `Sets the consent policy of an enrollment's key, for all enrollments of that key. The
+key signs each version of the policy, so the command needs the PIN, unless the agent
+holds the token unlocked, and a touch if the key wants one. No kubeconfig can weaken
+the policy. To set a less strict policy you must type the PIN: --pin-fd and PIN
+sources are not used. The audit log records every change, and the next prompt tells
+you about it.
 
-session  signing in is enough (the default)
-writes   all but get, list and watch needs your yes; exec, attach, port-forward,
-         proxy and impersonation do too. Dry runs and reviews of your own rights
-         do not
-always   everything but discovery needs it
-rules    what one of the --rule flags matches needs it
+  session  no request needs consent (default)
+  writes   all requests need consent except get, list and watch, dry runs
+           and reviews of your own rights; exec, attach, port-forward, proxy
+           and impersonation need it too
+  always   all requests need consent except discovery
+  rules    requests that match one of the --rule flags need consent
 
-A rule is one argument of fields: verbs=, resources=, namespaces= (each a list
-with commas; what is left out matches all) and dry-run (ask for dry runs too).
-Verbs are the API's, and write, connect and impersonate.
+A rule is one argument of fields: verbs=, resources= and namespaces=, each a list
+with commas, and dry-run to ask for dry runs too. A field that is left out matches
+everything. Verbs are those of the API, and write, connect and impersonate.
 
-You are asked on the terminal of the command, by a question or, where the key
-wants a touch for every use, by a touch that signs what you agreed to. One yes
-covers the further requests of its kind by the same process.`,
+The question appears on the terminal of the command. If the key wants a touch for
+every use, the touch is your consent and signs it. One consent covers further
+requests of the same kind by the same process.`,
 		Example: `kubehsm consent set prod-hsm --policy writes
 kubehsm consent set prod-hsm --policy rules --rule 'verbs=delete' --rule 'verbs=get,list resources=secrets namespaces=payments'`,
 		Args: cobra.ExactArgs(1),

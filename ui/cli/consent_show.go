@@ -15,7 +15,7 @@ func (a *app) consentShow() *cobra.Command {
 	var out *format
 	c := a.command(&cobra.Command{
 		Use:     "show [ENROLLMENT]",
-		Short:   "Show which requests need your yes",
+		Short:   "Show which requests need your consent",
 		Example: "kubehsm consent show\nkubehsm consent show prod-hsm -o json",
 		Args:    cobra.MaximumNArgs(1),
 	}, func(c *cobra.Command, args []string) error {

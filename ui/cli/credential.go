@@ -15,13 +15,13 @@ func (a *app) credential() *cobra.Command {
 	var name, attend, version string
 	c := a.command(&cobra.Command{
 		Use:   "credential",
-		Short: "Answer kubectl's request for a credential (kubectl runs this)",
-		Long: `The exec credential plugin (KEP-541) that kubeconfig entries name. It unlocks the
-token if need be, asking on the terminal, has the connection to the API server
-signed by the key on the token, and prints a credential for the local bridge.
+		Short: "Give kubectl a credential (kubectl runs this)",
+		Long: `The exec credential plugin (KEP-541) that kubeconfig entries name. It asks for the PIN
+on the terminal if the token is locked, has the key on the token sign the connection
+to the API server, and prints a credential for the local bridge.
 
-The client describes its request in KUBERNETES_EXEC_INFO. If it does not set that
-variable, the arguments alone decide the answer.`,
+The client describes its cluster in KUBERNETES_EXEC_INFO. Without that variable, the
+arguments alone decide.`,
 		Example: "kubehsm credential --enrollment prod-hsm",
 		Args:    cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {

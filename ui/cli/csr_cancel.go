@@ -10,9 +10,9 @@ func (a *app) csrCancel() *cobra.Command {
 	var o *format
 	c := a.command(&cobra.Command{
 		Use:   "cancel REQUEST...",
-		Short: "Take requests of your own back",
-		Long: `Deletes requests that were filed from here, or by you, from the cluster. Another
-request that has the name by now is left alone.`,
+		Short: "Cancel requests of your own",
+		Long: `Deletes from the cluster requests that you, or this computer, filed. Another request
+that now has the same name is not deleted.`,
 		Example: "kubehsm csr cancel jane-1a2b3c4d",
 		Args:    someNames("request"),
 	}, func(c *cobra.Command, args []string) error {

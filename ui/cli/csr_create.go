@@ -36,9 +36,9 @@ func (a *app) csrCreate() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "create",
 		Short: "File requests for certificates, signed by keys on tokens",
-		Long: `Signs a request with a key on a token and files it. It is recorded before it is
-filed: the same command with --name goes on after a crash. Several --key file one
-request each, for a token and its spare say.`,
+		Long: `Signs a request with a key on a token and files it. After a crash, the same command
+with --name continues. With several --key, files one request for each key, as for a
+token and its spare.`,
 		Example: `kubehsm csr create --key 'pkcs11:token=trial;object=prod' --user jane --group dev
 kubehsm csr create --key 'piv:serial=1234567;slot=9a' --user jane --dry-run
 kubehsm csr create --context prod --key 'piv:serial=1234567;slot=9a' --user '{login}' --dns-name '{host}' --expiration 24h`,
@@ -99,7 +99,7 @@ kubehsm csr create --context prod --key 'piv:serial=1234567;slot=9a' --user '{lo
 	c.Flags().BoolVar(&plan, "dry-run", false, "show the forecast and file nothing; fail if the request is certain "+
 		"to be refused")
 	r.bind(c.Flags(), enrolling.OfRequest)
-	r.acceptRisk(c.Flags(), "file also what is certain to be refused: `forecast`")
+	r.acceptRisk(c.Flags(), "accept a `risk`: forecast files a request that is certain to be refused")
 	must(c.MarkFlagRequired("key"))
 	o = output(c)
 	return c

@@ -15,11 +15,11 @@ import (
 func (a *app) csrDeny() *cobra.Command {
 	c, d := a.decide(false, &cobra.Command{
 		Use:   "deny REQUEST",
-		Short: "Deny a certificate request, for good",
-		Long: `Shows a request and denies it once you say so.
+		Short: "Deny a certificate request",
+		Long: `Shows a request, asks, and denies it.
 
-The ticket that it was filed with, if any, is ended too, as far as you may do that:
-what was wrong with the request may be that somebody else has got the ticket.`,
+The command also ends the ticket that the request was filed with, as far as you may:
+somebody else may have got hold of the ticket.`,
 		Example: `kubehsm csr deny jane-1a2b3c4d --message 'ask for group dev only'
 kubehsm csr deny jane-1a2b3c4d --keep-ticket --message 'use the other token'`,
 	})

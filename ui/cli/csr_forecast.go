@@ -18,15 +18,14 @@ func (a *app) csrForecast() *cobra.Command {
 	var r requestFlags
 	c := a.command(&cobra.Command{
 		Use:   "forecast",
-		Short: "Say what is likely to become of a request, before it is filed",
-		Long: `Asks the cluster, and looks at what became of earlier requests, to say whether a
-request would be issued: may you file it, what does the signer accept, does this cluster
-sign client certificates at all, does the API server accept the authority that signs them,
-is the clock right, is the name somebody else's. Every verdict says what it rests on; what
-cannot be found out is unknown. Nothing is changed.
+		Short: "Check whether a request would be approved and signed",
+		Long: `Checks whether a request would be approved and signed: whether you may file it, what
+the signer accepts, whether the cluster signs client certificates and its API server
+accepts them, whether the clock is right, and whether somebody else has the user name.
+It asks the cluster and looks at earlier requests. Each result names its evidence, or
+is unknown. Nothing is changed.
 
-The exit code is 1 if the request is certain to be refused, and 0 if not: also with
-warnings, and where nothing can be found out.`,
+The exit code is 1 if the request is certain to be refused, else 0.`,
 		Example: `kubehsm csr forecast --user jane --group dev
 kubehsm csr forecast --key 'piv:serial=1234567;slot=9a' --user jane --expiration 8760h -o json`,
 		Args: cobra.NoArgs,

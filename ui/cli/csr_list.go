@@ -22,10 +22,9 @@ func (a *app) csrList() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the certificate requests in a cluster",
-		Long: `Lists requests as they come from the cluster, a page at a time, however many there
-are. With --watch it goes on with what changes; -o json then writes one event a line.
-With --mine it lists what was filed from here and what has become of it: unknown, where
-the cluster does not say.`,
+		Long: `Lists the requests in a cluster, page by page. With --watch, continues with changes;
+-o json then writes one event per line. With --mine, lists the requests filed from
+this computer and their states, or unknown where the cluster does not say.`,
 		Example: `kubehsm csr list --pending
 kubehsm csr list --pending --watch
 kubehsm csr list --mine

@@ -11,9 +11,9 @@ func (a *app) csrResume() *cobra.Command {
 	var o *format
 	c := a.command(&cobra.Command{
 		Use:   "resume REQUEST...",
-		Short: "File requests that were signed here and could not be filed",
-		Long: `Files requests on record as they were signed: no PIN is asked for. One that was
-filed is found and shown.`,
+		Short: "File requests that were signed but not filed",
+		Long: `Files requests as they were signed before, without asking for a PIN. A request that
+is in the cluster already is shown.`,
 		Example: "kubehsm csr resume jane-1a2b3c4d",
 		Args:    someNames("request"),
 	}, func(c *cobra.Command, args []string) error {

@@ -38,10 +38,11 @@ func (a *app) csrShow() *cobra.Command {
 	var root string
 	c := a.command(&cobra.Command{
 		Use:   "show REQUEST",
-		Short: "Show a certificate request: who asks, for whom, with which key",
-		Long: `Shows what an approver has to know: who really asks, what the user and the groups
-may do, the key's fingerprint in hex and in words to be read over the phone, and what
-the token's attestation of the key is worth. What may not be looked up is called unknown.`,
+		Short: "Show a certificate request: requester, user, groups and key",
+		Long: `Shows what an approver must know: the requester, the rights of the user and the
+groups, the fingerprint of the key in hex and as eight words to read over the phone,
+and whether the attestation of the key is verified. What you may not look up is shown
+as unknown.`,
 		Example: `kubehsm csr show jane-1a2b3c4d
 kubehsm csr show jane-1a2b3c4d --root maker.pem -o yaml`,
 		Args: oneName("request"),

@@ -23,10 +23,10 @@ func (a *app) csrWait() *cobra.Command {
 	var timeout time.Duration
 	c := a.command(&cobra.Command{
 		Use:   "wait REQUEST...",
-		Short: "Wait until requests are decided, and print the certificates",
-		Long: `Follows requests until their certificates are issued, and prints those as PEM, leaf
-first, in the order of the names. A request that is denied, refused by its signer or
-deleted is an error. One that was filed from here must still be what was filed.`,
+		Short: "Wait for the decision on requests, and print the certificates",
+		Long: `Waits until the certificates of requests are issued, and prints them as PEM, leaf
+first, in the order of the names. It is an error if a request is denied, refused by
+its signer or deleted, or if a request from this computer was replaced.`,
 		Example: `kubehsm csr wait jane-1a2b3c4d > jane.pem
 kubehsm csr wait jane-1a2b3c4d jane-5e6f7a8b --timeout 10m`,
 		Args: someNames("request"),

@@ -20,16 +20,15 @@ func (a *app) doctor() *cobra.Command {
 	var o *format
 	c := a.command(&cobra.Command{
 		Use:   "doctor",
-		Short: "Look at tokens, kubectl, kubeconfig, agent and clusters, and say what to do",
-		Long: `Looks at everything between you, your token, kubectl and the clusters: readers
-and libraries, PIN states, kubectl and the PATH, kubeconfig files and their locks,
-the agent, certificates, API servers and clocks. It changes nothing and asks for
-no PIN, unless --unlock names a token: then it looks at the private keys on it too.
-It lists problems, the worst first, and counts the checks that passed; --all lists
-every check. It exits with 1 if something prevents signing in.
+		Short: "Find problems with tokens, kubectl, kubeconfig and clusters",
+		Long: `Checks everything between you, your token, kubectl and the clusters: readers and
+libraries, PINs, kubectl and the PATH, kubeconfig files and their locks, the agent,
+certificates, API servers and clocks. It changes nothing and asks for no PIN, unless
+--unlock names a token: then it checks the private keys on the token too. The exit
+code is 1 if something prevents signing in.
 
-With --bundle it writes a report to send to somebody who helps. Names are replaced
-in it; it never holds a PIN, key, certificate or kubeconfig.`,
+With --bundle, writes a report for somebody who helps you. The report replaces names,
+and never holds a PIN, key, certificate or kubeconfig.`,
 		Example: "kubehsm doctor\nkubehsm doctor --offline -o json\n" +
 			"kubehsm doctor --unlock pkcs11:token=trial\nkubehsm doctor --bundle report.zip",
 		Args: cobra.NoArgs,
@@ -150,7 +149,8 @@ func checkLines(w *words, c doctor.Check) {
 	w.prose(stateWidth+4, fmt.Sprintf("  %-*s  %s: %s", stateWidth, c.State, c.Title, c.Found))
 	for _, l := range c.Advice() {
 		l = fmt.Sprintf("  %*s  %s", stateWidth, "", l)
-		if strings.Contains(l, ": kubehsm ") || strings.Contains(l, ": sudo ") { // commands stay on one line for copying
+		if strings.Contains(l, ": kubehsm ") || strings.Contains(l, ": sudo "+
+			"") { // commands stay on one line for copying
 			w.line("%s", l)
 		} else {
 			w.prose(stateWidth+4, l)

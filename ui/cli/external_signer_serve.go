@@ -26,14 +26,14 @@ func (a *app) externalSignerServe() *cobra.Command {
 	var path string
 	c := a.command(&cobra.Command{
 		Use:   "serve",
-		Short: "Serve clients with the auth provider externalSigner on a socket",
-		Long: `Serves clients that have the auth provider externalSigner: they get the
-certificate and signatures over gRPC on a unix socket that only you reach, with
-"pathSocket: unix://PATH" in their kubeconfig. Clients are told when there is
-something to do; a PIN is typed here, where this command runs.
+		Short: "Serve clients of the auth provider externalSigner on a socket",
+		Long: `Serves clients that have the auth provider externalSigner. They get the certificate and
+signatures over gRPC on a unix socket that only you can reach, with
+"pathSocket: unix://PATH" in their kubeconfig. The clients show when something needs
+your attention. You type the PIN where this command runs.
 
-It holds no token unlocked: the PIN is asked for again with each signature,
-unless the agent holds the key unlocked ("kubehsm unlock"). It ends with ctrl-c.`,
+Each signature asks for the PIN, unless the agent holds the token unlocked ("kubehsm
+unlock"). To end the command, press ctrl-c.`,
 		Example: `kubehsm external-signer serve
 kubehsm external-signer serve --socket ~/.kube/hsm/signer.sock`,
 		Args: cobra.NoArgs,

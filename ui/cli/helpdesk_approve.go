@@ -25,17 +25,17 @@ func (a *app) helpdeskApprove() *cobra.Command {
 	d := &decision{DecideOptions: request.DecideOptions{Approve: true}}
 	c := a.command(&cobra.Command{
 		Use:   "approve REQUEST",
-		Short: "Approve a request that was filed with a ticket, and end the ticket",
-		Long: `Shows a request, compares it with its ticket, and approves it once you say so.
-The API server writes the terms of the ticket on each request that is filed with it.
-The terms of a ticket from an earlier kubehsm are only on record on the computer that
-made it. On other computers, give that ticket with --ticket; take it from its maker,
-not from the person who joins. If the ticket names a token and the request proves that
-its key is in that token, no more proof is needed. Otherwise have the person who joins
-read the eight words to you, on the phone or face to face, and type them: they see the
-same words. Whatever else there is a warning of, you type the words or the user's name.
+		Short: "Approve a request that was filed with a ticket",
+		Long: `Shows a request, compares it with its ticket, asks, and approves it. The API server
+writes the terms of the ticket on each request that is filed with it. The terms of a
+ticket from an earlier version are known only to the computer that made it. On other
+computers, give the ticket with --ticket, as its maker sent it to you, not the user.
 
-When the certificate is there, the ticket is ended: it is good for one request.`,
+If the ticket names a token and the request proves that its key is in that token, no
+more proof is needed. Otherwise have the user read the eight words to you, on the
+phone or face to face.
+
+When the certificate is issued, the ticket ends: each ticket serves one request.`,
 		Example: `kubehsm csr list --pending
 kubehsm helpdesk approve jane-1a2b3c4d
 kubehsm helpdesk approve jane-1a2b3c4d --words 'abandon zoo …' --yes`,

@@ -12,7 +12,7 @@ func (a *app) helpdeskList() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
-		Short:   "List what was done from here: tickets, approvals, revocations, break-glass",
+		Short:   "List tickets, approvals and revocations made on this computer",
 		Example: "kubehsm helpdesk list\nkubehsm helpdesk list -o json",
 		Args:    cobra.NoArgs,
 	}, func(*cobra.Command, []string) error {

@@ -12,10 +12,10 @@ func (a *app) helpdeskOpen() *cobra.Command {
 	var print bool
 	c := a.command(&cobra.Command{
 		Use:   "open --ticket-id ID --serial SERIAL",
-		Short: "Open a PUK that was sent back sealed to the ticket's key",
-		Long: `Opens a PUK that somebody's join --generate-puk has sealed, and shows it once.
-Only the computer and user that made the ticket, with --seal-puk, can: its key is
-kept for a week, and removed when you have kept the PUK.`,
+		Short: "Open a PUK that was sealed to the key of a ticket",
+		Long: `Opens a PUK that "kubehsm join --generate-puk" sealed, and shows it once. Only the user
+and computer that made the ticket with --seal-puk can open it. The key for that is kept
+for a week, and removed when you have kept the PUK.`,
 		Example: `kubehsm helpdesk open --ticket-id abcdef --serial 1234567
 kubehsm helpdesk open --ticket-id abcdef --serial 1234567 --sealed - --print < sealed.txt`,
 		Args: cobra.NoArgs,

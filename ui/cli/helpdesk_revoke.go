@@ -15,14 +15,14 @@ func (a *app) helpdeskRevoke() *cobra.Command {
 	var dryRun, yes bool
 	c := a.command(&cobra.Command{
 		Use:   "revoke --user NAME",
-		Short: "Take away what can be taken away after a token was lost, and say what remains",
-		Long: `Kubernetes cannot revoke a certificate: it is good until it ends. This lists what
-a user has - bindings, live certificates, pending requests, tickets - removes, after
-a yes, the bindings that name the user and what is not decided yet, and says what
-remains and until when. What you may not list is not removed, and the command then fails.
+		Short: "Revoke the access of a user, and show what cannot be revoked",
+		Long: `Kubernetes cannot revoke a certificate: it is valid until it expires. This command lists
+what a user has: bindings, valid certificates, pending requests and tickets. It asks,
+removes the bindings that name the user and what is undecided, and shows what remains
+and until when. What you may not list is not removed, and the command then fails.
 
-This computer keeps the user and their known keys and certificates on record. A later
-request for one of them is not approved from this computer without --accept-risk=revoked.`,
+This computer keeps the user and their known keys and certificates on record. It does
+not approve a later request for one of them without --accept-risk=revoked.`,
 		Example: `kubehsm helpdesk revoke --user jane --dry-run
 kubehsm helpdesk revoke --user jane --group dev`,
 		Args: cobra.NoArgs,

@@ -36,14 +36,14 @@ func (a *app) helpdeskTicket() *cobra.Command {
 	var f ticketFlags
 	c := a.command(&cobra.Command{
 		Use:   "ticket --for USER",
-		Short: "Make a ticket, with which one person joins the cluster",
-		Long: `Makes a ticket: one line with everything that kubehsm join needs. It lets one
-person ask for the certificate that it says, once, until it expires. Nobody gets
-anything by it alone: you approve the request (kubehsm helpdesk approve).
+		Short: "Make a ticket, with which one user joins the cluster",
+		Long: `Makes a ticket: one line with everything that "kubehsm join" needs. Until it expires, it
+lets one user file one request for the certificate that it describes. You still
+approve that request ("kubehsm helpdesk approve").
 
-A ticket is a secret: hand it over on a way that you trust, as text, as a file, or
-as a QR code to be photographed. -o text (default) prints it, -o qr draws it, and
--o file writes it to --file: an image if that ends in .png or .svg, else text.`,
+A ticket is a secret: send it over a channel that you trust, as text, as a file, or as
+a QR code to photograph. -o text (default) prints it, -o qr draws it, and -o file
+writes it to --file: an image if that ends in .png or .svg, else text.`,
 		Example: `kubehsm helpdesk ticket --for jane --group dev --ttl 2h
 kubehsm helpdesk ticket --for jane --policy attested,touch-always --serial 1234567 -o qr
 kubehsm helpdesk ticket --for jane --name prod --spare -o file --file jane.png`,

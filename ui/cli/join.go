@@ -33,19 +33,19 @@ func (a *app) join() *cobra.Command {
 	var f joinFlags
 	c := a.command(&cobra.Command{
 		Use:   "join [ADDRESS]",
-		Short: "Join a cluster from nothing but a ticket, or an address and a bootstrap token",
-		Long: `Finds the cluster and checks that it is the right one, makes a key on a token,
-files a certificate request for it with the bootstrap token, waits for the
-approval, stores the certificate and signs in. Only then is a kubeconfig context
-written and made the current one.
+		Short: "Join a cluster with a ticket, or an address and a bootstrap token",
+		Long: `Finds the cluster and checks its identity, makes a key on a token, files a certificate
+request for it with the bootstrap token, waits for the approval, stores the certificate
+and signs in. Then it writes a kubeconfig context and makes it the current one.
 
-A ticket of the help desk says all of it in one line. Without one, the flags
-are kubeadm's: an address, a token, and the hash of the cluster's authority; or
-a discovery file. No credential is sent before the cluster is proven.
+A ticket of the help desk is one line with everything that is needed. Without a ticket,
+use the flags of kubeadm: an address, a bootstrap token and the hash of the cluster's
+certificate authority; or a discovery file. No credential is sent before the cluster has
+proven its identity.
 
-Tickets and tokens are read from a file, from standard input (-), or asked for;
-on the command line other users of the computer can read them. They are kept
-nowhere: to go on with a join that was interrupted, give them again with --name.`,
+Give tickets and tokens in a file, on standard input (-), or at the prompt: other users
+of the computer can read command lines. They are not stored. To continue an interrupted
+join, give them again with --name.`,
 		Example: `kubehsm join --ticket -
 kubehsm join 10.0.0.1:6443 --token token.txt --discovery-token-ca-cert-hash sha256:1234… --user jane --group dev
 kubehsm join --discovery-file https://example.org/cluster.conf --tls-bootstrap-token - --user jane

@@ -84,11 +84,11 @@ func (a *app) keyAttest() *cobra.Command {
 	var key, root, to string
 	c := a.command(&cobra.Command{
 		Use:   "attest",
-		Short: "Have a token state where a key was made and what guards it, and verify that",
-		Long: `Has the token attest a key and verifies the statement: signed by the token's own
-attestation key, traced to Yubico's published roots (or --root), and for the key in the slot. Without
-a good end the exit code is 1. With --to or -o pem the statement and the device's
-certificate are written as PEM, for "kubehsm attestation verify" elsewhere.
+		Short: "Have a token attest a key, and verify the attestation",
+		Long: `Has the token attest a key, and verifies the attestation: it must be signed by the
+token's attestation key, lead to Yubico's published roots (or --root), and be for the
+key in the slot. With --to or -o pem, writes the attestation and the certificate of the
+device as PEM, for "kubehsm attestation verify" elsewhere.
 
 Only a key that was generated on the token can be attested.`,
 		Example: `kubehsm key attest --key 'piv:serial=12345678;slot=9a'

@@ -26,11 +26,11 @@ func (a *app) keyDelete() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "delete",
 		Short: "Destroy a key on a token, and its certificate",
-		Long: `Destroys a key and the certificate beside it, after the token's serial was typed.
-Nothing brings the key back. The command first says which enrollments sign in with it. It also
-destroys half a key that an interrupted command left. Not every PIV card can delete keys: YubiKeys
-can from firmware 5.7 on, and "kubehsm token info" says whether a card can. On other cards overwrite
-the key with "kubehsm key generate --overwrite".`,
+		Long: `Destroys a key and its certificate, after you have typed the token's serial. Nothing
+brings the key back. The command first shows which enrollments use the key. It also
+destroys half a key that an interrupted command left. Not every PIV card can delete
+keys: YubiKeys can from firmware 5.7 on, and "kubehsm token info" shows whether a card
+can. On other cards, overwrite the key with "kubehsm key generate --overwrite".`,
 		Example: `kubehsm key delete --key 'piv:serial=12345678;slot=9a'
 kubehsm key delete --key 'pkcs11:token=trial;object=old' --accept-risk serial:a1b2c3d4`,
 		Args: cobra.NoArgs,
@@ -43,7 +43,8 @@ kubehsm key delete --key 'pkcs11:token=trial;object=old' --accept-risk serial:a1
 		defer func() { err = errors.Join(err, done()) }()
 		slot := l.Slots[0]
 		if slot.Key == nil && !slot.Half.OfKey() {
-			return hint.With(fmt.Errorf("%s: %w", slot.URI, hsm.ErrNoKey), "`kubehsm certificate delete` removes a certificate")
+			return hint.With(fmt.Errorf("%s: %w", slot.URI, hsm.ErrNoKey), "`kubehsm certificate delete` removes a "+
+				"certificate")
 		}
 		if err := l.Deletable(); err != nil {
 			return err

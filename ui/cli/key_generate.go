@@ -43,9 +43,7 @@ func (a *app) keyGenerate() *cobra.Command {
 		Use:     "generate",
 		Aliases: []string{"gen"},
 		Short:   "Generate a key pair on a token",
-		Long: `Generates a key pair on a token. The private key never leaves it.
-
-Without --token the only token present is taken.`,
+		Long:    `Generates a key pair on a token. The private key never leaves the token.`,
 		Example: `kubehsm key generate --token 'pkcs11:token=trial' --label prod
 kubehsm key generate --token 'piv:serial=1234567' --slot 9a --touch-policy cached`,
 		Args: cobra.NoArgs,

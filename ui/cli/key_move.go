@@ -15,9 +15,10 @@ func (a *app) keyMove() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "move",
 		Short: "Move a key and its certificate to an empty slot of the same PIV card",
-		Long: `Moves a key, and the certificate beside it, to another slot that is empty, as to make
-room in 9a and keep the old key in a retired slot. Enrollments with this key follow. Not every
-PIV card can move keys: YubiKeys can from firmware 5.7 on, and "kubehsm token info" says whether a card can.`,
+		Long: `Moves a key and its certificate to an empty slot, for example to make room in 9a and
+keep the old key in a retired slot. Enrollments with this key are updated. Not every PIV
+card can move keys: YubiKeys can from firmware 5.7 on, and "kubehsm token info" shows
+whether a card can.`,
 		Example: "kubehsm key move --key 'piv:serial=12345678;slot=9a' --to 82",
 		Args:    cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {

@@ -23,9 +23,9 @@ func (a *app) keyShow() *cobra.Command {
 	var key string
 	c := a.command(&cobra.Command{
 		Use:   "show",
-		Short: "Show a key on a token: where it is from, what guards it, its certificate",
-		Long: `Shows what the token says of a key. With -o pem it prints the public key. Whether the
-token's word can be trusted is what "kubehsm key attest" answers.`,
+		Short: "Show a key on a token: its origin, policies and certificate",
+		Long: `Shows what the token says of a key. With -o pem, prints the public key. To verify what
+the token says, run "kubehsm key attest".`,
 		Example: `kubehsm key show --key 'pkcs11:token=trial;object=prod'
 kubehsm key show --key 'piv:serial=12345678;slot=9a' -o pem`,
 		Args: cobra.NoArgs,

@@ -11,9 +11,9 @@ func (a *app) kubeconfigCheck() *cobra.Command {
 	var o *format
 	c := a.command(&cobra.Command{
 		Use:   "check [CONTEXT]",
-		Short: "Sign in to a context's cluster and tell who the cluster takes you for",
-		Long: `Signs in as kubectl would and asks the cluster who you are. A token may ask for
-its PIN or a touch. Without a name it takes the current context.`,
+		Short: "Sign in to the cluster of a context and show your user and groups",
+		Long: `Signs in as kubectl would, and asks the cluster who you are. The token may ask for its
+PIN or a touch. By default the command checks the current context.`,
 		Example: "kubehsm kubeconfig check\nkubehsm kubeconfig check prod-hsm -o json",
 		Args:    cobra.MaximumNArgs(1),
 	}, func(c *cobra.Command, args []string) error {

@@ -13,9 +13,10 @@ import (
 func (a *app) kubeconfigHistory() *cobra.Command {
 	var o *format
 	c := a.command(&cobra.Command{
-		Use:     "history",
-		Short:   "List the changes that kubehsm made to kubeconfig files",
-		Long:    "Lists the last changes, the latest first. `kubehsm kubeconfig undo STEP` takes any of them back.",
+		Use:   "history",
+		Short: "List the changes that kubehsm made to kubeconfig files",
+		Long: `Lists the changes that kubehsm made, the latest first. "kubehsm kubeconfig undo STEP"
+undoes any of them.`,
 		Example: "kubehsm kubeconfig history\nkubehsm kubeconfig history -o json",
 		Args:    cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {

@@ -18,12 +18,12 @@ func (a *app) kubeconfigMigrate() *cobra.Command {
 	var drop, keep bool
 	c := a.command(&cobra.Command{
 		Use:   "migrate [CONTEXT]",
-		Short: "Move a context whose key is in a file to a key on a token",
-		Long: `Enrolls a key on a token for the user and the groups of a context that holds its
-credential in files, and signs in with it. Only when that has worked is the old
-context offered for deletion. The old key must be considered copied all the same.
+		Short: "Replace the key file of a context by a key on a token",
+		Long: `Enrolls a key on a token for the user and groups of a context whose key or secret is in
+files, and signs in with it. When that has worked, offers to delete the old context.
+Copies of the old key may still exist.
 
-What was interrupted goes on when the same command is run again.`,
+To continue an interrupted migration, run the same command again.`,
 		Example: `kubehsm kubeconfig migrate prod --dry-run
 kubehsm kubeconfig migrate prod
 kubehsm kubeconfig migrate prod --approve-with admin.kubeconfig --delete-old --yes`,

@@ -18,10 +18,10 @@ func (a *app) kubeconfigRefresh() *cobra.Command {
 	var risk, server string
 	c := a.command(&cobra.Command{
 		Use:   "refresh [ENROLLMENT]",
-		Short: "Ask a cluster whether it has moved or has new authorities, and follow it",
-		Long: `Reads the cluster-info of an enrolled cluster over the connection that is trusted
-already, shows what is different from what was enrolled, tries it, and has the
-enrollment and its kubeconfig entry follow once you say so.`,
+		Short: "Update an enrollment whose cluster has a new address or authority",
+		Long: `Reads the cluster-info of an enrolled cluster over the trusted connection, shows what
+has changed since the enrollment, tries it, asks, and updates the enrollment and its
+kubeconfig entry.`,
 		Example: `kubehsm kubeconfig refresh prod
 kubehsm kubeconfig refresh prod --dry-run
 kubehsm kubeconfig refresh prod --server https://new.example:6443`,

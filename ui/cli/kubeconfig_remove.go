@@ -10,9 +10,10 @@ func (a *app) kubeconfigRemove() *cobra.Command {
 	var ch change
 	c := a.command(&cobra.Command{
 		Use:   "remove [ENROLLMENT]",
-		Short: "Take the kubeconfig entry of an enrollment out, after showing the difference",
-		Long: `Takes context, cluster and user of an enrollment out of the kubeconfig. The enrollment
-stays: kubeconfig set writes the entry again, unenroll removes everything.`,
+		Short: "Remove the kubeconfig entry of an enrollment",
+		Long: `Removes the context, cluster and user of an enrollment from the kubeconfig, after
+showing the difference. The enrollment stays: "kubehsm kubeconfig set" writes the entry
+again, and "kubehsm unenroll" removes everything.`,
 		Example: "kubehsm kubeconfig remove prod-hsm --dry-run\nkubehsm kubeconfig remove prod-hsm",
 		Args:    cobra.MaximumNArgs(1),
 	}, func(c *cobra.Command, args []string) error {

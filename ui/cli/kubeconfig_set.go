@@ -15,7 +15,7 @@ func (a *app) kubeconfigSet() *cobra.Command {
 	var mode string
 	c := a.command(&cobra.Command{
 		Use:   "set [ENROLLMENT]",
-		Short: "Write the kubeconfig entry of an enrollment, after showing the difference",
+		Short: "Write the kubeconfig entry of an enrollment",
 		Example: `kubehsm kubeconfig set prod-hsm
 kubehsm kubeconfig set prod-hsm --dry-run
 kubehsm kubeconfig set prod-hsm --mode external-signer

@@ -10,11 +10,11 @@ func (a *app) kubeconfigUndo() *cobra.Command {
 	var ch change
 	c := a.command(&cobra.Command{
 		Use:   "undo [STEP]",
-		Short: "Take a kubeconfig change back, after showing the difference",
-		Long: `Takes back a change that kubehsm made to kubeconfig files: the latest, or the one
-that STEP names or begins, as kubeconfig history shows them. What others have changed
-since in other entries stays; if they have changed the same entry, nothing is done.
-Undoing an undo brings the change back.`,
+		Short: "Undo a kubeconfig change",
+		Long: `Undoes a change that kubehsm made to kubeconfig files, after showing the difference:
+the latest change, or the one that STEP names ("kubehsm kubeconfig history"). The
+beginning of a step is enough. Later changes to other entries stay. If the same entry
+was changed later, nothing is undone. You can also undo an undo.`,
 		Example: "kubehsm kubeconfig undo --dry-run\nkubehsm kubeconfig undo\nkubehsm kubeconfig undo 20260301T10",
 		Args:    cobra.MaximumNArgs(1),
 	}, func(c *cobra.Command, args []string) error {

@@ -10,9 +10,9 @@ func (a *app) kubeconfigUse() *cobra.Command {
 	var ch change
 	c := a.command(&cobra.Command{
 		Use:   "use CONTEXT",
-		Short: "Make a context the current one, after showing the difference",
-		Long: `Does what kubectl config use-context does. The change is kept in the history, and
-"kubehsm kubeconfig undo" takes it back.`,
+		Short: "Make a context the current one",
+		Long: `Does what "kubectl config use-context" does, after showing the difference. "kubehsm
+kubeconfig undo" takes the change back.`,
 		Example: "kubehsm kubeconfig use prod-hsm\nkubehsm kubeconfig use prod-hsm --yes",
 		Args:    cobra.ExactArgs(1),
 	}, func(c *cobra.Command, args []string) error {

@@ -15,10 +15,10 @@ func (a *app) rbacApply() *cobra.Command {
 	var dryRun, force, yes bool
 	c := a.command(&cobra.Command{
 		Use:   "apply [SET...]",
-		Short: "Make a cluster have the roles and policies, after showing what it has",
-		Long: `Shows how the cluster compares with the roles and policies that kubehsm carries,
-asks, and makes it have them by server-side apply. Nobody is put into a group:
-that is the business of whoever issues credentials.
+		Short: "Create or update the roles and policies in a cluster",
+		Long: `Shows how the cluster differs from the roles and policies of kubehsm, asks, and writes
+them by server-side apply. Nobody becomes a member of a group by this: groups come with
+the credentials of users.
 
 ` + setsUsage(),
 		Example: `kubehsm rbac apply --context prod

@@ -21,10 +21,9 @@ func (a *app) rbacCheck() *cobra.Command {
 	var o *format
 	c := a.command(&cobra.Command{
 		Use:   "check [SET...]",
-		Short: "Compare a cluster's roles and policies with those that it needs, and say what you may do",
-		Long: `Says of every role, binding and policy whether the cluster has it as it should
-be, and of every duty whether you may perform it. It fails if something is missing
-or differs.
+		Short: "Compare the roles and policies in a cluster with the required ones",
+		Long: `Shows of every role, binding and policy whether the cluster has it, and of every duty
+whether you have the rights for it. It fails if something is missing or different.
 
 ` + setsUsage(),
 		Example: `kubehsm rbac check --context prod

@@ -16,7 +16,7 @@ func (a *app) rbacPrint() *cobra.Command {
 	var o *format
 	c := a.command(&cobra.Command{
 		Use:   "print [SET...]",
-		Short: "Print the roles and policies that a cluster needs for tickets, help desk and break-glass",
+		Short: "Print the roles and policies as YAML",
 		Long: "Prints roles, bindings and ValidatingAdmissionPolicies in YAML, to be read, changed and applied.\n\n" +
 			setsUsage(),
 		Example: `kubehsm rbac print

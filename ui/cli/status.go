@@ -15,13 +15,12 @@ func (a *app) status() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "status",
 		Short: "Show who you are, whether the token is unlocked, and what to do next",
-		Long: `Shows the current context and its user, whether the token can be used without a
-PIN, when the certificates end, which enrollments are under way, and the next
-step. It reads files and asks the running agent. It opens no token, starts
-nothing, and asks nobody.
+		Long: `Shows the current context and its user, whether the token is unlocked, when the
+certificates expire, unfinished enrollments, and the next step. It reads files and asks
+the running agent. It opens no token, starts nothing and asks nobody.
 
-With --short it is one line for a shell prompt, empty where the current context
-is not one of kubehsm's.`,
+With --short, prints one line for a shell prompt, or nothing if the current context is
+not one of kubehsm's.`,
 		Example: "kubehsm status\nkubehsm status --short\nkubehsm status -o json",
 		Args:    cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {

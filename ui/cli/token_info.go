@@ -42,7 +42,7 @@ func (a *app) tokenInfo() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:     "info",
 		Aliases: []string{"show"},
-		Short:   "Show all that a token tells without a PIN: tries left, keys, default values",
+		Short:   "Show what a token tells without a PIN: tries left, keys, defaults",
 		Example: `kubehsm token info
 kubehsm token info --token 'piv:serial=12345678' --all
 kubehsm token info -o json`,

@@ -15,10 +15,10 @@ func (a *app) tokenInit() *cobra.Command {
 	var r risk
 	c := a.command(&cobra.Command{
 		Use:   "init",
-		Short: "Set up a blank PKCS#11 token: label, SO PIN, user PIN",
-		Long: `Gives a blank PKCS#11 token its label, a new SO PIN and a user PIN. With --erase one
-that is set up already starts over: it wants its own SO PIN, everything on it is lost, and its
-serial has to be typed. A PIV card needs none of this.`,
+		Short: "Initialize a blank PKCS#11 token: label, SO PIN, user PIN",
+		Long: `Gives a blank PKCS#11 token its label, a new SO PIN and a user PIN. With --erase,
+initializes a token that is in use: that needs its SO PIN, destroys everything on it,
+and asks you to type its serial. PIV cards need no initialization.`,
 		Example: `kubehsm token init --label trial
 kubehsm token init --label trial --token 'pkcs11:slot-id=1'
 kubehsm token init --label trial --token 'pkcs11:token=old' --erase`,

@@ -37,7 +37,7 @@ func (a *app) tokenList() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
-		Short:   "List the tokens that are present, and what is on them",
+		Short:   "List the tokens that are present",
 		Example: `kubehsm token list
 kubehsm token list -o json
 kubehsm token list --module /usr/lib/softhsm/libsofthsm2.so`,

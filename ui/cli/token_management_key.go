@@ -29,12 +29,12 @@ func (a *app) tokenManagementKeySet() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "set",
 		Short: "Set a new random management key",
-		Long: `Replaces the management key, which a PIV card wants before a key is generated or a
-certificate is written. With --protect, as ykman has it too, the card keeps the new one
-itself and gives it out for the PIN: nothing to keep, nothing to lose. Without, it is
-shown once, on the terminal; keep it, as without it only a reset helps.
+		Long: `Replaces the management key, which a PIV card wants before it generates a key or stores
+a certificate. With --protect, as in ykman, the card stores the new key and gives it out
+for the PIN, so that you need not keep it. Without --protect, the key is shown once, on
+the terminal. Keep it: without it, only a reset of the card helps.
 
-Should writing fail half-way, the new key is shown as well: one of the two is in force.`,
+If writing fails half-way, the new key is shown too: either key may be in force.`,
 		Example: `kubehsm token management-key set --protect
 kubehsm token management-key set --algorithm aes-256 --print > management-key`,
 		Args: cobra.NoArgs,

@@ -23,8 +23,8 @@ func (a *app) tokenPINChange() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "change",
 		Short: "Change the PIN of a token",
-		Long: `Asks for the PIN in force and twice for the new one. The tries left are shown; the
-last one wants a yes of its own. A running agent forgets the PIN.
+		Long: `Asks for the current PIN, and twice for the new one. It shows how many tries are left,
+and asks for confirmation before the last one. A running agent forgets the PIN.
 
 PIV PINs have 6 to 8 characters.`,
 		Example: `kubehsm token pin change
@@ -105,8 +105,8 @@ func (a *app) tokenPINUnblock() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "unblock",
 		Short: "Set a new PIN with the PUK, or with the SO PIN of a PKCS#11 token",
-		Long: `Sets a new PIN where the old one is blocked, forgotten or not yet set. A PIV card
-wants its PUK for that, a PKCS#11 token the security officer's PIN. Keys and certificates stay.`,
+		Long: `Sets a new PIN if the old one is blocked, forgotten or not yet set. A PIV card needs its
+PUK for that, a PKCS#11 token its SO PIN. Keys and certificates stay.`,
 		Example: `kubehsm token pin unblock
 kubehsm token pin unblock --token 'piv:serial=12345678' --puk-fd 3 --new-pin-fd 4 3< puk`,
 		Args: cobra.NoArgs,

@@ -20,8 +20,9 @@ func (a *app) tokenPUKChange() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "change",
 		Short: "Change the PUK of a PIV card",
-		Long: `Asks for the PUK in force and twice for the new one, 6 to 8 characters. With
---generate the new one is random digits, shown once on the terminal. Keep it apart from the token.`,
+		Long: `Asks for the current PUK, and twice for the new one, of 6 to 8 characters. With
+--generate, the new PUK is random and shown once on the terminal. Keep it apart from
+the token.`,
 		Example: `kubehsm token puk change
 kubehsm token puk change --generate
 kubehsm token puk change --generate --print --puk-fd 3 3< puk`,

@@ -15,10 +15,10 @@ func (a *app) tokenRelease() *cobra.Command {
 	var o *format
 	c := a.command(&cobra.Command{
 		Use:   "release",
-		Short: "Have GnuPG's scdaemon let go of the card that it holds",
-		Long: `Ends GnuPG's smart card daemon (gpgconf --kill scdaemon), which keeps a card to
-itself after gpg or ssh used it. gpg starts it again when it needs it. kubehsm
-never does this by itself.`,
+		Short: "Make GnuPG release the card that it holds",
+		Long: `Ends GnuPG's smart card daemon (gpgconf --kill scdaemon), which keeps a card for itself
+after gpg or ssh used it. gpg starts it again when needed. kubehsm never ends it
+without being told.`,
 		Example: "kubehsm token release",
 		Args:    cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
@@ -28,7 +28,10 @@ never does this by itself.`,
 		doc := struct {
 			Released string `json:"released"`
 		}{hsm.Scdaemon}
-		return a.emit(o, doc, func(w *words) { w.line("GnuPG's scdaemon has ended; gpg starts it again when it needs it.") })
+		return a.emit(o, doc, func(w *words) {
+			w.line("GnuPG's scdaemon has ended; gpg starts it again when it " +
+				"needs it.")
+		})
 	})
 	o = output(c)
 	return c

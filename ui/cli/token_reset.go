@@ -13,13 +13,13 @@ func (a *app) tokenReset() *cobra.Command {
 	var r risk
 	c := a.command(&cobra.Command{
 		Use:   "reset",
-		Short: "Set the PIV application of a card to the state of a new card",
-		Long: `Destroys all PIV keys and certificates of a card, after its serial was typed. It says
-what is lost, which enrollments with it, and what remains: the attestation key, and
-everything outside PIV (FIDO, OpenPGP, OTP, OATH). PIN, PUK and management key become the
-default ones; change them before the card is used again.
+		Short: "Erase the PIV application of a card",
+		Long: `Destroys all PIV keys and certificates of a card, after you have typed its serial. The
+command shows what is lost, the affected enrollments, and what remains: the attestation
+key, and everything outside PIV (FIDO, OpenPGP, OTP, OATH). PIN, PUK and management key
+become the default ones. Change them before you use the card again.
 
-PIN and PUK need not be known: this is the way out when both are blocked.`,
+You need neither PIN nor PUK: use this when both are blocked.`,
 		Example: `kubehsm token reset --token 'piv:serial=12345678'
 kubehsm token reset --token 'piv:serial=12345678' --accept-risk serial:12345678`,
 		Args: cobra.NoArgs,

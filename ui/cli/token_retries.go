@@ -16,10 +16,10 @@ func (a *app) tokenRetries() *cobra.Command {
 	var g generatePUK
 	c := a.command(&cobra.Command{
 		Use:   "retries",
-		Short: "Set how many wrong PINs and PUKs lock a PIV card",
-		Long: `Sets the number of tries of PIN and PUK, 1 to 15 each. The card also sets both to
-the default values when it does so. kubehsm then restores your PIN and asks for a new PUK;
-with --generate-puk it makes a random PUK and shows it once.`,
+		Short: "Set how many wrong tries block PIN and PUK of a PIV card",
+		Long: `Sets the number of tries of PIN and PUK, 1 to 15 each. The card then also sets both to
+their defaults. kubehsm sets your PIN again and asks for a new PUK, or makes a random
+one with --generate-puk and shows it once.`,
 		Example: `kubehsm token retries --pin 5 --puk 3
 kubehsm token retries --pin 5 --puk 3 --generate-puk`,
 		Args: cobra.NoArgs,

@@ -18,9 +18,9 @@ func (a *app) tokenWait() *cobra.Command {
 	var fresh bool
 	c := a.command(&cobra.Command{
 		Use:   "wait",
-		Short: "Wait until a token is inserted, and name its reader and serial",
-		Long: `Waits until a token is there, the one that --token names or any. With --new
-those that are there already do not count: it waits for the next that is inserted.`,
+		Short: "Wait until a token is inserted",
+		Long: `Waits until a token is present, any or the one that --token names, and shows its reader
+and serial. With --new, tokens that are present already do not count.`,
 		Example: `kubehsm token wait --token 'piv:serial=12345678'
 kubehsm token wait --new --timeout 1m -o json`,
 		Args: cobra.NoArgs,

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/ui/text"
 )
 
 func exitCodesTopic() *cobra.Command {
@@ -18,73 +20,80 @@ func exitCodesTopic() *cobra.Command {
 }
 
 func outputTopic() *cobra.Command {
+	long := `With -o json or -o yaml a command prints one document on standard output. Other text
+goes to standard error. New versions add fields, and never rename or remove any.
+Fields without a value are left out.`
+	for _, d := range documents() {
+		long += "\n\n  " + d.Name
+		for _, l := range text.Wrap(d.Text, helpWidth-6) {
+			long += "\n      " + l
+		}
+	}
 	return &cobra.Command{
 		Use: "output", Short: "What -o json and -o yaml print",
-		Long: `With -o json or -o yaml a command prints one document on standard output; words
-go to standard error. Fields are added between versions, never renamed or
-removed; fields without a value are left out.
-
-  token list         tokens[]: uri scheme label manufacturer model serial firmware reader
-                     initialized pin{retries locked …} slots[] error
-                     problems[]: source message hint
-  token info         a token as in token list, with every slot, and details{formFactor fips
-                     pin{left total default} puk managementKey{algorithm default protected
-                     touchPolicy} attests identityFrom}
-  token wait         tokens[], without slots
-  token pin, puk,
-  management-key,
-  retries, reset     a token as in token info, without slots; with --print newPUK or
-                     newManagementKey
-  token init         a token as in token list, without slots
-  key list           keys[]: uri token id label algorithm fingerprint origin pinPolicy
-                     touchPolicy extractable certificate problem; problems[]
-  key generate, show a key as in key list
-  key move           a key as in key list, and enrollments[]
-  key delete,
-  certificate delete deleted: a slot as in token list; enrollments[]
-  key attest         source verified statement{slot model serial firmware pinPolicy touchPolicy
-                     fips algorithm root} error pem
-  attestation verify attestations[]: as key attest
-  csr list           requests[]: name uid state reason message requester user groups
-                     signerName usages expiration key fingerprint note created warnings refusals risks ticket
-  csr show, create,
-  approve, deny      a request as in csr list
-  csr wait           name certificate (PEM, leaf first)
-  certificate show,
-  export             user groups issuer serial notBefore notAfter algorithm
-                     fingerprint keyFingerprint pem
-  kubeconfig list    contexts[]: name cluster server user userKind namespace file current
-                     ours enrollment
-  kubeconfig set,
-  undo               files[] changed diff notes[]
-  kubeconfig refresh name changes[]{field old new} unproven changed diff
-  bootstrap-token
-  create             token id description expires usages groups warnings joinCommand
-  bootstrap-token
-  list               tokens[]: as create, the token redacted without --reveal
-  bootstrap-token
-  delete, generate   deleted[]; token
-  helpdesk ticket    tickets[]: ticket id name server terms{user groups signer lifetime policy
-                     serial} expires
-  helpdesk approve   request (as in csr list) notAfter certificate ticketEnded notes
-  helpdesk revoke    user server bindings[] groupBindings[] certificates[] pendingRequests[]
-                     tickets[] unknown[] unseen[] done[] failed[]
-  helpdesk list      record[]: time action server ticket terms request fingerprint certificate
-                     user keys[] certificates[] reason expires note
-  helpdesk open      ticket serial, with --print puk
-  breakglass approve a request as in csr list
-  breakglass list    breakGlass[]: name sealed user server key notAfter state
-  rbac check, apply  objects[]: set kind namespace name state; rights[]: duty allowed needs
-  rbac print         manifest
-  enroll, join,
-  breakglass request,
-  breakglass seal    name context kubeconfig key fingerprint request notAfter user groups
-                     rights ask notes next
-  agent status       running, and if it is: version pid started bridge tokens upstreams
-                     sessions signatures dials memory program newer supervised locksOn
-  audit              records[]: time event outcome reason error code count enrollment
-                     server key token client{pid command} agent version; damaged
-  version            version go platform`,
+		Long:    long,
 		Example: "kubehsm token list -o json | jq -r '.tokens[].uri'",
+	}
+}
+
+// documents say what -o json and -o yaml print, by command.
+func documents() []Entry {
+	return []Entry{
+		{"token list",
+			"tokens[]: uri scheme label manufacturer model serial firmware reader initialized pin{retries locked " +
+				"…} slots[] error; problems[]: source message hint"},
+		{"token info",
+			"a token as in token list, with every slot, and details{formFactor fips pin{left total default} puk " +
+				"managementKey{algorithm default protected touchPolicy} attests identityFrom}"},
+		{"token wait", "tokens[], without slots"},
+		{"token pin, puk, management-key, retries, reset",
+			"a token as in token info, without slots; with --print newPUK or newManagementKey"},
+		{"token init", "a token as in token list, without slots"},
+		{"key list",
+			"keys[]: uri token id label algorithm fingerprint origin pinPolicy touchPolicy extractable " +
+				"certificate problem; problems[]"},
+		{"key generate, show", "a key as in key list"},
+		{"key move", "a key as in key list, and enrollments[]"},
+		{"key delete, certificate delete", "deleted: a slot as in token list; enrollments[]"},
+		{"key attest",
+			"source verified statement{slot model serial firmware pinPolicy touchPolicy fips algorithm root} " +
+				"error pem"},
+		{"attestation verify", "attestations[]: as key attest"},
+		{"csr list",
+			"requests[]: name uid state reason message requester user groups signerName usages expiration key " +
+				"fingerprint note created warnings refusals risks ticket"},
+		{"csr show, create, approve, deny", "a request as in csr list"},
+		{"csr wait", "name certificate (PEM, leaf first)"},
+		{"certificate show, export",
+			"user groups issuer serial notBefore notAfter algorithm fingerprint keyFingerprint pem"},
+		{"kubeconfig list", "contexts[]: name cluster server user userKind namespace file current ours enrollment"},
+		{"kubeconfig set, undo", "files[] changed diff notes[]"},
+		{"kubeconfig refresh", "name changes[]{field old new} unproven changed diff"},
+		{"bootstrap-token create", "token id description expires usages groups warnings joinCommand"},
+		{"bootstrap-token list", "tokens[]: as create, the token redacted without --reveal"},
+		{"bootstrap-token delete, generate", "deleted[]; token"},
+		{"helpdesk ticket",
+			"tickets[]: ticket id name server terms{user groups signer lifetime policy serial} expires"},
+		{"helpdesk approve", "request (as in csr list) notAfter certificate ticketEnded notes"},
+		{"helpdesk revoke",
+			"user server bindings[] groupBindings[] certificates[] pendingRequests[] tickets[] unknown[] " +
+				"unseen[] done[] failed[]"},
+		{"helpdesk list",
+			"record[]: time action server ticket terms request fingerprint certificate user keys[] " +
+				"certificates[] reason expires note"},
+		{"helpdesk open", "ticket serial, with --print puk"},
+		{"breakglass approve", "a request as in csr list"},
+		{"breakglass list", "breakGlass[]: name sealed user server key notAfter state"},
+		{"rbac check, apply", "objects[]: set kind namespace name state; rights[]: duty allowed needs"},
+		{"rbac print", "manifest"},
+		{"enroll, join, breakglass request, breakglass seal",
+			"name context kubeconfig key fingerprint request notAfter user groups rights ask notes next"},
+		{"agent status",
+			"running, and if it is: version pid started bridge tokens upstreams sessions signatures dials memory " +
+				"program newer supervised locksOn"},
+		{"audit",
+			"records[]: time event outcome reason error code count enrollment server key token client{pid " +
+				"command} agent version; damaged"},
+		{"version", "version go platform"},
 	}
 }

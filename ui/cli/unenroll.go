@@ -11,10 +11,10 @@ func (a *app) unenroll() *cobra.Command {
 	var ch change
 	c := a.command(&cobra.Command{
 		Use:   "unenroll [ENROLLMENT]",
-		Short: "Remove an enrollment: its kubeconfig entry, its certificate and its record",
-		Long: `Takes the entry out of the kubeconfig and forgets the enrollment. The key stays on the
-token. The certificate stays valid until it ends, for whoever has the token and its
-PIN: to end the user's access, remove their role bindings.`,
+		Short: "Remove an enrollment and its kubeconfig entry",
+		Long: `Removes the kubeconfig entry and the record of an enrollment. The key stays on the token,
+and the certificate stays valid until it expires, for whoever has the token and its PIN.
+To end the user's access, remove their role bindings.`,
 		Example: "kubehsm unenroll prod-hsm --dry-run\nkubehsm unenroll prod-hsm",
 		Args:    cobra.MaximumNArgs(1),
 	}, func(c *cobra.Command, args []string) error {
@@ -59,7 +59,8 @@ PIN: to end the user's access, remove their role bindings.`,
 		}{e.Name, !ch.dryRun, append([]string{}, u.Kubeconfig.Files()...), e.Key.String()}
 		return a.emit(ch.out, doc, func(w *words) {
 			if doc.Removed {
-				w.line("%s: removed. The key is still on the token; `%s key delete --key '%s'` destroys it.", e.Name, a.name(),
+				w.line("%s: removed. The key is still on the token; `%s key delete --key '%s'` destroys "+
+					"it.", e.Name, a.name(),
 					shortURI(e.Key))
 			}
 		})

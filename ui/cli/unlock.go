@@ -10,10 +10,10 @@ func (a *app) unlock() *cobra.Command {
 	var name string
 	c := a.command(&cobra.Command{
 		Use:   "unlock [ENROLLMENT]",
-		Short: "Ask for the PIN now, so that later commands need not",
-		Long: `Unlocks the token of an enrollment in the agent: of the one named, else of the
-current context's, else of the only one there is. Use it before programs that
-have no terminal to ask on.`,
+		Short: "Type the PIN now, so that later commands do not ask for it",
+		Long: `Unlocks the token of an enrollment in the agent: the named enrollment, else that of the
+current context, else the only one. Use it before you run programs that have no
+terminal.`,
 		Example: "kubehsm unlock\nkubehsm unlock prod-hsm\nkubehsm unlock --pin-fd 3 3< pin",
 		Args:    cobra.MaximumNArgs(1),
 	}, func(c *cobra.Command, args []string) error {
