@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 )
 
@@ -74,6 +75,35 @@ func (e Enrollment) Anew() string {
 		return e.Command() + " --ticket -"
 	}
 	return e.Command()
+}
+
+// Restart is the command that enrolls e anew, with a new key or with what on names, a token or a key:
+// what is begun anew takes nothing from the record. The zero on leaves that to the command.
+func (e Enrollment) Restart(on hsm.URI) string {
+	words := []string{e.Command(), "--restart"}
+	ofToken := "--token"
+	if e.Context == "" { // a join takes the rest from a ticket
+		words, ofToken = append(words, "--ticket -"), "--hsm"
+	}
+	switch {
+	case on.Scheme == "":
+	case on.TokenOnly().String() == on.String():
+		words = append(words, ofToken, shell.Quote(on.String()))
+	default:
+		words = append(words, "--key", shell.Quote(on.String()))
+	}
+	if e.Context == "" {
+		return strings.Join(words, " ")
+	}
+	words = append(words, "--context", shell.Quote(e.Context))
+	if e.Issuer != "" { // the certificate on the token says for whom it is
+		return strings.Join(append(words, "--use-certificate"), " ")
+	}
+	words = append(words, "--user", shell.Quote(e.User))
+	for _, g := range e.Groups {
+		words = append(words, "--group", shell.Quote(g))
+	}
+	return strings.Join(words, " ")
 }
 
 // Renewal is the command that gets the next certificate, where e's ends at notAfter: one that has

@@ -238,6 +238,29 @@ func TestCommand(t *testing.T) {
 	}
 }
 
+// TestRestart: the command that enrolls anew names the source context, whom the certificate is for,
+// and the token or key, each as one word for a shell. A join takes them from a ticket.
+func TestRestart(t *testing.T) {
+	key := hsm.URI{Scheme: hsm.SchemePIV, Serial: "7", Slot: "9a"}
+	for want, c := range map[string]struct {
+		of Enrollment
+		on hsm.URI
+	}{
+		`kubehsm enroll --name prod --restart --key 'piv:serial=7;slot=9a' --context home --user jane --group dev --group 'a b'`: {
+			Enrollment{Name: "prod", Context: "home", User: "jane", Groups: []string{"dev", "a b"}}, key},
+		`kubehsm enroll --name prod --restart --token piv:serial=7 --context 'it'\''s' --user 'jane; reboot'`: {
+			Enrollment{Name: "prod", Context: "it's", User: "jane; reboot"}, key.TokenOnly()},
+		`kubehsm enroll --name prod --restart --context home --use-certificate`: {
+			Enrollment{Name: "prod", Context: "home", User: "jane", Issuer: "CN=x"}, hsm.URI{}},
+		`kubehsm join --name prod --restart --ticket - --hsm piv:serial=7`: {
+			Enrollment{Name: "prod", User: "jane", Groups: []string{"dev"}}, key.TokenOnly()},
+	} {
+		if got := c.of.Restart(c.on); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+}
+
 // TestServers: a list has the API servers of the records that can be read, and names the others.
 func TestServers(t *testing.T) {
 	s, d := testStore(t)

@@ -68,7 +68,7 @@ func TestResetToAnotherIdentity(t *testing.T) {
 	now := fmt.Sprint(d.document("token", "info")["uri"])
 	for _, want := range []string{"as new",
 		"The card has a new identity now: " + now + "; it was piv:serial=" + e.Key.Serial,
-		"prod-hsm", "kubehsm enroll --restart --name prod-hsm --token " + now + " --user jane --context prod"} {
+		"prod-hsm", "kubehsm enroll --name prod-hsm --restart --token " + now + " --context prod --user jane"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing: %s", want, out)
 		}

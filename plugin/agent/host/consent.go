@@ -190,7 +190,7 @@ func (s *questions) question(ctx, answered context.Context, q bridge.Question) e
 func (s *questions) put(ctx context.Context, t *target, about consent.Statement, text string,
 	w ask.Waiter, u token.Use) (signature []byte, how string, err error) {
 	over := t.held.Questions().Tell(w) // the card may be busy: it serves one operation at a time
-	slot, err := t.held.Find(ctx, t.e.Key, t.chain[0].PublicKey)
+	slot, err := t.find(ctx)
 	over()
 	if err != nil {
 		return nil, "", err

@@ -59,7 +59,7 @@ func (s *dialSigner) signer(ctx context.Context, t *target, q auditing.Requester
 	settled func()) (crypto.Signer, error) {
 	signer, err := t.held.Signer(ctx, u, t.e.Key, t.chain[0].PublicKey)
 	settled()
-	if err != nil {
+	if err = t.lost(err); err != nil {
 		s.records.Signature(q, t.e, err)
 		return nil, err
 	}

@@ -144,7 +144,7 @@ func (u unasked) Unwrap() error { return hsm.ErrPINRequired }
 
 // unaskedKey returns the key of t if it signs without anybody.
 func (s *signIns) unaskedKey(ctx context.Context, t *target, q auditing.Requester, u token.Use) (crypto.Signer, error) {
-	slot, err := t.held.Find(ctx, t.e.Key, t.chain[0].PublicKey)
+	slot, err := t.find(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -286,7 +286,7 @@ func (s *signIns) unlock(ctx context.Context, t *target, q auditing.Requester, u
 		defer cancel()
 		reached <- t.up.Reach(rctx)
 	}()
-	slot, err := t.held.Find(ctx, t.e.Key, t.chain[0].PublicKey)
+	slot, err := t.find(ctx)
 	if rerr := <-reached; rerr != nil {
 		return rerr
 	}
@@ -333,7 +333,7 @@ func (s *signIns) unlockAhead(ctx context.Context, q auditing.Requester, p *link
 	defer cancel()
 	// The purpose has no command, since kubehsm itself asks.
 	use := token.Use{Client: q.Client, Purpose: hsm.Purpose{Cluster: t.e.Name, Action: "unlock the token"}, Ask: p.Ask}
-	if _, err = t.held.Find(ctx, t.e.Key, t.chain[0].PublicKey); err == nil {
+	if _, err = t.find(ctx); err == nil {
 		err = t.held.Unlock(ctx, use, s.records.Unlocking(q, t.held.URI()))
 	}
 	if err = lockedOr(ctx, err); err == nil {

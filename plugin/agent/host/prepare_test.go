@@ -238,7 +238,7 @@ func TestNoPINInVain(t *testing.T) {
 			check(t, err)
 			check(t, tok.Delete(context.Background(), r.slot.URI, hsmtest.Typing(t, pin)))
 			check(t, tok.Lock())
-		}, hsm.ErrNoKey, ""},
+		}, hsm.ErrNoKey, "make a new key with `kubehsm "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, rigOptions{})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -15,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
@@ -55,6 +57,21 @@ func (t *target) lastUse() time.Time {
 func (t *target) same(o *target) bool {
 	return reflect.DeepEqual(t.e, o.e) && reflect.DeepEqual(t.policy, o.policy) && reflect.DeepEqual(t.others, o.others) &&
 		slices.EqualFunc(t.chain, o.chain, (*x509.Certificate).Equal)
+}
+
+// find looks the key up on its token.
+func (t *target) find(ctx context.Context) (hsm.Slot, error) {
+	slot, err := t.held.Find(ctx, t.e.Key, t.chain[0].PublicKey)
+	return slot, t.lost(err)
+}
+
+// lost says of a key that is no longer on its token how to enroll anew.
+func (t *target) lost(err error) error {
+	if !errors.Is(err, hsm.ErrKeyMismatch) && (!errors.Is(err, hsm.ErrNoKey) || hint.Of(err) != "") {
+		return err
+	}
+	return hint.Withf(fmt.Errorf("the key of %s is no longer on the token: %w", t.e.Name, err),
+		"make a new key with `%s`", t.e.Restart(hsm.URI{}))
 }
 
 // inDate says whether the certificate can be used now.

@@ -258,8 +258,7 @@ func (h *Held) Find(ctx context.Context, key hsm.URI, want crypto.PublicKey) (hs
 		return slot, err
 	}
 	if slot.Key != nil && slot.Key.Public != nil && !hsm.SameKey(slot.Key.Public, want) {
-		return slot, hint.With(fmt.Errorf("%s: %w", key, hsm.ErrKeyMismatch),
-			"the key was replaced; enroll the new one with `kubehsm enroll`")
+		return slot, fmt.Errorf("%s: %w", key, hsm.ErrKeyMismatch)
 	}
 	return slot, nil
 }

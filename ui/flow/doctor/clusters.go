@@ -13,11 +13,9 @@ import (
 	"time"
 
 	apiserver "github.com/kubehsm/kubehsm/hsm/shared/cluster"
-	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
-	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
@@ -119,7 +117,7 @@ func unverified(e enrollment.Enrollment) Check {
 	return c.with(Warning, "its certificate is not verified (insecure-skip-tls-verify)",
 		"Whoever is in between reads what you send, secrets too, and answers in the cluster's place.",
 		fmt.Sprintf("put the cluster's authority into its context as certificate-authority-data, then `%s`",
-			enrolling.Anew(e, "--key", shell.Quote(e.Key.String()))))
+			e.Restart(e.Key)))
 }
 
 // enrollAnew leads through an enrollment: without the terminal UI it wants a user.

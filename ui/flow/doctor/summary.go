@@ -75,12 +75,12 @@ func prevents(failed int) string {
 func Passed(n int) string { return present.Count(n, "check") + " passed" }
 
 // enrollments counts those that were looked at, and names those that have a good
-// certificate, their token and, if it was asked, their API server.
+// certificate, their key on its token and, if it was asked, their API server.
 func enrollments(checks []Check) (all int, usable []string) {
 	lack := map[string]bool{}
 	for _, c := range checks {
 		kind, name, _ := strings.Cut(c.ID, "/")
-		if kind == "absent" || c.State == Failed && (kind == "certificate" || kind == "server") {
+		if kind == "absent" || c.State == Failed && (kind == "certificate" || kind == "server" || kind == "key") {
 			lack[name] = true
 		}
 	}

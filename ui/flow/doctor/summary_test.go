@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
 
 // TestSummary: ready is only what is enrolled and can sign in.
@@ -19,6 +20,7 @@ func TestSummary(t *testing.T) {
 		"ready":             {[]Check{token, certificate, {ID: "server/prod", State: OK}}, true, `ready: "prod" can sign in`},
 		"ready, not online": {[]Check{token, certificate, {ID: "puk/1", State: Warning}}, true, "1 warning"},
 		"token away":        {[]Check{certificate, {ID: "absent/prod", State: Warning}}, false, "no enrollment can"},
+		"key gone":          {[]Check{certificate, {ID: "key/prod", State: Failed}, {ID: "certificate/dev", State: OK}}, false, "1 problem"},
 		"one of two":        {[]Check{certificate, {ID: "certificate/dev", State: OK}, {ID: "absent/prod", State: Warning}}, true, `ready: "dev" can`},
 		"failed":            {[]Check{certificate, {ID: "bridge", State: Failed}}, false, "1 problem prevents signing in"},
 	} {
@@ -56,5 +58,20 @@ func TestBlankTokenIsNamed(t *testing.T) {
 	one.Serial = "12"
 	if c := pin(Check{}, one, "a token"); strings.Contains(c.Fix, "slot-id") {
 		t.Errorf("%q: slot numbers move", c.Fix)
+	}
+}
+
+// TestGone: an enrollment whose key is not on its token any more is a failure with the command that
+// makes a new one; one whose key is there, or on another token, is none.
+func TestGone(t *testing.T) {
+	card := hsm.TokenInfo{Scheme: hsm.SchemePIV, Serial: "7", Initialized: true}
+	en := enrollment.Enrollment{Name: "prod", Context: "home", User: "jane", Key: card.URI(), KeyHash: "00"}
+	en.Key.Slot = "9a"
+	away := en
+	away.Name, away.Key.Serial = "away", "8"
+	checks := gone(hsm.View{Info: card}, []enrollment.Enrollment{en, away})
+	if len(checks) != 1 || checks[0].ID != "key/prod" || checks[0].State != Failed ||
+		checks[0].Fix != "kubehsm enroll --name prod --restart --context home --user jane" {
+		t.Errorf("%+v", checks)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
@@ -165,7 +166,22 @@ func (a area) look(ctx context.Context, o *Options, all []enrollment.Enrollment)
 				fixOr(v.Err, v.Info.Place().Again()+", and run `kubehsm doctor` again")))
 		} else {
 			checks = append(checks, leftovers(o, v)...)
+			checks = append(checks, gone(v, all)...)
 			checks = append(checks, certificates(v, all)...)
+		}
+	}
+	return checks
+}
+
+// gone tells of enrollments whose key is no longer on their token: it was reset, or the key was deleted
+// or replaced.
+func gone(v hsm.View, all []enrollment.Enrollment) []Check {
+	var checks []Check
+	for _, e := range all {
+		if isHere(e, v.Info) && token.IsGone(e.Key, e.KeyHash, v.Slots) {
+			c := Check{ID: "key/" + e.Name, Group: GroupTokens, Title: "Key of " + e.Name}
+			checks = append(checks, c.with(Failed, "the key of "+e.Name+" is no longer on the token",
+				"Without the key, the certificate does not sign in, and nothing brings the key back.", e.Restart(hsm.URI{})))
 		}
 	}
 	return checks

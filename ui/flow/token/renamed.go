@@ -2,8 +2,6 @@ package token
 
 import (
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/hsm/shared/shell"
-	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // Renamed is that a reset gave a card another identity: what it was known by was on it.
@@ -31,7 +29,7 @@ func (ts Tokens) renamed(was, now hsm.TokenInfo) (*Renamed, error) {
 			continue
 		}
 		r.Enrollments = append(r.Enrollments, en.Name)
-		r.Commands = append(r.Commands, enrolling.Anew(en, "--token", shell.Quote(r.Now.String())))
+		r.Commands = append(r.Commands, en.Restart(r.Now))
 	}
 	return r, nil
 }

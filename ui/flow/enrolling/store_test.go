@@ -7,31 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
-
-// TestAnew: the command names what the record would have been asked for, each as one word of
-// a shell. A join takes it from a ticket.
-func TestAnew(t *testing.T) {
-	for want, c := range map[string]struct {
-		of   enrollment.Enrollment
-		with []string
-	}{
-		`kubehsm enroll --restart --name prod --key piv:slot=9a --user jane --context home --group dev --group 'a b'`: {
-			enrollment.Enrollment{Name: "prod", Context: "home", User: "jane", Groups: []string{"dev", "a b"}},
-			[]string{"--key", "piv:slot=9a"}},
-		`kubehsm enroll --restart --name prod --user 'jane; reboot' --context 'it'\''s'`: {
-			enrollment.Enrollment{Name: "prod", Context: "it's", User: "jane; reboot"}, nil},
-		`kubehsm join --name prod --ticket - --token piv:serial=7`: {
-			enrollment.Enrollment{Name: "prod", User: "jane", Groups: []string{"dev"}},
-			[]string{"--token", "piv:serial=7"}},
-	} {
-		if got := Anew(c.of, c.with...); got != want {
-			t.Errorf("%s\nwant %s", got, want)
-		}
-	}
-}
 
 // TestRequestedKeys: requests with every cluster count, and a record that cannot be read is
 // an error: its key would count as nobody's.
