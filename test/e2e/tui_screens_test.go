@@ -179,7 +179,7 @@ func TestLineMode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			u := u.in(t)
 			s := u.sh("trap : INT; " + env + " " + u.Binary + "; echo code $?")
-			s.WaitFor("What shall be done?", "Number, or q to leave:")
+			s.WaitFor("What do you want to do?", "Number, or q to leave:")
 			s.Type("1\r")
 			s.WaitFor("$ kubehsm token list", "lab")
 			s.Type("2\r")

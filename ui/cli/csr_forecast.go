@@ -80,7 +80,7 @@ func forecastWords(w *words, points []csr.Point) {
 // needUser is for requests that cannot be without one.
 func needUser(user string) error {
 	if user == "" {
-		return ui.Usagef("--user is missing: who is the certificate for?")
+		return ui.Usagef("--user is missing: name the user of the certificate")
 	}
 	return nil
 }

@@ -149,8 +149,7 @@ func checkLines(w *words, c doctor.Check) {
 	w.prose(stateWidth+4, fmt.Sprintf("  %-*s  %s: %s", stateWidth, c.State, c.Title, c.Found))
 	for _, l := range c.Advice() {
 		l = fmt.Sprintf("  %*s  %s", stateWidth, "", l)
-		if strings.Contains(l, ": kubehsm ") || strings.Contains(l, ": sudo "+
-			"") { // commands stay on one line for copying
+		if strings.Contains(l, ": kubehsm ") || strings.Contains(l, ": sudo ") { // commands stay on one line for copying
 			w.line("%s", l)
 		} else {
 			w.prose(stateWidth+4, l)

@@ -29,7 +29,7 @@ kubehsm helpdesk revoke --user jane --group dev`,
 	}, func(c *cobra.Command, _ []string) error {
 		ctx := c.Context()
 		if user == "" {
-			return ui.Usagef("--user is missing: whose access is it about?")
+			return ui.Usagef("--user is missing: name the user whose access is revoked")
 		}
 		env, err := a.env()
 		if err != nil {

@@ -54,7 +54,7 @@ kubehsm helpdesk ticket --for jane --name prod --spare -o file --file jane.png`,
 			return usage(fmt.Errorf("--policy: %w", err))
 		}
 		if f.options.User == "" {
-			return ui.Usagef("--for is missing: who is the ticket for?")
+			return ui.Usagef("--for is missing: name the user of the ticket")
 		}
 		if (o.value == "file") != (f.file != "") {
 			return ui.Usagef("-o file and --file go together")

@@ -43,8 +43,7 @@ kubehsm key delete --key 'pkcs11:token=trial;object=old' --accept-risk serial:a1
 		defer func() { err = errors.Join(err, done()) }()
 		slot := l.Slots[0]
 		if slot.Key == nil && !slot.Half.OfKey() {
-			return hint.With(fmt.Errorf("%s: %w", slot.URI, hsm.ErrNoKey), "`kubehsm certificate delete` removes a "+
-				"certificate")
+			return hint.With(fmt.Errorf("%s: %w", slot.URI, hsm.ErrNoKey), "`kubehsm certificate delete` removes a certificate")
 		}
 		if err := l.Deletable(); err != nil {
 			return err

@@ -27,7 +27,7 @@ whether a card can.`,
 			return err
 		}
 		if to == "" {
-			return ui.Usagef("--to is missing: which slot is it to go to?")
+			return ui.Usagef("--to is missing: name an empty slot")
 		}
 		target, err := hsm.ParseURI("piv:slot=" + to)
 		if err != nil {

@@ -42,7 +42,7 @@ undoes any of them.`,
 		}
 		return a.emit(o, doc, func(w *words) {
 			if len(rows) == 0 {
-				w.line("Nothing was changed from here yet.")
+				w.line("No change was made from this computer yet.")
 				return
 			}
 			w.table([]string{"STEP", "WHEN", "CHANGE", "FILES"}, rows)

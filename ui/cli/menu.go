@@ -28,7 +28,7 @@ type asked struct {
 }
 
 // menu asks what to do, line by line, and does it, until the person leaves. It
-// places no cursor and draws nothing twice: a screen reader reads it in order.
+// moves no cursor and draws nothing twice: a screen reader reads it in order.
 func (a *app) menu(ctx context.Context, readOnly bool) error {
 	lines := &lineReader{in: bufio.NewReader(a.Stdin)}
 	var all []choice
@@ -45,7 +45,7 @@ func (a *app) menu(ctx context.Context, readOnly bool) error {
 	}
 	for {
 		w := a.out()
-		w.line("What shall be done?")
+		w.line("What do you want to do?")
 		for i, c := range all[:shown] {
 			w.line("%3d  %s", i+1, c.title)
 		}
@@ -104,7 +104,7 @@ func (a *app) choose(ctx context.Context, lines *lineReader, c choice) error {
 	for _, q := range c.asks {
 		hint := ": "
 		if q.optional {
-			hint = " (empty: the usual): "
+			hint = " (empty for the default): "
 		}
 		value, err := a.askLine(ctx, lines, strings.ToUpper(q.question[:1])+q.question[1:]+hint)
 		if err != nil {

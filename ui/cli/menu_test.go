@@ -32,7 +32,7 @@ func TestMenu(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
-	for _, want := range []string{"What shall be done?", "$ kubehsm token list", "trial",
+	for _, want := range []string{"What do you want to do?", "$ kubehsm token list", "trial",
 		"$ kubehsm kubeconfig check -- nowhere"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in %s", want, out)
@@ -124,8 +124,8 @@ func TestMenuShowsMore(t *testing.T) {
 	b := plainBench(t, fmt.Sprintf("%d\n%d\nhere.pem\nnokey\nq\n", more, importing))
 	code, out, errs := b.run()
 	before, after, found := strings.Cut(out, "Number, or q to leave: ")
-	if code != 0 || !found || strings.Contains(before, "take access away") ||
-		strings.Count(after, "take access away") != 2 {
+	if code != 0 || !found || strings.Contains(before, "revoke access after") ||
+		strings.Count(after, "revoke access after") != 2 {
 		t.Errorf("%d: %s", code, out)
 	}
 	if !strings.Contains(out, "$ kubehsm certificate import --key=nokey -- here.pem") ||

@@ -23,7 +23,7 @@ type onceValue struct {
 // Set implements [pflag.Value].
 func (v *onceValue) Set(text string) error {
 	if v.set {
-		return fmt.Errorf("the flag may be given only once: run the command once for each person")
+		return fmt.Errorf("the flag may be given only once: run the command once for each user")
 	}
 	v.set = true
 	return v.Value.Set(text)

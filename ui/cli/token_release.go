@@ -29,8 +29,7 @@ without being told.`,
 			Released string `json:"released"`
 		}{hsm.Scdaemon}
 		return a.emit(o, doc, func(w *words) {
-			w.line("GnuPG's scdaemon has ended; gpg starts it again when it " +
-				"needs it.")
+			w.line("GnuPG's scdaemon has ended. gpg starts it again when needed.")
 		})
 	})
 	o = output(c)

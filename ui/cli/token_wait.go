@@ -71,7 +71,7 @@ func (a *app) waiting(problems []hsm.Problem, others []hsm.TokenInfo) {
 	w.problems(problems, true)
 	w.line("Waiting for a token. Insert it.")
 	if len(others) > 0 {
-		w.line("Here, but not what is waited for:")
+		w.line("Present, but not the token to wait for:")
 	}
 	for _, t := range others {
 		line := "  " + present.Token(t) + "  " + shortURI(t.URI())

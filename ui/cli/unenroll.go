@@ -59,8 +59,7 @@ To end the user's access, remove their role bindings.`,
 		}{e.Name, !ch.dryRun, append([]string{}, u.Kubeconfig.Files()...), e.Key.String()}
 		return a.emit(ch.out, doc, func(w *words) {
 			if doc.Removed {
-				w.line("%s: removed. The key is still on the token; `%s key delete --key '%s'` destroys "+
-					"it.", e.Name, a.name(),
+				w.line("%s: removed. The key is still on the token; `%s key delete --key '%s'` destroys it.", e.Name, a.name(),
 					shortURI(e.Key))
 			}
 		})
