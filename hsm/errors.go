@@ -30,6 +30,7 @@ var (
 	ErrRemoved       = errors.New("the token was removed")
 	ErrDisconnected  = fmt.Errorf("%w: the connection to its server was lost", ErrRemoved) // the login is gone, too
 	ErrModule        = errors.New("the token's driver library failed")
+	ErrFull          = errors.New("the token is full")
 	ErrUnsupported   = errors.New("not supported by this token")
 	ErrUnavailable   = errors.New("not available in this build")
 	ErrBadURI        = errors.New("malformed token URI")
@@ -49,7 +50,7 @@ var codes = []struct {
 	{"pin-required", ErrPINRequired}, {"pin-invalid", ErrPINInvalid},
 	{"no-terminal", ErrNoTerminal}, {"cancelled", ErrCancelled},
 	{"touch-timeout", ErrTouchTimeout}, {"busy", ErrBusy},
-	{"disconnected", ErrDisconnected}, {"removed", ErrRemoved}, {"module", ErrModule},
+	{"disconnected", ErrDisconnected}, {"removed", ErrRemoved}, {"module", ErrModule}, {"full", ErrFull},
 	{"unsupported", ErrUnsupported}, {"unavailable", ErrUnavailable},
 	{"bad-uri", ErrBadURI},
 }

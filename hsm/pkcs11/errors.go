@@ -91,7 +91,7 @@ func fault(doing string, err error) error {
 	case p11.CKR_DEVICE_ERROR:
 		hint = hsm.Somewhere.Back()
 	case p11.CKR_DEVICE_MEMORY:
-		hint = "the token is full; delete keys that are not needed"
+		sentinel, hint = hsm.ErrFull, "delete keys and certificates that are not needed"
 	}
 	return hinting.With(fmt.Errorf("%s: %w (%w)", doing, sentinel, err), hint)
 }

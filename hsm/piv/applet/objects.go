@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
@@ -71,7 +72,7 @@ func (o Objects) put(id uint32, content []byte) error {
 		return nil
 	}
 	if isStatus(err, swNoSpace, swWrongLength) {
-		return hint.With(fmt.Errorf("the card has no room for %d bytes: %w", len(content), err),
+		return hint.With(fmt.Errorf("%w: the card has no room for %d bytes (%w)", hsm.ErrFull, len(content), err),
 			"delete certificates that are not needed, or use one with a smaller key")
 	}
 	return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
@@ -106,5 +107,21 @@ func TestAdoptNothing(t *testing.T) {
 	o := enrolling.Options{Adopt: true, ChainFile: "no such file"}
 	if _, err := NewEnroller(e).Review(t.Context(), o); !strings.Contains(hint.Of(err), "--chain") {
 		t.Errorf("a chain that is not there: %v", err)
+	}
+}
+
+// TestFullToken: an approved certificate for which the token has no room is kept in the state
+// folder, and the enrollment is finished.
+func TestFullToken(t *testing.T) {
+	w := scene(t)
+	w.Card.Fail(hsmtest.OpStoreCertificate, hsm.ErrFull)
+	r, err := NewEnroller(w.Env).Enroll(t.Context(), enrolling.Options{Name: "prod-hsm", Timeout: 2 * time.Second,
+		AcceptForecast: true}, hsmtest.NewScript(t, hsmtest.PIN(w.Card.PIN())), nil)
+	if err != nil || !strings.Contains(strings.Join(r.Notes, "\n"), "the token is full; the certificate is kept in the state folder") {
+		t.Errorf("%v, notes %q", err, r.Notes)
+	}
+	slots, err := hsm.ReadSlots(t.Context(), w.Env.Drivers, r.Key.TokenOnly())
+	if err != nil || len(slots) != 1 || slots[0].Certificate != nil {
+		t.Errorf("on the token: %+v, %v", slots, err)
 	}
 }

@@ -58,6 +58,10 @@ func (r *attempt) storeCertificate(ctx context.Context) (outcome, error) {
 		r.note("this token stores no certificates; it is kept in the state folder")
 		return outcome{message: "kept in the state folder"}, nil
 	}
+	if errors.Is(err, hsm.ErrFull) {
+		r.note("%v; the certificate is kept in the state folder", err)
+		return outcome{message: "kept in the state folder"}, nil
+	}
 	if err != nil {
 		return outcome{}, err
 	}
