@@ -95,6 +95,10 @@ func runChild(mode string) {
 	case "type":
 		yes, err := t.Confirm(ctx, hsm.ConfirmPrompt{Question: "erase it?", Type: "1234567"})
 		fmt.Fprintf(os.Stderr, "RESULT %v %v\n", yes, err)
+	case "typed":
+		yes, err := t.Confirm(ctx, hsm.ConfirmPrompt{Question: "approve it?", Wanted: "the words, or jane",
+			Typed: func(s string) bool { return s == "jane" }})
+		fmt.Fprintf(os.Stderr, "RESULT %v %v\n", yes, err)
 	case "touch":
 		q := hsm.TouchPrompt{Token: testToken, Purpose: testPIN().Purpose}
 		if arg == "pad" {

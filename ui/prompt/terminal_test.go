@@ -273,6 +273,27 @@ func TestConfirm(t *testing.T) {
 		}
 		s.expect("RESULT false <nil>")
 	})
+	for _, c := range []struct {
+		name string
+		keys []string
+		want string
+	}{
+		{"the second time", []string{"y\n", "jane\n"}, "RESULT true <nil>"},
+		{"never", []string{"y\n", "joe\n", "Jane\n"}, "RESULT false <nil>"},
+		{"nothing", []string{"y\n", "\n"}, "RESULT false <nil>"},
+	} {
+		t.Run("what is wanted: "+c.name, func(t *testing.T) {
+			s := start(t, child("typed"))
+			for i, keys := range c.keys {
+				if s.expect("Type the words, or jane: ", i+1); i > 0 {
+					s.expect("That does not match.", i)
+				}
+				s.typed(keys)
+			}
+			s.expect(c.want)
+			s.restored()
+		})
+	}
 }
 
 // bothAsk runs two programs in one foreground group.
