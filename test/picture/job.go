@@ -94,7 +94,7 @@ func (p *play) kubectl(ctx context.Context) error {
 	if _, err := lab.Succeeded(p.lab.Kubehsm(ctx, "agent", "stop")); err != nil {
 		return err
 	}
-	return p.films(ctx, "kubectl", 16, func(c *cast, s *term.Terminal) []scene {
+	return p.films(ctx, "kubectl", 14, func(c *cast, s *term.Terminal) []scene {
 		run := func(command string) func() error { return func() error { return c.types(ctx, s, command) } }
 		return []scene{
 			{"the shell", free, 800 * time.Millisecond, run("kubectl auth whoami")},
