@@ -37,7 +37,7 @@ kubehsm certificate delete --key 'pkcs11:token=trial;object=prod' --accept-risk 
 		if slot.Certificate == nil && slot.Problem == "" {
 			return fmt.Errorf("%s: %w", slot.URI, hsm.ErrNoCertificate)
 		}
-		l.Enrollments = nil // they have a copy
+		l.Enrollments = nil // enrollments keep a copy of the certificate
 		say, remove := present.RemoveCertificate, keys.DeleteCertificate
 		done := "The certificate %s is removed."
 		if older {

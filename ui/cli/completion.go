@@ -185,7 +185,7 @@ func (a *app) clusterNames(ctx context.Context) []string {
 
 func (a *app) fromKubeconfig(ctx context.Context, name func(kubeconfig.Context) string) []string {
 	var names []string
-	contexts, _ := kubeconfig.DefaultRules(a.kubeconfig).List(ctx) // those that can be read
+	contexts, _ := kubeconfig.DefaultRules(a.kubeconfig).List(ctx) // without the files that cannot be read
 	for _, k := range contexts {
 		names = append(names, name(k))
 	}

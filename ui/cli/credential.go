@@ -41,7 +41,7 @@ arguments alone decide.`,
 		"`version` of the protocol, if the client does not set one: v1 or v1beta1 (default)")
 	c.Flags().StringVar(&attend, "attend", "",
 		"ask on this terminal about the requests of this `process`; the plugin starts it so")
-	if err := c.Flags().MarkHidden("attend"); err != nil { // it was defined above
+	if err := c.Flags().MarkHidden("attend"); err != nil {
 		panic(err)
 	}
 	return c

@@ -74,7 +74,7 @@ kubehsm csr create --context prod --key 'piv:serial=1234567;slot=9a' --user '{lo
 			return err
 		}
 		var views []request.View
-		var failed error // those before it are filed
+		var failed error // the requests before the failed one are filed
 		for _, options := range all {
 			var v request.View
 			if v, failed = request.NewOwn(env).Create(c.Context(), name, options, a.prompter()); failed != nil {

@@ -75,7 +75,7 @@ type keyDoc struct {
 	Extractable bool            `json:"extractable"`
 	Certificate *certificateDoc `json:"certificate,omitempty"`
 	Problem     string          `json:"problem,omitempty"`
-	Half        hsm.Half        `json:"half,omitempty"` // there is no whole key
+	Half        hsm.Half        `json:"half,omitempty"` // set if a part of the key is missing
 }
 
 func keyDocOf(s hsm.Slot) (keyDoc, error) {

@@ -97,7 +97,7 @@ func (a *app) serveSigner(ctx context.Context, path string) error {
 			return answerOne(ctx, s, one, r, tell)
 		},
 	}, func() { say("serving " + service.Scheme + path) })
-	if errors.Is(err, home.ErrUnsafe) { // it may be a folder that is rightly everybody's
+	if errors.Is(err, home.ErrUnsafe) { // a shared folder such as /tmp
 		err = hint.With(err, "leave --socket out, or name a folder that only you can change")
 	}
 	return err

@@ -87,7 +87,7 @@ kubehsm helpdesk ticket --for jane --name prod --spare -o file --file jane.png`,
 		if len(made) == 0 {
 			return failed
 		}
-		return errors.Join(failed, a.emitTickets(o, f, made)) // one that is made is good, whatever became of the spare
+		return errors.Join(failed, a.emitTickets(o, f, made)) // the first ticket is valid even if the spare failed
 	})
 	flags := c.Flags()
 	flags.StringVar(&f.options.User, "for", "", "user `name` in the certificate (required)")

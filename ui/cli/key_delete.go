@@ -16,7 +16,7 @@ import (
 // deletedDoc is what was deleted, in JSON and YAML.
 type deletedDoc struct {
 	Deleted     slotDoc  `json:"deleted"`
-	Enrollments []string `json:"enrollments,omitempty"` // that had the key
+	Enrollments []string `json:"enrollments,omitempty"` // enrollments that used the key
 }
 
 func (a *app) keyDelete() *cobra.Command {

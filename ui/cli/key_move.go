@@ -56,7 +56,7 @@ whether a card can.`,
 	})
 	keyFlag(c, &key)
 	c.Flags().StringVar(&to, "to", "", "empty `slot` for the key: 9a, 9c, 9d, 9e, 82 to 95 (required)")
-	_ = c.MarkFlagRequired("to") // it exists
+	must(c.MarkFlagRequired("to"))
 	a.secretFD(c.Flags(), "management-key-fd", "the management key, in hex,", isManagementKey)
 	o = output(c)
 	return c

@@ -15,7 +15,7 @@ import (
 // keyFlag adds --key, which must be given.
 func keyFlag(c *cobra.Command, key *string) {
 	c.Flags().StringVar(key, "key", "", "`URI` of the key, see \"kubehsm key list\"")
-	_ = c.MarkFlagRequired("key") // it exists
+	must(c.MarkFlagRequired("key"))
 }
 
 func (a *app) keyShow() *cobra.Command {

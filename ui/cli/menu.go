@@ -17,7 +17,7 @@ type choice struct {
 	title  string
 	args   []string
 	asks   []asked
-	writes bool // it changes something
+	writes bool // the command changes something
 }
 
 // asked is one value of a command.

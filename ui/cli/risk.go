@@ -94,7 +94,7 @@ func (a *app) approves(ctx context.Context, seen request.View, d *decision, ques
 	p := hsm.ConfirmPrompt{Question: question}
 	if seen.Warned() && d.Words == "" && d.User == "" {
 		if d.yes {
-			return nil // it answers no warnings: the decision says so
+			return nil // these risks answer no warning
 		}
 		p.Typed = func(typed string) bool { return d.Answer(seen, typed) }
 		p.Wanted = request.AnswersTo(seen)

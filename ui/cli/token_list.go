@@ -28,7 +28,7 @@ type slotDoc struct {
 	Certificate *certificateDoc `json:"certificate,omitempty"`
 	// Older counts the further certificates for the same key.
 	Older   int      `json:"olderCertificates,omitempty"`
-	Half    hsm.Half `json:"half,omitempty"` // there is no whole key
+	Half    hsm.Half `json:"half,omitempty"` // set if a part of the key is missing
 	Problem string   `json:"problem,omitempty"`
 }
 

@@ -43,7 +43,7 @@ kubehsm token retries --pin 5 --puk 3 --generate-puk`,
 	c.Flags().IntVar(&pin, "pin", 0, "`number` of wrong PINs that block the PIN")
 	c.Flags().IntVar(&puk, "puk", 0, "`number` of wrong PUKs that block the PUK")
 	for _, name := range []string{"pin", "puk"} {
-		_ = c.MarkFlagRequired(name) // it exists
+		must(c.MarkFlagRequired(name))
 	}
 	g.bind(c, "generate-puk")
 	a.secretFD(c.Flags(), "new-puk-fd", "the new PUK", isNewPUK)
