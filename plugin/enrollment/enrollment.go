@@ -191,8 +191,8 @@ func (e Enrollment) Host() string {
 	return u.Host
 }
 
-// encodeChain writes a chain as PEM, in its order.
-func encodeChain(chain []*x509.Certificate) []byte {
+// EncodeChain writes a chain as PEM, in its order.
+func EncodeChain(chain []*x509.Certificate) []byte {
 	var out []byte
 	for _, c := range chain {
 		out = append(out, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})...)

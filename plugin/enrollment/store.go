@@ -180,7 +180,7 @@ func (s Store) SaveCertificate(e Enrollment, chain []*x509.Certificate) error {
 	if err := home.MakeDir(filepath.Dir(s.chain(e))); err != nil {
 		return fmt.Errorf("certificate of %s: %w", e.Name, err)
 	}
-	return home.WriteFile(s.chain(e), encodeChain(chain))
+	return home.WriteFile(s.chain(e), EncodeChain(chain))
 }
 
 // Certificate reads e's chain, leaf first. Errors: [hsm.ErrNoCertificate],

@@ -60,7 +60,7 @@ func sample(t *testing.T, cert *x509.Certificate) Enrollment {
 	check(t, err)
 	return Enrollment{Name: "prod-eu.1", Key: key, KeyHash: hash, User: "alice", Groups: []string{"dev"},
 		Policy: consent.Rules, Rules: []consent.Rule{{Verbs: []string{"delete"}, Namespaces: []string{"prod"}}},
-		Cluster: cluster.Cluster{Server: "https://api.example:6443/k8s", CAData: encodeChain([]*x509.Certificate{cert}),
+		Cluster: cluster.Cluster{Server: "https://api.example:6443/k8s", CAData: EncodeChain([]*x509.Certificate{cert}),
 			TLSServerName: "kubernetes", ProxyURL: "http://p:1"},
 		Context: "admin@prod", Namespace: "web", Kubeconfig: "/home/a/.kube/config",
 		Created: time.Now().UTC().Truncate(time.Second)}
@@ -69,7 +69,7 @@ func sample(t *testing.T, cert *x509.Certificate) Enrollment {
 // TestGolden: the record of an enrollment is these bytes, and reading them gives what was
 // written.
 func TestGolden(t *testing.T) {
-	ca := encodeChain([]*x509.Certificate{certificate(t, "ca")})
+	ca := EncodeChain([]*x509.Certificate{certificate(t, "ca")})
 	e := Enrollment{Name: "prod", KeyHash: strings.Repeat("0", 64), User: "jane",
 		Key:     hsm.URI{Scheme: hsm.SchemePKCS11, Token: "trial"},
 		Created: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}

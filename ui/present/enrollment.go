@@ -325,6 +325,22 @@ func ends(at, now time.Time) string {
 	return Date(at) + " (in " + span.Of(at.Sub(now)) + ")"
 }
 
+// RenewQuestion asks before the certificate x is renewed; begun tells whether that was begun before.
+func RenewQuestion(x enroll.Expiring, begun bool, now time.Time) hsm.ConfirmPrompt {
+	q := hsm.ConfirmPrompt{Question: "Renew " + text.Clean(x.Name) + " now?", Detail: "Its certificate has expired.",
+		DefaultYes: x.Due || begun}
+	if left := x.NotAfter.Sub(now); left > 0 {
+		q.Detail = "Its certificate ends in " + span.Of(left) + "."
+		if !x.Due {
+			q.Detail += " It does not have to be renewed yet."
+		}
+	}
+	if begun {
+		q.Question = "Go on with the renewal of " + text.Clean(x.Name) + "?"
+	}
+	return q
+}
+
 // Renewed says until when a renewed certificate is good.
 func Renewed(r enrolling.Result, now time.Time) string {
 	return text.Clean(r.Name) + ": renewed until " + ends(r.NotAfter, now)

@@ -132,7 +132,11 @@ func Ends(c enroll.Expiring, now time.Time) Line {
 func UnderWay(s overview.Status, now time.Time) []Line {
 	var lines []string
 	for _, u := range s.Unfinished {
-		lines = append(lines, text.Clean(u.Name)+": next is to "+u.Waits.Title()+", since "+Age(now.Sub(u.Since)))
+		what := text.Clean(u.Name)
+		if u.Renewal {
+			what = "renewal of " + what
+		}
+		lines = append(lines, what+", since "+Age(now.Sub(u.Since))+"; next step: "+u.Waits.Title())
 	}
 	return linesOf("", lines, Quiet)
 }

@@ -62,9 +62,9 @@ func (f *factory) unlock(ctx context.Context, kubeContext string, p hsm.Prompter
 func (f *factory) sections() []*section {
 	return []*section{
 		{id: screen.Home, title: "Home", make: func() screen.Screen {
-			renewer, agent := flowenroll.NewRenewer(f.flow), session.Agent{Env: f.flow}
+			agent := session.Agent{Env: f.flow}
 			return home.New(home.Services{Tools: f.tools(), Store: f.store,
-				Renew:  func(name string) screen.Operation { return contexts.Renew(renewer, name) },
+				Renew:  f.renew,
 				Unlock: func(name string) screen.Operation { return contexts.UnlockOf(agent, name) },
 				Lock:   func() screen.Operation { return activity.Lock(agent) },
 				Enroll: func(o enrolling.Options) screen.Screen { return f.wizard(enroll.Start{Options: o}) }})
@@ -103,10 +103,15 @@ func (f *factory) sections() []*section {
 	}
 }
 
+// renew is the operation that renews the certificate of the enrollment called name.
+func (f *factory) renew(name string) screen.Operation {
+	return contexts.Renew(flowenroll.NewRenewer(f.flow), name)
+}
+
 // wizard makes the screen that enrolls.
 func (f *factory) wizard(start enroll.Start) screen.Screen {
 	return enroll.New(enroll.Services{Tools: f.tools(), Enroller: flowenroll.NewEnroller(f.flow),
-		Joins: flowenroll.NewJoins(f.flow),
+		Joins: flowenroll.NewJoins(f.flow), Renew: f.renew,
 		Store: f.store, Prompter: f.prompter, Draft: &f.draft}, start)
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"syscall"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -123,8 +125,9 @@ func (r *attempt) step(ctx context.Context, s enrolling.Step) error {
 	}[s]
 	out, err := do(ctx)
 	if err == nil {
-		r.record.Mark(s)
-		err = enrolling.NewStore(r.env).Save(r.record)
+		if r.record.Mark(s); !r.record.Repeatable() {
+			err = enrolling.NewStore(r.env).Save(r.record)
+		}
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", s.Title(), resumable(r.record, err))
@@ -199,6 +202,39 @@ func (n Enroller) readCluster(ctx context.Context, j *enrolling.Progress) error 
 	}
 	j.Cluster = at.Cluster
 	return nil
+}
+
+// Forget drops the record of what was begun under name and is not finished. An enrollment whose
+// renewal it is stays as it is; so do keys on the token and requests in the cluster.
+func (n Enroller) Forget(ctx context.Context, name string) error {
+	release, err := n.env.Lock(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer release()
+	store := enrolling.NewStore(n.env)
+	j, err := store.Load(name)
+	if err != nil {
+		return err
+	}
+	if j.Finished() {
+		return hint.Withf(fmt.Errorf("the enrollment %q is finished", name), "`kubehsm unenroll %s` removes it", name)
+	}
+	en, err := n.env.Enrollments().Load(name)
+	if j.Options.Renewal == nil || errors.Is(err, enrollment.ErrUnknown) {
+		return os.Remove(store.Path(name))
+	}
+	if err != nil {
+		return err
+	}
+	chain, err := n.env.Enrollments().Certificate(en)
+	if err != nil {
+		return err
+	}
+	j.Options.Renewal, j.Options.Generate.Slot = nil, en.Key.Slot
+	*j = enrolling.Progress{Options: j.Options, Cluster: en.Cluster, Namespace: en.Namespace, Done: j.Options.Steps(),
+		Request: enrolling.Request{Key: en.Key, KeyHash: en.KeyHash}, Certificate: enrollment.EncodeChain(chain)}
+	return store.Save(j)
 }
 
 // asking names the enrollment and the action on the prompts of a step.

@@ -218,6 +218,30 @@ func (x Expiring) Renewal(now time.Time) string {
 	return of.Renewal(x.NotAfter, now)
 }
 
+// Of returns when the certificate of the enrollment called name ends, and whether a renewal of it
+// was begun and is not finished.
+func (n Renewer) Of(name string, now time.Time) (x Expiring, begun bool, err error) {
+	en, err := n.env.Enrollments().Load(name)
+	if err != nil {
+		return x, false, err
+	}
+	j, err := enrolling.NewStore(n.env).Load(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return x, false, err
+	}
+	x = n.expiring(en, now)
+	return x, err == nil && !j.Finished() && j.Options.Renewal != nil, x.Err
+}
+
+func (n Renewer) expiring(en enrollment.Enrollment, now time.Time) Expiring {
+	x := Expiring{Name: en.Name, User: en.User, Server: en.Cluster.Server, Issuer: en.Issuer, context: en.Context}
+	chain, err := n.env.Enrollments().Certificate(en)
+	if x.Err = err; err == nil {
+		x.NotAfter, x.Due = chain[0].NotAfter, expiry.Due(chain[0].NotBefore, chain[0].NotAfter, now)
+	}
+	return x
+}
+
 // Expiring lists the enrollments with the ends of their certificates as they are at now, the
 // one that ends first before the others. Enrollments that cannot be read are left out and named
 // in the error.
@@ -225,12 +249,7 @@ func (n Renewer) Expiring(now time.Time) ([]Expiring, error) {
 	all, unread := n.env.Enrollments().List()
 	out := make([]Expiring, 0, len(all))
 	for _, en := range all {
-		x := Expiring{Name: en.Name, User: en.User, Server: en.Cluster.Server, Issuer: en.Issuer, context: en.Context}
-		chain, err := n.env.Enrollments().Certificate(en)
-		if x.Err = err; err == nil {
-			x.NotAfter, x.Due = chain[0].NotAfter, expiry.Due(chain[0].NotBefore, chain[0].NotAfter, now)
-		}
-		out = append(out, x)
+		out = append(out, n.expiring(en, now))
 	}
 	slices.SortStableFunc(out, func(a, b Expiring) int { return a.NotAfter.Compare(b.NotAfter) })
 	return out, unread

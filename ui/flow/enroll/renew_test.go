@@ -109,3 +109,46 @@ func TestHintsOfRenewal(t *testing.T) {
 		}
 	}
 }
+
+// TestForget: an enrollment that was begun is gone; one whose renewal was begun is as it was, with
+// its options, and its cluster is known.
+func TestForget(t *testing.T) {
+	ctx := t.Context()
+	e, _ := flowtest.Env(t, "blue")
+	r := begin(t, e, enrolling.Options{Name: "prod-hsm", User: "jane", SignerName: "example.com/people"}, &typist{})
+	if _, err := (keyMaker{r}).make(ctx); err != nil {
+		t.Fatal(err)
+	}
+	store := enrolling.NewStore(e)
+	if err := errors.Join(store.Save(r.record), NewEnroller(e).Forget(ctx, "prod-hsm")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Load("prod-hsm"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it is still there: %v", err)
+	}
+	cert, err := csr.ParseCertificate(certificateFor(t, e, r.record.Request.Key, "jane", time.Now().Add(-time.Hour),
+		time.Now().Add(time.Hour)))
+	if err == nil {
+		err = save(ctx, e, r.record.Enrollment(), cert)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.record.Options.Join = &enrolling.Join{Ticket: "abcdef"}
+	r.record.Options.Renewal, r.record.Generating = &enrolling.Renewal{OldKey: r.record.Request.Key}, true
+	r.record.Request = enrolling.Request{Name: "other"}
+	if next := r.record.Next(); next != enrolling.StepToken {
+		t.Errorf("a renewal begins with %q", next)
+	}
+	if err := errors.Join(store.Save(r.record), NewEnroller(e).Forget(ctx, "prod-hsm")); err != nil {
+		t.Fatal(err)
+	}
+	j, err := store.Load("prod-hsm")
+	if err != nil || !j.Finished() || j.Options.Renewal != nil || j.Request.Name != "" || j.Request.KeyHash == "" ||
+		j.Options.SignerName != "example.com/people" || j.Options.Join == nil {
+		t.Errorf("after a renewal: %+v, %v", j, err)
+	}
+	if err := NewEnroller(e).Forget(ctx, "prod-hsm"); err == nil || !strings.Contains(hinting.Of(err), "unenroll") {
+		t.Errorf("a finished one: %v", err)
+	}
+}

@@ -64,6 +64,22 @@ func (j *Progress) Unmark(s Step) {
 	j.Done = slices.DeleteFunc(j.Done, func(d Step) bool { return slices.Index(steps, d) >= from })
 }
 
+// Next is the first step that is not done, "" if none is left.
+func (j *Progress) Next() Step {
+	for _, s := range j.Options.Steps() {
+		if !j.Did(s) {
+			return s
+		}
+	}
+	return ""
+}
+
+// Repeatable tells whether all that was done so far can be done again without a trace: of such a
+// renewal nothing has to be recorded.
+func (j *Progress) Repeatable() bool {
+	return j.Options.Renewal != nil && !j.Generating && j.Request.Name == "" && len(j.Certificate) == 0
+}
+
 // Finished tells whether nothing is left to do.
 func (j *Progress) Finished() bool { return j.Did(StepVerify) && j.Did(StepKubeconfig) }
 

@@ -28,7 +28,7 @@ func JoinSteps() []Step { return append([]Step{StepDiscover}, Steps()...) }
 // Steps lists the steps of this enrollment.
 func (o Options) Steps() []Step {
 	steps := Steps()
-	if o.Join != nil {
+	if o.Join != nil && o.Renewal == nil { // a renewal knows its cluster
 		steps = JoinSteps()
 	}
 	if o.Adopt { // the certificate is there

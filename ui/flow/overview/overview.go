@@ -63,9 +63,10 @@ type Status struct {
 	Next Step `json:"next,omitzero"`
 }
 
-// Unfinished is an enrollment that goes on with a command.
+// Unfinished is an enrollment, or a renewal of one, that goes on with a command.
 type Unfinished struct {
-	Name string `json:"name"`
+	Name    string `json:"name"`
+	Renewal bool   `json:"renewal,omitempty"`
 	// Waits is the first step that is not done.
 	Waits  enrolling.Step `json:"waits"`
 	Since  time.Time      `json:"since"`
@@ -189,14 +190,8 @@ func (s *Status) files(ctx context.Context, e *env.Env, now time.Time) {
 	begun, err := enrolling.NewStore(e).Unfinished(ctx)
 	s.problem(err)
 	for _, j := range begun {
-		u := Unfinished{Name: j.Options.Name, Since: j.Updated, Resume: j.Options.Resume()}
-		for _, step := range j.Options.Steps() {
-			if !j.Did(step) {
-				u.Waits = step
-				break
-			}
-		}
-		s.Unfinished = append(s.Unfinished, u)
+		s.Unfinished = append(s.Unfinished, Unfinished{Name: j.Options.Name, Renewal: j.Options.Renewal != nil,
+			Waits: j.Next(), Since: j.Updated, Resume: j.Options.Resume()})
 	}
 }
 
@@ -240,7 +235,11 @@ func same(token, key hsm.URI) bool {
 // next is what to do first.
 func (s *Status) next(now time.Time) Step {
 	if len(s.Unfinished) > 0 {
-		return Step{Resume, s.Unfinished[0].Name, s.Unfinished[0].Resume}
+		first := s.Unfinished[0]
+		if first.Renewal {
+			return Step{Renew, first.Name, first.Resume}
+		}
+		return Step{Resume, first.Name, first.Resume}
 	}
 	for _, c := range s.Certificates {
 		switch {

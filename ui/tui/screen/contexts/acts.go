@@ -126,12 +126,20 @@ func (d deeds) migrate(c contexts.View) tea.Cmd {
 		}})
 }
 
-// Renew asks for a new certificate for the enrollment called name; the steps are told while it
-// runs.
+// Renew asks for a new certificate for the enrollment called name, after a yes; the steps are told
+// while it runs.
 func Renew(r enroll.Renewer, name string) screen.Operation {
 	return screen.Operation{Title: "Renew " + name, Writes: true,
 		Command: "kubehsm certificate renew " + shell.Quote(name),
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
+			now := time.Now()
+			x, begun, err := r.Of(name, now)
+			if err != nil {
+				return screen.Report{}, err
+			}
+			if err := screen.Sure(ctx, p, present.RenewQuestion(x, begun, now)); err != nil {
+				return screen.Report{}, err
+			}
 			r, err := r.Renew(ctx, name, enroll.RenewOptions{}, p, screen.Steps(ctx))
 			return screen.Report{Said: present.Renewed(r, time.Now()), Title: "Renewed, with notes", Lines: r.Notes}, err
 		}}

@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/tui/screentest"
@@ -288,6 +289,20 @@ func TestUnlock(t *testing.T) {
 	}
 }
 
+// TestRenewLeft: a renewal that is left at the PIN leaves nothing to go on with.
+func TestRenewLeft(t *testing.T) {
+	r, _, _ := live(t)
+	r.Press("end", "w")
+	r.Sees("Renew zeta-hsm now?")
+	r.Press("y")
+	r.Sees("PIN of")
+	r.Press("esc")
+	r.Sees("Renew zeta-hsm: cancelled")
+	if begun, err := enrolling.NewStore(r.World.Env).Unfinished(t.Context()); err != nil || len(begun) != 0 {
+		t.Errorf("a renewal that did nothing is under way: %+v, %v", begun, err)
+	}
+}
+
 // TestRenew: a renewal tells how far it is, can be cancelled, and goes on where it was.
 func TestRenew(t *testing.T) {
 	r, server, card := live(t)
@@ -298,6 +313,12 @@ func TestRenew(t *testing.T) {
 	r.Press("home", "w")
 	r.Sees("renew: it is not kubehsm's")
 	r.Press("end", "w")
+	r.Sees("Renew zeta-hsm now?", "Its certificate ends in", "It does not have to be renewed")
+	r.Press("enter") // the focus is on no
+	r.Sees("Renew zeta-hsm: cancelled")
+	r.Press("w")
+	r.Sees("Renew zeta-hsm now?")
+	r.Press("y")
 	r.Type("PIN of", card.PIN())
 	r.Until("filed", func() bool { return len(server.Names(flowtest.Requests)) == 1 })
 	if strings.Contains(r.View(), "Working") {
@@ -311,6 +332,8 @@ func TestRenew(t *testing.T) {
 	r.Press("esc")
 	r.Sees("Renew zeta-hsm: cancelled")
 	r.Press("w")
+	r.Sees("Go on with the renewal of zeta-hsm?")
+	r.Press("enter") // the focus is on yes
 	filed := server.Names(flowtest.Requests)
 	server.Issue(filed[0])
 	r.Sees("renewed until ")

@@ -171,6 +171,27 @@ func TestStopAndGoOn(t *testing.T) {
 	}
 }
 
+// TestDrop: what was begun can be dropped, after a yes.
+func TestDrop(t *testing.T) {
+	r := open(t)
+	r.toPIN()
+	r.Press("esc")
+	r.Sees("Not finished")
+	again := r.World.OpenWizard()
+	again.Sees("Resume trial-admin-hsm", "D drop it")
+	again.Press("D")
+	again.Sees("Drop what was begun for trial-admin-hsm?", "It cannot be resumed then.")
+	again.Press("enter") // the focus is on no
+	again.Sees("Drop trial-admin-hsm: cancelled", "Resume trial-admin-hsm")
+	again.Press("D")
+	again.Sees("Drop what was begun for trial-admin-hsm?")
+	again.Press("y")
+	again.Sees("trial-admin-hsm: dropped", "This is what will be done")
+	if begun, err := enrolling.NewStore(r.World.Env).All(); err != nil || len(begun) != 0 {
+		t.Errorf("it is still there: %+v, %v", begun, err)
+	}
+}
+
 // TestDenied: why is said, and that it was for good.
 func TestDenied(t *testing.T) {
 	r := open(t)

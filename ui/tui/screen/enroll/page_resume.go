@@ -1,6 +1,7 @@
 package enroll
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -54,9 +55,13 @@ func (p *resumePage) fill(now time.Time) tea.Cmd {
 			about: present.Token(d.token.Info), right: "nothing is done yet", level: present.Quiet})
 	}
 	for i, j := range u.Value {
+		name := "Resume "
+		if j.Options.Renewal != nil {
+			name += "the renewal of "
+		}
 		items = append(items, item{
-			id: j.Options.Name, index: i, name: "Resume " + text.Clean(j.Options.Name), level: present.Quiet,
-			about:  text.Clean(j.Options.User + " on " + j.Options.Context),
+			id: j.Options.Name, index: i, name: name + text.Clean(j.Options.Name), level: present.Quiet,
+			about:  text.Clean(j.Options.User + " on " + cmp.Or(j.Options.Context, j.Cluster.Server)),
 			right:  span.Of(now.Sub(j.Updated)) + " ago",
 			detail: []string{progressOf(j)},
 		})
@@ -68,8 +73,7 @@ func (p *resumePage) fill(now time.Time) tea.Cmd {
 
 // progressOf says how far an enrollment is.
 func progressOf(j enrolling.Progress) string {
-	steps := j.Options.Steps()
-	next := steps[min(len(j.Done), len(steps)-1)]
+	next := j.Next()
 	var done []string
 	for _, s := range j.Done {
 		done = append(done, text.Clean(s.Title()))
@@ -78,6 +82,35 @@ func progressOf(j enrolling.Progress) string {
 		return "Nothing is done yet. Next: " + next.Title() + "."
 	}
 	return "Done: " + strings.Join(done, ", ") + ". Next: " + next.Title() + "."
+}
+
+// forgetMsg: what was begun was dropped.
+type forgetMsg struct{}
+
+// forget is the key that drops what was begun.
+func (p *resumePage) forget() screen.Action {
+	_, ok := p.begun()
+	return screen.Action{Key: keys.As(p.m.Keys.Delete, "drop it"), Writes: true,
+		Reason: screen.When(!ok, "choose an enrollment that was begun")}
+}
+
+// askForget asks before what was begun is dropped.
+func (p *resumePage) askForget(o enrolling.Options) tea.Cmd {
+	q := hsm.ConfirmPrompt{Question: "Drop what was begun for " + text.Clean(o.Name) + "?",
+		Detail: "It cannot be resumed then. Keys on the token and requests on the cluster stay as they are."}
+	if o.Renewal != nil {
+		q.Detail += " The enrollment stays, with the certificate that it has."
+	}
+	return screen.Operate(screen.Operation{Title: "Drop " + o.Name, Writes: true,
+		Run: func(ctx context.Context, ask hsm.Prompter) (screen.Report, error) {
+			if err := screen.Sure(ctx, ask, q); err != nil {
+				return screen.Report{}, err
+			}
+			if err := p.m.Enroller.Forget(ctx, o.Name); err != nil {
+				return screen.Report{}, err
+			}
+			return screen.Report{Said: o.Name + ": dropped", Message: forgetMsg{}}, nil
+		}})
 }
 
 // goOnMsg goes on with an enrollment that was begun.
@@ -129,6 +162,11 @@ func (p *resumePage) update(msg tea.Msg, now time.Time) tea.Cmd {
 	switch msg := msg.(type) {
 	case store.UnfinishedMsg:
 		return p.fill(now)
+	case forgetMsg:
+		p.m.opts.Name = "" // what comes next is another one
+		return nil
+	case screen.ChangedMsg:
+		return p.m.Store.LoadUnfinished(now)
 	case goOnMsg:
 		return p.m.resume(msg.opts, now)
 	}
@@ -143,6 +181,9 @@ func (p *resumePage) update(msg tea.Msg, now time.Time) tea.Cmd {
 	case key.Matches(k, p.sent().Key) && p.sent().Reason == "":
 		j, _ := p.begun()
 		return p.takeSent(j.Options)
+	case key.Matches(k, p.forget().Key) && p.forget().Reason == "":
+		j, _ := p.begun()
+		return p.askForget(j.Options)
 	case key.Matches(k, p.m.Keys.Enter):
 		it, ok := p.list.selected()
 		switch {
@@ -166,7 +207,7 @@ func (p *resumePage) actions() []screen.Action {
 	if p.typing() {
 		return a
 	}
-	return append(a, p.sent())
+	return append(a, p.sent(), p.forget())
 }
 
 func (p *resumePage) view(f screen.Frame) string {

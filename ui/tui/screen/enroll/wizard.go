@@ -20,6 +20,8 @@ type Services struct {
 	Joins    enroll.Joins
 	Store    *store.Store
 	Prompter hsm.Prompter
+	// Renew renews the certificate of the enrollment called name.
+	Renew func(name string) screen.Operation
 	// Draft keeps what was chosen in a wizard that was left, nil to keep nothing.
 	Draft *Draft
 }
@@ -182,8 +184,11 @@ func (m *wizard) refreshToken() {
 	}
 }
 
-// resume goes on with an enrollment that was begun: straight to its review.
+// resume goes on with an enrollment that was begun: straight to its review. A renewal has none.
 func (m *wizard) resume(o enrolling.Options, now time.Time) tea.Cmd {
+	if o.Renewal != nil {
+		return screen.Operate(m.Renew(o.Name))
+	}
 	m.opts = o
 	m.token = nil
 	m.refreshToken()
