@@ -181,6 +181,9 @@ func TestDistKrew(t *testing.T) {
 				strings.TrimPrefix(spec.Version, "v")) {
 				t.Errorf("the pages do not say of which version they are: %.200s", page)
 			}
+			if page := unzip(t, filepath.Join(to, "man", "kubehsm.1.gz")); !strings.Contains(page, `"20`) {
+				t.Errorf("the pages do not bear the date of the commit: %.200s", page)
+			}
 			if name != runtime.GOOS+"/"+runtime.GOARCH {
 				return
 			}
