@@ -503,12 +503,16 @@ func TestLookAsksNobody(t *testing.T) {
 		locked, unlocked string // why there is no session
 		signs            bool   // it is there once somebody has signed in
 	}{
-		"plain":         {locked: "the token of prod is locked", signs: true},
-		"touch":         {token: hsmtest.FakeOptions{TouchPolicy: hsm.TouchAlways}, locked: "the token of prod is locked", unlocked: "the key of prod wants a touch", signs: true},
-		"cached touch":  {token: hsmtest.FakeOptions{TouchPolicy: hsm.TouchCached}, locked: "the token of prod is locked", unlocked: "the key of prod wants a touch", signs: true},
-		"PIN each time": {token: hsmtest.FakeOptions{PINPolicy: hsm.PINAlways}, locked: "the key of prod wants its PIN each time", unlocked: "the key of prod wants its PIN each time", signs: true},
-		"consent":       {policy: consent.Always, locked: "prod wants a yes for what is read", unlocked: "prod wants a yes for what is read"},
-		"writes":        {policy: consent.Writes, locked: "the token of prod is locked", signs: true},
+		"plain": {locked: "the token of prod is locked", signs: true},
+		"touch": {token: hsmtest.FakeOptions{TouchPolicy: hsm.TouchAlways},
+			locked: "the token of prod is locked", unlocked: "the key of prod wants a touch", signs: true},
+		"cached touch": {token: hsmtest.FakeOptions{TouchPolicy: hsm.TouchCached},
+			locked: "the token of prod is locked", unlocked: "the key of prod wants a touch", signs: true},
+		"PIN each time": {token: hsmtest.FakeOptions{PINPolicy: hsm.PINAlways},
+			locked: "the key of prod wants its PIN each time", unlocked: "the key of prod wants its PIN each time", signs: true},
+		"consent": {policy: consent.Always,
+			locked: "prod wants a yes for what is read", unlocked: "prod wants a yes for what is read"},
+		"writes": {policy: consent.Writes, locked: "the token of prod is locked", signs: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, rigOptions{token: c.token, idle: true})
