@@ -36,9 +36,9 @@ func (e *BusyError) Releasable() bool {
 func (e *BusyError) Hint() string {
 	switch held := "likely held by " + strings.Join(e.Holders, ", "); {
 	case e.Releasable():
-		return held + "; `kubehsm token release` (`gpgconf --kill scdaemon`) has it let go"
+		return held + "; `kubehsm token release` (`gpgconf --kill scdaemon`) releases it"
 	case len(e.Holders) > 0:
-		return held + "; close it or let it release the token"
+		return held + "; close that program"
 	}
 	return "close other programs that use the token: a browser, an SSH agent, or gpg (`kubehsm token release`)"
 }

@@ -22,7 +22,7 @@ func TestJourneyContexts(t *testing.T) {
 	s := u.screen("2")
 	s.WaitFor("● "+lab.Context, "! embedded key")
 	s.Press(term.Enter)
-	s.WaitFor("the cluster takes you for " + lab.Filer)
+	s.WaitFor("the cluster knows you as " + lab.Filer)
 	s.Type("w")
 	s.WaitFor("renew: it is not kubehsm's")
 	s.Type("m")
@@ -73,7 +73,7 @@ func TestJourneyContexts(t *testing.T) {
 	s.Press(term.Escape)
 	s.WaitGone("Changes: choose one")
 	s.Press(term.Enter)
-	s.WaitFor("the cluster takes you for " + lab.Filer)
+	s.WaitFor("the cluster knows you as " + lab.Filer)
 	s.Type("q")
 	if code := s.Exit(); code != 0 || !s.Cooked() {
 		t.Errorf("exit code %d", code)

@@ -23,17 +23,17 @@ func TestJourneyEnrollWithWrongTurns(t *testing.T) {
 
 	// Every page and back again; what was chosen is kept, and the context's user is proposed.
 	s.Type("s")
-	s.WaitFor("A new key, or one that is there?", "Generate a new key")
+	s.WaitFor("A new key, or an existing one?", "Generate a new key")
 	s.Press(term.Enter)
-	s.WaitFor("What shall the new key be like?", "● ecdsa-p256")
+	s.WaitFor("Settings of the new key", "● ecdsa-p256")
 	s.Press(term.Down)
 	s.WaitFor("● ecdsa-p384")
 	s.Press(term.Escape)
-	s.WaitFor("A new key, or one that is there?")
+	s.WaitFor("A new key, or an existing one?")
 	s.Press(term.Escape)
 	s.WaitFor("new, ecdsa-p384")
 	s.Type("o")
-	s.WaitFor("Which cluster shall it open?", "▌ "+lab.Context, "https://")
+	s.WaitFor("Which cluster is the key for?", "▌ "+lab.Context, "https://")
 	s.Press(term.Escape)
 	s.WaitFor("Change: u user")
 	s.Type("u")
@@ -49,7 +49,7 @@ func TestJourneyEnrollWithWrongTurns(t *testing.T) {
 	// A PIN that is not given leaves everything as it is.
 	s.Press(term.Enter)
 	s.WaitFor("PIN of lab", "esc cancel")
-	lab.Insist(s, string(term.Escape), "the dialog is cancelled", lab.Shows("r tries again from here"))
+	lab.Insist(s, string(term.Escape), "the dialog is cancelled", lab.Shows("r tries again, esc"))
 	s.WaitFor("Not finished", "✗ key on the token")
 	if len(u.keys()) != 0 {
 		t.Error("a key was made without the PIN")
@@ -69,7 +69,7 @@ func TestJourneyEnrollWithWrongTurns(t *testing.T) {
 	s.Press(term.Escape)
 	s.WaitFor("Stop here?", "resumed at any time")
 	s.Type("y")
-	s.WaitFor("Stopped", "What is done is kept")
+	s.WaitFor("Stopped", "Finished steps are kept")
 	s.Type("q")
 	if code := s.Exit(); code != 0 {
 		t.Errorf("exit code %d", code)

@@ -29,7 +29,7 @@ func TestJourneyFirstStart(t *testing.T) {
 	u.KeepSecret(t, u.secrets...)
 
 	s := u.terminal(u.Binary)
-	s.WaitFor("Which cluster shall it open?", "no contexts")
+	s.WaitFor("Which cluster is the key for?", "no contexts")
 	lab.AtTokens(s)
 	s.WaitFor("No token is here.", "config.yaml")
 	s.Type("e")

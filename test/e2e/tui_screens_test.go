@@ -136,7 +136,7 @@ func TestContextsInTheTerminalUI(t *testing.T) {
 	s := u.screen("2")
 	s.WaitFor("● "+enrolled, "token", "in ")
 	s.Press(term.Enter)
-	s.WaitFor("the cluster takes you for jane")
+	s.WaitFor("the cluster knows you as jane")
 	s.Type("u")
 	s.WaitFor("Take this back?", "-- cluster:")
 	lab.Insist(s, "y", "the yes is taken", lab.Shows("is taken back"))

@@ -17,7 +17,7 @@ the cluster's audit log shows when it is used. A second person approves the requ
 Keep the token and its PIN in different safes. "kubehsm breakglass list" shows when
 the certificate must be renewed.`,
 		Example: "kubehsm breakglass seal --user sealed-1 --token 'piv:serial=1234567' --lifetime 4380h --reason " +
-			"'safe in room 12; two keys'",
+			"'safe in room 12, two keys'",
 		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
 		options, err := f.options(a.context)

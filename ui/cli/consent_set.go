@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
@@ -82,6 +83,9 @@ kubehsm consent set prod-hsm --policy rules --rule 'verbs=delete' --rule 'verbs=
 			}
 			for i, line := range present.ConsentLines(now.Policy) {
 				w.prose(6, fmt.Sprintf("%-6s%s", []string{"now:", ""}[min(i, 1)], line))
+			}
+			if now.Standing.Problem != audit.NoProblem { // why the policy in force is so strict
+				w.prose(0, present.ConsentSigned(now).Words)
 			}
 			for i, line := range present.ConsentLines(p) {
 				w.prose(6, fmt.Sprintf("%-6s%s", []string{"then:", ""}[min(i, 1)], line))

@@ -142,7 +142,7 @@ func (f *freshSecret) show(a *app, o *format) error {
 	defer a.Finishing.Begin()()
 	for {
 		kept, err := a.prompter().Confirm(ctx, hsm.ConfirmPrompt{
-			Detail: "The " + what + ":\n\n    " + f.text + "\n", Question: "Have you kept it?",
+			Detail: "The " + what + ":\n\n    " + f.text + "\n", Question: "Have you saved it?",
 		})
 		switch {
 		case err == nil && kept, errors.Is(err, hsm.ErrCancelled): // seen, either way

@@ -105,7 +105,7 @@ func HealthFacts(h session.Health) []Fact {
 func Works(h session.Health) string {
 	said := "Works"
 	if h.User != "" {
-		said += ": the cluster takes you for " + text.Clean(h.User)
+		said += ": the cluster knows you as " + text.Clean(h.User)
 	}
 	return said
 }

@@ -15,7 +15,7 @@ import (
 // Deeds is the record of what was done from here, in the order of past.
 func Deeds(past []deeds.Deed) []Section {
 	if len(past) == 0 {
-		return []Section{{Lines: []Line{{Words: "Nothing was done from here yet."}}}}
+		return []Section{{Lines: []Line{{Words: "Nothing has been done from here yet."}}}}
 	}
 	t := Table{Heading: []string{"WHEN", "WHAT", "REQUEST", "TICKET", "USER", "CLUSTER", "UNTIL", "REASON", "NOTE"}}
 	for _, d := range past {
@@ -55,7 +55,7 @@ func EmergencyOf(v desk.BreakGlassView) Emergency {
 // Emergencies are the enrollments for emergencies that were made here.
 func Emergencies(all []desk.BreakGlassView) []Section {
 	if len(all) == 0 {
-		return []Section{{Lines: []Line{{Words: "Nothing is prepared for emergencies here."}}}}
+		return []Section{{Lines: []Line{{Words: "No emergency access is prepared here."}}}}
 	}
 	t := Table{Heading: []string{"NAME", "KIND", "USER", "CLUSTER", "UNTIL", "STATE"}}
 	for _, v := range all {
@@ -141,8 +141,8 @@ const NoTokens = "There is no ticket and no bootstrap token."
 
 // AskTicket asks whether to make a ticket that could not work yet.
 func AskTicket(against []string) hsm.ConfirmPrompt {
-	return hsm.ConfirmPrompt{Question: "Make the ticket all the same?",
-		Detail: "It could not work yet:\n" + text.CleanLines("- "+strings.Join(against, "\n- "))}
+	return hsm.ConfirmPrompt{Question: "Make the ticket anyway?",
+		Detail: "It would not work yet:\n" + text.CleanLines("- "+strings.Join(against, "\n- "))}
 }
 
 // Ticket says what a ticket is for. The ticket itself, a secret, is not in it.
@@ -159,7 +159,7 @@ func Ticket(t desk.IssuedTicket) []Section {
 		return []Section{s}
 	}
 	return []Section{s, {Lines: []Line{
-		{Words: "Nobody can join with it, as it seems from here: " + text.Clean(t.Unproven), Level: Warn},
+		{Words: "It seems that nobody can join with it: " + text.Clean(t.Unproven), Level: Warn},
 		{Words: "Tickets need kube-public/cluster-info as kubeadm makes it, readable by everybody, and the controllers " +
 			"bootstrapsigner and tokencleaner.", Level: Warn},
 	}}}

@@ -23,7 +23,7 @@ func Place(s hsm.Slot) string {
 // below it.
 func DestroyKey(l token.Loss) (question, detail string) {
 	if l.Slots[0].Half.OfKey() {
-		detail = fmt.Sprintf("What is left of the key %s of token %q is destroyed. Nothing brings it back.",
+		detail = fmt.Sprintf("What is left of the key %s of token %q is destroyed. This cannot be undone.",
 			Place(l.Slots[0]), Token(l.Token))
 		if len(l.Enrollments) == 0 {
 			detail += " kubehsm cannot tell which program made it."
@@ -31,7 +31,7 @@ func DestroyKey(l token.Loss) (question, detail string) {
 		return "Destroy half a key?", detail
 	}
 	return "Destroy the key?",
-		fmt.Sprintf("The key %s of token %q, and its certificate, are destroyed. Nothing brings the key back.",
+		fmt.Sprintf("The key %s of token %q, and its certificate, are destroyed. This cannot be undone.",
 			Place(l.Slots[0]), Token(l.Token))
 }
 
@@ -62,7 +62,7 @@ func RemoveOlder(l token.Loss) (question, detail string) {
 // the sentence below it.
 func Overwrite(t hsm.TokenInfo, slot string) (question, detail string) {
 	return "Destroy what is in slot " + text.Clean(slot) + "?",
-		fmt.Sprintf("A new key takes its place on token %q. Nothing brings the old one back.", Token(t))
+		fmt.Sprintf("A new key takes its place on token %q. The old one cannot be restored.", Token(t))
 }
 
 // Erase returns the question before a token that is set up is set up anew, and the sentence

@@ -112,7 +112,7 @@ func ReviewSummary(r enroll.Review) []Fact {
 	case slices.Contains(r.Resumes, enrolling.StepApproval):
 		next = "the certificate is there: sign in with it"
 	case r.Approved:
-		next = "the request is approved: it goes on by itself"
+		next = "the request is approved: the enrollment continues by itself"
 	case o.ApproveWith != "":
 		next = "it is approved with " + text.Clean(o.ApproveWith)
 	}

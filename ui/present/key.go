@@ -10,9 +10,9 @@ func PINPolicy(p hsm.PINPolicy) string {
 	case hsm.PINOnce:
 		return "asked once, until the token is locked or unplugged"
 	case hsm.PINAlways:
-		return "asked for every single signature"
+		return "asked for every signature"
 	}
-	return "the token's own choice, mostly once"
+	return "the token's default: usually once, always in slot 9c"
 }
 
 // TouchPolicy explains a touch policy in a clause.
@@ -23,9 +23,9 @@ func TouchPolicy(p hsm.TouchPolicy) string {
 	case hsm.TouchCached:
 		return "one touch counts for 15 seconds"
 	case hsm.TouchAlways:
-		return "a touch for every single signature"
+		return "a touch for every signature"
 	}
-	return "the token's own choice, mostly never"
+	return "the token's default: usually never"
 }
 
 // Algorithm explains an algorithm in a clause.

@@ -19,7 +19,7 @@ func Renamed(r *token.Renamed) []string {
 	}
 	if len(r.Enrollments) > 0 {
 		lines = append(lines, "These enrollments point at the old one, and their keys are destroyed: "+
-			text.Clean(strings.Join(r.Enrollments, ", "))+". Enroll anew:")
+			text.Clean(strings.Join(r.Enrollments, ", "))+". Enroll again:")
 	}
 	for _, c := range r.Commands {
 		lines = append(lines, "  "+text.Clean(c))

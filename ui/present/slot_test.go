@@ -46,7 +46,7 @@ func TestSlots(t *testing.T) {
 			Touch: "always", Certificate: Fact{Value: "-"}},
 			[]string{"Key: ecdsa-p256, generated on the token, cannot leave it",
 				"PIN: once, asked once, until the token is locked or unplugged",
-				"Touch: always, a touch for every single signature", "Fingerprint: ", "In words: "}},
+				"Touch: always, a touch for every signature", "Fingerprint: ", "In words: "}},
 		"a key that is no secret": {hsm.Slot{ID: "01", Label: "old", Key: &hsm.Key{Algorithm: hsm.RSA2048, Extractable: true}},
 			SlotRow{ID: "01", Label: "old", Key: Fact{Value: "rsa-2048", Level: Warn}, PIN: "-", Touch: "-",
 				Certificate: Fact{Value: "-"}},

@@ -80,7 +80,7 @@ func scenes() []scene {
 		{name: "remove", world: (*world).ours, walk: func(r *rig) {
 			atOurs(r)
 			r.Press("home", "D")
-			r.Sees("What shall go?")
+			r.Sees("What do you want to remove?")
 			r.Press("down")
 			r.opens("enter")
 			r.Sees("Remove the enrollment ")
@@ -130,7 +130,7 @@ func scenes() []scene {
 			r.Sees("reuse its")
 		}},
 		{name: "insert", wizard: true, world: func(w *world) { w.soft.Unplug(); w.card.Unplug() },
-			walk: func(r *rig) { r.Sees("Insert your key", "goes on by itself") }},
+			walk: func(r *rig) { r.Sees("Insert your key", "The enrollment continues") }},
 		{name: "details", wizard: true, walk: func(r *rig) { toReview(r); r.Press("v"); r.Sees("Enrollment") }},
 		{name: "policy", wizard: true, walk: toPolicy},
 		{name: "cluster", wizard: true, walk: toCluster},

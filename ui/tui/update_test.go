@@ -27,7 +27,7 @@ func TestKeys(t *testing.T) {
 		sees  []string
 		not   []string
 	}{
-		{"help opens", atTokens, []string{"?"}, []string{"Keys", "have scdaemon let go (scdaemon holds no card)"}, nil},
+		{"help opens", atTokens, []string{"?"}, []string{"Keys", "release from scdaemon (scdaemon holds no card)"}, nil},
 		{"help scrolls", atTokens, []string{"?", "G"}, []string{"Everywhere", "leave at once"}, nil},
 		{"help closes by q", atTokens, []string{"?", "q"}, []string{"trial"}, []string{"Everywhere"}},
 		{"filter takes q and ?", atTokens, []string{"/", `"q?"`}, []string{"/ q?", "No token or slot matches"}, []string{"Everywhere"}},
@@ -146,13 +146,13 @@ func TestClusterMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	o, path := building(t, `{"phase":"starting"}`)
 	r := &rig{Rig: w.Start(80, 24, o), world: w}
-	r.Sees("made ready")
+	r.Sees("being built")
 	r.Press("t")
 	r.Sees("Which token", "tries left")
 	r.Press("enter", "u")
 	r.Sees("Who is it for")
 	r.Press(`"jane"`, "enter")
-	r.Sees("Ready but for the cluster")
+	r.Sees("Ready, except for the cluster")
 	r.Press("enter")
 	r.Sees("the cluster is not ready yet")
 	if err := os.WriteFile(path, []byte(`{"phase":"ready"}`), 0o600); err != nil {

@@ -210,9 +210,12 @@ func (s *Policies) Notice(token hsm.URI) (sentences string, seen func()) {
 	}
 	slices.SortFunc(changes, func(x, y audit.Record) int { return x.Time.Compare(y.Time) })
 	var lines []string
-	if more := len(changes) - maxNotices; more > 0 {
-		lines = append(lines, fmt.Sprintf("There were %d more changes of consent policies; `kubehsm audit` shows each.",
-			more))
+	switch more := len(changes) - maxNotices; {
+	case more == 1:
+		lines = append(lines, "One more change of a consent policy is not shown here; `kubehsm audit` shows it.")
+	case more > 1:
+		lines = append(lines, fmt.Sprintf("%d more changes of consent policies are not shown here; "+
+			"`kubehsm audit` shows each.", more))
 	}
 	// What made a policy less strict comes first: further changes, which any program of the
 	// user can make, do not take its place.

@@ -178,7 +178,7 @@ func introduce(conn *dbus.Conn) error {
 		err = conn.Hello()
 	}
 	if !late.Stop() {
-		return fmt.Errorf("the system bus does not answer for %s", patience)
+		return fmt.Errorf("the system bus did not answer for %s", patience)
 	}
 	if err != nil {
 		_ = conn.Close() // A connection that the bus refuses is of no use.

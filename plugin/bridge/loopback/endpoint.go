@@ -112,14 +112,18 @@ func (e Endpoint) Address() string { return net.JoinHostPort("127.0.0.1", strcon
 // ErrPortTaken says that another program listens on the bridge's port.
 var ErrPortTaken = errors.New("the bridge's port is taken")
 
+// TakenHint is the next step where another program listens on the bridge's port.
+func (e Endpoint) TakenHint() string {
+	return fmt.Sprintf("find it with `ss -ltnp 'sport = :%d'` or `lsof -iTCP:%d` and stop it, "+
+		"or move the bridge with `kubehsm agent port`", e.Port, e.Port)
+}
+
 // Listen takes the bridge's port, on 127.0.0.1 only. [ErrPortTaken] if another
 // program has it.
 func Listen(ep Endpoint) (net.Listener, error) {
 	l, err := net.Listen("tcp4", ep.Address())
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, hint.Withf(fmt.Errorf("%w: another program listens on %s", ErrPortTaken, ep.Address()),
-			"find it with `ss -ltnp 'sport = :%d'` or `lsof -iTCP:%d` and stop it, or move the bridge with `kubehsm agent port`",
-			ep.Port, ep.Port)
+		return nil, hint.With(fmt.Errorf("%w: another program listens on %s", ErrPortTaken, ep.Address()), ep.TakenHint())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("bridge: %w", err)

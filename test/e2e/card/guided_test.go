@@ -140,7 +140,7 @@ func TestMainJobOnTheScreen(t *testing.T) {
 	s.Type("P")
 	s.WaitFor("PUK copied")
 	s.Type("q")
-	s.WaitFor("Leave?", "Have you kept it?")
+	s.WaitFor("Leave?", "Have you saved it?")
 	lab.Insist(s, "y", "it is left", func(f term.Frame) bool { return !f.Contains("Leave?") })
 	if code := s.Exit(); code != 0 || !s.Cooked() {
 		t.Errorf("exit code %d", code)

@@ -56,7 +56,7 @@ func (k Contexts) MoveServer(ctx context.Context, name, server string) (*ServerM
 	}
 	if en.Cluster.InsecureSkipTLSVerify {
 		return nil, hint.With(fmt.Errorf("%w: the enrollment %s does not verify its server", ErrUnproven, name),
-			"enroll it anew with `kubehsm enroll --restart --name "+name+"`")
+			"enroll it again with `kubehsm enroll --restart --name "+name+"`")
 	}
 	return m, nil
 }

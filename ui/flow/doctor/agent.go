@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
+	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
@@ -37,9 +38,12 @@ func theAgent(ctx context.Context, o *Options) []Check {
 			"kubehsm agent stop")
 	}
 	if s.BridgeError != "" {
+		fix := "kubehsm agent stop"
+		if endpoint, err := loopback.Load(o.Env.Dirs); err == nil {
+			fix = endpoint.TakenHint()
+		}
 		checks = append(checks, Check{ID: "bridge", Group: GroupAgent, Title: "Bridge"}.
-			with(Failed, s.BridgeError, "kubectl reaches the clusters through it.",
-				"see who listens there with `ss -ltnp`, then run `kubehsm agent stop`"))
+			with(Failed, s.BridgeError, "kubectl reaches the clusters through it.", fix))
 	} else if s.Bridge != "" {
 		checks = append(checks, Check{ID: "bridge", Group: GroupAgent, Title: "Bridge"}.ok("listens on "+s.Bridge))
 	}

@@ -293,7 +293,7 @@ func TestHangingDriver(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 	defer cancel()
 	checks := Run(ctx, *m.Options, nil)
-	m.expect(m.find(checks, "tokens"), Failed, "no answer", "kubehsm token list")
+	m.expect(m.find(checks, "tokens"), Failed, "did not answer", "kubehsm token list")
 	m.expect(m.find(checks, "contexts"), OK, "0 contexts", "")
 }
 

@@ -178,7 +178,7 @@ func verifies(k kubeconfig.Context, endpoint loopback.Endpoint) (found, why stri
 			"Whoever has a copy of that bridge's key can pass for yours.", Warning
 	case t.Shown && endpoint.Former && endpoint.HasNext():
 		return "it trusts the bridge's former key, which an older kubehsm kept unsealed",
-			"A backup from then may hold the key. Write the other entries anew first: then this one no longer trusts it.", Note
+			"A backup from then may hold the key. Rewrite the other entries first: then this one no longer trusts it.", Note
 	case !t.Next && time.Until(endpoint.Ends) < endsSoon:
 		return "the certificate by which it knows the bridge ends on " + endpoint.Ends.Local().Format(time.DateOnly),
 			"kubectl will not trust the bridge after that.", Warning

@@ -130,7 +130,7 @@ func (e examination) bounded(ctx context.Context, o *Options) []Check {
 		return checks
 	case <-time.After(time.Second):
 	}
-	return []Check{e.area.with(Failed, "no answer within "+patience.String(),
+	return []Check{e.area.with(Failed, "did not answer for "+patience.String(),
 		"Something that kubehsm depends on hangs; kubectl would wait for it too.",
 		"run `kubehsm doctor` again; if it stays so, see which token or library is at fault with `kubehsm token list`")}
 }

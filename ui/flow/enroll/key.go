@@ -152,7 +152,7 @@ func (k keyMaker) take(slot hsm.Slot, reused bool) (outcome, error) {
 	}
 	if k.run.record.Request.KeyHash != "" && k.run.record.Request.KeyHash != hash {
 		return outcome{}, hint.Withf(fmt.Errorf("%s: %w", slot.URI, hsm.ErrKeyMismatch),
-			"the key was replaced since; start anew with --restart or another --name")
+			"the key was replaced since; start over with --restart or another --name")
 	}
 	k.run.public = slot.Key.Public
 	k.run.record.Request.Key, k.run.record.Request.KeyHash, k.run.record.Generating = slot.URI, hash, false

@@ -29,7 +29,7 @@ func (e *ConflictError) Error() string {
 func (e *ConflictError) Hint() string {
 	hint := "`" + e.begun.Resume() + "` goes on with what was begun"
 	if e.begun.Renewal == nil {
-		hint += "; --restart begins anew; another --name makes a second one"
+		hint += "; --restart starts over; another --name makes a second one"
 	}
 	return hint
 }

@@ -50,7 +50,7 @@ func (v *View) judge(by attest.Verifier) {
 	}
 	if err != nil {
 		v.Attestation = "present, not verified"
-		v.Warnings = append(v.Warnings, "its attestation proves nothing: "+err.Error())
+		v.Warnings = append(v.Warnings, "its attestation is not valid: "+err.Error())
 		return
 	}
 	v.Attested, v.Attestation = true, "verified to "+s.Root+": "+s.String()

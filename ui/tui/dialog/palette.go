@@ -53,7 +53,7 @@ type Palette struct {
 // case; more may be nil.
 func NewPalette(k keys.Map, entries []Entry, more func(words []string) []Entry) *Palette {
 	return &Palette{title: "Commands", entries: entries, shown: entries, more: more, keys: k,
-		input: widget.NewInput("", "what shall be done?"), height: 1}
+		input: widget.NewInput("", "what do you want to do?"), height: 1}
 }
 
 // NewChoice returns a palette of other things under a title, raw.

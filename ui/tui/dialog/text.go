@@ -50,7 +50,7 @@ func NewFailure(k keys.Map, m screen.FailureMsg) *Text {
 		d.copy = screen.CopyMsg{What: "role", Text: forbidden.Grant()}
 	}
 	if screen.Releasable(m.Err) {
-		d.also, d.sends = act(keys.Letter("s", "have scdaemon let go")), screen.OperationMsg{Operation: screen.Release()}
+		d.also, d.sends = act(keys.Letter("s", "release from scdaemon")), screen.OperationMsg{Operation: screen.Release()}
 	}
 	return d
 }

@@ -105,7 +105,7 @@ func (d *Ticket) Update(msg tea.Msg, _ time.Time) (bool, tea.Cmd) {
 // View implements [Dialog].
 func (d *Ticket) View(f screen.Frame) string {
 	t := f.Theme
-	lines := []string{t.Warn.Render("Good for " + present.Elapsed(d.expires.Sub(f.Now)) + ", once. " +
+	lines := []string{t.Warn.Render("Valid for " + present.Elapsed(d.expires.Sub(f.Now)) + ", once. " +
 		present.TicketTheirs)}
 	var facts []present.Section
 	for _, s := range d.Says {

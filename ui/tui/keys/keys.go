@@ -55,7 +55,7 @@ func Default() Map {
 		Resume:    b([]string{"R"}, "R", "resume"),
 		Palette:   b([]string{":", "ctrl+p"}, ":", "commands"),
 		Sections:  b([]string{"0", "1", "2", "3", "4", "5", "6"}, "0-6", "screens"),
-		Anew:      b([]string{"a"}, "a", "begin anew"),
+		Anew:      b([]string{"a"}, "a", "start over"),
 		Yes:       b([]string{"y"}, "y", "yes"),
 		No:        b([]string{"n"}, "n", "no"),
 

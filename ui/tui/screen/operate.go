@@ -66,7 +66,7 @@ func ShowSecret(ctx context.Context, f hsm.Finishing, p hsm.Prompter, what, stat
 	detail := "The " + what + ", which is " + state + ":\n\n    " + secret
 	defer f.Begin()()
 	for kept := false; !kept; { // whatever is answered but a no, it was seen
-		yes, err := p.Confirm(context.WithoutCancel(ctx), hsm.ConfirmPrompt{Question: "Have you kept it?", Detail: detail})
+		yes, err := p.Confirm(context.WithoutCancel(ctx), hsm.ConfirmPrompt{Question: "Have you saved it?", Detail: detail})
 		kept = yes || err != nil
 	}
 }

@@ -17,8 +17,8 @@ func Releasable(err error) bool {
 
 // Release has GnuPG's daemon let go of all cards.
 func Release() Operation {
-	return Operation{Title: "Have scdaemon let go of the card", Command: "kubehsm token release", Writes: true,
+	return Operation{Title: "Release the card from scdaemon", Command: "kubehsm token release", Writes: true,
 		Run: func(ctx context.Context, _ hsm.Prompter) (Report, error) {
-			return Report{Said: "scdaemon has let go; gpg starts it again when it needs it"}, token.ReleaseScdaemon(ctx)
+			return Report{Said: "scdaemon released the card; gpg starts it again when needed"}, token.ReleaseScdaemon(ctx)
 		}}
 }

@@ -193,7 +193,7 @@ func TestMoveBridge(t *testing.T) {
 	r.Press(`"80"`, "enter")
 	r.Sees("a number from 1024 to 65535")
 	r.Press("backspace", "backspace", `"27001"`, "enter")
-	r.Sees("Move it?", "to 127.0.0.1:27001", "written anew: prod-hsm")
+	r.Sees("Move it?", "to 127.0.0.1:27001", "rewritten: prod-hsm")
 	r.Press("n")
 	r.Sees("Move the bridge: cancelled")
 	if now, err := w.Env.Bridge(); err != nil || now.Port != before.Port {

@@ -79,7 +79,7 @@ func copyRecord(r record) tea.Cmd {
 func (m *Model) move() tea.Cmd {
 	port := &widget.Field{ID: "port", Label: "Port", Input: widget.NewInput("", "27001"),
 		Note: "1024 to 65535; one that nobody else on this computer uses."}
-	intro := "The agent ends, which cuts what is open, and the kubeconfig entries are written anew."
+	intro := "The agent ends, which cuts what is open, and the kubeconfig entries are rewritten."
 	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(m.Keys, "Move the bridge", intro, []*widget.Field{port},
 		func(*widget.Form) tea.Cmd {
 			n, err := strconv.ParseUint(strings.TrimSpace(port.Input.Value()), 10, 16)
@@ -95,7 +95,7 @@ func (m *Model) move() tea.Cmd {
 					}
 					detail := "From " + move.From + " to " + move.To + ". The agent ends, which cuts what is open."
 					if len(move.Enrollments) > 0 {
-						detail += "\nKubeconfig entries that are written anew: " + strings.Join(move.Enrollments, ", ")
+						detail += "\nKubeconfig entries that are rewritten: " + strings.Join(move.Enrollments, ", ")
 					}
 					if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Move it?", Detail: detail}); err != nil {
 						return err

@@ -205,7 +205,7 @@ func (d deeds) delete(c contexts.View) tea.Cmd {
 	if !c.Ours {
 		return d.drop(c)
 	}
-	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewChoice(d.Keys, "What shall go?", []dialog.Entry{
+	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewChoice(d.Keys, "What do you want to remove?", []dialog.Entry{
 		{Name: "the context only: the enrollment stays", Message: d.drop(c)()},
 		{Name: "the enrollment " + clean(c.Enrollment) + ", with its context", Message: d.remove(c)()},
 	})})

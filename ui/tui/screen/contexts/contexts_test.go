@@ -111,18 +111,18 @@ func TestHealth(t *testing.T) {
 	r.Sees("fails", "error: ")
 	r.World.Cluster("admin", "system:masters")
 	r.Press("enter")
-	r.Sees("Works: the cluster takes you for admin")
+	r.Sees("Works: the cluster knows you as admin")
 	r.Press("up", "enter")
 	r.Sees("fails", "error: ")
 	r.Press("down")
-	r.Sees("Works: the cluster takes you for admin") // each keeps its own
+	r.Sees("Works: the cluster knows you as admin") // each keeps its own
 }
 
 // TestTakeOut: a context goes and comes back; of kubehsm's own the enrollment stays.
 func TestTakeOut(t *testing.T) {
 	r := open(t)
 	r.Press("end", "D")
-	r.Sees("What shall go?")
+	r.Sees("What do you want to remove?")
 	r.Press("enter")
 	r.Sees("Take zeta-hsm out?")
 	r.Press("y")
@@ -142,7 +142,7 @@ func TestTakeOut(t *testing.T) {
 func TestRemove(t *testing.T) {
 	r := open(t)
 	r.Press("end", "D")
-	r.Sees("What shall go?")
+	r.Sees("What do you want to remove?")
 	r.Press("down", "enter")
 	r.Sees("Remove the enrollment zeta-hsm?", "The key stays on the token")
 	r.Press("esc")
@@ -151,7 +151,7 @@ func TestRemove(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Press("D")
-	r.Sees("What shall go?")
+	r.Sees("What do you want to remove?")
 	r.Press("down", "enter")
 	r.Sees("Remove the enrollment zeta-hsm?")
 	r.Press("y")
@@ -269,7 +269,7 @@ func TestSignsIn(t *testing.T) {
 	r, _, card := live(t)
 	r.Press("end", "enter")
 	r.Type("PIN of", card.PIN())
-	r.Sees("Works: the cluster takes you for jane")
+	r.Sees("Works: the cluster knows you as jane")
 	if card.Signatures() == 0 {
 		t.Error("the token has signed nothing")
 	}
@@ -462,7 +462,7 @@ func TestSameKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Press("end", "D")
-	r.Sees("What shall go?")
+	r.Sees("What do you want to remove?")
 	r.Press("down", "enter")
 	r.Sees("Enrollments with the same key stay: eta-hsm")
 	r.Press("y")

@@ -57,11 +57,11 @@ func (d work) newTicket() tea.Cmd {
 		{ID: "user", Label: "User", Input: widget.NewInput("", "who it is for"),
 			Note: "The name that the cluster will know them by."},
 		{ID: "groups", Label: "Groups", Input: widget.NewInput("", "none"), Note: "Separated by commas."},
-		{ID: "ttl", Label: "Good for", Options: options},
+		{ID: "ttl", Label: "Valid for", Options: options},
 		{ID: "policy", Label: "Key", Input: widget.NewInput("", "anything"),
-			Note: "What it must be like, of: " + strings.Join(ticket.PolicyNames(), ", ") + "."},
+			Note: "Conditions for the key, any of: " + strings.Join(ticket.PolicyNames(), ", ") + "."},
 		{ID: "serial", Label: "Token", Input: widget.NewInput("", "any"),
-			Note: "The serial number of the only one that will do."},
+			Note: "The serial number of the only token that is accepted."},
 		{ID: "name", Label: "Context", Input: widget.NewInput("", "their choice"),
 			Note: "The name proposed for their context."},
 		{ID: "puk", Label: "Their PUK", Options: []widget.Option{{Label: "is theirs"},
@@ -70,7 +70,7 @@ func (d work) newTicket() tea.Cmd {
 			{Label: "two", Clause: "the second for their spare token"}}},
 	}
 	return d.form("A ticket for one person",
-		"One line with everything that `kubehsm join` needs. Nobody gets anything by it alone: the request is approved by you.", fields, func(f *widget.Form) tea.Cmd {
+		"One line with everything that `kubehsm join` needs. It grants nothing by itself: you approve the request.", fields, func(f *widget.Form) tea.Cmd {
 			o := desk.TicketOptions{Terms: ticket.Terms{User: value(f, "user"), Groups: list(value(f, "groups")),
 				Serial: value(f, "serial")},
 				TTL: durations[f.Field("ttl").Index], Name: value(f, "name"), Seal: f.Field("puk").Index == 1}
@@ -151,7 +151,7 @@ func (d work) newToken() tea.Cmd {
 	fields := []*widget.Field{
 		{ID: "description", Label: "What for", Input: widget.NewInput("", "nothing said"),
 			Note: "For people; it is kept in the cluster."},
-		{ID: "ttl", Label: "Good for", Options: options},
+		{ID: "ttl", Label: "Valid for", Options: options},
 	}
 	return d.form("A bootstrap token",
 		"Whoever has it can file requests until it expires. A ticket is safer: it says for whom.", fields,

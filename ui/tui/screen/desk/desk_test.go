@@ -78,7 +78,7 @@ func TestTokens(t *testing.T) {
 // allTheSame makes a ticket that cannot work, as the cluster shows no cluster-info.
 func allTheSame(r *screentest.Rig) {
 	r.T.Helper()
-	r.Sees("Make the ticket all the same?", "It could not work yet", "cluster-info")
+	r.Sees("Make the ticket anyway?", "It would not work yet", "cluster-info")
 	r.Press("y")
 }
 
@@ -91,7 +91,7 @@ func TestTicket(t *testing.T) {
 	r.Press("enter")
 	r.Sees("a user name is needed")
 	r.Press(`"jane"`, "tab", `"dev, ops"`, "enter")
-	r.Sees("Make the ticket all the same?")
+	r.Sees("Make the ticket anyway?")
 	r.Press("n")
 	r.Sees("Make a ticket: cancelled")
 	if n := len(server.Names(flowtest.Secrets)); n != 2 {
@@ -101,7 +101,7 @@ func TestTicket(t *testing.T) {
 	r.Sees("A ticket for one person")
 	r.Press(`"jane"`, "tab", `"dev, ops"`, "enter")
 	allTheSame(r)
-	r.Sees("KHSM1-", "Good for", "They type: kubehsm join --ticket -", "You then: kubehsm helpdesk approve REQUEST")
+	r.Sees("KHSM1-", "Valid for", "They type: kubehsm join --ticket -", "You then: kubehsm helpdesk approve REQUEST")
 	r.Press("c")
 	r.Until("copied", func() bool { return strings.HasPrefix(r.Copied(), "KHSM1-") })
 	file := filepath.Join(t.TempDir(), "ticket.txt")
@@ -125,7 +125,7 @@ func TestTicket(t *testing.T) {
 	r.Press("x")
 	r.Sees("kubehsm helpdesk ticket --for jane --group dev --group ops")
 	r.Press("esc", "H")
-	r.Sees("What was done from here, the latest first", "jane", "until")
+	r.Sees("What was done from here, latest first", "jane", "until")
 }
 
 // TestOfARole: who may not list a cluster's tokens sees the tickets that were made

@@ -37,7 +37,7 @@ func (d work) breakGlass() tea.Cmd {
 					return screen.Report{}, err
 				}
 				r, err := d.enroll(ctx, p, o)
-				r.Said, r.Title = "the glass is broken: "+r.Said, r.Title+" may do everything"
+				r.Said, r.Title = "emergency access: "+r.Said, r.Title+" may do everything"
 				return r, err
 			}})
 	})
@@ -70,7 +70,7 @@ func (d work) seal() tea.Cmd {
 	fields := []*widget.Field{token,
 		{ID: "user", Label: "User", Input: widget.NewInput("", "sealed-1"),
 			Note: "A name of its own: the audit log then shows when it is used."},
-		{ID: "reason", Label: "Reason", Input: widget.NewInput("", "safe in room 12; two keys"),
+		{ID: "reason", Label: "Reason", Input: widget.NewInput("", "safe in room 12, two keys"),
 			Note: "Where it is kept and who may open the safe."}, life}
 	intro := "A new key on it may do everything. A second person approves it. Put the token and its PIN into different safes."
 	return d.form("A token for the safe", intro, fields, func(f *widget.Form) tea.Cmd {

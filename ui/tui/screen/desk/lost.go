@@ -19,9 +19,9 @@ func (d work) revoke() tea.Cmd {
 	fields := []*widget.Field{
 		{ID: "user", Label: "User", Input: widget.NewInput("", "whose token is lost")},
 		{ID: "groups", Label: "Groups", Input: widget.NewInput("", "those that are found"),
-			Note: "That the user's certificates are known to have. Separated by commas."},
+			Note: "Groups that the user's certificates are known to have, separated by commas."},
 	}
-	intro := "Kubernetes cannot revoke a certificate: it is good until it ends. What there is is looked up and shown first."
+	intro := "Kubernetes cannot revoke a certificate: it is valid until it expires. What can be removed is shown first."
 	return d.form("Take access away", intro, fields, func(f *widget.Form) tea.Cmd {
 		user, groups := value(f, "user"), list(value(f, "groups"))
 		if user == "" {
@@ -45,7 +45,7 @@ func (d work) revoke() tea.Cmd {
 				if err := d.Revocations.Revoke(ctx, "", &r); err != nil {
 					return screen.Report{}, err
 				}
-				return screen.Report{Title: "What became of the access of " + user,
+				return screen.Report{Title: "Result for the access of " + user,
 					Sections: append(present.Revoked(r), screen.Wrong(r.Err())...)}, nil
 			}})
 	})
@@ -61,7 +61,7 @@ func (d work) record() tea.Cmd {
 			}
 			past = slices.Clone(past)
 			slices.Reverse(past)
-			return screen.Report{Title: "What was done from here, the latest first", Sections: present.Deeds(past)}, nil
+			return screen.Report{Title: "What was done from here, latest first", Sections: present.Deeds(past)}, nil
 		}})
 }
 

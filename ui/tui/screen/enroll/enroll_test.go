@@ -157,7 +157,7 @@ func TestStopAndGoOn(t *testing.T) {
 	r.Press("esc")
 	r.Sees("Stop here?")
 	r.Press("y")
-	r.Sees("Stopped", "What is done is kept")
+	r.Sees("Stopped", "Finished steps are kept")
 	again := r.World.OpenWizard()
 	again.Sees("Resume trial-admin-hsm")
 	again.Press("enter")
@@ -270,9 +270,9 @@ func TestConflict(t *testing.T) {
 	other.Press("down", "enter")
 	again := &rig{Rig: other, token: r.token, server: r.server}
 	again.fill("joe")
-	again.Sees("was begun with user", "begin anew")
+	again.Sees("was begun with user", "start over")
 	again.Press("a")
-	again.Sees("Begin anew?")
+	again.Sees("Start over?")
 	again.Press("y")
 	again.Sees("This is what will be done", "Who      joe")
 }
@@ -290,7 +290,7 @@ func TestDraft(t *testing.T) {
 	r.Press("esc")
 	r.Sees("SLOT")
 	r.Press("R")
-	r.Sees("Go on with what you chose")
+	r.Sees("Continue with your choices")
 	r.Press("enter")
 	r.Sees("new, ecdsa-p384")
 }
@@ -303,7 +303,7 @@ func TestAwaited(t *testing.T) {
 	r.untouched()
 	mistyped := hsm.URI{Scheme: hsm.SchemePKCS11, Token: "bleu"}
 	r.Rig = w.Start(100, 30, tui.Options{Start: tui.ScreenEnroll, Enroll: enrolling.Options{Token: mistyped}})
-	r.Sees("Insert your key", "none of them is the one", "pkcs11:token=bleu", "blue", "t chooses one of them")
+	r.Sees("Insert your key", "but not the right one", "pkcs11:token=bleu", "blue", "t chooses one of them")
 	r.Press("t")
 	r.Sees("Which token", "blue")
 	r.Press("enter")

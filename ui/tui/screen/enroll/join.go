@@ -50,7 +50,8 @@ func (p *clusterPage) askTicket() tea.Cmd {
 	o := p.m.opts
 	return screen.Operate(screen.Operation{Title: "Read the ticket", Writes: true,
 		Run: func(ctx context.Context, ask hsm.Prompter) (screen.Report, error) {
-			secret, err := ask.PIN(ctx, hsm.PINPrompt{Kind: "ticket", Retries: -1})
+			secret, err := ask.PIN(ctx, hsm.PINPrompt{Kind: "ticket", Retries: -1,
+				Purpose: hsm.Purpose{Action: "join a cluster"}})
 			if err != nil {
 				return screen.Report{}, err
 			}
@@ -113,7 +114,8 @@ func (p *clusterPage) askBootstrapToken(j *enrolling.Join) tea.Cmd {
 	o := p.m.opts
 	return screen.Operate(screen.Operation{Title: "Read the token", Writes: true,
 		Run: func(ctx context.Context, ask hsm.Prompter) (screen.Report, error) {
-			secret, err := ask.PIN(ctx, hsm.PINPrompt{Kind: "bootstrap token", Retries: -1})
+			secret, err := ask.PIN(ctx, hsm.PINPrompt{Kind: "bootstrap token", Retries: -1,
+				Purpose: hsm.Purpose{Action: "join a cluster"}})
 			if err != nil {
 				return screen.Report{}, err
 			}

@@ -83,7 +83,7 @@ func (m *Model) Watching() bool { return m.at == stageToken || m.at == stageKey 
 // Leave implements [screen.Screen].
 func (m *Model) Leave() string {
 	if m.pages[stageRun].(*runPage).active() {
-		return "The enrollment stops here. What is done is kept: it can be resumed at any time."
+		return "The enrollment stops here. Finished steps are kept: it can be resumed at any time."
 	}
 	return m.pages[stageResult].(*resultPage).unkept()
 }

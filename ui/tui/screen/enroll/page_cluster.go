@@ -130,7 +130,7 @@ func (p *clusterPage) actions() []screen.Action {
 
 func (p *clusterPage) view(f screen.Frame) string {
 	t, s := f.Theme, p.m.Store
-	lines := heading(t, "Which cluster shall it open?", f.Height)
+	lines := heading(t, "Which cluster is the key for?", f.Height)
 	since, _ := s.Contexts.Loading()
 	if s.Building() {
 		return strings.Join(append(lines, clusterProgress(s, f)...), "\n")
@@ -144,7 +144,7 @@ func (p *clusterPage) view(f screen.Frame) string {
 	default:
 		if len(s.Contexts.Value) == 0 {
 			lines = append(lines, widget.Paragraph(t.Text,
-				"The kubeconfig has no contexts. Put a kubeconfig of the cluster in place and press r, or join.", f.Width)...)
+				"The kubeconfig has no contexts. Add a kubeconfig for the cluster and press r, or join.", f.Width)...)
 			lines = append(lines, "")
 		}
 		lines = append(lines, p.list.view(f.With(f.Width, f.Height-len(lines))))
@@ -158,7 +158,7 @@ func clusterFailure(s *store.Store, f screen.Frame) []string {
 		return nil
 	}
 	err := hint.With(errors.New("the cluster could not be started: "+s.Cluster.Value.Message),
-		"others can be joined all the same")
+		"other clusters can still be joined")
 	return append(widget.Failure(f.Theme, err, f.Width), "")
 }
 
@@ -166,7 +166,7 @@ func clusterFailure(s *store.Store, f screen.Frame) []string {
 func clusterProgress(s *store.Store, f screen.Frame) []string {
 	t, c := f.Theme, s.Cluster.Value
 	lines := widget.Paragraph(t.Text,
-		"The trial's control plane is being made ready. This takes some minutes the first time only.", f.Width)
+		"The trial's control plane is being built. This takes a few minutes, the first time only.", f.Width)
 	lines = append(lines, "")
 	elapsed := ""
 	if !c.Started.IsZero() {
@@ -192,5 +192,5 @@ func clusterProgress(s *store.Store, f screen.Frame) []string {
 	if s.Cluster.Err != nil {
 		lines = append(append(lines, ""), widget.Failure(t, s.Cluster.Err, f.Width)...)
 	}
-	return append(lines, "", t.Muted.Render(widget.Cut("It goes on by itself when the cluster is ready.", f.Width)))
+	return append(lines, "", t.Muted.Render(widget.Cut("The enrollment continues when the cluster is ready.", f.Width)))
 }

@@ -197,7 +197,7 @@ func (p *keyPage) askOverwrite() tea.Cmd {
 		what += " (certificate for " + c + ")"
 	}
 	d := dialog.NewConfirm(hsm.ConfirmPrompt{Question: "Overwrite slot " + s.ID + "?", Type: lost.Serial(),
-		Short: lost.Short, Detail: what + " is destroyed when the enrollment makes its key. Nothing brings it back, " +
+		Short: lost.Short, Detail: what + " is destroyed when the enrollment makes its key. This cannot be undone, " +
 			"and whatever signs in with it stops working."},
 		p.m.Keys, screen.Send(overwriteMsg{s}))
 	return screen.Send(dialog.OpenMsg{Dialog: d})
@@ -234,7 +234,7 @@ func (p *keyPage) actions() []screen.Action {
 
 func (p *keyPage) view(f screen.Frame) string {
 	t := f.Theme
-	lines := heading(t, "A new key, or one that is there?", f.Height)
+	lines := heading(t, "A new key, or an existing one?", f.Height)
 	if p.m.token != nil && p.m.token.Err != nil {
 		msg := "The keys on the token could not be read: " + ui.Message(p.m.token.Err)
 		lines = append(append(lines, widget.Paragraph(t.Warn, msg, f.Width)...), "")

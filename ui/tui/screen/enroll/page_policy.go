@@ -135,6 +135,6 @@ func formActions(f *widget.Form, k keys.Map, enter string) []screen.Action {
 }
 
 func (p *policyPage) view(f screen.Frame) string {
-	lines := heading(f.Theme, "What shall the new key be like?", f.Height)
+	lines := heading(f.Theme, "Settings of the new key", f.Height)
 	return strings.Join(append(lines, p.form.View(f.Theme, f.Width, f.Height-len(lines))), "\n")
 }

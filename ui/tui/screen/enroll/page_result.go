@@ -43,7 +43,7 @@ func (p *resultPage) unkept() string {
 	if p.m.at != stageResult || p.m.result.PUK.Len() == 0 {
 		return ""
 	}
-	return "The new PUK is not shown again. Have you kept it?"
+	return "The new PUK is not shown again. Have you saved it?"
 }
 
 func (p *resultPage) update(msg tea.Msg, now time.Time) tea.Cmd {

@@ -51,8 +51,8 @@ func (p *resumePage) fill(now time.Time) tea.Cmd {
 	}
 	var items []item
 	if d := p.m.Draft; !d.Empty() {
-		items = append(items, item{id: "draft", index: itemDraft, name: "Go on with what you chose",
-			about: present.Token(d.token.Info), right: "nothing is done yet", level: present.Quiet})
+		items = append(items, item{id: "draft", index: itemDraft, name: "Continue with your choices",
+			about: present.Token(d.token.Info), right: "nothing has been done yet", level: present.Quiet})
 	}
 	for i, j := range u.Value {
 		name := "Resume "
@@ -79,7 +79,7 @@ func progressOf(j enrolling.Progress) string {
 		done = append(done, text.Clean(s.Title()))
 	}
 	if len(done) == 0 {
-		return "Nothing is done yet. Next: " + next.Title() + "."
+		return "Nothing has been done yet. Next: " + next.Title() + "."
 	}
 	return "Done: " + strings.Join(done, ", ") + ". Next: " + next.Title() + "."
 }
@@ -129,15 +129,15 @@ func (p *resumePage) begun() (j enrolling.Progress, ok bool) {
 // not read it from the cluster any more.
 func (p *resumePage) sent() screen.Action {
 	j, ok := p.begun()
-	return screen.Action{Key: keys.Letter("i", "a certificate was sent"), Writes: true,
-		Reason: screen.Because(screen.When(!ok, "choose an enrollment that was begun"),
+	return screen.Action{Key: keys.Letter("i", "I received a certificate"), Writes: true,
+		Reason: screen.Because(screen.When(!ok, "choose an unfinished enrollment"),
 			screen.When(j.Request.KeyHash == "", "it has no key yet"))}
 }
 
 func (p *resumePage) takeSent(o enrolling.Options) tea.Cmd {
 	file := &widget.Field{ID: "file", Label: "File", Input: widget.NewInput("", "sent.pem"),
 		Note: "The certificate for this enrollment's key, in PEM."}
-	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(p.m.Keys, "Go on with a certificate that was sent", "",
+	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(p.m.Keys, "Continue with a certificate that you received", "",
 		[]*widget.Field{file}, func(*widget.Form) tea.Cmd {
 			path := screen.Path(file.Input.Value())
 			if path == "" {
@@ -214,9 +214,9 @@ func (p *resumePage) view(f screen.Frame) string {
 	t, u := f.Theme, p.m.Store.Unfinished
 	if len(p.list.items) == 0 {
 		since, _ := u.Loading()
-		return widget.Working(t, "Looking for enrollments that were begun", since, f.Now)
+		return widget.Working(t, "Looking for unfinished enrollments", since, f.Now)
 	}
-	lines := heading(t, "Go on with an enrollment, or start a new one?", f.Height)
+	lines := heading(t, "Continue an enrollment, or start a new one?", f.Height)
 	if u.Err != nil {
 		lines = append(append(lines, widget.Failure(t, u.Err, f.Width)...), "")
 	}

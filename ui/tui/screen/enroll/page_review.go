@@ -183,8 +183,8 @@ func (p *reviewPage) acceptable() bool {
 
 // askAccept asks whether to go on all the same.
 func (p *reviewPage) askAccept() tea.Cmd {
-	d := dialog.NewConfirm(hsm.ConfirmPrompt{Question: "Go on all the same?",
-		Detail: "What stands against it: " + p.risks() + "."}, p.m.Keys, screen.Send(acceptMsg{}))
+	d := dialog.NewConfirm(hsm.ConfirmPrompt{Question: "Continue anyway?",
+		Detail: "Problems: " + p.risks() + "."}, p.m.Keys, screen.Send(acceptMsg{}))
 	return screen.Send(dialog.OpenMsg{Dialog: d})
 }
 
@@ -198,7 +198,7 @@ func (p *reviewPage) acts(now time.Time) screen.Acts {
 	}
 	begin := screen.On(screen.Action{Key: keys.As(k.Enter, "enroll"), Writes: true, Reason: screen.Because(
 		screen.When(m.Store.Building(), "the cluster is not ready yet"),
-		screen.When(p.awaited(), "there is no token yet"), p.risks(), screen.When(!m.plan.ready, "still working it out"))},
+		screen.When(p.awaited(), "there is no token yet"), p.risks(), screen.When(!m.plan.ready, "still preparing the plan"))},
 		"", func() tea.Cmd { return m.to(stageRun, now) })
 	all := screen.Acts{begin}
 	if p.err != nil && !p.awaited() {
@@ -277,7 +277,7 @@ func (p *reviewPage) askUnverified() tea.Cmd {
 // askRestart asks before what an earlier run did is forgotten.
 func (p *reviewPage) askRestart() tea.Cmd {
 	d := dialog.NewConfirm(hsm.ConfirmPrompt{
-		Question: "Begin anew?",
+		Question: "Start over?",
 		Detail: "What was begun under the name " + p.conflict().Name + " is forgotten here. " +
 			"Keys on the token and requests on the cluster stay as they are.",
 	}, p.m.Keys, screen.Send(restartMsg{}))
@@ -289,21 +289,21 @@ func (p *reviewPage) view(f screen.Frame) string {
 	lines := heading(t, "This is what will be done", f.Height)
 	switch {
 	case p.m.Store.Building():
-		lines[0] = t.Title.Render("Ready but for the cluster")
+		lines[0] = t.Title.Render("Ready, except for the cluster")
 		return strings.Join(append(lines, clusterProgress(p.m.Store, f)...), "\n")
 	case p.awaited():
 		lines[0] = t.Title.Render("Insert your key")
 		return strings.Join(append(lines, p.waiting(f)...), "\n")
 	case p.err != nil:
-		lines[0] = t.Title.Render("This cannot be done yet")
+		lines[0] = t.Title.Render("This is not possible yet")
 		lines = append(lines, widget.Failure(t, p.err, f.Width)...)
 		again := "r tries again"
 		if errors.Is(p.err, enroll.ErrNoUser) {
-			again = "u says who it is for, " + again
+			again = "u sets the user, " + again
 		}
 		switch {
 		case p.conflict() != nil:
-			again = "u says it otherwise, a begins anew."
+			again = "u changes the user, a starts over."
 		case p.unverified() != nil:
 			again += ", A accepts the risk."
 		default:
@@ -312,7 +312,7 @@ func (p *reviewPage) view(f screen.Frame) string {
 		return strings.Join(append(append(lines, ""), widget.Paragraph(t.Muted, again, f.Width)...), "\n")
 	case !p.m.plan.ready:
 		lines[0] = t.Title.Render("One moment")
-		return strings.Join(append(lines, widget.Working(t, "Working out what is to be done", p.job.Began, f.Now)), "\n")
+		return strings.Join(append(lines, widget.Working(t, "Preparing the plan", p.job.Began, f.Now)), "\n")
 	}
 	body := append(clusterFailure(p.m.Store, f), p.summary(t, f.Width)...)
 	if p.details {
@@ -325,7 +325,7 @@ func (p *reviewPage) view(f screen.Frame) string {
 func (p *reviewPage) waiting(f screen.Frame) []string {
 	t := f.Theme
 	spin := widget.Spinner(t, time.Time{}, f.Now)
-	lines := []string{spin + " " + t.Text.Render("It goes on by itself when the token is there.")}
+	lines := []string{spin + " " + t.Text.Render("The enrollment continues when the token is there.")}
 	views := p.m.Store.Tokens.Value.Views
 	if len(views) == 0 {
 		if n := len(p.m.Store.Tokens.Value.Problems); n > 0 {
@@ -335,14 +335,14 @@ func (p *reviewPage) waiting(f screen.Frame) []string {
 		return lines
 	}
 	lines = append(lines, "")
-	said := "These are here, and none of them is the one that is wanted"
+	said := "These tokens are here, but not the right one"
 	switch j := p.m.opts.Join; {
 	case p.m.opts.Token.Scheme != "":
 		said += ", " + text.Clean(p.m.opts.Token.TokenOnly().String())
 	case j != nil && j.Serial != "":
 		said += ", with the serial number " + text.Clean(j.Serial)
 	default:
-		said = "These are here, and cannot be used yet"
+		said = "These tokens are here, but cannot be used yet"
 	}
 	lines = append(lines, widget.Paragraph(t.Warn, t.Glyphs.Warn+" "+said+":", f.Width)...)
 	for _, v := range views {

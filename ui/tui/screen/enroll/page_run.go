@@ -204,7 +204,7 @@ func (p *runPage) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 
 func (p *runPage) askStop() tea.Cmd {
 	d := dialog.NewConfirm(hsm.ConfirmPrompt{Question: "Stop here?",
-		Detail: "What is done is kept: the enrollment can be resumed at any time."}, p.m.Keys, screen.Send(stopMsg{}))
+		Detail: "Finished steps are kept: the enrollment can be resumed at any time."}, p.m.Keys, screen.Send(stopMsg{}))
 	return screen.Send(dialog.OpenMsg{Dialog: d})
 }
 
@@ -264,9 +264,9 @@ func (p *runPage) view(f screen.Frame) string {
 				body = append(body, "  "+t.Text.Render(widget.Cut(l, f.Width-2)))
 			}
 		}
-		body = append(body, "", t.Muted.Render("r tries again from here, esc goes back. What is done is kept."))
+		body = append(body, "", t.Muted.Render("r tries again, esc goes back. Finished steps are kept."))
 	case p.stopped:
-		body = append(body, "", t.Text.Render("What is done is kept. r resumes it, now or another day."))
+		body = append(body, "", t.Text.Render("Finished steps are kept. r resumes the enrollment, now or another day."))
 	}
 	switch room := f.Height - len(lines); {
 	case len(body) <= room:

@@ -123,7 +123,7 @@ func (p *tokenPage) actions() []screen.Action {
 
 func (p *tokenPage) view(f screen.Frame) string {
 	t, s := f.Theme, p.m.Store
-	lines := heading(t, "Which token shall hold the key?", f.Height)
+	lines := heading(t, "Which token will hold the key?", f.Height)
 	since, _ := s.Tokens.Loading()
 	switch {
 	case s.Tokens.Err != nil:

@@ -58,12 +58,12 @@ func TestNext(t *testing.T) {
 
 	w, _ = enrolled(t, -1)
 	r = open(w, 80, 24)
-	r.Sees("n enroll key-00 anew", "! expired")
+	r.Sees("n enroll key-00 again", "! expired")
 
 	w, _ = enrolled(t, 100)
 	w.Told(message.Status{AuditError: "no space left on device"})
 	r = open(w, 80, 24)
-	r.Sees("Problems", "! no space left on device", "n look what is wrong")
+	r.Sees("Problems", "! no space left on device", "n see what is wrong")
 	r.Press("n")
 	r.Sees("WHAT")
 }
@@ -98,7 +98,7 @@ func TestMany(t *testing.T) {
 	}
 	w, _ := enrolled(t, days...)
 	r := open(w, 60, 15)
-	r.Sees("key-00", "more certificates", "Nothing has to be done", "key-39")
+	r.Sees("key-00", "more certificates", "Nothing to do", "key-39")
 	for _, size := range [][2]int{{60, 15}, {80, 24}, {100, 30}, {200, 50}} {
 		r.Send(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
 		r.Press("home")

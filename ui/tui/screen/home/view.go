@@ -33,7 +33,7 @@ func (m *Model) View(f screen.Frame) string {
 	o := m.Store.Overview
 	if !o.Loaded {
 		since, _ := o.Loading()
-		return widget.Block(widget.Working(f.Theme, "Looking where you stand", since, f.Now), f.Width, f.Height)
+		return widget.Block(widget.Working(f.Theme, "Reading your status", since, f.Now), f.Width, f.Height)
 	}
 	if f.Width < besideWidth {
 		return widget.Block(strings.Join(m.column(f), "\n"), f.Width, f.Height)
@@ -108,7 +108,7 @@ func next(f screen.Frame, step overview.Step, r room) []string {
 	t := f.Theme
 	title := present.StepTitle(step)
 	if title == "" {
-		return []string{t.Good.Render(t.Glyphs.Done) + " " + t.Text.Render("Nothing has to be done.")}
+		return []string{t.Good.Render(t.Glyphs.Done) + " " + t.Text.Render("Nothing to do.")}
 	}
 	line := t.Accent.Render("n") + " " + t.Strong.Render(title)
 	if r < roomy {

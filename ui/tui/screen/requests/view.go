@@ -58,7 +58,7 @@ func (m *Model) View(f screen.Frame) string {
 
 func (w which) none() string {
 	return map[which]string{pending: "Nothing waits for a decision. What comes shows up by itself; tab shows all.",
-		all: present.NoRequests + " What comes shows up by itself.", mine: "Nothing was filed from here."}[w]
+		all: present.NoRequests + " What comes shows up by itself.", mine: "No requests of your own. Those of enrollments are listed under all."}[w]
 }
 
 func (m *Model) summary(t theme.Theme) string {

@@ -86,7 +86,7 @@ func (m *Model) Acts() screen.Acts {
 		return slices.Insert(out, 0, screen.On(screen.Action{Key: keys.Letter("I", "set up"), Reason: reason(), Writes: true},
 			"token init", on.initialize))
 	}
-	return append(out, screen.On(screen.Action{Key: keys.As(m.Keys.Reset, "set up anew"), Reason: reason(), Writes: true,
+	return append(out, screen.On(screen.Action{Key: keys.As(m.Keys.Reset, "set up again"), Reason: reason(), Writes: true,
 		Quiet: true}, "token init", on.initialize))
 }
 

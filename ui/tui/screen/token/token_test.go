@@ -134,14 +134,14 @@ func TestRandomPUK(t *testing.T) {
 	r.Press("down", "enter")
 	r.Type("PUK of", "11111111")
 	r.Sees("wrong")
-	if strings.Contains(r.View(), "Have you kept it?") || r.card.PUK() != hsmtest.FakePUK {
+	if strings.Contains(r.View(), "Have you saved it?") || r.card.PUK() != hsmtest.FakePUK {
 		t.Fatalf("the PUK is %s:\n%s", r.card.PUK(), r.View())
 	}
 	r.Press(`"`+hsmtest.FakePUK+`"`, "enter")
-	r.Sees("Have you kept it?", r.card.PUK())
+	r.Sees("Have you saved it?", r.card.PUK())
 	fresh := r.card.PUK()
 	r.Press("n")
-	r.Sees("Have you kept it?", fresh)
+	r.Sees("Have you saved it?", fresh)
 	r.Press("y")
 	r.Sees("the PUK is changed")
 	if fresh == hsmtest.FakePUK || len(fresh) != 8 || strings.Contains(r.View(), fresh) {
@@ -157,9 +157,9 @@ func TestManagementKey(t *testing.T) {
 	r.Press("down", "enter")
 	r.Sees("made and shown here once")
 	r.Press("enter")
-	r.Sees("Have you kept it?", "61206d616e6167656d656e74")
+	r.Sees("Have you saved it?", "61206d616e6167656d656e74")
 	r.Press("c", "n")
-	r.Sees("Have you kept it?", "61206d616e6167656d656e74")
+	r.Sees("Have you saved it?", "61206d616e6167656d656e74")
 	r.Press("y")
 	r.Sees("the management key is replaced")
 	if strings.Contains(r.View(), "61206d61") || r.Copied() != "" {
@@ -169,7 +169,7 @@ func TestManagementKey(t *testing.T) {
 	r.Press("enter")
 	r.Type("PIN of", pin)
 	r.Loses("A new management key", "PIN of")
-	if strings.Contains(r.View(), "Have you kept it?") {
+	if strings.Contains(r.View(), "Have you saved it?") {
 		t.Error("a key is shown that the card keeps")
 	}
 }
@@ -534,7 +534,7 @@ func TestSOPIN(t *testing.T) {
 func TestBusy(t *testing.T) {
 	r := open(t)
 	r.card.Fail(hsmtest.OpAdminister, &hsm.BusyError{Reader: "Yubico", Holders: []string{hsm.Scdaemon + " (process 7)"}})
-	r.steps("s have scdaemon let go", "u")
+	r.steps("s release from scdaemon", "u")
 }
 
 // TestComesBack: a token that is pulled and plugged in again appears without a key press.

@@ -232,7 +232,7 @@ func (m *Model) Acts() screen.Acts {
 			func() tea.Cmd { return screen.Send(m.command(r)) }),
 	}
 	held := screen.When(!m.held(), "scdaemon holds no card")
-	return slices.Insert(acts, 2, screen.On(screen.Action{Key: keys.Letter("s", "have scdaemon let go"),
+	return slices.Insert(acts, 2, screen.On(screen.Action{Key: keys.Letter("s", "release from scdaemon"),
 		Reason: held, Writes: true, Quiet: held != ""}, "token release",
 		func() tea.Cmd { return screen.Operate(screen.Release()) }))
 }

@@ -104,7 +104,7 @@ func TestOpens(t *testing.T) {
 	r.Press("esc")
 	r.Loses("Tokens › blue")
 	r.Press("e")
-	r.Sees("This cannot be done yet")
+	r.Sees("This is not possible yet")
 }
 
 // TestBusy: where the screen says that GnuPG's daemon holds the card, a key releases it.
@@ -114,9 +114,9 @@ func TestBusy(t *testing.T) {
 	r := w.Open("")
 	r.Sees("blue")
 	r.Press("s")
-	r.Sees("have scdaemon let go: scdaemon holds no card")
+	r.Sees("release from scdaemon: scdaemon holds no card")
 	w.Cards.SetProblems(hsm.Problem{Source: "Yubico",
 		Err: &hsm.BusyError{Reader: "Yubico", Holders: []string{hsm.Scdaemon + " (process 7)"}}})
 	r.Press("r")
-	r.Sees("s have scdaemon let go")
+	r.Sees("s release from scdaemon")
 }
