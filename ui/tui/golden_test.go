@@ -76,7 +76,7 @@ func scenes() []scene {
 		}},
 		{name: "activity", section: true, world: busy, walk: atBusy},
 		{name: "open", world: busy, walk: func(r *rig) { atBusy(r); r.Press("tab"); r.Sees("waits for a yes: delete pods") }},
-		{name: "contexts", section: true, world: (*world).ours, walk: func(r *rig) { atOurs(r); r.Press("enter"); r.Sees("takes you for admin") }},
+		{name: "contexts", section: true, world: (*world).ours, walk: func(r *rig) { atOurs(r); r.Press("enter"); r.Sees("knows you as admin") }},
 		{name: "remove", world: (*world).ours, walk: func(r *rig) {
 			atOurs(r)
 			r.Press("home", "D")
