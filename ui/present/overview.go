@@ -14,9 +14,9 @@ import (
 // The titles of the parts of an overview.
 const (
 	ProblemsTitle = "Problems"
-	AskedTitle    = "Asked now"
+	AskedTitle    = "Waiting for you"
 	EndsTitle     = "Certificates"
-	UnderWayTitle = "Enrollments under way"
+	UnderWayTitle = "Enrollments in progress"
 )
 
 // The names of facts of an overview.
@@ -77,7 +77,7 @@ func OverviewFacts(s overview.Status, now time.Time) []Fact {
 	}
 	open := ""
 	if s.Interfaces > 1 {
-		open = fmt.Sprintf("%d are open; questions come up in the one opened last", s.Interfaces)
+		open = fmt.Sprintf("%d are open; questions appear in the one opened last", s.Interfaces)
 	}
 	return []Fact{current, {Name: "User", Value: who}, {Name: ClusterFact, Value: text.Clean(s.Server)},
 		{Name: "Token", Value: lockWords(s, now), Level: LockLevel(s)}, {Name: InterfacesFact, Value: open}}
@@ -148,13 +148,13 @@ func StepTitle(s overview.Step) string {
 	case overview.Enroll:
 		return "enroll a key"
 	case overview.Resume:
-		return "go on with " + name
+		return "continue " + name
 	case overview.Renew:
 		return "renew " + name
 	case overview.Reenter:
-		return "enroll " + name + " anew"
+		return "enroll " + name + " again"
 	case overview.Examine:
-		return "look what is wrong"
+		return "see what is wrong"
 	}
 	return ""
 }
