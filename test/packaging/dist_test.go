@@ -177,12 +177,9 @@ func TestDistKrew(t *testing.T) {
 					t.Errorf("the archive has no %s: %v", file, err)
 				}
 			}
-			if page := unzip(t, filepath.Join(to, "man", "kubehsm.1.gz")); !strings.Contains(page,
-				strings.TrimPrefix(spec.Version, "v")) {
-				t.Errorf("the pages do not say of which version they are: %.200s", page)
-			}
-			if page := unzip(t, filepath.Join(to, "man", "kubehsm.1.gz")); !strings.Contains(page, `"20`) {
-				t.Errorf("the pages do not bear the date of the commit: %.200s", page)
+			page := unzip(t, filepath.Join(to, "man", "kubehsm.1.gz"))
+			if !strings.Contains(page, strings.TrimPrefix(spec.Version, "v")) || !strings.Contains(page, `"20`) {
+				t.Errorf("the pages lack their version, or the date of the commit: %.200s", page)
 			}
 			if name != runtime.GOOS+"/"+runtime.GOARCH {
 				return
