@@ -94,7 +94,7 @@ func (a *app) approves(ctx context.Context, seen request.View, d *decision, ques
 	p := hsm.ConfirmPrompt{Question: question}
 	if seen.Warned() && d.Words == "" && d.User == "" {
 		if d.yes {
-			return nil // these risks answer no warning
+			return nil // --yes answers no warning: the decision fails, with a hint
 		}
 		p.Typed = func(typed string) bool { return d.Answer(seen, typed) }
 		p.Wanted = request.AnswersTo(seen)
