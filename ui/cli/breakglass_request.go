@@ -54,7 +54,8 @@ kubehsm breakglass request --context prod-hsm --lifetime 20m --reason 'INC-4711'
 			return err
 		}
 		options, err := desk.NewBreakGlass(env).Request(c.Context(), desk.BreakGlassOptions{
-			Context: a.context, Name: shared.Name, Reason: shared.Reason, Lifetime: f.lifetime, Token: shared.Token, Key: shared.Key,
+			Context: a.context, Name: shared.Name, Reason: shared.Reason, Lifetime: f.lifetime,
+			Token: shared.Token, Key: shared.Key,
 			Generate: shared.Generate, AcceptDefaults: shared.AcceptDefaults, Timeout: shared.Timeout,
 		})
 		if err != nil {

@@ -41,7 +41,7 @@ with --name continues. With several --key, files one request for each key, as fo
 token and its spare.`,
 		Example: `kubehsm csr create --key 'pkcs11:token=trial;object=prod' --user jane --group dev
 kubehsm csr create --key 'piv:serial=1234567;slot=9a' --user jane --dry-run
-kubehsm csr create --context prod --key 'piv:serial=1234567;slot=9a' --user '{login}' --dns-name '{host}' --expiration 24h`,
+kubehsm csr create --context prod --key 'piv:serial=1234567;slot=9a' --user '{login}' --dns-name '{host}'`,
 		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
 		options, err := r.options(a.context)

@@ -108,7 +108,9 @@ func FlagSections(c *cobra.Command) []FlagSection {
 		}
 		sections[at].Flags = append(sections[at].Flags, f)
 	}
-	slices.SortStableFunc(sections, func(a, b FlagSection) int { return slices.Index(headings, a.Title) - slices.Index(headings, b.Title) })
+	slices.SortStableFunc(sections, func(a, b FlagSection) int {
+		return slices.Index(headings, a.Title) - slices.Index(headings, b.Title)
+	})
 	if len(global) > 0 {
 		sections = append(sections, FlagSection{"Global flags", global})
 	}

@@ -63,7 +63,8 @@ func Environment(c *cobra.Command) []Entry {
 	all := []Entry{
 		{"KUBECONFIG", "The kubeconfig files, as for kubectl."},
 		{"KUBEHSM_HOME", "An absolute path. The folder holds everything of kubehsm: config.yaml, state, run."},
-		{"XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_RUNTIME_DIR", "The folders that hold the folders of kubehsm, without KUBEHSM_HOME."},
+		{"XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_RUNTIME_DIR",
+			"The folders that hold the folders of kubehsm, without KUBEHSM_HOME."},
 		{"NO_COLOR", "No colors."},
 	}
 	switch withoutRoot(c) {
