@@ -165,7 +165,7 @@ func (h *fakeHandle) Generate(ctx context.Context, o hsm.GenerateOptions, p hsm.
 		return hsm.Slot{}, err
 	}
 	piv := h.info.Scheme == hsm.SchemePIV
-	if piv && !slices.Contains(pivSlots, o.Slot) {
+	if piv && !slices.Contains(hsm.PIVSlots(), o.Slot) {
 		return hsm.Slot{}, fmt.Errorf("slot %q: %w", o.Slot, hsm.ErrUnsupported)
 	}
 	if err := h.Unlock(ctx, p); err != nil {

@@ -44,6 +44,9 @@ func (n Enroller) Complete(ctx context.Context, o enrolling.Options) (enrolling.
 	if err := n.completeToken(ctx, &o); err != nil {
 		return o, err
 	}
+	if err := n.completeKey(ctx, &o); err != nil {
+		return o, err
+	}
 	o.FillDefaults()
 	if err := n.completeAdopted(ctx, &o); err != nil {
 		return o, err
@@ -126,13 +129,79 @@ func (n Enroller) completeContext(ctx context.Context, o *enrolling.Options) err
 		for _, c := range contexts { // run from the enrolled context itself
 			if c.Name == o.Context && c.Ours {
 				o.Name = cmp.Or(c.Enrollment, c.Name)
-				if j, err := enrolling.NewStore(n.env).Load(o.Name); err == nil && !o.Restart {
-					o.Context = j.Options.Context // the enrolled one is current since the first run
-				}
 			}
 		}
 	}
+	return n.completeSource(o, contexts)
+}
+
+// completeSource takes the context that an enrollment was made from where its own is chosen, which
+// is current since the first run, and does not sign in without its key.
+func (n Enroller) completeSource(o *enrolling.Options, all []contexts.View) error {
+	own := func(c contexts.View) bool {
+		return c.Name == o.Context && c.Ours && cmp.Or(c.Enrollment, c.Name) == o.Name
+	}
+	if !slices.ContainsFunc(all, own) {
+		return nil
+	}
+	j, err := enrolling.NewStore(n.env).Load(o.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	source := j.Options.Context
+	if !o.Restart || slices.ContainsFunc(all, func(c contexts.View) bool { return c.Name == source }) {
+		o.Context = source
+	}
 	return nil
+}
+
+// completeKey looks at the keys on the token. An enrollment whose key is no longer there begins
+// anew: nothing that was made for it is of use. A new key goes where none is.
+func (n Enroller) completeKey(ctx context.Context, o *enrolling.Options) error {
+	j := &enrolling.Progress{}
+	if !o.Restart {
+		var err error
+		if j, err = enrolling.NewStore(n.env).Load(o.Name); errors.Is(err, fs.ErrNotExist) {
+			j = &enrolling.Progress{}
+		} else if err != nil {
+			return err
+		}
+	}
+	made := j.Request.KeyHash != "" && !o.Adopt && enrolling.SameToken(o.Token, j.Request.Key)
+	open := o.Token.Kind().HasSlots() && o.Key.Scheme == "" && o.Generate.Slot == "" && o.Token.Slot == "" &&
+		!o.Generate.Overwrite && !o.Adopt
+	if !made && !open {
+		return nil
+	}
+	slots, err := hsm.ReadSlots(ctx, n.env.Drivers, o.Token)
+	if err != nil {
+		return err
+	}
+	if made && token.IsGone(j.Request.Key, j.Request.KeyHash, slots) {
+		o.Restart, o.Key, open = true, hsm.URI{}, o.Token.Kind().HasSlots()
+	}
+	if !open {
+		return nil
+	}
+	first := cmp.Or(o.Generate.Slot, o.Token.NewSlot())
+	if slices.ContainsFunc(slots, func(s hsm.Slot) bool { return s.ID == first && s.Key != nil }) {
+		o.Generate.Slot, err = spareSlot(o.Token.Kind(), slots)
+	}
+	return err
+}
+
+// spareSlot is the first free place for a further key on a card. [hsm.ErrOccupied] if there is none.
+func spareSlot(kind hsm.Kind, slots []hsm.Slot) (string, error) {
+	for _, id := range kind.Spare {
+		if !slices.ContainsFunc(slots, func(s hsm.Slot) bool { return s.ID == id && (s.Key != nil || s.Certificate != nil) }) {
+			return id, nil
+		}
+	}
+	return "", hint.With(fmt.Errorf("every retired slot of the token is taken: %w", hsm.ErrOccupied),
+		"name one with --slot, or delete a key: `kubehsm key delete`")
 }
 
 // completeFromProgress fills open options from an earlier run.

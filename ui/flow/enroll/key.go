@@ -185,9 +185,15 @@ func (k keyMaker) inPlace(ctx context.Context) (ours *hsm.Slot, hashes []string,
 		case k.run.record.Generating && !slices.Contains(k.run.record.Before, hash):
 			return &s, nil, nil
 		case !o.Overwrite:
+			other := "choose another --name"
+			if k.run.info.Kind().HasSlots() {
+				other = "destroy it with --overwrite"
+				if free, err := spareSlot(k.run.info.Kind(), slots); err == nil {
+					other = "make another in a free slot with --slot " + free + ", or " + other
+				}
+			}
 			return nil, nil, hint.Withf(fmt.Errorf("token %q has a key %q already: %w", k.run.info.Name(), place,
-				hsm.ErrOccupied),
-				"reuse it with --key '%s', or choose another --name", s.URI)
+				hsm.ErrOccupied), "reuse it with --key '%s', or %s", s.URI, other)
 		}
 		hashes = append(hashes, hash)
 	}

@@ -134,14 +134,8 @@ func (n Renewer) placeNewKey(ctx context.Context, j *enrolling.Progress) error {
 		if g.Slot != "" {
 			return nil
 		}
-		for _, id := range kind.Spare {
-			if !taken(func(s hsm.Slot) bool { return s.ID == id && (s.Key != nil || s.Certificate != nil) }) {
-				g.Slot = id
-				return nil
-			}
-		}
-		return hint.With(fmt.Errorf("every retired slot of the token is taken: %w", hsm.ErrOccupied),
-			"name one with --slot, or delete a key: `kubehsm key delete`")
+		g.Slot, err = spareSlot(kind, slots)
+		return err
 	}
 	if g.Label == "" {
 		g.Label = j.Options.Name + time.Now().UTC().Format("-20060102")

@@ -15,6 +15,7 @@ import (
 // Review works out what [Enroller.Enroll] would do. Nothing is changed, no PIN is
 // asked for.
 func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, error) {
+	asked := o
 	o, err := n.Complete(ctx, o)
 	if err != nil {
 		return Review{}, err
@@ -57,6 +58,12 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 	rev.Notes = change.Notes()
 	if kept != "" {
 		rev.Notes = append(rev.Notes, kept)
+	}
+	switch first := o.Token.NewSlot(); {
+	case o.Restart && !asked.Restart:
+		rev.Notes = append(rev.Notes, "the key that was made before is no longer on the token: a new one is made")
+	case j.Updated.IsZero() && asked.Generate.Slot == "" && o.Generate.Slot != first && o.Key.Scheme == "" && !o.Adopt:
+		rev.Notes = append(rev.Notes, "slot "+first+" holds another key: the new one goes into slot "+o.Generate.Slot)
 	}
 	if j.Cluster.InsecureSkipTLSVerify {
 		rev.Notes = append(rev.Notes, "the cluster is not verified: "+

@@ -1,6 +1,7 @@
 package enroll
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -60,8 +61,9 @@ func (p *keyPage) fill(now time.Time) {
 	for i, s := range p.slots {
 		it := slotItem(s, now)
 		it.index = i
-		if s.Key == nil && s.Certificate == nil && prefer == "new" && p.hasSlots() {
-			prefer = it.id // the first empty one
+		if s.Key == nil && s.Certificate == nil && prefer == "new" && p.hasSlots() &&
+			(s.ID == s.URI.TokenOnly().NewSlot() || slices.Contains(s.URI.Kind().Spare, s.ID)) {
+			prefer = it.id // the other slots have uses of their own
 		}
 		if s.Key == nil && !p.hasSlots() {
 			continue // a certificate on its own is nothing to enroll
@@ -80,15 +82,14 @@ func (p *keyPage) fill(now time.Time) {
 	p.list.set(items, prefer)
 }
 
-// withEmptySlots adds the slots that every token of a kind has where the driver
-// lists only those in use.
+// withEmptySlots adds the slots that a token of a kind has where the driver lists only those in use.
 func withEmptySlots(u hsm.URI, slots []hsm.Slot) []hsm.Slot {
 	have := map[string]hsm.Slot{}
 	for _, s := range slots {
 		have[s.ID] = s
 	}
 	var out []hsm.Slot
-	for _, id := range u.Kind().Slots {
+	for _, id := range slices.Concat(u.Kind().Slots, u.Kind().Spare) {
 		s, ok := have[id]
 		if !ok {
 			s = hsm.Slot{URI: u, ID: id}
@@ -115,6 +116,9 @@ func slotItem(s hsm.Slot, now time.Time) item {
 	case s.Key == nil:
 		it.name, it.about = "Slot "+present.ID(s), "empty: generate a new key here"
 		it.detail = []string{"Meant for " + present.Purpose(s.ID) + "."}
+		if slices.Contains(s.URI.Kind().Spare, s.ID) {
+			it.detail = []string{"For a further key, such as that of another cluster."}
+		}
 	default:
 		it.name = "Reuse " + present.Slot(s)
 		if inSlot {

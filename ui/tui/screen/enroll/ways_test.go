@@ -37,12 +37,10 @@ func openCard(t *testing.T, width, height int) *rig {
 // and reusing another key afterwards overwrites nothing.
 func TestOverwrite(t *testing.T) {
 	r := openCard(t, 100, 30)
-	r.Sees("has a key \"9a\" already", "s chooses another key or slot")
-	r.Press("enter")
-	r.Sees("enroll: token", "has a key")
+	r.Sees("in slot 82", "slot 9a holds another key")
 	r.Press("s")
-	r.Sees("reuse its")
-	r.Press("end", "o") // 9e is empty
+	r.Sees("reuse its", "For a further key") // the cursor is on 82
+	r.Press("end", "o")                      // 95 is empty
 	r.Sees("overwrite: the slot is empty")
 	r.Press("home", "o")
 	r.Sees("Overwrite slot 9a?", "certificate for jane", "Type 12345678")
