@@ -38,7 +38,8 @@ func (a *app) handed(ctx context.Context, flag, value string, kind hsm.PINKind) 
 		return []byte(value), nil
 	case isHanded([]byte(value)):
 		w := a.err()
-		w.line("warning: other users of this computer can read the %s on the command line; give it with --%s=-, in a file, or to the prompt", kind, flag)
+		w.line("warning: other users of this computer can read the %s on the command line; "+
+			"give it with --%s=-, in a file, or to the prompt", kind, flag)
 		return []byte(value), w.flush()
 	}
 	b, err := readHanded(value)
