@@ -169,7 +169,11 @@ func (a *app) enrollReviewed(ctx context.Context, env *env.Env, options enrollin
 	if err != nil {
 		return result, err
 	}
-	return result, a.showPUK(&result) // before anything else can fail or end the program: it is in force
+	if isTerminal(a.Stdout) {
+		a.closers = append(a.closers, func() error { return a.showPUK(&result) }) // last, where it catches the eye
+		return result, nil
+	}
+	return result, a.showPUK(&result) // before a reader that went away can end the program: it is in force
 }
 
 // guides tells whether a person goes through an enrollment at a terminal, and answers there.
@@ -294,8 +298,10 @@ func (a *app) showPUK(r *enrolling.Result) error {
 	}
 	if r.PUK.Len() > 0 {
 		what, keep := present.FreshPUK(*r)
+		w.line("")
 		w.line("%s: %s", what, r.PUK.Bytes())
 		w.line("%s", keep)
+		w.line("")
 	}
 	defer func() { r.PUK.Zero(); r.PUK = nil }()
 	return w.flush()

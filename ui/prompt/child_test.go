@@ -58,7 +58,7 @@ func runChild(mode string) {
 		pinResult(t.PIN(ctx, testPIN()))
 	case "new":
 		p := testPIN()
-		p.New = true
+		p.New, p.Token.PIN.MinLen, p.Token.PIN.MaxLen = true, 6, 8
 		pinResult(t.PIN(ctx, p))
 	case "lines": // until a line ends with a full stop
 		pinResult(t.PIN(ctx, hsm.PINPrompt{Kind: "ticket", Retries: -1,

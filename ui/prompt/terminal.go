@@ -113,18 +113,16 @@ func (t *Terminal) pin(ctx context.Context, p hsm.PINPrompt, shared func() bool)
 			secret, err = t.secret(ctx, c, block{above: above, label: label, keep: shared}, p.More)
 			return err
 		}
+		var unfit error
 		for range maxRounds {
-			s, same, err := t.twice(ctx, c, block{above: above, label: label, keep: shared}, question.Repeat+": ")
-			if err != nil {
+			var err error
+			secret, err = t.twice(ctx, c, block{above: above, label: label, keep: shared}, p)
+			if unfit = err; !errors.Is(err, hsm.ErrPINInvalid) {
 				return err
 			}
-			if same {
-				secret = s
-				return nil
-			}
-			above = []string{above[0], question.Differ}
+			above = []string{above[0], unfitWords(err)}
 		}
-		return fmt.Errorf("%w: the two entries differ", hsm.ErrPINInvalid)
+		return unfit
 	})
 	if err != nil {
 		return nil, err
@@ -145,26 +143,41 @@ func (t *Terminal) secret(ctx context.Context, c *console, b block, more func([]
 	return s, nil
 }
 
-// twice reads a secret two times and tells whether both are the same; if not,
-// nothing is returned.
-func (t *Terminal) twice(ctx context.Context, c *console, b block, again string) (*hsm.Secret, bool, error) {
+// twice reads a new secret two times. One that cannot be such a secret is turned away at once; so
+// are two that differ ([hsm.ErrPINInvalid]).
+func (t *Terminal) twice(ctx context.Context, c *console, b block, p hsm.PINPrompt) (*hsm.Secret, error) {
 	first, err := t.secret(ctx, c, b, nil)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	b.label = again
+	if err := hsm.CheckPIN(p.Kind, first, p.Token.PIN); err != nil {
+		first.Zero()
+		return nil, err
+	}
+	b.label = question.Repeat + ": "
 	second, err := t.secret(ctx, c, b, nil)
 	if err != nil {
 		first.Zero()
-		return nil, false, err
+		return nil, err
 	}
 	defer second.Zero()
 	if !bytes.Equal(first.Bytes(), second.Bytes()) {
 		first.Zero()
-		return nil, false, nil
+		return nil, errDiffer
 	}
-	return first, true, nil
+	return first, nil
 }
+
+// unfitWords say why a new secret was turned away.
+func unfitWords(err error) string {
+	if errors.Is(err, errDiffer) {
+		return question.Differ
+	}
+	return text.Clean(err.Error()) + "."
+}
+
+// errDiffer says that the second entry of a new secret is not the first.
+var errDiffer = fmt.Errorf("%w: the two entries differ", hsm.ErrPINInvalid)
 
 func (t *Terminal) confirm(ctx context.Context, p hsm.ConfirmPrompt, shared func() bool) (yes bool, err error) {
 	err = t.hold(ctx, func(c *console) error {

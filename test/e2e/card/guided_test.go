@@ -54,6 +54,9 @@ func TestMainJob(t *testing.T) {
 	if len(said) != 2 || !p.card.CheckPUK(said[1]) || !p.card.CheckPIN(ownPIN) {
 		t.Errorf("the PIN and the PUK are not those that were typed and shown:\n%s", s.Output())
 	}
+	if _, after, _ := strings.Cut(s.Output(), "The new PUK of the token: "); strings.Contains(after, "Next") {
+		t.Errorf("the PUK is not the last that is said:\n%s", s.Output())
+	}
 	p.atRest("the enrollment")
 	if out := p.kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != "jane@sso" {
 		t.Errorf("kubectl is %q", out)
@@ -73,7 +76,7 @@ func TestMainJobIsLeft(t *testing.T) {
 	s.Type("\r")
 	s.WaitFor(newPINPrompt)
 	s.Press(term.CtrlC)
-	if code := s.Exit(); code != 130 || !s.Cooked() {
+	if code := s.Exit(); code != 130 || !s.Cooked() || !strings.Contains(s.Output(), "nothing is lost") {
 		t.Errorf("exit code %d:\n%s", code, s.Output())
 	}
 	if !p.card.CheckPIN(vcard.DefaultPIN) || !p.card.CheckPUK(vcard.DefaultPUK) || p.card.Public(0x9a) != nil {

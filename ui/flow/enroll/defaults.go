@@ -156,13 +156,14 @@ func has(all []defaultSecret, kind hsm.PINKind) bool {
 // is done ([secrets.replacePUK]): whoever stops before has nothing to keep yet.
 func (s secrets) replace(ctx context.Context, all []defaultSecret) error {
 	r := s.of
+	r.progress(enrolling.StepToken, "found %s; setting its own PIN and management key", r.info.Name())
 	if has(all, hsm.UserPIN) || has(all, hsm.ManagementKey) {
 		if err := token.LockAgent(ctx, r.env); err != nil { // the agent must not try the old PIN
 			return err
 		}
 	}
 	if has(all, hsm.UserPIN) {
-		asking := knownDefaults(ask.From(r.asking("choose a PIN of your own")))
+		asking := knownDefaults(ask.From(r.asking("replace the default PIN")))
 		if err := r.token.ChangePIN(ctx, hsm.UserPIN, asking.Prompter()); err != nil {
 			r.pins.zero()
 			return err

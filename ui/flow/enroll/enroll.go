@@ -142,9 +142,13 @@ func (r *attempt) step(ctx context.Context, s enrolling.Step) error {
 	return nil
 }
 
-// resumable says of a full disk how to go on: what was done is not lost.
+// resumable says how to go on where a person stopped, or after a full disk: what was done is
+// not lost.
 func resumable(j *enrolling.Progress, err error) error {
-	if !errors.Is(err, syscall.ENOSPC) {
+	switch {
+	case hint.Of(err) == "" && !j.Repeatable() && (errors.Is(err, hsm.ErrCancelled) || interrupted(err)):
+		return waitHint(j, err)
+	case !errors.Is(err, syscall.ENOSPC):
 		return err
 	}
 	return hint.Withf(err, "make room on the disk; then `%s` goes on from here", j.Options.Resume())

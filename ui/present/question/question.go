@@ -55,7 +55,7 @@ func Name(t hsm.TokenInfo) string {
 
 // Rule says what a new secret may be, "" if nothing is known.
 func Rule(p hsm.PINPrompt) string {
-	if lo, hi := p.Token.PIN.MinLen, p.Token.PIN.MaxLen; p.New && p.Kind != hsm.PIVPIN && lo > 0 && hi > 0 {
+	if lo, hi := p.Token.PIN.MinLen, p.Token.PIN.MaxLen; p.New && lo > 0 && hi > 0 {
 		return fmt.Sprintf("%d to %d characters; letters work too.", lo, hi)
 	}
 	return ""

@@ -1,6 +1,7 @@
 package dialog
 
 import (
+	"cmp"
 	"crypto/subtle"
 	"slices"
 	"strings"
@@ -185,7 +186,7 @@ func (d *PIN) tries() string {
 func rules(p hsm.PINPrompt) string {
 	s := question.Rule(p)
 	if p.Kind == hsm.PIVPIN {
-		s = "Letters work too, not just digits. It is not the FIDO PIN."
+		s = cmp.Or(s, "Letters work too, not just digits.") + " It is not the FIDO PIN."
 	}
 	return strings.TrimSpace(s + " " + question.Default(p))
 }

@@ -328,8 +328,11 @@ func (p *runPage) step(f screen.Frame, s enrolling.Step) []string {
 		return []string{t.Good.Render(t.Glyphs.Reused) + " " + t.Text.Render(name) + "  " +
 			t.Muted.Render(widget.Cut(message+"("+present.Step(v.state)+")", room))}
 	case enrolling.StepFailed:
-		return []string{t.Bad.Render(t.Glyphs.Failed) + " " + t.Strong.Render(name) + "  " +
-			t.Bad.Render(present.Step(v.state))}
+		failed := t.Bad.Render(present.Step(v.state))
+		if message != "" { // the last that was heard of it
+			failed += t.Muted.Render(widget.Cut(" after: "+message, room-len(present.Step(v.state))))
+		}
+		return []string{t.Bad.Render(t.Glyphs.Failed) + " " + t.Strong.Render(name) + "  " + failed}
 	}
 	return []string{t.Faint.Render(t.Glyphs.Pending + " " + name)}
 }
