@@ -139,7 +139,8 @@ func table() []Option {
 			On:      OfEnroll | OfBreakGlass, fixed: fromToken, shown: inSource, field: func(o *Options) any { return &o.Token },
 		},
 		{
-			Flag: "context", Called: "context", fixed: fromBegin, shown: inSource, field: func(o *Options) any { return &o.Context },
+			Flag: "context", Called: "context", fixed: fromBegin, shown: inSource,
+			field: func(o *Options) any { return &o.Context },
 		},
 		{
 			Flag: "user",
@@ -228,27 +229,32 @@ func table() []Option {
 		{
 			Flag: "no-attestation", Usage: "leave the token's attestation of the key out of the request",
 			Heading: HeadingRequest,
-			On:      OfEnroll | OfRequest | OfRenewal, fixed: fromRequest, field: func(o *Options) any { return &o.NoAttestation },
+			On:      OfEnroll | OfRequest | OfRenewal, fixed: fromRequest,
+			field: func(o *Options) any { return &o.NoAttestation },
 		},
 		{
 			Flag: "dns-name", Usage: "DNS `name` in the certificate (a SAN); may be repeated",
 			Heading: HeadingRequest,
-			On:      OfEnroll | OfRequest, fixed: fromBegin, renewed: true, field: func(o *Options) any { return &o.AltNames.DNS },
+			On:      OfEnroll | OfRequest, fixed: fromBegin, renewed: true,
+			field: func(o *Options) any { return &o.AltNames.DNS },
 		},
 		{
 			Flag: "email", Usage: "e-mail `address` in the certificate (a SAN); may be repeated",
 			Heading: HeadingRequest,
-			On:      OfEnroll | OfRequest, fixed: fromBegin, renewed: true, field: func(o *Options) any { return &o.AltNames.Email },
+			On:      OfEnroll | OfRequest, fixed: fromBegin, renewed: true,
+			field: func(o *Options) any { return &o.AltNames.Email },
 		},
 		{
 			Flag: "ip", Usage: "IP `address` in the certificate (a SAN); may be repeated",
 			Heading: HeadingRequest,
-			On:      OfEnroll | OfRequest, fixed: fromBegin, renewed: true, field: func(o *Options) any { return &o.AltNames.IP },
+			On:      OfEnroll | OfRequest, fixed: fromBegin, renewed: true,
+			field: func(o *Options) any { return &o.AltNames.IP },
 		},
 		{
 			Flag: "uri", Usage: "`URI` in the certificate (a SAN); may be repeated",
 			Heading: HeadingRequest,
-			On:      OfEnroll | OfRequest, fixed: fromBegin, renewed: true, field: func(o *Options) any { return &o.AltNames.URI },
+			On:      OfEnroll | OfRequest, fixed: fromBegin, renewed: true,
+			field: func(o *Options) any { return &o.AltNames.URI },
 		},
 		{
 			Flag: "request-label", Usage: "label of the request, a `key=value`; may be repeated",
