@@ -636,3 +636,16 @@ func TestKuberc(t *testing.T) {
 	m.file("kuberc", "credentialPluginPolicy: [", 0o600)
 	m.expect(policy(m.Options), Warning, "kuberc", "correct the file")
 }
+
+// TestProblems: what is wrong comes first, the worst before all, and the rest is a number.
+func TestProblems(t *testing.T) {
+	problems, passed := Problems([]Check{{ID: "a", State: OK}, {ID: "b", State: Note}, {ID: "c", State: Failed},
+		{ID: "d", State: OK}, {ID: "e", State: Warning}, {ID: "f", State: Failed}})
+	var ids string
+	for _, c := range problems {
+		ids += c.ID
+	}
+	if ids != "cfeb" || Passed(passed) != "2 checks passed" || Passed(1) != "1 check passed" {
+		t.Errorf("%s, %s", ids, Passed(passed))
+	}
+}

@@ -197,7 +197,7 @@ func certificates(v hsm.View, all []enrollment.Enrollment) []Check {
 		if err != nil || slices.ContainsFunc(all, func(e enrollment.Enrollment) bool { return e.KeyHash == hash }) {
 			continue
 		}
-		c := Check{ID: "certificate/" + a.Slot.URI.String(), Group: GroupTokens, Title: "Certificate on " + v.Info.Name()}
+		c := Check{ID: "own/" + a.Slot.URI.String(), Group: GroupTokens, Title: "Certificate on " + v.Info.Name()}
 		checks = append(checks, c.with(Note, fmt.Sprintf("%s, issued by %s, until %s: not enrolled on this computer",
 			a.Certificate.Subject().User, leaf.Issuer.String(), present.Date(leaf.NotAfter)),
 			"A cluster whose API server accepts the issuer takes it as it is.",

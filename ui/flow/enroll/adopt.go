@@ -12,7 +12,6 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
-	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
@@ -88,43 +87,6 @@ func chainIn(o enrolling.Options) ([]*x509.Certificate, error) {
 	return append(c.Chain, c.Leaf), nil
 }
 
-// completeAdopted fills in the key and the user of the certificate that is adopted.
-func (n Enroller) completeAdopted(ctx context.Context, o *enrolling.Options) error {
-	if !o.Adopt || o.Key.Scheme != "" && o.User != "" {
-		return nil
-	}
-	more, err := chainIn(*o)
-	if err != nil {
-		return err
-	}
-	slots, err := hsm.ReadSlots(ctx, n.env.Drivers, o.Token)
-	if err != nil {
-		return err
-	}
-	fit, unfit := Adoptables(slots, more)
-	var chosen []Adoptable
-	for _, a := range fit {
-		if o.Key.Scheme == "" || o.Key.MatchSlot(a.Slot) {
-			chosen = append(chosen, a)
-		}
-	}
-	if at, err := (cluster.Access{Env: n.env.On(o.Cluster)}).Endpoint(ctx, o.Context); o.Join == nil && err == nil && len(chosen) > 1 {
-		chosen = accepted(cluster.AcceptedBy(ctx, at.Cluster), chosen)
-	}
-	switch len(chosen) {
-	case 0:
-		return noneAdoptable(unfit)
-	case 1:
-		return takeAdoptable(o, chosen[0])
-	}
-	names := make([]string, len(chosen))
-	for i, a := range chosen {
-		names[i] = fmt.Sprintf("--key '%s' (%s, issued by %s)", a.Slot.URI, a.Certificate.Subject().User,
-			a.Certificate.Leaf.Issuer.String())
-	}
-	return hint.With(ErrSeveralCertificates, "name the key of one: "+strings.Join(names, ", or "))
-}
-
 // takeAdoptable makes o the enrollment of the key and the user of the certificate.
 func takeAdoptable(o *enrolling.Options, a Adoptable) error {
 	who := a.Certificate.Subject()
@@ -159,93 +121,13 @@ func accepted(by *csr.Accepted, all []Adoptable) []Adoptable {
 	return some
 }
 
-// own are the certificates on the token that somebody whose context has no credential can sign
-// in with.
-func (n Enroller) own(ctx context.Context, o enrolling.Options) []Adoptable {
-	if o.Adopt || o.Key.Scheme != "" || o.ApproveWith != "" || o.Join != nil {
-		return nil
-	}
-	slots, err := hsm.ReadSlots(ctx, n.env.Drivers, o.Token)
-	if err != nil {
-		return nil // the step that finds the token says why
-	}
-	more, err := chainIn(o)
-	if err != nil {
-		return nil
-	}
-	fit, _ := Adoptables(slots, more)
-	return fit
-}
-
-// announced tells whether the API server of the context announces that it accepts just one of them.
-func (n Enroller) announced(ctx context.Context, o enrolling.Options, own []Adoptable) bool {
-	at, err := (cluster.Access{Env: n.env.On(o.Cluster)}).Endpoint(ctx, o.Context)
-	if err != nil || at.Accepts(o.AcceptUnverified) != nil {
-		return false
-	}
-	by := cluster.AcceptedBy(ctx, at.Cluster)
-	return by != nil && len(by.Names) > 0 && len(accepted(by, own)) == 1
-}
-
-// adopt takes the key and the certificate that the token has. Nothing is written to the token.
-func (r *attempt) adopt(ctx context.Context) (outcome, error) {
-	o := r.record.Options
-	if r.info.Kind().Hides {
-		if err := r.token.Unlock(ctx, r.asking("use the certificate")); err != nil {
-			return outcome{}, err
-		}
-		r.pins.prove(r.info.URI())
-	}
-	r.record.Request.KeyHash = "" // the issuer may have put another key there with its next certificate
-	out, err := keyMaker{r}.reuse(ctx, o.Key)
-	if err != nil {
-		return outcome{}, err
-	}
-	slots, err := r.token.Slots(ctx, nil)
-	if err != nil {
-		return outcome{}, err
-	}
-	slot, err := r.token.Slot(ctx, o.Key)
-	if err != nil {
-		return outcome{}, err
-	}
-	if slot.Certificate == nil {
-		return outcome{}, noneAdoptable(nil)
-	}
-	more, err := chainIn(r.given)
-	if err != nil {
-		return outcome{}, err
-	}
-	if old, err := csr.ParseCertificate(r.record.Certificate); err == nil { // an earlier run may have had the file
-		more = append(more, old.Chain...)
-	}
-	others := issuers(slots, more)
-	cert := csr.WithChain(slot.Certificate, others)
-	if r.given.FetchChain {
-		if cert, err = csr.FetchChain(ctx, cert, others); err != nil {
-			return outcome{}, err
-		}
-	}
-	if err := cert.Check(r.public, true, time.Time{}); err != nil {
-		return outcome{}, err
-	}
-	who := cert.Subject()
-	r.record.Options.User, r.record.Options.Groups = who.User, who.Groups
-	r.record.Certificate, r.record.Rejected = cert.PEM, false
-	if err := r.refuseUntrusted(ctx, cert); err != nil {
-		return outcome{}, err
-	}
-	out.message += fmt.Sprintf(", certificate of %s, issued by %s", who.User, cert.Leaf.Issuer.String())
-	return out, nil
-}
-
 // keepsApart tells whether the certificate of a key that is there is kept in the state folder
 // alone: writing to the token would take a management key that nothing tells.
 func keepsApart(ctx context.Context, t hsm.Token, o enrolling.Options) (bool, error) {
 	if o.Adopt {
 		return true, nil
 	}
-	if o.Key.Scheme != hsm.SchemePIV {
+	if !o.Key.Kind().HasSlots() {
 		return false, nil
 	}
 	d, err := token.ReadDetails(ctx, t)

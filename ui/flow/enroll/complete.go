@@ -279,3 +279,68 @@ func (n Enroller) completeNames(ctx context.Context, o *enrolling.Options) error
 	}
 	return (csr.Subject{User: o.User, Groups: o.Groups}).Validate(o.SignerName)
 }
+
+// completeAdopted fills in the key and the user of the certificate that is adopted.
+func (n Enroller) completeAdopted(ctx context.Context, o *enrolling.Options) error {
+	if !o.Adopt || o.Key.Scheme != "" && o.User != "" {
+		return nil
+	}
+	more, err := chainIn(*o)
+	if err != nil {
+		return err
+	}
+	slots, err := hsm.ReadSlots(ctx, n.env.Drivers, o.Token)
+	if err != nil {
+		return err
+	}
+	fit, unfit := Adoptables(slots, more)
+	var chosen []Adoptable
+	for _, a := range fit {
+		if o.Key.Scheme == "" || o.Key.MatchSlot(a.Slot) {
+			chosen = append(chosen, a)
+		}
+	}
+	if at, err := (cluster.Access{Env: n.env.On(o.Cluster)}).Endpoint(ctx, o.Context); o.Join == nil && err == nil && len(chosen) > 1 {
+		chosen = accepted(cluster.AcceptedBy(ctx, at.Cluster), chosen)
+	}
+	switch len(chosen) {
+	case 0:
+		return noneAdoptable(unfit)
+	case 1:
+		return takeAdoptable(o, chosen[0])
+	}
+	names := make([]string, len(chosen))
+	for i, a := range chosen {
+		names[i] = fmt.Sprintf("--key '%s' (%s, issued by %s)", a.Slot.URI, a.Certificate.Subject().User,
+			a.Certificate.Leaf.Issuer.String())
+	}
+	return hint.With(ErrSeveralCertificates, "name the key of one: "+strings.Join(names, ", or "))
+}
+
+// own are the certificates on the token that somebody whose context has no credential can sign
+// in with.
+func (n Enroller) own(ctx context.Context, o enrolling.Options) []Adoptable {
+	if o.Adopt || o.Key.Scheme != "" || o.ApproveWith != "" || o.Join != nil {
+		return nil
+	}
+	slots, err := hsm.ReadSlots(ctx, n.env.Drivers, o.Token)
+	if err != nil {
+		return nil // the step that finds the token says why
+	}
+	more, err := chainIn(o)
+	if err != nil {
+		return nil
+	}
+	fit, _ := Adoptables(slots, more)
+	return fit
+}
+
+// announced tells whether the API server of the context announces that it accepts just one of them.
+func (n Enroller) announced(ctx context.Context, o enrolling.Options, own []Adoptable) bool {
+	at, err := (cluster.Access{Env: n.env.On(o.Cluster)}).Endpoint(ctx, o.Context)
+	if err != nil || at.Accepts(o.AcceptUnverified) != nil {
+		return false
+	}
+	by := cluster.AcceptedBy(ctx, at.Cluster)
+	return by != nil && len(by.Names) > 0 && len(accepted(by, own)) == 1
+}

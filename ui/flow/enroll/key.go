@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
+	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -206,4 +208,56 @@ func shortHash(hash string) string {
 		return "SHA256:" + hash
 	}
 	return "SHA256:" + hash[:16] + "…"
+}
+
+// adopt takes the key and the certificate that the token has. Nothing is written to the token.
+func (r *attempt) adopt(ctx context.Context) (outcome, error) {
+	o := r.record.Options
+	if r.info.Kind().Hides {
+		if err := r.token.Unlock(ctx, r.asking("use the certificate")); err != nil {
+			return outcome{}, err
+		}
+		r.pins.prove(r.info.URI())
+	}
+	r.record.Request.KeyHash = "" // the issuer may have put another key there with its next certificate
+	out, err := keyMaker{r}.reuse(ctx, o.Key)
+	if err != nil {
+		return outcome{}, err
+	}
+	slots, err := r.token.Slots(ctx, nil)
+	if err != nil {
+		return outcome{}, err
+	}
+	slot, err := r.token.Slot(ctx, o.Key)
+	if err != nil {
+		return outcome{}, err
+	}
+	if slot.Certificate == nil {
+		return outcome{}, noneAdoptable(nil)
+	}
+	more, err := chainIn(r.given)
+	if err != nil {
+		return outcome{}, err
+	}
+	if old, err := csr.ParseCertificate(r.record.Certificate); err == nil { // an earlier run may have had the file
+		more = append(more, old.Chain...)
+	}
+	others := issuers(slots, more)
+	cert := csr.WithChain(slot.Certificate, others)
+	if r.given.FetchChain {
+		if cert, err = csr.FetchChain(ctx, cert, others); err != nil {
+			return outcome{}, err
+		}
+	}
+	if err := cert.Check(r.public, true, time.Time{}); err != nil {
+		return outcome{}, err
+	}
+	who := cert.Subject()
+	r.record.Options.User, r.record.Options.Groups = who.User, who.Groups
+	r.record.Certificate, r.record.Rejected = cert.PEM, false
+	if err := r.refuseUntrusted(ctx, cert); err != nil {
+		return outcome{}, err
+	}
+	out.message += fmt.Sprintf(", certificate of %s, issued by %s", who.User, cert.Leaf.Issuer.String())
+	return out, nil
 }

@@ -43,6 +43,10 @@ func TestRenewTooLate(t *testing.T) {
 		if err := NewRenewer(e).renewable(en); err == nil || !strings.Contains(hinting.Of(err), offered) {
 			t.Errorf("from context %q: %v, hint %q", context, err, hinting.Of(err))
 		}
+		x, begun, err := NewRenewer(e).Of("prod-hsm", time.Now())
+		if err != nil || begun || !x.NotAfter.Equal(cert.Leaf.NotAfter) {
+			t.Errorf("it ends %v, begun %v, %v", x.NotAfter, begun, err)
+		}
 		j, err := NewRenewer(e).renewal(ctx, "prod-hsm", RenewOptions{})
 		if err != nil || j.Namespace != "team" {
 			t.Errorf("the renewal: %+v, %v", j, err)

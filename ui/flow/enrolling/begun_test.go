@@ -351,3 +351,32 @@ func TestFill(t *testing.T) {
 		t.Error("a placeholder that nobody knows")
 	}
 }
+
+// TestNext: a run goes on with the first step that is not done. A renewal leaves no record as
+// long as nothing was made.
+func TestNext(t *testing.T) {
+	j := &Progress{}
+	for _, s := range j.Options.Steps() {
+		if got := j.Next(); got != s {
+			t.Errorf("next is %q, want %q", got, s)
+		}
+		j.Mark(s)
+	}
+	if got := j.Next(); got != "" {
+		t.Errorf("all is done, next is %q", got)
+	}
+	for name, c := range map[string]struct {
+		j    Progress
+		want bool
+	}{
+		"an enrollment":         {Progress{}, false},
+		"a renewal":             {Progress{Options: Options{Renewal: &Renewal{}}}, true},
+		"a key is being made":   {Progress{Options: Options{Renewal: &Renewal{}}, Generating: true}, false},
+		"a request was signed":  {Progress{Options: Options{Renewal: &Renewal{}}, Request: Request{Name: "jane-1"}}, false},
+		"a certificate is here": {Progress{Options: Options{Renewal: &Renewal{}}, Certificate: []byte("pem")}, false},
+	} {
+		if got := c.j.Repeatable(); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
