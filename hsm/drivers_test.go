@@ -199,3 +199,15 @@ func TestTheWayThatWorks(t *testing.T) {
 		})
 	}
 }
+
+// TestUsableFirst: a token that is not set up yet comes last.
+func TestUsableFirst(t *testing.T) {
+	of := func(label string, ready bool) hsm.View {
+		return hsm.View{Info: hsm.TokenInfo{Scheme: hsm.SchemePKCS11, Label: label, Serial: label, Initialized: ready}}
+	}
+	views, _, err := hsm.Drivers{viewer{scheme: hsm.SchemePKCS11,
+		views: []hsm.View{of("", false), of("b", true), of("a", true)}}}.Views(t.Context(), 0)
+	if err != nil || len(views) != 3 || views[0].Info.Label != "b" || views[2].Info.Initialized {
+		t.Errorf("%+v, %v", views, err)
+	}
+}

@@ -83,7 +83,17 @@ func (d Drivers) Views(ctx context.Context, patience time.Duration) ([]View, []P
 	}
 	wg.Wait()
 	l := d.merge(found, whole)
-	return withoutTwins(slices.Concat(views...)), l.Problems, ctx.Err()
+	all := withoutTwins(slices.Concat(views...))
+	slices.SortStableFunc(all, func(a, b View) int { // what can be used comes first
+		switch {
+		case a.Info.Initialized == b.Info.Initialized:
+			return 0
+		case a.Info.Initialized:
+			return -1
+		}
+		return 1
+	})
+	return all, l.Problems, ctx.Err()
 }
 
 // ViewsOf reads the tokens of one driver as [Viewer] says, if it is one.

@@ -48,8 +48,8 @@ func (c coolDown) pin(ctx context.Context, next Func, q Question) (Answer, error
 	of := q.PIN.Token
 	path := c.path("cancelled", of.Scheme, of.Label, of.Model, of.Serial)
 	if since, hot := c.hot(path); hot {
-		return Answer{}, hint.With(fmt.Errorf("the PIN prompt was %w %d s ago", hsm.ErrCancelled, int(since.Seconds())),
-			"wait a moment, or run `kubehsm unlock`")
+		return Answer{}, hint.Withf(fmt.Errorf("the PIN prompt was %w %d s ago", hsm.ErrCancelled, int(since.Seconds())),
+			"it is asked for again in %s; or run `kubehsm unlock`", c.left(since))
 	}
 	a, err := next(ctx, q)
 	switch {
@@ -70,8 +70,8 @@ func (c coolDown) confirm(ctx context.Context, next Func, q Question) (Answer, e
 	p := q.Confirm
 	path := c.path("declined", p.Question, p.Detail, p.Type)
 	if since, hot := c.hot(path); hot {
-		return Answer{}, hint.With(fmt.Errorf("the question was %w %d s ago", hsm.ErrCancelled, int(since.Seconds())),
-			"wait a moment")
+		return Answer{}, hint.Withf(fmt.Errorf("the question was %w %d s ago", hsm.ErrCancelled, int(since.Seconds())),
+			"it is asked again in %s", c.left(since))
 	}
 	a, err := next(ctx, q)
 	if err == nil && !a.Yes || errors.Is(err, hsm.ErrCancelled) {
@@ -102,6 +102,14 @@ func (c coolDown) hot(path string) (since time.Duration, hot bool) {
 	}
 	since = time.Since(info.ModTime())
 	return since, since >= 0 && since < c.d // a clock that was set back must not silence prompts for long
+}
+
+// left is how long the cool-down that began since ago still lasts, in whole seconds.
+func (c coolDown) left(since time.Duration) string {
+	if s := int((c.d - since + time.Second - 1) / time.Second); s > 1 {
+		return fmt.Sprintf("%d seconds", s)
+	}
+	return "1 second"
 }
 
 // path names a file by what is asked; a label is not fit for a file name.

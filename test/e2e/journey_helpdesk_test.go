@@ -64,7 +64,7 @@ func TestJourneyHelpDesk(t *testing.T) {
 	answerDialog(jane, lab.PIN)
 	jane.WaitFor("waiting for somebody to approve")
 	request, words := hannah.filed(name)
-	jane.WaitFor("the key's words are: "+strings.Fields(words)[0], request)
+	jane.WaitFor("the key's words are:", strings.Fields(words)[0], "kubehsm helpdesk approve "+request)
 
 	// The help desk has the words read out, and the ticket is over.
 	s.Type("3")

@@ -266,13 +266,17 @@ func ResultFacts(r enrolling.Result, now time.Time) []Fact {
 func Approval(a enrolling.Approval) []string {
 	lines := []string{"waiting for somebody to approve " + text.Clean(a.Request) + ":", text.Clean(ForApprover(a))}
 	if a.Words != "" {
-		lines = append(lines, "if the approver asks, the key's words are: "+text.Clean(a.Words))
+		lines = append(lines, "if the approver asks, the key's words are:", text.Clean(a.Words))
 	}
 	return lines
 }
 
-// ForApprover is a line for a shell that approves a request, with kubehsm or without.
+// ForApprover is a line for a shell that approves a request, with kubehsm or without. Only kubehsm
+// compares a request with its ticket.
 func ForApprover(a enrolling.Approval) string {
+	if a.Ticket {
+		return a.Command
+	}
 	return a.Command + "  # or: kubectl certificate approve " + a.Request
 }
 

@@ -27,3 +27,16 @@ func TestReviewSummary(t *testing.T) {
 		}
 	}
 }
+
+// TestApproval: only kubehsm compares a request with its ticket, so no other command is named then. The
+// words stand on a line of their own.
+func TestApproval(t *testing.T) {
+	a := enrolling.Approval{Request: "r", Command: "kubehsm csr approve r", Words: "abandon zoo"}
+	if got := ForApprover(a); got != "kubehsm csr approve r  # or: kubectl certificate approve r" {
+		t.Error(got)
+	}
+	a.Command, a.Ticket = "kubehsm helpdesk approve r", true
+	if got := Approval(a); len(got) != 4 || got[1] != a.Command || got[3] != a.Words {
+		t.Errorf("%q", got)
+	}
+}

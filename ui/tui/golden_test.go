@@ -116,7 +116,7 @@ func scenes() []scene {
 		{name: "uninitialized", world: func(w *world) { w.soft.Describe(func(i *hsm.TokenInfo) { i.Initialized = false }) },
 			walk: func(r *rig) {
 				atTokens(r)
-				r.Press("g", "enter")
+				r.Press("G", "enter")
 				r.Sees("It is not set up yet: I sets it up", "I set up")
 			}},
 		{name: "no-token", world: func(w *world) { w.soft.Unplug(); w.card.Unplug() }, walk: func(r *rig) { r.Sees("No token is here") }},

@@ -5,6 +5,7 @@ import (
 	"crypto"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -73,8 +74,10 @@ func (h *Held) open(ctx context.Context) (worker.Token, error) {
 		return t, nil
 	}
 	t, err := h.o.Tokens.Open(ctx, h.uri)
-	if errors.Is(err, hsm.ErrNoToken) {
-		err = hint.With(err, h.uri.Place().Back())
+	if back := h.uri.Place().Back(); errors.Is(err, hsm.ErrNoToken) {
+		if own := hint.Of(err); own == "" || strings.HasPrefix(own, back) { // else something else is in the way, as a service
+			err = hint.With(err, back)
+		}
 	}
 	if err != nil {
 		return nil, err

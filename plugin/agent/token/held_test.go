@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/worker"
 )
 
@@ -125,5 +126,26 @@ func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// absent are tokens that cannot be opened.
+type absent struct {
+	worker.Tokens
+	why error
+}
+
+func (a absent) Open(context.Context, hsm.URI) (worker.Token, error) { return nil, a.why }
+
+// TestHintOfAbsence: a token that is not there is to be plugged in, unless something else is in the way.
+func TestHintOfAbsence(t *testing.T) {
+	for want, why := range map[string]error{
+		"plug it in":        hint.With(hsm.ErrNoToken, "plug it in, or use another"),
+		"start the service": hint.With(hsm.ErrNoToken, "start the service"),
+	} {
+		h := newHeld(hsm.URI{Scheme: hsm.SchemePIV, Serial: "1"}, Options{Tokens: absent{why: why}})
+		if _, err := h.open(t.Context()); !errors.Is(err, hsm.ErrNoToken) || hint.Of(err) != want {
+			t.Errorf("%v, hint %q, want %q", err, hint.Of(err), want)
+		}
 	}
 }

@@ -288,7 +288,7 @@ func TestJourneyCard(t *testing.T) {
 	s.Press(term.Enter)
 	lab.Fill(s, "╭─ PIV PIN of", "PIV PIN", ownPIN)
 	p.tap(s)
-	s.WaitFor("waiting for somebody to approve", "the key's words are: ")
+	s.WaitFor("waiting for somebody to approve", "the key's words are:")
 	p.approve(p.pendingFor("jill"))
 	p.tap(s)
 	s.WaitFor("Enrolled: authenticated as jill")

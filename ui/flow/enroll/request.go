@@ -158,6 +158,9 @@ func (r *attempt) awaitApproval(ctx context.Context) (outcome, error) {
 	if r.record.Options.ApproveWith == "" {
 		name := r.record.Request.Name
 		approval = &enrolling.Approval{Request: name, Command: request.Approving(name)}
+		if o := r.record.Options; o.Renewal == nil && o.Join != nil && o.Join.Ticket != "" {
+			approval.Command, approval.Ticket = "kubehsm helpdesk approve "+name, true
+		}
 		if words, err := csr.FingerprintWords(r.record.Request.KeyHash); err == nil {
 			approval.Words = strings.Join(words, " ")
 		}

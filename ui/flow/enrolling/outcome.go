@@ -34,6 +34,8 @@ type Approval struct {
 	Request string `json:"request"` // its name
 	// Command approves it.
 	Command string `json:"command"`
+	// Ticket: the request was filed with a ticket, which Command compares it with.
+	Ticket bool `json:"ticket,omitempty"`
 	// Words are those of the key's fingerprint, to be read out.
 	Words string `json:"words,omitempty"`
 }
