@@ -17,6 +17,7 @@ import (
 type deletedDoc struct {
 	Deleted     slotDoc  `json:"deleted"`
 	Enrollments []string `json:"enrollments,omitempty"` // enrollments that used the key
+	Commands    []string `json:"commands,omitempty"`    // commands that make new keys for them
 }
 
 func (a *app) keyDelete() *cobra.Command {
@@ -55,8 +56,12 @@ kubehsm key delete --key 'pkcs11:token=trial;object=old' --accept-risk serial:a1
 		if err := keys.Delete(ctx, slot.URI, l, a.prompter()); err != nil {
 			return err
 		}
-		return a.emit(o, deletedDoc{slotDocOf(slot), l.Enrollments},
-			func(w *words) { w.line("The key %s is destroyed.", present.Place(slot)) })
+		return a.emit(o, deletedDoc{slotDocOf(slot), l.Enrollments, l.Commands}, func(w *words) {
+			w.line("The key %s is destroyed.", present.Place(slot))
+			for _, line := range present.Anew(l.Commands) {
+				w.block(line)
+			}
+		})
 	})
 	keyFlag(c, &key)
 	r.bind(c.Flags())

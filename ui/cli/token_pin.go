@@ -66,6 +66,8 @@ type changeDoc struct {
 	NewManagementKey string `json:"newManagementKey,omitempty"`
 	// Renamed is that a reset gave the card another identity.
 	Renamed *token.Renamed `json:"renamed,omitempty"`
+	// Commands make new keys of the enrollments that have lost theirs.
+	Commands []string `json:"commands,omitempty"`
 }
 
 // changed ends a change of the token: it shows the secret made up for it, then
@@ -74,7 +76,7 @@ func (a *app) changed(o *format, d token.Details, what string, f *freshSecret) e
 	if err := f.show(a, o); err != nil || f.err != nil {
 		return errors.Join(f.err, err)
 	}
-	doc := changeDoc{detailsDoc: detailsDocOf(d), Renamed: d.Renamed}
+	doc := changeDoc{detailsDoc: detailsDocOf(d), Renamed: d.Renamed, Commands: d.Commands}
 	if f.inDocument(o) {
 		switch f.field {
 		case "newPUK":
@@ -87,7 +89,7 @@ func (a *app) changed(o *format, d token.Details, what string, f *freshSecret) e
 		w.line("%s", what)
 		w.facts(tokenFacts(d.Info, append([]present.Fact{{Name: "Serial", Value: d.Info.Serial}},
 			present.Secrets(d.Info, d.Details)...)))
-		for _, line := range present.Renamed(d.Renamed) {
+		for _, line := range append(present.Renamed(d.Renamed), present.Anew(d.Commands)...) {
 			w.block(line)
 		}
 	}

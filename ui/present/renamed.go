@@ -7,6 +7,19 @@ import (
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
+// Anew says how to go on with enrollments whose keys were destroyed: a line each; none without
+// commands.
+func Anew(commands []string) []string {
+	if len(commands) == 0 {
+		return nil
+	}
+	lines := []string{"An enrollment does not sign in without its key. Make a new key:"}
+	for _, c := range commands {
+		lines = append(lines, "  "+text.Clean(c))
+	}
+	return lines
+}
+
 // Renamed says that a card has another identity, a line each; none if r is nil.
 func Renamed(r *token.Renamed) []string {
 	if r == nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/record"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -43,6 +45,21 @@ func (s Store) Save(j *Progress) error {
 		return fmt.Errorf("enrollment record: %w", err)
 	}
 	return nil
+}
+
+// ForgetKey has the enrollment called name make a new key, on a token: its key is destroyed, and what
+// was made for that is of no use. Without a record there is nothing to forget.
+func (s Store) ForgetKey(name string, token hsm.URI) error {
+	j, err := s.Load(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	o := j.Options
+	o.Token, o.Key, o.Renewal = token, hsm.URI{}, nil
+	return s.Save(&Progress{Options: o})
 }
 
 // Load reads the record of the enrollment called name. The error wraps

@@ -103,3 +103,41 @@ func TestNext(t *testing.T) {
 		}
 	}
 }
+
+// TestKeyDestroyed: once kubehsm has destroyed an enrollment's key, the next step is to enroll anew, and
+// the command for that makes a new key.
+func TestKeyDestroyed(t *testing.T) {
+	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane", "dev")
+	w.Server.Signs(true)
+	flowtest.Agent(t, w.Env)
+	o := enrolling.Options{Name: "prod-hsm", User: "jane", Groups: []string{"dev"}}
+	if _, err := enroll.NewEnroller(w.Env).Enroll(t.Context(), o, hsmtest.Typing(t, w.Card.PIN()), nil); err != nil {
+		t.Fatal(err)
+	}
+	en, err := w.Env.Enrollments().Load("prod-hsm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := token.Keys{Env: w.Env}
+	l, done, err := keys.Find(t.Context(), en.Key, hsmtest.NewScript(t))
+	if err != nil || len(l.Commands) != 1 || l.Commands[0] != en.Restart(hsm.URI{}) {
+		t.Fatalf("%+v, %v", l, err)
+	}
+	if err := errors.Join(keys.Delete(t.Context(), en.Key, l, hsmtest.Typing(t, w.Card.PIN())), done()); err != nil {
+		t.Fatal(err)
+	}
+	s := Of(t.Context(), w.Env, time.Now())
+	if s.Next.Deed != Resume || s.Next.Command != "kubehsm enroll --name prod-hsm" || len(s.Unfinished) != 1 {
+		t.Errorf("%+v", s)
+	}
+	if _, err := enroll.NewEnroller(w.Env).Enroll(t.Context(), enrolling.Options{Name: "prod-hsm"},
+		hsmtest.Typing(t, w.Card.PIN()), nil); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := w.Env.Enrollments().Load("prod-hsm"); err != nil || now.KeyHash == en.KeyHash || now.User != "jane" {
+		t.Errorf("%+v, %v", now, err)
+	}
+	if s := Of(t.Context(), w.Env, time.Now()); len(s.Unfinished) != 0 || s.Next.Deed == Resume {
+		t.Errorf("with its new key: %+v", s)
+	}
+}

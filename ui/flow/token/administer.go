@@ -22,6 +22,8 @@ type Details struct {
 	Slots []hsm.Slot
 	// Renamed is set if a reset has just given the card another identity.
 	Renamed *Renamed
+	// Commands make new keys of the enrollments whose keys a reset has just destroyed, one each.
+	Commands []string
 }
 
 // Details reads the details of the token that u names.
@@ -187,21 +189,27 @@ func (ts Tokens) Reset(ctx context.Context, u hsm.URI, confirm func(Loss) (hsm.P
 	u = u.TokenOnly()
 	can := ability{func(c hsm.Abilities) bool { return c.Reset }, "reset the token",
 		"`kubehsm token init --erase` does it for PKCS#11 tokens"}
-	var was hsm.TokenInfo
+	var lost Loss
 	d, err := ts.administer(ctx, u, can, func(ctx context.Context, t hsm.Token) error {
 		l, err := ts.Loss(ctx, u)
 		if err != nil {
 			return err
 		}
-		was = l.Token
+		lost = l
 		p, err := confirm(l)
 		if err != nil {
 			return err
 		}
 		return t.Reset(ctx, l.shortening(can.asking(p)))
 	})
-	if err == nil {
-		d.Renamed, err = ts.renamed(was, d.Info)
+	if err != nil {
+		return d, err
+	}
+	if d.Renamed, err = ts.renamed(lost.Token, d.Info); err == nil {
+		err = ts.forget(lost, d.Info.URI())
+	}
+	if d.Renamed == nil {
+		d.Commands = lost.Commands
 	}
 	return d, err
 }

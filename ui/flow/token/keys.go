@@ -73,7 +73,10 @@ func (k Keys) Delete(ctx context.Context, u hsm.URI, l Loss, p hsm.Prompter) err
 		if err := unchanged(ctx, t, u, l, p); err != nil {
 			return err
 		}
-		return t.Delete(ctx, u, p)
+		if err := t.Delete(ctx, u, p); err != nil {
+			return err
+		}
+		return k.tokens().forget(l, l.Token.URI())
 	})
 }
 

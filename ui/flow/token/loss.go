@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // Loss is what would be gone with a key, or with all keys of a token.
@@ -20,8 +21,10 @@ type Loss struct {
 	Short string
 	// Slots hold what is destroyed.
 	Slots []hsm.Slot
-	// Enrollments are the names of those whose key is among it.
+	// Enrollments are the names of those whose key is among it, and Commands make new keys of them,
+	// one each.
 	Enrollments []string
+	Commands    []string
 }
 
 // Serial is what has to be typed to confirm the loss: the token's serial, or
@@ -68,8 +71,29 @@ func (ts Tokens) lossOn(ctx context.Context, t hsm.Token, u hsm.URI) (l Loss, er
 	if l.Short, err = ts.short(ctx, l.Token); err != nil {
 		return l, err
 	}
-	l.Enrollments, err = ts.enrolledWith(l.Token, l.Slots)
-	return l, err
+	if l.Enrollments, err = ts.enrolledWith(l.Token, l.Slots); err != nil {
+		return l, err
+	}
+	for _, name := range l.Enrollments {
+		en, err := ts.Env.Enrollments().Load(name)
+		if err != nil {
+			return l, err
+		}
+		l.Commands = append(l.Commands, en.Restart(hsm.URI{}))
+	}
+	return l, nil
+}
+
+// forget records that the keys of the enrollments of l are destroyed: what says where a person stands
+// then names the next step, without a look at the token, which is now known as u.
+func (ts Tokens) forget(l Loss, u hsm.URI) error {
+	store := enrolling.NewStore(ts.Env)
+	for _, name := range l.Enrollments {
+		if err := store.ForgetKey(name, u.TokenOnly()); err != nil {
+			return fmt.Errorf("it is done, but not on record: %w", err)
+		}
+	}
+	return nil
 }
 
 // short is the part of a token's serial that is typed in place of a long one.

@@ -133,10 +133,14 @@ func (c contents) reset() tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Reset the token", Command: by("token reset", u), Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
 			d, err := c.Tokens.Reset(ctx, u, func(l token.Loss) (hsm.Prompter, error) { return losing(p, l), nil })
-			return screen.Report{
+			r := screen.Report{
 				Said:  "the PIV application is as new: change PIN, PUK and management key before it is used",
 				Title: "The card has another identity", Lines: present.Renamed(d.Renamed),
-			}, err
+			}
+			if d.Renamed == nil {
+				r.Title, r.Lines = "Enroll anew", present.Anew(d.Commands)
+			}
+			return r, err
 		}})
 }
 
