@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm"
 )
 
 // TestRequestedKeys: requests with every cluster count, and a record that cannot be read is
@@ -33,5 +35,28 @@ func TestRequestedKeys(t *testing.T) {
 	if err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "record of a request") ||
 		keys != nil {
 		t.Errorf("half a record: %q, %v", keys, err)
+	}
+}
+
+// TestForgetKey: what was asked for stays on record, and nothing of the key that is destroyed.
+func TestForgetKey(t *testing.T) {
+	_, s := store(t)
+	j := begun("prod")
+	j.Options.User, j.Options.Key = "jane", hsm.URI{Scheme: hsm.SchemePIV, Serial: "7", Slot: "9a"}
+	j.Request.KeyHash, j.Certificate, j.Done = "00", []byte("x"), Steps()
+	card := hsm.URI{Scheme: hsm.SchemePIV, Serial: "8"}
+	if err := errors.Join(s.Save(j), s.ForgetKey("prod", card), s.ForgetKey("none", card)); err != nil {
+		t.Fatal(err)
+	}
+	now, err := s.Load("prod")
+	if err != nil || now.Options.User != "jane" || now.Options.Token.Serial != "8" || now.Options.Key.Scheme != "" ||
+		now.Request.KeyHash != "" || len(now.Certificate) > 0 || now.Finished() {
+		t.Errorf("%+v, %v", now, err)
+	}
+	if err := os.WriteFile(s.Path("prod"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.ForgetKey("prod", card); err == nil {
+		t.Error("a damaged record is forgotten")
 	}
 }
