@@ -67,7 +67,7 @@ func TestJourneyEnrollWithWrongTurns(t *testing.T) {
 	s.Press(term.Enter)
 	s.WaitGone("Leave?")
 	s.Press(term.Escape)
-	s.WaitFor("Stop here?", "resumed at any time")
+	s.WaitFor("Stop here?", "can be resumed at any")
 	s.Type("y")
 	s.WaitFor("Stopped", "Finished steps are kept")
 	s.Type("q")
