@@ -118,7 +118,8 @@ func TestEnrollDryRun(t *testing.T) {
 	if keys := document(t, b.ok("key", "list", "-o", "json"))["keys"].([]any); len(keys) != 0 {
 		t.Errorf("a dry run made keys: %v", keys)
 	}
-	b.fails(5, "with --yes", "enroll", "--user", "jane")
+	b.fails(1, "error: ask who the user is: cannot reach the API server", "enroll", "--user", "jane", "--yes")
+	b.fails(5, "with --yes", "enroll", "--user", "jane", "--key", "pkcs11:token=trial;object=x")
 	b.fails(1, "no user name is given", "enroll")
 }
 

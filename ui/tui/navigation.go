@@ -46,6 +46,7 @@ func (n *navigation) begin(o Options, screens *factory) {
 	first := n.here()
 	first.stack = []screen.Screen{first.make()}
 	if o.Start == ScreenEnroll {
+		screens.given = o.Enroll
 		first.stack = append(first.stack, screens.wizard(enroll.Start{Options: o.Enroll}))
 	}
 }

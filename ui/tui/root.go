@@ -35,8 +35,9 @@ type model struct {
 	waiting    waitings
 	pointer    pointer
 	readOnly   bool
-	ticking    bool // an animation tick is under way
-	polling    bool // a poll tick is under way
+	given      *enrolling.Options // what the first enrollment was given at the start
+	ticking    bool               // an animation tick is under way
+	polling    bool               // a poll tick is under way
 	outcome    Outcome
 }
 
@@ -83,6 +84,7 @@ func newModelWith(ctx context.Context, o Options, t timing) *model {
 	}
 	m.operations = operations{shared: all, dialogs: &m.dialogs, toasts: &m.toasts, readOnly: o.ReadOnly}
 	m.nav.begin(o, screens)
+	m.given = &screens.given
 	return m
 }
 
@@ -196,7 +198,7 @@ func (m *model) message(msg tea.Msg) tea.Cmd {
 		m.waiting.take(msg)
 		return nil
 	case screen.ResultMsg:
-		m.outcome.Result = &msg.Result
+		m.outcome.Result, *m.given = &msg.Result, enrolling.Options{}
 	case store.ClusterReadyMsg:
 		if msg.Awaited {
 			m.toasts.add(screen.ToastMsg{Text: "the cluster is ready"}, m.now)

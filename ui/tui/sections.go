@@ -46,7 +46,8 @@ func (s shared) tools() screen.Tools { return screen.Tools{Runner: s.runner, Key
 // factory makes screens of what they work with.
 type factory struct {
 	shared
-	draft enroll.Draft // the answers typed into the wizard
+	draft enroll.Draft      // the answers typed into the wizard
+	given enrolling.Options // for the first enrollment; zero once that is done
 }
 
 // unlock unlocks the token that a context signs in with. An earlier no does not count.
@@ -110,6 +111,9 @@ func (f *factory) renew(name string) screen.Operation {
 
 // wizard makes the screen that enrolls.
 func (f *factory) wizard(start enroll.Start) screen.Screen {
+	if o := start.Options; o.Name == "" && o.Context == "" && o.Join == nil {
+		start.Options = f.given
+	}
 	return enroll.New(enroll.Services{Tools: f.tools(), Enroller: flowenroll.NewEnroller(f.flow),
 		Joins: flowenroll.NewJoins(f.flow), Renew: f.renew,
 		Store: f.store, Prompter: f.prompter, Draft: &f.draft}, start)

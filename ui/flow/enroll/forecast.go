@@ -38,7 +38,7 @@ func (r *attempt) preflight(ctx context.Context) error {
 		return nil
 	}
 	o := r.record.Options
-	makes := r.record.Request.KeyHash == "" && o.Key.Scheme == ""
+	makes := r.record.Makes()
 	if o.AcceptForecast && !makes {
 		return nil
 	}

@@ -3,10 +3,12 @@ package enroll
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -83,6 +85,9 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 	if rev.Forecast, err = n.forecast(ctx, j); err != nil { // the step itself will say it
 		rev.Notes = append(rev.Notes, "the cluster cannot be asked: "+err.Error())
 	}
+	if err := n.unreachable(ctx, j, rev.Forecast); err != nil {
+		rev.Refused = noKeyYet(err)
+	}
 	rev.Approved = n.approved(ctx, j)
 	if o.ApproveWith == "" && !j.Did(enrolling.StepApproval) && !rev.Approved {
 		rev.Notes = append(rev.Notes, "somebody with the right to approve must approve the request")
@@ -109,6 +114,23 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 	rev.Options.Generate.Touch = j.Options.Generate.Touch
 	rev.Commands = []string{n.Command(rev.Options)}
 	return rev, nil
+}
+
+// unreachable is why the cluster of j, which is to make a key, does not answer, nil if it does. It is asked
+// only where the forecast leaves that open.
+func (n Enroller) unreachable(ctx context.Context, j *enrolling.Progress, forecast []csr.Point) error {
+	open := slices.ContainsFunc(forecast, func(p csr.Point) bool { return p.ID == "create" && p.Verdict == csr.Unknown })
+	if !open || !j.Makes() {
+		return nil
+	}
+	client, err := (cluster.Access{Env: n.env.Quiet()}).Client(ctx, j.Options.Context)
+	if err == nil {
+		err = reach(ctx, client)
+	}
+	if errors.Is(err, apierror.ErrUnreachable) {
+		return err
+	}
+	return nil
 }
 
 // approved tells whether the request that j has filed is approved, as far as that can be seen.

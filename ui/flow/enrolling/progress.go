@@ -80,6 +80,9 @@ func (j *Progress) Repeatable() bool {
 	return j.Options.Renewal != nil && !j.Generating && j.Request.Name == "" && len(j.Certificate) == 0
 }
 
+// Makes tells whether a key is still to be made.
+func (j *Progress) Makes() bool { return j.Request.KeyHash == "" && j.Options.Key.Scheme == "" }
+
 // Finished tells whether nothing is left to do.
 func (j *Progress) Finished() bool { return j.Did(StepVerify) && j.Did(StepKubeconfig) }
 

@@ -340,3 +340,31 @@ func TestSeenElsewhere(t *testing.T) {
 	r.Press("enter")
 	r.Loses("trial-admin-hsm is enrolled")
 }
+
+// TestWayBack: esc leads from the details to the short plan, and what was given at the start is still
+// there after the wizard was left.
+func TestWayBack(t *testing.T) {
+	w := screentest.New(t)
+	w.Cluster("admin", "system:masters")
+	w.Tokens.Add(hsmtest.FakeOptions{Label: "blue"})
+	r := w.Start(100, 30, tui.Options{Start: tui.ScreenEnroll, Enroll: enrolling.Options{User: "joe"}})
+	r.Sees("Who      joe", "v details")
+	r.Press("v")
+	r.Sees("v in short")
+	r.Press("esc")
+	r.Sees("Who      joe", "v details")
+	r.Press("esc")
+	r.Loses("Who      joe")
+	r.Press("e")
+	r.Sees("Who      joe")
+}
+
+// TestUnreachable: an enrollment whose cluster does not answer is not begun.
+func TestUnreachable(t *testing.T) {
+	w := screentest.New(t)
+	server := w.Cluster("admin", "system:masters")
+	w.Tokens.Add(hsmtest.FakeOptions{Label: "blue"})
+	server.Close()
+	r := w.Start(100, 30, tui.Options{Start: tui.ScreenEnroll, Enroll: enrolling.Options{User: "joe"}})
+	r.Sees("r tries again, o chooses another cluster.", "no key was made yet")
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
@@ -160,6 +161,8 @@ func (p *reviewPage) obstacles() []obstacle {
 	case err == nil:
 	case errors.Is(err, enroll.ErrDefaultSecrets):
 		all = append(all, obstacle{err, "A accepts the risk."})
+	case errors.Is(err, apierror.ErrUnreachable):
+		all = append(all, obstacle{err, "r tries again, o chooses another cluster."})
 	case errors.Is(err, hsm.ErrOccupied), errors.Is(err, hsm.ErrUnsupported):
 		all = append(all, obstacle{err, "s chooses another key or slot."})
 	default:
@@ -204,6 +207,9 @@ func (p *reviewPage) acts(now time.Time) screen.Acts {
 	if p.err != nil && !p.awaited() {
 		all = screen.Acts{act(k.Retry, again), {Action: screen.Action{Key: k.Enter, Quiet: true}, Do: again}}
 	}
+	if p.m.plan.ready && errors.Is(m.plan.Refused, apierror.ErrUnreachable) {
+		all = append(all, act(k.Retry, again))
+	}
 	if p.conflict() != nil {
 		all = append(all, act(k.Anew, p.askRestart))
 	}
@@ -231,7 +237,14 @@ func (p *reviewPage) acts(now time.Time) screen.Acts {
 	slot.Reason = screen.When(m.token == nil, "the token is not here")
 	all = append(all, act(keys.Letter("u", "user"), to(stageSubject)), act(keys.Letter("t", "token"), to(stageToken)),
 		slot, act(keys.Letter("o", "cluster"), to(stageCluster)))
-	return append(all, act(k.Back, func() tea.Cmd { return m.back(now) }))
+	return append(all, act(k.Back, func() tea.Cmd {
+		if p.details {
+			p.details = false
+			p.scroll.Top()
+			return nil
+		}
+		return m.back(now)
+	}))
 }
 
 func (p *reviewPage) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
