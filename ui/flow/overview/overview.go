@@ -43,6 +43,8 @@ type Status struct {
 	User   string   `json:"user,omitempty"`
 	Groups []string `json:"groups,omitempty"`
 	Server string   `json:"server,omitempty"`
+	// Key is the enrollment's key, the zero URI without an enrollment.
+	Key hsm.URI `json:"-"`
 	// Lock is the state of the enrollment's token, "" without an enrollment; Until is when an
 	// unlocked token is locked at the latest.
 	Lock  Lock      `json:"lock,omitempty"`
@@ -175,7 +177,7 @@ func (s *Status) context(ctx context.Context, e *env.Env) *enrollment.Enrollment
 		s.problem(err)
 		return nil
 	}
-	s.Enrollment, s.User, s.Groups, s.Server = en.Name, en.User, en.Groups, en.Cluster.Server
+	s.Enrollment, s.User, s.Groups, s.Server, s.Key = en.Name, en.User, en.Groups, en.Cluster.Server, en.Key
 	return &en
 }
 
@@ -193,6 +195,23 @@ func (s *Status) files(ctx context.Context, e *env.Env, now time.Time) {
 		s.Unfinished = append(s.Unfinished, Unfinished{Name: j.Options.Name, Renewal: j.Options.Renewal != nil,
 			Waits: j.Next(), Since: j.Updated, Resume: j.Options.Resume()})
 	}
+}
+
+// Seen returns s with what the tokens that are here tell of the enrollment's token: a PIN that is blocked.
+func (s Status) Seen(here []hsm.View) Status {
+	key := s.Key.Identity()
+	i := slices.IndexFunc(here, func(v hsm.View) bool {
+		return key.Scheme != "" && key.MatchToken(v.Info) && v.Info.PIN.Blocked()
+	})
+	if i < 0 {
+		return s
+	}
+	s.Problems = append(slices.Clone(s.Problems),
+		fmt.Sprintf("the PIN of %s is blocked; `kubehsm token pin unblock` sets a new one", here[i].Info.Name()))
+	if s.Next == (Step{}) {
+		s.Next = Step{Examine, "", "kubehsm doctor"}
+	}
+	return s
 }
 
 // hear takes in what the agent says of itself, or why it says nothing.

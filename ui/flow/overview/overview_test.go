@@ -141,3 +141,19 @@ func TestKeyDestroyed(t *testing.T) {
 		t.Errorf("with its new key: %+v", s)
 	}
 }
+
+// TestSeen: a blocked PIN of the enrollment's token is a problem, and that of another token is none.
+func TestSeen(t *testing.T) {
+	key := hsm.URI{Scheme: hsm.SchemePIV, Serial: "7", Slot: "9a"}
+	blocked := hsm.PINState{Locked: true, Retries: -1}
+	for serial, problems := range map[string]int{"7": 1, "8": 0} {
+		here := []hsm.View{{Info: hsm.TokenInfo{Scheme: hsm.SchemePIV, Serial: serial, Initialized: true, PIN: blocked}}}
+		s := Status{Key: key}.Seen(here)
+		if len(s.Problems) != problems || (s.Next.Deed == Examine) != (problems == 1) {
+			t.Errorf("token %s: %+v", serial, s)
+		}
+		if s := (Status{}).Seen(here); len(s.Problems) > 0 {
+			t.Errorf("without an enrollment: %+v", s)
+		}
+	}
+}

@@ -84,6 +84,11 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 // ends are the certificates, the one that ends first before the others.
 func (m *Model) ends() []enroll.Expiring { return m.Store.Overview.Value.Certificates }
 
+// status is where a person stands, with what the tokens that are here tell.
+func (m *Model) status() overview.Status {
+	return m.Store.Overview.Value.Seen(m.Store.Tokens.Value.Views)
+}
+
 func (m *Model) remember() {
 	if c, ok := m.selected(); ok {
 		m.chosen = c.Name
@@ -99,7 +104,7 @@ func (m *Model) selected() (c enroll.Expiring, ok bool) {
 
 // Acts implements [screen.Actor].
 func (m *Model) Acts() screen.Acts {
-	s := m.Store.Overview.Value
+	s := m.status()
 	next := s.Next
 	locked := screen.When(s.Lock == overview.Unlocked, "it is unlocked")
 	if s.Enrollment == "" {
