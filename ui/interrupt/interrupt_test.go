@@ -53,7 +53,7 @@ func program(as string) {
 		part, end := signals.Part(ctx)
 		<-part.Done()
 		end()
-		os.Stdout.WriteString(fmt.Sprintln(context.Cause(part), context.Cause(ctx)))
+		_, _ = fmt.Fprintln(os.Stdout, context.Cause(part), context.Cause(ctx)) // the test reads it
 		<-ctx.Done()
 		stop()
 		os.Exit(7)
