@@ -51,6 +51,7 @@ func program(as string) {
 		os.Exit(7)
 	case "parts":
 		part, end := signals.Part(ctx)
+		os.Stdout.WriteString("in a part\n")
 		<-part.Done()
 		end()
 		_, _ = fmt.Fprintln(os.Stdout, context.Cause(part), context.Cause(ctx)) // the test reads it
@@ -128,6 +129,9 @@ func TestOrderlyProgramEndsItself(t *testing.T) {
 // TestPart: a signal ends the part that is under way, and the next one the program.
 func TestPart(t *testing.T) {
 	cmd, out, words := child(t, "parts", nil)
+	if line, err := out.ReadString('\n'); line != "in a part\n" {
+		t.Fatalf("%q, %v: %s", line, err, words)
+	}
 	send(t, cmd, syscall.SIGINT)
 	if line, err := out.ReadString('\n'); line != errInterrupted.Error()+" <nil>\n" {
 		t.Fatalf("%q, %v: %s", line, err, words)
