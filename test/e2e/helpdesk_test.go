@@ -55,6 +55,7 @@ func TestTicket(t *testing.T) {
 	file, id, text := desk.ticket("--for", name, "--group", lab.DevelopersGroup, "--name", joined, "--lifetime", "24h")
 	s := u.terminal(u.Binary, "join", "--yes") // asks for the ticket
 	s.Answer("Paste the ticket", text)
+	s.WaitFor("looking for the cluster at ")
 	s.Answer(pinPrompt, lab.PIN)
 	s.WaitFor("waiting for somebody to approve")
 	request, words := desk.filed(name)

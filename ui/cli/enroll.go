@@ -127,6 +127,13 @@ func (a *app) enrollByLines(ctx context.Context, env *env.Env, options enrolling
 func (a *app) enrollReviewed(ctx context.Context, env *env.Env, options enrolling.Options,
 	f enrollFlags) (enrolling.Result, error) {
 	options.Guided = a.guides(f)
+	if j := options.Join; j != nil && j.Endpoint != "" && isTerminal(a.Stderr) { // it may be a minute's wait
+		w := a.err()
+		w.line("looking for the cluster at %s", text.Clean(j.Endpoint))
+		if err := w.flush(); err != nil {
+			return enrolling.Result{}, err
+		}
+	}
 	review, err := a.review(ctx, env, options)
 	if err != nil {
 		return enrolling.Result{}, err
