@@ -379,4 +379,13 @@ func TestNext(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
+	key := hsm.URI{Scheme: hsm.SchemePIV, Serial: "123", Slot: "9c"}
+	for _, x := range []*Progress{{Options: Options{Key: key}}, {Request: Request{Key: key, KeyHash: "0102"}}} {
+		if x.Makes() {
+			t.Errorf("%+v makes another key", x)
+		}
+	}
+	if !j.Makes() {
+		t.Error("without a key, none is made")
+	}
 }
