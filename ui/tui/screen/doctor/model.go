@@ -68,8 +68,9 @@ func (m *Model) Open(now time.Time) tea.Cmd {
 	m.job.Cancel()
 	m.checks, m.done = nil, false
 	m.list.Set(nil)
+	look := m.look // a later look has another reading
 	h, cmd := m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
-		all := doctor.Run(ctx, m.look, func(c doctor.Check) { m.Runner.Send(checkMsg{id: id, check: c}) })
+		all := doctor.Run(ctx, look, func(c doctor.Check) { m.Runner.Send(checkMsg{id: id, check: c}) })
 		return doneMsg{id: id, checks: all}
 	})
 	m.job = h
