@@ -299,6 +299,6 @@ func TestRevokedIsNotApprovedWith(t *testing.T) {
 	}
 	u.wantWords(res.Stderr, "--accept-risk=revoked", "access for", "was revoked from this computer")
 	command := commandIn(t, strings.SplitAfter(res.Stderr[strings.Index(res.Stderr, "hint: "):], "revoked")[0])
-	admin(append(command, "--yes")...)
+	admin(append(command, "--yes", "--accept-risk", "user:"+name)...)
 	u.ok(u.KubehsmPIN(t.Context(), lab.PIN, line...))
 }

@@ -135,7 +135,7 @@ func TestTicketIsForOneThing(t *testing.T) {
 	}
 	res := hannah.run("helpdesk", "approve", first, "--yes", "--words", "x")
 	if res.Code != 1 || !strings.Contains(res.Stderr, `asks for the groups "admins"`) ||
-		!strings.Contains(res.Stderr, `lifetime "2h0m0s"`) {
+		!strings.Contains(res.Stderr, `lifetime "2 h"`) {
 		t.Errorf("other groups, longer: %s", res)
 	}
 	second := unique("second")
