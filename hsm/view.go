@@ -84,7 +84,7 @@ func (d Drivers) Views(ctx context.Context, patience time.Duration) ([]View, []P
 	wg.Wait()
 	l := d.merge(found, whole)
 	all := withoutTwins(slices.Concat(views...))
-	slices.SortStableFunc(all, func(a, b View) int { // what can be used comes first
+	slices.SortStableFunc(all, func(a, b View) int { // usable tokens first
 		switch {
 		case a.Info.Initialized == b.Info.Initialized:
 			return 0

@@ -168,7 +168,7 @@ func forget(ctx context.Context, t *trial) error {
 		return err
 	}
 	if _, err := os.Lstat(t.kubectl()); errors.Is(err, os.ErrNotExist) {
-		return nil // nothing was made yet
+		return nil // the demo has made nothing yet
 	}
 	fmt.Printf("removing what the trial made in the cluster of the context %q\n", e.Context)
 	requests, err := e.admin(ctx, t, "get", "certificatesigningrequests", "-o", fmt.Sprintf(

@@ -84,7 +84,7 @@ func TestForwardedToken(t *testing.T) {
 		t.Errorf("the PIN was asked for %d times:\n%s", n, raw)
 	}
 
-	server.Kill() // and back before anybody looks
+	server.Kill() // the server is back before anybody looks
 	serve()
 	u.unlock()
 	u.kubectl("get", "namespaces")

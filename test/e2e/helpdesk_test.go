@@ -65,7 +65,8 @@ func TestTicket(t *testing.T) {
 	res := desk.run("helpdesk", "approve", request, "--words", "abandon ability able about above absent absorb abstract",
 		"--yes")
 	desk.u.wantWords(res.Stderr, "read out once more", "not the words")
-	for _, by := range [][]string{nil, {"--accept-risk", "user:" + name}} { // whoever stole the ticket knows the name, too
+	// A thief of the ticket knows the name, too.
+	for _, by := range [][]string{nil, {"--accept-risk", "user:" + name}} {
 		if res := desk.run(append([]string{"helpdesk", "approve", request, "--yes"}, by...)...); res.Code != 5 ||
 			!strings.Contains(res.Stderr, "nothing proves whose key this is") ||
 			strings.Contains(res.Stderr, "or with --accept-risk") {

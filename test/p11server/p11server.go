@@ -43,13 +43,13 @@ func Start(t testing.TB, library, socket string, env ...string) Server {
 		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil {
 			t.Errorf("kill p11-kit's server: %v", err)
 		}
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // the server was killed
 		if err := os.Remove(socket); err != nil && !os.IsNotExist(err) {
 			t.Error(err)
 		}
 	})}
 	t.Cleanup(s.Kill)
-	for lines := bufio.NewScanner(out); lines.Scan(); { // it prints its address when it listens
+	for lines := bufio.NewScanner(out); lines.Scan(); { // the server prints its address when it listens
 		if _, address, ok := strings.Cut(lines.Text(), "P11_KIT_SERVER_ADDRESS="); ok {
 			address, _, _ = strings.Cut(address, ";")
 			s.Address = strings.Trim(address, `"'`)

@@ -17,9 +17,9 @@ const longest = 30 * time.Second
 
 // Paces of a moving picture. They are the picture's own, whatever the machine's are: it is the same on each.
 const (
-	letter  = 45 * time.Millisecond   // one that is typed
-	passing = 250 * time.Millisecond  // what the program shows on its way
-	touched = 1400 * time.Millisecond // until somebody has touched the token
+	letter  = 45 * time.Millisecond   // time for a letter that is typed
+	passing = 250 * time.Millisecond  // time for words that the program shows on its way
+	touched = 1400 * time.Millisecond // time until somebody has touched the token
 )
 
 // cast is a moving picture: what a terminal showed, and for how long each.
@@ -73,7 +73,7 @@ func (c *cast) types(ctx context.Context, s *term.Terminal, command string) erro
 
 // until shows what the program does until the screen is as it should be, and then that for so long.
 func (c *cast) until(ctx context.Context, s *term.Terminal, what string, is func(term.Frame) bool, long time.Duration) error {
-	const atMost = 4 // of what is shown on the way
+	const atMost = 4 // lines of the words shown on the way
 	var seen []term.Frame
 	err := s.Wait(ctx, func(f term.Frame) bool {
 		if len(seen) == 0 || seen[len(seen)-1].Text() != f.Text() {

@@ -172,7 +172,7 @@ func TestNoArguments(t *testing.T) {
 	}
 	opened := false
 	b.tui = func(_ context.Context, o TUIOptions) (*enrolling.Result, error) {
-		opened = o.Env != nil && o.Enroll // nothing is enrolled
+		opened = o.Env != nil && o.Enroll // the enrollment opens, as nothing is enrolled
 		return nil, nil
 	}
 	if out := b.ok(); !opened || out != "" {

@@ -185,7 +185,7 @@ func (a *app) clusterNames(ctx context.Context) []string {
 
 func (a *app) fromKubeconfig(ctx context.Context, name func(kubeconfig.Context) string) []string {
 	var names []string
-	contexts, _ := kubeconfig.DefaultRules(a.kubeconfig).List(ctx) // without the files that cannot be read
+	contexts, _ := kubeconfig.DefaultRules(a.kubeconfig).List(ctx) // files that cannot be read are left out
 	for _, k := range contexts {
 		names = append(names, name(k))
 	}
@@ -272,7 +272,7 @@ func (a *app) ownRequestNames(ctx context.Context) []string {
 		return nil
 	}
 	var names []string
-	requests, _ := enrolling.NewStore(env).Requests(server) // without those that cannot be read
+	requests, _ := enrolling.NewStore(env).Requests(server) // requests that cannot be read are left out
 	for _, r := range requests {
 		names = append(names, r.Name)
 	}
@@ -314,7 +314,7 @@ func (a *app) steps(ctx context.Context) []string {
 		return nil
 	}
 	var ids []string
-	all, _ := contexts.New(env).History(ctx) // without what cannot be read
+	all, _ := contexts.New(env).History(ctx) // changes that cannot be read are left out
 	for _, s := range all {
 		ids = append(ids, s.ID)
 	}

@@ -79,7 +79,7 @@ kubehsm enroll --context trial --user jane --approve-with admin.kubeconfig --yes
 	f.bindTo(flags)
 	flags.BoolVar(&f.tui, "tui", false, "open the terminal UI with these values filled in")
 	flags.StringVar(&f.progress, "cluster-progress", "", "progress `file` of the cluster to wait for")
-	must(flags.MarkHidden("cluster-progress")) // for the demo
+	must(flags.MarkHidden("cluster-progress")) // the flag is the demo's
 	c.MarkFlagsMutuallyExclusive("tui", "dry-run")
 	o = output(c)
 	return c
@@ -127,7 +127,7 @@ func (a *app) enrollByLines(ctx context.Context, env *env.Env, options enrolling
 func (a *app) enrollReviewed(ctx context.Context, env *env.Env, options enrolling.Options,
 	f enrollFlags) (enrolling.Result, error) {
 	options.Guided = a.guides(f)
-	if j := options.Join; j != nil && j.Endpoint != "" && isTerminal(a.Stderr) { // it may be a minute's wait
+	if j := options.Join; j != nil && j.Endpoint != "" && isTerminal(a.Stderr) { // the discovery may take a minute
 		w := a.err()
 		w.line("looking for the cluster at %s", text.Clean(j.Endpoint))
 		if err := w.flush(); err != nil {
@@ -180,7 +180,8 @@ func (a *app) enrollReviewed(ctx context.Context, env *env.Env, options enrollin
 		a.closers = append(a.closers, func() error { return a.showPUK(&result) }) // last, where it catches the eye
 		return result, nil
 	}
-	return result, a.showPUK(&result) // before a reader that went away can end the program: it is in force
+	// The PUK is in force and must be shown before a closed pipe can end the program.
+	return result, a.showPUK(&result)
 }
 
 // guides tells whether a person goes through an enrollment at a terminal, and answers there.

@@ -347,7 +347,7 @@ func unknownFlag(c *cobra.Command, err error) error {
 
 // likely are the commands below c that resemble a name, three at most.
 func likely(c *cobra.Command, name string) []string {
-	c.SuggestionsMinimumDistance = 1 + len(name)/6 // in letters that are wrong
+	c.SuggestionsMinimumDistance = 1 + len(name)/6 // letters that may be wrong
 	like := c.SuggestionsFor(name)
 	return like[:min(len(like), 3)]
 }

@@ -35,7 +35,7 @@ type model struct {
 	waiting    waitings
 	pointer    pointer
 	readOnly   bool
-	given      *enrolling.Options // what the first enrollment was given at the start
+	given      *enrolling.Options // options given at the start, for the first enrollment
 	ticking    bool               // an animation tick is under way
 	polling    bool               // a poll tick is under way
 	outcome    Outcome
@@ -190,7 +190,7 @@ func (m *model) message(msg tea.Msg) tea.Cmd {
 		}
 		return tea.Batch(m.nav.update(screen.ChangedMsg{}, m.now), m.store.LoadOverview(m.now), cmd)
 	case screen.EnrolledMsg:
-		if m.nav.top().ID() != screen.Enroll { // nobody looks at it
+		if m.nav.top().ID() != screen.Enroll { // nobody looks at the screen
 			m.toasts.enrolled(msg, m.now)
 		}
 		return m.store.LoadOverview(m.now)

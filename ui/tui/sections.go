@@ -47,7 +47,7 @@ func (s shared) tools() screen.Tools { return screen.Tools{Runner: s.runner, Key
 type factory struct {
 	shared
 	draft enroll.Draft      // the answers typed into the wizard
-	given enrolling.Options // for the first enrollment; zero once that is done
+	given enrolling.Options // options for the first enrollment; zero once that is done
 }
 
 // unlock unlocks the token that a context signs in with. An earlier no does not count.

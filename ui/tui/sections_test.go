@@ -126,7 +126,7 @@ func TestMouse(t *testing.T) {
 	r.Sees("▌ YubiKey")
 	r.click("9c ")
 	r.Sees("Slot 9c on")
-	r.Send(tea.MouseClickMsg{X: 3, Y: 28, Button: tea.MouseLeft}) // nothing is there
+	r.Send(tea.MouseClickMsg{X: 3, Y: 28, Button: tea.MouseLeft}) // an empty place
 	r.click("9a ")
 	r.click("9c ")
 	r.Sees("Slot 9c on")
@@ -178,12 +178,12 @@ func TestOneLetter(t *testing.T) {
 		"W": {"helpdesk revoke"}, "B": {"breakglass request"}, "d": {"csr deny"},
 		"a": {"csr approve; helpdesk approve; breakglass approve"},
 	}
-	words := map[string][]string{ // what goes from everywhere
+	words := map[string][]string{ // words of what every section offers
 		"e": {"enroll", "enroll this key"}, "r": {"refresh", "look again", "try again"}, "/": {"filter"}, "f": {"copy fingerprint"},
 		"x": {"show command"}, "?": {"help"}, ":": {"commands"}, "q": {"quit"}, "esc": {"back", "show all", "cancel", "clear"},
 		"c": {"copy URI", "copy name", "copy record", "copy ID", "copy fix"},
 	}
-	letter := map[string]string{} // of each dangerous command
+	letter := map[string]string{} // letters by dangerous command
 	for l, verbs := range only {
 		for _, v := range verbs {
 			letter[v] = l

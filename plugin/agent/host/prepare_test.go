@@ -501,7 +501,7 @@ func TestLookAsksNobody(t *testing.T) {
 		token            hsmtest.FakeOptions
 		policy           consent.Mode
 		locked, unlocked string // why there is no session
-		signs            bool   // it is there once somebody has signed in
+		signs            bool   // a session is there once somebody has signed in
 	}{
 		"plain": {locked: "the token of prod is locked", signs: true},
 		"touch": {token: hsmtest.FakeOptions{TouchPolicy: hsm.TouchAlways},

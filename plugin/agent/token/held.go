@@ -75,7 +75,8 @@ func (h *Held) open(ctx context.Context) (worker.Token, error) {
 	}
 	t, err := h.o.Tokens.Open(ctx, h.uri)
 	if back := h.uri.Place().Back(); errors.Is(err, hsm.ErrNoToken) {
-		if own := hint.Of(err); own == "" || strings.HasPrefix(own, back) { // else something else is in the way, as a service
+		// Another hint names another cause, such as a service that is down.
+		if own := hint.Of(err); own == "" || strings.HasPrefix(own, back) {
 			err = hint.With(err, back)
 		}
 	}

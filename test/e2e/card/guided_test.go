@@ -126,7 +126,7 @@ func TestMainJobOnTheScreen(t *testing.T) {
 	s.WaitFor("waiting for somebody to approve", "kubehsm csr approve", "key's words are", "c copy", "w copy")
 	p.atRest("the request")
 	s.Type("2")
-	s.WaitFor("wait for approval", lab.Context) // on another screen, in its header
+	s.WaitFor("wait for approval", lab.Context) // the header of another screen shows the enrollment
 	p.approve(p.request())
 	p.tap(s) // the agent signs in
 	s.WaitFor("prod-hsm is enrolled")

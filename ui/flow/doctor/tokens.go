@@ -78,7 +78,7 @@ func absent(all []enrollment.Enrollment, here []hsm.TokenInfo, areas []area) []C
 // area is what a driver reaches.
 type area struct {
 	driver   hsm.Driver
-	check    Check // of the driver
+	check    Check // the driver's own check
 	views    []hsm.View
 	tokens   []hsm.TokenInfo // tokens of the views, and those that leaveTwinsOut left out
 	problems []hsm.Problem

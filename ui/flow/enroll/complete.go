@@ -248,7 +248,7 @@ func builtIn(name string) bool { return strings.HasPrefix(name, "system:") }
 // completeNames fills the placeholders in the names that o asks for and checks
 // the names. The token is opened only if there is a placeholder.
 func (n Enroller) completeNames(ctx context.Context, o *enrolling.Options) error {
-	if o.Adopt { // its issuer chose the names
+	if o.Adopt { // the certificate's issuer chose the names
 		return nil
 	}
 	if o.HasPlaceholders() {

@@ -30,7 +30,7 @@ type onePIN struct {
 // pinPolicy says how long a PIN is kept.
 type pinPolicy struct {
 	life   time.Duration // 0 keeps none
-	away   []away.Event  // what locks before
+	away   []away.Event  // events that lock the token before
 	locked func(since time.Time) bool
 }
 

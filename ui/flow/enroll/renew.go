@@ -203,7 +203,7 @@ type Expiring struct {
 	// Err says why the certificate could not be read.
 	Err error `json:"-"`
 
-	context string // that the enrollment was made from
+	context string // the context that the enrollment was made from
 }
 
 // Renewal is the command that gets the next certificate: see [enrollment.Enrollment.Renewal].

@@ -216,7 +216,7 @@ func TestEveryOptionAtEveryStage(t *testing.T) {
 			x.other(&now)
 			closed := slices.Contains(tc.closed, x.fixed)
 			refused := closed && (x.Called != "" || x.Flag == "token" || x.Flag == "key")
-			j.Options.Adopt = false // else there is no request
+			j.Options.Adopt = false // an adopted certificate has no request
 			now.Adopt = x.Flag == "use-certificate"
 			err := j.Continue(now)
 			var conflict *ConflictError

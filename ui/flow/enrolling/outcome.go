@@ -31,7 +31,7 @@ type Event struct {
 
 // Approval is what a person who approves a request needs to know of it.
 type Approval struct {
-	Request string `json:"request"` // its name
+	Request string `json:"request"` // the request's name
 	// Command approves it.
 	Command string `json:"command"`
 	// Ticket: the request was filed with a ticket, which Command compares it with.

@@ -132,7 +132,7 @@ func of(ctx context.Context, e *env.Env, now time.Time, agent func(context.Conte
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	status, err := agent(ctx)
-	if errors.Is(err, client.ErrNotRunning) { // nothing is unlocked then, and nobody is asked
+	if errors.Is(err, client.ErrNotRunning) { // without an agent, nothing is unlocked and nobody is asked
 		err = nil
 	}
 	s.hear(status, err)

@@ -221,7 +221,8 @@ func (v *View) Nameable() bool {
 	return !v.onlyWords && v.User != "" && utf8.RuneCountInString(v.User) <= maxNameable &&
 		strings.Join(strings.Fields(v.User), " ") == v.User && !strings.ContainsFunc(v.User, func(r rune) bool {
 		return !unicode.IsPrint(r) || r == utf8.RuneError ||
-			unicode.In(r, unicode.M, unicode.Other_Default_Ignorable_Code_Point, unicode.Braille, // shown as nothing
+			// Runes that are shown as nothing.
+			unicode.In(r, unicode.M, unicode.Other_Default_Ignorable_Code_Point, unicode.Braille,
 				unicode.Hebrew, unicode.Arabic, unicode.Syriac, unicode.Thaana, unicode.Nko) // turn what is beside them
 	})
 }

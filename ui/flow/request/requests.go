@@ -65,7 +65,7 @@ type View struct {
 
 	firm      bool     // a refusal is there that --accept-risk does not cover
 	accepted  []string // the risks that were accepted and are there
-	onlyWords bool     // nothing but the words proves whose key it is
+	onlyWords bool     // only the words prove whose key it is
 
 	// Object is the request as it was read; decisions are bound to it.
 	Object *certificatesv1.CertificateSigningRequest `json:"-"`

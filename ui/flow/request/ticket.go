@@ -70,7 +70,7 @@ func (q Requests) ticketCheck(look *TicketLook, accept []string) Check {
 			wrong = append(wrong, mismatches(*terms, v)...)
 			off, proven := look.policyMismatches(*terms, v)
 			wrong, look.Proven, v.onlyWords = append(wrong, off...), proven, !proven
-			if v.User == terms.User { // with the ticket its holder may ask in that name
+			if v.User == terms.User { // the ticket lets its holder ask in that name
 				v.Warnings = slices.DeleteFunc(v.Warnings, func(w string) bool { return w == v.inName() })
 			}
 			if !proven && terms.Serial == "" {

@@ -49,7 +49,7 @@ func (a Agent) AgentStatus(ctx context.Context) (s message.Status, err error) {
 // ended because it did not answer.
 func (a Agent) LockAgent(ctx context.Context, say func(sentence string)) error {
 	stamped := home.WriteFile(lockStamp(a.Env), nil)
-	if errors.Is(stamped, fs.ErrNotExist) { // without the folder nothing waits
+	if errors.Is(stamped, fs.ErrNotExist) { // without the folder, nothing waits
 		stamped = nil
 	}
 	return errors.Join(a.insist(ctx, client.Lock, say), stamped)

@@ -18,7 +18,7 @@ type Map struct {
 	// What is dangerous, or goes from everywhere, has a letter that means nothing else on
 	// any screen.
 	Lock, Unlock, Stop        key.Binding // the agent and its tokens
-	Delete, Reset, Revoke     key.Binding // what does not come back
+	Delete, Reset, Revoke     key.Binding // actions that cannot be undone
 	Approve, Deny, BreakGlass key.Binding // access for others, and for emergencies
 }
 

@@ -38,7 +38,7 @@ func (f *SecretField) Update(msg tea.Msg) bool {
 			_, n := utf8.DecodeLastRune(f.b)
 			clear(f.b[len(f.b)-n:])
 			f.b = f.b[:len(f.b)-n]
-		case "ctrl+u", "ctrl+w", "alt+backspace": // nobody sees where a word begins
+		case "ctrl+u", "ctrl+w", "alt+backspace": // words of a secret cannot be seen: the whole field is cleared
 			f.Zero()
 		case "ctrl+a", "ctrl+e", "ctrl+k", "alt+b", "alt+f", "alt+d": // the cursor stays at the end
 		default:

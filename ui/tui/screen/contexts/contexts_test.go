@@ -115,7 +115,7 @@ func TestHealth(t *testing.T) {
 	r.Press("up", "enter")
 	r.Sees("fails", "error: ")
 	r.Press("down")
-	r.Sees("Works: the cluster knows you as admin") // each keeps its own
+	r.Sees("Works: the cluster knows you as admin") // each context keeps its own words
 }
 
 // TestTakeOut: a context goes and comes back; of kubehsm's own the enrollment stays.

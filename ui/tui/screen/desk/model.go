@@ -197,7 +197,7 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 func (m *Model) take(msg readMsg, now time.Time) {
 	m.loaded, m.readAt, m.err, m.glasses = true, now, msg.err, msg.glasses
 	m.notes, m.unasked = msg.notes, msg.unasked
-	if msg.err != nil || msg.unasked != "" && !m.own && !m.seenAt.IsZero() { // what was read last is shown on
+	if msg.err != nil || msg.unasked != "" && !m.own && !m.seenAt.IsZero() { // the data read last stays on the screen
 		return
 	}
 	if m.own = msg.own; !msg.own {

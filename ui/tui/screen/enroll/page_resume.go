@@ -163,7 +163,7 @@ func (p *resumePage) update(msg tea.Msg, now time.Time) tea.Cmd {
 	case store.UnfinishedMsg:
 		return p.fill(now)
 	case forgetMsg:
-		p.m.opts.Name = "" // what comes next is another one
+		p.m.opts.Name = "" // the next enrollment is another one
 		return nil
 	case screen.ChangedMsg:
 		return p.m.Store.LoadUnfinished(now)

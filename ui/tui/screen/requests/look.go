@@ -106,7 +106,7 @@ func (l *look) Update(msg tea.Msg, now time.Time) tea.Cmd {
 		if msg.id == l.job.ID {
 			l.job.Done()
 			if why, ok := errors.AsType[*cluster.UnaskedError](msg.err); ok {
-				l.unasked, l.err = why.Why, nil // what was read is shown on
+				l.unasked, l.err = why.Why, nil // the data read last stays on the screen
 				return nil
 			}
 			if l.err = msg.err; msg.err == nil {

@@ -88,9 +88,9 @@ type Model struct {
 	unasked string
 	record  bool      // the rows are what is on record here
 	readAt  time.Time // time of the latest answer of the cluster
-	again   bool      // it was begun again after the end of what was followed
+	again   bool      // the watch was begun again after the request's end
 	err     error
-	rows    map[string]row // by UID
+	rows    map[string]row // rows by the UID of the request
 	list    widget.List[row]
 }
 

@@ -324,7 +324,7 @@ func TestTicket(t *testing.T) {
 	r.Sees("nothing proves whose key this is: have jane read the words to you")
 	r.Press("a")
 	r.Sees("Approve it?")
-	r.Press(`"jane"`, "enter") // whoever stole the ticket knows the name, too
+	r.Press(`"jane"`, "enter") // a thief of the ticket knows the name, too
 	r.Sees("that does not match: type the eight words as they are read to you")
 	if kind, _ := condition(t, server, "joined-1"); kind != "" {
 		t.Fatalf("it is %s", kind)
