@@ -63,12 +63,19 @@ func TestWithChain(t *testing.T) {
 	lower := certify(t, "lower", &upper)
 	leaf := certify(t, "leaf", &lower)
 	impostor := certify(t, "lower", &root)
-	others := []*x509.Certificate{root.Certificate, impostor.Certificate, upper.Certificate, leaf.Certificate, lower.Certificate}
+	others := []*x509.Certificate{
+		root.Certificate,
+		impostor.Certificate,
+		upper.Certificate,
+		leaf.Certificate,
+		lower.Certificate,
+	}
 	c := WithChain(leaf.Certificate, others)
 	if got := chainOf(c); got != "lower,upper" {
 		t.Errorf("the chain is %s", got)
 	}
-	if back, err := ParseCertificate(c.PEM); err != nil || chainOf(back) != "lower,upper" || !back.Leaf.Equal(leaf.Certificate) {
+	if back, err := ParseCertificate(c.PEM); err != nil || chainOf(back) != "lower,upper" ||
+		!back.Leaf.Equal(leaf.Certificate) {
 		t.Errorf("its PEM has %v, %v", back, err)
 	}
 	if got := chainOf(WithChain(leaf.Certificate, nil)); got != "" {

@@ -96,7 +96,9 @@ func issuedTo(t *testing.T, f *fakeAPI, requester, user string, asked *int32, li
 		ObjectMeta: metav1.ObjectMeta{Name: "earlier"},
 		Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: ClientSigner, Username: requester,
 			ExpirationSeconds: asked},
-		Status: certificatesv1.CertificateSigningRequestStatus{Certificate: pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: der})},
+		Status: certificatesv1.CertificateSigningRequestStatus{
+			Certificate: pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: der}),
+		},
 	})
 }
 

@@ -279,7 +279,10 @@ func TestServers(t *testing.T) {
 	}
 	check(t, os.Chmod(filepath.Join(d.State, "enrollments", "open.json"), 0o666))
 	servers, err := s.Servers()
-	if want := map[string]string{e.Name: e.Cluster.Server, "long": "https://other:6443", "usable": "https://y"}; !reflect.DeepEqual(servers, want) {
+	if want := map[string]string{e.Name: e.Cluster.Server, "long": "https://other:6443", "usable": "https://y"}; !reflect.DeepEqual(
+		servers,
+		want,
+	) {
 		t.Errorf("%v, want %v", servers, want)
 	}
 	for _, name := range []string{"cut", "later", "open"} {

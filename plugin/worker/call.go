@@ -171,8 +171,14 @@ func (w *peer) ended(err error, given hsm.PINKind, token *hsm.TokenInfo) error {
 	if token != nil {
 		state = "`kubehsm token info --token " + shell.Quote(token.URI().Identity().String()) + "`"
 	}
-	return hint.Withf(err, "see the tries left with %s before you type the %s again, as the library had it when it failed "+
-		"and the token may have counted a try; %s", state, given, mend)
+	return hint.Withf(
+		err,
+		"see the tries left with %s before you type the %s again, as the library had it when it failed "+
+			"and the token may have counted a try; %s",
+		state,
+		given,
+		mend,
+	)
 }
 
 // person is the prompter that an operation asks. Only the words of an error cross to the worker;

@@ -28,12 +28,14 @@ func TestWaitIsQuiet(t *testing.T) {
 				t.Errorf("%s: %d shown, want %d", what, shown, want)
 			}
 		}
-		person := (&person{wait: w, pins: new(atomic.Int32)}).before(func(_ context.Context, q ask.Question) (ask.Answer, error) {
-			if q.Touch == nil {
-				at("asked", 0)
-			}
-			return ask.Answer{}, nil
-		})
+		person := (&person{wait: w, pins: new(atomic.Int32)}).before(
+			func(_ context.Context, q ask.Question) (ask.Answer, error) {
+				if q.Touch == nil {
+					at("asked", 0)
+				}
+				return ask.Answer{}, nil
+			},
+		)
 		at("waiting", 1)
 		_, err := person(t.Context(), ask.Question{Confirm: &hsm.ConfirmPrompt{}})
 		check(t, err)

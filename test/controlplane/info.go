@@ -42,8 +42,11 @@ func (c *Cluster) PublishInfo(ctx context.Context, server string, further ...str
 // InfoDocument is the kubeconfig in a cluster-info: that the cluster is at server,
 // with the authorities in ca (PEM).
 func InfoDocument(server string, ca []byte) string {
-	return fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters:\n- name: \"\"\n  cluster:\n    server: %s\n    certificate-authority-data: %s\n",
-		server, base64.StdEncoding.EncodeToString(ca))
+	return fmt.Sprintf(
+		"apiVersion: v1\nkind: Config\nclusters:\n- name: \"\"\n  cluster:\n    server: %s\n    certificate-authority-data: %s\n",
+		server,
+		base64.StdEncoding.EncodeToString(ca),
+	)
 }
 
 // PublishDocument publishes a cluster-info with that kubeconfig in it, which everybody may

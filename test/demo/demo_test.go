@@ -68,7 +68,8 @@ func TestExistingCluster(t *testing.T) {
 
 	cmd := exec.Command(d.program, "up", d.dir, "none")
 	cmd.Dir, cmd.Env = d.root, d.env(t)
-	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "it has: "+controlplane.ContextName) {
+	if out, err := cmd.CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "it has: "+controlplane.ContextName) {
 		t.Errorf("a context that is not there: %v\n%s", err, out)
 	}
 }

@@ -80,7 +80,8 @@ func TestForwardedToken(t *testing.T) {
 		t.Fatalf("exit code %d:\n%s", code, s.Output())
 	}
 	raw := string(s.Raw())
-	if n := strings.Count(raw, pinPrompt); n != 1 || !strings.Contains(raw, "The token was locked: the connection to the") {
+	if n := strings.Count(raw, pinPrompt); n != 1 ||
+		!strings.Contains(raw, "The token was locked: the connection to the") {
 		t.Errorf("the PIN was asked for %d times:\n%s", n, raw)
 	}
 

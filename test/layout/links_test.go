@@ -19,7 +19,16 @@ var (
 // TestLinksLead: a link of a page to this repository leads to a file that is there, and to a heading of it.
 func TestLinksLead(t *testing.T) {
 	top := filepath.Join("..", "..")
-	cmd := exec.Command("git", "ls-files", "--cached", "--others", "--exclude-standard", "README.md", "docs/*.md", ".github/*.md")
+	cmd := exec.Command(
+		"git",
+		"ls-files",
+		"--cached",
+		"--others",
+		"--exclude-standard",
+		"README.md",
+		"docs/*.md",
+		".github/*.md",
+	)
 	cmd.Dir = top
 	out, err := cmd.Output()
 	if err != nil {

@@ -147,7 +147,8 @@ func TestBadLibrariesBesideTokens(t *testing.T) {
 	}
 	named([]string{"key", "list"}, errs)
 	_, out, _ = u.run("doctor", "--offline", "--all")
-	if strings.Count(out, "Token YubiKey 5 12345678:") != 1 || strings.Count(out, "Token good:") != 1 { // three libraries reach it
+	if strings.Count(out, "Token YubiKey 5 12345678:") != 1 ||
+		strings.Count(out, "Token good:") != 1 { // three libraries reach it
 		t.Errorf("doctor: %s", out)
 	}
 	named([]string{"doctor"}, out)
@@ -248,8 +249,12 @@ func TestSignerAndBadLibraries(t *testing.T) {
 		t.Fatalf("exit code %d: %s%s", code, out, errs)
 	}
 	uri, _, _ := strings.Cut(key.URI, "?")
-	request, err := wire.NewSignRequest(wire.KEP, map[string]string{wire.KeyURI: uri + "?module-path=" + path, wire.KeyPIN: pin},
-		make([]byte, crypto.SHA256.Size()), crypto.SHA256)
+	request, err := wire.NewSignRequest(
+		wire.KEP,
+		map[string]string{wire.KeyURI: uri + "?module-path=" + path, wire.KeyPIN: pin},
+		make([]byte, crypto.SHA256.Size()),
+		crypto.SHA256,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +265,8 @@ func TestSignerAndBadLibraries(t *testing.T) {
 	} {
 		badlib.Do(t, path, ways)
 		code, out, errs := u.runs()
-		if fails := strings.Contains(words, "crashed"); fails != (code == 1) || fails != (out == "") || !strings.Contains(errs, words) {
+		if fails := strings.Contains(words, "crashed"); fails != (code == 1) || fails != (out == "") ||
+			!strings.Contains(errs, words) {
 			t.Errorf("%s: exit code %d: %q, %q", ways, code, out, errs)
 		}
 		var answer struct{ Signature []byte }

@@ -183,7 +183,8 @@ func (p *page) prose(s string) {
 
 // roff writes text so that roff shows it as it is.
 func roff(s string) string {
-	s = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "…", "...", "×", `\(mu`, "–", `\(en`).Replace(s)
+	s = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "…", "...", "×", `\(mu`, "–", `\(en`).
+		Replace(s)
 	words := strings.Split(s, " ")
 	for i, w := range words {
 		if strings.ContainsAny(w, "./_") { // a name: it is not hyphenated

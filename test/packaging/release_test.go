@@ -99,7 +99,8 @@ func verify(t *testing.T, release string) (string, error) {
 func TestVerifyARelease(t *testing.T) {
 	release := aRelease(t)
 	out, err := verify(t, release)
-	if err != nil || !strings.Contains(out, `Good "kubehsm-release" signature for kubehsm`) || strings.Count(out, ": OK") != 3 {
+	if err != nil || !strings.Contains(out, `Good "kubehsm-release" signature for kubehsm`) ||
+		strings.Count(out, ": OK") != 3 {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if _, err := os.Stat(filepath.Join(release, "metadata.json")); err == nil {

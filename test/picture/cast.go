@@ -72,7 +72,13 @@ func (c *cast) types(ctx context.Context, s *term.Terminal, command string) erro
 }
 
 // until shows what the program does until the screen is as it should be, and then that for so long.
-func (c *cast) until(ctx context.Context, s *term.Terminal, what string, is func(term.Frame) bool, long time.Duration) error {
+func (c *cast) until(
+	ctx context.Context,
+	s *term.Terminal,
+	what string,
+	is func(term.Frame) bool,
+	long time.Duration,
+) error {
 	const atMost = 4 // lines of the words shown on the way
 	var seen []term.Frame
 	err := s.Wait(ctx, func(f term.Frame) bool {
@@ -113,8 +119,11 @@ func (c *cast) render(title string) (string, error) {
 	}
 	last := c.shots[len(c.shots)-1].frame
 	var rows, styles strings.Builder
-	fmt.Fprintf(&styles, "g{animation:%gs step-end infinite}@media(prefers-reduced-motion:reduce){g{animation:none!important}}",
-		total.Seconds())
+	fmt.Fprintf(
+		&styles,
+		"g{animation:%gs step-end infinite}@media(prefers-reduced-motion:reduce){g{animation:none!important}}",
+		total.Seconds(),
+	)
 	names := map[[2]time.Duration]string{}
 	for y := range last.Rows {
 		from := time.Duration(0)

@@ -57,7 +57,8 @@ func TestCast(t *testing.T) {
 		if class == nil {
 			t.Fatalf("%q does not move: %s", word, svg)
 		}
-		rule := regexp.MustCompile(`@keyframes ` + class[1] + `\{(.*)\}\.` + class[1] + `\{visibility:(\w+)`).FindStringSubmatch(svg)
+		rule := regexp.MustCompile(`@keyframes ` + class[1] + `\{(.*)\}\.` + class[1] + `\{visibility:(\w+)`).
+			FindStringSubmatch(svg)
 		return rule[1] + " " + rule[2]
 	}
 	if got := style("passes"); got != "0%{visibility:hidden}20%{visibility:visible}50%{visibility:hidden} hidden" {

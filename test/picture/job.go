@@ -43,7 +43,12 @@ func free(f term.Frame) bool {
 }
 
 // films plays scenes in a shell and writes the moving picture of them.
-func (p *play) films(ctx context.Context, name string, rows int, scenes func(*cast, *term.Terminal) []scene) (err error) {
+func (p *play) films(
+	ctx context.Context,
+	name string,
+	rows int,
+	scenes func(*cast, *term.Terminal) []scene,
+) (err error) {
 	s, err := p.startSized(110, rows, "/bin/sh", "-i")
 	if err != nil {
 		return err

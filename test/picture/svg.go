@@ -36,12 +36,20 @@ func render(f term.Frame, title string) string {
 func window(columns, rows int, title, styles, content string) string {
 	width, height := float64(columns)*cellWidth+2*padding, float64(rows)*cellHeight+2*padding+barHeight
 	var b strings.Builder
-	fmt.Fprintf(&b,
+	fmt.Fprintf(
+		&b,
 		`<svg xmlns="http://www.w3.org/2000/svg" width="%g" height="%g" viewBox="0 0 %[1]g %[2]g" role="img" aria-label="%s">`+"\n",
-		width, height, escape(title))
-	fmt.Fprintf(&b,
+		width,
+		height,
+		escape(title),
+	)
+	fmt.Fprintf(
+		&b,
 		`<style>text{font:%gpx %s;white-space:pre}.b{font-weight:bold}.i{font-style:italic}.t{font:12px system-ui,'DejaVu Sans',sans-serif}%s</style>`+"\n",
-		fontSize, fonts, styles)
+		fontSize,
+		fonts,
+		styles,
+	)
 	fmt.Fprintf(&b, `<rect x=".5" y=".5" width="%g" height="%g" rx="9" fill="%s" stroke="%s"/>`+"\n", width-1, height-1,
 		background, frameLine)
 	fmt.Fprintf(&b, `<path d="M1 %gV9.5A8.5 8.5 0 0 1 9.5 1H%gA8.5 8.5 0 0 1 %g 9.5V%[1]gZ" fill="%[4]s"/>`+"\n",

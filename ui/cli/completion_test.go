@@ -80,8 +80,10 @@ users: [{name: u, user: {}}]
 // TestEveryValueIsCompleted: for whatever takes a value, shells offer values, a file because one is meant, or nothing because
 // the text is free. Descriptions have no back quotes, which shells show.
 func TestEveryValueIsCompleted(t *testing.T) {
-	free := strings.Fields("name user group list text words word lifetime duration number descriptor hash id serial selector " +
-		"rule url uri address key=value process port token")
+	free := strings.Fields(
+		"name user group list text words word lifetime duration number descriptor hash id serial selector " +
+			"rule url uri address key=value process port token",
+	)
 	a := &app{Program: &Program{Args: []string{"kubehsm"}, Getenv: func(string) string { return "" }}, pinFD: -1}
 	root := a.root("")
 	check := func(what, value string, list completing, files bool) {

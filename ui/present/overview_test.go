@@ -39,10 +39,16 @@ func TestOverviewShort(t *testing.T) {
 // nothing of it reaches a terminal raw.
 func TestOverviewTells(t *testing.T) {
 	now := time.Now()
-	s := overview.Status{Context: "prod", Enrollment: "prod-hsm", Lock: overview.Unlocked, Until: now.Add(10*time.Minute + time.Second),
-		Interfaces: 2, Asked: []ask.Wait{{For: ask.ForPIN, Kind: "PIV PIN", Token: "my\x1b[31m"}},
-		Requests: []message.ConsentStatus{{Enrollment: "prod-hsm", Request: "delete pods\x07"}},
-		Problems: []string{"the log\x1b[2J is full"}}
+	s := overview.Status{
+		Context:    "prod",
+		Enrollment: "prod-hsm",
+		Lock:       overview.Unlocked,
+		Until:      now.Add(10*time.Minute + time.Second),
+		Interfaces: 2,
+		Asked:      []ask.Wait{{For: ask.ForPIN, Kind: "PIV PIN", Token: "my\x1b[31m"}},
+		Requests:   []message.ConsentStatus{{Enrollment: "prod-hsm", Request: "delete pods\x07"}},
+		Problems:   []string{"the log\x1b[2J is full"},
+	}
 	var all []string
 	for _, section := range Overview(s, now) {
 		for _, l := range section.Lines {

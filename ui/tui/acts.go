@@ -239,7 +239,10 @@ func (m *model) help() dialog.Dialog {
 		moves = append(moves, screen.Action{Key: b})
 	}
 	everywhere := group("Everywhere", slices.DeleteFunc(m.everywhere().Actions(), func(a screen.Action) bool {
-		return slices.ContainsFunc(m.actions(), func(own screen.Action) bool { return own.Key.Help().Key == a.Key.Help().Key })
+		return slices.ContainsFunc(
+			m.actions(),
+			func(own screen.Action) bool { return own.Key.Help().Key == a.Key.Help().Key },
+		)
 	}))
 	for _, a := range moves {
 		everywhere.Lines = append(everywhere.Lines, dialog.HelpLine{Action: a})

@@ -76,7 +76,12 @@ func scenes() []scene {
 		}},
 		{name: "activity", section: true, world: busy, walk: atBusy},
 		{name: "open", world: busy, walk: func(r *rig) { atBusy(r); r.Press("tab"); r.Sees("waits for a yes: delete pods") }},
-		{name: "contexts", section: true, world: (*world).ours, walk: func(r *rig) { atOurs(r); r.Press("enter"); r.Sees("knows you as admin") }},
+		{
+			name:    "contexts",
+			section: true,
+			world:   (*world).ours,
+			walk:    func(r *rig) { atOurs(r); r.Press("enter"); r.Sees("knows you as admin") },
+		},
 		{name: "remove", world: (*world).ours, walk: func(r *rig) {
 			atOurs(r)
 			r.Press("home", "D")
@@ -119,7 +124,11 @@ func scenes() []scene {
 				r.Press("G", "enter")
 				r.Sees("It is not set up yet: I sets it up", "I set up")
 			}},
-		{name: "no-token", world: func(w *world) { w.soft.Unplug(); w.card.Unplug() }, walk: func(r *rig) { r.Sees("No token is here") }},
+		{
+			name:  "no-token",
+			world: func(w *world) { w.soft.Unplug(); w.card.Unplug() },
+			walk:  func(r *rig) { r.Sees("No token is here") },
+		},
 		{name: "help", walk: func(r *rig) { atTokens(r); r.Press("?"); r.Sees("Everywhere") }},
 		{name: "resume", wizard: true, world: (*world).unfinished, walk: func(r *rig) { r.Sees("Resume staging-hsm") }},
 		{name: "key", wizard: true, walk: func(r *rig) {
@@ -158,8 +167,18 @@ func scenes() []scene {
 			r.Type("PIN of trial", pin)
 			r.Sees("Not finished", "✗ file the request")
 		}},
-		{name: "result", wizard: true, world: func(w *world) { w.Agent() }, walk: func(r *rig) { r.enroll(); r.Sees("Enrolled: authenticated as jane") }},
-		{name: "no-rights", wizard: true, world: func(w *world) { w.Agent(); w.server.Forbid("*") }, walk: func(r *rig) { r.enroll(); r.Sees("no rights yet") }},
+		{
+			name:   "result",
+			wizard: true,
+			world:  func(w *world) { w.Agent() },
+			walk:   func(r *rig) { r.enroll(); r.Sees("Enrolled: authenticated as jane") },
+		},
+		{
+			name:   "no-rights",
+			wizard: true,
+			world:  func(w *world) { w.Agent(); w.server.Forbid("*") },
+			walk:   func(r *rig) { r.enroll(); r.Sees("no rights yet") },
+		},
 	}
 }
 
@@ -316,8 +335,10 @@ func TestGolden(t *testing.T) {
 	}
 	t.Run("building", func(t *testing.T) {
 		w := newWorld(t)
-		o, _ := building(t,
-			`{"phase":"compiling","done":412,"total":1180,"message":"k8s.io/kubernetes/pkg/apis/core","started":"2026-11-21T09:26:00Z"}`)
+		o, _ := building(
+			t,
+			`{"phase":"compiling","done":412,"total":1180,"message":"k8s.io/kubernetes/pkg/apis/core","started":"2026-11-21T09:26:00Z"}`,
+		)
 		r := &rig{Rig: w.Start(120, 40, o), world: w}
 		r.Sees("412 of 1180")
 		r.GoldenPart(t)

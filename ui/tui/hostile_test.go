@@ -193,9 +193,15 @@ func checkHostile(t *testing.T, where string, v tea.View, w, h int) {
 func TestHostileTexts(t *testing.T) {
 	t.Chdir(t.TempDir()) // some of what it does writes files of hostile names
 	walks := map[string][]string{
-		"home": {"0"}, "tokens": nil, "first token": {"g", "enter"}, "card": {"g", "down", "down", "down", "enter"}, "contexts": {"2"}, "own context": {"2", "/", `"prod"`, "enter"},
-		"requests": {"3"}, "own requests": {"3", "tab", "tab"}, "request": {"3", "enter"}, "activity": {"4"}, "open at the agent": {"4", "tab"}, "help desk": {"5"}, "doctor": {"6"},
-		"wizard": {"R"}, "wizard on a slot": {"g", "down", "e"}, "filter": {"/", `"a"`}, "palette": {"ctrl+p"}, "help": {"?"}, "commands": {"x"},
+		"home": {
+			"0",
+		}, "tokens": nil, "first token": {"g", "enter"}, "card": {"g", "down", "down", "down", "enter"}, "contexts": {"2"}, "own context": {"2", "/", `"prod"`, "enter"},
+		"requests": {
+			"3",
+		}, "own requests": {"3", "tab", "tab"}, "request": {"3", "enter"}, "activity": {"4"}, "open at the agent": {"4", "tab"}, "help desk": {"5"}, "doctor": {"6"},
+		"wizard": {
+			"R",
+		}, "wizard on a slot": {"g", "down", "e"}, "filter": {"/", `"a"`}, "palette": {"ctrl+p"}, "help": {"?"}, "commands": {"x"},
 	}
 	for name, s := range hostileTexts() {
 		t.Run(name, func(t *testing.T) {

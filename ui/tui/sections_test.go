@@ -179,8 +179,13 @@ func TestOneLetter(t *testing.T) {
 		"a": {"csr approve; helpdesk approve; breakglass approve"},
 	}
 	words := map[string][]string{ // words of what every section offers
-		"e": {"enroll", "enroll this key"}, "r": {"refresh", "look again", "try again"}, "/": {"filter"}, "f": {"copy fingerprint"},
-		"x": {"show command"}, "?": {"help"}, ":": {"commands"}, "q": {"quit"}, "esc": {"back", "show all", "cancel", "clear"},
+		"e": {
+			"enroll",
+			"enroll this key",
+		}, "r": {"refresh", "look again", "try again"}, "/": {"filter"}, "f": {"copy fingerprint"},
+		"x": {
+			"show command",
+		}, "?": {"help"}, ":": {"commands"}, "q": {"quit"}, "esc": {"back", "show all", "cancel", "clear"},
 		"c": {"copy URI", "copy name", "copy record", "copy ID", "copy fix"},
 	}
 	letter := map[string]string{} // letters by dangerous command

@@ -175,7 +175,11 @@ func (c *Client) lost(err error) error {
 	case lost.Silent():
 		hint := "if it was suspended, let it go on; else end its process: the next command starts a new one"
 		if pid := socket.PeerPID(c.link.Conn()); pid > 0 {
-			hint = fmt.Sprintf("if it was suspended, `kill -CONT %d` lets it go on; else end it with `kill -KILL %d`: the next command starts a new one", pid, pid)
+			hint = fmt.Sprintf(
+				"if it was suspended, `kill -CONT %d` lets it go on; else end it with `kill -KILL %d`: the next command starts a new one",
+				pid,
+				pid,
+			)
 		}
 		return hinting.With(ErrNoAnswer, hint)
 	}

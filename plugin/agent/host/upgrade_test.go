@@ -321,7 +321,13 @@ func TestSupervised(t *testing.T) {
 	if s.PID == first.Process.Pid || !s.Supervised {
 		t.Fatalf("%+v", s)
 	}
-	a, err := newAgent(Options{Dirs: r.dirs, Tokens: oneToken{}, Supervised: true}, wire.Build{}, discard(), nil, func() {})
+	a, err := newAgent(
+		Options{Dirs: r.dirs, Tokens: oneToken{}, Supervised: true},
+		wire.Build{},
+		discard(),
+		nil,
+		func() {},
+	)
 	check(t, err)
 	if a.sweep(time.Now().Add(24 * time.Hour)) {
 		t.Error("it would end")

@@ -43,7 +43,12 @@ func newCompany(t *testing.T) *company {
 }
 
 // authority is one that parent certifies, or a root.
-func authority(t *testing.T, name string, parent *x509.Certificate, by *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
+func authority(
+	t *testing.T,
+	name string,
+	parent *x509.Certificate,
+	by *ecdsa.PrivateKey,
+) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
@@ -80,7 +85,10 @@ func encoded(kind string, der []byte) []byte {
 func fill(t *testing.T, slot string, key *rsa.PrivateKey, certificate []byte, more ...string) {
 	t.Helper()
 	if key != nil {
-		pivTool(t, encoded("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(key)), append(more, "-a", "import-key", "-s", slot)...)
+		pivTool(
+			t,
+			encoded("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(key)),
+			append(more, "-a", "import-key", "-s", slot)...)
 	}
 	pivTool(t, encoded("CERTIFICATE", certificate), "-a", "import-certificate", "-s", slot)
 }
@@ -114,7 +122,15 @@ func written(card *vcard.Card) (n int) {
 func TestCompanyCard(t *testing.T) {
 	corp := newCompany(t)
 	cluster := controlplane.StartForTest(t, controlplane.Options{ClientCAs: encoded("CERTIFICATE", corp.root.Raw)})
-	_, err := cluster.Admin(t.Context(), "", "create", "clusterrolebinding", "staff", "--clusterrole=view", "--group=staff")
+	_, err := cluster.Admin(
+		t.Context(),
+		"",
+		"create",
+		"clusterrolebinding",
+		"staff",
+		"--clusterrole=view",
+		"--group=staff",
+	)
 	must(t, err)
 	t.Run("chain on the card", func(t *testing.T) {
 		p := newHolder(t, corp, cluster, true)

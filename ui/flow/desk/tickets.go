@@ -92,8 +92,10 @@ func (k Tickets) Make(ctx context.Context, kubeContext string, o TicketOptions) 
 		return IssuedTicket{}, err
 	}
 	if o.Lifetime != 0 && o.Lifetime < csr.MinExpiration {
-		return IssuedTicket{}, hint.With(fmt.Errorf("%w: a certificate for %s", bootstraptoken.ErrInvalid, span.Of(o.Lifetime)),
-			"choose 10m or longer: Kubernetes signs nothing shorter")
+		return IssuedTicket{}, hint.With(
+			fmt.Errorf("%w: a certificate for %s", bootstraptoken.ErrInvalid, span.Of(o.Lifetime)),
+			"choose 10m or longer: Kubernetes signs nothing shorter",
+		)
 	}
 	at, err := k.access.Verified(ctx, kubeContext)
 	if err != nil {

@@ -37,7 +37,7 @@ func Adoptables(slots []hsm.Slot, more []*x509.Certificate) (fit []Adoptable, un
 		c := csr.WithChain(s.Certificate, others)
 		problem := c.Check(nil, true, time.Time{})
 		if s.Key != nil && !s.CertificateMatches() {
-			problem = &csr.CertificateError{Problem: "it is for another key than the one beside it"}
+			problem = &csr.CertificateError{Problem: "it is for another key than the one in the slot"}
 		}
 		var wrong *csr.CertificateError
 		switch {
@@ -78,7 +78,7 @@ func chainIn(o enrolling.Options) ([]*x509.Certificate, error) {
 	}
 	b, err := os.ReadFile(o.ChainFile)
 	if err != nil {
-		return nil, hint.With(fmt.Errorf("the chain: %w", err), "name a file that can be read: --chain FILE")
+		return nil, hint.With(fmt.Errorf("the chain: %w", err), "name a readable file: --chain FILE")
 	}
 	c, err := csr.ParseCertificate(b)
 	if err != nil {
@@ -104,7 +104,10 @@ func noneAdoptable(unfit []string) error {
 	if len(unfit) > 0 {
 		return hint.With(err, strings.Join(unfit, "; ")+"; without --use-certificate, a new one is requested")
 	}
-	return hint.With(err, "`kubehsm key list` shows what is on the token; without --use-certificate, a certificate is requested")
+	return hint.With(
+		err,
+		"`kubehsm key list` shows what is on the token; without --use-certificate, a certificate is requested",
+	)
 }
 
 // accepted are the certificates that the API server is not certain to turn down.

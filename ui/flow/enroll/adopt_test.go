@@ -27,9 +27,13 @@ func held(t *testing.T, slot, user string, change func(*x509.Certificate)) hsm.S
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: user, Organization: []string{"staff"}},
-		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		Subject:      pkix.Name{CommonName: user, Organization: []string{"staff"}},
+		NotBefore:    time.Now().Add(-2 * time.Hour),
+		NotAfter:     time.Now().Add(time.Hour),
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
 	if change != nil {
 		change(template)
 	}
@@ -54,7 +58,12 @@ func TestAdoptables(t *testing.T) {
 	swapped := held(t, "9d", "jim", nil)
 	swapped.Key = good.Key
 	slots := []hsm.Slot{good, hidden, swapped,
-		held(t, "9c", "mail", func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageEmailProtection} }),
+		held(
+			t,
+			"9c",
+			"mail",
+			func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageEmailProtection} },
+		),
 		held(t, "9e", "old", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Hour) }),
 		held(t, "82", "CA", func(c *x509.Certificate) { c.IsCA, c.BasicConstraintsValid = true, true }),
 		{URI: hsm.URI{Scheme: hsm.SchemePIV, Serial: "1", Slot: "83"}}}
@@ -117,7 +126,8 @@ func TestFullToken(t *testing.T) {
 	w.Card.Fail(hsmtest.OpStoreCertificate, hsm.ErrFull)
 	r, err := NewEnroller(w.Env).Enroll(t.Context(), enrolling.Options{Name: "prod-hsm", Timeout: 2 * time.Second,
 		AcceptForecast: true}, hsmtest.NewScript(t, hsmtest.PIN(w.Card.PIN())), nil)
-	if err != nil || !strings.Contains(strings.Join(r.Notes, "\n"), "the token is full; the certificate is kept in the state folder") {
+	if err != nil ||
+		!strings.Contains(strings.Join(r.Notes, "\n"), "the token is full; the certificate is kept in the state folder") {
 		t.Errorf("%v, notes %q", err, r.Notes)
 	}
 	slots, err := hsm.ReadSlots(t.Context(), w.Env.Drivers, r.Key.TokenOnly())

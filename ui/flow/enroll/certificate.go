@@ -51,7 +51,7 @@ func (r *attempt) storeCertificate(ctx context.Context) (outcome, error) {
 		return outcome{message: "kept in the state folder; the slot keeps the longer-lived one of another cluster"}, nil
 	}
 	if apart {
-		return outcome{message: "kept in the state folder; the token does not tell its management key"}, nil
+		return outcome{message: "kept in the state folder; writing it to the token would take the management key"}, nil
 	}
 	err = r.token.StoreCertificate(ctx, r.record.Request.Key, cert.Leaf, r.asking("store the certificate"))
 	if errors.Is(err, hsm.ErrUnsupported) {

@@ -289,7 +289,8 @@ func (n Enroller) completeAdopted(ctx context.Context, o *enrolling.Options) err
 			chosen = append(chosen, a)
 		}
 	}
-	if at, err := (cluster.Access{Env: n.env.On(o.Cluster)}).Endpoint(ctx, o.Context); o.Join == nil && err == nil && len(chosen) > 1 {
+	if at, err := (cluster.Access{Env: n.env.On(o.Cluster)}).Endpoint(ctx, o.Context); o.Join == nil && err == nil &&
+		len(chosen) > 1 {
 		chosen = accepted(cluster.AcceptedBy(ctx, at.Cluster), chosen)
 	}
 	switch len(chosen) {
@@ -303,7 +304,7 @@ func (n Enroller) completeAdopted(ctx context.Context, o *enrolling.Options) err
 		names[i] = fmt.Sprintf("--key '%s' (%s, issued by %s)", a.Slot.URI, a.Certificate.Subject().User,
 			a.Certificate.Leaf.Issuer.String())
 	}
-	return hint.With(ErrSeveralCertificates, "name the key of one: "+strings.Join(names, ", or "))
+	return hint.With(ErrSeveralCertificates, "choose one by its key: "+strings.Join(names, ", or "))
 }
 
 // own are the certificates on the token that somebody whose context has no credential can sign

@@ -61,14 +61,22 @@ func TestKeyGone(t *testing.T) {
 // named; one that is named and taken is refused with the free one.
 func TestSecondEnrollment(t *testing.T) {
 	w := enrolled(t)
-	r, err := NewEnroller(w.Env).Review(t.Context(), enrolling.Options{Name: "second", Context: "Prod/EU west", User: "jane"})
+	r, err := NewEnroller(
+		w.Env,
+	).Review(t.Context(), enrolling.Options{Name: "second", Context: "Prod/EU west", User: "jane"})
 	if err != nil || r.Refused != nil || r.Options.Generate.Slot != "82" ||
 		!strings.Contains(strings.Join(r.Notes, "\n"), "slot 9a holds another key") {
 		t.Errorf("%+v, %v", r, err)
 	}
-	o := enrolling.Options{Name: "second", Context: "Prod/EU west", User: "jane", Generate: hsm.GenerateOptions{Slot: "9a"}}
+	o := enrolling.Options{
+		Name:     "second",
+		Context:  "Prod/EU west",
+		User:     "jane",
+		Generate: hsm.GenerateOptions{Slot: "9a"},
+	}
 	r, err = NewEnroller(w.Env).Review(t.Context(), o)
-	if err != nil || r.Refused == nil || !strings.Contains(hint.Of(r.Refused), "--slot 82, or destroy it with --overwrite") {
+	if err != nil || r.Refused == nil ||
+		!strings.Contains(hint.Of(r.Refused), "--slot 82, or destroy it with --overwrite") {
 		t.Errorf("a slot that is taken: %+v, %v", r, err)
 	}
 }

@@ -59,16 +59,24 @@ func (n Renewer) Renew(ctx context.Context, name string, o RenewOptions, p hsm.P
 		return enrolling.Result{}, err
 	}
 	if old := j.Options.Renewal.OldKey; old.Scheme != "" {
-		r.result.Notes = append(r.result.Notes,
-			fmt.Sprintf("the old key is still on the token, and its certificate valid until it ends; remove it with `kubehsm key delete --key %s`", shell.Quote(old.String())))
+		r.result.Notes = append(
+			r.result.Notes,
+			fmt.Sprintf(
+				"the old key is still on the token, and its certificate valid until it ends; remove it with `kubehsm key delete --key %s`",
+				shell.Quote(old.String()),
+			),
+		)
 	}
 	return r.result, nil
 }
 
 // foreign is the error for a certificate that is not the cluster's to renew.
 func foreign(en enrollment.Enrollment) error {
-	return hint.Withf(fmt.Errorf("the certificate of %q is renewed by who issued it, %s, and not by the cluster", en.Name, en.Issuer),
-		"once its successor is on the token, `%s` takes that", en.Anew())
+	return hint.Withf(
+		fmt.Errorf("the cluster cannot renew the certificate of %q; only its issuer, %s, can", en.Name, en.Issuer),
+		"once the next certificate is on the token, run `%s` to use it",
+		en.Anew(),
+	)
 }
 
 // renewal is the record of an unfinished renewal that o goes on with, or a new one.
@@ -177,9 +185,13 @@ func (n Renewer) renewable(en enrollment.Enrollment) error {
 		err := fmt.Errorf("the certificate of %q %s: it cannot ask for its own successor any more", en.Name,
 			expiry.Left(chain[0].NotAfter, now))
 		if en.Context == "" { // it was joined
-			return hint.Withf(err,
+			return hint.Withf(
+				err,
 				"ask the help desk for a ticket: `kubehsm join --name %s --ticket -`; or file the request with another credential: "+
-					"`kubehsm certificate renew %s --with CONTEXT`; if the date surprises, check this machine's clock", en.Name, en.Name)
+					"`kubehsm certificate renew %s --with CONTEXT`; if the date surprises, check this machine's clock",
+				en.Name,
+				en.Name,
+			)
 		}
 		return hint.Withf(err,
 			"file the request with another credential: `kubehsm certificate renew %s --with %s`; "+

@@ -80,7 +80,7 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 	if apart, err := keepsApart(ctx, r.token, o); err != nil {
 		return Review{}, err
 	} else if apart {
-		rev.Notes = append(rev.Notes, "the certificate is kept in the state folder alone: the token does not tell its management key")
+		rev.Notes = append(rev.Notes, "the certificate is kept in the state folder alone: writing it to the token would take the management key")
 	}
 	if rev.Forecast, err = n.forecast(ctx, j); err != nil { // the step itself will say it
 		rev.Notes = append(rev.Notes, "the cluster cannot be asked: "+err.Error())
@@ -196,8 +196,11 @@ func (n Enroller) reviewAdopted(ctx context.Context, r *attempt, rev Review, kno
 	rev.Certificate = fit[i].Certificate
 	if by := cluster.AcceptedBy(ctx, r.record.Cluster); by != nil && !rev.Options.AcceptForecast {
 		if err := by.Check(rev.Certificate); err != nil {
-			rev.Refused = hint.With(err, "ask whoever runs the cluster whether its API server accepts that issuer (--client-ca-file); "+
-				"a missing certificate of the chain is named with --chain FILE")
+			rev.Refused = hint.With(
+				err,
+				"ask whoever runs the cluster whether its API server accepts that issuer (--client-ca-file); "+
+					"--chain FILE adds missing intermediate certificates",
+			)
 		}
 	}
 	if has(known, hsm.UserPIN) && !rev.Options.AcceptDefaults {

@@ -11,7 +11,10 @@ import (
 // spareSlot is the first free place for a further key on a card. [hsm.ErrOccupied] if there is none.
 func spareSlot(kind hsm.Kind, slots []hsm.Slot) (string, error) {
 	for _, id := range kind.Spare {
-		if !slices.ContainsFunc(slots, func(s hsm.Slot) bool { return s.ID == id && (s.Key != nil || s.Certificate != nil) }) {
+		if !slices.ContainsFunc(
+			slots,
+			func(s hsm.Slot) bool { return s.ID == id && (s.Key != nil || s.Certificate != nil) },
+		) {
 			return id, nil
 		}
 	}

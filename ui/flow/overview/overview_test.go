@@ -38,7 +38,8 @@ func TestOf(t *testing.T) {
 		}
 	}
 	of("nothing", func(s Status) bool {
-		return s.Context != "" && s.Enrollment == "" && s.Lock == "" && s.Next.Command == "kubehsm enroll" && len(s.Problems) == 0
+		return s.Context != "" && s.Enrollment == "" && s.Lock == "" && s.Next.Command == "kubehsm enroll" &&
+			len(s.Problems) == 0
 	})
 	flowtest.Agent(t, w.Env)
 	o := enrolling.Options{Name: "prod-hsm", User: "jane", Groups: []string{"dev"}}

@@ -80,8 +80,12 @@ func (a Agent) StopAgent(ctx context.Context, say func(sentence string)) error {
 	return a.insist(ctx, client.Stop, say)
 }
 
-func (a Agent) insist(ctx context.Context, do func(context.Context, home.Dirs, func(ask.Wait) (done func())) (client.Ended,
-	error), say func(string)) error {
+func (a Agent) insist(
+	ctx context.Context,
+	do func(context.Context, home.Dirs, func(ask.Wait) (done func())) (client.Ended,
+		error),
+	say func(string),
+) error {
 	if say == nil {
 		say = func(string) {}
 	}

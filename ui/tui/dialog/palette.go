@@ -74,8 +74,11 @@ func (d *Palette) Actions() []screen.Action {
 	} else {
 		run.Reason = e.Reason
 	}
-	return []screen.Action{run, {Key: keys.As(d.keys.Next, "complete"), Reason: screen.When(len(d.shown) == 0, run.Reason)},
-		act(keys.As(d.keys.Back, "close"))}
+	return []screen.Action{
+		run,
+		{Key: keys.As(d.keys.Next, "complete"), Reason: screen.When(len(d.shown) == 0, run.Reason)},
+		act(keys.As(d.keys.Back, "close")),
+	}
 }
 
 func (d *Palette) selected() (Entry, bool) {

@@ -69,8 +69,11 @@ func (d work) newTicket() tea.Cmd {
 		{ID: "spare", Label: "Tickets", Options: []widget.Option{{Label: "one"},
 			{Label: "two", Clause: "the second for their spare token"}}},
 	}
-	return d.form("A ticket for one person",
-		"One line with everything that `kubehsm join` needs. It grants nothing by itself: you approve the request.", fields, func(f *widget.Form) tea.Cmd {
+	return d.form(
+		"A ticket for one person",
+		"One line with everything that `kubehsm join` needs. It grants nothing by itself: you approve the request.",
+		fields,
+		func(f *widget.Form) tea.Cmd {
 			o := desk.TicketOptions{Terms: ticket.Terms{User: value(f, "user"), Groups: list(value(f, "groups")),
 				Serial: value(f, "serial")},
 				TTL: durations[f.Field("ttl").Index], Name: value(f, "name"), Seal: f.Field("puk").Index == 1}
@@ -108,7 +111,8 @@ func (d work) newTicket() tea.Cmd {
 					// one that is made is good, whatever became of the spare
 					return screen.Report{Message: dialog.OpenMsg{Dialog: shown}}, err
 				}})
-		})
+		},
+	)
 }
 
 func (d work) makeTicket(ctx context.Context, title string, o desk.TicketOptions) (*dialog.Ticket, error) {

@@ -172,8 +172,11 @@ func (m *Model) Acts() screen.Acts {
 			Reason: screen.Because(none, screen.When(c.Fix == "", "there is nothing to do"))}, "", func() tea.Cmd {
 			return screen.Send(screen.CopyMsg{What: "fix", Text: c.Fix})
 		}),
-		screen.On(screen.Action{Key: keys.As(m.Keys.Next, map[bool]string{false: "show all", true: "show problems"}[m.all])}, "",
-			func() tea.Cmd { m.all = !m.all; m.fill(); return nil }),
+		screen.On(
+			screen.Action{Key: keys.As(m.Keys.Next, map[bool]string{false: "show all", true: "show problems"}[m.all])},
+			"",
+			func() tea.Cmd { m.all = !m.all; m.fill(); return nil },
+		),
 		screen.On(screen.Action{Key: keys.Letter("b", "write a report")}, "", m.report),
 		screen.On(screen.Action{Key: m.Keys.Command, Quiet: true}, "doctor", func() tea.Cmd {
 			return screen.Send(screen.CommandMsg{Title: present.SameTitle,

@@ -201,7 +201,13 @@ func (p *reviewPage) acts(now time.Time) screen.Acts {
 	}
 	begin := screen.On(screen.Action{Key: keys.As(k.Enter, "enroll"), Writes: true, Reason: screen.Because(
 		screen.When(m.Store.Building(), "the cluster is not ready yet"),
-		screen.When(p.awaited(), "there is no token yet"), p.risks(), screen.When(!m.plan.ready, "still preparing the plan"))},
+		screen.When(
+			p.awaited(),
+			"there is no token yet",
+		),
+		p.risks(),
+		screen.When(!m.plan.ready, "still preparing the plan"),
+	)},
 		"", func() tea.Cmd { return m.to(stageRun, now) })
 	all := screen.Acts{begin}
 	if p.err != nil && !p.awaited() {

@@ -82,7 +82,9 @@ func TestKeys(t *testing.T) {
 	r.Press("esc")
 
 	uri := tok.Info().URI()
-	w.Told(message.Status{Tokens: []message.TokenStatus{{URI: uri, Unlocked: true, Until: tuitest.Now().Add(10 * time.Minute)}}})
+	w.Told(
+		message.Status{Tokens: []message.TokenStatus{{URI: uri, Unlocked: true, Until: tuitest.Now().Add(10 * time.Minute)}}},
+	)
 	r.Press("r")
 	r.Sees("key-01 ● unlocked 10 min", "unlocked, 10 min more if not used", "L lock")
 	r.Press("U")

@@ -115,7 +115,10 @@ func next(f screen.Frame, step overview.Step, r room) []string {
 		line = t.Muted.Render(present.NextTitle) + "  " + line
 		return []string{widget.Click(widget.ZoneKey+"n", widget.Cut(line, f.Width))}
 	}
-	return []string{widget.Click(widget.ZoneKey+"n", widget.Cut(line, f.Width)), t.Muted.Render(widget.Cut("  "+text.Clean(step.Command), f.Width))}
+	return []string{
+		widget.Click(widget.ZoneKey+"n", widget.Cut(line, f.Width)),
+		t.Muted.Render(widget.Cut("  "+text.Clean(step.Command), f.Width)),
+	}
 }
 
 // some are the first lines, and how many more there are.

@@ -326,8 +326,11 @@ func (m *Model) Acts() screen.Acts {
 		}),
 		screen.On(screen.Action{Key: keys.Letter("o", "role to ask for"), Reason: allowed, Quiet: m.forbidden == nil}, "",
 			func() tea.Cmd { return screen.Send(role(m.forbidden)) }),
-		screen.On(screen.Action{Key: keys.As(m.Keys.Delete, "take back"), Reason: own, Writes: true, Quiet: true}, "csr cancel",
-			func() tea.Cmd { return do.cancel(r) }),
+		screen.On(
+			screen.Action{Key: keys.As(m.Keys.Delete, "take back"), Reason: own, Writes: true, Quiet: true},
+			"csr cancel",
+			func() tea.Cmd { return do.cancel(r) },
+		),
 		screen.On(screen.Action{Key: keys.Letter("s", "file it again"), Reason: unfiled, Writes: true, Quiet: true},
 			"csr resume", func() tea.Cmd { return do.resume(r) }),
 		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy name"), Reason: none, Quiet: true}, "", func() tea.Cmd {
