@@ -93,7 +93,7 @@ func TestSystemdVerifies(t *testing.T) {
 		t.Skip("systemd is Linux's")
 	}
 	analyze := need.Program(t, "systemd-analyze")
-	exe, err := os.Executable() // it must be there
+	exe, err := os.Executable()
 	check(t, err)
 	link := filepath.Join(t.TempDir(), "a 100%i $HOME ${USER} & <k>*")
 	check(t, os.Symlink(exe, link))

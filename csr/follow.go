@@ -62,7 +62,7 @@ type follower struct {
 	o       ListOptions
 	yield   func(Event, error) bool
 	seen    map[types.UID]string // versions
-	version string               // where the next watch begins; empty: list first
+	version string               // resource version where the next watch begins; empty: list first
 	stopped bool
 }
 
@@ -148,7 +148,7 @@ func (f *follower) list(ctx context.Context) error {
 	}
 	for uid := range f.seen {
 		if !present[uid] {
-			delete(f.seen, uid) // its name is not known any more
+			delete(f.seen, uid) // the request was deleted
 		}
 	}
 	return nil

@@ -68,7 +68,7 @@ type forecast struct {
 	down     error  // why the server cannot be asked at all
 	version  string // gitVersion, "" if unknown
 	date     time.Time
-	asked    time.Time // when date was, by this machine's clock
+	asked    time.Time // this machine's clock when the server said date
 	earlier  []certificatesv1.CertificateSigningRequest
 	listed   error
 	me       Identity
@@ -91,7 +91,7 @@ func (f *forecast) ask(ctx context.Context) {
 	f.version, f.date, f.down = f.plane.version(ctx)
 	if f.asked = time.Now(); f.down != nil {
 		f.listed, f.whoErr, f.bindErr = f.down, f.down, f.down
-		return // one wait is enough
+		return // one timeout is enough
 	}
 	list, err := f.c.Page(ctx, ListOptions{SignerName: f.p.SignerName})
 	if f.listed = err; err == nil {
@@ -236,7 +236,7 @@ func (f *forecast) longest() (time.Duration, string) {
 		obj := &f.earlier[i]
 		cert, err := ParseCertificate(obj.Status.Certificate)
 		if err != nil || obj.Spec.ExpirationSeconds != nil && shortfall(obj, cert.Leaf) == 0 {
-			continue // it got what it asked for: the limit is not seen
+			continue // full lifetime: the certificate does not show the signer's limit
 		}
 		lived := cert.Leaf.NotAfter.Sub(cert.Leaf.NotBefore).Round(time.Minute)
 		return lived, "request " + obj.Name + " was given no more"

@@ -86,7 +86,7 @@ func (r Rights) mayDo(ctx context.Context, s Subject, what authorizationv1.Resou
 	got := &authorizationv1.SubjectAccessReview{}
 	err := r.authorization.Post().Resource("subjectaccessreviews").Body(&authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: s.User, Groups: append(slices.Clone(s.Groups), "system:authenticated"), // as it will be
+			User: s.User, Groups: append(slices.Clone(s.Groups), "system:authenticated"), // the API server adds this group
 			ResourceAttributes: &what,
 		},
 	}).Do(ctx).Into(got)

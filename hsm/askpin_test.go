@@ -270,7 +270,7 @@ func TestTriesSpentMeanwhile(t *testing.T) {
 		if want := map[int]string{1: "123456", 2: "123456"}[left]; strings.Join(l.tried, " ") != want {
 			t.Errorf("%d left: tried %q", left, l.tried)
 		}
-		if again := p.PINs()[len(p.PINs())-1].Again; again != "" { // which says that it was refused
+		if again := p.PINs()[len(p.PINs())-1].Again; again != "" { // the prompt after a refused PIN
 			t.Errorf("%d left: %q", left, again)
 		}
 	}

@@ -69,7 +69,7 @@ func (p *Plan) tidy() error {
 			}
 			f, _, err := takeOver(name, info, false)
 			if isReadOnlyFS(err) {
-				continue // nobody could do anything with the file
+				continue // a lock file on a read-only file system is harmless
 			}
 			if err == nil && f != nil {
 				err = errors.Join(sweep(s.path), heldLock{name, f}.release())

@@ -38,7 +38,7 @@ var (
 // LockError says that client-go's lock on a kubeconfig could not be had. It
 // wraps [ErrLocked].
 type LockError struct {
-	Path string        // of the lock file
+	Path string        // path of the lock file
 	Age  time.Duration // since the lock was made; not negative
 }
 

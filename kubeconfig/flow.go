@@ -12,7 +12,7 @@ import (
 type flowNode struct {
 	kind       byte // '{', '[' or 's' for a scalar
 	start, end int
-	children   []flowNode // of '{': key, value, key, value …
+	children   []flowNode // for '{': key, value, key, value …
 	inner      int        // end of the last child, or after the bracket
 }
 

@@ -30,8 +30,8 @@ type Journal struct {
 type Step struct {
 	ID    string    // sorts by the order in which steps were made
 	Time  time.Time // UTC
-	Title string    // of the plan
-	Name  string    // of the entry
+	Title string    // the plan's title
+	Name  string    // the entry's name
 	Files []string  // absolute paths
 	Done  bool      // false: the process died before it had renamed every file
 }
@@ -55,7 +55,7 @@ type fileRecord struct {
 	Undo    []splice `json:"undo"` // from after to before
 	Edits   []edit   `json:"edits"`
 	Reverse []edit   `json:"reverse"`
-	Raw     [][]byte `json:"raw"` // of Reverse
+	Raw     [][]byte `json:"raw"` // original text for Reverse
 }
 
 var stepID = lazy(`^[0-9]{8}T[0-9]{6}\.[0-9]{9}Z$`)

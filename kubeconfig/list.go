@@ -42,7 +42,7 @@ type Context struct {
 	Name      string
 	Namespace string // empty means default
 	Current   bool
-	File      string // where the context is defined
+	File      string // file that defines the context
 	Cluster   Cluster
 	User      User
 }

@@ -84,7 +84,7 @@ func takeOver(name string, info fs.FileInfo, settled bool) (f *os.File, held boo
 		return nil, false, f.Close()
 	}
 	switch err := flock(f); {
-	case settled && errors.Is(err, filelock.ErrNoLocks): // nobody can tell whether the holder lives
+	case settled && errors.Is(err, filelock.ErrNoLocks): // without flock no check whether the holder lives
 		return nil, true, errors.Join(hint.Withf(fmt.Errorf("lock the kubeconfig: %w", err),
 			"if no kubehsm is changing the kubeconfig, remove the lock: rm %s", shell.Quote(name)), f.Close())
 	case err != nil:

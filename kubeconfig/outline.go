@@ -23,7 +23,7 @@ type outline struct {
 	flow     bool // the document is a flow mapping, such as JSON
 	indent   int  // block: column of the top-level keys
 	end      int  // block: end of the last content line; flow: end of the last pair, or after '{'
-	empty    bool // there is no top-level key
+	empty    bool // no top-level key
 	sections map[string]*section
 }
 
@@ -41,7 +41,7 @@ const (
 type section struct {
 	style  style
 	colon  int    // after the key's colon
-	start  int    // of the value (scalar, flow, explicit null)
+	start  int    // start of the value (scalar, flow, explicit null)
 	stop   int    // end of the value; block: end of the last content line
 	dash   int    // block: column of the dashes
 	scalar string // styleScalar

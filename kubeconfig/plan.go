@@ -190,7 +190,7 @@ func (w *work) uses(section, item, name string) []string {
 type work struct {
 	sources []source
 	docs    []*document
-	target  int // of new entries
+	target  int // index of the source that gets new entries
 	notes   []string
 }
 

@@ -411,7 +411,7 @@ func TestDropAnchor(t *testing.T) {
 	if text(t, path) != shared {
 		t.Error("the file has changed")
 	}
-	if _, err := r.PlanDrop(context.Background(), "b"); err != nil { // which refers only
+	if _, err := r.PlanDrop(context.Background(), "b"); err != nil { // b only refers to others
 		t.Error(err)
 	}
 }

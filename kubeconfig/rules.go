@@ -78,7 +78,7 @@ func (r Rules) DefaultFile() string {
 
 // source is a kubeconfig file as it was read.
 type source struct {
-	path   string // as the rules name it
+	path   string // path in the loading rules
 	exists bool
 	data   []byte
 }
@@ -101,7 +101,7 @@ func (r Rules) readAll() ([]source, error) {
 }
 
 func readSource(path string) (source, error) {
-	if path == os.DevNull { // as kubectl takes it: a file without anything
+	if path == os.DevNull { // kubectl reads the null device as an empty file
 		return source{path: path, exists: true}, nil
 	}
 	data, err := readRegular(path, MaxFile)

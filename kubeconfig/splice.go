@@ -16,9 +16,9 @@ import (
 // current context.
 type edit struct {
 	Section string `json:"section"`
-	Name    string `json:"name,omitempty"`  // of the item
-	Body    object `json:"body"`            // of the item; nil removes it
-	Value   string `json:"value,omitempty"` // of current-context
+	Name    string `json:"name,omitempty"`  // the item's name
+	Body    object `json:"body"`            // the item's content; nil removes the item
+	Value   string `json:"value,omitempty"` // current-context
 	raw     []byte // the item's own lines of an earlier time, tried first
 }
 

@@ -59,7 +59,7 @@ func prepare(path string, data []byte) (*atomicfile.File, error) {
 	}
 	mode := fs.FileMode(0o600)
 	if info != nil {
-		if !info.Mode().IsRegular() { // it would no longer be what it is for others, such as the null device
+		if !info.Mode().IsRegular() { // a rename would replace the null device, for instance
 			return nil, hint.Withf(fmt.Errorf("write kubeconfig: %s: not a regular file", target),
 				"name a file with --kubeconfig or KUBECONFIG")
 		}

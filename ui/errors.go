@@ -21,7 +21,7 @@ const (
 	ExitNoToken     = 3   // the token is not there
 	ExitPIN         = 4   // PIN wrong, locked, not set or unusable
 	ExitNoTerminal  = 5   // a person had to be asked and could not be
-	ExitTimedOut    = 124 // as timeout(1)
+	ExitTimedOut    = 124 // timeout(1)'s code
 	ExitInterrupted = 130 // ctrl-c, or a declined question; 128 + SIGINT
 )
 

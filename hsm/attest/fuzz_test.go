@@ -21,9 +21,9 @@ import (
 
 // node is a DER value with what is in it.
 type node struct {
-	tag  byte // one byte is enough for X.509
+	tag  byte // X.509 needs one-byte tags only
 	body []byte
-	kids []*node // of a constructed one
+	kids []*node // children of a constructed value
 }
 
 // parseDER returns nil for what is no DER of one-byte tags.
@@ -144,7 +144,7 @@ const (
 	byDevice = iota
 	byRoot
 	byStranger
-	unsigned // it keeps its old signature
+	unsigned // the old signature stays
 )
 
 // forge are the certificates and keys that attestations are made up from. They
@@ -154,8 +154,8 @@ type forge struct {
 	keys    [3]*ecdsa.PrivateKey // by signer
 	root    *x509.Certificate
 	device  []byte
-	models  [][]byte // what certificates are made from
-	signers []int    // of the models
+	models  [][]byte // certificates that mutants are made from
+	signers []int    // signers of the models
 	genuine []hsm.Attestation
 }
 
@@ -226,7 +226,7 @@ func (g *forge) make(r *recipe, model int) made {
 	}
 	if m.by == unsigned {
 		m.der = cert.encode()
-		if bytes.Equal(m.der, g.models[model]) { // as it was
+		if bytes.Equal(m.der, g.models[model]) { // unchanged
 			m.by = g.signers[model]
 		}
 		return m
@@ -251,7 +251,7 @@ func (g *forge) make(r *recipe, model int) made {
 // Yubico's; for the maker's own only what its device, or the maker, has signed.
 func FuzzVerify(f *testing.F) {
 	g := newForge(f)
-	f.Add([]byte{})                                   // as it should be
+	f.Add([]byte{})                                   // unchanged
 	f.Add([]byte{0, 0, 2})                            // signed by a stranger
 	f.Add([]byte{3, 0, 0, 0, 0, 0, 1})                // Yubico's statement, signed by the maker's device
 	f.Add([]byte{0, 0, 0, 0, 0, 1, 0, 9, 0, 9})       // something replaced

@@ -66,7 +66,7 @@ func TestFakeTouch(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	fake.Before(func(_ context.Context, op hsmtest.Op) error {
 		if op == hsmtest.OpSign {
-			cancel() // nobody touches it
+			cancel() // the touch does not come
 		}
 		return nil
 	})

@@ -49,9 +49,9 @@ func newResults(f Fixture) Results {
 // note records the verdict on a part.
 func (r *Results) note(f Fixture, name string, verdict Result) {
 	if name == "Delete" && f.NoDelete && verdict == Can {
-		verdict = Cannot // and says so
+		verdict = Cannot // the driver says that it cannot
 	}
-	if name == "Slow" { // nothing of its own: it sees of some algorithms what others see of the rest
+	if name == "Slow" { // Slow only adds algorithms to the other parts
 		for _, a := range f.Slow {
 			r.Algorithms[a] = verdict
 		}

@@ -44,7 +44,7 @@ type Feature uint8
 
 // The features are the fields of [Device] of the same names.
 const (
-	Tries    Feature = 1 << iota // which are three when the token is new
+	Tries    Feature = 1 << iota // a new token has three PIN tries
 	AddToken                     // a second token
 	Extract
 	Unplug // and Plug

@@ -20,7 +20,7 @@ type card struct {
 	mu     sync.Mutex
 	info   hsm.TokenInfo // the token as it was opened, with the PIN state of that moment
 	reader string        // the reader in which the card was seen last
-	events uint32        // of that reader when the card was opened
+	events uint32        // the reader's event count when the card was opened
 }
 
 // on runs f on the card, in whatever reader it is now. The identity is checked

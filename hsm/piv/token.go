@@ -13,7 +13,7 @@ import (
 // [hsm.Administration] that the card can.
 type Token struct {
 	card   *card
-	asking chan struct{} // one question about the PIN at a time
+	asking chan struct{} // holds one element: a single PIN prompt at a time
 	closed func(*Token)  // callback for when the token is closed
 }
 

@@ -145,7 +145,7 @@ func TestKilledWhileBlinking(t *testing.T) {
 	must(t, cmd.Start())
 	ended := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // it is killed
+		_ = cmd.Wait() // the process is killed
 		close(ended)
 	}()
 	select {

@@ -128,7 +128,7 @@ func (d *device) states(ctx context.Context, last *hsm.TokenInfo) func() (hsm.To
 
 // opening returns what the opening of the token read, once and if it was just now.
 func (d *device) opening() (hsm.TokenInfo, bool) {
-	if !d.gate.try() { // somebody works with it: things may have changed
+	if !d.gate.try() { // another session is busy and may change the token
 		return hsm.TokenInfo{}, false
 	}
 	defer d.gate.leave()

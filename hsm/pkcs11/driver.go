@@ -118,7 +118,7 @@ func (d *Driver) restart(ctx context.Context, m *module) bool {
 	defer m.calls.Unlock()
 	m.since = time.Now()
 	if err := m.close(); err != nil {
-		return false // it goes on as it was
+		return false // the library stays loaded
 	}
 	return m.initialize(ctx) == nil // else the next call says what is wrong
 }
@@ -150,7 +150,7 @@ func (d *Driver) candidates(u hsm.URI) ([]Module, []hsm.Problem) {
 	where := sync.OnceValue(p11kit.Standard)
 	all, seen, proxied := d.own(where)
 	var problems []hsm.Problem
-	if u.ModulePath != "" { // that one and no other
+	if u.ModulePath != "" { // only the library that the URI names
 		real := p11kit.Real(u.ModulePath)
 		for _, m := range all {
 			if m.real == real {

@@ -258,7 +258,7 @@ func TestSeveralKeys(t *testing.T) {
 	}
 	three := generateKey(t, tok, hsm.GenerateOptions{Label: "three"})
 	two.Label, two.URI.ID = three.Label, three.URI.ID
-	name("three", one.URI.ID) // which can be named still
+	name("three", one.URI.ID) // label and id together name a key
 	fails(byID, "they share an id: name one by its label too, as ", true)
 	fails(byLabel, "label and id do not tell them apart: rename or delete one", false)
 }

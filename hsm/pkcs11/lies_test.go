@@ -170,7 +170,7 @@ type liar struct {
 
 // PIN implements [hsm.Prompter].
 func (l *liar) PIN(context.Context, hsm.PINPrompt) (*hsm.Secret, error) {
-	if l.typed++; l.typed > 3 { // nobody types forever
+	if l.typed++; l.typed > 3 { // a person gives up after three tries
 		return nil, context.Canceled
 	}
 	return hsm.NewSecret([]byte(testPIN)), nil

@@ -55,7 +55,7 @@ type certificate struct {
 // thousands of objects.
 type shelf struct {
 	all     []*entry
-	byPlace map[string][]*entry // those that have more than a certificate
+	byPlace map[string][]*entry // places with more than a certificate
 	byKey   map[string][]*entry // nil until there is a certificate
 	byID    map[string]*entry   // the first
 }
@@ -114,7 +114,7 @@ func (s *shelf) withKey(key crypto.PublicKey) []*entry {
 
 // scope says which objects to look at.
 type scope struct {
-	id   []byte // those with this CKA_ID; nil: all
+	id   []byte // CKA_ID of the objects; nil: any
 	keys bool   // no certificates, if there are keys
 }
 
@@ -217,7 +217,7 @@ func (s *shelf) addPublic(r *reader, o p11.ObjectHandle) {
 	beside := s.byPlace[place(e.id, e.label)]
 	if same := slices.DeleteFunc(slices.Clone(beside),
 		func(have *entry) bool { return have.label != e.label }); len(same) > 0 {
-		beside = same // where several share an id, the label tells which
+		beside = same // objects that share an id are told apart by label
 	}
 	for _, have := range beside {
 		if have.key == nil || e.key == nil || hsm.SameKey(have.key, e.key) {

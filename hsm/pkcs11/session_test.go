@@ -426,7 +426,7 @@ func TestOpeningIsOfItsTime(t *testing.T) {
 	go func() {
 		answered <- slow.exclusive(t.Context(), func() error {
 			close(held)
-			<-time.After(5 * justSeen) // so slow is the other library, however late the first one is read
+			<-time.After(5 * justSeen) // as long as a slow library takes
 			return nil
 		})
 	}()

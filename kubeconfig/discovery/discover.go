@@ -97,7 +97,7 @@ func byToken(ctx context.Context, o Options, p pace) (cluster.Cluster, error) {
 func signedDocument(ctx context.Context, t target, o Options, p pace) ([]byte, error) {
 	var (
 		document []byte
-		unsigned time.Time // when it was first seen so
+		unsigned time.Time // when the cluster info first lacked a signature
 	)
 	patience := o.SignatureWait
 	if patience == 0 {

@@ -71,7 +71,7 @@ func TestTimeouts(t *testing.T) {
 		f := newCluster(t)
 		var tries atomic.Int32
 		f.answer = func(_ http.ResponseWriter, r *http.Request, _ int) bool {
-			first := tries.Load() == 1 // it may end before it is a request
+			first := tries.Load() == 1 // the connection may end before the request arrives
 			if first {
 				<-r.Context().Done()
 			}

@@ -39,7 +39,7 @@ const (
 	fieldGroup
 	fieldSigner
 	fieldLifetime // seconds, unsigned varint
-	fieldPolicy   // one byte
+	fieldPolicy   // a byte
 	fieldSerial
 	fieldName
 	fieldSeal

@@ -45,7 +45,7 @@ func userPIN(again string) hsm.PINPrompt { return hsm.PINPrompt{Kind: hsm.UserPI
 // and the other way round.
 func TestPrompter(t *testing.T) {
 	ctx, s := context.Background(), &scripted{}
-	p := ask.From(struct{ hsm.Prompter }{ask.Func(s.ask)}) // as of another package
+	p := ask.From(struct{ hsm.Prompter }{ask.Func(s.ask)}) // a prompter of another package
 	if pin, err := p.PIN(ctx, userPIN("")); err != nil || string(pin.Bytes()) != "scripted" {
 		t.Errorf("%v", err)
 	}
@@ -174,7 +174,7 @@ func TestCoolDown(t *testing.T) {
 	if err != nil || len(files) != 2 {
 		t.Fatalf("%v, %v", files, err)
 	}
-	for _, f := range files { // as if the hour had passed
+	for _, f := range files { // age the file by two hours
 		then := time.Now().Add(-2 * time.Hour)
 		if err := os.Chtimes(f, then, then); err != nil {
 			t.Fatal(err)

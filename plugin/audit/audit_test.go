@@ -230,7 +230,7 @@ func TestFollow(t *testing.T) {
 		}
 		done <- err
 	}()
-	l := open(t, path) // it did not exist when the reader began
+	l := open(t, path) // created after the reader began
 	l.maxSize = 3000
 	for i := range n {
 		check(t, l.Write(Record{Event: Session, Code: i}))

@@ -125,7 +125,7 @@ func (all *Known) Judge(hash string, signed consent.Signed, err error) (s Standi
 		known = *k
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		if known.Version.Number == 0 { // nobody has signed one yet
+		if known.Version.Number == 0 { // no policy signed yet
 			return s
 		}
 		return Standing{Policy: known.Ever, Problem: RecordMissing}

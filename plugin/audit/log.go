@@ -43,7 +43,7 @@ type Log struct {
 	policies map[string]Record
 	keys     map[string]KeyState
 	carrying bool  // a new file is begun
-	carried  int64 // how many bytes the last new file began with
+	carried  int64 // bytes carried over into the last new file
 }
 
 // Open opens the log at path for appending and creates it, mode 0600, if there

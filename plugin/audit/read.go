@@ -76,7 +76,7 @@ type reader struct {
 	each    func(Record) error
 	f       *os.File
 	in      *bufio.Reader
-	part    []byte // of a line whose end is not there yet
+	part    []byte // start of a line whose end is not written yet
 	damaged int
 }
 
@@ -158,7 +158,7 @@ func (r *reader) successor() (*os.File, error) {
 			return openNewer(r.path, i-1)
 		}
 	}
-	return openNewer(r.path, keep) // it was dropped: go on with the oldest
+	return openNewer(r.path, keep) // the file was dropped: go on with the oldest
 }
 
 // openNewer opens the i-th file, or the next newer one that is there.

@@ -282,7 +282,7 @@ func TestManyClientsTakeAllRoom(t *testing.T) {
 	select {
 	case code := <-answered:
 		t.Errorf("with a body: %d", code)
-	case <-time.After(100 * time.Millisecond): // it waits
+	case <-time.After(100 * time.Millisecond): // the request waits
 	}
 	room.leave(of(0), held[0])
 	if code := <-answered; code != passed {

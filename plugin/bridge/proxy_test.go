@@ -501,7 +501,7 @@ func TestServerRestartResumesOrSignsOnce(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	c := r.client(r.issue("prod", Client{}))
 	r.get(c, "/version")
-	r.api.CloseClientConnections() // as a server does with idle ones: tickets stay good
+	r.api.CloseClientConnections() // idle connections end; TLS tickets stay good
 	poll.Until(t, "the connection is seen to be gone", func() bool { return !r.up.Live() })
 	if code, body := r.get(c, "/version"); code != 200 {
 		t.Fatalf("%d %s", code, body)

@@ -68,7 +68,7 @@ func TestLongNameOfAProgram(t *testing.T) {
 		t.Cleanup(func() { _ = in.Close(); _ = c.Process.Kill(); _ = c.Wait() })
 		_, err = io.WriteString(in, "echo started\n")
 		check(t, err)
-		_, err = io.ReadFull(out, make([]byte, len("started\n"))) // it has its name and arguments by now
+		_, err = io.ReadFull(out, make([]byte, len("started\n"))) // by now the shell has its name and arguments
 		check(t, err)
 		if got := CommandOf(c.Process.Pid); got != want {
 			t.Errorf("%s is called %q", path, got)

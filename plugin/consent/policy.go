@@ -212,7 +212,7 @@ func (rule Rule) verb(r Request) bool {
 			return r.Connecting
 		case "impersonate":
 			return r.As != ""
-		case "create": // what the API server authorises a connection as, GET or not
+		case "create": // the verb that the API server authorises a connection with, GET or not
 			if r.Connecting {
 				return true
 			}

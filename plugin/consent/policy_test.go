@@ -134,7 +134,7 @@ func TestRules(t *testing.T) {
 		{"DELETE", "/api/v1/namespaces/prod/pods/p?dryRun=All", false},
 		{"GET", "/api/v1/secrets", true},
 		{"GET", "/api/v1/namespaces/x/secrets/s", true},
-		{"PATCH", "/api/v1/namespaces/x/secrets/s?dryRun=All", true}, // its answer is the secret
+		{"PATCH", "/api/v1/namespaces/x/secrets/s?dryRun=All", true}, // the response contains the secret
 		{"DELETE", "/api/v1/namespaces/x/secrets?dryRun=All", true},
 		{"POST", "/api/v1/namespaces/x/secrets?dryRun=All", false},
 		{"PATCH", "/api/v1/namespaces/x/secrets/s", false},

@@ -40,7 +40,7 @@ type Request struct {
 	Odd string `json:"odd,omitempty"`
 
 	safeMethod bool // GET or HEAD
-	own        int  // how many segments of the path the API reads; what follows is a workload's
+	own        int  // path segments that the API reads; the rest is a workload's
 }
 
 // Subresources that connect, whatever the method: exec over WebSocket is a GET.

@@ -22,7 +22,7 @@ func TestSay(t *testing.T) {
 	n := New(func(k string) string { return env[k] })
 	n.Say(`touch "<b>-o" & go on`)
 	const want = `--app-name=kubehsm|--|kubehsm|touch "&lt;b&gt;-o" &amp; go on|`
-	said := func() string { b, _ := os.ReadFile(file); return string(b) } // it is not there at first
+	said := func() string { b, _ := os.ReadFile(file); return string(b) } // no file at first
 	poll.Until(t, "it is told", func() bool { return said() == want })
 	before := n.last
 	n.Say("so soon")

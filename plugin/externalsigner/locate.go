@@ -29,7 +29,7 @@ func (o Options) locate(ctx context.Context, c wire.Config) (place, error) {
 			if err := pinsource.Listed(o.PINSources, p.uri); err != nil {
 				o.warn("%s", err)
 			}
-			p.uri.PINSource = "" // what is listed, the prompter reads
+			p.uri.PINSource = "" // the prompter reads the listed source
 		}
 		switch {
 		case !p.uri.Kind().Modules:

@@ -40,7 +40,7 @@ func (m Modules) admit(ctx context.Context, path string, p hsm.Prompter) (string
 	if !filepath.IsAbs(path) { // the loader would look elsewhere than we do
 		return "", fmt.Errorf("%w: %.200q is not an absolute path", hsm.ErrModule, path)
 	}
-	real, err := filepath.EvalSymlinks(path) // what is known or confirmed is loaded, not what a link says later
+	real, err := filepath.EvalSymlinks(path) // load the confirmed file, wherever the link leads later
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", hsm.ErrModule, err)
 	}

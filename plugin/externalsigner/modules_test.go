@@ -89,7 +89,7 @@ func TestKnownLibrary(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := os.Chmod(open, 0o777); err != nil { //nolint:gosec // that is what is tried
+		if err := os.Chmod(open, 0o777); err != nil { //nolint:gosec // the case under test
 			t.Fatal(err)
 		}
 		if got, err := m.admit(t.Context(), name, nil); err != nil || got != cmp.Or(want, name) {
@@ -107,7 +107,7 @@ func TestLinkThatMoves(t *testing.T) {
 	known, other, open := library(t), library(t), t.TempDir()
 	link := filepath.Join(open, "link.so")
 	if err := errors.Join(os.Symlink(other, link),
-		os.Chmod(open, 0o777)); err != nil { //nolint:gosec // that is what is tried
+		os.Chmod(open, 0o777)); err != nil { //nolint:gosec // the case under test
 		t.Fatal(err)
 	}
 	m := Modules{Known: func(p string) bool {

@@ -165,5 +165,5 @@ func (o Options) remote(ctx context.Context, r Request) ([]byte, bool, error) {
 	if o.Remote == nil || r.Operation != wire.Sign || r.Config.URI == nil {
 		return nil, false, nil
 	}
-	return o.Remote.Sign(ctx, r.Config.URI.Identity(), r.Digest, r.Opts) // it knows its libraries itself
+	return o.Remote.Sign(ctx, r.Config.URI.Identity(), r.Digest, r.Opts) // the remote signer has its own list of libraries
 }

@@ -22,8 +22,8 @@ func checkWriters(path string) error {
 		if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && int(st.Uid) != os.Geteuid() {
 			return fmt.Errorf("%s: %w: %s belongs to user id %d", path, ErrUntrusted, at, st.Uid)
 		}
-		sticky := info.IsDir() && info.Mode()&os.ModeSticky != 0 // as /tmp: only owners rename there
-		link := info.Mode()&os.ModeSymlink != 0                  // which only who may write in its folder changes
+		sticky := info.IsDir() && info.Mode()&os.ModeSticky != 0 // in /tmp, for instance, only owners rename
+		link := info.Mode()&os.ModeSymlink != 0                  // a change needs write permission in the link's folder
 		if info.Mode().Perm()&0o022 != 0 && !sticky && !link {
 			return fmt.Errorf("%s: %w: others can change %s (mode %04o)", path, ErrUntrusted, at, info.Mode().Perm())
 		}

@@ -290,7 +290,7 @@ func TestCredential(t *testing.T) {
 	d.source = "credential:pin"
 	d.refuses(d.process(), prompt("", -1), hsm.ErrNoTerminal, "CREDENTIALS_DIRECTORY is not set")
 	d.env["CREDENTIALS_DIRECTORY"] = d.dir
-	check(t, os.Chmod(d.file, 0o440)) // as systemd's access control list shows
+	check(t, os.Chmod(d.file, 0o440)) // mode bits that systemd's access control list shows
 	p := d.process()
 	d.wants(p, prompt("", -1), "271828")
 	d.refuses(p, prompt("wrong PIN", -1), hsm.ErrPINIncorrect, "wrong PIN")
@@ -324,7 +324,7 @@ func TestDescriptor(t *testing.T) {
 	d.refuses(p, prompt("wrong PIN", -1), hsm.ErrPINIncorrect, "wrong PIN")
 	d.refuses(p, prompt("", -1), hsm.ErrPINIncorrect, "refused before")
 	q := d.process()
-	q.o.Descriptors = false // one that was started for more than this
+	q.o.Descriptors = false // a process that may not read descriptors
 	if _, err := q.PIN(t.Context(), prompt("", -1)); !errors.Is(err, hsm.ErrNoTerminal) ||
 		strings.Contains(err.Error(), "fd:") {
 		t.Error(err)

@@ -54,7 +54,7 @@ type Sources struct {
 	given   map[Source]string // the identity of what was just answered
 	refused map[string]bool   // the marks of what was refused
 	kept    map[Source]kept   // descriptors can be read only once
-	locks   map[Source]lock   // those whose answer may not be judged yet
+	locks   map[Source]lock   // sources whose PIN has not been judged yet
 }
 
 type kept struct {

@@ -30,6 +30,6 @@ func TestTerminalName(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 		_ = c.Process.Kill()
-		_ = c.Wait() // it was killed
+		_ = c.Wait() // killed above
 	}
 }

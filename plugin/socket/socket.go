@@ -129,7 +129,7 @@ func Listen(path string) (net.Listener, error) {
 		if err != nil {
 			return err
 		}
-		u.SetUnlinkOnClose(false) // its name may be of a moment
+		u.SetUnlinkOnClose(false) // the socket may be renamed
 		l = u
 		return nil
 	})

@@ -47,7 +47,7 @@ func TestListen(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 || name.Lost() || !old.Lost() {
 		t.Errorf("%v, %v, lost %t, the old one lost %t", info.Mode(), err, name.Lost(), old.Lost())
 	}
-	if err := old.Remove(); err != nil || name.Lost() { // of another by now
+	if err := old.Remove(); err != nil || name.Lost() { // the path belongs to the new socket by now
 		t.Errorf("removed what was not its own: %v", err)
 	}
 	accepted := make(chan error, 1)

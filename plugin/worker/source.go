@@ -24,7 +24,7 @@ const shunFor = 30 * time.Second
 type source struct {
 	hsm.Source
 	workers *workers
-	limit   time.Duration // how long a listing waits
+	limit   time.Duration // longest wait for a listing
 	views   lister[hsm.View]
 	tokens  lister[hsm.TokenInfo]
 

@@ -131,7 +131,7 @@ func (d inProcess) Removed(ctx context.Context, t Token) error {
 		_, err = t.Info(look)
 		cancel()
 		if errors.Is(err, hsm.ErrBusy) || errors.Is(err, context.DeadlineExceeded) {
-			err = nil // it is there, and somebody works with it
+			err = nil // the token is there, but busy
 		}
 	}
 	switch {

@@ -196,7 +196,7 @@ type workerProcess struct {
 	exited  chan struct{}
 	asked   chan struct{} // closed when it is our will that it ends
 	once    sync.Once
-	forced  atomic.Bool // it was not asked but killed
+	forced  atomic.Bool // killed, without having been asked to end
 	left    atomic.Bool // a cancelled call may still run
 }
 
@@ -204,7 +204,7 @@ func (ws *workers) start(u hsm.URI) (*workerProcess, error) {
 	p := &workerProcess{words: &lastWords{}, exited: make(chan struct{}), asked: make(chan struct{})}
 	p.cmd = exec.Command(ws.o.Exe, "agent", "worker")
 	if runtime.GOOS == "linux" {
-		p.cmd.Path = "/proc/self/exe" // this very program, also if the file was replaced meanwhile
+		p.cmd.Path = "/proc/self/exe" // the running program, also after the file was replaced
 	}
 	p.cmd.Dir = string(filepath.Separator)
 	p.cmd.Env = append(slices.Clone(ws.env), "GOTRACEBACK=none") // a crash is told in one line
@@ -212,7 +212,7 @@ func (ws *workers) start(u hsm.URI) (*workerProcess, error) {
 		p.cmd.Env = append(os.Environ(), p.cmd.Env...)
 	}
 	p.cmd.Stderr = p.words
-	p.cmd.WaitDelay = time.Second // what it started may hold its streams
+	p.cmd.WaitDelay = time.Second // child processes may keep the streams open
 	p.cmd.SysProcAttr = child.Apart()
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -225,7 +225,7 @@ func (ws *workers) start(u hsm.URI) (*workerProcess, error) {
 	}
 	ws.live[p] = u
 	go func() {
-		_ = p.cmd.Wait() // how it ended is in ProcessState
+		_ = p.cmd.Wait() // ProcessState tells how the worker ended
 		ws.mu.Lock()
 		delete(ws.live, p) // before anybody hears of its end, and looks
 		ws.mu.Unlock()
@@ -284,7 +284,7 @@ func (p *workerProcess) dismissed() bool {
 
 func (p *workerProcess) kill() {
 	p.forced.Store(true)
-	_ = p.cmd.Process.Kill() // it may have gone
+	_ = p.cmd.Process.Kill() // the process may have ended
 	<-p.exited
 }
 

@@ -63,7 +63,7 @@ func (d *desk) scdaemon() (log string) {
 	}
 	d.t.Cleanup(func() {
 		in.Close()
-		_ = cmd.Wait() // it was killed, as it should
+		_ = cmd.Wait() // killed above
 	})
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "held\n" {
 		d.t.Fatalf("the card is not held: %q, %v", line, err)

@@ -48,7 +48,7 @@ func (e *extension) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Upgrade", to)
 		w.WriteHeader(http.StatusSwitchingProtocols)
 		if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
-			_, _ = io.WriteString(c, "the door is open") // whoever asked may have gone
+			_, _ = io.WriteString(c, "the door is open") // the client may have gone
 			_ = c.Close()
 		}
 		return
@@ -59,7 +59,7 @@ func (e *extension) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer = `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"` + extensionGroup + `/v1","resources":[` +
 			`{"name":"doors","singularName":"door","namespaced":false,"kind":"Door","verbs":["get","list","create","delete"]}]}`
 	}
-	_, _ = io.WriteString(w, answer) // whoever asked may have gone
+	_, _ = io.WriteString(w, answer) // the client may have gone
 }
 
 func (e *extension) heard() []string {

@@ -138,7 +138,7 @@ func anotherEnrollment(s *stage) {
 	e["name"] = "other"
 	delete(e, "policy")
 	certificates := filepath.Join(s.Home, "state", "certificates", e["keyHash"].(string))
-	b, err := os.ReadFile(filepath.Join(certificates, lab.Enrolled+".pem")) // it is no secret
+	b, err := os.ReadFile(filepath.Join(certificates, lab.Enrolled+".pem")) // a certificate is public
 	s.Must(err)
 	copied := filepath.Join(certificates, "other.pem")
 	s.Must(os.WriteFile(copied, b, 0o600))

@@ -211,7 +211,7 @@ func (b *bench) watch(ctx context.Context) error {
 		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusCreated {
 			return errors.Join(fmt.Errorf("%s: %s", what, resp.Status), err)
 		}
-		_ = resp.Body.Close() // it is read
+		_ = resp.Body.Close() // the body has been read
 		for _, h := range heard {
 			if err := h.all(ctx, name); err != nil {
 				return err

@@ -106,7 +106,7 @@ const resamples = 2000
 // measured in pairs: the percentile bootstrap. The same measurements have the same
 // interval.
 func interval(a, b []time.Duration) (low, high float64) {
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // nobody is to be surprised
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a fixed seed makes results repeatable
 	ratios := make([]float64, resamples)
 	x, y := make([]time.Duration, len(a)), make([]time.Duration, len(b))
 	for i := range ratios {

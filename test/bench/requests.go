@@ -123,7 +123,7 @@ func firstEvents(ctx context.Context, p program, lines int) (time.Duration, erro
 		return 0, err
 	}
 	buf := make([]byte, 64<<10)
-	for seen := 0; seen <= lines; { // one is the heading
+	for seen := 0; seen <= lines; { // the heading is a line too
 		n, err := out.Read(buf)
 		if err != nil {
 			return 0, fmt.Errorf("%s %s: %d lines, then %w", p.path, strings.Join(p.args, " "), seen, err)
@@ -133,6 +133,6 @@ func firstEvents(ctx context.Context, p program, lines int) (time.Duration, erro
 	took := time.Since(begin)
 	cancel()
 	_, _ = io.Copy(io.Discard, out)
-	_ = cmd.Wait() // it was ended
+	_ = cmd.Wait() // killed above
 	return took, nil
 }

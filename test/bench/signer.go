@@ -127,7 +127,7 @@ func (s *stage) compile(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/miekg/pkcs11") // it has the headers
+	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/miekg/pkcs11")
 	list.Dir = checkout
 	headers, err := list.Output()
 	if err != nil {

@@ -18,7 +18,7 @@ type stage struct {
 	// hello is the cgo hello-world; keyFile a kubeconfig of the same user with a
 	// key in a file; enrolled the enrollment's name.
 	hello, keyFile, enrolled string
-	filled                   bool // there is what the bridge is to pass
+	filled                   bool // whether the cluster holds the benchmark's objects
 }
 
 const group = lab.DevelopersGroup

@@ -52,7 +52,7 @@ func (b *bench) serial(ctx context.Context) error {
 	}
 	b.found(fmt.Sprintf("signatures of the token for %d kubectl commands in a row", inARow), "1", "%d", st.Signatures)
 	b.found("resident memory of the agent right after them", "–", "%d MB", st.Memory>>20)
-	select { // it gives memory back when it is idle
+	select { // an idle agent returns memory
 	case <-time.After(75 * time.Second):
 	case <-ctx.Done():
 	}
@@ -131,7 +131,7 @@ func failures(ctx context.Context, times, atOnce int, p program) int64 {
 			return nil
 		})
 	}
-	_ = group.Wait() // it has no error of its own
+	_ = group.Wait() // the functions return no error
 	return failed.Load()
 }
 

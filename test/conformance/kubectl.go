@@ -106,7 +106,7 @@ func copySuite(dir string, u *upstream, w *way, edits ...edit) (*kubectlSuite, e
 	}
 	bin, tmp := filepath.Join(dir, "_output", "bin"), filepath.Join(dir, "tmp")
 	return &kubectlSuite{dir, w}, errors.Join(
-		os.WriteFile(filepath.Join(dir, "kubectl.sh"), suiteScript, 0o700), //nolint:gosec // it is a program
+		os.WriteFile(filepath.Join(dir, "kubectl.sh"), suiteScript, 0o700), //nolint:gosec // a program
 		os.MkdirAll(bin, 0o700), os.Mkdir(tmp, 0o700), os.WriteFile(filepath.Join(tmp, "apiserver.crt"), ca, 0o600),
 		lab.LinkOrCopy(kubectl, filepath.Join(bin, "kubectl")), // a plugin is told kubectl's file
 		os.Symlink(u.convert, filepath.Join(bin, "kubectl-convert")))

@@ -204,7 +204,7 @@ func (s *stage) judge(c *comparison, both []*kept) error {
 	}
 	for _, k := range both {
 		k.Repeat = slices.Sorted(maps.Keys(names))
-		if names[outside] { // of no group that could be repeated
+		if names[outside] { // tests outside every group cannot be repeated
 			k.Outcome, k.Repeat = outcome{}, nil
 		}
 		if err := k.write(); err != nil {

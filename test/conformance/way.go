@@ -138,7 +138,7 @@ func (w *way) close(ctx context.Context) error {
 	var errs []error
 	for _, server := range w.servers {
 		errs = append(errs, server.Process.Kill())
-		_ = server.Wait() // how it ended is known: it was killed
+		_ = server.Wait() // killed above
 	}
 	if w.lab != nil {
 		errs = append(errs, w.lab.Close(ctx))

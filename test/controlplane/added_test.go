@@ -54,7 +54,7 @@ func TestBalancer(t *testing.T) {
 				if err != nil {
 					return
 				}
-				_, _ = conn.Write([]byte(word)) // it stays open
+				_, _ = conn.Write([]byte(word)) // the connection stays open
 			}
 		}()
 		return "https://" + l.Addr().String()

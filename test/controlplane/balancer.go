@@ -137,7 +137,7 @@ func (b *Balancer) pass(in net.Conn) {
 func copyHalf(to, from net.Conn) {
 	_, err := io.Copy(to, from)
 	if half, ok := to.(*net.TCPConn); ok && err == nil {
-		_ = half.CloseWrite() // it may be closed
+		_ = half.CloseWrite() // the other side may be closed already
 		return
 	}
 	to.Close()

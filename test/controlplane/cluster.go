@@ -191,7 +191,7 @@ func (c *Cluster) kill(ctx context.Context, component Component) error {
 		return nil
 	}
 	stop := func() error { return p.stop(ctx, syscall.SIGKILL) }
-	if component == Etcd { // it has data to write
+	if component == Etcd { // etcd must write its data
 		stop = func() error { return p.end(ctx, 10*time.Second) }
 	}
 	if err := stop(); err != nil {

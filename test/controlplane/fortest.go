@@ -87,7 +87,7 @@ func StartForTest(t testing.TB, o Options) *Cluster {
 		if t.Failed() {
 			for _, component := range components {
 				if _, err := os.Stat(c.Log(component)); err != nil {
-					continue // it was never started
+					continue // the component was never started
 				}
 				t.Logf("%s:\n%s", component, c.LogTail(component, 10))
 			}

@@ -45,10 +45,10 @@ func (p *process) run(cmd *exec.Cmd, started chan<- error) {
 	id, err := Identify(cmd.Process.Pid) // not reaped yet, so it is there
 	p.Ident = id
 	if err != nil {
-		_ = cmd.Process.Kill() // it may have ended by itself: nothing else to do with it
+		_ = cmd.Process.Kill() // the process may have ended already
 	}
 	started <- err
-	_ = cmd.Wait() // how a server ended is told by its log
+	_ = cmd.Wait() // the server's log tells how the server ended
 	close(p.done)
 }
 

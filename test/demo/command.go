@@ -25,7 +25,7 @@ type command struct {
 func (t *trial) command(ctx context.Context, name string, args ...string) *command {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = t.env()
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it may have a terminal to restore
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // the program may have a terminal to restore
 	cmd.WaitDelay = 10 * time.Second
 	return &command{Cmd: cmd}
 }
@@ -99,7 +99,7 @@ func (c *command) line() string {
 func fromHere(path string) string {
 	here, err := os.Getwd()
 	if err != nil {
-		return path // it is as right, only longer
+		return path // the absolute path is right too
 	}
 	return strings.TrimPrefix(path, here+string(filepath.Separator))
 }

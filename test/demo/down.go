@@ -63,7 +63,7 @@ func down(ctx context.Context, t *trial) error {
 
 // stopBackground ends what is still building or starting the control plane.
 func stopBackground(ctx context.Context, t *trial) error {
-	return recorded(t.backgroundFile()).End(ctx, 30*time.Second) // it stops compilers and servers on its way out
+	return recorded(t.backgroundFile()).End(ctx, 30*time.Second) // the process stops compilers and servers first
 }
 
 func stopCluster(ctx context.Context, t *trial) error {

@@ -42,7 +42,7 @@ func run(ctx context.Context, args []string) int {
 	verbs := map[string]func(context.Context, *trial) error{
 		"up":      func(ctx context.Context, t *trial) error { return up(ctx, t, strings.Join(args[2:], "")) },
 		"down":    down,
-		"cluster": background, // what `up` starts; not for people
+		"cluster": background, // started by up
 	}
 	do, ok := verbs[args[0]]
 	if !ok {

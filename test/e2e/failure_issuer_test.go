@@ -137,6 +137,6 @@ func TestUntrustedIssuer(t *testing.T) {
 	if out := u.kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != "jane" {
 		t.Errorf("the current context is %q", out)
 	}
-	u.kubehsm("kubeconfig", "undo", "--yes") // one step: entry and current context
+	u.kubehsm("kubeconfig", "undo", "--yes") // a single undo: entry and current context
 	u.unchanged(before, u.Kubeconfig)
 }

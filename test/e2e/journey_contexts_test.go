@@ -48,7 +48,7 @@ func TestJourneyContexts(t *testing.T) {
 	lab.Insist(s, string(term.Enter), "no is taken", lab.Shows("Take the context out: cancelled"))
 	out := func() {
 		t.Helper()
-		s.WaitGone("the context is gone") // of the time before
+		s.WaitGone("the context is gone") // the earlier notice
 		s.Type("D")
 		s.WaitFor("Take prod out?")
 		lab.Insist(s, "y", "the yes is taken", lab.Shows("the context is gone"))

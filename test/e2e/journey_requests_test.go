@@ -95,7 +95,7 @@ func TestJourneyRequests(t *testing.T) {
 	s.WaitFor("2 Contexts", "/ "+modest)
 	s.Press(term.Escape)
 	s.WaitGone("/ " + modest)
-	s.Type("/" + own) // what one asked for oneself somebody else approves
+	s.Type("/" + own) // another person approves one's own request
 	s.WaitFor("1 request of ", "kim")
 	s.Press(term.Enter, term.Enter)
 	s.WaitFor("What the certificate would allow")

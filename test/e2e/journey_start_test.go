@@ -45,7 +45,7 @@ func TestJourneyFirstStart(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 
-	must(t, os.WriteFile(config, module, 0o600)) // it is mended
+	must(t, os.WriteFile(config, module, 0o600)) // mend the configuration
 	s = u.terminal(u.Binary)
 	lab.AtTokens(s)
 	s.WaitFor("SoftHSM slot", "not initialized")

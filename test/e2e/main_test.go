@@ -17,7 +17,7 @@ import (
 // suite is what all tests share, made by TestMain.
 var suite struct {
 	binary string
-	rights sync.Map // of *controlplane.Cluster: func() error
+	rights sync.Map // *controlplane.Cluster → func() error
 }
 
 func TestMain(m *testing.M) { os.Exit(controlplane.Main(built{m})) }

@@ -78,7 +78,7 @@ func TestMigrate(t *testing.T) {
 		enrolled {
 		t.Fatalf("history: %+v", history)
 	}
-	u.kubectl("config", "set-context", "mine", "--cluster", enrolled, "--user", enrolled) // somebody else's, since
+	u.kubectl("config", "set-context", "mine", "--cluster", enrolled, "--user", enrolled) // added later
 	u.kubehsm("kubeconfig", "undo", history.Steps[0].ID, "--yes")
 	if out := u.kubectl("--context", lab.Context, "auth", "whoami", "-o",
 		"jsonpath={.status.userInfo.username}"); out != lab.Filer {
@@ -99,7 +99,7 @@ func TestMigrateShared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shared := strings.Replace(string(text), "- cluster:", "- cluster: &shared", 1) // of which another is an alias
+	shared := strings.Replace(string(text), "- cluster:", "- cluster: &shared", 1) // an anchor that an alias refers to
 	shared = strings.Replace(shared, "\ncontexts:", "\n- name: twin\n  cluster: *shared\ncontexts:", 1)
 	shared = strings.Replace(shared, "\ncontexts:",
 		"\ncontexts:\n- name: twin\n  context: {cluster: twin, user: "+lab.Filer+"}", 1)

@@ -378,5 +378,5 @@ func TestRequestsAreWatched(t *testing.T) {
 	}
 	cancel()
 	_, _ = io.Copy(io.Discard, out)
-	_ = cmd.Wait() // it was killed
+	_ = cmd.Wait() // killed above
 }

@@ -54,7 +54,7 @@ func newUser(t testing.TB, o lab.Options) *user {
 	u := &user{l, t, []string{lab.PIN, lab.SOPIN, wrongPIN}}
 	t.Cleanup(func() {
 		if log := filepath.Join(l.Home, "state", "agent.log"); t.Failed() {
-			b, _ := os.ReadFile(log) // there may be none
+			b, _ := os.ReadFile(log) // no agent has run if there is no log
 			t.Logf("the agent's log:\n%s", b)
 		}
 		if err := l.Close(context.Background()); err != nil {

@@ -101,7 +101,7 @@ func TestWaitingSaysWhy(t *testing.T) {
 		u.kubehsm("agent", "stop")
 		s := u.sh("set +m; " + list + " & " + list + "; wait; echo all")
 		s.WaitFor(pinPrompt)
-		other := u.sh(list + "; echo code $?") // when it is told, the others would have been
+		other := u.sh(list + "; echo code $?") // a later command waits for the others' turn
 		waits(other)
 		silent(u, s)
 		s.Answer(pinPrompt, lab.PIN)

@@ -220,7 +220,7 @@ func TestWatch(t *testing.T) {
 	seen("watched-1")
 	seen("watched-2")
 	cancel()
-	_ = cmd.Wait() // it was killed
+	_ = cmd.Wait() // killed above
 }
 
 // TestAtTheTerminal: the signer asks there, while kubectl waits.

@@ -90,7 +90,7 @@ func (p *person) forward(env []string) {
 	if err := cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
-	defer func() { cancel(); _ = cmd.Wait() }() // it was interrupted
+	defer func() { cancel(); _ = cmd.Wait() }() // interrupted above
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		p.t.Fatalf("port-forward says %q: %v", line, err)

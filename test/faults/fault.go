@@ -61,7 +61,7 @@ func (w *world) pickFault(r *rand.Rand, o operation) fault {
 		n, f.at = clockJumps, 1+r.IntN(4)
 	case often == 1 && o.kind == timed: // the change is made, and its record not yet at its end
 		n, f.after, f.at = 0, "renamed to v/c/config", 1+r.IntN(3)
-	case often == 0 && o.kind == making && isSoft: // in the middle of what makes the key
+	case often == 0 && o.kind == making && isSoft: // while the key is made
 		f.after, f.at = "token GenerateKeyPair", 1+r.IntN(12)
 	case often == 1 && o.kind == making && isSoft: // the token has the key, and nobody else knows
 		n, f.after, f.at = r.IntN(killCommand+10), "token GenerateKeyPair", 2+r.IntN(6)

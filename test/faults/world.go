@@ -38,7 +38,7 @@ type world struct {
 	closed  []func() error
 
 	mu  sync.Mutex
-	err error // of a fault that could not be made
+	err error // why the fault could not be made
 }
 
 // fail keeps why a fault could not be made.

@@ -174,7 +174,7 @@ func (s *scene) pull() (back func()) {
 // plugin in a hot loop meanwhile. A slow machine runs it less often, never more.
 func (s *scene) troubled(t *testing.T, repair func()) {
 	runs := s.plugin.Runs()
-	select { // there is nothing to wait for
+	select { // the watch must bring nothing
 	case <-time.After(2 * life):
 	case <-t.Context().Done():
 	}

@@ -46,7 +46,7 @@ func TestSoak(t *testing.T) {
 	loops := s.loop()
 	part := *soak / time.Duration(crashes+pulls+1)
 	pass := func() {
-		select { // this is what soaking is
+		select { // the soak goes on for its whole time
 		case <-time.After(part):
 		case <-t.Context().Done():
 		}
@@ -136,7 +136,7 @@ type loops struct {
 	// troubled says that commands may fail.
 	troubled                         atomic.Bool
 	succeeded, failed, excused, runs atomic.Int64
-	last                             atomic.Value // of string: how the last that failed ended
+	last                             atomic.Value // string: how the last failure ended
 	gate                             sync.RWMutex // held for reading while a command runs
 	cancel                           context.CancelFunc
 	group                            sync.WaitGroup

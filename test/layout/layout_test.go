@@ -176,7 +176,7 @@ func TestBinaryLinksLittle(t *testing.T) {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	if runtime.GOOS != "linux" {
-		return // it builds
+		return // the file is built
 	}
 	binary, err := elf.Open(path)
 	if err != nil {

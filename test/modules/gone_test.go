@@ -61,7 +61,7 @@ func TestGoneWithItsDaemon(t *testing.T) {
 			if err := h.Unlock(t.Context(), token.Use{Ask: ask.From(hsmtest.Typing(t, pin))}, func(error) {}); err != nil {
 				t.Fatal(err)
 			}
-			defer func() { _ = h.Lock("") }() // nobody is left to be told
+			defer func() { _ = h.Lock("") }() // the worker has gone: an error is expected
 			if s := h.State(false); !s.Unlocked || s.Problem != nil || !s.Open {
 				t.Fatalf("unlocked: %+v", s)
 			}

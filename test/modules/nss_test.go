@@ -25,7 +25,7 @@ const (
 // C_Initialize must be given.
 func nss(t *testing.T) pkcs11.Module {
 	t.Helper()
-	t.Setenv("NSS_MAX_MP_PBE_ITERATION_COUNT", "100") // how long each login takes
+	t.Setenv("NSS_MAX_MP_PBE_ITERATION_COUNT", "100") // iterations decide how long a login takes
 	m := pkcs11.Module{Path: p11server.Library(t, "libsoftokn3.so"), Reserved: "configdir='sql:" + t.TempDir() +
 		"' certPrefix='' keyPrefix='' secmod='' dbTokenDescription='" + nssLabel + "'"}
 	c := p11.New(m.Path)

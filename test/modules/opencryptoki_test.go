@@ -28,7 +28,7 @@ import (
 const (
 	ockDefaultSO = "87654321" // openCryptoki's, until it is changed
 	ockSO        = "12121212"
-	ockFirst     = "24681357" // what the security officer sets; the user must change it
+	ockFirst     = "24681357" // the security officer's PIN for the user, who must change it
 	ockPIN       = "135790"
 	ockLabel     = "openCryptoki test"
 )

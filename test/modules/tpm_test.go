@@ -45,11 +45,11 @@ func daemon(t *testing.T, up func() bool, name string, args ...string) {
 	}
 	ended := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // it is killed; its log tells of trouble
+		_ = cmd.Wait() // killed below; the log tells of trouble
 		close(ended)
 	}()
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have ended by itself
+		_ = cmd.Process.Kill() // the process may have ended
 		<-ended
 	})
 	for deadline := time.Now().Add(20 * time.Second); !up(); {

@@ -19,7 +19,7 @@ import (
 
 // TestWrite: every command that help shows has a page with all its parts, and nothing else has one.
 func TestWrite(t *testing.T) {
-	t.Chdir("../..") // as the Makefile and goreleaser.yaml run it
+	t.Chdir("../..") // the Makefile and goreleaser.yaml run here
 	dir := filepath.Join(t.TempDir(), "out")
 	if err := write(dir); err != nil {
 		t.Fatal(err)

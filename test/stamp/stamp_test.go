@@ -33,7 +33,7 @@ func TestFlags(t *testing.T) {
 		t.Errorf("the control plane is stamped %q, kubectl-externalsigner %q", cluster, kubectl)
 	}
 	for _, f := range kubectl {
-		if strings.ContainsAny(f, " '\"") { // they are joined by spaces
+		if strings.ContainsAny(f, " '\"") { // the flags are joined by spaces
 			t.Errorf("the flag %q", f)
 		}
 	}

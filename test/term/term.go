@@ -54,7 +54,7 @@ type Terminal struct {
 	changed chan struct{}   // closed and replaced at every change
 
 	exited chan struct{} // closed once the program ended and all output was read
-	err    error         // how it ended
+	err    error         // why the process ended
 	final  *unix.Termios // the terminal's state after the program's end
 }
 
@@ -115,7 +115,7 @@ func (t *Terminal) read(done chan<- struct{}) {
 		if n > 0 {
 			t.mu.Lock()
 			t.raw = append(t.raw, buf[:n]...)
-			_, _ = t.emu.Write(buf[:n]) // it never fails
+			_, _ = t.emu.Write(buf[:n]) // Write never fails
 			t.watchSecrets()
 			t.announce()
 			t.mu.Unlock()
@@ -289,7 +289,7 @@ func (t *Terminal) Close() error {
 	select {
 	case <-t.exited:
 	default:
-		_ = syscall.Kill(-t.PID(), syscall.SIGKILL) // it may end by itself meanwhile
+		_ = syscall.Kill(-t.PID(), syscall.SIGKILL) // the process may end by itself meanwhile
 		<-t.exited
 	}
 	err := errors.Join(t.emu.Close(), t.ptm.Close())

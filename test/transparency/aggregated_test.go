@@ -49,7 +49,7 @@ func (e *extension) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		_, _ = w.Write(body) // who asked may have gone
+		_, _ = w.Write(body) // the client may have gone
 	default:
 		http.NotFound(w, r)
 	}

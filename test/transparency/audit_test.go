@@ -40,7 +40,7 @@ func (a *audit) writePolicy() error {
 // now is this moment.
 func (a *audit) now() mark {
 	m := mark{at: time.Now()}
-	if info, err := os.Stat(a.log); err == nil { // there is none at first
+	if info, err := os.Stat(a.log); err == nil { // no log at first
 		m.size = info.Size()
 	}
 	return m

@@ -80,7 +80,7 @@ func (s *stage) drains(server string, direct, bridge *faulty) {
 			s.T.Error(err)
 		}
 	})
-	for _, w := range s.ways() { // one command after the other, as a script has them
+	for _, w := range s.ways() { // in turn, like in a script
 		short.Go(func() {
 			for i := 0; ; i++ {
 				name := fmt.Sprintf("drained-%d", i)

@@ -342,7 +342,7 @@ func newConnectProxy(t *testing.T, server string) *connectProxy {
 		defer down.Close()
 		p.tunnels.Add(1)
 		go func() {
-			_, _ = io.Copy(up, buffered) // its end is the other's
+			_, _ = io.Copy(up, buffered) // the other direction reports the end
 			up.Close()
 		}()
 		_, _ = io.Copy(down, up)

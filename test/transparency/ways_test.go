@@ -37,7 +37,7 @@ type way struct {
 	namespace  string
 	kubeconfig string
 	env        []string
-	server     string // as kubectl sees it
+	server     string // server URL for kubectl
 	credential string // the certificate's id in the audit log
 }
 
@@ -46,7 +46,7 @@ type stage struct {
 	*lab.Person
 	direct, bridge way
 	audit          *audit
-	env            []string // of both ways' kubectl
+	env            []string // environment of kubectl in both ways
 }
 
 // in is the stage in a subtest.

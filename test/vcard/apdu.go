@@ -98,7 +98,7 @@ func (c *command) want(le []byte) {
 // status word of its answer. Data is not kept: it may be a PIN.
 type Exchange struct {
 	INS, P1, P2 byte
-	Length      int // of the command's data in bytes
+	Length      int // length of the command's data in bytes
 	SW          uint16
 }
 

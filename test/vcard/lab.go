@@ -25,7 +25,7 @@ const Slots = 2
 
 const (
 	friendlyName = "Yubico YubiKey OTP+FIDO+CCID" // some tools look for "Yubikey"
-	port         = 35963                          // of vpcd's first reader
+	port         = 35963                          // port of vpcd's first reader
 	patience     = time.Minute
 )
 
@@ -145,7 +145,7 @@ func (l *Lab) StartDaemon() error {
 	}
 	l.ended = make(chan struct{})
 	go func(d *exec.Cmd, ended chan struct{}) {
-		_ = d.Wait() // it is killed; its log tells of trouble
+		_ = d.Wait() // killed below; the log tells of trouble
 		close(ended)
 	}(l.daemon, l.ended)
 	for deadline := time.Now().Add(patience); !readersListed(Slots); {

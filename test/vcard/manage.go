@@ -38,7 +38,7 @@ func (c *Card) block() cipher.Block {
 		b, err = aes.NewCipher(c.management.key)
 	}
 	if err != nil {
-		panic("vcard: management key: " + err.Error()) // its length was checked when it was set
+		panic("vcard: management key: " + err.Error()) // SET MANAGEMENT KEY has checked the length
 	}
 	return b
 }
@@ -66,7 +66,7 @@ func (c *Card) authManagement(cmd command, objects []tlv, done <-chan struct{}) 
 	case hasWitness && len(challenge) == size:
 		want := c.witness
 		c.witness = nil
-		c.managed = false // as a wrong PIN ends the proof of a right one
+		c.managed = false // a wrong PIN too ends the proof of a right one
 		if want == nil || subtle.ConstantTimeCompare(want, witness) != 1 || !c.managementTouch(done) {
 			return nil, swNotSatisfied
 		}

@@ -24,7 +24,7 @@ __attribute__((constructor)) static void kubehsm_calm(int argc, char **argv) {
 	int request = getenv("EXTERNAL_SIGNER_PLUGIN_CONFIG") || getenv("EXTERNAL_SIGNER_PKCS11_PLUGIN_CONFIG");
 	if (kubehsm_answers(argc, argv, request))
 		prctl(PR_SET_TIMERSLACK, calm, 0UL, 0UL, 0UL);
-	else if (prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL) == (int)calm) // of such a process that started this one
+	else if (prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL) == (int)calm) // inherited from a calm parent
 		prctl(PR_SET_TIMERSLACK, usual, 0UL, 0UL, 0UL);
 }
 */

@@ -39,7 +39,7 @@ unit" prints what systemd and launchd need to run it.`,
 			return err
 		}
 		signal.Ignore(syscall.SIGHUP) // the terminal that it was started from may go
-		a.closers = nil               // where drivers are used, the agent closes them
+		a.closers = nil               // the agent closes its drivers
 		return host.Serve(c.Context(), host.Options{
 			Dirs: env.Dirs, Tokens: host.NewTokens(a.Executable,
 				env.Drivers), Version: a.Version, Unlock: a.config.Unlock, LockOn: a.config.LockOn, Ready: ready,

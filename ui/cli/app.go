@@ -50,7 +50,7 @@ type app struct {
 	started bool // a command's own work has begun: later errors are not about usage
 	asker   hsm.Prompter
 	environ *env.Env
-	config  home.Config       // as read by env
+	config  home.Config       // read by env
 	sources []pinsource.Entry // the configuration's, as read by env
 	closers []func() error
 }

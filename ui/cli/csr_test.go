@@ -241,7 +241,7 @@ func TestCSRRecords(t *testing.T) {
 	if out := b.ok("csr", "list", "--mine"); !strings.Contains(out, "pending") {
 		t.Errorf("%s", out)
 	}
-	s.forbidden = true // where the cluster does not say, the record does
+	s.forbidden = true // if the cluster does not say, the record does
 	code, out, errs := b.run("csr", "list", "--mine")
 	if s.forbidden = false; code != 1 || !strings.Contains(out, "mine") || !strings.Contains(out, "unknown") ||
 		!strings.Contains(errs, "refused by the cluster") {

@@ -47,7 +47,7 @@ kubehsm csr wait jane-1a2b3c4d jane-5e6f7a8b --timeout 10m`,
 			defer say.Unlock()
 			w := a.err()
 			w.line("%s", s)
-			_ = w.flush() // nobody reads the progress then
+			_ = w.flush() // progress that cannot be written is lost
 		}
 		docs, errs := make([]waitedDoc, len(args)), make([]error, len(args))
 		var waits sync.WaitGroup

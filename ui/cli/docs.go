@@ -93,7 +93,7 @@ func keyDocOf(s hsm.Slot) (keyDoc, error) {
 	d.Algorithm, d.Origin, d.Extractable = s.Key.Algorithm, s.Key.Origin, s.Key.Extractable
 	d.PINPolicy, d.TouchPolicy = s.Key.PIN, s.Key.Touch
 	if s.Key.Public == nil {
-		return d, nil // its kind is not known; Problem says so
+		return d, nil // unknown algorithm; Problem says so
 	}
 	var err error
 	if d.Fingerprint, err = hsm.Fingerprint(s.Key.Public); err == nil {

@@ -196,7 +196,7 @@ func (a *app) review(ctx context.Context, env *env.Env, o enrolling.Options) (en
 			return r, err
 		}
 		full, _ := enroll.NewEnroller(env).Complete(ctx, o) // a record may name the token
-		vain++                                              // unless a token is awaited: what is there already is not it
+		vain++                                              // an awaited token is not one that is there already
 		wait := token.WaitOptions{Token: full.Token.TokenOnly(), Waiting: func(p []hsm.Problem, others []hsm.TokenInfo) {
 			vain = 0
 			a.waiting(p, others)

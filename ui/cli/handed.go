@@ -34,7 +34,7 @@ func (a *app) handed(ctx context.Context, flag, value string, kind hsm.PINKind) 
 		return bytes.TrimSpace(b), err
 	case value == "", value == "-": // waiting for input on a terminal would look like hanging
 		return a.askHanded(ctx, flag, kind)
-	case kind == sealedKind && ticket.IsSealed([]byte(value)): // nobody else can open it
+	case kind == sealedKind && ticket.IsSealed([]byte(value)): // only the right computer opens a sealed ticket
 		return []byte(value), nil
 	case isHanded([]byte(value)):
 		w := a.err()

@@ -106,7 +106,7 @@ func (a *app) showable(ctx context.Context, print bool, what string) error {
 type freshSecret struct {
 	ctx    context.Context
 	what   string // "PUK"
-	field  string // its name in JSON and YAML
+	field  string // the secret's name in JSON and YAML
 	text   string // "" if there is none, or it is surely not in force
 	secret *hsm.Secret
 	print  bool

@@ -27,7 +27,7 @@ func TestDescriptorsOpen(t *testing.T) {
 	}
 	defer r.Close()
 	defer w.Close()
-	ours := strconv.Itoa(int(r.Fd())) // what Go opens stays with it
+	ours := strconv.Itoa(int(r.Fd())) // a descriptor that Go opens is closed by Go
 	b.fails(2, "--pin-fd: descriptor "+ours+": it is not open", "key", "generate", "--label", "x", "--pin-fd", ours)
 	b.fails(2, "--new-pin-fd: descriptor 9999: it is not open", "token", "pin", "change", "--new-pin-fd", "9999")
 	b.fails(2, "--pin-fd: descriptor 2: it is for output", "key", "generate", "--label", "x", "--pin-fd", "2")

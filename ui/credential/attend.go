@@ -77,8 +77,8 @@ func (c *Command) Attend(ctx context.Context, of process.ID) error {
 	if err != nil {
 		return err
 	}
-	defer a.Close()                       // it is read to its end
-	a.Waiting = waiting.Shown(io.Discard) // it has the terminal alone
+	defer a.Close()
+	a.Waiting = waiting.Shown(io.Discard) // the attendant shows questions only
 	asker, done := c.prompter(dirs)
 	defer done()
 	err = a.Attend(ctx, of, attending(of, ask.From(asker), prompt.NewTerminal(prompt.TerminalOptions{}).Ask), nil)

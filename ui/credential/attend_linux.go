@@ -78,7 +78,7 @@ func borrow(client process.ID) (giveBack func(), err error) {
 	return func() {
 		tty, err := unix.Open("/dev/tty", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return // it went away
+			return // the terminal is gone
 		}
 		defer unix.Close(tty) // nothing was written
 		if group, err := unix.IoctlGetInt(tty, unix.TIOCGPGRP); err == nil && group == unix.Getpgrp() && client.Alive() {

@@ -52,7 +52,7 @@ func TestAlone(t *testing.T) {
 	if err := other.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = other.Wait() // it was killed
+	_ = other.Wait() // killed above
 	if !alone(group, client.Process.Pid, attendant.Process.Pid) {
 		t.Error("who is gone still counts")
 	}
@@ -78,7 +78,7 @@ func TestWhenGone(t *testing.T) {
 	if err := c.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = c.Wait() // it was killed
+	_ = c.Wait() // killed above
 	<-gone
 	if err := whenGone(id, func() {}); err == nil {
 		t.Error("a process that has ended can be attended")

@@ -193,6 +193,6 @@ func (c *Command) warnOfExpiry(dirs home.Dirs, e enrollment.Enrollment) {
 	now := time.Now()
 	warning := expiry.Warning(e.Name, e.Renewal(chain[0].NotAfter, now), chain[0].NotBefore, chain[0].NotAfter, now)
 	if warning != "" && expiry.OnceADay(expiry.Dir(dirs.State), e.Name, chain[0].NotAfter, now) {
-		_, _ = io.WriteString(c.Stderr, "warning: "+text.Clean(warning)+"\n") // who does not read it is told tomorrow
+		_, _ = io.WriteString(c.Stderr, "warning: "+text.Clean(warning)+"\n") // the warning comes again tomorrow
 	}
 }

@@ -117,7 +117,7 @@ func runChild(mode string) {
 		writing := make(chan struct{})
 		go func() {
 			waitLine()
-			close(writing) // who asks is told before they write
+			close(writing) // announce the writing before it begins
 			fmt.Fprintln(os.Stderr, othersLine)
 		}()
 		childShared(ctx, t, arg, writing)

@@ -149,7 +149,7 @@ func (c *console) readLine(ctx context.Context, o readOptions, buf []byte) (n in
 			return n, fmt.Errorf("%w: %w", hsm.ErrNoTerminal, err)
 		}
 		switch {
-		case ev == 0 && c.foreground(): // it is ours still
+		case ev == 0 && c.foreground(): // still our terminal
 		case ev == eventContinue && c.owed && c.foreground(): // the prompt is there, and perhaps an answer begun
 			c.owed = false
 			err = c.enter(readOptions{echo: o.echo})

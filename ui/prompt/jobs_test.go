@@ -55,7 +55,7 @@ func TestStopBackgroundForeground(t *testing.T) {
 	s.asking(pinLabel)
 	s.typed("\x1a")
 	s.expect("ready> ", 2)
-	s.typed("bg\n") // it wants the terminal, so it stops again
+	s.typed("bg\n") // a background read stops the job again
 	s.expect("ready> ", 3)
 	s.typed("\n")
 	s.until("second stop", func() bool {

@@ -44,7 +44,7 @@ type lines struct {
 	paused bool
 	due    []*line
 	shown  *line
-	told   string // what was last written to standard error
+	told   string // last line written to standard error
 }
 
 type line struct {
@@ -167,7 +167,7 @@ func (t *lines) tell(l *line) {
 		return
 	}
 	l.said, t.told = true, l.words
-	_, _ = io.WriteString(l.stderr, l.words+"\n") // who does not read it waits all the same
+	_, _ = io.WriteString(l.stderr, l.words+"\n") // the wait goes on without the notice
 }
 
 func (t *lines) ring() {

@@ -180,7 +180,7 @@ func TestRawTerminal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		modes.Lflag &^= unix.ICANON | unix.ECHO // as less does
+		modes.Lflag &^= unix.ICANON | unix.ECHO // raw modes, like less
 		if err := unix.IoctlSetTermios(int(tty.Fd()), ioctlSet, modes); err != nil {
 			t.Fatal(err)
 		}

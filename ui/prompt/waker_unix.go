@@ -32,7 +32,7 @@ const stopGrace = 200 * time.Millisecond
 // waker waits for input, a signal, a timeout or a context's end, whichever is
 // first. While it lives the terminal's signals do not end the process.
 type waker struct {
-	r, w    *os.File // one byte per event: what select(2) can wait for
+	r, w    *os.File // a pipe with a byte per event, since select(2) needs a descriptor
 	events  chan event
 	signals chan os.Signal
 	timer   *time.Timer

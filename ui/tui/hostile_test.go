@@ -219,7 +219,7 @@ func TestHostileTexts(t *testing.T) {
 				acts := actor.Acts()
 				r.Close()
 				if !slices.Contains([]string{"sequences", "lines"}, name) {
-					continue // what differs is how wide it is, and the dialogs are of the same parts
+					continue // only the width differs, and the dialogs have the same parts
 				}
 				for _, a := range acts {
 					if a.Reason != "" {
@@ -229,7 +229,7 @@ func TestHostileTexts(t *testing.T) {
 					r.hostileWalk(where, walk...)
 					does := where + ": " + a.Key.Help().Desc
 					r.hostileWalk(does, a.Key.Keys()[0])
-					if a.Verb == "certificate export" { // it is written there
+					if a.Verb == "certificate export" { // export prints the file's path
 						r.Send(tea.PasteMsg{Content: t.TempDir() + "/"})
 					}
 					r.Send(tea.PasteMsg{Content: s})

@@ -20,7 +20,7 @@ var shown = map[string]screen.ID{
 	"csr list":        screen.Requests, "csr wait": screen.Requests,
 	"agent status": screen.Activity, "audit": screen.Activity,
 	"bootstrap-token list": screen.HelpDesk, "breakglass list": screen.HelpDesk,
-	"csr forecast": screen.Enroll, // its review
+	"csr forecast": screen.Enroll, // part of the review
 }
 
 // without are the commands that have no place on a screen, and why.

@@ -190,7 +190,7 @@ func (m *model) message(msg tea.Msg) tea.Cmd {
 		}
 		return tea.Batch(m.nav.update(screen.ChangedMsg{}, m.now), m.store.LoadOverview(m.now), cmd)
 	case screen.EnrolledMsg:
-		if m.nav.top().ID() != screen.Enroll { // nobody looks at the screen
+		if m.nav.top().ID() != screen.Enroll { // the enroll screen is not shown
 			m.toasts.enrolled(msg, m.now)
 		}
 		return m.store.LoadOverview(m.now)

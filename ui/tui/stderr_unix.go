@@ -23,7 +23,7 @@ func keepStderr() (give func(show bool) error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Remove(kept.Name()); err != nil { // nobody else needs it
+	if err := os.Remove(kept.Name()); err != nil { // the descriptor is enough
 		return nil, errors.Join(err, kept.Close())
 	}
 	fd, err := unix.FcntlInt(2, unix.F_DUPFD_CLOEXEC, 3)

@@ -25,7 +25,7 @@ func TestKeepStderr(t *testing.T) {
 		}
 		give, err := keepStderr()
 		if err == nil {
-			_, err = unix.Write(2, []byte("a library's noise\n")) // as C code does, past os.Stderr
+			_, err = unix.Write(2, []byte("a library's noise\n")) // C code too writes past os.Stderr
 		}
 		if err == nil {
 			err = give(show)

@@ -61,7 +61,7 @@ func TestKeys(t *testing.T) {
 			for _, k := range c.keys {
 				r.Press(k)
 				r.settle()
-				_ = r.View() // as between the keys of a person
+				_ = r.View() // frames are drawn between two keys
 			}
 			r.Sees(c.sees...)
 			for _, s := range c.not {

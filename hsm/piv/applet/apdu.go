@@ -196,7 +196,7 @@ func single(transmit func([]byte) ([]byte, error), class byte, c command, data [
 // collect sends a request and gathers its answer. A card that says that there is more and
 // brings nothing is not followed for ever.
 func collect(transmit func([]byte) ([]byte, error), c command, req []byte) ([]byte, error) {
-	defer clear(req) // it may hold a PIN
+	defer clear(req) // req may contain a PIN
 	var out []byte
 	for pauses := 0; ; pauses++ {
 		answer, err := transmit(req)
@@ -210,7 +210,7 @@ func collect(transmit func([]byte) ([]byte, error), c command, req []byte) ([]by
 		if out = append(out, body...); len(body) > 0 {
 			pauses = 0
 		}
-		clear(body) // it may be the management key that the card keeps
+		clear(body) // body may contain the management key that the card keeps
 		switch {
 		case sw == 0x9000:
 			return out, nil

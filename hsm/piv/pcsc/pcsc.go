@@ -48,7 +48,7 @@ func (p *service) Readers() ([]Reader, error) {
 	if err != nil {
 		return nil, serviceError(err)
 	}
-	defer func() { _ = ctx.Release() }() // it may have ended by itself
+	defer func() { _ = ctx.Release() }() // the service may have dropped the context already
 	names, err := ctx.ListReaders()
 	if errors.Is(err, scard.ErrNoReadersAvailable) || err == nil && len(names) == 0 {
 		return nil, noReader()

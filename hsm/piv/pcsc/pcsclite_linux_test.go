@@ -47,7 +47,7 @@ func TestLibraryInstalledLater(t *testing.T) {
 	must(t, err)
 	must(t, cmd.Start())
 	defer func() { must(t, cmd.Wait()) }()
-	defer in.Close() // which ends it
+	defer in.Close() // the program ends with its input
 	lines := bufio.NewScanner(out)
 	says := func(want string) {
 		t.Helper()

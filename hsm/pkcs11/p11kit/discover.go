@@ -50,7 +50,7 @@ type Places struct {
 	system               []string         // folders of *.module files, the stronger last
 	user                 string           // the user's own such folder, stronger still
 	noUser               string           // why the user's own configuration does not count, "" if it does
-	libraries            []string         // where bare module names are looked up
+	libraries            []string         // folders for bare module names
 	wellKnown            iter.Seq[string] // paths without p11-kit
 	tpm                  string           // the TPM's device
 	server               string           // the socket of the user's p11-kit server

@@ -57,7 +57,7 @@ func Start(ctx context.Context, d home.Dirs, exe string) error {
 		return fmt.Errorf("start the agent: %w", err)
 	}
 	exited := make(chan error, 1)
-	go func() { exited <- cmd.Wait() }() // so that it is no zombie while we live
+	go func() { exited <- cmd.Wait() }() // Wait prevents a zombie
 	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = r.SetReadDeadline(time.Unix(1, 0)) })

@@ -96,7 +96,7 @@ func (c *Client) hello(ctx context.Context, mine wire.Build) (message.Hello, err
 func (p Program) settle(ctx context.Context, c *Client, mine wire.Build, h message.Hello, replaced *bool) error {
 	usable := h.Protocol == wire.Version
 	mayEnd := mine.Replaces(h.Program) && !*replaced &&
-		(!h.Supervised || mine.Path == h.Program.Path) && // its supervisor would start the old one again
+		(!h.Supervised || mine.Path == h.Program.Path) && // a supervisor would start the old program again
 		(!h.Unlocked || p.Say != nil || !usable)
 	var err error
 	if mayEnd {
@@ -153,7 +153,7 @@ func awaitRestart(ctx context.Context, d home.Dirs) {
 			return
 		case <-tick.C:
 			if c, err := Dial(ctx, d); err == nil {
-				_ = c.Close() // it is there, which was the question
+				_ = c.Close() // an answer is enough
 				return
 			}
 		}

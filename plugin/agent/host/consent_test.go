@@ -31,7 +31,7 @@ import (
 type asker struct {
 	mu        sync.Mutex
 	questions []hsm.ConfirmPrompt
-	shared    []bool // their terminal was, with others
+	shared    []bool // whether the terminal was shared
 	answer    func(context.Context, ask.Question) (bool, error)
 	reaching  bool // knows whether a touch line would be seen: reach
 	reach     error
@@ -161,7 +161,7 @@ func (r *rig) consents() []audit.Record {
 }
 
 const (
-	served = http.StatusTeapot // what the stand-in answers
+	served = http.StatusTeapot // the stand-in's answer
 	pods   = "/api/v1/namespaces/web/pods"
 )
 
@@ -325,7 +325,7 @@ func TestQuestionIsTakenDown(t *testing.T) {
 		r.unattended()
 		ctx, cancel := context.WithCancel(context.Background())
 		before := ui.asked()
-		go r.trySend(ctx, c, "POST", pods) // it is given up
+		go r.trySend(ctx, c, "POST", pods) // the test cancels the request
 		poll.Until(t, "asked", func() bool { return ui.asked() == before+1 })
 		cancel()
 		<-down
@@ -429,7 +429,7 @@ func TestTouchLineGoesFirstEverywhere(t *testing.T) {
 	var early atomic.Bool
 	r.attended(client, &asker{answer: always(true, nil), reaching: true, down: sync.OnceFunc(func() {
 		defer close(slow)
-		early.Store(poll.Within(100*time.Millisecond, arrived)) // as above
+		early.Store(poll.Within(100*time.Millisecond, arrived)) // a request must not overtake the answer
 	})})
 	r.mustAgent(func(a *agent) { // the connection is opened again
 		a.targets.current("prod").up.Forget()

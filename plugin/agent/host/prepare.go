@@ -201,7 +201,7 @@ func (s *signIns) warmUp(ctx context.Context, q auditing.Requester, p *link.Aske
 		if t, err = s.targets.target(name); err != nil {
 			return err
 		}
-		if t.warm(time.Now()) { // somebody was faster
+		if t.warm(time.Now()) { // another request has connected
 			return nil
 		}
 		err = s.connect(ctx, t, q, use)

@@ -50,7 +50,7 @@ func TestPrepareOnceThenWarm(t *testing.T) {
 	r.token.Before(func(_ context.Context, op hsmtest.Op) error { return fmt.Errorf("the token was used: %s", op) })
 	c := r.dial()
 	for i := range 100 {
-		s, err := r.prepare(c, caller(1), nil) // nobody can be asked, and need not be
+		s, err := r.prepare(c, caller(1), nil) // no prompter, and none needed
 		check(t, err)
 		if !bytes.Equal(s.Certificate, first.Certificate) {
 			t.Fatal("another certificate for the same process")
@@ -91,7 +91,7 @@ func TestTwentyAtOnceOnePromptOneDial(t *testing.T) {
 	for range 20 {
 		check(t, <-errs)
 	}
-	if len(asked) != 0 || r.token.Signatures() != 1 || r.api.Connections.Load() > 2 { // one only for reachability
+	if len(asked) != 0 || r.token.Signatures() != 1 || r.api.Connections.Load() > 2 { // a second one for reachability
 		t.Fatalf("%d more prompts, %d signatures, %d connections", len(asked), r.token.Signatures(), r.api.Connections.Load())
 	}
 }

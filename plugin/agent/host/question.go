@@ -37,7 +37,7 @@ func fieldsOf(s consent.Statement, q bridge.Question, account []string, host str
 		add("Name", consent.Quote(s.Request.Name))
 	}
 	add("Namespace", s.Request.Where())
-	list("As", q.As...) // one by one: in one value another group could be cut out
+	list("As", q.As...) // separate values: joined, one group could hide another
 	list("Does", slices.Concat(q.Stream, account)...)
 	add("Program", s.Program.String())
 	add("Cluster", consent.Name(s.Enrollment)+" at "+hostWords(host))

@@ -180,7 +180,7 @@ func (s *targets) load(name string) (*target, error) {
 func (s *targets) replace(name string, old, fresh *target) *target {
 	s.mu.Lock()
 	current := s.all[name]
-	if current != old { // somebody else was faster
+	if current != old { // another request has replaced the target
 		s.mu.Unlock()
 		if fresh != nil {
 			fresh.up.Close()

@@ -111,7 +111,7 @@ func TestSharedTerminal(t *testing.T) {
 			t.Errorf("%s: shared is %t", what, p.shared[asked])
 		}
 	}
-	ask("POST ", false) // nobody else has a session
+	ask("POST ", false) // a single session so far
 	r.sessionOf(second)
 	ask("DELETE /p", true)
 	r.mustAgent(func(a *agent) {

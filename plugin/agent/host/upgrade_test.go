@@ -162,7 +162,7 @@ func TestUpgradeUnlocked(t *testing.T) {
 	if s.PID != os.Getpid() || s.Newer == nil || s.Newer.Path != newer {
 		t.Fatalf("%+v", s)
 	}
-	if s, said := r.ensure(exe, ""); s.PID != os.Getpid() || len(said) > 0 { // its own program
+	if s, said := r.ensure(exe, ""); s.PID != os.Getpid() || len(said) > 0 { // the agent runs the same program
 		t.Fatalf("%+v, said %q", s, said)
 	}
 	s, said := r.ensure(newer, "")
@@ -219,7 +219,7 @@ func TestInUse(t *testing.T) {
 		now := time.Now()
 		check(t, a.life.inUse(now))
 		r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
-		if err := a.life.inUse(now.Add(time.Second)); !errors.Is(err, message.ErrInUse) { // its client comes any moment
+		if err := a.life.inUse(now.Add(time.Second)); !errors.Is(err, message.ErrInUse) { // a client may come at any moment
 			t.Error(err)
 		}
 		check(t, a.life.inUse(now.Add(time.Minute)))
@@ -284,7 +284,7 @@ func TestSupervised(t *testing.T) {
 	copyProgram(t, exe)
 	t.Setenv(agentVersion, "v1.0.0")
 	for _, name := range requests {
-		check(t, os.Unsetenv(name)) // nobody takes it away here; program puts it back
+		check(t, os.Unsetenv(name)) // the agent under test does not unset these; program restores them
 	}
 	first := exec.Command(exe, "agent", "serve")
 	var words strings.Builder

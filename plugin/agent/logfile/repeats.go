@@ -14,7 +14,7 @@ import (
 // 50 watches would fill the log otherwise.
 const (
 	repeatWindow = 10 * time.Second
-	maxCauses    = 256 // those beyond are counted as one
+	maxCauses    = 256 // further causes are counted as one
 )
 
 // repeats is a handler that writes each cause once in a while.

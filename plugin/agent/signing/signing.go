@@ -77,8 +77,8 @@ func (a Agent) Sign(ctx context.Context, u hsm.URI, digest []byte, opts crypto.S
 	if conn == nil {
 		return nil, false, ctx.Err()
 	}
-	defer conn.Close()                                      // it has been answered, or not
-	defer context.AfterFunc(ctx, func() { conn.Close() })() // it ends what reads
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })() // closing ends the reader
 	client := a.Client
 	if client == (process.ID{}) {
 		client = process.Parent()

@@ -48,7 +48,7 @@ type Held struct {
 type closing struct {
 	done   chan struct{}
 	err    error
-	locked bool // somebody wants it locked: nothing of it is to be looked after
+	locked bool // a lock was requested: stop watching the token
 }
 
 func newHeld(uri hsm.URI, o Options) *Held {
@@ -85,7 +85,7 @@ func (h *Held) open(ctx context.Context) (worker.Token, error) {
 	}
 	look, leave := context.WithCancel(context.Background())
 	h.mu.Lock()
-	if h.leave != nil { // of lookAgain
+	if h.leave != nil { // cancels the lookAgain that runs
 		h.leave()
 	}
 	h.token, h.leave = t, leave
@@ -296,7 +296,7 @@ func (h *Held) Unlock(ctx context.Context, u Use, tried func(error)) error {
 	}
 	if err == nil {
 		h.mu.Lock()
-		if h.token == of { // it has not been locked meanwhile
+		if h.token == of { // still the same token: not locked meanwhile
 			h.since = time.Now()
 			h.said = answer{of, true, h.since}
 		}
@@ -418,7 +418,7 @@ func (h *Held) Lock(why string) error {
 	h.mu.Unlock()
 	c, _ := h.close(nil, true, func(t worker.Token) error { return errors.Join(t.Lock(), t.Close()) })
 	if c == nil || errors.Is(c.err, hsm.ErrRemoved) || errors.Is(c.err, hsm.ErrNoToken) {
-		return nil // it took its state along
+		return nil // a removed token has no state to lock
 	}
 	return c.err
 }

@@ -34,7 +34,7 @@ type Queue struct {
 	mu        sync.Mutex
 	taken     map[queueKey]chan struct{} // channels that close when the key is free again
 	printing  map[queueKey]*printing
-	elsewhere map[process.ID]struct{} // who is asked about, but not on its terminal
+	elsewhere map[process.ID]struct{} // programs with a question that is shown on another terminal
 	prompters map[Prompter]struct{}
 }
 

@@ -146,7 +146,7 @@ func (r *machineRecord) advance(m machine, now time.Time) (changed bool, err err
 		r.Identities, changed = r.Identities[1:], true
 	}
 	first := r.Identities[0]
-	if now.After(first.ends()) { // nobody trusts what comes next in any case
+	if now.After(first.ends()) { // all trust in the chain has ended: begin a new one
 		fresh, err := m.newIdentity()
 		r.Identities = []identity{fresh}
 		return true, err

@@ -124,7 +124,7 @@ func (f folder) removeEnded(own string) error {
 		}
 		r, err := f.read(label)
 		if err != nil {
-			continue // that machine's bridge tells
+			continue // the bridge of that machine reports the error
 		}
 		if f.now.After(r.Identities[len(r.Identities)-1].ends()) {
 			if err := os.Remove(f.record(label)); err != nil && !errors.Is(err, fs.ErrNotExist) {

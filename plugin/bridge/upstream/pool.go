@@ -103,7 +103,7 @@ func (p *pool) wait(ctx context.Context, call *dialCall) error {
 		if call.waiters--; call.waiters == 0 {
 			call.cancel()
 			if p.call == call {
-				p.call = nil // who comes now dials afresh
+				p.call = nil // the next caller dials again
 			}
 		}
 		return ctx.Err()

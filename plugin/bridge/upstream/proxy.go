@@ -86,7 +86,7 @@ func (u *Upstream) outgoing(r *http.Request, path string, client process.ID) *ht
 		out.Header["User-Agent"] = []string{""} // else the transport names itself
 	}
 	if out.ContentLength == 0 {
-		out.Body = nil // so that the transport may retry on a connection that went away
+		out.Body = nil // without a body the transport may retry on a new connection
 	}
 	return out
 }

@@ -240,7 +240,7 @@ func FuzzAccount(f *testing.F) {
 		"/apis/networking.k8s.io/v1/namespaces/web/ingresses/i", "/apis/apiregistration.k8s.io/v1/apiservices/a",
 		"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/v", "/api/v1/namespaces/web", "/x"}
 	media := []string{typeJSON, typeYAML, typeJSONPatch, typeMergePatch, typeStrategicPatch, typeApply, "", "text/plain"}
-	shown := []string{"kind", "type", "apiVersion"} // of a Secret, too
+	shown := []string{"kind", "type", "apiVersion"} // fields shown even for a Secret
 	methods := []string{"POST", "PUT", "PATCH", "DELETE"}
 	f.Fuzz(func(t *testing.T, body []byte, where, how byte) {
 		path, method := paths[int(where)%len(paths)], methods[int(how)%len(methods)]

@@ -53,7 +53,7 @@ func (p *provider) drop(id weak.Pointer[http.Transport]) {
 
 func register(base *http.Transport, scheme string, o *own) (err error) {
 	defer func() {
-		if r := recover(); r != nil { // how the method tells that it exists
+		if r := recover(); r != nil { // the method panics if the scheme is registered
 			err = fmt.Errorf("auth provider %s is in use twice on one transport: %v", Name, r)
 		}
 	}()
@@ -102,7 +102,7 @@ func (o *own) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("%w: %w", late(o.transport.TLSHandshakeTimeout), err) // over a slow network
 	}
 	if err == nil && resp.StatusCode == http.StatusUnauthorized {
-		o.leaf.forget() // it may have been renewed on the token
+		o.leaf.forget() // a renewed certificate may be on the token
 	}
 	return resp, err
 }

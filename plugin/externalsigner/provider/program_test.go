@@ -73,7 +73,7 @@ func TestStartTroubles(t *testing.T) {
 		t.Errorf("a program that is not there: %s", says)
 	}
 	if runtime.GOOS == "windows" {
-		return // which words it in its own way
+		return // Windows has other words for this error
 	}
 	says := certificateError(t, jane.config("more", strings.Repeat("x", 3<<20)))
 	if len(says) > 1000 || !strings.Contains(says, "shorten the auth provider's config in the kubeconfig") {

@@ -237,7 +237,7 @@ func TestUpgrades(t *testing.T) {
 	f := NewFactory(Options{})
 	wantName(t, client(t, wrapped(t, f, s.clientConfig(), jane.config())), s.URL, "jane")
 
-	headers := func(rt http.RoundTripper) http.RoundTripper { return &opaque{Delegate: rt} } // as kubectl's
+	headers := func(rt http.RoundTripper) http.RoundTripper { return &opaque{Delegate: rt} } // a wrapper like kubectl's
 	c := s.clientConfig()
 	c.Wrap(headers)
 	ws, _, err := websocket.RoundTripperFor(wrapped(t, f, c, jane.config()))

@@ -57,7 +57,7 @@ func run[T any](ctx context.Context, s *signer, ask func(context.Context) (T, er
 	if err != nil {
 		err = fmt.Errorf("external signer %s: %w", s, err)
 	}
-	if !errors.Is(err, context.Canceled) { // which says nothing of the signer
+	if !errors.Is(err, context.Canceled) { // a cancelled call says nothing about the signer
 		s.note(err)
 	}
 	return answer, err

@@ -43,12 +43,12 @@ const (
 // keeps one that the signer's end would break.
 type remote struct {
 	path    string
-	cluster *v1alpha1.Cluster // as far as client-go tells auth providers
+	cluster *v1alpha1.Cluster // the part that client-go gives to auth providers
 	config  map[string]string
 	options Options
 
 	mu     sync.Mutex
-	public crypto.PublicKey // of the last certificate: it says how signatures are asked for
+	public crypto.PublicKey // key of the last certificate: decides how to ask for signatures
 }
 
 func newSocket(address, cluster string, config map[string]string, o Options) (*remote, error) {

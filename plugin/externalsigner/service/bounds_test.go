@@ -238,7 +238,7 @@ func TestSilentClients(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ours, end := piped(t, &server{ctx: t.Context()}, keepalive.ServerParameters{MaxConnectionIdle: idleTimeout})
 			begin := time.Now()
-			go func() { _, _ = io.WriteString(ours, says) }() // it may end before
+			go func() { _, _ = io.WriteString(ours, says) }() // the pipe may close early
 			_, err := io.Copy(io.Discard, ours)
 			if took := time.Since(begin); took < limit || took > limit+time.Minute {
 				t.Errorf("%q ended after %v (%v), not %v", says, took, err, limit)

@@ -30,7 +30,7 @@ func ListenAndServe(ctx context.Context, path string, o Options, ready func()) (
 	if err := socket.Check(path); err != nil { // before anything is made beside it
 		return err
 	}
-	lock, err := home.Lock(path + ".lock") // who has it may replace the socket
+	lock, err := home.Lock(path + ".lock") // only the lock's holder may replace the socket
 	if err != nil {
 		return err
 	}

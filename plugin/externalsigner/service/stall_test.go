@@ -120,7 +120,7 @@ func headers(method string) []byte {
 	e := hpack.NewEncoder(&b)
 	for _, h := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", method}, {":authority", "signer"},
 		{"content-type", "application/grpc"}, {"te", "trailers"}} {
-		_ = e.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]}) // it goes to memory
+		_ = e.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]}) // a write to memory
 	}
 	return b.Bytes()
 }

@@ -217,7 +217,7 @@ func (f *form) complete(o Operation) error {
 
 func parseDigest(s string, h crypto.Hash) ([]byte, error) {
 	b, err := base64.StdEncoding.Strict().DecodeString(s)
-	if err != nil || bytes.ContainsAny([]byte(s), "\r\n") { // which the decoder skips
+	if err != nil || bytes.ContainsAny([]byte(s), "\r\n") { // the decoder skips line ends
 		return nil, errors.New("the digest is not base64")
 	}
 	return b, checkDigest(b, h)

@@ -43,7 +43,7 @@ func TestPolicyIsSignedByTouch(t *testing.T) {
 		t.Errorf("a PIN that nobody typed: %v, %s", err, res)
 	}
 	lower := []string{"consent", "set", "prod-hsm", "--policy", "session", "--yes"}
-	p.card.SetTouch(func(byte, <-chan struct{}) bool { return false }) // nobody touches the card in time
+	p.card.SetTouch(func(byte, <-chan struct{}) bool { return false }) // no touch in time
 	s := p.terminal(p.Binary, lower...)
 	s.Answer(pinPrompt, ownPIN)
 	if code := s.Exit(); code != 124 || !strings.Contains(s.Output(), "was not touched in time") {

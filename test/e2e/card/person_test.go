@@ -80,7 +80,7 @@ func newPersonAt(t *testing.T, config vcard.Config, cluster *controlplane.Cluste
 	readers.Insert(t, 0, p.card)
 	t.Cleanup(func() {
 		if log := filepath.Join(l.Home, "state", "agent.log"); t.Failed() {
-			b, _ := os.ReadFile(log) // there may be none
+			b, _ := os.ReadFile(log) // without a log, nothing was logged
 			t.Logf("the agent's log:\n%s", b)
 		}
 		if err := l.Close(context.Background()); err != nil {

@@ -36,7 +36,7 @@ func TestTouchThatNobodyMakes(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			p := p.in(t)
-			p.ok(p.Kubehsm(t.Context(), "agent", "stop")) // it keeps in mind what was refused
+			p.ok(p.Kubehsm(t.Context(), "agent", "stop")) // the agent remembers the refusal
 			over := make(chan struct{})
 			p.card.SetTouch(func(_ byte, done <-chan struct{}) bool {
 				if patient {

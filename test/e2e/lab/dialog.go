@@ -25,7 +25,7 @@ func Insist(s *term.Session, key, what string, done func(term.Frame) bool) {
 				return
 			case <-t.C:
 				if !done(s.Frame()) {
-					_ = s.Terminal.Type(key) // where it fails the wait does too
+					_ = s.Terminal.Type(key) // an error shows in the wait below
 				}
 			}
 		}

@@ -20,7 +20,7 @@ import (
 // tests use. A test binary has one TestMain, so one variable is what it is.
 var built struct {
 	binary string
-	rights sync.Map // of *controlplane.Cluster: func() error
+	rights sync.Map // *controlplane.Cluster → func() error
 }
 
 // Main builds the program and runs the tests, see [controlplane.Main]. It belongs
@@ -81,7 +81,7 @@ func ForTest(t *testing.T, o Options) *Person {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			log, _ := os.ReadFile(filepath.Join(l.Home, "state", "agent.log")) // there may be none
+			log, _ := os.ReadFile(filepath.Join(l.Home, "state", "agent.log")) // no agent has run if there is no log
 			t.Logf("the agent's log:\n%s", log)
 		}
 		if err := l.Close(context.Background()); err != nil {

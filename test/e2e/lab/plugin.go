@@ -71,7 +71,7 @@ func (l *Lab) InterposePlugin(life time.Duration) (Plugin, error) {
 func (p Plugin) Runs() int {
 	b, err := os.ReadFile(p.runs)
 	if err != nil {
-		return 0 // there was none
+		return 0 // no log, no lines
 	}
 	return bytes.Count(b, []byte("\n"))
 }

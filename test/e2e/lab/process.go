@@ -27,7 +27,7 @@ func (l *Lab) Processes() (map[int]string, error) {
 		}
 		b, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
 		if err != nil {
-			continue // it has ended
+			continue // the process has ended
 		}
 		if line := strings.ReplaceAll(string(b), "\x00", " "); strings.HasPrefix(line, filepath.Dir(l.Binary)+"/") {
 			found[pid] = line
@@ -60,7 +60,7 @@ func (l *Lab) Close(ctx context.Context) error {
 		case <-time.After(50 * time.Millisecond):
 		case <-ctx.Done():
 			for pid := range left {
-				_ = syscall.Kill(pid, syscall.SIGKILL) // it may be gone meanwhile
+				_ = syscall.Kill(pid, syscall.SIGKILL) // the process may be gone
 			}
 			return fmt.Errorf("left running in the lab: %v", left)
 		}

@@ -62,7 +62,7 @@ func (w *Watch) sample(pid int) {
 	for _, file := range []string{"cmdline", "environ"} {
 		b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), file))
 		if err != nil && !errors.Is(err, fs.ErrPermission) {
-			return // it has ended
+			return // the process has ended
 		}
 		if holds(b, w.secrets) {
 			w.mu.Lock()

@@ -135,7 +135,7 @@ func TestKubeadm(t *testing.T) {
 	if seen := d.kubeadmLists(ours); !seen.equal(d.weList(ours)) || seen.Description != "by kubehsm" {
 		t.Errorf("kubeadm sees of our token: %+v; we: %+v", seen, d.weList(ours))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // it tries for ever
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // kubeadm retries for ever
 	defer cancel()
 	res, err := p.Run(ctx, lab.Run{Env: []string{"KUBEADM_JOIN_DRYRUN_DIR=" + p.Dir}}, d.program, "join", "phase",
 		"preflight", address,

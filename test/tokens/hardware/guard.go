@@ -28,7 +28,7 @@ type guard struct {
 
 	mu    sync.Mutex
 	made  map[string]crypto.PublicKey // by slot id: keys of this run
-	stale map[string]crypto.PublicKey // of an earlier part of this run, on cards that cannot delete
+	stale map[string]crypto.PublicKey // keys of an earlier part of this run, on cards that cannot delete
 }
 
 func newGuard(d hsm.Driver, slots []string) *guard {

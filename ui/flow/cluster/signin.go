@@ -201,7 +201,7 @@ func (s *signIn) transport(ctx context.Context) (*http.Transport, error) {
 			return nil, err
 		}
 		if s.next != nil {
-			s.next.CloseIdleConnections() // what is in flight comes to its end
+			s.next.CloseIdleConnections() // requests in flight come to their end
 		}
 		s.cert = session.Certificate
 		// No proxy: the environment's has no business on loopback.

@@ -251,7 +251,7 @@ func (w Revocations) lookUpTickets(ctx context.Context, kubeContext string, r *R
 		}
 		t.Token.Wipe()
 	}
-	if err != nil { // then those that are known here
+	if err != nil { // without the cluster's list, the ones known here
 		past, err := deeds.NewLog(w.env).All()
 		if err != nil {
 			return err

@@ -45,7 +45,7 @@ func newRedactor(ctx context.Context, o *Options) *redactor {
 	if h, err := os.Hostname(); err == nil {
 		r.add(h, "<machine>")
 	}
-	contexts, _ := kubeconfig.DefaultRules(o.Env.Kubeconfig).List(ctx) // those that can be read
+	contexts, _ := kubeconfig.DefaultRules(o.Env.Kubeconfig).List(ctx) // unreadable contexts need no redaction
 	for i, k := range contexts {
 		r.add(k.Name, fmt.Sprintf("<context-%d>", i+1))
 		r.add(k.Cluster.Name, fmt.Sprintf("<cluster-%d>", i+1))
@@ -56,7 +56,7 @@ func newRedactor(ctx context.Context, o *Options) *redactor {
 	for i, path := range kubeconfig.DefaultRules(o.Env.Kubeconfig).Paths() {
 		r.add(path, fmt.Sprintf("<kubeconfig-%d>", i+1))
 	}
-	all, _ := enrollment.NewStore(o.Env.Dirs).List() // those that can be read
+	all, _ := enrollment.NewStore(o.Env.Dirs).List() // unreadable records need no redaction
 	for i, e := range all {
 		r.add(e.Name, fmt.Sprintf("<enrollment-%d>", i+1))
 		r.add(e.User, fmt.Sprintf("<subject-%d>", i+1))

@@ -55,7 +55,7 @@ contexts: [{name: "o'brien & sons \"<zoe>\"", context: {cluster: c1, user: zq, n
 clusters: [{name: c1, cluster: {server: "https://wages.inner.corp:6443"}}]
 users: [{name: zq, user: {client-key: k.pem, client-certificate: c.pem}}]
 `, 0o600)
-	planted := map[string]string{ // what is looked for, and the line of the log that it is in
+	planted := map[string]string{ // text to look for → the line of the log that contains it
 		"eyJhbGciOi":          "sent eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJqYW5lIn0.c2lnbmF0dXJl",
 		"0123456789abcdef":    "token abcdef.0123456789abcdef was refused",
 		"MHcCAQEE":            `key="-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIIcP\n-----END EC PRIVATE KEY-----\n"`,

@@ -69,7 +69,7 @@ const patience = 15 * time.Second
 
 // An examination looks at one area. It returns what it knows when ctx ends.
 type examination struct {
-	area Check // what is said of it if it hangs
+	area Check // the check that reports a hang
 	look func(context.Context, *Options) []Check
 }
 
@@ -126,7 +126,7 @@ func (e examination) bounded(ctx context.Context, o *Options) []Check {
 	case <-ctx.Done():
 	}
 	select {
-	case checks := <-done: // it heeded ctx
+	case checks := <-done: // the examination heeded ctx
 		return checks
 	case <-time.After(time.Second):
 	}

@@ -286,7 +286,7 @@ func pin(c Check, t hsm.TokenInfo, found string) Check {
 func defaults(ctx context.Context, d hsm.Driver, t hsm.TokenInfo) []Check {
 	opened, err := d.Open(ctx, t.URI())
 	if err != nil {
-		return nil // it went, or is in use: the next listing tells
+		return nil // the token is gone or busy: the next listing tells
 	}
 	defer opened.Close()
 	details, err := opened.Details(ctx)

@@ -174,7 +174,7 @@ func (n Enroller) recordFor(ctx context.Context, o enrolling.Options) (*enrollin
 	j, err := enrolling.NewStore(n.env).Load(o.Name)
 	if errors.Is(err, fs.ErrNotExist) || (err == nil && o.Restart) {
 		j = &enrolling.Progress{Options: o}
-		if o.Join != nil { // its first step finds the cluster
+		if o.Join != nil { // the first step of a join finds the cluster
 			return j, nil
 		}
 		return j, n.readCluster(ctx, j)

@@ -28,7 +28,7 @@ func TestKeyGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := w.Generate(hsm.GenerateOptions{Slot: "9a"})                  // somebody else's, where the key was
+	other := w.Generate(hsm.GenerateOptions{Slot: "9a"})                  // another person's key in the old slot
 	r, err := NewEnroller(w.Env).Review(t.Context(), enrolling.Options{}) // from its own context
 	if err != nil {
 		t.Fatal(err)

@@ -52,7 +52,7 @@ type keptPIN struct {
 	token hsm.TokenInfo
 	pin   *hsm.Secret
 	typed time.Time
-	uses  int // how often the PIN may still be handed out
+	uses  int // uses of the PIN that are left
 	// proven is set once the flow knows that the token took it.
 	proven bool
 }

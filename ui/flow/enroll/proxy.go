@@ -23,7 +23,7 @@ func settleProxy(c cluster.Cluster) (cluster.Cluster, error) {
 	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: server})
 	switch {
 	case err != nil:
-		return c, errors.New("the proxy that the environment names is not a URL") // it may hold a password
+		return c, errors.New("the proxy that the environment names is not a URL") // the URL may contain a password
 	case proxy == nil:
 		c.Direct = true
 	case proxy.User == nil && slices.Contains([]string{"http", "https", "socks5"}, proxy.Scheme):

@@ -184,7 +184,7 @@ func (n Renewer) renewable(en enrollment.Enrollment) error {
 	if now := time.Now(); now.After(chain[0].NotAfter) {
 		err := fmt.Errorf("the certificate of %q %s: it cannot ask for its own successor any more", en.Name,
 			expiry.Left(chain[0].NotAfter, now))
-		if en.Context == "" { // it was joined
+		if en.Context == "" { // a joined enrollment
 			return hint.Withf(
 				err,
 				"ask the help desk for a ticket: `kubehsm join --name %s --ticket -`; or file the request with another credential: "+

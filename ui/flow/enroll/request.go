@@ -103,7 +103,7 @@ func (r *attempt) signRequest(ctx context.Context) error {
 	r.record.Options.TakeTerms(r.given)
 	r.record.Request.Server = r.record.Cluster.Server
 	unattested, err := request.Sign(ctx, r.token, r.info.Can, signer, &r.record.Options, &r.record.Request)
-	if errors.Is(err, hsm.ErrNoKey) { // it was hidden, or a public object stood for it, until the PIN was given
+	if errors.Is(err, hsm.ErrNoKey) { // the key was hidden, or only its public half was seen, before the PIN
 		return hinting.With(err, "the token has no private key for it; use another --key or another --name")
 	}
 	if err != nil {

@@ -120,7 +120,7 @@ func (q Requests) Look(ctx context.Context, kubeContext, name string, look LookO
 // rightsCheck looks up what the certificate would allow.
 func rightsCheck(ctx context.Context, client *csr.Client, v *View) error {
 	if v.User == "" || !strings.HasPrefix(v.SignerName, "kubernetes.io/") {
-		return nil // what another signer's certificates are good for is not the cluster's RBAC to say
+		return nil // RBAC knows only the certificates of the cluster's own signers
 	}
 	g, err := client.Rights().GrantsOf(ctx, csr.Subject{User: v.User, Groups: v.Groups})
 	if err != nil {

@@ -32,7 +32,7 @@ func (q Requests) Deny(ctx context.Context, kubeContext string, seen View, o Dec
 	if id == "" {
 		return done, nil
 	}
-	over := context.WithoutCancel(ctx) // it is denied, interrupted or not
+	over := context.WithoutCancel(ctx) // the denial is complete: finish the record even if interrupted
 	defer q.env.Finishing.Begin()()
 	if !keepTicket {
 		err := q.EndTicket(over, kubeContext, id)

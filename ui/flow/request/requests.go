@@ -24,7 +24,7 @@ type View struct {
 	Name   string `json:"name"`
 	UID    string `json:"uid"`
 	State  string `json:"state"`
-	Reason string `json:"reason,omitempty"` // of the state
+	Reason string `json:"reason,omitempty"` // reason of the state
 	// Message belongs to the state too.
 	Message string `json:"message,omitempty"`
 	// Requester is who filed it, by the cluster's own word.
@@ -127,7 +127,7 @@ func ViewOf(obj *certificatesv1.CertificateSigningRequest) View {
 	v.User, v.Groups, v.AltNames = info.Subject.User, info.Subject.Groups, info.AlternativeNames()
 	v.Key, v.Fingerprint = info.KeyAlgorithm, info.SPKIHash
 	if v.Words, err = csr.FingerprintWords(info.SPKIHash); err != nil {
-		v.Warnings = append(v.Warnings, err.Error()) // it is a hash of ours
+		v.Warnings = append(v.Warnings, err.Error()) // SPKIHash is our own, so the error is a defect
 	}
 	v.Warnings = append(v.Warnings, info.Oddities...)
 	if v.User != v.Requester {

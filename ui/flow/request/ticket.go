@@ -294,7 +294,7 @@ func statementOf(v *View, by attest.Verifier) (attest.Statement, error) {
 // otherRequests are those that the same requester has filed beside v: those that
 // may still be used, or are, and those that were denied.
 func otherRequests(ctx context.Context, client *csr.Client, v *View) (names, denied []string, err error) {
-	for obj, err := range client.List(ctx, csr.ListOptions{}) { // there is no selector for who asked
+	for obj, err := range client.List(ctx, csr.ListOptions{}) { // no field selector for the requester
 		if err != nil {
 			return nil, nil, err
 		}

@@ -38,7 +38,7 @@ func (a Agent) CheckContext(ctx context.Context, name string) (Health, error) {
 		return h, err
 	}
 	me, err := client.Rights().WhoAmI(ctx)
-	if errors.Is(err, csr.ErrNotServed) { // it has let us in
+	if errors.Is(err, csr.ErrNotServed) { // an old API server without this API has let us in
 		err = nil
 	}
 	h.Took = time.Since(began).Round(time.Millisecond)

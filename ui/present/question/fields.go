@@ -72,7 +72,7 @@ func newSheet(fields []hsm.Field, room Room, most ...int) *sheet {
 	for i := range s.boxes {
 		b, values := &s.boxes[i], fields[i].Values
 		for _, v := range values[:min(len(values), maxValues)] {
-			if len(v) > maxValue { // somebody else's program sent it
+			if len(v) > maxValue { // the request comes from another program
 				v = v[:maxValue] + text.Ellipsis
 			}
 			v = text.Clean(v)
@@ -92,7 +92,7 @@ type sheet struct {
 	width, indent int
 	boxes         []box
 	dropped       int    // number of fields left out
-	all           string // how to see the rest
+	all           string // hint that says how to see the rest
 }
 
 // box is a field: of its values the first ones are shown, each in so many lines at most.

@@ -58,7 +58,7 @@ func (w window) pin(ctx context.Context, prompt hsm.PINPrompt) (*hsm.Secret, err
 	above, label := question.PIN(prompt, question.WindowRoom)
 	title := strings.TrimSuffix(label, ": ")
 	about, notes := above[:1], above[1:]
-	if len(prompt.Purpose.Fields) > 0 { // all of it is about what the PIN is for
+	if len(prompt.Purpose.Fields) > 0 { // the fields say what the PIN is for
 		about, notes = above, nil
 	}
 	description := strings.Join(about, "\n")

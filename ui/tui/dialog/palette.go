@@ -17,14 +17,14 @@ import (
 // Entry is one line of the palette. Its texts are clean.
 type Entry struct {
 	Name string
-	Key  string // what does the same, to learn from
+	Key  string // key that does the same
 	// Verbs are commands that do the same, or lead there, by which it is found too. Finds are
 	// other words for that, raw.
 	Verbs []string
 	Finds string
 	// Reason says why it cannot be used now, "" if it can.
 	Reason  string
-	Message tea.Msg // is sent when it is chosen
+	Message tea.Msg // sent when the entry is chosen
 }
 
 // Holds tells whether every word, in lower case, is in what the entry is found by.

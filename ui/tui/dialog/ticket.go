@@ -30,7 +30,7 @@ type Ticket struct {
 	expires     time.Time
 	keys        keys.Map
 	scroll      widget.Scroll
-	size        int // of the code, in columns
+	size        int // width of the code in columns
 }
 
 // NewTicket returns a dialog for a ticket.

@@ -22,7 +22,7 @@ type Work struct {
 	cancel   func()
 	began    time.Time
 	stopping bool
-	said     string // how far it is, raw
+	said     string // the last progress line, unescaped
 }
 
 // SayMsg tells a [Work] how far it is.

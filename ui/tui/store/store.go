@@ -40,7 +40,7 @@ type Data[T any] struct {
 	Err   error
 	// Loaded is true once an answer, good or bad, has come.
 	Loaded bool
-	at     time.Time // of the last answer
+	at     time.Time // time of the last answer
 	handle task.Handle
 }
 

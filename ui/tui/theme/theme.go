@@ -30,13 +30,13 @@ type Theme struct {
 	Strong   Style // names
 	Muted    Style // secondary text
 	Faint    Style // rules, disabled things
-	Accent   Style // what is chosen, keys
+	Accent   Style // the choice, keys
 	Good     Style
 	Warn     Style
 	Bad      Style
 	Selected Style // the line under the cursor
 	Button   Style // the focused button of a dialog
-	Behind   Style // what lies behind a dialog
+	Behind   Style // the screen behind a dialog
 	DiffAdd  Style
 	DiffDel  Style
 	DiffHunk Style

@@ -26,7 +26,7 @@ func Failure(t theme.Theme, err error, w int) []string {
 		}
 	}
 	var forbidden interface{ Grant() string }
-	if errors.As(err, &forbidden) { // what the hint says to send to an admin
+	if errors.As(err, &forbidden) { // the hint says to send this to an admin
 		for _, l := range strings.Split(text.CleanLines(strings.TrimRight(forbidden.Grant(), "\n")), "\n") {
 			lines = append(lines, "  "+t.Muted.Render(Cut(l, w-2)))
 		}

@@ -18,7 +18,7 @@ import (
 // something, which what is chosen is found by.
 type Option struct {
 	Label  string
-	Clause string // what it means, in a clause
+	Clause string // meaning of the option, in a clause
 	Reason string // why it cannot be chosen, "" if it can
 }
 
@@ -34,7 +34,7 @@ type Field struct {
 	Index   int // the option chosen
 	Input   Input
 	Note    string // said while the field has the focus
-	Problem string // what is wrong with it, "" if nothing is
+	Problem string // why the value is wrong, "" if it is right
 }
 
 // Lifetimes is a field to choose how long a certificate is good for; 0 is the

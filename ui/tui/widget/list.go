@@ -45,7 +45,7 @@ type List[T any] struct {
 
 	Filter Filter
 	items  []T
-	words  []string // of the items, lower case; made when a filter needs them
+	words  []string // the items' text in lower case; made when a filter needs it
 	shown  []int    // indexes of the items that the filter leaves
 	nav    Nav
 	chosen string

@@ -53,7 +53,7 @@ func TestInput(t *testing.T) {
 	}{
 		{"", []string{"a", "b"}, "ab"},
 		{"ab", []string{"left", "x"}, "axb"},
-		{"a👩‍👧b", []string{"left", "backspace"}, "ab"}, // one character as it is seen
+		{"a👩‍👧b", []string{"left", "backspace"}, "ab"}, // a grapheme of several runes
 		{"é日本", []string{"backspace"}, "é日"},
 		{"日本", []string{"ctrl+a", "delete"}, "本"},
 		{"one two  ", []string{"ctrl+w"}, "one "},

@@ -52,7 +52,7 @@ type Model struct {
 	last     int
 	list     widget.List[record]
 	sessions widget.List[present.Open]
-	open     bool // what is open is shown, not the log
+	open     bool // shows open questions and sessions instead of the log
 }
 
 var _ screen.Screen = (*Model)(nil)

@@ -89,7 +89,7 @@ func (m *Model) follow(ctx context.Context, id task.ID, kubeContext string, f re
 	in := make(chan change, batchMost)
 	go task.Batch(in, batchMost, batchWait, func(all []change) { m.Runner.Send(eventsMsg{id: id, events: all}) })
 	defer close(in)
-	in <- change{} // there may be none: the cluster has answered
+	in <- change{} // an empty change: the cluster has answered, perhaps with no request
 	for e, err := range events {
 		if err != nil {
 			return err

@@ -36,7 +36,7 @@ type look struct {
 	unasked       string // see [Model]
 	err           error
 	scroll        widget.Scroll
-	then          func(*look) tea.Cmd // is done once the request is read; may be nil
+	then          func(*look) tea.Cmd // called once the request is read; may be nil
 }
 
 var _ screen.Poller = (*look)(nil)
@@ -88,7 +88,7 @@ func (l *look) read(now time.Time) tea.Cmd {
 	l.readAt = now
 	l.job.Cancel()
 	by := l.Quiet.Requests
-	if l.then != nil { // somebody wants it approved or denied
+	if l.then != nil { // a decision is under way, so a prompt is in order
 		by = l.Requests
 	}
 	h, cmd := l.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
@@ -118,7 +118,7 @@ func (l *look) Update(msg tea.Msg, now time.Time) tea.Cmd {
 			}
 		}
 	case eventsMsg:
-		for _, c := range msg.events { // it was changed under our eyes
+		for _, c := range msg.events { // a change in the cluster while the request is shown
 			if l.loaded && c.row.uid == l.view.UID && c.row.state != l.view.State && !l.job.Active() {
 				return l.read(now)
 			}

@@ -37,7 +37,7 @@ type Model struct {
 	info    hsm.TokenInfo
 	details token.Details
 	loaded  bool
-	err     error // of the last reading
+	err     error // error of the last reading
 	gone    bool
 	job     task.Handle
 

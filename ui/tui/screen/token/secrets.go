@@ -96,7 +96,7 @@ func (s secrets) randomPUK(ctx context.Context, u hsm.URI, p hsm.Prompter) error
 
 func (s secrets) retries() tea.Cmd {
 	u := s.info.URI()
-	const most = 15 // of a PIV card
+	const most = 15 // a PIV card's maximum
 	fields := []*widget.Field{
 		{ID: "pin", Label: "PIN", Input: widget.NewInput("3", ""), Note: "Wrong PINs that lock it, 1 to 15."},
 		{ID: "puk", Label: "PUK", Input: widget.NewInput("3", ""), Note: "Wrong PUKs that lock that, 1 to 15."},

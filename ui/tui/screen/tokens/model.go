@@ -32,9 +32,9 @@ type Model struct {
 	nav    widget.Nav
 	rows   []row
 	chosen string // the key of the selected row: it stays selected when others come and go
-	height int    // of the list, from the last frame
+	height int    // height of the list in the last frame
 
-	measure slotview.Measure // of the slots among the rows
+	measure slotview.Measure // column widths of the slots among the rows
 	lines   []line
 }
 
