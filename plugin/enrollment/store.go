@@ -123,25 +123,20 @@ func (s Store) Servers() (map[string]string, error) {
 		return nil, err
 	}
 	servers := make(map[string]string, len(names))
-	lenient := format()
-	lenient.Lenient = true
 	var text []byte
 	var errs []error
 	for _, name := range names {
-		var e struct {
-			Cluster struct {
-				Server string `json:"server"`
-			} `json:"cluster"`
-		}
 		b, err := home.ReadFile(s.file(name), maxFile, text)
+		var server string
 		if err == nil {
-			text, err = b, lenient.Decode(b, &e)
+			text = b
+			server, err = format().String(b, "cluster", "server")
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("enrollment %s: %w", name, err))
 			continue
 		}
-		servers[name] = e.Cluster.Server
+		servers[name] = server
 	}
 	return servers, errors.Join(errs...)
 }
