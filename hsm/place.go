@@ -3,6 +3,8 @@ package hsm
 import (
 	"path/filepath"
 	"strings"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // Place is where a token is, as far as its URI or description tells. What is said of one
@@ -20,18 +22,19 @@ const (
 	Forwarded Place = "forwarded" // token of another machine, through p11-kit
 )
 
-// libraryPlaces are the beginnings of libraries' names, in lower case.
+// libraryPlaces are the beginnings of libraries' names, in lower case, after any "lib": most
+// have none on Windows.
 var libraryPlaces = []struct {
 	begins string
 	place  Place
 }{
-	{"libsofthsm", InFiles}, {"libsoftokn", InFiles}, {"libtpm2_pkcs11", InTPM},
-	{"p11-kit-client", Forwarded}, {"libpkcs11-proxy", Forwarded},
-	{"libopencryptoki", InService}, {"pkcs11_api", InService}, {"yubihsm_pkcs11", InService},
-	{"libcryptoki", OnNetwork}, {"libcs_pkcs11", OnNetwork}, {"libcknfast", OnNetwork},
-	{"libcloudhsm", OnNetwork}, {"libprimusp11", OnNetwork}, {"libkmsp11", OnNetwork},
-	{"opensc-pkcs11", InReader}, {"onepin-opensc-pkcs11", InReader}, {"libykcs11", InReader},
-	{"libetpkcs11", InReader}, {"libidprimepkcs11", InReader},
+	{"softhsm", InFiles}, {"softokn", InFiles}, {"tpm2_pkcs11", InTPM},
+	{"p11-kit-client", Forwarded}, {"pkcs11-proxy", Forwarded},
+	{"opencryptoki", InService}, {"pkcs11_api", InService}, {"yubihsm_pkcs11", InService},
+	{"cryptoki", OnNetwork}, {"cs_pkcs11", OnNetwork}, {"cknfast", OnNetwork},
+	{"cloudhsm", OnNetwork}, {"primusp11", OnNetwork}, {"kmsp11", OnNetwork},
+	{"opensc-pkcs11", InReader}, {"onepin-opensc-pkcs11", InReader}, {"ykcs11", InReader},
+	{"etpkcs11", InReader}, {"idprimepkcs11", InReader},
 }
 
 // makerPlaces are the beginnings of makers' names, in lower case. They tell the place if a
@@ -64,7 +67,7 @@ func placeOf(scheme, path, maker string) Place {
 	if scheme == SchemePIV {
 		return InReader
 	}
-	name, maker := strings.ToLower(filepath.Base(path)), strings.ToLower(maker)
+	name, maker := strings.TrimPrefix(strings.ToLower(filepath.Base(path)), "lib"), strings.ToLower(maker)
 	for _, l := range libraryPlaces {
 		if path != "" && strings.HasPrefix(name, l.begins) {
 			return l.place
@@ -125,19 +128,25 @@ func (p Place) Again() string {
 const leaveOut = "to stop using the library, remove it from config.yaml, put `disable-in: kubehsm` into its p11-kit " +
 	".module file, or list your own libraries in config.yaml with `onlyModules: true`"
 
+// restartReaders is the command that restarts the smart card service.
+func restartReaders() string {
+	const pcscd = "`sudo systemctl restart pcscd`"
+	return hint.PerOS(pcscd, pcscd, "`Restart-Service SCardSvr`, as an administrator")
+}
+
 // Hung is the next step with the library at path, or, if path is "", the smart card service,
 // that does not answer.
 func Hung(path string) string {
 	if path == "" {
-		return "restart the service, for example with `sudo systemctl restart pcscd`"
+		return "restart the service, for example with " + restartReaders()
 	}
 	first := PlaceOfLibrary(path).Back()
 	switch PlaceOfLibrary(path) {
 	case InReader:
-		first = "unplug its tokens and plug them in again, or restart the smart card service (`sudo systemctl restart pcscd`)"
+		first = "unplug its tokens and plug them in again, or restart the smart card service (" + restartReaders() + ")"
 	case Somewhere:
 		first = "check the connection to its tokens: plug them in again, or restart the service that it uses (for smart " +
-			"cards: `sudo systemctl restart pcscd`)"
+			"cards: " + restartReaders() + ")"
 	}
 	return first + "; " + leaveOut
 }

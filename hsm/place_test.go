@@ -26,6 +26,7 @@ var kinds = map[string]hsm.TokenInfo{
 	"openCryptoki":       by("", "/usr/lib/libopencryptoki.so"),
 	"network HSM":        by("", "/opt/luna/libCryptoki2_64.so"),
 	"forwarded":          by("", "/usr/lib/pkcs11/p11-kit-client.so"),
+	"Luna on Windows":    by("", "cryptoki.dll"),
 }
 
 // TestHintsFitTheToken: what is said of a token that is away, blocked or without a PIN is
@@ -62,6 +63,7 @@ func TestHintsFitTheToken(t *testing.T) {
 			[]string{"PUK", "SO PIN"}},
 		{"openCryptoki", "not reached", []string{"pkcsslotd"}, append(plug, "network"), "with the SO PIN", []string{"PUK"}},
 		{"network HSM", "not reached", []string{"the HSM is up"}, plug, "with the SO PIN", []string{"PUK"}},
+		{"Luna on Windows", "not reached", []string{"the HSM is up"}, plug, "with the SO PIN", []string{"PUK"}},
 		{"forwarded", "not forwarded", []string{"p11-kit server", "other machine"}, plug, "with the SO PIN", []string{"PUK"}},
 	} {
 		info := kinds[c.kind]

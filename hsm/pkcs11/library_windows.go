@@ -4,8 +4,10 @@ package pkcs11
 
 import (
 	"errors"
+	"fmt"
 
 	p11 "github.com/miekg/pkcs11"
+	"golang.org/x/sys/windows"
 
 	"github.com/kubehsm/kubehsm/hsm"
 )
@@ -14,6 +16,13 @@ import (
 type library struct{}
 
 func openLibrary(path string) (*library, *p11.Ctx, error) {
+	// A library finds those that came with it beside it, and none in the current folder. It is
+	// loaded here; by its path, pkcs11 gets the one that is loaded.
+	handle, err := windows.LoadLibraryEx(path, 0, windows.LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR|windows.LOAD_LIBRARY_SEARCH_DEFAULT_DIRS)
+	if err != nil {
+		return nil, nil, fmt.Errorf("it cannot be loaded: %w", err)
+	}
+	defer func() { _ = windows.FreeLibrary(handle) }() // pkcs11 has counted its own use
 	ctx := p11.New(path)
 	if ctx == nil {
 		return nil, nil, errors.New("it cannot be loaded")

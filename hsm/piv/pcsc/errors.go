@@ -3,7 +3,6 @@ package pcsc
 import (
 	"errors"
 	"fmt"
-	"runtime"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
@@ -23,32 +22,22 @@ var ErrMute = fmt.Errorf("the card does not answer: %w", hsm.ErrUnsupported)
 // out while it works does.
 var ErrShortAnswer = errors.New("the card's answer is cut off")
 
-func perOS(linux, darwin, windows string) string {
-	switch runtime.GOOS {
-	case "darwin":
-		return darwin
-	case "windows":
-		return windows
-	}
-	return linux
-}
-
 func noService() error {
-	return hint.With(ErrNoService, perOS(
+	return hint.With(ErrNoService, hint.PerOS(
 		"start it with `sudo systemctl enable --now pcscd.socket`, or install the package pcscd (pcsc-lite)",
 		"plug the token in again; macOS starts its service then",
-		"start the service \"Smart Card\" (SCardSvr), for example with `sc start SCardSvr`"))
+		"start the service \"Smart Card\", as an administrator: `Start-Service SCardSvr`"))
 }
 
 func denied() error {
-	return hint.With(hsm.ErrDenied, perOS(
+	return hint.With(hsm.ErrDenied, hint.PerOS(
 		"polkit allows only local sessions: log in at the machine, or let a polkit rule allow org.debian.pcsc-lite.access_pcsc and access_card",
 		"allow this program to use smart cards in the privacy settings",
 		"run it in the session that the token is connected to, not over remote desktop"))
 }
 
 func noReader() error {
-	return hint.With(ErrNoReader, perOS(
+	return hint.With(ErrNoReader, hint.PerOS(
 		"plug the token in; if it is, see whether `lsusb` lists it and the package for CCID readers (ccid) is installed, that CCID is enabled on the YubiKey (`ykman config usb`), and that gpg does not hold it by a driver of its own (`kubehsm token release`)",
 		"plug the token in; if it is, see whether CCID is enabled on it (`ykman config usb`)",
 		"plug the token in; if it is, see whether the device manager lists a smart card reader"))

@@ -58,6 +58,9 @@ type Places struct {
 
 // Standard are p11-kit's places and the usual ones of this system, see pkcs11.conf(5).
 func Standard() Places {
+	if runtime.GOOS == "windows" {
+		return programFiles(cmp.Or(os.Getenv("ProgramFiles"), `C:\Program Files`))
+	}
 	config := os.Getenv("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(config) {
 		config = ""
@@ -114,6 +117,22 @@ func wellKnown(lib []string) iter.Seq[string] {
 			}
 		}
 	}
+}
+
+// programFiles are the places of Windows: where the makers' installers put their libraries
+// below the folder dir, which takes an administrator to write to. The paths of other
+// systems would lead to folders that every user may make in C:\.
+func programFiles(dir string) Places {
+	return Places{wellKnown: func(yield func(string) bool) {
+		for _, path := range []string{
+			`OpenSC Project\OpenSC\pkcs11\opensc-pkcs11.dll`, `Yubico\Yubico PIV Tool\bin\libykcs11.dll`,
+			`Yubico\YubiHSM Shell\bin\pkcs11\yubihsm_pkcs11.dll`,
+		} {
+			if !yield(dir + `\` + path) {
+				return
+			}
+		}
+	}}
 }
 
 // triplet is Debian's multiarch name of a GOARCH.

@@ -5,6 +5,7 @@ package hint
 import (
 	"errors"
 	"fmt"
+	"runtime"
 )
 
 // With attaches the next step that helps with err: one line, lower case, without a
@@ -29,6 +30,17 @@ func Of(err error) string {
 		return h.Hint()
 	}
 	return ""
+}
+
+// PerOS is the one of three hints that suits the system this program runs on.
+func PerOS(linux, darwin, windows string) string {
+	switch runtime.GOOS {
+	case "darwin":
+		return darwin
+	case "windows":
+		return windows
+	}
+	return linux
 }
 
 type hinted struct {

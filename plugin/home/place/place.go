@@ -38,38 +38,38 @@ type Dirs struct {
 func FromEnv(getenv func(string) string) (Dirs, error) {
 	if h := getenv(EnvHome); h != "" {
 		if !isAbs(h) {
-			return Dirs{}, hint.Withf(fmt.Errorf("%s is %q, not an absolute path", EnvHome, h), "write it with a leading /")
+			return Dirs{}, hint.With(fmt.Errorf("%s is %q, not an absolute path", EnvHome, h), absHint)
 		}
 		h = clean(h)
 		return Dirs{Home: h, Config: h, State: join(h, "state"), Run: join(h, "run")}, nil
 	}
-	config, err := xdg(getenv, "XDG_CONFIG_HOME", ".config")
+	config, err := folder(getenv, configVar, configFolder)
 	if err != nil {
 		return Dirs{}, err
 	}
-	state, err := xdg(getenv, "XDG_STATE_HOME", ".local/state")
+	state, err := folder(getenv, stateVar, stateFolder)
 	if err != nil {
 		return Dirs{}, err
 	}
 	d := Dirs{Config: join(config, "kubehsm"), State: join(state, "kubehsm")}
 	d.Run = join(d.State, "run")
-	if run := getenv("XDG_RUNTIME_DIR"); isAbs(run) && checkDir(run) == nil {
+	if run := getenv(runVar); isAbs(run) && checkDir(run) == nil {
 		d.Run = join(run, "kubehsm")
 	}
 	return d, nil
 }
 
-// xdg returns the variable's folder, or its default under the home folder. The
+// folder returns the variable's folder, or its default under the home folder. XDG's
 // specification says to ignore relative paths.
-func xdg(getenv func(string) string, name, fallback string) (string, error) {
+func folder(getenv func(string) string, name, fallback string) (string, error) {
 	if v := getenv(name); isAbs(v) {
 		return clean(v), nil
 	}
-	h := getenv("HOME")
+	h := getenv(homeVar)
 	if !isAbs(h) {
 		var err error
 		if h, err = os.UserHomeDir(); err != nil || !isAbs(h) {
-			return "", hint.Withf(errors.New("no home folder is known"), "set HOME, or %s to a folder of yours", EnvHome)
+			return "", hint.Withf(errors.New("no home folder is known"), "set %s, or %s to a folder of yours", homeVar, EnvHome)
 		}
 	}
 	return join(h, fallback), nil

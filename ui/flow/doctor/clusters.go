@@ -13,6 +13,7 @@ import (
 	"time"
 
 	apiserver "github.com/kubehsm/kubehsm/hsm/shared/cluster"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
@@ -166,7 +167,7 @@ func server(e enrollment.Enrollment, a answer) Check {
 	}
 	if skew := a.sent.Add(a.took / 2).Sub(a.at).Round(time.Second); skew.Abs() > maxSkew {
 		return c.with(Warning, fmt.Sprintf("%s; this machine's clock differs by %s", found, skew.Abs()),
-			"Certificates seem expired, or not yet good, when clocks differ.", clockFix)
+			"Certificates seem expired, or not yet good, when clocks differ.", clockFix())
 	}
 	return c.ok(found)
 }
@@ -199,5 +200,8 @@ func (c Check) unreachable(err error, e enrollment.Enrollment) Check {
 			"if the cluster's address has changed: kubehsm kubeconfig refresh "+e.Name+" --server URL")
 }
 
-// clockFix sets the clock on a system with systemd; the others have a setting.
-const clockFix = "let the system keep the time: `sudo timedatectl set-ntp true`, or the date settings"
+// clockFix sets the clock on a system with systemd, and on Windows; the others have a setting.
+func clockFix() string {
+	const unix = "let the system keep the time: `sudo timedatectl set-ntp true`, or the date settings"
+	return hinting.PerOS(unix, unix, "let the system keep the time: `w32tm /resync` as an administrator, or the date settings")
+}

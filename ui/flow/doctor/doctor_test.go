@@ -649,3 +649,15 @@ func TestProblems(t *testing.T) {
 		t.Errorf("%s, %s", ids, Passed(passed))
 	}
 }
+
+// TestInstallFix: the command is one of the system it is for, and quoted for its shell.
+func TestInstallFix(t *testing.T) {
+	for goos, want := range map[string]string{
+		"linux":   `sudo install '/a b/k' /usr/local/bin/kubehsm`,
+		"windows": `copy '/a b/k' "$env:LOCALAPPDATA\Microsoft\WindowsApps\kubehsm.exe"`,
+	} {
+		if got := installFix(goos, "/a b/k"); got != want {
+			t.Errorf("%s: %s", goos, got)
+		}
+	}
+}

@@ -108,13 +108,22 @@ func own(o *Options) Check {
 	if len(found) == 0 {
 		return c.with(Note, "not on the PATH", "Kubeconfig entries name "+o.Env.Executable+
 			" in full, so kubectl finds it; hints that say `kubehsm` need the PATH.",
-			"sudo install "+shell.Quote(o.Env.Executable)+" /usr/local/bin/kubehsm")
+			installFix(runtime.GOOS, o.Env.Executable))
 	}
 	if !sameFile(found[0], o.Env.Executable) {
 		return c.with(Note, found[0]+" is another file than this program, "+o.Env.Executable,
 			"Two versions may answer to one name.", "")
 	}
 	return c.ok(found[0])
+}
+
+// installFix puts the program at path on the PATH of a system. On Windows each user has a
+// folder for that, and PowerShell reads the command.
+func installFix(goos, path string) string {
+	if goos == "windows" {
+		return "copy '" + strings.ReplaceAll(path, "'", "''") + `' "$env:LOCALAPPDATA\Microsoft\WindowsApps\kubehsm.exe"`
+	}
+	return "sudo install " + shell.Quote(path) + " /usr/local/bin/kubehsm"
 }
 
 // everywhere lists the executables of that name on the PATH, the first first,
