@@ -43,6 +43,9 @@ type Enrollment struct {
 	// Issuer is who issued the certificate and renews it (its distinguished name), for one that
 	// was on the token and is not the cluster's; "" if the cluster's signer renews it.
 	Issuer string `json:"issuer,omitempty"`
+	// SpareOf names the enrollment whose context this one's key serves too, for the key of a spare
+	// token; "" for an enrollment with a context of its own.
+	SpareOf string `json:"spareOf,omitempty"`
 	// Policy says which requests need the user's consent, Rules which those of
 	// [consent.Rules] are. It counts whatever a kubeconfig says.
 	Policy consent.Mode   `json:"policy,omitempty"`
@@ -176,11 +179,20 @@ func (e Enrollment) validate() error {
 	if e.Key.Scheme == "" {
 		return errors.New("no key is named")
 	}
+	if e.SpareOf != "" && (e.SpareOf == e.Name || !validName(e.SpareOf)) {
+		return fmt.Errorf("it cannot be a spare of %q", e.SpareOf)
+	}
 	return e.Consent().Validate()
 }
 
 // Consent is the enrollment's policy in one piece.
 func (e Enrollment) Consent() consent.Policy { return consent.Policy{Mode: e.Policy, Rules: e.Rules} }
+
+// By is e with the key of one of its spares in place of its own.
+func (e Enrollment) By(spare Enrollment) Enrollment {
+	e.Key, e.KeyHash, e.Issuer = spare.Key, spare.KeyHash, spare.Issuer
+	return e
+}
 
 // Host is the API server's host and port, for people.
 func (e Enrollment) Host() string {

@@ -25,6 +25,7 @@ type Store struct {
 	enrollments  string
 	certificates string
 	policies     string
+	used         string // folder of the names of keys used last, where there is a choice
 }
 
 // NewStore returns the store in d.State. It touches nothing.
@@ -33,6 +34,7 @@ func NewStore(d home.Dirs) Store {
 		enrollments:  filepath.Join(d.State, "enrollments"),
 		certificates: filepath.Join(d.State, "certificates"),
 		policies:     filepath.Join(d.State, "policies"),
+		used:         filepath.Join(d.State, "used"),
 	}
 }
 
@@ -42,7 +44,15 @@ func (s Store) Save(e Enrollment) error {
 	if err := e.Validate(); err != nil {
 		return err
 	}
-	if err := home.WriteRecord(s.file(e.Name), format(), e); err != nil {
+	written := struct {
+		Version int `json:"version,omitempty"`
+		Needs   int `json:"needs,omitempty"`
+		Enrollment
+	}{Enrollment: e}
+	if e.SpareOf != "" { // an older program takes a spare for an enrollment by itself, which restricts it no less
+		written.Version, written.Needs = 2, 1
+	}
+	if err := home.WriteRecord(s.file(e.Name), format(), written); err != nil {
 		return fmt.Errorf("enrollment %s: %w", e.Name, err)
 	}
 	return nil
@@ -50,8 +60,8 @@ func (s Store) Save(e Enrollment) error {
 
 // format is that of the enrollments' records. A field that is unknown may restrict
 // what the enrollment is for: it is never ignored, unless a record of a later version
-// says that it can be.
-func format() record.Format { return record.Format{Version: 1} }
+// says that it can be. Version 2 has spares.
+func format() record.Format { return record.Format{Version: 2} }
 
 // Load reads the enrollment of that name. Errors: [ErrUnknown], [ErrInvalid],
 // [home.ErrUnsafe], or the file system's.
@@ -153,6 +163,9 @@ func (s Store) Delete(name string) error {
 	if err != nil {
 		return err
 	}
+	if err := os.Remove(s.lastUsed(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	chains, err := filepath.Glob(filepath.Join(s.certificates, "*", name+".pem"))
 	if err != nil {
 		return err
@@ -197,8 +210,8 @@ func (s Store) Certificate(e Enrollment) ([]*x509.Certificate, error) {
 }
 
 // Version changes whenever the enrollment, its certificate, the record of its key's policy or
-// one of others is written anew, and with every enrollment that comes or goes. It costs a stat for each, so that
-// who holds them in memory can tell cheaply.
+// one of others, or of their keys' policies, is written anew, and with every enrollment that comes or goes.
+// It costs a stat for each, so that who holds them in memory can tell cheaply.
 func (s Store) Version(e Enrollment, others ...Enrollment) string {
 	v := make([]byte, 0, 48*(4+len(others)))
 	for _, path := range []string{s.enrollments, s.file(e.Name), s.chain(e), s.policy(e.KeyHash)} {
@@ -206,6 +219,9 @@ func (s Store) Version(e Enrollment, others ...Enrollment) string {
 	}
 	for _, o := range others {
 		v = stamp(v, s.enrollments+string(filepath.Separator)+o.Name+".json")
+		if o.KeyHash != e.KeyHash {
+			v = stamp(v, s.policy(o.KeyHash))
+		}
 	}
 	return string(v)
 }

@@ -183,16 +183,20 @@ func (c *Command) prompter(dirs home.Dirs) (hsm.Prompter, func()) {
 	return lazy, func() { release() }
 }
 
-// warnOfExpiry says once a day that the certificate ends soon. Nothing depends
-// on it.
+// warnOfExpiry says once a day that the certificate of the enrollment or of a spare ends
+// soon. Nothing depends on it.
 func (c *Command) warnOfExpiry(dirs home.Dirs, e enrollment.Enrollment) {
-	chain, err := enrollment.NewStore(dirs).Certificate(e)
-	if err != nil {
-		return // the agent has just used it: it is being replaced
-	}
-	now := time.Now()
-	warning := expiry.Warning(e.Name, e.Renewal(chain[0].NotAfter, now), chain[0].NotBefore, chain[0].NotAfter, now)
-	if warning != "" && expiry.OnceADay(expiry.Dir(dirs.State), e.Name, chain[0].NotAfter, now) {
-		_, _ = io.WriteString(c.Stderr, "warning: "+text.Clean(warning)+"\n") // the warning comes again tomorrow
+	store := enrollment.NewStore(dirs)
+	spares, _ := store.Spares(e.Name) // `kubehsm doctor` tells of a record that cannot be read
+	for _, e := range append([]enrollment.Enrollment{e}, spares...) {
+		chain, err := store.Certificate(e)
+		if err != nil {
+			continue // the certificate is being replaced, or the agent tells of it when it chooses the key
+		}
+		now := time.Now()
+		warning := expiry.Warning(e.Name, e.Renewal(chain[0].NotAfter, now), chain[0].NotBefore, chain[0].NotAfter, now)
+		if warning != "" && expiry.OnceADay(expiry.Dir(dirs.State), e.Name, chain[0].NotAfter, now) {
+			_, _ = io.WriteString(c.Stderr, "warning: "+text.Clean(warning)+"\n") // the warning comes again tomorrow
+		}
 	}
 }

@@ -34,8 +34,8 @@ type Policies struct {
 }
 
 // Of returns the policy in force for the key of e: the strictest of its record, of what
-// the audit log says where the record does not count, and of all enrollments with the key. It
-// returns the other enrollments with the key too. A policy that differs from the audit log
+// the audit log says where the record does not count, and of all enrollments with the key. Where e has
+// spares or is one, it is the strictest of all their keys. Of returns the other enrollments with these keys too. A policy that differs from the audit log
 // goes on record, and the next prompt tells of the change. kubehsm asks for the PIN before it
 // lowers a policy: where another program lowered one, the token is locked, so that this
 // prompt comes at once.
@@ -43,6 +43,20 @@ func (s *Policies) Of(e enrollment.Enrollment) (p consent.Policy, others []enrol
 	p, others, lowered := s.of(e)
 	if lowered {
 		s.OnLowered(e.Key)
+	}
+	family, err := s.Store.Family(e)
+	if err != nil {
+		s.Log.Warn("enrollments", "error", err)
+	}
+	for _, f := range family {
+		if f.KeyHash == e.KeyHash {
+			continue // e itself
+		}
+		of, more, lowered := s.of(f)
+		if lowered {
+			s.OnLowered(f.Key)
+		}
+		p, others = consent.Strictest(p, of), append(append(others, f), more...)
 	}
 	return p, others
 }

@@ -101,5 +101,5 @@ func (s *credentials) atHand(plugin process.ID, r wire.Credential) []byte {
 func (s *credentials) warns(t *target, now time.Time) bool {
 	leaf := t.chain[0]
 	return expiry.Due(leaf.NotBefore, leaf.NotAfter, now) &&
-		!expiry.Told(expiry.Dir(s.state), t.e.Name, leaf.NotAfter, now)
+		!expiry.Told(expiry.Dir(s.state), t.key.Name, leaf.NotAfter, now)
 }

@@ -146,7 +146,7 @@ func (s *questions) question(ctx, answered context.Context, q bridge.Question) e
 	fields := fieldsOf(statement, q, account, t.e.Host())
 	purpose := hsm.Purpose{Cluster: q.Enrollment, Action: "allow “" + q.Request.String() + "”",
 		Command: statement.Command, Fields: fields}
-	r := audit.Record{Event: audit.Consent, Enrollment: q.Enrollment, Server: t.e.Host(), Key: t.e.KeyHash,
+	r := audit.Record{Event: audit.Consent, Enrollment: q.Enrollment, Server: t.e.Host(), Key: t.key.KeyHash,
 		Request: q.Request.String(), Statement: text,
 		Client: &audit.Process{PID: q.Client.PID, Command: statement.Command}}
 	defer s.show(message.ConsentStatus{Enrollment: q.Enrollment, Client: q.Client, Request: q.Request.String(),
@@ -235,7 +235,7 @@ func (s *questions) put(ctx context.Context, t *target, about consent.Statement,
 	ctx, cancel := context.WithTimeout(ctx, touchTimeout)
 	defer cancel()
 	defer t.held.Questions().Tell(w)()
-	signer, err := t.held.Signer(ctx, u, t.e.Key, t.chain[0].PublicKey)
+	signer, err := t.held.Signer(ctx, u, t.key.Key, t.chain[0].PublicKey)
 	if err != nil {
 		return nil, how, err
 	}

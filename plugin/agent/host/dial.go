@@ -57,15 +57,15 @@ func (s *dialSigner) signIn(ctx context.Context, t *target, q auditing.Requester
 // [dialSigner.sourced].
 func (s *dialSigner) signer(ctx context.Context, t *target, q auditing.Requester, u token.Use,
 	settled func()) (crypto.Signer, error) {
-	signer, err := t.held.Signer(ctx, u, t.e.Key, t.chain[0].PublicKey)
+	signer, err := t.held.Signer(ctx, u, t.key.Key, t.chain[0].PublicKey)
 	settled()
 	if err = t.lost(err); err != nil {
-		s.records.Signature(q, t.e, err)
+		s.records.Signature(q, t.e.By(t.key), err)
 		return nil, err
 	}
 	return recordedSigner{signer, func(err error) {
 		settled()
-		s.records.Signature(q, t.e, err)
+		s.records.Signature(q, t.e.By(t.key), err)
 	}}, nil
 }
 

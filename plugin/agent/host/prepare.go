@@ -52,7 +52,7 @@ func (s *signIns) prepare(ctx context.Context, q auditing.Requester, authorities
 			s.records.Session(q, err)
 		}
 	}()
-	t, err := s.usable(q.Enrollment, authorities)
+	t, err := s.usable(ctx, q.Enrollment, authorities)
 	if err != nil {
 		return nil, err
 	}
@@ -72,8 +72,11 @@ func (s *signIns) prepare(ctx context.Context, q auditing.Requester, authorities
 
 // usable is the enrollment, once it is known that it can be used by a client that knows these
 // authorities.
-func (s *signIns) usable(name string, authorities []byte) (*target, error) {
+func (s *signIns) usable(ctx context.Context, name string, authorities []byte) (*target, error) {
 	t, err := s.targets.target(name)
+	if err == nil && !t.warm(time.Now()) {
+		t, err = s.targets.choose(ctx, t)
+	}
 	if err == nil {
 		err = t.inDate(time.Now())
 	}
@@ -90,7 +93,7 @@ func (s *signIns) usable(name string, authorities []byte) (*target, error) {
 // [hsm.ErrPINRequired]. Nothing of that is recorded or remembered, and nobody is asked by p.
 func (s *signIns) look(ctx context.Context, q auditing.Requester, authorities []byte,
 	_ *link.Asker) (*message.Session, error) {
-	t, err := s.usable(q.Enrollment, authorities)
+	t, err := s.usable(ctx, q.Enrollment, authorities)
 	if err != nil {
 		return nil, err
 	}
@@ -269,6 +272,7 @@ func (s *signIns) connect(ctx context.Context, t *target, q auditing.Requester, 
 		return t.explain(err)
 	}
 	t.ready.Store(true)
+	s.targets.usedLast(t)
 	s.log.Info("ready", "enrollment", t.e.Name)
 	return nil
 }
@@ -322,6 +326,9 @@ func (t *target) explain(err error) error {
 // unlockAhead is the unlock operation.
 func (s *signIns) unlockAhead(ctx context.Context, q auditing.Requester, p *link.Asker) error {
 	t, err := s.targets.target(q.Enrollment)
+	if err == nil {
+		t, err = s.targets.choose(ctx, t)
+	}
 	if err != nil {
 		return err
 	}

@@ -30,9 +30,10 @@ import (
 // target is an enrollment in use: as it was read, and the way to its server.
 type target struct {
 	e       enrollment.Enrollment
-	chain   []*x509.Certificate
-	policy  consent.Policy          // the strictest policy of all enrollments of the key
-	others  []enrollment.Enrollment // other enrollments of the key
+	key     enrollment.Enrollment   // enrollment whose key signs: e or a spare of e
+	chain   []*x509.Certificate     // chain of key
+	policy  consent.Policy          // the strictest policy of all enrollments of e's keys
+	others  []enrollment.Enrollment // other enrollments of e's keys
 	version atomic.Pointer[string]
 	held    *token.Held
 	up      *upstream.Upstream
@@ -55,13 +56,13 @@ func (t *target) lastUse() time.Time {
 
 // same tells whether two targets are the same but for their versions.
 func (t *target) same(o *target) bool {
-	return reflect.DeepEqual(t.e, o.e) && reflect.DeepEqual(t.policy, o.policy) && reflect.DeepEqual(t.others, o.others) &&
+	return reflect.DeepEqual(t.e, o.e) && reflect.DeepEqual(t.key, o.key) && reflect.DeepEqual(t.policy, o.policy) && reflect.DeepEqual(t.others, o.others) &&
 		slices.EqualFunc(t.chain, o.chain, (*x509.Certificate).Equal)
 }
 
 // find looks the key up on its token.
 func (t *target) find(ctx context.Context) (hsm.Slot, error) {
-	slot, err := t.held.Find(ctx, t.e.Key, t.chain[0].PublicKey)
+	slot, err := t.held.Find(ctx, t.key.Key, t.chain[0].PublicKey)
 	return slot, t.lost(err)
 }
 
@@ -70,22 +71,22 @@ func (t *target) lost(err error) error {
 	if !errors.Is(err, hsm.ErrKeyMismatch) && (!errors.Is(err, hsm.ErrNoKey) || hint.Of(err) != "") {
 		return err
 	}
-	return hint.Withf(fmt.Errorf("the key of %s is no longer on the token: %w", t.e.Name, err),
-		"make a new key with `%s`", t.e.Restart(hsm.URI{}))
+	return hint.Withf(fmt.Errorf("the key of %s is no longer on the token: %w", t.key.Name, err),
+		"make a new key with `%s`", t.key.Restart(hsm.URI{}))
 }
 
 // inDate says whether the certificate can be used now.
 func (t *target) inDate(now time.Time) error {
 	leaf := t.chain[0]
-	name := t.e.Name
+	name := t.key.Name
 	switch {
 	case now.After(leaf.NotAfter):
 		err := fmt.Errorf("%s: %w: it expired on %s", name, message.ErrCertificateExpired,
 			leaf.NotAfter.Local().Format(time.DateTime))
 		if t.e.Context == "" {
-			return hint.Withf(err, "ask the help desk for a ticket, and get a new one with `%s`", t.e.Anew())
+			return hint.Withf(err, "ask the help desk for a ticket, and get a new one with `%s`", t.key.Anew())
 		}
-		return hint.Withf(err, "get a new one with `%s`", t.e.Anew())
+		return hint.Withf(err, "get a new one with `%s`", t.key.Anew())
 	case now.Before(leaf.NotBefore):
 		return hint.With(
 			fmt.Errorf("%s: %w: it begins on %s", name, message.ErrCertificateExpired,
@@ -131,10 +132,10 @@ func (s *targets) route(name string) *upstream.Upstream {
 // in memory is good as long as the files are the same ones.
 func (s *targets) target(name string) (*target, error) {
 	t := s.current(name)
-	if t != nil && s.store.Version(t.e, t.others...) == *t.version.Load() {
+	if t != nil && s.store.Version(t.key, t.others...) == *t.version.Load() {
 		return t, nil
 	}
-	fresh, err := s.load(name)
+	fresh, err := s.load(name, "")
 	if err != nil {
 		s.replace(name, t, nil) // an enrollment that is gone is not served
 		return nil, err
@@ -150,23 +151,26 @@ func (s *targets) target(name string) (*target, error) {
 	return s.replace(name, t, fresh), nil
 }
 
-func (s *targets) load(name string) (*target, error) {
+// load reads the enrollment called name as it is served by the key of the one called by, or by the
+// one used last if by is "".
+func (s *targets) load(name, by string) (*target, error) {
 	e, err := s.store.Load(name)
 	if err != nil {
 		return nil, err
 	}
-	before := s.store.Version(e)
+	key := s.keyOf(e, by)
+	before := s.store.Version(key)
 	policy, others := s.policies.Of(e)
-	version := s.store.Version(e, others...) // the version before the chain is read: a later write shows
+	version := s.store.Version(key, others...) // the version before the chain is read: a later write shows
 	if again, err := s.store.Load(name); err != nil || !reflect.DeepEqual(again, e) ||
 		!strings.HasPrefix(version, before) {
 		version = "" // the enrollment was read before this version
 	}
-	chain, err := s.store.Certificate(e)
+	chain, err := s.store.Certificate(key)
 	if err != nil {
 		return nil, err
 	}
-	t := &target{e: e, chain: chain, policy: policy, others: others, held: s.tokens.Of(e.Key), seen: time.Unix(0, 0)}
+	t := &target{e: e, key: key, chain: chain, policy: policy, others: others, held: s.tokens.Of(key.Key), seen: time.Unix(0, 0)}
 	t.version.Store(&version)
 	t.up, err = upstream.New(upstream.Options{Enrollment: e, Policy: policy, Chain: chain, Log: s.log,
 		Handshake: s.handshake,
@@ -202,16 +206,19 @@ func (s *targets) replace(name string, old, fresh *target) *target {
 	if old == nil {
 		return fresh
 	}
-	if old.leads(fresh) {
-		old.up.Reset()
-	} else {
+	switch {
+	case !old.leads(fresh):
 		s.sessions.Drop(name)
 		old.up.Close()
+	case old.held != fresh.held: // nothing outlasts the token that signed it
+		old.up.Close()
+	default:
+		old.up.Reset()
 	}
 	return fresh
 }
 
-// leads tells whether fresh, which may be nil, is the same way but for its certificate.
+// leads tells whether fresh, which may be nil, is the same way but for its key and certificate.
 func (t *target) leads(fresh *target) bool {
 	return fresh != nil && reflect.DeepEqual(t.e, fresh.e) && reflect.DeepEqual(t.policy, fresh.policy)
 }

@@ -1,0 +1,94 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+)
+
+// keyOf returns the enrollment called by if it is e or a spare of e, of the one used last if by is "".
+// It is e where there is no other.
+func (s *targets) keyOf(e enrollment.Enrollment, by string) enrollment.Enrollment {
+	if by == "" {
+		by = s.store.LastUsed(e.Name)
+	}
+	if by == e.Name {
+		return e
+	}
+	if spare, err := s.store.Load(by); err == nil && spare.SpareOf == e.Name {
+		return spare
+	}
+	return e
+}
+
+// choose returns t, which is not warm, by the key that is to sign: the one used last, if its token
+// is there and its certificate in date, or else the first of which that is so. It is the only place
+// where one of several keys is chosen.
+func (s *targets) choose(ctx context.Context, t *target) (*target, error) {
+	spares, err := s.store.Spares(t.e.Name)
+	if err != nil { // a record that cannot be read is told of where it is used
+		s.log.Warn("spares", "enrollment", t.e.Name, "error", err)
+	}
+	if len(spares) == 0 {
+		return t, nil
+	}
+	keys := []enrollment.Enrollment{t.key}
+	for _, e := range append([]enrollment.Enrollment{t.e}, spares...) {
+		if e.Name != t.key.Name {
+			keys = append(keys, e)
+		}
+	}
+	var absent, late []string // names of tokens that are not here, of keys that are not in date
+	for _, key := range keys {
+		chain, err := s.store.Certificate(key)
+		if err != nil {
+			s.log.Warn("key", "enrollment", key.Name, "error", err)
+			continue
+		}
+		_, err = s.tokens.Of(key.Key).Find(ctx, key.Key, chain[0].PublicKey)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case errors.Is(err, hsm.ErrNoToken), errors.Is(err, hsm.ErrRemoved):
+			absent = append(absent, key.Key.TokenOnly().String())
+		case (&target{key: key, chain: chain}).inDate(time.Now()) != nil:
+			late = append(late, key.Name)
+		default: // what else is wrong is told when it signs in
+			return s.turnTo(t, key.Name)
+		}
+	}
+	switch {
+	case len(late) > 0: // which is told when it is used
+		return s.turnTo(t, late[0])
+	case len(absent) > 0:
+		return nil, hint.With(fmt.Errorf("%s: none of its tokens is here: %w", t.e.Name, hsm.ErrNoToken),
+			"insert one of them: "+strings.Join(absent, ", "))
+	}
+	return t, nil
+}
+
+// turnTo has the enrollment of t served by the key of the one called by.
+func (s *targets) turnTo(t *target, by string) (*target, error) {
+	if t.key.Name == by {
+		return t, nil
+	}
+	fresh, err := s.load(t.e.Name, by)
+	if err != nil {
+		return nil, err
+	}
+	s.log.Info("another key signs from now on", "enrollment", t.e.Name, "key", by)
+	return s.replace(t.e.Name, s.current(t.e.Name), fresh), nil
+}
+
+// usedLast notes which key of the enrollment was used, where there is a choice.
+func (s *targets) usedLast(t *target) {
+	if err := s.store.NoteUsed(t.e.Name, t.key.Name); err != nil {
+		s.log.Warn("note the key used last", "enrollment", t.e.Name, "error", err)
+	}
+}

@@ -1,0 +1,156 @@
+package host
+
+import (
+	"crypto/x509"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/process"
+)
+
+// spareRig is a rig whose enrollment has a spare on another token.
+type spareRig struct {
+	*rig
+	second *hsmtest.FakeToken
+	spare  enrollment.Enrollment
+}
+
+func newSpareRig(t *testing.T, life time.Duration) *spareRig {
+	r := &spareRig{rig: newRig(t, rigOptions{idle: true})}
+	r.second = r.fake.Add(hsmtest.FakeOptions{Label: "second", PIN: pin})
+	tok, err := r.fake.Open(t.Context(), r.second.Info().URI())
+	check(t, err)
+	slot, err := tok.Generate(t.Context(), hsm.GenerateOptions{Label: "kubehsm"}, hsmtest.Typing(t, pin))
+	check(t, err)
+	check(t, tok.Lock())
+	hash, err := hsm.Fingerprint(slot.Key.Public)
+	check(t, err)
+	r.spare = r.e
+	r.spare.Name, r.spare.SpareOf, r.spare.Key, r.spare.KeyHash = "prod-spare", "prod", slot.URI, hash
+	check(t, r.store.Save(r.spare))
+	check(t, r.store.SaveCertificate(r.spare, []*x509.Certificate{r.api.Certificate(t, slot.Key.Public, "alice", life)}))
+	r.serve(Options{})
+	return r
+}
+
+// lost unplugs a token, and has the agent notice at once.
+func (r *spareRig) lost(h *hsmtest.FakeToken) {
+	r.t.Helper()
+	h.Unplug()
+	r.mustAgent(func(a *agent) { a.locks.token(a.tokens.Of(h.Info().URI()), message.LockRemoved) })
+}
+
+func (r *spareRig) signed() (first, second int) { return r.token.Signatures(), r.second.Signatures() }
+
+// signatures expects how many signatures the tokens have made.
+func (r *spareRig) signatures(what string, first, second int) {
+	r.t.Helper()
+	if a, b := r.signed(); a != first || b != second {
+		r.t.Errorf("%s: the tokens have made %d and %d signatures, not %d and %d", what, a, b, first, second)
+	}
+}
+
+// TestSpareSigns: whichever token is there signs; if both are, the one used last, also for the next agent.
+// One PIN goes with each change, and a session lives on.
+func TestSpareSigns(t *testing.T) {
+	r := newSpareRig(t, time.Hour)
+	one, other := r.signed()
+	s, err := r.prepare(r.dial(), process.This(), hsmtest.NewScript(t, hsmtest.PIN(pin)))
+	check(t, err)
+	r.signatures("both are there", one+1, other)
+	if code, body := r.get(s, "/version"); code != 200 {
+		t.Fatalf("%d %s", code, body)
+	}
+	r.lost(r.token)
+	if code, _ := r.get(s, "/version"); code != 401 {
+		t.Fatalf("without its token a request is answered with %d", code)
+	}
+	again := r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
+	r.signatures("the first is gone", one+1, other+1)
+	for what, s := range map[string]message.Session{"of before": s, "new": again} {
+		if code, body := r.get(s, "/version"); code != 200 {
+			t.Errorf("the session %s: %d %s", what, code, body)
+		}
+	}
+	r.token.Plug()
+	r.end()
+	r.serve(Options{})
+	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
+	r.signatures("both are there again", one+1, other+2)
+	r.lost(r.second)
+	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
+	r.signatures("the second is gone", one+2, other+2)
+	r.lost(r.token)
+	_, err = r.prepare(r.dial(), caller(2), hsmtest.NewScript(t))
+	if !errors.Is(err, hsm.ErrNoToken) || !strings.Contains(hint.Of(err), r.second.Info().URI().String()) {
+		t.Errorf("without a token: %v; hint: %s", err, hint.Of(err))
+	}
+	var keys []string
+	for _, a := range r.recordsOf(audit.Signature) {
+		if a.Enrollment != "prod" {
+			t.Errorf("a signature is on record for %q", a.Enrollment)
+		}
+		keys = append(keys, a.Key)
+	}
+	if got, want := strings.Join(keys, " "), strings.Join([]string{r.e.KeyHash, r.spare.KeyHash, r.spare.KeyHash,
+		r.e.KeyHash}, " "); got != want {
+		t.Errorf("the audit log has signatures by %s, not %s", got, want)
+	}
+}
+
+// TestSpareExpired: a key whose certificate has ended does not stand in the other's way.
+func TestSpareExpired(t *testing.T) {
+	r := newSpareRig(t, -time.Minute)
+	check(t, r.store.NoteUsed("prod", "prod-spare"))
+	one, other := r.signed()
+	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
+	r.signatures("the spare has expired", one+1, other)
+	r.lost(r.token)
+	_, err := r.prepare(r.dial(), caller(2), hsmtest.NewScript(t))
+	if !errors.Is(err, message.ErrCertificateExpired) || !strings.Contains(err.Error(), "prod-spare") {
+		t.Errorf("with the expired spare alone: %v", err)
+	}
+}
+
+// TestSparesStrictest: the strictest policy of the keys counts, whichever signs, and by the spare's own name too.
+func TestSparesStrictest(t *testing.T) {
+	r := newSpareRig(t, time.Hour)
+	r.spare.Policy = consent.Always
+	check(t, r.store.Save(r.spare))
+	r.mustAgent(func(a *agent) {
+		for _, e := range []enrollment.Enrollment{r.e, r.spare} {
+			if p, _ := a.targets.policies.Of(e); p.Mode != consent.Always {
+				t.Errorf("the policy of %s is %s", e.Name, p)
+			}
+		}
+		first, err := a.targets.target("prod")
+		check(t, err)
+		r.spare.Policy = consent.Writes
+		check(t, r.store.Save(r.spare))
+		if now, err := a.targets.target("prod"); err != nil || now == first || now.policy.Mode != consent.Writes {
+			t.Errorf("a change of the spare's policy is not followed: %v", err)
+		}
+	})
+}
+
+// TestSpareIsRemoved: without its record a spare does not serve.
+func TestSpareIsRemoved(t *testing.T) {
+	r := newSpareRig(t, time.Hour)
+	r.lost(r.token)
+	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
+	check(t, r.store.Delete("prod-spare"))
+	r.mustAgent(func(a *agent) { a.targets.follow() })
+	_, err := r.prepare(r.dial(), caller(2), hsmtest.NewScript(t))
+	if !errors.Is(err, hsm.ErrNoToken) {
+		t.Errorf("without the spare's record: %v", err)
+	}
+}

@@ -1,0 +1,105 @@
+package enrollment_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/record"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/home"
+)
+
+// TestSpares: a spare's record says so to programs that know spares. An older one takes the spare for an
+// enrollment by itself, and does not write its record anew.
+func TestSpares(t *testing.T) {
+	dir := t.TempDir()
+	s := enrollment.NewStore(home.Dirs{State: dir})
+	var first enrollment.Enrollment
+	if err := json.Unmarshal([]byte(written), &first); err != nil {
+		t.Fatal(err)
+	}
+	save := func(name, of string) enrollment.Enrollment {
+		e := first
+		e.Name, e.SpareOf = name, of
+		if err := s.Save(e); err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	save("prod", "")
+	second, third := save("prod-spare", "prod"), save("prod-a", "prod")
+	alone, other := save("lost", "gone"), save("other", "")
+	for _, tc := range []struct {
+		of   enrollment.Enrollment
+		want []string
+	}{
+		{first, []string{"prod", "prod-a", "prod-spare"}}, {second, []string{"prod", "prod-a", "prod-spare"}},
+		{third, []string{"prod", "prod-a", "prod-spare"}}, {alone, []string{"lost"}}, {other, []string{"other"}},
+	} {
+		family, err := s.Family(tc.of)
+		var names []string
+		for _, e := range family {
+			names = append(names, e.Name)
+		}
+		if err != nil || !slices.Equal(names, tc.want) {
+			t.Errorf("the family of %s is %v (%v), not %v", tc.of.Name, names, err, tc.want)
+		}
+	}
+
+	path := filepath.Join(dir, "enrollments", "prod-spare.json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	older := record.Format{Version: 1}
+	var seen struct {
+		Name, SpareOf string
+	}
+	if err := older.Decode(text, &seen); err != nil || seen.Name != "prod-spare" || seen.SpareOf != "prod" {
+		t.Errorf("an older program reads %+v, %v", seen, err)
+	}
+	if err := older.Replaceable(path); !errors.Is(err, record.ErrNewer) {
+		t.Errorf("an older program may write it: %v", err)
+	}
+	if err := older.Replaceable(filepath.Join(dir, "enrollments", "prod.json")); err != nil {
+		t.Errorf("an older program may not write what is no spare: %v", err)
+	}
+	if back, err := s.Load("prod-spare"); err != nil || back.SpareOf != "prod" {
+		t.Errorf("it reads back as %+v, %v", back, err)
+	}
+	second.SpareOf = second.Name
+	if err := s.Save(second); !errors.Is(err, enrollment.ErrInvalid) {
+		t.Errorf("a spare of itself: %v", err)
+	}
+}
+
+// TestLastUsed: which key was used last is forgotten with the enrollment, and damage is no error.
+func TestLastUsed(t *testing.T) {
+	dir := t.TempDir()
+	s := enrollment.NewStore(home.Dirs{State: dir})
+	note := func(last string) {
+		t.Helper()
+		if err := s.NoteUsed("prod", last); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.LastUsed("prod"); got != last {
+			t.Errorf("last used is %q, not %q", got, last)
+		}
+	}
+	note("prod")
+	if _, err := os.Stat(filepath.Join(dir, "used")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file is written where there is no choice: %v", err)
+	}
+	note("prod-spare")
+	note("prod")
+	if err := os.WriteFile(filepath.Join(dir, "used", "prod"), []byte("../x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.LastUsed("prod"); got != "prod" {
+		t.Errorf("damaged: %q", got)
+	}
+}
