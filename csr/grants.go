@@ -27,6 +27,15 @@ type Grant struct {
 	// also if the role could not be read, which Unread tells.
 	Powers []string
 	Unread bool
+	// Escalates: with it one can take the rights of other people, by impersonating
+	// them, handing out or extending roles, or approving requests.
+	Escalates bool
+}
+
+// GrantBy is what a binding gives to those it names, by the rules of its role.
+func GrantBy(to, role, namespace, binding string, rules []PolicyRule) Grant {
+	p := powersOf(rules)
+	return Grant{To: to, Role: role, Namespace: namespace, Binding: binding, Powers: p.words, Escalates: p.escalates}
 }
 
 // Grants are what a user with groups may do by RBAC. What every authenticated
@@ -94,8 +103,8 @@ func (r Rights) mayDo(ctx context.Context, s Subject, what authorizationv1.Resou
 }
 
 type powers struct {
-	words  []string
-	unread bool
+	words             []string
+	unread, escalates bool
 }
 
 // MayFile asks whether s may file requests. Most callers may not ask about others.
@@ -160,8 +169,8 @@ func (r Rights) rbac(ctx context.Context, path string, params map[string]string,
 	return json.Unmarshal(raw, to)
 }
 
-// binding is a RoleBinding or ClusterRoleBinding, and roleRef, rbacSubject and
-// policyRule are what is in them and in roles (rbac.authorization.k8s.io/v1).
+// binding is a RoleBinding or ClusterRoleBinding, and roleRef and rbacSubject
+// are what is in them (rbac.authorization.k8s.io/v1).
 type binding struct {
 	Metadata struct{ Name, Namespace string }
 	Subjects []rbacSubject
@@ -172,7 +181,8 @@ type roleRef struct{ Kind, Name string }
 
 type rbacSubject struct{ Kind, Name string }
 
-type policyRule struct{ Verbs, APIGroups, Resources, ResourceNames []string }
+// PolicyRule is a rule of a role, of rights to resources.
+type PolicyRule struct{ Verbs, APIGroups, Resources, ResourceNames []string }
 
 func (l *grantLook) add(ctx context.Context, b binding, g *Grants) error {
 	to := l.names(b.Subjects)
@@ -184,7 +194,7 @@ func (l *grantLook) add(ctx context.Context, b binding, g *Grants) error {
 		return err
 	}
 	g.List = append(g.List, Grant{To: to, Role: b.RoleRef.Kind + " " + b.RoleRef.Name, Namespace: b.Metadata.Namespace,
-		Binding: b.Metadata.Name, Powers: p.words, Unread: p.unread})
+		Binding: b.Metadata.Name, Powers: p.words, Unread: p.unread, Escalates: p.escalates})
 	return nil
 }
 
@@ -210,9 +220,10 @@ func (l *grantLook) role(ctx context.Context, ref roleRef, namespace string) (po
 	if p, ok := l.roles[path]; ok {
 		return p, nil
 	}
-	var role struct{ Rules []policyRule }
+	var role struct{ Rules []PolicyRule }
 	err := l.rights.rbac(ctx, path, nil, &role)
-	p := powers{words: powersOf(role.Rules), unread: IsForbidden(err)}
+	p := powersOf(role.Rules)
+	p.unread = IsForbidden(err)
 	if err != nil && !p.unread && !apierrors.IsNotFound(err) { // a role that is not there gives nothing
 		return p, err
 	}
@@ -227,38 +238,43 @@ var dangerous = []struct {
 	resources []string
 	verbs     []string
 	words     string
+	escalates bool // see Grant
 }{
-	{"", []string{"secrets"}, []string{"get", "list", "watch"}, "read secrets"},
-	{"", []string{"users", "groups", "serviceaccounts"}, []string{"impersonate"}, "act as others"},
+	{"", []string{"secrets"}, []string{"get", "list", "watch"}, "read secrets", false},
+	{"", []string{"users", "groups"}, []string{"impersonate"}, "act as others", true},
+	{"", []string{"serviceaccounts"}, []string{"impersonate"}, "act as others", false},
 	{"rbac.authorization.k8s.io", []string{"roles", "clusterroles"}, []string{"escalate"},
-		"extend roles beyond their own rights"},
-	{"rbac.authorization.k8s.io", []string{"roles", "clusterroles"}, []string{"bind"}, "hand out roles"},
+		"extend roles beyond their own rights", true},
+	{"rbac.authorization.k8s.io", []string{"roles", "clusterroles"}, []string{"bind"}, "hand out roles", true},
 	{"certificates.k8s.io", []string{"certificatesigningrequests/approval"}, []string{"update", "patch"},
-		"approve certificate requests"},
-	{"", []string{"pods/exec", "pods/attach"}, []string{"create", "get"}, "run commands in pods"},
-	{"", []string{"nodes/proxy"}, []string{"get", "create"}, "reach the kubelets"},
+		"approve certificate requests", true},
+	{"", []string{"pods/exec", "pods/attach"}, []string{"create", "get"}, "run commands in pods", false},
+	{"", []string{"nodes/proxy"}, []string{"get", "create"}, "reach the kubelets", false},
 	{"admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"},
-		[]string{"create", "update", "patch"}, "change what is admitted"},
+		[]string{"create", "update", "patch"}, "change what is admitted", true},
 }
 
 // powersOf names what in the rules is more than it seems.
-func powersOf(rules []policyRule) []string {
+func powersOf(rules []PolicyRule) powers {
 	has := func(list []string, want ...string) bool {
 		return slices.ContainsFunc(list, func(s string) bool { return s == "*" || slices.Contains(want, s) })
 	}
-	var out []string
+	var p powers
 	for _, r := range rules {
 		if has(r.APIGroups) && has(r.Resources) && has(r.Verbs) && len(r.ResourceNames) == 0 {
-			return []string{everything}
+			return powers{words: []string{everything}, escalates: true}
 		}
 		for _, d := range dangerous {
-			if has(r.APIGroups, d.group) && has(r.Resources, d.resources...) && has(r.Verbs, d.verbs...) &&
-				!slices.Contains(out, d.words) {
-				out = append(out, d.words)
+			if !has(r.APIGroups, d.group) || !has(r.Resources, d.resources...) || !has(r.Verbs, d.verbs...) {
+				continue
+			}
+			p.escalates = p.escalates || d.escalates
+			if !slices.Contains(p.words, d.words) {
+				p.words = append(p.words, d.words)
 			}
 		}
 	}
-	return out
+	return p
 }
 
 // String says the grant in words.

@@ -16,6 +16,9 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strings"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
 )
 
 // RequestInfo is what a PKCS#10 request says, for the one who must decide on it.
@@ -216,4 +219,16 @@ func asksForCA(req *x509.CertificateRequest) bool {
 		}
 	}
 	return false
+}
+
+// CredentialOf is the SHA-256, in lower-case hex, of the certificate that a request
+// was filed with. It is "" where it was filed with something else, and where the API
+// server does not write it on requests, as before Kubernetes 1.32.
+func CredentialOf(obj *certificatesv1.CertificateSigningRequest) string {
+	for _, id := range obj.Spec.Extra["authentication.kubernetes.io/credential-id"] {
+		if hash, ok := strings.CutPrefix(id, "X509SHA256="); ok {
+			return strings.ToLower(hash)
+		}
+	}
+	return ""
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
@@ -35,7 +34,10 @@ func (q Requests) revokedCheck(kubeContext string, accept []string) Check {
 // only in its own cluster, and for no request with a key, a certificate or a
 // ticket that was given from here since: a lost key is lost everywhere.
 func revoked(past []deeds.Deed, server string, v *View) (refusals, warnings []string) {
-	certificate := credentialOf(v)
+	certificate := ""
+	if v.Object != nil {
+		certificate = csr.CredentialOf(v.Object)
+	}
 	var user, key, asker *deeds.Deed // revocations that still count
 	held := map[string]bool{}        // keys and certificates of the user, as approved from here
 	for i, d := range past {
@@ -88,18 +90,4 @@ func revoked(past []deeds.Deed, server string, v *View) (refusals, warnings []st
 		refusals = append(refusals, why+": ask them why they need a certificate again")
 	}
 	return refusals, warnings
-}
-
-// credentialOf is the SHA-256 of the certificate that a request was filed with,
-// "" where the API server does not write it on requests, as older ones.
-func credentialOf(v *View) string {
-	if v.Object == nil {
-		return ""
-	}
-	for _, id := range v.Object.Spec.Extra["authentication.kubernetes.io/credential-id"] {
-		if hash, ok := strings.CutPrefix(id, "X509SHA256="); ok {
-			return strings.ToLower(hash)
-		}
-	}
-	return ""
 }

@@ -1,24 +1,20 @@
 package request
 
 import (
-	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
-
-	certificatesv1 "k8s.io/api/certificates/v1"
 
 	"github.com/kubehsm/kubehsm/csr"
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/plugin/judge"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
@@ -67,8 +63,13 @@ func (q Requests) ticketCheck(look *TicketLook, accept []string) Check {
 			return nil
 		}
 		if look.Known = terms != nil; look.Known {
-			wrong = append(wrong, mismatches(*terms, v)...)
-			off, proven := look.policyMismatches(*terms, v)
+			asked, err := judge.Read(v.Object)
+			if err != nil {
+				v.Refuse("", nil, "it cannot be read: "+err.Error())
+				return nil
+			}
+			wrong = append(wrong, asked.Mismatches(*terms)...)
+			off, proven := look.policyMismatches(*terms, asked, v)
 			wrong, look.Proven, v.onlyWords = append(wrong, off...), proven, !proven
 			if v.User == terms.User { // the ticket lets its holder ask in that name
 				v.Warnings = slices.DeleteFunc(v.Warnings, func(w string) bool { return w == v.inName() })
@@ -204,49 +205,10 @@ func TermsWords(t ticket.Terms) string {
 	return strings.Join(words, ", ")
 }
 
-// mismatches are what of the request is not what the ticket allows.
-func mismatches(t ticket.Terms, v *View) []string {
-	var wrong []string
-	differs := func(what, asked, allowed string) {
-		wrong = append(wrong, fmt.Sprintf("it asks for the %s %q, its ticket is for %q", what, asked, allowed))
-	}
-	if v.User != t.User {
-		differs("user", v.User, t.User)
-	}
-	if !(csr.Subject{User: t.User, Groups: v.Groups}).Equal(csr.Subject{User: t.User, Groups: t.Groups}) {
-		differs("groups", strings.Join(v.Groups, ", "), strings.Join(t.Groups, ", "))
-	}
-	if len(v.AltNames) > 0 {
-		wrong = append(wrong, "it asks for alternative names, its ticket is for none: "+strings.Join(v.AltNames, ", "))
-	}
-	if signer := cmp.Or(t.Signer, csr.ClientSigner); v.SignerName != signer {
-		differs("signer", v.SignerName, signer)
-	}
-	for _, u := range v.Object.Spec.Usages {
-		if !slices.Contains(ticketUsages(), u) {
-			wrong = append(wrong, fmt.Sprintf("it asks for the usage %q, tickets are for clients", u))
-		}
-	}
-	if n := v.Object.Spec.ExpirationSeconds; t.Lifetime != 0 && (n == nil || time.Duration(*n)*time.Second > t.Lifetime) {
-		asked := "as long as the signer gives"
-		if n != nil {
-			asked = span.Of(time.Duration(*n) * time.Second)
-		}
-		differs("lifetime", asked, span.Of(t.Lifetime))
-	}
-	return wrong
-}
-
-// ticketUsages are what a ticket's request may be for, whoever signs it.
-func ticketUsages() []certificatesv1.KeyUsage {
-	return []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature,
-		certificatesv1.UsageKeyEncipherment}
-}
-
 // policyMismatches are what of the key is not proven to be as the ticket asks.
 // proven tells that it is proven to be in the token that the ticket names.
-func (look *TicketLook) policyMismatches(t ticket.Terms, v *View) (wrong []string, proven bool) {
-	s, err := statementOf(v, attest.Verifier{Roots: look.Roots})
+func (look *TicketLook) policyMismatches(t ticket.Terms, asked judge.Asked, v *View) (wrong []string, proven bool) {
+	s, err := asked.Attested(attest.Verifier{Roots: look.Roots})
 	if err != nil {
 		if t.Policy != 0 {
 			wrong = append(wrong, fmt.Sprintf("its ticket asks for a key that is %s, which nothing proves: %v", t.Policy, err))
@@ -258,37 +220,7 @@ func (look *TicketLook) policyMismatches(t ticket.Terms, v *View) (wrong []strin
 		}
 		return wrong, false
 	}
-	if t.Serial != "" && s.Serial != t.Serial {
-		wrong = append(wrong, fmt.Sprintf("its key is in the token %q, its ticket is for %q", s.Serial, t.Serial))
-	}
-	for _, p := range []struct {
-		bit  ticket.Policy
-		kept bool
-		says string
-	}{
-		{ticket.TouchAlways, s.Touch == hsm.TouchAlways, "touch " + s.Touch.String()},
-		{ticket.TouchCached, s.Touch >= hsm.TouchCached, "touch " + s.Touch.String()},
-		{ticket.PINAlways, s.PIN == hsm.PINAlways, "PIN " + s.PIN.String()},
-		{ticket.PINOnce, s.PIN >= hsm.PINOnce, "PIN " + s.PIN.String()},
-	} {
-		if t.Policy.Has(p.bit) && !p.kept {
-			wrong = append(wrong, fmt.Sprintf("its ticket asks for %s, its key has %s", p.bit, p.says))
-		}
-	}
-	return wrong, t.Serial != "" && s.Serial == t.Serial
-}
-
-// statementOf is what the attestation in a request proves.
-func statementOf(v *View, by attest.Verifier) (attest.Statement, error) {
-	info, err := csr.InspectRequest(v.Object.Spec.Request)
-	if err != nil {
-		return attest.Statement{}, err
-	}
-	a, err := attest.FromExtensions(info.Extensions)
-	if err != nil {
-		return attest.Statement{}, err
-	}
-	return by.Verify(a, info.PublicKey)
+	return judge.KeyMismatches(t, s), t.Serial != "" && s.Serial == t.Serial
 }
 
 // otherRequests are those that the same requester has filed beside v: those that

@@ -1,0 +1,217 @@
+package clusterapi
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// Namespace is where all objects of this API are.
+	Namespace = "kubehsm-system"
+	// PolicyName is the name of the only [EnrollmentPolicy] that counts.
+	PolicyName = "default"
+	// PresentCertificate is the annotation of a renewal that carries the certificate
+	// it was filed with: base64 of its DER. What it says counts only if its SHA-256
+	// is the one that the API server wrote on the request.
+	PresentCertificate = "kubehsm.github.io/present-certificate"
+)
+
+// GroupVersion is that of this API.
+var GroupVersion = schema.GroupVersion{Group: "kubehsm.github.io", Version: "v1alpha1"}
+
+// AddToScheme makes the kinds known.
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion, &HardwareToken{}, &HardwareTokenList{}, &RequestReview{}, &RequestReviewList{},
+		&EnrollmentPolicy{}, &EnrollmentPolicyList{})
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}
+
+// HardwareToken is an entry of the roster: a token and whose it is. Its name is the
+// serial number, as the token's attestation tells it.
+//
+// +kubebuilder:object:root=true
+type HardwareToken struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   TokenSpec   `json:"spec,omitempty"`
+	Status TokenStatus `json:"status,omitempty"`
+}
+
+// HardwareTokenList is what a list answers.
+//
+// +kubebuilder:object:root=true
+type HardwareTokenList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []HardwareToken `json:"items"`
+}
+
+// TokenState is where a token is in its life.
+type TokenState string
+
+// The states of a token. Keys in one that is in stock, lost or retired get no
+// certificate.
+const (
+	Stock     TokenState = "Stock"
+	HandedOut TokenState = "HandedOut"
+	Active    TokenState = "Active"
+	Lost      TokenState = "Lost"
+	Retired   TokenState = "Retired"
+)
+
+// TokenSpec is what people say of a token.
+type TokenSpec struct {
+	// Owner is the user name, and Groups are the groups, that a key in it may stand for.
+	Owner  string   `json:"owner,omitempty"`
+	Groups []string `json:"groups,omitempty"`
+	// Horizon is when its last certificate ends at the latest; nil means never.
+	Horizon *metav1.Time `json:"horizon,omitempty"`
+	State   TokenState   `json:"state"`
+}
+
+// TokenStatus is what the approver knows of a token.
+type TokenStatus struct {
+	// Tickets are those that it was enrolled with in the last day, each for one request.
+	Tickets []UsedTicket `json:"tickets,omitempty"`
+	// Key is the SHA-256 of the SubjectPublicKeyInfo of its key, in hex.
+	Key string `json:"key,omitempty"`
+	// Model, Firmware, PIN and Touch are from the attestation of that key.
+	Model    string `json:"model,omitempty"`
+	Firmware string `json:"firmware,omitempty"`
+	PIN      string `json:"pin,omitempty"`
+	Touch    string `json:"touch,omitempty"`
+	// Certificate is the SHA-256 of the last certificate, in hex, NotAfter its end.
+	Certificate string       `json:"certificate,omitempty"`
+	NotAfter    *metav1.Time `json:"notAfter,omitempty"`
+}
+
+// UsedTicket is a ticket and the request that it was good for.
+type UsedTicket struct {
+	ID      string      `json:"id"`
+	Request types.UID   `json:"request"`
+	Time    metav1.Time `json:"time"`
+}
+
+// RequestReview is a request that a person decides on. The approver makes it, with
+// the name of the request, and says in its status what there is to know; a person
+// writes the decision into its spec, once; the approver acts on it.
+//
+// +kubebuilder:object:root=true
+type RequestReview struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   ReviewSpec   `json:"spec,omitempty"`
+	Status ReviewStatus `json:"status,omitempty"`
+}
+
+// RequestReviewList is what a list answers.
+//
+// +kubebuilder:object:root=true
+type RequestReviewList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []RequestReview `json:"items"`
+}
+
+// ReviewSpec names the request, and holds what was decided on it.
+type ReviewSpec struct {
+	// Request is the UID of the CertificateSigningRequest.
+	Request types.UID `json:"request"`
+	// Decision is nil until somebody has decided.
+	Decision *PersonDecision `json:"decision,omitempty"`
+}
+
+// PersonDecision is what a person decided.
+type PersonDecision struct {
+	Approve bool `json:"approve"`
+	// By is the user name of who decided; admission compares it with who writes it.
+	By string `json:"by"`
+	// Reason is one CamelCase word, Message a sentence; both may be empty.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// ReviewStatus is what the approver says of a request.
+type ReviewStatus struct {
+	// Reason is why a person must decide, in one CamelCase word, Message in words.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	// AdminOnly tells that the help desk cannot approve it, but only somebody who may
+	// approve for the signer.
+	AdminOnly bool `json:"adminOnly,omitempty"`
+	// Rights are what the certificate would allow, a line a role binding.
+	Rights []string `json:"rights,omitempty"`
+	// Refused is why the decision to approve was not carried out, in words; "" if it was.
+	Refused string `json:"refused,omitempty"`
+}
+
+// EnrollmentPolicy binds everybody, the approver and the help desk. Without one
+// nothing is approved.
+//
+// +kubebuilder:object:root=true
+type EnrollmentPolicy struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec PolicySpec `json:"spec,omitempty"`
+}
+
+// EnrollmentPolicyList is what a list answers.
+//
+// +kubebuilder:object:root=true
+type EnrollmentPolicyList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []EnrollmentPolicy `json:"items"`
+}
+
+// PolicySpec is what certificates may be like.
+type PolicySpec struct {
+	// Groups are those that may be given; one may end with *. Empty allows all but
+	// those that begin with system: or kubehsm:, which are never given.
+	Groups []string `json:"groups,omitempty"`
+	// MaxLifetime is the longest that a request may ask for.
+	MaxLifetime metav1.Duration `json:"maxLifetime"`
+	// Horizon is how long a token that was enrolled with a ticket may renew its
+	// certificates; 0 is without end.
+	Horizon metav1.Duration `json:"horizon,omitempty"`
+	// Attestation is what is asked of every key whose attestation approves it.
+	Attestation AttestationPolicy `json:"attestation,omitempty"`
+	// Powerful says who may give what lets its holder take the rights of others (to
+	// impersonate people, to bind roles, to approve requests): Admin or Desk.
+	Powerful Decider `json:"powerful,omitempty"`
+	// RenewUnrostered lets a certificate renew itself whose key is in no token of the
+	// roster, for ever: nothing but its end stops it.
+	RenewUnrostered bool `json:"renewUnrostered,omitempty"`
+}
+
+// Decider is who decides.
+type Decider string
+
+// The deciders: who may approve for the signer, and the help desk.
+const (
+	Admin Decider = "Admin"
+	Desk  Decider = "Desk"
+)
+
+// AttestationPolicy is what the attestation of a key must prove. The zero value
+// asks for one that is traced to Yubico.
+type AttestationPolicy struct {
+	// Roots are PEM certificates that are trusted in the place of Yubico's.
+	Roots string `json:"roots,omitempty"`
+	// MinFirmware is the lowest version, such as "5.4.3".
+	MinFirmware string `json:"minFirmware,omitempty"`
+	// PIN is "once" or "always", Touch "cached" or "always"; "" asks for nothing.
+	PIN   string `json:"pin,omitempty"`
+	Touch string `json:"touch,omitempty"`
+	// FIPS asks for a device of a FIPS series.
+	FIPS bool `json:"fips,omitempty"`
+}

@@ -1,0 +1,372 @@
+package judge
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"crypto/x509"
+	"crypto/x509/pkix"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/attest"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
+	"github.com/kubehsm/kubehsm/test/vcard"
+)
+
+var errDown = errors.New("the cluster does not answer")
+
+// facts is a cluster in memory.
+type facts struct {
+	tokens    []clusterapi.HardwareToken
+	others    []Other
+	escalates string
+	down      bool
+}
+
+func (f *facts) find(is func(*clusterapi.HardwareToken) bool) (*clusterapi.HardwareToken, error) {
+	if f.down {
+		return nil, errDown
+	}
+	for i := range f.tokens {
+		if is(&f.tokens[i]) {
+			return &f.tokens[i], nil
+		}
+	}
+	return nil, nil
+}
+
+func (f *facts) Token(serial string) (*clusterapi.HardwareToken, error) {
+	return f.find(func(t *clusterapi.HardwareToken) bool { return t.Name == serial })
+}
+
+func (f *facts) TokenWithKey(user, hash string) (*clusterapi.HardwareToken, error) {
+	return f.find(func(t *clusterapi.HardwareToken) bool { return t.Spec.Owner == user && t.Status.Key == hash })
+}
+
+func (f *facts) Others(string, types.UID) ([]Other, error) { return f.others, nil }
+
+func (f *facts) Escalates(csr.Subject) (string, error) { return f.escalates, nil }
+
+// scene is a request of jane's as it should be, and the cluster around it; tests spoil it.
+type scene struct {
+	t       *testing.T
+	ca      *vcard.CA
+	serial  uint32
+	key     *ecdsa.PrivateKey
+	attests any // whose key: a public key, nil for none
+	pin     hsm.PINPolicy
+	touch   hsm.TouchPolicy
+	subject csr.Subject
+	options csr.RequestOptions
+	terms   *ticket.Terms
+	present bool // the request carries a certificate, and was filed with it
+	of      *ecdsa.PrivateKey
+	edit    func(*certificatesv1.CertificateSigningRequest)
+	policy  clusterapi.PolicySpec
+	cluster facts
+}
+
+var now = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func newScene(t *testing.T) *scene {
+	ca, err := vcard.NewCA("the maker")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &scene{t: t, ca: ca, serial: 1234567, key: newKey(t), pin: hsm.PINOnce, touch: hsm.TouchCached,
+		subject: csr.Subject{User: "jane", Groups: []string{"dev"}}}
+	s.attests = s.key.Public()
+	s.policy.MaxLifetime.Duration = 30 * 24 * time.Hour
+	s.policy.Attestation.Roots = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Certificate.Raw}))
+	return s
+}
+
+func (s *scene) withTicket() *scene {
+	s.terms = &ticket.Terms{User: "jane", Groups: []string{"dev"}, Lifetime: 24 * time.Hour, Serial: "1234567"}
+	return s
+}
+
+func (s *scene) rostered() *scene {
+	s.cluster.tokens = []clusterapi.HardwareToken{{ObjectMeta: metav1.ObjectMeta{Name: "1234567"},
+		Spec: clusterapi.TokenSpec{Owner: "jane", Groups: []string{"dev", "ops"}, State: clusterapi.Active}}}
+	return s
+}
+
+func (s *scene) renewal() *scene {
+	s.rostered().present, s.of = true, s.key
+	return s
+}
+
+func (s *scene) token() *clusterapi.HardwareToken { return &s.cluster.tokens[0] }
+
+func (s *scene) object() *certificatesv1.CertificateSigningRequest {
+	s.t.Helper()
+	if s.attests != nil {
+		device, err := s.ca.NewDevice(s.serial)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		a, err := device.Attest(s.attests, s.pin, s.touch)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.options.ExtraExtensions = append(s.options.ExtraExtensions, attest.Extensions(a)...)
+	}
+	request, err := csr.NewRequest(s.key, s.subject, s.options)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	seconds := int32(24 * 60 * 60)
+	obj := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: "jane-1", UID: "uid-2", CreationTimestamp: metav1.NewTime(now),
+			Annotations: map[string]string{}},
+		Spec: certificatesv1.CertificateSigningRequestSpec{Request: request, SignerName: csr.ClientSigner,
+			ExpirationSeconds: &seconds, Usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth},
+			Username: "somebody", Groups: []string{"system:authenticated"}},
+	}
+	if s.terms != nil {
+		obj.Spec.Username = "system:bootstrap:abcdef"
+		obj.Spec.Groups = append(s.terms.TokenGroups(), "system:authenticated", "system:bootstrappers")
+	}
+	if s.present {
+		der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(1),
+			Subject: pkix.Name{CommonName: "jane"}}, &x509.Certificate{Subject: pkix.Name{CommonName: "a CA"}}, s.of.Public(), newKey(s.t))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		sum := sha256.Sum256(der)
+		obj.Spec.Username, obj.Spec.Groups = "jane", []string{"dev", "system:authenticated"}
+		obj.Spec.Extra = map[string]certificatesv1.ExtraValue{"authentication.kubernetes.io/credential-id": {"X509SHA256=" +
+			hex.EncodeToString(sum[:])}}
+		obj.Annotations[clusterapi.PresentCertificate] = base64.StdEncoding.EncodeToString(der)
+	}
+	if s.edit != nil {
+		s.edit(obj)
+	}
+	return obj
+}
+
+// TestDecide is the table of what is approved, and of what must not be.
+func TestDecide(t *testing.T) {
+	hour := metav1.NewTime(now.Add(time.Hour))
+	past := metav1.NewTime(now.Add(-time.Hour))
+	year := metav1.NewTime(now.Add(365 * 24 * time.Hour))
+	forged := func(s *scene) { s.ca = mustCA(t) }
+	for name, c := range map[string]struct {
+		scene  *scene
+		spoil  func(*scene)
+		want   Verdict
+		reason string
+		says   string
+	}{
+		"ticket: proven":            {newScene(t).withTicket(), nil, Approve, ReasonTicket, "1234567"},
+		"ticket: token in stock":    {newScene(t).withTicket().rostered(), func(s *scene) { s.token().Spec = clusterapi.TokenSpec{State: clusterapi.Stock} }, Approve, ReasonTicket, ""},
+		"ticket: without a serial":  {newScene(t).withTicket(), func(s *scene) { s.terms.Serial = "" }, Person, ReasonUnproven, "words"},
+		"ticket: no attestation":    {newScene(t).withTicket(), func(s *scene) { s.attests = nil }, Person, ReasonUnproven, "words"},
+		"ticket: policy, no attest": {newScene(t).withTicket(), func(s *scene) { s.attests, s.terms.Policy = nil, ticket.Attested }, Deny, ReasonAttestation, ""},
+		"ticket: forged maker":      {newScene(t).withTicket(), forged, Deny, ReasonAttestation, "maker"},
+		"ticket: another key":       {newScene(t).withTicket(), func(s *scene) { s.attests = newKey(t).Public() }, Deny, ReasonAttestation, "another key"},
+		"ticket: another token":     {newScene(t).withTicket(), func(s *scene) { s.serial = 7654321 }, Deny, ReasonTerms, "7654321"},
+		"ticket: another user":      {newScene(t).withTicket(), func(s *scene) { s.subject.User = "eve" }, Deny, ReasonTerms, "eve"},
+		"ticket: a group more":      {newScene(t).withTicket(), func(s *scene) { s.subject.Groups = []string{"dev", "ops"} }, Deny, ReasonTerms, "ops"},
+		"ticket: longer":            {newScene(t).withTicket(), func(s *scene) { s.edit = lifetime(7 * 24 * time.Hour) }, Deny, ReasonTerms, "lifetime"},
+		"ticket: policy's limit":    {newScene(t).withTicket(), func(s *scene) { s.terms.Lifetime = 0; s.edit = lifetime(365 * 24 * time.Hour) }, Deny, ReasonLifetime, "30 d"},
+		"ticket: no limit asked":    {newScene(t).withTicket(), func(s *scene) { s.terms.Lifetime = 0; s.edit = lifetime(0) }, Deny, ReasonLifetime, "signer"},
+		"ticket: touch":             {newScene(t).withTicket(), func(s *scene) { s.terms.Policy = ticket.Attested | ticket.TouchAlways }, Deny, ReasonTerms, "touch"},
+		"ticket: used":              {newScene(t).withTicket().rostered(), used("uid-1"), Deny, ReasonTicketUsed, "another request"},
+		"ticket: used by itself":    {newScene(t).withTicket().rostered(), used("uid-2"), Approve, ReasonTicket, ""},
+		"ticket: second request":    {newScene(t).withTicket(), func(s *scene) { s.cluster.others = []Other{{UID: "uid-1", Name: "first", Created: now}} }, Deny, ReasonTicketUsed, "first"},
+		"ticket: first of two":      {newScene(t).withTicket(), func(s *scene) { s.cluster.others = []Other{{UID: "uid-3", Created: now}} }, Approve, ReasonTicket, ""},
+		"ticket: after a denied":    {newScene(t).withTicket(), func(s *scene) { s.cluster.others = []Other{{UID: "uid-1", Denied: true}} }, Approve, ReasonTicket, ""},
+		"ticket: lost token":        {newScene(t).withTicket().rostered(), func(s *scene) { s.token().Spec.State = clusterapi.Lost }, Deny, ReasonToken, "lost"},
+		"ticket: another's token":   {newScene(t).withTicket().rostered(), func(s *scene) { s.token().Spec.Owner = "bob" }, Deny, ReasonOwner, ""},
+		"ticket: system group":      {newScene(t).withTicket(), func(s *scene) { s.subject.Groups = []string{"system:nodes"}; s.terms.Groups = s.subject.Groups }, Deny, ReasonReserved, "system:nodes"},
+		"ticket: break-glass":       {newScene(t).withTicket(), func(s *scene) { s.subject.Groups = []string{"kubehsm:break-glass"}; s.terms.Groups = s.subject.Groups }, Deny, ReasonReserved, ""},
+		"ticket: group not given":   {newScene(t).withTicket(), func(s *scene) { s.policy.Groups = []string{"ops", "team-*"} }, Deny, ReasonPolicy, "dev"},
+		"ticket: group by pattern":  {newScene(t).withTicket(), func(s *scene) { s.policy.Groups = []string{"d*"} }, Approve, ReasonTicket, ""},
+		"ticket: firmware":          {newScene(t).withTicket(), func(s *scene) { s.policy.Attestation.MinFirmware = "5.10" }, Deny, ReasonPolicy, "5.7.1"},
+		"ticket: FIPS":              {newScene(t).withTicket(), func(s *scene) { s.policy.Attestation.FIPS = true }, Deny, ReasonPolicy, "FIPS"},
+		"ticket: PIN":               {newScene(t).withTicket(), func(s *scene) { s.policy.Attestation.PIN = "always" }, Deny, ReasonPolicy, "PIN"},
+		"ticket: powerful":          {newScene(t).withTicket(), func(s *scene) { s.cluster.escalates = "group dev binds" }, Person, ReasonPowerful, "binds"},
+		"ticket: a name more":       {newScene(t).withTicket(), func(s *scene) { s.options.DNSNames = []string{"api.example"} }, Deny, ReasonTerms, "alternative"},
+		"ticket: terms cut off": {newScene(t).withTicket(), func(s *scene) {
+			s.edit = func(o *certificatesv1.CertificateSigningRequest) { o.Spec.Groups = o.Spec.Groups[:1] }
+		}, Person, ReasonTerms, ""},
+		"ticket: terms changed": {newScene(t).withTicket(), func(s *scene) {
+			s.edit = func(o *certificatesv1.CertificateSigningRequest) {
+				o.Spec.Groups[1] = strings.ToUpper(o.Spec.Groups[1])
+			}
+		}, Person, ReasonTerms, ""},
+
+		"renewal: attested": {newScene(t).renewal(), nil, Approve, ReasonRenewal, ""},
+		"renewal: same key, not attested": {newScene(t).renewal(), func(s *scene) {
+			s.attests = nil
+			s.token().Status.Key, _ = csr.SPKIHash(s.key.Public())
+		}, Approve, ReasonRenewal, ""},
+		"renewal: same key, no roster":    {newScene(t).renewal(), func(s *scene) { s.attests, s.cluster.tokens = nil, nil }, Person, ReasonUnknown, ""},
+		"renewal: same key, allowed":      {newScene(t).renewal(), func(s *scene) { s.attests, s.cluster.tokens, s.policy.RenewUnrostered = nil, nil, true }, Approve, ReasonRenewal, ""},
+		"renewal: new key, not attested":  {newScene(t).renewal(), func(s *scene) { s.attests, s.of = nil, newKey(t) }, Person, ReasonUnproven, ""},
+		"renewal: attacker's token":       {newScene(t).renewal(), func(s *scene) { s.serial, s.of, s.policy.RenewUnrostered = 666, newKey(t), true }, Person, ReasonUnknown, ""},
+		"renewal: another's token":        {newScene(t).renewal(), func(s *scene) { s.token().Spec.Owner = "eve" }, Deny, ReasonOwner, ""},
+		"renewal: another's certificate":  {newScene(t).renewal(), func(s *scene) { s.edit = credential("00") }, Deny, ReasonCredential, ""},
+		"renewal: a group more":           {newScene(t).renewal(), func(s *scene) { s.subject.Groups = []string{"dev", "ops"} }, Deny, ReasonGroups, "ops"},
+		"renewal: a group taken away":     {newScene(t).renewal(), func(s *scene) { s.token().Spec.Groups = nil }, Deny, ReasonGroups, "dev"},
+		"renewal: forged maker":           {newScene(t).renewal(), forged, Deny, ReasonAttestation, ""},
+		"renewal: horizon passed":         {newScene(t).renewal(), func(s *scene) { s.token().Spec.Horizon = &past }, Deny, ReasonHorizon, "over"},
+		"renewal: beyond the horizon":     {newScene(t).renewal(), func(s *scene) { s.token().Spec.Horizon = &hour }, Deny, ReasonHorizon, "1 h"},
+		"renewal: horizon far":            {newScene(t).renewal(), func(s *scene) { s.token().Spec.Horizon = &year }, Approve, ReasonRenewal, ""},
+		"renewal: lost":                   {newScene(t).renewal(), func(s *scene) { s.token().Spec.State = clusterapi.Lost }, Deny, ReasonToken, ""},
+		"renewal: too long":               {newScene(t).renewal(), func(s *scene) { s.edit = lifetime(365 * 24 * time.Hour) }, Deny, ReasonLifetime, ""},
+		"renewal: usage":                  {newScene(t).renewal(), func(s *scene) { s.edit = usage }, Deny, ReasonPolicy, "server auth"},
+		"renewal: in another's name":      {newScene(t).renewal(), func(s *scene) { s.subject.User = "root" }, Deny, ReasonOwner, ""},
+		"renewal: by break-glass":         {newScene(t).renewal(), func(s *scene) { s.subject.Groups = []string{"kubehsm:break-glass"} }, Leave, ReasonReserved, ""},
+		"renewal: by a token, not a cert": {newScene(t).renewal(), func(s *scene) { s.attests = nil; s.edit = credential("") }, Person, ReasonForeign, ""},
+
+		"roster: proven":        {newScene(t).rostered(), nil, Approve, ReasonRoster, "1234567"},
+		"roster: another user":  {newScene(t).rostered(), func(s *scene) { s.subject.User = "eve" }, Deny, ReasonOwner, ""},
+		"roster: another group": {newScene(t).rostered(), func(s *scene) { s.subject.Groups = []string{"admins"} }, Deny, ReasonGroups, "admins"},
+		"roster: not on it":     {newScene(t).rostered(), func(s *scene) { s.serial = 7 }, Person, ReasonUnknown, "7"},
+		"roster: in stock":      {newScene(t).rostered(), func(s *scene) { s.token().Spec.State = clusterapi.Stock }, Person, ReasonToken, ""},
+		"roster: retired":       {newScene(t).rostered(), func(s *scene) { s.token().Spec.State = clusterapi.Retired }, Deny, ReasonToken, ""},
+		"roster: forged maker":  {newScene(t).rostered(), forged, Person, ReasonForeign, ""},
+		"roster: without proof": {newScene(t).rostered(), func(s *scene) { s.attests = nil }, Person, ReasonForeign, ""},
+		"roster: powerful":      {newScene(t).rostered(), func(s *scene) { s.cluster.escalates = "x" }, Person, ReasonPowerful, ""},
+		"foreign: another signer": {newScene(t).rostered(), func(s *scene) {
+			s.edit = func(o *certificatesv1.CertificateSigningRequest) { o.Spec.SignerName = "a.io/b" }
+		}, Leave, ReasonForeign, ""},
+		"foreign: decided already": {newScene(t).rostered(), func(s *scene) { s.edit = denied }, Leave, ReasonForeign, ""},
+		"foreign: unreadable": {newScene(t).rostered(), func(s *scene) {
+			s.edit = func(o *certificatesv1.CertificateSigningRequest) { o.Spec.Request = []byte("x") }
+		}, Person, ReasonUnreadable, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j, err := New(c.scene.policy)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.spoil != nil {
+				c.spoil(c.scene)
+				// The policy may be what is spoilt; the maker that it trusts stays.
+				if j, err = New(c.scene.policy); err != nil {
+					t.Fatal(err)
+				}
+			}
+			d, err := j.Decide(c.scene.object(), &c.scene.cluster, now)
+			if err != nil || d.Verdict != c.want || d.Reason != c.reason || !strings.Contains(d.Message, c.says) {
+				t.Errorf("%s %s %q, %v; want %s %s %q", d.Verdict, d.Reason, d.Message, err, c.want, c.reason, c.says)
+			}
+			if d.Verdict != Leave && d.Message == "" {
+				t.Error("it says nothing")
+			}
+		})
+	}
+}
+
+// Nothing is decided on half of the facts.
+func TestClusterDown(t *testing.T) {
+	for _, s := range []*scene{newScene(t).withTicket(), newScene(t).renewal(), newScene(t).rostered()} {
+		s.cluster.down = true
+		j, err := New(s.policy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d, err := j.Decide(s.object(), &s.cluster, now); !errors.Is(err, errDown) || d.Verdict != "" {
+			t.Errorf("%+v, %v", d, err)
+		}
+	}
+}
+
+func TestBadPolicies(t *testing.T) {
+	for _, p := range []clusterapi.AttestationPolicy{{Roots: "none"}, {MinFirmware: "five"},
+		{Roots: "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"}} {
+		if _, err := New(clusterapi.PolicySpec{Attestation: p}); err == nil {
+			t.Errorf("%+v is accepted", p)
+		}
+	}
+}
+
+// What a person decides counts where a person is to decide, and not in their own case.
+func TestRatify(t *testing.T) {
+	a := Asked{&csr.RequestInfo{Subject: csr.Subject{User: "jane"}},
+		&certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{Username: "bob"}}}
+	yes := clusterapi.PersonDecision{Approve: true, By: "desk", Message: "seen"}
+	for _, c := range []struct {
+		d    Decision
+		by   clusterapi.PersonDecision
+		want Verdict
+		says string
+	}{
+		{Decision{Verdict: Person}, yes, Approve, "seen"},
+		{Decision{Verdict: Person}, clusterapi.PersonDecision{By: "desk", Message: "who?"}, Deny, "who?"},
+		{Decision{Verdict: Person, AdminOnly: true}, yes, Person, "admin"},
+		{Decision{Verdict: Person}, clusterapi.PersonDecision{Approve: true, By: "jane"}, Person, "themselves"},
+		{Decision{Verdict: Person}, clusterapi.PersonDecision{Approve: true, By: "bob"}, Person, "themselves"},
+		{Decision{Verdict: Deny, Message: "forged"}, yes, Deny, "forged"},
+	} {
+		if got := c.d.Ratify(c.by, a); got.Verdict != c.want || !strings.Contains(got.Message, c.says) {
+			t.Errorf("%+v by %+v is %s %q", c.d, c.by, got.Verdict, got.Message)
+		}
+	}
+}
+
+func mustCA(t *testing.T) *vcard.CA {
+	ca, err := vcard.NewCA("the maker") // of the same name
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ca
+}
+
+func lifetime(d time.Duration) func(*certificatesv1.CertificateSigningRequest) {
+	return func(o *certificatesv1.CertificateSigningRequest) {
+		seconds := int32(d / time.Second)
+		if o.Spec.ExpirationSeconds = &seconds; d == 0 {
+			o.Spec.ExpirationSeconds = nil
+		}
+	}
+}
+
+func used(uid types.UID) func(*scene) {
+	return func(s *scene) {
+		s.token().Status.Tickets = []clusterapi.UsedTicket{{ID: "other1", Request: "x"}, {ID: "abcdef", Request: uid}}
+	}
+}
+
+func credential(hash string) func(*certificatesv1.CertificateSigningRequest) {
+	return func(o *certificatesv1.CertificateSigningRequest) {
+		o.Spec.Extra = map[string]certificatesv1.ExtraValue{"authentication.kubernetes.io/credential-id": {"X509SHA256=" + hash}}
+	}
+}
+
+func usage(o *certificatesv1.CertificateSigningRequest) {
+	o.Spec.Usages = slices.Concat(o.Spec.Usages, []certificatesv1.KeyUsage{certificatesv1.UsageServerAuth})
+}
+
+func denied(o *certificatesv1.CertificateSigningRequest) {
+	o.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied}}
+}
