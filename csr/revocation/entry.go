@@ -1,0 +1,142 @@
+package revocation
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// CredentialID is the key in a user's extra fields under which the API server names the
+// credential; CertificatePrefix begins the value where that is a client certificate.
+const (
+	CredentialID      = "authentication.kubernetes.io/credential-id"
+	CertificatePrefix = "X509SHA256="
+)
+
+// maxWords bounds a user's name, a reason and an author in an entry, in characters.
+const maxWords = 256
+
+// Entry is one revoked certificate.
+type Entry struct {
+	// Certificate is the SHA-256 of the certificate's DER form: 64 lower-case hex digits.
+	Certificate string `json:"certificate"`
+	// Key is the SHA-256 of its SubjectPublicKeyInfo, in the same form; "" if unknown.
+	Key string `json:"key,omitempty"`
+	// User is whom the certificate was for; "" if unknown.
+	User string `json:"user,omitempty"`
+	// NotAfter is when the certificate ends, and the entry with it. An entry whose end is
+	// unknown (zero) stays until it is lifted.
+	NotAfter time.Time `json:"notAfter,omitzero"`
+	// Reason, By and At say why, by whom and when it was revoked.
+	Reason string    `json:"reason,omitempty"`
+	By     string    `json:"by,omitempty"`
+	At     time.Time `json:"at,omitzero"`
+}
+
+// EntryOf is the entry for a certificate. Reason, author and time are the caller's to add.
+func EntryOf(c *x509.Certificate) Entry {
+	sum, key := sha256.Sum256(c.Raw), sha256.Sum256(c.RawSubjectPublicKeyInfo)
+	return Entry{Certificate: hex.EncodeToString(sum[:]), Key: hex.EncodeToString(key[:]), User: c.Subject.CommonName,
+		NotAfter: c.NotAfter.UTC()}
+}
+
+// Ended tells whether the certificate has ended at now.
+func (e Entry) Ended(now time.Time) bool { return !e.NotAfter.IsZero() && !now.Before(e.NotAfter) }
+
+// ParseFingerprint reads a certificate's SHA-256 as people find it: bare, with colons as
+// openssl prints it, or as the audit log's credential-id.
+func ParseFingerprint(s string) (string, error) {
+	hash := strings.TrimSpace(s)
+	for _, prefix := range []string{CertificatePrefix, "sha256 Fingerprint=", "SHA256:"} {
+		if len(hash) > len(prefix) && strings.EqualFold(hash[:len(prefix)], prefix) {
+			hash = hash[len(prefix):]
+		}
+	}
+	hash = strings.ToLower(strings.ReplaceAll(hash, ":", ""))
+	if b, err := hex.DecodeString(hash); err != nil || len(b) != sha256.Size {
+		return "", fmt.Errorf("%q is not the SHA-256 of a certificate: 64 hex digits", s)
+	}
+	return hash, nil
+}
+
+// Used is the fingerprint of the certificate that a user with these extra fields has signed
+// in with, "" if it was none or the API server does not tell.
+func Used(extra map[string][]string) string {
+	for _, id := range extra[CredentialID] {
+		if hash, ok := strings.CutPrefix(id, CertificatePrefix); ok {
+			return strings.ToLower(hash)
+		}
+	}
+	return ""
+}
+
+// The places of an entry's parts in the literal's list. The policy's message uses some.
+const (
+	atUser = iota
+	atUntil
+	atKey
+	atBy
+	atDay
+	atReason
+	parts
+)
+
+// line is the entry in the policy's map literal. JSON strings, lists and maps are CEL's too.
+func (e Entry) line() (string, error) {
+	if _, err := ParseFingerprint(e.Certificate); err != nil {
+		return "", err
+	}
+	var list [parts]string
+	list[atUser], list[atBy], list[atReason] = brief(e.User), brief(e.By), brief(e.Reason)
+	list[atUntil], list[atKey], list[atDay] = stamp(e.NotAfter), e.Key, stamp(e.At)
+	b, err := json.Marshal(list)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%q: %s", e.Certificate, b), nil
+}
+
+// entryOf reads an entry of the literal.
+func entryOf(hash string, list []string) (Entry, error) {
+	if same, err := ParseFingerprint(hash); err != nil || same != hash || len(list) != parts {
+		return Entry{}, fmt.Errorf("%q is no entry of kubehsm's", hash)
+	}
+	e := Entry{Certificate: hash, Key: list[atKey], User: list[atUser], Reason: list[atReason], By: list[atBy]}
+	for _, t := range []struct {
+		to   *time.Time
+		text string
+	}{{&e.NotAfter, list[atUntil]}, {&e.At, list[atDay]}} {
+		if t.text == "" {
+			continue
+		}
+		var err error
+		if *t.to, err = time.Parse(time.RFC3339, t.text); err != nil {
+			return e, fmt.Errorf("entry %s: %w", hash, err)
+		}
+	}
+	return e, nil
+}
+
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// brief is s on one line and not too long: it becomes part of a message of the API server,
+// which shows none that has a line break.
+func brief(s string) string {
+	s = strings.ToValidUTF8(strings.Join(strings.FieldsFunc(s, func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsPrint(r)
+	}), " "), "")
+	if r := []rune(s); len(r) > maxWords {
+		s = string(r[:maxWords-1]) + "…"
+	}
+	return s
+}

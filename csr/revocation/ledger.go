@@ -1,0 +1,333 @@
+package revocation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// API reads and writes objects of one cluster. Errors are those of the API machinery.
+type API interface {
+	// List returns all objects of a kind.
+	List(ctx context.Context, apiVersion, kind string) ([]Object, error)
+	// Create makes an object that has a name.
+	Create(ctx context.Context, o Object) error
+	// Replace writes an object as it was read and changed, and fails with a conflict if
+	// somebody else has changed it since.
+	Replace(ctx context.Context, o Object) error
+}
+
+// Errors of a [Ledger].
+var (
+	// ErrNotRevoked is a certificate that is not on the list.
+	ErrNotRevoked = errors.New("not revoked")
+	// ErrContended is a list that others changed whenever it was to be written.
+	ErrContended = errors.New("others keep changing the list of revoked certificates")
+)
+
+// maxTries bounds how often a write begins anew because others have written. Each time one
+// of them has succeeded.
+const maxTries = 50
+
+// Ledger is the list of revoked certificates of one cluster. The cluster's policies are the
+// list: several ledgers may write at once, and no entry is lost. Policies are never deleted
+// and entries never move between them, so that what is in force stays in force at every
+// moment of a write, whenever it ends.
+type Ledger struct {
+	API API
+
+	limit int // what takes the place of MaxLiteral, unless it is 0
+}
+
+// List is the state of a ledger.
+type List struct {
+	Shards []Shard
+	// Settings are those of the policies; the default without policies.
+	Settings Settings
+}
+
+// All goes through the entries, and says of each which shard it is in.
+func (l List) All() iter.Seq2[Entry, Shard] {
+	return func(yield func(Entry, Shard) bool) {
+		for _, s := range l.Shards {
+			for _, e := range s.Entries {
+				if !yield(e, s) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Find returns the entry for a certificate, or for a key, given as SHA-256. An empty hash
+// finds nothing.
+func (l List) Find(certificate, key string) (Entry, bool) {
+	for e := range l.All() {
+		if certificate != "" && e.Certificate == certificate || key != "" && e.Key == key {
+			return e, true
+		}
+	}
+	return Entry{}, false
+}
+
+// Err names the policies that cannot be read or have no effect; nil if all is well.
+func (l List) Err() error {
+	var errs []error
+	for _, s := range l.Shards {
+		switch {
+		case s.Err != nil:
+			errs = append(errs, s.Err)
+		case !s.Bound:
+			errs = append(errs, fmt.Errorf("policy %s has no binding that denies, so it refuses nothing", s.Name))
+		case s.Differs:
+			errs = append(errs, fmt.Errorf("the rules of policy %s are not those that kubehsm writes", s.Name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Read returns the list as the cluster has it.
+func (l Ledger) Read(ctx context.Context) (List, error) {
+	list, _, err := l.read(ctx)
+	return list, err
+}
+
+// read returns the list, and the bindings by name.
+func (l Ledger) read(ctx context.Context) (List, map[string]Object, error) {
+	var list List
+	policies, err := l.API.List(ctx, apiVersion, policyKind)
+	if err != nil {
+		return list, nil, err
+	}
+	objects, err := l.API.List(ctx, apiVersion, bindingKind)
+	if err != nil {
+		return list, nil, err
+	}
+	bindings := map[string]Object{}
+	for _, b := range objects {
+		if name, _ := at(b, "metadata", "name").(string); strings.HasPrefix(name, PolicyPrefix) {
+			bindings[name] = b
+		}
+	}
+	settled := false
+	for _, o := range policies {
+		if name, _ := at(o, "metadata", "name").(string); !strings.HasPrefix(name, PolicyPrefix) {
+			continue
+		}
+		s := shardOf(o)
+		s.Bound = binds(bindings[s.Name], s)
+		if s.Err == nil && !settled {
+			list.Settings, settled = s.Settings, true
+		}
+		list.Shards = append(list.Shards, s)
+	}
+	slices.SortFunc(list.Shards, func(a, b Shard) int { return number(a.Name) - number(b.Name) })
+	return list, bindings, nil
+}
+
+// binds tells whether a binding puts the shard's policy in force everywhere.
+func binds(b Object, s Shard) bool {
+	return b != nil && covers(b["spec"], s.Binding()["spec"]) && at(b, "spec", "matchResources") == nil &&
+		at(b, "spec", "paramRef") == nil
+}
+
+// number is the number at the end of a shard's name, 0 if there is none.
+func number(name string) int {
+	n, err := strconv.Atoi(strings.TrimPrefix(name, PolicyPrefix))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// Revoke puts entries on the list, takes off what has ended at now, and returns the shards
+// that hold the entries. A certificate that is on the list already keeps its entry.
+func (l Ledger) Revoke(ctx context.Context, now time.Time, entries ...Entry) ([]Shard, error) {
+	for _, e := range entries {
+		if _, err := e.line(); err != nil {
+			return nil, err
+		}
+	}
+	return l.write(ctx, now, func(List) (plan, error) { return plan{add: entries}, nil })
+}
+
+// Lift takes certificates off the list, and what has ended at now, and returns the shards
+// that held them. ErrNotRevoked names one that is not on it; then nothing is written.
+func (l Ledger) Lift(ctx context.Context, now time.Time, certificates ...string) ([]Shard, error) {
+	return l.write(ctx, now, func(list List) (plan, error) {
+		for _, c := range certificates {
+			if _, ok := list.Find(c, ""); !ok {
+				return plan{}, fmt.Errorf("certificate %s: %w", c, ErrNotRevoked)
+			}
+		}
+		return plan{drop: func(e Entry) bool { return slices.Contains(certificates, e.Certificate) }}, nil
+	})
+}
+
+// Set makes the list be exactly entries, for who keeps it elsewhere. What is added is
+// written before what goes.
+func (l Ledger) Set(ctx context.Context, now time.Time, entries ...Entry) ([]Shard, error) {
+	wanted := map[string]bool{}
+	for _, e := range entries {
+		wanted[e.Certificate] = true
+	}
+	added, err := l.Revoke(ctx, now, entries...)
+	if err != nil {
+		return added, err
+	}
+	dropped, err := l.write(ctx, now, func(List) (plan, error) {
+		return plan{drop: func(e Entry) bool { return !wanted[e.Certificate] }}, nil
+	})
+	return append(added, dropped...), err
+}
+
+// Configure gives all policies other settings.
+func (l Ledger) Configure(ctx context.Context, now time.Time, settings Settings) ([]Shard, error) {
+	return l.write(ctx, now, func(List) (plan, error) { return plan{settings: &settings}, nil })
+}
+
+// plan is a change of the list.
+type plan struct {
+	add      []Entry
+	drop     func(Entry) bool
+	settings *Settings
+}
+
+// write changes the list, from the beginning again whenever somebody else was quicker.
+func (l Ledger) write(ctx context.Context, now time.Time, change func(List) (plan, error)) ([]Shard, error) {
+	for range maxTries {
+		list, bindings, err := l.read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		p, err := change(list)
+		if err != nil {
+			return nil, err
+		}
+		shards, touched := p.apply(list, now, cmp.Or(l.limit, MaxLiteral))
+		err = l.save(ctx, shards, bindings)
+		switch {
+		case err == nil:
+			return touched, nil
+		case !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err):
+			return nil, err
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		}
+	}
+	return nil, ErrContended
+}
+
+// apply returns the shards as they are to be, none with more than limit bytes of entries,
+// those that grow first, and those that the plan is about. Shards that cannot be read are
+// left out.
+func (p plan) apply(list List, now time.Time, limit int) (shards, touched []Shard) {
+	settings := list.Settings
+	if p.settings != nil {
+		settings = *p.settings
+	}
+	held, asked := map[string]bool{}, map[string]bool{} // certificates
+	for _, e := range p.add {
+		asked[e.Certificate] = true
+	}
+	concerns, sizes := map[string]bool{}, map[string]int{} // by the names of shards
+	last := 0
+	for _, s := range list.Shards {
+		last = max(last, number(s.Name))
+		if s.Err != nil {
+			continue
+		}
+		var kept []Entry
+		for _, e := range s.Entries {
+			switch {
+			case e.Ended(now):
+			case p.drop != nil && p.drop(e):
+				concerns[s.Name] = true
+			default:
+				held[e.Certificate] = true
+				concerns[s.Name] = concerns[s.Name] || asked[e.Certificate]
+				kept, sizes[s.Name] = append(kept, e), sizes[s.Name]+e.size()
+			}
+		}
+		s.Entries, s.Settings = kept, settings
+		shards = append(shards, s)
+	}
+	grown := map[string]bool{}
+	for _, e := range p.add {
+		if held[e.Certificate] || e.Ended(now) {
+			continue
+		}
+		held[e.Certificate] = true
+		i := slices.IndexFunc(shards, func(s Shard) bool { return sizes[s.Name]+e.size() <= limit })
+		if i < 0 {
+			last++
+			shards = append(shards, Shard{Name: PolicyPrefix + strconv.Itoa(last), Settings: settings})
+			i = len(shards) - 1
+		}
+		s := &shards[i]
+		s.Entries, sizes[s.Name] = append(s.Entries, e), sizes[s.Name]+e.size()
+		concerns[s.Name], grown[s.Name] = true, true
+	}
+	slices.SortStableFunc(shards, func(a, b Shard) int {
+		switch {
+		case grown[a.Name] == grown[b.Name]:
+			return 0
+		case grown[a.Name]:
+			return -1
+		}
+		return 1
+	})
+	for _, s := range shards {
+		if concerns[s.Name] || p.settings != nil {
+			touched = append(touched, s)
+		}
+	}
+	return shards, touched
+}
+
+// size is what the entry takes of a literal, in bytes.
+func (e Entry) size() int {
+	line, err := e.line()
+	if err != nil { // never held
+		return 0
+	}
+	return len(line) + 2
+}
+
+// save writes what differs from the cluster: for each shard the binding first, which has no
+// effect without its policy. So there is no moment in which a policy has no binding.
+func (l Ledger) save(ctx context.Context, shards []Shard, bindings map[string]Object) error {
+	for _, s := range shards {
+		switch old := bindings[s.Name]; {
+		case old == nil:
+			if err := l.API.Create(ctx, s.Binding()); err != nil && !apierrors.IsAlreadyExists(err) {
+				return err
+			}
+		case !binds(old, s):
+			next := Object{"metadata": old["metadata"], "apiVersion": apiVersion, "kind": bindingKind,
+				"spec": s.Binding()["spec"]}
+			if err := l.API.Replace(ctx, next); err != nil {
+				return err
+			}
+		}
+		var err error
+		switch {
+		case s.object == nil:
+			err = l.API.Create(ctx, s.Policy())
+		case s.changed():
+			err = l.API.Replace(ctx, s.rewritten())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,256 @@
+package revocation
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Names of what is written.
+const (
+	// Label marks the policies and their bindings, so that one command finds them all.
+	Label = "kubehsm.github.io/revocation"
+	// RecoveryGroup is the group that is spared unless [Settings] name another.
+	RecoveryGroup = "kubehsm:recovery"
+	// PolicyPrefix begins the names of the policies; the name of a binding is its policy's.
+	PolicyPrefix = "kubehsm-revoked-"
+
+	apiVersion   = "admissionregistration.k8s.io/v1"
+	policyKind   = "ValidatingAdmissionPolicy"
+	bindingKind  = "ValidatingAdmissionPolicyBinding"
+	probePrefix  = "kubehsm-probe-" // begins the name of the ConfigMap whose dry run tells what is in force
+	settingsNote = "kubehsm.github.io/revocation-settings"
+	inForce      = "kubehsm has this list in force: "
+)
+
+// MaxLiteral bounds the text of one policy's entries, in bytes: etcd takes 1.5 MiB for an
+// object, and the API server compiles each policy anew when it changes.
+const MaxLiteral = 512 << 10
+
+// Object is an object of the API, as JSON has it.
+type Object = map[string]any
+
+// Settings are the choices that all policies share. The zero value is the default.
+type Settings struct {
+	// FailClosed refuses the writes of everybody who has a client certificate, except for
+	// nodes and the recovery group, where a policy cannot be evaluated. By default such a
+	// policy is passed over.
+	FailClosed bool `json:"failClosed,omitempty"`
+	// Spared is the group whose members are never refused; "" is [RecoveryGroup].
+	Spared string `json:"spared,omitempty"`
+}
+
+// Shard is one policy: a part of the list that fits into one object.
+type Shard struct {
+	Name     string
+	Entries  []Entry
+	Settings Settings
+	// Bound says whether the policy has its binding, without which it has no effect.
+	Bound bool
+	// Differs says that its rules are not those that this version writes. The next write
+	// puts them right.
+	Differs bool
+	// Err says why the entries cannot be read. Such a policy is left as it is.
+	Err error
+
+	object Object // as it was read
+}
+
+// Revision names what the shard says. The API server repeats it once that is in force.
+func (s Shard) Revision() string {
+	sum := sha256.Sum256([]byte(literal(s.Entries) + stampSettings(s.Settings)))
+	return hex.EncodeToString(sum[:8])
+}
+
+// literal is the map of entries in CEL.
+func literal(entries []Entry) string {
+	var lines []string
+	for _, e := range entries {
+		if l, err := e.line(); err == nil { // entries are checked as they come in
+			lines = append(lines, l)
+		}
+	}
+	slices.Sort(lines)
+	return "{\n" + strings.Join(lines, ",\n") + "\n}"
+}
+
+func stampSettings(s Settings) string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic("revocation: marshal settings: " + err.Error()) // a bool and a string
+	}
+	return string(b)
+}
+
+func quote(s string) string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic("revocation: marshal a string: " + err.Error())
+	}
+	return string(b)
+}
+
+// Policy is the shard as a ValidatingAdmissionPolicy.
+func (s Shard) Policy() Object {
+	failure, spared := "Ignore", s.Settings.Spared
+	if s.Settings.FailClosed {
+		failure = "Fail"
+	}
+	if spared == "" {
+		spared = RecoveryGroup
+	}
+	probe := `request.?dryRun.orValue(false) && request.resource.resource == "configmaps" && request.name == ` +
+		quote(s.ProbeName())
+	person := `!request.userInfo.?groups.orValue([]).exists(g, g == "system:nodes" || g == ` + quote(spared) + `) &&
+request.userInfo.?extra[?"` + CredentialID + `"].orValue([]).exists(c, c.startsWith("` + CertificatePrefix + `"))`
+	expression := func(name, text string) Object { return Object{"name": name, "expression": text} }
+	return Object{
+		"apiVersion": apiVersion, "kind": policyKind,
+		"metadata": Object{"name": s.Name, "labels": Object{Label: "true"},
+			"annotations": Object{settingsNote: stampSettings(s.Settings)}},
+		"spec": Object{
+			"failurePolicy": failure,
+			"matchConstraints": Object{"matchPolicy": "Equivalent", "resourceRules": []any{Object{
+				"apiGroups": []any{"*"}, "apiVersions": []any{"*"}, "operations": []any{"*"}, "resources": []any{"*/*"},
+				"scope": "*"}}},
+			"matchConditions": []any{expression("by-a-client-certificate", "("+probe+") || ("+person+")")},
+			"variables": []any{
+				expression("probe", probe),
+				expression("used", `request.userInfo.?extra[?"`+CredentialID+`"].orValue([]).filter(c, c.startsWith("`+
+					CertificatePrefix+`")).map(c, c.substring(`+fmt.Sprint(len(CertificatePrefix))+`).lowerAscii())`),
+				expression("revoked", literal(s.Entries)),
+			},
+			"validations": []any{
+				Object{"expression": `variables.probe || !variables.used.exists(c, c in variables.revoked)`, "reason": "Forbidden",
+					"messageExpression": message()},
+				Object{"expression": `!variables.probe`, "reason": "Forbidden", "message": inForce + s.Revision()},
+			},
+		},
+	}
+}
+
+// message is what a refused user reads: that it is the certificate, why, and whom to ask.
+func message() string {
+	part := func(at int) string { return fmt.Sprintf("variables.revoked[c][%d]", at) }
+	return `variables.used.filter(c, c in variables.revoked).map(c, "the client certificate " + c.substring(0, 16) + "… of " + ` +
+		part(atUser) + ` + " was revoked on " + ` + part(atDay) + ` + " by " + ` + part(atBy) + ` + (` + part(atReason) +
+		` == "" ? "" : ": " + ` + part(atReason) + `) + "; ask them, or a cluster admin")[0]`
+}
+
+// Binding is what puts the shard's policy in force.
+func (s Shard) Binding() Object {
+	return Object{"apiVersion": apiVersion, "kind": bindingKind,
+		"metadata": Object{"name": s.Name, "labels": Object{Label: "true"}},
+		"spec":     Object{"policyName": s.Name, "validationActions": []any{"Deny"}}}
+}
+
+// ProbeName is the name of a ConfigMap that the API server refuses in a dry run, to anybody
+// who may create one, once the policy is in force.
+func (s Shard) ProbeName() string { return probePrefix + s.Name }
+
+// InForce tells which revision of a shard the API server enforces, by the words with which
+// it refused [Shard.ProbeName]; "" if it enforces none.
+func InForce(refusal error) string {
+	if refusal == nil {
+		return ""
+	}
+	_, after, _ := strings.Cut(refusal.Error(), inForce)
+	revision, _, _ := strings.Cut(after, " ")
+	return revision
+}
+
+// IsRefusal tells whether err is the refusal of a revoked certificate.
+func IsRefusal(err error) bool {
+	return err != nil && strings.Contains(err.Error(), policyKind+" '"+PolicyPrefix) && InForce(err) == ""
+}
+
+// ErrUnreadable is a policy whose list of entries somebody else has changed.
+var ErrUnreadable = errors.New("its list of revoked certificates cannot be read")
+
+// shardOf reads a policy. What cannot be read is in the shard's Err.
+func shardOf(o Object) Shard {
+	name, _ := at(o, "metadata", "name").(string)
+	s := Shard{Name: name, object: o}
+	note, _ := at(o, "metadata", "annotations", settingsNote).(string)
+	list, _ := at(o, "spec", "variables").([]any)
+	text := ""
+	for _, v := range list {
+		if v, ok := v.(Object); ok && v["name"] == "revoked" {
+			text, _ = v["expression"].(string)
+		}
+	}
+	var all map[string][]string
+	err := json.Unmarshal([]byte(text), &all)
+	if json.Unmarshal([]byte(note), &s.Settings) != nil {
+		s.Settings = Settings{}
+	}
+	for _, hash := range slices.Sorted(maps.Keys(all)) {
+		var e Entry
+		if e, err = entryOf(hash, all[hash]); err != nil {
+			break
+		}
+		s.Entries = append(s.Entries, e)
+	}
+	if err != nil {
+		s.Err = fmt.Errorf("policy %s: %w: %w", name, ErrUnreadable, err)
+	}
+	s.Differs = s.changed()
+	return s
+}
+
+// covers tells whether got says everything that want does: the API server adds defaults.
+func covers(got, want any) bool {
+	switch want := want.(type) {
+	case Object:
+		g, ok := got.(Object)
+		for k, v := range want {
+			ok = ok && covers(g[k], v)
+		}
+		return ok
+	case []any:
+		g, ok := got.([]any)
+		ok = ok && len(g) == len(want)
+		for i := 0; ok && i < len(want); i++ {
+			ok = covers(g[i], want[i])
+		}
+		return ok
+	}
+	return got == want
+}
+
+func at(o any, path ...string) any {
+	for _, p := range path {
+		m, _ := o.(Object)
+		o = m[p]
+	}
+	return o
+}
+
+// rewritten is the object to replace the policy by: as it was read, with the shard's parts.
+func (s Shard) rewritten() Object {
+	next, now := maps.Clone(s.object), s.Policy()
+	meta, _ := at(s.object, "metadata").(Object)
+	meta = maps.Clone(meta)
+	delete(meta, "managedFields")
+	for _, part := range []string{"labels", "annotations"} {
+		old, _ := meta[part].(Object)
+		merged := Object{}
+		maps.Copy(merged, old)
+		own, _ := at(now, "metadata", part).(Object)
+		maps.Copy(merged, own)
+		meta[part] = merged
+	}
+	next["metadata"], next["spec"] = meta, now["spec"]
+	return next
+}
+
+// changed tells whether the policy in the cluster says something else than the shard.
+func (s Shard) changed() bool {
+	return !covers(at(s.object, "spec"), s.Policy()["spec"]) ||
+		at(s.object, "metadata", "annotations", settingsNote) != stampSettings(s.Settings)
+}

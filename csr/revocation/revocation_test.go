@@ -1,0 +1,392 @@
+package revocation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// fake is an API that keeps objects. It counts versions as an API server does.
+type fake struct {
+	mu      sync.Mutex
+	objects map[string]Object // by kind and name
+	version int
+	// before, if set, is called ahead of each write and may fail it; after is called when
+	// one is done.
+	before func() error
+	after  func()
+}
+
+var errKilled = errors.New("killed")
+
+func of(o Object) string { return fmt.Sprint(o["kind"], "/", at(o, "metadata", "name")) }
+
+func (f *fake) List(_ context.Context, _, kind string) (all []Object, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(f.objects)) {
+		if strings.HasPrefix(name, kind+"/") {
+			all = append(all, clone(f.objects[name]))
+		}
+	}
+	return all, nil
+}
+
+func clone(o Object) (c Object) {
+	b, err := json.Marshal(o)
+	if err == nil {
+		err = json.Unmarshal(b, &c)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+func (f *fake) write(o Object, judge func(old Object) error) error {
+	if f.before != nil {
+		if err := f.before(); err != nil {
+			return err
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := judge(f.objects[of(o)]); err != nil {
+		return err
+	}
+	f.version++
+	o = clone(o)
+	o["metadata"].(Object)["resourceVersion"] = fmt.Sprint(f.version)
+	f.objects[of(o)] = o
+	if f.after != nil {
+		f.after()
+	}
+	return nil
+}
+
+func (f *fake) Create(_ context.Context, o Object) error {
+	return f.write(o, func(old Object) error {
+		if old != nil {
+			return apierrors.NewAlreadyExists(schema.GroupResource{}, of(o))
+		}
+		return nil
+	})
+}
+
+func (f *fake) Replace(_ context.Context, o Object) error {
+	return f.write(o, func(old Object) error {
+		if at(old, "metadata", "resourceVersion") != at(o, "metadata", "resourceVersion") {
+			return apierrors.NewConflict(schema.GroupResource{}, of(o), errors.New("changed"))
+		}
+		return nil
+	})
+}
+
+// enforced is what the API refuses: the entries of policies that have their binding.
+func (f *fake) enforced() map[string]bool {
+	all := map[string]bool{}
+	for name, o := range f.objects {
+		if s := shardOf(o); strings.HasPrefix(name, policyKind) && s.Err == nil && binds(f.objects[bindingKind+"/"+s.Name], s) {
+			for _, e := range s.Entries {
+				all[e.Certificate] = true
+			}
+		}
+	}
+	return all
+}
+
+func entry(n int) Entry {
+	return Entry{Certificate: fmt.Sprintf("%064x", n), Key: fmt.Sprintf("%064x", n+1), User: "jane",
+		NotAfter: time.Unix(2_000_000_000, 0).UTC(), Reason: `a "quoted" \ reason <&>`, By: "desk", At: time.Unix(1_900_000_000, 0).UTC()}
+}
+
+var now = time.Unix(1_950_000_000, 0)
+
+func newLedger() (Ledger, *fake) {
+	f := &fake{objects: map[string]Object{}}
+	return Ledger{API: f, limit: 2000}, f
+}
+
+func listOf(t *testing.T, l Ledger) (all []Entry) {
+	t.Helper()
+	list, err := l.Read(t.Context())
+	if err == nil {
+		err = list.Err()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e := range list.All() {
+		all = append(all, e)
+	}
+	return all
+}
+
+// TestLedger: entries come back from the policies as they were, once each, until they are
+// lifted or their certificate has ended.
+func TestLedger(t *testing.T) {
+	l, _ := newLedger()
+	unending := entry(3)
+	unending.NotAfter = time.Time{}
+	want := []Entry{entry(1), entry(2), unending}
+	for range 2 {
+		if shards, err := l.Revoke(t.Context(), now, want...); err != nil || len(shards) != 1 {
+			t.Fatalf("%d shards, %v", len(shards), err)
+		}
+		if got := listOf(t, l); !slices.Equal(got, want) {
+			t.Errorf("got  %+v\nwant %+v", got, want)
+		}
+	}
+	if _, err := l.Lift(t.Context(), now, entry(1).Certificate, entry(9).Certificate); !errors.Is(err, ErrNotRevoked) ||
+		len(listOf(t, l)) != 3 {
+		t.Errorf("one that is not on the list: %v", err)
+	}
+	if _, err := l.Lift(t.Context(), now, entry(1).Certificate); err != nil || !slices.Equal(listOf(t, l), want[1:]) {
+		t.Errorf("%v: left %+v", err, listOf(t, l))
+	}
+	// what has ended goes with the next write, and comes to no list
+	if _, err := l.Revoke(t.Context(), entry(2).NotAfter, entry(4)); err != nil ||
+		!slices.Equal(listOf(t, l), []Entry{unending}) {
+		t.Errorf("%v: left %+v", err, listOf(t, l))
+	}
+	if _, err := l.Set(t.Context(), now, entry(5), entry(6)); err != nil || len(listOf(t, l)) != 2 {
+		t.Errorf("set: %v", err)
+	}
+	closed := Settings{FailClosed: true, Spared: "rescue"}
+	if _, err := l.Configure(t.Context(), now, closed); err != nil {
+		t.Fatal(err)
+	}
+	list, err := l.Read(t.Context())
+	if err != nil || list.Settings != closed || list.Err() != nil {
+		t.Errorf("%+v, %v, %v", list.Settings, err, list.Err())
+	}
+	if e, ok := list.Find("", entry(6).Key); !ok || e != entry(6) {
+		t.Errorf("by its key: %+v", e)
+	}
+	if _, ok := list.Find("", ""); ok {
+		t.Error("nothing was found")
+	}
+	if _, err := l.Revoke(t.Context(), now, Entry{Certificate: "beef"}); err == nil {
+		t.Error("a malformed fingerprint is on the list")
+	}
+}
+
+// TestShards: a list that does not fit into one policy takes several, and what is added goes
+// where there is room.
+func TestShards(t *testing.T) {
+	l, f := newLedger()
+	var all []Entry
+	for n := range 40 {
+		all = append(all, entry(n))
+	}
+	if _, err := l.Revoke(t.Context(), now, all...); err != nil {
+		t.Fatal(err)
+	}
+	list, err := l.Read(t.Context())
+	if err != nil || len(list.Shards) < 3 || len(f.enforced()) != len(all) {
+		t.Fatalf("%d shards, %d in force, %v", len(list.Shards), len(f.enforced()), err)
+	}
+	for _, s := range list.Shards {
+		if n := len(literal(s.Entries)); n > l.limit+8 {
+			t.Errorf("%s has %d bytes", s.Name, n)
+		}
+	}
+	first := list.Shards[0]
+	if _, err := l.Lift(t.Context(), now, first.Entries[0].Certificate); err != nil {
+		t.Fatal(err)
+	}
+	shards, err := l.Revoke(t.Context(), now, entry(200))
+	if err != nil || len(shards) != 1 || shards[0].Name != first.Name {
+		t.Errorf("it is in %v, %v", shards[0].Name, err)
+	}
+}
+
+// TestTogether: several who write at once lose no entry.
+func TestTogether(t *testing.T) {
+	l, f := newLedger()
+	var wait sync.WaitGroup
+	for n := range 8 {
+		wait.Go(func() {
+			for i := range 5 {
+				if _, err := l.Revoke(t.Context(), now, entry(100*n+i)); err != nil {
+					t.Error(err)
+				}
+			}
+			if _, err := l.Lift(t.Context(), now, entry(100*n).Certificate); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	if got := len(f.enforced()); got != 32 {
+		t.Errorf("%d entries are in force, want 32", got)
+	}
+}
+
+// TestKilled: whichever write is the last, what was in force stays in force, and the same
+// command finishes the work.
+func TestKilled(t *testing.T) {
+	var before, added []Entry
+	for n := range 12 {
+		before = append(before, entry(n))
+	}
+	for n := range 12 {
+		added = append(added, entry(1000+n))
+	}
+	for name, do := range map[string]func(context.Context, Ledger) error{
+		"revoke": func(ctx context.Context, l Ledger) error { _, err := l.Revoke(ctx, now, added...); return err },
+		"lift": func(ctx context.Context, l Ledger) error {
+			_, err := l.Lift(ctx, now, before[0].Certificate, before[11].Certificate)
+			return err
+		},
+		"configure": func(ctx context.Context, l Ledger) error {
+			_, err := l.Configure(ctx, now, Settings{FailClosed: true})
+			return err
+		},
+		"set": func(ctx context.Context, l Ledger) error {
+			_, err := l.Set(ctx, now, slices.Concat(before, added)...)
+			return err
+		},
+	} {
+		last := false
+		for writes := 0; !last; writes++ {
+			l, f := newLedger()
+			if _, err := l.Revoke(t.Context(), now, before...); err != nil {
+				t.Fatal(err)
+			}
+			stays := f.enforced()
+			if name == "lift" {
+				delete(stays, before[0].Certificate)
+				delete(stays, before[11].Certificate)
+			}
+			left := writes
+			f.before = func() error {
+				if left--; left < 0 {
+					return errKilled
+				}
+				return nil
+			}
+			f.after = func() {
+				got := f.enforced()
+				for c := range stays {
+					if !got[c] {
+						t.Fatalf("%s, after a write: %s is not in force", name, c)
+					}
+				}
+			}
+			err := do(t.Context(), l)
+			if last = err == nil; !last && !errors.Is(err, errKilled) {
+				t.Fatalf("%s: %v", name, err)
+			}
+			f.before = nil
+			if err := do(t.Context(), l); err != nil && !errors.Is(err, ErrNotRevoked) {
+				t.Errorf("%s, again after %d writes: %v", name, writes, err)
+			}
+		}
+	}
+}
+
+// TestMeddled: a policy that somebody has changed is named. Its rules are put right by the
+// next write, its list is not overwritten if it cannot be read, and others take new entries.
+func TestMeddled(t *testing.T) {
+	policy, binding := policyKind+"/"+PolicyPrefix+"1", bindingKind+"/"+PolicyPrefix+"1"
+	for name, c := range map[string]struct {
+		meddle func(f *fake)
+		heals  bool
+	}{
+		"rules":          {func(f *fake) { f.objects[policy]["spec"].(Object)["failurePolicy"] = "Fail" }, true},
+		"no binding":     {func(f *fake) { delete(f.objects, binding) }, true},
+		"only a warning": {func(f *fake) { f.objects[binding]["spec"].(Object)["validationActions"] = []any{"Warn"} }, true},
+		"elsewhere":      {func(f *fake) { f.objects[binding]["spec"].(Object)["matchResources"] = Object{} }, true},
+		"no variables":   {func(f *fake) { delete(f.objects[policy]["spec"].(Object), "variables") }, false},
+		"other entries": {func(f *fake) {
+			f.objects[policy]["spec"].(Object)["variables"].([]any)[2].(Object)["expression"] = `{"beef": ["a"]}`
+		}, false},
+		"no date": {func(f *fake) {
+			v := f.objects[policy]["spec"].(Object)["variables"].([]any)[2].(Object)
+			v["expression"] = strings.Replace(v["expression"].(string), "2033", "then", 1)
+		}, false},
+		"settings": {func(f *fake) {
+			f.objects[policy]["metadata"].(Object)["annotations"] = Object{settingsNote: "{"}
+		}, true},
+	} {
+		l, f := newLedger()
+		if _, err := l.Revoke(t.Context(), now, entry(1)); err != nil {
+			t.Fatal(err)
+		}
+		c.meddle(f)
+		was := clone(f.objects[policy])
+		list, err := l.Read(t.Context())
+		if err != nil || list.Err() == nil || !strings.Contains(list.Err().Error(), PolicyPrefix+"1") {
+			t.Errorf("%s: %v, %v", name, err, list.Err())
+		}
+		if _, err := l.Revoke(t.Context(), now, entry(2)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if list, err = l.Read(t.Context()); err != nil || (list.Err() == nil) != c.heals {
+			t.Errorf("%s, afterwards: %v, %v", name, err, list.Err())
+		}
+		in := f.enforced()
+		if !in[entry(2).Certificate] || c.heals != in[entry(1).Certificate] {
+			t.Errorf("%s: in force are %v", name, in)
+		}
+		if !c.heals && fmt.Sprint(was) != fmt.Sprint(f.objects[policy]) {
+			t.Errorf("%s: the unreadable policy was changed", name)
+		}
+	}
+}
+
+func TestParseFingerprint(t *testing.T) {
+	want := strings.Repeat("ab", 32)
+	colons := strings.TrimSuffix(strings.Repeat("AB:", 32), ":")
+	for _, s := range []string{want, colons, CertificatePrefix + want, "sha256 Fingerprint=" + colons, "SHA256:" + want, " " + want + "\n"} {
+		if got, err := ParseFingerprint(s); err != nil || got != want {
+			t.Errorf("%q: %q, %v", s, got, err)
+		}
+	}
+	for _, s := range []string{"", want[2:], want + "ab", strings.Repeat("zz", 32), CertificatePrefix} {
+		if got, err := ParseFingerprint(s); err == nil {
+			t.Errorf("%q is %s", s, got)
+		}
+	}
+	if Used(map[string][]string{CredentialID: {"JTI=1", CertificatePrefix + want}}) != want || Used(nil) != "" {
+		t.Error("the certificate in use")
+	}
+}
+
+// TestWords: what people write cannot break the policy or the message.
+func TestWords(t *testing.T) {
+	l, _ := newLedger()
+	e := entry(1)
+	e.Reason = "two\nlines \u2028 \x00 " + strings.Repeat("x", 2*maxWords) + "\xff"
+	if _, err := l.Revoke(t.Context(), now, e); err != nil {
+		t.Fatal(err)
+	}
+	got := listOf(t, l)[0].Reason
+	if !strings.HasPrefix(got, "two lines x") || len([]rune(got)) != maxWords || !strings.HasSuffix(got, "…") {
+		t.Errorf("%q", got)
+	}
+	for _, c := range []struct {
+		err     error
+		force   string
+		refusal bool
+	}{
+		{nil, "", false}, {errors.New("no"), "", false},
+		{errors.New("ValidatingAdmissionPolicy 'kubehsm-revoked-1' with binding: " + inForce + "abc"), "abc", false},
+		{errors.New("ValidatingAdmissionPolicy 'kubehsm-revoked-1' with binding: the client certificate"), "", true},
+	} {
+		if InForce(c.err) != c.force || IsRefusal(c.err) != c.refusal {
+			t.Errorf("%v: %q, %v", c.err, InForce(c.err), IsRefusal(c.err))
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package revocation
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kubehsm/kubehsm/csr/revocation"
+	"github.com/kubehsm/kubehsm/test/controlplane"
+	"github.com/kubehsm/kubehsm/test/poll"
+)
+
+func TestMain(m *testing.M) { os.Exit(controlplane.Main(m)) }
+
+// api is revocation.API by client-go's dynamic client. before, if set, is called ahead of
+// each write and may refuse it, as a crash would.
+type api struct {
+	client dynamic.Interface
+	before func(verb, kind string) error
+}
+
+func (a api) of(kind string) dynamic.ResourceInterface {
+	return a.client.Resource(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1",
+		Resource: map[string]string{"ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+			"ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings"}[kind]})
+}
+
+func (a api) List(ctx context.Context, _, kind string) ([]revocation.Object, error) {
+	list, err := a.of(kind).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var all []revocation.Object
+	for _, i := range list.Items {
+		all = append(all, i.Object)
+	}
+	return all, nil
+}
+
+func (a api) write(verb string, o revocation.Object,
+	do func(dynamic.ResourceInterface, *unstructured.Unstructured) (*unstructured.Unstructured, error)) error {
+	u := &unstructured.Unstructured{Object: o}
+	if a.before != nil {
+		if err := a.before(verb, u.GetKind()); err != nil {
+			return err
+		}
+	}
+	_, err := do(a.of(u.GetKind()), u)
+	return err
+}
+
+func (a api) Create(ctx context.Context, o revocation.Object) error {
+	return a.write("create", o, func(r dynamic.ResourceInterface, u *unstructured.Unstructured) (*unstructured.Unstructured,
+		error) {
+		return r.Create(ctx, u, metav1.CreateOptions{})
+	})
+}
+
+func (a api) Replace(ctx context.Context, o revocation.Object) error {
+	return a.write("replace", o, func(r dynamic.ResourceInterface, u *unstructured.Unstructured) (*unstructured.Unstructured,
+		error) {
+		return r.Update(ctx, u, metav1.UpdateOptions{})
+	})
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// configFrom reads a kubeconfig file. Other servers take the place of its own.
+func configFrom(t testing.TB, file string, server ...string) *rest.Config {
+	t.Helper()
+	c, err := clientcmd.BuildConfigFromFlags("", file)
+	check(t, err)
+	c.QPS = -1
+	for _, s := range server {
+		c.Host = s
+	}
+	return c
+}
+
+func clientOf(t testing.TB, c *rest.Config) dynamic.Interface {
+	t.Helper()
+	d, err := dynamic.NewForConfig(c)
+	check(t, err)
+	return d
+}
+
+// person is somebody with a client certificate.
+type person struct {
+	config *rest.Config
+	file   string // kubeconfig
+	entry  revocation.Entry
+}
+
+// someone has the cluster certify a user.
+func someone(t testing.TB, c *controlplane.Cluster, user string, groups ...string) person {
+	t.Helper()
+	file := fmt.Sprintf("%s/%s.kubeconfig", t.TempDir(), strings.ReplaceAll(user, ":", "-"))
+	check(t, c.WriteKubeconfig(file, controlplane.ContextName, user, groups...))
+	config := configFrom(t, file)
+	block, _ := pem.Decode(config.CertData)
+	cert, err := x509.ParseCertificate(block.Bytes)
+	check(t, err)
+	e := revocation.EntryOf(cert)
+	e.Reason, e.By, e.At = "lost in a train", "test-admin", time.Now()
+	return person{config, file, e}
+}
+
+// ledger is the cluster's list, written by its admin.
+func ledger(t testing.TB, c *controlplane.Cluster) revocation.Ledger {
+	t.Helper()
+	return revocation.Ledger{API: api{client: clientOf(t, configFrom(t, c.AdminKubeconfig()))}}
+}
+
+var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+
+// create makes a ConfigMap in the namespace default, in a dry run.
+func create(ctx context.Context, config *rest.Config, name string) error {
+	d, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	_, err = d.Resource(configMaps).Namespace("default").Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name}}},
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	return err
+}
+
+// awaitInForce waits until the API server that config leads to enforces the shards.
+func awaitInForce(t testing.TB, config *rest.Config, shards []revocation.Shard) {
+	t.Helper()
+	for _, s := range shards {
+		poll.Until(t, s.Name+" is in force", func() bool {
+			return revocation.InForce(create(t.Context(), config, s.ProbeName())) == s.Revision()
+		})
+	}
+}
+
+// refused tells whether err is the refusal of a revoked certificate.
+func refused(err error) bool { return apierrors.IsForbidden(err) && revocation.IsRefusal(err) }
