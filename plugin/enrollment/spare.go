@@ -34,6 +34,21 @@ func (s Store) Family(e Enrollment) ([]Enrollment, error) {
 	return append([]Enrollment{first}, spares...), errors.Join(missing, err)
 }
 
+// KeyOf returns the enrollment called by if it is e or a spare of e, of the one used last if by is "".
+// It is e where there is no other.
+func (s Store) KeyOf(e Enrollment, by string) Enrollment {
+	if by == "" {
+		by = s.LastUsed(e.Name)
+	}
+	if by == e.Name {
+		return e
+	}
+	if spare, err := s.Load(by); err == nil && spare.SpareOf == e.Name {
+		return spare
+	}
+	return e
+}
+
 // LastUsed returns the name of the enrollment, of the one called name and its spares, whose key
 // signed in last; name if that is not known.
 func (s Store) LastUsed(name string) string {

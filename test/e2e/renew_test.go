@@ -3,6 +3,10 @@
 package e2e
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
 	"encoding/pem"
 	"os"
 	"path/filepath"
@@ -10,6 +14,10 @@ import (
 	"testing"
 	"time"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 )
@@ -31,6 +39,20 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: csr-file
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: developers}]
 `); err != nil {
 		u.t.Fatal(err)
+	}
+}
+
+// carriesPresent fails unless the request carries the certificate that it was filed with.
+func (u *user) carriesPresent(request string) {
+	u.t.Helper()
+	var obj certificatesv1.CertificateSigningRequest
+	if err := json.Unmarshal([]byte(u.admin("get", "csr", request, "-o", "json")), &obj); err != nil {
+		u.t.Fatal(err)
+	}
+	der, err := base64.StdEncoding.DecodeString(obj.Annotations[clusterapi.PresentCertificate])
+	sum := sha256.Sum256(der)
+	if err != nil || hex.EncodeToString(sum[:]) != csr.CredentialOf(&obj) {
+		u.t.Errorf("it carries a certificate of %d bytes (%v), which is not %s", len(der), err, csr.CredentialOf(&obj))
 	}
 }
 
@@ -63,6 +85,7 @@ func TestRenew(t *testing.T) {
 	if by := u.admin("get", "csr", second.Request, "-o", "jsonpath={.spec.username}"); by != "jane" {
 		t.Errorf("filed by %q, not with the certificate itself", by)
 	}
+	u.carriesPresent(second.Request)
 	if out := u.kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != "jane" {
 		t.Errorf("kubectl is %q", out)
 	}

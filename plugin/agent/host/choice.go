@@ -12,21 +12,6 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
 
-// keyOf returns the enrollment called by if it is e or a spare of e, of the one used last if by is "".
-// It is e where there is no other.
-func (s *targets) keyOf(e enrollment.Enrollment, by string) enrollment.Enrollment {
-	if by == "" {
-		by = s.store.LastUsed(e.Name)
-	}
-	if by == e.Name {
-		return e
-	}
-	if spare, err := s.store.Load(by); err == nil && spare.SpareOf == e.Name {
-		return spare
-	}
-	return e
-}
-
 // choose returns t, which is not warm, by the key that is to sign: the one used last, if its token
 // is there and its certificate in date, or else the first of which that is so. It is the only place
 // where one of several keys is chosen.

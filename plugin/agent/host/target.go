@@ -158,7 +158,7 @@ func (s *targets) load(name, by string) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	key := s.keyOf(e, by)
+	key := s.store.KeyOf(e, by)
 	before := s.store.Version(key)
 	policy, others := s.policies.Of(e)
 	version := s.store.Version(key, others...) // the version before the chain is read: a later write shows

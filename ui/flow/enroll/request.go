@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -42,10 +43,33 @@ func (r *attempt) fileRequest(ctx context.Context) (outcome, error) {
 			return outcome{}, err
 		}
 	}
+	if err := r.carryPresent(); err != nil {
+		return outcome{}, err
+	}
 	if _, err := request.File(ctx, client, &r.record.Request, r.record.OtherFiler()); err != nil {
 		return outcome{}, err
 	}
 	return outcome{message: r.record.Request.Name}, nil
+}
+
+// carryPresent has a renewal carry the certificate that it is filed with, by which an approver in
+// the cluster sees whether the key is the same.
+func (r *attempt) carryPresent() error {
+	o := r.record.Options
+	if o.Renewal == nil || o.Renewal.With != "" {
+		return nil
+	}
+	store := r.env.Enrollments()
+	en, err := store.Load(o.Name)
+	if err != nil {
+		return err
+	}
+	chain, err := store.Certificate(store.KeyOf(en, "")) // the agent has just signed in with that key
+	if err != nil {
+		return err
+	}
+	r.record.Request.Spec.Annotations = clusterapi.Present(chain[0])
+	return nil
 }
 
 // stillFiled tells whether the request on record is there and not at a dead
