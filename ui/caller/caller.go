@@ -3,7 +3,6 @@ package caller
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,8 +25,8 @@ func CommandOf(pid int) string {
 	if pid <= 0 {
 		return ""
 	}
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	if err != nil {
+	b := commandLine(pid)
+	if b == nil {
 		return ""
 	}
 	return commandWords(b)

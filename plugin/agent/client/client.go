@@ -175,11 +175,10 @@ func (c *Client) lost(err error) error {
 	case lost.Silent():
 		hint := "if it was suspended, let it go on; else end its process: the next command starts a new one"
 		if pid := socket.PeerPID(c.link.Conn()); pid > 0 {
-			hint = fmt.Sprintf(
-				"if it was suspended, `kill -CONT %d` lets it go on; else end it with `kill -KILL %d`: the next command starts a new one",
-				pid,
-				pid,
-			)
+			const unix = "if it was suspended, `kill -CONT %[1]d` lets it go on; else end it with `kill -KILL %[1]d`: " +
+				"the next command starts a new one"
+			hint = fmt.Sprintf(hinting.PerOS(unix, unix, "end it with `taskkill /F /PID %[1]d`: the next command starts a new one"),
+				pid)
 		}
 		return hinting.With(ErrNoAnswer, hint)
 	}

@@ -47,11 +47,12 @@ func Start(ctx context.Context, d home.Dirs, exe string) error {
 	defer r.Close()
 	cmd := exec.Command(exe, "agent", "serve")
 	cmd.Dir = string(filepath.Separator)
-	cmd.Env = append(child.Environ(), child.EnvReady+"=3")
+	cmd.Env = child.Environ()
 	cmd.Stderr = words
-	cmd.ExtraFiles = []*os.File{w}
 	cmd.SysProcAttr = child.Detached()
-	err = cmd.Start()
+	if err = child.PassReady(cmd, w); err == nil {
+		err = cmd.Start()
+	}
 	err = errors.Join(err, w.Close())
 	if err != nil {
 		return fmt.Errorf("start the agent: %w", err)
@@ -60,16 +61,23 @@ func Start(ctx context.Context, d home.Dirs, exe string) error {
 	go func() { exited <- cmd.Wait() }() // Wait prevents a zombie
 	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { _ = r.SetReadDeadline(time.Unix(1, 0)) })
-	defer stop()
-	line, err := bufio.NewReaderSize(r, 64).ReadString('\n')
-	if line == child.ReadyLine {
-		return nil
-	}
-	if ctx.Err() != nil {
+	read := make(chan error, 1)
+	go func() { // Windows' pipes have no deadlines; the end of this function ends the read
+		line, err := bufio.NewReaderSize(r, 64).ReadString('\n')
+		if line == child.ReadyLine {
+			err = nil
+		}
+		read <- err
+	}()
+	select {
+	case err = <-read:
+	case <-ctx.Done():
 		return fmt.Errorf("the agent did not start listening: %w", ctx.Err())
 	}
-	return startFailure(words, <-exited, err, d)
+	if err != nil {
+		return startFailure(words, <-exited, err, d)
+	}
+	return nil
 }
 
 // startFailure repeats what the agent said as it failed.

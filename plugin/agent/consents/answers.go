@@ -5,6 +5,7 @@ package consents
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -80,8 +81,11 @@ type answer struct {
 }
 
 // programOf is the file of the program that a process runs: another one may take
-// its place (execve(2)).
+// its place (execve(2)), but not on Windows.
 func programOf(p process.ID) os.FileInfo {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
 	file, err := os.Stat(fmt.Sprintf("/proc/%d/exe", p.PID))
 	if err != nil {
 		return nil
