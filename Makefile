@@ -59,6 +59,8 @@ test: prerequisites cluster ## everything: prerequisites, control plane, lint, a
 	$(MAKE) --no-print-directory fuzz FUZZTIME=1000x || failed=1; \
 	echo '== integration and end-to-end tests, on real parts'; \
 	$(AGAIN) -p 1 -timeout 30m -- ./test/... || failed=1; \
+	echo '== the approver, in a real cluster'; \
+	(cd plugin/kubehsm-cluster && CGO_ENABLED=0 $(GO) test -trimpath ./...) || failed=1; \
 	[ ! -e '$(FLAKY)' ] || { echo '== failed, then passed when run again, alone: find the race (make race-hunt)'; cat '$(FLAKY)'; }; \
 	[ -z "$$failed" ] || { echo '== something failed: see above'; exit 1; }
 
@@ -150,6 +152,7 @@ lint: golangci-lint actionlint ## gofmt, golangci-lint (.golangci.yml; 2 minutes
 	cd test/clients/clientgo && CGO_ENABLED=0 $(GO) vet -trimpath ./...
 	cd test/integration/kubeadm/program && CGO_ENABLED=0 $(GO) vet -trimpath ./...
 	cd test/kubectl-externalsigner && GOFLAGS=-trimpath $(GOLANGCI_LINT)
+	cd plugin/kubehsm-cluster && GOFLAGS=-trimpath $(GOLANGCI_LINT)
 	cd $(GENERATE) && $(GOLANGCI_LINT) && $(GO) run -buildvcs=false . -check
 
 # The programs that lint and release are pinned, each in a module of its own (test/tools).

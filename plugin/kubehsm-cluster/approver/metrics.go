@@ -1,0 +1,81 @@
+package approver
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
+)
+
+// Metrics are what Prometheus reads of the approver.
+type Metrics struct {
+	decisions *prometheus.CounterVec
+	seconds   *prometheus.HistogramVec
+	cache     client.Reader
+	tokens    *prometheus.Desc
+}
+
+// NewMetrics makes them; tokens are counted in the cache when somebody reads.
+func NewMetrics(cache client.Reader) *Metrics {
+	return &Metrics{
+		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubehsm_decisions_total",
+			Help: "Certificate requests by what was decided on them, and why."}, []string{"verdict", "reason"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "kubehsm_decision_seconds",
+			Help:    "Time from the creation of a request to its approval or denial.",
+			Buckets: []float64{1, 2, 5, 10, 30, 60, 300, 3600, 6 * 3600, 24 * 3600}}, []string{"verdict"}),
+		cache: cache,
+		tokens: prometheus.NewDesc("kubehsm_tokens",
+			"Tokens of the roster, by their state, the remaining life of their certificate, touch policy and model.",
+			[]string{"state", "remaining", "touch", "model"}, nil),
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
+	m.decisions.Describe(to)
+	m.seconds.Describe(to)
+	to <- m.tokens
+}
+
+// readTimeout bounds one reading of the roster, which is in memory.
+const readTimeout = 5 * time.Second
+
+// Collect implements [prometheus.Collector].
+func (m *Metrics) Collect(to chan<- prometheus.Metric) {
+	m.decisions.Collect(to)
+	m.seconds.Collect(to)
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	var list clusterapi.HardwareTokenList
+	if err := m.cache.List(ctx, &list, client.InNamespace(clusterapi.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		to <- prometheus.NewInvalidMetric(m.tokens, err)
+		return
+	}
+	count := map[[4]string]int{}
+	for _, t := range list.Items {
+		count[[4]string{string(t.Spec.State), remaining(t.Status, time.Now()), t.Status.Touch, t.Status.Model}]++
+	}
+	for labels, n := range count {
+		to <- prometheus.MustNewConstMetric(m.tokens, prometheus.GaugeValue, float64(n), labels[:]...)
+	}
+}
+
+// remaining is the life that a token's certificate has left, in steps.
+func remaining(s clusterapi.TokenStatus, now time.Time) string {
+	if s.NotAfter == nil {
+		return "none"
+	}
+	left := s.NotAfter.Sub(now)
+	for _, step := range []struct {
+		under time.Duration
+		label string
+	}{{0, "ended"}, {time.Hour, "1h"}, {24 * time.Hour, "1d"}, {7 * 24 * time.Hour, "7d"}, {30 * 24 * time.Hour, "30d"}} {
+		if left <= step.under {
+			return step.label
+		}
+	}
+	return "more"
+}

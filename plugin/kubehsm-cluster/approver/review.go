@@ -1,0 +1,79 @@
+package approver
+
+import (
+	"context"
+	"slices"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
+	"github.com/kubehsm/kubehsm/plugin/judge"
+)
+
+// reviewOf is the review of the request, nil if there is none. One of an earlier
+// request of the same name is deleted.
+func (r *Requests) reviewOf(ctx context.Context, obj *certificatesv1.CertificateSigningRequest) (*clusterapi.RequestReview,
+	error) {
+	review := &clusterapi.RequestReview{}
+	err := r.Cache.Get(ctx, types.NamespacedName{Namespace: clusterapi.Namespace, Name: obj.Name}, review)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case review.Spec.Request != obj.UID:
+		return nil, client.IgnoreNotFound(r.Objects.Delete(ctx, review, client.Preconditions{UID: &review.UID}))
+	}
+	return review, nil
+}
+
+// toReview leaves the request to a person, and says what there is to know of it.
+func (r *Requests) toReview(ctx context.Context, obj *certificatesv1.CertificateSigningRequest,
+	review *clusterapi.RequestReview, d judge.Decision) error {
+	status := clusterapi.ReviewStatus{Reason: d.Reason, Message: csr.Brief(d.Message), AdminOnly: d.AdminOnly}
+	if review != nil && review.Spec.Decision != nil {
+		status.Refused = status.Message
+	}
+	if info, err := csr.InspectRequest(obj.Spec.Request); err == nil {
+		grants, err := facts{ctx, r.Cache}.grants(info.Subject)
+		if err != nil {
+			return err
+		}
+		for _, g := range grants[:min(len(grants), maxRights)] {
+			status.Rights = append(status.Rights, csr.Brief(g.String()))
+		}
+	}
+	if review == nil {
+		review = &clusterapi.RequestReview{
+			ObjectMeta: metav1.ObjectMeta{Namespace: clusterapi.Namespace, Name: obj.Name,
+				// It goes with its request.
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: certificatesv1.SchemeGroupVersion.String(),
+					Kind: "CertificateSigningRequest", Name: obj.Name, UID: obj.UID}}},
+			Spec: clusterapi.ReviewSpec{Request: obj.UID},
+		}
+		if err := r.Objects.Create(ctx, review); err != nil {
+			return err
+		}
+		r.Metrics.decisions.WithLabelValues(string(judge.Person), d.Reason).Inc()
+		r.Events.Eventf(obj, nil, corev1.EventTypeNormal, d.Reason, string(judge.Person), "a person decides: %s", status.Message)
+	}
+	if same(review.Status, status) {
+		return nil
+	}
+	review.Status = status
+	return r.Objects.Status().Update(ctx, review)
+}
+
+// maxRights bounds the lines of a review.
+const maxRights = 100
+
+func same(a, b clusterapi.ReviewStatus) bool {
+	return a.Reason == b.Reason && a.Message == b.Message && a.AdminOnly == b.AdminOnly && a.Refused == b.Refused &&
+		slices.Equal(a.Rights, b.Rights)
+}

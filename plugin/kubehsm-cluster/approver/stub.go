@@ -1,0 +1,116 @@
+package approver
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm/attest"
+	"github.com/kubehsm/kubehsm/plugin/judge"
+)
+
+// The annotations of a stub say what is needed of what it has not.
+const (
+	stubSerial      = "serial"      // of the token that it says its key is in, not verified
+	stubKey         = "key"         // SHA-256 of the certificate's SubjectPublicKeyInfo
+	stubCertificate = "certificate" // SHA-256 of the certificate
+	stubEnd         = "end"         // of the certificate, RFC 3339
+)
+
+// Stub is a request as the cache keeps it: without what it asks for, and without its
+// certificate, which are most of it.
+func Stub(in any) (any, error) {
+	obj, ok := in.(*certificatesv1.CertificateSigningRequest)
+	if !ok {
+		return in, nil
+	}
+	said := map[string]string{}
+	state := csr.StateOf(obj).State
+	switch {
+	case obj.Spec.SignerName != csr.ClientSigner:
+	case state == csr.Pending:
+		said[stubSerial] = claimedSerial(obj)
+	case state == csr.Issued:
+		cert, err := csr.ParseCertificate(obj.Status.Certificate)
+		if err != nil {
+			break // it is no certificate of a client's
+		}
+		sum := sha256.Sum256(cert.Leaf.Raw)
+		said[stubCertificate] = hex.EncodeToString(sum[:])
+		said[stubEnd] = cert.Leaf.NotAfter.UTC().Format(time.RFC3339)
+		if said[stubKey], err = csr.SPKIHash(cert.Leaf.PublicKey); err != nil {
+			return nil, err
+		}
+	}
+	stub := &certificatesv1.CertificateSigningRequest{
+		TypeMeta: obj.TypeMeta,
+		ObjectMeta: metav1.ObjectMeta{Name: obj.Name, UID: obj.UID, ResourceVersion: obj.ResourceVersion,
+			CreationTimestamp: obj.CreationTimestamp, DeletionTimestamp: obj.DeletionTimestamp, Annotations: said},
+		Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: obj.Spec.SignerName, Username: obj.Spec.Username},
+	}
+	for _, c := range obj.Status.Conditions {
+		stub.Status.Conditions = append(stub.Status.Conditions,
+			certificatesv1.CertificateSigningRequestCondition{Type: c.Type, Status: c.Status})
+	}
+	if state == csr.Issued {
+		stub.Status.Certificate = []byte{0} // it is there
+	}
+	return stub, nil
+}
+
+func claimedSerial(obj *certificatesv1.CertificateSigningRequest) string {
+	asked, err := judge.Read(obj)
+	if err != nil {
+		return ""
+	}
+	carried, err := attest.FromExtensions(asked.Extensions)
+	if err != nil {
+		return ""
+	}
+	s, err := attest.Parse(carried)
+	if err != nil {
+		return ""
+	}
+	return s.Serial
+}
+
+// The fields that the cache finds objects by.
+const (
+	byRequester = "requester"
+	bySerial    = "serial"
+	byKey       = "key"
+	bySubject   = "subject"
+)
+
+// Index sets up what [Facts] finds objects by.
+func Index(ctx context.Context, to client.FieldIndexer) error {
+	for _, i := range []struct {
+		of   client.Object
+		by   string
+		keys client.IndexerFunc
+	}{
+		{&certificatesv1.CertificateSigningRequest{}, byRequester, func(o client.Object) []string {
+			return []string{o.(*certificatesv1.CertificateSigningRequest).Spec.Username}
+		}},
+		{&certificatesv1.CertificateSigningRequest{}, bySerial, func(o client.Object) []string {
+			if serial := o.GetAnnotations()[stubSerial]; serial != "" {
+				return []string{serial}
+			}
+			return nil
+		}},
+		{tokenKind(), byKey, tokenKeys},
+		{bindingKinds()[0], bySubject, subjectsOf},
+		{bindingKinds()[1], bySubject, subjectsOf},
+	} {
+		if err := to.IndexField(ctx, i.of, i.by, i.keys); err != nil {
+			return err
+		}
+	}
+	return nil
+}

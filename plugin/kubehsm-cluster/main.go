@@ -1,0 +1,133 @@
+// kubehsm-cluster is the cluster's half of kubehsm: it approves certificate requests
+// that are proven, denies those that are forged, and leaves the rest to people.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/go-logr/logr"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
+	"github.com/kubehsm/kubehsm/plugin/kubehsm-cluster/approver"
+)
+
+// The leader's lease: a leader that was killed is succeeded after leaseDuration.
+const (
+	leaseDuration = 8 * time.Second
+	renewDeadline = 6 * time.Second
+	retryPeriod   = time.Second
+)
+
+type options struct {
+	metrics, probes string
+	workers         int
+	debug           bool
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.metrics, "metrics-address", ":8080", "where Prometheus reads metrics, host:port; 0 serves none")
+	flag.StringVar(&o.probes, "probe-address", ":8081", "where the kubelet asks for /healthz and /readyz, host:port")
+	flag.IntVar(&o.workers, "workers", 16, "how many requests are decided on at a time")
+	flag.BoolVar(&o.debug, "debug", false, "log more")
+	flag.Parse()
+	level := slog.LevelInfo
+	if o.debug {
+		level = slog.LevelDebug
+	}
+	ctrl.SetLogger(logr.FromSlogHandler(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level})))
+	if err := run(ctrl.SetupSignalHandler(), o); err != nil {
+		fmt.Fprintln(os.Stderr, "kubehsm-cluster:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) error {
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return err
+	}
+	config.QPS = -1 // the API server does its own sharing out
+	mgr, err := manager(config, o)
+	if err != nil {
+		return err
+	}
+	if err := approver.Index(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	requests, err := csr.NewClient(config)
+	if err != nil {
+		return err
+	}
+	m := approver.NewMetrics(mgr.GetCache())
+	if err := metrics.Registry.Register(m); err != nil {
+		return err
+	}
+	r := &approver.Requests{Cache: mgr.GetCache(), Objects: mgr.GetClient(), Client: requests,
+		Events: mgr.GetEventRecorder("kubehsm-cluster"), Metrics: m}
+	if err := r.Start(mgr, o.workers); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+// manager keeps the caches, elects the leader and serves probes and metrics.
+func manager(config *rest.Config, o options) (ctrl.Manager, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{certificatesv1.AddToScheme, rbacv1.AddToScheme, corev1.AddToScheme,
+		eventsv1.AddToScheme, clusterapi.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	ours := map[string]cache.Config{clusterapi.Namespace: {}}
+	lease, renew, retry := leaseDuration, renewDeadline, retryPeriod
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:         scheme,
+		LeaderElection: true, LeaderElectionID: "kubehsm-cluster", LeaderElectionNamespace: clusterapi.Namespace,
+		LeaderElectionReleaseOnCancel: true, LeaseDuration: &lease, RenewDeadline: &renew, RetryPeriod: &retry,
+		Metrics: server.Options{BindAddress: o.metrics}, HealthProbeBindAddress: o.probes,
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject: map[client.Object]cache.ByObject{
+				&certificatesv1.CertificateSigningRequest{}: {Transform: approver.Stub},
+				&clusterapi.HardwareToken{}:                 {Namespaces: ours},
+				&clusterapi.RequestReview{}:                 {Namespaces: ours},
+				&clusterapi.EnrollmentPolicy{}:              {Namespaces: ours},
+			},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := mgr.AddHealthzCheck("alive", healthz.Ping); err != nil {
+		return nil, err
+	}
+	return mgr, mgr.AddReadyzCheck("caches", func(r *http.Request) error {
+		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+		defer cancel()
+		if !mgr.GetCache().WaitForCacheSync(ctx) {
+			return fmt.Errorf("the caches are not filled yet")
+		}
+		return nil
+	})
+}
