@@ -61,7 +61,7 @@ func FetchChain(ctx context.Context, c *Certificate, others []*x509.Certificate)
 		issuer, err := fetchIssuer(ctx, end)
 		if err != nil {
 			return nil, hint.With(fmt.Errorf("the issuer of %q: %w", end.Subject.String(), err),
-				"name a file that has the chain: --chain FILE")
+				"name a file with the chain: --chain FILE")
 		}
 		if bytes.Equal(issuer.RawSubject, issuer.RawIssuer) {
 			return c, nil

@@ -284,7 +284,7 @@ func TestErrorsOfTheNetwork(t *testing.T) {
 	down.Close()
 	for host, hint := range map[string]string{
 		s.URL:    "certificate authority",
-		down.URL: "is " + down.URL + " up",
+		down.URL: down.URL + " is up",
 	} {
 		c, err := NewClient(&rest.Config{Host: host})
 		if err != nil {

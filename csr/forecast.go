@@ -183,7 +183,7 @@ func (f *forecast) subject(rule signerRule) {
 	case strings.HasPrefix(f.p.Subject.User, "system:") ||
 		slices.ContainsFunc(f.p.Subject.Groups, func(g string) bool { return strings.HasPrefix(g, "system:") }):
 		f.say("subject", Warn, "Kubernetes documentation, RBAC: names with the prefix system: are reserved",
-			"it asks for a name of Kubernetes's own: approvers will wonder")
+			"it asks for one of Kubernetes's own names: approvers may refuse it")
 	default:
 		f.say("subject", OK, documented, "user and groups can be asked for")
 	}
@@ -347,7 +347,7 @@ func (f *forecast) identity() {
 		f.say("identity", Unknown, "", "whether the name is somebody's already cannot be seen with your rights")
 	default:
 		f.say("identity", OK, "role bindings and the requests that are still there",
-			"nobody else is seen to have the name %s", user)
+			"nobody else seems to have the name %s", user)
 	}
 }
 

@@ -93,10 +93,12 @@ type kindOfCluster struct {
 
 // clusterKinds are those of whose signing something is known.
 func clusterKinds() []kindOfCluster {
-	eks := "it does not sign client certificates (Amazon EKS user guide, \"Secure workloads with Kubernetes certificates\"): " +
+	eks := "it does not sign client certificates (Amazon EKS user guide, \"Secure workloads with Kubernetes " +
+		"certificates\"): " +
 		"an approved request would wait for ever"
 	k3s := "its server runs the controller that signs client certificates"
-	gke := "its signer signs client certificates (CIS Google Kubernetes Engine Benchmark, on client certificate authentication)"
+	gke := "its signer signs client certificates (CIS Google Kubernetes Engine Benchmark, on client certificate " +
+		"authentication)"
 	return []kindOfCluster{
 		{"Amazon EKS", Refuse, eks, "", ".eks.amazonaws.com"},
 		{"Amazon EKS", Refuse, eks, "", ".eks.amazonaws.com.cn"},

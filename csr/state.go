@@ -168,7 +168,8 @@ func (e *FailedError) Error() string {
 func (e *FailedError) Hint() string {
 	if e.Status.Reason == "SignerValidationFailure" && e.Status.Object != nil &&
 		e.Status.Object.Spec.SignerName == ClientSigner {
-		return `the signer accepts the usages "client auth", "digital signature" and, for RSA keys, "key encipherment"; file a new request`
+		return `the signer accepts the usages "client auth", "digital signature" and, for RSA keys, ` +
+			`"key encipherment"; file a new request`
 	}
 	return "this request cannot be revived: ask the cluster's admin about the signer, then file a new one"
 }
@@ -194,5 +195,6 @@ func (e *DeletedError) Error() string {
 
 // Hint tells of the cleaner, which deletes on schedule.
 func (e *DeletedError) Hint() string {
-	return "clusters delete requests that stay undecided for 24 hours, and ended ones after 1 hour; file a new request (the key can stay)"
+	return "clusters delete requests that stay undecided for 24 hours, and ended ones after 1 hour; file a new " +
+		"request (the key can stay)"
 }

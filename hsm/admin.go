@@ -57,7 +57,7 @@ func (c Abilities) Makes(o GenerateOptions) error {
 	}
 	if !c.Policies && (o.PIN != PINDefault || o.Touch != TouchDefault) {
 		return hint.With(fmt.Errorf("PIN and touch policies: %w", ErrUnsupported),
-			"leave the policies to the card: without --pin-policy and --touch-policy")
+			"leave out --pin-policy and --touch-policy; the card then chooses")
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ type ManagementKeyOptions struct {
 	Key *Secret
 	// Protect keeps the key on the card, readable with the PIN.
 	Protect bool
-	// Touch wants a touch for every use of the key.
+	// Touch needs a touch for every use of the key.
 	Touch bool
 }
 

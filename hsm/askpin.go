@@ -144,23 +144,23 @@ func CheckPIN(kind PINKind, pin *Secret, s PINState) error {
 	case n == 0:
 		return Unfit(kind, "it is empty")
 	case looksLikeOTP(pin.Bytes()):
-		return Unfit(kind, "that was a one-time password, typed by a touch of the YubiKey; no try was spent")
+		return Unfit(kind, "that was a one-time password, typed by a touch of the YubiKey; no try was used")
 	case s.MinLen > 0 && n < s.MinLen:
-		return Unfit(kind, "it must have at least %d characters; no try was spent", s.MinLen)
+		return Unfit(kind, "it must have at least %d characters; no try was used", s.MinLen)
 	case s.MaxLen > 0 && n > s.MaxLen:
-		return Unfit(kind, "it may have at most %d characters; no try was spent", s.MaxLen)
+		return Unfit(kind, "it may have at most %d characters; no try was used", s.MaxLen)
 	}
 	return nil
 }
 
 // errTriesSpent says that a PIN was not presented, see [CheckTries].
-var errTriesSpent = fmt.Errorf("%w: another program has spent tries of it meanwhile; none was spent now", ErrPINInvalid)
+var errTriesSpent = fmt.Errorf("%w: another program has used tries of it meanwhile; none was used now", ErrPINInvalid)
 
 // errChanged says that a PIN was not presented, see [CheckTries].
-var errChanged = fmt.Errorf("%w: another program has changed it meanwhile; no try was spent", ErrPINInvalid)
+var errChanged = fmt.Errorf("%w: another program has changed it meanwhile; no try was used", ErrPINInvalid)
 
 // CheckTries turns a PIN away that was asked for when the token had more tries
-// left than now, perhaps none, or only the last one, which wants a yes of its own; or when the
+// left than now, perhaps none, or only the last one, which needs a yes of its own; or when the
 // default PIN was in force, which is not any more. A
 // driver calls it when it is alone with the token, just before it presents the PIN.
 // [AskPIN] then asks anew by the state that the token is in.

@@ -162,7 +162,8 @@ func (d *document) change(edits []edit) (after []byte, splices []splice, err err
 				"nothing was written; write those parts out, or let kubectl do it: kubectl config view --raw --flatten")
 		}
 		return nil, nil, hint.Withf(fmt.Errorf("%w: internal: %w", ErrUnsupported, err),
-			"nothing was written; use another file with --kubeconfig, or let kubectl rewrite this one: kubectl config view --raw --flatten")
+			"nothing was written; use another file with --kubeconfig, or let kubectl rewrite this one: kubectl config view "+
+				"--raw --flatten")
 	}
 	return after, splices, nil
 }

@@ -19,7 +19,7 @@ const (
 	ExitFailed      = 1
 	ExitUsage       = 2   // unknown command or flag, missing or malformed argument
 	ExitNoToken     = 3   // the token is not there
-	ExitPIN         = 4   // PIN wrong, locked, not set or unusable
+	ExitPIN         = 4   // PIN wrong, blocked, not set or unusable
 	ExitNoTerminal  = 5   // a person had to be asked and could not be
 	ExitTimedOut    = 124 // timeout(1)'s code
 	ExitInterrupted = 130 // ctrl-c, or a declined question; 128 + SIGINT

@@ -19,7 +19,7 @@ func (t *Token) Attest(ctx context.Context, u hsm.URI) (hsm.Attestation, error) 
 		statement, err := s.Keys.Attest(id)
 		switch status := applet.StatusOf(err); {
 		case status.Unknown():
-			return hsm.Attestation{}, fmt.Errorf("this card makes no attestations: %w", hsm.ErrUnsupported)
+			return hsm.Attestation{}, fmt.Errorf("this card does not attest keys: %w", hsm.ErrUnsupported)
 		case status != 0 && slot.Key.Origin == hsm.Imported:
 			return hsm.Attestation{}, hint.With(
 				fmt.Errorf("slot %s: the key was imported, not generated: %w: %w", slot.ID, hsm.ErrUnsupported, err),

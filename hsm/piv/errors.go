@@ -27,5 +27,6 @@ func isForeign(err error) bool {
 
 func errForeign(name string, atr []byte) error {
 	return foreign{hint.With(fmt.Errorf("reader %q: no PIV card (ATR %x): %w", name, atr, hsm.ErrUnsupported),
-		"use it through its PKCS#11 module if it has one; on a YubiKey enable the PIV application with `ykman config usb --enable PIV`")}
+		"use it through its PKCS#11 module if it has one; on a YubiKey enable the PIV application with `ykman config usb "+
+			"--enable PIV`")}
 }

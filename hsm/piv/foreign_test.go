@@ -124,7 +124,7 @@ func TestSignaturesThatDoNotVerify(t *testing.T) {
 	}
 }
 
-// TestTrialCostsNoTouch: a key that wants a touch is not tried.
+// TestTrialCostsNoTouch: a key that needs a touch is not tried.
 func TestTrialCostsNoTouch(t *testing.T) {
 	touched := 0
 	r := newRig(t, vcard.Config{Touch: func(byte, <-chan struct{}) bool { touched++; return true }})

@@ -80,7 +80,7 @@ func refusedPolicies(o hsm.GenerateOptions) string {
 	if o.PIN == hsm.PINDefault && o.Touch == hsm.TouchDefault {
 		return ""
 	}
-	return ", or leave the policies to the card: without --pin-policy and --touch-policy"
+	return ", or leave out --pin-policy and --touch-policy; the card then chooses"
 }
 
 // try has the new key sign once, where that costs neither a question nor a touch, and
@@ -127,9 +127,9 @@ func (t *Token) try(s *applet.Session, slot, code byte, key *hsm.Key) error {
 func (t *Token) useless(s *applet.Session, slot byte, a hsm.Algorithm) error {
 	can, name, gone := t.card.about().Can, applet.SlotName(slot), "the key was removed"
 	if !can.Delete {
-		gone = "the key is in slot " + name + " and of no use"
+		gone = "the key is in slot " + name + " and cannot be used"
 	} else if err := s.Keys.Delete(slot); err != nil {
-		gone = fmt.Sprintf("the key in slot %s is of no use, and could not be removed: %v", name, err)
+		gone = fmt.Sprintf("the key in slot %s cannot be used, and could not be removed: %v", name, err)
 	}
 	return hint.With(fmt.Errorf("the card's %s signatures do not verify: %w; %s", a, hsm.ErrUnsupported, gone),
 		can.Instead(a))

@@ -114,7 +114,8 @@ func (t *Token) Reset(ctx context.Context, p hsm.Prompter) error {
 		return fmt.Errorf("resetting a card of unknown make: %w", hsm.ErrUnsupported)
 	}
 	yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{
-		Detail: "All PIV keys and certificates of the token are destroyed for good. PIN, PUK and management key become the default ones.\n" +
+		Detail: "All PIV keys and certificates of the token are destroyed for good. PIN, PUK and management key become " +
+			"the default ones.\n" +
 			"What remains: the attestation key, and everything outside PIV (FIDO, OpenPGP, OTP, OATH).",
 		Question: "Reset the PIV application of " + info.Name() + "?", Type: info.Serial,
 	})

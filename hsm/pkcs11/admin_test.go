@@ -109,7 +109,7 @@ func (r *robbed) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) 
 }
 
 // TestSOTriesSpentMeanwhile: an SO PIN that was typed while another program spent a
-// try is asked for again, not presented, as what is left may want a yes of its own.
+// try is asked for again, not presented, as what is left may need a yes of its own.
 func TestSOTriesSpentMeanwhile(t *testing.T) {
 	d, soft := softHSM(t)
 	tok := openToken(t, d)
@@ -124,7 +124,7 @@ func TestSOTriesSpentMeanwhile(t *testing.T) {
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}
 		if out, err := cmd.CombinedOutput(); !strings.Contains(string(out), "CKR_PIN_INCORRECT") {
-			t.Errorf("no try was spent: %v\n%s", err, out)
+			t.Errorf("no try was used: %v\n%s", err, out)
 		}
 	}
 	if err := tok.Unblock(t.Context(), person); err != nil {

@@ -255,7 +255,7 @@ func (d *Driver) Open(ctx context.Context, u hsm.URI) (hsm.Token, error) {
 		return nil, several(u, s.found)
 	case len(s.blank) > 0:
 		return nil, hint.With(fmt.Errorf("%s: the token is not initialized: %w", u, hsm.ErrNoToken),
-			"set it up with `kubehsm token init`")
+			"initialize it with `kubehsm token init`")
 	case len(s.failed) > 0:
 		return nil, missing(u, s.failed)
 	}

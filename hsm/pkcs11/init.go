@@ -75,12 +75,12 @@ func (d *Driver) choose(ctx context.Context, u hsm.URI, erase bool) (match, erro
 		return match{}, hint.With(fmt.Errorf("%s: %w", u, hsm.ErrSeveralTokens),
 			fmt.Sprintf("name one by its slot, as 'pkcs11:slot-id=%d'", found[0].info.SlotID))
 	case len(s.found) > 0:
-		return match{}, hint.With(fmt.Errorf("token %q is set up already: %w", s.found[0].info.Name(), hsm.ErrOccupied),
-			"--erase sets it up anew; all that is on it is lost")
+		return match{}, hint.With(fmt.Errorf("token %q is initialized already: %w", s.found[0].info.Name(), hsm.ErrOccupied),
+			"--erase initializes it again and destroys everything on it")
 	case len(s.failed) > 0:
 		return match{}, missing(u, s.failed)
 	}
-	return match{}, hint.With(fmt.Errorf("%s: no token to set up: %w", u, hsm.ErrNoToken),
+	return match{}, hint.With(fmt.Errorf("%s: no token to initialize: %w", u, hsm.ErrNoToken),
 		"`kubehsm token list` shows what is there")
 }
 

@@ -311,7 +311,8 @@ func (m *module) token(slot uint) (hsm.TokenInfo, error) {
 	if err != nil {
 		return info, err
 	}
-	info.Label, info.Manufacturer, info.Model, info.Serial = trim(t.Label), trim(t.ManufacturerID), trim(t.Model), trim(t.SerialNumber)
+	info.Label, info.Manufacturer = trim(t.Label), trim(t.ManufacturerID)
+	info.Model, info.Serial = trim(t.Model), trim(t.SerialNumber)
 	info.Firmware = fmt.Sprintf("%d.%d", t.FirmwareVersion.Major, t.FirmwareVersion.Minor)
 	info.Initialized = t.Flags&p11.CKF_TOKEN_INITIALIZED != 0
 	info.ReadOnly = t.Flags&p11.CKF_WRITE_PROTECTED != 0

@@ -76,7 +76,8 @@ func (r *reader) guarded(o p11.ObjectHandle) error {
 	sensitive, _ := flag(a[p11.CKA_SENSITIVE])
 	extractable, known := flag(a[p11.CKA_EXTRACTABLE])
 	if !sensitive || extractable || !known {
-		return hint.With(fmt.Errorf("%w: the token does not keep the private key to itself (sensitive %v, extractable %v); the key was removed", hsm.ErrUnsupported, sensitive, extractable || !known),
+		return hint.With(fmt.Errorf("%w: the token does not keep the private key to itself (sensitive %v, extractable "+
+			"%v); the key was removed", hsm.ErrUnsupported, sensitive, extractable || !known),
 			"use another token")
 	}
 	return nil

@@ -82,7 +82,7 @@ func (r Record) Validate() error {
 
 func validUsages(usages []string) error {
 	if len(usages) == 0 {
-		return hint.Withf(fmt.Errorf("%w: a token without a usage is good for nothing", ErrInvalid), "usages are %s",
+		return hint.Withf(fmt.Errorf("%w: a token without a usage cannot be used", ErrInvalid), "usages are %s",
 			strings.Join(KnownUsages(), " and "))
 	}
 	for _, u := range usages {

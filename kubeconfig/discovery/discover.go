@@ -138,7 +138,8 @@ func confirm(ctx context.Context, t target, document []byte, p pace) error {
 			return err
 		}
 		if !bytes.Equal([]byte(data["kubeconfig"]), document) {
-			return hint.Withf(ErrDiffers, "if it was changed this very moment, try again; if this stays, somebody is in between")
+			return hint.Withf(ErrDiffers, "if it was changed just now, try again; if the error stays, somebody may be "+
+				"in between")
 		}
 		return nil
 	})

@@ -32,7 +32,8 @@ func parseDocument(raw []byte, dir string) (cluster.Cluster, error) {
 	for name, user := range config.AuthInfos {
 		if hasCredential(user) {
 			return cluster.Cluster{}, hint.Withf(fmt.Errorf("%w: the user %q", ErrCredentials, name),
-				"a discovery document only says where the cluster is: take the users out; whoever has seen the file has the credential")
+				"a discovery document only says where the cluster is: take the users out; whoever has seen the file has the "+
+					"credential")
 		}
 	}
 	only, err := onlyCluster(config)

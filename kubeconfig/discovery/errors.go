@@ -72,7 +72,8 @@ func networkError(host string, err error) (_ error, again bool) {
 	case strings.Contains(err.Error(), "server response headers exceeded"): // net/http has no type for it
 		return fmt.Errorf("the answer of %s: %w: its header", host, ErrTooLarge), false
 	case errors.As(err, &authority):
-		return untrusted("it was not issued by the expected authority: somebody may be in between, or the authority was replaced; get a new token or discovery file from a trusted place")
+		return untrusted("it was not issued by the expected authority: somebody may be in between, or the authority was " +
+			"replaced; get a new token or discovery file from a trusted place")
 	case errors.As(err, &name):
 		return untrusted("it is for other names: use the address that the cluster's administrators name")
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
@@ -87,6 +88,6 @@ func networkError(host string, err error) (_ error, again bool) {
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return unreachable(false, "the name does not resolve: check the address, the network and the VPN")
 	default:
-		return unreachable(true, "is it up, and reachable from here?")
+		return unreachable(true, "check that it is up and reachable from here")
 	}
 }

@@ -211,7 +211,8 @@ func (t target) judge(a answer) error {
 		return nil
 	case a.status == http.StatusUnauthorized, a.status == http.StatusForbidden:
 		return hint.Withf(fmt.Errorf("%w: %s answered %s", ErrAnonymous, host, said),
-			"its administrators have turned anonymous access off, or never allowed it for kube-public/cluster-info: ask for a discovery file")
+			"its administrators have turned anonymous access off, or never allowed it for kube-public/cluster-info: ask for "+
+				"a discovery file")
 	case a.status == http.StatusNotFound && ofAPI:
 		return hint.Withf(fmt.Errorf("%w: %s answered %s", ErrNoClusterInfo, host, said),
 			"kubeadm's clusters have one, managed ones mostly do not: ask for a discovery file")

@@ -86,7 +86,8 @@ func (o Options) Validate() error {
 	}
 	if !o.UnsafeSkipCAVerification && len(o.Pins) == 0 {
 		return problem.BadInput("discovery-token-ca-cert-hash",
-			"ask for the hash with the token; --discovery-token-unsafe-skip-ca-verification does without, and trusts everyone who knows the token",
+			"ask for the hash with the token; --discovery-token-unsafe-skip-ca-verification does without, and trusts "+
+				"everyone who knows the token",
 			"a token alone does not tell the cluster from somebody else who knows it")
 	}
 	return nil
@@ -127,7 +128,7 @@ func parseFileURL(text string) (*url.URL, error) {
 func checkURL(u *url.URL) error {
 	switch {
 	case u.Scheme != "https":
-		return fmt.Errorf("only https will do, not %q", u.Scheme)
+		return fmt.Errorf("the scheme must be https, not %q", u.Scheme)
 	case u.User != nil:
 		return errors.New("there is a user in the URL")
 	case u.Hostname() == "":

@@ -28,9 +28,9 @@ type Policy uint8
 const (
 	// Attested: the token attests that the key was made in it.
 	Attested Policy = 1 << iota
-	// TouchAlways: every signature wants a touch.
+	// TouchAlways: every signature needs a touch.
 	TouchAlways
-	// TouchCached: a signature wants a touch, which may count for 15 s.
+	// TouchCached: a signature needs a touch, which may count for 15 s.
 	TouchCached
 	// PINOnce: the key wants the PIN, once a session at least.
 	PINOnce

@@ -16,7 +16,7 @@ import (
 	requestbody "github.com/kubehsm/kubehsm/plugin/consent/body"
 )
 
-// Question is a request that its enrollment's policy wants a yes for.
+// Question is a request that its enrollment's policy needs a yes for.
 type Question struct {
 	Enrollment string
 	// Client is the process that sends the request. Where Conn is not 0 the system

@@ -39,7 +39,7 @@ const (
 	DeniedProcess       = "other-process"     // the session is another process's
 	DeniedEnrollment    = "other-enrollment"  // the session is for another enrollment
 	DeniedLocked        = "locked"            // the enrollment was locked meanwhile
-	DeniedConsent       = "no-consent"        // the policy wants a yes, and there was none
+	DeniedConsent       = "no-consent"        // the policy needs a yes, and there was none
 	DeniedBody          = "body"              // The body did not arrive as announced, or not in time.
 	DeniedOdd           = "not-understood"    // the policy must judge the request, which can be read in two ways
 )

@@ -14,7 +14,7 @@
 // which get a 401 that says why: a bearer token beside a hardware identity is a
 // mistake, and the API server would have ignored one of the two.
 //
-// A request that its enrollment's policy wants a yes for waits until [Server].Consent
+// A request that its enrollment's policy needs a yes for waits until [Server].Consent
 // has one; without, it gets a 403. See package consent.
 //
 // Streams end when the agent locks: a watch with an event that says why, where it

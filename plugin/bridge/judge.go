@@ -18,7 +18,8 @@ func (s *Server) judge(r *http.Request) (*session, string, *refusal) {
 	}
 	if r.Header["Authorization"] != nil {
 		return nil, "", &refusal{http.StatusUnauthorized, DeniedAuthorization,
-			"this address takes no bearer token or password (--token, or the kubeconfig user's): the token's key signs in here; leave them out"}
+			"this address takes no bearer token or password (--token, or the kubeconfig user's): the token's key signs in " +
+				"here; leave them out"}
 	}
 	if r.Method == http.MethodConnect {
 		return nil, "", &refusal{http.StatusMethodNotAllowed, DeniedMethod, "CONNECT is not served here"}
@@ -61,7 +62,8 @@ const unknownWords = "unknown session: the agent was locked or restarted; " + ag
 func (s *Server) session(r *http.Request) (*session, *refusal) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return nil, &refusal{http.StatusUnauthorized, DeniedNoCertificate,
-			"no client certificate came with the request: use the kubeconfig user that kubehsm wrote, without --token or --client-certificate"}
+			"no client certificate came with the request: use the kubeconfig user that kubehsm wrote, without --token or " +
+				"--client-certificate"}
 	}
 	cert := r.TLS.PeerCertificates[0]
 	e := s.sessions.find(cert)
@@ -73,7 +75,8 @@ func (s *Server) session(r *http.Request) (*session, *refusal) {
 	switch {
 	case e == nil && cert.Issuer.CommonName != sessionIssuer:
 		return nil, &refusal{http.StatusUnauthorized, DeniedForeign,
-			"the bridge accepts only client certificates that the agent issued, and the agent did not issue the one of this connection: " +
+			"the bridge accepts only client certificates that the agent issued, and the agent did not issue the one of this " +
+				"connection: " +
 				"leave out --client-certificate, and use the kubeconfig user that kubehsm wrote"}
 	case e == nil:
 		return nil, &refusal{http.StatusUnauthorized, DeniedUnknown, unknownWords}

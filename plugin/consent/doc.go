@@ -10,6 +10,6 @@
 // request for another one. Such a request is Odd, and is served by no policy
 // but session, which looks at nothing.
 //
-// A [Statement] is what a person agreed to. Where the key wants a touch for
+// A [Statement] is what a person agreed to. Where the key needs a touch for
 // every use, the token signs it.
 package consent

@@ -200,7 +200,7 @@ func TestSecrets(t *testing.T) {
 	// Nobody is asked for a ticket, nor is a wrong one looked at, before.
 	d.fails(1, "the default PIN, PUK and management key", "join", "--ticket", "KHSM1")
 	d.fails(1, "the default PIN and management key", "join", "--ticket", "KHSM1", "--generate-puk")
-	d.fails(2, "neither a ticket nor a file with one", "join", "--ticket", "KHSM1", "--accept-risk", "factory-secrets")
+	d.fails(2, "neither a ticket nor a file with one", "join", "--ticket", "KHSM1", "--accept-risk", "default-secrets")
 	d.fails(4, "wrong PIV PIN: 2 tries left", "token", "pin", "change", "--pin-fd", d.fd("999999"), "--new-pin-fd",
 		d.fd(ownPIN))
 	if pin, _ := d.card.PINRetries(); pin != 2 {
@@ -330,7 +330,7 @@ func TestReset(t *testing.T) {
 	}
 	d.card.SetPINRetries(0)
 	code, out, errs := d.run("token", "reset", "--accept-risk", "serial:12345678")
-	if code != 0 || !strings.Contains(out, "as new") || !strings.Contains(errs, "9a") ||
+	if code != 0 || !strings.Contains(out, "is reset") || !strings.Contains(errs, "9a") ||
 		!strings.Contains(errs, "note: the default PIN") {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}

@@ -66,7 +66,7 @@ func TestResetToAnotherIdentity(t *testing.T) {
 	}
 	out := d.ok("token", "reset", "--accept-risk", "serial:"+e.Key.Serial)
 	now := fmt.Sprint(d.document("token", "info")["uri"])
-	for _, want := range []string{"as new",
+	for _, want := range []string{"is reset",
 		"The card has a new identity now: " + now + "; it was piv:serial=" + e.Key.Serial,
 		"prod-hsm", "kubehsm enroll --name prod-hsm --restart --token " + now + " --context prod --user jane"} {
 		if !strings.Contains(out, want) {

@@ -106,7 +106,7 @@ func TestReleaseFails(t *testing.T) {
 	d := newDesk(t, vcard.Config{})
 	bin := t.TempDir()
 	t.Setenv("PATH", bin)
-	d.fails(1, "gpgconf, which ends GnuPG's scdaemon, is not to be had", "token", "release")
+	d.fails(1, "gpgconf, which ends GnuPG's scdaemon, was not found", "token", "release")
 	script := "#!/bin/sh\necho no agent is running\nexit 2\n"
 	if err := os.WriteFile(filepath.Join(bin, "gpgconf"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 // attack is one way to get what the person has not allowed.
 type attack struct {
 	name string
-	// touch: with a card whose key wants a touch for each use; else with SoftHSM, where a
+	// touch: with a card whose key needs a touch for each use; else with SoftHSM, where a
 	// question is answered on the terminal.
 	touch bool
 	run   func(*stage)

@@ -3,7 +3,7 @@
 // bridge, but has neither the PIN nor a finger for the token.
 //
 // Each attack ([TestAttacks]) runs on the real program, with a real control plane
-// and a token in SoftHSM or a virtual card whose key wants a touch for each use.
+// and a token in SoftHSM or a virtual card whose key needs a touch for each use.
 // What counts is what reached the API server, by that one's own audit log; and
 // honest kubectl still has to work beside every attack.
 //

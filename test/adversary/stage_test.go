@@ -117,7 +117,7 @@ func newRig(t *testing.T, binary string, readers *vcard.Lab) *rig {
 		r.card.SetPIN(cardPIN)
 		readers.Insert(t, 0, r.card)
 		enroll = append(enroll, "--token", "piv:serial=12345678;slot=9a", "--touch-policy", "always", "--accept-risk",
-			"factory-secrets")
+			"default-secrets")
 	}
 	steps := [][]string{enroll, {"consent", "set", lab.Enrolled, "--rule", "verbs=delete resources=nodes", "--yes"},
 		{"consent", "set", lab.Enrolled, "--policy", "writes", "--yes"}}

@@ -23,7 +23,7 @@ import (
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
-// touchAttacks want a yes without a touch, where the key wants one for each use.
+// touchAttacks need a yes without a touch, where the key wants one for each use.
 var touchAttacks = []attack{
 	{name: "answers-itself", touch: true, run: answersItself},
 	{name: "one-touch", touch: true, run: oneTouch},

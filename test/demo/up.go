@@ -112,14 +112,14 @@ func guided(ctx context.Context, t *trial) error {
 	args = append(args, "--tui", "--cluster-progress", t.progressFile())
 	if err := t.command(ctx, t.kubehsm(), args...).attached(); err != nil {
 		return hint.With(fmt.Errorf("the terminal UI: %w", err),
-			"`make demo` goes on from here; `make demo-down` removes the trial")
+			"`make demo` continues from here; `make demo-down` removes the trial")
 	}
 	if done, err = enrolled(t); err != nil {
 		return err
 	}
 	if !done {
 		return hint.With(errors.New("the enrollment is not finished"),
-			"`make demo` goes on from here; `make demo-down` removes the trial")
+			"`make demo` continues from here; `make demo-down` removes the trial")
 	}
 	return awaitCluster(ctx, t)
 }

@@ -44,14 +44,14 @@ func TestJourneyContexts(t *testing.T) {
 	s.Type("g")
 	s.WaitFor("File     ")
 	s.Type("D")
-	s.WaitFor("Take prod out?", "▌ No", "-- context:")
-	lab.Insist(s, string(term.Enter), "no is taken", lab.Shows("Take the context out: cancelled"))
+	s.WaitFor("Remove prod?", "▌ No", "-- context:")
+	lab.Insist(s, string(term.Enter), "no is taken", lab.Shows("Remove the context: cancelled"))
 	out := func() {
 		t.Helper()
-		s.WaitGone("the context is gone") // the earlier notice
+		s.WaitGone("the context is removed") // the earlier notice
 		s.Type("D")
-		s.WaitFor("Take prod out?")
-		lab.Insist(s, "y", "the yes is taken", lab.Shows("the context is gone"))
+		s.WaitFor("Remove prod?")
+		lab.Insist(s, "y", "the yes is taken", lab.Shows("the context is removed"))
 		s.WaitFor("● " + enrolled)
 		s.WaitGone("embedded key")
 	}
@@ -60,8 +60,8 @@ func TestJourneyContexts(t *testing.T) {
 		t.Errorf("the kubeconfig:\n%s", text)
 	}
 	s.Type("u")
-	s.WaitFor("Take this back?", "+- cluster:")
-	lab.Insist(s, "y", "the yes is taken", lab.Shows("is taken back"))
+	s.WaitFor("Undo this?", "+- cluster:")
+	lab.Insist(s, "y", "the yes is taken", lab.Shows("is undone"))
 	s.WaitFor("! embedded key")
 	if out := u.kubectl(append([]string{"--context", lab.Context}, whoami...)...); out != lab.Filer {
 		t.Errorf("the old context, brought back, is %q", out)
@@ -69,7 +69,7 @@ func TestJourneyContexts(t *testing.T) {
 	s.Type("g")
 	out()
 	s.Type("H")
-	s.WaitFor("Changes: choose one to take back", "drop prod", "set "+enrolled)
+	s.WaitFor("Changes: choose one to undo", "drop prod", "set "+enrolled)
 	s.Press(term.Escape)
 	s.WaitGone("Changes: choose one")
 	s.Press(term.Enter)

@@ -33,7 +33,7 @@ func TestJourneyRequests(t *testing.T) {
 	s.Type("/" + greedy)
 	s.WaitFor("1 request of ", rulers, lab.Filer)
 	s.Press(term.Enter, term.Enter)
-	s.WaitFor("Where the key lives", "What the certificate would allow", "cluster-admin", lab.Filer,
+	s.WaitFor("Where the key is", "What the certificate would allow", "cluster-admin", lab.Filer,
 		"none: nothing but the requester's word")
 	s.Type("d")
 	s.WaitFor("Deny it, for good?", "Message", "decision")

@@ -34,7 +34,7 @@ func TestApproveInTheTerminalUI(t *testing.T) {
 	s.Type("/" + request)
 	s.WaitFor("1 request of ")
 	s.Press(term.Enter, term.Enter)
-	s.WaitFor("Where the key lives", "none: nothing but the requester's word", "What the certificate would allow",
+	s.WaitFor("Where the key is", "none: nothing but the requester's word", "What the certificate would allow",
 		"a approve")
 	s.Type("a")
 	s.WaitFor("Approve it?")
@@ -138,8 +138,8 @@ func TestContextsInTheTerminalUI(t *testing.T) {
 	s.Press(term.Enter)
 	s.WaitFor("the cluster knows you as jane")
 	s.Type("u")
-	s.WaitFor("Take this back?", "-- cluster:")
-	lab.Insist(s, "y", "the yes is taken", lab.Shows("is taken back"))
+	s.WaitFor("Undo this?", "-- cluster:")
+	lab.Insist(s, "y", "the yes is taken", lab.Shows("is undone"))
 	s.WaitFor("● " + lab.Context)
 	s.Type("q")
 	if code := s.Exit(); code != 0 {

@@ -137,7 +137,7 @@ func (c *card) pin() string { return cardPIN }
 
 func (c *card) enrollArgs(n int) []string {
 	return []string{"--token", fmt.Sprintf("piv:serial=%d", c.serial), "--slot", cardSlots[n],
-		"--accept-risk", "factory-secrets"}
+		"--accept-risk", "default-secrets"}
 }
 
 func (c *card) places() int { return len(cardSlots) }

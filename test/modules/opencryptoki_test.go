@@ -168,7 +168,7 @@ func TestOpenCryptoki(t *testing.T) {
 }
 
 // TestLadder climbs down the tries of a token that really locks: each state is
-// told before a PIN is asked for, the last try wants a yes of its own, and a
+// told before a PIN is asked for, the last try needs a yes of its own, and a
 // locked token asks for nothing.
 func TestLadder(t *testing.T) {
 	d := driver(t, pkcs11.Module{Path: blankToken(t)})

@@ -48,7 +48,7 @@ files, run "kubehsm kubeconfig set --kubeconfig FILE".`,
 		w := a.err()
 		w.line("The bridge moves from %s to %s. The agent ends, which cuts what is open.", move.From, move.To)
 		for _, name := range move.Enrollments {
-			w.line("The kubeconfig entry %s is written anew.", name)
+			w.line("The kubeconfig entry %s is rewritten.", name)
 		}
 		if err := w.flush(); err != nil {
 			return err

@@ -15,7 +15,7 @@ func (a *app) agentServe() *cobra.Command {
 	var supervised bool
 	c := a.command(&cobra.Command{
 		Use:   "serve",
-		Short: "Run the agent in the foreground (others start it when they need it)",
+		Short: "Run the agent in the foreground (commands start it when they need it)",
 		Long: `Runs the agent: it keeps tokens unlocked for a while, holds the connections that
 they signed and the bridge to them. It ends when it is told to, by "kubehsm
 agent stop" or a signal, or when nobody has used it for an hour. "kubehsm agent
@@ -48,6 +48,6 @@ unit" prints what systemd and launchd need to run it.`,
 		})
 	})
 	c.Flags().BoolVar(&supervised, "supervised", false,
-		"a service manager runs it: do not end when idle, fail when a newer program takes over")
+		"for service managers: do not end when idle, fail when a newer program takes over")
 	return c
 }

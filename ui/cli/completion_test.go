@@ -56,7 +56,7 @@ users: [{name: u, user: {}}]
 		"kubeconfig set --mode b":                   {"bridge"},
 		"key generate --slot 9":                     {"9a", "9c", "9d", "9e", "90", "91", "92", "93", "94", "95"},
 		"enroll --signer-name k":                    {"kubernetes.io/kube-apiserver-client"},
-		"enroll --accept-risk f":                    {"factory-secrets", "forecast"},
+		"enroll --accept-risk f":                    {"forecast"},
 		"helpdesk ticket --policy attested,touch-a": {"attested,touch-always"},
 		"key delete --key k --accept-risk s":        {"serial:10000001"},
 		"enroll --user ":                            nil,

@@ -38,7 +38,7 @@ A rule is one argument of fields: verbs=, resources= and namespaces=, each a lis
 with commas, and dry-run to ask for dry runs too. A field that is left out matches
 everything. Verbs are those of the API, and write, connect and impersonate.
 
-The question appears on the terminal of the command. If the key wants a touch for
+The question appears on the terminal of the command. If the key needs a touch for
 every use, the touch is your consent and signs it. One consent covers further
 requests of the same kind by the same process.`,
 		Example: `kubehsm consent set prod-hsm --policy writes
@@ -77,7 +77,7 @@ kubehsm consent set prod-hsm --policy rules --rule 'verbs=delete' --rule 'verbs=
 		}
 		if !now.Settled(p) {
 			w := a.err()
-			w.line("%s leads to %s.", e.Name, e.Host())
+			w.line("%s is at %s.", e.Name, e.Host())
 			if same := present.ConsentSameKey(now); same != "" {
 				w.prose(0, same)
 			}

@@ -41,7 +41,7 @@ func TestConsentPolicy(t *testing.T) {
 	b.fails(130, "nothing was changed", "consent", "set", "prod-hsm", "--policy", "writes")
 	script := hsmtest.NewScript(t, hsmtest.Yes())
 	b.ask = script
-	if out := b.ok("consent", "set", "prod-hsm", "--policy", "writes"); !strings.Contains(out, "writes: all but reading") {
+	if out := b.ok("consent", "set", "prod-hsm", "--policy", "writes"); !strings.Contains(out, "writes: everything but reads") {
 		t.Errorf("%q", out)
 	}
 	if q := script.Prompts()[0].Confirm; q == nil || !strings.Contains(q.Question, "api.example:6443") {

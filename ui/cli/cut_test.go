@@ -25,7 +25,7 @@ func TestAnswerBreaksOff(t *testing.T) {
 	stderr := os.Stderr
 	os.Stderr = past
 	defer func() { os.Stderr = stderr }()
-	b.fails(1, "cannot reach the API server: it ended in the middle of its answer\nhint: is ", "csr", "show", "jane-1")
+	b.fails(1, "cannot reach the API server: it ended in the middle of its answer\nhint: check that ", "csr", "show", "jane-1")
 	if info, err := past.Stat(); err != nil || info.Size() > 0 {
 		t.Errorf("%d bytes past us, %v", info.Size(), err)
 	}

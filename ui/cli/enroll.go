@@ -89,7 +89,7 @@ kubehsm enroll --context trial --user jane --approve-with admin.kubeconfig --yes
 func (f *enrollFlags) bindTo(flags *pflag.FlagSet) {
 	f.bind(flags, enrolling.OfEnroll|enrolling.OfKey)
 	f.acceptRisk(flags,
-		"accept a `risk`: factory-secrets enrolls a token with a default PIN, PUK or management key; forecast "+
+		"accept a `risk`: default-secrets enrolls a token with a default PIN, PUK or management key; forecast "+
 			"files a request that is certain to be refused; unverified:HOST trusts whatever answers at that address")
 	f.bindBegin(flags)
 }
@@ -333,7 +333,7 @@ func (a *app) awaitCluster(ctx context.Context, file string) error {
 		}
 		if p.Failed() {
 			return hint.With(fmt.Errorf("the cluster could not be started: %s", p.Message),
-				"mend that, then run the same command again")
+				"correct that, then run the same command again")
 		}
 		line := "the cluster is " + text.Clean(p.Phase)
 		if p.Total > 0 {

@@ -102,7 +102,7 @@ func (a *app) dropOld(ctx context.Context, env *env.Env, m contexts.Migration, y
 	if err := w.flush(); err != nil {
 		return false, err
 	}
-	switch ok, err := a.offer(ctx, yes, "Take the old context "+m.Context.Name+" out of the kubeconfig?"); {
+	switch ok, err := a.offer(ctx, yes, "Remove the old context "+m.Context.Name+" from the kubeconfig?"); {
 	case err != nil || !ok:
 		return false, err
 	}

@@ -60,7 +60,7 @@ kubehsm kubeconfig refresh prod --server https://new.example:6443`,
 			Diff    string `json:"diff,omitempty"`
 		}{Refresh: r, Diff: r.Kubeconfig.Diff()}
 		if r.Changed() && !ch.dryRun {
-			if err := a.confirm(c.Context(), ch.yes, "Follow it?"); err != nil {
+			if err := a.confirm(c.Context(), ch.yes, "Update the enrollment?"); err != nil {
 				return err
 			}
 			if err := r.Apply(c.Context(), risk == unprovenRisk); err != nil {
@@ -71,14 +71,14 @@ kubehsm kubeconfig refresh prod --server https://new.example:6443`,
 		return a.emit(ch.out, doc, func(w *words) {
 			switch {
 			case doc.Changed:
-				w.line("The enrollment %s follows the cluster.", r.Name)
+				w.line("The enrollment %s is updated.", r.Name)
 			case !r.Changed():
 				w.line("Nothing has changed.")
 			}
 		})
 	})
 	ch.bind(c)
-	c.Flags().StringVar(&risk, "accept-risk", "", "accept a `risk`: "+unprovenRisk+" follows changes that could "+
+	c.Flags().StringVar(&risk, "accept-risk", "", "accept a `risk`: "+unprovenRisk+" accepts changes that could "+
 		"not be proven")
 	annotate(c.Flags(), flagChoices, []string{unprovenRisk}, "accept-risk")
 	c.Flags().StringVar(&server, "server", "", "new `URL` of the cluster, if the old one no longer answers")
@@ -98,17 +98,17 @@ func (a *app) moveServer(ctx context.Context, env *env.Env, name, server string,
 	w := a.err()
 	w.line("- server: %s", m.Old)
 	w.line("+ server: %s", m.New)
-	w.line("What answers there has %s.", m.Proof())
+	w.line("The server there has %s.", m.Proof())
 	if err := w.flush(); err != nil || ch.dryRun {
 		return err
 	}
-	if err := a.confirm(ctx, ch.yes, "Does "+m.Name+" lead to "+m.Host+" from now on?"); err != nil {
+	if err := a.confirm(ctx, ch.yes, "Use the address "+m.Host+" for "+m.Name+" from now on?"); err != nil {
 		return err
 	}
 	if err := m.ApplyAll(ctx); err != nil {
 		return err
 	}
-	return a.emit(ch.out, m, func(w *words) { w.line("The enrollment %s leads to %s.", m.Name, m.Host) })
+	return a.emit(ch.out, m, func(w *words) { w.line("The enrollment %s now uses %s.", m.Name, m.Host) })
 }
 
 func refreshWords(w *words, r *contexts.Refresh) {

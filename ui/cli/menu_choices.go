@@ -56,7 +56,7 @@ func moreChoices() []choice {
 			asks: []asked{token}},
 		{title: "replace the management key with one that the card keeps",
 			args: []string{"token", "management-key", "set", "--protect"}, writes: true, asks: []asked{token}},
-		{title: "set how many wrong PINs lock a card", args: []string{"token", "retries"}, writes: true,
+		{title: "set how many wrong PINs block a card", args: []string{"token", "retries"}, writes: true,
 			asks: []asked{{"wrong PINs", "pin", false}, {"wrong PUKs", "puk", false}, token}},
 		{title: "initialize a blank token", args: []string{"token", "init"}, writes: true,
 			asks: []asked{{"label", "label", false}, token}},

@@ -107,7 +107,7 @@ func (a *app) approves(ctx context.Context, seen request.View, d *decision, ques
 }
 
 // accepting gives the typed confirmation that was given beforehand. It answers
-// no other question: the last try of a PIN wants a yes of its own.
+// no other question: the last try of a PIN needs a yes of its own.
 func accepting(p hsm.Prompter, typed string) hsm.Prompter {
 	next := ask.From(p)
 	return ask.Func(func(ctx context.Context, q ask.Question) (ask.Answer, error) {

@@ -88,7 +88,7 @@ func (a *app) showable(ctx context.Context, print bool, what string) error {
 		return nil
 	}
 	yes, err := a.prompter().Confirm(ctx, hsm.ConfirmPrompt{
-		Detail:     "A new " + what + " is made and shown here once. Have something to keep it in.",
+		Detail:     "A new " + what + " is made and shown here once. Be ready to save it.",
 		Question:   "Go on?",
 		DefaultYes: true,
 	})

@@ -9,7 +9,7 @@ import (
 func TestStatus(t *testing.T) {
 	b := newBench(t)
 	b.kubeconfig()
-	if out := b.ok("status"); !strings.Contains(out, "which kubehsm does not sign in") || !strings.Contains(out, "kubehsm enroll") {
+	if out := b.ok("status"); !strings.Contains(out, "not kubehsm's") || !strings.Contains(out, "kubehsm enroll") {
 		t.Errorf("before anything is enrolled:\n%s", out)
 	}
 	if out := b.ok("status", "--short"); out != "" {

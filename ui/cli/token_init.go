@@ -55,14 +55,14 @@ kubehsm token init --label trial --token 'pkcs11:token=old' --erase`,
 			return err
 		}
 		return a.emit(o, tokenDoc{URI: info.URI(), TokenInfo: info}, func(w *words) {
-			w.line("The token is set up.")
+			w.line("The token is initialized.")
 			w.facts(tokenFacts(info, present.TokenFacts(info, nil)))
 		})
 	})
 	f := c.Flags()
 	f.StringVar(&token, "token", "", "`URI` of the token, see \"kubehsm token list\"; default the only blank one")
 	f.StringVar(&label, "label", "", "label of the token, a `text` of at most 32 bytes (required)")
-	f.BoolVar(&erase, "erase", false, "erase and set up a token that is in use")
+	f.BoolVar(&erase, "erase", false, "erase and initialize a token that is in use")
 	must(c.MarkFlagRequired("label"))
 	r.bind(f)
 	a.secretFD(f, "so-pin-fd", "the SO PIN", isSOPIN)

@@ -62,7 +62,7 @@ func (g *generatePUK) bind(c *cobra.Command, name string) {
 func (a *app) newPUK(c *cobra.Command, g *generatePUK) (hsm.Prompter, func(error) *freshSecret, error) {
 	if !g.yes {
 		if g.print {
-			return nil, nil, ui.Usagef("--print: nothing is made up, so there is nothing to print")
+			return nil, nil, ui.Usagef("--print: no PUK is generated, so there is nothing to print")
 		}
 		return a.prompter(), func(err error) *freshSecret { return &freshSecret{err: err} }, nil
 	}

@@ -48,7 +48,7 @@ func (a *app) offerRelease(ctx context.Context, held *hsm.BusyError) bool {
 	defer a.asking.Store(false)
 	yes, err := a.prompter().Confirm(ctx, hsm.ConfirmPrompt{
 		Detail:   "The card is held by " + strings.Join(held.Holders, ", ") + ".",
-		Question: "End GnuPG's scdaemon, so that it lets go?",
+		Question: "End GnuPG's scdaemon, so that it releases the card?",
 	})
 	if err != nil || !yes {
 		return false

@@ -38,7 +38,7 @@ kubehsm token reset --token 'piv:serial=12345678' --accept-risk serial:12345678`
 		if err != nil {
 			return err
 		}
-		if err := a.changed(o, d, "The PIV application is as new.", &freshSecret{}); err != nil {
+		if err := a.changed(o, d, "The PIV application is reset.", &freshSecret{}); err != nil {
 			return err
 		}
 		return a.defaultNotes(d)

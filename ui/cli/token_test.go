@@ -60,7 +60,7 @@ func TestTokenListWithoutTokens(t *testing.T) {
 	b := newBench(t)
 	b.token.Unplug()
 	code, out, errs := b.run("token", "list")
-	if code != 0 || out != "" || !strings.Contains(errs, "No token is here.") {
+	if code != 0 || out != "" || !strings.Contains(errs, "No token found.") {
 		t.Errorf("exit code %d, %q, %q", code, out, errs)
 	}
 	if tokens := document(t, b.ok("token", "list", "-o", "json"))["tokens"].([]any); len(tokens) != 0 {

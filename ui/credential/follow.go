@@ -31,10 +31,10 @@ func (c *Command) follow(ctx context.Context, dirs home.Dirs, asker hsm.Prompter
 		return hint.With(errors.Join(wrong, err), hint.Of(wrong))
 	}
 	yes, err := asker.Confirm(ctx, hsm.ConfirmPrompt{
-		Question: "Does " + m.Name + " lead to " + m.Host + " from now on?",
+		Question: "Use the address " + m.Host + " for " + m.Name + " from now on?",
 		Detail: "The kubeconfig says that the cluster " + m.Name + " has moved.\n" +
 			"You enrolled it at " + m.Old + "; the kubeconfig says " + m.New + ".\n" +
-			"It is followed only if what answers there has " + m.Proof() + ".",
+			"The new address is used only if the server there has " + m.Proof() + ".",
 		Type: m.Host,
 	})
 	if errors.Is(err, hsm.ErrNoTerminal) {
@@ -49,8 +49,8 @@ func (c *Command) follow(ctx context.Context, dirs home.Dirs, asker hsm.Prompter
 	if err := m.Apply(ctx); err != nil {
 		return err
 	}
-	// who does not read it is asked there
-	_, _ = io.WriteString(c.Stderr, text.Clean(m.Name+" leads to "+m.Host+" from now on; `kubehsm kubeconfig set "+m.Name+
-		"` brings your own kubeconfig in line")+"\n")
+	// A note only: without it, the next command asks again.
+	_, _ = io.WriteString(c.Stderr, text.Clean(m.Name+" uses the address "+m.Host+" from now on; `kubehsm kubeconfig set "+
+		m.Name+"` updates your kubeconfig")+"\n")
 	return nil
 }

@@ -128,7 +128,7 @@ func TestFollowSaysWhatProves(t *testing.T) {
 	}{
 		{cluster.Cluster{CAData: bridgetest.New(t, bridgetest.Options{}).CAPEM}, "the authority that you enrolled"},
 		{cluster.Cluster{TLSServerName: "api.example"}, "for api.example"},
-		{cluster.Cluster{}, "anybody can have"},
+		{cluster.Cluster{}, "anybody can get"},
 	} {
 		env := map[string]string{home.EnvHome: t.TempDir()}
 		dirs, err := home.FromEnv(func(k string) string { return env[k] })

@@ -120,7 +120,7 @@ func (w *Watch) end(s os.Signal) {
 			last = time.Now()
 			if !said && time.Since(began) >= grace {
 				said = true
-				fmt.Fprintln(w.words, "finishing what must not be left half done; a second ctrl-c ends it at once")
+				fmt.Fprintln(w.words, "finishing a step that must not stop half-way; a second ctrl-c ends it at once")
 			}
 		case time.Since(last) >= grace:
 			w.leave(s, "a token's library, or another call that the command waited for, did not return")

@@ -86,7 +86,7 @@ func AgentProblems(s message.Status) []string {
 }
 
 // AwaitsYes says that a request waits for a person's yes.
-func AwaitsYes(request string) string { return "waits for a yes: " + text.Clean(request) }
+func AwaitsYes(request string) string { return "waits for consent: " + text.Clean(request) }
 
 // Open is something that is open at the agent.
 type Open struct {

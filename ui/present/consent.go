@@ -17,13 +17,13 @@ func ConsentWords(m consent.Mode) string {
 	case consent.Session, "":
 		return "session: signing in is enough"
 	case consent.Writes:
-		return "writes: all but reading needs your yes, and so do exec, attach, port-forward, proxy and impersonation"
+		return "writes: everything but reads needs your consent; so do exec, attach, port-forward, proxy and impersonation"
 	case consent.Always:
-		return "always: every command needs your yes"
+		return "always: every command needs your consent"
 	case consent.Rules:
-		return "rules: what one of these matches needs your yes"
+		return "rules: requests that match one of these need your consent"
 	}
-	return text.Clean(string(m)) + ": every request needs your yes"
+	return text.Clean(string(m)) + ": every request needs your consent"
 }
 
 // ConsentLines are a policy in lines: what it does, and its rules, indented.

@@ -294,7 +294,8 @@ func FreshPUK(r enrolling.Result) (what, keep string) {
 	if r.PUKUnsure {
 		what += ", which may be in force although the change failed"
 	}
-	return what, "Write it down now: it is not shown again. Keep it apart from the token. It sets a new PIN when the old one is blocked."
+	return what, "Write it down now: it is not shown again. Keep it apart from the token. It sets a new PIN when the " +
+		"old one is blocked."
 }
 
 // SealedPUK says what to do with a token's new PUK that the help desk opens: what it is, the

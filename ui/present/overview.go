@@ -69,7 +69,7 @@ func AskedNow(s overview.Status) []Line {
 func OverviewFacts(s overview.Status, now time.Time) []Fact {
 	current := Fact{Name: "Context", Value: ContextWords(s)}
 	if s.Context != "" && s.Enrollment == "" {
-		current.Value += ", which kubehsm does not sign in"
+		current.Value += ", not kubehsm's"
 	}
 	who := text.Clean(s.User)
 	if len(s.Groups) > 0 {
@@ -77,7 +77,7 @@ func OverviewFacts(s overview.Status, now time.Time) []Fact {
 	}
 	open := ""
 	if s.Interfaces > 1 {
-		open = fmt.Sprintf("%d are open; questions appear in the one opened last", s.Interfaces)
+		open = fmt.Sprintf("%d open; questions appear in the one that was opened last", s.Interfaces)
 	}
 	return []Fact{current, {Name: "User", Value: who}, {Name: ClusterFact, Value: text.Clean(s.Server)},
 		{Name: "Token", Value: lockWords(s, now), Level: LockLevel(s)}, {Name: InterfacesFact, Value: open}}
@@ -107,7 +107,7 @@ func LockLevel(s overview.Status) Level {
 func LockBrief(s overview.Status, now time.Time) string {
 	switch {
 	case s.Lock == "":
-		return "not by kubehsm"
+		return "not kubehsm's"
 	case s.Lock == overview.Unlocked && !s.Until.IsZero():
 		return "unlocked " + span.Of(s.Until.Sub(now))
 	}

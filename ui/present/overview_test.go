@@ -59,8 +59,8 @@ func TestOverviewTells(t *testing.T) {
 		}
 	}
 	said := strings.Join(all, "\n")
-	for _, want := range []string{`the PIV PIN of "my\x1b[31m" is being asked for`, "prod-hsm waits for a yes: delete pods",
-		"2 are open", "unlocked, 10 min more if not used"} {
+	for _, want := range []string{`the PIV PIN of "my\x1b[31m" is being asked for`, "prod-hsm waits for consent: delete pods",
+		"2 open", "unlocked, 10 min more if not used"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("not told: %s, in\n%s", want, said)
 		}

@@ -69,7 +69,7 @@ func Unasked(why, shown, what string) []Line {
 }
 
 // SeenAt says that what was read last is shown.
-func SeenAt(at time.Time) string { return "This is of " + at.Local().Format("15:04") + "." }
+func SeenAt(at time.Time) string { return "As of " + at.Local().Format("15:04") + "." }
 
 // NotedIn are the notes of facts, in their order.
 func NotedIn(facts []Fact) []string {

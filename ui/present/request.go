@@ -95,14 +95,14 @@ func requestFacts(v request.View, now time.Time) []Fact {
 
 // keyOf says where the key of a request lives, and what that rests on.
 func keyOf(v request.View) Section {
-	s := Section{Title: "Where the key lives", Facts: []Fact{
+	s := Section{Title: "Where the key is", Facts: []Fact{
 		{Name: "Key", Value: text.Clean(v.Key)},
 		{Name: "Fingerprint", Value: text.Clean(v.Fingerprint)},
 		{Name: "In words", Value: text.Clean(strings.Join(v.Words, " "))},
 	}}
 	switch {
 	case v.Attestation == "":
-		s.Lines = []Line{{Words: "Nobody vouches for it: it may be a file that anybody has a copy of.", Level: Warn}}
+		s.Lines = []Line{{Words: "Nothing proves that a token holds it: it may be a file, with copies.", Level: Warn}}
 	case !v.Attested:
 		s.Lines = []Line{{Words: text.Clean(v.Attestation), Level: Warn}}
 	default:

@@ -89,7 +89,8 @@ func remaining(r desk.Revocation) []Line {
 	}
 	lines := []Line{{Words: text.Clean(first)}}
 	for _, b := range r.GroupBindings {
-		words := fmt.Sprintf("Through the group %q they still have %s (%s): take the group's binding away, if nobody else needs it.",
+		words := fmt.Sprintf("Through the group %q they still have %s (%s): take the group's binding away, if nobody "+
+			"else needs it.",
 			b.Subject, b.Role, b.Name)
 		lines = append(lines, Line{Words: text.Clean(words)})
 	}

@@ -99,4 +99,4 @@ func lacking(can hsm.Abilities) string {
 }
 
 // NoToken is said where there is none.
-const NoToken = "No token is here."
+const NoToken = "No token found."

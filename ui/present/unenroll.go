@@ -15,7 +15,8 @@ func UnenrollQuestion(u contexts.Unenrollment) string {
 
 // Unenroll says which enrollment would be removed, what goes with it and what stays.
 func Unenroll(u contexts.Unenrollment) []Section {
-	lines := []Line{{Words: "The kubeconfig entry, the record and the certificates here go. The key stays on the token, " +
+	lines := []Line{{Words: "The kubeconfig entry, the record and the certificates here are removed. The key stays on " +
+		"the token, " +
 		"and its certificate stays valid until it ends."}}
 	if len(u.SameKey) > 0 {
 		lines = append(lines, Line{Words: "Enrollments with the same key stay: " + text.Clean(strings.Join(u.SameKey, ", "))})

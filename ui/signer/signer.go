@@ -90,7 +90,8 @@ func (s Signer) Answer(ctx context.Context, request externalsigner.Request) erro
 			return true
 		}
 	}
-	o, done, err := s.Options("run `kubehsm unlock` first, if the key is enrolled; else run the command in a terminal, or configure a pinentry")
+	o, done, err := s.Options("run `kubehsm unlock` first, if the key is enrolled; else run the command in a " +
+		"terminal, or configure a pinentry")
 	if err != nil {
 		return err
 	}

@@ -235,7 +235,7 @@ func (m *model) help() dialog.Dialog {
 	}
 	var moves []screen.Action
 	for _, b := range []key.Binding{k.Up, k.Down, k.PageUp, k.PageDown, k.Home, k.End, k.Back, k.Sections, k.Suspend,
-		keys.As(k.Leave, "leave at once, whatever is under way")} {
+		keys.As(k.Leave, "quit now, even while something runs")} {
 		moves = append(moves, screen.Action{Key: b})
 	}
 	everywhere := group("Everywhere", slices.DeleteFunc(m.everywhere().Actions(), func(a screen.Action) bool {

@@ -75,7 +75,7 @@ func scenes() []scene {
 			r.Sees("kubehsm-mallory-7x2kp", "which bypasses all access rules", "Fingerprint")
 		}},
 		{name: "activity", section: true, world: busy, walk: atBusy},
-		{name: "open", world: busy, walk: func(r *rig) { atBusy(r); r.Press("tab"); r.Sees("waits for a yes: delete pods") }},
+		{name: "open", world: busy, walk: func(r *rig) { atBusy(r); r.Press("tab"); r.Sees("waits for consent: delete pods") }},
 		{
 			name:    "contexts",
 			section: true,
@@ -122,12 +122,12 @@ func scenes() []scene {
 			walk: func(r *rig) {
 				atTokens(r)
 				r.Press("G", "enter")
-				r.Sees("It is not set up yet: I sets it up", "I set up")
+				r.Sees("It is not initialized yet: I initializes it", "I initialize")
 			}},
 		{
 			name:  "no-token",
 			world: func(w *world) { w.soft.Unplug(); w.card.Unplug() },
-			walk:  func(r *rig) { r.Sees("No token is here") },
+			walk:  func(r *rig) { r.Sees("No token found") },
 		},
 		{name: "help", walk: func(r *rig) { atTokens(r); r.Press("?"); r.Sees("Everywhere") }},
 		{name: "resume", wizard: true, world: (*world).unfinished, walk: func(r *rig) { r.Sees("Resume staging-hsm") }},
@@ -303,7 +303,7 @@ func atBusy(r *rig) {
 	r.T.Helper()
 	atTokens(r)
 	r.Press("4")
-	r.Sees("1 token unlocked", "14 signatures", "pin-incorrect", "denial", `waits for a yes: delete pods "web-1"`)
+	r.Sees("1 token unlocked", "14 signatures", "pin-incorrect", "denial", `waits for consent: delete pods "web-1"`)
 }
 
 // sealed adds an enrollment for emergencies.

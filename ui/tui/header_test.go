@@ -37,7 +37,7 @@ func TestHeaderAlwaysTellsWhereOneStands(t *testing.T) {
 		"unlocked": {overview.Status{Context: "prod-" + long, Enrollment: "x", Lock: overview.Unlocked,
 			Until: now.Add(10*time.Minute + time.Second)}, "unlocked 10 min"},
 		"silent":  {overview.Status{Context: "prod", Enrollment: "prod", Lock: overview.Unknown}, "? unknown"},
-		"other":   {overview.Status{Context: "prod"}, "not by kubehsm"},
+		"other":   {overview.Status{Context: "prod"}, "not kubehsm's"},
 		"hostile": {overview.Status{Context: "prod\x1b[2J\n" + long, Enrollment: "x", Lock: overview.Locked}, "locked"},
 	} {
 		o := store.Data[overview.Status]{Value: c.status, Loaded: true}

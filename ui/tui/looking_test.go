@@ -134,7 +134,7 @@ func TestUnlockAndRead(t *testing.T) {
 	r.Press("3", "down", "enter")
 	r.Sees("kubehsm-jane-7x2kp", "Fingerprint")
 	r.Press("esc", "L")
-	r.Sees("The token of prod-hsm is locked. This is of 09:30.", "2 requests pending", "mallory")
+	r.Sees("The token of prod-hsm is locked. As of 09:30.", "2 requests pending", "mallory")
 	if titles := r.asked(); len(titles) != 2 {
 		t.Errorf("asked: %q", titles)
 	}

@@ -28,7 +28,7 @@ func TestKeys(t *testing.T) {
 		not   []string
 	}{
 		{"help opens", atTokens, []string{"?"}, []string{"Keys", "release from scdaemon (scdaemon holds no card)"}, nil},
-		{"help scrolls", atTokens, []string{"?", "G"}, []string{"Everywhere", "leave at once"}, nil},
+		{"help scrolls", atTokens, []string{"?", "G"}, []string{"Everywhere", "quit now"}, nil},
 		{"help closes by q", atTokens, []string{"?", "q"}, []string{"trial"}, []string{"Everywhere"}},
 		{"filter takes q and ?", atTokens, []string{"/", `"q?"`}, []string{"/ q?", "No token or slot matches"}, []string{"Everywhere"}},
 		{"filter narrows to a slot and its token", atTokens, []string{"/", `"p384"`, "enter"}, []string{"YubiKey", "ecdsa-p384"}, []string{"ecdsa-p256", "SoftHSM v2"}},

@@ -96,7 +96,7 @@ func StatusOf(err error) Status {
 // what it says is malformed.
 type nonsense struct{ err error }
 
-func (n nonsense) Error() string { return "the card's answer makes no sense: " + n.err.Error() }
+func (n nonsense) Error() string { return "malformed answer of the card: " + n.err.Error() }
 func (n nonsense) Unwrap() error { return n.err }
 
 func isNonsense(err error) bool {

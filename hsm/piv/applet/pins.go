@@ -151,8 +151,8 @@ func (p PINs) exchange(ins, ref byte, oldKind hsm.PINKind, old, fresh *hsm.Secre
 	defer clear(a)
 	_, err := p.c.send(command{ins: ins, p2: ref, data: data})
 	if isStatus(err, swWrongData, swConditions) {
-		return hint.With(fmt.Errorf("the card does not take the new value: %w: %w", hsm.ErrUnsupported, err),
-			"newer cards refuse simple ones: choose 6 to 8 characters that are no pattern")
+		return hint.With(fmt.Errorf("the card refuses the new value: %w: %w", hsm.ErrUnsupported, err),
+			"newer cards refuse simple values: choose 6 to 8 characters without a pattern")
 	}
 	return pinError(oldKind, err)
 }

@@ -31,16 +31,19 @@ func noService() error {
 
 func denied() error {
 	return hint.With(hsm.ErrDenied, hint.PerOS(
-		"polkit allows only local sessions: log in at the machine, or let a polkit rule allow org.debian.pcsc-lite.access_pcsc and access_card",
+		"polkit allows only local sessions: log in at the machine, or let a polkit rule allow "+
+			"org.debian.pcsc-lite.access_pcsc and access_card",
 		"allow this program to use smart cards in the privacy settings",
 		"run it in the session that the token is connected to, not over remote desktop"))
 }
 
 func noReader() error {
 	return hint.With(ErrNoReader, hint.PerOS(
-		"plug the token in; if it is, see whether `lsusb` lists it and the package for CCID readers (ccid) is installed, that CCID is enabled on the YubiKey (`ykman config usb`), and that gpg does not hold it by a driver of its own (`kubehsm token release`)",
-		"plug the token in; if it is, see whether CCID is enabled on it (`ykman config usb`)",
-		"plug the token in; if it is, see whether the device manager lists a smart card reader"))
+		"plug the token in; if it is plugged in, check that `lsusb` lists it, that the package for CCID readers (ccid) "+
+			"is installed, that CCID is enabled on the YubiKey (`ykman config usb`), and that gpg does not hold it with "+
+			"its own driver (`kubehsm token release`)",
+		"plug the token in; if it is plugged in, check that CCID is enabled on it (`ykman config usb`)",
+		"plug the token in; if it is plugged in, check that the device manager lists a smart card reader"))
 }
 
 func noCard(name string) error {

@@ -164,7 +164,8 @@ func networkHint(host string, err error) string {
 	)
 	switch {
 	case errors.As(err, &authority):
-		return "the certificate authority (CA) in the kubeconfig is not the one of " + host + ": ask who runs the cluster for its CA"
+		return "the certificate authority (CA) in the kubeconfig is not " +
+			"the one of " + host + ": ask who runs the cluster for its CA"
 	case errors.As(err, &name):
 		return "the server's certificate is for other names than " + host
 	case errors.As(err, &cert):
@@ -176,6 +177,6 @@ func networkHint(host string, err error) string {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "it did not answer in time"
 	default:
-		return "is " + host + " up, and reachable from here?"
+		return "check that " + host + " is up and reachable from here"
 	}
 }

@@ -34,10 +34,10 @@ func TestOf(t *testing.T) {
 		"withheld": {err: apierror.Said([]byte(`{"kind":"Status","message":"kubehsm: no consent","reason":"Forbidden","code":403}`), apierrors.NewForbidden(secrets, "", nil)),
 			kind: apierror.ErrWithheld, text: "read: not sent to the cluster: no consent"},
 		"the network": {err: &url.Error{Op: "Get", URL: "https://x", Err: errors.New("connection refused")}, kind: apierror.ErrUnreachable,
-			text: "read: cannot reach the API server: connection refused", hint: "is host up, and reachable from here?"},
+			text: "read: cannot reach the API server: connection refused", hint: "check that host is up and reachable from here"},
 		"broken off": {err: io.ErrUnexpectedEOF, kind: apierror.ErrUnreachable,
 			text: "read: cannot reach the API server: it ended in the middle of its answer",
-			hint: "is host up, and reachable from here?"},
+			hint: "check that host is up and reachable from here"},
 		"anything else": {err: errors.New("odd"), text: "read: odd"},
 	} {
 		err := apierror.Of("read", "host", tc.err)

@@ -179,7 +179,8 @@ func (f Format) Replaceable(path string) error {
 	}
 	m, err := markOf(data)
 	if err == nil && m.Version > f.Version {
-		return newer(fmt.Errorf("%s: %w, in version %d of the format; writing it here would lose what version %d does not know",
+		return newer(fmt.Errorf("%s: %w, in version %d of the format; writing it here would lose what version %d does "+
+			"not know",
 			path, ErrNewer, m.Version, f.Version))
 	}
 	return nil // a damaged record may be written anew

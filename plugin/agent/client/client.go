@@ -74,7 +74,8 @@ func (c *Client) Close() error { return c.link.Close() }
 func (c *Client) Prepare(ctx context.Context, r PrepareRequest, p hsm.Prompter) (message.Session, error) {
 	var out message.SessionAnswer
 	err := c.call(ctx, &message.SessionRequest{Header: link.Header{Op: message.OpPrepare}, Enrollment: r.Enrollment,
-		Client: r.Client, Purpose: r.Purpose, Authorities: r.Authorities, Look: r.Look}, &out, link.Options{Prompter: ask.From(p)})
+		Client: r.Client, Purpose: r.Purpose, Authorities: r.Authorities, Look: r.Look},
+		&out, link.Options{Prompter: ask.From(p)})
 	if err != nil {
 		return message.Session{}, err
 	}
@@ -177,7 +178,8 @@ func (c *Client) lost(err error) error {
 		if pid := socket.PeerPID(c.link.Conn()); pid > 0 {
 			const unix = "if it was suspended, `kill -CONT %[1]d` lets it go on; else end it with `kill -KILL %[1]d`: " +
 				"the next command starts a new one"
-			hint = fmt.Sprintf(hinting.PerOS(unix, unix, "end it with `taskkill /F /PID %[1]d`: the next command starts a new one"),
+			const windows = "end it with `taskkill /F /PID %[1]d`: the next command starts a new one"
+			hint = fmt.Sprintf(hinting.PerOS(unix, unix, windows),
 				pid)
 		}
 		return hinting.With(ErrNoAnswer, hint)

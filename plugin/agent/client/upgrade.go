@@ -73,7 +73,7 @@ func EnsureProgram(ctx context.Context, d home.Dirs, p Program) (*Client, error)
 }
 
 // errGaveWay says that the agent has ended for us.
-var errGaveWay = errors.New("the agent gave way")
+var errGaveWay = errors.New("a newer agent took over")
 
 // hello introduces a program. An agent that does not know the question yet is
 // taken as it is.
@@ -107,7 +107,7 @@ func (p Program) settle(ctx context.Context, c *Client, mine wire.Build, h messa
 				if h.Program.Path != mine.Path {
 					newer = fmt.Sprintf("%s, which is newer than its own %s", mine, h.Program)
 				}
-				p.Say("The agent made way for " + newer + ": its token was unlocked, and the PIN is asked again.")
+				p.Say("The agent was replaced by " + newer + ". Its token was unlocked; the next command asks for the PIN.")
 			}
 			return errGaveWay
 		}

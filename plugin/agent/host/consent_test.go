@@ -342,7 +342,7 @@ func errText(err error) string {
 	return ""
 }
 
-// TestTouchSigns: a key that wants a touch for each use signs what was agreed to.
+// TestTouchSigns: a key that needs a touch for each use signs what was agreed to.
 func TestTouchSigns(t *testing.T) {
 	r := newRig(t, rigOptions{token: hsmtest.FakeOptions{TouchPolicy: hsm.TouchAlways}})
 	r.policy(consent.Policy{Mode: consent.Writes})

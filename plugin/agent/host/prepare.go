@@ -98,7 +98,7 @@ func (s *signIns) look(ctx context.Context, q auditing.Requester, authorities []
 		return nil, err
 	}
 	if t.policy.AsksOfReading() {
-		return nil, t.unasked("%s wants a yes for what is read")
+		return nil, t.unasked("%s needs a yes for what is read")
 	}
 	if !t.warm(time.Now()) {
 		if t, err = s.lookIn(ctx, q); err != nil {
@@ -154,9 +154,9 @@ func (s *signIns) unaskedKey(ctx context.Context, t *target, q auditing.Requeste
 	switch k := slot.Key; {
 	case k == nil:
 	case k.PIN == hsm.PINAlways:
-		return nil, t.unasked("the key of %s wants its PIN each time")
+		return nil, t.unasked("the key of %s needs its PIN each time")
 	case k.Touch == hsm.TouchAlways, k.Touch == hsm.TouchCached:
-		return nil, t.unasked("the key of %s wants a touch")
+		return nil, t.unasked("the key of %s needs a touch")
 	}
 	return s.dial.signIn(ctx, t, q, u)
 }

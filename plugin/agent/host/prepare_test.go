@@ -505,13 +505,13 @@ func TestLookAsksNobody(t *testing.T) {
 	}{
 		"plain": {locked: "the token of prod is locked", signs: true},
 		"touch": {token: hsmtest.FakeOptions{TouchPolicy: hsm.TouchAlways},
-			locked: "the token of prod is locked", unlocked: "the key of prod wants a touch", signs: true},
+			locked: "the token of prod is locked", unlocked: "the key of prod needs a touch", signs: true},
 		"cached touch": {token: hsmtest.FakeOptions{TouchPolicy: hsm.TouchCached},
-			locked: "the token of prod is locked", unlocked: "the key of prod wants a touch", signs: true},
+			locked: "the token of prod is locked", unlocked: "the key of prod needs a touch", signs: true},
 		"PIN each time": {token: hsmtest.FakeOptions{PINPolicy: hsm.PINAlways},
-			locked: "the key of prod wants its PIN each time", unlocked: "the key of prod wants its PIN each time", signs: true},
+			locked: "the key of prod needs its PIN each time", unlocked: "the key of prod needs its PIN each time", signs: true},
 		"consent": {policy: consent.Always,
-			locked: "prod wants a yes for what is read", unlocked: "prod wants a yes for what is read"},
+			locked: "prod needs a yes for what is read", unlocked: "prod needs a yes for what is read"},
 		"writes": {policy: consent.Writes, locked: "the token of prod is locked", signs: true},
 	} {
 		t.Run(name, func(t *testing.T) {

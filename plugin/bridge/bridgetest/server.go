@@ -371,7 +371,8 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) {
 	}
 	defer c.Close()
 	fmt.Fprint(brw,
-		"HTTP/1.1 103 Early Hints\r\nLink: </>\r\n\r\nHTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\nX-Protocol: v5\r\n\r\nhello\n")
+		"HTTP/1.1 103 Early Hints\r\nLink: </>\r\n\r\nHTTP/1.1 101 Switching Protocols\r\nConnection: "+
+			"Upgrade\r\nUpgrade: echo\r\nX-Protocol: v5\r\n\r\nhello\n")
 	if brw.Flush() != nil {
 		return
 	}

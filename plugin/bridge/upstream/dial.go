@@ -56,7 +56,8 @@ func (d *dialer) dial(ctx context.Context) (net.Conn, error) {
 			"it is reached through the proxy %s; check that, the network and the VPN", d.proxy.Redacted())
 	}
 	return nil, hint.Withf(err,
-		"check the network, the VPN, and that the API server runs; if it has moved: `kubehsm kubeconfig refresh %s --server URL`",
+		"check the network, the VPN, and that the API server runs; if it has moved: `kubehsm kubeconfig refresh %s "+
+			"--server URL`",
 		d.name)
 }
 

@@ -70,7 +70,7 @@ func (t *teller) container(what string, c object) {
 		}
 	}
 	if len(odd) > maxList {
-		odd = append(odd[:maxList], fmt.Sprintf("and %d things more", len(odd)-maxList))
+		odd = append(odd[:maxList], fmt.Sprintf("and %d more things", len(odd)-maxList))
 	}
 	if len(odd) > 0 {
 		t.warn("%s: %s", called, strings.Join(odd, ", "))

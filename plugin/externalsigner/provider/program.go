@@ -100,7 +100,8 @@ func (p *program) run(ctx context.Context, request []byte) ([]byte, error) {
 		return nil, &failure{said, exit.ProcessState.String(), p.config[wire.KeyPIN]}
 	case errors.Is(err, exec.ErrWaitDelay):
 		return nil,
-			errors.New("it ended, and a program that it started still holds its output: start that one with an output of its own (>/dev/null 2>&1)")
+			errors.New("it ended, and a program that it started still holds its output: start that one with an output of " +
+				"its own (>/dev/null 2>&1)")
 	case cmd.Process == nil:
 		return nil, notStarted(err, len(request))
 	}
@@ -111,7 +112,8 @@ func (p *program) run(ctx context.Context, request []byte) ([]byte, error) {
 // started.
 func notStarted(err error, size int) error {
 	if errors.Is(err, syscall.E2BIG) {
-		return fmt.Errorf("its request of %d bytes and the environment are more than a program can be started with: shorten the auth provider's config in the kubeconfig", size)
+		return fmt.Errorf("its request of %d bytes and the environment are more than a program can be started with: "+
+			"shorten the auth provider's config in the kubeconfig", size)
 	}
 	var path *fs.PathError
 	if errors.As(err, &path) {

@@ -180,8 +180,9 @@ func setOpts(r *v1alpha1.SignatureRequest, public crypto.PublicKey, opts crypto.
 	switch public.(type) {
 	case *rsa.PublicKey:
 		if isPSS {
-			r.SignerOpts = &v1alpha1.SignatureRequest_SignerOptsRSAPSS{SignerOptsRSAPSS: &v1alpha1.SignatureRequest_RSAPSSOptions{
-				SaltLenght: int32(pss.SaltLength), Hash: uint32(pss.Hash)}}
+			r.SignerOpts = &v1alpha1.SignatureRequest_SignerOptsRSAPSS{
+				SignerOptsRSAPSS: &v1alpha1.SignatureRequest_RSAPSSOptions{
+					SaltLenght: int32(pss.SaltLength), Hash: uint32(pss.Hash)}}
 			return nil
 		}
 		r.SignerOpts = &v1alpha1.SignatureRequest_SignerOptsRSAPKCS1{SignerOptsRSAPKCS1: generic}

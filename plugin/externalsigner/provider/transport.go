@@ -45,7 +45,8 @@ func (p *provider) WrapTransport(rt http.RoundTripper) http.RoundTripper {
 	case tlsHolder:
 		return p.upgrade(rt, base.TLSClientConfig())
 	}
-	return failing{fmt.Errorf("auth provider %s: the TLS configuration below a %T cannot be reached: let it have a method WrappedRoundTripper() http.RoundTripper", Name, rt)}
+	return failing{fmt.Errorf("auth provider %s: the TLS configuration below a %T cannot be reached: let it have a "+
+		"method WrappedRoundTripper() http.RoundTripper", Name, rt)}
 }
 
 // steered has the requests that reach the transport at the bottom of rt sent

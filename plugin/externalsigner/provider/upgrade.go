@@ -13,7 +13,8 @@ import (
 // upgrade gives the certificate to a round tripper that dials for itself.
 func (p *provider) upgrade(rt http.RoundTripper, c *tls.Config) http.RoundTripper {
 	if c == nil {
-		return failing{fmt.Errorf("auth provider %s: %T has no TLS configuration to put a certificate into: give the cluster a certificate-authority or a tls-server-name", Name, rt)}
+		return failing{fmt.Errorf("auth provider %s: %T has no TLS configuration to put a certificate into: give the "+
+			"cluster a certificate-authority or a tls-server-name", Name, rt)}
 	}
 	if c.GetClientCertificate != nil || len(c.Certificates) > 0 {
 		return rt

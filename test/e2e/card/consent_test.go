@@ -9,7 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/test/term"
 )
 
-// consents sets the consent policy of a key that wants a touch for each use, and signs it so.
+// consents sets the consent policy of a key that needs a touch for each use, and signs it so.
 func (p *person) consents(policy string) {
 	p.t.Helper()
 	s := p.terminal(p.Binary, "consent", "set", "prod-hsm", "--policy", policy, "--yes")
@@ -69,7 +69,7 @@ func TestPolicyIsSignedByTouch(t *testing.T) {
 	}
 }
 
-// TestConsentByTouch: where the key wants a touch for every use, a touch is the
+// TestConsentByTouch: where the key needs a touch for every use, a touch is the
 // yes, and the token signs what was agreed to.
 func TestConsentByTouch(t *testing.T) {
 	p := newPerson(t)

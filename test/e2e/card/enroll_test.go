@@ -22,7 +22,7 @@ import (
 )
 
 // TestEnroll takes a new card to a kubectl that works: its factory values are
-// changed, a key that wants a touch for every use is made, and the PIN is typed
+// changed, a key that needs a touch for every use is made, and the PIN is typed
 // once for all of it.
 func TestEnroll(t *testing.T) {
 	p := newPerson(t)

@@ -156,7 +156,7 @@ func TestJourneyAdministration(t *testing.T) {
 	}
 	s.Type(serial)
 	s.Press(term.Enter)
-	s.WaitFor("the PIV application is as new", "default, 3 of 3 tries left")
+	s.WaitFor("the PIV application is reset", "default, 3 of 3 tries left")
 	if p.card.Public(0x9a) != nil || !p.card.CheckPIN(vcard.DefaultPIN) {
 		t.Error("the card is not as new")
 	}
@@ -200,7 +200,7 @@ func (p *person) way(s *term.Session) {
 }
 
 // TestJourneyCard: a card as it comes from the shop is proposed with secrets of one's own,
-// made one's own elsewhere, and enrolled with a key that wants a touch; the enrollment is left half-way and
+// made one's own elsewhere, and enrolled with a key that needs a touch; the enrollment is left half-way and
 // gone on with. Then a ticket takes the place of the key, after the serial
 // number was typed.
 func TestJourneyCard(t *testing.T) {

@@ -41,7 +41,7 @@ type person struct {
 	readers *vcard.Lab
 	// uri names the card and its slot 9a.
 	uri string
-	// wanted gets a value when the card wants a touch, and touched takes one
+	// wanted gets a value when the card needs a touch, and touched takes one
 	// when it is touched.
 	wanted, touched chan struct{}
 	// hidden are secrets that no terminal may show.
@@ -53,7 +53,7 @@ func newPerson(t *testing.T) *person {
 	return newPersonWith(t, vcard.Config{Serial: 12345678})
 }
 
-// newPersonWith has a card of its own kind; it is told when that wants a touch.
+// newPersonWith has a card of its own kind; it is told when that needs a touch.
 func newPersonWith(t *testing.T, config vcard.Config) *person {
 	t.Helper()
 	return newPersonAt(t, config, controlplane.ForTest(t))

@@ -9,7 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 )
 
-// enrollTouched enrolls a key that wants a touch for every use.
+// enrollTouched enrolls a key that needs a touch for every use.
 func (p *person) enrollTouched() {
 	p.t.Helper()
 	p.own()

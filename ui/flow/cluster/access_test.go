@@ -83,7 +83,7 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// TestConsent: where the policy wants a yes for each request, the person is asked about the
+// TestConsent: where the policy needs a yes for each request, the person is asked about the
 // program's own requests too. Without a yes nothing reaches the cluster.
 func TestConsent(t *testing.T) {
 	for _, c := range []struct {

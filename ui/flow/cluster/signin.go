@@ -120,7 +120,7 @@ func (a Access) look(ctx context.Context, name string) (message.Session, error) 
 }
 
 // attend has p asked about this process's own requests, where the enrollment's
-// policy wants a yes for them, for as long as it and the agent run.
+// policy needs a yes for them, for as long as it and the agent run.
 func (a Access) attend(ctx context.Context, p hsm.Prompter) error {
 	c, err := client.Dial(ctx, a.Env.Dirs)
 	if err != nil {

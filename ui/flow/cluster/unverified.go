@@ -26,7 +26,7 @@ func (e *UnverifiedError) Consequence() string {
 // Hint implements the hints of package hsm.
 func (e *UnverifiedError) Hint() string {
 	return "put the cluster's CA into certificate-authority-data. Else " + e.Consequence() +
-		"; --accept-risk unverified:" + e.Host + " enrolls it all the same"
+		"; --accept-risk unverified:" + e.Host + " enrolls it anyway"
 }
 
 // Accepts tells whether the cluster may be enrolled: it is verified, or host names

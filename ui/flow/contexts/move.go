@@ -70,7 +70,7 @@ func (m *ServerMove) Proof() string {
 	case c.TLSServerName != "":
 		return "a certificate for " + c.TLSServerName + " that this computer trusts"
 	}
-	return "a certificate for this host that this computer trusts, which anybody can have for a host of his own"
+	return "a certificate for this host that this computer trusts, which anybody can get for a host of their own"
 }
 
 // Prove asks who answers at the new address for his version, as nobody in

@@ -71,7 +71,7 @@ func (c *Refresh) Apply(ctx context.Context, accept bool) error {
 	}
 	if c.Unproven != "" && !accept {
 		return hint.With(fmt.Errorf("%w: %s", ErrUnproven, c.Unproven),
-			"ask the cluster's administrators; --accept-risk=unproven takes it all the same")
+			"ask the cluster's administrators; --accept-risk=unproven accepts the change anyway")
 	}
 	release, err := c.from.env.Lock(ctx, c.Name)
 	if err != nil {

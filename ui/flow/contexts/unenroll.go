@@ -76,7 +76,7 @@ func (k Contexts) Unenroll(ctx context.Context, u Unenrollment) error {
 		return err
 	}
 	if err := token.LockAgent(ctx, k.env); err != nil {
-		return hint.With(err, "the enrollment is gone; end what is signed in with `kubehsm agent stop`")
+		return hint.With(err, "the enrollment is removed; `kubehsm agent stop` closes connections that are signed in")
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func viewToken(r bootstraptoken.Record, reveal bool) BootstrapToken {
 	if !r.Expires.IsZero() {
 		v.Expires = &r.Expires
 	} else {
-		v.Warnings = append(v.Warnings, "it never expires: whoever finds it later can use it; delete it when it has served")
+		v.Warnings = append(v.Warnings, "it never expires: whoever finds it later can use it; delete it after use")
 	}
 	if slices.Contains(r.Groups, bootstraptoken.NodeGroup) {
 		v.Warnings = append(v.Warnings,
@@ -109,7 +109,7 @@ func joinCommand(server string, authorities []byte, token string) (string, error
 func clusterPins(server string, authorities []byte) ([]discovery.Pin, error) {
 	if len(authorities) == 0 {
 		return nil, hint.With(fmt.Errorf("the context of %s names no certificate authority", server),
-			"it trusts the system's; who joins by token needs the hash of the cluster's own: "+
+			"it trusts the system's; to join by token, users need the hash of the cluster's own: "+
 				"put certificate-authority-data into the context's cluster")
 	}
 	return discovery.PinsOf(authorities)

@@ -64,7 +64,7 @@ func NewBreakGlass(e *env.Env) BreakGlass { return BreakGlass{env: e, access: cl
 func (b BreakGlass) Request(ctx context.Context, o BreakGlassOptions) (enrolling.Options, error) {
 	if strings.TrimSpace(o.Reason) == "" {
 		return enrolling.Options{}, hint.With(ErrNoReason,
-			"say why with --reason: the second person and the record want to know")
+			"give a reason with --reason: the second person reads it, and the record keeps it")
 	}
 	if o.Lifetime == 0 {
 		o.Lifetime = BreakGlassLifetime

@@ -42,7 +42,8 @@ func (o object) namespace() string { return o.text("metadata", "namespace") }
 // path is where the API serves the object, or, without a name, the collection.
 func (o object) path() (string, error) {
 	plural := map[string]string{
-		"ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings", "Role": "roles", "RoleBinding": "rolebindings",
+		"ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings",
+		"Role": "roles", "RoleBinding": "rolebindings",
 		"ValidatingAdmissionPolicy":        "validatingadmissionpolicies",
 		"ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings", "Event": "events",
 	}[o.kind()]
@@ -112,7 +113,7 @@ func objectError(op, host string, err error) error {
 	case apierrors.IsForbidden(err) && !errors.Is(err, apierror.ErrWithheld):
 		return hint.With(err, "`kubehsm rbac check` shows what you may do; a cluster admin must do the rest")
 	case apierrors.IsConflict(err):
-		return hint.With(err, "somebody else has changed it by other means: look at it, then say --force-conflicts")
+		return hint.With(err, "another program has changed these fields: look at them, then use --force-conflicts")
 	}
 	return err
 }
@@ -258,7 +259,8 @@ func (c *objects) may(ctx context.Context, a access) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	r := c.rest.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").Body(bytes.Clone(body)).SetHeader("Content-Type", runtime.ContentTypeJSON)
+	r := c.rest.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").
+		Body(bytes.Clone(body)).SetHeader("Content-Type", runtime.ContentTypeJSON)
 	o, err := c.do(ctx, "ask what is allowed", r)
 	if err != nil {
 		return false, err

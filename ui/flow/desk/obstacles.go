@@ -39,7 +39,7 @@ func (k Tickets) Obstacles(ctx context.Context, kubeContext, signer string) ([]s
 	}
 	var forbidden *csr.ForbiddenError
 	if err := client.Rights().CheckApprover(ctx, cmp.Or(signer, csr.ClientSigner)); errors.As(err, &forbidden) {
-		all = append(all, "you may not approve the request that comes of it: somebody else has to")
+		all = append(all, "you may not approve the resulting request: somebody else has to")
 	}
 	return all, nil
 }

@@ -12,7 +12,7 @@ func RBACUnenforced(all []RBACObject) error {
 	for _, o := range all {
 		if o.State == RBACUnserved {
 			return hint.With(
-				errors.New("this cluster does not know ValidatingAdmissionPolicies: what they forbid is not forbidden there"),
+				errors.New("this cluster has no ValidatingAdmissionPolicies: what they forbid stays possible"),
 				"they need Kubernetes 1.30; do not bind the roles of help desk and break-glass before")
 		}
 	}

@@ -167,7 +167,7 @@ func policyHint(err error) error {
 func (k Tickets) notMade(ctx context.Context, client *bootstraptoken.Client, id string, why error) error {
 	if bootstraptoken.MayHaveArrived(why) {
 		if err := client.Delete(ctx, id); err != nil && !errors.Is(err, bootstraptoken.ErrNotFound) {
-			return hint.Withf(fmt.Errorf("the cluster may have the ticket %s all the same: %w", id, err),
+			return hint.Withf(fmt.Errorf("the ticket %s may exist in the cluster: %w", id, err),
 				"when the cluster answers again: `kubehsm bootstrap-token delete %s`", id)
 		}
 	}

@@ -67,7 +67,7 @@ func clusters(ctx context.Context, o *Options) []Check {
 	wg.Wait()
 	if err != nil && len(all) > 0 {
 		checks = append(checks, Check{ID: "consent", Group: GroupClusters, Title: "Consent policies"}.with(Failed,
-			err.Error(), "kubehsm does not know which requests need your yes.", fixOr(err, "")))
+			err.Error(), "kubehsm does not know which requests need your consent.", fixOr(err, "")))
 	}
 	return append(checks, slices.Concat(found...)...)
 }
@@ -104,10 +104,10 @@ func certificate(store enrollment.Store, e enrollment.Enrollment, now time.Time)
 			"The API server refuses it, or this machine's clock is slow.", "set this machine's clock")
 	case left <= 0:
 		return c.with(Failed, "expired on "+leaf.NotAfter.Local().Format("2006-01-02 15:04 MST"),
-			"The API server refuses it with a bare 401.", e.Anew())
+			"The API server refuses it: 401 Unauthorized.", e.Anew())
 	case expiry.Due(leaf.NotBefore, leaf.NotAfter, now):
 		return c.with(Warning, "expires soon: good "+until,
-			"After that the API server refuses it, and only somebody's approval helps.", "kubehsm certificate renew "+e.Name)
+			"After that the API server refuses it, and a new one must be approved.", "kubehsm certificate renew "+e.Name)
 	}
 	return c.ok(fmt.Sprintf("good %s, for %s", until, e.User))
 }

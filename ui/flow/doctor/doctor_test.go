@@ -325,7 +325,7 @@ users: [{name: jane, user: {client-certificate: c.pem, client-key: k.pem}}]
 	}
 	m.file("kubeconfig", key, 0o600)
 	lock := m.file("kubeconfig.lock", "", 0o600)
-	m.expect(m.find(kubeconfigs(context.Background(), m.Options), "lock/"), Note, "just now", "")
+	m.expect(m.find(kubeconfigs(context.Background(), m.Options), "lock/"), Note, "is writing the file", "")
 	old := time.Now().Add(-time.Hour)
 	if err := os.Chtimes(lock, old, old); err != nil {
 		t.Fatal(err)
@@ -397,7 +397,7 @@ func TestBridgeKey(t *testing.T) {
 	}{
 		{loopback.Endpoint{Open: true, Ends: ends}, Warning, "not sealed"},
 		{loopback.Endpoint{Ends: ends}, Note, "no machine id"},
-		{loopback.Endpoint{Bound: true, Ends: ends}, OK, "of no use on another machine"},
+		{loopback.Endpoint{Bound: true, Ends: ends}, OK, "bound to this machine"},
 	} {
 		fix := map[State]string{Warning: "kubehsm agent stop", Note: "systemd-machine-id-setup"}[c.state]
 		m.expect(bridgeKey(c.ep), c.state, c.found, fix)

@@ -85,7 +85,7 @@ func file(path string, secret bool) []Check {
 			"A kubeconfig names programs that kubectl runs as you.", "chmod 600 "+shell.Quote(path))
 	case info.Mode().Perm()&0o044 != 0 && secret && runtime.GOOS != "windows":
 		c = c.with(Warning, fmt.Sprintf("mode %04o: other users may read it, and the key, token or password in it",
-			info.Mode().Perm()), "Who reads it can sign in as you.", "chmod 600 "+shell.Quote(path))
+			info.Mode().Perm()), "Whoever reads it can sign in as you.", "chmod 600 "+shell.Quote(path))
 	case info.Mode().Perm()&0o044 != 0 && runtime.GOOS != "windows":
 		c = c.with(Note, fmt.Sprintf("mode %04o: other users may read it", info.Mode().Perm()),
 			"Entries of other tools may hold tokens and keys; those of kubehsm do not.", "chmod 600 "+shell.Quote(path))
@@ -100,7 +100,7 @@ func file(path string, secret bool) []Check {
 	age := time.Since(held.ModTime()).Round(time.Second)
 	l := Check{ID: "lock/" + path, Group: GroupKubeconfig, Title: "Lock of " + path}
 	if age < kubeconfig.StaleLock {
-		return []Check{c, l.with(Note, "somebody writes the file just now", "Nobody else can meanwhile.", "")}
+		return []Check{c, l.with(Note, "a program is writing the file", "Other programs wait until it has finished.", "")}
 	}
 	return []Check{c, l.with(Warning, fmt.Sprintf("%s was left behind %s ago", lock, age),
 		"kubectl cannot change the file while the lock is there; kubehsm takes the lock over at its next change.",
@@ -148,7 +148,7 @@ func (e entries) check(k kubeconfig.Context) Check {
 	}
 	if u, err := url.Parse(k.Cluster.Server); e.err == nil && (err != nil || u.Host != e.endpoint.Address()) {
 		return c.with(Failed, fmt.Sprintf("it leads to %s; the bridge is at %s", k.Cluster.Server, e.endpoint.Address()),
-			"kubectl would speak to nobody, or to somebody else.", again)
+			"kubectl would reach nothing, or another program.", again)
 	}
 	if e.err != nil {
 		return c.with(Warning, "the bridge is not set up on this machine yet", "kubectl could not verify it.", again)
@@ -178,9 +178,10 @@ func verifies(k kubeconfig.Context, endpoint loopback.Endpoint) (found, why stri
 			"Whoever has a copy of that bridge's key can pass for yours.", Warning
 	case t.Shown && endpoint.Former && endpoint.HasNext():
 		return "it trusts the bridge's former key, which an older kubehsm kept unsealed",
-			"A backup from then may hold the key. Rewrite the other entries first: then this one no longer trusts it.", Note
+			"An old backup may hold that key. Rewrite the other entries first, and this one last: then none trusts " +
+				"the key.", Note
 	case !t.Next && time.Until(endpoint.Ends) < endsSoon:
-		return "the certificate by which it knows the bridge ends on " + endpoint.Ends.Local().Format(time.DateOnly),
+		return "the bridge's certificate in it ends on " + endpoint.Ends.Local().Format(time.DateOnly),
 			"kubectl will not trust the bridge after that.", Warning
 	}
 	return "", "", OK
@@ -198,5 +199,5 @@ func bridgeKey(endpoint loopback.Endpoint) Check {
 			"Whoever copies the folder can pass for the bridge on another machine.",
 			"where systemd runs: sudo systemd-machine-id-setup")
 	}
-	return c.ok("of no use on another machine; its certificate ends on " + endpoint.Ends.Local().Format(time.DateOnly))
+	return c.ok("bound to this machine; its certificate ends on " + endpoint.Ends.Local().Format(time.DateOnly))
 }

@@ -112,7 +112,7 @@ func own(o *Options) Check {
 	}
 	if !sameFile(found[0], o.Env.Executable) {
 		return c.with(Note, found[0]+" is another file than this program, "+o.Env.Executable,
-			"Two versions may answer to one name.", "")
+			"Two versions may be in use under one name.", "")
 	}
 	return c.ok(found[0])
 }
@@ -165,7 +165,7 @@ func policy(o *Options) Check {
 	switch {
 	case err != nil:
 		return c.with(Warning, err.Error(), "kubectl may refuse to run plugins.",
-			fixOr(err, "correct the file, or take it away"))
+			fixOr(err, "correct the file, or remove it"))
 	case p.Allows(o.Env.Executable):
 		return c.ok("kubectl may run this program")
 	}

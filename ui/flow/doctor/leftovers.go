@@ -117,7 +117,7 @@ func leftover(l token.Leftover) Check {
 		why += " It is where the key of " + strings.Join(l.Enrollments, ", ") + " was: its public key can be put back."
 		fix = "put the public key back with the token maker's tool, from the certificate that the enrollment keeps"
 	case l.Resume != "":
-		why, fix = why+" The enrollment goes on with it, or removes it.", l.Resume
+		why, fix = why+" The enrollment continues with it, or removes it.", l.Resume
 	case fix == "" && l.OfOlder():
 		why += " This token does not support changing certificates."
 	case fix == "":

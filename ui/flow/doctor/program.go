@@ -20,7 +20,7 @@ func program(_ context.Context, o *Options) []Check {
 		ok(fmt.Sprintf("kubehsm %s, %s/%s, %s", o.Env.Version, runtime.GOOS, runtime.GOARCH, o.Env.Executable))
 	if info, err := os.Stat(o.Env.Executable); err == nil && info.Mode().Perm()&0o022 != 0 && runtime.GOOS != "windows" {
 		self = self.with(Warning, self.Found+" may be changed by other users",
-			"kubectl runs this file; who changes it gets your PIN.",
+			"kubectl runs this file: whoever changes it can get your PIN.",
 			"chmod go-w "+shell.Quote(o.Env.Executable))
 	}
 	return []Check{self, folders(o.Env.Dirs), configuration(o.Env.Dirs)}

@@ -132,5 +132,5 @@ func (e examination) bounded(ctx context.Context, o *Options) []Check {
 	}
 	return []Check{e.area.with(Failed, "did not answer for "+patience.String(),
 		"Something that kubehsm depends on hangs; kubectl would wait for it too.",
-		"run `kubehsm doctor` again; if it stays so, see which token or library is at fault with `kubehsm token list`")}
+		"run `kubehsm doctor` again; if it hangs again, `kubehsm token list` shows which token or library is at fault")}
 }

@@ -27,7 +27,7 @@ func service() []Check {
 	}
 	why := "YubiKeys and smart cards are reached through it; tokens with a library of their own are not."
 	if errors.Is(err, fs.ErrPermission) {
-		return []Check{c.with(Failed, "this user may not speak to "+path, why,
+		return []Check{c.with(Failed, "this user may not use "+path, why,
 			"see its permissions with `ls -l "+path+"`, and polkit's rules for org.debian.pcsc-lite")}
 	}
 	if _, err := exec.LookPath("/usr/sbin/pcscd"); err != nil {

@@ -48,7 +48,7 @@ func tokens(ctx context.Context, o *Options) []Check {
 	if len(here) == 0 {
 		checks = append(checks, Check{ID: "token", Group: GroupTokens, Title: "Tokens"}.
 			with(Failed, "no token was found", "There is nothing to keep a key in.",
-				"plug one in; `kubehsm token wait` tells when it is seen"))
+				"plug one in; `kubehsm token wait` shows it when it appears"))
 	}
 	return append(checks, absent(all, here, areas)...)
 }
@@ -65,7 +65,7 @@ func absent(all []enrollment.Enrollment, here []hsm.TokenInfo, areas []area) []C
 		c := Check{ID: "absent/" + e.Name, Group: GroupTokens, Title: "Token of " + e.Name}
 		if slices.ContainsFunc(areas, func(a area) bool { return a.failed(e.Key) }) {
 			checks = append(checks, c.with(Warning, "not seen, as its library failed: "+uri,
-				"kubectl cannot use this enrollment until the library answers.", "see what is said of the library above"))
+				"kubectl cannot use this enrollment until the library answers.", "see the library's check above"))
 			continue
 		}
 		checks = append(checks, c.with(Warning, e.Key.Place().Absent()+": "+uri,
@@ -133,10 +133,10 @@ func (a area) look(ctx context.Context, o *Options, all []enrollment.Enrollment)
 	case errors.Is(err, hsm.ErrUnavailable):
 		return []Check{a.check.with(Note, err.Error(), "This build cannot reach such tokens.", hint.Of(err))}
 	case errors.Is(err, hsm.ErrNoToken) && !errors.Is(err, hsm.ErrDenied):
-		return []Check{a.check.with(Note, err.Error(), "Only matters if the token you mean is one of these.", hint.Of(err))}
+		return []Check{a.check.with(Note, err.Error(), "This matters only if your token is one of these.", hint.Of(err))}
 	case err != nil:
 		return []Check{a.check.with(Failed, err.Error(), "Its tokens cannot be reached.",
-			fixOr(err, "`kubehsm token list` tells more"))}
+			fixOr(err, "`kubehsm token list` shows more"))}
 	}
 	count := present.Count(len(a.views), "token")
 	if len(a.views) == 0 && len(a.tokens) > 0 {
@@ -200,7 +200,7 @@ func certificates(v hsm.View, all []enrollment.Enrollment) []Check {
 		c := Check{ID: "own/" + a.Slot.URI.String(), Group: GroupTokens, Title: "Certificate on " + v.Info.Name()}
 		checks = append(checks, c.with(Note, fmt.Sprintf("%s, issued by %s, until %s: not enrolled on this computer",
 			a.Certificate.Subject().User, leaf.Issuer.String(), present.Date(leaf.NotAfter)),
-			"A cluster whose API server accepts the issuer takes it as it is.",
+			"A cluster whose API server trusts its issuer accepts it.",
 			"kubehsm enroll --use-certificate --key "+shell.Quote(a.Slot.URI.String())))
 	}
 	return checks
@@ -233,13 +233,14 @@ func problem(kind hsm.Kind, p hsm.Problem) Check {
 			hsm.Hung(path))
 	case errors.Is(p.Err, hsm.ErrDenied):
 	case errors.Is(p.Err, hsm.ErrNoToken), errors.Is(p.Err, hsm.ErrUnsupported):
-		state, why = Note, "Only matters if the token you mean is there."
+		state, why = Note, "This matters only if your token is there."
 	case errors.Is(p.Err, hsm.ErrBusy):
 		state, why = Warning, "One program at a time can use a card; kubectl would fail with the same words."
 	}
 	general := ""
 	if kind.Modules && errors.Is(p.Err, hsm.ErrModule) {
-		general = "see what its maker says of that error, and whether you may read its configuration and tokens; to leave it out, list your own in config.yaml with `onlyModules: true`"
+		general = "see what its maker says of that error, and whether you may read its configuration and tokens; to " +
+			"leave it out, list your own in config.yaml with `onlyModules: true`"
 	}
 	return c.with(state, p.Err.Error(), why, fixOr(p.Err, general))
 }
@@ -323,9 +324,9 @@ func firmware(t hsm.TokenInfo) []Check {
 			"use P-256 keys on it, or another token; firmware cannot be updated")}
 	case slices.Compare(v, []int{5, 7, 0}) < 0:
 		return []Check{c.with(Note,
-			t.Firmware+": with the token in a laboratory an ECDSA key could be measured out of it (YSA-2024-03)",
-			"It matters if you could lose the token to such an attacker.",
-			"treat a token that was lost and found as lost; firmware 5.7 and later do not have this")}
+			t.Firmware+": an attacker with the token and a laboratory could extract an ECDSA key (YSA-2024-03)",
+			"This matters if such an attacker could get the token.",
+			"treat a token that was lost and found as lost; firmware 5.7 and later is not affected")}
 	}
 	return []Check{c.ok(t.Firmware)}
 }

@@ -17,7 +17,7 @@ import (
 
 // ErrDefaultSecrets: the token's PIN, PUK or management key is the default
 // one, which everybody knows.
-var ErrDefaultSecrets = errors.New("the token still has secrets that everybody knows")
+var ErrDefaultSecrets = errors.New("the token still has default secrets, which everybody knows")
 
 // defaultSecret is one that is to be changed, and the command that does it.
 type defaultSecret struct {
@@ -169,7 +169,7 @@ func (s secrets) replace(ctx context.Context, all []defaultSecret) error {
 			return err
 		}
 		r.pins.prove(r.info.URI())
-		r.progress(enrolling.StepToken, "the PIN is yours now")
+		r.progress(enrolling.StepToken, "the PIN is changed")
 	}
 	if has(all, hsm.ManagementKey) {
 		key, err := r.token.SetManagementKey(ctx, hsm.ManagementKeyOptions{Protect: true},
@@ -179,7 +179,7 @@ func (s secrets) replace(ctx context.Context, all []defaultSecret) error {
 			return err
 		}
 		r.pins.prove(r.info.URI())
-		r.progress(enrolling.StepToken, "the management key is random now")
+		r.progress(enrolling.StepToken, "the management key is changed to a random one")
 	}
 	if err := token.LockAgent(ctx, r.env); err != nil { // the agent may have been given the old PIN meanwhile
 		return err
@@ -229,7 +229,7 @@ func (s secrets) replacePUK(ctx context.Context) {
 			state = "may still be the default one, which everybody knows"
 		}
 		r.result.Warnings = append(r.result.Warnings, fmt.Sprintf(
-			"the PUK %s (%v); mend that with `kubehsm token puk change --generate --token %s`", state, err,
+			"the PUK %s (%v); change it with `kubehsm token puk change --generate --token %s`", state, err,
 			shell.Quote(r.info.URI().String())))
 	}
 }

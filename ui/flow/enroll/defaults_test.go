@@ -91,7 +91,7 @@ func TestAcceptedDefaultsAreRecorded(t *testing.T) {
 	if !again.record.Options.AcceptDefaults {
 		t.Error("it was forgotten")
 	}
-	if line := again.record.Options.Command(""); !strings.Contains(line, "--accept-risk factory-secrets") {
+	if line := again.record.Options.Command(""); !strings.Contains(line, "--accept-risk default-secrets") {
 		t.Errorf("the same as: %s", line)
 	}
 }

@@ -119,7 +119,8 @@ func (r *attempt) run(ctx context.Context, steps []enrolling.Step) error {
 func (r *attempt) step(ctx context.Context, s enrolling.Step) error {
 	r.report(enrolling.Event{Step: s, State: enrolling.StepRunning})
 	do := map[enrolling.Step]func(context.Context) (outcome, error){
-		enrolling.StepDiscover: r.discover, enrolling.StepToken: r.findToken, enrolling.StepKey: r.keyForRequest, enrolling.StepRequest: r.fileRequest,
+		enrolling.StepDiscover: r.discover, enrolling.StepToken: r.findToken,
+		enrolling.StepKey: r.keyForRequest, enrolling.StepRequest: r.fileRequest,
 		enrolling.StepApproval: r.awaitApproval, enrolling.StepCertificate: r.storeCertificate,
 		enrolling.StepVerify: r.verify, enrolling.StepKubeconfig: r.writeKubeconfig,
 	}[s]
@@ -151,7 +152,7 @@ func resumable(j *enrolling.Progress, err error) error {
 	case !errors.Is(err, syscall.ENOSPC):
 		return err
 	}
-	return hint.Withf(err, "make room on the disk; then `%s` goes on from here", j.Options.Resume())
+	return hint.Withf(err, "make room on the disk; then `%s` continues from here", j.Options.Resume())
 }
 
 // progress reports a message of a running step.
@@ -287,7 +288,7 @@ func (r *attempt) haveCertificate() (*csr.Certificate, error) {
 	}
 	switch {
 	case time.Now().After(c.Leaf.NotAfter):
-		r.note("the certificate on record expired on %s; a new one is asked for", expiry.Day(c.Leaf.NotAfter))
+		r.note("the certificate on record expired on %s; a new one is requested", expiry.Day(c.Leaf.NotAfter))
 	case r.record.Rejected && !r.record.Options.AcceptForecast:
 		r.note("the API server did not accept the certificate on record, issued by %q; a new one was requested",
 			c.Leaf.Issuer.String())

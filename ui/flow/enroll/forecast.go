@@ -77,7 +77,8 @@ func reach(ctx context.Context, client *csr.Client) error {
 
 // noKeyYet says how a key is made all the same.
 func noKeyYet(err error) error {
-	const other = "no key was made yet; to make one without the cluster: `kubehsm key generate`, and later `kubehsm enroll --key`"
+	const other = "no key was made yet; to make one without the cluster: `kubehsm key generate`, and later `kubehsm " +
+		"enroll --key`"
 	if hint := hinting.Of(err); hint != "" {
 		return hinting.With(err, hint+"; "+other)
 	}

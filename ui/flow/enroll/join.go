@@ -92,7 +92,8 @@ func (n Enroller) filer(ctx context.Context, j *enrolling.Progress) (*csr.Client
 		if errors.Is(err, kubeconfig.ErrNoContext) {
 			if _, loadErr := n.env.Enrollments().Load(j.Options.Name); loadErr == nil {
 				err = hint.Withf(err,
-					"%s was enrolled from that context; file the request with another one: `kubehsm certificate renew %s --with CONTEXT`",
+					"%s was enrolled from that context; file the request with another one: `kubehsm certificate renew %s --with "+
+						"CONTEXT`",
 					j.Options.Name, j.Options.Name)
 			}
 		}

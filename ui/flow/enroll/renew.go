@@ -62,7 +62,8 @@ func (n Renewer) Renew(ctx context.Context, name string, o RenewOptions, p hsm.P
 		r.result.Notes = append(
 			r.result.Notes,
 			fmt.Sprintf(
-				"the old key is still on the token, and its certificate valid until it ends; remove it with `kubehsm key delete --key %s`",
+				"the old key is still on the token, and its certificate valid until it ends; remove it with `kubehsm key "+
+					"delete --key %s`",
 				shell.Quote(old.String()),
 			),
 		)
@@ -187,15 +188,16 @@ func (n Renewer) renewable(en enrollment.Enrollment) error {
 		if en.Context == "" { // a joined enrollment
 			return hint.Withf(
 				err,
-				"ask the help desk for a ticket: `kubehsm join --name %s --ticket -`; or file the request with another credential: "+
-					"`kubehsm certificate renew %s --with CONTEXT`; if the date surprises, check this machine's clock",
+				"ask the help desk for a ticket: `kubehsm join --name %s --ticket -`; or file the request with another "+
+					"credential: "+
+					"`kubehsm certificate renew %s --with CONTEXT`; if the date looks wrong, check this machine's clock",
 				en.Name,
 				en.Name,
 			)
 		}
 		return hint.Withf(err,
 			"file the request with another credential: `kubehsm certificate renew %s --with %s`; "+
-				"if the date surprises, check this machine's clock",
+				"if the date looks wrong, check this machine's clock",
 			en.Name, shell.Quote(en.Context))
 	}
 	return nil

@@ -221,7 +221,7 @@ func (r *attempt) awaitApproval(ctx context.Context) (outcome, error) {
 // waitHint says how to go on after a wait that came to no end.
 func waitHint(j *enrolling.Progress, err error) error {
 	if interrupted(err) || errors.Is(err, hsm.ErrCancelled) {
-		return hinting.Withf(err, "nothing is lost: `%s` goes on from here", j.Options.Resume())
+		return hinting.Withf(err, "nothing is lost: `%s` continues from here", j.Options.Resume())
 	}
 	return err
 }

@@ -80,7 +80,8 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 	if apart, err := keepsApart(ctx, r.token, o); err != nil {
 		return Review{}, err
 	} else if apart {
-		rev.Notes = append(rev.Notes, "the certificate is kept in the state folder alone: writing it to the token would take the management key")
+		rev.Notes = append(rev.Notes, "the certificate is kept in the state folder alone: writing it to the token would "+
+			"take the management key")
 	}
 	if rev.Forecast, err = n.forecast(ctx, j); err != nil { // the step itself will say it
 		rev.Notes = append(rev.Notes, "the cluster cannot be asked: "+err.Error())
@@ -207,7 +208,8 @@ func (n Enroller) reviewAdopted(ctx context.Context, r *attempt, rev Review, kno
 		if rev.Options.Guided && rev.Token.Can.ChangePIN && !rev.Token.PIN.Blocked() {
 			rev.Replaces = []hsm.PINKind{hsm.UserPIN}
 		} else {
-			rev.Refused = defaultsRefusal(slices.DeleteFunc(known, func(s defaultSecret) bool { return s.kind != hsm.UserPIN }), rev.Token)
+			pin := slices.DeleteFunc(known, func(s defaultSecret) bool { return s.kind != hsm.UserPIN })
+			rev.Refused = defaultsRefusal(pin, rev.Token)
 		}
 	}
 	rev.Commands = []string{n.Command(rev.Options)}

@@ -23,7 +23,7 @@ func (r *attempt) verify(ctx context.Context) (outcome, error) {
 	case errors.Is(err, message.ErrRejected), errors.Is(err, apierror.ErrUnauthorized):
 		err = r.rejected(ctx, err)
 	case err != nil:
-		err = notSwitched(ctx, r.env, r.record, err, "goes on from here")
+		err = notSwitched(ctx, r.env, r.record, err, "continues from here")
 	}
 	return out, err
 }

@@ -146,7 +146,7 @@ func TestContinue(t *testing.T) {
 		var conflict *ConflictError
 		if (err == nil) != (c.option == "") || err != nil && (!errors.As(err, &conflict) || conflict.Option != c.option ||
 			!strings.Contains(err.Error(), `"prod-hsm" was begun with`) ||
-			!strings.Contains(hinting.Of(err), "`kubehsm enroll --name prod-hsm` goes on")) {
+			!strings.Contains(hinting.Of(err), "`kubehsm enroll --name prod-hsm` continues")) {
 			t.Errorf("%s: %v, hint %q", name, err, hinting.Of(err))
 		}
 	}

@@ -27,7 +27,7 @@ func (e *ConflictError) Error() string {
 
 // Hint says how to go on.
 func (e *ConflictError) Hint() string {
-	hint := "`" + e.begun.Resume() + "` goes on with what was begun"
+	hint := "`" + e.begun.Resume() + "` continues what was begun"
 	if e.begun.Renewal == nil {
 		hint += "; --restart starts over; another --name makes a second one"
 	}

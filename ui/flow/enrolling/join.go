@@ -127,7 +127,8 @@ func (o *Join) Discovery(waiting func(error)) discovery.Options {
 	d := discovery.Options{Limits: discovery.Limits{Timeout: o.Timeout, Waiting: waiting}, File: o.File}
 	switch o.File {
 	case "":
-		d.Endpoint, d.Token, d.Pins, d.UnsafeSkipCAVerification = o.Endpoint, o.DiscoveryToken, o.Pins, o.UnsafeSkipCAVerification
+		d.Endpoint, d.Token = o.Endpoint, o.DiscoveryToken
+		d.Pins, d.UnsafeSkipCAVerification = o.Pins, o.UnsafeSkipCAVerification
 	case discovery.Stdin:
 		d.Stdin = bytes.NewReader(o.Document)
 	}

@@ -95,8 +95,10 @@ type Renewal struct {
 
 // The risks that can be accepted of an enrollment, by their names on the command line.
 const (
-	RiskDefaults = "factory-secrets"
-	RiskForecast = "forecast"
+	RiskDefaults = "default-secrets"
+	// formerDefaults is the former name of RiskDefaults, which scripts may use.
+	formerDefaults = "factory-secrets"
+	RiskForecast   = "forecast"
 	// RiskUnverified is followed by the host.
 	RiskUnverified = "unverified:"
 )

@@ -100,7 +100,7 @@ func TestCommand(t *testing.T) {
 		o                Options
 		kubeconfig, want string
 	}{
-		{all, "", `kubehsm enroll --name prod-hsm --token piv:serial=123 --context 'it'\''s prod' --user jane --cluster spare --group dev --group a,b --key 'piv:serial=123;slot=9c' --use-certificate --chain /chain --fetch-chain --expiration 1h0m0s --signer-name example.com/s --no-attestation --dns-name d --email e@x --ip 10.0.0.2 --uri spiffe://x --request-label k=v --request-label 'team=a b' --accept-risk factory-secrets,forecast,unverified:10.0.0.1:6443 --approve-with '/a b' --reason 'new laptop' --timeout 1m0s --overwrite --keep-current --replace --restart`},
+		{all, "", `kubehsm enroll --name prod-hsm --token piv:serial=123 --context 'it'\''s prod' --user jane --cluster spare --group dev --group a,b --key 'piv:serial=123;slot=9c' --use-certificate --chain /chain --fetch-chain --expiration 1h0m0s --signer-name example.com/s --no-attestation --dns-name d --email e@x --ip 10.0.0.2 --uri spiffe://x --request-label k=v --request-label 'team=a b' --accept-risk default-secrets,forecast,unverified:10.0.0.1:6443 --approve-with '/a b' --reason 'new laptop' --timeout 1m0s --overwrite --keep-current --replace --restart`},
 		{Options{}, "", "kubehsm enroll"},
 		{Options{AcceptForecast: true}, "", "kubehsm enroll --accept-risk forecast"},
 		{Options{Token: few.Token, User: "jane"}, "", "kubehsm enroll --token pkcs11:token=blue --user jane"},
@@ -234,8 +234,8 @@ func TestEveryOptionAtEveryStage(t *testing.T) {
 // TestAcceptRisk: a risk is accepted by its name, if the command has it.
 func TestAcceptRisk(t *testing.T) {
 	for name, want := range map[string]Options{
-		RiskDefaults: {AcceptDefaults: true}, RiskForecast: {AcceptForecast: true}, RiskUnverified +
-			"h:1": {AcceptUnverified: "h:1"},
+		RiskDefaults: {AcceptDefaults: true}, formerDefaults: {AcceptDefaults: true},
+		RiskForecast: {AcceptForecast: true}, RiskUnverified + "h:1": {AcceptUnverified: "h:1"},
 	} {
 		var o Options
 		if !o.AcceptRisk(OfEnroll, name) || !reflect.DeepEqual(o, want) {

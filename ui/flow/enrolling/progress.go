@@ -96,7 +96,8 @@ var ErrTokenNeeded = errors.New("the bootstrap token or ticket is needed to go o
 // TokenNeeded is [ErrTokenNeeded] with how to give it.
 func (j *Progress) TokenNeeded() error {
 	return hint.Withf(ErrTokenNeeded,
-		"give it again, or another if it has ended: `kubehsm join --name %s --ticket -` (or --token -); it is not kept anywhere. "+
+		"give it again, or another if it has ended: `kubehsm join --name %s --ticket -` (or --token -); it is not kept "+
+			"anywhere. "+
 			"If you were sent the certificate: --certificate FILE", j.Options.Name)
 }
 

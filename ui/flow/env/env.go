@@ -111,7 +111,7 @@ func (e *Env) Lock(ctx context.Context, name string) (release func(), err error)
 	case errors.Is(err, context.DeadlineExceeded): // the error is not wrapped: nothing timed out for the person
 		return nil, hint.With(
 			errors.Join(fmt.Errorf("the enrollment %q is being worked on by another kubehsm", name), lock.Close()),
-			"let that one end, or stop it")
+			"wait until it ends, or stop it")
 	case err != nil:
 		return nil, e.Unwritable(fmt.Errorf("lock the enrollment %q: %w", name, err))
 	}

@@ -307,7 +307,8 @@ func (s *Server) body(r *http.Request) Object {
 // listKind is the kind of a list of a resource.
 func listKind(resource string) string {
 	return map[string]string{
-		"certificatesigningrequests": "CertificateSigningRequestList", "secrets": "SecretList", "clusterroles": "ClusterRoleList", "roles": "RoleList",
+		"certificatesigningrequests": "CertificateSigningRequestList", "secrets": "SecretList",
+		"clusterroles": "ClusterRoleList", "roles": "RoleList",
 		"clusterrolebindings": "ClusterRoleBindingList", "rolebindings": "RoleBindingList",
 	}[resource]
 }

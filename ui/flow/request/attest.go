@@ -41,7 +41,7 @@ func (v *View) judge(by attest.Verifier) {
 	}
 	a, err := attest.FromExtensions(info.Extensions)
 	if errors.Is(err, attest.ErrNone) {
-		v.Attestation = "none: nothing but the requester's word says that the key is in a token"
+		v.Attestation = "none: only the requester says that the key is in a token"
 		return
 	}
 	var s attest.Statement

@@ -70,7 +70,8 @@ func revoked(past []deeds.Deed, server string, v *View) (refusals, warnings []st
 	}
 	if key != nil {
 		refusals = append(refusals,
-			fmt.Sprintf("its key belonged to %q, and access for %[1]q was revoked from this computer on %s: whoever has the lost token may have sent the request", key.User, expiry.Day(key.Time)))
+			fmt.Sprintf("its key belonged to %q, and access for %[1]q was revoked from this computer on %s: whoever has the "+
+				"lost token may have sent the request", key.User, expiry.Day(key.Time)))
 	}
 	if asker != nil {
 		refusals = append(refusals,

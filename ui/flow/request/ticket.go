@@ -59,7 +59,8 @@ func (q Requests) ticketCheck(look *TicketLook, accept []string) Check {
 		v.Ticket = terms
 		if terms == nil && len(wrong) == 0 && !look.Must { // perhaps it is no ticket's, but somebody's bootstrap token
 			v.Warnings = append(v.Warnings,
-				"no ticket is known here that it was filed with; if its maker gave you the ticket, compare them: `kubehsm helpdesk approve "+v.Name+" --ticket FILE`")
+				"no ticket is known here that it was filed with; if its maker gave you the ticket, compare them: `kubehsm "+
+					"helpdesk approve "+v.Name+" --ticket FILE`")
 			return nil
 		}
 		if look.Known = terms != nil; look.Known {
@@ -150,7 +151,8 @@ func (q Requests) madeTerms(ctx context.Context, look *TicketLook, v *View, id s
 	switch written, err := ticket.TermsOf(v.RequesterGroups); {
 	case err == nil && made != nil && made.Description() != written.Description():
 		return made,
-			[]string{fmt.Sprintf("its token is for %s, but the ticket %s was made on this computer for %s: somebody has replaced the token",
+			[]string{fmt.Sprintf("its token is for %s, but the ticket %s was made on this computer for %s: somebody has "+
+				"replaced the token",
 				TermsWords(written), id, TermsWords(*made))}, nil
 	case err == nil:
 		return &written, nil, nil

@@ -92,7 +92,7 @@ func TestOwn(t *testing.T) {
 			Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
 				err := NewOwn(w.Env).Cancel(ctx, "", "mine")
 				if errors.Is(err, csr.ErrNotFound) && requests(w) == "" {
-					err = nil // the request is taken back already
+					err = nil // the request is withdrawn already
 				}
 				return err
 			}, Done: func(t testing.TB, w *flowtest.World) {

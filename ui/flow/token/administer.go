@@ -173,13 +173,13 @@ func (ts Tokens) Init(ctx context.Context, u hsm.URI, o hsm.InitializeOptions, p
 		if err := LockAgent(ctx, ts.Env); err != nil {
 			return hsm.TokenInfo{}, err
 		}
-		info, err := can.Initialize(ctx, u, o, ask.With(p, hsm.Purpose{Action: "set it up"}))
+		info, err := can.Initialize(ctx, u, o, ask.With(p, hsm.Purpose{Action: "initialize it"}))
 		if !u.Kind().HasSlots() || !errors.Is(err, hsm.ErrUnsupported) { // cards alone are ready as they are
 			return info, err
 		}
 	}
-	return hsm.TokenInfo{}, hinting.With(fmt.Errorf("setting up tokens of the kind %q: %w", u.Scheme, hsm.ErrUnsupported),
-		"a PIV card is ready for use; `kubehsm token reset` makes it as new")
+	return hsm.TokenInfo{}, hinting.With(fmt.Errorf("initializing tokens of the kind %q: %w", u.Scheme, hsm.ErrUnsupported),
+		"a PIV card is ready for use; `kubehsm token reset` resets it")
 }
 
 // Reset sets the token's application to the state of a new card. Confirm is told

@@ -31,7 +31,7 @@ func (k Keys) Attest(ctx context.Context, u hsm.URI, roots []*x509.Certificate) 
 	var a Attestation
 	err := k.tokens().With(ctx, u, func(t hsm.Token) error {
 		can := ability{func(c hsm.Abilities) bool { return c.Attest }, "attest keys",
-			"only PIV cards can; PKCS#11 tokens say on their own word where a key is from: `kubehsm key show`"}
+			"only PIV cards can; what a PKCS#11 token says of a key's origin, `kubehsm key show` shows"}
 		if err := can.check(ctx, t); err != nil {
 			return err
 		}

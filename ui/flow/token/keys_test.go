@@ -278,7 +278,7 @@ func TestImportUnderARun(t *testing.T) {
 	defer release()
 	before := w.State()
 	_, err = Keys{w.Env}.Import(t.Context(), hsm.URI{}, "prod", text, hsmtest.NewScript(t))
-	if err == nil || !strings.Contains(hinting.Of(err), "let that one end") {
+	if err == nil || !strings.Contains(hinting.Of(err), "wait until it ends") {
 		t.Errorf("%v, hint %q", err, hinting.Of(err))
 	}
 	w.Unchanged(before)

@@ -172,7 +172,7 @@ func TestMakes(t *testing.T) {
 		t.Error(err)
 	}
 	for want, o := range map[string]hsm.GenerateOptions{"--algorithm": {Algorithm: hsm.RSA2048},
-		"without --pin-policy": {Algorithm: hsm.ECDSAP256, Touch: hsm.TouchAlways}} {
+		"leave out --pin-policy": {Algorithm: hsm.ECDSAP256, Touch: hsm.TouchAlways}} {
 		if err := makes(o); !errors.Is(err, hsm.ErrUnsupported) || !strings.Contains(hinting.Of(err), want) {
 			t.Errorf("%v, hint %q, want %q", err, hinting.Of(err), want)
 		}

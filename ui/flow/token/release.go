@@ -18,7 +18,7 @@ import (
 func ReleaseScdaemon(ctx context.Context) error {
 	path, err := exec.LookPath("gpgconf")
 	if err != nil {
-		return hint.With(fmt.Errorf("gpgconf, which ends GnuPG's scdaemon, is not to be had: %w", err),
+		return hint.With(fmt.Errorf("gpgconf, which ends GnuPG's scdaemon, was not found: %w", err),
 			"install GnuPG, or end scdaemon yourself")
 	}
 	out, err := exec.CommandContext(ctx, path, "--kill", hsm.Scdaemon).CombinedOutput()

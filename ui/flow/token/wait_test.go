@@ -113,7 +113,7 @@ func TestReleaseScdaemon(t *testing.T) {
 		script, err, hint string
 	}{
 		"done":         {script: "exit 0"},
-		"not there":    {err: "is not to be had", hint: "install GnuPG"},
+		"not there":    {err: "was not found", hint: "install GnuPG"},
 		"fails":        {script: "echo no agent; exit 2", err: "no agent", hint: "unplug the token"},
 		"fails dumbly": {script: "exit 3", err: "exit status 3", hint: "unplug the token"},
 		"ctrl-c":       {ctx: cancelled, script: "exit 0", err: "context canceled", hint: "unplug the token"},

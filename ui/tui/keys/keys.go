@@ -61,9 +61,9 @@ func Default() Map {
 
 		Lock: b([]string{"L"}, "L", "lock"), Unlock: b([]string{"U"}, "U", "unlock"),
 		Stop: b([]string{"S"}, "S", "stop the agent"), Delete: b([]string{"D"}, "D", "delete"),
-		Reset: b([]string{"X"}, "X", "reset the token"), Revoke: b([]string{"W"}, "W", "take access away"),
+		Reset: b([]string{"X"}, "X", "reset the token"), Revoke: b([]string{"W"}, "W", "revoke access"),
 		Approve: b([]string{"a"}, "a", "approve"), Deny: b([]string{"d"}, "d", "deny"),
-		BreakGlass: b([]string{"B"}, "B", "break the glass"),
+		BreakGlass: b([]string{"B"}, "B", "request emergency access"),
 	}
 }
 

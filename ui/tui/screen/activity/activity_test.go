@@ -120,7 +120,7 @@ func TestWaits(t *testing.T) {
 			Request: `delete pods "web-1" in "shop"`, Since: ago(4 * time.Second)}}}
 	w.Told(status)
 	r := w.Open("4")
-	r.Sees("14 signatures", "agent 1.0.0, process 4711, up 2h", `prod-hsm waits for a yes: delete pods "web-1"`)
+	r.Sees("14 signatures", "agent 1.0.0, process 4711, up 2h", `prod-hsm waits for consent: delete pods "web-1"`)
 	r.Press("tab")
 	r.Sees("connection to prod.example.com:6443", "process 5120", "12 requests, 1 open")
 	r.Press("/", `"connection"`)

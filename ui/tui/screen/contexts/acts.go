@@ -73,16 +73,16 @@ func (m *Model) actsOf(c contexts.View, ok bool, now time.Time) screen.Acts {
 		screen.On(screen.Action{Key: keys.Letter("u", "undo"), Writes: true}, "kubeconfig undo", do.undo),
 		screen.On(screen.Action{Key: m.Keys.Unlock, Reason: notOurs, Quiet: true}, "unlock",
 			func() tea.Cmd { return do.unlock(c) }),
-		screen.On(screen.Action{Key: keys.Letter("y", "what needs my yes"), Reason: notOurs, Quiet: true},
+		screen.On(screen.Action{Key: keys.Letter("y", "consent policy"), Reason: notOurs, Quiet: true},
 			"consent show; consent set", func() tea.Cmd { return do.consent(c) }),
-		screen.On(screen.Action{Key: keys.Letter("p", "put the entry right"), Reason: notOurs, Writes: true, Quiet: true},
+		screen.On(screen.Action{Key: keys.Letter("p", "repair the entry"), Reason: notOurs, Writes: true, Quiet: true},
 			"kubeconfig set", func() tea.Cmd { return do.repair(c) }),
 		screen.On(screen.Action{Key: keys.Letter("E", "entry for external signers"), Reason: notOurs, Writes: true,
 			Quiet: true}, "kubeconfig set", func() tea.Cmd { return do.signer(c) }),
-		screen.On(screen.Action{Key: keys.Letter("F", "follow the cluster"), Reason: notOurs, Writes: true, Quiet: true},
+		screen.On(screen.Action{Key: keys.Letter("F", "update the cluster"), Reason: notOurs, Writes: true, Quiet: true},
 			"kubeconfig refresh", func() tea.Cmd { return do.follow(c) }),
 		screen.On(screen.Action{Key: keys.Letter("H", "history"), Quiet: true}, "kubeconfig history", do.history),
-		screen.On(screen.Action{Key: keys.As(m.Keys.Delete, "take out"), Reason: none, Writes: true, Quiet: true},
+		screen.On(screen.Action{Key: keys.As(m.Keys.Delete, "remove"), Reason: none, Writes: true, Quiet: true},
 			"kubeconfig remove; unenroll", func() tea.Cmd { return do.delete(c) }),
 		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy name"), Reason: none, Quiet: true}, "", func() tea.Cmd {
 			return screen.Send(screen.CopyMsg{What: "name", Text: c.Name})
@@ -173,7 +173,7 @@ func sure(ctx context.Context, p hsm.Prompter, question string, c *contexts.Chan
 
 func (d deeds) use(c contexts.View) tea.Cmd {
 	return change("Make it current", "kubehsm kubeconfig use "+shell.Quote(c.Name),
-		"kubectl uses "+c.Name+" now; u takes it back", "Write this?",
+		"kubectl uses "+c.Name+" now; u undoes it", "Write this?",
 		func(ctx context.Context) (*contexts.Change, error) { return d.Contexts.Use(ctx, c.Name) })
 }
 
@@ -189,14 +189,14 @@ func (d deeds) repair(c contexts.View) tea.Cmd {
 // takes that back.
 func (d deeds) signer(c contexts.View) tea.Cmd {
 	return change("Write the entry", "kubehsm kubeconfig set "+shell.Quote(c.Enrollment)+" --mode "+
-		contexts.ModeExternalSigner, "the entry is for clients that ask a signer themselves; u takes it back", "Write this?",
+		contexts.ModeExternalSigner, "the entry is for clients that ask a signer themselves; u undoes it", "Write this?",
 		func(ctx context.Context) (*contexts.Change, error) {
 			return d.Contexts.SetSigner(ctx, c.Enrollment, false, false)
 		})
 }
 
 func (d deeds) undo() tea.Cmd {
-	return change("Undo", "kubehsm kubeconfig undo", "the latest change is taken back", "Take this back?",
+	return change("Undo", "kubehsm kubeconfig undo", "the latest change is undone", "Undo this?",
 		func(ctx context.Context) (*contexts.Change, error) { return d.Contexts.Undo(ctx, "") })
 }
 
@@ -217,7 +217,7 @@ func (d deeds) drop(c contexts.View) tea.Cmd {
 	if c.Ours && c.Name == c.Enrollment {
 		command, plan = "kubehsm kubeconfig remove "+shell.Quote(c.Name), d.Contexts.Remove
 	}
-	return change("Take the context out", command, "the context is gone; u brings it back", "Take "+c.Name+" out?",
+	return change("Remove the context", command, "the context is removed; u restores it", "Remove "+c.Name+"?",
 		func(ctx context.Context) (*contexts.Change, error) { return plan(ctx, c.Name) })
 }
 
@@ -253,13 +253,13 @@ func (d deeds) history() tea.Cmd {
 				entries = append(entries, dialog.Entry{Name: s.Time.Local().Format("2006-01-02 15:04") + "  " + clean(s.Title),
 					Message: d.undoStep(s)})
 			}
-			return screen.Report{Message: dialog.OpenMsg{Dialog: dialog.NewChoice(d.Keys, "Changes: choose one to take back",
+			return screen.Report{Message: dialog.OpenMsg{Dialog: dialog.NewChoice(d.Keys, "Changes: choose one to undo",
 				entries)}}, nil
 		}})
 }
 
 // undoStep is the operation that takes one step of the history back.
 func (d deeds) undoStep(s kubeconfig.Step) tea.Msg {
-	return change("Undo", "kubehsm kubeconfig undo "+shell.Quote(s.ID), "taken back: "+s.Title, "Take this back?",
+	return change("Undo", "kubehsm kubeconfig undo "+shell.Quote(s.ID), "undone: "+s.Title, "Undo this?",
 		func(ctx context.Context) (*contexts.Change, error) { return d.Contexts.Undo(ctx, s.ID) })()
 }

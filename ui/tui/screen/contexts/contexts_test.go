@@ -80,9 +80,9 @@ func TestUse(t *testing.T) {
 	r.Press("s")
 	r.Sees("make current: it is the current one")
 	r.Press("u")
-	r.Sees("Take this back?", "+current-context: trial-admin")
+	r.Sees("Undo this?", "+current-context: trial-admin")
 	r.Press("y")
-	r.Sees("the latest change is taken back")
+	r.Sees("the latest change is undone")
 	if got := r.World.Kubeconfig(); got != before {
 		t.Errorf("after undo:\n%s\nwas\n%s", got, before)
 	}
@@ -96,11 +96,11 @@ func TestHistory(t *testing.T) {
 	r.Press("y")
 	r.Sees("kubectl uses staging now")
 	r.Press("H")
-	r.Sees("choose one to take back")
+	r.Sees("choose one to undo")
 	r.Press("enter")
-	r.Sees("Take this back?")
+	r.Sees("Undo this?")
 	r.Press("y")
-	r.Sees("taken back")
+	r.Sees("undone: ")
 	r.World.HasKubeconfig("current-context: trial-admin")
 }
 
@@ -124,18 +124,18 @@ func TestTakeOut(t *testing.T) {
 	r.Press("end", "D")
 	r.Sees("What do you want to remove?")
 	r.Press("enter")
-	r.Sees("Take zeta-hsm out?")
+	r.Sees("Remove zeta-hsm?")
 	r.Press("y")
-	r.Sees("the context is gone")
+	r.Sees("the context is removed")
 	r.World.LacksKubeconfig("name: zeta-hsm")
 	if _, err := enrolled(t, r); err != nil {
 		t.Error(err)
 	}
 	r.Loses("signs in by token")
 	r.Press("u")
-	r.Sees("Take this back?")
+	r.Sees("Undo this?")
 	r.Press("y")
-	r.Sees("the latest change is taken back", "zeta-hsm")
+	r.Sees("the latest change is undone", "zeta-hsm")
 }
 
 // TestRemove: the record goes with the entry, the key stays.
@@ -195,7 +195,7 @@ func TestConsentOfAKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Press("end", "y")
-	r.Sees("Which requests need your yes?", "zeta-hsm leads to ", "eta-hsm", "(eta.example:6443)")
+	r.Sees("Which requests need your consent?", "zeta-hsm is at ", "eta-hsm", "(eta.example:6443)")
 	r.Press("end", "enter")
 	r.Type("PIN of", "123456")
 	r.Until("set", func() bool { e, err := enrolled(t, r); return err == nil && e.Policy == consent.Always })
@@ -216,9 +216,9 @@ func TestConsentOfAKey(t *testing.T) {
 func TestConsentRules(t *testing.T) {
 	r := open(t)
 	r.Press("home", "y")
-	r.Sees("what needs my yes: it is not kubehsm's")
+	r.Sees("consent policy: it is not kubehsm's")
 	r.Press("end", "y")
-	r.Sees("Which requests to 127.0.0.1:1 need your yes?", "● session")
+	r.Sees("Which requests to 127.0.0.1:1 need your consent?", "● session")
 	r.Press("down", "down", "enter")
 	r.Sees("it is empty; verbs=* matches everything") // the policy rules wants one
 	r.Press(`"verbs=delete; dryrun"`, "enter")
@@ -260,7 +260,7 @@ func TestRepair(t *testing.T) {
 func TestRequestsThere(t *testing.T) {
 	r := open(t)
 	r.Press("home", "v")
-	r.Sees("is https://127.0.0.1:2 up, and reachable from here?")
+	r.Sees("check that https://127.0.0.1:2 is up and reachable")
 }
 
 // TestSignsIn: a check of a context of kubehsm's signs in with the token's key, and shows as
@@ -387,13 +387,13 @@ func TestFollow(t *testing.T) {
 	r.Press("esc")
 	clusterInfo(moved, moved)
 	follow()
-	r.Sees("Follow it?", "server: "+server.URL+", now "+moved.URL)
+	r.Sees("Update the enrollment?", "server: "+server.URL+", now "+moved.URL)
 	r.Press("n")
-	r.Sees("Follow the cluster: cancelled")
+	r.Sees("Update the cluster: cancelled")
 	follow()
-	r.Sees("Follow it?")
+	r.Sees("Update the enrollment?")
 	r.Press("y")
-	r.Sees("zeta-hsm follows its cluster")
+	r.Sees("zeta-hsm is updated")
 	if e, err := enrolled(t, r); err != nil || e.Cluster.Server != moved.URL {
 		t.Errorf("the enrollment leads to %s, %v", e.Cluster.Server, err)
 	}
@@ -421,14 +421,14 @@ func TestFollowTo(t *testing.T) {
 	r.Sees("error: what the cluster says of itself could not be proven", "hint: ")
 	r.Press("esc")
 	to(moved.URL)
-	r.Sees("Does zeta-hsm lead to "+strings.TrimPrefix(moved.URL, "https://")+" from now on?",
+	r.Sees("Use the address "+strings.TrimPrefix(moved.URL, "https://")+" for zeta-hsm from now on?",
 		"-server: "+server.URL, "+server: "+moved.URL, "a certificate of the authority that you")
 	r.Press("enter") // the focus is on no
-	r.Sees("Follow the cluster: cancelled")
+	r.Sees("Update the cluster: cancelled")
 	to(moved.URL)
-	r.Sees("Does zeta-hsm lead")
+	r.Sees("Use the address")
 	r.Press("y")
-	r.Sees("zeta-hsm follows its cluster")
+	r.Sees("zeta-hsm is updated")
 	if e, err := enrolled(t, r); err != nil || e.Cluster.Server != moved.URL {
 		t.Errorf("the enrollment leads to %s, %v", e.Cluster.Server, err)
 	}
@@ -439,14 +439,14 @@ func TestFollowTo(t *testing.T) {
 func TestTakeOutAnothers(t *testing.T) {
 	r := open(t)
 	r.Press("home", "D")
-	r.Sees("Take staging out?", "-  name: staging")
+	r.Sees("Remove staging?", "-  name: staging")
 	r.Press("y")
-	r.Sees("the context is gone")
+	r.Sees("the context is removed")
 	r.World.LacksKubeconfig("name: staging")
 	r.Press("u")
-	r.Sees("Take this back?")
+	r.Sees("Undo this?")
 	r.Press("y")
-	r.Sees("the latest change is taken back")
+	r.Sees("the latest change is undone")
 	r.World.HasKubeconfig("name: staging")
 }
 

@@ -46,8 +46,9 @@ func Unlock(command string, agent session.Agent, which func(context.Context) (st
 // to an address that is known where the old one no longer answers.
 func (d deeds) follow(c contexts.View) tea.Cmd {
 	address := &widget.Field{ID: "server", Label: "Address", Input: widget.NewInput("", "ask the cluster"),
-		Note: "Leave it empty to ask the cluster where it is. Where the old address no longer answers: the new one, https://HOST:PORT."}
-	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(d.Keys, "Follow the cluster",
+		Note: "Leave it empty to ask the cluster where it is. Where the old address no longer answers: the new one, " +
+			"https://HOST:PORT."}
+	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(d.Keys, "Update the cluster",
 		"Only what proves to be the cluster that was enrolled is followed.",
 		[]*widget.Field{address}, func(*widget.Form) tea.Cmd {
 			if server := strings.TrimSpace(address.Input.Value()); server != "" {
@@ -60,8 +61,8 @@ func (d deeds) follow(c contexts.View) tea.Cmd {
 // followTo has the enrollment follow to an address that a person names.
 func (d deeds) followTo(c contexts.View, server string) tea.Cmd {
 	name := c.Enrollment
-	return screen.Change("Follow the cluster",
-		"kubehsm kubeconfig refresh "+shell.Quote(name)+" --server "+shell.Quote(server), name+" follows its cluster",
+	return screen.Change("Update the cluster",
+		"kubehsm kubeconfig refresh "+shell.Quote(name)+" --server "+shell.Quote(server), name+" is updated",
 		func(ctx context.Context, p hsm.Prompter) error {
 			to, err := d.Contexts.MoveServer(ctx, name, server)
 			if err != nil {
@@ -70,9 +71,10 @@ func (d deeds) followTo(c contexts.View, server string) tea.Cmd {
 			if err := to.Prove(ctx); err != nil {
 				return err
 			}
-			if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Does " + name + " lead to " + to.Host + " from now on?",
-				Detail: "-server: " + to.Old + "\n+server: " + to.New + "\nWhat answers there has " + to.Proof() +
-					"."}); err != nil {
+			if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{
+				Question: "Use the address " + to.Host + " for " + name + " from now on?",
+				Detail:   "-server: " + to.Old + "\n+server: " + to.New + "\nThe server there has " + to.Proof() + ".",
+			}); err != nil {
 				return err
 			}
 			return to.ApplyAll(ctx)
@@ -81,7 +83,7 @@ func (d deeds) followTo(c contexts.View, server string) tea.Cmd {
 
 // ask asks the cluster whether it has moved, and has the enrollment follow.
 func (d deeds) ask(c contexts.View) tea.Cmd {
-	return screen.Operate(screen.Operation{Title: "Follow the cluster",
+	return screen.Operate(screen.Operation{Title: "Update the cluster",
 		Command: "kubehsm kubeconfig refresh " + shell.Quote(c.Enrollment), Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
 			r, err := d.Contexts.Refresh(ctx, c.Enrollment)
@@ -98,16 +100,16 @@ func (d deeds) ask(c contexts.View) tea.Cmd {
 			for _, x := range r.Changes {
 				fmt.Fprintf(&changes, "%s: %s, now %s\n", x.Field, x.Old, x.New)
 			}
-			if err := sure(ctx, p, "Follow it?", r.Kubeconfig, changes.String()); err != nil {
+			if err := sure(ctx, p, "Update the enrollment?", r.Kubeconfig, changes.String()); err != nil {
 				return screen.Report{}, err
 			}
-			return screen.Report{Said: c.Enrollment + " follows its cluster"}, r.Apply(ctx, false)
+			return screen.Report{Said: c.Enrollment + " is updated"}, r.Apply(ctx, false)
 		}})
 }
 
 // consent shows the policy in force, to be changed.
 func (d deeds) consent(c contexts.View) tea.Cmd {
-	return screen.Operate(screen.Operation{Title: "What needs your yes",
+	return screen.Operate(screen.Operation{Title: "What needs your consent",
 		Command: "kubehsm consent show " + shell.Quote(c.Enrollment),
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
 			now, err := d.Agent.Consent(ctx, c.Enrollment)
@@ -138,12 +140,13 @@ func (d deeds) consentForm(c session.Consent) dialog.OpenMsg {
 		rules = append(rules, r.String())
 	}
 	typed := &widget.Field{ID: "rules", Label: "Rules", Input: widget.NewInput(strings.Join(rules, "; "), "none"),
-		Note: "For the policy rules, separated by semicolons: verbs=delete; verbs=get,list resources=secrets namespaces=payments"}
-	title := "Which requests to " + c.Enrollment.Host() + " need your yes?"
+		Note: "For the policy rules, separated by semicolons: verbs=delete; verbs=get,list resources=secrets " +
+			"namespaces=payments"}
+	title := "Which requests to " + c.Enrollment.Host() + " need your consent?"
 	about := "No kubeconfig can weaken it. Current sessions end. The key signs it, which requires the PIN."
 	if same := present.ConsentSameKey(c); same != "" {
-		title = "Which requests need your yes?"
-		about = c.Enrollment.Name + " leads to " + c.Enrollment.Host() + ". " + same + "\n" + about
+		title = "Which requests need your consent?"
+		about = c.Enrollment.Name + " is at " + c.Enrollment.Host() + ". " + same + "\n" + about
 	}
 	signed, notice := present.ConsentSigned(c), ""
 	switch {

@@ -218,7 +218,7 @@ func TestRevoke(t *testing.T) {
 	r.Press(`"jane"`, "enter")
 	r.Sees("Remove, deny and end these?", "rolebinding jane-edit in dev: ClusterRole edit")
 	r.Press("enter") // the focus is on no
-	r.Sees("Take access away: cancelled")
+	r.Sees("Revoke access: cancelled")
 	if n := len(server.Names(bindings)); n != 1 {
 		t.Fatalf("%d bindings", n)
 	}
@@ -260,7 +260,7 @@ func TestReadOnly(t *testing.T) {
 	server.Put(flowtest.Secrets, token("abcdef", "for the new rack", time.Minute))
 	r := w.OpenReadOnly("5")
 	r.Sees("for the new rack")
-	for key, says := range map[string]string{"t": "new ticket", "D": "delete", "W": "take access away"} {
+	for key, says := range map[string]string{"t": "new ticket", "D": "delete", "W": "revoke access"} {
 		r.Press(key)
 		r.Sees(fmt.Sprintf("%s: read-only mode", says))
 	}

@@ -23,7 +23,7 @@ func (d work) breakGlass() tea.Cmd {
 		Note: "For the second person; it is kept in every record."}
 	intro := "It asks for a certificate that may do everything, for " + span.Of(desk.BreakGlassLifetime) +
 		", and waits until a second person approves it. The current context stays."
-	return d.form("Break the glass?", intro, []*widget.Field{reason}, func(f *widget.Form) tea.Cmd {
+	return d.form("Request emergency access?", intro, []*widget.Field{reason}, func(f *widget.Form) tea.Cmd {
 		why := value(f, "reason")
 		if why == "" {
 			reason.Problem = "a reason is needed"
@@ -72,7 +72,8 @@ func (d work) seal() tea.Cmd {
 			Note: "A name of its own: the audit log then shows when it is used."},
 		{ID: "reason", Label: "Reason", Input: widget.NewInput("", "safe in room 12, two keys"),
 			Note: "Where it is kept and who may open the safe."}, life}
-	intro := "A new key on it may do everything. A second person approves it. Put the token and its PIN into different safes."
+	intro := "A new key on it may do everything. A second person approves it. Put the token and its PIN into " +
+		"different safes."
 	return d.form("A token for the safe", intro, fields, func(f *widget.Form) tea.Cmd {
 		for _, id := range []string{"user", "reason"} {
 			if value(f, id) == "" {

@@ -22,7 +22,7 @@ func (d work) revoke() tea.Cmd {
 			Note: "Groups that the user's certificates are known to have, separated by commas."},
 	}
 	intro := "Kubernetes cannot revoke a certificate: it is valid until it expires. What can be removed is shown first."
-	return d.form("Take access away", intro, fields, func(f *widget.Form) tea.Cmd {
+	return d.form("Revoke access", intro, fields, func(f *widget.Form) tea.Cmd {
 		user, groups := value(f, "user"), list(value(f, "groups"))
 		if user == "" {
 			f.Field("user").Problem = "a user name is needed"
@@ -32,7 +32,7 @@ func (d work) revoke() tea.Cmd {
 		for _, g := range groups {
 			command += " --group " + shell.Quote(g)
 		}
-		return screen.Operate(screen.Operation{Title: "Take access away", Command: command, Writes: true,
+		return screen.Operate(screen.Operation{Title: "Revoke access", Command: command, Writes: true,
 			Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
 				r, err := d.Revocations.LookUp(ctx, "", user, groups)
 				if err != nil {

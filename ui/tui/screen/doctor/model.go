@@ -189,7 +189,8 @@ func (m *Model) Acts() screen.Acts {
 func (m *Model) report() tea.Cmd {
 	file := &widget.Field{ID: "file", Label: "File", Input: widget.NewInput("", "~/report.zip"),
 		Note: "A new file. Look into it before you send it."}
-	intro := "Names of people, machines, servers and files are replaced in it; it never holds a PIN, key, certificate or kubeconfig."
+	intro := "Names of people, machines, servers and files are replaced in it; it never holds a PIN, key, certificate " +
+		"or kubeconfig."
 	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(m.Keys, "A report for somebody who helps", intro,
 		[]*widget.Field{file}, func(*widget.Form) tea.Cmd {
 			path := screen.Path(file.Input.Value())

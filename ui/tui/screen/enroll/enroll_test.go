@@ -91,7 +91,7 @@ func TestEnroll(t *testing.T) {
 	r.Type("PIN of blue", pin)
 	r.Sees("waiting for")
 	r.server.Issue(r.filed())
-	r.Sees("Not finished", "✓ store the certificate", "✗ sign in with the token", "start the agent", "goes on from here")
+	r.Sees("Not finished", "✓ store the certificate", "✗ sign in with the token", "start the agent", "continues from here")
 	all, err := r.World.Env.Enrollments().List()
 	if err != nil || len(all) != 1 || all[0].User != "jane" || all[0].Context != "trial-admin" {
 		t.Fatalf("enrolled %+v, %v", all, err)

@@ -73,7 +73,8 @@ func (p *clusterPage) askTicket() tea.Cmd {
 func (p *clusterPage) askToken() tea.Cmd {
 	address := &widget.Field{ID: "address", Label: "Address", Input: widget.NewInput("", "10.0.0.1:6443")}
 	hash := &widget.Field{ID: "hash", Label: "CA hash", Input: widget.NewInput("", "sha256:…"),
-		Note: "Of the cluster's authority; several with commas. Without it whoever knows the token could pretend to be the cluster."}
+		Note: "Of the cluster's authority; several with commas. Without it whoever knows the token could pretend to be " +
+			"the cluster."}
 	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(p.m.Keys, "Join with a bootstrap token", "",
 		[]*widget.Field{address, hash}, func(*widget.Form) tea.Cmd {
 			j := &enrolling.Join{Endpoint: strings.TrimSpace(address.Input.Value())}

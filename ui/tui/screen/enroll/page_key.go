@@ -137,7 +137,7 @@ func slotItem(s hsm.Slot, now time.Time) item {
 			it.detail = append(it.detail, "id "+text.Clean(s.ID))
 		}
 		if s.Key.Extractable {
-			it.detail = append(it.detail, "Mind: the token says that this private key may leave it.")
+			it.detail = append(it.detail, "Note: the token says that this private key can leave it.")
 		}
 	}
 	return it

@@ -46,7 +46,7 @@ func open(w *screentest.World, width, height int) *screentest.Rig {
 func TestNext(t *testing.T) {
 	w := screentest.New(t)
 	r := open(w, 80, 24)
-	r.Sees("n enroll a key", "trial-admin, which kubehsm does not sign in")
+	r.Sees("n enroll a key", "trial-admin, not kubehsm's")
 	r.Press("n")
 	r.Sees("Home › Enroll")
 

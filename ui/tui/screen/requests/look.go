@@ -270,7 +270,8 @@ func (l *look) decide(approve bool) tea.Cmd {
 // wordsField asks for the words of the key, which must be typed where there are warnings.
 func wordsField(seen request.View) *widget.Field {
 	f := &widget.Field{ID: "words", Label: "Words", Input: widget.NewInput("", "not compared"),
-		Note: "What the requester reads out over the phone: the words of the key. They are compared, and a wrong one refuses."}
+		Note: "What the requester reads out over the phone: the words of the key. They are compared, and a wrong one " +
+			"refuses."}
 	if seen.Warned() {
 		f.Label, f.Input, f.Note = "Type", widget.NewInput("", "the eight words"), "Because of the warnings: "+
 			request.AnswersTo(seen)+"."

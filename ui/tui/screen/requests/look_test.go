@@ -21,7 +21,7 @@ func TestAttestationWarns(t *testing.T) {
 	}{{"verified, says the requester", false}, {"geprüft", true}, {"", false}} {
 		l := &look{view: request.View{Attestation: c.words, Attested: c.attested}}
 		text := ansi.Strip(strings.Join(l.body(plain, 80, time.Now()), "\n"))
-		_, lives, _ := strings.Cut(text, "Where the key lives\n")
+		_, lives, _ := strings.Cut(text, "Where the key is\n")
 		lives, _, _ = strings.Cut(lives, "\n")
 		if !strings.Contains(lives, c.words) || strings.HasPrefix(lives, plain.Glyphs.Warn) == c.attested {
 			t.Errorf("%q, attested %t: %q", c.words, c.attested, lives)

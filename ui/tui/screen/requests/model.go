@@ -327,7 +327,7 @@ func (m *Model) Acts() screen.Acts {
 		screen.On(screen.Action{Key: keys.Letter("o", "role to ask for"), Reason: allowed, Quiet: m.forbidden == nil}, "",
 			func() tea.Cmd { return screen.Send(role(m.forbidden)) }),
 		screen.On(
-			screen.Action{Key: keys.As(m.Keys.Delete, "take back"), Reason: own, Writes: true, Quiet: true},
+			screen.Action{Key: keys.As(m.Keys.Delete, "withdraw"), Reason: own, Writes: true, Quiet: true},
 			"csr cancel",
 			func() tea.Cmd { return do.cancel(r) },
 		),
@@ -411,9 +411,9 @@ type deeds struct {
 // cancel takes one's own request back.
 func (d deeds) cancel(r row) tea.Cmd {
 	command := withContext("kubehsm csr cancel "+shell.Quote(r.name), d.context)
-	return screen.Change("Take the request back", command, "the request is taken back",
+	return screen.Change("Withdraw the request", command, "the request is withdrawn",
 		func(ctx context.Context, p hsm.Prompter) error {
-			if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Take " + r.name + " back?",
+			if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Withdraw " + r.name + "?",
 				Detail: "The request is deleted from the cluster. The key stays."}); err != nil {
 				return err
 			}

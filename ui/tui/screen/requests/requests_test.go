@@ -247,17 +247,17 @@ func TestMine(t *testing.T) {
 	r.Press("3")
 	r.Sees("1 request pending")
 	r.Press("D")
-	r.Sees("take back: only what was filed from here")
+	r.Sees("withdraw: only what was filed from here")
 	r.Press("tab", "tab")
 	r.Sees("1 request filed from here")
 	r.Press("D")
-	r.Sees("Take " + names[0] + " back?")
+	r.Sees("Withdraw " + names[0] + "?")
 	r.Press("enter") // the focus is on no
-	r.Sees("Take the request back: cancelled")
+	r.Sees("Withdraw the request: cancelled")
 	r.Press("D")
-	r.Sees("Take " + names[0] + " back?")
+	r.Sees("Withdraw " + names[0] + "?")
 	r.Press("y")
-	r.Until("taken back", func() bool { return len(server.Names(flowtest.Requests)) == 0 })
+	r.Until("withdrawn", func() bool { return len(server.Names(flowtest.Requests)) == 0 })
 }
 
 // TestSecondPerson: nobody approves a break-glass request of their own.

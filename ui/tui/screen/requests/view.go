@@ -20,7 +20,8 @@ func (m *Model) View(f screen.Frame) string {
 	if m.forbidden != nil {
 		head = append(head, widget.Paragraph(t.Warn,
 			t.Glyphs.Warn+
-				" You may not list the requests in this cluster: what was filed from here is shown. o shows the role to ask for.", f.Width)...)
+				" You may not list the requests in this cluster: what was filed from here is shown. o shows the role to "+
+				"ask for.", f.Width)...)
 	}
 	switch {
 	case m.unasked != "":
@@ -58,7 +59,8 @@ func (m *Model) View(f screen.Frame) string {
 
 func (w which) none() string {
 	return map[which]string{pending: "Nothing waits for a decision. What comes shows up by itself; tab shows all.",
-		all: present.NoRequests + " What comes shows up by itself.", mine: "No requests of your own. Those of enrollments are listed under all."}[w]
+		all: present.NoRequests + " What comes shows up by itself.", mine: "No requests of your own. Those of " +
+			"enrollments are listed under all."}[w]
 }
 
 func (m *Model) summary(t theme.Theme) string {

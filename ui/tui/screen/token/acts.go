@@ -38,7 +38,7 @@ func (m *Model) Acts() screen.Acts {
 		return screen.When(!able, "only PIV cards have this")
 	}
 	keeps := screen.When(!can.Delete && m.info.Kind().HasSlots(), "this card keeps its keys until they are overwritten")
-	unset := screen.When(!m.info.Initialized, "the token is not set up yet")
+	unset := screen.When(!m.info.Initialized, "the token is not initialized yet")
 	problem := screen.When(ok && s.Problem != "" && (m.info.Kind().HasSlots() && s.Key == nil), text.Clean(s.Problem))
 	out := screen.Acts{
 		screen.On(screen.Action{Key: keys.As(m.Keys.Enter, "certificate"), Reason: reason(slot, noCert)}, "certificate show",
@@ -83,10 +83,10 @@ func (m *Model) Acts() screen.Acts {
 			Writes: true, Quiet: true}, "token reset", on.reset))
 	}
 	if !m.info.Initialized {
-		return slices.Insert(out, 0, screen.On(screen.Action{Key: keys.Letter("I", "set up"), Reason: reason(), Writes: true},
+		return slices.Insert(out, 0, screen.On(screen.Action{Key: keys.Letter("I", "initialize"), Reason: reason(), Writes: true},
 			"token init", on.initialize))
 	}
-	return append(out, screen.On(screen.Action{Key: keys.As(m.Keys.Reset, "set up again"), Reason: reason(), Writes: true,
+	return append(out, screen.On(screen.Action{Key: keys.As(m.Keys.Reset, "initialize again"), Reason: reason(), Writes: true,
 		Quiet: true}, "token init", on.initialize))
 }
 
@@ -134,7 +134,7 @@ func (c contents) reset() tea.Cmd {
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
 			d, err := c.Tokens.Reset(ctx, u, func(l token.Loss) (hsm.Prompter, error) { return losing(p, l), nil })
 			r := screen.Report{
-				Said:  "the PIV application is as new: change PIN, PUK and management key before it is used",
+				Said:  "the PIV application is reset: change PIN, PUK and management key before you use it",
 				Title: "The card has another identity", Lines: present.Renamed(d.Renamed),
 			}
 			if d.Renamed == nil {
@@ -165,7 +165,7 @@ func (c contents) initialize() tea.Cmd {
 	if c.info.Initialized {
 		intro = "Everything on it is erased; its SO PIN stays."
 	}
-	return openForm(c.Keys, "Set up the token", intro, []*widget.Field{field}, func(f *widget.Form) tea.Cmd {
+	return openForm(c.Keys, "Initialize the token", intro, []*widget.Field{field}, func(f *widget.Form) tea.Cmd {
 		o := hsm.InitializeOptions{Label: strings.TrimSpace(field.Input.Value()), Erase: c.info.Initialized}
 		if len(o.Label) < 1 || len(o.Label) > 32 {
 			field.Problem = "1 to 32 bytes"
@@ -175,7 +175,7 @@ func (c contents) initialize() tea.Cmd {
 		if o.Erase {
 			command += " --erase"
 		}
-		return screen.Change("Set up the token", by(command, u), "the token is set up",
+		return screen.Change("Initialize the token", by(command, u), "the token is initialized",
 			func(ctx context.Context, p hsm.Prompter) error {
 				if o.Erase {
 					if _, err := c.confirmLoss(ctx, u, p, func(l token.Loss) (question,

@@ -29,7 +29,8 @@ func (c contents) request(s hsm.Slot) tea.Cmd {
 			Note: "The one of the API server makes what kubectl signs in with."},
 		{ID: "reason", Label: "Reason", Input: widget.NewInput("", "none"), Note: "Shown to whoever approves the request."},
 	}
-	intro := "It is signed by the key and filed in the current context's cluster; no context is made. Enroll does all of it."
+	intro := "It is signed by the key and filed in the current context's cluster; no context is made. Enroll does " +
+		"all of it."
 	return openForm(c.Keys, "A request for the key in "+present.Slot(s), intro, fields, func(f *widget.Form) tea.Cmd {
 		value := func(id string) string { return strings.TrimSpace(f.Field(id).Input.Value()) }
 		o := enrolling.Options{Key: s.URI, User: value("user"), SignerName: value("signer"),

@@ -98,8 +98,8 @@ func (s secrets) retries() tea.Cmd {
 	u := s.info.URI()
 	const most = 15 // a PIV card's maximum
 	fields := []*widget.Field{
-		{ID: "pin", Label: "PIN", Input: widget.NewInput("3", ""), Note: "Wrong PINs that lock it, 1 to 15."},
-		{ID: "puk", Label: "PUK", Input: widget.NewInput("3", ""), Note: "Wrong PUKs that lock that, 1 to 15."},
+		{ID: "pin", Label: "PIN", Input: widget.NewInput("3", ""), Note: "Wrong PINs that block the PIN, 1 to 15."},
+		{ID: "puk", Label: "PUK", Input: widget.NewInput("3", ""), Note: "Wrong PUKs that block the PUK, 1 to 15."},
 	}
 	return openForm(s.Keys, "How many tries?",
 		"The card also resets PIN and PUK to the default values: your PIN is then restored, and you set a new PUK.", fields,
@@ -132,7 +132,7 @@ func (s secrets) managementKey() tea.Cmd {
 	ciphers := []hsm.ManagementAlgorithm{"", hsm.TDES, hsm.AES128, hsm.AES192, hsm.AES256}
 	fields := []*widget.Field{
 		{ID: "keep", Label: "Keep it", Options: []widget.Option{
-			{Label: "on the card", Clause: "the PIN gives it out: nothing to keep, nothing to lose"},
+			{Label: "on the card", Clause: "read with the PIN: nothing to keep"},
 			{Label: "yourself", Clause: "it is shown once; without it only a reset helps"}}},
 		{ID: "cipher", Label: "Cipher", Options: []widget.Option{{Label: "as it is"},
 			{Label: "3des", Clause: "before firmware 5.4"}, {Label: "aes-128"},
@@ -166,7 +166,7 @@ func (s secrets) managementKey() tea.Cmd {
 func (s secrets) setManagementKey(ctx context.Context, u hsm.URI, o hsm.ManagementKeyOptions, p hsm.Prompter) error {
 	if !o.Protect {
 		err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Go on?", DefaultYes: true,
-			Detail: "A new management key is made and shown here once. Have something to keep it in."})
+			Detail: "A new management key is made and shown here once. Be ready to save it."})
 		if err != nil {
 			return err
 		}

@@ -458,7 +458,7 @@ func soft(t *testing.T, blank bool) *rig {
 // TestSetUp: a blank token gets a label, an SO PIN and a PIN.
 func TestSetUp(t *testing.T) {
 	r := soft(t, true)
-	r.Sees("It is not set up yet: I sets it up")
+	r.Sees("It is not initialized yet: I initializes it")
 	r.steps("change PIN: the token is not set up yet", "p")
 	r.steps("It gets an SO PIN and a PIN.", "I")
 	r.Press("ctrl+u", "enter")
@@ -468,7 +468,7 @@ func TestSetUp(t *testing.T) {
 	r.Press(`"87654321"`, "enter", `"87654321"`, "enter")
 	r.Sees("New PIN of blue")
 	r.Press(`"648219"`, "enter", `"648219"`, "enter")
-	r.Sees("the token is set up")
+	r.Sees("the token is initialized")
 	if i := r.card.Info(); !i.Initialized || i.Label != "green" || r.card.PIN() != "648219" || r.card.PUK() != "87654321" {
 		t.Errorf("%+v with the PIN %s and the SO PIN %s", i, r.card.PIN(), r.card.PUK())
 	}
@@ -497,7 +497,7 @@ func TestSetUpAnew(t *testing.T) {
 	r.Type("SO PIN", hsmtest.FakePUK)
 	r.Sees("New")
 	r.Press(`"648219"`, "enter", `"648219"`, "enter")
-	r.Sees("the token is set up")
+	r.Sees("the token is initialized")
 	if len(r.slots()) != 0 || r.card.PIN() != "648219" {
 		t.Errorf("%d keys are left, the PIN is %s", len(r.slots()), r.card.PIN())
 	}

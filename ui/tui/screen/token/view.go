@@ -48,7 +48,7 @@ func (m *Model) head(f screen.Frame) []string {
 	case m.gone:
 		lines = append(lines, t.Warn.Render(t.Glyphs.Warn+" The token is not there: "+m.info.Place().Back()+"."))
 	case !m.info.Initialized:
-		lines = append(lines, t.Text.Render("It is not set up yet: I sets it up."))
+		lines = append(lines, t.Text.Render("It is not initialized yet: I initializes it."))
 	case m.err != nil:
 		lines = append(lines, widget.Failure(t, m.err, f.Width)...)
 	case m.job.Active() && !m.loaded:

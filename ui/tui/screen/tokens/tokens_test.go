@@ -15,7 +15,7 @@ import (
 func TestHotPlug(t *testing.T) {
 	w := screentest.New(t)
 	r := w.Open("")
-	r.Sees("No token is here")
+	r.Sees("No token found")
 	blue := w.Tokens.Add(hsmtest.FakeOptions{Label: "blue"})
 	card := w.Cards.Add(hsmtest.FakeOptions{Serial: "12345678"})
 	w.Generate(card, hsm.GenerateOptions{Algorithm: hsm.ECDSAP256, Slot: "9a"})
@@ -29,7 +29,7 @@ func TestHotPlug(t *testing.T) {
 	r.Sees("Slot 9a on")
 	card.Unplug()
 	r.Press("r")
-	r.Sees("No token is here")
+	r.Sees("No token found")
 	blue.Plug()
 	card.Plug()
 	r.Press("r")
