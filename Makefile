@@ -144,7 +144,7 @@ cluster: ## build the control plane that tests run on (8 minutes the first time)
 lint: golangci-lint actionlint ## gofmt, golangci-lint (.golangci.yml; 2 minutes the first time), workflows, generated code
 	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go' 2>/dev/null || find . -name '*.go')); \
 	  [ -z "$$unformatted" ] || { echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; }
-	$(GOLANGCI_LINT) --build-tags helm,hardware,packages,defects
+	$(GOLANGCI_LINT) --build-tags helm,hardware,packages,defects,wine
 	'$(BIN)/actionlint' -shellcheck= -pyflakes= .github/workflows/*.yml
 	@# golangci-lint would look through all of Kubernetes for the few lines of these.
 	cd test/cluster && CGO_ENABLED=0 $(GO) vet -trimpath ./...
@@ -201,6 +201,10 @@ reproduce: snapshot ## build the packages a second time, in another folder and f
 .PHONY: arm64-check
 arm64-check: ## build for linux/arm64 and run the program and a part of the unit tests under qemu
 	@test/packaging/arm64.sh
+
+.PHONY: windows-check
+windows-check: prerequisites cluster ## build for Windows, and run unit tests, the program and kubectl.exe under Wine in a folder (2 GB)
+	@test/wine/check.sh
 
 .PHONY: package-check
 package-check: snapshot formula-check ## check the packages; install the Debian one on bare systems (Debian 12 and 13) in a folder, and use it there
