@@ -34,21 +34,6 @@ func (s Store) Family(e Enrollment) ([]Enrollment, error) {
 	return append([]Enrollment{first}, spares...), errors.Join(missing, err)
 }
 
-// KeyOf returns the enrollment called by if it is e or a spare of e, of the one used last if by is "".
-// It is e where there is no other.
-func (s Store) KeyOf(e Enrollment, by string) Enrollment {
-	if by == "" {
-		by = s.LastUsed(e.Name)
-	}
-	if by == e.Name {
-		return e
-	}
-	if spare, err := s.Load(by); err == nil && spare.SpareOf == e.Name {
-		return spare
-	}
-	return e
-}
-
 // LastUsed returns the name of the enrollment, of the one called name and its spares, whose key
 // signed in last; name if that is not known.
 func (s Store) LastUsed(name string) string {
@@ -57,6 +42,16 @@ func (s Store) LastUsed(name string) string {
 		return last
 	}
 	return name
+}
+
+// InUse returns the enrollment whose key signed in last: e or one of its spares.
+func (s Store) InUse(e Enrollment) Enrollment {
+	if last := s.LastUsed(e.Name); last != e.Name {
+		if spare, err := s.Load(last); err == nil && spare.SpareOf == e.Name {
+			return spare
+		}
+	}
+	return e
 }
 
 // NoteUsed notes that the key of the enrollment called last, which is the one called name or one of

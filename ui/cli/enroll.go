@@ -25,8 +25,8 @@ import (
 // enrollFlags are the flags of enroll.
 type enrollFlags struct {
 	optionFlags
-	progress       string
-	yes, tui, plan bool
+	progress              string
+	yes, tui, plan, spare bool
 }
 
 // enrolAlias is the British spelling of enroll.
@@ -48,11 +48,15 @@ before it begins. User and groups are those of the context unless you name other
 the token has default secrets, you choose a PIN, the token keeps a random management
 key, and a random PUK is shown at the end.
 
+With --spare, an enrollment gets the key of a second token, for the same user. The two
+share one context: whichever token is there signs in.
+
 To continue an interrupted enrollment, run the same command again, or enroll with
 its --name alone.`,
 		Example: `kubehsm enroll
 kubehsm enroll --context prod --user jane --group dev
 kubehsm enroll --name prod-hsm
+kubehsm enroll --spare --name prod-hsm
 kubehsm enroll --context prod --token 'piv:serial=1234567' --user jane --touch-policy cached --dry-run
 kubehsm enroll --context trial --user jane --approve-with admin.kubeconfig --yes --pin-fd 3 3< pin`,
 		Args: cobra.NoArgs,
@@ -77,6 +81,7 @@ kubehsm enroll --context trial --user jane --approve-with admin.kubeconfig --yes
 	})
 	flags := c.Flags()
 	f.bindTo(flags)
+	f.bindSpare(flags)
 	flags.BoolVar(&f.tui, "tui", false, "open the terminal UI with these values filled in")
 	flags.StringVar(&f.progress, "cluster-progress", "", "progress `file` of the cluster to wait for")
 	must(flags.MarkHidden("cluster-progress")) // the flag is the demo's
@@ -100,10 +105,17 @@ func (f *enrollFlags) bindBegin(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.plan, "dry-run", false, "show what would be done, and change nothing")
 }
 
+// bindSpare adds the flag for the key of a spare token.
+func (f *enrollFlags) bindSpare(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.spare, "spare", false,
+		"add the key of a second token to the enrollment that --name or the context names; the context stays as it is")
+	annotate(flags, flagHeading, []string{enrolling.HeadingKey}, "spare")
+}
+
 // options turns the flags into those of the use case.
 func (f *enrollFlags) options(kubeContext string) (enrolling.Options, error) {
 	o, err := f.read()
-	o.Context = kubeContext
+	o.Context, o.Spare = kubeContext, f.spare
 	return o, err
 }
 
@@ -197,7 +209,7 @@ func (a *app) review(ctx context.Context, env *env.Env, o enrolling.Options) (en
 		}
 		full, _ := enroll.NewEnroller(env).Complete(ctx, o) // a record may name the token
 		vain++                                              // an awaited token is not one that is there already
-		wait := token.WaitOptions{Token: full.Token.TokenOnly(), Waiting: func(p []hsm.Problem, others []hsm.TokenInfo) {
+		wait := token.WaitOptions{Token: full.Token.TokenOnly(), Except: full.Except, Waiting: func(p []hsm.Problem, others []hsm.TokenInfo) {
 			vain = 0
 			a.waiting(p, others)
 		}}

@@ -118,6 +118,7 @@ kubehsm join --name prod --certificate sent.pem`,
 	annotate(flags, flagHeading, []string{headingPUK}, "generate-puk", "print", "puk-fd")
 	f.enroll.hsm = "hsm"
 	f.enroll.bindTo(flags)
+	f.enroll.bindSpare(flags)
 	reword(flags, map[string]string{
 		"hsm": "`URI` of the hardware token; default the ticket's, else the only one present",
 		"name": "`name` of the enrollment and of the kubeconfig context; default the name in the ticket, else the " +

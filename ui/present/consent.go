@@ -58,17 +58,25 @@ func ConsentSigned(c session.Consent) Line {
 	return Line{}
 }
 
-// ConsentSameKey says which other enrollments the policy is for, "" if none.
+// ConsentSameKey says which other enrollments the policy is for, and which other keys of the enrollment
+// ask for more, "" if none.
 func ConsentSameKey(c session.Consent) string {
-	same := c.SameKey()
-	if len(same) == 0 {
-		return ""
+	var said []string
+	if same := c.SameKey(); len(same) > 0 {
+		others := make([]string, len(same))
+		for i, e := range same {
+			others[i] = e.Name + " (" + e.Host() + ")"
+		}
+		said = append(said, "It is the policy of the key, and so of "+strings.Join(others, ", ")+" too.")
 	}
-	others := make([]string, len(same))
-	for i, e := range same {
-		others[i] = e.Name + " (" + e.Host() + ")"
+	if len(c.Stricter) > 0 {
+		names := make([]string, len(c.Stricter))
+		for i, e := range c.Stricter {
+			names[i] = e.Name
+		}
+		said = append(said, "Another key of this context asks for more, and that counts: "+strings.Join(names, ", ")+".")
 	}
-	return text.Clean("It is the policy of the key, and so of " + strings.Join(others, ", ") + " too.")
+	return text.Clean(strings.Join(said, " "))
 }
 
 // ConsentAbout is what the policy is asked for: the API server, or all of the key's

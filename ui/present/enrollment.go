@@ -63,6 +63,7 @@ func ReviewFacts(r enroll.Review) []Fact {
 	}
 	return []Fact{
 		{Name: "Enrollment", Value: text.Clean(o.Name)},
+		{Name: "Spare of", Value: text.Clean(o.SpareOf)},
 		{Name: "Token", Value: Token(r.Token)},
 		{Name: "Key", Value: text.Clean(enrolledKey(r))},
 		{Name: "Cluster", Value: text.Clean(r.Server + " (" + knownBy(o) + ")")},
@@ -96,6 +97,9 @@ func ReviewSummary(r enroll.Review) []Fact {
 	var changes []string
 	if r.KubeconfigDiff != "" {
 		changes = append(changes, "context "+text.Clean(o.Name))
+	}
+	if o.SpareOf != "" {
+		changes = append(changes, text.Clean(o.SpareOf)+" gets a second key; the context stays as it is")
 	}
 	if len(r.Replaces) > 0 {
 		changes = append(changes, "on the token: "+replacements(r))

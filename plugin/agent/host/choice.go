@@ -29,7 +29,8 @@ func (s *targets) choose(ctx context.Context, t *target) (*target, error) {
 			keys = append(keys, e)
 		}
 	}
-	var absent, late []string // names of tokens that are not here, of keys that are not in date
+	var absent []string              // tokens that are not here
+	var late []enrollment.Enrollment // keys whose certificates are not in date
 	for _, key := range keys {
 		chain, err := s.store.Certificate(key)
 		if err != nil {
@@ -43,9 +44,9 @@ func (s *targets) choose(ctx context.Context, t *target) (*target, error) {
 		case errors.Is(err, hsm.ErrNoToken), errors.Is(err, hsm.ErrRemoved):
 			absent = append(absent, key.Key.TokenOnly().String())
 		case (&target{key: key, chain: chain}).inDate(time.Now()) != nil:
-			late = append(late, key.Name)
+			late = append(late, key)
 		default: // what else is wrong is told when it signs in
-			return s.turnTo(t, key.Name)
+			return s.turnTo(t, key)
 		}
 	}
 	switch {
@@ -58,16 +59,16 @@ func (s *targets) choose(ctx context.Context, t *target) (*target, error) {
 	return t, nil
 }
 
-// turnTo has the enrollment of t served by the key of the one called by.
-func (s *targets) turnTo(t *target, by string) (*target, error) {
-	if t.key.Name == by {
+// turnTo has the enrollment of t served by the key of by.
+func (s *targets) turnTo(t *target, by enrollment.Enrollment) (*target, error) {
+	if t.key.Name == by.Name {
 		return t, nil
 	}
-	fresh, err := s.load(t.e.Name, by)
+	fresh, err := s.load(t.e.Name, &by)
 	if err != nil {
 		return nil, err
 	}
-	s.log.Info("another key signs from now on", "enrollment", t.e.Name, "key", by)
+	s.log.Info("another key signs from now on", "enrollment", t.e.Name, "key", by.Name)
 	return s.replace(t.e.Name, s.current(t.e.Name), fresh), nil
 }
 

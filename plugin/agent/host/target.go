@@ -135,7 +135,7 @@ func (s *targets) target(name string) (*target, error) {
 	if t != nil && s.store.Version(t.key, t.others...) == *t.version.Load() {
 		return t, nil
 	}
-	fresh, err := s.load(name, "")
+	fresh, err := s.load(name, nil)
 	if err != nil {
 		s.replace(name, t, nil) // an enrollment that is gone is not served
 		return nil, err
@@ -151,14 +151,17 @@ func (s *targets) target(name string) (*target, error) {
 	return s.replace(name, t, fresh), nil
 }
 
-// load reads the enrollment called name as it is served by the key of the one called by, or by the
-// one used last if by is "".
-func (s *targets) load(name, by string) (*target, error) {
+// load reads the enrollment called name as it is served by the key of by, or of the one used last if by
+// is nil.
+func (s *targets) load(name string, by *enrollment.Enrollment) (*target, error) {
 	e, err := s.store.Load(name)
 	if err != nil {
 		return nil, err
 	}
-	key := s.store.KeyOf(e, by)
+	key := s.store.InUse(e)
+	if by != nil {
+		key = *by
+	}
 	before := s.store.Version(key)
 	policy, others := s.policies.Of(e)
 	version := s.store.Version(key, others...) // the version before the chain is read: a later write shows

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -14,7 +15,8 @@ import (
 var ErrSeveral = errors.New("there are several enrollments")
 
 // Meant is the enrollment called name. Without a name it is the one that the kubeconfig
-// context signs in with, "" being the current context, else the only one that there is.
+// context signs in with, "" being the current context, else the only one that there is,
+// apart from spares.
 func Meant(ctx context.Context, e *env.Env, name, kubeContext string) (enrollment.Enrollment, error) {
 	store := e.Enrollments()
 	if name != "" {
@@ -24,6 +26,7 @@ func Meant(ctx context.Context, e *env.Env, name, kubeContext string) (enrollmen
 	if err != nil {
 		return enrollment.Enrollment{}, err
 	}
+	all = slices.DeleteFunc(all, func(e enrollment.Enrollment) bool { return e.SpareOf != "" })
 	switch len(all) {
 	case 0:
 		return enrollment.Enrollment{}, hint.With(errors.New("nothing is enrolled yet"),

@@ -21,6 +21,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
@@ -57,7 +58,7 @@ func (o TicketOptions) ForSpare() TicketOptions {
 	if o.Name == "" {
 		o.Name = "spare"
 	} else {
-		o.Name += "-spare"
+		o.Name += enrolling.SpareSuffix
 	}
 	return o
 }

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,6 +64,10 @@ func absent(all []enrollment.Enrollment, here []hsm.TokenInfo, areas []area) []C
 		}
 		uri := e.Key.TokenOnly().String()
 		c := Check{ID: "absent/" + e.Name, Group: GroupTokens, Title: "Token of " + e.Name}
+		if i := slices.IndexFunc(all, func(o enrollment.Enrollment) bool { return shares(e, o) && isHere(o, here...) }); i >= 0 {
+			checks = append(checks, c.ok(e.Key.Place().Absent()+": "+uri+"; the token of "+all[i].Name+" signs in"))
+			continue
+		}
 		if slices.ContainsFunc(areas, func(a area) bool { return a.failed(e.Key) }) {
 			checks = append(checks, c.with(Warning, "not seen, as its library failed: "+uri,
 				"kubectl cannot use this enrollment until the library answers.", "see the library's check above"))
@@ -73,6 +78,11 @@ func absent(all []enrollment.Enrollment, here []hsm.TokenInfo, areas []area) []C
 			e.Key.Place().Back()+"; `kubehsm token wait --token "+shell.Quote(uri)+"` tells when it is seen"))
 	}
 	return checks
+}
+
+// shares tells whether two enrollments share a context, as those of a token and its spare do.
+func shares(a, b enrollment.Enrollment) bool {
+	return cmp.Or(a.SpareOf, a.Name) == cmp.Or(b.SpareOf, b.Name)
 }
 
 // area is what a driver reaches.

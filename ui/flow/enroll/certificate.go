@@ -100,6 +100,8 @@ func (r *attempt) refuseUntrusted(ctx context.Context, cert *csr.Certificate) er
 func save(ctx context.Context, e *env.Env, en enrollment.Enrollment, cert *csr.Certificate) error {
 	if old, err := e.Enrollments().Load(en.Name); err == nil {
 		en.Created, en.Policy, en.Rules = old.Created, old.Policy, old.Rules
+	} else if of, err := e.Enrollments().Load(en.SpareOf); err == nil && en.SpareOf != "" {
+		en.Policy, en.Rules = of.Policy, of.Rules
 	}
 	var err error
 	if en.Cluster, err = settleProxy(en.Cluster); err != nil {

@@ -29,6 +29,9 @@ var ErrNoUser = errors.New("no user name is given")
 // name, then with defaults. It looks for the token where none is named. Where no user is named,
 // it asks the cluster who the context signs in as, and nobody for a PIN. It changes nothing.
 func (n Enroller) Complete(ctx context.Context, o enrolling.Options) (enrolling.Options, error) {
+	if err := n.completeSpare(ctx, &o); err != nil {
+		return o, err
+	}
 	if err := n.completeContext(ctx, &o); err != nil {
 		return o, err
 	}
@@ -49,6 +52,9 @@ func (n Enroller) Complete(ctx context.Context, o enrolling.Options) (enrolling.
 	}
 	o.FillDefaults()
 	if err := n.completeAdopted(ctx, &o); err != nil {
+		return o, err
+	}
+	if err := n.refuseFamily(o); err != nil {
 		return o, err
 	}
 	if err := n.completeUser(ctx, &o); err != nil {
@@ -85,7 +91,7 @@ func (n Enroller) completeToken(ctx context.Context, o *enrolling.Options) error
 	if o.Join != nil && o.Join.Serial != "" {
 		return n.completeSerial(ctx, o)
 	}
-	only, err := (token.Tokens{Env: n.env}).Only(ctx)
+	only, err := (token.Tokens{Env: n.env}).Only(ctx, o.Except...)
 	if o.Join != nil && errors.Is(err, hsm.ErrSeveralTokens) { // --token is another one there
 		err = hint.With(hsm.ErrSeveralTokens, "choose one with --hsm; `kubehsm token list` shows their URIs")
 	}
@@ -94,6 +100,9 @@ func (n Enroller) completeToken(ctx context.Context, o *enrolling.Options) error
 }
 
 func (n Enroller) completeContext(ctx context.Context, o *enrolling.Options) error {
+	if o.SpareOf != "" {
+		return nil
+	}
 	if o.Join != nil {
 		if o.Context != "" {
 			return errors.New("a join takes its cluster from discovery, not from a context")

@@ -193,8 +193,13 @@ func (n Enroller) recordFor(ctx context.Context, o enrolling.Options) (*enrollin
 	return j, nil
 }
 
-// readCluster reads the API server of the context of j into j.
+// readCluster reads the API server of the context of j into j. A spare's is that of its enrollment.
 func (n Enroller) readCluster(ctx context.Context, j *enrolling.Progress) error {
+	if of := j.Options.SpareOf; of != "" {
+		en, err := n.env.Enrollments().Load(of)
+		j.Cluster, j.Namespace = en.Cluster, en.Namespace
+		return err
+	}
 	at, err := (cluster.Access{Env: n.env}).Endpoint(ctx, j.Options.Context)
 	if err != nil {
 		return err

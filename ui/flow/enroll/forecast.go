@@ -18,7 +18,7 @@ func (n Enroller) forecast(ctx context.Context, j *enrolling.Progress) ([]csr.Po
 	if j.Filed() || j.Options.Join != nil {
 		return nil, nil
 	}
-	client, err := (cluster.Access{Env: n.env.Quiet()}).Client(ctx, j.Options.Context)
+	client, err := NewEnroller(n.env.Quiet()).filer(ctx, j)
 	if err != nil {
 		return nil, err
 	}

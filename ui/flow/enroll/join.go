@@ -42,7 +42,7 @@ func (n Joins) Begun(name string) error {
 
 // discover finds the cluster of a join, once.
 func (r *attempt) discover(ctx context.Context) (outcome, error) {
-	if r.record.Cluster.Server != "" {
+	if r.record.Cluster.Server != "" && r.record.Did(enrolling.StepDiscover) {
 		return outcome{message: r.record.Cluster.Server, reused: true}, nil
 	}
 	if err := NewEnroller(r.env).discoverInto(ctx, r.record,
@@ -67,6 +67,9 @@ func (n Enroller) discoverInto(ctx context.Context, j *enrolling.Progress, waiti
 		info = &found
 	}
 	o.Found = info
+	if of := j.Options.SpareOf; of != "" {
+		return n.refuseOther(of, info.Server)
+	}
 	j.Cluster = *info
 	return nil
 }
@@ -89,6 +92,9 @@ func (n Enroller) filer(ctx context.Context, j *enrolling.Progress) (*csr.Client
 	}
 	if j.Options.Join == nil {
 		client, err := (cluster.Access{Env: n.env}).Client(ctx, j.Options.Context)
+		if of := j.Options.SpareOf; of != "" && (j.Options.Context == "" || errors.Is(err, kubeconfig.ErrNoContext)) {
+			return (cluster.Access{Env: n.env}).ThroughBridge(ctx, of, n.env.Prompter) // another key of the enrollment files it
+		}
 		if errors.Is(err, kubeconfig.ErrNoContext) {
 			if _, loadErr := n.env.Enrollments().Load(j.Options.Name); loadErr == nil {
 				err = hint.Withf(err,

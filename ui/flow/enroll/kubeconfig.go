@@ -9,12 +9,17 @@ import (
 )
 
 // planEntry works out how the kubeconfig gets its entries, and says why the current
-// context stays as it is, if that was not asked for.
+// context stays as it is, if that was not asked for. A spare's entries are those of its enrollment.
 func planEntry(ctx context.Context, e *env.Env,
 	j *enrolling.Progress) (change *contexts.Change, kept string, err error) {
-	o := j.Options
-	current := contexts.New(e).KeptCurrent(ctx, j.Enrollment())
-	change, err = contexts.New(e).PlanEntry(ctx, j.Enrollment(), !o.KeepCurrent && current == "", o.Replace)
+	o, en := j.Options, j.Enrollment()
+	if o.SpareOf != "" {
+		if en, err = e.Enrollments().Load(o.SpareOf); err != nil {
+			return nil, "", err
+		}
+	}
+	current := contexts.New(e).KeptCurrent(ctx, en)
+	change, err = contexts.New(e).PlanEntry(ctx, en, !o.KeepCurrent && current == "", o.Replace)
 	if current != "" && !o.KeepCurrent {
 		kept = contexts.KeptNote(current, o.Name)
 	}

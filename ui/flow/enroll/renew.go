@@ -106,7 +106,7 @@ func (n Renewer) renewal(ctx context.Context, name string, o RenewOptions) (*enr
 		return nil, err
 	}
 	j := &enrolling.Progress{Cluster: en.Cluster, Namespace: en.Namespace, Options: enrolling.Options{
-		Name: name, Token: en.Key.TokenOnly(), Context: en.Context, User: en.User, Groups: en.Groups,
+		Name: name, SpareOf: en.SpareOf, Token: en.Key.TokenOnly(), Context: en.Context, User: en.User, Groups: en.Groups,
 		AcceptDefaults: true, // the token is in use already
 		KeepCurrent:    true, Renewal: &enrolling.Renewal{With: o.With},
 	}}

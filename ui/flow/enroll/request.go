@@ -64,7 +64,7 @@ func (r *attempt) carryPresent() error {
 	if err != nil {
 		return err
 	}
-	chain, err := store.Certificate(store.KeyOf(en, "")) // the agent has just signed in with that key
+	chain, err := store.Certificate(store.InUse(en)) // the agent has just signed in with that key
 	if err != nil {
 		return err
 	}
@@ -143,10 +143,13 @@ func (r *attempt) signRequest(ctx context.Context) error {
 	return enrolling.NewStore(r.env).Save(r.record)
 }
 
-// carryConsent has a new key sign the consent policy of the key in whose place it comes, while it
-// is open for the request.
+// carryConsent has a new key sign the consent policy of the key in whose place it comes, or whose spare it is,
+// while it is open for the request.
 func carryConsent(ctx context.Context, e *env.Env, to enrollment.Enrollment, key crypto.Signer) error {
 	from, err := e.Enrollments().Load(to.Name)
+	if errors.Is(err, enrollment.ErrUnknown) && to.SpareOf != "" {
+		from, err = e.Enrollments().Load(to.SpareOf)
+	}
 	if errors.Is(err, enrollment.ErrUnknown) || errors.Is(err, enrollment.ErrInvalid) { // No policy can be carried.
 		return nil
 	}

@@ -124,7 +124,7 @@ func (n Enroller) unreachable(ctx context.Context, j *enrolling.Progress, foreca
 	if !open || !j.Makes() {
 		return nil
 	}
-	client, err := (cluster.Access{Env: n.env.Quiet()}).Client(ctx, j.Options.Context)
+	client, err := NewEnroller(n.env.Quiet()).filer(ctx, j)
 	if err == nil {
 		err = reach(ctx, client)
 	}

@@ -1,6 +1,7 @@
 package enroll
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,13 +93,13 @@ func (r *attempt) signIn(ctx context.Context) (outcome, error) {
 // file that was named for it, "" if none was.
 func resultOf(j *enrolling.Progress, kubeconfig string, me csr.Identity) enrolling.Result {
 	res := enrolling.Result{
-		Name: j.Options.Name, Context: j.Options.Name, Key: j.Request.Key,
+		Name: j.Options.Name, Context: cmp.Or(j.Options.SpareOf, j.Options.Name), Key: j.Request.Key,
 		Fingerprint: j.Request.KeyHash, Request: j.Request.Name, User: me.User, Groups: me.Groups,
 	}
 	if cert, err := csr.ParseCertificate(j.Certificate); err == nil {
 		res.NotAfter = cert.Leaf.NotAfter
 	}
-	kubectl := "kubectl --context " + j.Options.Name
+	kubectl := "kubectl --context " + res.Context
 	if kubeconfig != "" {
 		kubectl += " --kubeconfig " + shell.Quote(kubeconfig)
 	}

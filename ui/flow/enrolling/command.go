@@ -1,6 +1,7 @@
 package enrolling
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
@@ -77,7 +78,10 @@ func (o Options) sourceFlags() []string {
 	if o.Token.Scheme != "" {
 		token = o.Token.String()
 	}
-	line := appendFlag([]string{"kubehsm " + o.verb()}, "--name", o.Name)
+	line := appendFlag([]string{"kubehsm " + o.verb()}, "--name", cmp.Or(o.SpareOf, o.Name))
+	if o.SpareOf != "" {
+		line = append(line, "--spare")
+	}
 	if o.Join == nil {
 		return appendFlag(appendFlag(line, "--token", token), "--context", o.Context)
 	}

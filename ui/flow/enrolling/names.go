@@ -23,6 +23,9 @@ func NameFor(context string) string {
 	return strings.TrimPrefix(base+suffix, "-")
 }
 
+// SpareSuffix ends the names of spares' own records, and of the tickets for them.
+const SpareSuffix = "-spare"
+
 // Slug keeps of s what may stand in a name: lower-case letters, digits, dots
 // and dashes, anything else becoming one dash.
 func Slug(s string) string {

@@ -167,6 +167,7 @@ func (o *Options) AcceptRisk(on Commands, name string) bool {
 // FillFrom fills what o leaves open from the record of an earlier run.
 func (o *Options) FillFrom(j *Progress) {
 	old, keep := j.Options, o.KeepCurrent
+	Fill(&o.SpareOf, old.SpareOf)
 	if o.Join == nil || old.Join != nil {
 		o.Join = old.Join.With(o.Join)
 	}

@@ -32,6 +32,12 @@ type Options struct {
 	Join *Join `json:"join,omitempty"`
 	// Renewal, if set, asks for the successor of a certificate that is there.
 	Renewal *Renewal `json:"renewal,omitempty"`
+	// Spare asks for a spare of the enrollment that Name, or else the context, names. Once that is known
+	// SpareOf is its name, and Name that of the spare's own record. The spare shares its context.
+	Spare   bool   `json:"-"`
+	SpareOf string `json:"spareOf,omitempty"`
+	// Except are the tokens of the other keys of that enrollment.
+	Except []hsm.URI `json:"-"`
 	// User and Groups are the identity asked for (CN and O).
 	User   string   `json:"user"`
 	Groups []string `json:"groups,omitempty"`

@@ -126,7 +126,7 @@ func (j *Progress) Enrollment() enrollment.Enrollment {
 	o := j.Options
 	return enrollment.Enrollment{
 		Name: o.Name, Cluster: j.Cluster, Namespace: j.Namespace, Key: j.Request.Key, KeyHash: j.Request.KeyHash,
-		User: o.User, Groups: o.Groups, Issuer: j.issuer(), Policy: consent.Session,
+		SpareOf: o.SpareOf, User: o.User, Groups: o.Groups, Issuer: j.issuer(), Policy: consent.Session,
 		Context: o.Context, Created: time.Now().UTC().Truncate(time.Second),
 	}
 }

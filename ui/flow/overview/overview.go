@@ -177,6 +177,7 @@ func (s *Status) context(ctx context.Context, e *env.Env) *enrollment.Enrollment
 		s.problem(err)
 		return nil
 	}
+	en = en.By(e.Enrollments().InUse(en))
 	s.Enrollment, s.User, s.Groups, s.Server, s.Key = en.Name, en.User, en.Groups, en.Cluster.Server, en.Key
 	return &en
 }

@@ -24,6 +24,9 @@ type Consent struct {
 	Policy consent.Policy
 	// Standing is what the record of the key's policy comes to.
 	Standing audit.Standing
+	// Stricter are the enrollments that share the enrollment's context and whose keys ask for more: the strictest
+	// policy of them all counts. It is nil in a list.
+	Stricter []enrollment.Enrollment
 
 	of     []enrollment.Enrollment // all enrollments of the key
 	signed consent.Signed
@@ -91,7 +94,19 @@ func (a Agent) consentOf(ctx context.Context, en enrollment.Enrollment) (Consent
 	if err != nil {
 		return Consent{Enrollment: en}, err
 	}
-	return judge(a.Env, en, ofKey(a.Env, en), known), nil
+	c := judge(a.Env, en, ofKey(a.Env, en), known)
+	for _, e := range family(a.Env, en) {
+		if e.KeyHash != en.KeyHash && !c.Policy.Covers(judge(a.Env, e, ofKey(a.Env, e), known).Policy) {
+			c.Stricter = append(c.Stricter, e)
+		}
+	}
+	return c, nil
+}
+
+// family returns the enrollments that share en's context. One that cannot be read does not count, as in [ofKey].
+func family(e *env.Env, en enrollment.Enrollment) []enrollment.Enrollment {
+	all, _ := e.Enrollments().Family(en)
+	return all
 }
 
 // logged is what the audit log knows of policies.
@@ -112,7 +127,7 @@ func judge(e *env.Env, en enrollment.Enrollment, of []enrollment.Enrollment, kno
 }
 
 // SetConsent makes p the policy of the key of the enrollment called name, for all of the key's
-// enrollments. The key signs it, for which asks is asked, unless the agent holds the token
+// enrollments. The other keys of the enrollment get no less strict a policy. The key signs it, for which asks is asked, unless the agent holds the token
 // unlocked. One that is less strict takes the token's PIN, typed for that purpose
 // ([hsm.ErrNoTerminal] if nobody can type it). It is put on record. The agent, if it runs, follows
 // within seconds; the sessions of before end then. Errors: [enrollment.ErrUnknown],
@@ -146,6 +161,9 @@ func (a Agent) SetConsent(ctx context.Context, name string, p consent.Policy, as
 		return c, err
 	}
 	if err := a.keepPolicy(ctx, c, p, signed, r); err != nil {
+		return c, err
+	}
+	if err := a.raise(family(a.Env, en), p); err != nil { // for programs that know no spares
 		return c, err
 	}
 	return a.Consent(ctx, name)

@@ -158,11 +158,16 @@ func (a Agent) StayStrict(ctx context.Context, en enrollment.Enrollment) error {
 	if err != nil || !en.Consent().Asks() || c.Standing.Policy.Covers(en.Consent()) {
 		return err
 	}
-	for _, e := range c.of {
-		if e.Name == en.Name || e.Consent().Covers(en.Consent()) {
+	return a.raise(slices.DeleteFunc(slices.Clone(c.of), func(e enrollment.Enrollment) bool { return e.Name == en.Name }), en.Consent())
+}
+
+// raise has enrollments ask for what least does, which no key signs.
+func (a Agent) raise(all []enrollment.Enrollment, least consent.Policy) error {
+	for _, e := range all {
+		if e.Consent().Covers(least) {
 			continue
 		}
-		was, p := e.Consent(), consent.Strictest(e.Consent(), en.Consent()).Joined()
+		was, p := e.Consent(), consent.Strictest(e.Consent(), least).Joined()
 		e.Policy, e.Rules = p.Mode, p.Rules
 		r := audit.Record{Reason: audit.PolicySet, Was: was.String(), Policy: p.String()}
 		if err := a.RecordPolicy(e, r); err != nil {
@@ -195,7 +200,7 @@ func (a Agent) VerifyConsent(r audit.Record) error {
 	// Whoever writes into the log can write a certificate for a key of his own, too.
 	all, err := a.Env.Enrollments().OfKey(r.Key)
 	if slices.ContainsFunc(all, func(e enrollment.Enrollment) bool {
-		return r.Enrollment == "" || e.Name == r.Enrollment
+		return r.Enrollment == "" || e.Name == r.Enrollment || e.SpareOf == r.Enrollment
 	}) {
 		return nil
 	}
@@ -226,7 +231,12 @@ func verifySignature(store enrollment.Store, r audit.Record) error {
 	if s.Enrollment != r.Enrollment || s.Request.String() != r.Request {
 		return differs
 	}
-	chain, err := store.Certificate(enrollment.Enrollment{Name: r.Enrollment, KeyHash: r.Key})
+	by := enrollment.Enrollment{Name: r.Enrollment, KeyHash: r.Key}
+	spares, _ := store.Spares(r.Enrollment) // without the one that signed, its certificate is missing below
+	if i := slices.IndexFunc(spares, func(e enrollment.Enrollment) bool { return e.KeyHash == r.Key }); i >= 0 {
+		by = spares[i]
+	}
+	chain, err := store.Certificate(by)
 	if err != nil {
 		return err
 	}

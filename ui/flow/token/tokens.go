@@ -31,14 +31,16 @@ func (ts Tokens) ListNow(ctx context.Context) ([]hsm.View, []hsm.Problem, error)
 // soon is how long healthy tokens are kept from the eye by others.
 const soon = 1500 * time.Millisecond
 
-// Only names the one token that is set up. A card that other programs hold
-// is no "none".
-func (ts Tokens) Only(ctx context.Context) (hsm.URI, error) {
+// Only names the one token that is set up, apart from those of other keys. A card that other programs
+// hold is no "none".
+func (ts Tokens) Only(ctx context.Context, others ...hsm.URI) (hsm.URI, error) {
 	l, err := ts.Env.Drivers.List(ctx)
 	if err != nil {
 		return hsm.URI{}, err
 	}
-	usable := slices.DeleteFunc(l.Tokens, func(t hsm.TokenInfo) bool { return !t.Initialized })
+	usable := slices.DeleteFunc(l.Tokens, func(t hsm.TokenInfo) bool {
+		return !t.Initialized || isOf(others, t)
+	})
 	switch len(usable) {
 	case 0:
 		for _, p := range l.Problems {
@@ -51,4 +53,9 @@ func (ts Tokens) Only(ctx context.Context) (hsm.URI, error) {
 		return usable[0].URI(), nil
 	}
 	return hsm.URI{}, hint.With(hsm.ErrSeveralTokens, "choose one with --token; `kubehsm token list` shows their URIs")
+}
+
+// isOf tells whether a token is one of those named.
+func isOf(named []hsm.URI, t hsm.TokenInfo) bool {
+	return slices.ContainsFunc(named, func(u hsm.URI) bool { return u.Identity().MatchToken(t) })
 }

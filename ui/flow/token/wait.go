@@ -19,6 +19,8 @@ type WaitOptions struct {
 	Token hsm.URI
 	// Serial is the token's serial, "" for any.
 	Serial string
+	// Except are tokens that are not awaited.
+	Except []hsm.URI
 	// New leaves out the tokens that are there at the start.
 	New bool
 	// Waiting is called if there is none yet, with what could not be listed and with the tokens
@@ -28,7 +30,7 @@ type WaitOptions struct {
 
 // awaits tells whether t is what is awaited, wherever it is.
 func (o WaitOptions) awaits(t hsm.TokenInfo) bool {
-	if o.Serial != "" && t.Serial != o.Serial {
+	if o.Serial != "" && t.Serial != o.Serial || isOf(o.Except, t) {
 		return false
 	}
 	if o.Token.Scheme == "" {

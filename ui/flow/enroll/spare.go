@@ -1,0 +1,167 @@
+package enroll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+)
+
+// completeSpare finds out of which enrollment a spare is asked for, and fills in whom the
+// certificate is for and what the first key was made with. Without a name for the spare's own record it takes
+// the one of a spare that was begun, or a free one.
+func (n Enroller) completeSpare(ctx context.Context, o *enrolling.Options) error {
+	store := n.env.Enrollments()
+	if known, err := store.Load(o.Name); err == nil {
+		enrolling.Fill(&o.SpareOf, known.SpareOf)
+	}
+	if j, err := enrolling.NewStore(n.env).Load(o.Name); err == nil {
+		enrolling.Fill(&o.SpareOf, j.Options.SpareOf)
+	}
+	if o.SpareOf == "" {
+		if err := n.ofTicket(o); err != nil {
+			return err
+		}
+	}
+	of, filer := o.SpareOf, o.Context
+	switch {
+	case of == "" && !o.Spare:
+		return nil
+	case of == "":
+		all, err := contexts.New(n.env).List(ctx)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(all, func(c contexts.View) bool { return c.Name == o.Context && c.Ours }) {
+			filer = ""
+		}
+		en, err := contexts.Meant(ctx, n.env, o.Name, o.Context)
+		if err != nil {
+			return err
+		}
+		of, o.Name = en.Name, ""
+	}
+	first, err := store.Load(of)
+	if err != nil {
+		return err
+	}
+	family, err := store.Family(first)
+	if err != nil {
+		return err
+	}
+	o.Spare, o.SpareOf = false, first.Name
+	if o.Name == "" {
+		if o.Name, err = n.spareName(first.Name); err != nil {
+			return err
+		}
+	}
+	o.Except = nil
+	for _, e := range family {
+		if e.Name != o.Name {
+			o.Except = append(o.Except, e.Key.TokenOnly())
+		}
+	}
+	o.KeepCurrent = true
+	enrolling.Fill(&o.User, first.User)
+	if o.Groups == nil {
+		o.Groups = first.Groups
+	}
+	if o.Join == nil {
+		if o.Context = filer; filer == "" {
+			o.Context = first.Context
+		}
+	}
+	j, err := enrolling.NewStore(n.env).Load(first.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	join, slot, label := o.Join, o.Generate.Slot, o.Generate.Label
+	o.FillRenewed(j.Options)
+	o.Join, o.Generate.Slot, o.Generate.Label = join, slot, label
+	return nil
+}
+
+// ofTicket finds the enrollment that a ticket is for a spare of: the one of the same user with the same
+// cluster, where the ticket was made for a spare token, or a spare is asked for.
+func (n Enroller) ofTicket(o *enrolling.Options) error {
+	if o.Join == nil || o.Join.Endpoint == "" || !o.Spare && !strings.HasSuffix(o.Name, enrolling.SpareSuffix) {
+		return nil
+	}
+	all, err := n.env.Enrollments().List()
+	if err != nil {
+		return err
+	}
+	for _, e := range all {
+		if e.SpareOf == "" && e.Name != o.Name && e.User == o.User &&
+			strings.TrimPrefix(e.Cluster.Server, "https://") == strings.TrimPrefix(o.Join.Endpoint, "https://") {
+			o.SpareOf, o.Name = e.Name, ""
+			return nil
+		}
+	}
+	if o.Spare {
+		return hint.With(fmt.Errorf("nobody called %q is enrolled with %s here: there is nothing to make a spare of", o.User, o.Join.Endpoint),
+			"leave --spare out, to join")
+	}
+	return nil
+}
+
+// spareName is the name of the spare of the enrollment called name that was begun, or a free one.
+func (n Enroller) spareName(name string) (string, error) {
+	const longest = 63 - len(enrolling.SpareSuffix) - len("-99")
+	base := strings.TrimRight(name[:min(len(name), longest)], "-.") + enrolling.SpareSuffix
+	for i := 1; ; i++ {
+		spare := base
+		if i > 1 {
+			spare = fmt.Sprintf("%s-%d", base, i)
+		}
+		j, err := enrolling.NewStore(n.env).Load(spare)
+		if err == nil && j.Options.SpareOf == name && !j.Finished() {
+			return spare, nil
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		if _, known := n.env.Enrollments().Load(spare); err != nil && errors.Is(known, enrollment.ErrUnknown) {
+			return spare, nil
+		}
+	}
+}
+
+// refuseFamily is the error for a spare on the token of another key of the same enrollment, since whoever
+// loses one would lose both, and for one whose certificate is another user's.
+func (n Enroller) refuseFamily(o enrolling.Options) error {
+	if o.SpareOf == "" {
+		return nil
+	}
+	for _, t := range o.Except {
+		if enrolling.SameToken(o.Token, t) {
+			return hint.With(fmt.Errorf("a key of %s is on this token already", o.SpareOf), "a spare goes on another token: insert that one")
+		}
+	}
+	first, err := n.env.Enrollments().Load(o.SpareOf)
+	if err != nil || o.User == first.User && slices.Equal(o.Groups, first.Groups) {
+		return err
+	}
+	return hint.With(fmt.Errorf("a spare of %s is for the same user and groups: %q, in %q", first.Name, first.User,
+		strings.Join(first.Groups, ", ")), "leave --spare out, to enroll somebody else")
+}
+
+// refuseOther is the error for a spare whose ticket is for another cluster than the enrollment called of.
+func (n Enroller) refuseOther(of, server string) error {
+	first, err := n.env.Enrollments().Load(of)
+	if err != nil || first.Cluster.Server == server {
+		return err
+	}
+	return hint.With(fmt.Errorf("%s is enrolled with %s, not with %s: %w", of, first.Cluster.Server, server, enrolling.ErrTicket),
+		"leave --spare out, to enroll with the other cluster")
+}

@@ -1,0 +1,144 @@
+package enroll
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
+	"github.com/kubehsm/kubehsm/ui/flow/session"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
+)
+
+// second inserts another card.
+func second(w *flowtest.World) *hsmtest.FakeToken {
+	return w.Env.Drivers[0].(*hsmtest.Fake).Add(hsmtest.FakeOptions{Label: "spare"})
+}
+
+// TestSpare: a second token gets a key for the same user, with the policy of the first, and the kubeconfig
+// stays as it is. Either signs in by the one context, and each renews its own certificate.
+func TestSpare(t *testing.T) {
+	w := enrolled(t)
+	agent := session.Agent{Env: w.Env}
+	nodes := consent.Policy{Mode: consent.Rules, Rules: []consent.Rule{{Resources: []string{"nodes"}}}}
+	if _, err := agent.SetConsent(t.Context(), "prod-hsm", nodes,
+		hsmtest.Typing(t, w.Card.PIN())); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(w.Env.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := NewEnroller(w.Env)
+	if _, err := n.Review(t.Context(), enrolling.Options{Spare: true}); !errors.Is(err, hsm.ErrNoToken) {
+		t.Errorf("with the first token alone: %v", err)
+	}
+	card := second(w)
+	rev, err := n.Review(t.Context(), enrolling.Options{Spare: true, Name: "prod-hsm"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rev.Token.Serial != card.Info().Serial || rev.KubeconfigDiff != "" ||
+		!strings.Contains(rev.Commands[0], "kubehsm enroll --name prod-hsm --spare --token ") {
+		t.Errorf("the review is of %s, with the diff %q and the command %s", rev.Token.Serial, rev.KubeconfigDiff, rev.Commands[0])
+	}
+	r, err := n.Enroll(t.Context(), rev.Options, hsmtest.Typing(t, card.PIN()), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Name != "prod-hsm-spare" || r.Context != "prod-hsm" || r.User != "jane" {
+		t.Errorf("the result is %+v", r)
+	}
+	after, err := os.ReadFile(w.Env.Kubeconfig)
+	if err != nil || string(after) != string(before) {
+		t.Errorf("the kubeconfig is %s, was %s (%v)", after, before, err)
+	}
+	first, err := w.Env.Enrollments().Load("prod-hsm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spare, err := w.Env.Enrollments().Load("prod-hsm-spare")
+	if err != nil || spare.SpareOf != "prod-hsm" || spare.KeyHash == first.KeyHash || spare.User != first.User ||
+		!slices.Equal(spare.Groups, first.Groups) || spare.Cluster.Server != first.Cluster.Server {
+		t.Errorf("the spare is %+v, %v", spare, err)
+	}
+	if c, err := agent.Consent(t.Context(), "prod-hsm-spare"); err != nil || c.Policy.String() != nodes.String() || !c.Signed() {
+		t.Errorf("the spare's policy is %s, signed %v, %v", c.Policy, c.Signed(), err)
+	}
+	if err := token.LockAgent(t.Context(), w.Env); err != nil {
+		t.Fatal(err)
+	}
+	w.Card.Unplug()
+	if _, err := NewRenewer(w.Env).Renew(t.Context(), "prod-hsm-spare", RenewOptions{}, hsmtest.Typing(t, card.PIN()),
+		nil); err != nil {
+		t.Errorf("the spare's renewal: %v", err)
+	}
+	if again, err := w.Env.Enrollments().Load("prod-hsm-spare"); err != nil || again.SpareOf != "prod-hsm" {
+		t.Errorf("after the renewal the spare is %+v, %v", again, err)
+	}
+	all, err := NewRenewer(w.Env).Expiring(time.Now())
+	if err != nil || len(all) != 2 {
+		t.Errorf("certificates that end: %+v, %v", all, err)
+	}
+}
+
+// TestSpareRefused: what would be no spare is refused before anything is made.
+func TestSpareRefused(t *testing.T) {
+	w := enrolled(t)
+	card := second(w)
+	n := NewEnroller(w.Env)
+	for what, tc := range map[string]struct {
+		o    enrolling.Options
+		says string
+	}{
+		"on the same token":      {enrolling.Options{Token: w.Card.Info().URI()}, "on this token already"},
+		"for another user":       {enrolling.Options{User: "joe"}, "for the same user"},
+		"of nothing":             {enrolling.Options{Name: "other"}, "no such enrollment"},
+		"for other groups":       {enrolling.Options{Groups: []string{"admins"}}, "for the same user and groups"},
+		"on a key that is there": {enrolling.Options{Key: w.Generate(hsm.GenerateOptions{Slot: "9c"}).URI}, "on this token already"},
+	} {
+		tc.o.Spare = true
+		if _, err := n.Review(t.Context(), tc.o); err == nil || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if card.Signatures() != 0 {
+		t.Error("the token has signed")
+	}
+}
+
+// TestSpareName: a spare that was begun goes on, and a further one has a name of its own.
+func TestSpareName(t *testing.T) {
+	w := enrolled(t)
+	n := NewEnroller(w.Env)
+	want := func(name string) {
+		t.Helper()
+		if got, err := n.spareName("prod-hsm"); err != nil || got != name {
+			t.Errorf("the next spare is %q, %v, not %q", got, err, name)
+		}
+	}
+	want("prod-hsm-spare")
+	begun := &enrolling.Progress{Options: enrolling.Options{Name: "prod-hsm-spare", SpareOf: "prod-hsm",
+		Token: w.Card.Info().URI()}}
+	save := func() {
+		t.Helper()
+		if err := enrolling.NewStore(w.Env).Save(begun); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save()
+	want("prod-hsm-spare")
+	begun.Done = begun.Options.Steps()
+	save()
+	want("prod-hsm-spare-2")
+	if long, err := n.spareName(strings.Repeat("x", 63)); err != nil || len(long) > 63 || !strings.HasSuffix(long, "-spare") {
+		t.Errorf("%q, %v", long, err)
+	}
+}
