@@ -3,20 +3,29 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) unenroll() *cobra.Command {
 	var ch change
+	var on string
 	c := a.command(&cobra.Command{
 		Use:   "unenroll [ENROLLMENT]",
 		Short: "Remove an enrollment and its kubeconfig entry",
 		Long: `Removes the kubeconfig entry and the record of an enrollment. The key stays on the token,
 and the certificate stays valid until it expires, for whoever has the token and its PIN.
-To end the user's access, remove their role bindings.`,
-		Example: "kubehsm unenroll prod-hsm --dry-run\nkubehsm unenroll prod-hsm",
-		Args:    cobra.MaximumNArgs(1),
+To end the user's access, remove their role bindings.
+
+Where an enrollment has the keys of several tokens, --token removes one of them, such as
+that of a token that was lost. The context stays, and the other keys sign in. What the
+help desk needs to know of the key is shown.`,
+		Example: `kubehsm unenroll prod-hsm --dry-run
+kubehsm unenroll prod-hsm
+kubehsm unenroll prod-hsm --token 'piv:serial=1234567'`,
+		Args: cobra.MaximumNArgs(1),
 	}, func(c *cobra.Command, args []string) error {
 		ctx := c.Context()
 		name := ""
@@ -31,7 +40,13 @@ To end the user's access, remove their role bindings.`,
 		if err != nil {
 			return err
 		}
-		u, err := contexts.New(env).Unenrollment(ctx, e.Name)
+		var lost hsm.URI
+		if on != "" {
+			if lost, err = hsm.ParseURI(on); err != nil {
+				return &ui.UsageError{Err: err}
+			}
+		}
+		u, err := contexts.New(env).Unenrollment(ctx, e.Name, lost)
 		if err != nil {
 			return err
 		}
@@ -56,14 +71,17 @@ To end the user's access, remove their role bindings.`,
 			Removed bool     `json:"removed"`
 			Files   []string `json:"files"`
 			Key     string   `json:"key"`
-		}{e.Name, !ch.dryRun, append([]string{}, u.Kubeconfig.Files()...), e.Key.String()}
+			// Lost is what a help desk needs to know where the token was lost.
+			Lost contexts.LostKey `json:"lost"`
+		}{u.Enrollment.Name, !ch.dryRun, append([]string{}, u.Kubeconfig.Files()...), u.Enrollment.Key.String(), u.Lost}
 		return a.emit(ch.out, doc, func(w *words) {
 			if doc.Removed {
-				w.line("%s: removed. The key is still on the token; `%s key delete --key '%s'` destroys it.", e.Name, a.name(),
-					shortURI(e.Key))
+				w.line("%s: removed. The key is still on the token; `%s key delete --key '%s'` destroys it.", u.Enrollment.Name, a.name(),
+					shortURI(u.Enrollment.Key))
 			}
 		})
 	})
+	c.Flags().StringVar(&on, "token", "", "`URI` of a token: remove the enrollment's key on that token alone")
 	ch.bind(c)
 	return c
 }

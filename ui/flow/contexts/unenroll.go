@@ -3,9 +3,15 @@ package contexts
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
+	"time"
 
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -14,69 +20,194 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
-// Unenrollment is what goes when an enrollment is removed.
+// Unenrollment is what goes when an enrollment, or one of its keys, is removed.
 type Unenrollment struct {
+	// Enrollment is the one that goes, or whose key goes.
 	Enrollment enrollment.Enrollment
 	// Kubeconfig is the change of the kubeconfig files; it may be empty.
 	Kubeconfig *Change
 	// SameKey are other enrollments with the same key, which stay.
 	SameKey []string
+	// Spares are the spares that go too, as their context does.
+	Spares []enrollment.Enrollment
+	// Stay are the keys that the context keeps, where one key goes. Where that is the one of the enrollment itself,
+	// the first of them takes its place.
+	Stay []enrollment.Enrollment
+	// Lost is what a help desk needs to know of the key.
+	Lost LostKey
 }
 
-// Unenrollment works out what removing the enrollment called name changes.
-// Nothing is changed yet.
-func (k Contexts) Unenrollment(ctx context.Context, name string) (Unenrollment, error) {
-	en, err := k.env.Enrollments().Load(name)
+// LostKey is what a help desk needs to know of a key whose token was lost.
+type LostKey struct {
+	User   string   `json:"user"`
+	Groups []string `json:"groups,omitempty"`
+	Server string   `json:"server"`
+	Token  string   `json:"token"`
+	// Fingerprint is that of the public key, Words are its words.
+	Fingerprint string `json:"fingerprint"`
+	Words       string `json:"words,omitempty"`
+	// Serial is the certificate's serial number in hex, NotAfter when it ends; both are zero if there is none here.
+	Serial   string    `json:"serial,omitempty"`
+	NotAfter time.Time `json:"notAfter,omitzero"`
+}
+
+// Unenrollment works out what removing the enrollment called name changes, or, if on names a token, removing
+// the key of the enrollment on that token. The name of a spare removes the spare. Nothing is changed yet.
+func (k Contexts) Unenrollment(ctx context.Context, name string, on hsm.URI) (Unenrollment, error) {
+	store := k.env.Enrollments()
+	en, err := store.Load(name)
 	if err != nil {
 		return Unenrollment{}, err
 	}
-	u := Unenrollment{Enrollment: en}
-	if u.Kubeconfig, err = k.Remove(ctx, name); err != nil {
+	family, err := store.Family(en)
+	if err != nil {
+		return Unenrollment{}, err
+	}
+	if on.Scheme != "" {
+		i := slices.IndexFunc(family, func(e enrollment.Enrollment) bool { return enrolling.SameToken(on.TokenOnly(), e.Key) })
+		if i < 0 {
+			return Unenrollment{}, noneOn(name, family)
+		}
+		en = family[i]
+	}
+	u := Unenrollment{Enrollment: en, Lost: k.lost(en)}
+	others := slices.DeleteFunc(slices.Clone(family), func(e enrollment.Enrollment) bool { return e.Name == en.Name })
+	switch {
+	case en.SpareOf == "" && on.Scheme == "":
+		u.Spares = others
+	default:
+		u.Stay = others
+	}
+	record := en.Name // the record that goes
+	if u.succeeds() {
+		record = u.Stay[0].Name
+	}
+	if u.Kubeconfig, err = k.Remove(ctx, record); err != nil {
 		return u, err
 	}
-	all, err := k.env.Enrollments().List()
+	all, err := store.List()
 	if err != nil {
 		return u, err
 	}
 	for _, other := range all {
-		if other.KeyHash == en.KeyHash && other.Name != name {
+		if other.KeyHash == en.KeyHash && other.Name != en.Name {
 			u.SameKey = append(u.SameKey, other.Name)
 		}
 	}
 	return u, nil
 }
 
+// succeeds tells whether a spare takes the place of the key of the enrollment itself.
+func (u Unenrollment) succeeds() bool { return u.Enrollment.SpareOf == "" && len(u.Stay) > 0 }
+
+// noneOn is the error for a token on which the enrollment called name has no key.
+func noneOn(name string, family []enrollment.Enrollment) error {
+	var tokens []string
+	for _, e := range family {
+		tokens = append(tokens, e.Key.TokenOnly().String())
+	}
+	return hint.With(fmt.Errorf("%s has no key on that token: %w", name, hsm.ErrNoKey), "it has keys on "+strings.Join(tokens, ", "))
+}
+
+// lost is what there is to know of e's key. What the certificate says is left out where it cannot be read.
+func (k Contexts) lost(e enrollment.Enrollment) LostKey {
+	l := LostKey{User: e.User, Groups: e.Groups, Server: e.Cluster.Server, Token: e.Key.TokenOnly().String(),
+		Fingerprint: e.KeyHash}
+	if words, err := csr.FingerprintWords(e.KeyHash); err == nil {
+		l.Words = strings.Join(words, " ")
+	}
+	if chain, err := k.env.Enrollments().Certificate(e); err == nil {
+		l.Serial, l.NotAfter = chain[0].SerialNumber.Text(16), chain[0].NotAfter
+	}
+	return l
+}
+
 // Unenroll takes the kubeconfig entry out, then forgets the enrollment, its
 // certificates and its record, and locks the agent, so that nothing signed in
 // goes on. The key and its certificate stay on the token, and the certificate
 // stays valid until it ends. So does the consent policy that the key has signed, for other
-// enrollments of the key, of today or later. It can be repeated after a failure.
+// enrollments of the key, of today or later. Where other keys of the context stay, so does its entry.
+// It can be repeated after a failure.
 func (k Contexts) Unenroll(ctx context.Context, u Unenrollment) error {
-	name := u.Enrollment.Name
-	release, err := k.env.Lock(ctx, name)
-	if err != nil {
-		return err
+	for _, e := range append([]enrollment.Enrollment{u.Enrollment}, append(u.Spares, u.Stay...)...) {
+		release, err := k.env.Lock(ctx, e.Name)
+		if err != nil {
+			return err
+		}
+		defer release()
 	}
-	defer release()
 	if err := u.Kubeconfig.Apply(ctx); err != nil {
 		return err
 	}
-	if err := os.Remove(enrolling.NewStore(k.env).Path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	gone := append(slices.Clone(u.Spares), u.Enrollment)
+	if u.succeeds() {
+		gone = u.Stay[:1]
+		if err := k.succeed(ctx, u.Enrollment, u.Stay[0]); err != nil {
+			return err
+		}
 	}
-	agent := session.Agent{Env: k.env}
-	if err := agent.StayStrict(ctx, u.Enrollment); err != nil {
-		return err
-	}
-	gone := audit.Record{Reason: audit.PolicyRemoved, Was: u.Enrollment.Consent().String()}
-	if err := agent.RecordPolicy(u.Enrollment, gone); err != nil {
-		return err
-	}
-	if err := k.env.Enrollments().Delete(name); err != nil && !errors.Is(err, enrollment.ErrUnknown) {
-		return err
+	for _, e := range gone {
+		if err := k.forget(ctx, e); err != nil {
+			return err
+		}
 	}
 	if err := token.LockAgent(ctx, k.env); err != nil {
 		return hint.With(err, "the enrollment is removed; `kubehsm agent stop` closes connections that are signed in")
 	}
 	return nil
+}
+
+// forget removes the records of e.
+func (k Contexts) forget(ctx context.Context, e enrollment.Enrollment) error {
+	if err := os.Remove(enrolling.NewStore(k.env).Path(e.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	agent := session.Agent{Env: k.env}
+	if err := agent.StayStrict(ctx, e); err != nil {
+		return err
+	}
+	gone := audit.Record{Reason: audit.PolicyRemoved, Was: e.Consent().String()}
+	if err := agent.RecordPolicy(e, gone); err != nil {
+		return err
+	}
+	if err := k.env.Enrollments().Delete(e.Name); err != nil && !errors.Is(err, enrollment.ErrUnknown) {
+		return err
+	}
+	return nil
+}
+
+// succeed puts the key of a spare in the place of the key of e, which goes. The spare's own records are
+// the caller's to forget.
+func (k Contexts) succeed(ctx context.Context, e, spare enrollment.Enrollment) error {
+	store, agent := k.env.Enrollments(), session.Agent{Env: k.env}
+	if err := agent.StayStrict(ctx, e); err != nil {
+		return err
+	}
+	chain, err := store.Certificate(spare)
+	if err != nil {
+		return err
+	}
+	next, r, err := agent.Enrolled(ctx, e.By(spare))
+	if err != nil {
+		return err
+	}
+	if err := store.SaveCertificate(next, chain); err != nil {
+		return err
+	}
+	if err := agent.RecordPolicy(next, r); err != nil {
+		return err
+	}
+	if err := store.Save(next); err != nil {
+		return err
+	}
+	progress := enrolling.NewStore(k.env)
+	j, err := progress.Load(spare.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	j.Options.Name, j.Options.SpareOf = e.Name, ""
+	return progress.Save(j)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
@@ -140,5 +141,87 @@ func TestSpareName(t *testing.T) {
 	want("prod-hsm-spare-2")
 	if long, err := n.spareName(strings.Repeat("x", 63)); err != nil || len(long) > 63 || !strings.HasSuffix(long, "-spare") {
 		t.Errorf("%q, %v", long, err)
+	}
+}
+
+// TestSpareLost: the key on a lost token is taken out, whichever of the two it is, with the other in hand. The
+// context stays, and so does the strictest policy.
+func TestSpareLost(t *testing.T) {
+	for what, lost := range map[string]func(w *flowtest.World, spare *hsmtest.FakeToken) (gone, left *hsmtest.FakeToken){
+		"the first": func(w *flowtest.World, spare *hsmtest.FakeToken) (gone, left *hsmtest.FakeToken) {
+			return w.Card, spare
+		},
+		"the spare": func(w *flowtest.World, spare *hsmtest.FakeToken) (gone, left *hsmtest.FakeToken) {
+			return spare, w.Card
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := enrolled(t)
+			gone, left := lost(w, second(w))
+			if _, err := NewEnroller(w.Env).Enroll(t.Context(), enrolling.Options{Spare: true},
+				hsmtest.Typing(t, w.Card.PIN()), nil); err != nil {
+				t.Fatal(err)
+			}
+			agent, k := session.Agent{Env: w.Env}, contexts.New(w.Env)
+			if err := token.LockAgent(t.Context(), w.Env); err != nil {
+				t.Fatal(err)
+			}
+			before, err := os.ReadFile(w.Env.Kubeconfig)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := map[bool]string{true: "prod-hsm", false: "prod-hsm-spare"}[gone == w.Card]
+			nodes := consent.Policy{Mode: consent.Rules, Rules: []consent.Rule{{Resources: []string{"nodes"}}}}
+			if _, err := agent.SetConsent(t.Context(), name, nodes, hsmtest.Typing(t, gone.PIN())); err != nil {
+				t.Fatal(err)
+			}
+			gone.Unplug()
+			if _, err := k.Unenrollment(t.Context(), "prod-hsm", hsm.URI{Scheme: hsm.SchemePIV, Serial: "1"}); !errors.Is(err,
+				hsm.ErrNoKey) {
+				t.Errorf("of a token that has no key: %v", err)
+			}
+			u, err := k.Unenrollment(t.Context(), "prod-hsm", gone.Info().URI())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if u.Enrollment.Name != name || len(u.Stay) != 1 || len(u.Spares) != 0 || !u.Kubeconfig.Empty() ||
+				u.Lost.Fingerprint != u.Enrollment.KeyHash || u.Lost.Serial == "" || u.Lost.Words == "" || u.Lost.User != "jane" {
+				t.Errorf("it would be %+v", u)
+			}
+			if err := k.Unenroll(t.Context(), u); err != nil {
+				t.Fatal(err)
+			}
+			all, err := w.Env.Enrollments().List()
+			if err != nil || len(all) != 1 || all[0].Name != "prod-hsm" || all[0].SpareOf != "" ||
+				all[0].KeyHash != u.Stay[0].KeyHash || all[0].Consent().String() != nodes.String() {
+				t.Errorf("left is %+v, %v", all, err)
+			}
+			after, err := os.ReadFile(w.Env.Kubeconfig)
+			if err != nil || string(after) != string(before) {
+				t.Errorf("the kubeconfig is %s, was %s (%v)", after, before, err)
+			}
+			if _, err := NewRenewer(w.Env).Renew(t.Context(), "prod-hsm", RenewOptions{}, hsmtest.Typing(t, left.PIN()),
+				nil); err != nil {
+				t.Errorf("the renewal with the token that is left: %v", err)
+			}
+			if begun, err := enrolling.NewStore(w.Env).All(); err != nil || len(begun) != 1 || !begun[0].Finished() {
+				t.Errorf("on record is %+v, %v", begun, err)
+			}
+			third := w.Env.Drivers[0].(*hsmtest.Fake).Add(hsmtest.FakeOptions{Label: "next"})
+			if r, err := NewEnroller(w.Env).Enroll(t.Context(), enrolling.Options{Spare: true},
+				hsmtest.Typing(t, third.PIN()), nil); err != nil || r.Name != "prod-hsm-spare" {
+				t.Errorf("the next spare is %q, %v", r.Name, err)
+			}
+			whole, err := k.Unenrollment(t.Context(), "prod-hsm", hsm.URI{})
+			if err != nil || len(whole.Spares) != 1 {
+				t.Fatalf("the whole: %+v, %v", whole, err)
+			}
+			if err := k.Unenroll(t.Context(), whole); err != nil {
+				t.Fatal(err)
+			}
+			if all, err := w.Env.Enrollments().List(); err != nil || len(all) != 0 {
+				t.Errorf("left is %+v, %v", all, err)
+			}
+		})
 	}
 }

@@ -96,17 +96,17 @@ func (a Agent) consentOf(ctx context.Context, en enrollment.Enrollment) (Consent
 	}
 	c := judge(a.Env, en, ofKey(a.Env, en), known)
 	for _, e := range family(a.Env, en) {
-		if e.KeyHash != en.KeyHash && !c.Policy.Covers(judge(a.Env, e, ofKey(a.Env, e), known).Policy) {
+		if !c.Policy.Covers(judge(a.Env, e, ofKey(a.Env, e), known).Policy) {
 			c.Stricter = append(c.Stricter, e)
 		}
 	}
 	return c, nil
 }
 
-// family returns the enrollments that share en's context. One that cannot be read does not count, as in [ofKey].
+// family returns the other enrollments that share en's context. One that cannot be read does not count, as in [ofKey].
 func family(e *env.Env, en enrollment.Enrollment) []enrollment.Enrollment {
 	all, _ := e.Enrollments().Family(en)
-	return all
+	return slices.DeleteFunc(all, func(e enrollment.Enrollment) bool { return e.Name == en.Name })
 }
 
 // logged is what the audit log knows of policies.

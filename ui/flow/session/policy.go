@@ -151,10 +151,16 @@ func (a Agent) Enrolled(ctx context.Context, en enrollment.Enrollment) (enrollme
 	return en, r, nil
 }
 
-// StayStrict has the other enrollments of en's key ask for what en does, before en is removed,
-// so that its removal lowers nothing.
+// StayStrict has the other enrollments of en's key, and those that share its context, ask for what en does,
+// before en is removed, so that its removal lowers nothing.
 func (a Agent) StayStrict(ctx context.Context, en enrollment.Enrollment) error {
 	c, err := a.consentOf(ctx, en)
+	if err != nil {
+		return err
+	}
+	if err := a.raise(family(a.Env, en), c.Policy.Joined()); err != nil {
+		return err
+	}
 	if err != nil || !en.Consent().Asks() || c.Standing.Policy.Covers(en.Consent()) {
 		return err
 	}

@@ -225,7 +225,7 @@ func (d deeds) remove(c contexts.View) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Remove the enrollment",
 		Command: "kubehsm unenroll " + shell.Quote(c.Enrollment), Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-			u, err := d.Contexts.Unenrollment(ctx, c.Enrollment)
+			u, err := d.Contexts.Unenrollment(ctx, c.Enrollment, hsm.URI{})
 			if err != nil {
 				return screen.Report{}, err
 			}
