@@ -70,7 +70,7 @@ func (k Contexts) Unenrollment(ctx context.Context, name string, on hsm.URI) (Un
 		}
 		en = family[i]
 	}
-	u := Unenrollment{Enrollment: en, Lost: k.lost(en)}
+	u := Unenrollment{Enrollment: en, Lost: lostKey(store, en)}
 	others := slices.DeleteFunc(slices.Clone(family), func(e enrollment.Enrollment) bool { return e.Name == en.Name })
 	switch {
 	case en.SpareOf == "" && on.Scheme == "":
@@ -109,14 +109,14 @@ func noneOn(name string, family []enrollment.Enrollment) error {
 	return hint.With(fmt.Errorf("%s has no key on that token: %w", name, hsm.ErrNoKey), "it has keys on "+strings.Join(tokens, ", "))
 }
 
-// lost is what there is to know of e's key. What the certificate says is left out where it cannot be read.
-func (k Contexts) lost(e enrollment.Enrollment) LostKey {
+// lostKey is what there is to know of e's key. What the certificate says is left out where it cannot be read.
+func lostKey(store enrollment.Store, e enrollment.Enrollment) LostKey {
 	l := LostKey{User: e.User, Groups: e.Groups, Server: e.Cluster.Server, Token: e.Key.TokenOnly().String(),
 		Fingerprint: e.KeyHash}
 	if words, err := csr.FingerprintWords(e.KeyHash); err == nil {
 		l.Words = strings.Join(words, " ")
 	}
-	if chain, err := k.env.Enrollments().Certificate(e); err == nil {
+	if chain, err := store.Certificate(e); err == nil {
 		l.Serial, l.NotAfter = chain[0].SerialNumber.Text(16), chain[0].NotAfter
 	}
 	return l
@@ -139,15 +139,15 @@ func (k Contexts) Unenroll(ctx context.Context, u Unenrollment) error {
 	if err := u.Kubeconfig.Apply(ctx); err != nil {
 		return err
 	}
-	gone := append(slices.Clone(u.Spares), u.Enrollment)
+	agent, gone := session.Agent{Env: k.env}, append(slices.Clone(u.Spares), u.Enrollment)
 	if u.succeeds() {
 		gone = u.Stay[:1]
-		if err := k.succeed(ctx, u.Enrollment, u.Stay[0]); err != nil {
+		if err := succeed(ctx, agent, u.Enrollment, u.Stay[0]); err != nil {
 			return err
 		}
 	}
 	for _, e := range gone {
-		if err := k.forget(ctx, e); err != nil {
+		if err := forget(ctx, agent, e); err != nil {
 			return err
 		}
 	}
@@ -158,11 +158,10 @@ func (k Contexts) Unenroll(ctx context.Context, u Unenrollment) error {
 }
 
 // forget removes the records of e.
-func (k Contexts) forget(ctx context.Context, e enrollment.Enrollment) error {
-	if err := os.Remove(enrolling.NewStore(k.env).Path(e.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+func forget(ctx context.Context, agent session.Agent, e enrollment.Enrollment) error {
+	if err := os.Remove(enrolling.NewStore(agent.Env).Path(e.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	agent := session.Agent{Env: k.env}
 	if err := agent.StayStrict(ctx, e); err != nil {
 		return err
 	}
@@ -170,7 +169,7 @@ func (k Contexts) forget(ctx context.Context, e enrollment.Enrollment) error {
 	if err := agent.RecordPolicy(e, gone); err != nil {
 		return err
 	}
-	if err := k.env.Enrollments().Delete(e.Name); err != nil && !errors.Is(err, enrollment.ErrUnknown) {
+	if err := agent.Env.Enrollments().Delete(e.Name); err != nil && !errors.Is(err, enrollment.ErrUnknown) {
 		return err
 	}
 	return nil
@@ -178,8 +177,8 @@ func (k Contexts) forget(ctx context.Context, e enrollment.Enrollment) error {
 
 // succeed puts the key of a spare in the place of the key of e, which goes. The spare's own records are
 // the caller's to forget.
-func (k Contexts) succeed(ctx context.Context, e, spare enrollment.Enrollment) error {
-	store, agent := k.env.Enrollments(), session.Agent{Env: k.env}
+func succeed(ctx context.Context, agent session.Agent, e, spare enrollment.Enrollment) error {
+	store := agent.Env.Enrollments()
 	if err := agent.StayStrict(ctx, e); err != nil {
 		return err
 	}
@@ -200,7 +199,7 @@ func (k Contexts) succeed(ctx context.Context, e, spare enrollment.Enrollment) e
 	if err := store.Save(next); err != nil {
 		return err
 	}
-	progress := enrolling.NewStore(k.env)
+	progress := enrolling.NewStore(agent.Env)
 	j, err := progress.Load(spare.Name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

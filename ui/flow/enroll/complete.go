@@ -29,7 +29,7 @@ var ErrNoUser = errors.New("no user name is given")
 // name, then with defaults. It looks for the token where none is named. Where no user is named,
 // it asks the cluster who the context signs in as, and nobody for a PIN. It changes nothing.
 func (n Enroller) Complete(ctx context.Context, o enrolling.Options) (enrolling.Options, error) {
-	if err := n.completeSpare(ctx, &o); err != nil {
+	if err := spares(n).complete(ctx, &o); err != nil {
 		return o, err
 	}
 	if err := n.completeContext(ctx, &o); err != nil {
@@ -54,7 +54,7 @@ func (n Enroller) Complete(ctx context.Context, o enrolling.Options) (enrolling.
 	if err := n.completeAdopted(ctx, &o); err != nil {
 		return o, err
 	}
-	if err := n.refuseFamily(o); err != nil {
+	if err := spares(n).check(o); err != nil {
 		return o, err
 	}
 	if err := n.completeUser(ctx, &o); err != nil {

@@ -12,12 +12,16 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
-// completeSpare finds out of which enrollment a spare is asked for, and fills in whom the
+// spares completes and checks what asks for the key of a spare token.
+type spares struct{ env *env.Env }
+
+// complete finds out of which enrollment a spare is asked for, and fills in whom the
 // certificate is for and what the first key was made with. Without a name for the spare's own record it takes
 // the one of a spare that was begun, or a free one.
-func (n Enroller) completeSpare(ctx context.Context, o *enrolling.Options) error {
+func (n spares) complete(ctx context.Context, o *enrolling.Options) error {
 	store := n.env.Enrollments()
 	if known, err := store.Load(o.Name); err == nil {
 		enrolling.Fill(&o.SpareOf, known.SpareOf)
@@ -58,7 +62,7 @@ func (n Enroller) completeSpare(ctx context.Context, o *enrolling.Options) error
 	}
 	o.Spare, o.SpareOf = false, first.Name
 	if o.Name == "" {
-		if o.Name, err = n.spareName(first.Name); err != nil {
+		if o.Name, err = n.nextName(first.Name); err != nil {
 			return err
 		}
 	}
@@ -93,7 +97,7 @@ func (n Enroller) completeSpare(ctx context.Context, o *enrolling.Options) error
 
 // ofTicket finds the enrollment that a ticket is for a spare of: the one of the same user with the same
 // cluster, where the ticket was made for a spare token, or a spare is asked for.
-func (n Enroller) ofTicket(o *enrolling.Options) error {
+func (n spares) ofTicket(o *enrolling.Options) error {
 	if o.Join == nil || o.Join.Endpoint == "" || !o.Spare && !strings.HasSuffix(o.Name, enrolling.SpareSuffix) {
 		return nil
 	}
@@ -115,8 +119,8 @@ func (n Enroller) ofTicket(o *enrolling.Options) error {
 	return nil
 }
 
-// spareName is the name of the spare of the enrollment called name that was begun, or a free one.
-func (n Enroller) spareName(name string) (string, error) {
+// nextName is the name of the spare of the enrollment called name that was begun, or a free one.
+func (n spares) nextName(name string) (string, error) {
 	const longest = 63 - len(enrolling.SpareSuffix) - len("-99")
 	base := strings.TrimRight(name[:min(len(name), longest)], "-.") + enrolling.SpareSuffix
 	for i := 1; ; i++ {
@@ -137,9 +141,9 @@ func (n Enroller) spareName(name string) (string, error) {
 	}
 }
 
-// refuseFamily is the error for a spare on the token of another key of the same enrollment, since whoever
+// check is the error for a spare on the token of another key of the same enrollment, since whoever
 // loses one would lose both, and for one whose certificate is another user's.
-func (n Enroller) refuseFamily(o enrolling.Options) error {
+func (n spares) check(o enrolling.Options) error {
 	if o.SpareOf == "" {
 		return nil
 	}
@@ -156,8 +160,8 @@ func (n Enroller) refuseFamily(o enrolling.Options) error {
 		strings.Join(first.Groups, ", ")), "leave --spare out, to enroll somebody else")
 }
 
-// refuseOther is the error for a spare whose ticket is for another cluster than the enrollment called of.
-func (n Enroller) refuseOther(of, server string) error {
+// checkCluster is the error for a spare whose ticket is for another cluster than the enrollment called of.
+func (n spares) checkCluster(of, server string) error {
 	first, err := n.env.Enrollments().Load(of)
 	if err != nil || first.Cluster.Server == server {
 		return err

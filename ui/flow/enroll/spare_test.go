@@ -121,7 +121,7 @@ func TestSpareName(t *testing.T) {
 	n := NewEnroller(w.Env)
 	want := func(name string) {
 		t.Helper()
-		if got, err := n.spareName("prod-hsm"); err != nil || got != name {
+		if got, err := spares(n).nextName("prod-hsm"); err != nil || got != name {
 			t.Errorf("the next spare is %q, %v, not %q", got, err, name)
 		}
 	}
@@ -139,7 +139,7 @@ func TestSpareName(t *testing.T) {
 	begun.Done = begun.Options.Steps()
 	save()
 	want("prod-hsm-spare-2")
-	if long, err := n.spareName(strings.Repeat("x", 63)); err != nil || len(long) > 63 || !strings.HasSuffix(long, "-spare") {
+	if long, err := spares(n).nextName(strings.Repeat("x", 63)); err != nil || len(long) > 63 || !strings.HasSuffix(long, "-spare") {
 		t.Errorf("%q, %v", long, err)
 	}
 }

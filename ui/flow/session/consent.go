@@ -163,7 +163,7 @@ func (a Agent) SetConsent(ctx context.Context, name string, p consent.Policy, as
 	if err := a.keepPolicy(ctx, c, p, signed, r); err != nil {
 		return c, err
 	}
-	if err := a.raise(family(a.Env, en), p); err != nil { // for programs that know no spares
+	if err := raise(a, family(a.Env, en), p); err != nil { // for programs that know no spares
 		return c, err
 	}
 	return a.Consent(ctx, name)

@@ -158,17 +158,17 @@ func (a Agent) StayStrict(ctx context.Context, en enrollment.Enrollment) error {
 	if err != nil {
 		return err
 	}
-	if err := a.raise(family(a.Env, en), c.Policy.Joined()); err != nil {
+	if err := raise(a, family(a.Env, en), c.Policy.Joined()); err != nil {
 		return err
 	}
 	if err != nil || !en.Consent().Asks() || c.Standing.Policy.Covers(en.Consent()) {
 		return err
 	}
-	return a.raise(slices.DeleteFunc(slices.Clone(c.of), func(e enrollment.Enrollment) bool { return e.Name == en.Name }), en.Consent())
+	return raise(a, slices.DeleteFunc(slices.Clone(c.of), func(e enrollment.Enrollment) bool { return e.Name == en.Name }), en.Consent())
 }
 
 // raise has enrollments ask for what least does, which no key signs.
-func (a Agent) raise(all []enrollment.Enrollment, least consent.Policy) error {
+func raise(a Agent, all []enrollment.Enrollment, least consent.Policy) error {
 	for _, e := range all {
 		if e.Consent().Covers(least) {
 			continue
