@@ -76,8 +76,8 @@ kubehsm unenroll prod-hsm --token 'piv:serial=1234567'`,
 		}{u.Enrollment.Name, !ch.dryRun, append([]string{}, u.Kubeconfig.Files()...), u.Enrollment.Key.String(), u.Lost}
 		return a.emit(ch.out, doc, func(w *words) {
 			if doc.Removed {
-				w.line("%s: removed. The key is still on the token; `%s key delete --key '%s'` destroys it.", u.Enrollment.Name, a.name(),
-					shortURI(u.Enrollment.Key))
+				w.line("%s: removed. The key is still on the token; `%s key delete --key '%s'` destroys it.",
+					u.Enrollment.Name, a.name(), shortURI(u.Enrollment.Key))
 			}
 		})
 	})

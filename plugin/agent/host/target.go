@@ -56,7 +56,8 @@ func (t *target) lastUse() time.Time {
 
 // same tells whether two targets are the same but for their versions.
 func (t *target) same(o *target) bool {
-	return reflect.DeepEqual(t.e, o.e) && reflect.DeepEqual(t.key, o.key) && reflect.DeepEqual(t.policy, o.policy) && reflect.DeepEqual(t.others, o.others) &&
+	return reflect.DeepEqual(t.e, o.e) && reflect.DeepEqual(t.key, o.key) &&
+		reflect.DeepEqual(t.policy, o.policy) && reflect.DeepEqual(t.others, o.others) &&
 		slices.EqualFunc(t.chain, o.chain, (*x509.Certificate).Equal)
 }
 
@@ -173,7 +174,8 @@ func (s *targets) load(name string, by *enrollment.Enrollment) (*target, error) 
 	if err != nil {
 		return nil, err
 	}
-	t := &target{e: e, key: key, chain: chain, policy: policy, others: others, held: s.tokens.Of(key.Key), seen: time.Unix(0, 0)}
+	t := &target{e: e, key: key, chain: chain, policy: policy, others: others, held: s.tokens.Of(key.Key),
+		seen: time.Unix(0, 0)}
 	t.version.Store(&version)
 	t.up, err = upstream.New(upstream.Options{Enrollment: e, Policy: policy, Chain: chain, Log: s.log,
 		Handshake: s.handshake,

@@ -64,7 +64,8 @@ func (k Contexts) Unenrollment(ctx context.Context, name string, on hsm.URI) (Un
 		return Unenrollment{}, err
 	}
 	if on.Scheme != "" {
-		i := slices.IndexFunc(family, func(e enrollment.Enrollment) bool { return enrolling.SameToken(on.TokenOnly(), e.Key) })
+		i := slices.IndexFunc(family,
+			func(e enrollment.Enrollment) bool { return enrolling.SameToken(on.TokenOnly(), e.Key) })
 		if i < 0 {
 			return Unenrollment{}, noneOn(name, family)
 		}
@@ -106,7 +107,8 @@ func noneOn(name string, family []enrollment.Enrollment) error {
 	for _, e := range family {
 		tokens = append(tokens, e.Key.TokenOnly().String())
 	}
-	return hint.With(fmt.Errorf("%s has no key on that token: %w", name, hsm.ErrNoKey), "it has keys on "+strings.Join(tokens, ", "))
+	return hint.With(fmt.Errorf("%s has no key on that token: %w", name, hsm.ErrNoKey),
+		"it has keys on "+strings.Join(tokens, ", "))
 }
 
 // lostKey is what there is to know of e's key. What the certificate says is left out where it cannot be read.

@@ -64,7 +64,8 @@ func absent(all []enrollment.Enrollment, here []hsm.TokenInfo, areas []area) []C
 		}
 		uri := e.Key.TokenOnly().String()
 		c := Check{ID: "absent/" + e.Name, Group: GroupTokens, Title: "Token of " + e.Name}
-		if i := slices.IndexFunc(all, func(o enrollment.Enrollment) bool { return shares(e, o) && isHere(o, here...) }); i >= 0 {
+		other := func(o enrollment.Enrollment) bool { return shares(e, o) && isHere(o, here...) }
+		if i := slices.IndexFunc(all, other); i >= 0 {
 			checks = append(checks, c.ok(e.Key.Place().Absent()+": "+uri+"; the token of "+all[i].Name+" signs in"))
 			continue
 		}

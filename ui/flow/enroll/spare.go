@@ -113,8 +113,8 @@ func (n spares) ofTicket(o *enrolling.Options) error {
 		}
 	}
 	if o.Spare {
-		return hint.With(fmt.Errorf("nobody called %q is enrolled with %s here: there is nothing to make a spare of", o.User, o.Join.Endpoint),
-			"leave --spare out, to join")
+		return hint.With(fmt.Errorf("nobody called %q is enrolled with %s here: there is nothing to make a spare of",
+			o.User, o.Join.Endpoint), "leave --spare out, to join")
 	}
 	return nil
 }
@@ -149,7 +149,8 @@ func (n spares) check(o enrolling.Options) error {
 	}
 	for _, t := range o.Except {
 		if enrolling.SameToken(o.Token, t) {
-			return hint.With(fmt.Errorf("a key of %s is on this token already", o.SpareOf), "a spare goes on another token: insert that one")
+			return hint.With(fmt.Errorf("a key of %s is on this token already", o.SpareOf),
+				"a spare goes on another token: insert that one")
 		}
 	}
 	first, err := n.env.Enrollments().Load(o.SpareOf)
@@ -166,6 +167,6 @@ func (n spares) checkCluster(of, server string) error {
 	if err != nil || first.Cluster.Server == server {
 		return err
 	}
-	return hint.With(fmt.Errorf("%s is enrolled with %s, not with %s: %w", of, first.Cluster.Server, server, enrolling.ErrTicket),
-		"leave --spare out, to enroll with the other cluster")
+	return hint.With(fmt.Errorf("%s is enrolled with %s, not with %s: %w", of, first.Cluster.Server, server,
+		enrolling.ErrTicket), "leave --spare out, to enroll with the other cluster")
 }

@@ -48,7 +48,8 @@ func TestSpare(t *testing.T) {
 	}
 	if rev.Token.Serial != card.Info().Serial || rev.KubeconfigDiff != "" ||
 		!strings.Contains(rev.Commands[0], "kubehsm enroll --name prod-hsm --spare --token ") {
-		t.Errorf("the review is of %s, with the diff %q and the command %s", rev.Token.Serial, rev.KubeconfigDiff, rev.Commands[0])
+		t.Errorf("the review is of %s, with the diff %q and the command %s", rev.Token.Serial, rev.KubeconfigDiff,
+			rev.Commands[0])
 	}
 	r, err := n.Enroll(t.Context(), rev.Options, hsmtest.Typing(t, card.PIN()), nil)
 	if err != nil {
@@ -70,7 +71,8 @@ func TestSpare(t *testing.T) {
 		!slices.Equal(spare.Groups, first.Groups) || spare.Cluster.Server != first.Cluster.Server {
 		t.Errorf("the spare is %+v, %v", spare, err)
 	}
-	if c, err := agent.Consent(t.Context(), "prod-hsm-spare"); err != nil || c.Policy.String() != nodes.String() || !c.Signed() {
+	if c, err := agent.Consent(t.Context(), "prod-hsm-spare"); err != nil || c.Policy.String() != nodes.String() ||
+		!c.Signed() {
 		t.Errorf("the spare's policy is %s, signed %v, %v", c.Policy, c.Signed(), err)
 	}
 	if err := token.LockAgent(t.Context(), w.Env); err != nil {
@@ -99,11 +101,12 @@ func TestSpareRefused(t *testing.T) {
 		o    enrolling.Options
 		says string
 	}{
-		"on the same token":      {enrolling.Options{Token: w.Card.Info().URI()}, "on this token already"},
-		"for another user":       {enrolling.Options{User: "joe"}, "for the same user"},
-		"of nothing":             {enrolling.Options{Name: "other"}, "no such enrollment"},
-		"for other groups":       {enrolling.Options{Groups: []string{"admins"}}, "for the same user and groups"},
-		"on a key that is there": {enrolling.Options{Key: w.Generate(hsm.GenerateOptions{Slot: "9c"}).URI}, "on this token already"},
+		"on the same token": {enrolling.Options{Token: w.Card.Info().URI()}, "on this token already"},
+		"for another user":  {enrolling.Options{User: "joe"}, "for the same user"},
+		"of nothing":        {enrolling.Options{Name: "other"}, "no such enrollment"},
+		"for other groups":  {enrolling.Options{Groups: []string{"admins"}}, "for the same user and groups"},
+		"on a key that is there": {enrolling.Options{Key: w.Generate(hsm.GenerateOptions{Slot: "9c"}).URI},
+			"on this token already"},
 	} {
 		tc.o.Spare = true
 		if _, err := n.Review(t.Context(), tc.o); err == nil || !strings.Contains(err.Error(), tc.says) {
@@ -139,7 +142,8 @@ func TestSpareName(t *testing.T) {
 	begun.Done = begun.Options.Steps()
 	save()
 	want("prod-hsm-spare-2")
-	if long, err := spares(n).nextName(strings.Repeat("x", 63)); err != nil || len(long) > 63 || !strings.HasSuffix(long, "-spare") {
+	if long, err := spares(n).nextName(strings.Repeat("x", 63)); err != nil || len(long) > 63 ||
+		!strings.HasSuffix(long, "-spare") {
 		t.Errorf("%q, %v", long, err)
 	}
 }

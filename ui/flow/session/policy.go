@@ -164,7 +164,8 @@ func (a Agent) StayStrict(ctx context.Context, en enrollment.Enrollment) error {
 	if err != nil || !en.Consent().Asks() || c.Standing.Policy.Covers(en.Consent()) {
 		return err
 	}
-	return raise(a, slices.DeleteFunc(slices.Clone(c.of), func(e enrollment.Enrollment) bool { return e.Name == en.Name }), en.Consent())
+	others := slices.DeleteFunc(slices.Clone(c.of), func(e enrollment.Enrollment) bool { return e.Name == en.Name })
+	return raise(a, others, en.Consent())
 }
 
 // raise has enrollments ask for what least does, which no key signs.
