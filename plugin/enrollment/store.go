@@ -1,6 +1,7 @@
 package enrollment
 
 import (
+	"bytes"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -63,9 +64,20 @@ func (s Store) Save(e Enrollment) error {
 // says that it can be. Version 2 has spares.
 func format() record.Format { return record.Format{Version: 2} }
 
-// Load reads the enrollment of that name. Errors: [ErrUnknown], [ErrInvalid],
+// Load reads the enrollment of that name. The cluster of a spare is that of the enrollment whose spare it is,
+// which may have followed its cluster since. Errors: [ErrUnknown], [ErrInvalid],
 // [home.ErrUnsafe], or the file system's.
 func (s Store) Load(name string) (Enrollment, error) {
+	e, err := s.load(name)
+	if err == nil && e.SpareOf != "" {
+		if first, err := s.load(e.SpareOf); err == nil {
+			e.Cluster, e.Namespace = first.Cluster, first.Namespace
+		}
+	}
+	return e, err
+}
+
+func (s Store) load(name string) (Enrollment, error) {
 	if err := ValidName(name); err != nil {
 		return Enrollment{}, err
 	}
@@ -124,15 +136,15 @@ func (s Store) List() ([]Enrollment, error) {
 	return all, errors.Join(errs...)
 }
 
-// Servers returns the API server of each enrollment, by its name, for lists. Nothing else of
-// the records is read, so that one which [Store.Load] refuses may be among them. Those that
-// cannot be read are left out and named in the error.
-func (s Store) Servers() (map[string]string, error) {
+// Servers returns the API server of each enrollment, by its name, for lists, and the names of spares by those of
+// their enrollments. Nothing else of the records is read, so that one which [Store.Load] refuses may be among them.
+// Those that cannot be read are left out and named in the error.
+func (s Store) Servers() (servers map[string]string, spares map[string][]string, err error) {
 	names, err := record.Names(s.enrollments)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	servers := make(map[string]string, len(names))
+	servers, spares = make(map[string]string, len(names)), map[string][]string{}
 	var text []byte
 	var errs []error
 	for _, name := range names {
@@ -147,8 +159,15 @@ func (s Store) Servers() (map[string]string, error) {
 			continue
 		}
 		servers[name] = server
+		if bytes.Contains(b, []byte(`"spareOf"`)) {
+			of, err := format().String(b, "spareOf")
+			if err != nil {
+				errs = append(errs, fmt.Errorf("enrollment %s: %w", name, err))
+			}
+			spares[of] = append(spares[of], name)
+		}
 	}
-	return servers, errors.Join(errs...)
+	return servers, spares, errors.Join(errs...)
 }
 
 // Delete removes the enrollment and its certificates. A missing one is [ErrUnknown].

@@ -264,7 +264,7 @@ func TestRestart(t *testing.T) {
 // TestServers: a list has the API servers of the records that can be read, and names the others.
 func TestServers(t *testing.T) {
 	s, d := testStore(t)
-	if servers, err := s.Servers(); err != nil || len(servers) != 0 {
+	if servers, _, err := s.Servers(); err != nil || len(servers) != 0 {
 		t.Errorf("nothing enrolled: %v, %v", servers, err)
 	}
 	e := sample(t, certificate(t, "ca"))
@@ -278,7 +278,7 @@ func TestServers(t *testing.T) {
 		check(t, os.WriteFile(filepath.Join(d.State, "enrollments", name+".json"), []byte(text), 0o600))
 	}
 	check(t, os.Chmod(filepath.Join(d.State, "enrollments", "open.json"), 0o666))
-	servers, err := s.Servers()
+	servers, _, err := s.Servers()
 	if want := map[string]string{e.Name: e.Cluster.Server, "long": "https://other:6443", "usable": "https://y"}; !reflect.DeepEqual(
 		servers,
 		want,

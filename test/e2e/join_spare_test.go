@@ -9,9 +9,10 @@ import (
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 )
 
-// TestSpareIsNotCurrent: the spare's context does not take the place of the
-// primary's, and it is said how it would.
-func TestSpareIsNotCurrent(t *testing.T) {
+// TestSecondIsNotCurrent: a second context of the same user does not take the place of the
+// first, and it is said how it would. A ticket for a spare makes no second context, and wants
+// another token.
+func TestSecondIsNotCurrent(t *testing.T) {
 	t.Parallel()
 	u := newJoiner(t, lab.Options{})
 	desk := u.newDesk("")
@@ -29,18 +30,23 @@ func TestSpareIsNotCurrent(t *testing.T) {
 	if got := current(); got != joined {
 		t.Fatalf("the primary is not current, but %q", got)
 	}
-	const spare = joined + "-spare"
-	res := join(spare)
+	const second = joined + "-too"
+	res := join(second)
 	if got := current(); got != joined {
-		t.Errorf("after the spare %q is current", got)
+		t.Errorf("after the second %q is current", got)
 	}
 	if said := res.Stdout + res.Stderr; !strings.Contains(said, `the current context stays "`+joined+`"`) ||
-		!strings.Contains(said, "kubehsm kubeconfig use "+spare) {
+		!strings.Contains(said, "kubehsm kubeconfig use "+second) {
 		t.Errorf("it does not say so: %s", res)
 	}
-	if out := u.kubectl("--context", spare, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != name {
-		t.Errorf("the spare is %q", out)
+	if out := u.kubectl("--context", second, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != name {
+		t.Errorf("the second is %q", out)
 	}
+	file, _, _ := desk.ticket("--for", name, "--group", lab.DevelopersGroup, "--name", joined+"-spare")
+	refused := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, "join", "--ticket", file, "--yes"))
+	u.wantFailure(refused, 3, "choose one", "no token")
+	refused = u.ran(u.KubehsmPIN(t.Context(), lab.PIN, "join", "--ticket", file, "--hsm", u.TokenURI(), "--yes"))
+	u.wantFailure(refused, 1, "on this token already", "another token")
 	// Somebody else's is another matter.
 	u.ok(u.KubehsmPIN(t.Context(), lab.PIN, "enroll", "--context", lab.Context, "--name", "other", "--user", unique("joe"),
 		"--approve-with", u.Cluster.AdminKubeconfig(), "--yes"))

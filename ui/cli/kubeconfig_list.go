@@ -39,7 +39,7 @@ func (a *app) kubeconfigList() *cobra.Command {
 					mark = "*"
 				}
 				kind, level := present.SignsInBy(v)
-				rows = append(rows, []string{mark, v.Name, present.Server(v), marked(kind, level), v.Enrollment, v.Namespace,
+				rows = append(rows, []string{mark, v.Name, present.Server(v), marked(kind, level), present.Keys(v), v.Namespace,
 					v.File})
 			}
 			w.table([]string{"CURRENT", "NAME", "SERVER", "SIGNS IN BY", "ENROLLMENT", "NAMESPACE", "FILE"}, rows)

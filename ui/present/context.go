@@ -39,6 +39,15 @@ func SignsInBy(c contexts.View) (string, Level) {
 	return text.Clean(c.UserKind), Quiet
 }
 
+// Keys names the enrollment of a context, and its spares.
+func Keys(c contexts.View) string {
+	names := c.Enrollment
+	if len(c.Spares) > 0 {
+		names += "; spare: " + strings.Join(c.Spares, ", ")
+	}
+	return text.Clean(names)
+}
+
 // Server is a context's API server, also where the context names the bridge to it.
 func Server(c contexts.View) string {
 	if c.APIServer != "" {

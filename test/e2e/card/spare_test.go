@@ -48,7 +48,7 @@ func TestSpare(t *testing.T) {
 	spare.card, spare.uri = vcard.New(vcard.Config{Serial: spareSerial}), fmt.Sprintf("piv:serial=%d;slot=9a", spareSerial)
 	p.readers.Insert(t, 1, spare.card)
 	spare.own()
-	enroll(fmt.Sprint(spareSerial), "--spare")
+	enroll(fmt.Sprintf("%d\" %s", spareSerial, pinPrompt), "--spare", "--token", spare.uri)
 	if after := p.kubectl("config", "view", "--raw"); after != before {
 		t.Errorf("the kubeconfig is\n%s\nand was\n%s", after, before)
 	}

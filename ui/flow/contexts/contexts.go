@@ -2,6 +2,7 @@ package contexts
 
 import (
 	"context"
+	"sync"
 
 	"github.com/kubehsm/kubehsm/kubeconfig"
 )
@@ -20,6 +21,8 @@ type View struct {
 	// Ours: the user is kubehsm; Enrollment is its name.
 	Ours       bool   `json:"ours"`
 	Enrollment string `json:"enrollment,omitempty"`
+	// Spares are the names of its spares.
+	Spares []string `json:"spares,omitempty"`
 	// APIServer is the real API server of a context of ours, whose Server is the
 	// bridge's address.
 	APIServer string `json:"apiServer,omitempty"`
@@ -27,25 +30,23 @@ type View struct {
 
 // List lists the contexts of the kubeconfig files.
 func (k Contexts) List(ctx context.Context) ([]View, error) {
-	servers := make(chan map[string]string, 1)
-	go func() { servers <- k.apiServers() }()
+	var servers map[string]string
+	var spares map[string][]string
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		servers, spares, _ = k.env.Enrollments().Servers() // a record that cannot be read is told of where it is used
+	})
 	list, err := k.env.Rules().List(ctx)
-	views, of := make([]View, 0, len(list)), <-servers
+	reading.Wait()
+	views := make([]View, 0, len(list))
 	for _, c := range list {
 		v := viewOf(c)
 		if v.Ours {
-			v.APIServer = of[v.Enrollment]
+			v.APIServer, v.Spares = servers[v.Enrollment], spares[v.Enrollment]
 		}
 		views = append(views, v)
 	}
 	return views, err
-}
-
-// apiServers are the API servers of the enrollments. What cannot be read is told
-// where it is used.
-func (k Contexts) apiServers() map[string]string {
-	servers, _ := k.env.Enrollments().Servers() // servers of the enrollments that could be read
-	return servers
 }
 
 func viewOf(c kubeconfig.Context) View {

@@ -80,10 +80,14 @@ func (k Contexts) knownAuthorities(ctx context.Context) ([][]byte, error) {
 type Change struct {
 	from Contexts
 	plan *kubeconfig.Plan
+	// records changes what the files of kubeconfig do not have, after them; merges says that it is all there is to
+	// change where they stay as they are.
+	records func(context.Context) error
+	merges  bool
 }
 
 // Empty tells whether everything is as wanted already.
-func (c *Change) Empty() bool { return c.plan.Empty() }
+func (c *Change) Empty() bool { return c.plan.Empty() && !c.merges }
 
 // Diff is a unified diff, secrets redacted. It is raw: clean it before printing.
 func (c *Change) Diff() string { return c.plan.Diff() }
@@ -113,6 +117,9 @@ func (c *Change) Apply(ctx context.Context) error {
 		}
 	}
 	_, err := c.plan.Apply(ctx, c.from.journal())
+	if err == nil && c.records != nil {
+		err = c.records(ctx)
+	}
 	return err
 }
 
@@ -121,6 +128,10 @@ func (k Contexts) Set(ctx context.Context, name string, setCurrent, replace bool
 	en, err := k.env.Enrollments().Load(name)
 	if err != nil {
 		return nil, hint.With(err, "`kubehsm enroll` makes an enrollment")
+	}
+	if en.SpareOf != "" {
+		return nil, hint.Withf(fmt.Errorf("%s is a spare of %s and has no context of its own", name, en.SpareOf),
+			"`kubehsm kubeconfig set %s` writes the entry that they share", en.SpareOf)
 	}
 	return k.PlanEntry(ctx, en, setCurrent, replace)
 }
@@ -186,7 +197,7 @@ func (k Contexts) Undo(ctx context.Context, step string) (*Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Change{from: k, plan: plan}, nil
+	return &Change{from: k, plan: plan, records: func(ctx context.Context) error { return part(ctx, k.env) }}, nil
 }
 
 // KeptCurrent is the current context if it is the same user's on the same

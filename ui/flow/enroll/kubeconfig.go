@@ -19,7 +19,7 @@ func planEntry(ctx context.Context, e *env.Env,
 		}
 	}
 	current := contexts.New(e).KeptCurrent(ctx, en)
-	change, err = contexts.New(e).PlanEntry(ctx, en, !o.KeepCurrent && current == "", o.Replace)
+	change, err = contexts.New(e).PlanEntry(ctx, en, !o.KeepCurrent && current == "" && o.SpareOf == "", o.Replace)
 	if current != "" && !o.KeepCurrent {
 		kept = contexts.KeptNote(current, o.Name)
 	}

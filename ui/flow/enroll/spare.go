@@ -72,7 +72,6 @@ func (n spares) complete(ctx context.Context, o *enrolling.Options) error {
 			o.Except = append(o.Except, e.Key.TokenOnly())
 		}
 	}
-	o.KeepCurrent = true
 	enrolling.Fill(&o.User, first.User)
 	if o.Groups == nil {
 		o.Groups = first.Groups

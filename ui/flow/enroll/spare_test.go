@@ -229,3 +229,71 @@ func TestSpareLost(t *testing.T) {
 		})
 	}
 }
+
+// TestMerge: two enrollments of today become one with a spare, and the change of the kubeconfig can be taken back.
+func TestMerge(t *testing.T) {
+	w := enrolled(t)
+	card := second(w)
+	n := NewEnroller(w.Env)
+	if _, err := n.Enroll(t.Context(), enrolling.Options{Name: "prod-b", User: "jane", Context: "Prod/EU west", KeepCurrent: true,
+		Token: card.Info().URI()}, hsmtest.Typing(t, card.PIN()), nil); err != nil {
+		t.Fatal(err)
+	}
+	k, agent := contexts.New(w.Env), session.Agent{Env: w.Env}
+	nodes := consent.Policy{Mode: consent.Rules, Rules: []consent.Rule{{Resources: []string{"nodes"}}}}
+	if _, err := agent.SetConsent(t.Context(), "prod-b", nodes, hsmtest.Typing(t, card.PIN())); err != nil {
+		t.Fatal(err)
+	}
+	for what, names := range map[string][2]string{"itself": {"prod-b", "prod-b"}, "the current one": {"prod-hsm", "prod-b"},
+		"nothing": {"prod-b", "other"}, "of nothing": {"other", "prod-hsm"}} {
+		if _, err := contexts.Merge(t.Context(), w.Env, names[0], names[1]); err == nil {
+			t.Errorf("%s is merged", what)
+		}
+	}
+	text := func() string {
+		b, err := os.ReadFile(w.Env.Kubeconfig)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	before := text()
+	change, err := contexts.Merge(t.Context(), w.Env, "prod-b", "prod-hsm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(change.Diff(), "-  name: prod-b") || change.Empty() {
+		t.Errorf("the difference is %s", change.Diff())
+	}
+	if err := change.Apply(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	spares, err := w.Env.Enrollments().Spares("prod-hsm")
+	if err != nil || len(spares) != 1 || spares[0].Name != "prod-b" || strings.Contains(text(), "prod-b") {
+		t.Errorf("the spares are %+v, %v, and the kubeconfig\n%s", spares, err, text())
+	}
+	first, err := w.Env.Enrollments().Load("prod-hsm")
+	if err != nil || first.Consent().String() != nodes.String() {
+		t.Errorf("the policy of the first key is %s, %v", first.Consent(), err)
+	}
+	views, err := k.List(t.Context())
+	if i := slices.IndexFunc(views, func(v contexts.View) bool { return v.Enrollment == "prod-hsm" }); err != nil || i < 0 ||
+		!slices.Equal(views[i].Spares, []string{"prod-b"}) {
+		t.Errorf("the contexts are %+v, %v", views, err)
+	}
+	again, err := contexts.Merge(t.Context(), w.Env, "prod-b", "prod-hsm")
+	if err != nil || !again.Empty() {
+		t.Errorf("merged twice: %v", err)
+	}
+	undo, err := k.Undo(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := undo.Apply(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	back, err := w.Env.Enrollments().Load("prod-b")
+	if err != nil || back.SpareOf != "" || text() != before {
+		t.Errorf("after the undo it is a spare of %q, %v, and the kubeconfig\n%s", back.SpareOf, err, text())
+	}
+}

@@ -1,0 +1,114 @@
+package contexts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
+	"github.com/kubehsm/kubehsm/ui/flow/session"
+)
+
+// ErrNoSpare says that an enrollment cannot be the spare of another one.
+var ErrNoSpare = errors.New("not a spare of the other")
+
+// Merge plans to make the enrollment called spare a spare of the one called into: its context goes, and its key
+// signs for the other's, too. The strictest policy of both is then in force for both. Taking back the change of the
+// kubeconfig ([Contexts.Undo]) parts them again. Errors: [ErrNoSpare], [enrollment.ErrUnknown].
+func Merge(ctx context.Context, e *env.Env, spare, into string) (*Change, error) {
+	first, second, err := mergeable(e, spare, into)
+	if err != nil {
+		return nil, err
+	}
+	k := New(e)
+	all, err := k.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(all, func(v View) bool { return v.Current && v.Ours && v.Enrollment == spare }) {
+		return nil, hint.Withf(fmt.Errorf("the context of %s is the current one", spare),
+			"`kubehsm kubeconfig use %s` first", into)
+	}
+	change, err := k.Remove(ctx, spare)
+	if err != nil {
+		return nil, err
+	}
+	change.merges = second.SpareOf != into
+	change.plan.Notes = append(change.plan.Notes,
+		fmt.Sprintf("%s becomes a spare of %s: either key signs in by the context %s", spare, into, into))
+	change.records = func(ctx context.Context) error {
+		release, err := e.Lock(ctx, spare)
+		if err != nil {
+			return err
+		}
+		defer release()
+		second.SpareOf = into
+		if err := e.Enrollments().Save(second); err != nil {
+			return err
+		}
+		agent := session.Agent{Env: e} // its strictest policy is then that of both
+		return errors.Join(agent.StayStrict(ctx, first), agent.StayStrict(ctx, second))
+	}
+	return change, nil
+}
+
+// mergeable returns the enrollments of both names, if the one called spare can be a spare of the other.
+func mergeable(e *env.Env, spare, into string) (first, second enrollment.Enrollment, err error) {
+	store := e.Enrollments()
+	if first, err = store.Load(into); err != nil {
+		return first, second, err
+	}
+	if second, err = store.Load(spare); err != nil {
+		return first, second, err
+	}
+	further, err := store.Spares(spare)
+	if err != nil {
+		return first, second, err
+	}
+	why := ""
+	switch {
+	case spare == into:
+		why = "it is the same one"
+	case first.SpareOf != "":
+		why = into + " is a spare of " + first.SpareOf
+	case second.SpareOf != "" && second.SpareOf != into:
+		why = "it is a spare of " + second.SpareOf
+	case len(further) > 0:
+		why = "it has a spare itself: " + further[0].Name
+	case first.Cluster.Server != second.Cluster.Server:
+		why = "it leads to " + second.Cluster.Server + ", the other to " + first.Cluster.Server
+	case first.User != second.User || !slices.Equal(first.Groups, second.Groups):
+		why = "its user or groups are others"
+	case enrolling.SameToken(first.Key.TokenOnly(), second.Key):
+		why = "its key is on the same token"
+	}
+	if why != "" {
+		err = hint.With(fmt.Errorf("%s: %w, %s: %s", spare, ErrNoSpare, into, why),
+			"`kubehsm kubeconfig list` shows the enrollments; `kubehsm enroll --spare` makes a new spare")
+	}
+	return first, second, err
+}
+
+// part has each spare that has a context of its own be an enrollment by itself.
+func part(ctx context.Context, e *env.Env) error {
+	all, err := New(e).List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, v := range all {
+		if !v.Ours {
+			continue
+		}
+		if en, err := e.Enrollments().Load(v.Enrollment); err == nil && en.SpareOf != "" {
+			en.SpareOf = ""
+			if err := e.Enrollments().Save(en); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
