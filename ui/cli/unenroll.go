@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -40,13 +41,15 @@ kubehsm unenroll prod-hsm --token 'piv:serial=1234567'`,
 		if err != nil {
 			return err
 		}
-		var lost hsm.URI
+		var key func(enrollment.Enrollment) bool
 		if on != "" {
-			if lost, err = hsm.ParseURI(on); err != nil {
+			lost, err := hsm.ParseURI(on)
+			if err != nil {
 				return &ui.UsageError{Err: err}
 			}
+			key = contexts.On(lost)
 		}
-		u, err := contexts.New(env).Unenrollment(ctx, e.Name, lost)
+		u, err := contexts.New(env).Unenrollment(ctx, e.Name, key)
 		if err != nil {
 			return err
 		}

@@ -20,6 +20,9 @@ const NoContexts = "The kubeconfig names no context."
 func SignsInBy(c contexts.View) (string, Level) {
 	switch kubeconfig.UserKind(c.UserKind) {
 	case kubeconfig.UserOurs:
+		if n := len(c.Spares); n > 0 {
+			return Count(n+1, "token"), Good
+		}
 		return "token", Good
 	case kubeconfig.UserExternalSigner:
 		return "token, patched", Good

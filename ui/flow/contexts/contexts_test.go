@@ -109,11 +109,11 @@ func TestSetAndUndo(t *testing.T) {
 // kubeconfig has changed since it was looked at, nothing goes.
 func TestUnenroll(t *testing.T) {
 	e, _ := enrolled(t, cluster.Cluster{Server: "https://10.0.0.1:6443"})
-	seen, err := New(e).Unenrollment(t.Context(), "prod-hsm", hsm.URI{})
+	seen, err := New(e).Unenrollment(t.Context(), "prod-hsm", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(e).Unenrollment(t.Context(), "other", hsm.URI{}); !errors.Is(err, enrollment.ErrUnknown) {
+	if _, err := New(e).Unenrollment(t.Context(), "other", nil); !errors.Is(err, enrollment.ErrUnknown) {
 		t.Errorf("an enrollment that is not there: %v", err)
 	}
 	if err := set(t.Context(), e); err != nil {
@@ -132,7 +132,7 @@ func TestUnenroll(t *testing.T) {
 	if _, err := e.Enrollments().Load("prod-hsm"); err != nil {
 		t.Fatalf("the enrollment went: %v", err)
 	}
-	if seen, err = New(e).Unenrollment(t.Context(), "prod-hsm", hsm.URI{}); err == nil {
+	if seen, err = New(e).Unenrollment(t.Context(), "prod-hsm", nil); err == nil {
 		err = New(e).Unenroll(t.Context(), seen)
 	}
 	if err != nil {

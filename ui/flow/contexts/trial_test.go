@@ -126,7 +126,7 @@ func TestNoSuchContext(t *testing.T) {
 		"no URL":   {func() error { _, err := k.MoveServer(ctx, "prod-hsm", "x"); return err }, enrollment.ErrInvalid, ""},
 		"odd URL":  {func() error { _, err := k.MoveServer(ctx, "prod-hsm", "https://prüd"); return err }, ErrUnproven, ""},
 		"migrate":  {func() error { _, err := k.Migration(ctx, "none"); return err }, kubeconfig.ErrNoContext, ""},
-		"unenroll": {func() error { _, err := k.Unenrollment(ctx, "none", hsm.URI{}); return err }, enrollment.ErrUnknown, ""},
+		"unenroll": {func() error { _, err := k.Unenrollment(ctx, "none", nil); return err }, enrollment.ErrUnknown, ""},
 	} {
 		if err := c.do(); err == nil || c.want != nil && !errors.Is(err, c.want) ||
 			!strings.Contains(hinting.Of(err), c.hint) {
@@ -159,7 +159,7 @@ func TestUnenrollSteps(t *testing.T) {
 		} else {
 			mend = spoil(w)
 		}
-		seen, err := k.Unenrollment(t.Context(), "prod-hsm", hsm.URI{})
+		seen, err := k.Unenrollment(t.Context(), "prod-hsm", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +170,7 @@ func TestUnenrollSteps(t *testing.T) {
 		if err := mend(); err != nil {
 			t.Fatal(err)
 		}
-		if seen, err = k.Unenrollment(t.Context(), "prod-hsm", hsm.URI{}); err == nil {
+		if seen, err = k.Unenrollment(t.Context(), "prod-hsm", nil); err == nil {
 			err = k.Unenroll(t.Context(), seen)
 		}
 		if err != nil && !errors.Is(err, enrollment.ErrUnknown) || names(t, w) != "Prod/EU west open" {
@@ -190,7 +190,7 @@ func TestSameKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if u, err := New(w.Env).Unenrollment(t.Context(), "prod-hsm", hsm.URI{}); err != nil ||
+	if u, err := New(w.Env).Unenrollment(t.Context(), "prod-hsm", nil); err != nil ||
 		!slices.Equal(u.SameKey, []string{"twin"}) {
 		t.Errorf("%+v, %v", u.SameKey, err)
 	}

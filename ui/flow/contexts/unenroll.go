@@ -51,9 +51,11 @@ type LostKey struct {
 	NotAfter time.Time `json:"notAfter,omitzero"`
 }
 
-// Unenrollment works out what removing the enrollment called name changes, or, if on names a token, removing
-// the key of the enrollment on that token. The name of a spare removes the spare. Nothing is changed yet.
-func (k Contexts) Unenrollment(ctx context.Context, name string, on hsm.URI) (Unenrollment, error) {
+// Unenrollment works out what removing the enrollment called name changes, or, if key is not nil, removing the
+// one of its keys that key takes: it is shown the enrollment and its spares. The name of a spare removes the spare.
+// Nothing is changed yet.
+func (k Contexts) Unenrollment(ctx context.Context, name string, key func(enrollment.Enrollment) bool) (Unenrollment,
+	error) {
 	store := k.env.Enrollments()
 	en, err := store.Load(name)
 	if err != nil {
@@ -63,9 +65,8 @@ func (k Contexts) Unenrollment(ctx context.Context, name string, on hsm.URI) (Un
 	if err != nil {
 		return Unenrollment{}, err
 	}
-	if on.Scheme != "" {
-		i := slices.IndexFunc(family,
-			func(e enrollment.Enrollment) bool { return enrolling.SameToken(on.TokenOnly(), e.Key) })
+	if key != nil {
+		i := slices.IndexFunc(family, key)
 		if i < 0 {
 			return Unenrollment{}, noneOn(name, family)
 		}
@@ -74,7 +75,7 @@ func (k Contexts) Unenrollment(ctx context.Context, name string, on hsm.URI) (Un
 	u := Unenrollment{Enrollment: en, Lost: lostKey(store, en)}
 	others := slices.DeleteFunc(slices.Clone(family), func(e enrollment.Enrollment) bool { return e.Name == en.Name })
 	switch {
-	case en.SpareOf == "" && on.Scheme == "":
+	case en.SpareOf == "" && key == nil:
 		u.Spares = others
 	default:
 		u.Stay = others
@@ -100,6 +101,11 @@ func (k Contexts) Unenrollment(ctx context.Context, name string, on hsm.URI) (Un
 
 // succeeds tells whether a spare takes the place of the key of the enrollment itself.
 func (u Unenrollment) succeeds() bool { return u.Enrollment.SpareOf == "" && len(u.Stay) > 0 }
+
+// On takes the key on a token, see [Contexts.Unenrollment].
+func On(token hsm.URI) func(enrollment.Enrollment) bool {
+	return func(e enrollment.Enrollment) bool { return enrolling.SameToken(token.TokenOnly(), e.Key) }
+}
 
 // noneOn is the error for a token on which the enrollment called name has no key.
 func noneOn(name string, family []enrollment.Enrollment) error {

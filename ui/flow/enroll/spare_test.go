@@ -180,11 +180,11 @@ func TestSpareLost(t *testing.T) {
 				t.Fatal(err)
 			}
 			gone.Unplug()
-			if _, err := k.Unenrollment(t.Context(), "prod-hsm", hsm.URI{Scheme: hsm.SchemePIV, Serial: "1"}); !errors.Is(err,
+			if _, err := k.Unenrollment(t.Context(), "prod-hsm", contexts.On(hsm.URI{Scheme: hsm.SchemePIV, Serial: "1"})); !errors.Is(err,
 				hsm.ErrNoKey) {
 				t.Errorf("of a token that has no key: %v", err)
 			}
-			u, err := k.Unenrollment(t.Context(), "prod-hsm", gone.Info().URI())
+			u, err := k.Unenrollment(t.Context(), "prod-hsm", contexts.On(gone.Info().URI()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -216,7 +216,7 @@ func TestSpareLost(t *testing.T) {
 				hsmtest.Typing(t, third.PIN()), nil); err != nil || r.Name != "prod-hsm-spare" {
 				t.Errorf("the next spare is %q, %v", r.Name, err)
 			}
-			whole, err := k.Unenrollment(t.Context(), "prod-hsm", hsm.URI{})
+			whole, err := k.Unenrollment(t.Context(), "prod-hsm", nil)
 			if err != nil || len(whole.Spares) != 1 {
 				t.Fatalf("the whole: %+v, %v", whole, err)
 			}

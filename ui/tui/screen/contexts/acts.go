@@ -11,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/kubeconfig"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -79,6 +80,8 @@ func (m *Model) actsOf(c contexts.View, ok bool, now time.Time) screen.Acts {
 			"kubeconfig set", func() tea.Cmd { return do.repair(c) }),
 		screen.On(screen.Action{Key: keys.Letter("E", "entry for external signers"), Reason: notOurs, Writes: true,
 			Quiet: true}, "kubeconfig set", func() tea.Cmd { return do.signer(c) }),
+		screen.On(screen.Action{Key: keys.Letter("a", "add a spare token"), Reason: notOurs, Writes: true, Quiet: true},
+			"enroll", func() tea.Cmd { return do.spare(c) }),
 		screen.On(screen.Action{Key: keys.Letter("F", "update the cluster"), Reason: notOurs, Writes: true, Quiet: true},
 			"kubeconfig refresh", func() tea.Cmd { return do.follow(c) }),
 		screen.On(screen.Action{Key: keys.Letter("H", "history"), Quiet: true}, "kubeconfig history", do.history),
@@ -205,10 +208,21 @@ func (d deeds) delete(c contexts.View) tea.Cmd {
 	if !c.Ours {
 		return d.drop(c)
 	}
-	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewChoice(d.Keys, "What do you want to remove?", []dialog.Entry{
+	entries := []dialog.Entry{
 		{Name: "the context only: the enrollment stays", Message: d.drop(c)()},
-		{Name: "the enrollment " + clean(c.Enrollment) + ", with its context", Message: d.remove(c)()},
-	})})
+		{Name: "the enrollment " + clean(c.Enrollment) + ", with its context", Message: d.remove(c, "")()},
+	}
+	if len(c.Spares) > 0 { // such as a token that was lost
+		for _, name := range append([]string{c.Enrollment}, c.Spares...) {
+			entries = append(entries, dialog.Entry{Name: "the key of " + clean(name) + " alone", Message: d.remove(c, name)()})
+		}
+	}
+	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewChoice(d.Keys, "What do you want to remove?", entries)})
+}
+
+// spare opens the wizard for the key of a spare token.
+func (d deeds) spare(c contexts.View) tea.Cmd {
+	return screen.Send(screen.OpenMsg{Screen: d.Enroll(enrolling.Options{Spare: true, Name: c.Enrollment})})
 }
 
 // drop takes a context out; of kubehsm's own the enrollment stays.
@@ -221,11 +235,17 @@ func (d deeds) drop(c contexts.View) tea.Cmd {
 		func(ctx context.Context) (*contexts.Change, error) { return plan(ctx, c.Name) })
 }
 
-func (d deeds) remove(c contexts.View) tea.Cmd {
-	return screen.Operate(screen.Operation{Title: "Remove the enrollment",
-		Command: "kubehsm unenroll " + shell.Quote(c.Enrollment), Writes: true,
+// remove takes the enrollment of a context out, or the key of one of its spares and itself alone.
+func (d deeds) remove(c contexts.View, alone string) tea.Cmd {
+	what, command := c.Enrollment, "kubehsm unenroll "+shell.Quote(c.Enrollment)
+	var key func(enrollment.Enrollment) bool
+	if alone != "" {
+		what, command = "the key of "+alone, command+" --token URI"
+		key = func(e enrollment.Enrollment) bool { return e.Name == alone }
+	}
+	return screen.Operate(screen.Operation{Title: "Remove the enrollment", Command: command, Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-			u, err := d.Contexts.Unenrollment(ctx, c.Enrollment, hsm.URI{})
+			u, err := d.Contexts.Unenrollment(ctx, c.Enrollment, key)
 			if err != nil {
 				return screen.Report{}, err
 			}
@@ -233,7 +253,7 @@ func (d deeds) remove(c contexts.View) tea.Cmd {
 			if err := sure(ctx, p, present.UnenrollQuestion(u), u.Kubeconfig, detail); err != nil {
 				return screen.Report{}, err
 			}
-			return screen.Report{Said: c.Enrollment + " is removed"}, d.Contexts.Unenroll(ctx, u)
+			return screen.Report{Said: what + " is removed"}, d.Contexts.Unenroll(ctx, u)
 		}})
 }
 
