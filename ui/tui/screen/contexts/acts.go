@@ -80,7 +80,7 @@ func (m *Model) actsOf(c contexts.View, ok bool, now time.Time) screen.Acts {
 			"kubeconfig set", func() tea.Cmd { return do.repair(c) }),
 		screen.On(screen.Action{Key: keys.Letter("E", "entry for external signers"), Reason: notOurs, Writes: true,
 			Quiet: true}, "kubeconfig set", func() tea.Cmd { return do.signer(c) }),
-		screen.On(screen.Action{Key: keys.Letter("a", "add a spare token"), Reason: notOurs, Writes: true, Quiet: true},
+		screen.On(screen.Action{Key: keys.Letter("t", "add a spare token"), Reason: notOurs, Writes: true, Quiet: true},
 			"enroll", func() tea.Cmd { return do.spare(c) }),
 		screen.On(screen.Action{Key: keys.Letter("F", "update the cluster"), Reason: notOurs, Writes: true, Quiet: true},
 			"kubeconfig refresh", func() tea.Cmd { return do.follow(c) }),
