@@ -46,6 +46,7 @@ func (o object) path() (string, error) {
 		"Role": "roles", "RoleBinding": "rolebindings",
 		"ValidatingAdmissionPolicy":        "validatingadmissionpolicies",
 		"ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings", "Event": "events",
+		"CustomResourceDefinition": "customresourcedefinitions",
 	}[o.kind()]
 	if plural == "" {
 		return "", fmt.Errorf("unknown kind %q", o.kind())

@@ -9,6 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
 // lookAhead bounds the look at whether a ticket could work.
@@ -38,7 +39,8 @@ func (k Tickets) Obstacles(ctx context.Context, kubeContext, signer string) ([]s
 		all = append(all, "the cluster lets no ticket file a request: have a cluster admin run `kubehsm rbac apply`")
 	}
 	var forbidden *csr.ForbiddenError
-	if err := client.Rights().CheckApprover(ctx, cmp.Or(signer, csr.ClientSigner)); errors.As(err, &forbidden) {
+	err = request.NewRequests(k.env).CheckDecider(ctx, kubeContext, cmp.Or(signer, csr.ClientSigner))
+	if errors.As(err, &forbidden) {
 		all = append(all, "you may not approve the resulting request: somebody else has to")
 	}
 	return all, nil

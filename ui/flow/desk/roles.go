@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/assets"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
@@ -146,12 +147,33 @@ func (s Roles) each(ctx context.Context, kubeContext string, sets []string,
 	if err != nil {
 		return nil, err
 	}
+	decides, err := c.approverDecides(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for i := range all {
+		if decides && all[i].Kind == "ClusterRole" && all[i].Name == deskRole {
+			all[i].text["rules"] = all[i].text["rules"].([]any)[:1] // to read requests
+		}
 		if all[i].State, err = do(c, all[i]); err != nil {
 			return all[:i], err
 		}
 	}
 	return all, nil
+}
+
+// deskRole is the cluster role of the help desk.
+const deskRole = "kubehsm:helpdesk"
+
+// approverDecides tells whether the approver is installed: the help desk then decides
+// on reviews, and approves nothing itself.
+func (c *objects) approverDecides(ctx context.Context) (bool, error) {
+	_, err := c.get(ctx, object{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": "requestreviews." + clusterapi.GroupVersion.Group}})
+	if isNotFound(err) || isUnserved(err) || isForbidden(err) {
+		return false, nil // who may not read definitions may not write roles either
+	}
+	return err == nil, err
 }
 
 // RBACRight is something that kubehsm does in a cluster, and whether the caller may.

@@ -10,12 +10,15 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
+
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/kubeconfig"
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 )
 
@@ -98,7 +101,7 @@ func (q Requests) Look(ctx context.Context, kubeContext, name string, look LookO
 		return View{}, err
 	}
 	if look.ToDecide {
-		if err := client.Rights().CheckApprover(ctx, obj.Spec.SignerName); err != nil {
+		if err := q.CheckDecider(ctx, kubeContext, obj.Spec.SignerName); err != nil {
 			return View{}, err
 		}
 	}
@@ -108,7 +111,7 @@ func (q Requests) Look(ctx context.Context, kubeContext, name string, look LookO
 	if of == nil {
 		of = &TicketLook{Context: kubeContext, Roots: look.Roots}
 	}
-	checks := []Check{rightsCheck, q.ticketCheck(of, look.Accept), q.revokedCheck(kubeContext, look.Accept)}
+	checks := []Check{rightsCheck, q.reviewCheck(kubeContext), q.ticketCheck(of, look.Accept), q.revokedCheck(kubeContext, look.Accept)}
 	for _, check := range append(checks, look.Checks...) {
 		if err := check(ctx, client, &v); err != nil {
 			return View{}, err
@@ -190,9 +193,7 @@ func (q Requests) DecideUnrecorded(ctx context.Context, kubeContext string, seen
 	if err != nil && !errors.Is(err, csr.ErrNotServed) { // before Kubernetes 1.28 nobody can tell
 		return View{}, err
 	}
-	decide := client.Deny
 	if o.Approve {
-		decide = client.Approve
 		if err := mayApprove(me, seen, o); err != nil {
 			return View{}, err
 		}
@@ -204,11 +205,57 @@ func (q Requests) DecideUnrecorded(ctx context.Context, kubeContext string, seen
 	default:
 		o.Message = message + " (by " + me.User + ")"
 	}
-	obj, err := decide(ctx, seen.Object, o.Decision)
+	obj, err := q.carryOut(ctx, kubeContext, client, seen.Object, o, me.User)
 	if err != nil {
 		return View{}, err
 	}
 	return ViewOf(obj), nil
+}
+
+// carryOut decides, or, where the approver runs, has it done by who may not.
+func (q Requests) carryOut(ctx context.Context, kubeContext string, client *csr.Client,
+	seen *certificatesv1.CertificateSigningRequest, o DecideOptions, me string) (*certificatesv1.CertificateSigningRequest,
+	error) {
+	var forbidden *csr.ForbiddenError
+	if csr.StateOf(seen).State == csr.Pending &&
+		errors.As(client.Rights().CheckApprover(ctx, seen.Spec.SignerName), &forbidden) {
+		all, err := q.reviews(ctx, kubeContext)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := all.of(ctx, seen); err == nil {
+			return all.byReview(ctx, client, seen,
+				clusterapi.PersonDecision{Approve: o.Approve, By: me, Reason: o.Reason, Message: o.Message})
+		}
+	}
+	if o.Approve {
+		return client.Approve(ctx, seen, o.Decision)
+	}
+	return client.Deny(ctx, seen, o.Decision)
+}
+
+// CheckDecider is the [*csr.ForbiddenError] that a decision on requests for signer is
+// certain to meet, if any: who may not approve may decide on reviews, where there are any.
+func (q Requests) CheckDecider(ctx context.Context, kubeContext, signer string) error {
+	client, err := q.access.Client(ctx, kubeContext)
+	if err != nil {
+		return err
+	}
+	err = client.Rights().CheckApprover(ctx, signer)
+	var forbidden *csr.ForbiddenError
+	if !errors.As(err, &forbidden) {
+		return err
+	}
+	all, reviewErr := q.reviews(ctx, kubeContext)
+	if reviewErr != nil {
+		return reviewErr
+	}
+	none := &certificatesv1.CertificateSigningRequest{}
+	none.Name, none.Spec.SignerName = "none", signer
+	if _, reviewErr = all.of(ctx, none); reviewErr != nil {
+		return err
+	}
+	return nil
 }
 
 // Warned tells whether an approver is warned of the request: a yes is not enough then, see

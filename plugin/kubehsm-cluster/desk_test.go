@@ -1,0 +1,117 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/test/poll"
+)
+
+// TestDesk: the help desk's commands decide as they do without an approver, by reviews;
+// it cannot approve past them, nor give what only admins give.
+func TestDesk(t *testing.T) {
+	l := newLab(t)
+	l.start()
+	c := newCrowd(l)
+	l.kubectl("create", "clusterrolebinding", "admins", "--clusterrole=cluster-admin", "--group=admins")
+	file := func(n int, name string, groups ...string) (*person, string) {
+		p := c.person(n, name)
+		p.groups, p.attested = groups, nil
+		p.bearer = c.token(ticket.Terms{User: p.user, Groups: p.groups, Lifetime: p.lifetime}.TokenGroups())
+		if err := c.file(p); err != nil {
+			t.Fatal(err)
+		}
+		poll.Until(t, name+" has a review", func() bool {
+			out, err := l.c.Admin(t.Context(), "", "-n", "kubehsm-system", "get", "requestreview", name, "-ojsonpath={.status.reason}")
+			return err == nil && out != ""
+		})
+		hash, err := csr.SPKIHash(p.key.Public())
+		if err != nil {
+			t.Fatal(err)
+		}
+		words, err := csr.FingerprintWords(hash)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p, strings.Join(words, " ")
+	}
+	desk, err := l.c.KubeconfigFor("jill", "kubehsm:helpdesk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "kubehsm")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", program, ".")
+	build.Dir, build.Env = filepath.Join("..", ".."), append(os.Environ(), "CGO_ENABLED=1")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	home := t.TempDir()
+	as := desk
+	run := func(name string, args ...string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), name, args...)
+		cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "XDG_RUNTIME_DIR=" + home, "KUBECONFIG=" + as}, l.c.KubectlEnv()...)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+
+	_, words := file(1, "unproven", "dev")
+	if out, err := run(program, "csr", "show", "unproven"); err != nil || strings.Contains(out, "unknown, as") ||
+		!strings.Contains(out, "ClusterRole kubehsm:ticket everywhere") {
+		t.Errorf("what it would allow: %v\n%s", err, out)
+	}
+	if out, err := run(l.c.Kubectl(), "certificate", "approve", "unproven"); err == nil {
+		t.Errorf("the desk approves past the approver: %s", out)
+	}
+	if out, err := run(l.c.Kubectl(), "-n", "kubehsm-system", "patch", "requestreview", "unproven", "--type=merge", "-p",
+		`{"spec":{"decision":{"approve":true,"by":"boss"}}}`); err == nil || !strings.Contains(out, "own name") {
+		t.Errorf("a decision in another's name: %v %s", err, out)
+	}
+	if out, err := run(program, "helpdesk", "approve", "unproven", "--words", words, "--yes"); err != nil {
+		t.Errorf("helpdesk approve: %v\n%s", err, out)
+	}
+	if obj := l.stored().issued["unproven"]; obj == nil || !strings.Contains(condition(obj).Message, "by jill") {
+		t.Errorf("it is %+v", obj)
+	}
+	if out, err := run(l.c.Kubectl(), "-n", "kubehsm-system", "patch", "requestreview", "unproven", "--type=merge", "-p",
+		`{"spec":{"decision":{"approve":false,"by":"jill"}}}`); err == nil || !strings.Contains(out, "taken back") {
+		t.Errorf("a decision is taken back: %v %s", err, out)
+	}
+
+	file(2, "unwanted", "dev")
+	if out, err := run(program, "csr", "deny", "unwanted", "--message", "who are you?", "--yes"); err != nil {
+		t.Errorf("csr deny: %v\n%s", err, out)
+	}
+	if obj := l.stored().denied["unwanted"]; obj == nil || !strings.Contains(condition(obj).Message, "who are you?") {
+		t.Errorf("it is %+v", obj)
+	}
+
+	_, words = file(3, "powerful", "admins")
+	out, err := run(program, "helpdesk", "approve", "powerful", "--words", words, "--yes")
+	if err == nil || !strings.Contains(out, "an admin can") {
+		t.Errorf("the desk gives cluster-admin: %v\n%s", err, out)
+	}
+	if l.stored().pending["powerful"] == nil {
+		t.Error("it is decided on")
+	}
+	l.kubectl("certificate", "approve", "powerful") // an admin's way
+	poll.Until(t, "it is issued", func() bool { return l.stored().issued["powerful"] != nil })
+
+	as = l.c.AdminKubeconfig()
+	if out, err := run(program, "rbac", "apply", "--yes", "--force-conflicts"); err != nil {
+		t.Errorf("rbac apply: %v\n%s", err, out)
+	}
+	if role := l.kubectl("get", "clusterrole", "kubehsm:helpdesk", "-oyaml"); strings.Contains(role, "signers") {
+		t.Errorf("rbac apply lets the desk approve: %s", role)
+	}
+}
+
+func condition(obj *certificatesv1.CertificateSigningRequest) certificatesv1.CertificateSigningRequestCondition {
+	return obj.Status.Conditions[0]
+}
