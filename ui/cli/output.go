@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf16"
@@ -226,9 +227,29 @@ func (w *words) fields(pairs ...string) {
 	}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
-			w.b.WriteString(text.Pad(pairs[i]+":", widest+1) + "  " + text.Clean(pairs[i+1]) + "\n")
+			w.field(text.Pad(pairs[i]+":", widest+1)+"  ", text.Clean(pairs[i+1]))
 		}
 	}
+}
+
+// field adds a value after its name. On a terminal it breaks at spaces; a value with a word that is wider than the
+// room for it, such as a URI, stays a single line, so that it can be copied.
+func (w *words) field(name, value string) {
+	indent := text.Width(name)
+	if widestWord(value) > w.columns()-indent {
+		w.b.WriteString(name + value + "\n")
+		return
+	}
+	w.prose(indent, name+value)
+}
+
+// widestWord is the width of the widest word of clean text.
+func widestWord(s string) int {
+	widest := 0
+	for word := range strings.FieldsSeq(s) {
+		widest = max(widest, text.Width(word))
+	}
+	return widest
 }
 
 // facts adds what is known of something, as [words.fields] does; what is bad or a
@@ -286,26 +307,83 @@ func marked(s string, l present.Level) string {
 	return s
 }
 
-// table adds rows under a heading, columns aligned.
+// table adds rows under a heading, columns aligned. Where the terminal is too narrow for that, each row
+// becomes lines of "HEADING: value".
 func (w *words) table(heading []string, rows [][]string) {
-	w.rows(append([][]string{heading}, rows...))
-}
-
-// rows adds rows, columns aligned.
-func (w *words) rows(all [][]string) {
-	if len(all) == 0 {
+	all := append([][]string{heading}, rows...)
+	if _, fits := w.widths(all); fits {
+		w.rows(all)
 		return
 	}
-	widths := make([]int, len(all[0]))
+	for i, row := range rows {
+		if i > 0 {
+			w.line("")
+		}
+		pairs := make([]string, 0, 2*len(row))
+		for k, cell := range row {
+			pairs = append(pairs, heading[k], cell)
+		}
+		w.fields(pairs...)
+	}
+}
+
+// rows adds rows, columns aligned. On a terminal that is too narrow, cells break at spaces.
+func (w *words) rows(all [][]string) {
+	widths, fits := w.widths(all)
 	for _, row := range all {
-		for i := range row {
-			row[i] = text.Clean(row[i])
-			widths[i] = max(widths[i], text.Width(row[i]))
+		cells, lines := make([][]string, len(row)), 1
+		for i, cell := range row {
+			cells[i] = []string{text.Clean(cell)}
+			if fits {
+				cells[i] = text.Wrap(cells[i][0], widths[i])
+			}
+			lines = max(lines, len(cells[i]))
+		}
+		for n := range lines {
+			line := make([]string, len(cells))
+			for i, c := range cells {
+				if n < len(c) {
+					line[i] = c[n]
+				}
+			}
+			w.aligned(line, widths)
 		}
 	}
-	for _, row := range all {
-		w.aligned(row, widths)
+}
+
+// between is the space between two columns.
+const between = 3
+
+// widths are those of the columns, and whether the rows then fit on the terminal without breaking a word.
+func (w *words) widths(all [][]string) (widths []int, fits bool) {
+	if len(all) == 0 {
+		return nil, true
 	}
+	widths, least := make([]int, len(all[0])), make([]int, len(all[0]))
+	for _, row := range all {
+		for i, cell := range row {
+			cell = text.Clean(cell)
+			widths[i], least[i] = max(widths[i], text.Width(cell)), max(least[i], widestWord(cell))
+		}
+	}
+	columns, total := w.columns(), (len(widths)-1)*between
+	for _, n := range widths {
+		total += n
+	}
+	narrow := slices.Clone(widths)
+	for ; columns > 0 && total > columns; total-- {
+		widest := -1 // of the columns that can be narrower
+		for i, n := range narrow {
+			if n > least[i] && (widest < 0 || n > narrow[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			return widths, false
+		}
+		narrow[widest]--
+	}
+	return narrow, true
 }
 
 // aligned adds one row of clean cells.
@@ -319,7 +397,7 @@ func (w *words) aligned(row []string, widths []int) {
 			w.b.WriteString(cell)
 			gap = 0
 		}
-		gap += widths[i] - text.Width(cell) + 3
+		gap += widths[i] - text.Width(cell) + between
 	}
 	w.b.WriteByte('\n')
 }
