@@ -169,8 +169,11 @@ func (s Store) RequestedKeys() ([]string, error) {
 	return keys, nil
 }
 
+// endedKept is how long a cluster keeps a request that has ended.
+const endedKept = time.Hour
+
 // Requests are the records of what was filed with the cluster at server, and
-// what its unfinished enrollments have filed.
+// what enrollments have filed that are unfinished, or were finished within the last hour.
 func (s Store) Requests(server string) ([]Request, error) {
 	names, err := record.Names(s.requestsDir())
 	if err != nil {
@@ -192,7 +195,8 @@ func (s Store) Requests(server string) ([]Request, error) {
 		return nil, err
 	}
 	for _, j := range begun {
-		if j.Request.Name == "" || j.Finished() || j.Cluster.Server != server {
+		over := j.Finished() && time.Since(j.Updated) > endedKept
+		if j.Request.Name == "" || over || j.Cluster.Server != server {
 			continue
 		}
 		all = append(all, j.Request)

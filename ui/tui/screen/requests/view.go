@@ -59,8 +59,8 @@ func (m *Model) View(f screen.Frame) string {
 
 func (w which) none() string {
 	return map[which]string{pending: "Nothing waits for a decision. What comes shows up by itself; tab shows all.",
-		all: present.NoRequests + " What comes shows up by itself.", mine: "No requests of your own. Those of " +
-			"enrollments are listed under all."}[w]
+		all: present.NoRequests + " What comes shows up by itself.", mine: "No requests were filed from here. Those of " +
+			"enrollments are listed for an hour."}[w]
 }
 
 func (m *Model) summary(t theme.Theme) string {
