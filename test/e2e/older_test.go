@@ -136,7 +136,7 @@ func TestOlderProgram(t *testing.T) {
 		if out := u.kubehsm("csr", "list", "--mine", "--context", lab.Context); !strings.Contains(out, request) {
 			t.Errorf("the request %s is not listed:\n%s", request, out)
 		}
-		u.ok(u.KubehsmPIN(t.Context(), lab.PIN, "certificate", "renew", enrolled, "--with", lab.Context, "--approve-with",
+		u.ok(u.KubehsmPIN(t.Context(), lab.PIN, "certificate", "renew", enrolled, "--yes", "--with", lab.Context, "--approve-with",
 			u.Cluster.AdminKubeconfig()))
 		u.works()
 	})

@@ -24,7 +24,7 @@ import (
 
 // renewArgs renew with the approval of the admin.
 func (u *user) renewArgs(more ...string) []string {
-	return append([]string{"certificate", "renew", enrolled, "--approve-with", u.Cluster.AdminKubeconfig(), "-o", "json"},
+	return append([]string{"certificate", "renew", enrolled, "--yes", "--approve-with", u.Cluster.AdminKubeconfig(), "-o", "json"},
 		more...)
 }
 

@@ -164,8 +164,8 @@ func renew(ctx context.Context, e *episode, r *rand.Rand) (*deed, error) {
 		return nil, err
 	}
 	return &deed{what: "renew " + name, run: lab.Run{PIN: e.token.pin()}, once: true, edits: true,
-		args: []string{"certificate", "renew", name, "--with", lab.Context, "--approve-with", e.Cluster.AdminKubeconfig(),
-			"-o", "json"},
+		args: []string{"certificate", "renew", name, "--yes", "--with", lab.Context,
+			"--approve-with", e.Cluster.AdminKubeconfig(), "-o", "json"},
 		did: func(context.Context) (bool, error) { return false, nil }, // to renew twice does no harm
 		done: func(ctx context.Context, _ lab.Result) error {
 			now, err := e.certificate(name)

@@ -22,6 +22,7 @@ type renewFlags struct {
 	newKey     bool
 	with       string
 	all, force bool
+	yes        bool
 }
 
 func (f *renewFlags) options() (enroll.RenewOptions, error) {
@@ -43,7 +44,8 @@ that is still valid, waits for the approval, and replaces the old certificate. T
 key stays, unless --new-key makes another one. With --all, renews every certificate
 that is due: when a third of its lifetime is left, or 30 days if that is less. In the
 afternoon, a certificate that expires before ten o'clock on the next working day is
-due too. To continue an interrupted renewal, run the same command again.`,
+due too, and nothing is asked before it begins. To continue an interrupted renewal,
+run the same command again.`,
 		Example: `kubehsm certificate renew prod-hsm
 kubehsm certificate renew prod-hsm --new-key
 kubehsm certificate renew prod-hsm --with prod
@@ -72,6 +74,14 @@ kubehsm certificate renew --all --timeout 10m`,
 		if err != nil {
 			return err
 		}
+		now := time.Now()
+		x, begun, err := enroll.NewRenewer(env).Of(e.Name, now)
+		if err != nil {
+			return err
+		}
+		if err := a.confirmed(c.Context(), f.yes, present.RenewQuestion(x, begun, now)); err != nil {
+			return err
+		}
 		result, err := a.renewOne(c.Context(), env, e.Name, options)
 		if err != nil {
 			return err
@@ -91,6 +101,7 @@ kubehsm certificate renew --all --timeout 10m`,
 		"kubeconfig `context` that files the request, if the old certificate cannot")
 	flags.BoolVar(&f.all, "all", false, "renew every certificate that is due")
 	flags.BoolVar(&f.force, "force", false, "with --all, renew certificates that are not due too")
+	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
 	c.MarkFlagsMutuallyExclusive("all", "new-key")
 	o = output(c)
 	return c

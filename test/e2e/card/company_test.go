@@ -242,7 +242,7 @@ func (p *person) signsIn(token, prompt string, times int, more ...string) {
 	if after := written(p.card); after != before {
 		t.Errorf("the card has done %d commands that write, before %d", after, before)
 	}
-	res, err := p.Kubehsm(t.Context(), "certificate", "renew", "corp-hsm")
+	res, err := p.Kubehsm(t.Context(), "certificate", "renew", "corp-hsm", "--yes")
 	must(t, err)
 	if res.Code == 0 || !strings.Contains(res.Stderr, "CN=Example Corp People") ||
 		!strings.Contains(res.Stderr, "kubehsm enroll --name corp-hsm") {

@@ -36,10 +36,10 @@ func TestRenew(t *testing.T) {
 		"--user", "jane", "--group", lab.DevelopersGroup, "--yes")...))
 	const name = lab.Context + "-hsm"
 	p.ok(p.Kubehsm(t.Context(), "agent", "lock"))
-	p.ok(p.KubehsmPIN(t.Context(), ownPIN, append(approve, "certificate", "renew", name)...))
+	p.ok(p.KubehsmPIN(t.Context(), ownPIN, append(approve, "certificate", "renew", name, "--yes")...))
 	p.atRest("a renewal")
 
-	out := p.ok(p.KubehsmPIN(t.Context(), ownPIN, append(approve, "certificate", "renew", name, "--new-key")...))
+	out := p.ok(p.KubehsmPIN(t.Context(), ownPIN, append(approve, "certificate", "renew", name, "--new-key", "--yes")...))
 	if !strings.Contains(out, "slot=9a") { // the old key is named, to be deleted
 		t.Errorf("renew --new-key: %s", out)
 	}
