@@ -3,6 +3,8 @@ package place
 import (
 	"testing"
 
+	"golang.org/x/sys/windows"
+
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
@@ -27,6 +29,32 @@ func TestFromEnv(t *testing.T) {
 	for _, path := range []string{"k", `\k`, "/k"} {
 		if _, err := FromEnv(func(string) string { return path }); err == nil || hint.Of(err) != absHint {
 			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// TestOwner: a folder of ours is used, and one that others may change is not.
+func TestOwner(t *testing.T) {
+	dir := t.TempDir()
+	if err := checkDir(dir); err != nil {
+		t.Error(err)
+	}
+	for _, c := range []struct {
+		sddl string
+		safe bool
+	}{
+		{"D:P(A;;FA;;;OW)(A;;FA;;;SY)(A;;FA;;;BA)", true},
+		{"D:P(A;;FA;;;OW)(A;;FR;;;WD)(A;;FRFX;;;BU)", true},
+		{"D:P(A;;FA;;;OW)(A;OICIIO;FA;;;AU)", true},
+		{"D:P(A;;FA;;;OW)(A;;FW;;;BU)", false},
+		{"D:P(A;;FA;;;OW)(A;OICI;0x1301bf;;;AU)", false},
+	} {
+		sd, err := windows.SecurityDescriptorFromString(c.sddl)
+		if err != nil {
+			t.Fatalf("%s: %v", c.sddl, err)
+		}
+		if who, err := crowdThatChanges(sd); err != nil || (who == "") != c.safe {
+			t.Errorf("%s: %q, %v", c.sddl, who, err)
 		}
 	}
 }
