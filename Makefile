@@ -203,7 +203,7 @@ arm64-check: ## build for linux/arm64 and run the program and a part of the unit
 	@test/packaging/arm64.sh
 
 .PHONY: windows-check
-windows-check: prerequisites cluster ## build for Windows, and run unit tests, the program and kubectl.exe under Wine in a folder (2 GB)
+windows-check: prerequisites cluster ## build for Windows, and run unit tests, the program and kubectl.exe under Wine in a folder (1 GB)
 	@test/wine/check.sh
 
 .PHONY: package-check

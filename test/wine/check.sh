@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the Windows program under Wine 10: unit tests of the packages with code for Windows, then the program itself, on a
 # virtual card and with kubectl.exe on a real control plane (wine_test.go). Wine is Debian 13's, in a folder of its own
-# below .cache, which stays (2 GB). Needs root, for that folder.
+# below .cache, which stays (1 GB). Needs root, for that folder.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 [ "$(id -u)" = 0 ] || { echo "error: a Debian in a folder needs root" >&2; exit 1; }
@@ -30,7 +30,7 @@ GOOS=windows CGO_ENABLED=0 go -C test/cluster build -buildvcs=false -trimpath -o
 echo "== unit tests"
 WINEPREFIX=$(mktemp -d)
 export KUBEHSM_WINE WINEPREFIX
-trap 'test/wine/exec.sh wineboot -k || true; rm -rf -- "$WINEPREFIX"' EXIT
+trap 'for how in -k -w; do test/wine/exec.sh wineserver $how || true; done; rm -rf -- "$WINEPREFIX"' EXIT
 "${windows[@]}" go test -buildvcs=false -trimpath -vet=off -count=1 -p 1 -exec "$PWD/test/wine/exec.sh" \
   ./hsm/shared/hint ./hsm/pkcs11/p11kit ./plugin/home/place ./plugin/process ./plugin/socket
 "${windows[@]}" go test -buildvcs=false -trimpath -vet=off -count=1 -exec "$PWD/test/wine/exec.sh" -run '^TestProcessOf$' \
