@@ -28,8 +28,8 @@ const (
 	WorkerEnd Event = "worker-end"
 	// Signature is a use of the private key. Reason: "sign-in" (a client's plugin
 	// waits for it), "reconnect" (a request needed a new connection) or
-	// "external-signer" (a client that connects by itself) or "policy" (a version of a
-	// consent policy).
+	// "external-signer" (a client that connects by itself), "policy" (a version of a
+	// consent policy) or "renewal" (a request for the next certificate).
 	Signature Event = "signature"
 	// Session is a loopback credential for one client process. It is recorded when
 	// it is first handed out, not each time the same one is given again.
@@ -48,6 +48,9 @@ const (
 	// PolicyKey is what the log has known of a key's consent policy, written again in a
 	// new file: Statement and Signature are the latest version, Ever the strictest policy.
 	PolicyKey Event = "policy-key"
+	// Renewal is the end of an attempt of the agent's own to renew a certificate: it is in use, or
+	// why it is not.
+	Renewal Event = "renewal"
 	// Lost says that somebody has removed the log while the agent wrote to it. What
 	// was in it is gone.
 	Lost Event = "log-lost"
@@ -70,7 +73,7 @@ type Record struct {
 	// Time is when it was written, UTC, to the microsecond.
 	Time  time.Time `json:"time"`
 	Event Event     `json:"event"`
-	// Outcome is set for Unlock, Signature, Session and Consent, and for a Lock
+	// Outcome is set for Unlock, Signature, Session, Consent and Renewal, and for a Lock
 	// that a token did not answer.
 	Outcome Outcome `json:"outcome,omitempty"`
 	// Reason is a word from the event's own list.

@@ -27,6 +27,7 @@ type Store struct {
 	certificates string
 	policies     string
 	used         string // folder of the names of keys used last, where there is a choice
+	renewals     Renewals
 }
 
 // NewStore returns the store in d.State. It touches nothing.
@@ -36,6 +37,7 @@ func NewStore(d home.Dirs) Store {
 		certificates: filepath.Join(d.State, "certificates"),
 		policies:     filepath.Join(d.State, "policies"),
 		used:         filepath.Join(d.State, "used"),
+		renewals:     Renewals{filepath.Join(d.State, "renewals"), Begun(d)},
 	}
 }
 
@@ -183,6 +185,9 @@ func (s Store) Delete(name string) error {
 		return err
 	}
 	if err := os.Remove(s.lastUsed(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := s.renewals.forget(name); err != nil {
 		return err
 	}
 	chains, err := filepath.Glob(filepath.Join(s.certificates, "*", name+".pem"))

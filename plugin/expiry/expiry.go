@@ -34,7 +34,7 @@ func Due(notBefore, notAfter, now time.Time) bool {
 		return false
 	}
 	back := time.Date(now.Year(), now.Month(), now.Day()+1, resumes, 0, 0, 0, now.Location())
-	for back.Weekday() == time.Saturday || back.Weekday() == time.Sunday {
+	for weekend(back) {
 		back = back.AddDate(0, 0, 1)
 	}
 	return !notAfter.After(back)
@@ -64,16 +64,8 @@ func span(d time.Duration) string {
 	return strconv.Itoa(n) + " " + unit
 }
 
-// Warning is a line that tells a person of the end of the certificate of the
-// enrollment called name, which the command gets the next one for; "" if it is not due.
-func Warning(name, command string, notBefore, notAfter, now time.Time) string {
-	if !Due(notBefore, notAfter, now) {
-		return ""
-	}
-	return WarningOf(name, command, notAfter, now)
-}
-
-// WarningOf is Warning for a certificate that is due.
+// WarningOf is a line that tells a person of the end of the certificate of the
+// enrollment called name, which is due; the command gets the next one.
 func WarningOf(name, command string, notAfter, now time.Time) string {
 	return "the certificate of " + name + " " + Left(notAfter, now) + ": run `" + command + "`"
 }

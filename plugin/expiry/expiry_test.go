@@ -27,9 +27,8 @@ func TestDue(t *testing.T) {
 		if Due(from, to, now) != c.due || Left(to, now) != c.words {
 			t.Errorf("%v lived, %v left: %v, %s", c.lived, c.left, Due(from, to, now), Left(to, now))
 		}
-		w := Warning("prod", "kubehsm join --name prod", from, to, now)
-		if (w != "") != c.due ||
-			c.due && (!strings.Contains(w, c.words) || !strings.HasSuffix(w, ": run `kubehsm join --name prod`")) {
+		w := WarningOf("prod", "kubehsm join --name prod", to, now)
+		if !strings.Contains(w, c.words) || !strings.HasSuffix(w, ": run `kubehsm join --name prod`") {
 			t.Errorf("%v left: %q", c.left, w)
 		}
 	}

@@ -2,6 +2,7 @@ package home
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -35,7 +36,20 @@ type Config struct {
 	Unlock Unlock `yaml:"unlock"`
 	// LockOn says what else locks all tokens.
 	LockOn LockOn `yaml:"lockOn"`
+	// Renew says whether the agent renews certificates by itself.
+	Renew Renew `yaml:"renew"`
 }
+
+// Renew says whether the agent renews certificates by itself.
+type Renew string
+
+// The values of Renew.
+const (
+	// RenewAuto renews where an approver in the cluster approved the last request by itself.
+	RenewAuto Renew = "auto"
+	// RenewNever leaves it to `kubehsm certificate renew`.
+	RenewNever Renew = "never"
+)
 
 // Module is a PKCS#11 library.
 type Module struct {
@@ -140,6 +154,11 @@ func (c *Config) validate() error {
 			return fmt.Errorf("%s is %s: between 1m and 24h is possible", w.name, w.d)
 		}
 	}
+	switch c.Renew {
+	case "", RenewAuto, RenewNever:
+	default:
+		return fmt.Errorf("renew %q is neither %s nor %s", string(c.Renew), RenewAuto, RenewNever)
+	}
 	env := map[string]string{}
 	for i, m := range c.Modules {
 		if !filepath.IsAbs(m.Path) {
@@ -162,6 +181,7 @@ func (c *Config) validate() error {
 }
 
 func (c *Config) defaults() {
+	c.Renew = cmp.Or(c.Renew, RenewAuto)
 	if c.Unlock.Idle == 0 {
 		c.Unlock.Idle = DefaultIdle
 	}

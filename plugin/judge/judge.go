@@ -570,3 +570,9 @@ func (d Decision) Ratify(by clusterapi.PersonDecision, a Asked) Decision {
 	}
 	return d
 }
+
+// BySelf tells whether a condition with that reason was set for what is proven, without a person:
+// the cluster approves renewals by itself, too.
+func BySelf(reason string) bool {
+	return slices.Contains([]string{ReasonTicket, ReasonRenewal, ReasonRoster}, reason)
+}

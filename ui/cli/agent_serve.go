@@ -42,7 +42,8 @@ unit" prints what systemd and launchd need to run it.`,
 		a.closers = nil               // the agent closes its drivers
 		return host.Serve(c.Context(), host.Options{
 			Dirs: env.Dirs, Tokens: host.NewTokens(a.Executable,
-				env.Drivers), Version: a.Version, Unlock: a.config.Unlock, LockOn: a.config.LockOn, Ready: ready,
+				env.Drivers), Version: a.Version, Unlock: a.config.Unlock, LockOn: a.config.LockOn, Renew: a.config.Renew,
+			Ready:      ready,
 			PINSources: a.sources, Asker: prompt.Window(a.config.Pinentry), Supervised: supervised, Executable: a.Executable,
 			Port: port,
 		})

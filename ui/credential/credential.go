@@ -15,6 +15,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
+	"github.com/kubehsm/kubehsm/plugin/agent/renewing"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/desktop"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -194,8 +195,9 @@ func (c *Command) warnOfExpiry(dirs home.Dirs, e enrollment.Enrollment) {
 			continue // the certificate is being replaced, or the agent tells of it when it chooses the key
 		}
 		now := time.Now()
-		warning := expiry.Warning(e.Name, e.Renewal(chain[0].NotAfter, now), chain[0].NotBefore, chain[0].NotAfter, now)
-		if warning != "" && expiry.OnceADay(expiry.Dir(dirs.State), e.Name, chain[0].NotAfter, now) {
+		due, failure := renewing.Due(store, e, chain[0], now, renewing.Off(dirs))
+		if due && expiry.OnceADay(expiry.Dir(dirs.State), e.Name, chain[0].NotAfter, now) {
+			warning := renewing.Warning(e, chain[0].NotAfter, now, failure)
 			_, _ = io.WriteString(c.Stderr, "warning: "+text.Clean(warning)+"\n") // the warning comes again tomorrow
 		}
 	}

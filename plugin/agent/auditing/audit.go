@@ -225,6 +225,21 @@ func (s *Records) SignedPolicy(e enrollment.Enrollment, q Requester, err error) 
 	s.signed(e, q, "policy", err)
 }
 
+// SignedRenewal records a signature over a request for the next certificate.
+func (s *Records) SignedRenewal(e enrollment.Enrollment, err error) {
+	s.signed(e, Requester{}, "renewal", err)
+}
+
+// Renewal records how an attempt of the agent ended to renew a certificate.
+func (s *Records) Renewal(e enrollment.Enrollment, err error) {
+	r := audit.Record{Event: audit.Renewal, Enrollment: e.Name, Key: e.KeyHash, Token: Public(e.Key)}
+	if r.Outcome, r.Error = Outcome(err); err != nil {
+		s.Repeated(r)
+		return
+	}
+	s.Write(r)
+}
+
 func (s *Records) signed(e enrollment.Enrollment, q Requester, reason string, err error) {
 	r := audit.Record{Event: audit.Signature, Reason: reason, Enrollment: e.Name, Key: e.KeyHash,
 		Token: Public(e.Key), Client: q.onRecord()}

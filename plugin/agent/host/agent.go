@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/consents"
 	"github.com/kubehsm/kubehsm/plugin/agent/logfile"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/agent/renewing"
 	"github.com/kubehsm/kubehsm/plugin/agent/token"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask/queue"
@@ -20,6 +21,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/desktop"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process/child"
 )
 
@@ -50,6 +52,7 @@ type agent struct {
 	signIns     *signIns
 	credentials *credentials
 	signer      *externalSigner
+	renewals    *renewals
 }
 
 func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, stop context.CancelFunc) (*agent, error) {
@@ -98,9 +101,11 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 		issuer  = &issuer{sessions: sessions, responders: responders, terminals: terminals, life: life, records: records}
 		signIns = &signIns{targets: targets, bridge: host, flights: flights, refusals: refusals, epoch: epoch, issuer: issuer,
 			dial: dial, records: records, log: log}
-		keys = &keys{store: store, policies: policies, tokens: tokens, epoch: epoch}
+		renewals = &renewals{targets: targets, signIns: signIns, epoch: epoch, records: records, notify: notify}
+		keys     = &keys{store: store, policies: policies, tokens: tokens, epoch: epoch}
 	)
 	lock = locks.token
+	renewals.renewer = &renewing.Renewer{Store: store, Off: o.Renew == home.RenewNever, Ended: renewals.ended, Log: log}
 	o.Tokens.OnEnd(records.WorkerEnded)
 	policies.OnLowered = func(key hsm.URI) { lock(tokens.Of(key), message.LockPolicy) }
 	host.serve = func(cert func() *tls.Certificate) *bridge.Server {
@@ -118,10 +123,10 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 		flights: flights, refusals: refusals, signIns: signIns,
 		credentials: &credentials{program: program, protocol: o.protocol, identify: o.identify, targets: targets,
 			bridge: host,
-			issuer: issuer, state: o.Dirs.State, log: log},
+			issuer: issuer, state: o.Dirs.State, renewer: renewals.renewer, log: log},
 		signer: &externalSigner{keys: keys, responders: responders, tokens: tokens, epoch: epoch, dial: dial, asker: o.Asker,
 			refusals: refusals, life: life,
-			records: records, notify: notify, socket: o.Dirs.SignerSocket(), log: log}}, nil
+			records: records, notify: notify, socket: o.Dirs.SignerSocket(), log: log}, renewals: renewals}, nil
 }
 
 // sweep does what time brings: ends unlock windows, forgets sessions. It tells

@@ -9,6 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/agent/renewing"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/entry"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
@@ -28,6 +29,7 @@ type credentials struct {
 	bridge   *bridgeHost
 	issuer   *issuer
 	state    string // the folder in which it is noted what was told
+	renewer  *renewing.Renewer
 	log      *slog.Logger
 }
 
@@ -100,6 +102,6 @@ func (s *credentials) atHand(plugin process.ID, r wire.Credential) []byte {
 // ends soon, which needs words.
 func (s *credentials) warns(t *target, now time.Time) bool {
 	leaf := t.chain[0]
-	return expiry.Due(leaf.NotBefore, leaf.NotAfter, now) &&
-		!expiry.Told(expiry.Dir(s.state), t.key.Name, leaf.NotAfter, now)
+	due, _ := renewing.Due(s.targets.store, t.key, leaf, now, func() bool { return s.renewer.Off })
+	return due && !expiry.Told(expiry.Dir(s.state), t.key.Name, leaf.NotAfter, now)
 }

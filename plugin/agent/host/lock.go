@@ -48,7 +48,7 @@ func (l *locks) all(why string, show func(ask.Wait) (done func())) (ended []hsm.
 	l.sessions.Lock("")
 	l.answers.Forget()
 	for _, t := range gone {
-		t.up.CloseFor(closedSince(why))
+		t.close(closedSince(why))
 	}
 	errs := make([]error, len(holders))
 	var wg sync.WaitGroup
@@ -122,7 +122,7 @@ func closedSince(why string) error {
 func (l *locks) token(h *token.Held, why string) {
 	for _, t := range l.targets.forget(h) {
 		l.sessions.Lock(t.e.Name)
-		t.up.CloseFor(closedSince(why))
+		t.close(closedSince(why))
 		switch why {
 		case message.LockRemoved:
 			l.notify.Say("The token was removed: " + t.e.Name + " is locked.")

@@ -147,18 +147,28 @@ func (u unasked) Unwrap() error { return hsm.ErrPINRequired }
 
 // unaskedKey returns the key of t if it signs without anybody.
 func (s *signIns) unaskedKey(ctx context.Context, t *target, q auditing.Requester, u token.Use) (crypto.Signer, error) {
-	slot, err := t.find(ctx)
-	if err != nil {
+	if err := t.asksNobody(ctx); err != nil {
 		return nil, err
 	}
-	switch k := slot.Key; {
-	case k == nil:
-	case k.PIN == hsm.PINAlways:
-		return nil, t.unasked("the key of %s needs its PIN each time")
-	case k.Touch == hsm.TouchAlways, k.Touch == hsm.TouchCached:
-		return nil, t.unasked("the key of %s needs a touch")
-	}
 	return s.dial.signIn(ctx, t, q, u)
+}
+
+// asksNobody fails with [unasked] unless the key of t signs now without anybody.
+func (t *target) asksNobody(ctx context.Context) error {
+	slot, err := t.find(ctx)
+	if err != nil {
+		return err
+	}
+	k := slot.Key
+	switch {
+	case k != nil && k.PIN == hsm.PINAlways:
+		return t.unasked("the key of %s needs its PIN each time")
+	case k != nil && (k.Touch == hsm.TouchAlways || k.Touch == hsm.TouchCached):
+		return t.unasked("the key of %s needs a touch")
+	case !t.held.Unlocked() && (k == nil || k.PIN != hsm.PINNever):
+		return t.unasked("the token of %s is locked")
+	}
+	return nil
 }
 
 // warm tells whether the connection is there and known to be good.

@@ -41,6 +41,8 @@ type Options struct {
 	Unlock home.Unlock
 	// LockOn says what else locks all tokens; the zero value is nothing.
 	LockOn home.LockOn
+	// Renew is [home.RenewNever] if no certificate is renewed by itself.
+	Renew home.Renew
 	// IdleTimeout is how long the agent lives without sessions and requests; 0 is
 	// an hour.
 	IdleTimeout time.Duration
@@ -235,6 +237,7 @@ func (a *agent) run(ctx context.Context) (err error) {
 	err = errors.Join(err, a.bridge.leave(lost))
 	conns.close()
 	wg.Wait()
+	a.renewals.work.Wait()
 	why := a.life.reason()
 	a.log.Info("stopped", "why", why, "error", err)
 	a.records.Write(audit.Record{Event: audit.AgentStop, Reason: why})
@@ -261,6 +264,8 @@ func (a *agent) watch(ctx context.Context, name socket.Name) {
 				a.life.end("unreachable")
 			case a.sweep(now):
 				a.life.end("idle")
+			default:
+				a.renewals.sweep(ctx, now)
 			}
 		}
 	}

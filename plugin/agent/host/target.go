@@ -38,6 +38,7 @@ type target struct {
 	held    *token.Held
 	up      *upstream.Upstream
 	ready   atomic.Bool // the API server has taken our certificate
+	before  *target     // target of an earlier certificate, whose connections still carry streams
 
 	useMu sync.Mutex
 	seen  time.Time // the upstream's last use as it was seen last
@@ -174,13 +175,18 @@ func (s *targets) load(name string, by *enrollment.Enrollment) (*target, error) 
 	if err != nil {
 		return nil, err
 	}
-	t := &target{e: e, key: key, chain: chain, policy: policy, others: others, held: s.tokens.Of(key.Key),
-		seen: time.Unix(0, 0)}
+	t := &target{e: e, key: key, chain: chain, policy: policy, others: others}
 	t.version.Store(&version)
-	t.up, err = upstream.New(upstream.Options{Enrollment: e, Policy: policy, Chain: chain, Log: s.log,
+	return t, s.way(t)
+}
+
+// way gives t its token, and a way to its server.
+func (s *targets) way(t *target) (err error) {
+	t.held, t.seen = s.tokens.Of(t.key.Key), time.Unix(0, 0)
+	t.up, err = upstream.New(upstream.Options{Enrollment: t.e, Policy: t.policy, Chain: t.chain, Log: s.log,
 		Handshake: s.handshake,
 		Signer:    func(ctx context.Context) (crypto.Signer, error) { return s.signer(ctx, t) }})
-	return t, err
+	return err
 }
 
 // replace puts fresh in old's place, if old is still there. A renewed certificate
@@ -214,13 +220,40 @@ func (s *targets) replace(name string, old, fresh *target) *target {
 	switch {
 	case !old.leads(fresh):
 		s.sessions.Drop(name)
-		old.up.Close()
+		old.close(nil)
 	case old.held != fresh.held: // nothing outlasts the token that signed it
-		old.up.Close()
+		old.close(nil)
 	default:
 		old.up.Reset()
+		old.up.Forget() // a resumed session would go on with the old certificate
+		s.mu.Lock()
+		fresh.before = old.carrying()
+		s.mu.Unlock()
 	}
 	return fresh
+}
+
+// carrying returns those of t and the targets before it that have open connections.
+func (t *target) carrying() *target {
+	if t == nil {
+		return nil
+	}
+	t.before = t.before.carrying()
+	if t.up.Status().Connections == 0 {
+		return t.before
+	}
+	return t
+}
+
+// close cuts what t carries, and the targets before it, for the reason why, which may be nil.
+func (t *target) close(why error) {
+	for ; t != nil; t = t.before {
+		if why == nil {
+			t.up.Close()
+		} else {
+			t.up.CloseFor(why)
+		}
+	}
 }
 
 // leads tells whether fresh, which may be nil, is the same way but for its key and certificate.

@@ -53,6 +53,7 @@ type Server struct {
 	mu       sync.Mutex
 	arrivals []string
 	lines    map[chan string]struct{}
+	approver *approver
 }
 
 // Options change the stand-in.
@@ -125,7 +126,12 @@ func New(t testing.TB, o Options) *Server {
 		panic(http.ErrAbortHandler)
 	})
 	mux.handle("/cut", s.cut)
-	mux.handle("/", echo)
+	mux.handle("/", func(w http.ResponseWriter, r *http.Request) {
+		if s.requests(w, r) {
+			return
+		}
+		echo(w, r)
+	})
 	serverKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	fatal(t, err)
 	s.TLS = &tls.Config{

@@ -69,6 +69,24 @@ func (u *Upstream) SignIn(ctx context.Context, sign Signing) error {
 	return u.check(ctx, func(r *http.Request) (*http.Response, error) { return u.transport.signIn(r, sign) })
 }
 
+// Transport sends requests of the agent's own, which count as no use of the upstream. A connection
+// that one of them opens is signed for by sign, in place of [Options.Signer].
+func (u *Upstream) Transport(sign Signing) http.RoundTripper { return ownTransport{u, sign} }
+
+type ownTransport struct {
+	u    *Upstream
+	sign Signing
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t ownTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.u.transport.signIn(r, t.sign)
+	if err != nil {
+		return nil, t.u.roundTripError(r.Context(), err)
+	}
+	return resp, nil
+}
+
 func (u *Upstream) check(ctx context.Context, send func(*http.Request) (*http.Response, error)) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+u.host+u.prefix+"/version", nil)
 	if err != nil {

@@ -14,8 +14,9 @@ import (
 
 	apiserver "github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/agent/renewing"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
-	"github.com/kubehsm/kubehsm/plugin/expiry"
+	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -44,7 +45,7 @@ func clusters(ctx context.Context, o *Options) []Check {
 	answers := map[string]func() answer{} // several enrollments may be of one API server
 	var wg sync.WaitGroup
 	for i, e := range all {
-		found[i] = []Check{certificate(store, e, time.Now())}
+		found[i] = []Check{certificate(o.Env.Dirs, store, e, time.Now())}
 		if e.Cluster.InsecureSkipTLSVerify {
 			found[i] = append(found[i], unverified(e))
 		}
@@ -89,7 +90,7 @@ func consentPolicy(en enrollment.Enrollment, now session.Consent) (c Check, told
 	return c, false
 }
 
-func certificate(store enrollment.Store, e enrollment.Enrollment, now time.Time) Check {
+func certificate(dirs home.Dirs, store enrollment.Store, e enrollment.Enrollment, now time.Time) Check {
 	c := Check{ID: "certificate/" + e.Name, Group: GroupClusters, Title: "Certificate for " + e.Name}
 	chain, err := store.Certificate(e)
 	if err != nil {
@@ -105,8 +106,13 @@ func certificate(store enrollment.Store, e enrollment.Enrollment, now time.Time)
 	case left <= 0:
 		return c.with(Failed, "expired on "+leaf.NotAfter.Local().Format("2006-01-02 15:04 MST"),
 			"The API server refuses it: 401 Unauthorized.", e.Anew())
-	case expiry.Due(leaf.NotBefore, leaf.NotAfter, now):
-		return c.with(Warning, "expires soon: good "+until,
+	}
+	if due, failure := renewing.Due(store, e, leaf, now, renewing.Off(dirs)); due {
+		found := "expires soon: good " + until
+		if failure != "" {
+			found += "; the agent could not renew it: " + failure
+		}
+		return c.with(Warning, found,
 			"After that the API server refuses it, and a new one must be approved.", "kubehsm certificate renew "+e.Name)
 	}
 	return c.ok(fmt.Sprintf("good %s, for %s", until, e.User))

@@ -241,6 +241,11 @@ func (n Enroller) Forget(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	if j.Request.KeyHash == en.KeyHash {
+		if err := (renewals{n.env}).change(j, func(known *enrollment.Renewal) { known.Request = nil }); err != nil {
+			return err
+		}
+	}
 	j.Options.Renewal, j.Options.Generate.Slot = nil, en.Key.Slot
 	*j = enrolling.Progress{Options: j.Options, Cluster: en.Cluster, Namespace: en.Namespace, Done: j.Options.Steps(),
 		Request: enrolling.Request{Key: en.Key, KeyHash: en.KeyHash}, Certificate: enrollment.EncodeChain(chain)}

@@ -11,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
+	"github.com/kubehsm/kubehsm/plugin/agent/renewing"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
@@ -119,7 +120,7 @@ func (n Renewer) renewal(ctx context.Context, name string, o RenewOptions) (*enr
 	j.Options.FillDefaults()
 	if !o.NewKey {
 		j.Options.Key, j.Request.Key, j.Request.KeyHash = en.Key, en.Key, en.KeyHash
-		return j, nil
+		return j, renewals{n.env}.takeOver(en, j)
 	}
 	j.Options.Renewal.OldKey = en.Key
 	g := o.Generate
@@ -210,8 +211,10 @@ type Expiring struct {
 	User     string    `json:"user,omitempty"`
 	Server   string    `json:"server,omitempty"`
 	NotAfter time.Time `json:"notAfter"`
-	// Due: it should be renewed, see [expiry.Due].
-	Due bool `json:"due"`
+	// Due: a person should renew it, see [renewing.Due]. Failure says why the agent could not, ""
+	// if it has not tried.
+	Due     bool   `json:"due"`
+	Failure string `json:"failure,omitempty"`
 	// Issuer renews the certificate, see [enrollment.Enrollment.Issuer].
 	Issuer string `json:"issuer,omitempty"`
 	// Err says why the certificate could not be read.
@@ -222,8 +225,12 @@ type Expiring struct {
 
 // Renewal is the command that gets the next certificate: see [enrollment.Enrollment.Renewal].
 func (x Expiring) Renewal(now time.Time) string {
-	of := enrollment.Enrollment{Name: x.Name, Issuer: x.Issuer, Context: x.context}
-	return of.Renewal(x.NotAfter, now)
+	return x.of().Renewal(x.NotAfter, now)
+}
+
+// of is the enrollment as far as it is known here.
+func (x Expiring) of() enrollment.Enrollment {
+	return enrollment.Enrollment{Name: x.Name, Issuer: x.Issuer, Context: x.context}
 }
 
 // Of returns when the certificate of the enrollment called name ends, and whether a renewal of it
@@ -245,7 +252,8 @@ func (n Renewer) expiring(en enrollment.Enrollment, now time.Time) Expiring {
 	x := Expiring{Name: en.Name, User: en.User, Server: en.Cluster.Server, Issuer: en.Issuer, context: en.Context}
 	chain, err := n.env.Enrollments().Certificate(en)
 	if x.Err = err; err == nil {
-		x.NotAfter, x.Due = chain[0].NotAfter, expiry.Due(chain[0].NotBefore, chain[0].NotAfter, now)
+		x.NotAfter = chain[0].NotAfter
+		x.Due, x.Failure = renewing.Due(n.env.Enrollments(), en, chain[0], now, renewing.Off(n.env.Dirs))
 	}
 	return x
 }
@@ -273,7 +281,7 @@ func (n Renewer) ExpiryWarnings() ([]string, error) {
 	var out []string
 	for _, x := range all {
 		if x.Due {
-			out = append(out, expiry.WarningOf(x.Name, x.Renewal(time.Now()), x.NotAfter, time.Now()))
+			out = append(out, renewing.Warning(x.of(), x.NotAfter, time.Now(), x.Failure))
 		}
 	}
 	return out, nil

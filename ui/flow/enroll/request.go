@@ -10,7 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
-	"github.com/kubehsm/kubehsm/plugin/clusterapi"
+	"github.com/kubehsm/kubehsm/plugin/agent/renewing"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -34,6 +34,9 @@ func (r *attempt) fileRequest(ctx context.Context) (outcome, error) {
 	}
 	if r.record.Request.UID != "" {
 		filed, err := r.stillFiled(ctx, client)
+		if err == nil && filed {
+			err = renewals{r.env}.share(r.record)
+		}
 		if err != nil || filed {
 			return outcome{message: r.record.Request.Name, reused: true}, r.record.ExpiredToken(err)
 		}
@@ -43,33 +46,13 @@ func (r *attempt) fileRequest(ctx context.Context) (outcome, error) {
 			return outcome{}, err
 		}
 	}
-	if err := r.carryPresent(); err != nil {
+	if err := (renewals{r.env}).carryPresent(r.record); err != nil {
 		return outcome{}, err
 	}
 	if _, err := request.File(ctx, client, &r.record.Request, r.record.OtherFiler()); err != nil {
 		return outcome{}, err
 	}
-	return outcome{message: r.record.Request.Name}, nil
-}
-
-// carryPresent has a renewal carry the certificate that it is filed with, by which an approver in
-// the cluster sees whether the key is the same.
-func (r *attempt) carryPresent() error {
-	o := r.record.Options
-	if o.Renewal == nil || o.Renewal.With != "" {
-		return nil
-	}
-	store := r.env.Enrollments()
-	en, err := store.Load(o.Name)
-	if err != nil {
-		return err
-	}
-	chain, err := store.Certificate(store.InUse(en)) // the agent has just signed in with that key
-	if err != nil {
-		return err
-	}
-	r.record.Request.Spec.Annotations = clusterapi.Present(chain[0])
-	return nil
+	return outcome{message: r.record.Request.Name}, renewals{r.env}.share(r.record)
 }
 
 // stillFiled tells whether the request on record is there and not at a dead
@@ -216,6 +199,9 @@ func (r *attempt) awaitApproval(ctx context.Context) (outcome, error) {
 	}
 	for _, n := range got.Notes {
 		r.note("%s", n)
+	}
+	if err := (renewals{r.env}).change(r.record, func(known *enrollment.Renewal) { renewing.Learn(known, status) }); err != nil {
+		return outcome{}, err
 	}
 	r.record.Certificate, r.roots = got.PEM, client.ControlPlane().AcceptedRoots(ctx)
 	return outcome{message: "issued, valid until " + expiry.Day(got.Leaf.NotAfter)}, nil

@@ -6,14 +6,11 @@ package env
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
-	"path/filepath"
 	"syscall"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/hsm/shared/filelock"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/ask"
@@ -85,37 +82,16 @@ func (e *Env) On(cluster string) *Env {
 	return &other
 }
 
-// ProgressDir is the folder of the records of enrollments under way, and of the
-// locks of [Env.Lock].
-func (e *Env) ProgressDir() string { return filepath.Join(e.Dirs.State, "enrolling") }
+// ProgressDir is the folder of the records of enrollments under way.
+func (e *Env) ProgressDir() string { return enrollment.Begun(e.Dirs) }
 
-// Lock keeps two that work on the enrollment called name apart. The lock dies
-// with the process.
+// Lock is [enrollment.Renewals.Lock] in folders that are made if they are missing.
 func (e *Env) Lock(ctx context.Context, name string) (release func(), err error) {
-	if err := enrollment.ValidName(name); err != nil { // the name becomes a file's
-		return nil, err
-	}
 	if err := e.Dirs.Prepare(); err != nil {
 		return nil, err
 	}
-	if err := home.MakeDir(e.ProgressDir()); err != nil {
-		return nil, err
-	}
-	lock := filelock.New(filepath.Join(e.ProgressDir(), name+".lock"))
-	wait, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	_, err = lock.TryLockContext(wait, 50*time.Millisecond)
-	switch {
-	case ctx.Err() != nil:
-		return nil, errors.Join(ctx.Err(), lock.Close())
-	case errors.Is(err, context.DeadlineExceeded): // the error is not wrapped: nothing timed out for the person
-		return nil, hint.With(
-			errors.Join(fmt.Errorf("the enrollment %q is being worked on by another kubehsm", name), lock.Close()),
-			"wait until it ends, or stop it")
-	case err != nil:
-		return nil, e.Unwritable(fmt.Errorf("lock the enrollment %q: %w", name, err))
-	}
-	return func() { _ = lock.Unlock() }, nil
+	release, err = e.Enrollments().Renewals().Lock(ctx, name)
+	return release, e.Unwritable(err)
 }
 
 // Unwritable says what to do where the state folder takes nothing; any other err

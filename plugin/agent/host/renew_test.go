@@ -1,0 +1,166 @@
+package host
+
+import (
+	"bufio"
+	"context"
+	"crypto/x509"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/expiry"
+	"github.com/kubehsm/kubehsm/plugin/judge"
+)
+
+// renewingRig is a rig whose cluster approves by itself.
+func renewingRig(t *testing.T, o rigOptions) *rig {
+	t.Helper()
+	o.idle = true
+	r := newRig(t, o)
+	r.e.Groups = []string{"testers"}
+	check(t, r.store.Save(r.e))
+	check(t, r.store.Renewals().Save("prod", enrollment.Renewal{KeyHash: r.e.KeyHash, Approver: judge.ReasonTicket}))
+	r.api.Approve(t, time.Hour, judge.ReasonRenewal)
+	r.serve(Options{})
+	return r
+}
+
+// present is the certificate in the store.
+func (r *rig) present() *x509.Certificate {
+	r.t.Helper()
+	chain, err := r.store.Certificate(r.e)
+	check(r.t, err)
+	return chain[0]
+}
+
+// renewed has the agent do what it does when the certificate is due, and waits for that.
+func (r *rig) renewed() {
+	r.t.Helper()
+	leaf := r.present()
+	now := leaf.NotAfter.Add(-time.Second)
+	if !expiry.Renews(leaf.NotBefore, leaf.NotAfter, now) { // the working day begins within that second
+		now = leaf.NotAfter.Add(-time.Minute)
+	}
+	r.mustAgent(func(a *agent) {
+		a.renewals.sweep(context.Background(), now)
+		a.renewals.work.Wait()
+	})
+}
+
+// TestRenewedUnderAWatch: two renewals in a row, while a program watches. The watch goes on, new requests
+// use the new certificate, nobody is asked, and a lock still ends everything.
+func TestRenewedUnderAWatch(t *testing.T) {
+	for name, http1 := range map[string]bool{"HTTP/2": false, "HTTP/1.1": true} {
+		t.Run(name, func(t *testing.T) {
+			o := rigOptions{}
+			o.api.HTTP1 = http1
+			r := renewingRig(t, o)
+			s := r.mustPrepare(hsmtest.Typing(t, pin))
+			resp, err := r.http(s).Get(r.ep.URL("prod") + "/watch")
+			check(t, err)
+			defer resp.Body.Close()
+			lines := bufio.NewReader(resp.Body)
+			sees := func(line string) {
+				t.Helper()
+				r.api.Send(line)
+				if got, err := lines.ReadString('\n'); got != line+"\n" {
+					t.Fatalf("the watch has %q, %v", got, err)
+				}
+			}
+			sees("before")
+			for i := range 2 {
+				before, full := r.present(), r.api.Full.Load()
+				r.renewed()
+				if after := r.present(); after.Equal(before) || len(r.api.Filed()) != i+1 {
+					t.Fatalf("renewal %d: %d requests", i, len(r.api.Filed()))
+				}
+				if n := r.api.Full.Load() - full; n != 1 {
+					t.Errorf("%d full handshakes with the new certificate, want 1", n)
+				}
+				sees("after")
+				if code, _ := r.get(s, "/version"); code != http.StatusOK {
+					t.Errorf("after renewal %d: %d", i, code)
+				}
+			}
+			if n := len(r.recordsOf(audit.Renewal)); n != 2 {
+				t.Errorf("%d renewals on record", n)
+			}
+			check(t, only(r.dial().Lock(context.Background())))
+			if rest, err := io.ReadAll(lines); err == nil && len(rest) == 0 {
+				t.Error("the watch ended as if all was well") // it is cut
+			}
+		})
+	}
+}
+
+// TestConsentLetsRenew: a policy that asks about every request does not stand in the way, and what the
+// agent signs and files is on record.
+func TestConsentLetsRenew(t *testing.T) {
+	r := renewingRig(t, rigOptions{})
+	r.mustPrepare(hsmtest.Typing(t, pin))
+	r.policy(consent.Policy{Mode: consent.Always})
+	r.mustPrepare(hsmtest.Typing(t, pin))
+	r.renewed()
+	var signed int
+	for _, x := range r.recordsOf(audit.Signature) {
+		if x.Reason == "renewal" && x.Outcome == audit.Granted {
+			signed++
+		}
+	}
+	if done := r.recordsOf(audit.Renewal); len(r.api.Filed()) != 1 || signed != 1 || len(done) != 1 || done[0].Outcome != audit.Granted {
+		t.Errorf("%d requests, %d signatures, on record %+v", len(r.api.Filed()), signed, done)
+	}
+}
+
+// TestNobodyIsAskedToRenew: nothing is signed with a token that is locked, or with a key that wants a touch or
+// its PIN each time.
+func TestNobodyIsAskedToRenew(t *testing.T) {
+	for name, c := range map[string]struct {
+		token  hsmtest.FakeOptions
+		locked bool
+	}{
+		"locked":    {locked: true},
+		"a touch":   {token: hsmtest.FakeOptions{TouchPolicy: hsm.TouchAlways}},
+		"PIN again": {token: hsmtest.FakeOptions{PINPolicy: hsm.PINAlways}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := renewingRig(t, rigOptions{token: c.token})
+			if c.token.TouchPolicy == hsm.TouchAlways {
+				r.token.Touch() // for signing in
+			}
+			r.mustPrepare(hsmtest.Typing(t, pin))
+			if c.locked {
+				r.mustAgent(func(a *agent) { check(t, a.targets.current("prod").held.Lock("")) })
+			}
+			signatures := r.token.Signatures()
+			r.renewed()
+			if n := r.token.Signatures() - signatures; n != 0 || len(r.api.Filed()) != 0 {
+				t.Errorf("%d signatures, %d requests", n, len(r.api.Filed()))
+			}
+		})
+	}
+}
+
+// TestRejectedSuccessor: a certificate that the server does not take leaves the present one in use.
+func TestRejectedSuccessor(t *testing.T) {
+	r := renewingRig(t, rigOptions{})
+	s := r.mustPrepare(hsmtest.Typing(t, pin))
+	r.api.Approve(t, -time.Second, judge.ReasonRenewal)
+	before := r.present()
+	r.renewed()
+	if !r.present().Equal(before) {
+		t.Error("the certificate was replaced by one that has ended")
+	}
+	if code, _ := r.get(s, "/version"); code != http.StatusOK {
+		t.Errorf("the connection: %d", code)
+	}
+	if known, err := r.store.Renewals().Load(r.e); err != nil || known.Failure == "" {
+		t.Errorf("on record: %+v, %v", known, err)
+	}
+}
