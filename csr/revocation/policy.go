@@ -1,6 +1,7 @@
 package revocation
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -44,6 +45,9 @@ type Settings struct {
 	// Spared is the group whose members are never refused; "" is [RecoveryGroup].
 	Spared string `json:"spared,omitempty"`
 }
+
+// SparedGroup is the group that is spared.
+func (s Settings) SparedGroup() string { return cmp.Or(s.Spared, RecoveryGroup) }
 
 // Shard is one policy: a part of the list that fits into one object.
 type Shard struct {
@@ -97,16 +101,15 @@ func quote(s string) string {
 
 // Policy is the shard as a ValidatingAdmissionPolicy.
 func (s Shard) Policy() Object {
-	failure, spared := "Ignore", s.Settings.Spared
+	failure := "Ignore"
 	if s.Settings.FailClosed {
 		failure = "Fail"
 	}
-	if spared == "" {
-		spared = RecoveryGroup
-	}
-	probe := `request.?dryRun.orValue(false) && request.resource.resource == "configmaps" && request.name == ` +
-		quote(s.ProbeName())
-	person := `!request.userInfo.?groups.orValue([]).exists(g, g == "system:nodes" || g == ` + quote(spared) + `) &&
+	// A collection's deletion has no name: what is not there must be no error, which would let it pass.
+	probe := `request.?dryRun.orValue(false) && request.resource.resource == "configmaps" &&
+request.?name.orValue("") == ` + quote(s.ProbeName())
+	person := `!request.userInfo.?groups.orValue([]).exists(g, g == "system:nodes" ||
+g == ` + quote(s.Settings.SparedGroup()) + `) &&
 request.userInfo.?extra[?"` + CredentialID + `"].orValue([]).exists(c, c.startsWith("` + CertificatePrefix + `"))`
 	expression := func(name, text string) Object { return Object{"name": name, "expression": text} }
 	return Object{
@@ -126,8 +129,8 @@ request.userInfo.?extra[?"` + CredentialID + `"].orValue([]).exists(c, c.startsW
 				expression("revoked", literal(s.Entries)),
 			},
 			"validations": []any{
-				Object{"expression": `variables.probe || !variables.used.exists(c, c in variables.revoked)`, "reason": "Forbidden",
-					"messageExpression": message()},
+				Object{"expression": `variables.probe || !variables.used.exists(c, c in variables.revoked)`,
+					"reason": "Forbidden", "messageExpression": message()},
 				Object{"expression": `!variables.probe`, "reason": "Forbidden", "message": inForce + s.Revision()},
 			},
 		},
@@ -137,9 +140,10 @@ request.userInfo.?extra[?"` + CredentialID + `"].orValue([]).exists(c, c.startsW
 // message is what a refused user reads: that it is the certificate, why, and whom to ask.
 func message() string {
 	part := func(at int) string { return fmt.Sprintf("variables.revoked[c][%d]", at) }
-	return `variables.used.filter(c, c in variables.revoked).map(c, "the client certificate " + c.substring(0, 16) + "… of " + ` +
-		part(atUser) + ` + " was revoked on " + ` + part(atDay) + ` + " by " + ` + part(atBy) + ` + (` + part(atReason) +
-		` == "" ? "" : ": " + ` + part(atReason) + `) + "; ask them, or a cluster admin")[0]`
+	return `variables.used.filter(c, c in variables.revoked).map(c, "the client certificate " +
+c.substring(0, 16) + "… of " + ` + part(atUser) + ` + " was revoked on " + ` + part(atDay) + ` +
+" by " + ` + part(atBy) + ` + (` + part(atReason) + ` == "" ? "" : ": " + ` + part(atReason) + `) +
+"; ask them, or a cluster admin")[0]`
 }
 
 // Binding is what puts the shard's policy in force.

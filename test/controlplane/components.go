@@ -3,6 +3,7 @@ package controlplane
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -43,13 +44,13 @@ func loopback(port int) string { return fmt.Sprintf("https://127.0.0.1:%d", port
 // arguments returns component's command line.
 func (c *Cluster) arguments(component Component) []string {
 	if a, ok := c.state.Added[component]; ok {
-		return append(c.apiServerArguments(a.Port, a.NextCA), a.Flags...)
+		return withAuthorization(append(c.apiServerArguments(a.Port, a.NextCA), a.Flags...))
 	}
 	switch component {
 	case Etcd:
 		return c.etcdArguments()
 	case APIServer:
-		return append(c.apiServerArguments(c.state.Ports.API, false), c.state.Options.APIServerFlags...)
+		return withAuthorization(append(c.apiServerArguments(c.state.Ports.API, false), c.state.Options.APIServerFlags...))
 	case Kubelet:
 		return c.kubeletArguments()
 	default:
@@ -86,7 +87,7 @@ func (c *Cluster) apiServerArguments(port int, nextCA bool) []string {
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
 		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
 		"--tls-cert-file=" + own.cert, "--tls-private-key-file=" + own.key,
-		"--client-ca-file=" + c.clientCAFile(), "--authorization-mode=RBAC", "--enable-bootstrap-token-auth",
+		"--client-ca-file=" + c.clientCAFile(), "--enable-bootstrap-token-auth",
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + c.pki.accountPublicKey,
 		"--service-account-signing-key-file=" + c.pki.accountKey,
@@ -94,6 +95,15 @@ func (c *Cluster) apiServerArguments(port int, nextCA bool) []string {
 		"--kubelet-certificate-authority=" + c.pki.ca.file,
 		"--kubelet-client-certificate=" + c.pki.kubeletClient.cert, "--kubelet-client-key=" + c.pki.kubeletClient.key,
 	}
+}
+
+// withAuthorization adds RBAC to an API server's flags, unless they name a file with
+// authorizers, which excludes it.
+func withAuthorization(flags []string) []string {
+	if slices.ContainsFunc(flags, func(f string) bool { return strings.HasPrefix(f, "--authorization-config=") }) {
+		return flags
+	}
+	return append([]string{"--authorization-mode=RBAC"}, flags...)
 }
 
 func (c *Cluster) managerArguments() []string {

@@ -189,8 +189,35 @@ func TestRevokedIsNotApproved(t *testing.T) {
 	answered := []string{"--yes", "--accept-risk", "user:" + name}
 	admin.ok(append([]string{"csr", "approve", first}, answered...)...)
 	certificate := admin.ok("csr", "wait", first)
-	if out := admin.ok("helpdesk", "revoke", "--user", name, "--yes"); !strings.Contains(out, "cannot be revoked") {
+	dir := t.TempDir()
+	write := func(name, kind string, der []byte) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(lost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode([]byte(certificate))
+	byTheLost := func(request string) lab.Result {
+		return u.ran(u.Run(t.Context(), lab.Run{Stdin: requestFor(t, request, unique("joe"), "", 0),
+			Env: []string{"KUBECONFIG=/dev/null"}}, u.Cluster.Kubectl(), "--server", u.Cluster.Server(),
+			"--certificate-authority", u.Cluster.CAFile(), "--client-certificate", write("cert", "CERTIFICATE", block.Bytes),
+			"--client-key", write("key", "PRIVATE KEY", der), "create", "-f", "-"))
+	}
+	third := unique("third")
+	if res := byTheLost(third); res.Code != 0 {
+		t.Fatal(res)
+	}
+	if out := admin.ok("helpdesk", "revoke", "--user", name, "--yes"); !strings.Contains(out, "still read until") {
 		t.Errorf("revoke: %s", out)
+	}
+	if res := byTheLost(unique("fourth")); res.Code != 1 || !strings.Contains(res.Stderr, "was revoked on") ||
+		!strings.Contains(res.Stderr, "access for "+name+" was revoked") {
+		t.Errorf("a request by the revoked certificate: %s", res)
 	}
 
 	renewal, other, others := file(jane, name, lost), file(jane, unique("joe"), nil), file(admin, unique("joe"), lost)
@@ -208,26 +235,6 @@ func TestRevokedIsNotApproved(t *testing.T) {
 		}
 	}
 	// A request by the lost certificate, for another key and user.
-	dir := t.TempDir()
-	write := func(name, kind string, der []byte) string {
-		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return file
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(lost)
-	if err != nil {
-		t.Fatal(err)
-	}
-	block, _ := pem.Decode([]byte(certificate))
-	third := unique("third")
-	if res := u.ran(u.Run(t.Context(), lab.Run{Stdin: requestFor(t, third, unique("joe"), "", 0),
-		Env: []string{"KUBECONFIG=/dev/null"}}, u.Cluster.Kubectl(),
-		"--server", u.Cluster.Server(), "--certificate-authority", u.Cluster.CAFile(), "--client-certificate", write("cert", "CERTIFICATE", block.Bytes),
-		"--client-key", write("key", "PRIVATE KEY", der), "create", "-f", "-")); res.Code != 0 {
-		t.Fatal(res)
-	}
 	if res := admin.run("csr", "approve", third, "--yes"); res.Code != 1 ||
 		!strings.Contains(res.Stderr, "filed with a certificate of") {
 		t.Errorf("by the lost certificate: %s", res)

@@ -303,7 +303,7 @@ func TestRevoke(t *testing.T) {
 		}
 	}
 	out := admin.ok("helpdesk", "revoke", "--user", name, "--yes")
-	for _, want := range []string{"cannot be revoked", grouped, "client authority has to be replaced"} {
+	for _, want := range []string{"still read until", grouped, "client authority has to be replaced"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("what remains lacks %q:\n%s", want, out)
 		}

@@ -2,7 +2,11 @@ package revocation
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"os"
@@ -18,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/poll"
@@ -155,3 +160,17 @@ func awaitInForce(t testing.TB, config *rest.Config, shards []revocation.Shard) 
 
 // refused tells whether err is the refusal of a revoked certificate.
 func refused(err error) bool { return apierrors.IsForbidden(err) && revocation.IsRefusal(err) }
+
+// requestFor is a manifest of a request for a client certificate.
+func requestFor(t testing.TB, name string) string {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	check(t, err)
+	text, err := csr.NewRequest(k, csr.Subject{User: name}, csr.RequestOptions{})
+	check(t, err)
+	obj, err := csr.Spec{Name: name, Request: text}.Object()
+	check(t, err)
+	b, err := json.Marshal(obj)
+	check(t, err)
+	return string(b)
+}

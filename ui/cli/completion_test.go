@@ -82,7 +82,7 @@ users: [{name: u, user: {}}]
 func TestEveryValueIsCompleted(t *testing.T) {
 	free := strings.Fields(
 		"name user group list text words word lifetime duration number descriptor hash id serial selector " +
-			"rule url uri address key=value process port token",
+			"rule url uri address key=value process port token date",
 	)
 	a := &app{Program: &Program{Args: []string{"kubehsm"}, Getenv: func(string) string { return "" }}, pinFD: -1}
 	root := a.root("")

@@ -15,6 +15,7 @@ import (
 type rbacDoc struct {
 	Objects []desk.RBACObject `json:"objects"`
 	Rights  []desk.RBACRight  `json:"rights,omitempty"`
+	Evaders *desk.Evaders     `json:"evaders,omitempty"`
 }
 
 func (a *app) rbacCheck() *cobra.Command {
@@ -23,7 +24,8 @@ func (a *app) rbacCheck() *cobra.Command {
 		Use:   "check [SET...]",
 		Short: "Compare the roles and policies in a cluster with the required ones",
 		Long: `Shows of every role, binding and policy whether the cluster has it, and of every duty
-whether you have the rights for it. It fails if something is missing or different.
+whether you have the rights for it. It names who may evade the revocation of a
+certificate. It fails if something is missing or different.
 
 ` + setsUsage(),
 		Example: `kubehsm rbac check --context prod
@@ -43,8 +45,14 @@ kubehsm rbac check breakglass -o json`,
 		if doc.Rights, err = desk.NewRoles(env).Rights(c.Context(), a.context); err != nil {
 			return err
 		}
+		evaders, err := desk.NewRoles(env).Evaders(c.Context(), a.context)
+		if err != nil {
+			return err
+		}
+		doc.Evaders = &evaders
 		err = a.emit(o, doc, func(w *words) {
-			w.sections([]present.Section{present.Roles(doc.Objects), present.Rights(doc.Rights)})
+			w.sections([]present.Section{present.Roles(doc.Objects), present.Rights(doc.Rights),
+				present.Evaders(evaders)})
 		})
 		return errors.Join(err, rbacWrong(doc.Objects))
 	})

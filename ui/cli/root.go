@@ -164,6 +164,8 @@ func (a *app) trunks() []trunk {
 		{"audit", groupCluster, a.audit},
 		group("helpdesk", groupHelpDesk, "Make tickets for new users, approve their requests, revoke access",
 			a.helpdeskTicket, a.helpdeskApprove, a.helpdeskRevoke, a.helpdeskOpen, a.helpdeskList),
+		group("revocation", groupHelpDesk, "List and lift revoked certificates, prove that revocation works",
+			a.revocationList, a.revocationLift, a.revocationCheck, a.revocationSet),
 		group("breakglass", groupHelpDesk, "Request and approve access in an emergency",
 			a.breakglassRequest, a.breakglassApprove, a.breakglassSeal, a.breakglassList),
 		group("bootstrap-token", groupHelpDesk, "Create, list and delete bootstrap tokens",

@@ -40,6 +40,11 @@ func removable(r desk.Revocation) []Line {
 	for _, name := range r.Approved {
 		lines = append(lines, Line{Words: "approved request " + text.Clean(name) + ", not signed yet"})
 	}
+	if r.Stops() {
+		for _, t := range r.Stop.Targets {
+			lines = append(lines, Line{Words: certificateNamed(t) + ": kept from writing"})
+		}
+	}
 	return append(lines, linesOf("ticket ", r.Tickets, Quiet)...)
 }
 
@@ -83,16 +88,28 @@ func Revoked(r desk.Revocation) []Section {
 
 func remaining(r desk.Revocation) []Line {
 	first := "No live certificate is known; one that is not known cannot be revoked either."
-	if until := r.Until(); !until.IsZero() {
-		first = fmt.Sprintf("The certificates cannot be revoked: whoever has the token and its PIN is still %q until %s.",
+	until := r.Until()
+	switch {
+	case r.Stop != nil && r.Stop.Done != nil:
+		first = fmt.Sprintf("The certificates still read until %s. Whoever has the token and its PIN is still %q.",
+			Date(until), r.User)
+	case !until.IsZero():
+		first = fmt.Sprintf("The certificates are not revoked: whoever has the token and its PIN is still %q until %s.",
 			r.User, Date(until))
 	}
 	lines := []Line{{Words: text.Clean(first)}}
+	if r.Stop != nil {
+		lines = append(lines, reach(*r.Stop)[1:]...)
+		if r.Stop.Done != nil {
+			lines = append([]Line{Enforced(*r.Stop.Done)}, lines...)
+		}
+	}
 	for _, b := range r.GroupBindings {
 		words := fmt.Sprintf("Through the group %q they still have %s (%s): take the group's binding away, if nobody "+
 			"else needs it.",
 			b.Subject, b.Role, b.Name)
 		lines = append(lines, Line{Words: text.Clean(words)})
 	}
-	return append(lines, Line{Words: "If access must end at once, the cluster's client authority has to be replaced."})
+	return append(lines, Line{Words: "If all access must end at once, see `kubehsm rbac print --revocation-authorizer`; " +
+		"elsewhere the cluster's client authority has to be replaced."})
 }

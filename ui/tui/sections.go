@@ -95,8 +95,10 @@ func (f *factory) sections() []*section {
 				Unlock:     f.unlock,
 				Quiet:      flowdesk.NewBootstrapTokens(f.flow.Quiet()),
 				BreakGlass: flowdesk.NewBreakGlass(f.flow), Revocations: flowdesk.NewRevocations(f.flow),
-				Roles: flowdesk.NewRoles(f.flow),
-				Deeds: deeds.NewLog(f.flow), Enroller: flowenroll.NewEnroller(f.flow)})
+				Stopping: flowdesk.NewStopping(f.flow),
+				Trial:    flowdesk.NewTrial(f.flow),
+				Roles:    flowdesk.NewRoles(f.flow),
+				Deeds:    deeds.NewLog(f.flow), Enroller: flowenroll.NewEnroller(f.flow)})
 		}},
 		{id: screen.Doctor, title: "Doctor", make: func() screen.Screen {
 			return doctor.New(f.tools(), flowdoctor.Options{Env: f.flow, Online: true})

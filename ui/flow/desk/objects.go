@@ -47,6 +47,7 @@ func (o object) path() (string, error) {
 		"ValidatingAdmissionPolicy":        "validatingadmissionpolicies",
 		"ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings", "Event": "events",
 		"CustomResourceDefinition": "customresourcedefinitions",
+		"ConfigMap":                "configmaps",
 	}[o.kind()]
 	if plural == "" {
 		return "", fmt.Errorf("unknown kind %q", o.kind())
@@ -79,6 +80,11 @@ func openObjects(ctx context.Context, access cluster.Access, kubeContext string)
 	if err != nil {
 		return nil, err
 	}
+	return newObjects(config)
+}
+
+// newObjects is openObjects for another credential than a context's.
+func newObjects(config *rest.Config) (*objects, error) {
 	cfg := rest.CopyConfig(config)
 	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	cfg.NegotiatedSerializer = serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion()
@@ -181,7 +187,12 @@ func (c *objects) apply(ctx context.Context, o object, dryRun, force bool) error
 }
 
 // create makes o, which has a name, in its collection.
-func (c *objects) create(ctx context.Context, o object) error {
+func (c *objects) create(ctx context.Context, o object) error { return c.post(ctx, o, false) }
+
+// tryCreate has the cluster check whether it would take o, which it does not keep.
+func (c *objects) tryCreate(ctx context.Context, o object) error { return c.post(ctx, o, true) }
+
+func (c *objects) post(ctx context.Context, o object, dryRun bool) error {
 	path, err := o.path()
 	if err != nil {
 		return err
@@ -190,9 +201,12 @@ func (c *objects) create(ctx context.Context, o object) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.do(ctx, "create "+o.String(),
-		c.rest.Post().AbsPath(strings.TrimSuffix(path, "/"+o.name())).Body(body).SetHeader("Content-Type",
-			runtime.ContentTypeJSON))
+	r := c.rest.Post().AbsPath(strings.TrimSuffix(path, "/"+o.name())).Body(body).SetHeader("Content-Type",
+		runtime.ContentTypeJSON)
+	if dryRun {
+		r = r.Param("dryRun", "All")
+	}
+	_, err = c.do(ctx, "create "+o.String(), r)
 	return err
 }
 

@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
@@ -19,9 +21,8 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
-// Revocation is what a user has in a cluster, and what can be done about it.
-// Kubernetes has no revocation: a certificate is good until it ends. What it
-// allows can be taken away.
+// Revocation is what a user has in a cluster, and what can be done about it: what their
+// certificates allow can be taken away, and the certificates kept from writing.
 type Revocation struct {
 	User   string `json:"user"`
 	Server string `json:"server"`
@@ -32,6 +33,10 @@ type Revocation struct {
 	GroupBindings []BindingView `json:"groupBindings"`
 	// Certificates are those that are known and live.
 	Certificates []CertificateView `json:"certificates"`
+	// Reason is what the certificates' user reads when they are refused; it may be empty.
+	Reason string `json:"reason,omitempty"`
+	// Stop revokes the certificates; nil if none can be.
+	Stop *Stop `json:"stop,omitempty"`
 	// Pending requests for the user can be denied; Approved ones that nobody has
 	// signed yet deleted, before somebody does; Tickets for the user ended.
 	Pending  []string `json:"pendingRequests"`
@@ -123,7 +128,43 @@ func (w Revocations) LookUp(ctx context.Context, kubeContext, user string, group
 	if err := w.lookUpBindings(ctx, kubeContext, &r, found); err != nil {
 		return r, err
 	}
-	return r, w.lookUpTickets(ctx, kubeContext, &r)
+	if err := w.lookUpTickets(ctx, kubeContext, &r); err != nil {
+		return r, err
+	}
+	return r, w.lookUpStop(ctx, kubeContext, &r)
+}
+
+// lookUpStop finds whether the certificates can be kept from writing.
+func (w Revocations) lookUpStop(ctx context.Context, kubeContext string, r *Revocation) error {
+	var targets []Target
+	for _, c := range r.Certificates {
+		if _, err := revocation.ParseFingerprint(c.hash); err == nil {
+			e := revocation.Entry{Certificate: c.hash, Key: c.Fingerprint, User: r.User, NotAfter: c.NotAfter}
+			targets = append(targets, Target{Entry: e, Groups: c.Groups, Request: c.Request})
+		}
+	}
+	if len(targets) == 0 {
+		return nil
+	}
+	c, err := openObjects(ctx, w.access, kubeContext)
+	if err != nil {
+		return err
+	}
+	may, err := c.mayRevoke(ctx)
+	if err != nil {
+		return err
+	}
+	if !may {
+		r.Unseen = append(r.Unseen, "certificates: you may not revoke them")
+		return nil
+	}
+	stop, err := Stopping(w).LookUp(ctx, kubeContext, targets, nil)
+	if isUnserved(err) {
+		r.Unknown = append(r.Unknown, "certificates: this cluster cannot revoke them, which needs Kubernetes 1.32")
+		return nil
+	}
+	r.Stop = &stop
+	return err
 }
 
 // lookUpRequests finds certificates and pending requests, and the groups of the
@@ -283,7 +324,7 @@ func (w Revocations) Revoke(ctx context.Context, kubeContext string, r *Revocati
 	if failed := slices.Concat(r.Failed, r.Unseen); len(failed) > 0 {
 		note = append(note, "failed: "+strings.Join(failed, ", "))
 	}
-	d := deeds.Deed{Action: "revoke", Server: r.Server, User: r.User, Note: strings.Join(note, "; ")}
+	d := deeds.Deed{Action: "revoke", Server: r.Server, User: r.User, Reason: r.Reason, Note: strings.Join(note, "; ")}
 	add := func(to *[]string, name string) {
 		if name != "" && !slices.Contains(*to, name) {
 			*to = append(*to, name)
@@ -328,6 +369,12 @@ func (w Revocations) takeAway(ctx context.Context, kubeContext string, r *Revoca
 		}
 		for _, name := range r.Approved {
 			tell("request "+name+" deleted", client.Delete(ctx, csr.Ref{Name: name, UID: types.UID(r.requests[name].UID)}))
+		}
+	}
+	if r.Stop != nil && len(r.Stop.Targets) > 0 {
+		err := Stopping(w).put(ctx, kubeContext, r.Stop, cmp.Or(r.Reason, "access for "+r.User+" was revoked"))
+		for _, t := range r.Stop.Targets {
+			tell("certificate "+t.Certificate[:16]+" revoked", err)
 		}
 	}
 	for _, b := range r.Bindings {

@@ -11,8 +11,11 @@ import (
 
 // Removable tells whether there is anything that can be taken away.
 func (r Revocation) Removable() bool {
-	return len(r.Bindings)+len(r.Pending)+len(r.Approved)+len(r.Tickets) > 0
+	return len(r.Bindings)+len(r.Pending)+len(r.Approved)+len(r.Tickets) > 0 || r.Stops()
 }
+
+// Stops tells whether there are certificates that can be kept from writing.
+func (r Revocation) Stops() bool { return r.Stop != nil && len(r.Stop.Targets) > 0 }
 
 // Err is the error for what could not be taken away, nil if all of it was.
 func (r Revocation) Err() error {

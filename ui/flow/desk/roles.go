@@ -207,6 +207,8 @@ func (s Roles) Rights(ctx context.Context, kubeContext string) ([]RBACRight, err
 		{"end tickets", access{Verb: "delete", Resource: "secrets", Namespace: "kube-system"}},
 		{"read other desks' tickets", access{Verb: "get", Resource: "secrets", Namespace: "kube-system"}},
 		{"leave events on requests", access{Verb: "create", Resource: "events", Namespace: "default"}},
+		{"revoke certificates, and lift that", access{Verb: "create", Group: "admissionregistration.k8s.io",
+			Resource: "validatingadmissionpolicies"}},
 		{"list bindings", access{Verb: "list", Group: rbacGroup, Resource: "clusterrolebindings"}},
 		{"remove bindings", access{Verb: "update", Group: rbacGroup, Resource: "clusterrolebindings"}},
 	} {

@@ -4,10 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -63,7 +66,12 @@ func clusters(ctx context.Context, o *Options) []Check {
 			asked = sync.OnceValue(func() answer { return answerOf(ctx, of) })
 			answers[fmt.Sprint(e.Cluster)] = asked
 		}
-		wg.Go(func() { found[i] = append(found[i], server(e, asked())) })
+		wg.Go(func() {
+			found[i] = append(found[i], server(e, asked()))
+			if c, told := revocable(e, asked()); told {
+				found[i] = append(found[i], c)
+			}
+		})
 	}
 	wg.Wait()
 	if err != nil && len(all) > 0 {
@@ -135,7 +143,9 @@ type answer struct {
 	sent time.Time
 	took time.Duration
 	at   time.Time // time by the server's clock; zero if the server does not tell
-	err  error
+	// minor is Kubernetes' minor version; 0 if the server does not tell nobody in particular.
+	minor int
+	err   error
 }
 
 // answerOf asks an API server for its version, as nobody in particular.
@@ -158,7 +168,27 @@ func answerOf(ctx context.Context, c apiserver.Cluster) answer {
 	if at, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
 		a.at = at
 	}
+	var v struct{ Minor string }
+	if json.NewDecoder(io.LimitReader(resp.Body, 1<<16)).Decode(&v) == nil {
+		a.minor, _ = strconv.Atoi(strings.TrimSuffix(v.Minor, "+")) // some providers add a plus
+	}
 	return a
+}
+
+// revokes is the first minor version of Kubernetes whose admission policies see certificates.
+const revokes = 32
+
+// revocable says whether the cluster can revoke certificates, if its API server tells its version.
+func revocable(e enrollment.Enrollment, a answer) (c Check, told bool) {
+	c = Check{ID: "revocation/" + e.Name, Group: GroupClusters, Title: "Revocation in the cluster of " + e.Name + " (CIS 3.1.1)"}
+	switch {
+	case a.err != nil || a.minor == 0:
+		return c, false
+	case a.minor < revokes:
+		return c.with(Note, fmt.Sprintf("not possible: it is Kubernetes 1.%d", a.minor),
+			"A lost certificate writes until it ends.", fmt.Sprintf("keep lifetimes short; Kubernetes 1.%d can", revokes)), true
+	}
+	return c.ok("possible: a revoked certificate does not write, and reads until it ends"), true
 }
 
 // server says how an API server answers, and compares the clocks.

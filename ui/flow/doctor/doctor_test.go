@@ -426,6 +426,26 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
+// A cluster whose API server tells its version can revoke certificates, or cannot.
+func TestRevocable(t *testing.T) {
+	m := newMachine(t)
+	m.Online = true
+	version := ""
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(version)) }))
+	defer s.Close()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	m.enroll("prod", s.URL, ca, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	look := func() []Check { return clusters(context.Background(), m.Options) }
+	version = `{"major":"1","minor":"37"}`
+	m.expect(m.find(look(), "revocation/prod"), OK, "a revoked certificate does not write", "")
+	version = `{"major":"1","minor":"31+"}`
+	m.expect(m.find(look(), "revocation/prod"), Note, "Kubernetes 1.31", "keep lifetimes short")
+	version = `{"kind":"Status"}`
+	if slices.ContainsFunc(look(), func(c Check) bool { return c.ID == "revocation/prod" }) {
+		t.Error("it is told of an unknown version")
+	}
+}
+
 // An API server is asked without a credential; its clock and CA are judged.
 func TestServer(t *testing.T) {
 	m := newMachine(t)

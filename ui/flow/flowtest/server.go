@@ -310,6 +310,8 @@ func listKind(resource string) string {
 		"certificatesigningrequests": "CertificateSigningRequestList", "secrets": "SecretList",
 		"clusterroles": "ClusterRoleList", "roles": "RoleList",
 		"clusterrolebindings": "ClusterRoleBindingList", "rolebindings": "RoleBindingList",
+		"validatingadmissionpolicies":       "ValidatingAdmissionPolicyList",
+		"validatingadmissionpolicybindings": "ValidatingAdmissionPolicyBindingList",
 	}[resource]
 }
 
@@ -421,10 +423,33 @@ func (s *Server) object(w http.ResponseWriter, r *http.Request, t target, do str
 	if s.control != nil && t.resource == "certificatesigningrequests" {
 		in = s.control(in)
 	}
+	if words := s.enforced(t); words != "" {
+		s.answer(w, http.StatusForbidden, Object{"apiVersion": "v1", "kind": "Status", "status": "Failure",
+			"code": http.StatusForbidden, "reason": "Forbidden", "message": words})
+		return
+	}
 	if r.URL.Query().Get("dryRun") == "" {
 		in = s.store(t.collection, t.name, in)
 	}
 	s.answer(w, http.StatusOK, in)
+}
+
+// enforced is what a policy of package revocation says to the dry run that asks for it, ""
+// for all other targets.
+func (s *Server) enforced(t target) string {
+	name, asks := strings.CutPrefix(t.name, "kubehsm-probe-")
+	policy := s.objects["/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/"+name]
+	if t.resource != "configmaps" || !asks || policy == nil {
+		return ""
+	}
+	spec, _ := policy["spec"].(Object)
+	rules, _ := spec["validations"].([]any)
+	for _, r := range rules {
+		if r, ok := r.(Object); ok && r["message"] != nil {
+			return fmt.Sprint(r["message"])
+		}
+	}
+	return ""
 }
 
 // fullName is the name that a path or an object has, or a new one where only its

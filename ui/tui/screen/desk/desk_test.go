@@ -203,6 +203,48 @@ func TestRoles(t *testing.T) {
 	r.Sees("kind: ClusterRole", "copy manifest")
 }
 
+// TestRevokeCertificate: one certificate is revoked by its hash, listed and lifted.
+func TestRevokeCertificate(t *testing.T) {
+	r, _ := open(t)
+	hash := strings.Repeat("ab", 32)
+	r.Press("W")
+	r.Sees("User")
+	r.Press("tab", "tab", `"beef"`, "enter")
+	r.Sees("is not the SHA-256")
+	r.Press("esc", "W")
+	r.Sees("User")
+	r.Press("tab", "tab", `"`+hash+`"`, "tab", `"lost in a train"`, "enter")
+	r.Sees("Revoke it?", "What it does")
+	r.Press("y")
+	r.Sees("The certificate is revoked", "enforces it")
+	r.Press("esc", "C")
+	r.Sees("Revoked certificates", "lift a revocation")
+	r.Press(`"show"`, "enter")
+	r.Sees(hash[:16], "lost in a train")
+	r.Press("esc", "C")
+	r.Sees("lift a revocation")
+	r.Press(`"never"`, "enter")
+	r.Sees("All policies are written anew")
+	r.Press(`"rescue"`, "enter")
+	r.Sees("The policies are written")
+	lift := func() {
+		r.Press("esc", "C")
+		r.Sees("lift a revocation")
+		r.Press(`"lift"`, "enter")
+		r.Sees("The certificate writes again")
+	}
+	lift()
+	r.Press("enter")
+	r.Sees("it is needed")
+	r.Press(`"abab"`, "enter")
+	r.Sees("Lift the revocation?", "lost in a train")
+	r.Press("y")
+	r.Sees("The revocation is lifted")
+	lift()
+	r.Press(`"abab"`, "enter")
+	r.Sees("is none of the revoked certificates")
+}
+
 // TestRevoke: what gives access is shown, and taken away after a yes.
 func TestRevoke(t *testing.T) {
 	r, server := open(t)

@@ -7,8 +7,11 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
+	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
@@ -20,10 +23,22 @@ func (d work) revoke() tea.Cmd {
 		{ID: "user", Label: "User", Input: widget.NewInput("", "whose token is lost")},
 		{ID: "groups", Label: "Groups", Input: widget.NewInput("", "those that are found"),
 			Note: "Groups that the user's certificates are known to have, separated by commas."},
+		{ID: "hash", Label: "Certificate", Input: widget.NewInput("", "all that are known"),
+			Note: "The SHA-256 of one, as the audit log's credential-id, to revoke only that."},
+		{ID: "reason", Label: "Reason", Input: widget.NewInput("", "none"), Note: "Who is refused reads it."},
 	}
-	intro := "Kubernetes cannot revoke a certificate: it is valid until it expires. What can be removed is shown first."
+	intro := "Their certificates are kept from writing, and still read until they expire. " +
+		"What else goes is shown first."
 	return d.form("Revoke access", intro, fields, func(f *widget.Form) tea.Cmd {
 		user, groups := value(f, "user"), list(value(f, "groups"))
+		if hash := value(f, "hash"); hash != "" {
+			if _, err := revocation.ParseFingerprint(hash); err != nil {
+				f.Field("hash").Problem = ui.Message(err)
+				return nil
+			}
+			return d.revokeCertificate(hash, value(f, "reason"))
+		}
+		reason := value(f, "reason")
 		if user == "" {
 			f.Field("user").Problem = "a user name is needed"
 			return nil
@@ -31,6 +46,9 @@ func (d work) revoke() tea.Cmd {
 		command := "kubehsm helpdesk revoke --user " + shell.Quote(user)
 		for _, g := range groups {
 			command += " --group " + shell.Quote(g)
+		}
+		if reason != "" {
+			command += " --reason " + shell.Quote(reason)
 		}
 		return screen.Operate(screen.Operation{Title: "Revoke access", Command: command, Writes: true,
 			Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
@@ -42,6 +60,7 @@ func (d work) revoke() tea.Cmd {
 					Detail: strings.Join(widget.PlainSections(present.Revocation(r)), "\n")}); err != nil {
 					return screen.Report{}, err
 				}
+				r.Reason = reason
 				if err := d.Revocations.Revoke(ctx, "", &r); err != nil {
 					return screen.Report{}, err
 				}
@@ -49,6 +68,36 @@ func (d work) revoke() tea.Cmd {
 					Sections: append(present.Revoked(r), screen.Wrong(r.Err())...)}, nil
 			}})
 	})
+}
+
+// revokeCertificate revokes one certificate, and takes away nothing else.
+func (d work) revokeCertificate(hash, reason string) tea.Cmd {
+	command := "kubehsm helpdesk revoke --fingerprint " + shell.Quote(hash)
+	if reason != "" {
+		command += " --reason " + shell.Quote(reason)
+	}
+	return screen.Operate(screen.Operation{Title: "Revoke a certificate", Command: command, Writes: true,
+		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
+			targets, err := d.Stopping.Targets(ctx, "", desk.Sought{Fingerprint: hash})
+			if err != nil {
+				return screen.Report{}, err
+			}
+			stop, err := d.Stopping.LookUp(ctx, "", targets, nil)
+			if err == nil {
+				err = stop.Err()
+			}
+			if err != nil {
+				return screen.Report{}, err
+			}
+			if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Revoke it?",
+				Detail: strings.Join(widget.PlainSections(present.Stop(stop)), "\n")}); err != nil {
+				return screen.Report{}, err
+			}
+			if err := d.Stopping.Stop(ctx, "", &stop, reason); err != nil {
+				return screen.Report{}, err
+			}
+			return screen.Report{Title: "The certificate is revoked", Sections: present.Stopped(stop)}, nil
+		}})
 }
 
 // record shows what was done from here.

@@ -38,6 +38,8 @@ type Services struct {
 	Quiet       desk.BootstrapTokens
 	BreakGlass  desk.BreakGlass
 	Revocations desk.Revocations
+	Stopping    desk.Stopping
+	Trial       desk.Trial
 	Roles       desk.Roles
 	Deeds       deeds.Log
 	Enroller    enroll.Enroller
@@ -233,6 +235,8 @@ func (m *Model) Acts() screen.Acts {
 		screen.On(screen.Action{Key: m.Keys.BreakGlass, Writes: true}, "breakglass request", do.breakGlass),
 		screen.On(screen.Action{Key: keys.Letter("s", "seal a token"), Writes: true, Quiet: true}, "breakglass seal",
 			do.seal),
+		screen.On(screen.Action{Key: keys.Letter("C", "revoked certificates"), Quiet: true},
+			"revocation list; revocation lift; revocation check; revocation set", do.revoked),
 		screen.On(screen.Action{Key: keys.Letter("H", "what was done"), Quiet: true}, "helpdesk list", do.record),
 		screen.On(screen.Action{Key: keys.Letter("p", "open a sealed PUK"), Writes: true, Quiet: true}, "helpdesk open",
 			do.open),

@@ -45,8 +45,12 @@ func (d work) checkRoles() tea.Msg {
 			if err != nil {
 				return screen.Report{}, err
 			}
+			evaders, err := d.Roles.Evaders(ctx, "")
+			if err != nil {
+				return screen.Report{}, err
+			}
 			return screen.Report{Title: "Roles and policies in the cluster",
-				Sections: append(compared(all), present.Rights(rights))}, nil
+				Sections: append(compared(all), present.Rights(rights), present.Evaders(evaders))}, nil
 		}}}
 }
 

@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/csr/revocation"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
+	"github.com/kubehsm/kubehsm/ui/present"
+)
+
+func (a *app) revocationList() *cobra.Command {
+	var o *format
+	c := a.command(&cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the revoked certificates of a cluster",
+		Long: `Lists the certificates that the cluster refuses when they write, as its admission
+policies have them. It fails if one of the policies cannot be read, or has no effect.`,
+		Example: "kubehsm revocation list\nkubehsm revocation list -o json",
+		Args:    cobra.NoArgs,
+	}, func(c *cobra.Command, _ []string) error {
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		list, err := desk.NewStopping(env).List(c.Context(), a.context)
+		if err != nil {
+			return err
+		}
+		doc := struct {
+			Revoked  []revocation.Entry  `json:"revoked"`
+			Settings revocation.Settings `json:"settings"`
+		}{[]revocation.Entry{}, list.Settings}
+		for e := range list.All() {
+			doc.Revoked = append(doc.Revoked, e)
+		}
+		if err := a.emit(o, doc, func(w *words) { w.sections(present.Revocations(list)) }); err != nil {
+			return err
+		}
+		if err := list.Err(); err != nil {
+			return hint.With(err, "`kubehsm revocation set` writes the policies anew; delete one that cannot be read")
+		}
+		return nil
+	})
+	o = output(c)
+	return c
+}

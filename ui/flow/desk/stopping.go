@@ -1,0 +1,375 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/user"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/csr/revocation"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/flow/deeds"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
+)
+
+// Stopping keeps revoked client certificates from writing in clusters, by the policies of
+// package revocation.
+type Stopping struct {
+	env    *env.Env
+	access cluster.Access
+}
+
+// NewStopping returns that of the clusters that e leads to.
+func NewStopping(e *env.Env) Stopping { return Stopping{env: e, access: cluster.Access{Env: e}} }
+
+// The risks that who revokes a certificate may accept.
+const (
+	// RiskOwn: it is the certificate in use.
+	RiskOwn = "own"
+	// RiskAdmin: it is one of the control plane or of system:masters.
+	RiskAdmin = "admin"
+)
+
+// Target is a certificate that is to be revoked, and what is known of it.
+type Target struct {
+	revocation.Entry
+	Groups []string `json:"groups,omitempty"`
+	// Request is the request it was issued for, "" if unknown.
+	Request string `json:"request,omitempty"`
+}
+
+// Stop is the revocation of certificates in one cluster: what it does, and what it does not.
+type Stop struct {
+	Server  string   `json:"server"`
+	Targets []Target `json:"targets"`
+	// Already are those that are on the list.
+	Already []Target `json:"alreadyRevoked,omitempty"`
+	// Refusals are why it is not done, Risks the words of --accept-risk that make warnings of them.
+	Refusals []string `json:"refusals,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
+	Risks    []string `json:"risks,omitempty"`
+	// Impersonators may act as others, without their certificate being seen; Unknown says
+	// why nobody could look for them.
+	Impersonators []string `json:"impersonators,omitempty"`
+	Unknown       string   `json:"unknown,omitempty"`
+	// Done is set by [Stopping.Stop].
+	Done *Enforcement `json:"done,omitempty"`
+}
+
+// Enforcement is what became of a change to the list.
+type Enforcement struct {
+	// InForce says that the API server that answered enforces the change, After how long
+	// that took. Otherwise Note says why that is not known.
+	InForce bool          `json:"inForce"`
+	After   time.Duration `json:"after,omitempty"`
+	Note    string        `json:"note,omitempty"`
+}
+
+// ledgerAPI is [revocation.API] over the objects of a cluster.
+type ledgerAPI struct{ *objects }
+
+// List implements [revocation.API].
+func (l ledgerAPI) List(ctx context.Context, apiVersion, kind string) (all []revocation.Object, err error) {
+	err = l.list(ctx, object{"apiVersion": apiVersion, "kind": kind}, func(o object) { all = append(all, o) })
+	if isUnserved(err) {
+		err = hint.With(err, "revocation needs Kubernetes 1.32")
+	}
+	return all, err
+}
+
+// Create implements [revocation.API].
+func (l ledgerAPI) Create(ctx context.Context, o revocation.Object) error { return l.create(ctx, o) }
+
+// Replace implements [revocation.API].
+func (l ledgerAPI) Replace(ctx context.Context, o revocation.Object) error { return l.replace(ctx, o) }
+
+func (s Stopping) open(ctx context.Context, kubeContext string) (*objects, revocation.Ledger, error) {
+	c, err := openObjects(ctx, s.access, kubeContext)
+	return c, revocation.Ledger{API: ledgerAPI{c}}, err
+}
+
+// List reads the list of revoked certificates of a context's cluster.
+func (s Stopping) List(ctx context.Context, kubeContext string) (revocation.List, error) {
+	_, l, err := s.open(ctx, kubeContext)
+	if err != nil {
+		return revocation.List{}, err
+	}
+	return l.Read(ctx)
+}
+
+// LookUp says what the revocation of targets in the cluster of a context would do. accept
+// are the risks that were accepted.
+func (s Stopping) LookUp(ctx context.Context, kubeContext string, targets []Target, accept []string) (Stop, error) {
+	at, err := s.access.Verified(ctx, kubeContext)
+	if err != nil {
+		return Stop{}, err
+	}
+	stop := Stop{Server: at.Server, Targets: []Target{}}
+	c, l, err := s.open(ctx, kubeContext)
+	if err != nil {
+		return stop, err
+	}
+	list, err := l.Read(ctx)
+	if err != nil {
+		return stop, err
+	}
+	if err := list.Err(); err != nil {
+		stop.Warnings = append(stop.Warnings, err.Error())
+	}
+	client, err := s.access.Client(ctx, kubeContext)
+	if err != nil {
+		return stop, err
+	}
+	me, err := client.Rights().WhoAmI(ctx)
+	if err != nil && !errors.Is(err, csr.ErrNotServed) {
+		return stop, err
+	}
+	for _, t := range targets {
+		if _, on := list.Find(t.Certificate, ""); on {
+			stop.Already = append(stop.Already, t)
+			continue
+		}
+		stop.Targets = append(stop.Targets, t)
+		stop.judge(t, list.Settings, revocation.Used(me.Extra), accept)
+	}
+	may, err := c.holders(ctx, impersonates)
+	switch {
+	case isForbidden(err):
+		stop.Unknown = mayNotList
+	case err != nil:
+		return stop, err
+	}
+	stop.Impersonators = may
+	return stop, nil
+}
+
+// judge refuses what has no effect or is dangerous.
+func (s *Stop) judge(t Target, settings revocation.Settings, own string, accept []string) {
+	refuse := func(risk, why string) {
+		if slices.Contains(accept, risk) {
+			s.Warnings = append(s.Warnings, why)
+			return
+		}
+		s.Refusals = append(s.Refusals, why)
+		if risk != "" && !slices.Contains(s.Risks, risk) {
+			s.Risks = append(s.Risks, risk)
+		}
+	}
+	whose := fmt.Sprintf("the certificate %s of %q", t.Certificate[:16], t.User)
+	if t.Ended(time.Now()) {
+		refuse("", whose+" has ended already")
+	}
+	if t.Certificate == own {
+		refuse(RiskOwn, whose+" is the one that you use: you could not write any more")
+	}
+	for _, g := range t.Groups {
+		switch g {
+		case "system:nodes":
+			refuse("", whose+" is a node's: the policies refuse no node; delete the node")
+		case settings.SparedGroup():
+			refuse("", whose+" is in the recovery group "+g+", which the policies never refuse")
+		case "system:masters":
+			refuse(RiskAdmin, whose+" is in system:masters: whoever has it may still delete the policies")
+		}
+	}
+	if strings.HasPrefix(t.User, "system:") {
+		refuse(RiskAdmin, whose+" is a part of the control plane")
+	}
+}
+
+// Err is the error for what is refused; nil if nothing is.
+func (s Stop) Err() error {
+	if len(s.Refusals) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("not revoked: %s", strings.Join(s.Refusals, "; "))
+	if len(s.Risks) > 0 {
+		return hint.Withf(err, "if that is what you want, add --accept-risk=%s", strings.Join(s.Risks, ","))
+	}
+	return err
+}
+
+// Stop puts the targets on the cluster's list, with the reason, and waits until the API
+// server enforces it. Also the local record keeps them.
+func (s Stopping) Stop(ctx context.Context, kubeContext string, stop *Stop, reason string) error {
+	if err := s.put(ctx, kubeContext, stop, reason); err != nil {
+		return err
+	}
+	d := deeds.Deed{Action: "revoke", Server: stop.Server, Reason: reason}
+	for _, t := range stop.Targets {
+		d.User, d.Certificates = t.User, append(d.Certificates, t.Certificate)
+		if t.Key != "" {
+			d.Keys = append(d.Keys, t.Key)
+		}
+	}
+	// the list is written, interrupted or not
+	return errors.Join(deeds.NewLog(s.env).Add(context.WithoutCancel(ctx), d), ctx.Err())
+}
+
+// put is Stop without the local record.
+func (s Stopping) put(ctx context.Context, kubeContext string, stop *Stop, reason string) error {
+	if err := stop.Err(); err != nil {
+		return err
+	}
+	c, l, err := s.open(ctx, kubeContext)
+	if err != nil {
+		return err
+	}
+	by, err := s.author(ctx, kubeContext)
+	if err != nil {
+		return err
+	}
+	var entries []revocation.Entry
+	for _, t := range stop.Targets {
+		t.Reason, t.By, t.At = reason, by, time.Now()
+		entries = append(entries, t.Entry)
+	}
+	shards, err := l.Revoke(ctx, time.Now(), entries...)
+	if err != nil {
+		return err
+	}
+	stop.Done = c.enforced(ctx, shards)
+	return nil
+}
+
+// mayRevoke tells whether the caller may write the list.
+func (c *objects) mayRevoke(ctx context.Context) (bool, error) {
+	for _, kind := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"} {
+		for _, verb := range []string{"list", "create", "update"} {
+			ok, err := c.may(ctx, access{Verb: verb, Group: "admissionregistration.k8s.io", Resource: kind})
+			if err != nil || !ok {
+				return false, err
+			}
+		}
+	}
+	return true, nil
+}
+
+// author is who the cluster takes the caller for, else the name on this computer.
+func (s Stopping) author(ctx context.Context, kubeContext string) (string, error) {
+	client, err := s.access.Client(ctx, kubeContext)
+	if err != nil {
+		return "", err
+	}
+	me, err := client.Rights().WhoAmI(ctx)
+	if err == nil {
+		return me.User, nil
+	}
+	if !errors.Is(err, csr.ErrNotServed) {
+		return "", err
+	}
+	u, err := user.Current()
+	if err != nil {
+		return "", err
+	}
+	return u.Username, nil
+}
+
+// Listed finds the entry whose fingerprint begins with some digits: enough of them to tell
+// it from all others.
+func Listed(l revocation.List, digits string) (revocation.Entry, error) {
+	if full, err := revocation.ParseFingerprint(digits); err == nil {
+		digits = full
+	}
+	digits = strings.ToLower(digits)
+	var found []revocation.Entry
+	for e := range l.All() {
+		if strings.HasPrefix(e.Certificate, digits) && digits != "" {
+			found = append(found, e)
+		}
+	}
+	if len(found) == 1 {
+		return found[0], nil
+	}
+	err := fmt.Errorf("%q is none of the revoked certificates", digits)
+	if len(found) > 1 {
+		err = fmt.Errorf("%d revoked certificates begin with %q", len(found), digits)
+	}
+	return revocation.Entry{}, hint.With(err, "`kubehsm revocation list` shows them")
+}
+
+// Lift takes certificates off the list of a context's cluster.
+func (s Stopping) Lift(ctx context.Context, kubeContext string, certificates []string) (*Enforcement, error) {
+	at, err := s.access.Verified(ctx, kubeContext)
+	if err != nil {
+		return nil, err
+	}
+	c, l, err := s.open(ctx, kubeContext)
+	if err != nil {
+		return nil, err
+	}
+	shards, err := l.Lift(ctx, time.Now(), certificates...)
+	if errors.Is(err, revocation.ErrNotRevoked) {
+		err = hint.With(err, "`kubehsm revocation list` shows what is revoked")
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = deeds.NewLog(s.env).Add(context.WithoutCancel(ctx), deeds.Deed{Action: "lift", Server: at.Server,
+		Certificates: certificates})
+	if err != nil {
+		return nil, err
+	}
+	return c.enforced(ctx, shards), nil
+}
+
+// Configure gives the policies of a context's cluster other settings.
+func (s Stopping) Configure(ctx context.Context, kubeContext string, settings revocation.Settings) (*Enforcement,
+	error) {
+	c, l, err := s.open(ctx, kubeContext)
+	if err != nil {
+		return nil, err
+	}
+	shards, err := l.Configure(ctx, time.Now(), settings)
+	if err != nil {
+		return nil, err
+	}
+	return c.enforced(ctx, shards), nil
+}
+
+// An API server looks every second for policies that have changed (policy_source.go in
+// k8s.io/apiserver).
+const (
+	enforcedWithin = 15 * time.Second
+	enforcedEvery  = 200 * time.Millisecond
+)
+
+// enforced waits until the API server that answers enforces the shards.
+func (c *objects) enforced(ctx context.Context, shards []revocation.Shard) *Enforcement {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, enforcedWithin)
+	defer cancel()
+	next := time.NewTicker(enforcedEvery)
+	defer next.Stop()
+	for _, s := range shards {
+		for {
+			err := c.probe(ctx, s.ProbeName())
+			if revocation.InForce(err) == s.Revision() {
+				break
+			}
+			if err != nil && revocation.InForce(err) == "" && !revocation.IsRefusal(err) && ctx.Err() == nil &&
+				!apierrors.IsAlreadyExists(err) {
+				return &Enforcement{Note: err.Error()}
+			}
+			select {
+			case <-ctx.Done():
+				return &Enforcement{Note: fmt.Sprintf("the API server did not enforce it within %s", enforcedWithin)}
+			case <-next.C:
+			}
+		}
+	}
+	return &Enforcement{InForce: true, After: time.Since(began).Round(time.Millisecond)}
+}
+
+// probe creates a ConfigMap in a dry run. A shard that is in force refuses it in words of its own.
+func (c *objects) probe(ctx context.Context, name string) error {
+	meta := map[string]any{"namespace": "default", "name": name}
+	return c.tryCreate(ctx, object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
+}

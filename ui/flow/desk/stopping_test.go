@@ -1,0 +1,255 @@
+package desk
+
+import (
+	"context"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr/revocation"
+	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/ui/flow/deeds"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
+)
+
+const policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+
+// janes is the certificate that jane has in [desk]'s world.
+func janes(ctx context.Context, w *flowtest.World) ([]Target, error) {
+	return NewStopping(w.Env).Targets(ctx, "", Sought{User: "jane"})
+}
+
+// TestStop: a certificate is put on the cluster's list and on record, and lifted again.
+func TestStop(t *testing.T) {
+	failing := flowtest.Failing("create", "list", "get")
+	var targets []Target
+	flowtest.UseCase{Name: "stop", World: func(t testing.TB) *flowtest.World {
+		w := desk(t)
+		var err error
+		if targets, err = janes(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}, Passes: []string{"forbidden: list clusterroles", "forbidden: list clusterrolebindings", "forbidden: create configmaps", "500: create configmaps",
+		"gone: create configmaps", "cut: create configmaps"},
+		Leaves: append(failing, "ctrl-c"), Resumes: true,
+		Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
+			s := NewStopping(w.Env)
+			stop, err := s.LookUp(ctx, "", targets, nil)
+			if err != nil {
+				return err
+			}
+			if err := s.Stop(ctx, "", &stop, "lost"); err != nil {
+				return err
+			}
+			if stop.Done == nil || !stop.Done.InForce && stop.Done.Note == "" {
+				return fmt.Errorf("done: %+v", stop.Done)
+			}
+			return nil
+		},
+		Done: func(t testing.TB, w *flowtest.World) {
+			l, err := NewStopping(w.Env).List(t.Context(), "")
+			if err != nil || l.Err() != nil {
+				t.Fatal(err, l.Err())
+			}
+			for e := range l.All() {
+				if e.User != "jane" || e.By != "admin" || e.Reason != "lost" || e.Key == "" || e.NotAfter.IsZero() {
+					t.Errorf("%+v", e)
+				}
+				if same, err := Listed(l, e.Certificate[:12]); err != nil || same != e {
+					t.Errorf("by its first digits: %+v, %v", same, err)
+				}
+			}
+		}}.Try(t)
+}
+
+// TestLift: lifted is what is on the list, and only that.
+func TestLift(t *testing.T) {
+	w := desk(t)
+	s := NewStopping(w.Env)
+	targets, err := janes(t.Context(), w)
+	if err != nil || len(targets) != 1 || targets[0].Groups[0] != "dev" || targets[0].Request != "jane-2" {
+		t.Fatalf("%+v, %v", targets, err)
+	}
+	hash := targets[0].Certificate
+	if _, err := s.Lift(t.Context(), "", []string{hash}); !errors.Is(err, revocation.ErrNotRevoked) ||
+		!strings.Contains(hinting.Of(err), "revocation list") {
+		t.Errorf("not revoked: %v", err)
+	}
+	stop := Stop{Targets: targets}
+	if err := s.Stop(t.Context(), "", &stop, ""); err != nil || !stop.Done.InForce {
+		t.Fatalf("%v, %+v", err, stop.Done)
+	}
+	again, err := s.LookUp(t.Context(), "", targets, nil)
+	if err != nil || len(again.Already) != 1 || len(again.Targets) != 0 {
+		t.Errorf("revoked already: %+v, %v", again, err)
+	}
+	if in, err := s.Configure(t.Context(), "", revocation.Settings{FailClosed: true}); err != nil || !in.InForce {
+		t.Errorf("configure: %+v, %v", in, err)
+	}
+	if in, err := s.Lift(t.Context(), "", []string{hash}); err != nil || !in.InForce {
+		t.Errorf("lift: %+v, %v", in, err)
+	}
+	l, err := s.List(t.Context(), "")
+	if _, on := l.Find(hash, ""); err != nil || on || !l.Settings.FailClosed {
+		t.Errorf("%+v, %v", l, err)
+	}
+	for _, digits := range []string{hash, "", "zz"} {
+		if _, err := Listed(l, digits); err == nil {
+			t.Errorf("%q is on the list", digits)
+		}
+	}
+	if record(w) != "lift" {
+		t.Errorf("on record %q", record(w))
+	}
+}
+
+// TestTargets: a certificate is found by its file, hash, serial number and issuer, user and
+// token, also where the cluster shows nothing.
+func TestTargets(t *testing.T) {
+	w := desk(t)
+	s := NewStopping(w.Env)
+	mine, err := janes(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf := w.Server.Issued("jane-2")
+	later := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
+	log := deeds.NewLog(w.Env)
+	other := strings.Repeat("ab", 32)
+	for _, d := range []deeds.Deed{{Action: "ticket", Ticket: "abcdef", Terms: &ticket.Terms{User: "joe", Serial: "4711"}},
+		{Action: "approve", Ticket: "abcdef", User: "joe", Certificate: other, Expires: &later}, {Action: "approve", User: "joe"}} {
+		d.Server = w.Server.URL
+		if err := log.Add(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ca := pem.EncodeToMemory(&pem.Block{Type: "OTHER"})
+	for name, c := range map[string]struct {
+		sought Sought
+		want   string // hash, or words of the error
+	}{
+		"file":           {Sought{PEM: append(ca, leaf...)}, mine[0].Certificate},
+		"hash":           {Sought{Fingerprint: revocation.CertificatePrefix + mine[0].Certificate}, mine[0].Certificate},
+		"unknown hash":   {Sought{Fingerprint: strings.Repeat("cd", 32), Until: later}, strings.Repeat("cd", 32)},
+		"token":          {Sought{Token: "piv:serial=4711"}, other},
+		"serial number":  {Sought{Token: "4711"}, other},
+		"no such token":  {Sought{Token: "4712"}, "no live certificate is known"},
+		"no such number": {Sought{Serial: "0xffff"}, "no live certificate is known"},
+		"no number":      {Sought{Serial: "x"}, "is not a serial number"},
+		"no hash":        {Sought{Fingerprint: "beef"}, "is not the SHA-256"},
+		"no PEM":         {Sought{PEM: []byte("hello")}, "there is no client certificate"},
+		"bad PEM":        {Sought{PEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")})}, "cannot be read"},
+	} {
+		got, err := s.Targets(t.Context(), "", c.sought)
+		if err != nil && !strings.Contains(err.Error(), c.want) || err == nil && (len(got) != 1 || got[0].Certificate != c.want) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	if got := numbersOf("0A:ff"); !slices.Equal(got, []string{"2815"}) {
+		t.Errorf("a serial number: %q", got)
+	}
+	if got := numbersOf("10"); !slices.Equal(got, []string{"10", "16"}) {
+		t.Errorf("a serial number that both bases have: %q", got)
+	}
+	w.Server.Forbid("list certificatesigningrequests")
+	if got, err := s.Targets(t.Context(), "", Sought{User: "joe"}); err != nil || len(got) != 1 {
+		t.Errorf("from the record: %+v, %v", got, err)
+	}
+}
+
+// TestStopRefusals: what would have no effect or lock somebody out is refused, unless the risk
+// is accepted.
+func TestStopRefusals(t *testing.T) {
+	hash := strings.Repeat("ab", 32)
+	for name, c := range map[string]struct {
+		target Target
+		risk   string
+		words  string
+	}{
+		"own":      {Target{Entry: revocation.Entry{Certificate: hash, User: "me"}}, RiskOwn, "the one that you use"},
+		"masters":  {Target{Groups: []string{"system:masters"}}, RiskAdmin, "may still delete the policies"},
+		"part":     {Target{Entry: revocation.Entry{User: "system:kube-scheduler"}}, RiskAdmin, "a part of the control plane"},
+		"node":     {Target{Groups: []string{"system:nodes"}}, "", "the policies refuse no node"},
+		"recovery": {Target{Groups: []string{"kubehsm:recovery"}}, "", "which the policies never refuse"},
+		"ended":    {Target{Entry: revocation.Entry{NotAfter: time.Now().Add(-time.Hour)}}, "", "has ended already"},
+		"fine":     {Target{Groups: []string{"dev"}}, "", ""},
+	} {
+		own := hash
+		if c.target.Certificate == "" {
+			c.target.Certificate, own = strings.Repeat("cd", 32), hash
+		}
+		var s Stop
+		s.judge(c.target, revocation.Settings{}, own, nil)
+		err := s.Err()
+		if (err == nil) != (c.words == "") || err != nil && !strings.Contains(err.Error(), c.words) ||
+			c.risk != "" && !strings.Contains(hinting.Of(err), "--accept-risk="+c.risk) {
+			t.Errorf("%s: %v, hint %q", name, err, hinting.Of(err))
+		}
+		s = Stop{}
+		s.judge(c.target, revocation.Settings{}, own, []string{RiskOwn, RiskAdmin})
+		if (s.Err() == nil) != (c.risk != "" || c.words == "") {
+			t.Errorf("%s, accepted: %v", name, s.Err())
+		}
+	}
+}
+
+// TestHolders: named are those whom a cluster-wide binding lets impersonate.
+func TestHolders(t *testing.T) {
+	w := desk(t)
+	role := func(name string, verb, resource string) {
+		w.Server.Put("/apis/rbac.authorization.k8s.io/v1/clusterroles", flowtest.Object{"metadata": flowtest.Object{"name": name},
+			"rules": []any{flowtest.Object{"verbs": []any{"get", verb}, "resources": []any{resource}}}})
+	}
+	role("view", "impersonate", "users") // the role that desk's bindings give
+	stop, err := NewStopping(w.Env).LookUp(t.Context(), "", nil, nil)
+	if err != nil || !slices.Equal(stop.Impersonators, []string{"group dev", "user jane"}) {
+		t.Errorf("%q, %v", stop.Impersonators, err)
+	}
+	role("view", "delete", "validatingadmissionpolicies")
+	if e, err := NewRoles(w.Env).Evaders(t.Context(), ""); err != nil || len(e.Impersonate) > 0 || len(e.Policies) != 2 {
+		t.Errorf("%+v, %v", e, err)
+	}
+	role("view", "list", "users")
+	if stop, err = NewStopping(w.Env).LookUp(t.Context(), "", nil, nil); err != nil || len(stop.Impersonators) > 0 {
+		t.Errorf("%q, %v", stop.Impersonators, err)
+	}
+	w.Server.Forbid("list clusterroles")
+	if e, err := NewRoles(w.Env).Evaders(t.Context(), ""); err != nil || e.Unknown == "" {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if stop, err = NewStopping(w.Env).LookUp(t.Context(), "", nil, nil); err != nil || stop.Unknown == "" {
+		t.Errorf("who may not look: %+v, %v", stop, err)
+	}
+}
+
+// TestTrial: where nobody is refused, the trial says so. It leaves nothing behind.
+func TestTrial(t *testing.T) {
+	w := desk(t)
+	w.Server.Signs(false)
+	before := w.Server.Names(roleBindings)
+	trial := NewTrial(w.Env)
+	trial.patience = 0
+	steps, err := trial.Run(t.Context(), "")
+	if err != nil || len(steps) != 6 || !steps[0].OK || steps[2].OK || TrialErr(steps) == nil || TrialErr(steps[:2]) != nil {
+		t.Errorf("%+v, %v, %v", steps, err, TrialErr(steps))
+	}
+	l, lerr := NewStopping(w.Env).List(t.Context(), "")
+	for e := range l.All() {
+		t.Errorf("left: %+v", e)
+	}
+	if after := w.Server.Names(roleBindings); lerr != nil || !slices.Equal(after, before) ||
+		len(w.Server.Names("/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings")) > 0 {
+		t.Errorf("left %q, %v", after, lerr)
+	}
+	w.Server.Forbid("create roles")
+	if steps, err := trial.Run(t.Context(), ""); err == nil || len(steps) > 0 {
+		t.Errorf("who may not: %+v, %v", steps, err)
+	}
+}

@@ -1,0 +1,204 @@
+package desk
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/csr/revocation"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/ui/flow/deeds"
+)
+
+// Sought says which certificates are to be revoked. What is given together must all fit,
+// except that each certificate of PEM is one.
+type Sought struct {
+	// PEM has certificates; authorities among them are passed over.
+	PEM []byte
+	// Fingerprint is the SHA-256 of one, as [revocation.ParseFingerprint] reads it.
+	Fingerprint string
+	// Serial is the serial number of one, in hexadecimal or decimal digits; Issuer is part
+	// of its issuer's name.
+	Serial, Issuer string
+	// Token is the URI or serial number of a token.
+	Token string
+	// User is who they are for.
+	User string
+	// Until is when a certificate ends of which only the fingerprint is known; zero if
+	// that is not known either.
+	Until time.Time
+}
+
+// known is a certificate of which the cluster or this computer knows.
+type known struct {
+	Target
+	leaf   *x509.Certificate // nil for one that is only on record
+	tokens []string          // serial numbers of tokens that it may be on
+}
+
+// Targets finds the certificates that are sought. Those that the cluster has issued within
+// the hour, and those that were approved or enrolled on this computer, are known by more
+// than their fingerprint.
+func (s Stopping) Targets(ctx context.Context, kubeContext string, w Sought) ([]Target, error) {
+	if len(w.PEM) > 0 {
+		return targetsIn(w.PEM)
+	}
+	all, err := s.known(ctx, kubeContext)
+	if err != nil {
+		return nil, err
+	}
+	hash := ""
+	if w.Fingerprint != "" {
+		if hash, err = revocation.ParseFingerprint(w.Fingerprint); err != nil {
+			return nil, hint.With(err,
+				"the audit log names it as credential-id, `openssl x509 -noout -fingerprint -sha256` prints it")
+		}
+	}
+	serial := w.Token
+	if u, err := hsm.ParseURI(w.Token); err == nil {
+		serial = u.Serial
+	}
+	numbers := numbersOf(w.Serial)
+	if w.Serial != "" && len(numbers) == 0 {
+		return nil, fmt.Errorf("%q is not a serial number", w.Serial)
+	}
+	var found []Target
+	for _, k := range all {
+		switch {
+		case hash != "" && k.Certificate != hash, w.User != "" && k.User != w.User,
+			serial != "" && !slices.Contains(k.tokens, serial),
+			len(numbers) > 0 && (k.leaf == nil || !slices.Contains(numbers, k.leaf.SerialNumber.String())),
+			w.Issuer != "" && (k.leaf == nil || !strings.Contains(k.leaf.Issuer.String(), w.Issuer)),
+			k.Ended(time.Now()),
+			slices.ContainsFunc(found, func(t Target) bool { return t.Certificate == k.Certificate }):
+		default:
+			found = append(found, k.Target)
+		}
+	}
+	switch {
+	case len(found) > 0:
+		return found, nil
+	case hash != "":
+		return []Target{{Entry: revocation.Entry{Certificate: hash, User: w.User, NotAfter: w.Until}}}, nil
+	}
+	return nil, hint.With(errors.New("no live certificate is known that fits"),
+		"give the certificate's file, or its fingerprint: the audit log names it as "+revocation.CredentialID)
+}
+
+// numbersOf reads a serial number, whose digits may mean either base, as big.Int writes it.
+func numbersOf(s string) (all []string) {
+	digits := strings.TrimPrefix(strings.ToLower(strings.ReplaceAll(s, ":", "")), "0x")
+	for _, base := range []int{10, 16} {
+		if n, ok := new(big.Int).SetString(digits, base); ok && (base == 16 || digits == s) {
+			all = append(all, n.String())
+		}
+	}
+	return all
+}
+
+// targetsIn reads the certificates in PEM that are no authorities.
+func targetsIn(data []byte) (all []Target, err error) {
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("the certificate cannot be read: %w", err)
+		}
+		if !c.IsCA {
+			all = append(all, Target{Entry: revocation.EntryOf(c), Groups: c.Subject.Organization})
+		}
+	}
+	if len(all) == 0 {
+		return nil, hint.With(errors.New("there is no client certificate in it"),
+			"give a file with PEM blocks of type CERTIFICATE")
+	}
+	return all, nil
+}
+
+// known lists the certificates that the cluster and this computer know of.
+func (s Stopping) known(ctx context.Context, kubeContext string) (all []known, err error) {
+	at, err := s.access.Verified(ctx, kubeContext)
+	if err != nil {
+		return nil, err
+	}
+	client, err := s.access.Client(ctx, kubeContext)
+	if err != nil {
+		return nil, err
+	}
+	for obj, err := range client.List(ctx, csr.ListOptions{}) {
+		if csr.IsForbidden(err) {
+			break // what is on record here is what is left
+		}
+		if err != nil {
+			return nil, err
+		}
+		if cert, err := csr.ParseCertificate(obj.Status.Certificate); err == nil {
+			all = append(all, known{leaf: cert.Leaf, Target: Target{Entry: revocation.EntryOf(cert.Leaf),
+				Groups: cert.Leaf.Subject.Organization, Request: obj.Name}})
+		}
+	}
+	store := s.env.Enrollments()
+	mine, err := store.List()
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range mine {
+		chain, err := store.Certificate(e)
+		if err != nil || e.Cluster.Server != at.Server || len(chain) == 0 {
+			continue // it has none for this cluster
+		}
+		all = append(all, known{leaf: chain[0], tokens: []string{e.Key.Serial},
+			Target: Target{Entry: revocation.EntryOf(chain[0]), Groups: e.Groups}})
+	}
+	past, err := deeds.NewLog(s.env).All()
+	if err != nil {
+		return nil, err
+	}
+	serials := map[string]string{} // of tokens, by ticket
+	for _, d := range past {
+		switch {
+		case d.Action == "ticket" && d.Terms != nil:
+			serials[d.Ticket] = d.Terms.Serial
+		case strings.HasSuffix(d.Action, "approve") && d.Server == at.Server:
+			if _, err := revocation.ParseFingerprint(d.Certificate); err != nil {
+				continue // it was not issued while anybody waited
+			}
+			k := known{Target: Target{Request: d.Request,
+				Entry: revocation.Entry{Certificate: d.Certificate, Key: d.Fingerprint, User: d.User}}}
+			if d.Expires != nil {
+				k.NotAfter = *d.Expires
+			}
+			if n := serials[d.Ticket]; n != "" {
+				k.tokens = []string{n}
+			}
+			all = append(all, k)
+		}
+	}
+	return merged(all), nil
+}
+
+// merged gives each certificate the tokens and groups that any of its sources knows.
+func merged(all []known) []known {
+	first := map[string]int{}
+	var out []known
+	for _, k := range all {
+		i, ok := first[k.Certificate]
+		if !ok {
+			first[k.Certificate] = len(out)
+			out = append(out, k)
+			continue
+		}
+		out[i].tokens = append(out[i].tokens, k.tokens...)
+	}
+	return out
+}

@@ -1,0 +1,160 @@
+package present
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kubehsm/kubehsm/csr/revocation"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
+	"github.com/kubehsm/kubehsm/ui/text"
+)
+
+// Stop says what the revocation of certificates does, and what remains.
+func Stop(s desk.Stop) []Section {
+	var lines []Line
+	for _, t := range s.Targets {
+		lines = append(lines, Line{Words: certificateNamed(t)})
+	}
+	if len(lines) == 0 {
+		lines = append(lines, Line{Words: "Nothing: all of them are revoked already."})
+	}
+	sections := []Section{{Title: "To revoke", Lines: lines}}
+	lines = nil
+	for _, t := range s.Already {
+		lines = append(lines, Line{Words: certificateNamed(t), Level: Quiet})
+	}
+	for _, more := range []Section{
+		{Title: "Revoked already", Lines: lines},
+		{Title: "Not revoked, because", Lines: linesOf("", s.Refusals, Bad)},
+		{Title: "Mind", Lines: linesOf("", s.Warnings, Warn)},
+	} {
+		if len(more.Lines) > 0 {
+			sections = append(sections, more)
+		}
+	}
+	return append(sections, Section{Title: "What it does", Lines: reach(s)})
+}
+
+func certificateNamed(t desk.Target) string {
+	words := "certificate " + t.Certificate[:16]
+	if t.User != "" {
+		words += fmt.Sprintf(" of %q", t.User)
+	}
+	if len(t.Groups) > 0 {
+		words = join(words, "groups "+strings.Join(t.Groups, ", "))
+	}
+	until := "until an unknown end"
+	if !t.NotAfter.IsZero() {
+		until = "until " + Date(t.NotAfter)
+	}
+	return text.Clean(words + ", " + until)
+}
+
+// reach says what a revocation reaches and what goes on.
+func reach(s desk.Stop) []Line {
+	lines := []Line{
+		{Words: "Refused: to create, change and delete, dry runs of it, exec, attach, port-forward and proxies."},
+		{Words: "Goes on: to read, until the certificate ends; watches and sessions that are open now; writing to " +
+			"aggregated API servers that judge by themselves; and changing admission policies, for whoever may."},
+	}
+	switch {
+	case s.Unknown != "":
+		lines = append(lines, Line{Level: Warn,
+			Words: "Not known: who may impersonate others (" + text.Clean(s.Unknown) +
+				"). The cluster does not see their certificate then."})
+	case len(s.Impersonators) > 0:
+		lines = append(lines, Line{Level: Warn,
+			Words: text.Clean("Not refused with --as, for these, who may impersonate others: " +
+				strings.Join(s.Impersonators, ", ") + ".")})
+	}
+	return lines
+}
+
+// Evaders says who may evade the revocation of a certificate.
+func Evaders(e desk.Evaders) Section {
+	s := Section{Title: "Who may evade a revocation"}
+	if e.Unknown != "" {
+		s.Lines = []Line{{Words: "Not known: " + text.Clean(e.Unknown) + ".", Level: Quiet}}
+		return s
+	}
+	for _, who := range []struct {
+		may string
+		all []string
+	}{{"may impersonate others: ", e.Impersonate}, {"may change admission policies: ", e.Policies}} {
+		if len(who.all) > 0 {
+			s.Lines = append(s.Lines, Line{Words: text.Clean(who.may + strings.Join(who.all, ", "))})
+		}
+	}
+	if len(s.Lines) == 0 {
+		s.Lines = []Line{{Words: "nobody by a cluster-wide binding", Level: Quiet}}
+	}
+	return s
+}
+
+// Stopped says what became of the revocation of certificates.
+func Stopped(s desk.Stop) []Section {
+	var lines []Line
+	for _, t := range s.Targets {
+		lines = append(lines, Line{Words: "revoked: " + certificateNamed(t)})
+	}
+	if s.Done != nil {
+		lines = append(lines, Enforced(*s.Done))
+	}
+	return []Section{{Lines: lines}, {Title: "What remains", Lines: reach(s)[1:]}}
+}
+
+// RevokedEntry says of one revoked certificate whose it is, and why, when and by whom it was revoked.
+func RevokedEntry(e revocation.Entry) string {
+	words := fmt.Sprintf("%s of %q, revoked on %s by %s", e.Certificate[:16], e.User, Date(e.At), e.By)
+	if e.Reason != "" {
+		words += ": " + e.Reason
+	}
+	return text.Clean(words)
+}
+
+// Enforced says whether the API server enforces a change to the list.
+func Enforced(e desk.Enforcement) Line {
+	if e.InForce {
+		return Line{Words: fmt.Sprintf("The API server that answered enforces it, after %s; others do within seconds.",
+			e.After)}
+	}
+	return Line{Words: "It is not known whether the API server enforces it yet: " + Note(e.Note), Level: Warn}
+}
+
+// Revocations is the list of revoked certificates of a cluster.
+func Revocations(l revocation.List) []Section {
+	t := Table{Heading: []string{"CERTIFICATE", "USER", "UNTIL", "REVOKED", "BY", "REASON", "POLICY"}}
+	for e, s := range l.All() {
+		t.Rows = append(t.Rows, cells(e.Certificate[:16], text.Clean(e.User), Date(e.NotAfter), Date(e.At),
+			text.Clean(e.By), text.Clean(e.Reason), s.Name))
+	}
+	sections := []Section{{Table: t}}
+	if len(t.Rows) == 0 {
+		sections = []Section{{Lines: []Line{{Words: "No certificate is revoked in this cluster."}}}}
+	}
+	policy := "a policy that cannot be evaluated lets writes pass"
+	if l.Settings.FailClosed {
+		policy = "a policy that cannot be evaluated refuses everybody with a client certificate"
+	}
+	if len(l.Shards) == 0 {
+		return sections
+	}
+	spared := text.Clean("Never refused: nodes, and the group " + l.Settings.SparedGroup() + "; " + policy + ".")
+	return append(sections, Section{Lines: []Line{{Words: spared, Level: Quiet}}})
+}
+
+// Trial says what was tried to prove that revocation works.
+func Trial(steps []desk.TrialStep) []Section {
+	var lines []Line
+	for _, s := range steps {
+		words, level := "ok: "+s.What, Quiet
+		if !s.OK {
+			words, level = "not so: "+s.What, Bad
+		}
+		if s.Note != "" {
+			words += " (" + Note(s.Note) + ")"
+		}
+		lines = append(lines, Line{Words: text.Clean(words), Level: level})
+	}
+	return []Section{{Lines: lines}}
+}
