@@ -52,7 +52,7 @@ type (
 // entry is the palette's line of an action of the screen in front, or of everywhere.
 func entry(a screen.Action) dialog.Entry {
 	return dialog.Entry{Name: a.Key.Help().Desc, Key: a.Key.Help().Key, Reason: a.Reason, Verbs: a.Verbs(),
-		Message: pressMsg{keyPress(a.Key.Keys()[0])}}
+		Finds: aliases(a.Verbs()...), Message: pressMsg{keyPress(a.Key.Keys()[0])}}
 }
 
 // entries are what the palette begins with: what keys do here, the screens, what is
@@ -79,6 +79,7 @@ func (m *model) entries() []dialog.Entry {
 			e.Verbs = append(e.Verbs, a.Verbs()...)
 		}
 		e.Verbs = slices.DeleteFunc(e.Verbs, func(verb string) bool { return slices.Contains(known, verb) })
+		e.Finds = aliases(e.Verbs...)
 		all = append(all, e)
 	}
 	for _, a := range always {
@@ -158,9 +159,9 @@ func (m *model) goes(a screen.Act) bool {
 	return slices.ContainsFunc(m.everywhere(), func(x screen.Act) bool { return x.Verb == a.Verb })
 }
 
-// aliases are what people of other programs call what verb does.
-func aliases(verb string) string {
-	if verb == "kubeconfig use" {
+// aliases are what people of other programs call what the verbs do.
+func aliases(verbs ...string) string {
+	if slices.Contains(verbs, "kubeconfig use") {
 		return " ctx use-context"
 	}
 	return ""

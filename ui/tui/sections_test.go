@@ -30,6 +30,8 @@ func TestSections(t *testing.T) {
 			[]string{"release from scdaemon (kubehsm token release)"}, ""},
 		{"the palette finds commands of other screens", []string{":", `"consent"`},
 			[]string{"go to Contexts (kubehsm consent show)"}, ""},
+		{"the palette finds a context as kubectx does", []string{":", `"ctx"`}, []string{"go to Contexts"}, ""},
+		{"the palette finds approvals", []string{":", `"approve"`}, []string{"go to Requests (kubehsm csr approve)"}, ""},
 		{"the palette finds consent", []string{"2", ":", `"consent"`},
 			[]string{"consent policy (it is not kubehsm's)"}, ""},
 		{"the palette presses keys", []string{":", `"command"`, "enter"}, []string{"kubehsm token list"}, ""},
