@@ -34,7 +34,7 @@ func (a *app) execute(ctx context.Context, args []string) error {
 		}
 		return err
 	case !a.started: // an error of cobra's, such as a malformed flag
-		return &ui.UsageError{Err: err, Help: c.CommandPath() + " --help"}
+		return &ui.UsageError{Err: plainly(err), Help: c.CommandPath() + " --help"}
 	}
 	return err
 }

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"errors"
+	"regexp"
+	"strings"
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
@@ -30,6 +32,38 @@ func usage(err error) error {
 	}
 	if bad {
 		return &ui.UsageError{Err: err}
+	}
+	return err
+}
+
+// plainly says in this program's words what cobra or pflag finds wrong with a command line.
+func plainly(err error) error {
+	said := err.Error()
+	found := func(pattern string) []string { return regexp.MustCompile(pattern).FindStringSubmatch(said) }
+	if m := found(`^required flag\(s\) (.+) not set$`); m != nil {
+		names := strings.Split(strings.ReplaceAll(m[1], `"`, ""), ", ")
+		if len(names) == 1 {
+			return errors.New("--" + names[0] + " is missing")
+		}
+		return errors.New("--" + strings.Join(names, " and --") + " are missing")
+	}
+	if m := found(`^if any flags in the group .* none of the others can be; \[(.+)\] were all set$`); m != nil {
+		return errors.New("--" + strings.Join(strings.Fields(m[1]), " and --") + " exclude each other")
+	}
+	if m := found(`^accepts (?:at most )?(\d+) arg\(s\), received (\d+)$`); m != nil && m[1] < m[2] { // single digits
+		return errors.New("there are too many arguments")
+	}
+	if m := found(`^unknown command (".*") for ".*"$`); m != nil {
+		return errors.New("unexpected argument " + m[1])
+	}
+	if m := found(`^flag needs an argument: (?:'.' in )?(-.+)$`); m != nil {
+		return errors.New(m[1] + " needs a value")
+	}
+	if m := found(`^invalid argument ".*" for "(?:-., )?(--[\w-]+)" flag: (?:time: )?(.+)$`); m != nil {
+		return errors.New(m[1] + ": " + m[2])
+	}
+	if strings.Contains(said, " arg(s), ") {
+		return errors.New("an argument is missing")
 	}
 	return err
 }
