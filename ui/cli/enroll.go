@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -27,6 +29,7 @@ type enrollFlags struct {
 	optionFlags
 	progress              string
 	yes, tui, plan, spare bool
+	drop                  bool
 }
 
 // enrolAlias is the British spelling of enroll.
@@ -69,6 +72,9 @@ kubehsm enroll --context trial --user jane --approve-with admin.kubeconfig --yes
 		if err != nil {
 			return err
 		}
+		if f.drop {
+			return a.dropEnrollment(c.Context(), env, options.Name, f.yes)
+		}
 		if f.tui {
 			a.offers = false // the screen is the terminal UI's
 			err := a.screen(c.Context(), TUIOptions{Env: env, Enroll: true, Options: options, ClusterProgress: f.progress})
@@ -82,12 +88,41 @@ kubehsm enroll --context trial --user jane --approve-with admin.kubeconfig --yes
 	flags := c.Flags()
 	f.bindTo(flags)
 	f.bindSpare(flags)
+	flags.BoolVar(&f.drop, "drop", false, "forget the unfinished enrollment that --name names, instead of continuing it")
 	flags.BoolVar(&f.tui, "tui", false, "open the terminal UI with these values filled in")
 	flags.StringVar(&f.progress, "cluster-progress", "", "progress `file` of the cluster to wait for")
 	must(flags.MarkHidden("cluster-progress")) // the flag is the demo's
 	c.MarkFlagsMutuallyExclusive("tui", "dry-run")
+	c.MarkFlagsMutuallyExclusive("drop", "tui")
+	c.MarkFlagsMutuallyExclusive("drop", "dry-run")
 	o = output(c)
 	return c
+}
+
+// dropEnrollment forgets an unfinished enrollment, after a yes.
+func (a *app) dropEnrollment(ctx context.Context, env *env.Env, name string, yes bool) error {
+	if name == "" {
+		return ui.Usagef("--drop: name the unfinished enrollment with --name")
+	}
+	j, err := enrolling.NewStore(env).Load(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = hint.With(fmt.Errorf("no enrollment %q was begun here: %w", name, fs.ErrNotExist),
+			"`kubehsm status` lists unfinished enrollments")
+	}
+	if err != nil {
+		return err
+	}
+	if !j.Finished() {
+		if err := a.confirmed(ctx, yes, present.DropQuestion(j.Options)); err != nil {
+			return err
+		}
+	}
+	if err := enroll.NewEnroller(env).Forget(ctx, name); err != nil {
+		return err
+	}
+	w := a.out()
+	w.line("%s: dropped", name)
+	return w.flush()
 }
 
 // bindTo adds the flags that enroll, join and migrate share.

@@ -370,3 +370,13 @@ func keyURI(u hsm.URI) string {
 	u.ModulePath, u.Manufacturer, u.Model = "", "", ""
 	return text.Clean(u.String())
 }
+
+// DropQuestion asks before an unfinished enrollment, or renewal of one, is forgotten.
+func DropQuestion(o enrolling.Options) hsm.ConfirmPrompt {
+	q := hsm.ConfirmPrompt{Question: "Drop what was begun for " + text.Clean(o.Name) + "?",
+		Detail: "It cannot be resumed then. Keys on the token and requests on the cluster stay as they are."}
+	if o.Renewal != nil {
+		q.Detail += " The enrollment stays, with the certificate that it has."
+	}
+	return q
+}

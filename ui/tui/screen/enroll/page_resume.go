@@ -96,11 +96,7 @@ func (p *resumePage) forget() screen.Action {
 
 // askForget asks before what was begun is dropped.
 func (p *resumePage) askForget(o enrolling.Options) tea.Cmd {
-	q := hsm.ConfirmPrompt{Question: "Drop what was begun for " + text.Clean(o.Name) + "?",
-		Detail: "It cannot be resumed then. Keys on the token and requests on the cluster stay as they are."}
-	if o.Renewal != nil {
-		q.Detail += " The enrollment stays, with the certificate that it has."
-	}
+	q := present.DropQuestion(o)
 	return screen.Operate(screen.Operation{Title: "Drop " + o.Name, Writes: true,
 		Run: func(ctx context.Context, ask hsm.Prompter) (screen.Report, error) {
 			if err := screen.Sure(ctx, ask, q); err != nil {
