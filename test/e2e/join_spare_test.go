@@ -44,7 +44,7 @@ func TestSecondIsNotCurrent(t *testing.T) {
 	}
 	file, _, _ := desk.ticket("--for", name, "--group", lab.DevelopersGroup, "--name", joined+"-spare")
 	refused := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, "join", "--ticket", file, "--yes"))
-	u.wantFailure(refused, 3, "choose one", "no token")
+	u.wantFailure(refused, 3, "insert one", "no such token")
 	refused = u.ran(u.KubehsmPIN(t.Context(), lab.PIN, "join", "--ticket", file, "--hsm", "pkcs11:token="+lab.Token, "--yes"))
 	u.wantFailure(refused, 1, "on this token already", "another token")
 	// Somebody else's is another matter.

@@ -88,7 +88,7 @@ func ContextFacts(c contexts.View, e *enroll.Expiring, now time.Time) []Fact {
 	facts := []Fact{
 		{Name: "Cluster", Value: join(text.Clean(c.Cluster), Server(c))},
 		{Name: "User", Value: join(text.Clean(c.User), kind)},
-		{Name: "Enrollment", Value: text.Clean(c.Enrollment)},
+		{Name: "Enrollment", Value: Keys(c)},
 		{Name: "Namespace", Value: text.Clean(c.Namespace)},
 		{Name: "Bridge", Value: bridgeOf(c)},
 		{Name: "File", Value: text.Clean(c.File)},

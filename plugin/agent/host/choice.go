@@ -42,7 +42,7 @@ func (s *targets) choose(ctx context.Context, t *target) (*target, error) {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case errors.Is(err, hsm.ErrNoToken), errors.Is(err, hsm.ErrRemoved):
-			absent = append(absent, key.Key.TokenOnly().String())
+			absent = append(absent, key.Key.TokenOnly().Identity().String())
 		case (&target{key: key, chain: chain}).inDate(time.Now()) != nil:
 			late = append(late, key)
 		default: // what else is wrong is told when it signs in

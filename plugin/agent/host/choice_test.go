@@ -91,7 +91,7 @@ func TestSpareSigns(t *testing.T) {
 	r.signatures("the second is gone", one+2, other+2)
 	r.lost(r.token)
 	_, err = r.prepare(r.dial(), caller(2), hsmtest.NewScript(t))
-	if !errors.Is(err, hsm.ErrNoToken) || !strings.Contains(hint.Of(err), r.second.Info().URI().String()) {
+	if !errors.Is(err, hsm.ErrNoToken) || !strings.Contains(hint.Of(err), r.second.Info().URI().Identity().String()) {
 		t.Errorf("without a token: %v; hint: %s", err, hint.Of(err))
 	}
 	var keys []string

@@ -111,7 +111,7 @@ func On(token hsm.URI) func(enrollment.Enrollment) bool {
 func noneOn(name string, family []enrollment.Enrollment) error {
 	var tokens []string
 	for _, e := range family {
-		tokens = append(tokens, e.Key.TokenOnly().String())
+		tokens = append(tokens, e.Key.TokenOnly().Identity().String())
 	}
 	return hint.With(fmt.Errorf("%s has no key on that token: %w", name, hsm.ErrNoKey),
 		"it has keys on "+strings.Join(tokens, ", "))
@@ -119,7 +119,7 @@ func noneOn(name string, family []enrollment.Enrollment) error {
 
 // lostKey is what there is to know of e's key. What the certificate says is left out where it cannot be read.
 func lostKey(store enrollment.Store, e enrollment.Enrollment) LostKey {
-	l := LostKey{User: e.User, Groups: e.Groups, Server: e.Cluster.Server, Token: e.Key.TokenOnly().String(),
+	l := LostKey{User: e.User, Groups: e.Groups, Server: e.Cluster.Server, Token: e.Key.TokenOnly().Identity().String(),
 		Fingerprint: e.KeyHash}
 	if words, err := csr.FingerprintWords(e.KeyHash); err == nil {
 		l.Words = strings.Join(words, " ")

@@ -68,7 +68,7 @@ func (n Enroller) discoverInto(ctx context.Context, j *enrolling.Progress, waiti
 	}
 	o.Found = info
 	if of := j.Options.SpareOf; of != "" {
-		return spares(n).checkCluster(of, info.Server)
+		return spares(n).checkCluster(of, *info)
 	}
 	j.Cluster = *info
 	return nil

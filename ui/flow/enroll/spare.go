@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -104,18 +106,25 @@ func (n spares) ofTicket(o *enrolling.Options) error {
 	if err != nil {
 		return err
 	}
-	for _, e := range all {
-		if e.SpareOf == "" && e.Name != o.Name && e.User == o.User &&
-			strings.TrimPrefix(e.Cluster.Server, "https://") == strings.TrimPrefix(o.Join.Endpoint, "https://") {
-			o.SpareOf, o.Name = e.Name, ""
-			return nil
-		}
+	all = slices.DeleteFunc(all, func(e enrollment.Enrollment) bool {
+		return e.SpareOf != "" || e.Name == o.Name || e.User != o.User || !isPinned(e.Cluster, o.Join.Pins)
+	})
+	if len(all) > 0 {
+		named := slices.IndexFunc(all, func(e enrollment.Enrollment) bool { return e.Name+enrolling.SpareSuffix == o.Name })
+		o.SpareOf, o.Name = all[max(named, 0)].Name, ""
+		return nil
 	}
 	if o.Spare {
 		return hint.With(fmt.Errorf("nobody called %q is enrolled with %s here: there is nothing to make a spare of",
 			o.User, o.Join.Endpoint), "leave --spare out, to join")
 	}
 	return nil
+}
+
+// isPinned tells whether a cluster has one of the authorities that a ticket pins. Its address may be another one.
+func isPinned(c cluster.Cluster, pins []discovery.Pin) bool {
+	own, err := discovery.PinsOf(c.CAData)
+	return err == nil && slices.ContainsFunc(own, func(p discovery.Pin) bool { return slices.Contains(pins, p) })
 }
 
 // nextName is the name of the spare of the enrollment called name that was begun, or a free one.
@@ -161,11 +170,14 @@ func (n spares) check(o enrolling.Options) error {
 }
 
 // checkCluster is the error for a spare whose ticket is for another cluster than the enrollment called of.
-func (n spares) checkCluster(of, server string) error {
+func (n spares) checkCluster(of string, found cluster.Cluster) error {
 	first, err := n.env.Enrollments().Load(of)
-	if err != nil || first.Cluster.Server == server {
+	if err != nil || first.Cluster.Server == found.Server {
 		return err
 	}
-	return hint.With(fmt.Errorf("%s is enrolled with %s, not with %s: %w", of, first.Cluster.Server, server,
+	if pins, err := discovery.PinsOf(found.CAData); err == nil && isPinned(first.Cluster, pins) {
+		return nil
+	}
+	return hint.With(fmt.Errorf("%s is enrolled with %s, not with %s: %w", of, first.Cluster.Server, found.Server,
 		enrolling.ErrTicket), "leave --spare out, to enroll with the other cluster")
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -227,5 +228,41 @@ func TestSpareLost(t *testing.T) {
 				t.Errorf("left is %+v, %v", all, err)
 			}
 		})
+	}
+}
+
+// TestSpareByTicket: the ticket for a spare is for the enrollment of its user with the same authority, whatever
+// the address; another ticket is for an enrollment by itself, unless a spare is asked for.
+func TestSpareByTicket(t *testing.T) {
+	w := enrolled(t)
+	en, err := w.Env.Enrollments().Load("prod-hsm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pins, err := discovery.PinsOf(en.Cluster.CAData)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := []discovery.Pin{{1}}
+	for what, tc := range map[string]struct {
+		name, user string
+		pins       []discovery.Pin
+		spare      bool
+		of         string
+		fails      bool
+	}{
+		"for a spare":         {"prod-spare", "jane", pins, false, "prod-hsm", false},
+		"of another user":     {"prod-spare", "joe", pins, false, "", false},
+		"of another cluster":  {"prod-spare", "jane", other, false, "", false},
+		"for no spare":        {"prod", "jane", pins, false, "", false},
+		"asked for":           {"prod", "jane", pins, true, "prod-hsm", false},
+		"asked for in vain":   {"prod", "jane", other, true, "", true},
+		"asked for, of joe's": {"prod", "joe", pins, true, "", true},
+	} {
+		o := enrolling.Options{Name: tc.name, User: tc.user, Spare: tc.spare,
+			Join: &enrolling.Join{Endpoint: "https://10.1.1.1:6443", Pins: tc.pins}}
+		if err := (spares{w.Env}).ofTicket(&o); (err != nil) != tc.fails || o.SpareOf != tc.of {
+			t.Errorf("%s: a spare of %q, %v", what, o.SpareOf, err)
+		}
 	}
 }
