@@ -29,9 +29,9 @@ const (
 	inForce      = "kubehsm has this list in force: "
 )
 
-// MaxLiteral bounds the text of one policy's entries, in bytes: etcd takes 1.5 MiB for an
-// object, and the API server compiles each policy anew when it changes.
-const MaxLiteral = 512 << 10
+// MaxLiteral bounds the text of one policy's entries, in bytes: the API server compiles no
+// expression of more than 100,000 code points (parser.go in github.com/google/cel-go).
+const MaxLiteral = 96_000
 
 // Object is an object of the API, as JSON has it.
 type Object = map[string]any

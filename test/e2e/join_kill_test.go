@@ -29,6 +29,7 @@ var killed struct {
 var faultPoints = map[string][2]string{
 	"hsm/shared/atomicfile/file.go": {"os.Rename(", "fault.Rename("},
 	"csr/api.go":                    {"	a := &api{", "	transport.Transport = fault.Wrap(transport.Transport)\n	a := &api{"},
+	"ui/flow/desk/objects.go":       {"	cfg.QPS = -1\n", "	cfg.QPS = -1\n	cfg.Wrap(fault.Wrap)\n"},
 	"kubeconfig/discovery/fetch.go": {"func (t target) client() *http.Client {\n",
 		"func (t target) client() *http.Client {\n	c := t.unwrapped()\n	c.Transport = fault.Wrap(c.Transport)\n	return c\n}\n\nfunc (t target) unwrapped() *http.Client {\n"},
 }
