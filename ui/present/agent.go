@@ -120,6 +120,15 @@ func OpenAt(s message.Status, now time.Time) []Open {
 			State:      fmt.Sprintf("%s, %s, %d of %d signed", state, countOf(u.Requests, "request"), u.Signatures, u.Dials),
 			Level:      level})
 	}
+	for _, r := range s.Renewals {
+		o := Open{Key: "r" + r.Enrollment, What: "renewal of the certificate", Enrollment: text.Clean(r.Enrollment)}
+		if r.Failure != "" {
+			o.State, o.Level = "failed "+Age(now.Sub(r.Failed))+" ago: "+text.Clean(r.Failure), Warn
+		} else {
+			o.State = "request " + text.Clean(r.Request) + ", for " + Age(now.Sub(r.Made))
+		}
+		all = append(all, o)
+	}
 	for _, e := range s.Sessions {
 		state := countOf(e.Requests, "request")
 		if e.Open > 0 {

@@ -150,6 +150,7 @@ func (a *agent) status(recent bool) *message.Status {
 		Workers: a.o.Tokens.Workers(), Tokens: a.locks.status(recent)}
 	s.Sessions, s.OtherSessions = a.sessions.Status()
 	s.Upstreams, s.Signatures, s.Dials = a.targets.status()
+	s.Renewals = a.renewals.status()
 	s.Consents, s.Responders = a.questions.status(), a.responders.Open()
 	s.Bridge, s.BridgeError = a.bridge.describe()
 	s.Program, s.Supervised, s.Newer = a.program, a.o.Supervised, a.life.newer.Load()

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/x509"
@@ -16,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/renewing"
 	"github.com/kubehsm/kubehsm/plugin/agent/token"
 	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
@@ -90,6 +92,23 @@ func (s *renewals) ended(e enrollment.Enrollment, err error, failed bool) {
 	if failed {
 		s.notify.Say("The certificate of " + e.Name + " could not be renewed: run kubehsm doctor.")
 	}
+}
+
+// status describes the renewals of what is in use that have not come to a good end.
+func (s *renewals) status() (all []message.RenewalStatus) {
+	for _, t := range s.targets.list() {
+		known, err := s.renewer.Store.Renewals().Load(t.key)
+		if err != nil || !renewing.Left(known) || known.Request == nil && known.Failure == "" {
+			continue
+		}
+		st := message.RenewalStatus{Enrollment: t.key.Name, Failure: known.Failure, Failed: known.Failed}
+		if q := known.Request; q != nil {
+			st.Request, st.Made = q.Name, q.Made
+		}
+		all = append(all, st)
+	}
+	slices.SortFunc(all, func(x, y message.RenewalStatus) int { return cmp.Compare(x.Enrollment, y.Enrollment) })
+	return all
 }
 
 // errChanged: the enrollment was changed while its certificate was renewed.

@@ -163,4 +163,7 @@ func TestRejectedSuccessor(t *testing.T) {
 	if known, err := r.store.Renewals().Load(r.e); err != nil || known.Failure == "" {
 		t.Errorf("on record: %+v, %v", known, err)
 	}
+	if all := r.status().Renewals; len(all) != 1 || all[0].Enrollment != "prod" || all[0].Failure == "" {
+		t.Errorf("the status has %+v", all)
+	}
 }

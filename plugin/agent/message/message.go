@@ -169,6 +169,19 @@ type Status struct {
 	// UIs that can ask one.
 	Consents   []ConsentStatus `json:"consents"`
 	Responders int             `json:"fronts,omitempty"`
+	// Renewals are those that the agent has begun by itself and not finished.
+	Renewals []RenewalStatus `json:"renewals,omitempty"`
+}
+
+// RenewalStatus describes the renewal of the certificate of an enrollment that is in use.
+type RenewalStatus struct {
+	Enrollment string `json:"enrollment"`
+	// Request is the one that waits for its approval or its certificate since Made, "" if none does.
+	Request string    `json:"request,omitempty"`
+	Made    time.Time `json:"made,omitzero"`
+	// Failure says why the last attempt came to nothing, and Failed when that was.
+	Failure string    `json:"failure,omitempty"`
+	Failed  time.Time `json:"failed,omitzero"`
 }
 
 // TokenStatus describes a token that the agent holds.
