@@ -53,6 +53,11 @@ type work struct {
 // newTicket asks what the ticket is for, makes it, and shows it once as a QR code.
 func (d work) newTicket() tea.Cmd {
 	options, durations := ttls()
+	lifetimes, lives := []time.Duration{0, 24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour, 90 * 24 * time.Hour,
+		365 * 24 * time.Hour}, []widget.Option(nil)
+	for _, d := range lifetimes {
+		lives = append(lives, widget.Option{Label: present.Lifetime(d)})
+	}
 	fields := []*widget.Field{
 		{ID: "user", Label: "User", Input: widget.NewInput("", "who it is for"),
 			Note: "The name that the cluster will know them by."},
@@ -68,6 +73,7 @@ func (d work) newTicket() tea.Cmd {
 			{Label: "is sealed to you", Clause: "join --generate-puk makes one, which only you can open"}}},
 		{ID: "spare", Label: "Tickets", Options: []widget.Option{{Label: "one"},
 			{Label: "two", Clause: "the second for their spare token"}}},
+		{ID: "lifetime", Label: "Lifetime", Options: lives, Note: "How long their certificate is valid."},
 	}
 	return d.form(
 		"A ticket for one person",
@@ -75,7 +81,7 @@ func (d work) newTicket() tea.Cmd {
 		fields,
 		func(f *widget.Form) tea.Cmd {
 			o := desk.TicketOptions{Terms: ticket.Terms{User: value(f, "user"), Groups: list(value(f, "groups")),
-				Serial: value(f, "serial")},
+				Serial: value(f, "serial"), Lifetime: lifetimes[f.Field("lifetime").Index]},
 				TTL: durations[f.Field("ttl").Index], Name: value(f, "name"), Seal: f.Field("puk").Index == 1}
 			if o.User == "" {
 				f.Field("user").Problem = "a user name is needed"
@@ -131,6 +137,9 @@ func ticketCommand(o desk.TicketOptions) string {
 		line += " --group " + shell.Quote(g)
 	}
 	line += " --ttl " + o.TTL.String()
+	if o.Lifetime != 0 {
+		line += " --lifetime " + o.Lifetime.String()
+	}
 	if o.Policy != 0 {
 		line += " --policy " + shell.Quote(o.Policy.String())
 	}
