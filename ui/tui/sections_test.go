@@ -32,6 +32,7 @@ func TestSections(t *testing.T) {
 			[]string{"go to Contexts (kubehsm consent show)"}, ""},
 		{"the palette finds a context as kubectx does", []string{":", `"ctx"`}, []string{"go to Contexts"}, ""},
 		{"the palette finds approvals", []string{":", `"approve"`}, []string{"go to Requests (kubehsm csr approve)"}, ""},
+		{"locking without an agent", []string{"2", "L"}, []string{"the agent is not running: no token is unlocked"}, ""},
 		{"the palette finds consent", []string{"2", ":", `"consent"`},
 			[]string{"consent policy (it is not kubehsm's)"}, ""},
 		{"the palette presses keys", []string{":", `"command"`, "enter"}, []string{"kubehsm token list"}, ""},

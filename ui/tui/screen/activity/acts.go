@@ -3,6 +3,7 @@ package activity
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"runtime"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
@@ -63,6 +65,9 @@ func Lock(agent session.Agent) screen.Operation {
 func insisted(title, said string, do func(say func(string)) error) (screen.Report, error) {
 	r := screen.Report{Said: said}
 	err := do(func(sentence string) { r.Title, r.Lines = title, append(r.Lines, sentence) })
+	if errors.Is(err, client.ErrNotRunning) {
+		return screen.Report{Said: "the agent is not running: no token is unlocked"}, nil
+	}
 	return r, err
 }
 
