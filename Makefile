@@ -60,7 +60,7 @@ test: prerequisites cluster ## everything: prerequisites, control plane, lint, a
 	echo '== integration and end-to-end tests, on real parts'; \
 	$(AGAIN) -p 1 -timeout 30m -- ./test/... || failed=1; \
 	echo '== the approver, in a real cluster'; \
-	(cd plugin/kubehsm-cluster && CGO_ENABLED=0 $(GO) test -trimpath ./...) || failed=1; \
+	(cd $(APPROVER) && CGO_ENABLED=0 $(GO) test -trimpath ./...) || failed=1; \
 	[ ! -e '$(FLAKY)' ] || { echo '== failed, then passed when run again, alone: find the race (make race-hunt)'; cat '$(FLAKY)'; }; \
 	[ -z "$$failed" ] || { echo '== something failed: see above'; exit 1; }
 
@@ -156,7 +156,7 @@ lint: golangci-lint actionlint ## gofmt, golangci-lint (.golangci.yml; 2 minutes
 	cd test/clients/clientgo && CGO_ENABLED=0 $(GO) vet -trimpath ./...
 	cd test/integration/kubeadm/program && CGO_ENABLED=0 $(GO) vet -trimpath ./...
 	cd test/kubectl-externalsigner && GOFLAGS=-trimpath $(GOLANGCI_LINT)
-	cd plugin/kubehsm-cluster && GOFLAGS=-trimpath $(GOLANGCI_LINT)
+	cd $(APPROVER) && GOFLAGS=-trimpath $(GOLANGCI_LINT) --build-tags bars
 	cd $(GENERATE) && $(GOLANGCI_LINT) && $(GO) run -buildvcs=false . -check
 
 # The programs that lint and release are pinned, each in a module of its own (test/tools).
@@ -171,6 +171,21 @@ golangci-lint:
 .PHONY: actionlint
 actionlint:
 	@$(GO) -C test/tools/actionlint build -buildvcs=false -o '$(BIN)/' tool
+
+##@ The approver (docs/fleet.md)
+APPROVER := plugin/kubehsm-cluster
+
+.PHONY: images
+images: ## build the approver for amd64 and arm64, as one image in dist/images/kubehsm-cluster (an OCI layout)
+	@mkdir -p dist/images
+	for arch in amd64 arm64; do CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(BUILD) -C $(APPROVER) -trimpath -ldflags '-s -w' \
+	  -o '$(CURDIR)'/dist/images/kubehsm-cluster-$$arch . || exit 1; done
+	$(GO) -C $(APPROVER) run -buildvcs=false ./image '$(CURDIR)/dist/images/kubehsm-cluster' \
+	  amd64='$(CURDIR)/dist/images/kubehsm-cluster-amd64' arm64='$(CURDIR)/dist/images/kubehsm-cluster-arm64'
+
+.PHONY: approver-bars
+approver-bars: cluster ## 10000 requests, every twentieth forged, the leader killed, the API server restarted: none lost, none approved that is forged (REQUESTS=1000)
+	cd $(APPROVER) && CGO_ENABLED=0 $(GO) test -trimpath -tags bars -count=1 -timeout 2h -v -run '^TestBars$$' . -requests $(or $(REQUESTS),10000)
 
 ##@ Release
 .PHONY: goreleaser

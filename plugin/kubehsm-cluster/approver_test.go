@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
@@ -98,7 +99,7 @@ func (o outcome) check(t testing.TB, n int) {
 // TestApprover has the program decide on 160 requests, real ones and forged ones of
 // every kind, with two replicas, and tells it by what is in etcd.
 func TestApprover(t *testing.T) {
-	l := newLab(t)
+	l := newLab(t, controlplane.Options{})
 	first := l.start()
 	poll.Until(t, "it is ready", func() bool {
 		said, err := first.get(t.Context(), first.probes, "/readyz")

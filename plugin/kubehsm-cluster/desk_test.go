@@ -11,13 +11,14 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 // TestDesk: the help desk's commands decide as they do without an approver, by reviews;
 // it cannot approve past them, nor give what only admins give.
 func TestDesk(t *testing.T) {
-	l := newLab(t)
+	l := newLab(t, controlplane.Options{})
 	l.start()
 	c := newCrowd(l)
 	l.kubectl("create", "clusterrolebinding", "admins", "--clusterrole=cluster-admin", "--group=admins")

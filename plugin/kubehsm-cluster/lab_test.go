@@ -17,6 +17,8 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
@@ -37,9 +39,9 @@ type lab struct {
 	args    []string
 }
 
-func newLab(t testing.TB) *lab {
+func newLab(t testing.TB, o controlplane.Options) *lab {
 	t.Helper()
-	l := &lab{t: t, c: controlplane.StartForTest(t, controlplane.Options{}), program: filepath.Join(t.TempDir(), "kubehsm-cluster")}
+	l := &lab{t: t, c: controlplane.StartForTest(t, o), program: filepath.Join(t.TempDir(), "kubehsm-cluster")}
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", l.program, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -99,6 +101,15 @@ func (l *lab) asDeployed() {
 		l.t.Fatal(err)
 	}
 	l.args = d.Spec.Template.Spec.Containers[0].Args
+	// A pod of it is what the namespace's pod security admits.
+	pod, err := json.Marshal(corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Name: "one", Namespace: d.Namespace}, Spec: d.Spec.Template.Spec})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if _, err := l.c.Admin(l.t.Context(), string(pod), "create", "--dry-run=server", "-f", "-"); err != nil {
+		l.t.Error(err)
+	}
 	token := l.kubectl("-n", "kubehsm-system", "create", "token", d.Spec.Template.Spec.ServiceAccountName, "--duration=2h")
 	ca, err := os.ReadFile(l.c.CAFile())
 	if err != nil {
