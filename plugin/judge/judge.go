@@ -44,7 +44,10 @@ type Other struct {
 	// Name is for people.
 	Name    string
 	Created time.Time
-	Denied  bool
+	// Version is the resource version, by which requests of one second are told apart
+	// while nobody has decided on them.
+	Version          uint64
+	Denied, Approved bool
 }
 
 // Verdict is what becomes of a request.
@@ -275,9 +278,13 @@ func (t *trial) used() (Decision, bool, error) {
 	if err != nil {
 		return t.Decision, true, err
 	}
+	mine, err := strconv.ParseUint(t.Object.ResourceVersion, 10, 64)
+	if err != nil {
+		return t.Decision, true, fmt.Errorf("the version of request %s: %w", t.Object.Name, err)
+	}
 	for _, o := range others {
-		first := o.Created.Before(t.Object.CreationTimestamp.Time) ||
-			o.Created.Equal(t.Object.CreationTimestamp.Time) && o.UID < uid
+		first := o.Approved || o.Created.Before(t.Object.CreationTimestamp.Time) ||
+			o.Created.Equal(t.Object.CreationTimestamp.Time) && o.Version < mine
 		if !o.Denied && first {
 			d, err := t.says(Deny, ReasonTicketUsed, "its ticket has filed another request before: "+o.Name)
 			return d, true, err

@@ -143,7 +143,7 @@ func (s *scene) object() *certificatesv1.CertificateSigningRequest {
 	}
 	seconds := int32(24 * 60 * 60)
 	obj := &certificatesv1.CertificateSigningRequest{
-		ObjectMeta: metav1.ObjectMeta{Name: "jane-1", UID: "uid-2", CreationTimestamp: metav1.NewTime(now),
+		ObjectMeta: metav1.ObjectMeta{Name: "jane-1", UID: "uid-2", ResourceVersion: "200", CreationTimestamp: metav1.NewTime(now),
 			Annotations: map[string]string{}},
 		Spec: certificatesv1.CertificateSigningRequestSpec{Request: request, SignerName: csr.ClientSigner,
 			ExpirationSeconds: &seconds, Usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth},
@@ -200,20 +200,23 @@ func TestDecide(t *testing.T) {
 		"ticket: touch":             {newScene(t).withTicket(), func(s *scene) { s.terms.Policy = ticket.Attested | ticket.TouchAlways }, Deny, ReasonTerms, "touch"},
 		"ticket: used":              {newScene(t).withTicket().rostered(), used("uid-1"), Deny, ReasonTicketUsed, "another request"},
 		"ticket: used by itself":    {newScene(t).withTicket().rostered(), used("uid-2"), Approve, ReasonTicket, ""},
-		"ticket: second request":    {newScene(t).withTicket(), func(s *scene) { s.cluster.others = []Other{{UID: "uid-1", Name: "first", Created: now}} }, Deny, ReasonTicketUsed, "first"},
-		"ticket: first of two":      {newScene(t).withTicket(), func(s *scene) { s.cluster.others = []Other{{UID: "uid-3", Created: now}} }, Approve, ReasonTicket, ""},
-		"ticket: after a denied":    {newScene(t).withTicket(), func(s *scene) { s.cluster.others = []Other{{UID: "uid-1", Denied: true}} }, Approve, ReasonTicket, ""},
-		"ticket: lost token":        {newScene(t).withTicket().rostered(), func(s *scene) { s.token().Spec.State = clusterapi.Lost }, Deny, ReasonToken, "lost"},
-		"ticket: another's token":   {newScene(t).withTicket().rostered(), func(s *scene) { s.token().Spec.Owner = "bob" }, Deny, ReasonOwner, ""},
-		"ticket: system group":      {newScene(t).withTicket(), func(s *scene) { s.subject.Groups = []string{"system:nodes"}; s.terms.Groups = s.subject.Groups }, Deny, ReasonReserved, "system:nodes"},
-		"ticket: break-glass":       {newScene(t).withTicket(), func(s *scene) { s.subject.Groups = []string{"kubehsm:break-glass"}; s.terms.Groups = s.subject.Groups }, Deny, ReasonReserved, ""},
-		"ticket: group not given":   {newScene(t).withTicket(), func(s *scene) { s.policy.Groups = []string{"ops", "team-*"} }, Deny, ReasonPolicy, "dev"},
-		"ticket: group by pattern":  {newScene(t).withTicket(), func(s *scene) { s.policy.Groups = []string{"d*"} }, Approve, ReasonTicket, ""},
-		"ticket: firmware":          {newScene(t).withTicket(), func(s *scene) { s.policy.Attestation.MinFirmware = "5.10" }, Deny, ReasonPolicy, "5.7.1"},
-		"ticket: FIPS":              {newScene(t).withTicket(), func(s *scene) { s.policy.Attestation.FIPS = true }, Deny, ReasonPolicy, "FIPS"},
-		"ticket: PIN":               {newScene(t).withTicket(), func(s *scene) { s.policy.Attestation.PIN = "always" }, Deny, ReasonPolicy, "PIN"},
-		"ticket: powerful":          {newScene(t).withTicket(), func(s *scene) { s.cluster.escalates = "group dev binds" }, Person, ReasonPowerful, "binds"},
-		"ticket: a name more":       {newScene(t).withTicket(), func(s *scene) { s.options.DNSNames = []string{"api.example"} }, Deny, ReasonTerms, "alternative"},
+		"ticket: second request":    {newScene(t).withTicket(), func(s *scene) { s.cluster.others = []Other{{UID: "uid-1", Name: "first", Created: now, Version: 100}} }, Deny, ReasonTicketUsed, "first"},
+		"ticket: first of two":      {newScene(t).withTicket(), func(s *scene) { s.cluster.others = []Other{{UID: "uid-3", Created: now, Version: 300}} }, Approve, ReasonTicket, ""},
+		"ticket: approved before": {newScene(t).withTicket(), func(s *scene) {
+			s.cluster.others = []Other{{UID: "uid-3", Name: "third", Created: now, Version: 300, Approved: true}}
+		}, Deny, ReasonTicketUsed, "third"},
+		"ticket: after a denied":   {newScene(t).withTicket(), func(s *scene) { s.cluster.others = []Other{{UID: "uid-1", Denied: true}} }, Approve, ReasonTicket, ""},
+		"ticket: lost token":       {newScene(t).withTicket().rostered(), func(s *scene) { s.token().Spec.State = clusterapi.Lost }, Deny, ReasonToken, "lost"},
+		"ticket: another's token":  {newScene(t).withTicket().rostered(), func(s *scene) { s.token().Spec.Owner = "bob" }, Deny, ReasonOwner, ""},
+		"ticket: system group":     {newScene(t).withTicket(), func(s *scene) { s.subject.Groups = []string{"system:nodes"}; s.terms.Groups = s.subject.Groups }, Deny, ReasonReserved, "system:nodes"},
+		"ticket: break-glass":      {newScene(t).withTicket(), func(s *scene) { s.subject.Groups = []string{"kubehsm:break-glass"}; s.terms.Groups = s.subject.Groups }, Deny, ReasonReserved, ""},
+		"ticket: group not given":  {newScene(t).withTicket(), func(s *scene) { s.policy.Groups = []string{"ops", "team-*"} }, Deny, ReasonPolicy, "dev"},
+		"ticket: group by pattern": {newScene(t).withTicket(), func(s *scene) { s.policy.Groups = []string{"d*"} }, Approve, ReasonTicket, ""},
+		"ticket: firmware":         {newScene(t).withTicket(), func(s *scene) { s.policy.Attestation.MinFirmware = "5.10" }, Deny, ReasonPolicy, "5.7.1"},
+		"ticket: FIPS":             {newScene(t).withTicket(), func(s *scene) { s.policy.Attestation.FIPS = true }, Deny, ReasonPolicy, "FIPS"},
+		"ticket: PIN":              {newScene(t).withTicket(), func(s *scene) { s.policy.Attestation.PIN = "always" }, Deny, ReasonPolicy, "PIN"},
+		"ticket: powerful":         {newScene(t).withTicket(), func(s *scene) { s.cluster.escalates = "group dev binds" }, Person, ReasonPowerful, "binds"},
+		"ticket: a name more":      {newScene(t).withTicket(), func(s *scene) { s.options.DNSNames = []string{"api.example"} }, Deny, ReasonTerms, "alternative"},
 		"ticket: terms cut off": {newScene(t).withTicket(), func(s *scene) {
 			s.edit = func(o *certificatesv1.CertificateSigningRequest) { o.Spec.Groups = o.Spec.Groups[:1] }
 		}, Person, ReasonTerms, ""},

@@ -2,6 +2,8 @@ package approver
 
 import (
 	"context"
+	"fmt"
+	"strconv"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -80,10 +82,17 @@ func (f facts) Others(requester string, except types.UID) ([]judge.Other, error)
 	}
 	var all []judge.Other
 	for i := range list.Items {
-		if o := &list.Items[i]; o.UID != except {
-			all = append(all, judge.Other{UID: o.UID, Name: o.Name, Created: o.CreationTimestamp.Time,
-				Denied: csr.StateOf(o).State == csr.Denied})
+		o := &list.Items[i]
+		if o.UID == except {
+			continue
 		}
+		version, err := strconv.ParseUint(o.ResourceVersion, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("the version of request %s: %w", o.Name, err)
+		}
+		state := csr.StateOf(o).State
+		all = append(all, judge.Other{UID: o.UID, Name: o.Name, Created: o.CreationTimestamp.Time, Version: version,
+			Denied: state == csr.Denied, Approved: state != csr.Denied && state != csr.Pending})
 	}
 	return all, nil
 }
