@@ -124,6 +124,9 @@ func moreChoices() []choice {
 		{title: "compare a cluster's roles with those needed", args: []string{"rbac", "check"}},
 		{title: "apply the roles to a cluster", args: []string{"rbac", "apply"}, writes: true},
 		{title: "see the roles", args: []string{"rbac", "print"}},
+		{title: "list the tokens on the roster", args: []string{"roster", "list"}},
+		{title: "import a list of tokens", args: []string{"roster", "import"}, writes: true,
+			asks: []asked{{"file (CSV)", "", false}}},
 		{title: "write a report for somebody who helps", args: []string{"doctor"},
 			asks: []asked{{"new file", "bundle", false}}},
 	}

@@ -172,6 +172,8 @@ func (a *app) trunks() []trunk {
 			a.bootstrapTokenCreate, a.bootstrapTokenList, a.bootstrapTokenDelete, a.bootstrapTokenGenerate),
 		group("rbac", groupHelpDesk, "Print, apply and check the roles and policies for help desk and break-glass",
 			a.rbacPrint, a.rbacApply, a.rbacCheck),
+		group("roster", groupHelpDesk, "List and import tokens and their owners, where the approver runs",
+			a.rosterList, a.rosterImport),
 		group("agent", groupProgram, "Control the agent that keeps tokens unlocked",
 			a.agentStatus, a.agentLock, a.agentStop, a.agentPort, a.agentUnit, a.agentServe, a.agentHold),
 		group("external-signer", groupProgram, "Serve clients that ask a signer themselves", a.externalSignerServe),

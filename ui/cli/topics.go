@@ -92,6 +92,8 @@ func documents() []Entry {
 		{"breakglass list", "breakGlass[]: name sealed user server key notAfter state"},
 		{"rbac check, apply", "objects[]: set kind namespace name state; rights[]: duty allowed needs; evaders{impersonate[] changePolicies[] unknown}"},
 		{"rbac print", "manifest; with --revocation-authorizer authorization kubeconfig"},
+		{"roster list", "tokens[]: serial owner groups state horizon notAfter model"},
+		{"roster import", "written"},
 		{"enroll, join, breakglass request, breakglass seal",
 			"name context kubeconfig key fingerprint request notAfter user groups rights ask notes next"},
 		{"agent status",

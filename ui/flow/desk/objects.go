@@ -48,6 +48,7 @@ func (o object) path() (string, error) {
 		"ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings", "Event": "events",
 		"CustomResourceDefinition": "customresourcedefinitions",
 		"ConfigMap":                "configmaps",
+		"HardwareToken":            "hardwaretokens",
 	}[o.kind()]
 	if plural == "" {
 		return "", fmt.Errorf("unknown kind %q", o.kind())
