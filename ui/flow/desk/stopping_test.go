@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/hsm"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
@@ -17,8 +19,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
-
-const policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 
 // janes is the certificate that jane has in [desk]'s world.
 func janes(ctx context.Context, w *flowtest.World) ([]Target, error) {
@@ -251,5 +251,38 @@ func TestTrial(t *testing.T) {
 	w.Server.Forbid("create roles")
 	if steps, err := trial.Run(t.Context(), ""); err == nil || len(steps) > 0 {
 		t.Errorf("who may not: %+v, %v", steps, err)
+	}
+}
+
+// TestLedgerAPI: policies are read and written as package revocation wants it: one that
+// somebody else has changed, or made, is a conflict.
+func TestLedgerAPI(t *testing.T) {
+	w := desk(t)
+	c, err := openObjects(t.Context(), NewStopping(w.Env).access, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := ledgerAPI{c}
+	policy := revocation.Shard{Name: revocation.PolicyPrefix + "1"}.Policy()
+	if err := api.Create(t.Context(), policy); err != nil {
+		t.Fatal(err)
+	}
+	if err := api.Create(t.Context(), policy); !apierrors.IsAlreadyExists(err) {
+		t.Errorf("created twice: %v", err)
+	}
+	all, err := api.List(t.Context(), "admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy")
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%d policies, %v", len(all), err)
+	}
+	if err := api.Replace(t.Context(), all[0]); err != nil {
+		t.Error(err)
+	}
+	w.Server.Before(func(string) flowtest.Fate { return 409 })
+	if err := api.Replace(t.Context(), all[0]); !apierrors.IsConflict(err) {
+		t.Errorf("changed by others: %v", err)
+	}
+	w.Server.Before(func(string) flowtest.Fate { return 404 })
+	if _, err := api.List(t.Context(), "admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy"); err == nil {
+		t.Error("a cluster that does not serve policies lists them")
 	}
 }
