@@ -44,9 +44,9 @@ func TestSecondIsNotCurrent(t *testing.T) {
 	}
 	file, _, _ := desk.ticket("--for", name, "--group", lab.DevelopersGroup, "--name", joined+"-spare")
 	refused := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, "join", "--ticket", file, "--yes"))
-	u.wantFailure(refused, 3, "insert one", "no such token")
+	u.wantFailure(refused, 3, "insert the token that is to be the spare", "no such token")
 	refused = u.ran(u.KubehsmPIN(t.Context(), lab.PIN, "join", "--ticket", file, "--hsm", "pkcs11:token="+lab.Token, "--yes"))
-	u.wantFailure(refused, 1, "on this token already", "another token")
+	u.wantFailure(refused, 1, "another token", "on this token already")
 	// Somebody else's is another matter.
 	u.ok(u.KubehsmPIN(t.Context(), lab.PIN, "enroll", "--context", lab.Context, "--name", "other", "--user", unique("joe"),
 		"--approve-with", u.Cluster.AdminKubeconfig(), "--yes"))

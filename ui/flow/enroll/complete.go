@@ -92,6 +92,9 @@ func (n Enroller) completeToken(ctx context.Context, o *enrolling.Options) error
 		return n.completeSerial(ctx, o)
 	}
 	only, err := (token.Tokens{Env: n.env}).Only(ctx, o.Except...)
+	if o.SpareOf != "" && errors.Is(err, hsm.ErrNoToken) {
+		err = hint.Withf(err, "insert the token that is to be the spare of %s", o.SpareOf)
+	}
 	if o.Join != nil && errors.Is(err, hsm.ErrSeveralTokens) { // --token is another one there
 		err = hint.With(hsm.ErrSeveralTokens, "choose one with --hsm; `kubehsm token list` shows their URIs")
 	}
