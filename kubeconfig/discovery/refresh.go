@@ -75,14 +75,22 @@ func refresh(ctx context.Context, info cluster.Cluster, l Limits, p pace) (Updat
 	if err != nil {
 		return fail(fmt.Errorf("cluster-info: %w", err))
 	}
-	u := Update{Old: info, New: merge(info, fresh)}
-	if u.Changes, err = changes(info, u.New); err != nil {
+	u, err := Compare(info, fresh)
+	if err != nil {
 		return fail(err)
 	}
 	if u.Changed() {
 		u.Unproven = prove(ctx, u.New, document, p)
 	}
 	return u, nil
+}
+
+// Compare is what [Refresh] finds where the user has got fresh in another way, such as by
+// [Discover]. Whether the cluster answers there is left to the caller.
+func Compare(info, fresh cluster.Cluster) (u Update, err error) {
+	u = Update{Old: info, New: merge(info, fresh)}
+	u.Changes, err = changes(info, u.New)
+	return u, err
 }
 
 // merge returns old, changed by what fresh says.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
@@ -15,7 +16,7 @@ const unprovenRisk = "unproven"
 
 func (a *app) kubeconfigRefresh() *cobra.Command {
 	var ch change
-	var risk, server string
+	var risk, server, file string
 	c := a.command(&cobra.Command{
 		Use:   "refresh [ENROLLMENT]",
 		Short: "Update an enrollment whose cluster has a new address or authority",
@@ -24,7 +25,8 @@ has changed since the enrollment, tries it, asks, and updates the enrollment and
 kubeconfig entry.`,
 		Example: `kubehsm kubeconfig refresh prod
 kubehsm kubeconfig refresh prod --dry-run
-kubehsm kubeconfig refresh prod --server https://new.example:6443`,
+kubehsm kubeconfig refresh prod --server https://new.example:6443
+kubehsm kubeconfig refresh prod --discovery-file cluster.conf`,
 		Args: cobra.MaximumNArgs(1),
 	}, func(c *cobra.Command, args []string) error {
 		if risk != "" && risk != unprovenRisk {
@@ -45,7 +47,7 @@ kubehsm kubeconfig refresh prod --server https://new.example:6443`,
 		if server != "" {
 			return a.moveServer(c.Context(), env, e.Name, server, ch)
 		}
-		r, err := contexts.New(env).Refresh(c.Context(), e.Name)
+		r, err := a.refresh(c.Context(), contexts.New(env), e.Name, file)
 		if err != nil {
 			return err
 		}
@@ -82,8 +84,19 @@ kubehsm kubeconfig refresh prod --server https://new.example:6443`,
 		"not be proven")
 	annotate(c.Flags(), flagChoices, []string{unprovenRisk}, "accept-risk")
 	c.Flags().StringVar(&server, "server", "", "new `URL` of the cluster, if the old one no longer answers")
+	c.Flags().StringVar(&file, "discovery-file", "",
+		"discovery `file`, or its https URL, with the cluster's new authority; - for standard input")
 	c.MarkFlagsMutuallyExclusive("server", "accept-risk")
+	c.MarkFlagsMutuallyExclusive("server", "discovery-file")
 	return c
+}
+
+// refresh asks the cluster of an enrollment what has changed, or takes it from a discovery file.
+func (a *app) refresh(ctx context.Context, of contexts.Contexts, name, file string) (*contexts.Refresh, error) {
+	if file == "" {
+		return of.Refresh(ctx, name)
+	}
+	return of.RefreshFrom(ctx, name, discovery.Options{File: file, Stdin: a.Stdin})
 }
 
 // moveServer has an enrollment follow its cluster to an address that is known.

@@ -47,18 +47,52 @@ func (k Contexts) Refresh(ctx context.Context, name string) (*Refresh, error) {
 	update, err := discovery.Refresh(ctx, en.Cluster, discovery.Limits{Timeout: k.env.RequestTimeout})
 	if errors.Is(err, discovery.ErrUntrusted) {
 		return nil, hint.Withf(err, "ask the cluster's administrators whether its certificate authority (CA) was replaced; "+
-			"if it was, put the new one into the context, then `kubehsm enroll --restart --name %s`", name)
+			"if it was, they have a discovery file with the new one: `kubehsm kubeconfig refresh %s --discovery-file FILE`", name)
 	}
 	if err != nil {
 		return nil, hint.Withf(err,
 			"check that %s is up and reachable from here; if the cluster has moved, "+
 				"give its new address: `kubehsm kubeconfig refresh %s --server URL`", en.Host(), name)
 	}
-	r := &Refresh{Name: name, Changes: append([]discovery.Change{}, update.Changes...), from: k, next: en}
+	return k.refreshTo(ctx, en, update)
+}
+
+// RefreshFrom is Refresh by a discovery file that the user was given, for an enrollment that no longer trusts
+// its cluster: the authority was replaced, and the file names the new one. The server that it names must show a
+// certificate of that authority.
+func (k Contexts) RefreshFrom(ctx context.Context, name string, from discovery.Options) (*Refresh, error) {
+	en, err := k.env.Enrollments().Load(name)
+	if err != nil {
+		return nil, err
+	}
+	fresh, err := discovery.Discover(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	update, err := discovery.Compare(en.Cluster, fresh)
+	if err != nil {
+		return nil, err
+	}
+	if update.Changed() {
+		next := en
+		next.Cluster = update.New
+		if err := next.Validate(); err != nil {
+			return nil, err
+		}
+		m := &ServerMove{Name: name, New: next.Cluster.Server, Host: next.Host(), from: k, next: next}
+		update.Unproven = m.Prove(ctx)
+	}
+	return k.refreshTo(ctx, en, update)
+}
+
+// refreshTo is the refresh of en by update.
+func (k Contexts) refreshTo(ctx context.Context, en enrollment.Enrollment, update discovery.Update) (*Refresh, error) {
+	r := &Refresh{Name: en.Name, Changes: append([]discovery.Change{}, update.Changes...), from: k, next: en}
 	if update.Unproven != nil {
 		r.Unproven = update.Unproven.Error()
 	}
 	r.next.Cluster = update.New
+	var err error
 	r.Kubeconfig, err = k.PlanEntry(ctx, r.next, false, false)
 	return r, err
 }

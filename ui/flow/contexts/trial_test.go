@@ -5,10 +5,12 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"math/big"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +22,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
+	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
@@ -266,6 +269,59 @@ func TestRefreshed(t *testing.T) {
 	if en, err := w.Env.Enrollments().Load("prod-hsm"); err != nil || en.Cluster.Server != moved ||
 		!strings.Contains(w.State()["kubeconfig"], moved) {
 		t.Errorf("%s, %v\n%s", en.Cluster.Server, err, w.State()["kubeconfig"])
+	}
+}
+
+// TestRefreshedFromFile: who no longer trusts the cluster takes the new authority from a discovery file. The server must
+// have a certificate of that authority.
+func TestRefreshedFromFile(t *testing.T) {
+	ctx, w := t.Context(), world(t)
+	says(w, w.Server.URL)
+	en, err := w.Env.Enrollments().Load("prod-hsm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	former := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "former"}, IsCA: true,
+		BasicConstraintsValid: true, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, former, former, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := en.Cluster.CAData
+	en.Cluster.CAData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	if err := w.Env.Enrollments().Save(en); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(w.Env).Refresh(ctx, "prod-hsm"); !strings.Contains(hinting.Of(err), "refresh prod-hsm --discovery-file FILE") {
+		t.Errorf("%v, hint %q", err, hinting.Of(err))
+	}
+	for _, c := range []struct {
+		server string
+		proven bool
+	}{{"https://127.0.0.1:1", false}, {w.Server.URL, true}} {
+		file := filepath.Join(t.TempDir(), "cluster.conf")
+		text := "apiVersion: v1\nkind: Config\nclusters:\n- name: \"\"\n  cluster: {server: \"" + c.server +
+			"\", certificate-authority-data: " + base64.StdEncoding.EncodeToString(now) + "}\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := New(w.Env).RefreshFrom(ctx, "prod-hsm", discovery.Options{File: file})
+		if err != nil || !r.Changed() || (r.Unproven == "") != c.proven {
+			t.Fatalf("%s: %+v, %v", c.server, r, err)
+		}
+		if err := r.Apply(ctx, false); errors.Is(err, ErrUnproven) == c.proven {
+			t.Errorf("%s: %v", c.server, err)
+		}
+	}
+	if en, err := w.Env.Enrollments().Load("prod-hsm"); err != nil || string(en.Cluster.CAData) != string(now) {
+		t.Errorf("%s, %v", en.Cluster.CAData, err)
+	}
+	if r, err := New(w.Env).Refresh(ctx, "prod-hsm"); err != nil || r.Changed() {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 
