@@ -163,6 +163,10 @@ func TestObstacles(t *testing.T) {
 		t.Errorf("without cluster-info: %s", got)
 	}
 	w.Server.Forbid("approve signers")
+	if got := said(); strings.Contains(got, "approve") {
+		t.Errorf("who may decide on reviews: %s", got)
+	}
+	w.Server.Forbid("get requestreviews")
 	if got := said(); !strings.Contains(got, "you may not approve") {
 		t.Errorf("who may not approve: %s", got)
 	}

@@ -216,9 +216,12 @@ func (q Requests) DecideUnrecorded(ctx context.Context, kubeContext string, seen
 func (q Requests) carryOut(ctx context.Context, kubeContext string, client *csr.Client,
 	seen *certificatesv1.CertificateSigningRequest, o DecideOptions, me string) (*certificatesv1.CertificateSigningRequest,
 	error) {
+	may := client.Rights().CheckApprover(ctx, seen.Spec.SignerName)
 	var forbidden *csr.ForbiddenError
-	if csr.StateOf(seen).State == csr.Pending &&
-		errors.As(client.Rights().CheckApprover(ctx, seen.Spec.SignerName), &forbidden) {
+	if may != nil && !errors.As(may, &forbidden) {
+		return nil, may
+	}
+	if may != nil && csr.StateOf(seen).State == csr.Pending {
 		all, err := q.reviews(ctx, kubeContext)
 		if err != nil {
 			return nil, err

@@ -56,7 +56,7 @@ func (r *reviews) of(ctx context.Context, obj *certificatesv1.CertificateSigning
 	review := &clusterapi.RequestReview{}
 	err := r.rest.Get().Namespace(clusterapi.Namespace).Resource("requestreviews").Name(obj.Name).Do(ctx).Into(review)
 	switch {
-	case apierrors.IsForbidden(err), apierror.NotServed(err), obj.Spec.SignerName != csr.ClientSigner:
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err) && !served(err), obj.Spec.SignerName != csr.ClientSigner:
 		return nil, errNoReviews
 	case apierrors.IsNotFound(err), err == nil && review.Spec.Request != obj.UID:
 		return nil, nil
@@ -64,6 +64,13 @@ func (r *reviews) of(ctx context.Context, obj *certificatesv1.CertificateSigning
 		return nil, apierror.Of("read the review of request "+obj.Name, r.host, err)
 	}
 	return review, nil
+}
+
+// served tells whether a cluster that knows reviews has answered that there is none.
+func served(notFound error) bool {
+	var s apierrors.APIStatus
+	return !apierror.NotServed(notFound) && errors.As(notFound, &s) && s.Status().Details != nil &&
+		s.Status().Details.Kind == "requestreviews"
 }
 
 // reviewCheck adds what the approver says of the request.

@@ -221,7 +221,8 @@ func TestDecide(t *testing.T) {
 		}
 	}
 	for _, c := range []flowtest.UseCase{
-		{Name: "look", World: asked, Passes: []string{"forbidden: list", "forbidden: create subjectaccessreviews"}, Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
+		{Name: "look", World: asked, Passes: []string{"forbidden: list", "forbidden: create subjectaccessreviews",
+			"forbidden: get requestreviews"}, Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
 			v, err := NewRequests(w.Env).Look(ctx, "", "jane-2", LookOptions{ToDecide: true})
 			if err == nil && (v.User != "jane" || v.Ticket == nil) {
 				err = fmt.Errorf("%+v", v)
