@@ -16,9 +16,10 @@ import (
 	"net"
 	"net/url"
 	"slices"
-	"strings"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+
+	"github.com/kubehsm/kubehsm/csr/revocation"
 )
 
 // RequestInfo is what a PKCS#10 request says, for the one who must decide on it.
@@ -225,10 +226,5 @@ func asksForCA(req *x509.CertificateRequest) bool {
 // was filed with. It is "" where it was filed with something else, and where the API
 // server does not write it on requests, as before Kubernetes 1.32.
 func CredentialOf(obj *certificatesv1.CertificateSigningRequest) string {
-	for _, id := range obj.Spec.Extra["authentication.kubernetes.io/credential-id"] {
-		if hash, ok := strings.CutPrefix(id, "X509SHA256="); ok {
-			return strings.ToLower(hash)
-		}
-	}
-	return ""
+	return revocation.Used(obj.Spec.Extra)
 }

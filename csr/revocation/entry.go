@@ -66,7 +66,7 @@ func ParseFingerprint(s string) (string, error) {
 
 // Used is the fingerprint of the certificate that a user with these extra fields has signed
 // in with, "" if it was none or the API server does not tell.
-func Used(extra map[string][]string) string {
+func Used[V ~[]string](extra map[string]V) string {
 	for _, id := range extra[CredentialID] {
 		if hash, ok := strings.CutPrefix(id, CertificatePrefix); ok {
 			return strings.ToLower(hash)

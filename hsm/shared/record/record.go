@@ -101,38 +101,11 @@ func (f Format) Decode(data []byte, v any) error {
 // after the string is not looked at, so that a list of many records costs little; a record
 // is used by what Decode says of it. Errors: [ErrNewer], or what is wrong with the text up
 // to the string.
-func (f Format) String(data []byte, path ...string) (s string, err error) {
+func (f Format) String(data []byte, path ...string) (string, error) {
 	if _, err := f.usable(data); err != nil {
 		return "", err
 	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	for _, name := range path {
-		if err := enter(dec, name); err != nil {
-			return "", err
-		}
-	}
-	return s, dec.Decode(&s)
-}
-
-// enter begins the object that dec is before, and stops before the value of that name.
-func enter(dec *json.Decoder, name string) error {
-	switch start, err := dec.Token(); {
-	case err != nil:
-		return err
-	case start != json.Delim('{'):
-		return strict.ErrNoObject
-	}
-	for dec.More() {
-		key, err := dec.Token()
-		if err != nil || key == name {
-			return err
-		}
-		var other json.RawMessage
-		if err := dec.Decode(&other); err != nil {
-			return err
-		}
-	}
-	return fmt.Errorf("it has no %q", name)
+	return strict.String(data, path...)
 }
 
 func newer(err error) error {
