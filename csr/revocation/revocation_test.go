@@ -359,7 +359,7 @@ func TestParseFingerprint(t *testing.T) {
 			t.Errorf("%q is %s", s, got)
 		}
 	}
-	if Used(map[string][]string{CredentialID: {"JTI=1", CertificatePrefix + want}}) != want || Used(nil) != "" {
+	if Used(map[string][]string{CredentialID: {"JTI=1", CertificatePrefix + want}}) != want || Used[[]string](nil) != "" {
 		t.Error("the certificate in use")
 	}
 }
