@@ -16,10 +16,6 @@ import (
 	"net"
 	"net/url"
 	"slices"
-
-	certificatesv1 "k8s.io/api/certificates/v1"
-
-	"github.com/kubehsm/kubehsm/csr/revocation"
 )
 
 // RequestInfo is what a PKCS#10 request says, for the one who must decide on it.
@@ -220,11 +216,4 @@ func asksForCA(req *x509.CertificateRequest) bool {
 		}
 	}
 	return false
-}
-
-// CredentialOf is the SHA-256, in lower-case hex, of the certificate that a request
-// was filed with. It is "" where it was filed with something else, and where the API
-// server does not write it on requests, as before Kubernetes 1.32.
-func CredentialOf(obj *certificatesv1.CertificateSigningRequest) string {
-	return revocation.Used(obj.Spec.Extra)
 }

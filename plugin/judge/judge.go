@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/hsm/shared/span"
@@ -172,7 +173,7 @@ func (j *Judge) Decide(obj *certificatesv1.CertificateSigningRequest, cluster Cl
 	switch {
 	case t.withTicket():
 		return t.byTicket()
-	case obj.Spec.Username == t.Subject.User && csr.CredentialOf(obj) != "":
+	case obj.Spec.Username == t.Subject.User && revocation.Used(obj.Spec.Extra) != "":
 		return t.renewal()
 	default:
 		return t.byRoster()
@@ -359,7 +360,7 @@ func (t *trial) present() (*x509.Certificate, error) {
 	if err != nil {
 		return nil, errors.New("the certificate that it carries is not in base64")
 	}
-	if sum := sha256.Sum256(der); hex.EncodeToString(sum[:]) != csr.CredentialOf(t.Object) {
+	if sum := sha256.Sum256(der); hex.EncodeToString(sum[:]) != revocation.Used(t.Object.Spec.Extra) {
 		return nil, errors.New("the certificate that it carries is not the one that it was filed with")
 	}
 	cert, err := x509.ParseCertificate(der)

@@ -37,7 +37,7 @@ func TestSaidBeforehand(t *testing.T) {
 	d.fails(1, "--algorithm rsa-2048", "key", "generate")
 	d.ok("key", "generate", "--algorithm", "rsa-2048")
 	d.fails(1, "the card says that it makes no such keys", "key", "generate", "--overwrite")
-	d.fails(1, "without --pin-policy and --touch-policy", "key", "generate", "--algorithm", "rsa-2048", "--overwrite",
+	d.fails(1, "leave out --pin-policy and --touch-policy", "key", "generate", "--algorithm", "rsa-2048", "--overwrite",
 		"--touch-policy", "always")
 	slot := fmt.Sprint(d.document("key", "list")["keys"].([]any)[0].(map[string]any)["uri"])
 	d.fails(1, "kubehsm key generate --overwrite", "key", "delete", "--key", slot)

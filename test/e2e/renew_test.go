@@ -16,7 +16,7 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 
-	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
@@ -51,8 +51,8 @@ func (u *user) carriesPresent(request string) {
 	}
 	der, err := base64.StdEncoding.DecodeString(obj.Annotations[clusterapi.PresentCertificate])
 	sum := sha256.Sum256(der)
-	if err != nil || hex.EncodeToString(sum[:]) != csr.CredentialOf(&obj) {
-		u.t.Errorf("it carries a certificate of %d bytes (%v), which is not %s", len(der), err, csr.CredentialOf(&obj))
+	if err != nil || hex.EncodeToString(sum[:]) != revocation.Used(obj.Spec.Extra) {
+		u.t.Errorf("it carries a certificate of %d bytes (%v), which is not %s", len(der), err, revocation.Used(obj.Spec.Extra))
 	}
 }
 

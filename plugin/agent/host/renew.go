@@ -126,10 +126,8 @@ func (s *targets) swap(ctx context.Context, t *target, chain []*x509.Certificate
 		fresh.up.Close()
 		return fmt.Errorf("sign in with the new certificate: %w", fresh.explain(err))
 	}
-	err := error(nil)
-	if s.store.Version(t.key, t.others...) != *t.version.Load() {
-		err = errChanged
-	} else {
+	err := errChanged
+	if s.store.Version(t.key, t.others...) == *t.version.Load() {
 		err = s.store.SaveCertificate(t.key, chain)
 	}
 	if err != nil {

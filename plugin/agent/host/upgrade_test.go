@@ -166,7 +166,7 @@ func TestUpgradeUnlocked(t *testing.T) {
 		t.Fatalf("%+v, said %q", s, said)
 	}
 	s, said := r.ensure(newer, "")
-	if s.PID == os.Getpid() || len(said) != 1 || !strings.Contains(said[0], "PIN is asked again") ||
+	if s.PID == os.Getpid() || len(said) != 1 || !strings.Contains(said[0], "asks for the PIN") ||
 		!strings.Contains(said[0], newer) {
 		t.Fatalf("%+v, said %q", s, said)
 	}

@@ -54,7 +54,7 @@ func (k Contexts) Refresh(ctx context.Context, name string) (*Refresh, error) {
 			"check that %s is up and reachable from here; if the cluster has moved, "+
 				"give its new address: `kubehsm kubeconfig refresh %s --server URL`", en.Host(), name)
 	}
-	return k.refreshTo(ctx, en, update)
+	return newRefresh(ctx, k, en, update)
 }
 
 // RefreshFrom is Refresh by a discovery file that the user was given, for an enrollment that no longer trusts
@@ -82,11 +82,11 @@ func (k Contexts) RefreshFrom(ctx context.Context, name string, from discovery.O
 		m := &ServerMove{Name: name, New: next.Cluster.Server, Host: next.Host(), from: k, next: next}
 		update.Unproven = m.Prove(ctx)
 	}
-	return k.refreshTo(ctx, en, update)
+	return newRefresh(ctx, k, en, update)
 }
 
-// refreshTo is the refresh of en by update.
-func (k Contexts) refreshTo(ctx context.Context, en enrollment.Enrollment, update discovery.Update) (*Refresh, error) {
+// newRefresh is the refresh of en by update.
+func newRefresh(ctx context.Context, k Contexts, en enrollment.Enrollment, update discovery.Update) (*Refresh, error) {
 	r := &Refresh{Name: en.Name, Changes: append([]discovery.Change{}, update.Changes...), from: k, next: en}
 	if update.Unproven != nil {
 		r.Unproven = update.Unproven.Error()

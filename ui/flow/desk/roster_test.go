@@ -2,9 +2,52 @@ package desk
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
+
+// TestRoster: an import says whose tokens are, keeps the state of those that are there, and
+// leaves other tokens alone.
+func TestRoster(t *testing.T) {
+	w := desk(t)
+	const tokens = "/apis/kubehsm.github.io/v1alpha1/namespaces/" + clusterapi.Namespace + "/hardwaretokens"
+	for name, state := range map[string]string{"1": "Lost", "2": "Stock", "9": "Active"} {
+		w.Server.Put(tokens, flowtest.Object{"apiVersion": clusterapi.GroupVersion.String(), "kind": "HardwareToken",
+			"metadata": flowtest.Object{"name": name, "namespace": clusterapi.Namespace},
+			"spec":     flowtest.Object{"state": state, "owner": "joe"}})
+	}
+	r := NewRoster(w.Env)
+	n, err := r.Import(t.Context(), "", []RosterEntry{{Serial: "1", Owner: "jane"}, {Serial: "2", Owner: "jane",
+		Groups: []string{"dev"}}, {Serial: "3"}}, false)
+	if err != nil || n != 3 {
+		t.Fatalf("%d written, %v", n, err)
+	}
+	all, err := r.List(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, e := range all {
+		got[e.Serial] = e.Owner + " " + e.State + " " + strings.Join(e.Groups, ",")
+	}
+	for serial, want := range map[string]string{"1": "jane Lost ", "2": "jane HandedOut dev", "3": " Stock ", "9": "joe Active "} {
+		if got[serial] != want {
+			t.Errorf("token %s is %q, want %q", serial, got[serial], want)
+		}
+	}
+	none := httptest.NewTLSServer(http.NotFoundHandler()) // as the API server answers for kinds that it does not know
+	defer none.Close()
+	flowtest.PointAt(t, w.Env, none)
+	if _, err := r.List(t.Context(), ""); !strings.Contains(hint.Of(err), "install the approver") {
+		t.Errorf("no roster in the cluster: %v, hint %q", err, hint.Of(err))
+	}
+}
 
 func TestReadRoster(t *testing.T) {
 	all, err := ReadRoster(strings.NewReader("\ufeffSerial, owner,groups,horizon,state\n1234567,jane,dev; ops,2027-06-30,\n" +

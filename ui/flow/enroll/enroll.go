@@ -242,7 +242,7 @@ func (n Enroller) Forget(ctx context.Context, name string) error {
 		return err
 	}
 	if j.Request.KeyHash == en.KeyHash {
-		if err := (renewals{n.env}).change(j, func(known *enrollment.Renewal) { known.Request = nil }); err != nil {
+		if err := renewals(n).change(j, func(known *enrollment.Renewal) { known.Request = nil }); err != nil {
 			return err
 		}
 	}

@@ -120,7 +120,7 @@ func (n Renewer) renewal(ctx context.Context, name string, o RenewOptions) (*enr
 	j.Options.FillDefaults()
 	if !o.NewKey {
 		j.Options.Key, j.Request.Key, j.Request.KeyHash = en.Key, en.Key, en.KeyHash
-		return j, renewals{n.env}.takeOver(en, j)
+		return j, renewals(n).takeOver(en, j)
 	}
 	j.Options.Renewal.OldKey = en.Key
 	g := o.Generate

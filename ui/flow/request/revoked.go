@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
@@ -36,7 +37,7 @@ func (q Requests) revokedCheck(kubeContext string, accept []string) Check {
 func revoked(past []deeds.Deed, server string, v *View) (refusals, warnings []string) {
 	certificate := ""
 	if v.Object != nil {
-		certificate = csr.CredentialOf(v.Object)
+		certificate = revocation.Used(v.Object.Spec.Extra)
 	}
 	var user, key, asker *deeds.Deed // revocations that still count
 	held := map[string]bool{}        // keys and certificates of the user, as approved from here

@@ -64,14 +64,15 @@ func (q Requests) ticketCheck(look *TicketLook, accept []string) Check {
 			return nil
 		}
 		if look.Known = terms != nil; look.Known {
-			asked, err := judge.Read(v.Object)
-			if err != nil {
+			proven := false
+			if asked, err := judge.Read(v.Object); err != nil {
 				v.Refuse("", nil, "it cannot be read: "+err.Error())
-				return nil
+			} else {
+				var off []string
+				off, proven = look.policyMismatches(*terms, asked, v)
+				wrong = append(append(wrong, asked.Mismatches(*terms)...), off...)
 			}
-			wrong = append(wrong, asked.Mismatches(*terms)...)
-			off, proven := look.policyMismatches(*terms, asked, v)
-			wrong, look.Proven, v.onlyWords = append(wrong, off...), proven, !proven
+			look.Proven, v.onlyWords = proven, !proven
 			if v.User == terms.User { // the ticket lets its holder ask in that name
 				v.Warnings = slices.DeleteFunc(v.Warnings, func(w string) bool { return w == v.inName() })
 			}
