@@ -186,19 +186,27 @@ func (r *Requests) decide(ctx context.Context, obj *certificatesv1.CertificateSi
 	case err != nil:
 		return none, err
 	}
-	r.mu.Lock()
-	if r.version != p.ResourceVersion {
-		if r.judge, err = judge.New(p.Spec); err == nil {
-			r.version, r.policy = p.ResourceVersion, p.Spec
-		}
-	}
-	j := r.judge
-	r.mu.Unlock()
-	if err != nil {
-		none.Message = err.Error() + ": nothing is approved"
+	j, broken := r.judgeBy(p)
+	if j == nil {
+		none.Message = broken + ": nothing is approved"
 		return none, nil
 	}
 	return j.Decide(obj, facts{ctx, r.Cache}, time.Now())
+}
+
+// judgeBy returns the judge by the policy p, or nil and why p cannot be read.
+func (r *Requests) judgeBy(p clusterapi.EnrollmentPolicy) (j *judge.Judge, broken string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.version == p.ResourceVersion {
+		return r.judge, ""
+	}
+	j, err := judge.New(p.Spec)
+	if err != nil {
+		return nil, err.Error()
+	}
+	r.judge, r.version, r.policy = j, p.ResourceVersion, p.Spec
+	return j, ""
 }
 
 // carryOut approves or denies the request that obj was read as.
@@ -283,9 +291,12 @@ func sameDevice(a, b clusterapi.TokenStatus) bool {
 // issued writes on the roster until when a token's certificate is good.
 func (r *Requests) issued(ctx context.Context, stub *certificatesv1.CertificateSigningRequest) error {
 	key := stub.Annotations[stubKey]
-	end, err := time.Parse(time.RFC3339, stub.Annotations[stubEnd])
-	if err != nil || key == "" {
+	if key == "" || stub.Annotations[stubEnd] == "" {
 		return nil // no certificate of ours
+	}
+	end, err := time.Parse(time.RFC3339, stub.Annotations[stubEnd])
+	if err != nil {
+		return err
 	}
 	token, err := facts{ctx, r.Cache}.TokenWithKey("", key)
 	if err != nil || token == nil || token.Status.NotAfter != nil && !token.Status.NotAfter.Time.Before(end) {
