@@ -67,7 +67,7 @@ func TestHintsAfterExpiry(t *testing.T) {
 			t.Fatalf("the hint says %q", command)
 		}
 		command[len(command)-1] = "renamed"
-		u.ok(u.KubehsmPIN(t.Context(), lab.PIN, append(command, "--approve-with", u.Cluster.AdminKubeconfig())...))
+		u.ok(u.KubehsmPIN(t.Context(), lab.PIN, append(command, "--yes", "--approve-with", u.Cluster.AdminKubeconfig())...))
 		works(t, u, "jane")
 	})
 	t.Run("joined", func(t *testing.T) {

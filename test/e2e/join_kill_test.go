@@ -107,13 +107,6 @@ func newMortal(t testing.TB) *user {
 // TestKilledAnywhere kills enroll and join after every write of a file and every
 // answer of an API server, and runs them again: they come to the same end.
 func TestKilledAnywhere(t *testing.T) {
-	t.Cleanup(func() {
-		if killed.dir != "" {
-			if err := os.RemoveAll(killed.dir); err != nil {
-				t.Error(err)
-			}
-		}
-	})
 	for verb, args := range map[string]func(u *user, name string) (args []string, stdin string){
 		"enroll": func(u *user, name string) ([]string, string) {
 			return []string{"enroll", "--name", joined, "--context", lab.Context, "--user", name, "--group", lab.DevelopersGroup,

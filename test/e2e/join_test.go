@@ -293,7 +293,7 @@ func TestJoinRefuses(t *testing.T) {
 		"a typo in a ticket":   {"KHSM1-AAAAA-AAAAA-AAAAA", []string{"--ticket", "-"}, 2, "wrong or missing"},
 		"ticket and address":   {"", []string{host, "--ticket", "-"}, 2, "leave address"},
 		"a file that is not":   {"", []string{host, "--token", "/nonexistent", "--discovery-token-ca-cert-hash", pin}, 2, "neither a bootstrap token nor a file"},
-		"http":                 {good, []string{"http://" + host, "--token", "-", "--discovery-token-ca-cert-hash", pin}, 2, "only https"},
+		"http":                 {good, []string{"http://" + host, "--token", "-", "--discovery-token-ca-cert-hash", pin}, 2, "the scheme must be https"},
 		"a context":            {good, []string{host, "--context", "prod"}, 2, "--context"},
 		"a token nobody knows": {unknown, []string{host, "--token", "-", "--discovery-token-ca-cert-hash", pin, "--discovery-timeout", "20s"}, 1, "does not know this token"},
 	} {

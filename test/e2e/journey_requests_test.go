@@ -34,7 +34,7 @@ func TestJourneyRequests(t *testing.T) {
 	s.WaitFor("1 request of ", rulers, lab.Filer)
 	s.Press(term.Enter, term.Enter)
 	s.WaitFor("Where the key is", "What the certificate would allow", "cluster-admin", lab.Filer,
-		"none: nothing but the requester's word")
+		"none: only the requester says that the key is in a token")
 	s.Type("d")
 	s.WaitFor("Deny it, for good?", "Message", "decision")
 	s.Press(term.Escape)
@@ -85,7 +85,7 @@ func TestJourneyRequests(t *testing.T) {
 	s.Press(term.Enter, term.Enter)
 	s.WaitFor("What the certificate would allow")
 	s.Type("a")
-	s.WaitFor("Approve it?", "bob in "+lab.DevelopersGroup, "none: nothing but the requester's word")
+	s.WaitFor("Approve it?", "bob in "+lab.DevelopersGroup, "none: only the requester says that the key is in a token")
 	s.Press(term.Enter)
 	s.WaitFor("that does not match: type the eight words")
 	s.Type("bob")

@@ -29,6 +29,7 @@ func (b built) Run() int {
 	dir, err := os.MkdirTemp("", "kubehsm-e2e-")
 	if err == nil {
 		defer os.RemoveAll(dir)
+		defer func() { _ = os.RemoveAll(killed.dir) }() // in the folder for temporary files
 		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 		defer cancel()
 		suite.binary, err = lab.Build(ctx, dir)

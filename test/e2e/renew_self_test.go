@@ -104,7 +104,7 @@ func TestRenewsItself(t *testing.T) {
 	u.enroll("--expiration", "10m")
 	u.mayFile()
 	u.approves()
-	r := u.parse(u.ok(u.KubehsmPIN(t.Context(), lab.PIN, "certificate", "renew", enrolled, "-o", "json")))
+	r := u.parse(u.ok(u.KubehsmPIN(t.Context(), lab.PIN, "certificate", "renew", enrolled, "--yes", "-o", "json")))
 	watch := u.sh("kubectl get namespaces --watch -o name")
 	watch.WaitFor("namespace/default")
 	for _, name := range []string{"renewed-once", "renewed-twice"} {

@@ -34,7 +34,7 @@ func TestApproveInTheTerminalUI(t *testing.T) {
 	s.Type("/" + request)
 	s.WaitFor("1 request of ")
 	s.Press(term.Enter, term.Enter)
-	s.WaitFor("Where the key is", "none: nothing but the requester's word", "What the certificate would allow",
+	s.WaitFor("Where the key is", "none: only the requester says that the key is in a token", "What the certificate would allow",
 		"a approve")
 	s.Type("a")
 	s.WaitFor("Approve it?")
@@ -181,7 +181,10 @@ func TestLineMode(t *testing.T) {
 			s := u.sh("trap : INT; " + env + " " + u.Binary + "; echo code $?")
 			s.WaitFor("What do you want to do?", "Number, or q to leave:")
 			s.Type("1\r")
-			s.WaitFor("$ kubehsm token list", "lab")
+			s.WaitUntil("the tokens are listed", func(term.Frame) bool {
+				_, list, asked := strings.Cut(s.Output(), "$ kubehsm token list")
+				return asked && strings.Contains(list, "lab") && strings.Contains(list, "Number, or q to leave:")
+			})
 			s.Type("2\r")
 			s.WaitFor("Token (URI)")
 			s.Press(term.CtrlC) // leaves the question, not the menu

@@ -37,6 +37,8 @@ var without = map[string]string{
 	"external-signer serve":    "clients run it",
 	"help":                     "the screens have their own",
 	"output":                   "for scripts",
+	"roster import":            "it reads a list from a file",
+	"roster list":              "no screen shows the roster so far",
 	"version":                  "the doctor says it",
 }
 

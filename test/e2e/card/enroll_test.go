@@ -130,7 +130,7 @@ func (p *person) testAttestation(t *testing.T) {
 		t.Fatalf("exit code %d:\n%s", code, s.Output())
 	}
 	out = p.ok(p.Run(t.Context(), admin, p.Binary, "csr", "show", "unattested", "--root", root))
-	if !strings.Contains(out, "none: nothing but the requester's word") {
+	if !strings.Contains(out, "none: only the requester says that the key is in a token") {
 		t.Errorf("csr show, without attestation: %s", out)
 	}
 

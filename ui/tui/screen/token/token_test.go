@@ -285,7 +285,7 @@ func TestReset(t *testing.T) {
 	r.steps("Type 12345678", "X")
 	r.Sees("ecdsa-p256")
 	r.Press(`"12345678"`, "enter")
-	r.Sees("the PIV application is as new")
+	r.Sees("the PIV application is reset")
 	if n := len(r.slots()); n != 0 {
 		t.Errorf("%d keys are left", n)
 	}
@@ -459,7 +459,7 @@ func soft(t *testing.T, blank bool) *rig {
 func TestSetUp(t *testing.T) {
 	r := soft(t, true)
 	r.Sees("It is not initialized yet: I initializes it")
-	r.steps("change PIN: the token is not set up yet", "p")
+	r.steps("change PIN: the token is not initialized yet", "p")
 	r.steps("It gets an SO PIN and a PIN.", "I")
 	r.Press("ctrl+u", "enter")
 	r.Sees("1 to 32 bytes")
@@ -486,7 +486,7 @@ func TestSetUpAnew(t *testing.T) {
 	r.Press("enter")
 	r.Sees("Erase the token?", "Type "+serial)
 	r.Press("esc")
-	r.Sees("Set up the token: cancelled")
+	r.Sees("Initialize the token: cancelled")
 	if len(r.slots()) != 1 {
 		t.Fatal("the token was erased without a yes")
 	}
