@@ -31,8 +31,8 @@ import (
 type Cluster interface {
 	// Token is the roster's entry for a serial number, nil if there is none.
 	Token(serial string) (*clusterapi.HardwareToken, error)
-	// TokenWithKey is the entry of the user whose key has this SHA-256, nil if there is none.
-	TokenWithKey(user, spkiHash string) (*clusterapi.HardwareToken, error)
+	// TokenWithKey is the entry whose key has this SHA-256, whoever owns it, nil if there is none.
+	TokenWithKey(spkiHash string) (*clusterapi.HardwareToken, error)
 	// Others are the other requests that the same requester has filed.
 	Others(requester string, except types.UID) ([]Other, error)
 	// Escalates says which binding lets the subject take the rights of others, "" if none.
@@ -68,7 +68,8 @@ type Decision struct {
 	// Reason is one CamelCase word, of a small set; Message says it in words, for the
 	// requester to read.
 	Reason, Message string
-	// AdminOnly: where a person decides, the help desk may not approve it.
+	// AdminOnly: where a person decides, the help desk may not approve it. That is the rule:
+	// the help desk may where the bounds were kept and the rights of the subject looked up.
 	AdminOnly bool
 	// Ticket is the ID of the ticket that it was filed with, Terms what that allows;
 	// nil if there is none or nobody knows.
@@ -173,15 +174,45 @@ func (j *Judge) Decide(obj *certificatesv1.CertificateSigningRequest, cluster Cl
 	switch {
 	case t.withTicket():
 		return t.byTicket()
-	case obj.Spec.Username == t.Subject.User && revocation.Used(obj.Spec.Extra) != "":
+	case obj.Spec.Username != t.Subject.User:
+		return t.byRoster()
+	case strings.HasPrefix(obj.Spec.Username, systemPrefix):
+		return t.says(Leave, ReasonForeign, "") // a part of the cluster renews its own
+	}
+	ours, err := t.ours()
+	switch {
+	case err != nil:
+		return t.Decision, err
+	case ours:
 		return t.renewal()
 	default:
 		return t.byRoster()
 	}
 }
 
+// ours tells whether kubehsm filed what its user asks for themselves with a certificate:
+// other programs renew certificates too.
+func (t *trial) ours() (bool, error) {
+	if revocation.Used(t.Object.Spec.Extra) == "" {
+		return false, nil
+	}
+	if _, ok := t.Object.Annotations[clusterapi.PresentCertificate]; ok || !errors.Is(t.proof, attest.ErrNone) {
+		return true, nil
+	}
+	token, err := t.cluster.TokenWithKey(t.SPKIHash)
+	return token != nil, err
+}
+
+// says returns a verdict. What it leaves to a person is for an admin, see [trial.desk].
 func (t *trial) says(v Verdict, reason, message string) (Decision, error) {
-	t.Verdict, t.Reason, t.Message = v, reason, message
+	t.Verdict, t.Reason, t.Message, t.AdminOnly = v, reason, message, v == Person
+	return t.Decision, nil
+}
+
+// desk leaves the request to a person, who may be of the help desk. It comes after
+// [trial.bounds] and [trial.powerful].
+func (t *trial) desk(reason, message string) (Decision, error) {
+	t.Verdict, t.Reason, t.Message, t.AdminOnly = Person, reason, message, false
 	return t.Decision, nil
 }
 
@@ -200,7 +231,6 @@ func (t *trial) byTicket() (Decision, error) {
 	terms, err := ticket.TermsOf(t.Object.Spec.Groups)
 	switch {
 	case errors.Is(err, ticket.ErrNoTerms):
-		t.AdminOnly = true
 		return t.says(Person, ReasonTerms, "what its ticket allows is not known: an earlier kubehsm made it")
 	case err != nil:
 		return t.says(Deny, ReasonTerms, "the terms of its ticket were not written by kubehsm: "+err.Error())
@@ -239,7 +269,7 @@ func (t *trial) byTicket() (Decision, error) {
 		return d, err
 	}
 	if terms.Serial == "" {
-		return t.says(Person, ReasonUnproven,
+		return t.desk(ReasonUnproven,
 			"its ticket names no token: nothing proves whose key this is; have the words read by the person")
 	}
 	return t.says(Approve, ReasonTicket, "the key is proven to be in the token that its ticket names, "+terms.Serial)
@@ -260,13 +290,14 @@ func (t *trial) unprovenTicket(terms ticket.Terms) (Decision, error) {
 	if d, done, err := t.powerful(); done || err != nil {
 		return d, err
 	}
-	return t.says(Person, ReasonUnproven, fmt.Sprintf("nothing proves where its key is (%v): have the words read by the person", t.proof))
+	return t.desk(ReasonUnproven, fmt.Sprintf("nothing proves where its key is (%v): have the words read by the person", t.proof))
 }
 
 // used tells whether the ticket was good for another request already. The one that was
-// filed first has it.
+// filed first has it, but for one whose key is proven to be in the ticket's token: no thief
+// of the ticket gets in the way of that. Of two such requests the first approved has it.
 func (t *trial) used() (Decision, bool, error) {
-	uid := t.Object.UID
+	uid, proven := t.Object.UID, t.Statement != nil && t.Terms.Serial != ""
 	if t.Token != nil {
 		for _, u := range t.Token.Status.Tickets {
 			if u.ID == t.Ticket && u.Request != uid {
@@ -284,9 +315,9 @@ func (t *trial) used() (Decision, bool, error) {
 		return t.Decision, true, fmt.Errorf("the version of request %s: %w", t.Object.Name, err)
 	}
 	for _, o := range others {
-		first := o.Approved || o.Created.Before(t.Object.CreationTimestamp.Time) ||
+		first := o.Created.Before(t.Object.CreationTimestamp.Time) ||
 			o.Created.Equal(t.Object.CreationTimestamp.Time) && o.Version < mine
-		if !o.Denied && first {
+		if o.Approved || first && !o.Denied && !proven {
 			d, err := t.says(Deny, ReasonTicketUsed, "its ticket has filed another request before: "+o.Name)
 			return d, true, err
 		}
@@ -315,36 +346,30 @@ func (t *trial) renewal() (Decision, error) {
 		return t.says(Deny, ReasonCredential, err.Error())
 	}
 	same := present != nil && hsm.SameKey(present.PublicKey, t.PublicKey)
-	switch {
-	case t.Statement != nil:
+	if t.Statement != nil {
 		if d, done := t.device(); done {
 			return d, nil
 		}
-		if t.Token, err = t.cluster.Token(t.Statement.Serial); err != nil {
-			return t.Decision, err
+		t.Token, err = t.cluster.Token(t.Statement.Serial)
+	} else {
+		t.Token, err = t.cluster.TokenWithKey(t.SPKIHash)
+	}
+	if err != nil {
+		return t.Decision, err
+	}
+	if t.Token != nil {
+		if d, done := t.given(); done {
+			return d, nil
 		}
-		if t.Token != nil {
-			if d, done := t.given(); done {
-				return d, nil
-			}
-		}
-	case same:
-		if t.Token, err = t.cluster.TokenWithKey(t.Subject.User, t.SPKIHash); err != nil {
-			return t.Decision, err
-		}
-		if t.Token != nil {
-			if d, done := t.given(); done {
-				return d, nil
-			}
-		}
-	default:
+	}
+	if t.Statement == nil && !same {
 		return t.says(Person, ReasonUnproven, "its key is not attested, and not that of the certificate that it was filed with")
 	}
 	if d, done, err := t.powerful(); done || err != nil {
 		return d, err
 	}
 	if t.Token == nil && !(same && t.policy.RenewUnrostered) {
-		return t.says(Person, ReasonUnknown, "its key is in no token of the roster: nothing says how long it may renew itself")
+		return t.desk(ReasonUnknown, "its key is in no token of the roster: nothing says how long it may renew itself")
 	}
 	return t.says(Approve, ReasonRenewal, "its user renews a certificate that is still valid")
 }
@@ -377,7 +402,6 @@ func (t *trial) byRoster() (Decision, error) {
 		if d, done := t.invalidAttestation(); done && strings.HasPrefix(t.Object.Spec.Username, bootstraptoken.UserPrefix) {
 			return d, nil
 		}
-		t.AdminOnly = true
 		return t.says(Person, ReasonForeign, "it was filed without a ticket, and nothing proves where its key is")
 	}
 	token, err := t.cluster.Token(t.Statement.Serial)
@@ -385,7 +409,6 @@ func (t *trial) byRoster() (Decision, error) {
 	case err != nil:
 		return t.Decision, err
 	case token == nil:
-		t.AdminOnly = true
 		return t.says(Person, ReasonUnknown, "its token "+t.Statement.Serial+" is not on the roster")
 	}
 	t.Token = token
@@ -432,7 +455,6 @@ func (t *trial) bounds() (Decision, bool) {
 		}
 	}
 	if len(t.Oddities) > 0 {
-		t.AdminOnly = true
 		return refuse(Person, ReasonOdd, strings.Join(t.Oddities, "; "))
 	}
 	for _, g := range t.Subject.Groups {
@@ -555,26 +577,34 @@ func (t *trial) powerful() (Decision, bool, error) {
 	if err != nil || why == "" {
 		return t.Decision, err != nil, err
 	}
-	t.AdminOnly = t.policy.Powerful != clusterapi.Desk
-	d, err := t.says(Person, ReasonPowerful, "its holder could take the rights of others: "+why)
+	message := "its holder could take the rights of others: " + why
+	d, err := t.says(Person, ReasonPowerful, message)
+	if t.policy.Powerful == clusterapi.Desk {
+		d, err = t.desk(ReasonPowerful, message)
+	}
 	return d, true, err
 }
 
 // Ratify is the verdict on a request that a person is to decide on, by is whom, once
-// they have: nobody decides on what they asked for themselves.
+// they have: nobody decides on what they asked for themselves, and the help desk approves
+// nothing that could not be read.
 func (d Decision) Ratify(by clusterapi.PersonDecision, a Asked) Decision {
-	self := by.By == a.Object.Spec.Username || a.RequestInfo != nil && by.By == a.Subject.User
+	reason, message := by.Reason, strings.TrimSpace(fmt.Sprintf("%s (decided by %s)", by.Message, by.By))
+	if BySelf(reason) {
+		reason = ReasonPerson
+	}
 	switch {
 	case d.Verdict != Person:
 		return d
 	case !by.Approve:
-		d.Verdict, d.Reason, d.Message = Deny, by.Reason, by.Message
-	case d.AdminOnly:
+		d.Verdict, d.Reason, d.Message = Deny, reason, message
+	case d.AdminOnly, a.RequestInfo == nil:
+		d.AdminOnly = true
 		d.Message = "the help desk cannot approve it, an admin can: " + d.Message
-	case self:
+	case by.By == a.Object.Spec.Username, by.By == a.Subject.User:
 		d.Message = "nobody approves what they ask for themselves: " + d.Message
 	default:
-		d.Verdict, d.Reason, d.Message = Approve, by.Reason, by.Message
+		d.Verdict, d.Reason, d.Message = Approve, reason, message
 	}
 	return d
 }

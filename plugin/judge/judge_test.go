@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -56,8 +57,8 @@ func (f *facts) Token(serial string) (*clusterapi.HardwareToken, error) {
 	return f.find(func(t *clusterapi.HardwareToken) bool { return t.Name == serial })
 }
 
-func (f *facts) TokenWithKey(user, hash string) (*clusterapi.HardwareToken, error) {
-	return f.find(func(t *clusterapi.HardwareToken) bool { return t.Spec.Owner == user && t.Status.Key == hash })
+func (f *facts) TokenWithKey(hash string) (*clusterapi.HardwareToken, error) {
+	return f.find(func(t *clusterapi.HardwareToken) bool { return t.Status.Key == hash })
 }
 
 func (f *facts) Others(string, types.UID) ([]Other, error) { return f.others, nil }
@@ -183,89 +184,128 @@ func TestDecide(t *testing.T) {
 		want   Verdict
 		reason string
 		says   string
+		admin  bool // AdminOnly
 	}{
-		"ticket: proven":            {newScene(t).withTicket(), nil, Approve, ReasonTicket, "1234567"},
-		"ticket: token in stock":    {newScene(t).withTicket().rostered(), func(s *scene) { s.token().Spec = clusterapi.TokenSpec{State: clusterapi.Stock} }, Approve, ReasonTicket, ""},
-		"ticket: without a serial":  {newScene(t).withTicket(), func(s *scene) { s.terms.Serial = "" }, Person, ReasonUnproven, "words"},
-		"ticket: no attestation":    {newScene(t).withTicket(), func(s *scene) { s.attests = nil }, Person, ReasonUnproven, "words"},
-		"ticket: policy, no attest": {newScene(t).withTicket(), func(s *scene) { s.attests, s.terms.Policy = nil, ticket.Attested }, Deny, ReasonAttestation, ""},
-		"ticket: forged maker":      {newScene(t).withTicket(), forged, Deny, ReasonAttestation, "maker"},
-		"ticket: another key":       {newScene(t).withTicket(), func(s *scene) { s.attests = newKey(t).Public() }, Deny, ReasonAttestation, "another key"},
-		"ticket: another token":     {newScene(t).withTicket(), func(s *scene) { s.serial = 7654321 }, Deny, ReasonTerms, "7654321"},
-		"ticket: another user":      {newScene(t).withTicket(), func(s *scene) { s.subject.User = "eve" }, Deny, ReasonTerms, "eve"},
-		"ticket: a group more":      {newScene(t).withTicket(), func(s *scene) { s.subject.Groups = []string{"dev", "ops"} }, Deny, ReasonTerms, "ops"},
-		"ticket: longer":            {newScene(t).withTicket(), func(s *scene) { s.edit = lifetime(7 * 24 * time.Hour) }, Deny, ReasonTerms, "lifetime"},
-		"ticket: policy's limit":    {newScene(t).withTicket(), func(s *scene) { s.terms.Lifetime = 0; s.edit = lifetime(365 * 24 * time.Hour) }, Deny, ReasonLifetime, "30 d"},
-		"ticket: no limit asked":    {newScene(t).withTicket(), func(s *scene) { s.terms.Lifetime = 0; s.edit = lifetime(0) }, Deny, ReasonLifetime, "signer"},
-		"ticket: touch":             {newScene(t).withTicket(), func(s *scene) { s.terms.Policy = ticket.Attested | ticket.TouchAlways }, Deny, ReasonTerms, "touch"},
-		"ticket: used":              {newScene(t).withTicket().rostered(), used("uid-1"), Deny, ReasonTicketUsed, "another request"},
-		"ticket: used by itself":    {newScene(t).withTicket().rostered(), used("uid-2"), Approve, ReasonTicket, ""},
-		"ticket: second request":    {newScene(t).withTicket(), func(s *scene) { s.cluster.others = []Other{{UID: "uid-1", Name: "first", Created: now, Version: 100}} }, Deny, ReasonTicketUsed, "first"},
-		"ticket: first of two":      {newScene(t).withTicket(), func(s *scene) { s.cluster.others = []Other{{UID: "uid-3", Created: now, Version: 300}} }, Approve, ReasonTicket, ""},
+		"ticket: proven":            {newScene(t).withTicket(), nil, Approve, ReasonTicket, "1234567", false},
+		"ticket: token in stock":    {newScene(t).withTicket().rostered(), func(s *scene) { s.token().Spec = clusterapi.TokenSpec{State: clusterapi.Stock} }, Approve, ReasonTicket, "", false},
+		"ticket: without a serial":  {newScene(t).withTicket(), func(s *scene) { s.terms.Serial = "" }, Person, ReasonUnproven, "words", false},
+		"ticket: no attestation":    {newScene(t).withTicket(), func(s *scene) { s.attests = nil }, Person, ReasonUnproven, "words", false},
+		"ticket: policy, no attest": {newScene(t).withTicket(), func(s *scene) { s.attests, s.terms.Policy = nil, ticket.Attested }, Deny, ReasonAttestation, "", false},
+		"ticket: forged maker":      {newScene(t).withTicket(), forged, Deny, ReasonAttestation, "maker", false},
+		"ticket: another key":       {newScene(t).withTicket(), func(s *scene) { s.attests = newKey(t).Public() }, Deny, ReasonAttestation, "another key", false},
+		"ticket: another token":     {newScene(t).withTicket(), func(s *scene) { s.serial = 7654321 }, Deny, ReasonTerms, "7654321", false},
+		"ticket: another user":      {newScene(t).withTicket(), func(s *scene) { s.subject.User = "eve" }, Deny, ReasonTerms, "eve", false},
+		"ticket: a group more":      {newScene(t).withTicket(), func(s *scene) { s.subject.Groups = []string{"dev", "ops"} }, Deny, ReasonTerms, "ops", false},
+		"ticket: longer":            {newScene(t).withTicket(), func(s *scene) { s.edit = lifetime(7 * 24 * time.Hour) }, Deny, ReasonTerms, "lifetime", false},
+		"ticket: policy's limit":    {newScene(t).withTicket(), func(s *scene) { s.terms.Lifetime = 0; s.edit = lifetime(365 * 24 * time.Hour) }, Deny, ReasonLifetime, "30 d", false},
+		"ticket: no limit asked":    {newScene(t).withTicket(), func(s *scene) { s.terms.Lifetime = 0; s.edit = lifetime(0) }, Deny, ReasonLifetime, "signer", false},
+		"ticket: touch":             {newScene(t).withTicket(), func(s *scene) { s.terms.Policy = ticket.Attested | ticket.TouchAlways }, Deny, ReasonTerms, "touch", false},
+		"ticket: used":              {newScene(t).withTicket().rostered(), used("uid-1"), Deny, ReasonTicketUsed, "another request", false},
+		"ticket: used by itself":    {newScene(t).withTicket().rostered(), used("uid-2"), Approve, ReasonTicket, "", false},
+		"ticket: second request": {newScene(t).withTicket(), func(s *scene) {
+			s.attests, s.cluster.others = nil, []Other{{UID: "uid-1", Name: "first", Created: now, Version: 100}}
+		}, Deny, ReasonTicketUsed, "first", false},
+		"ticket: second, not named": {newScene(t).withTicket(), func(s *scene) {
+			s.terms.Serial, s.cluster.others = "", []Other{{UID: "uid-1", Name: "first", Created: now, Version: 100}}
+		}, Deny, ReasonTicketUsed, "first", false},
+		"ticket: second, proven": {newScene(t).withTicket(), func(s *scene) {
+			s.cluster.others = []Other{{UID: "uid-1", Name: "first", Created: now, Version: 100}}
+		}, Approve, ReasonTicket, "", false},
+		"ticket: first of two": {newScene(t).withTicket(), func(s *scene) { s.cluster.others = []Other{{UID: "uid-3", Created: now, Version: 300}} }, Approve, ReasonTicket, "", false},
 		"ticket: approved before": {newScene(t).withTicket(), func(s *scene) {
 			s.cluster.others = []Other{{UID: "uid-3", Name: "third", Created: now, Version: 300, Approved: true}}
-		}, Deny, ReasonTicketUsed, "third"},
-		"ticket: after a denied":   {newScene(t).withTicket(), func(s *scene) { s.cluster.others = []Other{{UID: "uid-1", Denied: true}} }, Approve, ReasonTicket, ""},
-		"ticket: lost token":       {newScene(t).withTicket().rostered(), func(s *scene) { s.token().Spec.State = clusterapi.Lost }, Deny, ReasonToken, "lost"},
-		"ticket: another's token":  {newScene(t).withTicket().rostered(), func(s *scene) { s.token().Spec.Owner = "bob" }, Deny, ReasonOwner, ""},
-		"ticket: system group":     {newScene(t).withTicket(), func(s *scene) { s.subject.Groups = []string{"system:nodes"}; s.terms.Groups = s.subject.Groups }, Deny, ReasonReserved, "system:nodes"},
-		"ticket: break-glass":      {newScene(t).withTicket(), func(s *scene) { s.subject.Groups = []string{"kubehsm:break-glass"}; s.terms.Groups = s.subject.Groups }, Deny, ReasonReserved, ""},
-		"ticket: group not given":  {newScene(t).withTicket(), func(s *scene) { s.policy.Groups = []string{"ops", "team-*"} }, Deny, ReasonPolicy, "dev"},
-		"ticket: group by pattern": {newScene(t).withTicket(), func(s *scene) { s.policy.Groups = []string{"d*"} }, Approve, ReasonTicket, ""},
-		"ticket: firmware":         {newScene(t).withTicket(), func(s *scene) { s.policy.Attestation.MinFirmware = "5.10" }, Deny, ReasonPolicy, "5.7.1"},
-		"ticket: FIPS":             {newScene(t).withTicket(), func(s *scene) { s.policy.Attestation.FIPS = true }, Deny, ReasonPolicy, "FIPS"},
-		"ticket: PIN":              {newScene(t).withTicket(), func(s *scene) { s.policy.Attestation.PIN = "always" }, Deny, ReasonPolicy, "PIN"},
-		"ticket: powerful":         {newScene(t).withTicket(), func(s *scene) { s.cluster.escalates = "group dev binds" }, Person, ReasonPowerful, "binds"},
-		"ticket: a name more":      {newScene(t).withTicket(), func(s *scene) { s.options.DNSNames = []string{"api.example"} }, Deny, ReasonTerms, "alternative"},
+		}, Deny, ReasonTicketUsed, "third", false},
+		"ticket: after a denied":   {newScene(t).withTicket(), func(s *scene) { s.cluster.others = []Other{{UID: "uid-1", Denied: true}} }, Approve, ReasonTicket, "", false},
+		"ticket: lost token":       {newScene(t).withTicket().rostered(), func(s *scene) { s.token().Spec.State = clusterapi.Lost }, Deny, ReasonToken, "lost", false},
+		"ticket: another's token":  {newScene(t).withTicket().rostered(), func(s *scene) { s.token().Spec.Owner = "bob" }, Deny, ReasonOwner, "", false},
+		"ticket: system group":     {newScene(t).withTicket(), func(s *scene) { s.subject.Groups = []string{"system:nodes"}; s.terms.Groups = s.subject.Groups }, Deny, ReasonReserved, "system:nodes", false},
+		"ticket: break-glass":      {newScene(t).withTicket(), func(s *scene) { s.subject.Groups = []string{"kubehsm:break-glass"}; s.terms.Groups = s.subject.Groups }, Deny, ReasonReserved, "", false},
+		"ticket: group not given":  {newScene(t).withTicket(), func(s *scene) { s.policy.Groups = []string{"ops", "team-*"} }, Deny, ReasonPolicy, "dev", false},
+		"ticket: group by pattern": {newScene(t).withTicket(), func(s *scene) { s.policy.Groups = []string{"d*"} }, Approve, ReasonTicket, "", false},
+		"ticket: firmware":         {newScene(t).withTicket(), func(s *scene) { s.policy.Attestation.MinFirmware = "5.10" }, Deny, ReasonPolicy, "5.7.1", false},
+		"ticket: FIPS":             {newScene(t).withTicket(), func(s *scene) { s.policy.Attestation.FIPS = true }, Deny, ReasonPolicy, "FIPS", false},
+		"ticket: PIN":              {newScene(t).withTicket(), func(s *scene) { s.policy.Attestation.PIN = "always" }, Deny, ReasonPolicy, "PIN", false},
+		"ticket: powerful":         {newScene(t).withTicket(), func(s *scene) { s.cluster.escalates = "group dev binds" }, Person, ReasonPowerful, "binds", true},
+		"ticket: a name more":      {newScene(t).withTicket(), func(s *scene) { s.options.DNSNames = []string{"api.example"} }, Deny, ReasonTerms, "alternative", false},
 		"ticket: terms cut off": {newScene(t).withTicket(), func(s *scene) {
 			s.edit = func(o *certificatesv1.CertificateSigningRequest) { o.Spec.Groups = o.Spec.Groups[:1] }
-		}, Person, ReasonTerms, ""},
+		}, Person, ReasonTerms, "", true},
 		"ticket: terms changed": {newScene(t).withTicket(), func(s *scene) {
 			s.edit = func(o *certificatesv1.CertificateSigningRequest) {
 				o.Spec.Groups[1] = strings.ToUpper(o.Spec.Groups[1])
 			}
-		}, Person, ReasonTerms, ""},
+		}, Person, ReasonTerms, "", true},
 
-		"renewal: attested": {newScene(t).renewal(), nil, Approve, ReasonRenewal, ""},
+		"renewal: attested": {newScene(t).renewal(), nil, Approve, ReasonRenewal, "", false},
 		"renewal: same key, not attested": {newScene(t).renewal(), func(s *scene) {
 			s.attests = nil
 			s.token().Status.Key, _ = csr.SPKIHash(s.key.Public())
-		}, Approve, ReasonRenewal, ""},
-		"renewal: same key, no roster":    {newScene(t).renewal(), func(s *scene) { s.attests, s.cluster.tokens = nil, nil }, Person, ReasonUnknown, ""},
-		"renewal: same key, allowed":      {newScene(t).renewal(), func(s *scene) { s.attests, s.cluster.tokens, s.policy.RenewUnrostered = nil, nil, true }, Approve, ReasonRenewal, ""},
-		"renewal: new key, not attested":  {newScene(t).renewal(), func(s *scene) { s.attests, s.of = nil, newKey(t) }, Person, ReasonUnproven, ""},
-		"renewal: attacker's token":       {newScene(t).renewal(), func(s *scene) { s.serial, s.of, s.policy.RenewUnrostered = 666, newKey(t), true }, Person, ReasonUnknown, ""},
-		"renewal: another's token":        {newScene(t).renewal(), func(s *scene) { s.token().Spec.Owner = "eve" }, Deny, ReasonOwner, ""},
-		"renewal: another's certificate":  {newScene(t).renewal(), func(s *scene) { s.edit = credential("00") }, Deny, ReasonCredential, ""},
-		"renewal: a group more":           {newScene(t).renewal(), func(s *scene) { s.subject.Groups = []string{"dev", "ops"} }, Deny, ReasonGroups, "ops"},
-		"renewal: a group taken away":     {newScene(t).renewal(), func(s *scene) { s.token().Spec.Groups = nil }, Deny, ReasonGroups, "dev"},
-		"renewal: forged maker":           {newScene(t).renewal(), forged, Deny, ReasonAttestation, ""},
-		"renewal: horizon passed":         {newScene(t).renewal(), func(s *scene) { s.token().Spec.Horizon = &past }, Deny, ReasonHorizon, "over"},
-		"renewal: beyond the horizon":     {newScene(t).renewal(), func(s *scene) { s.token().Spec.Horizon = &hour }, Deny, ReasonHorizon, "1 h"},
-		"renewal: horizon far":            {newScene(t).renewal(), func(s *scene) { s.token().Spec.Horizon = &year }, Approve, ReasonRenewal, ""},
-		"renewal: lost":                   {newScene(t).renewal(), func(s *scene) { s.token().Spec.State = clusterapi.Lost }, Deny, ReasonToken, ""},
-		"renewal: too long":               {newScene(t).renewal(), func(s *scene) { s.edit = lifetime(365 * 24 * time.Hour) }, Deny, ReasonLifetime, ""},
-		"renewal: usage":                  {newScene(t).renewal(), func(s *scene) { s.edit = usage }, Deny, ReasonPolicy, "server auth"},
-		"renewal: in another's name":      {newScene(t).renewal(), func(s *scene) { s.subject.User = "root" }, Deny, ReasonOwner, ""},
-		"renewal: by break-glass":         {newScene(t).renewal(), func(s *scene) { s.subject.Groups = []string{"kubehsm:break-glass"} }, Leave, ReasonReserved, ""},
-		"renewal: by a token, not a cert": {newScene(t).renewal(), func(s *scene) { s.attests = nil; s.edit = credential("") }, Person, ReasonForeign, ""},
+		}, Approve, ReasonRenewal, "", false},
+		"renewal: same key, no roster":    {newScene(t).renewal(), func(s *scene) { s.attests, s.cluster.tokens = nil, nil }, Person, ReasonUnknown, "", false},
+		"renewal: same key, allowed":      {newScene(t).renewal(), func(s *scene) { s.attests, s.cluster.tokens, s.policy.RenewUnrostered = nil, nil, true }, Approve, ReasonRenewal, "", false},
+		"renewal: new key, not attested":  {newScene(t).renewal(), func(s *scene) { s.attests, s.of = nil, newKey(t) }, Person, ReasonUnproven, "", true},
+		"renewal: attacker's token":       {newScene(t).renewal(), func(s *scene) { s.serial, s.of, s.policy.RenewUnrostered = 666, newKey(t), true }, Person, ReasonUnknown, "", false},
+		"renewal: another's token":        {newScene(t).renewal(), func(s *scene) { s.token().Spec.Owner = "eve" }, Deny, ReasonOwner, "", false},
+		"renewal: another's certificate":  {newScene(t).renewal(), func(s *scene) { s.edit = credential("00") }, Deny, ReasonCredential, "", false},
+		"renewal: a group more":           {newScene(t).renewal(), func(s *scene) { s.subject.Groups = []string{"dev", "ops"} }, Deny, ReasonGroups, "ops", false},
+		"renewal: a group taken away":     {newScene(t).renewal(), func(s *scene) { s.token().Spec.Groups = nil }, Deny, ReasonGroups, "dev", false},
+		"renewal: forged maker":           {newScene(t).renewal(), forged, Deny, ReasonAttestation, "", false},
+		"renewal: horizon passed":         {newScene(t).renewal(), func(s *scene) { s.token().Spec.Horizon = &past }, Deny, ReasonHorizon, "over", false},
+		"renewal: beyond the horizon":     {newScene(t).renewal(), func(s *scene) { s.token().Spec.Horizon = &hour }, Deny, ReasonHorizon, "1 h", false},
+		"renewal: horizon far":            {newScene(t).renewal(), func(s *scene) { s.token().Spec.Horizon = &year }, Approve, ReasonRenewal, "", false},
+		"renewal: lost":                   {newScene(t).renewal(), func(s *scene) { s.token().Spec.State = clusterapi.Lost }, Deny, ReasonToken, "", false},
+		"renewal: too long":               {newScene(t).renewal(), func(s *scene) { s.edit = lifetime(365 * 24 * time.Hour) }, Deny, ReasonLifetime, "", false},
+		"renewal: usage":                  {newScene(t).renewal(), func(s *scene) { s.edit = usage }, Deny, ReasonPolicy, "server auth", false},
+		"renewal: in another's name":      {newScene(t).renewal(), func(s *scene) { s.subject.User = "root" }, Deny, ReasonOwner, "", false},
+		"renewal: by break-glass":         {newScene(t).renewal(), func(s *scene) { s.subject.Groups = []string{"kubehsm:break-glass"} }, Leave, ReasonReserved, "", false},
+		"renewal: by a token, not a cert": {newScene(t).renewal(), func(s *scene) { s.attests = nil; s.edit = credential("") }, Person, ReasonForeign, "", true},
+		"renewal: new key, powerful": {newScene(t).renewal(), func(s *scene) {
+			s.attests, s.of, s.cluster.escalates = nil, newKey(t), "x"
+		}, Person, ReasonUnproven, "", true},
+		"renewal: in stock": {newScene(t).renewal(), func(s *scene) { s.token().Spec.State = clusterapi.Stock }, Person, ReasonToken, "", true},
+		"renewal: another's key, allowed": {newScene(t).renewal(), func(s *scene) {
+			s.attests, s.policy.RenewUnrostered, s.token().Spec.Owner = nil, true, "bob"
+			s.token().Status.Key, _ = csr.SPKIHash(s.key.Public())
+		}, Deny, ReasonOwner, "", false},
+		"renewal: of a node's agent": {newScene(t).renewal(), func(s *scene) {
+			s.subject.User = "system:agent"
+			s.edit = func(o *certificatesv1.CertificateSigningRequest) { o.Spec.Username = "system:agent" }
+		}, Leave, ReasonForeign, "", false},
+		"renewal: of another program": {newScene(t).renewal(), func(s *scene) {
+			s.attests = nil
+			s.edit = func(o *certificatesv1.CertificateSigningRequest) { usage(o); o.Annotations = nil }
+		}, Person, ReasonForeign, "", true},
+		"renewal: not said, key on the roster": {newScene(t).renewal(), func(s *scene) {
+			s.attests = nil
+			s.token().Status.Key, _ = csr.SPKIHash(s.key.Public())
+			s.edit = func(o *certificatesv1.CertificateSigningRequest) { usage(o); o.Annotations = nil }
+		}, Deny, ReasonPolicy, "server auth", false},
 
-		"roster: proven":        {newScene(t).rostered(), nil, Approve, ReasonRoster, "1234567"},
-		"roster: another user":  {newScene(t).rostered(), func(s *scene) { s.subject.User = "eve" }, Deny, ReasonOwner, ""},
-		"roster: another group": {newScene(t).rostered(), func(s *scene) { s.subject.Groups = []string{"admins"} }, Deny, ReasonGroups, "admins"},
-		"roster: not on it":     {newScene(t).rostered(), func(s *scene) { s.serial = 7 }, Person, ReasonUnknown, "7"},
-		"roster: in stock":      {newScene(t).rostered(), func(s *scene) { s.token().Spec.State = clusterapi.Stock }, Person, ReasonToken, ""},
-		"roster: retired":       {newScene(t).rostered(), func(s *scene) { s.token().Spec.State = clusterapi.Retired }, Deny, ReasonToken, ""},
-		"roster: forged maker":  {newScene(t).rostered(), forged, Person, ReasonForeign, ""},
-		"roster: without proof": {newScene(t).rostered(), func(s *scene) { s.attests = nil }, Person, ReasonForeign, ""},
-		"roster: powerful":      {newScene(t).rostered(), func(s *scene) { s.cluster.escalates = "x" }, Person, ReasonPowerful, ""},
+		"roster: proven":        {newScene(t).rostered(), nil, Approve, ReasonRoster, "1234567", false},
+		"roster: another user":  {newScene(t).rostered(), func(s *scene) { s.subject.User = "eve" }, Deny, ReasonOwner, "", false},
+		"roster: another group": {newScene(t).rostered(), func(s *scene) { s.subject.Groups = []string{"admins"} }, Deny, ReasonGroups, "admins", false},
+		"roster: not on it":     {newScene(t).rostered(), func(s *scene) { s.serial = 7 }, Person, ReasonUnknown, "7", true},
+		"roster: in stock":      {newScene(t).rostered(), func(s *scene) { s.token().Spec.State = clusterapi.Stock }, Person, ReasonToken, "", true},
+		"roster: retired":       {newScene(t).rostered(), func(s *scene) { s.token().Spec.State = clusterapi.Retired }, Deny, ReasonToken, "", false},
+		"roster: forged maker":  {newScene(t).rostered(), forged, Person, ReasonForeign, "", true},
+		"roster: without proof": {newScene(t).rostered(), func(s *scene) { s.attests = nil }, Person, ReasonForeign, "", true},
+		"roster: powerful":      {newScene(t).rostered(), func(s *scene) { s.cluster.escalates = "x" }, Person, ReasonPowerful, "", true},
+		"roster: powerful, for the desk": {newScene(t).rostered(), func(s *scene) {
+			s.cluster.escalates, s.policy.Powerful = "x", clusterapi.Desk
+		}, Person, ReasonPowerful, "", false},
 		"foreign: another signer": {newScene(t).rostered(), func(s *scene) {
 			s.edit = func(o *certificatesv1.CertificateSigningRequest) { o.Spec.SignerName = "a.io/b" }
-		}, Leave, ReasonForeign, ""},
-		"foreign: decided already": {newScene(t).rostered(), func(s *scene) { s.edit = denied }, Leave, ReasonForeign, ""},
+		}, Leave, ReasonForeign, "", false},
+		"foreign: decided already": {newScene(t).rostered(), func(s *scene) { s.edit = denied }, Leave, ReasonForeign, "", false},
 		"foreign: unreadable": {newScene(t).rostered(), func(s *scene) {
 			s.edit = func(o *certificatesv1.CertificateSigningRequest) { o.Spec.Request = []byte("x") }
-		}, Person, ReasonUnreadable, ""},
+		}, Person, ReasonUnreadable, "", true},
+		// The API server would read the first of two.
+		"foreign: two requests in one": {newScene(t).withTicket(), func(s *scene) {
+			s.edit = func(o *certificatesv1.CertificateSigningRequest) {
+				o.Spec.Request = slices.Concat(o.Spec.Request, o.Spec.Request)
+			}
+		}, Person, ReasonUnreadable, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j, err := New(c.scene.policy)
@@ -280,8 +320,10 @@ func TestDecide(t *testing.T) {
 				}
 			}
 			d, err := j.Decide(c.scene.object(), &c.scene.cluster, now)
-			if err != nil || d.Verdict != c.want || d.Reason != c.reason || !strings.Contains(d.Message, c.says) {
-				t.Errorf("%s %s %q, %v; want %s %s %q", d.Verdict, d.Reason, d.Message, err, c.want, c.reason, c.says)
+			if err != nil || d.Verdict != c.want || d.Reason != c.reason || d.AdminOnly != c.admin ||
+				!strings.Contains(d.Message, c.says) {
+				t.Errorf("%s %s %t %q, %v; want %s %s %t %q", d.Verdict, d.Reason, d.AdminOnly, d.Message, err, c.want, c.reason,
+					c.admin, c.says)
 			}
 			if d.Verdict != Leave && d.Message == "" {
 				t.Error("it says nothing")
@@ -318,21 +360,31 @@ func TestRatify(t *testing.T) {
 	a := Asked{&csr.RequestInfo{Subject: csr.Subject{User: "jane"}},
 		&certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{Username: "bob"}}}
 	yes := clusterapi.PersonDecision{Approve: true, By: "desk", Message: "seen"}
+	unread := Asked{Object: a.Object}
 	for _, c := range []struct {
 		d    Decision
 		by   clusterapi.PersonDecision
 		want Verdict
 		says string
+		of   Asked // a if it is none
 	}{
-		{Decision{Verdict: Person}, yes, Approve, "seen"},
-		{Decision{Verdict: Person}, clusterapi.PersonDecision{By: "desk", Message: "who?"}, Deny, "who?"},
-		{Decision{Verdict: Person, AdminOnly: true}, yes, Person, "admin"},
-		{Decision{Verdict: Person}, clusterapi.PersonDecision{Approve: true, By: "jane"}, Person, "themselves"},
-		{Decision{Verdict: Person}, clusterapi.PersonDecision{Approve: true, By: "bob"}, Person, "themselves"},
-		{Decision{Verdict: Deny, Message: "forged"}, yes, Deny, "forged"},
+		{Decision{Verdict: Person}, yes, Approve, "seen", Asked{}},
+		{Decision{Verdict: Person}, clusterapi.PersonDecision{By: "desk", Message: "who?"}, Deny, "who?", Asked{}},
+		{Decision{Verdict: Person, AdminOnly: true}, yes, Person, "admin", Asked{}},
+		{Decision{Verdict: Person}, clusterapi.PersonDecision{Approve: true, By: "jane"}, Person, "themselves", Asked{}},
+		{Decision{Verdict: Person}, clusterapi.PersonDecision{Approve: true, By: "bob"}, Person, "themselves", Asked{}},
+		{Decision{Verdict: Deny, Message: "forged"}, yes, Deny, "forged", Asked{}},
+		{Decision{Verdict: Person}, yes, Person, "admin", unread},
+		{Decision{Verdict: Person}, clusterapi.PersonDecision{By: "desk", Message: "who?"}, Deny, "decided by desk", unread},
 	} {
-		if got := c.d.Ratify(c.by, a); got.Verdict != c.want || !strings.Contains(got.Message, c.says) {
+		if got := c.d.Ratify(c.by, cmp.Or(c.of, a)); got.Verdict != c.want || !strings.Contains(got.Message, c.says) {
 			t.Errorf("%+v by %+v is %s %q", c.d, c.by, got.Verdict, got.Message)
+		}
+	}
+	for _, reason := range []string{ReasonTicket, ReasonRenewal, ReasonRoster} {
+		yes.Reason = reason
+		if got := (Decision{Verdict: Person}).Ratify(yes, a); got.Reason != ReasonPerson {
+			t.Errorf("a person's %s is approved as %s", reason, got.Reason)
 		}
 	}
 }

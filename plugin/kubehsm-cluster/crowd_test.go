@@ -295,6 +295,9 @@ func (c *crowd) forged(n int) *person {
 		if err := c.file(first); err != nil {
 			c.l.t.Fatal(err)
 		}
+		poll.Until(c.l.t, "the first is decided on", func() bool {
+			return c.l.kubectl("get", "csr", first.name, "-ojsonpath={.status.conditions}") != ""
+		})
 		p.bearer = first.bearer
 	case "renewal": // with the certificate of another, which is public
 		other := c.withCertificate(c.person(n+1000000, ""))

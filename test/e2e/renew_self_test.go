@@ -26,10 +26,10 @@ import (
 // noRoster is a cluster without a roster, and where nobody may take the rights of others.
 type noRoster struct{}
 
-func (noRoster) Token(string) (*clusterapi.HardwareToken, error)                { return nil, nil }
-func (noRoster) TokenWithKey(string, string) (*clusterapi.HardwareToken, error) { return nil, nil }
-func (noRoster) Others(string, types.UID) ([]judge.Other, error)                { return nil, nil }
-func (noRoster) Escalates(csr.Subject) (string, error)                          { return "", nil }
+func (noRoster) Token(string) (*clusterapi.HardwareToken, error)        { return nil, nil }
+func (noRoster) TokenWithKey(string) (*clusterapi.HardwareToken, error) { return nil, nil }
+func (noRoster) Others(string, types.UID) ([]judge.Other, error)        { return nil, nil }
+func (noRoster) Escalates(csr.Subject) (string, error)                  { return "", nil }
 
 // approves has requests judged as the approver in a cluster does, until the test ends.
 func (u *user) approves() {

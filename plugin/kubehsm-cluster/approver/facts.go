@@ -63,15 +63,13 @@ func (f facts) Token(serial string) (*clusterapi.HardwareToken, error) {
 }
 
 // TokenWithKey implements [judge.Cluster].
-func (f facts) TokenWithKey(user, spkiHash string) (*clusterapi.HardwareToken, error) {
+func (f facts) TokenWithKey(spkiHash string) (*clusterapi.HardwareToken, error) {
 	var list clusterapi.HardwareTokenList
 	err := f.cache.List(f.ctx, &list, client.InNamespace(clusterapi.Namespace), client.MatchingFields{byKey: spkiHash})
-	for i := range list.Items {
-		if user == "" || list.Items[i].Spec.Owner == user {
-			return &list.Items[i], err
-		}
+	if err != nil || len(list.Items) == 0 {
+		return nil, err
 	}
-	return nil, err
+	return &list.Items[0], nil
 }
 
 // Others implements [judge.Cluster].

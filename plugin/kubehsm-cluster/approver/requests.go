@@ -298,7 +298,7 @@ func (r *Requests) issued(ctx context.Context, stub *certificatesv1.CertificateS
 	if err != nil {
 		return err
 	}
-	token, err := facts{ctx, r.Cache}.TokenWithKey("", key)
+	token, err := facts{ctx, r.Cache}.TokenWithKey(key)
 	if err != nil || token == nil || token.Status.NotAfter != nil && !token.Status.NotAfter.Time.Before(end) {
 		return err
 	}
