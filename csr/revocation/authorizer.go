@@ -24,8 +24,12 @@ contexts:
 current-context: nobody
 `
 
+// maxWebhookIDs bounds how many certificates one webhook names: an id takes some 90 characters of
+// an expression, which may have 100,000 (see [MaxLiteral]). The API server does not start with more.
+const maxWebhookIDs = 1000
+
 // Authorizer is an AuthorizationConfiguration for the API servers of a cluster that one runs
-// oneself. It refuses everything to the certificates on the list, reading too: an authorizer
+// oneself. It refuses everything to the certificates on the list, reading too: authorizers
 // that nobody answers for, asked about these alone, with failurePolicy Deny. The API server
 // reads the file again when it changes. Members of system:masters get by.
 func (l List) Authorizer() string {
@@ -34,15 +38,19 @@ func (l List) Authorizer() string {
 		ids = append(ids, quote(CertificatePrefix+e.Certificate))
 	}
 	slices.Sort(ids)
-	list := "[]"
-	if len(ids) > 0 {
-		list = "[\n          " + strings.Join(slices.Compact(ids), ",\n          ") + "]"
+	parts := slices.Collect(slices.Chunk(slices.Compact(ids), maxWebhookIDs))
+	if len(parts) == 0 {
+		parts = [][]string{nil}
 	}
-	return fmt.Sprintf(`apiVersion: apiserver.config.k8s.io/v1
-kind: AuthorizationConfiguration
-authorizers:
-- type: Webhook
-  name: kubehsm-revoked
+	var b strings.Builder
+	b.WriteString("apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\nauthorizers:\n")
+	for i, part := range parts {
+		list := "[]"
+		if len(part) > 0 {
+			list = "[\n          " + strings.Join(part, ",\n          ") + "]"
+		}
+		fmt.Fprintf(&b, `- type: Webhook
+  name: %s%d
   webhook:
     timeout: 1s
     authorizedTTL: 1s
@@ -57,11 +65,10 @@ authorizers:
     - expression: >-
         !(has(request.groups) && request.groups.exists(g, g in ["system:nodes", %s]))
     - expression: >-
-        has(request.extra) && %[3]q in request.extra &&
-        request.extra[%[3]q].exists(c, c in %[4]s)
-- type: Node
-  name: node
-- type: RBAC
-  name: rbac
-`, AuthorizerKubeconfigFile, quote(l.Settings.SparedGroup()), CredentialID, list)
+        has(request.extra) && %[5]q in request.extra &&
+        request.extra[%[5]q].exists(c, c in %[6]s)
+`, PolicyPrefix, i+1, AuthorizerKubeconfigFile, quote(l.Settings.SparedGroup()), CredentialID, list)
+	}
+	b.WriteString("- type: Node\n  name: node\n- type: RBAC\n  name: rbac\n")
+	return b.String()
 }

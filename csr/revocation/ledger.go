@@ -261,6 +261,13 @@ func (p plan) apply(list List, now time.Time, limit int) (shards, touched []Shar
 		shards = append(shards, s)
 	}
 	grown := map[string]bool{}
+	grow := func() {
+		last++
+		shards = append(shards, Shard{Name: PolicyPrefix + strconv.Itoa(last), Settings: settings})
+	}
+	if p.settings != nil && len(shards) == 0 { // settings are kept in policies only
+		grow()
+	}
 	for _, e := range p.add {
 		if held[e.Certificate] || e.Ended(now) {
 			continue
@@ -268,8 +275,7 @@ func (p plan) apply(list List, now time.Time, limit int) (shards, touched []Shar
 		held[e.Certificate] = true
 		i := slices.IndexFunc(shards, func(s Shard) bool { return sizes[s.Name]+e.size() <= limit })
 		if i < 0 {
-			last++
-			shards = append(shards, Shard{Name: PolicyPrefix + strconv.Itoa(last), Settings: settings})
+			grow()
 			i = len(shards) - 1
 		}
 		s := &shards[i]

@@ -33,6 +33,10 @@ const (
 // expression of more than 100,000 code points (parser.go in github.com/google/cel-go).
 const MaxLiteral = 96_000
 
+// MinMinor is the first minor version of Kubernetes 1 that tells admission policies of
+// certificates. Versions before it take the policies, and refuse nobody.
+const MinMinor = 32
+
 // Object is an object of the API, as JSON has it.
 type Object = map[string]any
 

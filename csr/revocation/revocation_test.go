@@ -14,6 +14,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
 )
 
 // fake is an API that keeps objects. It counts versions as an API server does.
@@ -208,6 +209,60 @@ func TestShards(t *testing.T) {
 	shards, err := l.Revoke(t.Context(), now, entry(200))
 	if err != nil || len(shards) != 1 || shards[0].Name != first.Name {
 		t.Errorf("it is in %v, %v", shards[0].Name, err)
+	}
+}
+
+// TestSettingsFirst: settings that are chosen before anything is revoked are kept.
+func TestSettingsFirst(t *testing.T) {
+	l, f := newLedger()
+	want := Settings{FailClosed: true, Spared: "kubehsm:rescue"}
+	if shards, err := l.Configure(t.Context(), now, want); err != nil || len(shards) != 1 {
+		t.Fatalf("%d shards, %v", len(shards), err)
+	}
+	if shards, err := l.Revoke(t.Context(), now, entry(1)); err != nil || len(shards) != 1 || shards[0].Name != PolicyPrefix+"1" {
+		t.Fatalf("%+v, %v", shards, err)
+	}
+	list, err := l.Read(t.Context())
+	if err != nil || list.Settings != want || list.Err() != nil || len(list.Shards) != 1 || len(f.enforced()) != 1 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// TestAuthorizer: every revoked certificate is in one webhook's expression, none of which is
+// longer than the API server compiles. An empty list has a webhook too.
+func TestAuthorizer(t *testing.T) {
+	for n, webhooks := range map[int]int{0: 1, 1: 1, maxWebhookIDs: 1, maxWebhookIDs + 1: 2, 20_000: 20} {
+		var s Shard
+		for i := range n {
+			s.Entries = append(s.Entries, entry(i), entry(i)) // one may be on two shards
+		}
+		var got struct {
+			Authorizers []struct {
+				Type, Name string
+				Webhook    struct{ MatchConditions []struct{ Expression string } }
+			}
+		}
+		if err := yaml.Unmarshal([]byte(List{Shards: []Shard{s}}.Authorizer()), &got); err != nil {
+			t.Fatal(err)
+		}
+		ids := 0
+		for i, a := range got.Authorizers {
+			if a.Type != "Webhook" {
+				continue
+			}
+			if a.Name != fmt.Sprint(PolicyPrefix, i+1) {
+				t.Errorf("%d: webhook %d is %s", n, i, a.Name)
+			}
+			for _, c := range a.Webhook.MatchConditions {
+				ids += strings.Count(c.Expression, CertificatePrefix)
+				if len(c.Expression) >= 100_000 {
+					t.Errorf("%d: an expression of %d characters", n, len(c.Expression))
+				}
+			}
+		}
+		if len(got.Authorizers) != webhooks+2 || ids != n {
+			t.Errorf("%d: %d authorizers with %d certificates", n, len(got.Authorizers), ids)
+		}
 	}
 }
 

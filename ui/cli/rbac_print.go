@@ -55,7 +55,7 @@ kubehsm rbac print --revocation-authorizer`,
 // authorizerUse says where the files go. It is a comment in YAML.
 const authorizerUse = `# Put this file on the host of each API server, as /etc/kubernetes/kubehsm-authorization.yaml,
 # and start it with --authorization-config=/etc/kubernetes/kubehsm-authorization.yaml instead of
-# --authorization-mode. Keep authorizers of your own after the first one.
+# --authorization-mode. Keep authorizers of your own after the kubehsm-revoked ones.
 #   kubeadm  ClusterConfiguration: apiServer.extraArgs authorization-config, and both files as
 #            apiServer.extraVolumes; kubeadm leaves --authorization-mode out then
 #   k3s      --kube-apiserver-arg=authorization-config=FILE, since v1.32.4, v1.31.8 and v1.30.12

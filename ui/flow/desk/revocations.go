@@ -159,8 +159,8 @@ func (w Revocations) lookUpStop(ctx context.Context, kubeContext string, r *Revo
 		return nil
 	}
 	stop, err := Stopping(w).LookUp(ctx, kubeContext, targets, nil)
-	if isUnserved(err) {
-		r.Unknown = append(r.Unknown, "certificates: this cluster cannot revoke them, which needs Kubernetes 1.32")
+	if isUnserved(err) || errors.Is(err, errTooOld) {
+		r.Unknown = append(r.Unknown, "certificates: "+errTooOld.Error())
 		return nil
 	}
 	r.Stop = &stop

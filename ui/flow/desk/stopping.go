@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/user"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -120,6 +121,15 @@ func (s Stopping) LookUp(ctx context.Context, kubeContext string, targets []Targ
 	if err != nil {
 		return stop, err
 	}
+	minor, err := c.minor(ctx)
+	switch {
+	case err != nil:
+		stop.Warnings = append(stop.Warnings, fmt.Sprintf("the cluster's version is not known (%v): Kubernetes before 1.%d "+
+			"takes the policies and refuses nobody; `kubehsm revocation check` tells", err, revocation.MinMinor))
+	case minor < revocation.MinMinor:
+		return stop, hint.With(fmt.Errorf("%w: it is Kubernetes 1.%d, whose policies see no certificates", errTooOld, minor),
+			"take the user's bindings away, and wait until the certificate ends")
+	}
 	if err := list.Err(); err != nil {
 		stop.Warnings = append(stop.Warnings, err.Error())
 	}
@@ -148,6 +158,18 @@ func (s Stopping) LookUp(ctx context.Context, kubeContext string, targets []Targ
 	}
 	stop.Impersonators = may
 	return stop, nil
+}
+
+// errTooOld is a cluster whose policies would refuse nobody.
+var errTooOld = fmt.Errorf("this cluster cannot revoke certificates, which needs Kubernetes 1.%d", revocation.MinMinor)
+
+// minor is the minor version of Kubernetes 1 that the cluster runs.
+func (c *objects) minor(ctx context.Context) (int, error) {
+	v, err := c.do(ctx, "read the version", c.rest.Get().AbsPath("/version"))
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strings.TrimSuffix(v.text("minor"), "+")) // some providers add a plus
 }
 
 // judge refuses what has no effect or is dangerous.

@@ -25,6 +25,11 @@ func janes(ctx context.Context, w *flowtest.World) ([]Target, error) {
 	return NewStopping(w.Env).Targets(ctx, "", Sought{User: "jane"})
 }
 
+// unversioned are the failures in which a cluster does not tell its version, and goes on.
+func unversioned() []string {
+	return slices.DeleteFunc(flowtest.Failing("get version"), func(f string) bool { return strings.HasPrefix(f, "gone") })
+}
+
 // TestStop: a certificate is put on the cluster's list and on record, and lifted again.
 func TestStop(t *testing.T) {
 	failing := flowtest.Failing("create", "list", "get")
@@ -36,8 +41,8 @@ func TestStop(t *testing.T) {
 			t.Fatal(err)
 		}
 		return w
-	}, Passes: []string{"forbidden: list clusterroles", "forbidden: list clusterrolebindings", "forbidden: create configmaps", "500: create configmaps",
-		"gone: create configmaps", "cut: create configmaps"},
+	}, Passes: append(unversioned(), "forbidden: list clusterroles", "forbidden: list clusterrolebindings",
+		"forbidden: create configmaps", "500: create configmaps", "gone: create configmaps", "cut: create configmaps"),
 		Leaves: append(failing, "ctrl-c"), Resumes: true,
 		Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
 			s := NewStopping(w.Env)
@@ -110,6 +115,30 @@ func TestLift(t *testing.T) {
 	}
 }
 
+// TestOldCluster: a cluster whose policies see no certificates revokes none. One that does not
+// tell its version gets a warning.
+func TestOldCluster(t *testing.T) {
+	w := desk(t)
+	targets, err := janes(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for minor, old := range map[string]bool{"30": true, "31+": true, "32": false, "": false} {
+		w.Server.Minor(minor)
+		stop, err := NewStopping(w.Env).LookUp(t.Context(), "", targets, nil)
+		if old && (!errors.Is(err, errTooOld) || hinting.Of(err) == "") || !old && err != nil {
+			t.Errorf("1.%s: %v", minor, err)
+		}
+		if warned := strings.Contains(strings.Join(stop.Warnings, ""), "version is not known"); warned != (minor == "") {
+			t.Errorf("1.%s: warnings %q", minor, stop.Warnings)
+		}
+		r, err := NewRevocations(w.Env).LookUp(t.Context(), "", "jane", nil)
+		if err != nil || (r.Stop == nil) != old {
+			t.Errorf("1.%s, all access: %+v, %v", minor, r.Stop, err)
+		}
+	}
+}
+
 // TestTargets: a certificate is found by its file, hash, serial number and issuer, user and
 // token, also where the cluster shows nothing.
 func TestTargets(t *testing.T) {
@@ -140,6 +169,7 @@ func TestTargets(t *testing.T) {
 		"unknown hash":   {Sought{Fingerprint: strings.Repeat("cd", 32), Until: later}, strings.Repeat("cd", 32)},
 		"token":          {Sought{Token: "piv:serial=4711"}, other},
 		"serial number":  {Sought{Token: "4711"}, other},
+		"any token":      {Sought{Token: "piv:slot=9a"}, "has no serial number"},
 		"no such token":  {Sought{Token: "4712"}, "no live certificate is known"},
 		"no such number": {Sought{Serial: "0xffff"}, "no live certificate is known"},
 		"no number":      {Sought{Serial: "x"}, "is not a serial number"},

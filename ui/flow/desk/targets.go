@@ -64,7 +64,10 @@ func (s Stopping) Targets(ctx context.Context, kubeContext string, w Sought) ([]
 	}
 	serial := w.Token
 	if u, err := hsm.ParseURI(w.Token); err == nil {
-		serial = u.Serial
+		if serial = u.Serial; serial == "" {
+			return nil, hint.With(fmt.Errorf("the URI %q has no serial number, so it could mean any token", w.Token),
+				"give the token's serial number; `kubehsm token list` shows it")
+		}
 	}
 	numbers := numbersOf(w.Serial)
 	if w.Serial != "" && len(numbers) == 0 {

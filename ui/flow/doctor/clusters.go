@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kubehsm/kubehsm/csr/revocation"
 	apiserver "github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/renewing"
@@ -175,20 +176,17 @@ func answerOf(ctx context.Context, c apiserver.Cluster) answer {
 	return a
 }
 
-// revokes is the first minor version of Kubernetes whose admission policies see certificates.
-const revokes = 32
-
 // revocable says whether the cluster can revoke certificates, if its API server tells its version.
 func revocable(e enrollment.Enrollment, a answer) (c Check, told bool) {
 	c = Check{ID: "revocation/" + e.Name, Group: GroupClusters, Title: "Revocation in the cluster of " + e.Name + " (CIS 3.1.1)"}
 	switch {
 	case a.err != nil || a.minor == 0:
 		return c, false
-	case a.minor < revokes:
+	case a.minor < revocation.MinMinor:
 		return c.with(Note, fmt.Sprintf("not possible: it is Kubernetes 1.%d", a.minor),
-			"A lost certificate writes until it ends.", fmt.Sprintf("keep lifetimes short; Kubernetes 1.%d can", revokes)), true
+			"A lost certificate writes until it ends.", fmt.Sprintf("keep lifetimes short; Kubernetes 1.%d can", revocation.MinMinor)), true
 	}
-	return c.ok("possible: a revoked certificate does not write, and reads until it ends"), true
+	return c.ok("possible; `kubehsm revocation check` proves it"), true
 }
 
 // server says how an API server answers, and compares the clocks.

@@ -44,6 +44,7 @@ type Server struct {
 	objects   map[string]Object // objects by path
 	events    []event
 	version   int
+	minor     string        // Kubernetes' minor version
 	changed   chan struct{} // channel closed and replaced at every change
 	forbidden map[string]bool
 	broken    int // answer everything with this status, if not 0
@@ -60,7 +61,7 @@ type event struct {
 
 // New returns a server that takes everybody for user, and ends with the test.
 func New(t testing.TB, user string, groups ...string) *Server {
-	s := &Server{t: t, user: user, groups: groups, objects: map[string]Object{}, version: 100,
+	s := &Server{t: t, user: user, groups: groups, objects: map[string]Object{}, version: 100, minor: "37",
 		changed: make(chan struct{}), forbidden: map[string]bool{}}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
 	s.TLS = &tls.Config{ClientAuth: tls.RequestClientCert} // clusters that take client certificates do so
@@ -83,6 +84,13 @@ func convert(t testing.TB, from, to any) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Minor has the server say that it is this minor version of Kubernetes 1.
+func (s *Server) Minor(minor string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.minor = minor
 }
 
 // Put stores an object in a collection under its name, as nobody in particular.
@@ -185,6 +193,9 @@ type target struct{ version, collection, resource, name, sub string }
 // parse takes a path apart: /api/v1 or /apis/GROUP/VERSION, perhaps
 // /namespaces/NAME, and then the resource.
 func parse(path string) (t target, ok bool) {
+	if path == "/version" {
+		return target{collection: path, resource: "version", name: "version"}, true
+	}
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	n := 2
 	if parts[0] == "apis" {
@@ -252,6 +263,8 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, status int) {
 		s.review(w, r, t)
 	case s.forbidden[rightOf(do, t)]:
 		s.fail(w, http.StatusForbidden, "Forbidden", t)
+	case t.resource == "version":
+		s.answer(w, http.StatusOK, Object{"major": "1", "minor": s.minor})
 	case do == "watch":
 		s.watch(w, r, t)
 	case do == "list":

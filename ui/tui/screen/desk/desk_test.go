@@ -225,8 +225,13 @@ func TestRevokeCertificate(t *testing.T) {
 	r.Sees("lift a revocation")
 	r.Press(`"never"`, "enter")
 	r.Sees("All policies are written anew")
-	r.Press(`"rescue"`, "enter")
+	r.Press(`"kubehsm:rescue"`, "enter")
 	r.Sees("The policies are written")
+	r.Press("esc", "C")
+	r.Sees("lift a revocation")
+	r.Press(`"never"`, "enter")
+	r.Sees("All policies are written anew", "kubehsm:rescue") // as it was chosen
+	r.Press("esc")
 	lift := func() {
 		r.Press("esc", "C")
 		r.Sees("lift a revocation")

@@ -2,6 +2,7 @@ package desk
 
 import (
 	"context"
+	"fmt"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -94,20 +95,33 @@ func (d work) tryRevocation() tea.Msg {
 		}}}
 }
 
-// setRevocation chooses the settings of the policies.
+// setRevocation chooses the settings of the policies, from those that they have.
 func (d work) setRevocation() tea.Msg {
+	return screen.OperationMsg{Operation: screen.Operation{Title: "Never refused",
+		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+			l, err := d.Stopping.List(ctx, "")
+			if err != nil {
+				return screen.Report{}, err
+			}
+			return screen.Report{Message: d.settings(l.Settings)}, nil
+		}}}
+}
+
+// settings is the form for them.
+func (d work) settings(now revocation.Settings) tea.Msg {
 	fields := []*widget.Field{
-		{ID: "group", Label: "Group", Input: widget.NewInput("", revocation.RecoveryGroup),
+		{ID: "group", Label: "Group", Input: widget.NewInput(now.Spared, revocation.RecoveryGroup),
 			Note: "Its members are never refused, and neither are nodes."},
 		{ID: "broken", Label: "A broken policy", Options: []widget.Option{{Label: "lets writes pass"},
 			{Label: "refuses writes", Clause: "to everybody with a client certificate"}}}}
+	if now.FailClosed {
+		fields[1].Index = 1
+	}
 	return dialog.OpenMsg{Dialog: dialog.NewForm(d.Keys, "Never refused", "All policies are written anew.", fields,
 		func(f *widget.Form) tea.Cmd {
 			s := revocation.Settings{Spared: value(f, "group"), FailClosed: f.Field("broken").Index == 1}
-			command := "kubehsm revocation set --recovery-group " + shell.Quote(s.SparedGroup())
-			if s.FailClosed {
-				command += " --fail-closed"
-			}
+			command := "kubehsm revocation set --recovery-group " + shell.Quote(s.SparedGroup()) +
+				fmt.Sprintf(" --fail-closed=%t", s.FailClosed)
 			return screen.Operate(screen.Operation{Title: "Never refused", Command: command, Writes: true,
 				Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
 					done, err := d.Stopping.Configure(ctx, "", s)
