@@ -68,7 +68,10 @@ func (n Enroller) discoverInto(ctx context.Context, j *enrolling.Progress, waiti
 	}
 	o.Found = info
 	if of := j.Options.SpareOf; of != "" {
-		return spares(n).checkCluster(of, *info)
+		if err := spares(n).checkCluster(of, *info); err != nil {
+			return err
+		}
+		return n.readCluster(ctx, j)
 	}
 	j.Cluster = *info
 	return nil
@@ -108,6 +111,10 @@ func (n Enroller) filer(ctx context.Context, j *enrolling.Progress) (*csr.Client
 	token := j.Options.Join.Token
 	if token.IsZero() {
 		return nil, j.TokenNeeded()
+	}
+	if j.Cluster.Server == "" { // client-go would send the token to this machine, unencrypted
+		return nil, hint.Withf(fmt.Errorf("the record of %q names no API server", j.Options.Name),
+			"find it with `%s`", j.Options.Resume())
 	}
 	config := cluster.Anonymous(j.Cluster)
 	config.Timeout, config.BearerToken = n.env.RequestTimeout, token.Reveal()

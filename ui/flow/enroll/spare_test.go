@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
@@ -264,5 +265,46 @@ func TestSpareByTicket(t *testing.T) {
 		if err := (spares{w.Env}).ofTicket(&o); (err != nil) != tc.fails || o.SpareOf != tc.of {
 			t.Errorf("%s: a spare of %q, %v", what, o.SpareOf, err)
 		}
+	}
+}
+
+// TestSpareJoins: a spare's ticket ends in a key of the enrollment, at the address that the enrollment has. Without
+// one the ticket's token goes nowhere.
+func TestSpareJoins(t *testing.T) {
+	w := enrolled(t)
+	first, err := w.Env.Enrollments().Load("prod-hsm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pins, err := discovery.PinsOf(first.Cluster.CAData)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := testTicket(t)
+	k.Pins, k.Name, k.Groups, k.Policy = pins, "prod-hsm-spare", nil, 0
+	found := first.Cluster
+	found.Server = k.Server
+	var o enrolling.Options
+	if err := o.UseTicket(k); err != nil {
+		t.Fatal(err)
+	}
+	o.Join.Found = &found
+	card := second(w)
+	r, err := NewEnroller(w.Env).Enroll(t.Context(), o, hsmtest.Typing(t, card.PIN()), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spare, err := w.Env.Enrollments().Load("prod-hsm-spare")
+	if err != nil || r.Name != spare.Name || spare.SpareOf != "prod-hsm" || spare.Cluster.Server != first.Cluster.Server {
+		t.Errorf("joined %q: %+v, %v", r.Name, spare, err)
+	}
+	j, err := enrolling.NewStore(w.Env).Load("prod-hsm-spare")
+	if err != nil || j.Cluster.Server != first.Cluster.Server || j.Namespace != first.Namespace {
+		t.Errorf("on record: %+v, %v", j, err)
+	}
+	j.Options.Join, j.Cluster.Server = o.Join, ""
+	if _, err := NewEnroller(w.Env).filer(t.Context(), j); err == nil || !strings.Contains(err.Error(), "no API server") ||
+		!strings.Contains(hint.Of(err), "kubehsm join --name prod-hsm-spare") {
+		t.Errorf("without an address: %v, hint %q", err, hint.Of(err))
 	}
 }
