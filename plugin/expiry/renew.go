@@ -14,7 +14,7 @@ const (
 // before the next working hour begins. One that has ended cannot ask for its successor.
 func Renews(notBefore, notAfter, now time.Time) bool {
 	life := notAfter.Sub(notBefore)
-	if !now.Before(notAfter) || now.Sub(notBefore) < life*renewShare/renewOf {
+	if !now.Before(notAfter) || now.Sub(notBefore) < life/renewOf*renewShare {
 		return false
 	}
 	next := works(now)

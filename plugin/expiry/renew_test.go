@@ -43,4 +43,7 @@ func TestRenews(t *testing.T) {
 			t.Errorf("%s: when it has ended", c.name)
 		}
 	}
+	if begin := at(1, 9, 0); Renews(begin, begin.AddDate(200, 0, 0), begin.AddDate(100, 0, 0)) {
+		t.Error("200 years: renewed after half of them")
+	}
 }

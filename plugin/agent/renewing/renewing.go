@@ -61,13 +61,14 @@ type Renewer struct {
 type attempt struct {
 	running bool
 	after   time.Time // time before which nothing is tried
+	renewed time.Time // time of the last success
 	pause   time.Duration
 }
 
 // Begin tells whether the certificate is to be renewed now, and keeps others from doing so until
 // done is called.
 func (r *Renewer) Begin(key enrollment.Enrollment, chain []*x509.Certificate, now time.Time) (done func(), ok bool) {
-	if r.Off || key.Issuer != "" || !expiry.Renews(chain[0].NotBefore, chain[0].NotAfter, now) {
+	if r.Off || key.Issuer != "" {
 		return nil, false
 	}
 	r.mu.Lock()
@@ -80,7 +81,11 @@ func (r *Renewer) Begin(key enrollment.Enrollment, chain []*x509.Certificate, no
 		}
 		r.under[key.Name] = a
 	}
-	if a.running || now.Before(a.after) || !r.wanted(key, now) {
+	from := chain[0].NotBefore
+	if a.renewed.After(from) { // signers backdate, and this clock may be ahead
+		from = a.renewed
+	}
+	if a.running || now.Before(a.after) || !expiry.Renews(from, chain[0].NotAfter, now) || !r.wanted(key, now) {
 		return nil, false
 	}
 	a.running = true
@@ -135,13 +140,14 @@ func (r *Renewer) Renew(ctx context.Context, w Way) {
 	r.pauses(w.Key.Name, pauseMax)
 }
 
-// pauses has nothing tried for a while, which is twice as long each time, up to longest; 0 begins anew.
+// pauses has nothing tried for a while, which is twice as long each time, up to longest; 0 begins anew, after a
+// success.
 func (r *Renewer) pauses(name string, longest time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a := r.under[name]
 	if longest == 0 {
-		a.pause, a.after = 0, time.Time{}
+		a.pause, a.after, a.renewed = 0, time.Time{}, time.Now()
 		return
 	}
 	a.pause = min(max(pauseMin, 2*a.pause), longest)

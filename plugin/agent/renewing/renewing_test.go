@@ -54,6 +54,7 @@ type stage struct {
 	key   *ecdsa.PrivateKey
 	chain []*x509.Certificate
 	life  time.Duration
+	age   time.Duration // age of a certificate when it is issued
 
 	decide  func(*certificatesv1.CertificateSigningRequest)
 	obj     *certificatesv1.CertificateSigningRequest
@@ -89,7 +90,7 @@ func newStage(t *testing.T) *stage {
 func (s *stage) certificate() *x509.Certificate {
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()),
 		Subject:   pkix.Name{CommonName: "jane", Organization: []string{"dev"}},
-		NotBefore: time.Now(), NotAfter: time.Now().Add(s.life), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}},
+		NotBefore: time.Now().Add(-s.age), NotAfter: time.Now().Add(s.life), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}},
 		&x509.Certificate{Subject: pkix.Name{CommonName: "CA"}}, s.key.Public(), s.key)
 	check(s.t, err)
 	c, err := x509.ParseCertificate(der)
@@ -235,6 +236,23 @@ func TestNotUnasked(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestNoLoop: a signer that backdates for longer than its certificates last, and a clock that is ahead, do not
+// have every look at the certificate renew it.
+func TestNoLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.age = 50 * time.Minute
+		s.chain = []*x509.Certificate{s.certificate()}
+		for range 40 { // ten minutes
+			s.sweep(t.Context())
+			time.Sleep(15 * time.Second)
+		}
+		if s.created != 2 {
+			t.Errorf("%d requests in ten minutes, want 2", s.created)
+		}
+	})
 }
 
 // TestGoesOn: an agent that ends while its request is not decided goes on with that one.
