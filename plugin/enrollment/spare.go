@@ -1,19 +1,36 @@
 package enrollment
 
 import (
+	"bytes"
 	"errors"
 	"path/filepath"
-	"slices"
 	"strings"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/record"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
 // Spares returns the spares of the enrollment called name, in the order of their names. Those that
-// cannot be read are left out and named in the error.
+// cannot be read are left out and named in the error. A record that does not mention spareOf is not decoded.
 func (s Store) Spares(name string) ([]Enrollment, error) {
-	all, err := s.List()
-	return slices.DeleteFunc(all, func(e Enrollment) bool { return e.SpareOf != name }), err
+	names, err := record.Names(s.enrollments)
+	if err != nil {
+		return nil, err
+	}
+	var all []Enrollment
+	var errs []error
+	for _, n := range names {
+		if b, err := read(s.file(n)); err == nil && !bytes.Contains(b, []byte(`"spareOf"`)) {
+			continue
+		}
+		e, err := s.Load(n)
+		if err != nil {
+			errs = append(errs, err)
+		} else if e.SpareOf == name {
+			all = append(all, e)
+		}
+	}
+	return all, errors.Join(errs...)
 }
 
 // Family returns the enrollments that e shares a context with: the one that has the context, then

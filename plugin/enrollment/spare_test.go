@@ -71,6 +71,12 @@ func TestSpares(t *testing.T) {
 	if back, err := s.Load("prod-spare"); err != nil || back.SpareOf != "prod" {
 		t.Errorf("it reads back as %+v, %v", back, err)
 	}
+	if err := os.WriteFile(filepath.Join(dir, "enrollments", "broken.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := s.Spares("prod"); err != nil || len(all) != 2 {
+		t.Errorf("beside a broken record that is no spare's: %d, %v", len(all), err)
+	}
 	second.SpareOf = second.Name
 	if err := s.Save(second); !errors.Is(err, enrollment.ErrInvalid) {
 		t.Errorf("a spare of itself: %v", err)

@@ -16,9 +16,11 @@ import (
 // is there and its certificate in date, or else the first of which that is so. It is the only place
 // where one of several keys is chosen.
 func (s *targets) choose(ctx context.Context, t *target) (*target, error) {
-	spares, err := s.store.Spares(t.e.Name)
-	if err != nil { // a record that cannot be read is told of where it is used
-		s.log.Warn("spares", "enrollment", t.e.Name, "error", err)
+	var spares []enrollment.Enrollment
+	for _, e := range t.others {
+		if e.SpareOf == t.e.Name {
+			spares = append(spares, e)
+		}
 	}
 	if len(spares) == 0 {
 		return t, nil
@@ -29,8 +31,8 @@ func (s *targets) choose(ctx context.Context, t *target) (*target, error) {
 			keys = append(keys, e)
 		}
 	}
-	var absent []string              // tokens that are not here
-	var late []enrollment.Enrollment // keys whose certificates are not in date
+	var absent []string                      // tokens that are not here
+	var late, broken []enrollment.Enrollment // keys whose certificates are not in date, or that cannot be found
 	for _, key := range keys {
 		chain, err := s.store.Certificate(key)
 		if err != nil {
@@ -43,6 +45,8 @@ func (s *targets) choose(ctx context.Context, t *target) (*target, error) {
 			return nil, ctx.Err()
 		case errors.Is(err, hsm.ErrNoToken), errors.Is(err, hsm.ErrRemoved):
 			absent = append(absent, key.Key.TokenOnly().Identity().String())
+		case errors.Is(err, hsm.ErrNoKey), errors.Is(err, hsm.ErrKeyMismatch), errors.Is(err, hsm.ErrModule):
+			broken = append(broken, key)
 		case (&target{key: key, chain: chain}).inDate(time.Now()) != nil:
 			late = append(late, key)
 		default: // what else is wrong is told when it signs in
@@ -52,6 +56,8 @@ func (s *targets) choose(ctx context.Context, t *target) (*target, error) {
 	switch {
 	case len(late) > 0: // which is told when it is used
 		return s.turnTo(t, late[0])
+	case len(broken) > 0:
+		return s.turnTo(t, broken[0])
 	case len(absent) > 0:
 		return nil, hint.With(fmt.Errorf("%s: none of its tokens is here: %w", t.e.Name, hsm.ErrNoToken),
 			"insert one of them: "+strings.Join(absent, ", "))

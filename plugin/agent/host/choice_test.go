@@ -121,6 +121,21 @@ func TestSpareExpired(t *testing.T) {
 	}
 }
 
+// TestSpareForBroken: a key that cannot be found on its token does not stand in the other's way, and is told of where
+// it is the only one.
+func TestSpareForBroken(t *testing.T) {
+	r := newSpareRig(t, time.Hour)
+	r.token.Fail(hsmtest.OpSlots, hsm.ErrModule)
+	one, other := r.signed()
+	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
+	r.signatures("the first is broken", one, other+1)
+	r.lost(r.second)
+	r.token.Fail(hsmtest.OpSlots, hsm.ErrModule)
+	if _, err := r.prepare(r.dial(), caller(2), hsmtest.NewScript(t)); !errors.Is(err, hsm.ErrModule) {
+		t.Errorf("with the broken one alone: %v", err)
+	}
+}
+
 // TestSparesStrictest: the strictest policy of the keys counts, whichever signs, and by the spare's own name too.
 func TestSparesStrictest(t *testing.T) {
 	r := newSpareRig(t, time.Hour)
