@@ -36,11 +36,11 @@ type renewals struct {
 	work    sync.WaitGroup
 }
 
-// sweep begins what is due: for servers that have answered by a connection that is open, with keys
-// that sign without a PIN or a touch.
+// sweep begins what is due: for servers that have answered by a connection that is open, be it that of an
+// earlier certificate, with keys that sign without a PIN or a touch.
 func (s *renewals) sweep(ctx context.Context, now time.Time) {
 	for _, t := range s.targets.list() {
-		if !t.ready.Load() || t.up.Rejected() || !t.up.Live() {
+		if !t.ready.Load() || t.up.Rejected() || !t.up.Live() && !s.targets.carries(t) {
 			continue
 		}
 		done, ok := s.renewer.Begin(t.key, t.chain, now)
@@ -127,18 +127,28 @@ func (s *targets) swap(ctx context.Context, t *target, chain []*x509.Certificate
 		return fmt.Errorf("sign in with the new certificate: %w", fresh.explain(err))
 	}
 	err := errChanged
-	if s.store.Version(t.key, t.others...) == *t.version.Load() {
+	if s.version(t) == *t.version.Load() {
 		err = s.store.SaveCertificate(t.key, chain)
 	}
 	if err != nil {
 		fresh.up.Close()
 		return err
 	}
-	version := s.store.Version(t.key, t.others...)
-	fresh.version.Store(&version)
+	fresh.version.Store(new(string)) // the next look compares with what is stored by then
 	fresh.ready.Store(true)
 	s.replace(t.e.Name, t, fresh)
 	return nil
+}
+
+// carries tells whether a target before t carries anything.
+func (s *targets) carries(t *target) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all[t.e.Name] != t {
+		return false
+	}
+	t.before = t.before.carrying()
+	return t.before != nil
 }
 
 // list returns what is in use.

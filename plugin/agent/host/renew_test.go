@@ -3,7 +3,9 @@ package host
 import (
 	"bufio"
 	"context"
+	"crypto"
 	"crypto/x509"
+	"errors"
 	"io"
 	"net/http"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
@@ -48,6 +51,7 @@ func (r *rig) renewed() {
 		now = leaf.NotAfter.Add(-time.Minute)
 	}
 	r.mustAgent(func(a *agent) {
+		a.targets.follow()
 		a.renewals.sweep(context.Background(), now)
 		a.renewals.work.Wait()
 	})
@@ -96,6 +100,47 @@ func TestRenewedUnderAWatch(t *testing.T) {
 				t.Error("the watch ended as if all was well") // it is cut
 			}
 		})
+	}
+}
+
+// TestLoneWatch: a watch over the connection of an earlier certificate counts as use, and a further renewal
+// comes when it is all that is open. A lock cuts it.
+func TestLoneWatch(t *testing.T) {
+	r := renewingRig(t, rigOptions{})
+	s := r.mustPrepare(hsmtest.Typing(t, pin))
+	resp, err := r.http(s).Get(r.ep.URL("prod") + "/watch")
+	check(t, err)
+	defer resp.Body.Close()
+	r.renewed()
+	r.mustAgent(func(a *agent) {
+		a.targets.current("prod").up.Reset() // as if it had idled out
+		held := a.targets.current("prod").held
+		if first := a.targets.uses()[held]; !a.targets.uses()[held].After(first) {
+			t.Error("the watch does not count as use")
+		}
+	})
+	r.renewed()
+	if n := len(r.api.Filed()); n != 2 {
+		t.Fatalf("%d renewals under a watch, want 2", n)
+	}
+	check(t, only(r.dial().Lock(context.Background())))
+	if rest, err := io.ReadAll(resp.Body); err == nil && len(rest) == 0 {
+		t.Error("the watch ended as if all was well") // it is cut
+	}
+}
+
+// TestLockEndsThePast: a request that was on its way to the upstream of the earlier certificate opens no connection
+// after a lock.
+func TestLockEndsThePast(t *testing.T) {
+	r := renewingRig(t, rigOptions{})
+	r.mustPrepare(hsmtest.Typing(t, pin))
+	var before *target
+	r.mustAgent(func(a *agent) { before = a.targets.current("prod") })
+	r.renewed()
+	check(t, only(r.dial().Lock(t.Context())))
+	signing := func(context.Context) (crypto.Signer, error) { return nil, errors.New("it was asked to sign") }
+	if err := before.up.SignIn(t.Context(), signing); !errors.Is(err, upstream.ErrClosed) {
+		t.Errorf("after the lock: %v", err)
 	}
 }
 

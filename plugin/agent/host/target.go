@@ -38,21 +38,28 @@ type target struct {
 	held    *token.Held
 	up      *upstream.Upstream
 	ready   atomic.Bool // the API server has taken our certificate
-	before  *target     // target of an earlier certificate, whose connections still carry streams
+	before  *target     // target of an earlier certificate, which may carry streams; guarded by targets.mu
 
 	useMu sync.Mutex
 	seen  time.Time // the upstream's last use as it was seen last
 	used  time.Time // time at which a change was seen, by both clocks
 }
 
-// lastUse is when a request was last seen to use the upstream.
-func (t *target) lastUse() time.Time {
+// lastUse is when a request was last seen to use the upstream, or that of an earlier certificate. The
+// mutex of the targets is held.
+func (t *target) lastUse() (used time.Time) {
+	if t.before != nil {
+		used = t.before.lastUse()
+	}
 	t.useMu.Lock()
 	defer t.useMu.Unlock()
 	if u := t.up.LastUsed(); !u.Equal(t.seen) {
 		t.seen, t.used = u, time.Now()
 	}
-	return t.used
+	if t.used.After(used) {
+		return t.used
+	}
+	return used
 }
 
 // same tells whether two targets are the same but for their versions.
@@ -134,7 +141,7 @@ func (s *targets) route(name string) *upstream.Upstream {
 // in memory is good as long as the files are the same ones.
 func (s *targets) target(name string) (*target, error) {
 	t := s.current(name)
-	if t != nil && s.store.Version(t.key, t.others...) == *t.version.Load() {
+	if t != nil && s.version(t) == *t.version.Load() {
 		return t, nil
 	}
 	fresh, err := s.load(name, nil)
@@ -166,18 +173,22 @@ func (s *targets) load(name string, by *enrollment.Enrollment) (*target, error) 
 	}
 	before := s.store.Version(key)
 	policy, others := s.policies.Of(e)
-	version := s.store.Version(key, others...) // the version before the chain is read: a later write shows
+	t := &target{e: e, key: key, policy: policy, others: others}
+	version := s.version(t) // the version before the chain is read: a later write shows
 	if again, err := s.store.Load(name); err != nil || !reflect.DeepEqual(again, e) ||
 		!strings.HasPrefix(version, before) {
 		version = "" // the enrollment was read before this version
 	}
-	chain, err := s.store.Certificate(key)
-	if err != nil {
+	if t.chain, err = s.store.Certificate(key); err != nil {
 		return nil, err
 	}
-	t := &target{e: e, key: key, chain: chain, policy: policy, others: others}
 	t.version.Store(&version)
 	return t, s.way(t)
+}
+
+// version changes with every record that t was read from.
+func (s *targets) version(t *target) string {
+	return s.store.Version(t.key, append(slices.Clone(t.others), t.e)...)
 }
 
 // way gives t its token, and a way to its server.
@@ -210,6 +221,11 @@ func (s *targets) replace(name string, old, fresh *target) *target {
 	} else {
 		s.resume(name, fresh)
 	}
+	renewed := old != nil && old.leads(fresh) && old.held == fresh.held // nothing outlasts the token that signed it
+	if renewed {
+		old.before = old.before.carrying()
+		fresh.before = old // before a lock can find fresh: it cuts both
+	}
 	if fresh != nil {
 		s.all[name] = fresh
 	}
@@ -218,34 +234,33 @@ func (s *targets) replace(name string, old, fresh *target) *target {
 		return fresh
 	}
 	switch {
-	case !old.leads(fresh):
-		s.sessions.Drop(name)
-		old.close(nil)
-	case old.held != fresh.held: // nothing outlasts the token that signed it
-		old.close(nil)
-	default:
+	case renewed:
 		old.up.Reset()
 		old.up.Forget() // a resumed session would go on with the old certificate
-		s.mu.Lock()
-		fresh.before = old.carrying()
-		s.mu.Unlock()
+	case old.leads(fresh):
+		old.close(nil)
+	default:
+		s.sessions.Drop(name)
+		old.close(nil)
 	}
 	return fresh
 }
 
-// carrying returns those of t and the targets before it that have open connections.
+// carrying returns those of t and the targets before it that carry anything, or are about to. The mutex of
+// the targets is held.
 func (t *target) carrying() *target {
 	if t == nil {
 		return nil
 	}
 	t.before = t.before.carrying()
-	if t.up.Status().Connections == 0 {
+	if !t.up.Carries() {
 		return t.before
 	}
 	return t
 }
 
-// close cuts what t carries, and the targets before it, for the reason why, which may be nil.
+// close cuts what t, which is out of the targets, and the targets before it carry, for the reason why,
+// which may be nil.
 func (t *target) close(why error) {
 	for ; t != nil; t = t.before {
 		if why == nil {

@@ -38,8 +38,9 @@ type connections struct {
 	ctx     context.Context // ends with close
 	cancel  context.CancelCauseFunc
 
-	mu   sync.Mutex
-	open map[*conn]bool // true: the connection takes requests of any client; false: a tunnel
+	mu      sync.Mutex
+	open    map[*conn]bool // true: the connection takes requests of any client; false: a tunnel
+	dialing int            // dials in flight
 
 	alert atomic.Pointer[net.OpError] // the last TLS alert, not yet reported
 }
@@ -80,6 +81,8 @@ func tlsConfig(c cluster.Cluster, server *url.URL) (*tls.Config, error) {
 // dial makes a TLS connection, signed with the key that sign returns. The connection is cut
 // when the upstream is closed. shared says that it takes requests of any client.
 func (c *connections) dial(ctx context.Context, sign Signing, shared bool, protos ...string) (_ *conn, err error) {
+	c.dials(1)
+	defer c.dials(-1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := context.AfterFunc(c.ctx, cancel)
@@ -208,6 +211,20 @@ func (c *connections) count() (open, shared int) {
 		}
 	}
 	return len(c.open), shared
+}
+
+// dials counts n dials more.
+func (c *connections) dials(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dialing += n
+}
+
+// any tells whether a connection is open or dialled.
+func (c *connections) any() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.open)+c.dialing > 0
 }
 
 // retire lets the open connections finish what they carry: they count as taking no

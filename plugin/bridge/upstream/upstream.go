@@ -139,6 +139,9 @@ func (u *Upstream) roundTripError(ctx context.Context, err error) error {
 // Live tells whether a connection is open that takes requests.
 func (u *Upstream) Live() bool { return u.transport.live() }
 
+// Carries tells whether a connection is open or dialled, or a request in flight.
+func (u *Upstream) Carries() bool { return u.record.inFlight.Load() > 0 || u.conns.any() }
+
 // Rejected tells whether a 401 was seen since the last Check.
 func (u *Upstream) Rejected() bool { return u.rejected.Load() }
 

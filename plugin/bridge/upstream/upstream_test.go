@@ -192,6 +192,9 @@ func TestDialOutlivesItsFirstRequest(t *testing.T) {
 	if err := <-results; !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
+	if !up.Carries() {
+		t.Error("an upstream that dials carries nothing")
+	}
 	close(release)
 	check(t, <-results)
 	if st := up.Status(); st.Signatures != 1 {
