@@ -225,7 +225,7 @@ func (s Stopping) Stop(ctx context.Context, kubeContext string, stop *Stop, reas
 		return err
 	}
 	d := deeds.Deed{Action: "revoke", Server: stop.Server, Reason: reason}
-	for _, t := range stop.Targets {
+	for _, t := range slices.Concat(stop.Targets, stop.Already) {
 		d.User, d.Certificates = t.User, append(d.Certificates, t.Certificate)
 		if t.Key != "" {
 			d.Keys = append(d.Keys, t.Key)
@@ -248,8 +248,10 @@ func (s Stopping) put(ctx context.Context, kubeContext string, stop *Stop, reaso
 	if err != nil {
 		return err
 	}
+	// Those on the list are written with the others: a command that was killed may have
+	// put them there, and the API server enforces them after a moment.
 	var entries []revocation.Entry
-	for _, t := range stop.Targets {
+	for _, t := range slices.Concat(stop.Targets, stop.Already) {
 		t.Reason, t.By, t.At = reason, by, time.Now()
 		entries = append(entries, t.Entry)
 	}
