@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,6 +14,8 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/hsm/shared/record"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
@@ -63,6 +67,38 @@ func TestRenewTooLate(t *testing.T) {
 	if hint := hinting.Of(err); !strings.Contains(hint, "kubehsm certificate renew prod-hsm --new-key") ||
 		strings.Contains(hint, "--restart") {
 		t.Errorf("another renewal is unfinished: %v, hint %q", err, hint)
+	}
+	en, err := e.Enrollments().Load("prod-hsm")
+	if err == nil {
+		en.SpareOf = "other" // it is merged meanwhile
+		err = e.Enrollments().Save(en)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j, err := NewRenewer(e).renewal(ctx, "prod-hsm", RenewOptions{NewKey: true}); err != nil ||
+		j.Options.SpareOf != "other" {
+		t.Errorf("the renewal of what was merged is of a spare of %q, %v", j.Options.SpareOf, err)
+	}
+}
+
+// TestDamagedRenewals: a record of renewals that is damaged is replaced; one of a later version stays.
+func TestDamagedRenewals(t *testing.T) {
+	e, _ := flowtest.Env(t, "blue")
+	path := filepath.Join(e.Dirs.State, "renewals", "prod-hsm.json")
+	n := renewals{e}
+	j := &enrolling.Progress{Options: enrolling.Options{Name: "prod-hsm"}, Request: enrolling.Request{KeyHash: "x"}}
+	change := func() error { return n.change(j, func(known *enrollment.Renewal) { known.Approver = "it" }) }
+	if err := errors.Join(e.Dirs.Prepare(), change()); err != nil {
+		t.Fatal(err)
+	}
+	for text, kept := range map[string]bool{`{`: false, `{"version": `: false, `[]`: false, ``: false, `{"version": 9}`: true} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := change(); errors.Is(err, record.ErrNewer) != kept || !kept && err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }
 

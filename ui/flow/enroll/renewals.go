@@ -1,8 +1,10 @@
 package enroll
 
 import (
+	"errors"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/record"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -12,10 +14,20 @@ import (
 // renewals are what is on record of them, which the agent goes by, too.
 type renewals struct{ env *env.Env }
 
+// load reads what is on record of the renewals of e. A person's renewal goes on without a record that is
+// damaged, which it replaces; one of a later version is an error.
+func (n renewals) load(e enrollment.Enrollment) (enrollment.Renewal, error) {
+	known, err := n.env.Enrollments().Renewals().Load(e)
+	if err != nil && !errors.Is(err, record.ErrNewer) {
+		known, err = enrollment.Renewal{KeyHash: e.KeyHash}, nil
+	}
+	return known, err
+}
+
 // change changes what is on record of the renewals of j's key. The enrollment is locked.
 func (n renewals) change(j *enrolling.Progress, f func(*enrollment.Renewal)) error {
 	store, of := n.env.Enrollments().Renewals(), enrollment.Enrollment{Name: j.Options.Name, KeyHash: j.Request.KeyHash}
-	known, err := store.Load(of)
+	known, err := n.load(of)
 	if err != nil {
 		return err
 	}
@@ -26,7 +38,7 @@ func (n renewals) change(j *enrolling.Progress, f func(*enrollment.Renewal)) err
 // takeOver has a new renewal go on with the request that the agent has filed, unless another
 // lifetime is asked for.
 func (n renewals) takeOver(en enrollment.Enrollment, j *enrolling.Progress) error {
-	known, err := n.env.Enrollments().Renewals().Load(en)
+	known, err := n.load(en)
 	if err != nil || known.Request == nil || known.Request.UID == "" || known.Expiration != j.Options.Expiration {
 		return err
 	}
