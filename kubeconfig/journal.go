@@ -232,7 +232,7 @@ func (j *Journal) save(id string, r *stepRecord) error {
 }
 
 func newRecord(p *Plan, at time.Time) (*stepRecord, error) {
-	r := &stepRecord{Version: 1, Time: at, Title: p.Title, Name: p.name}
+	r := &stepRecord{Version: 1, Time: at, Title: p.Title, Name: p.Name}
 	for _, f := range p.files {
 		path, err := filepath.Abs(f.path)
 		if err != nil {

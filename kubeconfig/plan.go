@@ -26,8 +26,9 @@ type Plan struct {
 	// Notes are remarks for the user, in words, one line each. Names in them
 	// come from the files and are untrusted.
 	Notes []string
+	// Name is that of the entry that changes.
+	Name string
 
-	name    string
 	sources []source // everything that was considered
 	files   []*fileEdit
 	fault   func(step string) // tests end the process here
@@ -270,7 +271,7 @@ func (w *work) claim(name string, replace bool) error {
 
 // plan makes the edits of each file.
 func (w *work) plan(title, name string, edits [][]edit) (*Plan, error) {
-	p := &Plan{Title: title, Notes: w.notes, name: name, sources: w.sources}
+	p := &Plan{Title: title, Notes: w.notes, Name: name, sources: w.sources}
 	for i, list := range edits {
 		if len(list) == 0 {
 			continue

@@ -52,7 +52,7 @@ func (j *Journal) planUndo(ctx context.Context, id string) (p *Plan, done bool, 
 	if err != nil {
 		return nil, false, fmt.Errorf("%w: %w", ErrNoStep, err)
 	}
-	p = &Plan{Title: "undo: " + r.Title, name: r.Name}
+	p = &Plan{Title: "undo: " + r.Title, Name: r.Name}
 	for _, fr := range r.Files {
 		if err := ctx.Err(); err != nil {
 			return nil, false, err

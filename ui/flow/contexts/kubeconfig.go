@@ -80,10 +80,10 @@ func (k Contexts) knownAuthorities(ctx context.Context) ([][]byte, error) {
 type Change struct {
 	from Contexts
 	plan *kubeconfig.Plan
-	// records changes what the files of kubeconfig do not have, after them; merges says that it is all there is to
-	// change where they stay as they are.
-	records func(context.Context) error
-	merges  bool
+	// around also changes what the files of kubeconfig do not have, and calls write for them; merges says that it is
+	// all there is to change where they stay as they are.
+	around func(ctx context.Context, write func(context.Context) error) error
+	merges bool
 }
 
 // Empty tells whether everything is as wanted already.
@@ -111,15 +111,20 @@ func (c *Change) Writable() error { return c.plan.Writable() }
 // Apply makes the change, all of it or none. Where there is none to make, it removes
 // what a killed process has left.
 func (c *Change) Apply(ctx context.Context) error {
+	if c.around != nil {
+		return c.around(ctx, c.write)
+	}
+	return c.write(ctx)
+}
+
+// write changes the files of kubeconfig.
+func (c *Change) write(ctx context.Context) error {
 	if !c.plan.Empty() {
 		if err := home.MakeDir(c.from.journal().Dir); err != nil {
 			return err
 		}
 	}
 	_, err := c.plan.Apply(ctx, c.from.journal())
-	if err == nil && c.records != nil {
-		err = c.records(ctx)
-	}
 	return err
 }
 
@@ -197,7 +202,8 @@ func (k Contexts) Undo(ctx context.Context, step string) (*Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Change{from: k, plan: plan, records: func(ctx context.Context) error { return part(ctx, k.env) }}, nil
+	change := &Change{from: k, plan: plan}
+	return change, change.parts(ctx)
 }
 
 // KeptCurrent is the current context if it is the same user's on the same

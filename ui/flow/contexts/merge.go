@@ -20,7 +20,7 @@ var ErrNoSpare = errors.New("not a spare of the other")
 // signs for the other's, too. The strictest policy of both is then in force for both. Taking back the change of the
 // kubeconfig ([Contexts.Undo]) parts them again. Errors: [ErrNoSpare], [enrollment.ErrUnknown].
 func Merge(ctx context.Context, e *env.Env, spare, into string) (*Change, error) {
-	first, second, err := mergeable(e, spare, into)
+	_, second, err := mergeable(e, spare, into)
 	if err != nil {
 		return nil, err
 	}
@@ -40,12 +40,21 @@ func Merge(ctx context.Context, e *env.Env, spare, into string) (*Change, error)
 	change.merges = second.SpareOf != into
 	change.plan.Notes = append(change.plan.Notes,
 		fmt.Sprintf("%s becomes a spare of %s: either key signs in by the context %s", spare, into, into))
-	change.records = func(ctx context.Context) error {
-		release, err := e.Lock(ctx, spare)
+	change.around = func(ctx context.Context, write func(context.Context) error) error {
+		for _, name := range []string{into, spare} {
+			release, err := e.Lock(ctx, name)
+			if err != nil {
+				return err
+			}
+			defer release()
+		}
+		first, second, err := mergeable(e, spare, into) // they may have changed since the person was asked
 		if err != nil {
 			return err
 		}
-		defer release()
+		if err := write(ctx); err != nil {
+			return err
+		}
 		second.SpareOf = into
 		if err := e.Enrollments().Save(second); err != nil {
 			return err
@@ -93,22 +102,51 @@ func mergeable(e *env.Env, spare, into string) (first, second enrollment.Enrollm
 	return first, second, err
 }
 
-// part has each spare that has a context of its own be an enrollment by itself.
-func part(ctx context.Context, e *env.Env) error {
-	all, err := New(e).List(ctx)
+// parts has c, which takes a change back, make an enrollment by itself of the spare whose context it brings back.
+func (c *Change) parts(ctx context.Context) error {
+	name, k := c.plan.Name, c.from
+	if enrollment.ValidName(name) != nil {
+		return nil // the context is not one of ours
+	}
+	en, err := k.env.Enrollments().Load(name)
+	if errors.Is(err, enrollment.ErrUnknown) || err == nil && en.SpareOf == "" {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	for _, v := range all {
-		if !v.Ours {
-			continue
+	here, err := k.has(ctx, name)
+	if err != nil {
+		return err
+	}
+	if c.merges = here && c.plan.Empty(); c.merges || !here && !c.plan.Empty() {
+		c.plan.Notes = append(c.plan.Notes,
+			fmt.Sprintf("%s is no longer a spare of %s: it is an enrollment by itself", name, en.SpareOf))
+	}
+	c.around = func(ctx context.Context, write func(context.Context) error) error {
+		release, err := k.env.Lock(ctx, name)
+		if err != nil {
+			return err
 		}
-		if en, err := e.Enrollments().Load(v.Enrollment); err == nil && en.SpareOf != "" {
-			en.SpareOf = ""
-			if err := e.Enrollments().Save(en); err != nil {
-				return err
-			}
+		defer release()
+		if err := write(ctx); err != nil {
+			return err
 		}
+		if here, err := k.has(ctx, name); err != nil || !here {
+			return err
+		}
+		en, err := k.env.Enrollments().Load(name)
+		if err != nil {
+			return err
+		}
+		en.SpareOf = ""
+		return k.env.Enrollments().Save(en)
 	}
 	return nil
+}
+
+// has tells whether there is a context for the enrollment called name.
+func (k Contexts) has(ctx context.Context, name string) (bool, error) {
+	all, err := k.List(ctx)
+	return slices.ContainsFunc(all, func(v View) bool { return v.Ours && v.Enrollment == name }), err
 }

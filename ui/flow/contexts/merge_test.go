@@ -90,11 +90,62 @@ func TestMerge(t *testing.T) {
 			t.Errorf("the key of %s alone: %+v, %v", e.Name, u, err)
 		}
 	}
+	merged := text()
 	undo, err := k.Undo(t.Context(), "")
+	if err != nil || !strings.Contains(strings.Join(undo.Notes(), "\n"), "prod-b is no longer a spare of prod-hsm") {
+		t.Fatalf("the undo: %v", err)
+	}
+	release, err := w.Env.Lock(t.Context(), "prod-b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := undo.Apply(t.Context()); !errors.Is(err, enrollment.ErrBusy) || text() != merged {
+		t.Errorf("while another works on it: %v", err)
+	}
+	release()
 	if err := apply(t.Context(), undo, err); err != nil {
 		t.Fatal(err)
 	}
 	if back, err := w.Env.Enrollments().Load("prod-b"); err != nil || back.SpareOf != "" || text() != before {
 		t.Errorf("after the undo it is a spare of %q, %v, and the kubeconfig\n%s", back.SpareOf, err, text())
+	}
+}
+
+// TestMergeOfLate: what has changed since the merge was planned is looked at again, and kept.
+func TestMergeOfLate(t *testing.T) {
+	w := world(t)
+	w.Card = w.Env.Drivers[0].(*hsmtest.Fake).Add(hsmtest.FakeOptions{Label: "second"})
+	second := w.Enroll("prod-b", "jane", "dev")
+	k, store := New(w.Env), w.Env.Enrollments()
+	set, err := k.Set(t.Context(), "prod-b", false, false)
+	if err := apply(t.Context(), set, err); err != nil {
+		t.Fatal(err)
+	}
+	current, err := k.Use(t.Context(), "prod-hsm")
+	if err := apply(t.Context(), current, err); err != nil {
+		t.Fatal(err)
+	}
+	change, err := Merge(t.Context(), w.Env, "prod-b", "prod-hsm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := second
+	other.Groups = []string{"ops"}
+	if err := store.Save(other); err != nil {
+		t.Fatal(err)
+	}
+	before := w.State()["kubeconfig"]
+	if err := change.Apply(t.Context()); !errors.Is(err, ErrNoSpare) || w.State()["kubeconfig"] != before {
+		t.Errorf("with other groups by now: %v", err)
+	}
+	second.Policy = consent.Always
+	if err := store.Save(second); err != nil {
+		t.Fatal(err)
+	}
+	if err := change.Apply(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := store.Load("prod-b"); err != nil || now.SpareOf != "prod-hsm" || now.Policy != consent.Always {
+		t.Errorf("merged it is %+v, %v", now, err)
 	}
 }
