@@ -16,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
@@ -33,7 +34,7 @@ type Unenrollment struct {
 	// Stay are the keys that the context keeps, where one key goes. Where that is the one of the enrollment itself,
 	// the first of them takes its place.
 	Stay []enrollment.Enrollment
-	// Lost is what a help desk needs to know of the key.
+	// Lost is what a help desk needs to know of the key. Where a removal that was cut short is finished, it names no key.
 	Lost LostKey
 }
 
@@ -61,6 +62,7 @@ func (k Contexts) Unenrollment(ctx context.Context, name string, key func(enroll
 	if err != nil {
 		return Unenrollment{}, err
 	}
+	cut := false // a removal of the key was cut short, and the record of the spare that took its place is left
 	family, err := store.Family(en)
 	if err != nil {
 		return Unenrollment{}, err
@@ -68,11 +70,20 @@ func (k Contexts) Unenrollment(ctx context.Context, name string, key func(enroll
 	if key != nil {
 		i := slices.IndexFunc(family, key)
 		if i < 0 {
+			i = slices.IndexFunc(family, func(e enrollment.Enrollment) bool {
+				return e.SpareOf != "" && e.KeyHash == family[0].KeyHash
+			})
+			cut = i >= 0
+		}
+		if i < 0 {
 			return Unenrollment{}, noneOn(name, family)
 		}
 		en = family[i]
 	}
 	u := Unenrollment{Enrollment: en, Lost: lostKey(store, en)}
+	if cut { // the key that went is not on record any more, and the other one is not lost
+		u.Lost = LostKey{User: en.User, Groups: en.Groups, Server: en.Cluster.Server}
+	}
 	others := slices.DeleteFunc(slices.Clone(family), func(e enrollment.Enrollment) bool { return e.Name == en.Name })
 	switch {
 	case en.SpareOf == "" && key == nil:
@@ -148,14 +159,16 @@ func (k Contexts) Unenroll(ctx context.Context, u Unenrollment) error {
 		return err
 	}
 	agent, gone := session.Agent{Env: k.env}, append(slices.Clone(u.Spares), u.Enrollment)
+	key := func(e enrollment.Enrollment) enrollment.Enrollment { return e }
 	if u.succeeds() {
 		gone = u.Stay[:1]
+		key = func(e enrollment.Enrollment) enrollment.Enrollment { return e.By(u.Enrollment) } // its own key stays
 		if err := succeed(ctx, agent, u.Enrollment, u.Stay[0]); err != nil {
 			return err
 		}
 	}
 	for _, e := range gone {
-		if err := forget(ctx, agent, e); err != nil {
+		if err := forget(ctx, agent, e, key(e)); err != nil {
 			return err
 		}
 	}
@@ -165,8 +178,8 @@ func (k Contexts) Unenroll(ctx context.Context, u Unenrollment) error {
 	return nil
 }
 
-// forget removes the records of e.
-func forget(ctx context.Context, agent session.Agent, e enrollment.Enrollment) error {
+// forget removes the records of e. The audit log has that the key of by went with them.
+func forget(ctx context.Context, agent session.Agent, e, by enrollment.Enrollment) error {
 	if err := os.Remove(enrolling.NewStore(agent.Env).Path(e.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -174,7 +187,7 @@ func forget(ctx context.Context, agent session.Agent, e enrollment.Enrollment) e
 		return err
 	}
 	gone := audit.Record{Reason: audit.PolicyRemoved, Was: e.Consent().String()}
-	if err := agent.RecordPolicy(e, gone); err != nil {
+	if err := agent.RecordPolicy(by, gone); err != nil {
 		return err
 	}
 	if err := agent.Env.Enrollments().Delete(e.Name); err != nil && !errors.Is(err, enrollment.ErrUnknown) {
@@ -204,10 +217,23 @@ func succeed(ctx context.Context, agent session.Agent, e, spare enrollment.Enrol
 	if err := agent.RecordPolicy(next, r); err != nil {
 		return err
 	}
-	if err := store.Save(next); err != nil {
+	if err := inherit(agent.Env, e, spare); err != nil {
 		return err
 	}
-	progress := enrolling.NewStore(agent.Env)
+	return store.Save(next) // last: without it all of this is repeated
+}
+
+// inherit has e go on with what is on record of the enrollment and of the renewals of spare.
+func inherit(e *env.Env, en, spare enrollment.Enrollment) error {
+	renewals := e.Enrollments().Renewals()
+	known, err := renewals.Load(spare)
+	if err == nil {
+		err = renewals.Save(en.Name, known)
+	}
+	if err != nil {
+		return err
+	}
+	progress := enrolling.NewStore(e)
 	j, err := progress.Load(spare.Name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -215,6 +241,6 @@ func succeed(ctx context.Context, agent session.Agent, e, spare enrollment.Enrol
 	if err != nil {
 		return err
 	}
-	j.Options.Name, j.Options.SpareOf = e.Name, ""
+	j.Options.Name, j.Options.SpareOf = en.Name, ""
 	return progress.Save(j)
 }

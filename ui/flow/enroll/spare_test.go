@@ -3,6 +3,7 @@ package enroll
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +13,9 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
+	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
@@ -306,5 +309,65 @@ func TestSpareJoins(t *testing.T) {
 	if _, err := NewEnroller(w.Env).filer(t.Context(), j); err == nil || !strings.Contains(err.Error(), "no API server") ||
 		!strings.Contains(hint.Of(err), "kubehsm join --name prod-hsm-spare") {
 		t.Errorf("without an address: %v, hint %q", err, hint.Of(err))
+	}
+}
+
+// TestSpareLostAgain: removing the first key can be repeated wherever it was cut short. The other key's renewals
+// stay on record, and the audit log names the key that went.
+func TestSpareLostAgain(t *testing.T) {
+	w := enrolled(t)
+	second(w)
+	if _, err := NewEnroller(w.Env).Enroll(t.Context(), enrolling.Options{Spare: true},
+		hsmtest.Typing(t, w.Card.PIN()), nil); err != nil {
+		t.Fatal(err)
+	}
+	store, k, on := w.Env.Enrollments(), contexts.New(w.Env), contexts.On(w.Card.Info().URI())
+	first, err := store.Load("prod-hsm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spare, err := store.Load("prod-hsm-spare")
+	if err == nil {
+		err = store.Renewals().Save(spare.Name, enrollment.Renewal{KeyHash: spare.KeyHash, Approver: "it"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := filepath.Join(w.Env.Dirs.State, "enrollments", spare.Name+".json")
+	text, err := os.ReadFile(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		u, err := k.Unenrollment(t.Context(), "prod-hsm", on)
+		if err == nil {
+			err = k.Unenroll(t.Context(), u)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := store.List()
+		if err != nil || len(all) != 1 || all[0].Name != "prod-hsm" || all[0].KeyHash != spare.KeyHash {
+			t.Fatalf("left is %+v, %v", all, err)
+		}
+		if known, err := store.Renewals().Load(all[0]); err != nil || known.Approver != "it" {
+			t.Errorf("on record of its renewals is %+v, %v", known, err)
+		}
+		if begun, err := enrolling.NewStore(w.Env).All(); err != nil || len(begun) != 1 || begun[0].Options.Name != "prod-hsm" {
+			t.Errorf("on record is %+v, %v", begun, err)
+		}
+		if err := os.WriteFile(record, text, 0o600); err != nil { // as if it had been killed before this one went
+			t.Fatal(err)
+		}
+	}
+	u, err := k.Unenrollment(t.Context(), "prod-hsm", on)
+	if err != nil || u.Lost.Fingerprint != "" || u.Lost.User != "jane" || u.Enrollment.Name != spare.Name {
+		t.Errorf("cut short, it would be %+v, %v", u, err)
+	}
+	log, err := os.ReadFile(audit.Path(w.Env.Dirs))
+	if err != nil || !slices.ContainsFunc(strings.Split(string(log), "\n"), func(line string) bool {
+		return strings.Contains(line, `"removed"`) && strings.Contains(line, first.KeyHash)
+	}) {
+		t.Errorf("the audit log does not name the key that went: %v", err)
 	}
 }
