@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -19,6 +20,8 @@ type Identity struct {
 	Groups []string
 	// Extra are attributes of the authenticator, such as the credential's id.
 	Extra map[string][]string
+	// At is when the cluster said so by its own clock, zero if it does not tell.
+	At time.Time
 }
 
 // Rights tells who the caller is in one cluster, and what callers and users may do
@@ -42,7 +45,7 @@ func (r Rights) WhoAmI(ctx context.Context) (Identity, error) {
 		return Identity{}, err
 	}
 	info := got.Status.UserInfo
-	id := Identity{User: info.Username, UID: info.UID, Groups: info.Groups}
+	id := Identity{User: info.Username, UID: info.UID, Groups: info.Groups, At: got.CreationTimestamp.Time}
 	if len(info.Extra) > 0 {
 		id.Extra = make(map[string][]string, len(info.Extra))
 		for k, v := range info.Extra {

@@ -88,8 +88,11 @@ const (
 
 // line is the entry in the policy's map literal. JSON strings, lists and maps are CEL's too.
 func (e Entry) line() (string, error) {
-	if _, err := ParseFingerprint(e.Certificate); err != nil {
+	switch same, err := ParseFingerprint(e.Certificate); {
+	case err != nil:
 		return "", err
+	case same != e.Certificate: // as written, it would match no certificate
+		return "", fmt.Errorf("%q is not in the form of an entry: 64 lower-case hex digits", e.Certificate)
 	}
 	var list [parts]string
 	list[atUser], list[atBy], list[atReason] = brief(e.User), brief(e.By), brief(e.Reason)

@@ -148,7 +148,7 @@ func number(name string) int {
 	return n
 }
 
-// Revoke puts entries on the list, takes off what has ended at now, and returns the shards
+// Revoke puts entries on the list, takes off what has ended at now (nothing, if that is zero), and returns the shards
 // that hold the entries. A certificate that is on the list already keeps its entry.
 func (l Ledger) Revoke(ctx context.Context, now time.Time, entries ...Entry) ([]Shard, error) {
 	for _, e := range entries {
@@ -162,9 +162,11 @@ func (l Ledger) Revoke(ctx context.Context, now time.Time, entries ...Entry) ([]
 // Lift takes certificates off the list, and what has ended at now, and returns the shards
 // that held them. ErrNotRevoked names one that is not on it; then nothing is written.
 func (l Ledger) Lift(ctx context.Context, now time.Time, certificates ...string) ([]Shard, error) {
+	seen := map[string]bool{} // certificates that an earlier try may have taken off, or another writer has since
 	return l.write(ctx, now, func(list List) (plan, error) {
 		for _, c := range certificates {
-			if _, ok := list.Find(c, ""); !ok {
+			_, on := list.Find(c, "")
+			if seen[c] = seen[c] || on; !seen[c] {
 				return plan{}, fmt.Errorf("certificate %s: %w", c, ErrNotRevoked)
 			}
 		}
@@ -189,8 +191,11 @@ func (l Ledger) Set(ctx context.Context, now time.Time, entries ...Entry) ([]Sha
 	return append(added, dropped...), err
 }
 
-// Configure gives all policies other settings.
+// Configure gives all policies other settings. ErrSpared is a group that may not be spared.
 func (l Ledger) Configure(ctx context.Context, now time.Time, settings Settings) ([]Shard, error) {
+	if err := settings.check(); err != nil {
+		return nil, err
+	}
 	return l.write(ctx, now, func(List) (plan, error) { return plan{settings: &settings}, nil })
 }
 

@@ -16,8 +16,9 @@ import (
 const (
 	// Label marks the policies and their bindings, so that one command finds them all.
 	Label = "kubehsm.github.io/revocation"
-	// RecoveryGroup is the group that is spared unless [Settings] name another.
-	RecoveryGroup = "kubehsm:recovery"
+	// RecoveryGroup is the group that is spared unless [Settings] name another: that of tokens
+	// that are enrolled in advance and kept in a safe.
+	RecoveryGroup = "kubehsm:sealed"
 	// PolicyPrefix begins the names of the policies; the name of a binding is its policy's.
 	PolicyPrefix = "kubehsm-revoked-"
 
@@ -50,6 +51,19 @@ type Settings struct {
 	Spared string `json:"spared,omitempty"`
 }
 
+// sparedPrefix begins every group that may be spared: the help desk cannot give those out.
+const sparedPrefix = "kubehsm:"
+
+// ErrSpared is a group that may not be spared: too many are in it, or may get into it.
+var ErrSpared = errors.New("only a group whose name begins with " + sparedPrefix + " can be the recovery group")
+
+func (s Settings) check() error {
+	if !strings.HasPrefix(s.SparedGroup(), sparedPrefix) || s.Spared == sparedPrefix {
+		return fmt.Errorf("%q: %w", s.Spared, ErrSpared)
+	}
+	return nil
+}
+
 // SparedGroup is the group that is spared.
 func (s Settings) SparedGroup() string { return cmp.Or(s.Spared, RecoveryGroup) }
 
@@ -71,7 +85,11 @@ type Shard struct {
 
 // Revision names what the shard says. The API server repeats it once that is in force.
 func (s Shard) Revision() string {
-	sum := sha256.Sum256([]byte(literal(s.Entries) + stampSettings(s.Settings)))
+	b, err := json.Marshal(s.spec(""))
+	if err != nil {
+		panic("revocation: marshal a policy: " + err.Error()) // strings, lists and maps
+	}
+	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:8])
 }
 
@@ -105,6 +123,16 @@ func quote(s string) string {
 
 // Policy is the shard as a ValidatingAdmissionPolicy.
 func (s Shard) Policy() Object {
+	return Object{
+		"apiVersion": apiVersion, "kind": policyKind,
+		"metadata": Object{"name": s.Name, "labels": Object{Label: "true"},
+			"annotations": Object{settingsNote: stampSettings(s.Settings)}},
+		"spec": s.spec(s.Revision()),
+	}
+}
+
+// spec is the policy's, which repeats revision when it is in force.
+func (s Shard) spec(revision string) Object {
 	failure := "Ignore"
 	if s.Settings.FailClosed {
 		failure = "Fail"
@@ -117,26 +145,23 @@ g == ` + quote(s.Settings.SparedGroup()) + `) &&
 request.userInfo.?extra[?"` + CredentialID + `"].orValue([]).exists(c, c.startsWith("` + CertificatePrefix + `"))`
 	expression := func(name, text string) Object { return Object{"name": name, "expression": text} }
 	return Object{
-		"apiVersion": apiVersion, "kind": policyKind,
-		"metadata": Object{"name": s.Name, "labels": Object{Label: "true"},
-			"annotations": Object{settingsNote: stampSettings(s.Settings)}},
-		"spec": Object{
-			"failurePolicy": failure,
-			"matchConstraints": Object{"matchPolicy": "Equivalent", "resourceRules": []any{Object{
-				"apiGroups": []any{"*"}, "apiVersions": []any{"*"}, "operations": []any{"*"}, "resources": []any{"*/*"},
-				"scope": "*"}}},
-			"matchConditions": []any{expression("by-a-client-certificate", "("+probe+") || ("+person+")")},
-			"variables": []any{
-				expression("probe", probe),
-				expression("used", `request.userInfo.?extra[?"`+CredentialID+`"].orValue([]).filter(c, c.startsWith("`+
-					CertificatePrefix+`")).map(c, c.substring(`+fmt.Sprint(len(CertificatePrefix))+`).lowerAscii())`),
-				expression("revoked", literal(s.Entries)),
-			},
-			"validations": []any{
-				Object{"expression": `variables.probe || !variables.used.exists(c, c in variables.revoked)`,
-					"reason": "Forbidden", "messageExpression": message()},
-				Object{"expression": `!variables.probe`, "reason": "Forbidden", "message": inForce + s.Revision()},
-			},
+		"failurePolicy": failure,
+		"matchConstraints": Object{"matchPolicy": "Equivalent", "resourceRules": []any{Object{
+			"apiGroups": []any{"*"}, "apiVersions": []any{"*"}, "operations": []any{"*"}, "resources": []any{"*/*"},
+			"scope": "*"}}},
+		"matchConditions": []any{expression("by-a-client-certificate", "("+probe+") || ("+person+")")},
+		"variables": []any{
+			expression("probe", probe),
+			expression("used", `request.userInfo.?extra[?"`+CredentialID+`"].orValue([]).filter(c, c.startsWith("`+
+				CertificatePrefix+`")).map(c, c.substring(`+fmt.Sprint(len(CertificatePrefix))+`).lowerAscii())`),
+			expression("revoked", literal(s.Entries)),
+		},
+		"validations": []any{
+			Object{"expression": `variables.probe || !variables.used.exists(c, c in variables.revoked)`,
+				"reason": "Forbidden", "messageExpression": message()},
+			// the list is part of it, so that one that cannot be evaluated is not said to be in force
+			Object{"expression": `!(variables.probe && size(variables.revoked) >= 0)`, "reason": "Forbidden",
+				"message": inForce + revision},
 		},
 	}
 }
@@ -211,13 +236,18 @@ func shardOf(o Object) Shard {
 	return s
 }
 
-// covers tells whether got says everything that want does: the API server adds defaults.
+// covers tells whether got says what want does, and no more: the API server adds defaults,
+// which are empty.
 func covers(got, want any) bool {
 	switch want := want.(type) {
 	case Object:
 		g, ok := got.(Object)
 		for k, v := range want {
 			ok = ok && covers(g[k], v)
+		}
+		for k, v := range g {
+			_, wanted := want[k]
+			ok = ok && (wanted || empty(v))
 		}
 		return ok
 	case []any:
@@ -229,6 +259,16 @@ func covers(got, want any) bool {
 		return ok
 	}
 	return got == want
+}
+
+func empty(v any) bool {
+	switch v := v.(type) {
+	case Object:
+		return len(v) == 0
+	case []any:
+		return len(v) == 0
+	}
+	return v == nil || v == ""
 }
 
 func at(o any, path ...string) any {

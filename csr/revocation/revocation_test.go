@@ -163,7 +163,7 @@ func TestLedger(t *testing.T) {
 	if _, err := l.Set(t.Context(), now, entry(5), entry(6)); err != nil || len(listOf(t, l)) != 2 {
 		t.Errorf("set: %v", err)
 	}
-	closed := Settings{FailClosed: true, Spared: "rescue"}
+	closed := Settings{FailClosed: true, Spared: "kubehsm:rescue"}
 	if _, err := l.Configure(t.Context(), now, closed); err != nil {
 		t.Fatal(err)
 	}
@@ -222,6 +222,11 @@ func TestSettingsFirst(t *testing.T) {
 	if shards, err := l.Revoke(t.Context(), now, entry(1)); err != nil || len(shards) != 1 || shards[0].Name != PolicyPrefix+"1" {
 		t.Fatalf("%+v, %v", shards, err)
 	}
+	for _, group := range []string{"system:authenticated", "system:unauthenticated", "system:masters", "dev", "kubehsm:"} {
+		if _, err := l.Configure(t.Context(), now, Settings{Spared: group}); !errors.Is(err, ErrSpared) {
+			t.Errorf("%s: %v", group, err)
+		}
+	}
 	list, err := l.Read(t.Context())
 	if err != nil || list.Settings != want || list.Err() != nil || len(list.Shards) != 1 || len(f.enforced()) != 1 {
 		t.Errorf("%+v, %v", list, err)
@@ -263,6 +268,30 @@ func TestAuthorizer(t *testing.T) {
 		if len(got.Authorizers) != webhooks+2 || ids != n {
 			t.Errorf("%d: %d authorizers with %d certificates", n, len(got.Authorizers), ids)
 		}
+	}
+}
+
+// TestLiftAgain: what was on the list at the first try is lifted, also if another writer takes
+// it off before the next one.
+func TestLiftAgain(t *testing.T) {
+	l, f := newLedger()
+	if _, err := l.Revoke(t.Context(), now, entry(1), entry(2)); err != nil {
+		t.Fatal(err)
+	}
+	f.before = func() error {
+		f.before = nil
+		_, err := l.Lift(t.Context(), now, entry(1).Certificate)
+		return err
+	}
+	if _, err := l.Lift(t.Context(), now, entry(1).Certificate); err != nil || len(listOf(t, l)) != 1 {
+		t.Errorf("%v, left %+v", err, listOf(t, l))
+	}
+	// without a time nothing has ended, and an entry's hash has one form
+	if _, err := l.Revoke(t.Context(), time.Time{}, entry(3)); err != nil || len(listOf(t, l)) != 2 {
+		t.Errorf("%v, left %+v", err, listOf(t, l))
+	}
+	if _, err := l.Revoke(t.Context(), now, Entry{Certificate: strings.Repeat("AB", 32)}); err == nil {
+		t.Error("a hash in capital letters is on the list")
 	}
 }
 
@@ -362,8 +391,12 @@ func TestMeddled(t *testing.T) {
 		"rules":          {func(f *fake) { f.objects[policy]["spec"].(Object)["failurePolicy"] = "Fail" }, true},
 		"no binding":     {func(f *fake) { delete(f.objects, binding) }, true},
 		"only a warning": {func(f *fake) { f.objects[binding]["spec"].(Object)["validationActions"] = []any{"Warn"} }, true},
-		"elsewhere":      {func(f *fake) { f.objects[binding]["spec"].(Object)["matchResources"] = Object{} }, true},
-		"no variables":   {func(f *fake) { delete(f.objects[policy]["spec"].(Object), "variables") }, false},
+		"rules for less": {func(f *fake) {
+			f.objects[policy]["spec"].(Object)["matchConstraints"].(Object)["excludeResourceRules"] = []any{Object{"resources": []any{"*"}}}
+		}, true},
+		"parameters":   {func(f *fake) { f.objects[policy]["spec"].(Object)["paramKind"] = Object{"kind": "ConfigMap"} }, true},
+		"elsewhere":    {func(f *fake) { f.objects[binding]["spec"].(Object)["matchResources"] = Object{} }, true},
+		"no variables": {func(f *fake) { delete(f.objects[policy]["spec"].(Object), "variables") }, false},
 		"other entries": {func(f *fake) {
 			f.objects[policy]["spec"].(Object)["variables"].([]any)[2].(Object)["expression"] = `{"beef": ["a"]}`
 		}, false},

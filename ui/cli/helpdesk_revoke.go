@@ -119,7 +119,7 @@ func (a *app) revokeUser(ctx context.Context, o *format, f revoking) error {
 	if err != nil {
 		return err
 	}
-	r, err := desk.NewRevocations(env).LookUp(ctx, a.context, f.User, f.groups)
+	r, err := desk.NewRevocations(env).LookUp(ctx, a.context, f.User, f.groups, f.accept)
 	if err != nil {
 		return err
 	}

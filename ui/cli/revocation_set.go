@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
@@ -19,7 +20,7 @@ func (a *app) revocationSet() *cobra.Command {
 A policy that the API server cannot evaluate is passed over, so that nobody is locked
 out. With --fail-closed it refuses all writes of users with client certificates, except
 for nodes and the recovery group.`,
-		Example: "kubehsm revocation set --recovery-group ops-recovery\nkubehsm revocation set --fail-closed",
+		Example: "kubehsm revocation set --recovery-group kubehsm:recovery\nkubehsm revocation set --fail-closed",
 		Args:    cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
 		ctx := c.Context()
@@ -51,7 +52,7 @@ for nodes and the recovery group.`,
 	})
 	c.Flags().BoolVar(&failClosed, "fail-closed", false, "refuse writes where a policy cannot be evaluated")
 	c.Flags().StringVar(&spared, "recovery-group", "",
-		"`group` whose members are never refused; default kubehsm:recovery")
+		"`group` whose members are never refused, kubehsm:…; default "+revocation.RecoveryGroup)
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	o = output(c)
 	return c

@@ -41,9 +41,12 @@ func removable(r desk.Revocation) []Line {
 		lines = append(lines, Line{Words: "approved request " + text.Clean(name) + ", not signed yet"})
 	}
 	if r.Stops() {
-		for _, t := range r.Stop.Targets {
+		for _, t := range r.Stop.Allowed().Targets {
 			lines = append(lines, Line{Words: certificateNamed(t) + ": kept from writing"})
 		}
+	}
+	if r.Stop != nil {
+		lines = append(lines, linesOf("not revoked: ", r.Stop.Refusals, Bad)...)
 	}
 	return append(lines, linesOf("ticket ", r.Tickets, Quiet)...)
 }

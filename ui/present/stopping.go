@@ -64,7 +64,7 @@ func reach(s desk.Stop) []Line {
 				"). The cluster does not see their certificate then."})
 	case len(s.Impersonators) > 0:
 		lines = append(lines, Line{Level: Warn,
-			Words: text.Clean("Not refused with --as, for these, who may impersonate others: " +
+			Words: text.Clean("Not refused with --as, for these, who may impersonate others (in a namespace: service accounts): " +
 				strings.Join(s.Impersonators, ", ") + ".")})
 	}
 	return lines
@@ -86,7 +86,7 @@ func Evaders(e desk.Evaders) Section {
 		}
 	}
 	if len(s.Lines) == 0 {
-		s.Lines = []Line{{Words: "nobody by a cluster-wide binding", Level: Quiet}}
+		s.Lines = []Line{{Words: "nobody by a role", Level: Quiet}}
 	}
 	return s
 }

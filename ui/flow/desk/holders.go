@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Evaders are the users and groups that a cluster-wide binding lets evade a revocation.
+// Evaders are the users and groups that a binding lets evade a revocation.
 type Evaders struct {
 	// Impersonate may act as others, Policies may change admission policies.
 	Impersonate []string `json:"impersonate"`
@@ -35,18 +35,22 @@ func (s Roles) Evaders(ctx context.Context, kubeContext string) (e Evaders, err 
 // mayNotList is why the holders of a right are not known.
 const mayNotList = "you may not list roles and bindings"
 
-// impersonates: a rule that lets its holder act as other users or groups. With that the
-// cluster sees their own certificate no more.
-func impersonates(rule map[string]any) bool {
+// impersonates: a rule that lets its holder act as others. With that the cluster sees their
+// own certificate no more. In a namespace that is as its service accounts.
+func impersonates(rule map[string]any, namespaced bool) bool {
 	return names(rule, "verbs", func(v string) bool { return v == "*" || strings.HasPrefix(v, "impersonate") }) &&
-		names(rule, "resources", func(r string) bool { return r == "*" || r == "users" || r == "groups" })
+		names(rule, "resources", func(r string) bool {
+			r, _, _ = strings.Cut(r, "/") // userextras/KEY
+			return r == "*" || r == "serviceaccounts" || !namespaced &&
+				slices.Contains([]string{"users", "groups", "nodes", "userextras"}, r)
+		})
 }
 
 // changesPolicies: a rule that lets its holder change admission policies, and so lift a
-// revocation. No policy judges who does.
-func changesPolicies(rule map[string]any) bool {
-	changes := []string{"*", "update", "patch", "delete"}
-	return names(rule, "verbs", func(v string) bool { return slices.Contains(changes, v) }) &&
+// revocation. No policy judges who does. No role in a namespace does.
+func changesPolicies(rule map[string]any, namespaced bool) bool {
+	changes := []string{"*", "update", "patch", "delete", "deletecollection"}
+	return !namespaced && names(rule, "verbs", func(v string) bool { return slices.Contains(changes, v) }) &&
 		names(rule, "resources", func(r string) bool {
 			return r == "*" || strings.HasPrefix(r, "validatingadmissionpolic")
 		})
@@ -57,23 +61,41 @@ func names(rule map[string]any, field string, is func(string) bool) bool {
 	return slices.ContainsFunc(list, func(v any) bool { s, _ := v.(string); return is(s) })
 }
 
-// holders are the users and groups that a cluster-wide binding gives a role with such a rule.
-func (c *objects) holders(ctx context.Context, is func(rule map[string]any) bool) ([]string, error) {
-	roles := map[string]bool{}
-	err := c.list(ctx, object{"apiVersion": rbacGroup + "/v1", "kind": "ClusterRole"}, func(o object) {
-		rules, _ := o["rules"].([]any)
-		roles[o.name()] = slices.ContainsFunc(rules, func(r any) bool { m, _ := r.(map[string]any); return is(m) })
-	})
-	if err != nil {
-		return nil, err
+// holders are the users and groups that a binding gives a role with such a rule, in a
+// namespace or in all.
+func (c *objects) holders(ctx context.Context, is func(rule map[string]any, namespaced bool) bool) ([]string, error) {
+	type role struct{ kind, namespace, name string }
+	rules := map[role][]any{}
+	for _, kind := range []string{"ClusterRole", "Role"} {
+		err := c.list(ctx, object{"apiVersion": rbacGroup + "/v1", "kind": kind}, func(o object) {
+			rules[role{kind, o.namespace(), o.name()}], _ = o["rules"].([]any)
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
 	found := map[string]bool{}
-	err = c.list(ctx, object{"apiVersion": rbacGroup + "/v1", "kind": "ClusterRoleBinding"}, func(o object) {
-		for _, s := range subjectsOf(o) {
-			if roles[o.text("roleRef", "name")] && s.kind() != "ServiceAccount" {
-				found[strings.ToLower(s.kind())+" "+s.text("name")] = true
+	for _, kind := range []string{"ClusterRoleBinding", "RoleBinding"} {
+		err := c.list(ctx, object{"apiVersion": rbacGroup + "/v1", "kind": kind}, func(o object) {
+			of, in := role{kind: o.text("roleRef", "kind"), name: o.text("roleRef", "name")}, ""
+			if of.kind == "Role" {
+				of.namespace = o.namespace()
 			}
+			if o.namespace() != "" {
+				in = " in " + o.namespace()
+			}
+			if !slices.ContainsFunc(rules[of], func(r any) bool { m, _ := r.(map[string]any); return is(m, in != "") }) {
+				return
+			}
+			for _, s := range subjectsOf(o) {
+				if s.kind() != "ServiceAccount" {
+					found[strings.ToLower(s.kind())+" "+s.text("name")+in] = true
+				}
+			}
+		})
+		if err != nil {
+			return nil, err
 		}
-	})
-	return slices.Sorted(maps.Keys(found)), err
+	}
+	return slices.Sorted(maps.Keys(found)), nil
 }

@@ -109,8 +109,9 @@ func (r Revocation) Until() time.Time {
 }
 
 // LookUp finds what user has in the cluster of a context. Groups are
-// those that the user's certificates are known to have besides what is found.
-func (w Revocations) LookUp(ctx context.Context, kubeContext, user string, groups []string) (Revocation, error) {
+// those that the user's certificates are known to have besides what is found, accept the
+// risks that were accepted.
+func (w Revocations) LookUp(ctx context.Context, kubeContext, user string, groups, accept []string) (Revocation, error) {
 	cluster, err := w.access.Verified(ctx, kubeContext)
 	if err != nil {
 		return Revocation{}, err
@@ -131,11 +132,11 @@ func (w Revocations) LookUp(ctx context.Context, kubeContext, user string, group
 	if err := w.lookUpTickets(ctx, kubeContext, &r); err != nil {
 		return r, err
 	}
-	return r, w.lookUpStop(ctx, kubeContext, &r)
+	return r, w.lookUpStop(ctx, kubeContext, &r, accept)
 }
 
 // lookUpStop finds whether the certificates can be kept from writing.
-func (w Revocations) lookUpStop(ctx context.Context, kubeContext string, r *Revocation) error {
+func (w Revocations) lookUpStop(ctx context.Context, kubeContext string, r *Revocation, accept []string) error {
 	var targets []Target
 	for _, c := range r.Certificates {
 		if _, err := revocation.ParseFingerprint(c.hash); err == nil {
@@ -158,7 +159,7 @@ func (w Revocations) lookUpStop(ctx context.Context, kubeContext string, r *Revo
 		r.Unseen = append(r.Unseen, "certificates: you may not revoke them")
 		return nil
 	}
-	stop, err := Stopping(w).LookUp(ctx, kubeContext, targets, nil)
+	stop, err := Stopping(w).LookUp(ctx, kubeContext, targets, accept)
 	if isUnserved(err) || errors.Is(err, errTooOld) {
 		r.Unknown = append(r.Unknown, "certificates: "+errTooOld.Error())
 		return nil
@@ -202,7 +203,7 @@ func (w Revocations) lookUpRequests(ctx context.Context, kubeContext string, r *
 			continue // none, or over
 		}
 		s := cert.Subject()
-		r.Certificates = append(r.Certificates, CertificateView{Request: v.Name, Groups: s.Groups, Fingerprint: v.Fingerprint,
+		r.Certificates = append(r.Certificates, CertificateView{Request: v.Name, Groups: append([]string{}, s.Groups...), Fingerprint: v.Fingerprint,
 			NotAfter: cert.Leaf.NotAfter, hash: certificateHash(cert)})
 		seen[v.Name] = true
 		for _, g := range s.Groups {
@@ -371,10 +372,14 @@ func (w Revocations) takeAway(ctx context.Context, kubeContext string, r *Revoca
 			tell("request "+name+" deleted", client.Delete(ctx, csr.Ref{Name: name, UID: types.UID(r.requests[name].UID)}))
 		}
 	}
-	if r.Stop != nil && len(r.Stop.Targets) > 0 {
-		err := Stopping(w).put(ctx, kubeContext, r.Stop, cmp.Or(r.Reason, "access for "+r.User+" was revoked"))
-		for _, t := range r.Stop.Targets {
-			tell("certificate "+t.Certificate[:16]+" revoked", err)
+	if r.Stop != nil {
+		r.Failed = append(r.Failed, r.Stop.Refusals...)
+		if stop := r.Stop.Allowed(); len(stop.Targets) > 0 {
+			err := Stopping(w).put(ctx, kubeContext, &stop, cmp.Or(r.Reason, "access for "+r.User+" was revoked"))
+			r.Stop.Done = stop.Done
+			for _, t := range stop.Targets {
+				tell("certificate "+t.Certificate[:16]+" revoked", err)
+			}
 		}
 	}
 	for _, b := range r.Bindings {

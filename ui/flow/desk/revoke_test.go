@@ -21,9 +21,10 @@ func TestLookUp(t *testing.T) {
 	unseen := func(r Revocation) string { return strings.Join(r.Unseen, "; ") }
 	flowtest.UseCase{Name: "look up", World: desk,
 		Passes: append(unversioned(), "forbidden: list certificatesigningrequests",
-			"forbidden: list clusterrolebindings", "forbidden: list rolebindings", "forbidden: list secrets", "forbidden: list clusterroles"),
+			"forbidden: list clusterrolebindings", "forbidden: list rolebindings", "forbidden: list secrets", "forbidden: list clusterroles",
+			"forbidden: list roles"),
 		Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
-			r, err := NewRevocations(w.Env).LookUp(ctx, "", "jane", nil)
+			r, err := NewRevocations(w.Env).LookUp(ctx, "", "jane", nil, nil)
 			if err != nil {
 				return err
 			}
@@ -40,7 +41,7 @@ func TestLookUp(t *testing.T) {
 			return nil
 		}}.Try(t)
 	w := desk(t)
-	r, err := NewRevocations(w.Env).LookUp(t.Context(), "", "nobody", []string{"dev"})
+	r, err := NewRevocations(w.Env).LookUp(t.Context(), "", "nobody", []string{"dev"}, nil)
 	if err != nil || r.Removable() || len(r.GroupBindings) != 1 || !r.Until().IsZero() {
 		t.Errorf("of nobody, in a group: %+v, %v", r, err)
 	}
@@ -61,7 +62,7 @@ func TestLookUpFromRecord(t *testing.T) {
 		}
 	}
 	w.Server.Forbid("list secrets", "list certificatesigningrequests")
-	r, err := NewRevocations(w.Env).LookUp(t.Context(), "", "jane", nil)
+	r, err := NewRevocations(w.Env).LookUp(t.Context(), "", "jane", nil, nil)
 	if err != nil || !slices.Equal(r.Tickets, []string{"abcdef"}) || len(r.Certificates) != 1 ||
 		r.Certificates[0].Request != "old" {
 		t.Errorf("%+v, %v", r, err)
@@ -73,6 +74,32 @@ func TestLookUpFromRecord(t *testing.T) {
 	}
 }
 
+// TestRevokeRefused: a certificate whose revocation is a risk fails for itself; the rest is done.
+// The risk can be accepted.
+func TestRevokeRefused(t *testing.T) {
+	for accepted, done := range map[string]int{"": 1, RiskAdmin: 2} {
+		w := desk(t)
+		w.Server.File("jane-4", "jane", "jane", []string{"system:masters"}, nil)
+		w.Server.Issue("jane-4")
+		r, err := NewRevocations(w.Env).LookUp(t.Context(), "", "jane", nil, []string{accepted})
+		if err == nil {
+			err = NewRevocations(w.Env).Revoke(t.Context(), "", &r)
+		}
+		l, lerr := NewStopping(w.Env).List(t.Context(), "")
+		on := 0
+		for range l.All() {
+			on++
+		}
+		if err != nil || lerr != nil || on != done {
+			t.Errorf("accepting %q: %v, %v, failed %q", accepted, err, lerr, r.Failed)
+		}
+		if refused := strings.Contains(strings.Join(r.Failed, ""), "system:masters"); refused != (accepted == "") ||
+			refused && !strings.Contains(hinting.Of(r.Err()), "--accept-risk=admin") {
+			t.Errorf("accepting %q: failed %q, %v", accepted, r.Failed, r.Err())
+		}
+	}
+}
+
 // TestRevoke: everything that can be taken away is taken away. A failure is reported and the
 // rest goes on. What was done is on record, interrupted or not.
 func TestRevoke(t *testing.T) {
@@ -81,7 +108,7 @@ func TestRevoke(t *testing.T) {
 	flowtest.UseCase{Name: "revoke", World: func(t testing.TB) *flowtest.World {
 		w := desk(t)
 		var err error
-		if r, err = NewRevocations(w.Env).LookUp(t.Context(), "", "jane", nil); err != nil {
+		if r, err = NewRevocations(w.Env).LookUp(t.Context(), "", "jane", nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		return w

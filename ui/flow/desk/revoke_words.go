@@ -15,11 +15,13 @@ func (r Revocation) Removable() bool {
 }
 
 // Stops tells whether there are certificates that can be kept from writing.
-func (r Revocation) Stops() bool { return r.Stop != nil && len(r.Stop.Targets) > 0 }
+func (r Revocation) Stops() bool { return r.Stop != nil && len(r.Stop.Allowed().Targets) > 0 }
 
 // Err is the error for what could not be taken away, nil if all of it was.
 func (r Revocation) Err() error {
 	switch {
+	case len(r.Failed) > 0 && r.Stop != nil && len(r.Stop.Risks) > 0:
+		return r.Stop.risky(errors.New("not all access could be removed"))
 	case len(r.Failed) > 0:
 		return hint.With(errors.New("not all access could be removed"), r.sendOn())
 	case len(r.Unseen) > 0:

@@ -41,6 +41,7 @@ const (
 // Target is a certificate that is to be revoked, and what is known of it.
 type Target struct {
 	revocation.Entry
+	// Groups are those that the certificate names, nil if they are not known.
 	Groups []string `json:"groups,omitempty"`
 	// Request is the request it was issued for, "" if unknown.
 	Request string `json:"request,omitempty"`
@@ -62,6 +63,15 @@ type Stop struct {
 	Unknown       string   `json:"unknown,omitempty"`
 	// Done is set by [Stopping.Stop].
 	Done *Enforcement `json:"done,omitempty"`
+
+	refused map[string]bool // the certificates that Refusals are about
+}
+
+// Allowed is the revocation of the targets that are not refused.
+func (s Stop) Allowed() Stop {
+	s.Targets = slices.DeleteFunc(slices.Clone(s.Targets), func(t Target) bool { return s.refused[t.Certificate] })
+	s.Refusals = nil
+	return s
 }
 
 // Enforcement is what became of a change to the list.
@@ -147,7 +157,7 @@ func (s Stopping) LookUp(ctx context.Context, kubeContext string, targets []Targ
 			continue
 		}
 		stop.Targets = append(stop.Targets, t)
-		stop.judge(t, list.Settings, revocation.Used(me.Extra), accept)
+		stop.judge(t, list.Settings, me, accept)
 	}
 	may, err := c.holders(ctx, impersonates)
 	switch {
@@ -173,22 +183,26 @@ func (c *objects) minor(ctx context.Context) (int, error) {
 }
 
 // judge refuses what has no effect or is dangerous.
-func (s *Stop) judge(t Target, settings revocation.Settings, own string, accept []string) {
+func (s *Stop) judge(t Target, settings revocation.Settings, me csr.Identity, accept []string) {
 	refuse := func(risk, why string) {
 		if slices.Contains(accept, risk) {
 			s.Warnings = append(s.Warnings, why)
 			return
 		}
 		s.Refusals = append(s.Refusals, why)
+		if s.refused == nil {
+			s.refused = map[string]bool{}
+		}
+		s.refused[t.Certificate] = true
 		if risk != "" && !slices.Contains(s.Risks, risk) {
 			s.Risks = append(s.Risks, risk)
 		}
 	}
 	whose := fmt.Sprintf("the certificate %s of %q", t.Certificate[:16], t.User)
-	if t.Ended(time.Now()) {
+	if t.Ended(me.At) {
 		refuse("", whose+" has ended already")
 	}
-	if t.Certificate == own {
+	if t.Certificate == revocation.Used(me.Extra) {
 		refuse(RiskOwn, whose+" is the one that you use: you could not write any more")
 	}
 	for _, g := range t.Groups {
@@ -201,6 +215,10 @@ func (s *Stop) judge(t Target, settings revocation.Settings, own string, accept 
 			refuse(RiskAdmin, whose+" is in system:masters: whoever has it may still delete the policies")
 		}
 	}
+	if t.Groups == nil {
+		s.Warnings = append(s.Warnings, whose+" has groups that are not known here: the policies never refuse nodes and the "+
+			"group "+settings.SparedGroup())
+	}
 	if strings.HasPrefix(t.User, "system:") {
 		refuse(RiskAdmin, whose+" is a part of the control plane")
 	}
@@ -211,7 +229,11 @@ func (s Stop) Err() error {
 	if len(s.Refusals) == 0 {
 		return nil
 	}
-	err := fmt.Errorf("not revoked: %s", strings.Join(s.Refusals, "; "))
+	return s.risky(fmt.Errorf("not revoked: %s", strings.Join(s.Refusals, "; ")))
+}
+
+// risky is err with the risks that can be accepted in its hint.
+func (s Stop) risky(err error) error {
 	if len(s.Risks) > 0 {
 		return hint.Withf(err, "if that is what you want, add --accept-risk=%s", strings.Join(s.Risks, ","))
 	}
@@ -244,7 +266,7 @@ func (s Stopping) put(ctx context.Context, kubeContext string, stop *Stop, reaso
 	if err != nil {
 		return err
 	}
-	by, err := s.author(ctx, kubeContext)
+	by, now, err := s.author(ctx, kubeContext)
 	if err != nil {
 		return err
 	}
@@ -252,10 +274,13 @@ func (s Stopping) put(ctx context.Context, kubeContext string, stop *Stop, reaso
 	// put them there, and the API server enforces them after a moment.
 	var entries []revocation.Entry
 	for _, t := range slices.Concat(stop.Targets, stop.Already) {
-		t.Reason, t.By, t.At = reason, by, time.Now()
+		t.Reason, t.By, t.At = reason, by, now
+		if now.IsZero() {
+			t.At = time.Now()
+		}
 		entries = append(entries, t.Entry)
 	}
-	shards, err := l.Revoke(ctx, time.Now(), entries...)
+	shards, err := l.Revoke(ctx, now, entries...)
 	if err != nil {
 		return err
 	}
@@ -276,24 +301,25 @@ func (c *objects) mayRevoke(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// author is who the cluster takes the caller for, else the name on this computer.
-func (s Stopping) author(ctx context.Context, kubeContext string) (string, error) {
+// author is who the cluster takes the caller for, else the name on this computer, and the
+// time by the cluster's clock, zero if that is not known: by a wrong one live entries end.
+func (s Stopping) author(ctx context.Context, kubeContext string) (string, time.Time, error) {
 	client, err := s.access.Client(ctx, kubeContext)
 	if err != nil {
-		return "", err
+		return "", time.Time{}, err
 	}
 	me, err := client.Rights().WhoAmI(ctx)
 	if err == nil {
-		return me.User, nil
+		return me.User, me.At, nil
 	}
 	if !errors.Is(err, csr.ErrNotServed) {
-		return "", err
+		return "", time.Time{}, err
 	}
 	u, err := user.Current()
 	if err != nil {
-		return "", err
+		return "", time.Time{}, err
 	}
-	return u.Username, nil
+	return u.Username, time.Time{}, nil
 }
 
 // Listed finds the entry whose fingerprint begins with some digits: enough of them to tell
@@ -329,17 +355,26 @@ func (s Stopping) Lift(ctx context.Context, kubeContext string, certificates []s
 	if err != nil {
 		return nil, err
 	}
-	shards, err := l.Lift(ctx, time.Now(), certificates...)
+	list, err := l.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	shards, err := l.Lift(ctx, time.Time{}, certificates...)
 	if errors.Is(err, revocation.ErrNotRevoked) {
 		err = hint.With(err, "`kubehsm revocation list` shows what is revoked")
 	}
 	if err != nil {
 		return nil, err
 	}
-	err = deeds.NewLog(s.env).Add(context.WithoutCancel(ctx), deeds.Deed{Action: "lift", Server: at.Server,
-		Certificates: certificates})
-	if err != nil {
-		return nil, err
+	for _, hash := range certificates {
+		e, _ := list.Find(hash, "")
+		d := deeds.Deed{Action: "lift", Server: at.Server, User: e.User, Certificates: []string{hash}}
+		if e.Key != "" {
+			d.Keys = []string{e.Key}
+		}
+		if err := deeds.NewLog(s.env).Add(context.WithoutCancel(ctx), d); err != nil {
+			return nil, err
+		}
 	}
 	return c.enforced(ctx, shards), nil
 }
@@ -351,7 +386,10 @@ func (s Stopping) Configure(ctx context.Context, kubeContext string, settings re
 	if err != nil {
 		return nil, err
 	}
-	shards, err := l.Configure(ctx, time.Now(), settings)
+	shards, err := l.Configure(ctx, time.Time{}, settings)
+	if errors.Is(err, revocation.ErrSpared) {
+		err = hint.With(err, "the help desk gives out no such groups; leave it away to spare "+revocation.RecoveryGroup)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/hsm"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
@@ -42,6 +43,7 @@ func TestStop(t *testing.T) {
 		}
 		return w
 	}, Passes: append(unversioned(), "forbidden: list clusterroles", "forbidden: list clusterrolebindings",
+		"forbidden: list roles", "forbidden: list rolebindings",
 		"forbidden: create configmaps", "500: create configmaps", "gone: create configmaps", "cut: create configmaps"),
 		Leaves: append(failing, "ctrl-c"), Resumes: true,
 		Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
@@ -110,7 +112,7 @@ func TestLift(t *testing.T) {
 			t.Errorf("%q is on the list", digits)
 		}
 	}
-	if record(w) != "lift" {
+	if record(w) != "lift jane" {
 		t.Errorf("on record %q", record(w))
 	}
 }
@@ -132,7 +134,7 @@ func TestOldCluster(t *testing.T) {
 		if warned := strings.Contains(strings.Join(stop.Warnings, ""), "version is not known"); warned != (minor == "") {
 			t.Errorf("1.%s: warnings %q", minor, stop.Warnings)
 		}
-		r, err := NewRevocations(w.Env).LookUp(t.Context(), "", "jane", nil)
+		r, err := NewRevocations(w.Env).LookUp(t.Context(), "", "jane", nil, nil)
 		if err != nil || (r.Stop == nil) != old {
 			t.Errorf("1.%s, all access: %+v, %v", minor, r.Stop, err)
 		}
@@ -207,7 +209,7 @@ func TestStopRefusals(t *testing.T) {
 		"masters":  {Target{Groups: []string{"system:masters"}}, RiskAdmin, "may still delete the policies"},
 		"part":     {Target{Entry: revocation.Entry{User: "system:kube-scheduler"}}, RiskAdmin, "a part of the control plane"},
 		"node":     {Target{Groups: []string{"system:nodes"}}, "", "the policies refuse no node"},
-		"recovery": {Target{Groups: []string{"kubehsm:recovery"}}, "", "which the policies never refuse"},
+		"recovery": {Target{Groups: []string{revocation.RecoveryGroup}}, "", "which the policies never refuse"},
 		"ended":    {Target{Entry: revocation.Entry{NotAfter: time.Now().Add(-time.Hour)}}, "", "has ended already"},
 		"fine":     {Target{Groups: []string{"dev"}}, "", ""},
 	} {
@@ -216,33 +218,47 @@ func TestStopRefusals(t *testing.T) {
 			c.target.Certificate, own = strings.Repeat("cd", 32), hash
 		}
 		var s Stop
-		s.judge(c.target, revocation.Settings{}, own, nil)
+		me := csr.Identity{At: time.Now(), Extra: map[string][]string{revocation.CredentialID: {revocation.CertificatePrefix + own}}}
+		s.judge(c.target, revocation.Settings{}, me, nil)
 		err := s.Err()
+		if warned := strings.Contains(strings.Join(s.Warnings, ""), "groups that are not known"); warned != (c.target.Groups == nil) {
+			t.Errorf("%s: warnings %q", name, s.Warnings)
+		}
 		if (err == nil) != (c.words == "") || err != nil && !strings.Contains(err.Error(), c.words) ||
 			c.risk != "" && !strings.Contains(hinting.Of(err), "--accept-risk="+c.risk) {
 			t.Errorf("%s: %v, hint %q", name, err, hinting.Of(err))
 		}
 		s = Stop{}
-		s.judge(c.target, revocation.Settings{}, own, []string{RiskOwn, RiskAdmin})
+		s.judge(c.target, revocation.Settings{}, me, []string{RiskOwn, RiskAdmin})
 		if (s.Err() == nil) != (c.risk != "" || c.words == "") {
 			t.Errorf("%s, accepted: %v", name, s.Err())
 		}
 	}
 }
 
-// TestHolders: named are those whom a cluster-wide binding lets impersonate.
+// TestHolders: named are those whom a binding lets impersonate, in a namespace too.
 func TestHolders(t *testing.T) {
 	w := desk(t)
 	role := func(name string, verb, resource string) {
 		w.Server.Put("/apis/rbac.authorization.k8s.io/v1/clusterroles", flowtest.Object{"metadata": flowtest.Object{"name": name},
 			"rules": []any{flowtest.Object{"verbs": []any{"get", verb}, "resources": []any{resource}}}})
 	}
-	role("view", "impersonate", "users") // the role that desk's bindings give
+	for resource, want := range map[string][]string{ // view is the role that desk's bindings give
+		"serviceaccounts": {"group dev", "user jane", "user jane in dev", "user joe in dev"},
+		"groups":          {"group dev", "user jane"}, "nodes": {"group dev", "user jane"},
+		"userextras/scopes": {"group dev", "user jane"},
+	} {
+		role("view", "impersonate", resource)
+		if stop, err := NewStopping(w.Env).LookUp(t.Context(), "", nil, nil); err != nil || !slices.Equal(stop.Impersonators, want) {
+			t.Errorf("%s: %q, %v", resource, stop.Impersonators, err)
+		}
+	}
+	role("view", "impersonate", "users")
 	stop, err := NewStopping(w.Env).LookUp(t.Context(), "", nil, nil)
 	if err != nil || !slices.Equal(stop.Impersonators, []string{"group dev", "user jane"}) {
 		t.Errorf("%q, %v", stop.Impersonators, err)
 	}
-	role("view", "delete", "validatingadmissionpolicies")
+	role("view", "deletecollection", "validatingadmissionpolicies")
 	if e, err := NewRoles(w.Env).Evaders(t.Context(), ""); err != nil || len(e.Impersonate) > 0 || len(e.Policies) != 2 {
 		t.Errorf("%+v, %v", e, err)
 	}

@@ -118,7 +118,7 @@ func targetsIn(data []byte) (all []Target, err error) {
 			return nil, fmt.Errorf("the certificate cannot be read: %w", err)
 		}
 		if !c.IsCA {
-			all = append(all, Target{Entry: revocation.EntryOf(c), Groups: c.Subject.Organization})
+			all = append(all, targetOf(c))
 		}
 	}
 	if len(all) == 0 {
@@ -126,6 +126,10 @@ func targetsIn(data []byte) (all []Target, err error) {
 			"give a file with PEM blocks of type CERTIFICATE")
 	}
 	return all, nil
+}
+
+func targetOf(c *x509.Certificate) Target {
+	return Target{Entry: revocation.EntryOf(c), Groups: append([]string{}, c.Subject.Organization...)}
 }
 
 // known lists the certificates that the cluster and this computer know of.
@@ -146,8 +150,9 @@ func (s Stopping) known(ctx context.Context, kubeContext string) (all []known, e
 			return nil, err
 		}
 		if cert, err := csr.ParseCertificate(obj.Status.Certificate); err == nil {
-			all = append(all, known{leaf: cert.Leaf, Target: Target{Entry: revocation.EntryOf(cert.Leaf),
-				Groups: cert.Leaf.Subject.Organization, Request: obj.Name}})
+			k := known{leaf: cert.Leaf, Target: targetOf(cert.Leaf)}
+			k.Request = obj.Name
+			all = append(all, k)
 		}
 	}
 	store := s.env.Enrollments()
@@ -160,8 +165,7 @@ func (s Stopping) known(ctx context.Context, kubeContext string) (all []known, e
 		if err != nil || e.Cluster.Server != at.Server || len(chain) == 0 {
 			continue // it has none for this cluster
 		}
-		all = append(all, known{leaf: chain[0], tokens: []string{e.Key.Serial},
-			Target: Target{Entry: revocation.EntryOf(chain[0]), Groups: e.Groups}})
+		all = append(all, known{leaf: chain[0], tokens: []string{e.Key.Serial}, Target: targetOf(chain[0])})
 	}
 	past, err := deeds.NewLog(s.env).All()
 	if err != nil {

@@ -90,13 +90,13 @@ func (t Trial) Run(ctx context.Context, kubeContext string) (steps []TrialStep, 
 
 	began := time.Now()
 	defer func() { // an entry that is left ends with the certificate
-		_, lerr := l.Lift(context.WithoutCancel(ctx), time.Now(), entry.Certificate)
+		_, lerr := l.Lift(context.WithoutCancel(ctx), time.Time{}, entry.Certificate)
 		if !errors.Is(lerr, revocation.ErrNotRevoked) {
 			err = errors.Join(err, lerr)
 		}
 	}()
 	entry.Reason, entry.By, entry.At = "a check by kubehsm", name, began
-	shards, err := l.Revoke(ctx, time.Now(), entry)
+	shards, err := l.Revoke(ctx, time.Time{}, entry)
 	if err != nil {
 		return steps, err
 	}
@@ -111,7 +111,7 @@ func (t Trial) Run(ctx context.Context, kubeContext string) (steps []TrialStep, 
 		"metadata": map[string]any{"namespace": "default", "name": name}})
 	steps = append(steps, TrialStep{What: "it reads on, until it ends", OK: isNotFound(err)})
 
-	if shards, err = l.Lift(ctx, time.Now(), entry.Certificate); err != nil {
+	if shards, err = l.Lift(ctx, time.Time{}, entry.Certificate); err != nil {
 		return steps, err
 	}
 	in = c.enforced(ctx, shards)

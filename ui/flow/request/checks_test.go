@@ -20,6 +20,7 @@ func TestRevoked(t *testing.T) {
 	at := time.Date(2030, 1, 1, 9, 0, 0, 0, time.UTC)
 	gone := deeds.Deed{Action: "revoke", Time: at, Server: here, User: "jane", Keys: []string{"lost"},
 		Certificates: []string{"c0ffee"}}
+	back := deeds.Deed{Action: "lift", Server: here, User: "jane", Keys: []string{"lost"}, Certificates: []string{"c0ffee"}}
 	approved := func(user, key, cert string) deeds.Deed {
 		return deeds.Deed{Action: "approve", Server: here, User: user, Fingerprint: key, Certificate: cert}
 	}
@@ -63,6 +64,11 @@ func TestRevoked(t *testing.T) {
 		{"a key that was approved since", []deeds.Deed{gone, approved("jane", "spare", "")}, asks("jane", "jane", "spare"), "", ""},
 		{"a new key, by a certificate that was approved since", []deeds.Deed{gone, approved("jane", "spare", "feed")}, asks("jane", "jane", "newer", filedWith("feed")), "", ""},
 		{"a new key, by who knows what", []deeds.Deed{gone, approved("jane", "spare", "feed")}, asks("jane", "jane", "newer"), `access for "jane" was revoked`, ""},
+		{"the lifted key", []deeds.Deed{gone, back}, asks("jane", "jane", "lost"), "", ""},
+		{"with the lifted certificate", []deeds.Deed{gone, back}, asks("joe", "joe", "new", filedWith("c0ffee")), "", ""},
+		{"revoked again after it was lifted", []deeds.Deed{gone, back, gone}, asks("jane", "jane", "lost"), "its key belonged to", ""},
+		{"another certificate was lifted", []deeds.Deed{gone, {Action: "lift", Server: here, User: "jane", Certificates: []string{"feed"}}},
+			asks("jane", "jane", "new"), `access for "jane" was revoked`, ""},
 		{"the lost key, after the spare was approved", []deeds.Deed{gone, approved("jane", "spare", "")}, asks("jane", "jane", "lost"), "its key belonged to", ""},
 		{"the lost key, which was approved all the same", []deeds.Deed{gone, approved("jane", "lost", "")}, asks("jane", "jane", "lost"), "", ""},
 		{"revoked once more", []deeds.Deed{gone, approved("jane", "spare", ""), gone}, asks("jane", "jane", "spare"), "its key belonged to", ""},

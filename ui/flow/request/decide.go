@@ -13,6 +13,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
@@ -145,7 +146,7 @@ const (
 	// BreakGlassGroup may do everything, for an hour.
 	BreakGlassGroup = "kubehsm:break-glass"
 	// SealedGroup is of tokens that are enrolled in advance and kept in a safe.
-	SealedGroup = "kubehsm:sealed"
+	SealedGroup = revocation.RecoveryGroup
 )
 
 // DecideOptions say what is decided on a request.

@@ -33,7 +33,8 @@ func (q Requests) revokedCheck(kubeContext string, accept []string) Check {
 
 // revoked is what of v was revoked by the record. A user's revocation counts
 // only in its own cluster, and for no request with a key, a certificate or a
-// ticket that was given from here since: a lost key is lost everywhere.
+// ticket that was given from here since: a lost key is lost everywhere. What was lifted
+// from here since counts no more, the user once all of their certificates were lifted.
 func revoked(past []deeds.Deed, server string, v *View) (refusals, warnings []string) {
 	certificate := ""
 	if v.Object != nil {
@@ -41,6 +42,7 @@ func revoked(past []deeds.Deed, server string, v *View) (refusals, warnings []st
 	}
 	var user, key, asker *deeds.Deed // revocations that still count
 	held := map[string]bool{}        // keys and certificates of the user, as approved from here
+	lifted := map[string]bool{}      // certificates
 	for i, d := range past {
 		mine := d.Fingerprint != "" && d.Fingerprint == v.Fingerprint
 		asks := d.Certificate != "" && d.Certificate == certificate
@@ -57,7 +59,24 @@ func revoked(past []deeds.Deed, server string, v *View) (refusals, warnings []st
 			if d.Ticket != "" && d.Ticket == v.TicketID() && d.User == v.User {
 				user = nil
 			}
+		case "lift":
+			for _, c := range d.Certificates {
+				lifted[c] = true
+			}
+			if slices.Contains(d.Keys, v.Fingerprint) {
+				key = nil
+			}
+			if slices.Contains(d.Certificates, certificate) {
+				asker = nil
+			}
+			if user != nil && user.Server == d.Server && len(user.Certificates) > 0 &&
+				!slices.ContainsFunc(user.Certificates, func(c string) bool { return !lifted[c] }) {
+				user = nil
+			}
 		case "revoke":
+			for _, c := range d.Certificates {
+				delete(lifted, c)
+			}
 			if slices.Contains(d.Keys, v.Fingerprint) || held[d.User+"\n"+v.Fingerprint] {
 				key = &past[i]
 			}

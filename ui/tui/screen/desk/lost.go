@@ -52,7 +52,7 @@ func (d work) revoke() tea.Cmd {
 		}
 		return screen.Operate(screen.Operation{Title: "Revoke access", Command: command, Writes: true,
 			Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-				r, err := d.Revocations.LookUp(ctx, "", user, groups)
+				r, err := d.Revocations.LookUp(ctx, "", user, groups, nil)
 				if err != nil {
 					return screen.Report{}, err
 				}
