@@ -82,7 +82,7 @@ func run(ctx context.Context, o options) error {
 	if err := metrics.Registry.Register(m); err != nil {
 		return err
 	}
-	r := &approver.Requests{Cache: mgr.GetCache(), Objects: mgr.GetClient(), Client: requests,
+	r := &approver.Requests{Cache: mgr.GetCache(), API: mgr.GetAPIReader(), Objects: mgr.GetClient(), Client: requests,
 		Events: mgr.GetEventRecorder("kubehsm-cluster"), Metrics: m}
 	if err := r.Start(mgr, o.workers); err != nil {
 		return err

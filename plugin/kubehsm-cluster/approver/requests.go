@@ -37,8 +37,9 @@ const again = 5 * time.Minute
 
 // Requests decides on requests.
 type Requests struct {
-	// Cache has what [Index] and [Stub] made; Objects writes objects of ours.
+	// Cache has what [Index] and [Stub] made; API reads past it; Objects writes objects of ours.
 	Cache   client.Reader
+	API     client.Reader
 	Objects client.Client
 	// Client reads requests and decides on them.
 	Client *csr.Client
@@ -110,7 +111,7 @@ func (r *Requests) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	switch {
 	case errors.Is(err, errWaits):
 		return reconcile.Result{RequeueAfter: again}, nil
-	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), errors.As(err, &changed):
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), errors.As(err, &changed), errors.Is(err, errBehind):
 		// The cache is behind: the next look sees it.
 		log.FromContext(ctx).V(1).Info("changed meanwhile", "error", err.Error())
 		return reconcile.Result{RequeueAfter: 100 * time.Millisecond}, nil
@@ -143,7 +144,7 @@ func (r *Requests) reconcile(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	d, err := r.decide(ctx, obj)
+	d, policy, err := r.decide(ctx, obj)
 	if err != nil {
 		return err
 	}
@@ -155,12 +156,12 @@ func (r *Requests) reconcile(ctx context.Context, name string) error {
 		waits := d.Verdict == judge.Person
 		if d = d.Ratify(*review.Spec.Decision, asked); waits && d.Verdict != judge.Person {
 			r.Metrics.decisions.WithLabelValues(string(d.Verdict), judge.ReasonPerson).Inc()
-			return r.carryOut(ctx, obj, d)
+			return r.carryOut(ctx, obj, d, policy)
 		}
 	}
 	switch d.Verdict {
 	case judge.Approve, judge.Deny:
-		if err := r.carryOut(ctx, obj, d); err != nil {
+		if err := r.carryOut(ctx, obj, d, policy); err != nil {
 			return err
 		}
 		r.Metrics.decisions.WithLabelValues(string(d.Verdict), d.Reason).Inc()
@@ -174,24 +175,60 @@ func (r *Requests) reconcile(ctx context.Context, name string) error {
 	return nil
 }
 
-// decide judges a request by the policy of the moment.
-func (r *Requests) decide(ctx context.Context, obj *certificatesv1.CertificateSigningRequest) (judge.Decision, error) {
-	none := judge.Decision{Verdict: judge.Person, Reason: judge.ReasonNoPolicy, AdminOnly: true}
+// decide judges a request by the policy of the moment, of which it returns the version.
+func (r *Requests) decide(ctx context.Context, obj *certificatesv1.CertificateSigningRequest) (d judge.Decision, policy string,
+	err error) {
+	d = judge.Decision{Verdict: judge.Person, Reason: judge.ReasonNoPolicy, AdminOnly: true}
 	var p clusterapi.EnrollmentPolicy
-	err := r.Cache.Get(ctx, types.NamespacedName{Namespace: clusterapi.Namespace, Name: clusterapi.PolicyName}, &p)
+	err = r.Cache.Get(ctx, policyName, &p)
 	switch {
 	case apierrors.IsNotFound(err):
-		none.Message = "there is no EnrollmentPolicy named " + clusterapi.PolicyName + ": nothing is approved"
-		return none, nil
+		d.Message = "there is no EnrollmentPolicy named " + clusterapi.PolicyName + ": nothing is approved"
+		return d, "", nil
 	case err != nil:
-		return none, err
+		return d, "", err
 	}
 	j, broken := r.judgeBy(p)
 	if j == nil {
-		none.Message = broken + ": nothing is approved"
-		return none, nil
+		d.Message = broken + ": nothing is approved"
+		return d, "", nil
 	}
-	return j.Decide(obj, facts{ctx, r.Cache}, time.Now())
+	d, err = j.Decide(obj, facts{ctx, r.Cache}, time.Now())
+	return d, p.ResourceVersion, err
+}
+
+var policyName = types.NamespacedName{Namespace: clusterapi.Namespace, Name: clusterapi.PolicyName}
+
+// errBehind: the cache was behind when the request was judged.
+var errBehind = errors.New("judged by what is no longer so")
+
+// stillSo is [errBehind] if the policy or the token, by which d approves, is another meanwhile.
+func (r *Requests) stillSo(ctx context.Context, d judge.Decision, policy string) error {
+	var p clusterapi.EnrollmentPolicy
+	if err := r.API.Get(ctx, policyName, &p); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	if p.ResourceVersion != policy {
+		return fmt.Errorf("the policy: %w", errBehind)
+	}
+	name, judged := "", ""
+	switch {
+	case d.Token != nil:
+		name, judged = d.Token.Name, d.Token.ResourceVersion
+	case d.Statement != nil && d.Statement.Serial != "":
+		name = d.Statement.Serial // nobody had it on the roster
+	default:
+		return nil
+	}
+	var t clusterapi.HardwareToken
+	err := r.API.Get(ctx, types.NamespacedName{Namespace: clusterapi.Namespace, Name: name}, &t)
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	if t.ResourceVersion != judged {
+		return fmt.Errorf("the token %s: %w", name, errBehind)
+	}
+	return nil
 }
 
 // judgeBy returns the judge by the policy p, or nil and why p cannot be read.
@@ -209,10 +246,14 @@ func (r *Requests) judgeBy(p clusterapi.EnrollmentPolicy) (j *judge.Judge, broke
 	return j, ""
 }
 
-// carryOut approves or denies the request that obj was read as.
-func (r *Requests) carryOut(ctx context.Context, obj *certificatesv1.CertificateSigningRequest, d judge.Decision) error {
+// carryOut approves or denies the request that obj was read as. It approves by what is still so.
+func (r *Requests) carryOut(ctx context.Context, obj *certificatesv1.CertificateSigningRequest, d judge.Decision,
+	policy string) error {
 	decide, kind := r.Client.Deny, corev1.EventTypeWarning
 	if d.Verdict == judge.Approve {
+		if err := r.stillSo(ctx, d, policy); err != nil {
+			return err
+		}
 		if err := r.claim(ctx, obj, d); err != nil {
 			return err
 		}

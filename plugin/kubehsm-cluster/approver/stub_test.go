@@ -1,0 +1,58 @@
+package approver
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"reflect"
+	"testing"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kubehsm/kubehsm/csr"
+)
+
+// The cache makes stubs of what are stubs already: nothing is lost then. What users write
+// on a request is not taken for what a stub says.
+func TestStubTwice(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
+	cert := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "jane"}, NotAfter: end,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	der, err := x509.CreateCertificate(rand.Reader, cert, cert, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: "jane-1", Annotations: map[string]string{stubMark: "true", stubSerial: "1", stubKey: "x"}},
+		Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: csr.ClientSigner, Username: "jane",
+			Request: []byte("a request")},
+		Status: certificatesv1.CertificateSigningRequestStatus{
+			Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+			Conditions: []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved,
+				Status: corev1.ConditionTrue}}},
+	}
+	once, err := Stub(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := once.(*certificatesv1.CertificateSigningRequest).Annotations
+	hash, err := csr.SPKIHash(key.Public())
+	if err != nil || said[stubKey] != hash || said[stubEnd] != end.Format(time.RFC3339) || said[stubSerial] != "" {
+		t.Errorf("the stub says %v, %v; the key is %s", said, err, hash)
+	}
+	twice, err := Stub(once)
+	if err != nil || !reflect.DeepEqual(once, twice) {
+		t.Errorf("a stub of it is %+v, %v; want %+v", twice, err, once)
+	}
+}
