@@ -47,7 +47,7 @@ func (a *app) rosterImport() *cobra.Command {
 		Long: `Reads comma-separated values; the first line names the columns. There are
 serial, owner, groups (with semicolons between them), horizon (a date, the last day of
 the last certificate) and state (Stock, HandedOut, Active, Lost, Retired). Only serial
-must be there. Tokens that the list does not name stay as they are.`,
+must be there. Tokens and columns that the list does not name stay as they are.`,
 		Example: `kubehsm roster import people.csv
 kubehsm roster import - --dry-run < people.csv`,
 		Args: cobra.ExactArgs(1),

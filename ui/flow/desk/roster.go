@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
@@ -36,6 +38,9 @@ type RosterEntry struct {
 	// NotAfter is the end of its certificate, nil if it never had one.
 	NotAfter *time.Time `json:"notAfter,omitempty"`
 	Model    string     `json:"model,omitempty"`
+
+	// absent are the columns that the list lacks: what the roster has of them stays.
+	absent []string
 }
 
 // ErrRoster is a list that cannot be imported: it says each line that is wrong.
@@ -44,7 +49,7 @@ var ErrRoster = errors.New("the list cannot be imported")
 // rosterColumns are those of a list; serial must be there.
 var rosterColumns = []string{"serial", "owner", "groups", "horizon", "state"}
 
-var serialNumber = regexp.MustCompile(`^[0-9]{1,20}$`)
+var serialNumber = regexp.MustCompile(`^(0|[1-9][0-9]{0,18})$`)
 
 // ReadRoster reads a list of tokens: comma-separated values with the names of the
 // columns in the first line. Groups have semicolons between them, a horizon is a date
@@ -123,6 +128,7 @@ func rosterEntry(heading, row []string) (RosterEntry, error) {
 			}
 		}
 	}
+	e.absent = slices.DeleteFunc(slices.Clone(rosterColumns), func(c string) bool { return slices.Contains(heading, c) })
 	states := []clusterapi.TokenState{clusterapi.Stock, clusterapi.HandedOut, clusterapi.Active, clusterapi.Lost,
 		clusterapi.Retired}
 	switch {
@@ -153,8 +159,9 @@ func errNoRoster(err error) error {
 }
 
 // Import writes entries on the roster, one after the other: what it has of other tokens
-// stays. A token whose state is not said keeps the one that it has. It returns how many
-// were written, which the API server only checks with dryRun.
+// stays, and so does what it has of columns that were not in the list. A token whose state
+// is not said keeps the one that it has. Import returns how many were written, which the
+// API server only checks with dryRun.
 func (r Roster) Import(ctx context.Context, kubeContext string, all []RosterEntry, dryRun bool) (written int, err error) {
 	c, err := openObjects(ctx, r.access, kubeContext)
 	if err != nil {
@@ -162,12 +169,13 @@ func (r Roster) Import(ctx context.Context, kubeContext string, all []RosterEntr
 	}
 	for _, e := range all {
 		o := rosterObject(e.Serial)
-		if e.State == "" {
-			old, err := c.get(ctx, o)
-			if err != nil && !isNotFound(err) {
-				return written, errNoRoster(err)
-			}
-			e.State = old.text("spec", "state")
+		old, err := c.get(ctx, o)
+		switch {
+		case err == nil:
+			e.keep(entryOf(old))
+			o["metadata"].(map[string]any)["resourceVersion"] = old.text("metadata", "resourceVersion")
+		case !isNotFound(err):
+			return written, errNoRoster(err)
 		}
 		switch {
 		case e.State != "" && (e.State != string(clusterapi.Stock) || e.Owner == ""):
@@ -184,12 +192,33 @@ func (r Roster) Import(ctx context.Context, kubeContext string, all []RosterEntr
 			spec["horizon"] = e.Horizon.UTC().Format(time.RFC3339)
 		}
 		o["spec"] = spec
-		if err := c.apply(ctx, o, dryRun, true); err != nil {
+		err = c.apply(ctx, o, dryRun, true)
+		if apierrors.IsConflict(err) {
+			return written, hint.With(err, "the token "+e.Serial+" was changed meanwhile: import the list again")
+		}
+		if err != nil {
 			return written, errNoRoster(err)
 		}
 		written++
 	}
 	return written, nil
+}
+
+// keep takes over from old what the list does not say.
+func (e *RosterEntry) keep(old RosterEntry) {
+	if e.State == "" {
+		e.State = old.State
+	}
+	for _, column := range e.absent {
+		switch column {
+		case "owner":
+			e.Owner = old.Owner
+		case "groups":
+			e.Groups = old.Groups
+		case "horizon":
+			e.Horizon = old.Horizon
+		}
+	}
 }
 
 // List is the roster.
@@ -200,16 +229,20 @@ func (r Roster) List(ctx context.Context, kubeContext string) ([]RosterEntry, er
 	}
 	var all []RosterEntry
 	err = c.list(ctx, rosterObject(""), func(o object) {
-		e := RosterEntry{Serial: o.name(), Owner: o.text("spec", "owner"), State: o.text("spec", "state"),
-			Model: o.text("status", "model"), Horizon: o.time("spec", "horizon"), NotAfter: o.time("status", "notAfter")}
-		spec, _ := o["spec"].(map[string]any)
-		groups, _ := spec["groups"].([]any)
-		for _, g := range groups {
-			e.Groups = append(e.Groups, fmt.Sprint(g))
-		}
-		all = append(all, e)
+		all = append(all, entryOf(o))
 	})
 	return all, errNoRoster(err)
+}
+
+func entryOf(o object) RosterEntry {
+	e := RosterEntry{Serial: o.name(), Owner: o.text("spec", "owner"), State: o.text("spec", "state"),
+		Model: o.text("status", "model"), Horizon: o.time("spec", "horizon"), NotAfter: o.time("status", "notAfter")}
+	spec, _ := o["spec"].(map[string]any)
+	groups, _ := spec["groups"].([]any)
+	for _, g := range groups {
+		e.Groups = append(e.Groups, fmt.Sprint(g))
+	}
+	return e
 }
 
 // time reads a time of the API's, nil if there is none.

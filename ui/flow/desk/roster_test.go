@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
@@ -62,6 +63,7 @@ func TestReadRoster(t *testing.T) {
 		"serial,name\n":                   `"name"`,
 		"serial,serial\n":                 `"serial"`,
 		"serial,owner\n1234567,a,b\n":     "wrong number of fields",
+		"serial\n007\n":                   `"007" is no serial number`,
 		"serial,owner\nABC,jane\n":        `line 2: "ABC" is no serial number`,
 		"serial,owner\n1,a\n2,b\n1,c\n":   "line 4: the token 1 is in line 2 too",
 		"serial,horizon\n1,soon\n":        `"soon" is no date`,
@@ -75,6 +77,43 @@ func TestReadRoster(t *testing.T) {
 		if all, err := ReadRoster(strings.NewReader(list)); !errors.Is(err, ErrRoster) || !strings.Contains(err.Error(), says) ||
 			all != nil {
 			t.Errorf("%q: %v, %v; want %q", list, all, err, says)
+		}
+	}
+}
+
+// What the roster has of columns that a list lacks stays; a cell that is empty clears.
+func TestRosterKeeps(t *testing.T) {
+	const horizon = "2027-07-01T00:00:00Z"
+	for list, want := range map[string]string{
+		"serial\n1\n":                              "jane Active dev,ops " + horizon,
+		"serial,owner\n1,bob\n":                    "bob Active dev,ops " + horizon,
+		"serial,owner,groups\n1,bob,ops\n":         "bob Active ops " + horizon,
+		"serial,owner,groups,horizon\n1,bob,,\n":   "bob Active  ",
+		"serial,owner,horizon\n1,bob,2028-01-01\n": "bob Active dev,ops 2028-01-02T00:00:00Z",
+	} {
+		w := desk(t)
+		w.Server.Put("/apis/kubehsm.github.io/v1alpha1/namespaces/"+clusterapi.Namespace+"/hardwaretokens", flowtest.Object{
+			"apiVersion": clusterapi.GroupVersion.String(), "kind": "HardwareToken",
+			"metadata": flowtest.Object{"name": "1", "namespace": clusterapi.Namespace},
+			"spec":     flowtest.Object{"state": "Active", "owner": "jane", "groups": []string{"dev", "ops"}, "horizon": horizon}})
+		entries, err := ReadRoster(strings.NewReader(list))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := NewRoster(w.Env)
+		if _, err := r.Import(t.Context(), "", entries, false); err != nil {
+			t.Fatal(err)
+		}
+		all, err := r.List(t.Context(), "")
+		if err != nil || len(all) != 1 {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		got := all[0].Owner + " " + all[0].State + " " + strings.Join(all[0].Groups, ",") + " "
+		if all[0].Horizon != nil {
+			got += all[0].Horizon.Format(time.RFC3339)
+		}
+		if got != want {
+			t.Errorf("%q leaves %q, want %q", list, got, want)
 		}
 	}
 }
