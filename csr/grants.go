@@ -28,14 +28,14 @@ type Grant struct {
 	Powers []string
 	Unread bool
 	// Escalates: with it one can take the rights of other people, by impersonating
-	// them, handing out or extending roles, or approving requests.
+	// them, handing out or extending roles, or approving requests; or those of the
+	// cluster's own parts, where these are.
 	Escalates bool
 }
 
 // GrantBy is what a binding gives to those it names, by the rules of its role.
 func GrantBy(to, role, namespace, binding string, rules []PolicyRule) Grant {
-	p := powersOf(rules)
-	return Grant{To: to, Role: role, Namespace: namespace, Binding: binding, Powers: p.words, Escalates: p.escalates}
+	return powersOf(rules).grant(to, role, namespace, binding)
 }
 
 // Grants are what a user with groups may do by RBAC. What every authenticated
@@ -103,9 +103,32 @@ func (r Rights) mayDo(ctx context.Context, s Subject, what authorizationv1.Resou
 }
 
 type powers struct {
-	words             []string
-	unread, escalates bool
+	words  []string
+	unread bool
+	// escalates is where a binding lets its holder take the rights of others.
+	escalates reach
 }
+
+func (p powers) grant(to, role, namespace, binding string) Grant {
+	return Grant{To: to, Role: role, Namespace: namespace, Binding: binding, Powers: p.words, Unread: p.unread,
+		Escalates: p.escalates == anywhere || p.escalates == amongSystem &&
+			slices.Contains([]string{"", "kube-system", systemNamespace}, namespace)}
+}
+
+// reach is where a right lets its holder take the rights of others.
+type reach int
+
+const (
+	nowhere reach = iota
+	// amongSystem: in all namespaces at once, in that of the cluster's own parts, and in
+	// kubehsm's. What runs in others has the rights that its namespace was given.
+	amongSystem
+	anywhere
+)
+
+// systemNamespace is where the approver and its objects are (clusterapi.Namespace, which
+// would link the API's kinds into a program that kubectl runs for every command).
+const systemNamespace = "kubehsm-system"
 
 // MayFile asks whether s may file requests. Most callers may not ask about others.
 func (r Rights) MayFile(ctx context.Context, s Subject) (bool, error) {
@@ -193,8 +216,7 @@ func (l *grantLook) add(ctx context.Context, b binding, g *Grants) error {
 	if err != nil {
 		return err
 	}
-	g.List = append(g.List, Grant{To: to, Role: b.RoleRef.Kind + " " + b.RoleRef.Name, Namespace: b.Metadata.Namespace,
-		Binding: b.Metadata.Name, Powers: p.words, Unread: p.unread, Escalates: p.escalates})
+	g.List = append(g.List, p.grant(to, b.RoleRef.Kind+" "+b.RoleRef.Name, b.Metadata.Namespace, b.Metadata.Name))
 	return nil
 }
 
@@ -238,37 +260,58 @@ var dangerous = []struct {
 	resources []string
 	verbs     []string
 	words     string
-	escalates bool // see Grant
+	escalates reach // see Grant
 }{
-	{"", []string{"secrets"}, []string{"get", "list", "watch"}, "read secrets", false},
-	{"", []string{"users", "groups"}, []string{"impersonate"}, "act as others", true},
-	{"", []string{"serviceaccounts"}, []string{"impersonate"}, "act as others", false},
+	{"", []string{"secrets"}, []string{"get", "list", "watch"}, "read secrets", amongSystem},
+	{"", []string{"secrets"}, []string{"create", "update", "patch"}, "write secrets", amongSystem},
+	{"", []string{"users", "groups"}, []string{"impersonate"}, "act as others", anywhere},
+	{"", []string{"serviceaccounts"}, []string{"impersonate"}, "act as others", amongSystem},
+	{"", []string{"serviceaccounts/token"}, []string{"create"}, "act as others", amongSystem},
 	{"rbac.authorization.k8s.io", []string{"roles", "clusterroles"}, []string{"escalate"},
-		"extend roles beyond their own rights", true},
-	{"rbac.authorization.k8s.io", []string{"roles", "clusterroles"}, []string{"bind"}, "hand out roles", true},
+		"extend roles beyond their own rights", anywhere},
+	{"rbac.authorization.k8s.io", []string{"roles", "clusterroles"}, []string{"bind"}, "hand out roles", anywhere},
 	{"certificates.k8s.io", []string{"certificatesigningrequests/approval"}, []string{"update", "patch"},
-		"approve certificate requests", true},
-	{"", []string{"pods/exec", "pods/attach"}, []string{"create", "get"}, "run commands in pods", false},
-	{"", []string{"nodes/proxy"}, []string{"get", "create"}, "reach the kubelets", false},
-	{"admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"},
-		[]string{"create", "update", "patch"}, "change what is admitted", true},
+		"approve certificate requests", anywhere},
+	{"", []string{"pods/exec", "pods/attach", "pods/ephemeralcontainers"}, []string{"create", "get", "update", "patch"},
+		"run commands in pods", amongSystem},
+	{"", []string{"pods", "replicationcontrollers"}, change, "run pods", amongSystem},
+	{"apps", []string{"deployments", "daemonsets", "statefulsets", "replicasets"}, change, "run pods", amongSystem},
+	{"batch", []string{"jobs", "cronjobs"}, change, "run pods", amongSystem},
+	{"", []string{"nodes/proxy"}, []string{"get", "create"}, "reach the kubelets", amongSystem},
+	{"admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations",
+		"validatingadmissionpolicies", "validatingadmissionpolicybindings", "mutatingadmissionpolicies",
+		"mutatingadmissionpolicybindings"}, changeOrDelete, "change what is admitted", anywhere},
+	{"kubehsm.github.io", []string{"hardwaretokens", "hardwaretokens/status", "requestreviews", "requestreviews/status",
+		"enrollmentpolicies"}, changeOrDelete, "change what is approved", amongSystem},
 }
+
+var (
+	change         = []string{"create", "update", "patch"}
+	changeOrDelete = []string{"create", "update", "patch", "delete", "deletecollection"}
+)
 
 // powersOf names what in the rules is more than it seems.
 func powersOf(rules []PolicyRule) powers {
 	has := func(list []string, want ...string) bool {
 		return slices.ContainsFunc(list, func(s string) bool { return s == "*" || slices.Contains(want, s) })
 	}
+	// RBAC has "*/exec" for a subresource of every resource.
+	hasResource := func(list, want []string) bool {
+		return slices.ContainsFunc(want, func(w string) bool {
+			_, sub, ok := strings.Cut(w, "/")
+			return has(list, w) || ok && slices.Contains(list, "*/"+sub)
+		})
+	}
 	var p powers
 	for _, r := range rules {
 		if has(r.APIGroups) && has(r.Resources) && has(r.Verbs) && len(r.ResourceNames) == 0 {
-			return powers{words: []string{everything}, escalates: true}
+			return powers{words: []string{everything}, escalates: anywhere}
 		}
 		for _, d := range dangerous {
-			if !has(r.APIGroups, d.group) || !has(r.Resources, d.resources...) || !has(r.Verbs, d.verbs...) {
+			if !has(r.APIGroups, d.group) || !hasResource(r.Resources, d.resources) || !has(r.Verbs, d.verbs...) {
 				continue
 			}
-			p.escalates = p.escalates || d.escalates
+			p.escalates = max(p.escalates, d.escalates)
 			if !slices.Contains(p.words, d.words) {
 				p.words = append(p.words, d.words)
 			}
