@@ -179,11 +179,11 @@ func (j *Judge) Decide(obj *certificatesv1.CertificateSigningRequest, cluster Cl
 	case strings.HasPrefix(obj.Spec.Username, systemPrefix):
 		return t.says(Leave, ReasonForeign, "") // a part of the cluster renews its own
 	}
-	ours, err := t.ours()
+	own, err := ours(t)
 	switch {
 	case err != nil:
 		return t.Decision, err
-	case ours:
+	case own:
 		return t.renewal()
 	default:
 		return t.byRoster()
@@ -192,7 +192,7 @@ func (j *Judge) Decide(obj *certificatesv1.CertificateSigningRequest, cluster Cl
 
 // ours tells whether kubehsm filed what its user asks for themselves with a certificate:
 // other programs renew certificates too.
-func (t *trial) ours() (bool, error) {
+func ours(t *trial) (bool, error) {
 	if revocation.Used(t.Object.Spec.Extra) == "" {
 		return false, nil
 	}
@@ -259,7 +259,7 @@ func (t *trial) byTicket() (Decision, error) {
 			return d, nil
 		}
 		if owner := t.Token.Spec.Owner; owner != "" && owner != t.Subject.User {
-			return t.says(Deny, ReasonOwner, t.notOwned())
+			return t.says(Deny, ReasonOwner, notOwned(t))
 		}
 	}
 	if d, done, err := t.used(); done || err != nil {
@@ -290,7 +290,8 @@ func (t *trial) unprovenTicket(terms ticket.Terms) (Decision, error) {
 	if d, done, err := t.powerful(); done || err != nil {
 		return d, err
 	}
-	return t.desk(ReasonUnproven, fmt.Sprintf("nothing proves where its key is (%v): have the words read by the person", t.proof))
+	return t.desk(ReasonUnproven,
+		fmt.Sprintf("nothing proves where its key is (%v): have the words read by the person", t.proof))
 }
 
 // used tells whether the ticket was good for another request already. The one that was
@@ -363,7 +364,8 @@ func (t *trial) renewal() (Decision, error) {
 		}
 	}
 	if t.Statement == nil && !same {
-		return t.says(Person, ReasonUnproven, "its key is not attested, and not that of the certificate that it was filed with")
+		return t.says(Person, ReasonUnproven,
+			"its key is not attested, and not that of the certificate that it was filed with")
 	}
 	if d, done, err := t.powerful(); done || err != nil {
 		return d, err
@@ -524,7 +526,7 @@ func version(text string) ([]int, error) {
 	return v, nil
 }
 
-func (t *trial) notOwned() string {
+func notOwned(t *trial) string {
 	return fmt.Sprintf("the token %s is not that of %q, says the roster", t.Token.Name, t.Subject.User)
 }
 
@@ -535,7 +537,7 @@ func (t *trial) given() (Decision, bool) {
 		return d, true
 	}
 	if t.Token.Spec.Owner != t.Subject.User {
-		return refuse(ReasonOwner, t.notOwned())
+		return refuse(ReasonOwner, notOwned(t))
 	}
 	for _, g := range t.Subject.Groups {
 		if !slices.Contains(t.Token.Spec.Groups, g) {
