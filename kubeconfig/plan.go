@@ -25,10 +25,8 @@ type Plan struct {
 	Title string
 	// Notes are remarks for the user, in words, one line each. Names in them
 	// come from the files and are untrusted.
-	Notes []string
-	// Name is that of the entry that changes.
-	Name string
-
+	Notes   []string
+	Name    string   // entry that changes
 	sources []source // everything that was considered
 	files   []*fileEdit
 	fault   func(step string) // tests end the process here

@@ -115,7 +115,7 @@ func (c *Change) parts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	here, err := k.has(ctx, name)
+	here, err := has(ctx, k, name)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (c *Change) parts(ctx context.Context) error {
 		if err := write(ctx); err != nil {
 			return err
 		}
-		if here, err := k.has(ctx, name); err != nil || !here {
+		if here, err := has(ctx, k, name); err != nil || !here {
 			return err
 		}
 		en, err := k.env.Enrollments().Load(name)
@@ -146,7 +146,7 @@ func (c *Change) parts(ctx context.Context) error {
 }
 
 // has tells whether there is a context for the enrollment called name.
-func (k Contexts) has(ctx context.Context, name string) (bool, error) {
+func has(ctx context.Context, k Contexts, name string) (bool, error) {
 	all, err := k.List(ctx)
 	return slices.ContainsFunc(all, func(v View) bool { return v.Ours && v.Enrollment == name }), err
 }
