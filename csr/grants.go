@@ -119,10 +119,9 @@ func (p powers) grant(to, role, namespace, binding string) Grant {
 type reach int
 
 const (
-	nowhere reach = iota
 	// amongSystem: in all namespaces at once, in that of the cluster's own parts, and in
 	// kubehsm's. What runs in others has the rights that its namespace was given.
-	amongSystem
+	amongSystem reach = iota + 1 // 0 is nowhere
 	anywhere
 )
 

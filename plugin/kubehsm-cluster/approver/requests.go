@@ -211,7 +211,7 @@ func (r *Requests) stillSo(ctx context.Context, d judge.Decision, policy string)
 	if p.ResourceVersion != policy {
 		return fmt.Errorf("the policy: %w", errBehind)
 	}
-	name, judged := "", ""
+	var name, judged string
 	switch {
 	case d.Token != nil:
 		name, judged = d.Token.Name, d.Token.ResourceVersion

@@ -105,8 +105,8 @@ func mergeable(e *env.Env, spare, into string) (first, second enrollment.Enrollm
 // parts has c, which takes a change back, make an enrollment by itself of the spare whose context it brings back.
 func (c *Change) parts(ctx context.Context) error {
 	name, k := c.plan.Name, c.from
-	if enrollment.ValidName(name) != nil {
-		return nil // the context is not one of ours
+	if errors.Is(enrollment.ValidName(name), enrollment.ErrInvalid) { // the context is not one of ours
+		return nil
 	}
 	en, err := k.env.Enrollments().Load(name)
 	if errors.Is(err, enrollment.ErrUnknown) || err == nil && en.SpareOf == "" {
