@@ -28,7 +28,7 @@ func janes(ctx context.Context, w *flowtest.World) ([]Target, error) {
 
 // unversioned are the failures in which a cluster does not tell its version, and goes on.
 func unversioned() []string {
-	return slices.DeleteFunc(flowtest.Failing("get version"), func(f string) bool { return strings.HasPrefix(f, "gone") })
+	return slices.DeleteFunc(flowtest.Failing("get /version"), func(f string) bool { return strings.HasPrefix(f, "gone") })
 }
 
 // TestStop: a certificate is put on the cluster's list and on record, and lifted again.

@@ -194,7 +194,7 @@ type target struct{ version, collection, resource, name, sub string }
 // /namespaces/NAME, and then the resource.
 func parse(path string) (t target, ok bool) {
 	if path == "/version" {
-		return target{collection: path, resource: "version", name: "version"}, true
+		return target{collection: path, resource: path, name: "version"}, true
 	}
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	n := 2
@@ -263,7 +263,7 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, status int) {
 		s.review(w, r, t)
 	case s.forbidden[rightOf(do, t)]:
 		s.fail(w, http.StatusForbidden, "Forbidden", t)
-	case t.resource == "version":
+	case t.resource == "/version":
 		s.answer(w, http.StatusOK, Object{"major": "1", "minor": s.minor})
 	case do == "watch":
 		s.watch(w, r, t)
