@@ -18,7 +18,11 @@ type library struct{}
 func openLibrary(path string) (*library, *p11.Ctx, error) {
 	// A library finds those that came with it beside it, and none in the current folder. It is
 	// loaded here; by its path, pkcs11 gets the one that is loaded.
-	handle, err := windows.LoadLibraryEx(path, 0, windows.LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR|windows.LOAD_LIBRARY_SEARCH_DEFAULT_DIRS)
+	handle, err := windows.LoadLibraryEx(
+		path,
+		0,
+		windows.LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR|windows.LOAD_LIBRARY_SEARCH_DEFAULT_DIRS,
+	)
 	if err != nil {
 		return nil, nil, fmt.Errorf("it cannot be loaded: %w", err)
 	}

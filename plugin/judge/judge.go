@@ -154,7 +154,11 @@ type trial struct {
 // Decide judges a request at now. Nothing but what is proven is approved, and what is
 // denied is one of ours: filed with a ticket, by the holder of the certificate that it
 // renews, or for an attested key of the roster.
-func (j *Judge) Decide(obj *certificatesv1.CertificateSigningRequest, cluster Cluster, now time.Time) (Decision, error) {
+func (j *Judge) Decide(
+	obj *certificatesv1.CertificateSigningRequest,
+	cluster Cluster,
+	now time.Time,
+) (Decision, error) {
 	t := &trial{Judge: j, cluster: cluster, now: now}
 	if obj.Spec.SignerName != csr.ClientSigner || csr.StateOf(obj).State != csr.Pending {
 		return t.says(Leave, ReasonForeign, "")
@@ -280,7 +284,11 @@ func (t *trial) unprovenTicket(terms ticket.Terms) (Decision, error) {
 	none := errors.Is(t.proof, attest.ErrNone)
 	switch {
 	case terms.Policy != 0 || !none && terms.Serial != "":
-		return t.says(Deny, ReasonAttestation, fmt.Sprintf("its ticket asks for a key that is attested, which nothing proves: %v", t.proof))
+		return t.says(
+			Deny,
+			ReasonAttestation,
+			fmt.Sprintf("its ticket asks for a key that is attested, which nothing proves: %v", t.proof),
+		)
 	case !none && !errors.Is(t.proof, attest.ErrUnknownIssuer):
 		return t.says(Deny, ReasonAttestation, "its attestation is not valid: "+t.proof.Error())
 	}
@@ -559,7 +567,11 @@ func (t *trial) inUse() (Decision, bool) {
 		return refuse(Deny, ReasonToken,
 			fmt.Sprintf("the token %s is %s, says the roster", t.Token.Name, strings.ToLower(string(spec.State))))
 	case spec.State == clusterapi.Stock && t.Ticket == "":
-		return refuse(Person, ReasonToken, fmt.Sprintf("the token %s is in stock, says the roster: nobody has it", t.Token.Name))
+		return refuse(
+			Person,
+			ReasonToken,
+			fmt.Sprintf("the token %s is in stock, says the roster: nobody has it", t.Token.Name),
+		)
 	case spec.Horizon == nil:
 		return t.Decision, false
 	}
@@ -567,8 +579,12 @@ func (t *trial) inUse() (Decision, bool) {
 	case left <= 0:
 		return refuse(Deny, ReasonHorizon, "the time of the token "+t.Token.Name+" is over, says the roster")
 	case t.longer(left):
-		return refuse(Deny, ReasonHorizon, fmt.Sprintf("it asks for %s, the time of the token %s is over in %s", t.lifetimeWords(),
-			t.Token.Name, span.Of(left.Truncate(time.Minute))))
+		return refuse(
+			Deny,
+			ReasonHorizon,
+			fmt.Sprintf("it asks for %s, the time of the token %s is over in %s", t.lifetimeWords(),
+				t.Token.Name, span.Of(left.Truncate(time.Minute))),
+		)
 	}
 	return t.Decision, false
 }

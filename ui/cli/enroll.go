@@ -244,10 +244,14 @@ func (a *app) review(ctx context.Context, env *env.Env, o enrolling.Options) (en
 		}
 		full, _ := enroll.NewEnroller(env).Complete(ctx, o) // a record may name the token
 		vain++                                              // an awaited token is not one that is there already
-		wait := token.WaitOptions{Token: full.Token.TokenOnly(), Except: full.Except, Waiting: func(p []hsm.Problem, others []hsm.TokenInfo) {
-			vain = 0
-			a.waiting(p, others)
-		}}
+		wait := token.WaitOptions{
+			Token:  full.Token.TokenOnly(),
+			Except: full.Except,
+			Waiting: func(p []hsm.Problem, others []hsm.TokenInfo) {
+				vain = 0
+				a.waiting(p, others)
+			},
+		}
 		if o.Join != nil && full.Token.Scheme == "" {
 			wait.Serial = o.Join.Serial
 		}

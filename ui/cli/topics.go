@@ -90,7 +90,10 @@ func documents() []Entry {
 		{"helpdesk open", "ticket serial, with --print puk"},
 		{"breakglass approve", "a request as in csr list"},
 		{"breakglass list", "breakGlass[]: name sealed user server key notAfter state"},
-		{"rbac check, apply", "objects[]: set kind namespace name state; rights[]: duty allowed needs; evaders{impersonate[] changePolicies[] unknown}"},
+		{
+			"rbac check, apply",
+			"objects[]: set kind namespace name state; rights[]: duty allowed needs; evaders{impersonate[] changePolicies[] unknown}",
+		},
 		{"rbac print", "manifest; with --revocation-authorizer authorization kubeconfig"},
 		{"roster list", "tokens[]: serial owner groups state horizon notAfter model"},
 		{"roster import", "written"},

@@ -64,8 +64,10 @@ func reach(s desk.Stop) []Line {
 				"). The cluster does not see their certificate then."})
 	case len(s.Impersonators) > 0:
 		lines = append(lines, Line{Level: Warn,
-			Words: text.Clean("Not refused with --as, for these, who may impersonate others (in a namespace: service accounts): " +
-				strings.Join(s.Impersonators, ", ") + ".")})
+			Words: text.Clean(
+				"Not refused with --as, for these, who may impersonate others (in a namespace: service accounts): " +
+					strings.Join(s.Impersonators, ", ") + ".",
+			)})
 	}
 	return lines
 }

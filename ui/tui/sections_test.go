@@ -54,6 +54,11 @@ func TestSections(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := newWorld(t).open(100, 40)
 			atTokens(r)
+			if keys, contexts := strings.CutPrefix(strings.Join(c.keys, "\n"), "2\n"); contexts {
+				r.Press("2")
+				r.Sees("staging") // the list is read: the palette opens on the row under the cursor
+				c.keys = strings.Split(keys, "\n")
+			}
 			r.Press(c.keys...)
 			r.Sees(c.sees...)
 			if c.not != "" && strings.Contains(r.View(), c.not) {

@@ -14,8 +14,15 @@ import (
 const nonBlock = 0
 
 // crowds are the groups that other users of a machine are in.
-var crowds = []windows.WELL_KNOWN_SID_TYPE{windows.WinWorldSid, windows.WinAuthenticatedUserSid, windows.WinInteractiveSid,
-	windows.WinNetworkSid, windows.WinBuiltinUsersSid, windows.WinBuiltinGuestsSid, windows.WinAccountDomainUsersSid}
+var crowds = []windows.WELL_KNOWN_SID_TYPE{
+	windows.WinWorldSid,
+	windows.WinAuthenticatedUserSid,
+	windows.WinInteractiveSid,
+	windows.WinNetworkSid,
+	windows.WinBuiltinUsersSid,
+	windows.WinBuiltinGuestsSid,
+	windows.WinAccountDomainUsersSid,
+}
 
 // changes are the rights to change a file or folder, or what is in it.
 const changes = windows.FILE_WRITE_DATA | windows.FILE_APPEND_DATA | windows.DELETE | windows.WRITE_DAC | windows.WRITE_OWNER |
@@ -43,7 +50,11 @@ func checkOwner(path string, info fs.FileInfo) error {
 	// What an administrator's programs make is the Administrators'.
 	if owner == nil || !owner.Equals(own.User.Sid) && !owner.IsWellKnown(windows.WinBuiltinAdministratorsSid) &&
 		!owner.IsWellKnown(windows.WinLocalSystemSid) {
-		return hint.Withf(fmt.Errorf("%s belongs to %s: %w", path, name(owner), ErrUnsafe), "set %s to a folder of yours", EnvHome)
+		return hint.Withf(
+			fmt.Errorf("%s belongs to %s: %w", path, name(owner), ErrUnsafe),
+			"set %s to a folder of yours",
+			EnvHome,
+		)
 	}
 	who, err := crowdThatChanges(sd)
 	if err != nil {

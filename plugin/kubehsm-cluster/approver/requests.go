@@ -176,7 +176,10 @@ func (r *Requests) reconcile(ctx context.Context, name string) error {
 }
 
 // decide judges a request by the policy of the moment, of which it returns the version.
-func (r *Requests) decide(ctx context.Context, obj *certificatesv1.CertificateSigningRequest) (d judge.Decision, policy string,
+func (r *Requests) decide(
+	ctx context.Context,
+	obj *certificatesv1.CertificateSigningRequest,
+) (d judge.Decision, policy string,
 	err error) {
 	d = judge.Decision{Verdict: judge.Person, Reason: judge.ReasonNoPolicy, AdminOnly: true}
 	var p clusterapi.EnrollmentPolicy
@@ -274,7 +277,9 @@ func (r *Requests) claim(ctx context.Context, obj *certificatesv1.CertificateSig
 	if d.Statement == nil || d.Statement.Serial == "" || d.Token == nil && d.Terms == nil {
 		return nil
 	}
-	token := &clusterapi.HardwareToken{ObjectMeta: metav1.ObjectMeta{Namespace: clusterapi.Namespace, Name: d.Statement.Serial}}
+	token := &clusterapi.HardwareToken{
+		ObjectMeta: metav1.ObjectMeta{Namespace: clusterapi.Namespace, Name: d.Statement.Serial},
+	}
 	if d.Token != nil {
 		token = d.Token.DeepCopy()
 	}
@@ -306,7 +311,8 @@ func (r *Requests) claim(ctx context.Context, obj *certificatesv1.CertificateSig
 	status := old.Status.DeepCopy()
 	status.Key, status.Model, status.Firmware = info.SPKIHash, d.Statement.Model, d.Statement.Firmware
 	status.PIN, status.Touch = d.Statement.PIN.String(), d.Statement.Touch.String()
-	if d.Ticket != "" && !slices.ContainsFunc(status.Tickets, func(u clusterapi.UsedTicket) bool { return u.ID == d.Ticket }) {
+	if d.Ticket != "" &&
+		!slices.ContainsFunc(status.Tickets, func(u clusterapi.UsedTicket) bool { return u.ID == d.Ticket }) {
 		status.Tickets = slices.DeleteFunc(status.Tickets, func(u clusterapi.UsedTicket) bool {
 			return time.Since(u.Time.Time) > 2*ticket.MaxTTL
 		})

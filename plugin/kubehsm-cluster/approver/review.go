@@ -18,7 +18,10 @@ import (
 
 // reviewOf is the review of the request, nil if there is none. One of an earlier
 // request of the same name is deleted.
-func (r *Requests) reviewOf(ctx context.Context, obj *certificatesv1.CertificateSigningRequest) (*clusterapi.RequestReview,
+func (r *Requests) reviewOf(
+	ctx context.Context,
+	obj *certificatesv1.CertificateSigningRequest,
+) (*clusterapi.RequestReview,
 	error) {
 	review := &clusterapi.RequestReview{}
 	err := r.Cache.Get(ctx, types.NamespacedName{Namespace: clusterapi.Namespace, Name: obj.Name}, review)
@@ -61,7 +64,15 @@ func (r *Requests) toReview(ctx context.Context, obj *certificatesv1.Certificate
 			return err
 		}
 		r.Metrics.decisions.WithLabelValues(string(judge.Person), d.Reason).Inc()
-		r.Events.Eventf(obj, nil, corev1.EventTypeNormal, d.Reason, string(judge.Person), "a person decides: %s", status.Message)
+		r.Events.Eventf(
+			obj,
+			nil,
+			corev1.EventTypeNormal,
+			d.Reason,
+			string(judge.Person),
+			"a person decides: %s",
+			status.Message,
+		)
 	}
 	if same(review.Status, status) {
 		return nil

@@ -111,7 +111,11 @@ func (r Revocation) Until() time.Time {
 // LookUp finds what user has in the cluster of a context. Groups are
 // those that the user's certificates are known to have besides what is found, accept the
 // risks that were accepted.
-func (w Revocations) LookUp(ctx context.Context, kubeContext, user string, groups, accept []string) (Revocation, error) {
+func (w Revocations) LookUp(
+	ctx context.Context,
+	kubeContext, user string,
+	groups, accept []string,
+) (Revocation, error) {
 	cluster, err := w.access.Verified(ctx, kubeContext)
 	if err != nil {
 		return Revocation{}, err
@@ -203,8 +207,11 @@ func (w Revocations) lookUpRequests(ctx context.Context, kubeContext string, r *
 			continue // none, or over
 		}
 		s := cert.Subject()
-		r.Certificates = append(r.Certificates, CertificateView{Request: v.Name, Groups: append([]string{}, s.Groups...), Fingerprint: v.Fingerprint,
-			NotAfter: cert.Leaf.NotAfter, hash: certificateHash(cert)})
+		r.Certificates = append(
+			r.Certificates,
+			CertificateView{Request: v.Name, Groups: append([]string{}, s.Groups...), Fingerprint: v.Fingerprint,
+				NotAfter: cert.Leaf.NotAfter, hash: certificateHash(cert)},
+		)
 		seen[v.Name] = true
 		for _, g := range s.Groups {
 			groups[g] = true

@@ -162,7 +162,12 @@ func errNoRoster(err error) error {
 // stays, and so does what it has of columns that were not in the list. A token whose state
 // is not said keeps the one that it has. Import returns how many were written, which the
 // API server only checks with dryRun.
-func (r Roster) Import(ctx context.Context, kubeContext string, all []RosterEntry, dryRun bool) (written int, err error) {
+func (r Roster) Import(
+	ctx context.Context,
+	kubeContext string,
+	all []RosterEntry,
+	dryRun bool,
+) (written int, err error) {
 	c, err := openObjects(ctx, r.access, kubeContext)
 	if err != nil {
 		return 0, err

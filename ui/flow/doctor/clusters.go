@@ -178,13 +178,21 @@ func answerOf(ctx context.Context, c apiserver.Cluster) answer {
 
 // revocable says whether the cluster can revoke certificates, if its API server tells its version.
 func revocable(e enrollment.Enrollment, a answer) (c Check, told bool) {
-	c = Check{ID: "revocation/" + e.Name, Group: GroupClusters, Title: "Revocation in the cluster of " + e.Name + " (CIS 3.1.1)"}
+	c = Check{
+		ID:    "revocation/" + e.Name,
+		Group: GroupClusters,
+		Title: "Revocation in the cluster of " + e.Name + " (CIS 3.1.1)",
+	}
 	switch {
 	case a.err != nil || a.minor == 0:
 		return c, false
 	case a.minor < revocation.MinMinor:
-		return c.with(Note, fmt.Sprintf("not possible: it is Kubernetes 1.%d", a.minor),
-			"A lost certificate writes until it ends.", fmt.Sprintf("keep lifetimes short; Kubernetes 1.%d can", revocation.MinMinor)), true
+		return c.with(
+			Note,
+			fmt.Sprintf("not possible: it is Kubernetes 1.%d", a.minor),
+			"A lost certificate writes until it ends.",
+			fmt.Sprintf("keep lifetimes short; Kubernetes 1.%d can", revocation.MinMinor),
+		), true
 	}
 	return c.ok("possible; `kubehsm revocation check` proves it"), true
 }
@@ -237,5 +245,9 @@ func (c Check) unreachable(err error, e enrollment.Enrollment) Check {
 // clockFix sets the clock on a system with systemd, and on Windows; the others have a setting.
 func clockFix() string {
 	const unix = "let the system keep the time: `sudo timedatectl set-ntp true`, or the date settings"
-	return hinting.PerOS(unix, unix, "let the system keep the time: `w32tm /resync` as an administrator, or the date settings")
+	return hinting.PerOS(
+		unix,
+		unix,
+		"let the system keep the time: `w32tm /resync` as an administrator, or the date settings",
+	)
 }

@@ -112,7 +112,12 @@ func (q Requests) Look(ctx context.Context, kubeContext, name string, look LookO
 	if of == nil {
 		of = &TicketLook{Context: kubeContext, Roots: look.Roots}
 	}
-	checks := []Check{rightsCheck, q.reviewCheck(kubeContext), q.ticketCheck(of, look.Accept), q.revokedCheck(kubeContext, look.Accept)}
+	checks := []Check{
+		rightsCheck,
+		q.reviewCheck(kubeContext),
+		q.ticketCheck(of, look.Accept),
+		q.revokedCheck(kubeContext, look.Accept),
+	}
 	for _, check := range append(checks, look.Checks...) {
 		if err := check(ctx, client, &v); err != nil {
 			return View{}, err

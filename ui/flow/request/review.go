@@ -52,7 +52,10 @@ func (q Requests) reviews(ctx context.Context, kubeContext string) (*reviews, er
 
 // of is the review of a request, nil if there is none yet; errNoReviews where there
 // never is one.
-func (r *reviews) of(ctx context.Context, obj *certificatesv1.CertificateSigningRequest) (*clusterapi.RequestReview, error) {
+func (r *reviews) of(
+	ctx context.Context,
+	obj *certificatesv1.CertificateSigningRequest,
+) (*clusterapi.RequestReview, error) {
 	review := &clusterapi.RequestReview{}
 	err := r.rest.Get().Namespace(clusterapi.Namespace).Resource("requestreviews").Name(obj.Name).Do(ctx).Into(review)
 	switch {
@@ -169,7 +172,10 @@ func (r *reviews) late(ctx context.Context, name string, written bool, err error
 
 // outcome is the request after it was decided on; a decision other than the one
 // wanted is a conflict.
-func outcome(seen, now *certificatesv1.CertificateSigningRequest, approve bool) (*certificatesv1.CertificateSigningRequest,
+func outcome(
+	seen, now *certificatesv1.CertificateSigningRequest,
+	approve bool,
+) (*certificatesv1.CertificateSigningRequest,
 	error) {
 	verb, denied := "deny", csr.StateOf(now).State == csr.Denied
 	if approve {

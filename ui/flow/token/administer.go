@@ -178,8 +178,10 @@ func (ts Tokens) Init(ctx context.Context, u hsm.URI, o hsm.InitializeOptions, p
 			return info, err
 		}
 	}
-	return hsm.TokenInfo{}, hinting.With(fmt.Errorf("initializing tokens of the kind %q: %w", u.Scheme, hsm.ErrUnsupported),
-		"a PIV card is ready for use; `kubehsm token reset` resets it")
+	return hsm.TokenInfo{}, hinting.With(
+		fmt.Errorf("initializing tokens of the kind %q: %w", u.Scheme, hsm.ErrUnsupported),
+		"a PIV card is ready for use; `kubehsm token reset` resets it",
+	)
 }
 
 // Reset sets the token's application to the state of a new card. Confirm is told

@@ -83,11 +83,18 @@ func (m *Model) Acts() screen.Acts {
 			Writes: true, Quiet: true}, "token reset", on.reset))
 	}
 	if !m.info.Initialized {
-		return slices.Insert(out, 0, screen.On(screen.Action{Key: keys.Letter("I", "initialize"), Reason: reason(), Writes: true},
-			"token init", on.initialize))
+		return slices.Insert(
+			out,
+			0,
+			screen.On(screen.Action{Key: keys.Letter("I", "initialize"), Reason: reason(), Writes: true},
+				"token init", on.initialize),
+		)
 	}
-	return append(out, screen.On(screen.Action{Key: keys.As(m.Keys.Reset, "initialize again"), Reason: reason(), Writes: true,
-		Quiet: true}, "token init", on.initialize))
+	return append(
+		out,
+		screen.On(screen.Action{Key: keys.As(m.Keys.Reset, "initialize again"), Reason: reason(), Writes: true,
+			Quiet: true}, "token init", on.initialize),
+	)
 }
 
 // place is the URI of the slot under the cursor, or of the token.
