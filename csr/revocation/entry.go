@@ -91,7 +91,7 @@ func (e Entry) line() (string, error) {
 	switch same, err := ParseFingerprint(e.Certificate); {
 	case err != nil:
 		return "", err
-	case same != e.Certificate: // as written, it would match no certificate
+	case same != e.Certificate: // a hash as written would match no certificate
 		return "", fmt.Errorf("%q is not in the form of an entry: 64 lower-case hex digits", e.Certificate)
 	}
 	var list [parts]string

@@ -80,7 +80,7 @@ type Shard struct {
 	// Err says why the entries cannot be read. Such a policy is left as it is.
 	Err error
 
-	object Object // as it was read
+	object Object // object as it was read
 }
 
 // Revision names what the shard says. The API server repeats it once that is in force.

@@ -66,7 +66,7 @@ var getExtendedTCPTable = windows.NewLazySystemDLL("iphlpapi.dll").NewProc("GetE
 func processOf(client, server netip.AddrPort) (pid int, err error) {
 	const connections = 4 // TCP_TABLE_OWNER_PID_CONNECTIONS
 	table := make([]byte, 1<<14)
-	for range 5 { // it may grow meanwhile
+	for range 5 { // the list may grow meanwhile
 		size := uint32(len(table))
 		r, _, _ := getExtendedTCPTable.Call(uintptr(unsafe.Pointer(&table[0])), uintptr(unsafe.Pointer(&size)), 0,
 			windows.AF_INET, connections, 0)

@@ -22,7 +22,7 @@ func TestRenews(t *testing.T) {
 		{"10 min at night", at(1, 23, 0), 10 * time.Minute, at(1, 23, 7), true},
 		{"8 h from the morning on", at(1, 9, 0), 8 * time.Hour, at(1, 14, 20), true},
 		{"8 h from the afternoon on", at(1, 16, 0), 8 * time.Hour, at(1, 21, 20), true},
-		{"24 h", at(1, 9, 0), 24 * time.Hour, at(2, 8, 0), false}, // it ends at 9, in working time
+		{"24 h", at(1, 9, 0), 24 * time.Hour, at(2, 8, 0), false}, // the certificate ends at 9, in working time
 		{"7 days, from Tuesday", at(1, 9, 0), 7 * 24 * time.Hour, at(7, 8, 0), true},
 		{"7 days, from Friday", at(4, 12, 0), 7 * 24 * time.Hour, at(9, 8, 0), true},
 		{"30 days", at(1, 9, 0), 30 * 24 * time.Hour, at(21, 9, 0), true},

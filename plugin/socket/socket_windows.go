@@ -181,7 +181,7 @@ type listener struct {
 // Close implements [net.Listener].
 func (l *listener) Close() error {
 	if l.first != windows.InvalidHandle {
-		_ = windows.CloseHandle(l.first) // nobody is at its other end
+		_ = windows.CloseHandle(l.first) // the pipe has no other end
 		l.first = windows.InvalidHandle
 	}
 	return l.Listener.Close()

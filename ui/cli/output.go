@@ -372,7 +372,7 @@ func (w *words) widths(all [][]string) (widths []int, fits bool) {
 	}
 	narrow := slices.Clone(widths)
 	for ; columns > 0 && total > columns; total-- {
-		widest := -1 // of the columns that can be narrower
+		widest := -1 // index among the columns that can be narrower
 		for i, n := range narrow {
 			if n > least[i] && (widest < 0 || n > narrow[widest]) {
 				widest = i

@@ -97,7 +97,7 @@ func TestRenewedUnderAWatch(t *testing.T) {
 			}
 			check(t, only(r.dial().Lock(context.Background())))
 			if rest, err := io.ReadAll(lines); err == nil && len(rest) == 0 {
-				t.Error("the watch ended as if all was well") // it is cut
+				t.Error("the watch ended as if all was well") // the stream is cut
 			}
 		})
 	}
@@ -113,7 +113,7 @@ func TestLoneWatch(t *testing.T) {
 	defer resp.Body.Close()
 	r.renewed()
 	r.mustAgent(func(a *agent) {
-		a.targets.current("prod").up.Reset() // as if it had idled out
+		a.targets.current("prod").up.Reset() // the connection is gone, as after an idle time
 		held := a.targets.current("prod").held
 		if first := a.targets.uses()[held]; !a.targets.uses()[held].After(first) {
 			t.Error("the watch does not count as use")
@@ -125,7 +125,7 @@ func TestLoneWatch(t *testing.T) {
 	}
 	check(t, only(r.dial().Lock(context.Background())))
 	if rest, err := io.ReadAll(resp.Body); err == nil && len(rest) == 0 {
-		t.Error("the watch ended as if all was well") // it is cut
+		t.Error("the watch ended as if all was well") // the stream is cut
 	}
 }
 

@@ -121,7 +121,7 @@ func (r *Renewer) Renew(ctx context.Context, w Way) {
 	case ctx.Err() != nil: // the token was locked, or the agent ends
 		return
 	case errors.Is(err, enrollment.ErrBusy), errors.Is(err, errTaken), errors.Is(err, hsm.ErrPINRequired):
-		r.pauses(w.Key.Name, pauseMin) // somebody else goes on with it, or somebody would have to be asked
+		r.pauses(w.Key.Name, pauseMin) // another process goes on with the renewal, or a person would have to be asked
 		return
 	case ended:
 		r.Log.Warn("renew", "enrollment", w.Key.Name, "error", final.error)
@@ -228,7 +228,7 @@ func (r *Renewer) file(ctx context.Context, client *csr.Client, w Way) (filed en
 			switch {
 			case errors.Is(err, csr.ErrNotFound), err == nil && string(obj.UID) != known.Request.UID,
 				err == nil && csr.StateOf(obj).Err() != nil:
-				known.Request = nil // it ended on another day
+				known.Request = nil // the request ended on another day
 			case err != nil:
 				return err
 			}

@@ -58,7 +58,7 @@ type stage struct {
 
 	decide  func(*certificatesv1.CertificateSigningRequest)
 	obj     *certificatesv1.CertificateSigningRequest
-	status  int // what the cluster answers in place of all else
+	status  int // the cluster's answer in place of all others
 	created int
 	signErr error
 	swapErr error
@@ -322,7 +322,7 @@ func TestFailures(t *testing.T) {
 					s.issues(judge.ReasonRenewal)(s.obj)
 				}
 				s.decide = s.issues(judge.ReasonRenewal)
-				s.chain[0].NotAfter = time.Now().Add(24 * time.Hour) // it ends before Monday
+				s.chain[0].NotAfter = time.Now().Add(24 * time.Hour) // the certificate ends before Monday
 				if !s.sweep(t.Context()) || s.known().Failure != "" || c.kept && created == 1 && s.created != 1 {
 					t.Errorf("a day later: %+v, %d requests", s.known(), s.created)
 				}

@@ -48,7 +48,7 @@ type Requests struct {
 	Metrics *Metrics
 
 	mu      sync.Mutex
-	version string // of the policy that judge is of
+	version string // resource version of the judge's policy
 	judge   *judge.Judge
 	policy  clusterapi.PolicySpec
 }
@@ -151,7 +151,7 @@ func (r *Requests) reconcile(ctx context.Context, name string) error {
 	if review != nil && review.Spec.Decision != nil {
 		asked, err := judge.Read(obj)
 		if err != nil {
-			asked.Object = obj // it cannot be read: a person may still deny it
+			asked.Object = obj // the request cannot be read: a person may still deny it
 		}
 		waits := d.Verdict == judge.Person
 		if d = d.Ratify(*review.Spec.Decision, asked); waits && d.Verdict != judge.Person {
@@ -219,7 +219,7 @@ func (r *Requests) stillSo(ctx context.Context, d judge.Decision, policy string)
 	case d.Token != nil:
 		name, judged = d.Token.Name, d.Token.ResourceVersion
 	case d.Statement != nil && d.Statement.Serial != "":
-		name = d.Statement.Serial // nobody had it on the roster
+		name = d.Statement.Serial // the token was not on the roster
 	default:
 		return nil
 	}

@@ -40,7 +40,7 @@ func Stub(in any) (any, error) {
 	case state == csr.Issued:
 		cert, err := csr.ParseCertificate(obj.Status.Certificate)
 		if err != nil {
-			break // it is no certificate of a client's
+			break // the certificate is not a client's
 		}
 		sum := sha256.Sum256(cert.Leaf.Raw)
 		said[stubCertificate] = hex.EncodeToString(sum[:])
@@ -60,7 +60,7 @@ func Stub(in any) (any, error) {
 			certificatesv1.CertificateSigningRequestCondition{Type: c.Type, Status: c.Status})
 	}
 	if state == csr.Issued {
-		stub.Status.Certificate = []byte{0} // it is there
+		stub.Status.Certificate = []byte{0} // the certificate is there
 	}
 	return stub, nil
 }

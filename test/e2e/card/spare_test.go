@@ -75,7 +75,7 @@ func TestSpare(t *testing.T) {
 	})
 	signsIn(spareSerial)
 	p.readers.Insert(t, 0, p.card)
-	p.kubectl("get", "namespaces") // what is open stays with the spare
+	p.kubectl("get", "namespaces") // open connections stay with the spare
 	if _, err := p.Cluster.Admin(t.Context(), "", "create", "namespace", "after-the-change"); err != nil {
 		t.Fatal(err)
 	}

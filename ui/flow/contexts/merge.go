@@ -48,7 +48,7 @@ func Merge(ctx context.Context, e *env.Env, spare, into string) (*Change, error)
 			}
 			defer release()
 		}
-		first, second, err := mergeable(e, spare, into) // they may have changed since the person was asked
+		first, second, err := mergeable(e, spare, into) // the records may have changed since the person was asked
 		if err != nil {
 			return err
 		}

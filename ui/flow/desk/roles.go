@@ -171,7 +171,7 @@ func (c *objects) approverDecides(ctx context.Context) (bool, error) {
 	_, err := c.get(ctx, object{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 		"metadata": map[string]any{"name": "requestreviews." + clusterapi.GroupVersion.Group}})
 	if isNotFound(err) || isUnserved(err) || isForbidden(err) {
-		return false, nil // who may not read definitions may not write roles either
+		return false, nil // a user who may not read definitions may not write roles either
 	}
 	return err == nil, err
 }

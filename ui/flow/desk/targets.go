@@ -163,7 +163,7 @@ func (s Stopping) known(ctx context.Context, kubeContext string) (all []known, e
 	for _, e := range mine {
 		chain, err := store.Certificate(e)
 		if err != nil || e.Cluster.Server != at.Server || len(chain) == 0 {
-			continue // it has none for this cluster
+			continue // the enrollment has none for this cluster
 		}
 		all = append(all, known{leaf: chain[0], tokens: []string{e.Key.Serial}, Target: targetOf(chain[0])})
 	}
@@ -171,14 +171,14 @@ func (s Stopping) known(ctx context.Context, kubeContext string) (all []known, e
 	if err != nil {
 		return nil, err
 	}
-	serials := map[string]string{} // of tokens, by ticket
+	serials := map[string]string{} // serials of tokens, by ticket
 	for _, d := range past {
 		switch {
 		case d.Action == "ticket" && d.Terms != nil:
 			serials[d.Ticket] = d.Terms.Serial
 		case strings.HasSuffix(d.Action, "approve") && d.Server == at.Server:
 			if _, err := revocation.ParseFingerprint(d.Certificate); err != nil {
-				continue // it was not issued while anybody waited
+				continue // the certificate was not issued while anybody waited
 			}
 			k := known{Target: Target{Request: d.Request,
 				Entry: revocation.Entry{Certificate: d.Certificate, Key: d.Fingerprint, User: d.User}}}

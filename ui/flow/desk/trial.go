@@ -124,7 +124,7 @@ func (t Trial) Run(ctx context.Context, kubeContext string) (steps []TrialStep, 
 func TrialErr(steps []TrialStep) error {
 	for _, s := range steps {
 		if !s.OK {
-			return hint.With(fmt.Errorf("revocation does not work here: it is not so that %s", s.What),
+			return hint.With(fmt.Errorf("revocation does not work here: this step failed: %s", s.What),
 				"it needs Kubernetes 1.32 and the admission plugin ValidatingAdmissionPolicy")
 		}
 	}

@@ -70,7 +70,7 @@ func TestRenewTooLate(t *testing.T) {
 	}
 	en, err := e.Enrollments().Load("prod-hsm")
 	if err == nil {
-		en.SpareOf = "other" // it is merged meanwhile
+		en.SpareOf = "other" // the enrollment is merged meanwhile
 		err = e.Enrollments().Save(en)
 	}
 	if err != nil {

@@ -25,7 +25,7 @@ func (d work) revoke() tea.Cmd {
 			Note: "Groups that the user's certificates are known to have, separated by commas."},
 		{ID: "hash", Label: "Certificate", Input: widget.NewInput("", "all that are known"),
 			Note: "The SHA-256 of one, as the audit log's credential-id, to revoke only that."},
-		{ID: "reason", Label: "Reason", Input: widget.NewInput("", "none"), Note: "Who is refused reads it."},
+		{ID: "reason", Label: "Reason", Input: widget.NewInput("", "none"), Note: "The error shows it to the user who is refused."},
 	}
 	intro := "Their certificates are kept from writing, and still read until they expire. " +
 		"What else goes is shown first."
