@@ -154,6 +154,13 @@ func TestTable(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), nobodys)
 	})
 	t.Logf("the authorizer is in force after %s", time.Since(began))
+	// The API server remembers for 10 seconds that a certificate may impersonate, request by request:
+	// k8s.io/apiserver/pkg/endpoints/filters/impersonation/cache.go.
+	poll.Until(t, "the API server forgets the last request with --as", func() bool {
+		said, _ := answer(t, c, lost, actions[len(actions)-1], "--as=rescuer", "")
+		return !strings.Contains(said, "NotFound")
+	})
+	t.Logf("requests with --as are stopped after %s", time.Since(began))
 	measure(authorizers)
 
 	var b strings.Builder
