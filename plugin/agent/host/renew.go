@@ -127,14 +127,14 @@ func (s *targets) swap(ctx context.Context, t *target, chain []*x509.Certificate
 		return fmt.Errorf("sign in with the new certificate: %w", fresh.explain(err))
 	}
 	err := errChanged
-	if s.version(t) == *t.version.Load() {
+	if s.version(t).stamps == t.version.Load().stamps {
 		err = s.store.SaveCertificate(t.key, chain)
 	}
 	if err != nil {
 		fresh.up.Close()
 		return err
 	}
-	fresh.version.Store(new(string)) // the next look compares with what is stored by then
+	fresh.version.Store(&version{}) // the next look compares with what is stored by then
 	fresh.ready.Store(true)
 	s.replace(t.e.Name, t, fresh)
 	return nil

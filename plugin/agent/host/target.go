@@ -34,7 +34,7 @@ type target struct {
 	chain   []*x509.Certificate     // chain of key
 	policy  consent.Policy          // the strictest policy of all enrollments of e's keys
 	others  []enrollment.Enrollment // other enrollments of e's keys
-	version atomic.Pointer[string]
+	version atomic.Pointer[version]
 	held    *token.Held
 	up      *upstream.Upstream
 	ready   atomic.Bool // the API server has taken our certificate
@@ -141,7 +141,7 @@ func (s *targets) route(name string) *upstream.Upstream {
 // in memory is good as long as the files are the same ones.
 func (s *targets) target(name string) (*target, error) {
 	t := s.current(name)
-	if t != nil && s.version(t) == *t.version.Load() {
+	if t != nil && s.isCurrent(t) {
 		return t, nil
 	}
 	fresh, err := s.load(name, nil)
@@ -174,21 +174,46 @@ func (s *targets) load(name string, by *enrollment.Enrollment) (*target, error) 
 	before := s.store.Version(key)
 	policy, others := s.policies.Of(e)
 	t := &target{e: e, key: key, policy: policy, others: others}
-	version := s.version(t) // the version before the chain is read: a later write shows
+	read := s.version(t) // the version before the chain is read: a later write shows
 	if again, err := s.store.Load(name); err != nil || !reflect.DeepEqual(again, e) ||
-		!strings.HasPrefix(version, before) {
-		version = "" // the enrollment was read before this version
+		!strings.HasPrefix(read.stamps, before) {
+		read = &version{} // the enrollment was read before this version
 	}
 	if t.chain, err = s.store.Certificate(key); err != nil {
 		return nil, err
 	}
-	t.version.Store(&version)
+	t.version.Store(read)
 	return t, s.way(t)
 }
 
-// version changes with every record that t was read from.
-func (s *targets) version(t *target) string {
-	return s.store.Version(t.key, append(slices.Clone(t.others), t.e)...)
+// version is the state of the store at a time.
+type version struct {
+	stamps string // [enrollment.Store.Version] of every record that a target was read from, its own first
+	seen   time.Time
+}
+
+func (s *targets) version(t *target) *version {
+	now := time.Now()
+	return &version{stamps: s.store.Version(t.key, append([]enrollment.Enrollment{t.e}, t.others...)...), seen: now}
+}
+
+// othersAfter is how long the records of other enrollments with the keys of a target go unread while their
+// folder is as it was. kubehsm replaces a record, which changes the folder; an editor may write into it.
+const othersAfter = time.Second
+
+// isCurrent tells whether the store still has what t was read from. Of hundreds of enrollments with one key
+// most commands look at one.
+func (s *targets) isCurrent(t *target) bool {
+	was := t.version.Load()
+	if time.Since(was.seen) < othersAfter && strings.HasPrefix(was.stamps, s.store.Version(t.key, t.e)) {
+		return true
+	}
+	now := s.version(t)
+	if now.stamps != was.stamps {
+		return false
+	}
+	t.version.Store(now)
+	return true
 }
 
 // way gives t its token, and a way to its server.
