@@ -82,7 +82,7 @@ func TestTicketForACard(t *testing.T) {
 	}
 	name := p.pendingFor("jill")
 	if res := desk("", "helpdesk", "approve", name, "--yes"); res.Code != 1 ||
-		!strings.Contains(res.Stderr, "which nothing proves") {
+		!strings.Contains(res.Stderr, "nothing proves that it is") {
 		t.Errorf("an attestation of an unknown maker: %s", res)
 	}
 	approved := p.ok(desk("", "helpdesk", "approve", name, "--yes", "--root", root), nil) // no words

@@ -1,0 +1,96 @@
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/span"
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
+)
+
+// byRoster judges what anybody filed: the attestation says which token it is, the
+// roster whose.
+func (t *trial) byRoster() (Decision, error) {
+	if t.Statement == nil {
+		if d, done := t.invalidAttestation(); done && strings.HasPrefix(t.Object.Spec.Username, bootstraptoken.UserPrefix) {
+			return d, nil
+		}
+		return t.says(Person, ReasonForeign, "it was filed without a ticket, and nothing proves where its key is")
+	}
+	token, err := t.cluster.Token(t.Statement.Serial)
+	switch {
+	case err != nil:
+		return t.Decision, err
+	case token == nil:
+		return t.says(Person, ReasonUnknown, "its token "+t.Statement.Serial+" is not on the roster")
+	}
+	t.Token = token
+	if d, done := t.client(Deny); done {
+		return d, nil
+	}
+	if d, done := t.given(); done {
+		return d, nil
+	}
+	if d, done := t.bounds(); done {
+		return d, nil
+	}
+	if d, done := t.device(); done {
+		return d, nil
+	}
+	if d, done, err := t.powerful(); done || err != nil {
+		return d, err
+	}
+	return t.says(Approve, ReasonRoster, "the key is proven to be in the token "+token.Name+", which is its user's")
+}
+
+func notOwned(t *trial) string {
+	return fmt.Sprintf("the roster says that the token %s is not that of %q", t.Token.Name, t.Subject.User)
+}
+
+// given refuses what the roster does not give to the token's owner.
+func (t *trial) given() (Decision, bool) {
+	refuse := func(reason, message string) (Decision, bool) {
+		d, _ := t.says(Deny, reason, message)
+		return d, true
+	}
+	if t.Token.Spec.Owner != t.Subject.User {
+		return refuse(ReasonOwner, notOwned(t))
+	}
+	for _, g := range t.Subject.Groups {
+		if !slices.Contains(t.Token.Spec.Groups, g) {
+			return refuse(ReasonGroups, fmt.Sprintf("it asks for the group %q, which the roster does not give", g))
+		}
+	}
+	return t.inUse()
+}
+
+// inUse refuses what the roster says is over.
+func (t *trial) inUse() (Decision, bool) {
+	refuse := func(v Verdict, reason, message string) (Decision, bool) {
+		d, _ := t.says(v, reason, message)
+		return d, true
+	}
+	spec := t.Token.Spec
+	switch {
+	case spec.State == clusterapi.Lost || spec.State == clusterapi.Retired:
+		return refuse(Deny, ReasonToken,
+			fmt.Sprintf("the roster says that the token %s is %s", t.Token.Name, strings.ToLower(string(spec.State))))
+	case spec.State == clusterapi.Stock && t.Ticket == "":
+		return refuse(Person, ReasonToken,
+			fmt.Sprintf("the roster says that the token %s is in stock, with nobody", t.Token.Name))
+	case spec.Horizon == nil:
+		return t.Decision, false
+	}
+	switch left := spec.Horizon.Sub(t.now); {
+	case left <= 0:
+		return refuse(Deny, ReasonHorizon, "the roster says that the time of the token "+t.Token.Name+" is over")
+	case t.longer(left):
+		return refuse(Deny, ReasonHorizon,
+			fmt.Sprintf("it asks for %s, the time of the token %s is over in %s", t.lifetimeWords(), t.Token.Name,
+				span.Of(left.Truncate(time.Minute))))
+	}
+	return t.Decision, false
+}
