@@ -178,7 +178,7 @@ APPROVER := plugin/kubehsm-cluster
 .PHONY: images
 images: ## build the approver for amd64 and arm64, as one image in dist/images/kubehsm-cluster (an OCI layout)
 	@mkdir -p dist/images
-	for arch in amd64 arm64; do CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(BUILD) -C $(APPROVER) -trimpath -ldflags '-s -w' \
+	cd $(APPROVER) && for arch in amd64 arm64; do CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(BUILD) -trimpath -ldflags '-s -w' \
 	  -o '$(CURDIR)'/dist/images/kubehsm-cluster-$$arch . || exit 1; done
 	$(GO) -C $(APPROVER) run -buildvcs=false ./image '$(CURDIR)/dist/images/kubehsm-cluster' \
 	  amd64='$(CURDIR)/dist/images/kubehsm-cluster-amd64' arm64='$(CURDIR)/dist/images/kubehsm-cluster-arm64'
