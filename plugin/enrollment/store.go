@@ -215,6 +215,15 @@ func (s Store) SaveCertificate(e Enrollment, chain []*x509.Certificate) error {
 	return home.WriteFile(s.chain(e), EncodeChain(chain))
 }
 
+// DeleteCertificate removes the chain of e's key, which the enrollment of e's name no longer has. A missing one is no
+// error.
+func (s Store) DeleteCertificate(e Enrollment) error {
+	if err := os.Remove(s.chain(e)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("certificate of %s: %w", e.Name, err)
+	}
+	return nil
+}
+
 // Certificate reads e's chain, leaf first. Errors: [hsm.ErrNoCertificate],
 // [hsm.ErrKeyMismatch], [ErrInvalid]. Its dates are the caller's concern.
 func (s Store) Certificate(e Enrollment) ([]*x509.Certificate, error) {

@@ -36,6 +36,8 @@ type Unenrollment struct {
 	Stay []enrollment.Enrollment
 	// Lost is what a help desk needs to know of the key. Where a removal that was cut short is finished, it names no key.
 	Lost LostKey
+
+	cut bool // a removal of the key was cut short, and the record of the spare that took its place is left
 }
 
 // LostKey is what a help desk needs to know of a key whose token was lost.
@@ -62,7 +64,7 @@ func (k Contexts) Unenrollment(ctx context.Context, name string, key func(enroll
 	if err != nil {
 		return Unenrollment{}, err
 	}
-	cut := false // a removal of the key was cut short, and the record of the spare that took its place is left
+	cut := false
 	family, err := store.Family(en)
 	if err != nil {
 		return Unenrollment{}, err
@@ -80,7 +82,7 @@ func (k Contexts) Unenrollment(ctx context.Context, name string, key func(enroll
 		}
 		en = family[i]
 	}
-	u := Unenrollment{Enrollment: en, Lost: lostKey(store, en)}
+	u := Unenrollment{Enrollment: en, Lost: lostKey(store, en), cut: cut}
 	if cut { // the key that went is not on record any more, and the other one is not lost
 		u.Lost = LostKey{User: en.User, Groups: en.Groups, Server: en.Cluster.Server}
 	}
@@ -159,16 +161,14 @@ func (k Contexts) Unenroll(ctx context.Context, u Unenrollment) error {
 		return err
 	}
 	agent, gone := session.Agent{Env: k.env}, append(slices.Clone(u.Spares), u.Enrollment)
-	key := func(e enrollment.Enrollment) enrollment.Enrollment { return e }
 	if u.succeeds() {
 		gone = u.Stay[:1]
-		key = func(e enrollment.Enrollment) enrollment.Enrollment { return e.By(u.Enrollment) } // its own key stays
 		if err := succeed(ctx, agent, u.Enrollment, u.Stay[0]); err != nil {
 			return err
 		}
 	}
 	for _, e := range gone {
-		if err := forget(ctx, agent, e, key(e)); err != nil {
+		if err := forget(ctx, agent, e, u.succeeds() || u.cut); err != nil {
 			return err
 		}
 	}
@@ -178,17 +178,18 @@ func (k Contexts) Unenroll(ctx context.Context, u Unenrollment) error {
 	return nil
 }
 
-// forget removes the records of e. The audit log has that the key of by went with them.
-func forget(ctx context.Context, agent session.Agent, e, by enrollment.Enrollment) error {
+// forget removes the records of e. logged tells that their removal is in the audit log already.
+func forget(ctx context.Context, agent session.Agent, e enrollment.Enrollment, logged bool) error {
 	if err := os.Remove(enrolling.NewStore(agent.Env).Path(e.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err := agent.StayStrict(ctx, e); err != nil {
 		return err
 	}
-	gone := audit.Record{Reason: audit.PolicyRemoved, Was: e.Consent().String()}
-	if err := agent.RecordPolicy(by, gone); err != nil {
-		return err
+	if !logged {
+		if err := removed(agent, e, e); err != nil {
+			return err
+		}
 	}
 	if err := agent.Env.Enrollments().Delete(e.Name); err != nil && !errors.Is(err, enrollment.ErrUnknown) {
 		return err
@@ -196,8 +197,13 @@ func forget(ctx context.Context, agent session.Agent, e, by enrollment.Enrollmen
 	return nil
 }
 
-// succeed puts the key of a spare in the place of the key of e, which goes. The spare's own records are
-// the caller's to forget.
+// removed puts on record in the audit log that e goes, and the key of by with it.
+func removed(agent session.Agent, e, by enrollment.Enrollment) error {
+	return agent.RecordPolicy(e.By(by), audit.Record{Reason: audit.PolicyRemoved, Was: e.Consent().String()})
+}
+
+// succeed puts the key of a spare in the place of the key of e, which goes. The spare's own records are the caller's
+// to forget; their removal is put into the audit log here, since only this step still knows the key that goes.
 func succeed(ctx context.Context, agent session.Agent, e, spare enrollment.Enrollment) error {
 	store := agent.Env.Enrollments()
 	if err := agent.StayStrict(ctx, e); err != nil {
@@ -220,7 +226,13 @@ func succeed(ctx context.Context, agent session.Agent, e, spare enrollment.Enrol
 	if err := inherit(agent.Env, e, spare); err != nil {
 		return err
 	}
-	return store.Save(next) // last: without it all of this is repeated
+	if err := removed(agent, spare, e); err != nil {
+		return err
+	}
+	if err := store.Save(next); err != nil { // without this record, all of the above is repeated
+		return err
+	}
+	return store.DeleteCertificate(e)
 }
 
 // inherit has e go on with what is on record of the enrollment and of the renewals of spare.

@@ -364,10 +364,22 @@ func TestSpareLostAgain(t *testing.T) {
 	if err != nil || u.Lost.Fingerprint != "" || u.Lost.User != "jane" || u.Enrollment.Name != spare.Name {
 		t.Errorf("cut short, it would be %+v, %v", u, err)
 	}
+	if _, err := store.Certificate(first); !errors.Is(err, hsm.ErrNoCertificate) {
+		t.Errorf("the certificate of the key that went: %v", err)
+	}
 	log, err := os.ReadFile(audit.Path(w.Env.Dirs))
-	if err != nil || !slices.ContainsFunc(strings.Split(string(log), "\n"), func(line string) bool {
-		return strings.Contains(line, `"removed"`) && strings.Contains(line, first.KeyHash)
-	}) {
-		t.Errorf("the audit log does not name the key that went: %v", err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for hash, times := range map[string]int{first.KeyHash: 1, spare.KeyHash: 0} {
+		var lines []string
+		for line := range strings.Lines(string(log)) {
+			if strings.Contains(line, `"removed"`) && strings.Contains(line, hash) {
+				lines = append(lines, line)
+			}
+		}
+		if len(lines) != times {
+			t.Errorf("the audit log says that the key %s went, and should %d times:\n%s", hash, times, lines)
+		}
 	}
 }
