@@ -185,6 +185,12 @@ func (e Enrollment) validate() error {
 	return e.Consent().Validate()
 }
 
+// KeyGone says that the key of e is no longer on its token, and how to enroll anew.
+func (e Enrollment) KeyGone() error {
+	return hint.Withf(fmt.Errorf("the key of %s is no longer on the token", e.Name), "make a new key with `%s`",
+		e.Restart(hsm.URI{}))
+}
+
 // Consent is the enrollment's policy in one piece.
 func (e Enrollment) Consent() consent.Policy { return consent.Policy{Mode: e.Policy, Rules: e.Rules} }
 

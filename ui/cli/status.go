@@ -15,12 +15,13 @@ func (a *app) status() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "status",
 		Short: "Show who you are, whether the token is unlocked, and what to do next",
-		Long: `Shows the current context and its user, whether the token is unlocked, when the
-certificates expire, unfinished enrollments, and the next step. It reads files and asks
-the running agent. It opens no token, starts nothing and asks nobody.
+		Long: `Shows the current context and its user, whether the token is there and unlocked, when
+the certificates expire, unfinished enrollments, and the next step. It reads files, asks
+the running agent, and looks whether the key is still on the token. It asks nobody for a
+PIN or a touch, and changes nothing.
 
 With --short, prints one line for a shell prompt, or nothing if the current context is
-not one of kubehsm's.`,
+not one of kubehsm's. It then looks at no token.`,
 		Example: "kubehsm status\nkubehsm status --short\nkubehsm status -o json",
 		Args:    cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
@@ -28,7 +29,7 @@ not one of kubehsm's.`,
 		if err != nil {
 			return err
 		}
-		look := overview.Of
+		look := overview.Look
 		if short {
 			look = overview.Glance
 		}

@@ -96,7 +96,7 @@ func LockLevel(s overview.Status) Level {
 	switch s.Lock {
 	case overview.Unlocked:
 		return Good
-	case overview.Unknown:
+	case overview.Unknown, overview.Absent:
 		return Warn
 	}
 	return Quiet
@@ -110,6 +110,14 @@ func LockBrief(s overview.Status, now time.Time) string {
 		return "not kubehsm's"
 	case s.Lock == overview.Unlocked && !s.Until.IsZero():
 		return "unlocked " + span.Of(s.Until.Sub(now))
+	}
+	return lockState(s)
+}
+
+// lockState is the state of the token of the current context in a word or a clause.
+func lockState(s overview.Status) string {
+	if s.Lock == overview.Absent && len(s.Keys) > 0 {
+		return s.Keys[0].Key.Place().Absent()
 	}
 	return string(s.Lock)
 }
@@ -161,7 +169,7 @@ func StepTitle(s overview.Step) string {
 
 // lockWords says whether the token of the current context can be used without a PIN.
 func lockWords(s overview.Status, now time.Time) string {
-	words := string(s.Lock)
+	words := lockState(s)
 	if s.Lock == overview.Unlocked && !s.Until.IsZero() {
 		words += ", " + span.Of(s.Until.Sub(now)) + " more if not used"
 	}
@@ -174,7 +182,7 @@ func OverviewShort(s overview.Status, now time.Time) string {
 	if s.Enrollment == "" {
 		return ""
 	}
-	words := text.Clean(s.Context) + " " + string(s.Lock)
+	words := text.Clean(s.Context) + " " + lockState(s)
 	for _, c := range s.Certificates {
 		if c.Name == s.Enrollment && c.Due {
 			left := "expired"

@@ -36,11 +36,7 @@ func headerParts(t theme.Theme, m *model) []string {
 
 // standing is the current context and the state of its token, which stand in every header: the
 // context in at most room columns.
-func standing(t theme.Theme, o store.Data[overview.Status], now time.Time, room int) string {
-	if !o.Loaded {
-		return ""
-	}
-	s := o.Value
+func standing(t theme.Theme, s overview.Status, now time.Time, room int) string {
 	if s.Context == "" {
 		return t.Muted.Render("no context")
 	}
@@ -48,7 +44,7 @@ func standing(t theme.Theme, o store.Data[overview.Status], now time.Time, room 
 	switch s.Lock {
 	case overview.Unlocked:
 		glyph = t.Glyphs.On
-	case overview.Unknown:
+	case overview.Unknown, overview.Absent:
 		glyph = "?"
 	case "":
 		glyph = t.Glyphs.Dot

@@ -9,7 +9,6 @@ import (
 
 	"github.com/kubehsm/kubehsm/ui/flow/overview"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
-	"github.com/kubehsm/kubehsm/ui/tui/store"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
@@ -40,7 +39,6 @@ func TestHeaderAlwaysTellsWhereOneStands(t *testing.T) {
 		"other":   {overview.Status{Context: "prod"}, "not kubehsm's"},
 		"hostile": {overview.Status{Context: "prod\x1b[2J\n" + long, Enrollment: "x", Lock: overview.Locked}, "locked"},
 	} {
-		o := store.Data[overview.Status]{Value: c.status, Loaded: true}
 		for _, stack := range [][]screen.Screen{{titled{title: "Tokens"}},
 			{titled{title: "Tokens"}, titled{title: "Enroll " + long}}} {
 			n := &navigation{sections: []*section{{title: "Home", stack: stack}, {title: "Tokens"}, {title: "Requests"}}}
@@ -49,7 +47,7 @@ func TestHeaderAlwaysTellsWhereOneStands(t *testing.T) {
 				for w := 60; w < 210; w++ {
 					for _, h := range []int{15, 24} {
 						cv := newCanvas(th, w, h)
-						stands := func(room int) string { return standing(th, o, now, room) }
+						stands := func(room int) string { return standing(th, c.status, now, room) }
 						above := widget.Fit(cv.header(n, stands, parts), cv.inner()) // the page does the same
 						if cv.rules > 0 {
 							rule := cv.rule(stands, parts)

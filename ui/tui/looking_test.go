@@ -110,6 +110,25 @@ func TestLookingAsksNobody(t *testing.T) {
 	}
 }
 
+// TestHomeMissesToken: home and its header say that the token was pulled out. A screen that does not look at tokens
+// says no more than the agent does.
+func TestHomeMissesToken(t *testing.T) {
+	w := newWorld(t)
+	w.throughToken()
+	r := w.open(120, 40)
+	atTokens(r)
+	r.Press("0")
+	r.Sees("prod-hsm", "locked")
+	w.soft.Unplug()
+	r.Press("r")
+	r.Sees("the token of prod-hsm, trial, is not there", "Token    ! not there", "see what is wrong")
+	r.Press("3")
+	r.Sees("prod-hsm ○ locked")
+	w.soft.Plug()
+	r.Press("0", "r")
+	r.Sees("prod-hsm ○ locked", "U unlock")
+}
+
 // TestUnlockAndRead: the key that the line names asks once, and what is read then is followed by itself. When the
 // token is locked again, what was read last stays.
 func TestUnlockAndRead(t *testing.T) {

@@ -245,7 +245,7 @@ func (m *model) poll() tea.Cmd {
 			cmds = append(cmds, m.store.LoadCluster(m.now))
 		}
 	}
-	if m.nav.top().Watching() && m.store.TokensDue(m.now) {
+	if every := m.nav.top().Watching(); every > 0 && m.store.TokensDue(m.now, every) {
 		cmds = append(cmds, m.store.LoadTokens(m.now))
 	}
 	if p, ok := m.nav.top().(screen.Poller); ok {

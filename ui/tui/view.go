@@ -7,6 +7,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/kubehsm/kubehsm/ui/flow/overview"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -15,6 +16,14 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
+// status is where the person stands. What was read of the tokens counts while they are read again.
+func (m *model) status() overview.Status {
+	if m.nav.top().Watching() == 0 {
+		return m.store.Overview.Value
+	}
+	return m.store.Status()
+}
+
 // View implements [tea.Model].
 func (m *model) View() tea.View {
 	v, c, ok := m.terminal.view()
@@ -22,7 +31,12 @@ func (m *model) View() tea.View {
 		return v
 	}
 	frame := screen.Frame{Width: c.width, Height: c.height, Theme: c.theme, Now: m.now}
-	stands := func(room int) string { return standing(c.theme, m.store.Overview, m.now, room) }
+	stands := func(room int) string {
+		if !m.store.Overview.Loaded {
+			return ""
+		}
+		return standing(c.theme, m.status(), m.now, room)
+	}
 	parts := headerParts(c.theme, m)
 	body := widget.Block(m.nav.top().View(frame.With(c.inner(), c.body())), c.inner(), c.body())
 	content := c.page(c.header(&m.nav, stands, parts), c.rule(stands, parts), body, c.footer(m.actions(), m.lastKeys(c)))

@@ -80,8 +80,8 @@ func (t *target) lost(err error) error {
 	if !errors.Is(err, hsm.ErrKeyMismatch) && (!errors.Is(err, hsm.ErrNoKey) || hint.Of(err) != "") {
 		return err
 	}
-	return hint.Withf(fmt.Errorf("the key of %s is no longer on the token: %w", t.key.Name, err),
-		"make a new key with `%s`", t.key.Restart(hsm.URI{}))
+	gone := t.key.KeyGone()
+	return hint.With(fmt.Errorf("%w: %w", gone, err), hint.Of(gone))
 }
 
 // inDate says whether the certificate can be used now.

@@ -191,7 +191,7 @@ func gone(v hsm.View, all []enrollment.Enrollment) []Check {
 	for _, e := range all {
 		if isHere(e, v.Info) && token.IsGone(e.Key, e.KeyHash, v.Slots) {
 			c := Check{ID: "key/" + e.Name, Group: GroupTokens, Title: "Key of " + e.Name}
-			checks = append(checks, c.with(Failed, "the key of "+e.Name+" is no longer on the token",
+			checks = append(checks, c.with(Failed, e.KeyGone().Error(),
 				"Without the key, the certificate does not sign in, and nothing brings the key back.", e.Restart(hsm.URI{})))
 		}
 	}

@@ -1,6 +1,6 @@
 // Package overview says at one look where a person stands: who kubectl is, whether the token
-// is unlocked, which certificates end, and what to do next. It reads files and asks the
-// running agent. It opens no token, starts nothing and asks nobody.
+// is there and unlocked, which certificates end, and what to do next. It reads files, asks the
+// running agent and, if told to, looks at the tokens. It changes nothing and asks nobody.
 package overview
 
 import (
@@ -21,6 +21,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
 // Lock is whether a token can be used without a PIN.
@@ -30,6 +31,7 @@ type Lock string
 const (
 	Locked   Lock = "locked"
 	Unlocked Lock = "unlocked"
+	Absent   Lock = "absent"  // the token is not there
 	Unknown  Lock = "unknown" // the agent, or the token, does not answer
 )
 
@@ -43,8 +45,9 @@ type Status struct {
 	User   string   `json:"user,omitempty"`
 	Groups []string `json:"groups,omitempty"`
 	Server string   `json:"server,omitempty"`
-	// Key is the enrollment's key, the zero URI without an enrollment.
-	Key hsm.URI `json:"-"`
+	// Keys are the enrollments of the context, each with a key that signs it in: the one whose key
+	// signed in last, then the others. There are none without an enrollment.
+	Keys []enrollment.Enrollment `json:"-"`
 	// Lock is the state of the enrollment's token, "" without an enrollment; Until is when an
 	// unlocked token is locked at the latest.
 	Lock  Lock      `json:"lock,omitempty"`
@@ -111,6 +114,21 @@ func Of(ctx context.Context, e *env.Env, now time.Time) Status {
 	return of(ctx, e, now, session.Agent{Env: e}.AgentStatus, patience)
 }
 
+// Look is [Of] with what the tokens that can be reached tell, see [Status.Seen]. No token is asked
+// for a PIN or a touch.
+func Look(ctx context.Context, e *env.Env, now time.Time) Status {
+	s := Of(ctx, e, now)
+	if len(s.Keys) == 0 {
+		return s
+	}
+	here, failed, err := token.Tokens{Env: e}.ListNow(ctx)
+	if err != nil {
+		s.problem(err)
+		return s
+	}
+	return s.Seen(here, failed)
+}
+
 // Glance is [Of] for a shell's prompt, which must not wait: tokens are taken for what they
 // said last.
 func Glance(ctx context.Context, e *env.Env, now time.Time) Status {
@@ -127,7 +145,7 @@ func Glance(ctx context.Context, e *env.Env, now time.Time) Status {
 func of(ctx context.Context, e *env.Env, now time.Time, agent func(context.Context) (message.Status, error),
 	patience time.Duration) Status {
 	var s Status
-	en := s.context(ctx, e)
+	s.context(ctx, e)
 	s.files(ctx, e, now)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -136,14 +154,61 @@ func of(ctx context.Context, e *env.Env, now time.Time, agent func(context.Conte
 		err = nil
 	}
 	s.hear(status, err)
-	if en != nil {
+	if len(s.Keys) > 0 {
 		s.Lock = Unknown
 		if err == nil {
-			s.lock(status, en.Key)
+			s.lock(status, s.Keys[0].Key)
 		}
 	}
 	s.Next = s.next(now)
 	return s
+}
+
+// Seen returns s with what the tokens that are here tell of those of the context: none is there, a
+// PIN is blocked, or a key is gone. What failed says why a token may not be seen.
+func (s Status) Seen(here []hsm.View, failed []hsm.Problem) Status {
+	s.Problems = slices.Clone(s.Problems)
+	known, found := len(s.Problems), false
+	for _, e := range s.Keys {
+		i := slices.IndexFunc(here, func(v hsm.View) bool { return e.Key.Identity().MatchToken(v.Info) })
+		if i < 0 {
+			continue
+		}
+		found = true
+		switch v := here[i]; {
+		case v.Info.PIN.Blocked():
+			s.Problems = append(s.Problems, fmt.Sprintf("the PIN of %s is blocked; %s", v.Info.Name(), v.Info.Unblock()))
+		case v.Err == nil && token.IsGone(e.Key, e.KeyHash, v.Slots):
+			s.problem(e.KeyGone())
+			if s.Next.Deed != Resume && e.SpareOf == "" {
+				s.Next = Step{Reenter, e.Name, e.Restart(hsm.URI{})}
+			}
+		}
+	}
+	if !found && len(s.Keys) > 0 {
+		s.absent(failed)
+	}
+	if s.Next == (Step{}) && len(s.Problems) > known {
+		s.Next = Step{Examine, "", "kubehsm doctor"}
+	}
+	return s
+}
+
+// absent notes that no token of the context is seen. A card that is in use is there, and of a token whose
+// driver has not answered nobody knows yet.
+func (s *Status) absent(failed []hsm.Problem) {
+	first := s.Keys[0]
+	i := slices.IndexFunc(failed, func(p hsm.Problem) bool { return token.Hides(p, first.Key) })
+	switch {
+	case i < 0:
+		s.Lock = Absent
+		place := first.Key.Place()
+		s.problem(hint.With(fmt.Errorf("the token of %s, %s, is %s", first.Name, first.Key.TokenName(), place.Absent()),
+			place.Back()))
+	case !errors.Is(failed[i].Err, hsm.ErrPending) && !errors.Is(failed[i].Err, hsm.ErrBusy):
+		s.Lock = Unknown
+		s.problem(fmt.Errorf("the token of %s is not seen: %w", first.Name, failed[i].Err))
+	}
 }
 
 // problem notes what went wrong, and how it is mended; nil is nothing.
@@ -158,28 +223,35 @@ func (s *Status) problem(err error) {
 	s.Problems = append(s.Problems, words)
 }
 
-// context reads the current context, and returns the enrollment that it signs in with, nil for
-// none.
-func (s *Status) context(ctx context.Context, e *env.Env) *enrollment.Enrollment {
+// context reads the current context and the enrollment that it signs in with.
+func (s *Status) context(ctx context.Context, e *env.Env) {
 	current, err := e.Rules().Get(ctx, "")
 	if err != nil {
 		if !errors.Is(err, kubeconfig.ErrNoContext) { // the context may be missing yet, or gone
 			s.problem(err)
 		}
-		return nil
+		return
 	}
 	s.Context = current.Name
 	if !current.User.Ours() {
-		return nil
+		return
 	}
 	en, err := e.Enrollments().Load(current.User.Enrollment)
 	if err != nil {
 		s.problem(err)
-		return nil
+		return
 	}
-	en = en.By(e.Enrollments().InUse(en))
-	s.Enrollment, s.User, s.Groups, s.Server, s.Key = en.Name, en.User, en.Groups, en.Cluster.Server, en.Key
-	return &en
+	used := e.Enrollments().InUse(en)
+	family, err := e.Enrollments().Family(en)
+	s.problem(err)
+	for _, member := range family {
+		if member.Name != used.Name {
+			s.Keys = append(s.Keys, member)
+		}
+	}
+	s.Keys = append([]enrollment.Enrollment{used}, s.Keys...)
+	en = en.By(used)
+	s.Enrollment, s.User, s.Groups, s.Server = en.Name, en.User, en.Groups, en.Cluster.Server
 }
 
 // files reads when certificates end, and what was begun.
@@ -196,23 +268,6 @@ func (s *Status) files(ctx context.Context, e *env.Env, now time.Time) {
 		s.Unfinished = append(s.Unfinished, Unfinished{Name: j.Options.Name, Renewal: j.Options.Renewal != nil,
 			Waits: j.Next(), Since: j.Updated, Resume: j.Options.Resume()})
 	}
-}
-
-// Seen returns s with what the tokens that are here tell of the enrollment's token: a PIN that is blocked.
-func (s Status) Seen(here []hsm.View) Status {
-	key := s.Key.Identity()
-	i := slices.IndexFunc(here, func(v hsm.View) bool {
-		return key.Scheme != "" && key.MatchToken(v.Info) && v.Info.PIN.Blocked()
-	})
-	if i < 0 {
-		return s
-	}
-	s.Problems = append(slices.Clone(s.Problems),
-		fmt.Sprintf("the PIN of %s is blocked; `kubehsm token pin unblock` sets a new one", here[i].Info.Name()))
-	if s.Next == (Step{}) {
-		s.Next = Step{Examine, "", "kubehsm doctor"}
-	}
-	return s
 }
 
 // hear takes in what the agent says of itself, or why it says nothing.

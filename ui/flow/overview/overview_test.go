@@ -2,6 +2,7 @@ package overview
 
 import (
 	"context"
+	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
@@ -76,7 +79,8 @@ func TestOf(t *testing.T) {
 
 // TestJSON: a script reads the next step as a command, and nothing where there is none.
 func TestJSON(t *testing.T) {
-	for want, s := range map[string]Status{`"next":"kubehsm doctor"`: {Next: Step{Deed: Examine, Command: "kubehsm doctor"}}, "": {}} {
+	examine := Status{Next: Step{Deed: Examine, Command: "kubehsm doctor"}}
+	for want, s := range map[string]Status{`"next":"kubehsm doctor"`: examine, "": {}} {
 		b, err := json.Marshal(s)
 		if err != nil || !strings.Contains(string(b), want) || want == "" && strings.Contains(string(b), "next") {
 			t.Errorf("%s, %v", b, err)
@@ -143,18 +147,87 @@ func TestKeyDestroyed(t *testing.T) {
 	}
 }
 
-// TestSeen: a blocked PIN of the enrollment's token is a problem, and that of another token is none.
+// TestSeen: what tokens tell of an enrollment and its spare: a problem, what to do first, and whether the token is
+// there. What is not known is not said.
 func TestSeen(t *testing.T) {
-	key := hsm.URI{Scheme: hsm.SchemePIV, Serial: "7", Slot: "9a"}
-	blocked := hsm.PINState{Locked: true, Retries: -1}
-	for serial, problems := range map[string]int{"7": 1, "8": 0} {
-		here := []hsm.View{{Info: hsm.TokenInfo{Scheme: hsm.SchemePIV, Serial: serial, Initialized: true, PIN: blocked}}}
-		s := Status{Key: key}.Seen(here)
-		if len(s.Problems) != problems || (s.Next.Deed == Examine) != (problems == 1) {
-			t.Errorf("token %s: %+v", serial, s)
+	public, _, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, err := hsm.Fingerprint(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(name, spareOf, serial string) enrollment.Enrollment {
+		key := hsm.URI{Scheme: hsm.SchemePIV, Serial: serial, Slot: "9a"}
+		return enrollment.Enrollment{Name: name, SpareOf: spareOf, Key: key, KeyHash: hash, Context: "prod", User: "jane"}
+	}
+	card := func(serial string, slots ...hsm.Slot) hsm.View {
+		return hsm.View{Info: hsm.TokenInfo{Scheme: hsm.SchemePIV, Serial: serial, Initialized: true,
+			PIN: hsm.PINState{Retries: 3}}, Slots: slots}
+	}
+	whole := hsm.Slot{ID: "9a", Key: &hsm.Key{Public: public}}
+	blocked := card("7", whole)
+	blocked.Info.PIN = hsm.PINState{Locked: true, Retries: -1}
+	stopped := hint.With(errors.New("the service is not running"), "start it")
+	anew := "kubehsm enroll --name prod-hsm --restart --context prod --user jane"
+	unplugged := "7, is not plugged in; plug it in"
+	for what, c := range map[string]struct {
+		lock    Lock
+		here    []hsm.View
+		failed  error // of the smart card service
+		problem string
+		next    string
+		now     Lock
+	}{
+		"well":              {Locked, []hsm.View{card("7", whole)}, nil, "", "", Locked},
+		"PIN is blocked":    {Locked, []hsm.View{blocked}, nil, "is blocked", "kubehsm doctor", Locked},
+		"unplugged":         {Locked, []hsm.View{card("8")}, nil, unplugged, "kubehsm doctor", Absent},
+		"pulled out":        {Unlocked, nil, nil, unplugged, "kubehsm doctor", Absent},
+		"spare is here":     {Locked, []hsm.View{card("9", whole)}, nil, "", "", Locked},
+		"key is destroyed":  {Unlocked, []hsm.View{card("7")}, nil, "no longer on the token; make a new key", anew, Unlocked},
+		"service stopped":   {Locked, nil, stopped, "not seen: the service is not running; start it", "kubehsm doctor", Unknown},
+		"card is in use":    {Locked, nil, hsm.ErrBusy, "", "", Locked},
+		"no answer yet":     {Locked, nil, hsm.ErrPending, "", "", Locked},
+		"nothing connected": {Locked, nil, hsm.ErrNoToken, "no such token", "kubehsm doctor", Unknown},
+	} {
+		var failed []hsm.Problem
+		if c.failed != nil {
+			failed = []hsm.Problem{{Source: hsm.SchemePIV, Err: c.failed}}
 		}
-		if s := (Status{}).Seen(here); len(s.Problems) > 0 {
-			t.Errorf("without an enrollment: %+v", s)
+		s := Status{Lock: c.lock, Keys: []enrollment.Enrollment{of("prod-hsm", "", "7"), of("prod-spare", "prod-hsm", "9")}}.
+			Seen(c.here, failed)
+		said := strings.Join(s.Problems, "\n")
+		if !strings.Contains(said, c.problem) || (c.problem == "") != (said == "") || s.Next.Command != c.next ||
+			s.Lock != c.now {
+			t.Errorf("%s: %s; %+v; %q", what, s.Lock, s.Next, said)
 		}
+		if s := (Status{}).Seen(c.here, failed); len(s.Problems) > 0 || s.Next != (Step{}) {
+			t.Errorf("%s, without an enrollment: %+v", what, s)
+		}
+	}
+}
+
+// TestLook: the look at tokens asks nobody, and tells that the token was pulled out.
+func TestLook(t *testing.T) {
+	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane", "dev")
+	w.Server.Signs(true)
+	flowtest.Agent(t, w.Env)
+	o := enrolling.Options{Name: "prod-hsm", User: "jane", Groups: []string{"dev"}}
+	if _, err := enroll.NewEnroller(w.Env).Enroll(t.Context(), o, hsmtest.Typing(t, w.Card.PIN()), nil); err != nil {
+		t.Fatal(err)
+	}
+	w.Card.Before(func(_ context.Context, op hsmtest.Op) error {
+		if op == hsmtest.OpUnlock || op == hsmtest.OpSign {
+			t.Errorf("a look takes %s", op)
+		}
+		return nil
+	})
+	if s := Look(t.Context(), w.Env, time.Now()); s.Lock != Unlocked || len(s.Problems) > 0 {
+		t.Errorf("%+v", s)
+	}
+	w.Card.Unplug()
+	if s := Look(t.Context(), w.Env, time.Now()); s.Lock == Unlocked || len(s.Problems) == 0 || s.Next.Deed != Examine {
+		t.Errorf("pulled out: %+v", s)
 	}
 }

@@ -1,7 +1,10 @@
 package token
 
 import (
+	"errors"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
 )
@@ -19,4 +22,17 @@ func IsGone(u hsm.URI, hash string, slots []hsm.Slot) bool {
 	}
 	now, err := hsm.Fingerprint(slots[i].Key.Public)
 	return err == nil && now != hash
+}
+
+// Hides tells whether p may be why the token that u names is not seen: its library or the smart card
+// service failed, or a card is busy. That a reader is empty hides nothing.
+func Hides(p hsm.Problem, u hsm.URI) bool {
+	switch {
+	case p.Source == u.Scheme:
+		return true
+	case u.Scheme == hsm.SchemePIV:
+		return !filepath.IsAbs(p.Source) && !errors.Is(p.Err, hsm.ErrNoToken) && !errors.Is(p.Err, hsm.ErrUnsupported) &&
+			!errors.Is(p.Err, hsm.ErrUnavailable)
+	}
+	return u.ModulePath != "" && strings.HasPrefix(p.Source, u.ModulePath)
 }

@@ -44,3 +44,29 @@ func TestIsGone(t *testing.T) {
 		}
 	}
 }
+
+// TestHides: what failed may hide the tokens that are behind it, and no others.
+func TestHides(t *testing.T) {
+	card := hsm.URI{Scheme: hsm.SchemePIV, Serial: "7"}
+	soft := hsm.URI{Scheme: hsm.SchemePKCS11, Token: "trial", ModulePath: "/usr/lib/soft.so"}
+	for what, c := range map[string]struct {
+		source string
+		err    error
+		hides  string // the scheme of the token that it hides
+	}{
+		"service stopped": {hsm.SchemePIV, hsm.ErrNoToken, hsm.SchemePIV},
+		"card in use":     {"Reader 0", hsm.ErrBusy, hsm.SchemePIV},
+		"empty reader":    {"Reader 0", hsm.ErrNoToken, ""},
+		"foreign card":    {"Reader 0", hsm.ErrUnsupported, ""},
+		"library failed":  {"/usr/lib/soft.so", hsm.ErrModule, hsm.SchemePKCS11},
+		"its token":       {"/usr/lib/soft.so: slot 1", hsm.ErrModule, hsm.SchemePKCS11},
+		"other library":   {"/usr/lib/other.so", hsm.ErrModule, ""},
+		"no library used": {hsm.SchemePKCS11, hsm.ErrUnavailable, hsm.SchemePKCS11},
+	} {
+		for _, u := range []hsm.URI{card, soft} {
+			if got := Hides(hsm.Problem{Source: c.source, Err: c.err}, u); got != (u.Scheme == c.hides) {
+				t.Errorf("%s, %s: %t", what, u, got)
+			}
+		}
+	}
+}

@@ -88,8 +88,8 @@ type Screen interface {
 	Typing() bool
 	// Animating tells whether the view changes by itself now.
 	Animating() bool
-	// Watching tells whether tokens should be looked for again and again.
-	Watching() bool
+	// Watching is how often the tokens are read again while the screen is in front, 0 for never.
+	Watching() time.Duration
 	// Leave says why leaving the program now wants a second thought, "" if it does not.
 	Leave() string
 }
@@ -118,7 +118,7 @@ func (Base) Typing() bool { return false }
 func (Base) Animating() bool { return false }
 
 // Watching implements [Screen].
-func (Base) Watching() bool { return false }
+func (Base) Watching() time.Duration { return 0 }
 
 // Leave implements [Screen].
 func (Base) Leave() string { return "" }

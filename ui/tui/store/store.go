@@ -18,10 +18,12 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/task"
 )
 
-// How often the overview, tokens and the progress of a cluster are looked at again.
+// How often the overview, the tokens and the progress of a cluster are looked at again; the tokens seldom
+// where no list of them is in view.
 const (
 	OverviewEvery = 2 * time.Second
 	TokensEvery   = 2 * time.Second
+	TokensSeldom  = 10 * time.Second
 	ClusterEvery  = time.Second
 )
 
@@ -140,6 +142,14 @@ func (s *Store) LoadOverview(now time.Time) tea.Cmd {
 	}, func(a answer[overview.Status]) tea.Msg { return OverviewMsg(a) })
 }
 
+// Status is where the person stands: the overview, with what the tokens that were read last tell.
+func (s *Store) Status() overview.Status {
+	if !s.Tokens.Loaded || s.Tokens.Err != nil {
+		return s.Overview.Value
+	}
+	return s.Overview.Value.Seen(s.Tokens.Value.Views, s.Tokens.Value.Problems)
+}
+
 // OverviewDue tells whether the overview was last made long enough ago.
 func (s *Store) OverviewDue(now time.Time) bool { return s.Overview.due(now, OverviewEvery) }
 
@@ -152,8 +162,8 @@ func (s *Store) LoadTokens(now time.Time) tea.Cmd {
 	}, func(a answer[Tokens]) tea.Msg { return TokensMsg(a) })
 }
 
-// TokensDue tells whether the tokens were last read long enough ago.
-func (s *Store) TokensDue(now time.Time) bool { return s.Tokens.due(now, TokensEvery) }
+// TokensDue tells whether the tokens, which are read again every so often, are to be read now.
+func (s *Store) TokensDue(now time.Time, every time.Duration) bool { return s.Tokens.due(now, every) }
 
 // due tells whether d, which is read again every so often, is to be read now.
 func (d Data[T]) due(now time.Time, every time.Duration) bool {

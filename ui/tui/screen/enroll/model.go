@@ -78,7 +78,12 @@ func (m *Model) Animating() bool { return m.page().animating() }
 
 // Watching implements [screen.Screen]: tokens are looked for while one is
 // chosen or awaited, and left alone while one is used.
-func (m *Model) Watching() bool { return m.at == stageToken || m.at == stageKey || m.at == stageReview }
+func (m *Model) Watching() time.Duration {
+	if m.at == stageToken || m.at == stageKey || m.at == stageReview {
+		return store.TokensEvery
+	}
+	return 0
+}
 
 // Leave implements [screen.Screen].
 func (m *Model) Leave() string {

@@ -57,6 +57,10 @@ func (m *Model) Title() string { return "Home" }
 // Animating implements [screen.Screen]: only the first look has a spinner.
 func (m *Model) Animating() bool { return !m.Store.Overview.Loaded }
 
+// Watching implements [screen.Screen]. The screen may be open all day, so other programs get the cards
+// most of the time.
+func (m *Model) Watching() time.Duration { return store.TokensSeldom }
+
 // Update implements [screen.Screen].
 func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 	switch msg := msg.(type) {
@@ -75,7 +79,9 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 			m.remember()
 			return nil
 		}
-		cmd, _ := m.Press(msg, m.Acts(), func() tea.Cmd { return m.Store.LoadOverview(now) })
+		cmd, _ := m.Press(msg, m.Acts(), func() tea.Cmd {
+			return tea.Batch(m.Store.LoadOverview(now), m.Store.LoadTokens(now))
+		})
 		return cmd
 	}
 	return nil
@@ -83,11 +89,6 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 
 // ends are the certificates, the one that ends first before the others.
 func (m *Model) ends() []enroll.Expiring { return m.Store.Overview.Value.Certificates }
-
-// status is where a person stands, with what the tokens that are here tell.
-func (m *Model) status() overview.Status {
-	return m.Store.Overview.Value.Seen(m.Store.Tokens.Value.Views)
-}
 
 func (m *Model) remember() {
 	if c, ok := m.selected(); ok {
@@ -104,7 +105,7 @@ func (m *Model) selected() (c enroll.Expiring, ok bool) {
 
 // Acts implements [screen.Actor].
 func (m *Model) Acts() screen.Acts {
-	s := m.status()
+	s := m.Store.Status()
 	next := s.Next
 	locked := screen.When(s.Lock == overview.Unlocked, "it is unlocked")
 	if s.Enrollment == "" {

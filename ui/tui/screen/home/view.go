@@ -81,7 +81,7 @@ func (m *Model) column(f screen.Frame) []string {
 
 // parts are what stands above the timeline and below it.
 func (m *Model) parts(f screen.Frame, r room) (above, below []part) {
-	t, s := f.Theme, m.status()
+	t, s := f.Theme, m.Store.Status()
 	most := max(f.Height/6, 2) // lines of one part that may be many
 	lines := func(all []present.Line) []string { return some(f, widget.Lines(t, all, f.Width), most) }
 	facts := slices.DeleteFunc(present.OverviewFacts(s, f.Now), func(fact present.Fact) bool {

@@ -83,7 +83,7 @@ func (m *Model) Close() { m.job.Cancel() }
 func (m *Model) Animating() bool { return m.job.Active() && !m.loaded }
 
 // Watching implements [screen.Screen]: a token that is unplugged is missed.
-func (m *Model) Watching() bool { return true }
+func (m *Model) Watching() time.Duration { return store.TokensEvery }
 
 // read reads the token's details.
 func (m *Model) read(now time.Time) tea.Cmd {

@@ -124,7 +124,7 @@ func (m *Model) Close() {}
 func (m *Model) Typing() bool { return m.filter.Typing() }
 
 // Watching implements [screen.Screen].
-func (m *Model) Watching() bool { return true }
+func (m *Model) Watching() time.Duration { return store.TokensEvery }
 
 // Leave implements [screen.Screen].
 func (m *Model) Leave() string { return "" }
