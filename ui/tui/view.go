@@ -7,7 +7,6 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/kubehsm/kubehsm/ui/flow/overview"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -15,14 +14,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
-
-// status is where the person stands. What was read of the tokens counts while they are read again.
-func (m *model) status() overview.Status {
-	if m.nav.top().Watching() == 0 {
-		return m.store.Overview.Value
-	}
-	return m.store.Status()
-}
 
 // View implements [tea.Model].
 func (m *model) View() tea.View {
@@ -35,7 +26,11 @@ func (m *model) View() tea.View {
 		if !m.store.Overview.Loaded {
 			return ""
 		}
-		return standing(c.theme, m.status(), m.now, room)
+		s := m.store.Overview.Value
+		if m.nav.top().Watching() > 0 { // what the tokens told is not old
+			s = m.store.Status()
+		}
+		return standing(c.theme, s, m.now, room)
 	}
 	parts := headerParts(c.theme, m)
 	body := widget.Block(m.nav.top().View(frame.With(c.inner(), c.body())), c.inner(), c.body())

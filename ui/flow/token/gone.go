@@ -30,7 +30,7 @@ func Hides(p hsm.Problem, u hsm.URI) bool {
 	switch {
 	case p.Source == u.Scheme:
 		return true
-	case u.Scheme == hsm.SchemePIV:
+	case !u.Kind().Modules:
 		return !filepath.IsAbs(p.Source) && !errors.Is(p.Err, hsm.ErrNoToken) && !errors.Is(p.Err, hsm.ErrUnsupported) &&
 			!errors.Is(p.Err, hsm.ErrUnavailable)
 	}
