@@ -14,7 +14,7 @@ import (
 )
 
 // ErrNoSpare says that an enrollment cannot be the spare of another one.
-var ErrNoSpare = errors.New("not a spare of the other")
+var ErrNoSpare = errors.New("it cannot be a spare")
 
 // Merge plans to make the enrollment called spare a spare of the one called into: its context goes, and its key
 // signs for the other's, too. The strictest policy of both is then in force for both. Taking back the change of the
@@ -96,7 +96,7 @@ func mergeable(e *env.Env, spare, into string) (first, second enrollment.Enrollm
 		why = "its key is on the same token"
 	}
 	if why != "" {
-		err = hint.With(fmt.Errorf("%s: %w, %s: %s", spare, ErrNoSpare, into, why),
+		err = hint.With(fmt.Errorf("%s: %w of %s: %s", spare, ErrNoSpare, into, why),
 			"`kubehsm kubeconfig list` shows the enrollments; `kubehsm enroll --spare` makes a new spare")
 	}
 	return first, second, err

@@ -232,6 +232,36 @@ func TestUnreadableKeys(t *testing.T) {
 	m.expect(m.find(tokens(t.Context(), m.Options), "keys/pkcs11:token=blue"), Failed, "vendor", "update it")
 }
 
+// TestSpareIsThere: with the token of a key or of its spare, the other one is no fault, and the context is ready.
+func TestSpareIsThere(t *testing.T) {
+	for here, id := range map[string]string{"prod": "absent/prod-spare", "prod-spare": "spare/prod"} {
+		m := newMachine(t)
+		for name, serial := range map[string]string{"prod": "1", "prod-spare": "2"} {
+			m.enroll(name, "https://prod.example.com", nil, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+			e, err := m.Env.Enrollments().Load(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.Key.Serial = serial
+			if name != "prod" {
+				e.SpareOf = "prod"
+			}
+			if err := m.Env.Enrollments().Save(e); err != nil {
+				t.Fatal(err)
+			}
+			if name == here {
+				m.fake.Add(hsmtest.FakeOptions{Label: "blue token", Serial: serial})
+			}
+		}
+		checks := tokens(t.Context(), m.Options)
+		m.expect(m.find(checks, id), OK, "the token of "+here+" signs in", "")
+		certificates := []Check{{ID: "certificate/prod", State: OK}, {ID: "certificate/prod-spare", State: OK}}
+		if _, usable := enrollments(append(certificates, checks...)); !slices.Contains(usable, `"prod"`) {
+			t.Errorf("with the token of %s, %q can sign in", here, usable)
+		}
+	}
+}
+
 // A token that is enrolled and not there is told, whatever else is there; a
 // library that fails is only then in the way.
 func TestEnrolledTokenIsAway(t *testing.T) {

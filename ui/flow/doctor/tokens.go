@@ -66,6 +66,9 @@ func absent(all []enrollment.Enrollment, here []hsm.TokenInfo, areas []area) []C
 		c := Check{ID: "absent/" + e.Name, Group: GroupTokens, Title: "Token of " + e.Name}
 		other := func(o enrollment.Enrollment) bool { return shares(e, o) && isHere(o, here...) }
 		if i := slices.IndexFunc(all, other); i >= 0 {
+			if e.SpareOf == "" { // its context signs in all the same
+				c.ID = "spare/" + e.Name
+			}
 			checks = append(checks, c.ok(e.Key.Place().Absent()+": "+uri+"; the token of "+all[i].Name+" signs in"))
 			continue
 		}
