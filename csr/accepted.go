@@ -67,8 +67,8 @@ func (a *Accepted) Check(c *Certificate) error {
 	case len(a.Names) > 0 && !a.names(c):
 		return fmt.Errorf("%w: issued by %s; accepted authorities: %s", ErrUntrusted, issuer, a.nameWords())
 	case a.Roots != nil && !a.verifies(c):
-		return fmt.Errorf("%w: issued by %s, but not by the authority of that name which the cluster lists", ErrUntrusted,
-			issuer)
+		return fmt.Errorf("%w: issued by %s, and no authority in the cluster's ConfigMap %s has signed it or its chain",
+			ErrUntrusted, issuer, authenticationMap)
 	}
 	return nil
 }

@@ -11,8 +11,11 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	apiserver "github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
@@ -108,6 +111,28 @@ func noneAdoptable(unfit []string) error {
 		err,
 		"`kubehsm key list` shows what is on the token; without --use-certificate, a certificate is requested",
 	)
+}
+
+// accepts says which client certificates the cluster accepts that o's context leads to, nil if it does not tell.
+func accepts(ctx context.Context, e *env.Env, to apiserver.Cluster, o enrolling.Options) *csr.Accepted {
+	by := cluster.AcceptedBy(ctx, to)
+	if by != nil {
+		by.Roots = readableRoots(ctx, e, o)
+	}
+	return by
+}
+
+// readableRoots are the authorities of client certificates that the cluster publishes, nil where the credential of o's
+// context may not read them. Nobody is asked for a PIN.
+func readableRoots(ctx context.Context, e *env.Env, o enrolling.Options) *x509.CertPool {
+	if o.Join != nil {
+		return nil
+	}
+	client, err := (cluster.Access{Env: e.Quiet()}).Client(ctx, o.Context)
+	if err != nil {
+		return nil // the handshake tells names at least
+	}
+	return client.ControlPlane().AcceptedRoots(ctx)
 }
 
 // accepted are the certificates that the API server is not certain to turn down.

@@ -104,6 +104,51 @@ func TestTakeAdoptable(t *testing.T) {
 	}
 }
 
+// TestAdoptUntrusted: where the authorities that the API server accepts may be read, a certificate of none of them
+// is refused in the review, and by the step that would use it. Where they may not, or nothing answers, it is not.
+func TestAdoptUntrusted(t *testing.T) {
+	w := scene(t)
+	held := w.Enroll("held", "jane", "dev")
+	chain, err := w.Env.Enrollments().Certificate(held)
+	if err != nil {
+		t.Fatal(err)
+	}
+	card, err := w.Env.Drivers.Open(t.Context(), held.Key.TokenOnly())
+	if err == nil {
+		err = errors.Join(card.StoreCertificate(t.Context(), held.Key, chain[0], hsmtest.Typing(t, w.Card.PIN())), card.Lock())
+		card.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	review := func(untrusted bool) Review {
+		t.Helper()
+		rev, err := NewEnroller(w.Env).Review(t.Context(), enrolling.Options{Adopt: true, Name: "corp-hsm"})
+		if err != nil || rev.Certificate == nil || errors.Is(rev.Refused, csr.ErrUntrusted) != untrusted {
+			t.Errorf("review %+v, %v", rev, err)
+		}
+		return rev
+	}
+	review(false)
+	w.Server.Put("/api/v1/namespaces/kube-system/configmaps", map[string]any{
+		"metadata": map[string]string{"name": "extension-apiserver-authentication"},
+		"data":     map[string]string{"client-ca-file": string(held.Cluster.CAData)}})
+	if rev := review(true); !strings.Contains(rev.Refused.Error(), `issued by "CN=kubernetes", and no authority`) {
+		t.Errorf("it says %v", rev.Refused)
+	}
+	_, err = NewEnroller(w.Env).Enroll(t.Context(), enrolling.Options{Adopt: true, Name: "corp-hsm"},
+		hsmtest.Typing(t, w.Card.PIN()), nil)
+	if !errors.Is(err, csr.ErrUntrusted) || !strings.Contains(hint.Of(err), "--client-ca-file") {
+		t.Errorf("%v, hint %q", err, hint.Of(err))
+	}
+	w.Server.Forbid("get configmaps")
+	review(false)
+	w.Server.Gone()
+	if rev := review(false); !strings.Contains(strings.Join(rev.Notes, "\n"), "does not answer") {
+		t.Errorf("without an answer: %q", rev.Notes)
+	}
+}
+
 // TestAdoptNothing: a token without a certificate is not enrolled by its certificate, and
 // nobody is asked for a PIN.
 func TestAdoptNothing(t *testing.T) {

@@ -303,7 +303,7 @@ func (n Enroller) completeAdopted(ctx context.Context, o *enrolling.Options) err
 	}
 	if at, err := (cluster.Access{Env: n.env.On(o.Cluster)}).Endpoint(ctx, o.Context); o.Join == nil && err == nil &&
 		len(chosen) > 1 {
-		chosen = accepted(cluster.AcceptedBy(ctx, at.Cluster), chosen)
+		chosen = accepted(accepts(ctx, n.env.On(o.Cluster), at.Cluster, *o), chosen)
 	}
 	switch len(chosen) {
 	case 0:
@@ -343,6 +343,6 @@ func (n Enroller) announced(ctx context.Context, o enrolling.Options, own []Adop
 	if err != nil || at.Accepts(o.AcceptUnverified) != nil {
 		return false
 	}
-	by := cluster.AcceptedBy(ctx, at.Cluster)
+	by := accepts(ctx, n.env.On(o.Cluster), at.Cluster, o)
 	return by != nil && len(by.Names) > 0 && len(accepted(by, own)) == 1
 }

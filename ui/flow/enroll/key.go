@@ -255,6 +255,7 @@ func (r *attempt) adopt(ctx context.Context) (outcome, error) {
 	who := cert.Subject()
 	r.record.Options.User, r.record.Options.Groups = who.User, who.Groups
 	r.record.Certificate, r.record.Rejected = cert.PEM, false
+	r.roots = readableRoots(ctx, r.env, o)
 	if err := r.refuseUntrusted(ctx, cert); err != nil {
 		return outcome{}, err
 	}

@@ -195,7 +195,10 @@ func (n Enroller) reviewAdopted(ctx context.Context, r *attempt, rev Review, kno
 		return rev, nil
 	}
 	rev.Certificate = fit[i].Certificate
-	if by := cluster.AcceptedBy(ctx, r.record.Cluster); by != nil && !rev.Options.AcceptForecast {
+	switch by := accepts(ctx, r.env, r.record.Cluster, rev.Options); {
+	case by == nil:
+		rev.Notes = append(rev.Notes, "the API server does not answer, so nothing tells yet whether it accepts the certificate")
+	case !rev.Options.AcceptForecast:
 		if err := by.Check(rev.Certificate); err != nil {
 			rev.Refused = hint.With(
 				err,
