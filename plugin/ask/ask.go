@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
@@ -100,7 +101,7 @@ func (f Func) Confirm(ctx context.Context, p hsm.ConfirmPrompt) (bool, error) {
 // TimedOut is the error of a prompt that nobody has answered for that long; it wraps
 // [context.DeadlineExceeded].
 func TimedOut(after time.Duration) error {
-	return fmt.Errorf("nobody answered the prompt within %s: %w", after, context.DeadlineExceeded)
+	return fmt.Errorf("nobody answered the prompt within %s: %w", span.Limit(after), context.DeadlineExceeded)
 }
 
 // Prompter returns f for a driver: nil if f is nil, which a driver takes for nobody.

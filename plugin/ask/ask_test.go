@@ -159,7 +159,7 @@ func TestCoolDown(t *testing.T) {
 		t.Fatalf("%v, asked %d times", err, under.asked)
 	}
 	if err := pin("a/../x"); !errors.Is(err, hsm.ErrCancelled) || under.asked != 1 ||
-		!strings.Contains(hint.Of(err), "it is asked for again in 3600 seconds") {
+		!strings.Contains(hint.Of(err), "it is asked for again in 1 hour") {
 		t.Fatalf("the prompt came back: %v, asked %d times", err, under.asked)
 	}
 	if err := pin("b"); !errors.Is(err, hsm.ErrCancelled) || under.asked != 2 {

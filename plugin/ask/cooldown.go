@@ -14,6 +14,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/hsm/shared/span"
 )
 
 // CoolDown keeps a PIN prompt that the person cancelled from coming back within d: a
@@ -48,7 +49,7 @@ func (c coolDown) pin(ctx context.Context, next Func, q Question) (Answer, error
 	of := q.PIN.Token
 	path := c.path("cancelled", of.Scheme, of.Label, of.Model, of.Serial)
 	if since, hot := c.hot(path); hot {
-		return Answer{}, hint.Withf(fmt.Errorf("the PIN prompt was %w %d s ago", hsm.ErrCancelled, int(since.Seconds())),
+		return Answer{}, hint.Withf(fmt.Errorf("the PIN prompt was %w %s ago", hsm.ErrCancelled, span.Limit(since.Truncate(time.Second))),
 			"it is asked for again in %s; or run `kubehsm unlock`", c.left(since))
 	}
 	a, err := next(ctx, q)
@@ -70,7 +71,7 @@ func (c coolDown) confirm(ctx context.Context, next Func, q Question) (Answer, e
 	p := q.Confirm
 	path := c.path("declined", p.Question, p.Detail, p.Type)
 	if since, hot := c.hot(path); hot {
-		return Answer{}, hint.Withf(fmt.Errorf("the question was %w %d s ago", hsm.ErrCancelled, int(since.Seconds())),
+		return Answer{}, hint.Withf(fmt.Errorf("the question was %w %s ago", hsm.ErrCancelled, span.Limit(since.Truncate(time.Second))),
 			"it is asked again in %s", c.left(since))
 	}
 	a, err := next(ctx, q)
@@ -106,10 +107,7 @@ func (c coolDown) hot(path string) (since time.Duration, hot bool) {
 
 // left is how long the cool-down that began since ago still lasts, in whole seconds.
 func (c coolDown) left(since time.Duration) string {
-	if s := int((c.d - since + time.Second - 1) / time.Second); s > 1 {
-		return fmt.Sprintf("%d seconds", s)
-	}
-	return "1 second"
+	return span.Limit(max((c.d - since + time.Second - 1).Truncate(time.Second), time.Second))
 }
 
 // path names a file by what is asked; a label is not fit for a file name.

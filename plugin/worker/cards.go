@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/hsm/shared/span"
 )
 
 // cards is the driver of smart cards, in this process, which keeps nobody waiting
@@ -63,7 +64,7 @@ const smartCards = "smart cards"
 
 // lateCards says that the smart card service did not answer in time.
 func lateCards(limit time.Duration) error {
-	return hint.With(fmt.Errorf("%w: the smart card service did not answer for %s", hsm.ErrModule, limit), hsm.Hung(""))
+	return hint.With(fmt.Errorf("%w: the smart card service did not answer for %s", hsm.ErrModule, span.Limit(limit)), hsm.Hung(""))
 }
 
 // Watch implements [hsm.Watcher].

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/hsm/shared/span"
 )
 
 // lister reads what one library, or the smart card service, has. All who want it at
@@ -100,6 +101,6 @@ func (l *lister[T]) result(
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	err := fmt.Errorf("%w for %s", hsm.ErrPending, time.Since(r.began).Round(100*time.Millisecond))
+	err := fmt.Errorf("%w for %s", hsm.ErrPending, span.Limit(time.Since(r.began).Round(100*time.Millisecond)))
 	return l.last, nil, hint.With(err, "wait, or stop the command with ctrl-c")
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 )
 
@@ -96,7 +97,7 @@ func (s *source) talk(p *workerProcess) *peer {
 
 // late says that the source did not answer a listing in time.
 func (s *source) late() error {
-	err := fmt.Errorf("%w: the %s did not answer for %s", hsm.ErrModule, libraryOf(s.URI()), s.limit)
+	err := fmt.Errorf("%w: the %s did not answer for %s", hsm.ErrModule, libraryOf(s.URI()), span.Limit(s.limit))
 	return hint.With(err, hsm.Hung(s.Path))
 }
 

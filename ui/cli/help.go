@@ -129,9 +129,12 @@ func FlagName(f *pflag.Flag) string {
 	return name
 }
 
+// shortDuration writes a default duration as one would type it: 24h, not 24h0m0s.
+var shortDuration = strings.NewReplacer("h0m0s", "h", "m0s", "m")
+
 // FlagUsage describes a flag, with its default if that is a value.
 func FlagUsage(f *pflag.Flag) string {
-	switch value := strings.Trim(f.DefValue, "[]"); value {
+	switch value := shortDuration.Replace(strings.Trim(f.DefValue, "[]")); value {
 	case "", "0", "0s", "-1", "false":
 		return f.Usage
 	default:

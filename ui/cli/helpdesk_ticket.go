@@ -14,6 +14,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui"
@@ -93,7 +94,7 @@ kubehsm helpdesk ticket --for jane --name prod --spare -o file --file jane.png`,
 	flags.StringVar(&f.options.User, "for", "", "user `name` in the certificate (required)")
 	flags.StringArrayVar(&f.options.Groups, "group", nil, "`group` of the user; may be repeated")
 	flags.DurationVar(&f.options.TTL, "ttl", desk.DefaultTicketTTL,
-		"lifetime of the ticket, a `duration` up to "+ticket.MaxTTL.String())
+		"lifetime of the ticket, a `duration` up to "+span.Limit(ticket.MaxTTL))
 	flags.DurationVar(&f.options.Lifetime, "lifetime", 0,
 		"`lifetime` of the certificate, at least 10m; default the signer's")
 	flags.StringVar(&f.options.Signer, "signer", "", "name of the `signer`; default "+csr.ClientSigner)

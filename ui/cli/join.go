@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/ui"
@@ -103,7 +104,7 @@ kubehsm join --name prod --certificate sent.pem`,
 	flags.StringVar(&f.file, "discovery-file", "",
 		"discovery `file` or its https URL; - for standard input")
 	flags.DurationVar(&f.discoveryTimeout, "discovery-timeout", 0,
-		"time limit for finding the cluster, a `duration`; default "+discovery.DefaultTimeout.String())
+		"time limit for finding the cluster, a `duration`; default "+span.Limit(discovery.DefaultTimeout))
 	flags.StringVar(&f.certificate, "certificate", "",
 		"continue with the certificate in this `file` from the help desk")
 	flags.BoolVar(&f.generatePUK, "generate-puk", false,

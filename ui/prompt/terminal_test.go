@@ -142,7 +142,7 @@ func TestPINEndings(t *testing.T) {
 		})
 	}
 	for mode, want := range map[string]string{
-		"timeout": "RESULT timed out: nobody answered the prompt within 300ms",
+		"timeout": "RESULT timed out: nobody answered the prompt within 0.3 seconds",
 		"context": "RESULT timed out: context deadline exceeded",
 		"panic":   "RESULT panic while echo is off",
 	} {

@@ -3,6 +3,7 @@ package span
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -23,4 +24,28 @@ func Of(d time.Duration) string {
 		return fmt.Sprintf("%d d", days)
 	}
 	return fmt.Sprintf("%d y", days/365)
+}
+
+// Limit writes a time limit in the largest unit of which it is a whole number: 15 seconds, 90 seconds,
+// 2 minutes, 24 hours. Fractions of a second are rounded to a tenth.
+func Limit(d time.Duration) string {
+	for _, unit := range []struct {
+		d    time.Duration
+		name string
+	}{{time.Hour, "hour"}, {time.Minute, "minute"}} {
+		if d >= unit.d && d%unit.d == 0 {
+			return count(int64(d/unit.d), unit.name)
+		}
+	}
+	if d%time.Second == 0 {
+		return count(int64(d/time.Second), "second")
+	}
+	return strconv.FormatFloat(d.Round(100*time.Millisecond).Seconds(), 'f', 1, 64) + " seconds"
+}
+
+func count(n int64, unit string) string {
+	if n == 1 {
+		return "1 " + unit
+	}
+	return fmt.Sprintf("%d %ss", n, unit)
 }

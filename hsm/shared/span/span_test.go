@@ -14,3 +14,16 @@ func TestOf(t *testing.T) {
 		}
 	}
 }
+
+// TestLimit: a limit is in words, and whole.
+func TestLimit(t *testing.T) {
+	for want, d := range map[string]time.Duration{
+		"15 seconds": 15 * time.Second, "1 second": time.Second, "0.3 seconds": 300 * time.Millisecond,
+		"4.5 seconds": 4500 * time.Millisecond, "90 seconds": 90 * time.Second, "1 minute": time.Minute,
+		"2 minutes": 2 * time.Minute, "1 hour": time.Hour, "24 hours": day, "0 seconds": 0,
+	} {
+		if got := Limit(d); got != want {
+			t.Errorf("%s: %q, want %q", d, got, want)
+		}
+	}
+}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/godbus/dbus/v5"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/span"
 )
 
 // Names on the bus.
@@ -178,7 +180,7 @@ func introduce(conn *dbus.Conn) error {
 		err = conn.Hello()
 	}
 	if !late.Stop() {
-		return fmt.Errorf("the system bus did not answer for %s", patience)
+		return fmt.Errorf("the system bus did not answer for %s", span.Limit(patience))
 	}
 	if err != nil {
 		_ = conn.Close() // A connection that the bus refuses is of no use.

@@ -261,7 +261,7 @@ func TestDeafBus(t *testing.T) {
 	defer l.Close()
 	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path="+path)
 	_, err = newSource(New([]Event{Suspend}, func(Event) {})).follow(t.Context())
-	if err == nil || err.Error() != "the system bus did not answer for 5s" {
+	if err == nil || err.Error() != "the system bus did not answer for 5 seconds" {
 		t.Error(err)
 	}
 }

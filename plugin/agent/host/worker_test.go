@@ -284,7 +284,7 @@ func TestLibraryHangs(t *testing.T) {
 			m.feel(mood)
 			script := hsmtest.NewScript(t, hsmtest.PIN(m.pin))
 			_, err := m.signIn(script)
-			if !errors.Is(err, hsm.ErrModule) || !strings.Contains(err.Error(), "did not answer for 5s") {
+			if !errors.Is(err, hsm.ErrModule) || !strings.Contains(err.Error(), "did not answer for 5 seconds") {
 				t.Fatal(err)
 			}
 			if n := len(script.PINs()); n != pins {

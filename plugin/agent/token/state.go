@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/plugin/worker"
 )
 
@@ -108,5 +109,5 @@ func (h *Held) asked(t worker.Token, recent bool) (unlocked bool, err error) {
 		}
 	case <-ctx.Done():
 	}
-	return false, fmt.Errorf("%w for %s", ErrSilent, stateTimeout)
+	return false, fmt.Errorf("%w for %s", ErrSilent, span.Limit(stateTimeout))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
@@ -422,7 +423,7 @@ func (c *objects) enforced(ctx context.Context, shards []revocation.Shard) *Enfo
 			}
 			select {
 			case <-ctx.Done():
-				return &Enforcement{Note: fmt.Sprintf("the API server did not enforce it within %s", enforcedWithin)}
+				return &Enforcement{Note: fmt.Sprintf("the API server did not enforce it within %s", span.Limit(enforcedWithin))}
 			case <-next.C:
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
@@ -130,7 +131,7 @@ func (e examination) bounded(ctx context.Context, o *Options) []Check {
 		return checks
 	case <-time.After(time.Second):
 	}
-	return []Check{e.area.with(Failed, "did not answer for "+patience.String(),
+	return []Check{e.area.with(Failed, "did not answer for "+span.Limit(patience),
 		"Something that kubehsm depends on hangs; kubectl would wait for it too.",
 		"run `kubehsm doctor` again; if it hangs again, `kubehsm token list` shows which token or library is at fault")}
 }

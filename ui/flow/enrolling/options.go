@@ -204,7 +204,7 @@ func table() []Option {
 			field: func(o *Options) any { return &o.Generate.Label },
 		},
 		{
-			Flag: "slot", Usage: "PIV `slot`: 9a (default), 9c, 9d, 9e, 82 to 95",
+			Flag: "slot", Usage: "PIV `slot`: 9a, 9c, 9d, 9e, 82 to 95; default 9a; enroll uses 82 to 95 if 9a has a key",
 			Heading: HeadingKey,
 			On:      OfKey, Called: "slot", fixed: fromKey, renewed: true, shown: forSlots,
 			field: func(o *Options) any { return &o.Generate.Slot },

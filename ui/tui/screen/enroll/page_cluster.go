@@ -173,7 +173,7 @@ func clusterProgress(s *store.Store, f screen.Frame) []string {
 		elapsed = present.Elapsed(f.Now.Sub(c.Started))
 	}
 	phase := cmp.Or(text.Clean(c.Phase), "starting")
-	if c.Total > 0 {
+	if c.Done > 0 && c.Total > 0 { // until the first is done nobody knows how long it takes
 		done := min(c.Done, c.Total)
 		w := min(f.Width-8, 48)
 		pct := percent(done, c.Total)
