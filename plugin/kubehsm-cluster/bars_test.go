@@ -71,11 +71,13 @@ func TestBars(t *testing.T) {
 	tenth := *requests / 10
 	replicas := []*replica{l.start(), l.start()}
 	c.fileAll(tenth, c.any)
+	c.ticketUser(3000000) // for replays in the backlog
 	done(5 * time.Minute)
 	little := max(memory(replicas[0]), memory(replicas[1]))
 	for _, r := range replicas {
 		r.kill()
 	}
+	c.backlog = true
 	c.fileAll(*requests-tenth, func(i int) *person { return c.any(tenth + i) })
 
 	replicas = []*replica{l.start(), l.start()}

@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -46,6 +47,10 @@ type crowd struct {
 	bearer *http.Client
 	join   string // the join line's bootstrap token
 	forger *vcard.CA
+
+	backlog bool // nobody decides while the crowd files
+	mu      sync.Mutex
+	used    []*person // people whose tickets were used
 }
 
 func newCrowd(l *lab) *crowd {
@@ -291,19 +296,32 @@ func (c *crowd) forged(n int) *person {
 	case "lifetime":
 		c.withTicket(p).lifetime = 365 * 24 * time.Hour
 	case "replay": // a second request with a ticket that was used
-		first := c.withTicket(c.person(n, fmt.Sprintf("right-replayed-%05d", n)))
-		if err := c.file(first); err != nil {
-			c.l.t.Fatal(err)
-		}
-		poll.Until(c.l.t, "the first is decided on", func() bool {
-			return c.l.kubectl("get", "csr", first.name, "-ojsonpath={.status.conditions}") != ""
-		})
-		p.bearer = first.bearer
+		first := c.ticketUser(n)
+		p.user, p.serial, p.bearer = first.user, first.serial, first.bearer
 	case "renewal": // with the certificate of another, which is public
 		other := c.withCertificate(c.person(n+1000000, ""))
 		c.withCertificate(p).note = other.note
 		p.attested = nil
 	}
+	return p
+}
+
+// ticketUser is somebody whose ticket was used: the n-th person, or one of those before in a backlog.
+func (c *crowd) ticketUser(n int) *person {
+	c.l.t.Helper()
+	if c.backlog {
+		return c.used[n%len(c.used)]
+	}
+	p := c.withTicket(c.person(n, fmt.Sprintf("right-replayed-%05d", n)))
+	if err := c.file(p); err != nil {
+		c.l.t.Fatal(err)
+	}
+	poll.Until(c.l.t, "the first is decided on", func() bool {
+		return c.l.kubectl("get", "csr", p.name, "-ojsonpath={.status.conditions}") != ""
+	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.used = append(c.used, p)
 	return p
 }
 

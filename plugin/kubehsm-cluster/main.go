@@ -16,8 +16,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,7 +27,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/plugin/kubehsm-cluster/approver"
 )
@@ -74,15 +75,11 @@ func run(ctx context.Context, o options) error {
 	if err := approver.Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	requests, err := csr.NewClient(config)
-	if err != nil {
-		return err
-	}
 	m := approver.NewMetrics(mgr.GetCache())
 	if err := metrics.Registry.Register(m); err != nil {
 		return err
 	}
-	r := &approver.Requests{Cache: mgr.GetCache(), API: mgr.GetAPIReader(), Objects: mgr.GetClient(), Client: requests,
+	r := &approver.Requests{Cache: mgr.GetCache(), API: mgr.GetAPIReader(), Objects: mgr.GetClient(),
 		Events: mgr.GetEventRecorder("kubehsm-cluster"), Metrics: m}
 	if err := r.Start(mgr, o.workers); err != nil {
 		return err
@@ -107,6 +104,12 @@ func manager(config *rest.Config, o options) (ctrl.Manager, error) {
 		LeaderElectionReleaseOnCancel: true, LeaseDuration: &lease, RenewDeadline: &renew, RetryPeriod: &retry,
 		Metrics: server.Options{BindAddress: o.metrics}, HealthProbeBindAddress: o.probes,
 		Cache: cache.Options{
+			DefaultWatchErrorHandler: func(ctx context.Context, r *toolscache.Reflector, err error) {
+				if apierrors.IsForbidden(err) {
+					err = fmt.Errorf("%s: %w", approver.Outdated, err)
+				}
+				toolscache.DefaultWatchErrorHandler(ctx, r, err)
+			},
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
 				&certificatesv1.CertificateSigningRequest{}: {Transform: approver.Stub},

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -26,7 +25,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/kubehsm/kubehsm/csr"
-	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/plugin/judge"
 )
@@ -35,17 +33,21 @@ import (
 // may be there, such as a role binding that is gone.
 const again = 5 * time.Minute
 
+// rosterWorkers write on the roster what was issued. They are few, so that decisions, which
+// people wait for, come first.
+const rosterWorkers = 2
+
 // Requests decides on requests.
 type Requests struct {
-	// Cache has what [Index] and [Stub] made; API reads past it; Objects writes objects of ours.
+	// Cache has what [Index] and [Stub] made; API reads past it; Objects writes.
 	Cache   client.Reader
 	API     client.Reader
 	Objects client.Client
-	// Client reads requests and decides on them.
-	Client *csr.Client
-	// Events tells of decisions.
+	// Events tells of what is denied and of what waits for a person.
 	Events  events.EventRecorder
 	Metrics *Metrics
+
+	policies reading // of the policy past the cache
 
 	mu      sync.Mutex
 	version string // resource version of the judge's policy
@@ -55,8 +57,17 @@ type Requests struct {
 
 // Start has the manager run it, with so many workers.
 func (r *Requests) Start(mgr ctrl.Manager, workers int) error {
+	err := ctrl.NewControllerManagedBy(mgr).
+		For(&certificatesv1.CertificateSigningRequest{}, builder.WithPredicates(in(csr.Issued))).
+		WithOptions(controller.Options{MaxConcurrentReconciles: rosterWorkers}).
+		Named("roster").Complete(reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+		return r.result(ctx, r.issued(ctx, req.Name))
+	}))
+	if err != nil {
+		return err
+	}
 	return ctrl.NewControllerManagedBy(mgr).
-		For(&certificatesv1.CertificateSigningRequest{}, builder.WithPredicates(predicate.NewPredicateFuncs(ours))).
+		For(&certificatesv1.CertificateSigningRequest{}, builder.WithPredicates(in(csr.Pending))).
 		Watches(&clusterapi.RequestReview{}, &handler.EnqueueRequestForObject{}, // of the same name
 			builder.WithPredicates(predicate.GenerationChangedPredicate{}), builder.WithPredicates(noDeletions())).
 		Watches(&clusterapi.HardwareToken{}, handler.EnqueueRequestsFromMapFunc(r.pendingFor),
@@ -66,14 +77,16 @@ func (r *Requests) Start(mgr ctrl.Manager, workers int) error {
 		Named("requests").Complete(r)
 }
 
-// ours tells what there may be something to do for.
-func ours(o client.Object) bool {
-	obj, ok := o.(*certificatesv1.CertificateSigningRequest)
-	state := csr.State(-1)
-	if ok {
-		state = csr.StateOf(obj).State
-	}
-	return ok && obj.Spec.SignerName == csr.ClientSigner && (state == csr.Pending || state == csr.Issued)
+// in is for requests to the signer of clients that are in this state.
+func in(state csr.State) predicate.Predicate {
+	return predicate.NewPredicateFuncs(func(o client.Object) bool {
+		obj, ok := o.(*certificatesv1.CertificateSigningRequest)
+		return ok && is(obj, state)
+	})
+}
+
+func is(obj *certificatesv1.CertificateSigningRequest, state csr.State) bool {
+	return obj.Spec.SignerName == csr.ClientSigner && csr.StateOf(obj).State == state
 }
 
 func noDeletions() predicate.Predicate {
@@ -97,7 +110,7 @@ func (r *Requests) pending(ctx context.Context, which ...client.ListOption) []re
 	}
 	var all []reconcile.Request
 	for i := range list.Items {
-		if o := &list.Items[i]; ours(o) && csr.StateOf(o).State == csr.Pending {
+		if o := &list.Items[i]; is(o, csr.Pending) {
 			all = append(all, reconcile.Request{NamespacedName: types.NamespacedName{Name: o.Name}})
 		}
 	}
@@ -106,18 +119,25 @@ func (r *Requests) pending(ctx context.Context, which ...client.ListOption) []re
 
 // Reconcile looks at one request.
 func (r *Requests) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	err := r.reconcile(ctx, req.Name)
-	var changed *csr.ConflictError
+	return r.result(ctx, r.reconcile(ctx, req.Name))
+}
+
+func (r *Requests) result(ctx context.Context, err error) (reconcile.Result, error) {
 	switch {
 	case errors.Is(err, errWaits):
 		return reconcile.Result{RequeueAfter: again}, nil
-	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), errors.As(err, &changed), errors.Is(err, errBehind):
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), errors.Is(err, errBehind):
 		// The cache is behind: the next look sees it.
 		log.FromContext(ctx).V(1).Info("changed meanwhile", "error", err.Error())
 		return reconcile.Result{RequeueAfter: 100 * time.Millisecond}, nil
+	case apierrors.IsForbidden(err):
+		err = fmt.Errorf("%s: %w", Outdated, err)
 	}
 	return reconcile.Result{}, err
 }
+
+// Outdated is what to do where the API server refuses the approver.
+const Outdated = "the approver lacks a right: apply the manifests of its version (kubectl apply -k manifests)"
 
 // errWaits: a person is to decide.
 var errWaits = errors.New("waits for a person")
@@ -128,17 +148,15 @@ func (r *Requests) reconcile(ctx context.Context, name string) error {
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
-	case err != nil:
+	case err != nil || !is(stub, csr.Pending):
 		return err
-	case csr.StateOf(stub).State == csr.Issued:
-		return r.issued(ctx, stub)
 	}
-	obj, err := r.Client.Get(ctx, name)
-	if errors.Is(err, csr.ErrNotFound) {
-		return nil
-	}
-	if err != nil || !ours(obj) || csr.StateOf(obj).State != csr.Pending {
-		return err
+	// The API server answers this from its memory: nothing older than the stub.
+	obj := &certificatesv1.CertificateSigningRequest{}
+	err = r.API.Get(ctx, client.ObjectKeyFromObject(stub), obj,
+		&client.GetOptions{Raw: &metav1.GetOptions{ResourceVersion: stub.ResourceVersion}})
+	if err != nil || !is(obj, csr.Pending) {
+		return client.IgnoreNotFound(err)
 	}
 	review, err := r.reviewOf(ctx, obj)
 	if err != nil {
@@ -205,15 +223,21 @@ var policyName = types.NamespacedName{Namespace: clusterapi.Namespace, Name: clu
 // errBehind: the cache was behind when the request was judged.
 var errBehind = errors.New("judged by what is no longer so")
 
-// stillSo is [errBehind] if the policy or the token, by which d approves, is another meanwhile.
-func (r *Requests) stillSo(ctx context.Context, d judge.Decision, policy string) error {
-	var p clusterapi.EnrollmentPolicy
-	if err := r.API.Get(ctx, policyName, &p); client.IgnoreNotFound(err) != nil {
-		return err
+// samePolicy is [errBehind] if the policy, by which something is approved, is another meanwhile.
+func (r *Requests) samePolicy(ctx context.Context, judged string) error {
+	now, err := r.policies.share(func() (string, error) {
+		var p clusterapi.EnrollmentPolicy
+		err := r.API.Get(ctx, policyName, &p)
+		return p.ResourceVersion, client.IgnoreNotFound(err)
+	})
+	if err == nil && now != judged {
+		err = fmt.Errorf("the policy: %w", errBehind)
 	}
-	if p.ResourceVersion != policy {
-		return fmt.Errorf("the policy: %w", errBehind)
-	}
+	return err
+}
+
+// sameToken is [errBehind] if the token, by which d approves, is another meanwhile.
+func (r *Requests) sameToken(ctx context.Context, d judge.Decision) error {
 	var name, judged string
 	switch {
 	case d.Token != nil:
@@ -252,103 +276,27 @@ func (r *Requests) judgeBy(p clusterapi.EnrollmentPolicy) (j *judge.Judge, broke
 // carryOut approves or denies the request that obj was read as. It approves by what is still so.
 func (r *Requests) carryOut(ctx context.Context, obj *certificatesv1.CertificateSigningRequest, d judge.Decision,
 	policy string) error {
-	decide, kind := r.Client.Deny, corev1.EventTypeWarning
+	decided := certificatesv1.CertificateDenied
 	if d.Verdict == judge.Approve {
-		if err := r.stillSo(ctx, d, policy); err != nil {
+		decided = certificatesv1.CertificateApproved
+		if err := r.samePolicy(ctx, policy); err != nil {
 			return err
 		}
 		if err := r.claim(ctx, obj, d); err != nil {
 			return err
 		}
-		decide, kind = r.Client.Approve, corev1.EventTypeNormal
 	}
-	if _, err := decide(ctx, obj, csr.Decision{Reason: d.Reason, Message: csr.Brief(d.Message)}); err != nil {
-		return err
+	obj.Status.Conditions = append(obj.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
+		Type: decided, Status: corev1.ConditionTrue, Reason: cmp.Or(d.Reason, judge.ReasonPerson),
+		Message: csr.Brief(d.Message), LastUpdateTime: metav1.Now()})
+	if err := r.Objects.SubResource("approval").Update(ctx, obj); err != nil {
+		return client.IgnoreNotFound(err)
 	}
-	reason := cmp.Or(d.Reason, judge.ReasonPerson)
-	r.Events.Eventf(obj, nil, kind, reason, string(d.Verdict), "%s", csr.Brief(d.Message))
+	if d.Verdict == judge.Deny {
+		// An approval has its condition, and no Event: a write less.
+		r.Events.Eventf(obj, nil, corev1.EventTypeWarning, cmp.Or(d.Reason, judge.ReasonPerson), string(d.Verdict), "%s",
+			csr.Brief(d.Message))
+	}
 	r.Metrics.seconds.WithLabelValues(string(d.Verdict)).Observe(time.Since(obj.CreationTimestamp.Time).Seconds())
 	return nil
-}
-
-// claim writes on the roster what the request is about to be approved for: whose the
-// token is, and that the ticket is used.
-func (r *Requests) claim(ctx context.Context, obj *certificatesv1.CertificateSigningRequest, d judge.Decision) error {
-	if d.Statement == nil || d.Statement.Serial == "" || d.Token == nil && d.Terms == nil {
-		return nil
-	}
-	token := &clusterapi.HardwareToken{
-		ObjectMeta: metav1.ObjectMeta{Namespace: clusterapi.Namespace, Name: d.Statement.Serial},
-	}
-	if d.Token != nil {
-		token = d.Token.DeepCopy()
-	}
-	old := token.DeepCopy()
-	token.Spec.State = clusterapi.Active
-	if d.Terms != nil {
-		token.Spec.Owner, token.Spec.Groups = d.Terms.User, d.Terms.Groups
-		r.mu.Lock()
-		horizon := r.policy.Horizon.Duration
-		r.mu.Unlock()
-		if horizon > 0 && token.Spec.Horizon == nil {
-			token.Spec.Horizon = &metav1.Time{Time: time.Now().Add(horizon).Truncate(time.Second)}
-		}
-	}
-	var err error
-	switch {
-	case d.Token == nil:
-		err = r.Objects.Create(ctx, token)
-	case !sameSpec(old.Spec, token.Spec):
-		err = r.Objects.Update(ctx, token)
-	}
-	if err != nil {
-		return fmt.Errorf("write the token %s on the roster: %w", token.Name, err)
-	}
-	info, err := csr.InspectRequest(obj.Spec.Request)
-	if err != nil {
-		return err
-	}
-	status := old.Status.DeepCopy()
-	status.Key, status.Model, status.Firmware = info.SPKIHash, d.Statement.Model, d.Statement.Firmware
-	status.PIN, status.Touch = d.Statement.PIN.String(), d.Statement.Touch.String()
-	if d.Ticket != "" &&
-		!slices.ContainsFunc(status.Tickets, func(u clusterapi.UsedTicket) bool { return u.ID == d.Ticket }) {
-		status.Tickets = slices.DeleteFunc(status.Tickets, func(u clusterapi.UsedTicket) bool {
-			return time.Since(u.Time.Time) > 2*ticket.MaxTTL
-		})
-		status.Tickets = append(status.Tickets, clusterapi.UsedTicket{ID: d.Ticket, Request: obj.UID, Time: metav1.Now()})
-	} else if sameDevice(old.Status, *status) {
-		return nil
-	}
-	token.Status = *status
-	if err := r.Objects.Status().Update(ctx, token); err != nil {
-		return fmt.Errorf("write the use of the token %s on the roster: %w", token.Name, err)
-	}
-	return nil
-}
-
-func sameSpec(a, b clusterapi.TokenSpec) bool {
-	return a.Owner == b.Owner && slices.Equal(a.Groups, b.Groups) && a.State == b.State && a.Horizon.Equal(b.Horizon)
-}
-
-func sameDevice(a, b clusterapi.TokenStatus) bool {
-	return a.Key == b.Key && a.Model == b.Model && a.Firmware == b.Firmware && a.PIN == b.PIN && a.Touch == b.Touch
-}
-
-// issued writes on the roster until when a token's certificate is good.
-func (r *Requests) issued(ctx context.Context, stub *certificatesv1.CertificateSigningRequest) error {
-	key := stub.Annotations[stubKey]
-	if key == "" || stub.Annotations[stubEnd] == "" {
-		return nil // no certificate of ours
-	}
-	end, err := time.Parse(time.RFC3339, stub.Annotations[stubEnd])
-	if err != nil {
-		return err
-	}
-	token, err := facts{ctx, r.Cache}.TokenWithKey(key)
-	if err != nil || token == nil || token.Status.NotAfter != nil && !token.Status.NotAfter.Time.Before(end) {
-		return err
-	}
-	token.Status.Certificate, token.Status.NotAfter = stub.Annotations[stubCertificate], &metav1.Time{Time: end}
-	return r.Objects.Status().Update(ctx, token)
 }

@@ -49,7 +49,11 @@ func TestStillSo(t *testing.T) {
 		"nothing attested":  {judge.Decision{}, map[string]string{clusterapi.PolicyName: "5"}, false},
 	} {
 		r := Requests{API: stored{versions: c.stored}}
-		if err := r.stillSo(t.Context(), c.d, "5"); errors.Is(err, errBehind) != c.behind || !c.behind && err != nil {
+		err := r.samePolicy(t.Context(), "5")
+		if err == nil {
+			err = r.sameToken(t.Context(), c.d)
+		}
+		if errors.Is(err, errBehind) != c.behind || !c.behind && err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

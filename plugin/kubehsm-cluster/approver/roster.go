@@ -1,0 +1,116 @@
+package approver
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
+	"github.com/kubehsm/kubehsm/plugin/judge"
+)
+
+// claim writes on the roster what the request is about to be approved for: whose the token
+// is, what its key is, and that the ticket is used. The API server refuses that where the
+// token is another meanwhile; where there is nothing to write, the token is read.
+func (r *Requests) claim(ctx context.Context, obj *certificatesv1.CertificateSigningRequest, d judge.Decision) error {
+	if d.Statement == nil || d.Statement.Serial == "" || d.Token == nil && d.Terms == nil {
+		return r.sameToken(ctx, d)
+	}
+	token := &clusterapi.HardwareToken{
+		ObjectMeta: metav1.ObjectMeta{Namespace: clusterapi.Namespace, Name: d.Statement.Serial},
+	}
+	if d.Token != nil {
+		token = d.Token.DeepCopy()
+	}
+	old := token.DeepCopy()
+	if d.Terms != nil {
+		token.Spec.State, token.Spec.Owner, token.Spec.Groups = clusterapi.Active, d.Terms.User, d.Terms.Groups
+		r.mu.Lock()
+		horizon := r.policy.Horizon.Duration
+		r.mu.Unlock()
+		if horizon > 0 && token.Spec.Horizon == nil {
+			token.Spec.Horizon = &metav1.Time{Time: time.Now().Add(horizon).Truncate(time.Second)}
+		}
+	}
+	var err error
+	switch {
+	case d.Token == nil:
+		err = r.Objects.Create(ctx, token)
+	case !sameSpec(old.Spec, token.Spec):
+		err = r.Objects.Update(ctx, token)
+	}
+	if err != nil {
+		return fmt.Errorf("write the token %s on the roster: %w", token.Name, err)
+	}
+	info, err := csr.InspectRequest(obj.Spec.Request)
+	if err != nil {
+		return err
+	}
+	status := old.Status.DeepCopy()
+	status.Key, status.Model, status.Firmware = info.SPKIHash, d.Statement.Model, d.Statement.Firmware
+	status.PIN, status.Touch = d.Statement.PIN.String(), d.Statement.Touch.String()
+	if d.Ticket != "" &&
+		!slices.ContainsFunc(status.Tickets, func(u clusterapi.UsedTicket) bool { return u.ID == d.Ticket }) {
+		status.Tickets = slices.DeleteFunc(status.Tickets, func(u clusterapi.UsedTicket) bool {
+			return time.Since(u.Time.Time) > 2*ticket.MaxTTL
+		})
+		status.Tickets = append(status.Tickets, clusterapi.UsedTicket{ID: d.Ticket, Request: obj.UID, Time: metav1.Now()})
+	} else if sameDevice(old.Status, *status) {
+		return r.sameToken(ctx, d)
+	}
+	token.Status = *status
+	if err := r.Objects.Status().Update(ctx, token); err != nil {
+		return fmt.Errorf("write the use of the token %s on the roster: %w", token.Name, err)
+	}
+	return nil
+}
+
+func sameSpec(a, b clusterapi.TokenSpec) bool {
+	return a.Owner == b.Owner && slices.Equal(a.Groups, b.Groups) && a.State == b.State && a.Horizon.Equal(b.Horizon)
+}
+
+func sameDevice(a, b clusterapi.TokenStatus) bool {
+	return a.Key == b.Key && a.Model == b.Model && a.Firmware == b.Firmware && a.PIN == b.PIN && a.Touch == b.Touch
+}
+
+// issued writes on the roster until when the certificate of a request is good, and that its
+// token is in use.
+func (r *Requests) issued(ctx context.Context, name string) error {
+	stub := &certificatesv1.CertificateSigningRequest{}
+	if err := r.Cache.Get(ctx, types.NamespacedName{Name: name}, stub); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	key := stub.Annotations[stubKey]
+	if key == "" || stub.Annotations[stubEnd] == "" {
+		return nil // no certificate of ours
+	}
+	end, err := time.Parse(time.RFC3339, stub.Annotations[stubEnd])
+	if err != nil {
+		return err
+	}
+	token, err := facts{ctx, r.Cache}.TokenWithKey(key)
+	if err != nil || token == nil || token.Status.NotAfter != nil && !token.Status.NotAfter.Time.Before(end) {
+		return err
+	}
+	status := token.Status
+	if token.Spec.State == clusterapi.HandedOut {
+		token.Spec.State = clusterapi.Active
+		if err := r.Objects.Update(ctx, token); err != nil {
+			return fmt.Errorf("write the state of the token %s on the roster: %w", token.Name, err)
+		}
+	}
+	token.Status = status
+	token.Status.Certificate, token.Status.NotAfter = stub.Annotations[stubCertificate], &metav1.Time{Time: end}
+	if err := r.Objects.Status().Update(ctx, token); err != nil {
+		return fmt.Errorf("write the certificate of the token %s on the roster: %w", token.Name, err)
+	}
+	return nil
+}
