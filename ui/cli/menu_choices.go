@@ -127,6 +127,8 @@ func moreChoices() []choice {
 		{title: "list the tokens on the roster", args: []string{"roster", "list"}},
 		{title: "import a list of tokens", args: []string{"roster", "import"}, writes: true,
 			asks: []asked{{"file (CSV)", "", false}}},
+		{title: "end the renewals of a token", args: []string{"roster", "remove"}, writes: true,
+			asks: one("serial number or owner")},
 		{title: "write a report for somebody who helps", args: []string{"doctor"},
 			asks: []asked{{"new file", "bundle", false}}},
 	}

@@ -17,6 +17,9 @@ func (a *app) rosterList() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the tokens on the roster of a cluster, and who has come",
+		Long: `Lists the tokens with their owners and how far they are: waiting or denied (the owner's
+last request), expired, expiring (within two days), not come, in, in stock, lost,
+retired.`,
 		Example: `kubehsm roster list
 kubehsm roster list --context prod -o json`,
 		Args: cobra.NoArgs,
@@ -25,14 +28,19 @@ kubehsm roster list --context prod -o json`,
 		if err != nil {
 			return err
 		}
-		all, err := desk.NewRoster(env).List(c.Context(), a.context)
+		board, err := desk.NewRoster(env).Board(c.Context(), a.context, time.Now())
 		if err != nil {
 			return err
 		}
-		doc := struct {
-			Tokens []desk.RosterEntry `json:"tokens"`
-		}{all}
-		return a.emit(o, doc, func(w *words) { w.sections([]present.Section{present.Roster(all, time.Now())}) })
+		return a.emit(o, board, func(w *words) {
+			if len(board.Tokens) > 0 {
+				w.sections([]present.Section{present.Roster(board.Tokens, time.Now())})
+			}
+			w.line("%s", present.Stages(board))
+			if board.Unknown != "" {
+				w.line("%s", present.RosterUnknown(board.Unknown).Words)
+			}
+		})
 	})
 	o = output(c)
 	return c
@@ -70,7 +78,7 @@ kubehsm roster import - --dry-run < people.csv`,
 			return err
 		}
 		if !dryRun {
-			if err := a.confirm(c.Context(), yes, fmt.Sprintf("Write these %d tokens on the roster?", len(all))); err != nil {
+			if err := a.confirm(c.Context(), yes, present.ImportQuestion(len(all))); err != nil {
 				return err
 			}
 		}
@@ -92,5 +100,69 @@ kubehsm roster import - --dry-run < people.csv`,
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "have the cluster check everything, and change nothing")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	o = output(c)
+	return c
+}
+
+func (a *app) rosterRemove() *cobra.Command {
+	var ch change
+	var lost bool
+	c := a.command(&cobra.Command{
+		Use:   "remove NAME...",
+		Short: "End the renewals of tokens: their owner has left, or lost them",
+		Long: `Makes tokens retired, or lost with --lost: a key in such a token gets no further
+certificate. NAME is a serial number, or an owner: then it means all tokens of that
+user. The tokens stay on the roster.
+
+A certificate that is there is good until it ends. To end it at once, use
+"kubehsm helpdesk revoke".`,
+		Example: `kubehsm roster remove jane
+kubehsm roster remove 1234567 --lost`,
+		Args: cobra.MinimumNArgs(1),
+	}, func(c *cobra.Command, args []string) error {
+		ctx := c.Context()
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		roster := desk.NewRoster(env)
+		board, err := roster.Board(ctx, a.context, time.Now())
+		if err != nil {
+			return err
+		}
+		all, err := board.Named(args)
+		if err != nil {
+			return err
+		}
+		w := a.err()
+		if ch.dryRun && ch.out.value == "" {
+			w = a.out()
+		}
+		w.sections([]present.Section{present.Roster(all, time.Now())})
+		if err := w.flush(); err != nil {
+			return err
+		}
+		doc := struct {
+			Tokens  []desk.RosterEntry `json:"tokens"`
+			Changed int                `json:"changed"`
+		}{Tokens: all}
+		if !ch.dryRun {
+			if err := a.confirm(ctx, ch.yes, present.RosterQuestion(all, lost)); err != nil {
+				return err
+			}
+			if doc.Changed, err = roster.Remove(ctx, a.context, all, lost); err != nil {
+				return fmt.Errorf("%d of %d tokens were changed: %w", doc.Changed, len(all), err)
+			}
+		}
+		return a.emit(ch.out, doc, func(w *words) {
+			if ch.dryRun {
+				w.line("Nothing was changed.")
+				return
+			}
+			w.line("Tokens changed: %d.", doc.Changed)
+			w.block(present.RosterRemoved)
+		})
+	})
+	c.Flags().BoolVar(&lost, "lost", false, "the tokens are lost, not returned")
+	ch.bind(c)
 	return c
 }

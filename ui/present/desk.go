@@ -136,24 +136,6 @@ func stillGood(until *time.Time, now time.Time) (string, Level) {
 	}
 }
 
-// Roster is a list of tokens with their owners, and until when their certificates are good.
-func Roster(all []desk.RosterEntry, now time.Time) Section {
-	t := Table{Heading: []string{"SERIAL", "OWNER", "GROUPS", "STATE", "STILL GOOD", "HORIZON", "MODEL"}}
-	for _, e := range all {
-		good := Line{Words: "no certificate yet"}
-		if e.NotAfter != nil {
-			good.Words, good.Level = stillGood(e.NotAfter, now)
-		}
-		horizon := ""
-		if e.Horizon != nil {
-			horizon = Date(*e.Horizon)
-		}
-		row := cells(text.Clean(e.Serial), text.Clean(e.Owner), text.Clean(strings.Join(e.Groups, ", ")), text.Clean(e.State))
-		t.Rows = append(t.Rows, append(append(row, good), cells(horizon, text.Clean(e.Model))...))
-	}
-	return Section{Table: t}
-}
-
 // NoTokens is the sentence in place of an empty list of tickets and bootstrap tokens.
 const NoTokens = "There is no ticket and no bootstrap token."
 

@@ -97,6 +97,7 @@ func scenes() []scene {
 			r.Sees("No kubeconfig can weaken it")
 		}},
 		{name: "desk", section: true, world: sealed, walk: func(r *rig) { atDesk(r); r.Sees("sealed: safe") }},
+		{name: "roster", section: true, walk: func(r *rig) { atRoster(r); r.Press("down"); r.Sees("was denied: TooLong") }},
 		{name: "revoke", walk: func(r *rig) {
 			atDesk(r)
 			r.opens("W")

@@ -19,6 +19,7 @@ var shown = map[string]screen.ID{
 	"kubeconfig list": screen.Contexts,
 	"csr list":        screen.Requests, "csr wait": screen.Requests,
 	"agent status": screen.Activity, "audit": screen.Activity,
+	"roster list":          screen.Roster,
 	"bootstrap-token list": screen.HelpDesk, "breakglass list": screen.HelpDesk,
 	"csr forecast": screen.Enroll, // part of the review
 }
@@ -37,8 +38,6 @@ var without = map[string]string{
 	"external-signer serve":    "clients run it",
 	"help":                     "the screens have their own",
 	"output":                   "for scripts",
-	"roster import":            "it reads a list from a file",
-	"roster list":              "no screen shows the roster so far",
 	"version":                  "the doctor says it",
 }
 
@@ -97,6 +96,7 @@ func TestNoCapabilityInOneOnly(t *testing.T) {
 	walk("request", toLook)
 	walk("activity", atActivity)
 	walk("help desk", atDesk)
+	walk("roster", atRoster)
 	walk("doctor", atDoctor)
 
 	for _, verb := range all {

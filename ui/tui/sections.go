@@ -24,6 +24,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/screen/enroll"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/home"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/requests"
+	"github.com/kubehsm/kubehsm/ui/tui/screen/roster"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/token"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/tokens"
 	"github.com/kubehsm/kubehsm/ui/tui/store"
@@ -98,7 +99,7 @@ func (f *factory) sections() []*section {
 				Stopping: flowdesk.NewStopping(f.flow),
 				Trial:    flowdesk.NewTrial(f.flow),
 				Roles:    flowdesk.NewRoles(f.flow),
-				Deeds:    deeds.NewLog(f.flow), Enroller: flowenroll.NewEnroller(f.flow)})
+				Deeds:    deeds.NewLog(f.flow), Enroller: flowenroll.NewEnroller(f.flow), Roster: f.roster})
 		}},
 		{id: screen.Doctor, title: "Doctor", make: func() screen.Screen {
 			return doctor.New(f.tools(), flowdoctor.Options{Env: f.flow, Online: true})
@@ -124,6 +125,12 @@ func (f *factory) wizard(start enroll.Start) screen.Screen {
 // wizardFor makes the wizard, on a token if one is named.
 func (f *factory) wizardFor(token *hsm.View, slot *hsm.Slot) screen.Screen {
 	return f.wizard(enroll.Start{Token: token, Slot: slot})
+}
+
+// roster makes the board of a cluster's tokens.
+func (f *factory) roster() screen.Screen {
+	return roster.New(roster.Services{Tools: f.tools(), Roster: flowdesk.NewRoster(f.flow), Unlock: f.unlock,
+		Quiet: flowdesk.NewRoster(f.flow.Quiet())})
 }
 
 // token makes the screen of one token.

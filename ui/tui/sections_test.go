@@ -181,7 +181,7 @@ func TestMouse(t *testing.T) {
 // nothing else on any screen.
 func TestOneLetter(t *testing.T) {
 	only := map[string][]string{ // letter: the commands that it stands for
-		"D": {"key delete", "kubeconfig remove; unenroll", "csr cancel", "bootstrap-token delete"},
+		"D": {"roster remove", "key delete", "kubeconfig remove; unenroll", "csr cancel", "bootstrap-token delete"},
 		"X": {"token reset", "token init"}, "S": {"agent stop"}, "L": {"agent lock"}, "U": {"unlock", ""},
 		"W": {"helpdesk revoke"}, "B": {"breakglass request"}, "d": {"csr deny"},
 		"a": {"csr approve; helpdesk approve; breakglass approve"},
@@ -206,7 +206,7 @@ func TestOneLetter(t *testing.T) {
 	for name, to := range map[string]func(*rig){"tokens": atTokens, "card": atToken,
 		"PKCS#11 token": func(r *rig) { atTokens(r); r.Press("g", "enter"); r.Sees("change PIN") },
 		"contexts":      atContexts, "requests": atRequests, "request": toLook, "activity": atActivity, "help desk": atDesk,
-		"doctor": atDoctor, "enrollment": func(r *rig) {
+		"roster": atRoster, "doctor": atDoctor, "enrollment": func(r *rig) {
 			atTokens(r)
 			r.Press("e")
 			r.Sees("Change: u user")
@@ -240,7 +240,7 @@ func TestOneLetter(t *testing.T) {
 func TestFooterFits(t *testing.T) {
 	for _, size := range [][2]int{{40, 10}, {60, 15}, {80, 24}, {200, 50}} {
 		for name, to := range map[string]func(*rig){"tokens": atTokens, "card": atToken, "contexts": atContexts,
-			"request": toLook, "help desk": atDesk} {
+			"request": toLook, "help desk": atDesk, "roster": atRoster} {
 			r := newWorld(t).open(100, 30)
 			to(r)
 			r.Send(tea.WindowSizeMsg{Width: size[0], Height: size[1]})

@@ -23,6 +23,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/tui"
 	"github.com/kubehsm/kubehsm/ui/tui/screentest"
@@ -83,6 +84,32 @@ func (w *world) ours() {
 	w.T.Helper()
 	key := w.Generate(w.soft, hsm.GenerateOptions{Label: "prod"})
 	w.Enroll("prod-hsm", key, w.Certify(w.soft, key, "jane", "dev"))
+}
+
+// roster has tokens handed out, one of them to jane, who has asked for a certificate.
+func (w *world) roster() {
+	w.T.Helper()
+	day := 24 * time.Hour
+	w.request("kubehsm-ruth-7x2kp", "ruth", "ruth", time.Minute, "dev")
+	var denied certificatesv1.CertificateSigningRequest
+	w.server.Get(flowtest.Requests, "kubehsm-ruth-7x2kp", &denied)
+	denied.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied,
+		Status: "True", Reason: "TooLong", Message: "it asks for 365 days, the policy gives 7 days at most"}}
+	w.server.Put(flowtest.Requests, &denied)
+	for _, t := range []struct {
+		serial, owner, state string
+		left                 time.Duration
+	}{{"12345678", "jane", "HandedOut", 0}, {"1234568", "ruth", "HandedOut", 0}, {"1234569", "田中 太郎", "Active", 5 * day},
+		{"1234570", "omar", "Active", day}, {"1234571", "nina", "HandedOut", 0}, {"1234572", "luis", "Lost", 3 * day}} {
+		o := flowtest.Object{"apiVersion": clusterapi.GroupVersion.String(), "kind": "HardwareToken",
+			"metadata": flowtest.Object{"name": t.serial, "namespace": clusterapi.Namespace},
+			"spec":     flowtest.Object{"owner": t.owner, "state": t.state, "groups": []string{"dev"}}}
+		if t.left > 0 {
+			o["status"] = flowtest.Object{"model": "YubiKey 5C NFC",
+				"notAfter": tuitest.Now().Add(t.left).Format(time.RFC3339)}
+		}
+		w.server.Put("/apis/"+clusterapi.GroupVersion.String()+"/namespaces/"+clusterapi.Namespace+"/hardwaretokens", o)
+	}
 }
 
 // bind binds a user and a group to roles.
@@ -235,6 +262,15 @@ func atDesk(r *rig) {
 	atTokens(r)
 	r.Press("5")
 	r.Sees("jane, dev", "for the new rack", "nobody knows")
+}
+
+// atRoster is the board of a cluster with tokens at every stage that needs somebody.
+func atRoster(r *rig) {
+	r.T.Helper()
+	r.world.roster()
+	atDesk(r)
+	r.Press("T")
+	r.Sees("6 tokens: 1 waiting, 1 denied, 1 expiring, 1 not come, 1 in, 1 lost")
 }
 
 func atDoctor(r *rig) { r.T.Helper(); atTokens(r); r.Press("6"); r.Sees("look again") }

@@ -18,13 +18,17 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
 // Roster is the list of tokens in a cluster where the approver runs.
-type Roster struct{ access cluster.Access }
+type Roster struct {
+	access   cluster.Access
+	requests request.Requests
+}
 
 // NewRoster returns that of the clusters that e leads to.
-func NewRoster(e *env.Env) Roster { return Roster{cluster.Access{Env: e}} }
+func NewRoster(e *env.Env) Roster { return Roster{cluster.Access{Env: e}, request.NewRequests(e)} }
 
 // RosterEntry is a token and whose it is. All text in it was written by others.
 type RosterEntry struct {
@@ -38,6 +42,11 @@ type RosterEntry struct {
 	// NotAfter is the end of its certificate, nil if it never had one.
 	NotAfter *time.Time `json:"notAfter,omitempty"`
 	Model    string     `json:"model,omitempty"`
+	// Stage, Why and Request are of a [Board] alone: Request is the one that waits or was denied, and
+	// Why is what its requester was told.
+	Stage   Stage  `json:"stage,omitempty"`
+	Why     string `json:"why,omitempty"`
+	Request string `json:"request,omitempty"`
 
 	// absent are the columns that the list lacks: what the roster has of them stays.
 	absent []string
@@ -226,8 +235,8 @@ func (e *RosterEntry) keep(old RosterEntry) {
 	}
 }
 
-// List is the roster.
-func (r Roster) List(ctx context.Context, kubeContext string) ([]RosterEntry, error) {
+// list is the roster as the cluster has it.
+func (r Roster) list(ctx context.Context, kubeContext string) ([]RosterEntry, error) {
 	c, err := openObjects(ctx, r.access, kubeContext)
 	if err != nil {
 		return nil, err

@@ -8,18 +8,22 @@ import (
 	"testing"
 	"time"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
+
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
+// rosterPath is where the API has the roster.
+const rosterPath = "/apis/kubehsm.github.io/v1alpha1/namespaces/" + clusterapi.Namespace + "/hardwaretokens"
+
 // TestRoster: an import says whose tokens are, keeps the state of those that are there, and
 // leaves other tokens alone.
 func TestRoster(t *testing.T) {
 	w := desk(t)
-	const tokens = "/apis/kubehsm.github.io/v1alpha1/namespaces/" + clusterapi.Namespace + "/hardwaretokens"
 	for name, state := range map[string]string{"1": "Lost", "2": "Stock", "9": "Active"} {
-		w.Server.Put(tokens, flowtest.Object{"apiVersion": clusterapi.GroupVersion.String(), "kind": "HardwareToken",
+		w.Server.Put(rosterPath, flowtest.Object{"apiVersion": clusterapi.GroupVersion.String(), "kind": "HardwareToken",
 			"metadata": flowtest.Object{"name": name, "namespace": clusterapi.Namespace},
 			"spec":     flowtest.Object{"state": state, "owner": "joe"}})
 	}
@@ -29,10 +33,11 @@ func TestRoster(t *testing.T) {
 	if err != nil || n != 3 {
 		t.Fatalf("%d written, %v", n, err)
 	}
-	all, err := r.List(t.Context(), "")
+	board, err := r.Board(t.Context(), "", time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
+	all := board.Tokens
 	got := map[string]string{}
 	for _, e := range all {
 		got[e.Serial] = e.Owner + " " + e.State + " " + strings.Join(e.Groups, ",")
@@ -45,7 +50,7 @@ func TestRoster(t *testing.T) {
 	none := httptest.NewTLSServer(http.NotFoundHandler()) // as the API server answers for kinds that it does not know
 	defer none.Close()
 	flowtest.PointAt(t, w.Env, none)
-	if _, err := r.List(t.Context(), ""); !strings.Contains(hint.Of(err), "install the approver") {
+	if _, err := r.Board(t.Context(), "", time.Now()); !strings.Contains(hint.Of(err), "install the approver") {
 		t.Errorf("no roster in the cluster: %v, hint %q", err, hint.Of(err))
 	}
 }
@@ -92,7 +97,7 @@ func TestRosterKeeps(t *testing.T) {
 		"serial,owner,horizon\n1,bob,2028-01-01\n": "bob Active dev,ops 2028-01-02T00:00:00Z",
 	} {
 		w := desk(t)
-		w.Server.Put("/apis/kubehsm.github.io/v1alpha1/namespaces/"+clusterapi.Namespace+"/hardwaretokens", flowtest.Object{
+		w.Server.Put(rosterPath, flowtest.Object{
 			"apiVersion": clusterapi.GroupVersion.String(), "kind": "HardwareToken",
 			"metadata": flowtest.Object{"name": "1", "namespace": clusterapi.Namespace},
 			"spec":     flowtest.Object{"state": "Active", "owner": "jane", "groups": []string{"dev", "ops"}, "horizon": horizon}})
@@ -104,7 +109,8 @@ func TestRosterKeeps(t *testing.T) {
 		if _, err := r.Import(t.Context(), "", entries, false); err != nil {
 			t.Fatal(err)
 		}
-		all, err := r.List(t.Context(), "")
+		board, err := r.Board(t.Context(), "", time.Now())
+		all := board.Tokens
 		if err != nil || len(all) != 1 {
 			t.Fatalf("%+v, %v", all, err)
 		}
@@ -114,6 +120,121 @@ func TestRosterKeeps(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%q leaves %q, want %q", list, got, want)
+		}
+	}
+}
+
+// TestBoard: each token is where the roster and its owner's last request say, and those that need
+// somebody come first.
+func TestBoard(t *testing.T) {
+	w := desk(t)
+	now := time.Now()
+	token := func(serial, owner, state string, left time.Duration) {
+		o := flowtest.Object{"apiVersion": clusterapi.GroupVersion.String(), "kind": "HardwareToken",
+			"metadata": flowtest.Object{"name": serial, "namespace": clusterapi.Namespace},
+			"spec":     flowtest.Object{"state": state, "owner": owner}}
+		if left != 0 {
+			o["status"] = flowtest.Object{"notAfter": now.Add(left).UTC().Format(time.RFC3339)}
+		}
+		w.Server.Put(rosterPath, o)
+	}
+	const day = 24 * time.Hour
+	token("1", "amy", "HandedOut", 0)
+	token("2", "bob", "HandedOut", 0)
+	token("3", "cid", "Active", 6*day)
+	token("4", "dan", "Active", day)
+	token("5", "eve", "Active", -day)
+	token("6", "fay", "Lost", 6*day)
+	token("7", "gus", "Retired", -day)
+	token("8", "", "Stock", 0)
+	token("9", "hal", "HandedOut", 0)
+	token("10", "hal", "Active", 6*day)
+	token("11", "ida", "Active", 6*day)
+	denied := func(r *certificatesv1.CertificateSigningRequest) {
+		r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied,
+			Status: "True", Reason: "TooLong", Message: "it asks for a year"}}
+	}
+	earlier := func(r *certificatesv1.CertificateSigningRequest) {
+		denied(r)
+		r.CreationTimestamp.Time = now.Add(-time.Hour)
+	}
+	w.Server.File("bob-1", "x", "bob", nil, earlier)
+	w.Server.File("bob-2", "x", "bob", nil, nil)
+	w.Server.File("eve-1", "x", "eve", nil, denied)
+	w.Server.File("hal-1", "x", "hal", nil, denied) // of the token that has no certificate
+	w.Server.File("ida-1", "ida", "ida", nil, nil)  // a renewal
+	w.Server.File("fay-1", "fay", "fay", nil, denied)
+	r := NewRoster(w.Env)
+	read := func() (Board, string) {
+		t.Helper()
+		b, err := r.Board(t.Context(), "", now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range b.Tokens {
+			got = append(got, strings.TrimSpace(e.Serial+" "+string(e.Stage)+" "+e.Request+" "+e.Why))
+		}
+		return b, strings.Join(got, "; ")
+	}
+	b, got := read()
+	if want := "2 waiting bob-2; 11 waiting ida-1; 5 denied eve-1 TooLong: it asks for a year; " +
+		"9 denied hal-1 TooLong: it asks for a year; 4 expiring; 1 not come; 3 in; 10 in; 8 in stock; 6 lost; 7 retired"; got != want ||
+		b.Unknown != "" {
+		t.Errorf("the board is\n%s, want\n%s; unknown %q", got, want, b.Unknown)
+	}
+	w.Server.Forbid("list certificatesigningrequests")
+	if b, got := read(); !strings.Contains(got, "5 expired") || strings.Contains(got, "waiting") || b.Unknown == "" {
+		t.Errorf("without the requests the board is %s, unknown %q", got, b.Unknown)
+	}
+}
+
+// TestRemove: what is named by owner or serial number gets no further certificate, once.
+func TestRemove(t *testing.T) {
+	w := desk(t)
+	put := func(serial, owner, state string) {
+		w.Server.Put(rosterPath, flowtest.Object{"apiVersion": clusterapi.GroupVersion.String(), "kind": "HardwareToken",
+			"metadata": flowtest.Object{"name": serial, "namespace": clusterapi.Namespace},
+			"spec":     flowtest.Object{"state": state, "owner": owner, "groups": []string{"dev"}},
+			"status":   flowtest.Object{"model": "YubiKey"}})
+	}
+	put("1", "jane", "Active")
+	put("2", "jane", "Lost")
+	put("3", "joe", "Active")
+	put("4", "", "Stock")
+	r := NewRoster(w.Env)
+	b, err := r.Board(t.Context(), "", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Named([]string{"nobody"}); !errors.Is(err, ErrNotListed) || hint.Of(err) == "" {
+		t.Errorf("a name that is not there: %v", err)
+	}
+	all, err := b.Named([]string{"jane", "1"})
+	if err != nil || len(all) != 2 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	state := func(serial string) string {
+		var o object
+		w.Server.Get(rosterPath, serial, &o)
+		return o.text("spec", "state") + " " + o.text("spec", "owner") + " " + o.text("status", "model")
+	}
+	if n, err := r.Remove(t.Context(), "", all, true); err != nil || n != 1 || state("1") != "Lost jane YubiKey" {
+		t.Errorf("%d changed, %v; token 1 is %s", n, err, state("1"))
+	}
+	if n, err := r.Remove(t.Context(), "", all, false); err != nil || n != 2 || state("2") != "Retired jane YubiKey" {
+		t.Errorf("%d changed, %v; token 2 is %s", n, err, state("2"))
+	}
+	put("3", "amy", "Active")
+	for serial, says := range map[string]string{"3": "was given to", "4": "is in stock"} {
+		all, err := b.Named([]string{serial})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := state(serial)
+		if n, err := r.Remove(t.Context(), "", all, false); err == nil || !strings.Contains(err.Error(), says) || n != 0 ||
+			hint.Of(err) == "" || state(serial) != before {
+			t.Errorf("token %s: %d changed, %v; it is %s", serial, n, err, state(serial))
 		}
 	}
 }

@@ -33,6 +33,7 @@ const (
 	Activity ID = "activity"
 	HelpDesk ID = "help-desk"
 	Doctor   ID = "doctor"
+	Roster   ID = "roster"
 )
 
 // Frame is what a view is drawn with.

@@ -43,6 +43,8 @@ type Services struct {
 	Roles       desk.Roles
 	Deeds       deeds.Log
 	Enroller    enroll.Enroller
+	// Roster makes the board of the cluster's tokens.
+	Roster func() screen.Screen
 }
 
 // Model is the screen.
@@ -221,6 +223,12 @@ func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 	return cmd
 }
 
+// Below implements [screen.Opener].
+func (m *Model) Below() screen.Acts {
+	board, _ := m.Roster().(screen.Actor)
+	return board.Acts()
+}
+
 // Acts implements [screen.Actor].
 func (m *Model) Acts() screen.Acts {
 	r, ok := m.tokens.Selected()
@@ -231,6 +239,9 @@ func (m *Model) Acts() screen.Acts {
 		screen.On(screen.Action{Key: keys.Letter("n", "new token"), Writes: true}, "bootstrap-token create", do.newToken),
 		screen.On(screen.Action{Key: m.Keys.Delete, Reason: none, Writes: true}, "bootstrap-token delete",
 			func() tea.Cmd { return do.delete(r) }),
+		screen.On(screen.Action{Key: keys.Letter("T", "roster")}, "", func() tea.Cmd {
+			return screen.Send(screen.OpenMsg{Screen: m.Roster()})
+		}),
 		screen.On(screen.Action{Key: m.Keys.Revoke, Writes: true}, "helpdesk revoke", do.revoke),
 		screen.On(screen.Action{Key: m.Keys.BreakGlass, Writes: true}, "breakglass request", do.breakGlass),
 		screen.On(screen.Action{Key: keys.Letter("s", "seal a token"), Writes: true, Quiet: true}, "breakglass seal",

@@ -1,0 +1,120 @@
+package present
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/span"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
+	"github.com/kubehsm/kubehsm/ui/text"
+)
+
+// RosterRow is a token of the roster in a list.
+type RosterRow struct {
+	Serial, Owner, Groups, Horizon, Model string
+	// Stage is how far the token is, Good how long its certificate is still good, and Why what its owner was
+	// told of a request that was denied.
+	Stage, Good Line
+	Why         string
+}
+
+// RosterRowOf puts a token into a row.
+func RosterRowOf(e desk.RosterEntry, now time.Time) RosterRow {
+	r := RosterRow{Serial: text.Clean(e.Serial), Owner: text.Clean(e.Owner),
+		Groups: text.Clean(strings.Join(e.Groups, ", ")), Model: text.Clean(e.Model), Why: Note(e.Why),
+		Stage: Line{Words: string(e.Stage), Level: stageLevel(e.Stage)}, Good: Line{Words: "none yet"}}
+	if e.Stage == "" { // of a list that is not on the roster yet
+		r.Stage.Words = text.Clean(e.State)
+	}
+	if e.NotAfter != nil {
+		switch left := e.NotAfter.Sub(now); {
+		case left <= 0:
+			r.Good = Line{Words: "expired", Level: Bad}
+		case left <= desk.ExpiringWithin:
+			r.Good = Line{Words: span.Of(left), Level: Warn}
+		default:
+			r.Good = Line{Words: span.Of(left), Level: Good}
+		}
+	}
+	if e.Horizon != nil {
+		r.Horizon = Date(*e.Horizon)
+	}
+	return r
+}
+
+func stageLevel(s desk.Stage) Level {
+	switch s {
+	case desk.StageDenied, desk.StageExpired, desk.StageLost:
+		return Bad
+	case desk.StageWaiting, desk.StageExpiring:
+		return Warn
+	case desk.StageIn:
+		return Good
+	}
+	return Quiet
+}
+
+// Roster is a list of tokens with their owners, how far they are, and until when their certificates are good.
+func Roster(all []desk.RosterEntry, now time.Time) Section {
+	t := Table{Heading: []string{"SERIAL", "OWNER", "GROUPS", "STATE", "STILL GOOD", "HORIZON", "MODEL"}}
+	why := false
+	for _, e := range all {
+		why = why || e.Why != ""
+	}
+	if why {
+		t.Heading = append(t.Heading, "WHY")
+	}
+	for _, e := range all {
+		r := RosterRowOf(e, now)
+		row := append(cells(r.Serial, r.Owner, r.Groups), r.Stage, r.Good)
+		row = append(row, cells(r.Horizon, r.Model)...)
+		if why {
+			row = append(row, Line{Words: r.Why})
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return Section{Table: t}
+}
+
+// Stages counts the tokens of a board by their stages: "20 tokens: 2 waiting, 3 not come, 15 in".
+func Stages(b desk.Board) string {
+	count := map[desk.Stage]int{}
+	for _, e := range b.Tokens {
+		count[e.Stage]++
+	}
+	var parts []string
+	for _, s := range desk.Stages() {
+		if n := count[s]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, s))
+		}
+	}
+	if len(parts) == 0 {
+		return NoRoster
+	}
+	return Count(len(b.Tokens), "token") + ": " + strings.Join(parts, ", ")
+}
+
+// NoRoster is the sentence in place of an empty roster.
+const NoRoster = "No token is on the roster."
+
+// RosterUnknown says that requests were not looked at, for the reason why.
+func RosterUnknown(why string) Line {
+	return Line{Words: "Nobody is shown as waiting or denied: " + text.Clean(why) + ".", Level: Warn}
+}
+
+// ImportQuestion asks whether to write a list of n tokens on the roster.
+func ImportQuestion(n int) string { return "Write " + Count(n, "token") + " on the roster?" }
+
+// RosterQuestion asks whether to end the renewals of tokens.
+func RosterQuestion(all []desk.RosterEntry, lost bool) string {
+	state := "retired"
+	if lost {
+		state = "lost"
+	}
+	return "Make " + Count(len(all), "token") + " " + state + "?"
+}
+
+// RosterRemoved says what it means that tokens were removed.
+const RosterRemoved = "Keys in them get no further certificate. A certificate that is there is good until it ends: " +
+	"kubehsm helpdesk revoke ends it at once."

@@ -1,0 +1,78 @@
+package roster
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
+	"github.com/kubehsm/kubehsm/ui/present"
+	"github.com/kubehsm/kubehsm/ui/tui/dialog"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// remove asks what became of a token, and ends its renewals.
+func (m *Model) remove(e desk.RosterEntry) tea.Cmd {
+	as := func(lost bool) tea.Msg {
+		command := "kubehsm roster remove " + shell.Quote(e.Serial)
+		if lost {
+			command += " --lost"
+		}
+		return screen.OperationMsg{Operation: screen.Operation{Title: "End the renewals", Command: command, Writes: true,
+			Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
+				all := []desk.RosterEntry{e}
+				row := present.RosterRowOf(e, time.Now())
+				if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: present.RosterQuestion(all, lost),
+					Detail: "It is " + row.Serial + " of " + row.Owner + ". " + present.RosterRemoved}); err != nil {
+					return screen.Report{}, err
+				}
+				_, err := m.Roster.Remove(ctx, "", all, lost)
+				return screen.Report{Said: "it gets no further certificate"}, err
+			}}}
+	}
+	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewChoice(m.Keys, "What became of it?", []dialog.Entry{
+		{Name: "it is lost", Message: as(true)}, {Name: "it was returned, or its owner has left", Message: as(false)}})})
+}
+
+// imports reads a list from a file and writes it on the roster.
+func (m *Model) imports() tea.Cmd {
+	file := &widget.Field{ID: "file", Label: "File", Input: widget.NewInput("", "~/people.csv"),
+		Note: "Comma-separated: serial, owner, groups, horizon, state. The first line names the columns."}
+	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(m.Keys, "A list of tokens",
+		"Tokens and columns that the list does not name stay as they are.", []*widget.Field{file},
+		func(*widget.Form) tea.Cmd {
+			path := screen.Path(file.Input.Value())
+			if path == "" {
+				file.Problem = "name a file"
+				return nil
+			}
+			return screen.Operate(screen.Operation{Title: "Import a list", Command: "kubehsm roster import " + shell.Quote(path),
+				Writes: true, Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
+					b, err := screen.ReadFile(path)
+					if err != nil {
+						return screen.Report{}, err
+					}
+					all, err := desk.ReadRoster(bytes.NewReader(b))
+					if err != nil {
+						return screen.Report{}, err
+					}
+					shown := widget.PlainSections([]present.Section{present.Roster(all, time.Now())})
+					if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: present.ImportQuestion(len(all)),
+						Detail: strings.Join(shown, "\n")}); err != nil {
+						return screen.Report{}, err
+					}
+					n, err := m.Roster.Import(ctx, "", all, false)
+					if err != nil {
+						return screen.Report{}, fmt.Errorf("%d of %d tokens are on the roster: %w", n, len(all), err)
+					}
+					return screen.Report{Said: present.Count(n, "token") + " on the roster"}, nil
+				}})
+		})})
+}

@@ -1,0 +1,98 @@
+package roster_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
+	"github.com/kubehsm/kubehsm/ui/tui/screentest"
+	"github.com/kubehsm/kubehsm/ui/tui/tuitest"
+)
+
+const tokens = "/apis/kubehsm.github.io/v1alpha1/namespaces/" + clusterapi.Namespace + "/hardwaretokens"
+
+// open shows the board of a cluster with the tokens of jane, who is in, and joe, who has not come.
+func open(t *testing.T) (*screentest.Rig, *flowtest.Server) {
+	t.Helper()
+	w := screentest.New(t)
+	server := w.Cluster("admin", "system:masters")
+	for serial, owner := range map[string]string{"1": "jane", "2": "joe"} {
+		o := flowtest.Object{"apiVersion": clusterapi.GroupVersion.String(), "kind": "HardwareToken",
+			"metadata": flowtest.Object{"name": serial, "namespace": clusterapi.Namespace},
+			"spec":     flowtest.Object{"owner": owner, "state": "HandedOut"}}
+		if owner == "jane" {
+			o["status"] = flowtest.Object{"notAfter": tuitest.Now().Add(90 * time.Hour).Format(time.RFC3339)}
+		}
+		server.Put(tokens, o)
+	}
+	r := w.Open("5")
+	r.Sees("roster")
+	r.Press("T")
+	r.Sees("2 tokens: 1 not come, 1 in")
+	return r, server
+}
+
+// TestRemove: a token is made lost after a yes, and the board shows it.
+func TestRemove(t *testing.T) {
+	r, server := open(t)
+	state := func() string {
+		var o flowtest.Object
+		server.Get(tokens, "2", &o)
+		spec, _ := o["spec"].(flowtest.Object)
+		s, _ := spec["state"].(string)
+		return s
+	}
+	lose := func() {
+		r.Press("D")
+		r.Sees("What became of it?")
+		r.Press("enter")
+		r.Sees("Make 1 token lost?", "It is 2 of joe.")
+	}
+	lose()
+	r.Press("n")
+	r.Sees("cancelled")
+	if state() != "HandedOut" {
+		t.Fatalf("the token is %s", state())
+	}
+	lose()
+	r.Press("y")
+	r.Sees("2 tokens: 1 in, 1 lost")
+	if state() != "Lost" {
+		t.Errorf("the token is %s", state())
+	}
+}
+
+// TestImport: a list is shown before it is written; one that is wrong is not.
+func TestImport(t *testing.T) {
+	r, server := open(t)
+	file := filepath.Join(t.TempDir(), "people.csv")
+	write := func(list string) {
+		if err := os.WriteFile(file, []byte(list), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.Press("i")
+		r.Sees("A list of tokens")
+		r.Press(`"`+file+`"`, "enter")
+	}
+	write("serial,owner\nx,amy\n")
+	r.Sees(`"x" is no serial number`)
+	r.Press("esc")
+	write("serial,owner\n3,amy\n4,bob\n")
+	r.Sees("Write 2 tokens on the roster?", "amy")
+	r.Press("y")
+	r.Sees("4 tokens: 3 not come, 1 in")
+	if n := len(server.Names(tokens)); n != 4 {
+		t.Errorf("%d tokens", n)
+	}
+}
+
+// TestNoRoster: a roster that may not be read is said so, with what to do.
+func TestNoRoster(t *testing.T) {
+	r, server := open(t)
+	server.Forbid("list hardwaretokens")
+	r.Press("r")
+	r.Sees("error: ", "hint: ", "r tries again")
+}
