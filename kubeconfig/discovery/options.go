@@ -65,7 +65,7 @@ type Options struct {
 
 // Validate reports what cannot be right, as an *[InputError].
 func (o Options) Validate() error {
-	const either = "give the token that you were given, or the discovery file, not both"
+	const either = "use the token or the discovery file, not both"
 	switch {
 	case o.Timeout < 0 || o.SignatureWait < 0:
 		return problem.BadInput("timeout", "", "it is negative")
@@ -73,7 +73,7 @@ func (o Options) Validate() error {
 		return problem.BadInput("token", "give a bootstrap token with --token, or a file with --discovery-file",
 			"there is nothing to start from")
 	case !o.Token.IsZero() && o.File != "":
-		return problem.BadInput("discovery-file", either, "it excludes a token")
+		return problem.BadInput("discovery-file", either, "it cannot be combined with a token")
 	case o.File != "":
 		return o.validateFile()
 	}
@@ -82,13 +82,13 @@ func (o Options) Validate() error {
 	}
 	if o.UnsafeSkipCAVerification && len(o.Pins) > 0 {
 		return problem.BadInput("discovery-token-unsafe-skip-ca-verification", "leave one of them out",
-			"it excludes certificate hashes")
+			"it cannot be combined with certificate hashes")
 	}
 	if !o.UnsafeSkipCAVerification && len(o.Pins) == 0 {
 		return problem.BadInput("discovery-token-ca-cert-hash",
-			"ask for the hash with the token; --discovery-token-unsafe-skip-ca-verification does without, and trusts "+
-				"everyone who knows the token",
-			"a token alone does not tell the cluster from somebody else who knows it")
+			"ask for the hash with the token; --discovery-token-unsafe-skip-ca-verification joins without one, and "+
+				"trusts everyone who knows the token",
+			"without a hash, anybody who knows the token can pretend to be the cluster")
 	}
 	return nil
 }
@@ -97,10 +97,10 @@ func (o Options) validateFile() error {
 	const field = "discovery-file"
 	switch {
 	case o.Endpoint != "":
-		return problem.BadInput(field, "leave the address out", "it says itself where the cluster is")
+		return problem.BadInput(field, "leave the address out", "the file names the cluster's address")
 	case len(o.Pins) > 0 || o.UnsafeSkipCAVerification:
 		return problem.BadInput(field, "leave the certificate hashes out",
-			"it says itself which authority to trust; hashes are for tokens")
+			"the file names the authority to trust; hashes are for tokens")
 	case o.File == Stdin && o.Stdin == nil:
 		return problem.BadInput(field, "", "there is no standard input to read")
 	case o.File != Stdin && isURL(o.File):
@@ -130,9 +130,9 @@ func checkURL(u *url.URL) error {
 	case u.Scheme != "https":
 		return fmt.Errorf("the scheme must be https, not %q", u.Scheme)
 	case u.User != nil:
-		return errors.New("there is a user in the URL")
+		return errors.New("the URL must not contain a user")
 	case u.Hostname() == "":
-		return errors.New("there is no host in the URL")
+		return errors.New("the URL has no host")
 	}
 	if port := u.Port(); port != "" {
 		return checkPort(port)

@@ -17,7 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
-// CheckPeer refuses a connection whose other end is another user's.
+// CheckPeer refuses a connection to a process of another user.
 func CheckPeer(c net.Conn) error {
 	var uid int
 	var err error
@@ -28,7 +28,7 @@ func CheckPeer(c net.Conn) error {
 		return fmt.Errorf("peer credentials: %w", err)
 	}
 	if uid != os.Geteuid() {
-		return fmt.Errorf("the other end of the socket is another user's (user id %d)", uid)
+		return fmt.Errorf("the process at the other end of the socket belongs to another user (user id %d)", uid)
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func Dial(ctx context.Context, path string) (conn net.Conn, err error) {
 func withPath(path string, f func(string) error) error {
 	err := wire.WithPath(path, f)
 	if errors.Is(err, wire.ErrPath) {
-		return hint.With(err, "choose a shorter path; "+place.EnvHome+" moves all of kubehsm's")
+		return hint.With(err, "choose a shorter path; "+place.EnvHome+" moves all of kubehsm's folders")
 	}
 	return err
 }
@@ -107,7 +107,7 @@ func Check(path string) error {
 	case err != nil:
 		return err
 	case info.Mode()&fs.ModeSocket == 0:
-		return hint.With(fmt.Errorf("%s is there already and is not a socket", path), "choose another path, or remove it")
+		return hint.With(fmt.Errorf("%s already exists and is not a socket", path), "choose another path, or remove it")
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func TestRevocation(t *testing.T) {
 		t.Fatal(res)
 	}
 	revoke := []string{"helpdesk", "revoke", "--fingerprint", "X509SHA256=" + hash, "--reason", "lost in a train"}
-	if out := admin.ok(append(revoke, "--dry-run")...); !strings.Contains(out, hash[:16]) || !strings.Contains(out, "Goes on: to read") {
+	if out := admin.ok(append(revoke, "--dry-run")...); !strings.Contains(out, hash[:16]) || !strings.Contains(out, "Still possible: reading") {
 		t.Errorf("the dry run: %s", out)
 	}
 	if res := create(); res.Code != 0 {

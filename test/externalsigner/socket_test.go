@@ -121,7 +121,7 @@ func TestServeAfterACrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	if res := p.other(t, "external-signer", "serve", "--socket", path); res.Code != 1 ||
-		!strings.Contains(res.Stderr, "is there already and is not a socket") {
+		!strings.Contains(res.Stderr, "already exists and is not a socket") {
 		t.Errorf("a file in the way: %s", res)
 	}
 	if b, err := os.ReadFile(path); err != nil || string(b) != "mine" {

@@ -34,7 +34,7 @@ func (r *revoking) bind(f *pflag.FlagSet) {
 	f.StringVar(&r.Issuer, "issuer", "", "part of the issuer's `name`, to go with --serial")
 	f.StringVar(&r.Token, "token", "", "`URI` or serial number of a token whose certificates are known here")
 	f.StringVar(&r.until, "until", "", "with --fingerprint: when the certificate ends, a `date` such as 2027-01-31")
-	f.StringVar(&r.reason, "reason", "", "`text` that who is refused reads")
+	f.StringVar(&r.reason, "reason", "", "`text` that the refused user sees in the error")
 	f.StringSliceVar(&r.accept, "accept-risk", nil,
 		"accept a `risk`: own revokes the certificate in use; admin one of system:masters or the control plane")
 	annotate(f, flagChoices, []string{desk.RiskOwn, desk.RiskAdmin}, "accept-risk")

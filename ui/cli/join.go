@@ -173,7 +173,7 @@ func (f *joinFlags) refuseDefaults(ctx context.Context, env *env.Env) error {
 
 func (f *joinFlags) useTicket(ctx context.Context, a *app, o *enrolling.Options, args []string) error {
 	if len(args) > 0 || len(f.hashes) > 0 || f.unsafe || f.discoveryToken != "" || f.bootstrapToken != "" {
-		return ui.Usagef("a ticket says itself where the cluster is and what to trust: leave address, hashes and " +
+		return ui.Usagef("a ticket names the cluster and what to trust: leave address, hashes and " +
 			"tokens out")
 	}
 	t, err := a.handedTicket(ctx, "ticket", f.ticket)
@@ -190,7 +190,7 @@ func (f *joinFlags) useTicket(ctx context.Context, a *app, o *enrolling.Options,
 func (f *joinFlags) useFile(ctx context.Context, a *app, o *enrolling.Options, args []string) error {
 	o.Join = &enrolling.Join{File: f.file, Timeout: f.discoveryTimeout}
 	if len(args) > 0 || len(f.hashes) > 0 || f.unsafe || f.discoveryToken != "" {
-		return ui.Usagef("a discovery file says itself where the cluster is and what to trust: leave address, " +
+		return ui.Usagef("a discovery file names the cluster and what to trust: leave address, " +
 			"hashes and --discovery-token out")
 	}
 	if f.file == discovery.Stdin {

@@ -53,9 +53,9 @@ func certificateNamed(t desk.Target) string {
 // reach says what a revocation reaches and what goes on.
 func reach(s desk.Stop) []Line {
 	lines := []Line{
-		{Words: "Refused: to create, change and delete, dry runs of it, exec, attach, port-forward and proxies."},
-		{Words: "Goes on: to read, until the certificate ends; watches and sessions that are open now; writing to " +
-			"aggregated API servers that judge by themselves; and changing admission policies, for whoever may."},
+		{Words: "Refused: requests that create, change or delete, their dry runs, exec, attach, port-forward and proxies."},
+		{Words: "Still possible: reading, until the certificate ends; watches and sessions that are open now; writing " +
+			"to aggregated API servers that decide by themselves; and changing admission policies, with the right to."},
 	}
 	switch {
 	case s.Unknown != "":

@@ -98,7 +98,7 @@ func (s *signIns) look(ctx context.Context, q auditing.Requester, authorities []
 		return nil, err
 	}
 	if t.policy.AsksOfReading() {
-		return nil, t.unasked("%s needs a yes for what is read")
+		return nil, t.unasked("%s requires consent for reads")
 	}
 	if !t.warm(time.Now()) {
 		if t, err = s.lookIn(ctx, q); err != nil {

@@ -511,7 +511,7 @@ func TestLookAsksNobody(t *testing.T) {
 		"PIN each time": {token: hsmtest.FakeOptions{PINPolicy: hsm.PINAlways},
 			locked: "the key of prod needs its PIN each time", unlocked: "the key of prod needs its PIN each time", signs: true},
 		"consent": {policy: consent.Always,
-			locked: "prod needs a yes for what is read", unlocked: "prod needs a yes for what is read"},
+			locked: "prod requires consent for reads", unlocked: "prod requires consent for reads"},
 		"writes": {policy: consent.Writes, locked: "the token of prod is locked", signs: true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -161,8 +161,8 @@ type finalError struct {
 	over bool
 }
 
-// errTaken: somebody else goes on with the request, or has replaced the key.
-var errTaken = errors.New("somebody else goes on with it")
+// errTaken says that another process continues the renewal, or that the key was replaced.
+var errTaken = errors.New("another process continues the renewal")
 
 func (r *Renewer) renew(ctx context.Context, w Way) error {
 	client, err := w.Client()

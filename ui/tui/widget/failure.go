@@ -21,8 +21,8 @@ func Failure(t theme.Theme, err error, w int) []string {
 		lines = append(lines, head+t.Bad.Render(l))
 	}
 	if hint := ui.Hint(err); hint != "" {
-		for _, l := range text.Wrap("hint: "+strings.ReplaceAll(hint, "`", "'"), max(w-2, 1)) {
-			lines = append(lines, "  "+t.Text.Render(l))
+		for _, l := range Words(t, t.Text, "hint: "+hint, w-2) {
+			lines = append(lines, "  "+l)
 		}
 	}
 	var forbidden interface{ Grant() string }

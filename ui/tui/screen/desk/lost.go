@@ -20,15 +20,15 @@ import (
 // revoke takes away what can be taken away after a token was lost.
 func (d work) revoke() tea.Cmd {
 	fields := []*widget.Field{
-		{ID: "user", Label: "User", Input: widget.NewInput("", "whose token is lost")},
-		{ID: "groups", Label: "Groups", Input: widget.NewInput("", "those that are found"),
-			Note: "Groups that the user's certificates are known to have, separated by commas."},
+		{ID: "user", Label: "User", Input: widget.NewInput("", "who lost the token")},
+		{ID: "groups", Label: "Groups", Input: widget.NewInput("", "all that are found"),
+			Note: "Groups in the user's certificates, separated by commas."},
 		{ID: "hash", Label: "Certificate", Input: widget.NewInput("", "all that are known"),
-			Note: "The SHA-256 of one, as the audit log's credential-id, to revoke only that."},
-		{ID: "reason", Label: "Reason", Input: widget.NewInput("", "none"), Note: "The error shows it to the user who is refused."},
+			Note: "The SHA-256 of one certificate, to revoke only that one. The audit log calls it the credential-id."},
+		{ID: "reason", Label: "Reason", Input: widget.NewInput("", "none"), Note: "The user who is refused sees it in the error."},
 	}
-	intro := "Their certificates are kept from writing, and still read until they expire. " +
-		"What else goes is shown first."
+	intro := "The user's certificates cannot write any more, but can read until they expire. " +
+		"Everything else that is removed is shown first."
 	return d.form("Revoke access", intro, fields, func(f *widget.Form) tea.Cmd {
 		user, groups := value(f, "user"), list(value(f, "groups"))
 		if hash := value(f, "hash"); hash != "" {

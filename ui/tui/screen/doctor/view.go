@@ -48,7 +48,7 @@ func (m *Model) View(f screen.Frame) string {
 			}
 			lines := []string{t.Title.Render(widget.Cut(text.Clean(c.Title), w))}
 			for _, s := range sentences(c) {
-				lines = append(lines, widget.Paragraph(t.Text, text.Clean(s), w)...)
+				lines = append(lines, widget.Words(t, t.Text, text.Clean(s), w)...)
 			}
 			return append(lines, "")
 		})

@@ -58,8 +58,8 @@ func (m *Model) View(f screen.Frame) string {
 }
 
 func (w which) none() string {
-	return map[which]string{pending: "Nothing waits for a decision. What comes shows up by itself; tab shows all.",
-		all: present.NoRequests + " What comes shows up by itself.", mine: "No requests were filed from here. Those of " +
+	return map[which]string{pending: "No request waits for a decision. New requests appear here by themselves; tab shows all.",
+		all: present.NoRequests + " New requests appear here by themselves.", mine: "No requests were filed from here. Those of " +
 			"enrollments are listed for an hour."}[w]
 }
 
