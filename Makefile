@@ -70,7 +70,7 @@ bench: prerequisites cluster ## measure against peers, write docs/benchmarks.md 
 
 .PHONY: revocation-cost
 revocation-cost: cluster ## measure how long a write takes with 20000 revoked certificates against none
-	$(GO) test -count=1 -timeout 40m -v -run '^TestCost$$' ./test/revocation -revoked 20000 -writes 2000 -rounds 3
+	$(GO) test -count=1 -timeout 40m -v -run '^TestCost$$' ./test/revocation -revoked 20000 -writes 1000 -rounds 4 -bar 1.1
 
 .PHONY: conformance
 conformance: prerequisites cluster ## run Kubernetes' own suites with a key file and through the token, write docs/conformance.md; a run goes on where one was stopped (ONLY=kubectl: only that suite)

@@ -3,6 +3,7 @@ package revocation
 import (
 	"crypto/sha256"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -86,7 +87,11 @@ const (
 	parts
 )
 
-// line is the entry in the policy's map literal. JSON strings, lists and maps are CEL's too.
+// partsBetween stands between the parts of an entry. None has one, see [brief].
+const partsBetween = "\t"
+
+// line is the entry in the policy's map literal, which is a map of strings in JSON and in CEL. A
+// list of strings for each entry would take the API server four times the memory.
 func (e Entry) line() (string, error) {
 	switch same, err := ParseFingerprint(e.Certificate); {
 	case err != nil:
@@ -96,12 +101,29 @@ func (e Entry) line() (string, error) {
 	}
 	var list [parts]string
 	list[atUser], list[atBy], list[atReason] = brief(e.User), brief(e.By), brief(e.Reason)
-	list[atUntil], list[atKey], list[atDay] = stamp(e.NotAfter), e.Key, stamp(e.At)
-	b, err := json.Marshal(list)
+	list[atUntil], list[atKey], list[atDay] = stamp(e.NotAfter), shortKey(e.Key), stamp(e.At)
+	b, err := json.Marshal(strings.Join(list[:], partsBetween))
 	if err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%q: %s", e.Certificate, b), nil
+}
+
+// shortKey is a key's hash in base64, which takes a third less than hex; what is no such hash stays
+// as it is.
+func shortKey(hash string) string {
+	if b, err := hex.DecodeString(hash); err == nil && len(b) == sha256.Size {
+		return base64.RawURLEncoding.EncodeToString(b)
+	}
+	return hash
+}
+
+// longKey is what [shortKey] was made of.
+func longKey(short string) string {
+	if b, err := base64.RawURLEncoding.DecodeString(short); err == nil && len(b) == sha256.Size {
+		return hex.EncodeToString(b)
+	}
+	return short
 }
 
 // entryOf reads an entry of the literal.
@@ -109,7 +131,7 @@ func entryOf(hash string, list []string) (Entry, error) {
 	if same, err := ParseFingerprint(hash); err != nil || same != hash || len(list) != parts {
 		return Entry{}, fmt.Errorf("%q is no entry of kubehsm's", hash)
 	}
-	e := Entry{Certificate: hash, Key: list[atKey], User: list[atUser], Reason: list[atReason], By: list[atBy]}
+	e := Entry{Certificate: hash, Key: longKey(list[atKey]), User: list[atUser], Reason: list[atReason], By: list[atBy]}
 	for _, t := range []struct {
 		to   *time.Time
 		text string

@@ -117,20 +117,29 @@ func (l Ledger) read(ctx context.Context) (List, map[string]Object, error) {
 			bindings[name] = b
 		}
 	}
+	list = ListOf(policies)
+	for i, s := range list.Shards {
+		list.Shards[i].Bound = binds(bindings[s.Name], s)
+	}
+	return list, bindings, nil
+}
+
+// ListOf is the list that policies hold. Policies that are not of the list are passed over.
+// Shards are not Bound, since nobody has looked at the bindings.
+func ListOf(policies []Object) (list List) {
 	settled := false
 	for _, o := range policies {
 		if name, _ := at(o, "metadata", "name").(string); !strings.HasPrefix(name, PolicyPrefix) {
 			continue
 		}
 		s := shardOf(o)
-		s.Bound = binds(bindings[s.Name], s)
 		if s.Err == nil && !settled {
 			list.Settings, settled = s.Settings, true
 		}
 		list.Shards = append(list.Shards, s)
 	}
 	slices.SortFunc(list.Shards, func(a, b Shard) int { return number(a.Name) - number(b.Name) })
-	return list, bindings, nil
+	return list
 }
 
 // binds tells whether a binding puts the shard's policy in force everywhere.
@@ -231,7 +240,7 @@ func (l Ledger) write(ctx context.Context, now time.Time, change func(List) (pla
 	return nil, ErrContended
 }
 
-// apply returns the shards as they are to be, none with more than limit bytes of entries,
+// apply returns the shards as they are to be, none with a literal of more than limit bytes,
 // those that grow first, and those that the plan is about. Shards that cannot be read are
 // left out.
 func (p plan) apply(list List, now time.Time, limit int) (shards, touched []Shard) {
@@ -243,7 +252,7 @@ func (p plan) apply(list List, now time.Time, limit int) (shards, touched []Shar
 	for _, e := range p.add {
 		asked[e.Certificate] = true
 	}
-	concerns, sizes := map[string]bool{}, map[string]int{} // by the names of shards
+	concerns, loads := map[string]bool{}, map[string]*load{} // by the names of shards
 	last := 0
 	for _, s := range list.Shards {
 		last = max(last, number(s.Name))
@@ -251,6 +260,7 @@ func (p plan) apply(list List, now time.Time, limit int) (shards, touched []Shar
 			continue
 		}
 		var kept []Entry
+		loads[s.Name] = &load{limit: limit}
 		for _, e := range s.Entries {
 			switch {
 			case e.Ended(now):
@@ -259,7 +269,8 @@ func (p plan) apply(list List, now time.Time, limit int) (shards, touched []Shar
 			default:
 				held[e.Certificate] = true
 				concerns[s.Name] = concerns[s.Name] || asked[e.Certificate]
-				kept, sizes[s.Name] = append(kept, e), sizes[s.Name]+e.size()
+				kept = append(kept, e)
+				loads[s.Name].add(e)
 			}
 		}
 		s.Entries, s.Settings = kept, settings
@@ -268,7 +279,8 @@ func (p plan) apply(list List, now time.Time, limit int) (shards, touched []Shar
 	grown := map[string]bool{}
 	grow := func() {
 		last++
-		shards = append(shards, Shard{Name: PolicyPrefix + strconv.Itoa(last), Settings: settings})
+		s := Shard{Name: PolicyPrefix + strconv.Itoa(last), Settings: settings}
+		shards, loads[s.Name] = append(shards, s), &load{limit: limit}
 	}
 	if p.settings != nil && len(shards) == 0 { // settings are kept in policies only
 		grow()
@@ -278,13 +290,14 @@ func (p plan) apply(list List, now time.Time, limit int) (shards, touched []Shar
 			continue
 		}
 		held[e.Certificate] = true
-		i := slices.IndexFunc(shards, func(s Shard) bool { return sizes[s.Name]+e.size() <= limit })
+		i := slices.IndexFunc(shards, func(s Shard) bool { return loads[s.Name].fits(e) })
 		if i < 0 {
 			grow()
 			i = len(shards) - 1
 		}
 		s := &shards[i]
-		s.Entries, sizes[s.Name] = append(s.Entries, e), sizes[s.Name]+e.size()
+		s.Entries = append(s.Entries, e)
+		loads[s.Name].add(e)
 		concerns[s.Name], grown[s.Name] = true, true
 	}
 	slices.SortStableFunc(shards, func(a, b Shard) int {
@@ -311,6 +324,25 @@ func (e Entry) size() int {
 		return 0
 	}
 	return len(line) + 2
+}
+
+// load is how full a policy is.
+type load struct {
+	limit          int // of a literal, in bytes
+	bytes, entries int
+	literals       map[string]int // in bytes, by the names of variables
+}
+
+func (l *load) fits(e Entry) bool {
+	return l.entries < maxEntries && l.bytes+e.size() <= maxPolicy && l.literals[e.list()]+e.size() <= l.limit
+}
+
+func (l *load) add(e Entry) {
+	if l.literals == nil {
+		l.literals = map[string]int{}
+	}
+	l.literals[e.list()] += e.size()
+	l.bytes, l.entries = l.bytes+e.size(), l.entries+1
 }
 
 // save writes what differs from the cluster: for each shard the binding first, which has no

@@ -19,8 +19,11 @@ const (
 	// RecoveryGroup is the group that is spared unless [Settings] name another: that of tokens
 	// that are enrolled in advance and kept in a safe.
 	RecoveryGroup = "kubehsm:sealed"
-	// PolicyPrefix begins the names of the policies; the name of a binding is its policy's.
+	// PolicyPrefix begins the names of the policies, and a number from 1 ends them; the name of
+	// a binding is its policy's.
 	PolicyPrefix = "kubehsm-revoked-"
+	// NamedPolicies is how many policies, from the first, the help desk's role may read by name.
+	NamedPolicies = 16
 
 	apiVersion   = "admissionregistration.k8s.io/v1"
 	policyKind   = "ValidatingAdmissionPolicy"
@@ -30,9 +33,20 @@ const (
 	inForce      = "kubehsm has this list in force: "
 )
 
-// MaxLiteral bounds the text of one policy's entries, in bytes: the API server compiles no
-// expression of more than 100,000 code points (parser.go in github.com/google/cel-go).
-const MaxLiteral = 96_000
+// The limits of one policy. Each policy takes part in every write, so few large ones are better.
+const (
+	// MaxLiteral bounds the text of one literal, in bytes: the API server compiles no expression of
+	// more than 100,000 code points (parser.go in github.com/google/cel-go).
+	MaxLiteral = 96_000
+	// maxPolicy bounds the text of all literals together, in bytes: etcd takes 1.5 MiB.
+	maxPolicy = 1_350_000
+	// maxEntries bounds how many entries there are: the filter takes 9 bytes of each.
+	maxEntries = 10_000
+)
+
+// filterDigits is how many digits of a fingerprint the filter compares. With [maxEntries] entries
+// one other certificate of 1,700 passes it, and is looked up in the literals.
+const filterDigits = 6
 
 // MinMinor is the first minor version of Kubernetes 1 that tells admission policies of
 // certificates. Versions before it take the policies, and refuse nobody.
@@ -43,7 +57,7 @@ type Object = map[string]any
 
 // Settings are the choices that all policies share. The zero value is the default.
 type Settings struct {
-	// FailClosed refuses the writes of everybody who has a client certificate, except for
+	// FailClosed refuses the writes of the certificates that pass a policy's filter, except for
 	// nodes and the recovery group, where a policy cannot be evaluated. By default such a
 	// policy is passed over.
 	FailClosed bool `json:"failClosed,omitempty"`
@@ -93,16 +107,44 @@ func (s Shard) Revision() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// literal is the map of entries in CEL.
-func literal(entries []Entry) string {
-	var lines []string
-	for _, e := range entries {
+// listName begins the names of the variables that hold entries. A digit follows, the first of the
+// fingerprints. A policy of an earlier version has all entries in one variable, without a digit.
+const listName = "revoked"
+
+// digits are those that a fingerprint may begin with.
+const digits = "0123456789abcdef"
+
+// lists are the entries as literals, by the name of their variable. There is at least one.
+func (s Shard) lists() map[string]string {
+	lines := map[string][]string{}
+	for _, e := range s.Entries {
 		if l, err := e.line(); err == nil { // entries are checked as they come in
-			lines = append(lines, l)
+			lines[e.list()] = append(lines[e.list()], l)
 		}
 	}
-	slices.Sort(lines)
-	return "{\n" + strings.Join(lines, ",\n") + "\n}"
+	if len(lines) == 0 {
+		lines[listName+digits[:1]] = nil
+	}
+	all := map[string]string{}
+	for name, l := range lines {
+		slices.Sort(l)
+		all[name] = "{\n" + strings.Join(l, ",\n") + "\n}"
+	}
+	return all
+}
+
+// list is the name of the variable that holds the entry.
+func (e Entry) list() string { return listName + e.Certificate[:1] }
+
+// filter is a list of the first digits of all entries' fingerprints, in CEL. A list of
+// constants is a set to the API server, so its length does not matter.
+func (s Shard) filter() string {
+	var all []string
+	for _, e := range s.Entries {
+		all = append(all, quote(e.Certificate[:filterDigits]))
+	}
+	slices.Sort(all)
+	return "[" + strings.Join(slices.Compact(all), ",") + "]"
 }
 
 func stampSettings(s Settings) string {
@@ -140,27 +182,40 @@ func (s Shard) spec(revision string) Object {
 	// A collection's deletion has no name: what is not there must be no error, which would let it pass.
 	probe := `request.?dryRun.orValue(false) && request.resource.resource == "configmaps" &&
 request.?name.orValue("") == ` + quote(s.ProbeName())
-	person := `!request.userInfo.?groups.orValue([]).exists(g, g == "system:nodes" ||
-g == ` + quote(s.Settings.SparedGroup()) + `) &&
-request.userInfo.?extra[?"` + CredentialID + `"].orValue([]).exists(c, c.startsWith("` + CertificatePrefix + `"))`
+	// Nearly every write ends with the filter, which comes first and is much quicker than the variables.
+	person := `request.userInfo.?extra[?"` + CredentialID + `"].orValue([]).exists(c, c.startsWith("` + CertificatePrefix + `") &&
+c.substring(` + fmt.Sprintf("%d, %d", len(CertificatePrefix), len(CertificatePrefix)+filterDigits) + `).lowerAscii() in ` +
+		s.filter() + `) &&
+!request.userInfo.?groups.orValue([]).exists(g, g == "system:nodes" || g == ` + quote(s.Settings.SparedGroup()) + `)`
 	expression := func(name, text string) Object { return Object{"name": name, "expression": text} }
+	variables := []any{
+		expression("probe", probe),
+		expression("used", `request.userInfo.?extra[?"`+CredentialID+`"].orValue([]).filter(c, c.startsWith("`+
+			CertificatePrefix+`")).map(c, c.substring(`+fmt.Sprint(len(CertificatePrefix))+`).lowerAscii())`),
+	}
+	// A variable is evaluated when it is needed: one of the lists.
+	list := `{"": ""}`
+	var sizes []string
+	lists := s.lists()
+	for _, name := range slices.Sorted(maps.Keys(lists)) {
+		variables = append(variables, expression(name, lists[name]))
+		list = `c.startsWith("` + strings.TrimPrefix(name, listName) + `") ? variables.` + name + " : " + list
+		sizes = append(sizes, "size(variables."+name+")")
+	}
+	variables = append(variables, expression("found",
+		"variables.used.filter(c, c in ("+list+")).map(c, [c] + ("+list+")[c].split("+quote(partsBetween)+"))"))
 	return Object{
 		"failurePolicy": failure,
 		"matchConstraints": Object{"matchPolicy": "Equivalent", "resourceRules": []any{Object{
 			"apiGroups": []any{"*"}, "apiVersions": []any{"*"}, "operations": []any{"*"}, "resources": []any{"*/*"},
 			"scope": "*"}}},
 		"matchConditions": []any{expression("by-a-client-certificate", "("+probe+") || ("+person+")")},
-		"variables": []any{
-			expression("probe", probe),
-			expression("used", `request.userInfo.?extra[?"`+CredentialID+`"].orValue([]).filter(c, c.startsWith("`+
-				CertificatePrefix+`")).map(c, c.substring(`+fmt.Sprint(len(CertificatePrefix))+`).lowerAscii())`),
-			expression("revoked", literal(s.Entries)),
-		},
+		"variables":       variables,
 		"validations": []any{
-			Object{"expression": `variables.probe || !variables.used.exists(c, c in variables.revoked)`,
+			Object{"expression": `variables.probe || size(variables.found) == 0`,
 				"reason": "Forbidden", "messageExpression": message()},
 			// the list is part of it, so that one that cannot be evaluated is not said to be in force
-			Object{"expression": `!(variables.probe && size(variables.revoked) >= 0)`, "reason": "Forbidden",
+			Object{"expression": `!(variables.probe && ` + strings.Join(sizes, " + ") + ` >= 0)`, "reason": "Forbidden",
 				"message": inForce + revision},
 		},
 	}
@@ -168,11 +223,10 @@ request.userInfo.?extra[?"` + CredentialID + `"].orValue([]).exists(c, c.startsW
 
 // message is what a refused user reads: that it is the certificate, why, and whom to ask.
 func message() string {
-	part := func(at int) string { return fmt.Sprintf("variables.revoked[c][%d]", at) }
-	return `variables.used.filter(c, c in variables.revoked).map(c, "the client certificate " +
-c.substring(0, 16) + "… of " + ` + part(atUser) + ` + " was revoked on " + ` + part(atDay) + ` +
-" by " + ` + part(atBy) + ` + (` + part(atReason) + ` == "" ? "" : ": " + ` + part(atReason) + `) +
-"; ask them, or a cluster admin")[0]`
+	part := func(at int) string { return fmt.Sprintf("e[%d]", at+1) } // the certificate comes first
+	return `variables.found.map(e, "the client certificate " + e[0].substring(0, 16) + "… of " + ` + part(atUser) + ` +
+" was revoked on " + ` + part(atDay) + ` + " by " + ` + part(atBy) + ` +
+(` + part(atReason) + ` == "" ? "" : ": " + ` + part(atReason) + `) + "; ask them, or a cluster admin")[0]`
 }
 
 // Binding is what puts the shard's policy in force.
@@ -210,30 +264,62 @@ func shardOf(o Object) Shard {
 	name, _ := at(o, "metadata", "name").(string)
 	s := Shard{Name: name, object: o}
 	note, _ := at(o, "metadata", "annotations", settingsNote).(string)
-	list, _ := at(o, "spec", "variables").([]any)
-	text := ""
-	for _, v := range list {
-		if v, ok := v.(Object); ok && v["name"] == "revoked" {
-			text, _ = v["expression"].(string)
-		}
-	}
-	var all map[string][]string
-	err := json.Unmarshal([]byte(text), &all)
 	if json.Unmarshal([]byte(note), &s.Settings) != nil {
 		s.Settings = Settings{}
 	}
-	for _, hash := range slices.Sorted(maps.Keys(all)) {
-		var e Entry
-		if e, err = entryOf(hash, all[hash]); err != nil {
-			break
-		}
-		s.Entries = append(s.Entries, e)
-	}
-	if err != nil {
+	var err error
+	if s.Entries, err = entriesOf(o); err != nil {
 		s.Err = fmt.Errorf("policy %s: %w: %w", name, ErrUnreadable, err)
 	}
 	s.Differs = s.changed()
 	return s
+}
+
+// entriesOf reads the entries of a policy, of this version or an earlier one.
+func entriesOf(policy Object) (entries []Entry, err error) {
+	list, _ := at(policy, "spec", "variables").([]any)
+	found := false
+	for _, v := range list {
+		v, _ := v.(Object)
+		name, _ := v["name"].(string)
+		digit, isList := strings.CutPrefix(name, listName)
+		if !isList || len(digit) > 1 || !strings.Contains(digits, digit) {
+			continue
+		}
+		found = true
+		text, _ := v["expression"].(string)
+		var all map[string]parted
+		if err := json.Unmarshal([]byte(text), &all); err != nil {
+			return nil, err
+		}
+		for _, hash := range slices.Sorted(maps.Keys(all)) {
+			e, err := entryOf(hash, all[hash])
+			if err != nil {
+				return nil, err
+			}
+			entries = append(entries, e)
+		}
+	}
+	if !found {
+		return nil, errors.New("it has none")
+	}
+	return entries, nil
+}
+
+// parted is the parts of an entry: a string, in earlier versions a list.
+type parted []string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (p *parted) UnmarshalJSON(b []byte) error {
+	var list []string
+	if json.Unmarshal(b, &list) == nil {
+		*p = list
+		return nil
+	}
+	var text string
+	err := json.Unmarshal(b, &text)
+	*p = strings.Split(text, partsBetween)
+	return err
 }
 
 // covers tells whether got says what want does, and no more: the API server adds defaults,

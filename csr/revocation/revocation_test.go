@@ -2,6 +2,7 @@ package revocation
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -198,8 +199,10 @@ func TestShards(t *testing.T) {
 		t.Fatalf("%d shards, %d in force, %v", len(list.Shards), len(f.enforced()), err)
 	}
 	for _, s := range list.Shards {
-		if n := len(literal(s.Entries)); n > l.limit+8 {
-			t.Errorf("%s has %d bytes", s.Name, n)
+		for name, text := range s.lists() {
+			if len(text) > l.limit+8 {
+				t.Errorf("%s of %s has %d bytes", name, s.Name, len(text))
+			}
 		}
 	}
 	first := list.Shards[0]
@@ -317,9 +320,92 @@ func TestTogether(t *testing.T) {
 	}
 }
 
+// age gives the policies the shape that earlier versions wrote: all entries in one variable.
+func (f *fake) age() {
+	for name, o := range f.objects {
+		if s := shardOf(o); strings.HasPrefix(name, policyKind+"/") {
+			var lines []string
+			for _, e := range s.Entries {
+				list, err := json.Marshal([]string{e.User, stamp(e.NotAfter), e.Key, e.By, stamp(e.At), e.Reason})
+				if err != nil {
+					panic(err) // strings
+				}
+				lines = append(lines, quote(e.Certificate)+": "+string(list))
+			}
+			o["spec"].(Object)["variables"] = []any{Object{"name": "probe", "expression": "false"},
+				Object{"name": "revoked", "expression": "{\n" + strings.Join(lines, ",\n") + "\n}"}}
+		}
+	}
+}
+
+// hashed is an entry as they are in life: fingerprints begin with any digit.
+func hashed(n int) Entry {
+	e := entry(n)
+	e.Certificate = fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, n)))
+	return e
+}
+
+// TestEarlierShape: a list that an earlier version wrote is read, and rewritten in place.
+func TestEarlierShape(t *testing.T) {
+	l, f := newLedger()
+	var all []Entry
+	for n := range 30 {
+		all = append(all, hashed(n))
+	}
+	if _, err := l.Revoke(t.Context(), now, all...); err != nil {
+		t.Fatal(err)
+	}
+	f.age()
+	list, err := l.Read(t.Context())
+	if err != nil || len(list.Shards) != 1 || !list.Shards[0].Differs || len(list.Shards[0].Entries) != len(all) {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	if _, err := l.Revoke(t.Context(), now, hashed(30)); err != nil || len(listOf(t, l)) != len(all)+1 {
+		t.Errorf("%d entries, %v", len(listOf(t, l)), err)
+	}
+}
+
+// TestFull: 20,000 entries take few policies, none of which is too large for etcd or has an
+// expression that is too long for the API server.
+func TestFull(t *testing.T) {
+	f := &fake{objects: map[string]Object{}}
+	l := Ledger{API: f}
+	var all []Entry
+	for n := range 20_000 {
+		all = append(all, hashed(n))
+	}
+	if shards, err := l.Revoke(t.Context(), now, all...); err != nil || len(shards) > 4 {
+		t.Errorf("%d policies, %v", len(shards), err)
+	}
+	if n := len(f.enforced()); n != len(all) {
+		t.Errorf("%d are in force", n)
+	}
+	for name, o := range f.objects {
+		size := 0 // as etcd gets it, which is not in JSON
+		for _, list := range []string{"variables", "matchConditions"} {
+			expressions, _ := at(o, "spec", list).([]any)
+			for _, x := range expressions {
+				text := x.(Object)["expression"].(string)
+				if size += len(text); len(text) >= 100_000 {
+					t.Errorf("%s: an expression of %d characters", name, len(text))
+				}
+			}
+		}
+		if size > 1_480_000 {
+			t.Errorf("%s has %d bytes", name, size)
+		}
+	}
+}
+
 // TestKilled: whichever write is the last, what was in force stays in force, and the same
-// command finishes the work.
+// command finishes the work. So it is with a list that an earlier version wrote.
 func TestKilled(t *testing.T) {
+	for _, aged := range []bool{false, true} {
+		t.Run(fmt.Sprint("earlier version ", aged), func(t *testing.T) { killed(t, aged) })
+	}
+}
+
+func killed(t *testing.T, aged bool) {
 	var before, added []Entry
 	for n := range 12 {
 		before = append(before, entry(n))
@@ -347,6 +433,9 @@ func TestKilled(t *testing.T) {
 			l, f := newLedger()
 			if _, err := l.Revoke(t.Context(), now, before...); err != nil {
 				t.Fatal(err)
+			}
+			if aged {
+				f.age()
 			}
 			stays := f.enforced()
 			if name == "lift" {

@@ -18,8 +18,8 @@ func (a *app) revocationSet() *cobra.Command {
 		Long: `Writes all policies of revoked certificates anew. What is not given stays as it is.
 
 A policy that the API server cannot evaluate is passed over, so that nobody is locked
-out. With --fail-closed it refuses all writes of users with client certificates, except
-for nodes and the recovery group.`,
+out. With --fail-closed it refuses the writes of the certificates that it cannot look up,
+except for nodes and the recovery group.`,
 		Example: "kubehsm revocation set --recovery-group kubehsm:recovery\nkubehsm revocation set --fail-closed",
 		Args:    cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {

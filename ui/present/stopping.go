@@ -136,7 +136,7 @@ func Revocations(l revocation.List) []Section {
 	}
 	policy := "a policy that cannot be evaluated lets writes pass"
 	if l.Settings.FailClosed {
-		policy = "a policy that cannot be evaluated refuses everybody with a client certificate"
+		policy = "a policy that cannot be evaluated refuses the certificates that it cannot look up"
 	}
 	if len(l.Shards) == 0 {
 		return sections

@@ -113,7 +113,7 @@ func (d work) settings(now revocation.Settings) tea.Msg {
 		{ID: "group", Label: "Group", Input: widget.NewInput(now.Spared, revocation.RecoveryGroup),
 			Note: "Its members are never refused, and neither are nodes."},
 		{ID: "broken", Label: "A broken policy", Options: []widget.Option{{Label: "lets writes pass"},
-			{Label: "refuses writes", Clause: "to everybody with a client certificate"}}}}
+			{Label: "refuses writes", Clause: "of certificates that it cannot look up"}}}}
 	if now.FailClosed {
 		fields[1].Index = 1
 	}
