@@ -26,7 +26,7 @@ import (
 // ApproveFiled approves the request that ref names with the credential of another
 // kubeconfig file. The request in the cluster must be the one that was filed:
 // what is approved is what this program made, not what stands under its name.
-// What was revoked from here is refused, as by [Requests.Look].
+// What was revoked, in the cluster or from here, is refused, as by [Requests.Look].
 func (q Requests) ApproveFiled(ctx context.Context, file, server string, ref csr.Ref, filed []byte) error {
 	client, err := q.access.ClientOf(ctx, kubeconfig.Rules{Explicit: file}, "")
 	if err != nil {
@@ -48,7 +48,14 @@ func (q Requests) ApproveFiled(ctx context.Context, file, server string, ref csr
 		return err
 	}
 	v := ViewOf(obj)
-	if refusals, _ := revoked(past, server, &v); len(refusals) > 0 {
+	refusals, _ := revoked(past, server, &v)
+	listed, err := onList(&v, func() (revocation.List, error) {
+		return q.access.RevokedOf(ctx, kubeconfig.Rules{Explicit: file}, "")
+	})
+	if err != nil {
+		return fmt.Errorf("approve: %w", err)
+	}
+	if refusals = append(refusals, listed...); len(refusals) > 0 {
 		return hinting.Withf(fmt.Errorf("request %s was not approved: %s", ref.Name, strings.Join(refusals, "; ")),
 			"if you know the reason: `kubehsm csr approve %s --accept-risk=%s`, then run this command again",
 			ref.Name, RiskRevoked)

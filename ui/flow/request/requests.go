@@ -75,7 +75,8 @@ type View struct {
 const (
 	// RiskMismatch: the request is not what its ticket is for.
 	RiskMismatch = "mismatch"
-	// RiskRevoked: the request is for a user, key or certificate that was revoked from here.
+	// RiskRevoked: the request is for a key or certificate that is revoked in the cluster, or for a
+	// user, key or certificate that was revoked from here.
 	RiskRevoked = "revoked"
 	// RiskUser is followed by the user's name: that user's certificate is approved over the warnings.
 	RiskUser = "user:"

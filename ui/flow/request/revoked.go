@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
@@ -12,10 +14,16 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 )
 
-// revokedCheck refuses what was revoked from here, as the local record has it: a
-// key or a certificate of a user whose access was taken away, and the user.
+// revokedCheck refuses what was revoked: a key or a certificate on the cluster's list, and,
+// as the local record has it, a key, a certificate or a user whose access was taken away
+// from here.
 func (q Requests) revokedCheck(kubeContext string, accept []string) Check {
 	return func(ctx context.Context, _ *csr.Client, v *View) error {
+		listed, err := onList(v, func() (revocation.List, error) { return q.access.Revoked(ctx, kubeContext) })
+		if err != nil {
+			return err
+		}
+		v.Refuse(RiskRevoked, accept, listed...)
 		past, err := deeds.NewLog(q.env).All()
 		if err != nil || !slices.ContainsFunc(past, func(d deeds.Deed) bool { return d.Action == "revoke" }) {
 			return err
@@ -29,6 +37,39 @@ func (q Requests) revokedCheck(kubeContext string, accept []string) Check {
 		v.Refuse(RiskRevoked, accept, refusals...)
 		return nil
 	}
+}
+
+// onList says what of v is on the cluster's list of revoked certificates. That the list may not
+// be read is told with the rights that could not be looked up.
+func onList(v *View, read func() (revocation.List, error)) (refusals []string, err error) {
+	list, err := read()
+	switch {
+	case apierrors.IsForbidden(err):
+		v.RightsUnknown = append(v.RightsUnknown, "which certificates are revoked: you may not read the list")
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	say := func(what string, e revocation.Entry) {
+		refusals = append(refusals, fmt.Sprintf("%s, whose certificate %.16s… was revoked in the cluster by %s%s",
+			fmt.Sprintf(what, e.User), e.Certificate, e.By, reasonOf(e)))
+	}
+	if e, ok := list.Find("", v.Fingerprint); ok {
+		say("its key is one of %q", e)
+	}
+	if v.Object != nil {
+		if e, ok := list.Find(revocation.Used(v.Object.Spec.Extra), ""); ok {
+			say("it was filed by %q", e)
+		}
+	}
+	return refusals, nil
+}
+
+func reasonOf(e revocation.Entry) string {
+	if e.Reason == "" {
+		return ""
+	}
+	return ": " + e.Reason
 }
 
 // revoked is what of v was revoked by the record. A user's revocation counts

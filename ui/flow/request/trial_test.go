@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
@@ -314,6 +316,43 @@ func changed(w *flowtest.World, name string) *certificatesv1.CertificateSigningR
 	return &r
 }
 
+// revokeKey puts the key of the request "mine" on the cluster's list.
+func revokeKey(w *flowtest.World) {
+	var r certificatesv1.CertificateSigningRequest
+	w.Server.Get(flowtest.Requests, "mine", &r)
+	s := revocation.Shard{Name: revocation.PolicyPrefix + "1", Entries: []revocation.Entry{{
+		Certificate: strings.Repeat("ab", 32), Key: ViewOf(&r).Fingerprint, User: "jane", By: "hannah", Reason: "lost in a train"}}}
+	w.Server.Put("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies", s.Policy())
+}
+
+// TestRevokedInCluster: what is on the cluster's list is refused unless the risk is accepted, also
+// to the help desk, which may not list policies. Who may not read it is told so.
+func TestRevokedInCluster(t *testing.T) {
+	w := filed(t)
+	revokeKey(w)
+	q := NewRequests(w.Env)
+	for _, forbidden := range [][]string{nil, {"list validatingadmissionpolicies"}} {
+		w.Server.Forbid(forbidden...)
+		v, err := q.Look(t.Context(), "", "mine", LookOptions{})
+		if err != nil || !slices.Contains(v.Risks, RiskRevoked) || len(v.Refusals) != 1 ||
+			!strings.Contains(v.Refusals[0], `was revoked in the cluster by hannah: lost in a train`) {
+			t.Errorf("%v, %q, %v", v.Risks, v.Refusals, err)
+		}
+		if _, err := q.Decide(t.Context(), "", v, DecideOptions{Approve: true}); err == nil {
+			t.Error("it is approved")
+		}
+		if v, err = q.Look(t.Context(), "", "mine", LookOptions{Accept: []string{RiskRevoked}}); err != nil ||
+			len(v.Refusals) > 0 || len(v.RightsUnknown) > 0 {
+			t.Errorf("accepted: %q, %v", v.Refusals, err)
+		}
+	}
+	w.Server.Forbid("get validatingadmissionpolicies")
+	v, err := q.Look(t.Context(), "", "mine", LookOptions{})
+	if err != nil || len(v.Refusals) > 0 || !strings.Contains(strings.Join(v.RightsUnknown, ""), "which certificates are revoked") {
+		t.Errorf("%q, %q, %v", v.Refusals, v.RightsUnknown, err)
+	}
+}
+
 // TestApproveFiled: another credential approves the request that was filed from here, and no
 // other one.
 func TestApproveFiled(t *testing.T) {
@@ -329,8 +368,9 @@ func TestApproveFiled(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, words: "access for \"jane\" was revoked"},
-		"decided": {before: func(w *flowtest.World) { w.Server.Deny("mine", "") }},
-		"gone":    {before: func(w *flowtest.World) { w.Server.Gone() }, words: "cannot reach"},
+		"revoked in the cluster": {before: revokeKey, words: "was revoked in the cluster by hannah"},
+		"decided":                {before: func(w *flowtest.World) { w.Server.Deny("mine", "") }},
+		"gone":                   {before: func(w *flowtest.World) { w.Server.Gone() }, words: "cannot reach"},
 		"no file": {before: func(w *flowtest.World) {
 			if err := os.Remove(w.Env.Kubeconfig); err != nil {
 				t.Fatal(err)
