@@ -35,6 +35,7 @@ type decision struct {
 	// risks are those of an approval.
 	risks approvalRisks
 	wait  time.Duration // the wait for tickets' certificates
+	out   *format
 
 	keepTicket bool
 }
@@ -101,6 +102,7 @@ func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision)
 	}
 	c.Flags().BoolVarP(&d.yes, "yes", "y", false, usage)
 	o = output(c)
+	d.out = o
 	return c, d
 }
 

@@ -95,6 +95,7 @@ func documents() []Entry {
 			"objects[]: set kind namespace name state; rights[]: duty allowed needs; evaders{impersonate[] changePolicies[] unknown}",
 		},
 		{"rbac print", "manifest; with --revocation-authorizer authorization kubeconfig"},
+		{"csr approve --proven", "requests[]: request user notes problem; left"},
 		{"roster list", "tokens[]: serial owner groups state horizon notAfter model stage why request; unknown"},
 		{"roster import", "written"},
 		{"roster remove", "tokens[], as in roster list; changed"},

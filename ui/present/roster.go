@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
@@ -118,3 +119,42 @@ func RosterQuestion(all []desk.RosterEntry, lost bool) string {
 // RosterRemoved says what it means that tokens were removed.
 const RosterRemoved = "Keys in them get no further certificate. A certificate that is there is good until it ends: " +
 	"kubehsm helpdesk revoke ends it at once."
+
+// Proven are requests that prove what they claim, in a list.
+func Proven(all []request.View, now time.Time) Section {
+	t := Table{Heading: []string{"NAME", "AGE", "FOR USER", "GROUPS", "PROVEN"}}
+	for _, v := range all {
+		r := RequestRowOf(v, now)
+		proof := "renews with an attested key"
+		if v.Ticket != nil {
+			proof = "in the token of its ticket, " + text.Clean(v.Ticket.Serial)
+		}
+		t.Rows = append(t.Rows, cells(r.Name, r.Age, r.User, r.Groups, proof))
+	}
+	return Section{Table: t}
+}
+
+// ProvenQuestion asks whether to approve n requests together.
+func ProvenQuestion(n int) string { return "Approve " + Count(n, "request") + "?" }
+
+// ProvenApprovals says what became of requests that were approved together, and that left others need a
+// closer look.
+func ProvenApprovals(done []desk.ProvenApproval, left int) Section {
+	var s Section
+	for _, p := range done {
+		name := text.Clean(p.Request) + " for " + text.Clean(p.User)
+		if p.Problem != "" {
+			s.Lines = append(s.Lines, Line{Words: name + ": not approved: " + text.Clean(p.Problem), Level: Bad})
+			continue
+		}
+		s.Lines = append(s.Lines, Line{Words: name + ": approved", Level: Good})
+		s.Lines = append(s.Lines, linesOf("note: ", p.Notes, Warn)...)
+	}
+	if len(done) == 0 {
+		s.Lines = append(s.Lines, Line{Words: "No request that waits proves what it claims."})
+	}
+	if left > 0 {
+		s.Lines = append(s.Lines, Line{Words: Count(left, "request") + " left that a person must look at: kubehsm csr list --pending"})
+	}
+	return s
+}

@@ -66,6 +66,10 @@ func LostFacts(l contexts.LostKey) []Fact {
 	for _, g := range l.Groups {
 		revoke += " --group " + shell.Quote(g)
 	}
+	ended := ""
+	if l.TokenSerial != "" {
+		ended = "kubehsm roster remove " + text.Clean(shell.Quote(l.TokenSerial)) + " --lost  (where the cluster has a roster)"
+	}
 	return []Fact{
 		{Name: "Who", Value: text.Clean(l.User)},
 		{Name: "Lost token", Value: text.Clean(l.Token)},
@@ -73,5 +77,6 @@ func LostFacts(l contexts.LostKey) []Fact {
 		{Name: "In words", Value: text.Clean(l.Words)},
 		{Name: "Certificate", Value: certificate},
 		{Name: "To end it", Value: text.Clean(revoke) + "  (for every key of the user)"},
+		{Name: "To end renewals", Value: ended},
 	}
 }

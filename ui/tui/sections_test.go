@@ -184,7 +184,7 @@ func TestOneLetter(t *testing.T) {
 		"D": {"roster remove", "key delete", "kubeconfig remove; unenroll", "csr cancel", "bootstrap-token delete"},
 		"X": {"token reset", "token init"}, "S": {"agent stop"}, "L": {"agent lock"}, "U": {"unlock", ""},
 		"W": {"helpdesk revoke"}, "B": {"breakglass request"}, "d": {"csr deny"},
-		"a": {"csr approve; helpdesk approve; breakglass approve"},
+		"a": {"csr approve", "csr approve; helpdesk approve; breakglass approve"},
 	}
 	words := map[string][]string{ // words of what every section offers
 		"e": {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -46,6 +47,8 @@ type LostKey struct {
 	Groups []string `json:"groups,omitempty"`
 	Server string   `json:"server"`
 	Token  string   `json:"token"`
+	// TokenSerial is the token's name on a roster, "" if it cannot be on one.
+	TokenSerial string `json:"tokenSerial,omitempty"`
 	// Fingerprint is that of the public key, Words are its words.
 	Fingerprint string `json:"fingerprint"`
 	Words       string `json:"words,omitempty"`
@@ -134,6 +137,9 @@ func noneOn(name string, family []enrollment.Enrollment) error {
 func lostKey(store enrollment.Store, e enrollment.Enrollment) LostKey {
 	l := LostKey{User: e.User, Groups: e.Groups, Server: e.Cluster.Server, Token: e.Key.TokenOnly().Identity().String(),
 		Fingerprint: e.KeyHash}
+	if _, err := strconv.ParseUint(e.Key.Serial, 10, 64); err == nil { // an attestation tells a number
+		l.TokenSerial = e.Key.Serial
+	}
 	if words, err := csr.FingerprintWords(e.KeyHash); err == nil {
 		l.Words = strings.Join(words, " ")
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -39,6 +40,33 @@ func (m *Model) remove(e desk.RosterEntry) tea.Cmd {
 	}
 	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewChoice(m.Keys, "What became of it?", []dialog.Entry{
 		{Name: "it is lost", Message: as(true)}, {Name: "it was returned, or its owner has left", Message: as(false)}})})
+}
+
+// issuing is how long the certificate of a request with a ticket is awaited.
+const issuing = 30 * time.Second
+
+// approve approves all requests that prove what they claim.
+func (m *Model) approve() tea.Cmd {
+	return screen.Operate(screen.Operation{Title: "Approve the proven", Command: "kubehsm csr approve --proven",
+		Writes: true, Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
+			seen, left, err := m.Approvals.Proven(ctx, "", nil)
+			if err != nil {
+				return screen.Report{}, err
+			}
+			var done []desk.ProvenApproval
+			if len(seen) > 0 {
+				shown := widget.PlainSections([]present.Section{present.Proven(seen, time.Now())})
+				if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: present.ProvenQuestion(len(seen)),
+					Detail: strings.Join(shown, "\n")}); err != nil {
+					return screen.Report{}, err
+				}
+				if done, err = m.Approvals.ApproveProven(ctx, "", seen, request.DecideOptions{}, issuing); err != nil {
+					return screen.Report{}, err
+				}
+			}
+			return screen.Report{Title: "Requests that prove what they claim",
+				Sections: append([]present.Section{present.ProvenApprovals(done, left)}, screen.Wrong(desk.ProvenErr(done))...)}, nil
+		}})
 }
 
 // imports reads a list from a file and writes it on the roster.

@@ -23,7 +23,8 @@ import (
 // Services are what the screen works with; the root passes them.
 type Services struct {
 	screen.Tools
-	Roster desk.Roster
+	Roster    desk.Roster
+	Approvals desk.Approvals
 	// Unlock unlocks the token that a context signs in with.
 	Unlock func(ctx context.Context, kubeContext string, p hsm.Prompter) error
 	// Quiet reads and asks nobody: what the screen shows by itself is read so.
@@ -170,6 +171,8 @@ func (m *Model) Acts() screen.Acts {
 		screen.On(screen.Action{Key: keys.As(m.Keys.Enter, "see requests"),
 			Reason: screen.Because(none, screen.When(e.Request == "", "no request of theirs waits or was denied"))}, "",
 			func() tea.Cmd { return screen.Send(screen.GoMsg{To: screen.Requests}) }),
+		screen.On(screen.Action{Key: keys.As(m.Keys.Approve, "approve the proven"), Writes: true},
+			"csr approve", m.approve),
 		screen.On(screen.Action{Key: keys.As(m.Keys.Delete, "lost or returned"),
 			Reason: screen.Because(none, screen.When(e.Owner == "", "nobody has it")), Writes: true}, "roster remove",
 			func() tea.Cmd { return m.remove(e) }),

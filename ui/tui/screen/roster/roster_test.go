@@ -96,3 +96,13 @@ func TestNoRoster(t *testing.T) {
 	r.Press("r")
 	r.Sees("error: ", "hint: ", "r tries again")
 }
+
+// TestApprove: what nothing proves is left for a closer look.
+func TestApprove(t *testing.T) {
+	r, server := open(t)
+	server.File("joe-1", "joe", "joe", nil, nil)
+	r.Press("r")
+	r.Sees("1 waiting")
+	r.Press("a")
+	r.Sees("No request that waits proves what it claims.", "1 request left that a person must look at")
+}
