@@ -100,6 +100,10 @@ func New(policy clusterapi.PolicySpec) (*Judge, error) {
 	return j, nil
 }
 
+// Proven is what the attestation in the request proves, by the makers that the policy trusts:
+// [attest.ErrNone] if there is none.
+func (j *Judge) Proven(a Asked) (attest.Statement, error) { return a.Attested(j.verifier) }
+
 // The reasons of decisions: labels of metrics, so there are few.
 const (
 	ReasonTicket      = "TicketProven"

@@ -136,8 +136,8 @@ func (r *Requests) result(ctx context.Context, err error) (reconcile.Result, err
 	return reconcile.Result{}, err
 }
 
-// Outdated is what to do where the API server refuses the approver.
-const Outdated = "the approver lacks a right: apply the manifests of its version (kubectl apply -k manifests)"
+// Outdated is what to do where the API server refuses the approver, as it does for a moment after its own start, too.
+const Outdated = "the API server refuses the approver: if that goes on, apply the manifests of its version"
 
 // errWaits: a person is to decide.
 var errWaits = errors.New("waits for a person")
@@ -151,10 +151,7 @@ func (r *Requests) reconcile(ctx context.Context, name string) error {
 	case err != nil || !is(stub, csr.Pending):
 		return err
 	}
-	// The API server answers this from its memory: nothing older than the stub.
-	obj := &certificatesv1.CertificateSigningRequest{}
-	err = r.API.Get(ctx, client.ObjectKeyFromObject(stub), obj,
-		&client.GetOptions{Raw: &metav1.GetOptions{ResourceVersion: stub.ResourceVersion}})
+	obj, err := r.read(ctx, stub)
 	if err != nil || !is(obj, csr.Pending) {
 		return client.IgnoreNotFound(err)
 	}
@@ -193,29 +190,41 @@ func (r *Requests) reconcile(ctx context.Context, name string) error {
 	return nil
 }
 
+// read is the whole request. The API server has it in memory: nothing older than the stub.
+func (r *Requests) read(ctx context.Context, stub *certificatesv1.CertificateSigningRequest) (
+	*certificatesv1.CertificateSigningRequest, error) {
+	obj := &certificatesv1.CertificateSigningRequest{}
+	return obj, r.API.Get(ctx, client.ObjectKeyFromObject(stub), obj,
+		&client.GetOptions{Raw: &metav1.GetOptions{ResourceVersion: stub.ResourceVersion}})
+}
+
 // decide judges a request by the policy of the moment, of which it returns the version.
-func (r *Requests) decide(
-	ctx context.Context,
-	obj *certificatesv1.CertificateSigningRequest,
-) (d judge.Decision, policy string,
-	err error) {
-	d = judge.Decision{Verdict: judge.Person, Reason: judge.ReasonNoPolicy, AdminOnly: true}
+func (r *Requests) decide(ctx context.Context, obj *certificatesv1.CertificateSigningRequest) (d judge.Decision,
+	policy string, err error) {
+	j, policy, broken, err := r.byPolicy(ctx)
+	switch {
+	case err != nil:
+		return d, "", err
+	case j == nil:
+		return judge.Decision{Verdict: judge.Person, Reason: judge.ReasonNoPolicy, AdminOnly: true,
+			Message: broken + ": nothing is approved"}, "", nil
+	}
+	d, err = j.Decide(obj, facts{ctx, r.Cache}, time.Now())
+	return d, policy, err
+}
+
+// byPolicy is the judge by the policy of the moment, whose version it is; nil, and why, if there is none.
+func (r *Requests) byPolicy(ctx context.Context) (j *judge.Judge, version, broken string, err error) {
 	var p clusterapi.EnrollmentPolicy
 	err = r.Cache.Get(ctx, policyName, &p)
 	switch {
 	case apierrors.IsNotFound(err):
-		d.Message = "there is no EnrollmentPolicy named " + clusterapi.PolicyName + ": nothing is approved"
-		return d, "", nil
+		return nil, "", "there is no EnrollmentPolicy named " + clusterapi.PolicyName, nil
 	case err != nil:
-		return d, "", err
+		return nil, "", "", err
 	}
-	j, broken := r.judgeBy(p)
-	if j == nil {
-		d.Message = broken + ": nothing is approved"
-		return d, "", nil
-	}
-	d, err = j.Decide(obj, facts{ctx, r.Cache}, time.Now())
-	return d, p.ResourceVersion, err
+	j, broken = r.judgeBy(p)
+	return j, p.ResourceVersion, broken, nil
 }
 
 var policyName = types.NamespacedName{Namespace: clusterapi.Namespace, Name: clusterapi.PolicyName}

@@ -12,16 +12,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/plugin/judge"
 )
 
-// claim writes on the roster what the request is about to be approved for: whose the token
-// is, what its key is, and that the ticket is used. The API server refuses that where the
-// token is another meanwhile; where there is nothing to write, the token is read.
+// claim writes on the roster what a ticket is about to be used for: whose the token is, what
+// its key is, and that the ticket is used. The API server refuses that where the token is
+// another meanwhile; where there is nothing to write, the token is read.
 func (r *Requests) claim(ctx context.Context, obj *certificatesv1.CertificateSigningRequest, d judge.Decision) error {
-	if d.Statement == nil || d.Statement.Serial == "" || d.Token == nil && d.Terms == nil {
+	if d.Statement == nil || d.Statement.Serial == "" || d.Terms == nil {
 		return r.sameToken(ctx, d)
 	}
 	token := &clusterapi.HardwareToken{
@@ -31,14 +32,12 @@ func (r *Requests) claim(ctx context.Context, obj *certificatesv1.CertificateSig
 		token = d.Token.DeepCopy()
 	}
 	old := token.DeepCopy()
-	if d.Terms != nil {
-		token.Spec.State, token.Spec.Owner, token.Spec.Groups = clusterapi.Active, d.Terms.User, d.Terms.Groups
-		r.mu.Lock()
-		horizon := r.policy.Horizon.Duration
-		r.mu.Unlock()
-		if horizon > 0 && token.Spec.Horizon == nil {
-			token.Spec.Horizon = &metav1.Time{Time: time.Now().Add(horizon).Truncate(time.Second)}
-		}
+	token.Spec.State, token.Spec.Owner, token.Spec.Groups = clusterapi.Active, d.Terms.User, d.Terms.Groups
+	r.mu.Lock()
+	horizon := r.policy.Horizon.Duration
+	r.mu.Unlock()
+	if horizon > 0 && token.Spec.Horizon == nil {
+		token.Spec.Horizon = &metav1.Time{Time: time.Now().Add(horizon).Truncate(time.Second)}
 	}
 	var err error
 	switch {
@@ -54,18 +53,15 @@ func (r *Requests) claim(ctx context.Context, obj *certificatesv1.CertificateSig
 	if err != nil {
 		return err
 	}
-	status := old.Status.DeepCopy()
-	status.Key, status.Model, status.Firmware = info.SPKIHash, d.Statement.Model, d.Statement.Firmware
-	status.PIN, status.Touch = d.Statement.PIN.String(), d.Statement.Touch.String()
-	if d.Ticket != "" &&
-		!slices.ContainsFunc(status.Tickets, func(u clusterapi.UsedTicket) bool { return u.ID == d.Ticket }) {
-		status.Tickets = slices.DeleteFunc(status.Tickets, func(u clusterapi.UsedTicket) bool {
-			return time.Since(u.Time.Time) > 2*ticket.MaxTTL
-		})
-		status.Tickets = append(status.Tickets, clusterapi.UsedTicket{ID: d.Ticket, Request: obj.UID, Time: metav1.Now()})
-	} else if sameDevice(old.Status, *status) {
+	if slices.ContainsFunc(old.Status.Tickets, func(u clusterapi.UsedTicket) bool { return u.ID == d.Ticket }) {
 		return r.sameToken(ctx, d)
 	}
+	status := old.Status.DeepCopy()
+	describe(status, info.SPKIHash, *d.Statement)
+	status.Tickets = slices.DeleteFunc(status.Tickets, func(u clusterapi.UsedTicket) bool {
+		return time.Since(u.Time.Time) > 2*ticket.MaxTTL
+	})
+	status.Tickets = append(status.Tickets, clusterapi.UsedTicket{ID: d.Ticket, Request: obj.UID, Time: metav1.Now()})
 	token.Status = *status
 	if err := r.Objects.Status().Update(ctx, token); err != nil {
 		return fmt.Errorf("write the use of the token %s on the roster: %w", token.Name, err)
@@ -77,8 +73,9 @@ func sameSpec(a, b clusterapi.TokenSpec) bool {
 	return a.Owner == b.Owner && slices.Equal(a.Groups, b.Groups) && a.State == b.State && a.Horizon.Equal(b.Horizon)
 }
 
-func sameDevice(a, b clusterapi.TokenStatus) bool {
-	return a.Key == b.Key && a.Model == b.Model && a.Firmware == b.Firmware && a.PIN == b.PIN && a.Touch == b.Touch
+func describe(s *clusterapi.TokenStatus, key string, proven attest.Statement) {
+	s.Key, s.Model, s.Firmware = key, proven.Model, proven.Firmware
+	s.PIN, s.Touch = proven.PIN.String(), proven.Touch.String()
 }
 
 // issued writes on the roster until when the certificate of a request is good, and that its
@@ -97,10 +94,20 @@ func (r *Requests) issued(ctx context.Context, name string) error {
 		return err
 	}
 	token, err := facts{ctx, r.Cache}.TokenWithKey(key)
+	if serial := stub.Annotations[stubSerial]; err == nil && token == nil && serial != "" {
+		token, err = facts{ctx, r.Cache}.Token(serial)
+	}
 	if err != nil || token == nil || token.Status.NotAfter != nil && !token.Status.NotAfter.Time.Before(end) {
 		return err
 	}
 	status := token.Status
+	if status.Key != key {
+		proven, err := r.proven(ctx, stub, token)
+		if err != nil || proven == nil {
+			return err
+		}
+		describe(&status, key, *proven)
+	}
 	if token.Spec.State == clusterapi.HandedOut {
 		token.Spec.State = clusterapi.Active
 		if err := r.Objects.Update(ctx, token); err != nil {
@@ -113,4 +120,27 @@ func (r *Requests) issued(ctx context.Context, name string) error {
 		return fmt.Errorf("write the certificate of the token %s on the roster: %w", token.Name, err)
 	}
 	return nil
+}
+
+// proven is what the attestation in a request proves of its key; nil if that is nothing, or
+// not that the key is in the token and the request its owner's.
+func (r *Requests) proven(ctx context.Context, stub *certificatesv1.CertificateSigningRequest,
+	token *clusterapi.HardwareToken) (*attest.Statement, error) {
+	obj, err := r.read(ctx, stub)
+	if err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	j, _, _, err := r.byPolicy(ctx)
+	if err != nil || j == nil {
+		return nil, err
+	}
+	asked, err := judge.Read(obj)
+	if err != nil || asked.Subject.User != token.Spec.Owner {
+		return nil, nil // somebody approved what cannot be read, or for somebody else
+	}
+	statement, err := j.Proven(asked)
+	if err != nil || statement.Serial != token.Name {
+		return nil, nil // the attestation is not valid, or of another token
+	}
+	return &statement, nil
 }

@@ -44,6 +44,7 @@ func Stub(in any) (any, error) {
 		}
 		sum := sha256.Sum256(cert.Leaf.Raw)
 		said[stubCertificate] = hex.EncodeToString(sum[:])
+		said[stubSerial] = claimedSerial(obj)
 		said[stubEnd] = cert.Leaf.NotAfter.UTC().Format(time.RFC3339)
 		if said[stubKey], err = csr.SPKIHash(cert.Leaf.PublicKey); err != nil {
 			return nil, err
