@@ -162,6 +162,8 @@ func enrolledKey(r enroll.Review) string {
 	switch {
 	case slices.Contains(r.Resumes, enrolling.StepKey):
 		return "the one that was made before"
+	case r.Certificate != nil:
+		return KeyName(o.Key) + ", " + string(hsm.AlgorithmOf(r.Certificate.Leaf.PublicKey)) + ", which is there"
 	case o.Key.Scheme != "":
 		return KeyName(o.Key) + ", which is there"
 	}

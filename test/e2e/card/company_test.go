@@ -3,6 +3,7 @@
 package card
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -65,12 +66,17 @@ func authority(
 	return cert, key
 }
 
-// issue is a certificate of somebody's key.
-func (c *company) issue(t *testing.T, who string, key *rsa.PrivateKey, uses ...x509.ExtKeyUsage) []byte {
+// issue is a certificate of somebody's key, for a year.
+func (c *company) issue(t testing.TB, who string, key crypto.Signer, uses ...x509.ExtKeyUsage) []byte {
+	t.Helper()
+	return c.issueUntil(t, time.Now().AddDate(1, 0, 0), who, key, uses...)
+}
+
+func (c *company) issueUntil(t testing.TB, end time.Time, who string, key crypto.Signer, uses ...x509.ExtKeyUsage) []byte {
 	t.Helper()
 	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()),
 		Subject:   pkix.Name{CommonName: who, Organization: []string{"staff"}},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(1, 0, 0),
+		NotBefore: end.AddDate(-2, 0, 0), NotAfter: end,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: uses}
 	der, err := x509.CreateCertificate(rand.Reader, template, c.issuer, key.Public(), c.issuerKey)
 	must(t, err)
@@ -82,18 +88,17 @@ func encoded(kind string, der []byte) []byte {
 }
 
 // fill has yubico-piv-tool put a key with its certificate on the card.
-func fill(t *testing.T, slot string, key *rsa.PrivateKey, certificate []byte, more ...string) {
+func fill(t testing.TB, slot string, key crypto.Signer, certificate []byte, more ...string) {
 	t.Helper()
 	if key != nil {
-		pivTool(
-			t,
-			encoded("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(key)),
-			append(more, "-a", "import-key", "-s", slot)...)
+		der, err := x509.MarshalPKCS8PrivateKey(key)
+		must(t, err)
+		pivTool(t, encoded("PRIVATE KEY", der), append(more, "-a", "import-key", "-s", slot)...)
 	}
 	pivTool(t, encoded("CERTIFICATE", certificate), "-a", "import-certificate", "-s", slot)
 }
 
-func pivTool(t *testing.T, in []byte, args ...string) {
+func pivTool(t testing.TB, in []byte, args ...string) {
 	t.Helper()
 	if in != nil {
 		file := filepath.Join(t.TempDir(), "in.pem")
@@ -145,13 +150,13 @@ func TestCompanyCard(t *testing.T) {
 		}
 		p.signsIn("piv:serial=7654321", pinPrompt, 1, "--chain", p.chain(corp))
 	})
+	t.Run("several", func(t *testing.T) {
+		p := newHolder(t, corp, cluster, false)
+		p.several(corp)
+	})
 	t.Run("terminal UI", func(t *testing.T) {
 		p := newHolder(t, corp, cluster, true)
-		soft, err := filepath.Glob(filepath.Join(p.Soft.Tokens, "*"))
-		must(t, err)
-		for _, path := range soft { // the card is the only token
-			must(t, os.RemoveAll(path))
-		}
+		p.onlyCard()
 		s := term.Run(t, term.Options{Path: p.Binary, Dir: p.Dir, Env: p.Env(), Secrets: p.hidden, Columns: 60, Rows: 15})
 		s.WaitFor("Who      jane.doe@example.com", "certificate on the token", "enter enroll")
 		t.Logf("the summary:\n%s", s.Screen())
@@ -179,6 +184,86 @@ func TestCompanyCard(t *testing.T) {
 		// OpenSC's logout sends the card nothing: pcscd powers the card off when nobody uses it.
 		poll.Until(t, "the card is locked", func() bool { return !p.card.Verified() })
 	})
+}
+
+// several: of a card with two certificates to sign in with, one that has expired and one that is for mail, the person
+// chooses; each of the others is told with its reason, by the commands and by the terminal UI.
+func (p *person) several(corp *company) {
+	t, old := p.t, time.Now().AddDate(0, 0, -7)
+	t.Helper()
+	const mgm = "--key=0a0b0c0d0e0f070801020304050607080102030405060709"
+	keys := map[string]crypto.Signer{}
+	for _, slot := range []string{"9d", "9e"} {
+		key, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+		must(t, err)
+		keys[slot] = key
+	}
+	pivTool(t, nil, mgm, "-a", "set-mgm-key", "-n", "010203040506070801020304050607080102030405060708")
+	fill(t, "9d", keys["9d"], corp.issue(t, "admin@example.com", keys["9d"], x509.ExtKeyUsageClientAuth))
+	fill(t, "9e", keys["9e"], corp.issueUntil(t, old, "old@example.com", keys["9e"], x509.ExtKeyUsageClientAuth))
+	chain := p.chain(corp)
+	says := func(words []string, args ...string) {
+		t.Helper()
+		res, err := p.Kubehsm(t.Context(), args...)
+		must(t, err)
+		for _, want := range words {
+			if !strings.Contains(res.Stdout+res.Stderr, want) {
+				t.Errorf("%q is not in %s", want, res)
+			}
+		}
+	}
+	expired := `"old@example.com" in slot 9e: it expired on ` + old.UTC().Format(time.DateOnly)
+	mail := `"jane's mail" in slot 9c: it is not allowed for client authentication`
+	says([]string{"several certificates", "--use-certificate --key 'piv:serial=7654321;slot=9a' (jane.doe@example.com",
+		"slot=9d' (admin@example.com"}, "enroll", "--token", "piv:serial=7654321", "--chain", chain, "--yes")
+	says([]string{"the key has no certificate to sign in with", expired}, "enroll", "--use-certificate", "--key",
+		"piv:serial=7654321;slot=9e", "--chain", chain, "--yes")
+	says([]string{"jane.doe@example.com, issued by", "admin@example.com, issued by", expired, mail}, "doctor", "--offline", "--all")
+
+	s := p.terminal(p.Binary, "enroll", "--token", "piv:serial=7654321", "--chain", chain, "--use-certificate", "--key",
+		"piv:serial=7654321;slot=9d")
+	s.WaitFor("admin@example.com, in staff; by the certificate on the token", "slot 9d, ecdsa-p384, which is there", "Begin? [Y/n")
+	s.Type("\r")
+	s.WaitFor(pinPrompt)
+	s.Type(ownPIN + "\r")
+	if code := s.Exit(); code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, s.Output())
+	}
+	p.usable()
+
+	p.ok(p.Kubehsm(t.Context(), "agent", "lock"))
+	fill(t, "82", nil, corp.issuer.Raw) // the terminal UI takes no file
+	p.kubectl("config", "use-context", "corp")
+	p.ok(p.Kubehsm(t.Context(), "unenroll", "corp-hsm", "--yes"))
+	p.onlyCard()
+	s = term.Run(t, term.Options{Path: p.Binary, Dir: p.Dir, Env: p.Env(), Secrets: p.hidden, Columns: 80, Rows: 24})
+	s.WaitFor("several certificates to sign in with", "Slot 9a", "c use its certificate")
+	s.Press(term.Down)
+	s.WaitFor("Its certificate cannot sign in: it is not allowed for client")
+	t.Logf("the choice:\n%s", s.Screen())
+	s.Type("c") // without effect here
+	s.Press(term.Up)
+	s.WaitGone("Its certificate cannot sign in")
+	s.Type("c")
+	s.WaitFor("Who      jane.doe@example.com", "rsa-2048", "enter enroll")
+	s.Press(term.Enter)
+	lab.Fill(s, "PIV PIN of YubiKey 5", "PIV PIN", ownPIN)
+	s.WaitFor("Enrolled: authenticated as jane.doe@example.com")
+	s.Type("q")
+	if code := s.Exit(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	p.usable()
+	p.ok(p.Kubehsm(t.Context(), "agent", "lock"))
+}
+
+// onlyCard takes the other tokens away.
+func (p *person) onlyCard() {
+	soft, err := filepath.Glob(filepath.Join(p.Soft.Tokens, "*"))
+	must(p.t, err)
+	for _, path := range soft {
+		must(p.t, os.RemoveAll(path))
+	}
 }
 
 // newHolder is a person with such a card, and with a context that has no credential. With chain, the

@@ -201,14 +201,14 @@ func gone(v hsm.View, all []enrollment.Enrollment) []Check {
 	return checks
 }
 
-// certificates tells of those on a token that can sign in, and that no enrollment here has.
+// certificates tells of those on a token that no enrollment here has: of each that can sign in, and why the others
+// do not.
 func certificates(v hsm.View, all []enrollment.Enrollment) []Check {
 	var checks []Check
-	fit, _ := enroll.Adoptables(v.Slots, nil)
+	fit, unfit := enroll.Adoptables(v.Slots, nil)
 	for _, a := range fit {
 		leaf := a.Certificate.Leaf
-		hash, err := hsm.Fingerprint(leaf.PublicKey)
-		if err != nil || slices.ContainsFunc(all, func(e enrollment.Enrollment) bool { return e.KeyHash == hash }) {
+		if enrolled(a, all) {
 			continue
 		}
 		c := Check{ID: "own/" + a.Slot.URI.String(), Group: GroupTokens, Title: "Certificate on " + v.Info.Name()}
@@ -217,7 +217,28 @@ func certificates(v hsm.View, all []enrollment.Enrollment) []Check {
 			"A cluster whose API server trusts its issuer accepts it.",
 			"kubehsm enroll --use-certificate --key "+shell.Quote(a.Slot.URI.String())))
 	}
-	return checks
+	var problems []string
+	for _, a := range unfit {
+		if !enrolled(a, all) { // else the certificate in the state folder counts
+			problems = append(problems, a.Unfit())
+		}
+	}
+	if len(problems) == 0 {
+		return checks
+	}
+	c := Check{ID: "unfit/" + v.Info.URI().String(), Group: GroupTokens, Title: "Other certificates on " + v.Info.Name()}
+	if len(fit) > 0 { // those of a company card for mail and documents
+		return append(checks, c.ok(strings.Join(problems, "; ")))
+	}
+	return append(checks, c.with(Note, strings.Join(problems, "; "),
+		"None of the certificates on the token can sign in to a cluster.",
+		"ask the issuer for one that is for client authentication; `kubehsm enroll` requests one from the cluster"))
+}
+
+// enrolled tells whether an enrollment here has the key of a certificate.
+func enrolled(a enroll.Adoptable, all []enrollment.Enrollment) bool {
+	hash, err := hsm.Fingerprint(a.Certificate.Leaf.PublicKey)
+	return err == nil && slices.ContainsFunc(all, func(e enrollment.Enrollment) bool { return e.KeyHash == hash })
 }
 
 // silence is how long a driver may take.

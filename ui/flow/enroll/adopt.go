@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,8 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	apiserver "github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
+	"github.com/kubehsm/kubehsm/plugin/expiry"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
@@ -22,37 +25,53 @@ import (
 // ErrSeveralCertificates: the token has more than one certificate to sign in with.
 var ErrSeveralCertificates = errors.New("the token has several certificates to sign in with")
 
-// Adoptable is a certificate on a token that a client can sign in with, as far as it shows.
+// Adoptable is a certificate on a token with which a client may sign in.
 type Adoptable struct {
 	Slot hsm.Slot
 	// Certificate has the chain, as far as that is known.
 	Certificate *csr.Certificate
+	// Problem says in words why the certificate does not sign in ("it expired on …"), "" if it does as far as it shows.
+	Problem string
+}
+
+// Unfit says which certificate does not sign in, and why.
+func (a Adoptable) Unfit() string {
+	return fmt.Sprintf("the certificate of %q in %s: %s", a.Certificate.Subject().User, place(a.Slot), a.Problem)
 }
 
 // Adoptables are the certificates of a token that are for client authentication, and are valid now;
-// unfit says why the others are not. more are certificates that may belong to their chains.
-func Adoptables(slots []hsm.Slot, more []*x509.Certificate) (fit []Adoptable, unfit []string) {
+// unfit are the others, but for those of authorities. more are certificates that may belong to their chains.
+func Adoptables(slots []hsm.Slot, more []*x509.Certificate) (fit, unfit []Adoptable) {
 	others := issuers(slots, more)
 	for _, s := range slots {
 		if s.Certificate == nil || s.Certificate.IsCA {
 			continue
 		}
-		c := csr.WithChain(s.Certificate, others)
-		problem := c.Check(nil, true, time.Time{})
+		a := Adoptable{Slot: s, Certificate: csr.WithChain(s.Certificate, others)}
+		problem := a.Certificate.Check(nil, true, time.Time{})
 		if s.Key != nil && !s.CertificateMatches() {
 			problem = &csr.CertificateError{Problem: "it is for another key than the one in the slot"}
 		}
-		var wrong *csr.CertificateError
-		switch {
-		case errors.As(problem, &wrong):
-			unfit = append(unfit, fmt.Sprintf("the certificate of %q in %s: %s", c.Subject().User, place(s), wrong.Problem))
-		case problem != nil:
-			unfit = append(unfit, fmt.Sprintf("the certificate in %s: %v", place(s), problem))
-		default:
-			fit = append(fit, Adoptable{s, c})
+		if problem == nil {
+			fit = append(fit, a)
+			continue
 		}
+		a.Problem = problem.Error()
+		var wrong *csr.CertificateError
+		if errors.As(problem, &wrong) {
+			a.Problem = wrong.Problem
+		}
+		unfit = append(unfit, a)
 	}
 	return fit, unfit
+}
+
+// ofKey are those of the key that u names, all if it names none.
+func ofKey(u hsm.URI, all []Adoptable) []Adoptable {
+	if u.Scheme == "" {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(a Adoptable) bool { return !u.MatchSlot(a.Slot) })
 }
 
 // issuers are the certificates on a token, and more, that may belong to the chain of one on it.
@@ -101,16 +120,35 @@ func takeAdoptable(o *enrolling.Options, a Adoptable) error {
 	return nil
 }
 
-// noneAdoptable is the error for a token without a certificate that can be adopted.
-func noneAdoptable(unfit []string) error {
-	err := fmt.Errorf("the token has no certificate to sign in with: %w", hsm.ErrNoCertificate)
-	if len(unfit) > 0 {
-		return hint.With(err, strings.Join(unfit, "; ")+"; without --use-certificate, a new one is requested")
+// noneAdoptable is the error for a token, or the key on it that is named, without a certificate that can be adopted.
+func noneAdoptable(key hsm.URI, unfit []Adoptable) error {
+	what := "token"
+	if key.Scheme != "" {
+		what = "key"
+	}
+	err := fmt.Errorf("the %s has no certificate to sign in with: %w", what, hsm.ErrNoCertificate)
+	var problems []string
+	for _, a := range ofKey(key, unfit) {
+		problems = append(problems, a.Unfit())
+	}
+	if len(problems) > 0 {
+		return hint.With(err, strings.Join(problems, "; ")+"; without --use-certificate, a new one is requested")
 	}
 	return hint.With(
 		err,
 		"`kubehsm key list` shows what is on the token; without --use-certificate, a certificate is requested",
 	)
+}
+
+// severalAdoptable is the error for a choice that is a person's.
+func severalAdoptable(all []Adoptable) error {
+	names := make([]string, len(all))
+	for i, a := range all {
+		leaf := a.Certificate.Leaf
+		names[i] = fmt.Sprintf("--key %s (%s, issued by %s, until %s)", shell.Quote(a.Slot.URI.String()),
+			a.Certificate.Subject().User, leaf.Issuer.String(), expiry.Day(leaf.NotAfter))
+	}
+	return hint.With(ErrSeveralCertificates, "choose one by its key: --use-certificate "+strings.Join(names, ", or "))
 }
 
 // accepts says which client certificates the cluster accepts that o's context leads to, nil if it does not tell.
@@ -133,6 +171,12 @@ func readableRoots(ctx context.Context, e *env.Env, o enrolling.Options) *x509.C
 		return nil // the handshake tells names at least
 	}
 	return client.ControlPlane().AcceptedRoots(ctx)
+}
+
+// untrusted says what to do about err, which says that the API server does not accept a certificate.
+func untrusted(err error) error {
+	return hint.With(err, "ask whoever runs the cluster whether its API server accepts that issuer (--client-ca-file); "+
+		"--chain FILE adds missing intermediate certificates")
 }
 
 // accepted are the certificates that the API server is not certain to turn down.

@@ -45,7 +45,7 @@ func held(t *testing.T, slot, user string, change func(*x509.Certificate)) hsm.S
 	if err != nil {
 		t.Fatal(err)
 	}
-	return hsm.Slot{URI: hsm.URI{Scheme: hsm.SchemePIV, Serial: "1", Slot: slot}, Certificate: cert,
+	return hsm.Slot{ID: slot, URI: hsm.URI{Scheme: hsm.SchemePIV, Serial: "1", Slot: slot}, Certificate: cert,
 		Key: &hsm.Key{Algorithm: hsm.ECDSAP256, Public: key.Public()}}
 }
 
@@ -75,7 +75,10 @@ func TestAdoptables(t *testing.T) {
 	if got := strings.Join(users, ","); got != "jane,joe" {
 		t.Errorf("fit are %s", got)
 	}
-	said := strings.Join(unfit, "\n")
+	said := ""
+	for _, a := range unfit {
+		said += a.Unfit() + "\n"
+	}
 	for _, want := range []string{`"jim" in slot 9d: it is for another key`, `"mail" in slot 9c: it is not allowed for client auth`,
 		`"old" in slot 9e: it expired on`} {
 		if !strings.Contains(said, want) {
@@ -85,15 +88,25 @@ func TestAdoptables(t *testing.T) {
 	if len(unfit) != 3 {
 		t.Errorf("unfit are\n%s", said)
 	}
-	if err := noneAdoptable(unfit); !errors.Is(err, hsm.ErrNoCertificate) || !strings.Contains(hint.Of(err), "slot 9e") {
-		t.Errorf("%v, %q", err, hint.Of(err))
+	all := noneAdoptable(hsm.URI{}, unfit)
+	if !errors.Is(all, hsm.ErrNoCertificate) || !strings.Contains(hint.Of(all), "slot 9e") {
+		t.Errorf("%v, %q", all, hint.Of(all))
+	}
+	one := noneAdoptable(hsm.URI{Scheme: hsm.SchemePIV, Serial: "1", Slot: "9c"}, unfit)
+	if !strings.HasPrefix(one.Error(), "the key has") || !strings.Contains(hint.Of(one), `"mail" in slot 9c`) ||
+		strings.Contains(hint.Of(one), "slot 9e") {
+		t.Errorf("of one key: %v, %q", one, hint.Of(one))
+	}
+	both := severalAdoptable(fit)
+	if !errors.Is(both, ErrSeveralCertificates) || !strings.Contains(hint.Of(both), "--use-certificate --key 'piv:serial=1;slot=9a' (jane, ") {
+		t.Errorf("%v, %q", both, hint.Of(both))
 	}
 }
 
 // TestTakeAdoptable: the certificate says who it is for.
 func TestTakeAdoptable(t *testing.T) {
 	s := held(t, "9a", "jane", nil)
-	a := Adoptable{s, csr.WithChain(s.Certificate, nil)}
+	a := Adoptable{Slot: s, Certificate: csr.WithChain(s.Certificate, nil)}
 	for user, ok := range map[string]bool{"": true, "jane": true, "joe": false} {
 		o := enrolling.Options{User: user, Groups: []string{"admins"}}
 		if err := takeAdoptable(&o, a); (err == nil) != ok {

@@ -295,28 +295,23 @@ func (n Enroller) completeAdopted(ctx context.Context, o *enrolling.Options) err
 		return err
 	}
 	fit, unfit := Adoptables(slots, more)
-	var chosen []Adoptable
-	for _, a := range fit {
-		if o.Key.Scheme == "" || o.Key.MatchSlot(a.Slot) {
-			chosen = append(chosen, a)
-		}
-	}
+	chosen := ofKey(o.Key, fit)
 	if at, err := (cluster.Access{Env: n.env.On(o.Cluster)}).Endpoint(ctx, o.Context); o.Join == nil && err == nil &&
-		len(chosen) > 1 {
-		chosen = accepted(accepts(ctx, n.env.On(o.Cluster), at.Cluster, *o), chosen)
+		len(chosen) > 1 && !o.AcceptForecast {
+		by := accepts(ctx, n.env.On(o.Cluster), at.Cluster, *o)
+		some := accepted(by, chosen)
+		if len(some) == 0 {
+			return untrusted(by.Check(chosen[0].Certificate))
+		}
+		chosen = some
 	}
 	switch len(chosen) {
 	case 0:
-		return noneAdoptable(unfit)
+		return noneAdoptable(o.Key, unfit)
 	case 1:
 		return takeAdoptable(o, chosen[0])
 	}
-	names := make([]string, len(chosen))
-	for i, a := range chosen {
-		names[i] = fmt.Sprintf("--key '%s' (%s, issued by %s)", a.Slot.URI, a.Certificate.Subject().User,
-			a.Certificate.Leaf.Issuer.String())
-	}
-	return hint.With(ErrSeveralCertificates, "choose one by its key: "+strings.Join(names, ", or "))
+	return severalAdoptable(chosen)
 }
 
 // own are the certificates on the token that somebody whose context has no credential can sign
@@ -337,12 +332,12 @@ func (n Enroller) own(ctx context.Context, o enrolling.Options) []Adoptable {
 	return fit
 }
 
-// announced tells whether the API server of the context announces that it accepts just one of them.
+// announced tells whether the API server of the context announces that it accepts any of them.
 func (n Enroller) announced(ctx context.Context, o enrolling.Options, own []Adoptable) bool {
 	at, err := (cluster.Access{Env: n.env.On(o.Cluster)}).Endpoint(ctx, o.Context)
 	if err != nil || at.Accepts(o.AcceptUnverified) != nil {
 		return false
 	}
 	by := accepts(ctx, n.env.On(o.Cluster), at.Cluster, o)
-	return by != nil && len(by.Names) > 0 && len(accepted(by, own)) == 1
+	return by != nil && len(by.Names) > 0 && len(accepted(by, own)) > 0
 }

@@ -233,7 +233,7 @@ func (r *attempt) adopt(ctx context.Context) (outcome, error) {
 		return outcome{}, err
 	}
 	if slot.Certificate == nil {
-		return outcome{}, noneAdoptable(nil)
+		return outcome{}, noneAdoptable(o.Key, nil)
 	}
 	more, err := chainIn(r.given)
 	if err != nil {

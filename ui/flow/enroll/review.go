@@ -9,7 +9,6 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
-	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
@@ -20,7 +19,7 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 	asked := o
 	o, err := n.Complete(ctx, o)
 	if err != nil {
-		return Review{}, err
+		return Review{Options: o}, err // as far as they were completed
 	}
 	n.env = n.env.On(o.Cluster)
 	if err := n.env.Dirs.Prepare(); err != nil {
@@ -191,20 +190,24 @@ func (n Enroller) reviewAdopted(ctx context.Context, r *attempt, rev Review, kno
 	fit, unfit := Adoptables(slots, more)
 	i := slices.IndexFunc(fit, func(a Adoptable) bool { return rev.Options.Key.MatchSlot(a.Slot) })
 	if i < 0 {
-		rev.Refused = noneAdoptable(unfit)
+		rev.Refused = noneAdoptable(rev.Options.Key, unfit)
 		return rev, nil
 	}
 	rev.Certificate = fit[i].Certificate
+	if err := takeAdoptable(&rev.Options, fit[i]); err != nil {
+		rev.Refused = err
+		return rev, nil
+	}
+	if key := fit[i].Slot.Key; key != nil && key.PIN == hsm.PINAlways {
+		rev.Notes = append(rev.Notes, "the token requires the PIN for each signature of this key: with each connection that "+
+			"kubehsm opens, not with each command")
+	}
 	switch by := accepts(ctx, r.env, r.record.Cluster, rev.Options); {
 	case by == nil:
 		rev.Notes = append(rev.Notes, "the API server does not answer, so nothing tells yet whether it accepts the certificate")
 	case !rev.Options.AcceptForecast:
 		if err := by.Check(rev.Certificate); err != nil {
-			rev.Refused = hint.With(
-				err,
-				"ask whoever runs the cluster whether its API server accepts that issuer (--client-ca-file); "+
-					"--chain FILE adds missing intermediate certificates",
-			)
+			rev.Refused = untrusted(err)
 		}
 	}
 	if has(known, hsm.UserPIN) && !rev.Options.AcceptDefaults {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
@@ -69,6 +70,16 @@ func (p *keyPage) fill(now time.Time) {
 			continue // a certificate on its own is nothing to enroll
 		}
 		items = append(items, it)
+	}
+	fit, unfit := enroll.Adoptables(p.slots, nil)
+	for _, a := range unfit {
+		i := slices.IndexFunc(items, func(it item) bool { return it.id == a.Slot.ID })
+		if i >= 0 && a.Slot.Key != nil {
+			items[i].detail = append(items[i].detail, "Its certificate cannot sign in: "+text.Clean(a.Problem)+".")
+		}
+	}
+	if p.m.several && len(fit) > 0 {
+		prefer = fit[0].Slot.ID
 	}
 	if k := p.m.opts.Key; k.Scheme != "" {
 		for i, s := range p.slots {
@@ -149,7 +160,7 @@ func (p *keyPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 		p.fill(now)
 		return nil
 	case overwriteMsg:
-		p.m.opts.Key = hsm.URI{}
+		p.m.opts.Key, p.m.opts.Adopt = hsm.URI{}, false
 		p.m.opts.Generate.Slot, p.m.opts.Generate.Overwrite = msg.slot.ID, true
 		return p.m.to(stagePolicy, now)
 	}
@@ -165,8 +176,30 @@ func (p *keyPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 		return p.choose(now)
 	case key.Matches(k, keyOverwrite()) && p.overwritable() == "":
 		return p.askOverwrite()
+	case key.Matches(k, keyCertificate()) && p.unfit() == "":
+		it, _ := p.list.selected()
+		p.m.adopt(p.slots[it.index])
+		return p.m.review(now)
 	}
 	return nil
+}
+
+func keyCertificate() key.Binding { return keys.Letter("c", "use its certificate") }
+
+// unfit says why the certificate of the selected key cannot be used to sign in, "" if it can.
+func (p *keyPage) unfit() string {
+	it, ok := p.list.selected()
+	if !ok || it.index < 0 {
+		return "no key is selected"
+	}
+	fit, unfit := enroll.Adoptables(p.slots[it.index:it.index+1], nil)
+	switch {
+	case len(fit) > 0:
+		return ""
+	case len(unfit) > 0:
+		return text.Clean(unfit[0].Unfit())
+	}
+	return "it has no certificate to sign in with"
 }
 
 func keyOverwrite() key.Binding { return keys.Letter("o", "overwrite") }
@@ -213,7 +246,7 @@ func (p *keyPage) choose(now time.Time) tea.Cmd {
 	case !ok || it.reason != "":
 		return nil
 	case it.index == itemNew:
-		p.m.opts.Key = hsm.URI{}
+		p.m.opts.Key, p.m.opts.Adopt = hsm.URI{}, false
 		return p.m.to(stagePolicy, now)
 	}
 	s := p.slots[it.index]
@@ -230,7 +263,11 @@ func (p *keyPage) actions() []screen.Action {
 		enter = "new key"
 	}
 	a := p.list.actions(p.m.Keys, enter, "back")
-	if p.typing() || !p.hasSlots() {
+	if p.typing() {
+		return a
+	}
+	a = slices.Insert(a, 1, screen.Action{Key: keyCertificate(), Reason: p.unfit()})
+	if !p.hasSlots() {
 		return a
 	}
 	return append(a, screen.Action{Key: keyOverwrite(), Reason: p.overwritable()})
@@ -239,6 +276,11 @@ func (p *keyPage) actions() []screen.Action {
 func (p *keyPage) view(f screen.Frame) string {
 	t := f.Theme
 	lines := heading(t, "A new key, or an existing one?", f.Height)
+	if p.m.several {
+		lines = append(lines, widget.Paragraph(t.Text, "The token has several certificates to sign in with: choose one, and "+
+			"press c.", f.Width)...)
+		lines = append(lines, "")
+	}
 	if p.m.token != nil && p.m.token.Err != nil {
 		msg := "The keys on the token could not be read: " + ui.Message(p.m.token.Err)
 		lines = append(append(lines, widget.Paragraph(t.Warn, msg, f.Width)...), "")

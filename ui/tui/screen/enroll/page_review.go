@@ -131,7 +131,10 @@ func (p *reviewPage) reviewed(msg reviewMsg, now time.Time) tea.Cmd {
 	p.job.Done()
 	p.m.plan, p.err = plan{msg.review, msg.err == nil}, msg.err
 	p.m.refreshToken()
+	p.m.several = errors.Is(msg.err, enroll.ErrSeveralCertificates)
 	switch {
+	case p.m.several && p.m.token != nil:
+		return p.m.instead(stageKey, now)
 	case errors.Is(msg.err, hsm.ErrSeveralTokens):
 		return p.m.instead(stageToken, now)
 	case errors.Is(msg.err, enroll.ErrNoCluster):

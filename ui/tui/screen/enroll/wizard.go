@@ -75,6 +75,8 @@ type wizard struct {
 	trail  []stage // the stages that esc goes back through
 	// changed: the person has opened a page to choose otherwise than was proposed.
 	changed bool
+	// several: the token has several certificates to sign in with, and the person chooses one.
+	several bool
 }
 
 // plan is the review, once it is ready.
@@ -128,7 +130,7 @@ func (m *wizard) back(now time.Time) tea.Cmd {
 // chooseToken takes v; what was chosen on another token is forgotten.
 func (m *wizard) chooseToken(v hsm.View) {
 	if m.token != nil && m.token.Info.URI().String() != v.Info.URI().String() {
-		m.opts.Key, m.opts.Generate = hsm.URI{}, hsm.GenerateOptions{}
+		m.opts.Key, m.opts.Generate, m.opts.Adopt = hsm.URI{}, hsm.GenerateOptions{}, false
 	}
 	if k := m.opts.Key; k.Scheme != "" && !k.TokenOnly().MatchToken(v.Info) {
 		m.opts.Key = hsm.URI{}
@@ -137,9 +139,14 @@ func (m *wizard) chooseToken(v hsm.View) {
 	m.opts.Token = v.Info.URI()
 }
 
+// adopt settles on the certificate in a slot: it says who signs in.
+func (m *wizard) adopt(s hsm.Slot) {
+	m.opts.Adopt, m.opts.Key, m.opts.User, m.opts.Groups = true, s.URI, "", nil
+}
+
 // chooseSlot takes the key in s, or s as the place for a new one.
 func (m *wizard) chooseSlot(s hsm.Slot) {
-	m.opts.Generate.Overwrite = false
+	m.opts.Generate.Overwrite, m.opts.Adopt = false, false
 	if s.Key != nil {
 		m.opts.Key = s.URI
 		return
@@ -171,7 +178,7 @@ func here(s *store.Store) []string {
 // refreshToken takes what is on the token of the enrollment now.
 func (m *wizard) refreshToken() {
 	u := m.opts.Token
-	if u.Scheme == "" && m.plan.ready {
+	if u.Scheme == "" {
 		u = m.plan.Options.Token
 	}
 	if u.Scheme == "" {
