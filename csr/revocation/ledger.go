@@ -78,6 +78,25 @@ func (l List) Find(certificate, key string) (Entry, bool) {
 	return Entry{}, false
 }
 
+// Objections say why a request is not to be approved that was filed with a certificate and is for
+// a key, both given as SHA-256, "" for none.
+func (l List) Objections(certificate, key string) (all []string) {
+	object := func(what, certificate, key string) {
+		e, ok := l.Find(certificate, key)
+		if !ok {
+			return
+		}
+		why := fmt.Sprintf("%s %q, whose certificate %.16s… was revoked in the cluster by %s", what, e.User, e.Certificate, e.By)
+		if e.Reason != "" {
+			why += ": " + e.Reason
+		}
+		all = append(all, why)
+	}
+	object("its key is one of", "", key)
+	object("it was filed by", certificate, "")
+	return all
+}
+
 // Err names the policies that cannot be read or have no effect; nil if all is well.
 func (l List) Err() error {
 	var errs []error

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
@@ -27,6 +28,9 @@ type Cluster interface {
 	TokenWithKey(spkiHash string) (*clusterapi.HardwareToken, error)
 	// Others are the other requests that the same requester has filed.
 	Others(requester string, except types.UID) ([]Other, error)
+	// Revoked says what speaks against a request that was filed with a certificate and is for a key,
+	// by the cluster's list of revoked certificates. Both are given as SHA-256, "" for none.
+	Revoked(certificate, key string) ([]string, error)
 	// Escalates says which binding lets the subject take the rights of others, "" if none.
 	Escalates(csr.Subject) (string, error)
 }
@@ -128,6 +132,7 @@ const (
 	ReasonUnknown     = "NotOnRoster"
 	ReasonCredential  = "OtherCredential"
 	ReasonForeign     = "Foreign"
+	ReasonRevoked     = "Revoked"
 )
 
 // The prefixes of names that are not for people to have.
@@ -149,7 +154,7 @@ type trial struct {
 
 // Decide judges a request at now. Nothing but what is proven is approved, and what is
 // denied is one of ours: filed with a ticket, by the holder of the certificate that it
-// renews, or for an attested key of the roster.
+// renews, for an attested key of the roster, or for the key of a revoked certificate.
 func (j *Judge) Decide(
 	obj *certificatesv1.CertificateSigningRequest,
 	cluster Cluster,
@@ -171,13 +176,20 @@ func (j *Judge) Decide(
 	if t.proof = err; err == nil {
 		t.Statement = &statement
 	}
+	itself := obj.Spec.Username == t.Subject.User
+	if itself && !t.withTicket() && strings.HasPrefix(obj.Spec.Username, systemPrefix) {
+		return t.says(Leave, ReasonForeign, "") // a part of the cluster renews its own
+	}
+	why, err := cluster.Revoked(revocation.Used(obj.Spec.Extra), t.SPKIHash)
 	switch {
+	case err != nil:
+		return t.Decision, err
+	case len(why) > 0:
+		return t.says(Deny, ReasonRevoked, strings.Join(why, "; "))
 	case t.withTicket():
 		return t.byTicket()
-	case obj.Spec.Username != t.Subject.User:
+	case !itself:
 		return t.byRoster()
-	case strings.HasPrefix(obj.Spec.Username, systemPrefix):
-		return t.says(Leave, ReasonForeign, "") // a part of the cluster renews its own
 	}
 	own, err := ours(t)
 	switch {

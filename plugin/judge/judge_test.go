@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
@@ -38,6 +39,7 @@ type facts struct {
 	tokens    []clusterapi.HardwareToken
 	others    []Other
 	escalates string
+	revoked   revocation.List
 	down      bool
 }
 
@@ -63,6 +65,10 @@ func (f *facts) TokenWithKey(hash string) (*clusterapi.HardwareToken, error) {
 
 func (f *facts) Others(string, types.UID) ([]Other, error) { return f.others, nil }
 
+func (f *facts) Revoked(certificate, key string) ([]string, error) {
+	return f.revoked.Objections(certificate, key), nil
+}
+
 func (f *facts) Escalates(csr.Subject) (string, error) { return f.escalates, nil }
 
 // scene is a request of jane's as it should be, and the cluster around it; tests spoil it.
@@ -82,6 +88,16 @@ type scene struct {
 	edit    func(*certificatesv1.CertificateSigningRequest)
 	policy  clusterapi.PolicySpec
 	cluster facts
+}
+
+// revokeKey puts the scene's key on the cluster's list.
+func revokeKey(s *scene) {
+	hash, err := csr.SPKIHash(s.key.Public())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.cluster.revoked = revocation.List{Shards: []revocation.Shard{{Entries: []revocation.Entry{{
+		Certificate: strings.Repeat("ab", 32), Key: hash, User: "jane", By: "hannah", Reason: "lost"}}}}}
 }
 
 var now = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
@@ -293,6 +309,19 @@ func TestDecide(t *testing.T) {
 		"roster: powerful, for the desk": {newScene(t).rostered(), func(s *scene) {
 			s.cluster.escalates, s.policy.Powerful = "x", clusterapi.Desk
 		}, Person, ReasonPowerful, "", false},
+		"ticket: revoked key":  {newScene(t).withTicket(), revokeKey, Deny, ReasonRevoked, `its key is one of "jane"`, false},
+		"renewal: revoked key": {newScene(t).renewal(), revokeKey, Deny, ReasonRevoked, "revoked in the cluster by hannah: lost", false},
+		"roster: revoked key":  {newScene(t).rostered(), revokeKey, Deny, ReasonRevoked, "its key", false},
+		"foreign: revoked key": {newScene(t), func(s *scene) { s.attests = nil; revokeKey(s) }, Deny, ReasonRevoked, "its key", false},
+		"renewal: another revoked": {newScene(t).renewal(), func(s *scene) {
+			revokeKey(s)
+			s.cluster.revoked.Shards[0].Entries[0].Key = strings.Repeat("00", 32)
+		}, Approve, ReasonRenewal, "", false},
+		"roster: filed by a revoked certificate": {newScene(t).rostered(), func(s *scene) {
+			revokeKey(s)
+			s.cluster.revoked.Shards[0].Entries[0].Key = ""
+			s.edit = credential(s.cluster.revoked.Shards[0].Entries[0].Certificate)
+		}, Deny, ReasonRevoked, "it was filed by", false},
 		"foreign: another signer": {newScene(t).rostered(), func(s *scene) {
 			s.edit = func(o *certificatesv1.CertificateSigningRequest) { o.Spec.SignerName = "a.io/b" }
 		}, Leave, ReasonForeign, "", false},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,7 +11,9 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/plugin/judge"
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
@@ -103,6 +106,28 @@ func TestDesk(t *testing.T) {
 	}
 	l.kubectl("certificate", "approve", "powerful") // an admin's way
 	poll.Until(t, "it is issued", func() bool { return l.stored().issued["powerful"] != nil })
+
+	lost := c.onRoster(c.person(4, "lost"))
+	hash, err := csr.SPKIHash(lost.key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := json.Marshal(revocation.Shard{Name: revocation.PolicyPrefix + "1", Entries: []revocation.Entry{{
+		Certificate: strings.Repeat("ab", 32), Key: hash, User: lost.user, By: "hannah", Reason: "lost in a train"}}}.Policy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.apply(string(list))
+	if err := c.file(lost); err != nil {
+		t.Fatal(err)
+	}
+	poll.Until(t, "the key of a revoked certificate is denied", func() bool { return l.stored().denied["lost"] != nil })
+	if got := condition(l.stored().denied["lost"]); got.Reason != judge.ReasonRevoked || !strings.Contains(got.Message, "lost in a train") {
+		t.Errorf("%s: %s", got.Reason, got.Message)
+	}
+	if out, err := run(program, "csr", "show", "lost"); err != nil || !strings.Contains(out, "hannah: lost in a train") {
+		t.Errorf("the desk reads the list: %v\n%s", err, out)
+	}
 
 	as = l.c.AdminKubeconfig()
 	if out, err := run(program, "rbac", "apply", "--yes", "--force-conflicts"); err != nil {

@@ -12,11 +12,13 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -27,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/plugin/kubehsm-cluster/approver"
 )
@@ -91,7 +94,7 @@ func run(ctx context.Context, o options) error {
 func manager(config *rest.Config, o options) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{certificatesv1.AddToScheme, rbacv1.AddToScheme, corev1.AddToScheme,
-		eventsv1.AddToScheme, clusterapi.AddToScheme} {
+		eventsv1.AddToScheme, admissionregistrationv1.AddToScheme, clusterapi.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
@@ -113,9 +116,11 @@ func manager(config *rest.Config, o options) (ctrl.Manager, error) {
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
 				&certificatesv1.CertificateSigningRequest{}: {Transform: approver.Stub},
-				&clusterapi.HardwareToken{}:                 {Namespaces: ours},
-				&clusterapi.RequestReview{}:                 {Namespaces: ours},
-				&clusterapi.EnrollmentPolicy{}:              {Namespaces: ours},
+				&admissionregistrationv1.ValidatingAdmissionPolicy{}: {
+					Label: labels.SelectorFromSet(labels.Set{revocation.Label: "true"})},
+				&clusterapi.HardwareToken{}:    {Namespaces: ours},
+				&clusterapi.RequestReview{}:    {Namespaces: ours},
+				&clusterapi.EnrollmentPolicy{}: {Namespaces: ours},
 			},
 		},
 	})

@@ -29,6 +29,7 @@ type noRoster struct{}
 func (noRoster) Token(string) (*clusterapi.HardwareToken, error)        { return nil, nil }
 func (noRoster) TokenWithKey(string) (*clusterapi.HardwareToken, error) { return nil, nil }
 func (noRoster) Others(string, types.UID) ([]judge.Other, error)        { return nil, nil }
+func (noRoster) Revoked(string, string) ([]string, error)               { return nil, nil }
 func (noRoster) Escalates(csr.Subject) (string, error)                  { return "", nil }
 
 // approves has requests judged as the approver in a cluster does, until the test ends.

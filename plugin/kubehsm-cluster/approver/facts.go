@@ -5,13 +5,16 @@ import (
 	"fmt"
 	"strconv"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/plugin/judge"
 )
@@ -93,6 +96,52 @@ func (f facts) Others(requester string, except types.UID) ([]judge.Other, error)
 			Denied: state == csr.Denied, Approved: state != csr.Denied && state != csr.Pending})
 	}
 	return all, nil
+}
+
+// Revoked implements [judge.Cluster].
+func (f facts) Revoked(certificate, key string) ([]string, error) {
+	for _, by := range revokedKeys(revocation.Entry{Certificate: certificate, Key: key}) {
+		var list admissionregistrationv1.ValidatingAdmissionPolicyList
+		if err := f.cache.List(f.ctx, &list, client.MatchingFields{byRevoked: by}); err != nil {
+			return nil, err
+		}
+		var all []revocation.Object
+		for i := range list.Items {
+			o, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&list.Items[i])
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, o)
+		}
+		if why := revocation.ListOf(all).Objections(certificate, key); len(why) > 0 {
+			return why, nil
+		}
+	}
+	return nil, nil
+}
+
+// revokedBy are what a policy's entries are found by.
+func revokedBy(o client.Object) []string {
+	u, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return nil // a policy is one always
+	}
+	var all []string
+	for e := range revocation.ListOf([]revocation.Object{u}).All() {
+		all = append(all, revokedKeys(e)...)
+	}
+	return all
+}
+
+// revokedKeys are what an entry is found by.
+func revokedKeys(e revocation.Entry) (all []string) {
+	if e.Certificate != "" {
+		all = append(all, "certificate/"+e.Certificate)
+	}
+	if e.Key != "" {
+		all = append(all, "key/"+e.Key)
+	}
+	return all
 }
 
 // Escalates implements [judge.Cluster].

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -71,6 +72,8 @@ func (r *Requests) Start(mgr ctrl.Manager, workers int) error {
 		Watches(&clusterapi.RequestReview{}, &handler.EnqueueRequestForObject{}, // of the same name
 			builder.WithPredicates(predicate.GenerationChangedPredicate{}), builder.WithPredicates(noDeletions())).
 		Watches(&clusterapi.HardwareToken{}, handler.EnqueueRequestsFromMapFunc(r.pendingFor),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{}, noDeletions())).
+		Watches(&admissionregistrationv1.ValidatingAdmissionPolicy{}, handler.EnqueueRequestsFromMapFunc(r.allPending),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{}, noDeletions())).
 		Watches(&clusterapi.EnrollmentPolicy{}, handler.EnqueueRequestsFromMapFunc(r.allPending)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).

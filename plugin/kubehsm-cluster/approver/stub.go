@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -88,6 +89,7 @@ const (
 	bySerial    = "serial"
 	byKey       = "key"
 	bySubject   = "subject"
+	byRevoked   = "revoked"
 )
 
 // Index sets up what [Facts] finds objects by.
@@ -109,6 +111,7 @@ func Index(ctx context.Context, to client.FieldIndexer) error {
 		{tokenKind(), byKey, tokenKeys},
 		{bindingKinds()[0], bySubject, subjectsOf},
 		{bindingKinds()[1], bySubject, subjectsOf},
+		{&admissionregistrationv1.ValidatingAdmissionPolicy{}, byRevoked, revokedBy},
 	} {
 		if err := to.IndexField(ctx, i.of, i.by, i.keys); err != nil {
 			return err

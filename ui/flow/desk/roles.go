@@ -153,7 +153,7 @@ func (s Roles) each(ctx context.Context, kubeContext string, sets []string,
 	}
 	for i := range all {
 		if decides && all[i].Kind == "ClusterRole" && all[i].Name == deskRole {
-			all[i].text["rules"] = all[i].text["rules"].([]any)[:1] // to read requests
+			all[i].text["rules"] = all[i].text["rules"].([]any)[:2] // to read requests and revocations
 		}
 		if all[i].State, err = do(c, all[i]); err != nil {
 			return all[:i], err

@@ -50,26 +50,11 @@ func onList(v *View, read func() (revocation.List, error)) (refusals []string, e
 	case err != nil:
 		return nil, err
 	}
-	say := func(what string, e revocation.Entry) {
-		refusals = append(refusals, fmt.Sprintf("%s, whose certificate %.16s… was revoked in the cluster by %s%s",
-			fmt.Sprintf(what, e.User), e.Certificate, e.By, reasonOf(e)))
-	}
-	if e, ok := list.Find("", v.Fingerprint); ok {
-		say("its key is one of %q", e)
-	}
+	certificate := ""
 	if v.Object != nil {
-		if e, ok := list.Find(revocation.Used(v.Object.Spec.Extra), ""); ok {
-			say("it was filed by %q", e)
-		}
+		certificate = revocation.Used(v.Object.Spec.Extra)
 	}
-	return refusals, nil
-}
-
-func reasonOf(e revocation.Entry) string {
-	if e.Reason == "" {
-		return ""
-	}
-	return ": " + e.Reason
+	return list.Objections(certificate, v.Fingerprint), nil
 }
 
 // revoked is what of v was revoked by the record. A user's revocation counts
