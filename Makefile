@@ -60,7 +60,7 @@ test: prerequisites cluster ## everything: prerequisites, control plane, lint, a
 	echo '== integration and end-to-end tests, on real parts'; \
 	$(AGAIN) -p 1 -timeout 30m -- ./test/... || failed=1; \
 	echo '== the approver, in a real cluster'; \
-	(cd $(APPROVER) && CGO_ENABLED=0 $(GO) test -trimpath ./...) || failed=1; \
+	(cd $(APPROVER) && $(GO) test -trimpath ./...) || failed=1; \
 	[ ! -e '$(FLAKY)' ] || { echo '== failed, then passed when run again, alone: find the race (make race-hunt)'; cat '$(FLAKY)'; }; \
 	[ -z "$$failed" ] || { echo '== something failed: see above'; exit 1; }
 
@@ -185,7 +185,15 @@ images: ## build the approver for amd64 and arm64, as one image in dist/images/k
 
 .PHONY: approver-bars
 approver-bars: cluster ## 10000 requests, every twentieth forged, the leader killed, the API server restarted: none lost, none approved that is forged (REQUESTS=1000)
-	cd $(APPROVER) && CGO_ENABLED=0 $(GO) test -trimpath -tags bars -count=1 -timeout 2h -v -run '^TestBars$$' . -requests $(or $(REQUESTS),10000)
+	cd $(APPROVER) && $(GO) test -trimpath -tags bars -count=1 -timeout 2h -v -run '^TestBars$$' . -requests $(or $(REQUESTS),10000)
+
+.PHONY: approver-people
+approver-people: prerequisites cluster ## 500 people with virtual cards, from a list to signed in, nobody decides on anything (PEOPLE=20)
+	cd $(APPROVER) && $(GO) test -trimpath -count=1 -timeout 2h -v -run '^TestPeople$$' . -people $(or $(PEOPLE),500)
+
+.PHONY: renewal-minutes
+renewal-minutes: prerequisites cluster ## the agent renews a certificate of 10 minutes twice, the approver approves, kubectl watches: 15 minutes
+	cd $(APPROVER) && $(GO) test -trimpath -tags minutes -count=1 -timeout 1h -v -run '^TestRenewalMinutes$$' .
 
 ##@ Release
 .PHONY: goreleaser

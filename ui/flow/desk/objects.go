@@ -213,7 +213,9 @@ func (c *objects) post(ctx context.Context, o object, dryRun bool) error {
 
 // replace writes o as it was read and changed; somebody else's change in
 // between is a conflict.
-func (c *objects) replace(ctx context.Context, o object) error {
+func (c *objects) replace(ctx context.Context, o object) error { return c.put(ctx, o, false) }
+
+func (c *objects) put(ctx context.Context, o object, dryRun bool) error {
 	path, err := o.path()
 	if err != nil {
 		return err
@@ -222,8 +224,11 @@ func (c *objects) replace(ctx context.Context, o object) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.do(ctx, "change "+o.String(),
-		c.rest.Put().AbsPath(path).Body(body).SetHeader("Content-Type", runtime.ContentTypeJSON))
+	r := c.rest.Put().AbsPath(path).Body(body).SetHeader("Content-Type", runtime.ContentTypeJSON)
+	if dryRun {
+		r = r.Param("dryRun", "All")
+	}
+	_, err = c.do(ctx, "change "+o.String(), r)
 	return err
 }
 

@@ -182,13 +182,14 @@ func (r Roster) Import(
 		return 0, err
 	}
 	for _, e := range all {
-		o := rosterObject(e.Serial)
-		old, err := c.get(ctx, o)
+		o, err := c.get(ctx, rosterObject(e.Serial))
+		known := err == nil
 		switch {
-		case err == nil:
-			e.keep(entryOf(old))
-			o["metadata"].(map[string]any)["resourceVersion"] = old.text("metadata", "resourceVersion")
-		case !isNotFound(err):
+		case known:
+			e.keep(entryOf(o))
+		case isNotFound(err):
+			o = rosterObject(e.Serial)
+		default:
 			return written, errNoRoster(err)
 		}
 		switch {
@@ -206,8 +207,12 @@ func (r Roster) Import(
 			spec["horizon"] = e.Horizon.UTC().Format(time.RFC3339)
 		}
 		o["spec"] = spec
-		err = c.apply(ctx, o, dryRun, true)
-		if apierrors.IsConflict(err) {
+		if known { // not applied: what the approver wrote would stay where a cell is empty
+			err = c.put(ctx, o, dryRun)
+		} else {
+			err = c.post(ctx, o, dryRun)
+		}
+		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 			return written, hint.With(err, "the token "+e.Serial+" was changed meanwhile: import the list again")
 		}
 		if err != nil {

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -120,6 +122,40 @@ func TestRosterKeeps(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%q leaves %q, want %q", list, got, want)
+		}
+	}
+}
+
+// TestRosterConflict: of two admins who write a token at once, the second is told, and overwrites nothing.
+func TestRosterConflict(t *testing.T) {
+	for verb, there := range map[string]bool{"create": false, "update": true} {
+		w := desk(t)
+		put := func(owner string) {
+			w.Server.Put(rosterPath, flowtest.Object{"apiVersion": clusterapi.GroupVersion.String(), "kind": "HardwareToken",
+				"metadata": flowtest.Object{"name": "2", "namespace": clusterapi.Namespace},
+				"spec":     flowtest.Object{"state": "HandedOut", "owner": owner}})
+		}
+		if there {
+			put("joe")
+		}
+		other := sync.OnceFunc(func() { put("bob") })
+		w.Server.Before(func(right string) flowtest.Fate {
+			if right == verb+" hardwaretokens" && (there || slices.Contains(w.Server.Names(rosterPath), "1")) {
+				other()
+			}
+			return 0
+		})
+		list := []RosterEntry{{Serial: "2", Owner: "jane"}}
+		if !there {
+			list = append([]RosterEntry{{Serial: "1", Owner: "jane"}}, list...)
+		}
+		n, err := NewRoster(w.Env).Import(t.Context(), "", list, false)
+		if n != len(list)-1 || err == nil || !strings.Contains(hint.Of(err), "import the list again") {
+			t.Errorf("%s: %d written, %v, hint %q", verb, n, err, hint.Of(err))
+		}
+		var token clusterapi.HardwareToken
+		if !w.Server.Get(rosterPath, "2", &token) || token.Spec.Owner != "bob" {
+			t.Errorf("%s: the token is %q's, not bob's", verb, token.Spec.Owner)
 		}
 	}
 }

@@ -416,6 +416,10 @@ func (s *Server) object(w http.ResponseWriter, r *http.Request, t target, do str
 		s.fail(w, http.StatusConflict, "AlreadyExists", t)
 		return
 	}
+	if version := meta(in)["resourceVersion"]; do == "update" && version != nil && version != meta(old)["resourceVersion"] {
+		s.fail(w, http.StatusConflict, "Conflict", t)
+		return
+	}
 	switch {
 	case do == "create" && t.resource == "certificatesigningrequests":
 		spec, _ := in["spec"].(Object)
@@ -424,10 +428,6 @@ func (s *Server) object(w http.ResponseWriter, r *http.Request, t target, do str
 	case do == "create" && t.resource == "secrets":
 		encode(in)
 	case t.sub != "": // the status is changed, and nothing else
-		if meta(in)["resourceVersion"] != meta(old)["resourceVersion"] {
-			s.fail(w, http.StatusConflict, "Conflict", t)
-			return
-		}
 		next := maps.Clone(old)
 		next["metadata"] = maps.Clone(meta(old))
 		next["status"] = in["status"]
