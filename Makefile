@@ -37,7 +37,8 @@ demo-down: ## stop the trial and remove every trace of it
 	@$(GO) run -buildvcs=false ./test/demo down '$(DEMO_DIR)'
 
 .PHONY: build
-build: ## build ./kubehsm
+build: ## build ./kubehsm and ./kubehsm-credential
+	CGO_ENABLED=0 $(BUILD) -trimpath -o kubehsm-credential ./plugin/kubehsm-credential
 	$(BUILD) -trimpath -tags grpcnotrace $(if $(VERSION),-ldflags '-X github.com/kubehsm/kubehsm/ui.version=$(VERSION)') -o kubehsm .
 
 .PHONY: kubectl-externalsigner

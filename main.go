@@ -9,20 +9,23 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
-	_ "github.com/kubehsm/kubehsm/ui/calm" // lets nothing interrupt what kubectl waits for
 	"github.com/kubehsm/kubehsm/ui/cli"
-	_ "github.com/kubehsm/kubehsm/ui/credential/early" // answers kubectl before all this is set up
 	"github.com/kubehsm/kubehsm/ui/drivers"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/interrupt"
-	_ "github.com/kubehsm/kubehsm/ui/signer/early" // answers clients that start an external signer, likewise
+	"github.com/kubehsm/kubehsm/ui/signer/once"
 	"github.com/kubehsm/kubehsm/ui/tui"
-	_ "github.com/kubehsm/kubehsm/ui/worker/early" // is a worker, likewise
+	"github.com/kubehsm/kubehsm/ui/worker"
 )
 
 func main() { os.Exit(run()) }
 
 func run() int {
+	for _, part := range []func(args []string) (code int, ok bool){worker.Work, once.Sign} {
+		if code, ok := part(os.Args[1:]); ok {
+			return code
+		}
+	}
 	// bubbletea would log every key that is typed there, PINs included.
 	if err := os.Unsetenv("TEA_TRACE"); err != nil {
 		ui.Report(os.Stderr, fmt.Errorf("TEA_TRACE: %w", err))

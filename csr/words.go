@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // wordlist is BIP-0039's English list (MIT licence; trezor/python-mnemonic):
@@ -15,7 +14,7 @@ import (
 //go:embed words.txt
 var wordlist string
 
-var wordIndex = sync.OnceValue(func() []string { return strings.Fields(wordlist) })
+var wordIndex = strings.Fields(wordlist)
 
 const (
 	wordBits = 11
@@ -38,7 +37,7 @@ func FingerprintWords(spkiHash string) ([]string, error) {
 		for bit := i * wordBits; bit < (i+1)*wordBits; bit++ {
 			n = n<<1 | int(sum[bit/8]>>(7-bit%8))&1
 		}
-		words[i] = wordIndex()[n]
+		words[i] = wordIndex[n]
 	}
 	return words, nil
 }

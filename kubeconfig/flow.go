@@ -150,7 +150,7 @@ func (n flowNode) section(data []byte) (*section, error) {
 	s := &section{style: styleOther, colon: n.start, start: n.start, stop: n.end}
 	switch n.kind {
 	case 's':
-		if raw := data[n.start:n.end]; nullText().Match(raw) {
+		if raw := data[n.start:n.end]; nullText.Match(raw) {
 			s.style = styleNull
 		} else if text, err := n.text(data); err != nil {
 			return nil, err

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -58,7 +59,7 @@ type fileRecord struct {
 	Raw     [][]byte `json:"raw"` // original text for Reverse
 }
 
-var stepID = lazy(`^[0-9]{8}T[0-9]{6}\.[0-9]{9}Z$`)
+var stepID = regexp.MustCompile(`^[0-9]{8}T[0-9]{6}\.[0-9]{9}Z$`)
 
 const stepTime = "20060102T150405.000000000Z"
 
@@ -99,7 +100,7 @@ func (j *Journal) ids() ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig journal: %w", err)
 	}
-	return slices.DeleteFunc(ids, func(id string) bool { return !stepID().MatchString(id) }), nil
+	return slices.DeleteFunc(ids, func(id string) bool { return !stepID.MatchString(id) }), nil
 }
 
 func (j *Journal) path(id string) string { return filepath.Join(j.Dir, id+".json") }

@@ -1,6 +1,7 @@
 package kubeconfig
 
 import (
+	"regexp"
 	"strings"
 )
 
@@ -11,19 +12,19 @@ const secretWord = `(?:[\w.-]*(?:token|secret|password|passwd|passphrase|key-dat
 var (
 	// secretKey is a block-style key with a secret value. A key file's path and
 	// a token file's path are none.
-	secretKey = lazy(`(?i)^([ \t]*(?:- +)*["']?` + secretWord + `["']?[ \t]*:)([ \t].*|[ \t]*)$`)
+	secretKey = regexp.MustCompile(`(?i)^([ \t]*(?:- +)*["']?` + secretWord + `["']?[ \t]*:)([ \t].*|[ \t]*)$`)
 	// secretPair is such a key inside a flow collection.
-	secretPair = lazy(`(?i)(["']?\b` + secretWord + `["']?[ \t]*:[ \t]*)("(?:[^"\\]|\\.)*"?|'[^']*'?|[^,}\]\s]+)`)
+	secretPair = regexp.MustCompile(`(?i)(["']?\b` + secretWord + `["']?[ \t]*:[ \t]*)("(?:[^"\\]|\\.)*"?|'[^']*'?|[^,}\]\s]+)`)
 	// secretFlag is a secret in a plugin's arguments, after = or in the next
 	// argument.
-	secretFlag     = lazy(`(?i)(--?` + secretWord + `=)[^"',\s]+`)
-	secretFlagNext = lazy(`(?i)^[ \t]*(?:- +)+["']?--?` + secretWord + `["']?[ \t]*$`)
-	secretFlagFlow = lazy(`(?i)(["']--?` + secretWord + `["'][ \t]*,[ \t]*)("[^"]*"?|'[^']*'?)`)
+	secretFlag     = regexp.MustCompile(`(?i)(--?` + secretWord + `=)[^"',\s]+`)
+	secretFlagNext = regexp.MustCompile(`(?i)^[ \t]*(?:- +)+["']?--?` + secretWord + `["']?[ \t]*$`)
+	secretFlagFlow = regexp.MustCompile(`(?i)(["']--?` + secretWord + `["'][ \t]*,[ \t]*)("[^"]*"?|'[^']*'?)`)
 	// value is an environment variable's, whose name may stand before or after.
-	envValue = lazy(`^([ \t]*(?:- +)*["']?value["']?[ \t]*:)[ \t]+(\S.*)$`)
-	envPair  = lazy(`((?:"value"|'value'|\bvalue)[ \t]*:[ \t]*)("(?:[^"\\]|\\.)*"?|'[^']*'?|[^,}\]\s]+)`)
-	harmless = lazy(`^[ \t]*(?:- +)*["']?name["']?[ \t]*:[ \t]+["']?(KUBEHSM_HOME|KUBERNETES_EXEC_INFO|HOME|PATH|AWS_PROFILE|AWS_REGION|AWS_DEFAULT_REGION)["']?[ \t\r\n]*$`)
-	element  = lazy(`^([ \t]*(?:- +)+)\S`)
+	envValue = regexp.MustCompile(`^([ \t]*(?:- +)*["']?value["']?[ \t]*:)[ \t]+(\S.*)$`)
+	envPair  = regexp.MustCompile(`((?:"value"|'value'|\bvalue)[ \t]*:[ \t]*)("(?:[^"\\]|\\.)*"?|'[^']*'?|[^,}\]\s]+)`)
+	harmless = regexp.MustCompile(`^[ \t]*(?:- +)*["']?name["']?[ \t]*:[ \t]+["']?(KUBEHSM_HOME|KUBERNETES_EXEC_INFO|HOME|PATH|AWS_PROFILE|AWS_REGION|AWS_DEFAULT_REGION)["']?[ \t\r\n]*$`)
+	element  = regexp.MustCompile(`^([ \t]*(?:- +)+)\S`)
 )
 
 // redact returns the lines of a kubeconfig, line ends included, with what may
@@ -45,7 +46,7 @@ func redact(text string) []string {
 		}
 		hideBelow = -1
 		if hideNext {
-			if m := element().FindStringSubmatch(line); m != nil {
+			if m := element.FindStringSubmatch(line); m != nil {
 				lines[i], hideNext = m[1]+redacted+end, false
 				continue
 			}
@@ -54,8 +55,8 @@ func redact(text string) []string {
 			hideNext = false
 			continue
 		}
-		hideNext = secretFlagNext().MatchString(line)
-		if m := secretKey().FindStringSubmatch(line); m != nil {
+		hideNext = secretFlagNext.MatchString(line)
+		if m := secretKey.FindStringSubmatch(line); m != nil {
 			hideBelow = len(m[1]) - len(strings.TrimLeft(m[1], " \t-"))
 			if strings.TrimSpace(m[2]) != "" {
 				line = m[1] + " " + redacted
@@ -63,7 +64,7 @@ func redact(text string) []string {
 			lines[i] = line + end
 			continue
 		}
-		value := envValue().FindStringSubmatch(line)
+		value := envValue.FindStringSubmatch(line)
 		shown := value != nil && besideHarmless(lines, i)
 		if value != nil && !shown {
 			hideBelow = len(value[1]) - len(strings.TrimLeft(value[1], " \t-"))
@@ -72,12 +73,12 @@ func redact(text string) []string {
 		}
 		if strings.ContainsAny(line, "{[") || strings.HasPrefix(strings.TrimSpace(line), `"`) {
 			if !shown {
-				line = envPair().ReplaceAllString(line, "${1}"+redacted)
+				line = envPair.ReplaceAllString(line, "${1}"+redacted)
 			}
-			line = secretPair().ReplaceAllString(line, "${1}"+redacted)
-			line = secretFlagFlow().ReplaceAllString(line, "${1}"+redacted)
+			line = secretPair.ReplaceAllString(line, "${1}"+redacted)
+			line = secretFlagFlow.ReplaceAllString(line, "${1}"+redacted)
 		}
-		lines[i] = secretFlag().ReplaceAllString(line, "${1}"+redacted) + end
+		lines[i] = secretFlag.ReplaceAllString(line, "${1}"+redacted) + end
 	}
 	return lines
 }
@@ -101,6 +102,6 @@ func suspicious(line string) bool {
 
 func besideHarmless(lines []string, i int) bool {
 	return strings.HasPrefix(strings.TrimSpace(lines[i]), "- ") && i+1 < len(lines) &&
-		harmless().MatchString(lines[i+1]) ||
-		!strings.HasPrefix(strings.TrimSpace(lines[i]), "- ") && i > 0 && harmless().MatchString(lines[i-1])
+		harmless.MatchString(lines[i+1]) ||
+		!strings.HasPrefix(strings.TrimSpace(lines[i]), "- ") && i > 0 && harmless.MatchString(lines[i-1])
 }

@@ -2,6 +2,7 @@ package kubeconfig
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 
 	"github.com/kubehsm/kubehsm/kubeconfig/internal/tree"
@@ -252,7 +253,7 @@ func (s *scanner) key(pos, next, col int, key, value []byte, offset int) bool {
 		if depth == 1 {
 			s.current.style = styleOther
 		}
-		return s.tree == nil && blockHeader().Match(value)
+		return s.tree == nil && blockHeader.Match(value)
 	}
 	length, text, ok := scalarEnd(value)
 	if !ok || s.tree != nil && !s.top().Last().Set(value[:length], text) {
@@ -267,7 +268,7 @@ func (s *scanner) key(pos, next, col int, key, value []byte, offset int) bool {
 			s.current.style, s.current.scalar = styleScalar, string(text)
 		case value[0] == '[':
 			s.current.style = styleFlow
-		case nullText().Match(value[:length]):
+		case nullText.Match(value[:length]):
 			s.current.style = styleNull
 		default:
 			s.current.style = styleOther
@@ -301,8 +302,8 @@ func isDash(b []byte) bool {
 }
 
 var (
-	blockHeader = lazy(`^[|>][-+]? *$`)
-	nullText    = lazy(`^(null|Null|NULL|~)$`)
+	blockHeader = regexp.MustCompile(`^[|>][-+]? *$`)
+	nullText    = regexp.MustCompile(`^(null|Null|NULL|~)$`)
 )
 
 // notString tells whether some YAML schema reads a plain scalar as something other

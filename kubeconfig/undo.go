@@ -45,7 +45,7 @@ func (j *Journal) PlanUndo(ctx context.Context, id string) (*Plan, error) {
 // planUndo works out how to take the step id back; done tells whether its process
 // came to the end.
 func (j *Journal) planUndo(ctx context.Context, id string) (p *Plan, done bool, err error) {
-	if !stepID().MatchString(id) {
+	if !stepID.MatchString(id) {
 		return nil, false, fmt.Errorf("%w: %q", ErrNoStep, id)
 	}
 	r, err := j.load(id)

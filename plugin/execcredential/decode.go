@@ -10,9 +10,8 @@ import (
 )
 
 // decode takes the request apart. encoding/json alone would take a field name in
-// any case and the last of two; sigs.k8s.io/json, which client-go uses, would
-// not, but linking it here would have all of apimachinery initialized before
-// the plugin can run (package ui/credential/early).
+// any case and the last of two. sigs.k8s.io/json, which client-go uses, would not, but
+// package strict refuses more.
 func decode(data []byte) (r Request, kind string, err error) {
 	var spec, described json.RawMessage
 	if err := object(data, map[string]any{"kind": &kind, "apiVersion": &r.APIVersion, "spec": &spec}); err != nil {

@@ -1,26 +1,190 @@
 package home
 
-import "github.com/kubehsm/kubehsm/plugin/home/place"
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
 
-// Dirs are the folders. All are absolute.
-type Dirs = place.Dirs
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+)
 
 // EnvHome is the environment variable that puts everything under one folder.
-const EnvHome = place.EnvHome
+const EnvHome = "KUBEHSM_HOME"
 
 // ErrUnsafe says that somebody else could change a file or folder we rely on.
-var ErrUnsafe = place.ErrUnsafe
+var ErrUnsafe = errors.New("not safe to use")
 
-// FromEnv is [place.FromEnv].
-func FromEnv(getenv func(string) string) (Dirs, error) { return place.FromEnv(getenv) }
+// Dirs are the folders. All are absolute.
+type Dirs struct {
+	// Home is KUBEHSM_HOME's value, "" if it is not set. Kubeconfig entries repeat it.
+	Home string
+	// Config holds config.yaml, written by the user only.
+	Config string
+	// State holds enrollments, certificates, the bridge's identity and the log.
+	State string
+	// Run holds the agent's socket and lock; it may vanish at logout.
+	Run string
+}
 
-// MakeDir is [place.MakeDir].
-func MakeDir(dir string) error { return place.MakeDir(dir) }
+// FromEnv works the folders out from the environment (getenv is [os.Getenv]
+// outside tests). It touches nothing but $XDG_RUNTIME_DIR, which counts only if
+// it is ours: sudo -E leaves another user's behind.
+func FromEnv(getenv func(string) string) (Dirs, error) {
+	if h := getenv(EnvHome); h != "" {
+		if !filepath.IsAbs(h) {
+			return Dirs{}, hint.With(fmt.Errorf("%s is %q, not an absolute path", EnvHome, h), absHint)
+		}
+		h = filepath.Clean(h)
+		return Dirs{Home: h, Config: h, State: filepath.Join(h, "state"), Run: filepath.Join(h, "run")}, nil
+	}
+	config, err := folder(getenv, configVar, configFolder)
+	if err != nil {
+		return Dirs{}, err
+	}
+	state, err := folder(getenv, stateVar, stateFolder)
+	if err != nil {
+		return Dirs{}, err
+	}
+	d := Dirs{Config: filepath.Join(config, "kubehsm"), State: filepath.Join(state, "kubehsm")}
+	d.Run = filepath.Join(d.State, "run")
+	if run := getenv(runVar); filepath.IsAbs(run) && checkDir(run) == nil {
+		d.Run = filepath.Join(run, "kubehsm")
+	}
+	return d, nil
+}
 
-// CheckFile is [place.CheckFile].
-func CheckFile(path string) error { return place.CheckFile(path) }
+// folder returns the variable's folder, or its default under the home folder. XDG's
+// specification says to ignore relative paths.
+func folder(getenv func(string) string, name, fallback string) (string, error) {
+	if v := getenv(name); filepath.IsAbs(v) {
+		return filepath.Clean(v), nil
+	}
+	h := getenv(homeVar)
+	if !filepath.IsAbs(h) {
+		var err error
+		if h, err = os.UserHomeDir(); err != nil || !filepath.IsAbs(h) {
+			return "", hint.Withf(errors.New("no home folder is known"), "set %s, or %s to a folder of yours", homeVar, EnvHome)
+		}
+	}
+	return filepath.Join(h, fallback), nil
+}
 
-// ReadFile is [place.ReadFile].
+// Check checks that the folders, as far as they are there, are ours alone to
+// change. Errors wrap [ErrUnsafe] or come from the file system.
+func (d Dirs) Check() error {
+	for _, dir := range []string{d.Home, d.Config, d.State, d.Run} {
+		if dir == "" {
+			continue
+		}
+		if err := checkDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Prepare checks the folders and creates State and Run with mode 0700 where
+// missing. Errors are those of [Dirs.Check].
+func (d Dirs) Prepare() error {
+	if err := d.Check(); err != nil {
+		return err
+	}
+	for _, dir := range []string{d.State, d.Run} {
+		if err := MakeDir(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ConfigFile is the path of config.yaml.
+func (d Dirs) ConfigFile() string { return filepath.Join(d.Config, "config.yaml") }
+
+// Socket is the path of the agent's socket.
+func (d Dirs) Socket() string { return filepath.Join(d.Run, "agent.sock") }
+
+// SignerSocket is the path of the socket on which the agent is an external signer.
+func (d Dirs) SignerSocket() string { return filepath.Join(d.Run, "agent-signer.sock") }
+
+// AgentLock is the file that one agent at a time has locked.
+func (d Dirs) AgentLock() string { return filepath.Join(d.Run, "agent.lock") }
+
+// PortSocket is where the bridge's port is handed over, while no agent runs.
+func (d Dirs) PortSocket() string { return filepath.Join(d.Run, "port.sock") }
+
+// LogFile is the path of the agent's log.
+func (d Dirs) LogFile() string { return filepath.Join(d.State, "agent.log") }
+
+// MakeDir creates dir, and what is missing above it, with mode 0700, and
+// checks it. Errors wrap [ErrUnsafe] or come from the file system.
+func MakeDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return checkDir(dir)
+}
+
+func checkDir(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%s is not a folder: %w", dir, ErrUnsafe)
+	}
+	return checkOwner(dir, info)
+}
+
+// CheckFile checks that the file at path is a regular one that only we can
+// change. Errors wrap [ErrUnsafe], or [fs.ErrNotExist].
+func CheckFile(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	return checkFile(path, info)
+}
+
+func checkFile(path string, info fs.FileInfo) error {
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file: %w", path, ErrUnsafe)
+	}
+	return checkOwner(path, info)
+}
+
+// ReadFile reads the file at path, which [CheckFile] accepts and which has at most most
+// bytes. It uses the room of buf, which may be nil. A pipe is refused, and not waited for.
 func ReadFile(path string, most int64, buf []byte) ([]byte, error) {
-	return place.ReadFile(path, most, buf)
+	f, err := os.OpenFile(path, os.O_RDONLY|nonBlock, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil {
+		err = checkFile(path, info)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if size := info.Size(); int64(cap(buf)) <= size && size <= most {
+		buf = make([]byte, 0, 2*size+1)
+	}
+	r := io.LimitedReader{R: f, N: most + 1}
+	for buf = buf[:0]; ; buf = slices.Grow(buf, 1) {
+		n, err := r.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		switch {
+		case int64(len(buf)) > most:
+			return nil, fmt.Errorf("%s is larger than %d bytes", path, most)
+		case errors.Is(err, io.EOF), err == nil && int64(len(buf)) == info.Size(): // the file is as it was just now
+			return buf, nil
+		case err != nil:
+			return nil, err
+		}
+	}
 }

@@ -1,6 +1,5 @@
 // Package process tells processes apart, also when the system gives one's
-// number to another. What kubectl runs links it before the heavier packages are
-// initialized (package ui/credential/early): it imports little.
+// number to another.
 package process
 
 import (

@@ -13,7 +13,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
-	"github.com/kubehsm/kubehsm/plugin/home/place"
+	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
@@ -91,7 +91,7 @@ func Dial(ctx context.Context, path string) (conn net.Conn, err error) {
 func withPath(path string, f func(string) error) error {
 	err := wire.WithPath(path, f)
 	if errors.Is(err, wire.ErrPath) {
-		return hint.With(err, "choose a shorter path; "+place.EnvHome+" moves all of kubehsm's folders")
+		return hint.With(err, "choose a shorter path; "+home.EnvHome+" moves all of kubehsm's folders")
 	}
 	return err
 }
@@ -163,7 +163,7 @@ func (n Name) Lost() bool {
 	return !os.SameFile(n.file, now) || !n.file.ModTime().Equal(now.ModTime())
 }
 
-// Remove removes the file, but not one that has taken its place.
+// Remove removes the file, but not one that has taken its home.
 func (n Name) Remove() error {
 	if n.Lost() {
 		return nil

@@ -138,11 +138,11 @@ func relay(s *stage) {
 func shellsCertificate(s *stage) {
 	stolen := filepath.Join(s.Dir, "stolen-"+unique())
 	script := filepath.Join(s.Dir, "bin", "tee-"+unique())
-	text := fmt.Sprintf("#!/bin/bash\nexec '%s' \"$@\" > >(tee '%s')\n", s.Binary, stolen)
+	text := fmt.Sprintf("#!/bin/bash\nexec '%s' \"$@\" > >(tee '%s')\n", s.Plugin, stolen)
 	s.Must(os.WriteFile(script, []byte(text), 0o700))
 	config, err := os.ReadFile(s.Kubeconfig)
 	s.Must(err)
-	changed := strings.Replace(string(config), "command: "+s.Binary, "command: "+script, 1)
+	changed := strings.Replace(string(config), "command: "+s.Plugin, "command: "+script, 1)
 	if changed == string(config) {
 		s.Fatal("the kubeconfig does not run the program")
 	}

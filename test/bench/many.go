@@ -43,23 +43,24 @@ func (b *bench) many(ctx context.Context) (err error) {
 		}
 	}
 	for _, r := range []struct {
-		args []string
-		env  string
+		what string
+		of   func(*lab.Lab) program
 		bar  float64
 		n    int
 	}{
-		{[]string{"credential", "--enrollment", b.enrolled}, execInfo, 1.1, b.n},
-		{[]string{"kubeconfig", "list"}, "", 2, b.n},
-		{[]string{"doctor"}, "", 2, min(b.n, 9)},
+		{"`kubehsm-credential`", func(l *lab.Lab) program {
+			return program{path: l.Plugin, args: []string{"credential", "--enrollment", b.enrolled},
+				env: append(l.Env(), execInfo)}
+		}, 1.1, b.n},
+		{"`kubehsm kubeconfig list`", func(l *lab.Lab) program {
+			return program{path: l.Binary, args: []string{"kubeconfig", "list"}, env: l.Env()}
+		}, 2, b.n},
+		{"`kubehsm doctor`", func(l *lab.Lab) program {
+			return program{path: l.Binary, args: []string{"doctor"}, env: l.Env()}
+		}, 2, min(b.n, 9)},
 	} {
-		of := func(l *lab.Lab) program {
-			return program{path: l.Binary, args: r.args, env: append(l.Env(), r.env)}
-		}
-		what := fmt.Sprintf("`kubehsm %s`, %d enrollments", r.args[0], manyClusters)
-		if r.args[0] == "kubeconfig" {
-			what = fmt.Sprintf("`kubehsm kubeconfig list`, %d enrollments", manyClusters)
-		}
-		line := row{what: what, against: "the same with one", bar: r.bar}
+		of := r.of
+		line := row{what: fmt.Sprintf("%s, %d enrollments", r.what, manyClusters), against: "the same with one", bar: r.bar}
 		if err := b.compare(ctx, line, r.n, of(other), of(b.lab)); err != nil {
 			return err
 		}

@@ -15,10 +15,10 @@ import (
 // stage is where is measured: an enrolled user in a lab, and the programs.
 type stage struct {
 	lab *lab.Lab
-	// hello is the cgo hello-world; keyFile a kubeconfig of the same user with a
+	// hello is the cgo hello-world, plain the static one; keyFile a kubeconfig of the same user with a
 	// key in a file; enrolled the enrollment's name.
-	hello, keyFile, enrolled string
-	filled                   bool // whether the cluster holds the benchmark's objects
+	hello, plain, keyFile, enrolled string
+	filled                          bool // whether the cluster holds the benchmark's objects
 }
 
 const group = lab.DevelopersGroup
@@ -54,6 +54,9 @@ func open(ctx context.Context) (_ *stage, _ func() error, err error) {
 	}
 	s := &stage{}
 	if s.hello, err = lab.BuildPackage(ctx, dir, "hello", checkout, "./test/bench/testdata/hello"); err != nil {
+		return nil, nil, err
+	}
+	if s.plain, err = lab.BuildStatic(ctx, dir, "plain", checkout, "./test/bench/testdata/plain"); err != nil {
 		return nil, nil, err
 	}
 	cluster, err := controlplane.Start(ctx, filepath.Join(dir, "c"), controlplane.Options{})

@@ -18,21 +18,25 @@ func (b *bench) start(ctx context.Context) error {
 	}
 	env := b.lab.Env()
 	hello := program{path: b.hello, env: env}
+	plain := program{path: b.plain, env: env}
 	version := program{path: b.lab.Binary, args: []string{"version"}, env: env}
-	credential := program{path: b.lab.Binary, args: []string{"credential", "--enrollment", b.enrolled},
-		env: append(env, execInfo)}
-	silent := credential
+	args := []string{"credential", "--enrollment", b.enrolled}
+	small := program{path: b.lab.Plugin, args: args, env: append(env, execInfo)}
+	whole, silent := small, small
+	whole.path = b.lab.Binary
 	silent.env = env
 	for _, r := range []struct {
-		what string
-		ours program
-		bar  float64
+		what, against string
+		ours, theirs  program
+		bar           float64
+		n             int
 	}{
-		{"`kubehsm version`", version, 3},
-		{"`kubehsm credential`, agent warm", credential, 2.1},
-		{"`kubehsm credential`, agent warm, for a client that sends no request", silent, 0},
+		{"`kubehsm-credential`, agent warm", "static hello-world", small, plain, 1.2, kubectlPairs},
+		{"`kubehsm version`", "cgo hello-world", version, hello, 3, b.n},
+		{"`kubehsm credential`, agent warm", "cgo hello-world", whole, hello, 0, b.n},
+		{"`kubehsm-credential`, agent warm, for a client that sends no request", "cgo hello-world", silent, hello, 0, b.n},
 	} {
-		if err := b.compare(ctx, row{what: r.what, against: "cgo hello-world", bar: r.bar}, b.n, r.ours, hello); err != nil {
+		if err := b.compare(ctx, row{what: r.what, against: r.against, bar: r.bar}, r.n, r.ours, r.theirs); err != nil {
 			return err
 		}
 	}

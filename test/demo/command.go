@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kubehsm/kubehsm/plugin/execcredential"
 	"github.com/kubehsm/kubehsm/test/controlplane"
 )
 
@@ -139,8 +140,13 @@ func buildKubehsm(ctx context.Context, t *trial) error {
 	if err := os.Rename(t.kubehsm()+".new", t.kubehsm()); err != nil {
 		return err
 	}
-	plugin := t.path("bin", "kubectl-hsm")
-	if err := os.Symlink("kubehsm", plugin); err != nil && !errors.Is(err, os.ErrExist) {
+	plugin := t.command(ctx, "go", "build", "-buildvcs=false", "-o", t.path("bin", execcredential.Program),
+		"./plugin/"+execcredential.Program)
+	plugin.Dir = root
+	if err := plugin.shown(); err != nil {
+		return err
+	}
+	if err := os.Symlink("kubehsm", t.path("bin", "kubectl-hsm")); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
 	return nil

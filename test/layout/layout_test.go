@@ -95,10 +95,10 @@ var layers = []struct {
 
 func under(path, part string) bool { return path == part || strings.HasPrefix(path, part+"/") }
 
-// drivers are what only main may import, by way of ui/drivers, and what answers
-// before main; their parts are their own. Charm only ui/tui.
+// drivers are what only main may import, by way of ui/drivers, and the program's parts as worker and
+// signer; their parts are their own. Charm only ui/tui.
 var drivers = map[string][]string{
-	"hsm/piv": {"ui/drivers"}, "hsm/pkcs11": {"ui/drivers"}, "ui/drivers": {"main", "ui/signer/early", "ui/worker/early"},
+	"hsm/piv": {"ui/drivers"}, "hsm/pkcs11": {"ui/drivers"}, "ui/drivers": {"main", "ui/signer/once", "ui/worker"},
 	"hsm/piv/applet": {"hsm/piv"}, "hsm/piv/pcsc": {"hsm/piv", "hsm/piv/applet"}, "hsm/pkcs11/p11kit": {"hsm/pkcs11"},
 }
 
@@ -146,25 +146,6 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// TestBinaryIsLean: kubectl starts the binary for every command. The generated
-// clientset and the discovery client would double its start-up.
-func TestBinaryIsLean(t *testing.T) {
-	allowed := []string{"k8s.io/api/certificates/", "k8s.io/api/authentication/", "k8s.io/api/authorization/",
-		"k8s.io/api/core/", "k8s.io/api/rbac/", "k8s.io/api/coordination/"}
-	for _, dep := range list(t, nil, ".")[0].Deps {
-		switch {
-		case under(dep, "k8s.io/client-go/kubernetes"), under(dep, "k8s.io/client-go/discovery"):
-			t.Errorf("the binary contains %s", dep)
-		case strings.HasPrefix(dep, "k8s.io/api/"):
-			if !slices.ContainsFunc(allowed, func(a string) bool { return strings.HasPrefix(dep+"/", a) }) {
-				t.Errorf("the binary contains %s, an API group that it does not speak", dep)
-			}
-		case strings.HasPrefix(dep, "testing"), under(dep, module+"/test"):
-			t.Errorf("the binary contains %s", dep)
-		}
-	}
-}
-
 // TestBinaryLinksLittle: every shared library is loaded at each start, and one that
 // is missing is the end of it. Where text/template is run, which looks methods up
 // by name, the linker keeps every method of every type: a third more.
@@ -199,38 +180,6 @@ func TestBinaryLinksLittle(t *testing.T) {
 	for _, s := range symbols {
 		if strings.HasPrefix(s.Name, "text/template.(*state).") {
 			t.Errorf("the binary contains %s", s.Name)
-		}
-	}
-}
-
-// TestPluginIsEarly: what kubectl runs is answered before most other packages
-// are initialized, which holds as long as it imports little: above all nothing
-// that needs the standard library's vendored packages, whose turn comes last.
-func TestPluginIsEarly(t *testing.T) {
-	for _, dep := range list(t, nil, "./ui/credential/early")[0].Deps {
-		first, _, _ := strings.Cut(dep, "/")
-		switch {
-		case first == "vendor", dep == "net", dep == "path/filepath", first == "crypto":
-			t.Errorf("the plugin imports %s", dep)
-		case strings.Contains(first, "."):
-			if !under(dep, module) && !under(dep, "golang.org/x/sys") && !under(dep, "golang.org/x/mod") {
-				t.Errorf("the plugin imports %s", dep)
-			}
-		}
-	}
-}
-
-// TestSignerIsEarly: as [TestPluginIsEarly], for the external signer and the worker process; what takes long to
-// set up and they do not need.
-func TestSignerIsEarly(t *testing.T) {
-	for _, early := range []string{"./ui/signer/early", "./ui/worker/early"} {
-		for _, dep := range list(t, nil, early)[0].Deps {
-			for _, heavy := range []string{"k8s.io", "sigs.k8s.io", "charm.land", "github.com/charmbracelet", "google.golang.org",
-				"github.com/spf13", "net/http", "crypto/tls"} {
-				if under(dep, heavy) {
-					t.Errorf("%s imports %s", early, dep)
-				}
-			}
 		}
 	}
 }

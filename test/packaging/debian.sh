@@ -33,6 +33,7 @@ in_root sh -c '! ls /usr/lib/*/libpcsclite.so.1 2>/dev/null' || fail "libpcsclit
 version=$(in_root kubehsm version)
 echo "$version"
 [ "$(in_root kubectl-hsm version)" = "$(in_root kubehsm version)" ] || fail "kubectl-hsm is another program"
+[ "$(in_root kubehsm-credential version)" = "$(in_root kubehsm version)" ] || fail "kubehsm-credential executes another program"
 in_root man --where kubehsm kubehsm-enroll >/dev/null || fail "no manual page"
 in_root test -s /usr/share/bash-completion/completions/kubehsm || fail "no completion"
 in_root grep -q 'ExecStart="/usr/bin/kubehsm" agent serve' /usr/lib/systemd/user/kubehsm-agent.service || fail "no unit file"
@@ -58,7 +59,7 @@ cp "$dist"/kubehsm-*."$(uname -m)".rpm "$root/tmp/kubehsm.rpm"
 wants=$(in_root rpm -qp --requires /tmp/kubehsm.rpm)
 grep -qxF "libc.so.6($needs)(64bit)" <<<"$wants" || fail "the RPM does not require libc.so.6($needs)(64bit) but: $wants"
 files=$(in_root rpm -qpl /tmp/kubehsm.rpm)
-for file in /usr/bin/kubehsm /usr/bin/kubectl-hsm /usr/share/man/man1/kubehsm.1.gz /usr/share/zsh/site-functions/_kubehsm \
+for file in /usr/bin/kubehsm /usr/bin/kubehsm-credential /usr/bin/kubectl-hsm /usr/share/man/man1/kubehsm.1.gz /usr/share/zsh/site-functions/_kubehsm \
   /usr/share/licenses/kubehsm/LICENSE /usr/share/licenses/kubehsm/THIRD-PARTY /usr/lib/systemd/user/kubehsm-agent.service; do
   grep -qxF "$file" <<<"$files" || fail "the RPM has no $file"
 done

@@ -55,7 +55,7 @@ class Formula
   def bash_completion = @prefix / "etc/bash_completion.d"
   def zsh_completion = @prefix / "share/zsh/site-functions"
   def fish_completion = @prefix / "share/fish/vendor_completions.d"
-  def std_go_args(ldflags:) = ["-trimpath", "-o=#{bin / self.class.name.downcase}", "-ldflags=#{ldflags}"]
+  def std_go_args(ldflags:, output: bin / self.class.name.downcase) = ["-trimpath", "-o=#{output}", "-ldflags=#{ldflags}"]
 
   def system(*command)
     check Kernel.system(*command), "#{command.join(" ")} failed"

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -130,7 +129,7 @@ func choicesIn(usage string) []string {
 	all := strings.Split(strings.ReplaceAll(words, " or ", ", "), ", ")
 	for i, w := range all {
 		all[i] = strings.TrimSuffix(strings.TrimSpace(w), " (default)")
-		if !oneWord().MatchString(all[i]) {
+		if !oneWord.MatchString(all[i]) {
 			return nil
 		}
 	}
@@ -140,12 +139,11 @@ func choicesIn(usage string) []string {
 	return all
 }
 
-// The expressions are compiled when they are first used: kubectl starts the program for every command.
-var oneWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9-]+$`) })
+var oneWord = regexp.MustCompile(`^[a-z0-9-]+$`)
 
 // plain is what no shell understands as anything but a word. Other names are not offered: the scripts of some shells
 // evaluate them.
-var plain = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\pL\pN_.:@/=;?%+,-]+$`) })
+var plain = regexp.MustCompile(`^[\pL\pN_.:@/=;?%+,-]+$`)
 
 // offer has a shell offer what begins with what is typed, and no files. In a list that is what follows the last comma.
 func offer(list completing, commas bool) cobra.CompletionFunc {
@@ -167,7 +165,7 @@ func offer(list completing, commas bool) cobra.CompletionFunc {
 		var found []string
 		for _, s := range list(ctx) {
 			value, _, _ := strings.Cut(s, "\t") // a description may follow
-			if plain().MatchString(value) && strings.HasPrefix(before+value, typed) {
+			if plain.MatchString(value) && strings.HasPrefix(before+value, typed) {
 				found = append(found, before+s)
 			}
 		}

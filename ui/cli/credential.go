@@ -9,8 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/credential"
 )
 
-// credential is here for the help and for completeness: what kubectl starts is
-// answered by package early.
+// credential is what kubectl runs, or kubehsm-credential if the agent has no answer at hand.
 func (a *app) credential() *cobra.Command {
 	var name, attend, version string
 	c := a.command(&cobra.Command{

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -60,7 +59,7 @@ kubehsm external-signer serve --socket ~/.kube/hsm/signer.sock`,
 
 // scheme begins what is an address, not a path: an absolute path or one that
 // begins with ./ never has it, nor has a drive's letter.
-var scheme = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]+:`) })
+var scheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]+:`)
 
 // socketPath is the absolute path that --socket gives, as such or as clients'
 // configuration has it.
@@ -74,7 +73,7 @@ func socketPath(s string) (string, error) {
 		return "", &ui.UsageError{Err: hint.With(fmt.Errorf("--socket: no absolute path follows %s in "+
 			"%q", service.Scheme, s),
 			"write it as "+service.Scheme+"/PATH")}
-	case !address && scheme().MatchString(s):
+	case !address && scheme.MatchString(s):
 		return "", &ui.UsageError{Err: hint.With(fmt.Errorf("--socket: %q is no address of a unix socket", s),
 			"write a path, or "+service.Scheme+" and an absolute path; ./ before it makes it a file's name")}
 	}

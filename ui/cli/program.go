@@ -89,7 +89,7 @@ func (p *Program) Run(ctx context.Context) int {
 	return ui.ExitCode(err)
 }
 
-// run dispatches. Package ui/signer/early has made signatures already.
+// run dispatches. Package ui/signer/once has made signatures already.
 func (a *app) run(ctx context.Context, args []string) error {
 	if externalsigner.Requested(args, a.Getenv) {
 		return a.signer().Run(ctx, args)

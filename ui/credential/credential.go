@@ -1,6 +1,6 @@
 // Package credential is the command that kubectl runs for every command of its
-// own: the exec credential plugin (KEP-541), unless package early has the answer
-// at hand.
+// own: the exec credential plugin (KEP-541), unless kubehsm-credential finds that
+// the agent has the answer at hand.
 package credential
 
 import (

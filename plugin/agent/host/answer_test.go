@@ -1,3 +1,5 @@
+//go:build unix
+
 package host
 
 import (
@@ -24,13 +26,21 @@ func asked(server, enrolled string) string {
 		execcredential.V1, server, enrolled)
 }
 
+// atHand asks the agent of this program.
+func atHand(t *testing.T, socket, name, info string) []byte {
+	t.Helper()
+	self, err := os.Executable()
+	check(t, err)
+	return quick.Credential(self, socket, name, info)
+}
+
 // TestCredentialAtHand: one round trip gives what a prepare gives, and only
 // when nothing is in the way.
 func TestCredentialAtHand(t *testing.T) {
 	r := newRig(t, rigOptions{life: 90 * 24 * time.Hour})
 	good := asked(r.ep.URL("prod"), r.e.Cluster.Server)
 	socket := r.dirs.Socket()
-	if b := quick.Credential(socket, "prod", good); b != nil {
+	if b := atHand(t, socket, "prod", good); b != nil {
 		t.Fatal("a cold agent answered")
 	}
 	r.mustAgent(func(a *agent) {
@@ -48,7 +58,7 @@ func TestCredentialAtHand(t *testing.T) {
 			ExpirationTimestamp                  time.Time
 		}
 	}
-	check(t, json.Unmarshal(quick.Credential(socket, "prod", good), &got))
+	check(t, json.Unmarshal(atHand(t, socket, "prod", good), &got))
 	if got.Status.ClientCertificateData != string(s.Certificate) || got.APIVersion != execcredential.V1 {
 		t.Errorf("not the session's credential: %+v", got)
 	}
@@ -57,7 +67,7 @@ func TestCredentialAtHand(t *testing.T) {
 	}
 	_, err = tls.X509KeyPair([]byte(got.Status.ClientCertificateData), []byte(got.Status.ClientKeyData))
 	check(t, err)
-	if quick.Credential(socket, "", good) == nil {
+	if atHand(t, socket, "", good) == nil {
 		t.Error("the enrollment that the cluster names was not taken")
 	}
 
@@ -69,13 +79,13 @@ func TestCredentialAtHand(t *testing.T) {
 		"not an ExecCredential": {"prod", "{}"},
 		"a version long gone":   {"prod", `{"apiVersion":"client.authentication.k8s.io/v1alpha1","kind":"ExecCredential"}`},
 	} {
-		if quick.Credential(socket, c[0], c[1]) != nil {
+		if atHand(t, socket, c[0], c[1]) != nil {
 			t.Errorf("%s: answered", name)
 		}
 	}
 
 	check(t, only(r.dial().Lock(t.Context())))
-	if quick.Credential(socket, "prod", good) != nil {
+	if atHand(t, socket, "prod", good) != nil {
 		t.Error("a locked agent answered")
 	}
 }
@@ -114,13 +124,13 @@ func TestOtherProgramAsksInFull(t *testing.T) {
 // goes on by itself, after a moment.
 func TestNobodyAtHand(t *testing.T) {
 	r := newRig(t, rigOptions{idle: true})
-	if quick.Credential(r.dirs.Socket(), "prod", "{}") != nil {
+	if atHand(t, r.dirs.Socket(), "prod", "{}") != nil {
 		t.Error("nobody answered")
 	}
 	l, err := socket.Listen(r.dirs.Socket())
 	check(t, err)
 	defer l.Close()
-	if quick.Credential(r.dirs.Socket(), "prod", "{}") != nil {
+	if atHand(t, r.dirs.Socket(), "prod", "{}") != nil {
 		t.Error("one who says nothing answered")
 	}
 }

@@ -3,6 +3,5 @@
 // single round trip, a warm credential (package quick).
 //
 // A frame is a 4-byte big-endian length, a byte for its kind and the payload.
-// What kubectl runs links it before the heavier packages are initialized
-// (package ui/credential/early): it imports neither net nor crypto.
+// kubehsm-credential links it, which imports neither net nor crypto.
 package wire

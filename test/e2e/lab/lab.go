@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/execcredential"
 	"github.com/kubehsm/kubehsm/test/controlplane"
 )
 
@@ -26,7 +27,7 @@ const (
 
 // Options say what lab to make.
 type Options struct {
-	// Binary is the program, from [Build].
+	// Binary is kubehsm, from [Build]. The lab has kubehsm-credential too if it is in the same folder.
 	Binary  string
 	Cluster *controlplane.Cluster
 	// Groups are the groups of the user whose credential the kubeconfig holds;
@@ -40,11 +41,11 @@ type Options struct {
 
 // Lab is a user of kubehsm. See [New].
 type Lab struct {
-	// Dir holds everything. Home is KUBEHSM_HOME, Binary the program,
-	// Kubeconfig the user's kubeconfig.
-	Dir, Home, Binary, Kubeconfig string
-	Cluster                       *controlplane.Cluster
-	Soft                          *hsmtest.SoftHSM
+	// Dir holds everything. Home is KUBEHSM_HOME, Binary the program, Plugin the program that
+	// kubeconfig entries name, Kubeconfig the user's kubeconfig.
+	Dir, Home, Binary, Plugin, Kubeconfig string
+	Cluster                               *controlplane.Cluster
+	Soft                                  *hsmtest.SoftHSM
 
 	path []string
 }
@@ -55,6 +56,7 @@ func New(dir string, o Options) (*Lab, error) {
 		Dir: dir, Home: filepath.Join(dir, "k"), Binary: filepath.Join(dir, "bin", "kubehsm"),
 		Kubeconfig: filepath.Join(dir, "kubeconfig"), Cluster: o.Cluster, path: o.Path,
 	}
+	l.Plugin = l.Binary
 	for _, d := range []string{"k", "bin", "home", "tmp", "soft"} {
 		if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
 			return nil, fmt.Errorf("make a lab: %w", err)
@@ -71,10 +73,19 @@ func New(dir string, o Options) (*Lab, error) {
 func (l *Lab) install(binary string) error {
 	bin := filepath.Dir(l.Binary)
 	links := []error{LinkOrCopy(binary, l.Binary), LinkOrCopy(binary, filepath.Join(bin, "kubectl-hsm"))}
+	if plugin := filepath.Join(filepath.Dir(binary), execcredential.Program); exists(plugin) {
+		l.Plugin = filepath.Join(bin, execcredential.Program)
+		links = append(links, LinkOrCopy(plugin, l.Plugin))
+	}
 	if l.Cluster != nil {
 		links = append(links, os.Symlink(l.Cluster.Kubectl(), filepath.Join(bin, "kubectl")))
 	}
 	return errors.Join(links...)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // LinkOrCopy gives the program at from another name.

@@ -51,7 +51,7 @@ func shorten(life time.Duration) string {
 // in whole seconds, a credential expires so soon.
 func (l *Lab) InterposePlugin(life time.Duration) (Plugin, error) {
 	p := Plugin{runs: filepath.Join(l.Dir, "plugin-runs"), script: filepath.Join(l.Dir, "bin", "plugin"),
-		program: l.Binary}
+		program: l.Plugin}
 	if err := p.Expire(life); err != nil {
 		return p, err
 	}
@@ -60,7 +60,7 @@ func (l *Lab) InterposePlugin(life time.Duration) (Plugin, error) {
 	if err != nil {
 		return p, err
 	}
-	from, to := []byte("command: "+l.Binary+"\n"), []byte("command: "+script+"\n")
+	from, to := []byte("command: "+l.Plugin+"\n"), []byte("command: "+script+"\n")
 	if !bytes.Contains(config, from) {
 		return p, errors.New("no user of the kubeconfig runs the lab's program")
 	}

@@ -25,7 +25,7 @@ func (k Contexts) journal() *kubeconfig.Journal {
 }
 
 // entry is the kubeconfig entry of an enrollment: its cluster is the bridge, its
-// user this program as exec plugin. Its version serves every kubectl from 1.20
+// user kubehsm as exec plugin. Its version serves every kubectl from 1.20
 // on: older ones refuse v1. The arguments repeat the version and the enrollment
 // and the environment has a request, as some clients hand no cluster information
 // to the plugin, and others no request at all.
@@ -39,7 +39,7 @@ func (k Contexts) entry(ctx context.Context, en enrollment.Enrollment, setCurren
 		return kubeconfig.Entry{}, err
 	}
 	exec := &kubeconfig.Exec{
-		APIVersion: execcredential.V1beta1, Command: k.env.Executable,
+		APIVersion: execcredential.V1beta1, Command: k.env.Plugin(),
 		Args: []string{"credential", "--enrollment", en.Name, "--api-version", path.Base(execcredential.V1beta1)},
 		Env: []kubeconfig.EnvVar{
 			{Name: execcredential.EnvVar, Value: execcredential.Minimal(execcredential.V1beta1)},
@@ -151,7 +151,7 @@ func (k Contexts) PlanEntry(ctx context.Context, en enrollment.Enrollment, setCu
 	if err != nil {
 		return nil, err
 	}
-	plan.Notes = append(plan.Notes, pluginNotes(k.env.Executable)...)
+	plan.Notes = append(plan.Notes, pluginNotes(entry.Exec.Command)...)
 	return &Change{from: k, plan: plan}, nil
 }
 

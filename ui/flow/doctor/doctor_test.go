@@ -706,7 +706,7 @@ func TestInstallFix(t *testing.T) {
 		"linux":   `sudo install '/a b/k' /usr/local/bin/kubehsm`,
 		"windows": `copy '/a b/k' "$env:LOCALAPPDATA\Microsoft\WindowsApps\kubehsm.exe"`,
 	} {
-		if got := installFix(goos, "/a b/k"); got != want {
+		if got := installFix(goos, "/a b/k", "/a b/k"); got != want {
 			t.Errorf("%s: %s", goos, got)
 		}
 	}

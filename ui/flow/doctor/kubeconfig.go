@@ -51,6 +51,7 @@ func kubeconfigs(ctx context.Context, o *Options) []Check {
 	}
 	e := entries{store: enrollment.NewStore(o.Env.Dirs), usable: map[string]bool{}, commands: map[string]error{},
 		endpoint: endpoint, err: endpointErr}
+	e.plugin = o.Env.Plugin()
 	enrolled, _ := o.enrollments() // [entries.check] tells what cannot be read
 	for _, en := range enrolled {
 		e.usable[en.Name] = true
@@ -115,7 +116,8 @@ type entries struct {
 	usable   map[string]bool  // the enrollments that can be read, by name
 	commands map[string]error // commands that were looked up, and why they cannot be started
 	endpoint loopback.Endpoint
-	err      error // why there is no endpoint
+	err      error  // why there is no endpoint
+	plugin   string // command that new entries name
 }
 
 // runs tells whether command can be started: all entries name the same one or two.
@@ -157,6 +159,10 @@ func (e entries) check(k kubeconfig.Context) Check {
 	}
 	if found, why, state := verifies(k, e.endpoint); found != "" {
 		return c.with(state, found, why, again)
+	}
+	if k.User.Kind == kubeconfig.UserOurs && filepath.Base(k.User.Command) != filepath.Base(e.plugin) &&
+		filepath.Dir(k.User.Command) == filepath.Dir(e.plugin) {
+		return c.with(Note, "kubectl starts all of kubehsm for each command", e.plugin+" answers sooner.", again)
 	}
 	return c.ok("signs in by the enrollment " + k.User.Enrollment)
 }

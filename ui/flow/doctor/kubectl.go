@@ -106,9 +106,9 @@ func own(o *Options) Check {
 	c := Check{ID: "path", Group: GroupKubectl, Title: "kubehsm on the PATH"}
 	found := everywhere("kubehsm", o.Getenv("PATH"))
 	if len(found) == 0 {
-		return c.with(Note, "not on the PATH", "Kubeconfig entries name "+o.Env.Executable+
+		return c.with(Note, "not on the PATH", "Kubeconfig entries name "+o.Env.Plugin()+
 			" in full, so kubectl finds it; hints that say `kubehsm` need the PATH.",
-			installFix(runtime.GOOS, o.Env.Executable))
+			installFix(runtime.GOOS, o.Env.Executable, o.Env.Plugin()))
 	}
 	if !sameFile(found[0], o.Env.Executable) {
 		return c.with(Note, found[0]+" is another file than this program, "+o.Env.Executable,
@@ -117,11 +117,14 @@ func own(o *Options) Check {
 	return c.ok(found[0])
 }
 
-// installFix puts the program at path on the PATH of a system. On Windows each user has a
-// folder for that, and PowerShell reads the command.
-func installFix(goos, path string) string {
+// installFix puts the program at path on the PATH of a system, and plugin, which kubectl runs, beside it. On
+// Windows each user has a folder for that, and PowerShell reads the command.
+func installFix(goos, path, plugin string) string {
 	if goos == "windows" {
 		return "copy '" + strings.ReplaceAll(path, "'", "''") + `' "$env:LOCALAPPDATA\Microsoft\WindowsApps\kubehsm.exe"`
+	}
+	if plugin != path {
+		return "sudo install " + shell.Quote(path) + " " + shell.Quote(plugin) + " /usr/local/bin"
 	}
 	return "sudo install " + shell.Quote(path) + " /usr/local/bin/kubehsm"
 }
@@ -166,9 +169,11 @@ func policy(o *Options) Check {
 	case err != nil:
 		return c.with(Warning, err.Error(), "kubectl may refuse to run plugins.",
 			fixOr(err, "correct the file, or remove it"))
-	case p.Allows(o.Env.Executable):
-		return c.ok("kubectl may run this program")
 	}
-	return c.with(Failed, "its credential plugin policy does not allow "+o.Env.Executable, "kubectl refuses to start it.",
-		p.Allowing(o.Env.Executable))
+	command := o.Env.Plugin()
+	if p.Allows(command) {
+		return c.ok("kubectl may run " + command)
+	}
+	return c.with(Failed, "its credential plugin policy does not allow "+command, "kubectl refuses to start it.",
+		p.Allowing(command))
 }

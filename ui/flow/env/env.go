@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os/exec"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/execcredential"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
@@ -23,8 +26,7 @@ import (
 type Env struct {
 	Dirs    home.Dirs
 	Drivers hsm.Drivers
-	// Executable is the absolute path of this program: kubeconfig entries name
-	// it and the agent is started from it.
+	// Executable is the absolute path of this program, from which the agent is started.
 	Executable string
 	// Kubeconfig is the file named by --kubeconfig; "" means kubectl's rules
 	// ($KUBECONFIG, else ~/.kube/config).
@@ -45,6 +47,18 @@ type Env struct {
 	Waiting func(ctx context.Context, w ask.Wait) (done func())
 	// Finishing is told while something goes on that must not be left half-way; may be nil.
 	Finishing hsm.Finishing
+}
+
+// Plugin is the absolute path of the program that kubeconfig entries name: kubehsm-credential if it is in the
+// folder of this program and would execute this program, or else this program. There is no kubehsm-credential
+// for Windows.
+func (e *Env) Plugin() string {
+	if dir, name := filepath.Split(e.Executable); name == "kubehsm" {
+		if beside, err := exec.LookPath(filepath.Join(dir, execcredential.Program)); err == nil {
+			return beside
+		}
+	}
+	return e.Executable
 }
 
 // Quiet is the environment of a look, which asks nobody.

@@ -1,8 +1,7 @@
-// Package early makes signatures as an external signer before the rest of the
-// program is initialized, for the same reason and by the same rule as package
-// ui/credential/early: a client starts it for each. For the certificate, which a
-// client asks for once, more is needed; main answers that.
-package early
+// Package once is the program as an external signer that a client starts for one
+// signature. It may use the token's library in this process (package direct), and
+// listens for ctrl-c only while somebody is asked.
+package once
 
 import (
 	"context"
@@ -21,21 +20,22 @@ import (
 	"github.com/kubehsm/kubehsm/ui/signer/direct"
 )
 
-func init() {
-	args := os.Args[1:]
+// Sign makes the signature that the arguments, without the program's name, or the environment ask for, and
+// returns the exit code. It is not ok if they ask for something else, such as the certificate.
+func Sign(args []string) (code int, ok bool) {
 	if !externalsigner.Requested(args, os.Getenv) {
-		return
+		return 0, false
 	}
 	r, err := signer.Read(args, os.Getenv)
 	if err == nil {
 		if r.Operation != wire.Sign {
 			r.Zero()
-			return
+			return 0, false
 		}
 		err = answer(r)
 	}
 	ui.Report(os.Stderr, err)
-	os.Exit(ui.ExitCode(err))
+	return ui.ExitCode(err), true
 }
 
 // use is [direct.Use] without the request in the environment, in which there may be a PIN: a

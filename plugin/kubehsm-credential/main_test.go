@@ -1,12 +1,13 @@
-package early
+//go:build unix
+
+package main
 
 import (
 	"strings"
 	"testing"
 )
 
-// TestEnrollment: what kubeconfig entries say is taken, all else is left to the
-// command.
+// TestEnrollment: what kubeconfig entries say is taken, and all else is left to kubehsm.
 func TestEnrollment(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                        "",
@@ -23,9 +24,12 @@ func TestEnrollment(t *testing.T) {
 		"--bad prod --api-version v1beta1":          "left",
 		"--enrollment prod --api-version v1 --more": "left",
 	} {
-		name, ok := enrollmentName(strings.Fields(in))
+		name, ok := enrollment(strings.Fields("credential " + in))
 		if (want == "left") == ok || ok && name != want {
 			t.Errorf("%q: %q, %v", in, name, ok)
 		}
+	}
+	if name, ok := enrollment([]string{"--enrollment", "prod"}); ok {
+		t.Errorf("another command: %q", name)
 	}
 }

@@ -1,4 +1,4 @@
-package place
+package home
 
 import (
 	"testing"
@@ -8,8 +8,8 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
-// TestFromEnv: the folders are those of Windows.
-func TestFromEnv(t *testing.T) {
+// TestFoldersOfWindows: the folders are those of Windows.
+func TestFoldersOfWindows(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		env  map[string]string

@@ -1,5 +1,9 @@
 //go:build unix
 
+// Package quick gets a credential from an agent that has it at hand: one round
+// trip, and none of the packages that a person, a token or a network would
+// need, not even net. Whatever is in the way, its caller executes kubehsm, whose
+// package agent/client starts agents, asks people and finds words for failures.
 package quick
 
 import (
@@ -17,13 +21,10 @@ import (
 const timeout = 2 * time.Second
 
 // Credential asks the agent on socket for the ExecCredential that answers
-// execInfo. It is nil if the agent has none at hand. It is the caller's to clear.
-func Credential(socket, enrollment, execInfo string) []byte {
-	path, err := os.Executable()
-	if err != nil {
-		return nil
-	}
-	info, err := os.Stat(path)
+// execInfo. It is nil if the agent has none at hand, or is of another program than
+// the one at the path kubehsm, which then takes its place. It is the caller's to clear.
+func Credential(kubehsm, socket, enrollment, execInfo string) []byte {
+	info, err := os.Stat(kubehsm)
 	if err != nil {
 		return nil
 	}
@@ -34,7 +35,7 @@ func Credential(socket, enrollment, execInfo string) []byte {
 	defer conn.Close()
 	err = wire.WriteJSON(conn, wire.Credential{V: wire.Version, Op: wire.OpCredential,
 		Enrollment: enrollment, ExecInfo: execInfo, Client: process.Parent(),
-		Program: wire.Build{Path: path, Size: info.Size(), Modified: info.ModTime().UTC()}})
+		Program: wire.Build{Path: kubehsm, Size: info.Size(), Modified: info.ModTime().UTC()}})
 	if err != nil {
 		return nil
 	}

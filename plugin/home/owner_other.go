@@ -1,6 +1,6 @@
 //go:build !unix && !windows
 
-package place
+package home
 
 import "io/fs"
 

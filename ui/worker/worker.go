@@ -1,8 +1,6 @@
-// Package early is the worker process (package plugin/worker), before the rest of the
-// program is initialized: by the rule of package ui/credential/early, and because a
-// command starts a worker for each library, and the agent keeps one for each token.
-// What a worker does not need takes neither time nor memory there.
-package early
+// Package worker is the program as a worker process (package plugin/worker): a command
+// starts one for each library, and the agent keeps one for each token.
+package worker
 
 import (
 	"context"
@@ -16,13 +14,15 @@ import (
 	"github.com/kubehsm/kubehsm/ui/interrupt"
 )
 
-func init() {
-	if len(os.Args) != 3 || os.Args[1] != "agent" || os.Args[2] != "worker" {
-		return
+// Work does a worker's work until the process that started it lets it go, and returns the exit code. It is
+// not ok if the arguments, without the program's name, ask for something else.
+func Work(args []string) (code int, ok bool) {
+	if len(args) != 2 || args[0] != "agent" || args[1] != "worker" {
+		return 0, false
 	}
 	err := work()
 	ui.Report(os.Stderr, err)
-	os.Exit(ui.ExitCode(err))
+	return ui.ExitCode(err), true
 }
 
 // work reaches tokens for the process that started this one.

@@ -1,0 +1,97 @@
+//go:build unix
+
+// Kubehsm-credential is the exec credential plugin (KEP-541) that kubectl starts for every command. If the
+// agent has the answer at hand, it prints the answer. Otherwise, whatever the arguments, it executes kubehsm with
+// the same arguments: the kubehsm in its own folder, never one that PATH names. kubehsm starts agents, asks for PINs and
+// has the words for whatever is wrong. So kubehsm-credential links nothing that a person, a token or a network
+// would need, and takes about as long to start as any Go program.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kubehsm/kubehsm/plugin/agent/quick"
+	"github.com/kubehsm/kubehsm/plugin/home"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+// run prints the answer, or becomes kubehsm.
+func run(args []string) error {
+	self, err := os.Executable()
+	if err == nil {
+		self, err = filepath.EvalSymlinks(self)
+	}
+	if err != nil {
+		return fmt.Errorf("finding this program: %w", err)
+	}
+	kubehsm := filepath.Join(filepath.Dir(self), "kubehsm")
+	answer := atHand(kubehsm, args)
+	if answer == nil {
+		return execute(kubehsm, args)
+	}
+	defer clear(answer)
+	if _, err := os.Stdout.Write(answer); err != nil {
+		return fmt.Errorf("write exec credential: %w", err)
+	}
+	return nil
+}
+
+// atHand asks the agent of the program kubehsm. The answer is nil if there is none at hand, for whatever
+// reason: kubehsm finds the reason again.
+func atHand(kubehsm string, args []string) []byte {
+	name, ok := enrollment(args)
+	info := os.Getenv("KUBERNETES_EXEC_INFO")
+	if !ok || info == "" {
+		return nil
+	}
+	dirs, err := home.FromEnv(os.Getenv)
+	if err != nil {
+		return nil
+	}
+	return quick.Credential(kubehsm, dirs.Socket(), name, info)
+}
+
+// enrollment reads arguments as kubeconfig entries have them, and is not ok with others. The version that
+// they name counts only if the client sends no request, which is left to kubehsm.
+func enrollment(args []string) (name string, ok bool) {
+	if len(args) == 0 || args[0] != "credential" {
+		return "", false
+	}
+	args = args[1:]
+	if len(args) == 4 && args[2] == "--api-version" {
+		args = args[:2]
+	}
+	switch len(args) {
+	case 0: // the request names the enrollment
+		return "", true
+	case 1:
+		return strings.CutPrefix(args[0], "--enrollment=")
+	case 2:
+		return args[1], args[0] == "--enrollment"
+	}
+	return "", false
+}
+
+// execute has kubehsm take the place of this program. Terminal, environment and process ID stay the same, so
+// kubectl sees one plugin.
+func execute(kubehsm string, args []string) error {
+	err := unix.Exec(kubehsm, append([]string{kubehsm}, args...), os.Environ())
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s is missing\nhint: kubehsm-credential needs kubehsm in its own folder: install both "+
+			"there, or write the entry anew with `kubehsm kubeconfig set`", kubehsm)
+	}
+	return fmt.Errorf("execute %s: %w", kubehsm, err)
+}
