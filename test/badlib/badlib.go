@@ -20,6 +20,9 @@
 //   - other-lists: C_GetFunctionList returns another list at each call
 //   - request: C_Initialize ends the process if the environment holds an external signer's request
 //   - loud: C_Initialize writes to the terminal
+//   - protected: the token says that it is write-protected, and opens no session to write
+//   - no-writes: it opens none either, but does not say so before
+//   - pad: the PIN is typed on the token, as which the one in [TypedPIN] counts
 //
 // Any other word is only a name.
 package badlib
@@ -39,6 +42,9 @@ import (
 // Real is the environment variable with the path of the library that they pass
 // everything on to.
 const Real = "BAD_REAL"
+
+// TypedPIN is the environment variable with the PIN that is typed on a PIN pad.
+const TypedPIN = "BAD_PIN"
 
 //go:embed testdata/bad.c
 var source []byte

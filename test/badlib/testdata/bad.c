@@ -88,12 +88,17 @@ static CK_RV slots(CK_BBOOL present, CK_SLOT_ID_PTR list, CK_ULONG_PTR n) {
 }
 
 static CK_RV token(CK_SLOT_ID id, CK_TOKEN_INFO_PTR i) {
+	CK_RV rv;
 	PASS("token");
-	return real->C_GetTokenInfo(id, i);
+	rv = real->C_GetTokenInfo(id, i);
+	if (way("protected")) i->flags |= CKF_WRITE_PROTECTED;
+	if (way("pad")) i->flags |= CKF_PROTECTED_AUTHENTICATION_PATH;
+	return rv;
 }
 
 static CK_RV session(CK_SLOT_ID id, CK_FLAGS flags, CK_VOID_PTR app, CK_NOTIFY notify, CK_SESSION_HANDLE_PTR s) {
 	PASS("session");
+	if ((way("protected") || way("no-writes")) && flags & CKF_RW_SESSION) return CKR_TOKEN_WRITE_PROTECTED;
 	return real->C_OpenSession(id, flags, app, notify, s);
 }
 
@@ -103,7 +108,13 @@ static CK_RV state(CK_SESSION_HANDLE s, CK_SESSION_INFO_PTR i) {
 }
 
 static CK_RV login(CK_SESSION_HANDLE s, CK_USER_TYPE who, CK_UTF8CHAR_PTR pin, CK_ULONG n) {
+	const char *typed = getenv("BAD_PIN");
 	PASS("login");
+	if (way("pad")) {
+		if (pin || !typed) return CKR_ARGUMENTS_BAD;
+		sleep(1);
+		return real->C_Login(s, who, (CK_UTF8CHAR_PTR)typed, strlen(typed));
+	}
 	return real->C_Login(s, who, pin, n);
 }
 

@@ -193,18 +193,25 @@ func accepted(by *csr.Accepted, all []Adoptable) []Adoptable {
 	return some
 }
 
-// keepsApart tells whether the certificate of a key that is there is kept in the state folder
-// alone: writing to the token would take a management key that nothing tells.
-func keepsApart(ctx context.Context, t hsm.Token, o enrolling.Options) (bool, error) {
+// keepsApart says why the certificate of a key that is there is kept in the state folder alone, "" if it is written to
+// the token, as far as that is known before.
+func keepsApart(ctx context.Context, t hsm.Token, o enrolling.Options) (why string, err error) {
 	if o.Adopt {
-		return true, nil
+		return "the token stays as it is", nil
+	}
+	info, err := t.Info(ctx)
+	if err != nil {
+		return "", err
+	}
+	if !info.Can.Store {
+		return "the token cannot be written to", nil
 	}
 	if !o.Key.Kind().HasSlots() {
-		return false, nil
+		return "", nil
 	}
 	d, err := token.ReadDetails(ctx, t)
-	if err != nil || d == nil {
-		return false, err
+	if err != nil || d == nil || d.ManagementKey.Default || d.ManagementKey.Protected {
+		return "", err
 	}
-	return !d.ManagementKey.Default && !d.ManagementKey.Protected, nil
+	return "writing it to the token would take the management key", nil
 }

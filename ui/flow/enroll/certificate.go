@@ -33,14 +33,14 @@ func (r *attempt) storeCertificate(ctx context.Context) (outcome, error) {
 	if err := save(ctx, r.env, r.record.Enrollment(), cert); err != nil {
 		return outcome{}, err
 	}
-	if r.record.Options.Adopt {
-		return outcome{message: "kept in the state folder; the token stays as it is"}, nil
-	}
-	slot, err := r.token.Slot(ctx, r.record.Request.Key)
+	apart, err := keepsApart(ctx, r.token, r.record.Options)
 	if err != nil {
 		return outcome{}, err
 	}
-	apart, err := keepsApart(ctx, r.token, r.record.Options)
+	if r.record.Options.Adopt {
+		return outcome{message: "kept in the state folder; " + apart}, nil
+	}
+	slot, err := r.token.Slot(ctx, r.record.Request.Key)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -50,8 +50,8 @@ func (r *attempt) storeCertificate(ctx context.Context) (outcome, error) {
 	case slot.Certificate != nil && slot.CertificateMatches() && slot.Certificate.NotAfter.After(cert.Leaf.NotAfter):
 		return outcome{message: "kept in the state folder; the slot keeps the longer-lived one of another cluster"}, nil
 	}
-	if apart {
-		return outcome{message: "kept in the state folder; writing it to the token would take the management key"}, nil
+	if apart != "" {
+		return outcome{message: "kept in the state folder; " + apart}, nil
 	}
 	err = r.token.StoreCertificate(ctx, r.record.Request.Key, cert.Leaf, r.asking("store the certificate"))
 	if errors.Is(err, hsm.ErrUnsupported) {

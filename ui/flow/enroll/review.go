@@ -76,11 +76,10 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 	if o.Adopt {
 		return n.reviewAdopted(ctx, r, rev, known)
 	}
-	if apart, err := keepsApart(ctx, r.token, o); err != nil {
+	if why, err := keepsApart(ctx, r.token, o); err != nil {
 		return Review{}, err
-	} else if apart {
-		rev.Notes = append(rev.Notes, "the certificate is kept in the state folder alone: writing it to the token would "+
-			"take the management key")
+	} else if why != "" {
+		rev.Notes = append(rev.Notes, "the certificate is kept in the state folder alone: "+why)
 	}
 	if rev.Forecast, err = n.forecast(ctx, j); err != nil { // the step itself will say it
 		rev.Notes = append(rev.Notes, "the cluster cannot be asked: "+err.Error())
