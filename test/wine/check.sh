@@ -32,7 +32,7 @@ WINEPREFIX=$(mktemp -d)
 export KUBEHSM_WINE WINEPREFIX
 trap 'for how in -k -w; do test/wine/exec.sh wineserver $how || true; done; rm -rf -- "$WINEPREFIX"' EXIT
 "${windows[@]}" go test -buildvcs=false -trimpath -vet=off -count=1 -p 1 -exec "$PWD/test/wine/exec.sh" \
-  ./hsm/shared/hint ./hsm/pkcs11/p11kit ./plugin/home/place ./plugin/process ./plugin/socket
+  ./hsm/shared/hint ./hsm/pkcs11/p11kit ./plugin/home ./plugin/process ./plugin/socket
 "${windows[@]}" go test -buildvcs=false -trimpath -vet=off -count=1 -exec "$PWD/test/wine/exec.sh" -run '^TestProcessOf$' \
   ./plugin/bridge
 
