@@ -195,21 +195,16 @@ func accepted(by *csr.Accepted, all []Adoptable) []Adoptable {
 
 // keepsApart says why the certificate of a key that is there is kept in the state folder alone, "" if it is written to
 // the token, as far as that is known before.
-func keepsApart(ctx context.Context, t hsm.Token, o enrolling.Options) (why string, err error) {
-	if o.Adopt {
+func (r *attempt) keepsApart(ctx context.Context) (why string, err error) {
+	switch o := r.record.Options; {
+	case o.Adopt:
 		return "the token stays as it is", nil
-	}
-	info, err := t.Info(ctx)
-	if err != nil {
-		return "", err
-	}
-	if !info.Can.Store {
+	case !r.info.Can.Store:
 		return "the token cannot be written to", nil
-	}
-	if !o.Key.Kind().HasSlots() {
+	case !o.Key.Kind().HasSlots():
 		return "", nil
 	}
-	d, err := token.ReadDetails(ctx, t)
+	d, err := token.ReadDetails(ctx, r.token)
 	if err != nil || d == nil || d.ManagementKey.Default || d.ManagementKey.Protected {
 		return "", err
 	}

@@ -76,7 +76,7 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 	if o.Adopt {
 		return n.reviewAdopted(ctx, r, rev, known)
 	}
-	if why, err := keepsApart(ctx, r.token, o); err != nil {
+	if why, err := r.keepsApart(ctx); err != nil {
 		return Review{}, err
 	} else if why != "" {
 		rev.Notes = append(rev.Notes, "the certificate is kept in the state folder alone: "+why)
