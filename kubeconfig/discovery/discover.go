@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
@@ -36,6 +39,8 @@ func discover(ctx context.Context, o Options, p pace) (cluster.Cluster, error) {
 	case o.File == Stdin:
 		// Whoever writes there may be a person.
 		info, err = byStream(ctx, o.Stdin, "")
+	case IsData(o.File):
+		info, err = byData(o.File)
 	case isURL(o.File):
 		info, err = byURL(timed, o.File, o.Roots, p)
 	default:
@@ -143,6 +148,35 @@ func confirm(ctx context.Context, t target, document []byte, p pace) error {
 		}
 		return nil
 	})
+}
+
+// dataPrefix begins the [Options.File] that is the document itself, in base64: a data URL.
+const dataPrefix = "data:;base64,"
+
+// DataFile is the [Options.File] that is a discovery file for a cluster by itself.
+func DataFile(info cluster.Cluster) (string, error) {
+	of := map[string]any{"server": info.Server, "certificate-authority-data": info.CAData}
+	if info.TLSServerName != "" {
+		of["tls-server-name"] = info.TLSServerName
+	}
+	document, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Config",
+		"clusters": []any{map[string]any{"name": "", "cluster": of}}})
+	return dataPrefix + base64.StdEncoding.EncodeToString(document), err
+}
+
+// IsData tells whether file is a document by itself, see [DataFile].
+func IsData(file string) bool { return strings.HasPrefix(file, dataPrefix) }
+
+func byData(file string) (cluster.Cluster, error) {
+	document, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(file, dataPrefix))
+	if err != nil {
+		return cluster.Cluster{}, hint.Withf(fmt.Errorf("%w: it is not in base64", ErrDocument),
+			"copy the whole line: mail programs break long ones")
+	}
+	if len(document) > maxDocument {
+		return cluster.Cluster{}, fmt.Errorf("%w: it is longer than %d bytes", ErrDocument, maxDocument)
+	}
+	return parseDocument(document, "")
 }
 
 func byFile(ctx context.Context, path string) (cluster.Cluster, error) {

@@ -3,6 +3,7 @@
 package discovery
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 func TestDocument(t *testing.T) {
@@ -269,5 +271,24 @@ func TestByURLHasATimeout(t *testing.T) {
 	if _, err := discover(t.Context(), o, fastPace()); !errors.Is(err, ErrUnreachable) ||
 		!errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestDataFile: a document by itself is found without any network, and one that was cut is refused.
+func TestDataFile(t *testing.T) {
+	ca := []byte(newAuthority(t, "cluster").pem())
+	want := cluster.Cluster{Server: "https://prod.example:6443", CAData: ca, TLSServerName: "kubernetes"}
+	file, err := DataFile(want)
+	if err != nil || !IsData(file) {
+		t.Fatalf("%q, %v", file, err)
+	}
+	got, err := Discover(t.Context(), Options{File: file})
+	if err != nil || got.Server != want.Server || got.TLSServerName != want.TLSServerName || !bytes.Equal(got.CAData, ca) {
+		t.Errorf("found %+v, %v", got, err)
+	}
+	for cut, hinted := range map[string]bool{file[:len(file)-3]: true, file[:len(file)-8]: false, dataPrefix: false} {
+		if _, err := Discover(t.Context(), Options{File: cut}); !errors.Is(err, ErrDocument) || hinted && hint.Of(err) == "" {
+			t.Errorf("%d bytes of %d: %v", len(cut), len(file), err)
+		}
 	}
 }

@@ -54,7 +54,7 @@ type Options struct {
 	// [DefaultSignatureWait].
 	SignatureWait time.Duration
 
-	// File is the path or the https URL of a discovery file, or [Stdin].
+	// File is the path or the https URL of a discovery file, one by itself ([DataFile]), or [Stdin].
 	File string
 	// Stdin is read for the File "-". A read that blocks outlives a cancelled
 	// context, in a goroutine, until it returns.

@@ -27,6 +27,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/test/vcard"
@@ -188,6 +189,14 @@ func (s *scene) object() *certificatesv1.CertificateSigningRequest {
 	return obj
 }
 
+// joinLine has the request filed with the join line of the roster.
+func joinLine(s *scene) {
+	s.edit = func(r *certificatesv1.CertificateSigningRequest) {
+		lifetime(24 * time.Hour)(r)
+		r.Spec.Username, r.Spec.Groups = bootstraptoken.UserPrefix+"abcdef", []string{ticket.Group}
+	}
+}
+
 // TestDecide is the table of what is approved, and of what must not be.
 func TestDecide(t *testing.T) {
 	hour := metav1.NewTime(now.Add(time.Hour))
@@ -203,6 +212,11 @@ func TestDecide(t *testing.T) {
 		admin  bool // AdminOnly
 	}{
 		"ticket: proven":            {newScene(t).withTicket(), nil, Approve, ReasonTicket, "1234567", false},
+		"line: rostered":            {newScene(t).rostered(), joinLine, Approve, ReasonRoster, "1234567", false},
+		"line: a group more":        {newScene(t).rostered(), func(s *scene) { joinLine(s); s.subject.Groups = []string{"dev", "sre"} }, Deny, ReasonGroups, "sre", false},
+		"line: not on the roster":   {newScene(t), joinLine, Person, ReasonUnknown, "not on the roster", true},
+		"line: not attested":        {newScene(t).rostered(), func(s *scene) { joinLine(s); s.attests = nil }, Person, ReasonTerms, "not known", true},
+		"line: in stock":            {newScene(t).rostered(), func(s *scene) { joinLine(s); s.token().Spec.State = clusterapi.Stock }, Person, ReasonToken, "in stock", true},
 		"ticket: token in stock":    {newScene(t).withTicket().rostered(), func(s *scene) { s.token().Spec = clusterapi.TokenSpec{State: clusterapi.Stock} }, Approve, ReasonTicket, "", false},
 		"ticket: without a serial":  {newScene(t).withTicket(), func(s *scene) { s.terms.Serial = "" }, Person, ReasonUnproven, "words", false},
 		"ticket: no attestation":    {newScene(t).withTicket(), func(s *scene) { s.attests = nil }, Person, ReasonUnproven, "words", false},
@@ -245,12 +259,12 @@ func TestDecide(t *testing.T) {
 		"ticket: a name more":      {newScene(t).withTicket(), func(s *scene) { s.options.DNSNames = []string{"api.example"} }, Deny, ReasonTerms, "alternative", false},
 		"ticket: terms cut off": {newScene(t).withTicket(), func(s *scene) {
 			s.edit = func(o *certificatesv1.CertificateSigningRequest) { o.Spec.Groups = o.Spec.Groups[:1] }
-		}, Person, ReasonTerms, "", true},
+		}, Person, ReasonUnknown, "", true},
 		"ticket: terms changed": {newScene(t).withTicket(), func(s *scene) {
 			s.edit = func(o *certificatesv1.CertificateSigningRequest) {
 				o.Spec.Groups[1] = strings.ToUpper(o.Spec.Groups[1])
 			}
-		}, Person, ReasonTerms, "", true},
+		}, Person, ReasonUnknown, "", true},
 
 		"renewal: attested": {newScene(t).renewal(), nil, Approve, ReasonRenewal, "", false},
 		"renewal: same key, not attested": {newScene(t).renewal(), func(s *scene) {

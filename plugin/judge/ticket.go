@@ -26,6 +26,9 @@ func (t *trial) withTicket() bool {
 func (t *trial) byTicket() (Decision, error) {
 	terms, err := ticket.TermsOf(t.Object.Spec.Groups)
 	switch {
+	case errors.Is(err, ticket.ErrNoTerms) && t.Statement != nil: // the join line of the roster has no terms
+		t.Ticket = ""
+		return t.byRoster()
 	case errors.Is(err, ticket.ErrNoTerms):
 		return t.says(Person, ReasonTerms, "what its ticket allows is not known: an earlier kubehsm made it")
 	case err != nil:

@@ -182,6 +182,24 @@ func TestJoinByToken(t *testing.T) {
 	})
 }
 
+// TestJoinByLine: everybody's join line has all that is needed in it, the cluster's authority too.
+func TestJoinByLine(t *testing.T) {
+	t.Parallel()
+	u := newJoiner(t, lab.Options{})
+	admin, name := u.newDesk(unique("hannah"), "kubehsm:helpdesk"), unique("jane")
+	line := strings.Fields(strings.ReplaceAll(admin.ok("roster", "line", "--self-contained", "--ttl", "1h",
+		"--lifetime", "1h", "--group", lab.DevelopersGroup, "--name", joined), "'", ""))
+	if len(line) != 12 || !strings.HasPrefix(line[3], "data:") || line[4] != "--tls-bootstrap-token" {
+		t.Fatalf("the join line: %q", line)
+	}
+	args := append(line[1:], "--user", name, "--approve-with", u.Cluster.AdminKubeconfig(), "--yes", "-o", "json")
+	r := u.parse(u.ok(u.ran(u.KubehsmPIN(t.Context(), lab.PIN, args...)), nil))
+	if r.Name != joined || r.User != name || !r.Rights {
+		t.Errorf("result %+v", r)
+	}
+	u.keptNowhere(strings.Split(line[5], ".")[1])
+}
+
 // keptNowhere checks that no file of the user's holds the secret.
 func (u *user) keptNowhere(secret string) {
 	u.t.Helper()

@@ -127,6 +127,7 @@ func moreChoices() []choice {
 		{title: "list the tokens on the roster", args: []string{"roster", "list"}},
 		{title: "import a list of tokens", args: []string{"roster", "import"}, writes: true,
 			asks: []asked{{"file (CSV)", "", false}}},
+		{title: "print the command with which all on the roster join", args: []string{"roster", "line"}, writes: true},
 		{title: "end the renewals of a token", args: []string{"roster", "remove"}, writes: true,
 			asks: one("serial number or owner")},
 		{title: "write a report for somebody who helps", args: []string{"doctor"},

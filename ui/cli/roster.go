@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
@@ -164,5 +165,49 @@ kubehsm roster remove 1234567 --lost`,
 	})
 	c.Flags().BoolVar(&lost, "lost", false, "the tokens are lost, not returned")
 	ch.bind(c)
+	return c
+}
+
+func (a *app) rosterLine() *cobra.Command {
+	var o *format
+	line := desk.LineOptions{}
+	c := a.command(&cobra.Command{
+		Use:   "line",
+		Short: "Print the one command with which everybody on the roster joins",
+		Long: `Makes a bootstrap token that can only file requests, and prints a command that joins with
+it. The command is the same for everybody. The attestation of the key says which token it
+is, and the roster says whose. The approver approves nothing else that is filed with it.
+
+Where the cluster does not show its cluster-info to everybody, as k3s, Talos and OpenShift
+may not, the command has the cluster's authority in it; --self-contained does that
+anywhere.`,
+		Example: `kubehsm roster line --group dev --name prod
+kubehsm roster line --self-contained --ttl 168h`,
+		Args: cobra.NoArgs,
+	}, func(c *cobra.Command, _ []string) error {
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		v, err := desk.NewBootstrapTokens(env).JoinLine(c.Context(), a.context, line)
+		if err != nil {
+			return usage(err)
+		}
+		w := a.err()
+		for _, warning := range v.Warnings {
+			w.line("warning: %s", warning)
+		}
+		if err := w.flush(); err != nil {
+			return err
+		}
+		return a.emit(o, v, func(w *words) { w.line("%s", v.Join) })
+	})
+	c.Flags().DurationVar(&line.TTL, "ttl", bootstraptoken.DefaultTTL, "lifetime of the line, a `duration`; 0 for ever")
+	c.Flags().DurationVar(&line.Lifetime, "lifetime", desk.DefaultLineLifetime,
+		"`lifetime` of the certificates that are asked for")
+	c.Flags().StringSliceVar(&line.Groups, "group", nil, "`group` that everybody asks for, may be repeated")
+	c.Flags().StringVar(&line.Name, "name", "", "`name` proposed for the enrollment and the context")
+	c.Flags().BoolVar(&line.Whole, "self-contained", false, "put the cluster's authority into the line")
+	o = output(c)
 	return c
 }

@@ -98,6 +98,7 @@ func documents() []Entry {
 		{"csr approve --proven", "requests[]: request user notes problem; left"},
 		{"roster list", "tokens[]: serial owner groups state horizon notAfter model stage why request; unknown"},
 		{"roster import", "written"},
+		{"roster line", "as bootstrap-token create, with joinCommand"},
 		{"roster remove", "tokens[], as in roster list; changed"},
 		{"enroll, join, breakglass request, breakglass seal",
 			"name context kubeconfig key fingerprint request notAfter user groups rights ask notes next"},

@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
@@ -103,6 +104,69 @@ func joinCommand(server string, authorities []byte, token string) (string, error
 		line = append(line, "--discovery-token-ca-cert-hash", p.String())
 	}
 	return strings.Join(line, " "), nil
+}
+
+// LineOptions say what the join line of a roster is like.
+type LineOptions struct {
+	// TTL is how long it is good for, Lifetime how long the certificates are that are requested with it.
+	TTL, Lifetime time.Duration
+	// Groups are those that its users ask for, Name is the name proposed for the enrollment.
+	Groups []string
+	Name   string
+	// Whole: it has the cluster's authority in it, also where the cluster publishes cluster-info.
+	Whole bool
+}
+
+// DefaultLineLifetime is that of the certificates of a roster: they survive a weekend.
+const DefaultLineLifetime = 7 * 24 * time.Hour
+
+// JoinLine makes a bootstrap token that can only file requests, and the one command with which everybody on
+// the roster joins: the attestation of the key says which token it is, the roster whose. Where the cluster does
+// not show its cluster-info the line has the cluster's authority in it.
+func (b BootstrapTokens) JoinLine(ctx context.Context, kubeContext string, o LineOptions) (BootstrapToken, error) {
+	at, err := b.access.Verified(ctx, kubeContext)
+	if err != nil {
+		return BootstrapToken{}, err
+	}
+	secret, err := bootstraptoken.Generate()
+	if err != nil {
+		return BootstrapToken{}, err
+	}
+	defer secret.Wipe()
+	r := bootstraptoken.Record{Token: secret, Description: "kubehsm: the join line of the roster",
+		Usages: bootstraptoken.KnownUsages(), Groups: []string{ticket.Group}}
+	if r.Expires, err = bootstraptoken.ExpiresIn(time.Now(), o.TTL); err != nil {
+		return BootstrapToken{}, err
+	}
+	trying, cancel := context.WithTimeout(ctx, lookAhead)
+	defer cancel()
+	whole := o.Whole || discovery.Published(trying, at) != nil
+	line := ""
+	if whole {
+		if _, err := clusterPins(at.Server, at.CAData); err != nil {
+			return BootstrapToken{}, err
+		}
+		file, err := discovery.DataFile(at)
+		if err != nil {
+			return BootstrapToken{}, err
+		}
+		line = "kubehsm join --discovery-file " + shell.Quote(file) + " --tls-bootstrap-token " + r.Token.Reveal()
+	}
+	v, err := b.Create(ctx, kubeContext, r, !whole)
+	if err != nil {
+		return BootstrapToken{}, err
+	}
+	if !whole {
+		line = v.Join
+	}
+	for _, g := range o.Groups {
+		line += " --group " + shell.Quote(g)
+	}
+	if o.Name != "" {
+		line += " --name " + shell.Quote(o.Name)
+	}
+	v.Join = line + " --expiration " + o.Lifetime.String()
+	return v, nil
 }
 
 // clusterPins are the pins of a server's authorities, which are PEM.

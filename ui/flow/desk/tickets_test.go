@@ -130,3 +130,38 @@ func TestPolicyHint(t *testing.T) {
 		t.Error("of another error")
 	}
 }
+
+// TestJoinLine: a token that can only file requests is made, and the line has the cluster's authority in it
+// where the cluster shows no cluster-info, or where that is asked for.
+func TestJoinLine(t *testing.T) {
+	w := desk(t)
+	b := NewBootstrapTokens(w.Env)
+	o := LineOptions{TTL: time.Hour, Lifetime: DefaultLineLifetime, Groups: []string{"dev", "a b"}, Name: "prod"}
+	const ends = " --group dev --group 'a b' --name prod --expiration 168h0m0s"
+	v, err := b.JoinLine(t.Context(), "", o)
+	if err != nil || !strings.HasPrefix(v.Join, "kubehsm join --discovery-file 'data:") || !strings.HasSuffix(v.Join, ends) ||
+		!strings.Contains(v.Join, " --tls-bootstrap-token "+v.Token+" ") {
+		t.Fatalf("%s, %v", v.Join, err)
+	}
+	var secret struct{ Data map[string][]byte }
+	if !w.Server.Get(flowtest.Secrets, "bootstrap-token-"+v.ID, &secret) ||
+		string(secret.Data["auth-extra-groups"]) != ticket.Group {
+		t.Errorf("the cluster has %q", secret.Data)
+	}
+	w.Server.Allow("get configmaps")
+	w.Server.Put("/api/v1/namespaces/kube-public/configmaps", flowtest.Object{"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": flowtest.Object{"name": "cluster-info", "namespace": "kube-public"},
+		"data":     flowtest.Object{"kubeconfig": "apiVersion: v1"}})
+	if v, err = b.JoinLine(t.Context(), "", o); err != nil || !strings.Contains(v.Join, " --discovery-token-ca-cert-hash sha256:") ||
+		!strings.HasSuffix(v.Join, ends) {
+		t.Errorf("%s, %v", v.Join, err)
+	}
+	o.Whole = true
+	if v, err = b.JoinLine(t.Context(), "", o); err != nil || !strings.Contains(v.Join, "'data:") {
+		t.Errorf("%s, %v", v.Join, err)
+	}
+	w.Server.Forbid("create secrets")
+	if _, err := b.JoinLine(t.Context(), "", o); err == nil {
+		t.Error("a line was made without a token")
+	}
+}

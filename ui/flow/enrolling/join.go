@@ -137,6 +137,9 @@ func (o *Join) Discovery(waiting func(error)) discovery.Options {
 
 // JoinName proposes the name of an enrollment.
 func (o *Join) JoinName() string {
+	if discovery.IsData(o.File) {
+		return NameFor("cluster")
+	}
 	if o.File != "" {
 		base := filepath.Base(o.File)
 		return NameFor(strings.TrimSuffix(base, filepath.Ext(base)))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -67,6 +68,36 @@ func (m *Model) approve() tea.Cmd {
 			return screen.Report{Title: "Requests that prove what they claim",
 				Sections: append([]present.Section{present.ProvenApprovals(done, left)}, screen.Wrong(desk.ProvenErr(done))...)}, nil
 		}})
+}
+
+// line makes the command with which everybody on the roster joins.
+func (m *Model) line() tea.Cmd {
+	group := &widget.Field{ID: "group", Label: "Group", Input: widget.NewInput("", "none"),
+		Note: "The group that everybody asks for; the roster must give it."}
+	name := &widget.Field{ID: "name", Label: "Context", Input: widget.NewInput("", "their choice"),
+		Note: "The name proposed for their context."}
+	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(m.Keys, "A join line for everybody",
+		"It can only file requests, for a day. The roster says whose token it is.", []*widget.Field{group, name},
+		func(*widget.Form) tea.Cmd {
+			o := desk.LineOptions{TTL: bootstraptoken.DefaultTTL, Lifetime: desk.DefaultLineLifetime,
+				Name: strings.TrimSpace(name.Input.Value())}
+			command := "kubehsm roster line"
+			if g := strings.TrimSpace(group.Input.Value()); g != "" {
+				o.Groups, command = []string{g}, command+" --group "+shell.Quote(g)
+			}
+			if o.Name != "" {
+				command += " --name " + shell.Quote(o.Name)
+			}
+			return screen.Operate(screen.Operation{Title: "Make a join line", Command: command, Writes: true,
+				Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+					v, err := m.Bootstrap.JoinLine(ctx, "", o)
+					if err != nil {
+						return screen.Report{}, err
+					}
+					return screen.Report{Message: screen.TextMsg{Title: "Everybody on the roster types", Lines: []string{v.Join},
+						What: "join line", Copy: v.Join}}, nil
+				}})
+		})})
 }
 
 // imports reads a list from a file and writes it on the roster.

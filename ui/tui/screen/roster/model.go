@@ -25,6 +25,7 @@ type Services struct {
 	screen.Tools
 	Roster    desk.Roster
 	Approvals desk.Approvals
+	Bootstrap desk.BootstrapTokens
 	// Unlock unlocks the token that a context signs in with.
 	Unlock func(ctx context.Context, kubeContext string, p hsm.Prompter) error
 	// Quiet reads and asks nobody: what the screen shows by itself is read so.
@@ -176,6 +177,7 @@ func (m *Model) Acts() screen.Acts {
 		screen.On(screen.Action{Key: keys.As(m.Keys.Delete, "lost or returned"),
 			Reason: screen.Because(none, screen.When(e.Owner == "", "nobody has it")), Writes: true}, "roster remove",
 			func() tea.Cmd { return m.remove(e) }),
+		screen.On(screen.Action{Key: keys.Letter("n", "new join line"), Writes: true}, "roster line", m.line),
 		screen.On(screen.Action{Key: keys.Letter("i", "import a list"), Writes: true}, "roster import", m.imports),
 		screen.On(screen.Action{Key: m.Keys.Command, Quiet: true}, "", func() tea.Cmd {
 			return screen.Send(screen.CommandMsg{Title: present.SameTitle, Lines: []string{"kubehsm roster list"}})

@@ -3,6 +3,7 @@ package roster_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -105,4 +106,19 @@ func TestApprove(t *testing.T) {
 	r.Sees("1 waiting")
 	r.Press("a")
 	r.Sees("No request that waits proves what it claims.", "1 request left that a person must look at")
+}
+
+// TestLine: one line for everybody is shown, with the cluster's authority in it where the cluster shows
+// nothing, and can be copied.
+func TestLine(t *testing.T) {
+	r, server := open(t)
+	r.Press("n")
+	r.Sees("A join line for everybody")
+	r.Press(`"dev"`, "enter")
+	r.Sees("Everybody on the roster types", "kubehsm join --discovery-file")
+	r.Press("c")
+	r.Until("copied", func() bool { return strings.HasSuffix(r.Copied(), "--group dev --expiration 168h0m0s") })
+	if n := len(server.Names(flowtest.Secrets)); n != 1 {
+		t.Errorf("%d bootstrap tokens", n)
+	}
 }
