@@ -37,6 +37,7 @@ type lab struct {
 	program string
 	config  string // the service account's kubeconfig
 	args    []string
+	env     []string
 }
 
 func newLab(t testing.TB, o controlplane.Options) *lab {
@@ -102,7 +103,11 @@ func (l *lab) asDeployed() {
 	if err := yaml.Unmarshal([]byte(l.kubectl("-n", "kubehsm-system", "get", "deployment", "kubehsm-cluster", "-oyaml")), &d); err != nil {
 		l.t.Fatal(err)
 	}
-	l.args = d.Spec.Template.Spec.Containers[0].Args
+	container := d.Spec.Template.Spec.Containers[0]
+	l.args = container.Args
+	for _, e := range container.Env {
+		l.env = append(l.env, e.Name+"="+e.Value)
+	}
 	// A pod of it is what the namespace's pod security admits.
 	pod, err := json.Marshal(corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Name: "one", Namespace: d.Namespace}, Spec: d.Spec.Template.Spec})
@@ -139,7 +144,7 @@ func (l *lab) start() *replica {
 	r := &replica{metrics: freeAddress(l.t), probes: freeAddress(l.t), said: &bytes.Buffer{}}
 	r.cmd = exec.Command(l.program, append(l.args, "--metrics-address="+r.metrics, "--probe-address="+r.probes, "--kubeconfig="+l.config)...)
 	r.cmd.Stderr = r.said
-	r.cmd.Env = append(os.Environ(), "GOMEMLIMIT=200MiB")
+	r.cmd.Env = append(os.Environ(), l.env...)
 	if err := r.cmd.Start(); err != nil {
 		l.t.Fatal(err)
 	}

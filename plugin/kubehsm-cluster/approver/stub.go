@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
 	"time"
+	"unique"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -13,6 +15,8 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm/attest"
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/plugin/judge"
 )
 
@@ -55,16 +59,37 @@ func Stub(in any) (any, error) {
 		TypeMeta: obj.TypeMeta,
 		ObjectMeta: metav1.ObjectMeta{Name: obj.Name, UID: obj.UID, ResourceVersion: obj.ResourceVersion,
 			CreationTimestamp: obj.CreationTimestamp, DeletionTimestamp: obj.DeletionTimestamp, Annotations: said},
-		Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: obj.Spec.SignerName, Username: obj.Spec.Username},
+		Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: once(obj.Spec.SignerName), Username: obj.Spec.Username},
 	}
 	for _, c := range obj.Status.Conditions {
 		stub.Status.Conditions = append(stub.Status.Conditions,
-			certificatesv1.CertificateSigningRequestCondition{Type: c.Type, Status: c.Status})
+			certificatesv1.CertificateSigningRequestCondition{Type: once(c.Type), Status: once(c.Status)})
 	}
 	if state == csr.Issued {
 		stub.Status.Certificate = []byte{0} // the certificate is there
 	}
 	return stub, nil
+}
+
+// once is the same string in one place: thousands of stubs and tokens have it.
+func once[S ~string](s S) S { return S(unique.Make(string(s)).Value()) }
+
+// Slim is a token as the cache keeps it: without its history, and with the strings that
+// thousands of tokens have in one place.
+func Slim(in any) (any, error) {
+	t, ok := in.(*clusterapi.HardwareToken)
+	if !ok {
+		return in, nil
+	}
+	t.ManagedFields = nil
+	t.Kind, t.APIVersion, t.Namespace = once(t.Kind), once(t.APIVersion), once(t.Namespace)
+	t.Spec.State = once(t.Spec.State)
+	for i, g := range t.Spec.Groups {
+		t.Spec.Groups[i] = once(g)
+	}
+	s := &t.Status
+	s.Model, s.Firmware, s.PIN, s.Touch = once(s.Model), once(s.Firmware), once(s.PIN), once(s.Touch)
+	return t, nil
 }
 
 func claimedSerial(obj *certificatesv1.CertificateSigningRequest) string {
@@ -100,13 +125,18 @@ func Index(ctx context.Context, to client.FieldIndexer) error {
 		keys client.IndexerFunc
 	}{
 		{&certificatesv1.CertificateSigningRequest{}, byRequester, func(o client.Object) []string {
-			return []string{o.(*certificatesv1.CertificateSigningRequest).Spec.Username}
+			user := o.(*certificatesv1.CertificateSigningRequest).Spec.Username
+			if !strings.HasPrefix(user, bootstraptoken.UserPrefix) {
+				return nil // only tickets are good for one request
+			}
+			return []string{user}
 		}},
 		{&certificatesv1.CertificateSigningRequest{}, bySerial, func(o client.Object) []string {
-			if serial := o.GetAnnotations()[stubSerial]; serial != "" {
-				return []string{serial}
+			serial := o.GetAnnotations()[stubSerial]
+			if serial == "" || !is(o.(*certificatesv1.CertificateSigningRequest), csr.Pending) {
+				return nil
 			}
-			return nil
+			return []string{serial}
 		}},
 		{tokenKind(), byKey, tokenKeys},
 		{bindingKinds()[0], bySubject, subjectsOf},
