@@ -172,7 +172,10 @@ func (p *Plan) write(ctx context.Context, j *Journal) (step Step, err error) {
 func (p *Plan) rollBack(renamed []*atomicfile.File) error {
 	var errs []error
 	for _, r := range renamed {
-		i := slices.IndexFunc(p.files, func(f *fileEdit) bool { t, err := targetOf(f.path); return err == nil && t == r.Target() })
+		i := slices.IndexFunc(p.files, func(f *fileEdit) bool {
+			t, err := targetOf(f.path)
+			return err == nil && t == r.Target()
+		})
 		if i < 0 {
 			continue
 		}

@@ -7,7 +7,8 @@ import (
 
 const redacted = "(redacted)"
 
-const secretWord = `(?:[\w.-]*(?:token|secret|password|passwd|passphrase|key-data|api-?key|access-?key|private-?key)|pin)`
+const secretWord = `(?:[\w.-]*(?:token|secret|password|passwd|passphrase|key-data|` +
+	`api-?key|access-?key|private-?key)|pin)`
 
 var (
 	// secretKey is a block-style key with a secret value. A key file's path and
@@ -23,8 +24,9 @@ var (
 	// value is an environment variable's, whose name may stand before or after.
 	envValue = regexp.MustCompile(`^([ \t]*(?:- +)*["']?value["']?[ \t]*:)[ \t]+(\S.*)$`)
 	envPair  = regexp.MustCompile(`((?:"value"|'value'|\bvalue)[ \t]*:[ \t]*)("(?:[^"\\]|\\.)*"?|'[^']*'?|[^,}\]\s]+)`)
-	harmless = regexp.MustCompile(`^[ \t]*(?:- +)*["']?name["']?[ \t]*:[ \t]+["']?(KUBEHSM_HOME|KUBERNETES_EXEC_INFO|HOME|PATH|AWS_PROFILE|AWS_REGION|AWS_DEFAULT_REGION)["']?[ \t\r\n]*$`)
-	element  = regexp.MustCompile(`^([ \t]*(?:- +)+)\S`)
+	harmless = regexp.MustCompile(`^[ \t]*(?:- +)*["']?name["']?[ \t]*:[ \t]+["']?(KUBEHSM_HOME|KUBERNETES_EXEC_INFO|` +
+		`HOME|PATH|AWS_PROFILE|AWS_REGION|AWS_DEFAULT_REGION)["']?[ \t\r\n]*$`)
+	element = regexp.MustCompile(`^([ \t]*(?:- +)+)\S`)
 )
 
 // redact returns the lines of a kubeconfig, line ends included, with what may

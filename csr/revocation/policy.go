@@ -183,8 +183,10 @@ func (s Shard) spec(revision string) Object {
 	probe := `request.?dryRun.orValue(false) && request.resource.resource == "configmaps" &&
 request.?name.orValue("") == ` + quote(s.ProbeName())
 	// Nearly every write ends with the filter, which comes first and is much quicker than the variables.
-	person := `request.userInfo.?extra[?"` + CredentialID + `"].orValue([]).exists(c, c.startsWith("` + CertificatePrefix + `") &&
-c.substring(` + fmt.Sprintf("%d, %d", len(CertificatePrefix), len(CertificatePrefix)+filterDigits) + `).lowerAscii() in ` +
+	person := `request.userInfo.?extra[?"` + CredentialID + `"].orValue([]).exists(c, c.startsWith("` +
+		CertificatePrefix + `") &&
+c.substring(` + fmt.Sprintf("%d, %d", len(CertificatePrefix), len(CertificatePrefix)+filterDigits) +
+		`).lowerAscii() in ` +
 		s.filter() + `) &&
 !request.userInfo.?groups.orValue([]).exists(g, g == "system:nodes" || g == ` + quote(s.Settings.SparedGroup()) + `)`
 	expression := func(name, text string) Object { return Object{"name": name, "expression": text} }

@@ -28,7 +28,8 @@ struct kubehsm_attribute {
 	void *value;
 	unsigned long len;
 };
-typedef unsigned long (*kubehsm_get_attributes)(unsigned long, unsigned long, struct kubehsm_attribute *, unsigned long);
+typedef unsigned long (*kubehsm_get_attributes)(unsigned long, unsigned long, struct kubehsm_attribute *,
+	unsigned long);
 typedef unsigned long (*kubehsm_get_slots)(unsigned char, unsigned long *, unsigned long *);
 typedef unsigned long (*kubehsm_find)(unsigned long, unsigned long *, unsigned long, unsigned long *);
 
@@ -44,8 +45,8 @@ struct kubehsm_context {
 	struct kubehsm_functions *functions;
 };
 
-enum { KUBEHSM_C_INIT_TOKEN = 9, KUBEHSM_C_INIT_PIN = 10, KUBEHSM_C_SET_PIN = 11, KUBEHSM_C_LOGIN = 18, KUBEHSM_C_GET_ATTRIBUTE_VALUE = 24,
-	KUBEHSM_C_SIGN = 43, KUBEHSM_C_GET_SLOT_LIST = 4, KUBEHSM_C_FIND_OBJECTS = 27 };
+enum { KUBEHSM_C_INIT_TOKEN = 9, KUBEHSM_C_INIT_PIN = 10, KUBEHSM_C_SET_PIN = 11, KUBEHSM_C_LOGIN = 18,
+	KUBEHSM_C_GET_ATTRIBUTE_VALUE = 24, KUBEHSM_C_SIGN = 43, KUBEHSM_C_GET_SLOT_LIST = 4, KUBEHSM_C_FIND_OBJECTS = 27 };
 
 // kubehsm_open loads a module and returns its handle, or NULL and a message to be freed.
 static void *kubehsm_open(const char *path, char **message) {
@@ -62,28 +63,33 @@ static void *kubehsm_open(const char *path, char **message) {
 	return handle;
 }
 
-static unsigned long kubehsm_call_login(struct kubehsm_functions *l, unsigned long session, unsigned long user, void *pin, unsigned long n) {
+static unsigned long kubehsm_call_login(struct kubehsm_functions *l, unsigned long session, unsigned long user,
+	void *pin, unsigned long n) {
 	return ((kubehsm_login)l->f[KUBEHSM_C_LOGIN])(session, user, (unsigned char *)pin, n);
 }
 
-static unsigned long kubehsm_call_init_token(struct kubehsm_functions *l, unsigned long slot, void *pin, unsigned long n, void *label) {
+static unsigned long kubehsm_call_init_token(struct kubehsm_functions *l, unsigned long slot, void *pin,
+	unsigned long n, void *label) {
 	return ((kubehsm_init_token)l->f[KUBEHSM_C_INIT_TOKEN])(slot, (unsigned char *)pin, n, (unsigned char *)label);
 }
 
-static unsigned long kubehsm_call_init_pin(struct kubehsm_functions *l, unsigned long session, void *pin, unsigned long n) {
+static unsigned long kubehsm_call_init_pin(struct kubehsm_functions *l, unsigned long session, void *pin,
+	unsigned long n) {
 	return ((kubehsm_init_pin)l->f[KUBEHSM_C_INIT_PIN])(session, (unsigned char *)pin, n);
 }
 
-static unsigned long kubehsm_call_set_pin(struct kubehsm_functions *l, unsigned long session, void *old, unsigned long m, void *fresh, unsigned long n) {
+static unsigned long kubehsm_call_set_pin(struct kubehsm_functions *l, unsigned long session, void *old,
+	unsigned long m, void *fresh, unsigned long n) {
 	return ((kubehsm_set_pin)l->f[KUBEHSM_C_SET_PIN])(session, (unsigned char *)old, m, (unsigned char *)fresh, n);
 }
 
-static unsigned long kubehsm_call_get_attributes(struct kubehsm_functions *l, unsigned long session, unsigned long object,
-		struct kubehsm_attribute *attributes, unsigned long n) {
+static unsigned long kubehsm_call_get_attributes(struct kubehsm_functions *l, unsigned long session,
+	unsigned long object, struct kubehsm_attribute *attributes, unsigned long n) {
 	return ((kubehsm_get_attributes)l->f[KUBEHSM_C_GET_ATTRIBUTE_VALUE])(session, object, attributes, n);
 }
 
-static unsigned long kubehsm_call_sign(struct kubehsm_functions *l, unsigned long session, void *data, unsigned long n, void *signature, unsigned long *m) {
+static unsigned long kubehsm_call_sign(struct kubehsm_functions *l, unsigned long session, void *data,
+	unsigned long n, void *signature, unsigned long *m) {
 	return ((kubehsm_sign)l->f[KUBEHSM_C_SIGN])(session, (unsigned char *)data, n, (unsigned char *)signature, m);
 }
 

@@ -49,7 +49,8 @@ func (c coolDown) pin(ctx context.Context, next Func, q Question) (Answer, error
 	of := q.PIN.Token
 	path := c.path("cancelled", of.Scheme, of.Label, of.Model, of.Serial)
 	if since, hot := c.hot(path); hot {
-		return Answer{}, hint.Withf(fmt.Errorf("the PIN prompt was %w %s ago", hsm.ErrCancelled, span.Limit(since.Truncate(time.Second))),
+		ago := span.Limit(since.Truncate(time.Second))
+		return Answer{}, hint.Withf(fmt.Errorf("the PIN prompt was %w %s ago", hsm.ErrCancelled, ago),
 			"it is asked for again in %s; or run `kubehsm unlock`", c.left(since))
 	}
 	a, err := next(ctx, q)
@@ -71,7 +72,8 @@ func (c coolDown) confirm(ctx context.Context, next Func, q Question) (Answer, e
 	p := q.Confirm
 	path := c.path("declined", p.Question, p.Detail, p.Type)
 	if since, hot := c.hot(path); hot {
-		return Answer{}, hint.Withf(fmt.Errorf("the question was %w %s ago", hsm.ErrCancelled, span.Limit(since.Truncate(time.Second))),
+		ago := span.Limit(since.Truncate(time.Second))
+		return Answer{}, hint.Withf(fmt.Errorf("the question was %w %s ago", hsm.ErrCancelled, ago),
 			"it is asked again in %s", c.left(since))
 	}
 	a, err := next(ctx, q)

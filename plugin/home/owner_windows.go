@@ -25,8 +25,8 @@ var crowds = []windows.WELL_KNOWN_SID_TYPE{
 }
 
 // changes are the rights to change a file or folder, or what is in it.
-const changes = windows.FILE_WRITE_DATA | windows.FILE_APPEND_DATA | windows.DELETE | windows.WRITE_DAC | windows.WRITE_OWNER |
-	windows.GENERIC_WRITE | windows.GENERIC_ALL | fileDeleteChild
+const changes = windows.FILE_WRITE_DATA | windows.FILE_APPEND_DATA | windows.DELETE | windows.WRITE_DAC |
+	windows.WRITE_OWNER | windows.GENERIC_WRITE | windows.GENERIC_ALL | fileDeleteChild
 
 const fileDeleteChild = 0x40 // FILE_DELETE_CHILD
 

@@ -121,7 +121,8 @@ func askWorker[A, Q any](ctx context.Context, w *peer, c *link.Client, op string
 	switch {
 	case errors.Is(err, link.ErrSlow):
 		w.process.kill()
-		err = fmt.Errorf("%w: the %s did not answer for %s, so its process was ended", hsm.ErrModule, w.library, span.Limit(limit))
+		err = fmt.Errorf("%w: the %s did not answer for %s, so its process was ended", hsm.ErrModule, w.library,
+			span.Limit(limit))
 		err = w.ended(err, person.given(), o.token)
 	case ctx.Err() != nil && (lost || errors.Is(err, hsm.ErrCancelled) || errors.Is(err, context.Canceled)):
 		err = ctx.Err() // the connection may be closed before the context that Call derived has ended

@@ -64,7 +64,8 @@ const smartCards = "smart cards"
 
 // lateCards says that the smart card service did not answer in time.
 func lateCards(limit time.Duration) error {
-	return hint.With(fmt.Errorf("%w: the smart card service did not answer for %s", hsm.ErrModule, span.Limit(limit)), hsm.Hung(""))
+	err := fmt.Errorf("%w: the smart card service did not answer for %s", hsm.ErrModule, span.Limit(limit))
+	return hint.With(err, hsm.Hung(""))
 }
 
 // Watch implements [hsm.Watcher].

@@ -42,7 +42,8 @@ The question appears on the terminal of the command. If the key needs a touch fo
 every use, the touch is your consent and signs it. One consent covers further
 requests of the same kind by the same process.`,
 		Example: `kubehsm consent set prod-hsm --policy writes
-kubehsm consent set prod-hsm --policy rules --rule 'verbs=delete' --rule 'verbs=get,list resources=secrets namespaces=payments'`,
+kubehsm consent set prod-hsm --policy rules --rule 'verbs=delete' ` +
+			`--rule 'verbs=get,list resources=secrets namespaces=payments'`,
 		Args: cobra.ExactArgs(1),
 	}, func(c *cobra.Command, args []string) error {
 		if policy == "" && len(rules) > 0 {

@@ -17,7 +17,7 @@ func (a *app) rosterList() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
-		Short:   "List the tokens on the roster of a cluster, and who has come",
+		Short:   "List the tokens on the roster of a cluster, and who has enrolled",
 		Long: `Lists the tokens with their owners and how far they are: waiting or denied (the owner's
 last request), expired, expiring (within two days), not come, in, in stock, lost,
 retired.`,

@@ -92,7 +92,8 @@ func documents() []Entry {
 		{"breakglass list", "breakGlass[]: name sealed user server key notAfter state"},
 		{
 			"rbac check, apply",
-			"objects[]: set kind namespace name state; rights[]: duty allowed needs; evaders{impersonate[] changePolicies[] unknown}",
+			"objects[]: set kind namespace name state; rights[]: duty allowed needs; " +
+				"evaders{impersonate[] changePolicies[] unknown}",
 		},
 		{"rbac print", "manifest; with --revocation-authorizer authorization kubeconfig"},
 		{"csr approve --proven", "requests[]: request user notes problem; left"},

@@ -74,7 +74,8 @@ func ConsentSameKey(c session.Consent) string {
 		for i, e := range c.Stricter {
 			names[i] = e.Name
 		}
-		said = append(said, "Another key of this context has a stricter policy, which applies: "+strings.Join(names, ", ")+".")
+		said = append(said, "Another key of this context has a stricter policy, which applies: "+
+			strings.Join(names, ", ")+".")
 	}
 	return text.Clean(strings.Join(said, " "))
 }

@@ -154,7 +154,8 @@ func ProvenApprovals(done []desk.ProvenApproval, left int) Section {
 		s.Lines = append(s.Lines, Line{Words: "No request that waits proves what it claims."})
 	}
 	if left > 0 {
-		s.Lines = append(s.Lines, Line{Words: Count(left, "request") + " left that a person must look at: kubehsm csr list --pending"})
+		s.Lines = append(s.Lines, Line{Words: Count(left, "request") +
+			" left that a person must look at: kubehsm csr list --pending"})
 	}
 	return s
 }

@@ -68,7 +68,8 @@ func LostFacts(l contexts.LostKey) []Fact {
 	}
 	ended := ""
 	if l.TokenSerial != "" {
-		ended = "kubehsm roster remove " + text.Clean(shell.Quote(l.TokenSerial)) + " --lost  (where the cluster has a roster)"
+		ended = "kubehsm roster remove " + text.Clean(shell.Quote(l.TokenSerial)) +
+			" --lost  (where the cluster has a roster)"
 	}
 	return []Fact{
 		{Name: "Who", Value: text.Clean(l.User)},

@@ -65,7 +65,8 @@ func SVG(text string) ([]byte, error) {
 	var b strings.Builder
 	size := code.Size + 2*quiet
 	fmt.Fprintf(&b,
-		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" shape-rendering="crispEdges"><rect width="100%%" height="100%%" fill="#fff"/><path d="`, size, size)
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" shape-rendering="crispEdges">`+
+			`<rect width="100%%" height="100%%" fill="#fff"/><path d="`, size, size)
 	for y := range code.Size {
 		for x := range code.Size {
 			if code.Black(x, y) {

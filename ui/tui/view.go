@@ -68,7 +68,7 @@ func clusterStatus(t theme.Theme, s *store.Store) string {
 	switch {
 	case s.Building() && s.Cluster.Loaded:
 		status := t.Warn.Render(t.Glyphs.Dot + " " + clusterPhase(p.Phase))
-		if p.Total > 0 {
+		if p.Done > 0 && p.Total > 0 {
 			status += t.Muted.Render(fmt.Sprintf(" %d%%", min(100*p.Done/p.Total, 100)))
 		}
 		return status

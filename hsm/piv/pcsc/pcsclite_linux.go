@@ -41,19 +41,24 @@ FORWARD(SCardIsValidContext, (SCARDCONTEXT ctx), (ctx))
 FORWARD(SCardCancel, (SCARDCONTEXT ctx), (ctx))
 FORWARD(SCardListReaders, (SCARDCONTEXT ctx, LPCSTR groups, LPSTR readers, LPDWORD n), (ctx, groups, readers, n))
 FORWARD(SCardListReaderGroups, (SCARDCONTEXT ctx, LPSTR groups, LPDWORD n), (ctx, groups, n))
-FORWARD(SCardGetStatusChange, (SCARDCONTEXT ctx, DWORD timeout, SCARD_READERSTATE *states, DWORD n), (ctx, timeout, states, n))
-FORWARD(SCardConnect, (SCARDCONTEXT ctx, LPCSTR reader, DWORD share, DWORD protocols, LPSCARDHANDLE card, LPDWORD protocol),
+FORWARD(SCardGetStatusChange, (SCARDCONTEXT ctx, DWORD timeout, SCARD_READERSTATE *states, DWORD n),
+	(ctx, timeout, states, n))
+FORWARD(SCardConnect, (SCARDCONTEXT ctx, LPCSTR reader, DWORD share, DWORD protocols, LPSCARDHANDLE card,
+	LPDWORD protocol),
 	(ctx, reader, share, protocols, card, protocol))
 FORWARD(SCardReconnect, (SCARDHANDLE card, DWORD share, DWORD protocols, DWORD initialization, LPDWORD protocol),
 	(card, share, protocols, initialization, protocol))
 FORWARD(SCardDisconnect, (SCARDHANDLE card, DWORD disposition), (card, disposition))
 FORWARD(SCardBeginTransaction, (SCARDHANDLE card), (card))
 FORWARD(SCardEndTransaction, (SCARDHANDLE card, DWORD disposition), (card, disposition))
-FORWARD(SCardStatus, (SCARDHANDLE card, LPSTR reader, LPDWORD n, LPDWORD state, LPDWORD protocol, LPBYTE atr, LPDWORD m),
+FORWARD(SCardStatus, (SCARDHANDLE card, LPSTR reader, LPDWORD n, LPDWORD state, LPDWORD protocol, LPBYTE atr,
+	LPDWORD m),
 	(card, reader, n, state, protocol, atr, m))
-FORWARD(SCardTransmit, (SCARDHANDLE card, const SCARD_IO_REQUEST *sent, LPCBYTE command, DWORD n, SCARD_IO_REQUEST *received, LPBYTE answer, LPDWORD m),
+FORWARD(SCardTransmit, (SCARDHANDLE card, const SCARD_IO_REQUEST *sent, LPCBYTE command, DWORD n,
+	SCARD_IO_REQUEST *received, LPBYTE answer, LPDWORD m),
 	(card, sent, command, n, received, answer, m))
-FORWARD(SCardControl, (SCARDHANDLE card, DWORD code, LPCVOID in, DWORD n, LPVOID out, DWORD m, LPDWORD got), (card, code, in, n, out, m, got))
+FORWARD(SCardControl, (SCARDHANDLE card, DWORD code, LPCVOID in, DWORD n, LPVOID out, DWORD m, LPDWORD got),
+	(card, code, in, n, out, m, got))
 FORWARD(SCardGetAttrib, (SCARDHANDLE card, DWORD id, LPBYTE value, LPDWORD n), (card, id, value, n))
 FORWARD(SCardSetAttrib, (SCARDHANDLE card, DWORD id, LPCBYTE value, DWORD n), (card, id, value, n))
 

@@ -35,10 +35,10 @@ type Policies struct {
 
 // Of returns the policy in force for the key of e: the strictest of its record, of what
 // the audit log says where the record does not count, and of all enrollments with the key. Where e has
-// spares or is one, it is the strictest of all their keys. Of returns the other enrollments with these keys too. A policy that differs from the audit log
-// goes on record, and the next prompt tells of the change. kubehsm asks for the PIN before it
-// lowers a policy: where another program lowered one, the token is locked, so that this
-// prompt comes at once.
+// spares or is one, it is the strictest of all their keys. Of returns the other enrollments with
+// these keys too. A policy that differs from the audit log goes on record, and the next prompt tells
+// of the change. kubehsm asks for the PIN before it lowers a policy: where another program lowered
+// one, the token is locked, so that this prompt comes at once.
 func (s *Policies) Of(e enrollment.Enrollment) (p consent.Policy, others []enrollment.Enrollment) {
 	p, others, lowered := s.of(e)
 	if lowered {

@@ -47,7 +47,8 @@ func (k Contexts) Refresh(ctx context.Context, name string) (*Refresh, error) {
 	update, err := discovery.Refresh(ctx, en.Cluster, discovery.Limits{Timeout: k.env.RequestTimeout})
 	if errors.Is(err, discovery.ErrUntrusted) {
 		return nil, hint.Withf(err, "ask the cluster's administrators whether its certificate authority (CA) was replaced; "+
-			"if it was, they have a discovery file with the new one: `kubehsm kubeconfig refresh %s --discovery-file FILE`", name)
+			"if it was, they have a discovery file with the new one: "+
+			"`kubehsm kubeconfig refresh %s --discovery-file FILE`", name)
 	}
 	if err != nil {
 		return nil, hint.Withf(err,

@@ -72,7 +72,8 @@ func (r Roster) Board(ctx context.Context, kubeContext string, now time.Time) (B
 	}
 	order := Stages()
 	slices.SortStableFunc(all, func(a, b RosterEntry) int {
-		return cmp.Or(cmp.Compare(slices.Index(order, a.Stage), slices.Index(order, b.Stage)), strings.Compare(a.Owner, b.Owner),
+		return cmp.Or(cmp.Compare(slices.Index(order, a.Stage), slices.Index(order, b.Stage)),
+			strings.Compare(a.Owner, b.Owner),
 			cmp.Compare(len(a.Serial), len(b.Serial)), strings.Compare(a.Serial, b.Serial)) // serials are numbers
 	})
 	return b, nil

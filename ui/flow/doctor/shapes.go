@@ -26,7 +26,8 @@ var secrets = []shape{
 	{regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`), always("<bootstrap-token>")},
 	{regexp.MustCompile(`\bKHS[MP]\d-[\w-]+`), always("<ticket>")},
 	{regexp.MustCompile(`(?i)\b(?:bearer|basic)\s+[\w.~+/=-]{6,}`), always("<credential>")},
-	{regexp.MustCompile(`(?i)\b(?:pin|puk|password|passphrase|pin-value|client_secret|api_?key|access_?token|refresh_?token|id_?token)["']?(?:=|:\s*)["']?[^\s"'&;,}]+`), func(found []byte) []byte {
+	{regexp.MustCompile(`(?i)\b(?:pin|puk|password|passphrase|pin-value|client_secret|api_?key|` +
+		`access_?token|refresh_?token|id_?token)["']?(?:=|:\s*)["']?[^\s"'&;,}]+`), func(found []byte) []byte {
 		return append(found[:bytes.IndexAny(found, "=:")+1:bytes.IndexAny(found, "=:")+1], "<credential>"...)
 	}},
 	{regexp.MustCompile(`://[^/\s@"']+@`), always("://<credential>@")},

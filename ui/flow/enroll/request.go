@@ -200,7 +200,8 @@ func (r *attempt) awaitApproval(ctx context.Context) (outcome, error) {
 	for _, n := range got.Notes {
 		r.note("%s", n)
 	}
-	if err := (renewals{r.env}).change(r.record, func(known *enrollment.Renewal) { renewing.Learn(known, status) }); err != nil {
+	learn := func(known *enrollment.Renewal) { renewing.Learn(known, status) }
+	if err := (renewals{r.env}).change(r.record, learn); err != nil {
 		return outcome{}, err
 	}
 	r.record.Certificate, r.roots = got.PEM, client.ControlPlane().AcceptedRoots(ctx)

@@ -203,7 +203,8 @@ func (n Enroller) reviewAdopted(ctx context.Context, r *attempt, rev Review, kno
 	}
 	switch by := accepts(ctx, r.env, r.record.Cluster, rev.Options); {
 	case by == nil:
-		rev.Notes = append(rev.Notes, "the API server does not answer, so nothing tells yet whether it accepts the certificate")
+		rev.Notes = append(rev.Notes, "the API server does not answer, so it is not known yet whether it "+
+			"accepts the certificate")
 	case !rev.Options.AcceptForecast:
 		if err := by.Check(rev.Certificate); err != nil {
 			rev.Refused = untrusted(err)

@@ -214,7 +214,8 @@ func (look *TicketLook) policyMismatches(t ticket.Terms, asked judge.Asked, v *V
 	s, err := asked.Attested(attest.Verifier{Roots: look.Roots})
 	if err != nil {
 		if t.Policy != 0 {
-			wrong = append(wrong, fmt.Sprintf("its ticket asks for a key that is %s; nothing proves that it is: %v", t.Policy, err))
+			wrong = append(wrong, fmt.Sprintf("its ticket asks for a key that is %s; nothing proves that it is: %v",
+				t.Policy, err))
 		}
 		if t.Serial != "" {
 			v.Warnings = append(v.Warnings,

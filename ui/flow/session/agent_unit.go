@@ -35,7 +35,8 @@ func (a Agent) AgentSocket() (file []byte, where string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	return assets.SystemdSocket(ep.Address()), `Put it into ~/.config/systemd/user/` + assets.SystemdSocketName + `, beside ` + assets.SystemdName + `, then run
+	return assets.SystemdSocket(ep.Address()), `Put it into ~/.config/systemd/user/` +
+		assets.SystemdSocketName + `, beside ` + assets.SystemdName + `, then run
   systemctl --user stop ` + assets.SystemdName + `
   kubehsm agent stop --release-port
   systemctl --user daemon-reload

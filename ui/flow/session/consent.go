@@ -127,11 +127,11 @@ func judge(e *env.Env, en enrollment.Enrollment, of []enrollment.Enrollment, kno
 }
 
 // SetConsent makes p the policy of the key of the enrollment called name, for all of the key's
-// enrollments. The other keys of the enrollment get no less strict a policy. The key signs it, for which asks is asked, unless the agent holds the token
-// unlocked. One that is less strict takes the token's PIN, typed for that purpose
-// ([hsm.ErrNoTerminal] if nobody can type it). It is put on record. The agent, if it runs, follows
-// within seconds; the sessions of before end then. Errors: [enrollment.ErrUnknown],
-// [enrollment.ErrInvalid].
+// enrollments. The other keys of the enrollment get no less strict a policy. The key signs it, for
+// which asks is asked, unless the agent holds the token unlocked. One that is less strict takes the
+// token's PIN, typed for that purpose ([hsm.ErrNoTerminal] if nobody can type it). It is put on
+// record. The agent, if it runs, follows within seconds; the sessions of before end then. Errors:
+// [enrollment.ErrUnknown], [enrollment.ErrInvalid].
 func (a Agent) SetConsent(ctx context.Context, name string, p consent.Policy, asks hsm.Prompter) (Consent, error) {
 	if err := p.Validate(); err != nil {
 		return Consent{}, err

@@ -25,7 +25,8 @@ func (d work) revoke() tea.Cmd {
 			Note: "Groups in the user's certificates, separated by commas."},
 		{ID: "hash", Label: "Certificate", Input: widget.NewInput("", "all that are known"),
 			Note: "The SHA-256 of one certificate, to revoke only that one. The audit log calls it the credential-id."},
-		{ID: "reason", Label: "Reason", Input: widget.NewInput("", "none"), Note: "The user who is refused sees it in the error."},
+		{ID: "reason", Label: "Reason", Input: widget.NewInput("", "none"),
+			Note: "The user who is refused sees it in the error."},
 	}
 	intro := "The user's certificates cannot write any more, but can read until they expire. " +
 		"Everything else that is removed is shown first."

@@ -58,9 +58,12 @@ func (m *Model) View(f screen.Frame) string {
 }
 
 func (w which) none() string {
-	return map[which]string{pending: "No request waits for a decision. New requests appear here by themselves; tab shows all.",
-		all: present.NoRequests + " New requests appear here by themselves.", mine: "No requests were filed from here. Those of " +
-			"enrollments are listed for an hour."}[w]
+	const appear = " New requests appear here by themselves"
+	return map[which]string{
+		pending: "No request waits for a decision." + appear + "; tab shows all.",
+		all:     present.NoRequests + appear + ".",
+		mine:    "No requests were filed from here. Those of enrollments are listed for an hour.",
+	}[w]
 }
 
 func (m *Model) summary(t theme.Theme) string {

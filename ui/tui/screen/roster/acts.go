@@ -66,7 +66,8 @@ func (m *Model) approve() tea.Cmd {
 				}
 			}
 			return screen.Report{Title: "Requests that prove what they claim",
-				Sections: append([]present.Section{present.ProvenApprovals(done, left)}, screen.Wrong(desk.ProvenErr(done))...)}, nil
+				Sections: append([]present.Section{present.ProvenApprovals(done, left)},
+					screen.Wrong(desk.ProvenErr(done))...)}, nil
 		}})
 }
 
