@@ -15,7 +15,8 @@ var (
 	// a token file's path are none.
 	secretKey = regexp.MustCompile(`(?i)^([ \t]*(?:- +)*["']?` + secretWord + `["']?[ \t]*:)([ \t].*|[ \t]*)$`)
 	// secretPair is such a key inside a flow collection.
-	secretPair = regexp.MustCompile(`(?i)(["']?\b` + secretWord + `["']?[ \t]*:[ \t]*)("(?:[^"\\]|\\.)*"?|'[^']*'?|[^,}\]\s]+)`)
+	secretPair = regexp.MustCompile(`(?i)(["']?\b` + secretWord + `["']?[ \t]*:[ \t]*)` +
+		`("(?:[^"\\]|\\.)*"?|'[^']*'?|[^,}\]\s]+)`)
 	// secretFlag is a secret in a plugin's arguments, after = or in the next
 	// argument.
 	secretFlag     = regexp.MustCompile(`(?i)(--?` + secretWord + `=)[^"',\s]+`)

@@ -86,7 +86,8 @@ func (l List) Objections(certificate, key string) (all []string) {
 		if !ok {
 			return
 		}
-		why := fmt.Sprintf("%s %q, whose certificate %.16s… was revoked in the cluster by %s", what, e.User, e.Certificate, e.By)
+		why := fmt.Sprintf("%s %q, whose certificate %.16s… was revoked in the cluster by %s", what, e.User,
+			e.Certificate, e.By)
 		if e.Reason != "" {
 			why += ": " + e.Reason
 		}

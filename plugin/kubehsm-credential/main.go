@@ -2,8 +2,8 @@
 
 // Kubehsm-credential is the exec credential plugin (KEP-541) that kubectl starts for every command. If the
 // agent has the answer at hand, it prints the answer. Otherwise, whatever the arguments, it executes kubehsm with
-// the same arguments: the kubehsm in its own folder, never one that PATH names. kubehsm starts agents, asks for PINs and
-// has the words for whatever is wrong. So kubehsm-credential links nothing that a person, a token or a network
+// the same arguments: the kubehsm in its own folder, never one that PATH names. kubehsm starts agents, asks for
+// PINs and has the words for whatever is wrong. So kubehsm-credential links nothing that a person, a token or a network
 // would need, and takes about as long to start as any Go program.
 package main
 
