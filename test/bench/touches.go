@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -60,6 +61,38 @@ func (b *bench) serial(ctx context.Context) error {
 		return err
 	}
 	b.found("resident memory of the agent, idle for a minute", "40 MB", "%d MB", st.Memory>>20)
+	return b.weighTogether()
+}
+
+// weighTogether weighs the agent and its workers. What they share, of the program's file above all, counts once;
+// what is their own alone is told too.
+func (b *bench) weighTogether() error {
+	processes, err := b.lab.Processes()
+	if err != nil {
+		return err
+	}
+	var together, own uint64
+	for pid := range processes {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(string(text)) {
+			var kB uint64
+			name, value, _ := strings.Cut(line, ":")
+			if _, err := fmt.Sscanf(value, "%d kB", &kB); err != nil {
+				continue // the first line, which has the range of addresses
+			}
+			switch name {
+			case "Pss":
+				together += kB << 10
+			case "Anonymous":
+				own += kB << 10
+			}
+		}
+	}
+	b.found(fmt.Sprintf("the agent and its workers then, %d processes: together, and without pages of files", len(processes)),
+		"45 MB", "%d MB, %d MB", together>>20, own>>20)
 	return nil
 }
 
@@ -90,7 +123,7 @@ func (b *bench) memory(ctx context.Context) error {
 		return err
 	}
 	client := program{path: "/bin/sh", args: []string{"-c", `"$0" credential --enrollment "$1" >/dev/null; exit $?`,
-		b.lab.Binary, b.enrolled}, env: append(b.lab.Env(), execInfo)}
+		b.lab.Plugin, b.enrolled}, env: append(b.lab.Env(), execInfo)}
 	get := b.get(b.lab.Kubeconfig, b.enrolled)
 	const first, more, atOnce = 500, 5000, 4
 	weigh := func(times int) (uint64, error) {
