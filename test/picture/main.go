@@ -53,7 +53,8 @@ func run(ctx context.Context, out string) (code int, err error) {
 		if err := os.WriteFile(filepath.Join(l.Dir, "root.pem"), []byte(root), 0o600); err != nil {
 			return err
 		}
-		for _, scene := range []func(context.Context) error{p.guided, p.job, p.home, p.requests, p.attested, p.desk, p.kubectl} {
+		for _, scene := range []func(context.Context) error{p.guided, p.job, p.home, p.requests, p.attested, p.desk,
+			p.kubectl, p.touch} {
 			if err := scene(ctx); err != nil {
 				return err
 			}

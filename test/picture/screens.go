@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 	"github.com/kubehsm/kubehsm/test/term"
@@ -31,8 +33,10 @@ func (p *play) home(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if err := p.wait(ctx, s, "ends in"); err != nil {
-		return err
+	for _, drawn := range []string{"ends in", "q quit"} { // the footer comes last
+		if err := p.wait(ctx, s, drawn); err != nil {
+			return err
+		}
 	}
 	return p.take(s, "home", "kubehsm")
 }
@@ -126,4 +130,38 @@ func (p *play) attested(ctx context.Context) (err error) {
 		return err
 	}
 	return p.take(s, "attested", "admin@laptop")
+}
+
+// touch is the question about a request that a touch answers: the key signs what was asked.
+func (p *play) touch(ctx context.Context) (err error) {
+	enroll := []string{"enroll", "--name", "ops", "--context", lab.Context, "--slot", "9c", "--touch-policy", "always",
+		"--keep-current", "--approve-with", p.lab.Cluster.AdminKubeconfig(), "--yes"}
+	for _, args := range [][]string{enroll, {"consent", "set", "ops", "--policy", "writes", "--yes"}} {
+		if _, err := lab.Succeeded(p.lab.KubehsmPIN(ctx, ownPIN, args...)); err != nil {
+			return fmt.Errorf("%s: %w", args[0], err)
+		}
+	}
+	b, err := os.ReadFile(p.lab.Cluster.Kubectl())
+	if err != nil {
+		return err
+	}
+	// The question names the file of the program: a copy keeps the folder of this checkout out of the picture.
+	if err := os.WriteFile(filepath.Join(p.lab.Dir, "kubectl"), b, 0o755); err != nil { //nolint:gosec // a program
+		return err
+	}
+	s, err := p.startSized(100, 14, "/bin/sh", "-i")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := s.Wait(ctx, free); err != nil {
+		return err
+	}
+	if err := s.Type("PATH=$PWD:$PATH; clear; kubectl --context ops delete deployment web --namespace default\r"); err != nil {
+		return err
+	}
+	if err := p.wait(ctx, s, "to allow it"); err != nil {
+		return err
+	}
+	return p.take(s, "touch", "jane@laptop")
 }
