@@ -176,7 +176,8 @@ func TestCompanyCard(t *testing.T) {
 			[]byte("onlyModules: true\nmodules:\n- path: "+p11server.Library(t, "opensc-pkcs11.so")+"\n"), 0o600))
 		refused, err := p.Kubehsm(t.Context(), "enroll", "--yes")
 		must(t, err)
-		if refused.Code == 0 || !strings.Contains(refused.Stderr, "--use-certificate") {
+		if refused.Code == 0 || !strings.Contains(refused.Stderr, "does not accept certificates of this issuer") ||
+			!strings.Contains(refused.Stderr, "--chain FILE") {
 			t.Errorf("without the chain: %s", refused)
 		}
 		p.signsIn("pkcs11:manufacturer=piv_II", "needs its PIN", 1, "--chain", p.chain(corp))
@@ -324,6 +325,8 @@ func (p *person) signsIn(token, prompt string, times int, more ...string) {
 		t.Errorf("the PIN was asked for %d times:\n%s", n, s.Output())
 	}
 	p.usable()
+	// As after the issuer's next certificate: the chain of a file is on record.
+	p.ok(p.KubehsmPIN(t.Context(), ownPIN, "enroll", "--name", "corp-hsm", "--yes"))
 	if after := written(p.card); after != before {
 		t.Errorf("the card has done %d commands that write, before %d", after, before)
 	}

@@ -109,6 +109,15 @@ func chainIn(o enrolling.Options) ([]*x509.Certificate, error) {
 	return append(c.Chain, c.Leaf), nil
 }
 
+// knownIssuers are the certificates of the chain's file, and of the chain that an earlier run has found.
+func (r *attempt) knownIssuers() ([]*x509.Certificate, error) {
+	all, err := chainIn(r.given)
+	if old, parsing := csr.ParseCertificate(r.record.Certificate); parsing == nil {
+		all = append(all, old.Chain...)
+	}
+	return all, err
+}
+
 // takeAdoptable makes o the enrollment of the key and the user of the certificate.
 func takeAdoptable(o *enrolling.Options, a Adoptable) error {
 	who := a.Certificate.Subject()

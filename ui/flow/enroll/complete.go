@@ -62,7 +62,12 @@ func (n Enroller) Complete(ctx context.Context, o enrolling.Options) (enrolling.
 		if own == nil {
 			return o, err
 		}
-		if !n.announced(ctx, o, own) {
+		announced, refusal := n.announced(ctx, o, own)
+		if refusal != nil {
+			return o, hint.With(fmt.Errorf("the certificate of %q on the token: %w", own[0].Certificate.Subject().User, refusal),
+				hint.Of(refusal)+"; to request a certificate from the cluster: --user NAME (and --group NAME)")
+		}
+		if !announced {
 			return o, hint.With(err, hint.Of(err)+"; or sign in with the certificate that is on the token: --use-certificate")
 		}
 		o.Adopt = true
@@ -332,12 +337,19 @@ func (n Enroller) own(ctx context.Context, o enrolling.Options) []Adoptable {
 	return fit
 }
 
-// announced tells whether the API server of the context announces that it accepts any of them.
-func (n Enroller) announced(ctx context.Context, o enrolling.Options, own []Adoptable) bool {
+// announced tells whether the API server of the context announces that it accepts any of them. The error says that it
+// announces others.
+func (n Enroller) announced(ctx context.Context, o enrolling.Options, own []Adoptable) (bool, error) {
 	at, err := (cluster.Access{Env: n.env.On(o.Cluster)}).Endpoint(ctx, o.Context)
 	if err != nil || at.Accepts(o.AcceptUnverified) != nil {
-		return false
+		return false, nil
 	}
 	by := accepts(ctx, n.env.On(o.Cluster), at.Cluster, o)
-	return by != nil && len(by.Names) > 0 && len(accepted(by, own)) > 0
+	if by == nil || len(by.Names) == 0 {
+		return false, nil
+	}
+	if len(accepted(by, own)) == 0 {
+		return false, untrusted(by.Check(own[0].Certificate))
+	}
+	return true, nil
 }

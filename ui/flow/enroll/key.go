@@ -235,12 +235,9 @@ func (r *attempt) adopt(ctx context.Context) (outcome, error) {
 	if slot.Certificate == nil {
 		return outcome{}, noneAdoptable(o.Key, nil)
 	}
-	more, err := chainIn(r.given)
+	more, err := r.knownIssuers()
 	if err != nil {
 		return outcome{}, err
-	}
-	if old, err := csr.ParseCertificate(r.record.Certificate); err == nil { // an earlier run may have had the file
-		more = append(more, old.Chain...)
 	}
 	others := issuers(slots, more)
 	cert := csr.WithChain(slot.Certificate, others)

@@ -182,7 +182,7 @@ func (n Enroller) reviewAdopted(ctx context.Context, r *attempt, rev Review, kno
 	if err != nil {
 		return Review{}, err
 	}
-	more, err := chainIn(rev.Options)
+	more, err := r.knownIssuers()
 	if err != nil {
 		return Review{}, err
 	}

@@ -98,9 +98,11 @@ func (x Option) said(o *Options) string {
 	return strings.Join(x.words(o), ",")
 }
 
-// sameKey is [SameToken] for keys.
+// sameKey is [SameToken] for keys. Where both have an id, their labels may differ: OpenSC shows another one without the
+// PIN than with it.
 func sameKey(asked, recorded hsm.URI) bool {
-	return SameToken(asked, recorded) && (asked.Object == "" || asked.Object == recorded.Object) &&
+	ids := len(asked.ID) > 0 && len(recorded.ID) > 0
+	return SameToken(asked, recorded) && (ids || asked.Object == "" || asked.Object == recorded.Object) &&
 		(len(asked.ID) == 0 || bytes.Equal(asked.ID, recorded.ID)) && (asked.Slot == "" || asked.Slot == recorded.Slot)
 }
 
