@@ -131,28 +131,30 @@ func (l Ledger) read(ctx context.Context) (List, map[string]Object, error) {
 	if err != nil {
 		return list, nil, err
 	}
-	bindings := map[string]Object{}
-	for _, b := range objects {
-		if name, _ := at(b, "metadata", "name").(string); strings.HasPrefix(name, PolicyPrefix) {
-			bindings[name] = b
-		}
-	}
-	list = ListOf(policies)
-	for i, s := range list.Shards {
-		list.Shards[i].Bound = binds(bindings[s.Name], s)
-	}
-	return list, bindings, nil
+	return ListOf(policies, objects), byName(objects), nil
 }
 
-// ListOf is the list that policies hold. Policies that are not of the list are passed over.
-// Shards are not Bound, since nobody has looked at the bindings.
-func ListOf(policies []Object) (list List) {
-	settled := false
+// byName is the list's bindings by their name.
+func byName(bindings []Object) map[string]Object {
+	all := map[string]Object{}
+	for _, b := range bindings {
+		if name, _ := at(b, "metadata", "name").(string); strings.HasPrefix(name, PolicyPrefix) {
+			all[name] = b
+		}
+	}
+	return all
+}
+
+// ListOf is the list that policies hold, which the bindings put in force. Objects that are not of
+// the list are passed over.
+func ListOf(policies, bindings []Object) (list List) {
+	settled, bound := false, byName(bindings)
 	for _, o := range policies {
 		if name, _ := at(o, "metadata", "name").(string); !strings.HasPrefix(name, PolicyPrefix) {
 			continue
 		}
 		s := shardOf(o)
+		s.Bound = binds(bound[s.Name], s)
 		if s.Err == nil && !settled {
 			list.Settings, settled = s.Settings, true
 		}

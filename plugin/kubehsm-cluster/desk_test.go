@@ -22,7 +22,7 @@ import (
 // it cannot approve past them, nor give what only admins give.
 func TestDesk(t *testing.T) {
 	l := newLab(t, controlplane.Options{})
-	l.start()
+	r := l.start()
 	c := newCrowd(l)
 	l.kubectl("create", "clusterrolebinding", "admins", "--clusterrole=cluster-admin", "--group=admins")
 	file := func(n int, name string, groups ...string) (*person, string) {
@@ -125,6 +125,10 @@ func TestDesk(t *testing.T) {
 	if got := condition(l.stored().denied["lost"]); got.Reason != judge.ReasonRevoked || !strings.Contains(got.Message, "lost in a train") {
 		t.Errorf("%s: %s", got.Reason, got.Message)
 	}
+	poll.Until(t, "the policy that has no binding is counted", func() bool {
+		out, err := r.get(t.Context(), r.metrics, "/metrics")
+		return err == nil && strings.Contains(out, `kubehsm_revocation_policies{state="unbound"} 1`)
+	})
 	if out, err := run(program, "csr", "show", "lost"); err != nil || !strings.Contains(out, "hannah: lost in a train") {
 		t.Errorf("the desk reads the list: %v\n%s", err, out)
 	}

@@ -99,6 +99,7 @@ func manager(config *rest.Config, o options) (ctrl.Manager, error) {
 			return nil, err
 		}
 	}
+	revoked := labels.SelectorFromSet(labels.Set{revocation.Label: "true"})
 	ours := map[string]cache.Config{clusterapi.Namespace: {}}
 	lease, renew, retry := leaseDuration, renewDeadline, retryPeriod
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
@@ -115,12 +116,12 @@ func manager(config *rest.Config, o options) (ctrl.Manager, error) {
 			},
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
-				&certificatesv1.CertificateSigningRequest{}: {Transform: approver.Stub},
-				&admissionregistrationv1.ValidatingAdmissionPolicy{}: {
-					Label: labels.SelectorFromSet(labels.Set{revocation.Label: "true"})},
-				&clusterapi.HardwareToken{}:    {Namespaces: ours},
-				&clusterapi.RequestReview{}:    {Namespaces: ours},
-				&clusterapi.EnrollmentPolicy{}: {Namespaces: ours},
+				&certificatesv1.CertificateSigningRequest{}:                 {Transform: approver.Stub},
+				&admissionregistrationv1.ValidatingAdmissionPolicy{}:        {Label: revoked},
+				&admissionregistrationv1.ValidatingAdmissionPolicyBinding{}: {Label: revoked},
+				&clusterapi.HardwareToken{}:                                 {Namespaces: ours},
+				&clusterapi.RequestReview{}:                                 {Namespaces: ours},
+				&clusterapi.EnrollmentPolicy{}:                              {Namespaces: ours},
 			},
 		},
 	})

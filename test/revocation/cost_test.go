@@ -74,16 +74,22 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// revokeMany puts jane and many others on the list, and waits until it is in force.
-func (s costSide) revokeMany(t *testing.T) {
-	t.Helper()
-	entries := []revocation.Entry{s.lost.entry}
-	for n := range *revokedCount {
-		e := s.lost.entry
-		e.Certificate, e.User = fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, n))), fmt.Sprintf("user-%d", n)
+// manyWith is an entry, and n others like it.
+func manyWith(one revocation.Entry, n int) []revocation.Entry {
+	entries := []revocation.Entry{one}
+	for i := range n {
+		e := one
+		e.Certificate, e.User = fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, i))), fmt.Sprintf("user-%d", i)
 		e.Key = e.Certificate
 		entries = append(entries, e)
 	}
+	return entries
+}
+
+// revokeMany puts jane and many others on the list, and waits until it is in force.
+func (s costSide) revokeMany(t *testing.T) {
+	t.Helper()
+	entries := manyWith(s.lost.entry, *revokedCount)
 	admin := configFrom(t, s.AdminKubeconfig())
 	began := time.Now()
 	shards, err := s.ledger.Revoke(t.Context(), time.Now(), entries...)

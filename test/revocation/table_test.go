@@ -176,6 +176,34 @@ func TestTable(t *testing.T) {
 	compare(t, b.String())
 }
 
+// TestManyAuthorizers: an API server takes the authorizer's file with 20,000 certificates, and
+// refuses those on it everything.
+func TestManyAuthorizers(t *testing.T) {
+	dir := t.TempDir()
+	config, nobody := dir+"/authorization.yaml", dir+"/nobody.kubeconfig"
+	write := func(entries ...revocation.Entry) {
+		text := revocation.List{Shards: []revocation.Shard{{Entries: entries}}}.Authorizer()
+		text = strings.Replace(text, revocation.AuthorizerKubeconfigFile, nobody, -1)
+		check(t, os.WriteFile(config+".new", []byte(text), 0o600))
+		check(t, os.Rename(config+".new", config))
+	}
+	check(t, os.WriteFile(nobody, []byte(revocation.AuthorizerKubeconfig), 0o600))
+	write()
+	c := controlplane.StartForTest(t, controlplane.Options{NoControllerManager: true,
+		APIServerFlags: []string{"--authorization-config=" + config}})
+	check(t, c.Apply(t.Context(), everybody))
+	lost, kept := someone(t, c, "jane"), someone(t, c, "jane")
+	check(t, create(t.Context(), lost.config, "before"))
+	write(manyWith(lost.entry, 20_000)...)
+	began := time.Now()
+	poll.Until(t, "the authorizer is read", func() bool {
+		err := create(t.Context(), lost.config, "probing")
+		return err != nil && strings.Contains(err.Error(), nobodys)
+	})
+	t.Logf("20,001 certificates are in force after %s", time.Since(began))
+	check(t, create(t.Context(), kept.config, "kept"))
+}
+
 // awaitLifted waits until a certificate writes again.
 func awaitLifted(t *testing.T, p person) {
 	t.Helper()

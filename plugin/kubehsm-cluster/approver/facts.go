@@ -105,29 +105,59 @@ func (f facts) Revoked(certificate, key string) ([]string, error) {
 		if err := f.cache.List(f.ctx, &list, client.MatchingFields{byRevoked: by}); err != nil {
 			return nil, err
 		}
-		var all []revocation.Object
-		for i := range list.Items {
-			o, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&list.Items[i])
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, o)
+		policies, err := objectsOf(list.Items)
+		if err != nil {
+			return nil, err
 		}
-		if why := revocation.ListOf(all).Objections(certificate, key); len(why) > 0 {
+		if why := revocation.ListOf(policies, nil).Objections(certificate, key); len(why) > 0 {
 			return why, nil
 		}
 	}
 	return nil, nil
 }
 
+// revoked is the whole list of revoked certificates.
+func (f facts) revoked() (revocation.List, error) {
+	var policies admissionregistrationv1.ValidatingAdmissionPolicyList
+	if err := f.cache.List(f.ctx, &policies, client.UnsafeDisableDeepCopy); err != nil {
+		return revocation.List{}, err
+	}
+	var bindings admissionregistrationv1.ValidatingAdmissionPolicyBindingList
+	if err := f.cache.List(f.ctx, &bindings, client.UnsafeDisableDeepCopy); err != nil {
+		return revocation.List{}, err
+	}
+	p, err := objectsOf(policies.Items)
+	if err != nil {
+		return revocation.List{}, err
+	}
+	b, err := objectsOf(bindings.Items)
+	return revocation.ListOf(p, b), err
+}
+
+// objectsOf are policies or bindings as package revocation reads them.
+func objectsOf[T any](items []T) (all []revocation.Object, err error) {
+	for i := range items {
+		o, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&items[i])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, o)
+	}
+	return all, nil
+}
+
 // revokedBy are what a policy's entries are found by.
 func revokedBy(o client.Object) []string {
-	u, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	policy, ok := o.(*admissionregistrationv1.ValidatingAdmissionPolicy)
+	if !ok {
+		return nil
+	}
+	policies, err := objectsOf([]admissionregistrationv1.ValidatingAdmissionPolicy{*policy})
 	if err != nil {
-		return nil // a policy is one always
+		return nil // a policy always is an object
 	}
 	var all []string
-	for e := range revocation.ListOf([]revocation.Object{u}).All() {
+	for e := range revocation.ListOf(policies, nil).All() {
 		all = append(all, revokedKeys(e)...)
 	}
 	return all

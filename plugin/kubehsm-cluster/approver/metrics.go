@@ -16,6 +16,7 @@ type Metrics struct {
 	seconds   *prometheus.HistogramVec
 	cache     client.Reader
 	tokens    *prometheus.Desc
+	policies  *prometheus.Desc
 }
 
 // NewMetrics makes them; tokens are counted in the cache when somebody reads.
@@ -30,6 +31,9 @@ func NewMetrics(cache client.Reader) *Metrics {
 		tokens: prometheus.NewDesc("kubehsm_tokens",
 			"Tokens of the roster, by their state, the remaining life of their certificate, touch policy and model.",
 			[]string{"state", "remaining", "touch", "model"}, nil),
+		policies: prometheus.NewDesc("kubehsm_revocation_policies",
+			"Admission policies with the list of revoked certificates, by their state: ok, differs, unbound or unreadable.",
+			[]string{"state"}, nil),
 	}
 }
 
@@ -38,6 +42,7 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	m.decisions.Describe(to)
 	m.seconds.Describe(to)
 	to <- m.tokens
+	to <- m.policies
 }
 
 // readTimeout bounds one reading of the roster, which is in memory.
@@ -49,6 +54,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.seconds.Collect(to)
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
+	m.collectPolicies(ctx, to)
 	var list clusterapi.HardwareTokenList
 	if err := m.cache.List(ctx, &list, client.InNamespace(clusterapi.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		to <- prometheus.NewInvalidMetric(m.tokens, err)
@@ -60,6 +66,32 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	}
 	for labels, n := range count {
 		to <- prometheus.MustNewConstMetric(m.tokens, prometheus.GaugeValue, float64(n), labels[:]...)
+	}
+}
+
+// collectPolicies counts the policies that hold the list of revoked certificates. Those that
+// have no effect, or another one than kubehsm's, are what to be alerted of.
+func (m *Metrics) collectPolicies(ctx context.Context, to chan<- prometheus.Metric) {
+	list, err := facts{ctx, m.cache}.revoked()
+	if err != nil {
+		to <- prometheus.NewInvalidMetric(m.policies, err)
+		return
+	}
+	count := map[string]int{"ok": 0, "differs": 0, "unbound": 0, "unreadable": 0}
+	for _, s := range list.Shards {
+		switch {
+		case s.Err != nil:
+			count["unreadable"]++
+		case !s.Bound:
+			count["unbound"]++
+		case s.Differs:
+			count["differs"]++
+		default:
+			count["ok"]++
+		}
+	}
+	for state, n := range count {
+		to <- prometheus.MustNewConstMetric(m.policies, prometheus.GaugeValue, float64(n), state)
 	}
 }
 

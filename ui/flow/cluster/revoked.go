@@ -19,7 +19,8 @@ const policiesPath = "/apis/admissionregistration.k8s.io/v1/validatingadmissionp
 
 // Revoked reads which certificates the cluster of a context has revoked, for who approves
 // requests. Who may not list admission policies reads those that the set helpdesk of
-// `kubehsm rbac apply` names. The error is a Forbidden one if the caller may read neither.
+// `kubehsm rbac apply` names. Nobody looks whether the policies are bound. The error is a
+// Forbidden one if the caller may read neither.
 // A cluster that does not know admission policies has revoked nothing.
 func (a Access) Revoked(ctx context.Context, kubeContext string) (revocation.List, error) {
 	return a.RevokedOf(ctx, a.Env.Rules(), kubeContext)
@@ -58,7 +59,7 @@ func (a Access) RevokedOf(ctx context.Context, rules kubeconfig.Rules, kubeConte
 	if err != nil && !apierrors.IsNotFound(err) {
 		return revocation.List{}, err
 	}
-	return revocation.ListOf(all.Items), nil
+	return revocation.ListOf(all.Items, nil), nil
 }
 
 // named reads the policies that have a name of their own in the help desk's role.

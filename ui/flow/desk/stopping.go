@@ -302,6 +302,16 @@ func (c *objects) mayRevoke(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
+// clock is the time by the cluster's clock, zero if the cluster does not tell: then no entry has
+// ended, and the change is made all the same.
+func (s Stopping) clock(ctx context.Context, kubeContext string) time.Time {
+	_, now, err := s.author(ctx, kubeContext)
+	if err != nil {
+		return time.Time{}
+	}
+	return now
+}
+
 // author is who the cluster takes the caller for, else the name on this computer, and the
 // time by the cluster's clock, zero if that is not known: by a wrong one live entries end.
 func (s Stopping) author(ctx context.Context, kubeContext string) (string, time.Time, error) {
@@ -360,7 +370,7 @@ func (s Stopping) Lift(ctx context.Context, kubeContext string, certificates []s
 	if err != nil {
 		return nil, err
 	}
-	shards, err := l.Lift(ctx, time.Time{}, certificates...)
+	shards, err := l.Lift(ctx, s.clock(ctx, kubeContext), certificates...)
 	if errors.Is(err, revocation.ErrNotRevoked) {
 		err = hint.With(err, "`kubehsm revocation list` shows what is revoked")
 	}
@@ -387,7 +397,7 @@ func (s Stopping) Configure(ctx context.Context, kubeContext string, settings re
 	if err != nil {
 		return nil, err
 	}
-	shards, err := l.Configure(ctx, time.Time{}, settings)
+	shards, err := l.Configure(ctx, s.clock(ctx, kubeContext), settings)
 	if errors.Is(err, revocation.ErrSpared) {
 		err = hint.With(err, "the help desk gives out no such groups; leave it away to spare "+revocation.RecoveryGroup)
 	}

@@ -76,6 +76,35 @@ func TestStop(t *testing.T) {
 		}}.Try(t)
 }
 
+// TestEndedGo: each change of the list drops what has ended by the cluster's clock.
+func TestEndedGo(t *testing.T) {
+	live := revocation.Entry{Certificate: strings.Repeat("ab", 32)}
+	ended := revocation.Entry{Certificate: strings.Repeat("cd", 32), NotAfter: time.Unix(1_000_000_000, 0)}
+	for name, do := range map[string]func(Stopping) error{
+		"lift": func(s Stopping) error { _, err := s.Lift(t.Context(), "", []string{live.Certificate}); return err },
+		"set": func(s Stopping) error {
+			_, err := s.Configure(t.Context(), "", revocation.Settings{FailClosed: true})
+			return err
+		},
+	} {
+		w := desk(t)
+		_, l, err := NewStopping(w.Env).open(t.Context(), "")
+		if err == nil {
+			_, err = l.Revoke(t.Context(), time.Time{}, live, ended)
+		}
+		if err == nil {
+			err = do(NewStopping(w.Env))
+		}
+		list, rerr := NewStopping(w.Env).List(t.Context(), "")
+		if err != nil || rerr != nil {
+			t.Fatal(err, rerr)
+		}
+		if _, on := list.Find(ended.Certificate, ""); on {
+			t.Errorf("%s: what has ended is on the list", name)
+		}
+	}
+}
+
 // TestLift: lifted is what is on the list, and only that.
 func TestLift(t *testing.T) {
 	w := desk(t)

@@ -285,6 +285,7 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, t target) {
 			user, groups = subject.CommonName, append(subject.Organization, "system:authenticated")
 		}
 		asked["status"] = Object{"userInfo": Object{"username": user, "groups": groups}}
+		asked["metadata"] = Object{"creationTimestamp": time.Now().UTC().Format(time.RFC3339)}
 	case "selfsubjectrulesreviews":
 		every := []string{"*"}
 		rules := []Object{{"verbs": every, "apiGroups": every, "resources": every}}
