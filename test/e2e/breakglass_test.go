@@ -134,7 +134,7 @@ func TestRBACCheck(t *testing.T) {
 	admin := u.newDesk("")
 	out := admin.ok("rbac", "check")
 	if strings.Contains(out, "missing") || strings.Contains(out, "differs") ||
-		!strings.Contains(out, "kubehsm-break-glass") {
+		!strings.Contains(out, "kubehsm-break-glass") || !strings.Contains(out, "yes, as far as can be seen from here") {
 		t.Errorf("the check: %s", out)
 	}
 	weak := u.newDesk(unique("weak"))

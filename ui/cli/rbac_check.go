@@ -16,6 +16,8 @@ type rbacDoc struct {
 	Objects []desk.RBACObject `json:"objects"`
 	Rights  []desk.RBACRight  `json:"rights,omitempty"`
 	Evaders *desk.Evaders     `json:"evaders,omitempty"`
+	// Obstacles are why a ticket cannot work here; none of apply.
+	Obstacles []string `json:"obstacles,omitempty"`
 }
 
 func (a *app) rbacCheck() *cobra.Command {
@@ -25,7 +27,8 @@ func (a *app) rbacCheck() *cobra.Command {
 		Short: "Compare the roles and policies in a cluster with the required ones",
 		Long: `Shows of every role, binding and policy whether the cluster has it, and of every duty
 whether you have the rights for it. It names who may evade the revocation of a
-certificate. It fails if something is missing or different.
+certificate, and says whether a ticket can work here at all. It fails if something is
+missing or different.
 
 ` + setsUsage(),
 		Example: `kubehsm rbac check --context prod
@@ -50,9 +53,10 @@ kubehsm rbac check breakglass -o json`,
 			return err
 		}
 		doc.Evaders = &evaders
+		doc.Obstacles = desk.NewTickets(env).Hindered(c.Context(), a.context)
 		err = a.emit(o, doc, func(w *words) {
 			w.sections([]present.Section{present.Roles(doc.Objects), present.Rights(doc.Rights),
-				present.Evaders(evaders)})
+				present.Evaders(evaders), present.Obstacles(doc.Obstacles)})
 		})
 		return errors.Join(err, rbacWrong(doc.Objects))
 	})

@@ -93,7 +93,7 @@ func documents() []Entry {
 		{
 			"rbac check, apply",
 			"objects[]: set kind namespace name state; rights[]: duty allowed needs; " +
-				"evaders{impersonate[] changePolicies[] unknown}",
+				"evaders{impersonate[] changePolicies[] unknown}; obstacles[], why a ticket cannot work",
 		},
 		{"rbac print", "manifest; with --revocation-authorizer authorization kubeconfig"},
 		{"csr approve --proven", "requests[]: request user notes problem; left"},

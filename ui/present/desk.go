@@ -145,6 +145,15 @@ func AskTicket(against []string) hsm.ConfirmPrompt {
 		Detail: "It would not work yet:\n" + text.CleanLines("- "+strings.Join(against, "\n- "))}
 }
 
+// Obstacles says whether a ticket can work in a cluster, and why not.
+func Obstacles(against []string) Section {
+	s := Section{Title: "Whether a ticket can work", Lines: linesOf("", against, Warn)}
+	if len(against) == 0 {
+		s.Lines = []Line{{Words: "yes, as far as can be seen from here", Level: Good}}
+	}
+	return s
+}
+
 // Ticket says what a ticket is for. The ticket itself, a secret, is not in it.
 func Ticket(t desk.IssuedTicket) []Section {
 	s := Section{Facts: []Fact{

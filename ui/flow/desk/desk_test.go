@@ -174,6 +174,9 @@ func TestObstacles(t *testing.T) {
 	if got := said(); !strings.Contains(got, "nobody can join with it") {
 		t.Errorf("a server that is gone: %s", got)
 	}
+	if got := NewTickets(w.Env).Hindered(t.Context(), "open"); len(got) != 1 {
+		t.Errorf("a cluster that cannot be looked at: %q", got)
+	}
 	if _, err := NewTickets(w.Env).Obstacles(t.Context(), "open", ""); err == nil {
 		t.Error("of a cluster that is not verified")
 	}

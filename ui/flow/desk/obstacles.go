@@ -46,5 +46,14 @@ func (k Tickets) Obstacles(ctx context.Context, kubeContext, signer string) ([]s
 	return all, nil
 }
 
+// Hindered is [Tickets.Obstacles] for who makes no ticket now: that one cannot look is one of them.
+func (k Tickets) Hindered(ctx context.Context, kubeContext string) []string {
+	all, err := k.Obstacles(ctx, kubeContext, "")
+	if err != nil {
+		return []string{err.Error()}
+	}
+	return all
+}
+
 // exampleID is the ID of a token that no cluster has.
 const exampleID = "000000"

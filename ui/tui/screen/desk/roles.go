@@ -49,8 +49,9 @@ func (d work) checkRoles() tea.Msg {
 			if err != nil {
 				return screen.Report{}, err
 			}
+			against := d.Tickets.Hindered(ctx, "")
 			return screen.Report{Title: "Roles and policies in the cluster",
-				Sections: append(compared(all), present.Rights(rights), present.Evaders(evaders))}, nil
+				Sections: append(compared(all), present.Rights(rights), present.Evaders(evaders), present.Obstacles(against))}, nil
 		}}}
 }
 
