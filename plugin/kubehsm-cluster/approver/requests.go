@@ -133,6 +133,9 @@ func (r *Requests) result(ctx context.Context, err error) (reconcile.Result, err
 		// The cache is behind: the next look sees it.
 		log.FromContext(ctx).V(1).Info("changed meanwhile", "error", err.Error())
 		return reconcile.Result{RequeueAfter: 100 * time.Millisecond}, nil
+	case errors.Is(err, errUnproven):
+		log.FromContext(ctx).V(1).Info("nothing to write", "error", err.Error())
+		return reconcile.Result{}, nil
 	case apierrors.IsForbidden(err):
 		err = fmt.Errorf("%s: %w", Outdated, err)
 	}

@@ -2,6 +2,7 @@ package approver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -103,10 +104,10 @@ func (r *Requests) issued(ctx context.Context, name string) error {
 	status := token.Status
 	if status.Key != key {
 		proven, err := r.proven(ctx, stub, token)
-		if err != nil || proven == nil {
+		if err != nil {
 			return err
 		}
-		describe(&status, key, *proven)
+		describe(&status, key, proven)
 	}
 	if token.Spec.State == clusterapi.HandedOut {
 		token.Spec.State = clusterapi.Active
@@ -122,25 +123,34 @@ func (r *Requests) issued(ctx context.Context, name string) error {
 	return nil
 }
 
-// proven is what the attestation in a request proves of its key; nil if that is nothing, or
-// not that the key is in the token and the request its owner's.
+// errUnproven: a certificate was issued, and nothing proves that its key is in its owner's token.
+var errUnproven = errors.New("its key is in no token of its owner on the roster")
+
+// proven is what the attestation in a request proves of its key; the error is [errUnproven] unless
+// the key is in the token and the request is its owner's.
 func (r *Requests) proven(ctx context.Context, stub *certificatesv1.CertificateSigningRequest,
-	token *clusterapi.HardwareToken) (*attest.Statement, error) {
+	token *clusterapi.HardwareToken) (attest.Statement, error) {
 	obj, err := r.read(ctx, stub)
 	if err != nil {
-		return nil, client.IgnoreNotFound(err)
+		return attest.Statement{}, err
 	}
-	j, _, _, err := r.byPolicy(ctx)
-	if err != nil || j == nil {
-		return nil, err
+	j, _, broken, err := r.byPolicy(ctx)
+	if err != nil {
+		return attest.Statement{}, err
+	}
+	if j == nil {
+		return attest.Statement{}, fmt.Errorf("%w: %s", errUnproven, broken)
 	}
 	asked, err := judge.Read(obj)
-	if err != nil || asked.Subject.User != token.Spec.Owner {
-		return nil, nil // somebody approved what cannot be read, or for somebody else
+	if err != nil {
+		return attest.Statement{}, fmt.Errorf("%w: %w", errUnproven, err)
 	}
 	statement, err := j.Proven(asked)
-	if err != nil || statement.Serial != token.Name {
-		return nil, nil // the attestation is not valid, or of another token
+	switch {
+	case err != nil:
+		return attest.Statement{}, fmt.Errorf("%w: %w", errUnproven, err)
+	case asked.Subject.User != token.Spec.Owner, statement.Serial != token.Name:
+		return attest.Statement{}, fmt.Errorf("%w: it is in the token %s", errUnproven, statement.Serial)
 	}
-	return &statement, nil
+	return statement, nil
 }
