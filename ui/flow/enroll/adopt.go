@@ -109,10 +109,11 @@ func chainIn(o enrolling.Options) ([]*x509.Certificate, error) {
 	return append(c.Chain, c.Leaf), nil
 }
 
-// knownIssuers are the certificates of the chain's file, and of the chain that an earlier run has found.
-func (r *attempt) knownIssuers() ([]*x509.Certificate, error) {
-	all, err := chainIn(r.given)
-	if old, parsing := csr.ParseCertificate(r.record.Certificate); parsing == nil {
+// knownIssuers are the certificates of the file that o names for the chain, and of the chain that an earlier run has
+// recorded.
+func knownIssuers(o enrolling.Options, recorded []byte) ([]*x509.Certificate, error) {
+	all, err := chainIn(o)
+	if old, parsing := csr.ParseCertificate(recorded); parsing == nil {
 		all = append(all, old.Chain...)
 	}
 	return all, err
@@ -204,16 +205,16 @@ func accepted(by *csr.Accepted, all []Adoptable) []Adoptable {
 
 // keepsApart says why the certificate of a key that is there is kept in the state folder alone, "" if it is written to
 // the token, as far as that is known before.
-func (r *attempt) keepsApart(ctx context.Context) (why string, err error) {
-	switch o := r.record.Options; {
+func keepsApart(ctx context.Context, t hsm.Token, info hsm.TokenInfo, o enrolling.Options) (why string, err error) {
+	switch {
 	case o.Adopt:
 		return "the token stays as it is", nil
-	case !r.info.Can.Store:
+	case !info.Can.Store:
 		return "the token cannot be written to", nil
 	case !o.Key.Kind().HasSlots():
 		return "", nil
 	}
-	d, err := token.ReadDetails(ctx, r.token)
+	d, err := token.ReadDetails(ctx, t)
 	if err != nil || d == nil || d.ManagementKey.Default || d.ManagementKey.Protected {
 		return "", err
 	}

@@ -33,7 +33,7 @@ func (r *attempt) storeCertificate(ctx context.Context) (outcome, error) {
 	if err := save(ctx, r.env, r.record.Enrollment(), cert); err != nil {
 		return outcome{}, err
 	}
-	apart, err := r.keepsApart(ctx)
+	apart, err := keepsApart(ctx, r.token, r.info, r.record.Options)
 	if err != nil {
 		return outcome{}, err
 	}

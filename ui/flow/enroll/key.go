@@ -235,7 +235,7 @@ func (r *attempt) adopt(ctx context.Context) (outcome, error) {
 	if slot.Certificate == nil {
 		return outcome{}, noneAdoptable(o.Key, nil)
 	}
-	more, err := r.knownIssuers()
+	more, err := knownIssuers(r.given, r.record.Certificate)
 	if err != nil {
 		return outcome{}, err
 	}

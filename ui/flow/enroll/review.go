@@ -76,7 +76,7 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 	if o.Adopt {
 		return n.reviewAdopted(ctx, r, rev, known)
 	}
-	if why, err := r.keepsApart(ctx); err != nil {
+	if why, err := keepsApart(ctx, r.token, r.info, o); err != nil {
 		return Review{}, err
 	} else if why != "" {
 		rev.Notes = append(rev.Notes, "the certificate is kept in the state folder alone: "+why)
@@ -182,7 +182,7 @@ func (n Enroller) reviewAdopted(ctx context.Context, r *attempt, rev Review, kno
 	if err != nil {
 		return Review{}, err
 	}
-	more, err := r.knownIssuers()
+	more, err := knownIssuers(r.given, r.record.Certificate)
 	if err != nil {
 		return Review{}, err
 	}
@@ -193,8 +193,7 @@ func (n Enroller) reviewAdopted(ctx context.Context, r *attempt, rev Review, kno
 		return rev, nil
 	}
 	rev.Certificate = fit[i].Certificate
-	if err := takeAdoptable(&rev.Options, fit[i]); err != nil {
-		rev.Refused = err
+	if rev.Refused = takeAdoptable(&rev.Options, fit[i]); rev.Refused != nil {
 		return rev, nil
 	}
 	if key := fit[i].Slot.Key; key != nil && key.PIN == hsm.PINAlways {

@@ -178,7 +178,8 @@ func (p *keyPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 		return p.askOverwrite()
 	case key.Matches(k, keyCertificate()) && p.unfit() == "":
 		it, _ := p.list.selected()
-		p.m.adopt(p.slots[it.index])
+		o := &p.m.opts
+		o.Adopt, o.Key, o.User, o.Groups = true, p.slots[it.index].URI, "", nil // the certificate says who signs in
 		return p.m.review(now)
 	}
 	return nil

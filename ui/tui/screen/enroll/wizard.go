@@ -139,11 +139,6 @@ func (m *wizard) chooseToken(v hsm.View) {
 	m.opts.Token = v.Info.URI()
 }
 
-// adopt settles on the certificate in a slot: it says who signs in.
-func (m *wizard) adopt(s hsm.Slot) {
-	m.opts.Adopt, m.opts.Key, m.opts.User, m.opts.Groups = true, s.URI, "", nil
-}
-
 // chooseSlot takes the key in s, or s as the place for a new one.
 func (m *wizard) chooseSlot(s hsm.Slot) {
 	m.opts.Generate.Overwrite, m.opts.Adopt = false, false
