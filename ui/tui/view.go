@@ -27,7 +27,7 @@ func (m *model) View() tea.View {
 			return ""
 		}
 		s := m.store.Overview.Value
-		if m.nav.top().Watching() > 0 { // what the tokens told is not old
+		if m.nav.top().Watching() > 0 { // the tokens were read a moment ago
 			s = m.store.Status()
 		}
 		return standing(c.theme, s, m.now, room)

@@ -144,7 +144,7 @@ func (s Stopping) known(ctx context.Context, kubeContext string) (all []known, e
 	}
 	for obj, err := range client.List(ctx, csr.ListOptions{}) {
 		if csr.IsForbidden(err) {
-			break // what is on record here is what is left
+			break // only the records of this computer are left
 		}
 		if err != nil {
 			return nil, err

@@ -227,7 +227,7 @@ func certificates(v hsm.View, all []enrollment.Enrollment) []Check {
 		return checks
 	}
 	c := Check{ID: "unfit/" + v.Info.URI().String(), Group: GroupTokens, Title: "Other certificates on " + v.Info.Name()}
-	if len(fit) > 0 { // those of a company card for mail and documents
+	if len(fit) > 0 { // the others are for mail and documents, as on a company card
 		return append(checks, c.ok(strings.Join(problems, "; ")))
 	}
 	return append(checks, c.with(Note, strings.Join(problems, "; "),

@@ -19,7 +19,7 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 	asked := o
 	o, err := n.Complete(ctx, o)
 	if err != nil {
-		return Review{Options: o}, err // as far as they were completed
+		return Review{Options: o}, err // the options as far as they were completed
 	}
 	n.env = n.env.On(o.Cluster)
 	if err := n.env.Dirs.Prepare(); err != nil {

@@ -14,7 +14,7 @@ import (
 func (m *Model) View(f screen.Frame) string {
 	t := f.Theme
 	var head []string
-	if m.list.Len() > 0 || m.loaded && m.err == nil { // none is a number only if somebody counted
+	if m.list.Len() > 0 || m.loaded && m.err == nil { // 0 counts only after the requests were read
 		head = append(head, widget.Cut(m.summary(t), f.Width))
 	}
 	if m.forbidden != nil {
