@@ -130,7 +130,8 @@ func (f *factory) wizardFor(token *hsm.View, slot *hsm.Slot) screen.Screen {
 // roster makes the board of a cluster's tokens.
 func (f *factory) roster() screen.Screen {
 	return roster.New(roster.Services{Tools: f.tools(), Roster: flowdesk.NewRoster(f.flow), Unlock: f.unlock,
-		Approvals: flowdesk.NewApprovals(f.flow), Bootstrap: flowdesk.NewBootstrapTokens(f.flow), Quiet: flowdesk.NewRoster(f.flow.Quiet())})
+		Approvals: flowdesk.NewApprovals(f.flow), Bootstrap: flowdesk.NewBootstrapTokens(f.flow),
+		Quiet: flowdesk.NewRoster(f.flow.Quiet())})
 }
 
 // token makes the screen of one token.
