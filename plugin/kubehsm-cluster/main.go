@@ -119,7 +119,7 @@ func manager(config *rest.Config, o options) (ctrl.Manager, error) {
 				&certificatesv1.CertificateSigningRequest{}:                 {Transform: approver.Stub},
 				&admissionregistrationv1.ValidatingAdmissionPolicy{}:        {Label: revoked},
 				&admissionregistrationv1.ValidatingAdmissionPolicyBinding{}: {Label: revoked},
-				&clusterapi.HardwareToken{}:                                 {Namespaces: ours},
+				&clusterapi.HardwareToken{}:                                 {Namespaces: ours, Transform: approver.Slim},
 				&clusterapi.RequestReview{}:                                 {Namespaces: ours},
 				&clusterapi.EnrollmentPolicy{}:                              {Namespaces: ours},
 			},

@@ -86,16 +86,17 @@ func (r *Requests) issued(ctx context.Context, name string) error {
 	if err := r.Cache.Get(ctx, types.NamespacedName{Name: name}, stub); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	key := stub.Annotations[stubKey]
-	if key == "" || stub.Annotations[stubEnd] == "" {
+	said := gistOf(stub)
+	key := said.key
+	if key == "" || said.end == "" {
 		return nil // no certificate of ours
 	}
-	end, err := time.Parse(time.RFC3339, stub.Annotations[stubEnd])
+	end, err := time.Parse(time.RFC3339, said.end)
 	if err != nil {
 		return err
 	}
 	token, err := facts{ctx, r.Cache}.TokenWithKey(key)
-	if serial := stub.Annotations[stubSerial]; err == nil && token == nil && serial != "" {
+	if serial := said.serial; err == nil && token == nil && serial != "" {
 		token, err = facts{ctx, r.Cache}.Token(serial)
 	}
 	if err != nil || token == nil || token.Status.NotAfter != nil && !token.Status.NotAfter.Time.Before(end) {
@@ -116,7 +117,7 @@ func (r *Requests) issued(ctx context.Context, name string) error {
 		}
 	}
 	token.Status = status
-	token.Status.Certificate, token.Status.NotAfter = stub.Annotations[stubCertificate], &metav1.Time{Time: end}
+	token.Status.Certificate, token.Status.NotAfter = said.certificate, &metav1.Time{Time: end}
 	if err := r.Objects.Status().Update(ctx, token); err != nil {
 		return fmt.Errorf("write the certificate of the token %s on the roster: %w", token.Name, err)
 	}

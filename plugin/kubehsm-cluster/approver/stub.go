@@ -20,14 +20,29 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/judge"
 )
 
-// The annotations of a stub say what is needed of what it has not.
-const (
-	stubMark        = "/stub"       // that it is one: the API server takes no such name from anybody
-	stubSerial      = "serial"      // of the token that it says its key is in, not verified
-	stubKey         = "key"         // SHA-256 of the certificate's SubjectPublicKeyInfo
-	stubCertificate = "certificate" // SHA-256 of the certificate
-	stubEnd         = "end"         // of the certificate, RFC 3339
-)
+// stubMark is the annotation of a stub: the API server takes no such name from anybody. Its value is a
+// [gist], in one string: a map for each of tens of thousands of requests would take more room than they do.
+const stubMark = "/stub"
+
+// gist is what is needed of what a stub has not.
+type gist struct {
+	serial      string // serial number of the token that is said to have the key, not verified
+	key         string // SHA-256 of the certificate's SubjectPublicKeyInfo
+	certificate string // SHA-256 of the certificate
+	end         string // end of the certificate, RFC 3339
+}
+
+func (g gist) String() string {
+	return strings.Join([]string{g.serial, g.key, g.certificate, g.end}, "\n")
+}
+
+// gistOf is what a stub says.
+func gistOf(stub client.Object) (g gist) {
+	if parts := strings.Split(stub.GetAnnotations()[stubMark], "\n"); len(parts) == 4 {
+		g.serial, g.key, g.certificate, g.end = parts[0], parts[1], parts[2], parts[3]
+	}
+	return g
+}
 
 // Stub is a request as the cache keeps it: without what it asks for, and without its
 // certificate, which are most of it. A stub stays as it is: the cache makes them twice.
@@ -36,29 +51,28 @@ func Stub(in any) (any, error) {
 	if !ok || len(obj.Spec.Request) == 0 && obj.Annotations[stubMark] != "" {
 		return in, nil
 	}
-	said := map[string]string{stubMark: "true"}
+	var said gist
 	state := csr.StateOf(obj).State
 	switch {
 	case obj.Spec.SignerName != csr.ClientSigner:
 	case state == csr.Pending:
-		said[stubSerial] = claimedSerial(obj)
+		said.serial = claimedSerial(obj)
 	case state == csr.Issued:
 		cert, err := csr.ParseCertificate(obj.Status.Certificate)
 		if err != nil {
 			break // the certificate is not a client's
 		}
 		sum := sha256.Sum256(cert.Leaf.Raw)
-		said[stubCertificate] = hex.EncodeToString(sum[:])
-		said[stubSerial] = claimedSerial(obj)
-		said[stubEnd] = cert.Leaf.NotAfter.UTC().Format(time.RFC3339)
-		if said[stubKey], err = csr.SPKIHash(cert.Leaf.PublicKey); err != nil {
+		said.certificate, said.serial = hex.EncodeToString(sum[:]), claimedSerial(obj)
+		said.end = cert.Leaf.NotAfter.UTC().Format(time.RFC3339)
+		if said.key, err = csr.SPKIHash(cert.Leaf.PublicKey); err != nil {
 			return nil, err
 		}
 	}
 	stub := &certificatesv1.CertificateSigningRequest{
 		TypeMeta: obj.TypeMeta,
 		ObjectMeta: metav1.ObjectMeta{Name: obj.Name, UID: obj.UID, ResourceVersion: obj.ResourceVersion,
-			CreationTimestamp: obj.CreationTimestamp, DeletionTimestamp: obj.DeletionTimestamp, Annotations: said},
+			CreationTimestamp: obj.CreationTimestamp, DeletionTimestamp: obj.DeletionTimestamp, Annotations: map[string]string{stubMark: said.String()}},
 		Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: once(obj.Spec.SignerName), Username: obj.Spec.Username},
 	}
 	for _, c := range obj.Status.Conditions {
@@ -105,7 +119,7 @@ func claimedSerial(obj *certificatesv1.CertificateSigningRequest) string {
 	if err != nil {
 		return ""
 	}
-	return s.Serial
+	return strings.ReplaceAll(s.Serial, "\n", "")
 }
 
 // The fields that the cache finds objects by.
@@ -132,7 +146,7 @@ func Index(ctx context.Context, to client.FieldIndexer) error {
 			return []string{user}
 		}},
 		{&certificatesv1.CertificateSigningRequest{}, bySerial, func(o client.Object) []string {
-			serial := o.GetAnnotations()[stubSerial]
+			serial := gistOf(o).serial
 			if serial == "" || !is(o.(*certificatesv1.CertificateSigningRequest), csr.Pending) {
 				return nil
 			}

@@ -34,7 +34,7 @@ func TestStubTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	obj := &certificatesv1.CertificateSigningRequest{
-		ObjectMeta: metav1.ObjectMeta{Name: "jane-1", Annotations: map[string]string{stubMark: "true", stubSerial: "1", stubKey: "x"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "jane-1", Annotations: map[string]string{stubMark: "1\nx\n\n"}},
 		Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: csr.ClientSigner, Username: "jane",
 			Request: []byte("a request")},
 		Status: certificatesv1.CertificateSigningRequestStatus{
@@ -46,9 +46,9 @@ func TestStubTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := once.(*certificatesv1.CertificateSigningRequest).Annotations
+	said := gistOf(once.(*certificatesv1.CertificateSigningRequest))
 	hash, err := csr.SPKIHash(key.Public())
-	if err != nil || said[stubKey] != hash || said[stubEnd] != end.Format(time.RFC3339) || said[stubSerial] != "" {
+	if err != nil || said != (gist{key: hash, certificate: said.certificate, end: end.Format(time.RFC3339)}) {
 		t.Errorf("the stub says %v, %v; the key is %s", said, err, hash)
 	}
 	twice, err := Stub(once)
