@@ -183,7 +183,7 @@ func TestManyAuthorizers(t *testing.T) {
 	config, nobody := dir+"/authorization.yaml", dir+"/nobody.kubeconfig"
 	write := func(entries ...revocation.Entry) {
 		text := revocation.List{Shards: []revocation.Shard{{Entries: entries}}}.Authorizer()
-		text = strings.Replace(text, revocation.AuthorizerKubeconfigFile, nobody, -1)
+		text = strings.ReplaceAll(text, revocation.AuthorizerKubeconfigFile, nobody)
 		check(t, os.WriteFile(config+".new", []byte(text), 0o600))
 		check(t, os.Rename(config+".new", config))
 	}

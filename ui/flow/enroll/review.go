@@ -193,10 +193,16 @@ func (n Enroller) reviewAdopted(ctx context.Context, r *attempt, rev Review, kno
 		return rev, nil
 	}
 	rev.Certificate = fit[i].Certificate
-	if rev.Refused = takeAdoptable(&rev.Options, fit[i]); rev.Refused != nil {
-		return rev, nil
+	if rev.Refused = takeAdoptable(&rev.Options, fit[i]); rev.Refused == nil {
+		reviewTaken(ctx, r, &rev, fit[i].Slot.Key, known)
+		rev.Commands = []string{n.Command(rev.Options)}
 	}
-	if key := fit[i].Slot.Key; key != nil && key.PIN == hsm.PINAlways {
+	return rev, nil
+}
+
+// reviewTaken completes the review of a certificate that can sign in, which is for key.
+func reviewTaken(ctx context.Context, r *attempt, rev *Review, key *hsm.Key, known []defaultSecret) {
+	if key != nil && key.PIN == hsm.PINAlways {
 		rev.Notes = append(rev.Notes, "the token requires the PIN for each signature of this key: with each connection that "+
 			"kubehsm opens, not with each command")
 	}
@@ -217,6 +223,4 @@ func (n Enroller) reviewAdopted(ctx context.Context, r *attempt, rev Review, kno
 			rev.Refused = defaultsRefusal(pin, rev.Token)
 		}
 	}
-	rev.Commands = []string{n.Command(rev.Options)}
-	return rev, nil
 }
