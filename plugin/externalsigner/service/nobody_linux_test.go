@@ -86,7 +86,7 @@ func TestAnotherUser(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if len(noted) != 1 || !strings.Contains(noted[0], "another user's (user id 65534)") {
+	if len(noted) != 1 || !strings.Contains(noted[0], "belongs to another user (user id 65534)") {
 		t.Errorf("noted %q", noted)
 	}
 }

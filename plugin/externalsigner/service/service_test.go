@@ -273,8 +273,8 @@ func TestRefusedPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		in("file"):                   "is there already and is not a socket",
-		folder:                       "is there already and is not a socket",
+		in("file"):                   "already exists and is not a socket",
+		folder:                       "already exists and is not a socket",
 		in(strings.Repeat("n", 120)): "too long",
 		in(strings.Repeat("n", 300)): "too long",
 		in("linked"):                 "is there already and is not a regular file",
