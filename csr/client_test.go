@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -307,29 +305,6 @@ func TestErrorsOfTheNetwork(t *testing.T) {
 	}
 	if _, err := NewClient(&rest.Config{Host: "http://a b"}); err == nil {
 		t.Error("a host with a space was accepted")
-	}
-}
-
-// The clientset or one more API group costs start-up time in every kubectl command.
-func TestDependencies(t *testing.T) {
-	list := exec.Command("go", "list", "-deps", ".")
-	list.Env = append(os.Environ(), "GOFLAGS=") // make race-hunt has all import its package
-	out, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	allowed := map[string]bool{
-		"k8s.io/api/certificates/v1": true, "k8s.io/api/authorization/v1": true,
-		"k8s.io/api/authentication/v1": true, "k8s.io/api/core/v1": true, // core: imported by certificates
-	}
-	for dep := range strings.Lines(string(out)) {
-		dep = strings.TrimSpace(dep)
-		ours := strings.HasPrefix(dep, "github.com/kubehsm/") && dep != "github.com/kubehsm/kubehsm/csr" &&
-			!strings.HasPrefix(dep, "github.com/kubehsm/kubehsm/hsm/shared/")
-		if strings.HasPrefix(dep, "k8s.io/api/") && !allowed[dep] || ours ||
-			strings.HasPrefix(dep, "k8s.io/client-go/kubernetes") || strings.HasPrefix(dep, "k8s.io/client-go/discovery") {
-			t.Errorf("must not depend on %s", dep)
-		}
 	}
 }
 

@@ -15,8 +15,7 @@
 // what the cluster signs and accepts, [Client.Forecast] what will become of a request.
 //
 // The API client is a small one over rest.RESTClient and a scheme of three
-// groups: the generated clientset would double the start-up time of a program
-// that kubectl runs for every command.
+// groups, of the fifty that the generated clientset has.
 //
 // Text that comes from the cluster or from a request (messages, subjects,
 // reasons) is passed on as it is. It is untrusted; whoever prints it cleans it.

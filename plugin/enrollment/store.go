@@ -243,11 +243,12 @@ func (s Store) Certificate(e Enrollment) ([]*x509.Certificate, error) {
 }
 
 // Version changes whenever the enrollment, its certificate, the record of its key's policy or
-// one of others, or of their keys' policies, is written anew, and with every enrollment that comes or goes.
+// one of others, or of their keys' policies, is written anew, and with every enrollment or policy that comes,
+// goes or is replaced.
 // It costs a stat for each, so that who holds them in memory can tell cheaply.
 func (s Store) Version(e Enrollment, others ...Enrollment) string {
-	v := make([]byte, 0, 48*(4+len(others)))
-	for _, path := range []string{s.enrollments, s.file(e.Name), s.chain(e), s.policy(e.KeyHash)} {
+	v := make([]byte, 0, 48*(5+len(others)))
+	for _, path := range []string{s.enrollments, s.policies, s.file(e.Name), s.chain(e), s.policy(e.KeyHash)} {
 		v = stamp(v, path)
 	}
 	for _, o := range others {

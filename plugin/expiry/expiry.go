@@ -1,5 +1,4 @@
-// Package expiry says in time that a certificate ends. It imports nothing that
-// costs start-up time: the exec credential plugin uses it.
+// Package expiry says in time that a certificate ends.
 package expiry
 
 import (

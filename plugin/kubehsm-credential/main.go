@@ -40,7 +40,7 @@ func run(args []string) error {
 	kubehsm := filepath.Join(filepath.Dir(self), "kubehsm")
 	answer := atHand(kubehsm, args)
 	if answer == nil {
-		return execute(kubehsm, args)
+		return execute(self, kubehsm, args)
 	}
 	defer clear(answer)
 	if _, err := os.Stdout.Write(answer); err != nil {
@@ -85,13 +85,21 @@ func enrollment(args []string) (name string, ok bool) {
 	return "", false
 }
 
-// execute has kubehsm take the place of this program. Terminal, environment and process ID stay the same, so
-// kubectl sees one plugin.
-func execute(kubehsm string, args []string) error {
-	err := unix.Exec(kubehsm, append([]string{kubehsm}, args...), os.Environ())
+// execute has kubehsm take the place of this program, the one at self. Terminal, environment and process ID stay
+// the same, so kubectl sees one plugin.
+func execute(self, kubehsm string, args []string) error {
+	const both = "\nhint: install kubehsm and kubehsm-credential of one release in one folder"
+	file, err := os.Stat(kubehsm)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s is missing\nhint: kubehsm-credential needs kubehsm in its own folder: install both "+
-			"there, or write the entry anew with `kubehsm kubeconfig set`", kubehsm)
+		return fmt.Errorf("%s is missing%s", kubehsm, both)
+	}
+	if this, serr := os.Stat(self); err == nil && serr == nil && os.SameFile(this, file) {
+		return fmt.Errorf("%s is kubehsm-credential under another name%s", kubehsm, both)
+	}
+	err = unix.Exec(kubehsm, append([]string{kubehsm}, args...), os.Environ())
+	if errors.Is(err, fs.ErrNotExist) { // the file is there
+		return fmt.Errorf("%s cannot be started: the dynamic loader that it was built for is missing\nhint: build "+
+			"kubehsm on this system", kubehsm)
 	}
 	return fmt.Errorf("execute %s: %w", kubehsm, err)
 }

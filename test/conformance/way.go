@@ -130,7 +130,7 @@ func (w *way) plugin() string {
 	if w.lab == nil {
 		return ""
 	}
-	return w.lab.Binary
+	return w.lab.Plugin
 }
 
 // close ends the agent, the servers and the control plane.

@@ -59,6 +59,9 @@ func TestPluginProgram(t *testing.T) {
 		if !strings.Contains(res.Stderr, "hint: ") {
 			t.Errorf("no hint: %s", res)
 		}
+		must(t, os.Symlink(alone, filepath.Join(filepath.Dir(alone), "kubehsm"))) // must not execute itself for ever
+		res = u.ran(u.Run(t.Context(), lab.Run{Env: []string{execInfo}}, alone, "credential", "--enrollment", enrolled))
+		u.wantFailure(res, 1, "", "is kubehsm-credential under another name")
 	})
 	t.Run("by a link", func(t *testing.T) {
 		u := u.in(t)

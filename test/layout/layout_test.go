@@ -146,6 +146,17 @@ func TestImports(t *testing.T) {
 	}
 }
 
+// TestBinaryIsTheProduct: the programs link neither tests nor what tests are made of.
+func TestBinaryIsTheProduct(t *testing.T) {
+	for _, p := range list(t, nil, ".", "./plugin/kubehsm-credential") {
+		for _, dep := range p.Deps {
+			if under(dep, "testing") || under(dep, module+"/test") {
+				t.Errorf("%s contains %s", p.ImportPath, dep)
+			}
+		}
+	}
+}
+
 // TestBinaryLinksLittle: every shared library is loaded at each start, and one that
 // is missing is the end of it. Where text/template is run, which looks methods up
 // by name, the linker keeps every method of every type: a third more.

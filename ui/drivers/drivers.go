@@ -1,5 +1,5 @@
-// Package drivers makes the drivers for all kinds of tokens. Only main uses it,
-// and what answers before main: everybody else is given drivers.
+// Package drivers makes the drivers for all kinds of tokens. Only main and
+// the program's parts as worker and signer use it: everybody else is given drivers.
 package drivers
 
 import (

@@ -197,12 +197,12 @@ func (s *targets) version(t *target) *version {
 	return &version{stamps: s.store.Version(t.key, append([]enrollment.Enrollment{t.e}, t.others...)...), seen: now}
 }
 
-// othersAfter is how long the records of other enrollments with the keys of a target go unread while their
-// folder is as it was. kubehsm replaces a record, which changes the folder; an editor may write into it.
+// othersAfter is how long the records and policies of other enrollments with the keys of a target go unread while
+// their folders are as they were. kubehsm replaces a file, which changes its folder; an editor may write into it.
 const othersAfter = time.Second
 
-// isCurrent tells whether the store still has what t was read from. Of hundreds of enrollments with one key
-// most commands look at one.
+// isCurrent tells whether the store still has what t was read from. A command uses one enrollment of
+// perhaps hundreds with the same key.
 func (s *targets) isCurrent(t *target) bool {
 	was := t.version.Load()
 	if time.Since(was.seen) < othersAfter && strings.HasPrefix(was.stamps, s.store.Version(t.key, t.e)) {

@@ -677,14 +677,14 @@ func TestReport(t *testing.T) {
 
 func TestKuberc(t *testing.T) {
 	m := newMachine(t)
-	m.expect(policy(m.Options), OK, "may run", "")
+	m.expect(policy(t.Context(), m.Options), OK, "may run", "")
 	t.Setenv("KUBERC",
 		m.file("kuberc",
 			"apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\ncredentialPluginPolicy: Allowlist\ncredentialPluginAllowlist: [{command: aws}]\n", 0o600))
-	m.expect(policy(m.Options), Failed, "does not allow",
+	m.expect(policy(t.Context(), m.Options), Failed, "does not allow",
 		"--allowlist-entry command=aws --allowlist-entry command="+m.Env.Executable)
 	m.file("kuberc", "credentialPluginPolicy: [", 0o600)
-	m.expect(policy(m.Options), Warning, "kuberc", "correct the file")
+	m.expect(policy(t.Context(), m.Options), Warning, "kuberc", "correct the file")
 }
 
 // TestProblems: what is wrong comes first, the worst before all, and the rest is a number.

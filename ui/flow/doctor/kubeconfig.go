@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/execcredential"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
@@ -160,8 +161,8 @@ func (e entries) check(k kubeconfig.Context) Check {
 	if found, why, state := verifies(k, e.endpoint); found != "" {
 		return c.with(state, found, why, again)
 	}
-	if k.User.Kind == kubeconfig.UserOurs && filepath.Base(k.User.Command) != filepath.Base(e.plugin) &&
-		filepath.Dir(k.User.Command) == filepath.Dir(e.plugin) {
+	if name := filepath.Base(k.User.Command); k.User.Kind == kubeconfig.UserOurs && name != execcredential.Program &&
+		e.plugin == filepath.Join(filepath.Dir(k.User.Command), execcredential.Program) {
 		return c.with(Note, "kubectl starts all of kubehsm for each command", e.plugin+" answers sooner.", again)
 	}
 	return c.ok("signs in by the enrollment " + k.User.Enrollment)

@@ -8,10 +8,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
+	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/kubeconfig/kuberc"
 )
 
@@ -22,14 +24,14 @@ func kubectl(ctx context.Context, o *Options) []Check {
 	found := everywhere("kubectl", o.Getenv("PATH"))
 	if len(found) == 0 {
 		return []Check{c.with(Note, "not on the PATH", "Other programs that read a kubeconfig work without it.",
-			"install kubectl: https://kubernetes.io/docs/tasks/tools/"), own(o), policy(o)}
+			"install kubectl: https://kubernetes.io/docs/tasks/tools/"), own(o), policy(ctx, o)}
 	}
 	c = c.judged(ctx, found[0])
 	if len(found) > 1 && c.State == OK {
 		c = c.with(Note, c.Found+"; "+strings.Join(found[1:], ", ")+" behind it on the PATH",
 			"Another program may find another kubectl.", "")
 	}
-	return []Check{c, desktop(ctx, found[0], o.barePath), own(o), policy(o)}
+	return []Check{c, desktop(ctx, found[0], o.barePath), own(o), policy(ctx, o)}
 }
 
 // judged is c for the kubectl at path.
@@ -161,19 +163,29 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// policy tells whether kubectl's own settings let it run this program.
-func policy(o *Options) Check {
+// policy tells whether kubectl's own settings let it run the programs that its entries name.
+func policy(ctx context.Context, o *Options) Check {
 	c := Check{ID: "kuberc", Group: GroupKubectl, Title: "kuberc"}
 	p, err := kuberc.ReadPluginPolicy(o.Getenv)
-	switch {
-	case err != nil:
+	if err != nil {
 		return c.with(Warning, err.Error(), "kubectl may refuse to run plugins.",
 			fixOr(err, "correct the file, or remove it"))
 	}
-	command := o.Env.Plugin()
-	if p.Allows(command) {
-		return c.ok("kubectl may run " + command)
+	var commands []string
+	contexts, _ := o.Env.Rules().List(ctx) // [kubeconfigs] tells of files that cannot be read
+	for _, k := range contexts {
+		if k.User.Kind == kubeconfig.UserOurs && !slices.Contains(commands, k.User.Command) {
+			commands = append(commands, k.User.Command)
+		}
 	}
-	return c.with(Failed, "its credential plugin policy does not allow "+command, "kubectl refuses to start it.",
-		p.Allowing(command))
+	if len(commands) == 0 {
+		commands = []string{o.Env.Plugin()}
+	}
+	for _, command := range commands {
+		if !p.Allows(command) {
+			return c.with(Failed, "its credential plugin policy does not allow "+command, "kubectl refuses to start it.",
+				p.Allowing(command))
+		}
+	}
+	return c.ok("kubectl may run " + strings.Join(commands, " and "))
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
@@ -53,12 +54,22 @@ type Env struct {
 // folder of this program and would execute this program, or else this program. There is no kubehsm-credential
 // for Windows.
 func (e *Env) Plugin() string {
-	if dir, name := filepath.Split(e.Executable); name == "kubehsm" {
-		if beside, err := exec.LookPath(filepath.Join(dir, execcredential.Program)); err == nil {
-			return beside
-		}
+	beside, err := exec.LookPath(filepath.Join(filepath.Dir(e.Executable), execcredential.Program))
+	if err != nil {
+		return e.Executable
 	}
-	return e.Executable
+	file, err := filepath.EvalSymlinks(beside)
+	if err != nil {
+		return e.Executable
+	}
+	executed, err := os.Stat(filepath.Join(filepath.Dir(file), "kubehsm"))
+	if err != nil {
+		return e.Executable
+	}
+	if this, err := os.Stat(e.Executable); err != nil || !os.SameFile(this, executed) {
+		return e.Executable
+	}
+	return beside
 }
 
 // Quiet is the environment of a look, which asks nobody.
