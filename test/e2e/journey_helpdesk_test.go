@@ -148,7 +148,7 @@ func TestJourneyTokensAndBreakGlass(t *testing.T) {
 	lost, binding := unique("lost"), unique("lost")
 	u.admin("create", "clusterrolebinding", binding, "--clusterrole=view", "--user="+lost)
 	s.Type("W")
-	s.WaitFor("Revoke access", "still read until they expire")
+	s.WaitFor("Revoke access", "can read until they expire")
 	s.Press(term.Enter)
 	s.WaitFor("✗ a user name is needed")
 	s.Type(lost)
