@@ -60,16 +60,20 @@ kubehsm helpdesk ticket --for jane --name prod --spare -o file --file jane.png`,
 		if (o.value == "file") != (f.file != "") {
 			return ui.Usagef("-o file and --file go together")
 		}
+		wanted := []desk.TicketOptions{f.options}
+		if f.spare {
+			spare, err := f.options.ForSpare()
+			if err != nil {
+				return &ui.UsageError{Err: err}
+			}
+			wanted = append(wanted, spare)
+		}
 		env, err := a.env()
 		if err != nil {
 			return err
 		}
 		if err := a.askTicket(c.Context(), env, f); err != nil {
 			return usage(err)
-		}
-		wanted := []desk.TicketOptions{f.options}
-		if f.spare {
-			wanted = append(wanted, f.options.ForSpare())
 		}
 		files, err := f.reserve(len(wanted))
 		if err != nil {

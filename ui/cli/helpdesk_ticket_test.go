@@ -21,6 +21,7 @@ func TestTicketFile(t *testing.T) {
 	b.fails(ui.ExitUsage, "exists already", append(ticket, filepath.Join(b.home, "there.png"))...)
 	b.fails(1, "no such file", append(ticket, filepath.Join(b.home, "no", "there.png"))...)
 	b.fails(1, "create bootstrap token", append(ticket, filepath.Join(b.home, "new.png"))...)
+	b.fails(ui.ExitUsage, "cannot name token 7 too", append(ticket, filepath.Join(b.home, "one.png"), "--serial", "7")...)
 	left, err := filepath.Glob(filepath.Join(b.home, "*.png"))
 	if err != nil || len(left) != 1 || b.read(there) != "keep" {
 		t.Errorf("left: %q, %v", left, err)

@@ -216,9 +216,13 @@ func TestMakeTicket(t *testing.T) {
 		t.Error("for a cluster that is not verified")
 	}
 	w.Unchanged(before)
-	spare := TicketOptions{}.ForSpare().Name + " " + TicketOptions{Name: "joe"}.ForSpare().Name
-	if spare != "spare joe-spare" {
-		t.Error(spare)
+	for name, want := range map[string]string{"": "spare", "joe": "joe-spare"} {
+		if spare, err := (TicketOptions{Name: name}).ForSpare(); err != nil || spare.Name != want {
+			t.Errorf("%q: %q, %v", name, spare.Name, err)
+		}
+	}
+	if _, err := (TicketOptions{Terms: ticket.Terms{Serial: "7"}}).ForSpare(); hinting.Of(err) == "" {
+		t.Error("two tickets for one token:", err)
 	}
 }
 

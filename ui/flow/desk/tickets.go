@@ -53,14 +53,19 @@ type IssuedTicket struct {
 	Unproven string `json:"unproven,omitempty"`
 }
 
-// ForSpare are the options for the ticket of a spare token of the same person.
-func (o TicketOptions) ForSpare() TicketOptions {
+// ForSpare are the options for the ticket of a spare token of the same person. There are none if o
+// names the token, since the spare has another serial.
+func (o TicketOptions) ForSpare() (TicketOptions, error) {
+	if o.Serial != "" {
+		return TicketOptions{}, hint.With(fmt.Errorf("the spare's ticket cannot name token %s too", o.Serial),
+			"make a ticket of its own for the spare token, with the serial of that token")
+	}
 	if o.Name == "" {
 		o.Name = "spare"
 	} else {
 		o.Name += enrolling.SpareSuffix
 	}
-	return o
+	return o, nil
 }
 
 // ticketTry is how long a new ticket is tried: the cluster signs its

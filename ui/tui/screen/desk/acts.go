@@ -90,10 +90,14 @@ func (d work) newTicket() tea.Cmd {
 			if o.Policy, err = ticket.ParsePolicy(value(f, "policy")); err != nil {
 				f.Field("policy").Problem = ui.Message(err)
 			}
+			spare := f.Field("spare").Index == 1
+			second, err := o.ForSpare()
+			if spare && err != nil {
+				f.Field("serial").Problem = ui.Message(err)
+			}
 			if f.FirstProblem() {
 				return nil
 			}
-			spare := f.Field("spare").Index == 1
 			command := ticketCommand(o)
 			if spare {
 				command += " --spare"
@@ -112,7 +116,7 @@ func (d work) newTicket() tea.Cmd {
 						return screen.Report{}, err
 					}
 					if spare {
-						shown.Next, err = d.makeTicket(ctx, "Spare ticket for "+o.User, o.ForSpare())
+						shown.Next, err = d.makeTicket(ctx, "Spare ticket for "+o.User, second)
 					}
 					// one that is made is good, whatever became of the spare
 					return screen.Report{Message: dialog.OpenMsg{Dialog: shown}}, err

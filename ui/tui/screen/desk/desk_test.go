@@ -317,11 +317,16 @@ func TestReadOnly(t *testing.T) {
 // first is shown even if the second fails.
 func TestSpareTicket(t *testing.T) {
 	r, server := open(t)
-	ask := func() {
+	ask := func(serial ...string) {
 		r.Press("t")
 		r.Sees("A ticket for one person")
-		r.Press(`"jane"`, "tab", "tab", "tab", "tab", "tab", `"prod"`, "tab", "tab", "down", "enter")
+		r.Press(`"jane"`, "tab", "tab", "tab", "tab")
+		r.Press(serial...)
+		r.Press("tab", `"prod"`, "tab", "tab", "down", "enter")
 	}
+	ask(`"7"`)
+	r.Sees("the spare's ticket cannot name token 7 too")
+	r.Press("esc")
 	ask()
 	allTheSame(r)
 	r.Sees("Ticket for jane", "the next one; this is not shown again")
