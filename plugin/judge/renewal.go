@@ -44,7 +44,7 @@ func (t *trial) renewal() (Decision, error) {
 	if d, done := t.invalidAttestation(); done {
 		return d, nil
 	}
-	present, err := t.present()
+	present, err := t.Present()
 	if err != nil {
 		return t.says(Deny, ReasonCredential, err.Error())
 	}
@@ -78,10 +78,10 @@ func (t *trial) renewal() (Decision, error) {
 	return t.says(Approve, ReasonRenewal, "its user renews a certificate that is still valid")
 }
 
-// present is the certificate that the request says it was filed with; nil if it says
+// Present is the certificate that the request says it was filed with; nil if it says
 // none, an error if it was filed with another.
-func (t *trial) present() (*x509.Certificate, error) {
-	text, ok := t.Object.Annotations[clusterapi.PresentCertificate]
+func (a Asked) Present() (*x509.Certificate, error) {
+	text, ok := a.Object.Annotations[clusterapi.PresentCertificate]
 	if !ok {
 		return nil, nil
 	}
@@ -89,7 +89,7 @@ func (t *trial) present() (*x509.Certificate, error) {
 	if err != nil {
 		return nil, errors.New("the certificate that it carries is not in base64")
 	}
-	if sum := sha256.Sum256(der); hex.EncodeToString(sum[:]) != revocation.Used(t.Object.Spec.Extra) {
+	if sum := sha256.Sum256(der); hex.EncodeToString(sum[:]) != revocation.Used(a.Object.Spec.Extra) {
 		return nil, errors.New("the certificate that it carries is not the one that it was filed with")
 	}
 	cert, err := x509.ParseCertificate(der)

@@ -27,8 +27,9 @@ refused, and so is a request for a user, key or certificate that was revoked fro
 computer. --accept-risk mismatch and --accept-risk revoked approve them anyway.
 
 --proven approves, with one question, all pending requests that prove what they claim:
-the key is attested to be in the token that their ticket names, or a user renews with an
-attested key and no more groups than now. The others are left.`,
+the key is attested to be in the token that their ticket names, or a user renews with no
+more groups than now, and the attested key is in their token on the roster, or is that of
+the certificate that they file with. The others are left.`,
 		Example: `kubehsm csr approve jane-1a2b3c4d
 kubehsm csr approve jane-1a2b3c4d --words 'act abandon zoo zebra cat dog apple ball' --message 'on the phone'
 kubehsm csr approve --proven`,
@@ -88,12 +89,10 @@ func (a *app) approveProven(c *cobra.Command, d *decision) error {
 		if err := a.confirm(ctx, d.yes, present.ProvenQuestion(len(seen))); err != nil {
 			return err
 		}
-		if doc.Requests, err = approvals.ApproveProven(ctx, a.context, seen, d.DecideOptions, d.wait); err != nil {
-			return err
-		}
+		done, stopped := approvals.ApproveProven(ctx, a.context, seen, d.DecideOptions, d.wait)
+		doc.Requests, err = append(doc.Requests, done...), stopped
 	}
-	err = a.emit(d.out, doc, func(w *words) {
+	return errors.Join(a.emit(d.out, doc, func(w *words) {
 		w.sections([]present.Section{present.ProvenApprovals(doc.Requests, left)})
-	})
-	return errors.Join(err, desk.ProvenErr(doc.Requests))
+	}), err)
 }

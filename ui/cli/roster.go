@@ -114,7 +114,7 @@ func (a *app) rosterRemove() *cobra.Command {
 certificate. NAME is a serial number, or an owner: then it means all tokens of that
 user. The tokens stay on the roster.
 
-A certificate that is there is good until it ends. To end it at once, use
+A certificate that was already issued is valid until it expires. To end it at once, use
 "kubehsm helpdesk revoke".`,
 		Example: `kubehsm roster remove jane
 kubehsm roster remove 1234567 --lost`,
@@ -202,7 +202,7 @@ kubehsm roster line --self-contained --ttl 168h`,
 		}
 		return a.emit(o, v, func(w *words) { w.line("%s", v.Join) })
 	})
-	c.Flags().DurationVar(&line.TTL, "ttl", bootstraptoken.DefaultTTL, "lifetime of the line, a `duration`; 0 for ever")
+	c.Flags().DurationVar(&line.TTL, "ttl", bootstraptoken.DefaultTTL, "lifetime of the line, a `duration`; 0: it never expires")
 	c.Flags().DurationVar(&line.Lifetime, "lifetime", desk.DefaultLineLifetime,
 		"`lifetime` of the certificates that are asked for")
 	c.Flags().StringSliceVar(&line.Groups, "group", nil, "`group` that everybody asks for, may be repeated")

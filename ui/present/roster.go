@@ -117,19 +117,22 @@ func RosterQuestion(all []desk.RosterEntry, lost bool) string {
 }
 
 // RosterRemoved says what it means that tokens were removed.
-const RosterRemoved = "Keys in them get no further certificate. A certificate that is there is good until it ends: " +
-	"kubehsm helpdesk revoke ends it at once."
+const RosterRemoved = "Keys in them get no further certificate. A certificate that was already issued is valid until it " +
+	"expires: kubehsm helpdesk revoke ends it at once."
 
 // Proven are requests that prove what they claim, in a list.
 func Proven(all []request.View, now time.Time) Section {
-	t := Table{Heading: []string{"NAME", "AGE", "FOR USER", "GROUPS", "PROVEN"}}
+	t := Table{Heading: []string{"NAME", "AGE", "FOR USER", "GROUPS", "TOKEN", "LIFETIME", "PROVEN"}}
 	for _, v := range all {
 		r := RequestRowOf(v, now)
-		proof := "renews with an attested key"
+		proof, lifetime := "renewal", time.Duration(0)
 		if v.Ticket != nil {
-			proof = "in the token of its ticket, " + text.Clean(v.Ticket.Serial)
+			proof = "by its ticket"
 		}
-		t.Rows = append(t.Rows, cells(r.Name, r.Age, r.User, r.Groups, proof))
+		if d, err := time.ParseDuration(v.Expiration); err == nil {
+			lifetime = d
+		}
+		t.Rows = append(t.Rows, cells(r.Name, r.Age, r.User, r.Groups, text.Clean(v.Serial), Lifetime(lifetime), proof))
 	}
 	return Section{Table: t}
 }
@@ -151,11 +154,14 @@ func ProvenApprovals(done []desk.ProvenApproval, left int) Section {
 		s.Lines = append(s.Lines, linesOf("note: ", p.Notes, Warn)...)
 	}
 	if len(done) == 0 {
-		s.Lines = append(s.Lines, Line{Words: "No request that waits proves what it claims."})
+		s.Lines = append(s.Lines, Line{Words: "No pending request proves what it claims."})
 	}
 	if left > 0 {
-		s.Lines = append(s.Lines, Line{Words: Count(left, "request") +
-			" left that a person must look at: kubehsm csr list --pending"})
+		need := " need a closer look: "
+		if left == 1 {
+			need = " needs a closer look: "
+		}
+		s.Lines = append(s.Lines, Line{Words: Count(left, "request") + need + "kubehsm csr list --pending"})
 	}
 	return s
 }

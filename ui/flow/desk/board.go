@@ -9,9 +9,13 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
+	"github.com/kubehsm/kubehsm/plugin/judge"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
@@ -57,7 +61,7 @@ func (r Roster) Board(ctx context.Context, kubeContext string, now time.Time) (B
 		return Board{}, err
 	}
 	b := Board{Tokens: all}
-	latest, err := r.latest(ctx, kubeContext)
+	latest, err := r.latest(ctx, kubeContext, all)
 	switch {
 	case csr.IsForbidden(err):
 		b.Unknown = "you may not list requests"
@@ -98,8 +102,17 @@ func (e RosterEntry) stage(now time.Time) Stage {
 	return StageIn
 }
 
-// latest is the last request for each user.
-func (r Roster) latest(ctx context.Context, kubeContext string) (map[string]request.View, error) {
+// latest is the last request of each user. A request that somebody else filed in a user's name is not
+// theirs, see [theirs].
+func (r Roster) latest(
+	ctx context.Context,
+	kubeContext string,
+	tokens []RosterEntry,
+) (map[string]request.View, error) {
+	by, err := r.judge(ctx, kubeContext)
+	if err != nil {
+		return nil, err
+	}
 	all, err := r.requests.List(ctx, kubeContext, request.Filter{Signer: csr.ClientSigner})
 	if err != nil {
 		return nil, err
@@ -109,12 +122,55 @@ func (r Roster) latest(ctx context.Context, kubeContext string) (map[string]requ
 		if err != nil {
 			return nil, err
 		}
-		if old, ok := last[v.User]; !ok || v.Created.After(old.Created) {
+		if old, ok := last[v.User]; (!ok || v.Created.After(old.Created)) && theirs(v, by, tokens) {
 			v.Object = nil // ten thousand of them are large
 			last[v.User] = v
 		}
 	}
 	return last, nil
+}
+
+// judge returns what judges attestations as the cluster's policy says, or, where there is no policy that
+// can be read, by Yubico's roots: what is wrong with the policy is for the approver to say.
+func (r Roster) judge(ctx context.Context, kubeContext string) (*judge.Judge, error) {
+	c, err := openObjects(ctx, r.access, kubeContext)
+	if err != nil {
+		return nil, err
+	}
+	o, err := c.get(ctx, object{"apiVersion": clusterapi.GroupVersion.String(), "kind": "EnrollmentPolicy",
+		"metadata": map[string]any{"namespace": clusterapi.Namespace, "name": clusterapi.PolicyName}})
+	switch {
+	case isForbidden(err), apierrors.IsNotFound(err):
+		return judge.New(clusterapi.PolicySpec{})
+	case err != nil:
+		return nil, err
+	}
+	var policy clusterapi.EnrollmentPolicy
+	if err := o.into(&policy); err == nil {
+		if j, err := judge.New(policy.Spec); err == nil {
+			return j, nil
+		}
+	}
+	return judge.New(clusterapi.PolicySpec{})
+}
+
+// theirs tells whether a request is its user's: they filed it, themselves or with a ticket for them, or
+// its key is attested to be in a token of theirs.
+func theirs(v request.View, by *judge.Judge, tokens []RosterEntry) bool {
+	if v.Requester == v.User {
+		return true
+	}
+	if terms, err := ticket.TermsOf(v.RequesterGroups); err == nil && v.TicketID() != "" {
+		return terms.User == v.User
+	}
+	asked, err := judge.Read(v.Object)
+	if err != nil {
+		return false
+	}
+	s, err := by.Proven(asked)
+	return err == nil && slices.ContainsFunc(tokens, func(e RosterEntry) bool {
+		return e.Serial == s.Serial && e.Owner == v.User
+	})
 }
 
 // tell writes what became of the owner's last request at the tokens that it can be for: those
@@ -176,7 +232,7 @@ func (b Board) Named(names []string) ([]RosterEntry, error) {
 }
 
 // Remove makes tokens retired, or lost: keys in them get no further certificate. They stay on the
-// roster, which would not know them else. It returns how many were changed; a token that has another
+// roster, so that it still knows them. It returns how many were changed; a token that has another
 // owner by now, or is in stock, is an error, and those after it stay as they are.
 func (r Roster) Remove(ctx context.Context, kubeContext string, all []RosterEntry, lost bool) (changed int, err error) {
 	c, err := openObjects(ctx, r.access, kubeContext)

@@ -49,6 +49,7 @@ func (o object) path() (string, error) {
 		"CustomResourceDefinition": "customresourcedefinitions",
 		"ConfigMap":                "configmaps",
 		"HardwareToken":            "hardwaretokens",
+		"EnrollmentPolicy":         "enrollmentpolicies",
 	}[o.kind()]
 	if plural == "" {
 		return "", fmt.Errorf("unknown kind %q", o.kind())
@@ -65,6 +66,18 @@ func (o object) path() (string, error) {
 		p += "/" + name
 	}
 	return p, nil
+}
+
+// into reads the object as one of its kind.
+func (o object) into(kind any) error {
+	b, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, kind); err != nil {
+		return fmt.Errorf("%s cannot be read: %w", o, err)
+	}
+	return nil
 }
 
 // String names the object for people.

@@ -46,7 +46,7 @@ func (k Tickets) Obstacles(ctx context.Context, kubeContext, signer string) ([]s
 	return all, nil
 }
 
-// Hindered is [Tickets.Obstacles] for who makes no ticket now: that one cannot look is one of them.
+// Hindered is [Tickets.Obstacles] outside of making a ticket: a failed look is an obstacle too.
 func (k Tickets) Hindered(ctx context.Context, kubeContext string) []string {
 	all, err := k.Obstacles(ctx, kubeContext, "")
 	if err != nil {

@@ -9,15 +9,20 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
+	"github.com/kubehsm/kubehsm/plugin/judge"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
-// Proven are the pending requests that prove what they claim, of which an approver is warned of
-// nothing: those whose key is attested to be in the token that their ticket names, and those that a
-// user filed for an attested key with no more groups than now. Roots are what attestations are traced
-// to; none means Yubico's. The others, of which there are left, need a closer look.
+// Proven lists the pending requests that prove what they claim and have no warning: those whose key is
+// attested to be in the token that their ticket names, and renewals, whose user asks for no more groups
+// than now, for an attested key in their token on the roster or for that of the present certificate.
+// Roots are what attestations are traced to; none means Yubico's. left counts the others.
 func (a Approvals) Proven(
 	ctx context.Context,
 	kubeContext string,
@@ -25,6 +30,10 @@ func (a Approvals) Proven(
 ) (proven []request.View, left int, err error) {
 	requests := request.NewRequests(a.env)
 	if err := requests.CheckDecider(ctx, kubeContext, csr.ClientSigner); err != nil {
+		return nil, 0, err
+	}
+	tokens, err := openObjects(ctx, a.access, kubeContext)
+	if err != nil {
 		return nil, 0, err
 	}
 	all, err := requests.List(ctx, kubeContext, request.Filter{Pending: true})
@@ -48,21 +57,56 @@ func (a Approvals) Proven(
 			return nil, 0, err
 		case v.State != csr.Pending.String():
 			continue
-		case v.Warned() || len(v.Refusals) > 0 || !look.Proven && !renews(v):
-			left++
-			continue
 		}
-		proven = append(proven, v)
+		ok := !v.Warned() && len(v.Refusals) == 0 && len(v.RightsUnknown) == 0 && len(v.AltNames) == 0 && !reserved(v)
+		if ok && !look.Proven {
+			if ok, err = renews(ctx, tokens, v); err != nil {
+				return nil, 0, err
+			}
+		}
+		if ok {
+			proven = append(proven, v)
+		} else {
+			left++
+		}
 	}
 	return proven, left, nil
 }
 
-// renews tells whether the requester asks for themselves, and for no more than now.
-func renews(v request.View) bool {
-	return v.User == v.Requester && !strings.HasPrefix(v.User, "system:") &&
-		!slices.ContainsFunc(v.Groups, func(g string) bool {
-			return strings.HasPrefix(g, "kubehsm:") || !slices.Contains(v.RequesterGroups, g)
-		})
+// reserved tells whether the request is for a name that is not for people to have, break-glass among them.
+func reserved(v request.View) bool {
+	return slices.ContainsFunc(append([]string{v.User}, v.Groups...), func(name string) bool {
+		return strings.HasPrefix(name, "system:") || strings.HasPrefix(name, "kubehsm:")
+	})
+}
+
+// renews tells whether the requester asks for themselves and for no more groups than now, and whether the
+// key is theirs: it is in a token that the roster gives them, or, where the roster does not have its
+// token, the request was filed with a certificate for the same key.
+func renews(ctx context.Context, tokens *objects, v request.View) (bool, error) {
+	if v.User != v.Requester || v.Serial == "" ||
+		slices.ContainsFunc(v.Groups, func(g string) bool { return !slices.Contains(v.RequesterGroups, g) }) {
+		return false, nil
+	}
+	asked, err := judge.Read(v.Object)
+	if err != nil {
+		return false, err
+	}
+	o, err := tokens.get(ctx, rosterObject(v.Serial))
+	switch {
+	case err == nil:
+		var token clusterapi.HardwareToken
+		if err := o.into(&token); err != nil {
+			return false, err
+		}
+		return asked.NotGiven(&token, time.Now()) == "", nil
+	case isForbidden(err): // the token may be lost
+		return false, nil
+	case !apierrors.IsNotFound(err):
+		return false, err
+	}
+	present, err := asked.Present()
+	return err == nil && present != nil && hsm.SameKey(present.PublicKey, asked.PublicKey), nil
 }
 
 // ProvenApproval is a request of those that were approved together.
@@ -77,7 +121,8 @@ type ProvenApproval struct {
 
 // ApproveProven approves the requests that [Approvals.Proven] has found, one after the other, as they
 // were seen. The certificate of one with a ticket is awaited for up to wait, and the ticket ended. The
-// error is that of ctx alone: the requests that are left were not touched then.
+// error counts those of done that were not approved, or, with the error of ctx, those after done, which
+// were not touched.
 func (a Approvals) ApproveProven(
 	ctx context.Context,
 	kubeContext string,
@@ -88,13 +133,16 @@ func (a Approvals) ApproveProven(
 	o.Approve = true
 	for _, v := range seen {
 		if err := ctx.Err(); err != nil {
-			return done, err
+			return done, fmt.Errorf("%d of %d requests were not touched: %w", len(seen)-len(done), len(seen), err)
 		}
 		p := ProvenApproval{Request: v.Name, User: v.User}
 		if v.Ticket != nil {
 			var t TicketApproval
 			t, err = a.Ticket(ctx, request.TicketLook{Context: kubeContext, ID: v.TicketID()}, v, o, wait)
 			p.Notes = t.Notes
+			if err != nil && t.Request.Name != "" { // it is approved, and something failed after that
+				p.Notes, err = append(p.Notes, err.Error()), nil
+			}
 		} else {
 			_, err = request.NewRequests(a.env).Decide(ctx, kubeContext, v, o)
 		}
@@ -103,11 +151,6 @@ func (a Approvals) ApproveProven(
 		}
 		done = append(done, p)
 	}
-	return done, nil
-}
-
-// ProvenErr is the error where some of the requests were not approved, nil if all were.
-func ProvenErr(done []ProvenApproval) error {
 	failed := 0
 	for _, p := range done {
 		if p.Problem != "" {
@@ -115,8 +158,8 @@ func ProvenErr(done []ProvenApproval) error {
 		}
 	}
 	if failed == 0 {
-		return nil
+		return done, nil
 	}
-	return hint.With(fmt.Errorf("%d of %d requests were not approved", failed, len(done)),
+	return done, hint.With(fmt.Errorf("%d of %d requests were not approved", failed, len(done)),
 		"look at each with `kubehsm csr show`")
 }

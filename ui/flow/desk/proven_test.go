@@ -1,14 +1,12 @@
 package desk
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
+	"context"
+	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/asn1"
+	"errors"
 	"fmt"
-	"math/big"
 	"strings"
 	"testing"
 	"time"
@@ -16,125 +14,129 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 
 	"github.com/kubehsm/kubehsm/csr"
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
-// maker makes a device that attests.
-type maker struct {
-	t            *testing.T
-	root, device *x509.Certificate
-	key          *ecdsa.PrivateKey
+// filing is a request for an attested key, of the device with that serial number; 0 attests nothing.
+type filing struct {
+	requester string
+	groups    []string // the requester's
+	asks      []string // groups too
+	serial    byte
+	names     []string // alternative ones
+	// present adds the certificate that it is filed with: "same" is for its key, "other" for another.
+	present string
 }
 
-func newKey(t *testing.T) *ecdsa.PrivateKey {
+func file(t *testing.T, m *flowtest.Maker, s *flowtest.Server, name string, f filing) {
 	t.Helper()
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	key := m.NewKey()
+	o := csr.RequestOptions{DNSNames: f.names}
+	if f.serial != 0 {
+		o.ExtraExtensions = attest.Extensions(m.Attest(key, f.serial))
+	}
+	user := f.requester
+	if strings.HasPrefix(user, bootstraptoken.UserPrefix) {
+		user = "amy"
+	}
+	pkcs10, err := csr.NewRequest(key, csr.Subject{User: user, Groups: f.asks}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return k
+	s.File(name, f.requester, user, nil, func(r *certificatesv1.CertificateSigningRequest) {
+		r.Spec.Request, r.Spec.Groups, r.Spec.Usages = pkcs10, f.groups, csr.ClientUsages(key.Public())
+		if f.present == "" {
+			return
+		}
+		if f.present == "other" {
+			key = m.NewKey()
+		}
+		c := &x509.Certificate{Subject: pkix.Name{CommonName: user}}
+		c = m.Sign(c, c, key, key)
+		r.Annotations = clusterapi.Present(c)
+		r.Spec.Extra = map[string]certificatesv1.ExtraValue{
+			revocation.CredentialID: {fmt.Sprintf("%s%x", revocation.CertificatePrefix, sha256.Sum256(c.Raw))}}
+	})
 }
 
-func newMaker(t *testing.T) *maker {
-	root := newKey(t)
-	m := &maker{t: t, key: newKey(t)}
-	ca := func(name string) *x509.Certificate {
-		return &x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true}
-	}
-	m.root = m.sign(ca("Test Root"), ca("Test Root"), root, root)
-	m.device = m.sign(ca("Test Device"), m.root, m.key, root)
-	return m
+// onRoster puts a token there, whose owner is in the group dev.
+func onRoster(s *flowtest.Server, serial, owner string, state clusterapi.TokenState) {
+	s.Put(rosterPath, flowtest.Object{"apiVersion": clusterapi.GroupVersion.String(), "kind": "HardwareToken",
+		"metadata": flowtest.Object{"name": serial, "namespace": clusterapi.Namespace},
+		"spec":     flowtest.Object{"state": string(state), "owner": owner, "groups": []string{"dev"}}})
 }
 
-func (m *maker) sign(c, parent *x509.Certificate, key, by *ecdsa.PrivateKey) *x509.Certificate {
-	m.t.Helper()
-	c.SerialNumber, c.NotBefore, c.NotAfter = big.NewInt(1), time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	der, err := x509.CreateCertificate(rand.Reader, c, parent, key.Public(), by)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	out, err := x509.ParseCertificate(der)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	return out
-}
-
-// attest states that key was generated in the token with that serial number, which must be small.
-func (m *maker) attest(key *ecdsa.PrivateKey, serial byte) hsm.Attestation {
-	extension := func(last int, value ...byte) pkix.Extension {
-		return pkix.Extension{Id: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 41482, 3, last}, Value: value}
-	}
-	c := &x509.Certificate{Subject: pkix.Name{CommonName: "YubiKey PIV Attestation 9a"},
-		ExtraExtensions: []pkix.Extension{extension(3, 5, 7, 1), extension(7, 2, 1, serial), extension(8, 2, 2)}}
-	return hsm.Attestation{Statement: m.sign(c, m.device, key, m.key).Raw, Intermediate: m.device.Raw}
-}
-
-// TestProven: together are approved renewals with attested keys and what is filed with a ticket for the
-// token that it names, and nothing that has a reason to look closer.
-func TestProven(t *testing.T) {
+// filed is a world where requests of all kinds wait.
+func filed(t *testing.T) (*flowtest.World, []*x509.Certificate) {
 	w := desk(t)
 	for _, name := range w.Server.Names(flowtest.Requests) {
 		w.Server.Delete(flowtest.Requests, name)
 	}
-	m := newMaker(t)
-	file := func(name, requester string, groups, asks []string, attested bool) {
-		t.Helper()
-		key := newKey(t)
-		var o csr.RequestOptions
-		if attested {
-			o.ExtraExtensions = attest.Extensions(m.attest(key, 7))
-		}
-		user := requester
-		if strings.HasPrefix(requester, bootstraptoken.UserPrefix) {
-			user = "amy"
-		}
-		pkcs10, err := csr.NewRequest(key, csr.Subject{User: user, Groups: asks}, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.Server.File(name, requester, user, nil, func(r *certificatesv1.CertificateSigningRequest) {
-			r.Spec.Request, r.Spec.Groups, r.Spec.Usages = pkcs10, groups, csr.ClientUsages(key.Public())
-		})
+	onRoster(w.Server, "1", "jane", clusterapi.Active)
+	onRoster(w.Server, "2", "joe", clusterapi.Active)
+	onRoster(w.Server, "3", "jane", clusterapi.Lost)
+	onRoster(w.Server, "4", "admin", clusterapi.Active)
+	m := flowtest.NewMaker(t)
+	dev, asks := []string{"dev", "ops", "kubehsm:break-glass"}, []string{"dev"}
+	terms := func(serial string, groups ...string) []string {
+		return ticket.Terms{User: "amy", Groups: groups, Lifetime: time.Hour, Serial: serial}.TokenGroups()
 	}
-	dev := []string{"dev", "system:authenticated"}
-	file("renews", "jane", dev, []string{"dev"}, true)
-	file("unproven", "jane", dev, []string{"dev"}, false)
-	file("more", "jane", dev, []string{"dev", "ops"}, true)
-	file("glass", "jane", append(dev, "kubehsm:break-glass"), []string{"kubehsm:break-glass"}, true)
-	file("own", "admin", dev, []string{"dev"}, true) // of who approves
-	terms := func(serial string) []string {
-		return ticket.Terms{User: "amy", Lifetime: time.Hour, Serial: serial}.TokenGroups()
+	for name, f := range map[string]filing{
+		"renews":        {requester: "jane", groups: dev, asks: asks, serial: 1},
+		"same-key":      {requester: "jane", groups: dev, asks: asks, serial: 9, present: "same"},
+		"own":           {requester: "admin", groups: dev, asks: asks, serial: 4}, // of who approves
+		"unproven":      {requester: "jane", groups: dev, asks: asks, present: "same"},
+		"more":          {requester: "jane", groups: asks, asks: []string{"dev", "qa"}, serial: 9, present: "same"},
+		"not-given":     {requester: "jane", groups: dev, asks: []string{"ops"}, serial: 1},
+		"another-token": {requester: "jane", groups: dev, asks: asks, serial: 9},
+		"another-key":   {requester: "jane", groups: dev, asks: asks, serial: 9, present: "other"},
+		"joes-token":    {requester: "jane", groups: dev, asks: asks, serial: 2, present: "same"},
+		"lost-token":    {requester: "jane", groups: dev, asks: asks, serial: 3, present: "same"},
+		"names":         {requester: "jane", groups: dev, asks: asks, serial: 1, names: []string{"a.example"}},
+		"glass":         {requester: "jane", groups: dev, asks: dev[2:], serial: 9, present: "same"},
+		"ticket":        {requester: bootstraptoken.UserPrefix + "aaaaaa", groups: terms("7"), serial: 7},
+		"other-token":   {requester: bootstraptoken.UserPrefix + "bbbbbb", groups: terms("8"), serial: 7},
+		"no-token":      {requester: bootstraptoken.UserPrefix + "cccccc", groups: terms(""), serial: 7},
+		"glass-ticket": {requester: bootstraptoken.UserPrefix + "dddddd", groups: terms("7", "kubehsm:break-glass"),
+			asks: dev[2:], serial: 7},
+	} {
+		file(t, m, w.Server, name, f)
 	}
-	file("ticket", bootstraptoken.UserPrefix+"aaaaaa", terms("7"), nil, true)
-	file("other-token", bootstraptoken.UserPrefix+"bbbbbb", terms("8"), nil, true)
-	file("no-token", bootstraptoken.UserPrefix+"cccccc", terms(""), nil, true)
+	return w, []*x509.Certificate{m.Root}
+}
 
-	approvals, roots := NewApprovals(w.Env), []*x509.Certificate{m.root}
-	if none, left, err := approvals.Proven(t.Context(), "", nil); err != nil || len(none) != 0 || left != 8 {
-		t.Errorf("with Yubico's roots: %d proven, %d left, %v", len(none), left, err)
-	}
-	proven, left, err := approvals.Proven(t.Context(), "", roots)
+func proven(t *testing.T, w *flowtest.World, roots []*x509.Certificate) (all []request.View, names string) {
+	t.Helper()
+	all, left, err := NewApprovals(w.Env).Proven(t.Context(), "", roots)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var names []string
-	for _, v := range proven {
-		names = append(names, v.Name)
+	var list []string
+	for _, v := range all {
+		list = append(list, v.Name)
 	}
-	if got := fmt.Sprint(names, left); got != "[own renews ticket] 5" {
+	return all, fmt.Sprint(list, left)
+}
+
+// TestProven: together are approved renewals for keys that are their users', and what is filed with a
+// ticket for the token that it names, and nothing that has a reason to look closer.
+func TestProven(t *testing.T) {
+	w, roots := filed(t)
+	if _, got := proven(t, w, nil); got != "[] 16" {
+		t.Errorf("with Yubico's roots proven and left: %s", got)
+	}
+	all, got := proven(t, w, roots)
+	if got != "[own renews same-key ticket] 12" {
 		t.Errorf("proven and left: %s", got)
 	}
-	done, err := approvals.ApproveProven(t.Context(), "", proven, request.DecideOptions{}, time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := ProvenErr(done); err == nil || !strings.HasPrefix(err.Error(), "1 of 3 requests") {
+	done, err := NewApprovals(w.Env).ApproveProven(t.Context(), "", all, request.DecideOptions{}, time.Millisecond)
+	if err == nil || !strings.HasPrefix(err.Error(), "1 of 4 requests") {
 		t.Errorf("the error is %v", err)
 	}
 	for _, p := range done {
@@ -147,5 +149,61 @@ func TestProven(t *testing.T) {
 		if ticketed := p.Request == "ticket"; ticketed != (len(p.Notes) > 0) { // nobody signs here
 			t.Errorf("%s: notes %q", p.Request, p.Notes)
 		}
+	}
+}
+
+// TestProvenUnknown: what the approver may not look up is not taken for good.
+func TestProvenUnknown(t *testing.T) {
+	for rights, want := range map[string]string{
+		"list validatingadmissionpolicies,get validatingadmissionpolicies": "[] 16", // which keys are revoked
+		"list clusterrolebindings": "[] 16", // what the certificate would allow
+		"get hardwaretokens":       "[ticket] 15",
+	} {
+		w, roots := filed(t)
+		w.Server.Forbid(strings.Split(rights, ",")...)
+		if _, got := proven(t, w, roots); got != want {
+			t.Errorf("without %s proven and left: %s, want %s", rights, got, want)
+		}
+	}
+}
+
+// TestProvenInterrupted: who stops is told what was approved before.
+func TestProvenInterrupted(t *testing.T) {
+	w, roots := filed(t)
+	onRoster(w.Server, "4", "jane", clusterapi.Active) // so that nothing of admin's own is among them
+	all, _ := proven(t, w, roots)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	approvals := 0
+	w.Server.Before(func(right string) flowtest.Fate {
+		if right == "update certificatesigningrequests/approval" {
+			if approvals++; approvals == 2 {
+				stop()
+				return flowtest.Held
+			}
+		}
+		return 0
+	})
+	done, err := NewApprovals(w.Env).ApproveProven(ctx, "", all, request.DecideOptions{}, time.Millisecond)
+	if !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "1 of 3 requests were not touched") {
+		t.Errorf("the error is %v", err)
+	}
+	if len(done) != 2 || done[0].Problem != "" || done[1].Problem == "" {
+		t.Errorf("done is %+v", done)
+	}
+	// A wait that is interrupted comes after the approval.
+	w, roots = filed(t)
+	ctx, stop = context.WithCancel(t.Context())
+	defer stop()
+	all, _ = proven(t, w, roots)
+	w.Server.Before(func(right string) flowtest.Fate {
+		if right == "create events" {
+			stop()
+		}
+		return 0
+	})
+	done, err = NewApprovals(w.Env).ApproveProven(ctx, "", all[len(all)-1:], request.DecideOptions{}, time.Hour)
+	if err != nil || len(done) != 1 || done[0].Problem != "" || len(done[0].Notes) == 0 {
+		t.Errorf("with a ticket done is %+v, %v", done, err)
 	}
 }

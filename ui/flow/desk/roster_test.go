@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"encoding/pem"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -13,12 +14,17 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
 // rosterPath is where the API has the roster.
 const rosterPath = "/apis/kubehsm.github.io/v1alpha1/namespaces/" + clusterapi.Namespace + "/hardwaretokens"
+
+// policies is where the API has the policy of the approver.
+const policies = "/apis/kubehsm.github.io/v1alpha1/namespaces/" + clusterapi.Namespace + "/enrollmentpolicies"
 
 // TestRoster: an import says whose tokens are, keeps the state of those that are there, and
 // leaves other tokens alone.
@@ -194,11 +200,22 @@ func TestBoard(t *testing.T) {
 		denied(r)
 		r.CreationTimestamp.Time = now.Add(-time.Hour)
 	}
-	w.Server.File("bob-1", "x", "bob", nil, earlier)
-	w.Server.File("bob-2", "x", "bob", nil, nil)
-	w.Server.File("eve-1", "x", "eve", nil, denied)
-	w.Server.File("hal-1", "x", "hal", nil, denied) // of the token that has no certificate
-	w.Server.File("ida-1", "ida", "ida", nil, nil)  // a renewal
+	ticketFor := func(user string) func(r *certificatesv1.CertificateSigningRequest) {
+		return func(r *certificatesv1.CertificateSigningRequest) {
+			r.Spec.Groups = ticket.Terms{User: user}.TokenGroups()
+		}
+	}
+	w.Server.File("bob-1", "bob", "bob", nil, earlier)
+	w.Server.File("bob-2", bootstraptoken.UserPrefix+"aaaaaa", "bob", nil, ticketFor("bob"))
+	w.Server.File("eve-1", "eve", "eve", nil, denied)
+	w.Server.File("hal-1", "hal", "hal", nil, denied) // of the token that has no certificate
+	// What others file in the name of an owner is not theirs.
+	w.Server.File("cid-1", "x", "cid", nil, nil)
+	w.Server.File("dan-1", bootstraptoken.UserPrefix+"aaaaaa", "dan", nil, ticketFor("bob"))
+	w.Server.File("dan-2", bootstraptoken.UserPrefix+"bbbbbb", "dan", nil, func(r *certificatesv1.CertificateSigningRequest) {
+		r.Spec.Groups = []string{ticket.Group} // as the join line for everybody has it
+	})
+	w.Server.File("ida-1", "ida", "ida", nil, nil) // a renewal
 	w.Server.File("fay-1", "fay", "fay", nil, denied)
 	r := NewRoster(w.Env)
 	read := func() (Board, string) {
@@ -222,6 +239,38 @@ func TestBoard(t *testing.T) {
 	w.Server.Forbid("list certificatesigningrequests")
 	if b, got := read(); !strings.Contains(got, "5 expired") || strings.Contains(got, "waiting") || b.Unknown == "" {
 		t.Errorf("without the requests the board is %s, unknown %q", got, b.Unknown)
+	}
+}
+
+// TestBoardAttested: a request by the join line for everybody is that of the owner of the token that its
+// key is attested to be in, by the roots of the cluster's policy.
+func TestBoardAttested(t *testing.T) {
+	w, m := desk(t), flowtest.NewMaker(t)
+	onRoster(w.Server, "1", "amy", clusterapi.HandedOut)
+	onRoster(w.Server, "2", "joe", clusterapi.HandedOut)
+	for serial, want := range map[byte]Stage{1: "waiting", 2: "not come"} {
+		// In the name of amy.
+		file(t, m, w.Server, "line", filing{requester: bootstraptoken.UserPrefix + "aaaaaa", groups: []string{ticket.Group},
+			serial: serial})
+		for _, roots := range []string{"", "no PEM",
+			string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: m.Root.Raw}))} {
+			w.Server.Put(policies, flowtest.Object{"apiVersion": clusterapi.GroupVersion.String(), "kind": "EnrollmentPolicy",
+				"metadata": flowtest.Object{"name": clusterapi.PolicyName, "namespace": clusterapi.Namespace},
+				"spec":     flowtest.Object{"maxLifetime": "1h", "attestation": flowtest.Object{"roots": roots}}})
+			b, err := NewRoster(w.Env).Board(t.Context(), "", time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			stage := want
+			if len(roots) < 10 { // the maker is not trusted
+				stage = "not come"
+			}
+			for _, e := range b.Tokens {
+				if e.Owner == "amy" && e.Stage != stage || e.Owner == "joe" && e.Stage != StageNotCome {
+					t.Errorf("token %s of %s is %s; the key is in %d, roots %.10q", e.Serial, e.Owner, e.Stage, serial, roots)
+				}
+			}
+		}
 	}
 }
 

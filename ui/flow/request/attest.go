@@ -53,5 +53,5 @@ func (v *View) judge(by attest.Verifier) {
 		v.Warnings = append(v.Warnings, "its attestation is not valid: "+err.Error())
 		return
 	}
-	v.Attested, v.Attestation = true, "verified to "+s.Root+": "+s.String()
+	v.Attested, v.Serial, v.Attestation = true, s.Serial, "verified to "+s.Root+": "+s.String()
 }

@@ -47,8 +47,10 @@ type View struct {
 	// Attestation says what the request's attestation is worth; "" where nobody looked.
 	Attestation string `json:"attestation,omitempty"`
 	// Attested: the attestation is verified to a maker that is trusted.
-	Attested bool      `json:"attested,omitempty"`
-	Created  time.Time `json:"created"`
+	Attested bool `json:"attested,omitempty"`
+	// Serial is the number of the token that the attestation proves the key to be in, "" if it does not.
+	Serial  string    `json:"serial,omitempty"`
+	Created time.Time `json:"created"`
 	// Rights are what the user and the groups may do, a line a role binding;
 	// nil where nobody looked. RightsUnknown says what could not be looked up.
 	Rights        []string `json:"rights,omitempty"`

@@ -32,7 +32,7 @@ func (m *Model) remove(e desk.RosterEntry) tea.Cmd {
 				all := []desk.RosterEntry{e}
 				row := present.RosterRowOf(e, time.Now())
 				if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: present.RosterQuestion(all, lost),
-					Detail: "It is " + row.Serial + " of " + row.Owner + ". " + present.RosterRemoved}); err != nil {
+					Detail: "Token " + row.Serial + " of " + row.Owner + ". " + present.RosterRemoved}); err != nil {
 					return screen.Report{}, err
 				}
 				_, err := m.Roster.Remove(ctx, "", all, lost)
@@ -61,13 +61,14 @@ func (m *Model) approve() tea.Cmd {
 					Detail: strings.Join(shown, "\n")}); err != nil {
 					return screen.Report{}, err
 				}
-				if done, err = m.Approvals.ApproveProven(ctx, "", seen, request.DecideOptions{}, issuing); err != nil {
+				done, err = m.Approvals.ApproveProven(ctx, "", seen, request.DecideOptions{}, issuing)
+				if err != nil && len(done) == 0 {
 					return screen.Report{}, err
 				}
 			}
 			return screen.Report{Title: "Requests that prove what they claim",
 				Sections: append([]present.Section{present.ProvenApprovals(done, left)},
-					screen.Wrong(desk.ProvenErr(done))...)}, nil
+					screen.Wrong(err)...)}, nil
 		}})
 }
 

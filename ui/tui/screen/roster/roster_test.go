@@ -50,7 +50,7 @@ func TestRemove(t *testing.T) {
 		r.Press("D")
 		r.Sees("What became of it?")
 		r.Press("enter")
-		r.Sees("Make 1 token lost?", "It is 2 of joe.")
+		r.Sees("Make 1 token lost?", "Token 2 of joe.")
 	}
 	lose()
 	r.Press("n")
@@ -105,7 +105,7 @@ func TestApprove(t *testing.T) {
 	r.Press("r")
 	r.Sees("1 waiting")
 	r.Press("a")
-	r.Sees("No request that waits proves what it claims.", "1 request left that a person must look at")
+	r.Sees("No pending request proves what it claims.", "1 request needs a closer look")
 }
 
 // TestLine: one line for everybody is shown, with the cluster's authority in it where the cluster shows
