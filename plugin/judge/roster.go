@@ -50,9 +50,9 @@ func notOwned(t *trial) string {
 	return fmt.Sprintf("the roster says that the token %s is not that of %q", t.Token.Name, t.Subject.User)
 }
 
-// NotGiven says why the roster, with the entry token, does not give at now what the request asks for;
+// NotGiven says why the roster, with the entry token, does not give at now what the request a asks for;
 // "" if it does.
-func (a Asked) NotGiven(token *clusterapi.HardwareToken, now time.Time) string {
+func NotGiven(a Asked, token *clusterapi.HardwareToken, now time.Time) string {
 	t := &trial{Asked: a, Decision: Decision{Token: token}, now: now}
 	if d, refused := t.given(); refused {
 		return d.Message

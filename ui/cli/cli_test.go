@@ -59,6 +59,12 @@ func (keepOpen) Close() error { return nil }
 // run runs the program and returns its exit code and what it wrote.
 func (b *bench) run(args ...string) (code int, stdout, stderr string) {
 	b.t.Helper()
+	return b.runWith(b.t.Context(), args...)
+}
+
+// runWith is run until ctx ends.
+func (b *bench) runWith(ctx context.Context, args ...string) (code int, stdout, stderr string) {
+	b.t.Helper()
 	var out, errs bytes.Buffer
 	p := &Program{
 		Args: append([]string{"/usr/bin/" + b.name}, args...), Stdin: strings.NewReader(b.stdin), Stdout: &out, Stderr: &errs,
@@ -67,7 +73,7 @@ func (b *bench) run(args ...string) (code int, stdout, stderr string) {
 		Drivers: func(DriverOptions) hsm.Drivers { return hsm.Drivers{keepOpen{b.fake}} },
 		TUI:     b.tui, asker: b.ask,
 	}
-	code = p.Run(b.t.Context())
+	code = p.Run(ctx)
 	for what, s := range map[string]string{"stdout": out.String(), "stderr": errs.String()} {
 		if strings.Contains(s, testPIN) {
 			b.t.Errorf("%v wrote the PIN to %s: %q", args, what, s)

@@ -21,8 +21,13 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
+	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
 // apiServer is as much of an API server as the csr commands need to be tried
@@ -295,5 +300,50 @@ func TestCSRListFormats(t *testing.T) {
 		if out := b.ok("csr", "list", "-o", format); out != want {
 			t.Errorf("%q, want %q", out, want)
 		}
+	}
+}
+
+// TestApproveProvenStopped: who stops between two approvals is told of the first.
+func TestApproveProvenStopped(t *testing.T) {
+	b := newBench(t)
+	server := flowtest.New(t, "admin")
+	flowtest.PointAt(t, &env.Env{Kubeconfig: filepath.Join(b.home, "kubeconfig")}, server.Server)
+	maker := flowtest.NewMaker(t)
+	root := filepath.Join(b.home, "maker.pem")
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: maker.Root.Raw})
+	if err := os.WriteFile(root, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, user := range []string{"amy", "jane", "joe"} {
+		serial := byte(i + 1)
+		server.Put("/apis/kubehsm.github.io/v1alpha1/namespaces/"+clusterapi.Namespace+"/hardwaretokens", flowtest.Object{
+			"apiVersion": clusterapi.GroupVersion.String(), "kind": "HardwareToken",
+			"metadata": flowtest.Object{"name": fmt.Sprint(serial), "namespace": clusterapi.Namespace},
+			"spec":     flowtest.Object{"state": "Active", "owner": user}})
+		key := maker.NewKey()
+		pkcs10, err := csr.NewRequest(key, csr.Subject{User: user},
+			csr.RequestOptions{ExtraExtensions: attest.Extensions(maker.Attest(key, serial))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		server.File(user+"-1", user, user, nil, func(r *certificatesv1.CertificateSigningRequest) { r.Spec.Request = pkcs10 })
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	approvals := 0
+	server.Before(func(right string) flowtest.Fate {
+		if right == "update certificatesigningrequests/approval" {
+			if approvals++; approvals == 2 {
+				stop()
+				return flowtest.Held
+			}
+		}
+		return 0
+	})
+	code, out, errs := b.runWith(ctx, "csr", "approve", "--proven", "--yes", "--root", root)
+	if code != ui.ExitInterrupted || !strings.Contains(out, "amy-1 for amy: approved\n") ||
+		!strings.Contains(out, "jane-1 for jane: not approved") || strings.Contains(out, "joe") ||
+		!strings.Contains(errs, "1 of 3 requests were not touched: cancelled") {
+		t.Errorf("exit code %d, stdout\n%s\nstderr\n%s", code, out, errs)
 	}
 }

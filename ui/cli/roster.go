@@ -202,7 +202,8 @@ kubehsm roster line --self-contained --ttl 168h`,
 		}
 		return a.emit(o, v, func(w *words) { w.line("%s", v.Join) })
 	})
-	c.Flags().DurationVar(&line.TTL, "ttl", bootstraptoken.DefaultTTL, "lifetime of the line, a `duration`; 0: it never expires")
+	c.Flags().DurationVar(&line.TTL, "ttl", bootstraptoken.DefaultTTL,
+		"lifetime of the line, a `duration`; 0: it never expires")
 	c.Flags().DurationVar(&line.Lifetime, "lifetime", desk.DefaultLineLifetime,
 		"`lifetime` of the certificates that are asked for")
 	c.Flags().StringSliceVar(&line.Groups, "group", nil, "`group` that everybody asks for, may be repeated")

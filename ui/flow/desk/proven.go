@@ -99,7 +99,7 @@ func renews(ctx context.Context, tokens *objects, v request.View) (bool, error) 
 		if err := o.into(&token); err != nil {
 			return false, err
 		}
-		return asked.NotGiven(&token, time.Now()) == "", nil
+		return judge.NotGiven(asked, &token, time.Now()) == "", nil
 	case isForbidden(err): // the token may be lost
 		return false, nil
 	case !apierrors.IsNotFound(err):
