@@ -191,21 +191,32 @@ func (l Ledger) Revoke(ctx context.Context, now time.Time, entries ...Entry) ([]
 }
 
 // Lift takes certificates off the list, and what has ended at now, and returns the shards
-// that held them. ErrNotRevoked names one that is not on it; then nothing is written.
+// that held them. ErrNotRevoked names one that is not on it; then nothing is written. What
+// somebody revokes anew meanwhile stays on the list.
 func (l Ledger) Lift(ctx context.Context, now time.Time, certificates ...string) ([]Shard, error) {
-	seen := map[string]bool{} // certificates that an earlier try may have taken off, or another writer has since
+	var first map[string]time.Time // when each certificate was revoked, as the first try has read it
 	return l.write(ctx, now, func(list List) (plan, error) {
-		for _, c := range certificates {
-			_, on := list.Find(c, "")
-			if seen[c] = seen[c] || on; !seen[c] {
-				return plan{}, fmt.Errorf("certificate %s: %w", c, ErrNotRevoked)
+		if first == nil { // later, an earlier try or another writer may have taken some off
+			read := map[string]time.Time{}
+			for e := range list.All() {
+				if at, twice := read[e.Certificate]; !twice || e.At.After(at) {
+					read[e.Certificate] = e.At
+				}
 			}
+			for _, c := range certificates {
+				if _, on := read[c]; !on {
+					return plan{}, fmt.Errorf("certificate %s: %w", c, ErrNotRevoked)
+				}
+			}
+			first = read
 		}
-		return plan{drop: func(e Entry) bool { return slices.Contains(certificates, e.Certificate) }}, nil
+		return plan{drop: func(e Entry) bool {
+			return slices.Contains(certificates, e.Certificate) && !e.At.After(first[e.Certificate])
+		}}, nil
 	})
 }
 
-// Set makes the list be exactly entries, for who keeps it elsewhere. What is added is
+// Set makes the list be exactly entries, for callers that keep it elsewhere. What is added is
 // written before what goes.
 func (l Ledger) Set(ctx context.Context, now time.Time, entries ...Entry) ([]Shard, error) {
 	wanted := map[string]bool{}

@@ -275,7 +275,7 @@ func TestAuthorizer(t *testing.T) {
 }
 
 // TestLiftAgain: what was on the list at the first try is lifted, also if another writer takes
-// it off before the next one.
+// it off before the next one. What is revoked anew before the next one stays.
 func TestLiftAgain(t *testing.T) {
 	l, f := newLedger()
 	if _, err := l.Revoke(t.Context(), now, entry(1), entry(2)); err != nil {
@@ -288,6 +288,19 @@ func TestLiftAgain(t *testing.T) {
 	}
 	if _, err := l.Lift(t.Context(), now, entry(1).Certificate); err != nil || len(listOf(t, l)) != 1 {
 		t.Errorf("%v, left %+v", err, listOf(t, l))
+	}
+	anew := entry(2)
+	anew.At = anew.At.Add(time.Hour)
+	f.before = func() error {
+		f.before = nil
+		if _, err := l.Lift(t.Context(), now, anew.Certificate); err != nil {
+			return err
+		}
+		_, err := l.Revoke(t.Context(), now, anew)
+		return err
+	}
+	if _, err := l.Lift(t.Context(), now, anew.Certificate); err != nil || !slices.Equal(listOf(t, l), []Entry{anew}) {
+		t.Errorf("revoked anew meanwhile: %v, left %+v", err, listOf(t, l))
 	}
 	// without a time nothing has ended, and an entry's hash has one form
 	if _, err := l.Revoke(t.Context(), time.Time{}, entry(3)); err != nil || len(listOf(t, l)) != 2 {

@@ -13,7 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 )
 
-// client refuses what a client's certificate needs not.
+// client refuses what a client's certificate does not need.
 func (t *trial) client(v Verdict) (Decision, bool) {
 	if names := t.AlternativeNames(); len(names) > 0 {
 		d, _ := t.says(v, ReasonPolicy, "it asks for alternative names: "+strings.Join(names, ", "))
@@ -59,7 +59,7 @@ func matches(pattern, name string) bool {
 	return pattern == name
 }
 
-// invalidAttestation denies what says that it is attested, and is not.
+// invalidAttestation denies an attestation that is not valid.
 func (t *trial) invalidAttestation() (Decision, bool) {
 	if t.proof == nil || errors.Is(t.proof, attest.ErrNone) {
 		return t.Decision, false

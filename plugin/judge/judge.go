@@ -29,7 +29,8 @@ type Cluster interface {
 	// Others are the other requests that the same requester has filed.
 	Others(requester string, except types.UID) ([]Other, error)
 	// Revoked says what speaks against a request that was filed with a certificate and is for a key,
-	// by the cluster's list of revoked certificates. Both are given as SHA-256, "" for none.
+	// by the cluster's list of revoked certificates. Both are given as SHA-256, "" for none. If
+	// nothing does, [revocation.ErrUnreadable] says that a part of the list cannot be read.
 	Revoked(certificate, key string) ([]string, error)
 	// Escalates says which binding lets the subject take the rights of others, "" if none.
 	Escalates(csr.Subject) (string, error)
@@ -133,6 +134,7 @@ const (
 	ReasonCredential  = "OtherCredential"
 	ReasonForeign     = "Foreign"
 	ReasonRevoked     = "Revoked"
+	ReasonUnreadList  = "RevocationUnknown"
 )
 
 // The prefixes of names that are not for people to have.
@@ -180,12 +182,23 @@ func (j *Judge) Decide(
 	if itself && !t.withTicket() && strings.HasPrefix(obj.Spec.Username, systemPrefix) {
 		return t.says(Leave, ReasonForeign, "") // a part of the cluster renews its own
 	}
-	why, err := cluster.Revoked(revocation.Used(obj.Spec.Extra), t.SPKIHash)
+	why, unread := cluster.Revoked(revocation.Used(obj.Spec.Extra), t.SPKIHash)
 	switch {
-	case err != nil:
-		return t.Decision, err
+	case unread != nil && !errors.Is(unread, revocation.ErrUnreadable):
+		return t.Decision, unread
 	case len(why) > 0:
 		return t.says(Deny, ReasonRevoked, strings.Join(why, "; "))
+	}
+	d, err := unrevoked(t, itself)
+	if err == nil && unread != nil && d.Verdict == Approve {
+		return t.desk(ReasonUnreadList, "whether it is revoked is not known: "+unread.Error())
+	}
+	return d, err
+}
+
+// unrevoked judges a request that is not for what is revoked; itself tells that its user filed it.
+func unrevoked(t *trial, itself bool) (Decision, error) {
+	switch {
 	case t.withTicket():
 		return t.byTicket()
 	case !itself:

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"math/big"
 	"slices"
 	"strings"
@@ -41,6 +42,7 @@ type facts struct {
 	others    []Other
 	escalates string
 	revoked   revocation.List
+	unread    error // of a part of the list
 	down      bool
 }
 
@@ -67,7 +69,7 @@ func (f *facts) TokenWithKey(hash string) (*clusterapi.HardwareToken, error) {
 func (f *facts) Others(string, types.UID) ([]Other, error) { return f.others, nil }
 
 func (f *facts) Revoked(certificate, key string) ([]string, error) {
-	return f.revoked.Objections(certificate, key), nil
+	return f.revoked.Objections(certificate, key), f.unread
 }
 
 func (f *facts) Escalates(csr.Subject) (string, error) { return f.escalates, nil }
@@ -99,6 +101,11 @@ func revokeKey(s *scene) {
 	}
 	s.cluster.revoked = revocation.List{Shards: []revocation.Shard{{Entries: []revocation.Entry{{
 		Certificate: strings.Repeat("ab", 32), Key: hash, User: "jane", By: "hannah", Reason: "lost"}}}}}
+}
+
+// unread makes a part of the cluster's list unreadable.
+func unread(s *scene) {
+	s.cluster.unread = fmt.Errorf("policy %s1: %w", revocation.PolicyPrefix, revocation.ErrUnreadable)
 }
 
 var now = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
@@ -336,6 +343,19 @@ func TestDecide(t *testing.T) {
 			s.cluster.revoked.Shards[0].Entries[0].Key = ""
 			s.edit = credential(s.cluster.revoked.Shards[0].Entries[0].Certificate)
 		}, Deny, ReasonRevoked, "it was filed by", false},
+		"ticket: list unread":  {newScene(t).withTicket(), unread, Person, ReasonUnreadList, "kubehsm-revoked-1: its list", false},
+		"renewal: list unread": {newScene(t).renewal(), unread, Person, ReasonUnreadList, "is not known", false},
+		"roster: list unread":  {newScene(t).rostered(), unread, Person, ReasonUnreadList, "is not known", false},
+		"roster: revoked key, list unread": {newScene(t).rostered(), func(s *scene) { unread(s); revokeKey(s) }, Deny,
+			ReasonRevoked, "its key", false},
+		"roster: in stock, list unread": {newScene(t).rostered(), func(s *scene) {
+			unread(s)
+			s.token().Spec.State = clusterapi.Stock
+		}, Person, ReasonToken, "", true},
+		"roster: retired, list unread": {newScene(t).rostered(), func(s *scene) {
+			unread(s)
+			s.token().Spec.State = clusterapi.Retired
+		}, Deny, ReasonToken, "", false},
 		"foreign: another signer": {newScene(t).rostered(), func(s *scene) {
 			s.edit = func(o *certificatesv1.CertificateSigningRequest) { o.Spec.SignerName = "a.io/b" }
 		}, Leave, ReasonForeign, "", false},

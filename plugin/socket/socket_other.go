@@ -163,7 +163,7 @@ func (n Name) Lost() bool {
 	return !os.SameFile(n.file, now) || !n.file.ModTime().Equal(now.ModTime())
 }
 
-// Remove removes the file, but not one that has taken its home.
+// Remove removes the file, unless another file has taken its place.
 func (n Name) Remove() error {
 	if n.Lost() {
 		return nil

@@ -23,8 +23,9 @@ If there are warnings, you type the eight words, or the user name. In scripts, g
 
 A request that was filed with a ticket is compared with the ticket, and the ticket is
 ended, as "kubehsm helpdesk approve" does. A request that does not match its ticket is
-refused, and so is a request for a user, key or certificate that was revoked from this
-computer. --accept-risk mismatch and --accept-risk revoked approve them anyway.
+refused, and so is a request for a key or certificate that is revoked in the cluster, or
+for a user, key or certificate that was revoked from this computer. --accept-risk mismatch
+and --accept-risk revoked approve them anyway.
 
 --proven approves, with one question, all pending requests that prove what they claim:
 the key is attested to be in the token that their ticket names, or a user renews with no

@@ -19,7 +19,8 @@ func (a *app) csrDeny() *cobra.Command {
 		Long: `Shows a request, asks, and denies it.
 
 The command also ends the ticket that the request was filed with, as far as you may:
-somebody else may have got hold of the ticket.`,
+somebody else may have got hold of the ticket. A bootstrap token that is no ticket stays:
+others may use it.`,
 		Example: `kubehsm csr deny jane-1a2b3c4d --message 'ask for group dev only'
 kubehsm csr deny jane-1a2b3c4d --keep-ticket --message 'use the other token'`,
 	})

@@ -51,7 +51,8 @@ type approvalRisks []string
 func (r *approvalRisks) bind(f *pflag.FlagSet) {
 	f.StringSliceVar((*[]string)(r), "accept-risk", nil,
 		"accept a `risk`: mismatch approves a request that does not match its ticket; revoked approves one for a "+
-			"user, key or certificate revoked from this computer; user:NAME approves one with warnings for that user")
+			"user, key or certificate revoked in the cluster or from this computer; user:NAME approves one with "+
+			"warnings for that user")
 	annotate(f, flagChoices, []string{request.RiskMismatch, request.RiskRevoked, request.RiskUser}, "accept-risk")
 }
 

@@ -2,7 +2,9 @@ package approver
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -113,7 +115,18 @@ func (f facts) Revoked(certificate, key string) ([]string, error) {
 			return why, nil
 		}
 	}
-	return nil, nil
+	var unread admissionregistrationv1.ValidatingAdmissionPolicyList
+	if err := f.cache.List(f.ctx, &unread, client.MatchingFields{byRevoked: unreadable}); err != nil {
+		return nil, err
+	}
+	policies, err := objectsOf(unread.Items)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range revocation.ListOf(policies, nil).Shards {
+		err = errors.Join(err, s.Err)
+	}
+	return nil, err
 }
 
 // revoked is the whole list of revoked certificates.
@@ -146,7 +159,10 @@ func objectsOf[T any](items []T) (all []revocation.Object, err error) {
 	return all, nil
 }
 
-// revokedBy are what a policy's entries are found by.
+// unreadable is what a policy is found by whose entries cannot be read.
+const unreadable = "unreadable"
+
+// revokedBy are what a policy's entries are found by, or [unreadable].
 func revokedBy(o client.Object) []string {
 	policy, ok := o.(*admissionregistrationv1.ValidatingAdmissionPolicy)
 	if !ok {
@@ -156,8 +172,12 @@ func revokedBy(o client.Object) []string {
 	if err != nil {
 		return nil // a policy always is an object
 	}
+	list := revocation.ListOf(policies, nil)
 	var all []string
-	for e := range revocation.ListOf(policies, nil).All() {
+	if slices.ContainsFunc(list.Shards, func(s revocation.Shard) bool { return s.Err != nil }) {
+		all = append(all, unreadable)
+	}
+	for e := range list.All() {
 		all = append(all, revokedKeys(e)...)
 	}
 	return all

@@ -69,8 +69,8 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// collectPolicies counts the policies that hold the list of revoked certificates. Those that
-// have no effect, or another one than kubehsm's, are what to be alerted of.
+// collectPolicies counts the policies that hold the list of revoked certificates. Alert on those
+// that have no effect, or other rules than kubehsm's.
 func (m *Metrics) collectPolicies(ctx context.Context, to chan<- prometheus.Metric) {
 	list, err := facts{ctx, m.cache}.revoked()
 	if err != nil {

@@ -238,7 +238,7 @@ var policyName = types.NamespacedName{Namespace: clusterapi.Namespace, Name: clu
 // errBehind: the cache was behind when the request was judged.
 var errBehind = errors.New("judged by what is no longer so")
 
-// samePolicy is [errBehind] if the policy, by which something is approved, is another meanwhile.
+// samePolicy returns [errBehind] if the policy has changed since the judgement.
 func (r *Requests) samePolicy(ctx context.Context, judged string) error {
 	now, err := r.policies.share(func() (string, error) {
 		var p clusterapi.EnrollmentPolicy
@@ -251,7 +251,7 @@ func (r *Requests) samePolicy(ctx context.Context, judged string) error {
 	return err
 }
 
-// sameToken is [errBehind] if the token, by which d approves, is another meanwhile.
+// sameToken returns [errBehind] if the token by which d approves has changed since the judgement.
 func (r *Requests) sameToken(ctx context.Context, d judge.Decision) error {
 	var name, judged string
 	switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,9 +18,10 @@ import (
 
 const policiesPath = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 
-// Revoked reads which certificates the cluster of a context has revoked, for who approves
-// requests. Who may not list admission policies reads those that the set helpdesk of
-// `kubehsm rbac apply` names. Nobody looks whether the policies are bound. The error is a
+// Revoked reads which certificates the cluster of a context has revoked, for approvers. An
+// approver who may not list admission policies reads those that the set helpdesk of
+// `kubehsm rbac apply` names. If all of these are there, one more [revocation.Shard] has the
+// error that others may follow. Nobody looks whether the policies are bound. The error is a
 // Forbidden one if the caller may read neither.
 // A cluster that does not know admission policies has revoked nothing.
 func (a Access) Revoked(ctx context.Context, kubeContext string) (revocation.List, error) {
@@ -53,13 +55,20 @@ func (a Access) RevokedOf(ctx context.Context, rules kubeconfig.Rules, kubeConte
 	}
 	var all struct{ Items []revocation.Object }
 	err = get(policiesPath, &all)
-	if apierrors.IsForbidden(err) {
+	byName := apierrors.IsForbidden(err)
+	if byName {
 		all.Items, err = named(get)
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return revocation.List{}, err
 	}
-	return revocation.ListOf(all.Items, nil), nil
+	list := revocation.ListOf(all.Items, nil)
+	last := fmt.Sprint(revocation.PolicyPrefix, revocation.NamedPolicies)
+	if byName && slices.ContainsFunc(list.Shards, func(s revocation.Shard) bool { return s.Name == last }) {
+		list.Shards = append(list.Shards, revocation.Shard{Err: fmt.Errorf(
+			"you may not read the policies after %s, if there are any", last)})
+	}
+	return list, nil
 }
 
 // named reads the policies that have a name of their own in the help desk's role.

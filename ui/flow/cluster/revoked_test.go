@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -12,7 +13,8 @@ import (
 )
 
 // TestRevoked: the list is read from the cluster's policies, all of them or, without the right to
-// list, those with the names that the help desk may read.
+// list, those with the names that the help desk may read. If the last of these is there, others
+// may follow.
 func TestRevoked(t *testing.T) {
 	w := plain(t)
 	a := cluster.Access{Env: w.Env}
@@ -30,6 +32,10 @@ func TestRevoked(t *testing.T) {
 		list, err := a.RevokedOf(t.Context(), kubeconfig.Rules{Explicit: w.Env.Kubeconfig}, "")
 		if err != nil {
 			t.Fatal(err)
+		}
+		if partly := strings.Contains(fmt.Sprint(list.Shards[len(list.Shards)-1].Err),
+			"you may not read the policies after kubehsm-revoked-16"); partly != (forbidden != nil) {
+			t.Errorf("without the rights %q: more policies may follow: %v", forbidden, partly)
 		}
 		for _, digits := range []string{"ab", "cd"} {
 			if _, on := list.Find(strings.Repeat(digits, 32), ""); !on {

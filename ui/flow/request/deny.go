@@ -19,7 +19,9 @@ type Denial struct {
 
 // Deny denies the request that seen shows. A ticket that it was filed with has
 // been in the wrong hands, or is for the wrong thing: it is ended, unless
-// keepTicket leaves it for another request. That it could not be is a note.
+// keepTicket leaves it for another request. That it could not be is a note. A
+// bootstrap token without terms stays: the line of `kubehsm roster line` has one
+// that everybody joins with, and anybody may file a bad request with it.
 func (q Requests) Deny(ctx context.Context, kubeContext string, seen View, o DecideOptions,
 	keepTicket bool) (Denial, error) {
 	o.Approve = false
@@ -34,7 +36,13 @@ func (q Requests) Deny(ctx context.Context, kubeContext string, seen View, o Dec
 	}
 	over := context.WithoutCancel(ctx) // the denial is complete: finish the record even if interrupted
 	defer q.env.Finishing.Begin()()
-	if !keepTicket {
+	switch {
+	case keepTicket:
+	case seen.Ticket == nil:
+		done.Notes = append(done.Notes,
+			fmt.Sprintf("its bootstrap token stays, because others may use it: no ticket is known here with that ID; "+
+				"end it with `kubehsm bootstrap-token delete %s`", id))
+	default:
 		err := q.EndTicket(over, kubeContext, id)
 		if done.TicketEnded = err == nil; err != nil {
 			done.Notes = append(done.Notes,

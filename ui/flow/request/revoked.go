@@ -39,8 +39,8 @@ func (q Requests) revokedCheck(kubeContext string, accept []string) Check {
 	}
 }
 
-// onList says what of v is on the cluster's list of revoked certificates. That the list may not
-// be read is told with the rights that could not be looked up.
+// onList says what of v is on the cluster's list of revoked certificates. What of the list cannot
+// or may not be read is told with the rights that could not be looked up.
 func onList(v *View, read func() (revocation.List, error)) (refusals []string, err error) {
 	list, err := read()
 	switch {
@@ -49,6 +49,11 @@ func onList(v *View, read func() (revocation.List, error)) (refusals []string, e
 		return nil, nil
 	case err != nil:
 		return nil, err
+	}
+	for _, s := range list.Shards {
+		if s.Err != nil {
+			v.RightsUnknown = append(v.RightsUnknown, "whether it is revoked: "+s.Err.Error())
+		}
 	}
 	certificate := ""
 	if v.Object != nil {

@@ -268,6 +268,27 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// TestDenyKeepsTheLine: the token of a line, with which everybody joins, outlasts the denial of a
+// request that was filed with it.
+func TestDenyKeepsTheLine(t *testing.T) {
+	w := asked(t)
+	w.Server.File("mallory", bootstraptoken.UserPrefix+"abcdef", "mallory", nil,
+		func(r *certificatesv1.CertificateSigningRequest) { r.Spec.Groups = []string{ticket.Group} })
+	q := NewRequests(w.Env)
+	seen, err := q.Look(t.Context(), "", "mallory", LookOptions{ToDecide: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := q.Deny(t.Context(), "", seen, DecideOptions{}, false)
+	if err != nil || state(w, "mallory") != csr.Denied || d.TicketEnded ||
+		!strings.Contains(strings.Join(d.Notes, ""), "`kubehsm bootstrap-token delete abcdef`") {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if left := w.Server.Names(flowtest.Secrets); len(left) != 1 {
+		t.Errorf("the token is deleted: %q", left)
+	}
+}
+
 // TestDecideRefusals: requests that must not be approved are refused, and the error says why.
 func TestDecideRefusals(t *testing.T) {
 	w := asked(t)
@@ -322,11 +343,13 @@ func revokeKey(w *flowtest.World) {
 	w.Server.Get(flowtest.Requests, "mine", &r)
 	s := revocation.Shard{Name: revocation.PolicyPrefix + "1", Entries: []revocation.Entry{{
 		Certificate: strings.Repeat("ab", 32), Key: ViewOf(&r).Fingerprint, User: "jane", By: "hannah", Reason: "lost in a train"}}}
-	w.Server.Put("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies", s.Policy())
+	w.Server.Put(policies, s.Policy())
 }
 
+const policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+
 // TestRevokedInCluster: what is on the cluster's list is refused unless the risk is accepted, also
-// to the help desk, which may not list policies. Who may not read it is told so.
+// to the help desk, which may not list policies. An approver is told what of the list could not be read.
 func TestRevokedInCluster(t *testing.T) {
 	w := filed(t)
 	revokeKey(w)
@@ -346,8 +369,15 @@ func TestRevokedInCluster(t *testing.T) {
 			t.Errorf("accepted: %q, %v", v.Refusals, err)
 		}
 	}
-	w.Server.Forbid("get validatingadmissionpolicies")
+	w.Server.Forbid()
+	w.Server.Put(policies, flowtest.Object{"metadata": flowtest.Object{"name": revocation.PolicyPrefix + "2"}})
 	v, err := q.Look(t.Context(), "", "mine", LookOptions{})
+	if err != nil || len(v.Refusals) != 1 || !strings.Contains(strings.Join(v.RightsUnknown, ""),
+		"whether it is revoked: policy kubehsm-revoked-2") {
+		t.Errorf("a policy without a list: %q, %q, %v", v.Refusals, v.RightsUnknown, err)
+	}
+	w.Server.Forbid("list validatingadmissionpolicies", "get validatingadmissionpolicies")
+	v, err = q.Look(t.Context(), "", "mine", LookOptions{})
 	if err != nil || len(v.Refusals) > 0 || !strings.Contains(strings.Join(v.RightsUnknown, ""), "which certificates are revoked") {
 		t.Errorf("%q, %q, %v", v.Refusals, v.RightsUnknown, err)
 	}

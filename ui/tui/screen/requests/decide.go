@@ -36,7 +36,7 @@ func carryOut(ctx context.Context, s Services, kubeContext string, seen request.
 	switch {
 	case !o.Approve:
 		done, err := s.Requests.Deny(ctx, kubeContext, seen, o, false)
-		if err == nil && len(done.Notes) > 0 {
+		if err == nil && seen.Ticket != nil && len(done.Notes) > 0 { // the form says that other tokens stay
 			err = fmt.Errorf("request %s is denied: %s", seen.Name, strings.Join(done.Notes, "; "))
 		}
 		return done.View, err

@@ -220,7 +220,11 @@ func (l *look) decide(approve bool) tea.Cmd {
 	fields := []*widget.Field{message}
 	title, intro := present.Decision(seen, approve)
 	verb := "deny"
-	if !approve && seen.TicketID() != "" {
+	switch {
+	case approve || seen.TicketID() == "":
+	case seen.Ticket == nil:
+		intro += " The bootstrap token that it was filed with stays: others may use it."
+	default:
 		intro += " The ticket that it was filed with is ended, too."
 	}
 	if approve {

@@ -396,6 +396,29 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestDenyWithoutTerms: a bootstrap token without a ticket's terms stays when a request that was
+// filed with it is denied, and the form says so.
+func TestDenyWithoutTerms(t *testing.T) {
+	w := screentest.New(t)
+	server := w.Cluster("admin", "system:masters")
+	server.Put(flowtest.Secrets, flowtest.Object{"metadata": flowtest.Object{"name": "bootstrap-token-abcdef",
+		"namespace": "kube-system"}})
+	asked := request(t, "mallory-1", "system:bootstrap:abcdef", "mallory", time.Minute)
+	asked.Spec.Groups = []string{ticket.Group}
+	server.Put(flowtest.Requests, asked)
+	r := w.Open("3")
+	r.Sees("mallory")
+	r.Press("enter")
+	r.Sees("no ticket is known here")
+	r.Press("d")
+	r.Sees("Deny it, for good?", "with stays: others may use it.")
+	r.Press("enter")
+	r.Sees("mallory-1: denied")
+	if left := server.Names(flowtest.Secrets); len(left) != 1 {
+		t.Errorf("the token is deleted: %q", left)
+	}
+}
+
 // TestManyRequests: the list takes as many requests as a busy cluster has, and can be
 // filtered and walked.
 func TestManyRequests(t *testing.T) {

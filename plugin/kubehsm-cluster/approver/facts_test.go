@@ -1,0 +1,75 @@
+package approver
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kubehsm/kubehsm/csr/revocation"
+)
+
+// policies is a cache that has policies, and finds them by [revokedBy].
+type policies struct {
+	client.Reader
+	all []admissionregistrationv1.ValidatingAdmissionPolicy
+}
+
+func (p policies) List(_ context.Context, into client.ObjectList, options ...client.ListOption) error {
+	var o client.ListOptions
+	o.ApplyOptions(options)
+	by, found := o.FieldSelector.RequiresExactMatch(byRevoked)
+	if !found {
+		return errors.New("all policies are asked for")
+	}
+	list := into.(*admissionregistrationv1.ValidatingAdmissionPolicyList)
+	for _, policy := range p.all {
+		if slices.Contains(revokedBy(&policy), by) {
+			list.Items = append(list.Items, policy)
+		}
+	}
+	return nil
+}
+
+// A policy whose entries cannot be read may hold any certificate: the cache says so, unless another
+// policy has the one that is asked for.
+func TestUnreadablePolicy(t *testing.T) {
+	lost, other := strings.Repeat("ab", 32), strings.Repeat("cd", 32)
+	var good, bad admissionregistrationv1.ValidatingAdmissionPolicy
+	shard := revocation.Shard{Name: revocation.PolicyPrefix + "1",
+		Entries: []revocation.Entry{{Certificate: strings.Repeat("ef", 32), Key: lost, User: "jane", By: "hannah"}}}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(shard.Policy(), &good); err != nil {
+		t.Fatal(err)
+	}
+	good.DeepCopyInto(&bad)
+	bad.Name = revocation.PolicyPrefix + "2"
+	for i := range bad.Spec.Variables {
+		bad.Spec.Variables[i].Expression += "."
+	}
+	for name, c := range map[string]struct {
+		key    string
+		stored []admissionregistrationv1.ValidatingAdmissionPolicy
+		says   string
+		unread bool
+	}{
+		"revoked":                {lost, []admissionregistrationv1.ValidatingAdmissionPolicy{good}, "hannah", false},
+		"not revoked":            {other, []admissionregistrationv1.ValidatingAdmissionPolicy{good}, "", false},
+		"revoked, one unread":    {lost, []admissionregistrationv1.ValidatingAdmissionPolicy{good, bad}, "hannah", false},
+		"perhaps in the unread":  {other, []admissionregistrationv1.ValidatingAdmissionPolicy{good, bad}, "", true},
+		"nothing but the unread": {lost, []admissionregistrationv1.ValidatingAdmissionPolicy{bad}, "", true},
+	} {
+		why, err := facts{t.Context(), policies{all: c.stored}}.Revoked("", c.key)
+		if said := strings.Join(why, ""); !strings.Contains(said, c.says) || (said == "") != (c.says == "") {
+			t.Errorf("%s: %q", name, said)
+		}
+		if errors.Is(err, revocation.ErrUnreadable) != c.unread || !c.unread && err != nil ||
+			c.unread && !strings.Contains(err.Error(), bad.Name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
