@@ -361,7 +361,7 @@ func (e Entry) size() int {
 
 // load is how full a policy is.
 type load struct {
-	limit          int // of a literal, in bytes
+	limit          int // bytes of one literal at most
 	bytes, entries int
 	literals       map[string]int // in bytes, by the names of variables
 }

@@ -394,7 +394,7 @@ func TestFull(t *testing.T) {
 		t.Errorf("%d are in force", n)
 	}
 	for name, o := range f.objects {
-		size := 0 // as etcd gets it, which is not in JSON
+		size := 0 // bytes in etcd, which does not have it as JSON
 		for _, list := range []string{"variables", "matchConditions"} {
 			expressions, _ := at(o, "spec", list).([]any)
 			for _, x := range expressions {

@@ -42,7 +42,7 @@ type facts struct {
 	others    []Other
 	escalates string
 	revoked   revocation.List
-	unread    error // of a part of the list
+	unread    error // error of reading a part of the list
 	down      bool
 }
 

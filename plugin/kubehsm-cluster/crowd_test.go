@@ -48,7 +48,7 @@ type crowd struct {
 	join   string // the join line's bootstrap token
 	forger *vcard.CA
 
-	backlog bool // nobody decides while the crowd files
+	backlog bool // the crowd files while no approver runs
 	mu      sync.Mutex
 	used    []*person // people whose tickets were used
 }

@@ -25,7 +25,7 @@ func RosterRowOf(e desk.RosterEntry, now time.Time) RosterRow {
 	r := RosterRow{Serial: text.Clean(e.Serial), Owner: text.Clean(e.Owner),
 		Groups: text.Clean(strings.Join(e.Groups, ", ")), Model: text.Clean(e.Model), Why: Note(e.Why),
 		Stage: Line{Words: string(e.Stage), Level: stageLevel(e.Stage)}, Good: Line{Words: "none yet"}}
-	if e.Stage == "" { // of a list that is not on the roster yet
+	if e.Stage == "" { // entries of a list that is not on the roster yet
 		r.Stage.Words = text.Clean(e.State)
 	}
 	if e.NotAfter != nil {

@@ -6,8 +6,8 @@ import "sync"
 // reading that began after they asked.
 type reading struct {
 	mu      sync.Mutex
-	running *answer // of the last reading that began, nil before the first
-	next    *answer // of the reading that has not begun, nil if nobody waits for one
+	running *answer // answer of the last reading that began, nil before the first
+	next    *answer // answer of the reading that has not begun, nil if nobody waits for one
 }
 
 type answer struct {

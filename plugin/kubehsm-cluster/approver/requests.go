@@ -48,7 +48,7 @@ type Requests struct {
 	Events  events.EventRecorder
 	Metrics *Metrics
 
-	policies reading // of the policy past the cache
+	policies reading // reading of the policy past the cache
 
 	mu      sync.Mutex
 	version string // resource version of the judge's policy

@@ -72,8 +72,10 @@ func Stub(in any) (any, error) {
 	stub := &certificatesv1.CertificateSigningRequest{
 		TypeMeta: obj.TypeMeta,
 		ObjectMeta: metav1.ObjectMeta{Name: obj.Name, UID: obj.UID, ResourceVersion: obj.ResourceVersion,
-			CreationTimestamp: obj.CreationTimestamp, DeletionTimestamp: obj.DeletionTimestamp, Annotations: map[string]string{stubMark: said.String()}},
-		Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: once(obj.Spec.SignerName), Username: obj.Spec.Username},
+			CreationTimestamp: obj.CreationTimestamp, DeletionTimestamp: obj.DeletionTimestamp,
+			Annotations: map[string]string{stubMark: said.String()}},
+		Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: once(obj.Spec.SignerName),
+			Username: obj.Spec.Username},
 	}
 	for _, c := range obj.Status.Conditions {
 		stub.Status.Conditions = append(stub.Status.Conditions,

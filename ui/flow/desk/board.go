@@ -29,7 +29,7 @@ const (
 	StageDenied   Stage = "denied"   // the last request was denied
 	StageExpired  Stage = "expired"  // the certificate has ended
 	StageExpiring Stage = "expiring" // the certificate ends within [ExpiringWithin]
-	StageNotCome  Stage = "not come" // there was never a certificate
+	StageNotCome  Stage = "not come" // the token never had a certificate
 	StageIn       Stage = "in"
 	StageStock    Stage = "in stock"
 	StageLost     Stage = "lost"

@@ -51,7 +51,7 @@ func (a Approvals) Proven(
 		look := request.TicketLook{Context: kubeContext, Roots: roots}
 		v, err = requests.Look(ctx, kubeContext, v.Name, request.LookOptions{Roots: roots, Ticket: &look})
 		switch {
-		case errors.Is(err, csr.ErrNotFound): // it was withdrawn meanwhile
+		case errors.Is(err, csr.ErrNotFound): // the request was withdrawn meanwhile
 			continue
 		case err != nil:
 			return nil, 0, err
@@ -140,7 +140,7 @@ func (a Approvals) ApproveProven(
 			var t TicketApproval
 			t, err = a.Ticket(ctx, request.TicketLook{Context: kubeContext, ID: v.TicketID()}, v, o, wait)
 			p.Notes = t.Notes
-			if err != nil && t.Request.Name != "" { // it is approved, and something failed after that
+			if err != nil && t.Request.Name != "" { // the request is approved, and something failed after that
 				p.Notes, err = append(p.Notes, err.Error()), nil
 			}
 		} else {

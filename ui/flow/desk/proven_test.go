@@ -90,7 +90,7 @@ func filed(t *testing.T) (*flowtest.World, []*x509.Certificate) {
 	for name, f := range map[string]filing{
 		"renews":        {requester: "jane", groups: dev, asks: asks, serial: 1},
 		"same-key":      {requester: "jane", groups: dev, asks: asks, serial: 9, present: "same"},
-		"own":           {requester: "admin", groups: dev, asks: asks, serial: 4}, // of who approves
+		"own":           {requester: "admin", groups: dev, asks: asks, serial: 4}, // the approver's own request
 		"unproven":      {requester: "jane", groups: dev, asks: asks, present: "same"},
 		"more":          {requester: "jane", groups: asks, asks: []string{"dev", "qa"}, serial: 9, present: "same"},
 		"not-given":     {requester: "jane", groups: dev, asks: []string{"ops"}, serial: 1},
@@ -146,7 +146,7 @@ func TestProven(t *testing.T) {
 		if own := p.Request == "own"; own != (p.Problem != "") || own != pending {
 			t.Errorf("%s: pending %t, %q", p.Request, pending, p.Problem)
 		}
-		if ticketed := p.Request == "ticket"; ticketed != (len(p.Notes) > 0) { // nobody signs here
+		if ticketed := p.Request == "ticket"; ticketed != (len(p.Notes) > 0) { // no controller signs here
 			t.Errorf("%s: notes %q", p.Request, p.Notes)
 		}
 	}
@@ -156,7 +156,7 @@ func TestProven(t *testing.T) {
 func TestProvenUnknown(t *testing.T) {
 	for rights, want := range map[string]string{
 		"list validatingadmissionpolicies,get validatingadmissionpolicies": "[] 16", // which keys are revoked
-		"list clusterrolebindings": "[] 16", // what the certificate would allow
+		"list clusterrolebindings": "[] 16", // rights that the certificate would give
 		"get hardwaretokens":       "[ticket] 15",
 	} {
 		w, roots := filed(t)

@@ -208,12 +208,12 @@ func TestBoard(t *testing.T) {
 	w.Server.File("bob-1", "bob", "bob", nil, earlier)
 	w.Server.File("bob-2", bootstraptoken.UserPrefix+"aaaaaa", "bob", nil, ticketFor("bob"))
 	w.Server.File("eve-1", "eve", "eve", nil, denied)
-	w.Server.File("hal-1", "hal", "hal", nil, denied) // of the token that has no certificate
+	w.Server.File("hal-1", "hal", "hal", nil, denied) // request of the token that has no certificate
 	// What others file in the name of an owner is not theirs.
 	w.Server.File("cid-1", "x", "cid", nil, nil)
 	w.Server.File("dan-1", bootstraptoken.UserPrefix+"aaaaaa", "dan", nil, ticketFor("bob"))
 	w.Server.File("dan-2", bootstraptoken.UserPrefix+"bbbbbb", "dan", nil, func(r *certificatesv1.CertificateSigningRequest) {
-		r.Spec.Groups = []string{ticket.Group} // as the join line for everybody has it
+		r.Spec.Groups = []string{ticket.Group} // group of the join line for everybody
 	})
 	w.Server.File("ida-1", "ida", "ida", nil, nil) // a renewal
 	w.Server.File("fay-1", "fay", "fay", nil, denied)

@@ -10,7 +10,7 @@ import (
 // TestPlugin: entries name kubehsm-credential only where it would execute the kubehsm that writes them.
 func TestPlugin(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		return // it is not built there
+		return // kubehsm-credential is not built for Windows
 	}
 	dir := t.TempDir()
 	at := func(elem ...string) string { return filepath.Join(append([]string{dir}, elem...)...) }

@@ -175,7 +175,7 @@ func TestSeen(t *testing.T) {
 	for what, c := range map[string]struct {
 		lock    Lock
 		here    []hsm.View
-		failed  error // of the smart card service
+		failed  error // error of the smart card service
 		problem string
 		next    string
 		now     Lock
