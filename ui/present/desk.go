@@ -162,7 +162,8 @@ func Ticket(t desk.IssuedTicket) []Section {
 		{Name: "Groups", Value: text.Clean(strings.Join(t.Terms.Groups, ", "))},
 		{Name: "Key", Value: text.Clean(t.Terms.Policy.String())},
 		{Name: "Token", Value: text.Clean(t.Terms.Serial)},
-		{Name: "Until", Value: Date(t.Expires)},
+		{Name: "Lifetime", Value: Lifetime(t.Terms.Lifetime)},
+		{Name: "Ticket expires", Value: Date(t.Expires)},
 	}}
 	if t.Unproven == "" {
 		return []Section{s}
