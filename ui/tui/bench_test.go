@@ -47,7 +47,7 @@ func BenchmarkKeyToFrame(b *testing.B) {
 		"contexts": func(r *rig) { r.Press("2"); r.Sees("x-context-100") },
 		"requests": func(r *rig) { r.Press("3"); r.Sees("10002 requests pending") },
 		"palette":  func(r *rig) { r.Press("ctrl+p") },
-		"wizard":   func(r *rig) { r.Press("e"); r.Sees("A new key"); r.Press("enter", "enter"); r.Sees("trial-admin") },
+		"wizard":   func(r *rig) { r.Press("e"); r.Sees("This is what will be done"); r.Press("s"); r.Sees("new key") },
 	} {
 		b.Run(name, func(b *testing.B) {
 			r := w.open(120, 40)
