@@ -53,7 +53,7 @@ func (b *bench) kubectl(ctx context.Context) error {
 	}
 	pairs := max(b.n, kubectlPairs)
 	return b.compare(ctx, row{what: fmt.Sprintf("`kubectl get namespaces` with the token, agent warm, %d pairs", pairs),
-		against: "the same with a key file", bar: 1.06}, pairs,
+		against: "the same with a key file", bar: 1.03}, pairs,
 		b.get(b.lab.Kubeconfig, b.enrolled), b.get(b.keyFile, controlplane.ContextName))
 }
 
