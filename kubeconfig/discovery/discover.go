@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/base64"
@@ -73,6 +74,13 @@ func byToken(ctx context.Context, o Options, p pace) (cluster.Cluster, error) {
 	if err != nil {
 		return cluster.Cluster{}, err
 	}
+	return settled(ctx, unverified(server), document, o.Pins, p)
+}
+
+// settled is the cluster that a document describes which came from t while nobody vouched for t. Only
+// authorities with one of these pins are kept, or all without pins; t, verified with those, must then
+// give the same document. t's TLS server name holds where the document has none.
+func settled(ctx context.Context, t target, document []byte, pins []Pin, p pace) (cluster.Cluster, error) {
 	info, err := parseDocument(document, "")
 	if err != nil {
 		return cluster.Cluster{}, fmt.Errorf("cluster-info: %w", err)
@@ -81,17 +89,19 @@ func byToken(ctx context.Context, o Options, p pace) (cluster.Cluster, error) {
 	if err != nil {
 		return cluster.Cluster{}, fmt.Errorf("cluster-info: %w", err)
 	}
-	if !o.UnsafeSkipCAVerification {
-		if certs, err = pinned(certs, o.Pins); err != nil {
+	if len(pins) > 0 {
+		if certs, err = pinned(certs, pins); err != nil {
 			return cluster.Cluster{}, err
 		}
 	}
 	info.CAData = bundle(certs)
-	name := ""
-	if known, err := parseServer(info.Server); err == nil && known.Host == server.Host {
-		name = info.TLSServerName
+	name := t.tls.ServerName
+	if known, err := parseServer(info.Server); err == nil && known.Host == t.url.Host {
+		name = cmp.Or(info.TLSServerName, name)
 	}
-	if err := confirm(ctx, verified(server, poolOf(certs), name), document, p); err != nil {
+	v := verified(t.url, poolOf(certs), name)
+	v.proxy, v.direct = t.proxy, t.direct
+	if err := confirm(ctx, v, document, p); err != nil {
 		return cluster.Cluster{}, err
 	}
 	return info, nil

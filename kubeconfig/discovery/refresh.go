@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"time"
@@ -83,6 +84,37 @@ func refresh(ctx context.Context, info cluster.Cluster, l Limits, p pace) (Updat
 		u.Unproven = prove(ctx, u.New, document, p)
 	}
 	return u, nil
+}
+
+// ByPins reads cluster-info of a known cluster whose authority is no longer the known one. pins, of
+// which there must be one at least, vouch for the new one in place of a signature: authorities without
+// a pin are left out, and the server must have a certificate of those that are kept.
+func ByPins(ctx context.Context, info cluster.Cluster, pins []Pin, l Limits) (cluster.Cluster, error) {
+	return byPins(ctx, info, pins, l, defaultPace(l))
+}
+
+func byPins(ctx context.Context, info cluster.Cluster, pins []Pin, l Limits, p pace) (cluster.Cluster, error) {
+	ctx, cancel := limited(ctx, l.Timeout, DefaultTimeout)
+	defer cancel()
+	if len(pins) == 0 {
+		return cluster.Cluster{}, problem.BadInput("discovery-token-ca-cert-hash", "", "there is none")
+	}
+	t, err := of(info)
+	if err != nil {
+		return cluster.Cluster{}, err
+	}
+	t.tls = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: info.TLSServerName,
+		InsecureSkipVerify: true} // the pins decide, and then the second reading
+	var document []byte
+	err = p.until(ctx, func(ctx context.Context) error {
+		data, err := t.clusterInfo(ctx)
+		document = []byte(data["kubeconfig"])
+		return err
+	})
+	if err != nil {
+		return cluster.Cluster{}, err
+	}
+	return settled(ctx, t, document, pins, p)
 }
 
 // Compare is what [Refresh] finds where the user has got fresh in another way, such as by

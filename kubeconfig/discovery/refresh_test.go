@@ -96,6 +96,44 @@ func TestRefresh(t *testing.T) {
 	})
 }
 
+// TestByPins: who does not know the authority any more believes one that is pinned, and no other, if the server has a
+// certificate of it.
+func TestByPins(t *testing.T) {
+	former, now, other := newAuthority(t, "former"), newAuthority(t, "now"), newAuthority(t, "other")
+	f := newClusterWith(t, now, now.server(t))
+	known := cluster.Cluster{Server: f.server.URL, CAData: []byte(former.pem())}
+	byName := known
+	byName.TLSServerName = "api.example"
+	wrongName := known
+	wrongName.TLSServerName = "x.example"
+	for name, tt := range map[string]struct {
+		known     cluster.Cluster
+		published string
+		pins      []Pin
+		want      error
+	}{
+		"pinned":               {known, document(f.server.URL, now, other), []Pin{now.pin()}, nil},
+		"by its name":          {byName, document(f.server.URL, now), []Pin{now.pin()}, nil},
+		"for other names":      {wrongName, document(f.server.URL, now), []Pin{now.pin()}, ErrUntrusted},
+		"not pinned":           {known, document(f.server.URL, now), []Pin{other.pin()}, ErrNotPinned},
+		"not the server's":     {known, document(f.server.URL, now, other), []Pin{other.pin()}, ErrUntrusted},
+		"without an authority": {known, document(f.server.URL), []Pin{now.pin()}, ErrDocument},
+		"to http":              {known, strings.Replace(document(f.server.URL, now), "https:", "http:", 1), []Pin{now.pin()}, ErrDocument},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f.publish(tt.published)
+			got, err := byPins(t.Context(), tt.known, tt.pins, Limits{}, fastPace())
+			if !errors.Is(err, tt.want) || tt.want == nil && (got.Server != f.server.URL || string(got.CAData) != now.pem()) {
+				t.Errorf("%+v, %v", got, err)
+			}
+		})
+	}
+	var input *InputError
+	if _, err := ByPins(t.Context(), known, nil, Limits{}); !errors.As(err, &input) {
+		t.Errorf("without pins: %v", err)
+	}
+}
+
 // TestRefreshProofCompares: the server that cluster-info names must say the same.
 func TestRefreshProofCompares(t *testing.T) {
 	ca := newAuthority(t, "cluster")

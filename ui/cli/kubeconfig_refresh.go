@@ -17,6 +17,7 @@ const unprovenRisk = "unproven"
 func (a *app) kubeconfigRefresh() *cobra.Command {
 	var ch change
 	var risk, server, file string
+	var hashes []string
 	c := a.command(&cobra.Command{
 		Use:   "refresh [ENROLLMENT]",
 		Short: "Update an enrollment whose cluster has a new address or authority",
@@ -26,7 +27,8 @@ kubeconfig entry.`,
 		Example: `kubehsm kubeconfig refresh prod
 kubehsm kubeconfig refresh prod --dry-run
 kubehsm kubeconfig refresh prod --server https://new.example:6443
-kubehsm kubeconfig refresh prod --discovery-file cluster.conf`,
+kubehsm kubeconfig refresh prod --discovery-file cluster.conf
+kubehsm kubeconfig refresh prod --discovery-token-ca-cert-hash sha256:1234…`,
 		Args: cobra.MaximumNArgs(1),
 	}, func(c *cobra.Command, args []string) error {
 		if risk != "" && risk != unprovenRisk {
@@ -44,10 +46,14 @@ kubehsm kubeconfig refresh prod --discovery-file cluster.conf`,
 		if err != nil {
 			return err
 		}
-		if server != "" {
+		pins, err := discovery.ParsePins(hashes)
+		if err != nil {
+			return err
+		}
+		if server != "" && len(pins) == 0 {
 			return a.moveServer(c.Context(), env, e.Name, server, ch)
 		}
-		r, err := a.refresh(c.Context(), contexts.New(env), e.Name, file)
+		r, err := a.refresh(c.Context(), contexts.New(env), e.Name, file, server, pins)
 		if err != nil {
 			return err
 		}
@@ -86,17 +92,25 @@ kubehsm kubeconfig refresh prod --discovery-file cluster.conf`,
 	c.Flags().StringVar(&server, "server", "", "new `URL` of the cluster, if the old one no longer answers")
 	c.Flags().StringVar(&file, "discovery-file", "",
 		"discovery `file`, or its https URL, with the cluster's new authority; - for standard input")
+	c.Flags().StringSliceVar(&hashes, "discovery-token-ca-cert-hash", nil,
+		"`hash` of the public key of the cluster's new authority, sha256:HEX, if the enrollment does not know it yet")
+	c.MarkFlagsMutuallyExclusive("discovery-token-ca-cert-hash", "discovery-file")
 	c.MarkFlagsMutuallyExclusive("server", "accept-risk")
 	c.MarkFlagsMutuallyExclusive("server", "discovery-file")
 	return c
 }
 
-// refresh asks the cluster of an enrollment what has changed, or takes it from a discovery file.
-func (a *app) refresh(ctx context.Context, of contexts.Contexts, name, file string) (*contexts.Refresh, error) {
-	if file == "" {
-		return of.Refresh(ctx, name)
+// refresh asks the cluster of an enrollment what has changed, or takes it from a discovery file, or by pins from
+// the cluster, at server if that is known.
+func (a *app) refresh(ctx context.Context, of contexts.Contexts, name, file, server string,
+	pins []discovery.Pin) (*contexts.Refresh, error) {
+	switch {
+	case file != "":
+		return of.RefreshFrom(ctx, name, discovery.Options{File: file, Stdin: a.Stdin})
+	case len(pins) > 0:
+		return of.RefreshPinned(ctx, name, server, pins)
 	}
-	return of.RefreshFrom(ctx, name, discovery.Options{File: file, Stdin: a.Stdin})
+	return of.Refresh(ctx, name)
 }
 
 // moveServer has an enrollment follow its cluster to an address that is known.

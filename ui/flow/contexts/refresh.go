@@ -1,11 +1,13 @@
 package contexts
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -47,8 +49,9 @@ func (k Contexts) Refresh(ctx context.Context, name string) (*Refresh, error) {
 	update, err := discovery.Refresh(ctx, en.Cluster, discovery.Limits{Timeout: k.env.RequestTimeout})
 	if errors.Is(err, discovery.ErrUntrusted) {
 		return nil, hint.Withf(err, "ask the cluster's administrators whether its certificate authority (CA) was replaced; "+
-			"if it was, they have a discovery file with the new one: "+
-			"`kubehsm kubeconfig refresh %s --discovery-file FILE`", name)
+			"if it was, they have a discovery file with the new one, or its hash: "+
+			"`kubehsm kubeconfig refresh %s --discovery-file FILE` or "+
+			"`kubehsm kubeconfig refresh %[1]s --discovery-token-ca-cert-hash HASH`", name)
 	}
 	if err != nil {
 		return nil, hint.Withf(err,
@@ -70,6 +73,34 @@ func (k Contexts) RefreshFrom(ctx context.Context, name string, from discovery.O
 	if err != nil {
 		return nil, err
 	}
+	return k.refreshTo(ctx, en, fresh)
+}
+
+// RefreshPinned is Refresh for an enrollment that no longer trusts its cluster, by the public keys of the
+// authorities that the user was told. server is where the cluster is asked, "" for where it was enrolled. The
+// server must show a certificate of such an authority.
+func (k Contexts) RefreshPinned(ctx context.Context, name, server string, pins []discovery.Pin) (*Refresh, error) {
+	en, err := k.env.Enrollments().Load(name)
+	if err != nil {
+		return nil, err
+	}
+	at := en.Cluster
+	at.Server = cmp.Or(server, at.Server)
+	fresh, err := discovery.ByPins(ctx, at, pins, discovery.Limits{Timeout: k.env.RequestTimeout})
+	if errors.Is(err, discovery.ErrUnreachable) || errors.Is(err, discovery.ErrDocument) {
+		err = hint.Withf(err, "check that the cluster's API server is at %s; if it is elsewhere, add --server URL", at.Server)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if server != "" { // the user knows better than the cluster
+		fresh.Server = server
+	}
+	return k.refreshTo(ctx, en, fresh)
+}
+
+// refreshTo is the refresh of en by what the user has vouched for. The server there is tried.
+func (k Contexts) refreshTo(ctx context.Context, en enrollment.Enrollment, fresh cluster.Cluster) (*Refresh, error) {
 	update, err := discovery.Compare(en.Cluster, fresh)
 	if err != nil {
 		return nil, err
@@ -80,7 +111,7 @@ func (k Contexts) RefreshFrom(ctx context.Context, name string, from discovery.O
 		if err := next.Validate(); err != nil {
 			return nil, err
 		}
-		m := &ServerMove{Name: name, New: next.Cluster.Server, Host: next.Host(), from: k, next: next}
+		m := &ServerMove{Name: en.Name, New: next.Cluster.Server, Host: next.Host(), from: k, next: next}
 		update.Unproven = m.Prove(ctx)
 	}
 	return newRefresh(ctx, k, en, update)

@@ -272,10 +272,9 @@ func TestRefreshed(t *testing.T) {
 	}
 }
 
-// TestRefreshedFromFile: who no longer trusts the cluster takes the new authority from a discovery file. The server must
-// have a certificate of that authority.
-func TestRefreshedFromFile(t *testing.T) {
-	ctx, w := t.Context(), world(t)
+// replaced is a world whose enrollment knows a former authority only, and the present authorities.
+func replaced(t *testing.T) (w *flowtest.World, now []byte) {
+	w = world(t)
 	says(w, w.Server.URL)
 	en, err := w.Env.Enrollments().Load("prod-hsm")
 	if err != nil {
@@ -291,11 +290,29 @@ func TestRefreshedFromFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := en.Cluster.CAData
-	en.Cluster.CAData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	now, en.Cluster.CAData = en.Cluster.CAData, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	if err := w.Env.Enrollments().Save(en); err != nil {
 		t.Fatal(err)
 	}
+	return w, now
+}
+
+// trusts checks that the enrollment trusts these authorities, and that the cluster has nothing new then.
+func trusts(t *testing.T, w *flowtest.World, now []byte) {
+	t.Helper()
+	if en, err := w.Env.Enrollments().Load("prod-hsm"); err != nil || string(en.Cluster.CAData) != string(now) {
+		t.Errorf("%s, %v", en.Cluster.CAData, err)
+	}
+	if r, err := New(w.Env).Refresh(t.Context(), "prod-hsm"); err != nil || r.Changed() {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestRefreshedFromFile: who no longer trusts the cluster takes the new authority from a discovery file. The server must
+// have a certificate of that authority.
+func TestRefreshedFromFile(t *testing.T) {
+	ctx := t.Context()
+	w, now := replaced(t)
 	if _, err := New(w.Env).Refresh(ctx, "prod-hsm"); !strings.Contains(hinting.Of(err), "refresh prod-hsm --discovery-file FILE") {
 		t.Errorf("%v, hint %q", err, hinting.Of(err))
 	}
@@ -317,12 +334,47 @@ func TestRefreshedFromFile(t *testing.T) {
 			t.Errorf("%s: %v", c.server, err)
 		}
 	}
-	if en, err := w.Env.Enrollments().Load("prod-hsm"); err != nil || string(en.Cluster.CAData) != string(now) {
-		t.Errorf("%s, %v", en.Cluster.CAData, err)
+	trusts(t, w, now)
+}
+
+// TestRefreshedByPin: the hash of the new authority's key is enough, at another address too. A wrong hash changes
+// nothing, nor does an address where nobody answers.
+func TestRefreshedByPin(t *testing.T) {
+	ctx := t.Context()
+	w, now := replaced(t)
+	right, err := discovery.PinsOf(now)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if r, err := New(w.Env).Refresh(ctx, "prod-hsm"); err != nil || r.Changed() {
-		t.Errorf("%+v, %v", r, err)
+	before := w.State()
+	for _, c := range []struct {
+		server string
+		pins   []discovery.Pin
+		want   error
+		hint   string
+	}{
+		{"", []discovery.Pin{{1}}, discovery.ErrNotPinned, "compare the hash"},
+		{"https://127.0.0.1:1", right, discovery.ErrUnreachable, ""},
+		{"http://127.0.0.1:1", right, discovery.ErrDocument, "is at http://127.0.0.1:1"},
+	} {
+		if r, err := New(w.Env).RefreshPinned(ctx, "prod-hsm", c.server, c.pins); !errors.Is(err, c.want) ||
+			!strings.Contains(hinting.Of(err), c.hint) || hinting.Of(err) == "" {
+			t.Errorf("%s: %+v, %v, hint %q", c.server, r, err, hinting.Of(err))
+		}
 	}
+	w.Unchanged(before)
+	moved := strings.Replace(w.Server.URL, "127.0.0.1", "localhost", 1)
+	if r, err := New(w.Env).RefreshPinned(ctx, "prod-hsm", moved, right); err == nil {
+		t.Errorf("a server with a certificate for other names: %+v", r)
+	}
+	r, err := New(w.Env).RefreshPinned(ctx, "prod-hsm", w.Server.URL, append(right, discovery.Pin{1}))
+	if err != nil || !r.Changed() || r.Unproven != "" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if err := r.Apply(ctx, false); err != nil {
+		t.Error(err)
+	}
+	trusts(t, w, now)
 }
 
 // errAny stands for an error that says what to do.
