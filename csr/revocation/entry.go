@@ -33,7 +33,7 @@ type Entry struct {
 	// NotAfter is when the certificate ends, and the entry with it. An entry whose end is
 	// unknown (zero) stays until it is lifted.
 	NotAfter time.Time `json:"notAfter,omitzero"`
-	// Reason, By and At say why, by whom and when it was revoked.
+	// Reason, By and At say why, by whom and when it was revoked. The list keeps At in whole seconds.
 	Reason string    `json:"reason,omitempty"`
 	By     string    `json:"by,omitempty"`
 	At     time.Time `json:"at,omitzero"`

@@ -194,25 +194,25 @@ func (l Ledger) Revoke(ctx context.Context, now time.Time, entries ...Entry) ([]
 // that held them. ErrNotRevoked names one that is not on it; then nothing is written. What
 // somebody revokes anew meanwhile stays on the list.
 func (l Ledger) Lift(ctx context.Context, now time.Time, certificates ...string) ([]Shard, error) {
-	var first map[string]time.Time // when each certificate was revoked, as the first try has read it
+	var first map[Entry]bool // the entries that the first try has read
 	return l.write(ctx, now, func(list List) (plan, error) {
 		if first == nil { // later, an earlier try or another writer may have taken some off
-			read := map[string]time.Time{}
-			for e := range list.All() {
-				if at, twice := read[e.Certificate]; !twice || e.At.After(at) {
-					read[e.Certificate] = e.At
-				}
-			}
+			read := map[Entry]bool{}
 			for _, c := range certificates {
-				if _, on := read[c]; !on {
+				on := false
+				for e := range list.All() {
+					if e.Certificate == c {
+						read[e], on = true, true
+					}
+				}
+				if !on {
 					return plan{}, fmt.Errorf("certificate %s: %w", c, ErrNotRevoked)
 				}
 			}
 			first = read
 		}
-		return plan{drop: func(e Entry) bool {
-			return slices.Contains(certificates, e.Certificate) && !e.At.After(first[e.Certificate])
-		}}, nil
+		// The entry as a whole is compared: its time has whole seconds, in which somebody may revoke anew.
+		return plan{drop: func(e Entry) bool { return first[e] }}, nil
 	})
 }
 

@@ -290,7 +290,7 @@ func TestLiftAgain(t *testing.T) {
 		t.Errorf("%v, left %+v", err, listOf(t, l))
 	}
 	anew := entry(2)
-	anew.At = anew.At.Add(time.Hour)
+	anew.By = "another" // in the same second
 	f.before = func() error {
 		f.before = nil
 		if _, err := l.Lift(t.Context(), now, anew.Certificate); err != nil {

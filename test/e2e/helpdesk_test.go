@@ -302,6 +302,9 @@ func TestRevoke(t *testing.T) {
 			t.Errorf("the look lacks %q:\n%s", want, look)
 		}
 	}
+	if strings.Count(look, request) != 1 {
+		t.Errorf("one certificate is listed more than once:\n%s", look)
+	}
 	out := admin.ok("helpdesk", "revoke", "--user", name, "--yes")
 	for _, want := range []string{"still read until", grouped, "client authority has to be replaced"} {
 		if !strings.Contains(out, want) {

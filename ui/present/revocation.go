@@ -42,7 +42,11 @@ func removable(r desk.Revocation) []Line {
 	}
 	if r.Stops() {
 		for _, t := range r.Stop.Allowed().Targets {
-			lines = append(lines, Line{Words: certificateNamed(t) + ": kept from writing"})
+			words := certificateNamed(t) + ": kept from writing, and reads until then"
+			if t.Request != "" {
+				words = "of request " + t.Request + ", " + words
+			}
+			lines = append(lines, Line{Words: text.Clean(words)})
 		}
 	}
 	if r.Stop != nil {
@@ -54,6 +58,9 @@ func removable(r desk.Revocation) []Line {
 func staying(r desk.Revocation) []Line {
 	var lines []Line
 	for _, c := range r.Certificates {
+		if r.StopsCertificate(c) { // it is among what can be removed
+			continue
+		}
 		words := "certificate"
 		if c.Request != "" {
 			words += " of request " + c.Request

@@ -3,6 +3,7 @@ package desk
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
@@ -16,6 +17,11 @@ func (r Revocation) Removable() bool {
 
 // Stops tells whether there are certificates that can be kept from writing.
 func (r Revocation) Stops() bool { return r.Stop != nil && len(r.Stop.Allowed().Targets) > 0 }
+
+// StopsCertificate tells whether c is one of the certificates that can be kept from writing.
+func (r Revocation) StopsCertificate(c CertificateView) bool {
+	return r.Stop != nil && slices.ContainsFunc(r.Stop.Allowed().Targets, func(t Target) bool { return t.Certificate == c.hash })
+}
 
 // Err is the error for what could not be taken away, nil if all of it was.
 func (r Revocation) Err() error {

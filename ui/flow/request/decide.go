@@ -26,7 +26,8 @@ import (
 // ApproveFiled approves the request that ref names with the credential of another
 // kubeconfig file. The request in the cluster must be the one that was filed:
 // what is approved is what this program made, not what stands under its name.
-// What was revoked, in the cluster or from here, is refused, as by [Requests.Look].
+// What was revoked, in the cluster or from here, is refused, as by [Requests.Look], and so is a
+// request of which the credential cannot tell: nobody is asked here.
 func (q Requests) ApproveFiled(ctx context.Context, file, server string, ref csr.Ref, filed []byte) error {
 	client, err := q.access.ClientOf(ctx, kubeconfig.Rules{Explicit: file}, "")
 	if err != nil {
@@ -59,6 +60,11 @@ func (q Requests) ApproveFiled(ctx context.Context, file, server string, ref csr
 		return hinting.Withf(fmt.Errorf("request %s was not approved: %s", ref.Name, strings.Join(refusals, "; ")),
 			"if you know the reason: `kubehsm csr approve %s --accept-risk=%s`, then run this command again",
 			ref.Name, RiskRevoked)
+	}
+	if len(v.RightsUnknown) > 0 {
+		return hinting.Withf(fmt.Errorf("request %s was not approved, because nobody could tell %s", ref.Name,
+			strings.Join(v.RightsUnknown, "; ")),
+			"look at it and decide: `kubehsm csr approve %s`, then run this command again", ref.Name)
 	}
 	_, err = client.Approve(ctx, obj, csr.Decision{Message: "approved together with the enrollment"})
 	return err

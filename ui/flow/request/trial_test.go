@@ -399,8 +399,14 @@ func TestApproveFiled(t *testing.T) {
 			}
 		}, words: "access for \"jane\" was revoked"},
 		"revoked in the cluster": {before: revokeKey, words: "was revoked in the cluster by hannah"},
-		"decided":                {before: func(w *flowtest.World) { w.Server.Deny("mine", "") }},
-		"gone":                   {before: func(w *flowtest.World) { w.Server.Gone() }, words: "cannot reach"},
+		"unread list": {before: func(w *flowtest.World) {
+			w.Server.Put(policies, flowtest.Object{"metadata": flowtest.Object{"name": revocation.PolicyPrefix + "1"}})
+		}, words: "nobody could tell whether it is revoked"},
+		"forbidden list": {before: func(w *flowtest.World) {
+			w.Server.Forbid("list validatingadmissionpolicies", "get validatingadmissionpolicies")
+		}, words: "nobody could tell which certificates are revoked"},
+		"decided": {before: func(w *flowtest.World) { w.Server.Deny("mine", "") }},
+		"gone":    {before: func(w *flowtest.World) { w.Server.Gone() }, words: "cannot reach"},
 		"no file": {before: func(w *flowtest.World) {
 			if err := os.Remove(w.Env.Kubeconfig); err != nil {
 				t.Fatal(err)

@@ -286,6 +286,19 @@ func TestRevoke(t *testing.T) {
 	if n := len(server.Names(bindings)); n != 0 {
 		t.Errorf("%d bindings", n)
 	}
+	server.File("root", "jane", "jane", []string{"system:masters"}, nil)
+	server.Issue("root")
+	r.Press("esc")
+	for answer, says := range map[string]string{"n": "not revoked: the certificate", "y": "kept from writing"} {
+		r.Press("W")
+		r.Sees("User")
+		r.Press(`"jane"`, "enter")
+		r.Sees("Revoke all the same?", "is in system:masters")
+		r.Press(answer)
+		r.Sees(says)
+		r.Press("esc")
+		r.Sees("t new ticket")
+	}
 }
 
 // TestBreakGlass wants a reason, and asks nobody for a PIN before.

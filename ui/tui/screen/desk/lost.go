@@ -54,6 +54,12 @@ func (d work) revoke() tea.Cmd {
 		return screen.Operate(screen.Operation{Title: "Revoke access", Command: command, Writes: true,
 			Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
 				r, err := d.Revocations.LookUp(ctx, "", user, groups, nil)
+				if err == nil && r.Stop != nil && len(r.Stop.Risks) > 0 {
+					var all bool
+					if all, err = allTheSame(ctx, p, *r.Stop); all {
+						r, err = d.Revocations.LookUp(ctx, "", user, groups, r.Stop.Risks)
+					}
+				}
 				if err != nil {
 					return screen.Report{}, err
 				}
@@ -71,6 +77,11 @@ func (d work) revoke() tea.Cmd {
 	})
 }
 
+// allTheSame asks whether the risks of a revocation are accepted, as --accept-risk does.
+func allTheSame(ctx context.Context, p hsm.Prompter, stop desk.Stop) (bool, error) {
+	return p.Confirm(ctx, hsm.ConfirmPrompt{Question: "Revoke all the same?", Detail: strings.Join(stop.Refusals, "\n")})
+}
+
 // revokeCertificate revokes one certificate, and takes away nothing else.
 func (d work) revokeCertificate(hash, reason string) tea.Cmd {
 	command := "kubehsm helpdesk revoke --fingerprint " + shell.Quote(hash)
@@ -84,6 +95,12 @@ func (d work) revokeCertificate(hash, reason string) tea.Cmd {
 				return screen.Report{}, err
 			}
 			stop, err := d.Stopping.LookUp(ctx, "", targets, nil)
+			if err == nil && len(stop.Risks) > 0 {
+				var all bool
+				if all, err = allTheSame(ctx, p, stop); all {
+					stop, err = d.Stopping.LookUp(ctx, "", targets, stop.Risks)
+				}
+			}
 			if err == nil {
 				err = stop.Err()
 			}
