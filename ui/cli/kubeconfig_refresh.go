@@ -53,7 +53,8 @@ kubehsm kubeconfig refresh prod --discovery-token-ca-cert-hash sha256:1234…`,
 		if server != "" && len(pins) == 0 {
 			return a.moveServer(c.Context(), env, e.Name, server, ch)
 		}
-		r, err := a.refresh(c.Context(), contexts.New(env), e.Name, file, server, pins)
+		r, err := a.refresh(c.Context(), contexts.New(env), e.Name,
+			discovery.Options{File: file, Stdin: a.Stdin, Endpoint: server, Pins: pins})
 		if err != nil {
 			return err
 		}
@@ -100,17 +101,14 @@ kubehsm kubeconfig refresh prod --discovery-token-ca-cert-hash sha256:1234…`,
 	return c
 }
 
-// refresh asks the cluster of an enrollment what has changed, or takes it from a discovery file, or by pins from
-// the cluster, at server if that is known.
-func (a *app) refresh(ctx context.Context, of contexts.Contexts, name, file, server string,
-	pins []discovery.Pin) (*contexts.Refresh, error) {
-	switch {
-	case file != "":
-		return of.RefreshFrom(ctx, name, discovery.Options{File: file, Stdin: a.Stdin})
-	case len(pins) > 0:
-		return of.RefreshPinned(ctx, name, server, pins)
+// refresh asks the cluster of an enrollment what has changed, or takes it from what the user was given, if that is
+// anything.
+func (a *app) refresh(ctx context.Context, of contexts.Contexts, name string,
+	from discovery.Options) (*contexts.Refresh, error) {
+	if from.File == "" && len(from.Pins) == 0 {
+		return of.Refresh(ctx, name)
 	}
-	return of.Refresh(ctx, name)
+	return of.RefreshFrom(ctx, name, from)
 }
 
 // moveServer has an enrollment follow its cluster to an address that is known.

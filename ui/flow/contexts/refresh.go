@@ -61,46 +61,39 @@ func (k Contexts) Refresh(ctx context.Context, name string) (*Refresh, error) {
 	return newRefresh(ctx, k, en, update)
 }
 
-// RefreshFrom is Refresh by a discovery file that the user was given, for an enrollment that no longer trusts
-// its cluster: the authority was replaced, and the file names the new one. The server that it names must show a
-// certificate of that authority.
+// RefreshFrom is Refresh for an enrollment that no longer trusts its cluster, since the authority was replaced, by
+// what the user was given: a discovery file, which names the new authority, or the pins of its public key, by which
+// the cluster is asked at from's endpoint, or else where it was enrolled. The server must show a certificate of that
+// authority.
 func (k Contexts) RefreshFrom(ctx context.Context, name string, from discovery.Options) (*Refresh, error) {
 	en, err := k.env.Enrollments().Load(name)
 	if err != nil {
 		return nil, err
 	}
-	fresh, err := discovery.Discover(ctx, from)
-	if err != nil {
-		return nil, err
-	}
-	return k.refreshTo(ctx, en, fresh)
-}
-
-// RefreshPinned is Refresh for an enrollment that no longer trusts its cluster, by the public keys of the
-// authorities that the user was told. server is where the cluster is asked, "" for where it was enrolled. The
-// server must show a certificate of such an authority.
-func (k Contexts) RefreshPinned(ctx context.Context, name, server string, pins []discovery.Pin) (*Refresh, error) {
-	en, err := k.env.Enrollments().Load(name)
-	if err != nil {
-		return nil, err
+	if from.File != "" {
+		fresh, err := discovery.Discover(ctx, from)
+		if err != nil {
+			return nil, err
+		}
+		return refreshTo(ctx, k, en, fresh)
 	}
 	at := en.Cluster
-	at.Server = cmp.Or(server, at.Server)
-	fresh, err := discovery.ByPins(ctx, at, pins, discovery.Limits{Timeout: k.env.RequestTimeout})
+	at.Server = cmp.Or(from.Endpoint, at.Server)
+	fresh, err := discovery.ByPins(ctx, at, from.Pins, discovery.Limits{Timeout: k.env.RequestTimeout})
 	if errors.Is(err, discovery.ErrUnreachable) || errors.Is(err, discovery.ErrDocument) {
 		err = hint.Withf(err, "check that the cluster's API server is at %s; if it is elsewhere, add --server URL", at.Server)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if server != "" { // the user knows better than the cluster
-		fresh.Server = server
+	if from.Endpoint != "" { // the user knows better than the cluster
+		fresh.Server = from.Endpoint
 	}
-	return k.refreshTo(ctx, en, fresh)
+	return refreshTo(ctx, k, en, fresh)
 }
 
 // refreshTo is the refresh of en by what the user has vouched for. The server there is tried.
-func (k Contexts) refreshTo(ctx context.Context, en enrollment.Enrollment, fresh cluster.Cluster) (*Refresh, error) {
+func refreshTo(ctx context.Context, k Contexts, en enrollment.Enrollment, fresh cluster.Cluster) (*Refresh, error) {
 	update, err := discovery.Compare(en.Cluster, fresh)
 	if err != nil {
 		return nil, err

@@ -357,17 +357,18 @@ func TestRefreshedByPin(t *testing.T) {
 		{"https://127.0.0.1:1", right, discovery.ErrUnreachable, ""},
 		{"http://127.0.0.1:1", right, discovery.ErrDocument, "is at http://127.0.0.1:1"},
 	} {
-		if r, err := New(w.Env).RefreshPinned(ctx, "prod-hsm", c.server, c.pins); !errors.Is(err, c.want) ||
+		if r, err := New(w.Env).RefreshFrom(ctx, "prod-hsm", discovery.Options{Endpoint: c.server, Pins: c.pins}); !errors.Is(err, c.want) ||
 			!strings.Contains(hinting.Of(err), c.hint) || hinting.Of(err) == "" {
 			t.Errorf("%s: %+v, %v, hint %q", c.server, r, err, hinting.Of(err))
 		}
 	}
 	w.Unchanged(before)
 	moved := strings.Replace(w.Server.URL, "127.0.0.1", "localhost", 1)
-	if r, err := New(w.Env).RefreshPinned(ctx, "prod-hsm", moved, right); err == nil {
+	if r, err := New(w.Env).RefreshFrom(ctx, "prod-hsm", discovery.Options{Endpoint: moved, Pins: right}); err == nil {
 		t.Errorf("a server with a certificate for other names: %+v", r)
 	}
-	r, err := New(w.Env).RefreshPinned(ctx, "prod-hsm", w.Server.URL, append(right, discovery.Pin{1}))
+	r, err := New(w.Env).RefreshFrom(ctx, "prod-hsm",
+		discovery.Options{Endpoint: w.Server.URL, Pins: append(right, discovery.Pin{1})})
 	if err != nil || !r.Changed() || r.Unproven != "" {
 		t.Fatalf("%+v, %v", r, err)
 	}
