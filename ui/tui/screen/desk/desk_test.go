@@ -288,16 +288,18 @@ func TestRevoke(t *testing.T) {
 	}
 	server.File("root", "jane", "jane", []string{"system:masters"}, nil)
 	server.Issue("root")
-	r.Press("esc")
-	for answer, says := range map[string]string{"n": "not revoked: the certificate", "y": "kept from writing"} {
-		r.Press("W")
+	for _, c := range []struct{ answer, asks, ends string }{
+		{"n", "not revoked: the certificate", "failed: the certificate"},
+		{"y", "kept from writing", "revoked"},
+	} {
+		r.Press("esc", "W")
 		r.Sees("User")
 		r.Press(`"jane"`, "enter")
 		r.Sees("Revoke all the same?", "is in system:masters")
-		r.Press(answer)
-		r.Sees(says)
-		r.Press("esc")
-		r.Sees("t new ticket")
+		r.Press(c.answer)
+		r.Sees(c.asks)
+		r.Press("y")
+		r.Sees("Result for the access of jane", c.ends)
 	}
 }
 
