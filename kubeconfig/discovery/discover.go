@@ -163,14 +163,19 @@ func confirm(ctx context.Context, t target, document []byte, p pace) error {
 // dataPrefix begins the [Options.File] that is the document itself, in base64: a data URL.
 const dataPrefix = "data:;base64,"
 
-// DataFile is the [Options.File] that is a discovery file for a cluster by itself.
-func DataFile(info cluster.Cluster) (string, error) {
+// Document is what cluster-info and discovery files hold: a kubeconfig, in JSON, that says where the cluster is.
+func Document(info cluster.Cluster) ([]byte, error) {
 	of := map[string]any{"server": info.Server, "certificate-authority-data": info.CAData}
 	if info.TLSServerName != "" {
 		of["tls-server-name"] = info.TLSServerName
 	}
-	document, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Config",
+	return json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Config",
 		"clusters": []any{map[string]any{"name": "", "cluster": of}}})
+}
+
+// DataFile is the [Options.File] that is a discovery file for a cluster by itself.
+func DataFile(info cluster.Cluster) (string, error) {
+	document, err := Document(info)
 	return dataPrefix + base64.StdEncoding.EncodeToString(document), err
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 )
 
@@ -132,7 +133,7 @@ func TestRBACCheck(t *testing.T) {
 	t.Parallel()
 	u := newJoiner(t, lab.Options{})
 	admin := u.newDesk("")
-	out := admin.ok("rbac", "check")
+	out := admin.ok("rbac", "check", "--try-token")
 	if strings.Contains(out, "missing") || strings.Contains(out, "differs") ||
 		!strings.Contains(out, "kubehsm-break-glass") || !strings.Contains(out, "yes, as far as can be seen from here") {
 		t.Errorf("the check: %s", out)
@@ -150,5 +151,39 @@ func TestRBACCheck(t *testing.T) {
 	}
 	if !strings.Contains(admin.ok("rbac", "print", "ticket"), "system:bootstrappers:kubehsm:tickets") {
 		t.Error("the roles for tickets do not name their group")
+	}
+}
+
+// A cluster that lacks what tickets need says so; what it lacks of cluster-info is published.
+func TestPublishClusterInfo(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{Cluster: controlplane.StartForTest(t, controlplane.Options{
+		APIServerFlags: []string{"--enable-bootstrap-token-auth=false"}, NoControllerManager: true})})
+	admin := u.newDesk("")
+	check := func(wants ...string) {
+		t.Helper()
+		res := admin.run("rbac", "check", "--try-token", "ticket")
+		for _, want := range wants {
+			if !strings.Contains(res.Stdout, want) {
+				t.Errorf("no %q: %s", want, res)
+			}
+		}
+		if left := admin.kubectl("", "-n", "kube-system", "get", "secrets", "-oname").Stdout; strings.Contains(left, "bootstrap-token") {
+			t.Errorf("the trial left %s", left)
+		}
+	}
+	check("does not show its cluster-info", "--publish-cluster-info", "signs nobody in with a bootstrap token")
+
+	apply := []string{"rbac", "apply", "ticket", "--publish-cluster-info"}
+	res := admin.run(append(apply, "--dry-run")...)
+	if res.Code != 0 || !strings.Contains(res.Stdout, "tells everybody that the cluster is at "+u.Cluster.Server()) ||
+		!strings.Contains(res.Stdout, "sha256:") {
+		t.Errorf("the preview: %s", res)
+	}
+	check("does not show its cluster-info")
+	admin.ok(append(apply, "--yes")...)
+	check("bootstrapsigner may be off", "--self-contained", "signs nobody in with a bootstrap token")
+	if res := admin.run(append(apply, "--yes")...); res.Code != 0 || strings.Contains(res.Stdout, "tells everybody") {
+		t.Errorf("once more: %s", res)
 	}
 }

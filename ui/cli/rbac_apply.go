@@ -12,7 +12,7 @@ import (
 
 func (a *app) rbacApply() *cobra.Command {
 	var o *format
-	var dryRun, force, yes bool
+	var dryRun, force, yes, publish bool
 	c := a.command(&cobra.Command{
 		Use:   "apply [SET...]",
 		Short: "Create or update the roles and policies in a cluster",
@@ -20,8 +20,13 @@ func (a *app) rbacApply() *cobra.Command {
 them by server-side apply. Nobody becomes a member of a group by this: groups come with
 the credentials of users.
 
+With --publish-cluster-info, it also writes the ConfigMap cluster-info in kube-public and
+lets everybody read it, as kubeadm does: tickets need it. It shows what that says. It
+leaves a cluster-info that is there as it is.
+
 ` + setsUsage(),
 		Example: `kubehsm rbac apply --context prod
+kubehsm rbac apply ticket --publish-cluster-info
 kubehsm rbac apply breakglass --dry-run`,
 	}, func(c *cobra.Command, args []string) error {
 		if _, err := desk.RBACManifest(args...); err != nil {
@@ -32,7 +37,11 @@ kubehsm rbac apply breakglass --dry-run`,
 		if err != nil {
 			return err
 		}
-		now, err := desk.NewRoles(env).Check(ctx, a.context, args)
+		roles := desk.NewRoles(env)
+		if publish {
+			roles = roles.Publishing()
+		}
+		now, err := roles.Check(ctx, a.context, args)
 		if err != nil {
 			return err
 		}
@@ -46,7 +55,10 @@ kubehsm rbac apply breakglass --dry-run`,
 				return err
 			}
 		}
-		done, err := desk.NewRoles(env).Apply(ctx, a.context, args, dryRun, force)
+		done, err := roles.Apply(ctx, a.context, args, dryRun, force)
+		if err == nil && publish && !dryRun {
+			err = roles.Published(ctx, a.context)
+		}
 		doc := rbacDoc{Objects: done}
 		return errors.Join(err, desk.RBACUnenforced(done), a.emit(o, doc, func(w *words) {
 			if dryRun {
@@ -57,6 +69,7 @@ kubehsm rbac apply breakglass --dry-run`,
 	})
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "have the cluster check everything, and change nothing")
 	c.Flags().BoolVar(&force, "force-conflicts", false, "overwrite what others have changed")
+	c.Flags().BoolVar(&publish, "publish-cluster-info", false, "show everybody the cluster's address and authority")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	o = output(c)
 	return c

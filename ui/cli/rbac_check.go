@@ -22,6 +22,7 @@ type rbacDoc struct {
 
 func (a *app) rbacCheck() *cobra.Command {
 	var o *format
+	var try bool
 	c := a.command(&cobra.Command{
 		Use:   "check [SET...]",
 		Short: "Compare the roles and policies in a cluster with the required ones",
@@ -30,8 +31,13 @@ whether you have the rights for it. It names who may evade the revocation of a
 certificate, and says whether a ticket can work here at all. It fails if something is
 missing or different.
 
+With --try-token, it makes a bootstrap token that can only file requests and lives for
+a minute at most, and says whether the cluster signs its cluster-info with it and signs
+it in: k3s, Talos and OpenShift may do neither.
+
 ` + setsUsage(),
 		Example: `kubehsm rbac check --context prod
+kubehsm rbac check --try-token
 kubehsm rbac check breakglass -o json`,
 	}, func(c *cobra.Command, args []string) error {
 		if _, err := desk.RBACManifest(args...); err != nil {
@@ -53,13 +59,20 @@ kubehsm rbac check breakglass -o json`,
 			return err
 		}
 		doc.Evaders = &evaders
-		doc.Obstacles = desk.NewTickets(env).Hindered(c.Context(), a.context)
+		tickets := desk.NewTickets(env)
+		var untried error
+		if try {
+			doc.Obstacles, untried = tickets.Try(c.Context(), a.context)
+		} else {
+			doc.Obstacles = tickets.Hindered(c.Context(), a.context)
+		}
 		err = a.emit(o, doc, func(w *words) {
 			w.sections([]present.Section{present.Roles(doc.Objects), present.Rights(doc.Rights),
 				present.Evaders(evaders), present.Obstacles(doc.Obstacles)})
 		})
-		return errors.Join(err, rbacWrong(doc.Objects))
+		return errors.Join(err, untried, rbacWrong(doc.Objects))
 	})
+	c.Flags().BoolVar(&try, "try-token", false, "find out with a bootstrap token whether the cluster accepts any")
 	o = output(c)
 	return c
 }

@@ -67,8 +67,12 @@ func Emergencies(all []desk.BreakGlassView) []Section {
 
 // Roles compares a cluster's roles and policies with those that it needs.
 func Roles(all []desk.RBACObject) Section {
+	var says []Line
 	t := Table{Heading: []string{"STATE", "SET", "KIND", "NAMESPACE", "NAME"}}
 	for _, o := range all {
+		if o.Says != "" {
+			says = append(says, Line{Words: text.Clean(o.Says) + "."})
+		}
 		state := Line{Words: text.Clean(string(o.State))}
 		switch o.State {
 		case desk.RBACMissing, desk.RBACDiffers, desk.RBACForbidden:
@@ -79,7 +83,7 @@ func Roles(all []desk.RBACObject) Section {
 		named := cells(text.Clean(o.Set), text.Clean(o.Kind), text.Clean(o.Namespace), text.Clean(o.Name))
 		t.Rows = append(t.Rows, append([]Line{state}, named...))
 	}
-	return Section{Table: t}
+	return Section{Table: t, Lines: says}
 }
 
 // Rights says which duties somebody may perform.

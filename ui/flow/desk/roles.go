@@ -36,8 +36,10 @@ type RBACObject struct {
 	Namespace string    `json:"namespace,omitempty"`
 	Name      string    `json:"name"`
 	State     RBACState `json:"state,omitempty"`
+	// Says is what the object tells everybody, in a sentence; "" if it gives rights alone.
+	Says string `json:"says,omitempty"`
 
-	text object
+	text object // text to apply; nil if the cluster's own stays
 }
 
 // RBACSets are the names of the sets of roles.
@@ -95,8 +97,9 @@ func rbacObjects(sets []string) ([]RBACObject, error) {
 
 // Roles compares the roles and policies of clusters with those that kubehsm carries.
 type Roles struct {
-	env    *env.Env
-	access cluster.Access
+	env       *env.Env
+	access    cluster.Access
+	publishes bool // publishes cluster-info, see Publishing
 }
 
 // NewRoles returns those of the clusters that e leads to.
@@ -151,7 +154,17 @@ func (s Roles) each(ctx context.Context, kubeContext string, sets []string,
 	if err != nil {
 		return nil, err
 	}
+	if s.publishes {
+		info, err := s.clusterInfo(ctx, kubeContext, c)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, info...)
+	}
 	for i := range all {
+		if all[i].text == nil {
+			continue
+		}
 		if decides && all[i].Kind == "ClusterRole" && all[i].Name == deskRole {
 			all[i].text["rules"] = all[i].text["rules"].([]any)[:2] // to read requests and revocations
 		}

@@ -1,11 +1,15 @@
 package desk
 
 import (
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/csr"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
@@ -55,5 +59,68 @@ func TestRBACObjects(t *testing.T) {
 		if !strings.Contains(manifest, group) {
 			t.Errorf("the policy does not know %q", group)
 		}
+	}
+}
+
+// TestPublishing: cluster-info is published where nobody does, and what somebody publishes stays.
+func TestPublishing(t *testing.T) {
+	w := desk(t)
+	w.Server.Allow("get configmaps")
+	roles := NewRoles(w.Env).Publishing()
+	const maps, rights = "/api/v1/namespaces/kube-public/configmaps",
+		"/apis/rbac.authorization.k8s.io/v1/namespaces/kube-public/rolebindings"
+	info := func(all []RBACObject) (states []RBACState) {
+		for _, o := range all {
+			if o.Set == "cluster-info" {
+				states = append(states, o.State)
+			}
+		}
+		return states
+	}
+	if all, err := roles.Check(t.Context(), "", []string{"ticket"}); err != nil ||
+		!slices.Equal(info(all), []RBACState{RBACMissing, RBACMissing, RBACMissing}) ||
+		!slices.ContainsFunc(all, func(o RBACObject) bool { return strings.Contains(o.Says, "sha256:") }) {
+		t.Errorf("before: %+v, %v", all, err)
+	}
+	if err := roles.Published(t.Context(), ""); err == nil || !strings.Contains(hinting.Of(err), "--self-contained") {
+		t.Errorf("before: %v", err)
+	}
+	if all, err := roles.Apply(t.Context(), "", []string{"ticket"}, false, false); err != nil ||
+		!slices.Equal(info(all), []RBACState{RBACApplied, RBACApplied, RBACApplied}) {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if names := w.Server.Names(rights); len(names) != 1 {
+		t.Errorf("the bindings are %q", names)
+	}
+	var before, after flowtest.Object
+	w.Server.Get(maps, "cluster-info", &before)
+	if all, err := roles.Apply(t.Context(), "", []string{"ticket"}, false, true); err != nil ||
+		!slices.Equal(info(all), []RBACState{RBACSame, RBACSame, RBACSame}) {
+		t.Errorf("again: %+v, %v", all, err)
+	}
+	w.Server.Get(maps, "cluster-info", &after)
+	if len(before) == 0 || !reflect.DeepEqual(before, after) || roles.Published(t.Context(), "") != nil {
+		t.Errorf("it was %v, and is %v", before, after)
+	}
+	w.Server.Forbid("get configmaps")
+	if _, err := roles.Check(t.Context(), "", []string{"ticket"}); err == nil {
+		t.Error("what may not be read is published")
+	}
+}
+
+// TestTry: a trial says what a token cannot do, and leaves none.
+func TestTry(t *testing.T) {
+	w := desk(t)
+	before := len(w.Server.Names(flowtest.Secrets))
+	all, err := NewTickets(w.Env).Try(t.Context(), "")
+	if err != nil || len(all) != 2 || !strings.Contains(all[0], "nobody can join") {
+		t.Errorf("without cluster-info and roles: %q, %v", all, err)
+	}
+	if left := w.Server.Names(flowtest.Secrets); len(left) != before {
+		t.Errorf("it left %q", left)
+	}
+	w.Server.Forbid("create secrets")
+	if all, err := NewTickets(w.Env).Try(t.Context(), ""); err == nil || len(all) == 0 {
+		t.Errorf("without the right to make a token: %q, %v", all, err)
 	}
 }
