@@ -390,7 +390,7 @@ func saidHow(ctx context.Context, err error) error {
 
 // says makes the cluster publish that it is at server.
 func says(w *flowtest.World, server string) {
-	w.Env.RequestTimeout = 300 * time.Millisecond // the look is repeated until the timeout
+	w.Env.RequestTimeout = 3 * time.Second // the look is repeated until then, once even on a busy machine
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.Server.Certificate().Raw})
 	config := "apiVersion: v1\nkind: Config\nclusters:\n- name: \"\"\n  cluster: {server: \"" + server +
 		"\", certificate-authority-data: " +
