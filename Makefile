@@ -32,6 +32,11 @@ demo: ## try it: a trial token, a trial cluster, kubectl signed in by the token 
 	@test/install/debian.sh demo
 	@$(GO) run -buildvcs=false ./test/demo up '$(DEMO_DIR)' $(if $(DEMO_CONTEXT),'$(DEMO_CONTEXT)')
 
+.PHONY: demo-fleet
+demo-fleet: ## watch twenty people join with virtual cards, while nobody at the help desk does anything
+	@test/install/debian.sh fleet
+	@$(GO) run -buildvcs=false ./test/demo fleet '$(DEMO_DIR)'
+
 .PHONY: demo-down
 demo-down: ## stop the trial and remove every trace of it
 	@$(GO) run -buildvcs=false ./test/demo down '$(DEMO_DIR)'

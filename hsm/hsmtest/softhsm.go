@@ -66,6 +66,18 @@ func StartSoftHSM(t testing.TB, tokens ...SoftToken) *SoftHSM {
 // by default values if none is given). It leaves the environment as it was;
 // see [SoftHSM.Env]. No SoftHSM2 may be in use in this process meanwhile.
 func NewSoftHSM(dir string, tokens ...SoftToken) (*SoftHSM, error) {
+	s, err := EmptySoftHSM(dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(tokens) == 0 {
+		tokens = []SoftToken{{}}
+	}
+	return s, s.Add(tokens...)
+}
+
+// EmptySoftHSM is [NewSoftHSM] without a token.
+func EmptySoftHSM(dir string) (*SoftHSM, error) {
 	s := &SoftHSM{Conf: filepath.Join(dir, "softhsm2.conf"), Tokens: filepath.Join(dir, "tokens")}
 	for _, p := range softHSMPaths {
 		if _, err := os.Stat(p); err == nil {
@@ -80,13 +92,7 @@ func NewSoftHSM(dir string, tokens ...SoftToken) (*SoftHSM, error) {
 		return nil, err
 	}
 	conf := "directories.tokendir = " + s.Tokens + "\nobjectstore.backend = file\nlog.level = ERROR\n"
-	if err := os.WriteFile(s.Conf, []byte(conf), 0o600); err != nil {
-		return nil, err
-	}
-	if len(tokens) == 0 {
-		tokens = []SoftToken{{}}
-	}
-	return s, s.Add(tokens...)
+	return s, os.WriteFile(s.Conf, []byte(conf), 0o600)
 }
 
 // Add initializes more tokens. SoftHSM2 must not be in use in this process with

@@ -20,8 +20,7 @@ func (l *lab) stored() outcome {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	o := outcome{map[string]*certificatesv1.CertificateSigningRequest{}, map[string]*certificatesv1.CertificateSigningRequest{},
-		map[string]*certificatesv1.CertificateSigningRequest{}, map[string]*certificatesv1.CertificateSigningRequest{}}
+	o := outcome{byName{}, byName{}, byName{}, byName{}}
 	for _, raw := range all {
 		object, _, err := scheme.Codecs.UniversalDeserializer().Decode(raw, nil, nil)
 		if err != nil {
@@ -119,16 +118,19 @@ func TestApprover(t *testing.T) {
 	poll.Until(t, "the second replica leads", func() bool { return len(l.stored().pending) == 0 })
 	l.stored().check(t, n+20)
 	poll.Until(t, "the roster has all certificates", func() bool {
-		return !strings.Contains(l.kubectl("-n", "kubehsm-system", "get", "htok", "-ojsonpath={range .items[?(@.spec.state==\"Active\")]}{.metadata.name}={.status.notAfter}\n{end}"), "=\n")
+		return !strings.Contains(l.kubectl("-n", "kubehsm-system", "get", "htok", "-ojsonpath="+
+			`{range .items[?(@.spec.state=="Active")]}{.metadata.name}={.status.notAfter}{"\n"}{end}`), "=\n")
 	})
 	metrics, err := second.get(t.Context(), second.metrics, "/metrics")
-	for _, want := range []string{`kubehsm_decisions_total{reason="TicketProven",verdict="Approve"}`, "kubehsm_decision_seconds_bucket",
+	for _, want := range []string{`kubehsm_decisions_total{reason="TicketProven",verdict="Approve"}`,
+		"kubehsm_decision_seconds_bucket",
 		`kubehsm_tokens{model="YubiKey 5C",remaining="1d",state="Active",touch="cached"}`} {
 		if err != nil || !strings.Contains(metrics, want) {
 			t.Errorf("no %s in the metrics: %v", want, err)
 		}
 	}
-	if out := l.kubectl("get", "events.events.k8s.io", "-A"); strings.Contains(out, "TicketProven") || !strings.Contains(out, "NotAsTicket") {
+	if out := l.kubectl("get", "events.events.k8s.io", "-A"); strings.Contains(out, "TicketProven") ||
+		!strings.Contains(out, "NotAsTicket") {
 		t.Errorf("events: %s", out)
 	}
 }

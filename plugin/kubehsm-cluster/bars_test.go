@@ -119,7 +119,8 @@ func TestBars(t *testing.T) {
 	kubectl = (kubectl + byKubectl(2100000)) / 2 // before and after: other work on the machine comes and goes
 	o := l.stored()
 	o.check(t, *requests+2*serial)
-	t.Logf("%d approved, %d denied, %d issued; %.0f decisions/s, kubectl %.1f/s: %.1f times; %.0f MB, with a tenth %.0f MB: %.2f times",
+	t.Logf("%d approved, %d denied, %d issued; %.0f decisions/s, kubectl %.1f/s: %.1f times; "+
+		"%.0f MB, with a tenth %.0f MB: %.2f times",
 		len(o.approved), len(o.denied), len(o.issued), rate, kubectl, rate/kubectl, much, little, much/little)
 	if rate < barRate*kubectl {
 		t.Errorf("%.1f times as fast as kubectl, not %d", rate/kubectl, barRate)

@@ -119,7 +119,8 @@ func (c *crowd) postOnce(client *http.Client, bearer, path string, object, to an
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, c.l.c.Server()+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, c.l.c.Server()+path,
+		bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -160,7 +161,8 @@ func (c *crowd) token(groups []string) string {
 	err = c.post(c.admin, "", "/api/v1/namespaces/kube-system/secrets", &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-" + id}, Type: "bootstrap.kubernetes.io/token",
 		StringData: map[string]string{"token-id": id, "token-secret": secret, "usage-bootstrap-authentication": "true",
-			"auth-extra-groups": strings.Join(groups, ","), "expiration": time.Now().Add(20 * time.Hour).UTC().Format(time.RFC3339)},
+			"auth-extra-groups": strings.Join(groups, ","),
+			"expiration":        time.Now().Add(20 * time.Hour).UTC().Format(time.RFC3339)},
 	}, nil)
 	if err != nil {
 		c.l.t.Fatal(err)
@@ -206,7 +208,8 @@ func (c *crowd) onRoster(p *person) *person {
 
 // withTicket gives the person a ticket for the token.
 func (c *crowd) withTicket(p *person) *person {
-	p.bearer = c.token(ticket.Terms{User: p.user, Groups: p.groups, Lifetime: p.lifetime, Serial: fmt.Sprint(p.serial)}.TokenGroups())
+	terms := ticket.Terms{User: p.user, Groups: p.groups, Lifetime: p.lifetime, Serial: fmt.Sprint(p.serial)}
+	p.bearer = c.token(terms.TokenGroups())
 	return p
 }
 
@@ -327,5 +330,8 @@ func (c *crowd) ticketUser(n int) *person {
 
 // outcome is what became of requests, as etcd has it.
 type outcome struct {
-	approved, denied, pending, issued map[string]*certificatesv1.CertificateSigningRequest
+	approved, denied, pending, issued byName
 }
+
+// byName are requests by their names.
+type byName map[string]*certificatesv1.CertificateSigningRequest

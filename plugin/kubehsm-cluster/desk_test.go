@@ -33,7 +33,8 @@ func TestDesk(t *testing.T) {
 			t.Fatal(err)
 		}
 		poll.Until(t, name+" has a review", func() bool {
-			out, err := l.c.Admin(t.Context(), "", "-n", "kubehsm-system", "get", "requestreview", name, "-ojsonpath={.status.reason}")
+			out, err := l.c.Admin(t.Context(), "", "-n", "kubehsm-system", "get", "requestreview", name,
+				"-ojsonpath={.status.reason}")
 			return err == nil && out != ""
 		})
 		hash, err := csr.SPKIHash(p.key.Public())
@@ -60,7 +61,8 @@ func TestDesk(t *testing.T) {
 	as := desk
 	run := func(name string, args ...string) (string, error) {
 		cmd := exec.CommandContext(t.Context(), name, args...)
-		cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "XDG_RUNTIME_DIR=" + home, "KUBECONFIG=" + as}, l.c.KubectlEnv()...)
+		cmd.Env = append(l.c.KubectlEnv(), "PATH="+os.Getenv("PATH"), "HOME="+home, "XDG_RUNTIME_DIR="+home,
+			"KUBECONFIG="+as)
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
@@ -112,8 +114,10 @@ func TestDesk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := json.Marshal(revocation.Shard{Name: revocation.PolicyPrefix + "1", Entries: []revocation.Entry{{
-		Certificate: strings.Repeat("ab", 32), Key: hash, User: lost.user, By: "hannah", Reason: "lost in a train"}}}.Policy())
+	entry := revocation.Entry{Certificate: strings.Repeat("ab", 32), Key: hash, User: lost.user, By: "hannah",
+		Reason: "lost in a train"}
+	shard := revocation.Shard{Name: revocation.PolicyPrefix + "1", Entries: []revocation.Entry{entry}}
+	list, err := json.Marshal(shard.Policy())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +126,8 @@ func TestDesk(t *testing.T) {
 		t.Fatal(err)
 	}
 	poll.Until(t, "the key of a revoked certificate is denied", func() bool { return l.stored().denied["lost"] != nil })
-	if got := condition(l.stored().denied["lost"]); got.Reason != judge.ReasonRevoked || !strings.Contains(got.Message, "lost in a train") {
+	if got := condition(l.stored().denied["lost"]); got.Reason != judge.ReasonRevoked ||
+		!strings.Contains(got.Message, "lost in a train") {
 		t.Errorf("%s: %s", got.Reason, got.Message)
 	}
 	poll.Until(t, "the policy that has no binding is counted", func() bool {

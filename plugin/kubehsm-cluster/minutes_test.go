@@ -25,7 +25,8 @@ func TestRenewalMinutes(t *testing.T) {
 	l.setPolicy(map[string]any{"renewUnrostered": true}) // a key in SoftHSM is attested by nobody
 	l.start()
 	for _, role := range []string{"view", "kubehsm:ticket"} {
-		l.kubectl("create", "clusterrolebinding", "dev-"+strings.ReplaceAll(role, ":", "-"), "--clusterrole="+role, "--group=dev")
+		l.kubectl("create", "clusterrolebinding", "dev-"+strings.ReplaceAll(role, ":", "-"), "--clusterrole="+role,
+			"--group=dev")
 	}
 	dir, err := os.MkdirTemp("", "kubehsm-") // a short name: a socket is in it
 	if err != nil {
@@ -56,7 +57,8 @@ func TestRenewalMinutes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	withPIN("enroll", "--user", e2e.User, "--group", "dev", "--approve-with", l.c.AdminKubeconfig(), "--expiration", "10m", "--yes")
+	withPIN("enroll", "--user", e2e.User, "--group", "dev", "--approve-with", l.c.AdminKubeconfig(),
+		"--expiration", "10m", "--yes")
 	withPIN("certificate", "renew", e2e.Enrolled, "--yes")
 
 	certificate := func() *x509.Certificate {
@@ -90,7 +92,8 @@ func TestRenewalMinutes(t *testing.T) {
 		t.Logf("%s: %s before the end of the last one", name, time.Until(present.NotAfter).Truncate(time.Second))
 		l.kubectl("create", "namespace", name)
 		watch.WaitFor("namespace/" + name)
-		if out, err := e2e.Succeeded(p.Kubectl(t.Context(), "get", "namespaces")); err != nil || !strings.Contains(out, name) {
+		out, err := e2e.Succeeded(p.Kubectl(t.Context(), "get", "namespaces"))
+		if err != nil || !strings.Contains(out, name) {
 			t.Errorf("kubectl: %v\n%s", err, out)
 		}
 	}

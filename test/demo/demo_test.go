@@ -41,6 +41,25 @@ func TestUnattended(t *testing.T) {
 	d.checkProcesses(t)
 }
 
+// TestFleet: twenty people join, without a terminal, and nothing is left.
+func TestFleet(t *testing.T) {
+	need.Program(t, "pcscd")
+	d := newDemo(t)
+	out := d.run(t, "fleet")
+	for _, want := range []string{"kubehsm roster import", "kubehsm join", greedy + " comes with", "! denied",
+		"20 tokens: 1 denied, 2 not come, 16 in, 1 lost"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("it does not say %q:\n%s", want, out)
+		}
+	}
+	d.checkProcesses(t)
+	d.run(t, "down")
+	if _, err := os.Stat(d.dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder is left: %v", err)
+	}
+	d.checkHome(t)
+}
+
 // TestExistingCluster: the same in the cluster of a context of the user's, where nothing is
 // left in the end.
 func TestExistingCluster(t *testing.T) {

@@ -3,6 +3,7 @@
 // unmodified kubectl signed in by the token's key.
 //
 //	go run ./test/demo up DIR [CONTEXT]   start the trial in DIR and do the main job
+//	go run ./test/demo fleet DIR          show twenty people join with virtual cards
 //	go run ./test/demo down DIR           stop what was started and remove DIR
 //
 // With a context of the user's kubeconfig, the trial uses that cluster: it makes a
@@ -36,17 +37,19 @@ func main() {
 
 func run(ctx context.Context, args []string) int {
 	if len(args) != 2 && (len(args) != 3 || args[0] != "up") {
-		fmt.Fprintln(os.Stderr, "usage: demo up DIR [CONTEXT] | demo down DIR")
+		fmt.Fprintln(os.Stderr, "usage: demo up DIR [CONTEXT] | demo fleet DIR | demo down DIR")
 		return 2
 	}
 	verbs := map[string]func(context.Context, *trial) error{
 		"up":      func(ctx context.Context, t *trial) error { return up(ctx, t, strings.Join(args[2:], "")) },
+		"fleet":   upFleet,
 		"down":    down,
 		"cluster": background, // started by up
+		"show":    show,       // started by fleet
 	}
 	do, ok := verbs[args[0]]
 	if !ok {
-		fmt.Fprintf(os.Stderr, "unknown verb %q: use up or down\n", args[0])
+		fmt.Fprintf(os.Stderr, "unknown verb %q: use up, fleet or down\n", args[0])
 		return 2
 	}
 	t, err := newTrial(args[1])
@@ -55,6 +58,9 @@ func run(ctx context.Context, args []string) int {
 	}
 	return exitCode(ctx, err)
 }
+
+// errSaid is an error that another process of this program has said.
+var errSaid = errors.New("said before")
 
 // exitCode says err and returns the code for it: a command's own, 130 after
 // ctrl-c, else 1.
@@ -67,9 +73,11 @@ func exitCode(ctx context.Context, err error) int {
 			"\ninterrupted; what runs in the background goes on: `make demo` takes it up again, `make demo-down` ends it")
 		return 130
 	}
-	fmt.Fprintln(os.Stderr, "error:", err)
-	if hint := hinting.Of(err); hint != "" {
-		fmt.Fprintln(os.Stderr, "hint:", hint)
+	if !errors.Is(err, errSaid) {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		if hint := hinting.Of(err); hint != "" {
+			fmt.Fprintln(os.Stderr, "hint:", hint)
+		}
 	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() > 0 {

@@ -40,7 +40,8 @@ func newTrial(dir string) (*trial, error) {
 		return nil, err
 	}
 	t := &trial{dir: dir}
-	if n := len(t.socket()); n > longestSocket {
+	longest := t.path("p", late, "k", "run", "agent.sock")
+	if n := len(longest); n > longestSocket {
 		return nil, hint.Withf(
 			fmt.Errorf("%s is too deep: the agent's socket would need %d of at most %d bytes", dir, n, longestSocket),
 			"choose another folder: make demo DEMO_DIR=/tmp/kubehsm-demo-$USER")
@@ -162,9 +163,8 @@ func (t *trial) configure(module string) error {
 	for path, content := range map[string]string{
 		t.softHSMConfig(): "directories.tokendir = " + t.path("softhsm", "tokens") + "\n" +
 			"objectstore.backend = file\nlog.level = ERROR\nslots.removable = false\n",
-		t.path("home",
-			"config.yaml"): fmt.Sprintf("onlyModules: true\nmodules:\n  - name: trial\n    path: %q\n    env: {SOFTHSM2_CONF: %q}\n",
-			module, t.softHSMConfig()),
+		t.path("home", "config.yaml"): fmt.Sprintf("onlyModules: true\nmodules:\n"+
+			"  - name: trial\n    path: %q\n    env: {SOFTHSM2_CONF: %q}\n", module, t.softHSMConfig()),
 		t.path("env"): env.String(),
 	} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {

@@ -4,6 +4,7 @@
 # nothing is run.
 #
 #   debian.sh demo    what `make demo` needs
+#   debian.sh fleet   what `make demo-fleet` needs
 #   debian.sh test    what `make test` needs
 #   debian.sh release what `make snapshot` needs
 #   debian.sh make    make itself, for a machine that has not even that
@@ -13,7 +14,7 @@
 set -euo pipefail
 
 profile=${1:-}
-case $profile in demo|test|release|make) ;; *) echo "usage: debian.sh demo|test|release|make" >&2; exit 2 ;; esac
+case $profile in demo|fleet|test|release|make) ;; *) echo "usage: debian.sh demo|fleet|test|release|make" >&2; exit 2 ;; esac
 [ "${KUBEHSM_INSTALL:-}" != skip ] || exit 0
 
 go_wanted=1.26
@@ -21,21 +22,21 @@ go_wanted=1.26
 # profiles | Debian package | reason
 packages() {
   awk -F'|' -v want="$profile" 'index(" " $1, " " want " ")' <<'LIST'
-demo test release make | make       | runs the Makefile
-demo test release | ca-certificates | lets Go fetch modules over https
-demo test release | gcc             | compiles the drivers' C parts (cgo)
-demo test release | libc6-dev       | C headers for gcc
-demo test release | pkg-config      | tells cgo where libpcsclite is
-demo test release | libpcsclite-dev | headers of the smart card interface that the PIV driver uses
+demo fleet test release make | make       | runs the Makefile
+demo fleet test release | ca-certificates | lets Go fetch modules over https
+demo fleet test release | gcc             | compiles the drivers' C parts (cgo)
+demo fleet test release | libc6-dev       | C headers for gcc
+demo fleet test release | pkg-config      | tells cgo where libpcsclite is
+demo fleet test release | libpcsclite-dev | headers of the smart card interface that the PIV driver uses
 release        | gcc-aarch64-linux-gnu | compiles the same for arm64
 release        | libc6-dev-arm64-cross | C headers for that
-demo test      | softhsm2           | a token in software, behind PKCS#11
+demo fleet test | softhsm2           | a token in software, behind PKCS#11
 test           | opensc             | pkcs11-tool and opensc-tool, to check our work with other people's tools
 test           | opensc-pkcs11      | a second PKCS#11 module
 test           | p11-kit            | lists configured PKCS#11 modules, and forwards them
 test           | libnss3            | NSS's softokn, a module that is set up by words
-test           | pcscd              | the smart card daemon; tests run a private one
-test           | vsmartcard-vpcd    | a reader in software for that daemon
+fleet test     | pcscd              | the smart card daemon; a private one is run
+fleet test     | vsmartcard-vpcd    | a reader in software for that daemon
 test           | yubico-piv-tool    | checks the PIV side with Yubico's own tool
 test           | ykcs11             | Yubico's PKCS#11 module
 test           | opencryptoki       | a PKCS#11 token in software that really locks

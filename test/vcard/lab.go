@@ -105,6 +105,14 @@ func Private(t testing.TB) {
 	}
 }
 
+// Open starts a lab in dir, for a program that [Main] runs.
+func Open(dir string) (*Lab, error) {
+	if state := os.Getenv(labVar); state != "in" {
+		return nil, errors.New(state)
+	}
+	return start(dir)
+}
+
 // start writes the reader's configuration into dir and starts pcscd.
 func start(dir string) (*Lab, error) {
 	var library string
@@ -232,17 +240,24 @@ func (l *Lab) Insert(t testing.TB, slot int, card *Card) {
 	}
 }
 
-// Renew has card be the one in reader slot, without the time that pcscd takes to see an
+// Swap has card be the one in reader slot, without the time that pcscd takes to see an
 // insertion where one like it is there (with the same answer to reset): it takes that one's
 // place, unpowered. Who uses the former card must have ended.
-func (l *Lab) Renew(t testing.TB, slot int, card *Card) {
-	t.Helper()
+func (l *Lab) Swap(slot int, card *Card) error {
 	in := l.slots[slot]
 	if in == nil || in.ended() || !bytes.Equal(in.card.Load().atr(), card.atr()) {
-		l.Insert(t, slot, card)
-		return
+		return l.Put(slot, card)
 	}
 	in.become(card)
+	return nil
+}
+
+// Renew is [Lab.Swap] for tests.
+func (l *Lab) Renew(t testing.TB, slot int, card *Card) {
+	t.Helper()
+	if err := l.Swap(slot, card); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Remove is [Lab.Pull] for tests.
@@ -268,15 +283,12 @@ func Run(cards []*Card, name string, args ...string) (int, error) {
 	if code, done := settle(); done {
 		return code, nil
 	}
-	if state := os.Getenv(labVar); state != "in" {
-		return 1, errors.New(state)
-	}
 	dir, err := os.MkdirTemp("", "vcard")
 	if err != nil {
 		return 1, err
 	}
 	defer os.RemoveAll(dir)
-	lab, err := start(dir)
+	lab, err := Open(dir)
 	if err != nil {
 		return 1, err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"slices"
 	"syscall"
@@ -38,6 +39,14 @@ func reexec() (int, error) {
 	if err := cmd.Start(); err != nil {
 		return 0, fmt.Errorf("private namespaces are not allowed here: %w", err)
 	}
+	ending := make(chan os.Signal, 1)
+	signal.Notify(ending, syscall.SIGTERM)
+	defer signal.Stop(ending)
+	go func() {
+		for range ending { // meant for the child, which would be killed with this process
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+		}
+	}()
 	_ = cmd.Wait() // the exit code tells all
 	return cmd.ProcessState.ExitCode(), nil
 }

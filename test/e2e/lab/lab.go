@@ -33,7 +33,7 @@ type Options struct {
 	// Groups are the groups of the user whose credential the kubeconfig holds;
 	// nil is [FilersGroup].
 	Groups []string
-	// Tokens are the tokens; nil is one, [Token].
+	// Tokens are the tokens in software; nil is one, [Token], and an empty list is none.
 	Tokens []hsmtest.SoftToken
 	// Path are folders that further programs are found in, before the system's.
 	Path []string
@@ -107,7 +107,13 @@ func (l *Lab) makeTokens(tokens []hsmtest.SoftToken) error {
 		tokens = []hsmtest.SoftToken{{Label: Token, PIN: PIN, SOPIN: SOPIN}}
 	}
 	var err error
-	if l.Soft, err = hsmtest.NewSoftHSM(filepath.Join(l.Dir, "soft"), tokens...); err != nil {
+	dir := filepath.Join(l.Dir, "soft")
+	if len(tokens) == 0 {
+		l.Soft, err = hsmtest.EmptySoftHSM(dir)
+	} else {
+		l.Soft, err = hsmtest.NewSoftHSM(dir, tokens...)
+	}
+	if err != nil {
 		return err
 	}
 	config := fmt.Sprintf("modules:\n- path: %s\n  env: {SOFTHSM2_CONF: %s}\n", l.Soft.Module, l.Soft.Conf)
