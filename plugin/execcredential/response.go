@@ -42,9 +42,23 @@ func Write(w io.Writer, apiVersion string, r Response) error {
 	if err := r.check(); err != nil {
 		return fmt.Errorf("%w: %w", ErrResponse, err)
 	}
+	buf := Encode(apiVersion, r)
+	defer clear(buf)
+	n, err := w.Write(buf)
+	if err == nil && n < len(buf) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		return fmt.Errorf("write exec credential: %w", err)
+	}
+	return nil
+}
+
+// Encode returns what [Write] writes. It checks nothing: it is for who has made the parts of r for each other, for
+// whom the check would take longer than the rest of the answer. The result is the caller's to clear.
+func Encode(apiVersion string, r Response) []byte {
 	size := 2*(len(r.CertificatePEM)+len(r.KeyPEM)) + 512 // never grows, so that no copy is left behind
 	buf := make([]byte, 0, size)
-	defer func() { clear(buf[:cap(buf)]) }()
 	buf = append(buf, `{"kind":"`+kind+`","apiVersion":"`+apiVersion+`","spec":{"interactive":false},"status":{`...)
 	if !r.Expiration.IsZero() {
 		buf = append(buf, `"expirationTimestamp":"`...)
@@ -55,15 +69,7 @@ func Write(w io.Writer, apiVersion string, r Response) error {
 	buf = appendText(buf, r.CertificatePEM)
 	buf = append(buf, `","clientKeyData":"`...)
 	buf = appendText(buf, r.KeyPEM)
-	buf = append(buf, "\"}}\n"...)
-	n, err := w.Write(buf)
-	if err == nil && n < len(buf) {
-		err = io.ErrShortWrite
-	}
-	if err != nil {
-		return fmt.Errorf("write exec credential: %w", err)
-	}
-	return nil
+	return append(buf, "\"}}\n"...)
 }
 
 func (r Response) check() error {

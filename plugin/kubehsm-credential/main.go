@@ -16,8 +16,10 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 
 	"github.com/kubehsm/kubehsm/plugin/agent/quick"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
@@ -52,37 +54,36 @@ func run(args []string) error {
 // atHand asks the agent of the program kubehsm. The answer is nil if there is none at hand, for whatever
 // reason: kubehsm finds the reason again.
 func atHand(kubehsm string, args []string) []byte {
-	name, ok := enrollment(args)
-	info := os.Getenv("KUBERNETES_EXEC_INFO")
-	if !ok || info == "" {
+	q, ok := request(args)
+	q.ExecInfo = os.Getenv("KUBERNETES_EXEC_INFO")
+	if !ok || q.ExecInfo == "" && (q.Enrollment == "" || term.IsTerminal(int(os.Stdout.Fd()))) {
 		return nil
 	}
 	dirs, err := home.FromEnv(os.Getenv)
 	if err != nil {
 		return nil
 	}
-	return quick.Credential(kubehsm, dirs.Socket(), name, info)
+	return quick.Credential(kubehsm, dirs.Socket(), q)
 }
 
-// enrollment reads arguments as kubeconfig entries have them, and is not ok with others. The version that
-// they name counts only if the client sends no request, which is left to kubehsm.
-func enrollment(args []string) (name string, ok bool) {
+// request reads arguments as kubeconfig entries have them, and is not ok with others.
+func request(args []string) (q wire.Credential, ok bool) {
 	if len(args) == 0 || args[0] != "credential" {
-		return "", false
+		return q, false
 	}
 	args = args[1:]
 	if len(args) == 4 && args[2] == "--api-version" {
-		args = args[:2]
+		q.APIVersion, args = args[3], args[:2]
 	}
 	switch len(args) {
-	case 0: // the request names the enrollment
-		return "", true
+	case 0: // the environment names the enrollment
+		return q, true
 	case 1:
-		return strings.CutPrefix(args[0], "--enrollment=")
+		q.Enrollment, ok = strings.CutPrefix(args[0], "--enrollment=")
 	case 2:
-		return args[1], args[0] == "--enrollment"
+		q.Enrollment, ok = args[1], args[0] == "--enrollment"
 	}
-	return "", false
+	return q, ok
 }
 
 // execute has kubehsm take the place of this program, the one at self. Terminal, environment and process ID stay

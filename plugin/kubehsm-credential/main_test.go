@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestEnrollment: what kubeconfig entries say is taken, and all else is left to kubehsm.
-func TestEnrollment(t *testing.T) {
+// TestRequest: what kubeconfig entries say is taken, and all else is left to kubehsm.
+func TestRequest(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                        "",
 		"--enrollment prod":       "prod",
@@ -24,12 +24,15 @@ func TestEnrollment(t *testing.T) {
 		"--bad prod --api-version v1beta1":          "left",
 		"--enrollment prod --api-version v1 --more": "left",
 	} {
-		name, ok := enrollment(strings.Fields("credential " + in))
-		if (want == "left") == ok || ok && name != want {
-			t.Errorf("%q: %q, %v", in, name, ok)
+		q, ok := request(strings.Fields("credential " + in))
+		if (want == "left") == ok || ok && q.Enrollment != want {
+			t.Errorf("%q: %q, %v", in, q.Enrollment, ok)
+		}
+		if version := strings.HasSuffix(in, " v1beta1"); ok && version != (q.APIVersion == "v1beta1") {
+			t.Errorf("%q: version %q", in, q.APIVersion)
 		}
 	}
-	if name, ok := enrollment([]string{"--enrollment", "prod"}); ok {
-		t.Errorf("another command: %q", name)
+	if q, ok := request([]string{"--enrollment", "prod"}); ok {
+		t.Errorf("another command: %+v", q)
 	}
 }

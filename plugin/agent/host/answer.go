@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"errors"
 	"log/slog"
 	"time"
@@ -61,7 +60,10 @@ func (s *credentials) atHand(plugin process.ID, r wire.Credential) []byte {
 		r.Program.Path != s.program.Path && message.Resolve(r.Program.Path) != s.program.Path {
 		return nil
 	}
-	q, err := execcredential.Read(r.ExecInfo)
+	q, err := execcredential.Assume(r.APIVersion)
+	if r.ExecInfo != "" || r.Enrollment == "" {
+		q, err = execcredential.Read(r.ExecInfo)
+	}
 	if err != nil {
 		return nil
 	}
@@ -88,14 +90,13 @@ func (s *credentials) atHand(plugin process.ID, r wire.Credential) []byte {
 		return nil
 	}
 	defer clear(c.Key)
-	var b bytes.Buffer
-	err = execcredential.Write(&b, q.APIVersion, execcredential.Response{
+	b := execcredential.Encode(q.APIVersion, execcredential.Response{ // certificate and key that this agent made for each other
 		CertificatePEM: c.Certificate, KeyPEM: c.Key, Expiration: c.Expires})
-	if err != nil || b.Len() > wire.MaxSecret {
-		clear(b.Bytes())
+	if len(b) > wire.MaxSecret {
+		clear(b)
 		return nil
 	}
-	return b.Bytes()
+	return b
 }
 
 // warns tells whether the person is still to be told today that the certificate

@@ -3,6 +3,7 @@
 package host
 
 import (
+	"bytes"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
@@ -31,7 +32,7 @@ func atHand(t *testing.T, socket, name, info string) []byte {
 	t.Helper()
 	self, err := os.Executable()
 	check(t, err)
-	return quick.Credential(self, socket, name, info)
+	return quick.Credential(self, socket, wire.Credential{Enrollment: name, ExecInfo: info})
 }
 
 // TestCredentialAtHand: one round trip gives what a prepare gives, and only
@@ -71,7 +72,11 @@ func TestCredentialAtHand(t *testing.T) {
 		t.Error("the enrollment that the cluster names was not taken")
 	}
 
+	if b := atHand(t, socket, "prod", ""); !bytes.Contains(b, []byte(`"`+execcredential.V1beta1+`"`)) {
+		t.Errorf("to a client that asks nothing: %q", b)
+	}
 	for name, c := range map[string][2]string{
+		"nothing":               {"", ""},
 		"another enrollment":    {"other", good},
 		"a path":                {"../prod", good},
 		"another API server":    {"prod", asked(r.ep.URL("prod"), "https://evil.example")},

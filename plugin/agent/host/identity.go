@@ -33,15 +33,15 @@ func claimedBy(plugin, claimed process.ID) (client process.ID, ok bool) {
 	if !plugin.Known() {
 		return client, false
 	}
-	is := func(p process.ID) bool { // a plugin that is shown no /proc knows no start times
-		return p == claimed || p.PID == claimed.PID && claimed.Start == 0
-	}
+	// A plugin that does not say when the process began means itself or its parent. In a pid namespace of its own it
+	// has another number for it, which may be that of an ancestor here.
+	is := func(p process.ID) bool { return p == claimed || p.PID == claimed.PID && claimed.Start == 0 }
 	if is(plugin) {
 		return plugin, true
 	}
 	all := []process.ID{plugin}
 	for p := range plugin.Ancestors() {
-		if is(p) {
+		if p == claimed || len(all) == 1 && is(p) {
 			return p, true
 		}
 		all = append(all, p)

@@ -307,6 +307,7 @@ func TestIdentifyInNamespace(t *testing.T) {
 	plugin := process.Of(pid)
 	for _, o := range []struct{ plugin, claimed, want process.ID }{
 		{plugin, process.ID{PID: 1, Start: client.Start}, client},
+		{plugin, process.ID{PID: 1}, client}, // and not the process 1 out here
 		{plugin, client, client},
 		{client, process.ID{}, process.This()}, // the client's parent, this process, is outside its namespace
 	} {

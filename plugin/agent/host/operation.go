@@ -24,11 +24,14 @@ func (a *agent) serve(ctx context.Context, c net.Conn) {
 		return
 	}
 	l := link.NewServer(ctx, c, message.Codes())
+	if l.Quick(func(r link.Received) bool {
+		a.life.active()
+		return r.Op == wire.OpCredential && a.credentials.answer(l, r)
+	}) {
+		return
+	}
 	err := l.Serve(func(r link.Received) error {
 		a.life.active()
-		if r.Op == wire.OpCredential && a.credentials.answer(l, r) {
-			return nil
-		}
 		alive := a.beat(l, r)
 		answer, then, err := a.operate(l, r)
 		if r.Op != message.OpStop { // the client of a stop hears of the agent until the agent is gone

@@ -20,10 +20,10 @@ import (
 // timeout bounds the round trip; an agent at hand takes a millisecond.
 const timeout = 2 * time.Second
 
-// Credential asks the agent on socket for the ExecCredential that answers
-// execInfo. It is nil if the agent has none at hand, or is of another program than
+// Credential asks the agent on socket for the ExecCredential that answers q, of which the caller fills in what the
+// Kubernetes client says. It is nil if the agent has none at hand, or is of another program than
 // the one at the path kubehsm, which then takes its place. It is the caller's to clear.
-func Credential(kubehsm, socket, enrollment, execInfo string) []byte {
+func Credential(kubehsm, socket string, q wire.Credential) []byte {
 	info, err := os.Stat(kubehsm)
 	if err != nil {
 		return nil
@@ -33,9 +33,10 @@ func Credential(kubehsm, socket, enrollment, execInfo string) []byte {
 		return nil
 	}
 	defer conn.Close()
-	err = wire.WriteJSON(conn, wire.Credential{V: wire.Version, Op: wire.OpCredential,
-		Enrollment: enrollment, ExecInfo: execInfo, Client: process.Parent(),
-		Program: wire.Build{Path: kubehsm, Size: info.Size(), Modified: info.ModTime().UTC()}})
+	q.V, q.Op = wire.Version, wire.OpCredential
+	q.Client = process.ID{PID: os.Getppid()} // the agent sees itself when the client began, among those that started us
+	q.Program = wire.Build{Path: kubehsm, Size: info.Size(), Modified: info.ModTime().UTC()}
+	err = wire.WriteJSON(conn, q)
 	if err != nil {
 		return nil
 	}

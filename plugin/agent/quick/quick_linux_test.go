@@ -59,7 +59,7 @@ func squat(t *testing.T, uid int, b []byte) (answer, heard []byte) {
 		all, _ := io.ReadAll(c)
 		said <- all
 	}()
-	answer = Credential("/proc/self/exe", path, "prod", "{}")
+	answer = Credential("/proc/self/exe", path, wire.Credential{Enrollment: "prod", ExecInfo: "{}"})
 	return answer, <-said
 }
 

@@ -16,8 +16,10 @@ type Credential struct {
 	Op string `json:"op"`
 	// Enrollment is what the arguments name, "" if they name none.
 	Enrollment string `json:"enrollment,omitempty"`
-	// ExecInfo is what the Kubernetes client asked, as it came (KEP-541).
+	// ExecInfo is what the Kubernetes client asked, as it came (KEP-541), "" if it asked nothing.
 	ExecInfo string `json:"execInfo"`
+	// APIVersion is what the arguments name for a client that asked nothing.
+	APIVersion string `json:"apiVersion,omitempty"`
 	// Client is the program that will use the credential.
 	Client process.ID `json:"client,omitzero"`
 	// Program is the one that asks, whose path may lead over symbolic links: an
