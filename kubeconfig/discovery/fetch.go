@@ -45,6 +45,8 @@ type target struct {
 	direct bool
 	// redirects says whether to follow those to https.
 	redirects bool
+	// over, if not nil, carries requests in place of a connection of our own.
+	over http.RoundTripper
 }
 
 // unverified is a server that nobody vouches for yet.
@@ -92,7 +94,7 @@ func poolOf(certs []*x509.Certificate) *x509.CertPool {
 	return pool
 }
 
-// client makes one connection, without a credential, a cookie or a cache.
+// client makes one connection, without a credential, a cookie or a cache, or uses t.over.
 func (t target) client() *http.Client {
 	proxy := http.ProxyFromEnvironment
 	switch {
@@ -101,8 +103,9 @@ func (t target) client() *http.Client {
 	case t.proxy != "":
 		proxy = func(*http.Request) (*url.URL, error) { return url.Parse(t.proxy) }
 	}
-	return &http.Client{
-		Transport: &http.Transport{
+	over := t.over
+	if over == nil {
+		over = &http.Transport{
 			Proxy:                  proxy,
 			DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
 			TLSClientConfig:        t.tls,
@@ -110,7 +113,10 @@ func (t target) client() *http.Client {
 			MaxResponseHeaderBytes: maxHeader,
 			DisableKeepAlives:      true,
 			DisableCompression:     true,
-		},
+		}
+	}
+	return &http.Client{
+		Transport: over,
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
 			if !t.redirects || checkURL(r.URL) != nil || len(via) > maxRedirects {
 				return &redirectError{r.URL}

@@ -55,7 +55,7 @@ func TestRefresh(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f.publish(tt.published)
 			elsewhere.publish(tt.published)
-			u, err := refresh(t.Context(), tt.known, Limits{}, fastPace())
+			u, err := refresh(t.Context(), tt.known, nil, Limits{}, fastPace())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -80,7 +80,7 @@ func TestRefresh(t *testing.T) {
 		next := newClusterWith(t, added, added.server(t))
 		next.publish(document(next.server.URL, added))
 		known := cluster.Cluster{Server: next.server.URL, CAData: []byte(old.pem() + added.pem())}
-		u, err := refresh(t.Context(), known, Limits{}, fastPace())
+		u, err := refresh(t.Context(), known, nil, Limits{}, fastPace())
 		if err != nil || summary(u) != "certificate authority -true +false" || u.Unproven != nil {
 			t.Errorf("%s, %v, %v", summary(u), u.Unproven, err)
 		}
@@ -88,13 +88,77 @@ func TestRefresh(t *testing.T) {
 	t.Run("name and proxy", func(t *testing.T) {
 		f.publish(strings.Replace(document(f.server.URL, old), "    server:",
 			"    tls-server-name: api.example\n    proxy-url: http://127.0.0.1:1\n    server:", 1))
-		u, err := refresh(t.Context(), f.info(), Limits{}, fastPace())
+		u, err := refresh(t.Context(), f.info(), nil, Limits{}, fastPace())
 		if err != nil || summary(u) != "TLS server name -false +true, proxy -false +true" ||
 			!errors.Is(u.Unproven, ErrUnreachable) {
 			t.Errorf("%s, %v, %v", summary(u), u.Unproven, err)
 		}
 	})
 }
+
+// TestFollow: without a person only what is proven, keeps an authority, and moves nothing but server and authorities is
+// followed. The open connection is asked first; who may not read there asks as nobody.
+func TestFollow(t *testing.T) {
+	old, added := newAuthority(t, "old"), newAuthority(t, "added")
+	renewed := old.renewed(t, "renewed")
+	f := newClusterWith(t, old, old.server(t))
+	next := newClusterWith(t, added, added.server(t))
+	unverified := cluster.Cluster{Server: f.server.URL}
+	with := func(document, line string) string {
+		return strings.Replace(document, "    server:", "    "+line+"\n    server:", 1)
+	}
+	stays := document(f.server.URL, old)
+	open := f.server.Client().Transport.(*http.Transport).Clone()
+	open.DisableCompression = true
+	t.Cleanup(open.CloseIdleConnections)
+	for name, tt := range map[string]struct {
+		known     cluster.Cluster
+		published string
+		changed   bool
+		want      error
+	}{
+		"as before":              {f.info(), stays, false, nil},
+		"authority added":        {f.info(), document(f.server.URL, old, added), true, nil},
+		"authority renewed":      {f.info(), document(f.server.URL, old, renewed), true, nil},
+		"moved":                  {f.info(), document(next.server.URL, old, added), true, nil},
+		"moved, not proven":      {f.info(), document(next.server.URL, old), true, ErrNotFollowed},
+		"nobody there":           {f.info(), document("https://127.0.0.1:1", old, added), true, ErrNotFollowed},
+		"no authority in common": {f.info(), document(next.server.URL, added), true, ErrNotFollowed},
+		"another name":           {f.info(), with(stays, "tls-server-name: api.example"), true, ErrNotFollowed},
+		"a proxy":                {f.info(), with(stays, "proxy-url: http://127.0.0.1:1"), true, ErrNotFollowed},
+		"http":                   {f.info(), strings.Replace(stays, "https:", "http:", 1), false, ErrDocument},
+		"huge":                   {f.info(), stays + strings.Repeat("#", maxAnswer), false, ErrTooLarge},
+		"of the system's":        {unverified, stays, true, ErrNotFollowed},
+	} {
+		for _, shown := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, ", shown to who signed in: ", shown), func(t *testing.T) {
+				f.publish(tt.published)
+				next.publish(tt.published)
+				var asked int
+				over := roundTrip(func(r *http.Request) (*http.Response, error) {
+					asked++
+					if !shown {
+						return &http.Response{StatusCode: http.StatusForbidden, Body: http.NoBody, Request: r}, nil
+					}
+					return open.RoundTrip(r)
+				})
+				known := tt.known
+				if len(known.CAData) == 0 && !shown {
+					tt.want = ErrUntrusted // the system's authorities vouch for no test server
+					tt.changed = false
+				}
+				u, err := follow(t.Context(), known, over, Limits{}, fastPace())
+				if !errors.Is(err, tt.want) || u.Changed() != tt.changed || tt.want == nil && err != nil || asked == 0 {
+					t.Errorf("%+v, %v, asked %d times", u, err, asked)
+				}
+			})
+		}
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // TestByPins: who does not know the authority any more believes one that is pinned, and no other, if the server has a
 // certificate of it.
@@ -140,7 +204,7 @@ func TestRefreshProofCompares(t *testing.T) {
 	f, elsewhere := newClusterWith(t, ca, ca.server(t)), newClusterWith(t, ca, ca.server(t))
 	f.publish(document(elsewhere.server.URL, ca))
 	elsewhere.publish(document(f.server.URL, ca))
-	u, err := refresh(t.Context(), f.info(), Limits{}, fastPace())
+	u, err := refresh(t.Context(), f.info(), nil, Limits{}, fastPace())
 	if err != nil || !errors.Is(u.Unproven, ErrDiffers) {
 		t.Errorf("%v, %v", u.Unproven, err)
 	}
@@ -172,7 +236,7 @@ func TestRefreshRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f.publish(tt.published)
 			f.answer = func(w http.ResponseWriter, _ *http.Request, _ int) bool { return tt.answer != nil && tt.answer(w) }
-			u, err := refresh(t.Context(), tt.known, Limits{}, fastPace())
+			u, err := refresh(t.Context(), tt.known, nil, Limits{}, fastPace())
 			if !errors.Is(err, tt.want) || u.Changed() || !same(u.New, cluster.Cluster{}) {
 				t.Errorf("%+v, %v", u, err)
 			}

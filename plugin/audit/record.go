@@ -51,6 +51,9 @@ const (
 	// Renewal is the end of an attempt of the agent's own to renew a certificate: it is in use, or
 	// why it is not.
 	Renewal Event = "renewal"
+	// Follow is an enrollment that has followed its cluster to another address or to other authorities, or that
+	// has not followed what the cluster says. Server is where it leads now.
+	Follow Event = "follow"
 	// Lost says that somebody has removed the log while the agent wrote to it. What
 	// was in it is gone.
 	Lost Event = "log-lost"
@@ -73,7 +76,7 @@ type Record struct {
 	// Time is when it was written, UTC, to the microsecond.
 	Time  time.Time `json:"time"`
 	Event Event     `json:"event"`
-	// Outcome is set for Unlock, Signature, Session, Consent and Renewal, and for a Lock
+	// Outcome is set for Unlock, Signature, Session, Consent, Renewal and Follow, and for a Lock
 	// that a token did not answer.
 	Outcome Outcome `json:"outcome,omitempty"`
 	// Reason is a word from the event's own list.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,9 @@ type Enrollment struct {
 	// Cluster is the API server as the user enrolled it. It is unverified only if the user
 	// has asked for that by the server's name: a kubeconfig cannot turn verification off.
 	Cluster cluster.Cluster `json:"cluster"`
+	// Formerly are addresses that the cluster had before the agent followed it, the latest one last:
+	// kubeconfig entries that were not written anew yet name them.
+	Formerly []string `json:"formerly,omitempty"`
 	// Key names the key on its token.
 	Key hsm.URI `json:"key"`
 	// KeyHash is [hsm.Fingerprint] of the public key: 64 lower-case hex digits.
@@ -56,6 +60,16 @@ type Enrollment struct {
 	Namespace  string    `json:"namespace,omitempty"`
 	Kubeconfig string    `json:"kubeconfig,omitempty"`
 	Created    time.Time `json:"created"`
+}
+
+// mostFormer bounds [Enrollment.Formerly].
+const mostFormer = 4
+
+// Follows is e with its cluster as to describes it, which the cluster has said of itself.
+func (e Enrollment) Follows(to cluster.Cluster) Enrollment {
+	former := append(slices.Clone(e.Formerly), e.Cluster.Server)
+	e.Formerly, e.Cluster = former[max(0, len(former)-mostFormer):], to
+	return e
 }
 
 // Command is what enrolls e anew, or goes on with it: `kubehsm enroll`, or join

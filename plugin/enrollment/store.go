@@ -55,6 +55,9 @@ func (s Store) Save(e Enrollment) error {
 	if e.SpareOf != "" { // an older program takes a spare for an enrollment by itself, which restricts it no less
 		written.Version, written.Needs = 2, 1
 	}
+	if len(e.Formerly) > 0 { // an older program asks a person about entries that name a former address
+		written.Version, written.Needs = 3, 1
+	}
 	if err := home.WriteRecord(s.file(e.Name), format(), written); err != nil {
 		return fmt.Errorf("enrollment %s: %w", e.Name, err)
 	}
@@ -63,8 +66,8 @@ func (s Store) Save(e Enrollment) error {
 
 // format is that of the enrollments' records. A field that is unknown may restrict
 // what the enrollment is for: it is never ignored, unless a record of a later version
-// says that it can be. Version 2 has spares.
-func format() record.Format { return record.Format{Version: 2} }
+// says that it can be. Version 2 has spares, version 3 former addresses.
+func format() record.Format { return record.Format{Version: 3} }
 
 // Load reads the enrollment of that name. The cluster of a spare is that of the enrollment whose spare it is,
 // which may have followed its cluster since. Errors: [ErrUnknown], [ErrInvalid],
@@ -73,7 +76,7 @@ func (s Store) Load(name string) (Enrollment, error) {
 	e, err := s.load(name)
 	if err == nil && e.SpareOf != "" {
 		if first, err := s.load(e.SpareOf); err == nil {
-			e.Cluster, e.Namespace = first.Cluster, first.Namespace
+			e.Cluster, e.Formerly, e.Namespace = first.Cluster, first.Formerly, first.Namespace
 		}
 	}
 	return e, err

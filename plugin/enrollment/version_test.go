@@ -36,9 +36,9 @@ func TestVersions(t *testing.T) {
 		keeps bool // is not written anew
 	}{
 		"of before":     {},
-		"with a limit":  {marks: `"version": 3, "needs": 3, "onlyFor": "reading",`, newer: true, keeps: true},
-		"not said":      {marks: `"version": 3, "onlyFor": "reading",`, newer: true, keeps: true},
-		"with a remark": {marks: `"version": 3, "needs": 2, "remark": "ours",`, keeps: true},
+		"with a limit":  {marks: `"version": 4, "needs": 4, "onlyFor": "reading",`, newer: true, keeps: true},
+		"not said":      {marks: `"version": 4, "onlyFor": "reading",`, newer: true, keeps: true},
+		"with a remark": {marks: `"version": 4, "needs": 2, "remark": "ours",`, keeps: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

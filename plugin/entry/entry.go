@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
@@ -87,11 +88,18 @@ func Check(known enrollment.Enrollment, r execcredential.Request) error {
 	if err != nil {
 		return err
 	}
-	if e.Server != "" && e.Server != known.Cluster.Server {
+	if e.Server != "" && e.Server != known.Cluster.Server && !slices.Contains(known.Formerly, e.Server) {
 		return hint.With(&MovedError{Name: name, Enrolled: known.Cluster.Server, Server: e.Server},
 			"if it has moved, `kubehsm kubeconfig refresh "+name+" --server URL` follows it; if not, "+rewriteHint)
 	}
 	return nil
+}
+
+// IsFormer tells whether an entry that [Check] accepts names a former address of its cluster, and is to be written
+// anew.
+func IsFormer(known enrollment.Enrollment, r execcredential.Request) bool {
+	e, err := extensionOf(r)
+	return err == nil && e.Server != "" && e.Server != known.Cluster.Server
 }
 
 // toBridge tells whether server is the enrollment's address on this machine. The

@@ -81,8 +81,9 @@ func (c *Command) Answer(ctx context.Context, name string) error {
 	}
 	asker, done := c.prompter(dirs)
 	defer done()
-	if err := entry.Check(known, request); err != nil {
-		if err = c.follow(ctx, dirs, asker, err); err != nil {
+	wrong := entry.Check(known, request)
+	if wrong != nil {
+		if err := c.follow(ctx, dirs, asker, wrong); err != nil {
 			return err
 		}
 	}
@@ -113,6 +114,9 @@ func (c *Command) Answer(ctx context.Context, name string) error {
 		}
 	}
 	c.warnOfExpiry(dirs, known)
+	if wrong == nil && entry.IsFormer(known, request) {
+		c.rewrite(ctx, dirs, known)
+	}
 	return execcredential.Write(c.Stdout, request.APIVersion, execcredential.Response{
 		CertificatePEM: session.Certificate, KeyPEM: session.Key, Expiration: session.Expires,
 	})

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/entry"
+	"github.com/kubehsm/kubehsm/plugin/expiry"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
@@ -53,4 +56,18 @@ func (c *Command) follow(ctx context.Context, dirs home.Dirs, asker hsm.Prompter
 	_, _ = io.WriteString(c.Stderr, text.Clean(m.Name+" uses the address "+m.Host+" from now on; `kubehsm kubeconfig set "+
 		m.Name+"` updates your kubeconfig")+"\n")
 	return nil
+}
+
+// rewrite has the kubeconfig entry of an enrollment name the address to which the agent has followed the cluster. Its
+// former address is as good: what keeps the entry from being written is said once a day.
+func (c *Command) rewrite(ctx context.Context, dirs home.Dirs, e enrollment.Enrollment) {
+	err := contexts.Followed(ctx, &env.Env{Dirs: dirs, Executable: c.Executable, Version: c.Version}, e.Name)
+	said := "the cluster " + e.Name + " has moved to " + e.Host() + ": your kubeconfig follows it"
+	if err != nil {
+		said = "the cluster " + e.Name + " has moved to " + e.Host() + ", and your kubeconfig could not be updated: " +
+			err.Error() + "; `kubehsm kubeconfig set " + e.Name + "` updates it"
+	}
+	if err == nil || expiry.OnceADay(expiry.Dir(dirs.State), e.Name+"+moved", e.Created, time.Now()) {
+		_, _ = io.WriteString(c.Stderr, text.Clean(said)+"\n") // a note only: both addresses serve
+	}
 }

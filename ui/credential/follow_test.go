@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -157,4 +158,45 @@ func TestFollowSaysWhatProves(t *testing.T) {
 			t.Errorf("%+v", asked)
 		}
 	}
+}
+
+// TestRewriteSaysOnce: a kubeconfig that cannot be written anew keeps nobody from working, and is told once a day.
+func TestRewriteSaysOnce(t *testing.T) {
+	dir := t.TempDir()
+	broken := dir + "/config"
+	if err := os.WriteFile(broken, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", broken)
+	dirs, err := home.FromEnv(func(k string) string { return map[string]string{home.EnvHome: dir}[k] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dirs.Prepare(); err != nil {
+		t.Fatal(err)
+	}
+	e := rewritten(t, dirs)
+	var said bytes.Buffer
+	run := Command{Stderr: &said}
+	for range 3 {
+		run.rewrite(t.Context(), dirs, e)
+	}
+	if n := strings.Count(said.String(), "`kubehsm kubeconfig set prod` updates it"); n != 1 {
+		t.Errorf("said %d times: %s", n, said.String())
+	}
+}
+
+// rewritten stores an enrollment that has followed its cluster.
+func rewritten(t *testing.T, dirs home.Dirs) enrollment.Enrollment {
+	t.Helper()
+	uri, err := hsm.ParseURI("pkcs11:token=t;id=%01")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := enrollment.Enrollment{Name: "prod", Key: uri, KeyHash: strings.Repeat("0", 64), User: "alice", Created: time.Now(),
+		Cluster: cluster.Cluster{Server: "https://old.example:6443"}}.Follows(cluster.Cluster{Server: "https://new.example:6443"})
+	if err := enrollment.NewStore(dirs).Save(e); err != nil {
+		t.Fatal(err)
+	}
+	return e
 }

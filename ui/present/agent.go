@@ -129,6 +129,10 @@ func OpenAt(s message.Status, now time.Time) []Open {
 		}
 		all = append(all, o)
 	}
+	for _, f := range s.Unfollowed {
+		all = append(all, Open{Key: "f" + f.Enrollment, What: "address of the cluster", Enrollment: text.Clean(f.Enrollment),
+			State: "not followed: " + text.Clean(f.Problem), Level: Warn})
+	}
 	for _, e := range s.Sessions {
 		state := countOf(e.Requests, "request")
 		if e.Open > 0 {

@@ -240,6 +240,16 @@ func (s *Records) Renewal(e enrollment.Enrollment, err error) {
 	s.Write(r)
 }
 
+// Follow records that an enrollment has followed its cluster, to where e leads now, or why it has not.
+func (s *Records) Follow(e enrollment.Enrollment, err error) {
+	r := audit.Record{Event: audit.Follow, Enrollment: e.Name}
+	r.Outcome, r.Error = Outcome(err)
+	if u, perr := url.Parse(e.Cluster.Server); perr == nil {
+		r.Server = u.Host
+	}
+	s.Write(r)
+}
+
 func (s *Records) signed(e enrollment.Enrollment, q Requester, reason string, err error) {
 	r := audit.Record{Event: audit.Signature, Reason: reason, Enrollment: e.Name, Key: e.KeyHash,
 		Token: Public(e.Key), Client: q.onRecord()}

@@ -11,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/away"
 	"github.com/kubehsm/kubehsm/plugin/agent/consents"
+	"github.com/kubehsm/kubehsm/plugin/agent/following"
 	"github.com/kubehsm/kubehsm/plugin/agent/logfile"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/renewing"
@@ -106,6 +107,7 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 	)
 	lock = locks.token
 	renewals.renewer = &renewing.Renewer{Store: store, Off: o.Renew == home.RenewNever, Ended: renewals.ended, Log: log}
+	renewals.follower = &following.Follower{Store: store, Ended: renewals.followed, Log: log}
 	o.Tokens.OnEnd(records.WorkerEnded)
 	policies.OnLowered = func(key hsm.URI) { lock(tokens.Of(key), message.LockPolicy) }
 	host.serve = func(cert func() *tls.Certificate) *bridge.Server {
@@ -150,7 +152,7 @@ func (a *agent) status(recent bool) *message.Status {
 		Workers: a.o.Tokens.Workers(), Tokens: a.locks.status(recent)}
 	s.Sessions, s.OtherSessions = a.sessions.Status()
 	s.Upstreams, s.Signatures, s.Dials = a.targets.status()
-	s.Renewals = a.renewals.status()
+	s.Renewals, s.Unfollowed = a.renewals.status(), a.renewals.unfollowed()
 	s.Consents, s.Responders = a.questions.status(), a.responders.Open()
 	s.Bridge, s.BridgeError = a.bridge.describe()
 	s.Program, s.Supervised, s.Newer = a.program, a.o.Supervised, a.life.newer.Load()

@@ -17,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
+	"github.com/kubehsm/kubehsm/plugin/agent/following"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/renewing"
 	"github.com/kubehsm/kubehsm/plugin/agent/token"
@@ -25,48 +26,74 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
 
-// renewals have the certificates renewed of what is in use, where that takes nobody.
+// renewals have the certificates renewed of what is in use, where that takes nobody, and have it follow
+// clusters that move.
 type renewals struct {
-	renewer *renewing.Renewer
-	targets *targets
-	signIns *signIns
-	epoch   *epoch
-	records *auditing.Records
-	notify  *desktop.Notifier
-	work    sync.WaitGroup
+	renewer  *renewing.Renewer
+	follower *following.Follower
+	targets  *targets
+	signIns  *signIns
+	epoch    *epoch
+	records  *auditing.Records
+	notify   *desktop.Notifier
+	work     sync.WaitGroup
 }
 
 // sweep begins what is due: for servers that have answered by a connection that is open, be it that of an
 // earlier certificate, with keys that sign without a PIN or a touch.
 func (s *renewals) sweep(ctx context.Context, now time.Time) {
 	for _, t := range s.targets.list() {
-		if !t.ready.Load() || t.up.Rejected() || !t.up.Live() && !s.targets.carries(t) {
+		if !t.ready.Load() || t.past.Load() || t.up.Rejected() || !t.up.Live() && !s.targets.carries(t) {
 			continue
 		}
-		done, ok := s.renewer.Begin(t.key, t.chain, now)
-		if !ok {
+		if done, ok := s.renewer.Begin(t.key, t.chain, now); ok {
+			s.begin(ctx, done, func(ctx context.Context) { s.renewer.Renew(ctx, s.way(t)) })
+		}
+		if !t.up.Live() { // nothing is opened only to look
 			continue
 		}
-		s.work.Go(func() {
-			defer done()
-			ctx, cancel := s.epoch.untilLocked(ctx)
-			defer cancel()
-			s.renewer.Renew(ctx, s.way(t))
-		})
+		if done, ok := s.follower.Begin(t.e, now); ok {
+			s.begin(ctx, done, func(ctx context.Context) { s.follower.Look(ctx, t.e, s.wayTo(t)) })
+		}
 	}
+}
+
+// begin has work done until it ends, or a lock ends it.
+func (s *renewals) begin(ctx context.Context, done func(), work func(context.Context)) {
+	s.work.Go(func() {
+		defer done()
+		ctx, cancel := s.epoch.untilLocked(ctx)
+		defer cancel()
+		work(ctx)
+	})
+}
+
+// signing is the key of a target, if it signs without anybody.
+func (s *renewals) signing(of *target) upstream.Signing {
+	return func(ctx context.Context) (crypto.Signer, error) {
+		return s.signIns.unaskedKey(ctx, of, auditing.Requester{}, token.Use{})
+	}
+}
+
+// wayTo is how the enrollment of t follows its cluster. Nobody is asked for anything.
+func (s *renewals) wayTo(t *target) following.Way {
+	return following.Way{Over: t.up.Transport(s.signing(t)),
+		Swap: func(ctx context.Context, next enrollment.Enrollment, save func() error) error {
+			fresh := &target{e: next, key: next, chain: t.chain, policy: t.policy, others: t.others}
+			if t.key.Name != t.e.Name { // a spare's key signs
+				fresh.key = t.key
+				fresh.key.Cluster, fresh.key.Formerly = next.Cluster, next.Formerly
+			}
+			return s.targets.swap(ctx, t, fresh, s.signing(fresh), true, save)
+		}}
 }
 
 // way is how the certificate of t is renewed. Nobody is asked for anything.
 func (s *renewals) way(t *target) renewing.Way {
-	signing := func(of *target) upstream.Signing {
-		return func(ctx context.Context) (crypto.Signer, error) {
-			return s.signIns.unaskedKey(ctx, of, auditing.Requester{}, token.Use{})
-		}
-	}
 	return renewing.Way{
 		Key: t.key, Chain: t.chain,
 		Client: func() (*csr.Client, error) {
-			return csr.NewClient(&rest.Config{Host: t.e.Cluster.Server, Transport: t.up.Transport(signing(t)),
+			return csr.NewClient(&rest.Config{Host: t.e.Cluster.Server, Transport: t.up.Transport(s.signing(t)),
 				UserAgent: "kubehsm"})
 		},
 		Signer: func(ctx context.Context) (crypto.Signer, error) {
@@ -81,7 +108,14 @@ func (s *renewals) way(t *target) renewing.Way {
 			return recordedSigner{key, func(err error) { s.records.SignedRenewal(t.e.By(t.key), err) }}, nil
 		},
 		Swap: func(ctx context.Context, c *csr.Certificate) error {
-			return s.targets.swap(ctx, t, append([]*x509.Certificate{c.Leaf}, c.Chain...), signing)
+			fresh := &target{e: t.e, key: t.key, chain: append([]*x509.Certificate{c.Leaf}, c.Chain...), policy: t.policy,
+				others: t.others}
+			return s.targets.swap(ctx, t, fresh, s.signing(fresh), false, func() error {
+				if s.targets.version(t).stamps != t.version.Load().stamps {
+					return errChanged
+				}
+				return s.targets.store.SaveCertificate(t.key, fresh.chain)
+			})
 		},
 	}
 }
@@ -111,28 +145,55 @@ func (s *renewals) status() (all []message.RenewalStatus) {
 	return all
 }
 
+// followed puts on record whether an enrollment followed its cluster, and tells the person.
+func (s *renewals) followed(e enrollment.Enrollment, err error) {
+	s.records.Follow(e, err)
+	if err != nil {
+		s.notify.Say("The cluster " + e.Name + " says that it has moved, which is not followed: run kubehsm doctor.")
+		return
+	}
+	s.notify.Say("kubehsm follows the cluster " + e.Name + ", which is at " + e.Host() + " or has a new authority.")
+}
+
+// unfollowed describes the enrollments in use that do not follow what their clusters say.
+func (s *renewals) unfollowed() (all []message.FollowStatus) {
+	for _, t := range s.targets.list() {
+		if problem := s.follower.Problem(t.e.Name); problem != "" {
+			all = append(all, message.FollowStatus{Enrollment: t.e.Name, Problem: problem})
+		}
+	}
+	slices.SortFunc(all, func(x, y message.FollowStatus) int { return cmp.Compare(x.Enrollment, y.Enrollment) })
+	return all
+}
+
 // errChanged: the enrollment was changed while its certificate was renewed.
 var errChanged = errors.New("the enrollment was changed meanwhile")
 
-// swap signs in with another certificate for the key of t, stores it, and has new requests use it.
-// What t carries goes on.
-func (s *targets) swap(ctx context.Context, t *target, chain []*x509.Certificate,
-	signing func(*target) upstream.Signing) error {
-	fresh := &target{e: t.e, key: t.key, chain: chain, policy: t.policy, others: t.others}
+// swap signs in as fresh, which is t with another certificate or another way to its cluster, has save store
+// that, and has new requests use it. What t carries goes on. If sign would have to ask somebody and fresh can
+// wait, it takes over when no connection of t is open any more.
+func (s *targets) swap(ctx context.Context, t, fresh *target, sign upstream.Signing, waits bool,
+	save func() error) error {
 	if err := s.way(fresh); err != nil {
 		return err
 	}
-	if err := fresh.up.SignIn(ctx, signing(fresh)); err != nil {
+	err := fresh.up.SignIn(ctx, sign)
+	waits = waits && errors.Is(err, hsm.ErrPINRequired)
+	switch {
+	case waits:
+		t.past.Store(true)
+	case err != nil:
 		fresh.up.Close()
-		return fmt.Errorf("sign in with the new certificate: %w", fresh.explain(err))
+		return fmt.Errorf("sign in anew: %w", fresh.explain(err))
 	}
-	err := errChanged
-	if s.version(t).stamps == t.version.Load().stamps {
-		err = s.store.SaveCertificate(t.key, chain)
-	}
-	if err != nil {
+	if err := save(); err != nil {
+		t.past.Store(false)
 		fresh.up.Close()
 		return err
+	}
+	if waits {
+		fresh.up.Close()
+		return nil
 	}
 	fresh.version.Store(&version{}) // the next look compares with what is stored by then
 	fresh.ready.Store(true)

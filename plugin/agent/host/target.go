@@ -38,6 +38,7 @@ type target struct {
 	held    *token.Held
 	up      *upstream.Upstream
 	ready   atomic.Bool // the API server has taken our certificate
+	past    atomic.Bool // the store has a successor, which waits until no connection is open
 	before  *target     // target of an earlier certificate, which may carry streams; guarded by targets.mu
 
 	useMu sync.Mutex
@@ -141,7 +142,8 @@ func (s *targets) route(name string) *upstream.Upstream {
 // in memory is good as long as the files are the same ones.
 func (s *targets) target(name string) (*target, error) {
 	t := s.current(name)
-	if t != nil && s.isCurrent(t) {
+	serves := t != nil && t.past.Load() && t.serves(time.Now())
+	if t != nil && s.isCurrent(t) && (serves || !t.past.Load()) {
 		return t, nil
 	}
 	fresh, err := s.load(name, nil)
@@ -149,7 +151,7 @@ func (s *targets) target(name string) (*target, error) {
 		s.replace(name, t, nil) // an enrollment that is gone is not served
 		return nil, err
 	}
-	if t != nil && t.same(fresh) { // another enrollment has changed
+	if t != nil && (t.same(fresh) || serves && t.leads(fresh) && t.held == fresh.held) { // another enrollment has changed
 		t.version.Store(fresh.version.Load())
 		fresh.up.Close()
 		return t, nil
@@ -158,6 +160,11 @@ func (s *targets) target(name string) (*target, error) {
 		t = nil
 	}
 	return s.replace(name, t, fresh), nil
+}
+
+// serves tells whether t has a connection that can be used without a signature.
+func (t *target) serves(now time.Time) bool {
+	return t.ready.Load() && !t.up.Rejected() && t.up.Live() && t.inDate(now) == nil
 }
 
 // load reads the enrollment called name as it is served by the key of by, or of the one used last if by
@@ -296,9 +303,17 @@ func (t *target) close(why error) {
 	}
 }
 
-// leads tells whether fresh, which may be nil, is the same way but for its key and certificate.
+// leads tells whether fresh, which may be nil, is the same way but for its key and certificate, and for where the
+// agent has followed the cluster to.
 func (t *target) leads(fresh *target) bool {
-	return fresh != nil && reflect.DeepEqual(t.e, fresh.e) && reflect.DeepEqual(t.policy, fresh.policy)
+	if fresh == nil {
+		return false
+	}
+	e := t.e
+	if slices.Contains(fresh.e.Formerly, e.Cluster.Server) {
+		e.Cluster, e.Formerly = fresh.e.Cluster, fresh.e.Formerly
+	}
+	return reflect.DeepEqual(e, fresh.e) && reflect.DeepEqual(t.policy, fresh.policy)
 }
 
 // resume has the sessions that a lock has ended forgotten if the enrollment is another now:

@@ -171,6 +171,14 @@ type Status struct {
 	Responders int             `json:"fronts,omitempty"`
 	// Renewals are those that the agent has begun by itself and not finished.
 	Renewals []RenewalStatus `json:"renewals,omitempty"`
+	// Unfollowed are the enrollments in use that do not follow what their clusters say of themselves.
+	Unfollowed []FollowStatus `json:"unfollowed,omitempty"`
+}
+
+// FollowStatus says why an enrollment does not follow its cluster. Problem is untrusted text.
+type FollowStatus struct {
+	Enrollment string `json:"enrollment"`
+	Problem    string `json:"problem"`
 }
 
 // RenewalStatus describes the renewal of the certificate of an enrollment that is in use.

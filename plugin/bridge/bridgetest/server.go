@@ -11,6 +11,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -48,6 +49,8 @@ type Server struct {
 	Cuts atomic.Int64
 	// Reject makes every request be answered 401.
 	Reject atomic.Bool
+	// Info is the kubeconfig in cluster-info, which is shown to everybody; nil if there is none.
+	Info atomic.Pointer[string]
 
 	key      *ecdsa.PrivateKey
 	mu       sync.Mutex
@@ -64,6 +67,8 @@ type Options struct {
 	// Like makes it another server of the same cluster: the same authority, TLS
 	// tickets of its own.
 	Like *Server
+	// Clients makes it accept the client certificates of that one, with an authority of its own.
+	Clients *Server
 	// Address is what it listens on; "" is a port of 127.0.0.1.
 	Address string
 }
@@ -85,8 +90,11 @@ func New(t testing.TB, o Options) *Server {
 	s.CAPEM = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.CA.Raw})
 	pool := x509.NewCertPool()
 	pool.AddCert(s.CA)
+	if o.Clients != nil {
+		pool.AddCert(o.Clients.CA)
+	}
 	mux := router{}
-	s.Server = httptest.NewUnstartedServer(s.authenticate(pool, mux))
+	s.Server = httptest.NewUnstartedServer(s.published(s.authenticate(pool, mux)))
 	if o.Address != "" {
 		l, err := net.Listen("tcp", o.Address)
 		fatal(t, err)
@@ -161,6 +169,31 @@ func New(t testing.TB, o Options) *Server {
 		s.Close()
 	})
 	return s
+}
+
+// published answers requests for cluster-info.
+func (s *Server) published(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		info := s.Info.Load()
+		if info == nil || r.URL.Path != "/api/v1/namespaces/kube-public/configmaps/cluster-info" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]any{"kind": "ConfigMap", // a client that is gone wants none
+			"data": map[string]string{"kubeconfig": *info}})
+	})
+}
+
+// Publish has cluster-info say that the cluster is at server, with the authorities of those.
+func (s *Server) Publish(server string, authorities ...*Server) {
+	var bundle []byte
+	for _, a := range authorities {
+		bundle = append(bundle, a.CAPEM...)
+	}
+	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters:\n- name: \"\"\n  cluster: {server: %q, "+
+		"certificate-authority-data: %s}\n", server, base64.StdEncoding.EncodeToString(bundle))
+	s.Info.Store(&text)
 }
 
 // router finds handlers by the exact path; unlike http.ServeMux it neither

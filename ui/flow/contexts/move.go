@@ -2,9 +2,7 @@ package contexts
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"strings"
 	"time"
@@ -12,7 +10,6 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
-	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // ServerMove is another address that an enrolled cluster is said to have: by
@@ -115,19 +112,11 @@ func (m *ServerMove) Apply(ctx context.Context) error {
 	if now.Cluster.Server == m.New {
 		return nil // another one was faster
 	}
-	now.Cluster.Server = m.New
+	now.Cluster.Server, now.Formerly = m.New, nil
 	if err := m.from.env.Enrollments().Save(now); err != nil {
 		return err
 	}
-	j, err := enrolling.NewStore(m.from.env).Load(m.Name)
-	if err == nil {
-		j.Cluster.Server = m.New
-		err = enrolling.NewStore(m.from.env).Save(j)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return noteCluster(m.from.env, now)
 }
 
 // ApplyAll is [ServerMove.Apply], and has the kubeconfig entry say where it leads.

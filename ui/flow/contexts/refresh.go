@@ -9,9 +9,11 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 // ErrUnproven: what a cluster says of itself did not prove true.
@@ -116,7 +118,7 @@ func newRefresh(ctx context.Context, k Contexts, en enrollment.Enrollment, updat
 	if update.Unproven != nil {
 		r.Unproven = update.Unproven.Error()
 	}
-	r.next.Cluster = update.New
+	r.next.Cluster, r.next.Formerly = update.New, nil // a person decides: what is open on the old way is cut
 	var err error
 	r.Kubeconfig, err = k.PlanEntry(ctx, r.next, false, false)
 	return r, err
@@ -142,13 +144,47 @@ func (c *Refresh) Apply(ctx context.Context, accept bool) error {
 	if err := c.from.env.Enrollments().Save(c.next); err != nil {
 		return err
 	}
-	j, err := enrolling.NewStore(c.from.env).Load(c.Name)
-	if err == nil {
-		j.Cluster = c.next.Cluster
-		err = enrolling.NewStore(c.from.env).Save(j)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := noteCluster(c.from.env, c.next); err != nil {
 		return err
 	}
 	return c.Kubeconfig.Apply(ctx)
+}
+
+// noteCluster has the record of an enrollment under way follow en. What is not under way has none.
+func noteCluster(e *env.Env, en enrollment.Enrollment) error {
+	j, err := enrolling.NewStore(e).Load(en.Name)
+	if err == nil {
+		j.Cluster = en.Cluster
+		err = enrolling.NewStore(e).Save(j)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Followed has the kubeconfig entry of the enrollment called name, and the record of what is under way there, say
+// where the agent has followed the cluster to. An entry that is not found by kubectl's rules is left alone.
+func Followed(ctx context.Context, e *env.Env, name string) error {
+	en, err := e.Enrollments().Load(name)
+	if err != nil {
+		return err
+	}
+	c, err := e.Rules().Get(ctx, name)
+	if errors.Is(err, kubeconfig.ErrNoContext) || err == nil && (!viewOf(c).Ours || c.User.Enrollment != name) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	change, err := New(e).PlanEntry(ctx, en, false, false)
+	if err != nil {
+		return err
+	}
+	release, err := e.Lock(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return errors.Join(noteCluster(e, en), change.Apply(ctx))
 }

@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -376,6 +377,50 @@ func TestRefreshedByPin(t *testing.T) {
 		t.Error(err)
 	}
 	trusts(t, w, now)
+}
+
+// TestFollowed: the kubeconfig entry of an enrollment that the agent has moved is written anew, through a link too. A
+// kubeconfig without such an entry gets none.
+func TestFollowed(t *testing.T) {
+	ctx, w := t.Context(), world(t)
+	path := w.Env.Kubeconfig
+	elsewhere := filepath.Join(t.TempDir(), "config")
+	if err := os.Rename(path, elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(elsewhere, path); err != nil {
+		t.Fatal(err)
+	}
+	en, err := w.Env.Enrollments().Load("prod-hsm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := en.Cluster
+	to.Server = "https://moved.example:6443"
+	if err := w.Env.Enrollments().Save(en.Follows(to)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := Followed(ctx, w.Env, "prod-hsm"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(elsewhere)
+	if info, lerr := os.Lstat(path); err != nil || lerr != nil || info.Mode().Type() != fs.ModeSymlink ||
+		!strings.Contains(string(text), to.Server) {
+		t.Errorf("%v, %v\n%s", err, lerr, text)
+	}
+	other := *w.Env
+	other.Kubeconfig = filepath.Join(t.TempDir(), "other")
+	if err := os.WriteFile(other.Kubeconfig, []byte("apiVersion: v1\nkind: Config\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Followed(ctx, &other, "prod-hsm"); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(other.Kubeconfig); err != nil || strings.Contains(string(text), "prod-hsm") {
+		t.Errorf("%v\n%s", err, text)
+	}
 }
 
 // errAny stands for an error that says what to do.

@@ -60,6 +60,11 @@ func theAgent(ctx context.Context, o *Options) []Check {
 			with(Warning, s.AuditError, "What is done with your keys is not written down.",
 				"make room or set the permissions right"))
 	}
+	for _, f := range s.Unfollowed {
+		checks = append(checks, Check{ID: "follow/" + f.Enrollment, Group: GroupClusters, Title: "Address of " + f.Enrollment}.
+			with(Warning, f.Problem, "The cluster says that it has moved or has a new authority (CA), and the agent cannot prove it.",
+				"ask whoever runs the cluster, then: kubehsm kubeconfig refresh "+f.Enrollment))
+	}
 	return checks
 }
 
