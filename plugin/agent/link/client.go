@@ -117,7 +117,11 @@ func (c *Client) Call(ctx context.Context, r Request, out any, o Options) error 
 		}
 		switch {
 		case e.Error != nil:
-			return c.codes.Error(e.Error)
+			err := c.codes.Error(e.Error)
+			if ctx.Err() != nil && errors.Is(err, hsm.ErrCancelled) {
+				return lost(ctx, err) // the server's words for the end of ctx
+			}
+			return err
 		case e.Prompt != nil:
 			if err := prompts.show(*e.Prompt); err != nil {
 				return err
