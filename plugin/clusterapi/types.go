@@ -10,6 +10,10 @@ import (
 const (
 	// Namespace is where all objects of this API are.
 	Namespace = "kubehsm-system"
+	// Joiner is the service account, in Namespace, whose tokens can only file requests.
+	Joiner = "kubehsm-joiner"
+	// JoinerUser is the user name of Joiner.
+	JoinerUser = "system:serviceaccount:" + Namespace + ":" + Joiner
 	// PolicyName is the name of the only [EnrollmentPolicy] that counts.
 	PolicyName = "default"
 	// PresentCertificate is the annotation of a renewal that carries the certificate

@@ -15,7 +15,9 @@ import (
 // roster whose.
 func (t *trial) byRoster() (Decision, error) {
 	if t.Statement == nil {
-		if d, done := t.invalidAttestation(); done && strings.HasPrefix(t.Object.Spec.Username, bootstraptoken.UserPrefix) {
+		by := t.Object.Spec.Username
+		if d, done := t.invalidAttestation(); done &&
+			(by == clusterapi.JoinerUser || strings.HasPrefix(by, bootstraptoken.UserPrefix)) {
 			return d, nil
 		}
 		return t.says(Person, ReasonForeign, "it was filed without a ticket, and nothing proves where its key is")

@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // Secrets that are handed to a person, as prompts name them.
@@ -73,7 +74,7 @@ func isHanded(text []byte) bool {
 		t.Wipe()
 		return true
 	}
-	return ticket.Is(text) && len(text) > 64
+	return enrolling.IsFileOnly(text) || ticket.Is(text) && len(text) > 64
 }
 
 func (a *app) askHanded(ctx context.Context, flag string, kind hsm.PINKind) ([]byte, error) {
@@ -101,6 +102,16 @@ func (a *app) handedToken(ctx context.Context, flag, value string) (bootstraptok
 	defer clear(text)
 	t, err := bootstraptoken.Parse(text)
 	return t, usage(err)
+}
+
+// handedFiler is handed for the token that files a join's request: a bootstrap token or a file-only token.
+func (a *app) handedFiler(ctx context.Context, flag, value string, j *enrolling.Join) error {
+	text, err := a.handed(ctx, flag, value, bootstrapTokenKind)
+	if err != nil {
+		return err
+	}
+	defer clear(text)
+	return usage(j.SetToken(text))
 }
 
 // handedTicket is handed for a ticket.

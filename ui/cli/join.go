@@ -96,7 +96,7 @@ kubehsm join --name prod --certificate sent.pem`,
 	flags.StringVar(&f.discoveryToken, "discovery-token", "",
 		"`file` with another bootstrap token for discovery; - for standard input")
 	flags.StringVar(&f.bootstrapToken, "tls-bootstrap-token", "",
-		"`file` with another bootstrap token for the request; - for standard input")
+		"`file` with another bootstrap token, or a file-only token, for the request; - for standard input")
 	flags.StringSliceVar(&f.hashes, "discovery-token-ca-cert-hash", nil,
 		"`hash` of the cluster's certificate authority, as sha256:HEX; may be repeated")
 	flags.BoolVar(&f.unsafe, "discovery-token-unsafe-skip-ca-verification", false,
@@ -202,9 +202,7 @@ func (f *joinFlags) useFile(ctx context.Context, a *app, o *enrolling.Options, a
 			return err
 		}
 	}
-	var err error
-	o.Join.Token, err = a.handedToken(ctx, "tls-bootstrap-token", f.bootstrapToken)
-	return err
+	return a.handedFiler(ctx, "tls-bootstrap-token", f.bootstrapToken, o.Join)
 }
 
 func (f *joinFlags) useToken(ctx context.Context, a *app, o *enrolling.Options, address string) error {
@@ -236,8 +234,10 @@ func (f *joinFlags) tokens(ctx context.Context, a *app, j *enrolling.Join) error
 		if j.DiscoveryToken, err = a.handedToken(ctx, "discovery-token", f.discoveryToken); err != nil {
 			return err
 		}
-		j.Token, err = a.handedToken(ctx, "tls-bootstrap-token", f.bootstrapToken)
-		return err
+		return a.handedFiler(ctx, "tls-bootstrap-token", f.bootstrapToken, j)
+	}
+	if f.bootstrapToken != "" && f.token == "" && j.Endpoint == "" { // the cluster is on record
+		return a.handedFiler(ctx, "tls-bootstrap-token", f.bootstrapToken, j)
 	}
 	both, err := a.handedToken(ctx, "token", f.token)
 	if err != nil {
@@ -248,7 +248,7 @@ func (f *joinFlags) tokens(ctx context.Context, a *app, j *enrolling.Join) error
 		j.DiscoveryToken, err = a.handedToken(ctx, "discovery-token", f.discoveryToken)
 	}
 	if f.bootstrapToken != "" {
-		j.Token, err = a.handedToken(ctx, "tls-bootstrap-token", f.bootstrapToken)
+		err = errors.Join(err, a.handedFiler(ctx, "tls-bootstrap-token", f.bootstrapToken, j))
 	}
 	return err
 }

@@ -2,17 +2,24 @@ package desk
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
+
+	libcluster "github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
+	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
@@ -55,13 +62,14 @@ func viewToken(r bootstraptoken.Record, reveal bool) BootstrapToken {
 
 // BootstrapTokens are those of the clusters of the kubeconfig.
 type BootstrapTokens struct {
-	env    *env.Env
-	access cluster.Access
+	env      *env.Env
+	access   cluster.Access
+	patience time.Duration // time that a cluster gets to know a new token
 }
 
 // NewBootstrapTokens returns those that e leads to.
 func NewBootstrapTokens(e *env.Env) BootstrapTokens {
-	return BootstrapTokens{env: e, access: cluster.Access{Env: e}}
+	return BootstrapTokens{env: e, access: cluster.Access{Env: e}, patience: lookAhead}
 }
 
 // Create tells the cluster of r. With join it adds the command
@@ -115,18 +123,29 @@ type LineOptions struct {
 	Name   string
 	// Whole: it has the cluster's authority in it, also where the cluster publishes cluster-info.
 	Whole bool
+	// FileOnly: it has a service account's token in the place of a bootstrap token, and is Whole.
+	FileOnly bool
 }
 
 // DefaultLineLifetime is that of the certificates of a roster: they survive a weekend.
 const DefaultLineLifetime = 7 * 24 * time.Hour
 
-// JoinLine makes a bootstrap token that can only file requests, and the one command with which everybody on
-// the roster joins: the attestation of the key says which token it is, the roster whose. Where the cluster does
-// not show its cluster-info the line has the cluster's authority in it.
+// JoinLine makes a token that can only file requests, and the one command with which everybody on the roster
+// joins: the attestation of the key says which token it is, the roster whose. Where the cluster does not show its
+// cluster-info, or does not sign it, the line has the cluster's authority in it. The error is [ErrNoTokenSignIn]
+// if the cluster signs nobody in with a bootstrap token.
 func (b BootstrapTokens) JoinLine(ctx context.Context, kubeContext string, o LineOptions) (BootstrapToken, error) {
 	at, err := b.access.Verified(ctx, kubeContext)
 	if err != nil {
 		return BootstrapToken{}, err
+	}
+	if o.FileOnly {
+		v, err := b.fileOnly(ctx, kubeContext, o.TTL)
+		if err == nil {
+			v.Join, err = wholeLine(at, v.Token)
+		}
+		v.Join += o.flags()
+		return v, err
 	}
 	secret, err := bootstraptoken.Generate()
 	if err != nil {
@@ -138,36 +157,86 @@ func (b BootstrapTokens) JoinLine(ctx context.Context, kubeContext string, o Lin
 	if r.Expires, err = bootstraptoken.ExpiresIn(time.Now(), o.TTL); err != nil {
 		return BootstrapToken{}, err
 	}
-	trying, cancel := context.WithTimeout(ctx, lookAhead)
-	defer cancel()
-	whole := o.Whole || discovery.Published(trying, at) != nil
-	line := ""
-	if whole {
-		if _, err := clusterPins(at.Server, at.CAData); err != nil {
-			return BootstrapToken{}, err
-		}
-		file, err := discovery.DataFile(at)
-		if err != nil {
-			return BootstrapToken{}, err
-		}
-		line = "kubehsm join --discovery-file " + shell.Quote(file) + " --tls-bootstrap-token " + r.Token.Reveal()
-	}
-	v, err := b.Create(ctx, kubeContext, r, !whole)
+	whole, err := wholeLine(at, r.Token.Reveal()) // before there is a token: the cluster may have no authority
 	if err != nil {
 		return BootstrapToken{}, err
 	}
-	if !whole {
-		line = v.Join
+	v, err := b.Create(ctx, kubeContext, r, true)
+	if err != nil {
+		return BootstrapToken{}, err
 	}
+	works, err := b.works(ctx, at, r.Token)
+	if errors.Is(err, ErrNoTokenSignIn) {
+		err = hint.With(err, "make a line without a bootstrap token: `kubehsm roster line --file-only`")
+	}
+	if err != nil {
+		return BootstrapToken{}, errors.Join(err, b.Delete(context.WithoutCancel(ctx), kubeContext, r.Token.ID()))
+	}
+	if o.Whole || !works {
+		v.Join = whole
+	}
+	v.Join += o.flags()
+	return v, nil
+}
+
+// flags are those of the join line, after what names the cluster.
+func (o LineOptions) flags() (line string) {
 	for _, g := range o.Groups {
 		line += " --group " + shell.Quote(g)
 	}
 	if o.Name != "" {
 		line += " --name " + shell.Quote(o.Name)
 	}
-	v.Join = line + " --expiration " + o.Lifetime.String()
-	return v, nil
+	return line + " --expiration " + o.Lifetime.String()
 }
+
+// wholeLine is the command that joins with the cluster's authority in it.
+func wholeLine(at libcluster.Cluster, token string) (string, error) {
+	if _, err := clusterPins(at.Server, at.CAData); err != nil {
+		return "", err
+	}
+	file, err := discovery.DataFile(at)
+	return "kubehsm join --discovery-file " + shell.Quote(file) + " --tls-bootstrap-token " + token, err
+}
+
+// works tells whether the cluster can be found with a new token, as [BootstrapTokens.Create] words it.
+func (b BootstrapTokens) works(ctx context.Context, at libcluster.Cluster, token bootstraptoken.Token) (bool, error) {
+	if err := signsIn(ctx, at, token, b.patience); err != nil {
+		return false, err
+	}
+	if discovery.Published(ctx, at) != nil {
+		return false, ctx.Err()
+	}
+	unsigned, err := signed(ctx, at, token, b.patience)
+	return unsigned == nil, err
+}
+
+// fileOnly makes a token of the service account that can only file requests.
+func (b BootstrapTokens) fileOnly(ctx context.Context, kubeContext string, ttl time.Duration) (BootstrapToken, error) {
+	if ttl < minFileOnly {
+		return BootstrapToken{}, hint.Withf(
+			fmt.Errorf("%w: a file-only token for %s", bootstraptoken.ErrInvalid, span.Of(ttl)), "choose %s or longer: it always ends", span.Of(minFileOnly))
+	}
+	c, err := openObjects(ctx, b.access, kubeContext)
+	if err != nil {
+		return BootstrapToken{}, err
+	}
+	body, err := json.Marshal(object{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+		"spec": map[string]any{"expirationSeconds": int64(ttl / time.Second)}})
+	if err != nil {
+		return BootstrapToken{}, err
+	}
+	got, err := c.do(ctx, "make a file-only token", c.rest.Post().AbsPath("/api/v1/namespaces", clusterapi.Namespace,
+		"serviceaccounts", clusterapi.Joiner, "token").SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body))
+	if isNotFound(err) {
+		err = hint.With(err, "it is a service account's: apply the manifests of this version of the approver (docs/fleet.md)")
+	}
+	return BootstrapToken{ID: clusterapi.Joiner, Token: got.text("status", "token"),
+		Expires: got.time("status", "expirationTimestamp"), Description: "kubehsm: the join line of the roster"}, err
+}
+
+// minFileOnly is the shortest life that Kubernetes gives to a service account's token.
+const minFileOnly = 10 * time.Minute
 
 // clusterPins are the pins of a server's authorities, which are PEM.
 func clusterPins(server string, authorities []byte) ([]discovery.Pin, error) {

@@ -51,7 +51,7 @@ func (k Tickets) Try(ctx context.Context, kubeContext string) (against []string,
 		return against, err
 	}
 	defer func() { err = errors.Join(err, client.Delete(context.WithoutCancel(ctx), r.Token.ID())) }()
-	unsigned, err := signed(ctx, at, r.Token)
+	unsigned, err := signed(ctx, at, r.Token, ticketTry)
 	if err != nil {
 		return against, err
 	}
@@ -59,8 +59,9 @@ func (k Tickets) Try(ctx context.Context, kubeContext string) (against []string,
 		against = append(against, fmt.Sprintf("nobody can join with it: %v: the controller bootstrapsigner may be off; "+
 			"`kubehsm roster line --self-contained` needs no signature", unsigned))
 	}
-	if err := signsIn(ctx, at, r.Token); errors.Is(err, ErrNoTokenSignIn) {
-		against = append(against, err.Error()+": its API server runs without --enable-bootstrap-token-auth")
+	if err := signsIn(ctx, at, r.Token, lookAhead); errors.Is(err, ErrNoTokenSignIn) {
+		against = append(against, err.Error()+": its API server runs without --enable-bootstrap-token-auth; "+
+			"`kubehsm roster line --file-only` needs none")
 	} else if err != nil {
 		return against, err
 	}
@@ -68,26 +69,27 @@ func (k Tickets) Try(ctx context.Context, kubeContext string) (against []string,
 }
 
 // signed says why a computer that does not know the cluster cannot find it with the token, nil if it can.
-func signed(ctx context.Context, at libcluster.Cluster, token bootstraptoken.Token) (unsigned, err error) {
+func signed(ctx context.Context, at libcluster.Cluster, token bootstraptoken.Token, patience time.Duration) (
+	unsigned, err error) {
 	pins, err := clusterPins(at.Server, at.CAData)
 	if err != nil {
 		return nil, err
 	}
-	_, unsigned = discovery.Discover(ctx, discovery.Options{Limits: discovery.Limits{Timeout: ticketTry},
+	_, unsigned = discovery.Discover(ctx, discovery.Options{Limits: discovery.Limits{Timeout: patience},
 		Endpoint: at.Server, Token: token, Pins: pins})
 	return unsigned, ctx.Err()
 }
 
 // signsIn tries to sign in with a token that the cluster has just been told of. The error is [ErrNoTokenSignIn]
-// if it is refused for [lookAhead].
-func signsIn(ctx context.Context, at libcluster.Cluster, token bootstraptoken.Token) error {
+// if it is refused for as long as patience.
+func signsIn(ctx context.Context, at libcluster.Cluster, token bootstraptoken.Token, patience time.Duration) error {
 	config := cluster.Anonymous(at)
 	config.BearerToken = token.Reveal()
 	c, err := newObjects(config)
 	if err != nil {
 		return err
 	}
-	for end := time.Now().Add(lookAhead); ; {
+	for end := time.Now().Add(patience); ; {
 		// Everybody may read the version; a token that is not known is refused even that.
 		_, err := c.do(ctx, "sign in with a new bootstrap token", c.rest.Get().AbsPath("/version"))
 		switch {

@@ -108,8 +108,8 @@ func (n Enroller) filer(ctx context.Context, j *enrolling.Progress) (*csr.Client
 		}
 		return client, err
 	}
-	token := j.Options.Join.Token
-	if token.IsZero() {
+	bearer := j.Options.Join.Bearer()
+	if bearer == "" {
 		return nil, j.TokenNeeded()
 	}
 	if j.Cluster.Server == "" { // client-go would send the token to this machine, unencrypted
@@ -117,7 +117,7 @@ func (n Enroller) filer(ctx context.Context, j *enrolling.Progress) (*csr.Client
 			"find it with `%s`", j.Options.Resume())
 	}
 	config := cluster.Anonymous(j.Cluster)
-	config.Timeout, config.BearerToken = n.env.RequestTimeout, token.Reveal()
+	config.Timeout, config.BearerToken = n.env.RequestTimeout, bearer
 	return csr.NewClient(config)
 }
 

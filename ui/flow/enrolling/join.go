@@ -44,6 +44,8 @@ type Join struct {
 	// DiscoveryToken verifies cluster-info, Token files the request.
 	DiscoveryToken bootstraptoken.Token `json:"-"`
 	Token          bootstraptoken.Token `json:"-"`
+	// FileOnly files the request in the place of Token, see SetToken.
+	FileOnly *hsm.Secret `json:"-"`
 	// Timeout bounds the discovery; 0 is [discovery.DefaultTimeout].
 	Timeout time.Duration `json:"-"`
 

@@ -121,11 +121,14 @@ func (p *clusterPage) askBootstrapToken(j *enrolling.Join) tea.Cmd {
 				return screen.Report{}, err
 			}
 			defer secret.Zero()
-			if j.Token, err = bootstraptoken.Parse(secret.Bytes()); err != nil {
-				return screen.Report{}, err
-			}
-			if j.File == "" {
+			if j.File != "" {
+				err = j.SetToken(secret.Bytes())
+			} else {
+				j.Token, err = bootstraptoken.Parse(secret.Bytes())
 				j.DiscoveryToken = j.Token
+			}
+			if err != nil {
+				return screen.Report{}, err
 			}
 			o.Context, o.Join = "", j
 			return screen.Report{Message: joinMsg{o, stageSubject}}, nil

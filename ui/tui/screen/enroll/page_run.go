@@ -143,8 +143,7 @@ func (p *runPage) finished(msg finishedMsg, now time.Time) tea.Cmd {
 	switch {
 	case msg.err == nil:
 		if j := p.m.plan.Options.Join; j != nil {
-			j.Token.Wipe()
-			j.DiscoveryToken.Wipe()
+			j.Wipe()
 		}
 		p.m.result = msg.result
 		p.m.trail = nil
