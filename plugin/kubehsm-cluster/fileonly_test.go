@@ -15,6 +15,9 @@ import (
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
+// cardPIN is that of the card: a PIV PIN has at most 8 digits.
+const cardPIN = "73916402"
+
 // TestFileOnlyToken: where nobody signs in with a bootstrap token, the help desk's join line has a token that
 // can only file requests. Its thief gets nothing.
 func TestFileOnlyToken(t *testing.T) {
@@ -44,7 +47,8 @@ func TestFileOnlyToken(t *testing.T) {
 		strings.Contains(l.kubectl("-n", "kube-system", "get", "secrets", "-oname"), "bootstrap-token") {
 		t.Errorf("with a bootstrap token: %s", res)
 	}
-	if res := line(desk, "--file-only", "--ttl", "48h"); res.Code != 1 || !strings.Contains(res.Stderr, "24 hours at most") {
+	if res := line(desk, "--file-only", "--ttl", "48h"); res.Code != 1 ||
+		!strings.Contains(res.Stderr, "24 hours at most") {
 		t.Errorf("for two days: %s", res)
 	}
 	said := line(desk, "--file-only", "--ttl", "1h")
@@ -60,12 +64,13 @@ func TestFileOnlyToken(t *testing.T) {
 	card.SetPIN(cardPIN)
 	cards.Renew(t, 0, card)
 	p := l.home(t, binary)
-	_, err = e2e.Succeeded(p.KubehsmPIN(t.Context(), cardPIN, append(words[1:], "--hsm", fmt.Sprintf("piv:serial=%d", jane.serial),
-		"--user", jane.user, "--accept-risk", "default-secrets", "--yes")...))
+	_, err = e2e.Succeeded(p.KubehsmPIN(t.Context(), cardPIN, append(words[1:], "--user", jane.user, "--hsm",
+		fmt.Sprintf("piv:serial=%d", jane.serial), "--accept-risk", "default-secrets", "--yes")...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if who, err := e2e.Succeeded(p.Kubectl(t.Context(), "auth", "whoami", "-ojsonpath={.status.userInfo.username}")); who != jane.user {
+	who, err := e2e.Succeeded(p.Kubectl(t.Context(), "auth", "whoami", "-ojsonpath={.status.userInfo.username}"))
+	if who != jane.user {
 		t.Errorf("kubectl is %q: %v", who, err)
 	}
 	if found, files, err := e2e.FilesWith(p.Home, token); len(found) > 0 || files == 0 || err != nil {
@@ -96,7 +101,8 @@ func TestFileOnlyToken(t *testing.T) {
 	}
 	poll.Until(t, "the forged one is denied", func() bool { return l.stored().denied["forged"] != nil })
 	poll.Until(t, "the thief's own token waits for an admin", func() bool {
-		out, err := l.c.Admin(t.Context(), "", "-n", "kubehsm-system", "get", "requestreview", "thief", "-ojsonpath={.status.adminOnly}")
+		out, err := l.c.Admin(t.Context(), "", "-n", "kubehsm-system", "get", "requestreview", "thief",
+			"-ojsonpath={.status.adminOnly}")
 		return err == nil && out == "true"
 	})
 
