@@ -139,58 +139,6 @@ func TestWriteFile(t *testing.T) {
 
 func b2s(b byte) string { return string([]byte{b}) }
 
-func TestConfig(t *testing.T) {
-	d := testDirs(t)
-	c, err := LoadConfig(d)
-	if err != nil || c.Unlock != (Unlock{DefaultIdle, DefaultMax}) || c.Modules != nil ||
-		c.LockOn != (LockOn{Suspend: true, UserSwitch: true}) {
-		t.Fatalf("%+v %v", c, err)
-	}
-	write := func(s string) { check(t, os.WriteFile(d.ConfigFile(), []byte(s), 0o600)) }
-	write("# mine\nmodules:\n- name: soft\n  path: /usr/lib/softhsm/libsofthsm2.so\n  env: {SOFTHSM2_CONF: /x}\n" +
-		"pinentry: /usr/bin/pinentry\nunlock: {idle: 10m}\nlockOn: {screenLock: true, userSwitch: false}\n")
-	c, err = LoadConfig(d)
-	check(t, err)
-	if c.Modules[0].Env["SOFTHSM2_CONF"] != "/x" || c.Modules[0].Name != "soft" || c.Pinentry != "/usr/bin/pinentry" ||
-		c.Unlock != (Unlock{10 * time.Minute, DefaultMax}) || c.LockOn != (LockOn{Suspend: true, ScreenLock: true}) {
-		t.Fatalf("%+v", c)
-	}
-	set := map[string]string{}
-	check(t, c.SetEnv(func(k, v string) error { set[k] = v; return nil }))
-	if len(set) != 1 || set["SOFTHSM2_CONF"] != "/x" {
-		t.Fatal(set)
-	}
-	for text, words := range map[string]string{
-		"":                                  "",
-		"# nothing\n":                       "",
-		"pinentry: /x\nmodulez: []\n":       "line 2: field modulez not found",
-		"modules:\n- path: /a\n  typo: 1\n": "line 3: field typo not found",
-		"modules:\n- path: libx.so\n":       "not absolute",
-		"pinentry: pinentry\n":              "absolute",
-		"lockOn: {screen: true}\n":          "line 1: field screen not found",
-		"unlock: {idle: 1s}\n":              "between 1m and 24h",
-		"unlock: {max: 999h}\n":             "between 1m and 24h",
-		"unlock: {idle: soon}\n":            "line 1",
-		"a: [\n":                            "line",
-		"pinentry: /a\n---\npinentry: /b\n": "more than one document",
-		"modules: [{path: /a, env: {A: 1}}, {path: /b, env: {A: 2}}]\n": "another value",
-		"modules: [{path: /a, env: {\"A=B\": 1}}]\n":                    "cannot be set",
-	} {
-		write(text)
-		_, err := LoadConfig(d)
-		if (words == "") != (err == nil) || (err != nil &&
-			(!strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), d.ConfigFile()))) {
-			t.Errorf("%q: %v", text, err)
-		}
-	}
-	// What names libraries to load must not be another's to write.
-	write("")
-	check(t, os.Chmod(d.ConfigFile(), 0o666))
-	if _, err := LoadConfig(d); !errors.Is(err, ErrUnsafe) {
-		t.Error(err)
-	}
-}
-
 // TestSweep: what a killed process left unfinished goes, once nobody can be
 // writing it any more.
 func TestSweep(t *testing.T) {

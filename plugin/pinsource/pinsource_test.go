@@ -22,7 +22,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
-	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/settings"
 )
 
 func check(t *testing.T, err error) {
@@ -57,7 +57,7 @@ func TestParse(t *testing.T) {
 
 func entries(t *testing.T, text string) []Entry {
 	t.Helper()
-	var c home.Config
+	var c settings.Config
 	check(t, yaml.Unmarshal([]byte("pinSources: "+text), &c))
 	all, err := Entries(c)
 	check(t, err)
@@ -75,7 +75,7 @@ func TestEntries(t *testing.T) {
 		"[{token: 'pkcs11:serial=1?pin-source=/x', source: /x}]": "more than a token",
 		"[{token: 'pkcs11:serial=1', source: 'env:PIN'}]":        "no PIN source",
 	} {
-		var c home.Config
+		var c settings.Config
 		check(t, yaml.Unmarshal([]byte("pinSources: "+text), &c))
 		_, err := Entries(c)
 		if (err == nil) != (words == "") || err != nil && !strings.Contains(err.Error(), words) {

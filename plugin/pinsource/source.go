@@ -10,7 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
-	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/settings"
 )
 
 // kind is how a source is read.
@@ -94,7 +94,7 @@ type Entry struct {
 
 // Entries reads those of the configuration. It is called before drivers are
 // made: see [CheckDescriptor].
-func Entries(c home.Config) ([]Entry, error) {
+func Entries(c settings.Config) ([]Entry, error) {
 	all := make([]Entry, 0, len(c.PINSources))
 	for i, from := range c.PINSources {
 		e, err := newEntry(from)
@@ -108,7 +108,7 @@ func Entries(c home.Config) ([]Entry, error) {
 
 // newEntry wants the token's serial: a label is easily imitated, and the PIN
 // would go to the imitation.
-func newEntry(from home.PINSource) (e Entry, err error) {
+func newEntry(from settings.PINSource) (e Entry, err error) {
 	if e.Source, err = Parse(from.Source); err != nil {
 		return e, err
 	}

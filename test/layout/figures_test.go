@@ -33,8 +33,8 @@ var figures = []struct {
 	{"the last 100 changes", "kubeconfig", "KeepSteps", 100},
 	{"Eight files", "plugin/audit", "keep", 7}, // beside the one that is written
 	{"of 4 MiB are kept", "plugin/audit", "maxSize", 4 << 20},
-	{"after 30 minutes without use", "plugin/home", "DefaultIdle", int64(30 * time.Minute)},
-	{"after 8 hours in any case", "plugin/home", "DefaultMax", int64(8 * time.Hour)},
+	{"after 30 minutes without use", "plugin/settings", "DefaultIdle", int64(30 * time.Minute)},
+	{"after 8 hours in any case", "plugin/settings", "DefaultMax", int64(8 * time.Hour)},
 	{"for at most a second", "plugin/agent/token", "stateTimeout", int64(time.Second)},
 	{"values of 1 MiB", "hsm/pkcs11", "maxValue", 1 << 20},
 	{"4096 slots", "hsm/pkcs11", "maxReaders", 4096},

@@ -84,7 +84,7 @@ var layers = []struct {
 	{"ui/waiting", []string{"plugin", "ui"}},
 	{"ui/interrupt", []string{"hsm", "ui"}},
 	{"ui/credential", []string{"hsm", "csr", "kubeconfig", "plugin", "ui"}},
-	{"ui/drivers", []string{"hsm", "plugin/home"}},
+	{"ui/drivers", []string{"hsm", "plugin/home", "plugin/settings"}},
 	{"ui/signer", []string{"hsm", "plugin", "ui"}},
 	{"ui/worker", []string{"hsm", "plugin", "ui"}},
 	{"ui/cli", []string{"hsm", "csr", "kubeconfig", "plugin", "ui", "assets"}},

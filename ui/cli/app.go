@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
+	"github.com/kubehsm/kubehsm/plugin/settings"
 	"github.com/kubehsm/kubehsm/plugin/worker"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
@@ -50,7 +51,7 @@ type app struct {
 	started bool // a command's own work has begun: later errors are not about usage
 	asker   hsm.Prompter
 	environ *env.Env
-	config  home.Config       // read by env
+	config  settings.Config   // read by env
 	sources []pinsource.Entry // the configuration's, as read by env
 	closers []func() error
 }
@@ -78,7 +79,7 @@ func (a *app) env() (*env.Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := home.LoadConfig(dirs)
+	config, err := settings.Load(dirs)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +99,7 @@ func (a *app) env() (*env.Env, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--module: %w", err)
 		}
-		modules = append([]home.Module{{Path: path}}, modules...)
+		modules = append([]settings.Module{{Path: path}}, modules...)
 	}
 	options := DriverOptions{Dirs: dirs, Modules: modules, OnlyModules: config.OnlyModules, Busy: a.offerRelease,
 		Finishing: a.Finishing}
@@ -145,7 +146,7 @@ func (a *app) prompter(options ...func(*prompt.Options)) hsm.Prompter {
 			if err := dirs.Prepare(); err != nil {
 				return nil, nil, err
 			}
-			config, err := home.LoadConfig(dirs)
+			config, err := settings.Load(dirs)
 			if err != nil {
 				return nil, nil, err
 			}

@@ -7,6 +7,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/settings"
 	"github.com/kubehsm/kubehsm/ui/signer"
 )
 
@@ -15,7 +16,7 @@ func (a *app) signer() signer.Signer {
 	return signer.Signer{
 		Getenv: a.Getenv, Setenv: a.Setenv, Stdout: a.Stdout, Stderr: a.Stderr, Prompter: a.asker, Enrolled: enrolled,
 		Executable: a.Executable,
-		Drivers: func(dirs home.Dirs, modules []home.Module, only bool) hsm.Drivers {
+		Drivers: func(dirs home.Dirs, modules []settings.Module, only bool) hsm.Drivers {
 			return a.Drivers(DriverOptions{Dirs: dirs, Modules: modules, OnlyModules: only, Finishing: a.Finishing})
 		},
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/settings"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
@@ -53,7 +54,7 @@ type Program struct {
 type DriverOptions struct {
 	Dirs home.Dirs
 	// Modules are the PKCS#11 libraries of the user's configuration and of --module.
-	Modules []home.Module
+	Modules []settings.Module
 	// OnlyModules leaves out all others, and smart cards.
 	OnlyModules bool
 	// Busy may have a held card released; see package piv.

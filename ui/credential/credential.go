@@ -25,6 +25,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
 	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/plugin/settings"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/caller"
 	"github.com/kubehsm/kubehsm/ui/prompt"
@@ -167,7 +168,7 @@ func (c *Command) prompter(dirs home.Dirs) (hsm.Prompter, func()) {
 		if err := dirs.Prepare(); err != nil {
 			return nil, nil, err
 		}
-		config, err := home.LoadConfig(dirs)
+		config, err := settings.Load(dirs)
 		if err != nil {
 			return nil, nil, err
 		}

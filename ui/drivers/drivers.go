@@ -10,13 +10,14 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/piv"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/settings"
 )
 
 // Options say what drivers are to work with.
 type Options struct {
 	Dirs home.Dirs
 	// Modules are PKCS#11 libraries beside those that the system registers.
-	Modules []home.Module
+	Modules []settings.Module
 	// OnlyModules leaves out all others, and smart cards.
 	OnlyModules bool
 	// Busy may have a held card released; see package piv.

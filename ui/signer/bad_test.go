@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/settings"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/prompt"
 )
@@ -63,7 +64,7 @@ func TestBadInput(t *testing.T) {
 		s := Signer{
 			Getenv: func(k string) string { return env[k] }, Setenv: func(string, string) error { return nil },
 			Stdout: &out, Stderr: &errs, Prompter: prompt.None(),
-			Drivers: func(home.Dirs, []home.Module, bool) hsm.Drivers { return hsm.Drivers{keepOpen{fake}} },
+			Drivers: func(home.Dirs, []settings.Module, bool) hsm.Drivers { return hsm.Drivers{keepOpen{fake}} },
 		}
 		err := s.Run(t.Context(), nil)
 		ui.Report(&errs, err)

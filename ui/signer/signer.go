@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
 	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/plugin/settings"
 	"github.com/kubehsm/kubehsm/plugin/worker"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/caller"
@@ -40,7 +41,7 @@ type Signer struct {
 	// Drivers makes drivers, which load nothing before they are used. They are used in
 	// processes of their own, of the program at the absolute path Executable, or, if Direct
 	// is not nil and true for the one library that a request names, in this one.
-	Drivers    func(dirs home.Dirs, modules []home.Module, onlyModules bool) hsm.Drivers
+	Drivers    func(dirs home.Dirs, modules []settings.Module, onlyModules bool) hsm.Drivers
 	Executable string
 	Direct     func(library string) bool
 	// Enrolled finds the certificate of an enrollment and its chain, see [externalsigner.Options].
@@ -117,7 +118,7 @@ func (s Signer) Options(hint string) (o externalsigner.Options, done func() erro
 	if err != nil {
 		return o, nil, err
 	}
-	config, err := home.LoadConfig(dirs)
+	config, err := settings.Load(dirs)
 	if err != nil {
 		return o, nil, err
 	}
@@ -131,11 +132,11 @@ func (s Signer) Options(hint string) (o externalsigner.Options, done func() erro
 	o = externalsigner.Options{
 		Drivers: func(module string) hsm.Drivers {
 			modules := config.Modules
-			if module != "" && !slices.ContainsFunc(modules, func(m home.Module) bool { return m.Path == module }) {
-				modules = append(slices.Clone(modules), home.Module{Path: module})
+			if module != "" && !slices.ContainsFunc(modules, func(m settings.Module) bool { return m.Path == module }) {
+				modules = append(slices.Clone(modules), settings.Module{Path: module})
 			}
 			if module != "" && s.Direct != nil && s.Direct(module) { // no other library is loaded here
-				one := slices.DeleteFunc(slices.Clone(modules), func(m home.Module) bool { return m.Path != module })
+				one := slices.DeleteFunc(slices.Clone(modules), func(m settings.Module) bool { return m.Path != module })
 				return s.Drivers(dirs, one, true)
 			}
 			return worker.Apart(worker.Options{Exe: s.Executable, Patient: true},
@@ -164,7 +165,7 @@ func (s Signer) Options(hint string) (o externalsigner.Options, done func() erro
 
 // prompter asks the user. What it needs is made when somebody is asked, as most
 // runs ask nobody.
-func (s Signer) prompter(dirs home.Dirs, config home.Config, sources []pinsource.Entry, hint string) (hsm.Prompter,
+func (s Signer) prompter(dirs home.Dirs, config settings.Config, sources []pinsource.Entry, hint string) (hsm.Prompter,
 	func() error) {
 	if s.Prompter != nil {
 		return s.Prompter, func() error { return nil }

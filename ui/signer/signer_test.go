@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/settings"
 	"github.com/kubehsm/kubehsm/ui/prompt"
 )
 
@@ -29,7 +30,7 @@ func TestKeepsToOnlyModules(t *testing.T) {
 	s := Signer{
 		Getenv: func(k string) string { return env[k] }, Setenv: func(string, string) error { return nil },
 		Stdout: &out, Stderr: &errs, Prompter: prompt.None(),
-		Drivers: func(_ home.Dirs, _ []home.Module, only bool) hsm.Drivers {
+		Drivers: func(_ home.Dirs, _ []settings.Module, only bool) hsm.Drivers {
 			asked, kept = asked+1, kept && only
 			return nil
 		},

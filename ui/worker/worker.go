@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process/child"
+	"github.com/kubehsm/kubehsm/plugin/settings"
 	"github.com/kubehsm/kubehsm/plugin/worker"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/drivers"
@@ -38,7 +39,7 @@ func work() error {
 	if err != nil {
 		return err
 	}
-	config, err := home.LoadConfig(dirs)
+	config, err := settings.Load(dirs)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/settings"
 )
 
 // Event is a way to leave the computer. Its text is the reason on record, and never
@@ -24,7 +24,7 @@ const (
 )
 
 // Locking are the events that lock all tokens by the configuration.
-func Locking(on home.LockOn) (events []Event) {
+func Locking(on settings.LockOn) (events []Event) {
 	for _, e := range []struct {
 		event Event
 		set   bool

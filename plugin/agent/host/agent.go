@@ -22,8 +22,8 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/desktop"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
-	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process/child"
+	"github.com/kubehsm/kubehsm/plugin/settings"
 )
 
 // agent is a running agent: its parts, each of which knows those that it names.
@@ -106,7 +106,8 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 		keys     = &keys{store: store, policies: policies, tokens: tokens, epoch: epoch}
 	)
 	lock = locks.token
-	renewals.renewer = &renewing.Renewer{Store: store, Off: o.Renew == home.RenewNever, Ended: renewals.ended, Log: log}
+	renewals.renewer = &renewing.Renewer{Store: store, Off: o.Renew == settings.RenewNever,
+		Ended: renewals.ended, Log: log}
 	renewals.follower = &following.Follower{Store: store, Ended: renewals.followed, Log: log}
 	o.Tokens.OnEnd(records.WorkerEnded)
 	policies.OnLowered = func(key hsm.URI) { lock(tokens.Of(key), message.LockPolicy) }

@@ -90,8 +90,8 @@ func (s *credentials) atHand(plugin process.ID, r wire.Credential) []byte {
 		return nil
 	}
 	defer clear(c.Key)
-	b := execcredential.Encode(q.APIVersion, execcredential.Response{ // certificate and key that this agent made for each other
-		CertificatePEM: c.Certificate, KeyPEM: c.Key, Expiration: c.Expires})
+	b := execcredential.Encode(q.APIVersion, execcredential.Response{
+		CertificatePEM: c.Certificate, KeyPEM: c.Key, Expiration: c.Expires}) // parts that this agent made for each other
 	if len(b) > wire.MaxSecret {
 		clear(b)
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
-	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/settings"
 	"github.com/kubehsm/kubehsm/test/logind"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
@@ -23,7 +23,7 @@ func TestLeavingLocks(t *testing.T) {
 	bus.AddSession("ours", "seat0", os.Getuid(), true)
 	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", bus.Address)
 	r := newRig(t, rigOptions{idle: true})
-	r.serve(Options{LockOn: home.LockOn{Suspend: true, ScreenLock: true, UserSwitch: true}})
+	r.serve(Options{LockOn: settings.LockOn{Suspend: true, ScreenLock: true, UserSwitch: true}})
 	poll.Until(t, "logind is asked", func() bool {
 		on := r.status().LocksOn
 		return len(on) == 3 && on[0].Problem == "" && on[2].Problem == ""

@@ -21,9 +21,9 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
-	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
 	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/plugin/settings"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
@@ -417,7 +417,7 @@ func TestTouchLineGoesFirstEverywhere(t *testing.T) {
 	r := newRig(t, rigOptions{idle: true, token: hsmtest.FakeOptions{TouchPolicy: hsm.TouchAlways}})
 	file := filepath.Join(t.TempDir(), "pin")
 	check(t, os.WriteFile(file, []byte(pin+"\n"), 0o600))
-	sources, err := pinsource.Entries(home.Config{PINSources: []home.PINSource{{Token: r.token.Info().URI().String(),
+	sources, err := pinsource.Entries(settings.Config{PINSources: []settings.PINSource{{Token: r.token.Info().URI().String(),
 		Source: "file:" + file}}})
 	check(t, err)
 	r.serve(Options{PINSources: sources})

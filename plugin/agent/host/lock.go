@@ -19,13 +19,13 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/desktop"
-	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/settings"
 	"github.com/kubehsm/kubehsm/plugin/worker"
 )
 
 // locks ends what stands on a PIN, when it is asked to and when the time has come.
 type locks struct {
-	window   home.Unlock
+	window   settings.Unlock
 	epoch    *epoch
 	targets  *targets
 	tokens   *token.Holders

@@ -21,6 +21,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/plugin/process/child"
+	"github.com/kubehsm/kubehsm/plugin/settings"
 	"github.com/kubehsm/kubehsm/plugin/socket"
 	"github.com/kubehsm/kubehsm/plugin/worker"
 )
@@ -37,12 +38,12 @@ type Options struct {
 	// Asker, if not nil, asks for those clients where nobody else can be asked: in
 	// a window of its own.
 	Asker ask.Func
-	// Unlock is the unlock window; zero fields get the defaults of [home.Config].
-	Unlock home.Unlock
+	// Unlock is the unlock window; zero fields get the defaults of [settings.Config].
+	Unlock settings.Unlock
 	// LockOn says what else locks all tokens; the zero value is nothing.
-	LockOn home.LockOn
-	// Renew is [home.RenewNever] if no certificate is renewed by itself.
-	Renew home.Renew
+	LockOn settings.LockOn
+	// Renew is [settings.RenewNever] if no certificate is renewed by itself.
+	Renew settings.Renew
 	// IdleTimeout is how long the agent lives without sessions and requests; 0 is
 	// an hour.
 	IdleTimeout time.Duration
@@ -75,10 +76,10 @@ func (o *Options) defaults() {
 		o.Tokens = worker.InProcess(nil)
 	}
 	if o.Unlock.Idle == 0 {
-		o.Unlock.Idle = home.DefaultIdle
+		o.Unlock.Idle = settings.DefaultIdle
 	}
 	if o.Unlock.Max == 0 {
-		o.Unlock.Max = home.DefaultMax
+		o.Unlock.Max = settings.DefaultMax
 	}
 	if o.IdleTimeout == 0 {
 		o.IdleTimeout = time.Hour

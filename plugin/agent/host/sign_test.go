@@ -32,9 +32,9 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/provider"
 	signer "github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
-	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
 	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/plugin/settings"
 	"github.com/kubehsm/kubehsm/plugin/socket"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
@@ -271,7 +271,7 @@ func TestSignerIsGivenPINs(t *testing.T) {
 				file := filepath.Join(t.TempDir(), "pin")
 				check(t, os.WriteFile(file, []byte(pin+"\n"), 0o600))
 				var err error
-				o.PINSources, err = pinsource.Entries(home.Config{PINSources: []home.PINSource{{Token: r.token.Info().URI().String(), Source: "file:" + file}}})
+				o.PINSources, err = pinsource.Entries(settings.Config{PINSources: []settings.PINSource{{Token: r.token.Info().URI().String(), Source: "file:" + file}}})
 				check(t, err)
 			}
 			r.serve(o)

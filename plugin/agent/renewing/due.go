@@ -7,6 +7,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/settings"
 )
 
 // Due tells whether a person is to renew a certificate: it is due ([expiry.Due]), and not left to
@@ -31,8 +32,8 @@ func Due(store enrollment.Store, e enrollment.Enrollment, leaf *x509.Certificate
 // no agent runs.
 func Off(d home.Dirs) func() bool {
 	return func() bool {
-		c, err := home.LoadConfig(d)
-		return err != nil || c.Renew == home.RenewNever
+		c, err := settings.Load(d)
+		return err != nil || c.Renew == settings.RenewNever
 	}
 }
 

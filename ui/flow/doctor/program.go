@@ -12,6 +12,7 @@ import (
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/settings"
 )
 
 // program looks at this program, its folders and its configuration.
@@ -41,7 +42,7 @@ func configuration(d home.Dirs) Check {
 	if _, err := os.Stat(d.ConfigFile()); errors.Is(err, fs.ErrNotExist) {
 		return c.ok("none, the defaults are in force")
 	}
-	config, err := home.LoadConfig(d)
+	config, err := settings.Load(d)
 	if err != nil {
 		return c.with(Failed, err.Error(), "Without it kubehsm does nothing: what it lists is trusted.",
 			fixOr(err, "correct "+d.ConfigFile()))

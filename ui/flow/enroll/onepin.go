@@ -8,7 +8,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/away"
 	"github.com/kubehsm/kubehsm/plugin/ask"
-	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/settings"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 )
@@ -16,7 +16,7 @@ import (
 // onePIN lets a person type the PIN of a token once for a flow in which this
 // process and the agent both need it, with a wait for an approval between. A PIN is handed out
 // again only if the token took it, only once, and only while the agent would hold the token
-// unlocked, had it been given the PIN: not after the time without use ([home.Unlock]), nor once the
+// unlocked, had it been given the PIN: not after the time without use ([settings.Unlock]), nor once the
 // person has left the computer or asked for a lock. After a refusal the
 // person is asked, as always. A PIN that was just chosen serves twice: for what is done with
 // the token next, too.
@@ -40,7 +40,7 @@ const lockPoll = time.Second
 // lockPolicy is the agent's policy. A configuration that cannot be read keeps no PIN: the agent
 // does not start with it, either.
 func lockPolicy(e *env.Env) pinPolicy {
-	config, err := home.LoadConfig(e.Dirs)
+	config, err := settings.Load(e.Dirs)
 	if err != nil {
 		return pinPolicy{}
 	}

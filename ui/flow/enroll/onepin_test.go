@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/settings"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 )
@@ -142,7 +143,7 @@ func TestOnePINFollowsTheLockPolicy(t *testing.T) {
 	} {
 		begun := time.Now()
 		locked := func(since time.Time) bool { return c.lockAgo > 0 && begun.Add(-c.lockAgo).After(since) }
-		typist, pins := &typist{}, newOnePIN(pinPolicy{life: home.DefaultIdle, locked: locked})
+		typist, pins := &typist{}, newOnePIN(pinPolicy{life: settings.DefaultIdle, locked: locked})
 		o := pins.before(ask.From(typist))
 		if _, err := o.PIN(t.Context(), prompt("a", "")); err != nil {
 			t.Fatal(err)
@@ -183,7 +184,7 @@ func TestOnePINFollowsTheLockPolicy(t *testing.T) {
 // TestLockPolicy: the policy is the configuration's; without one that can be read no PIN is kept.
 func TestLockPolicy(t *testing.T) {
 	e := &env.Env{Dirs: home.Dirs{Config: t.TempDir(), State: t.TempDir()}}
-	if p := lockPolicy(e); p.life != home.DefaultIdle || len(p.away) != 2 || p.locked(time.Now().Add(-time.Hour)) {
+	if p := lockPolicy(e); p.life != settings.DefaultIdle || len(p.away) != 2 || p.locked(time.Now().Add(-time.Hour)) {
 		t.Errorf("by default: %+v", p)
 	}
 	before := time.Now().Add(-time.Second)

@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/settings"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/drivers"
 	"github.com/kubehsm/kubehsm/ui/interrupt"
@@ -72,7 +73,7 @@ func answer(r externalsigner.Request) error {
 	s := signer.Signer{
 		Getenv: os.Getenv, Setenv: os.Setenv, Stdout: stdout, Stderr: os.Stderr, Asking: listen,
 		Executable: executable, Direct: use,
-		Drivers: func(dirs home.Dirs, modules []home.Module, only bool) hsm.Drivers {
+		Drivers: func(dirs home.Dirs, modules []settings.Module, only bool) hsm.Drivers {
 			return drivers.New(drivers.Options{Dirs: dirs, Modules: modules, OnlyModules: only})
 		},
 	}

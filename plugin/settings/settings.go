@@ -1,4 +1,5 @@
-package home
+// Package settings reads the user's own configuration, config.yaml in the folder that package home knows.
+package settings
 
 import (
 	"bytes"
@@ -15,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
 // Config is the user's own configuration. What it lists is trusted: libraries
@@ -81,7 +83,7 @@ type Unlock struct {
 	Max time.Duration `yaml:"max"`
 }
 
-// LockOn says which ways of leaving the computer lock all tokens. [LoadConfig] sets what
+// LockOn says which ways of leaving the computer lock all tokens. [Load] sets what
 // the file leaves out: Suspend and UserSwitch.
 type LockOn struct {
 	Suspend    bool `yaml:"suspend"`
@@ -98,13 +100,13 @@ const (
 // maxConfig bounds config.yaml's size in bytes.
 const maxConfig = 1 << 20
 
-// LoadConfig reads config.yaml. A missing file is the zero Config with the
+// Load reads config.yaml. A missing file is the zero Config with the
 // defaults. Unknown fields, and values out of range, are refused with
-// their line; a file that others may change is refused ([ErrUnsafe]).
-func LoadConfig(d Dirs) (Config, error) {
+// their line; a file that others may change is refused ([home.ErrUnsafe]).
+func Load(d home.Dirs) (Config, error) {
 	path := d.ConfigFile()
 	c := Config{LockOn: LockOn{Suspend: true, UserSwitch: true}}
-	switch err := CheckFile(path); {
+	switch err := home.CheckFile(path); {
 	case errors.Is(err, fs.ErrNotExist):
 		c.defaults()
 		return c, nil
@@ -132,7 +134,7 @@ func (c *Config) parse(b []byte) error {
 	if err := dec.Decode(c); err != nil && !errors.Is(err, io.EOF) { // EOF: only comments
 		var t *yaml.TypeError
 		if errors.As(err, &t) {
-			return errors.New(strings.ReplaceAll(strings.Join(t.Errors, "; "), " in type home.", " in "))
+			return errors.New(strings.ReplaceAll(strings.Join(t.Errors, "; "), " in type settings.", " in "))
 		}
 		return err
 	}
