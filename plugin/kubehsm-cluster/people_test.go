@@ -46,7 +46,7 @@ func TestPeople(t *testing.T) {
 	begin = time.Now()
 	for _, p := range all {
 		cards.Renew(t, 0, p.Card(l.maker))
-		if err := f.Come(t.Context(), p, shortDir(t), "--user "+p.Name); err != nil {
+		if err := f.Come(t.Context(), p, shortDir(t)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -155,8 +155,8 @@ func (s *stage) importPeople(ctx context.Context, dir string) (err error) {
 	}
 	head := strings.SplitAfterN(fleet.List(s.people), "\n", 4)
 	fmt.Printf("$ head -3 people.csv\n%s$ kubehsm roster import people.csv\n", strings.Join(head[:3], ""))
-	fmt.Printf("$ kubehsm roster line --group %s --name %s\n%s\n", fleet.Group, fleet.Context, s.Line)
-	return os.WriteFile(filepath.Join(dir, "line"), []byte(s.Line+" \"$@\"\n"), 0o600)
+	fmt.Printf("$ kubehsm roster line --name %s\n%s\n", fleet.Context, s.Line)
+	return os.WriteFile(filepath.Join(dir, "line"), []byte(s.Line+"\n"), 0o600)
 }
 
 // play has everybody come, one after the other.
@@ -234,15 +234,19 @@ func (s *stage) come(ctx context.Context, say func(string)) error {
 			flags = append(flags, "--group admins")
 		case stray:
 			card.Serial = straySerial
-			flags = append(flags, "--timeout 1s")
 		}
 		say(fmt.Sprintf("%s comes with the key %d", p.Name, card.Serial))
 		if err := s.cards.Swap(0, card.Card(s.maker)); err != nil {
 			return err
 		}
-		err := s.Come(ctx, p, s.t.path("p", p.Name), append(flags, "--user "+p.Name)...)
+		err := s.Come(ctx, p, s.t.path("p", p.Name), flags...)
 		if failed := err != nil; failed != (p.Name == greedy || p.Name == stray) {
-			return fmt.Errorf("%s: %w", p.Name, err)
+			return errors.Join(err, errors.New(p.Name+" did not end as planned"))
+		}
+		if err != nil {
+			_, why, _ := strings.Cut(err.Error(), "\nerror: ")
+			why, _, _ = strings.Cut(why, "\n")
+			say(p.Name + " is told: " + why)
 		}
 	}
 	say(loser + " has lost the key")
@@ -299,8 +303,8 @@ func (s *stage) explore(ctx context.Context, dir string) error {
 	fmt.Printf("\nYou are %s of the help desk. Go on as you like:\n", fleet.Desk)
 	for _, next := range [][2]string{
 		{"kubehsm", "the terminal UI: D and T show the roster"},
-		{"kubehsm csr list --pending", stray + "'s key is not on the roster"},
-		{late + " sh line --user " + late, late + " comes after all; the PIN is " + fleet.PIN},
+		{"kubehsm csr list", "what everybody asked for"},
+		{late + " sh line", late + " comes after all; the PIN is " + fleet.PIN},
 		{late + " kubectl get namespaces", "what she may do then"},
 		{"kubehsm roster remove anna", "anna has left"},
 		{"exit", "end everything; `make demo-down` removes it"},

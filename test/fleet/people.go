@@ -77,7 +77,7 @@ func Open(ctx context.Context, c *controlplane.Cluster, binary, list string, at 
 	if _, err := f.AtDesk(ctx, at, "roster", "import", list, "--yes"); err != nil {
 		return nil, err
 	}
-	line, err := f.AtDesk(ctx, at, append([]string{"roster", "line", "--group", Group, "--name", Context}, flags...)...)
+	line, err := f.AtDesk(ctx, at, append([]string{"roster", "line", "--name", Context}, flags...)...)
 	f.Line = strings.TrimSpace(line)
 	return f, err
 }

@@ -130,10 +130,10 @@ type LineOptions struct {
 // DefaultLineLifetime is that of the certificates of a roster: they survive a weekend.
 const DefaultLineLifetime = 7 * 24 * time.Hour
 
-// JoinLine makes a token that can only file requests, and the one command with which everybody on the roster
-// joins: the attestation of the key says which token it is, the roster whose. Where the cluster does not show its
-// cluster-info, or does not sign it, the line has the cluster's authority in it. The error is [ErrNoTokenSignIn]
-// if the cluster signs nobody in with a bootstrap token.
+// JoinLine makes a token that can only file requests and look up whose a hardware token is, and the one command
+// with which everybody on the roster joins: the attestation of the key says which token it is, the roster whose.
+// Where the cluster does not show its cluster-info, or does not sign it, the line has the cluster's authority in
+// it. The error is [ErrNoTokenSignIn] if the cluster signs nobody in with a bootstrap token.
 func (b BootstrapTokens) JoinLine(ctx context.Context, kubeContext string, o LineOptions) (BootstrapToken, error) {
 	at, err := b.access.Verified(ctx, kubeContext)
 	if err != nil {
@@ -187,7 +187,7 @@ func (o LineOptions) flags() (line string) {
 	if o.Name != "" {
 		line += " --name " + shell.Quote(o.Name)
 	}
-	return line + " --expiration " + o.Lifetime.String()
+	return line + " --expiration " + strings.Replace(o.Lifetime.String(), "h0m0s", "h", 1)
 }
 
 // wholeLine is the command that joins with the cluster's authority in it.

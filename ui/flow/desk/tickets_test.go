@@ -138,7 +138,7 @@ func TestJoinLine(t *testing.T) {
 	b := NewBootstrapTokens(w.Env)
 	b.patience = 100 * time.Millisecond
 	o := LineOptions{TTL: time.Hour, Lifetime: DefaultLineLifetime, Groups: []string{"dev", "a b"}, Name: "prod"}
-	const ends = " --group dev --group 'a b' --name prod --expiration 168h0m0s"
+	const ends = " --group dev --group 'a b' --name prod --expiration 168h"
 	v, err := b.JoinLine(t.Context(), "", o)
 	if err != nil || !strings.HasPrefix(v.Join, "kubehsm join --discovery-file 'data:") || !strings.HasSuffix(v.Join, ends) ||
 		!strings.Contains(v.Join, " --tls-bootstrap-token "+v.Token+" ") {

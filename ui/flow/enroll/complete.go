@@ -16,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
@@ -224,39 +225,74 @@ func (n Enroller) completeFromProgress(o *enrolling.Options) error {
 }
 
 // completeUser takes the user that the source context signs in as if none is named, and its
-// groups, but for those that only Kubernetes itself gives.
+// groups, but for those that only Kubernetes itself gives. Where a cluster is joined it takes
+// whom the cluster's roster gives the token to.
 func (n Enroller) completeUser(ctx context.Context, o *enrolling.Options) error {
 	if o.User != "" || o.Adopt {
 		return nil
 	}
 	const next = "say who the certificate is for: --user NAME (and --group NAME)"
+	var me csr.Subject
+	from := "the roster has it as that of"
 	if o.Join != nil {
-		return hint.With(ErrNoUser, next)
-	}
-	access := cluster.Access{Env: n.env.On(o.Cluster)}
-	at, err := access.Endpoint(ctx, o.Context)
-	if err == nil {
-		err = at.Accepts(o.AcceptUnverified)
-	}
-	if err != nil {
-		return err
-	}
-	me, err := contexts.New(access.Env).Subject(ctx, o.Context)
-	if err != nil {
-		return hint.With(fmt.Errorf("%w, and context %q does not tell one: %w", ErrNoUser, o.Context, err), next)
+		owner, err := n.owner(ctx, o)
+		switch {
+		case err != nil:
+			return err
+		case owner == nil:
+			return hint.With(ErrNoUser, next)
+		}
+		me = *owner
+	} else {
+		from = fmt.Sprintf("context %q signs in as", o.Context)
+		access := cluster.Access{Env: n.env.On(o.Cluster)}
+		at, err := access.Endpoint(ctx, o.Context)
+		if err == nil {
+			err = at.Accepts(o.AcceptUnverified)
+		}
+		if err != nil {
+			return err
+		}
+		i, err := contexts.New(access.Env).Subject(ctx, o.Context)
+		if err != nil {
+			return hint.With(fmt.Errorf("%w, and context %q does not tell one: %w", ErrNoUser, o.Context, err), next)
+		}
+		me = csr.Subject{User: i.User, Groups: i.Groups}
 	}
 	if builtIn(me.User) {
-		return hint.With(fmt.Errorf("%w, and context %q signs in as %s", ErrNoUser, o.Context, me.User), next)
+		return hint.With(fmt.Errorf("%w, and %s %s", ErrNoUser, from, me.User), next)
 	}
 	// What the cluster says must not be filled in with what is known of this machine.
 	if strings.ContainsRune(me.User+strings.Join(me.Groups, ""), '{') {
-		return hint.With(fmt.Errorf("%w, and context %q signs in with names that have a {", ErrNoUser, o.Context), next)
+		return hint.With(fmt.Errorf("%w, and %s names that have a {", ErrNoUser, from), next)
 	}
 	o.User = me.User
 	if o.Groups == nil {
 		o.Groups = slices.DeleteFunc(me.Groups, builtIn)
 	}
 	return nil
+}
+
+// owner is whom the roster of the cluster that is joined gives the token to, nil if there is none that the
+// bootstrap token may read.
+func (n Enroller) owner(ctx context.Context, o *enrolling.Options) (*csr.Subject, error) {
+	if o.Join.Bearer() == "" {
+		return nil, nil
+	}
+	j := &enrolling.Progress{Options: *o}
+	if err := n.discoverInto(ctx, j, func(error) {}); err != nil {
+		return nil, err
+	}
+	var serial string
+	err := (token.Tokens{Env: n.env}).With(ctx, o.Token, func(token hsm.Token) error {
+		info, err := token.Info(ctx)
+		serial = info.Serial
+		return err
+	})
+	if err != nil || serial == "" {
+		return nil, err
+	}
+	return request.OwnerOf(ctx, n.bearer(j), serial)
 }
 
 // builtIn tells whether a user or group is one of Kubernetes' own.

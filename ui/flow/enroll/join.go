@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
@@ -108,17 +110,21 @@ func (n Enroller) filer(ctx context.Context, j *enrolling.Progress) (*csr.Client
 		}
 		return client, err
 	}
-	bearer := j.Options.Join.Bearer()
-	if bearer == "" {
+	if j.Options.Join.Bearer() == "" {
 		return nil, j.TokenNeeded()
 	}
 	if j.Cluster.Server == "" { // client-go would send the token to this machine, unencrypted
 		return nil, hint.Withf(fmt.Errorf("the record of %q names no API server", j.Options.Name),
 			"find it with `%s`", j.Options.Resume())
 	}
+	return csr.NewClient(n.bearer(j))
+}
+
+// bearer speaks to the cluster of a join as whoever files the request.
+func (n Enroller) bearer(j *enrolling.Progress) *rest.Config {
 	config := cluster.Anonymous(j.Cluster)
-	config.Timeout, config.BearerToken = n.env.RequestTimeout, bearer
-	return csr.NewClient(config)
+	config.Timeout, config.BearerToken = n.env.RequestTimeout, j.Options.Join.Bearer()
+	return config
 }
 
 // TakeCertificate puts a certificate that the user was sent into the record of

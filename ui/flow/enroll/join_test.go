@@ -2,13 +2,16 @@ package enroll
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
@@ -16,6 +19,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
 func testTicket(t *testing.T) ticket.Ticket {
@@ -63,6 +67,62 @@ func TestUseTicket(t *testing.T) {
 	k.Expires = time.Now().Add(-time.Second)
 	if err := new(enrolling.Options).UseTicket(k); !errors.Is(err, ticket.ErrExpired) {
 		t.Errorf("an expired one: %v", err)
+	}
+}
+
+// TestJoinByRoster: who joins without a name gets the one that the roster gives the token to, with the groups that
+// were not named; a token that is nobody's there, or a roster that cannot be read, is said.
+func TestJoinByRoster(t *testing.T) {
+	const tokens = "/apis/kubehsm.github.io/v1alpha1/namespaces/kubehsm-system/hardwaretokens"
+	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{Serial: "1234567"}, "system:bootstrap:abcdef")
+	secret, err := bootstraptoken.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.Server.Certificate().Raw})
+	complete := func(o enrolling.Options) (enrolling.Options, error) {
+		o.Name, o.Join = "prod", &enrolling.Join{Endpoint: w.Server.URL, Token: secret,
+			Found: &cluster.Cluster{Server: w.Server.URL, CAData: authority}}
+		return NewEnroller(w.Env).Complete(t.Context(), o)
+	}
+	put := func(spec flowtest.Object) {
+		w.Server.Put(tokens, flowtest.Object{"apiVersion": "kubehsm.github.io/v1alpha1", "kind": "HardwareToken",
+			"metadata": flowtest.Object{"name": "1234567", "namespace": "kubehsm-system"}, "spec": spec})
+	}
+	put(flowtest.Object{"owner": "jane", "groups": []any{"dev", "ops"}})
+	for what, asked := range map[string]struct{ groups, want []string }{
+		"no groups": {nil, []string{"dev", "ops"}},
+		"a group":   {[]string{"dev"}, []string{"dev"}},
+	} {
+		o, err := complete(enrolling.Options{Groups: asked.groups})
+		if err != nil || o.User != "jane" || !slices.Equal(o.Groups, asked.want) {
+			t.Errorf("%s: %q in %q, %v", what, o.User, o.Groups, err)
+		}
+	}
+	if o, err := complete(enrolling.Options{User: "joe"}); err != nil || o.User != "joe" || len(o.Groups) != 0 {
+		t.Errorf("a name of their own: %q in %q, %v", o.User, o.Groups, err)
+	}
+	for what, spec := range map[string]flowtest.Object{
+		"stock": {"state": "Stock"}, "an admin": {"owner": "system:admin"}, "a placeholder": {"owner": "{serial}"},
+	} {
+		want := ErrNoUser
+		if what == "stock" {
+			want = request.ErrNotListed
+		}
+		put(spec)
+		if _, err := complete(enrolling.Options{}); !errors.Is(err, want) || hinting.Of(err) == "" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	w.Server.Delete(tokens, "1234567")
+	if _, err := complete(enrolling.Options{}); !errors.Is(err, request.ErrNotListed) ||
+		!strings.Contains(hinting.Of(err), "serial number") {
+		t.Errorf("a token that is not listed: %v", err)
+	}
+	w.Server.Forbid("get hardwaretokens")
+	if _, err := complete(enrolling.Options{}); !errors.Is(err, ErrNoUser) ||
+		!strings.Contains(hinting.Of(err), "--user") {
+		t.Errorf("a roster that cannot be read: %v", err)
 	}
 }
 

@@ -35,6 +35,12 @@ func (q Requests) reviews(ctx context.Context, kubeContext string) (*reviews, er
 	if err != nil {
 		return nil, err
 	}
+	c, err := approverAPI(config)
+	return &reviews{c, config.Host}, err
+}
+
+// approverAPI reads and writes the approver's objects.
+func approverAPI(config *rest.Config) (rest.Interface, error) {
 	scheme := runtime.NewScheme()
 	if err := clusterapi.AddToScheme(scheme); err != nil {
 		return nil, err
@@ -47,7 +53,7 @@ func (q Requests) reviews(ctx context.Context, kubeContext string) (*reviews, er
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
-	return &reviews{c, config.Host}, nil
+	return c, nil
 }
 
 // of is the review of a request, nil if there is none yet; errNoReviews where there
@@ -59,7 +65,7 @@ func (r *reviews) of(
 	review := &clusterapi.RequestReview{}
 	err := r.rest.Get().Namespace(clusterapi.Namespace).Resource("requestreviews").Name(obj.Name).Do(ctx).Into(review)
 	switch {
-	case apierrors.IsForbidden(err), apierrors.IsNotFound(err) && !served(err), obj.Spec.SignerName != csr.ClientSigner:
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err) && !served(err, "requestreviews"), obj.Spec.SignerName != csr.ClientSigner:
 		return nil, errNoReviews
 	case apierrors.IsNotFound(err), err == nil && review.Spec.Request != obj.UID:
 		return nil, nil
@@ -69,11 +75,11 @@ func (r *reviews) of(
 	return review, nil
 }
 
-// served tells whether a cluster that knows reviews has answered that there is none.
-func served(notFound error) bool {
+// served tells whether a cluster that knows a resource has answered that there is no such object.
+func served(notFound error, resource string) bool {
 	var s apierrors.APIStatus
 	return !apierror.NotServed(notFound) && errors.As(notFound, &s) && s.Status().Details != nil &&
-		s.Status().Details.Kind == "requestreviews"
+		s.Status().Details.Kind == resource
 }
 
 // reviewCheck adds what the approver says of the request.

@@ -74,12 +74,12 @@ func (m *Model) approve() tea.Cmd {
 
 // line makes the command with which everybody on the roster joins.
 func (m *Model) line() tea.Cmd {
-	group := &widget.Field{ID: "group", Label: "Group", Input: widget.NewInput("", "none"),
-		Note: "The group that everybody asks for; the roster must give it."}
+	group := &widget.Field{ID: "group", Label: "Group", Input: widget.NewInput("", "the roster's"),
+		Note: "The one group that everybody asks for, in place of all that the roster gives."}
 	name := &widget.Field{ID: "name", Label: "Context", Input: widget.NewInput("", "their choice"),
 		Note: "The name proposed for their context."}
 	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(m.Keys, "A join line for everybody",
-		"It can only file requests, for a day. The roster says whose token it is.", []*widget.Field{group, name},
+		"It can only file requests and look up whose a token is, for a day.", []*widget.Field{group, name},
 		func(*widget.Form) tea.Cmd {
 			o := desk.LineOptions{TTL: bootstraptoken.DefaultTTL, Lifetime: desk.DefaultLineLifetime,
 				Name: strings.TrimSpace(name.Input.Value())}

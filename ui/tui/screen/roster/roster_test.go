@@ -117,7 +117,7 @@ func TestLine(t *testing.T) {
 	r.Press(`"dev"`, "enter")
 	r.Sees("Everybody on the roster types", "kubehsm join --discovery-file")
 	r.Press("c")
-	r.Until("copied", func() bool { return strings.HasSuffix(r.Copied(), "--group dev --expiration 168h0m0s") })
+	r.Until("copied", func() bool { return strings.HasSuffix(r.Copied(), "--group dev --expiration 168h") })
 	if n := len(server.Names(flowtest.Secrets)); n != 1 {
 		t.Errorf("%d bootstrap tokens", n)
 	}
