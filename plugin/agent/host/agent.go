@@ -102,13 +102,15 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 		issuer  = &issuer{sessions: sessions, responders: responders, terminals: terminals, life: life, records: records}
 		signIns = &signIns{targets: targets, bridge: host, flights: flights, refusals: refusals, epoch: epoch, issuer: issuer,
 			dial: dial, records: records, log: log}
-		renewals = &renewals{targets: targets, signIns: signIns, epoch: epoch, records: records, notify: notify}
-		keys     = &keys{store: store, policies: policies, tokens: tokens, epoch: epoch}
+		renewals = &renewals{targets: targets, signIns: signIns, epoch: epoch, records: records, notify: notify,
+			now: time.Now, offered: offerTimeout}
+		keys = &keys{store: store, policies: policies, tokens: tokens, epoch: epoch}
 	)
 	lock = locks.token
 	renewals.renewer = &renewing.Renewer{Store: store, Off: o.Renew == settings.RenewNever,
 		Ended: renewals.ended, Log: log}
 	renewals.follower = &following.Follower{Store: store, Ended: renewals.followed, Log: log}
+	signIns.offer = renewals.offer
 	o.Tokens.OnEnd(records.WorkerEnded)
 	policies.OnLowered = func(key hsm.URI) { lock(tokens.Of(key), message.LockPolicy) }
 	host.serve = func(cert func() *tls.Certificate) *bridge.Server {

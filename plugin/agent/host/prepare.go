@@ -41,6 +41,8 @@ type signIns struct {
 	dial     *dialSigner
 	records  *auditing.Records
 	log      *slog.Logger
+	// offer is called with a target that a person has just signed in, by that use.
+	offer func(context.Context, *target, token.Use)
 }
 
 // prepare makes sure that the bridge can carry requests for an enrollment and
@@ -234,6 +236,9 @@ func (s *signIns) warmUp(ctx context.Context, q auditing.Requester, p *link.Aske
 	}
 	if t == nil { // another was the leader
 		return s.targets.target(name)
+	}
+	if p.HasAsked() {
+		s.offer(ctx, t, use)
 	}
 	return t, nil
 }

@@ -16,14 +16,17 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/following"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/renewing"
 	"github.com/kubehsm/kubehsm/plugin/agent/token"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 	"github.com/kubehsm/kubehsm/plugin/desktop"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/expiry"
 )
 
 // renewals have the certificates renewed of what is in use, where that takes nobody, and have it follow
@@ -36,6 +39,8 @@ type renewals struct {
 	epoch    *epoch
 	records  *auditing.Records
 	notify   *desktop.Notifier
+	now      func() time.Time // the clock by which offers are due
+	offered  time.Duration    // how long a sign-in waits for an answer to an offer
 	work     sync.WaitGroup
 }
 
@@ -90,27 +95,28 @@ func (s *renewals) wayTo(t *target) following.Way {
 
 // way is how the certificate of t is renewed. Nobody is asked for anything.
 func (s *renewals) way(t *target) renewing.Way {
+	return s.wayBy(t, false, func(ctx context.Context) (crypto.Signer, error) {
+		if err := t.asksNobody(ctx); err != nil {
+			return nil, err
+		}
+		return s.requestKey(ctx, t, token.Use{Purpose: hsm.Purpose{Cluster: t.e.Name, Action: "renew the certificate"}})
+	})
+}
+
+// wayBy is how the certificate of t is renewed by a request that signer signs. If waits is set and the key does not
+// sign by itself, the new certificate is used from the next sign-in on.
+func (s *renewals) wayBy(t *target, waits bool, signer upstream.Signing) renewing.Way {
 	return renewing.Way{
 		Key: t.key, Chain: t.chain,
 		Client: func() (*csr.Client, error) {
 			return csr.NewClient(&rest.Config{Host: t.e.Cluster.Server, Transport: t.up.Transport(s.signing(t)),
 				UserAgent: "kubehsm"})
 		},
-		Signer: func(ctx context.Context) (crypto.Signer, error) {
-			if err := t.asksNobody(ctx); err != nil {
-				return nil, err
-			}
-			key, err := t.held.Signer(ctx, token.Use{Purpose: hsm.Purpose{Cluster: t.e.Name, Action: "renew the certificate"}},
-				t.key.Key, t.chain[0].PublicKey)
-			if err != nil {
-				return nil, err
-			}
-			return recordedSigner{key, func(err error) { s.records.SignedRenewal(t.e.By(t.key), err) }}, nil
-		},
+		Signer: signer,
 		Swap: func(ctx context.Context, c *csr.Certificate) error {
 			fresh := &target{e: t.e, key: t.key, chain: append([]*x509.Certificate{c.Leaf}, c.Chain...), policy: t.policy,
 				others: t.others}
-			return s.targets.swap(ctx, t, fresh, s.signing(fresh), false, func() error {
+			return s.targets.swap(ctx, t, fresh, s.signing(fresh), waits, func() error {
 				if s.targets.version(t).stamps != t.version.Load().stamps {
 					return errChanged
 				}
@@ -118,6 +124,46 @@ func (s *renewals) way(t *target) renewing.Way {
 			})
 		},
 	}
+}
+
+// requestKey is the key of t for a request, whose signature is put on record.
+func (s *renewals) requestKey(ctx context.Context, t *target, u token.Use) (crypto.Signer, error) {
+	key, err := t.held.Signer(ctx, u, t.key.Key, t.chain[0].PublicKey)
+	if err != nil {
+		return nil, err
+	}
+	return recordedSigner{key, func(err error) { s.records.SignedRenewal(t.e.By(t.key), err) }}, nil
+}
+
+// offerTimeout is the usual [renewals.offered].
+const offerTimeout = 20 * time.Second
+
+// offer has the certificate of t renewed if that is due and takes a further touch or PIN of the person who has
+// just signed in by u. That person may decline, by doing nothing: t is signed in.
+func (s *renewals) offer(ctx context.Context, t *target, u token.Use) {
+	if t.past.Load() || !errors.Is(t.asksNobody(ctx), hsm.ErrPINRequired) {
+		return
+	}
+	if _, err := u.Ask(ctx, ask.Question{Reach: true}); errors.Is(err, hsm.ErrNoTerminal) {
+		return // a touch would not be seen
+	}
+	now := s.now()
+	done, ok := s.renewer.Begin(t.key, t.chain, now)
+	if !ok {
+		return
+	}
+	until := expiry.Day(s.renewer.Until(t.key, t.chain, now))
+	u.Purpose = hsm.Purpose{Action: fmt.Sprintf("renew the certificate of %s until %s, or wait %s to do so later",
+		t.e.Name, until, span.Limit(s.offered))}
+	way := s.wayBy(t, true, func(ctx context.Context) (crypto.Signer, error) { return s.requestKey(ctx, t, u) })
+	asking, cancel := context.WithTimeout(ctx, s.offered)
+	defer cancel()
+	goOn := s.renewer.Ask(asking, way, now)
+	if goOn == nil {
+		done()
+		return
+	}
+	s.begin(context.WithoutCancel(ctx), done, goOn)
 }
 
 // ended puts the end of an attempt on record, and tells the person of one that is not repeated today.

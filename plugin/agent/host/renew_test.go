@@ -6,8 +6,10 @@ import (
 	"crypto"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -176,6 +178,7 @@ func TestNobodyIsAskedToRenew(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := renewingRig(t, rigOptions{token: c.token})
+			r.mustAgent(func(a *agent) { a.renewals.now = func() time.Time { return time.Time{} } }) // too early for offers
 			if c.token.TouchPolicy == hsm.TouchAlways {
 				r.token.Touch() // for signing in
 			}
@@ -187,6 +190,121 @@ func TestNobodyIsAskedToRenew(t *testing.T) {
 			r.renewed()
 			if n := r.token.Signatures() - signatures; n != 0 || len(r.api.Filed()) != 0 {
 				t.Errorf("%d signatures, %d requests", n, len(r.api.Filed()))
+			}
+		})
+	}
+}
+
+// bystander is a person at hand who types the PIN, touches the token, and answers offers of renewals by renews.
+type bystander struct {
+	hsm.Prompter
+	token  *hsmtest.FakeToken
+	renews bool
+	offers []string
+}
+
+func (p *bystander) offered(of hsm.Purpose) (offer bool) {
+	if offer = strings.Contains(of.Action, "renew"); offer {
+		p.offers = append(p.offers, of.Action)
+	}
+	return offer
+}
+
+// Touch implements [hsm.Prompter].
+func (p *bystander) Touch(_ context.Context, q hsm.TouchPrompt) func() {
+	if !p.offered(q.Purpose) || p.renews {
+		p.token.Touch()
+	}
+	return func() {}
+}
+
+// PIN implements [hsm.Prompter].
+func (p *bystander) PIN(ctx context.Context, q hsm.PINPrompt) (*hsm.Secret, error) {
+	if p.offered(q.Purpose) && !p.renews {
+		return nil, hsm.ErrCancelled
+	}
+	return p.Prompter.PIN(ctx, q)
+}
+
+// TestOfferedAtSignIn: a key that takes a person for each use renews with one touch, or PIN, beside a sign-in. The
+// connection stays that of the present certificate, under a watch, and the next sign-in uses the new one. Who declines
+// or does not answer is signed in as well, and is not asked again soon.
+func TestOfferedAtSignIn(t *testing.T) {
+	for name, token := range map[string]hsmtest.FakeOptions{
+		"touch": {TouchPolicy: hsm.TouchAlways}, "PIN": {PINPolicy: hsm.PINAlways},
+	} {
+		for _, renews := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, ", accepted: ", renews), func(t *testing.T) {
+				r := renewingRig(t, rigOptions{token: token})
+				before := r.present()
+				r.mustAgent(func(a *agent) {
+					a.renewals.offered = 300 * time.Millisecond // the person lets it pass
+					if renews {
+						a.renewals.offered = time.Minute
+					}
+					a.renewals.now = func() time.Time { return before.NotAfter.Add(-time.Second) }
+				})
+				p := &bystander{Prompter: hsmtest.Typing(t, pin).Lax(), token: r.token, renews: renews}
+				s := r.mustPrepare(p)
+				r.mustAgent(func(a *agent) { a.renewals.work.Wait(); a.targets.follow() })
+				if len(p.offers) != 1 || !strings.Contains(p.offers[0], "renew the certificate of prod until 20") {
+					t.Fatalf("offered %q", p.offers)
+				}
+				if got := !r.present().Equal(before); got != renews || renews != (len(r.api.Filed()) == 1) {
+					t.Fatalf("renewed: %t, %d requests", got, len(r.api.Filed()))
+				}
+				signatures := r.token.Signatures()
+				if code, _ := r.get(s, "/version"); code != http.StatusOK || r.token.Signatures() != signatures {
+					t.Errorf("after the sign-in: %d, %d signatures", code, r.token.Signatures()-signatures)
+				}
+				r.mustAgent(func(a *agent) {
+					if is := a.targets.current("prod").chain[0]; !is.Equal(before) {
+						t.Error("the connection was replaced, which takes a touch")
+					}
+					a.renewals.sweep(context.Background(), before.NotAfter.Add(-time.Second))
+					a.renewals.work.Wait()
+					a.targets.current("prod").up.Reset() // the connection ends
+					if renews {
+						a.renewals.now = func() time.Time { return before.NotBefore } // the next one is young
+					}
+				})
+				r.mustPrepare(p)
+				r.mustAgent(func(a *agent) {
+					a.renewals.work.Wait()
+					if is := a.targets.current("prod").chain[0]; !is.Equal(r.present()) {
+						t.Error("the next sign-in did not use the new certificate")
+					}
+				})
+				if len(p.offers) != 1 {
+					t.Errorf("offered again: %q", p.offers)
+				}
+			})
+		}
+	}
+}
+
+// TestNoOffer: nobody is asked to renew where the cluster leaves requests to people, or the certificate is young, or
+// nobody was asked to sign in.
+func TestNoOffer(t *testing.T) {
+	for name, set := range map[string]func(*rig){
+		"left to people": func(r *rig) {
+			check(r.t, r.store.Renewals().Save("prod", enrollment.Renewal{KeyHash: r.e.KeyHash, Approver: judge.ReasonPerson}))
+		},
+		"young": func(r *rig) {
+			leaf := r.present()
+			r.mustAgent(func(a *agent) { a.renewals.now = func() time.Time { return leaf.NotBefore.Add(time.Minute) } })
+		},
+		"switched off": func(r *rig) { r.mustAgent(func(a *agent) { a.renewals.renewer.Off = true }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := renewingRig(t, rigOptions{token: hsmtest.FakeOptions{TouchPolicy: hsm.TouchAlways}})
+			ends := r.present().NotAfter
+			r.mustAgent(func(a *agent) { a.renewals.now = func() time.Time { return ends.Add(-time.Second) } })
+			set(r)
+			p := &bystander{Prompter: hsmtest.Typing(t, pin).Lax(), token: r.token, renews: true}
+			r.mustPrepare(p)
+			if len(p.offers) != 0 || len(r.api.Filed()) != 0 {
+				t.Errorf("offered %q", p.offers)
 			}
 		})
 	}

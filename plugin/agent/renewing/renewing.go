@@ -26,6 +26,9 @@ const (
 	patience = 10 * time.Minute
 	// again is how long nothing is tried after a failure that was told.
 	again = 24 * time.Hour
+	// askAgain is how long a person who has declined is left alone, or a third of what is left of the
+	// certificate's life if that is less.
+	askAgain = 4 * time.Hour
 	// pauseMin and pauseMax bound the doubling pause after what is temporary.
 	pauseMin, pauseMax = time.Minute, time.Hour
 )
@@ -113,9 +116,43 @@ func Left(known enrollment.Renewal) bool {
 	return judge.BySelf(known.Approver) && (known.Request == nil || !known.Request.ByPerson)
 }
 
+// Until is when the next certificate of a key will end, as far as that can be told beforehand.
+func (r *Renewer) Until(key enrollment.Enrollment, chain []*x509.Certificate, now time.Time) time.Time {
+	life := chain[0].NotAfter.Sub(chain[0].NotBefore)
+	if known, err := r.Store.Renewals().Load(key); err == nil && known.Expiration != 0 {
+		life = known.Expiration
+	}
+	return now.Add(life)
+}
+
+// Ask signs and files the request with a key that takes a person, who is there now. goOn, which takes nobody, does
+// the rest of what [Renewer.Renew] does; it is nil if there is none. [Renewer.Begin] has allowed that.
+func (r *Renewer) Ask(ctx context.Context, w Way, now time.Time) (goOn func(context.Context)) {
+	client, filed, err := r.filed(ctx, w)
+	if err == nil {
+		return func(ctx context.Context) { r.settle(ctx, w, r.await(ctx, client, w, filed)) }
+	}
+	if ctx.Err() == nil && hsm.ErrorCode(err) == "" {
+		r.settle(ctx, w, err)
+		return nil
+	}
+	r.mu.Lock() // the person declined, or was not there in time
+	defer r.mu.Unlock()
+	r.under[w.Key.Name].after = now.Add(min(askAgain, w.Chain[0].NotAfter.Sub(now)/3))
+	return nil
+}
+
 // Renew gets the next certificate and puts it into use. [Renewer.Begin] has allowed that.
 func (r *Renewer) Renew(ctx context.Context, w Way) {
-	err := r.renew(ctx, w)
+	client, filed, err := r.filed(ctx, w)
+	if err == nil {
+		err = r.await(ctx, client, w, filed)
+	}
+	r.settle(ctx, w, err)
+}
+
+// settle tells how an attempt ended, and decides when the next one may begin.
+func (r *Renewer) settle(ctx context.Context, w Way, err error) {
 	final, ended := errors.AsType[*finalError](err)
 	switch {
 	case ctx.Err() != nil: // the token was locked, or the agent ends
@@ -164,15 +201,18 @@ type finalError struct {
 // errTaken says that another process continues the renewal, or that the key was replaced.
 var errTaken = errors.New("another process continues the renewal")
 
-func (r *Renewer) renew(ctx context.Context, w Way) error {
+// filed is the request for the next certificate, once it is in the cluster.
+func (r *Renewer) filed(ctx context.Context, w Way) (*csr.Client, enrollment.RenewalRequest, error) {
 	client, err := w.Client()
 	if err != nil {
-		return err
+		return nil, enrollment.RenewalRequest{}, err
 	}
 	filed, err := r.file(ctx, client, w)
-	if err != nil {
-		return err
-	}
+	return client, filed, err
+}
+
+// await waits for the certificate that was requested, and puts it into use.
+func (r *Renewer) await(ctx context.Context, client *csr.Client, w Way, filed enrollment.RenewalRequest) error {
 	wait, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	status, err := client.Wait(wait, csr.Ref{Name: filed.Name, UID: types.UID(filed.UID)}, nil)

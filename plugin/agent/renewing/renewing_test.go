@@ -330,3 +330,67 @@ func TestFailures(t *testing.T) {
 		})
 	}
 }
+
+// TestDeclined: who declines to touch the token is left alone for four hours, or a third of what is left of the
+// certificate's life; what the cluster refuses is told as ever.
+func TestDeclined(t *testing.T) {
+	for name, c := range map[string]struct {
+		life, pause time.Duration
+		err         error
+	}{
+		"long":    {9 * 24 * time.Hour, 4 * time.Hour, hsm.ErrTouchTimeout},
+		"short":   {9 * time.Hour, 59 * time.Minute, hsm.ErrCancelled},
+		"minutes": {30 * time.Minute, 3 * time.Minute, context.DeadlineExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t)
+				time.Sleep(time.Until(time.Date(2000, 1, 19, 9, 0, 0, 0, time.Local).Add(-c.life * 2 / 3))) // to a Wednesday
+				s.life = c.life
+				s.chain[0] = s.certificate()
+				time.Sleep(c.life*2/3 + time.Minute)
+				ask := func(err error) (asked bool, goOn func(context.Context)) {
+					done, ok := s.r.Begin(s.e, s.chain, time.Now())
+					if !ok {
+						return false, nil
+					}
+					defer done()
+					s.signErr = err
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					if errors.Is(err, context.DeadlineExceeded) {
+						cancel()
+					}
+					return true, s.r.Ask(ctx, s.way(), time.Now())
+				}
+				if asked, goOn := ask(c.err); !asked || goOn != nil {
+					t.Fatalf("asked: %t", asked)
+				}
+				time.Sleep(c.pause - time.Minute)
+				if asked, _ := ask(c.err); asked {
+					t.Error("asked again soon")
+				}
+				time.Sleep(2 * time.Minute)
+				asked, goOn := ask(nil)
+				if !asked || goOn == nil {
+					t.Fatalf("later: asked %t", asked)
+				}
+				goOn(t.Context())
+				if k := s.known(); k.Failure != "" || fmt.Sprint(s.told) != "[<nil> false]" || s.created != 1 {
+					t.Errorf("%+v, told %v, %d requests", k, s.told, s.created)
+				}
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.status = http.StatusForbidden
+		time.Sleep(7 * time.Minute)
+		if _, ok := s.r.Begin(s.e, s.chain, time.Now()); !ok {
+			t.Fatal("not due")
+		}
+		if goOn := s.r.Ask(t.Context(), s.way(), time.Now()); goOn != nil || s.known().Failure == "" || len(s.told) != 1 {
+			t.Errorf("refused: %+v, told %v", s.known(), s.told)
+		}
+	})
+}

@@ -61,9 +61,10 @@ func theAgent(ctx context.Context, o *Options) []Check {
 				"make room or set the permissions right"))
 	}
 	for _, f := range s.Unfollowed {
-		checks = append(checks, Check{ID: "follow/" + f.Enrollment, Group: GroupClusters, Title: "Address of " + f.Enrollment}.
-			with(Warning, f.Problem, "The cluster says that it has moved or has a new authority (CA), and the agent cannot prove it.",
-				"ask whoever runs the cluster, then: kubehsm kubeconfig refresh "+f.Enrollment))
+		c := Check{ID: "follow/" + f.Enrollment, Group: GroupClusters, Title: "Address of " + f.Enrollment}
+		checks = append(checks, c.with(Warning, f.Problem,
+			"The cluster says that it has moved or has a new authority (CA), and the agent cannot prove it.",
+			"ask whoever runs the cluster, then: kubehsm kubeconfig refresh "+f.Enrollment))
 	}
 	return checks
 }
