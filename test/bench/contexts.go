@@ -70,7 +70,7 @@ func (b *bench) contexts(ctx context.Context) error {
 	}
 	for _, f := range found {
 		b.found(fmt.Sprintf("plan and apply in a kubeconfig of 5,000 contexts (%s)",
-			strings.TrimPrefix(strings.TrimSuffix(f.name, "/plan+apply"), "Big/")), "300 ms",
+			strings.TrimPrefix(strings.TrimSuffix(f.name, "/plan+apply"), "Big/")), "100 ms",
 			"%s", milliseconds(time.Duration(f.value)))
 	}
 	return nil

@@ -60,7 +60,7 @@ func (b *bench) serial(ctx context.Context) error {
 	if st, err = b.lab.Status(ctx); err != nil {
 		return err
 	}
-	b.found("resident memory of the agent, idle for a minute", "40 MB", "%d MB", st.Memory>>20)
+	b.found("resident memory of the agent, idle for a minute", "–", "%d MB", st.Memory>>20)
 	return b.weighTogether()
 }
 
@@ -212,7 +212,7 @@ func (b *bench) servers(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	b.found(fmt.Sprintf("signatures for %d kubectl commands in a row, %d API servers behind one name", inARow, many), "3",
+	b.found(fmt.Sprintf("signatures for %d kubectl commands in a row, %d API servers behind one name", inARow, many), "1",
 		"%d", st.Signatures)
 	return nil
 }

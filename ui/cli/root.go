@@ -18,6 +18,9 @@ import (
 func (a *app) execute(ctx context.Context, args []string) error {
 	trunk := a.trunkOf(args)
 	a.offers = slices.Contains([]string{"token", "key", "certificate", "enroll"}, trunk)
+	if len(args) == 0 {
+		trunk = noTrunk
+	}
 	root := a.root(trunk)
 	root.SetArgs(args)
 	root.SetIn(a.Stdin)
@@ -38,6 +41,9 @@ func (a *app) execute(ctx context.Context, args []string) error {
 	}
 	return err
 }
+
+// noTrunk is the name of no trunk: the terminal UI needs no command.
+const noTrunk = "-"
 
 // root builds the tree of commands, or, to start quicker, only what is below one
 // of the trunks.
@@ -285,7 +291,9 @@ func (a *app) tui(c *cobra.Command, _ []string) error {
 	case plainTerminal(err):
 		return a.menu(c.Context(), readOnly)
 	case errors.Is(err, hsm.ErrNoTerminal):
-		return c.Help()
+		whole := a.root("")
+		whole.SetOut(a.Stdout)
+		return whole.Help()
 	}
 	return err
 }

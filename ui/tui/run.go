@@ -65,6 +65,10 @@ type Outcome struct {
 // program is left: a driver library that hangs must not keep it.
 const closeGrace = 5 * time.Second
 
+// framesPerSecond bounds how soon the first frame is drawn, and what a key has changed: bubbletea's own 60 let a person
+// wait for up to 17 ms.
+const framesPerSecond = 120
+
 // Run shows the terminal UI until the person leaves or ctx ends. All work that
 // it started is cancelled then. Signals are the caller's business: they should
 // cancel ctx. Errors: [hsm.ErrNoTerminal] if there is no terminal to draw on,
@@ -93,7 +97,7 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 	m := newModel(ctx, o)
 	_, err = tea.NewProgram(m,
 		tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out), tea.WithEnvironment(o.Environ),
-		tea.WithoutSignalHandler(),
+		tea.WithoutSignalHandler(), tea.WithFPS(framesPerSecond),
 	).Run()
 	m.close(closeGrace)
 	if gerr := give(err != nil && ctx.Err() == nil); gerr != nil {
