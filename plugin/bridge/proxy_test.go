@@ -41,8 +41,8 @@ func TestHundredClientsOneSignature(t *testing.T) {
 			if st := r.up.Status(); st.Signatures != 1 || st.Requests != 100 {
 				t.Fatalf("%+v", st)
 			}
-			if n := r.api.Connections.Load(); n != 1 {
-				t.Fatalf("%d connections", n)
+			if n := r.api.Full.Load(); n != 1 {
+				t.Fatalf("%d full handshakes", n)
 			}
 		})
 	}

@@ -35,7 +35,7 @@ import (
 // [Server.Send]) and the same as JSON, /api/v1/watch/pods; /api/v1/watch/resets
 // (resets its stream after an event); /upgrade (echoes until the client ends, after an interim answer); /endless (a
 // head without
-// end); /trailer; /upload; /gzip.
+// end); /trailer; /upload; /gzip; /hangs.
 type Server struct {
 	*httptest.Server
 	CA    *x509.Certificate
@@ -47,6 +47,8 @@ type Server struct {
 	Uploaded, Endless atomic.Int64
 	// Cuts counts the requests for /cut.
 	Cuts atomic.Int64
+	// Hangs counts the requests for /hangs, which wait until their client goes.
+	Hangs atomic.Int64
 	// Reject makes every request be answered 401.
 	Reject atomic.Bool
 	// Info is the kubeconfig in cluster-info, which is shown to everybody; nil if there is none.
@@ -134,6 +136,10 @@ func New(t testing.TB, o Options) *Server {
 		panic(http.ErrAbortHandler)
 	})
 	mux.handle("/cut", s.cut)
+	mux.handle("/hangs", func(_ http.ResponseWriter, r *http.Request) {
+		s.Hangs.Add(1)
+		<-r.Context().Done()
+	})
 	mux.handle("/", func(w http.ResponseWriter, r *http.Request) {
 		if s.requests(w, r) {
 			return

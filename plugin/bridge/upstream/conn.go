@@ -78,7 +78,8 @@ func tlsConfig(c cluster.Cluster, server *url.URL) (*tls.Config, error) {
 	return cfg, nil
 }
 
-// dial makes a TLS connection, signed with the key that sign returns. The connection is cut
+// dial makes a TLS connection, signed with the key that sign returns. If sign is nil, the
+// connection has to resume a TLS session, and the status does not count it. The connection is cut
 // when the upstream is closed. shared says that it takes requests of any client.
 func (c *connections) dial(ctx context.Context, sign Signing, shared bool, protos ...string) (_ *conn, err error) {
 	c.dials(1)
@@ -91,7 +92,9 @@ func (c *connections) dial(ctx context.Context, sign Signing, shared bool, proto
 		if err != nil && c.ctx.Err() != nil {
 			err = context.Cause(c.ctx)
 		}
-		c.record.note(err)
+		if !errors.Is(err, errNotResumed) { // nothing has failed: see lanes
+			c.record.note(err)
+		}
 	}()
 	tctx, tcancel := context.WithTimeout(ctx, tcpTimeout)
 	raw, err := c.dialer.dial(tctx)
@@ -105,7 +108,9 @@ func (c *connections) dial(ctx context.Context, sign Signing, shared bool, proto
 	cfg := c.tls.Clone()
 	cfg.NextProtos, cfg.GetClientCertificate = protos, key.certificate
 	made := &conn{Conn: tls.Client(raw, cfg), of: c, ended: make(chan struct{})}
-	c.record.dials.Add(1)
+	if sign != nil {
+		c.record.dials.Add(1)
+	}
 	if err := made.HandshakeContext(ctx); err != nil {
 		_ = raw.Close() // the handshake's error is the one to report
 		if key.refusal != nil {
@@ -113,7 +118,12 @@ func (c *connections) dial(ctx context.Context, sign Signing, shared bool, proto
 		}
 		return nil, c.handshakeError(err)
 	}
-	if made.ConnectionState().DidResume {
+	resumed := made.ConnectionState().DidResume
+	switch {
+	case sign == nil && !resumed: // The server asked for no certificate, so it knows nobody here.
+		_ = raw.Close()
+		return nil, errNotResumed
+	case sign != nil && resumed:
 		c.record.resumed.Add(1)
 	}
 	c.mu.Lock()
@@ -136,6 +146,9 @@ type handshakeKey struct {
 
 // certificate is called in a full handshake, when the server has asked for one.
 func (k *handshakeKey) certificate(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	if k.sign == nil {
+		return nil, errNotResumed
+	}
 	signer, err := k.sign(info.Context())
 	if err != nil {
 		return nil, err

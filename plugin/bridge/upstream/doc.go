@@ -1,5 +1,5 @@
 // Package upstream is the way from the bridge to one API server with one key: a pooled
-// HTTP/2 connection whose TLS client signature the token made, tunnels beside it, and
+// HTTP/2 connection whose TLS client signature the token made, tunnels and lanes beside it, and
 // what carries a request over them.
 //
 // An upstream dials once however many ask. It knows the enrollment, and neither the

@@ -21,7 +21,8 @@ var (
 	// ErrClosed says that the upstream was closed, by a lock for example.
 	ErrClosed = errors.New("the connection was closed by the agent")
 
-	errHTTP1 = errors.New("the API server speaks HTTP/1.1 only")
+	errNotResumed = errors.New("the API server did not resume the TLS session")
+	errHTTP1      = errors.New("the API server speaks HTTP/1.1 only")
 )
 
 // Repeatable tells whether a directly connected client would repeat a reading request after

@@ -37,7 +37,7 @@ type Status struct {
 	Connections int    `json:"connections"`
 	Requests    uint64 `json:"requests"`
 	InFlight    int64  `json:"inFlight"`
-	// Dials counts handshakes; Resumed those that needed no Signatures.
+	// Dials counts handshakes that might have needed a signature; Resumed those that needed none.
 	Dials      uint64 `json:"dials"`
 	Resumed    uint64 `json:"resumed"`
 	Signatures uint64 `json:"signatures"`

@@ -26,6 +26,7 @@ type transport struct {
 	pool  *pool
 	h2    *http2.Transport
 	h1    *http.Transport
+	lanes *lanes
 	http1 atomic.Bool // the server speaks HTTP/1.1 only
 
 	mu    sync.Mutex
@@ -43,6 +44,7 @@ func newTransport(conns *connections) *transport {
 	}
 	t.pool = &pool{dial: t.dialH2}
 	t.h2.ConnPool = signedPool{t.pool, conns.o.Signer}
+	t.lanes = &lanes{conns: conns, alive: t.pool.alive}
 	t.h1 = &http.Transport{
 		DialTLSContext:      func(ctx context.Context, _, _ string) (net.Conn, error) { return t.dialH1(ctx) },
 		DisableCompression:  true,
@@ -56,6 +58,16 @@ func newTransport(conns *connections) *transport {
 // RoundTrip implements [http.RoundTripper]. A connection that it opens is signed for by
 // [Options.Signer].
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if short(r) && !t.http1.Load() {
+		if resp, ok, err := t.lanes.roundTrip(r); ok {
+			return resp, err
+		}
+	}
+	return t.pooled(r)
+}
+
+// pooled is RoundTrip without lanes.
+func (t *transport) pooled(r *http.Request) (*http.Response, error) {
 	if !t.http1.Load() {
 		resp, err := t.h2.RoundTrip(r)
 		if !errors.Is(err, errHTTP1) {
@@ -150,6 +162,7 @@ func (t *transport) live() bool {
 func (t *transport) retire() {
 	t.conns.retire()
 	t.pool.retire(t.conns.ctx)
+	t.lanes.retire()
 	t.h1.CloseIdleConnections()
 }
 

@@ -18,7 +18,7 @@ import (
 
 // Upstream is the way to one API server with one key: a pooled HTTP/2
 // connection (or HTTP/1.1 ones, if the server speaks nothing else), tunnels for
-// upgrades, and TLS tickets for both, in memory only.
+// upgrades, lanes for short reads, and TLS tickets for all, in memory only.
 type Upstream struct {
 	o         Options
 	prefix    string // path prefix of the server's URL, without a slash at its end
@@ -61,7 +61,7 @@ func (u *Upstream) Reach(ctx context.Context) error {
 
 // Check sends GET /version, over a new connection if none is open. Errors:
 // [ErrUnreachable], [ErrUnauthorized], the signer's.
-func (u *Upstream) Check(ctx context.Context) error { return u.check(ctx, u.transport.RoundTrip) }
+func (u *Upstream) Check(ctx context.Context) error { return u.check(ctx, u.transport.pooled) }
 
 // SignIn is [Upstream.Check], and a connection that it opens is signed for by sign, in
 // place of [Options.Signer].
