@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
@@ -20,6 +22,7 @@ type Server struct {
 	log      *slog.Logger
 	http     *http.Server
 	bodies   *bodies
+	open     atomic.Int64 // connections, tunnels not counted
 
 	// Denied, if not nil, is told of every request that was turned away. It is set
 	// before Serve and may be called by many goroutines at once.
@@ -38,6 +41,12 @@ type Server struct {
 
 // headerTimeout is how long a client may take to say what it wants.
 const headerTimeout = 32 * time.Second
+
+// fewConnections is up to how many open connections a new one speaks HTTP/1.1. It costs less time
+// than HTTP/2 for each request and each byte, but each request at the same time needs a connection
+// of its own. If more connections are open, HTTP/2 is offered too: a program that sends many
+// requests at once shares one connection for the rest of them.
+const fewConnections = 16
 
 // NewServer returns a server that identifies itself with what cert returns for a
 // connection, knows the sessions, and finds an enrollment's upstream by route, which returns nil for
@@ -73,6 +82,22 @@ func NewServer(cert func() *tls.Certificate, sessions *Sessions, route func(enro
 		},
 		ConnContext: withLine,
 		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	few := s.http.TLSConfig.Clone()
+	few.NextProtos = []string{"http/1.1"}
+	s.http.TLSConfig.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if s.open.Load() <= fewConnections && slices.Contains(hello.SupportedProtos, "http/1.1") {
+			return few, nil
+		}
+		return nil, nil
+	}
+	s.http.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			s.open.Add(1)
+		case http.StateClosed, http.StateHijacked:
+			s.open.Add(-1)
+		}
 	}
 	return s
 }

@@ -74,7 +74,7 @@ func TestStockKubectl(t *testing.T) {
 			t.Error(res)
 		}
 	})
-	t.Run("HTTP/2", func(t *testing.T) {
+	t.Run("protocols", func(t *testing.T) {
 		u := u.in(t)
 		ca := u.kubectl("config", "view", "--raw", "-o", "go-template={{range .clusters}}{{if eq .name \""+enrolled+
 			"\"}}{{index .cluster \"certificate-authority-data\" | base64decode}}{{end}}{{end}}")
@@ -82,13 +82,18 @@ func TestStockKubectl(t *testing.T) {
 		if err := os.WriteFile(caFile, []byte(ca), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		resp, err := u.client(t, caFile, u.credential(t)).Get(u.server(enrolled) + "/version")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		if resp.ProtoMajor != 2 || resp.StatusCode != http.StatusOK {
-			t.Errorf("the bridge answers %s %s", resp.Proto, resp.Status)
+		client := u.client(t, caFile, u.credential(t))
+		for i, offered := range [][]string{{"h2", "http/1.1"}, {"h2"}} {
+			client.CloseIdleConnections()
+			client.Transport.(*http.Transport).TLSClientConfig.NextProtos = offered
+			resp, err := client.Get(u.server(enrolled) + "/version")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if resp.ProtoMajor != i+1 || resp.StatusCode != http.StatusOK {
+				t.Errorf("to %v the bridge answers %s %s", offered, resp.Proto, resp.Status)
+			}
 		}
 	})
 }
