@@ -302,7 +302,7 @@ func (s *stage) explore(ctx context.Context, dir string) error {
 	}
 	fmt.Printf("\nYou are %s of the help desk. Go on as you like:\n", fleet.Desk)
 	for _, next := range [][2]string{
-		{"kubehsm", "the terminal UI: D and T show the roster"},
+		{"kubehsm", "the terminal UI: esc, 5 and T show the roster"},
 		{"kubehsm csr list", "what everybody asked for"},
 		{late + " sh line", late + " comes after all; the PIN is " + fleet.PIN},
 		{late + " kubectl get namespaces", "what she may do then"},

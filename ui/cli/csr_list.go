@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -66,7 +67,7 @@ kubehsm csr list --context prod --signer-name kubernetes.io/kube-apiserver-clien
 	c.MarkFlagsMutuallyExclusive("mine", "watch")
 	c.MarkFlagsMutuallyExclusive("mine", "pending")
 	c.MarkFlagsMutuallyExclusive("mine", "signer-name")
-	o = output(c)
+	o = output(c, wide)
 	return c
 }
 
@@ -74,7 +75,10 @@ kubehsm csr list --context prod --signer-name kubernetes.io/kube-apiserver-clien
 // are as wide as what was seen up to it.
 const requestPage = 500
 
-var requestHeading = []string{"NAME", "AGE", "STATE", "ASKED BY", "FOR USER", "GROUPS", "SIGNER"}
+var (
+	requestHeading = []string{"NAME", "AGE", "STATE", "ASKED BY", "FOR USER", "GROUPS", "SIGNER"}
+	requestMinor   = []string{"SIGNER", "ASKED BY", "GROUPS"}
+)
 
 func requestRow(v request.View) []string {
 	r := present.RequestRowOf(v, time.Now())
@@ -83,7 +87,7 @@ func requestRow(v request.View) []string {
 
 // emitRequests writes requests as they come; never are all of them in memory.
 func (a *app) emitRequests(o *format, all iter.Seq2[request.View, error]) error {
-	if o.value != "" {
+	if o.value != "" && o.value != wide {
 		return a.emitList(o, "requests", func(yield func(any, error) bool) {
 			for v, err := range all {
 				if !yield(v, err) {
@@ -92,8 +96,8 @@ func (a *app) emitRequests(o *format, all iter.Seq2[request.View, error]) error 
 			}
 		})
 	}
-	t := columns{w: a.out(), page: requestPage}
-	if err := t.add(requestHeading); err != nil {
+	t := columns{w: a.wordsAs(o), page: requestPage, heading: requestHeading, minor: requestMinor}
+	if err := t.add(slices.Clone(requestHeading)); err != nil {
 		return err
 	}
 	none := true
@@ -111,7 +115,11 @@ func (a *app) emitRequests(o *format, all iter.Seq2[request.View, error]) error 
 		w.line("%s", present.NoRequests)
 		return w.flush()
 	}
-	return t.flush()
+	if err := t.flush(); err != nil {
+		return err
+	}
+	t.w.leftOut(requestHeading, t.shown)
+	return t.w.flush()
 }
 
 // watchRequests writes what there is and what changes.
@@ -123,9 +131,12 @@ func (a *app) watchRequests(ctx context.Context, env *env.Env, f request.Filter,
 	if err != nil {
 		return err
 	}
-	t := columns{w: a.out(), page: 1}
-	if o.value == "" {
-		if err := t.add(append([]string{"EVENT"}, requestHeading...)); err != nil {
+	heading := append([]string{"EVENT"}, requestHeading...)
+	t := columns{w: a.wordsAs(o), page: 1, heading: heading, minor: requestMinor}
+	headed := o.value == "json"
+	if !headed && t.w.columns() == 0 {
+		headed = true
+		if err := t.add(slices.Clone(heading)); err != nil {
 			return err
 		}
 	}
@@ -136,7 +147,12 @@ func (a *app) watchRequests(ctx context.Context, env *env.Env, f request.Filter,
 		case o.value == "json":
 			err = a.emitLine(e)
 		default:
-			err = t.add(append([]string{e.Type}, requestRow(e.Request)...))
+			if !headed { // it comes with the first row, which tells what fits
+				t.page, headed = 2, true
+				err = t.add(slices.Clone(heading))
+			}
+			err = errors.Join(err, t.add(append([]string{e.Type}, requestRow(e.Request)...)))
+			t.page = 1
 		}
 		if err != nil {
 			return err

@@ -29,6 +29,6 @@ func (a *app) helpdeskList() *cobra.Command {
 		}{append([]deeds.Deed{}, past...)}
 		return a.emit(o, doc, func(w *words) { w.sections(present.Deeds(past)) })
 	})
-	o = output(c)
+	o = output(c, wide)
 	return c
 }

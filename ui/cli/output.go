@@ -20,6 +20,9 @@ import (
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
+// wide is the -o of tables with all columns, however narrow the terminal is.
+const wide = "wide"
+
 // format is the value of -o.
 type format struct {
 	value   string
@@ -56,7 +59,7 @@ func (a *app) emit(f *format, doc any, words func(w *words)) error {
 	case "yaml":
 		b, err = yamlOf(doc)
 	default:
-		w := a.out()
+		w := a.wordsAs(f)
 		words(w)
 		return w.flush()
 	}
@@ -113,10 +116,19 @@ func utf16Escape(r rune) string {
 type words struct {
 	to io.Writer
 	b  strings.Builder
+	// widens tells that the command has -o wide, whole that this was asked for.
+	widens, whole bool
 }
 
 func (a *app) out() *words { return &words{to: a.Stdout} }
 func (a *app) err() *words { return &words{to: a.Stderr} }
+
+// wordsAs is [app.out], with tables as -o wants them.
+func (a *app) wordsAs(f *format) *words {
+	w := a.out()
+	w.widens, w.whole = slices.Contains(f.allowed, wide), f.value == wide
+	return w
+}
 
 func (w *words) flush() error {
 	_, err := io.WriteString(w.to, w.b.String())
@@ -198,8 +210,11 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// columns is how wide the terminal is that the words go to; 0 is unknown.
+// columns is how wide the terminal is that the words go to; 0 is unknown, or does not matter.
 func (w *words) columns() int {
+	if w.whole {
+		return 0
+	}
 	columns, _ := terminalSize(w.to)
 	return columns
 }
@@ -296,7 +311,7 @@ func (w *words) listed(t present.Table) {
 			rows[i] = append(rows[i], marked(c.Words, c.Level))
 		}
 	}
-	w.table(t.Heading, rows)
+	w.table(t.Heading, rows, t.Minor...)
 }
 
 // marked puts a mark before what is bad or a reason to look closer.
@@ -307,10 +322,67 @@ func marked(s string, l present.Level) string {
 	return s
 }
 
-// table adds rows under a heading, columns aligned. Where the terminal is too narrow for that, each row
-// becomes lines of "HEADING: value".
-func (w *words) table(heading []string, rows [][]string) {
+// cellEnough is the width of a cell from which on it is rather broken than that another column is left out.
+const cellEnough = 24
+
+// fitting are the columns that a table shows: all, or, on a terminal that is too narrow, those that are left when as
+// many of minor are left out as must be, the first one first.
+func (w *words) fitting(heading []string, widths []int, minor []string) (shown []int) {
+	total := 0
+	for i, n := range widths {
+		shown = append(shown, i)
+		total += min(n, cellEnough) + between
+	}
+	columns := w.columns()
+	for _, name := range minor {
+		if columns == 0 || total-between <= columns {
+			break
+		}
+		i := slices.Index(heading, name)
+		total -= min(widths[i], cellEnough) + between
+		shown = slices.DeleteFunc(shown, func(k int) bool { return k == i })
+	}
+	return shown
+}
+
+// leftOut says which columns are not shown.
+func (w *words) leftOut(heading []string, shown []int) {
+	var names []string
+	for i, name := range heading {
+		if !slices.Contains(shown, i) {
+			names = append(names, name)
+		}
+	}
+	if len(names) > 0 && w.widens {
+		w.line("Not shown: %s (-o wide shows all).", strings.Join(names, ", "))
+	}
+}
+
+// only are the cells of row that are shown.
+func only[T any](row []T, shown []int) []T {
+	cells := make([]T, len(shown))
+	for k, i := range shown {
+		cells[k] = row[i]
+	}
+	return cells
+}
+
+// table adds rows under a heading, columns aligned. Where the terminal is too narrow for that, columns of minor are
+// left out, the first one first; if that is not enough, each row becomes lines of "HEADING: value".
+func (w *words) table(heading []string, rows [][]string, minor ...string) {
 	all := append([][]string{heading}, rows...)
+	widths := make([]int, len(heading))
+	for _, row := range all {
+		for i, cell := range row {
+			widths[i] = max(widths[i], text.Width(text.Clean(cell)))
+		}
+	}
+	shown := w.fitting(heading, widths, minor)
+	defer w.leftOut(heading, shown)
+	for i, row := range all {
+		all[i] = only(row, shown)
+	}
+	heading, rows = all[0], all[1:]
 	if _, fits := w.widths(all); fits {
 		w.rows(all)
 		return

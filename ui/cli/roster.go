@@ -43,7 +43,7 @@ kubehsm roster list --context prod -o json`,
 			}
 		})
 	})
-	o = output(c)
+	o = output(c, wide)
 	return c
 }
 

@@ -13,10 +13,13 @@ import (
 // columns lays rows out as they come, a page at a time. A page is never narrower
 // than the ones before it.
 type columns struct {
-	w      *words
-	page   int // rows
-	widths []int
-	rows   [][]string
+	w       *words
+	page    int // rows
+	heading []string
+	minor   []string // see [words.table]
+	widths  []int
+	rows    [][]string
+	shown   []int // the columns that are shown, from the first page on
 }
 
 func (c *columns) add(row []string) error {
@@ -34,8 +37,11 @@ func (c *columns) add(row []string) error {
 }
 
 func (c *columns) flush() error {
+	if c.shown == nil {
+		c.shown = c.w.fitting(c.heading, c.widths, c.minor)
+	}
 	for _, row := range c.rows {
-		c.w.aligned(row, c.widths)
+		c.w.aligned(only(row, c.shown), only(c.widths, c.shown))
 	}
 	c.rows = c.rows[:0]
 	return c.w.flush()

@@ -17,7 +17,8 @@ func Deeds(past []deeds.Deed) []Section {
 	if len(past) == 0 {
 		return []Section{{Lines: []Line{{Words: "Nothing has been done from here yet."}}}}
 	}
-	t := Table{Heading: []string{"WHEN", "WHAT", "REQUEST", "TICKET", "USER", "CLUSTER", "UNTIL", "REASON", "NOTE"}}
+	t := Table{Heading: []string{"WHEN", "WHAT", "REQUEST", "TICKET", "USER", "CLUSTER", "UNTIL", "REASON", "NOTE"},
+		Minor: []string{"CLUSTER", "TICKET", "NOTE", "UNTIL", "REASON"}}
 	for _, d := range past {
 		until := ""
 		if d.Expires != nil {

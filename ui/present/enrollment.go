@@ -74,6 +74,7 @@ func ReviewFacts(r enroll.Review) []Fact {
 		{Name: "Certificate", Value: own},
 		{Name: "Kubeconfig", Value: text.Clean(r.KubeconfigFile)},
 		{Name: "Done already", Value: text.Clean(strings.Join(done, ", "))},
+		{Name: "Then", Value: next(r)},
 	}
 }
 
@@ -104,30 +105,34 @@ func ReviewSummary(r enroll.Review) []Fact {
 	if len(r.Replaces) > 0 {
 		changes = append(changes, "on the token: "+replacements(r))
 	}
-	next := "somebody approves the request; you may stop meanwhile"
-	switch {
-	case r.Refused != nil:
-		next = "it stops: " + text.Clean(r.Refused.Error())
-	case o.Adopt:
-		next = "sign in with the certificate; no request is filed, and the token stays as it is"
-		if len(r.Replaces) > 0 {
-			next = "sign in with the certificate; no request is filed"
-		}
-	case slices.Contains(r.Resumes, enrolling.StepApproval):
-		next = "the certificate is there: sign in with it"
-	case r.Approved:
-		next = "the request is approved: the enrollment continues by itself"
-	case o.ApproveWith != "":
-		next = "it is approved with " + text.Clean(o.ApproveWith)
-	}
 	key := enrolledKey(r)
 	return []Fact{
 		{Name: "Who", Value: who},
 		{Name: "Where", Value: text.Clean(r.Server + " (" + knownBy(o) + ")")},
 		{Name: "Key", Value: text.Clean(key) + ", on " + Token(r.Token)},
 		{Name: "Changes", Value: strings.Join(changes, "; ")},
-		{Name: "Then", Value: next},
+		{Name: "Then", Value: next(r)},
 	}
+}
+
+// next says what comes after the certificate request, or why there is none.
+func next(r enroll.Review) string {
+	o := r.Options
+	switch {
+	case r.Refused != nil:
+		return "it stops: " + text.Clean(r.Refused.Error())
+	case o.Adopt && len(r.Replaces) > 0:
+		return "sign in with the certificate; no request is filed"
+	case o.Adopt:
+		return "sign in with the certificate; no request is filed, and the token stays as it is"
+	case slices.Contains(r.Resumes, enrolling.StepApproval):
+		return "the certificate is there: sign in with it"
+	case r.Approved:
+		return "the request is approved: the enrollment continues by itself"
+	case o.ApproveWith != "":
+		return "it is approved with " + text.Clean(o.ApproveWith)
+	}
+	return "somebody approves the request; you may stop meanwhile"
 }
 
 // ownCertificate describes the certificate on the token that an enrollment signs in with.

@@ -46,6 +46,8 @@ type Section struct {
 type Table struct {
 	Heading []string
 	Rows    [][]Line // a cell for each column
+	// Minor are the headings of the columns that a narrow terminal leaves out, the least important first.
+	Minor []string
 	// Lead has what is said before the cells of a column where a row is a sentence,
 	// which shows no heading.
 	Lead map[int]string

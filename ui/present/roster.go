@@ -58,7 +58,8 @@ func stageLevel(s desk.Stage) Level {
 
 // Roster is a list of tokens with their owners, how far they are, and until when their certificates are good.
 func Roster(all []desk.RosterEntry, now time.Time) Section {
-	t := Table{Heading: []string{"SERIAL", "OWNER", "GROUPS", "STATE", "STILL GOOD", "HORIZON", "MODEL"}}
+	t := Table{Heading: []string{"SERIAL", "OWNER", "GROUPS", "STATE", "STILL GOOD", "HORIZON", "MODEL"},
+		Minor: []string{"MODEL", "HORIZON", "GROUPS"}}
 	why := false
 	for _, e := range all {
 		why = why || e.Why != ""

@@ -188,7 +188,7 @@ func TestExpiring(t *testing.T) {
 }
 
 // TestReview: a review says what an enrollment would do. It changes nothing and asks nobody;
-// a remark says what the cluster does not tell.
+// a note says why there is no forecast.
 func TestReview(t *testing.T) {
 	flowtest.UseCase{Name: "review", World: func(t testing.TB) *flowtest.World {
 		w := scene(t)
@@ -201,7 +201,7 @@ func TestReview(t *testing.T) {
 		Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
 			r, err := NewEnroller(w.Env).Review(ctx, enrolling.Options{Name: "prod-hsm", User: "jane"})
 			if err == nil && (r.Server != w.Server.URL || !strings.Contains(r.KubeconfigDiff, "prod-hsm") ||
-				len(r.Remarks()) == 0) {
+				len(r.Forecast)+len(r.Notes) == 0) {
 				err = errors.New("something is missing")
 			}
 			return err
