@@ -22,7 +22,7 @@ type bootstrapTokenFlags struct {
 }
 
 func (f *bootstrapTokenFlags) bind(flags *pflag.FlagSet) {
-	flags.DurationVar(&f.ttl, "ttl", bootstraptoken.DefaultTTL, "lifetime of the token, a `duration`; 0 for ever")
+	flags.DurationVar(&f.ttl, "ttl", bootstraptoken.DefaultTTL, "lifetime of the token, a `duration`; 0: it never expires")
 	flags.StringSliceVar(&f.usages, "usages", bootstraptoken.KnownUsages(), "uses of the token, a `list`")
 	annotate(flags, flagChoices, bootstraptoken.KnownUsages(), "usages")
 	flags.StringVar(&f.description, "description", "", "description for people who list tokens, a `text`")

@@ -72,7 +72,7 @@ func Environment(c *cobra.Command) []Entry {
 		all = append(all,
 			Entry{"KUBEHSM_ACCESSIBLE", "With 1, a menu of plain lines instead of the terminal UI. TERM=dumb does the same."},
 			Entry{envReadOnly, "With 1, the same as --read-only."},
-			Entry{"KUBEHSM_MOUSE", "With 0, the terminal UI does not use the mouse: the terminal can select text."})
+			Entry{"KUBEHSM_MOUSE", "With 0, the terminal UI leaves the mouse to the terminal, which then selects text."})
 	case "credential":
 		all = append(all, Entry{"KUBERNETES_EXEC_INFO", "The ExecCredential from the client. It names the cluster."})
 	}

@@ -64,6 +64,8 @@ type Status struct {
 	Unfinished []Unfinished `json:"unfinished,omitempty"`
 	// Problems are what could not be read, or what the agent fails at.
 	Problems []string `json:"problems,omitempty"`
+	// unread is the one among them that the agent has with the token of the context, "" for none.
+	unread string
 	// Next is what to do next, in JSON its command; the zero Step if nothing has to be done.
 	Next Step `json:"next,omitzero"`
 }
@@ -168,7 +170,7 @@ func of(ctx context.Context, e *env.Env, now time.Time, agent func(context.Conte
 // PIN is blocked, or a key is gone. What failed says why a token may not be seen.
 func (s Status) Seen(here []hsm.View, failed []hsm.Problem) Status {
 	s.Problems = slices.Clone(s.Problems)
-	known, found := len(s.Problems), false
+	known, found := slices.Clone(s.Problems), false
 	for _, e := range s.Keys {
 		i := slices.IndexFunc(here, func(v hsm.View) bool { return e.Key.Identity().MatchToken(v.Info) })
 		if i < 0 {
@@ -188,7 +190,7 @@ func (s Status) Seen(here []hsm.View, failed []hsm.Problem) Status {
 	if !found && len(s.Keys) > 0 {
 		s.absent(failed)
 	}
-	if s.Next == (Step{}) && len(s.Problems) > known {
+	if s.Next == (Step{}) && !slices.Equal(s.Problems, known) {
 		s.Next = Step{Examine, "", "kubehsm doctor"}
 	}
 	return s
@@ -202,6 +204,7 @@ func (s *Status) absent(failed []hsm.Problem) {
 	switch {
 	case i < 0:
 		s.Lock = Absent
+		s.Problems = slices.DeleteFunc(s.Problems, func(p string) bool { return p != "" && p == s.unread })
 		place := first.Key.Place()
 		s.problem(hint.With(fmt.Errorf("the token of %s, %s, is %s", first.Name, first.Key.TokenName(), place.Absent()),
 			place.Back()))
@@ -296,7 +299,7 @@ func (s *Status) lock(agent message.Status, key hsm.URI) {
 	}
 	switch t := agent.Tokens[i]; {
 	case t.Problem != "":
-		s.Lock, s.Problems = Unknown, append(s.Problems, t.Problem)
+		s.Lock, s.Problems, s.unread = Unknown, append(s.Problems, t.Problem), t.Problem
 	case t.Unlocked:
 		s.Lock, s.Until = Unlocked, t.Until
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -205,6 +206,21 @@ func TestSeen(t *testing.T) {
 		if s := (Status{}).Seen(c.here, failed); len(s.Problems) > 0 || s.Next != (Step{}) {
 			t.Errorf("%s, without an enrollment: %+v", what, s)
 		}
+	}
+}
+
+// TestPulledOutOnce: what the agent failed at because the token was pulled out is not a second problem.
+func TestPulledOutOnce(t *testing.T) {
+	e := enrollment.Enrollment{Name: "prod-hsm", Key: hsm.URI{Scheme: hsm.SchemePIV, Serial: "7", Slot: "9a"}}
+	s := Status{Keys: []enrollment.Enrollment{e}, Problems: []string{"the log is full"}}
+	s.lock(message.Status{Tokens: []message.TokenStatus{{URI: e.Key.TokenOnly(), Problem: "no such token"}}}, e.Key)
+	if len(s.Problems) != 2 || s.Lock != Unknown {
+		t.Fatalf("what the agent says: %s, %q", s.Lock, s.Problems)
+	}
+	s = s.Seen(nil, nil)
+	if len(s.Problems) != 2 || s.Problems[0] != "the log is full" || !strings.Contains(s.Problems[1], "plug it in") ||
+		s.Lock != Absent {
+		t.Errorf("pulled out: %s, %q", s.Lock, s.Problems)
 	}
 }
 

@@ -70,7 +70,7 @@ func Default(p hsm.PINPrompt) string {
 	if p.Kind == hsm.PUK { // the state is then the PUK's
 		name = string(p.Kind)
 	}
-	return "The default " + name + " is still in force: change it soon."
+	return "The default " + name + " is still in force: everybody knows it."
 }
 
 // Last says that no try but this one is left, "" if that is not so.

@@ -55,8 +55,8 @@ func TestWords(t *testing.T) {
 	}
 	known := hsm.TokenInfo{Label: "t", PIN: hsm.PINState{Retries: 1, Default: true, MinLen: 4, MaxLen: 8}}
 	for p, want := range map[*hsm.PINPrompt]string{
-		{Kind: hsm.UserPIN, Token: known, Retries: 3}: "The default PIN is still in force: change it soon.",
-		{Kind: hsm.PUK, Token: known, Retries: 3}:     "The default PUK is still in force: change it soon.",
+		{Kind: hsm.UserPIN, Token: known, Retries: 3}: "The default PIN is still in force: everybody knows it.",
+		{Kind: hsm.PUK, Token: known, Retries: 3}:     "The default PUK is still in force: everybody knows it.",
 		{Kind: hsm.UserPIN, Retries: 1}:               "The last try: a wrong PIN blocks it.",
 		{Kind: hsm.UserPIN, Token: known, New: true}:  "4 to 8 characters; letters work too.",
 	} {
