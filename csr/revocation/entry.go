@@ -49,6 +49,14 @@ func EntryOf(c *x509.Certificate) Entry {
 // Ended tells whether the certificate has ended at now.
 func (e Entry) Ended(now time.Time) bool { return !e.NotAfter.IsZero() && !now.Before(e.NotAfter) }
 
+// until is the entry with the later of two ends, of which zero is the last.
+func (e Entry) until(end time.Time) Entry {
+	if end.IsZero() || !e.NotAfter.IsZero() && end.After(e.NotAfter) {
+		e.NotAfter = end
+	}
+	return e
+}
+
 // ParseFingerprint reads a certificate's SHA-256 as people find it: bare, with colons as
 // openssl prints it, or as the audit log's credential-id.
 func ParseFingerprint(s string) (string, error) {
@@ -87,7 +95,7 @@ const (
 	parts
 )
 
-// partsBetween stands between the parts of an entry. None has one, see [brief].
+// partsBetween stands between the parts of an entry. None has one, see [Brief].
 const partsBetween = "\t"
 
 // line is the entry in the policy's map literal, which is a map of strings in JSON and in CEL. A
@@ -100,7 +108,7 @@ func (e Entry) line() (string, error) {
 		return "", fmt.Errorf("%q is not in the form of an entry: 64 lower-case hex digits", e.Certificate)
 	}
 	var list [parts]string
-	list[atUser], list[atBy], list[atReason] = brief(e.User), brief(e.By), brief(e.Reason)
+	list[atUser], list[atBy], list[atReason] = Brief(e.User), Brief(e.By), Brief(e.Reason)
 	list[atUntil], list[atKey], list[atDay] = stamp(e.NotAfter), shortKey(e.Key), stamp(e.At)
 	b, err := json.Marshal(strings.Join(list[:], partsBetween))
 	if err != nil {
@@ -154,9 +162,9 @@ func stamp(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// brief is s on one line and not too long: it becomes part of a message of the API server,
+// Brief is s on one line and not too long: it becomes part of a message of the API server,
 // which shows none that has a line break.
-func brief(s string) string {
+func Brief(s string) string {
 	s = strings.ToValidUTF8(strings.Join(strings.FieldsFunc(s, func(r rune) bool {
 		return unicode.IsSpace(r) || !unicode.IsPrint(r)
 	}), " "), "")

@@ -180,14 +180,25 @@ func number(name string) int {
 }
 
 // Revoke puts entries on the list, takes off what has ended at now (nothing, if that is zero), and returns the shards
-// that hold the entries. A certificate that is on the list already keeps its entry.
+// that hold the entries. A certificate that is on the list already keeps its entry, which ends no earlier than the
+// one that was to be added.
 func (l Ledger) Revoke(ctx context.Context, now time.Time, entries ...Entry) ([]Shard, error) {
-	for _, e := range entries {
-		if _, err := e.line(); err != nil {
-			return nil, err
+	return l.Hold(ctx, now, func(context.Context, List) ([]Entry, error) { return entries, nil })
+}
+
+// Hold is [Ledger.Revoke] for a controller that keeps the entries elsewhere too. wanted returns them each time the
+// list has been read, so that no write puts back what has been lifted meanwhile. Entries that are not wanted stay.
+func (l Ledger) Hold(ctx context.Context, now time.Time,
+	wanted func(context.Context, List) ([]Entry, error)) ([]Shard, error) {
+	return l.write(ctx, now, func(list List) (plan, error) {
+		entries, err := wanted(ctx, list)
+		for _, e := range entries {
+			if _, invalid := e.line(); err == nil {
+				err = invalid
+			}
 		}
-	}
-	return l.write(ctx, now, func(List) (plan, error) { return plan{add: entries}, nil })
+		return plan{add: entries}, err
+	})
 }
 
 // Lift takes certificates off the list, and what has ended at now, and returns the shards
@@ -214,23 +225,6 @@ func (l Ledger) Lift(ctx context.Context, now time.Time, certificates ...string)
 		// The entry as a whole is compared: its time has whole seconds, in which somebody may revoke anew.
 		return plan{drop: func(e Entry) bool { return first[e] }}, nil
 	})
-}
-
-// Set makes the list be exactly entries, for callers that keep it elsewhere. What is added is
-// written before what goes.
-func (l Ledger) Set(ctx context.Context, now time.Time, entries ...Entry) ([]Shard, error) {
-	wanted := map[string]bool{}
-	for _, e := range entries {
-		wanted[e.Certificate] = true
-	}
-	added, err := l.Revoke(ctx, now, entries...)
-	if err != nil {
-		return added, err
-	}
-	dropped, err := l.write(ctx, now, func(List) (plan, error) {
-		return plan{drop: func(e Entry) bool { return !wanted[e.Certificate] }}, nil
-	})
-	return append(added, dropped...), err
 }
 
 // Configure gives all policies other settings. ErrSpared is a group that may not be spared.
@@ -281,9 +275,12 @@ func (p plan) apply(list List, now time.Time, limit int) (shards, touched []Shar
 	if p.settings != nil {
 		settings = *p.settings
 	}
-	held, asked := map[string]bool{}, map[string]bool{} // certificates
+	held, asked := map[string]bool{}, map[string]Entry{} // by certificates
 	for _, e := range p.add {
-		asked[e.Certificate] = true
+		if last, twice := asked[e.Certificate]; twice {
+			e = e.until(last.NotAfter)
+		}
+		asked[e.Certificate] = e
 	}
 	concerns, loads := map[string]bool{}, map[string]*load{} // by the names of shards
 	last := 0
@@ -295,13 +292,17 @@ func (p plan) apply(list List, now time.Time, limit int) (shards, touched []Shar
 		var kept []Entry
 		loads[s.Name] = &load{limit: limit}
 		for _, e := range s.Entries {
+			again, wanted := asked[e.Certificate]
+			if wanted {
+				e = e.until(again.NotAfter)
+			}
 			switch {
 			case e.Ended(now):
 			case p.drop != nil && p.drop(e):
 				concerns[s.Name] = true
 			default:
 				held[e.Certificate] = true
-				concerns[s.Name] = concerns[s.Name] || asked[e.Certificate]
+				concerns[s.Name] = concerns[s.Name] || wanted
 				kept = append(kept, e)
 				loads[s.Name].add(e)
 			}
@@ -319,6 +320,7 @@ func (p plan) apply(list List, now time.Time, limit int) (shards, touched []Shar
 		grow()
 	}
 	for _, e := range p.add {
+		e = asked[e.Certificate]
 		if held[e.Certificate] || e.Ended(now) {
 			continue
 		}

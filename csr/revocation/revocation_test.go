@@ -161,8 +161,15 @@ func TestLedger(t *testing.T) {
 		!slices.Equal(listOf(t, l), []Entry{unending}) {
 		t.Errorf("%v: left %+v", err, listOf(t, l))
 	}
-	if _, err := l.Set(t.Context(), now, entry(5), entry(6)); err != nil || len(listOf(t, l)) != 2 {
-		t.Errorf("set: %v", err)
+	early := entry(6)
+	early.NotAfter = now.Add(time.Minute)
+	for _, e := range []Entry{early, entry(6), early} { // the latest end counts
+		if _, err := l.Revoke(t.Context(), now, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := listOf(t, l); !slices.Contains(got, entry(6)) || len(got) != 2 {
+		t.Errorf("with a later end: %+v", got)
 	}
 	closed := Settings{FailClosed: true, Spared: "kubehsm:rescue"}
 	if _, err := l.Configure(t.Context(), now, closed); err != nil {
@@ -436,8 +443,8 @@ func killed(t *testing.T, aged bool) {
 			_, err := l.Configure(ctx, now, Settings{FailClosed: true})
 			return err
 		},
-		"set": func(ctx context.Context, l Ledger) error {
-			_, err := l.Set(ctx, now, slices.Concat(before, added)...)
+		"hold": func(ctx context.Context, l Ledger) error {
+			_, err := l.Hold(ctx, now, func(context.Context, List) ([]Entry, error) { return added, nil })
 			return err
 		},
 	} {

@@ -28,7 +28,7 @@ var GroupVersion = schema.GroupVersion{Group: "kubehsm.github.io", Version: "v1a
 // AddToScheme makes the kinds known.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &HardwareToken{}, &HardwareTokenList{}, &RequestReview{}, &RequestReviewList{},
-		&EnrollmentPolicy{}, &EnrollmentPolicyList{})
+		&EnrollmentPolicy{}, &EnrollmentPolicyList{}, &Revocation{}, &RevocationList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

@@ -130,9 +130,9 @@ func TestDesk(t *testing.T) {
 		!strings.Contains(got.Message, "lost in a train") {
 		t.Errorf("%s: %s", got.Reason, got.Message)
 	}
-	poll.Until(t, "the policy that has no binding is counted", func() bool {
+	poll.Until(t, "the policy that had no binding is bound", func() bool {
 		out, err := r.get(t.Context(), r.metrics, "/metrics")
-		return err == nil && strings.Contains(out, `kubehsm_revocation_policies{state="unbound"} 1`)
+		return err == nil && strings.Contains(out, `kubehsm_revocation_policies{state="ok"} 1`)
 	})
 	if out, err := run(program, "csr", "show", "lost"); err != nil || !strings.Contains(out, "hannah: lost in a train") {
 		t.Errorf("the desk reads the list: %v\n%s", err, out)

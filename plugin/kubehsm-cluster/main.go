@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/plugin/kubehsm-cluster/approver"
@@ -87,6 +88,15 @@ func run(ctx context.Context, o options) error {
 	if err := r.Start(mgr, o.workers); err != nil {
 		return err
 	}
+	c, err := csr.NewClient(config)
+	if err != nil {
+		return err
+	}
+	revocations := &approver.Revocations{Cache: mgr.GetCache(), API: mgr.GetAPIReader(), Objects: mgr.GetClient(),
+		Events: mgr.GetEventRecorder("kubehsm-cluster"), Rights: c.Rights()}
+	if err := revocations.Start(mgr); err != nil {
+		return err
+	}
 	return mgr.Start(ctx)
 }
 
@@ -122,6 +132,7 @@ func manager(config *rest.Config, o options) (ctrl.Manager, error) {
 				&clusterapi.HardwareToken{}:                                 {Namespaces: ours, Transform: approver.Slim},
 				&clusterapi.RequestReview{}:                                 {Namespaces: ours},
 				&clusterapi.EnrollmentPolicy{}:                              {Namespaces: ours},
+				&clusterapi.Revocation{}:                                    {Namespaces: ours},
 			},
 		},
 	})

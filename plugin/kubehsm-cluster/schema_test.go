@@ -27,7 +27,7 @@ func TestSchemas(t *testing.T) {
 		t.Fatal(err)
 	}
 	kinds := map[string]any{"HardwareToken": clusterapi.HardwareToken{}, "RequestReview": clusterapi.RequestReview{},
-		"EnrollmentPolicy": clusterapi.EnrollmentPolicy{}}
+		"EnrollmentPolicy": clusterapi.EnrollmentPolicy{}, "Revocation": clusterapi.Revocation{}}
 	for _, doc := range bytes.Split(manifest, []byte("\n---\n")) {
 		var crd struct {
 			Spec struct {

@@ -141,6 +141,17 @@ func TestTable(t *testing.T) {
 		}
 	}
 	measure("was revoked on")
+	kubelet := func() string { // what a kubelet asks about who comes to its own port
+		out, err := c.Admin(t.Context(), fmt.Sprintf(`{apiVersion: authorization.k8s.io/v1, kind: SubjectAccessReview,
+ metadata: {}, spec: {user: jane, groups: [system:authenticated], extra: {%s: [%s%s]},
+ resourceAttributes: {verb: create, resource: nodes, subresource: proxy, name: stub}}}`, revocation.CredentialID,
+			revocation.CertificatePrefix, lost.entry.Certificate), "create", "-f", "-", "-o", "jsonpath={.status.allowed}")
+		check(t, err)
+		return out
+	}
+	if got := kubelet(); got != "true" {
+		t.Errorf("by the policy a kubelet may not let it in: %s", got)
+	}
 
 	list, err := l.Read(t.Context())
 	check(t, err)
@@ -162,6 +173,9 @@ func TestTable(t *testing.T) {
 	})
 	t.Logf("requests with --as are stopped after %s", time.Since(began))
 	measure(authorizers)
+	if got := kubelet(); got == "true" {
+		t.Error("by the authorizer a kubelet lets it in")
+	}
 
 	var b strings.Builder
 	b.WriteString("\n| | policy, as oneself | policy, with `--as` | authorizer, as oneself | authorizer, with `--as` |\n|---|---|---|---|---|\n")

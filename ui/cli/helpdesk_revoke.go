@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +21,7 @@ type revoking struct {
 	until       string
 	reason      string
 	accept      []string
+	timeout     time.Duration
 	dryRun, yes bool
 }
 
@@ -38,6 +40,7 @@ func (r *revoking) bind(f *pflag.FlagSet) {
 	f.StringSliceVar(&r.accept, "accept-risk", nil,
 		"accept a `risk`: own revokes the certificate in use; admin one of system:masters or the control plane")
 	annotate(f, flagChoices, []string{desk.RiskOwn, desk.RiskAdmin}, "accept-risk")
+	f.DurationVar(&r.timeout, "timeout", desk.ApproverPatience, "how long to wait for the approver, where it revokes")
 	f.BoolVar(&r.dryRun, "dry-run", false, "show what would be removed and revoked, and change nothing")
 	f.BoolVarP(&r.yes, "yes", "y", false, "do not ask")
 }
@@ -87,6 +90,9 @@ is not removed, and the command then fails.
 With --certificate, --fingerprint, --serial or --token, revokes these certificates
 only, also those that kubehsm did not enroll.
 
+Who may not change admission policies, as the help desk, has the cluster's approver
+revoke the certificates, where it is installed, and waits until they are (--timeout).
+
 A revoked certificate is refused when it writes: an admission policy names it until it
 ends. It still reads, and whoever may impersonate others writes with --as. "kubehsm
 help docs" says where to read more.
@@ -124,6 +130,9 @@ func (a *app) revokeUser(ctx context.Context, o *format, f revoking) error {
 		return err
 	}
 	r.Reason = f.reason
+	if r.Stop != nil {
+		r.Stop.Patience = f.timeout
+	}
 	if f.dryRun {
 		return a.emit(o, r, func(w *words) { w.sections(present.Revocation(r)) })
 	}
@@ -183,8 +192,9 @@ func (a *app) revokeCertificates(ctx context.Context, o *format, f revoking) err
 			return err
 		}
 	}
+	stop.Patience = f.timeout
 	if err := stopping.Stop(ctx, a.context, &stop, f.reason); err != nil {
 		return err
 	}
-	return a.emit(o, stop, func(w *words) { w.sections(present.Stopped(stop)) })
+	return errors.Join(a.emit(o, stop, func(w *words) { w.sections(present.Stopped(stop)) }), stop.Pending())
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
@@ -16,7 +17,8 @@ func (a *app) revocationList() *cobra.Command {
 		Aliases: []string{"ls"},
 		Short:   "List the revoked certificates of a cluster",
 		Long: `Lists the certificates that the cluster refuses when they write, as its admission
-policies have them. It fails if one of the policies cannot be read, or has no effect.`,
+policies have them, and what the approver was asked to revoke, with its state. It fails
+if one of the policies cannot be read, or has no effect.`,
 		Example: "kubehsm revocation list\nkubehsm revocation list -o json",
 		Args:    cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
@@ -28,14 +30,21 @@ policies have them. It fails if one of the policies cannot be read, or has no ef
 		if err != nil {
 			return err
 		}
+		filed, err := desk.NewStopping(env).Filed(c.Context(), a.context)
+		if err != nil {
+			return err
+		}
 		doc := struct {
-			Revoked  []revocation.Entry  `json:"revoked"`
-			Settings revocation.Settings `json:"settings"`
-		}{[]revocation.Entry{}, list.Settings}
+			Revoked  []revocation.Entry      `json:"revoked"`
+			Settings revocation.Settings     `json:"settings"`
+			Filed    []clusterapi.Revocation `json:"filed,omitempty"`
+		}{[]revocation.Entry{}, list.Settings, filed}
 		for e := range list.All() {
 			doc.Revoked = append(doc.Revoked, e)
 		}
-		if err := a.emit(o, doc, func(w *words) { w.sections(present.Revocations(list)) }); err != nil {
+		if err := a.emit(o, doc, func(w *words) {
+			w.sections(append(present.Revocations(list), present.FiledRevocations(filed)...))
+		}); err != nil {
 			return err
 		}
 		if err := list.Err(); err != nil {

@@ -4,7 +4,11 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/kubehsm/kubehsm/csr/revocation"
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
@@ -32,7 +36,12 @@ func Stop(s desk.Stop) []Section {
 			sections = append(sections, more)
 		}
 	}
-	return append(sections, Section{Title: "What it does", Lines: reach(s)})
+	does := reach(s)
+	if s.ByApprover {
+		by := Line{Words: "The cluster's approver revokes them, as you may not. Only a cluster admin can lift that."}
+		does = append([]Line{by}, does...)
+	}
+	return append(sections, Section{Title: "What it does", Lines: does})
 }
 
 func certificateNamed(t desk.Target) string {
@@ -116,7 +125,14 @@ func RevokedEntry(e revocation.Entry) string {
 
 // Enforced says whether the API server enforces a change to the list.
 func Enforced(e desk.Enforcement) Line {
-	if e.InForce {
+	switch {
+	case e.Approver && e.InForce:
+		return Line{Words: fmt.Sprintf("The approver has put it in force, after %s: an API server enforces it; others do "+
+			"within seconds.", e.After)}
+	case e.Approver:
+		return Line{Words: "It is filed, and not in force yet: " + Note(e.Note) + ". The approver approves no request for " +
+			"the keys, as soon as it runs.", Level: Warn}
+	case e.InForce:
 		return Line{Words: fmt.Sprintf("The API server that answered enforces it, after %s; others do within seconds.",
 			e.After)}
 	}
@@ -143,6 +159,28 @@ func Revocations(l revocation.List) []Section {
 	}
 	spared := text.Clean("Never refused: nodes, and the group " + l.Settings.SparedGroup() + "; " + policy + ".")
 	return append(sections, Section{Lines: []Line{{Words: spared, Level: Quiet}}})
+}
+
+// FiledRevocations says what has become of the Revocations that the approver carries out; nothing if there are none.
+func FiledRevocations(all []clusterapi.Revocation) []Section {
+	t := Table{Heading: []string{"REVOCATION", "USER", "CERTIFICATES", "BY", "FILED", "IN FORCE SINCE"}}
+	var lines []Line
+	for _, r := range all {
+		since := "not yet"
+		condition := meta.FindStatusCondition(r.Status.Conditions, clusterapi.InForce)
+		if r.Status.InForceSince != nil {
+			since = Date(r.Status.InForceSince.Time)
+		}
+		t.Rows = append(t.Rows, cells(r.Name, text.Clean(r.Spec.User), fmt.Sprint(len(r.Spec.Certificates)),
+			text.Clean(r.Spec.By), Date(r.CreationTimestamp.Time), since))
+		if condition != nil && condition.Status != metav1.ConditionTrue {
+			lines = append(lines, Line{Words: r.Name + ": " + Note(condition.Message), Level: Bad})
+		}
+	}
+	if len(t.Rows) == 0 {
+		return nil
+	}
+	return []Section{{Title: "By the approver", Table: t}, {Lines: lines}}
 }
 
 // Trial says what was tried to prove that revocation works.

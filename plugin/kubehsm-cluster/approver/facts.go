@@ -111,7 +111,15 @@ func (f facts) Revoked(certificate, key string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if why := revocation.ListOf(policies, nil).Objections(certificate, key); len(why) > 0 {
+		all := revocation.ListOf(policies, nil)
+		var named clusterapi.RevocationList // not in a policy yet
+		if err := f.cache.List(f.ctx, &named, client.MatchingFields{byRevoked: by}); err != nil {
+			return nil, err
+		}
+		for i := range named.Items {
+			all.Shards = append(all.Shards, revocation.Shard{Entries: named.Items[i].Entries()})
+		}
+		if why := all.Objections(certificate, key); len(why) > 0 {
 			return why, nil
 		}
 	}
@@ -179,6 +187,16 @@ func revokedBy(o client.Object) []string {
 	}
 	for e := range list.All() {
 		all = append(all, revokedKeys(e)...)
+	}
+	return all
+}
+
+// namedBy are what a Revocation's entries are found by.
+func namedBy(o client.Object) (all []string) {
+	if r, ok := o.(*clusterapi.Revocation); ok {
+		for _, e := range r.Entries() {
+			all = append(all, revokedKeys(e)...)
+		}
 	}
 	return all
 }

@@ -27,7 +27,10 @@ func (p policies) List(_ context.Context, into client.ObjectList, options ...cli
 	if !found {
 		return errors.New("all policies are asked for")
 	}
-	list := into.(*admissionregistrationv1.ValidatingAdmissionPolicyList)
+	list, ok := into.(*admissionregistrationv1.ValidatingAdmissionPolicyList)
+	if !ok {
+		return nil // there are no Revocations
+	}
 	for _, policy := range p.all {
 		if slices.Contains(revokedBy(&policy), by) {
 			list.Items = append(list.Items, policy)

@@ -75,6 +75,8 @@ func (r *Requests) Start(mgr ctrl.Manager, workers int) error {
 			builder.WithPredicates(predicate.GenerationChangedPredicate{}, noDeletions())).
 		Watches(&admissionregistrationv1.ValidatingAdmissionPolicy{}, handler.EnqueueRequestsFromMapFunc(r.allPending),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{}, noDeletions())).
+		Watches(&clusterapi.Revocation{}, handler.EnqueueRequestsFromMapFunc(r.allPending),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{}, noDeletions())).
 		Watches(&clusterapi.EnrollmentPolicy{}, handler.EnqueueRequestsFromMapFunc(r.allPending)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Named("requests").Complete(r)

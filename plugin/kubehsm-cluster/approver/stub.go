@@ -158,6 +158,7 @@ func Index(ctx context.Context, to client.FieldIndexer) error {
 		{bindingKinds()[0], bySubject, subjectsOf},
 		{bindingKinds()[1], bySubject, subjectsOf},
 		{&admissionregistrationv1.ValidatingAdmissionPolicy{}, byRevoked, revokedBy},
+		{&clusterapi.Revocation{}, byRevoked, namedBy},
 	} {
 		if err := to.IndexField(ctx, i.of, i.by, i.keys); err != nil {
 			return err

@@ -50,6 +50,7 @@ func (o object) path() (string, error) {
 		"ConfigMap":                "configmaps",
 		"HardwareToken":            "hardwaretokens",
 		"EnrollmentPolicy":         "enrollmentpolicies",
+		"Revocation":               "revocations",
 	}[o.kind()]
 	if plural == "" {
 		return "", fmt.Errorf("unknown kind %q", o.kind())

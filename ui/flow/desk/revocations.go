@@ -151,20 +151,12 @@ func (w Revocations) lookUpStop(ctx context.Context, kubeContext string, r *Revo
 	if len(targets) == 0 {
 		return nil
 	}
-	c, err := openObjects(ctx, w.access, kubeContext)
-	if err != nil {
-		return err
-	}
-	may, err := c.mayRevoke(ctx)
-	if err != nil {
-		return err
-	}
-	if !may {
-		r.Unseen = append(r.Unseen, "certificates: you may not revoke them")
-		return nil
-	}
 	stop, err := Stopping(w).LookUp(ctx, kubeContext, targets, accept)
-	if isUnserved(err) || errors.Is(err, errTooOld) {
+	switch {
+	case errors.Is(err, errMayNot):
+		r.Unseen = append(r.Unseen, "certificates: "+errMayNot.Error())
+		return nil
+	case isUnserved(err) || errors.Is(err, errTooOld):
 		r.Unknown = append(r.Unknown, "certificates: "+errTooOld.Error())
 		return nil
 	}
@@ -384,6 +376,9 @@ func (w Revocations) takeAway(ctx context.Context, kubeContext string, r *Revoca
 		if stop := r.Stop.Allowed(); len(stop.Targets) > 0 {
 			err := Stopping(w).put(ctx, kubeContext, &stop, cmp.Or(r.Reason, "access for "+r.User+" was revoked"))
 			r.Stop.Done = stop.Done
+			if err == nil {
+				err = stop.Pending()
+			}
 			for _, t := range stop.Targets {
 				tell("certificate "+t.Certificate[:16]+" revoked", err)
 			}

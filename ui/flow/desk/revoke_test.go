@@ -30,7 +30,7 @@ func TestLookUp(t *testing.T) {
 			}
 			found := []int{len(r.Bindings), len(r.GroupBindings), len(r.Certificates), len(r.Pending), len(r.Approved),
 				len(r.Tickets)}
-			if len(r.Unseen) == 0 && (!slices.Equal(found, []int{2, 1, 1, 1, 1, 1}) || r.Until().IsZero() || !r.Removable() ||
+			if len(r.Unseen) == 0 && (!slices.Equal(found, []int{2, 1, 1, 1, 1, 1}) || r.Stop != nil && !r.StopsCertificate(r.Certificates[0]) || r.Until().IsZero() || !r.Removable() ||
 				r.Err() != nil) {
 				return fmt.Errorf("found %v: %+v", found, r)
 			}
@@ -174,7 +174,7 @@ func TestRoles(t *testing.T) {
 			}},
 		{Name: "rights", Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
 			all, err := NewRoles(w.Env).Rights(ctx, "")
-			if err == nil && (len(all) != 11 || !all[0].Allowed) {
+			if err == nil && (len(all) != 12 || !all[0].Allowed) {
 				err = fmt.Errorf("%+v", all)
 			}
 			return err

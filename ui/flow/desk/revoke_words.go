@@ -20,7 +20,8 @@ func (r Revocation) Stops() bool { return r.Stop != nil && len(r.Stop.Allowed().
 
 // StopsCertificate tells whether c is one of the certificates that can be kept from writing.
 func (r Revocation) StopsCertificate(c CertificateView) bool {
-	return r.Stop != nil && slices.ContainsFunc(r.Stop.Allowed().Targets, func(t Target) bool { return t.Certificate == c.hash })
+	return r.Stop != nil &&
+		slices.ContainsFunc(r.Stop.Allowed().Targets, func(t Target) bool { return t.Certificate == c.hash })
 }
 
 // Err is the error for what could not be taken away, nil if all of it was.

@@ -222,6 +222,8 @@ func (s Roles) Rights(ctx context.Context, kubeContext string) ([]RBACRight, err
 		{"leave events on requests", access{Verb: "create", Resource: "events", Namespace: "default"}},
 		{"revoke certificates, and lift that", access{Verb: "create", Group: "admissionregistration.k8s.io",
 			Resource: "validatingadmissionpolicies"}},
+		{"have the approver revoke certificates", access{Verb: "create", Group: clusterapi.GroupVersion.Group,
+			Resource: "revocations", Namespace: clusterapi.Namespace}},
 		{"list bindings", access{Verb: "list", Group: rbacGroup, Resource: "clusterrolebindings"}},
 		{"remove bindings", access{Verb: "update", Group: rbacGroup, Resource: "clusterrolebindings"}},
 	} {

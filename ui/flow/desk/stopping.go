@@ -10,12 +10,9 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
-	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
@@ -62,6 +59,10 @@ type Stop struct {
 	// why nobody could look for them.
 	Impersonators []string `json:"impersonators,omitempty"`
 	Unknown       string   `json:"unknown,omitempty"`
+	// ByApprover says that the approver revokes them, as the caller may not. Patience is how long to wait
+	// for that, zero for [ApproverPatience].
+	ByApprover bool          `json:"byApprover,omitempty"`
+	Patience   time.Duration `json:"-"`
 	// Done is set by [Stopping.Stop].
 	Done *Enforcement `json:"done,omitempty"`
 
@@ -77,6 +78,8 @@ func (s Stop) Allowed() Stop {
 
 // Enforcement is what became of a change to the list.
 type Enforcement struct {
+	// Approver says that the cluster's approver makes the change.
+	Approver bool `json:"approver,omitempty"`
 	// InForce says that the API server that answered enforces the change, After how long
 	// that took. Otherwise Note says why that is not known.
 	InForce bool          `json:"inForce"`
@@ -85,11 +88,11 @@ type Enforcement struct {
 }
 
 // ledgerAPI is [revocation.API] over the objects of a cluster.
-type ledgerAPI struct{ *objects }
+type ledgerAPI struct{ to *objects }
 
 // List implements [revocation.API].
 func (l ledgerAPI) List(ctx context.Context, apiVersion, kind string) (all []revocation.Object, err error) {
-	err = l.list(ctx, object{"apiVersion": apiVersion, "kind": kind}, func(o object) { all = append(all, o) })
+	err = l.to.list(ctx, object{"apiVersion": apiVersion, "kind": kind}, func(o object) { all = append(all, o) })
 	if isUnserved(err) {
 		err = hint.With(err, "revocation needs Kubernetes 1.32")
 	}
@@ -97,23 +100,48 @@ func (l ledgerAPI) List(ctx context.Context, apiVersion, kind string) (all []rev
 }
 
 // Create implements [revocation.API].
-func (l ledgerAPI) Create(ctx context.Context, o revocation.Object) error { return l.create(ctx, o) }
+func (l ledgerAPI) Create(ctx context.Context, o revocation.Object) error { return l.to.create(ctx, o) }
 
 // Replace implements [revocation.API].
-func (l ledgerAPI) Replace(ctx context.Context, o revocation.Object) error { return l.replace(ctx, o) }
+func (l ledgerAPI) Replace(ctx context.Context, o revocation.Object) error {
+	return l.to.replace(ctx, o)
+}
 
 func (s Stopping) open(ctx context.Context, kubeContext string) (*objects, revocation.Ledger, error) {
 	c, err := openObjects(ctx, s.access, kubeContext)
 	return c, revocation.Ledger{API: ledgerAPI{c}}, err
 }
 
-// List reads the list of revoked certificates of a context's cluster.
+// List reads the list of revoked certificates of a context's cluster. What the approver has still to put
+// into a policy is in a shard of its own. A caller who may not list policies is not told whether they are bound.
 func (s Stopping) List(ctx context.Context, kubeContext string) (revocation.List, error) {
-	_, l, err := s.open(ctx, kubeContext)
+	c, l, err := s.open(ctx, kubeContext)
 	if err != nil {
 		return revocation.List{}, err
 	}
-	return l.Read(ctx)
+	list, err := l.Read(ctx)
+	if isForbidden(err) {
+		list, err = s.access.Revoked(ctx, kubeContext)
+		for i := range list.Shards {
+			list.Shards[i].Bound = true
+		}
+	}
+	if err != nil {
+		return list, err
+	}
+	all, _, err := c.filed(ctx)
+	waiting := revocation.Shard{Name: waitingPolicy, Bound: true, Settings: list.Settings}
+	for _, f := range all {
+		for _, e := range f.Entries() {
+			if _, on := list.Find(e.Certificate, ""); !on {
+				waiting.Entries = append(waiting.Entries, e)
+			}
+		}
+	}
+	if len(waiting.Entries) > 0 {
+		list.Shards = append(list.Shards, waiting)
+	}
+	return list, err
 }
 
 // LookUp says what the revocation of targets in the cluster of a context would do. accept
@@ -128,7 +156,23 @@ func (s Stopping) LookUp(ctx context.Context, kubeContext string, targets []Targ
 	if err != nil {
 		return stop, err
 	}
-	list, err := l.Read(ctx)
+	may, err := c.mayRevoke(ctx)
+	if err == nil && !may {
+		stop.ByApprover, err = c.mayFile(ctx)
+	}
+	if err != nil {
+		return stop, err
+	}
+	if !may && !stop.ByApprover {
+		return stop, hint.With(errMayNot, "have a cluster admin run the command, or install the approver, which does it for "+
+			"the help desk; `kubehsm rbac check` shows what you may do")
+	}
+	var list revocation.List
+	if may {
+		list, err = l.Read(ctx)
+	} else if list, err = s.List(ctx, kubeContext); isForbidden(err) { // the approver reads it
+		stop.Warnings, err = append(stop.Warnings, "you may not read which certificates are revoked already"), nil
+	}
 	if err != nil {
 		return stop, err
 	}
@@ -160,14 +204,14 @@ func (s Stopping) LookUp(ctx context.Context, kubeContext string, targets []Targ
 		stop.Targets = append(stop.Targets, t)
 		stop.judge(t, list.Settings, me, accept)
 	}
-	may, err := c.holders(ctx, impersonates)
+	impersonators, err := c.holders(ctx, impersonates)
 	switch {
 	case isForbidden(err):
 		stop.Unknown = mayNotList
 	case err != nil:
 		return stop, err
 	}
-	stop.Impersonators = may
+	stop.Impersonators = impersonators
 	return stop, nil
 }
 
@@ -220,7 +264,10 @@ func (s *Stop) judge(t Target, settings revocation.Settings, me csr.Identity, ac
 		s.Warnings = append(s.Warnings, whose+" has groups that are not known here: the policies never refuse nodes and the "+
 			"group "+settings.SparedGroup())
 	}
-	if strings.HasPrefix(t.User, "system:") {
+	switch {
+	case strings.HasPrefix(t.User, "system:") && s.ByApprover:
+		refuse("", whose+" is a part of the control plane: a cluster admin may revoke it")
+	case strings.HasPrefix(t.User, "system:"):
 		refuse(RiskAdmin, whose+" is a part of the control plane")
 	}
 }
@@ -270,6 +317,9 @@ func (s Stopping) put(ctx context.Context, kubeContext string, stop *Stop, reaso
 	by, now, err := s.author(ctx, kubeContext)
 	if err != nil {
 		return err
+	}
+	if stop.ByApprover {
+		return c.file(ctx, stop, by, reason)
 	}
 	// Those on the list are written with the others: a command that was killed may have
 	// put them there, and the API server enforces them after a moment.
@@ -370,7 +420,16 @@ func (s Stopping) Lift(ctx context.Context, kubeContext string, certificates []s
 	if err != nil {
 		return nil, err
 	}
-	shards, err := l.Lift(ctx, s.clock(ctx, kubeContext), certificates...)
+	// First where the approver would find them, and put them back.
+	filed, err := c.unfile(ctx, certificates)
+	if err != nil {
+		return nil, err
+	}
+	on := slices.DeleteFunc(slices.Clone(certificates), func(hash string) bool {
+		_, on := list.Find(hash, "")
+		return filed[hash] && !on
+	})
+	shards, err := l.Lift(ctx, s.clock(ctx, kubeContext), on...)
 	if errors.Is(err, revocation.ErrNotRevoked) {
 		err = hint.With(err, "`kubehsm revocation list` shows what is revoked")
 	}
@@ -407,36 +466,11 @@ func (s Stopping) Configure(ctx context.Context, kubeContext string, settings re
 	return c.enforced(ctx, shards), nil
 }
 
-// An API server looks every second for policies that have changed (policy_source.go in
-// k8s.io/apiserver).
-const (
-	enforcedWithin = 15 * time.Second
-	enforcedEvery  = 200 * time.Millisecond
-)
-
 // enforced waits until the API server that answers enforces the shards.
 func (c *objects) enforced(ctx context.Context, shards []revocation.Shard) *Enforcement {
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, enforcedWithin)
-	defer cancel()
-	next := time.NewTicker(enforcedEvery)
-	defer next.Stop()
-	for _, s := range shards {
-		for {
-			err := c.probe(ctx, s.ProbeName())
-			if revocation.InForce(err) == s.Revision() {
-				break
-			}
-			if err != nil && revocation.InForce(err) == "" && !revocation.IsRefusal(err) && ctx.Err() == nil &&
-				!apierrors.IsAlreadyExists(err) {
-				return &Enforcement{Note: err.Error()}
-			}
-			select {
-			case <-ctx.Done():
-				return &Enforcement{Note: fmt.Sprintf("the API server did not enforce it within %s", span.Limit(enforcedWithin))}
-			case <-next.C:
-			}
-		}
+	if err := revocation.Await(ctx, shards, c.probe); err != nil {
+		return &Enforcement{Note: err.Error()}
 	}
 	return &Enforcement{InForce: true, After: time.Since(began).Round(time.Millisecond)}
 }

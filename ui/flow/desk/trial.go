@@ -28,7 +28,7 @@ type Trial struct {
 }
 
 // NewTrial returns the trial for the clusters that e leads to.
-func NewTrial(e *env.Env) Trial { return Trial{NewStopping(e), enforcedWithin} }
+func NewTrial(e *env.Env) Trial { return Trial{NewStopping(e), revocation.EnforcedWithin} }
 
 // TrialStep is one thing that was tried.
 type TrialStep struct {
@@ -75,7 +75,7 @@ func (t Trial) Run(ctx context.Context, kubeContext string) (steps []TrialStep, 
 		for !wanted(err) && time.Since(began) < t.patience && ctx.Err() == nil { // roles too take a moment to count
 			select {
 			case <-ctx.Done():
-			case <-time.After(enforcedEvery):
+			case <-time.After(revocation.EnforcedEvery):
 			}
 			err = writer.probe(ctx, name)
 		}

@@ -114,6 +114,10 @@ func (d work) revokeCertificate(hash, reason string) tea.Cmd {
 			if err := d.Stopping.Stop(ctx, "", &stop, reason); err != nil {
 				return screen.Report{}, err
 			}
+			if err := stop.Pending(); err != nil {
+				return screen.Report{Title: "The revocation is filed",
+					Sections: append(present.Stopped(stop), screen.Wrong(err)...)}, nil
+			}
 			return screen.Report{Title: "The certificate is revoked", Sections: present.Stopped(stop)}, nil
 		}})
 }

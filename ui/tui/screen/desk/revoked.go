@@ -3,6 +3,7 @@ package desk
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -35,8 +36,12 @@ func (d work) listRevoked() tea.Msg {
 			if err != nil {
 				return screen.Report{}, err
 			}
+			filed, err := d.Stopping.Filed(ctx, "")
+			if err != nil {
+				return screen.Report{}, err
+			}
 			return screen.Report{Title: "Certificates that are refused when they write",
-				Sections: append(present.Revocations(l), screen.Wrong(l.Err())...)}, nil
+				Sections: slices.Concat(present.Revocations(l), present.FiledRevocations(filed), screen.Wrong(l.Err()))}, nil
 		}}}
 }
 

@@ -1,0 +1,101 @@
+package desk
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
+)
+
+const revocations = "/apis/kubehsm.github.io/v1alpha1/namespaces/" + clusterapi.Namespace + "/revocations"
+
+// asDesk is [desk]'s world for a caller who may not change admission policies.
+func asDesk(t *testing.T) *flowtest.World {
+	w := desk(t)
+	w.Server.Forbid("create validatingadmissionpolicies", "list validatingadmissionpolicies")
+	return w
+}
+
+// act does what the approver does with a Revocation.
+func act(t *testing.T, w *flowtest.World, name, status, message string) {
+	t.Helper()
+	var o flowtest.Object
+	w.Server.Get(revocations, name, &o)
+	o["status"] = flowtest.Object{"conditions": []flowtest.Object{{"type": clusterapi.InForce, "status": status,
+		"message": message, "reason": "Any", "lastTransitionTime": "2026-01-01T00:00:00Z"}}}
+	w.Server.Put(revocations, o)
+}
+
+// TestFiled: who may not change policies has the approver revoke, in their own name, is told what came of it,
+// and does not file the same twice. An admin lifts it.
+func TestFiled(t *testing.T) {
+	w := asDesk(t)
+	s := NewStopping(w.Env)
+	targets, err := janes(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ status, says string }{{"", "has not acted"}, {"False", "etcd is full"}, {"True", ""}} {
+		stop, err := s.LookUp(t.Context(), "", targets, nil)
+		if err != nil || !stop.ByApprover {
+			t.Fatalf("%+v, %v", stop, err)
+		}
+		stop.Patience = 10 * time.Millisecond
+		for _, name := range w.Server.Names(revocations) {
+			act(t, w, name, c.status, c.says)
+		}
+		if err := s.Stop(t.Context(), "", &stop, "lost"); err != nil {
+			t.Fatal(err)
+		}
+		if err := stop.Pending(); (err == nil) != (c.says == "") || err != nil && (!strings.Contains(err.Error(), c.says) ||
+			!strings.Contains(hinting.Of(err), "cluster admin")) {
+			t.Errorf("%q: %v", c.status, err)
+		}
+		all, err := s.Filed(t.Context(), "")
+		if err != nil || len(all) != 1 || all[0].Spec.By != "admin" || all[0].Spec.User != "jane" ||
+			all[0].Spec.Certificates[0].Fingerprint != targets[0].Certificate || all[0].Spec.Certificates[0].Key == "" {
+			t.Errorf("%q: %+v, %v", c.status, all, err)
+		}
+	}
+	list, err := s.List(t.Context(), "")
+	if _, on := list.Find(targets[0].Certificate, ""); !on || err != nil || list.Err() != nil {
+		t.Errorf("the list: %+v, %v, %v", list, err, list.Err())
+	}
+	w.Server.Allow("create validatingadmissionpolicies", "list validatingadmissionpolicies")
+	if done, err := s.Lift(t.Context(), "", []string{targets[0].Certificate}); err != nil || !done.InForce {
+		t.Errorf("lift: %+v, %v", done, err)
+	}
+	if left := w.Server.Names(revocations); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// TestMayNotRevoke: without an approver, or without the right to ask it, a caller who may not change policies is
+// told whom to ask. The control plane's certificates are not the approver's to revoke.
+func TestMayNotRevoke(t *testing.T) {
+	for _, forbidden := range []string{"create revocations", "list revocations"} {
+		w := asDesk(t)
+		w.Server.Forbid("create validatingadmissionpolicies", forbidden)
+		targets, err := janes(t.Context(), w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = NewStopping(w.Env).LookUp(t.Context(), "", targets, nil)
+		if !errors.Is(err, errMayNot) || !strings.Contains(hinting.Of(err), "have a cluster admin run the command") {
+			t.Errorf("%s: %v", forbidden, err)
+		}
+	}
+	w := asDesk(t)
+	targets, err := janes(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	targets[0].User = "system:kube-scheduler"
+	if stop, err := NewStopping(w.Env).LookUp(t.Context(), "", targets, []string{RiskAdmin}); err != nil || stop.Err() == nil {
+		t.Errorf("a part of the control plane: %+v, %v", stop, err)
+	}
+}
