@@ -66,6 +66,8 @@ func NewServer(cert func() *tls.Certificate, sessions *Sessions, route func(enro
 			NextProtos: []string{"h2", "http/1.1"},
 			// No Kubernetes client resumes, and a ticket would outlive a lock.
 			SessionTicketsDisabled: true,
+			// Small first records are for networks that lose packets.
+			DynamicRecordSizingDisabled: true,
 		},
 		// It bounds the TLS handshake too. It is the API server's own: a program that is
 		// busy, with hundreds of connections that it opens at once say, would else be
