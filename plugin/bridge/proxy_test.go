@@ -48,6 +48,37 @@ func TestHundredClientsOneSignature(t *testing.T) {
 	}
 }
 
+// TestProtocols: few busy connections speak HTTP/1.1. Further ones speak HTTP/2, and idle ones do
+// not count.
+func TestProtocols(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	check(t, r.up.Check(t.Context()))
+	cred := r.issue("prod", Client{})
+	begin := func() *http.Response {
+		resp, err := r.client(cred).Get(r.ep.URL("prod") + "/watch")
+		check(t, err)
+		return resp
+	}
+	for range fewConnections + 1 {
+		r.get(r.client(cred), "/version") // leaves an idle connection
+	}
+	var watches []*http.Response
+	for i := range fewConnections + 2 {
+		watches = append(watches, begin())
+		if got, want := watches[i].ProtoMajor, 1+i/fewConnections; got != want {
+			t.Errorf("connection %d: HTTP/%d, want HTTP/%d", i, got, want)
+		}
+	}
+	for _, w := range watches {
+		check(t, w.Body.Close())
+	}
+	poll.Until(t, "a new connection speaks HTTP/1.1", func() bool {
+		w := begin()
+		check(t, w.Body.Close())
+		return w.ProtoMajor == 1
+	})
+}
+
 func TestColdBurstOneSignature(t *testing.T) {
 	for _, proto := range []string{"h2", "http/1.1"} {
 		t.Run(proto, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
@@ -22,7 +22,7 @@ type Server struct {
 	log      *slog.Logger
 	http     *http.Server
 	bodies   *bodies
-	open     atomic.Int64 // connections, tunnels not counted
+	busy     busy
 
 	// Denied, if not nil, is told of every request that was turned away. It is set
 	// before Serve and may be called by many goroutines at once.
@@ -42,18 +42,43 @@ type Server struct {
 // headerTimeout is how long a client may take to say what it wants.
 const headerTimeout = 32 * time.Second
 
-// fewConnections is up to how many open connections a new one speaks HTTP/1.1. It costs less time
+// fewConnections is up to how many busy connections a new one speaks HTTP/1.1. It costs less time
 // than HTTP/2 for each request and each byte, but each request at the same time needs a connection
-// of its own. If more connections are open, HTTP/2 is offered too: a program that sends many
+// of its own. If more connections are busy, HTTP/2 is offered too: a program that sends many
 // requests at once shares one connection for the rest of them.
 const fewConnections = 16
+
+// busy are the connections that carry a request or begin, tunnels not counted.
+type busy struct {
+	mu    sync.Mutex
+	conns map[net.Conn]struct{}
+}
+
+// note is an [http.Server.ConnState].
+func (b *busy) note(c net.Conn, state http.ConnState) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if state == http.StateNew || state == http.StateActive {
+		b.conns[c] = struct{}{}
+	} else {
+		delete(b.conns, c)
+	}
+}
+
+// few tells whether few connections are busy.
+func (b *busy) few() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.conns) <= fewConnections
+}
 
 // NewServer returns a server that identifies itself with what cert returns for a
 // connection, knows the sessions, and finds an enrollment's upstream by route, which returns nil for
 // one that is not prepared.
 func NewServer(cert func() *tls.Certificate, sessions *Sessions, route func(enrollment string) *upstream.Upstream,
 	log *slog.Logger) *Server {
-	s := &Server{sessions: sessions, route: route, log: log, bodies: newBodies()}
+	s := &Server{sessions: sessions, route: route, log: log, bodies: newBodies(),
+		busy: busy{conns: map[net.Conn]struct{}{}}}
 	s.http = &http.Server{
 		Handler: s,
 		TLSConfig: &tls.Config{
@@ -88,19 +113,12 @@ func NewServer(cert func() *tls.Certificate, sessions *Sessions, route func(enro
 	few := s.http.TLSConfig.Clone()
 	few.NextProtos = []string{"http/1.1"}
 	s.http.TLSConfig.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		if s.open.Load() <= fewConnections && slices.Contains(hello.SupportedProtos, "http/1.1") {
+		if s.busy.few() && slices.Contains(hello.SupportedProtos, "http/1.1") {
 			return few, nil
 		}
 		return nil, nil
 	}
-	s.http.ConnState = func(_ net.Conn, state http.ConnState) {
-		switch state {
-		case http.StateNew:
-			s.open.Add(1)
-		case http.StateClosed, http.StateHijacked:
-			s.open.Add(-1)
-		}
-	}
+	s.http.ConnState = s.busy.note
 	return s
 }
 
