@@ -326,7 +326,7 @@ func marked(s string, l present.Level) string {
 const cellEnough = 24
 
 // fitting are the columns that a table shows: all, or, on a terminal that is too narrow, those that are left when as
-// many of minor are left out as must be, the first one first.
+// many of minor are left out as must be, the first one first. Minor may name columns that this table lacks.
 func (w *words) fitting(heading []string, widths []int, minor []string) (shown []int) {
 	total := 0
 	for i, n := range widths {
@@ -339,6 +339,9 @@ func (w *words) fitting(heading []string, widths []int, minor []string) (shown [
 			break
 		}
 		i := slices.Index(heading, name)
+		if i < 0 {
+			continue
+		}
 		total -= min(widths[i], cellEnough) + between
 		shown = slices.DeleteFunc(shown, func(k int) bool { return k == i })
 	}

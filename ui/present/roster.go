@@ -2,6 +2,7 @@ package present
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,7 +27,7 @@ func RosterRowOf(e desk.RosterEntry, now time.Time) RosterRow {
 		Groups: text.Clean(strings.Join(e.Groups, ", ")), Model: text.Clean(e.Model), Why: Note(e.Why),
 		Stage: Line{Words: string(e.Stage), Level: stageLevel(e.Stage)}, Good: Line{Words: "none yet"}}
 	if e.Stage == "" { // entries of a list that is not on the roster yet
-		r.Stage.Words = text.Clean(e.State)
+		r.Stage.Words, r.Good.Words = text.Clean(e.State), ""
 	}
 	if e.NotAfter != nil {
 		switch left := e.NotAfter.Sub(now); {
@@ -56,25 +57,29 @@ func stageLevel(s desk.Stage) Level {
 	return Quiet
 }
 
-// Roster is a list of tokens with their owners, how far they are, and until when their certificates are good.
+// Roster is a list of tokens with their owners, how far they are, and until when their certificates are good;
+// columns in which nothing is said are left out.
 func Roster(all []desk.RosterEntry, now time.Time) Section {
-	t := Table{Heading: []string{"SERIAL", "OWNER", "GROUPS", "STATE", "STILL GOOD", "HORIZON", "MODEL"},
+	t := Table{Heading: []string{"SERIAL", "OWNER", "GROUPS", "STATE", "STILL GOOD", "HORIZON", "MODEL", "WHY"},
 		Minor: []string{"MODEL", "HORIZON", "GROUPS"}}
-	why := false
-	for _, e := range all {
-		why = why || e.Why != ""
-	}
-	if why {
-		t.Heading = append(t.Heading, "WHY")
-	}
+	said := map[int]bool{}
 	for _, e := range all {
 		r := RosterRowOf(e, now)
 		row := append(cells(r.Serial, r.Owner, r.Groups), r.Stage, r.Good)
-		row = append(row, cells(r.Horizon, r.Model)...)
-		if why {
-			row = append(row, Line{Words: r.Why})
+		row = append(row, cells(r.Horizon, r.Model, r.Why)...)
+		for i, c := range row {
+			said[i] = said[i] || c.Words != ""
 		}
 		t.Rows = append(t.Rows, row)
+	}
+	for i := len(t.Heading) - 1; i >= 0; i-- {
+		if said[i] {
+			continue
+		}
+		t.Heading = slices.Delete(t.Heading, i, i+1)
+		for k, row := range t.Rows {
+			t.Rows[k] = slices.Delete(row, i, i+1)
+		}
 	}
 	return Section{Table: t}
 }
@@ -118,7 +123,7 @@ func RosterQuestion(all []desk.RosterEntry, lost bool) string {
 }
 
 // RosterRemoved says what it means that tokens were removed.
-const RosterRemoved = "Keys in them get no further certificate. A certificate that was already issued is valid " +
+const RosterRemoved = "A key in such a token gets no further certificate. A certificate that was already issued is valid " +
 	"until it expires: kubehsm helpdesk revoke ends it at once."
 
 // Proven are requests that prove what they claim, in a list.
