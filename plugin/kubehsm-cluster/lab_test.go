@@ -25,6 +25,7 @@ type lab struct {
 	c        *controlplane.Cluster
 	maker    *vcard.CA
 	approver *fleet.Approver
+	gate     string // kubeconfig that leads the approver through a [gate], "" for its own
 }
 
 func newLab(t testing.TB, o controlplane.Options) *lab {
@@ -80,6 +81,9 @@ func (l *lab) start() *replica {
 	l.t.Helper()
 	r := &replica{metrics: freeAddress(l.t), probes: freeAddress(l.t), said: &bytes.Buffer{}}
 	r.cmd = l.approver.Command(r.metrics, r.probes)
+	if l.gate != "" {
+		r.cmd.Args = append(r.cmd.Args, "--kubeconfig="+l.gate) // the last one counts
+	}
 	r.cmd.Stderr = r.said
 	if err := r.cmd.Start(); err != nil {
 		l.t.Fatal(err)

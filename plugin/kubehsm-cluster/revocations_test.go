@@ -247,7 +247,9 @@ func (g *gate) falls(r *http.Request) (kill func(), after bool) {
 
 // through has the lab's approver reach its API server by the gate.
 func (g *gate) through(l *lab) {
-	config, err := clientcmd.LoadFromFile(l.config)
+	args := l.approver.Command("", "").Args
+	_, file, _ := strings.Cut(args[len(args)-1], "--kubeconfig=")
+	config, err := clientcmd.LoadFromFile(file)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -278,8 +280,8 @@ func (g *gate) through(l *lab) {
 		c.Server, c.CertificateAuthorityData = server.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
 			Bytes: server.Certificate().Raw})
 	}
-	l.config = filepath.Join(l.t.TempDir(), "gate.kubeconfig")
-	if err := clientcmd.WriteToFile(*config, l.config); err != nil {
+	l.gate = filepath.Join(l.t.TempDir(), "gate.kubeconfig")
+	if err := clientcmd.WriteToFile(*config, l.gate); err != nil {
 		l.t.Fatal(err)
 	}
 }
