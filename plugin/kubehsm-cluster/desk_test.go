@@ -138,7 +138,44 @@ func TestDesk(t *testing.T) {
 		t.Errorf("the desk reads the list: %v\n%s", err, out)
 	}
 
+	l.apply(everybody)
+	stolen := l.holder("jane")
+	revoke := []string{"helpdesk", "revoke", "--fingerprint", stolen.entry.Certificate, "--user", "jane", "--reason", "stolen", "--yes"}
+	if out, err := run(program, revoke...); err != nil || !strings.Contains(out, "The approver has put it in force") {
+		t.Errorf("the desk revokes: %v\n%s", err, out)
+	}
+	if err := stolen.write(t.Context()); !revocation.IsRefusal(err) || !strings.Contains(err.Error(), "by jill: stolen") {
+		t.Errorf("what the desk revoked: %v", err)
+	}
+	if out, err := run(program, "revocation", "list"); err != nil || !strings.Contains(out, "By the approver") ||
+		!strings.Contains(out, stolen.entry.Certificate[:16]) || strings.Contains(out, "not yet") {
+		t.Errorf("the desk's list: %v\n%s", err, out)
+	}
+	lift := []string{"revocation", "lift", stolen.entry.Certificate, "--yes"}
+	if out, err := run(program, lift...); err == nil || !strings.Contains(out, "cluster admin") || !revocation.IsRefusal(stolen.write(t.Context())) {
+		t.Errorf("the desk lifts: %v\n%s", err, out)
+	}
 	as = l.c.AdminKubeconfig()
+	if out, err := run(program, lift...); err != nil {
+		t.Errorf("an admin lifts: %v\n%s", err, out)
+	}
+	poll.Until(t, "what was lifted writes", func() bool { return stolen.write(t.Context()) == nil })
+	if out := l.kubectl("get", "revocations", "-A", "-o", "name"); out != "" {
+		t.Errorf("the approver would revoke it again: %s", out)
+	}
+	as = desk
+	r.kill()
+	if out, err := run(program, append(revoke, "--timeout", "1s")...); err == nil || !strings.Contains(out, "not in force yet") ||
+		!strings.Contains(out, "a cluster admin can revoke at once") {
+		t.Errorf("without an approver that runs: %v\n%s", err, out)
+	}
+	l.start()
+	poll.Until(t, "the next approver does it", func() bool { return revocation.IsRefusal(stolen.write(t.Context())) })
+
+	as = l.c.AdminKubeconfig()
+	if out, err := run(program, "rbac", "check"); err == nil || strings.Contains(out, "kubehsm-revoked-1 has") {
+		t.Errorf("rbac check of policies that are well: %s", out)
+	}
 	if out, err := run(program, "rbac", "apply", "--yes", "--force-conflicts"); err != nil {
 		t.Errorf("rbac apply: %v\n%s", err, out)
 	}

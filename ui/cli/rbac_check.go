@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +17,8 @@ type rbacDoc struct {
 	Objects []desk.RBACObject `json:"objects"`
 	Rights  []desk.RBACRight  `json:"rights,omitempty"`
 	Evaders *desk.Evaders     `json:"evaders,omitempty"`
+	// BrokenPolicies are those with revoked certificates that cannot be read or have no effect.
+	BrokenPolicies []string `json:"brokenPolicies,omitempty"`
 	// Obstacles are why a ticket cannot work here; none of apply.
 	Obstacles []string `json:"obstacles,omitempty"`
 }
@@ -28,8 +31,9 @@ func (a *app) rbacCheck() *cobra.Command {
 		Short: "Compare the roles and policies in a cluster with the required ones",
 		Long: `Shows of every role, binding and policy whether the cluster has it, and of every duty
 whether you have the rights for it. It names who may evade the revocation of a
-certificate, and says whether a ticket can work here at all. It fails if something is
-missing or different.
+certificate, and the policies with revoked certificates that are broken, and says
+whether a ticket can work here at all. It fails if something is missing, different or
+broken.
 
 With --try-token, it makes a bootstrap token that can only file requests and lives for
 a minute at most, and says whether the cluster signs its cluster-info with it and signs
@@ -59,6 +63,14 @@ kubehsm rbac check breakglass -o json`,
 			return err
 		}
 		doc.Evaders = &evaders
+		list, err := desk.NewStopping(env).Broken(c.Context(), a.context)
+		if err != nil {
+			return err
+		}
+		broken := desk.MendList(list.Err())
+		if broken != nil {
+			doc.BrokenPolicies = strings.Split(ui.Message(broken), "\n")
+		}
 		tickets := desk.NewTickets(env)
 		var untried error
 		if try {
@@ -68,9 +80,9 @@ kubehsm rbac check breakglass -o json`,
 		}
 		err = a.emit(o, doc, func(w *words) {
 			w.sections([]present.Section{present.Roles(doc.Objects), present.Rights(doc.Rights),
-				present.Evaders(evaders), present.Obstacles(doc.Obstacles)})
+				present.Evaders(evaders), present.BrokenPolicies(doc.BrokenPolicies), present.Obstacles(doc.Obstacles)})
 		})
-		return errors.Join(err, untried, rbacWrong(doc.Objects))
+		return errors.Join(err, untried, rbacWrong(doc.Objects), broken)
 	})
 	c.Flags().BoolVar(&try, "try-token", false, "find out with a bootstrap token whether the cluster accepts any")
 	o = output(c)

@@ -4,7 +4,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/csr/revocation"
-	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -47,10 +46,7 @@ if one of the policies cannot be read, or has no effect.`,
 		}); err != nil {
 			return err
 		}
-		if err := list.Err(); err != nil {
-			return hint.With(err, "`kubehsm revocation set` writes the policies anew; delete one that cannot be read")
-		}
-		return nil
+		return desk.MendList(list.Err())
 	})
 	o = output(c)
 	return c

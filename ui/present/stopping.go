@@ -102,6 +102,15 @@ func Evaders(e desk.Evaders) Section {
 	return s
 }
 
+// BrokenPolicies names the policies with revoked certificates that are broken.
+func BrokenPolicies(all []string) Section {
+	lines := linesOf("", all, Bad)
+	if len(lines) == 0 {
+		lines = []Line{{Words: "none is broken, as far as you may look", Level: Quiet}}
+	}
+	return Section{Title: "Policies with revoked certificates", Lines: lines}
+}
+
 // Stopped says what became of the revocation of certificates.
 func Stopped(s desk.Stop) []Section {
 	var lines []Line

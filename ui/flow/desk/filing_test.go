@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kubehsm/kubehsm/csr/revocation"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
@@ -97,5 +98,45 @@ func TestMayNotRevoke(t *testing.T) {
 	targets[0].User = "system:kube-scheduler"
 	if stop, err := NewStopping(w.Env).LookUp(t.Context(), "", targets, []string{RiskAdmin}); err != nil || stop.Err() == nil {
 		t.Errorf("a part of the control plane: %+v, %v", stop, err)
+	}
+}
+
+// TestBroken: a policy that is broken is named, with what mends it, to whoever may read it.
+func TestBroken(t *testing.T) {
+	w := desk(t)
+	s := NewStopping(w.Env)
+	if l, err := s.Broken(t.Context(), ""); err != nil || MendList(l.Err()) != nil {
+		t.Errorf("without a policy: %v, %v", err, l.Err())
+	}
+	w.Server.Put("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+		flowtest.Object{"metadata": flowtest.Object{"name": revocation.PolicyPrefix + "1"}})
+	l, err := s.Broken(t.Context(), "")
+	if mend := MendList(l.Err()); err != nil || !errors.Is(mend, revocation.ErrUnreadable) ||
+		!strings.Contains(hinting.Of(mend), "revocation set") {
+		t.Errorf("a broken one: %v, %v", err, mend)
+	}
+	w.Server.Forbid("list validatingadmissionpolicies", "get validatingadmissionpolicies")
+	if l, err := s.Broken(t.Context(), ""); err != nil || l.Err() != nil {
+		t.Errorf("who may not read it: %v, %v", err, l.Err())
+	}
+}
+
+// TestFromRoster: the certificate that the roster has of a token is found by the token and by its owner.
+func TestFromRoster(t *testing.T) {
+	w := desk(t)
+	hash, key := strings.Repeat("ab", 32), strings.Repeat("cd", 32)
+	w.Server.Put(rosterPath, flowtest.Object{"apiVersion": clusterapi.GroupVersion.String(), "kind": "HardwareToken",
+		"metadata": flowtest.Object{"name": "4711", "namespace": clusterapi.Namespace},
+		"spec":     flowtest.Object{"state": "Active", "owner": "amy", "groups": []string{"dev"}},
+		"status":   flowtest.Object{"certificate": hash, "key": key, "notAfter": "2099-01-01T00:00:00Z"}})
+	for name, sought := range map[string]Sought{"token": {Token: "4711"}, "user": {User: "amy"}} {
+		all, err := NewStopping(w.Env).Targets(t.Context(), "", sought)
+		if err != nil || len(all) != 1 || all[0].Certificate != hash || all[0].Key != key || all[0].User != "amy" {
+			t.Errorf("by its %s: %+v, %v", name, all, err)
+		}
+	}
+	r, err := NewRevocations(w.Env).LookUp(t.Context(), "", "amy", nil, nil)
+	if err != nil || len(r.Certificates) != 1 || !r.Stops() {
+		t.Errorf("what amy has: %+v, %v", r, err)
 	}
 }

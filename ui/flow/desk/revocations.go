@@ -221,6 +221,21 @@ func (w Revocations) lookUpRequests(ctx context.Context, kubeContext string, r *
 				NotAfter: *d.Expires, hash: d.Certificate})
 		}
 	}
+	c, err := openObjects(ctx, w.access, kubeContext)
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := c.rostered(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range tokens {
+		if t.User == r.User && !t.Ended(time.Now()) && !slices.ContainsFunc(r.Certificates,
+			func(c CertificateView) bool { return c.hash == t.Certificate }) {
+			r.Certificates = append(r.Certificates, CertificateView{Groups: t.Groups, Fingerprint: t.Key, NotAfter: t.NotAfter,
+				hash: t.Certificate})
+		}
+	}
 	r.Unknown = append(r.Unknown,
 		"certificates that were issued more than an hour ago and not approved from here: the cluster keeps no list of them")
 	return groups, nil

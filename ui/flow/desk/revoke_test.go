@@ -21,7 +21,8 @@ func TestLookUp(t *testing.T) {
 	unseen := func(r Revocation) string { return strings.Join(r.Unseen, "; ") }
 	flowtest.UseCase{Name: "look up", World: desk,
 		Passes: append(unversioned(), "forbidden: list certificatesigningrequests",
-			"forbidden: list clusterrolebindings", "forbidden: list rolebindings", "forbidden: list secrets", "forbidden: list clusterroles",
+			"forbidden: list clusterrolebindings", "forbidden: list rolebindings", "forbidden: list secrets",
+			"forbidden: list hardwaretokens", "forbidden: list clusterroles",
 			"forbidden: list roles"),
 		Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
 			r, err := NewRevocations(w.Env).LookUp(ctx, "", "jane", nil, nil)

@@ -144,6 +144,16 @@ func (s Stopping) List(ctx context.Context, kubeContext string) (revocation.List
 	return list, err
 }
 
+// Broken is the list of a context's cluster as far as it tells which policies are broken: empty where the
+// cluster does not know them, or the caller may not read them.
+func (s Stopping) Broken(ctx context.Context, kubeContext string) (revocation.List, error) {
+	list, err := s.List(ctx, kubeContext)
+	if isForbidden(err) || isUnserved(err) {
+		return revocation.List{}, nil
+	}
+	return list, err
+}
+
 // LookUp says what the revocation of targets in the cluster of a context would do. accept
 // are the risks that were accepted.
 func (s Stopping) LookUp(ctx context.Context, kubeContext string, targets []Target, accept []string) (Stop, error) {

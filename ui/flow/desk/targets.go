@@ -11,10 +11,13 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 )
 
@@ -155,6 +158,15 @@ func (s Stopping) known(ctx context.Context, kubeContext string) (all []known, e
 			all = append(all, k)
 		}
 	}
+	c, err := openObjects(ctx, s.access, kubeContext)
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := c.rostered(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, tokens...)
 	store := s.env.Enrollments()
 	mine, err := store.List()
 	if err != nil {
@@ -192,6 +204,26 @@ func (s Stopping) known(ctx context.Context, kubeContext string) (all []known, e
 		}
 	}
 	return merged(all), nil
+}
+
+// rostered are the last certificates of the tokens on the cluster's roster, none if there is no roster or the
+// caller may not read it.
+func (c *objects) rostered(ctx context.Context) (all []known, err error) {
+	kind := object{"apiVersion": clusterapi.GroupVersion.String(), "kind": "HardwareToken",
+		"metadata": map[string]any{"namespace": clusterapi.Namespace}}
+	err = c.list(ctx, kind, func(o object) {
+		var t clusterapi.HardwareToken
+		if o.into(&t) != nil || t.Status.Certificate == "" || t.Status.NotAfter == nil {
+			return // the token has none
+		}
+		all = append(all, known{tokens: []string{t.Name}, Target: Target{Groups: append([]string{}, t.Spec.Groups...),
+			Entry: revocation.Entry{Certificate: t.Status.Certificate, Key: t.Status.Key, User: t.Spec.Owner,
+				NotAfter: t.Status.NotAfter.Time}}})
+	})
+	if apierrors.IsNotFound(err) || isForbidden(err) {
+		err = nil
+	}
+	return all, err
 }
 
 // merged gives each certificate the tokens and groups that any of its sources knows.

@@ -194,7 +194,7 @@ func revocable(e enrollment.Enrollment, a answer) (c Check, told bool) {
 			fmt.Sprintf("keep lifetimes short; Kubernetes 1.%d can", revocation.MinMinor),
 		), true
 	}
-	return c.ok("possible; `kubehsm revocation check` proves it"), true
+	return c.ok("possible; `kubehsm revocation check` proves it, `kubehsm rbac check` names broken policies"), true
 }
 
 // server says how an API server answers, and compares the clocks.
