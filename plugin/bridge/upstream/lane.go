@@ -26,8 +26,8 @@ const (
 	laneRefused = 10 * time.Minute
 )
 
-// lanes are HTTP/1.1 connections beside the pooled HTTP/2 connection, for reading requests with
-// a short answer. On a lane, one goroutine writes the request and reads the answer, without
+// lanes are HTTP/1.1 connections beside the pooled HTTP/2 connection, for requests that only read
+// and end soon. On a lane, one goroutine writes the request and reads the answer, without
 // frames and flow control. A lane never costs a signature: it resumes a TLS session or is not made.
 type lanes struct {
 	conns *connections
