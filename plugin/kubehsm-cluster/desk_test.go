@@ -148,7 +148,7 @@ func TestDesk(t *testing.T) {
 		t.Errorf("what the desk revoked: %v", err)
 	}
 	if out, err := run(program, "revocation", "list"); err != nil || !strings.Contains(out, "By the approver") ||
-		!strings.Contains(out, stolen.entry.Certificate[:16]) || strings.Contains(out, "not yet") {
+		!strings.Contains(out, stolen.entry.Certificate[:16]) || !strings.Contains(out, "in force since") {
 		t.Errorf("the desk's list: %v\n%s", err, out)
 	}
 	lift := []string{"revocation", "lift", stolen.entry.Certificate, "--yes"}

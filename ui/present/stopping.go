@@ -114,8 +114,12 @@ func BrokenPolicies(all []string) Section {
 // Stopped says what became of the revocation of certificates.
 func Stopped(s desk.Stop) []Section {
 	var lines []Line
+	what := "revoked: "
+	if s.Pending() != nil {
+		what = "filed: "
+	}
 	for _, t := range s.Targets {
-		lines = append(lines, Line{Words: "revoked: " + certificateNamed(t)})
+		lines = append(lines, Line{Words: what + certificateNamed(t)})
 	}
 	if s.Done != nil {
 		lines = append(lines, Enforced(*s.Done))
@@ -139,8 +143,8 @@ func Enforced(e desk.Enforcement) Line {
 		return Line{Words: fmt.Sprintf("The approver has put it in force, after %s: an API server enforces it; others do "+
 			"within seconds.", e.After)}
 	case e.Approver:
-		return Line{Words: "It is filed, and not in force yet: " + Note(e.Note) + ". The approver approves no request for " +
-			"the keys, as soon as it runs.", Level: Warn}
+		return Line{Words: "It is filed, and not in force yet: " + Note(e.Note) + ". It takes effect as soon as the " +
+			"approver runs.", Level: Warn}
 	case e.InForce:
 		return Line{Words: fmt.Sprintf("The API server that answered enforces it, after %s; others do within seconds.",
 			e.After)}
@@ -172,16 +176,16 @@ func Revocations(l revocation.List) []Section {
 
 // FiledRevocations says what has become of the Revocations that the approver carries out; nothing if there are none.
 func FiledRevocations(all []clusterapi.Revocation) []Section {
-	t := Table{Heading: []string{"REVOCATION", "USER", "CERTIFICATES", "BY", "FILED", "IN FORCE SINCE"}}
+	t := Table{Heading: []string{"REVOCATION", "USER", "CERTIFICATES", "BY", "FILED", "STATE"}}
 	var lines []Line
 	for _, r := range all {
-		since := "not yet"
+		state := "not in force yet"
 		condition := meta.FindStatusCondition(r.Status.Conditions, clusterapi.InForce)
 		if r.Status.InForceSince != nil {
-			since = Date(r.Status.InForceSince.Time)
+			state = "in force since " + Date(r.Status.InForceSince.Time)
 		}
-		t.Rows = append(t.Rows, cells(r.Name, text.Clean(r.Spec.User), fmt.Sprint(len(r.Spec.Certificates)),
-			text.Clean(r.Spec.By), Date(r.CreationTimestamp.Time), since))
+		t.Rows = append(t.Rows, cells(r.Name, text.Clean(r.Spec.User),
+			Count(len(r.Spec.Certificates), "certificate"), text.Clean(r.Spec.By), Date(r.CreationTimestamp.Time), state))
 		if condition != nil && condition.Status != metav1.ConditionTrue {
 			lines = append(lines, Line{Words: r.Name + ": " + Note(condition.Message), Level: Bad})
 		}
