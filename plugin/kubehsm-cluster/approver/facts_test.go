@@ -12,12 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kubehsm/kubehsm/csr/revocation"
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 )
 
 // policies is a cache that has policies, and finds them by [revokedBy].
 type policies struct {
 	client.Reader
-	all []admissionregistrationv1.ValidatingAdmissionPolicy
+	all   []admissionregistrationv1.ValidatingAdmissionPolicy
+	named []clusterapi.Revocation
 }
 
 func (p policies) List(_ context.Context, into client.ObjectList, options ...client.ListOption) error {
@@ -27,10 +29,15 @@ func (p policies) List(_ context.Context, into client.ObjectList, options ...cli
 	if !found {
 		return errors.New("all policies are asked for")
 	}
-	list, ok := into.(*admissionregistrationv1.ValidatingAdmissionPolicyList)
-	if !ok {
-		return nil // there are no Revocations
+	if filed, ok := into.(*clusterapi.RevocationList); ok {
+		for _, r := range p.named {
+			if slices.Contains(namedBy(&r), by) {
+				filed.Items = append(filed.Items, r)
+			}
+		}
+		return nil
 	}
+	list := into.(*admissionregistrationv1.ValidatingAdmissionPolicyList)
 	for _, policy := range p.all {
 		if slices.Contains(revokedBy(&policy), by) {
 			list.Items = append(list.Items, policy)
@@ -73,6 +80,24 @@ func TestUnreadablePolicy(t *testing.T) {
 		if errors.Is(err, revocation.ErrUnreadable) != c.unread || !c.unread && err != nil ||
 			c.unread && !strings.Contains(err.Error(), bad.Name) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestNamedByRevocation: what a Revocation names is revoked before any policy has it, by its certificate and its key.
+func TestNamedByRevocation(t *testing.T) {
+	certificate, key := strings.Repeat("ab", 32), strings.Repeat("cd", 32)
+	r := clusterapi.Revocation{Spec: clusterapi.RevocationSpec{By: "jill", User: "jane",
+		Certificates: []clusterapi.RevokedCertificate{{Fingerprint: certificate, Key: key}}}}
+	f := facts{t.Context(), policies{named: []clusterapi.Revocation{r}}}
+	for name, c := range map[string]struct {
+		certificate, key string
+		says             int
+	}{"renewal": {certificate, "", 1}, "another certificate": {"", key, 1}, "renewal with the key": {certificate, key, 2},
+		"neither": {key, certificate, 0}} {
+		why, err := f.Revoked(c.certificate, c.key)
+		if said := strings.Join(why, "; "); err != nil || len(why) != c.says || c.says > 0 && !strings.Contains(said, "by jill") {
+			t.Errorf("%s: %q, %v", name, why, err)
 		}
 	}
 }
