@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"time"
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
@@ -65,8 +63,7 @@ func upFleet(ctx context.Context, t *trial) error {
 	if err != nil {
 		return err
 	}
-	err = t.command(ctx, self, "show", t.dir).attached()
-	if _, ended := errors.AsType[*exec.ExitError](err); ended {
+	if err = t.command(ctx, self, "show", t.dir).attached(); err != nil {
 		err = fmt.Errorf("%w: %w", errSaid, err)
 	}
 	return err

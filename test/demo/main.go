@@ -59,8 +59,8 @@ func run(ctx context.Context, args []string) int {
 	return exitCode(ctx, err)
 }
 
-// errSaid is an error that another process of this program has said.
-var errSaid = errors.New("said before")
+// errSaid is an error of the show of many people, which has ended and said it.
+var errSaid = errors.New("the show")
 
 // exitCode says err and returns the code for it: a command's own, 130 after
 // ctrl-c, else 1.
@@ -68,12 +68,15 @@ func exitCode(ctx context.Context, err error) int {
 	if err == nil {
 		return 0
 	}
-	if ctx.Err() != nil {
+	switch said := errors.Is(err, errSaid); {
+	case ctx.Err() != nil && said:
+		fmt.Fprintln(os.Stderr, "\ninterrupted; everything has ended, and `make demo-down` removes it")
+		return 130
+	case ctx.Err() != nil:
 		fmt.Fprintln(os.Stderr,
 			"\ninterrupted; what runs in the background goes on: `make demo` takes it up again, `make demo-down` ends it")
 		return 130
-	}
-	if !errors.Is(err, errSaid) {
+	case !said:
 		fmt.Fprintln(os.Stderr, "error:", err)
 		if hint := hinting.Of(err); hint != "" {
 			fmt.Fprintln(os.Stderr, "hint:", hint)

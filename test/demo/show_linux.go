@@ -43,7 +43,13 @@ type inside struct {
 }
 
 // Run implements what [vcard.Main] wants.
-func (i inside) Run() int { return exitCode(i.ctx, crowd(i.ctx, i.t)) }
+func (i inside) Run() int {
+	err := crowd(i.ctx, i.t)
+	if i.ctx.Err() != nil {
+		return 130 // who started it says so
+	}
+	return exitCode(i.ctx, err)
+}
 
 // stage is what the show plays on.
 type stage struct {
@@ -122,7 +128,7 @@ func (s *stage) startApprover(ctx context.Context, dir string) (end func(), err 
 	defer log.Close()
 	cmd := a.Command(metrics, "0")
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // ctrl-c on the terminal is not for it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL} // no ctrl-c on the terminal is for it
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
