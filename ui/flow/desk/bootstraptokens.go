@@ -214,8 +214,8 @@ func (b BootstrapTokens) works(ctx context.Context, at libcluster.Cluster, token
 // fileOnly makes a token of the service account that can only file requests.
 func (b BootstrapTokens) fileOnly(ctx context.Context, kubeContext string, ttl time.Duration) (BootstrapToken, error) {
 	if ttl < minFileOnly {
-		return BootstrapToken{}, hint.Withf(
-			fmt.Errorf("%w: a file-only token for %s", bootstraptoken.ErrInvalid, span.Of(ttl)), "choose %s or longer: it always ends", span.Of(minFileOnly))
+		err := fmt.Errorf("%w: a file-only token for %s", bootstraptoken.ErrInvalid, span.Of(ttl))
+		return BootstrapToken{}, hint.Withf(err, "choose %s or longer: it always ends", span.Of(minFileOnly))
 	}
 	c, err := openObjects(ctx, b.access, kubeContext)
 	if err != nil {

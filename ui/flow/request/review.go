@@ -65,7 +65,8 @@ func (r *reviews) of(
 	review := &clusterapi.RequestReview{}
 	err := r.rest.Get().Namespace(clusterapi.Namespace).Resource("requestreviews").Name(obj.Name).Do(ctx).Into(review)
 	switch {
-	case apierrors.IsForbidden(err), apierrors.IsNotFound(err) && !served(err, "requestreviews"), obj.Spec.SignerName != csr.ClientSigner:
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err) && !served(err, "requestreviews"),
+		obj.Spec.SignerName != csr.ClientSigner:
 		return nil, errNoReviews
 	case apierrors.IsNotFound(err), err == nil && review.Spec.Request != obj.UID:
 		return nil, nil
