@@ -1,6 +1,7 @@
 package approver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,11 +34,9 @@ func bindingKinds() [2]client.Object {
 	return [2]client.Object{&rbacv1.ClusterRoleBinding{}, &rbacv1.RoleBinding{}}
 }
 
+// tokenKeys has each token in one bucket.
 func tokenKeys(o client.Object) []string {
-	if key := o.(*clusterapi.HardwareToken).Status.Key; key != "" {
-		return []string{key}
-	}
-	return nil
+	return []string{bucket(cmp.Or(o.(*clusterapi.HardwareToken).Status.Key, o.GetName()))}
 }
 
 func subjectsOf(o client.Object) []string {
@@ -69,24 +68,34 @@ func (f facts) Token(serial string) (*clusterapi.HardwareToken, error) {
 
 // TokenWithKey implements [judge.Cluster].
 func (f facts) TokenWithKey(spkiHash string) (*clusterapi.HardwareToken, error) {
-	var list clusterapi.HardwareTokenList
-	err := f.cache.List(f.ctx, &list, client.InNamespace(clusterapi.Namespace), client.MatchingFields{byKey: spkiHash})
-	if err != nil || len(list.Items) == 0 {
-		return nil, err
+	some, err := f.tokens(bucket(spkiHash))
+	for i := range some {
+		if some[i].Status.Key == spkiHash {
+			return some[i].DeepCopy(), err
+		}
 	}
-	return &list.Items[0], nil
+	return nil, err
+}
+
+// tokens are those of a bucket of [byKey]. They are the cache's own.
+func (f facts) tokens(bucket string) ([]clusterapi.HardwareToken, error) {
+	var list clusterapi.HardwareTokenList
+	err := f.cache.List(f.ctx, &list, client.InNamespace(clusterapi.Namespace), client.MatchingFields{byKey: bucket},
+		client.UnsafeDisableDeepCopy)
+	return list.Items, err
 }
 
 // Others implements [judge.Cluster].
 func (f facts) Others(requester string, except types.UID) ([]judge.Other, error) {
 	var list certificatesv1.CertificateSigningRequestList
-	if err := f.cache.List(f.ctx, &list, client.MatchingFields{byRequester: requester}); err != nil {
+	if err := f.cache.List(f.ctx, &list, client.MatchingFields{byRequester: bucket(requester)},
+		client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
 	var all []judge.Other
 	for i := range list.Items {
 		o := &list.Items[i]
-		if o.UID == except {
+		if o.UID == except || o.Spec.Username != requester {
 			continue
 		}
 		version, err := strconv.ParseUint(o.ResourceVersion, 10, 64)

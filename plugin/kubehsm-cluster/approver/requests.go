@@ -59,8 +59,9 @@ type Requests struct {
 // Start has the manager run it, with so many workers.
 func (r *Requests) Start(mgr ctrl.Manager, workers int) error {
 	err := ctrl.NewControllerManagedBy(mgr).
-		For(&certificatesv1.CertificateSigningRequest{}, builder.WithPredicates(in(csr.Issued))).
-		WithOptions(controller.Options{MaxConcurrentReconciles: rosterWorkers}).
+		For(&certificatesv1.CertificateSigningRequest{}, builder.WithPredicates(in(csr.Issued), changed)).
+		// A queue without priorities takes a third of the memory. Nobody waits for the roster.
+		WithOptions(controller.Options{MaxConcurrentReconciles: rosterWorkers, UsePriorityQueue: new(bool)}).
 		Named("roster").Complete(reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 		return r.result(ctx, r.issued(ctx, req.Name))
 	}))
@@ -68,7 +69,7 @@ func (r *Requests) Start(mgr ctrl.Manager, workers int) error {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).
-		For(&certificatesv1.CertificateSigningRequest{}, builder.WithPredicates(in(csr.Pending))).
+		For(&certificatesv1.CertificateSigningRequest{}, builder.WithPredicates(in(csr.Pending), changed)).
 		Watches(&clusterapi.RequestReview{}, &handler.EnqueueRequestForObject{}, // of the same name
 			builder.WithPredicates(predicate.GenerationChangedPredicate{}), builder.WithPredicates(noDeletions())).
 		Watches(&clusterapi.HardwareToken{}, handler.EnqueueRequestsFromMapFunc(r.pendingFor),
@@ -90,6 +91,10 @@ func in(state csr.State) predicate.Predicate {
 	})
 }
 
+// changed passes over what was read again and is the same, as all is after the API server's restart: what the
+// approver has failed at is in its queue.
+var changed = predicate.ResourceVersionChangedPredicate{}
+
 func is(obj *certificatesv1.CertificateSigningRequest, state csr.State) bool {
 	return obj.Spec.SignerName == csr.ClientSigner && csr.StateOf(obj).State == state
 }
@@ -100,14 +105,15 @@ func noDeletions() predicate.Predicate {
 
 // pendingFor are the requests that wait for what the roster says of a token.
 func (r *Requests) pendingFor(ctx context.Context, token client.Object) []reconcile.Request {
-	return r.pending(ctx, client.MatchingFields{bySerial: token.GetName()})
+	return r.pending(ctx, token.GetName(), client.MatchingFields{bySerial: bucket(token.GetName())})
 }
 
 func (r *Requests) allPending(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.pending(ctx)
+	return r.pending(ctx, "")
 }
 
-func (r *Requests) pending(ctx context.Context, which ...client.ListOption) []reconcile.Request {
+// pending are the requests that wait, those for a key in the token with this serial number if it is not "".
+func (r *Requests) pending(ctx context.Context, serial string, which ...client.ListOption) []reconcile.Request {
 	var list certificatesv1.CertificateSigningRequestList
 	if err := r.Cache.List(ctx, &list, append(which, client.UnsafeDisableDeepCopy)...); err != nil {
 		log.FromContext(ctx).Error(err, "list requests in the cache")
@@ -115,7 +121,7 @@ func (r *Requests) pending(ctx context.Context, which ...client.ListOption) []re
 	}
 	var all []reconcile.Request
 	for i := range list.Items {
-		if o := &list.Items[i]; is(o, csr.Pending) {
+		if o := &list.Items[i]; is(o, csr.Pending) && (serial == "" || gistOf(o).serial == serial) {
 			all = append(all, reconcile.Request{NamespacedName: types.NamespacedName{Name: o.Name}})
 		}
 	}

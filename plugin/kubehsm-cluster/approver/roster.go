@@ -2,6 +2,7 @@ package approver
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -87,14 +88,10 @@ func (r *Requests) issued(ctx context.Context, name string) error {
 		return client.IgnoreNotFound(err)
 	}
 	said := gistOf(stub)
-	key := said.key
-	if key == "" || said.end == "" {
+	if said.issued == nil {
 		return nil // no certificate of ours
 	}
-	end, err := time.Parse(time.RFC3339, said.end)
-	if err != nil {
-		return err
-	}
+	key, end := hex.EncodeToString(said.issued.key[:]), time.Unix(said.issued.end, 0)
 	token, err := facts{ctx, r.Cache}.TokenWithKey(key)
 	if serial := said.serial; err == nil && token == nil && serial != "" {
 		token, err = facts{ctx, r.Cache}.Token(serial)
@@ -117,7 +114,8 @@ func (r *Requests) issued(ctx context.Context, name string) error {
 		}
 	}
 	token.Status = status
-	token.Status.Certificate, token.Status.NotAfter = said.certificate, &metav1.Time{Time: end}
+	token.Status.Certificate, token.Status.NotAfter = hex.EncodeToString(said.issued.certificate[:]),
+		&metav1.Time{Time: end}
 	if err := r.Objects.Status().Update(ctx, token); err != nil {
 		return fmt.Errorf("write the certificate of the token %s on the roster: %w", token.Name, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -34,8 +35,8 @@ func TestStubTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	obj := &certificatesv1.CertificateSigningRequest{
-		ObjectMeta: metav1.ObjectMeta{Name: "jane-1", Annotations: map[string]string{stubMark: "1\nx\n\n"}},
-		Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: csr.ClientSigner, Username: "jane",
+		ObjectMeta: metav1.ObjectMeta{Name: "jane-1", Annotations: map[string]string{"/stub": "1\nx\n\n"}},
+		Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: csr.ClientSigner, Username: "jane", UID: "pforged",
 			Request: []byte("a request")},
 		Status: certificatesv1.CertificateSigningRequestStatus{
 			Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
@@ -47,9 +48,13 @@ func TestStubTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := gistOf(once.(*certificatesv1.CertificateSigningRequest))
-	hash, err := csr.SPKIHash(key.Public())
-	if err != nil || said != (gist{key: hash, certificate: said.certificate, end: end.Format(time.RFC3339)}) {
-		t.Errorf("the stub says %v, %v; the key is %s", said, err, hash)
+	spki, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (issuedGist{sha256.Sum256(spki), sha256.Sum256(der), end.Unix()}); said.serial != "" ||
+		said.issued == nil || *said.issued != want {
+		t.Errorf("the stub says %+v", said)
 	}
 	twice, err := Stub(once)
 	if err != nil || !reflect.DeepEqual(once, twice) {
