@@ -14,6 +14,8 @@ const (
 	Joiner = "kubehsm-joiner"
 	// JoinerUser is the user name of Joiner.
 	JoinerUser = "system:serviceaccount:" + Namespace + ":" + Joiner
+	// RightsMissing is the reason of the Events that say what the approver may not do.
+	RightsMissing = "RightsMissing"
 	// PolicyName is the name of the only [EnrollmentPolicy] that counts.
 	PolicyName = "default"
 	// PresentCertificate is the annotation of a renewal that carries the certificate

@@ -22,6 +22,7 @@ import (
 // it cannot approve past them, nor give what only admins give.
 func TestDesk(t *testing.T) {
 	l := newLab(t, controlplane.Options{})
+	l.kubectl("-n", "default", "delete", "rolebinding", "kubehsm:approver") // which lets it write Events on requests
 	r := l.start()
 	c := newCrowd(l)
 	l.kubectl("create", "clusterrolebinding", "admins", "--clusterrole=cluster-admin", "--group=admins")
@@ -138,6 +139,15 @@ func TestDesk(t *testing.T) {
 		t.Errorf("the desk reads the list: %v\n%s", err, out)
 	}
 
+	poll.Until(t, "the missing rights are counted", func() bool {
+		out, err := r.get(t.Context(), r.metrics, "/metrics")
+		return err == nil && strings.Contains(out, "kubehsm_missing_rights 2\n")
+	})
+	poll.Until(t, "an Event names them", func() bool {
+		return strings.Contains(l.kubectl("-n", "kubehsm-system", "get", "events.events.k8s.io", "-oyaml"),
+			"may not patch events.events.k8s.io in default")
+	})
+
 	l.apply(everybody)
 	stolen := l.holder("jane")
 	revoke := []string{"helpdesk", "revoke", "--fingerprint", stolen.entry.Certificate, "--user", "jane", "--reason", "stolen", "--yes"}
@@ -173,8 +183,12 @@ func TestDesk(t *testing.T) {
 	poll.Until(t, "the next approver does it", func() bool { return revocation.IsRefusal(stolen.write(t.Context())) })
 
 	as = l.c.AdminKubeconfig()
-	if out, err := run(program, "rbac", "check"); err == nil || strings.Contains(out, "kubehsm-revoked-1 has") {
+	out, err = run(program, "rbac", "check")
+	if err == nil || strings.Contains(out, "kubehsm-revoked-1 has") {
 		t.Errorf("rbac check of policies that are well: %s", out)
+	}
+	if !strings.Contains(out, "the approver may not create events.events.k8s.io in default") {
+		t.Errorf("rbac check of an approver that lacks rights: %s", out)
 	}
 	if out, err := run(program, "rbac", "apply", "--yes", "--force-conflicts"); err != nil {
 		t.Errorf("rbac apply: %v\n%s", err, out)

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	_ "embed" // the approver's roles
 	"flag"
 	"fmt"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/go-logr/logr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -41,6 +43,11 @@ const (
 	renewDeadline = 6 * time.Second
 	retryPeriod   = time.Second
 )
+
+// roles are what the approver may do.
+//
+//go:embed manifests/rbac.yaml
+var roles []byte
 
 type options struct {
 	metrics, probes string
@@ -83,6 +90,13 @@ func run(ctx context.Context, o options) error {
 	if err := metrics.Registry.Register(m); err != nil {
 		return err
 	}
+	rights := approver.Rights{Manifest: roles, API: mgr.GetClient(), Events: mgr.GetEventRecorder("kubehsm-cluster"),
+		Metrics: m}
+	go func() { // the manager starts nothing before its caches are filled, for which rights may be missing
+		if err := rights.Run(ctx); err != nil {
+			ctrl.Log.Error(err, "look at the approver's rights")
+		}
+	}()
 	r := &approver.Requests{Cache: mgr.GetCache(), API: mgr.GetAPIReader(), Objects: mgr.GetClient(),
 		Events: mgr.GetEventRecorder("kubehsm-cluster"), Metrics: m}
 	if err := r.Start(mgr, o.workers); err != nil {
@@ -104,7 +118,7 @@ func run(ctx context.Context, o options) error {
 func manager(config *rest.Config, o options) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{certificatesv1.AddToScheme, rbacv1.AddToScheme, corev1.AddToScheme,
-		eventsv1.AddToScheme, admissionregistrationv1.AddToScheme, clusterapi.AddToScheme} {
+		authorizationv1.AddToScheme, eventsv1.AddToScheme, admissionregistrationv1.AddToScheme, clusterapi.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}

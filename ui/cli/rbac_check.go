@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,6 +20,8 @@ type rbacDoc struct {
 	Evaders *desk.Evaders     `json:"evaders,omitempty"`
 	// BrokenPolicies are those with revoked certificates that cannot be read or have no effect.
 	BrokenPolicies []string `json:"brokenPolicies,omitempty"`
+	// Approver is what the approver of the cluster may not do, though it should.
+	Approver []string `json:"approver,omitempty"`
 	// Obstacles are why a ticket cannot work here; none of apply.
 	Obstacles []string `json:"obstacles,omitempty"`
 }
@@ -71,6 +74,9 @@ kubehsm rbac check breakglass -o json`,
 		if broken != nil {
 			doc.BrokenPolicies = strings.Split(ui.Message(broken), "\n")
 		}
+		if doc.Approver, err = desk.NewRoles(env).Lacks(c.Context(), a.context, time.Now()); err != nil {
+			return err
+		}
 		tickets := desk.NewTickets(env)
 		var untried error
 		if try {
@@ -79,8 +85,9 @@ kubehsm rbac check breakglass -o json`,
 			doc.Obstacles = tickets.Hindered(c.Context(), a.context)
 		}
 		err = a.emit(o, doc, func(w *words) {
-			w.sections([]present.Section{present.Roles(doc.Objects), present.Rights(doc.Rights),
-				present.Evaders(evaders), present.BrokenPolicies(doc.BrokenPolicies), present.Obstacles(doc.Obstacles)})
+			w.sections(append([]present.Section{present.Roles(doc.Objects), present.Rights(doc.Rights),
+				present.Evaders(evaders), present.BrokenPolicies(doc.BrokenPolicies), present.Obstacles(doc.Obstacles)},
+				present.Lacks(doc.Approver)...))
 		})
 		return errors.Join(err, untried, rbacWrong(doc.Objects), broken)
 	})

@@ -159,6 +159,14 @@ func Obstacles(against []string) Section {
 	return s
 }
 
+// Lacks says what the approver may not do; nothing if it lacks no right.
+func Lacks(all []string) []Section {
+	if len(all) == 0 {
+		return nil
+	}
+	return []Section{{Title: "What the approver lacks", Lines: linesOf("", all, Warn)}}
+}
+
 // Ticket says what a ticket is for. The ticket itself, a secret, is not in it.
 func Ticket(t desk.IssuedTicket) []Section {
 	s := Section{Facts: []Fact{

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -235,6 +236,35 @@ func (s Roles) Rights(ctx context.Context, kubeContext string) ([]RBACRight, err
 	}
 	return all, nil
 }
+
+// Lacks says, in sentences, what the approver of a cluster may not do though it should, by its Events of the last
+// 35 minutes; none where no approver runs.
+func (s Roles) Lacks(ctx context.Context, kubeContext string, now time.Time) (all []string, err error) {
+	c, err := openObjects(ctx, s.access, kubeContext)
+	if err != nil {
+		return nil, err
+	}
+	err = c.list(ctx, object{"apiVersion": "events.k8s.io/v1", "kind": "Event",
+		"metadata": map[string]any{"namespace": clusterapi.Namespace}}, func(o object) {
+		last := o.time("series", "lastObservedTime")
+		if last == nil {
+			last = o.time("eventTime")
+		}
+		if note := o.text("note"); o.text("reason") == clusterapi.RightsMissing && last != nil &&
+			now.Sub(*last) < lacksFor && !slices.Contains(all, note) {
+			all = append(all, note)
+		}
+	})
+	if isForbidden(err) || isNotFound(err) || isUnserved(err) {
+		return nil, nil // nothing is known
+	}
+	slices.Sort(all)
+	return all, err
+}
+
+// lacksFor is how long after an Event a right counts as missing: client-go writes every half hour that an Event
+// goes on.
+const lacksFor = 35 * time.Minute
 
 // contains reports whether live has everything that want says: fields that the
 // API server has added are passed over, lists must be the same.

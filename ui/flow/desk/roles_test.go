@@ -5,10 +5,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
@@ -122,5 +124,28 @@ func TestTry(t *testing.T) {
 	w.Server.Forbid("create secrets")
 	if all, err := NewTickets(w.Env).Try(t.Context(), ""); err == nil || len(all) == 0 {
 		t.Errorf("without the right to make a token: %q, %v", all, err)
+	}
+}
+
+// TestLacks: the approver's Events of late say what it may not do, others do not.
+func TestLacks(t *testing.T) {
+	w, now := desk(t), time.Now()
+	w.Server.Allow("list events")
+	put := func(name, reason string, first, last time.Time) {
+		w.Server.Put("/apis/events.k8s.io/v1/namespaces/kubehsm-system/events", flowtest.Object{
+			"apiVersion": "events.k8s.io/v1", "kind": "Event", "reason": reason, "note": "may not " + name,
+			"metadata":  map[string]any{"namespace": clusterapi.Namespace, "name": name},
+			"eventTime": first.Format(time.RFC3339Nano),
+			"series":    map[string]any{"lastObservedTime": last.Format(time.RFC3339Nano)}})
+	}
+	put("update", clusterapi.RightsMissing, now.Add(-time.Hour), now.Add(-time.Minute))
+	put("create", clusterapi.RightsMissing, now.Add(-2*time.Hour), now.Add(-time.Hour))
+	put("list", "Denied", now, now)
+	if all, err := NewRoles(w.Env).Lacks(t.Context(), "", now); err != nil || !slices.Equal(all, []string{"may not update"}) {
+		t.Errorf("%q, %v", all, err)
+	}
+	w.Server.Forbid("list events")
+	if all, err := NewRoles(w.Env).Lacks(t.Context(), "", now); err != nil || all != nil {
+		t.Errorf("without the right to read Events: %q, %v", all, err)
 	}
 }

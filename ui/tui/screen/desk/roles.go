@@ -3,6 +3,7 @@ package desk
 import (
 	"context"
 	"strings"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -49,9 +50,14 @@ func (d work) checkRoles() tea.Msg {
 			if err != nil {
 				return screen.Report{}, err
 			}
-			against := d.Tickets.Hindered(ctx, "")
+			lacks, err := d.Roles.Lacks(ctx, "", time.Now())
+			if err != nil {
+				return screen.Report{}, err
+			}
+			sections := append(compared(all), present.Rights(rights), present.Evaders(evaders),
+				present.Obstacles(d.Tickets.Hindered(ctx, "")))
 			return screen.Report{Title: "Roles and policies in the cluster",
-				Sections: append(compared(all), present.Rights(rights), present.Evaders(evaders), present.Obstacles(against))}, nil
+				Sections: append(sections, present.Lacks(lacks)...)}, nil
 		}}}
 }
 
