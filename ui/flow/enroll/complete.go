@@ -16,7 +16,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
-	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
@@ -235,7 +234,7 @@ func (n Enroller) completeUser(ctx context.Context, o *enrolling.Options) error 
 	var me csr.Subject
 	from := "the roster has it as that of"
 	if o.Join != nil {
-		owner, err := n.owner(ctx, o)
+		owner, err := NewJoins(n.env).owner(ctx, o)
 		switch {
 		case err != nil:
 			return err
@@ -271,28 +270,6 @@ func (n Enroller) completeUser(ctx context.Context, o *enrolling.Options) error 
 		o.Groups = slices.DeleteFunc(me.Groups, builtIn)
 	}
 	return nil
-}
-
-// owner is whom the roster of the cluster that is joined gives the token to, nil if there is none that the
-// bootstrap token may read.
-func (n Enroller) owner(ctx context.Context, o *enrolling.Options) (*csr.Subject, error) {
-	if o.Join.Bearer() == "" {
-		return nil, nil
-	}
-	j := &enrolling.Progress{Options: *o}
-	if err := n.discoverInto(ctx, j, func(error) {}); err != nil {
-		return nil, err
-	}
-	var serial string
-	err := (token.Tokens{Env: n.env}).With(ctx, o.Token, func(token hsm.Token) error {
-		info, err := token.Info(ctx)
-		serial = info.Serial
-		return err
-	})
-	if err != nil || serial == "" {
-		return nil, err
-	}
-	return request.OwnerOf(ctx, n.bearer(j), serial)
 }
 
 // builtIn tells whether a user or group is one of Kubernetes' own.

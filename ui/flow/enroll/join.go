@@ -16,6 +16,8 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
 // ErrNoJoin: nothing says which cluster is to be joined.
@@ -117,14 +119,36 @@ func (n Enroller) filer(ctx context.Context, j *enrolling.Progress) (*csr.Client
 		return nil, hint.Withf(fmt.Errorf("the record of %q names no API server", j.Options.Name),
 			"find it with `%s`", j.Options.Resume())
 	}
-	return csr.NewClient(n.bearer(j))
+	return csr.NewClient(bearer(n.env, j))
 }
 
 // bearer speaks to the cluster of a join as whoever files the request.
-func (n Enroller) bearer(j *enrolling.Progress) *rest.Config {
+func bearer(e *env.Env, j *enrolling.Progress) *rest.Config {
 	config := cluster.Anonymous(j.Cluster)
-	config.Timeout, config.BearerToken = n.env.RequestTimeout, j.Options.Join.Bearer()
+	config.Timeout, config.BearerToken = e.RequestTimeout, j.Options.Join.Bearer()
 	return config
+}
+
+// owner is whom the roster of the cluster that is joined gives the token to, nil if there is none that the
+// bootstrap token may read.
+func (n Joins) owner(ctx context.Context, o *enrolling.Options) (*csr.Subject, error) {
+	if o.Join.Bearer() == "" {
+		return nil, nil
+	}
+	j := &enrolling.Progress{Options: *o}
+	if err := NewEnroller(n.env).discoverInto(ctx, j, func(error) {}); err != nil {
+		return nil, err
+	}
+	var serial string
+	err := (token.Tokens{Env: n.env}).With(ctx, o.Token, func(token hsm.Token) error {
+		info, err := token.Info(ctx)
+		serial = info.Serial
+		return err
+	})
+	if err != nil || serial == "" {
+		return nil, err
+	}
+	return request.OwnerOf(ctx, bearer(n.env, j), serial)
 }
 
 // TakeCertificate puts a certificate that the user was sent into the record of
