@@ -6,72 +6,15 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/clientcmd"
-
-	"github.com/kubehsm/kubehsm/csr"
-	"github.com/kubehsm/kubehsm/plugin/clusterapi"
-	"github.com/kubehsm/kubehsm/plugin/judge"
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 )
-
-// noRoster is a cluster without a roster, and where nobody may take the rights of others.
-type noRoster struct{}
-
-func (noRoster) Token(string) (*clusterapi.HardwareToken, error)        { return nil, nil }
-func (noRoster) TokenWithKey(string) (*clusterapi.HardwareToken, error) { return nil, nil }
-func (noRoster) Others(string, types.UID) ([]judge.Other, error)        { return nil, nil }
-func (noRoster) Revoked(string, string) ([]string, error)               { return nil, nil }
-func (noRoster) Escalates(csr.Subject) (string, error)                  { return "", nil }
-
-// approves has requests judged as the approver in a cluster does, until the test ends.
-func (u *user) approves() {
-	u.t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", u.Cluster.AdminKubeconfig())
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	client, err := csr.NewClient(config)
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	j, err := judge.New(clusterapi.PolicySpec{RenewUnrostered: true})
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(u.t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		for event, err := range client.Follow(ctx, csr.ListOptions{}) {
-			if err != nil {
-				ended <- err
-				return
-			}
-			d, err := j.Decide(event.Object, noRoster{}, time.Now())
-			if err == nil && d.Verdict == judge.Approve {
-				_, err = client.Approve(ctx, event.Object, csr.Decision{Reason: d.Reason, Message: d.Message})
-			}
-			if err != nil {
-				ended <- err
-				return
-			}
-		}
-	}()
-	u.t.Cleanup(func() {
-		cancel()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			u.t.Error(err)
-		}
-	})
-}
 
 // certificate is the one that the agent signs in with.
 func (u *user) certificate(r result) *x509.Certificate {
@@ -97,14 +40,14 @@ func TestRenewsItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := cluster.Stop(t.Context()); err != nil {
+		if err := cluster.Stop(context.Background()); err != nil {
 			t.Log(err)
 		}
 	})
 	u := newUser(t, lab.Options{Cluster: cluster})
 	u.enroll("--expiration", "10m")
 	u.mayFile()
-	u.approves()
+	lab.Approves(t, cluster)
 	r := u.parse(u.ok(u.KubehsmPIN(t.Context(), lab.PIN, "certificate", "renew", enrolled, "--yes", "-o", "json")))
 	watch := u.sh("kubectl get namespaces --watch -o name")
 	watch.WaitFor("namespace/default")
