@@ -46,14 +46,6 @@ func newLab(t testing.TB, o controlplane.Options) *lab {
 	return l
 }
 
-// setPolicy changes the policy of the cluster.
-func (l *lab) setPolicy(spec map[string]any) {
-	l.t.Helper()
-	if err := fleet.SetPolicy(l.t.Context(), l.c, spec); err != nil {
-		l.t.Fatal(err)
-	}
-}
-
 func (l *lab) kubectl(args ...string) string {
 	l.t.Helper()
 	out, err := l.c.Admin(l.t.Context(), "", args...)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	e2e "github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/fleet"
 	"github.com/kubehsm/kubehsm/test/poll"
 	"github.com/kubehsm/kubehsm/test/term"
 )
@@ -22,7 +23,10 @@ import (
 // watches. No clock is moved and nobody is asked.
 func TestRenewalMinutes(t *testing.T) {
 	l := newLab(t, controlplane.Options{})
-	l.setPolicy(map[string]any{"renewUnrostered": true}) // a key in SoftHSM is attested by nobody
+	// A key in SoftHSM is attested by nobody.
+	if err := fleet.SetPolicy(t.Context(), l.c, map[string]any{"renewUnrostered": true}); err != nil {
+		t.Fatal(err)
+	}
 	l.start()
 	for _, role := range []string{"view", "kubehsm:ticket"} {
 		l.kubectl("create", "clusterrolebinding", "dev-"+strings.ReplaceAll(role, ":", "-"), "--clusterrole="+role,
