@@ -130,6 +130,18 @@ type LineOptions struct {
 // DefaultLineLifetime is that of the certificates of a roster: they survive a weekend.
 const DefaultLineLifetime = 7 * 24 * time.Hour
 
+// weekend is how long a certificate has to last at least that is renewed on Friday afternoon ([expiry.Due]).
+const weekend = 3 * 24 * time.Hour
+
+// warnings say what a short lifetime means.
+func (o LineOptions) warnings() []string {
+	if o.Lifetime >= weekend {
+		return nil
+	}
+	return []string{fmt.Sprintf("a certificate of %s ends during a weekend, when nobody renews it. Its owner then needs "+
+		"a new line. Choose %s or longer, and it survives a weekend", span.Of(o.Lifetime), span.Of(weekend))}
+}
+
 // JoinLine makes a token that can only file requests and look up whose a hardware token is, and the one command
 // with which everybody on the roster joins: the attestation of the key says which token it is, the roster whose.
 // Where the cluster does not show its cluster-info, or does not sign it, the line has the cluster's authority in
@@ -145,6 +157,7 @@ func (b BootstrapTokens) JoinLine(ctx context.Context, kubeContext string, o Lin
 			v.Join, err = wholeLine(at, v.Token)
 		}
 		v.Join += o.flags()
+		v.Warnings = append(v.Warnings, o.warnings()...)
 		return v, err
 	}
 	secret, err := bootstraptoken.Generate()
@@ -176,6 +189,7 @@ func (b BootstrapTokens) JoinLine(ctx context.Context, kubeContext string, o Lin
 		v.Join = whole
 	}
 	v.Join += o.flags()
+	v.Warnings = append(v.Warnings, o.warnings()...)
 	return v, nil
 }
 

@@ -140,7 +140,7 @@ func TestJoinLine(t *testing.T) {
 	o := LineOptions{TTL: time.Hour, Lifetime: DefaultLineLifetime, Groups: []string{"dev", "a b"}, Name: "prod"}
 	const ends = " --group dev --group 'a b' --name prod --expiration 168h"
 	v, err := b.JoinLine(t.Context(), "", o)
-	if err != nil || !strings.HasPrefix(v.Join, "kubehsm join --discovery-file 'data:") || !strings.HasSuffix(v.Join, ends) ||
+	if err != nil || len(v.Warnings) > 0 || !strings.HasPrefix(v.Join, "kubehsm join --discovery-file 'data:") || !strings.HasSuffix(v.Join, ends) ||
 		!strings.Contains(v.Join, " --tls-bootstrap-token "+v.Token+" ") {
 		t.Fatalf("%s, %v", v.Join, err)
 	}
@@ -156,7 +156,10 @@ func TestJoinLine(t *testing.T) {
 	if v, err = b.JoinLine(t.Context(), "", o); err != nil || !strings.Contains(v.Join, "'data:") {
 		t.Errorf("where nobody signs cluster-info: %s, %v", v.Join, err)
 	}
-	o.Whole = true
+	o.Whole, o.Lifetime = true, 24*time.Hour
+	if v, err = b.JoinLine(t.Context(), "", o); len(v.Warnings) != 1 || !strings.Contains(v.Warnings[0], "weekend") {
+		t.Errorf("of a day: %q", v.Warnings)
+	}
 	if v, err = b.JoinLine(t.Context(), "", o); err != nil || !strings.Contains(v.Join, "'data:") {
 		t.Errorf("%s, %v", v.Join, err)
 	}
