@@ -40,7 +40,7 @@ func (r *revoking) bind(f *pflag.FlagSet) {
 	f.StringSliceVar(&r.accept, "accept-risk", nil,
 		"accept a `risk`: own revokes the certificate in use; admin one of system:masters or the control plane")
 	annotate(f, flagChoices, []string{desk.RiskOwn, desk.RiskAdmin}, "accept-risk")
-	f.DurationVar(&r.timeout, "timeout", desk.ApproverPatience, "how long to wait for the approver, where it revokes")
+	f.DurationVar(&r.timeout, "timeout", desk.ApproverPatience, "how long to wait until the approver has revoked")
 	f.BoolVar(&r.dryRun, "dry-run", false, "show what would be removed and revoked, and change nothing")
 	f.BoolVarP(&r.yes, "yes", "y", false, "do not ask")
 }
@@ -90,8 +90,8 @@ is not removed, and the command then fails.
 With --certificate, --fingerprint, --serial or --token, revokes these certificates
 only, also those that kubehsm did not enroll.
 
-Who may not change admission policies, as the help desk, has the cluster's approver
-revoke the certificates, where it is installed, and waits until they are (--timeout).
+If you may not change admission policies, and the approver is installed, it revokes
+the certificates for you. The command waits until it has (--timeout).
 
 A revoked certificate is refused when it writes: an admission policy names it until it
 ends. It still reads, and whoever may impersonate others writes with --as. "kubehsm

@@ -42,8 +42,8 @@ and signs in. Then it writes a kubeconfig context and makes it the current one.
 A ticket of the help desk is one line with everything that is needed. Without a ticket,
 use the flags of kubeadm: an address, a bootstrap token and the hash of the cluster's
 certificate authority; or a discovery file. Without --user, the certificate is for the
-person to whom the cluster's roster gives the token. No credential is sent before the cluster has
-proven its identity.
+owner of the token on the cluster's roster. No credential is sent before the cluster
+has proven its identity.
 
 Give tickets and tokens in a file, on standard input (-), or at the prompt: other users
 of the computer can read command lines. They are not stored. To continue an interrupted

@@ -94,7 +94,7 @@ kubehsm kubeconfig refresh prod --discovery-token-ca-cert-hash sha256:1234…`,
 	c.Flags().StringVar(&file, "discovery-file", "",
 		"discovery `file`, or its https URL, with the cluster's new authority; - for standard input")
 	c.Flags().StringSliceVar(&hashes, "discovery-token-ca-cert-hash", nil,
-		"`hash` of the public key of the cluster's new authority, sha256:HEX, if the enrollment does not know it yet")
+		"`hash` of the cluster's new certificate authority, as sha256:HEX; may be repeated")
 	c.MarkFlagsMutuallyExclusive("discovery-token-ca-cert-hash", "discovery-file")
 	c.MarkFlagsMutuallyExclusive("server", "accept-risk")
 	c.MarkFlagsMutuallyExclusive("server", "discovery-file")

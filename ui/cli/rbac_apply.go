@@ -69,7 +69,7 @@ kubehsm rbac apply breakglass --dry-run`,
 	})
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "have the cluster check everything, and change nothing")
 	c.Flags().BoolVar(&force, "force-conflicts", false, "overwrite what others have changed")
-	c.Flags().BoolVar(&publish, "publish-cluster-info", false, "show everybody the cluster's address and authority")
+	c.Flags().BoolVar(&publish, "publish-cluster-info", false, "let everybody read the cluster's address and authority")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	o = output(c)
 	return c

@@ -91,7 +91,7 @@ kubehsm rbac check breakglass -o json`,
 		})
 		return errors.Join(err, untried, rbacWrong(doc.Objects), broken)
 	})
-	c.Flags().BoolVar(&try, "try-token", false, "find out with a bootstrap token whether the cluster accepts any")
+	c.Flags().BoolVar(&try, "try-token", false, "make a bootstrap token to test whether the cluster accepts it")
 	o = output(c)
 	return c
 }

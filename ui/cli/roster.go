@@ -174,15 +174,15 @@ func (a *app) rosterLine() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "line",
 		Short: "Print the one command with which everybody on the roster joins",
-		Long: `Makes a token that can only file requests and look up whose a hardware token is, and
+		Long: `Makes a token that can only file requests and look up the owner of a hardware token, and
 prints a command that joins with it. The command is the same for everybody: it asks for
 the name and groups that the roster gives the inserted token. The attestation of the key
 proves which token it is. The approver approves nothing else that is filed with it.
 
 Where the cluster does not show its cluster-info to everybody, as k3s, Talos and OpenShift
 may not, the command has the cluster's authority in it; --self-contained does that
-anywhere. Where the cluster signs nobody in with a bootstrap token, use --file-only: the
-command then has a token of a service account, which ends by itself. Treat the command
+anywhere. Where the cluster does not accept bootstrap tokens, use --file-only: the
+command then has a service account's token, which expires. Treat the command
 as a secret: whoever has it can file requests until then.`,
 		Example: `kubehsm roster line --name prod
 kubehsm roster line --self-contained --ttl 168h`,
@@ -206,11 +206,11 @@ kubehsm roster line --self-contained --ttl 168h`,
 		return a.emit(o, v, func(w *words) { w.line("%s", v.Join) })
 	})
 	c.Flags().DurationVar(&line.TTL, "ttl", bootstraptoken.DefaultTTL,
-		"lifetime of the line, a `duration`; 0: it never expires")
+		"lifetime of the line, a `duration`; 0: it never expires (not with --file-only)")
 	c.Flags().DurationVar(&line.Lifetime, "lifetime", desk.DefaultLineLifetime,
 		"`lifetime` of the certificates that are asked for")
 	c.Flags().StringSliceVar(&line.Groups, "group", nil,
-		"`group` that everybody asks for, may be repeated; default those that the roster gives each")
+		"`group` that everybody asks for, may be repeated; default: each owner's groups on the roster")
 	c.Flags().StringVar(&line.Name, "name", "", "`name` proposed for the enrollment and the context")
 	c.Flags().BoolVar(&line.Whole, "self-contained", false, "put the cluster's authority into the line")
 	c.Flags().BoolVar(&line.FileOnly, "file-only", false,

@@ -80,8 +80,8 @@ func documents() []Entry {
 				"unseen[] stop (as with --certificate) done[] failed[]"},
 		{"helpdesk revoke --certificate",
 			"server targets[]: certificate key user notAfter groups request; alreadyRevoked[] refusals[] warnings[] " +
-				"risks[] impersonators[] unknown done{inForce after note}"},
-		{"revocation list", "revoked[]: certificate key user notAfter reason by at; settings{failClosed spared}"},
+				"risks[] impersonators[] unknown done{approver inForce after note}"},
+		{"revocation list", "revoked[]: certificate key user notAfter reason by at; settings{failClosed spared}; filed[], the Revocations"},
 		{"revocation lift, set", "lifted[]: as revocation list; inForce after note"},
 		{"revocation check", "steps[]: what ok note"},
 		{"helpdesk list",
@@ -105,7 +105,7 @@ func documents() []Entry {
 			"name context kubeconfig key fingerprint request notAfter user groups rights ask notes next"},
 		{"agent status",
 			"running, and if it is: version pid started bridge tokens upstreams sessions signatures dials memory " +
-				"program newer supervised locksOn"},
+				"program newer supervised locksOn renewals unfollowed"},
 		{"audit",
 			"records[]: time event outcome reason error code count enrollment server key token client{pid " +
 				"command} agent version; damaged"},

@@ -62,7 +62,7 @@ func (c *Command) follow(ctx context.Context, dirs home.Dirs, asker hsm.Prompter
 // former address is as good: what keeps the entry from being written is said once a day.
 func (c *Command) rewrite(ctx context.Context, dirs home.Dirs, e enrollment.Enrollment) {
 	err := contexts.Followed(ctx, &env.Env{Dirs: dirs, Executable: c.Executable, Version: c.Version}, e.Name)
-	said := "the cluster " + e.Name + " has moved to " + e.Host() + ": your kubeconfig follows it"
+	said := "the cluster " + e.Name + " has moved to " + e.Host() + ": your kubeconfig now names the new address"
 	if err != nil {
 		said = "the cluster " + e.Name + " has moved to " + e.Host() + ", and your kubeconfig could not be updated: " +
 			err.Error() + "; `kubehsm kubeconfig set " + e.Name + "` updates it"

@@ -42,7 +42,7 @@ func removable(r desk.Revocation) []Line {
 	}
 	if r.Stops() {
 		for _, t := range r.Stop.Allowed().Targets {
-			words := certificateNamed(t) + ": kept from writing, and reads until then"
+			words := certificateNamed(t) + ": kept from writing; it can still read until then"
 			if t.Request != "" {
 				words = "of request " + t.Request + ", " + words
 			}

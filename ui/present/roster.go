@@ -124,7 +124,7 @@ func RosterQuestion(all []desk.RosterEntry, lost bool) string {
 
 // RosterRemoved says what it means that tokens were removed.
 const RosterRemoved = "A key in such a token gets no further certificate. A certificate that was already issued is " +
-	"valid until it expires: kubehsm helpdesk revoke ends it at once."
+	"valid until it expires: kubehsm helpdesk revoke stops its writes at once."
 
 // Proven are requests that prove what they claim, in a list.
 func Proven(all []request.View, now time.Time) Section {

@@ -38,7 +38,7 @@ func Stop(s desk.Stop) []Section {
 	}
 	does := reach(s)
 	if s.ByApprover {
-		by := Line{Words: "The cluster's approver revokes them, as you may not. Only a cluster admin can lift that."}
+		by := Line{Words: "The cluster's approver revokes these certificates for you. Only a cluster admin can lift the revocation."}
 		does = append([]Line{by}, does...)
 	}
 	return append(sections, Section{Title: "What it does", Lines: does})
@@ -106,7 +106,7 @@ func Evaders(e desk.Evaders) Section {
 func BrokenPolicies(all []string) Section {
 	lines := linesOf("", all, Bad)
 	if len(lines) == 0 {
-		lines = []Line{{Words: "none is broken, as far as you may look", Level: Quiet}}
+		lines = []Line{{Words: "no policy that you may read is broken", Level: Quiet}}
 	}
 	return Section{Title: "Policies with revoked certificates", Lines: lines}
 }
@@ -140,10 +140,10 @@ func RevokedEntry(e revocation.Entry) string {
 func Enforced(e desk.Enforcement) Line {
 	switch {
 	case e.Approver && e.InForce:
-		return Line{Words: fmt.Sprintf("The approver has put it in force, after %s: an API server enforces it; others do "+
+		return Line{Words: fmt.Sprintf("The approver has put the revocation in force, after %s: one API server enforces it, others do "+
 			"within seconds.", e.After)}
 	case e.Approver:
-		return Line{Words: "It is filed, and not in force yet: " + Note(e.Note) + ". It takes effect as soon as the " +
+		return Line{Words: "The revocation is filed but not in force yet: " + Note(e.Note) + ". It takes effect as soon as the " +
 			"approver runs.", Level: Warn}
 	case e.InForce:
 		return Line{Words: fmt.Sprintf("The API server that answered enforces it, after %s; others do within seconds.",

@@ -141,19 +141,24 @@ const offerTimeout = 20 * time.Second
 // offer has the certificate of t renewed if that is due and takes a further touch or PIN of the person who has
 // just signed in by u. That person may decline, by doing nothing: t is signed in.
 func (s *renewals) offer(ctx context.Context, t *target, u token.Use) {
-	if t.past.Load() || !errors.Is(t.asksNobody(ctx), hsm.ErrPINRequired) {
+	if t.past.Load() {
 		return
 	}
-	if _, err := u.Ask(ctx, ask.Question{Reach: true}); errors.Is(err, hsm.ErrNoTerminal) {
-		return // a touch would not be seen
-	}
 	now := s.now()
-	done, ok := s.renewer.Begin(t.key, t.chain, now)
+	done, ok := s.renewer.Begin(t.key, t.chain, now) // before the token is looked at, which takes time
 	if !ok {
 		return
 	}
+	if !errors.Is(t.asksNobody(ctx), hsm.ErrPINRequired) {
+		done()
+		return
+	}
+	if _, err := u.Ask(ctx, ask.Question{Reach: true}); errors.Is(err, hsm.ErrNoTerminal) {
+		done() // a touch would not be seen
+		return
+	}
 	until := expiry.Day(s.renewer.Until(t.key, t.chain, now))
-	u.Purpose = hsm.Purpose{Action: fmt.Sprintf("renew the certificate of %s until %s, or wait %s to do so later",
+	u.Purpose = hsm.Purpose{Action: fmt.Sprintf("renew the certificate of %s until %s, or wait %s to skip it now",
 		t.e.Name, until, span.Limit(s.offered))}
 	way := s.wayBy(t, true, func(ctx context.Context) (crypto.Signer, error) { return s.requestKey(ctx, t, u) })
 	asking, cancel := context.WithTimeout(ctx, s.offered)
@@ -195,10 +200,10 @@ func (s *renewals) status() (all []message.RenewalStatus) {
 func (s *renewals) followed(e enrollment.Enrollment, err error) {
 	s.records.Follow(e, err)
 	if err != nil {
-		s.notify.Say("The cluster " + e.Name + " says that it has moved, which is not followed: run kubehsm doctor.")
+		s.notify.Say("The agent could not follow the cluster " + e.Name + ": run kubehsm doctor.")
 		return
 	}
-	s.notify.Say("kubehsm follows the cluster " + e.Name + ", which is at " + e.Host() + " or has a new authority.")
+	s.notify.Say("The cluster " + e.Name + " has a new address or authority. kubehsm now reaches it at " + e.Host() + ".")
 }
 
 // unfollowed describes the enrollments in use that do not follow what their clusters say.

@@ -160,9 +160,9 @@ func (r *Revocations) tell(ctx context.Context, l revocation.List) {
 		if r.Cache.Get(ctx, types.NamespacedName{Name: s.Name}, &policy) != nil {
 			policy.Name = s.Name // the cache is behind
 		}
-		action, what := "Repair", "; it is put right"
+		action, what := "Repair", "; the approver repairs it"
 		if s.Err != nil {
-			action, what = "Leave", "; it is left as it is, and new entries go to another policy"
+			action, what = "Leave", "; the approver leaves it as it is, and writes new entries to another policy"
 		}
 		r.Events.Eventf(&policy, nil, corev1.EventTypeWarning, "RevocationPolicyBroken", action, "%s", csr.Brief(err.Error()+what))
 	}

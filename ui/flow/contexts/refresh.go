@@ -51,7 +51,7 @@ func (k Contexts) Refresh(ctx context.Context, name string) (*Refresh, error) {
 	update, err := discovery.Refresh(ctx, en.Cluster, discovery.Limits{Timeout: k.env.RequestTimeout})
 	if errors.Is(err, discovery.ErrUntrusted) {
 		return nil, hint.Withf(err, "ask the cluster's administrators whether its certificate authority (CA) was replaced; "+
-			"if it was, they have a discovery file with the new one, or its hash: "+
+			"if it was, ask them for a discovery file with the new CA, or for its hash: "+
 			"`kubehsm kubeconfig refresh %s --discovery-file FILE` or "+
 			"`kubehsm kubeconfig refresh %[1]s --discovery-token-ca-cert-hash HASH`", name)
 	}

@@ -145,7 +145,7 @@ func (o LineOptions) warnings() []string {
 // JoinLine makes a token that can only file requests and look up whose a hardware token is, and the one command
 // with which everybody on the roster joins: the attestation of the key says which token it is, the roster whose.
 // Where the cluster does not show its cluster-info, or does not sign it, the line has the cluster's authority in
-// it. The error is [ErrNoTokenSignIn] if the cluster signs nobody in with a bootstrap token.
+// it. The error is [ErrNoTokenSignIn] if the cluster does not accept bootstrap tokens.
 func (b BootstrapTokens) JoinLine(ctx context.Context, kubeContext string, o LineOptions) (BootstrapToken, error) {
 	at, err := b.access.Verified(ctx, kubeContext)
 	if err != nil {

@@ -144,9 +144,9 @@ func (c *objects) acted(ctx context.Context, all []filedObject, patience time.Du
 			}
 			select {
 			case <-ctx.Done():
-				note := "the approver has not acted on it within " + span.Limit(patience)
+				note := "the approver has not acted within " + span.Limit(patience)
 				if condition != nil {
-					note = "the approver could not put it in force: " + condition.Message
+					note = "the approver could not put the revocation in force: " + condition.Message
 				}
 				return &Enforcement{Approver: true, Note: note}
 			case <-next.C:
@@ -168,7 +168,7 @@ func (s Stop) Pending() error {
 	if s.Done == nil || !s.Done.Approver || s.Done.InForce {
 		return nil
 	}
-	return hint.With(fmt.Errorf("the revocation is filed, and not in force yet: %s", s.Done.Note),
+	return hint.With(fmt.Errorf("the revocation is filed but not in force yet: %s", s.Done.Note),
 		"`kubehsm revocation list` shows when it is; a cluster admin can revoke at once with the same command")
 }
 

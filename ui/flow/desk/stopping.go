@@ -174,7 +174,7 @@ func (s Stopping) LookUp(ctx context.Context, kubeContext string, targets []Targ
 		return stop, err
 	}
 	if !may && !stop.ByApprover {
-		return stop, hint.With(errMayNot, "have a cluster admin run the command, or install the approver, which does it for "+
+		return stop, hint.With(errMayNot, "have a cluster admin run the command, or install the approver, which revokes for "+
 			"the help desk; `kubehsm rbac check` shows what you may do")
 	}
 	var list revocation.List

@@ -15,8 +15,8 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 )
 
-// ErrNoTokenSignIn: the cluster signs nobody in with a bootstrap token.
-var ErrNoTokenSignIn = errors.New("the cluster signs nobody in with a bootstrap token")
+// ErrNoTokenSignIn: the cluster does not accept bootstrap tokens.
+var ErrNoTokenSignIn = errors.New("the cluster does not accept bootstrap tokens")
 
 // The time limits of a trial: the cluster signs cluster-info for a new token, and signs in with it, within a
 // second or two.

@@ -232,7 +232,7 @@ func (n Enroller) completeUser(ctx context.Context, o *enrolling.Options) error 
 	}
 	const next = "say who the certificate is for: --user NAME (and --group NAME)"
 	var me csr.Subject
-	from := "the roster has it as that of"
+	from := "the roster names the owner"
 	if o.Join != nil {
 		owner, err := NewJoins(n.env).owner(ctx, o)
 		switch {

@@ -16,7 +16,7 @@ import (
 )
 
 // ErrNotListed: the roster of the cluster does not give a token to anybody.
-var ErrNotListed = errors.New("it is nobody's on the roster")
+var ErrNotListed = errors.New("the roster names no owner for it")
 
 // OwnerOf returns whom the roster of a cluster gives the token with a serial number to, and their groups; nil if
 // the cluster has no roster, or the credential in config may not read it. Errors are [ErrNotListed] and those of
@@ -36,7 +36,7 @@ func OwnerOf(ctx context.Context, config *rest.Config, serial string) (*csr.Subj
 		return nil, nil
 	case apierrors.IsNotFound(err), err == nil && token.Spec.Owner == "":
 		return nil, hint.With(fmt.Errorf("token %s: %w", serial, ErrNotListed),
-			"insert the token that you were given, or tell the help desk this serial number")
+			"insert the token that you were given, or tell the help desk its serial number")
 	case err != nil:
 		return nil, apierror.Of("look up the token "+serial+" on the roster", config.Host, err)
 	}

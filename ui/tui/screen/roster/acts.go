@@ -75,11 +75,11 @@ func (m *Model) approve() tea.Cmd {
 // line makes the command with which everybody on the roster joins.
 func (m *Model) line() tea.Cmd {
 	group := &widget.Field{ID: "group", Label: "Group", Input: widget.NewInput("", "the roster's"),
-		Note: "The one group that everybody asks for, in place of all that the roster gives."}
+		Note: "Everybody asks for this group only, not for all that the roster gives them."}
 	name := &widget.Field{ID: "name", Label: "Context", Input: widget.NewInput("", "their choice"),
 		Note: "The name proposed for their context."}
 	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(m.Keys, "A join line for everybody",
-		"It can only file requests and look up whose a token is, for a day.", []*widget.Field{group, name},
+		"For a day, it can only file requests and look up the owner of a token.", []*widget.Field{group, name},
 		func(*widget.Form) tea.Cmd {
 			o := desk.LineOptions{TTL: bootstraptoken.DefaultTTL, Lifetime: desk.DefaultLineLifetime,
 				Name: strings.TrimSpace(name.Input.Value())}
