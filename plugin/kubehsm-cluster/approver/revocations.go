@@ -76,8 +76,9 @@ func (r *Revocations) Reconcile(ctx context.Context, _ reconcile.Request) (recon
 	}
 	var all []clusterapi.Revocation
 	list, found := revocation.Ledger{API: policyAPI{r.API, r.Objects}}, revocation.List{}
-	shards, err := list.Hold(ctx, now, func(ctx context.Context, l revocation.List) (wanted []revocation.Entry, err error) {
+	shards, err := list.Hold(ctx, now, func(ctx context.Context, l revocation.List) ([]revocation.Entry, error) {
 		found = l
+		var wanted []revocation.Entry
 		var objects clusterapi.RevocationList
 		if err := r.API.List(ctx, &objects, client.InNamespace(clusterapi.Namespace)); err != nil {
 			return nil, err
@@ -114,7 +115,8 @@ func (r *Revocations) report(ctx context.Context, o *clusterapi.Revocation, cond
 	on map[string]bool, now time.Time) error {
 	until := o.Until()
 	if !until.IsZero() && !now.Before(until) {
-		return client.IgnoreNotFound(r.Objects.Delete(ctx, o, client.Preconditions{UID: &o.UID, ResourceVersion: &o.ResourceVersion}))
+		same := client.Preconditions{UID: &o.UID, ResourceVersion: &o.ResourceVersion}
+		return client.IgnoreNotFound(r.Objects.Delete(ctx, o, same))
 	}
 	old := o.Status.DeepCopy()
 	if condition.Status == metav1.ConditionTrue {
@@ -124,8 +126,8 @@ func (r *Revocations) report(ctx context.Context, o *clusterapi.Revocation, cond
 				o.Status.Certificates++
 			}
 		}
-		condition.Message = fmt.Sprintf("an API server refuses what %d of %d certificates write; they can read until they end",
-			o.Status.Certificates, len(o.Spec.Certificates))
+		condition.Message = fmt.Sprintf("an API server refuses what %d of %d certificates write; they can read until "+
+			"they end", o.Status.Certificates, len(o.Spec.Certificates))
 		if o.Status.InForceSince == nil {
 			o.Status.InForceSince = &metav1.Time{Time: time.Now().Truncate(time.Second)}
 		}
@@ -145,8 +147,8 @@ func (r *Revocations) report(ctx context.Context, o *clusterapi.Revocation, cond
 
 // probe is what [revocation.Await] asks the API server.
 func (r *Revocations) probe(ctx context.Context, name string) error {
-	return r.Objects.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: clusterapi.Namespace, Name: name}},
-		client.DryRunAll)
+	named := metav1.ObjectMeta{Namespace: clusterapi.Namespace, Name: name}
+	return r.Objects.Create(ctx, &corev1.ConfigMap{ObjectMeta: named}, client.DryRunAll)
 }
 
 // tell makes an Event for each policy that was broken as the list was read.
@@ -164,7 +166,8 @@ func (r *Revocations) tell(ctx context.Context, l revocation.List) {
 		if s.Err != nil {
 			action, what = "Leave", "; the approver leaves it as it is, and writes new entries to another policy"
 		}
-		r.Events.Eventf(&policy, nil, corev1.EventTypeWarning, "RevocationPolicyBroken", action, "%s", csr.Brief(err.Error()+what))
+		r.Events.Eventf(&policy, nil, corev1.EventTypeWarning, "RevocationPolicyBroken", action, "%s",
+			csr.Brief(err.Error()+what))
 	}
 }
 

@@ -97,7 +97,8 @@ func (l layout) image(arch, file string) (descriptor, error) {
 	}
 	var plain bytes.Buffer
 	t := tar.NewWriter(&plain)
-	if err := t.WriteHeader(&tar.Header{Name: "kubehsm-cluster", Mode: 0o555, Size: int64(len(program)), Format: tar.FormatUSTAR}); err != nil {
+	head := &tar.Header{Name: "kubehsm-cluster", Mode: 0o555, Size: int64(len(program)), Format: tar.FormatUSTAR}
+	if err := t.WriteHeader(head); err != nil {
 		return descriptor{}, err
 	}
 	if _, err := t.Write(program); err != nil {
