@@ -152,6 +152,9 @@ func (b BootstrapTokens) JoinLine(ctx context.Context, kubeContext string, o Lin
 		return BootstrapToken{}, err
 	}
 	if o.FileOnly {
+		if _, err := wholeLine(at, ""); err != nil { // before there is a token: nothing can end only this one
+			return BootstrapToken{}, err
+		}
 		v, err := b.fileOnly(ctx, kubeContext, o.TTL)
 		if err == nil {
 			v.Join, err = wholeLine(at, v.Token)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -170,5 +171,17 @@ func TestJoinLine(t *testing.T) {
 	o.FileOnly, o.TTL = true, time.Minute
 	if _, err := b.JoinLine(t.Context(), "", o); !errors.Is(err, bootstraptoken.ErrInvalid) {
 		t.Errorf("a file-only token for a minute: %v", err)
+	}
+	config, err := os.ReadFile(w.Env.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config = regexp.MustCompile(`certificate-authority-data: "[^"]*"`).ReplaceAll(config, []byte(`certificate-authority-data: ""`))
+	if err := os.WriteFile(w.Env.Kubeconfig, config, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o.TTL = time.Hour
+	if _, err := b.JoinLine(t.Context(), "", o); err == nil || !strings.Contains(err.Error(), "names no certificate authority") {
+		t.Errorf("without the cluster's authority: %v", err)
 	}
 }
