@@ -41,8 +41,7 @@ type filedObject struct {
 	from object
 }
 
-// filed lists the Revocations of the cluster, none where the approver is not installed or the caller
-// may not read them.
+// filed lists the Revocations of the cluster, none where the approver is not installed.
 func (c *objects) filed(ctx context.Context) (all []filedObject, served bool, err error) {
 	err = c.list(ctx, revocationNamed(""), func(o object) {
 		f := filedObject{from: o}
@@ -50,10 +49,24 @@ func (c *objects) filed(ctx context.Context) (all []filedObject, served bool, er
 			all = append(all, f)
 		}
 	})
-	if apierrors.IsNotFound(err) || isForbidden(err) {
+	if isForbidden(err) { // also where the approver is not installed: everybody may ask what is served
+		_, served := c.do(ctx, "ask what is served", c.rest.Get().AbsPath("/apis/"+clusterapi.GroupVersion.String()))
+		if apierrors.IsNotFound(served) {
+			err = served
+		}
+	}
+	if apierrors.IsNotFound(err) {
 		return nil, false, nil
 	}
 	return all, err == nil, err
+}
+
+// readable is [objects.filed], none also where the caller may not read them.
+func (c *objects) readable(ctx context.Context) (all []filedObject, served bool, err error) {
+	if all, served, err = c.filed(ctx); isForbidden(err) {
+		err = nil
+	}
+	return all, served, err
 }
 
 // Filed lists the Revocations in the cluster of a context, which its approver carries out, the latest
@@ -63,7 +76,7 @@ func (s Stopping) Filed(ctx context.Context, kubeContext string) ([]clusterapi.R
 	if err != nil {
 		return nil, err
 	}
-	found, _, err := c.filed(ctx)
+	found, _, err := c.readable(ctx)
 	var all []clusterapi.Revocation
 	for _, f := range found {
 		all = append(all, f.Revocation)
@@ -81,7 +94,7 @@ func (c *objects) mayFile(ctx context.Context) (bool, error) {
 	if err != nil || !ok {
 		return false, err
 	}
-	_, served, err := c.filed(ctx)
+	_, served, err := c.readable(ctx)
 	return served, err
 }
 
@@ -175,6 +188,10 @@ func (s Stop) Pending() error {
 // unfile takes certificates out of the Revocations that name them, and says which it has found there.
 func (c *objects) unfile(ctx context.Context, certificates []string) (found map[string]bool, err error) {
 	all, _, err := c.filed(ctx)
+	if isForbidden(err) {
+		err = hint.With(err, "the approver would put back what a Revocation still names; have somebody lift it who may read "+
+			"and change the Revocations in the namespace "+clusterapi.Namespace)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package desk
 
 import (
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -98,6 +99,36 @@ func TestMayNotRevoke(t *testing.T) {
 	targets[0].User = "system:kube-scheduler"
 	if stop, err := NewStopping(w.Env).LookUp(t.Context(), "", targets, []string{RiskAdmin}); err != nil || stop.Err() == nil {
 		t.Errorf("a part of the control plane: %+v, %v", stop, err)
+	}
+}
+
+// TestLiftUnread: who may not read the Revocations cannot lift what the approver would put back. Where the cluster
+// has none, they can.
+func TestLiftUnread(t *testing.T) {
+	for _, served := range []bool{true, false} {
+		w := desk(t)
+		s := NewStopping(w.Env)
+		targets, err := janes(t.Context(), w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop, err := s.LookUp(t.Context(), "", targets, nil)
+		if err == nil {
+			err = s.Stop(t.Context(), "", &stop, "lost")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Server.Forbid("list revocations")
+		if served {
+			w.Server.Fail(http.StatusOK, "get /apis/"+clusterapi.GroupVersion.String())
+		}
+		_, err = s.Lift(t.Context(), "", []string{targets[0].Certificate})
+		list, unread := s.List(t.Context(), "")
+		if _, on := list.Find(targets[0].Certificate, ""); unread != nil || on != served || (err == nil) == served ||
+			served && !strings.Contains(hinting.Of(err), "would put back") {
+			t.Errorf("served %v: %v (%s), on the list: %v, %v", served, err, hinting.Of(err), on, unread)
+		}
 	}
 }
 
