@@ -31,6 +31,10 @@ var (
 	ErrNotRevoked = errors.New("not revoked")
 	// ErrContended is a list that others changed whenever it was to be written.
 	ErrContended = errors.New("others keep changing the list of revoked certificates")
+	// ErrFull is a list that has no room in the policies that the writer may update.
+	ErrFull = fmt.Errorf("the policies %s1 to %[1]s%d are full, and the approver may write no others: a cluster admin can "+
+		"revoke with `kubehsm helpdesk revoke`, and lift what should not be revoked with `kubehsm revocation lift`",
+		PolicyPrefix, NamedPolicies)
 )
 
 // maxTries bounds how often a write begins anew because others have written. Each time one
@@ -43,6 +47,8 @@ const maxTries = 50
 // moment of a write, whenever it ends.
 type Ledger struct {
 	API API
+	// Named keeps writes to the first [NamedPolicies] policies, for a writer that may update those only.
+	Named bool
 
 	limit int // what takes the place of MaxLiteral, unless it is 0
 }
@@ -253,11 +259,11 @@ func (l Ledger) write(ctx context.Context, now time.Time, change func(List) (pla
 		if err != nil {
 			return nil, err
 		}
-		shards, touched := p.apply(list, now, cmp.Or(l.limit, MaxLiteral))
+		shards, touched, full := p.apply(list, now, cmp.Or(l.limit, MaxLiteral), l.Named)
 		err = l.save(ctx, shards, bindings)
 		switch {
 		case err == nil:
-			return touched, nil
+			return touched, full
 		case !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err):
 			return nil, err
 		case ctx.Err() != nil:
@@ -269,8 +275,9 @@ func (l Ledger) write(ctx context.Context, now time.Time, change func(List) (pla
 
 // apply returns the shards as they are to be, none with a literal of more than limit bytes,
 // those that grow first, and those that the plan is about. Shards that cannot be read are
-// left out.
-func (p plan) apply(list List, now time.Time, limit int) (shards, touched []Shard) {
+// left out, and with named those beyond [NamedPolicies]. What then has no room is [ErrFull]; the shards
+// have the rest.
+func (p plan) apply(list List, now time.Time, limit int, named bool) (shards, touched []Shard, err error) {
 	settings := list.Settings
 	if p.settings != nil {
 		settings = *p.settings
@@ -283,10 +290,20 @@ func (p plan) apply(list List, now time.Time, limit int) (shards, touched []Shar
 		asked[e.Certificate] = e
 	}
 	concerns, loads := map[string]bool{}, map[string]*load{} // by the names of shards
-	last := 0
+	last, beyond := 0, []Shard(nil)
 	for _, s := range list.Shards {
 		last = max(last, number(s.Name))
 		if s.Err != nil {
+			continue
+		}
+		if named && number(s.Name) > NamedPolicies {
+			for _, e := range s.Entries {
+				held[e.Certificate] = !e.Ended(now)
+				if _, wanted := asked[e.Certificate]; wanted {
+					concerns[s.Name] = true
+				}
+			}
+			beyond = append(beyond, s)
 			continue
 		}
 		var kept []Entry
@@ -326,6 +343,10 @@ func (p plan) apply(list List, now time.Time, limit int) (shards, touched []Shar
 		}
 		held[e.Certificate] = true
 		i := slices.IndexFunc(shards, func(s Shard) bool { return loads[s.Name].fits(e) })
+		if i < 0 && named && last >= NamedPolicies {
+			err = ErrFull
+			continue
+		}
 		if i < 0 {
 			grow()
 			i = len(shards) - 1
@@ -344,12 +365,12 @@ func (p plan) apply(list List, now time.Time, limit int) (shards, touched []Shar
 		}
 		return 1
 	})
-	for _, s := range shards {
+	for _, s := range append(beyond, shards...) {
 		if concerns[s.Name] || p.settings != nil {
 			touched = append(touched, s)
 		}
 	}
-	return shards, touched
+	return shards, touched, err
 }
 
 // size is what the entry takes of a literal, in bytes.

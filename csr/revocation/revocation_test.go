@@ -417,6 +417,42 @@ func TestFull(t *testing.T) {
 	}
 }
 
+// TestNamed: a writer that may update the named policies only makes no other, and leaves one that an admin has made
+// as it is. What has no room fails, what has is written, and all that was in force stays.
+func TestNamed(t *testing.T) {
+	l, f := newLedger()
+	l.Named = true
+	var all []Entry
+	for n := range 400 {
+		all = append(all, entry(n))
+	}
+	if _, err := l.Revoke(t.Context(), now, all...); !errors.Is(err, ErrFull) {
+		t.Fatalf("more than there is room for: %v", err)
+	}
+	full := f.enforced()
+	if list, err := l.Read(t.Context()); err != nil || len(list.Shards) != NamedPolicies || len(full) == 0 || len(full) >= len(all) {
+		t.Fatalf("%d policies, %d in force, %v", len(list.Shards), len(full), err)
+	}
+	admin := Ledger{API: f, limit: l.limit}
+	if shards, err := admin.Revoke(t.Context(), now, all[len(all)-1]); err != nil || len(shards) != 1 ||
+		shards[0].Name != fmt.Sprint(PolicyPrefix, NamedPolicies+1) {
+		t.Fatalf("an admin: %+v, %v", shards, err)
+	}
+	f.before = func() error { return errKilled }
+	if shards, err := l.Revoke(t.Context(), now, all[0], all[len(all)-1]); err != nil || len(shards) != 2 {
+		t.Errorf("what is on the list: %+v, %v", shards, err)
+	}
+	f.before = nil
+	if _, err := l.Revoke(t.Context(), now, all...); !errors.Is(err, ErrFull) || len(f.enforced()) != len(full)+1 {
+		t.Errorf("%d in force, %v", len(f.enforced()), err)
+	}
+	late := entry(999)
+	late.NotAfter = late.NotAfter.Add(time.Hour)
+	if _, err := l.Revoke(t.Context(), all[0].NotAfter, late); err != nil || !f.enforced()[late.Certificate] {
+		t.Errorf("once the others have ended: %v", err)
+	}
+}
+
 // TestKilled: whichever write is the last, what was in force stays in force, and the same
 // command finishes the work. So it is with a list that an earlier version wrote.
 func TestKilled(t *testing.T) {

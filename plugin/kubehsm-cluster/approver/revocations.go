@@ -75,7 +75,7 @@ func (r *Revocations) Reconcile(ctx context.Context, _ reconcile.Request) (recon
 		log.FromContext(ctx).Error(err, "ask for the API server's time")
 	}
 	var all []clusterapi.Revocation
-	list, found := revocation.Ledger{API: policyAPI{r.API, r.Objects}}, revocation.List{}
+	list, found := revocation.Ledger{API: policyAPI{r.API, r.Objects}, Named: true}, revocation.List{}
 	shards, err := list.Hold(ctx, now, func(ctx context.Context, l revocation.List) ([]revocation.Entry, error) {
 		found = l
 		var wanted []revocation.Entry
