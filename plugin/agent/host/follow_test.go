@@ -11,6 +11,9 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
+	"github.com/kubehsm/kubehsm/plugin/agent/token"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
 )
@@ -44,12 +47,6 @@ func TestFollowed(t *testing.T) {
 			next := bridgetest.New(t, bridgetest.Options{Clients: r.api})
 			for _, s := range []*bridgetest.Server{r.api, next} {
 				s.Publish(next.URL, r.api, next)
-			}
-			prepare := func() { // as a command does, which the person answers
-				if !c.silent {
-					r.token.Touch()
-				}
-				r.mustPrepare(hsmtest.Typing(t, pin))
 			}
 			if !c.silent {
 				r.token.Touch()
@@ -89,8 +86,15 @@ func TestFollowed(t *testing.T) {
 			r.api.Close()
 			next.Publish(next.URL, next)
 			if !c.silent {
-				r.mustAgent(func(a *agent) { a.targets.follow() })
-				prepare()
+				code := http.StatusServiceUnavailable
+				for code == http.StatusServiceUnavailable { // until the agent has seen that the connection has ended
+					code, _ = r.get(s, "/version")
+				}
+				if code != http.StatusUnauthorized { // which has the program run the plugin
+					t.Errorf("without a connection: %d", code)
+				}
+				r.token.Touch()
+				r.mustPrepare(hsmtest.Typing(t, pin))
 			}
 			if code, _ := r.get(s, "/version"); code != http.StatusOK {
 				t.Errorf("after the overlap: %d", code)
@@ -103,6 +107,33 @@ func TestFollowed(t *testing.T) {
 				t.Errorf("with the new authority: %d", code)
 			}
 		})
+	}
+}
+
+// TestFollowedAtSignIn: a command whose connection turns out to have ended, and with it the old address, signs in at
+// the new one.
+func TestFollowedAtSignIn(t *testing.T) {
+	r := newRig(t, rigOptions{token: hsmtest.FakeOptions{TouchPolicy: hsm.TouchAlways}})
+	next := bridgetest.New(t, bridgetest.Options{Clients: r.api})
+	for _, s := range []*bridgetest.Server{r.api, next} {
+		s.Publish(next.URL, r.api, next)
+	}
+	r.token.Touch()
+	s := r.mustPrepare(hsmtest.Typing(t, pin))
+	r.looked()
+	r.mustAgent(func(a *agent) {
+		was := a.targets.current("prod") // as the command found it
+		r.api.CloseClientConnections()
+		r.api.Close()
+		r.token.Touch()
+		now, err := a.signIns.connect(context.Background(), was, auditing.Requester{Enrollment: "prod"},
+			token.Use{Ask: func(context.Context, ask.Question) (ask.Answer, error) { return ask.Answer{}, nil }})
+		if err != nil || now.e.Cluster.Server != next.URL || a.targets.current("prod") != now {
+			t.Errorf("signed in at %+v, %v", now, err)
+		}
+	})
+	if code, _ := r.get(s, "/version"); code != http.StatusOK {
+		t.Errorf("after the sign-in: %d", code)
 	}
 }
 

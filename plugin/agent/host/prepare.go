@@ -123,7 +123,8 @@ func (s *signIns) lookIn(ctx context.Context, q auditing.Requester) (*target, er
 			if err != nil || t.warm(time.Now()) {
 				return err
 			}
-			return s.connect(ctx, t, q, token.Use{Client: q.Client})
+			_, err = s.connect(ctx, t, q, token.Use{Client: q.Client})
+			return err
 		})
 		if err == nil || ctx.Err() != nil {
 			break
@@ -219,7 +220,7 @@ func (s *signIns) warmUp(ctx context.Context, q auditing.Requester, p *link.Aske
 		if t.warm(time.Now()) { // another request has connected
 			return nil
 		}
-		err = s.connect(ctx, t, q, use)
+		t, err = s.connect(ctx, t, q, use)
 		if errors.Is(err, context.Canceled) && p.HasAsked() { // ctrl-c at the prompt
 			err = hsm.ErrCancelled
 		}
@@ -261,8 +262,9 @@ func passOn(err error, elsewhere bool) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, hsm.ErrNoTerminal) || errors.Is(err, hsm.ErrPINRequired)
 }
 
-// connect makes t warm. Where u asks nobody it fails with [unasked] if somebody has to be.
-func (s *signIns) connect(ctx context.Context, t *target, q auditing.Requester, u token.Use) error {
+// connect makes t warm, or its successor if t was only waiting for its connection to end, and returns which. Where u
+// asks nobody it fails with [unasked] if somebody has to be.
+func (s *signIns) connect(ctx context.Context, t *target, q auditing.Requester, u token.Use) (*target, error) {
 	key := s.dial.signIn
 	if u.Ask == nil {
 		key = s.unaskedKey
@@ -273,23 +275,29 @@ func (s *signIns) connect(ctx context.Context, t *target, q auditing.Requester, 
 		err := t.up.SignIn(probe, signer)
 		cancel()
 		if err == nil || ctx.Err() != nil {
-			return err
+			return t, err
 		}
 		if errors.Is(err, upstream.ErrUnauthorized) {
 			t.up.Forget() // only a handshake with a signature tells what it is about
 		}
 		t.up.Reset() // or the connection died while nobody looked
 	}
+	if t.past.Load() { // its server may be gone, and a person is not asked to sign in there
+		var err error
+		if t, err = s.targets.target(t.e.Name); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.unlock(ctx, t, q, u); err != nil {
-		return err
+		return nil, err
 	}
 	if err := t.up.SignIn(ctx, signer); err != nil {
-		return t.explain(err)
+		return nil, t.explain(err)
 	}
 	t.ready.Store(true)
 	s.targets.usedLast(t)
 	s.log.Info("ready", "enrollment", t.e.Name)
-	return nil
+	return t, nil
 }
 
 // unlock unlocks the token, after making sure that a PIN would not be typed in

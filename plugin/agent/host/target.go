@@ -130,9 +130,9 @@ func (s *targets) current(name string) *target {
 	return s.all[name]
 }
 
-// route finds the upstream of an enrollment for the bridge.
+// route finds the upstream of an enrollment for the bridge. One that has a successor opens no connection any more.
 func (s *targets) route(name string) *upstream.Upstream {
-	if t := s.current(name); t != nil && t.ready.Load() {
+	if t := s.current(name); t != nil && t.ready.Load() && (!t.past.Load() || t.up.Live()) {
 		return t.up
 	}
 	return nil
