@@ -65,9 +65,12 @@ type Enrollment struct {
 // mostFormer bounds [Enrollment.Formerly].
 const mostFormer = 4
 
-// Follows is e with its cluster as to describes it, which the cluster has said of itself.
+// Follows is e with its cluster as to describes it, which the cluster has said of itself. The address that e has now is
+// in [Enrollment.Formerly] then, once, even if only the authority is another one.
 func (e Enrollment) Follows(to cluster.Cluster) Enrollment {
-	former := append(slices.Clone(e.Formerly), e.Cluster.Server)
+	was := e.Cluster.Server
+	former := slices.DeleteFunc(slices.Clone(e.Formerly), func(s string) bool { return s == was })
+	former = append(former, was)
 	e.Formerly, e.Cluster = former[max(0, len(former)-mostFormer):], to
 	return e
 }
