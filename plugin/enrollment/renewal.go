@@ -48,6 +48,9 @@ type RenewalRequest struct {
 // ErrBusy says that another process works on an enrollment.
 var ErrBusy = errors.New("is being worked on by another kubehsm")
 
+// ErrChanged says that an enrollment is no longer as it was when work on it began.
+var ErrChanged = errors.New("the enrollment was changed meanwhile")
+
 func renewalFormat() record.Format { return record.Format{Version: 1} }
 
 // Renewals are what is on record of renewals, and keep those apart that work on an enrollment.

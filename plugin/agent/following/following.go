@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
@@ -26,9 +27,6 @@ const (
 	soon    = time.Hour // after a look that failed, or that a person has to see to
 	timeout = 30 * time.Second
 )
-
-// errChanged: the enrollment was changed meanwhile.
-var errChanged = errors.New("the enrollment was changed meanwhile")
 
 // Way is an enrollment in use.
 type Way struct {
@@ -42,8 +40,8 @@ type Way struct {
 // Follower looks at clusters. It is safe for concurrent use.
 type Follower struct {
 	Store enrollment.Store
-	// Ended is told of an enrollment that has followed its cluster, with a nil error, or that did not
-	// follow what the cluster says; a failure is told again only when it is another one.
+	// Ended is told of an enrollment that has followed its cluster, with a nil error, or that did not follow the
+	// change that its cluster announces; a failure is told again only when it is another one.
 	Ended func(e enrollment.Enrollment, err error)
 	Log   *slog.Logger
 
@@ -55,7 +53,7 @@ type Follower struct {
 type look struct {
 	running bool
 	next    time.Time // time of the next one
-	problem string    // why the enrollment did not follow, "" if there is nothing to say
+	problem string    // why the enrollment did not follow a change that its cluster announces, "" if it announces none
 }
 
 // Problem says why the enrollment of that name does not follow what its cluster says of itself, ""
@@ -108,11 +106,17 @@ func (f *Follower) Look(ctx context.Context, e enrollment.Enrollment, w Way) {
 	switch {
 	case ctx.Err() != nil: // the token was locked, or the agent ends
 		f.ended(e.Name, soon, f.Problem(e.Name))
-	case err == nil, errors.Is(err, discovery.ErrAnonymous), errors.Is(err, discovery.ErrNoClusterInfo):
+	case err == nil && u.Changed():
 		f.ended(e.Name, every, "")
-		if u.Changed() {
-			f.Ended(e.Follows(u.New), nil)
-		}
+		f.Ended(e.Follows(u.New), nil)
+	case err == nil,
+		!u.Changed() && (errors.Is(err, discovery.ErrAnonymous) || errors.Is(err, discovery.ErrNoClusterInfo)):
+		f.ended(e.Name, every, "")
+	case !u.Changed(), errors.Is(err, enrollment.ErrBusy), errors.Is(err, enrollment.ErrChanged),
+		hsm.ErrorCode(err) != "":
+		// Networks, servers and tokens fail daily. A person who is told so each time ignores the notice that counts.
+		f.Log.Warn("follow", "enrollment", e.Name, "error", err)
+		f.ended(e.Name, soon, f.Problem(e.Name))
 	default:
 		f.Log.Warn("follow", "enrollment", e.Name, "error", err)
 		if f.ended(e.Name, soon, err.Error()) {
@@ -144,7 +148,7 @@ func (f *Follower) save(ctx context.Context, e, next enrollment.Enrollment) erro
 		return err
 	}
 	if !reflect.DeepEqual(now, e) {
-		return errChanged
+		return enrollment.ErrChanged
 	}
 	return f.Store.Save(next)
 }

@@ -118,7 +118,7 @@ func (s *renewals) wayBy(t *target, waits bool, signer upstream.Signing) renewin
 				others: t.others}
 			return s.targets.swap(ctx, t, fresh, s.signing(fresh), waits, func() error {
 				if s.targets.version(t).stamps != t.version.Load().stamps {
-					return errChanged
+					return enrollment.ErrChanged
 				}
 				return s.targets.store.SaveCertificate(t.key, fresh.chain)
 			})
@@ -200,7 +200,8 @@ func (s *renewals) status() (all []message.RenewalStatus) {
 func (s *renewals) followed(e enrollment.Enrollment, err error) {
 	s.records.Follow(e, err)
 	if err != nil {
-		s.notify.Say("The agent could not follow the cluster " + e.Name + ": run kubehsm doctor.")
+		s.notify.Say("The cluster " + e.Name + " announces a new address or authority, which the agent did not follow: " +
+			"run kubehsm doctor.")
 		return
 	}
 	s.notify.Say("The cluster " + e.Name + " has a new address or authority. kubehsm now reaches it at " + e.Host() + ".")
@@ -216,9 +217,6 @@ func (s *renewals) unfollowed() (all []message.FollowStatus) {
 	slices.SortFunc(all, func(x, y message.FollowStatus) int { return cmp.Compare(x.Enrollment, y.Enrollment) })
 	return all
 }
-
-// errChanged: the enrollment was changed while its certificate was renewed.
-var errChanged = errors.New("the enrollment was changed meanwhile")
 
 // swap signs in as fresh, which is t with another certificate or another way to its cluster, has save store
 // that, and has new requests use it. What t carries goes on. If sign would have to ask somebody and fresh can

@@ -63,7 +63,7 @@ func theAgent(ctx context.Context, o *Options) []Check {
 	for _, f := range s.Unfollowed {
 		c := Check{ID: "follow/" + f.Enrollment, Group: GroupClusters, Title: "Address of " + f.Enrollment}
 		checks = append(checks, c.with(Warning, f.Problem,
-			"The agent could not check whether the cluster has moved or has a new authority (CA), or cannot prove it.",
+			"The cluster announces another address or authority (CA) that the agent cannot prove, or cannot sign in to.",
 			"ask whoever runs the cluster, then: kubehsm kubeconfig refresh "+f.Enrollment))
 	}
 	return checks

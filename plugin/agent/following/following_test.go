@@ -1,0 +1,152 @@
+package following
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
+	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+)
+
+// roundTrip is a connection in a test.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// answers gives each request that answer.
+func answers(code int, body string) roundTrip {
+	return func(r *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: code, Body: io.NopCloser(strings.NewReader(body)), Request: r,
+			Header: http.Header{"Content-Type": {"application/json"}}}, nil
+	}
+}
+
+// shows gives each request a cluster-info that holds a kubeconfig.
+func shows(t *testing.T, kubeconfig string) roundTrip {
+	t.Helper()
+	b, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+		"data": map[string]string{"kubeconfig": kubeconfig}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answers(http.StatusOK, string(b))
+}
+
+// follower looks at the cluster of e, and notes what a person is told.
+type follower struct {
+	Follower
+	e    enrollment.Enrollment
+	told []error
+}
+
+func newFollower(e enrollment.Enrollment) *follower {
+	f := &follower{e: e}
+	f.Log = slog.New(slog.DiscardHandler)
+	f.Ended = func(_ enrollment.Enrollment, err error) { f.told = append(f.told, err) }
+	f.Begin(e, time.Now()) // begins to count
+	return f
+}
+
+// look looks at the cluster, and wants the next look to be due in next.
+func (f *follower) look(t *testing.T, w Way, next time.Duration) {
+	t.Helper()
+	f.Look(t.Context(), f.e, w)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if in := time.Until(f.known[f.e.Name].next); in > next || in < next-time.Minute {
+		t.Errorf("the next look is in %v, not in %v", in, next)
+	}
+}
+
+func enrolled(at *bridgetest.Server) enrollment.Enrollment {
+	return enrollment.Enrollment{Name: "prod", Cluster: cluster.Cluster{Server: at.URL, CAData: at.CAPEM},
+		Key: hsm.URI{Scheme: "piv"}, KeyHash: strings.Repeat("0", 64)}
+}
+
+// TestFailedLooks: a look that fails tells a person nothing, and leaves what is known of the cluster as it was.
+func TestFailedLooks(t *testing.T) {
+	e := enrolled(bridgetest.New(t, bridgetest.Options{}))
+	for name, over := range map[string]roundTrip{
+		"unreachable": func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") },
+		"5xx":         answers(http.StatusServiceUnavailable, `{"kind":"Status"}`),
+		"429":         answers(http.StatusTooManyRequests, `{"kind":"Status"}`),
+		"no clusters": shows(t, "apiVersion: v1\nkind: Config\nclusters: []\n"),
+		"a touch": func(*http.Request) (*http.Response, error) {
+			return nil, fmt.Errorf("the key needs a touch: %w", hsm.ErrPINRequired)
+		},
+	} {
+		for _, before := range []string{"", "moved, not proven"} {
+			t.Run(name+", before: "+before, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f := newFollower(e)
+					f.ended(e.Name, 0, before)
+					f.look(t, Way{Over: over}, soon)
+					if len(f.told) != 0 || f.Problem(e.Name) != before {
+						t.Errorf("told %v, the problem is %q", f.told, f.Problem(e.Name))
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestAnnounced: a change that the cluster announces and that is not followed is told once. It is no failure of the
+// agent's own, such as a token that wants a person.
+func TestAnnounced(t *testing.T) {
+	signsIn := func(err error) func(context.Context, enrollment.Enrollment, func() error) error {
+		return func(context.Context, enrollment.Enrollment, func() error) error { return err }
+	}
+	silent := func(s *bridgetest.Server) { s.Info.Store(nil) }
+	hidden := func(s *bridgetest.Server) { silent(s); s.Reject.Store(true) }
+	for name, c := range map[string]struct {
+		swap  error
+		there func(*bridgetest.Server) // what is different at the new address
+		told  bool
+	}{
+		"the new address does not prove it":          {there: func(s *bridgetest.Server) { s.Publish(s.URL, s) }, told: true},
+		"the new address publishes nothing":          {there: silent, told: true},
+		"the new address shows it to nobody":         {there: hidden, told: true},
+		"the sign-in at the new address fails":       {swap: errors.New("sign in anew: not authorized"), told: true},
+		"a person would have to sign in":             {swap: fmt.Errorf("sign in anew: %w", hsm.ErrPINRequired)},
+		"another program uses the token":             {swap: fmt.Errorf("sign in anew: %w", hsm.ErrBusy)},
+		"another kubehsm works on the enrollment":    {swap: enrollment.ErrBusy},
+		"another kubehsm has changed the enrollment": {swap: enrollment.ErrChanged},
+	} {
+		t.Run(name, func(t *testing.T) {
+			old := bridgetest.New(t, bridgetest.Options{})
+			fresh := bridgetest.New(t, bridgetest.Options{})
+			for _, s := range []*bridgetest.Server{old, fresh} {
+				s.Publish(fresh.URL, old, fresh)
+			}
+			if c.there != nil {
+				c.there(fresh)
+			}
+			f := newFollower(enrolled(old))
+			for range 2 {
+				f.look(t, Way{Over: old.Client().Transport, Swap: signsIn(c.swap)}, soon)
+			}
+			switch {
+			case !c.told && (len(f.told) != 0 || f.Problem("prod") != ""):
+				t.Errorf("told %v, the problem is %q", f.told, f.Problem("prod"))
+			case c.told && (len(f.told) != 1 || f.told[0] == nil || f.Problem("prod") == ""):
+				t.Errorf("told %v, the problem is %q", f.told, f.Problem("prod"))
+			}
+			old.Publish(old.URL, old)
+			f.look(t, Way{Over: old.Client().Transport}, every)
+			if problem := f.Problem("prod"); problem != "" {
+				t.Errorf("when all is as before, the problem is %q", problem)
+			}
+		})
+	}
+}
