@@ -188,7 +188,7 @@ func TestRevocations(t *testing.T) {
 			t.Errorf("the desk may %s: %s", args[0], out)
 		}
 		if args[0] == "patch" {
-			if out, err := l.as(l.c.AdminKubeconfig(), made, args...); err == nil || !strings.Contains(out, "is not changed") {
+			if out, err := l.as(l.c.AdminKubeconfig(), made, args...); err == nil || !strings.Contains(out, "cannot be changed") {
 				t.Errorf("an admin may change it: %s", out)
 			}
 		}
