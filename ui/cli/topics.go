@@ -79,8 +79,8 @@ func documents() []Entry {
 			"user server bindings[] groupBindings[] certificates[] pendingRequests[] tickets[] unknown[] " +
 				"unseen[] stop (as with --certificate) done[] failed[]"},
 		{"helpdesk revoke --certificate",
-			"server targets[]: certificate key user notAfter groups request; alreadyRevoked[] refusals[] warnings[] " +
-				"risks[] impersonators[] unknown done{approver inForce after note}"},
+			"server targets[]: certificate key user notAfter groups request token; alreadyRevoked[] refusals[] " +
+				"warnings[] risks[] impersonators[] unknown byApprover done{approver inForce after note}"},
 		{"revocation list", "revoked[]: certificate key user notAfter reason by at; settings{failClosed spared}; filed[], the Revocations"},
 		{"revocation lift, set", "lifted[]: as revocation list; inForce after note"},
 		{"revocation check", "steps[]: what ok note"},
@@ -93,7 +93,8 @@ func documents() []Entry {
 		{
 			"rbac check, apply",
 			"objects[]: set kind namespace name state; rights[]: duty allowed needs; " +
-				"evaders{impersonate[] changePolicies[] unknown}; obstacles[], why a ticket cannot work",
+				"evaders{impersonate[] changePolicies[] unknown}; brokenPolicies[]; approver[], its missing rights; " +
+				"obstacles[], why a ticket cannot work",
 		},
 		{"rbac print", "manifest; with --revocation-authorizer authorization kubeconfig"},
 		{"csr approve --proven", "requests[]: request user notes problem; left"},

@@ -21,6 +21,9 @@ func Revocation(r desk.Revocation) []Section {
 			sections = append(sections, s)
 		}
 	}
+	if r.Stop != nil && len(r.Stop.Warnings) > 0 {
+		sections = append(sections, Section{Title: "Mind", Lines: linesOf("", r.Stop.Warnings, Warn)})
+	}
 	if len(removable(r))+len(staying(r)) > 0 {
 		return sections
 	}

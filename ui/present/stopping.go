@@ -46,7 +46,10 @@ func Stop(s desk.Stop) []Section {
 
 func certificateNamed(t desk.Target) string {
 	words := "certificate " + t.Certificate[:16]
-	if t.User != "" {
+	switch {
+	case t.Token != "":
+		words += fmt.Sprintf(" of %q, or of an earlier holder of token %s", t.User, t.Token)
+	case t.User != "":
 		words += fmt.Sprintf(" of %q", t.User)
 	}
 	if len(t.Groups) > 0 {

@@ -94,7 +94,8 @@ type CertificateView struct {
 	Fingerprint string    `json:"fingerprint"`
 	NotAfter    time.Time `json:"notAfter"`
 
-	hash string // the certificate's SHA-256, "" if unknown
+	hash  string // the certificate's SHA-256, "" if unknown
+	token string // as [Target].Token
 }
 
 // Until is when the last of the certificates that are known ends; zero if there is none.
@@ -145,7 +146,7 @@ func (w Revocations) lookUpStop(ctx context.Context, kubeContext string, r *Revo
 	for _, c := range r.Certificates {
 		if _, err := revocation.ParseFingerprint(c.hash); err == nil {
 			e := revocation.Entry{Certificate: c.hash, Key: c.Fingerprint, User: r.User, NotAfter: c.NotAfter}
-			targets = append(targets, Target{Entry: e, Groups: c.Groups, Request: c.Request})
+			targets = append(targets, Target{Entry: e, Groups: c.Groups, Request: c.Request, Token: c.token})
 		}
 	}
 	if len(targets) == 0 {
@@ -232,8 +233,8 @@ func (w Revocations) lookUpRequests(ctx context.Context, kubeContext string, r *
 	for _, t := range tokens {
 		if t.User == r.User && !t.Ended(time.Now()) && !slices.ContainsFunc(r.Certificates,
 			func(c CertificateView) bool { return c.hash == t.Certificate }) {
-			r.Certificates = append(r.Certificates, CertificateView{Groups: t.Groups, Fingerprint: t.Key, NotAfter: t.NotAfter,
-				hash: t.Certificate})
+			r.Certificates = append(r.Certificates, CertificateView{Fingerprint: t.Key, NotAfter: t.NotAfter,
+				hash: t.Certificate, token: t.Token})
 		}
 	}
 	r.Unknown = append(r.Unknown,

@@ -207,7 +207,7 @@ func (s Stopping) known(ctx context.Context, kubeContext string) (all []known, e
 }
 
 // rostered are the last certificates of the tokens on the cluster's roster, none if there is no roster or the
-// caller may not read it.
+// caller may not read it. Owner and groups of an entry may have changed since, so the groups are left out.
 func (c *objects) rostered(ctx context.Context) (all []known, err error) {
 	kind := object{"apiVersion": clusterapi.GroupVersion.String(), "kind": "HardwareToken",
 		"metadata": map[string]any{"namespace": clusterapi.Namespace}}
@@ -216,7 +216,7 @@ func (c *objects) rostered(ctx context.Context) (all []known, err error) {
 		if o.into(&t) != nil || t.Status.Certificate == "" || t.Status.NotAfter == nil {
 			return // the token has none
 		}
-		all = append(all, known{tokens: []string{t.Name}, Target: Target{Groups: append([]string{}, t.Spec.Groups...),
+		all = append(all, known{tokens: []string{t.Name}, Target: Target{Token: t.Name,
 			Entry: revocation.Entry{Certificate: t.Status.Certificate, Key: t.Status.Key, User: t.Spec.Owner,
 				NotAfter: t.Status.NotAfter.Time}}})
 	})
