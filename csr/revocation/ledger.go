@@ -32,8 +32,9 @@ var (
 	// ErrContended is a list that others changed whenever it was to be written.
 	ErrContended = errors.New("others keep changing the list of revoked certificates")
 	// ErrFull is a list that has no room in the policies that the writer may update.
-	ErrFull = fmt.Errorf("the policies %s1 to %[1]s%d are full, and the approver may write no others: a cluster admin can "+
-		"revoke with `kubehsm helpdesk revoke`, and lift what should not be revoked with `kubehsm revocation lift`",
+	ErrFull = fmt.Errorf("the policies %s1 to %[1]s%d are full, and the approver may write no others: "+
+		"a cluster admin can revoke with `kubehsm helpdesk revoke`, "+
+		"and lift what should not be revoked with `kubehsm revocation lift`",
 		PolicyPrefix, NamedPolicies)
 )
 

@@ -38,7 +38,8 @@ func Stop(s desk.Stop) []Section {
 	}
 	does := reach(s)
 	if s.ByApprover {
-		by := Line{Words: "The cluster's approver revokes these certificates for you. Only a cluster admin can lift the revocation."}
+		by := Line{Words: "The cluster's approver revokes these certificates for you. " +
+			"Only a cluster admin can lift the revocation."}
 		does = append([]Line{by}, does...)
 	}
 	return append(sections, Section{Title: "What it does", Lines: does})
@@ -143,11 +144,11 @@ func RevokedEntry(e revocation.Entry) string {
 func Enforced(e desk.Enforcement) Line {
 	switch {
 	case e.Approver && e.InForce:
-		return Line{Words: fmt.Sprintf("The approver has put the revocation in force, after %s: one API server enforces it, others do "+
-			"within seconds.", e.After)}
+		return Line{Words: fmt.Sprintf("The approver has put the revocation in force, after %s: one API server enforces it, "+
+			"others do within seconds.", e.After)}
 	case e.Approver:
-		return Line{Words: "The revocation is filed but not in force yet: " + Note(e.Note) + ". It takes effect as soon as the " +
-			"approver runs.", Level: Warn}
+		return Line{Words: "The revocation is filed but not in force yet: " + Note(e.Note) + ". It takes effect " +
+			"as soon as the approver runs.", Level: Warn}
 	case e.InForce:
 		return Line{Words: fmt.Sprintf("The API server that answered enforces it, after %s; others do within seconds.",
 			e.After)}

@@ -73,7 +73,8 @@ func (d work) newTicket() tea.Cmd {
 			{Label: "is sealed to you", Clause: "join --generate-puk makes one, which only you can open"}}},
 		{ID: "spare", Label: "Tickets", Options: []widget.Option{{Label: "one"},
 			{Label: "two", Clause: "the second for their spare token"}}},
-		{ID: "lifetime", Label: "Lifetime", Options: lives, Note: "How long their certificate is valid. 3 days or more survive a weekend."},
+		{ID: "lifetime", Label: "Lifetime", Options: lives,
+			Note: "How long their certificate is valid. 3 days or more survive a weekend."},
 	}
 	return d.form(
 		"A ticket for one person",
