@@ -81,7 +81,8 @@ func documents() []Entry {
 		{"helpdesk revoke --certificate",
 			"server targets[]: certificate key user notAfter groups request token; alreadyRevoked[] refusals[] " +
 				"warnings[] risks[] impersonators[] unknown byApprover done{approver inForce after note}"},
-		{"revocation list", "revoked[]: certificate key user notAfter reason by at; settings{failClosed spared}; filed[], the Revocations"},
+		{"revocation list", "revoked[]: certificate key user notAfter reason by at; settings{failClosed spared}; " +
+			"filed[], the Revocations"},
 		{"revocation lift, set", "lifted[]: as revocation list; inForce after note"},
 		{"revocation check", "steps[]: what ok note"},
 		{"helpdesk list",

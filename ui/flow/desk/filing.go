@@ -61,9 +61,9 @@ func (c *objects) filed(ctx context.Context) (all []filedObject, served bool, er
 	return all, err == nil, err
 }
 
-// readable is [objects.filed], none also where the caller may not read them.
-func (c *objects) readable(ctx context.Context) (all []filedObject, served bool, err error) {
-	if all, served, err = c.filed(ctx); isForbidden(err) {
+// readable makes of what [objects.filed] returns none where the caller may not read them.
+func readable(all []filedObject, served bool, err error) ([]filedObject, bool, error) {
+	if isForbidden(err) {
 		err = nil
 	}
 	return all, served, err
@@ -76,7 +76,7 @@ func (s Stopping) Filed(ctx context.Context, kubeContext string) ([]clusterapi.R
 	if err != nil {
 		return nil, err
 	}
-	found, _, err := c.readable(ctx)
+	found, _, err := readable(c.filed(ctx))
 	var all []clusterapi.Revocation
 	for _, f := range found {
 		all = append(all, f.Revocation)
@@ -94,7 +94,7 @@ func (c *objects) mayFile(ctx context.Context) (bool, error) {
 	if err != nil || !ok {
 		return false, err
 	}
-	_, served, err := c.readable(ctx)
+	_, served, err := readable(c.filed(ctx))
 	return served, err
 }
 

@@ -132,7 +132,7 @@ func (s Stopping) List(ctx context.Context, kubeContext string) (revocation.List
 	if err != nil {
 		return list, err
 	}
-	all, _, err := c.readable(ctx)
+	all, _, err := readable(c.filed(ctx))
 	waiting := revocation.Shard{Name: waitingPolicy, Bound: true, Settings: list.Settings}
 	for _, f := range all {
 		for _, e := range f.Entries() {
