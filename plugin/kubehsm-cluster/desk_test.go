@@ -150,6 +150,7 @@ func TestDesk(t *testing.T) {
 
 	l.apply(everybody)
 	stolen := l.holder("jane")
+	l.quota()
 	revoke := []string{"helpdesk", "revoke", "--fingerprint", stolen.entry.Certificate, "--user", "jane", "--reason", "stolen", "--yes"}
 	if out, err := run(program, revoke...); err != nil || !strings.Contains(out, "The approver has put the revocation in force") {
 		t.Errorf("the desk revokes: %v\n%s", err, out)

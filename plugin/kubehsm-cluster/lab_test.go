@@ -13,8 +13,10 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/fleet"
+	"github.com/kubehsm/kubehsm/test/poll"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -60,6 +62,15 @@ func (l *lab) apply(manifests string) {
 	if err := l.c.Apply(l.t.Context(), manifests); err != nil {
 		l.t.Fatal(err)
 	}
+}
+
+// quota waits until the cluster counts Revocations: before, it takes none from anybody.
+func (l *lab) quota() {
+	l.t.Helper()
+	poll.Until(l.t, "Revocations are counted", func() bool {
+		return strings.Contains(l.kubectl("-n", clusterapi.Namespace, "get", "resourcequota", "kubehsm-revocations", "-ojsonpath={.status.used}"),
+			"revocations")
+	})
 }
 
 // replica is one process of the program.

@@ -128,6 +128,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: everybody}]
 func TestRevocations(t *testing.T) {
 	l := newLab(t, controlplane.Options{})
 	l.apply(everybody)
+	l.quota()
 	desk, err := l.c.KubeconfigFor("jill", "kubehsm:helpdesk")
 	if err != nil {
 		t.Fatal(err)
@@ -207,6 +208,12 @@ func TestRevocations(t *testing.T) {
 	})
 	poll.Until(t, "the broken policy has an Event", func() bool {
 		return strings.Contains(l.kubectl("get", "events.events.k8s.io", "-ojsonpath={.items[*].reason}"), "RevocationPolicyBroken")
+	})
+	l.kubectl("patch", "resourcequota", "kubehsm-revocations", "-n", clusterapi.Namespace, "--type=merge", "-p",
+		`{"spec":{"hard":{"count/revocations.kubehsm.github.io":"1"}}}`)
+	poll.Until(t, "the quota refuses one more", func() bool {
+		out, err := l.as(desk, revocationOf("more", "jill", other.entry), "create", "--dry-run=server", "-f", "-")
+		return err != nil && strings.Contains(out, "exceeded quota")
 	})
 	l.kubectl("delete", "revocation", "lost", "-n", clusterapi.Namespace)
 	poll.Until(t, "it stays revoked", func() bool { return revocation.IsRefusal(lost.write(t.Context())) })
@@ -291,6 +298,7 @@ func (g *gate) through(l *lab) {
 func TestRevocationKilled(t *testing.T) {
 	l := newLab(t, controlplane.Options{})
 	l.apply(everybody)
+	l.quota()
 	g := &gate{}
 	g.through(l)
 	r := l.start()

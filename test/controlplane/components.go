@@ -35,9 +35,9 @@ func (c Component) isAPIServer() bool { return strings.HasPrefix(string(c), stri
 // kubeletClient is who the API server is to the kubelet.
 const kubeletClient = "kube-apiserver-kubelet-client"
 
-// controllers are the loops that certificates and bootstrap tokens need, and
-// the one that fills the roles view, edit and admin.
-const controllers = "csrsigning,csrapproving,csrcleaner,bootstrapsigner,tokencleaner,clusterrole-aggregation"
+// controllers are the loops that certificates and bootstrap tokens need, the one that fills
+// the roles view, edit and admin, and the one that counts for quotas.
+const controllers = "csrsigning,csrapproving,csrcleaner,bootstrapsigner,tokencleaner,clusterrole-aggregation,resourcequota"
 
 func loopback(port int) string { return fmt.Sprintf("https://127.0.0.1:%d", port) }
 
@@ -109,7 +109,7 @@ func withAuthorization(flags []string) []string {
 func (c *Cluster) managerArguments() []string {
 	args := []string{
 		"--kubeconfig=" + c.managerKubeconfig(), "--leader-elect=false", "--use-service-account-credentials",
-		"--controllers=" + controllers,
+		"--controllers=" + controllers, "--resource-quota-sync-period=1s",
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.state.Ports.Manager),
 		"--tls-cert-file=" + c.pki.manager.cert, "--tls-private-key-file=" + c.pki.manager.key,
 		"--cluster-signing-cert-file=" + c.pki.ca.file, "--cluster-signing-key-file=" + c.pki.ca.keyFile,
