@@ -35,7 +35,7 @@ import (
 // [Server.Send]) and the same as JSON, /api/v1/watch/pods; /api/v1/watch/resets
 // (resets its stream after an event); /upgrade (echoes until the client ends, after an interim answer); /endless (a
 // head without
-// end); /trailer; /upload; /gzip; /hangs.
+// end); /trailer; /upload; /gzip; /hangs; /goaway (has the client leave its HTTP/2 connection).
 type Server struct {
 	*httptest.Server
 	CA    *x509.Certificate
@@ -126,6 +126,7 @@ func New(t testing.TB, o Options) *Server {
 		w.Header().Set("Content-Encoding", "gzip")
 		_, _ = w.Write(Gzipped) // a client that is gone wants none
 	})
+	mux.handle("/goaway", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") })
 	mux.handle("/upload", func(w http.ResponseWriter, r *http.Request) {
 		n, err := io.Copy(counter{&s.Uploaded}, r.Body)
 		fmt.Fprint(w, n, " ", err)

@@ -31,13 +31,15 @@ const (
 // frames and flow control. A lane never costs a signature: it resumes a TLS session or is not made.
 type lanes struct {
 	conns *connections
-	alive func() bool // whether the API server answers a ping
+	alive func() bool // whether the API server answers
 
 	mu      sync.Mutex
 	idle    []*lane
 	open    int // open lanes
 	dialing bool
 	age     int       // retire counts it up
+	lost    int       // lanes of a lower age are beside a connection whose ping got no answer
+	pooled  time.Time // when a short read went to the HTTP/2 connection last
 	missed  time.Time // when a request found no lane last
 	refused time.Time // when no lane could be made last
 }
@@ -54,28 +56,35 @@ type lane struct {
 }
 
 // short tells whether a request may use a lane: it only reads, and its answer ends soon. A
-// stream needs the HTTP/2 connection, whose pings notice that the server has gone. HTTP/1.1
-// cannot express some targets, such as a path that begins with two slashes.
+// stream needs the HTTP/2 connection, whose pings notice that the server has gone, and so does a
+// log, which may be read for hours. HTTP/1.1 cannot express some targets, such as a path that
+// begins with two slashes.
 func short(r *http.Request) bool {
 	path, query := r.URL.Opaque, r.URL.RawQuery
 	odd := strings.HasPrefix(path, "//") || strings.ContainsAny(path, " #") || strings.ContainsAny(query, " #")
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.Body == nil &&
 		r.Header["Te"] == nil && r.Header["Expect"] == nil && !odd &&
-		!strings.Contains(path, "/watch") && !strings.Contains(path, "/proxy") &&
-		!strings.Contains(query, "watch") && !strings.Contains(query, "follow")
+		!strings.Contains(path, "/watch") && !strings.Contains(path, "/proxy") && !strings.Contains(path, "/log") &&
+		!strings.Contains(query, "watch")
 }
 
-// take returns an idle lane, nil if there is none.
+// take returns an idle lane, or nil for a request that has to use the HTTP/2 connection. Once in
+// pingIdle it returns nil although a lane is idle: an API server closes an HTTP/2 connection on which
+// no request has ended for 90 s, even if it is pinged, and another connection may cost a signature.
 func (s *lanes) take() *lane {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n := len(s.idle); n > 0 {
+	now, n := time.Now(), len(s.idle)
+	if n > 0 && now.Sub(s.pooled) < pingIdle {
 		l := s.idle[n-1]
 		s.idle = s.idle[:n-1]
 		l.due.Reset(pingIdle)
 		return l
 	}
-	now := time.Now()
+	s.pooled = now
+	if n > 0 {
+		return nil
+	}
 	if s.open < maxLanes && !s.dialing && now.Sub(s.missed) < laneWorth && now.Sub(s.refused) > laneRefused {
 		s.dialing = true
 		go s.dial(s.age)
@@ -138,11 +147,22 @@ func (s *lanes) retire() {
 	}
 }
 
-// overdue closes a lane that has been idle for long, and cuts one whose server has gone.
+// lose retires all lanes, as the API server has left a ping without an answer. overdue cuts those
+// that are in use.
+func (s *lanes) lose() {
+	s.retire()
+	s.mu.Lock()
+	s.lost = s.age
+	s.mu.Unlock()
+}
+
+// overdue closes a lane that has been idle for long, and cuts one whose server has gone. A retired
+// lane may finish its answer, whatever becomes of new connections: only a lost ping or TCP's keepalive
+// cuts it.
 func (l *lane) overdue() {
 	s := l.of
 	s.mu.Lock()
-	gone, i := l.gone, slices.Index(s.idle, l)
+	gone, lost, retired, i := l.gone, l.age < s.lost, l.age < s.age, slices.Index(s.idle, l)
 	if i >= 0 {
 		s.idle = slices.Delete(s.idle, i, i+1)
 	}
@@ -151,7 +171,7 @@ func (l *lane) overdue() {
 	case gone:
 	case i >= 0:
 		s.end(l)
-	case !s.alive():
+	case lost || !retired && !s.alive():
 		l.cut()
 	default:
 		s.mu.Lock()

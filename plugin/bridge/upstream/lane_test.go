@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
 	"github.com/kubehsm/kubehsm/test/poll"
@@ -71,9 +75,9 @@ func TestLane(t *testing.T) {
 	}{
 		{"GET", "/version", "", 1}, {"GET", "/bytes?n=100000&chunked=1", "", 1}, {"HEAD", "/version", "", 1},
 		{"GET", "/echo?a=b", "", 1}, {"POST", "/echo", "{}", 2}, {"DELETE", "/echo", "", 2}, {"GET", "/echo", "{}", 2},
-		{"GET", "/echo?watch=true", "", 2}, {"GET", "/echo/log?follow=true", "", 2}, {"GET", "/api/v1/watch/echo", "", 2},
-		{"GET", "/pods/x/proxy/", "", 2}, {"GET", "//echo", "", 2}, {"GET", "/echo?a=b#c", "", 2},
-		{"GET", "/trailer", "", 1}, {"GET", "/gzip", "", 1},
+		{"GET", "/echo?watch=true", "", 2}, {"GET", "/echo/log?follow=true", "", 2}, {"GET", "/echo/log", "", 2},
+		{"GET", "/api/v1/watch/echo", "", 2}, {"GET", "/pods/x/proxy/", "", 2}, {"GET", "//echo", "", 2},
+		{"GET", "/echo?a=b#c", "", 2}, {"GET", "/trailer", "", 1}, {"GET", "/gzip", "", 1},
 	} {
 		if got := protocol(t, up, c.method, c.path, c.body); got != c.want {
 			t.Errorf("%s %s %s: HTTP/%d", c.method, c.path, c.body, got)
@@ -101,6 +105,98 @@ func TestLaneThatTheServerHasClosed(t *testing.T) {
 	if st := up.Status(); st.Signatures != 1 || st.LastError != "" {
 		t.Errorf("%+v", st)
 	}
+}
+
+// TestLanesLeaveAShare: however often short reads come, the HTTP/2 connection gets one of them in less
+// than the 90 s after which an API server closes it, and the lanes get the others.
+func TestLanesLeaveAShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &lanes{}
+		l := &lane{of: s}
+		l.due = time.AfterFunc(laneIdle, func() { t.Error("the lane is not used") })
+		defer l.due.Stop()
+		s.put(l)
+		last, shared := time.Now(), 0
+		for range 600 / 5 {
+			if got := s.take(); got != nil {
+				s.put(got)
+			} else {
+				last, shared = time.Now(), shared+1
+			}
+			if gap := time.Since(last); gap >= 60*time.Second {
+				t.Fatalf("the HTTP/2 connection carries nothing for %v", gap)
+			}
+			time.Sleep(5 * time.Second)
+		}
+		if shared > 600/30+1 || !s.missed.IsZero() {
+			t.Errorf("%d of 120 requests left an idle lane, missed at %v", shared, s.missed)
+		}
+	})
+}
+
+// TestLongAnswerOnLane: an answer on a lane outlasts a reset and the end of the HTTP/2 connection, but
+// not the server's.
+func TestLongAnswerOnLane(t *testing.T) {
+	const size = 32 << 20 // more than the sockets hold
+	for name, tc := range map[string]struct {
+		happens func(t *testing.T, r *rig, up *Upstream)
+		cut     bool
+	}{
+		"nothing": {func(*testing.T, *rig, *Upstream) {}, false},
+		"reset, then nothing listens": {func(t *testing.T, r *rig, up *Upstream) {
+			up.Reset()
+			check(t, r.api.Listener.Close())
+		}, false},
+		"goaway": {goAway, false},
+		"goaway, then the server ends": {func(t *testing.T, r *rig, up *Upstream) {
+			goAway(t, r, up)
+			check(t, r.api.Listener.Close())
+		}, true},
+		"lost ping": {losePing, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, bridgetest.Options{})
+			up := withLane(t, r)
+			resp := send(t, up, http.MethodGet, "/bytes?n="+strconv.Itoa(size), "")
+			body, ok := resp.Body.(*laneBody)
+			if !ok {
+				t.Fatal(resp.Proto)
+			}
+			tc.happens(t, r, up)
+			body.lane.overdue()
+			n, err := io.Copy(io.Discard, body)
+			if cut := err != nil; cut != tc.cut || !cut && n != size {
+				t.Errorf("%d bytes, %v", n, err)
+			}
+			check(t, body.Close())
+			if st := up.Status(); st.Signatures != 1 {
+				t.Errorf("%+v", st)
+			}
+		})
+	}
+}
+
+// goAway has the API server end the HTTP/2 connection.
+func goAway(t *testing.T, _ *rig, up *Upstream) {
+	protocol(t, up, http.MethodPost, "/goaway", "{}")
+	poll.Until(t, "the HTTP/2 connection is gone", func() bool { return !up.Live() })
+}
+
+// losePing has the HTTP/2 transport ping a server that says nothing.
+func losePing(t *testing.T, _ *rig, up *Upstream) {
+	near, far := net.Pipe()
+	defer far.Close()
+	go func() { _, _ = io.Copy(io.Discard, far) }() // ends with the connection
+	h2 := up.transport.h2
+	h2.ReadIdleTimeout, h2.PingTimeout = time.Millisecond, time.Millisecond
+	_, err := h2.NewClientConn(near)
+	check(t, err)
+	s := up.transport.lanes
+	poll.Until(t, "the ping is lost", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.lost > 0
+	})
 }
 
 // TestClientLeavesLane: half an answer stays on its lane, which no other request gets.

@@ -117,13 +117,11 @@ func (p *pool) MarkDead(cc *http2.ClientConn) {
 	p.conns = slices.DeleteFunc(p.conns, func(c *http2.ClientConn) bool { return c == cc })
 }
 
-// alive tells whether the API server answers a ping on an open connection.
-func (p *pool) alive() bool {
+// ping tells whether the API server answers a ping on an open connection.
+func (p *pool) ping(ctx context.Context) bool {
 	p.mu.Lock()
 	conns := slices.Clone(p.conns)
 	p.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
-	defer cancel()
 	return slices.ContainsFunc(conns, func(cc *http2.ClientConn) bool { return cc.Ping(ctx) == nil })
 }
 

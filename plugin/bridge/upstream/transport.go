@@ -44,7 +44,12 @@ func newTransport(conns *connections) *transport {
 	}
 	t.pool = &pool{dial: t.dialH2}
 	t.h2.ConnPool = signedPool{t.pool, conns.o.Signer}
-	t.lanes = &lanes{conns: conns, alive: t.pool.alive}
+	t.lanes = &lanes{conns: conns, alive: t.alive}
+	t.h2.CountError = func(kind string) {
+		if kind == "conn_close_lost_ping" { // The library tells in no other way why it closes a connection.
+			t.lanes.lose()
+		}
+	}
 	t.h1 = &http.Transport{
 		DialTLSContext:      func(ctx context.Context, _, _ string) (net.Conn, error) { return t.dialH1(ctx) },
 		DisableCompression:  true,
@@ -156,6 +161,18 @@ func (t *transport) live() bool {
 		return shared > 0
 	}
 	return t.pool.live() > 0
+}
+
+// alive tells whether the API server answers: a ping or, if no HTTP/2 connection is open, a dial.
+// Neither costs a signature.
+func (t *transport) alive() bool {
+	ctx, cancel := context.WithTimeout(t.conns.ctx, pingTimeout)
+	defer cancel()
+	if t.pool.ping(ctx) {
+		return true
+	}
+	c, err := t.conns.dialer.dial(ctx) // fails at once if a ping has taken all the time
+	return err == nil && c.Close() == nil
 }
 
 // retire lets the open connections finish what they carry and has new requests dial.
