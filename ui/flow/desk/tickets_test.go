@@ -158,7 +158,7 @@ func TestJoinLine(t *testing.T) {
 		t.Errorf("where nobody signs cluster-info: %s, %v", v.Join, err)
 	}
 	o.Whole, o.Lifetime = true, 24*time.Hour
-	if v, err = b.JoinLine(t.Context(), "", o); len(v.Warnings) != 1 || !strings.Contains(v.Warnings[0], "weekend") {
+	if v, err = b.JoinLine(t.Context(), "", o); err != nil || len(v.Warnings) != 1 || !strings.Contains(v.Warnings[0], "weekend") {
 		t.Errorf("of a day: %q", v.Warnings)
 	}
 	if v, err = b.JoinLine(t.Context(), "", o); err != nil || !strings.Contains(v.Join, "'data:") {
