@@ -190,30 +190,25 @@ func TestMissed(t *testing.T) {
 	r.bus.AddSession("other", "seat0", others, false)
 	r.bus.AddSession("ours", "seat0", os.Getuid(), true)
 	s := newSource(r.w)
-	connected := func(f func()) {
+	connected := func() {
 		ctx, cancel := context.WithCancel(t.Context())
+		r.w.note("not connected", "")
 		ended := make(chan error, 1)
 		go func() {
 			_, err := s.follow(ctx)
 			ended <- err
 		}()
-		f()
+		r.watches()
 		cancel()
 		<-ended
 	}
-	connected(func() {
-		poll.Until(t, "the session is known", func() bool {
-			r.bus.Lock("ours")
-			return len(r.events) > 0
-		})
-		for len(r.events) > 0 {
-			r.tells(ScreenLock)
-		}
-	})
+	connected()
 	r.bus.SetLocked("ours", true)
 	r.bus.Activate("seat0", "other", "ours")
-	connected(func() { r.tells(ScreenLock); r.tells(UserSwitch) })
-	connected(func() { r.watches() })
+	connected()
+	r.tells(ScreenLock)
+	r.tells(UserSwitch)
+	connected()
 	if len(r.events) > 0 {
 		t.Errorf("told of %s again", <-r.events)
 	}
