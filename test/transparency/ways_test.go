@@ -125,7 +125,9 @@ var (
 	digest  = regexp.MustCompile(`X509SHA256=[0-9a-f]{64}`)
 	objects = regexp.MustCompile(`((?:resourceVersion|uid|creationTimestamp|time|restartedAt|Start Time)"?:\s*)("[^"]*"|[^,}\n]*)`)
 	ages    = regexp.MustCompile(`\b(\d+m)?\d+s\b *|(?m) +$`)
-	files   = regexp.MustCompile(`(LIVE|MERGED)-\d+|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+`)
+	// When its time is up, kubectl wait may begin one more watch before it stops, mostly over HTTP/1.1.
+	late  = regexp.MustCompile(`(?m)^E\d{4} .*"Failed to watch" err="context deadline exceeded".*\n`)
+	files = regexp.MustCompile(`(LIVE|MERGED)-\d+|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+`)
 )
 
 // common is text without what differs from one way to the other by its nature:
@@ -138,6 +140,7 @@ func (w way) common(text string) string {
 	if w.credential != "" {
 		text = digest.ReplaceAllString(text, "CREDENTIAL")
 	}
+	text = late.ReplaceAllString(text, "")
 	text = files.ReplaceAllString(objects.ReplaceAllString(text, "${1}…"), "$1…")
 	return ages.ReplaceAllString(text, "…")
 }
