@@ -30,7 +30,8 @@ var GroupVersion = schema.GroupVersion{Group: "kubehsm.github.io", Version: "v1a
 // AddToScheme makes the kinds known.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &HardwareToken{}, &HardwareTokenList{}, &RequestReview{}, &RequestReviewList{},
-		&EnrollmentPolicy{}, &EnrollmentPolicyList{}, &Revocation{}, &RevocationList{})
+		&EnrollmentPolicy{}, &EnrollmentPolicyList{}, &Revocation{}, &RevocationList{}, &LossReport{},
+		&LossReportList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

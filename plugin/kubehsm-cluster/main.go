@@ -111,6 +111,11 @@ func run(ctx context.Context, o options) error {
 	if err := revocations.Start(mgr); err != nil {
 		return err
 	}
+	losses := &approver.Losses{Cache: mgr.GetCache(), API: mgr.GetAPIReader(), Objects: mgr.GetClient(),
+		Events: mgr.GetEventRecorder("kubehsm-cluster")}
+	if err := losses.Start(mgr); err != nil {
+		return err
+	}
 	return mgr.Start(ctx)
 }
 
@@ -147,6 +152,7 @@ func manager(config *rest.Config, o options) (ctrl.Manager, error) {
 				&clusterapi.RequestReview{}:                                 {Namespaces: ours},
 				&clusterapi.EnrollmentPolicy{}:                              {Namespaces: ours},
 				&clusterapi.Revocation{}:                                    {Namespaces: ours},
+				&clusterapi.LossReport{}:                                    {Namespaces: ours},
 			},
 		},
 	})

@@ -27,7 +27,8 @@ func TestSchemas(t *testing.T) {
 		t.Fatal(err)
 	}
 	kinds := map[string]any{"HardwareToken": clusterapi.HardwareToken{}, "RequestReview": clusterapi.RequestReview{},
-		"EnrollmentPolicy": clusterapi.EnrollmentPolicy{}, "Revocation": clusterapi.Revocation{}}
+		"EnrollmentPolicy": clusterapi.EnrollmentPolicy{}, "Revocation": clusterapi.Revocation{},
+		"LossReport": clusterapi.LossReport{}}
 	for _, doc := range bytes.Split(manifest, []byte("\n---\n")) {
 		var crd struct {
 			Spec struct {

@@ -1,0 +1,167 @@
+package approver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
+)
+
+// Losses carries out what owners report of their tokens: the token is lost from then on, so that the judge gives its
+// keys no further certificate, and a Revocation names its certificates.
+type Losses struct {
+	// Cache tells of reports and Revocations; API reads past it; Objects writes.
+	Cache   client.Reader
+	API     client.Reader
+	Objects client.Client
+	// Events tells of tokens that were reported, and of reports of somebody else's.
+	Events events.EventRecorder
+}
+
+// Start has the manager run it.
+func (l *Losses) Start(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).Named("losses").
+		For(&clusterapi.LossReport{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&clusterapi.Revocation{}, handler.EnqueueRequestsFromMapFunc(l.all)). // one may be in force now
+		Complete(l)
+}
+
+// all are the reports, which are few.
+func (l *Losses) all(ctx context.Context, _ client.Object) (all []reconcile.Request) {
+	var list clusterapi.LossReportList
+	if err := l.Cache.List(ctx, &list, client.InNamespace(clusterapi.Namespace)); err != nil {
+		log.FromContext(ctx).Error(err, "list loss reports in the cache")
+	}
+	for i := range list.Items {
+		all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return all
+}
+
+// The reasons of a report's condition besides those of Revocations and [clusterapi.NotYours].
+const reasonNothing = "NothingToRevoke" // the token never had a certificate, or the last one has ended
+
+// Reconcile implements [reconcile.Reconciler]. It looks once more before it deletes a report: a request that was
+// approved just before may have been signed since.
+func (l *Losses) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	report := &clusterapi.LossReport{}
+	if err := l.Cache.Get(ctx, req.NamespacedName, report); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	old := report.DeepCopy()
+	condition, err := l.carryOut(ctx, report)
+	if err != nil {
+		condition = metav1.Condition{Status: metav1.ConditionFalse, Reason: reasonNotWritten, Message: csr.Brief(err.Error())}
+	}
+	condition.Type = clusterapi.InForce
+	meta.SetStatusCondition(&report.Status.Conditions, condition)
+	if !equality.Semantic.DeepEqual(old.Status, report.Status) && !apierrors.IsConflict(err) {
+		err = errors.Join(err, client.IgnoreNotFound(l.Objects.Status().Update(ctx, report)))
+	}
+	if apierrors.IsConflict(err) { // the cache is behind: the next look sees it
+		return reconcile.Result{RequeueAfter: 100 * time.Millisecond}, nil
+	}
+	if err != nil || condition.Reason == reasonNotEnforced {
+		return reconcile.Result{}, err
+	}
+	answered := meta.FindStatusCondition(report.Status.Conditions, clusterapi.InForce)
+	if left := clusterapi.ReportKept - time.Since(answered.LastTransitionTime.Time); left > 0 {
+		return reconcile.Result{RequeueAfter: left}, nil
+	}
+	return reconcile.Result{}, client.IgnoreNotFound(l.Objects.Delete(ctx, report, client.Preconditions{UID: &report.UID}))
+}
+
+// carryOut does what is left to do, and tells how far that is. It writes what is revoked into the report's status.
+func (l *Losses) carryOut(ctx context.Context, report *clusterapi.LossReport) (metav1.Condition, error) {
+	token := &clusterapi.HardwareToken{}
+	err := l.API.Get(ctx, types.NamespacedName{Namespace: clusterapi.Namespace, Name: report.Spec.Token}, token)
+	switch {
+	case err != nil && !apierrors.IsNotFound(err):
+		return metav1.Condition{}, err
+	case err != nil || token.Spec.Owner != report.Spec.By: // the same words: nobody finds out what is on the roster
+		condition := metav1.Condition{Status: metav1.ConditionFalse, Reason: clusterapi.NotYours,
+			Message: fmt.Sprintf("the roster has no token %s of %q", report.Spec.Token, report.Spec.By)}
+		if len(report.Status.Conditions) == 0 {
+			l.Events.Eventf(report, nil, corev1.EventTypeWarning, clusterapi.NotYours, "Refuse", "%s",
+				csr.Brief(condition.Message))
+		}
+		return condition, nil
+	case token.Spec.State != clusterapi.Lost:
+		token.Spec.State = clusterapi.Lost
+		if err := l.Objects.Update(ctx, token); err != nil {
+			return metav1.Condition{}, fmt.Errorf("write the state of the token %s on the roster: %w", token.Name, err)
+		}
+		l.Events.Eventf(token, nil, corev1.EventTypeWarning, "ReportedLost", "Revoke", "%s",
+			csr.Brief(fmt.Sprintf("its owner %q reports it lost", report.Spec.By)))
+	}
+	report.Status.Certificates, report.Status.Until = 0, nil
+	pending := false
+	for _, c := range certificatesOf(token) {
+		inForce, err := l.revoke(ctx, report, c)
+		if err != nil {
+			return metav1.Condition{}, err
+		}
+		pending = pending || !inForce
+		report.Status.Certificates++
+		if report.Status.Until.Before(c.NotAfter) {
+			report.Status.Until = c.NotAfter
+		}
+	}
+	switch {
+	case pending:
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: reasonNotEnforced,
+			Message: "the token is lost, and the revocation of its certificates is not in force yet"}, nil
+	case report.Status.Certificates == 0:
+		return metav1.Condition{Status: metav1.ConditionTrue, Reason: reasonNothing,
+			Message: "the token is lost; it has no certificate that is good"}, nil
+	}
+	return metav1.Condition{Status: metav1.ConditionTrue, Reason: reasonEnforced,
+		Message: "the token is lost, and an API server refuses what its certificates write"}, nil
+}
+
+// certificatesOf are the certificates of a token that have not ended.
+func certificatesOf(token *clusterapi.HardwareToken) (all []clusterapi.RevokedCertificate) {
+	s := token.Status
+	if s.Certificate != "" && s.NotAfter != nil && s.NotAfter.After(time.Now()) {
+		all = append(all, clusterapi.RevokedCertificate{Fingerprint: s.Certificate, Key: s.Key, NotAfter: s.NotAfter})
+	}
+	return all
+}
+
+// revoke files the Revocation of a certificate, if it is not there, and tells whether it is in force.
+func (l *Losses) revoke(ctx context.Context, report *clusterapi.LossReport, c clusterapi.RevokedCertificate) (
+	inForce bool, err error) {
+	r := &clusterapi.Revocation{
+		ObjectMeta: metav1.ObjectMeta{Namespace: clusterapi.Namespace, Name: "lost-" + report.Spec.Token + "-" + c.Fingerprint[:16]},
+		Spec: clusterapi.RevocationSpec{Certificates: []clusterapi.RevokedCertificate{c}, User: report.Spec.By,
+			By: report.Spec.By, Reason: cmp.Or(report.Spec.Note, "reported lost")},
+	}
+	err = l.Cache.Get(ctx, client.ObjectKeyFromObject(r), r)
+	if apierrors.IsNotFound(err) {
+		err = l.Objects.Create(ctx, r)
+		if apierrors.IsAlreadyExists(err) { // the cache is behind, and tells when it has it
+			err = nil
+		}
+		return false, err
+	}
+	return meta.IsStatusConditionTrue(r.Status.Conditions, clusterapi.InForce), err
+}
