@@ -40,6 +40,8 @@ type Config struct {
 	LockOn LockOn `yaml:"lockOn"`
 	// Renew says whether the agent renews certificates by itself.
 	Renew Renew `yaml:"renew"`
+	// Follow says how often the agent looks whether a cluster in use has moved.
+	Follow Follow `yaml:"follow"`
 }
 
 // Renew says whether the agent renews certificates by itself.
@@ -52,6 +54,31 @@ const (
 	// RenewNever leaves it to `kubehsm certificate renew`.
 	RenewNever Renew = "never"
 )
+
+// Follow is how often the agent looks whether a cluster in use has another address or authority, to follow
+// it: 1 s to 24 h, or [FollowNever]; 0 is [DefaultFollow].
+type Follow time.Duration
+
+// Values of Follow.
+const (
+	DefaultFollow = Follow(24 * time.Hour)
+	// FollowNever leaves it to `kubehsm kubeconfig refresh`. The file says "never".
+	FollowNever Follow = -1
+)
+
+// UnmarshalYAML reads a duration, or "never".
+func (f *Follow) UnmarshalYAML(n *yaml.Node) error {
+	if n.Value == "never" {
+		*f = FollowNever
+		return nil
+	}
+	d, err := time.ParseDuration(n.Value)
+	if err != nil || d < time.Second || d > 24*time.Hour {
+		return fmt.Errorf("line %d: follow %q is neither never nor a duration between 1s and 24h", n.Line, n.Value)
+	}
+	*f = Follow(d)
+	return nil
+}
 
 // Module is a PKCS#11 library.
 type Module struct {
@@ -184,6 +211,7 @@ func (c *Config) validate() error {
 
 func (c *Config) defaults() {
 	c.Renew = cmp.Or(c.Renew, RenewAuto)
+	c.Follow = cmp.Or(c.Follow, DefaultFollow)
 	if c.Unlock.Idle == 0 {
 		c.Unlock.Idle = DefaultIdle
 	}

@@ -22,16 +22,17 @@ func TestLoad(t *testing.T) {
 	check(t, err)
 	c, err := Load(d)
 	if err != nil || c.Unlock != (Unlock{DefaultIdle, DefaultMax}) || c.Modules != nil ||
-		c.LockOn != (LockOn{Suspend: true, UserSwitch: true}) {
+		c.LockOn != (LockOn{Suspend: true, UserSwitch: true}) || c.Follow != DefaultFollow {
 		t.Fatalf("%+v %v", c, err)
 	}
 	write := func(s string) { check(t, os.WriteFile(d.ConfigFile(), []byte(s), 0o600)) }
 	write("# mine\nmodules:\n- name: soft\n  path: /usr/lib/softhsm/libsofthsm2.so\n  env: {SOFTHSM2_CONF: /x}\n" +
-		"pinentry: /usr/bin/pinentry\nunlock: {idle: 10m}\nlockOn: {screenLock: true, userSwitch: false}\n")
+		"pinentry: /usr/bin/pinentry\nunlock: {idle: 10m}\nlockOn: {screenLock: true, userSwitch: false}\nfollow: 1h\n")
 	c, err = Load(d)
 	check(t, err)
 	if c.Modules[0].Env["SOFTHSM2_CONF"] != "/x" || c.Modules[0].Name != "soft" || c.Pinentry != "/usr/bin/pinentry" ||
-		c.Unlock != (Unlock{10 * time.Minute, DefaultMax}) || c.LockOn != (LockOn{Suspend: true, ScreenLock: true}) {
+		c.Unlock != (Unlock{10 * time.Minute, DefaultMax}) || c.LockOn != (LockOn{Suspend: true, ScreenLock: true}) ||
+		c.Follow != Follow(time.Hour) {
 		t.Fatalf("%+v", c)
 	}
 	set := map[string]string{}
@@ -50,6 +51,11 @@ func TestLoad(t *testing.T) {
 		"unlock: {idle: 1s}\n":              "between 1m and 24h",
 		"unlock: {max: 999h}\n":             "between 1m and 24h",
 		"unlock: {idle: soon}\n":            "line 1",
+		"follow: never\n":                   "",
+		"\nfollow: daily\n":                 "line 2: follow \"daily\" is neither never nor a duration",
+		"follow: -1ns\n":                    "between 1s and 24h",
+		"follow: 25h\n":                     "between 1s and 24h",
+		"follow: {every: 1h}\n":             "neither never",
 		"a: [\n":                            "line",
 		"pinentry: /a\n---\npinentry: /b\n": "more than one document",
 		"modules: [{path: /a, env: {A: 1}}, {path: /b, env: {A: 2}}]\n": "another value",

@@ -43,7 +43,7 @@ unit" prints what systemd and launchd need to run it.`,
 		return host.Serve(c.Context(), host.Options{
 			Dirs: env.Dirs, Tokens: host.NewTokens(a.Executable,
 				env.Drivers), Version: a.Version, Unlock: a.config.Unlock, LockOn: a.config.LockOn, Renew: a.config.Renew,
-			Ready:      ready,
+			Follow: a.config.Follow, Ready: ready,
 			PINSources: a.sources, Asker: prompt.Window(a.config.Pinentry), Supervised: supervised, Executable: a.Executable,
 			Port: port,
 		})

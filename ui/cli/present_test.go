@@ -74,6 +74,7 @@ func TestBothSayTheSame(t *testing.T) {
 		"a context with a key": facts(present.ContextFacts(contexts.View{Name: "old", UserKind: string(kubeconfig.UserKeyFile)}, &enroll.Expiring{Err: errors.New("gone")}, now)),
 		"the agent":            facts(present.AgentFacts(message.Status{Version: "1", PID: 2, Started: now, Bridge: "127.0.0.1:3", Memory: 3 << 20}, now)),
 		"an agent in need":     facts(present.AgentFacts(message.Status{Started: now, BridgeError: "in use", AuditError: "disk full"}, now)),
+		"an agent that stays":  facts(present.AgentFacts(message.Status{Started: now, NeverFollows: true}, now)),
 		"a revocation":         present.Revocation(lost),
 		"nothing to revoke":    present.Revocation(desk.Revocation{User: "harry"}),
 		"access taken away":    present.Revoked(lost),

@@ -17,6 +17,9 @@ import (
 // NoAgent is said where no agent runs.
 const NoAgent = "The agent is not running. It starts when kubectl needs it."
 
+// NeverFollows says that the agent follows no cluster that moves.
+const NeverFollows = "no cluster that moves: config.yaml has `follow: never`"
+
 // AgentProcess says which agent runs, and since when.
 func AgentProcess(s message.Status, now time.Time) string {
 	return fmt.Sprintf("%s, process %d, up %s", text.Clean(s.Version), s.PID, Age(now.Sub(s.Started)))
@@ -28,7 +31,10 @@ func AgentFacts(s message.Status, now time.Time) []Fact {
 	if s.BridgeError != "" {
 		address = Fact{Name: "Bridge", Value: text.Clean(s.BridgeError), Level: Bad}
 	}
-	memory, newer := "", ""
+	memory, newer, follows := "", "", ""
+	if s.NeverFollows {
+		follows = NeverFollows
+	}
 	if s.Memory > 0 {
 		memory = fmt.Sprintf("%d MB", s.Memory>>20)
 		for _, worker := range s.Workers {
@@ -47,6 +53,7 @@ func AgentFacts(s message.Status, now time.Time) []Fact {
 		{Name: "Memory", Value: memory},
 		{Name: "Audit log", Value: text.Clean(s.AuditError), Level: Bad},
 		locksOn(s),
+		{Name: "Follows", Value: follows},
 		{Name: "Newer", Value: newer},
 		{Name: "Signatures", Value: fmt.Sprintf("%d, connections: %d", s.Signatures, s.Dials)},
 		{Name: "Sessions", Value: sessions},

@@ -20,11 +20,10 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
 
-// How often a cluster is looked at.
+// When a cluster is looked at, if [Follower.Every] is not sooner.
 const (
 	first   = 10 * time.Minute // after it was used first, which a look is not to delay
-	every   = 24 * time.Hour
-	soon    = time.Hour // after a look that failed, or that a person has to see to
+	soon    = time.Hour        // after a look that failed, or that a person has to see to
 	timeout = 30 * time.Second
 )
 
@@ -40,6 +39,8 @@ type Way struct {
 // Follower looks at clusters. It is safe for concurrent use.
 type Follower struct {
 	Store enrollment.Store
+	// Every is the time from one look at a cluster to the next; below 0, there are none.
+	Every time.Duration
 	// Ended is told of an enrollment that has followed its cluster, with a nil error, or that did not follow the
 	// change that its cluster announces; a failure is told again only when it is another one.
 	Ended func(e enrollment.Enrollment, err error)
@@ -70,14 +71,14 @@ func (f *Follower) Problem(name string) string {
 // Begin tells whether the cluster of e is to be looked at now, and keeps others from doing so until
 // done is called. An enrollment that verifies by none of its own authorities never follows.
 func (f *Follower) Begin(e enrollment.Enrollment, now time.Time) (done func(), ok bool) {
-	if e.SpareOf != "" || len(e.Cluster.CAData) == 0 || e.Cluster.InsecureSkipTLSVerify {
+	if f.Every < 0 || e.SpareOf != "" || len(e.Cluster.CAData) == 0 || e.Cluster.InsecureSkipTLSVerify {
 		return nil, false
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l := f.known[e.Name]
 	if l == nil {
-		l = &look{next: now.Add(first)}
+		l = &look{next: now.Add(min(first, f.Every))}
 		if f.known == nil {
 			f.known = map[string]*look{}
 		}
@@ -107,11 +108,11 @@ func (f *Follower) Look(ctx context.Context, e enrollment.Enrollment, w Way) {
 	case ctx.Err() != nil: // the token was locked, or the agent ends
 		f.ended(e.Name, soon, f.Problem(e.Name))
 	case err == nil && u.Changed():
-		f.ended(e.Name, every, "")
+		f.ended(e.Name, f.Every, "")
 		f.Ended(e.Follows(u.New), nil)
 	case err == nil,
 		!u.Changed() && (errors.Is(err, discovery.ErrAnonymous) || errors.Is(err, discovery.ErrNoClusterInfo)):
-		f.ended(e.Name, every, "")
+		f.ended(e.Name, f.Every, "")
 	case !u.Changed(), errors.Is(err, enrollment.ErrBusy), errors.Is(err, enrollment.ErrChanged),
 		hsm.ErrorCode(err) != "":
 		// Networks, servers and tokens fail daily. A person who is told so each time ignores the notice that counts.
@@ -132,7 +133,7 @@ func (f *Follower) ended(name string, next time.Duration, problem string) (anoth
 	defer f.mu.Unlock()
 	l := f.known[name]
 	another = l.problem != problem
-	l.next, l.problem = time.Now().Add(next), problem
+	l.next, l.problem = time.Now().Add(min(next, f.Every)), problem
 	return another
 }
 

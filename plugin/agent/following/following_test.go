@@ -52,7 +52,7 @@ type follower struct {
 
 func newFollower(e enrollment.Enrollment) *follower {
 	f := &follower{e: e}
-	f.Log = slog.New(slog.DiscardHandler)
+	f.Log, f.Every = slog.New(slog.DiscardHandler), 24*time.Hour
 	f.Ended = func(_ enrollment.Enrollment, err error) { f.told = append(f.told, err) }
 	f.Begin(e, time.Now()) // begins to count
 	return f
@@ -143,9 +143,38 @@ func TestAnnounced(t *testing.T) {
 				t.Errorf("told %v, the problem is %q", f.told, f.Problem("prod"))
 			}
 			old.Publish(old.URL, old)
-			f.look(t, Way{Over: old.Client().Transport}, every)
+			f.look(t, Way{Over: old.Client().Transport}, f.Every)
 			if problem := f.Problem("prod"); problem != "" {
 				t.Errorf("when all is as before, the problem is %q", problem)
+			}
+		})
+	}
+}
+
+// TestHowOften: the first look comes after what is wanted or ten minutes, a failed one is repeated as soon as that, and
+// none comes where the configuration has none.
+func TestHowOften(t *testing.T) {
+	e := enrolled(bridgetest.New(t, bridgetest.Options{}))
+	for every, want := range map[time.Duration]time.Duration{24 * time.Hour: first, time.Second: time.Second, -1: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			f := Follower{Every: every, Log: slog.New(slog.DiscardHandler)}
+			now := time.Now()
+			for _, in := range []time.Duration{0, want - 1} {
+				if _, ok := f.Begin(e, now.Add(in)); ok {
+					t.Errorf("every %v: looks after %v", every, in)
+				}
+			}
+			done, ok := f.Begin(e, now.Add(want))
+			if ok != (want > 0) {
+				t.Errorf("every %v: looks at %t", every, ok)
+			}
+			if !ok {
+				return
+			}
+			defer done()
+			f.Look(t.Context(), e, Way{Over: answers(http.StatusServiceUnavailable, `{"kind":"Status"}`)})
+			if in := time.Until(f.known[e.Name].next); in > min(soon, every) {
+				t.Errorf("every %v: looks again in %v", every, in)
 			}
 		})
 	}

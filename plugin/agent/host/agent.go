@@ -109,7 +109,8 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 	lock = locks.token
 	renewals.renewer = &renewing.Renewer{Store: store, Off: o.Renew == settings.RenewNever,
 		Ended: renewals.ended, Log: log}
-	renewals.follower = &following.Follower{Store: store, Ended: renewals.followed, Log: log}
+	renewals.follower = &following.Follower{Store: store, Every: time.Duration(o.Follow),
+		Ended: renewals.followed, Log: log}
 	signIns.offer = renewals.offer
 	o.Tokens.OnEnd(records.WorkerEnded)
 	policies.OnLowered = func(key hsm.URI) { lock(tokens.Of(key), message.LockPolicy) }
@@ -156,6 +157,7 @@ func (a *agent) status(recent bool) *message.Status {
 	s.Sessions, s.OtherSessions = a.sessions.Status()
 	s.Upstreams, s.Signatures, s.Dials = a.targets.status()
 	s.Renewals, s.Unfollowed = a.renewals.status(), a.renewals.unfollowed()
+	s.NeverFollows = a.o.Follow == settings.FollowNever
 	s.Consents, s.Responders = a.questions.status(), a.responders.Open()
 	s.Bridge, s.BridgeError = a.bridge.describe()
 	s.Program, s.Supervised, s.Newer = a.program, a.o.Supervised, a.life.newer.Load()

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,8 @@ type Options struct {
 	LockOn settings.LockOn
 	// Renew is [settings.RenewNever] if no certificate is renewed by itself.
 	Renew settings.Renew
+	// Follow is how often the agent looks whether a cluster in use has moved; 0 is [settings.DefaultFollow].
+	Follow settings.Follow
 	// IdleTimeout is how long the agent lives without sessions and requests; 0 is
 	// an hour.
 	IdleTimeout time.Duration
@@ -86,7 +89,11 @@ func (o *Options) defaults() {
 	}
 	if o.sweepEvery == 0 {
 		o.sweepEvery = 15 * time.Second
+		if o.Follow > 0 {
+			o.sweepEvery = min(o.sweepEvery, time.Duration(o.Follow))
+		}
 	}
+	o.Follow = cmp.Or(o.Follow, settings.DefaultFollow)
 	if o.quiet == 0 {
 		o.quiet = 2 * time.Second
 	}

@@ -173,6 +173,8 @@ type Status struct {
 	Renewals []RenewalStatus `json:"renewals,omitempty"`
 	// Unfollowed are the enrollments in use that do not follow what their clusters say of themselves.
 	Unfollowed []FollowStatus `json:"unfollowed,omitempty"`
+	// NeverFollows says that the configuration has the agent follow no cluster that moves.
+	NeverFollows bool `json:"neverFollows,omitempty"`
 }
 
 // FollowStatus says why an enrollment does not follow its cluster. Problem is untrusted text.

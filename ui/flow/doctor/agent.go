@@ -55,6 +55,12 @@ func theAgent(ctx context.Context, o *Options) []Check {
 					"Tokens stay unlocked until their time is over, or `kubehsm agent lock`.", ""))
 		}
 	}
+	if s.NeverFollows {
+		checks = append(checks, Check{ID: "follow", Group: GroupAgent, Title: "Clusters that move"}.
+			with(Note, "follows "+present.NeverFollows,
+				"After a cluster has got another address or authority (CA), kubectl fails until you refresh its entry.",
+				"when a cluster has moved: kubehsm kubeconfig refresh NAME"))
+	}
 	if s.AuditError != "" {
 		checks = append(checks, Check{ID: "audit", Group: GroupAgent, Title: "Audit log"}.
 			with(Warning, s.AuditError, "What is done with your keys is not written down.",
