@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -26,14 +25,7 @@ func (u *user) pinSource(source string) {
 		if info.Label != lab.Token {
 			continue
 		}
-		f, err := os.OpenFile(filepath.Join(u.Home, "config.yaml"), os.O_APPEND|os.O_WRONLY, 0)
-		if err == nil {
-			_, err = fmt.Fprintf(f, "pinSources:\n- token: 'pkcs11:serial=%s'\n  source: %s\n", info.Serial, source)
-			err = errors.Join(err, f.Close())
-		}
-		if err != nil {
-			u.t.Fatal(err)
-		}
+		u.configure(fmt.Sprintf("pinSources:\n- token: 'pkcs11:serial=%s'\n  source: %s\n", info.Serial, source))
 		return
 	}
 	u.t.Fatal("the lab's token is not listed")

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -153,6 +154,19 @@ func (u *user) enrollArgs(more ...string) []string {
 func (u *user) enroll(more ...string) result {
 	u.t.Helper()
 	return u.parse(u.ok(u.KubehsmPIN(u.t.Context(), lab.PIN, u.enrollArgs(more...)...)))
+}
+
+// configure adds lines to the configuration.
+func (u *user) configure(lines string) {
+	u.t.Helper()
+	f, err := os.OpenFile(filepath.Join(u.Home, "config.yaml"), os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.WriteString(lines)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		u.t.Fatal(err)
+	}
 }
 
 // unlock gives the agent the PIN.

@@ -61,13 +61,13 @@ func (c *Command) follow(ctx context.Context, dirs home.Dirs, asker hsm.Prompter
 // rewrite has the kubeconfig entry of an enrollment name the address to which the agent has followed the cluster. Its
 // former address is as good: what keeps the entry from being written is said once a day.
 func (c *Command) rewrite(ctx context.Context, dirs home.Dirs, e enrollment.Enrollment) {
-	err := contexts.Followed(ctx, &env.Env{Dirs: dirs, Executable: c.Executable, Version: c.Version}, e.Name)
+	written, err := contexts.Followed(ctx, &env.Env{Dirs: dirs, Executable: c.Executable, Version: c.Version}, e.Name)
 	said := "the cluster " + e.Name + " has moved to " + e.Host() + ": your kubeconfig now names the new address"
 	if err != nil {
 		said = "the cluster " + e.Name + " has moved to " + e.Host() + ", and your kubeconfig could not be updated: " +
 			err.Error() + "; `kubehsm kubeconfig set " + e.Name + "` updates it"
 	}
-	if err == nil || expiry.OnceADay(expiry.Dir(dirs.State), e.Name+"+moved", e.Created, time.Now()) {
+	if written || expiry.OnceADay(expiry.Dir(dirs.State), expiry.Moved(e.Name), e.Created, time.Now()) && err != nil {
 		_, _ = io.WriteString(c.Stderr, text.Clean(said)+"\n") // a note only: both addresses serve
 	}
 }

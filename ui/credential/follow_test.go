@@ -161,6 +161,7 @@ func TestFollowSaysWhatProves(t *testing.T) {
 }
 
 // TestRewriteSaysOnce: a kubeconfig that cannot be written anew keeps nobody from working, and is told once a day.
+// Nothing is said of one without the entry: the client uses another.
 func TestRewriteSaysOnce(t *testing.T) {
 	dir := t.TempDir()
 	broken := dir + "/config"
@@ -183,6 +184,14 @@ func TestRewriteSaysOnce(t *testing.T) {
 	}
 	if n := strings.Count(said.String(), "`kubehsm kubeconfig set prod` updates it"); n != 1 {
 		t.Errorf("said %d times: %s", n, said.String())
+	}
+	said.Reset()
+	if err := os.WriteFile(broken, []byte("apiVersion: v1\nkind: Config\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run.rewrite(t.Context(), dirs, e)
+	if said.Len() > 0 {
+		t.Errorf("where the entry is in another file: %s", said.String())
 	}
 }
 

@@ -164,27 +164,29 @@ func noteCluster(e *env.Env, en enrollment.Enrollment) error {
 }
 
 // Followed has the kubeconfig entry of the enrollment called name, and the record of what is under way there, say
-// where the agent has followed the cluster to. An entry that is not found by kubectl's rules is left alone.
-func Followed(ctx context.Context, e *env.Env, name string) error {
+// where the agent has followed the cluster to, and tells whether the entry had to be written for that. An entry that is
+// not found by kubectl's rules is left alone.
+func Followed(ctx context.Context, e *env.Env, name string) (written bool, err error) {
+	release, err := e.Lock(ctx, name) // commands run at once
+	if err != nil {
+		return false, err
+	}
+	defer release()
 	en, err := e.Enrollments().Load(name)
 	if err != nil {
-		return err
+		return false, err
 	}
 	c, err := e.Rules().Get(ctx, name)
 	if errors.Is(err, kubeconfig.ErrNoContext) || err == nil && (!viewOf(c).Ours || c.User.Enrollment != name) {
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	change, err := New(e).PlanEntry(ctx, en, false, false)
 	if err != nil {
-		return err
+		return false, err
 	}
-	release, err := e.Lock(ctx, name)
-	if err != nil {
-		return err
-	}
-	defer release()
-	return errors.Join(noteCluster(e, en), change.Apply(ctx))
+	err = errors.Join(noteCluster(e, en), change.Apply(ctx))
+	return err == nil && !change.Empty(), err
 }

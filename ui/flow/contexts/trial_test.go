@@ -400,9 +400,9 @@ func TestFollowed(t *testing.T) {
 	if err := w.Env.Enrollments().Save(en.Follows(to)); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
-		if err := Followed(ctx, w.Env, "prod-hsm"); err != nil {
-			t.Fatal(err)
+	for _, want := range []bool{true, false} {
+		if written, err := Followed(ctx, w.Env, "prod-hsm"); err != nil || written != want {
+			t.Fatalf("written: %t, %v", written, err)
 		}
 	}
 	text, err := os.ReadFile(elsewhere)
@@ -415,8 +415,8 @@ func TestFollowed(t *testing.T) {
 	if err := os.WriteFile(other.Kubeconfig, []byte("apiVersion: v1\nkind: Config\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Followed(ctx, &other, "prod-hsm"); err != nil {
-		t.Error(err)
+	if written, err := Followed(ctx, &other, "prod-hsm"); err != nil || written {
+		t.Errorf("written: %t, %v", written, err)
 	}
 	if text, err := os.ReadFile(other.Kubeconfig); err != nil || strings.Contains(string(text), "prod-hsm") {
 		t.Errorf("%v\n%s", err, text)
