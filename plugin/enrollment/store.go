@@ -142,7 +142,7 @@ func (s Store) List() ([]Enrollment, error) {
 }
 
 // Servers returns the API server of each enrollment, by its name, for lists, and the names of spares by those of
-// their enrollments. Nothing else of the records is read, so that one which [Store.Load] refuses may be among them.
+// their enrollments. Nothing else of the records is judged, so that one which [Store.Load] refuses may be among them.
 // Those that cannot be read are left out and named in the error.
 func (s Store) Servers() (servers map[string]string, spares map[string][]string, err error) {
 	names, err := record.Names(s.enrollments)
@@ -154,25 +154,40 @@ func (s Store) Servers() (servers map[string]string, spares map[string][]string,
 	var errs []error
 	for _, name := range names {
 		b, err := home.ReadFile(s.file(name), maxFile, text)
-		var server string
+		var e listed
 		if err == nil {
 			text = b
-			server, err = format().String(b, "cluster", "server")
+			e, err = list(name, b)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("enrollment %s: %w", name, err))
 			continue
 		}
-		servers[name] = server
-		if bytes.Contains(b, []byte(`"spareOf"`)) {
-			of, err := format().String(b, "spareOf")
-			if err != nil {
-				errs = append(errs, fmt.Errorf("enrollment %s: %w", name, err))
-			}
-			spares[of] = append(spares[of], name)
+		servers[name] = e.Cluster.Server
+		if e.SpareOf != "" {
+			spares[e.SpareOf] = append(spares[e.SpareOf], name)
 		}
 	}
 	return servers, spares, errors.Join(errs...)
+}
+
+// listed is what lists show of an enrollment.
+type listed struct {
+	Cluster struct{ Server string }
+	SpareOf string
+}
+
+// list reads the record of that name as far as lists show it. A record of version 1 begins with what they show, in the
+// same words: a parser would read all of it, twice, which is slow for hundreds of records.
+func list(name string, b []byte) (e listed, err error) {
+	begin := "{\n  \"name\": \"" + name + "\",\n  \"cluster\": {\n    \"server\": \""
+	if rest, ok := bytes.CutPrefix(b, []byte(begin)); ok {
+		if end := bytes.IndexAny(rest, `"\`); end >= 0 && rest[end] == '"' {
+			e.Cluster.Server = string(rest[:end])
+			return e, nil
+		}
+	}
+	return e, record.Format{Version: format().Version, Lenient: true}.Decode(b, &e)
 }
 
 // Delete removes the enrollment and its certificates. A missing one is [ErrUnknown].

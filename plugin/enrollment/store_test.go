@@ -271,7 +271,7 @@ func TestServers(t *testing.T) {
 	e := sample(t, certificate(t, "ca"))
 	check(t, s.Save(e))
 	long := e
-	long.Name, long.Cluster.Server = "long", "https://other:6443"
+	long.Name, long.Cluster.Server = "long", "https://other:6443/a&b"
 	long.Cluster.CAData = []byte(strings.Repeat(string(e.Cluster.CAData), 40)) // more than the room of the record before
 	check(t, s.Save(long))
 	for name, text := range map[string]string{"cut": `{"name":"cut"`, "later": `{"version":9,"cluster":{"server":"https://x"}}`,
@@ -280,7 +280,7 @@ func TestServers(t *testing.T) {
 	}
 	check(t, os.Chmod(filepath.Join(d.State, "enrollments", "open.json"), 0o666))
 	servers, _, err := s.Servers()
-	if want := map[string]string{e.Name: e.Cluster.Server, "long": "https://other:6443", "usable": "https://y"}; !reflect.DeepEqual(
+	if want := map[string]string{e.Name: e.Cluster.Server, "long": "https://other:6443/a&b", "usable": "https://y"}; !reflect.DeepEqual(
 		servers,
 		want,
 	) {

@@ -72,22 +72,15 @@ func marked(data []byte) bool {
 	return bytes.Contains(data, []byte(`"version"`)) || bytes.Contains(data, []byte(`"needs"`))
 }
 
-// usable is what the record says of its format, or [ErrNewer] if it needs a later version.
-func (f Format) usable(data []byte) (mark, error) {
-	m, err := markOf(data)
-	if err == nil && m.Needs > f.Version {
-		err = newer(fmt.Errorf("%w: it needs version %d of the format, this program knows %d", ErrNewer, m.Needs, f.Version))
-	}
-	return m, err
-}
-
 // Decode reads the record in data into v, a pointer to a struct. Errors: [ErrNewer],
 // or what is wrong with the text.
 func (f Format) Decode(data []byte, v any) error {
-	m, err := f.usable(data)
+	m, err := markOf(data)
 	switch {
 	case err != nil:
 		return err
+	case m.Needs > f.Version:
+		return newer(fmt.Errorf("%w: it needs version %d of the format, this program knows %d", ErrNewer, m.Needs, f.Version))
 	case m.Version > f.Version || f.Lenient:
 		return json.Unmarshal(data, v)
 	}
@@ -95,17 +88,6 @@ func (f Format) Decode(data []byte, v any) error {
 		return err
 	}
 	return strict.Decode(data, v)
-}
-
-// String reads one string of the record in data, by the names on the way to it. What comes
-// after the string is not looked at, so that a list of many records costs little; a record
-// is used by what Decode says of it. Errors: [ErrNewer], or what is wrong with the text up
-// to the string.
-func (f Format) String(data []byte, path ...string) (string, error) {
-	if _, err := f.usable(data); err != nil {
-		return "", err
-	}
-	return strict.String(data, path...)
 }
 
 func newer(err error) error {

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
@@ -53,30 +52,6 @@ func TestDecode(t *testing.T) {
 				t.Errorf("read %+v", v)
 			}
 		})
-	}
-}
-
-// TestString: one string of a record, whatever comes before it, and nothing of a record that
-// needs a later version.
-func TestString(t *testing.T) {
-	for data, want := range map[string]string{
-		`{"in":{"name":"a"}}`:                                "a",
-		`{"x":[{"in":1}],"in":{"y":{"name":"b"},"name":"a"}`: "a", // what follows is not looked at
-		`{"version":9,"needs":1,"in":{"name":"a"}}`:          "a",
-		`{"version":9,"in":{"name":"a"}}`:                    "",
-		`{"in":{"x":"a"}}`:                                   "",
-		`{"in":"name"}`:                                      "",
-		`{"in":{"name":1}}`:                                  "",
-		`{"in":{"na`:                                         "",
-		``:                                                   "",
-	} {
-		got, err := record.Format{Version: 1}.String([]byte(data), "in", "name")
-		if got != want || (err == nil) != (want != "") {
-			t.Errorf("%s: %q, %v", data, got, err)
-		}
-		if strings.HasPrefix(data, `{"version":9,"in"`) && !errors.Is(err, record.ErrNewer) {
-			t.Errorf("%s: %v", data, err)
-		}
 	}
 }
 

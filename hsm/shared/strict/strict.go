@@ -99,36 +99,3 @@ func Decode(b []byte, v any) error {
 	}
 	return nothing(dec)
 }
-
-// String reads one string of a JSON object, by the names on the way to it: the first of each
-// name. What comes after the string is not looked at.
-func String(b []byte, path ...string) (s string, err error) {
-	dec := json.NewDecoder(bytes.NewReader(b))
-	for _, name := range path {
-		if err := enter(dec, name); err != nil {
-			return "", err
-		}
-	}
-	return s, dec.Decode(&s)
-}
-
-// enter begins the object that dec is before, and stops before the value of that name.
-func enter(dec *json.Decoder, name string) error {
-	switch start, err := dec.Token(); {
-	case err != nil:
-		return ended(err)
-	case start != json.Delim('{'):
-		return ErrNoObject
-	}
-	for dec.More() {
-		key, err := dec.Token()
-		if err != nil || key == name {
-			return err
-		}
-		var other json.RawMessage
-		if err := dec.Decode(&other); err != nil {
-			return ended(err)
-		}
-	}
-	return fmt.Errorf("it has no %q", name)
-}
