@@ -54,11 +54,13 @@ type Cluster struct {
 	File    string // the file that defines the entry
 	cluster.Cluster
 	CAFile string // absolute; counts only if CAData is empty
-	Ours   bool
 	// Extension is the JSON of the client.authentication.k8s.io/exec extension,
 	// or nil.
 	Extension []byte
 }
+
+// Ours tells whether the entry is one that kubehsm wrote: it leads to the bridge.
+func (c Cluster) Ours() bool { return c.Extension != nil && enrollmentInJSON(c.Extension) != "" }
 
 // CA returns the cluster's CA certificates as PEM, reading CAFile if it must;
 // nil means the system's roots.
@@ -244,7 +246,6 @@ func describeCluster(name string, c *api.Cluster) Cluster {
 		InsecureSkipTLSVerify: c.InsecureSkipTLSVerify, ProxyURL: c.ProxyURL, DisableCompression: c.DisableCompression}}
 	if u, ok := c.Extensions[ExecExtension].(*runtime.Unknown); ok {
 		out.Extension = u.Raw
-		out.Ours = enrollmentInJSON(u.Raw) != ""
 	}
 	return out
 }

@@ -31,7 +31,7 @@ func quickly(data []byte) (*api.Config, bool) {
 		latest.Scheme.Default(&read)
 		return latest.Scheme.Convert(&read, config, nil) == nil
 	}
-	d, to := tree.Decoder{}, reflect.ValueOf(&read).Elem()
+	d, to := tree.NewDecoder(), reflect.ValueOf(&read).Elem()
 	// Elements are converted one by one, so that read does not grow.
 	top, ok := scanTree(data, func(key []byte, element *tree.Node) bool {
 		field, known := d.Fields(to.Type())[string(key)]

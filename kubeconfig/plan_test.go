@@ -360,10 +360,10 @@ func TestSeveralFiles(t *testing.T) {
 		t.Fatalf("%v, %v", list, err)
 	}
 	if c := list[1]; c.File != b || !c.Current || c.Cluster.Server != e.Server || c.User.Kind != UserOurs ||
-		c.User.Enrollment != "prod" || !c.Cluster.Ours {
+		c.User.Enrollment != "prod" || !c.Cluster.Ours() {
 		t.Errorf("%+v", c)
 	}
-	if c := list[0]; c.File != a || c.User.Kind != UserToken || c.Cluster.Ours {
+	if c := list[0]; c.File != a || c.User.Kind != UserToken || c.Cluster.Ours() {
 		t.Errorf("%+v", c)
 	}
 	if _, err := os.Stat(none); !errors.Is(err, os.ErrNotExist) {

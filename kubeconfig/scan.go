@@ -291,7 +291,7 @@ func (s *scanner) closeItem() {
 		if s.tree != nil {
 			list := &s.tree.Members[len(s.tree.Members)-1]
 			s.refused = s.refused || !s.take(list.Key, list.Last())
-			list.Kind, list.Members = tree.Null, list.Members[:0]
+			list.Kind, list.Members, s.current.items = tree.Null, list.Members[:0], s.current.items[:0]
 		}
 	}
 	s.named = false

@@ -26,7 +26,7 @@ func (a *app) kubeconfigList() *cobra.Command {
 		}
 		doc := struct {
 			Contexts []contexts.View `json:"contexts"`
-		}{append([]contexts.View{}, all...)}
+		}{all}
 		return a.emit(o, doc, func(w *words) {
 			if len(all) == 0 {
 				w.line("%s", present.NoContexts)

@@ -382,10 +382,12 @@ func (w *words) table(heading []string, rows [][]string, minor ...string) {
 	}
 	shown := w.fitting(heading, widths, minor)
 	defer w.leftOut(heading, shown)
-	for i, row := range all {
-		all[i] = only(row, shown)
+	if len(shown) < len(heading) {
+		for i, row := range all {
+			all[i] = only(row, shown)
+		}
+		heading, rows = all[0], all[1:]
 	}
-	heading, rows = all[0], all[1:]
 	if _, fits := w.widths(all); fits {
 		w.rows(all)
 		return
@@ -405,23 +407,28 @@ func (w *words) table(heading []string, rows [][]string, minor ...string) {
 // rows adds rows, columns aligned. On a terminal that is too narrow, cells break at spaces.
 func (w *words) rows(all [][]string) {
 	widths, fits := w.widths(all)
+	cells, line, total := make([][]string, len(widths)), make([]string, len(widths)), 0
+	for _, n := range widths {
+		total += n + between
+	}
+	w.b.Grow(len(all) * total)
 	for _, row := range all {
-		cells, lines := make([][]string, len(row)), 1
+		lines := 1
 		for i, cell := range row {
-			cells[i] = []string{text.Clean(cell)}
-			if fits {
+			cells[i] = append(cells[i][:0], text.Clean(cell))
+			if fits && text.Width(cells[i][0]) > widths[i] {
 				cells[i] = text.Wrap(cells[i][0], widths[i])
 			}
 			lines = max(lines, len(cells[i]))
 		}
 		for n := range lines {
-			line := make([]string, len(cells))
-			for i, c := range cells {
+			clear(line)
+			for i, c := range cells[:len(row)] {
 				if n < len(c) {
 					line[i] = c[n]
 				}
 			}
-			w.aligned(line, widths)
+			w.aligned(line[:len(row)], widths)
 		}
 	}
 }

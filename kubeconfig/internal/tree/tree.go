@@ -123,13 +123,23 @@ func (n *Node) appendJSON(b []byte) ([]byte, error) {
 	return append(b, end), nil
 }
 
-// Decoder decodes nodes into the structs of client-go, whose fields it has by their
-// names in JSON.
-type Decoder map[reflect.Type]map[string]int
+// Decoder decodes nodes into the structs of client-go.
+type Decoder struct {
+	fields  map[reflect.Type]map[string]int // numbers of fields, by their names in JSON
+	strings map[string]string               // those that were read: most are in every entry
+	json    []byte                          // room for an extension
+	// The base64 that was read last, and what it says: entries of one bridge have one CA.
+	base64, bytes []byte
+}
+
+// NewDecoder returns a Decoder.
+func NewDecoder() *Decoder {
+	return &Decoder{fields: map[reflect.Type]map[string]int{}, strings: map[string]string{}}
+}
 
 // Fields are the numbers of the fields of the struct type t, by their names in JSON.
-func (d Decoder) Fields(t reflect.Type) map[string]int {
-	names := d[t]
+func (d *Decoder) Fields(t reflect.Type) map[string]int {
+	names := d.fields[t]
 	if names == nil {
 		names = make(map[string]int, t.NumField())
 		for i := range t.NumField() {
@@ -137,13 +147,13 @@ func (d Decoder) Fields(t reflect.Type) map[string]int {
 				names[name] = i
 			}
 		}
-		d[t] = names
+		d.fields[t] = names
 	}
 	return names
 }
 
 // Append decodes n as a further element of v. It tells whether v is a slice of such.
-func (d Decoder) Append(n *Node, v reflect.Value) bool {
+func (d *Decoder) Append(n *Node, v reflect.Value) bool {
 	if v.Kind() != reflect.Slice {
 		return false
 	}
@@ -156,24 +166,34 @@ func (d Decoder) Append(n *Node, v reflect.Value) bool {
 
 // Decode sets v, which is zero, to n. What v has no field for is ignored, and null
 // leaves v as it is, as in JSON. It tells whether n is of v's kind.
-func (d Decoder) Decode(n *Node, v reflect.Value) bool {
+func (d *Decoder) Decode(n *Node, v reflect.Value) bool {
 	if n.Kind == Null {
 		return true
 	}
 	if v.Type() == reflect.TypeFor[runtime.RawExtension]() {
-		text, err := n.appendJSON(nil)
-		v.Set(reflect.ValueOf(runtime.RawExtension{Raw: text}))
+		text, err := n.appendJSON(d.json[:0])
+		d.json, v.Addr().Interface().(*runtime.RawExtension).Raw = text, bytes.Clone(text)
 		return err == nil
 	}
 	switch kind := v.Kind(); {
 	case kind == reflect.String && n.Kind == String:
-		v.SetString(string(n.text))
+		text, ok := d.strings[string(n.text)]
+		if !ok {
+			text = string(n.text)
+			d.strings[text] = text
+		}
+		v.SetString(text)
 	case kind == reflect.Bool && n.Kind == Boolean:
 		v.SetBool(string(n.text) == "true")
 	case kind == reflect.Slice && n.Kind == String && v.Type().Elem().Kind() == reflect.Uint8:
-		b, err := base64.StdEncoding.AppendDecode([]byte{}, n.text)
-		v.SetBytes(b)
-		return err == nil
+		if d.bytes == nil || !bytes.Equal(d.base64, n.text) {
+			b, err := base64.StdEncoding.AppendDecode([]byte{}, n.text)
+			if err != nil {
+				return false
+			}
+			d.base64, d.bytes = n.text, slices.Clip(b)
+		}
+		v.SetBytes(d.bytes)
 	case kind == reflect.Slice && n.Kind == Sequence:
 		v.Set(reflect.MakeSlice(v.Type(), 0, len(n.Members)))
 		for i := range n.Members {

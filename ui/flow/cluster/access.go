@@ -45,7 +45,7 @@ func (a Access) configOf(ctx context.Context, rules kubeconfig.Rules, kubeContex
 	if err != nil {
 		return nil, err
 	}
-	if c.User.Ours() && c.Cluster.Ours {
+	if c.User.Ours() && c.Cluster.Ours() {
 		return a.bridgeConfig(ctx, c.User.Enrollment, a.Env.Prompter)
 	}
 	if err := missing(c); err != nil {
@@ -89,7 +89,7 @@ func (a Access) Endpoint(ctx context.Context, kubeContext string) (Endpoint, err
 	if err := missing(c); err != nil {
 		return at, err
 	}
-	if c.Cluster.Ours {
+	if c.Cluster.Ours() {
 		from, err := a.Env.Enrollments().Load(c.User.Enrollment)
 		at.Enrollment, at.Cluster = from.Name, from.Cluster
 		return at, err
@@ -123,7 +123,7 @@ func (a Access) Server(ctx context.Context, kubeContext string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	if !c.Cluster.Ours {
+	if !c.Cluster.Ours() {
 		return c.Cluster.Server, nil
 	}
 	at, err := a.Verified(ctx, kubeContext)

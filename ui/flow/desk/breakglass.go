@@ -90,7 +90,7 @@ func (b BreakGlass) asCaller(ctx context.Context, kubeContext, name, suffix stri
 	}
 	o.Context, o.Name = c.Name, name
 	enrolling.Fill(&o.Name, enrolling.Slug(strings.TrimSuffix(c.Name, "-hsm"))+suffix)
-	if en, err := b.env.Enrollments().Load(c.User.Enrollment); c.Cluster.Ours && err == nil {
+	if en, err := b.env.Enrollments().Load(c.User.Enrollment); c.Cluster.Ours() && err == nil {
 		enrolling.Fill(&o.User, en.User)
 		if o.Token.Scheme == "" && o.Key.Scheme == "" {
 			o.Key, o.Token = en.Key, en.Key.TokenOnly()
