@@ -14,8 +14,6 @@ import (
 //go:embed words.txt
 var wordlist string
 
-var wordIndex = strings.Fields(wordlist)
-
 const (
 	wordBits = 11
 	// FingerprintWordCount is how many words tell a key: 88 bits. Whoever wants
@@ -31,13 +29,13 @@ func FingerprintWords(spkiHash string) ([]string, error) {
 	if err != nil || len(sum) != 32 {
 		return nil, &InputError{Field: "fingerprint", Problem: fmt.Sprintf("%q is not a SHA-256 in hex", spkiHash)}
 	}
-	words := make([]string, FingerprintWordCount)
+	list, words := strings.Fields(wordlist), make([]string, FingerprintWordCount)
 	for i := range words {
 		n := 0
 		for bit := i * wordBits; bit < (i+1)*wordBits; bit++ {
 			n = n<<1 | int(sum[bit/8]>>(7-bit%8))&1
 		}
-		words[i] = wordIndex[n]
+		words[i] = list[n]
 	}
 	return words, nil
 }

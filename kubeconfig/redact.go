@@ -10,29 +10,26 @@ const redacted = "(redacted)"
 const secretWord = `(?:[\w.-]*(?:token|secret|password|passwd|passphrase|key-data|` +
 	`api-?key|access-?key|private-?key)|pin)`
 
-var (
-	// secretKey is a block-style key with a secret value. A key file's path and
-	// a token file's path are none.
-	secretKey = regexp.MustCompile(`(?i)^([ \t]*(?:- +)*["']?` + secretWord + `["']?[ \t]*:)([ \t].*|[ \t]*)$`)
-	// secretPair is such a key inside a flow collection.
-	secretPair = regexp.MustCompile(`(?i)(["']?\b` + secretWord + `["']?[ \t]*:[ \t]*)` +
-		`("(?:[^"\\]|\\.)*"?|'[^']*'?|[^,}\]\s]+)`)
-	// secretFlag is a secret in a plugin's arguments, after = or in the next
-	// argument.
-	secretFlag     = regexp.MustCompile(`(?i)(--?` + secretWord + `=)[^"',\s]+`)
-	secretFlagNext = regexp.MustCompile(`(?i)^[ \t]*(?:- +)+["']?--?` + secretWord + `["']?[ \t]*$`)
-	secretFlagFlow = regexp.MustCompile(`(?i)(["']--?` + secretWord + `["'][ \t]*,[ \t]*)("[^"]*"?|'[^']*'?)`)
-	// value is an environment variable's, whose name may stand before or after.
-	envValue = regexp.MustCompile(`^([ \t]*(?:- +)*["']?value["']?[ \t]*:)[ \t]+(\S.*)$`)
-	envPair  = regexp.MustCompile(`((?:"value"|'value'|\bvalue)[ \t]*:[ \t]*)("(?:[^"\\]|\\.)*"?|'[^']*'?|[^,}\]\s]+)`)
-	harmless = regexp.MustCompile(`^[ \t]*(?:- +)*["']?name["']?[ \t]*:[ \t]+["']?(KUBEHSM_HOME|KUBERNETES_EXEC_INFO|` +
-		`HOME|PATH|AWS_PROFILE|AWS_REGION|AWS_DEFAULT_REGION)["']?[ \t\r\n]*$`)
-	element = regexp.MustCompile(`^([ \t]*(?:- +)+)\S`)
-)
-
 // redact returns the lines of a kubeconfig, line ends included, with what may
 // be a secret replaced. It errs on the side of hiding.
 func redact(text string) []string {
+	var (
+		// secretKey is a block-style key with a secret value. A key file's path and a token file's path are none.
+		secretKey = regexp.MustCompile(`(?i)^([ \t]*(?:- +)*["']?` + secretWord + `["']?[ \t]*:)([ \t].*|[ \t]*)$`)
+		// secretPair is such a key inside a flow collection.
+		secretPair = regexp.MustCompile(`(?i)(["']?\b` + secretWord + `["']?[ \t]*:[ \t]*)` +
+			`("(?:[^"\\]|\\.)*"?|'[^']*'?|[^,}\]\s]+)`)
+		// secretFlag is a secret in a plugin's arguments, after = or in the next argument.
+		secretFlag     = regexp.MustCompile(`(?i)(--?` + secretWord + `=)[^"',\s]+`)
+		secretFlagNext = regexp.MustCompile(`(?i)^[ \t]*(?:- +)+["']?--?` + secretWord + `["']?[ \t]*$`)
+		secretFlagFlow = regexp.MustCompile(`(?i)(["']--?` + secretWord + `["'][ \t]*,[ \t]*)("[^"]*"?|'[^']*'?)`)
+		// envValue is an environment variable's, whose name may stand before or after.
+		envValue = regexp.MustCompile(`^([ \t]*(?:- +)*["']?value["']?[ \t]*:)[ \t]+(\S.*)$`)
+		envPair  = regexp.MustCompile(`((?:"value"|'value'|\bvalue)[ \t]*:[ \t]*)("(?:[^"\\]|\\.)*"?|'[^']*'?|[^,}\]\s]+)`)
+		harmless = regexp.MustCompile(`^[ \t]*(?:- +)*["']?name["']?[ \t]*:[ \t]+["']?(KUBEHSM_HOME|KUBERNETES_EXEC_INFO|` +
+			`HOME|PATH|AWS_PROFILE|AWS_REGION|AWS_DEFAULT_REGION)["']?[ \t\r\n]*$`)
+		element = regexp.MustCompile(`^([ \t]*(?:- +)+)\S`)
+	)
 	lines := strings.SplitAfter(text, "\n")
 	hideBelow := -1 // column of a secret key whose value goes on in deeper lines
 	hideNext := false
@@ -68,7 +65,7 @@ func redact(text string) []string {
 			continue
 		}
 		value := envValue.FindStringSubmatch(line)
-		shown := value != nil && besideHarmless(lines, i)
+		shown := value != nil && beside(lines, i, harmless)
 		if value != nil && !shown {
 			hideBelow = len(value[1]) - len(strings.TrimLeft(value[1], " \t-"))
 			lines[i] = value[1] + " " + redacted + end
@@ -103,8 +100,11 @@ func suspicious(line string) bool {
 	return strings.HasPrefix(line, "-")
 }
 
-func besideHarmless(lines []string, i int) bool {
-	return strings.HasPrefix(strings.TrimSpace(lines[i]), "- ") && i+1 < len(lines) &&
-		harmless.MatchString(lines[i+1]) ||
-		!strings.HasPrefix(strings.TrimSpace(lines[i]), "- ") && i > 0 && harmless.MatchString(lines[i-1])
+// beside tells whether name matches the line before or after line i, whichever is of the same environment variable.
+func beside(lines []string, i int, name *regexp.Regexp) bool {
+	at := i - 1
+	if strings.HasPrefix(strings.TrimSpace(lines[i]), "- ") {
+		at = i + 1
+	}
+	return at >= 0 && at < len(lines) && name.MatchString(lines[at])
 }

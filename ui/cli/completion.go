@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -141,9 +142,13 @@ func choicesIn(usage string) []string {
 
 var oneWord = regexp.MustCompile(`^[a-z0-9-]+$`)
 
-// plain is what no shell understands as anything but a word. Other names are not offered: the scripts of some shells
-// evaluate them.
-var plain = regexp.MustCompile(`^[\pL\pN_.:@/=;?%+,-]+$`)
+// plain tells whether no shell understands s as anything but a word. Other names are not offered: the scripts of some
+// shells evaluate them.
+func plain(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !strings.ContainsRune("_.:@/=;?%+,-", r)
+	})
+}
 
 // offer has a shell offer what begins with what is typed, and no files. In a list that is what follows the last comma.
 func offer(list completing, commas bool) cobra.CompletionFunc {
@@ -165,7 +170,7 @@ func offer(list completing, commas bool) cobra.CompletionFunc {
 		var found []string
 		for _, s := range list(ctx) {
 			value, _, _ := strings.Cut(s, "\t") // a description may follow
-			if plain.MatchString(value) && strings.HasPrefix(before+value, typed) {
+			if plain(value) && strings.HasPrefix(before+value, typed) {
 				found = append(found, before+s)
 			}
 		}

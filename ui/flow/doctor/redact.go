@@ -125,7 +125,7 @@ func isLoopback(host string) bool {
 }
 
 func (r *redactor) redact(b []byte) []byte {
-	for _, s := range secrets {
+	for _, s := range secrets() {
 		b = s.replace(b)
 	}
 	// The longest first: one may be part of another.
@@ -133,7 +133,7 @@ func (r *redactor) redact(b []byte) []byte {
 	for _, n := range r.names {
 		b = n.replace(b)
 	}
-	for _, s := range shapes {
+	for _, s := range shapes() {
 		b = s.replace(b)
 	}
 	return b
