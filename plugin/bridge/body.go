@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/consent/body"
 )
@@ -22,7 +23,7 @@ type Body struct {
 	Account []string
 }
 
-// Bounds of what is held of bodies until somebody has answered.
+// Bounds of what is held of bodies, until somebody has answered or so that they can be sent again.
 const (
 	// maxHeld bounds, in bytes, the bodies that are held in all.
 	maxHeld = 64 << 20
@@ -38,37 +39,78 @@ type bodies struct {
 
 func newBodies() *bodies { return &bodies{newRoom(maxHeld), make(chan struct{}, 1)} }
 
-// heldBody is a request's body that may be read before it is sent on. What was read is
-// sent on, byte by byte.
+// heldBody is a request's body that may be read before it is sent on, and that may be sent on
+// more than once. Each time it is sent as it came, to the byte.
 type heldBody struct {
 	all     *bodies
 	who     asker
 	request *http.Request // request as it came
-	what    consent.Request
 	from    io.ReadCloser
 	control *http.ResponseController
 
-	mu     sync.Mutex
-	whole  []byte // part that was read, and takes room
-	left   []byte // rest of whole that is not sent on yet
+	turn sync.Mutex // held while from is read
+
+	mu   sync.Mutex
+	kept []byte // beginning of the body
+	room int64  // bytes that kept takes at most
+	end  error  // how from has ended, io.EOF if it was whole
+	gone bool   // the request is over
+	up   *upstream.Upstream
+}
+
+// sending is a heldBody that is sent on once.
+type sending struct {
+	*heldBody
+	at     int // bytes of kept that are sent
 	closed bool
 }
 
-// hold puts what can be read before into the place of the request's body. Streams stay as
-// they are.
-func (a *bodies) hold(w http.ResponseWriter, r *http.Request, who asker, what consent.Request) *heldBody {
-	b := &heldBody{all: a, who: who, request: r, what: what, from: r.Body, control: http.NewResponseController(w)}
-	if !what.Connecting {
-		r.Body = b
-	}
+// hold puts what can be read before into the place of the request's body.
+func (a *bodies) hold(w http.ResponseWriter, r *http.Request, who asker) *heldBody {
+	b := &heldBody{all: a, who: who, request: r, from: r.Body, control: http.NewResponseController(w)}
+	r.Body = &sending{heldBody: b}
 	return b
 }
 
-// letGo ends what is held of a request's body, with the request.
-func letGo(r *http.Request) {
-	if b, ok := r.Body.(*heldBody); ok {
-		_ = b.Close() // the server closes the body itself, too
+// keep gives the request a GetBody, with which it is sent again on a new connection if the API
+// server ends the connection before it takes the request (GOAWAY). A directly connected client-go
+// sends it again, too. A body that is larger than API servers take, or of unknown length, or for
+// which there is no room, is sent once only, unless it was read before.
+func (a *bodies) keep(w http.ResponseWriter, r *http.Request, who asker, up *upstream.Upstream) {
+	small := 0 < r.ContentLength && r.ContentLength <= body.Limit
+	if _, held := r.Body.(*sending); !held && small {
+		a.hold(w, r, who)
 	}
+	s, held := r.Body.(*sending)
+	if !held {
+		return
+	}
+	b := s.heldBody
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.end == nil && small {
+		if _, ok := a.room.try(who, r.ContentLength); ok {
+			b.room, b.kept = r.ContentLength, make([]byte, 0, r.ContentLength)
+		}
+	}
+	if b.room > 0 && (small || b.end != nil) {
+		b.up = up
+		r.GetBody = func() (io.ReadCloser, error) { return &sending{heldBody: b}, nil }
+	}
+}
+
+// letGo ends what is held of a request's body, with the request. What was kept is overwritten.
+func letGo(r *http.Request) {
+	b, ok := r.Body.(*sending)
+	if !ok {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.gone = true
+	clear(b.kept)
+	b.all.room.leave(b.who, b.room)
+	b.kept, b.room = nil, 0
 }
 
 var errSlow = fmt.Errorf("it takes longer than %s", bodyTimeout)
@@ -85,11 +127,11 @@ func (e *bodyError) Unwrap() error { return e.error }
 
 // tell reads the body, as far as API servers would, and tells of it. It is called once,
 // before the body is sent on.
-func (b *heldBody) tell(ctx context.Context) (Body, error) {
+func (b *heldBody) tell(ctx context.Context, what consent.Request) (Body, error) {
 	length := b.request.ContentLength
 	told := Body{Body: consent.Body{Length: length}}
 	switch {
-	case b.what.Connecting:
+	case what.Connecting:
 		told.Account = []string{body.Unread("it is a stream")}
 		return told, nil
 	case length > body.Limit:
@@ -119,7 +161,7 @@ func (b *heldBody) tell(ctx context.Context) (Body, error) {
 		return Body{}, tooMany(ctx)
 	}
 	if len(data) > 0 {
-		told.Account = body.Account(b.what, b.request.Header, data)
+		told.Account = body.Account(what, b.request.Header, data)
 	}
 	return told, nil
 }
@@ -148,12 +190,15 @@ func (b *heldBody) read(ctx context.Context) ([]byte, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed || err != nil {
+	b.end = err
+	if b.gone || err != nil {
 		clear(data)
 		data = data[:0]
+	} else if b.request.ContentLength >= 0 || int64(len(data)) < most {
+		b.end = io.EOF
 	}
-	b.left, b.whole = data, data
-	b.all.room.leave(b.who, most-int64(len(data)))
+	b.kept, b.room = data, int64(len(data))
+	b.all.room.leave(b.who, most-b.room)
 	if err != nil {
 		return nil, &bodyError{DeniedBody, http.StatusBadRequest,
 			fmt.Errorf("the request's body did not arrive: %w", err)}
@@ -190,34 +235,52 @@ func readUpTo(r io.Reader, most int64, known bool) ([]byte, error) {
 // firstRoom is the room for a body of unknown length at first.
 const firstRoom = 32 << 10
 
-// Read implements [io.Reader]: first what was read before.
-func (b *heldBody) Read(p []byte) (int, error) {
-	b.mu.Lock()
-	if b.closed {
-		b.mu.Unlock()
-		return 0, http.ErrBodyReadAfterClose
+// Read implements [io.Reader]: first what is kept.
+func (s *sending) Read(p []byte) (int, error) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if n, err := s.again(p); n > 0 || err != nil {
+		return n, err
 	}
-	if len(b.left) > 0 {
-		n := copy(p, b.left)
-		b.left = b.left[n:]
-		b.mu.Unlock()
-		return n, nil
+	n, err := s.from.Read(p)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end = err
+	if int64(len(s.kept)+n) <= s.room {
+		s.kept = append(s.kept, p[:n]...)
+		s.at += n
 	}
-	b.mu.Unlock()
-	return b.from.Read(p)
+	return n, err
 }
 
-// Close implements [io.Closer]. What was held is overwritten.
-func (b *heldBody) Close() error {
-	b.mu.Lock()
-	if !b.closed {
-		b.closed = true
-		clear(b.whole)
-		b.all.room.leave(b.who, int64(len(b.whole)))
-		b.left, b.whole = nil, nil
+// again reads what is kept and not sent yet, or how the body ended.
+func (s *sending) again(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed || s.gone:
+		return 0, http.ErrBodyReadAfterClose
+	case s.at < len(s.kept):
+		n := copy(p, s.kept[s.at:])
+		s.at += n
+		return n, nil
 	}
-	b.mu.Unlock()
-	return b.from.Close()
+	return 0, s.end
+}
+
+// Close implements [io.Closer]. A body that can be sent again stays open, until the upstream is
+// closed: then the client is not waited for.
+func (s *sending) Close() error {
+	if s.request.GetBody == nil {
+		return s.from.Close()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.up.Closed() && s.end == nil && !s.gone { // the connection is not to be touched once the request is over
+		return s.control.SetReadDeadline(time.Unix(1, 0))
+	}
+	return nil
 }
 
 // tooMany says why a body could not be read for others.

@@ -70,7 +70,8 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request, e *session, who
 			q.Query = hex.EncodeToString(sum[:])
 		}
 		if body {
-			q.Body = s.bodies.hold(w, r, who, request).tell
+			held := s.bodies.hold(w, r, who)
+			q.Body = func(ctx context.Context) (Body, error) { return held.tell(ctx, request) }
 		}
 		err = s.Consent(r.Context(), q)
 	}

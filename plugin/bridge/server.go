@@ -167,6 +167,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, sess, ref)
 		return
 	}
+	s.bodies.keep(w, r, who, up)
 	if err := up.Serve(w, r, path, sess.client); err != nil {
 		fail(w, r, err)
 	}

@@ -113,7 +113,7 @@ func (u *Upstream) answered(resp *http.Response) {
 
 // failure gives what a request got no answer for its kind.
 func (u *Upstream) failure(r *http.Request, err error) error {
-	if r.Context().Err() != nil {
+	if r.Context().Err() != nil && !u.Closed() {
 		panic(http.ErrAbortHandler) // the client has gone
 	}
 	err = u.roundTripError(r.Context(), err)

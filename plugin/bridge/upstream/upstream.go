@@ -175,6 +175,9 @@ func (u *Upstream) close(why error) {
 	u.transport.close()
 }
 
+// Closed tells whether the upstream is closed.
+func (u *Upstream) Closed() bool { return u.conns.ctx.Err() != nil }
+
 // Status describes the upstream.
 func (u *Upstream) Status() Status {
 	open, _ := u.conns.count()

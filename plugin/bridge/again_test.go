@@ -1,0 +1,170 @@
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/http2"
+
+	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
+	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
+	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/plugin/consent/body"
+	"github.com/kubehsm/kubehsm/test/poll"
+)
+
+// TestBodyIsSentAgain: an API server that ends an HTTP/2 connection before it takes a request gets
+// the request on the next connection, as from a client that is connected directly. This costs no
+// memory afterwards. A body of unknown length or of more than API servers take is sent once, unless
+// it was held for a question.
+func TestBodyIsSentAgain(t *testing.T) {
+	for _, c := range []struct {
+		size  int
+		known bool
+		mode  consent.Mode
+		tell  bool
+		want  int
+	}{
+		{2, true, consent.Session, false, http.StatusTeapot},
+		{body.Limit, true, consent.Session, false, http.StatusTeapot},
+		{body.Limit + 1, true, consent.Session, false, http.StatusServiceUnavailable},
+		{2, false, consent.Session, false, http.StatusServiceUnavailable},
+		{2, true, consent.Writes, true, http.StatusTeapot},
+		{2, false, consent.Writes, true, http.StatusTeapot},
+		{body.Limit, true, consent.Writes, true, http.StatusTeapot},
+		{body.Limit, true, consent.Writes, false, http.StatusTeapot},
+		{body.Limit + 9, false, consent.Writes, true, http.StatusServiceUnavailable},
+		{2, false, consent.Writes, false, http.StatusServiceUnavailable},
+	} {
+		for _, protocol := range []string{"http/1.1", "h2"} {
+			t.Run(fmt.Sprintf("%d bytes, known %t, %s, told %t, %s", c.size, c.known, c.mode, c.tell, protocol),
+				func(t *testing.T) {
+					r := newRig(t, rigOptions{api: bridgetest.Options{GoAway: true}, policy: consent.Policy{Mode: c.mode},
+						ask: func(ctx context.Context, q Question) error {
+							if !c.tell {
+								return nil
+							}
+							_, err := q.Body(ctx)
+							return err
+						}})
+					text := strings.Repeat("0123456789", c.size/10+1)[:c.size]
+					var from io.Reader = strings.NewReader(text)
+					if !c.known {
+						from = io.MultiReader(from)
+					}
+					client := &http.Client{Transport: r.speaking(protocol)}
+					resp, err := client.Post(r.ep.URL("prod")+"/echo", "application/json", from)
+					check(t, err)
+					answer, err := io.ReadAll(resp.Body)
+					check(t, errors.Join(err, resp.Body.Close()))
+					if resp.StatusCode != c.want {
+						t.Fatalf("%s %s", resp.Status, answer)
+					}
+					var arrived bridgetest.Arrived
+					if c.want == http.StatusTeapot {
+						check(t, json.Unmarshal(answer, &arrived))
+						if arrived.Body != text {
+							t.Errorf("%d bytes arrived", len(arrived.Body))
+						}
+					}
+					if st := r.up.Status(); st.Signatures != 1 {
+						t.Errorf("%+v", st)
+					}
+				})
+		}
+	}
+}
+
+// speaking returns a client's transport that speaks one protocol only.
+func (r *rig) speaking(protocol string) http.RoundTripper {
+	r.t.Helper()
+	config := r.tls(r.issue("prod", Client{PID: 1, Start: 1}), protocol)
+	if protocol == "h2" {
+		tr := &http2.Transport{TLSClientConfig: config}
+		r.t.Cleanup(tr.CloseIdleConnections)
+		return tr
+	}
+	tr := &http.Transport{TLSClientConfig: config}
+	r.t.Cleanup(tr.CloseIdleConnections)
+	return tr
+}
+
+// TestNoRoomToSendAgain: a body that finds no room is not kept. It is sent at once.
+func TestNoRoomToSendAgain(t *testing.T) {
+	all := newBodies()
+	up, err := upstream.New(upstream.Options{})
+	check(t, err)
+	of := func(pid int) asker { return asker{client: Client{PID: pid, Start: 1}} }
+	sent := func(pid int, text string) *http.Request {
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(text))
+		all.keep(httptest.NewRecorder(), r, of(pid), up)
+		return r
+	}
+	check(t, all.room.take(t.Context(), of(1), maxHeld/2))
+	mine, other := sent(1, "mine"), sent(2, "other")
+	if mine.GetBody != nil || other.GetBody == nil || all.room.free != maxHeld/2-5 {
+		t.Errorf("%t, %t, %d bytes are free", mine.GetBody != nil, other.GetBody != nil, all.room.free)
+	}
+	for range 2 {
+		got, err := io.ReadAll(other.Body)
+		if err != nil || string(got) != "other" {
+			t.Errorf("%q, %v", got, err)
+		}
+		check(t, other.Body.Close())
+		kept := other.Body
+		other.Body, err = other.GetBody()
+		check(t, err)
+		if _, err := kept.Read(make([]byte, 1)); !errors.Is(err, http.ErrBodyReadAfterClose) {
+			t.Error(err)
+		}
+	}
+	kept := other.Body.(*sending).kept
+	for _, r := range []*http.Request{mine, other} {
+		letGo(r)
+		if _, err := r.Body.Read(make([]byte, 1)); !errors.Is(err, http.ErrBodyReadAfterClose) {
+			t.Error(err)
+		}
+	}
+	if !bytes.Equal(kept, make([]byte, 5)) || all.room.free != maxHeld/2 || len(all.room.held) != 1 {
+		t.Errorf("%q is left, %d bytes are free", kept, all.room.free)
+	}
+}
+
+// TestLockAnswersAStalledClient: a client that has sent half a body is told of a lock at once.
+func TestLockAnswersAStalledClient(t *testing.T) {
+	for _, protocol := range []string{"http/1.1", "h2"} {
+		r := newRig(t, rigOptions{})
+		go func() {
+			if !poll.Within(poll.Patience, func() bool { return r.api.Uploaded.Load() == 4 }) {
+				t.Error("half the body has not arrived")
+			}
+			r.up.Close()
+		}()
+		if protocol == "http/1.1" {
+			got := r.raw("POST /c/prod/upload HTTP/1.1\r\nHost: HOST\r\nContent-Length: 8\r\n\r\nhalf")
+			if !slices.Equal(got, []int{http.StatusUnauthorized}) {
+				t.Errorf("HTTP/1.1: %v", got)
+			}
+			continue
+		}
+		pr, pw := io.Pipe()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.ep.URL("prod")+"/upload",
+			io.MultiReader(strings.NewReader("half"), pr))
+		check(t, err)
+		req.ContentLength = 8
+		resp, err := r.speaking(protocol).RoundTrip(req)
+		check(t, err)
+		answer, err := io.ReadAll(resp.Body)
+		check(t, errors.Join(err, pw.Close(), resp.Body.Close()))
+		refused(t, string(answer), http.StatusUnauthorized, "closed by the agent")
+	}
+}
