@@ -36,7 +36,7 @@ func Credential(kubehsm, socket string, q wire.Credential) []byte {
 	q.V, q.Op = wire.Version, wire.OpCredential
 	q.Client = process.ID{PID: os.Getppid()} // the agent sees itself when the client began, among those that started us
 	q.Program = wire.Build{Path: kubehsm, Size: info.Size(), Modified: info.ModTime().UTC()}
-	err = wire.WriteJSON(conn, q)
+	err = wire.WriteFrame(conn, wire.KindJSON, q.AppendJSON(nil))
 	if err != nil {
 		return nil
 	}
