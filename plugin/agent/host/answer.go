@@ -32,12 +32,12 @@ type credentials struct {
 	log      *slog.Logger
 }
 
-// answer sends the finished ExecCredential if everything for it is at hand, and
+// answer sends the finished ExecCredential if f asks for one and everything for it is at hand, and
 // tells whether it did. Whatever is wrong is not told: asked in full, it is
 // found again and there are words for it.
-func (s *credentials) answer(l *link.Server, r link.Received) bool {
+func (s *credentials) answer(l *link.Server, f wire.Frame) bool {
 	var q wire.Credential
-	if r.Decode(&q) != nil {
+	if f.Decode(&q) != nil || q.Op != wire.OpCredential { // another operation's fields may have other types
 		return false
 	}
 	b := s.atHand(l.Peer(), q)
@@ -46,7 +46,7 @@ func (s *credentials) answer(l *link.Server, r link.Received) bool {
 	}
 	defer clear(b)
 	if err := l.AnswerSecret(b); err != nil && l.Context().Err() == nil {
-		s.log.Warn("answer", "op", r.Op, "error", err)
+		s.log.Warn("answer", "op", q.Op, "error", err)
 	}
 	return true
 }

@@ -24,9 +24,9 @@ func (a *agent) serve(ctx context.Context, c net.Conn) {
 		return
 	}
 	l := link.NewServer(ctx, c, message.Codes())
-	if l.Quick(func(r link.Received) bool {
+	if l.Quick(func(f wire.Frame) bool {
 		a.life.active()
-		return r.Op == wire.OpCredential && a.credentials.answer(l, r)
+		return a.credentials.answer(l, f)
 	}) {
 		return
 	}

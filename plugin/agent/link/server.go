@@ -56,14 +56,11 @@ func (r Received) Decode(v any) error { return r.frame.Decode(v) }
 // Quick gives the client's first request to answer, and is done if answer answered it, or if none came. Otherwise
 // that request is the first one of [Server.Serve]. Quick does not watch whether the client goes meanwhile, which would
 // take a second goroutine: it is for answers that wait for nothing.
-func (s *Server) Quick(answer func(Received) bool) (done bool) {
+func (s *Server) Quick(answer func(wire.Frame) bool) (done bool) {
 	f, err := wire.ReadFrame(s.conn)
-	if err == nil {
-		r := Received{frame: f}
-		if f.Decode(&r.Header) != nil || !answer(r) {
-			s.frames <- f
-			return false
-		}
+	if err == nil && !answer(f) {
+		s.frames <- f
+		return false
 	}
 	s.cancel()
 	return true
