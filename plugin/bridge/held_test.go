@@ -22,6 +22,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/consent/body"
+	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 // told is a person who says yes when he has been told of the body.
@@ -288,6 +289,46 @@ func TestManyClientsTakeAllRoom(t *testing.T) {
 	if code := <-answered; code != passed {
 		t.Errorf("with a body, when one has gone: %d", code)
 	}
+}
+
+// TestBodiesThatWaitTakeLittle: bodies that wait for a yes leave others of the same HTTP/2
+// connection room to arrive.
+func TestBodiesThatWaitTakeLittle(t *testing.T) {
+	var waiting atomic.Int64
+	r := newRig(t, rigOptions{policy: consent.Policy{Mode: consent.Writes}, ask: func(ctx context.Context, q Question) error {
+		if q.Request.Name != "wait" {
+			return nil
+		}
+		waiting.Add(1)
+		<-ctx.Done()
+		return ctx.Err()
+	}})
+	tr := r.speaking("h2")
+	post := func(ctx context.Context, name string, size int) (*http.Response, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPut, r.ep.URL("prod")+"/api/v1/namespaces/web/pods/"+name,
+			strings.NewReader(strings.Repeat("x", size)))
+		check(t, err)
+		return tr.RoundTrip(req)
+	}
+	const bodies = 12
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for range bodies {
+		wg.Go(func() {
+			if resp, err := post(ctx, "wait", 5<<20); err == nil {
+				t.Errorf("%s without a yes", resp.Status)
+				_ = resp.Body.Close()
+			}
+		})
+	}
+	poll.Until(t, "all wait", func() bool { return waiting.Load() == bodies })
+	within, stop := context.WithTimeout(t.Context(), poll.Patience)
+	defer stop()
+	resp, err := post(within, "pass", 1<<20)
+	check(t, err)
+	check(t, resp.Body.Close())
+	cancel()
+	wg.Wait()
 }
 
 // TestManyBodiesAtOnce: 200 requests with bodies are all told of and sent on.

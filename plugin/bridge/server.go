@@ -103,9 +103,10 @@ func NewServer(cert func() *tls.Certificate, sessions *Sessions, route func(enro
 		// "OPTIONS *" is judged as any other request.
 		DisableGeneralOptionsHandler: true,
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams:          1000,
-			MaxReceiveBufferPerConnection: 16 << 20,
-			MaxReceiveBufferPerStream:     4 << 20,
+			MaxConcurrentStreams: 1000,
+			// The most that a connection can have, of which one body that waits for a yes takes little.
+			MaxReceiveBufferPerConnection: 4<<20 - 1,
+			MaxReceiveBufferPerStream:     256 << 10,
 		},
 		ConnContext: withLine,
 		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug),

@@ -96,8 +96,12 @@ func (c *connections) dial(ctx context.Context, sign Signing, shared bool, proto
 			c.record.note(err)
 		}
 	}()
+	dialer := *c.dialer
+	if sign == nil {
+		dialer.net.Control = endUnacked(laneUnacked)
+	}
 	tctx, tcancel := context.WithTimeout(ctx, tcpTimeout)
-	raw, err := c.dialer.dial(tctx)
+	raw, err := dialer.dial(tctx)
 	tcancel()
 	if err != nil {
 		return nil, err

@@ -22,6 +22,9 @@ const (
 	// laneWorth is how soon after one request that found no lane another one has to find none for a
 	// lane to be dialled.
 	laneWorth = 10 * time.Second
+	// laneUnacked is how long the API server's system may leave a request unacknowledged. TCP's own bound is
+	// about 15 minutes, in which keepalive sends no probe.
+	laneUnacked = pingIdle + pingTimeout
 	// laneRefused is how long no lane is dialled after a server did not resume a TLS session.
 	laneRefused = 10 * time.Minute
 )
@@ -157,8 +160,8 @@ func (s *lanes) lose() {
 }
 
 // overdue closes a lane that has been idle for long, and cuts one whose server has gone. A retired
-// lane may finish its answer, whatever becomes of new connections: only a lost ping or TCP's keepalive
-// cuts it.
+// lane may finish its answer, whatever becomes of new connections: only a lost ping cuts it, or TCP within
+// a minute (laneUnacked, keepalive).
 func (l *lane) overdue() {
 	s := l.of
 	s.mu.Lock()
