@@ -16,16 +16,16 @@ func TestHotPlug(t *testing.T) {
 	w := screentest.New(t)
 	r := w.Open("")
 	r.Sees("No token found")
-	blue := w.Tokens.Add(hsmtest.FakeOptions{Label: "blue"})
+	blue := w.Tokens.Add(hsmtest.FakeOptions{Label: "blue-1"}) // no word of a fingerprint
 	card := w.Cards.Add(hsmtest.FakeOptions{Serial: "12345678"})
 	w.Generate(card, hsm.GenerateOptions{Algorithm: hsm.ECDSAP256, Slot: "9a"})
 	r.Press("r")
-	r.Sees("blue", "12345678", "9a")
+	r.Sees("blue-1", "12345678", "9a")
 	r.Press("home", "down")
 	r.Sees("Slot 9a on")
 	blue.Unplug()
 	r.Press("r")
-	r.Loses("blue")
+	r.Loses("blue-1")
 	r.Sees("Slot 9a on")
 	card.Unplug()
 	r.Press("r")
@@ -33,7 +33,7 @@ func TestHotPlug(t *testing.T) {
 	blue.Plug()
 	card.Plug()
 	r.Press("r")
-	r.Sees("blue", "Slot 9a on")
+	r.Sees("blue-1", "Slot 9a on")
 }
 
 // TestCopies: the URI and the fingerprint of the key under the cursor.
