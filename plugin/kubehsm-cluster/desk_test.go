@@ -52,21 +52,10 @@ func TestDesk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := filepath.Join(t.TempDir(), "kubehsm")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", program, ".")
-	build.Dir, build.Env = filepath.Join("..", ".."), append(os.Environ(), "CGO_ENABLED=1")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	program := buildKubehsm(t)
 	home := t.TempDir()
 	as := desk
-	run := func(name string, args ...string) (string, error) {
-		cmd := exec.CommandContext(t.Context(), name, args...)
-		cmd.Env = append(l.c.KubectlEnv(), "PATH="+os.Getenv("PATH"), "HOME="+home, "XDG_RUNTIME_DIR="+home,
-			"KUBECONFIG="+as)
-		out, err := cmd.CombinedOutput()
-		return string(out), err
-	}
+	run := func(name string, args ...string) (string, error) { return l.runAs(as, home, name, args...) }
 
 	_, words := file(1, "unproven", "dev")
 	if out, err := run(program, "csr", "show", "unproven"); err != nil || strings.Contains(out, "unknown, as") ||
@@ -197,6 +186,27 @@ func TestDesk(t *testing.T) {
 	if role := l.kubectl("get", "clusterrole", "kubehsm:helpdesk", "-oyaml"); strings.Contains(role, "signers") {
 		t.Errorf("rbac apply lets the desk approve: %s", role)
 	}
+}
+
+// buildKubehsm builds kubehsm, and returns its path.
+func buildKubehsm(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "kubehsm")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", program, ".")
+	build.Dir, build.Env = filepath.Join("..", ".."), append(os.Environ(), "CGO_ENABLED=1")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return program
+}
+
+// runAs runs a program with a kubeconfig and a home folder.
+func (l *lab) runAs(kubeconfig, home, program string, args ...string) (string, error) {
+	cmd := exec.CommandContext(l.t.Context(), program, args...)
+	cmd.Env = append(l.c.KubectlEnv(), "PATH="+os.Getenv("PATH"), "HOME="+home, "XDG_RUNTIME_DIR="+home,
+		"KUBECONFIG="+kubeconfig)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
 }
 
 func condition(obj *certificatesv1.CertificateSigningRequest) certificatesv1.CertificateSigningRequestCondition {

@@ -157,10 +157,12 @@ func TestLosses(t *testing.T) {
 		}
 	}
 
-	if out, err := l.as(stranger, report("user-3", other, lost), "create", "-f", "-"); err != nil {
-		t.Fatal(out)
+	program, home := buildKubehsm(t), t.TempDir()
+	say := []string{"roster", "lost", fmt.Sprint(lost.serial), "--yes", "--reason", "left in a train"}
+	if out, err := l.runAs(stranger, home, program, say...); err == nil || !strings.Contains(out, "does not give you this token") ||
+		l.answer(other).Reason != clusterapi.NotYours {
+		t.Errorf("a stranger reports it: %v\n%s", err, out)
 	}
-	poll.Until(t, "the stranger is refused", func() bool { return l.answer(other).Reason == clusterapi.NotYours })
 	if got := l.token(lost); got.Spec.State != clusterapi.Active {
 		t.Errorf("a stranger's report makes it %s", got.Spec.State)
 	}
@@ -168,11 +170,16 @@ func TestLosses(t *testing.T) {
 		t.Errorf("a stranger's report revokes: %v", err)
 	}
 
-	mine := report(lost.user, left, lost)
-	if out, err := l.as(owner, mine, "create", "-f", "-"); err != nil {
-		t.Fatal(out)
+	if out, err := l.runAs(owner, home, program, append(say, "--dry-run")...); err != nil || l.answer(left).Reason != "" ||
+		l.token(lost).Spec.State != clusterapi.Active {
+		t.Errorf("a dry run: %v\n%s", err, out)
 	}
-	poll.Until(t, "it is in force", func() bool { return l.answer(left).Status == metav1.ConditionTrue })
+	for range 2 { // the second finds it done
+		if out, err := l.runAs(owner, home, program, say...); err != nil || !strings.Contains(out, "is lost. 1 certificate revoked") {
+			t.Fatalf("the owner reports it: %v\n%s", err, out)
+		}
+	}
+	mine := report(lost.user, left, lost)
 	if got := l.token(lost); got.Spec.State != clusterapi.Lost || got.Spec.Owner != lost.user {
 		t.Errorf("the roster has %+v", got.Spec)
 	}

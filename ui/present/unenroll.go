@@ -66,8 +66,9 @@ func LostFacts(l contexts.LostKey) []Fact {
 	for _, g := range l.Groups {
 		revoke += " --group " + shell.Quote(g)
 	}
-	ended := ""
+	ended, report := "", ""
 	if l.TokenSerial != "" {
+		report = "kubehsm roster lost " + text.Clean(shell.Quote(l.TokenSerial)) + "  (there too, with another token)"
 		ended = "kubehsm roster remove " + text.Clean(shell.Quote(l.TokenSerial)) +
 			" --lost  (where the cluster has a roster)"
 	}
@@ -79,5 +80,6 @@ func LostFacts(l contexts.LostKey) []Fact {
 		{Name: "Certificate", Value: certificate},
 		{Name: "To end it", Value: text.Clean(revoke) + "  (for every key of the user)"},
 		{Name: "To end renewals", Value: ended},
+		{Name: "Or by yourself", Value: report},
 	}
 }

@@ -151,7 +151,8 @@ func certificatesOf(token *clusterapi.HardwareToken) (all []clusterapi.RevokedCe
 func (l *Losses) revoke(ctx context.Context, report *clusterapi.LossReport, c clusterapi.RevokedCertificate) (
 	inForce bool, err error) {
 	r := &clusterapi.Revocation{
-		ObjectMeta: metav1.ObjectMeta{Namespace: clusterapi.Namespace, Name: "lost-" + report.Spec.Token + "-" + c.Fingerprint[:16]},
+		ObjectMeta: metav1.ObjectMeta{Namespace: clusterapi.Namespace,
+			Name: "lost-" + report.Spec.Token + "-" + c.Fingerprint[:16]},
 		Spec: clusterapi.RevocationSpec{Certificates: []clusterapi.RevokedCertificate{c}, User: report.Spec.By,
 			By: report.Spec.By, Reason: cmp.Or(report.Spec.Note, "reported lost")},
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 )
 
 // ErrNotListed: the roster of the cluster does not give a token to anybody.
@@ -25,7 +26,7 @@ func OwnerOf(ctx context.Context, config *rest.Config, serial string) (*csr.Subj
 	if strings.Trim(serial, "0123456789") != "" { // a roster has numbers alone
 		return nil, nil
 	}
-	c, err := approverAPI(config)
+	c, err := cluster.ApproverAPI(config)
 	if err != nil {
 		return nil, err
 	}

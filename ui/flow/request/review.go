@@ -9,8 +9,6 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -18,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 )
 
 // reviews are those of a cluster where the approver runs: who may not approve for a
@@ -35,25 +34,8 @@ func (q Requests) reviews(ctx context.Context, kubeContext string) (*reviews, er
 	if err != nil {
 		return nil, err
 	}
-	c, err := approverAPI(config)
+	c, err := cluster.ApproverAPI(config)
 	return &reviews{c, config.Host}, err
-}
-
-// approverAPI reads and writes the approver's objects.
-func approverAPI(config *rest.Config) (rest.Interface, error) {
-	scheme := runtime.NewScheme()
-	if err := clusterapi.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-	cfg := rest.CopyConfig(config)
-	cfg.APIPath, cfg.GroupVersion = "/apis", &clusterapi.GroupVersion
-	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	cfg.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	c, err := rest.RESTClientFor(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
-	}
-	return c, nil
 }
 
 // of is the review of a request, nil if there is none yet; errNoReviews where there

@@ -1,0 +1,33 @@
+package cluster_test
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+)
+
+// TestApproverAPI: objects of the approver are written and read as their types.
+func TestApproverAPI(t *testing.T) {
+	w := plain(t)
+	config, err := cluster.Access{Env: w.Env}.Config(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := cluster.ApproverAPI(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := &clusterapi.LossReport{TypeMeta: metav1.TypeMeta{APIVersion: clusterapi.GroupVersion.String(), Kind: "LossReport"},
+		ObjectMeta: metav1.ObjectMeta{Name: "one", Namespace: clusterapi.Namespace}, Spec: clusterapi.LossSpec{Token: "1", By: "jane"}}
+	if err := api.Post().Namespace(clusterapi.Namespace).Resource("lossreports").Body(made).Do(t.Context()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	got := &clusterapi.LossReport{}
+	err = api.Get().Namespace(clusterapi.Namespace).Resource("lossreports").Name("one").Do(t.Context()).Into(got)
+	if err != nil || got.Spec != made.Spec {
+		t.Errorf("%+v, %v", got.Spec, err)
+	}
+}

@@ -1,0 +1,144 @@
+package lost
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr/revocation"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
+)
+
+const reports = "/apis/kubehsm.github.io/v1alpha1/namespaces/" + clusterapi.Namespace + "/lossreports"
+
+// other is the certificate of jane's other token.
+var other = strings.Repeat("ab", 32)
+
+// janes is a cluster where jane is signed in with another token than the one that this computer knows, whose serial
+// number is returned.
+func janes(t *testing.T) (*flowtest.World, string) {
+	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane")
+	e := w.Enroll("prod", "jane")
+	elsewhere := w.Enrolled(t, "prod", "stage")
+	elsewhere.Cluster.Server = "https://elsewhere:6443"
+	if err := w.Env.Enrollments().Save(elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	w.Server.SignedInWith(other)
+	return w, e.Key.Serial
+}
+
+// act does what the approver does with jane's report.
+func act(t *testing.T, w *flowtest.World, status, reason, message string) {
+	t.Helper()
+	var o flowtest.Object
+	if !w.Server.Get(reports, other, &o) {
+		t.Fatal("there is no report")
+	}
+	o["status"] = flowtest.Object{"certificates": 2, "until": "2027-01-01T00:00:00Z",
+		"conditions": []flowtest.Object{{"type": clusterapi.InForce, "status": status, "reason": reason,
+			"message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"}}}
+	w.Server.Put(reports, o)
+}
+
+// TestReport: a report is in the owner's name and by the certificate that they use, is made once, and is waited for.
+// What the approver answers is told.
+func TestReport(t *testing.T) {
+	w, serial := janes(t)
+	r := New(w.Env)
+	token, err := r.LookUp(t.Context(), "", "piv:serial="+serial)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token.Serial != serial || token.User != "jane" || token.Enrollment != "prod" || token.NotAfter.IsZero() ||
+		len(token.Elsewhere) != 1 || token.Elsewhere[0] != "stage" || len(w.Server.Names(reports)) > 0 {
+		t.Errorf("looked up as %+v, with %q", token, w.Server.Names(reports))
+	}
+	for _, c := range []struct {
+		status, reason, says string
+		is                   error
+	}{
+		{"", "", "has not acted", ErrPending},
+		{"False", "NotWritten", "exceeded quota", ErrPending},
+		{"False", clusterapi.NotYours, "", ErrNotYours},
+		{"True", "Enforced", "", nil},
+	} {
+		if c.status != "" {
+			act(t, w, c.status, c.reason, c.says)
+		}
+		token, err := r.LookUp(t.Context(), "", serial)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = r.Report(t.Context(), "", &token, "left in a train", 300*time.Millisecond)
+		if !errors.Is(err, c.is) || err != nil && !strings.Contains(err.Error(), c.says) || err != nil && hinting.Of(err) == "" {
+			t.Errorf("%s: %v, hint %q", c.reason, err, hinting.Of(err))
+		}
+		if done := token.Revoked; (done != nil) != (c.is == nil) || done != nil && (done.Certificates != 2 || done.Until.Year() != 2027) {
+			t.Errorf("%s: %+v", c.reason, done)
+		}
+	}
+	var made clusterapi.LossReport
+	if names := w.Server.Names(reports); len(names) != 1 || !w.Server.Get(reports, other, &made) ||
+		made.Spec != (clusterapi.LossSpec{Token: serial, By: "jane", Note: "left in a train"}) {
+		t.Errorf("the reports are %q, %+v", names, made.Spec)
+	}
+	next, err := r.LookUp(t.Context(), "", "77")
+	if err != nil || next.Enrollment != "" {
+		t.Fatalf("%+v, %v", next, err)
+	}
+	if err := r.Report(t.Context(), "", &next, "", time.Second); err == nil || !strings.Contains(err.Error(), "is not closed yet") ||
+		!strings.Contains(hinting.Of(err), "1 min") {
+		t.Errorf("another token at once: %v, hint %q", err, hinting.Of(err))
+	}
+}
+
+// TestNoReport: who cannot report a token is told why before they are asked, and how it is done else.
+func TestNoReport(t *testing.T) {
+	for name, c := range map[string]struct {
+		stage      func(w *flowtest.World)
+		token      string
+		is         error
+		says, hint string
+	}{
+		"no approver": {func(w *flowtest.World) { w.Server.Forbid("create lossreports") }, "1", ErrNoApprover, "",
+			"`kubehsm helpdesk revoke --token 1`"},
+		"an earlier approver": {func(w *flowtest.World) { w.Server.Fail(404, "create lossreports") }, "1", ErrNoApprover, "", "call the help desk"},
+		"no certificate":      {func(w *flowtest.World) { w.Server.SignedInWith("") }, "1", nil, "with a certificate", "Kubernetes 1.32"},
+		"the token in use": {func(w *flowtest.World) {
+			e, err := w.Env.Enrollments().Load("prod")
+			if err != nil {
+				t.Fatal(err)
+			}
+			chain, err := w.Env.Enrollments().Certificate(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.Server.SignedInWith(revocation.EntryOf(chain[0]).Certificate)
+		}, "", ErrInUse, "lock yourself out", "insert another token"},
+		"no number": {func(*flowtest.World) {}, "mine", hsm.ErrBadURI, `"mine"`, "(prod)"},
+		"no serial": {func(*flowtest.World) {}, "pkcs11:token=a", hsm.ErrBadURI, "", "(prod)"},
+		"broken":    {func(w *flowtest.World) { w.Server.Fail(500, "create lossreports") }, "1", nil, "report the token 1", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, serial := janes(t)
+			c.stage(w)
+			if c.token == "" {
+				c.token = serial
+			}
+			_, err := New(w.Env).LookUp(t.Context(), "", c.token)
+			if err == nil || c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) ||
+				!strings.Contains(hinting.Of(err), c.hint) {
+				t.Errorf("%v, hint %q", err, hinting.Of(err))
+			}
+			if made := w.Server.Names(reports); len(made) > 0 {
+				t.Errorf("a report was made: %q", made)
+			}
+		})
+	}
+}
