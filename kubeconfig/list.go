@@ -36,8 +36,7 @@ const (
 	UserMissing        UserKind = "missing"   // the context names a user that does not exist
 )
 
-// Context is one kubeconfig context with what it refers to. All text in it
-// comes from the files and is untrusted.
+// Context is one kubeconfig context with what it refers to. All text in it comes from the files and is untrusted.
 type Context struct {
 	Name      string
 	Namespace string // empty means default
@@ -54,16 +53,14 @@ type Cluster struct {
 	File    string // the file that defines the entry
 	cluster.Cluster
 	CAFile string // absolute; counts only if CAData is empty
-	// Extension is the JSON of the client.authentication.k8s.io/exec extension,
-	// or nil.
+	// Extension is the JSON of the client.authentication.k8s.io/exec extension, or nil.
 	Extension []byte
 }
 
 // Ours tells whether the entry is one that kubehsm wrote: it leads to the bridge.
 func (c Cluster) Ours() bool { return c.Extension != nil && enrollmentInJSON(c.Extension) != "" }
 
-// CA returns the cluster's CA certificates as PEM, reading CAFile if it must;
-// nil means the system's roots.
+// CA returns the cluster's CA certificates as PEM, reading CAFile if it must; nil means the system's roots.
 func (c Cluster) CA() ([]byte, error) {
 	if len(c.CAData) > 0 || c.CAFile == "" {
 		return c.CAData, nil
@@ -93,19 +90,23 @@ func (u User) Ours() bool {
 // List returns all contexts by name. Files that cannot be parsed are reported
 // together in the error, beside the contexts of the others.
 func (r Rules) List(ctx context.Context) ([]Context, error) {
+	return ListAs(ctx, r, func(c Context) Context { return c })
+}
+
+// ListAs is [Rules.List] for who needs little of each context, which as returns.
+func ListAs[T any](ctx context.Context, r Rules, as func(Context) T) ([]T, error) {
 	config, err := r.load(ctx)
 	if config == nil {
 		return nil, err
 	}
-	list := make([]Context, 0, len(config.Contexts))
+	list := make([]T, 0, len(config.Contexts))
 	for _, name := range slices.Sorted(maps.Keys(config.Contexts)) {
-		list = append(list, describe(config, name))
+		list = append(list, as(describe(config, name)))
 	}
 	return list, err
 }
 
-// Get returns one context; an empty name means the current one. The error
-// wraps [ErrNoContext] if there is none.
+// Get returns one context; an empty name means the current one. The error wraps [ErrNoContext] if there is none.
 func (r Rules) Get(ctx context.Context, name string) (Context, error) {
 	config, err := r.load(ctx)
 	if err != nil {

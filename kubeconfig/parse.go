@@ -28,8 +28,8 @@ func quickly(data []byte) (*api.Config, bool) {
 	var read apiv1.Config
 	config := api.NewConfig()
 	convert := func() bool { // client-go words what convert refuses
-		latest.Scheme.Default(&read)
-		return latest.Scheme.Convert(&read, config, nil) == nil
+		apiv1.SetObjectDefaults_Config(&read)
+		return apiv1.Convert_v1_Config_To_api_Config(&read, config, nil) == nil
 	}
 	d, to := tree.NewDecoder(), reflect.ValueOf(&read).Elem()
 	// Elements are converted one by one, so that read does not grow.

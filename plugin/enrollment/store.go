@@ -180,8 +180,8 @@ type listed struct {
 // list reads the record of that name as far as lists show it. A record of version 1 begins with what they show, in the
 // same words: a parser would read all of it, twice, which is slow for hundreds of records.
 func list(name string, b []byte) (e listed, err error) {
-	begin := "{\n  \"name\": \"" + name + "\",\n  \"cluster\": {\n    \"server\": \""
-	if rest, ok := bytes.CutPrefix(b, []byte(begin)); ok {
+	head, rest, ok := bytes.Cut(b, []byte("\",\n  \"cluster\": {\n    \"server\": \""))
+	if ok && string(head) == "{\n  \"name\": \""+name {
 		if end := bytes.IndexAny(rest, `"\`); end >= 0 && rest[end] == '"' {
 			e.Cluster.Server = string(rest[:end])
 			return e, nil

@@ -195,7 +195,8 @@ func (d *Decoder) Decode(n *Node, v reflect.Value) bool {
 		}
 		v.SetBytes(d.bytes)
 	case kind == reflect.Slice && n.Kind == Sequence:
-		v.Set(reflect.MakeSlice(v.Type(), 0, len(n.Members)))
+		v.Grow(max(len(n.Members), 1)) // an empty list is not nil
+		v.SetLen(0)
 		for i := range n.Members {
 			if !d.Append(&n.Members[i].Node, v) {
 				return false

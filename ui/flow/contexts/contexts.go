@@ -36,15 +36,12 @@ func (k Contexts) List(ctx context.Context) ([]View, error) {
 	reading.Go(func() {
 		servers, spares, _ = k.env.Enrollments().Servers() // a record that cannot be read is told of where it is used
 	})
-	list, err := k.env.Rules().List(ctx)
+	views, err := kubeconfig.ListAs(ctx, k.env.Rules(), viewOf)
 	reading.Wait()
-	views := make([]View, 0, len(list))
-	for _, c := range list {
-		v := viewOf(c)
-		if v.Ours {
+	for i := range views {
+		if v := &views[i]; v.Ours {
 			v.APIServer, v.Spares = servers[v.Enrollment], spares[v.Enrollment]
 		}
-		views = append(views, v)
 	}
 	return views, err
 }
