@@ -104,6 +104,17 @@ func scenes() []scene {
 			r.Press(`"jane"`, "enter")
 			r.Sees("Remove, deny and end these?")
 		}},
+		{name: "join-line", walk: func(r *rig) {
+			atRoster(r)
+			r.Press("n")
+			r.Sees("A join line for everybody")
+			r.Press("tab", "tab", "right")
+		}},
+		{name: "roles-menu", walk: func(r *rig) {
+			atDesk(r)
+			r.opens("o")
+			r.Sees("show them, to copy")
+		}},
 		{name: "roles", walk: func(r *rig) {
 			atDesk(r)
 			r.opens("o")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -201,6 +202,32 @@ func TestRoles(t *testing.T) {
 	r.Sees("show them, to copy")
 	r.Press(`"show"`, "enter")
 	r.Sees("kind: ClusterRole", "copy manifest")
+}
+
+// TestTicketsCanWork: what tickets need is tested with a token, which is gone afterwards, and published after a yes.
+func TestTicketsCanWork(t *testing.T) {
+	r, server := open(t)
+	const maps = "/api/v1/namespaces/kube-public/configmaps"
+	tokens := len(server.Names(flowtest.Secrets))
+	r.Press("o")
+	r.Sees("show them, to copy")
+	r.Press(`"test"`, "enter")
+	r.Sees("missing, ticket, ClusterRole", "you may make tickets")
+	if n := len(server.Names(flowtest.Secrets)); n != tokens || !slices.Contains(server.Asked(), "create secrets") {
+		t.Errorf("%d tokens, %d before, asked %q", n, tokens, server.Asked())
+	}
+	r.Press("esc", "o")
+	r.Sees("show them, to copy")
+	r.Press(`"publish"`, "enter")
+	r.Sees("Apply these?", "cluster-info")
+	if names := server.Names(maps); len(names) != 0 {
+		t.Fatalf("published without a yes: %q", names)
+	}
+	r.Press("y")
+	r.Sees("applied, cluster-info")
+	if names := server.Names(maps); len(names) != 1 {
+		t.Errorf("published: %q", names)
+	}
 }
 
 // TestRevokeCertificate: one certificate is revoked by its hash, listed and lifted.

@@ -22,8 +22,10 @@ import (
 // desk and break-glass need.
 func (d work) roles() tea.Cmd {
 	entries := []dialog.Entry{
-		{Name: "compare the cluster's with those that are needed", Message: d.checkRoles()},
-		{Name: "apply those that are missing or differ", Message: d.applyRoles()},
+		{Name: "compare the cluster's with those that are needed", Message: d.checkRoles(false)},
+		{Name: "apply those that are missing or differ", Message: d.applyRoles(false)},
+		{Name: "compare, and test tickets with a token", Message: d.checkRoles(true)},
+		{Name: "apply, and publish cluster-info for tickets", Message: d.applyRoles(true)},
 		{Name: "show them, to copy", Message: d.showRoles()},
 	}
 	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewChoice(d.Keys, "Roles and policies", entries)})
@@ -34,9 +36,18 @@ func compared(all []desk.RBACObject) []present.Section {
 	return append([]present.Section{present.Roles(all)}, screen.Wrong(desk.RBACUnenforced(all))...)
 }
 
-func (d work) checkRoles() tea.Msg {
+// checkRoles compares the cluster's roles and policies, and with try makes a bootstrap token to test whether the cluster
+// accepts it.
+func (d work) checkRoles(try bool) tea.Msg {
+	command, hindered := "kubehsm rbac check", func(ctx context.Context) ([]string, error) {
+		return d.Tickets.Hindered(ctx, ""), nil
+	}
+	if try {
+		command += " --try-token"
+		hindered = func(ctx context.Context) ([]string, error) { return d.Tickets.Try(ctx, "") }
+	}
 	return screen.OperationMsg{Operation: screen.Operation{Title: "Check roles and policies",
-		Command: "kubehsm rbac check",
+		Command: command, Writes: try,
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
 			all, err := d.Roles.Check(ctx, "", nil)
 			if err != nil {
@@ -54,18 +65,24 @@ func (d work) checkRoles() tea.Msg {
 			if err != nil {
 				return screen.Report{}, err
 			}
-			sections := append(compared(all), present.Rights(rights), present.Evaders(evaders),
-				present.Obstacles(d.Tickets.Hindered(ctx, "")))
+			obstacles, untried := hindered(ctx)
+			sections := append(compared(all), present.Rights(rights), present.Evaders(evaders), present.Obstacles(obstacles))
+			sections = append(sections, present.Lacks(lacks)...)
 			return screen.Report{Title: "Roles and policies in the cluster",
-				Sections: append(sections, present.Lacks(lacks)...)}, nil
+				Sections: append(sections, screen.Wrong(untried)...)}, nil
 		}}}
 }
 
-func (d work) applyRoles() tea.Msg {
+// applyRoles writes what is missing or differs, and with publish cluster-info, too.
+func (d work) applyRoles(publish bool) tea.Msg {
+	command, roles := "kubehsm rbac apply", d.Roles
+	if publish {
+		command, roles = command+" --publish-cluster-info", roles.Publishing()
+	}
 	return screen.OperationMsg{Operation: screen.Operation{Title: "Apply roles and policies",
-		Command: "kubehsm rbac apply", Writes: true,
+		Command: command, Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-			now, err := d.Roles.Check(ctx, "", nil)
+			now, err := roles.Check(ctx, "", nil)
 			if err != nil {
 				return screen.Report{}, err
 			}
@@ -73,8 +90,12 @@ func (d work) applyRoles() tea.Msg {
 				Detail: strings.Join(widget.PlainSections(compared(now)), "\n")}); err != nil {
 				return screen.Report{}, err
 			}
-			done, err := d.Roles.Apply(ctx, "", nil, false, false)
-			return screen.Report{Title: "Roles and policies in the cluster", Sections: compared(done)}, err
+			done, err := roles.Apply(ctx, "", nil, false, false)
+			sections := compared(done)
+			if err == nil && publish {
+				sections = append(sections, screen.Wrong(roles.Published(ctx, ""))...)
+			}
+			return screen.Report{Title: "Roles and policies in the cluster", Sections: sections}, err
 		}}}
 }
 

@@ -78,8 +78,11 @@ func (m *Model) line() tea.Cmd {
 		Note: "Everybody asks for this group only, not for all that the roster gives them."}
 	name := &widget.Field{ID: "name", Label: "Context", Input: widget.NewInput("", "their choice"),
 		Note: "The name proposed for their context."}
+	token := &widget.Field{ID: "token", Label: "Token", Options: []widget.Option{{Label: "bootstrap token"},
+		{Label: "file-only", Clause: "a service account's"}},
+		Note: "File-only is for clusters that accept no bootstrap tokens, as k3s, Talos and OpenShift may not."}
 	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(m.Keys, "A join line for everybody",
-		"For a day, it can only file requests and look up the owner of a token.", []*widget.Field{group, name},
+		"For a day, it can only file requests and look up the owner of a token.", []*widget.Field{group, name, token},
 		func(*widget.Form) tea.Cmd {
 			o := desk.LineOptions{TTL: bootstraptoken.DefaultTTL, Lifetime: desk.DefaultLineLifetime,
 				Name: strings.TrimSpace(name.Input.Value())}
@@ -89,6 +92,9 @@ func (m *Model) line() tea.Cmd {
 			}
 			if o.Name != "" {
 				command += " --name " + shell.Quote(o.Name)
+			}
+			if o.FileOnly = token.Index == 1; o.FileOnly {
+				command += " --file-only"
 			}
 			return screen.Operate(screen.Operation{Title: "Make a join line", Command: command, Writes: true,
 				Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {

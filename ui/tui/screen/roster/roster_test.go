@@ -121,4 +121,11 @@ func TestLine(t *testing.T) {
 	if n := len(server.Names(flowtest.Secrets)); n != 1 {
 		t.Errorf("%d bootstrap tokens", n)
 	}
+	r.Press("esc", "n")
+	r.Sees("A join line for everybody")
+	r.Press("tab", "tab", "right", "enter")
+	r.Sees("make a file-only token") // which this server cannot
+	if n := len(server.Names(flowtest.Secrets)); n != 1 {
+		t.Errorf("%d bootstrap tokens beside a file-only one", n)
+	}
 }
