@@ -1,9 +1,13 @@
 package upstream
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
 )
 
 // record is what is known of an upstream's past. All of its parts write it.
@@ -29,10 +33,15 @@ func (r *record) end() {
 	r.inFlight.Add(-1)
 }
 
-// note keeps an error, if it is one.
+// note keeps an error, if it is one. A key that wants a person, whom a sign-in in the background does not ask, is no
+// failure to warn of.
 func (r *record) note(err error) {
 	if err != nil {
 		r.lastError.Store(err.Error())
-		r.log.Warn("upstream", "enrollment", r.enrollment, "error", err)
+		level := slog.LevelWarn
+		if errors.Is(err, hsm.ErrPINRequired) {
+			level = slog.LevelInfo
+		}
+		r.log.Log(context.Background(), level, "upstream", "enrollment", r.enrollment, "error", err)
 	}
 }
