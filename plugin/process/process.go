@@ -16,7 +16,10 @@ type ID struct {
 }
 
 // Of is the process that has that number now.
-func Of(pid int) ID { return ID{PID: pid, Start: startOf(pid)} }
+func Of(pid int) ID {
+	start, _ := look(pid)
+	return ID{PID: pid, Start: start}
+}
 
 // Parent is the program that started this one: kubectl, to its plugin.
 func Parent() ID { return Of(os.Getppid()) }
@@ -29,7 +32,7 @@ func (p ID) Known() bool { return p.PID > 0 && p.Start != 0 }
 
 // Alive tells whether the process still runs; an unknown one counts as alive. One
 // that has ended and that its parent has not waited for yet is not alive.
-func (p ID) Alive() bool { return !p.Known() || startOf(p.PID) == p.Start }
+func (p ID) Alive() bool { return !p.Known() || Of(p.PID) == p }
 
 // maxAncestors bounds [ID.Ancestors].
 const maxAncestors = 64
@@ -39,17 +42,19 @@ const maxAncestors = 64
 // the system does not tell.
 func (p ID) Ancestors() iter.Seq[ID] {
 	return func(yield func(ID) bool) {
+		start, above := look(p.PID)
+		if !p.Known() || start != p.Start {
+			return
+		}
 		for range maxAncestors {
-			if !p.Known() {
-				return
-			}
-			parent := Of(parentOf(p))
+			parent := ID{PID: above}
+			parent.Start, above = look(parent.PID)
 			// A parent is older than its child. A younger process has got the number of a
 			// parent that has ended meanwhile.
-			if !parent.Known() || parent.Start > p.Start || !yield(parent) {
+			if !parent.Known() || parent.Start > start || !yield(parent) {
 				return
 			}
-			p = parent
+			start = parent.Start
 		}
 	}
 }

@@ -6,23 +6,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startOf asks sysctl kern.proc.pid: microseconds since 1970.
-func startOf(pid int) uint64 {
+// look asks sysctl kern.proc.pid for the start, in microseconds since 1970, and the parent.
+func look(pid int) (start uint64, parent int) {
 	k, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	if err != nil || int(k.Proc.P_pid) != pid {
-		return 0
+		return 0, 0
 	}
 	t := k.Proc.P_starttime
-	return uint64(t.Sec)*1e6 + uint64(t.Usec)
-}
-
-// parentOf asks the same, if the process is still the same one.
-func parentOf(p ID) int {
-	k, err := unix.SysctlKinfoProc("kern.proc.pid", p.PID)
-	if err != nil || startOf(p.PID) != p.Start {
-		return 0
-	}
-	return int(k.Eproc.Ppid)
+	return uint64(t.Sec)*1e6 + uint64(t.Usec), int(k.Eproc.Ppid)
 }
 
 // Inside is the process itself: there are no pid namespaces here.

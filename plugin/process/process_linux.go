@@ -7,23 +7,14 @@ import (
 	"syscall"
 )
 
-// startOf reads field 22: clock ticks after boot. A process that has ended (field
-// 3) has none.
-func startOf(pid int) uint64 {
+// look reads the fields 22, the start in clock ticks after boot, and 4, the parent. A process that has ended (field 3)
+// has neither.
+func look(pid int) (start uint64, parent int) {
 	s := statOf(pid)
 	if state := s.field(3); state == "Z" || state == "X" {
-		return 0
+		return 0, 0
 	}
-	return s.number(22)
-}
-
-// parentOf reads field 4, if the process is still the same.
-func parentOf(p ID) int {
-	s := statOf(p.PID)
-	if s.number(22) != p.Start {
-		return 0
-	}
-	return int(s.number(4))
+	return s.number(22), int(s.number(4))
 }
 
 // terminalOf reads field 7: the device number.

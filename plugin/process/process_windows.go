@@ -12,48 +12,32 @@ func open(pid int) (windows.Handle, error) {
 	return windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION, false, uint32(pid))
 }
 
-// startOf asks GetProcessTimes: intervals of 100 ns since 1601. Of one that has ended and
-// whose number others still have open it is 0.
-func startOf(pid int) uint64 {
+// look asks GetProcessTimes for the start, in intervals of 100 ns since 1601, and NtQueryInformationProcess for the
+// parent. Of a process that has ended and whose number others still have open, both are 0.
+func look(pid int) (start uint64, parent int) {
 	if pid <= 0 {
-		return 0
+		return 0, 0
 	}
 	h, err := open(pid)
 	if err != nil {
-		return 0
+		return 0, 0
 	}
 	defer func() { _ = windows.CloseHandle(h) }()
-	return started(h)
-}
-
-func started(h windows.Handle) uint64 {
 	const stillActive = 259
 	var code uint32
 	if windows.GetExitCodeProcess(h, &code) != nil || code != stillActive {
-		return 0
+		return 0, 0
 	}
 	var created, exited, kernel, user windows.Filetime
 	if windows.GetProcessTimes(h, &created, &exited, &kernel, &user) != nil {
-		return 0
+		return 0, 0
 	}
-	return uint64(created.HighDateTime)<<32 | uint64(created.LowDateTime)
-}
-
-// parentOf asks NtQueryInformationProcess, if the process is still the same one. The parent
-// may have ended, and another process have its number: see [ID.Ancestors].
-func parentOf(p ID) int {
-	h, err := open(p.PID)
-	if err != nil {
-		return 0
-	}
-	defer func() { _ = windows.CloseHandle(h) }()
 	var info windows.PROCESS_BASIC_INFORMATION
-	err = windows.NtQueryInformationProcess(h, windows.ProcessBasicInformation, unsafe.Pointer(&info),
-		uint32(unsafe.Sizeof(info)), nil)
-	if err != nil || started(h) != p.Start {
-		return 0
+	if windows.NtQueryInformationProcess(h, windows.ProcessBasicInformation, unsafe.Pointer(&info),
+		uint32(unsafe.Sizeof(info)), nil) == nil {
+		parent = int(info.InheritedFromUniqueProcessId)
 	}
-	return int(info.InheritedFromUniqueProcessId)
+	return uint64(created.HighDateTime)<<32 | uint64(created.LowDateTime), parent
 }
 
 // Inside is the process itself: there are no pid namespaces here.
