@@ -49,6 +49,9 @@ type Sessions struct {
 	// locked are sessions that a lock has ended, and that begin again with the next
 	// unlock: see [Sessions.Lock].
 	locked map[[sha256.Size]byte]*session
+	// ready are sessions for the next client of each enrollment: kubectl, a new client for each command, does not
+	// wait for a key and a certificate.
+	ready map[string]*session
 }
 
 // Client is the process that a session is for.
@@ -111,7 +114,7 @@ func NewSessions(now func() time.Time) (*Sessions, error) {
 	}
 	return &Sessions{ca: ca, now: now,
 		byCert: map[[sha256.Size]byte]*session{}, byOwner: map[owner]*session{},
-		locked: map[[sha256.Size]byte]*session{}}, nil
+		locked: map[[sha256.Size]byte]*session{}, ready: map[string]*session{}}, nil
 }
 
 // Issue returns the client's certificate for the enrollment, the same as long
@@ -127,26 +130,47 @@ func (s *Sessions) Issue(enrollment string, c Client, kin func() []Client) (Cred
 	e := s.byOwner[o]
 	isNew := false
 	if e == nil || now.Add(2*SessionLife).After(e.notAfter) {
-		fresh, err := s.issue(o, now)
-		if err != nil {
-			return Credential{}, fmt.Errorf("loopback certificate: %w", err)
+		fresh := s.ready[enrollment]
+		delete(s.ready, enrollment)
+		if fresh == nil {
+			var err error
+			if fresh, err = s.issue(enrollment, now); err != nil {
+				return Credential{}, fmt.Errorf("loopback certificate: %w", err)
+			}
 		}
+		fresh.owner, fresh.created = o, now
 		isNew = true
 		if kin != nil {
 			fresh.kin = kin()
 		}
 		e = fresh // the old one is left to its last requests; Sweep removes it
 		s.byOwner[o], s.byCert[e.hash] = e, e
+		go s.prepare(e, now)
 	}
 	e.issued.Store(now.UnixNano())
 	return Credential{Certificate: bytes.Clone(e.cert), Key: bytes.Clone(e.key), Expires: now.Add(SessionLife),
 		New: isNew}, nil
 }
 
-func (s *Sessions) issue(o owner, now time.Time) (*session, error) {
+// prepare makes a session for the client after that of e, unless e has been forgotten or locked meanwhile. If no client
+// comes, it is forgotten like that of a client whose end cannot be seen.
+func (s *Sessions) prepare(e *session, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byOwner[e.owner] != e || s.ready[e.enrollment] != nil {
+		return
+	}
+	if next, err := s.issue(e.enrollment, now); err == nil { // after a failure the next client tries again
+		next.issued.Store(now.UnixNano())
+		s.ready[e.enrollment] = next
+	}
+}
+
+// issue makes a session without a client.
+func (s *Sessions) issue(enrollment string, now time.Time) (*session, error) {
 	notAfter := now.Add(certificateLife)
 	der, key, err := s.ca.Issue(&x509.Certificate{
-		Subject:     pkix.Name{CommonName: "kubehsm session " + o.enrollment},
+		Subject:     pkix.Name{CommonName: "kubehsm session " + enrollment},
 		NotBefore:   now.Add(-5 * time.Minute),
 		NotAfter:    notAfter,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
@@ -154,8 +178,8 @@ func (s *Sessions) issue(o owner, now time.Time) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &session{owner: o, hash: sha256.Sum256(der), cert: loopback.CertificatePEM(der), key: key,
-		created: now, notAfter: notAfter}, nil
+	return &session{owner: owner{enrollment: enrollment}, hash: sha256.Sum256(der), cert: loopback.CertificatePEM(der),
+		key: key, notAfter: notAfter}, nil
 }
 
 // find returns the session of a certificate, nil if it is none of ours. The
@@ -302,6 +326,12 @@ func never(*session) bool { return false }
 func (s *Sessions) remove(gone, sleep func(*session) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for name, e := range s.ready {
+		if gone(e) {
+			delete(s.ready, name)
+			clear(e.key)
+		}
+	}
 	for hash, e := range s.locked {
 		if gone(e) && !sleep(e) {
 			delete(s.locked, hash)

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/kubehsm/kubehsm/plugin/process"
@@ -66,6 +68,67 @@ func TestSameCertificateWhileTheAgentLives(t *testing.T) {
 
 // TestSweepForgetsDeadClients: a session ends with its process, and by time where
 // the process cannot be watched.
+// TestReady: the next client of an enrollment gets the session that was made ahead, which no other client has had.
+// The key is overwritten with the sessions of the enrollment, or if no client comes.
+func TestReady(t *testing.T) {
+	for name, end := range map[string]func(*Sessions){
+		"drop": func(s *Sessions) { s.Drop("prod") },
+		"lock": func(s *Sessions) { s.Lock("") },
+		"no client comes": func(s *Sessions) {
+			time.Sleep(SessionLife + sessionGrace + time.Second)
+			s.Sweep()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, err := NewSessions(time.Now)
+				check(t, err)
+				first, err := s.Issue("prod", Client{PID: 1, Start: 1}, nil)
+				check(t, err)
+				synctest.Wait()
+				ready := s.ready["prod"]
+				if ready == nil || s.Active() != 1 {
+					t.Fatalf("%+v, %d active", ready, s.Active())
+				}
+				test, err := s.Issue("test", Client{PID: 2, Start: 1}, nil)
+				check(t, err)
+				second, err := s.Issue("prod", Client{PID: 3, Start: 1}, nil)
+				check(t, err)
+				cert, err := tls.X509KeyPair(second.Certificate, second.Key)
+				check(t, err)
+				if !bytes.Equal(second.Certificate, ready.cert) || bytes.Equal(second.Certificate, first.Certificate) ||
+					bytes.Equal(second.Certificate, test.Certificate) || s.find(cert.Leaf) != ready ||
+					ready.client.PID != 3 || !second.New {
+					t.Fatalf("not what was ready: %+v", ready)
+				}
+				synctest.Wait()
+				next := s.ready["prod"]
+				if next == nil || next == ready || s.find(parsed(t, next.cert)) != nil {
+					t.Fatalf("ready is %+v", next)
+				}
+				end(s)
+				if s.ready["prod"] != nil || bytes.ContainsFunc(next.key, func(r rune) bool { return r != 0 }) {
+					t.Errorf("%+v is left", next)
+				}
+				if name != "no client comes" {
+					s.prepare(ready, time.Now())
+					if s.ready["prod"] != nil {
+						t.Error("one was made for the client after one that has been forgotten")
+					}
+				}
+			})
+		})
+	}
+}
+
+func parsed(t *testing.T, certPEM []byte) *x509.Certificate {
+	t.Helper()
+	block, _ := pem.Decode(certPEM)
+	cert, err := x509.ParseCertificate(block.Bytes)
+	check(t, err)
+	return cert
+}
+
 func TestSweepForgetsDeadClients(t *testing.T) {
 	clk := &clock{}
 	s, err := NewSessions(clk.now)
