@@ -141,6 +141,9 @@ func (w *touches) takenDown(p ask.Func) {
 	_, _ = p(ctx, ask.Question{Reach: true}) // the answer does not matter: the touch line is gone by then
 }
 
+// givenUp tells whether a touch was awaited when ctx ended.
+func (w *touches) givenUp() bool { return w.awaited.Load() > 0 && w.ctx.Err() != nil }
+
 // explain returns [hsm.ErrTouchTimeout] in place of err, if nobody touched the token in
 // time.
 func (w *touches) explain(err error) error {
@@ -164,6 +167,7 @@ func (s touchedSigner) Sign(rand io.Reader, digest []byte, opts crypto.SignerOpt
 	defer s.held.atWork()()
 	signature, err := s.Signer.Sign(rand, digest, opts)
 	if err != nil {
+		s.held.waits.Store(s.touches.givenUp())
 		return nil, s.touches.explain(err)
 	}
 	s.touches.takenDown(s.person)

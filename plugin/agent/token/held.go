@@ -33,6 +33,8 @@ type Held struct {
 	said    answer      // last answer of the token
 	looking atomic.Bool // the token is asked while nobody waits for the answer
 	lost    error       // why the token could not be opened again
+	// waits says that a signature was given up for which the token may still wait to be touched.
+	waits atomic.Bool
 	// closing is the end of a handle that is no longer the current one.
 	closing *closing
 	// since when the token is unlocked, or was when its handle was lost: what it
@@ -80,9 +82,13 @@ func (h *Held) open(ctx context.Context) (worker.Token, error) {
 			err = hint.With(err, back)
 		}
 	}
+	if errors.Is(err, hsm.ErrBusy) && h.waits.Load() {
+		err = hint.With(err, "the token may still wait for a touch that nobody needs any more: touch it, or unplug it")
+	}
 	if err != nil {
 		return nil, err
 	}
+	h.waits.Store(false)
 	look, leave := context.WithCancel(context.Background())
 	h.mu.Lock()
 	if h.leave != nil { // cancels the lookAgain that runs

@@ -5,11 +5,13 @@ import (
 	"crypto"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/worker"
 )
 
@@ -146,6 +148,50 @@ func TestHintOfAbsence(t *testing.T) {
 		h := newHeld(hsm.URI{Scheme: hsm.SchemePIV, Serial: "1"}, Options{Tokens: absent{why: why}})
 		if _, err := h.open(t.Context()); !errors.Is(err, hsm.ErrNoToken) || hint.Of(err) != want {
 			t.Errorf("%v, hint %q, want %q", err, hint.Of(err), want)
+		}
+	}
+}
+
+// busyToken is where a token comes from that another program uses, or that does not answer that program.
+type busyToken struct{ oneToken }
+
+func (busyToken) Open(context.Context, hsm.URI) (worker.Token, error) { return nil, hsm.ErrBusy }
+
+// waitsForTouch is a key whose token waits for its touch until ctx ends.
+type waitsForTouch struct {
+	crypto.Signer
+	p   hsm.Prompter
+	ctx context.Context
+}
+
+func (s waitsForTouch) Sign(io.Reader, []byte, crypto.SignerOpts) ([]byte, error) {
+	defer s.p.Touch(s.ctx, hsm.TouchPrompt{})()
+	<-s.ctx.Done()
+	return nil, s.ctx.Err()
+}
+
+// TestStillWaitsForTouch: a token that cannot be opened since it waits for the touch of a signature that was given
+// up is told as that. One that somebody else uses is not.
+func TestStillWaitsForTouch(t *testing.T) {
+	for _, touched := range []bool{false, true} {
+		h := newHeld(hsm.URI{}, Options{Tokens: busyToken{}})
+		ctx, cancel := context.WithCancel(t.Context())
+		w := newTouches(ctx)
+		u := Use{Ask: func(context.Context, ask.Question) (ask.Answer, error) {
+			cancel()
+			return ask.Answer{}, nil
+		}}
+		if touched {
+			cancel()
+		} else {
+			s := touchedSigner{waitsForTouch{p: h.ask(u, w).Prompter(), ctx: ctx}, h, w, u.Ask}
+			if _, err := s.Sign(nil, nil, nil); !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+		}
+		_, err := h.open(t.Context())
+		if !errors.Is(err, hsm.ErrBusy) || strings.Contains(hint.Of(err), "touch it") == touched {
+			t.Errorf("touched: %t: %v (hint: %s)", touched, err, hint.Of(err))
 		}
 	}
 }

@@ -36,8 +36,8 @@ func compared(all []desk.RBACObject) []present.Section {
 	return append([]present.Section{present.Roles(all)}, screen.Wrong(desk.RBACUnenforced(all))...)
 }
 
-// checkRoles compares the cluster's roles and policies, and with try makes a bootstrap token to test whether the cluster
-// accepts it.
+// checkRoles compares the cluster's roles and policies, and with try makes a bootstrap token to test whether the
+// cluster accepts it.
 func (d work) checkRoles(try bool) tea.Msg {
 	command, hindered := "kubehsm rbac check", func(ctx context.Context) ([]string, error) {
 		return d.Tickets.Hindered(ctx, ""), nil
