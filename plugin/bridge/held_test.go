@@ -295,14 +295,15 @@ func TestManyClientsTakeAllRoom(t *testing.T) {
 // connection room to arrive.
 func TestBodiesThatWaitTakeLittle(t *testing.T) {
 	var waiting atomic.Int64
-	r := newRig(t, rigOptions{policy: consent.Policy{Mode: consent.Writes}, ask: func(ctx context.Context, q Question) error {
-		if q.Request.Name != "wait" {
-			return nil
-		}
-		waiting.Add(1)
-		<-ctx.Done()
-		return ctx.Err()
-	}})
+	r := newRig(t, rigOptions{policy: consent.Policy{Mode: consent.Writes},
+		ask: func(ctx context.Context, q Question) error {
+			if q.Request.Name != "wait" {
+				return nil
+			}
+			waiting.Add(1)
+			<-ctx.Done()
+			return ctx.Err()
+		}})
 	tr := r.speaking("h2")
 	post := func(ctx context.Context, name string, size int) (*http.Response, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPut, r.ep.URL("prod")+"/api/v1/namespaces/web/pods/"+name,
