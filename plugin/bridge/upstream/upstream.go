@@ -163,15 +163,17 @@ func (u *Upstream) Reset() { u.transport.retire() }
 func (u *Upstream) Forget() { u.conns.tickets.forget() }
 
 // Close is [Upstream.CloseFor] without a reason.
-func (u *Upstream) Close() { u.close(ErrClosed) }
+func (u *Upstream) Close() { u.CloseFor(nil) }
 
 // CloseFor cuts everything: connections, tunnels, dials in flight. The TLS tickets
-// go with it. It may be called more than once. why is a clause: what is cut off
+// go with it. It may be called more than once. why is a clause, or nil: what is cut off
 // is told that, in an error that wraps both why and [ErrClosed].
-func (u *Upstream) CloseFor(why error) { u.close(fmt.Errorf("%w: %w", ErrClosed, why)) }
-
-func (u *Upstream) close(why error) {
-	u.conns.close(why)
+func (u *Upstream) CloseFor(why error) {
+	told := ErrClosed
+	if why != nil {
+		told = fmt.Errorf("%w: %w", ErrClosed, why)
+	}
+	u.conns.close(told)
 	u.transport.close()
 }
 
