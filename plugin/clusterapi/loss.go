@@ -55,5 +55,6 @@ type LossStatus struct {
 // NotYours is the reason of [InForce] for a report of a token that the roster does not give to the reporter.
 const NotYours = "NotYours"
 
-// ReportKept is how long a report stays after it was answered.
-const ReportKept = time.Minute
+// ReportKept is how long a report stays after it was answered. Its maker reads the answer, and makes no other report
+// until then.
+const ReportKept = 20 * time.Second

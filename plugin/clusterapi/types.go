@@ -1,6 +1,8 @@
 package clusterapi
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -95,6 +97,31 @@ type TokenStatus struct {
 	// Certificate is the SHA-256 of the last certificate, in hex, NotAfter its end.
 	Certificate string       `json:"certificate,omitempty"`
 	NotAfter    *metav1.Time `json:"notAfter,omitempty"`
+	// Others are further certificates that have not ended, at most [MaxOthers]: those that end last.
+	Others []TokenCertificate `json:"others,omitempty"`
+}
+
+// MaxOthers is how many further certificates of a token the roster keeps.
+const MaxOthers = 99
+
+// TokenCertificate is one of a token's: its SHA-256 and that of its SubjectPublicKeyInfo, in hex, and its end.
+type TokenCertificate struct {
+	Certificate string      `json:"certificate"`
+	Key         string      `json:"key,omitempty"`
+	NotAfter    metav1.Time `json:"notAfter"`
+}
+
+// Live are the certificates that have not ended at now, the last one first.
+func (s TokenStatus) Live(now time.Time) (all []TokenCertificate) {
+	if s.Certificate != "" && s.NotAfter != nil && s.NotAfter.After(now) {
+		all = append(all, TokenCertificate{s.Certificate, s.Key, *s.NotAfter})
+	}
+	for _, c := range s.Others {
+		if c.NotAfter.After(now) {
+			all = append(all, c)
+		}
+	}
+	return all
 }
 
 // UsedTicket is a ticket and the request that it was good for.

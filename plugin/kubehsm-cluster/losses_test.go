@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,11 +24,10 @@ import (
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
-// enrolled brings a person with a token of the roster in, and returns what they sign in with. Every person of
-// the same user has another token.
+// enrolled brings a person with a token of the roster in, and returns what they sign in with.
 func (c *crowd) enrolled(p *person) (holder, string) {
 	c.l.t.Helper()
-	if err := c.file(c.onRoster(p)); err != nil {
+	if err := c.file(p); err != nil {
 		c.l.t.Fatal(err)
 	}
 	var chain string
@@ -38,7 +38,6 @@ func (c *crowd) enrolled(p *person) (holder, string) {
 		}
 		return obj != nil
 	})
-	poll.Until(c.l.t, "the roster has it", func() bool { return c.l.token(p).Status.Certificate != "" })
 	key, err := x509.MarshalPKCS8PrivateKey(p.key)
 	if err != nil {
 		c.l.t.Fatal(err)
@@ -57,6 +56,12 @@ func (c *crowd) enrolled(p *person) (holder, string) {
 	if err != nil {
 		c.l.t.Fatal(err)
 	}
+	entry := revocation.EntryOf(cert)
+	poll.Until(c.l.t, "the roster has it", func() bool {
+		return slices.ContainsFunc(c.l.token(p).Status.Live(time.Now()), func(o clusterapi.TokenCertificate) bool {
+			return o.Certificate == entry.Certificate && o.Key == entry.Key && o.NotAfter.Time.Equal(entry.NotAfter)
+		})
+	})
 	rest, err := clientcmd.BuildConfigFromFlags("", file)
 	if err != nil {
 		c.l.t.Fatal(err)
@@ -65,7 +70,7 @@ func (c *crowd) enrolled(p *person) (holder, string) {
 	if err != nil {
 		c.l.t.Fatal(err)
 	}
-	return holder{revocation.EntryOf(cert), client}, file
+	return holder{entry, client}, file
 }
 
 func (l *lab) token(p *person) (t clusterapi.HardwareToken) {
@@ -90,7 +95,7 @@ func (l *lab) read(o any, kind, name string) {
 func report(by string, of holder, p *person) clusterapi.LossReport {
 	return clusterapi.LossReport{TypeMeta: metav1.TypeMeta{APIVersion: clusterapi.GroupVersion.String(), Kind: "LossReport"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: clusterapi.Namespace, Name: of.entry.Certificate},
-		Spec:       clusterapi.LossSpec{Token: fmt.Sprint(p.serial), By: by, Note: "left in a train"}}
+		Spec:       clusterapi.LossSpec{Token: fmt.Sprint(p.serial), By: by, Note: "left on a train"}}
 }
 
 func (l *lab) answer(of holder) metav1.Condition {
@@ -127,9 +132,13 @@ func TestLosses(t *testing.T) {
 	c := newCrowd(l)
 	lost, spare := c.person(1, "lost"), c.person(2, "spare")
 	spare.user = lost.user
-	gone, _ := c.enrolled(lost)
-	left, owner := c.enrolled(spare)
-	other, stranger := c.enrolled(c.person(3, "stranger"))
+	gone, _ := c.enrolled(c.onRoster(lost))
+	shorter, longer := *lost, *lost // further certificates of the same key
+	shorter.name, shorter.lifetime, longer.name, longer.lifetime = "shorter", 12*time.Hour, "longer", 48*time.Hour
+	earlier, _ := c.enrolled(&shorter)
+	last, _ := c.enrolled(&longer)
+	left, owner := c.enrolled(c.onRoster(spare))
+	other, stranger := c.enrolled(c.onRoster(c.person(3, "stranger")))
 	poll.Until(t, "reports are counted", func() bool {
 		return strings.Contains(l.kubectl("-n", clusterapi.Namespace, "get", "resourcequota", "kubehsm-lossreports",
 			"-ojsonpath={.status.used}"), "lossreports")
@@ -158,7 +167,7 @@ func TestLosses(t *testing.T) {
 	}
 
 	program, home := buildKubehsm(t), t.TempDir()
-	say := []string{"roster", "lost", fmt.Sprint(lost.serial), "--yes", "--reason", "left in a train"}
+	say := []string{"roster", "lost", fmt.Sprint(lost.serial), "--yes", "--reason", "left on a train"}
 	if out, err := l.runAs(stranger, home, program, say...); err == nil || !strings.Contains(out, "does not give you this token") ||
 		l.answer(other).Reason != clusterapi.NotYours {
 		t.Errorf("a stranger reports it: %v\n%s", err, out)
@@ -175,7 +184,7 @@ func TestLosses(t *testing.T) {
 		t.Errorf("a dry run: %v\n%s", err, out)
 	}
 	for range 2 { // the second finds it done
-		if out, err := l.runAs(owner, home, program, say...); err != nil || !strings.Contains(out, "is lost. 1 certificate revoked") {
+		if out, err := l.runAs(owner, home, program, say...); err != nil || !strings.Contains(out, "is lost. Revoked: 3 certificates. ") {
 			t.Fatalf("the owner reports it: %v\n%s", err, out)
 		}
 	}
@@ -183,8 +192,17 @@ func TestLosses(t *testing.T) {
 	if got := l.token(lost); got.Spec.State != clusterapi.Lost || got.Spec.Owner != lost.user {
 		t.Errorf("the roster has %+v", got.Spec)
 	}
-	if err := gone.write(t.Context()); !revocation.IsRefusal(err) || !strings.Contains(err.Error(), "by "+lost.user+": left in a train") {
-		t.Errorf("the lost token writes: %v", err)
+	for _, h := range []holder{gone, earlier, last} {
+		if err := h.write(t.Context()); !revocation.IsRefusal(err) || !strings.Contains(err.Error(), "by "+lost.user+": left on a train") {
+			t.Errorf("the lost token writes: %v", err)
+		}
+	}
+	var told clusterapi.LossReport
+	if l.read(&told, "lossreport", left.entry.Certificate); !told.Status.Until.Equal(&metav1.Time{Time: last.entry.NotAfter}) {
+		t.Errorf("they read until %v, not %v", told.Status.Until, last.entry.NotAfter)
+	}
+	if all := l.kubectl("-n", clusterapi.Namespace, "get", "revocations", "-o", "name"); strings.Count(all, "\n") != 1 {
+		t.Errorf("the Revocations are %s", all)
 	}
 	if err := left.write(t.Context()); err != nil {
 		t.Errorf("the other token: %v", err)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,7 +28,7 @@ denied. Your other tokens go on. Only a cluster admin can undo that.
 The command waits until the revocation is in force (--timeout). Where no approver
 runs, or if you have no other token, call the help desk.`,
 		Example: `kubehsm roster lost 1234567
-kubehsm roster lost 1234567 --context prod --reason 'left in a train'`,
+kubehsm roster lost 1234567 --context prod --reason 'left on a train'`,
 		Args: cobra.ExactArgs(1),
 	}, func(c *cobra.Command, args []string) error {
 		ctx := c.Context()
@@ -40,6 +41,9 @@ kubehsm roster lost 1234567 --context prod --reason 'left in a train'`,
 		}
 		reports := lost.New(env)
 		token, err := reports.LookUp(ctx, a.context, args[0])
+		if errors.Is(err, lost.ErrSerial) {
+			return &ui.UsageError{Err: err}
+		}
 		if err != nil {
 			return err
 		}

@@ -1,8 +1,6 @@
 package present
 
 import (
-	"fmt"
-
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/ui/flow/lost"
 	"github.com/kubehsm/kubehsm/ui/text"
@@ -16,13 +14,13 @@ func LostQuestion(t lost.Token) string {
 // LostToken says what ends when its owner reports a token lost, and what goes on.
 func LostToken(t lost.Token) []Section {
 	lines := []Line{
-		{Words: "The token gets no further certificate. Those that the roster has of it are revoked: they write nothing " +
-			"more, and can read until they end."},
+		{Words: "If the roster gives you the token, it gets no further certificate. Those that the roster has of it are " +
+			"revoked: they write nothing more, and can read until they end."},
 		{Words: "Your other tokens go on. Only a cluster admin can undo this."},
 	}
 	return []Section{{Facts: []Fact{
 		{Name: "Token", Value: text.Clean(t.Serial)},
-		{Name: "Owner", Value: text.Clean(t.User) + ", if the roster says so"},
+		{Name: "Reported by", Value: text.Clean(t.User)},
 		{Name: "Cluster", Value: text.Clean(t.Server)},
 		{Name: "Enrollment", Value: text.Clean(t.Enrollment)},
 		{Name: "Certificate", Value: lostUntil(t)},
@@ -52,8 +50,8 @@ func LostDone(t lost.Token) []Section {
 	if t.Revoked.Certificates == 0 {
 		what += "The roster knows no certificate of it that has not ended."
 	} else {
-		what += fmt.Sprintf("%s revoked, after %s: one API server enforces it, others do within seconds. Reading goes on "+
-			"until %s.", Count(t.Revoked.Certificates, "certificate"), t.Revoked.After, Date(t.Revoked.Until))
+		what += "Revoked: " + Count(t.Revoked.Certificates, "certificate") + ". One API server enforces it, others do " +
+			"within seconds. Reading goes on until " + Date(t.Revoked.Until) + "."
 	}
 	lines := []Line{{Words: what, Level: Good}}
 	if t.Enrollment != "" {

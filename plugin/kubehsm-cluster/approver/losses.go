@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -113,17 +114,15 @@ func (l *Losses) carryOut(ctx context.Context, report *clusterapi.LossReport) (m
 		l.Events.Eventf(token, nil, corev1.EventTypeWarning, "ReportedLost", "Revoke", "%s",
 			csr.Brief(fmt.Sprintf("its owner %q reports it lost", report.Spec.By)))
 	}
-	report.Status.Certificates, report.Status.Until = 0, nil
-	pending := false
-	for _, c := range certificatesOf(token) {
-		inForce, err := l.revoke(ctx, report, c)
-		if err != nil {
-			return metav1.Condition{}, err
-		}
-		pending = pending || !inForce
-		report.Status.Certificates++
-		if report.Status.Until.Before(c.NotAfter) {
-			report.Status.Until = c.NotAfter
+	live := token.Status.Live(time.Now())
+	pending, err := l.revoke(ctx, report, live)
+	if err != nil {
+		return metav1.Condition{}, err
+	}
+	report.Status.Certificates, report.Status.Until = int32(len(live)), nil
+	for _, c := range live {
+		if report.Status.Until == nil || report.Status.Until.Before(&c.NotAfter) {
+			report.Status.Until = &c.NotAfter
 		}
 	}
 	switch {
@@ -138,31 +137,37 @@ func (l *Losses) carryOut(ctx context.Context, report *clusterapi.LossReport) (m
 		Message: "the token is lost, and an API server refuses what its certificates write"}, nil
 }
 
-// certificatesOf are the certificates of a token that have not ended.
-func certificatesOf(token *clusterapi.HardwareToken) (all []clusterapi.RevokedCertificate) {
-	s := token.Status
-	if s.Certificate != "" && s.NotAfter != nil && s.NotAfter.After(time.Now()) {
-		all = append(all, clusterapi.RevokedCertificate{Fingerprint: s.Certificate, Key: s.Key, NotAfter: s.NotAfter})
-	}
-	return all
-}
-
-// revoke files the Revocation of a certificate, if it is not there, and tells whether it is in force.
-func (l *Losses) revoke(ctx context.Context, report *clusterapi.LossReport, c clusterapi.RevokedCertificate) (
-	inForce bool, err error) {
-	r := &clusterapi.Revocation{
-		ObjectMeta: metav1.ObjectMeta{Namespace: clusterapi.Namespace,
-			Name: "lost-" + report.Spec.Token + "-" + c.Fingerprint[:16]},
-		Spec: clusterapi.RevocationSpec{Certificates: []clusterapi.RevokedCertificate{c}, User: report.Spec.By,
-			By: report.Spec.By, Reason: cmp.Or(report.Spec.Note, "reported lost")},
-	}
-	err = l.Cache.Get(ctx, client.ObjectKeyFromObject(r), r)
-	if apierrors.IsNotFound(err) {
-		err = l.Objects.Create(ctx, r)
-		if apierrors.IsAlreadyExists(err) { // the cache is behind, and tells when it has it
-			err = nil
-		}
+// revoke files a Revocation of the certificates that no earlier one of the same token names, and tells whether any
+// of them is not in force yet.
+func (l *Losses) revoke(ctx context.Context, report *clusterapi.LossReport, live []clusterapi.TokenCertificate) (
+	pending bool, err error) {
+	var filed clusterapi.RevocationList
+	if err := l.Cache.List(ctx, &filed, client.InNamespace(clusterapi.Namespace)); err != nil {
 		return false, err
 	}
-	return meta.IsStatusConditionTrue(r.Status.Conditions, clusterapi.InForce), err
+	prefix, inForce := "lost-"+report.Spec.Token+"-", map[string]bool{} // by certificate
+	for _, r := range filed.Items {
+		for _, c := range r.Spec.Certificates {
+			if strings.HasPrefix(r.Name, prefix) {
+				inForce[c.Fingerprint] = meta.IsStatusConditionTrue(r.Status.Conditions, clusterapi.InForce)
+			}
+		}
+	}
+	r := &clusterapi.Revocation{
+		ObjectMeta: metav1.ObjectMeta{Namespace: clusterapi.Namespace, GenerateName: prefix},
+		Spec: clusterapi.RevocationSpec{User: report.Spec.By, By: report.Spec.By,
+			Reason: cmp.Or(report.Spec.Note, "reported lost")},
+	}
+	for _, c := range live {
+		acted, named := inForce[c.Certificate]
+		pending = pending || !acted
+		if !named {
+			r.Spec.Certificates = append(r.Spec.Certificates, clusterapi.RevokedCertificate{Fingerprint: c.Certificate,
+				Key: c.Key, NotAfter: &c.NotAfter})
+		}
+	}
+	if len(r.Spec.Certificates) > 0 {
+		err = l.Objects.Create(ctx, r)
+	}
+	return pending, err
 }

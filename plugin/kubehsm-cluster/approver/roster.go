@@ -80,8 +80,8 @@ func describe(s *clusterapi.TokenStatus, key string, proven attest.Statement) {
 	s.PIN, s.Touch = proven.PIN.String(), proven.Touch.String()
 }
 
-// issued writes on the roster until when the certificate of a request is good, and that its
-// token is in use.
+// issued writes on the roster until when the certificate of a request is good, beside those that its token
+// has, and that the token is in use.
 func (r *Requests) issued(ctx context.Context, name string) error {
 	stub := &certificatesv1.CertificateSigningRequest{}
 	if err := r.Cache.Get(ctx, types.NamespacedName{Name: name}, stub); err != nil {
@@ -96,15 +96,25 @@ func (r *Requests) issued(ctx context.Context, name string) error {
 	if serial := said.serial; err == nil && token == nil && serial != "" {
 		token, err = facts{ctx, r.Cache}.Token(serial)
 	}
-	if err != nil || token == nil || token.Status.NotAfter != nil && !token.Status.NotAfter.Time.Before(end) {
+	now := time.Now()
+	issued := clusterapi.TokenCertificate{Certificate: hex.EncodeToString(said.issued.certificate[:]), Key: key,
+		NotAfter: metav1.NewTime(end)}
+	if err != nil || token == nil || !end.After(now) || slices.ContainsFunc(token.Status.Live(now),
+		func(c clusterapi.TokenCertificate) bool { return c.Certificate == issued.Certificate }) {
 		return err
 	}
 	status := token.Status
+	var proven attest.Statement
 	if status.Key != key {
-		proven, err := r.proven(ctx, stub, token)
-		if err != nil {
+		if proven, err = r.proven(ctx, stub, token); err != nil {
 			return err
 		}
+	}
+	live := append(status.Live(now), issued)
+	slices.SortStableFunc(live, func(a, b clusterapi.TokenCertificate) int { return b.NotAfter.Compare(a.NotAfter.Time) })
+	last := live[0]
+	status.Others = live[1:min(len(live), 1+clusterapi.MaxOthers)]
+	if last.Certificate == issued.Certificate && status.Key != key {
 		describe(&status, key, proven)
 	}
 	if token.Spec.State == clusterapi.HandedOut {
@@ -114,8 +124,7 @@ func (r *Requests) issued(ctx context.Context, name string) error {
 		}
 	}
 	token.Status = status
-	token.Status.Certificate, token.Status.NotAfter = hex.EncodeToString(said.issued.certificate[:]),
-		&metav1.Time{Time: end}
+	token.Status.Certificate, token.Status.NotAfter = last.Certificate, &last.NotAfter
 	if err := r.Objects.Status().Update(ctx, token); err != nil {
 		return fmt.Errorf("write the certificate of the token %s on the roster: %w", token.Name, err)
 	}

@@ -43,7 +43,7 @@ type Target struct {
 	Groups []string `json:"groups,omitempty"`
 	// Request is the request it was issued for, "" if unknown.
 	Request string `json:"request,omitempty"`
-	// Token is the token whose last certificate it is by the roster, "" if another source knows it. Then User
+	// Token is the token whose certificate it is by the roster, "" if another source knows it. Then User
 	// is the token's owner of today, who may be another than the certificate's.
 	Token string `json:"token,omitempty"`
 }

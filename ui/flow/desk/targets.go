@@ -206,19 +206,20 @@ func (s Stopping) known(ctx context.Context, kubeContext string) (all []known, e
 	return merged(all), nil
 }
 
-// rostered are the last certificates of the tokens on the cluster's roster, none if there is no roster or the
+// rostered are the certificates of the tokens on the cluster's roster, none if there is no roster or the
 // caller may not read it. Owner and groups of an entry may have changed since, so the groups are left out.
 func (c *objects) rostered(ctx context.Context) (all []known, err error) {
 	kind := object{"apiVersion": clusterapi.GroupVersion.String(), "kind": "HardwareToken",
 		"metadata": map[string]any{"namespace": clusterapi.Namespace}}
 	err = c.list(ctx, kind, func(o object) {
 		var t clusterapi.HardwareToken
-		if o.into(&t) != nil || t.Status.Certificate == "" || t.Status.NotAfter == nil {
-			return // the token has none
+		if o.into(&t) != nil {
+			return // it has an unknown form
 		}
-		all = append(all, known{tokens: []string{t.Name}, Target: Target{Token: t.Name,
-			Entry: revocation.Entry{Certificate: t.Status.Certificate, Key: t.Status.Key, User: t.Spec.Owner,
-				NotAfter: t.Status.NotAfter.Time}}})
+		for _, c := range t.Status.Live(time.Now()) {
+			all = append(all, known{tokens: []string{t.Name}, Target: Target{Token: t.Name,
+				Entry: revocation.Entry{Certificate: c.Certificate, Key: c.Key, User: t.Spec.Owner, NotAfter: c.NotAfter.Time}}})
+		}
 	})
 	if apierrors.IsNotFound(err) || isForbidden(err) {
 		err = nil

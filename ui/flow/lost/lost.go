@@ -3,6 +3,7 @@
 package lost
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,8 @@ import (
 
 // What a report fails with besides the API server's errors; test with errors.Is.
 var (
+	// ErrSerial: a token was not named by its serial number.
+	ErrSerial = errors.New("it is no serial number of a token")
 	// ErrNoApprover: nobody in the cluster acts on reports.
 	ErrNoApprover = errors.New("the cluster has no approver that takes reports of lost tokens")
 	// ErrInUse: the caller has signed in with the token that they report.
@@ -75,9 +78,8 @@ type Token struct {
 // Revoked is what the approver has done.
 type Revoked struct {
 	// Certificates is how many are revoked. They can read until Until, which is zero if there are none.
-	Certificates int           `json:"certificates"`
-	Until        time.Time     `json:"until,omitzero"`
-	After        time.Duration `json:"after"`
+	Certificates int       `json:"certificates"`
+	Until        time.Time `json:"until,omitzero"`
 }
 
 var serialNumber = regexp.MustCompile(`^(0|[1-9][0-9]{0,18})$`)
@@ -95,7 +97,7 @@ func (r Reports) serialOf(token string) (string, error) {
 	if known, err := r.Known(); err == nil && len(known) > 0 {
 		advice = "this computer knows " + strings.Join(known, ", ")
 	}
-	return "", hint.With(fmt.Errorf("%q is no serial number of a token: %w", token, hsm.ErrBadURI), advice)
+	return "", hint.With(fmt.Errorf("%q: %w", token, ErrSerial), advice)
 }
 
 // Known lists the tokens that this computer has enrolled and a roster can name, such as "1234567 (prod-hsm)".
@@ -110,7 +112,7 @@ func (r Reports) Known() (all []string, err error) {
 }
 
 // LookUp says what a report of a token, named by its serial number or URI, would do. It checks that the cluster
-// would take the report. Errors are [ErrNoApprover], [ErrInUse], [hsm.ErrBadURI] and those of the API server.
+// would take the report. Errors are [ErrSerial], [ErrNoApprover], [ErrInUse] and those of the API server.
 func (r Reports) LookUp(ctx context.Context, kubeContext, token string) (Token, error) {
 	serial, err := r.serialOf(token)
 	if err != nil {
@@ -131,7 +133,7 @@ func (r Reports) LookUp(ctx context.Context, kubeContext, token string) (Token, 
 	t := Token{Serial: serial, User: me.User, Server: at.Server, used: revocation.Used(me.Extra)}
 	if t.used == "" {
 		return t, hint.With(errors.New("the cluster does not say that you have signed in with a certificate"),
-			"use the context of another token of yours, in a cluster with Kubernetes 1.32 or later; "+t.desk())
+			"use the context of another token of yours, in a cluster with Kubernetes 1.32 or later; or "+t.desk())
 	}
 	if err := t.known(r.access.Env.Enrollments()); err != nil {
 		return t, err
@@ -170,7 +172,7 @@ func (t *Token) known(store enrollment.Store) error {
 		t.NotAfter = chain[0].NotAfter
 		if revocation.EntryOf(chain[0]).Certificate == t.used {
 			return hint.With(fmt.Errorf("token %s: %w: you would lock yourself out", t.Serial, ErrInUse),
-				"insert another token of yours and run it again; "+t.desk())
+				"insert another token of yours and run it again, or "+t.desk())
 		}
 	}
 	return nil
@@ -178,7 +180,7 @@ func (t *Token) known(store enrollment.Store) error {
 
 // desk says how the help desk does the same.
 func (t *Token) desk() string {
-	return "without another token call the help desk, who run `kubehsm roster remove " + t.Serial +
+	return "call the help desk, who run `kubehsm roster remove " + t.Serial +
 		" --lost` and `kubehsm helpdesk revoke --token " + t.Serial + "`"
 }
 
@@ -234,50 +236,60 @@ func (r Reports) Report(ctx context.Context, kubeContext string, t *Token, note 
 	if err != nil {
 		return err
 	}
-	began := time.Now()
-	err = api.Post().Namespace(clusterapi.Namespace).Resource("lossreports").Body(t.report(note)).Do(ctx).Error()
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return t.refused(ctx, api, host, err)
-	}
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	next := time.NewTicker(pause)
 	defer next.Stop()
-	why := "the approver has not acted within " + span.Limit(patience)
-	for {
+	late := fmt.Errorf("%w: the approver has not acted within %s", ErrPending, span.Limit(patience))
+	for made := false; ; {
+		if !made {
+			err := api.Post().Namespace(clusterapi.Namespace).Resource("lossreports").Body(t.report(note)).Do(ctx).Error()
+			if made = err == nil; !made && !apierrors.IsAlreadyExists(err) {
+				return t.refused(ctx, api, host, err)
+			}
+		}
 		report := &clusterapi.LossReport{}
 		err := api.Get().Namespace(clusterapi.Namespace).Resource("lossreports").Name(t.used).Do(within).Into(report)
-		if err != nil && within.Err() == nil {
+		switch {
+		case apierrors.IsNotFound(err) && !made, within.Err() != nil: // an earlier one is deleted
+		case err != nil:
 			return apierror.Of("read what became of the report", host, err)
-		}
-		if done := meta.FindStatusCondition(report.Status.Conditions, clusterapi.InForce); err == nil {
-			switch {
-			case report.Spec.Token != t.Serial:
-				return hint.With(fmt.Errorf("your report of the token %s is not closed yet", report.Spec.Token),
-					"run it again in "+span.Of(clusterapi.ReportKept))
-			case done == nil:
-			case done.Status == metav1.ConditionTrue:
-				t.Revoked = &Revoked{Certificates: int(report.Status.Certificates),
-					After: time.Since(began).Round(time.Millisecond)}
-				if until := report.Status.Until; until != nil {
-					t.Revoked.Until = until.Time
-				}
-				return nil
-			case done.Reason == clusterapi.NotYours:
-				return hint.With(fmt.Errorf("token %s: %w", t.Serial, ErrNotYours),
-					"compare its serial number; if it is right, "+t.desk())
-			default:
-				why = done.Message
+		case report.Spec.Token != t.Serial: // one of another token's
+			late = fmt.Errorf("your report of the token %s is not closed yet", report.Spec.Token)
+		default:
+			made = true
+			done, err := t.answered(report)
+			if done {
+				return err
 			}
+			late = cmp.Or(err, late)
 		}
 		select {
 		case <-within.Done():
 			if ctx.Err() != nil { // an interruption
-				return hint.With(context.Cause(ctx), "the report is made, and the approver acts on it")
+				return hint.With(context.Cause(ctx), "`kubehsm roster lost "+t.Serial+"` shows whether it was reported")
 			}
-			return hint.With(fmt.Errorf("%w: %s", ErrPending, why),
-				"run it again to wait on; it takes effect as soon as the approver can act. If it is urgent, call the help desk")
+			return hint.With(late, "run it again to wait on; what is reported takes effect as soon as the approver can act. "+
+				"If it is urgent, call the help desk")
 		case <-next.C:
 		}
 	}
+}
+
+// answered tells whether the approver is done with a report, and what is wrong.
+func (t *Token) answered(report *clusterapi.LossReport) (done bool, err error) {
+	condition := meta.FindStatusCondition(report.Status.Conditions, clusterapi.InForce)
+	switch {
+	case condition == nil:
+		return false, nil
+	case condition.Status == metav1.ConditionTrue:
+		t.Revoked = &Revoked{Certificates: int(report.Status.Certificates)}
+		if until := report.Status.Until; until != nil {
+			t.Revoked.Until = until.Time
+		}
+		return true, nil
+	case condition.Reason == clusterapi.NotYours:
+		return true, hint.With(fmt.Errorf("token %s: %w", t.Serial, ErrNotYours), "compare its serial number, or "+t.desk())
+	}
+	return false, fmt.Errorf("%w: %s", ErrPending, condition.Message)
 }
