@@ -28,8 +28,10 @@ func (s *stage) goesAway(server string, direct, bridge *faulty) {
 	s.kubectl(s.bridge, "", "get", "configmap", "read", "-o", "name") // the bridge is connected
 	before, err := s.Status(s.T.Context())
 	s.Must(err)
-	many := slices.Concat([]string{"get", "-o", "name"}, slices.Repeat([]string{"configmap/read"}, 50))
-	if !poll.Within(poll.Patience, func() bool { // each object is a request of its own
+	// Each object is a write of its own: reads would use lanes, which are HTTP/1.1.
+	many := slices.Concat([]string{"annotate", "--overwrite", "-o", "name"},
+		slices.Repeat([]string{"configmap/read"}, 50), []string{"away=yes"})
+	if !poll.Within(poll.Patience, func() bool {
 		s.wants(s.alike("", many...), 0, "configmap/read")
 		after, err := s.Status(s.T.Context())
 		s.Must(err)
