@@ -154,6 +154,15 @@ func (r Record) Signs() bool { return slices.Contains(r.Usages, Signing) }
 // Authenticates reports whether the token is good as a bearer token.
 func (r Record) Authenticates() bool { return slices.Contains(r.Usages, Authentication) }
 
+// Refused says why the API server signs nobody in with the token though it is meant for that, by a group
+// that the API server takes from no token; nil if there is none.
+func (r Record) Refused() error {
+	if !r.Authenticates() {
+		return nil
+	}
+	return validGroups(r.Groups)
+}
+
 // AllGroups are the groups of a request that carries the token, sorted, besides
 // system:authenticated.
 func (r Record) AllGroups() []string {

@@ -193,6 +193,13 @@ func TestFromSecretTakesWhatTheClusterTakes(t *testing.T) {
 	if err := r.Validate(); !errors.Is(err, ErrInvalid) {
 		t.Errorf("valid: %v", err)
 	}
+	if err := r.Refused(); err == nil || !strings.Contains(err.Error(), `"foo"`) {
+		t.Errorf("the illegal group is not named: %v", err)
+	}
+	r.Usages = []string{Signing}
+	if err := r.Refused(); err != nil {
+		t.Errorf("nobody signs in with it: %v", err)
+	}
 }
 
 func TestExpiry(t *testing.T) {

@@ -265,8 +265,8 @@ func clusterPins(server string, authorities []byte) ([]discovery.Pin, error) {
 	return discovery.PinsOf(authorities)
 }
 
-// List lists the tokens in a cluster; those that the cluster takes
-// for none are named in the notes.
+// List lists the tokens in a cluster; the notes name those that the cluster takes
+// for none, and those that it signs nobody in with.
 func (b BootstrapTokens) List(ctx context.Context, kubeContext string, reveal bool) (all []BootstrapToken,
 	notes []string, err error) {
 	client, err := b.access.BootstrapTokens(ctx, kubeContext)
@@ -280,6 +280,9 @@ func (b BootstrapTokens) List(ctx context.Context, kubeContext string, reveal bo
 	all = []BootstrapToken{}
 	for _, r := range records {
 		all = append(all, viewToken(r, reveal))
+		if err := r.Refused(); err != nil {
+			notes = append(notes, fmt.Sprintf("the cluster signs nobody in with the token %s: %v", r.Token.ID(), err))
+		}
 		r.Token.Wipe()
 	}
 	for _, i := range ignored {

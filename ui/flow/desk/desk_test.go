@@ -140,6 +140,14 @@ func TestBootstrapTokens(t *testing.T) {
 		len(notes) != 1 {
 		t.Errorf("with one that is none: %+v, %q, %v", all, notes, err)
 	}
+	w.Server.Put(flowtest.Secrets, flowtest.Object{"metadata": flowtest.Object{"name": "bootstrap-token-foreig",
+		"namespace": "kube-system"}, "type": "bootstrap.kubernetes.io/token",
+		"data": map[string][]byte{"token-id": []byte("foreig"), "token-secret": []byte("0123456789abcdef"),
+			"usage-bootstrap-authentication": []byte("true"), "auth-extra-groups": []byte("system:bootstrappers:a,dev")}})
+	if all, notes, err := NewBootstrapTokens(w.Env).List(t.Context(), "", false); err != nil || len(all) != 2 ||
+		!strings.Contains(strings.Join(notes, "\n"), `token foreig: unusable bootstrap token terms: group "dev"`) {
+		t.Errorf("with an illegal group: %+v, %q, %v", all, notes, err)
+	}
 	dumb := fresh
 	dumb.Usages = []string{"authentication"}
 	if _, err := NewBootstrapTokens(w.Env).Create(t.Context(), "", dumb, true); !errors.Is(err,
