@@ -58,7 +58,8 @@ func (a Approvals) Proven(
 		case v.State != csr.Pending.String():
 			continue
 		}
-		ok := !v.Warned() && len(v.Refusals) == 0 && len(v.RightsUnknown) == 0 && len(v.AltNames) == 0 && !reserved(v)
+		ok := !v.Warned() && len(v.Refusals) == 0 && len(v.RightsUnknown) == 0 && len(v.AltNames) == 0 &&
+			!slices.ContainsFunc(append([]string{v.User}, v.Groups...), reserved)
 		if ok && !look.Proven {
 			if ok, err = renews(ctx, tokens, v); err != nil {
 				return nil, 0, err
@@ -73,11 +74,9 @@ func (a Approvals) Proven(
 	return proven, left, nil
 }
 
-// reserved tells whether the request is for a name that is not for people to have, break-glass among them.
-func reserved(v request.View) bool {
-	return slices.ContainsFunc(append([]string{v.User}, v.Groups...), func(name string) bool {
-		return strings.HasPrefix(name, "system:") || strings.HasPrefix(name, "kubehsm:")
-	})
+// reserved tells whether a name is not for people to have, break-glass among them.
+func reserved(name string) bool {
+	return strings.HasPrefix(name, "system:") || strings.HasPrefix(name, "kubehsm:")
 }
 
 // renews tells whether the requester asks for themselves and for no more groups than now, and whether the

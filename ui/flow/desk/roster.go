@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -68,20 +69,24 @@ var serialNumber = regexp.MustCompile(`^(0|[1-9][0-9]{0,18})$`)
 func ReadRoster(in io.Reader) ([]RosterEntry, error) {
 	r := csv.NewReader(in)
 	r.TrimLeadingSpace, r.FieldsPerRecord = true, 0
+	const columns = "the first line names the columns, with commas between them: "
 	heading, err := r.Read()
-	if err != nil {
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, hint.With(fmt.Errorf("%w: it is empty", ErrRoster), columns+strings.Join(rosterColumns, ","))
+	case err != nil:
 		return nil, fmt.Errorf("%w: its first line: %w", ErrRoster, err)
 	}
 	for i := range heading {
 		heading[i] = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(heading[i], "\ufeff"))) // a mark of some editors'
 		if !slices.Contains(rosterColumns, heading[i]) || slices.Contains(heading[:i], heading[i]) {
 			return nil, hint.With(fmt.Errorf("%w: its first line has a column %q", ErrRoster, heading[i]),
-				"the first line names the columns: "+strings.Join(rosterColumns, ","))
+				columns+strings.Join(rosterColumns, ","))
 		}
 	}
 	if !slices.Contains(heading, "serial") {
 		return nil, hint.With(fmt.Errorf("%w: it has no column serial", ErrRoster),
-			"the first line names the columns: "+strings.Join(rosterColumns, ","))
+			columns+strings.Join(rosterColumns, ","))
 	}
 	var all []RosterEntry
 	var wrong []error
@@ -106,8 +111,11 @@ func ReadRoster(in io.Reader) ([]RosterEntry, error) {
 		lines[e.Serial] = line
 		all = append(all, e)
 	}
-	if len(wrong) > 0 {
+	switch {
+	case len(wrong) > 0:
 		return nil, fmt.Errorf("%w: %w", ErrRoster, errors.Join(wrong...))
+	case len(all) == 0:
+		return nil, fmt.Errorf("%w: it names no token", ErrRoster)
 	}
 	return all, nil
 }
@@ -149,6 +157,19 @@ func rosterEntry(heading, row []string) (RosterEntry, error) {
 		return e, errors.New("it has no owner")
 	case e.Owner == "":
 		return e, nil
+	}
+	// What the cluster refuses is refused before half of a list is written.
+	const maxName, maxGroups = 253, 100 // in the schema of HardwareToken
+	if len(e.Groups) > maxGroups {
+		return e, fmt.Errorf("it has more than %d groups", maxGroups)
+	}
+	for _, name := range append([]string{e.Owner}, e.Groups...) {
+		switch {
+		case reserved(name):
+			return e, fmt.Errorf("%q is not for people: it begins with system: or kubehsm:", name)
+		case utf8.RuneCountInString(name) > maxName:
+			return e, fmt.Errorf("%.20q… has more than %d characters", name, maxName)
+		}
 	}
 	return e, csr.Subject{User: e.Owner, Groups: e.Groups}.Validate("")
 }

@@ -71,7 +71,8 @@ func TestReadRoster(t *testing.T) {
 		t.Errorf("%+v, %v", all, err)
 	}
 	for list, says := range map[string]string{
-		"":                                "first line",
+		"":                                "it is empty",
+		"serial,owner\n":                  "it names no token",
 		"owner,groups\n":                  "no column serial",
 		"serial,name\n":                   `"name"`,
 		"serial,serial\n":                 `"serial"`,
@@ -86,6 +87,11 @@ func TestReadRoster(t *testing.T) {
 		"serial,owner,groups\n1,a,x;x\n":  "named twice",
 		"serial,owner\nx,a\ny,b\n":        `line 3: "y"`,
 		"serial,owner,groups\n1,a,dev;\n": "is empty",
+		// The cluster refuses what follows: before, others of the list would have been written.
+		"serial,owner\n1,a\n2,system:b\n":                               `line 3: "system:b" is not for people`,
+		"serial,owner,groups\n1,a,dev;kubehsm:x\n":                      `"kubehsm:x" is not for people`,
+		"serial,owner\n1," + strings.Repeat("a", 254):                   "more than 253 characters",
+		"serial,owner,groups\n1,a," + strings.Repeat("b;", 100) + "b\n": "more than 100 groups",
 	} {
 		if all, err := ReadRoster(strings.NewReader(list)); !errors.Is(err, ErrRoster) || !strings.Contains(err.Error(), says) ||
 			all != nil {
