@@ -9,7 +9,10 @@ import (
 )
 
 // Contexts has the use cases of kubeconfig contexts as methods.
-type Contexts struct{ env *env.Env }
+type Contexts struct {
+	env     *env.Env
+	command string // command that new entries name; "" is the one that [env.Env.Plugin] finds
+}
 
 // New returns the use cases that work with e.
 func New(e *env.Env) Contexts { return Contexts{env: e} }

@@ -1,6 +1,7 @@
 package contexts
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -39,7 +40,7 @@ func (k Contexts) entry(ctx context.Context, en enrollment.Enrollment, setCurren
 		return kubeconfig.Entry{}, err
 	}
 	exec := &kubeconfig.Exec{
-		APIVersion: execcredential.V1beta1, Command: k.env.Plugin(),
+		APIVersion: execcredential.V1beta1, Command: cmp.Or(k.command, k.env.Plugin()),
 		Args: []string{"credential", "--enrollment", en.Name, "--api-version", path.Base(execcredential.V1beta1)},
 		Env: []kubeconfig.EnvVar{
 			{Name: execcredential.EnvVar, Value: execcredential.Minimal(execcredential.V1beta1)},

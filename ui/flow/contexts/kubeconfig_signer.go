@@ -50,7 +50,7 @@ func (k Contexts) signerEntry(en enrollment.Enrollment, setCurrent bool) kubecon
 		Name: en.Name, Cluster: en.Cluster,
 		Extension: map[string]any{wire.KeyEnrollment: en.Name, "server": en.Cluster.Server},
 		AuthProvider: &kubeconfig.AuthProvider{Name: wire.ProviderName, Config: map[string]string{
-			wire.KeyPathExec: k.env.Executable, wire.KeyURI: key.String(), wire.KeyEnrollment: en.Name,
+			wire.KeyPathExec: k.env.Named(), wire.KeyURI: key.String(), wire.KeyEnrollment: en.Name,
 		}},
 		Namespace: en.Namespace, SetCurrent: setCurrent,
 	}

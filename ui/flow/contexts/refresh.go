@@ -183,7 +183,8 @@ func Followed(ctx context.Context, e *env.Env, name string) (written bool, err e
 	if err != nil {
 		return false, err
 	}
-	change, err := New(e).PlanEntry(ctx, en, false, false)
+	// A client that no shell started has another PATH: the command stays, which was found with a person's.
+	change, err := Contexts{e, c.User.Command}.PlanEntry(ctx, en, false, false)
 	if err != nil {
 		return false, err
 	}

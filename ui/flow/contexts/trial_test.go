@@ -400,6 +400,7 @@ func TestFollowed(t *testing.T) {
 	if err := w.Env.Enrollments().Save(en.Follows(to)); err != nil {
 		t.Fatal(err)
 	}
+	w.Env.Executable = "/opt/kubehsm-1.2.3/kubehsm"
 	for _, want := range []bool{true, false} {
 		if written, err := Followed(ctx, w.Env, "prod-hsm"); err != nil || written != want {
 			t.Fatalf("written: %t, %v", written, err)
@@ -407,7 +408,7 @@ func TestFollowed(t *testing.T) {
 	}
 	text, err := os.ReadFile(elsewhere)
 	if info, lerr := os.Lstat(path); err != nil || lerr != nil || info.Mode().Type() != fs.ModeSymlink ||
-		!strings.Contains(string(text), to.Server) {
+		!strings.Contains(string(text), to.Server) || strings.Contains(string(text), w.Env.Executable) {
 		t.Errorf("%v, %v\n%s", err, lerr, text)
 	}
 	other := *w.Env

@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/kubeconfig/kuberc"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 // kubectl looks at the kubectl that the shell finds, and at the one of programs
@@ -62,7 +63,7 @@ func desktop(ctx context.Context, shells, barePath string) Check {
 		return c.with(Note, "not in "+barePath,
 			"Programs of the desktop have only that PATH: those that call kubectl do not find it.",
 			"sudo ln -s "+shell.Quote(shells)+" /usr/local/bin/kubectl")
-	case sameFile(found[0], shells):
+	case env.SameFile(found[0], shells):
 		return c.ok(found[0])
 	}
 	if c = c.judged(ctx, found[0]); c.State == Failed {
@@ -110,9 +111,9 @@ func own(o *Options) Check {
 	if len(found) == 0 {
 		return c.with(Note, "not on the PATH", "Kubeconfig entries name "+o.Env.Plugin()+
 			" in full, so kubectl finds it; hints that say `kubehsm` need the PATH.",
-			installFix(runtime.GOOS, o.Env.Executable, o.Env.Plugin()))
+			installFix(runtime.GOOS, o.Env.Named(), o.Env.Plugin()))
 	}
-	if !sameFile(found[0], o.Env.Executable) {
+	if !env.SameFile(found[0], o.Env.Executable) {
 		return c.with(Note, found[0]+" is another file than this program, "+o.Env.Executable,
 			"Two versions may be in use under one name.", "")
 	}
@@ -145,22 +146,13 @@ next:
 			continue
 		}
 		for _, f := range found {
-			if sameFile(f, at) {
+			if env.SameFile(f, at) {
 				continue next
 			}
 		}
 		found = append(found, at)
 	}
 	return found
-}
-
-func sameFile(a, b string) bool {
-	x, err := os.Stat(a)
-	if err != nil {
-		return false
-	}
-	y, err := os.Stat(b)
-	return err == nil && os.SameFile(x, y)
 }
 
 // policy tells whether kubectl's own settings let it run the programs that its entries name.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -54,22 +55,40 @@ type Env struct {
 // folder of this program and would execute this program, or else this program. There is no kubehsm-credential
 // for Windows.
 func (e *Env) Plugin() string {
-	beside, err := exec.LookPath(filepath.Join(filepath.Dir(e.Executable), execcredential.Program))
+	named := e.Named()
+	beside, err := exec.LookPath(filepath.Join(filepath.Dir(named), execcredential.Program))
 	if err != nil {
-		return e.Executable
+		return named
 	}
 	file, err := filepath.EvalSymlinks(beside)
-	if err != nil {
-		return e.Executable
-	}
-	executed, err := os.Stat(filepath.Join(filepath.Dir(file), "kubehsm"))
-	if err != nil {
-		return e.Executable
-	}
-	if this, err := os.Stat(e.Executable); err != nil || !os.SameFile(this, executed) {
-		return e.Executable
+	if err != nil || !SameFile(e.Executable, filepath.Join(filepath.Dir(file), "kubehsm")) {
+		return named
 	}
 	return beside
+}
+
+// Named is the absolute path by which kubeconfig entries name this program. Where its folder is not on the PATH, that
+// is a link there if one leads to it, as krew and Homebrew make them: the folder of one version goes with the version.
+func (e *Env) Named() string {
+	if slices.Contains(filepath.SplitList(os.Getenv("PATH")), filepath.Dir(e.Executable)) {
+		return e.Executable
+	}
+	for _, name := range []string{"kubehsm", "kubectl-hsm"} {
+		if path, err := exec.LookPath(name); err == nil && SameFile(path, e.Executable) {
+			return path
+		}
+	}
+	return e.Executable
+}
+
+// SameFile tells whether both paths lead to one file.
+func SameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
 }
 
 // Quiet is the environment of a look, which asks nobody.
