@@ -9,6 +9,7 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
@@ -34,7 +35,7 @@ type Grant struct {
 }
 
 // GrantBy is what a binding gives to those it names, by the rules of its role.
-func GrantBy(to, role, namespace, binding string, rules []PolicyRule) Grant {
+func GrantBy(to, role, namespace, binding string, rules []rbacv1.PolicyRule) Grant {
 	return powersOf(rules).grant(to, role, namespace, binding)
 }
 
@@ -125,8 +126,7 @@ const (
 	anywhere
 )
 
-// systemNamespace is where the approver and its objects are (clusterapi.Namespace, which
-// would link the API's kinds into a program that kubectl runs for every command).
+// systemNamespace is where the approver and its objects are (clusterapi.Namespace, of which this package knows nothing).
 const systemNamespace = "kubehsm-system"
 
 // MayFile asks whether s may file requests. Most callers may not ask about others.
@@ -160,25 +160,18 @@ func (l *grantLook) bindings(ctx context.Context, kind string, g *Grants) error 
 	}
 }
 
-// page reads one page of bindings of either kind.
-func (l *grantLook) page(ctx context.Context, kind, token string) ([]binding, string, error) {
-	var list struct {
-		Metadata struct{ Continue string }
-		Items    []binding
-	}
+// page reads one page of bindings of either kind: they have the same fields.
+func (l *grantLook) page(ctx context.Context, kind, token string) ([]rbacv1.RoleBinding, string, error) {
+	var list rbacv1.RoleBindingList
 	err := l.rights.rbac(ctx, "/"+kind, map[string]string{"limit": fmt.Sprint(DefaultPageSize), "continue": token}, &list)
-	return list.Items, list.Metadata.Continue, err
+	return list.Items, list.Continue, err
 }
-
-// rbacAPI is read without k8s.io/api/rbac, whose set-up every start of the
-// program would pay for.
-const rbacAPI = "/apis/rbac.authorization.k8s.io/v1"
 
 // rbac reads path below the API group.
 func (r Rights) rbac(ctx context.Context, path string, params map[string]string, to any) error {
 	ctx, cancel := r.bounded(ctx)
 	defer cancel()
-	req := r.certificates.Get().AbsPath(rbacAPI + path)
+	req := r.certificates.Get().AbsPath("/apis/" + rbacv1.SchemeGroupVersion.String() + path)
 	for name, value := range params {
 		if value != "" {
 			req = req.Param(name, value)
@@ -191,36 +184,21 @@ func (r Rights) rbac(ctx context.Context, path string, params map[string]string,
 	return json.Unmarshal(raw, to)
 }
 
-// binding is a RoleBinding or ClusterRoleBinding, and roleRef and rbacSubject
-// are what is in them (rbac.authorization.k8s.io/v1).
-type binding struct {
-	Metadata struct{ Name, Namespace string }
-	Subjects []rbacSubject
-	RoleRef  roleRef
-}
-
-type roleRef struct{ Kind, Name string }
-
-type rbacSubject struct{ Kind, Name string }
-
-// PolicyRule is a rule of a role, of rights to resources.
-type PolicyRule struct{ Verbs, APIGroups, Resources, ResourceNames []string }
-
-func (l *grantLook) add(ctx context.Context, b binding, g *Grants) error {
+func (l *grantLook) add(ctx context.Context, b rbacv1.RoleBinding, g *Grants) error {
 	to := l.names(b.Subjects)
 	if to == "" {
 		return nil
 	}
-	p, err := l.role(ctx, b.RoleRef, b.Metadata.Namespace)
+	p, err := l.role(ctx, b.RoleRef, b.Namespace)
 	if err != nil {
 		return err
 	}
-	g.List = append(g.List, p.grant(to, b.RoleRef.Kind+" "+b.RoleRef.Name, b.Metadata.Namespace, b.Metadata.Name))
+	g.List = append(g.List, p.grant(to, b.RoleRef.Kind+" "+b.RoleRef.Name, b.Namespace, b.Name))
 	return nil
 }
 
 // names says whom of the subject the binding names, or "".
-func (l *grantLook) names(subjects []rbacSubject) string {
+func (l *grantLook) names(subjects []rbacv1.Subject) string {
 	var out []string
 	for _, s := range subjects {
 		switch {
@@ -233,7 +211,7 @@ func (l *grantLook) names(subjects []rbacSubject) string {
 	return strings.Join(out, ", ")
 }
 
-func (l *grantLook) role(ctx context.Context, ref roleRef, namespace string) (powers, error) {
+func (l *grantLook) role(ctx context.Context, ref rbacv1.RoleRef, namespace string) (powers, error) {
 	path := "/namespaces/" + namespace + "/roles/" + ref.Name
 	if ref.Kind == "ClusterRole" {
 		path = "/clusterroles/" + ref.Name
@@ -241,7 +219,7 @@ func (l *grantLook) role(ctx context.Context, ref roleRef, namespace string) (po
 	if p, ok := l.roles[path]; ok {
 		return p, nil
 	}
-	var role struct{ Rules []PolicyRule }
+	var role rbacv1.Role
 	err := l.rights.rbac(ctx, path, nil, &role)
 	p := powersOf(role.Rules)
 	p.unread = IsForbidden(err)
@@ -290,7 +268,7 @@ var (
 )
 
 // powersOf names what in the rules is more than it seems.
-func powersOf(rules []PolicyRule) powers {
+func powersOf(rules []rbacv1.PolicyRule) powers {
 	has := func(list []string, want ...string) bool {
 		return slices.ContainsFunc(list, func(s string) bool { return s == "*" || slices.Contains(want, s) })
 	}

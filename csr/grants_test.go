@@ -3,6 +3,8 @@ package csr
 import (
 	"strings"
 	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
 )
 
 // What lets its holder take the rights of others depends on where it is given.
@@ -33,7 +35,7 @@ func TestGrantEscalates(t *testing.T) {
 		{"kubehsm.github.io", "requestreviews/status", "update", "- kubehsm-system"},
 		{"kubehsm.github.io", "hardwaretokens", "list", ""},
 	} {
-		rule := []PolicyRule{{Verbs: []string{c.verb}, APIGroups: []string{c.group}, Resources: []string{c.resource}}}
+		rule := []rbacv1.PolicyRule{{Verbs: []string{c.verb}, APIGroups: []string{c.group}, Resources: []string{c.resource}}}
 		for _, namespace := range []string{everywhere, own, "kube-system", "kubehsm-system"} {
 			word := namespace
 			if namespace == everywhere {

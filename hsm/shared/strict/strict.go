@@ -1,7 +1,6 @@
 // Package strict reads JSON that may hold nothing but what is expected.
 // encoding/json alone takes names in any case, the last of two, and fields that
-// nobody reads. Everybody may import it: a package of Kubernetes' that is as strict
-// would have half of apimachinery initialized before kubectl is answered.
+// nobody reads. Everybody may import it; kubehsm-credential does.
 package strict
 
 import (

@@ -1,5 +1,5 @@
-// Package signing asks a running agent for signatures, for the external signer,
-// which must start quickly: it is the agent's client without the rest.
+// Package signing asks a running agent for signatures, for the external signer, which
+// signs by itself where the agent cannot.
 package signing
 
 import (
@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
@@ -42,33 +44,6 @@ type Agent struct {
 
 var _ externalsigner.Remote = Agent{}
 
-// request and reply are what this needs of the agent's messages.
-type request struct {
-	V       int         `json:"v"`
-	Op      string      `json:"op"`
-	Client  process.ID  `json:"client,omitzero"`
-	Purpose hsm.Purpose `json:"purpose,omitzero"`
-	Beats   bool        `json:"beats"`
-	Waits   bool        `json:"waits,omitempty"`
-	Sign    *wire.Sign  `json:"sign"`
-}
-
-type reply struct {
-	Prompt *struct {
-		ID    int              `json:"id"`
-		Touch *hsm.TouchPrompt `json:"touch"`
-		Wait  *ask.Wait        `json:"wait"`
-	} `json:"prompt"`
-	Done   int          `json:"done"`
-	Signed *wire.Signed `json:"signed"`
-	Beat   bool         `json:"beat"`
-	Error  *struct {
-		Code    string `json:"code"`
-		Message string `json:"message"`
-		Hint    string `json:"hint"`
-	} `json:"error"`
-}
-
 // Sign implements [externalsigner.Remote]. An agent that is not there, is
 // suspended, is of another version, or would have to ask somebody, does not hold the key.
 func (a Agent) Sign(ctx context.Context, u hsm.URI, digest []byte, opts crypto.SignerOpts) (signature []byte, held bool,
@@ -77,64 +52,44 @@ func (a Agent) Sign(ctx context.Context, u hsm.URI, digest []byte, opts crypto.S
 	if conn == nil {
 		return nil, false, ctx.Err()
 	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })() // closing ends the reader
-	client := a.Client
-	if client == (process.ID{}) {
-		client = process.Parent()
+	c := link.NewClient(conn, message.Codes())
+	defer c.Close()
+	q := &message.SignRequest{Header: link.Header{Op: wire.OpSign, Beats: true}, Client: a.Client,
+		Purpose: hsm.Purpose{Action: "sign in"},
+		Sign:    &wire.Sign{Key: u.String(), Digest: digest, Hash: uint(opts.HashFunc())}}
+	if q.Client == (process.ID{}) {
+		q.Client = process.Parent()
 	}
-	s := &wire.Sign{Key: u.String(), Digest: digest, Hash: uint(opts.HashFunc())}
 	if pss, ok := opts.(*rsa.PSSOptions); ok {
-		s.Salt = &pss.SaltLength
+		q.Sign.Salt = &pss.SaltLength
 	}
-	purpose := hsm.Purpose{Action: "sign in"}
 	if a.Command != nil {
-		purpose.Command = a.Command(client.PID)
+		q.Purpose.Command = a.Command(q.Client.PID)
 	}
-	err = wire.WriteJSON(conn, request{V: wire.Version, Op: wire.OpSign, Client: client, Purpose: purpose, Beats: true,
-		Waits: a.Waiting != nil, Sign: s})
-	if err != nil {
-		return nil, false, ctx.Err()
-	}
-	shown, wait := map[int]func(){}, func() {}
-	defer func() {
-		for _, done := range shown {
-			done()
-		}
-	}()
-	for {
-		var r reply
-		f, err := wire.ReadWithin(conn, cmp.Or(a.silence, wire.MaxSilence))
-		if err != nil || f.Decode(&r) != nil {
-			return nil, false, ctx.Err()
-		}
+	call, end := context.WithCancel(ctx)
+	defer end()
+	show := ask.From(a.Prompter)
+	touches := func(ctx context.Context, question ask.Question) (ask.Answer, error) {
 		switch {
-		case r.Beat:
-		case r.Prompt != nil && r.Prompt.Touch != nil:
-			wait() // the touch is shown in its place
-			if a.Prompter != nil {
-				shown[r.Prompt.ID] = a.Prompter.Touch(ctx, *r.Prompt.Touch)
-			}
-		case r.Prompt != nil && r.Prompt.Wait != nil:
-			if a.Waiting != nil {
-				wait = a.Waiting(*r.Prompt.Wait)
-				shown[r.Prompt.ID] = wait
-			}
-		case r.Prompt != nil:
-			return nil, false, nil
-		case r.Done != 0:
-			if done := shown[r.Done]; done != nil {
-				done()
-			}
-		case r.Signed != nil:
-			return r.Signed.Signature, r.Signed.Held, nil
-		case r.Error != nil && hsm.ErrorCode(hsm.FromCode(r.Error.Code, "",
-			"")) != "": // an error of the token; other errors leave the signature to us
-			return nil, true, hsm.FromCode(r.Error.Code, r.Error.Message, r.Error.Hint)
-		default:
-			return nil, false, nil
+		case question.Touch == nil:
+			end()
+		case show != nil:
+			return show(ctx, question)
 		}
+		return ask.Answer{}, hsm.ErrNoTerminal
 	}
+	var out message.SignAnswer
+	err = c.Call(call, q, &out, link.Options{Prompter: touches, Waiting: a.Waiting,
+		Silence: cmp.Or(a.silence, wire.MaxSilence)})
+	switch {
+	case ctx.Err() != nil:
+		return nil, false, ctx.Err()
+	case err == nil && out.Signed != nil:
+		return out.Signed.Signature, out.Signed.Held, nil
+	case call.Err() == nil && hsm.ErrorCode(err) != "": // an error of the token; other errors leave the signature to us
+		return nil, true, err
+	}
+	return nil, false, nil
 }
 
 func (a Agent) dial(ctx context.Context) net.Conn {

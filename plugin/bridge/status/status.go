@@ -8,29 +8,19 @@ import (
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 )
 
-// status is metav1.Status, as far as it is needed here. Importing apimachinery
-// for seven fields would be paid by every start of the binary.
-type status struct {
-	Kind       string   `json:"kind"`
-	APIVersion string   `json:"apiVersion"`
-	Metadata   struct{} `json:"metadata"`
-	Status     string   `json:"status"`
-	Message    string   `json:"message"`
-	Reason     string   `json:"reason"`
-	Code       int      `json:"code"`
-}
-
-// reasons are metav1.StatusReason for the codes we use.
-var reasons = map[int]string{
-	http.StatusBadRequest:         "BadRequest",
-	http.StatusUnauthorized:       "Unauthorized",
-	http.StatusForbidden:          "Forbidden",
-	http.StatusNotFound:           "NotFound",
-	http.StatusMethodNotAllowed:   "MethodNotAllowed",
-	http.StatusServiceUnavailable: "ServiceUnavailable",
+// reasons are those of the codes we use.
+var reasons = map[int]metav1.StatusReason{
+	http.StatusBadRequest:         metav1.StatusReasonBadRequest,
+	http.StatusUnauthorized:       metav1.StatusReasonUnauthorized,
+	http.StatusForbidden:          metav1.StatusReasonForbidden,
+	http.StatusNotFound:           metav1.StatusReasonNotFound,
+	http.StatusMethodNotAllowed:   metav1.StatusReasonMethodNotAllowed,
+	http.StatusServiceUnavailable: metav1.StatusReasonServiceUnavailable,
 }
 
 // Write answers a request with code and message.
@@ -47,8 +37,8 @@ func Write(w http.ResponseWriter, to *http.Request, code int, message string) {
 
 // JSON is a metav1.Status of a failure.
 func JSON(code int, message string) []byte {
-	b, err := json.Marshal(status{Kind: "Status", APIVersion: "v1", Status: "Failure",
-		Message: "kubehsm: " + message, Reason: reasons[code], Code: code})
+	b, err := json.Marshal(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status: metav1.StatusFailure, Message: "kubehsm: " + message, Reason: reasons[code], Code: int32(code)})
 	if err != nil { // a struct of strings cannot fail
 		panic(err)
 	}

@@ -265,7 +265,7 @@ func (f facts) grants(s csr.Subject) ([]csr.Grant, error) {
 }
 
 // rules are those of a role; one that is not there gives nothing.
-func (f facts) rules(ref rbacv1.RoleRef, namespace string) ([]csr.PolicyRule, error) {
+func (f facts) rules(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
 	var rules []rbacv1.PolicyRule
 	var err error
 	if ref.Kind == "ClusterRole" {
@@ -280,10 +280,5 @@ func (f facts) rules(ref rbacv1.RoleRef, namespace string) ([]csr.PolicyRule, er
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, err
 	}
-	var all []csr.PolicyRule
-	for _, r := range rules {
-		all = append(all, csr.PolicyRule{Verbs: r.Verbs, APIGroups: r.APIGroups, Resources: r.Resources,
-			ResourceNames: r.ResourceNames})
-	}
-	return all, nil
+	return rules, nil
 }

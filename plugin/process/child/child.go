@@ -8,15 +8,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kubehsm/kubehsm/plugin/execcredential"
 	signer "github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 )
 
 // EnvReady tells a child the descriptor on which its parent waits until it is ready.
 const EnvReady = "KUBEHSM_AGENT_READY_FD"
-
-// envExec is the variable of an exec plugin's request, [execcredential.EnvVar]: that package
-// would link TLS into each program that starts a worker.
-const envExec = "KUBERNETES_EXEC_INFO"
 
 // ReadyLine is what the child writes there.
 const ReadyLine = "ready\n"
@@ -24,7 +21,7 @@ const ReadyLine = "ready\n"
 // Environ is this process's environment without what is meant for this process alone:
 // requests, in which there may be a PIN, and the variables that without names.
 func Environ(without ...string) []string {
-	own := slices.Concat(signer.EnvVars(), []string{envExec, EnvReady}, without)
+	own := slices.Concat(signer.EnvVars(), []string{execcredential.EnvVar, EnvReady}, without)
 	return slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
 		return slices.Contains(own, name)
