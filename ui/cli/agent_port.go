@@ -7,12 +7,13 @@ import (
 
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 func (a *app) agentPort() *cobra.Command {
 	var yes bool
 	var o *format
-	c := a.command(&cobra.Command{
+	c := a.inEnv(&cobra.Command{
 		Use:   "port [PORT]",
 		Short: "Show the bridge's port, or move it",
 		Long: `Shows the address of the agent's bridge. With a port, moves the bridge there: the
@@ -21,17 +22,14 @@ the bridge are rewritten, in the files that kubectl uses now. For entries in oth
 files, run "kubehsm kubeconfig set --kubeconfig FILE".`,
 		Example: "kubehsm agent port\nkubehsm agent port 27001",
 		Args:    cobra.MaximumNArgs(1),
-	}, func(c *cobra.Command, args []string) error {
-		env, err := a.env()
-		if err != nil {
-			return err
-		}
+	}, func(c *cobra.Command, args []string, env *env.Env) error {
 		doc := struct {
 			Address     string   `json:"address"`
 			Moved       bool     `json:"moved"`
 			Enrollments []string `json:"enrollments"`
 		}{Enrollments: []string{}}
 		if len(args) == 0 {
+			var err error
 			if doc.Address, err = contexts.New(env).BridgeAddress(); err != nil {
 				return err
 			}

@@ -256,6 +256,16 @@ func (a *app) enrollment(ctx context.Context, name string) (enrollment.Enrollmen
 	return e, err
 }
 
+// enrolled is the enrollment that the argument names, if there is one, or which is meant, and what use cases work with.
+func (a *app) enrolled(ctx context.Context, args []string) (*env.Env, enrollment.Enrollment, error) {
+	name := ""
+	if len(args) > 0 {
+		name = args[0]
+	}
+	e, err := a.enrollment(ctx, name)
+	return a.environ, e, err // which [app.enrollment] has made
+}
+
 // token reads the URI of a token from a flag; without one it takes the only
 // token there is.
 func (a *app) token(ctx context.Context, uri string) (hsm.URI, error) {

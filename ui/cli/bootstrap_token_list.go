@@ -6,24 +6,21 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) bootstrapTokenList() *cobra.Command {
 	var o *format
 	var reveal bool
-	c := a.command(&cobra.Command{
+	c := a.inEnv(&cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the bootstrap tokens in the cluster",
 		Example: `kubehsm bootstrap-token list
 kubehsm bootstrap-token list --context prod -o json`,
 		Args: cobra.NoArgs,
-	}, func(c *cobra.Command, _ []string) error {
-		env, err := a.env()
-		if err != nil {
-			return err
-		}
+	}, func(c *cobra.Command, _ []string, env *env.Env) error {
 		all, notes, err := desk.NewBootstrapTokens(env).List(c.Context(), a.context, reveal)
 		if err != nil {
 			return err

@@ -66,11 +66,7 @@ kubehsm certificate renew --all --timeout 10m`,
 		if f.all {
 			return a.renewAll(c.Context(), env, options, f.force, o)
 		}
-		name := ""
-		if len(args) > 0 {
-			name = args[0]
-		}
-		e, err := a.enrollment(c.Context(), name)
+		_, e, err := a.enrolled(c.Context(), args)
 		if err != nil {
 			return err
 		}

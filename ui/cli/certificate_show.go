@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/csr"
-	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
@@ -65,26 +64,18 @@ func (a *app) findCertificate(ctx context.Context, name, key, file string) (*x50
 		}
 		return cert.Leaf, cert.Chain, nil
 	case key != "":
-		u, err := parseKey(key)
-		if err != nil {
-			return nil, nil, err
-		}
-		keys, err := a.keys()
+		keys, u, err := a.oneKey(key)
 		if err != nil {
 			return nil, nil, err
 		}
 		leaf, err := keys.Certificate(ctx, u)
 		return leaf, nil, err
 	}
-	e, err := a.enrollment(ctx, name)
+	env, e, err := a.enrolled(ctx, []string{name})
 	if err != nil {
 		return nil, nil, err
 	}
-	dirs, err := a.dirs()
-	if err != nil {
-		return nil, nil, err
-	}
-	all, err := enrollment.NewStore(dirs).Certificate(e)
+	all, err := env.Enrollments().Certificate(e)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -63,11 +63,7 @@ kubehsm consent set prod-hsm --policy rules --rule 'verbs=delete' ` +
 		if err := p.Validate(); err != nil {
 			return &ui.UsageError{Err: err}
 		}
-		e, err := a.enrollment(c.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		env, err := a.env()
+		env, e, err := a.enrolled(c.Context(), args)
 		if err != nil {
 			return err
 		}

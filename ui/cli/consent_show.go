@@ -19,15 +19,7 @@ func (a *app) consentShow() *cobra.Command {
 		Example: "kubehsm consent show\nkubehsm consent show prod-hsm -o json",
 		Args:    cobra.MaximumNArgs(1),
 	}, func(c *cobra.Command, args []string) error {
-		name := ""
-		if len(args) > 0 {
-			name = args[0]
-		}
-		e, err := a.enrollment(c.Context(), name)
-		if err != nil {
-			return err
-		}
-		env, err := a.env()
+		env, e, err := a.enrolled(c.Context(), args)
 		if err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ func (a *app) csrList() *cobra.Command {
 	var o *format
 	var f request.Filter
 	var mine, follow bool
-	c := a.command(&cobra.Command{
+	c := a.inEnv(&cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the certificate requests in a cluster",
@@ -31,11 +31,7 @@ kubehsm csr list --pending --watch
 kubehsm csr list --mine
 kubehsm csr list --context prod --signer-name kubernetes.io/kube-apiserver-client -o json`,
 		Args: cobra.NoArgs,
-	}, func(c *cobra.Command, _ []string) error {
-		env, err := a.env()
-		if err != nil {
-			return err
-		}
+	}, func(c *cobra.Command, _ []string, env *env.Env) error {
 		switch {
 		case mine:
 			views, err := request.NewOwn(env).List(c.Context(), a.context)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
@@ -21,7 +22,7 @@ type waitedDoc struct {
 func (a *app) csrWait() *cobra.Command {
 	var o *format
 	var timeout time.Duration
-	c := a.command(&cobra.Command{
+	c := a.inEnv(&cobra.Command{
 		Use:   "wait REQUEST...",
 		Short: "Wait for the decision on requests, and print the certificates",
 		Long: `Waits until the certificates of requests are issued, and prints them as PEM, leaf
@@ -30,11 +31,7 @@ its signer or deleted, or if a request from this computer was replaced.`,
 		Example: `kubehsm csr wait jane-1a2b3c4d > jane.pem
 kubehsm csr wait jane-1a2b3c4d jane-5e6f7a8b --timeout 10m`,
 		Args: someNames("request"),
-	}, func(c *cobra.Command, args []string) error {
-		env, err := a.env()
-		if err != nil {
-			return err
-		}
+	}, func(c *cobra.Command, args []string, env *env.Env) error {
 		ctx := c.Context()
 		if timeout > 0 {
 			var cancel context.CancelFunc
@@ -65,7 +62,7 @@ kubehsm csr wait jane-1a2b3c4d jane-5e6f7a8b --timeout 10m`,
 			}
 			return a.emit(o, docs[0], func(w *words) { w.block(docs[0].Certificate) })
 		}
-		err = a.emit(o, struct {
+		err := a.emit(o, struct {
 			Requests []waitedDoc `json:"requests"`
 		}{docs}, func(w *words) {
 			for _, d := range docs {

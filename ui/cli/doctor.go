@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow/doctor"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 // errUnhealthy is doctor's answer to scripts.
@@ -18,7 +19,7 @@ func (a *app) doctor() *cobra.Command {
 	var offline, all bool
 	var bundle, unlock string
 	var o *format
-	c := a.command(&cobra.Command{
+	c := a.inEnv(&cobra.Command{
 		Use:   "doctor",
 		Short: "Find problems with tokens, kubectl, kubeconfig and clusters",
 		Long: `Checks everything between you, your token, kubectl and the clusters: readers and
@@ -32,11 +33,7 @@ and never holds a PIN, key, certificate or kubeconfig.`,
 		Example: "kubehsm doctor\nkubehsm doctor --offline -o json\n" +
 			"kubehsm doctor --unlock pkcs11:token=trial\nkubehsm doctor --bundle report.zip",
 		Args: cobra.NoArgs,
-	}, func(c *cobra.Command, _ []string) error {
-		env, err := a.env()
-		if err != nil {
-			return err
-		}
+	}, func(c *cobra.Command, _ []string, env *env.Env) error {
 		options := doctor.Options{Env: env, Getenv: a.Getenv, Online: !offline}
 		if unlock != "" {
 			u, err := hsm.ParseURI(unlock)
@@ -53,6 +50,7 @@ and never holds a PIN, key, certificate or kubeconfig.`,
 			}
 		}
 		var checks []doctor.Check
+		var err error
 		if bundle == "" {
 			checks = doctor.Run(c.Context(), options, nil)
 		} else if checks, err = doctor.WriteBundle(c.Context(), bundle, options); err != nil {

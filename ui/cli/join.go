@@ -32,7 +32,7 @@ type joinFlags struct {
 func (a *app) join() *cobra.Command {
 	var o *format
 	var f joinFlags
-	c := a.command(&cobra.Command{
+	c := a.inEnv(&cobra.Command{
 		Use:   "join [ADDRESS]",
 		Short: "Join a cluster with a ticket, or an address and a bootstrap token",
 		Long: `Finds the cluster and checks its identity, makes a key on a token, files a certificate
@@ -54,11 +54,7 @@ kubehsm join --discovery-file https://example.org/cluster.conf --tls-bootstrap-t
 kubehsm join --name prod --ticket ticket.txt
 kubehsm join --name prod --certificate sent.pem`,
 		Args: cobra.MaximumNArgs(1),
-	}, func(c *cobra.Command, args []string) error {
-		env, err := a.env()
-		if err != nil {
-			return err
-		}
+	}, func(c *cobra.Command, args []string, env *env.Env) error {
 		if !a.guides(f.enroll) {
 			if err := f.refuseDefaults(c.Context(), env); err != nil {
 				return err

@@ -7,23 +7,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) kubeconfigHistory() *cobra.Command {
 	var o *format
-	c := a.command(&cobra.Command{
+	c := a.inEnv(&cobra.Command{
 		Use:   "history",
 		Short: "List the changes that kubehsm made to kubeconfig files",
 		Long: `Lists the changes that kubehsm made, the latest first. "kubehsm kubeconfig undo STEP"
 undoes any of them.`,
 		Example: "kubehsm kubeconfig history\nkubehsm kubeconfig history -o json",
 		Args:    cobra.NoArgs,
-	}, func(c *cobra.Command, _ []string) error {
-		env, err := a.env()
-		if err != nil {
-			return err
-		}
+	}, func(c *cobra.Command, _ []string, env *env.Env) error {
 		steps, err := contexts.New(env).History(c.Context())
 		if err != nil {
 			return err

@@ -4,22 +4,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) kubeconfigList() *cobra.Command {
 	var o *format
-	c := a.command(&cobra.Command{
+	c := a.inEnv(&cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the contexts in the kubeconfig, and which of them sign in with a token",
 		Example: "kubehsm kubeconfig list\nkubehsm kubeconfig list --kubeconfig ./config -o json",
 		Args:    cobra.NoArgs,
-	}, func(c *cobra.Command, _ []string) error {
-		env, err := a.env()
-		if err != nil {
-			return err
-		}
+	}, func(c *cobra.Command, _ []string, env *env.Env) error {
 		all, err := contexts.New(env).List(c.Context())
 		if err != nil {
 			return err

@@ -34,15 +34,7 @@ kubehsm kubeconfig refresh prod --discovery-token-ca-cert-hash sha256:1234…`,
 		if risk != "" && risk != unprovenRisk {
 			return ui.Usagef("--accept-risk: %q is no risk of a refresh; there is %s", risk, unprovenRisk)
 		}
-		name := ""
-		if len(args) > 0 {
-			name = args[0]
-		}
-		e, err := a.enrollment(c.Context(), name)
-		if err != nil {
-			return err
-		}
-		env, err := a.env()
+		env, e, err := a.enrolled(c.Context(), args)
 		if err != nil {
 			return err
 		}

@@ -29,15 +29,7 @@ kubehsm kubeconfig set prod-hsm --mode external-signer
 kubehsm kubeconfig set prod-hsm --kubeconfig ./config --keep-current --yes`,
 		Args: cobra.MaximumNArgs(1),
 	}, func(c *cobra.Command, args []string) error {
-		name := ""
-		if len(args) > 0 {
-			name = args[0]
-		}
-		e, err := a.enrollment(c.Context(), name)
-		if err != nil {
-			return err
-		}
-		env, err := a.env()
+		env, e, err := a.enrolled(c.Context(), args)
 		if err != nil {
 			return err
 		}

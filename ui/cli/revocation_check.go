@@ -6,12 +6,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) revocationCheck() *cobra.Command {
 	var o *format
-	c := a.command(&cobra.Command{
+	c := a.inEnv(&cobra.Command{
 		Use:   "check",
 		Short: "Prove that revocation works in a cluster, with a certificate made for it",
 		Long: `Requests and approves a certificate for ten minutes, writes with it, revokes it, tries
@@ -20,11 +21,7 @@ ConfigMaps in the namespace default, in a role that is removed at the end. You m
 allowed to approve requests and to change roles and admission policies.`,
 		Example: "kubehsm revocation check --context prod",
 		Args:    cobra.NoArgs,
-	}, func(c *cobra.Command, _ []string) error {
-		env, err := a.env()
-		if err != nil {
-			return err
-		}
+	}, func(c *cobra.Command, _ []string, env *env.Env) error {
 		steps, err := desk.NewTrial(env).Run(c.Context(), a.context)
 		if len(steps) == 0 && err != nil {
 			return err

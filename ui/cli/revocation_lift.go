@@ -6,13 +6,14 @@ import (
 	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) revocationLift() *cobra.Command {
 	var o *format
 	var yes bool
-	c := a.command(&cobra.Command{
+	c := a.inEnv(&cobra.Command{
 		Use:   "lift HASH...",
 		Short: "Lift the revocation of certificates",
 		Long: `Takes certificates off the cluster's list, so that they write again. You must be allowed
@@ -20,12 +21,8 @@ to change admission policies: cluster admins are. HASH is the certificate's SHA-
 as many of its first digits as "kubehsm revocation list" shows.`,
 		Example: "kubehsm revocation lift 5f1c2d3e4a5b6c7d",
 		Args:    cobra.MinimumNArgs(1),
-	}, func(c *cobra.Command, args []string) error {
+	}, func(c *cobra.Command, args []string, env *env.Env) error {
 		ctx := c.Context()
-		env, err := a.env()
-		if err != nil {
-			return err
-		}
 		stopping := desk.NewStopping(env)
 		list, err := stopping.List(ctx, a.context)
 		if err != nil {

@@ -6,12 +6,13 @@ import (
 	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) revocationList() *cobra.Command {
 	var o *format
-	c := a.command(&cobra.Command{
+	c := a.inEnv(&cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the revoked certificates of a cluster",
@@ -20,11 +21,7 @@ policies have them, and what the approver was asked to revoke, with its state. I
 if one of the policies cannot be read, or has no effect.`,
 		Example: "kubehsm revocation list\nkubehsm revocation list -o json",
 		Args:    cobra.NoArgs,
-	}, func(c *cobra.Command, _ []string) error {
-		env, err := a.env()
-		if err != nil {
-			return err
-		}
+	}, func(c *cobra.Command, _ []string, env *env.Env) error {
 		list, err := desk.NewStopping(env).List(c.Context(), a.context)
 		if err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
@@ -12,7 +13,7 @@ func (a *app) revocationSet() *cobra.Command {
 	var o *format
 	var failClosed, yes bool
 	var spared string
-	c := a.command(&cobra.Command{
+	c := a.inEnv(&cobra.Command{
 		Use:   "set",
 		Short: "Choose what a broken policy does, and whom the policies never refuse",
 		Long: `Writes all policies of revoked certificates anew. What is not given stays as it is.
@@ -22,12 +23,8 @@ out. With --fail-closed it refuses the writes of the certificates that it cannot
 except for nodes and the recovery group.`,
 		Example: "kubehsm revocation set --recovery-group kubehsm:recovery\nkubehsm revocation set --fail-closed",
 		Args:    cobra.NoArgs,
-	}, func(c *cobra.Command, _ []string) error {
+	}, func(c *cobra.Command, _ []string, env *env.Env) error {
 		ctx := c.Context()
-		env, err := a.env()
-		if err != nil {
-			return err
-		}
 		stopping := desk.NewStopping(env)
 		list, err := stopping.List(ctx, a.context)
 		if err != nil {

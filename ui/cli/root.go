@@ -11,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/worker"
 	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/waiting"
 )
 
@@ -215,6 +216,17 @@ func (a *app) command(c *cobra.Command, run func(c *cobra.Command, args []string
 		return run(c, args)
 	}
 	return c
+}
+
+// inEnv is command for work that needs what use cases work with first of all.
+func (a *app) inEnv(c *cobra.Command, run func(c *cobra.Command, args []string, env *env.Env) error) *cobra.Command {
+	return a.command(c, func(c *cobra.Command, args []string) error {
+		e, err := a.env()
+		if err != nil {
+			return err
+		}
+		return run(c, args, e)
+	})
 }
 
 // group is a command that only has commands below it.

@@ -9,12 +9,13 @@ import (
 
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) rosterList() *cobra.Command {
 	var o *format
-	c := a.command(&cobra.Command{
+	c := a.inEnv(&cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the tokens on the roster of a cluster, and who has enrolled",
@@ -24,11 +25,7 @@ retired.`,
 		Example: `kubehsm roster list
 kubehsm roster list --context prod -o json`,
 		Args: cobra.NoArgs,
-	}, func(c *cobra.Command, _ []string) error {
-		env, err := a.env()
-		if err != nil {
-			return err
-		}
+	}, func(c *cobra.Command, _ []string, env *env.Env) error {
 		board, err := desk.NewRoster(env).Board(c.Context(), a.context, time.Now())
 		if err != nil {
 			return err
@@ -107,7 +104,7 @@ kubehsm roster import - --dry-run < people.csv`,
 func (a *app) rosterRemove() *cobra.Command {
 	var ch change
 	var lost bool
-	c := a.command(&cobra.Command{
+	c := a.inEnv(&cobra.Command{
 		Use:   "remove NAME...",
 		Short: "End the renewals of tokens: their owner has left, or lost them",
 		Long: `Makes tokens retired, or lost with --lost: a key in such a token gets no further
@@ -119,12 +116,8 @@ A certificate that was already issued is valid until it expires. To end it at on
 		Example: `kubehsm roster remove jane
 kubehsm roster remove 1234567 --lost`,
 		Args: cobra.MinimumNArgs(1),
-	}, func(c *cobra.Command, args []string) error {
+	}, func(c *cobra.Command, args []string, env *env.Env) error {
 		ctx := c.Context()
-		env, err := a.env()
-		if err != nil {
-			return err
-		}
 		roster := desk.NewRoster(env)
 		board, err := roster.Board(ctx, a.context, time.Now())
 		if err != nil {
@@ -171,7 +164,7 @@ kubehsm roster remove 1234567 --lost`,
 func (a *app) rosterLine() *cobra.Command {
 	var o *format
 	line := desk.LineOptions{}
-	c := a.command(&cobra.Command{
+	c := a.inEnv(&cobra.Command{
 		Use:   "line",
 		Short: "Print the one command with which everybody on the roster joins",
 		Long: `Makes a token that can only file requests and look up the owner of a hardware token, and
@@ -187,11 +180,7 @@ as a secret: whoever has it can file requests until then.`,
 		Example: `kubehsm roster line --name prod
 kubehsm roster line --self-contained --ttl 168h`,
 		Args: cobra.NoArgs,
-	}, func(c *cobra.Command, _ []string) error {
-		env, err := a.env()
-		if err != nil {
-			return err
-		}
+	}, func(c *cobra.Command, _ []string, env *env.Env) error {
 		v, err := desk.NewBootstrapTokens(env).JoinLine(c.Context(), a.context, line)
 		if err != nil {
 			return usage(err)

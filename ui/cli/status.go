@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/overview"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
@@ -12,7 +13,7 @@ import (
 func (a *app) status() *cobra.Command {
 	var o *format
 	var short bool
-	c := a.command(&cobra.Command{
+	c := a.inEnv(&cobra.Command{
 		Use:   "status",
 		Short: "Show who you are, whether the token is unlocked, and what to do next",
 		Long: `Shows the current context and its user, whether the token is there and unlocked, when
@@ -24,11 +25,7 @@ With --short, prints one line for a shell prompt, or nothing if the current cont
 not one of kubehsm's. It then looks at no token.`,
 		Example: "kubehsm status\nkubehsm status --short\nkubehsm status -o json",
 		Args:    cobra.NoArgs,
-	}, func(c *cobra.Command, _ []string) error {
-		env, err := a.env()
-		if err != nil {
-			return err
-		}
+	}, func(c *cobra.Command, _ []string, env *env.Env) error {
 		look := overview.Look
 		if short {
 			look = overview.Glance

@@ -29,15 +29,7 @@ kubehsm unenroll prod-hsm --token 'piv:serial=1234567'`,
 		Args: cobra.MaximumNArgs(1),
 	}, func(c *cobra.Command, args []string) error {
 		ctx := c.Context()
-		name := ""
-		if len(args) > 0 {
-			name = args[0]
-		}
-		e, err := a.enrollment(ctx, name)
-		if err != nil {
-			return err
-		}
-		env, err := a.env()
+		env, e, err := a.enrolled(ctx, args)
 		if err != nil {
 			return err
 		}
