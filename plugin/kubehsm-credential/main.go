@@ -33,11 +33,11 @@ func main() {
 // run prints the answer, or becomes kubehsm.
 func run(args []string) error {
 	self, err := os.Executable()
-	if err == nil {
-		self, err = filepath.EvalSymlinks(self)
-	}
 	if err != nil {
 		return fmt.Errorf("finding this program: %w", err)
+	}
+	if file, err := filepath.EvalSymlinks(self); err == nil { // an upgrade may have taken the file away just now
+		self = file
 	}
 	kubehsm := filepath.Join(filepath.Dir(self), "kubehsm")
 	answer := atHand(kubehsm, args)

@@ -15,9 +15,12 @@ func (a *app) credential() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "credential",
 		Short: "Give kubectl a credential (kubectl runs this)",
-		Long: `The exec credential plugin (KEP-541) that kubeconfig entries name. It asks for the PIN
-on the terminal if the token is locked, has the key on the token sign the connection
-to the API server, and prints a credential for the local bridge.
+		Long: `The exec credential plugin (KEP-541). It asks for the PIN on the terminal if the token
+is locked, has the key on the token sign the connection to the API server, and prints a
+credential for the local bridge.
+
+Kubeconfig entries name the small program kubehsm-credential where that is installed beside
+kubehsm. It takes the same arguments, and runs kubehsm if the agent has no credential ready.
 
 The client describes its cluster in KUBERNETES_EXEC_INFO. Without that variable, the
 arguments alone decide.`,

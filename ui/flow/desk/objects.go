@@ -21,8 +21,8 @@ import (
 
 const rbacGroup = "rbac.authorization.k8s.io"
 
-// object is any object of the API as JSON has it. A generated client for each
-// kind would be linked into a program that kubectl runs for every command.
+// object is any object of the API as JSON has it. docs/decisions/csr-api.md says why there is no generated client for
+// each kind.
 type object map[string]any
 
 func (o object) text(path ...string) string {
