@@ -126,7 +126,8 @@ const (
 	anywhere
 )
 
-// systemNamespace is where the approver and its objects are (clusterapi.Namespace, of which this package knows nothing).
+// systemNamespace is where the approver and its objects are (clusterapi.Namespace, of which this package knows
+// nothing).
 const systemNamespace = "kubehsm-system"
 
 // MayFile asks whether s may file requests. Most callers may not ask about others.
