@@ -40,7 +40,8 @@ func (r *revoking) bind(f *pflag.FlagSet) {
 	f.StringSliceVar(&r.accept, "accept-risk", nil,
 		"accept a `risk`: own revokes the certificate in use; admin one of system:masters or the control plane")
 	annotate(f, flagChoices, []string{desk.RiskOwn, desk.RiskAdmin}, "accept-risk")
-	f.DurationVar(&r.timeout, "timeout", desk.ApproverPatience, "how long to wait until the approver has revoked")
+	f.DurationVar(&r.timeout, "timeout", desk.ApproverPatience,
+		"how long to wait for the approver to revoke the certificates")
 	f.BoolVar(&r.dryRun, "dry-run", false, "show what would be removed and revoked, and change nothing")
 	f.BoolVarP(&r.yes, "yes", "y", false, "do not ask")
 }
@@ -83,25 +84,25 @@ func (a *app) helpdeskRevoke() *cobra.Command {
 		Use:   "revoke",
 		Short: "Revoke the access of a user, or certificates, and show what remains",
 		Long: `With --user, lists what a user has: bindings, valid certificates, pending requests and
-tickets. It asks, removes the bindings that name the user and what is undecided,
-revokes the certificates, and shows what remains and until when. What you may not list
-is not removed, and the command then fails.
+tickets. It asks, removes the bindings that name the user, denies the pending requests,
+ends the tickets, revokes the certificates, and shows what remains and until when. What
+you may not list is not removed, and the command then fails.
 
-With --certificate, --fingerprint, --serial or --token, revokes these certificates
-only, also those that kubehsm did not enroll.
+With --certificate, --fingerprint, --serial or --token, revokes only these certificates,
+even if kubehsm did not enroll them.
 
 If you may not change admission policies, and the approver is installed, it revokes
 the certificates for you. The command waits until it has (--timeout).
 
 A revoked certificate is refused when it writes: an admission policy names it until it
-ends. It still reads, and whoever may impersonate others writes with --as. "kubehsm
-help docs" says where to read more.
+ends. It can still read, and whoever may impersonate others can write with --as.
+"kubehsm help docs" says where to read more.
 
 This computer keeps the user and their known keys and certificates on record. It does
 not approve a later request for one of them without --accept-risk=revoked.`,
 		Example: `kubehsm helpdesk revoke --user jane --dry-run
 kubehsm helpdesk revoke --user jane --group dev
-kubehsm helpdesk revoke --certificate jane.pem --reason 'lost in a train'
+kubehsm helpdesk revoke --certificate jane.pem --reason 'lost on a train'
 kubehsm helpdesk revoke --fingerprint X509SHA256=5f1c… --until 2027-01-31`,
 		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {

@@ -130,7 +130,8 @@ func moreChoices() []choice {
 		{title: "print the command with which all on the roster join", args: []string{"roster", "line"}, writes: true},
 		{title: "end the renewals of a token", args: []string{"roster", "remove"}, writes: true,
 			asks: one("serial number or owner")},
-		{title: "report a token of mine as lost", args: []string{"roster", "lost"}, writes: true, asks: one("serial number")},
+		{title: "report one of my tokens as lost", args: []string{"roster", "lost"}, writes: true,
+			asks: one("serial number")},
 		{title: "write a report for somebody who helps", args: []string{"doctor"},
 			asks: []asked{{"new file", "bundle", false}}},
 	}

@@ -17,12 +17,12 @@ func (a *app) rbacApply() *cobra.Command {
 		Use:   "apply [SET...]",
 		Short: "Create or update the roles and policies in a cluster",
 		Long: `Shows how the cluster differs from the roles and policies of kubehsm, asks, and writes
-them by server-side apply. Nobody becomes a member of a group by this: groups come with
-the credentials of users.
+them by server-side apply. It makes nobody a member of a group: groups come with the
+credentials of users.
 
 With --publish-cluster-info, it also writes the ConfigMap cluster-info in kube-public and
-lets everybody read it, as kubeadm does: tickets need it. It shows what that says. It
-leaves a cluster-info that is there as it is.
+lets everybody read it, as kubeadm does: tickets need it. It shows the contents first,
+and does not change a cluster-info that exists.
 
 ` + setsUsage(),
 		Example: `kubehsm rbac apply --context prod

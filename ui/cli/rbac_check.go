@@ -32,15 +32,15 @@ func (a *app) rbacCheck() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "check [SET...]",
 		Short: "Compare the roles and policies in a cluster with the required ones",
-		Long: `Shows of every role, binding and policy whether the cluster has it, and of every duty
+		Long: `Shows for every role, binding and policy whether the cluster has it, and for every duty
 whether you have the rights for it. It names who may evade the revocation of a
-certificate, and the policies with revoked certificates that are broken, and says
+certificate, and which of the policies with revoked certificates are broken. It says
 whether a ticket can work here at all. It fails if something is missing, different or
 broken.
 
 With --try-token, it makes a bootstrap token that can only file requests and lives for
-a minute at most, and says whether the cluster signs its cluster-info with it and signs
-it in: k3s, Talos and OpenShift may do neither.
+a minute at most, and says whether the cluster signs its cluster-info with that token
+and lets the token sign in: k3s, Talos and OpenShift may do neither.
 
 ` + setsUsage(),
 		Example: `kubehsm rbac check --context prod

@@ -16,9 +16,9 @@ func (a *app) revocationList() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the revoked certificates of a cluster",
-		Long: `Lists the certificates that the cluster refuses when they write, as its admission
-policies have them, and what the approver was asked to revoke, with its state. It fails
-if one of the policies cannot be read, or has no effect.`,
+		Long: `Lists the certificates whose writes the cluster refuses, from its admission policies,
+and each Revocation that was filed for the approver, with its state. It fails if one of
+the policies cannot be read, or has no effect.`,
 		Example: "kubehsm revocation list\nkubehsm revocation list -o json",
 		Args:    cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string, env *env.Env) error {

@@ -170,13 +170,13 @@ func (a *app) rosterLine() *cobra.Command {
 		Long: `Makes a token that can only file requests and look up the owner of a hardware token, and
 prints a command that joins with it. The command is the same for everybody: it asks for
 the name and groups that the roster gives the inserted token. The attestation of the key
-proves which token it is. The approver approves nothing else that is filed with it.
+proves which token it is. The approver approves no other request from this command.
 
 Where the cluster does not show its cluster-info to everybody, as k3s, Talos and OpenShift
-may not, the command has the cluster's authority in it; --self-contained does that
-anywhere. Where the cluster does not accept bootstrap tokens, use --file-only: the
-command then has a service account's token, which expires. Treat the command
-as a secret: whoever has it can file requests until then.`,
+may not, the command contains the cluster's authority; with --self-contained it always
+does. Where the cluster does not accept bootstrap tokens, use --file-only: the command
+then contains a service account's token. Treat the command as a secret: whoever has it
+can file requests until its token ends (--ttl).`,
 		Example: `kubehsm roster line --name prod
 kubehsm roster line --self-contained --ttl 168h`,
 		Args: cobra.NoArgs,

@@ -20,10 +20,11 @@ func (a *app) rosterLost() *cobra.Command {
 		Use:   "lost TOKEN",
 		Short: "Report that you have lost a token, and have its certificates revoked",
 		Long: `For the owner of the token, who needs no rights of the help desk: sign in with another
-token of yours. TOKEN is the serial number of the lost one, or its URI. The approver
-compares you with the roster, makes the token lost and revokes its certificates. They
-write nothing more, and can read until they end. Requests for keys in the token are
-denied. Your other tokens go on. Only a cluster admin can undo that.
+token of yours. TOKEN is the serial number of the lost token, or its URI. The approver
+checks that the roster gives you the token, marks it as lost and revokes its
+certificates. They can write nothing more, and can read until they end. Requests for
+keys in the token are denied. Your other tokens keep working. Only a cluster admin can
+undo this.
 
 The command waits until the revocation is in force (--timeout). Where no approver
 runs, or if you have no other token, call the help desk.`,
@@ -64,7 +65,8 @@ kubehsm roster lost 1234567 --context prod --reason 'left on a train'`,
 		return a.emit(o, token, func(w *words) { w.sections(present.LostDone(token)) })
 	})
 	c.Flags().StringVar(&reason, "reason", "", "`text` that the holder of the lost token sees in the error")
-	c.Flags().DurationVar(&timeout, "timeout", lost.Patience, "how long to wait until the approver has revoked")
+	c.Flags().DurationVar(&timeout, "timeout", lost.Patience,
+		"how long to wait for the approver to revoke the certificates")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "show what would end, and change nothing")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	o = output(c)
