@@ -184,7 +184,7 @@ func TestLosses(t *testing.T) {
 		t.Errorf("a dry run: %v\n%s", err, out)
 	}
 	for range 2 { // the second finds it done
-		if out, err := l.runAs(owner, home, program, say...); err != nil || !strings.Contains(out, "is lost. Revoked: 3 certificates. ") {
+		if out, err := l.runAs(owner, home, program, say...); err != nil || !strings.Contains(out, "is lost. Revoked: 3 certificates, ") {
 			t.Fatalf("the owner reports it: %v\n%s", err, out)
 		}
 	}

@@ -182,7 +182,7 @@ func Ticket(t desk.IssuedTicket) []Section {
 		return []Section{s}
 	}
 	return []Section{s, {Lines: []Line{
-		{Words: "It seems that nobody can join with it: " + text.Clean(t.Unproven), Level: Warn},
+		{Words: "It seems that nobody can join with this ticket: " + text.Clean(t.Unproven), Level: Warn},
 		{Words: "Tickets need kube-public/cluster-info as kubeadm makes it, readable by everybody, and the controllers " +
 			"bootstrapsigner and tokencleaner.", Level: Warn},
 	}}}

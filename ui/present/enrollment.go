@@ -120,17 +120,17 @@ func next(r enroll.Review) string {
 	o := r.Options
 	switch {
 	case r.Refused != nil:
-		return "it stops: " + text.Clean(r.Refused.Error())
+		return "the enrollment stops: " + text.Clean(r.Refused.Error())
 	case o.Adopt && len(r.Replaces) > 0:
 		return "sign in with the certificate; no request is filed"
 	case o.Adopt:
 		return "sign in with the certificate; no request is filed, and the token stays as it is"
 	case slices.Contains(r.Resumes, enrolling.StepApproval):
-		return "the certificate is there: sign in with it"
+		return "the certificate is issued already: sign in with it"
 	case r.Approved:
 		return "the request is approved: the enrollment continues by itself"
 	case o.ApproveWith != "":
-		return "it is approved with " + text.Clean(o.ApproveWith)
+		return "the request is approved with " + text.Clean(o.ApproveWith)
 	}
 	return "somebody approves the request; you may stop meanwhile"
 }

@@ -18,7 +18,7 @@ func TestReviewSummary(t *testing.T) {
 	for then, r := range map[string]enroll.Review{
 		"somebody approves": {Options: o},
 		"is approved":       {Options: o, Approved: true},
-		"it stops: ":        {Options: o, Approved: true, Refused: hsm.ErrOccupied},
+		"nt stops: ":        {Options: o, Approved: true, Refused: hsm.ErrOccupied},
 	} {
 		facts := ReviewSummary(r)
 		if len(facts) != 5 || facts[0].Value != "jane, in dev; for 8 hours; signed by example.org/mine" ||

@@ -14,9 +14,9 @@ func LostQuestion(t lost.Token) string {
 // LostToken says what ends when its owner reports a token lost, and what goes on.
 func LostToken(t lost.Token) []Section {
 	lines := []Line{
-		{Words: "If the roster gives you the token, it gets no further certificate. Those that the roster has of it are " +
-			"revoked: they write nothing more, and can read until they end."},
-		{Words: "Your other tokens go on. Only a cluster admin can undo this."},
+		{Words: "If the roster gives you the token, it gets no further certificate. The certificates that the roster has " +
+			"for it are revoked: they can write nothing more, and can read until they end."},
+		{Words: "Your other tokens keep working."}, {Words: "Only a cluster admin can undo this."},
 	}
 	return []Section{{Facts: []Fact{
 		{Name: "Token", Value: text.Clean(t.Serial)},
@@ -48,10 +48,10 @@ func elsewhere(t lost.Token) (lines []Line) {
 func LostDone(t lost.Token) []Section {
 	what := "The token " + text.Clean(t.Serial) + " is lost. "
 	if t.Revoked.Certificates == 0 {
-		what += "The roster knows no certificate of it that has not ended."
+		what += "The roster has no valid certificate for it."
 	} else {
-		what += "Revoked: " + Count(t.Revoked.Certificates, "certificate") + ". One API server enforces it, others do " +
-			"within seconds. Reading goes on until " + Date(t.Revoked.Until) + "."
+		what += "Revoked: " + Count(t.Revoked.Certificates, "certificate") + ", which can still read until " +
+			Date(t.Revoked.Until) + ". One API server enforces the revocation; the others will within seconds."
 	}
 	lines := []Line{{Words: what, Level: Good}}
 	if t.Enrollment != "" {

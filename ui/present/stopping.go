@@ -144,13 +144,13 @@ func RevokedEntry(e revocation.Entry) string {
 func Enforced(e desk.Enforcement) Line {
 	switch {
 	case e.Approver && e.InForce:
-		return Line{Words: fmt.Sprintf("The approver has put the revocation in force, after %s: one API server enforces it, "+
-			"others do within seconds.", e.After)}
+		return Line{Words: fmt.Sprintf("The approver has put the revocation in force, after %s: one API server enforces it; "+
+			"the others will within seconds.", e.After)}
 	case e.Approver:
 		return Line{Words: "The revocation is filed but not in force yet: " + Note(e.Note) + ". It takes effect " +
 			"as soon as the approver runs.", Level: Warn}
 	case e.InForce:
-		return Line{Words: fmt.Sprintf("The API server that answered enforces it, after %s; others do within seconds.",
+		return Line{Words: fmt.Sprintf("The API server that answered enforces it, after %s; the others will within seconds.",
 			e.After)}
 	}
 	return Line{Words: "It is not known whether the API server enforces it yet: " + Note(e.Note), Level: Warn}

@@ -68,7 +68,8 @@ func LostFacts(l contexts.LostKey) []Fact {
 	}
 	ended, report := "", ""
 	if l.TokenSerial != "" {
-		report = "kubehsm roster lost " + text.Clean(shell.Quote(l.TokenSerial)) + "  (there too, with another token)"
+		report = "kubehsm roster lost " + text.Clean(shell.Quote(l.TokenSerial)) +
+			"  (by yourself, with another token, where the cluster has a roster)"
 		ended = "kubehsm roster remove " + text.Clean(shell.Quote(l.TokenSerial)) +
 			" --lost  (where the cluster has a roster)"
 	}
@@ -80,6 +81,6 @@ func LostFacts(l contexts.LostKey) []Fact {
 		{Name: "Certificate", Value: certificate},
 		{Name: "To end it", Value: text.Clean(revoke) + "  (for every key of the user)"},
 		{Name: "To end renewals", Value: ended},
-		{Name: "Or by yourself", Value: report},
+		{Name: "To report it", Value: report},
 	}
 }

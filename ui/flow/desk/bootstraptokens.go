@@ -232,7 +232,8 @@ func (b BootstrapTokens) works(ctx context.Context, at libcluster.Cluster, token
 func (b BootstrapTokens) fileOnly(ctx context.Context, kubeContext string, ttl time.Duration) (BootstrapToken, error) {
 	if ttl < minFileOnly {
 		err := fmt.Errorf("%w: a file-only token for %s", bootstraptoken.ErrInvalid, span.Of(ttl))
-		return BootstrapToken{}, hint.Withf(err, "choose %s or longer: it always ends", span.Of(minFileOnly))
+		return BootstrapToken{}, hint.Withf(err, "choose %s or longer: a file-only token always ends",
+			span.Of(minFileOnly))
 	}
 	c, err := openObjects(ctx, b.access, kubeContext)
 	if err != nil {
@@ -246,7 +247,8 @@ func (b BootstrapTokens) fileOnly(ctx context.Context, kubeContext string, ttl t
 	got, err := c.do(ctx, "make a file-only token", c.rest.Post().AbsPath("/api/v1/namespaces", clusterapi.Namespace,
 		"serviceaccounts", clusterapi.Joiner, "token").SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body))
 	if isNotFound(err) {
-		err = hint.With(err, "it is a service account's: apply the manifests of this version of the approver (docs/fleet.md)")
+		err = hint.With(err, "the service account "+clusterapi.Joiner+" has to exist: apply the manifests of this "+
+			"version of the approver (docs/fleet.md)")
 	}
 	return BootstrapToken{ID: clusterapi.Joiner, Token: got.text("status", "token"),
 		Expires: got.time("status", "expirationTimestamp"), Description: "kubehsm: the join line of the roster"}, err

@@ -167,7 +167,7 @@ func TestObstacles(t *testing.T) {
 		}
 		return strings.Join(all, "; ")
 	}
-	if got := said(); !strings.Contains(got, "nobody can join with it") || strings.Contains(got, "approve") {
+	if got := said(); !strings.Contains(got, "nobody can join with a ticket") || strings.Contains(got, "approve") {
 		t.Errorf("without cluster-info: %s", got)
 	}
 	w.Server.Forbid("approve signers")
@@ -179,7 +179,7 @@ func TestObstacles(t *testing.T) {
 		t.Errorf("who may not approve: %s", got)
 	}
 	w.Server.Gone()
-	if got := said(); !strings.Contains(got, "nobody can join with it") {
+	if got := said(); !strings.Contains(got, "nobody can join with a ticket") {
 		t.Errorf("a server that is gone: %s", got)
 	}
 	if got := NewTickets(w.Env).Hindered(t.Context(), "open"); len(got) != 1 {

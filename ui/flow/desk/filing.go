@@ -189,8 +189,8 @@ func (s Stop) Pending() error {
 func (c *objects) unfile(ctx context.Context, certificates []string) (found map[string]bool, err error) {
 	all, _, err := c.filed(ctx)
 	if isForbidden(err) {
-		err = hint.With(err, "the approver would put back what a Revocation still names; have somebody lift it who may read "+
-			"and change the Revocations in the namespace "+clusterapi.Namespace)
+		err = hint.With(err, "the approver would put back what a Revocation still names: ask somebody who may read and "+
+			"change the Revocations in the namespace "+clusterapi.Namespace+" to lift the revocation")
 	}
 	if err != nil {
 		return nil, err

@@ -31,8 +31,8 @@ func (k Tickets) Obstacles(ctx context.Context, kubeContext, signer string) ([]s
 	defer cancel()
 	var all []string
 	if err := discovery.Published(ctx, at); err != nil {
-		all = append(all, "nobody can join with it: "+err.Error()+
-			": publish it with `kubehsm rbac apply --publish-cluster-info`, or use `kubehsm roster line`, which needs none")
+		all = append(all, "nobody can join with a ticket: "+err.Error()+": publish cluster-info with "+
+			"`kubehsm rbac apply --publish-cluster-info`, or use `kubehsm roster line`, which does not need it")
 	}
 	// As the cluster will take the ticket's token for.
 	filer := csr.Subject{User: "system:bootstrap:" + exampleID, Groups: []string{"system:bootstrappers", ticket.Group}}

@@ -75,8 +75,8 @@ func (s Roles) Published(ctx context.Context, kubeContext string) error {
 		return err
 	}
 	if err := discovery.Published(ctx, at); err != nil {
-		return hint.With(err, "its API server may refuse everybody without a credential (--anonymous-auth=false): "+
-			"tickets cannot work here, `kubehsm roster line --self-contained` can")
+		return hint.With(err, "the API server may refuse everybody who has no credential (--anonymous-auth=false): "+
+			"tickets cannot work then, but `kubehsm roster line --self-contained` can")
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func MendList(err error) error {
 	if err == nil {
 		return nil
 	}
-	return hint.With(err, "`kubehsm revocation set` writes the policies anew; delete one that cannot be read")
+	return hint.With(err, "`kubehsm revocation set` writes the policies anew; delete a policy that cannot be read")
 }
 
 // StopsCertificate tells whether c is one of the certificates that can be kept from writing.

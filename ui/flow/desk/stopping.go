@@ -279,9 +279,9 @@ func (s *Stop) judge(t Target, settings revocation.Settings, me csr.Identity, ac
 	}
 	switch {
 	case strings.HasPrefix(t.User, "system:") && s.ByApprover:
-		refuse("", whose+" is a part of the control plane: a cluster admin may revoke it")
+		refuse("", whose+" belongs to the control plane: only a cluster admin may revoke it")
 	case strings.HasPrefix(t.User, "system:"):
-		refuse(RiskAdmin, whose+" is a part of the control plane")
+		refuse(RiskAdmin, whose+" belongs to the control plane")
 	}
 }
 

@@ -56,12 +56,12 @@ func (k Tickets) Try(ctx context.Context, kubeContext string) (against []string,
 		return against, err
 	}
 	if unsigned != nil && discovery.Published(ctx, at) == nil { // else it is said already
-		against = append(against, fmt.Sprintf("nobody can join with it: %v: the controller bootstrapsigner may be off; "+
-			"`kubehsm roster line --self-contained` needs no signature", unsigned))
+		against = append(against, fmt.Sprintf("nobody can join with a ticket: %v: the controller bootstrapsigner may "+
+			"be off; `kubehsm roster line --self-contained` needs no signature", unsigned))
 	}
 	if err := signsIn(ctx, at, r.Token, lookAhead); errors.Is(err, ErrNoTokenSignIn) {
 		against = append(against, err.Error()+": its API server runs without --enable-bootstrap-token-auth; "+
-			"`kubehsm roster line --file-only` needs none")
+			"`kubehsm roster line --file-only` needs no bootstrap token")
 	} else if err != nil {
 		return against, err
 	}

@@ -58,7 +58,7 @@ func theAgent(ctx context.Context, o *Options) []Check {
 	if s.NeverFollows {
 		checks = append(checks, Check{ID: "follow", Group: GroupAgent, Title: "Clusters that move"}.
 			with(Note, "follows "+present.NeverFollows,
-				"After a cluster has got another address or authority (CA), kubectl fails until you refresh its entry.",
+				"After a cluster has changed its address or authority (CA), kubectl fails until you refresh its entry.",
 				"when a cluster has moved: kubehsm kubeconfig refresh NAME"))
 	}
 	if s.AuditError != "" {

@@ -232,7 +232,7 @@ func (n Enroller) completeUser(ctx context.Context, o *enrolling.Options) error 
 	}
 	const next = "say who the certificate is for: --user NAME (and --group NAME)"
 	var me csr.Subject
-	from := "the roster names the owner"
+	from, where := "the roster names the owner", "the roster"
 	if o.Join != nil {
 		owner, err := NewJoins(n.env).owner(ctx, o)
 		switch {
@@ -243,7 +243,8 @@ func (n Enroller) completeUser(ctx context.Context, o *enrolling.Options) error 
 		}
 		me = *owner
 	} else {
-		from = fmt.Sprintf("context %q signs in as", o.Context)
+		where = fmt.Sprintf("context %q", o.Context)
+		from = where + " signs in as"
 		access := cluster.Access{Env: n.env.On(o.Cluster)}
 		at, err := access.Endpoint(ctx, o.Context)
 		if err == nil {
@@ -254,7 +255,7 @@ func (n Enroller) completeUser(ctx context.Context, o *enrolling.Options) error 
 		}
 		i, err := contexts.New(access.Env).Subject(ctx, o.Context)
 		if err != nil {
-			return hint.With(fmt.Errorf("%w, and context %q does not tell one: %w", ErrNoUser, o.Context, err), next)
+			return hint.With(fmt.Errorf("%w, and context %q does not name one: %w", ErrNoUser, o.Context, err), next)
 		}
 		me = csr.Subject{User: i.User, Groups: i.Groups}
 	}
@@ -263,7 +264,7 @@ func (n Enroller) completeUser(ctx context.Context, o *enrolling.Options) error 
 	}
 	// What the cluster says must not be filled in with what is known of this machine.
 	if strings.ContainsRune(me.User+strings.Join(me.Groups, ""), '{') {
-		return hint.With(fmt.Errorf("%w, and %s names that have a {", ErrNoUser, from), next)
+		return hint.With(fmt.Errorf("%w, and %s has a user or group name with a {", ErrNoUser, where), next)
 	}
 	o.User = me.User
 	if o.Groups == nil {

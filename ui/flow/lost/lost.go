@@ -30,7 +30,7 @@ import (
 // What a report fails with besides the API server's errors; test with errors.Is.
 var (
 	// ErrSerial: a token was not named by its serial number.
-	ErrSerial = errors.New("it is no serial number of a token")
+	ErrSerial = errors.New("not the serial number of a token")
 	// ErrNoApprover: nobody in the cluster acts on reports.
 	ErrNoApprover = errors.New("the cluster has no approver that takes reports of lost tokens")
 	// ErrInUse: the caller has signed in with the token that they report.
@@ -267,10 +267,11 @@ func (r Reports) Report(ctx context.Context, kubeContext string, t *Token, note 
 		select {
 		case <-within.Done():
 			if ctx.Err() != nil { // an interruption
-				return hint.With(context.Cause(ctx), "`kubehsm roster lost "+t.Serial+"` shows whether it was reported")
+				return hint.With(context.Cause(ctx), "the token may be reported already; run `kubehsm roster lost "+t.Serial+
+					"` again to make sure")
 			}
-			return hint.With(late, "run it again to wait on; what is reported takes effect as soon as the approver can act. "+
-				"If it is urgent, call the help desk")
+			return hint.With(late, "run the same command again to wait longer; the report takes effect as soon as the approver "+
+				"can act. If it is urgent, call the help desk")
 		case <-next.C:
 		}
 	}
@@ -289,7 +290,7 @@ func (t *Token) answered(report *clusterapi.LossReport) (done bool, err error) {
 		}
 		return true, nil
 	case condition.Reason == clusterapi.NotYours:
-		return true, hint.With(fmt.Errorf("token %s: %w", t.Serial, ErrNotYours), "compare its serial number, or "+t.desk())
+		return true, hint.With(fmt.Errorf("token %s: %w", t.Serial, ErrNotYours), "check the serial number, or "+t.desk())
 	}
 	return false, fmt.Errorf("%w: %s", ErrPending, condition.Message)
 }

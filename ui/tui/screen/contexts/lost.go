@@ -24,7 +24,7 @@ func (d deeds) lost(c contexts.View) tea.Cmd {
 	}
 	serial := &widget.Field{ID: "token", Label: "Serial number", Input: widget.NewInput("", "that of the lost token")}
 	reason := &widget.Field{ID: "reason", Label: "Reason", Input: widget.NewInput("", "none"),
-		Note: "Whoever has the token reads it when a write is refused."}
+		Note: "Whoever has the token reads this when a write is refused."}
 	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(d.Keys, "Which token have you lost?", about,
 		[]*widget.Field{serial, reason}, func(*widget.Form) tea.Cmd {
 			note := strings.TrimSpace(reason.Input.Value())

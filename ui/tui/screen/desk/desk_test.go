@@ -322,7 +322,7 @@ func TestRevoke(t *testing.T) {
 		r.Press("esc", "W")
 		r.Sees("User")
 		r.Press(`"jane"`, "enter")
-		r.Sees("Revoke all the same?", "is in system:masters")
+		r.Sees("Revoke anyway?", "is in system:masters")
 		r.Press(c.answer)
 		r.Sees(c.asks)
 		r.Press("y")

@@ -79,7 +79,7 @@ func (d work) revoke() tea.Cmd {
 
 // allTheSame asks whether the risks of a revocation are accepted, as --accept-risk does.
 func allTheSame(ctx context.Context, p hsm.Prompter, stop desk.Stop) (bool, error) {
-	return p.Confirm(ctx, hsm.ConfirmPrompt{Question: "Revoke all the same?", Detail: strings.Join(stop.Refusals, "\n")})
+	return p.Confirm(ctx, hsm.ConfirmPrompt{Question: "Revoke anyway?", Detail: strings.Join(stop.Refusals, "\n")})
 }
 
 // revokeCertificate revokes one certificate, and takes away nothing else.

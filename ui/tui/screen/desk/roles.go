@@ -22,9 +22,9 @@ import (
 // desk and break-glass need.
 func (d work) roles() tea.Cmd {
 	entries := []dialog.Entry{
-		{Name: "compare the cluster's with those that are needed", Message: d.checkRoles(false)},
-		{Name: "apply those that are missing or differ", Message: d.applyRoles(false)},
-		{Name: "compare, and test tickets with a token", Message: d.checkRoles(true)},
+		{Name: "compare with what the cluster has", Message: d.checkRoles(false)},
+		{Name: "apply what is missing or differs", Message: d.applyRoles(false)},
+		{Name: "compare, and test a bootstrap token", Message: d.checkRoles(true)},
 		{Name: "apply, and publish cluster-info for tickets", Message: d.applyRoles(true)},
 		{Name: "show them, to copy", Message: d.showRoles()},
 	}

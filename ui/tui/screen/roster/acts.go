@@ -82,7 +82,8 @@ func (m *Model) line() tea.Cmd {
 		{Label: "file-only", Clause: "a service account's"}},
 		Note: "File-only is for clusters that accept no bootstrap tokens, as k3s, Talos and OpenShift may not."}
 	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(m.Keys, "A join line for everybody",
-		"For a day, it can only file requests and look up the owner of a token.", []*widget.Field{group, name, token},
+		"For a day, the line can only file requests and look up the owner of a token.",
+		[]*widget.Field{group, name, token},
 		func(*widget.Form) tea.Cmd {
 			o := desk.LineOptions{TTL: bootstraptoken.DefaultTTL, Lifetime: desk.DefaultLineLifetime,
 				Name: strings.TrimSpace(name.Input.Value())}
