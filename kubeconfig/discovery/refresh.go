@@ -97,7 +97,7 @@ func (u Update) unattended() error {
 			return nil
 		}
 	}
-	return refuse("cluster-info has none of the authorities that are known")
+	return refuse("cluster-info has none of the authorities that are trusted now")
 }
 
 func refresh(ctx context.Context, info cluster.Cluster, over http.RoundTripper, l Limits, p pace) (Update, error) {

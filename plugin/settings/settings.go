@@ -74,7 +74,7 @@ func (f *Follow) UnmarshalYAML(n *yaml.Node) error {
 	}
 	d, err := time.ParseDuration(n.Value)
 	if err != nil || d < time.Second || d > 24*time.Hour {
-		return fmt.Errorf("line %d: follow %q is neither never nor a duration between 1s and 24h", n.Line, n.Value)
+		return fmt.Errorf("line %d: follow must be never or a duration between 1s and 24h, not %q", n.Line, n.Value)
 	}
 	*f = Follow(d)
 	return nil
@@ -186,7 +186,7 @@ func (c *Config) validate() error {
 	switch c.Renew {
 	case "", RenewAuto, RenewNever:
 	default:
-		return fmt.Errorf("renew %q is neither %s nor %s", string(c.Renew), RenewAuto, RenewNever)
+		return fmt.Errorf("renew must be %s or %s, not %q", RenewAuto, RenewNever, string(c.Renew))
 	}
 	env := map[string]string{}
 	for i, m := range c.Modules {

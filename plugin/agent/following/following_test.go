@@ -117,9 +117,9 @@ func TestAnnounced(t *testing.T) {
 		"the new address does not prove it":          {there: func(s *bridgetest.Server) { s.Publish(s.URL, s) }, told: true},
 		"the new address publishes nothing":          {there: silent, told: true},
 		"the new address shows it to nobody":         {there: hidden, told: true},
-		"the sign-in at the new address fails":       {swap: errors.New("sign in anew: not authorized"), told: true},
-		"a person would have to sign in":             {swap: fmt.Errorf("sign in anew: %w", hsm.ErrPINRequired)},
-		"another program uses the token":             {swap: fmt.Errorf("sign in anew: %w", hsm.ErrBusy)},
+		"the sign-in at the new address fails":       {swap: errors.New("sign in again: not authorized"), told: true},
+		"a person would have to sign in":             {swap: fmt.Errorf("sign in again: %w", hsm.ErrPINRequired)},
+		"another program uses the token":             {swap: fmt.Errorf("sign in again: %w", hsm.ErrBusy)},
 		"another kubehsm works on the enrollment":    {swap: enrollment.ErrBusy},
 		"another kubehsm has changed the enrollment": {swap: enrollment.ErrChanged},
 	} {

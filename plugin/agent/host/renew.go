@@ -158,7 +158,7 @@ func (s *renewals) offer(ctx context.Context, t *target, u token.Use) {
 		return
 	}
 	until := expiry.Day(s.renewer.Until(t.key, t.chain, now))
-	u.Purpose = hsm.Purpose{Action: fmt.Sprintf("renew the certificate of %s until %s, or wait %s to skip it now",
+	u.Purpose = hsm.Purpose{Action: fmt.Sprintf("renew the certificate of %s until %s, or wait %s to skip it for now",
 		t.e.Name, until, span.Limit(s.offered))}
 	way := s.wayBy(t, true, func(ctx context.Context) (crypto.Signer, error) { return s.requestKey(ctx, t, u) })
 	asking, cancel := context.WithTimeout(ctx, s.offered)
@@ -233,7 +233,7 @@ func (s *targets) swap(ctx context.Context, t, fresh *target, sign upstream.Sign
 		t.past.Store(true)
 	case err != nil:
 		fresh.up.Close()
-		return fmt.Errorf("sign in anew: %w", fresh.explain(err))
+		return fmt.Errorf("sign in again: %w", fresh.explain(err))
 	}
 	if err := save(); err != nil {
 		t.past.Store(false)

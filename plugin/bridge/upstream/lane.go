@@ -202,7 +202,7 @@ func (s *lanes) roundTrip(r *http.Request) (resp *http.Response, ok bool, err er
 		}
 	}
 	if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
-		err = errors.New("it changes the protocol, and nobody has asked for that")
+		err = errors.New("it switches protocols, which the request did not ask for")
 	}
 	if err != nil {
 		stop()

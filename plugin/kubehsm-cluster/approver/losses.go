@@ -131,7 +131,7 @@ func (l *Losses) carryOut(ctx context.Context, report *clusterapi.LossReport) (m
 			Message: "the token is lost, and the revocation of its certificates is not in force yet"}, nil
 	case report.Status.Certificates == 0:
 		return metav1.Condition{Status: metav1.ConditionTrue, Reason: reasonNothing,
-			Message: "the token is lost; it has no certificate that is good"}, nil
+			Message: "the token is lost; it has no valid certificate"}, nil
 	}
 	return metav1.Condition{Status: metav1.ConditionTrue, Reason: reasonEnforced,
 		Message: "the token is lost, and an API server refuses what its certificates write"}, nil
