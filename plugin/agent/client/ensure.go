@@ -20,16 +20,9 @@ import (
 // StartTimeout bounds how long a new agent may take to listen.
 const StartTimeout = 20 * time.Second
 
-// Ensure connects to the running agent, or starts one first: exe is this
-// program's absolute path, run as `exe agent serve` in a session of its own,
-// with no terminal and none of our streams (kubectl waits for the end of its
-// plugin's output). It returns as soon as the new agent listens. See also
-// [EnsureProgram].
-func Ensure(ctx context.Context, d home.Dirs, exe string) (*Client, error) {
-	return EnsureProgram(ctx, d, Program{Path: exe})
-}
-
-// Start starts an agent and waits until it listens, or another one does.
+// Start starts an agent and waits until it listens, or another one does: exe is this program's absolute path, run as
+// `exe agent serve` in a session of its own, with no terminal and none of our streams (kubectl waits for the end of its
+// plugin's output).
 func Start(ctx context.Context, d home.Dirs, exe string) error {
 	if err := d.Prepare(); err != nil {
 		return fmt.Errorf("start the agent: %w", err)

@@ -35,10 +35,10 @@ type Program struct {
 	Say func(sentence string)
 }
 
-// EnsureProgram is [Ensure] for a program that also cares which agent it gets.
+// EnsureProgram connects to the running agent, or has one started first and waits until it listens.
 // One that runs from an older program is replaced while nothing is open on it;
 // else it goes on, and its status says so. The clients of a replaced agent ask
-// for a new session when the old one is refused. Errors: those of Ensure, and
+// for a new session when the old one is refused. Errors:
 // [message.ErrVersion] if the running agent speaks another protocol and is in use, or is
 // the newer one.
 func EnsureProgram(ctx context.Context, d home.Dirs, p Program) (*Client, error) {

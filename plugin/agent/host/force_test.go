@@ -28,7 +28,7 @@ func (m moodyRig) unlockedElsewhere() (agent, worker int) {
 	m.t.Setenv(agentProgram, "workers")
 	exe, err := os.Executable()
 	check(m.t, err)
-	client, err := client.Ensure(m.t.Context(), m.dirs, exe)
+	client, err := client.EnsureProgram(m.t.Context(), m.dirs, client.Program{Path: exe})
 	check(m.t, err)
 	defer client.Close()
 	_, err = m.prepare(client, caller(1), hsmtest.NewScript(m.t, hsmtest.PIN(m.pin)))

@@ -45,7 +45,7 @@ func newHeldRig(t *testing.T) heldRig {
 // signedIn starts an agent if none runs, and waits until the port is held for this process.
 func (r heldRig) signedIn() (message.Session, message.Status) {
 	r.t.Helper()
-	c, err := client.Ensure(r.t.Context(), r.dirs, r.exe)
+	c, err := client.EnsureProgram(r.t.Context(), r.dirs, client.Program{Path: r.exe})
 	check(r.t, err)
 	defer c.Close()
 	s, err := r.prepare(c, process.This(), hsmtest.NewScript(r.t, hsmtest.PIN(r.pin)))

@@ -22,7 +22,7 @@ func TestSystemdPassesThePort(t *testing.T) {
 			check(t, c.Close())
 		},
 		"command": func(t *testing.T, r *rig, exe string) {
-			c, err := client.Ensure(t.Context(), r.dirs, exe)
+			c, err := client.EnsureProgram(t.Context(), r.dirs, client.Program{Path: exe})
 			check(t, err)
 			check(t, c.Close())
 		},

@@ -422,7 +422,7 @@ func TestEnsureStartsOneAgent(t *testing.T) {
 	pids := make([]int, 10)
 	for i := range pids {
 		wg.Go(func() {
-			c, err := client.Ensure(context.Background(), r.dirs, exe)
+			c, err := client.EnsureProgram(context.Background(), r.dirs, client.Program{Path: exe})
 			if err != nil {
 				t.Error(err)
 				return
@@ -455,7 +455,7 @@ func TestEnsureStartsOneAgent(t *testing.T) {
 		}
 		return errors.Is(err, client.ErrNotRunning)
 	})
-	c, err := client.Ensure(context.Background(), r.dirs, exe)
+	c, err := client.EnsureProgram(context.Background(), r.dirs, client.Program{Path: exe})
 	check(t, err)
 	defer c.Close()
 	s, err := c.Status(context.Background())
@@ -473,12 +473,12 @@ func TestEnsureStartsOneAgent(t *testing.T) {
 
 func TestEnsureRepeatsWhyItFailed(t *testing.T) {
 	r := newRig(t, rigOptions{idle: true})
-	_, err := client.Ensure(context.Background(), r.dirs, program(t, r.dirs, "fail"))
+	_, err := client.EnsureProgram(context.Background(), r.dirs, client.Program{Path: program(t, r.dirs, "fail")})
 	if err == nil || !strings.Contains(err.Error(), "a reason to fail") ||
 		!strings.Contains(hinting.Of(err), r.dirs.LogFile()) {
 		t.Fatalf("%v (hint: %s)", err, hinting.Of(err))
 	}
-	if _, err := client.Ensure(context.Background(), r.dirs, "/nonexistent/kubehsm"); err == nil {
+	if _, err := client.EnsureProgram(context.Background(), r.dirs, client.Program{Path: "/nonexistent/kubehsm"}); err == nil {
 		t.Fatal("started nothing")
 	}
 }
@@ -492,7 +492,7 @@ func TestEnsureLeavesStdoutAlone(t *testing.T) {
 		check(t, err)
 		exe, err := os.Executable()
 		check(t, err)
-		c, err := client.Ensure(context.Background(), d, exe)
+		c, err := client.EnsureProgram(context.Background(), d, client.Program{Path: exe})
 		check(t, err)
 		check(t, c.Close())
 		return

@@ -154,7 +154,7 @@ func TestUpgradeUnlocked(t *testing.T) {
 	copyProgram(t, newer)
 	check(t, os.Chtimes(newer, time.Time{}, time.Now().Add(time.Hour))) // neither has a version
 
-	c, err := client.Ensure(context.Background(), r.dirs, newer)
+	c, err := client.EnsureProgram(context.Background(), r.dirs, client.Program{Path: newer})
 	check(t, err)
 	s, err := c.Status(context.Background())
 	check(t, err)

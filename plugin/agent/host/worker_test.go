@@ -468,7 +468,7 @@ func TestPINIsNotInMemory(t *testing.T) {
 			t.Setenv(agentProgram, how)
 			exe, err := os.Executable()
 			check(t, err)
-			client, err := client.Ensure(t.Context(), m.dirs, exe)
+			client, err := client.EnsureProgram(t.Context(), m.dirs, client.Program{Path: exe})
 			check(t, err)
 			defer client.Stop(context.Background())
 			agentPID := m.status().PID
