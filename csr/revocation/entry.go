@@ -19,6 +19,9 @@ const (
 	CertificatePrefix = "X509SHA256="
 )
 
+// lastYear is the last one that RFC 3339 can say.
+const lastYear = 9999
+
 // maxWords bounds a user's name, a reason and an author in an entry, in characters.
 const maxWords = 256
 
@@ -54,6 +57,12 @@ func (e Entry) until(end time.Time) Entry {
 	if end.IsZero() || !e.NotAfter.IsZero() && end.After(e.NotAfter) {
 		e.NotAfter = end
 	}
+	return e
+}
+
+// made is the entry without what a later one may add to it.
+func (e Entry) made() Entry {
+	e.NotAfter, e.Key = time.Time{}, ""
 	return e
 }
 
@@ -155,8 +164,9 @@ func entryOf(hash string, list []string) (Entry, error) {
 	return e, nil
 }
 
+// stamp is t in the literal, "" for never: a policy with a year of five digits could not be read.
 func stamp(t time.Time) string {
-	if t.IsZero() {
+	if t.IsZero() || t.UTC().Year() > lastYear {
 		return ""
 	}
 	return t.UTC().Format(time.RFC3339)

@@ -188,7 +188,7 @@ func number(name string) int {
 
 // Revoke puts entries on the list, takes off what has ended at now (nothing, if that is zero), and returns the shards
 // that hold the entries. A certificate that is on the list already keeps its entry, which ends no earlier than the
-// one that was to be added.
+// one that was to be added, and gets its key if it has none and there is room.
 func (l Ledger) Revoke(ctx context.Context, now time.Time, entries ...Entry) ([]Shard, error) {
 	return l.Hold(ctx, now, func(context.Context, List) ([]Entry, error) { return entries, nil })
 }
@@ -220,7 +220,7 @@ func (l Ledger) Lift(ctx context.Context, now time.Time, certificates ...string)
 				on := false
 				for e := range list.All() {
 					if e.Certificate == c {
-						read[e], on = true, true
+						read[e.made()], on = true, true
 					}
 				}
 				if !on {
@@ -229,8 +229,8 @@ func (l Ledger) Lift(ctx context.Context, now time.Time, certificates ...string)
 			}
 			first = read
 		}
-		// The entry as a whole is compared: its time has whole seconds, in which somebody may revoke anew.
-		return plan{drop: func(e Entry) bool { return first[e] }}, nil
+		// All that was said is compared: the time has whole seconds, in which somebody may revoke anew.
+		return plan{drop: func(e Entry) bool { return first[e.made()] }}, nil
 	})
 }
 
@@ -287,6 +287,7 @@ func (p plan) apply(list List, now time.Time, limit int, named bool) (shards, to
 	for _, e := range p.add {
 		if last, twice := asked[e.Certificate]; twice {
 			e = e.until(last.NotAfter)
+			e.Key = cmp.Or(e.Key, last.Key)
 		}
 		asked[e.Certificate] = e
 	}
@@ -323,6 +324,14 @@ func (p plan) apply(list List, now time.Time, limit int, named bool) (shards, to
 				concerns[s.Name] = concerns[s.Name] || wanted
 				kept = append(kept, e)
 				loads[s.Name].add(e)
+			}
+		}
+		for i, e := range kept {
+			if e.Key == "" && asked[e.Certificate].Key != "" { // it was revoked while nobody knew the key
+				e.Key = asked[e.Certificate].Key
+				if loads[s.Name].grows(e.size()-kept[i].size(), e.list()) {
+					kept[i] = e
+				}
 			}
 		}
 		s.Entries, s.Settings = kept, settings
@@ -392,6 +401,16 @@ type load struct {
 
 func (l *load) fits(e Entry) bool {
 	return l.entries < maxEntries && l.bytes+e.size() <= maxPolicy && l.literals[e.list()]+e.size() <= l.limit
+}
+
+// grows makes an entry of a literal longer, and tells whether there is room for that.
+func (l *load) grows(by int, literal string) bool {
+	if l.bytes+by > maxPolicy || l.literals[literal]+by > l.limit {
+		return false
+	}
+	l.literals[literal] += by
+	l.bytes += by
+	return true
 }
 
 func (l *load) add(e Entry) {

@@ -190,6 +190,75 @@ func TestLedger(t *testing.T) {
 	}
 }
 
+// TestLateKey: a certificate that was revoked by its fingerprint alone gets its key once somebody knows it, as far as
+// there is room, so that no request for the key is approved. It can be lifted at that moment, too.
+func TestLateKey(t *testing.T) {
+	l, f := newLedger()
+	var all, keyless []Entry
+	for n := range 12 {
+		e := entry(n)
+		all = append(all, e)
+		e.Key = ""
+		keyless = append(keyless, e)
+	}
+	if _, err := l.Revoke(t.Context(), now, keyless...); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Revoke(t.Context(), now, all[0], keyless[0]); err != nil || !slices.Contains(listOf(t, l), all[0]) {
+		t.Errorf("%v: left %+v", err, listOf(t, l)[0])
+	}
+	if _, err := l.Revoke(t.Context(), now, all...); err != nil {
+		t.Fatal(err)
+	}
+	list, err := l.Read(t.Context())
+	if err != nil || len(list.Shards) < 2 || len(f.enforced()) != len(all) {
+		t.Fatalf("%d policies, %d in force, %v", len(list.Shards), len(f.enforced()), err)
+	}
+	with := 0
+	for e := range list.All() {
+		if e.Key != "" {
+			with++
+		}
+	}
+	for _, s := range list.Shards {
+		for name, text := range s.lists() {
+			if len(text) > l.limit+8 {
+				t.Errorf("%s of %s has %d bytes", name, s.Name, len(text))
+			}
+		}
+	}
+	if with == 0 || with == len(all) {
+		t.Errorf("%d of %d have their key", with, len(all))
+	}
+	l, f = newLedger()
+	if _, err := l.Revoke(t.Context(), now, keyless[1]); err != nil {
+		t.Fatal(err)
+	}
+	f.before = func() error {
+		f.before = nil
+		_, err := l.Revoke(t.Context(), now, all[1])
+		return err
+	}
+	if _, err := l.Lift(t.Context(), now, keyless[1].Certificate); err != nil || f.enforced()[keyless[1].Certificate] {
+		t.Errorf("it gets its key while it is lifted: %v", err)
+	}
+}
+
+// TestYears: an end beyond the years that can be written is none. The policy stays readable.
+func TestYears(t *testing.T) {
+	l, _ := newLedger()
+	far, never := entry(1), entry(1)
+	far.NotAfter, never.NotAfter = time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -14*60*60)), time.Time{}
+	for range 2 {
+		if _, err := l.Revoke(t.Context(), now, far); err != nil {
+			t.Fatal(err)
+		}
+		if got := listOf(t, l); !slices.Equal(got, []Entry{never}) {
+			t.Errorf("left %+v", got)
+		}
+	}
+}
+
 // TestShards: a list that does not fit into one policy takes several, and what is added goes
 // where there is room.
 func TestShards(t *testing.T) {
@@ -549,6 +618,7 @@ func TestMeddled(t *testing.T) {
 			v := f.objects[policy]["spec"].(Object)["variables"].([]any)[2].(Object)
 			v["expression"] = strings.Replace(v["expression"].(string), "2033", "then", 1)
 		}, false},
+		"no label": {func(f *fake) { delete(f.objects[policy]["metadata"].(Object), "labels") }, true},
 		"settings": {func(f *fake) {
 			f.objects[policy]["metadata"].(Object)["annotations"] = Object{settingsNote: "{"}
 		}, true},
