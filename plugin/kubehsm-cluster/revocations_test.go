@@ -163,6 +163,17 @@ func TestRevocations(t *testing.T) {
 			t.Errorf("%s: %v, %s", name, err, out)
 		}
 	}
+	for kind, spec := range map[string]string{ // the API server takes it for a time, and Go does not
+		"HardwareToken": `{"state":"Stock","horizon":"2027-01-01T00:00:00Ztea"}`,
+		"Revocation": `{"by":"jill","certificates":[{"fingerprint":"` + lost.entry.Certificate +
+			`","notAfter":"2027-01-01T00:00:00Ztea"}]}`,
+	} {
+		o := fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"namespace":%q,"name":"77"},"spec":%s}`,
+			clusterapi.GroupVersion, kind, clusterapi.Namespace, spec)
+		if out, err := l.as(desk, json.RawMessage(o), "create", "-f", "-"); err == nil || !strings.Contains(out, "should match") {
+			t.Errorf("a %s with an odd time: %v, %s", kind, err, out)
+		}
+	}
 	made := revocationOf("lost", "jill", lost.entry)
 	if out, err := l.as(desk, made, "create", "-f", "-"); err != nil {
 		t.Fatal(out)

@@ -2,33 +2,36 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"maps"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 )
 
 type schema struct {
-	Properties map[string]schema
-	Items      *schema
+	Properties      map[string]schema
+	Items           *schema
+	Format, Pattern string
+	MaxItems        int
 }
 
-// TestSchemas: the definitions in the manifests have the fields of the types, no more
-// and no less.
-func TestSchemas(t *testing.T) {
+// definitions are the schemas in the manifests, by kind.
+func definitions(t *testing.T) map[string]schema {
+	t.Helper()
 	manifest, err := os.ReadFile("manifests/crds.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	kinds := map[string]any{"HardwareToken": clusterapi.HardwareToken{}, "RequestReview": clusterapi.RequestReview{},
-		"EnrollmentPolicy": clusterapi.EnrollmentPolicy{}, "Revocation": clusterapi.Revocation{},
-		"LossReport": clusterapi.LossReport{}}
+	all := map[string]schema{}
 	for _, doc := range bytes.Split(manifest, []byte("\n---\n")) {
 		var crd struct {
 			Spec struct {
@@ -41,12 +44,53 @@ func TestSchemas(t *testing.T) {
 		if err := yaml.Unmarshal(doc, &crd); err != nil {
 			t.Fatal(err)
 		}
-		kind := crd.Spec.Names.Kind
-		compare(t, kind, crd.Spec.Versions[0].Schema.OpenAPIV3Schema, reflect.TypeOf(kinds[kind]))
+		all[crd.Spec.Names.Kind] = crd.Spec.Versions[0].Schema.OpenAPIV3Schema
+	}
+	return all
+}
+
+// TestSchemas: the definitions in the manifests have the fields of the types, no more
+// and no less.
+func TestSchemas(t *testing.T) {
+	kinds := map[string]any{"HardwareToken": clusterapi.HardwareToken{}, "RequestReview": clusterapi.RequestReview{},
+		"EnrollmentPolicy": clusterapi.EnrollmentPolicy{}, "Revocation": clusterapi.Revocation{},
+		"LossReport": clusterapi.LossReport{}}
+	for kind, s := range definitions(t) {
+		compare(t, kind, s, reflect.TypeOf(kinds[kind]))
 		delete(kinds, kind)
 	}
 	if len(kinds) > 0 {
 		t.Errorf("no definitions of %v", slices.Collect(maps.Keys(kinds)))
+	}
+	if n := definitions(t)["HardwareToken"].Properties["status"].Properties["others"].MaxItems; n != clusterapi.MaxOthers {
+		t.Errorf("the schema has %d further certificates, the roster keeps %d", n, clusterapi.MaxOthers)
+	}
+}
+
+// TestTimes: the schema takes no time from the help desk that the approver cannot read. It would read no object of the
+// kind any more: the API server takes some for a date-time that Go does not.
+func TestTimes(t *testing.T) {
+	all := definitions(t)
+	for name, s := range map[string]schema{
+		"horizon":  all["HardwareToken"].Properties["spec"].Properties["horizon"],
+		"notAfter": all["Revocation"].Properties["spec"].Properties["certificates"].Items.Properties["notAfter"],
+	} {
+		pattern, err := regexp.Compile(s.Pattern)
+		if err != nil || s.Pattern == "" || s.Format != "date-time" {
+			t.Fatalf("%s: %+v, %v", name, s, err)
+		}
+		for _, text := range []string{"2027-01-01T00:00:00Z nonsense", "2027-01-01T00:00:00Zt", "2027-01-01t00:00:00z",
+			"2027-01-01T00:00:00x5Z", "2027-01-01T00:00:00+99:99", "9999-12-31T23:59:59-14:00"} {
+			if pattern.MatchString(text) {
+				t.Errorf("%s may be %q", name, text)
+			}
+		}
+		for _, text := range []string{"2027-01-01T00:00:00Z", "2027-01-01T00:00:00.000001Z", "9999-12-31T23:59:59Z"} {
+			var to metav1.Time
+			if err := json.Unmarshal([]byte(`"`+text+`"`), &to); err != nil || !pattern.MatchString(text) {
+				t.Errorf("%s may not be %q: %v", name, text, err)
+			}
+		}
 	}
 }
 

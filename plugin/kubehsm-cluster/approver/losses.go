@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -147,9 +148,10 @@ func (l *Losses) revoke(ctx context.Context, report *clusterapi.LossReport, live
 	}
 	prefix, inForce := "lost-"+report.Spec.Token+"-", map[string]bool{} // by certificate
 	for _, r := range filed.Items {
-		for _, c := range r.Spec.Certificates {
-			if strings.HasPrefix(r.Name, prefix) {
-				inForce[c.Fingerprint] = meta.IsStatusConditionTrue(r.Status.Conditions, clusterapi.InForce)
+		for _, c := range live {
+			if strings.HasPrefix(r.Name, prefix) && revokes(r.Spec, c) {
+				inForce[c.Certificate] = inForce[c.Certificate] ||
+					meta.IsStatusConditionTrue(r.Status.Conditions, clusterapi.InForce)
 			}
 		}
 	}
@@ -170,4 +172,12 @@ func (l *Losses) revoke(ctx context.Context, report *clusterapi.LossReport, live
 		err = l.Objects.Create(ctx, r)
 	}
 	return pending, err
+}
+
+// revokes tells whether a Revocation keeps a certificate from writing, and its key from another one, until it ends. The
+// help desk may give theirs any name, and any end.
+func revokes(spec clusterapi.RevocationSpec, c clusterapi.TokenCertificate) bool {
+	return slices.ContainsFunc(spec.Certificates, func(r clusterapi.RevokedCertificate) bool {
+		return r.Fingerprint == c.Certificate && r.Key == c.Key && (r.NotAfter == nil || !r.NotAfter.Before(&c.NotAfter))
+	})
 }
