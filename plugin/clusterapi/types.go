@@ -1,6 +1,7 @@
 package clusterapi
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -122,6 +123,11 @@ func (s TokenStatus) Live(now time.Time) (all []TokenCertificate) {
 		}
 	}
 	return all
+}
+
+// Knows tells whether a key with this SHA-256 is the token's: that of its last certificate, or of a further one.
+func (s TokenStatus) Knows(key string) bool {
+	return s.Key == key || slices.ContainsFunc(s.Others, func(c TokenCertificate) bool { return c.Key == key })
 }
 
 // UsedTicket is a ticket and the request that it was good for.

@@ -24,7 +24,7 @@ import (
 type Cluster interface {
 	// Token is the roster's entry for a serial number, nil if there is none.
 	Token(serial string) (*clusterapi.HardwareToken, error)
-	// TokenWithKey is the entry whose key has this SHA-256, whoever owns it, nil if there is none.
+	// TokenWithKey is the entry with a key that has this SHA-256, whoever owns it, nil if there is none.
 	TokenWithKey(spkiHash string) (*clusterapi.HardwareToken, error)
 	// Others are the other requests that the same requester has filed.
 	Others(requester string, except types.UID) ([]Other, error)

@@ -39,6 +39,17 @@ func tokenKeys(o client.Object) []string {
 	return []string{bucket(cmp.Or(o.(*clusterapi.HardwareToken).Status.Key, o.GetName()))}
 }
 
+// otherKeys has a token in the buckets of the keys of its further certificates, which mostly have the same one.
+func otherKeys(o client.Object) (all []string) {
+	s := o.(*clusterapi.HardwareToken).Status
+	for _, c := range s.Others {
+		if b := bucket(c.Key); c.Key != s.Key && !slices.Contains(all, b) {
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
 func subjectsOf(o client.Object) []string {
 	var all []rbacv1.Subject
 	switch b := o.(type) {
@@ -68,19 +79,24 @@ func (f facts) Token(serial string) (*clusterapi.HardwareToken, error) {
 
 // TokenWithKey implements [judge.Cluster].
 func (f facts) TokenWithKey(spkiHash string) (*clusterapi.HardwareToken, error) {
-	some, err := f.tokens(bucket(spkiHash))
-	for i := range some {
-		if some[i].Status.Key == spkiHash {
-			return some[i].DeepCopy(), err
+	for _, by := range []string{byKey, byOtherKey} {
+		some, err := f.tokens(by, bucket(spkiHash))
+		if err != nil {
+			return nil, err
+		}
+		for i := range some {
+			if some[i].Status.Knows(spkiHash) {
+				return some[i].DeepCopy(), nil
+			}
 		}
 	}
-	return nil, err
+	return nil, nil
 }
 
-// tokens are those of a bucket of [byKey]. They are the cache's own.
-func (f facts) tokens(bucket string) ([]clusterapi.HardwareToken, error) {
+// tokens are those of a bucket of an index. They are the cache's own.
+func (f facts) tokens(by, bucket string) ([]clusterapi.HardwareToken, error) {
 	var list clusterapi.HardwareTokenList
-	err := f.cache.List(f.ctx, &list, client.InNamespace(clusterapi.Namespace), client.MatchingFields{byKey: bucket},
+	err := f.cache.List(f.ctx, &list, client.InNamespace(clusterapi.Namespace), client.MatchingFields{by: bucket},
 		client.UnsafeDisableDeepCopy)
 	return list.Items, err
 }

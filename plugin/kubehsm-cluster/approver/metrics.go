@@ -63,7 +63,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.collectPolicies(ctx, to)
 	count := map[[4]string]int{}
 	for i := range buckets { // a list of all of them takes more than they do
-		some, err := facts{ctx, m.cache}.tokens(strconv.Itoa(i))
+		some, err := facts{ctx, m.cache}.tokens(byKey, strconv.Itoa(i))
 		if err != nil {
 			to <- prometheus.NewInvalidMetric(m.tokens, err)
 			return

@@ -104,9 +104,12 @@ func (r *Requests) issued(ctx context.Context, name string) error {
 		return err
 	}
 	status := token.Status
-	var proven attest.Statement
+	proven := attest.Statement{Model: status.Model, Firmware: status.Firmware} // of a key that was proven before
 	if status.Key != key {
-		if proven, err = r.proven(ctx, stub, token); err != nil {
+		switch p, err := r.proven(ctx, stub, token); {
+		case err == nil:
+			proven = p
+		case !status.Knows(key) || !errors.Is(err, errUnproven):
 			return err
 		}
 	}

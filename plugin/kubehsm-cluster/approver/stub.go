@@ -159,11 +159,12 @@ func claimedSerial(obj *certificatesv1.CertificateSigningRequest) string {
 	return s.Serial
 }
 
-// The fields that the cache finds objects by: byRequester, bySerial and byKey find a [bucket] of them.
+// The fields that the cache finds objects by: the first four find a [bucket] of them.
 const (
 	byRequester = "requester"
 	bySerial    = "serial"
 	byKey       = "key"
+	byOtherKey  = "otherKey"
 	bySubject   = "subject"
 	byRevoked   = "revoked"
 )
@@ -200,6 +201,7 @@ func Index(ctx context.Context, to client.FieldIndexer) error {
 			return []string{bucket(serial)}
 		}},
 		{tokenKind(), byKey, tokenKeys},
+		{tokenKind(), byOtherKey, otherKeys},
 		{bindingKinds()[0], bySubject, subjectsOf},
 		{bindingKinds()[1], bySubject, subjectsOf},
 		{&admissionregistrationv1.ValidatingAdmissionPolicy{}, byRevoked, revokedBy},
