@@ -352,7 +352,8 @@ func (p plan) apply(list List, now time.Time, limit int, named bool) (shards, to
 			continue
 		}
 		held[e.Certificate] = true
-		i := slices.IndexFunc(shards, func(s Shard) bool { return loads[s.Name].fits(e) })
+		size, literal := e.size(), e.list() // once: where policies are full, all of them are looked at
+		i := slices.IndexFunc(shards, func(s Shard) bool { return loads[s.Name].fits(size, literal) })
 		if i < 0 && named && last >= NamedPolicies {
 			err = ErrFull
 			continue
@@ -399,8 +400,8 @@ type load struct {
 	literals       map[string]int // in bytes, by the names of variables
 }
 
-func (l *load) fits(e Entry) bool {
-	return l.entries < maxEntries && l.bytes+e.size() <= maxPolicy && l.literals[e.list()]+e.size() <= l.limit
+func (l *load) fits(size int, literal string) bool {
+	return l.entries < maxEntries && l.bytes+size <= maxPolicy && l.literals[literal]+size <= l.limit
 }
 
 // grows makes an entry of a literal longer, and tells whether there is room for that.
@@ -417,8 +418,9 @@ func (l *load) add(e Entry) {
 	if l.literals == nil {
 		l.literals = map[string]int{}
 	}
-	l.literals[e.list()] += e.size()
-	l.bytes, l.entries = l.bytes+e.size(), l.entries+1
+	size := e.size()
+	l.literals[e.list()] += size
+	l.bytes, l.entries = l.bytes+size, l.entries+1
 }
 
 // save writes what differs from the cluster: for each shard the binding first, which has no
