@@ -13,8 +13,8 @@ import (
 // The people of the show. Those who have a name here are in for something else than a certificate.
 const (
 	greedy = "oscar" // asks for a group that the roster does not give
-	stray  = "pam"   // comes with a key that is not on the roster
-	loser  = "quinn" // loses the key afterwards
+	stray  = "pam"   // comes with a token that is not on the roster
+	loser  = "quinn" // loses the token afterwards
 	late   = "tess"  // does not come
 )
 

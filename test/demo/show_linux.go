@@ -167,7 +167,7 @@ func (s *stage) importPeople(ctx context.Context, dir string) (err error) {
 
 // play has everybody come, one after the other.
 func (s *stage) play(ctx context.Context) error {
-	heading("everybody puts in a key and runs that line; nobody at the help desk does anything")
+	heading("everybody inserts a token and runs that line; nobody at the help desk does anything")
 	if !interactive() {
 		return s.come(ctx, func(said string) { fmt.Println("  " + said) })
 	}
@@ -241,7 +241,7 @@ func (s *stage) come(ctx context.Context, say func(string)) error {
 		case stray:
 			card.Serial = straySerial
 		}
-		say(fmt.Sprintf("%s comes with the key %d", p.Name, card.Serial))
+		say(fmt.Sprintf("%s comes with the token %d", p.Name, card.Serial))
 		if err := s.cards.Swap(0, card.Card(s.maker)); err != nil {
 			return err
 		}
@@ -255,7 +255,7 @@ func (s *stage) come(ctx context.Context, say func(string)) error {
 			say(p.Name + " is told: " + why)
 		}
 	}
-	say(loser + " has lost the key")
+	say(loser + " has lost the token")
 	_, err := s.AtDesk(ctx, s.desk, "roster", "remove", loser, "--lost", "--yes")
 	return err
 }
