@@ -111,8 +111,8 @@ func (a *app) rosterRemove() *cobra.Command {
 certificate. NAME is a serial number, or an owner: then it means all tokens of that
 user. The tokens stay on the roster.
 
-A certificate that was already issued is valid until it expires. To end it at once, use
-"kubehsm helpdesk revoke".`,
+A certificate that was already issued is valid until it expires. To stop its writes at
+once, use "kubehsm helpdesk revoke".`,
 		Example: `kubehsm roster remove jane
 kubehsm roster remove 1234567 --lost`,
 		Args: cobra.MinimumNArgs(1),
