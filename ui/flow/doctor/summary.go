@@ -57,11 +57,21 @@ func Summary(checks []Check) (ready bool, said present.Line) {
 	case len(usable) == 0:
 		return false, present.Line{Words: "no enrollment can sign in now", Level: present.Warn}
 	}
-	said = present.Line{Words: "ready: " + strings.Join(usable, ", ") + " can sign in", Level: present.Good}
+	said = present.Line{Words: "ready: " + named(usable) + " can sign in", Level: present.Good}
 	if warnings > 0 {
 		said.Words, said.Level = said.Words+"; "+present.Count(warnings, "warning"), present.Warn
 	}
 	return true, said
+}
+
+// maxNamed bounds how many enrollments the summary names: it is one line.
+const maxNamed = 2
+
+func named(all []string) string {
+	if n := len(all) - maxNamed; n > 1 { // one more name is no longer than these words
+		return fmt.Sprintf("%s and %d more", strings.Join(all[:maxNamed], ", "), n)
+	}
+	return strings.Join(all, ", ")
 }
 
 func prevents(failed int) string {

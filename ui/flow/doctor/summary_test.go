@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -11,11 +12,19 @@ import (
 // TestSummary: ready is only what is enrolled and can sign in.
 func TestSummary(t *testing.T) {
 	certificate, token := Check{ID: "certificate/prod", State: OK}, Check{ID: "token/x", State: OK}
+	of := func(n int) (all []Check) {
+		for i := range n {
+			all = append(all, Check{ID: fmt.Sprintf("certificate/c%d", i), State: OK})
+		}
+		return all
+	}
 	for name, c := range map[string]struct {
 		checks []Check
 		ready  bool
 		words  string
 	}{
+		"three":             {of(3), true, `ready: "c0", "c1", "c2" can sign in`},
+		"many":              {of(300), true, `ready: "c0", "c1" and 298 more can sign in`},
 		"nothing enrolled":  {[]Check{token}, false, "nothing is enrolled"},
 		"ready":             {[]Check{token, certificate, {ID: "server/prod", State: OK}}, true, `ready: "prod" can sign in`},
 		"ready, not online": {[]Check{token, certificate, {ID: "puk/1", State: Warning}}, true, "1 warning"},
