@@ -52,6 +52,11 @@ func EntryOf(c *x509.Certificate) Entry {
 // Ended tells whether the certificate has ended at now.
 func (e Entry) Ended(now time.Time) bool { return !e.NotAfter.IsZero() && !now.Before(e.NotAfter) }
 
+// Covers tells whether the entry keeps out what o does: for as long, and its key, if that is known.
+func (e Entry) Covers(o Entry) bool {
+	return e.Certificate == o.Certificate && e.until(o.NotAfter) == e && (e.Key == o.Key || o.Key == "")
+}
+
 // until is the entry with the later of two ends, of which zero is the last.
 func (e Entry) until(end time.Time) Entry {
 	if end.IsZero() || !e.NotAfter.IsZero() && end.After(e.NotAfter) {

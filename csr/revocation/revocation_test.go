@@ -244,6 +244,28 @@ func TestLateKey(t *testing.T) {
 	}
 }
 
+// TestCovers: an entry is as good as another one if it has the key and ends no earlier.
+func TestCovers(t *testing.T) {
+	with := func(change func(*Entry)) Entry { e := entry(1); change(&e); return e }
+	shorter := with(func(e *Entry) { e.NotAfter = e.NotAfter.Add(-time.Hour) })
+	never := with(func(e *Entry) { e.NotAfter = time.Time{} })
+	keyless := with(func(e *Entry) { e.Key = "" })
+	for name, c := range map[string]struct {
+		e, o Entry
+		want bool
+	}{
+		"itself": {entry(1), entry(1), true}, "another": {entry(1), entry(2), false},
+		"for less": {entry(1), shorter, true}, "for longer": {shorter, entry(1), false},
+		"for ever": {entry(1), never, false}, "which is for ever": {never, entry(1), true}, "both for ever": {never, never, true},
+		"without a key": {entry(1), keyless, true}, "which has a key": {keyless, entry(1), false},
+		"in other words": {entry(1), with(func(e *Entry) { e.Reason, e.By = "", "jill" }), true},
+	} {
+		if got := c.e.Covers(c.o); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
 // TestYears: an end beyond the years that can be written is none. The policy stays readable.
 func TestYears(t *testing.T) {
 	l, _ := newLedger()

@@ -76,6 +76,33 @@ func TestFiled(t *testing.T) {
 	}
 }
 
+// TestFiledForLonger: what is revoked for less than it is good, or without its key, is not revoked already.
+func TestFiledForLonger(t *testing.T) {
+	for name, change := range map[string]func(*revocation.Entry){
+		"as it is":        func(*revocation.Entry) {},
+		"for less":        func(e *revocation.Entry) { e.NotAfter = e.NotAfter.Add(-time.Minute) },
+		"without its key": func(e *revocation.Entry) { e.Key = "" },
+	} {
+		w := asDesk(t)
+		targets, err := janes(t.Context(), w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := targets[0].Entry
+		change(&e)
+		shard := revocation.Shard{Name: revocation.PolicyPrefix + "1", Entries: []revocation.Entry{e}}
+		w.Server.Put("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies", flowtest.Object(shard.Policy()))
+		stop, err := NewStopping(w.Env).LookUp(t.Context(), "", targets, nil)
+		already := 0
+		if e == targets[0].Entry {
+			already = 1
+		}
+		if err != nil || len(stop.Already) != already || len(stop.Targets) != 1-already {
+			t.Errorf("%s: %+v, %v", name, stop, err)
+		}
+	}
+}
+
 // TestMayNotRevoke: without an approver, or without the right to ask it, a caller who may not change policies is
 // told whom to ask. The control plane's certificates are not the approver's to revoke.
 func TestMayNotRevoke(t *testing.T) {
