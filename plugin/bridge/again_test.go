@@ -1,8 +1,10 @@
 package bridge
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,12 +13,13 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/net/http2"
 
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
-	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/consent/body"
 	"github.com/kubehsm/kubehsm/test/poll"
@@ -101,12 +104,10 @@ func (r *rig) speaking(protocol string) http.RoundTripper {
 // TestNoRoomToSendAgain: a body that finds no room is not kept. It is sent at once.
 func TestNoRoomToSendAgain(t *testing.T) {
 	all := newBodies()
-	up, err := upstream.New(upstream.Options{})
-	check(t, err)
 	of := func(pid int) asker { return asker{client: Client{PID: pid, Start: 1}} }
 	sent := func(pid int, text string) *http.Request {
 		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(text))
-		all.keep(httptest.NewRecorder(), r, of(pid), up)
+		all.keep(exchange{httptest.NewRecorder(), r, of(pid)}, r)
 		return r
 	}
 	check(t, all.room.take(t.Context(), of(1), maxHeld/2))
@@ -139,32 +140,102 @@ func TestNoRoomToSendAgain(t *testing.T) {
 	}
 }
 
-// TestLockAnswersAStalledClient: a client that has sent half a body is told of a lock at once.
-func TestLockAnswersAStalledClient(t *testing.T) {
-	for _, protocol := range []string{"http/1.1", "h2"} {
-		r := newRig(t, rigOptions{})
-		go func() {
-			if !poll.Within(poll.Patience, func() bool { return r.api.Uploaded.Load() == 4 }) {
-				t.Error("half the body has not arrived")
-			}
-			r.up.Close()
-		}()
-		if protocol == "http/1.1" {
-			got := r.raw("POST /c/prod/upload HTTP/1.1\r\nHost: HOST\r\nContent-Length: 8\r\n\r\nhalf")
-			if !slices.Equal(got, []int{http.StatusUnauthorized}) {
-				t.Errorf("HTTP/1.1: %v", got)
-			}
-			continue
+// TestStalledClient: a client that has sent half a body is told at once of a lock, of the end of the connection to the
+// API server, and of what that answers before it has the body.
+func TestStalledClient(t *testing.T) {
+	for name, c := range map[string]struct {
+		path    string
+		happens func(r *rig) // when half the body has arrived
+		code    int
+		words   string
+	}{
+		"lock":  {"/upload", func(r *rig) { r.up.Close() }, http.StatusUnauthorized, "closed by the agent"},
+		"cut":   {"/upload", func(r *rig) { r.api.CloseClientConnections() }, http.StatusServiceUnavailable, "cannot reach"},
+		"early": {"/bytes?n=9", nil, http.StatusOK, "xxxxxxxxx"},
+	} {
+		for _, protocol := range []string{"http/1.1", "h2"} {
+			t.Run(name+" "+protocol, func(t *testing.T) {
+				r := newRig(t, rigOptions{})
+				if c.happens != nil {
+					go func() {
+						if !poll.Within(poll.Patience, func() bool { return r.api.Uploaded.Load() == 4 }) {
+							t.Error("half the body has not arrived")
+						}
+						c.happens(r)
+					}()
+				}
+				if protocol == "http/1.1" {
+					got := r.raw("POST /c/prod" + c.path + " HTTP/1.1\r\nHost: HOST\r\nContent-Length: 8\r\n\r\nhalf")
+					if !slices.Equal(got, []int{c.code}) {
+						t.Errorf("%v", got)
+					}
+					return
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), poll.Patience)
+				defer cancel()
+				pr, pw := io.Pipe()
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.ep.URL("prod")+c.path,
+					io.MultiReader(strings.NewReader("half"), pr))
+				check(t, err)
+				req.ContentLength = 8
+				resp, err := r.speaking(protocol).RoundTrip(req)
+				check(t, err)
+				answer, err := io.ReadAll(resp.Body)
+				check(t, errors.Join(err, pw.Close(), resp.Body.Close()))
+				if resp.StatusCode != c.code || !strings.Contains(string(answer), c.words) {
+					t.Errorf("%s %s", resp.Status, answer)
+				}
+			})
 		}
-		pr, pw := io.Pipe()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.ep.URL("prod")+"/upload",
-			io.MultiReader(strings.NewReader("half"), pr))
-		check(t, err)
-		req.ContentLength = 8
-		resp, err := r.speaking(protocol).RoundTrip(req)
-		check(t, err)
-		answer, err := io.ReadAll(resp.Body)
-		check(t, errors.Join(err, pw.Close(), resp.Body.Close()))
-		refused(t, string(answer), http.StatusUnauthorized, "closed by the agent")
+	}
+}
+
+// TestRestOfABody: what is left of a body when the API server has answered is not taken for further requests, also if
+// the body was put in another's place for a question or to be sent again.
+func TestRestOfABody(t *testing.T) {
+	const all = 8 << 20
+	for _, c := range []struct {
+		name string
+		mode consent.Mode
+		room int64 // what others leave of it
+		size int
+	}{
+		{"passed on unread", consent.Session, maxHeld, all},
+		{"asked about", consent.Writes, maxHeld, all},
+		{"no room", consent.Session, 0, body.Limit},
+		{"kept", consent.Session, maxHeld, body.Limit},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, rigOptions{policy: consent.Policy{Mode: c.mode},
+				ask: func(context.Context, Question) error { return nil }})
+			r.server.bodies.room.free = c.room
+			for range 3 {
+				conn, err := tls.Dial("tcp", r.ep.Address(), r.tls(r.issue("prod", Client{PID: 1, Start: 1}), "http/1.1"))
+				check(t, err)
+				check(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+				var wg sync.WaitGroup
+				wg.Go(func() { // until the bridge takes no more
+					_, _ = fmt.Fprintf(conn, "POST /c/prod/bytes?n=9 HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n%s",
+						r.ep.Address(), c.size, strings.Repeat("x", c.size))
+				})
+				answers := bufio.NewReader(conn)
+				for n := 0; ; n++ {
+					resp, err := http.ReadResponse(answers, nil)
+					if err != nil {
+						break
+					}
+					if n > 0 {
+						t.Errorf("the rest of the body was answered %s", resp.Status)
+					}
+					_, err = io.Copy(io.Discard, resp.Body)
+					if errors.Join(err, resp.Body.Close()) != nil || resp.Close {
+						break
+					}
+					check(t, conn.SetReadDeadline(time.Now().Add(time.Second))) // nothing comes where all of the body was read
+				}
+				check(t, conn.Close())
+				wg.Wait()
+			}
+		})
 	}
 }

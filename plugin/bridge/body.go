@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/consent/body"
 )
@@ -39,23 +38,38 @@ type bodies struct {
 
 func newBodies() *bodies { return &bodies{newRoom(maxHeld), make(chan struct{}, 1)} }
 
+// exchange is a request as it came, and what its answer is written to.
+type exchange struct {
+	w   http.ResponseWriter
+	own *http.Request
+	who asker
+}
+
+// request is the request to serve. Its body may be replaced, and that of its own may not: net/http looks there whether
+// the next bytes of an HTTP/1.1 connection are the rest of this body, or another request.
+func (x exchange) request() *http.Request {
+	if x.own.ContentLength == 0 {
+		return x.own
+	}
+	return x.own.WithContext(x.own.Context())
+}
+
 // heldBody is a request's body that may be read before it is sent on, and that may be sent on
 // more than once. Each time it is sent as it came, to the byte.
 type heldBody struct {
+	exchange
 	all     *bodies
-	who     asker
-	request *http.Request // request as it came
 	from    io.ReadCloser
 	control *http.ResponseController
 
-	turn sync.Mutex // held while from is read
-
-	mu   sync.Mutex
-	kept []byte // beginning of the body
-	room int64  // bytes that kept takes at most
-	end  error  // how from has ended, io.EOF if it was whole
-	gone bool   // the request is over
-	up   *upstream.Upstream
+	mu     sync.Mutex
+	more   sync.Cond     // says that kept, end, gone or closed of a sending has changed
+	kept   []byte        // beginning of the body
+	room   int64         // bytes that kept takes at most
+	end    error         // how from has ended, io.EOF if it was whole
+	again  bool          // it may be sent more than once
+	filled chan struct{} // channel that the end of fill closes, nil before fill begins
+	gone   bool          // the request is over
 }
 
 // sending is a heldBody that is sent on once.
@@ -66,8 +80,9 @@ type sending struct {
 }
 
 // hold puts what can be read before into the place of the request's body.
-func (a *bodies) hold(w http.ResponseWriter, r *http.Request, who asker) *heldBody {
-	b := &heldBody{all: a, who: who, request: r, from: r.Body, control: http.NewResponseController(w)}
+func (a *bodies) hold(x exchange, r *http.Request) *heldBody {
+	b := &heldBody{exchange: x, all: a, from: r.Body, control: http.NewResponseController(x.w)}
+	b.more.L = &b.mu
 	r.Body = &sending{heldBody: b}
 	return b
 }
@@ -76,10 +91,10 @@ func (a *bodies) hold(w http.ResponseWriter, r *http.Request, who asker) *heldBo
 // server ends the connection before it takes the request (GOAWAY). A directly connected client-go
 // sends it again, too. A body that is larger than API servers take, or of unknown length, or for
 // which there is no room, is sent once only, unless it was read before.
-func (a *bodies) keep(w http.ResponseWriter, r *http.Request, who asker, up *upstream.Upstream) {
+func (a *bodies) keep(x exchange, r *http.Request) {
 	small := 0 < r.ContentLength && r.ContentLength <= body.Limit
 	if _, held := r.Body.(*sending); !held && small {
-		a.hold(w, r, who)
+		a.hold(x, r)
 	}
 	s, held := r.Body.(*sending)
 	if !held {
@@ -89,28 +104,59 @@ func (a *bodies) keep(w http.ResponseWriter, r *http.Request, who asker, up *ups
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.end == nil && small {
-		if _, ok := a.room.try(who, r.ContentLength); ok {
-			b.room, b.kept = r.ContentLength, make([]byte, 0, r.ContentLength)
+		if _, ok := a.room.try(x.who, r.ContentLength); ok {
+			b.room, b.kept = r.ContentLength, make([]byte, 0, r.ContentLength+1) // fill reads the end beyond the last byte
 		}
 	}
 	if b.room > 0 && (small || b.end != nil) {
-		b.up = up
+		b.again = true
 		r.GetBody = func() (io.ReadCloser, error) { return &sending{heldBody: b}, nil }
 	}
 }
 
 // letGo ends what is held of a request's body, with the request. What was kept is overwritten.
 func letGo(r *http.Request) {
-	b, ok := r.Body.(*sending)
+	s, ok := r.Body.(*sending)
 	if !ok {
 		return
 	}
+	unread(r)
+	b := s.heldBody
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.gone = true
+	b.more.Broadcast()
 	clear(b.kept)
 	b.all.room.leave(b.who, b.room)
 	b.kept, b.room = nil, 0
+}
+
+// restTimeout is how long a client may take for the rest of a body that nobody wants any more. If all
+// of it has come, net/http can use the connection again.
+const restTimeout = 100 * time.Millisecond
+
+// unread leaves the rest of a request's body unread, if fill waits for it: a client that sends nothing more is
+// not waited for.
+func unread(r *http.Request) {
+	s, ok := r.Body.(*sending)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	filled := s.filled
+	s.mu.Unlock()
+	if filled == nil {
+		return
+	}
+	select {
+	case <-filled:
+		return
+	case <-time.After(restTimeout):
+	}
+	if err := s.control.SetReadDeadline(time.Unix(1, 0)); err != nil {
+		_ = s.from.Close() // Closing ends whatever reads from the body.
+	}
+	<-filled
 }
 
 var errSlow = fmt.Errorf("it takes longer than %s", bodyTimeout)
@@ -128,7 +174,7 @@ func (e *bodyError) Unwrap() error { return e.error }
 // tell reads the body, as far as API servers would, and tells of it. It is called once,
 // before the body is sent on.
 func (b *heldBody) tell(ctx context.Context, what consent.Request) (Body, error) {
-	length := b.request.ContentLength
+	length := b.own.ContentLength
 	told := Body{Body: consent.Body{Length: length}}
 	switch {
 	case what.Connecting:
@@ -148,7 +194,7 @@ func (b *heldBody) tell(ctx context.Context, what consent.Request) (Body, error)
 		told.Account = []string{body.Unread("it is larger than 3 MiB")}
 		return told, nil
 	}
-	if len(b.request.Trailer) > 0 { // a trailer that was not announced
+	if len(b.own.Trailer) > 0 { // a trailer that was not announced
 		return Body{}, &bodyError{DeniedOdd, http.StatusForbidden,
 			fmt.Errorf("%w: it has trailers", consent.ErrOdd)}
 	}
@@ -161,7 +207,7 @@ func (b *heldBody) tell(ctx context.Context, what consent.Request) (Body, error)
 		return Body{}, tooMany(ctx)
 	}
 	if len(data) > 0 {
-		told.Account = body.Account(what, b.request.Header, data)
+		told.Account = body.Account(what, b.own.Header, data)
 	}
 	return told, nil
 }
@@ -169,7 +215,7 @@ func (b *heldBody) tell(ctx context.Context, what consent.Request) (Body, error)
 // read reads the body up to one byte more than an API server takes.
 func (b *heldBody) read(ctx context.Context) ([]byte, error) {
 	most := int64(body.Limit) + 1
-	if n := b.request.ContentLength; n >= 0 {
+	if n := b.own.ContentLength; n >= 0 {
 		most = n
 	}
 	if err := b.all.room.take(ctx, b.who, most); err != nil {
@@ -183,7 +229,7 @@ func (b *heldBody) read(ctx context.Context) ([]byte, error) {
 			_ = b.from.Close() // Closing ends whatever reads from the body.
 		}
 	})
-	data, err := readUpTo(b.from, most, b.request.ContentLength >= 0)
+	data, err := readUpTo(b.from, most, b.own.ContentLength >= 0)
 	if !stop() {
 		<-ended // the connection is not to be touched once the request is over
 		err = context.Cause(ctx)
@@ -194,7 +240,7 @@ func (b *heldBody) read(ctx context.Context) ([]byte, error) {
 	if b.gone || err != nil {
 		clear(data)
 		data = data[:0]
-	} else if b.request.ContentLength >= 0 || int64(len(data)) < most {
+	} else if b.own.ContentLength >= 0 || int64(len(data)) < most {
 		b.end = io.EOF
 	}
 	b.kept, b.room = data, int64(len(data))
@@ -237,50 +283,64 @@ const firstRoom = 32 << 10
 
 // Read implements [io.Reader]: first what is kept.
 func (s *sending) Read(p []byte) (int, error) {
-	s.turn.Lock()
-	defer s.turn.Unlock()
-	if n, err := s.again(p); n > 0 || err != nil {
-		return n, err
-	}
-	n, err := s.from.Read(p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.end = err
-	if int64(len(s.kept)+n) <= s.room {
-		s.kept = append(s.kept, p[:n]...)
-		s.at += n
+	for {
+		switch {
+		case s.closed || s.gone:
+			return 0, http.ErrBodyReadAfterClose
+		case s.at < len(s.kept):
+			n := copy(p, s.kept[s.at:])
+			s.at += n
+			return n, nil
+		case s.end != nil:
+			return 0, s.end
+		case !s.again:
+			return s.once(p)
+		case s.filled == nil:
+			s.filled = make(chan struct{})
+			go s.fill()
+		}
+		s.more.Wait()
 	}
+}
+
+// once reads what is not kept. s.mu is held before and after.
+func (s *sending) once(p []byte) (int, error) {
+	s.mu.Unlock()
+	n, err := s.from.Read(p)
+	s.mu.Lock()
+	s.end = err
 	return n, err
 }
 
-// again reads what is kept and not sent yet, or how the body ended.
-func (s *sending) again(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.closed || s.gone:
-		return 0, http.ErrBodyReadAfterClose
-	case s.at < len(s.kept):
-		n := copy(p, s.kept[s.at:])
-		s.at += n
-		return n, nil
+// fill keeps the rest of the body. It waits for the client in place of Read, so that a Read can end before the client
+// sends more: the API server may have answered by then, or the connection to it may have ended.
+func (b *heldBody) fill() {
+	defer close(b.filled)
+	all := b.kept[:cap(b.kept)] // others read up to len(b.kept)
+	for n, end := len(b.kept), error(nil); end == nil; {
+		var got int
+		got, end = b.from.Read(all[n:])
+		n += got
+		b.mu.Lock()
+		b.kept, b.end = all[:n], end
+		b.more.Broadcast()
+		b.mu.Unlock()
 	}
-	return 0, s.end
 }
 
-// Close implements [io.Closer]. A body that can be sent again stays open, until the upstream is
-// closed: then the client is not waited for.
+// Close implements [io.Closer]. A body that can be sent again stays open.
 func (s *sending) Close() error {
-	if s.request.GetBody == nil {
-		return s.from.Close()
-	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.closed = true
-	if s.up.Closed() && s.end == nil && !s.gone { // the connection is not to be touched once the request is over
-		return s.control.SetReadDeadline(time.Unix(1, 0))
+	s.more.Broadcast()
+	again := s.again
+	s.mu.Unlock()
+	if again {
+		return nil
 	}
-	return nil
+	return s.from.Close()
 }
 
 // tooMany says why a body could not be read for others.

@@ -43,13 +43,12 @@ var errNobody = errors.New("nobody can be asked")
 
 // consent makes sure that a person agrees to the request, where its enrollment's
 // policy wants that.
-func (s *Server) consent(w http.ResponseWriter, r *http.Request, e *session, who asker, up *upstream.Upstream,
-	path string) *refusal {
+func (s *Server) consent(x exchange, r *http.Request, e *session, up *upstream.Upstream, path string) *refusal {
 	if !up.Policy().Asks() {
 		return nil
 	}
 	body := hasBody(r)
-	if len(r.Trailer) > 0 {
+	if len(x.own.Trailer) > 0 {
 		// Some servers take them for headers: what was judged would not be what they see.
 		return &refusal{http.StatusForbidden, DeniedOdd, consent.ErrOdd.Error() + ": it announces trailers"}
 	}
@@ -63,14 +62,14 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request, e *session, who
 	}
 	err = errNobody
 	if s.Consent != nil {
-		q := Question{Enrollment: e.enrollment, Client: who.client, Conn: who.conn, Session: e.client, Request: request,
+		q := Question{Enrollment: e.enrollment, Client: x.who.client, Conn: x.who.conn, Session: e.client, Request: request,
 			As: consent.Impersonates(r.Header), Stream: requestbody.Stream(request, path)}
 		if _, query, _ := strings.Cut(path, "?"); query != "" {
 			sum := sha256.Sum256([]byte(query))
 			q.Query = hex.EncodeToString(sum[:])
 		}
 		if body {
-			held := s.bodies.hold(w, r, who)
+			held := s.bodies.hold(x, r)
 			q.Body = func(ctx context.Context) (Body, error) { return held.tell(ctx, request) }
 		}
 		err = s.Consent(r.Context(), q)

@@ -184,7 +184,7 @@ func TestHeldBodiesAreBounded(t *testing.T) {
 		defer cancel()
 		req := httptest.NewRequest(http.MethodPost, "/", io.MultiReader(strings.NewReader(strings.Repeat("x", size))))
 		req.ContentLength = int64(size)
-		b := all.hold(httptest.NewRecorder(), req, who)
+		b := all.hold(exchange{httptest.NewRecorder(), req, who}, req)
 		_, err := b.tell(ctx, what)
 		if err != nil && !strings.Contains(err.Error(), "too many bodies") {
 			t.Fatal(err)
@@ -224,11 +224,11 @@ func TestHeldBodiesAreBounded(t *testing.T) {
 
 	for _, b := range held {
 		kept := b.kept
-		letGo(b.request)
+		letGo(b.own)
 		if len(kept) == 0 || slices.Max(kept) != 0 {
 			t.Error("what was held is not overwritten")
 		}
-		if _, err := b.request.Body.Read(make([]byte, 1)); !errors.Is(err, http.ErrBodyReadAfterClose) {
+		if _, err := b.own.Body.Read(make([]byte, 1)); !errors.Is(err, http.ErrBodyReadAfterClose) {
 			t.Error(err)
 		}
 	}

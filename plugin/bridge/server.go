@@ -163,13 +163,16 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.Revived(sess.enrollment, sess.client)
 	}
 	defer s.sessions.begin(sess)()
+	x := exchange{w, r, who}
+	r = x.request()
 	defer letGo(r)
-	if ref := s.consent(w, r, sess, who, up, path); ref != nil {
+	if ref := s.consent(x, r, sess, up, path); ref != nil {
 		s.refuse(w, r, sess, ref)
 		return
 	}
-	s.bodies.keep(w, r, who, up)
+	s.bodies.keep(x, r)
 	if err := up.Serve(w, r, path, sess.client); err != nil {
+		unread(r)
 		fail(w, r, err)
 	}
 }
