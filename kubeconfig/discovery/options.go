@@ -140,11 +140,17 @@ func checkURL(u *url.URL) error {
 	return nil
 }
 
+// maxServer bounds an API server's address, in bytes. Clients get it in their environment, and errors repeat it.
+const maxServer = 2 << 10
+
 // parseServer reads an API server's address, host:port, a host at [usualPort], or an https
 // URL, which may have a path.
 func parseServer(text string) (*url.URL, error) {
 	if text == "" {
 		return nil, errors.New("there is no address")
+	}
+	if len(text) > maxServer {
+		return nil, fmt.Errorf("it is longer than %d bytes", maxServer)
 	}
 	if !isURL(text) {
 		return parseHostPort(text)

@@ -77,6 +77,7 @@ func TestParseServer(t *testing.T) {
 		"", ":6443", "host:", "host:0", "host:65536", "host:x", "host:-1", "::1:6443", "::1", "host:1:2", "[", "[]", "[::1", "u@h", "h/x", "h?x", "h x",
 		"http://host:1", "HTTP://host", "file:///etc/passwd", "https://", "https://:1", "https://u:p@h", "https://h:0", "https://h:99999",
 		"https://h?x=y", "https://h?", "https://h#x", "u@h:1", "h/x:1", "h?x:1", "h#x:1", "h :1", "h\n:1", "https://h\x00", "https://%zz",
+		"https://h/" + strings.Repeat("x", maxServer),
 	} {
 		if u, err := parseServer(text); err == nil {
 			t.Errorf("%q reads as %s", text, u)

@@ -58,6 +58,10 @@ func (s Store) Save(e Enrollment) error {
 	if len(e.Formerly) > 0 { // an older program asks a person about entries that name a former address
 		written.Version, written.Needs = 3, 1
 	}
+	// What a cluster says of itself may be long, and a record that cannot be read again ends the use of its enrollment.
+	if b, err := record.Encode(written); err == nil && len(b) > maxFile {
+		return fmt.Errorf("enrollment %s: %w: its record is larger than %d bytes", e.Name, ErrInvalid, maxFile)
+	}
 	if err := home.WriteRecord(s.file(e.Name), format(), written); err != nil {
 		return fmt.Errorf("enrollment %s: %w", e.Name, err)
 	}

@@ -312,3 +312,18 @@ func TestFollows(t *testing.T) {
 		t.Errorf("former addresses: %v, not %v", e.Formerly, want)
 	}
 }
+
+// TestTooLarge: what could not be read again is not written in the place of what can be.
+func TestTooLarge(t *testing.T) {
+	s, _ := testStore(t)
+	e := sample(t, certificate(t, "ca"))
+	check(t, s.Save(e))
+	large := e
+	large.Cluster.CAData = []byte(strings.Repeat(string(e.Cluster.CAData), maxFile/len(e.Cluster.CAData)))
+	if err := s.Save(large); !errors.Is(err, ErrInvalid) {
+		t.Error(err)
+	}
+	if got, err := s.Load(e.Name); err != nil || !reflect.DeepEqual(got, e) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

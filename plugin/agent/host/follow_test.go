@@ -3,19 +3,24 @@ package host
 import (
 	"bufio"
 	"context"
+	"log/slog"
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/token"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
+	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
 
 // looked has the agent look at its clusters as it does daily, and waits for that.
@@ -192,5 +197,21 @@ func TestTwoFollow(t *testing.T) {
 	r.looked()
 	if e, err := r.store.Load("prod"); err != nil || e.Namespace != "changed" || e.Cluster.Server != next.URL {
 		t.Errorf("followed to %s, %v", e.Cluster.Server, err)
+	}
+}
+
+// TestLongErrors: an error with names that somebody else chose leaves the status room for what else it says.
+func TestLongErrors(t *testing.T) {
+	up, err := upstream.New(upstream.Options{Log: slog.New(slog.DiscardHandler), Enrollment: enrollment.Enrollment{
+		Cluster: cluster.Cluster{Server: "https://" + strings.Repeat("x", 100_000), Direct: true}}})
+	check(t, err)
+	defer up.Close()
+	if err := up.Reach(t.Context()); err == nil {
+		t.Error("it is reached")
+	}
+	s := &targets{all: map[string]*target{"prod": {up: up}}}
+	all, _, _ := s.status()
+	if n := len(all[0].LastError); n == 0 || n > 5<<10 {
+		t.Errorf("an error of %d bytes", n)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/following"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/renewing"
 	"github.com/kubehsm/kubehsm/plugin/agent/token"
@@ -186,7 +187,7 @@ func (s *renewals) status() (all []message.RenewalStatus) {
 		if err != nil || !renewing.Left(known) || known.Request == nil && known.Failure == "" {
 			continue
 		}
-		st := message.RenewalStatus{Enrollment: t.key.Name, Failure: known.Failure, Failed: known.Failed}
+		st := message.RenewalStatus{Enrollment: t.key.Name, Failure: link.Short(known.Failure), Failed: known.Failed}
 		if q := known.Request; q != nil {
 			st.Request, st.Made = q.Name, q.Made
 		}
@@ -211,7 +212,7 @@ func (s *renewals) followed(e enrollment.Enrollment, err error) {
 func (s *renewals) unfollowed() (all []message.FollowStatus) {
 	for _, t := range s.targets.list() {
 		if problem := s.follower.Problem(t.e.Name); problem != "" {
-			all = append(all, message.FollowStatus{Enrollment: t.e.Name, Problem: problem})
+			all = append(all, message.FollowStatus{Enrollment: t.e.Name, Problem: link.Short(problem)})
 		}
 	}
 	slices.SortFunc(all, func(x, y message.FollowStatus) int { return cmp.Compare(x.Enrollment, y.Enrollment) })

@@ -19,6 +19,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/token"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
@@ -404,6 +405,7 @@ func (s *targets) status() (all []upstream.Status, signatures, dials uint64) {
 	all, signatures, dials = []upstream.Status{}, s.signatures, s.dials
 	for _, t := range s.all {
 		u := t.up.Status()
+		u.LastError = link.Short(u.LastError)
 		all = append(all, u)
 		signatures += u.Signatures
 		dials += u.Dials

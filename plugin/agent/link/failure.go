@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
@@ -31,9 +32,21 @@ func common() Codes {
 	return Codes{"context-canceled": context.Canceled, "deadline-exceeded": context.DeadlineExceeded}
 }
 
+// maxText bounds text that may be a server's, in bytes. An error repeats the names of a certificate, which may take
+// 200 KB, and an answer of more than [wire.MaxJSON] is not sent at all.
+const maxText = 4 << 10
+
+// Short is text as it fits into an answer.
+func Short(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText], "") + "…"
+}
+
 // Failure makes err fit to be sent.
 func (c Codes) Failure(err error) *Failure {
-	f := &Failure{Code: hsm.ErrorCode(err), Message: err.Error(), Hint: hinting.Of(err)}
+	f := &Failure{Code: hsm.ErrorCode(err), Message: Short(err.Error()), Hint: Short(hinting.Of(err))}
 	f.Busy, _ = errors.AsType[*hsm.BusyError](err)
 	for _, codes := range []Codes{c, common()} {
 		for code, sentinel := range codes {
