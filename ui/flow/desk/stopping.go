@@ -267,7 +267,7 @@ func (s *Stop) judge(t Target, settings revocation.Settings, me csr.Identity, ac
 	for _, g := range t.Groups {
 		switch g {
 		case "system:nodes":
-			refuse("", whose+" is a node's: the policies refuse no node; delete the node")
+			refuse("", whose+" is a node's: the policies never refuse nodes, so that revoking it would have no effect")
 		case settings.SparedGroup():
 			refuse("", whose+" is in the recovery group "+g+", which the policies never refuse")
 		case "system:masters":
