@@ -60,6 +60,7 @@ type stage struct {
 	cards   *vcard.Lab
 	desk    *e2e.Lab
 	people  []fleet.Person
+	told    []string // what people were told who were refused
 }
 
 // crowd has twenty people come, and shows the roster meanwhile. Everything that it starts ends with it.
@@ -252,7 +253,8 @@ func (s *stage) come(ctx context.Context, say func(string)) error {
 		if err != nil {
 			_, why, _ := strings.Cut(err.Error(), "\nerror: ")
 			why, _, _ = strings.Cut(why, "\n")
-			say(p.Name + " is told: " + why)
+			s.told = append(s.told, p.Name+" is told: "+why)
+			say(s.told[len(s.told)-1])
 		}
 	}
 	say(loser + " has lost the token")
@@ -268,6 +270,11 @@ func (s *stage) check(ctx context.Context) error {
 		return err
 	}
 	fmt.Print("$ kubehsm roster list\n" + shown)
+	if interactive() { // the roster was drawn over it at once
+		for _, told := range s.told {
+			fmt.Println("  " + told)
+		}
+	}
 	text, err := s.AtDesk(ctx, s.desk, "roster", "list", "-o", "json")
 	if err != nil {
 		return err
