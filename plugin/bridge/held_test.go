@@ -304,14 +304,14 @@ func TestBodiesThatWaitTakeLittle(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		}})
-	tr := r.speaking("h2")
+	tr, large := r.speaking("h2"), strings.Repeat("x", 5<<20)
 	post := func(ctx context.Context, name string, size int) (*http.Response, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPut, r.ep.URL("prod")+"/api/v1/namespaces/web/pods/"+name,
-			strings.NewReader(strings.Repeat("x", size)))
+			strings.NewReader(large[:size]))
 		check(t, err)
 		return tr.RoundTrip(req)
 	}
-	const bodies = 12
+	const bodies = 60
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	for range bodies {

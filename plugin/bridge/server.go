@@ -106,7 +106,7 @@ func NewServer(cert func() *tls.Certificate, sessions *Sessions, route func(enro
 			MaxConcurrentStreams: 1000,
 			// The most that a connection can have, of which one body that waits for a yes takes little.
 			MaxReceiveBufferPerConnection: 4<<20 - 1,
-			MaxReceiveBufferPerStream:     256 << 10,
+			MaxReceiveBufferPerStream:     64 << 10,
 		},
 		ConnContext: withLine,
 		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug),
