@@ -24,7 +24,8 @@ var titles = map[string]struct{ title, about, test string }{
 			"the scheduler run. The nodes are simulated: [kwok](https://kwok.sigs.k8s.io) makes pods running and ready, but\n" +
 			"no container runs. So tests that run a program in a pod, connect to one or read its log are left out;\n" +
 			"`test/conformance/e2e.txt` lists the tests that run, [Slow] and [Serial] ones among them, and those that were\n" +
-			"tried and left out, with the reasons. Upstream itself skips the two tests of priority and fairness under load.",
+			"tried and left out, with the reasons. Upstream itself skips the two tests of priority and fairness under load;\n" +
+			"`fairness` in `test/transparency` floods the API server both ways instead.",
 		"test",
 	},
 }

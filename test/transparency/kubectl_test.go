@@ -25,6 +25,7 @@ func TestKubectl(t *testing.T) {
 	t.Run("streams", func(t *testing.T) { s.in(t).streams() })
 	t.Run("terminal", func(t *testing.T) { s.in(t).terminals() })
 	t.Run("proxy", func(t *testing.T) { s.in(t).proxies() })
+	t.Run("fairness", func(t *testing.T) { s.in(t).fairness() })
 }
 
 // reads are commands that change nothing.

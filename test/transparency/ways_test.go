@@ -62,7 +62,7 @@ func newStage(t *testing.T) *stage {
 	if err := a.writePolicy(); err != nil {
 		t.Fatal(err)
 	}
-	c := controlplane.StartForTest(t, controlplane.Options{APIServerFlags: a.flags()})
+	c := controlplane.StartForTest(t, controlplane.Options{APIServerFlags: append(a.flags(), patientQueues)})
 	s := &stage{Person: lab.ForTest(t, lab.Options{Cluster: c}), audit: a}
 	s.Must(c.Apply(t.Context(), groupRights))
 	s.Must(s.Enroll(t.Context(), group))
