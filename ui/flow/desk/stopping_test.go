@@ -237,7 +237,7 @@ func TestStopRefusals(t *testing.T) {
 		"own":      {Target{Entry: revocation.Entry{Certificate: hash, User: "me"}}, RiskOwn, "the one that you use"},
 		"masters":  {Target{Groups: []string{"system:masters"}}, RiskAdmin, "may still delete the policies"},
 		"part":     {Target{Entry: revocation.Entry{User: "system:kube-scheduler"}}, RiskAdmin, "belongs to the control plane"},
-		"node":     {Target{Groups: []string{"system:nodes"}}, "", "the policies refuse no node"},
+		"node":     {Target{Groups: []string{"system:nodes"}}, "", "the policies never refuse nodes"},
 		"recovery": {Target{Groups: []string{revocation.RecoveryGroup}}, "", "which the policies never refuse"},
 		"ended":    {Target{Entry: revocation.Entry{NotAfter: time.Now().Add(-time.Hour)}}, "", "has ended already"},
 		"fine":     {Target{Groups: []string{"dev"}}, "", ""},
