@@ -137,6 +137,7 @@ func manager(config *rest.Config, o options) (ctrl.Manager, error) {
 		LeaderElectionReleaseOnCancel: true, LeaseDuration: &lease, RenewDeadline: &renew, RetryPeriod: &retry,
 		Metrics: server.Options{BindAddress: o.metrics}, HealthProbeBindAddress: o.probes,
 		Cache: cache.Options{
+			NewInformer: approver.NewInformer,
 			DefaultWatchErrorHandler: func(ctx context.Context, r *toolscache.Reflector, err error) {
 				if apierrors.IsForbidden(err) {
 					err = fmt.Errorf("%s: %w", approver.Outdated, err)

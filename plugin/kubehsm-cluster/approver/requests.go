@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -56,31 +57,48 @@ type Requests struct {
 	policy  clusterapi.PolicySpec
 }
 
-// Start has the manager run it, with so many workers.
+// Start has the manager run it, with so many workers. The queues have names, not a [reconcile.Request], which takes
+// twice the room: thousands of requests may wait.
 func (r *Requests) Start(mgr ctrl.Manager, workers int) error {
-	err := ctrl.NewControllerManagedBy(mgr).
-		For(&certificatesv1.CertificateSigningRequest{}, builder.WithPredicates(in(csr.Issued), changed)).
+	names := handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []string {
+		return []string{o.GetName()}
+	})
+	err := builder.TypedControllerManagedBy[string](mgr).
+		Watches(&certificatesv1.CertificateSigningRequest{}, names, builder.WithPredicates(in(csr.Issued), changed)).
 		// A queue without priorities takes a third of the memory. Nobody waits for the roster.
-		WithOptions(controller.Options{MaxConcurrentReconciles: rosterWorkers, UsePriorityQueue: new(bool)}).
-		Named("roster").Complete(reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-		return r.result(ctx, r.issued(ctx, req.Name))
-	}))
+		WithOptions(controller.TypedOptions[string]{MaxConcurrentReconciles: rosterWorkers, UsePriorityQueue: new(bool)}).
+		Named("roster").WithLogConstructor(logs(mgr, "roster")).
+		Complete(reconcile.TypedFunc[string](func(ctx context.Context, name string) (reconcile.Result, error) {
+			return r.result(ctx, r.issued(ctx, name))
+		}))
 	if err != nil {
 		return err
 	}
-	return ctrl.NewControllerManagedBy(mgr).
-		For(&certificatesv1.CertificateSigningRequest{}, builder.WithPredicates(in(csr.Pending), changed)).
-		Watches(&clusterapi.RequestReview{}, &handler.EnqueueRequestForObject{}, // of the same name
+	all := handler.TypedEnqueueRequestsFromMapFunc(r.allPending)
+	return builder.TypedControllerManagedBy[string](mgr).
+		Watches(&certificatesv1.CertificateSigningRequest{}, names, builder.WithPredicates(in(csr.Pending), changed)).
+		Watches(&clusterapi.RequestReview{}, names, // of the same name
 			builder.WithPredicates(predicate.GenerationChangedPredicate{}), builder.WithPredicates(noDeletions())).
-		Watches(&clusterapi.HardwareToken{}, handler.EnqueueRequestsFromMapFunc(r.pendingFor),
+		Watches(&clusterapi.HardwareToken{}, handler.TypedEnqueueRequestsFromMapFunc(r.pendingFor),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{}, noDeletions())).
-		Watches(&admissionregistrationv1.ValidatingAdmissionPolicy{}, handler.EnqueueRequestsFromMapFunc(r.allPending),
+		Watches(&admissionregistrationv1.ValidatingAdmissionPolicy{}, all,
 			builder.WithPredicates(predicate.GenerationChangedPredicate{}, noDeletions())).
-		Watches(&clusterapi.Revocation{}, handler.EnqueueRequestsFromMapFunc(r.allPending),
+		Watches(&clusterapi.Revocation{}, all,
 			builder.WithPredicates(predicate.GenerationChangedPredicate{}, noDeletions())).
-		Watches(&clusterapi.EnrollmentPolicy{}, handler.EnqueueRequestsFromMapFunc(r.allPending)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		Named("requests").Complete(r)
+		Watches(&clusterapi.EnrollmentPolicy{}, all).
+		WithOptions(controller.TypedOptions[string]{MaxConcurrentReconciles: workers}).
+		Named("requests").WithLogConstructor(logs(mgr, "requests")).Complete(r)
+}
+
+// logs has what a controller logs name the request.
+func logs(mgr ctrl.Manager, controller string) func(*string) logr.Logger {
+	return func(name *string) logr.Logger {
+		l := mgr.GetLogger().WithValues("controller", controller)
+		if name != nil {
+			l = l.WithValues("name", *name)
+		}
+		return l
+	}
 }
 
 // in is for requests to the signer of clients that are in this state.
@@ -104,33 +122,33 @@ func noDeletions() predicate.Predicate {
 }
 
 // pendingFor are the requests that wait for what the roster says of a token.
-func (r *Requests) pendingFor(ctx context.Context, token client.Object) []reconcile.Request {
+func (r *Requests) pendingFor(ctx context.Context, token client.Object) []string {
 	return r.pending(ctx, token.GetName(), client.MatchingFields{bySerial: bucket(token.GetName())})
 }
 
-func (r *Requests) allPending(ctx context.Context, _ client.Object) []reconcile.Request {
+func (r *Requests) allPending(ctx context.Context, _ client.Object) []string {
 	return r.pending(ctx, "")
 }
 
 // pending are the requests that wait, those for a key in the token with this serial number if it is not "".
-func (r *Requests) pending(ctx context.Context, serial string, which ...client.ListOption) []reconcile.Request {
+func (r *Requests) pending(ctx context.Context, serial string, which ...client.ListOption) []string {
 	var list certificatesv1.CertificateSigningRequestList
 	if err := r.Cache.List(ctx, &list, append(which, client.UnsafeDisableDeepCopy)...); err != nil {
 		log.FromContext(ctx).Error(err, "list requests in the cache")
 		return nil
 	}
-	var all []reconcile.Request
+	var all []string
 	for i := range list.Items {
 		if o := &list.Items[i]; is(o, csr.Pending) && (serial == "" || gistOf(o).serial == serial) {
-			all = append(all, reconcile.Request{NamespacedName: types.NamespacedName{Name: o.Name}})
+			all = append(all, o.Name)
 		}
 	}
 	return all
 }
 
-// Reconcile looks at one request.
-func (r *Requests) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	return r.result(ctx, r.reconcile(ctx, req.Name))
+// Reconcile implements [reconcile.TypedReconciler]: it looks at one request.
+func (r *Requests) Reconcile(ctx context.Context, name string) (reconcile.Result, error) {
+	return r.result(ctx, r.reconcile(ctx, name))
 }
 
 func (r *Requests) result(ctx context.Context, err error) (reconcile.Result, error) {

@@ -123,14 +123,14 @@ var (
 // once is the same string in one place: thousands of stubs and tokens have it.
 func once[S ~string](s S) S { return S(unique.Make(string(s)).Value()) }
 
-// Slim is a token as the cache keeps it: without its history, and with the strings that
-// thousands of tokens have in one place.
+// Slim is a token as the cache keeps it: without its history and UID, and with the strings that
+// thousands of tokens have in one place. Writes are bound to its version, which no other token has.
 func Slim(in any) (any, error) {
 	t, ok := in.(*clusterapi.HardwareToken)
 	if !ok {
 		return in, nil
 	}
-	t.ManagedFields = nil
+	t.ManagedFields, t.UID = nil, ""
 	t.Kind, t.APIVersion, t.Namespace = once(t.Kind), once(t.APIVersion), once(t.Namespace)
 	t.Spec.State = once(t.Spec.State)
 	t.Spec.Groups = slices.Clone(t.Spec.Groups) // the decoder left room for more
