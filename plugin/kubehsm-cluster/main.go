@@ -22,6 +22,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -79,14 +80,16 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	config.QPS = -1 // the API server does its own sharing out
-	mgr, err := manager(config, o)
+	config.Wrap(inPieces)
+	informers := &approver.Informers{}
+	mgr, err := manager(config, o, informers)
 	if err != nil {
 		return err
 	}
 	if err := approver.Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	m := approver.NewMetrics(mgr.GetCache())
+	m := approver.NewMetrics(mgr.GetCache(), informers)
 	if err := metrics.Registry.Register(m); err != nil {
 		return err
 	}
@@ -119,8 +122,29 @@ func run(ctx context.Context, o options) error {
 	return mgr.Start(ctx)
 }
 
+// unread is how many bytes the API server may send of an answer that nobody has read yet. Go's 4 MiB are for each
+// answer, and the lists of all kinds come at the same time.
+const unread = 256 << 10
+
+// inPieces has connections take no more than [unread] bytes of an answer ahead.
+func inPieces(rt http.RoundTripper) http.RoundTripper {
+	for at := rt; ; {
+		switch t := at.(type) {
+		case *http.Transport:
+			if t.HTTP2 == nil { // clients share it
+				t.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: unread}
+			}
+			return rt
+		case utilnet.RoundTripperWrapper:
+			at = t.WrappedRoundTripper()
+		default:
+			return rt
+		}
+	}
+}
+
 // manager keeps the caches, elects the leader and serves probes and metrics.
-func manager(config *rest.Config, o options) (ctrl.Manager, error) {
+func manager(config *rest.Config, o options, informers *approver.Informers) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{certificatesv1.AddToScheme, rbacv1.AddToScheme, corev1.AddToScheme,
 		authorizationv1.AddToScheme, eventsv1.AddToScheme, admissionregistrationv1.AddToScheme, clusterapi.AddToScheme} {
@@ -137,7 +161,7 @@ func manager(config *rest.Config, o options) (ctrl.Manager, error) {
 		LeaderElectionReleaseOnCancel: true, LeaseDuration: &lease, RenewDeadline: &renew, RetryPeriod: &retry,
 		Metrics: server.Options{BindAddress: o.metrics}, HealthProbeBindAddress: o.probes,
 		Cache: cache.Options{
-			NewInformer: approver.NewInformer,
+			NewInformer: informers.New,
 			DefaultWatchErrorHandler: func(ctx context.Context, r *toolscache.Reflector, err error) {
 				if apierrors.IsForbidden(err) {
 					err = fmt.Errorf("%s: %w", approver.Outdated, err)

@@ -7,16 +7,28 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 )
 
-// NewInformer makes the informers of the cache: one keeps the object that it has where the API server lists it again
-// unchanged. All are listed again when the API server comes back, and would be in memory twice.
-func NewInformer(api cache.ListerWatcher, of runtime.Object, resync time.Duration,
+// Informers make the informers of the cache. One keeps the object that it has where the API server lists it again
+// unchanged: all are listed again when the API server comes back, and would be in memory twice.
+type Informers struct {
+	tokens cache.Store
+}
+
+// New makes the informer of a kind.
+func (i *Informers) New(api cache.ListerWatcher, of runtime.Object, resync time.Duration,
 	by cache.Indexers) cache.SharedIndexInformer {
-	if _, ok := of.(*certificatesv1.CertificateSigningRequest); ok {
-		by = cache.Indexers{} // requests have no namespace to be found by
+	_, tokens := of.(*clusterapi.HardwareToken)
+	if _, requests := of.(*certificatesv1.CertificateSigningRequest); requests || tokens {
+		by = cache.Indexers{} // nobody looks for them by a namespace: requests have none, and tokens one
 	}
-	return informer{cache.NewSharedIndexInformer(api, of, resync, by)}
+	made := informer{cache.NewSharedIndexInformer(api, of, resync, by)}
+	if tokens {
+		i.tokens = made.GetStore()
+	}
+	return made
 }
 
 type informer struct{ cache.SharedIndexInformer }

@@ -24,7 +24,7 @@ func TestListedAgain(t *testing.T) {
 	for _, name := range []string{"same", "changed", "gone"} {
 		api.Add(of(name, csr.ClientSigner))
 	}
-	i := NewInformer(api, &certificatesv1.CertificateSigningRequest{}, 0, cache.Indexers{})
+	i := new(Informers).New(api, &certificatesv1.CertificateSigningRequest{}, 0, cache.Indexers{})
 	if err := i.SetTransform(Stub); err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,8 @@ func TestListedAgain(t *testing.T) {
 
 // A request of the same name and version is another one if it was made at another time.
 func TestMadeAnew(t *testing.T) {
-	i := NewInformer(&cache.ListWatch{}, &certificatesv1.CertificateSigningRequest{}, 0, cache.Indexers{}).(informer)
+	i := new(Informers).New(&cache.ListWatch{}, &certificatesv1.CertificateSigningRequest{}, 0,
+		cache.Indexers{}).(informer)
 	old := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: "jane", ResourceVersion: "5",
 		CreationTimestamp: metav1.NewTime(time.Unix(1, 0))}}
 	if err := i.GetStore().Add(old); err != nil {

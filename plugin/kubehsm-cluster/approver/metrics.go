@@ -2,7 +2,6 @@ package approver
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,12 +16,13 @@ type Metrics struct {
 	seconds   *prometheus.HistogramVec
 	missing   prometheus.Gauge
 	cache     client.Reader
+	informers *Informers
 	tokens    *prometheus.Desc
 	policies  *prometheus.Desc
 }
 
-// NewMetrics makes them; tokens are counted in the cache when somebody reads.
-func NewMetrics(cache client.Reader) *Metrics {
+// NewMetrics makes them; tokens are counted in the cache, whose informers are given, when somebody reads.
+func NewMetrics(cache client.Reader, informers *Informers) *Metrics {
 	return &Metrics{
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubehsm_decisions_total",
 			Help: "Certificate requests by what was decided on them, and why."}, []string{"verdict", "reason"}),
@@ -31,7 +31,7 @@ func NewMetrics(cache client.Reader) *Metrics {
 			Buckets: []float64{1, 2, 5, 10, 30, 60, 300, 3600, 6 * 3600, 24 * 3600}}, []string{"verdict"}),
 		missing: prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubehsm_missing_rights",
 			Help: "Rights that the approver lacks; its log and the Events on its Deployment name them."}),
-		cache: cache,
+		cache: cache, informers: informers,
 		tokens: prometheus.NewDesc("kubehsm_tokens",
 			"Tokens of the roster, by their state, the remaining life of their certificate, touch policy and model.",
 			[]string{"state", "remaining", "touch", "model"}, nil),
@@ -61,14 +61,13 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
 	m.collectPolicies(ctx, to)
+	if _, err := (facts{ctx, m.cache}).Token(""); err != nil { // not before the cache is filled
+		to <- prometheus.NewInvalidMetric(m.tokens, err)
+		return
+	}
 	count := map[[4]string]int{}
-	for i := range buckets { // a list of all of them takes more than they do
-		some, err := facts{ctx, m.cache}.tokens(byKey, strconv.Itoa(i))
-		if err != nil {
-			to <- prometheus.NewInvalidMetric(m.tokens, err)
-			return
-		}
-		for _, t := range some {
+	for _, o := range m.informers.tokens.List() { // the client's list is a copy, which takes as much as they do
+		if t, ok := o.(*clusterapi.HardwareToken); ok {
 			count[[4]string{string(t.Spec.State), remaining(t.Status, time.Now()), t.Status.Touch, t.Status.Model}]++
 		}
 	}
