@@ -100,7 +100,7 @@ func run(ctx context.Context, o options) error {
 			ctrl.Log.Error(err, "look at the approver's rights")
 		}
 	}()
-	r := &approver.Requests{Cache: mgr.GetCache(), API: mgr.GetAPIReader(), Objects: mgr.GetClient(),
+	r := &approver.Requests{Cache: mgr.GetCache(), API: mgr.GetAPIReader(), Objects: mgr.GetClient(), Informers: informers,
 		Events: mgr.GetEventRecorder("kubehsm-cluster"), Metrics: m}
 	if err := r.Start(mgr, o.workers); err != nil {
 		return err

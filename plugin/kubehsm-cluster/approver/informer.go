@@ -14,19 +14,25 @@ import (
 // Informers make the informers of the cache. One keeps the object that it has where the API server lists it again
 // unchanged: all are listed again when the API server comes back, and would be in memory twice.
 type Informers struct {
-	tokens cache.Store
+	requests, tokens cache.Store // what lists of all read: a client's list is a copy, which takes as much as they do
 }
 
 // New makes the informer of a kind.
 func (i *Informers) New(api cache.ListerWatcher, of runtime.Object, resync time.Duration,
 	by cache.Indexers) cache.SharedIndexInformer {
-	_, tokens := of.(*clusterapi.HardwareToken)
-	if _, requests := of.(*certificatesv1.CertificateSigningRequest); requests || tokens {
+	var store *cache.Store
+	switch of.(type) {
+	case *certificatesv1.CertificateSigningRequest:
+		store = &i.requests
+	case *clusterapi.HardwareToken:
+		store = &i.tokens
+	}
+	if store != nil {
 		by = cache.Indexers{} // nobody looks for them by a namespace: requests have none, and tokens one
 	}
 	made := informer{cache.NewSharedIndexInformer(api, of, resync, by)}
-	if tokens {
-		i.tokens = made.GetStore()
+	if store != nil {
+		*store = made.GetStore()
 	}
 	return made
 }

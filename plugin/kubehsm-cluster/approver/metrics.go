@@ -66,7 +66,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		return
 	}
 	count := map[[4]string]int{}
-	for _, o := range m.informers.tokens.List() { // the client's list is a copy, which takes as much as they do
+	for _, o := range m.informers.tokens.List() {
 		if t, ok := o.(*clusterapi.HardwareToken); ok {
 			count[[4]string{string(t.Spec.State), remaining(t.Status, time.Now()), t.Status.Touch, t.Status.Model}]++
 		}

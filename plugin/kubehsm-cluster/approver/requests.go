@@ -45,6 +45,8 @@ type Requests struct {
 	Cache   client.Reader
 	API     client.Reader
 	Objects client.Client
+	// Informers are those of the cache.
+	Informers *Informers
 	// Events tells of what is denied and of what waits for a person.
 	Events  events.EventRecorder
 	Metrics *Metrics
@@ -85,7 +87,7 @@ func (r *Requests) Start(mgr ctrl.Manager, workers int) error {
 			builder.WithPredicates(predicate.GenerationChangedPredicate{}, noDeletions())).
 		Watches(&clusterapi.Revocation{}, all,
 			builder.WithPredicates(predicate.GenerationChangedPredicate{}, noDeletions())).
-		Watches(&clusterapi.EnrollmentPolicy{}, all).
+		Watches(&clusterapi.EnrollmentPolicy{}, all, builder.WithPredicates(changed)).
 		WithOptions(controller.TypedOptions[string]{MaxConcurrentReconciles: workers}).
 		Named("requests").WithLogConstructor(logs(mgr, "requests")).Complete(r)
 }
@@ -122,28 +124,34 @@ func noDeletions() predicate.Predicate {
 }
 
 // pendingFor are the requests that wait for what the roster says of a token.
-func (r *Requests) pendingFor(ctx context.Context, token client.Object) []string {
-	return r.pending(ctx, token.GetName(), client.MatchingFields{bySerial: bucket(token.GetName())})
-}
-
-func (r *Requests) allPending(ctx context.Context, _ client.Object) []string {
-	return r.pending(ctx, "")
-}
-
-// pending are the requests that wait, those for a key in the token with this serial number if it is not "".
-func (r *Requests) pending(ctx context.Context, serial string, which ...client.ListOption) []string {
+func (r *Requests) pendingFor(ctx context.Context, token client.Object) (names []string) {
 	var list certificatesv1.CertificateSigningRequestList
-	if err := r.Cache.List(ctx, &list, append(which, client.UnsafeDisableDeepCopy)...); err != nil {
+	if err := r.Cache.List(ctx, &list, client.MatchingFields{bySerial: bucket(token.GetName())},
+		client.UnsafeDisableDeepCopy); err != nil {
 		log.FromContext(ctx).Error(err, "list requests in the cache")
 		return nil
 	}
-	var all []string
 	for i := range list.Items {
-		if o := &list.Items[i]; is(o, csr.Pending) && (serial == "" || gistOf(o).serial == serial) {
-			all = append(all, o.Name)
+		if o := &list.Items[i]; is(o, csr.Pending) && gistOf(o).serial == token.GetName() {
+			names = append(names, o.Name)
 		}
 	}
-	return all
+	return names
+}
+
+// allPending are all requests that wait.
+func (r *Requests) allPending(ctx context.Context, _ client.Object) (names []string) {
+	none := &certificatesv1.CertificateSigningRequest{} // asked for after the cache is filled
+	if err := r.Cache.Get(ctx, types.NamespacedName{Name: "none"}, none); client.IgnoreNotFound(err) != nil {
+		log.FromContext(ctx).Error(err, "list requests in the cache")
+		return nil
+	}
+	for _, o := range r.Informers.requests.List() {
+		if obj, ok := o.(*certificatesv1.CertificateSigningRequest); ok && is(obj, csr.Pending) {
+			names = append(names, obj.Name)
+		}
+	}
+	return names
 }
 
 // Reconcile implements [reconcile.TypedReconciler]: it looks at one request.
