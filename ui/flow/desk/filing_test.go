@@ -129,6 +129,37 @@ func TestMayNotRevoke(t *testing.T) {
 	}
 }
 
+// TestLiftMeanwhile: what the approver puts on the list while it is lifted is lifted, too.
+func TestLiftMeanwhile(t *testing.T) {
+	w := asDesk(t)
+	s := NewStopping(w.Env)
+	targets, err := janes(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, err := s.LookUp(t.Context(), "", targets, nil)
+	stop.Patience = time.Millisecond
+	if err == nil {
+		err = s.Stop(t.Context(), "", &stop, "lost")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Server.Allow("create validatingadmissionpolicies", "list validatingadmissionpolicies")
+	shard := revocation.Shard{Name: revocation.PolicyPrefix + "1", Entries: []revocation.Entry{targets[0].Entry}}
+	w.Server.Before(func(right string) flowtest.Fate {
+		if right == "delete revocations" {
+			w.Server.Put("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies", flowtest.Object(shard.Policy()))
+		}
+		return 0
+	})
+	_, err = s.Lift(t.Context(), "", []string{targets[0].Certificate})
+	list, unread := s.List(t.Context(), "")
+	if _, on := list.Find(targets[0].Certificate, ""); err != nil || unread != nil || on {
+		t.Errorf("lift: %v, %v; on the list: %t", err, unread, on)
+	}
+}
+
 // TestLiftUnread: who may not read the Revocations cannot lift what the approver would put back. Where the cluster
 // has none, they can.
 func TestLiftUnread(t *testing.T) {

@@ -210,8 +210,7 @@ func (s Stopping) LookUp(ctx context.Context, kubeContext string, targets []Targ
 		return stop, err
 	}
 	for _, t := range targets {
-		// An admin's command writes those on the list, too; the approver is asked for what that lacks.
-		if e, on := list.Find(t.Certificate, ""); on && (may || e.Covers(t.Entry)) {
+		if e, on := list.Find(t.Certificate, ""); on && (may || e.Covers(t.Entry)) { // put writes an admin's again
 			stop.Already = append(stop.Already, t)
 			continue
 		}
@@ -430,12 +429,14 @@ func (s Stopping) Lift(ctx context.Context, kubeContext string, certificates []s
 	if err != nil {
 		return nil, err
 	}
+	var filed map[string]bool
 	list, err := l.Read(ctx)
-	if err != nil {
-		return nil, err
+	if err == nil { // first where the approver would find them, and put them back
+		filed, err = c.unfile(ctx, certificates)
 	}
-	// First where the approver would find them, and put them back.
-	filed, err := c.unfile(ctx, certificates)
+	if err == nil { // it may have put them on the list meanwhile
+		list, err = l.Read(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
