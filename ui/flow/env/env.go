@@ -67,8 +67,9 @@ func (e *Env) Plugin() string {
 	return beside
 }
 
-// Named is the absolute path by which kubeconfig entries name this program. Where its folder is not on the PATH, that
-// is a link there if one leads to it, as krew and Homebrew make them: the folder of one version goes with the version.
+// Named is the absolute path by which kubeconfig entries and service managers name this program. Where its folder is
+// not on the PATH, that is a link there if one leads to it, as krew and Homebrew make them: the folder of one version
+// goes with the version.
 func (e *Env) Named() string {
 	if slices.Contains(filepath.SplitList(os.Getenv("PATH")), filepath.Dir(e.Executable)) {
 		return e.Executable

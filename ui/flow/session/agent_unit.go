@@ -12,7 +12,7 @@ func (a Agent) AgentUnit(launchd bool) (file []byte, where string, err error) {
 	defer func() {
 		err = hint.With(err, "move kubehsm, or the folder that KUBEHSM_HOME names, to an absolute path of plain characters")
 	}()
-	s := assets.Service{Executable: a.Env.Executable, Home: a.Env.Dirs.Home}
+	s := assets.Service{Executable: a.Env.Named(), Home: a.Env.Dirs.Home}
 	if launchd {
 		file, err = assets.Launchd(s)
 		return file, `Put it into ~/Library/LaunchAgents/` + assets.LaunchdName + `.plist, then run
