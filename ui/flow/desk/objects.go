@@ -39,9 +39,9 @@ func (o object) kind() string      { return o.text("kind") }
 func (o object) name() string      { return o.text("metadata", "name") }
 func (o object) namespace() string { return o.text("metadata", "namespace") }
 
-// path is where the API serves the object, or, without a name, the collection.
-func (o object) path() (string, error) {
-	plural := map[string]string{
+// plural is what the API calls objects of the kind, "" if it is unknown here.
+func (o object) plural() string {
+	return map[string]string{
 		"ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings",
 		"Role": "roles", "RoleBinding": "rolebindings",
 		"ValidatingAdmissionPolicy":        "validatingadmissionpolicies",
@@ -52,6 +52,11 @@ func (o object) path() (string, error) {
 		"EnrollmentPolicy":         "enrollmentpolicies",
 		"Revocation":               "revocations",
 	}[o.kind()]
+}
+
+// path is where the API serves the object, or, without a name, the collection.
+func (o object) path() (string, error) {
+	plural := o.plural()
 	if plural == "" {
 		return "", fmt.Errorf("unknown kind %q", o.kind())
 	}
@@ -164,7 +169,7 @@ func (c *objects) list(ctx context.Context, o object, each func(object)) error {
 		return err
 	}
 	for next := ""; ; {
-		page, err := c.do(ctx, "list "+strings.ToLower(o.kind())+"s",
+		page, err := c.do(ctx, "list "+o.plural(),
 			c.rest.Get().AbsPath(path).Param("limit", "500").Param("continue", next))
 		if err != nil {
 			return err
