@@ -72,7 +72,7 @@ func (a *app) printAuthorizer(ctx context.Context, o *format) error {
 	}
 	list, err := desk.NewStopping(env).List(ctx, a.context)
 	if err == nil {
-		err = list.Err()
+		err = desk.MendList(list.Err())
 	}
 	if err != nil {
 		return err
