@@ -62,6 +62,15 @@ func (r *revoking) check() (err error) {
 	if r.Issuer != "" && r.Serial == "" {
 		return ui.Usagef("--issuer goes with --serial")
 	}
+	if err := r.Check(); err != nil {
+		return &ui.UsageError{Err: err}
+	}
+	if len(r.groups) > 0 && r.certificates() {
+		return ui.Usagef("--group goes with --user alone")
+	}
+	if r.until != "" && r.Fingerprint == "" {
+		return ui.Usagef("--until goes with --fingerprint")
+	}
 	if r.until != "" {
 		if r.Until, err = time.ParseInLocation(time.DateOnly, r.until, time.Local); err != nil {
 			return ui.Usagef("--until: %q is not a date such as 2027-01-31", r.until)

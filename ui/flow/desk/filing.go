@@ -115,7 +115,7 @@ func (c *objects) file(ctx context.Context, stop *Stop, by, reason string) error
 			if _, err := rand.Read(id); err != nil {
 				return err
 			}
-			spec := clusterapi.RevocationSpec{User: user, Reason: revocation.Brief(reason), By: by}
+			spec := clusterapi.RevocationSpec{User: revocation.Brief(user), Reason: revocation.Brief(reason), By: by}
 			for _, t := range some {
 				r := clusterapi.RevokedCertificate{Fingerprint: t.Certificate, Key: t.Key}
 				if !t.NotAfter.IsZero() {

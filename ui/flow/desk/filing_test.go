@@ -3,6 +3,7 @@ package desk
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -232,5 +233,52 @@ func TestFromRoster(t *testing.T) {
 	if target, words := r.Stop.Targets[0], strings.Join(r.Stop.Warnings, "\n"); target.Token != "4711" || target.Groups != nil ||
 		!strings.Contains(words, "groups that are not known") {
 		t.Errorf("%+v, warnings %s", target, words)
+	}
+}
+
+// TestFromRosterAndHere: of a certificate that the roster and this computer know, what is in it counts: it is found by
+// its serial number, and its groups are known.
+func TestFromRosterAndHere(t *testing.T) {
+	w := desk(t)
+	en := w.Enroll("prod", "amy", "system:masters")
+	chain, err := w.Env.Enrollments().Certificate(en)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := revocation.EntryOf(chain[0])
+	w.Server.Put(rosterPath, flowtest.Object{"apiVersion": clusterapi.GroupVersion.String(), "kind": "HardwareToken",
+		"metadata": flowtest.Object{"name": "4711", "namespace": clusterapi.Namespace},
+		"spec":     flowtest.Object{"state": "Active", "owner": "joe"},
+		"status":   flowtest.Object{"certificate": e.Certificate, "key": e.Key, "notAfter": e.NotAfter}})
+	for name, sought := range map[string]Sought{"token": {Token: "4711"}, "serial": {Serial: chain[0].SerialNumber.Text(16), User: "amy"},
+		"user": {User: "amy", Token: "4711"}} {
+		all, err := NewStopping(w.Env).Targets(t.Context(), "", sought)
+		if err != nil || len(all) != 1 || all[0].Entry != e || all[0].Token != "" ||
+			!slices.Equal(all[0].Groups, []string{"system:masters"}) {
+			t.Errorf("by its %s: %+v, %v", name, all, err)
+		}
+	}
+}
+
+// TestFiledWords: the names of users are on one line and short enough for a Revocation.
+func TestFiledWords(t *testing.T) {
+	w := asDesk(t)
+	s := NewStopping(w.Env)
+	targets, err := janes(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	targets[0].User = "a\nb" + strings.Repeat("c", 300)
+	stop, err := s.LookUp(t.Context(), "", targets, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop.Patience = time.Millisecond
+	if err := s.Stop(t.Context(), "", &stop, ""); err != nil {
+		t.Fatal(err)
+	}
+	all, err := s.Filed(t.Context(), "")
+	if err != nil || len(all) != 1 || all[0].Spec.User != revocation.Brief(targets[0].User) {
+		t.Errorf("%+v, %v", all, err)
 	}
 }

@@ -54,27 +54,13 @@ func (s Stopping) Targets(ctx context.Context, kubeContext string, w Sought) ([]
 	if len(w.PEM) > 0 {
 		return targetsIn(w.PEM)
 	}
-	all, err := s.known(ctx, kubeContext)
+	hash, serial, numbers, err := w.read()
 	if err != nil {
 		return nil, err
 	}
-	hash := ""
-	if w.Fingerprint != "" {
-		if hash, err = revocation.ParseFingerprint(w.Fingerprint); err != nil {
-			return nil, hint.With(err,
-				"the audit log names it as credential-id, `openssl x509 -noout -fingerprint -sha256` prints it")
-		}
-	}
-	serial := w.Token
-	if u, err := hsm.ParseURI(w.Token); err == nil {
-		if serial = u.Serial; serial == "" {
-			return nil, hint.With(fmt.Errorf("the URI %q has no serial number, so it could mean any token", w.Token),
-				"give the token's serial number; `kubehsm token list` shows it")
-		}
-	}
-	numbers := numbersOf(w.Serial)
-	if w.Serial != "" && len(numbers) == 0 {
-		return nil, fmt.Errorf("%q is not a serial number", w.Serial)
+	all, err := s.known(ctx, kubeContext)
+	if err != nil {
+		return nil, err
 	}
 	var found []Target
 	for _, k := range all {
@@ -97,6 +83,36 @@ func (s Stopping) Targets(ctx context.Context, kubeContext string, w Sought) ([]
 	}
 	return nil, hint.With(errors.New("no live certificate is known that fits"),
 		"give the certificate's file, or its fingerprint: the audit log names it as "+revocation.CredentialID)
+}
+
+// Check says what is malformed in w; nil if nothing is.
+func (w Sought) Check() error {
+	_, _, _, err := w.read()
+	return err
+}
+
+// read returns the fingerprint, the token's serial number and what the certificate's may be.
+func (w Sought) read() (hash, serial string, numbers []string, err error) {
+	if w.Fingerprint != "" {
+		if hash, err = revocation.ParseFingerprint(w.Fingerprint); err != nil {
+			return "", "", nil, hint.With(err,
+				"the audit log names it as credential-id, `openssl x509 -noout -fingerprint -sha256` prints it")
+		}
+	}
+	if serial = w.Token; strings.Contains(w.Token, ":") {
+		u, err := hsm.ParseURI(w.Token)
+		if err != nil {
+			return "", "", nil, err
+		}
+		if serial = u.Serial; serial == "" {
+			return "", "", nil, hint.With(fmt.Errorf("the URI %q has no serial number, so it could mean any token", w.Token),
+				"give the token's serial number; `kubehsm token list` shows it")
+		}
+	}
+	if numbers = numbersOf(w.Serial); w.Serial != "" && len(numbers) == 0 {
+		return "", "", nil, fmt.Errorf("%q is not a serial number", w.Serial)
+	}
+	return hash, serial, numbers, nil
 }
 
 // numbersOf reads a serial number, whose digits may mean either base, as big.Int writes it.
@@ -227,7 +243,8 @@ func (c *objects) rostered(ctx context.Context) (all []known, err error) {
 	return all, err
 }
 
-// merged gives each certificate the tokens and groups that any of its sources knows.
+// merged gives each certificate the tokens that any of its sources knows, and all that is in the certificate
+// itself if any has it: the roster has only the hash.
 func merged(all []known) []known {
 	first := map[string]int{}
 	var out []known
@@ -239,6 +256,9 @@ func merged(all []known) []known {
 			continue
 		}
 		out[i].tokens = append(out[i].tokens, k.tokens...)
+		if out[i].leaf == nil && k.leaf != nil {
+			out[i].leaf, out[i].Target = k.leaf, k.Target
+		}
 	}
 	return out
 }
