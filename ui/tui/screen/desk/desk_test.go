@@ -230,20 +230,40 @@ func TestTicketsCanWork(t *testing.T) {
 	}
 }
 
-// TestRevokeCertificate: one certificate is revoked by its hash, listed and lifted.
+// TestRevokeCertificate: one certificate is revoked by its hash or its file, listed and lifted.
 func TestRevokeCertificate(t *testing.T) {
-	r, _ := open(t)
+	r, server := open(t)
 	hash := strings.Repeat("ab", 32)
 	r.Press("W")
 	r.Sees("User")
 	r.Press("tab", "tab", `"beef"`, "enter")
-	r.Sees("is not the SHA-256")
+	r.Sees("neither the SHA-256 of a certificate nor a file")
 	r.Press("esc", "W")
 	r.Sees("User")
-	r.Press("tab", "tab", `"`+hash+`"`, "tab", `"lost in a train"`, "enter")
-	r.Sees("Revoke it?", "What it does")
+	r.Press("tab", "tab", "tab", `"piv:slot=9a"`, "enter")
+	r.Sees("has no serial number")
+	r.Press("esc", "W")
+	r.Sees("User")
+	r.Press("tab", "tab", `"`+hash+`"`, "tab", "tab", `"lost in a train"`, "enter")
+	r.Sees("Revoke these?", "What it does")
 	r.Press("y")
-	r.Sees("The certificate is revoked", "enforces it")
+	r.Sees("The certificates are revoked", "enforces it")
+	server.File("joe", "joe", "joe", nil, nil)
+	server.Issue("joe")
+	file := filepath.Join(t.TempDir(), "joe.pem")
+	if err := os.WriteFile(file, server.Issued("joe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.Press("esc", "W")
+	r.Sees("User")
+	r.Press(`"joe"`, "tab", "tab", `"`+file+`"`, "enter")
+	r.Sees("leave it empty with a certificate's file")
+	r.Press("esc", "W")
+	r.Sees("User")
+	r.Press("tab", "tab", `"`+file+`"`, "enter")
+	r.Sees("Revoke these?", `of "joe"`)
+	r.Press("y")
+	r.Sees("The certificates are revoked")
 	r.Press("esc", "C")
 	r.Sees("Revoked certificates", "lift a revocation")
 	r.Press(`"show"`, "enter")
