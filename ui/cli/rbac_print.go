@@ -61,7 +61,8 @@ const authorizerUse = `# Put this file on the host of each API server, as /etc/k
 #   k3s      --kube-apiserver-arg=authorization-config=FILE, since v1.32.4, v1.31.8 and v1.30.12
 #   Talos    cluster.apiServer.authorizationConfig takes the list below in this order, since 1.9;
 #            the second file comes by machine.files and cluster.apiServer.extraVolumes
-# The API server reads the file again when it changes.
+# The API server reads the file again when it changes. Nothing keeps it current: print it again
+# after each revocation.
 `
 
 // printAuthorizer prints the files that stop revoked certificates from reading.

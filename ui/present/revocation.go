@@ -71,7 +71,10 @@ func staying(r desk.Revocation) []Line {
 		if len(c.Groups) > 0 {
 			words = join(words, "groups "+strings.Join(c.Groups, ", "))
 		}
-		lines = append(lines, Line{Words: text.Clean(words + ", until " + Date(c.NotAfter))})
+		if words += ", until " + Date(c.NotAfter); r.RevokedAlready(c) {
+			words += ": revoked already; it can still read until then"
+		}
+		lines = append(lines, Line{Words: text.Clean(words)})
 	}
 	for _, b := range r.GroupBindings {
 		lines = append(lines, Line{Words: text.Clean(fmt.Sprintf("by the group %q, %s", b.Subject, b))})
@@ -100,17 +103,18 @@ func Revoked(r desk.Revocation) []Section {
 }
 
 func remaining(r desk.Revocation) []Line {
-	first := "No live certificate is known; one that is not known cannot be revoked either."
-	until := r.Until()
-	switch {
-	case r.Stop != nil && r.Stop.Done != nil:
-		first = fmt.Sprintf("The certificates still read until %s. Whoever has the token and its PIN is still %q.",
-			Date(until), r.User)
-	case !until.IsZero():
-		first = fmt.Sprintf("The certificates are not revoked: whoever has the token and its PIN is still %q until %s.",
-			r.User, Date(until))
+	var lines []Line
+	if until := r.Until(true); !until.IsZero() {
+		lines = append(lines, Line{Words: text.Clean(fmt.Sprintf("The revoked certificates still read until %s. "+
+			"Whoever has the token and its PIN is still %q.", Date(until), r.User))})
 	}
-	lines := []Line{{Words: text.Clean(first)}}
+	if until := r.Until(false); !until.IsZero() {
+		lines = append(lines, Line{Words: text.Clean(fmt.Sprintf("Certificates that are not revoked write and read "+
+			"until %s: whoever has the token and its PIN is still %q.", Date(until), r.User)), Level: Warn})
+	}
+	if len(lines) == 0 {
+		lines = []Line{{Words: "No live certificate is known; one that is not known cannot be revoked either."}}
+	}
 	if r.Stop != nil {
 		lines = append(lines, reach(*r.Stop)[1:]...)
 		if r.Stop.Done != nil {

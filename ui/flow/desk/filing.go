@@ -87,6 +87,16 @@ func (s Stopping) Filed(ctx context.Context, kubeContext string) ([]clusterapi.R
 	return all, err
 }
 
+// waits tells whether a certificate is one that the approver has still to put into a policy.
+func waits(l revocation.List, certificate string) bool {
+	for e, s := range l.All() {
+		if e.Certificate == certificate && s.Name == waitingPolicy {
+			return true
+		}
+	}
+	return false
+}
+
 // mayFile tells whether the caller may have the approver revoke certificates.
 func (c *objects) mayFile(ctx context.Context) (bool, error) {
 	ok, err := c.may(ctx, access{Verb: "create", Group: clusterapi.GroupVersion.Group, Resource: "revocations",
@@ -212,9 +222,20 @@ func (c *objects) unfile(ctx context.Context, certificates []string) (found map[
 			f.from["spec"] = f.Spec
 			err = c.replace(ctx, f.from)
 		}
+		err = ownRevoked(err, f.Name)
 		if err != nil && !isNotFound(err) {
 			return nil, err
 		}
 	}
 	return found, nil
+}
+
+// ownRevoked adds to the refusal of a revoked certificate that was to change a Revocation what its owner can do. The
+// policies do not see who impersonates, and judge no policies.
+func ownRevoked(err error, name string) error {
+	if !revocation.IsRefusal(err) {
+		return err
+	}
+	return hint.Withf(err, "your own certificate is revoked: use another credential, or run `kubectl --as=rescue "+
+		"--as-group=system:masters -n %s delete revocation %s` and lift again", clusterapi.Namespace, name)
 }

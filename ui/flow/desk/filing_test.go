@@ -47,6 +47,9 @@ func TestFiled(t *testing.T) {
 		if err != nil || !stop.ByApprover {
 			t.Fatalf("%+v, %v", stop, err)
 		}
+		if waits := strings.Contains(strings.Join(stop.Warnings, ""), "not put it in force yet"); waits != (c.status != "") {
+			t.Errorf("%q: warnings %q", c.status, stop.Warnings)
+		}
 		stop.Patience = 10 * time.Millisecond
 		for _, name := range w.Server.Names(revocations) {
 			act(t, w, name, c.status, c.says)
@@ -280,5 +283,43 @@ func TestFiledWords(t *testing.T) {
 	all, err := s.Filed(t.Context(), "")
 	if err != nil || len(all) != 1 || all[0].Spec.User != revocation.Brief(targets[0].User) {
 		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// TestRevokedAdmin: an admin whose own certificate is revoked is told how to lift that all the same, and who may not
+// read the list what to do.
+func TestRevokedAdmin(t *testing.T) {
+	w := asDesk(t)
+	s := NewStopping(w.Env)
+	targets, err := janes(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, err := s.LookUp(t.Context(), "", targets, nil)
+	if err == nil {
+		stop.Patience = time.Millisecond
+		err = s.Stop(t.Context(), "", &stop, "")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Server.Allow("create validatingadmissionpolicies", "list validatingadmissionpolicies")
+	c, _, err := s.open(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Server.Forbid("delete revocations")
+	_, err = c.unfile(t.Context(), []string{targets[0].Certificate})
+	if !isForbidden(err) || strings.Contains(hinting.Of(err), "--as") {
+		t.Errorf("who may not: %v, hint %q", err, hinting.Of(err))
+	}
+	refused := errors.New("denied: " + "ValidatingAdmissionPolicy '" + revocation.PolicyPrefix + "1' with binding")
+	if hint := hinting.Of(ownRevoked(refused, "revoked-1")); !strings.Contains(hint, "--as-group=system:masters") ||
+		!strings.Contains(hint, "delete revocation revoked-1") {
+		t.Errorf("who is revoked: hint %q", hint)
+	}
+	w.Server.Forbid("list validatingadmissionpolicies", "get validatingadmissionpolicies")
+	if _, err := s.List(t.Context(), ""); !isForbidden(err) || !strings.Contains(hinting.Of(err), "rbac check") {
+		t.Errorf("who may not read the list: %v, hint %q", err, hinting.Of(err))
 	}
 }

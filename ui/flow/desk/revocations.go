@@ -98,11 +98,12 @@ type CertificateView struct {
 	token string // as [Target].Token
 }
 
-// Until is when the last of the certificates that are known ends; zero if there is none.
-func (r Revocation) Until() time.Time {
+// Until is when the last of the certificates that are known and revoked ends, or of those that are not; zero if there
+// is none.
+func (r Revocation) Until(revoked bool) time.Time {
 	var last time.Time
 	for _, c := range r.Certificates {
-		if c.NotAfter.After(last) {
+		if r.Revoked(c) == revoked && c.NotAfter.After(last) {
 			last = c.NotAfter
 		}
 	}
@@ -389,7 +390,8 @@ func (w Revocations) takeAway(ctx context.Context, kubeContext string, r *Revoca
 	}
 	if r.Stop != nil {
 		r.Failed = append(r.Failed, r.Stop.Refusals...)
-		if stop := r.Stop.Allowed(); len(stop.Targets) > 0 {
+		// Those on the list are written with the others: they may only be filed, or written by a command that was killed.
+		if stop := r.Stop.Allowed(); len(stop.Targets)+len(stop.Already) > 0 {
 			err := Stopping(w).put(ctx, kubeContext, &stop, cmp.Or(r.Reason, "access for "+r.User+" was revoked"))
 			r.Stop.Done = stop.Done
 			if err == nil {
@@ -397,6 +399,9 @@ func (w Revocations) takeAway(ctx context.Context, kubeContext string, r *Revoca
 			}
 			for _, t := range stop.Targets {
 				tell("certificate "+t.Certificate[:16]+" revoked", err)
+			}
+			for _, t := range stop.Already {
+				tell("certificate "+t.Certificate[:16]+" revoked already", err)
 			}
 		}
 	}

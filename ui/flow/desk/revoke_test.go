@@ -31,7 +31,7 @@ func TestLookUp(t *testing.T) {
 			}
 			found := []int{len(r.Bindings), len(r.GroupBindings), len(r.Certificates), len(r.Pending), len(r.Approved),
 				len(r.Tickets)}
-			if len(r.Unseen) == 0 && (!slices.Equal(found, []int{2, 1, 1, 1, 1, 1}) || r.Stop != nil && !r.StopsCertificate(r.Certificates[0]) || r.Until().IsZero() || !r.Removable() ||
+			if len(r.Unseen) == 0 && (!slices.Equal(found, []int{2, 1, 1, 1, 1, 1}) || r.Stop != nil && !r.StopsCertificate(r.Certificates[0]) || r.Until(false).IsZero() || !r.Removable() ||
 				r.Err() != nil) {
 				return fmt.Errorf("found %v: %+v", found, r)
 			}
@@ -43,7 +43,7 @@ func TestLookUp(t *testing.T) {
 		}}.Try(t)
 	w := desk(t)
 	r, err := NewRevocations(w.Env).LookUp(t.Context(), "", "nobody", []string{"dev"}, nil)
-	if err != nil || r.Removable() || len(r.GroupBindings) != 1 || !r.Until().IsZero() {
+	if err != nil || r.Removable() || len(r.GroupBindings) != 1 || !r.Until(false).IsZero() {
 		t.Errorf("of nobody, in a group: %+v, %v", r, err)
 	}
 }
@@ -215,6 +215,25 @@ func TestRoles(t *testing.T) {
 		if err := RBACUnenforced([]RBACObject{{State: c.state}}); (err != nil) != c.bad || c.bad &&
 			!strings.Contains(hinting.Of(err), "1.30") {
 			t.Errorf("%s: %v", c.state, err)
+		}
+	}
+}
+
+// TestRevokeAgain: what was revoked before is said to be, and is not among what goes on.
+func TestRevokeAgain(t *testing.T) {
+	w := desk(t)
+	for n := range 2 {
+		r, err := NewRevocations(w.Env).LookUp(t.Context(), "", "jane", nil, nil)
+		if err != nil || len(r.Certificates) != 1 || r.Revoked(r.Certificates[0]) != (n == 1) ||
+			r.RevokedAlready(r.Certificates[0]) != (n == 1) {
+			t.Fatalf("look %d: %+v, %v", n, r, err)
+		}
+		if err := NewRevocations(w.Env).Revoke(t.Context(), "", &r); err != nil || len(r.Failed) > 0 {
+			t.Fatal(err, r.Failed)
+		}
+		if !r.Revoked(r.Certificates[0]) || !r.Until(false).IsZero() || r.Until(true).IsZero() || r.Stop.Done == nil ||
+			!r.Stop.Done.InForce {
+			t.Errorf("done %d: %+v", n, r)
 		}
 	}
 }

@@ -129,6 +129,9 @@ func (s Stopping) List(ctx context.Context, kubeContext string) (revocation.List
 			list.Shards[i].Bound = true
 		}
 	}
+	if isForbidden(err) {
+		err = hint.With(err, "`kubehsm rbac check` shows what you may do; cluster admins and the help desk may read the list")
+	}
 	if err != nil {
 		return list, err
 	}
@@ -212,6 +215,10 @@ func (s Stopping) LookUp(ctx context.Context, kubeContext string, targets []Targ
 	for _, t := range targets {
 		if e, on := list.Find(t.Certificate, ""); on && (may || e.Covers(t.Entry)) { // put writes an admin's again
 			stop.Already = append(stop.Already, t)
+			if waits(list, t.Certificate) {
+				stop.Warnings = append(stop.Warnings, "the revocation of the certificate "+t.Certificate[:16]+
+					" is filed, but the approver has not put it in force yet")
+			}
 			continue
 		}
 		stop.Targets = append(stop.Targets, t)
@@ -263,15 +270,15 @@ func (s *Stop) judge(t Target, settings revocation.Settings, me csr.Identity, ac
 	if t.Certificate == revocation.Used(me.Extra) {
 		refuse(RiskOwn, whose+" is the one that you use: you could not write any more")
 	}
-	for _, g := range t.Groups {
-		switch g {
-		case "system:nodes":
-			refuse("", whose+" is a node's: the policies never refuse nodes, so that revoking it would have no effect")
-		case settings.SparedGroup():
-			refuse("", whose+" is in the recovery group "+g+", which the policies never refuse")
-		case "system:masters":
-			refuse(RiskAdmin, whose+" is in system:masters: whoever has it may still delete the policies")
-		}
+	switch {
+	case slices.Contains(t.Groups, "system:nodes"):
+		refuse("", whose+" is a node's: the policies never refuse nodes, so that revoking it would have no effect")
+		return
+	case slices.Contains(t.Groups, settings.SparedGroup()):
+		refuse("", whose+" is in the recovery group "+settings.SparedGroup()+", which the policies never refuse")
+		return
+	case slices.Contains(t.Groups, "system:masters"):
+		refuse(RiskAdmin, whose+" is in system:masters: whoever has it may still delete the policies")
 	}
 	if t.Groups == nil {
 		s.Warnings = append(s.Warnings, whose+" has groups that are not known here: the policies never refuse nodes and the "+
@@ -394,29 +401,6 @@ func (s Stopping) author(ctx context.Context, kubeContext string) (string, time.
 		return "", time.Time{}, err
 	}
 	return u.Username, time.Time{}, nil
-}
-
-// Listed finds the entry whose fingerprint begins with some digits: enough of them to tell
-// it from all others.
-func Listed(l revocation.List, digits string) (revocation.Entry, error) {
-	if full, err := revocation.ParseFingerprint(digits); err == nil {
-		digits = full
-	}
-	digits = strings.ToLower(digits)
-	var found []revocation.Entry
-	for e := range l.All() {
-		if strings.HasPrefix(e.Certificate, digits) && digits != "" {
-			found = append(found, e)
-		}
-	}
-	if len(found) == 1 {
-		return found[0], nil
-	}
-	err := fmt.Errorf("%q is none of the revoked certificates", digits)
-	if len(found) > 1 {
-		err = fmt.Errorf("%d revoked certificates begin with %q", len(found), digits)
-	}
-	return revocation.Entry{}, hint.With(err, "`kubehsm revocation list` shows them")
 }
 
 // Lift takes certificates off the list of a context's cluster.

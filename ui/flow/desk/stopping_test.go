@@ -126,6 +126,11 @@ func TestLift(t *testing.T) {
 	if err != nil || len(again.Already) != 1 || len(again.Targets) != 0 {
 		t.Errorf("revoked already: %+v, %v", again, err)
 	}
+	if l, err := s.List(t.Context(), ""); err != nil {
+		t.Error(err)
+	} else if e, err := Listed(l, hash[:16]+"…"); err != nil || e.Certificate != hash {
+		t.Errorf("as a refusal names it: %+v, %v", e, err)
+	}
 	if in, err := s.Configure(t.Context(), "", revocation.Settings{FailClosed: true}); err != nil || !in.InForce {
 		t.Errorf("configure: %+v, %v", in, err)
 	}
@@ -181,10 +186,12 @@ func TestTargets(t *testing.T) {
 	}
 	leaf := w.Server.Issued("jane-2")
 	later := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
+	earlier := later.Add(-2 * time.Hour)
 	log := deeds.NewLog(w.Env)
-	other := strings.Repeat("ab", 32)
+	other, gone := strings.Repeat("ab", 32), strings.Repeat("ef", 32)
 	for _, d := range []deeds.Deed{{Action: "ticket", Ticket: "abcdef", Terms: &ticket.Terms{User: "joe", Serial: "4711"}},
-		{Action: "approve", Ticket: "abcdef", User: "joe", Certificate: other, Expires: &later}, {Action: "approve", User: "joe"}} {
+		{Action: "approve", Ticket: "abcdef", User: "joe", Certificate: other, Expires: &later}, {Action: "approve", User: "joe"},
+		{Action: "approve", User: "joe", Certificate: gone, Expires: &earlier}} {
 		d.Server = w.Server.URL
 		if err := log.Add(t.Context(), d); err != nil {
 			t.Fatal(err)
@@ -197,6 +204,8 @@ func TestTargets(t *testing.T) {
 	}{
 		"file":           {Sought{PEM: append(ca, leaf...)}, mine[0].Certificate},
 		"hash":           {Sought{Fingerprint: revocation.CertificatePrefix + mine[0].Certificate}, mine[0].Certificate},
+		"of another":     {Sought{Fingerprint: mine[0].Certificate, User: "joe"}, `is one of "jane" and does not fit`},
+		"ended":          {Sought{Fingerprint: gone}, "has ended already"},
 		"unknown hash":   {Sought{Fingerprint: strings.Repeat("cd", 32), Until: later}, strings.Repeat("cd", 32)},
 		"token":          {Sought{Token: "piv:serial=4711"}, other},
 		"serial number":  {Sought{Token: "4711"}, other},
@@ -237,7 +246,7 @@ func TestStopRefusals(t *testing.T) {
 		"own":      {Target{Entry: revocation.Entry{Certificate: hash, User: "me"}}, RiskOwn, "the one that you use"},
 		"masters":  {Target{Groups: []string{"system:masters"}}, RiskAdmin, "may still delete the policies"},
 		"part":     {Target{Entry: revocation.Entry{User: "system:kube-scheduler"}}, RiskAdmin, "belongs to the control plane"},
-		"node":     {Target{Groups: []string{"system:nodes"}}, "", "the policies never refuse nodes"},
+		"node":     {Target{Entry: revocation.Entry{User: "system:node:n"}, Groups: []string{"system:nodes"}}, "", "the policies never refuse nodes"},
 		"recovery": {Target{Groups: []string{revocation.RecoveryGroup}}, "", "which the policies never refuse"},
 		"ended":    {Target{Entry: revocation.Entry{NotAfter: time.Now().Add(-time.Hour)}}, "", "has ended already"},
 		"fine":     {Target{Groups: []string{"dev"}}, "", ""},
@@ -256,6 +265,9 @@ func TestStopRefusals(t *testing.T) {
 		if (err == nil) != (c.words == "") || err != nil && !strings.Contains(err.Error(), c.words) ||
 			c.risk != "" && !strings.Contains(hinting.Of(err), "--accept-risk="+c.risk) {
 			t.Errorf("%s: %v, hint %q", name, err, hinting.Of(err))
+		}
+		if c.risk == "" && hinting.Of(err) != "" {
+			t.Errorf("%s: nobody can accept that, and the hint is %q", name, hinting.Of(err))
 		}
 		s = Stop{}
 		s.judge(c.target, revocation.Settings{}, me, []string{RiskOwn, RiskAdmin})
@@ -323,6 +335,17 @@ func TestTrial(t *testing.T) {
 		len(w.Server.Names("/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings")) > 0 {
 		t.Errorf("left %q, %v", after, lerr)
 	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	w.Server.Before(func(right string) flowtest.Fate {
+		if strings.Contains(right, "validatingadmissionpolicies") && !strings.HasPrefix(right, "list") {
+			interrupt()
+		}
+		return 0
+	})
+	if steps, err := trial.Run(ctx, ""); !errors.Is(err, context.Canceled) || TrialErr(steps) != nil {
+		t.Errorf("interrupted: %+v, %v", steps, err)
+	}
+	w.Server.Before(nil)
 	w.Server.Forbid("create roles")
 	if steps, err := trial.Run(t.Context(), ""); err == nil || len(steps) > 0 {
 		t.Errorf("who may not: %+v, %v", steps, err)

@@ -78,11 +78,23 @@ func (s Stopping) Targets(ctx context.Context, kubeContext string, w Sought) ([]
 	switch {
 	case len(found) > 0:
 		return found, nil
+	case hash != "" && slices.ContainsFunc(all, func(k known) bool { return k.Certificate == hash }):
+		return nil, unfit(all[slices.IndexFunc(all, func(k known) bool { return k.Certificate == hash })])
 	case hash != "":
 		return []Target{{Entry: revocation.Entry{Certificate: hash, User: w.User, NotAfter: w.Until}}}, nil
 	}
 	return nil, hint.With(errors.New("no live certificate is known that fits"),
 		"give the certificate's file, or its fingerprint: the audit log names it as "+revocation.CredentialID)
+}
+
+// unfit is the error for a certificate that is known by its fingerprint, and is not to be revoked as one that nobody
+// knows: without its groups nobody would see whose it is, and without its end it would stay on the list.
+func unfit(k known) error {
+	whose := fmt.Sprintf("the certificate %s is one of %q", k.Certificate[:16], k.User)
+	if k.Ended(time.Now()) {
+		return hint.With(fmt.Errorf("%s and has ended already", whose), "nobody can sign in with it any more")
+	}
+	return hint.With(fmt.Errorf("%s and does not fit what else was given", whose), "name it by its fingerprint alone")
 }
 
 // Check says what is malformed in w; nil if nothing is.

@@ -69,6 +69,11 @@ func (t Trial) Run(ctx context.Context, kubeContext string) (steps []TrialStep, 
 	took := func(began time.Time) string {
 		return fmt.Sprintf("after %s", time.Since(began).Round(10*time.Millisecond))
 	}
+	add := func(step TrialStep) { // what was interrupted tells nothing
+		if ctx.Err() == nil {
+			steps = append(steps, step)
+		}
+	}
 	try := func(what string, wanted func(error) bool) {
 		began := time.Now()
 		err := writer.probe(ctx, name)
@@ -83,7 +88,7 @@ func (t Trial) Run(ctx context.Context, kubeContext string) (steps []TrialStep, 
 		if err != nil {
 			step.Note = err.Error()
 		}
-		steps = append(steps, step)
+		add(step)
 	}
 	works := func(err error) bool { return err == nil }
 	try("the certificate writes", works)
@@ -105,17 +110,17 @@ func (t Trial) Run(ctx context.Context, kubeContext string) (steps []TrialStep, 
 	if in.InForce {
 		note = took(began)
 	}
-	steps = append(steps, TrialStep{What: "the API server enforces the revocation", OK: in.InForce, Note: note})
+	add(TrialStep{What: "the API server enforces the revocation", OK: in.InForce, Note: note})
 	try("the revoked certificate does not write", revocation.IsRefusal)
 	_, err = writer.get(ctx, object{"apiVersion": "v1", "kind": "ConfigMap",
 		"metadata": map[string]any{"namespace": "default", "name": name}})
-	steps = append(steps, TrialStep{What: "it reads on, until it ends", OK: isNotFound(err)})
+	add(TrialStep{What: "it reads on, until it ends", OK: isNotFound(err)})
 
 	if shards, err = l.Lift(ctx, time.Time{}, entry.Certificate); err != nil {
 		return steps, err
 	}
 	in = c.enforced(ctx, shards)
-	steps = append(steps, TrialStep{What: "the API server enforces that it is lifted", OK: in.InForce, Note: in.Note})
+	add(TrialStep{What: "the API server enforces that it is lifted", OK: in.InForce, Note: in.Note})
 	try("the certificate writes again", works)
 	return steps, ctx.Err()
 }
