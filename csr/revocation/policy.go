@@ -226,7 +226,8 @@ c.substring(` + fmt.Sprintf("%d, %d", len(CertificatePrefix), len(CertificatePre
 // message is what a refused user reads: that it is the certificate, why, and whom to ask.
 func message() string {
 	part := func(at int) string { return fmt.Sprintf("e[%d]", at+1) } // the certificate comes first
-	return `variables.found.map(e, "the client certificate " + e[0].substring(0, 16) + "… of " + ` + part(atUser) + ` +
+	return `variables.found.map(e, "the client certificate " + e[0].substring(0, 16) + "…" +
+(` + part(atUser) + ` == "" ? "" : " of " + ` + part(atUser) + `) +
 " was revoked on " + ` + part(atDay) + ` + " by " + ` + part(atBy) + ` +
 (` + part(atReason) + ` == "" ? "" : ": " + ` + part(atReason) + `) + "; ask them, or a cluster admin")[0]`
 }
