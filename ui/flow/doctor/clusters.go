@@ -194,7 +194,8 @@ func revocable(e enrollment.Enrollment, a answer) (c Check, told bool) {
 			fmt.Sprintf("keep lifetimes short; Kubernetes 1.%d can", revocation.MinMinor),
 		), true
 	}
-	return c.ok("possible; `kubehsm revocation check` proves it, `kubehsm rbac check` names broken policies"), true
+	return c.ok("possible: a revoked certificate cannot write, but reads until it ends; `kubehsm revocation check` " +
+		"proves it, `kubehsm rbac check` names broken policies"), true
 }
 
 // server says how an API server answers, and compares the clocks.

@@ -467,7 +467,7 @@ func TestRevocable(t *testing.T) {
 	m.enroll("prod", s.URL, ca, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 	look := func() []Check { return clusters(context.Background(), m.Options) }
 	version = `{"major":"1","minor":"37"}`
-	m.expect(m.find(look(), "revocation/prod"), OK, "revocation check", "")
+	m.expect(m.find(look(), "revocation/prod"), OK, "cannot write, but reads until it ends; `kubehsm revocation check`", "")
 	version = `{"major":"1","minor":"31+"}`
 	m.expect(m.find(look(), "revocation/prod"), Note, "Kubernetes 1.31", "keep lifetimes short")
 	version = `{"kind":"Status"}`
