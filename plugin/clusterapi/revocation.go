@@ -89,6 +89,22 @@ func (r *Revocation) Entries() []revocation.Entry {
 	return all
 }
 
+// Add has the Revocation name one more certificate.
+func (s *RevocationSpec) Add(e revocation.Entry) {
+	c := RevokedCertificate{Fingerprint: e.Certificate, Key: e.Key}
+	if !e.NotAfter.IsZero() {
+		c.NotAfter = &metav1.Time{Time: e.NotAfter}
+	}
+	s.Certificates = append(s.Certificates, c)
+}
+
+// LiftOwn says how an admin lifts the Revocation of the certificate in use. The policies do not see who impersonates,
+// and judge no policies.
+func LiftOwn(name string) string {
+	return "your own certificate is revoked: use another credential, or run `kubectl --as=rescue " +
+		"--as-group=system:masters -n " + Namespace + " delete revocation " + name + "` and lift again"
+}
+
 // Until is when the last of its certificates ends, zero if that is not known of each.
 func (r *Revocation) Until() (last time.Time) {
 	for _, c := range r.Spec.Certificates {

@@ -34,7 +34,7 @@ as many of its first digits as "kubehsm revocation list" shows.`,
 		}
 		var hashes []string
 		for _, arg := range args {
-			e, err := desk.Listed(list, arg)
+			e, err := list.Named(arg)
 			if err != nil {
 				return &ui.UsageError{Err: err}
 			}

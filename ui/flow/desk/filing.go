@@ -87,16 +87,6 @@ func (s Stopping) Filed(ctx context.Context, kubeContext string) ([]clusterapi.R
 	return all, err
 }
 
-// waits tells whether a certificate is one that the approver has still to put into a policy.
-func waits(l revocation.List, certificate string) bool {
-	for e, s := range l.All() {
-		if e.Certificate == certificate && s.Name == waitingPolicy {
-			return true
-		}
-	}
-	return false
-}
-
 // mayFile tells whether the caller may have the approver revoke certificates.
 func (c *objects) mayFile(ctx context.Context) (bool, error) {
 	ok, err := c.may(ctx, access{Verb: "create", Group: clusterapi.GroupVersion.Group, Resource: "revocations",
@@ -127,11 +117,7 @@ func (c *objects) file(ctx context.Context, stop *Stop, by, reason string) error
 			}
 			spec := clusterapi.RevocationSpec{User: revocation.Brief(user), Reason: revocation.Brief(reason), By: by}
 			for _, t := range some {
-				r := clusterapi.RevokedCertificate{Fingerprint: t.Certificate, Key: t.Key}
-				if !t.NotAfter.IsZero() {
-					r.NotAfter = &metav1.Time{Time: t.NotAfter}
-				}
-				spec.Certificates = append(spec.Certificates, r)
+				spec.Add(t.Entry)
 			}
 			o := revocationNamed("revoked-" + hex.EncodeToString(id))
 			o["spec"] = spec
@@ -222,20 +208,12 @@ func (c *objects) unfile(ctx context.Context, certificates []string) (found map[
 			f.from["spec"] = f.Spec
 			err = c.replace(ctx, f.from)
 		}
-		err = ownRevoked(err, f.Name)
+		if revocation.IsRefusal(err) {
+			err = hint.With(err, clusterapi.LiftOwn(f.Name))
+		}
 		if err != nil && !isNotFound(err) {
 			return nil, err
 		}
 	}
 	return found, nil
-}
-
-// ownRevoked adds to the refusal of a revoked certificate that was to change a Revocation what its owner can do. The
-// policies do not see who impersonates, and judge no policies.
-func ownRevoked(err error, name string) error {
-	if !revocation.IsRefusal(err) {
-		return err
-	}
-	return hint.Withf(err, "your own certificate is revoked: use another credential, or run `kubectl --as=rescue "+
-		"--as-group=system:masters -n %s delete revocation %s` and lift again", clusterapi.Namespace, name)
 }

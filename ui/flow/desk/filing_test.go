@@ -313,9 +313,8 @@ func TestRevokedAdmin(t *testing.T) {
 	if !isForbidden(err) || strings.Contains(hinting.Of(err), "--as") {
 		t.Errorf("who may not: %v, hint %q", err, hinting.Of(err))
 	}
-	refused := errors.New("denied: " + "ValidatingAdmissionPolicy '" + revocation.PolicyPrefix + "1' with binding")
-	if hint := hinting.Of(ownRevoked(refused, "revoked-1")); !strings.Contains(hint, "--as-group=system:masters") ||
-		!strings.Contains(hint, "delete revocation revoked-1") {
+	if hint := clusterapi.LiftOwn("revoked-1"); !strings.Contains(hint, "--as-group=system:masters -n "+clusterapi.Namespace+
+		" delete revocation revoked-1`") {
 		t.Errorf("who is revoked: hint %q", hint)
 	}
 	w.Server.Forbid("list validatingadmissionpolicies", "get validatingadmissionpolicies")

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/kubehsm/kubehsm/csr/revocation"
 )
 
 // Evaders are the users and groups that a binding lets evade a revocation.
@@ -22,9 +24,9 @@ func (s Roles) Evaders(ctx context.Context, kubeContext string) (e Evaders, err 
 	if err != nil {
 		return e, err
 	}
-	e.Impersonate, err = c.holders(ctx, impersonates)
+	e.Impersonate, err = c.holders(ctx, revocation.Impersonates)
 	if err == nil {
-		e.Policies, err = c.holders(ctx, changesPolicies)
+		e.Policies, err = c.holders(ctx, revocation.ChangesPolicies)
 	}
 	if isForbidden(err) {
 		return Evaders{Unknown: mayNotList}, nil
@@ -34,32 +36,6 @@ func (s Roles) Evaders(ctx context.Context, kubeContext string) (e Evaders, err 
 
 // mayNotList is why the holders of a right are not known.
 const mayNotList = "you may not list roles and bindings"
-
-// impersonates: a rule that lets its holder act as others. With that the cluster sees their
-// own certificate no more. In a namespace that is as its service accounts.
-func impersonates(rule map[string]any, namespaced bool) bool {
-	return names(rule, "verbs", func(v string) bool { return v == "*" || strings.HasPrefix(v, "impersonate") }) &&
-		names(rule, "resources", func(r string) bool {
-			r, _, _ = strings.Cut(r, "/") // userextras/KEY
-			return r == "*" || r == "serviceaccounts" || !namespaced &&
-				slices.Contains([]string{"users", "groups", "nodes", "userextras"}, r)
-		})
-}
-
-// changesPolicies: a rule that lets its holder change admission policies, and so lift a
-// revocation. No policy judges who does. No role in a namespace does.
-func changesPolicies(rule map[string]any, namespaced bool) bool {
-	changes := []string{"*", "update", "patch", "delete", "deletecollection"}
-	return !namespaced && names(rule, "verbs", func(v string) bool { return slices.Contains(changes, v) }) &&
-		names(rule, "resources", func(r string) bool {
-			return r == "*" || strings.HasPrefix(r, "validatingadmissionpolic")
-		})
-}
-
-func names(rule map[string]any, field string, is func(string) bool) bool {
-	list, _ := rule[field].([]any)
-	return slices.ContainsFunc(list, func(v any) bool { s, _ := v.(string); return is(s) })
-}
 
 // holders are the users and groups that a binding gives a role with such a rule, in a
 // namespace or in all.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 )
@@ -18,29 +17,6 @@ func (r Revocation) Removable() bool {
 
 // Stops tells whether there are certificates that can be kept from writing.
 func (r Revocation) Stops() bool { return r.Stop != nil && len(r.Stop.Allowed().Targets) > 0 }
-
-// Listed finds the entry whose fingerprint begins with some digits: enough of them to tell
-// it from all others.
-func Listed(l revocation.List, digits string) (revocation.Entry, error) {
-	if full, err := revocation.ParseFingerprint(digits); err == nil {
-		digits = full
-	}
-	digits = strings.ToLower(strings.TrimSuffix(digits, "…")) // as a refusal names it
-	var found []revocation.Entry
-	for e := range l.All() {
-		if strings.HasPrefix(e.Certificate, digits) && digits != "" {
-			found = append(found, e)
-		}
-	}
-	if len(found) == 1 {
-		return found[0], nil
-	}
-	err := fmt.Errorf("%q is none of the revoked certificates", digits)
-	if len(found) > 1 {
-		err = fmt.Errorf("%d revoked certificates begin with %q", len(found), digits)
-	}
-	return revocation.Entry{}, hint.With(err, "`kubehsm revocation list` shows them")
-}
 
 // MendList adds to the error of a list of revoked certificates how to mend it; nil stays nil.
 func MendList(err error) error {
@@ -58,13 +34,10 @@ func (r Revocation) StopsCertificate(c CertificateView) bool {
 
 // Revoked tells whether c is one of the certificates that are kept from writing: before, or once this was done.
 func (r Revocation) Revoked(c CertificateView) bool {
-	switch {
-	case r.Stop == nil || r.Stop.Pending() != nil:
+	if r.Stop == nil || r.Stop.Pending() != nil {
 		return false
-	case r.Stop.Done == nil:
-		return r.RevokedAlready(c)
 	}
-	return r.RevokedAlready(c) || r.StopsCertificate(c)
+	return r.RevokedAlready(c) || r.Stop.Done != nil && r.StopsCertificate(c)
 }
 
 // RevokedAlready tells whether c is one of the certificates that were revoked before.

@@ -215,16 +215,18 @@ func (s Stopping) LookUp(ctx context.Context, kubeContext string, targets []Targ
 	for _, t := range targets {
 		if e, on := list.Find(t.Certificate, ""); on && (may || e.Covers(t.Entry)) { // put writes an admin's again
 			stop.Already = append(stop.Already, t)
-			if waits(list, t.Certificate) {
-				stop.Warnings = append(stop.Warnings, "the revocation of the certificate "+t.Certificate[:16]+
-					" is filed, but the approver has not put it in force yet")
+			for e, shard := range list.All() {
+				if e.Certificate == t.Certificate && shard.Name == waitingPolicy {
+					stop.Warnings = append(stop.Warnings, "the revocation of the certificate "+t.Certificate[:16]+
+						" is filed, but the approver has not put it in force yet")
+				}
 			}
 			continue
 		}
 		stop.Targets = append(stop.Targets, t)
 		stop.judge(t, list.Settings, me, accept)
 	}
-	impersonators, err := c.holders(ctx, impersonates)
+	impersonators, err := c.holders(ctx, revocation.Impersonates)
 	switch {
 	case isForbidden(err):
 		stop.Unknown = mayNotList

@@ -69,7 +69,7 @@ func TestStop(t *testing.T) {
 				if e.User != "jane" || e.By != "admin" || e.Reason != "lost" || e.Key == "" || e.NotAfter.IsZero() {
 					t.Errorf("%+v", e)
 				}
-				if same, err := Listed(l, e.Certificate[:12]); err != nil || same != e {
+				if same, err := l.Named(e.Certificate[:12]); err != nil || same != e {
 					t.Errorf("by its first digits: %+v, %v", same, err)
 				}
 			}
@@ -128,7 +128,7 @@ func TestLift(t *testing.T) {
 	}
 	if l, err := s.List(t.Context(), ""); err != nil {
 		t.Error(err)
-	} else if e, err := Listed(l, hash[:16]+"…"); err != nil || e.Certificate != hash {
+	} else if e, err := l.Named(hash[:16] + "…"); err != nil || e.Certificate != hash {
 		t.Errorf("as a refusal names it: %+v, %v", e, err)
 	}
 	if in, err := s.Configure(t.Context(), "", revocation.Settings{FailClosed: true}); err != nil || !in.InForce {
@@ -142,7 +142,7 @@ func TestLift(t *testing.T) {
 		t.Errorf("%+v, %v", l, err)
 	}
 	for _, digits := range []string{hash, "", "zz"} {
-		if _, err := Listed(l, digits); err == nil {
+		if _, err := l.Named(digits); err == nil {
 			t.Errorf("%q is on the list", digits)
 		}
 	}
@@ -204,8 +204,8 @@ func TestTargets(t *testing.T) {
 	}{
 		"file":           {Sought{PEM: append(ca, leaf...)}, mine[0].Certificate},
 		"hash":           {Sought{Fingerprint: revocation.CertificatePrefix + mine[0].Certificate}, mine[0].Certificate},
-		"of another":     {Sought{Fingerprint: mine[0].Certificate, User: "joe"}, `is one of "jane" and does not fit`},
-		"ended":          {Sought{Fingerprint: gone}, "has ended already"},
+		"of another":     {Sought{Fingerprint: mine[0].Certificate, User: "joe"}, "does not fit what else was given"},
+		"ended":          {Sought{Fingerprint: gone}, "is known, but has ended"},
 		"unknown hash":   {Sought{Fingerprint: strings.Repeat("cd", 32), Until: later}, strings.Repeat("cd", 32)},
 		"token":          {Sought{Token: "piv:serial=4711"}, other},
 		"serial number":  {Sought{Token: "4711"}, other},
@@ -218,14 +218,17 @@ func TestTargets(t *testing.T) {
 		"bad PEM":        {Sought{PEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")})}, "cannot be read"},
 	} {
 		got, err := s.Targets(t.Context(), "", c.sought)
+		if bad := c.sought.Check(); bad != nil && (err == nil || bad.Error() != err.Error()) {
+			t.Errorf("%s: %v and then %v", name, bad, err)
+		}
 		if err != nil && !strings.Contains(err.Error(), c.want) || err == nil && (len(got) != 1 || got[0].Certificate != c.want) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
-	if got := numbersOf("0A:ff"); !slices.Equal(got, []string{"2815"}) {
+	if got := revocation.SerialNumbers("0A:ff"); !slices.Equal(got, []string{"2815"}) {
 		t.Errorf("a serial number: %q", got)
 	}
-	if got := numbersOf("10"); !slices.Equal(got, []string{"10", "16"}) {
+	if got := revocation.SerialNumbers("10"); !slices.Equal(got, []string{"10", "16"}) {
 		t.Errorf("a serial number that both bases have: %q", got)
 	}
 	w.Server.Forbid("list certificatesigningrequests")

@@ -6,7 +6,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"slices"
 	"strings"
 	"time"
@@ -79,22 +78,13 @@ func (s Stopping) Targets(ctx context.Context, kubeContext string, w Sought) ([]
 	case len(found) > 0:
 		return found, nil
 	case hash != "" && slices.ContainsFunc(all, func(k known) bool { return k.Certificate == hash }):
-		return nil, unfit(all[slices.IndexFunc(all, func(k known) bool { return k.Certificate == hash })])
+		return nil, hint.With(fmt.Errorf("the certificate %.16s… is known, but has ended or does not fit what else was given",
+			hash), "name it by its fingerprint alone")
 	case hash != "":
 		return []Target{{Entry: revocation.Entry{Certificate: hash, User: w.User, NotAfter: w.Until}}}, nil
 	}
 	return nil, hint.With(errors.New("no live certificate is known that fits"),
 		"give the certificate's file, or its fingerprint: the audit log names it as "+revocation.CredentialID)
-}
-
-// unfit is the error for a certificate that is known by its fingerprint, and is not to be revoked as one that nobody
-// knows: without its groups nobody would see whose it is, and without its end it would stay on the list.
-func unfit(k known) error {
-	whose := fmt.Sprintf("the certificate %s is one of %q", k.Certificate[:16], k.User)
-	if k.Ended(time.Now()) {
-		return hint.With(fmt.Errorf("%s and has ended already", whose), "nobody can sign in with it any more")
-	}
-	return hint.With(fmt.Errorf("%s and does not fit what else was given", whose), "name it by its fingerprint alone")
 }
 
 // Check says what is malformed in w; nil if nothing is.
@@ -121,21 +111,10 @@ func (w Sought) read() (hash, serial string, numbers []string, err error) {
 				"give the token's serial number; `kubehsm token list` shows it")
 		}
 	}
-	if numbers = numbersOf(w.Serial); w.Serial != "" && len(numbers) == 0 {
+	if numbers = revocation.SerialNumbers(w.Serial); w.Serial != "" && len(numbers) == 0 {
 		return "", "", nil, fmt.Errorf("%q is not a serial number", w.Serial)
 	}
 	return hash, serial, numbers, nil
-}
-
-// numbersOf reads a serial number, whose digits may mean either base, as big.Int writes it.
-func numbersOf(s string) (all []string) {
-	digits := strings.TrimPrefix(strings.ToLower(strings.ReplaceAll(s, ":", "")), "0x")
-	for _, base := range []int{10, 16} {
-		if n, ok := new(big.Int).SetString(digits, base); ok && (base == 16 || digits == s) {
-			all = append(all, n.String())
-		}
-	}
-	return all
 }
 
 // targetsIn reads the certificates in PEM that are no authorities.

@@ -63,7 +63,7 @@ func (d work) lift() tea.Msg {
 					if err != nil {
 						return screen.Report{}, err
 					}
-					e, err := desk.Listed(l, digits)
+					e, err := l.Named(digits)
 					if err != nil {
 						return screen.Report{}, err
 					}
