@@ -137,7 +137,9 @@ func TestFaults(t *testing.T) {
 						s.direct.env = append(s.direct.env, "DISABLE_HTTP2=1")
 						s.bridge.env = append(s.bridge.env, "DISABLE_HTTP2=1")
 					}
-					s.kubectl(s.bridge, "", "get", "configmap", "read", "-o", "name") // the bridge is connected
+					// The bridge is connected, and after two reads in turn it makes no further connection for another.
+					s.kubectl(s.bridge, "", "get", "configmap", "read", "bulk-0", "-o", "name")
+					bridge.quiet()
 					s.faulted(fault.begin, direct, bridge, number, v.command, v.stdin)
 				}
 			})

@@ -10,10 +10,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 // faulty passes TCP connections on to the first of its servers that takes them, and
@@ -30,6 +33,7 @@ type faulty struct {
 	fault    func(p *passed) // the fault to come, nil for none
 	still    chan struct{}   // bytes wait until it is closed; nil: all pass
 	lossy    bool            // packets are dropped
+	moved    time.Time       // when the last bytes came
 	resent   int             // segments that had to be sent again while they were
 	wait     sync.WaitGroup
 }
@@ -139,6 +143,18 @@ func (f *faulty) once(bytes int, fault func(*passed)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.bytes, f.fault = bytes, fault
+}
+
+// quiet waits until nothing has come for a moment: a fault that strikes the next answer then strikes that of the next
+// request, and not that of a connection which the bridge was just making.
+func (f *faulty) quiet() {
+	if !poll.Within(poll.Patience, func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return time.Since(f.moved) > 100*time.Millisecond
+	}) {
+		f.t.Error("the connections never rest")
+	}
 }
 
 // stall has nothing pass until the returned function is called.
@@ -252,6 +268,7 @@ func (f *faulty) copy(p *passed, to, from *net.TCPConn, answers bool) {
 	for {
 		n, err := from.Read(b)
 		f.mu.Lock()
+		f.moved = time.Now()
 		still := f.still
 		var fault func(*passed)
 		if answers && n > 0 && f.fault != nil {

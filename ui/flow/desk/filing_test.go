@@ -95,7 +95,7 @@ func TestFiledForLonger(t *testing.T) {
 		e := targets[0].Entry
 		change(&e)
 		shard := revocation.Shard{Name: revocation.PolicyPrefix + "1", Entries: []revocation.Entry{e}}
-		w.Server.Put("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies", flowtest.Object(shard.Policy()))
+		w.Server.Put("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies", shard.Policy())
 		stop, err := NewStopping(w.Env).LookUp(t.Context(), "", targets, nil)
 		already := 0
 		if e == targets[0].Entry {
@@ -153,7 +153,7 @@ func TestLiftMeanwhile(t *testing.T) {
 	shard := revocation.Shard{Name: revocation.PolicyPrefix + "1", Entries: []revocation.Entry{targets[0].Entry}}
 	w.Server.Before(func(right string) flowtest.Fate {
 		if right == "delete revocations" {
-			w.Server.Put("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies", flowtest.Object(shard.Policy()))
+			w.Server.Put("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies", shard.Policy())
 		}
 		return 0
 	})

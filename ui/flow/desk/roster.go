@@ -166,7 +166,7 @@ func rosterEntry(heading, row []string) (RosterEntry, error) {
 	for _, name := range append([]string{e.Owner}, e.Groups...) {
 		switch {
 		case reserved(name):
-			return e, fmt.Errorf("%q is not for people: it begins with system: or kubehsm:", name)
+			return e, fmt.Errorf("%q is not for people: it begins with %s or %s", name, "system:", "kubehsm:")
 		case utf8.RuneCountInString(name) > maxName:
 			return e, fmt.Errorf("%.20q… has more than %d characters", name, maxName)
 		}
