@@ -19,8 +19,8 @@ type Options struct {
 	Env *env.Env
 	// Getenv is [os.Getenv], or a test's.
 	Getenv func(string) string
-	// Online has API servers asked for their time and version. No credential is
-	// sent.
+	// Online has API servers asked for their time and version, for which no credential is
+	// sent, and for the policies with revoked certificates, see [policies].
 	Online bool
 	// Unlocked is a token as [Unlock] has read it, nil for none: the others are looked at
 	// without a PIN.
@@ -82,6 +82,7 @@ func examinations() []examination {
 		{Check{ID: "kubeconfig", Group: GroupKubeconfig, Title: "kubeconfig"}, kubeconfigs},
 		{Check{ID: "agent", Group: GroupAgent, Title: "Agent"}, theAgent},
 		{Check{ID: "clusters", Group: GroupClusters, Title: "Clusters"}, clusters},
+		{Check{ID: "revocation-policies", Group: GroupClusters, Title: "Policies with revoked certificates"}, policies},
 	}
 }
 
