@@ -99,7 +99,8 @@ func documents() []Entry {
 		},
 		{"rbac print", "manifest; with --revocation-authorizer authorization kubeconfig"},
 		{"csr approve --proven", "requests[]: request user notes problem; left"},
-		{"roster list", "tokens[]: serial owner groups state horizon notAfter model stage why request; unknown"},
+		{"roster list", "tokens[]: serial owner groups state horizon notAfter model stage why request; unknown " +
+			"impersonators[] impersonatorsUnknown"},
 		{"roster import", "written"},
 		{"roster line", "as bootstrap-token create, with joinCommand"},
 		{"roster remove", "tokens[], as in roster list; changed"},

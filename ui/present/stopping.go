@@ -70,19 +70,20 @@ func reach(s desk.Stop) []Line {
 		{Words: "Still possible: reading, until the certificate ends; watches and sessions that are open now; writing " +
 			"to aggregated API servers that decide by themselves; and changing admission policies, with the right to."},
 	}
+	return append(lines, impersonators("Not refused with --as, for these, who", s.Impersonators, s.Unknown)...)
+}
+
+// impersonators says of some, as lead calls them, that they may impersonate others, or why that is unknown.
+func impersonators(lead string, all []string, unknown string) []Line {
 	switch {
-	case s.Unknown != "":
-		lines = append(lines, Line{Level: Warn,
-			Words: "Not known: who may impersonate others (" + text.Clean(s.Unknown) +
-				"). The cluster does not see their certificate then."})
-	case len(s.Impersonators) > 0:
-		lines = append(lines, Line{Level: Warn,
-			Words: text.Clean(
-				"Not refused with --as, for these, who may impersonate others (in a namespace: service accounts): " +
-					strings.Join(s.Impersonators, ", ") + ".",
-			)})
+	case unknown != "":
+		return []Line{{Level: Warn, Words: "Not known: who may impersonate others (" + text.Clean(unknown) +
+			"). The cluster does not see their certificate then."}}
+	case len(all) > 0:
+		return []Line{{Level: Warn, Words: text.Clean(lead + " may impersonate others (in a namespace: service accounts): " +
+			strings.Join(all, ", ") + ".")}}
 	}
-	return lines
+	return nil
 }
 
 // Evaders says who may evade the revocation of a certificate.

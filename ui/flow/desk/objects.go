@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
@@ -308,4 +309,24 @@ func (c *objects) may(ctx context.Context, a access) (bool, error) {
 	status, _ := o["status"].(map[string]any)
 	allowed, _ := status["allowed"].(bool)
 	return allowed, nil
+}
+
+// ledgerAPI is [revocation.API] over the objects of a cluster.
+type ledgerAPI struct{ to *objects }
+
+// List implements [revocation.API].
+func (l ledgerAPI) List(ctx context.Context, apiVersion, kind string) (all []revocation.Object, err error) {
+	err = l.to.list(ctx, object{"apiVersion": apiVersion, "kind": kind}, func(o object) { all = append(all, o) })
+	if isUnserved(err) && kind != "ClusterRole" { // roles are not served where RBAC is off
+		err = hint.With(err, "revocation needs Kubernetes 1.32")
+	}
+	return all, err
+}
+
+// Create implements [revocation.API].
+func (l ledgerAPI) Create(ctx context.Context, o revocation.Object) error { return l.to.create(ctx, o) }
+
+// Replace implements [revocation.API].
+func (l ledgerAPI) Replace(ctx context.Context, o revocation.Object) error {
+	return l.to.replace(ctx, o)
 }

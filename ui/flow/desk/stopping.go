@@ -90,26 +90,6 @@ type Enforcement struct {
 	Note    string        `json:"note,omitempty"`
 }
 
-// ledgerAPI is [revocation.API] over the objects of a cluster.
-type ledgerAPI struct{ to *objects }
-
-// List implements [revocation.API].
-func (l ledgerAPI) List(ctx context.Context, apiVersion, kind string) (all []revocation.Object, err error) {
-	err = l.to.list(ctx, object{"apiVersion": apiVersion, "kind": kind}, func(o object) { all = append(all, o) })
-	if isUnserved(err) {
-		err = hint.With(err, "revocation needs Kubernetes 1.32")
-	}
-	return all, err
-}
-
-// Create implements [revocation.API].
-func (l ledgerAPI) Create(ctx context.Context, o revocation.Object) error { return l.to.create(ctx, o) }
-
-// Replace implements [revocation.API].
-func (l ledgerAPI) Replace(ctx context.Context, o revocation.Object) error {
-	return l.to.replace(ctx, o)
-}
-
 func (s Stopping) open(ctx context.Context, kubeContext string) (*objects, revocation.Ledger, error) {
 	c, err := openObjects(ctx, s.access, kubeContext)
 	return c, revocation.Ledger{API: ledgerAPI{c}}, err
@@ -226,7 +206,7 @@ func (s Stopping) LookUp(ctx context.Context, kubeContext string, targets []Targ
 		stop.Targets = append(stop.Targets, t)
 		stop.judge(t, list.Settings, me, accept)
 	}
-	impersonators, err := c.holders(ctx, revocation.Impersonates)
+	impersonators, err := revocation.Holders(ctx, ledgerAPI{c}, revocation.Impersonates, nil)
 	switch {
 	case isForbidden(err):
 		stop.Unknown = mayNotList
