@@ -132,8 +132,9 @@ const systemNamespace = "kubehsm-system"
 
 // MayFile asks whether s may file requests. Most callers may not ask about others.
 func (r Rights) MayFile(ctx context.Context, s Subject) (bool, error) {
-	return r.mayDo(ctx, s, authorizationv1.ResourceAttributes{Verb: "create", Group: certificatesv1.GroupName,
+	may, err := r.mayDo(ctx, s, authorizationv1.ResourceAttributes{Verb: "create", Group: certificatesv1.GroupName,
 		Resource: "certificatesigningrequests"})
+	return may, apiError("ask who may file requests", r.host, err)
 }
 
 // grantLook is one look-up; roles are those read already.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
+	"github.com/kubehsm/kubehsm/ui/flow/renewals"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
@@ -22,6 +24,8 @@ type rbacDoc struct {
 	BrokenPolicies []string `json:"brokenPolicies,omitempty"`
 	// Approver is what the approver of the cluster may not do, though it should.
 	Approver []string `json:"approver,omitempty"`
+	// Barred are those on the roster who cannot renew; nil of apply, and if there are none.
+	Barred *renewals.Barred `json:"cannotRenew,omitempty"`
 	// Obstacles are why a ticket cannot work here; none of apply.
 	Obstacles []string `json:"obstacles,omitempty"`
 }
@@ -35,7 +39,8 @@ func (a *app) rbacCheck() *cobra.Command {
 		Long: `Shows for every role, binding and policy whether the cluster has it, and for every duty
 whether you have the rights for it. It names who may evade the revocation of a
 certificate, and which of the policies with revoked certificates are broken. It says
-whether a ticket can work here at all. It fails if something is missing, different or
+whether a ticket can work here at all, and who on the roster may not file requests, so
+that nobody renews their certificates. It fails if something is missing, different or
 broken.
 
 With --try-token, it makes a bootstrap token that can only file requests and lives for
@@ -77,6 +82,13 @@ kubehsm rbac check breakglass -o json`,
 		if doc.Approver, err = desk.NewRoles(env).Lacks(c.Context(), a.context, time.Now()); err != nil {
 			return err
 		}
+		barred, err := renewals.Look(c.Context(), env, a.context, time.Now())
+		if err != nil {
+			return err
+		}
+		if barred.Err() != nil {
+			doc.Barred = &barred
+		}
 		tickets := desk.NewTickets(env)
 		var untried error
 		if try {
@@ -87,9 +99,9 @@ kubehsm rbac check breakglass -o json`,
 		err = a.emit(o, doc, func(w *words) {
 			w.sections(append([]present.Section{present.Roles(doc.Objects), present.Rights(doc.Rights),
 				present.Evaders(evaders), present.BrokenPolicies(doc.BrokenPolicies), present.Obstacles(doc.Obstacles)},
-				present.Lacks(doc.Approver)...))
+				slices.Concat(present.Lacks(doc.Approver), present.Barred(barred))...))
 		})
-		return errors.Join(err, untried, rbacWrong(doc.Objects), broken)
+		return errors.Join(err, untried, rbacWrong(doc.Objects), broken, barred.Err())
 	})
 	c.Flags().BoolVar(&try, "try-token", false, "make a bootstrap token to test whether the cluster accepts it")
 	o = output(c)

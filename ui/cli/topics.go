@@ -95,6 +95,7 @@ func documents() []Entry {
 			"rbac check, apply",
 			"objects[]: set kind namespace name state; rights[]: duty allowed needs; " +
 				"evaders{impersonate[] changePolicies[] unknown}; brokenPolicies[]; approver[], its missing rights; " +
+				"cannotRenew{groups[] users[] unasked}, of the roster; " +
 				"obstacles[], why a ticket cannot work",
 		},
 		{"rbac print", "manifest; with --revocation-authorizer authorization kubeconfig"},

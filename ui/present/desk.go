@@ -2,6 +2,7 @@ package present
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
+	"github.com/kubehsm/kubehsm/ui/flow/renewals"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
@@ -165,6 +167,31 @@ func Lacks(all []string) []Section {
 		return nil
 	}
 	return []Section{{Title: "What the approver lacks", Lines: linesOf("", all, Warn)}}
+}
+
+// maxBarred bounds whom [Barred] names.
+const maxBarred = 3
+
+// Barred says who on the roster may not renew their certificates; nothing if nobody was found.
+func Barred(b renewals.Barred) []Section {
+	var all []string
+	for _, g := range b.Groups {
+		all = append(all, "group "+Note(g))
+	}
+	for _, u := range b.Users {
+		all = append(all, "user "+Note(u))
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	if more := len(all) - maxBarred; more > 0 {
+		all = append(all[:maxBarred], strconv.Itoa(more)+" more")
+	}
+	words := "may not file requests: " + strings.Join(all, ", ")
+	if b.Unasked > 0 {
+		words += " (" + Count(b.Unasked, "token") + " not looked at)"
+	}
+	return []Section{{Title: "Who on the roster cannot renew", Lines: []Line{{Words: words, Level: Bad}}}}
 }
 
 // Ticket says what a ticket is for. The ticket itself, a secret, is not in it.

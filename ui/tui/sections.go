@@ -2,6 +2,7 @@ package tui
 
 import (
 	"context"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/ask"
@@ -13,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/lost"
+	"github.com/kubehsm/kubehsm/ui/flow/renewals"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 	flowtoken "github.com/kubehsm/kubehsm/ui/flow/token"
@@ -100,7 +102,10 @@ func (f *factory) sections() []*section {
 				Stopping: flowdesk.NewStopping(f.flow),
 				Trial:    flowdesk.NewTrial(f.flow),
 				Roles:    flowdesk.NewRoles(f.flow),
-				Deeds:    deeds.NewLog(f.flow), Enroller: flowenroll.NewEnroller(f.flow), Roster: f.roster})
+				Barred: func(ctx context.Context) (renewals.Barred, error) {
+					return renewals.Look(ctx, f.flow, "", time.Now())
+				},
+				Deeds: deeds.NewLog(f.flow), Enroller: flowenroll.NewEnroller(f.flow), Roster: f.roster})
 		}},
 		{id: screen.Doctor, title: "Doctor", make: func() screen.Screen {
 			return doctor.New(f.tools(), flowdoctor.Options{Env: f.flow, Online: true})

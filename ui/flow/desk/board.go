@@ -61,7 +61,7 @@ type Board struct {
 
 // Board reads the roster, and the requests of the owners, at now.
 func (r Roster) Board(ctx context.Context, kubeContext string, now time.Time) (Board, error) {
-	all, err := r.list(ctx, kubeContext)
+	all, err := r.List(ctx, kubeContext)
 	if err != nil {
 		return Board{}, err
 	}

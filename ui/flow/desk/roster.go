@@ -261,8 +261,8 @@ func (e *RosterEntry) keep(old RosterEntry) {
 	}
 }
 
-// list is the roster as the cluster has it.
-func (r Roster) list(ctx context.Context, kubeContext string) ([]RosterEntry, error) {
+// List is the roster as the cluster has it.
+func (r Roster) List(ctx context.Context, kubeContext string) ([]RosterEntry, error) {
 	c, err := openObjects(ctx, r.access, kubeContext)
 	if err != nil {
 		return nil, err

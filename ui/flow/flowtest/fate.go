@@ -41,6 +41,30 @@ func (s *Server) Allow(rights ...string) {
 	}
 }
 
+// Trust has the cluster say of these users and groups that they may do everything; of others it says that they
+// may do nothing.
+func (s *Server) Trust(names ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.others = map[string]bool{}
+	for _, n := range names {
+		s.others[n] = true
+	}
+}
+
+// judge says what somebody else may do.
+func (s *Server) judge(w http.ResponseWriter, r *http.Request) {
+	asked := s.body(r)
+	spec, _ := asked["spec"].(Object)
+	user, _ := spec["user"].(string)
+	groups, _ := spec["groups"].([]any)
+	asked["status"] = Object{"allowed": s.others[user] || slices.ContainsFunc(groups, func(g any) bool {
+		name, _ := g.(string)
+		return s.others[name]
+	})}
+	s.answer(w, http.StatusCreated, asked)
+}
+
 // Break answers everything with an HTTP status from now on; 0 mends it.
 func (s *Server) Break(status int) {
 	s.mu.Lock()

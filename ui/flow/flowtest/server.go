@@ -47,7 +47,8 @@ type Server struct {
 	minor     string        // Kubernetes' minor version
 	changed   chan struct{} // channel closed and replaced at every change
 	forbidden map[string]bool
-	broken    int // answer everything with this status, if not 0
+	others    map[string]bool // users and groups who may do everything, see Trust
+	broken    int             // answer everything with this status, if not 0
 	before    func(right string) Fate
 	asked     []string
 	control   func(request Object) Object // the cluster's change to each request; may be nil
@@ -272,6 +273,8 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, status int) {
 		s.review(w, r, t)
 	case s.forbidden[rightOf(do, t)]:
 		s.fail(w, http.StatusForbidden, "Forbidden", t)
+	case t.resource == "subjectaccessreviews":
+		s.judge(w, r)
 	case t.resource == "/version":
 		s.answer(w, http.StatusOK, Object{"major": "1", "minor": s.minor})
 	case do == "watch":

@@ -17,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
+	"github.com/kubehsm/kubehsm/ui/flow/renewals"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -41,8 +42,10 @@ type Services struct {
 	Stopping    desk.Stopping
 	Trial       desk.Trial
 	Roles       desk.Roles
-	Deeds       deeds.Log
-	Enroller    enroll.Enroller
+	// Barred finds out who on the roster of the current context's cluster cannot renew.
+	Barred   func(context.Context) (renewals.Barred, error)
+	Deeds    deeds.Log
+	Enroller enroll.Enroller
 	// Roster makes the board of the cluster's tokens.
 	Roster func() screen.Screen
 }

@@ -65,9 +65,14 @@ func (d work) checkRoles(try bool) tea.Msg {
 			if err != nil {
 				return screen.Report{}, err
 			}
+			barred, err := d.Barred(ctx)
+			if err != nil {
+				return screen.Report{}, err
+			}
 			obstacles, untried := hindered(ctx)
 			sections := append(compared(all), present.Rights(rights), present.Evaders(evaders), present.Obstacles(obstacles))
 			sections = append(sections, present.Lacks(lacks)...)
+			sections = append(append(sections, present.Barred(barred)...), screen.Wrong(barred.Err())...)
 			return screen.Report{Title: "Roles and policies in the cluster",
 				Sections: append(sections, screen.Wrong(untried)...)}, nil
 		}}}

@@ -1,0 +1,25 @@
+package present
+
+import (
+	"testing"
+
+	"github.com/kubehsm/kubehsm/ui/flow/renewals"
+)
+
+// Who cannot renew is one line, however many they are and whatever their names contain.
+func TestBarred(t *testing.T) {
+	if s := Barred(renewals.Barred{Unasked: 3}); s != nil {
+		t.Errorf("nobody was found: %+v", s)
+	}
+	for want, b := range map[string]renewals.Barred{
+		"may not file requests: group dev":                          {Groups: []string{"dev"}},
+		"may not file requests: group dev, user jane":               {Groups: []string{"dev"}, Users: []string{"jane"}},
+		"may not file requests: group a, group b, group c, 2 more":  {Groups: []string{"a", "b", "c", "d"}, Users: []string{"e"}},
+		"may not file requests: user a\\nb (1 token not looked at)": {Users: []string{"a\nb"}, Unasked: 1},
+	} {
+		s := Barred(b)
+		if len(s) != 1 || len(s[0].Lines) != 1 || s[0].Lines[0].Words != want || s[0].Lines[0].Level != Bad {
+			t.Errorf("%+v: %+v, want %q", b, s, want)
+		}
+	}
+}
