@@ -107,12 +107,14 @@ func TestBars(t *testing.T) {
 	if err := l.c.RestartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if last.cmd.ProcessState != nil {
-		t.Fatal("the program ended with the API server")
-	}
 	replicas = append(replicas, l.start()) // as the Deployment would
 	done(15 * time.Minute)
-	much := max(memory(last), memory(replicas[2]))
+	much := memory(replicas[2])
+	if last.alive() {
+		much = max(much, memory(last))
+	} else { // on a busy machine the API server is away for longer than a lease lasts
+		t.Error("the leader ended while the API server was restarted: its memory is not known")
+	}
 	for _, r := range replicas {
 		r.kill()
 	}

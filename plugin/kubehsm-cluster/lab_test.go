@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
@@ -78,11 +77,12 @@ type replica struct {
 	cmd             *exec.Cmd
 	metrics, probes string
 	said            *bytes.Buffer
+	ended           chan struct{} // channel that the end of the process closes
 }
 
 func (l *lab) start() *replica {
 	l.t.Helper()
-	r := &replica{metrics: freeAddress(l.t), probes: freeAddress(l.t), said: &bytes.Buffer{}}
+	r := &replica{metrics: freeAddress(l.t), probes: freeAddress(l.t), said: &bytes.Buffer{}, ended: make(chan struct{})}
 	r.cmd = l.approver.Command(r.metrics, r.probes)
 	if l.gate != "" {
 		r.cmd.Args = append(r.cmd.Args, "--kubeconfig="+l.gate) // the last one counts
@@ -91,6 +91,10 @@ func (l *lab) start() *replica {
 	if err := r.cmd.Start(); err != nil {
 		l.t.Fatal(err)
 	}
+	go func() {
+		defer close(r.ended)
+		_ = r.cmd.Wait() // how it ended, it says in its log
+	}()
 	l.t.Cleanup(func() {
 		r.kill()
 		if l.t.Failed() {
@@ -103,9 +107,17 @@ func (l *lab) start() *replica {
 
 // kill ends it without a word; it may have ended.
 func (r *replica) kill() {
-	if r.cmd.ProcessState == nil {
-		_ = r.cmd.Process.Signal(syscall.SIGKILL)
-		_ = r.cmd.Wait()
+	_ = r.cmd.Process.Kill()
+	<-r.ended
+}
+
+// alive tells whether the process has not ended by itself.
+func (r *replica) alive() bool {
+	select {
+	case <-r.ended:
+		return false
+	default:
+		return true
 	}
 }
 
