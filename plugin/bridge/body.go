@@ -120,12 +120,14 @@ func letGo(r *http.Request) {
 	if !ok {
 		return
 	}
-	unread(r)
 	b := s.heldBody
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.gone = true
+	b.gone = true // from now on no Read begins to fill: it would take what is cleared here
 	b.more.Broadcast()
+	b.mu.Unlock()
+	unread(r)
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	clear(b.kept)
 	b.all.room.leave(b.who, b.room)
 	b.kept, b.room = nil, 0
