@@ -17,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/plugin/judge"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
@@ -106,7 +107,7 @@ func (r Roster) Impersonators(ctx context.Context, kubeContext string, b *Board)
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookFor)
 	defer cancel()
-	c, err := openObjects(ctx, r.access, kubeContext)
+	c, err := openObjects(ctx, cluster.Access{Env: r.access.Env.Quiet()}, kubeContext) // asks nobody
 	if err == nil {
 		b.Impersonators, err = revocation.Holders(ctx, ledgerAPI{c}, revocation.Impersonates, groups)
 	}
