@@ -205,7 +205,7 @@ func TestTargets(t *testing.T) {
 		"file":           {Sought{PEM: append(ca, leaf...)}, mine[0].Certificate},
 		"hash":           {Sought{Fingerprint: revocation.CertificatePrefix + mine[0].Certificate}, mine[0].Certificate},
 		"of another":     {Sought{Fingerprint: mine[0].Certificate, User: "joe"}, "does not fit what else was given"},
-		"ended":          {Sought{Fingerprint: gone}, "is known, but has ended"},
+		"ended":          {Sought{Fingerprint: gone}, "has ended: there is nothing to revoke"},
 		"unknown hash":   {Sought{Fingerprint: strings.Repeat("cd", 32), Until: later}, strings.Repeat("cd", 32)},
 		"token":          {Sought{Token: "piv:serial=4711"}, other},
 		"serial number":  {Sought{Token: "4711"}, other},

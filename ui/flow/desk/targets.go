@@ -77,9 +77,12 @@ func (s Stopping) Targets(ctx context.Context, kubeContext string, w Sought) ([]
 	switch {
 	case len(found) > 0:
 		return found, nil
+	case hash != "" && slices.ContainsFunc(all,
+		func(k known) bool { return k.Certificate == hash && k.Ended(time.Now()) }):
+		return nil, fmt.Errorf("the certificate %.16s… has ended: there is nothing to revoke", hash)
 	case hash != "" && slices.ContainsFunc(all, func(k known) bool { return k.Certificate == hash }):
-		return nil, hint.With(fmt.Errorf("the certificate %.16s… is known, but has ended or does not fit what else was given",
-			hash), "name it by its fingerprint alone")
+		return nil, hint.With(fmt.Errorf("the certificate %.16s… is known, but does not fit what else was given", hash),
+			"name it by its fingerprint alone")
 	case hash != "":
 		return []Target{{Entry: revocation.Entry{Certificate: hash, User: w.User, NotAfter: w.Until}}}, nil
 	}
