@@ -24,7 +24,7 @@ type rbacDoc struct {
 	BrokenPolicies []string `json:"brokenPolicies,omitempty"`
 	// Approver is what the approver of the cluster may not do, though it should.
 	Approver []string `json:"approver,omitempty"`
-	// Barred are those on the roster who cannot renew; nil of apply, and if there are none.
+	// Barred are those on the roster who cannot renew; nil of apply, and if all were asked about and there are none.
 	Barred *renewals.Barred `json:"cannotRenew,omitempty"`
 	// Obstacles are why a ticket cannot work here; none of apply.
 	Obstacles []string `json:"obstacles,omitempty"`
@@ -86,7 +86,7 @@ kubehsm rbac check breakglass -o json`,
 		if err != nil {
 			return err
 		}
-		if barred.Err() != nil {
+		if barred.Err() != nil || barred.Unasked > 0 {
 			doc.Barred = &barred
 		}
 		tickets := desk.NewTickets(env)

@@ -172,7 +172,7 @@ func Lacks(all []string) []Section {
 // maxBarred bounds whom [Barred] names.
 const maxBarred = 3
 
-// Barred says who on the roster may not renew their certificates; nothing if nobody was found.
+// Barred says who on the roster may not renew their certificates; nothing if all were looked at and may.
 func Barred(b renewals.Barred) []Section {
 	var all []string
 	for _, g := range b.Groups {
@@ -181,8 +181,13 @@ func Barred(b renewals.Barred) []Section {
 	for _, u := range b.Users {
 		all = append(all, "user "+Note(u))
 	}
-	if len(all) == 0 {
+	const title = "Who on the roster cannot renew"
+	switch {
+	case len(all) == 0 && b.Unasked == 0:
 		return nil
+	case len(all) == 0:
+		return []Section{{Title: title, Lines: []Line{{Level: Warn,
+			Words: "nobody was found; " + Count(b.Unasked, "token") + " not looked at"}}}}
 	}
 	if more := len(all) - maxBarred; more > 0 {
 		all = append(all[:maxBarred], strconv.Itoa(more)+" more")
@@ -191,7 +196,7 @@ func Barred(b renewals.Barred) []Section {
 	if b.Unasked > 0 {
 		words += " (" + Count(b.Unasked, "token") + " not looked at)"
 	}
-	return []Section{{Title: "Who on the roster cannot renew", Lines: []Line{{Words: words, Level: Bad}}}}
+	return []Section{{Title: title, Lines: []Line{{Words: words, Level: Bad}}}}
 }
 
 // Ticket says what a ticket is for. The ticket itself, a secret, is not in it.

@@ -1,6 +1,7 @@
 package present
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/ui/flow/renewals"
@@ -8,8 +9,12 @@ import (
 
 // Who cannot renew is one line, however many they are and whatever their names contain.
 func TestBarred(t *testing.T) {
-	if s := Barred(renewals.Barred{Unasked: 3}); s != nil {
-		t.Errorf("nobody was found: %+v", s)
+	if s := Barred(renewals.Barred{}); s != nil {
+		t.Errorf("all may: %+v", s)
+	}
+	if s := Barred(renewals.Barred{Unasked: 3}); len(s) != 1 || s[0].Lines[0].Level != Warn ||
+		!strings.Contains(s[0].Lines[0].Words, "3 tokens not looked at") {
+		t.Errorf("nobody was asked about: %+v", s)
 	}
 	for want, b := range map[string]renewals.Barred{
 		"may not file requests: group dev":                          {Groups: []string{"dev"}},

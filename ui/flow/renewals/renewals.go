@@ -17,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
+	"github.com/kubehsm/kubehsm/ui/flow/session"
 )
 
 // Barred are those on the roster who may not file requests: nobody renews their certificates.
@@ -25,12 +26,11 @@ type Barred struct {
 	// from the cluster.
 	Groups []string `json:"groups,omitempty"`
 	Users  []string `json:"users,omitempty"`
-	// Unasked are how many tokens nobody asked about, as there were too many.
+	// Unasked are how many tokens nobody asked about: there were too many, or a consent policy asks about each question.
 	Unasked int `json:"unasked,omitempty"`
 }
 
-// The bounds of the questions who may file: each is a request to the API server, which a consent policy may take
-// for a write.
+// The bounds of the questions who may file: each is a request to the API server.
 const (
 	maxAsked  = 12
 	lookAhead = 5 * time.Second
@@ -57,6 +57,12 @@ func Look(ctx context.Context, e *env.Env, kubeContext string, now time.Time) (B
 	limited, cancel := context.WithTimeout(ctx, lookAhead)
 	defer cancel()
 	asked := filers{rights: client.Rights(), left: maxAsked, groups: map[string]bool{}}
+	switch consent, err := needsConsent(ctx, e, kubeContext); {
+	case err != nil:
+		return none, err
+	case consent:
+		asked.left = 0
+	}
 	for _, t := range all {
 		if !renews(t, now) || found.have(t) {
 			continue
@@ -74,6 +80,17 @@ func Look(ctx context.Context, e *env.Env, kubeContext string, now time.Time) (B
 		}
 	}
 	return found, nil
+}
+
+// needsConsent tells whether the consent policy of a context would ask about the questions, which it takes for writes:
+// nobody wants to be asked a dozen times.
+func needsConsent(ctx context.Context, e *env.Env, kubeContext string) (bool, error) {
+	at, err := cluster.Access{Env: e}.Endpoint(ctx, kubeContext)
+	if err != nil || at.Enrollment == "" {
+		return false, err
+	}
+	c, err := session.Agent{Env: e}.Consent(ctx, at.Enrollment)
+	return c.Policy.Asks(), err
 }
 
 // unknown tells whether err is because the caller may not look, or the cluster does not know the kind.
@@ -164,6 +181,6 @@ func (b Barred) Err() error {
 	for _, f := range flags {
 		grant += " " + shell.Quote(f)
 	}
-	return hint.With(errors.New("people on the roster may not renew their certificates"),
+	return hint.With(errors.New("people on the roster are not allowed to renew their certificates"),
 		fmt.Sprintf("a cluster admin gives them the right with `%s`%s", grant, rest))
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
+	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
@@ -123,5 +125,30 @@ func TestLookBound(t *testing.T) {
 		!strings.HasSuffix(hint.Of(n.Err()), "--user=user-2`, and the others in the same way") {
 		t.Errorf("without groups: %d users, %d not asked, %v, after %d questions; hint %q", len(n.Users), n.Unasked, err, asked,
 			hint.Of(n.Err()))
+	}
+}
+
+// TestNeedsConsent: nobody is asked for consent to a dozen questions: they are not put where a policy asks about writes.
+func TestNeedsConsent(t *testing.T) {
+	w := world(t)
+	if asks, err := needsConsent(t.Context(), w.Env, ""); asks || err != nil {
+		t.Errorf("of a context with a key file: %v, %v", asks, err)
+	}
+	en := w.Enroll("prod", "jane")
+	change, err := contexts.New(w.Env).PlanEntry(t.Context(), en, true, true)
+	if err == nil {
+		err = change.Apply(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for mode, want := range map[consent.Mode]bool{consent.Session: false, consent.Writes: true} {
+		en.Policy = mode
+		if err := w.Env.Enrollments().Save(en); err != nil {
+			t.Fatal(err)
+		}
+		if asks, err := needsConsent(t.Context(), w.Env, "prod"); asks != want || err != nil {
+			t.Errorf("policy %s: %v, %v", mode, asks, err)
+		}
 	}
 }
