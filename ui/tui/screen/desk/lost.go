@@ -93,7 +93,7 @@ func sought(f *widget.Form) (s desk.Sought, flags string) {
 				f.Field(other).Problem = "leave it empty with a certificate's file"
 			}
 		}
-		return desk.Sought{PEM: s.PEM}, " --certificate " + shell.Quote(path)
+		return desk.Sought{PEM: s.PEM}, " --certificate " + shell.Quote(screen.Path(path))
 	}
 	if err := s.Check(); err != nil {
 		f.Field("token").Problem = ui.Message(err)
