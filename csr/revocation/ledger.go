@@ -327,7 +327,7 @@ func (p plan) apply(list List, now time.Time, limit int, named bool) (shards, to
 			}
 		}
 		for i, e := range kept {
-			if e.Key == "" && asked[e.Certificate].Key != "" { // it was revoked while nobody knew the key
+			if e.Key == "" && asked[e.Certificate].Key != "" { // the entry was made while nobody knew the key
 				e.Key = asked[e.Certificate].Key
 				if loads[s.Name].grows(e.size()-kept[i].size(), e.list()) {
 					kept[i] = e

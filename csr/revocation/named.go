@@ -14,7 +14,7 @@ func (l List) Named(digits string) (Entry, error) {
 	if full, err := ParseFingerprint(digits); err == nil {
 		digits = full
 	}
-	digits = strings.ToLower(strings.TrimSuffix(digits, "…")) // as a refusal names it
+	digits = strings.ToLower(strings.TrimSuffix(digits, "…")) // a refusal cuts the hash with it
 	var found []Entry
 	for e := range l.All() {
 		if strings.HasPrefix(e.Certificate, digits) && digits != "" {

@@ -389,6 +389,6 @@ func (s Shard) rewritten() Object {
 // changed tells whether the policy in the cluster says something else than the shard.
 func (s Shard) changed() bool {
 	return !covers(at(s.object, "spec"), s.Policy()["spec"]) ||
-		at(s.object, "metadata", "labels", Label) != "true" || // who finds policies by it would miss the entries
+		at(s.object, "metadata", "labels", Label) != "true" || // a look by the label would miss the entries
 		at(s.object, "metadata", "annotations", settingsNote) != stampSettings(s.Settings)
 }

@@ -197,7 +197,7 @@ func TestRestOfABody(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		mode consent.Mode
-		room int64 // what others leave of it
+		room int64 // the room that others leave
 		size int
 	}{
 		{"passed on unread", consent.Session, maxHeld, all},

@@ -67,7 +67,7 @@ type heldBody struct {
 	kept   []byte        // beginning of the body
 	room   int64         // bytes that kept takes at most
 	end    error         // how from has ended, io.EOF if it was whole
-	again  bool          // it may be sent more than once
+	again  bool          // the body may be sent more than once
 	filled chan struct{} // channel that the end of fill closes, nil before fill begins
 	gone   bool          // the request is over
 }

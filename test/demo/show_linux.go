@@ -60,7 +60,7 @@ type stage struct {
 	cards   *vcard.Lab
 	desk    *e2e.Lab
 	people  []fleet.Person
-	told    []string // what people were told who were refused
+	told    []string // words that refused people were told
 }
 
 // crowd has twenty people come, and shows the roster meanwhile. Everything that it starts ends with it.

@@ -216,7 +216,7 @@ func (s *stage) faulted(begin func(*faulty) func(), direct, bridge *faulty, numb
 		why = reasons[i]
 		why.seen = true
 	}
-	if took[1] > took[0]+slower && (why == nil || !why.better) { // what fails ends sooner
+	if took[1] > took[0]+slower && (why == nil || !why.better) { // a failed command ends sooner
 		s.T.Errorf("%s: it took %v through the bridge, %v directly", command, took[1], took[0])
 	}
 }

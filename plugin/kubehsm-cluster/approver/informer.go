@@ -14,7 +14,7 @@ import (
 // Informers make the informers of the cache. One keeps the object that it has where the API server lists it again
 // unchanged: all are listed again when the API server comes back, and would be in memory twice.
 type Informers struct {
-	requests, tokens cache.Store // what lists of all read: a client's list is a copy, which takes as much as they do
+	requests, tokens cache.Store // lists of all read these: a client's list is a copy of the same size
 }
 
 // New makes the informer of a kind.
@@ -28,7 +28,7 @@ func (i *Informers) New(api cache.ListerWatcher, of runtime.Object, resync time.
 		store = &i.tokens
 	}
 	if store != nil {
-		by = cache.Indexers{} // nobody looks for them by a namespace: requests have none, and tokens one
+		by = cache.Indexers{} // no look is by namespace: requests have none, and tokens one
 	}
 	made := informer{cache.NewSharedIndexInformer(api, of, resync, by)}
 	if store != nil {

@@ -79,7 +79,7 @@ func (r *Requests) Start(mgr ctrl.Manager, workers int) error {
 	all := handler.TypedEnqueueRequestsFromMapFunc(r.allPending)
 	return builder.TypedControllerManagedBy[string](mgr).
 		Watches(&certificatesv1.CertificateSigningRequest{}, names, builder.WithPredicates(in(csr.Pending), changed)).
-		Watches(&clusterapi.RequestReview{}, names, // of the same name
+		Watches(&clusterapi.RequestReview{}, names, // a review has its request's name
 			builder.WithPredicates(predicate.GenerationChangedPredicate{}), builder.WithPredicates(noDeletions())).
 		Watches(&clusterapi.HardwareToken{}, handler.TypedEnqueueRequestsFromMapFunc(r.pendingFor),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{}, noDeletions())).

@@ -104,7 +104,7 @@ func (r *Requests) issued(ctx context.Context, name string) error {
 		return err
 	}
 	status := token.Status
-	proven := attest.Statement{Model: status.Model, Firmware: status.Firmware} // of a key that was proven before
+	proven := attest.Statement{Model: status.Model, Firmware: status.Firmware} // the key was proven before
 	if status.Key != key {
 		switch p, err := r.proven(ctx, stub, token); {
 		case err == nil:

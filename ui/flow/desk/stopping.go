@@ -400,7 +400,7 @@ func (s Stopping) Lift(ctx context.Context, kubeContext string, certificates []s
 	if err == nil { // first where the approver would find them, and put them back
 		filed, err = c.unfile(ctx, certificates)
 	}
-	if err == nil { // it may have put them on the list meanwhile
+	if err == nil { // the approver may have put the certificates on the list meanwhile
 		list, err = l.Read(ctx)
 	}
 	if err != nil {

@@ -69,7 +69,7 @@ func (t Trial) Run(ctx context.Context, kubeContext string) (steps []TrialStep, 
 	took := func(began time.Time) string {
 		return fmt.Sprintf("after %s", time.Since(began).Round(10*time.Millisecond))
 	}
-	add := func(step TrialStep) { // what was interrupted tells nothing
+	add := func(step TrialStep) { // an interrupted step tells nothing
 		if ctx.Err() == nil {
 			steps = append(steps, step)
 		}

@@ -130,7 +130,7 @@ func (b *Barred) add(t desk.RosterEntry) {
 type filers struct {
 	rights csr.Rights
 	left   int             // how many questions may follow
-	groups map[string]bool // what the groups may that were asked about
+	groups map[string]bool // answers by group
 }
 
 // may tells whether the owner may, by a group or by name.

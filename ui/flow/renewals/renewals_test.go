@@ -128,7 +128,7 @@ func TestLookBound(t *testing.T) {
 	}
 }
 
-// TestNeedsConsent: nobody is asked for consent to a dozen questions: they are not put where a policy asks about writes.
+// TestNeedsConsent: where a consent policy asks about writes, the questions are not put.
 func TestNeedsConsent(t *testing.T) {
 	w := world(t)
 	if asks, err := needsConsent(t.Context(), w.Env, ""); asks || err != nil {
