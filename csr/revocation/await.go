@@ -21,23 +21,38 @@ const (
 // ErrNotEnforced is a list that the API server has taken and does not enforce in time.
 var ErrNotEnforced = errors.New("the API server did not enforce it within " + span.Limit(EnforcedWithin))
 
-// Await waits until the API server that answers enforces the shards, for 15 seconds at most. probe
-// creates a ConfigMap of a name in a dry run, and fails as the API server says. [ErrNotEnforced] tells
-// that the time is up; any other error is one of probe's that says nothing of the shards.
-func Await(ctx context.Context, shards []Shard, probe func(ctx context.Context, name string) error) error {
+// Await waits until the API server that answers enforces what a write of this ledger returned, for 15 seconds at
+// most. Somebody else may write the same shards meanwhile: their states count that still have what the write was
+// about. probe creates a ConfigMap of a name in a dry run, and fails as the API server says. [ErrNotEnforced] tells
+// that the time is up; any other error is one of probe's, or of the API's, that says nothing of the shards.
+func (l Ledger) Await(ctx context.Context, shards []Shard, probe func(ctx context.Context, name string) error) error {
 	within, cancel := context.WithTimeout(ctx, EnforcedWithin)
 	defer cancel()
 	next := time.NewTicker(EnforcedEvery)
 	defer next.Stop()
 	for _, s := range shards {
-		revision := s.Revision()
-		for {
+		for known := s.revisions(); ; {
 			err := probe(within, s.ProbeName())
-			if InForce(err) == revision {
-				break
-			}
-			if err != nil && InForce(err) == "" && !IsRefusal(err) && within.Err() == nil && !apierrors.IsAlreadyExists(err) {
+			revision := InForce(err)
+			if revision == "" && err != nil && !IsRefusal(err) && within.Err() == nil && !apierrors.IsAlreadyExists(err) {
 				return err
+			}
+			holds, judged := known[revision]
+			if !judged && within.Err() == nil {
+				list, err := l.Read(within)
+				if err != nil && within.Err() == nil {
+					return err
+				}
+				for _, later := range list.Shards {
+					if later.Name == s.Name {
+						known[later.Revision()] = s.holds(later)
+					}
+				}
+				holds = known[revision]
+				known[revision] = holds // an earlier one is not read for again
+			}
+			if holds {
+				break
 			}
 			select {
 			case <-ctx.Done():
@@ -49,4 +64,15 @@ func Await(ctx context.Context, shards []Shard, probe func(ctx context.Context, 
 		}
 	}
 	return nil
+}
+
+// revisions tells of those that the writer of the shard knows whether they have what the write was about: none, its
+// own, and the one that it replaced.
+func (s Shard) revisions() map[string]bool {
+	known := map[string]bool{"": false}
+	if s.object != nil {
+		known[shardOf(s.object).Revision()] = false
+	}
+	known[s.Revision()] = true
+	return known
 }

@@ -303,6 +303,7 @@ func (p plan) apply(list List, now time.Time, limit int, named bool) (shards, to
 				held[e.Certificate] = !e.Ended(now)
 				if _, wanted := asked[e.Certificate]; wanted {
 					concerns[s.Name] = true
+					s.added = append(s.added, e.Certificate)
 				}
 			}
 			beyond = append(beyond, s)
@@ -319,9 +320,13 @@ func (p plan) apply(list List, now time.Time, limit int, named bool) (shards, to
 			case e.Ended(now):
 			case p.drop != nil && p.drop(e):
 				concerns[s.Name] = true
+				s.dropped = append(s.dropped, e.Certificate)
 			default:
 				held[e.Certificate] = true
-				concerns[s.Name] = concerns[s.Name] || wanted
+				if wanted {
+					concerns[s.Name] = true
+					s.added = append(s.added, e.Certificate)
+				}
 				kept = append(kept, e)
 				loads[s.Name].add(e)
 			}
@@ -334,13 +339,13 @@ func (p plan) apply(list List, now time.Time, limit int, named bool) (shards, to
 				}
 			}
 		}
-		s.Entries, s.Settings = kept, settings
+		s.Entries, s.Settings, s.settled = kept, settings, p.settings != nil
 		shards = append(shards, s)
 	}
 	grown := map[string]bool{}
 	grow := func() {
 		last++
-		s := Shard{Name: PolicyPrefix + strconv.Itoa(last), Settings: settings}
+		s := Shard{Name: PolicyPrefix + strconv.Itoa(last), Settings: settings, settled: p.settings != nil}
 		shards, loads[s.Name] = append(shards, s), &load{limit: limit}
 	}
 	if p.settings != nil && len(shards) == 0 { // settings are kept in policies only
@@ -363,7 +368,7 @@ func (p plan) apply(list List, now time.Time, limit int, named bool) (shards, to
 			i = len(shards) - 1
 		}
 		s := &shards[i]
-		s.Entries = append(s.Entries, e)
+		s.Entries, s.added = append(s.Entries, e), append(s.added, e.Certificate)
 		loads[s.Name].add(e)
 		concerns[s.Name], grown[s.Name] = true, true
 	}

@@ -95,6 +95,21 @@ type Shard struct {
 	Err error
 
 	object Object // object as it was read
+
+	// What the write of the shard was about, for a later state to be held against.
+	added, dropped []string // certificates
+	settled        bool     // the settings were to be these
+}
+
+// holds tells whether a later state of the shard has what this one's write was about.
+func (s Shard) holds(later Shard) bool {
+	on := map[string]bool{}
+	for _, e := range later.Entries {
+		on[e.Certificate] = true
+	}
+	return later.Err == nil && !slices.ContainsFunc(s.added, func(c string) bool { return !on[c] }) &&
+		!slices.ContainsFunc(s.dropped, func(c string) bool { return on[c] }) &&
+		(!s.settled || later.Settings == s.Settings)
 }
 
 // Revision names what the shard says. The API server repeats it once that is in force.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,6 +28,7 @@ type fake struct {
 	// one is done.
 	before func() error
 	after  func()
+	listed func() // called at each List, if set
 }
 
 var errKilled = errors.New("killed")
@@ -36,6 +38,9 @@ func of(o Object) string { return fmt.Sprint(o["kind"], "/", at(o, "metadata", "
 func (f *fake) List(_ context.Context, _, kind string) (all []Object, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.listed != nil {
+		f.listed()
+	}
 	for _, name := range slices.Sorted(maps.Keys(f.objects)) {
 		if strings.HasPrefix(name, kind+"/") {
 			all = append(all, clone(f.objects[name]))
@@ -263,6 +268,78 @@ func TestCovers(t *testing.T) {
 		if got := c.e.Covers(c.o); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
+	}
+}
+
+// TestAwait: somebody else writes the same policy before the API server has looked at it. What counts is whether
+// the later state still has what was asked for.
+func TestAwait(t *testing.T) {
+	for what, c := range map[string]struct {
+		write func(l Ledger) ([]Shard, error)
+		later func(l Ledger) ([]Shard, error) // somebody else
+		want  error
+	}{
+		"nobody else":         {want: nil},
+		"another certificate": {later: func(l Ledger) ([]Shard, error) { return l.Revoke(t.Context(), now, entry(3)) }},
+		"another's lifted":    {later: func(l Ledger) ([]Shard, error) { return l.Lift(t.Context(), now, entry(1).Certificate) }},
+		"lifted again": {want: ErrNotEnforced,
+			later: func(l Ledger) ([]Shard, error) { return l.Lift(t.Context(), now, entry(2).Certificate) }},
+		"lifted, and another revoked": {
+			write: func(l Ledger) ([]Shard, error) { return l.Lift(t.Context(), now, entry(1).Certificate) },
+			later: func(l Ledger) ([]Shard, error) { return l.Revoke(t.Context(), now, entry(3)) }},
+		"lifted, and revoked anew": {want: ErrNotEnforced,
+			write: func(l Ledger) ([]Shard, error) { return l.Lift(t.Context(), now, entry(1).Certificate) },
+			later: func(l Ledger) ([]Shard, error) {
+				anew := entry(1)
+				anew.By = "another desk"
+				return l.Revoke(t.Context(), now, anew)
+			}},
+		"settings, and a certificate": {
+			write: func(l Ledger) ([]Shard, error) { return l.Configure(t.Context(), now, Settings{FailClosed: true}) },
+			later: func(l Ledger) ([]Shard, error) { return l.Revoke(t.Context(), now, entry(3)) }},
+		"settings, and others": {want: ErrNotEnforced,
+			write: func(l Ledger) ([]Shard, error) { return l.Configure(t.Context(), now, Settings{FailClosed: true}) },
+			later: func(l Ledger) ([]Shard, error) { return l.Configure(t.Context(), now, Settings{Spared: "kubehsm:staff"}) }},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, f := newLedger()
+				must := func(s []Shard, err error) []Shard {
+					t.Helper()
+					if err != nil {
+						t.Fatal(err)
+					}
+					return s
+				}
+				must(l.Revoke(t.Context(), now, entry(1)))
+				before := shardOf(f.objects[policyKind+"/"+PolicyPrefix+"1"])
+				if c.write == nil {
+					c.write = func(l Ledger) ([]Shard, error) { return l.Revoke(t.Context(), now, entry(2)) }
+				}
+				mine := must(c.write(l))
+				if c.later != nil {
+					must(c.later(l))
+				}
+				began, reads := time.Now(), 0
+				f.listed = func() { reads++ }
+				err := l.Await(t.Context(), mine, func(_ context.Context, name string) error {
+					enforced := before
+					if time.Since(began) >= time.Second { // until then the API server knows of neither
+						enforced = shardOf(f.objects[policyKind+"/"+PolicyPrefix+"1"])
+					}
+					if name != enforced.ProbeName() {
+						return errors.New("another probe")
+					}
+					return errors.New(inForce + enforced.Revision())
+				})
+				if !errors.Is(err, c.want) {
+					t.Errorf("%v, want %v", err, c.want)
+				}
+				if c.later == nil && reads > 0 || reads > 2 {
+					t.Errorf("the list was read in %d requests", reads)
+				}
+			})
+		})
 	}
 }
 

@@ -93,7 +93,7 @@ func (r *Revocations) Reconcile(ctx context.Context, _ reconcile.Request) (recon
 	condition := metav1.Condition{Type: clusterapi.InForce, Status: metav1.ConditionFalse, Reason: reasonNotWritten}
 	if err == nil {
 		condition.Reason = reasonNotEnforced
-		err = revocation.Await(ctx, shards, r.probe)
+		err = list.Await(ctx, shards, r.probe)
 	}
 	if err == nil {
 		condition.Status, condition.Reason = metav1.ConditionTrue, reasonEnforced
@@ -145,7 +145,7 @@ func (r *Revocations) report(ctx context.Context, o *clusterapi.Revocation, cond
 	return client.IgnoreNotFound(r.Objects.Status().Update(ctx, o))
 }
 
-// probe is what [revocation.Await] asks the API server.
+// probe is what [revocation.Ledger.Await] asks the API server.
 func (r *Revocations) probe(ctx context.Context, name string) error {
 	named := metav1.ObjectMeta{Namespace: clusterapi.Namespace, Name: name}
 	return r.Objects.Create(ctx, &corev1.ConfigMap{ObjectMeta: named}, client.DryRunAll)

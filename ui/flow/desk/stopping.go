@@ -337,7 +337,7 @@ func (s Stopping) put(ctx context.Context, kubeContext string, stop *Stop, reaso
 	if err != nil {
 		return err
 	}
-	stop.Done = c.enforced(ctx, shards)
+	stop.Done = c.enforced(ctx, l, shards)
 	return nil
 }
 
@@ -427,7 +427,7 @@ func (s Stopping) Lift(ctx context.Context, kubeContext string, certificates []s
 			return nil, err
 		}
 	}
-	return c.enforced(ctx, shards), nil
+	return c.enforced(ctx, l, shards), nil
 }
 
 // Configure gives the policies of a context's cluster other settings.
@@ -444,13 +444,13 @@ func (s Stopping) Configure(ctx context.Context, kubeContext string, settings re
 	if err != nil {
 		return nil, err
 	}
-	return c.enforced(ctx, shards), nil
+	return c.enforced(ctx, l, shards), nil
 }
 
 // enforced waits until the API server that answers enforces the shards.
-func (c *objects) enforced(ctx context.Context, shards []revocation.Shard) *Enforcement {
+func (c *objects) enforced(ctx context.Context, l revocation.Ledger, shards []revocation.Shard) *Enforcement {
 	began := time.Now()
-	if err := revocation.Await(ctx, shards, c.probe); err != nil {
+	if err := l.Await(ctx, shards, c.probe); err != nil {
 		return &Enforcement{Note: err.Error()}
 	}
 	return &Enforcement{InForce: true, After: time.Since(began).Round(time.Millisecond)}

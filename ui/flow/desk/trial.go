@@ -105,7 +105,7 @@ func (t Trial) Run(ctx context.Context, kubeContext string) (steps []TrialStep, 
 	if err != nil {
 		return steps, err
 	}
-	in := c.enforced(ctx, shards)
+	in := c.enforced(ctx, l, shards)
 	note := in.Note
 	if in.InForce {
 		note = took(began)
@@ -119,7 +119,7 @@ func (t Trial) Run(ctx context.Context, kubeContext string) (steps []TrialStep, 
 	if shards, err = l.Lift(ctx, time.Time{}, entry.Certificate); err != nil {
 		return steps, err
 	}
-	in = c.enforced(ctx, shards)
+	in = c.enforced(ctx, l, shards)
 	add(TrialStep{What: "the API server enforces that it is lifted", OK: in.InForce, Note: in.Note})
 	try("the certificate writes again", works)
 	return steps, ctx.Err()
