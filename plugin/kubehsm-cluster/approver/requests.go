@@ -77,16 +77,14 @@ func (r *Requests) Start(mgr ctrl.Manager, workers int) error {
 		return err
 	}
 	all := handler.TypedEnqueueRequestsFromMapFunc(r.allPending)
+	said := builder.WithPredicates(predicate.GenerationChangedPredicate{},
+		predicate.Funcs{DeleteFunc: func(event.DeleteEvent) bool { return false }})
 	return builder.TypedControllerManagedBy[string](mgr).
 		Watches(&certificatesv1.CertificateSigningRequest{}, names, builder.WithPredicates(in(csr.Pending), changed)).
-		Watches(&clusterapi.RequestReview{}, names, // a review has its request's name
-			builder.WithPredicates(predicate.GenerationChangedPredicate{}), builder.WithPredicates(noDeletions())).
-		Watches(&clusterapi.HardwareToken{}, handler.TypedEnqueueRequestsFromMapFunc(r.pendingFor),
-			builder.WithPredicates(predicate.GenerationChangedPredicate{}, noDeletions())).
-		Watches(&admissionregistrationv1.ValidatingAdmissionPolicy{}, all,
-			builder.WithPredicates(predicate.GenerationChangedPredicate{}, noDeletions())).
-		Watches(&clusterapi.Revocation{}, all,
-			builder.WithPredicates(predicate.GenerationChangedPredicate{}, noDeletions())).
+		Watches(&clusterapi.RequestReview{}, names, said). // a review has its request's name
+		Watches(&clusterapi.HardwareToken{}, handler.TypedEnqueueRequestsFromMapFunc(r.pendingFor), said).
+		Watches(&admissionregistrationv1.ValidatingAdmissionPolicy{}, all, said).
+		Watches(&clusterapi.Revocation{}, all, said).
 		Watches(&clusterapi.EnrollmentPolicy{}, all, builder.WithPredicates(changed)).
 		WithOptions(controller.TypedOptions[string]{MaxConcurrentReconciles: workers}).
 		Named("requests").WithLogConstructor(logs(mgr, "requests")).Complete(r)
@@ -117,10 +115,6 @@ var changed = predicate.ResourceVersionChangedPredicate{}
 
 func is(obj *certificatesv1.CertificateSigningRequest, state csr.State) bool {
 	return obj.Spec.SignerName == csr.ClientSigner && csr.StateOf(obj).State == state
-}
-
-func noDeletions() predicate.Predicate {
-	return predicate.Funcs{DeleteFunc: func(event.DeleteEvent) bool { return false }}
 }
 
 // pendingFor are the requests that wait for what the roster says of a token.
