@@ -143,6 +143,17 @@ func Slim(in any) (any, error) {
 	return t, nil
 }
 
+// Bare is an object as the cache keeps it that is never written from there: without labels and annotations, which may
+// be large, and are whatever the help desk likes.
+func Bare(in any) (any, error) {
+	if o, ok := in.(client.Object); ok {
+		o.SetManagedFields(nil)
+		o.SetLabels(nil)
+		o.SetAnnotations(nil)
+	}
+	return in, nil
+}
+
 func claimedSerial(obj *certificatesv1.CertificateSigningRequest) string {
 	asked, err := judge.Read(obj)
 	if err != nil {
