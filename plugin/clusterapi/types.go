@@ -74,6 +74,12 @@ const (
 	Retired   TokenState = "Retired"
 )
 
+// Bounds of a [TokenSpec].
+const (
+	MaxName   = 253 // characters of the owner or of a group
+	MaxGroups = 100
+)
+
 // TokenSpec is what people say of a token.
 type TokenSpec struct {
 	// Owner is the user name, and Groups are the groups, that a key in it may stand for.

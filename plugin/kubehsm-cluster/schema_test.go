@@ -18,10 +18,10 @@ import (
 )
 
 type schema struct {
-	Properties      map[string]schema
-	Items           *schema
-	Format, Pattern string
-	MaxItems        int
+	Properties          map[string]schema
+	Items               *schema
+	Format, Pattern     string
+	MaxItems, MaxLength int
 }
 
 // definitions are the schemas in the manifests, by kind.
@@ -62,8 +62,18 @@ func TestSchemas(t *testing.T) {
 	if len(kinds) > 0 {
 		t.Errorf("no definitions of %v", slices.Collect(maps.Keys(kinds)))
 	}
-	if n := definitions(t)["HardwareToken"].Properties["status"].Properties["others"].MaxItems; n != clusterapi.MaxOthers {
-		t.Errorf("the schema has %d further certificates, the roster keeps %d", n, clusterapi.MaxOthers)
+	token := definitions(t)["HardwareToken"]
+	spec, others := token.Properties["spec"].Properties, token.Properties["status"].Properties["others"]
+	groups := spec["groups"]
+	for what, n := range map[string][2]int{
+		"further certificates":   {others.MaxItems, clusterapi.MaxOthers},
+		"groups":                 {groups.MaxItems, clusterapi.MaxGroups},
+		"characters of an owner": {spec["owner"].MaxLength, clusterapi.MaxName},
+		"characters of a group":  {groups.Items.MaxLength, clusterapi.MaxName},
+	} {
+		if n[0] != n[1] {
+			t.Errorf("the schema has %d %s, the types have %d", n[0], what, n[1])
+		}
 	}
 }
 
