@@ -55,14 +55,19 @@ kubehsm roster list --context prod -o json`,
 func (a *app) rosterImport() *cobra.Command {
 	var o *format
 	var dryRun, yes bool
+	var serials string
 	c := a.command(&cobra.Command{
 		Use:   "import FILE",
 		Short: "Write a list of tokens and their owners on the roster of a cluster",
 		Long: `Reads comma-separated values; the first line names the columns. There are
 serial, owner, groups (with semicolons between them), horizon (a date, the last day of
 the last certificate) and state (Stock, HandedOut, Active, Lost, Retired). Only serial
-must be there. Tokens and columns that the list does not name stay as they are.`,
+must be there. Tokens and columns that the list does not name stay as they are.
+
+With --serial-column, FILE is a maker's list of what was delivered: kubehsm reads the serial
+numbers in that column and ignores the other columns. New tokens are in stock.`,
 		Example: `kubehsm roster import people.csv
+kubehsm roster import delivery.csv --serial-column 'Serial Number'
 kubehsm roster import - --dry-run < people.csv`,
 		Args: cobra.ExactArgs(1),
 	}, func(c *cobra.Command, args []string) error {
@@ -70,7 +75,7 @@ kubehsm roster import - --dry-run < people.csv`,
 		if err != nil {
 			return err
 		}
-		all, err := desk.ReadRoster(bytes.NewReader(list))
+		all, err := desk.ReadRoster(bytes.NewReader(list), serials)
 		if err != nil {
 			return err
 		}
@@ -103,6 +108,7 @@ kubehsm roster import - --dry-run < people.csv`,
 			w.line("%d tokens are on the roster.", n)
 		})
 	})
+	c.Flags().StringVar(&serials, "serial-column", "", "read only the serial numbers, in the column of this `NAME`")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "have the cluster check everything, and change nothing")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	o = output(c)

@@ -64,9 +64,10 @@ var serialNumber = regexp.MustCompile(`^(0|[1-9][0-9]{0,18})$`)
 // ReadRoster reads a list of tokens: comma-separated values with the names of the
 // columns in the first line. Groups have semicolons between them, a horizon is a date
 // such as 2027-06-30, and ends with that day (UTC). A token is handed out if it has an
-// owner, and in stock if it has none, where the state is not said. Errors are
+// owner, and in stock if it has none, where the state is not said. With serials, the list
+// is a maker's: that column has the serial numbers, and the others say nothing. Errors are
 // [ErrRoster].
-func ReadRoster(in io.Reader) ([]RosterEntry, error) {
+func ReadRoster(in io.Reader, serials string) ([]RosterEntry, error) {
 	r := csv.NewReader(in)
 	r.TrimLeadingSpace, r.FieldsPerRecord = true, 0
 	const columns = "the first line names the columns, with commas between them: "
@@ -79,14 +80,17 @@ func ReadRoster(in io.Reader) ([]RosterEntry, error) {
 	}
 	for i := range heading {
 		heading[i] = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(heading[i], "\ufeff"))) // a mark of some editors'
-		if !slices.Contains(rosterColumns, heading[i]) || slices.Contains(heading[:i], heading[i]) {
-			return nil, hint.With(fmt.Errorf("%w: its first line has a column %q", ErrRoster, heading[i]),
-				columns+strings.Join(rosterColumns, ","))
-		}
 	}
-	if !slices.Contains(heading, "serial") {
-		return nil, hint.With(fmt.Errorf("%w: it has no column serial", ErrRoster),
-			columns+strings.Join(rosterColumns, ","))
+	if serials != "" {
+		at := slices.Index(heading, strings.ToLower(strings.TrimSpace(serials)))
+		if at < 0 {
+			return nil, hint.With(fmt.Errorf("%w: it has no column %q", ErrRoster, serials),
+				"its columns are: "+strings.Join(heading, ", "))
+		}
+		heading = make([]string, len(heading))
+		heading[at] = "serial"
+	} else if err := checkHeading(heading); err != nil {
+		return nil, hint.With(err, columns+strings.Join(rosterColumns, ","))
 	}
 	var all []RosterEntry
 	var wrong []error
@@ -118,6 +122,19 @@ func ReadRoster(in io.Reader) ([]RosterEntry, error) {
 		return nil, fmt.Errorf("%w: it names no token", ErrRoster)
 	}
 	return all, nil
+}
+
+// checkHeading refuses a column that is none of the roster's, one that is there twice, and a list without serial.
+func checkHeading(heading []string) error {
+	for i, name := range heading {
+		if !slices.Contains(rosterColumns, name) || slices.Contains(heading[:i], name) {
+			return fmt.Errorf("%w: its first line has a column %q", ErrRoster, name)
+		}
+	}
+	if !slices.Contains(heading, "serial") {
+		return fmt.Errorf("%w: it has no column serial", ErrRoster)
+	}
+	return nil
 }
 
 func rosterEntry(heading, row []string) (RosterEntry, error) {
@@ -159,16 +176,15 @@ func rosterEntry(heading, row []string) (RosterEntry, error) {
 		return e, nil
 	}
 	// What the cluster refuses is refused before half of a list is written.
-	const maxName, maxGroups = 253, 100 // in the schema of HardwareToken
-	if len(e.Groups) > maxGroups {
-		return e, fmt.Errorf("it has more than %d groups", maxGroups)
+	if len(e.Groups) > clusterapi.MaxGroups {
+		return e, fmt.Errorf("it has more than %d groups", clusterapi.MaxGroups)
 	}
 	for _, name := range append([]string{e.Owner}, e.Groups...) {
 		switch {
 		case reserved(name):
 			return e, fmt.Errorf("%q is not for people: it begins with %s or %s", name, "system:", "kubehsm:")
-		case utf8.RuneCountInString(name) > maxName:
-			return e, fmt.Errorf("%.20q… has more than %d characters", name, maxName)
+		case utf8.RuneCountInString(name) > clusterapi.MaxName:
+			return e, fmt.Errorf("%.20q… has more than %d characters", name, clusterapi.MaxName)
 		}
 	}
 	return e, csr.Subject{User: e.Owner, Groups: e.Groups}.Validate("")

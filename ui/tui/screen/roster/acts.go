@@ -127,7 +127,7 @@ func (m *Model) imports() tea.Cmd {
 					if err != nil {
 						return screen.Report{}, err
 					}
-					all, err := desk.ReadRoster(bytes.NewReader(b))
+					all, err := desk.ReadRoster(bytes.NewReader(b), "")
 					if err != nil {
 						return screen.Report{}, err
 					}
