@@ -33,8 +33,8 @@ func common() Codes {
 }
 
 // maxText bounds text that may be a server's, in bytes. An error repeats the names of a certificate, which may take
-// 200 KB, and an answer of more than [wire.MaxJSON] is not sent at all.
-const maxText = 4 << 10
+// 200 KB, and an answer of more than [wire.MaxJSON] is not sent at all. A status has such texts by the hundred.
+const maxText = 1 << 10
 
 // Short is text as it fits into an answer.
 func Short(text string) string {
