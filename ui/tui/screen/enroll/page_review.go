@@ -99,6 +99,9 @@ func (p *reviewPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 		}
 		return nil
 	case store.TokensMsg:
+		if p.m.several && p.m.at == stageReview { // the review was quicker than the list of tokens
+			return p.chooseCertificate(now)
+		}
 		if (p.m.plan.ready || p.awaited()) && !slices.Equal(p.seen, here(p.m.Store)) { // put in, or pulled out
 			return p.again(now)
 		}
@@ -130,17 +133,26 @@ func (p *reviewPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 func (p *reviewPage) reviewed(msg reviewMsg, now time.Time) tea.Cmd {
 	p.job.Done()
 	p.m.plan, p.err = plan{msg.review, msg.err == nil}, msg.err
-	p.m.refreshToken()
 	p.m.several = errors.Is(msg.err, enroll.ErrSeveralCertificates)
+	cmd := p.chooseCertificate(now)
 	switch {
-	case p.m.several && p.m.token != nil:
-		return p.m.instead(stageKey, now)
+	case p.m.several:
+		return cmd
 	case errors.Is(msg.err, hsm.ErrSeveralTokens):
 		return p.m.instead(stageToken, now)
 	case errors.Is(msg.err, enroll.ErrNoCluster):
 		return p.m.instead(stageCluster, now)
 	}
 	return nil
+}
+
+// chooseCertificate goes to the page to choose from, if there is a choice and what is on the token is known.
+func (p *reviewPage) chooseCertificate(now time.Time) tea.Cmd {
+	p.m.refreshToken()
+	if !p.m.several || p.m.token == nil {
+		return nil
+	}
+	return p.m.instead(stageKey, now)
 }
 
 // obstacle is what stands against going on, and the key that mends it.
