@@ -118,8 +118,11 @@ func (m *Model) Poll(now time.Time) tea.Cmd {
 	if m.job.Active() || m.err != nil || now.Sub(m.readAt) < readEvery {
 		return nil
 	}
-	return m.read(now, now.Sub(m.namedAt) >= nameEvery)
+	return m.refresh(now)
 }
+
+// refresh reads the roster again, and who may impersonate others if that was long ago.
+func (m *Model) refresh(now time.Time) tea.Cmd { return m.read(now, now.Sub(m.namedAt) >= nameEvery) }
 
 // Update implements [screen.Screen].
 func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
@@ -132,7 +135,7 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 	case askedMsg:
 		m.take(readMsg{board: msg.board, named: true}, now)
 	case screen.ChangedMsg:
-		return m.Open(now)
+		return m.refresh(now)
 	case tea.KeyPressMsg, tea.PasteMsg, widget.RowMsg:
 		if m.tokens.Update(msg, m.Keys) {
 			return nil
