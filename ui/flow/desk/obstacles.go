@@ -30,7 +30,10 @@ func (k Tickets) Obstacles(ctx context.Context, kubeContext, signer string) ([]s
 	ctx, cancel := context.WithTimeout(ctx, lookAhead)
 	defer cancel()
 	var all []string
-	if err := discovery.Published(ctx, at); err != nil {
+	switch err := discovery.Published(ctx, at); {
+	case errors.Is(err, discovery.ErrUnreachable):
+		all = append(all, "the cluster did not say whether anybody can join with a ticket: "+err.Error())
+	case err != nil:
 		all = append(all, "nobody can join with a ticket: "+err.Error()+": publish cluster-info with "+
 			"`kubehsm rbac apply --publish-cluster-info`, or use `kubehsm roster line`, which does not need it")
 	}
