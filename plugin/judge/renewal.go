@@ -73,7 +73,7 @@ func (t *trial) renewal() (Decision, error) {
 		return d, err
 	}
 	if t.Token == nil && !(same && t.policy.RenewUnrostered) {
-		return t.desk(ReasonUnknown, "its key is in no token of the roster: nothing says how long it may renew itself")
+		return t.desk(ReasonUnknown, "its key is in no token on the roster: nothing says until when its user may renew")
 	}
 	return t.says(Approve, ReasonRenewal, "its user renews a certificate that is still valid")
 }

@@ -79,7 +79,7 @@ func LostFacts(l contexts.LostKey) []Fact {
 		{Name: "Fingerprint", Value: text.Clean(l.Fingerprint)},
 		{Name: "In words", Value: text.Clean(l.Words)},
 		{Name: "Certificate", Value: certificate},
-		{Name: "To end it", Value: text.Clean(revoke) + "  (for every key of the user)"},
+		{Name: "To revoke it", Value: text.Clean(revoke) + "  (revokes all keys of the user)"},
 		{Name: "To end renewals", Value: ended},
 		{Name: "To report it", Value: report},
 	}
