@@ -299,7 +299,9 @@ func TestAwait(t *testing.T) {
 			later: func(l Ledger) ([]Shard, error) { return l.Revoke(t.Context(), now, entry(3)) }},
 		"settings, and others": {want: ErrNotEnforced,
 			write: func(l Ledger) ([]Shard, error) { return l.Configure(t.Context(), now, Settings{FailClosed: true}) },
-			later: func(l Ledger) ([]Shard, error) { return l.Configure(t.Context(), now, Settings{Spared: "kubehsm:staff"}) }},
+			later: func(l Ledger) ([]Shard, error) {
+				return l.Configure(t.Context(), now, Settings{Spared: "kubehsm:staff"})
+			}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
