@@ -176,7 +176,7 @@ func manager(config *rest.Config, o options, informers *approver.Informers) (ctr
 				&clusterapi.HardwareToken{}:                                 {Namespaces: ours, Transform: approver.Slim},
 				&clusterapi.RequestReview{}:                                 {Namespaces: ours},
 				&clusterapi.EnrollmentPolicy{}:                              {Namespaces: ours},
-				&clusterapi.Revocation{}:                                    {Namespaces: ours},
+				&clusterapi.Revocation{}:                                    {Namespaces: ours, Transform: approver.Bare},
 				&clusterapi.LossReport{}:                                    {Namespaces: ours},
 			},
 		},
