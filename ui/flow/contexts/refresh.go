@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
@@ -184,13 +183,8 @@ func Followed(ctx context.Context, e *env.Env, name string) (written bool, err e
 	if err != nil {
 		return false, err
 	}
-	// A client that no shell started has another PATH: the command stays, which was found with a person's. A relative
-	// path is one to the kubeconfig's folder, and no entry of ours names such.
-	command := c.User.Command
-	if filepath.Base(command) != command && !filepath.IsAbs(command) {
-		command = ""
-	}
-	change, err := Contexts{e, command}.PlanEntry(ctx, en, false, false)
+	// A client that no shell started has another PATH: the command stays, which was found with a person's.
+	change, err := Contexts{e, c.User.Command}.PlanEntry(ctx, en, false, false)
 	if err != nil {
 		return false, err
 	}
