@@ -20,7 +20,7 @@ func (t *trial) client(v Verdict) (Decision, bool) {
 		return d, true
 	}
 	if u := t.otherUsages(); len(u) > 0 {
-		d, _ := t.says(v, ReasonPolicy, fmt.Sprintf("it asks for the usage %q: only clients are approved", u[0]))
+		d, _ := t.says(v, ReasonPolicy, fmt.Sprintf("it asks for the usage %q, which a client certificate does not need", u[0]))
 		return d, true
 	}
 	return t.Decision, false
@@ -34,7 +34,7 @@ func (t *trial) bounds() (Decision, bool) {
 	}
 	for _, name := range append([]string{t.Subject.User}, t.Subject.Groups...) {
 		if strings.HasPrefix(name, systemPrefix) || strings.HasPrefix(name, kubehsmPrefix) {
-			return refuse(Deny, ReasonReserved, fmt.Sprintf("%q is not for people: it begins with system: or kubehsm:", name))
+			return refuse(Deny, ReasonReserved, fmt.Sprintf("the name %q is reserved: it begins with system: or kubehsm:", name))
 		}
 	}
 	if len(t.Oddities) > 0 {

@@ -92,16 +92,16 @@ func (t *trial) inUse() (Decision, bool) {
 			fmt.Sprintf("the roster says that the token %s is %s", t.Token.Name, strings.ToLower(string(spec.State))))
 	case spec.State == clusterapi.Stock && t.Ticket == "":
 		return refuse(Person, ReasonToken,
-			fmt.Sprintf("the roster says that the token %s is in stock, with nobody", t.Token.Name))
+			fmt.Sprintf("the roster says that the token %s is in stock: nobody has it", t.Token.Name))
 	case spec.Horizon == nil:
 		return t.Decision, false
 	}
 	switch left := spec.Horizon.Sub(t.now); {
 	case left <= 0:
-		return refuse(Deny, ReasonHorizon, "the roster says that the time of the token "+t.Token.Name+" is over")
+		return refuse(Deny, ReasonHorizon, "the horizon of the token "+t.Token.Name+" on the roster has passed")
 	case t.longer(left):
 		return refuse(Deny, ReasonHorizon,
-			fmt.Sprintf("it asks for %s, the time of the token %s is over in %s", t.lifetimeWords(), t.Token.Name,
+			fmt.Sprintf("it asks for %s, and the horizon of the token %s on the roster is in %s", t.lifetimeWords(), t.Token.Name,
 				span.Of(left.Truncate(time.Minute))))
 	}
 	return t.Decision, false

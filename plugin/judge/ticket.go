@@ -30,7 +30,7 @@ func (t *trial) byTicket() (Decision, error) {
 		t.Ticket = ""
 		return t.byRoster()
 	case errors.Is(err, ticket.ErrNoTerms):
-		return t.says(Person, ReasonTerms, "what its ticket allows is not known: an earlier kubehsm made it")
+		return t.says(Person, ReasonTerms, "its ticket has no terms: an earlier kubehsm made the ticket")
 	case err != nil:
 		return t.says(Deny, ReasonTerms, "the terms of its ticket were not written by kubehsm: "+err.Error())
 	}
@@ -69,7 +69,7 @@ func (t *trial) byTicket() (Decision, error) {
 	}
 	if terms.Serial == "" {
 		return t.desk(ReasonUnproven,
-			"its ticket names no token: nothing proves whose key this is; have the words read by the person")
+			"its ticket names no token: nothing proves whose key this is; have the user read the eight words to you")
 	}
 	return t.says(Approve, ReasonTicket, "the key is proven to be in the token that its ticket names, "+terms.Serial)
 }
@@ -91,7 +91,7 @@ func (t *trial) unprovenTicket(terms ticket.Terms) (Decision, error) {
 		return d, err
 	}
 	return t.desk(ReasonUnproven,
-		fmt.Sprintf("nothing proves where its key is (%v): have the words read by the person", t.proof))
+		fmt.Sprintf("nothing proves where its key is (%v): have the user read the eight words to you", t.proof))
 }
 
 // used tells whether the ticket was good for another request already. The one that was
@@ -119,7 +119,7 @@ func (t *trial) used() (Decision, bool, error) {
 		first := o.Created.Before(t.Object.CreationTimestamp.Time) ||
 			o.Created.Equal(t.Object.CreationTimestamp.Time) && o.Version < mine
 		if o.Approved || first && !o.Denied && !proven {
-			d, err := t.says(Deny, ReasonTicketUsed, "its ticket has filed another request before: "+o.Name)
+			d, err := t.says(Deny, ReasonTicketUsed, "its ticket was already used for another request: "+o.Name)
 			return d, true, err
 		}
 	}

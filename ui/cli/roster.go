@@ -22,7 +22,7 @@ func (a *app) rosterList() *cobra.Command {
 		Long: `Lists the tokens with their owners and how far they are: waiting or denied (the owner's
 last request), expired, expiring (within two days), not come, in, in stock, lost,
 retired. If you may list roles and bindings, it names the groups on the roster that may
-impersonate others: a revocation does not stop who does.`,
+impersonate others: a revocation does not stop what they write with --as.`,
 		Example: `kubehsm roster list
 kubehsm roster list --context prod -o json`,
 		Args: cobra.NoArgs,
@@ -62,7 +62,7 @@ func (a *app) rosterImport() *cobra.Command {
 		Long: `Reads comma-separated values; the first line names the columns. There are
 serial, owner, groups (with semicolons between them), horizon (a date, the last day of
 the last certificate) and state (Stock, HandedOut, Active, Lost, Retired). Only serial
-must be there. Tokens and columns that the list does not name stay as they are.
+is required. Tokens and columns that the list does not name stay as they are.
 
 With --serial-column, FILE is a maker's list of what was delivered: kubehsm reads the serial
 numbers in that column and ignores the other columns. New tokens are in stock.`,
@@ -95,7 +95,7 @@ kubehsm roster import - --dry-run < people.csv`,
 		}
 		n, err := desk.NewRoster(env).Import(c.Context(), a.context, all, dryRun)
 		if err != nil {
-			return fmt.Errorf("%d of %d tokens are on the roster: %w", n, len(all), err)
+			return fmt.Errorf("%d of %d tokens were accepted: %w", n, len(all), err)
 		}
 		doc := struct {
 			Written int `json:"written"`
@@ -209,7 +209,7 @@ kubehsm roster line --self-contained --ttl 168h`,
 		return a.emit(o, v, func(w *words) { w.line("%s", v.Join) })
 	})
 	c.Flags().DurationVar(&line.TTL, "ttl", bootstraptoken.DefaultTTL,
-		"lifetime of the line, a `duration`; 0: it never expires (not with --file-only)")
+		"lifetime of the token in the line, a `duration`; 0: it never expires (not with --file-only)")
 	c.Flags().DurationVar(&line.Lifetime, "lifetime", desk.DefaultLineLifetime,
 		"`lifetime` of the certificates that are asked for")
 	c.Flags().StringSliceVar(&line.Groups, "group", nil,
@@ -217,7 +217,7 @@ kubehsm roster line --self-contained --ttl 168h`,
 	c.Flags().StringVar(&line.Name, "name", "", "`name` proposed for the enrollment and the context")
 	c.Flags().BoolVar(&line.Whole, "self-contained", false, "put the cluster's authority into the line")
 	c.Flags().BoolVar(&line.FileOnly, "file-only", false,
-		"use a service account's token that can only file requests, not a bootstrap token")
+		"use a service account's token instead of a bootstrap token; it can do no more")
 	o = output(c)
 	return c
 }

@@ -124,7 +124,7 @@ func RosterQuestion(all []desk.RosterEntry, lost bool) string {
 	if lost {
 		state = "lost"
 	}
-	return "Make " + Count(len(all), "token") + " " + state + "?"
+	return "Mark " + Count(len(all), "token") + " as " + state + "?"
 }
 
 // RosterRemoved says what it means that tokens were removed.

@@ -78,7 +78,7 @@ func impersonators(lead string, all []string, unknown string) []Line {
 	switch {
 	case unknown != "":
 		return []Line{{Level: Warn, Words: "Not known: who may impersonate others (" + text.Clean(unknown) +
-			"). The cluster does not see their certificate then."}}
+			"). A revocation does not stop what they write with --as."}}
 	case len(all) > 0:
 		return []Line{{Level: Warn, Words: text.Clean(lead + " may impersonate others (in a namespace: service accounts): " +
 			strings.Join(all, ", ") + ".")}}

@@ -171,7 +171,7 @@ func (r *Requests) result(ctx context.Context, err error) (reconcile.Result, err
 }
 
 // Outdated is what to do where the API server refuses the approver, as it does for a moment after its own start, too.
-const Outdated = "the API server refuses the approver: if that goes on, apply the manifests of its version"
+const Outdated = "the API server refuses the approver: if that goes on, apply the manifests of the approver's version"
 
 // errWaits: a person is to decide.
 var errWaits = errors.New("waits for a person")

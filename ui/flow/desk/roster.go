@@ -171,7 +171,7 @@ func rosterEntry(heading, row []string) (RosterEntry, error) {
 	case e.State != "" && !slices.Contains(states, clusterapi.TokenState(e.State)):
 		return e, fmt.Errorf("%q is no state: there are %v", e.State, states)
 	case e.Owner == "" && (len(e.Groups) > 0 || e.State != "" && e.State != string(clusterapi.Stock)):
-		return e, errors.New("it has no owner")
+		return e, errors.New("groups, and any state but Stock, need an owner")
 	case e.Owner == "":
 		return e, nil
 	}
@@ -182,7 +182,7 @@ func rosterEntry(heading, row []string) (RosterEntry, error) {
 	for _, name := range append([]string{e.Owner}, e.Groups...) {
 		switch {
 		case reserved(name):
-			return e, fmt.Errorf("%q is not for people: it begins with %s or %s", name, "system:", "kubehsm:")
+			return e, fmt.Errorf("the name %q is reserved: it begins with %s or %s", name, "system:", "kubehsm:")
 		case utf8.RuneCountInString(name) > clusterapi.MaxName:
 			return e, fmt.Errorf("%.20q… has more than %d characters", name, clusterapi.MaxName)
 		}

@@ -82,14 +82,14 @@ func TestReadRoster(t *testing.T) {
 		"serial,owner\n1,a\n2,b\n1,c\n":   "line 4: the token 1 is in line 2 too",
 		"serial,horizon\n1,soon\n":        `"soon" is no date`,
 		"serial,owner,state\n1,a,Gone\n":  `"Gone" is no state`,
-		"serial,groups\n1,dev\n":          "it has no owner",
-		"serial,state\n1,Active\n":        "it has no owner",
+		"serial,groups\n1,dev\n":          "need an owner",
+		"serial,state\n1,Active\n":        "need an owner",
 		"serial,owner,groups\n1,a,x;x\n":  "named twice",
 		"serial,owner\nx,a\ny,b\n":        `line 3: "y"`,
 		"serial,owner,groups\n1,a,dev;\n": "is empty",
 		// The cluster refuses what follows: before, others of the list would have been written.
-		"serial,owner\n1,a\n2,system:b\n":                               `line 3: "system:b" is not for people`,
-		"serial,owner,groups\n1,a,dev;kubehsm:x\n":                      `"kubehsm:x" is not for people`,
+		"serial,owner\n1,a\n2,system:b\n":                               `line 3: the name "system:b" is reserved`,
+		"serial,owner,groups\n1,a,dev;kubehsm:x\n":                      `"kubehsm:x" is reserved`,
 		"serial,owner\n1," + strings.Repeat("a", 254):                   "more than 253 characters",
 		"serial,owner,groups\n1,a," + strings.Repeat("b;", 100) + "b\n": "more than 100 groups",
 	} {

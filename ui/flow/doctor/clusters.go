@@ -191,7 +191,7 @@ func revocable(e enrollment.Enrollment, a answer) (c Check, told bool) {
 			Note,
 			fmt.Sprintf("not possible: it is Kubernetes 1.%d", a.minor),
 			"A lost certificate writes until it ends.",
-			fmt.Sprintf("keep lifetimes short; Kubernetes 1.%d can", revocation.MinMinor),
+			fmt.Sprintf("keep lifetimes short, or upgrade: Kubernetes 1.%d can revoke certificates", revocation.MinMinor),
 		), true
 	}
 	return c.ok("possible: a revoked certificate cannot write, but reads until it ends; `kubehsm revocation check` " +

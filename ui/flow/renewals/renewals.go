@@ -182,5 +182,6 @@ func (b Barred) Err() error {
 		grant += " " + shell.Quote(f)
 	}
 	return hint.With(errors.New("people on the roster are not allowed to renew their certificates"),
-		fmt.Sprintf("a cluster admin gives them the right with `%s`%s", grant, rest))
+		fmt.Sprintf("a cluster admin gives them the right with `%s`%s; if that binding exists, with `kubectl set subject "+
+			"clusterrolebinding kubehsm-renewals` and the same groups and users", grant, rest))
 }

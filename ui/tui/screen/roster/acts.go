@@ -138,7 +138,7 @@ func (m *Model) imports() tea.Cmd {
 					}
 					n, err := m.Roster.Import(ctx, "", all, false)
 					if err != nil {
-						return screen.Report{}, fmt.Errorf("%d of %d tokens are on the roster: %w", n, len(all), err)
+						return screen.Report{}, fmt.Errorf("%d of %d tokens were accepted: %w", n, len(all), err)
 					}
 					return screen.Report{Said: present.Count(n, "token") + " on the roster"}, nil
 				}})

@@ -50,7 +50,7 @@ func TestRemove(t *testing.T) {
 		r.Press("D")
 		r.Sees("What became of it?")
 		r.Press("enter")
-		r.Sees("Make 1 token lost?", "Token 2 of joe.")
+		r.Sees("Mark 1 token as lost?", "Token 2 of joe.")
 	}
 	lose()
 	r.Press("n")
