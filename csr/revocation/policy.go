@@ -107,7 +107,8 @@ func (s Shard) holds(later Shard) bool {
 	for _, e := range later.Entries {
 		on[e.Certificate] = true
 	}
-	return later.Err == nil && !slices.ContainsFunc(s.added, func(c string) bool { return !on[c] }) &&
+	return later.Err == nil && later.Bound && !later.Differs &&
+		!slices.ContainsFunc(s.added, func(c string) bool { return !on[c] }) &&
 		!slices.ContainsFunc(s.dropped, func(c string) bool { return on[c] }) &&
 		(!s.settled || later.Settings == s.Settings)
 }
@@ -267,6 +268,17 @@ func InForce(refusal error) string {
 	_, after, _ := strings.Cut(refusal.Error(), inForce)
 	revision, _, _ := strings.Cut(after, " ")
 	return revision
+}
+
+// stated is the revision that the policy says it is of, as it was read; "" if it says none.
+func (s Shard) stated() string {
+	validations, _ := at(s.object, "spec", "validations").([]any)
+	for _, v := range validations {
+		if said, ok := at(v, "message").(string); ok && strings.HasPrefix(said, inForce) {
+			return strings.TrimPrefix(said, inForce)
+		}
+	}
+	return ""
 }
 
 // IsRefusal tells whether err is the refusal of a revoked certificate.

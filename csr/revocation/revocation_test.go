@@ -294,6 +294,12 @@ func TestAwait(t *testing.T) {
 				anew.By = "another desk"
 				return l.Revoke(t.Context(), now, anew)
 			}},
+		"another certificate, and no binding": {want: ErrNotEnforced, later: func(l Ledger) ([]Shard, error) {
+			f, _ := l.API.(*fake)
+			shards, err := l.Revoke(t.Context(), now, entry(3))
+			delete(f.objects, bindingKind+"/"+PolicyPrefix+"1")
+			return shards, err
+		}},
 		"settings, and a certificate": {
 			write: func(l Ledger) ([]Shard, error) { return l.Configure(t.Context(), now, Settings{FailClosed: true}) },
 			later: func(l Ledger) ([]Shard, error) { return l.Revoke(t.Context(), now, entry(3)) }},
@@ -337,7 +343,7 @@ func TestAwait(t *testing.T) {
 				if !errors.Is(err, c.want) {
 					t.Errorf("%v, want %v", err, c.want)
 				}
-				if c.later == nil && reads > 0 || reads > 2 {
+				if c.later == nil && reads > 0 || reads > 2 { // policies and bindings
 					t.Errorf("the list was read in %d requests", reads)
 				}
 			})
