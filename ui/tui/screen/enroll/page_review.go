@@ -99,7 +99,7 @@ func (p *reviewPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 		}
 		return nil
 	case store.TokensMsg:
-		if p.m.several && p.m.at == stageReview { // the review was quicker than the list of tokens
+		if errors.Is(p.err, enroll.ErrSeveralCertificates) { // the review was quicker than the list of tokens
 			return p.chooseCertificate(now)
 		}
 		if (p.m.plan.ready || p.awaited()) && !slices.Equal(p.seen, here(p.m.Store)) { // put in, or pulled out

@@ -26,4 +26,11 @@ func TestChooseCertificate(t *testing.T) {
 	if m.at != stageKey || m.token == nil {
 		t.Errorf("at stage %d", m.at)
 	}
+
+	m.at = stageReview // a certificate was chosen, and the next review is under way
+	m.pages[stageReview].(*reviewPage).err = nil
+	m.page().update(store.TokensMsg{}, time.Time{})
+	if m.at != stageReview {
+		t.Error("the list of tokens leads away from a review that is under way")
+	}
 }
