@@ -5,6 +5,7 @@ package roster
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -158,10 +159,22 @@ func (m *Model) take(msg readMsg, now time.Time) {
 			m.namedAt = now
 		} else {
 			msg.board.Impersonators, msg.board.Unseen = m.board.Impersonators, m.board.Unseen
+			if !slices.Equal(groupsOf(msg.board), groupsOf(m.board)) { // others may impersonate
+				m.namedAt = time.Time{}
+			}
 		}
 		m.seenAt, m.board = now, msg.board
 		m.tokens.Set(msg.board.Tokens)
 	}
+}
+
+// groupsOf are the groups on the board.
+func groupsOf(b desk.Board) (all []string) {
+	for _, e := range b.Tokens {
+		all = append(all, e.Groups...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // asking is what reads the cluster where somebody has to be asked for that.
