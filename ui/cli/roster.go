@@ -3,11 +3,13 @@ package cli
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -71,6 +73,9 @@ kubehsm roster import delivery.csv --serial-column 'Serial Number'
 kubehsm roster import - --dry-run < people.csv`,
 		Args: cobra.ExactArgs(1),
 	}, func(c *cobra.Command, args []string) error {
+		if c.Flags().Changed("serial-column") && strings.TrimSpace(serials) == "" {
+			return ui.Usagef("--serial-column: the name of the column is empty")
+		}
 		list, err := a.readAll(args[0])
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"bufio"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -59,6 +60,9 @@ var ErrRoster = errors.New("the list cannot be imported")
 // rosterColumns are those of a list; serial must be there.
 var rosterColumns = []string{"serial", "owner", "groups", "horizon", "state"}
 
+// byteOrderMark begins the files of some editors.
+const byteOrderMark = "\ufeff"
+
 var serialNumber = regexp.MustCompile(`^(0|[1-9][0-9]{0,18})$`)
 
 // ReadRoster reads a list of tokens: comma-separated values with the names of the
@@ -68,7 +72,13 @@ var serialNumber = regexp.MustCompile(`^(0|[1-9][0-9]{0,18})$`)
 // is a maker's: that column has the serial numbers, and the others say nothing. Errors are
 // [ErrRoster].
 func ReadRoster(in io.Reader, serials string) ([]RosterEntry, error) {
-	r := csv.NewReader(in)
+	marked := bufio.NewReader(in)
+	if mark, err := marked.Peek(len(byteOrderMark)); err == nil && string(mark) == byteOrderMark {
+		if _, err := marked.Discard(len(mark)); err != nil {
+			return nil, err
+		}
+	}
+	r := csv.NewReader(marked)
 	r.TrimLeadingSpace, r.FieldsPerRecord = true, 0
 	const columns = "the first line names the columns, with commas between them: "
 	heading, err := r.Read()
@@ -79,13 +89,17 @@ func ReadRoster(in io.Reader, serials string) ([]RosterEntry, error) {
 		return nil, fmt.Errorf("%w: its first line: %w", ErrRoster, err)
 	}
 	for i := range heading {
-		heading[i] = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(heading[i], "\ufeff"))) // a mark of some editors'
+		heading[i] = strings.ToLower(strings.TrimSpace(heading[i]))
 	}
 	if serials != "" {
-		at := slices.Index(heading, strings.ToLower(strings.TrimSpace(serials)))
+		name := strings.ToLower(strings.TrimSpace(serials))
+		at := slices.Index(heading, name)
 		if at < 0 {
 			return nil, hint.With(fmt.Errorf("%w: it has no column %q", ErrRoster, serials),
 				"its columns are: "+strings.Join(heading, ", "))
+		}
+		if slices.Contains(heading[at+1:], name) {
+			return nil, fmt.Errorf("%w: its first line has the column %q twice", ErrRoster, serials)
 		}
 		heading = make([]string, len(heading))
 		heading[at] = "serial"

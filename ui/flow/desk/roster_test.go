@@ -102,7 +102,7 @@ func TestReadRoster(t *testing.T) {
 
 // TestMakersList: of a maker's list only the serial numbers are read.
 func TestMakersList(t *testing.T) {
-	const list = "\ufeffOrder, Serial Number ,owner,State\nA-1,1234567,the customer,delivered\nA-1,1234568,,\n"
+	const list = "\ufeff\"Order\", Serial Number ,owner,State\nA-1,1234567,the customer,delivered\nA-1,1234568,,\n"
 	all, err := ReadRoster(strings.NewReader(list), "serial number")
 	if err != nil || len(all) != 2 || all[0].Serial != "1234567" || all[1].Serial != "1234568" || all[0].Owner != "" ||
 		all[0].State != "" {
@@ -111,6 +111,9 @@ func TestMakersList(t *testing.T) {
 	_, err = ReadRoster(strings.NewReader(list), "serial")
 	if !errors.Is(err, ErrRoster) || hint.Of(err) != "its columns are: order, serial number, owner, state" {
 		t.Errorf("%v, hint %q", err, hint.Of(err))
+	}
+	if _, err = ReadRoster(strings.NewReader("a,b,a\n1,2,3\n"), "A"); !errors.Is(err, ErrRoster) {
+		t.Errorf("a column that is there twice: %v", err)
 	}
 }
 
