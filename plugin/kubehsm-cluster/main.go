@@ -174,7 +174,7 @@ func manager(config *rest.Config, o options, informers *approver.Informers) (ctr
 				&admissionregistrationv1.ValidatingAdmissionPolicy{}:        {Label: revoked},
 				&admissionregistrationv1.ValidatingAdmissionPolicyBinding{}: {Label: revoked},
 				&clusterapi.HardwareToken{}:                                 {Namespaces: ours, Transform: approver.Slim},
-				&clusterapi.RequestReview{}:                                 {Namespaces: ours},
+				&clusterapi.RequestReview{}:                                 {Namespaces: ours, Transform: approver.Bare},
 				&clusterapi.EnrollmentPolicy{}:                              {Namespaces: ours},
 				&clusterapi.Revocation{}:                                    {Namespaces: ours, Transform: approver.Bare},
 				&clusterapi.LossReport{}:                                    {Namespaces: ours},
