@@ -101,11 +101,22 @@ kubehsm rbac check breakglass -o json`,
 				present.Evaders(evaders), present.BrokenPolicies(doc.BrokenPolicies), present.Obstacles(doc.Obstacles)},
 				slices.Concat(present.Lacks(doc.Approver), present.Barred(barred))...))
 		})
-		return errors.Join(err, untried, rbacWrong(doc.Objects), broken, barred.Err())
+		return together(err, untried, rbacWrong(doc.Objects), broken, barred.Err())
 	})
 	c.Flags().BoolVar(&try, "try-token", false, "make a bootstrap token to test whether the cluster accepts it")
 	o = output(c)
 	return c
+}
+
+// together is several errors as one, with the hints of all.
+func together(all ...error) error {
+	var hints []string
+	for _, err := range all {
+		if h := hint.Of(err); h != "" {
+			hints = append(hints, h)
+		}
+	}
+	return hint.With(errors.Join(all...), strings.Join(hints, "; "))
 }
 
 // rbacWrong is the error for a cluster that lacks something.

@@ -71,7 +71,7 @@ func Emergencies(all []desk.BreakGlassView) []Section {
 // Roles compares a cluster's roles and policies with those that it needs.
 func Roles(all []desk.RBACObject) Section {
 	var says []Line
-	t := Table{Heading: []string{"STATE", "SET", "KIND", "NAMESPACE", "NAME"}}
+	t := Table{Heading: []string{"STATE", "SET", "OBJECT"}}
 	for _, o := range all {
 		if o.Says != "" {
 			says = append(says, Line{Words: text.Clean(o.Says) + "."})
@@ -83,8 +83,12 @@ func Roles(all []desk.RBACObject) Section {
 		case desk.RBACUnserved:
 			state.Level = Bad
 		}
-		named := cells(text.Clean(o.Set), text.Clean(o.Kind), text.Clean(o.Namespace), text.Clean(o.Name))
-		t.Rows = append(t.Rows, append([]Line{state}, named...))
+		name := o.Name
+		if o.Namespace != "" {
+			name = o.Namespace + "/" + name
+		}
+		// A narrow terminal breaks it between kind and name.
+		t.Rows = append(t.Rows, append([]Line{state}, cells(text.Clean(o.Set), text.Clean(o.Kind+" "+name))...))
 	}
 	return Section{Table: t, Lines: says}
 }
