@@ -293,7 +293,12 @@ func (w *words) sections(all []present.Section) {
 			if len(s.Lines) > 1 && l.Level < present.Warn { // a single line is no list
 				lead = "- "
 			}
-			w.line("%s%s", lead, marked(l.Words, l.Level))
+			words := lead + marked(l.Words, l.Level)
+			if strings.Contains(words, "`") { // a command that somebody may copy
+				w.line("%s", words)
+			} else {
+				w.prose(len(words)-len(l.Words), words)
+			}
 		}
 		w.facts(s.Facts)
 		w.listed(s.Table)

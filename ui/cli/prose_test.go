@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/creack/pty"
+
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 // narrow is a terminal with so many columns.
@@ -48,6 +50,21 @@ func TestNarrowTable(t *testing.T) {
 		if got := w.b.String(); got != c.want {
 			t.Errorf("%s: got\n%swant\n%s", what, got, c.want)
 		}
+	}
+}
+
+// TestSectionsBreak: on a narrow terminal the lines of a section break at spaces, but for commands.
+func TestSectionsBreak(t *testing.T) {
+	w := &words{to: narrow(t, 30)}
+	w.sections([]present.Section{{Title: "Rights", Lines: []present.Line{
+		{Words: "you may not approve client certificates"},
+		{Words: "they may impersonate other people", Level: present.Warn},
+		{Words: "run `kubehsm rbac apply` as a cluster admin"},
+	}}})
+	const want = "Rights:\n- you may not approve client\n  certificates\n! they may impersonate other\n  people\n" +
+		"- run `kubehsm rbac apply` as a cluster admin\n"
+	if got := w.b.String(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
 
