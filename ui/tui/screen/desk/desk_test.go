@@ -179,7 +179,7 @@ func TestRoles(t *testing.T) {
 	r.Press("o")
 	r.Sees("show them, to copy")
 	r.Press("enter")
-	r.Sees("missing, ticket, ClusterRole", "you may make tickets")
+	r.Sees("missing  ticket      ClusterRole kubehsm:ticket", "you may make tickets")
 	r.Press("esc", "o")
 	r.Sees("show them, to copy")
 	r.Press("down", "enter")
@@ -194,7 +194,7 @@ func TestRoles(t *testing.T) {
 	r.Press("down", "enter")
 	r.Sees("Apply these?")
 	r.Press("y")
-	r.Sees("applied, ticket, ClusterRole")
+	r.Sees("applied  ticket      ClusterRole kubehsm:ticket")
 	if n := len(server.Names(roles)); n == 0 {
 		t.Error("no role was made")
 	}
@@ -212,7 +212,7 @@ func TestTicketsCanWork(t *testing.T) {
 	r.Press("o")
 	r.Sees("show them, to copy")
 	r.Press(`"test"`, "enter")
-	r.Sees("missing, ticket, ClusterRole", "you may make tickets")
+	r.Sees("missing  ticket      ClusterRole kubehsm:ticket", "you may make tickets")
 	if n := len(server.Names(flowtest.Secrets)); n != tokens || !slices.Contains(server.Asked(), "create secrets") {
 		t.Errorf("%d tokens, %d before, asked %q", n, tokens, server.Asked())
 	}
