@@ -224,7 +224,7 @@ func TestTicketsCanWork(t *testing.T) {
 		t.Fatalf("published without a yes: %q", names)
 	}
 	r.Press("y")
-	r.Sees("applied, cluster-info")
+	r.Sees("applied  cluster-info")
 	if names := server.Names(maps); len(names) != 1 {
 		t.Errorf("published: %q", names)
 	}
