@@ -55,7 +55,8 @@ func (l Ledger) Await(ctx context.Context, shards []Shard, probe func(ctx contex
 				return fmt.Errorf("%s: %w", s.Name, ErrNotEnforced)
 			case <-next.C:
 			}
-			if revision == "" || revision == replaced || seen || time.Since(began) < othersAfter || time.Since(read) < othersAfter {
+			if revision == "" || revision == replaced || seen || time.Since(began) < othersAfter ||
+				time.Since(read) < othersAfter {
 				continue
 			}
 			if list, err := l.Read(within); err == nil { // else its own state may still come

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // API reads and writes objects of one cluster. Errors are those of the API machinery.
@@ -105,7 +107,7 @@ func (l List) Objections(certificate, key string) (all []string) {
 	return all
 }
 
-// Err names the policies that cannot be read or have no effect; nil if all is well.
+// Err names the policies that cannot be read or have no effect, and its hint how to mend that; nil if all is well.
 func (l List) Err() error {
 	var errs []error
 	for _, s := range l.Shards {
@@ -118,7 +120,8 @@ func (l List) Err() error {
 			errs = append(errs, fmt.Errorf("the rules of policy %s are not those that kubehsm writes", s.Name))
 		}
 	}
-	return errors.Join(errs...)
+	return hint.With(errors.Join(errs...),
+		"`kubehsm revocation set` writes the policies anew; delete a policy that cannot be read")
 }
 
 // Read returns the list as the cluster has it.

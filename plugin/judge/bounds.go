@@ -20,7 +20,8 @@ func (t *trial) client(v Verdict) (Decision, bool) {
 		return d, true
 	}
 	if u := t.otherUsages(); len(u) > 0 {
-		d, _ := t.says(v, ReasonPolicy, fmt.Sprintf("it asks for the usage %q, which a client certificate does not need", u[0]))
+		d, _ := t.says(v, ReasonPolicy, fmt.Sprintf("it asks for the usage %q, which a client certificate does not need",
+			u[0]))
 		return d, true
 	}
 	return t.Decision, false

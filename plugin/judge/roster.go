@@ -101,8 +101,8 @@ func (t *trial) inUse() (Decision, bool) {
 		return refuse(Deny, ReasonHorizon, "the horizon of the token "+t.Token.Name+" on the roster has passed")
 	case t.longer(left):
 		return refuse(Deny, ReasonHorizon,
-			fmt.Sprintf("it asks for %s, and the horizon of the token %s on the roster is in %s", t.lifetimeWords(), t.Token.Name,
-				span.Of(left.Truncate(time.Minute))))
+			fmt.Sprintf("it asks for %s, and the horizon of the token %s on the roster is in %s", t.lifetimeWords(),
+				t.Token.Name, span.Of(left.Truncate(time.Minute))))
 	}
 	return t.Decision, false
 }

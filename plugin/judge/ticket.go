@@ -31,7 +31,8 @@ func (t *trial) byTicket() (Decision, error) {
 		return t.byRoster()
 	case errors.Is(err, ticket.ErrNoTerms):
 		return t.says(Person, ReasonTerms,
-			"its bootstrap token has no ticket's terms, and its key is not attested: it needs an attested key, or another ticket")
+			"its bootstrap token has no ticket's terms, and its key is not attested: it needs an attested key, "+
+				"or another ticket")
 	case err != nil:
 		return t.says(Deny, ReasonTerms, "the terms of its ticket were not written by kubehsm: "+err.Error())
 	}

@@ -75,7 +75,7 @@ kubehsm rbac check breakglass -o json`,
 		if err != nil {
 			return err
 		}
-		broken := desk.MendList(list.Err())
+		broken := list.Err()
 		if broken != nil {
 			doc.BrokenPolicies = strings.Split(ui.Message(broken), "\n")
 		}

@@ -73,7 +73,7 @@ func (a *app) printAuthorizer(ctx context.Context, o *format) error {
 	}
 	list, err := desk.NewStopping(env).List(ctx, a.context)
 	if err == nil {
-		err = desk.MendList(list.Err())
+		err = list.Err()
 	}
 	if err != nil {
 		return err

@@ -43,7 +43,7 @@ the policies cannot be read, or has no effect.`,
 		}); err != nil {
 			return err
 		}
-		return desk.MendList(list.Err())
+		return list.Err()
 	})
 	o = output(c)
 	return c

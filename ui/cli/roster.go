@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"time"
@@ -80,7 +79,7 @@ kubehsm roster import - --dry-run < people.csv`,
 		if err != nil {
 			return err
 		}
-		all, err := desk.ReadRoster(bytes.NewReader(list), serials)
+		all, err := desk.ReadRoster(list, serials)
 		if err != nil {
 			return err
 		}

@@ -198,13 +198,13 @@ func TestLiftUnread(t *testing.T) {
 func TestBroken(t *testing.T) {
 	w := desk(t)
 	s := NewStopping(w.Env)
-	if l, err := s.Broken(t.Context(), ""); err != nil || MendList(l.Err()) != nil {
+	if l, err := s.Broken(t.Context(), ""); err != nil || l.Err() != nil {
 		t.Errorf("without a policy: %v, %v", err, l.Err())
 	}
 	w.Server.Put("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
 		flowtest.Object{"metadata": flowtest.Object{"name": revocation.PolicyPrefix + "1"}})
 	l, err := s.Broken(t.Context(), "")
-	if mend := MendList(l.Err()); err != nil || !errors.Is(mend, revocation.ErrUnreadable) ||
+	if mend := l.Err(); err != nil || !errors.Is(mend, revocation.ErrUnreadable) ||
 		!strings.Contains(hinting.Of(mend), "revocation set") {
 		t.Errorf("a broken one: %v, %v", err, mend)
 	}

@@ -18,14 +18,6 @@ func (r Revocation) Removable() bool {
 // Stops tells whether there are certificates that can be kept from writing.
 func (r Revocation) Stops() bool { return r.Stop != nil && len(r.Stop.Allowed().Targets) > 0 }
 
-// MendList adds to the error of a list of revoked certificates how to mend it; nil stays nil.
-func MendList(err error) error {
-	if err == nil {
-		return nil
-	}
-	return hint.With(err, "`kubehsm revocation set` writes the policies anew; delete a policy that cannot be read")
-}
-
 // StopsCertificate tells whether c is one of the certificates that can be kept from writing.
 func (r Revocation) StopsCertificate(c CertificateView) bool {
 	return r.Stop != nil &&

@@ -3,6 +3,7 @@ package desk
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -287,4 +288,17 @@ func contains(live, want any) bool {
 	a, err := json.Marshal(live)
 	b, err2 := json.Marshal(want)
 	return err == nil && err2 == nil && string(a) == string(b)
+}
+
+// RBACUnenforced is the error for policies that a cluster cannot enforce: without
+// them the roles allow more than they should.
+func RBACUnenforced(all []RBACObject) error {
+	for _, o := range all {
+		if o.State == RBACUnserved {
+			return hint.With(
+				errors.New("this cluster has no ValidatingAdmissionPolicies: what they forbid stays possible"),
+				"they need Kubernetes 1.30; do not bind the roles of help desk and break-glass before")
+		}
+	}
+	return nil
 }

@@ -1,7 +1,7 @@
 package desk
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -60,9 +60,6 @@ var ErrRoster = errors.New("the list cannot be imported")
 // rosterColumns are those of a list; serial must be there.
 var rosterColumns = []string{"serial", "owner", "groups", "horizon", "state"}
 
-// byteOrderMark begins the files of some editors.
-const byteOrderMark = "\ufeff"
-
 var serialNumber = regexp.MustCompile(`^(0|[1-9][0-9]{0,18})$`)
 
 // ReadRoster reads a list of tokens: comma-separated values with the names of the
@@ -71,14 +68,8 @@ var serialNumber = regexp.MustCompile(`^(0|[1-9][0-9]{0,18})$`)
 // owner, and in stock if it has none, where the state is not said. With serials, the list
 // is a maker's: that column has the serial numbers, and the others say nothing. Errors are
 // [ErrRoster].
-func ReadRoster(in io.Reader, serials string) ([]RosterEntry, error) {
-	marked := bufio.NewReader(in)
-	if mark, err := marked.Peek(len(byteOrderMark)); err == nil && string(mark) == byteOrderMark {
-		if _, err := marked.Discard(len(mark)); err != nil {
-			return nil, err
-		}
-	}
-	r := csv.NewReader(marked)
+func ReadRoster(list []byte, serials string) ([]RosterEntry, error) {
+	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(list, []byte("\ufeff")))) // a mark of some editors'
 	r.TrimLeadingSpace, r.FieldsPerRecord = true, 0
 	const columns = "the first line names the columns, with commas between them: "
 	heading, err := r.Read()

@@ -64,7 +64,7 @@ func TestRoster(t *testing.T) {
 }
 
 func TestReadRoster(t *testing.T) {
-	all, err := ReadRoster(strings.NewReader("\ufeffSerial, owner,groups,horizon,state\n1234567,jane,dev; ops,2027-06-30,\n"+
+	all, err := ReadRoster([]byte("\ufeffSerial, owner,groups,horizon,state\n1234567,jane,dev; ops,2027-06-30,\n"+
 		"1234568,bob,,,Lost\n1234569,,,,\n"), "")
 	if err != nil || len(all) != 3 || all[0].Owner != "jane" || strings.Join(all[0].Groups, "|") != "dev|ops" ||
 		all[0].Horizon.Format("2006-01-02T15:04") != "2027-07-01T00:00" || all[1].State != "Lost" || all[2].Owner != "" {
@@ -93,7 +93,7 @@ func TestReadRoster(t *testing.T) {
 		"serial,owner\n1," + strings.Repeat("a", 254):                   "more than 253 characters",
 		"serial,owner,groups\n1,a," + strings.Repeat("b;", 100) + "b\n": "more than 100 groups",
 	} {
-		if all, err := ReadRoster(strings.NewReader(list), ""); !errors.Is(err, ErrRoster) || !strings.Contains(err.Error(), says) ||
+		if all, err := ReadRoster([]byte(list), ""); !errors.Is(err, ErrRoster) || !strings.Contains(err.Error(), says) ||
 			all != nil {
 			t.Errorf("%q: %v, %v; want %q", list, all, err, says)
 		}
@@ -103,16 +103,16 @@ func TestReadRoster(t *testing.T) {
 // TestMakersList: of a maker's list only the serial numbers are read.
 func TestMakersList(t *testing.T) {
 	const list = "\ufeff\"Order\", Serial Number ,owner,State\nA-1,1234567,the customer,delivered\nA-1,1234568,,\n"
-	all, err := ReadRoster(strings.NewReader(list), "serial number")
+	all, err := ReadRoster([]byte(list), "serial number")
 	if err != nil || len(all) != 2 || all[0].Serial != "1234567" || all[1].Serial != "1234568" || all[0].Owner != "" ||
 		all[0].State != "" {
 		t.Errorf("%+v, %v", all, err)
 	}
-	_, err = ReadRoster(strings.NewReader(list), "serial")
+	_, err = ReadRoster([]byte(list), "serial")
 	if !errors.Is(err, ErrRoster) || hint.Of(err) != "its columns are: order, serial number, owner, state" {
 		t.Errorf("%v, hint %q", err, hint.Of(err))
 	}
-	if _, err = ReadRoster(strings.NewReader("a,b,a\n1,2,3\n"), "A"); !errors.Is(err, ErrRoster) {
+	if _, err = ReadRoster([]byte("a,b,a\n1,2,3\n"), "A"); !errors.Is(err, ErrRoster) {
 		t.Errorf("a column that is there twice: %v", err)
 	}
 }
@@ -132,7 +132,7 @@ func TestRosterKeeps(t *testing.T) {
 			"apiVersion": clusterapi.GroupVersion.String(), "kind": "HardwareToken",
 			"metadata": flowtest.Object{"name": "1", "namespace": clusterapi.Namespace},
 			"spec":     flowtest.Object{"state": "Active", "owner": "jane", "groups": []string{"dev", "ops"}, "horizon": horizon}})
-		entries, err := ReadRoster(strings.NewReader(list), "")
+		entries, err := ReadRoster([]byte(list), "")
 		if err != nil {
 			t.Fatal(err)
 		}

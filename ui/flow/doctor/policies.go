@@ -95,7 +95,7 @@ func brokenPolicies(ctx context.Context, s desk.Stopping, readers []string) []Ch
 		}
 		// One without a name stands for those that the caller may not read.
 		list.Shards = slices.DeleteFunc(list.Shards, func(s revocation.Shard) bool { return s.Name == "" })
-		broken := desk.MendList(list.Err())
+		broken := list.Err()
 		if broken == nil {
 			return nil
 		}

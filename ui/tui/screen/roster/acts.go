@@ -1,7 +1,6 @@
 package roster
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -127,7 +126,7 @@ func (m *Model) imports() tea.Cmd {
 					if err != nil {
 						return screen.Report{}, err
 					}
-					all, err := desk.ReadRoster(bytes.NewReader(b), "")
+					all, err := desk.ReadRoster(b, "")
 					if err != nil {
 						return screen.Report{}, err
 					}
