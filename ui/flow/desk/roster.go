@@ -62,12 +62,10 @@ var rosterColumns = []string{"serial", "owner", "groups", "horizon", "state"}
 
 var serialNumber = regexp.MustCompile(`^(0|[1-9][0-9]{0,18})$`)
 
-// ReadRoster reads a list of tokens: comma-separated values with the names of the
-// columns in the first line. Groups have semicolons between them, a horizon is a date
-// such as 2027-06-30, and ends with that day (UTC). A token is handed out if it has an
-// owner, and in stock if it has none, where the state is not said. With serials, the list
-// is a maker's: that column has the serial numbers, and the others say nothing. Errors are
-// [ErrRoster].
+// ReadRoster reads a list of tokens: comma-separated values with the names of the columns in the first line. Groups
+// have semicolons between them, a horizon is a date such as 2027-06-30, and ends with that day (UTC). A token is handed
+// out if it has an owner, and in stock if it has none, where the state is not said. With serials, the list is a
+// maker's: that column has the serial numbers, and the others say nothing. Errors are [ErrRoster].
 func ReadRoster(list []byte, serials string) ([]RosterEntry, error) {
 	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(list, []byte("\ufeff")))) // a mark of some editors'
 	r.TrimLeadingSpace, r.FieldsPerRecord = true, 0
@@ -85,12 +83,9 @@ func ReadRoster(list []byte, serials string) ([]RosterEntry, error) {
 	if serials != "" {
 		name := strings.ToLower(strings.TrimSpace(serials))
 		at := slices.Index(heading, name)
-		if at < 0 {
-			return nil, hint.With(fmt.Errorf("%w: it has no column %q", ErrRoster, serials),
+		if at < 0 || slices.Contains(heading[at+1:], name) {
+			return nil, hint.With(fmt.Errorf("%w: it does not have one column %q", ErrRoster, serials),
 				"its columns are: "+strings.Join(heading, ", "))
-		}
-		if slices.Contains(heading[at+1:], name) {
-			return nil, fmt.Errorf("%w: its first line has the column %q twice", ErrRoster, serials)
 		}
 		heading = make([]string, len(heading))
 		heading[at] = "serial"
