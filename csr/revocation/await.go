@@ -22,7 +22,7 @@ const (
 var ErrNotEnforced = errors.New("the API server did not enforce it within " + span.Limit(EnforcedWithin))
 
 // othersAfter is how long the API server names a revision that the writer does not know until the list is read again:
-// before, it may be one of earlier.
+// until then, the revision may be an earlier one.
 const othersAfter = 2 * time.Second
 
 // Await waits until the API server that answers enforces what a write of this ledger returned, for 15 seconds at

@@ -84,7 +84,7 @@ func ReadRoster(list []byte, serials string) ([]RosterEntry, error) {
 		name := strings.ToLower(strings.TrimSpace(serials))
 		at := slices.Index(heading, name)
 		if at < 0 || slices.Contains(heading[at+1:], name) {
-			return nil, hint.With(fmt.Errorf("%w: it does not have one column %q", ErrRoster, serials),
+			return nil, hint.With(fmt.Errorf("%w: it needs exactly one column %q", ErrRoster, serials),
 				"its columns are: "+strings.Join(heading, ", "))
 		}
 		heading = make([]string, len(heading))
