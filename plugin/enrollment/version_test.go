@@ -13,8 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
-// written is an enrollment in the form of before records had versions (7d3a47f);
-// test/e2e reads what that program has written.
+// written is an enrollment in the form of before records had versions.
 const written = `{
   "name": "prod",
   "cluster": {

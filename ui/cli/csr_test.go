@@ -31,7 +31,7 @@ import (
 )
 
 // apiServer is as much of an API server as the csr commands need to be tried
-// without a cluster; the real one is in test/e2e.
+// without a cluster; the real one is in test/scenarios.
 type apiServer struct {
 	mu        sync.Mutex
 	objects   map[string]*certificatesv1.CertificateSigningRequest

@@ -1,0 +1,189 @@
+//go:build linux
+
+package scenarios
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/test/controlplane"
+	"github.com/kubehsm/kubehsm/test/e2e/lab"
+)
+
+func softwareKey(t testing.TB) crypto.Signer {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// The whole of it: asked for by one, refused to be approved by the same, approved
+// by another, used with kubectl.
+func TestBreakGlass(t *testing.T) {
+	t.Parallel()
+	u := newJoiner(t, lab.Options{Groups: []string{"kubehsm:break-glass-requesters", "kubehsm:break-glass-approvers",
+		unique("on-call")}})
+	res := u.ran(u.Kubehsm(t.Context(), "breakglass", "request", "--yes"))
+	u.wantFailure(res, 2, "--reason", "no reason")
+	if res := u.ran(u.Kubehsm(t.Context(), "breakglass", "request", "--reason", "x", "--lifetime", "2h",
+		"--yes")); res.Code == 0 {
+		t.Error("two hours were asked for")
+	}
+	s := u.terminal(u.Binary, "breakglass", "request", "--reason", "the API is down", "--lifetime", "20m", "--yes")
+	s.Answer(pinPrompt, lab.PIN)
+	s.WaitFor("waiting for somebody to approve")
+	admin := u.newDesk("")
+	request := ""
+	for _, r := range parse[requests](t, admin.ok("csr", "list", "--pending", "-o", "json")).Requests {
+		if strings.Contains(u.admin("get", "csr", r.Name, "-o", "jsonpath={.metadata.annotations}"), "the API is down") {
+			request = r.Name
+		}
+	}
+	if request == "" {
+		t.Fatal("no request")
+	}
+	own := u.ran(u.Kubehsm(t.Context(), "breakglass", "approve", request, "--yes"))
+	if own.Code != 1 || !strings.Contains(own.Stderr, "is your own") {
+		t.Errorf("one's own: %s", own)
+	}
+	if own := u.ran(u.Kubectl(t.Context(), "certificate", "approve", request)); own.Code == 0 ||
+		!strings.Contains(own.Stderr, "approved by a second person") {
+		t.Errorf("one's own, with kubectl: %s", own)
+	}
+	bob := u.newDesk(unique("bob"), "kubehsm:break-glass-approvers")
+	if res := bob.run("breakglass", "approve", request, "--yes"); res.Code != 5 ||
+		!strings.Contains(res.Stderr, "it has warnings, and nobody has answered them") {
+		t.Errorf("a yes for everything: %s", res)
+	}
+	bob.ok("breakglass", "approve", request, "--words", bob.words(request), "--yes")
+	if code := s.Exit(); code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, s.Screen())
+	}
+	if out := u.kubectl("--context", lab.Context+"-break-glass", "auth", "can-i", "*",
+		"*"); strings.TrimSpace(out) != "yes" {
+		t.Errorf("can do everything: %s", out)
+	}
+	if out := u.kubectl("config", "current-context"); strings.TrimSpace(out) != lab.Context {
+		t.Errorf("the current context is %q", out)
+	}
+	list := parse[struct {
+		BreakGlass []struct {
+			State    string
+			NotAfter time.Time
+		}
+	}](t, u.kubehsm("breakglass", "list", "-o", "json"))
+	if len(list.BreakGlass) != 1 || list.BreakGlass[0].State != "live" ||
+		time.Until(list.BreakGlass[0].NotAfter) > 21*time.Minute {
+		t.Errorf("the list: %+v", list)
+	}
+	for _, d := range []string{u.kubehsm("helpdesk", "list"), bob.ok("helpdesk", "list")} {
+		if !strings.Contains(d, request) || !strings.Contains(d, "the API is down") {
+			t.Errorf("the record lacks the request or its reason: %s", d)
+		}
+	}
+}
+
+// The policy holds without kubehsm's help: whatever the form of the request.
+func TestBreakGlassPolicy(t *testing.T) {
+	t.Parallel()
+	u := newJoiner(t, lab.Options{})
+	admin := u.newDesk("")
+	bob := u.newDesk(unique("bob"), "kubehsm:break-glass-approvers")
+	for what, tc := range map[string]struct {
+		reason   string
+		lifetime time.Duration
+		group    string
+		refused  string
+	}{
+		"as long as the signer gives": {"x", 0, "kubehsm:break-glass", "one hour at most"},
+		"two hours":                   {"x", 2 * time.Hour, "kubehsm:break-glass", "one hour at most"},
+		"no reason":                   {" ", time.Hour, "kubehsm:break-glass", "gives its reason"},
+		"all right":                   {"x", time.Hour, "kubehsm:break-glass", ""},
+		"sealed, a year":              {"x", 0, "kubehsm:sealed", ""},
+		"sealed, no reason":           {"", 0, "kubehsm:sealed", "gives its reason"},
+		"another group":               {"", 0, "kubehsm:break-glassy", ""},
+	} {
+		// Names of every length move the group through base64's alignments.
+		for _, user := range []string{"j", "ja", "jan"} {
+			name := unique("request")
+			res := admin.kubectl(requestFor(t, name, user, tc.reason, tc.lifetime, tc.group), "create", "-f", "-")
+			if (res.Code == 0) != (tc.refused == "") || !strings.Contains(res.Stderr, tc.refused) {
+				t.Errorf("%s, user %s: %s", what, user, res)
+			}
+			if res.Code != 0 {
+				continue
+			}
+			by := bob.kubectl("", "certificate", "approve", name)
+			if guarded := tc.group != "kubehsm:break-glassy"; (by.Code == 0) != guarded {
+				t.Errorf("%s, user %s, approved by bob: %s", what, user, by)
+			}
+		}
+	}
+}
+
+// The roles are compared with those that a cluster has, and mended.
+func TestRBACCheck(t *testing.T) {
+	t.Parallel()
+	u := newJoiner(t, lab.Options{})
+	admin := u.newDesk("")
+	out := admin.ok("rbac", "check", "--try-token")
+	if strings.Contains(out, "missing") || strings.Contains(out, "differs") ||
+		!strings.Contains(out, "kubehsm-break-glass") || !strings.Contains(out, "yes, as far as can be seen from here") {
+		t.Errorf("the check: %s", out)
+	}
+	weak := u.newDesk(unique("weak"))
+	res := weak.run("rbac", "check", "ticket")
+	if !strings.Contains(res.Stdout, "may not be read") || !strings.Contains(res.Stdout, "make tickets") {
+		t.Errorf("who may read nothing: %s", res)
+	}
+	if res := weak.run("rbac", "apply", "ticket", "--yes"); res.Code != 1 || !strings.Contains(res.Stderr, "forbidden") {
+		t.Errorf("who may apply nothing: %s", res)
+	}
+	if res := weak.run("rbac", "print", "nonsense"); res.Code != 2 {
+		t.Errorf("an unknown set: %s", res)
+	}
+	if !strings.Contains(admin.ok("rbac", "print", "ticket"), "system:bootstrappers:kubehsm:tickets") {
+		t.Error("the roles for tickets do not name their group")
+	}
+}
+
+// A cluster that lacks what tickets need says so; what it lacks of cluster-info is published.
+func TestPublishClusterInfo(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{Cluster: controlplane.StartForTest(t, controlplane.Options{
+		APIServerFlags: []string{"--enable-bootstrap-token-auth=false"}, NoControllers: true})})
+	admin := u.newDesk("")
+	check := func(wants ...string) {
+		t.Helper()
+		res := admin.run("rbac", "check", "--try-token", "ticket")
+		for _, want := range wants {
+			if !strings.Contains(res.Stdout, want) {
+				t.Errorf("no %q: %s", want, res)
+			}
+		}
+		if left := admin.kubectl("", "-n", "kube-system", "get", "secrets", "-oname").Stdout; strings.Contains(left, "bootstrap-token") {
+			t.Errorf("the trial left %s", left)
+		}
+	}
+	check("does not show its cluster-info", "--publish-cluster-info", "does not accept bootstrap tokens")
+
+	apply := []string{"rbac", "apply", "ticket", "--publish-cluster-info"}
+	res := admin.run(append(apply, "--dry-run")...)
+	if res.Code != 0 || !strings.Contains(res.Stdout, "tells everybody that the cluster is at "+u.Cluster.Server()) ||
+		!strings.Contains(res.Stdout, "sha256:") {
+		t.Errorf("the preview: %s", res)
+	}
+	check("does not show its cluster-info")
+	admin.ok(append(apply, "--yes")...)
+	check("bootstrapsigner may be off", "--self-contained", "does not accept bootstrap tokens")
+	if res := admin.run(append(apply, "--yes")...); res.Code != 0 || strings.Contains(res.Stdout, "tells everybody") {
+		t.Errorf("once more: %s", res)
+	}
+}

@@ -1,0 +1,93 @@
+//go:build linux
+
+package scenarios
+
+import (
+	"archive/zip"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/term"
+)
+
+// TestJourneyDoctor: what is wrong is found, read and mended; the report for
+// somebody who helps names nobody; and whoever only looks changes nothing.
+func TestJourneyDoctor(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	u.enroll()
+	u.KeepSecret(t, u.secrets...)
+	must(t, os.Chmod(u.Kubeconfig, 0o644))
+	s := u.sh("NO_COLOR=1 exec " + u.Binary + " --read-only")
+	lab.AtTokens(s)
+	s.WaitFor("1 Tokens", "lab", "PIN set", "read-only")
+	s.Press("\x10") // ctrl-p
+	s.WaitFor("Commands")
+	s.Type("doct")
+	s.WaitFor("go to Doctor")
+	s.Press(term.Enter)
+	s.WaitFor("can sign in", "other users may read it")
+	s.Type("?")
+	s.WaitFor("Everywhere", "look again")
+	s.Press(term.Escape)
+	s.WaitGone("Everywhere")
+	s.Type("/mode 0644")
+	s.WaitFor("To mend it: chmod 600 ")
+	s.Press(term.Enter)
+	s.WaitGone("esc clear")
+	must(t, os.Chmod(u.Kubeconfig, 0o600))
+	before := u.files(append(u.enrollments(), u.Kubeconfig, u.Soft.Tokens)...)
+	s.Type("r")
+	s.WaitFor("Nothing matches.")
+	s.Press(term.Escape)
+	s.WaitGone("Nothing matches.")
+	if s.Frame().Cells[2][2].Foreground != nil {
+		t.Error("a colour in spite of NO_COLOR")
+	}
+	s.Type("x")
+	s.WaitFor("kubehsm doctor --bundle report.zip")
+	s.Press(term.Escape)
+	s.WaitGone("report.zip")
+	report := filepath.Join(u.Dir, "for-help.zip")
+	s.Type("b")
+	s.WaitFor("A report for somebody who helps", "it never holds a")
+	s.Press(term.Enter)
+	s.WaitFor("✗ name a file")
+	s.Type(report)
+	s.Press(term.Enter)
+	s.WaitFor("the report is in ")
+	s.Type("1")
+	s.WaitFor("e enroll")
+	s.Press(term.Enter)
+	s.WaitFor("esc back")
+	s.Type("p")
+	s.WaitFor("change PIN: read-only mode")
+	s.Type("q")
+	if code := s.Exit(); code != 0 || !s.Cooked() {
+		t.Errorf("exit code %d", code)
+	}
+	u.unchanged(before, append(u.enrollments(), u.Kubeconfig, u.Soft.Tokens)...)
+
+	files, err := zip.OpenReader(report)
+	must(t, err)
+	defer files.Close()
+	host, _ := os.Hostname()
+	for _, f := range files.File {
+		r, err := f.Open()
+		must(t, err)
+		b, err := io.ReadAll(r)
+		must(t, err)
+		for _, name := range []string{"jane", lab.Context, lab.Token, u.Cluster.Server(), u.Dir, host} {
+			if name != "" && regexp.MustCompile(`\b`+regexp.QuoteMeta(name)+`\b`).Match(b) {
+				t.Errorf("%s names %s:\n%s", f.Name, name, b)
+			}
+		}
+	}
+	if len(files.File) == 0 {
+		t.Error("the report is empty")
+	}
+}

@@ -1,0 +1,382 @@
+//go:build linux
+
+package scenarios
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/e2e/lab"
+)
+
+// request is what `csr show -o json` prints, as far as tests look at it.
+type request struct {
+	Name, UID, State, Message, Requester, RequesterKind, User, Fingerprint, Attestation string
+	Words, Rights, RightsUnknown, Warnings                                              []string
+}
+
+// key makes a key on the lab's token and returns its URI.
+func (u *user) key(label string) string {
+	u.t.Helper()
+	u.ok(u.KubehsmPIN(u.t.Context(), lab.PIN, "key", "generate", "--label", label))
+	return "pkcs11:token=" + lab.Token + ";object=" + label
+}
+
+// file files a request and returns its name.
+func (u *user) file(key string, more ...string) string {
+	u.t.Helper()
+	var r request
+	out := u.ok(u.KubehsmPIN(u.t.Context(), lab.PIN,
+		append([]string{"csr", "create", "--key", key, "-o", "json"}, more...)...))
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		u.t.Fatalf("%v in %q", err, out)
+	}
+	return r.Name
+}
+
+// asAdmin runs the program with the cluster's admin's kubeconfig.
+func (u *user) asAdmin(args ...string) lab.Result {
+	u.t.Helper()
+	return u.ran(u.Run(u.t.Context(), lab.Run{Env: []string{"KUBECONFIG=" + u.Cluster.AdminKubeconfig()}}, u.Binary,
+		args...))
+}
+
+func (u *user) shown(name string) (r request) {
+	u.t.Helper()
+	res := u.asAdmin("csr", "show", name, "-o", "json")
+	if err := json.Unmarshal([]byte(res.Stdout), &r); err != nil || res.Code != 0 {
+		u.t.Fatalf("%v: %s", err, res)
+	}
+	return r
+}
+
+// names lists the requests that the arguments of csr list choose.
+func (u *user) names(args ...string) (names []string) {
+	u.t.Helper()
+	var list struct{ Requests []request }
+	out := u.kubehsm(append([]string{"csr", "list", "-o", "json"}, args...)...)
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
+		u.t.Fatalf("%v in %q", err, out)
+	}
+	for _, r := range list.Requests {
+		names = append(names, r.Name+" "+r.State)
+	}
+	return names
+}
+
+// TestRequestsFromFilingToCollecting: forecast, file, list, what the approver
+// sees, the words on the phone, approve, collect, cancel.
+func TestRequestsFromFilingToCollecting(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	key, name := u.key("one"), unique("jo")
+	var f struct {
+		Forecast []struct{ ID, Verdict, Evidence string }
+	}
+	if err := json.Unmarshal([]byte(u.kubehsm("csr", "forecast", "--key", key, "--user", name, "-o", "json")),
+		&f); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, p := range f.Forecast {
+		if got[p.ID] = p.Verdict; p.Verdict != "unknown" && p.Evidence == "" {
+			t.Errorf("%s is %s without evidence", p.ID, p.Verdict)
+		}
+	}
+	for _, id := range []string{"create", "signer", "usages", "subject", "algorithm", "clock"} {
+		if got[id] != "ok" {
+			t.Errorf("the forecast of %s is %q", id, got[id])
+		}
+	}
+
+	r := u.file(key, "--user", name, "--group", lab.DevelopersGroup, "--name", name, "--dns-name", "{host}",
+		"--request-label", "team="+name, "--reason", "new laptop")
+	if mine := u.names("--mine"); len(mine) != 1 || mine[0] != r+" pending" {
+		t.Errorf("mine: %q", mine)
+	}
+	if got := u.names("--pending", "-l", "team="+name); len(got) != 1 {
+		t.Errorf("pending: %q", got)
+	}
+	res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, "csr", "create", "--key", key, "--user", name, "--name", name))
+	u.wantFailure(res, 1, "csr wait "+name, "made here before")
+
+	seen := u.shown(r)
+	rights := strings.Join(seen.Rights, "\n")
+	if len(seen.Words) != 8 || !strings.Contains(rights, "ClusterRole edit") ||
+		!strings.Contains(rights, "read secrets") || len(seen.RightsUnknown) > 0 ||
+		!strings.HasPrefix(seen.Attestation, "none") || len(seen.Warnings) == 0 ||
+		!strings.Contains(seen.Warnings[0], lab.Filer) {
+		t.Errorf("the approver sees %+v", seen)
+	}
+	if out := u.kubehsm("key", "show", "--key", key); !strings.Contains(out, strings.Join(seen.Words, " ")) {
+		t.Errorf("the requester reads other words than %q:\n%s", seen.Words, out)
+	}
+	// One's own rights to decide are asked for first, and what to ask for is said.
+	res = u.ran(u.Kubehsm(t.Context(), "csr", "approve", r, "--yes"))
+	u.wantFailure(res, 1, "an admin", "approve on signers")
+	if n := strings.Count(res.Stderr, "kubectl apply"); n != 1 {
+		t.Errorf("what to send to the admin is printed %d times:\n%s", n, res.Stderr)
+	}
+	if res := u.asAdmin("csr", "approve", r, "--yes", "--words", "zoo zoo zoo zoo zoo zoo zoo zoo"); res.Code != 1 ||
+		!strings.Contains(res.Stderr, "not the words") {
+		t.Errorf("wrong words: %s", res)
+	}
+	if res := u.asAdmin("csr", "approve", r, "--yes", "--words",
+		strings.ToUpper(strings.Join(seen.Words, ", "))); res.Code != 0 {
+		t.Fatal(res)
+	}
+	if m := u.shown(r).Message; !strings.HasPrefix(m, "by ") {
+		t.Errorf("who approved it is not said: %q", m)
+	}
+	block, _ := pem.Decode([]byte(u.kubehsm("csr", "wait", r, "--timeout", "1m")))
+	leaf, err := x509.ParseCertificate(block.Bytes)
+	if err != nil || leaf.Subject.CommonName != name || len(leaf.DNSNames) != 1 ||
+		strings.Contains(leaf.DNSNames[0], "{") {
+		t.Errorf("%v: issued for %v, %q", err, leaf.Subject, leaf.DNSNames)
+	}
+}
+
+// TestRequestsAreTakenBack: by their UID, by who may, and never another's.
+func TestRequestsAreTakenBack(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	key := u.key("one")
+	r := u.file(key, "--user", unique("jo"))
+	res := u.ran(u.Kubehsm(t.Context(), "csr", "cancel", r))
+	u.wantFailure(res, 1, "24 hours", "needs delete")
+	u.admin("delete", "csr", r)
+	if mine := u.names("--mine"); len(mine) != 1 || mine[0] != r+" gone" {
+		t.Errorf("mine: %q", mine)
+	}
+	u.kubehsm("csr", "resume", r) // filed again as it was signed: nobody is asked for a PIN
+	if mine := u.names("--mine"); len(mine) != 1 || mine[0] != r+" pending" {
+		t.Errorf("mine: %q", mine)
+	}
+	u.admin("delete", "csr", r)
+	u.kubehsm("csr", "cancel", r)
+	if mine := u.names("--mine"); len(mine) != 0 {
+		t.Errorf("mine: %q", mine)
+	}
+	other := u.file(key, "--user", unique("jo"))
+	admin := lab.Run{Env: []string{"KUBECONFIG=" + u.Cluster.AdminKubeconfig(), "KUBEHSM_HOME=" + t.TempDir()}}
+	if res := u.ran(u.Run(t.Context(), admin, u.Binary, "csr", "cancel", other)); res.Code != 1 ||
+		!strings.Contains(res.Stderr, "not by you") {
+		t.Errorf("somebody else's: %s", res)
+	}
+}
+
+// TestRequestsThatCannotSucceed are not filed, unless that is insisted on.
+func TestRequestsThatCannotSucceed(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	key := u.key("one")
+	args := []string{"csr", "create", "--key", key, "--user", "jo", "--signer-name", "kubernetes.io/kubelet-serving"}
+	u.wantFailure(u.ran(u.Kubehsm(t.Context(), args...)), 1, "--accept-risk=forecast", "signs no client certificates")
+	if mine := u.names("--mine"); len(mine) != 0 {
+		t.Errorf("filed: %q", mine)
+	}
+	// Who only asks for the forecast gets it, and an exit code to go by.
+	for _, ask := range [][]string{{"csr", "forecast", "--user", "jo", "--signer-name", "kubernetes.io/kubelet-serving"},
+		append(args[:len(args):len(args)], "--dry-run")} {
+		res := u.ran(u.Kubehsm(t.Context(), ask...))
+		u.wantWords(res.Stderr, "--accept-risk=forecast", "signs no client certificates")
+		if res.Code != 1 || !strings.Contains(res.Stdout, "refuse") {
+			t.Errorf("%q: %s", ask, res)
+		}
+	}
+	u.kubehsm(append(args[:len(args):len(args)], "--dry-run", "--accept-risk", "forecast")...)
+	for _, bad := range [][]string{{"--name", "Not_A_Name"}, {"--expiration", "1m"}, {"--user", "{nothing}"},
+		{"--ip", "nowhere"}} {
+		res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN,
+			append([]string{"csr", "create", "--key", key, "--user", "jo"}, bad...)...))
+		if res.Code != 2 {
+			t.Errorf("%q: %s", bad, res)
+		}
+	}
+	if r := u.file(key, "--user", "jo", "--signer-name", "kubernetes.io/kubelet-serving", "--accept-risk",
+		"forecast"); r == "" {
+		t.Error("not filed though it was insisted on")
+	}
+}
+
+// TestRequestsOfTwoKeys: a token and its spare, in one go.
+func TestRequestsOfTwoKeys(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{Tokens: []hsmtest.SoftToken{{Label: lab.Token, PIN: lab.PIN, SOPIN: lab.SOPIN}}})
+	one, two := u.key("one"), u.key("two")
+	u.ok(u.KubehsmPIN(t.Context(), lab.PIN, "csr", "create", "--key", one, "--key", two, "--user", unique("jo")))
+	mine := u.names("--mine")
+	if len(mine) != 2 {
+		t.Fatalf("mine: %q", mine)
+	}
+	var names []string
+	for _, m := range mine {
+		name, _, _ := strings.Cut(m, " ")
+		u.admin("certificate", "approve", name)
+		names = append(names, name)
+	}
+	out := u.kubehsm(append([]string{"csr", "wait", "--timeout", "1m"}, names...)...)
+	if n := strings.Count(out, "BEGIN CERTIFICATE"); n != 2 {
+		t.Errorf("%d certificates:\n%s", n, out)
+	}
+}
+
+// TestRequestsToACustomSigner: forecast, rights, approval and collection with a
+// signer that is not Kubernetes's own, and a small one that signs.
+func TestRequestsToACustomSigner(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	signer := "example.com/" + unique("own")
+	out := u.kubehsm("csr", "forecast", "--user", "jo", "--signer-name", signer)
+	if !strings.Contains(out, "signer") || strings.Contains(out, "refuse") {
+		t.Errorf("the forecast:\n%s", out)
+	}
+	key, name := u.key("one"), unique("jo")
+	r := u.file(key, "--user", name, "--group", "anything", "--signer-name", signer)
+	if got := u.names("--signer-name", signer); len(got) != 1 {
+		t.Errorf("by signer: %q", got)
+	}
+	// An approver for this signer alone.
+	role := unique("approver")
+	if err := u.Cluster.Apply(t.Context(), fmt.Sprintf(approverManifest, role, signer)); err != nil {
+		t.Fatal(err)
+	}
+	approver, err := u.Cluster.KubeconfigFor(role)
+	if err != nil {
+		t.Fatal(err)
+	}
+	as := lab.Run{Env: []string{"KUBECONFIG=" + approver}}
+	u.ok(u.Run(t.Context(), as, u.Binary, "csr", "approve", r, "--yes", "--message", "known",
+		"--accept-risk", "user:"+name))
+	plain := u.file(key, "--user", name)
+	res := u.ran(u.Run(t.Context(), as, u.Binary, "csr", "approve", plain, "--yes"))
+	if res.Code != 1 || !strings.Contains(res.Stderr, "approve on signers named kubernetes.io/kube-apiserver-client") {
+		t.Errorf("another signer's: %s", res)
+	}
+	u.sign(r)
+	block, rest := pem.Decode([]byte(u.kubehsm("csr", "wait", r, "--timeout", "1m")))
+	leaf, err := x509.ParseCertificate(block.Bytes)
+	if err != nil || leaf.Subject.CommonName != name || leaf.Issuer.CommonName != "small signer" {
+		t.Errorf("%v: %v by %v", err, leaf.Subject, leaf.Issuer)
+	}
+	if next, _ := pem.Decode(rest); next == nil {
+		t.Error("the intermediate was not kept")
+	}
+}
+
+const approverManifest = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: %[1]s}
+rules:
+- {apiGroups: [certificates.k8s.io], resources: [certificatesigningrequests], verbs: [get, list, watch]}
+- {apiGroups: [certificates.k8s.io], resources: [certificatesigningrequests/approval], verbs: [update]}
+- {apiGroups: [certificates.k8s.io], resources: [signers], resourceNames: [%[2]s], verbs: [approve]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: %[1]s}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %[1]s}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[1]s}]
+`
+
+// sign is a small signer: it signs one approved request with an authority of its
+// own, below a root that is not sent.
+func (u *user) sign(name string) {
+	u.t.Helper()
+	raw, err := base64.StdEncoding.DecodeString(u.admin("get", "csr", name, "-o", "jsonpath={.spec.request}"))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	block, _ := pem.Decode(raw)
+	req, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	now := time.Now()
+	ca := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "small signer"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(48 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: req.Subject, NotBefore: now.Add(-time.Minute),
+		NotAfter: now.Add(time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	der, err := x509.CreateCertificate(rand.Reader, leaf, ca, req.PublicKey, caKey)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	var chain []byte
+	for _, c := range [][]byte{der, caDER} {
+		chain = append(chain, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c})...)
+	}
+	u.admin("patch", "csr", name, "--subresource=status", "--type=merge", "-p",
+		`{"status":{"certificate":"`+base64.StdEncoding.EncodeToString(chain)+`"}}`)
+}
+
+// TestRequestsAreWatched: csr list --pending --watch tells of what comes, and
+// once of what is decided.
+func TestRequestsAreWatched(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	label := "watched=" + unique("w")
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, u.Binary, "csr", "list", "--pending", "--watch", "-l", label, "-o", "json")
+	cmd.Env = u.Env()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 1<<20)
+	next := func() (e struct {
+		Type    string
+		Request request
+	}) {
+		t.Helper()
+		if !lines.Scan() {
+			t.Fatal("the watch ended: ", lines.Err())
+		}
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			t.Fatalf("%v in %q", err, lines.Text())
+		}
+		return e
+	}
+	r := u.file(u.key("one"), "--user", unique("jo"), "--request-label", label)
+	if e := next(); e.Type != "ADDED" || e.Request.Name != r || e.Request.State != "pending" {
+		t.Errorf("%+v", e)
+	}
+	u.admin("certificate", "deny", r)
+	if e := next(); e.Request.Name != r || e.Request.State != "denied" {
+		t.Errorf("%+v", e)
+	}
+	cancel()
+	_, _ = io.Copy(io.Discard, out)
+	_ = cmd.Wait() // killed above
+}

@@ -1,0 +1,283 @@
+//go:build linux
+
+package scenarios
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	p11 "github.com/miekg/pkcs11"
+
+	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
+	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/test/controlplane"
+	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/need"
+)
+
+// TestPINIsNowhere runs all that needs the PIN, and looks for it in every file
+// that came about, in the arguments and environment of every process meanwhile,
+// and in what the API server wrote down.
+func TestPINIsNowhere(t *testing.T) {
+	audit := filepath.Join(t.TempDir(), "audit.log")
+	policy := filepath.Join(filepath.Dir(audit), "policy.yaml")
+	if err := os.WriteFile(policy,
+		[]byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: RequestResponse}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := controlplane.StartForTest(t, controlplane.Options{APIServerFlags: []string{"--audit-policy-file=" + policy,
+		"--audit-log-path=" + audit, "--v=8"}})
+	u := newUser(t, lab.Options{Cluster: c})
+	p := u.WatchProcesses(0, lab.PIN, wrongPIN)
+
+	s := u.terminal(u.Binary, "enroll", "--user", "jane", "--group", lab.DevelopersGroup, "--approve-with",
+		c.AdminKubeconfig(), "--yes")
+	s.Answer(pinPrompt, lab.PIN)
+	if code := s.Exit(); code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, s.Screen())
+	}
+	u.kubectl("get", "namespaces", "-v=9")
+	u.kubehsm("agent", "lock")
+	s = u.terminal(c.Kubectl(), "get", "namespaces", "-v=9")
+	s.Answer(pinPrompt, lab.PIN)
+	s.Exit()
+	u.kubehsm("agent", "stop")
+	u.unlock()
+	u.kubectl("get", "namespaces")
+	res := u.ran(u.KubehsmPIN(t.Context(), wrongPIN, "key", "generate", "--label", "another"))
+	if strings.Contains(res.Stdout+res.Stderr, wrongPIN) {
+		t.Errorf("the output shows the PIN: %s", res)
+	}
+	agent := u.agentStatus().PID
+	seen, places, err := p.Stop()
+	must(t, err)
+	for _, place := range places {
+		t.Errorf("%s holds a PIN", place)
+	}
+	if !seen[agent] {
+		t.Error("the agent's arguments and environment were not looked at")
+	}
+	if len(seen) < 5 {
+		t.Errorf("only %d processes were looked at", len(seen))
+	}
+
+	files := 0
+	for _, root := range []string{u.Dir, c.Dir(), filepath.Dir(audit)} {
+		found, n, err := lab.FilesWith(root, lab.PIN, wrongPIN)
+		must(t, err)
+		for _, path := range found {
+			t.Errorf("%s holds a PIN", path)
+		}
+		files += n
+	}
+	if files < 30 {
+		t.Errorf("only %d files were looked at", files)
+	}
+	b, err := os.ReadFile(audit)
+	if err != nil || !bytes.Contains(b, []byte("certificatesigningrequests")) {
+		t.Errorf("the audit log tells nothing: %v", err)
+	}
+}
+
+// TestPrivateKeyStaysInTheToken tries to read the private key through PKCS#11,
+// logged in as its owner.
+func TestPrivateKeyStaysInTheToken(t *testing.T) {
+	u := newUser(t, lab.Options{})
+	u.enroll()
+	t.Setenv("SOFTHSM2_CONF", u.Soft.Conf) // for the library in this process
+	ctx := p11.New(u.Soft.Module)
+	if ctx == nil {
+		t.Fatalf("%s cannot be loaded", u.Soft.Module)
+	}
+	defer ctx.Destroy()
+	must(t, ctx.Initialize())
+	defer func() { must(t, ctx.Finalize()) }()
+	session, key := u.privateKey(t, ctx)
+	defer func() { must(t, ctx.CloseSession(session)) }()
+
+	for _, a := range []struct {
+		name string
+		kind uint
+		want byte
+	}{
+		{"CKA_SENSITIVE", p11.CKA_SENSITIVE, 1}, {"CKA_EXTRACTABLE", p11.CKA_EXTRACTABLE, 0},
+		{"CKA_ALWAYS_SENSITIVE", p11.CKA_ALWAYS_SENSITIVE, 1}, {"CKA_NEVER_EXTRACTABLE", p11.CKA_NEVER_EXTRACTABLE, 1},
+		{"CKA_LOCAL", p11.CKA_LOCAL, 1}, {"CKA_PRIVATE", p11.CKA_PRIVATE, 1},
+	} {
+		got, err := ctx.GetAttributeValue(session, key, []*p11.Attribute{p11.NewAttribute(a.kind, nil)})
+		must(t, err)
+		if len(got) != 1 || len(got[0].Value) != 1 || got[0].Value[0] != a.want {
+			t.Errorf("%s is %v, want %d", a.name, got[0].Value, a.want)
+		}
+	}
+	value, err := ctx.GetAttributeValue(session, key, []*p11.Attribute{p11.NewAttribute(p11.CKA_VALUE, nil)})
+	if !errors.Is(err, p11.Error(p11.CKR_ATTRIBUTE_SENSITIVE)) {
+		t.Errorf("CKA_VALUE of the private key: %v attributes, %v", len(value), err)
+	}
+	for _, a := range []uint{p11.CKA_EXTRACTABLE, p11.CKA_SENSITIVE} { // nor can it be made readable
+		weaker := []*p11.Attribute{p11.NewAttribute(a, a == p11.CKA_EXTRACTABLE)}
+		if err := ctx.SetAttributeValue(session, key, weaker); err == nil {
+			t.Errorf("attribute %#x could be weakened", a)
+		}
+	}
+	u.wrapping(t, ctx, session, key)
+}
+
+// TestCopiedHomeSignsInNowhere: somebody who has copied all that kubehsm keeps, at
+// a time when kubectl is signed in, and knows the PIN, lacks the token. No private key
+// is among the files that is of use without this machine's id: where the machine has
+// another one, the copy does not pass for the bridge to the owner's kubectl.
+func TestCopiedHomeSignsInNowhere(t *testing.T) {
+	unshare := need.Program(t, "unshare")
+	u := newUser(t, lab.Options{})
+	u.enroll()
+	u.kubectl("get", "namespaces")
+	found, files, err := lab.FilesWith(u.Home, "PRIVATE KEY")
+	must(t, err)
+	if files < 10 || len(found) != 0 {
+		t.Errorf("of %d files these hold a private key: %v", files, found)
+	}
+
+	thief := newUser(t, lab.Options{})
+	must(t, copyHome(u.Home, thief.Home))
+	kubeconfig, err := os.ReadFile(u.Kubeconfig)
+	must(t, err)
+	must(t, os.WriteFile(thief.Kubeconfig, bytes.ReplaceAll(kubeconfig, []byte(u.Dir), []byte(thief.Dir)), 0o600))
+	u.kubehsm("agent", "stop") // the agent has the port that the copy names, too
+	owner, err := loopback.Load(home.Dirs{State: filepath.Join(u.Home, "state")})
+	must(t, err)
+
+	// One machine id: what is sealed opens, which shows that the port is the bridge's.
+	thief.wantFailure(thief.ran(thief.KubehsmPIN(t.Context(), lab.PIN, "unlock", enrolled)), 3, "", "token")
+	if res := thief.ran(thief.Kubectl(t.Context(), "get", "namespaces")); res.Code == 0 {
+		t.Errorf("kubectl is signed in: %s", res)
+	}
+	must(t, verifies(owner))
+	thief.kubehsm("agent", "stop")
+
+	// Another machine id. The agent outlives the command, and keeps its mounts.
+	id := filepath.Join(thief.Dir, "machine-id")
+	must(t, os.WriteFile(id, []byte("0123456789abcdef0123456789abcdef\n"), 0o600))
+	elsewhere := func(args ...string) lab.Result {
+		const script = `mount --bind "$0" /etc/machine-id || exit 99; exec "$@"`
+		res := thief.ran(thief.Run(t.Context(), lab.Run{}, unshare,
+			append([]string{"-Urm", "--propagation=slave", "/bin/sh", "-c", script, id}, args...)...))
+		if res.Code == 99 || strings.Contains(res.Stderr, "unshare:") {
+			need.Missing(t, "this system does not let a user make mounts of their own: "+res.Stderr)
+		}
+		return res
+	}
+	res := elsewhere(thief.Cluster.Kubectl(), "get", "namespaces")
+	if res.Code == 0 || !strings.Contains(res.Stderr, "does not know kubehsm's bridge on this machine") ||
+		!strings.Contains(res.Stderr, "kubehsm kubeconfig set "+enrolled) {
+		t.Errorf("kubectl, with the entry of another machine: %s", res)
+	}
+	var unknown x509.UnknownAuthorityError
+	if err := verifies(owner); !errors.As(err, &unknown) {
+		t.Errorf("the owner's kubectl would believe the copy: %v", err)
+	}
+	thief.ok(elsewhere(thief.Binary, "kubeconfig", "set", enrolled, "--yes"), nil)
+	if res := elsewhere(thief.Cluster.Kubectl(), "get", "namespaces"); res.Code == 0 ||
+		strings.Contains(res.Stderr, "does not know") || !strings.Contains(res.Stderr, "token") {
+		t.Errorf("kubectl, after the hint was followed: %s", res)
+	}
+	thief.kubehsm("agent", "stop")
+}
+
+// copyHome copies a home folder as a thief would, who has a token of his own.
+func copyHome(from, to string) error {
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		name := strings.TrimPrefix(path, from)
+		if err != nil || name == "/config.yaml" || !d.IsDir() && !d.Type().IsRegular() {
+			return err
+		}
+		if d.IsDir() {
+			return os.MkdirAll(to+name, 0o700)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(to+name, b, 0o600)
+	})
+}
+
+// verifies tells what keeps a client from believing who listens on the bridge's port.
+func verifies(ep loopback.Endpoint) error {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ep.CAPEM)
+	c, err := tls.Dial("tcp", ep.Address(), &tls.Config{RootCAs: roots, ServerName: "127.0.0.1"})
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
+
+// TestAdministrationLocks: whoever administers a token finds and leaves it locked.
+func TestAdministrationLocks(t *testing.T) {
+	u := newUser(t, lab.Options{})
+	u.enroll()
+	u.unlock()
+	if s := u.agentStatus(); len(s.Tokens) != 1 || !s.Tokens[0].Unlocked {
+		t.Fatalf("nothing is unlocked: %+v", s)
+	}
+	const newPIN = "24680135"
+	u.secrets = append(u.secrets, newPIN)
+	for name, pin := range map[string]string{"old": lab.PIN, "new": newPIN} {
+		must(t, os.WriteFile(filepath.Join(u.Dir, name), []byte(pin+"\n"), 0o600))
+	}
+	u.ok(u.Run(t.Context(), lab.Run{}, "/bin/sh", "-c",
+		"cd "+u.Dir+" && kubehsm token pin change --pin-fd 3 --new-pin-fd 4 3<old 4<new"))
+	if s := u.agentStatus(); len(s.Tokens) != 1 || s.Tokens[0].Unlocked {
+		t.Errorf("the token is unlocked: %+v", s)
+	}
+	if res := u.ran(u.Kubectl(t.Context(), "get", "namespaces")); res.Code == 0 {
+		t.Errorf("kubectl is signed in: %s", res)
+	}
+}
+
+// privateKey logs in and finds the one private key.
+func (u *user) privateKey(t *testing.T, ctx *p11.Ctx) (p11.SessionHandle, p11.ObjectHandle) {
+	t.Helper()
+	slots, err := ctx.GetSlotList(true)
+	must(t, err)
+	session, err := ctx.OpenSession(slots[0], p11.CKF_SERIAL_SESSION|p11.CKF_RW_SESSION)
+	must(t, err)
+	must(t, ctx.Login(session, p11.CKU_USER, lab.PIN))
+	must(t, ctx.FindObjectsInit(session, []*p11.Attribute{p11.NewAttribute(p11.CKA_CLASS, p11.CKO_PRIVATE_KEY)}))
+	keys, _, err := ctx.FindObjects(session, 10)
+	must(t, err)
+	must(t, ctx.FindObjectsFinal(session))
+	if len(keys) != 1 {
+		t.Fatalf("%d private keys", len(keys))
+	}
+	return session, keys[0]
+}
+
+// wrapping tries to take the key out encrypted by a key of the thief's.
+func (u *user) wrapping(t *testing.T, ctx *p11.Ctx, session p11.SessionHandle, key p11.ObjectHandle) {
+	t.Helper()
+	thief, err := ctx.GenerateKey(session, []*p11.Mechanism{p11.NewMechanism(p11.CKM_AES_KEY_GEN, nil)}, []*p11.Attribute{
+		p11.NewAttribute(p11.CKA_CLASS, p11.CKO_SECRET_KEY), p11.NewAttribute(p11.CKA_VALUE_LEN, 32),
+		p11.NewAttribute(p11.CKA_WRAP, true), p11.NewAttribute(p11.CKA_TOKEN, false),
+	})
+	must(t, err)
+	wrapped, err := ctx.WrapKey(session, []*p11.Mechanism{p11.NewMechanism(p11.CKM_AES_KEY_WRAP_PAD, nil)}, thief, key)
+	if err == nil || len(wrapped) != 0 {
+		t.Errorf("the private key was wrapped: %d bytes", len(wrapped))
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
