@@ -47,7 +47,7 @@ func (r *replica) decided(t *testing.T) float64 { return r.value(t, "kubehsm_dec
 // TestBars files many requests while no approver runs, has it decide on them while its
 // leader is killed and the API server restarted, and counts in etcd.
 func TestBars(t *testing.T) {
-	l := newLab(t, controlplane.Options{ControllerManagerFlags: []string{"--kube-api-qps=500", "--kube-api-burst=1000"}})
+	l := newLab(t, controlplane.Options{ControllersFlags: []string{"--kube-api-qps=500", "--kube-api-burst=1000"}})
 	c := newCrowd(l)
 	done := func(limit time.Duration) {
 		t.Helper()

@@ -58,7 +58,7 @@ func cluster(t *testing.T) *controlplane.Cluster {
 	if suite.cluster != nil {
 		return suite.cluster
 	}
-	bin, current, err := controlplane.Built(t.Context())
+	bin, current, err := controlplane.Built(t.Context(), false)
 	if err == nil && !current {
 		need.Missing(t, "the control plane is not built: run `make cluster`")
 	}

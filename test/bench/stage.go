@@ -59,7 +59,7 @@ func open(ctx context.Context) (_ *stage, _ func() error, err error) {
 	if s.plain, err = lab.BuildStatic(ctx, dir, "plain", checkout, "./test/bench/testdata/plain"); err != nil {
 		return nil, nil, err
 	}
-	cluster, err := controlplane.Start(ctx, filepath.Join(dir, "c"), controlplane.Options{})
+	cluster, err := controlplane.Start(ctx, filepath.Join(dir, "c"), controlplane.Options{Whole: true})
 	if err != nil {
 		return nil, nil, err
 	}

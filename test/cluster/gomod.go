@@ -10,6 +10,9 @@
 // staging module by a folder of its repository, and replaces of a dependency
 // do not count. Each of them is published too, as v0.MINOR.PATCH, and is
 // replaced by that here.
+//
+// Modules that the product needs too are taken in its versions where those are
+// newer: what was compiled for the one is then there for the other.
 package main
 
 import (
@@ -25,9 +28,13 @@ import (
 // terminals gives the stub kubelet's commands a terminal.
 const terminals = "github.com/creack/pty v1.1.24"
 
+// productMod is the product's go.mod, seen from this folder.
+const productMod = "../../go.mod"
+
 // goMod is what `go mod edit -json` says, as far as it is needed.
 type goMod struct {
 	Go      string
+	Require []struct{ Path, Version string }
 	Godebug []struct{ Key, Value string }
 	Replace []struct{ Old, New struct{ Path string } }
 }
@@ -58,7 +65,13 @@ func generate(module, kubernetes, etcd string) error {
 	if err := goJSON(&up, "mod", "edit", "-json", download.GoMod); err != nil {
 		return err
 	}
-	if err := os.WriteFile("go.mod", text(up, module, kubernetes, "v0."+minor, etcd), 0o644); err != nil {
+	var product goMod
+	if etcd != "" {
+		if err := goJSON(&product, "mod", "edit", "-json", productMod); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile("go.mod", text(up, product, module, kubernetes, "v0."+minor, etcd), 0o644); err != nil {
 		return err
 	}
 	tidy := exec.Command("go", "mod", "tidy")
@@ -66,7 +79,7 @@ func generate(module, kubernetes, etcd string) error {
 	return tidy.Run()
 }
 
-func text(up goMod, module, kubernetes, staging, etcd string) []byte {
+func text(up, product goMod, module, kubernetes, staging, etcd string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "module %s\n\ngo %s\n\n", module, up.Go)
 	for _, d := range up.Godebug {
@@ -75,6 +88,11 @@ func text(up goMod, module, kubernetes, staging, etcd string) []byte {
 	b.WriteString("\nrequire (\n")
 	if etcd != "" {
 		fmt.Fprintf(&b, "\t%s\n\tgo.etcd.io/etcd/server/v3 %s\n", terminals, etcd)
+	}
+	for _, r := range product.Require {
+		if !strings.HasPrefix(r.Path, "k8s.io/") {
+			fmt.Fprintf(&b, "\t%s %s\n", r.Path, r.Version)
+		}
 	}
 	fmt.Fprintf(&b, "\tk8s.io/kubernetes %s\n)\n\nreplace (\n", kubernetes)
 	for _, r := range up.Replace {

@@ -63,7 +63,7 @@ func TestE2ESuite(t *testing.T) {
 // through the token with one signature, unless there is a reason.
 func testSlice(t *testing.T, u suite, tests []string) {
 	need.Program(t, "softhsm2-util")
-	if _, current, err := controlplane.Built(t.Context()); err != nil {
+	if _, current, err := controlplane.Built(t.Context(), true); err != nil {
 		t.Fatal(err)
 	} else if !current {
 		need.Missing(t, "the control plane is not built: run `make cluster`")

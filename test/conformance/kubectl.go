@@ -42,7 +42,7 @@ func kubectlOptions(kubernetes string) controlplane.Options {
 			"--service-cluster-ip-range=10.0.0.0/24",
 			"--token-auth-file=" + filepath.Join(kubernetes, "hack/testdata/auth-tokens.csv"),
 		},
-		AllControllers: true,
+		Whole: true,
 	}
 }
 

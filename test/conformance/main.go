@@ -58,7 +58,7 @@ var suites = []suite{
 	{name: "kubectl", options: func(u *upstream) controlplane.Options { return kubectlOptions(u.kubernetes) },
 		run: (*stage).kubectl},
 	// A part has no more than some minutes to lose.
-	{name: "e2e", options: func(*upstream) controlplane.Options { return controlplane.Options{AllControllers: true} },
+	{name: "e2e", options: func(*upstream) controlplane.Options { return controlplane.Options{Whole: true} },
 		tests: e2eTests(), part: 30, nodes: true, run: (*stage).e2e},
 }
 

@@ -9,7 +9,7 @@ import (
 
 // TestAddedAPIServers serve the same data, each as it is told to.
 func TestAddedAPIServers(t *testing.T) {
-	c := StartForTest(t, Options{NoControllerManager: true})
+	c := StartForTest(t, Options{NoControllers: true})
 	add := func(a AddedAPIServer) string {
 		url, err := c.AddAPIServer(t.Context(), a)
 		if err != nil {

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,14 +22,20 @@ import (
 	"github.com/kubehsm/kubehsm/test/stamp"
 )
 
-// programs are the names in a folder that [Build] made. All are links to one
-// binary, which looks at the name it is called by.
-var programs = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "kubelet"}
-
 const (
 	binary    = "cluster"
 	stampFile = "stamp"
 )
+
+// servers are the programs that are taken from the machine where it has both.
+var servers = []string{string(Etcd), string(APIServer)}
+
+// quick halves the time that compiling takes. The Makefile builds everything that
+// runs beside the control plane with it, so that Go's build cache serves all.
+var quick = []string{"-trimpath", "-gcflags=all=-N -l"}
+
+// optimized is for measurements and Kubernetes' own suites.
+var optimized = []string{"-trimpath", "-gcflags=all="}
 
 // Progress is told what a build is at, and how far: of the packages that need
 // compiling all are counted in total, of the modules also those that need no
@@ -47,53 +55,109 @@ const (
 // unless they are there and current, and returns that folder. The first build
 // takes minutes; Go's build cache makes later ones a matter of seconds.
 // progress may be nil.
+//
+// An etcd and a kube-apiserver that are in KUBEBUILDER_ASSETS, or else on PATH,
+// are used as they are.
 func Build(ctx context.Context, progress Progress) (string, error) {
-	root, err := Checkout()
-	if err != nil {
-		return "", err
-	}
-	bin := cacheDir(root)
-	return bin, BuildInto(ctx, bin, progress)
+	return build(ctx, "", false, progress)
 }
 
-// Built returns the folder that [Build] fills and whether its programs are
-// current.
-func Built(ctx context.Context) (bin string, current bool, err error) {
-	root, err := Checkout()
-	if err != nil {
-		return "", false, err
-	}
-	b := builder{source: sourceDir(root), bin: cacheDir(root)}
-	current, err = b.current(ctx)
-	return b.bin, current, err
+// BuildWhole is [Build] for [Options.Whole]: with optimizations, with the whole
+// controller manager, and of nothing that the machine has. The folder is
+// .cache/cluster-whole.
+func BuildWhole(ctx context.Context, progress Progress) (string, error) {
+	return build(ctx, "", true, progress)
 }
 
 // BuildInto is [Build] with another folder for the programs; if Build's are
 // current they are linked there instead. Two builds into one folder wait for
 // each other.
 func BuildInto(ctx context.Context, bin string, progress Progress) error {
-	root, err := Checkout()
-	if err != nil {
-		return err
-	}
-	if progress == nil {
-		progress = func(Stage, int, int) {}
-	}
-	b := builder{source: sourceDir(root), bin: bin, cache: cacheDir(root), progress: progress}
-	if err := b.build(ctx); err != nil {
-		return fmt.Errorf("build the control plane: %w", err)
-	}
-	return nil
+	_, err := build(ctx, bin, false, progress)
+	return err
 }
 
-func cacheDir(root string) string  { return filepath.Join(root, ".cache", "cluster") }
-func sourceDir(root string) string { return filepath.Join(root, "test", "cluster") }
+func build(ctx context.Context, bin string, whole bool, progress Progress) (string, error) {
+	b, err := newBuilder(bin, whole)
+	if err != nil {
+		return "", err
+	}
+	if progress != nil {
+		b.progress = progress
+	}
+	if err := b.build(ctx); err != nil {
+		return "", fmt.Errorf("build the control plane: %w", err)
+	}
+	return b.bin, nil
+}
+
+// Built returns the folder that [Build], or [BuildWhole], fills and whether its
+// programs are current.
+func Built(ctx context.Context, whole bool) (bin string, current bool, err error) {
+	b, err := newBuilder("", whole)
+	if err != nil {
+		return "", false, err
+	}
+	current, err = b.current(ctx)
+	return b.bin, current, err
+}
 
 type builder struct {
-	source   string // folder of the nested module
-	bin      string // folder to fill
-	cache    string // folder that may have been filled before
+	source   string            // folder of the nested module
+	bin      string            // folder to fill
+	cache    string            // folder that may have been filled before
+	programs []string          // links in the folder to one binary, which looks at the name it is called by
+	found    map[string]string // programs of the machine that are used, by name
+	flags    []string          // of the go command
 	progress Progress
+}
+
+// newBuilder fills bin, or a folder in the checkout if it is "".
+func newBuilder(bin string, whole bool) (*builder, error) {
+	root, err := Checkout()
+	if err != nil {
+		return nil, err
+	}
+	b := &builder{source: filepath.Join(root, "test", "cluster"), bin: bin, cache: filepath.Join(root, ".cache", "cluster"),
+		programs: []string{"kubectl", string(Kubelet)}, flags: quick, progress: func(Stage, int, int) {}}
+	if whole {
+		b.cache += "-whole"
+		b.flags = append(slices.Clone(optimized), "-tags=whole")
+		b.programs = append(b.programs, wholeManager)
+	} else {
+		b.programs = append(b.programs, string(Controllers))
+		b.found = findServers()
+	}
+	if b.found != nil {
+		b.flags = append(slices.Clone(quick), "-tags=noservers")
+	} else {
+		b.programs = append(b.programs, servers...)
+	}
+	if b.bin == "" {
+		b.bin = b.cache
+	}
+	return b, nil
+}
+
+// findServers returns the machine's [servers] with their paths, if it has them all in one of
+// the places that are looked at.
+func findServers() map[string]string {
+	assets := os.Getenv("KUBEBUILDER_ASSETS") // where envtest has them
+	for _, look := range []func(string) (string, error){
+		func(name string) (string, error) { return exec.LookPath(filepath.Join(assets, name)) },
+		exec.LookPath,
+	} {
+		found := map[string]string{}
+		for _, name := range servers {
+			if path, err := look(name); err == nil && filepath.IsAbs(path) {
+				found[name] = path
+			}
+		}
+		if len(found) == len(servers) {
+			return found
+		}
+	}
+	return nil
 }
 
 func (b *builder) build(ctx context.Context) error {
@@ -116,12 +180,19 @@ func (b *builder) build(ctx context.Context) error {
 	if err := b.make(ctx, want); err != nil {
 		return err
 	}
-	for _, name := range programs {
+	links := maps.Clone(b.found)
+	if links == nil {
+		links = map[string]string{}
+	}
+	for _, name := range b.programs {
+		links[name] = binary
+	}
+	for name, target := range links {
 		link := filepath.Join(b.bin, name)
 		if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
-		if err := os.Symlink(binary, link); err != nil {
+		if err := os.Symlink(target, link); err != nil {
 			return err
 		}
 	}
@@ -130,7 +201,8 @@ func (b *builder) build(ctx context.Context) error {
 
 // make puts the binary into the folder.
 func (b *builder) make(ctx context.Context, stamp string) error {
-	cache := builder{bin: b.cache}
+	cache := *b
+	cache.bin = b.cache
 	if b.cache != b.bin && cache.has(stamp) && b.link() == nil {
 		return nil
 	}
@@ -161,7 +233,7 @@ func (b *builder) has(stamp string) bool {
 	if err != nil || strings.TrimSpace(string(have)) != stamp {
 		return false
 	}
-	for _, name := range programs {
+	for _, name := range slices.Concat(b.programs, slices.Collect(maps.Keys(b.found))) {
 		if _, err := os.Stat(filepath.Join(b.bin, name)); err != nil {
 			return false
 		}
@@ -180,8 +252,15 @@ func (b *builder) stamp(ctx context.Context) (string, error) {
 		return "", err
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%s\n", flags, toolchain)
-	for _, name := range []string{"go.mod", "go.sum", "main.go", "kubelet.go"} {
+	fmt.Fprintf(h, "%s\n%s\n%q\n%q\n", flags, toolchain, b.flags, b.found)
+	for _, path := range b.found {
+		info, err := os.Stat(path)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintln(h, info.Size(), info.ModTime().UnixNano())
+	}
+	for _, name := range []string{"go.mod", "go.sum", "main.go", "servers.go", "controllers.go", "manager.go", "kubelet.go"} {
 		content, err := os.ReadFile(filepath.Join(b.source, name))
 		if err != nil {
 			return "", err
@@ -212,7 +291,8 @@ func (b *builder) stale(ctx context.Context) (map[string]bool, error) {
 		return nil, err
 	}
 	// -x has the go command say what it fetches.
-	cmd := b.command(ctx, "list", "-x", "-trimpath", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", ".")
+	cmd := b.command(ctx, slices.Concat([]string{"list", "-x", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}"},
+		b.flags, []string{"."})...)
 	var out strings.Builder
 	cmd.Stdout = &out
 	stderr, err := cmd.StderrPipe()
@@ -241,7 +321,8 @@ func (b *builder) compile(ctx context.Context, stale map[string]bool) error {
 		return err
 	}
 	fresh := filepath.Join(b.bin, binary+".new")
-	cmd := b.command(ctx, "build", "-trimpath", "-buildvcs=false", "-v", "-ldflags", flags, "-o", fresh, ".")
+	cmd := b.command(ctx, slices.Concat([]string{"build", "-buildvcs=false", "-v", "-ldflags", flags, "-o", fresh},
+		b.flags, []string{"."})...)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		return err
@@ -281,7 +362,7 @@ func (b *builder) follow(r io.Reader, at Stage, total int, isStep func(line stri
 func (b *builder) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = b.source
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
 	endWithGroup(cmd)
 	return cmd
 }

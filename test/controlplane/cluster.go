@@ -23,24 +23,22 @@ var (
 // Options say what to start. The zero value is a whole control plane that dies
 // with this process.
 type Options struct {
-	// Bin is the folder that [Build] returned; "" calls it.
+	// Bin is the folder that [Build] or [BuildWhole] returned; "" calls it.
 	Bin string `json:"-"`
 	// APIPort is the API server's port; 0 keeps the one that an earlier cluster
 	// in this folder had, or picks a free one.
 	APIPort int `json:"-"`
-	// APIServerFlags and ControllerManagerFlags are added to the command lines.
-	APIServerFlags         []string `json:"apiServerFlags,omitempty"`
-	ControllerManagerFlags []string `json:"controllerManagerFlags,omitempty"`
+	// Whole is for measurements and Kubernetes' own suites: programs that were built
+	// with optimizations, and every controller that upstream runs.
+	Whole bool `json:"whole,omitempty"`
+	// APIServerFlags and ControllersFlags are added to the command lines.
+	APIServerFlags   []string `json:"apiServerFlags,omitempty"`
+	ControllersFlags []string `json:"controllersFlags,omitempty"`
 	// ClientCAs are authorities, in PEM, whose client certificates the API server accepts beside
 	// those of its own.
 	ClientCAs []byte `json:"clientCAs,omitempty"`
-	// AllControllers runs every controller that upstream runs by default.
-	AllControllers bool `json:"allControllers,omitempty"`
-	// NoControllerManager leaves it out: requests are approved but not signed.
-	NoControllerManager bool `json:"noControllerManager,omitempty"`
-	// SigningDuration caps the lifetime of issued certificates
-	// (--cluster-signing-duration); 0 leaves upstream's year.
-	SigningDuration time.Duration `json:"signingDuration,omitempty"`
+	// NoControllers leaves them out: requests are approved, but no certificate is issued.
+	NoControllers bool `json:"noControllers,omitempty"`
 	// Detached lets the processes live on after this one: see [Attach].
 	Detached bool `json:"detached,omitempty"`
 }
@@ -95,7 +93,7 @@ func prepare(ctx context.Context, dir string, o Options) (*Cluster, error) {
 		}
 	}
 	if o.Bin == "" {
-		if o.Bin, err = Build(ctx, nil); err != nil {
+		if o.Bin, err = build(ctx, "", o.Whole, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -144,7 +142,7 @@ func (c *Cluster) startAll(ctx context.Context) (err error) {
 		return err
 	}
 	for _, component := range components {
-		if component == Kubelet || component == ControllerManager && c.state.Options.NoControllerManager {
+		if component == Kubelet || component == Controllers && c.state.Options.NoControllers {
 			continue
 		}
 		if err := c.start(ctx, component); err != nil {
@@ -164,7 +162,7 @@ func (c *Cluster) start(ctx context.Context, component Component) error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(filepath.Join(c.state.Bin, component.program()), c.arguments(component)...)
+	cmd := exec.Command(filepath.Join(c.state.Bin, c.program(component)), c.arguments(component)...)
 	cmd.Dir = c.dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.dir, "TMPDIR=" + c.dir}
 	cmd.Stdout, cmd.Stderr = log, log
@@ -246,16 +244,12 @@ func (c *Cluster) RestartAPIServer(ctx context.Context) error {
 	return c.StartAPIServer(ctx)
 }
 
-// StopControllerManager kills the controller manager: nothing is signed any more.
-func (c *Cluster) StopControllerManager(ctx context.Context) error {
-	return c.stopOne(ctx, ControllerManager)
-}
+// StopControllers kills the controllers: no certificate is issued any more.
+func (c *Cluster) StopControllers(ctx context.Context) error { return c.stopOne(ctx, Controllers) }
 
-// StartControllerManager starts the controller manager, also where
-// [Options.NoControllerManager] left it out.
-func (c *Cluster) StartControllerManager(ctx context.Context) error {
-	return c.startOne(ctx, ControllerManager)
-}
+// StartControllers starts the controllers, also where [Options.NoControllers] left
+// them out.
+func (c *Cluster) StartControllers(ctx context.Context) error { return c.startOne(ctx, Controllers) }
 
 func (c *Cluster) stopOne(ctx context.Context, component Component) error {
 	c.mu.Lock()

@@ -13,31 +13,31 @@ type Component string
 // The servers, in the order of starting. The kubelet, a stub, is started by
 // [Cluster.RunPod].
 const (
-	Etcd              Component = "etcd"
-	APIServer         Component = "kube-apiserver"
-	ControllerManager Component = "kube-controller-manager"
-	Kubelet           Component = "kubelet"
+	Etcd        Component = "etcd"
+	APIServer   Component = "kube-apiserver"
+	Controllers Component = "controllers"
+	Kubelet     Component = "kubelet"
 )
 
-var components = []Component{Etcd, APIServer, ControllerManager, Kubelet}
+var components = []Component{Etcd, APIServer, Controllers, Kubelet}
+
+// wholeManager is the program of [Controllers] with [Options.Whole].
+const wholeManager = "kube-controller-manager"
 
 // program is the file that runs the component: an API server that was added has
 // a name of its own.
-func (c Component) program() string {
-	if c.isAPIServer() {
+func (c *Cluster) program(component Component) string {
+	switch {
+	case strings.HasPrefix(string(component), string(APIServer)):
 		return string(APIServer)
+	case component == Controllers && c.state.Options.Whole:
+		return wholeManager
 	}
-	return string(c)
+	return string(component)
 }
-
-func (c Component) isAPIServer() bool { return strings.HasPrefix(string(c), string(APIServer)) }
 
 // kubeletClient is who the API server is to the kubelet.
 const kubeletClient = "kube-apiserver-kubelet-client"
-
-// controllers are the loops that certificates and bootstrap tokens need, the one that fills
-// the roles view, edit and admin, and the one that counts for quotas.
-const controllers = "csrsigning,csrapproving,csrcleaner,bootstrapsigner,tokencleaner,clusterrole-aggregation,resourcequota"
 
 func loopback(port int) string { return fmt.Sprintf("https://127.0.0.1:%d", port) }
 
@@ -54,7 +54,7 @@ func (c *Cluster) arguments(component Component) []string {
 	case Kubelet:
 		return c.kubeletArguments()
 	default:
-		return append(c.managerArguments(), c.state.Options.ControllerManagerFlags...)
+		return append(c.controllersArguments(), c.state.Options.ControllersFlags...)
 	}
 }
 
@@ -106,22 +106,18 @@ func withAuthorization(flags []string) []string {
 	return append([]string{"--authorization-mode=RBAC"}, flags...)
 }
 
-func (c *Cluster) managerArguments() []string {
+func (c *Cluster) controllersArguments() []string {
 	args := []string{
-		"--kubeconfig=" + c.managerKubeconfig(), "--leader-elect=false", "--use-service-account-credentials",
-		"--controllers=" + controllers, "--resource-quota-sync-period=1s",
-		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.state.Ports.Manager),
 		"--tls-cert-file=" + c.pki.manager.cert, "--tls-private-key-file=" + c.pki.manager.key,
 		"--cluster-signing-cert-file=" + c.pki.ca.file, "--cluster-signing-key-file=" + c.pki.ca.keyFile,
 	}
-	if c.state.Options.AllControllers {
-		args = append(args, "--controllers=*", "--root-ca-file="+c.pki.ca.file,
-			"--service-account-private-key-file="+c.pki.accountKey)
+	if !c.state.Options.Whole {
+		return append(args, "--kubeconfig="+c.AdminKubeconfig(), fmt.Sprintf("--address=127.0.0.1:%d", c.state.Ports.Manager))
 	}
-	if d := c.state.Options.SigningDuration; d > 0 {
-		args = append(args, "--cluster-signing-duration="+d.String())
-	}
-	return args
+	return append(args, "--kubeconfig="+c.managerKubeconfig(), "--leader-elect=false", "--use-service-account-credentials",
+		"--controllers=*,bootstrapsigner,tokencleaner", "--bind-address=127.0.0.1",
+		fmt.Sprintf("--secure-port=%d", c.state.Ports.Manager), "--root-ca-file="+c.pki.ca.file,
+		"--service-account-private-key-file="+c.pki.accountKey)
 }
 
 func (c *Cluster) kubeletArguments() []string {

@@ -91,8 +91,7 @@ func TestSignClientTakesAnyValidity(t *testing.T) {
 // TestLifecycle covers what tests do to a cluster of their own: restart and
 // stop its parts, and stop it whole, with nothing left.
 func TestLifecycle(t *testing.T) {
-	c := StartForTest(t, Options{APIServerFlags: []string{"--runtime-config=autoscaling/v1=false"},
-		SigningDuration: 20 * time.Minute})
+	c := StartForTest(t, Options{APIServerFlags: []string{"--runtime-config=autoscaling/v1=false"}})
 	ctx := t.Context()
 	before := c.state.Processes
 	if len(before) != 3 {
@@ -120,13 +119,13 @@ func TestLifecycle(t *testing.T) {
 	if _, err := c.Admin(ctx, "", "get", "configmap", "kept"); err == nil {
 		t.Error("a stopped API server answered")
 	}
-	if err := c.StopControllerManager(ctx); err != nil {
+	if err := c.StopControllers(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.StartAPIServer(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.StartControllerManager(ctx); err != nil {
+	if err := c.StartControllers(ctx); err != nil {
 		t.Fatal(err)
 	}
 	var all []Ident
@@ -146,8 +145,8 @@ func TestLifecycle(t *testing.T) {
 // TestDetached covers what the trial does: another Cluster value takes over by
 // the folder, and a second start continues it with its data and port.
 func TestDetached(t *testing.T) {
-	bin, dir, ctx := binForTest(t), t.TempDir(), t.Context()
-	o := Options{Bin: bin, Detached: true, NoControllerManager: true}
+	bin, dir, ctx := binForTest(t, false), t.TempDir(), t.Context()
+	o := Options{Bin: bin, Detached: true, NoControllers: true}
 	t.Cleanup(func() {
 		if err := StopDir(context.Background(), dir); err != nil { // t's context has ended by now
 			t.Error(err)
@@ -195,7 +194,7 @@ func TestDetached(t *testing.T) {
 }
 
 func TestStartFailureLeavesNothing(t *testing.T) {
-	bin, dir := binForTest(t), t.TempDir()
+	bin, dir := binForTest(t, false), t.TempDir()
 	_, err := Start(t.Context(), dir, Options{Bin: bin, APIServerFlags: []string{"--no-such-flag"}})
 	if err == nil || !strings.Contains(err.Error(), "no-such-flag") {
 		t.Fatalf("the error does not name the flag: %v", err)

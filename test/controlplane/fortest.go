@@ -58,7 +58,7 @@ func ForTest(t testing.TB) *Cluster {
 	if !shared.serving {
 		t.Fatal("controlplane.ForTest needs controlplane.Main in the package's TestMain")
 	}
-	bin := binForTest(t)
+	bin := binForTest(t, false)
 	shared.once.Do(func() {
 		if shared.dir, shared.err = os.MkdirTemp("", "kubehsm-cluster-"); shared.err != nil {
 			return
@@ -77,7 +77,7 @@ func ForTest(t testing.TB) *Cluster {
 func StartForTest(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	if o.Bin == "" {
-		o.Bin = binForTest(t)
+		o.Bin = binForTest(t, o.Whole)
 	}
 	c, err := Start(t.Context(), t.TempDir(), o)
 	if err != nil {
@@ -103,14 +103,18 @@ func StartForTest(t testing.TB, o Options) *Cluster {
 
 // binForTest finds the programs. It does not build them: that takes minutes,
 // more than a test binary may have.
-func binForTest(t testing.TB) string {
+func binForTest(t testing.TB, whole bool) string {
 	t.Helper()
-	bin, current, err := Built(t.Context())
+	bin, current, err := Built(t.Context(), whole)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !current {
-		need.Missing(t, "the control plane is not built: run `make cluster`")
+		target := "cluster"
+		if whole {
+			target = "cluster-whole"
+		}
+		need.Missing(t, "the control plane is not built: run `make "+target+"`")
 	}
 	return bin
 }

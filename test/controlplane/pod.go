@@ -17,7 +17,7 @@ func (c *Cluster) RunPod(ctx context.Context, namespace, name string) error {
 	if err := c.startOne(ctx, Kubelet); err != nil {
 		return err
 	}
-	// Nobody makes service accounts here: their controller is not run.
+	// The service account is not waited for: its controller may be left out.
 	err := c.Apply(ctx, fmt.Sprintf(`
 {apiVersion: v1, kind: Node, metadata: {name: %[1]s}}
 ---

@@ -64,7 +64,7 @@ func TestFleet(t *testing.T) {
 // left in the end.
 func TestExistingCluster(t *testing.T) {
 	d := newDemo(t)
-	c := controlplane.StartForTest(t, controlplane.Options{AllControllers: true})
+	c := controlplane.StartForTest(t, controlplane.Options{})
 	before := d.objects(t, c)
 	d.more = []string{"KUBECONFIG=" + c.AdminKubeconfig(), "PATH=" + filepath.Dir(c.Kubectl()) + ":" + os.Getenv("PATH")}
 	for range 2 {
@@ -115,7 +115,7 @@ func newDemo(t *testing.T) *demo {
 	if _, err := findModule(); err != nil {
 		need.Missing(t, err.Error())
 	}
-	if _, current, err := controlplane.Built(t.Context()); err != nil {
+	if _, current, err := controlplane.Built(t.Context(), false); err != nil {
 		t.Fatal(err)
 	} else if !current {
 		need.Missing(t, "the control plane is not built: run `make cluster`")

@@ -37,7 +37,7 @@ type costSide struct {
 func TestCost(t *testing.T) {
 	var sides []costSide
 	for range 2 {
-		c := controlplane.StartForTest(t, controlplane.Options{NoControllerManager: true})
+		c := controlplane.StartForTest(t, controlplane.Options{NoControllers: true})
 		check(t, c.Apply(t.Context(), everybody))
 		sides = append(sides, costSide{c, ledger(t, c), someone(t, c, "writer"), someone(t, c, "jane")})
 	}

@@ -23,7 +23,7 @@ const everybody = `
 // TestReplicas: once an API server says that a shard is in force, it refuses the first write.
 // Others of the same user, nodes and the recovery group go on. What is lifted works again.
 func TestReplicas(t *testing.T) {
-	c := controlplane.StartForTest(t, controlplane.Options{NoControllerManager: true})
+	c := controlplane.StartForTest(t, controlplane.Options{NoControllers: true})
 	check(t, c.Apply(t.Context(), everybody))
 	servers := []string{c.Server()}
 	for range 2 {

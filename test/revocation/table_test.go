@@ -203,7 +203,7 @@ func TestManyAuthorizers(t *testing.T) {
 	}
 	check(t, os.WriteFile(nobody, []byte(revocation.AuthorizerKubeconfig), 0o600))
 	write()
-	c := controlplane.StartForTest(t, controlplane.Options{NoControllerManager: true,
+	c := controlplane.StartForTest(t, controlplane.Options{NoControllers: true,
 		APIServerFlags: []string{"--authorization-config=" + config}})
 	check(t, c.Apply(t.Context(), everybody))
 	lost, kept := someone(t, c, "jane"), someone(t, c, "jane")

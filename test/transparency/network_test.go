@@ -134,12 +134,12 @@ func TestNetworks(t *testing.T) {
 	t.Run("an intermediate authority", func(t *testing.T) {
 		// Kubernetes's own signer has none; this one sends what it is certified by.
 		s := n.unenrolled(t, c.Server(), "")
-		s.Must(c.StopControllerManager(t.Context()))
+		s.Must(c.StopControllers(t.Context()))
 		var signing sync.WaitGroup
 		signing.Go(s.signByIntermediate)
 		err := s.Enroll(t.Context(), group)
 		signing.Wait()
-		s.Must(errors.Join(err, c.StartControllerManager(t.Context())))
+		s.Must(errors.Join(err, c.StartControllers(t.Context())))
 		s.prepare("intermediate")
 		s.session()
 	})
