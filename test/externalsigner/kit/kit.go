@@ -6,7 +6,6 @@ package kit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -45,24 +44,29 @@ func (b built) Run() int {
 	return b.M.Run()
 }
 
-// build makes kubehsm and, in its module of its own, the kubectl.
-func (p *Programs) build(dir string) error {
+func (p *Programs) build(dir string) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()
-	root, err := controlplane.Checkout()
-	if err != nil {
+	if p.Kubehsm, err = lab.Build(ctx, dir); err != nil {
 		return err
 	}
-	var errs [2]error
-	p.Kubehsm, errs[0] = lab.Build(ctx, dir)
+	p.Kubectl, err = BuildKubectl(ctx, dir)
+	return err
+}
+
+// BuildKubectl builds the kubectl with the auth provider, in its module of its own, into dir.
+func BuildKubectl(ctx context.Context, dir string) (string, error) {
+	root, err := controlplane.Checkout()
+	if err != nil {
+		return "", err
+	}
 	const name = "kubectl-externalsigner"
 	source := filepath.Join(root, "test", name)
 	flags, err := stamp.Flags(ctx, source, "k8s.io/kubectl")
 	if err != nil {
-		return err
+		return "", err
 	}
-	p.Kubectl, errs[1] = lab.BuildPackage(ctx, dir, name, source, ".", flags...)
-	return errors.Join(errs[:]...)
+	return lab.BuildPackage(ctx, dir, name, source, ".", flags...)
 }
 
 // Configure writes the lab's kubeconfig, whose user is the provider's.
