@@ -19,10 +19,9 @@ import (
 
 // How long the program may take to end once it is told to, and how long where it
 // finishes what must not be left half-way, see [Watch.Finishing].
-const (
-	grace  = 2 * time.Second
-	finish = 2 * time.Minute
-)
+var grace = 2 * time.Second // tests of what hangs have less
+
+const finish = 2 * time.Minute
 
 // errInterrupted and errTerminated are the causes of the context's end.
 var (

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/creack/pty"
 	"golang.org/x/term"
@@ -32,6 +33,9 @@ func TestMain(m *testing.M) {
 
 // program says "ready" and then does not end by itself, but as says how.
 func program(as string) {
+	if as == "hanging" || as == "raw mode" {
+		grace = 100 * time.Millisecond // it is used up in any case
+	}
 	ctx, signals, stop := Context(context.Background())
 	if strings.HasPrefix(as, "raw ") {
 		if _, err := term.MakeRaw(0); err != nil {
