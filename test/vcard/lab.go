@@ -212,12 +212,12 @@ func (l *Lab) Put(slot int, card *Card) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	in, err := insert(ctx, net.JoinHostPort("127.0.0.1", strconv.Itoa(port+slot)), card)
+	in, err := insert(ctx, net.JoinHostPort("127.0.0.1", strconv.Itoa(port+slot)), card, l.hasten)
 	if err != nil {
 		return err
 	}
 	l.slots[slot] = in
-	return waitCard(l.Reader(slot), true, patience)
+	return l.waitCard(l.Reader(slot), true)
 }
 
 // Pull takes the card out of reader slot and waits until pcscd sees it.
@@ -229,7 +229,7 @@ func (l *Lab) Pull(slot int) error {
 	in.pull()
 	<-in.gone
 	l.slots[slot] = nil
-	return waitCard(l.Reader(slot), false, patience)
+	return l.waitCard(l.Reader(slot), false)
 }
 
 // Insert is [Lab.Put] for tests.

@@ -40,8 +40,9 @@ type insertion struct {
 	gone chan struct{} // closed when the reading loop has ended
 }
 
-// insert connects card to the vpcd that listens on address.
-func insert(ctx context.Context, address string, card *Card) (*insertion, error) {
+// insert connects card to the vpcd that listens on address. A fault that pulls it out tells
+// pcscd at once, by pulled.
+func insert(ctx context.Context, address string, card *Card, pulled func()) (*insertion, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("vpcd: %w", err)
@@ -50,8 +51,11 @@ func insert(ctx context.Context, address string, card *Card) (*insertion, error)
 	in.card.Store(card)
 	go func() {
 		defer close(in.gone)
-		in.serve()
+		faulty := in.serve()
 		in.pull()
+		if faulty {
+			pulled()
+		}
 	}()
 	return in, nil
 }
@@ -80,20 +84,23 @@ func (in *insertion) ended() bool {
 	}
 }
 
-// serve answers until the connection ends.
-func (in *insertion) serve() {
+// serve answers until the connection ends, and reports whether a fault of the card ended it.
+func (in *insertion) serve() (faulty bool) {
 	in.card.Load().power()
 	defer func() { in.card.Load().power() }()
 	for {
 		msg, err := in.read()
 		if err != nil {
-			return
+			return false
 		}
 		card := in.card.Load()
 		if len(msg) != 1 {
 			reply := card.Process(msg, in.done)
-			if reply == nil || in.write(reply) != nil {
-				return
+			if reply == nil {
+				return true
+			}
+			if in.write(reply) != nil {
+				return false
 			}
 			continue
 		}
@@ -102,7 +109,7 @@ func (in *insertion) serve() {
 			card.power()
 		case controlATR:
 			if in.write(card.atr()) != nil {
-				return
+				return false
 			}
 		}
 	}
