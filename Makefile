@@ -8,15 +8,12 @@ GO ?= go
 DEMO_DIR ?= $(CURDIR)/.demo
 # How long each fuzzer runs: a time, or a number of inputs (2000x).
 FUZZTIME ?= 3s
-# go test, with a second try for a test that fails; those that then pass are listed here.
-FLAKY := .cache/flaky
-AGAIN := $(GO) run -buildvcs=false ./test/again '$(FLAKY)'
 # How long the soak lasts, and how many faults it makes beside it.
 SOAK ?= 10m
-FAULTS ?= 5000
-# What the race hunt tests, and with how many seeds.
-PKG ?= ./hsm/... ./csr/... ./kubeconfig/... ./plugin/... ./ui/...
-RUNS ?= 10
+FAULTS ?= 200
+# What builds and tests in half the time: for all that is not measured or released. The control
+# plane is built so, too, and Go's build cache serves both.
+QUICK := $(shell $(GO) env GOFLAGS 2>/dev/null) -trimpath -tags=grpcnotrace '-gcflags=all=-N -l'
 # The folder that reports of physical tokens go to; those in this one are shown in docs/tokens.md.
 REPORTS ?= test/tokens/physical
 # The generator of gRPC code, a module of its own.
@@ -27,6 +24,8 @@ BUILD := $(GO) build -buildvcs=false
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 
 ##@ Use
+demo demo-fleet test: export GOFLAGS := $(QUICK)
+
 .PHONY: demo
 demo: ## try it: a trial token, a trial cluster, kubectl signed in by the token (DEMO_CONTEXT=kind-kind: in the cluster of that context)
 	@test/install/debian.sh demo
@@ -53,74 +52,107 @@ kubectl-externalsigner: ## build ./kubectl-externalsigner, a kubectl that asks a
 
 ##@ Check
 .PHONY: test
-# One package of integration tests at a time: they pick ports on one loopback.
-test: prerequisites cluster ## everything: prerequisites, control plane, lint, all tests; lists FLAKY ones
-	@failed=; rm -f '$(FLAKY)'; \
-	$(MAKE) --no-print-directory lint || failed=1; \
-	echo '== unit and contract tests, with the race detector'; \
-	$(AGAIN) -race -timeout 30m -- $$($(GO) list ./... | grep -v '/test\(/\|$$\)') || failed=1; \
-	echo '== requests, as the API server reads them'; \
-	(set -o pipefail; cd test/reading && CGO_ENABLED=0 $(GO) test -trimpath -v ./... | { grep -v 'RUN  \|PASS: Fuzz\|no test files' || true; }) || failed=1; \
-	echo '== every fuzzer, on a bounded number of inputs'; \
-	$(MAKE) --no-print-directory fuzz FUZZTIME=1000x || failed=1; \
-	echo '== integration and end-to-end tests, on real parts'; \
-	$(AGAIN) -p 1 -timeout 30m -- ./test/... || failed=1; \
-	echo '== the approver, in a real cluster'; \
-	(cd $(APPROVER) && $(GO) test -trimpath ./...) || failed=1; \
-	[ ! -e '$(FLAKY)' ] || { echo '== failed, then passed when run again, alone: find the race (make race-hunt)'; cat '$(FLAKY)'; }; \
-	[ -z "$$failed" ] || { echo '== something failed: see above'; exit 1; }
+test: ## what every change must pass: formatting, go vet, unit tests, the main job end to end
+	@test/install/debian.sh test
+	@$(MAKE) --no-print-directory gofmt
+	$(GO) vet ./...
+	$(GO) test -vet=off -timeout 10m $$($(GO) list ./... | grep -v '/test\(/\|$$\)') ./test/layout
+	@$(MAKE) --no-print-directory cluster
+	@$(GO) -C test/kubectl-externalsigner list -deps . >/dev/null # fetches: the tests have no network
+	$(GO) test -vet=off -count=1 -timeout 10m ./test/e2e
 
-.PHONY: bench
-bench: prerequisites cluster ## measure against peers, write docs/benchmarks.md (ONLY=cold,kubectl: print only these)
-	$(GO) run -buildvcs=false ./test/bench $(if $(ONLY),-only '$(ONLY)')
+# The parts of `make check`: docs/testing.md says what each is for. Each runs on its own.
+CHECKS := race lint platforms fuzz reading scenarios cards integration transparency faults fault-defects adversary \
+  revocation approver modules clients packaging wine
+NIGHTLY := conformance soak bench
+comma := ,
 
-.PHONY: revocation-cost
-revocation-cost: cluster ## measure how long a write takes with 20000 revoked certificates against none
-	$(GO) test -count=1 -timeout 40m -v -run '^TestCost$$' ./test/revocation -revoked 20000 -writes 1000 -rounds 4 -bar 1.1
+.PHONY: check
+check: ## everything else, part by part (ONLY=race,fuzz: only these; docs/testing.md)
+	@failed=; for part in $(if $(ONLY),$(subst $(comma), ,$(ONLY)),$(CHECKS)); do \
+	  echo "== $$part"; began=$$SECONDS; \
+	  $(MAKE) --no-print-directory check-$$part ONLY= || failed="$$failed $$part"; \
+	  echo "== $$part: $$(( (SECONDS - began) / 60 )) min $$(( (SECONDS - began) % 60 )) s"; \
+	done; [ -z "$$failed" ] || { echo "== failed:$$failed"; exit 1; }
 
-.PHONY: conformance
-conformance: prerequisites cluster ## run Kubernetes' own suites with a key file and through the token, write docs/conformance.md; a run goes on where one was stopped (ONLY=kubectl: only that suite)
-	$(GO) run -buildvcs=false ./test/conformance $(if $(ONLY),-only '$(ONLY)')
+.PHONY: $(addprefix check-,$(CHECKS) $(NIGHTLY))
+QUICK_CHECKS := scenarios cards integration transparency faults fault-defects adversary clients modules
+$(addprefix check-,$(QUICK_CHECKS)): export GOFLAGS := $(QUICK)
 
-.PHONY: soak
-soak: prerequisites cluster ## 50 watchers and 20 kubectl loops for SOAK (10m), 5000 commands, then FAULTS (5000) faults of SEED
-	$(GO) test -count=1 -timeout 40m -v -run '^TestSoak$$' ./test/informers -soak $(SOAK)
-	$(GO) test -count=1 -v -run '^TestManyCommands$$' ./plugin/agent/host -commands 5000
-	@$(MAKE) --no-print-directory faults
+check-race: prerequisites
+	$(GO) test -race -vet=off -timeout 20m $$($(GO) list ./... | grep -v '/test\(/\|$$\)')
 
-.PHONY: faults
-faults: prerequisites cluster ## kill, suspend, fill the disk, move the clock: FAULTS=200 SEED=7, compared with a model
-	FAULTS=$(FAULTS) SEED=$(or $(SEED),$$(date +%s)) $(GO) test -count=1 -timeout 3h -v -run '^TestFaults$$' ./test/faults
+check-lint: gofmt golangci-lint actionlint
+	$(GOLANGCI_LINT) --build-tags helm,hardware,packages,defects,wine
+	'$(BIN)/actionlint' -shellcheck= -pyflakes= .github/workflows/*.yml
+	@# golangci-lint would look through all of Kubernetes for the few lines of these.
+	cd test/cluster && GOFLAGS="$(QUICK)" $(GO) vet . && GOFLAGS="$(QUICK)" $(GO) vet -tags=whole .
+	cd test/reading && GOFLAGS="$(QUICK)" $(GO) vet ./...
+	cd test/clients/clientgo && GOFLAGS="$(QUICK)" $(GO) vet ./...
+	cd test/integration/kubeadm/program && GOFLAGS="$(QUICK)" $(GO) vet ./...
+	cd test/kubectl-externalsigner && GOFLAGS=-trimpath $(GOLANGCI_LINT)
+	cd $(APPROVER) && GOFLAGS=-trimpath $(GOLANGCI_LINT) --build-tags bars
+	cd $(GENERATE) && $(GOLANGCI_LINT) && $(GO) run -buildvcs=false . -check
 
-.PHONY: fault-defects
-fault-defects: prerequisites cluster ## put defects into the program, one at a time: 200 faults must find each
-	$(GO) test -count=1 -timeout 1h -tags defects -v -run '^TestDefectsAreFound$$' ./test/faults
+check-platforms:
+	$(GO) test -count=1 -timeout 20m -tags platforms -v -run '^TestBuildsWithoutCgo$$' ./test/layout
 
-.PHONY: adversary
-adversary: prerequisites cluster ## put each known security defect back, one at a time: the attacks of test/adversary must catch it (DEFECT=name,name: only those)
-	$(GO) test -count=1 -timeout 90m -v -run '^TestDefects$$' ./test/adversary $(if $(DEFECT),-defect '$(DEFECT)',-defects)
+check-fuzz:
+	@$(MAKE) --no-print-directory fuzz FUZZTIME=1000x
 
-.PHONY: race-hunt
-race-hunt: ## run tests with some statements delayed, to find racy tests: PKG=./plugin/agent/host RUNS=10 SEED=7 FLAGS=-race
-	$(GO) run -buildvcs=false ./test/racehunt -runs $(RUNS) $(if $(SEED),-seed $(SEED)) -flags '$(FLAGS)' $(PKG)
+check-reading:
+	cd test/reading && GOFLAGS="$(QUICK)" $(GO) test ./...
 
-.PHONY: clients
-CLIENT := CGO_ENABLED=0 $(BUILD) -trimpath -o $(CURDIR)/.cache/clients
-clients: prerequisites cluster ## build kubectl, client-go and helm in many versions, try them and others, write docs/clients.md (10 minutes the first time)
-	cd test/clients/kubectl && $(CLIENT)/kubectl-1.34 . && for v in 1.27 1.31; do $(CLIENT)/kubectl-$$v -modfile=$$v.mod . || exit 1; done
-	cd test/clients/clientgo && $(CLIENT)/clientgo-0.37 . && $(CLIENT)/clientgo-0.20 -modfile=0.20.mod .
-	cd test/helm && $(CLIENT)/helm helm.sh/helm/v3/cmd/helm
-	$(GO) test -count=1 -timeout 20m -tags helm -v -run '^(TestMatrix|TestHelm)$$' ./test/clients -all -write
-	$(GO) test -count=1 -timeout 20m -v -run '^TestFaults$$' ./test/transparency -verbs
+check-scenarios: prerequisites cluster
+	$(GO) test -vet=off -count=1 -timeout 20m ./test/scenarios
 
-.PHONY: modules
-modules: prerequisites ## try PKCS#11 modules of other makers and libraries that misbehave, write their rows of docs/tokens.md
-	KUBEHSM_TOKENS=write $(GO) test -count=1 -timeout 20m -v ./test/modules
-	$(GO) run -buildvcs=false ./test/tokens/table
+check-cards: prerequisites cluster
+	$(GO) test -vet=off -count=1 -timeout 20m ./test/scenarios/card
 
-.PHONY: pictures
-pictures: prerequisites cluster ## draw docs/pictures anew from the real program
-	$(GO) run -buildvcs=false ./test/picture
+# One package at a time: they pick ports on one loopback.
+OWN_PARTS := layout|e2e|scenarios|transparency|faults|adversary|revocation|modules|clients|packaging|wine|conformance|bench
+check-integration: prerequisites cluster
+	$(GO) test -vet=off -count=1 -p 1 -timeout 20m $$($(GO) list ./test/... | grep -vE '/test/($(OWN_PARTS))(/|$$)') \
+	  ./test/conformance ./test/bench
+
+check-transparency: prerequisites cluster
+	$(GO) test -vet=off -count=1 -timeout 20m ./test/transparency
+
+check-faults: prerequisites cluster
+	FAULTS=$(FAULTS) SEED=$(or $(SEED),$$(date +%s)) $(GO) test -vet=off -count=1 -timeout 3h -v -run '^TestFaults$$' ./test/faults
+
+check-fault-defects: prerequisites cluster
+	$(GO) test -vet=off -count=1 -timeout 1h -tags defects -v -run '^TestDefectsAreFound$$$(if $(DEFECT),/$(DEFECT))' ./test/faults
+
+check-adversary: prerequisites cluster
+	$(GO) test -vet=off -count=1 -timeout 90m -v -run '^Test' ./test/adversary -defect '$(or $(DEFECT),*)'
+
+check-revocation: cluster
+	$(GO) test -vet=off -count=1 -timeout 20m ./test/revocation
+	$(GO) test -vet=off -count=1 -timeout 40m -v -run '^TestCost$$' ./test/revocation -revoked 20000 -writes 1000 -rounds 4 -bar 1.1
+
+check-approver: prerequisites cluster
+	cd $(APPROVER) && $(GO) test -trimpath -count=1 -timeout 20m ./...
+
+check-modules: prerequisites
+	$(GO) test -vet=off -count=1 -timeout 20m ./test/modules
+
+check-clients: cluster
+	@test/install/debian.sh clients
+	@$(MAKE) --no-print-directory clients
+
+check-packaging: package-check
+	$(GO) test -vet=off -count=1 ./test/packaging
+
+check-wine: windows-check
+check-conformance: conformance
+check-soak: soak
+check-bench: bench
+
+.PHONY: gofmt
+gofmt:
+	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go' 2>/dev/null || find . -name '*.go')); \
+	  [ -z "$$unformatted" ] || { echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; }
 
 .PHONY: fuzz
 fuzz: ## every fuzzer for FUZZTIME (3s); what one finds is kept under its testdata
@@ -130,6 +162,39 @@ fuzz: ## every fuzzer for FUZZTIME (3s); what one finds is kept under its testda
 	    $(GO) test -C "$$dir" -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x . || failed=1; \
 	  done; \
 	done; [ -z "$$failed" ] || { echo '== a fuzzer found something: commit its input with the fix'; exit 1; }
+
+.PHONY: bench
+bench: prerequisites cluster-whole ## measure against peers, write docs/benchmarks.md (ONLY=cold,kubectl: print only these)
+	$(GO) run -buildvcs=false ./test/bench $(if $(ONLY),-only '$(ONLY)')
+
+.PHONY: conformance
+conformance: prerequisites cluster-whole ## run Kubernetes' own suites with a key file and through the token, write docs/conformance.md; a run goes on where one was stopped (ONLY=kubectl: only that suite)
+	$(GO) run -buildvcs=false ./test/conformance $(if $(ONLY),-only '$(ONLY)')
+
+.PHONY: soak
+soak: prerequisites cluster ## 50 watchers and 20 kubectl loops for SOAK (10m), 5000 commands, then 5000 faults of SEED
+	$(GO) test -count=1 -timeout 40m -v -run '^TestSoak$$' ./test/informers -soak $(SOAK)
+	$(GO) test -count=1 -v -run '^TestManyCommands$$' ./plugin/agent/host -commands 5000
+	@$(MAKE) --no-print-directory check-faults FAULTS=5000
+
+CLIENT := CGO_ENABLED=0 $(BUILD) -trimpath -o $(CURDIR)/.cache/clients
+.PHONY: clients
+clients: cluster ## build kubectl, client-go and helm in many versions, try them and others, write docs/clients.md (10 minutes the first time)
+	@test/install/debian.sh clients
+	cd test/clients/kubectl && $(CLIENT)/kubectl-1.34 . && for v in 1.27 1.31; do $(CLIENT)/kubectl-$$v -modfile=$$v.mod . || exit 1; done
+	cd test/clients/clientgo && $(CLIENT)/clientgo-0.37 . && $(CLIENT)/clientgo-0.20 -modfile=0.20.mod .
+	cd test/helm && $(CLIENT)/helm helm.sh/helm/v3/cmd/helm
+	$(GO) test -count=1 -timeout 20m -tags helm -v ./test/clients -all -write
+	$(GO) test -count=1 -timeout 20m -v -run '^TestFaults$$' ./test/transparency -verbs
+
+.PHONY: tokens
+tokens: prerequisites ## try PKCS#11 modules of other makers and libraries that misbehave, write their rows of docs/tokens.md
+	KUBEHSM_TOKENS=write $(GO) test -count=1 -timeout 20m -v ./test/modules
+	$(GO) run -buildvcs=false ./test/tokens/table
+
+.PHONY: pictures
+pictures: prerequisites cluster ## draw docs/pictures from the real program
+	$(GO) run -buildvcs=false ./test/picture
 
 .PHONY: hardware-check
 hardware-check: ## read a token of yours, change nothing, write a report into REPORTS (TOKEN='piv:serial=...' if there are several)
@@ -143,27 +208,16 @@ hardware-suite: ## ERASE a token, run the contract suite on it, write a report: 
 	  $(GO) test -tags hardware -count=1 -timeout 0 -v -run '^TestSuite$$' ./test/tokens/hardware
 
 .PHONY: prerequisites
-prerequisites: ## install what tests need (says what and why)
-	@test/install/debian.sh test
+prerequisites: ## install what `make check` needs (says what and why)
+	@test/install/debian.sh check
 
 .PHONY: cluster
-cluster: ## build the control plane that tests run on (8 minutes the first time)
+cluster: ## build the control plane that tests run on, unless the machine has one (KUBEBUILDER_ASSETS, PATH)
 	@$(GO) run -buildvcs=false ./test/controlplane/buildcluster
 
-.PHONY: lint
-lint: golangci-lint actionlint ## gofmt, golangci-lint (.golangci.yml; 2 minutes the first time), workflows, generated code
-	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go' 2>/dev/null || find . -name '*.go')); \
-	  [ -z "$$unformatted" ] || { echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; }
-	$(GOLANGCI_LINT) --build-tags helm,hardware,packages,defects,wine
-	'$(BIN)/actionlint' -shellcheck= -pyflakes= .github/workflows/*.yml
-	@# golangci-lint would look through all of Kubernetes for the few lines of these.
-	cd test/cluster && CGO_ENABLED=0 $(GO) vet -trimpath ./...
-	cd test/reading && CGO_ENABLED=0 $(GO) vet -trimpath ./...
-	cd test/clients/clientgo && CGO_ENABLED=0 $(GO) vet -trimpath ./...
-	cd test/integration/kubeadm/program && CGO_ENABLED=0 $(GO) vet -trimpath ./...
-	cd test/kubectl-externalsigner && GOFLAGS=-trimpath $(GOLANGCI_LINT)
-	cd $(APPROVER) && GOFLAGS=-trimpath $(GOLANGCI_LINT) --build-tags bars
-	cd $(GENERATE) && $(GOLANGCI_LINT) && $(GO) run -buildvcs=false . -check
+.PHONY: cluster-whole
+cluster-whole: ## build the control plane that measurements run on: optimized, with the whole controller manager
+	@$(GO) run -buildvcs=false ./test/controlplane/buildcluster -whole
 
 # The programs that lint and release are pinned, each in a module of its own (test/tools).
 BIN := $(CURDIR)/.cache/bin

@@ -6,6 +6,8 @@
 #   debian.sh demo    what `make demo` needs
 #   debian.sh fleet   what `make demo-fleet` needs
 #   debian.sh test    what `make test` needs
+#   debian.sh check   what `make check` needs
+#   debian.sh clients what its part "clients" needs, on top of that
 #   debian.sh release what `make snapshot` needs
 #   debian.sh make    make itself, for a machine that has not even that
 #
@@ -14,53 +16,57 @@
 set -euo pipefail
 
 profile=${1:-}
-case $profile in demo|fleet|test|release|make) ;; *) echo "usage: debian.sh demo|fleet|test|release|make" >&2; exit 2 ;; esac
+case $profile in demo|fleet|test|check|clients|release|make) ;;
+  *) echo "usage: debian.sh demo|fleet|test|check|clients|release|make" >&2; exit 2 ;; esac
 [ "${KUBEHSM_INSTALL:-}" != skip ] || exit 0
 
 go_wanted=1.26
 
 # profiles | Debian package | reason
 packages() {
-  awk -F'|' -v want="$profile" 'index(" " $1, " " want " ")' <<'LIST'
-demo fleet test release make | make       | runs the Makefile
-demo fleet test release | ca-certificates | lets Go fetch modules over https
-demo fleet test release | gcc             | compiles the drivers' C parts (cgo)
-demo fleet test release | libc6-dev       | C headers for gcc
-demo fleet test release | pkg-config      | tells cgo where libpcsclite is
-demo fleet test release | libpcsclite-dev | headers of the smart card interface that the PIV driver uses
+  local wanted=$profile
+  case $profile in check) wanted='test check' ;; clients) wanted='test check clients' ;; esac
+  awk -F'|' -v wanted="$wanted" 'BEGIN { split(wanted, want, " ") }
+    { for (i in want) if (index(" " $1, " " want[i] " ")) { print; next } }' <<'LIST'
+demo fleet test release make| make              | runs the Makefile
+demo fleet test release | ca-certificates   | lets Go fetch modules over https
+demo fleet test release | gcc               | compiles the drivers' C parts (cgo)
+demo fleet test release | libc6-dev         | C headers for gcc
+demo fleet test release | pkg-config        | tells cgo where libpcsclite is
+demo fleet test release | libpcsclite-dev   | headers of the smart card interface that the PIV driver uses
 release        | gcc-aarch64-linux-gnu | compiles the same for arm64
 release        | libc6-dev-arm64-cross | C headers for that
-demo fleet test | softhsm2           | a token in software, behind PKCS#11
-test           | opensc             | pkcs11-tool and opensc-tool, to check our work with other people's tools
-test           | opensc-pkcs11      | a second PKCS#11 module
-test           | p11-kit            | lists configured PKCS#11 modules, and forwards them
-test           | libnss3            | NSS's softokn, a module that is set up by words
-fleet test     | pcscd              | the smart card daemon; a private one is run
-fleet test     | vsmartcard-vpcd    | a reader in software for that daemon
-test           | yubico-piv-tool    | checks the PIV side with Yubico's own tool
-test           | ykcs11             | Yubico's PKCS#11 module
-test           | opencryptoki       | a PKCS#11 token in software that really locks
-test           | libtpm2-pkcs11-1   | the PKCS#11 module of TPMs
-test           | swtpm              | a TPM in software
-test           | libtss2-tcti-swtpm0 | how the resource manager reaches that TPM
-test           | tpm2-abrmd         | the resource manager, which lets a TPM hold more than three keys
-test           | libtss2-tcti-tabrmd0 | how the module reaches the resource manager
-test           | dbus-daemon        | a private bus between the two
-test           | dbus-bin           | asks that bus whether the resource manager is up
-test           | python3-dbusmock   | a logind on such a bus, to see what a suspend and a locked screen do
-test           | iproute2           | brings up loopback in a private network namespace
-test           | curl               | a client that another user runs, to see it refused
-test           | jq                 | kubectl's own test suite takes answers apart with it
-test           | openssh-client     | signs and verifies the checksums of a release
-test           | openssl            | that suite looks with it at whom the API server trusts
-test           | tmux               | a terminal for the tests of the terminal UI
-test           | patch              | checks that our diffs are what patch(1) understands
-test           | less               | a pager that kubectl writes to
-test           | procps             | watch, which runs kubectl again and again
-test           | python3-kubernetes | a client in another language
-test           | ruby-kubeclient    | a client that sends its plugin no request
-test           | npm                | fetches another such client, JavaScript's
-test           | pinentry-tty       | a real pinentry, to check our side of that protocol
+demo fleet test| softhsm2          | a token in software, behind PKCS#11
+test           | opensc            | pkcs11-tool and opensc-tool, to check our work with other people's tools
+test           | opensc-pkcs11     | a second PKCS#11 module
+test           | p11-kit           | lists configured PKCS#11 modules, and forwards them
+check          | libnss3           | NSS's softokn, a module that is set up by words
+fleet test     | pcscd             | the smart card daemon; a private one is run
+fleet test     | vsmartcard-vpcd   | a reader in software for that daemon
+check          | yubico-piv-tool   | checks the PIV side with Yubico's own tool
+check          | ykcs11            | Yubico's PKCS#11 module
+check          | opencryptoki      | a PKCS#11 token in software that really locks
+check          | libtpm2-pkcs11-1  | the PKCS#11 module of TPMs
+check          | swtpm             | a TPM in software
+check          | libtss2-tcti-swtpm0 | how the resource manager reaches that TPM
+check          | tpm2-abrmd        | the resource manager, which lets a TPM hold more than three keys
+check          | libtss2-tcti-tabrmd0 | how the module reaches the resource manager
+test           | dbus-daemon       | a private bus between the two
+test           | dbus-bin          | asks that bus who is on it
+test           | python3-dbusmock  | a logind on such a bus, to see what a suspend and a locked screen do
+test           | iproute2          | brings up loopback in a private network namespace
+test           | curl              | a client that another user runs, to see it refused
+check          | jq                | kubectl's own test suite takes answers apart with it
+check          | openssh-client    | signs and verifies the checksums of a release
+check          | openssl           | that suite looks with it at whom the API server trusts
+check          | tmux              | a terminal for the tests of the terminal UI
+test           | patch             | checks that our diffs are what patch(1) understands
+check          | less              | a pager that kubectl writes to
+test           | procps            | pgrep; and watch, which runs kubectl again and again
+clients        | python3-kubernetes | a client in another language
+clients        | ruby-kubeclient   | a client that sends its plugin no request
+clients        | npm               | fetches another such client, JavaScript's
+test           | pinentry-tty      | a real pinentry, to check our side of that protocol
 LIST
 }
 
@@ -110,7 +116,7 @@ done < <(packages)
 # the build, not installed: the user's own kubectl stays.
 old=$(dirname "$0")/../../.cache/debian
 old_kubectl() {
-  [ "$profile" = test ] && [ ! -x "$old/usr/bin/kubectl" ] || return 0
+  [ "$profile" = clients ] && [ ! -x "$old/usr/bin/kubectl" ] || return 0
   local dir; dir=$(mktemp -d)
   echo "Unpacking Debian's kubernetes-client into .cache/debian: the oldest kubectl that is tried"
   if ( cd "$dir" && apt-get -q download kubernetes-client ) && mkdir -p "$old"; then
@@ -124,7 +130,7 @@ old_kubectl() {
 # Both majors of the JavaScript client, and a Node.js for them, beside the build.
 # Nothing of them is run here.
 javascript() {
-  [ "$profile" = test ] || return 0
+  [ "$profile" = clients ] || return 0
   local from to; from=$(dirname "$0")/../clients/testdata/javascript; to=$(dirname "$0")/../../.cache/javascript
   mkdir -p "$to" && cp "$from/client.mjs" "$from/../matrix/matrix.mjs" "$to/"
   ! cmp -s "$from/package-lock.json" "$to/node_modules/kubehsm.lock" || return 0
