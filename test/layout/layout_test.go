@@ -1,99 +1,173 @@
 // Package layout holds the tree to its plan: what lies at the top level, who
-// may import whom, and what the binary must not drag in.
+// may import whom, what the binary must not drag in, and that the pages about it are true.
 package layout
 
 import (
 	"debug/elf"
-	"encoding/json"
-	"errors"
-	"io"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"unicode/utf8"
 )
 
 const module = "github.com/kubehsm/kubehsm"
 
-type pkg struct {
-	ImportPath string
-	Imports    []string
-	Deps       []string
+// ceiling is how many lines the product may have. It only falls.
+const ceiling = 114326
+
+// apart are folders of code that only tests import.
+var apart = []string{"flowtest", "screentest", "tuitest", "bridgetest", "hsmtest"}
+
+var top = filepath.Join("..", "..")
+
+// command runs a command at the top and returns what it prints.
+func command(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir = top
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v", cmd, err)
+	}
+	return string(out)
 }
 
-// list runs `go list -json` at the top of the module.
-func list(t *testing.T, env []string, patterns ...string) []pkg {
+// files are the files of git that patterns name, those not yet added among them.
+func files(t *testing.T, patterns ...string) (names []string) {
 	t.Helper()
-	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Imports,Deps"}, patterns...)...)
-	cmd.Dir = filepath.Join("..", "..")
-	cmd.Env = append(os.Environ(), env...)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
+	out := command(t, "git", append([]string{"ls-files", "--cached", "--others", "--exclude-standard"}, patterns...)...)
+	for _, name := range strings.Fields(out) {
+		if _, err := os.Stat(filepath.Join(top, name)); err == nil { // not one that is being removed
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// read returns the text of a file, by its path from the top.
+func read(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(top, filepath.FromSlash(name)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var all []pkg
-	for dec := json.NewDecoder(out); ; {
-		var p pkg
-		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
+	return string(b)
+}
+
+// source is a file of the module, for any platform, that is no test's.
+type source struct {
+	path, part string // part is its folder, "main" for the top
+	*ast.File
+}
+
+var (
+	fset   = token.NewFileSet()
+	parsed []source
+	once   sync.Once
+)
+
+func sources(t *testing.T) []source {
+	t.Helper()
+	once.Do(func() {
+		for _, name := range files(t, "*.go", ":!:*_test.go", ":!:test", ":!:*/testdata/*") {
+			if under(name, "plugin/kubehsm-cluster") || under(name, "plugin/externalsigner/v1alpha1/generate") {
+				continue // modules of their own
+			}
+			f, err := parser.ParseFile(fset, name, read(t, name), parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			part := path.Dir(name)
+			if part == "." {
+				part = "main"
+			}
+			parsed = append(parsed, source{name, part, f})
 		}
-		all = append(all, p)
+	})
+	return parsed
+}
+
+// TestSize: the product does not grow, and its lines are not long.
+func TestSize(t *testing.T) {
+	lines := 0
+	for _, name := range files(t, "*.go", ":!:*_test.go", ":!:test", ":!:*/testdata/*") {
+		text := read(t, name)
+		if slices.Contains(apart, path.Base(path.Dir(name))) || strings.Contains(text, "Code generated") {
+			continue
+		}
+		n := 0
+		for line := range strings.Lines(text) {
+			n++
+			if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > 120 {
+				t.Errorf("%s:%d has over 120 columns", name, n)
+			}
+		}
+		lines += n
 	}
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
+	if lines > ceiling {
+		t.Errorf("the product has %d lines, at most %d are allowed", lines, ceiling)
 	}
-	if len(all) == 0 {
-		t.Fatalf("go list %s found nothing", strings.Join(patterns, " "))
-	}
-	return all
 }
 
 // layers says what of ours each part may import; the longest matching prefix
-// counts. Test code is free.
-var layers = []struct {
-	part string
-	may  []string
-}{
-	{"main", []string{"hsm", "csr", "kubeconfig", "plugin", "ui"}},
-	{"hsm", nil},
-	{"hsm/shared", nil},
-	{"hsm/piv", []string{"hsm"}},
-	{"hsm/pkcs11", []string{"hsm"}},
-	{"hsm/attest", []string{"hsm"}},
-	{"hsm/hsmtest", []string{"hsm", "test/need"}},
-	{"csr", nil},
-	{"kubeconfig", []string{"kubeconfig"}},
-	{"plugin", []string{"hsm", "csr", "kubeconfig", "plugin"}},
-	{"ui", []string{"hsm", "csr", "kubeconfig", "plugin", "ui/text"}},
-	{"ui/text", nil},
-	{"ui/present/question", []string{"hsm", "ui/text"}},
-	{"ui/prompt/pinentry", []string{"hsm", "plugin/ask", "ui/text", "ui/present/question"}},
-	{"ui/prompt", []string{"hsm", "plugin/ask", "ui/text", "ui/present/question", "ui/prompt/pinentry"}},
-	{"ui/flow", []string{"hsm", "csr", "kubeconfig", "plugin", "assets", "ui/flow"}},
-	{"ui/flow/doctor", []string{"hsm", "csr", "kubeconfig", "plugin", "ui/flow", "ui/present"}},
-	{"ui/present", []string{"hsm", "csr", "kubeconfig", "plugin", "ui"}},
-	{"ui/waiting", []string{"plugin", "ui"}},
-	{"ui/interrupt", []string{"hsm", "ui"}},
-	{"ui/credential", []string{"hsm", "csr", "kubeconfig", "plugin", "ui"}},
-	{"ui/drivers", []string{"hsm", "plugin/home", "plugin/settings"}},
-	{"ui/signer", []string{"hsm", "plugin", "ui"}},
-	{"ui/worker", []string{"hsm", "plugin", "ui"}},
-	{"ui/cli", []string{"hsm", "csr", "kubeconfig", "plugin", "ui", "assets"}},
-	{"ui/tui", []string{"hsm", "csr", "kubeconfig", "plugin", "ui"}},
-	{"assets", nil},
-	{"test", []string{"hsm", "csr", "kubeconfig", "plugin", "ui", "test", "assets"}},
+// counts. Tests may import everything.
+var layers = map[string][]string{
+	"main":                {"hsm", "csr", "kubeconfig", "plugin", "ui"},
+	"hsm":                 nil,
+	"hsm/shared":          nil,
+	"hsm/piv":             {"hsm"},
+	"hsm/pkcs11":          {"hsm"},
+	"hsm/attest":          {"hsm"},
+	"hsm/hsmtest":         {"hsm", "test/need"},
+	"csr":                 nil,
+	"kubeconfig":          {"kubeconfig"},
+	"plugin":              {"hsm", "csr", "kubeconfig", "plugin"},
+	"ui":                  {"hsm", "csr", "kubeconfig", "plugin", "ui/text"},
+	"ui/text":             nil,
+	"ui/present/question": {"hsm", "ui/text"},
+	"ui/prompt/pinentry":  {"hsm", "plugin/ask", "ui/text", "ui/present/question"},
+	"ui/prompt":           {"hsm", "plugin/ask", "ui/text", "ui/present/question", "ui/prompt/pinentry"},
+	"ui/flow":             {"hsm", "csr", "kubeconfig", "plugin", "assets", "ui/flow"},
+	"ui/flow/doctor":      {"hsm", "csr", "kubeconfig", "plugin", "ui/flow", "ui/present"},
+	"ui/present":          {"hsm", "csr", "kubeconfig", "plugin", "ui"},
+	"ui/waiting":          {"plugin", "ui"},
+	"ui/interrupt":        {"hsm", "ui"},
+	"ui/credential":       {"hsm", "csr", "kubeconfig", "plugin", "ui"},
+	"ui/drivers":          {"hsm", "plugin/home", "plugin/settings"},
+	"ui/signer":           {"hsm", "plugin", "ui"},
+	"ui/worker":           {"hsm", "plugin", "ui"},
+	"ui/cli":              {"hsm", "csr", "kubeconfig", "plugin", "ui", "assets"},
+	"ui/tui":              {"hsm", "csr", "kubeconfig", "plugin", "ui"},
+	"assets":              nil,
 }
 
-func under(path, part string) bool { return path == part || strings.HasPrefix(path, part+"/") }
+// orders says what each part never imports, though its layer may; the longest part counts: within plugin,
+// questions come first, then workers, held tokens and the agent that has them; screens know the flow and not
+// the agent.
+var orders = map[string][]string{
+	"plugin/ask": {"plugin/worker", "plugin/agent", "plugin/bridge", "plugin/enrollment"},
+	"plugin/worker": {"plugin/agent/client", "plugin/agent/token", "plugin/agent/host", "plugin/bridge",
+		"plugin/enrollment"}, // plugin/agent itself would be a cycle
+	"plugin/agent/wire": {"plugin/worker", "plugin/agent/client", "plugin/agent/token", "plugin/agent/host",
+		"plugin/bridge"},
+	"plugin/agent/token":  {"plugin/agent/client", "plugin/agent/host", "plugin/bridge"},
+	"plugin/agent/client": {"plugin/worker", "plugin/agent/token", "plugin/agent/host"}, // an agent starts by its bridge's port
+	"ui/present":          {"ui/cli", "ui/tui", "ui/prompt", "plugin/agent/client", "plugin/worker"},
+	"ui/tui":              {"ui/cli", "plugin/bridge", "plugin/agent/host", "plugin/agent/token"},
+	"ui/flow":             {"ui/present", "plugin/agent/host", "plugin/agent/token"},
+	"ui/flow/doctor":      {"plugin/agent/host", "plugin/agent/token"}, // findings are words
+}
 
 // drivers are what only main may import, by way of ui/drivers, and the program's parts as worker and
 // signer; their parts are their own. Charm only ui/tui.
@@ -102,45 +176,59 @@ var drivers = map[string][]string{
 	"hsm/piv/applet": {"hsm/piv"}, "hsm/piv/pcsc": {"hsm/piv", "hsm/piv/applet"}, "hsm/pkcs11/p11kit": {"hsm/pkcs11"},
 }
 
+func under(path, part string) bool { return path == part || strings.HasPrefix(path, part+"/") }
+
+func underAny(path string, parts []string) bool {
+	return slices.ContainsFunc(parts, func(p string) bool { return under(path, p) })
+}
+
+// rule returns what a table says of a part: the row with the longest prefix of it.
+func rule(table map[string][]string, part string) (words []string, found bool) {
+	longest := ""
+	for p, w := range table {
+		if under(part, p) && len(p) > len(longest) {
+			longest, words = p, w
+		}
+	}
+	return words, longest != ""
+}
+
+// only are libraries that one part alone may use, and why.
+var only = []struct{ library, part, why string }{
+	{"charm.land", "ui/tui", "only the terminal UI may"},
+	{"github.com/spf13/cobra", "ui/cli", "only the command line may"},
+	{"github.com/gofrs/flock", "hsm/shared/filelock", "it says what a refused lock means"},
+}
+
 func TestImports(t *testing.T) {
-	for _, p := range list(t, nil, "./...") {
-		self := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
-		if self == "" {
-			self = "main"
+	for _, s := range sources(t) {
+		may, found := rule(layers, s.part)
+		if !found {
+			t.Errorf("%s is in no known part of the tree", s.path)
 		}
-		rule := -1
-		for i, l := range layers {
-			if under(self, l.part) && (rule < 0 || len(l.part) > len(layers[rule].part)) {
-				rule = i
-			}
+		var never []string
+		if !slices.Contains(apart, path.Base(s.part)) {
+			never, _ = rule(orders, s.part)
 		}
-		if rule < 0 {
-			t.Errorf("%s is in no known part of the tree", self)
-			continue
-		}
-		for _, imp := range p.Imports {
-			if strings.HasPrefix(imp, "charm.land/") && !under(self, "ui/tui") && !under(self, "test") {
-				t.Errorf("%s imports %s: only the terminal UI may", self, imp)
+		for _, spec := range s.Imports {
+			imp, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
 			}
-			if imp == "github.com/spf13/cobra" && !under(self, "ui/cli") && !under(self, "test") {
-				t.Errorf("%s imports %s: only the command line may", self, imp)
-			}
-			if imp == "github.com/gofrs/flock" && self != "hsm/shared/filelock" && !under(self, "test") {
-				t.Errorf("%s imports %s: hsm/shared/filelock says what a refused lock means", self, imp)
+			for _, o := range only {
+				if under(imp, o.library) && !under(s.part, o.part) {
+					t.Errorf("%s imports %s, not %s: %s", s.path, imp, o.part, o.why)
+				}
 			}
 			dep, ours := strings.CutPrefix(imp, module+"/")
 			if !ours {
 				continue
 			}
-			if may, driver := drivers[dep]; driver && !slices.Contains(may, self) && !under(self, "test") &&
-				!under(self, "hsm/hsmtest") {
-				t.Errorf("%s imports the driver %s: only %s may", self, dep, strings.Join(may, " and "))
+			if of, driver := drivers[dep]; driver && !slices.Contains(of, s.part) && !under(s.part, "hsm/hsmtest") {
+				t.Errorf("%s imports the driver %s: only %s may", s.path, dep, strings.Join(of, " and "))
 			}
-			if under(dep, "hsm/shared") { // small things that everybody may use
-				continue
-			}
-			if !slices.ContainsFunc(layers[rule].may, func(m string) bool { return under(dep, m) }) {
-				t.Errorf("%s imports %s: not by the plan (docs/architecture.md)", self, dep)
+			if underAny(dep, never) || !under(dep, "hsm/shared") && !underAny(dep, may) {
+				t.Errorf("%s imports %s: not by the plan (docs/architecture.md)", s.path, dep)
 			}
 		}
 	}
@@ -148,11 +236,9 @@ func TestImports(t *testing.T) {
 
 // TestBinaryIsTheProduct: the programs link neither tests nor what tests are made of.
 func TestBinaryIsTheProduct(t *testing.T) {
-	for _, p := range list(t, nil, ".", "./plugin/kubehsm-credential") {
-		for _, dep := range p.Deps {
-			if under(dep, "testing") || under(dep, module+"/test") {
-				t.Errorf("%s contains %s", p.ImportPath, dep)
-			}
+	for dep := range strings.FieldsSeq(command(t, "go", "list", "-deps", ".", "./plugin/kubehsm-credential")) {
+		if under(dep, "testing") || under(dep, module+"/test") {
+			t.Errorf("a program contains %s", dep)
 		}
 	}
 }
@@ -162,11 +248,7 @@ func TestBinaryIsTheProduct(t *testing.T) {
 // by name, the linker keeps every method of every type: a third more.
 func TestBinaryLinksLittle(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubehsm")
-	build := exec.Command("go", "build", "-buildvcs=false", "-tags=grpcnotrace", "-o", path, ".") // the flags of a release
-	build.Dir = filepath.Join("..", "..")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	command(t, "go", "build", "-buildvcs=false", "-tags=grpcnotrace", "-o", path, ".") // the tag of a release
 	if runtime.GOOS != "linux" {
 		return // the file is built
 	}
@@ -195,17 +277,29 @@ func TestBinaryLinksLittle(t *testing.T) {
 	}
 }
 
+// platforms are those that TestBuildsWithoutCgo builds for; the tag platforms adds to them.
+var platforms = []string{"linux/amd64"}
+
+// TestBuildsWithoutCgo: all but the test programs builds for every platform that we speak of
+// without a C compiler; a driver that a build lacks says so itself.
+func TestBuildsWithoutCgo(t *testing.T) {
+	t.Setenv("CGO_ENABLED", "0")
+	for _, platform := range platforms {
+		t.Run(platform, func(t *testing.T) {
+			system, arch, _ := strings.Cut(platform, "/")
+			t.Setenv("GOOS", system)
+			t.Setenv("GOARCH", arch)
+			// Several packages: compiled and not linked.
+			command(t, "go", "build", ".", "./hsm/...", "./csr/...", "./kubeconfig/...", "./plugin/...", "./ui/...")
+		})
+	}
+}
+
 // TestTopLevel: the top level is fixed.
 func TestTopLevel(t *testing.T) {
 	fixed := []string{"go.mod", "go.sum", "main.go", "ui", "hsm", "kubeconfig", "plugin", "csr", "assets", "test",
 		"goreleaser.yaml", "README.md", "docs", "LICENSE", "Makefile"}
-	cmd := exec.Command("git", "ls-files")
-	cmd.Dir = filepath.Join("..", "..")
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("git ls-files: %v", err)
-	}
-	for _, f := range strings.Fields(string(out)) {
+	for f := range strings.FieldsSeq(command(t, "git", "ls-files")) {
 		top, _, _ := strings.Cut(f, "/")
 		if !strings.HasPrefix(top, ".") && !slices.Contains(fixed, top) {
 			t.Errorf("%s: %q is not part of the top level", f, top)

@@ -1,9 +1,6 @@
 package layout
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,11 +12,7 @@ import (
 // the tests that hold what it promises, [TestThis, TestThat], or with [limit] where
 // it promises nothing. These tests exist.
 func TestPromisesAreHeld(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "security.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	held, faults := promises(string(text), testNames(t))
+	held, faults := promises(read(t, "docs/security.md"), testNames(t))
 	for _, f := range faults {
 		t.Error("docs/security.md: " + f)
 	}
@@ -29,27 +22,14 @@ func TestPromisesAreHeld(t *testing.T) {
 }
 
 func TestPromises(t *testing.T) {
-	known := []string{"TestA", "TestB", "FuzzC"}
-	for _, c := range []struct {
-		text   string
-		held   int
-		faults []string
-	}{
-		{"# Head\n\nIt holds, as is seen\nin the second line. [TestA, FuzzC]\n\nNot this. [limit]\n", 1, nil},
-		{"- one [TestA]\n- two\n  lines [TestB]\n\n| a | b |\n|---|---|\n| x | holds [TestA] |\n", 3, nil},
-		{"Two in one line [TestA], and [TestB].\n", 1, nil},
-		{"It holds.\n", 0, []string{"no test holds: It holds."}},
-		{"- one [TestA]\n- two\n", 1, []string{"no test holds: - two"}},
-		{"| a | b |\n|---|---|\n| x | holds |\n", 0, []string{"no test holds: | x | holds |"}},
-		{"It holds. [TestA, TestGone]\n", 1, []string{"there is no TestGone"}},
-		{"See [another page](page.md).\n", 0, []string{"no test holds: See [another page](page.md)."}},
-		{"It holds. [TestA,\nTestB]\n", 1, nil},
-		{"It leads to a list:\n\n- one [TestA]\n", 1, nil},
-	} {
-		held, faults := promises(c.text, known)
-		if held != c.held || !slices.Equal(faults, c.faults) {
-			t.Errorf("%q: %d held, %q; want %d, %q", c.text, held, faults, c.held, c.faults)
-		}
+	held, faults := promises("# Head\n\nIt holds, as is seen\nin the second line. [TestA,\nTestB]\n\nNot this. [limit]\n\n"+
+		"It leads to a list:\n\n- one [TestA]\n- two\n  lines [TestB], and more [TestA].\n- three\n\n"+
+		"| a | b |\n|---|---|\n| x | holds [TestA] |\n| x | holds |\n\nSee [another page](page.md).\n\nIt holds. [TestGone]\n",
+		[]string{"TestA", "TestB"})
+	want := []string{"no test holds: - three", "no test holds: | x | holds |",
+		"no test holds: See [another page](page.md).", "there is no TestGone"}
+	if held != 5 || !slices.Equal(faults, want) {
+		t.Errorf("%d held, %q; want 5, %q", held, faults, want)
 	}
 }
 
@@ -105,23 +85,12 @@ func promises(page string, known []string) (held int, faults []string) {
 }
 
 // testNames are all tests and fuzzers of the tree.
-func testNames(t *testing.T) []string {
+func testNames(t *testing.T) (names []string) {
 	t.Helper()
-	cmd := exec.Command("git", "ls-files", "--cached", "--others", "--exclude-standard", "*_test.go")
-	cmd.Dir = filepath.Join("..", "..")
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("git ls-files: %v", err)
-	}
-	var names []string
 	test := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w*)\(`)
-	for _, file := range strings.Fields(string(out)) {
-		src, err := os.ReadFile(filepath.Join(cmd.Dir, file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range test.FindAllSubmatch(src, -1) {
-			names = append(names, string(m[1]))
+	for _, file := range files(t, "*_test.go") {
+		for _, m := range test.FindAllStringSubmatch(read(t, file), -1) {
+			names = append(names, m[1])
 		}
 	}
 	return names

@@ -1,0 +1,5 @@
+//go:build platforms
+
+package layout
+
+func init() { platforms = append(platforms, "windows/amd64", "darwin/arm64") }
