@@ -42,7 +42,7 @@ func upFleet(ctx context.Context, t *trial) error {
 		return err
 	}
 	fmt.Printf("The trial lives in %s; your own kubeconfig and tokens are not touched.\n", t.dir)
-	heading("build kubehsm, the approver and a control plane (about 8 minutes the first time)")
+	heading("build kubehsm, the approver and a control plane (this takes minutes the first time)")
 	if err := buildKubehsm(ctx, t); err != nil {
 		return err
 	}

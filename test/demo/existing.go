@@ -207,6 +207,6 @@ func provideCluster(ctx context.Context, t *trial) error {
 	if err := ensureCluster(ctx, t); err != nil {
 		return err
 	}
-	fmt.Println("  a control plane, compiled from its published modules if need be (about 8 minutes the first time)")
+	fmt.Println("  a control plane, compiled from its published modules if need be (this takes minutes the first time)")
 	return nil
 }

@@ -72,10 +72,16 @@ func awaitCluster(ctx context.Context, t *trial) error {
 }
 
 func describe(p cluster.Progress) string {
-	if p.Total > 0 {
-		return fmt.Sprintf("%s: %d/%d, %s", p.Message, p.Done, p.Total, time.Since(p.Started).Round(time.Second))
+	if p.Total == 0 {
+		return p.Message
 	}
-	return p.Message
+	took := time.Since(p.Started)
+	line := fmt.Sprintf("%s: %d of %d after %s", p.Message, p.Done, p.Total, took.Round(time.Second))
+	if p.Done >= p.Total/10 && p.Done < p.Total { // earlier it is a guess
+		left := time.Duration(float64(took) / float64(p.Done) * float64(p.Total-p.Done))
+		line += fmt.Sprintf(", about %s left", left.Round(10*time.Second))
+	}
+	return line
 }
 
 // sameKind tells whether two lines differ in their numbers only.
