@@ -124,21 +124,13 @@ func (b *bench) signAll(t *testing.T, slot hsm.Slot, sign crypto.Signer) {
 			name += fmt.Sprintf("/PSS salt %d", pss.SaltLength)
 		}
 		t.Run(name, func(t *testing.T) {
-			for i := range 3 {
-				d := digest(o.HashFunc(), fmt.Sprint("message ", i))
-				sig, err := sign.Sign(rand.Reader, d, o)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := verify(slot.Key.Public, d, sig, o); err != nil {
-					t.Fatal(err)
-				}
-				if pss, ok := o.(*rsa.PSSOptions); ok && pss.SaltLength != rsa.PSSSaltLengthAuto {
-					strict := &rsa.PSSOptions{SaltLength: pss.SaltLength, Hash: pss.Hash}
-					if err := verify(slot.Key.Public, d, sig, strict); err != nil {
-						t.Fatalf("salt length: %v", err)
-					}
-				}
+			d := digest(o.HashFunc(), "message")
+			sig, err := sign.Sign(rand.Reader, d, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := verify(slot.Key.Public, d, sig, o); err != nil {
+				t.Fatal(err)
 			}
 		})
 	}

@@ -17,6 +17,7 @@ type cards struct {
 	patience time.Duration
 	busy     func(context.Context, *hsm.BusyError) bool
 	finish   hsm.Finishing
+	row      time.Duration // operations may follow each other at once for so long
 
 	mu     sync.Mutex
 	closed bool
@@ -36,13 +37,13 @@ type turn struct {
 // Other programs look for a free card every tenth of a second (pcscd's
 // PCSCLITE_LOCK_POLL_RATE): an unbroken row of operations here would never let them have it.
 const (
-	row   = time.Second            // Operations may follow each other at once for so long.
-	pause = 120 * time.Millisecond // The card is left free for so long after that.
+	longestRow = time.Second
+	pause      = 120 * time.Millisecond // The card is left free for so long after a row.
 )
 
-// yield leaves the card free for a moment if it has been used for long. The caller has the
+// yield leaves the card free for a moment if it has been used for a row. The caller has the
 // right, and ctx's end is an error.
-func (t *turn) yield(ctx context.Context) error {
+func (t *turn) yield(ctx context.Context, row time.Duration) error {
 	now := time.Now()
 	switch {
 	case now.Sub(t.ended) >= pause:
@@ -120,7 +121,7 @@ func operate[T any](ctx context.Context, c *cards, r pcsc.Reader, f func(*applet
 	case <-ctx.Done():
 		return none, ctx.Err()
 	}
-	if err := turn.yield(ctx); err != nil {
+	if err := turn.yield(ctx, c.row); err != nil {
 		<-turn.taken
 		return none, err
 	}

@@ -47,6 +47,7 @@ func New(o Options) *Driver {
 	return &Driver{
 		cards: &cards{
 			system: pcsc.New(), patience: cmp.Or(o.Patience, defaultPatience), busy: o.Busy, finish: o.Finishing,
+			row:   longestRow,
 			turns: map[string]*turn{}, known: map[insertion]hsm.Abilities{},
 		},
 		tokens: map[*Token]struct{}{},

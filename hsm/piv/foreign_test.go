@@ -211,7 +211,7 @@ func TestSlowCard(t *testing.T) {
 	r := newRig(t, vcard.Config{})
 	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
 	must(t, r.tok.Unlock(t.Context(), typing(t)))
-	const signers, rounds = 32, 2
+	const signers, rounds = 12, 2
 	var all []crypto.Signer
 	for range signers {
 		all = append(all, r.signer(t, "9a", nil))
@@ -219,7 +219,7 @@ func TestSlowCard(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	impatient, err := r.tok.Signer(ctx, hsm.URI{Scheme: hsm.SchemePIV, Slot: "9a"}, nil, nil)
 	must(t, err)
-	r.card.SetDelay(8 * time.Millisecond)
+	r.card.SetDelay(4 * time.Millisecond)
 	var mu sync.Mutex
 	var order []int
 	var wg sync.WaitGroup
@@ -271,7 +271,8 @@ func TestOthersGetTheCard(t *testing.T) {
 	r := newRig(t, vcard.Config{})
 	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
 	must(t, r.tok.Unlock(t.Context(), typing(t)))
-	r.card.SetDelay(60 * time.Millisecond)
+	r.card.SetDelay(10 * time.Millisecond)
+	r.d.cards.row = 100 * time.Millisecond
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	for range 4 {
@@ -306,7 +307,8 @@ func TestOthersGetTheCard(t *testing.T) {
 func TestLongReadingLetsOthersIn(t *testing.T) {
 	const getVersion = 0xfd // Each hold begins with it, as it tells who the card is.
 	r := newRig(t, vcard.Config{Firmware: [3]byte{4, 3, 5}})
-	r.card.SetDelay(50 * time.Millisecond) // That is more than two holds for all slots.
+	r.d.cards.row = 40 * time.Millisecond
+	r.card.SetDelay(2 * time.Millisecond) // All slots take more than two rows.
 	before := len(r.card.Log())
 	_, err := r.tok.AllSlots(t.Context())
 	must(t, err)

@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ebfe/scard"
@@ -50,6 +52,7 @@ func TestBusy(t *testing.T) {
 	r := newRig(t, vcard.Config{})
 	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
 	must(t, r.tok.Unlock(t.Context(), typing(t)))
+	patience := r.d.cards.patience
 	ctx, err := scard.EstablishContext()
 	must(t, err)
 	defer ctx.Release()
@@ -59,6 +62,7 @@ func TestBusy(t *testing.T) {
 			c, err := ctx.Connect(r.lab.Reader(0), mode, scard.ProtocolAny)
 			must(t, err)
 			must(t, c.BeginTransaction())
+			r.d.cards.patience = 50 * time.Millisecond
 			err = sign(r.signerQuietly())
 			want(t, err, hsm.ErrBusy)
 			if hint.Of(err) == "" {
@@ -71,6 +75,7 @@ func TestBusy(t *testing.T) {
 			}
 			_, err = r.d.Open(t.Context(), r.tok.card.about().URI())
 			want(t, err, hsm.ErrBusy)
+			r.d.cards.patience = patience
 			must(t, c.EndTransaction(scard.LeaveCard))
 			must(t, c.Disconnect(scard.LeaveCard))
 			must(t, sign(r.signer(t, "9a", nil)))
@@ -86,13 +91,14 @@ func TestBusyMended(t *testing.T) {
 	defer ctx.Release()
 	c, err := ctx.Connect(r.lab.Reader(0), scard.ShareExclusive, scard.ProtocolAny)
 	must(t, err)
-	told := 0
-	mends := false
+	told, mends, patience := 0, false, r.d.cards.patience
+	r.d.cards.patience = 50 * time.Millisecond
 	r.d.cards.busy = func(_ context.Context, held *hsm.BusyError) bool {
 		if told++; held.Reader != r.lab.Reader(0) {
 			t.Errorf("reader %q", held.Reader)
 		}
 		if mends {
+			r.d.cards.patience = patience
 			must(t, c.Disconnect(scard.LeaveCard))
 		}
 		return mends
@@ -211,26 +217,42 @@ func TestNoCardAtAll(t *testing.T) {
 	}
 }
 
+// seen are readers whose state changes.
+type seen struct {
+	failing
+	readers atomic.Pointer[[]pcsc.Reader]
+}
+
+func (s *seen) Readers() ([]pcsc.Reader, error) { return *s.readers.Load(), nil }
+
+// TestWatch: a change of the readers is told, and nothing else.
 func TestWatch(t *testing.T) {
-	r := newRig(t, vcard.Config{})
-	for what, change := range []func(){func() { r.lab.Remove(t, 0) }, func() { r.lab.Insert(t, 1, r.card) }} {
-		done := make(chan error, 1)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		go func() { done <- r.d.Watch(ctx) }()
-		for deadline := time.Now().Add(2 * pollReaders); time.Now().Before(deadline); {
-			select {
-			case err := <-done:
-				t.Fatalf("change %d: woke up before: %v", what, err)
-			case <-time.After(pollReaders / 4): // until it has looked at least once
+	synctest.Test(t, func(t *testing.T) {
+		system := new(seen)
+		show := func(readers ...pcsc.Reader) { system.readers.Store(&readers) }
+		show(pcsc.Reader{Name: "a", Present: true})
+		d := New(Options{})
+		d.cards.system = system
+		for what, change := range []func(){
+			func() { show(pcsc.Reader{Name: "a"}) },
+			func() { show(pcsc.Reader{Name: "a", Present: true, Events: 1}) },
+			func() { show(pcsc.Reader{Name: "a", Present: true, Events: 2}) },
+			func() { show() },
+		} {
+			done := make(chan error, 1)
+			go func() { done <- d.Watch(t.Context()) }()
+			time.Sleep(10 * pollReaders)
+			synctest.Wait()
+			if len(done) != 0 {
+				t.Fatalf("change %d: woke up before: %v", what, <-done)
 			}
+			change()
+			must(t, <-done)
 		}
-		change()
-		must(t, <-done)
+		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	want(t, r.d.Watch(ctx), context.Canceled)
+		want(t, d.Watch(ctx), context.Canceled)
+	})
 }
 
 // TestForeignCardInItsPlace: the card is found where it is now.

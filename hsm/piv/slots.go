@@ -31,10 +31,6 @@ func (t *Token) AllSlots(ctx context.Context) ([]hsm.Slot, error) {
 	return inventory(ctx, t.card, append(applet.Slots(), applet.SlotAttestation))
 }
 
-// hold is how long slots are read before the card is let go in between: a slow card takes
-// many seconds for all of them, and others want to sign.
-const hold = time.Second
-
 // inventory reads slots. One that cannot be read says so in its Problem.
 func inventory(ctx context.Context, c *card, ids []byte) ([]hsm.Slot, error) {
 	var all []hsm.Slot
@@ -48,12 +44,13 @@ func inventory(ctx context.Context, c *card, ids []byte) ([]hsm.Slot, error) {
 	return all, nil
 }
 
-// someSlots reads the first slots of ids, as many as go into one hold and at least one.
+// someSlots reads the first slots of ids, as many as a row lasts for and at least one: a slow
+// card takes many seconds for all of them, and others want to sign.
 func someSlots(ctx context.Context, c *card, ids []byte) ([]hsm.Slot, error) {
 	return on(ctx, c, func(s *applet.Session) ([]hsm.Slot, error) {
 		out, began := make([]hsm.Slot, 0, len(ids)), time.Now()
 		for _, id := range ids {
-			if len(out) > 0 && time.Since(began) > hold {
+			if len(out) > 0 && time.Since(began) > c.cards.row {
 				break
 			}
 			found, err := s.Keys.Read(id)

@@ -155,6 +155,7 @@ func TestKilledWhileBlinking(t *testing.T) {
 	}
 	must(t, cmd.Process.Kill())
 	<-ended
+	r.d.cards.patience = 50 * time.Millisecond
 	_, err = r.tok.Info(t.Context())
 	want(t, err, hsm.ErrBusy)
 	close(missed)

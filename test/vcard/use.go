@@ -93,9 +93,22 @@ func sign(private crypto.PrivateKey, in []byte) ([]byte, error) {
 		if len(in) != k.Size() || m.Cmp(k.N) >= 0 {
 			return nil, rsa.ErrMessageTooLong
 		}
-		return m.Exp(m, k.D, k.N).FillBytes(make([]byte, k.Size())), nil
+		return power(k, m).FillBytes(make([]byte, k.Size())), nil
 	}
 	return nil, errTLV
+}
+
+// power is m to the private exponent, prime by prime, which takes a fraction of the time.
+func power(k *rsa.PrivateKey, m *big.Int) *big.Int {
+	out, product := new(big.Int), big.NewInt(1)
+	for _, p := range k.Primes {
+		d := new(big.Int).Mod(k.D, new(big.Int).Sub(p, big.NewInt(1)))
+		step := new(big.Int).Exp(m, d, p)
+		step.Sub(step, out).Mul(step, new(big.Int).ModInverse(product, p)).Mod(step, p)
+		out.Add(out, step.Mul(step, product))
+		product.Mul(product, p)
+	}
+	return out
 }
 
 func agree(private crypto.PrivateKey, peer []byte) ([]byte, error) {
