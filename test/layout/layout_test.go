@@ -277,8 +277,13 @@ func TestBinaryLinksLittle(t *testing.T) {
 	}
 }
 
-// platforms are those that TestBuildsWithoutCgo builds for; the tag platforms adds to them.
-var platforms = []string{"linux/amd64"}
+var (
+	// platforms are those that TestBuildsWithoutCgo builds for; the tag platforms adds to them.
+	platforms = []string{"linux/amd64"}
+	// withoutCgo are the packages that it builds: those that have files for cgo, and those that import these.
+	// With the tag platforms it is everything.
+	withoutCgo = []string{"./hsm/...", "./ui/drivers", "./ui/signer/..."}
+)
 
 // TestBuildsWithoutCgo: all but the test programs builds for every platform that we speak of
 // without a C compiler; a driver that a build lacks says so itself.
@@ -289,8 +294,8 @@ func TestBuildsWithoutCgo(t *testing.T) {
 			system, arch, _ := strings.Cut(platform, "/")
 			t.Setenv("GOOS", system)
 			t.Setenv("GOARCH", arch)
-			// Several packages: compiled and not linked.
-			command(t, "go", "build", ".", "./hsm/...", "./csr/...", "./kubeconfig/...", "./plugin/...", "./ui/...")
+			command(t, "go", "list", "-deps", ".", "./plugin/...") // fails for a package that has no file left
+			command(t, "go", append([]string{"build"}, withoutCgo...)...)
 		})
 	}
 }

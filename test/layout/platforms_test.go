@@ -2,4 +2,7 @@
 
 package layout
 
-func init() { platforms = append(platforms, "windows/amd64", "darwin/arm64") }
+func init() {
+	platforms = append(platforms, "windows/amd64", "darwin/arm64")
+	withoutCgo = []string{".", "./hsm/...", "./csr/...", "./kubeconfig/...", "./plugin/...", "./ui/..."}
+}
