@@ -69,11 +69,7 @@ func (p *play) films(
 	if len(s.Shown()) > 0 {
 		return errors.New("a PIN was shown: no picture of that")
 	}
-	svg, err := c.render("jane@laptop")
-	if err != nil {
-		return err
-	}
-	return p.write(name, svg)
+	return p.write(name, c.render("jane@laptop"))
 }
 
 // job is the main job: from a new YubiKey to a kubectl that works.

@@ -76,20 +76,15 @@ func renderRow(row []term.Cell, left, top float64) string {
 		x += n
 	}
 	for x := 0; x < len(row); {
-		c := row[x]
-		fg, _ := colours(c)
-		switch {
-		case drawn(c.Text):
-			ink.WriteString(drawing(c.Text, at(x), top, fg))
+		fg, _ := colours(row[x])
+		if line := drawing(row[x].Text, at(x), top, fg); line != "" {
+			ink.WriteString(line)
 			x++
-		case c.Width == 2:
-			ink.WriteString(renderText(c.Text, c, at(x), top, 2, fg))
-			x += 2
-		default:
-			n := stretch(row, x, sameInk)
-			ink.WriteString(renderRun(row[x:x+n], at(x), top, fg))
-			x += n
+			continue
 		}
+		n := stretch(row, x, sameInk)
+		ink.WriteString(renderRun(row[x:x+n], at(x), top, fg))
+		x += n
 	}
 	if paper.Len()+ink.Len() == 0 {
 		return ""
@@ -107,19 +102,15 @@ func stretch(row []term.Cell, x int, like func(a, b term.Cell) bool) int {
 }
 
 func sameInk(a, b term.Cell) bool {
-	if drawn(b.Text) || b.Width == 2 {
-		return false
-	}
-	a.Text, a.Width, b.Text, b.Width = "", 0, "", 0
 	p, _ := colours(a)
 	q, _ := colours(b)
-	return p == q && a.Bold == b.Bold && a.Italic == b.Italic && a.Underline == b.Underline && a.Strike == b.Strike
+	return drawing(b.Text, 0, 0, q) == "" && p == q && a.Bold == b.Bold && a.Italic == b.Italic && a.Underline == b.Underline
 }
 
 // renderRun writes cells of one style, a piece for every word, so that a wrong
 // guess of a glyph's width cannot add up.
 func renderRun(cells []term.Cell, x, top float64, fg rgb) string {
-	plain := !cells[0].Underline && !cells[0].Strike
+	plain := !cells[0].Underline
 	var b strings.Builder
 	for i := 0; i < len(cells); {
 		if plain && strings.TrimSpace(cells[i].Text) == "" {
@@ -147,11 +138,8 @@ func renderText(text string, c term.Cell, x, top float64, cells int, fg rgb) str
 	case c.Italic:
 		class = ` class="i"`
 	}
-	switch {
-	case c.Underline:
+	if c.Underline {
 		class += ` text-decoration="underline"`
-	case c.Strike:
-		class += ` text-decoration="line-through"`
 	}
 	return fmt.Sprintf(`<text x="%g" y="%g" textLength="%g" lengthAdjust="spacingAndGlyphs" fill="%s"%s>%s</text>`,
 		x, top+baseline, float64(cells)*cellWidth, fg, class, escape(text))
