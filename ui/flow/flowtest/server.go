@@ -3,12 +3,19 @@
 package flowtest
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log"
 	"maps"
+	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -67,8 +74,9 @@ func New(t testing.TB, user string, groups ...string) *Server {
 	s := &Server{t: t, user: user, groups: groups, objects: map[string]Object{}, version: 100, minor: "37",
 		changed: make(chan struct{}), forbidden: map[string]bool{}}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
-	s.TLS = &tls.Config{ClientAuth: tls.RequestClientCert} // clusters that take client certificates do so
-	s.Config.ErrorLog = log.New(io.Discard, "", 0)         // about clients that go
+	s.TLS = &tls.Config{ClientAuth: tls.RequestClientCert, // clusters that take client certificates do so
+		Certificates: []tls.Certificate{certificate()}}
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // about clients that go
 	s.StartTLS()
 	t.Cleanup(func() {
 		s.CloseClientConnections()
@@ -76,6 +84,23 @@ func New(t testing.TB, user string, groups ...string) *Server {
 	})
 	return s
 }
+
+// certificate is every server's own: with httptest's RSA key, most of a test's time is handshakes.
+var certificate = sync.OnceValue(func() tls.Certificate {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{Organization: []string{"flowtest"}},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, IsCA: true, BasicConstraintsValid: true,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		panic(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+})
 
 // convert makes something else of what has the same JSON.
 func convert(t testing.TB, from, to any) {

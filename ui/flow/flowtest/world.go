@@ -35,10 +35,26 @@ users:
 current-context: Prod/EU west
 `
 
+// TempDir is t.TempDir in memory, where the system has that: what is tried here writes many
+// files, and waits for the disk after each.
+func TempDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "flowtest")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
 // Env is an Env over folders of its own, with tokens labelled as named.
 func Env(t testing.TB, labels ...string) (*env.Env, *hsmtest.Fake) {
 	t.Helper()
-	dir := t.TempDir()
+	dir := TempDir(t)
 	file := filepath.Join(dir, "kubeconfig")
 	if err := os.WriteFile(file, []byte(Kubeconfig), 0o600); err != nil {
 		t.Fatal(err)
