@@ -36,58 +36,45 @@ func readDifferences(suite string) ([]difference, error) {
 	return slices.DeleteFunc(all, func(d difference) bool { return d.Suite != suite }), nil
 }
 
-// wrong is what is wrong with a test, in words.
-type wrong struct{ test, what string }
-
-func (w wrong) String() string { return w.test + ": " + w.what }
-
 // judge compares a suite's outcomes. It returns what is wrong: tests that differ
 // without a reason, and reasons without a difference. Only tests that were run
 // count.
-func judge(key, token *outcome, reasons []difference) []wrong {
-	var all []wrong
+func judge(key, token *outcome, reasons []difference) (all []string) {
+	wrong := func(t test, format string, a ...any) { all = append(all, t.Name+": "+fmt.Sprintf(format, a...)) }
 	for _, t := range token.Tests {
 		if key.find(t.Name) == nil {
-			all = append(all, wrong{t.Name, "was run through the token only"})
+			wrong(t, "was run through the token only")
 		}
 	}
 	for _, k := range key.Tests {
 		t := token.find(k.Name)
 		if t == nil {
-			all = append(all, wrong{k.Name, "was not run through the token"})
+			wrong(k, "was not run through the token")
 			continue
 		}
 		at := slices.IndexFunc(reasons, func(d difference) bool { return d.Test == k.Name })
 		differ := unlike(k, *t)
 		switch {
 		case at < 0 && differ != "":
-			all = append(all, wrong{k.Name, differ + "\n" + end(k.Said+t.Said)})
+			wrong(k, "%s\n%s", differ, end(k.Said+t.Said))
 		case at >= 0 && differ == "":
-			all = append(all, wrong{k.Name, "differences.yaml has a reason why it differs, and it does not"})
+			wrong(k, "differences.yaml has a reason why it differs, and it does not")
 		case at >= 0 && !k.Passed:
-			all = append(all, wrong{k.Name, "differs as differences.yaml says, but fails with a key file, too"})
+			wrong(k, "differs as differences.yaml says, but fails with a key file, too")
 		case at >= 0:
 			says, err := regexp.Compile(reasons[at].Says)
 			if err != nil {
-				all = append(all, wrong{k.Name, fmt.Sprintf("differences.yaml: %v", err)})
+				wrong(k, "differences.yaml: %v", err)
 			} else if !says.MatchString(t.Said) {
-				all = append(all, wrong{k.Name, fmt.Sprintf("differs for another reason than differences.yaml gives: %s\n%s",
-					differ, end(t.Said))})
+				wrong(k, "differs for another reason than differences.yaml gives: %s\n%s", differ, end(t.Said))
 			}
 		}
 	}
-	return all
-}
-
-// judgeAgain compares tests that were run through the token without the reason for
-// which they differ.
-func judgeAgain(key *outcome, again []test) []wrong {
-	var all []wrong
-	for _, t := range again {
+	// What was run through the token without the reason for which it differs.
+	for _, t := range token.Again {
 		if k := key.find(t.Name); k != nil {
 			if differ := unlike(*k, t); differ != "" {
-				all = append(all, wrong{t.Name, fmt.Sprintf("even without the reason of differences.yaml: %s\n%s", differ,
-					end(t.Said))})
+				wrong(t, "even without the reason of differences.yaml: %s\n%s", differ, end(t.Said))
 			}
 		}
 	}

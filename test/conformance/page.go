@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 )
@@ -39,14 +38,13 @@ func (c *comparison) summary() string {
 	}{{keyFile, c.key}, {token, c.token}} {
 		tests, assertions := w.o.passed()
 		fmt.Fprintf(&b, "%s, by %s: %d of %d passed, %d assertions held, %d requests through the bridge, %d signatures, %s\n",
-			c.name, w.name, tests, len(w.o.Tests), assertions, w.o.requests(), w.o.signatures(), w.o.Took.Round(time.Second))
+			c.name, w.name, tests, len(w.o.Tests), assertions, w.o.Requests, w.o.Signatures, w.o.Took.Round(time.Second))
 	}
 	return b.String()
 }
 
-// page is docs/conformance.md. busy tells that the times are those of a machine that
-// had other work, too.
-func page(all []*comparison, version string, busy bool) string {
+// page is docs/conformance.md.
+func page(all []*comparison, version string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Kubernetes' own test suites, through the token
 
@@ -72,32 +70,16 @@ an error.
 			keyWords += fmt.Sprintf(" (%d conformance tests)", n)
 			tokWords += fmt.Sprintf(" (%d conformance tests)", c.token.conformance())
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %d | %s | %s / %s |\n", titles[c.name].title, keyWords, tokWords,
-			c.token.requests(), c.token.signed(), c.key.Took.Round(time.Second), c.token.Took.Round(time.Second))
-	}
-	order := "one after the other"
-	if slices.ContainsFunc(all, func(c *comparison) bool { return c.key.AtOnce || c.token.AtOnce }) {
-		order = "side by side"
+		fmt.Fprintf(&b, "| %s | %s | %s | %d | **%d** | %s / %s |\n", titles[c.name].title, keyWords, tokWords,
+			c.token.Requests, c.token.Signatures, c.key.Took.Round(time.Second), c.token.Took.Round(time.Second))
 	}
 	fmt.Fprintf(&b, "\nRequests are those that the bridge passed on. The times are those of the runs with a key file and "+
-		"through\nthe token, %s, on %d CPUs.\n", order, runtime.NumCPU())
-	if busy {
-		b.WriteString("Other work kept the CPUs busy meanwhile, and not evenly: these times cannot be compared.\n")
-	}
+		"through\nthe token, side by side, on %d CPUs.\n", runtime.NumCPU())
 	for _, c := range all {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", titles[c.name].title, titles[c.name].about)
 		writeReasons(&b, c)
 	}
 	return b.String()
-}
-
-// signed is how often the token has signed, in words: once for each time that the
-// way was opened.
-func (o *outcome) signed() string {
-	if n := len(o.Openings); n > 1 {
-		return fmt.Sprintf("%d in %d runs", o.signatures(), n)
-	}
-	return fmt.Sprintf("**%d**", o.signatures())
 }
 
 // writeReasons writes a suite's differences, and what fails both ways.

@@ -17,35 +17,10 @@ type outcome struct {
 	// Again are the groups of kubectl's suite that differ through the token for a
 	// reason, run once more without it.
 	Again []test
-	// Took is the time of all parts.
-	Took time.Duration
-	// Openings has one element for each time that the way was opened: one, unless a
-	// run was stopped and another went on.
-	Openings []opening
-	// AtOnce tells that the other way ran meanwhile.
-	AtOnce bool
-}
-
-// opening is what the token has done for a way since it was opened.
-type opening struct {
+	Took  time.Duration
 	// Signatures are the token's, Requests those that the bridge passed on: none of
 	// either with a key file.
 	Signatures, Requests int
-}
-
-// signatures and requests are those of all openings.
-func (o *outcome) signatures() (n int) {
-	for _, p := range o.Openings {
-		n += p.Signatures
-	}
-	return n
-}
-
-func (o *outcome) requests() (n int) {
-	for _, p := range o.Openings {
-		n += p.Requests
-	}
-	return n
 }
 
 // test is a group of kubectl's suite, or an end-to-end test.
@@ -53,9 +28,9 @@ type test struct {
 	Name   string
 	Passed bool
 	// Assertions are those of kubectl's suite, in their order.
-	Assertions []assertion `json:",omitempty"`
+	Assertions []assertion
 	// Said is what the test printed.
-	Said string `json:",omitempty"`
+	Said string
 	Took time.Duration
 }
 
@@ -83,14 +58,6 @@ func (o *outcome) find(name string) *test {
 		return &o.Tests[i]
 	}
 	return nil
-}
-
-// only is o without the tests that are not in names; nil for all.
-func (o outcome) only(names []string) *outcome {
-	if names != nil {
-		o.Tests = slices.DeleteFunc(slices.Clone(o.Tests), func(t test) bool { return !slices.Contains(names, t.Name) })
-	}
-	return &o
 }
 
 // conformance counts the conformance tests that passed.
