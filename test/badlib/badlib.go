@@ -28,11 +28,14 @@
 package badlib
 
 import (
+	"bytes"
 	_ "embed"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/atomicfile"
@@ -62,13 +65,8 @@ const (
 	LieLog  = "LIE_LOG"
 )
 
-// Liar compiles a library that lies, and returns its path.
-func Liar(t testing.TB) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "liar.so")
-	compile(t, liar, path, "liar")
-	return path
-}
+// Liar makes a library that lies, and returns its path.
+func Liar(t testing.TB) string { return write(t, t.TempDir(), "liar", compiledLiar) }
 
 // mortal says where a process dies.
 //
@@ -84,13 +82,8 @@ const (
 	KillIn  = "KILL_IN"
 )
 
-// Mortal compiles a library that kills its process and the command that started it, and returns its path.
-func Mortal(t testing.TB) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "mortal.so")
-	compile(t, mortal, path, "mortal")
-	return path
-}
+// Mortal makes a library that kills its process and the command that started it, and returns its path.
+func Mortal(t testing.TB) string { return write(t, t.TempDir(), "mortal", compiledMortal) }
 
 // Do has the library at path behave in these ways, and those that it was made with, from
 // its next call on. Without ways it goes back to those that it was made with.
@@ -101,32 +94,54 @@ func Do(t testing.TB, path string, ways ...string) {
 	}
 }
 
-// Make compiles a library for each way, and returns their paths by way.
+// Make makes a library for each way, and returns their paths by way.
 func Make(t testing.TB, ways ...string) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
 	paths := map[string]string{}
 	for _, way := range ways {
-		paths[way] = filepath.Join(dir, way+".so")
-		compile(t, source, paths[way], way)
+		paths[way] = write(t, dir, way, compiled)
 	}
 	return paths
 }
 
-func compile(t testing.TB, source []byte, to, way string) {
+// The libraries, each compiled once in a process.
+var (
+	compiled       = sync.OnceValues(func() ([]byte, error) { return compile(source) })
+	compiledLiar   = sync.OnceValues(func() ([]byte, error) { return compile(liar) })
+	compiledMortal = sync.OnceValues(func() ([]byte, error) { return compile(mortal) })
+)
+
+func write(t testing.TB, dir, name string, library func() ([]byte, error)) string {
 	t.Helper()
 	need.Program(t, "cc")
-	headers, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/miekg/pkcs11").Output()
+	b, err := library()
 	if err != nil {
 		t.Fatal(err)
 	}
-	from := to + ".c"
-	if err := os.WriteFile(from, source, 0o600); err != nil {
+	path := filepath.Join(dir, name+".so")
+	if err := os.WriteFile(path, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cc := exec.Command("cc", "-shared", "-fPIC", `-DWAY="`+way+`"`, "-I", strings.TrimSpace(string(headers)),
-		"-o", to, from, "-ldl", "-pthread")
-	if out, err := cc.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	return path
+}
+
+func compile(source []byte) ([]byte, error) {
+	headers, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/miekg/pkcs11").Output()
+	if err != nil {
+		return nil, err
 	}
+	dir, err := os.MkdirTemp("", "badlib")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "library")
+	cc := exec.Command("cc", "-shared", "-fPIC", "-I", strings.TrimSpace(string(headers)), "-o", path, "-x", "c", "-",
+		"-ldl", "-pthread")
+	cc.Stdin = bytes.NewReader(source)
+	if out, err := cc.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("cc: %w\n%s", err, out)
+	}
+	return os.ReadFile(path)
 }

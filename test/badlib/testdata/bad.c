@@ -1,6 +1,6 @@
 /* A PKCS#11 library that passes everything on to another one (BAD_REAL), but misbehaves
-   in some ways: those that WAY names, and those that the file beside the library names now
-   (its path and ".ways", words between blanks). The package's documentation lists them. */
+   in some ways: the one that it is named after, and those that the file beside the library names
+   now (its path and ".ways", words between blanks). The package's documentation lists them. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "pkcs11go.h"
 
 static CK_FUNCTION_LIST mine, *real;
-static char control[4096];
+static char control[4096], made[64];
 static int lost;
 
 /* named tells whether a word is among those of a text. */
@@ -26,7 +26,7 @@ static int way(const char *name) {
 	char text[1024];
 	size_t n;
 	FILE *f;
-	if (named(WAY, name)) return 1;
+	if (named(made, name)) return 1;
 	f = fopen(control, "r");
 	if (!f) return 0;
 	n = fread(text, 1, sizeof text - 1, f);
@@ -150,7 +150,11 @@ CK_RV C_GetFunctionList(CK_FUNCTION_LIST_PTR_PTR list) {
 	CK_C_GetFunctionList get = lib ? (CK_C_GetFunctionList)dlsym(lib, "C_GetFunctionList") : NULL;
 	Dl_info self;
 	if (!get || get(&real) != CKR_OK) return CKR_GENERAL_ERROR;
-	if (dladdr(&mine, &self)) snprintf(control, sizeof control, "%s.ways", self.dli_fname);
+	if (dladdr(&mine, &self)) {
+		const char *file = strrchr(self.dli_fname, '/') + 1;
+		snprintf(control, sizeof control, "%s.ways", self.dli_fname);
+		snprintf(made, sizeof made, "%.*s", (int)strcspn(file, "."), file);
+	}
 	mine = *real;
 	mine.C_Initialize = initialize;
 	mine.C_GetSlotList = slots;
