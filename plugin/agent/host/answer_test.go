@@ -150,6 +150,7 @@ func TestOtherProgramAsksInFull(t *testing.T) {
 // TestNobodyAtHand: without an agent, or with one that says nothing, the program
 // goes on by itself, after a moment.
 func TestNobodyAtHand(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, rigOptions{idle: true})
 	if atHand(t, r.dirs.Socket(), "prod", "{}") != nil {
 		t.Error("nobody answered")

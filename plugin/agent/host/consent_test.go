@@ -147,19 +147,6 @@ func (r *rig) trySend(ctx context.Context, c *http.Client, method, path string) 
 	return resp.StatusCode, string(b[:n]), nil
 }
 
-func (r *rig) consents() []audit.Record {
-	r.t.Helper()
-	var all []audit.Record
-	_, err := audit.Read(context.Background(), audit.Path(r.dirs), audit.Filter{}, func(rec audit.Record) error {
-		if rec.Event == audit.Consent {
-			all = append(all, rec)
-		}
-		return nil
-	})
-	check(r.t, err)
-	return all
-}
-
 const (
 	served = http.StatusTeapot // the stand-in's answer
 	pods   = "/api/v1/namespaces/web/pods"
@@ -223,7 +210,7 @@ func TestOneYesForOneCommand(t *testing.T) {
 	if p.asked() != 3 || p2.asked() != 1 {
 		t.Fatalf("%d and %d questions", p.asked(), p2.asked())
 	}
-	all := r.consents()
+	all := r.recordsOf(audit.Consent)
 	if len(all) != 4 || all[0].Outcome != audit.Granted || all[0].Reason != "answer" || all[3].Outcome != audit.Refused ||
 		all[3].Request != `create pods in "web"` || all[3].Client.PID != other.PID {
 		t.Fatalf("%+v", all)
@@ -257,7 +244,7 @@ func TestNobodyToAsk(t *testing.T) {
 	if code, body := r.send(ctx, c, "POST", pods); code != served || ui.asked() != 1 {
 		t.Fatalf("%d %s", code, body)
 	}
-	if all := r.consents(); len(all) != 2 || all[0].Reason != "nobody" || all[0].Outcome != audit.Refused {
+	if all := r.recordsOf(audit.Consent); len(all) != 2 || all[0].Reason != "nobody" || all[0].Outcome != audit.Refused {
 		t.Errorf("%+v", all)
 	}
 }
@@ -363,7 +350,7 @@ func TestTouchSigns(t *testing.T) {
 	if code := <-done; code != served || p.asked() != 0 || r.token.Signatures() != signed+1 {
 		t.Fatalf("%d, %d questions, %d signatures", code, p.asked(), r.token.Signatures()-signed)
 	}
-	all := r.consents()
+	all := r.recordsOf(audit.Consent)
 	if len(all) != 1 || all[0].Reason != "touch" || all[0].Outcome != audit.Granted {
 		t.Fatalf("%+v", all)
 	}
@@ -386,62 +373,48 @@ func TestTouchSigns(t *testing.T) {
 }
 
 // TestTouchLineGoesFirst: kubectl writes to the terminal as soon as its request is
-// answered; until then the touch line must be gone from there.
+// answered; until then the touch line must be gone from there, whatever stands between who
+// asks and who shows it, such as the PIN sources of config.yaml.
 func TestTouchLineGoesFirst(t *testing.T) {
-	r := newRig(t, rigOptions{token: hsmtest.FakeOptions{TouchPolicy: hsm.TouchAlways}})
-	r.policy(consent.Policy{Mode: consent.Writes})
-	client, _ := running(t)
-	r.token.Touch() // for signing in
-	_, c := r.sessionOf(client)
-	arrived := func() bool { return slices.Contains(r.api.Arrivals(), "DELETE "+pods+"/p") }
-	slow := make(chan struct{})
-	var early atomic.Bool
-	r.attended(client, &asker{answer: always(true, nil), reaching: true, down: sync.OnceFunc(func() {
-		defer close(slow)
-		// A terminal takes its time; what goes wrong is seen in it.
-		early.Store(poll.Within(100*time.Millisecond, arrived))
-	})})
-	r.token.Touch()
-	if code, body := r.send(t.Context(), c, "DELETE", pods+"/p"); code != served || !arrived() {
-		t.Fatalf("%d %s", code, body)
-	}
-	<-slow
-	if early.Load() {
-		t.Error("the request was sent before the line was gone")
-	}
-}
-
-// TestTouchLineGoesFirstEverywhere: whatever stands between who asks and who shows it, such
-// as the PIN sources of config.yaml, the line is gone before the request goes on.
-func TestTouchLineGoesFirstEverywhere(t *testing.T) {
-	r := newRig(t, rigOptions{idle: true, token: hsmtest.FakeOptions{TouchPolicy: hsm.TouchAlways}})
-	file := filepath.Join(t.TempDir(), "pin")
-	check(t, os.WriteFile(file, []byte(pin+"\n"), 0o600))
-	sources, err := pinsource.Entries(settings.Config{PINSources: []settings.PINSource{{Token: r.token.Info().URI().String(),
-		Source: "file:" + file}}})
-	check(t, err)
-	r.serve(Options{PINSources: sources})
-	client, _ := running(t)
-	r.token.Touch() // for signing in
-	_, c := r.sessionOf(client)
-	arrived := func() bool { return slices.Contains(r.api.Arrivals(), "DELETE "+pods+"/p") }
-	slow := make(chan struct{})
-	var early atomic.Bool
-	r.attended(client, &asker{answer: always(true, nil), reaching: true, down: sync.OnceFunc(func() {
-		defer close(slow)
-		early.Store(poll.Within(100*time.Millisecond, arrived)) // a request must not overtake the answer
-	})})
-	r.mustAgent(func(a *agent) { // the connection is opened again
-		a.targets.current("prod").up.Forget()
-		a.targets.current("prod").up.Reset()
-	})
-	r.token.Touch()
-	if code, body := r.send(t.Context(), c, "DELETE", pods+"/p"); code != served || !arrived() {
-		t.Fatalf("%d %s", code, body)
-	}
-	<-slow
-	if early.Load() {
-		t.Error("the request was sent before the line was gone")
+	for name, sourced := range map[string]bool{"plain": false, "a PIN source, and the connection is opened again": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, rigOptions{idle: true, token: hsmtest.FakeOptions{TouchPolicy: hsm.TouchAlways}})
+			var o Options
+			if sourced {
+				file := filepath.Join(t.TempDir(), "pin")
+				check(t, os.WriteFile(file, []byte(pin+"\n"), 0o600))
+				var err error
+				o.PINSources, err = pinsource.Entries(settings.Config{PINSources: []settings.PINSource{{
+					Token: r.token.Info().URI().String(), Source: "file:" + file}}})
+				check(t, err)
+			} else {
+				r.policy(consent.Policy{Mode: consent.Writes})
+			}
+			r.serve(o)
+			client, _ := running(t)
+			r.token.Touch() // for signing in
+			_, c := r.sessionOf(client)
+			arrived := func() bool { return slices.Contains(r.api.Arrivals(), "DELETE "+pods+"/p") }
+			slow := make(chan struct{})
+			var early atomic.Bool
+			r.attended(client, &asker{answer: always(true, nil), reaching: true, down: sync.OnceFunc(func() {
+				defer close(slow)
+				// A terminal takes its time; what goes wrong is seen in it.
+				early.Store(poll.Within(100*time.Millisecond, arrived))
+			})})
+			if sourced {
+				r.agent.targets.current("prod").up.Forget()
+				r.agent.targets.current("prod").up.Reset()
+			}
+			r.token.Touch()
+			if code, body := r.send(t.Context(), c, "DELETE", pods+"/p"); code != served || !arrived() {
+				t.Fatalf("%d %s", code, body)
+			}
+			<-slow
+			if early.Load() {
+				t.Error("the request was sent before the line was gone")
+			}
+		})
 	}
 }
 

@@ -25,22 +25,20 @@ import (
 // unlockedElsewhere starts an agent in a process of its own and unlocks its token.
 func (m moodyRig) unlockedElsewhere() (agent, worker int) {
 	m.t.Helper()
-	m.t.Setenv(agentProgram, "workers")
-	exe, err := os.Executable()
-	check(m.t, err)
-	client, err := client.EnsureProgram(m.t.Context(), m.dirs, client.Program{Path: exe})
-	check(m.t, err)
-	defer client.Close()
-	_, err = m.prepare(client, caller(1), hsmtest.NewScript(m.t, hsmtest.PIN(m.pin)))
+	c := m.ensure("workers")
+	defer c.Close()
+	_, err := m.prepare(c, caller(1), hsmtest.NewScript(m.t, hsmtest.PIN(m.pin)))
 	check(m.t, err)
 	return m.status().PID, m.worker().PID
 }
 
 // TestLockOfAStoppedAgent: what cannot be asked is ended, and that is on record.
 func TestLockOfAStoppedAgent(t *testing.T) {
+	t.Parallel()
 	for name, do := range map[string]func(context.Context, home.Dirs, func(ask.Wait) (done func())) (client.Ended, error){"lock": client.Lock,
 		"stop": client.Stop} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			m := newMoodyRig(t)
 			pid, worker := m.unlockedElsewhere()
 			agent, err := pinOf(pid)
@@ -60,12 +58,7 @@ func TestLockOfAStoppedAgent(t *testing.T) {
 			if !agent.gone() || !held.gone() {
 				t.Error("it has not ended")
 			}
-			var seen []audit.Record
-			_, err = audit.Read(t.Context(), audit.Path(m.dirs), audit.Filter{}, func(r audit.Record) error {
-				seen = append(seen, r)
-				return nil
-			})
-			check(t, err)
+			seen := m.recordsOf("")
 			if last := seen[len(seen)-1]; last.Event != audit.AgentStop || last.Reason != "no-answer" || last.Agent != pid {
 				t.Errorf("the audit log ends with %+v", last)
 			}
@@ -83,6 +76,7 @@ func TestLockOfAStoppedAgent(t *testing.T) {
 // TestStrangersAreNotEnded: a process that listens at the agent's socket and does not
 // answer is ended only if it is the agent.
 func TestStrangersAreNotEnded(t *testing.T) {
+	t.Parallel()
 	m := newMoodyRig(t)
 	l, err := socket.Listen(m.dirs.Socket()) // the listener, this process, is no agent
 	check(t, err)
@@ -95,9 +89,7 @@ func TestStrangersAreNotEnded(t *testing.T) {
 
 	pid, _ := m.unlockedElsewhere()
 	check(t, syscall.Kill(pid, syscall.SIGSTOP))
-	other, err := home.FromEnv(func(k string) string { return map[string]string{home.EnvHome: t.TempDir()}[k] })
-	check(t, err)
-	check(t, other.Prepare())
+	other := dirsOf(t, t.TempDir())
 	check(t, os.Symlink(m.dirs.Socket(), other.Socket()))
 	lock, err := home.Lock(other.AgentLock())
 	check(t, err)

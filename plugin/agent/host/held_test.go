@@ -22,31 +22,29 @@ import (
 )
 
 // heldRig is a rig whose agents are processes, and whose client is this one.
-type heldRig struct {
-	moodyRig
-	exe string
-}
+type heldRig struct{ moodyRig }
 
 func newHeldRig(t *testing.T) heldRig {
-	m := newMoodyRig(t)
-	t.Setenv(agentProgram, "held")
-	exe, err := os.Executable()
-	check(t, err)
-	r := heldRig{m, exe}
+	r := heldRig{newMoodyRig(t)}
 	t.Cleanup(func() {
 		if c, err := client.Dial(context.Background(), r.dirs); err == nil {
 			check(t, errors.Join(only(c.Stop(context.Background())), c.Close()))
 		}
-		check(t, port.Release(r.dirs))
+		r.release()
 	})
 	return r
+}
+
+// release has the port given up. A holder whose agent is about to end refuses that.
+func (r heldRig) release() {
+	r.t.Helper()
+	poll.Until(r.t, "the port is given up", func() bool { return port.Release(r.dirs) == nil })
 }
 
 // signedIn starts an agent if none runs, and waits until the port is held for this process.
 func (r heldRig) signedIn() (message.Session, message.Status) {
 	r.t.Helper()
-	c, err := client.EnsureProgram(r.t.Context(), r.dirs, client.Program{Path: r.exe})
-	check(r.t, err)
+	c := r.ensure("held")
 	defer c.Close()
 	s, err := r.prepare(c, process.This(), hsmtest.NewScript(r.t, hsmtest.PIN(r.pin)))
 	check(r.t, err)
@@ -73,6 +71,7 @@ func (r heldRig) gone() bool {
 // 401 by the next one, which its connection starts. A refused connection would
 // not have client-go run the plugin.
 func TestPortIsHeld(t *testing.T) {
+	t.Parallel()
 	r := newHeldRig(t)
 	for what, end := range map[string]func(c *client.Client, pid int) error{
 		"stopped": func(c *client.Client, _ int) error { return only(c.Stop(t.Context())) },
@@ -107,6 +106,7 @@ func TestPortIsHeld(t *testing.T) {
 // TestNextAgentTakesThePort: an agent that a command starts gets the port of the
 // holder. Released, it is free.
 func TestNextAgentTakesThePort(t *testing.T) {
+	t.Parallel()
 	r := newHeldRig(t)
 	_, before := r.signedIn()
 	check(t, syscall.Kill(before.PID, syscall.SIGKILL))
@@ -123,7 +123,7 @@ func TestNextAgentTakesThePort(t *testing.T) {
 	if !r.held() {
 		t.Fatal("the port is not held")
 	}
-	check(t, port.Release(r.dirs))
+	r.release()
 	poll.Until(t, "the port is free", func() bool {
 		l, err := loopback.Listen(r.ep)
 		if err == nil {
@@ -135,6 +135,7 @@ func TestNextAgentTakesThePort(t *testing.T) {
 
 // TestSuspendedHolder: a holder that is suspended keeps the port from nobody.
 func TestSuspendedHolder(t *testing.T) {
+	t.Parallel()
 	r := newHeldRig(t)
 	_, before := r.signedIn()
 	agent := strconv.Itoa(before.PID)

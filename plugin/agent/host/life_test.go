@@ -21,19 +21,13 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
-	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
-	"github.com/kubehsm/kubehsm/plugin/agent/link"
-	"github.com/kubehsm/kubehsm/plugin/agent/message"
-	"github.com/kubehsm/kubehsm/plugin/agent/token"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
-	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/plugin/process/child"
-	"github.com/kubehsm/kubehsm/plugin/socket"
 	"github.com/kubehsm/kubehsm/plugin/worker"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
@@ -169,46 +163,34 @@ func TestUnlockEndsRefusals(t *testing.T) {
 	check(t, err)
 }
 
+// TestUnlockWindow: a token is locked when it is idle, and when it was unlocked for too long,
+// as a stream in flight keeps it. Both are on record.
 func TestUnlockWindow(t *testing.T) {
-	r := newRig(t, rigOptions{idle: true})
-	log := discard()
-	o := Options{Dirs: r.dirs, Tokens: worker.InProcess(hsm.Drivers{keepOpen{r.fake}})}
-	o.defaults()
-	a, err := newAgent(o, wire.Build{}, log, nil, func() {})
-	check(t, err)
-	defer a.bridge.close()
-	sign := func() {
-		t.Helper()
-		p := link.NewAsker(link.NewServer(context.Background(), nil, message.Codes()))
-		p.Close() // the holder is unlocked by hand: nobody need be asked
-		tg, err := a.targets.target("prod")
-		check(t, err)
-		check(t, tg.held.Unlock(context.Background(), token.Use{Ask: ask.From(hsmtest.Typing(t, pin))}, func(error) {}))
-		_, err = a.signIns.prepare(context.Background(), auditing.Requester{Enrollment: "prod", Client: caller(1)}, nil, p)
-		check(t, err)
-	}
-	unlocked := func() bool { return a.status(false).Tokens[0].Unlocked }
+	r := newRig(t, rigOptions{})
 	now := time.Now()
-	sign()
-	st := a.status(false).Tokens[0]
-	if d := st.Until.Sub(now); d < 29*time.Minute || d > 31*time.Minute {
-		t.Fatalf("until %s", st.Until)
+	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
+	if d := r.status().Tokens[0].Until.Sub(now); d < 29*time.Minute || d > 31*time.Minute {
+		t.Fatalf("for %s", d)
 	}
-	a.sweep(now.Add(29 * time.Minute))
-	if !unlocked() {
+	r.agent.sweep(now.Add(29 * time.Minute))
+	if !r.status().Tokens[0].Unlocked {
 		t.Fatal("locked too soon")
 	}
-	a.sweep(now.Add(31 * time.Minute))
-	if unlocked() || len(a.targets.all) != 0 || a.sessions.Active() != 0 {
-		t.Fatal("not locked when idle")
+	r.agent.sweep(now.Add(31 * time.Minute))
+	if s := r.status(); s.Tokens[0].Unlocked || len(s.Upstreams) != 0 || len(s.Sessions) != 0 {
+		t.Fatalf("not locked when idle: %+v", s)
 	}
-	// A stream in flight is use, but not for ever. (Its LastUsed is the real
-	// clock's, so it never is idle here.)
-	sign()
-	a.locks.window.Idle = 24 * time.Hour
-	a.sweep(time.Now().Add(9 * time.Hour))
-	if unlocked() {
+	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
+	r.agent.sweep(time.Now().Add(9 * time.Hour))
+	if r.status().Tokens[0].Unlocked {
 		t.Fatal("unlocked for more than the longest time")
+	}
+	r.end()
+	for _, rec := range r.recorded("agent-start", "unlock granted", "signature granted sign-in", "session granted", "lock idle",
+		"unlock granted", "signature granted sign-in", "session granted", "lock longest-time", "agent-stop signal") {
+		if rec.Event == audit.Lock && rec.Token.Token != r.e.Key.Token {
+			t.Errorf("%+v", rec)
+		}
 	}
 }
 
@@ -521,26 +503,6 @@ func TestEnsureLeavesStdoutAlone(t *testing.T) {
 		t.Fatal("no agent of its own")
 	}
 	check(t, only(c.Stop(context.Background())))
-}
-
-func TestLongSocketPath(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux has a way around the limit")
-	}
-	dir := t.TempDir() + strings.Repeat("/a-long-folder-name", 8)
-	check(t, os.MkdirAll(dir, 0o700))
-	l, err := socket.Listen(dir + "/agent.sock")
-	check(t, err)
-	defer l.Close()
-	go func() {
-		c, err := l.Accept()
-		if err == nil {
-			_ = c.Close()
-		}
-	}()
-	c, err := client.DialSocket(context.Background(), dir+"/agent.sock")
-	check(t, err)
-	check(t, c.Close())
 }
 
 // TestSuspendEndsTheWindow: a machine that slept for long wakes up locked. Its

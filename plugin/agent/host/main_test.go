@@ -6,12 +6,15 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -44,7 +47,31 @@ const agentVersion = "KUBEHSM_TEST_VERSION"
 // requests are the variables that a program which starts the agent may have.
 var requests = append(signer.EnvVars(), execcredential.EnvVar)
 
+// moodyDir is the folder of what moody rigs share, if there are any.
+var moodyDir string
+
+// variablesSuffix is that of a file with variables, beside a link to this program.
+const variablesSuffix = ".env"
+
+// ownVariables sets the variables of a program that was started by such a link: its test
+// may run beside others, whose agents have the same parent.
+func ownVariables() error {
+	b, err := os.ReadFile(os.Args[0] + variablesSuffix)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for line := range strings.Lines(string(b)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		err = errors.Join(err, os.Setenv(name, value))
+	}
+	return err
+}
+
 func TestMain(m *testing.M) {
+	if err := ownVariables(); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
 	if len(os.Args) == 3 && os.Args[1] == "agent" && os.Args[2] == "serve" {
 		os.Exit(agentMain())
 	}
@@ -66,7 +93,12 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	if err := flag.Set("test.parallel", "8"); err != nil { // those that are parallel wait most of the time
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(moodyDir) // a temporary folder
+	os.Exit(code)
 }
 
 func holdMain() error {
@@ -151,9 +183,7 @@ type rigOptions struct {
 func newRig(t testing.TB, o rigOptions) *rig {
 	t.Helper()
 	dir := t.TempDir()
-	d, err := home.FromEnv(func(k string) string { return map[string]string{home.EnvHome: dir}[k] })
-	check(t, err)
-	check(t, d.Prepare())
+	d := dirsOf(t, dir)
 	r := &rig{t: t, dir: dir, dirs: d, store: enrollment.NewStore(d), fake: hsmtest.NewFake(hsm.SchemePKCS11),
 		api: bridgetest.New(t, o.api)}
 	o.token.PIN = pin
@@ -166,19 +196,33 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	if o.life == 0 {
 		o.life = time.Hour
 	}
-	hash, err := hsm.Fingerprint(r.slot.Key.Public)
-	check(t, err)
-	r.e = enrollment.Enrollment{Name: "prod", Context: "prod", Key: r.slot.URI, KeyHash: hash, User: "alice",
-		Created: time.Now(),
-		Cluster: cluster.Cluster{Server: r.api.URL, CAData: r.api.CAPEM}}
-	check(t, r.store.Save(r.e))
-	check(t, r.store.SaveCertificate(r.e, []*x509.Certificate{r.api.Certificate(t, r.slot.Key.Public, "alice", o.life)}))
-	r.ep, err = loopback.Setup(d)
-	check(t, err)
+	r.enroll(o.life)
 	if !o.idle {
 		r.serve(Options{})
 	}
 	return r
+}
+
+// enroll enrolls the key of the slot, with a certificate for that time.
+func (r *rig) enroll(life time.Duration) {
+	r.t.Helper()
+	hash, err := hsm.Fingerprint(r.slot.Key.Public)
+	check(r.t, err)
+	r.e = enrollment.Enrollment{Name: "prod", Context: "prod", Key: r.slot.URI, KeyHash: hash, User: "alice",
+		Created: time.Now(), Cluster: cluster.Cluster{Server: r.api.URL, CAData: r.api.CAPEM}}
+	check(r.t, r.store.Save(r.e))
+	check(r.t, r.store.SaveCertificate(r.e, []*x509.Certificate{r.api.Certificate(r.t, r.slot.Key.Public, "alice", life)}))
+	r.ep, err = loopback.Setup(r.dirs)
+	check(r.t, err)
+}
+
+// dirsOf are the folders of a user whose home is dir.
+func dirsOf(t testing.TB, dir string) home.Dirs {
+	t.Helper()
+	d, err := home.FromEnv(func(k string) string { return map[string]string{home.EnvHome: dir}[k] })
+	check(t, err)
+	check(t, d.Prepare())
+	return d
 }
 
 // serve runs an agent in this process.

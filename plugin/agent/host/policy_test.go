@@ -1,7 +1,6 @@
 package host
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -23,7 +22,6 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
-	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
@@ -31,10 +29,7 @@ import (
 // onRecord are the policy records as "reason enrollment was>policy".
 func (r *rig) onRecord() (lines []string) {
 	r.t.Helper()
-	_, err := audit.Read(context.Background(), audit.Path(r.dirs), audit.Filter{}, func(rec audit.Record) error {
-		if rec.Event != audit.Policy {
-			return nil
-		}
+	for _, rec := range r.recordsOf(audit.Policy) {
 		line := rec.Reason + " " + rec.Enrollment
 		if rec.Was != "" || rec.Policy != "" {
 			line += " " + rec.Was + ">" + rec.Policy
@@ -43,9 +38,7 @@ func (r *rig) onRecord() (lines []string) {
 			line += " lowered"
 		}
 		lines = append(lines, line)
-		return nil
-	})
-	check(r.t, err)
+	}
 	return lines
 }
 
@@ -130,6 +123,7 @@ func TestPolicySetByKubehsm(t *testing.T) {
 // TestPolicyOfAnotherEnrollment: the strictest policy of any enrollment with the key
 // counts for the key, under whatever name it is used, and its loss is told.
 func TestPolicyOfAnotherEnrollment(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, rigOptions{idle: true})
 	r.enrolledWith(consent.Policy{Mode: consent.Writes})
 	other := r.e
@@ -231,14 +225,6 @@ func TestPolicyIsToldWithAQuestion(t *testing.T) {
 	}
 }
 
-// BenchmarkVersion: what tells that nothing has changed costs a few stats.
-func BenchmarkVersion(b *testing.B) {
-	r := newRig(b, rigOptions{idle: true})
-	for b.Loop() {
-		_ = r.store.Version(r.e, []enrollment.Enrollment{}...)
-	}
-}
-
 // TestAgentSignsRaisedPolicies: the agent signs a version that is no less strict, of the key that
 // it holds unlocked, and nothing else: no lower policy, no other text, and nothing while it is
 // locked.
@@ -267,7 +253,7 @@ func TestAgentSignsRaisedPolicies(t *testing.T) {
 	if err != nil || v.Consent().Mode != consent.Writes {
 		t.Errorf("%+v, %v", v, err)
 	}
-	if last := r.signatures(); len(last) != 1 || last[0].Reason != "policy" || last[0].Enrollment != r.e.Name {
+	if last := r.recordsOf(audit.Signature); len(last) != 1 || last[0].Reason != "policy" || last[0].Enrollment != r.e.Name {
 		t.Errorf("on record: %+v", last)
 	}
 
@@ -316,7 +302,7 @@ func TestPolicyIsSignedForWhoAsks(t *testing.T) {
 	check(t, err)
 	text, err := v.Text()
 	check(t, err)
-	before := len(r.signatures())
+	before := len(r.recordsOf(audit.Signature))
 	for who, want := range map[process.ID]error{
 		{PID: os.Getpid(), Start: 1}: message.ErrNotClient,
 		process.This():               nil,
@@ -331,7 +317,7 @@ func TestPolicyIsSignedForWhoAsks(t *testing.T) {
 			t.Errorf("%+v: %v", who, err)
 		}
 	}
-	if n := len(r.signatures()) - before; n != 1 {
+	if n := len(r.recordsOf(audit.Signature)) - before; n != 1 {
 		t.Errorf("%d signatures on record", n)
 	}
 }

@@ -260,6 +260,9 @@ func TestPortTakenIsSaidBeforeThePIN(t *testing.T) {
 	if !errors.Is(err, loopback.ErrPortTaken) || !strings.Contains(hinting.Of(err), "ss -ltnp") {
 		t.Fatalf("%v (hint: %s)", err, hinting.Of(err))
 	}
+	if err = r.dial().Unlock(t.Context(), "prod", hsmtest.NewScript(t)); !errors.Is(err, loopback.ErrPortTaken) {
+		t.Fatalf("unlock: %v", err)
+	}
 	if st := r.status(); !strings.Contains(st.BridgeError, r.ep.Address()) {
 		t.Fatalf("%+v", st)
 	}
@@ -393,6 +396,7 @@ func TestChangedEnrollment(t *testing.T) {
 // a token that waits for its touch without end is told from a server that cannot
 // be reached.
 func TestTouchThatNobodyMakes(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, rigOptions{idle: true, token: hsmtest.FakeOptions{TouchPolicy: hsm.TouchAlways}})
 	r.serve(Options{handshake: 2 * time.Second})
 	script := hsmtest.NewScript(t, hsmtest.PIN(pin))
@@ -413,6 +417,7 @@ func TestTouchThatNobodyMakes(t *testing.T) {
 // TestSlowSignature: a signature that takes too long without a touch is told as
 // what it is.
 func TestSlowSignature(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, rigOptions{idle: true})
 	r.serve(Options{handshake: 2 * time.Second})
 	r.token.Before(func(ctx context.Context, op hsmtest.Op) error {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
+	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -101,7 +102,7 @@ func TestQuestionSaysWhatIsSigned(t *testing.T) {
 			t.Errorf("%s: %q, want %q", label, said[label], want)
 		}
 	}
-	all := r.consents()
+	all := r.recordsOf(audit.Consent)
 	if len(all) != 1 || strings.Contains(all[0].Statement, "czNjcjN0") {
 		t.Fatalf("%+v", all)
 	}

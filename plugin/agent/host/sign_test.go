@@ -39,18 +39,6 @@ import (
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
-// signatures are what is on record of signatures.
-func (r *rig) signatures() (found []audit.Record) {
-	r.t.Helper()
-	all, _ := r.records()
-	for _, each := range all {
-		if each.Event == audit.Signature {
-			found = append(found, each)
-		}
-	}
-	return found
-}
-
 // TestSignForOthers: the agent signs for the external signer with what it holds
 // unlocked for signing in, and with nothing else.
 func TestSignForOthers(t *testing.T) {
@@ -71,7 +59,7 @@ func TestSignForOthers(t *testing.T) {
 	if err != nil || !held || !ecdsa.VerifyASN1(r.slot.Key.Public.(*ecdsa.PublicKey), digest[:], sig) {
 		t.Fatalf("held %t, %v", held, err)
 	}
-	records := r.signatures()
+	records := r.recordsOf(audit.Signature)
 	if len(records) != 1 || records[0].Reason != "external-signer" || records[0].Enrollment != r.e.Name ||
 		records[0].Outcome != audit.Granted ||
 		records[0].Client == nil || records[0].Client.PID != os.Getppid() {
@@ -104,7 +92,7 @@ func TestSignForOthers(t *testing.T) {
 	}
 	check(t, only(r.dial().Lock(t.Context())))
 	notHeld("a key that was locked", r.slot.URI)
-	if n := len(r.signatures()); n != 2 {
+	if n := len(r.recordsOf(audit.Signature)); n != 2 {
 		t.Errorf("%d signatures are on record, want 2", n)
 	}
 	if _, held, err := (signing.Agent{Socket: r.dirs.Socket() + "-not"}).Sign(t.Context(), r.slot.URI, digest[:],
@@ -136,7 +124,7 @@ func TestSignatureIsForWhoAsks(t *testing.T) {
 	} {
 		_, held, err := signing.Agent{Socket: r.dirs.Socket(), Client: c.claimed}.Sign(t.Context(), r.slot.URI, digest[:],
 			crypto.SHA256)
-		records := r.signatures()
+		records := r.recordsOf(audit.Signature)
 		if err != nil || !held || len(records) != n+1 || records[n].Client == nil ||
 			records[n].Client.PID != c.want.PID || records[n].Client.Command != consent.CommandOf(c.want.PID) {
 			t.Errorf("claimed %v: held %t, %v, on record %+v", c.claimed, held, err, records)
@@ -242,7 +230,7 @@ func TestAgentIsExternalSigner(t *testing.T) {
 	if user, err := r.whoami(new(prompts), config); err != nil || user != r.e.User { // unlocked by now
 		t.Errorf("user %q, %v", user, err)
 	}
-	if records := r.signatures(); len(records) != 2 || records[1].Reason != "external-signer" ||
+	if records := r.recordsOf(audit.Signature); len(records) != 2 || records[1].Reason != "external-signer" ||
 		records[1].Client == nil || records[1].Client.PID != os.Getpid() {
 		t.Errorf("records %+v", records)
 	}

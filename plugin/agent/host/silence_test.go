@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"net"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
@@ -38,6 +36,7 @@ func TestSuspendedClientTakesItsAnswer(t *testing.T) {
 
 // TestBeats: a client that waits for a person hears that the agent lives.
 func TestBeats(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, rigOptions{})
 	c, err := net.Dial("unix", r.dirs.Socket())
 	check(t, err)
@@ -94,18 +93,5 @@ func TestCancelHoldsForOneTerminal(t *testing.T) {
 	}
 	if err := <-other; err != nil {
 		t.Errorf("at another terminal: %v", err)
-	}
-}
-
-// TestUnlockSaysThatThePortIsTaken, before anybody types.
-func TestUnlockSaysThatThePortIsTaken(t *testing.T) {
-	r := newRig(t, rigOptions{idle: true})
-	l, err := net.Listen("tcp", r.ep.Address())
-	check(t, err)
-	defer l.Close()
-	r.serve(Options{})
-	err = r.dial().Unlock(t.Context(), "prod", hsmtest.NewScript(t))
-	if err == nil || !strings.Contains(err.Error(), "port is taken") {
-		t.Fatal(err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -26,14 +25,12 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
-	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
-	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process/child"
@@ -58,62 +55,98 @@ func driversOf(module string) hsm.Drivers {
 	return hsm.Drivers{pkcs11.New(pkcs11.Options{Modules: []pkcs11.Module{{Path: module}}})}
 }
 
-// moodyRig is a rig whose key is in SoftHSM, behind a library with moods, held
-// by a worker process.
+// moody is a library with moods, and a token of SoftHSM behind it with a key. It is made
+// once, as that takes a compiler; each rig has a copy of the token.
+var moody struct {
+	once            sync.Once
+	library, tokens string
+	pin             string // made up, so that no program has it in its text
+	slot            hsm.Slot
+}
+
+func makeMoody(t *testing.T) {
+	var err error
+	moodyDir, err = os.MkdirTemp("", "moody") // see TestMain
+	check(t, err)
+	moody.pin, moody.library = rand.Text(), filepath.Join(moodyDir, "moody.so")
+	soft, err := hsmtest.NewSoftHSM(moodyDir, hsmtest.SoftToken{Label: "moody", PIN: moody.pin})
+	check(t, err)
+	headers, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/miekg/pkcs11").Output()
+	check(t, err)
+	if out, err := exec.Command("cc", "-shared", "-fPIC", "-I", strings.TrimSpace(string(headers)), "-o", moody.library,
+		"testdata/moody.c", "-ldl").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for k, v := range map[string]string{"MOODY_REAL": soft.Module, "SOFTHSM2_CONF": soft.Conf} {
+		check(t, os.Setenv(k, v)) // a parallel test may not have it set back
+	}
+	d := driversOf(moody.library)
+	tok, err := d.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11, Token: "moody"})
+	check(t, err)
+	slot, err := tok.Generate(t.Context(), hsm.GenerateOptions{Label: "kubehsm"}, hsmtest.Typing(t, moody.pin))
+	check(t, errors.Join(err, tok.Close(), d.Close()))
+	moody.tokens, moody.slot = soft.Tokens, slot
+}
+
+// moodyRig is a rig whose key is in a token of its own behind that library, held by a
+// worker process. It changes nothing in this process's environment.
 type moodyRig struct {
 	*rig
+	exe  string // this program, which finds its variables beside it: see ownVariables
 	mood string // the file that says it
-	pin  string // made up anew, so that no program has it in its text
+	pin  string
 }
 
 func newMoodyRig(t *testing.T) moodyRig {
 	t.Helper()
 	need.Program(t, "cc")
-	typed := rand.Text()
-	soft := hsmtest.StartSoftHSM(t, hsmtest.SoftToken{Label: "moody", PIN: typed})
 	dir := t.TempDir()
-	headers, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/miekg/pkcs11").Output()
-	check(t, err)
-	library := filepath.Join(dir, "moody.so")
-	if out, err := exec.Command("cc", "-shared", "-fPIC", "-I", strings.TrimSpace(string(headers)), "-o", library,
-		"testdata/moody.c", "-ldl").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	soft, err := hsmtest.EmptySoftHSM(dir)
+	if err != nil {
+		need.Missing(t, err.Error())
 	}
-	m := moodyRig{rig: &rig{t: t, api: bridgetest.New(t, bridgetest.Options{})}, mood: filepath.Join(dir, "mood"),
-		pin: typed}
-	for k, v := range map[string]string{"MOODY_REAL": soft.Module, "MOODY_FILE": m.mood, testModule: library,
-		home.EnvHome: dir} {
-		t.Setenv(k, v)
+	moody.once.Do(func() { makeMoody(t) })
+	if moody.slot.Key == nil {
+		t.Fatal("the library or its key could not be made")
 	}
-	m.dirs, err = home.FromEnv(os.Getenv)
+	check(t, os.CopyFS(soft.Tokens, os.DirFS(moody.tokens)))
+	m := moodyRig{rig: &rig{t: t, dir: dir, dirs: dirsOf(t, dir), slot: moody.slot, api: bridgetest.New(t, bridgetest.Options{})},
+		exe: filepath.Join(dir, "kubehsm"), mood: filepath.Join(dir, "mood"), pin: moody.pin}
+	self, err := os.Executable()
 	check(t, err)
-	check(t, m.dirs.Prepare())
+	check(t, os.Symlink(self, m.exe))
+	for k, v := range map[string]string{"MOODY_REAL": soft.Module, "SOFTHSM2_CONF": soft.Conf, "MOODY_FILE": m.mood,
+		testModule: moody.library, home.EnvHome: dir} {
+		m.set(k, v)
+	}
 	m.store = enrollment.NewStore(m.dirs)
-	m.ep, err = loopback.Setup(m.dirs)
-	check(t, err)
-
-	d := driversOf(library)
-	tok, err := d.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11, Token: "moody"})
-	check(t, err)
-	slot, err := tok.Generate(t.Context(), hsm.GenerateOptions{Label: "kubehsm"}, hsmtest.Typing(t, typed))
-	check(t, err)
-	check(t, errors.Join(tok.Close(), d.Close()))
-	hash, err := hsm.Fingerprint(slot.Key.Public)
-	check(t, err)
-	m.e = enrollment.Enrollment{Name: "prod", Key: slot.URI, KeyHash: hash, User: "alice", Created: time.Now(),
-		Cluster: cluster.Cluster{Server: m.api.URL, CAData: m.api.CAPEM}}
-	check(t, m.store.Save(m.e))
-	check(t, m.store.SaveCertificate(m.e, []*x509.Certificate{m.api.Certificate(t, slot.Key.Public, "alice", time.Hour)}))
+	m.enroll(time.Hour)
 	return m
+}
+
+// set gives the rig's own programs a variable.
+func (m moodyRig) set(name, value string) {
+	m.t.Helper()
+	f, err := os.OpenFile(m.exe+variablesSuffix, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	check(m.t, err)
+	_, err = fmt.Fprintf(f, "%s=%s\n", name, value)
+	check(m.t, errors.Join(err, f.Close()))
+}
+
+// ensure gets the rig's agent, in a process of its own that behaves as program says.
+func (m moodyRig) ensure(program string) *client.Client {
+	m.t.Helper()
+	m.set(agentProgram, program)
+	c, err := client.EnsureProgram(m.t.Context(), m.dirs, client.Program{Path: m.exe})
+	check(m.t, err)
+	return c
 }
 
 // serveHere runs the agent in this process, its workers in theirs.
 func (m moodyRig) serveHere(o Options, longest time.Duration) {
 	m.t.Helper()
-	exe, err := os.Executable()
-	check(m.t, err)
-	o.Tokens = worker.New(worker.Options{Exe: exe, Codes: message.Codes(), Dismissed: message.ErrLocked, Longest: longest},
-		nil)
+	o.Tokens = worker.New(worker.Options{Exe: m.exe, Codes: message.Codes(), Dismissed: message.ErrLocked,
+		Longest: longest}, nil)
 	m.serve(o)
 }
 
@@ -133,6 +166,7 @@ func (m moodyRig) worker() worker.Status {
 }
 
 func TestWorkerHoldsTheToken(t *testing.T) {
+	t.Parallel()
 	m := newMoodyRig(t)
 	m.serveHere(Options{}, 0)
 	s, err := m.signIn(hsmtest.NewScript(t, hsmtest.PIN("0000"), hsmtest.PIN(m.pin)))
@@ -164,6 +198,7 @@ func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
 
 // TestWorkerKilled: what is open goes on, and the next signature starts a new one.
 func TestWorkerKilled(t *testing.T) {
+	t.Parallel()
 	m := newMoodyRig(t)
 	m.serveHere(Options{}, 0)
 	s, err := m.signIn(hsmtest.NewScript(t, hsmtest.PIN(m.pin)))
@@ -190,6 +225,7 @@ func TestWorkerKilled(t *testing.T) {
 
 // TestLibraryCrashes: the agent says so, goes on, and does not try for ever.
 func TestLibraryCrashes(t *testing.T) {
+	t.Parallel()
 	m := newMoodyRig(t)
 	m.serveHere(Options{}, 0)
 	m.feel("crash")
@@ -214,6 +250,7 @@ func TestLibraryCrashes(t *testing.T) {
 // TestCrashAtLogin: the library is named, and kubectl's own retries, which come at once and
 // from several goroutines, ask for the PIN no more.
 func TestCrashAtLogin(t *testing.T) {
+	t.Parallel()
 	m := newMoodyRig(t)
 	m.serveHere(Options{}, 0)
 	m.feel("crash-login")
@@ -243,52 +280,38 @@ func TestCrashAtLogin(t *testing.T) {
 	check(t, err)
 }
 
-// TestHangingLoginIsTold: who has typed the PIN is told which library is awaited, long before
-// it is given up.
-func TestHangingLoginIsTold(t *testing.T) {
-	m := newMoodyRig(t)
-	m.serveHere(Options{}, 5*time.Second)
-	m.feel("hang-login")
-	told := make(chan ask.Wait, 1)
-	for name, try := range map[string]func(*client.Client, hsm.Prompter) error{
-		"kubectl": func(c *client.Client, p hsm.Prompter) error { _, err := m.prepare(c, caller(1), p); return err },
-		"unlock":  func(c *client.Client, p hsm.Prompter) error { return c.Unlock(t.Context(), "prod", p) },
-	} {
-		c := m.dial()
-		c.Waiting = func(w ask.Wait) (done func()) {
-			told <- w
-			return func() {}
-		}
-		err := try(c, hsmtest.NewScript(t, hsmtest.PIN(m.pin)))
-		if !errors.Is(err, hsm.ErrModule) {
-			t.Errorf("%s: %v", name, err)
-		}
-		select {
-		case w := <-told:
-			if w.For != ask.ForLibrary || !strings.Contains(w.Token, "moody.so") {
-				t.Errorf("%s: told %+v", name, w)
-			}
-		default:
-			t.Errorf("%s: told nothing", name)
-		}
-	}
-}
-
-// TestLibraryHangs: the person is not kept waiting for ever, nor told that the
-// PIN was wrong.
+// TestLibraryHangs: the person is told which library is awaited, long before it is given up,
+// and is not kept waiting for ever, nor told that the PIN was wrong.
 func TestLibraryHangs(t *testing.T) {
-	for mood, pins := range map[string]int{"hang": 1, "hang-login": 1} {
-		t.Run(mood, func(t *testing.T) {
+	t.Parallel()
+	prepare := func(m moodyRig, c *client.Client, p hsm.Prompter) error {
+		return only(m.prepare(c, caller(1), p))
+	}
+	for name, c := range map[string]struct {
+		mood string
+		try  func(moodyRig, *client.Client, hsm.Prompter) error
+		told bool
+	}{
+		"signing": {"hang", prepare, false},
+		"login":   {"hang-login", prepare, true},
+		"unlock": {"hang-login", func(m moodyRig, c *client.Client, p hsm.Prompter) error {
+			return c.Unlock(m.t.Context(), "prod", p)
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			m := newMoodyRig(t)
 			m.serveHere(Options{}, 5*time.Second)
-			m.feel(mood)
+			m.feel(c.mood)
 			script := hsmtest.NewScript(t, hsmtest.PIN(m.pin))
-			_, err := m.signIn(script)
+			var w waits
+			err := c.try(m, m.waiting(&w), script)
 			if !errors.Is(err, hsm.ErrModule) || !strings.Contains(err.Error(), "did not answer for 5 seconds") {
 				t.Fatal(err)
 			}
-			if n := len(script.PINs()); n != pins {
-				t.Errorf("the PIN was asked %d times", n)
+			if len(script.PINs()) != 1 || c.told && (len(w.told) != 1 || w.told[0].For != ask.ForLibrary ||
+				!strings.Contains(w.told[0].Token, "moody.so")) {
+				t.Errorf("asked for the PIN %d times, told %+v", len(script.PINs()), w.told)
 			}
 			if st := m.status(); len(st.Workers) != 0 {
 				t.Errorf("it still runs: %+v", st.Workers)
@@ -302,6 +325,7 @@ func TestLibraryHangs(t *testing.T) {
 
 // TestLockOfAStoppedWorker ends the worker at once, and says so.
 func TestLockOfAStoppedWorker(t *testing.T) {
+	t.Parallel()
 	m := newMoodyRig(t)
 	m.serveHere(Options{}, 0)
 	_, err := m.signIn(hsmtest.NewScript(t, hsmtest.PIN(m.pin)))
@@ -330,6 +354,7 @@ func TestLockOfAStoppedWorker(t *testing.T) {
 // TestLockSaysWhatItWaitsFor: a lock that a library keeps waiting tells which one it is, long
 // before the library is given up.
 func TestLockSaysWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
 	m := newMoodyRig(t)
 	m.serveHere(Options{}, 4*time.Second)
 	m.feel("hang-login")
@@ -362,6 +387,7 @@ func TestLockSaysWhatItWaitsFor(t *testing.T) {
 
 // TestRemovalLocksAtOnce: nobody need ask first.
 func TestRemovalLocksAtOnce(t *testing.T) {
+	t.Parallel()
 	m := newMoodyRig(t)
 	m.serveHere(Options{}, 0)
 	s, err := m.signIn(hsmtest.NewScript(t, hsmtest.PIN(m.pin)))
@@ -396,6 +422,7 @@ func TestRemovalLocksAtOnce(t *testing.T) {
 // TestRemovalAfterACrash: a token is looked after also when its worker has died and
 // nobody has used it since: what it signed ends with it.
 func TestRemovalAfterACrash(t *testing.T) {
+	t.Parallel()
 	m := newMoodyRig(t)
 	m.serveHere(Options{}, 0)
 	s, err := m.signIn(hsmtest.NewScript(t, hsmtest.PIN(m.pin)))
@@ -422,6 +449,7 @@ func TestRemovalAfterACrash(t *testing.T) {
 // TestCancelledPromptLeavesNoWorker: a token that was opened for a PIN that nobody
 // typed is let go after a while.
 func TestCancelledPromptLeavesNoWorker(t *testing.T) {
+	t.Parallel()
 	m := newMoodyRig(t)
 	m.serveHere(Options{}, 0)
 	if _, err := m.signIn(hsmtest.NewScript(t, hsmtest.Cancel())); !errors.Is(err, hsm.ErrCancelled) {
@@ -462,20 +490,18 @@ func TestPINIsNotInMemory(t *testing.T) {
 	if os.Geteuid() != 0 {
 		need.Missing(t, "only root reads the memory of a process that is not dumpable")
 	}
+	t.Parallel()
 	for _, how := range []string{"workers", "workers, soon idle"} {
 		t.Run(how, func(t *testing.T) {
+			t.Parallel()
 			m := newMoodyRig(t)
-			t.Setenv(agentProgram, how)
-			exe, err := os.Executable()
-			check(t, err)
-			client, err := client.EnsureProgram(t.Context(), m.dirs, client.Program{Path: exe})
-			check(t, err)
+			client := m.ensure(how)
 			defer client.Stop(context.Background())
 			agentPID := m.status().PID
 			if agentPID == os.Getpid() {
 				t.Fatal("the agent is this process")
 			}
-			_, err = m.prepare(client, caller(1), hsmtest.NewScript(t, hsmtest.PIN(m.pin)))
+			_, err := m.prepare(client, caller(1), hsmtest.NewScript(t, hsmtest.PIN(m.pin)))
 			check(t, err)
 			if !remembers(t, agentPID, []byte(testModule+"=")) { // in its environment
 				t.Fatal("the memory cannot be searched")
