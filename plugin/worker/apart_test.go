@@ -293,7 +293,7 @@ func TestOpenLoadsNoLibraryHere(t *testing.T) {
 	}
 }
 
-// TestViewsFollowThisProcess: what this process makes on a token, and a token that
+// TestViewsFollowThisProcess: what this process makes and deletes on a token, and a token that
 // it sets up, is seen by the next look.
 func TestViewsFollowThisProcess(t *testing.T) {
 	b := newBadLibraries(t)
@@ -321,19 +321,25 @@ func TestViewsFollowThisProcess(t *testing.T) {
 	check(t, err)
 	slot, err := tok.Generate(t.Context(), hsm.GenerateOptions{Label: "made here"}, hsmtest.Typing(t, pin))
 	check(t, err)
-	check(t, tok.Close())
+	signer, err := tok.Signer(t.Context(), slot.URI, slot.Key.Public, nil)
+	check(t, err)
+	cert, err := hsmtest.Certify(signer, "made here")
+	check(t, err)
+	check(t, tok.StoreCertificate(t.Context(), slot.URI, cert, nil))
 	views, _, err := d.Views(t.Context(), 0, all)
 	check(t, err)
 	i := slices.IndexFunc(views, func(v hsm.View) bool { return v.Info.Label == "good" })
-	if i < 0 || len(views[i].Slots) != 1 ||
-		!hsm.SameKey(views[i].Slots[0].Key.Public, slot.Key.Public) || views[i].Slots[0].URI.String() != slot.URI.String() {
+	if i < 0 || len(views[i].Slots) != 1 || !hsm.SameKey(views[i].Slots[0].Key.Public, slot.Key.Public) ||
+		views[i].Slots[0].URI.String() != slot.URI.String() || !cert.Equal(views[i].Slots[0].Certificate) {
 		t.Errorf("views %+v", views)
 	}
 	// Set up in this process, as `token init` does.
 	_, err = d.Initialize(t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11}, hsm.InitializeOptions{Label: "second"},
 		hsmtest.TypingAll(t, map[hsm.PINKind]string{hsm.UserPIN: pin, hsm.SOPIN: "12345678"}))
 	check(t, err)
-	if tokens, keys := count(); tokens != 2 || keys != 1 {
+	check(t, tok.Delete(t.Context(), slot.URI, nil))
+	check(t, tok.Close())
+	if tokens, keys := count(); tokens != 2 || keys != 0 {
 		t.Errorf("%d tokens, %d keys", tokens, keys)
 	}
 }
