@@ -5,8 +5,7 @@
 //
 // A run is made of episodes, each with a lab of its own, and an episode of steps: an
 // operation with a fault, the same operation again without one, and the comparison.
-// Each step has a seed of its own, made of the run's, so that an episode can be
-// repeated without some of its steps: that is how a failure is made small.
+// Each step has a seed of its own, made of the run's.
 //
 // The program under test is built with points (build.go): after each thing that it
 // does to a file, and before each message to another process, server or token, it

@@ -40,9 +40,8 @@ type episode struct {
 	// lockLeft tells that a killed process may have left the kubeconfig's lock, which
 	// the next one takes over.
 	lockLeft bool
-	// struck are the faults that struck somebody, and took how long operations took.
+	// struck are the faults that struck somebody.
 	struck int
-	took   map[string]time.Duration
 }
 
 // step does one operation with a fault, makes up for it, and compares. All that is
@@ -53,8 +52,6 @@ func (e *episode) step(ctx context.Context, n int) error {
 	if d == nil || err != nil {
 		return err
 	}
-	began := time.Now()
-	defer func() { e.took[o.name] += time.Since(began) }()
 	f := e.pickFault(r, o)
 	e.history = append(e.history, fmt.Sprintf("%d: %s; %s", n, d.what, f))
 	if err := e.disturb(ctx, d, f); err != nil {
@@ -118,7 +115,6 @@ func (e *episode) disturb(ctx context.Context, d *deed, f fault) error {
 		return err
 	}
 	e.arm(f)
-	began := time.Now()
 	res, err := e.do(ctx, d, disturbed)
 	where, seen := e.rig.disarm()
 	if where == "" {
@@ -133,8 +129,7 @@ func (e *episode) disturb(ctx context.Context, d *deed, f fault) error {
 	} else {
 		e.struck++
 	}
-	e.note("struck: %s\nended after %s with %d: %s", where,
-		time.Since(began).Round(time.Millisecond), res.Code, lastLine(res.Stderr))
+	e.note("struck: %s\nended with %d: %s", where, res.Code, lastLine(res.Stderr))
 	if err != nil {
 		e.note("points:\n%s", strings.Join(seen, "\n"))
 		return errors.Join(err, e.heal(f))
@@ -143,15 +138,12 @@ func (e *episode) disturb(ctx context.Context, d *deed, f fault) error {
 		e.note("%s\npoints:\n%s", res, strings.Join(seen, "\n"))
 		return fmt.Errorf("after the fault: %w", err)
 	}
-	res, err = e.finish(ctx, d, res)
-	e.note("finished after %s", time.Since(began).Round(time.Millisecond))
-	if err != nil {
+	if res, err = e.finish(ctx, d, res); err != nil {
 		return err
 	}
 	if err := e.edited(d, before); err != nil {
 		return err
 	}
-	defer func() { e.note("compared after %s", time.Since(began).Round(time.Millisecond)) }()
 	if d.done != nil {
 		if err := d.done(ctx, res); err != nil {
 			return fmt.Errorf("when it had ended: %w", err)

@@ -8,11 +8,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/vcard"
@@ -34,40 +32,17 @@ type runner struct {
 	cluster *controlplane.Cluster
 	readers *vcard.Lab
 	seed    uint64
-	most    int // failures after which no episode begins
 	// faults are how many the run is to make, struck how many it has made.
 	faults int64
 	struck atomic.Int64
 
 	cards sync.Mutex // Commands look at all readers: one card at a time.
 	softs sync.Mutex // SoftHSM2's configuration is this process's
-	mu    sync.Mutex
-	took  map[string]time.Duration
-	times map[string]int
 }
 
-// failure is an episode that went wrong.
-type failure struct {
-	episode int
-	steps   []int // steps made
-	history []string
-	log     string
-	err     error
-}
-
-func (f *failure) Error() string {
-	return fmt.Sprintf("%v\n%s\nthe agent's log:\n%s", f.err, strings.Join(f.history, "\n"), f.log)
-}
-
-// episode runs the steps of the episode with that number; if steps is nil all, or until
-// enough faults have struck in this run. It returns a *failure.
-func (r *runner) episode(ctx context.Context, number int, steps []int) (err error) {
-	all := steps == nil
-	if all {
-		for n := range stepsEach {
-			steps = append(steps, n)
-		}
-	}
+// episode runs the episode with that number, all its steps or until enough faults have
+// struck in this run.
+func (r *runner) episode(ctx context.Context, number int) (err error) {
 	var tok token = &soft{}
 	if onCard(number) {
 		r.cards.Lock()
@@ -87,32 +62,25 @@ func (r *runner) episode(ctx context.Context, number int, steps []int) (err erro
 		return err
 	}
 	e := &episode{world: w, id: strings.ToLower(strings.TrimPrefix(filepath.Base(dir), "kubehsm-")),
-		seed: r.seed + uint64(number)<<32, took: map[string]time.Duration{}}
+		seed: r.seed + uint64(number)<<32}
 	first, err := e.config()
 	e.model = model{enrolled: map[string]*enrolled{}, first: first}
-	made := 0
-	for _, n := range steps {
-		if err != nil || all && made > 0 && r.struck.Load() >= r.faults {
+	for n := range stepsEach {
+		if err != nil || n > 0 && r.struck.Load() >= r.faults {
 			break
 		}
 		before := e.struck
 		err = e.step(ctx, n)
 		r.struck.Add(int64(e.struck - before))
-		made++
 	}
 	if err == nil {
 		err = e.finalCheck(ctx)
 	}
 	if err != nil {
 		log, _ := os.ReadFile(filepath.Join(e.Home, "state", "agent.log")) // Without an agent, no log is there.
-		err = &failure{number, steps[:made], e.history, string(log), err}
+		err = fmt.Errorf("SEED=%d EPISODE=%d go test ./test/faults -run TestFaults\n%w\n%s\nthe agent's log:\n%s",
+			r.seed, number, err, strings.Join(e.history, "\n"), log)
 	}
-	r.mu.Lock()
-	for what, d := range e.took {
-		r.took[what] += d
-		r.times[what]++
-	}
-	r.mu.Unlock()
 	// Whatever has happened, nothing stays.
 	if left, lerr := e.Processes(); lerr == nil {
 		for pid := range left {
@@ -120,19 +88,4 @@ func (r *runner) episode(ctx context.Context, number int, steps []int) (err erro
 		}
 	}
 	return errors.Join(err, w.release())
-}
-
-// shrink leaves out what a failure does not need, until deadline.
-func (r *runner) shrink(ctx context.Context, f *failure, deadline time.Time) *failure {
-	for i := len(f.steps) - 2; i > 0 && time.Now().Before(deadline); i-- {
-		if i >= len(f.steps) {
-			continue
-		}
-		err := r.episode(ctx, f.episode, slices.Delete(slices.Clone(f.steps), i, i+1))
-		var again *failure
-		if errors.As(err, &again) {
-			f = again
-		}
-	}
-	return f
 }
