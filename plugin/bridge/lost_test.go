@@ -16,8 +16,10 @@ import (
 // client-go asks again if it only reads, as it does where its own connection breaks. What
 // may have changed something is not sent again.
 func TestLostConnection(t *testing.T) {
+	t.Parallel() // client-go waits before it asks again
 	for name, o := range map[string]bridgetest.Options{"HTTP/2": {}, "HTTP/1.1": {HTTP1: true}} {
 		t.Run("reading, "+name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t, rigOptions{api: o})
 			c := r.issue("prod", Client{})
 			client, err := rest.UnversionedRESTClientFor(&rest.Config{Host: r.ep.URL("prod"),

@@ -76,7 +76,7 @@ func TestWhoseSocket(t *testing.T) {
 }
 
 // connected is a connection, and its ends.
-func connected(t testing.TB) (c net.Conn, client, server netip.AddrPort) {
+func connected(t *testing.T) (c net.Conn, client, server netip.AddrPort) {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	check(t, err)
@@ -207,17 +207,6 @@ func TestLookFails(t *testing.T) {
 	for _, want := range []int{http.StatusUnauthorized, http.StatusOK} {
 		if code, body := r.get(c, "/version"); code != want {
 			t.Errorf("%d %s, want %d", code, body, want)
-		}
-	}
-}
-
-// BenchmarkWhoseSocket is what a connection costs beyond its handshakes.
-func BenchmarkWhoseSocket(b *testing.B) {
-	_, client, server := connected(b)
-	me := process.This()
-	for b.Loop() {
-		if _, told, err := whoseSocket(client, server, me, nil); !told || err != nil {
-			b.Fatal(told, err)
 		}
 	}
 }

@@ -309,18 +309,8 @@ func TestUpgradeSplicesWithHalfClose(t *testing.T) {
 // as its head goes on.
 func TestEndlessHead(t *testing.T) {
 	r := newRig(t, rigOptions{})
-	req, err := http.NewRequest(http.MethodPost, r.ep.URL("prod")+"/endless", nil)
-	check(t, err)
-	req.Header.Set("Connection", "Upgrade")
-	req.Header.Set("Upgrade", "echo")
-	tr := &http.Transport{TLSClientConfig: r.tls(r.issue("prod", Client{}), "http/1.1")}
-	defer tr.CloseIdleConnections()
-	resp, err := tr.RoundTrip(req)
-	check(t, err)
-	defer resp.Body.Close()
-	if b, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusServiceUnavailable ||
-		!strings.Contains(string(b), "too long") {
-		t.Errorf("%s %s %v", resp.Status, b, err)
+	if code, body := r.notUpgraded("/endless"); code != http.StatusServiceUnavailable || !strings.Contains(body, "too long") {
+		t.Errorf("%d %s", code, body)
 	}
 	if n := r.api.Endless.Load(); n > bridgetest.MaxEndless/2 {
 		t.Errorf("%d bytes were taken", n)
@@ -330,19 +320,24 @@ func TestEndlessHead(t *testing.T) {
 func TestUpgradeRefusedUpstream(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	r.api.Reject.Store(true)
-	req, err := http.NewRequest(http.MethodPost, r.ep.URL("prod")+"/upgrade", nil)
-	check(t, err)
+	if code, body := r.notUpgraded("/upgrade"); code != 401 || !strings.Contains(body, "Unauthorized") || !r.up.Rejected() {
+		t.Fatalf("%d %s", code, body)
+	}
+}
+
+// notUpgraded asks for an upgrade that comes to nothing.
+func (r *rig) notUpgraded(path string) (int, string) {
+	r.t.Helper()
+	req, err := http.NewRequest(http.MethodPost, r.ep.URL("prod")+path, nil)
+	check(r.t, err)
 	req.Header.Set("Connection", "Upgrade")
 	req.Header.Set("Upgrade", "echo")
-	tr := &http.Transport{TLSClientConfig: r.tls(r.issue("prod", Client{}), "http/1.1")}
-	defer tr.CloseIdleConnections()
-	resp, err := tr.RoundTrip(req)
-	check(t, err)
+	resp, err := r.speaking("http/1.1").RoundTrip(req)
+	check(r.t, err)
 	defer resp.Body.Close()
-	if b, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != 401 ||
-		!strings.Contains(string(b), "Unauthorized") || !r.up.Rejected() {
-		t.Fatalf("%s %s %v", resp.Status, b, err)
-	}
+	b, err := io.ReadAll(resp.Body)
+	check(r.t, err)
+	return resp.StatusCode, string(b)
 }
 
 func TestCloseCutsStreamsAndTunnels(t *testing.T) {
