@@ -92,6 +92,9 @@ func FuzzClean(f *testing.F) {
 		if again := Clean(line); again != line {
 			t.Fatalf("Clean is not stable: %q, then %q", line, again)
 		}
+		if width >= 0 && fits(line, width) != (Width(line) <= width) {
+			t.Fatalf("%q has %d columns, of %d", line, Width(line), width)
+		}
 		short := Truncate(line, width)
 		check("Truncate", short, false)
 		if width >= 0 && Width(short) > width {
@@ -117,5 +120,8 @@ func TestWrap(t *testing.T) {
 		if got := Wrap(c.in, c.w); !slices.Equal(got, c.want) {
 			t.Errorf("Wrap(%q, %d) = %q, want %q", c.in, c.w, got, c.want)
 		}
+	}
+	if got := Wrap(strings.Repeat("a", 1<<20), 4); len(got) != 1<<18 { // takes minutes if each line read all that follows
+		t.Errorf("%d lines", len(got))
 	}
 }

@@ -58,12 +58,23 @@ func wrapLine(s string, width int) []string {
 			lines = append(lines, line)
 			line = word
 		}
-		for Width(line) > width {
+		for !fits(line, width) {
 			part := Beginning(line, width)
 			lines, line = append(lines, part), line[len(part):]
 		}
 	}
 	return append(lines, line)
+}
+
+// fits reports whether s takes at most width columns, without reading on where it does not:
+// a word may be as long as somebody else likes.
+func fits(s string, width int) bool {
+	for g := displaywidth.StringGraphemes(s); g.Next(); {
+		if width -= g.Width(); width < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // Beginning is the beginning of clean text s of at most width columns, and at least one character.
