@@ -56,6 +56,6 @@ func Poll() tea.Msg { return pollMsg{} }
 
 // ModelWithGrace is [Model], whose dialogs drop keys that were typed ahead.
 func ModelWithGrace(ctx context.Context, o Options, clock func() time.Time) (root tea.Model, end func(time.Duration)) {
-	m := newModelWith(ctx, o, timing{clock: clock, grace: dialog.Grace})
+	m := newModelWith(ctx, o, timing{clock: clock, grace: dialog.Grace, poll: testPoll})
 	return m, m.close
 }

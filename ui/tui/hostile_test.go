@@ -145,17 +145,17 @@ func (w *world) addContext(name, s string) {
 		if err != nil {
 			w.T.Fatal(err)
 		}
-		item := ""
+		var item strings.Builder
 		for _, r := range string(b) { // YAML takes no other control characters
 			if r < ' ' || r > '~' {
 				for _, u := range utf16.Encode([]rune{r}) {
-					item += fmt.Sprintf("\\u%04x", u)
+					fmt.Fprintf(&item, "\\u%04x", u)
 				}
 				continue
 			}
-			item += string(r)
+			item.WriteRune(r)
 		}
-		config = strings.Replace(config, list+":\n", list+":\n- "+item+"\n", 1)
+		config = strings.Replace(config, list+":\n", list+":\n- "+item.String()+"\n", 1)
 	}
 	add("clusters", "cluster", map[string]any{"server": s})
 	add("users", "user", map[string]any{"exec": map[string]any{"apiVersion": "client.authentication.k8s.io/v1",

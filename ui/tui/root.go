@@ -23,8 +23,9 @@ import (
 // model is the root: it routes to its parts, and owns what there is one of.
 type model struct {
 	shared
-	getenv func(string) string
-	clock  func() time.Time
+	getenv    func(string) string
+	clock     func() time.Time
+	pollEvery time.Duration
 
 	now        time.Time
 	terminal   terminal
@@ -48,18 +49,21 @@ type (
 
 // timing holds what tests change.
 type timing struct {
-	clock             func() time.Time
-	grace, touchDelay time.Duration
+	clock                   func() time.Time
+	grace, touchDelay, poll time.Duration
 }
 
+// testPoll is how often tests look whether something is due, which their own clock says.
+const testPoll = 20 * time.Millisecond
+
 func newModel(ctx context.Context, o Options) *model {
-	return newModelWith(ctx, o, timing{clock: time.Now, grace: dialog.Grace, touchDelay: dialog.TouchDelay})
+	return newModelWith(ctx, o, timing{clock: time.Now, grace: dialog.Grace, touchDelay: dialog.TouchDelay, poll: store.ClusterEvery})
 }
 
 // Model returns the root model as [Run] shows it, for tests that drive it without a
 // terminal: clock tells the time, and dialogs take keys at once. end ends its work.
 func Model(ctx context.Context, o Options, clock func() time.Time) (root tea.Model, end func(grace time.Duration)) {
-	m := newModelWith(ctx, o, timing{clock: clock})
+	m := newModelWith(ctx, o, timing{clock: clock, poll: testPoll})
 	return m, m.close
 }
 
@@ -78,7 +82,7 @@ func newModelWith(ctx context.Context, o Options, t timing) *model {
 	flow.Prompter, flow.Waiting = all.prompter, waits(all.runner.Send, all.dialogID)
 	screens := &factory{shared: all}
 	m := &model{
-		shared: all, clock: t.clock, now: t.clock(), readOnly: o.ReadOnly, terminal: newTerminal(o.Environ),
+		shared: all, clock: t.clock, pollEvery: t.poll, now: t.clock(), readOnly: o.ReadOnly, terminal: newTerminal(o.Environ),
 		getenv: func(name string) string { return lookup(o.Environ, name) },
 		nav:    navigation{sections: screens.sections()},
 	}
@@ -229,7 +233,7 @@ func (m *model) timers() tea.Cmd {
 	}
 	if !m.polling { // every header shows it
 		m.polling = true
-		cmds = append(cmds, tea.Tick(store.ClusterEvery, func(time.Time) tea.Msg { return pollMsg{} }))
+		cmds = append(cmds, tea.Tick(m.pollEvery, func(time.Time) tea.Msg { return pollMsg{} }))
 	}
 	return tea.Batch(cmds...)
 }

@@ -174,6 +174,7 @@ func TestConsent(t *testing.T) {
 	r.Press("end", "enter")
 	r.Type("PIN of", "123456")
 	r.Until("set", func() bool { e, err := enrolled(t, r); return err == nil && e.Policy == consent.Always })
+	r.Sees("zeta-hsm: always")
 	r.Press("y")
 	r.Sees("No kubeconfig can weaken it", "Signed by the key: version 1")
 	r.Press("up", "tab", `"verbs="`, "enter")
