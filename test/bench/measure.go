@@ -26,15 +26,15 @@ type program struct {
 // run runs p once, whole process, and returns how long it took. What p says goes to
 // a file, as to a terminal: somebody who reads from a pipe would run beside it.
 func (p program) run(ctx context.Context) (took time.Duration, err error) {
-	took, _, err = p.measured(ctx)
+	took, _, err = p.ended(ctx)
 	return took, err
 }
 
-// measured is run, and returns how long processors worked for it, too.
-func (p program) measured(ctx context.Context) (took, used time.Duration, err error) {
+// ended is run, and returns what the system says of the process.
+func (p program) ended(ctx context.Context) (took time.Duration, state *os.ProcessState, err error) {
 	stderr, err := os.CreateTemp("", "stderr-")
 	if err != nil {
-		return 0, 0, err
+		return 0, nil, err
 	}
 	defer func() { err = errors.Join(err, stderr.Close(), os.Remove(stderr.Name())) }()
 	cmd := exec.CommandContext(ctx, p.path, p.args...)
@@ -44,14 +44,14 @@ func (p program) measured(ctx context.Context) (took, used time.Duration, err er
 	took = time.Since(begin)
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		return 0, 0, err
+		return 0, nil, err
 	}
 	if code := cmd.ProcessState.ExitCode(); code != p.code {
 		said, err := os.ReadFile(stderr.Name())
-		return 0, 0, errors.Join(fmt.Errorf("%s %s: exit code %d, not %d: %s", p.path, strings.Join(p.args, " "),
+		return 0, nil, errors.Join(fmt.Errorf("%s %s: exit code %d, not %d: %s", p.path, strings.Join(p.args, " "),
 			code, p.code, said), err)
 	}
-	return took, cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), nil
+	return took, cmd.ProcessState, nil
 }
 
 // pair is what two programs took.

@@ -96,12 +96,11 @@ func (s *stage) fileRequests(ctx context.Context) error {
 
 // peak is the largest resident memory of a run, in bytes.
 func peak(ctx context.Context, p program) (int64, error) {
-	cmd := exec.CommandContext(ctx, p.path, p.args...)
-	cmd.Env = p.env
-	if err := cmd.Run(); err != nil {
-		return 0, fmt.Errorf("%s %s: %w", p.path, strings.Join(p.args, " "), err)
+	_, state, err := p.ended(ctx)
+	if err != nil {
+		return 0, err
 	}
-	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	usage, ok := state.SysUsage().(*syscall.Rusage)
 	if !ok {
 		return 0, fmt.Errorf("%s: no account of its memory", p.path)
 	}

@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/test/controlplane"
@@ -51,11 +50,11 @@ func (b *bench) crowd(ctx context.Context) error {
 	if err := fresh(ctx, b.lab); err != nil {
 		return err
 	}
-	enrolled, err := b.enrolledKey()
+	_, _, enrolled, err := stored(b.lab)
 	if err != nil {
 		return err
 	}
-	byAgent, err := signRequest(map[string]string{wire.KeyURI: enrolled.String()})
+	byAgent, err := signRequest(map[string]string{wire.KeyURI: enrolled.Key.String()})
 	if err != nil {
 		return err
 	}
@@ -88,24 +87,6 @@ func (b *bench) signer(ctx context.Context) (p program, key hsm.URI, err error) 
 func signRequest(config map[string]string) (string, error) {
 	request, err := wire.NewSignRequest(wire.KEP, config, make([]byte, crypto.SHA256.Size()), crypto.SHA256)
 	return wire.EnvVar + "=" + string(request), err
-}
-
-// enrolledKey is the key of the enrollment.
-func (s *stage) enrolledKey() (u hsm.URI, err error) {
-	dirs, err := home.FromEnv(func(name string) string {
-		if name == home.EnvHome {
-			return s.lab.Home
-		}
-		return ""
-	})
-	if err != nil {
-		return u, err
-	}
-	e, err := enrollment.NewStore(dirs).Load(s.enrolled)
-	if err != nil {
-		return u, err
-	}
-	return e.Key, nil
 }
 
 // signingKey makes a key that is not enrolled.

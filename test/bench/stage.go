@@ -78,10 +78,6 @@ func open(ctx context.Context) (_ *stage, _ func() error, err error) {
 		return nil, nil, err
 	}
 	closers = append(closers, s.lab.Close)
-	return s, done, s.enroll(ctx)
-}
-
-func (s *stage) enroll(ctx context.Context) error {
 	s.enrolled = lab.Enrolled
-	return s.lab.Enroll(ctx, group)
+	return s, done, s.lab.Enroll(ctx, group)
 }
