@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -31,6 +32,9 @@ func TestMain(m *testing.M) {
 	// Under nohup the children would inherit an ignored SIGHUP, which the prompt
 	// respects; once caught here, they start with the default.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	if err := flag.Set("test.parallel", "8"); err != nil { // each test waits for its programs
+		panic(err)
+	}
 	os.Exit(m.Run())
 }
 
@@ -100,6 +104,9 @@ func runChild(mode string) {
 			Typed: func(s string) bool { return s == "jane" }})
 		fmt.Fprintf(os.Stderr, "RESULT %v %v\n", yes, err)
 	case "touch":
+		if arg == "bell" {
+			touchBell = 500 * time.Millisecond
+		}
 		q := hsm.TouchPrompt{Token: testToken, Purpose: testPIN().Purpose}
 		if arg == "pad" {
 			q.Pad = hsm.UserPIN

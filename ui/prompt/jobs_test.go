@@ -28,6 +28,7 @@ func startShell(t *testing.T) *screen {
 }
 
 func TestStopAndForeground(t *testing.T) {
+	t.Parallel()
 	s := startShell(t)
 	s.typed(run + "\n")
 	s.asking(pinLabel)
@@ -50,6 +51,7 @@ func TestStopAndForeground(t *testing.T) {
 }
 
 func TestStopBackgroundForeground(t *testing.T) {
+	t.Parallel()
 	s := startShell(t)
 	s.typed(run + "\n")
 	s.asking(pinLabel)
@@ -71,6 +73,7 @@ func TestStopBackgroundForeground(t *testing.T) {
 }
 
 func TestBackground(t *testing.T) {
+	t.Parallel()
 	s := startShell(t)
 	s.typed(run + " &\n")
 	s.expect("RESULT no-terminal: no terminal to ask on: this process is in the background")
@@ -81,6 +84,7 @@ func TestBackground(t *testing.T) {
 // TestStopWhereNothingContinues: on a terminal without job control (ssh -t host
 // kubectl …) ctrl-z must not lose the prompt.
 func TestStopWhereNothingContinues(t *testing.T) {
+	t.Parallel()
 	s := start(t, child("pin"))
 	s.asking(pinLabel)
 	s.typed("12\x1a")
@@ -91,6 +95,7 @@ func TestStopWhereNothingContinues(t *testing.T) {
 
 // TestStopAfterAPrompt: catching ctrl-z once must not swallow it later.
 func TestStopAfterAPrompt(t *testing.T) {
+	t.Parallel()
 	s := startShell(t)
 	s.typed(`PROMPT_TEST_CHILD=pin-then-wait "$CHILD"` + "\n")
 	s.asking(pinLabel)
@@ -141,18 +146,10 @@ func (s *screen) leader() int {
 	return pid
 }
 
-func TestStopAndForegroundOfALedProgram(t *testing.T) {
-	s := startShell(t)
-	s.typed(led + "\n")
-	s.asking(pinLabel)
-	s.typed("12\x1a")
-	s.elsewhere()
-	s.answered()
-}
-
 // TestTypedBeforeTheStopIsHeardOf: when the group's leader has stopped, what is
 // typed is the shell's, and no reason to give the prompt up.
 func TestTypedBeforeTheStopIsHeardOf(t *testing.T) {
+	t.Parallel()
 	s := startShell(t)
 	s.typed(led + "\n")
 	s.asking(pinLabel)
@@ -183,6 +180,7 @@ func (s *screen) ours() int {
 // TestStopThatComesLate: what stopped the group is over when it is heard of, so
 // that nobody would continue the program.
 func TestStopThatComesLate(t *testing.T) {
+	t.Parallel()
 	s := startShell(t)
 	s.typed(led + "\n")
 	s.asking(pinLabel)
@@ -196,6 +194,7 @@ func TestStopThatComesLate(t *testing.T) {
 // TestStopHeardOfAfterwards: of a ctrl-z and fg that are over it may be heard when the
 // prompt is there again, and an answer begun in it.
 func TestStopHeardOfAfterwards(t *testing.T) {
+	t.Parallel()
 	s := startShell(t)
 	s.typed(led + "\n")
 	s.asking(pinLabel)
@@ -216,6 +215,7 @@ func TestStopHeardOfAfterwards(t *testing.T) {
 // TestStopOfASlowShell: one that takes the terminal when the prompt was taken up
 // again gets it with echo, and at fg the prompt is there.
 func TestStopOfASlowShell(t *testing.T) {
+	t.Parallel()
 	s := startShell(t)
 	s.typed(led + "\n")
 	s.asking(pinLabel)
@@ -238,6 +238,7 @@ func TestStopOfASlowShell(t *testing.T) {
 // TestStopAfterAStopOfNoShell: where no shell takes the terminal, ctrl-z has the prompt
 // drawn anew each time, as the line that was begun is lost.
 func TestStopAfterAStopOfNoShell(t *testing.T) {
+	t.Parallel()
 	cmd := exec.Command("sh", "-c", `echo "leader $$. leader $$."; PROMPT_TEST_CHILD=pin "$CHILD"; :`)
 	cmd.Env = append(os.Environ(), "CHILD="+os.Args[0], "TERM=xterm")
 	s := start(t, cmd)
@@ -315,6 +316,7 @@ func (s *screen) confirmed() int {
 // TestQuestionStopAndForeground: the question of a program that another one leads,
 // as an attendant's, after ctrl-z and fg.
 func TestQuestionStopAndForeground(t *testing.T) {
+	t.Parallel()
 	s := startShell(t)
 	s.typed(strings.Replace(led, "=pin", "=confirm", 1) + "\n")
 	s.expect(confirmLabel)

@@ -16,9 +16,10 @@ import (
 // longer: most waits are over by then.
 const (
 	touchDelay = 200 * time.Millisecond
-	touchBell  = 5 * time.Second
 	waitDelay  = time.Second
 )
+
+var touchBell = 5 * time.Second // changed by a test
 
 // Waiting shows a line of clean words, which say why the command waits: it appears
 // after a second and is erased when done is called. Without a usable terminal it is

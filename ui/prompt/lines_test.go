@@ -41,10 +41,13 @@ func startFed(t *testing.T, cmd *exec.Cmd) (s *screen, next func()) {
 	}
 }
 
+// TestTouch: the line is there at once, and when the bell rings, a terminal that can tells
+// the desktop.
 func TestTouch(t *testing.T) {
-	s, next := startTouch(t, "touch")
+	t.Parallel()
+	s, next := startTouch(t, "touch:bell", "KITTY_WINDOW_ID=1", "TMUX=", "STY=")
 	s.expect(touchLineText)
-	s.expect("\a") // after five seconds
+	s.expect("\a\x1b]99;i=kubehsm:o=unfocused;" + touchLineText)
 	next()
 	s.expect("RESULT touched")
 	s.gone("Touch")
@@ -53,6 +56,7 @@ func TestTouch(t *testing.T) {
 
 // TestPad: who is to type the PIN on the reader is told so.
 func TestPad(t *testing.T) {
+	t.Parallel()
 	s, next := startTouch(t, "touch:pad")
 	s.expect(`Type the PIN on the reader of token "Ada's key" (serial 1234567) to sign in to prod`)
 	next()
@@ -61,16 +65,8 @@ func TestPad(t *testing.T) {
 	s.restored()
 }
 
-// TestTouchTellsTheDesktop: a terminal that can does so when the bell rings.
-func TestTouchTellsTheDesktop(t *testing.T) {
-	s, next := startTouch(t, "touch", "KITTY_WINDOW_ID=1", "TMUX=", "STY=")
-	s.expect("\a\x1b]99;i=kubehsm:o=unfocused;" + touchLineText)
-	next()
-	s.expect("RESULT touched")
-	s.gone("Touch")
-}
-
 func TestTouchDoneAtOnce(t *testing.T) {
+	t.Parallel()
 	s, next := startTouch(t, "touch")
 	next()
 	s.expect("RESULT touched")
@@ -80,6 +76,7 @@ func TestTouchDoneAtOnce(t *testing.T) {
 }
 
 func TestTouchIsHiddenWhileAPINIsAsked(t *testing.T) {
+	t.Parallel()
 	s, next := startTouch(t, "touch:pin")
 	s.expect(touchLineText)
 	next()
@@ -94,6 +91,7 @@ func TestTouchIsHiddenWhileAPINIsAsked(t *testing.T) {
 }
 
 func TestTouchOnADumbTerminal(t *testing.T) {
+	t.Parallel()
 	s, next := startTouch(t, "touch", "TERM=dumb")
 	s.expect(touchLineText)
 	next()
@@ -128,6 +126,7 @@ func stdoutTo(t *testing.T, cmd *exec.Cmd) (read func() string) {
 // TestWaiting: the line is on the terminal while the command waits, and gone then,
 // all rows of it.
 func TestWaiting(t *testing.T) {
+	t.Parallel()
 	cmd := child("wait")
 	stdout := stdoutTo(t, cmd)
 	s, next := startFed(t, cmd)
@@ -150,6 +149,7 @@ func TestWaiting(t *testing.T) {
 
 // TestWaitingWithoutATerminal: the line is written once for each reason.
 func TestWaitingWithoutATerminal(t *testing.T) {
+	t.Parallel()
 	cmd := child("wait")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	stdout := stdoutTo(t, cmd)
@@ -177,6 +177,7 @@ func TestWaitingWithoutATerminal(t *testing.T) {
 // TestWaitingBehindAPager: a terminal in raw mode is another program's, and its
 // screen too.
 func TestWaitingBehindAPager(t *testing.T) {
+	t.Parallel()
 	cmd := child("wait")
 	stdout := stdoutTo(t, cmd)
 	s, next := startFed(t, cmd)
@@ -203,6 +204,7 @@ func TestWaitingBehindAPager(t *testing.T) {
 
 // TestWaitingAfterStopAndForeground: the line is there again.
 func TestWaitingAfterStopAndForeground(t *testing.T) {
+	t.Parallel()
 	s := startShell(t)
 	s.typed(strings.Replace(run, "=pin", "=wait", 1) + "\n")
 	s.expect("4711)")

@@ -19,6 +19,7 @@ import (
 const pinLabel = "PIV PIN (3 tries left): "
 
 func TestPIN(t *testing.T) {
+	t.Parallel()
 	s := start(t, child("pin"))
 	s.asking(pinLabel)
 	for _, want := range []string{`Token "Ada's key" (serial 1234567) needs its PIV PIN to sign in to prod`,
@@ -39,6 +40,7 @@ func TestPIN(t *testing.T) {
 // the answer on a terminal of any size, no value begins a line, and all of it goes with the
 // answer. So it is with the touch that is an answer.
 func TestQuestionOnATerminal(t *testing.T) {
+	t.Parallel()
 	for _, size := range []pty.Winsize{{Cols: 60, Rows: 15}, {Cols: 80, Rows: 24}} {
 		for mode, end := range map[string]string{"question": "Allow it? [y/N] ", "question-touch": "to allow it"} {
 			cmd := child(mode, "NO_COLOR=1")
@@ -85,6 +87,7 @@ func TestQuestionOnATerminal(t *testing.T) {
 // TestLines: what was pasted in several lines is one answer, shows nowhere and is
 // not left for the shell.
 func TestLines(t *testing.T) {
+	t.Parallel()
 	for keys, want := range map[string]string{
 		"first\nsecond.\n":  "pin " + digest("first\nsecond."),
 		"first.\n":          "pin " + digest("first."),
@@ -107,6 +110,7 @@ func TestLines(t *testing.T) {
 }
 
 func TestPINEditing(t *testing.T) {
+	t.Parallel()
 	s := start(t, child("pin"))
 	s.asking(pinLabel)
 	s.typed("12x\x7f3\x154567\n") // backspace, then ctrl-u
@@ -115,12 +119,14 @@ func TestPINEditing(t *testing.T) {
 }
 
 func TestPINEndings(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ name, keys, want string }{
 		{"ctrl-c", "123\x03", "RESULT cancelled: cancelled"},
 		{"ctrl-backslash", "123\x1c", "RESULT cancelled: cancelled"},
 		{"ctrl-d", "\x04", "RESULT cancelled: cancelled"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			s := start(t, child("pin"))
 			s.asking(pinLabel)
 			s.typed(c.keys)
@@ -132,6 +138,7 @@ func TestPINEndings(t *testing.T) {
 	}
 	for _, sig := range []syscall.Signal{unix.SIGTERM, unix.SIGHUP, unix.SIGINT} {
 		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
 			s := start(t, child("pin"))
 			s.asking(pinLabel)
 			if err := s.cmd.Process.Signal(sig); err != nil {
@@ -147,6 +154,7 @@ func TestPINEndings(t *testing.T) {
 		"panic":   "RESULT panic while echo is off",
 	} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			s := start(t, child(mode))
 			s.expect(want)
 			s.restored()
@@ -155,6 +163,7 @@ func TestPINEndings(t *testing.T) {
 }
 
 func TestNewPIN(t *testing.T) {
+	t.Parallel()
 	s := start(t, child("new"))
 	s.asking("New PIV PIN: ")
 	s.typed("111111\n")
@@ -175,6 +184,7 @@ func TestNewPIN(t *testing.T) {
 }
 
 func TestRawTerminal(t *testing.T) {
+	t.Parallel()
 	s := start(t, child("pin"), func(tty *os.File) {
 		modes, err := unix.IoctlGetTermios(int(tty.Fd()), ioctlGet)
 		if err != nil {
@@ -192,6 +202,7 @@ func TestRawTerminal(t *testing.T) {
 }
 
 func TestNoTerminal(t *testing.T) {
+	t.Parallel()
 	cmd := child("pin")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	out, err := cmd.CombinedOutput()
@@ -201,6 +212,7 @@ func TestNoTerminal(t *testing.T) {
 }
 
 func TestStandardInputIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	cmd := child("pin-then-stdin")
 	cmd.Stdin = strings.NewReader("kind: Pod\n")
 	s := start(t, cmd)
@@ -211,6 +223,7 @@ func TestStandardInputIsLeftAlone(t *testing.T) {
 }
 
 func TestTypeAheadIsDropped(t *testing.T) {
+	t.Parallel()
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -231,6 +244,7 @@ func TestTypeAheadIsDropped(t *testing.T) {
 }
 
 func TestDumbTerminal(t *testing.T) {
+	t.Parallel()
 	s := start(t, child("pin", "TERM=dumb"))
 	s.asking(pinLabel)
 	s.typed("271828\n")
@@ -242,6 +256,7 @@ func TestDumbTerminal(t *testing.T) {
 }
 
 func TestConfirm(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ mode, keys, want string }{
 		{"confirm", "y\n", "RESULT true <nil>"},
 		{"confirm", "YES\n", "RESULT true <nil>"},
@@ -253,6 +268,7 @@ func TestConfirm(t *testing.T) {
 		{"type", "y\n", "RESULT false <nil>"},
 	} {
 		t.Run(c.mode+" "+strings.TrimSpace(c.keys), func(t *testing.T) {
+			t.Parallel()
 			s := start(t, child(c.mode))
 			if c.mode == "type" {
 				s.expect("Type 1234567 to confirm: ")
@@ -269,6 +285,7 @@ func TestConfirm(t *testing.T) {
 		})
 	}
 	t.Run("unclear answers", func(t *testing.T) {
+		t.Parallel()
 		s := start(t, child("confirm"))
 		for i, keys := range []string{"what\n", "hm\n", "maybe\n"} {
 			s.expect("Go on? [y/N] ", i+1)
@@ -286,6 +303,7 @@ func TestConfirm(t *testing.T) {
 		{"nothing", []string{"y\n", "\n"}, "RESULT false <nil>"},
 	} {
 		t.Run("what is wanted: "+c.name, func(t *testing.T) {
+			t.Parallel()
 			s := start(t, child("typed"))
 			for i, keys := range c.keys {
 				if s.expect("Type the words, or jane: ", i+1); i > 0 {
@@ -303,6 +321,7 @@ func TestConfirm(t *testing.T) {
 const bothAsk = `PROMPT_TEST_CHILD=pin "$CHILD" & PROMPT_TEST_CHILD=pin "$CHILD"; wait`
 
 func TestTwoProcessesTakeTurns(t *testing.T) {
+	t.Parallel()
 	cmd := exec.Command("sh", "-c", bothAsk)
 	dir := t.TempDir()
 	const noProcess = "4194305" // no system numbers its processes so high (proc_sys_kernel(5), pid_max)
@@ -329,6 +348,7 @@ func TestTwoProcessesTakeTurns(t *testing.T) {
 
 // TestSharedTerminal: what other programs write while a prompt is shown stays.
 func TestSharedTerminal(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ mode, prompt, keys, want string }{
 		{"pin", pinLabel, "271828\n", "RESULT pin " + digest("271828")},
 		{"confirm", "Go on? [y/N] ", "y\n", "RESULT true <nil>"},
@@ -339,6 +359,7 @@ func TestSharedTerminal(t *testing.T) {
 		{"touch later", touchLineText, "", "RESULT touched"},
 	} {
 		t.Run(c.mode+" "+strings.TrimSpace(c.keys), func(t *testing.T) {
+			t.Parallel()
 			s, next := startFed(t, child("shared:"+c.mode))
 			s.expect(c.prompt)
 			next()
@@ -360,6 +381,7 @@ func TestSharedTerminal(t *testing.T) {
 
 // TestRealPinentry talks to the program that GnuPG's authors ship.
 func TestRealPinentry(t *testing.T) {
+	t.Parallel()
 	program := need.Program(t, "pinentry-tty")
 	tty := exec.Command("sh", "-c", `GPG_TTY=$(tty) PROMPT_TEST_CHILD="pinentry:$PINENTRY" exec "$CHILD"`)
 	tty.Env = append(os.Environ(), "TERM=xterm", "CHILD="+os.Args[0], "PINENTRY="+program)
