@@ -24,6 +24,8 @@ import (
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
+func TestMain(m *testing.M) { os.Exit(lab.Main(m)) }
+
 var (
 	all   = flag.Bool("all", false, "try all clients of the matrix: `make clients`")
 	write = flag.Bool("write", false, "write docs/clients.md")
@@ -72,6 +74,15 @@ func (r *row) did(verb, cell string) {
 	if r.cells[verb] == "" || cell != "yes" { // a failure stays
 		r.cells[verb] = cell
 	}
+}
+
+// cached is a program that debian.sh or make put into the checkout's .cache.
+func cached(t *testing.T, path ...string) string {
+	root, err := controlplane.Checkout()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return need.File(t, filepath.Join(append([]string{root, ".cache"}, path...)...))
 }
 
 // built is a client that make has built, or debian.sh has fetched.

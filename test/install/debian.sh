@@ -132,7 +132,7 @@ old_kubectl() {
 javascript() {
   [ "$profile" = clients ] || return 0
   local from to; from=$(dirname "$0")/../clients/testdata/javascript; to=$(dirname "$0")/../../.cache/javascript
-  mkdir -p "$to" && cp "$from/client.mjs" "$from/../matrix/matrix.mjs" "$to/"
+  mkdir -p "$to" && cp "$from/../matrix/matrix.mjs" "$to/"
   ! cmp -s "$from/package-lock.json" "$to/node_modules/kubehsm.lock" || return 0
   echo "Fetching the JavaScript client in both its majors into .cache/javascript (330 MB)"
   if cp "$from/package.json" "$from/package-lock.json" "$from/.npmrc" "$to/" &&
