@@ -384,7 +384,7 @@ func TestRefreshedByPin(t *testing.T) {
 func TestFollowed(t *testing.T) {
 	ctx, w := t.Context(), world(t)
 	path := w.Env.Kubeconfig
-	elsewhere := filepath.Join(t.TempDir(), "config")
+	elsewhere := filepath.Join(flowtest.TempDir(t), "config")
 	if err := os.Rename(path, elsewhere); err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func TestGuided(t *testing.T) {
 		Leaves: []string{""}, // the progress record, with which the enrollment goes on
 		Passes: []string{"=forbidden: create selfsubjectreviews (2)", "=500: create selfsubjectreviews (2)"},
 		Until:  "create certificatesigningrequests", // the rest is as in TestEnroll; the PUK's change is tried below
-		Do: guided}.Try(t)
+		Do:     guided}.Try(t)
 	for _, op := range []hsmtest.Op{hsmtest.OpOpen, hsmtest.OpAdminister, hsmtest.OpChange} { // steps of the PUK's change
 		w := factory(t)
 		r, err := NewEnroller(w.Env).Enroll(t.Context(), o, hsmtest.NewScript(t, hsmtest.PIN(own)), func(e enrolling.Event) {

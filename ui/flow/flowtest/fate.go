@@ -20,6 +20,7 @@ const (
 	Dropped Fate = -1
 	Cut     Fate = -2
 	Held    Fate = -3 // the request is not carried out, and the connection ends when the client has gone
+	Last    Fate = -4 // the request is answered, and the connection ends
 )
 
 // Forbid refuses what is named as "verb resource", with a subresource as
@@ -136,6 +137,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(whole.Body.Bytes()[:whole.Body.Len()/2]) // the client gets no more
 		w.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
+	}
+	if fate == Last {
+		w.Header().Set("Connection", "close")
+		fate = 0
 	}
 	s.respond(w, r, int(fate))
 }

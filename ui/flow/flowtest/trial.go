@@ -242,7 +242,7 @@ func begins(name string, prefixes []string) bool {
 func (c UseCase) fail(t *testing.T, steps []step, at step, f failure, done []string) {
 	name := f.name + ": " + at.String()
 	w := c.World(t)
-	before := w.State()
+	was := w.State()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	answers := c.Answers
@@ -258,7 +258,20 @@ func (c UseCase) fail(t *testing.T, steps []step, at step, f failure, done []str
 		answers = slices.Concat(c.Answers[:nth-1], f.answers(stop))
 	}
 	var struck atomic.Bool
+	var last step // the request after whose answer the server goes
+	if f.name == "gone" && reads(at.what) {
+		// To go as the request arrives has client-go wait for a second, and then find nobody.
+		if last = before(steps, at); last.kind == "" {
+			struck.Store(true)
+			w.Server.Gone()
+		}
+	}
 	watch(w, func(s step) (Fate, error) {
+		if s.kind == "request" && s.what == last.what && s.nth == last.nth {
+			struck.Store(true)
+			w.Server.Gone()
+			return Last, nil
+		}
 		if f.strike != nil && s.kind == at.kind && s.what == at.what && s.nth == at.nth {
 			struck.Store(true)
 			return f.strike(w, stop)
@@ -273,10 +286,10 @@ func (c UseCase) fail(t *testing.T, steps []step, at step, f failure, done []str
 	c.judge(t, name, f, err)
 	after := w.State()
 	if f.spends {
-		spend(before, at.pin)
+		spend(was, at.pin)
 	}
-	if !maps.Equal(before, after) && !slices.Equal(shape(after), done) && !begins(name, c.Leaves) {
-		t.Errorf("%v\nleft:\n%s", err, differences(before, after))
+	if !maps.Equal(was, after) && !slices.Equal(shape(after), done) && !begins(name, c.Leaves) {
+		t.Errorf("%v\nleft:\n%s", err, differences(was, after))
 	}
 	if c.Resumes && f.name != "gone" {
 		if err := c.Do(t.Context(), w, hsmtest.NewScript(t, c.Answers...).Lax()); err != nil {
@@ -285,6 +298,24 @@ func (c UseCase) fail(t *testing.T, steps []step, at step, f failure, done []str
 			t.Errorf("once more: %q, want %q", again, done)
 		}
 	}
+}
+
+// reads reports whether a request changes nothing and is sent again by client-go.
+func reads(what string) bool {
+	return strings.HasPrefix(what, "get ") || strings.HasPrefix(what, "list ")
+}
+
+// before is the request before another, if there is one.
+func before(steps []step, at step) (last step) {
+	for _, s := range steps {
+		if s == at {
+			break
+		}
+		if s.kind == "request" {
+			last = s
+		}
+	}
+	return last
 }
 
 // judge fails the test if err is not the error for that failure.
