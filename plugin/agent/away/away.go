@@ -76,8 +76,8 @@ func (w *Watcher) Watches() []Watch {
 
 // How long after a failure the system is asked again: soon if it has answered before, as
 // when its bus is started again.
-const (
-	retrySoon = time.Second
+var (
+	retrySoon = time.Second // changed by a test
 	retryLate = time.Minute
 )
 

@@ -30,8 +30,8 @@ const (
 	properties = busName + ".Properties"
 )
 
-// patience bounds how long the bus and logind may take to answer.
-const patience = 5 * time.Second
+// patience bounds how long the bus and logind may take to answer. A test changes it.
+var patience = 5 * time.Second
 
 // seen is what was last seen of a session of the user.
 type seen struct {

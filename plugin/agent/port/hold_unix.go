@@ -26,8 +26,10 @@ import (
 )
 
 // Times of a holder: how long it and an agent wait, and how often it checks its clients.
-const (
-	holdTimeout = 2 * time.Second
+const holdTimeout = 2 * time.Second
+
+// The holders of tests have shorter ones.
+var (
 	handTimeout = 5 * time.Second
 	holdSweep   = 5 * time.Second
 )

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process"
@@ -33,6 +34,7 @@ func TestMain(m *testing.M) {
 }
 
 func hold() error {
+	handTimeout, holdSweep = 200*time.Millisecond, 200*time.Millisecond
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	d, err := home.FromEnv(os.Getenv)
@@ -117,32 +119,6 @@ func TestHolder(t *testing.T) {
 	}
 }
 
-// TestHandOver: the next agent gets the port that an earlier agent has left, and the port
-// holder ends.
-func TestHandOver(t *testing.T) {
-	d, l, h := started(t)
-	address := l.Addr().String()
-	check(t, h.Tell([]process.ID{process.Of(running(t).Process.Pid)}))
-	check(t, l.Close())
-	h.Leave(false)
-	if free(t, address) {
-		t.Fatal("the port is free")
-	}
-	next, err := Take(d)
-	check(t, err)
-	if next == nil || next.Addr().String() != address {
-		t.Fatalf("the next agent has %v", next)
-	}
-	defer next.Close()
-	poll.Until(t, "the holder has ended", h.Ended)
-	c, err := net.Dial("tcp4", address)
-	check(t, err)
-	defer c.Close()
-	served, err := next.Accept()
-	check(t, err)
-	check(t, served.Close())
-}
-
 // TestNobodyHolds: where no agent has left a holder there is nothing to take, or to end.
 func TestNobodyHolds(t *testing.T) {
 	t.Setenv(home.EnvHome, t.TempDir())
@@ -153,20 +129,6 @@ func TestNobodyHolds(t *testing.T) {
 		t.Errorf("%v, %v", l, err)
 	}
 	check(t, Release(d))
-}
-
-// TestRelease: a holder that is not needed any more gives the port back.
-func TestRelease(t *testing.T) {
-	d, l, h := started(t)
-	address := l.Addr().String()
-	check(t, h.Tell([]process.ID{process.Of(running(t).Process.Pid)}))
-	check(t, l.Close())
-	h.Leave(false)
-	check(t, Release(d))
-	poll.Until(t, "the holder has ended", h.Ended)
-	if !free(t, address) {
-		t.Error("the port is not free")
-	}
 }
 
 // TestNoClients: a port holder ends with its agent if no client has a session.
