@@ -65,6 +65,7 @@ const maxNoted = 3
 // invisible characters". It is "" if there are none.
 func foreign(s string) string {
 	var kinds []string
+	var scripts []*unicode.RangeTable // of letters so far: to find a script takes long
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRuneInString(s[i:])
 		i += n
@@ -82,8 +83,11 @@ func foreign(s string) string {
 			kind = "combining marks"
 		case !unicode.IsGraphic(r) || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r):
 			kind = "invisible characters"
+		case slices.ContainsFunc(scripts, func(t *unicode.RangeTable) bool { return unicode.Is(t, r) }):
+			continue
 		case unicode.IsLetter(r):
-			kind = script(r) + " letters"
+			name, table := script(r)
+			kind, scripts = name+" letters", append(scripts, table)
 		default:
 			kind = "symbols beyond ASCII"
 		}
@@ -101,18 +105,18 @@ func foreign(s string) string {
 	return strings.Join(kinds, "")
 }
 
-// script is the name of the writing system that a letter belongs to. Of Latin ones those
-// beyond ASCII alone come here.
-func script(r rune) string {
+// script is the name and the table of the writing system that a letter belongs to. Of Latin
+// ones those beyond ASCII alone come here.
+func script(r rune) (string, *unicode.RangeTable) {
 	if unicode.Is(unicode.Latin, r) {
-		return "other Latin"
+		return "other Latin", unicode.Latin
 	}
 	for name, table := range unicode.Scripts {
 		if name != "Common" && name != "Inherited" && unicode.Is(table, r) {
-			return strings.ReplaceAll(name, "_", " ")
+			return strings.ReplaceAll(name, "_", " "), table
 		}
 	}
-	return "unusual"
+	return "unusual", new(unicode.RangeTable)
 }
 
 // quoted puts text that somebody else chose into quotes that it cannot leave. Only
