@@ -206,6 +206,7 @@ func TestManyKinds(t *testing.T) {
 
 // Follow sees every record once and in order, across rotations.
 func TestFollow(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "audit.log")
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -248,16 +249,6 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-func BenchmarkWrite(b *testing.B) {
-	l, err := Open(filepath.Join(b.TempDir(), "audit.log"))
-	check(b, err)
-	r := Record{Event: Session, Outcome: Granted, Enrollment: "prod", Client: &Process{1234, "kubectl"}, Agent: 1}
-	for b.Loop() {
-		check(b, l.Write(r))
-	}
-	check(b, l.Close())
-}
-
 // TestMuchToCarry: any program of the user can add policies to the log, until a new file would
 // begin with more than a file holds. Nothing is lost then, and not every record begins a file.
 func TestMuchToCarry(t *testing.T) {
@@ -286,6 +277,7 @@ func TestMuchToCarry(t *testing.T) {
 // version, the policies before it and the key are. What a program has written into the log,
 // longer than anything of ours, keeps no record from being written.
 func TestLongestIsCarried(t *testing.T) {
+	t.Parallel()
 	key, err := rsa.GenerateKey(rand.Reader, 4096)
 	check(t, err)
 	longest := consent.Policy{Mode: consent.Rules,

@@ -350,28 +350,6 @@ func TestPolicyOutlivesTheLogsFiles(t *testing.T) {
 	}
 }
 
-// BenchmarkPolicy: what is in force costs no verification where nothing has changed.
-func BenchmarkPolicy(b *testing.B) {
-	t := &testing.T{}
-	known := audit.NewKnown()
-	l := &lab{t: t}
-	var err error
-	if l.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
-		b.Fatal(err)
-	}
-	hash, err := hsm.Fingerprint(l.key.Public())
-	if err != nil {
-		b.Fatal(err)
-	}
-	signed := l.sign(consent.Policy{Mode: consent.Writes}, 1, "")
-	known.Follow(audit.Record{Event: audit.PolicyKey, Key: hash, Statement: signed.Text, Signature: signed.Signature})
-	for b.Loop() {
-		if s := known.Judge(hash, signed, nil); !s.Signed() {
-			b.Fatal("not signed")
-		}
-	}
-}
-
 // TestNoticeTellsOfLowering: nobody has a policy's lowering go untold by further changes, nor
 // by what stands in the policy.
 func TestNoticeTellsOfLowering(t *testing.T) {
