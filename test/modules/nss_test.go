@@ -28,38 +28,21 @@ func nss(t *testing.T) pkcs11.Module {
 	t.Setenv("NSS_MAX_MP_PBE_ITERATION_COUNT", "100") // iterations decide how long a login takes
 	m := pkcs11.Module{Path: p11server.Library(t, "libsoftokn3.so"), Reserved: "configdir='sql:" + t.TempDir() +
 		"' certPrefix='' keyPrefix='' secmod='' dbTokenDescription='" + nssLabel + "'"}
-	c := p11.New(m.Path)
-	if c == nil {
-		t.Fatalf("%s cannot be loaded", m.Path)
-	}
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	reserved := append([]byte(m.Reserved), 0)
 	var pin runtime.Pinner
 	pin.Pin(&reserved[0])
 	defer pin.Unpin()
-	must(c.Initialize(p11.InitializeWithFlags(p11.CKF_OS_LOCKING_OK),
-		p11.InitializeWithReserved(unsafe.Pointer(&reserved[0]))))
-	defer func() { must(c.Finalize()) }()
-	slots, err := c.GetSlotList(true)
-	must(err)
-	for _, slot := range slots {
-		info, err := c.GetTokenInfo(slot)
+	library(t, m.Path, func(c *p11.Ctx, must func(error)) {
+		slots, err := c.GetSlotList(true)
 		must(err)
-		if info.Label != nssLabel {
-			continue
+		for _, slot := range slots {
+			info, err := c.GetTokenInfo(slot)
+			must(err)
+			if info.Label == nssLabel {
+				loggedIn(c, must, slot, p11.CKU_SO, "", func(sh p11.SessionHandle) { must(c.InitPIN(sh, nssPIN)) })
+			}
 		}
-		sh, err := c.OpenSession(slot, p11.CKF_SERIAL_SESSION|p11.CKF_RW_SESSION)
-		must(err)
-		must(c.Login(sh, p11.CKU_SO, ""))
-		must(c.InitPIN(sh, nssPIN))
-		must(c.Logout(sh))
-		must(c.CloseSession(sh))
-	}
+	}, p11.InitializeWithFlags(p11.CKF_OS_LOCKING_OK), p11.InitializeWithReserved(unsafe.Pointer(&reserved[0])))
 	return m
 }
 

@@ -6,12 +6,9 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	p11 "github.com/miekg/pkcs11"
 	"golang.org/x/sys/unix"
@@ -38,7 +35,7 @@ const (
 func openCryptoki(t *testing.T) string {
 	t.Helper()
 	vcard.Private(t)
-	daemon := need.File(t, "/usr/sbin/pkcsslotd")
+	slotd := need.File(t, "/usr/sbin/pkcsslotd")
 	module := p11server.Library(t, "opencryptoki/libopencryptoki.so.0")
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -58,37 +55,13 @@ func openCryptoki(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command(daemon, "-f")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	t.Cleanup(func() {
-		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			t.Error(err)
-		}
-		<-ended
-		// A daemon that ends leaves its socket.
+	t.Cleanup(func() { // a daemon that ends leaves its socket
 		if err := os.Remove("/run/pkcsslotd.socket"); err != nil && !errors.Is(err, os.ErrNotExist) {
 			t.Error(err)
 		}
 	})
-	for deadline := time.Now().Add(20 * time.Second); ; {
-		if listens(t, "/run/pkcsslotd.socket") {
-			return module
-		}
-		select {
-		case err := <-ended:
-			ended <- err
-			t.Fatalf("pkcsslotd ended: %v", err)
-		case <-time.After(10 * time.Millisecond):
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("pkcsslotd opens no socket")
-		}
-	}
+	daemon(t, func() bool { return listens(t, "/run/pkcsslotd.socket") }, slotd, "-f")
+	return module
 }
 
 // listens tells whether a socket takes clients (proc_net(5), unix): its file is
@@ -127,9 +100,27 @@ func overlay(t *testing.T, file, at string) {
 // blankToken returns a module with a token whose PINs need no change.
 func blankToken(t *testing.T) string {
 	module := openCryptoki(t)
-	c := p11.New(module)
+	library(t, module, func(c *p11.Ctx, must func(error)) {
+		slots, err := c.GetSlotList(true)
+		must(err)
+		must(c.InitToken(slots[0], ockDefaultSO, ockLabel))
+		loggedIn(c, must, slots[0], p11.CKU_SO, ockDefaultSO, func(sh p11.SessionHandle) {
+			must(c.SetPIN(sh, ockDefaultSO, ockSO))
+			must(c.InitPIN(sh, ockFirst))
+		})
+		loggedIn(c, must, slots[0], p11.CKU_USER, ockFirst, func(sh p11.SessionHandle) {
+			must(c.SetPIN(sh, ockFirst, ockPIN))
+		})
+	})
+	return module
+}
+
+// library does something with a library, beside the driver.
+func library(t *testing.T, path string, do func(c *p11.Ctx, must func(error)), o ...p11.InitializeOption) {
+	t.Helper()
+	c := p11.New(path)
 	if c == nil {
-		t.Fatalf("%s cannot be loaded", module)
+		t.Fatalf("%s cannot be loaded", path)
 	}
 	must := func(err error) {
 		t.Helper()
@@ -137,22 +128,18 @@ func blankToken(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	must(c.Initialize())
+	must(c.Initialize(o...))
 	defer func() { must(c.Finalize()) }()
-	slots, err := c.GetSlotList(true)
+	do(c, must)
+}
+
+func loggedIn(c *p11.Ctx, must func(error), slot, who uint, pin string, do func(p11.SessionHandle)) {
+	sh, err := c.OpenSession(slot, p11.CKF_SERIAL_SESSION|p11.CKF_RW_SESSION)
 	must(err)
-	must(c.InitToken(slots[0], ockDefaultSO, ockLabel))
-	sh, err := c.OpenSession(slots[0], p11.CKF_SERIAL_SESSION|p11.CKF_RW_SESSION)
-	must(err)
-	must(c.Login(sh, p11.CKU_SO, ockDefaultSO))
-	must(c.SetPIN(sh, ockDefaultSO, ockSO))
-	must(c.InitPIN(sh, ockFirst))
-	must(c.Logout(sh))
-	must(c.Login(sh, p11.CKU_USER, ockFirst))
-	must(c.SetPIN(sh, ockFirst, ockPIN))
+	must(c.Login(sh, who, pin))
+	do(sh)
 	must(c.Logout(sh))
 	must(c.CloseSession(sh))
-	return module
 }
 
 func TestOpenCryptoki(t *testing.T) {
@@ -167,6 +154,15 @@ func TestOpenCryptoki(t *testing.T) {
 	tokens.Record(t, "opencryptoki", "openCryptoki software token", "pkcs11: libopencryptoki", r)
 }
 
+func pinState(t *testing.T, tok hsm.Token) hsm.PINState {
+	t.Helper()
+	info, err := tok.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.PIN
+}
+
 // TestLadder climbs down the tries of a token that really locks: each state is
 // told before a PIN is asked for, the last try needs a yes of its own, and a
 // locked token asks for nothing.
@@ -177,14 +173,7 @@ func TestLadder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tok.Close()
-	state := func() hsm.PINState {
-		t.Helper()
-		info, err := tok.Info(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return info.PIN
-	}
+	state := func() hsm.PINState { return pinState(t, tok) }
 	if s := state(); s.Low || s.Final || s.Locked {
 		t.Fatalf("new: %+v", s)
 	}
@@ -237,13 +226,7 @@ func TestTriesSpentMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tok.Close()
-	state := func() hsm.PINState {
-		info, err := tok.Info(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return info.PIN
-	}
+	state := func() hsm.PINState { return pinState(t, tok) }
 	other := p11.New(module)
 	p := elsewhere{hsmtest.NewScript(t, hsmtest.PIN(ockPIN), hsmtest.No()), func() {
 		slots, err := other.GetSlotList(true)

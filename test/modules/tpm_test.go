@@ -45,11 +45,11 @@ func daemon(t *testing.T, up func() bool, name string, args ...string) {
 	}
 	ended := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // killed below; the log tells of trouble
+		_ = cmd.Wait() // ended below; the log tells of trouble
 		close(ended)
 	}()
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // the process may have ended
+		_ = cmd.Process.Signal(syscall.SIGTERM) // the process may have ended
 		<-ended
 	})
 	for deadline := time.Now().Add(20 * time.Second); !up(); {
@@ -103,27 +103,12 @@ func tpm(t *testing.T) pkcs11.Module {
 		"--address=unix:path="+bus)
 	daemon(t, owned, need.File(t, "/usr/sbin/tpm2-abrmd"),
 		"--allow-root", "--session", "--tcti=swtpm:host=127.0.0.1,port="+port)
-	c := p11.New(path)
-	if c == nil {
-		t.Fatalf("%s cannot be loaded", path)
-	}
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(c.Initialize())
-	defer func() { must(c.Finalize()) }()
-	slots, err := c.GetSlotList(true)
-	must(err)
-	must(c.InitToken(slots[0], tpmSO, "tpm2-pkcs11 test"))
-	sh, err := c.OpenSession(slots[0], p11.CKF_SERIAL_SESSION|p11.CKF_RW_SESSION)
-	must(err)
-	must(c.Login(sh, p11.CKU_SO, tpmSO))
-	must(c.InitPIN(sh, tpmPIN))
-	must(c.Logout(sh))
-	must(c.CloseSession(sh))
+	library(t, path, func(c *p11.Ctx, must func(error)) {
+		slots, err := c.GetSlotList(true)
+		must(err)
+		must(c.InitToken(slots[0], tpmSO, "tpm2-pkcs11 test"))
+		loggedIn(c, must, slots[0], p11.CKU_SO, tpmSO, func(sh p11.SessionHandle) { must(c.InitPIN(sh, tpmPIN)) })
+	})
 	return pkcs11.Module{Path: filepath.Clean(path), Env: env}
 }
 
