@@ -297,7 +297,7 @@ func TestApprove(t *testing.T) {
 		w.Server.Signs(false)
 		return w
 	},
-		Passes: rest,
+		Passes: rest, Skips: []string{"gone: get certificatesigningrequests"}, // as after "gone: create events"
 		Leaves: append([]string{"cut: update", "ctrl-c: create events", "ctrl-c: get", "ctrl-c: delete"}, rest...),
 		Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
 			err := approve(ctx, w, p)
