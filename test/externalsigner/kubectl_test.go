@@ -3,8 +3,6 @@
 package externalsigner
 
 import (
-	"bufio"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -14,13 +12,11 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/rest"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/provider"
-	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 	"github.com/kubehsm/kubehsm/test/term"
 )
@@ -48,7 +44,7 @@ func TestKubectl(t *testing.T) {
 		}
 		t.Run(string(a), func(t *testing.T) {
 			p := &person{p.Lab, t}
-			config := map[string]string{"uri": uri.String(), "pin": lab.PIN}
+			config := map[string]string{"uri": uri.String(), "pin": lab.PIN, "pathExec": p.Binary}
 			p.configure(config)
 			res := p.wantUser(string(a))
 			if strings.Contains(res.Stderr, lab.PIN) || !strings.Contains(res.Stderr, "warning: the kubeconfig holds a PIN") {
@@ -81,21 +77,8 @@ func TestKubectlVersion(t *testing.T) {
 		}
 		return v.ClientVersion
 	}
-	ours := of(programs.Kubectl)
-	if theirs := of(p.Cluster.Kubectl()); ours != theirs {
+	if ours, theirs := of(programs.Kubectl), of(p.Cluster.Kubectl()); ours != theirs {
 		t.Errorf("it is %+v, the cluster's %+v", ours, theirs)
-	}
-	mod, err := os.ReadFile("../kubectl-externalsigner/go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if module := strings.Replace(ours.GitVersion, "v1.", "v0.", 1); !strings.Contains(string(mod),
-		"k8s.io/kubectl "+module+"\n") {
-		t.Errorf("%+v: not the version of go.mod", ours)
-	}
-	if res := p.run(nil, "version", "--client"); res.Code != 0 ||
-		!strings.HasPrefix(res.Stdout, "Client Version: "+ours.GitVersion+"\n") {
-		t.Errorf("version: %s", res)
 	}
 }
 
@@ -108,7 +91,7 @@ func (p *person) tls12(config map[string]string) string {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
-	auth, err := provider.NewFactory(provider.Options{})(p.Cluster.Server(), with(config, "pathExec", p.Binary), nil)
+	auth, err := provider.NewFactory(provider.Options{})(p.Cluster.Server(), config, nil)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -143,84 +126,6 @@ func (p *person) tls12(config map[string]string) string {
 	_, rest, _ := strings.Cut(string(answer), `"username":"`)
 	user, _, _ := strings.Cut(rest, `"`)
 	return user
-}
-
-func with(m map[string]string, key, value string) map[string]string {
-	out := map[string]string{key: value}
-	for k, v := range m {
-		out[k] = v
-	}
-	return out
-}
-
-// TestOneSignature: commands with several connections need one signature, and
-// upgraded connections are authenticated.
-func TestOneSignature(t *testing.T) {
-	p := newPerson(t)
-	if err := p.Cluster.Apply(t.Context(), pods); err != nil {
-		t.Fatal(err)
-	}
-	uri, err := p.key(hsm.ECDSAP256)
-	if err != nil {
-		t.Fatal(err)
-	}
-	starts := p.spy()
-	p.configure(map[string]string{"uri": uri.String(), "pin": lab.PIN})
-	for _, c := range []struct {
-		args []string
-		env  []string
-		says string
-	}{
-		{[]string{"get", "pods,configmaps,secrets", "-o", "name"}, nil, "pod/nowhere"},
-	} {
-		before := starts()
-		res := p.run(c.env, c.args...)
-		if !strings.Contains(res.Stdout+res.Stderr, c.says) || strings.Contains(res.Stderr, "nauthorized") {
-			t.Errorf("%v: %s", c.args, res)
-		}
-		if n := starts() - before; n != 2 { // the certificate, a signature
-			t.Errorf("%v %v: the signer was started %d times, want 2", c.env, c.args, n)
-		}
-	}
-}
-
-// TestWatch: changes arrive.
-func TestWatch(t *testing.T) {
-	p := newPerson(t)
-	uri, err := p.key(hsm.ECDSAP256)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.configure(map[string]string{"uri": uri.String(), "pin": lab.PIN})
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, programs.Kubectl, "get", "configmaps", "-o", "name", "--watch")
-	cmd.Env = p.Env()
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(out)
-	seen := func(name string) {
-		t.Helper()
-		if err := p.Cluster.Apply(ctx, "{apiVersion: v1, kind: ConfigMap, metadata: {name: "+name+
-			", namespace: default}}"); err != nil {
-			t.Fatal(err)
-		}
-		for lines.Scan() {
-			if lines.Text() == "configmap/"+name {
-				return
-			}
-		}
-		t.Fatalf("%s never came: %v", name, lines.Err())
-	}
-	seen("watched-1")
-	seen("watched-2")
-	cancel()
-	_ = cmd.Wait() // killed above
 }
 
 // TestAtTheTerminal: the signer asks there, while kubectl waits.
@@ -267,22 +172,5 @@ func TestUnanswered(t *testing.T) {
 	}
 	if !s.Cooked() {
 		t.Error("the terminal was left without echo")
-	}
-}
-
-// TestProductIsWithoutProvider: it is for other people's clients.
-func TestProductIsWithoutProvider(t *testing.T) {
-	root, err := controlplane.Checkout()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("go", "list", "-deps", ".")
-	cmd.Dir = root
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(string(out), "plugin/externalsigner/provider") {
-		t.Error("the binary contains the auth provider")
 	}
 }

@@ -19,10 +19,11 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/term"
 )
 
-// TestStreams: what kubectl does over connections of its own kind reaches the
-// pod, in one signature.
+// TestStreams: a command with several requests needs one signature, and so does what
+// kubectl does over connections of its own kind, which reaches the pod.
 func TestStreams(t *testing.T) {
 	p := newPerson(t)
 	if err := p.Cluster.RunPod(t.Context(), "default", "web"); err != nil {
@@ -44,6 +45,7 @@ func TestStreams(t *testing.T) {
 			args []string
 			says string
 		}{
+			{[]string{"get", "pods,configmaps,secrets", "-o", "name"}, "pod/web\n"},
 			{[]string{"exec", "web", "--", "echo", "heard"}, "heard\n"},
 			{[]string{"attach", "web"}, "attached"},
 			{[]string{"cp", file, "web:copied-" + name}, ""},
@@ -64,6 +66,17 @@ func TestStreams(t *testing.T) {
 			t.Errorf("%s: port-forward: the signer was started %d times, want 2", name, n)
 		}
 	}
+	w := term.Run(t, term.Options{Path: programs.Kubectl, Args: []string{"get", "configmaps", "-o", "name", "--watch"},
+		Dir: p.Dir, Env: p.Env(), Columns: 120, Rows: 30})
+	for _, name := range []string{"watched-1", "watched-2"} {
+		if err := p.Cluster.Apply(t.Context(), "{apiVersion: v1, kind: ConfigMap, metadata: {name: "+name+
+			", namespace: default}}"); err != nil {
+			t.Fatal(err)
+		}
+		w.WaitFor("configmap/" + name)
+	}
+	w.Press(term.CtrlC)
+	w.Exit()
 }
 
 // forward forwards a port and fetches something through it.
