@@ -26,7 +26,7 @@ import (
 )
 
 var (
-	lies    = flags.Int("lies", 600, "how many libraries that lie TestLies tries")
+	lies    = flags.Int("lies", 100, "how many libraries that lie TestLies tries")
 	lieSeed = flags.Uint64("lie-seed", 0, "the seed of the first; 0 is one by the clock")
 )
 

@@ -77,7 +77,7 @@ func signOnce(uri, lockDir string) (err error) {
 	return err
 }
 
-// TestProcesses: 160 cold processes, eight at a time, sign with one SoftHSM
+// TestProcesses: 64 cold processes, eight at a time, sign with one SoftHSM
 // while a long-lived one unlocks, generates and locks. None may fail.
 func TestProcesses(t *testing.T) {
 	d, _ := softHSM(t)
@@ -112,7 +112,7 @@ func TestProcesses(t *testing.T) {
 			}
 		}
 	})
-	for n := range 160 {
+	for n := range 64 {
 		work <- n
 	}
 	close(work)
