@@ -239,8 +239,8 @@ func TestLocks(t *testing.T) {
 // contexts, and none is lost.
 func TestConcurrentWriters(t *testing.T) {
 	r, path := one(t, kubectlStyle)
-	j := &Journal{Dir: t.TempDir()}
-	const each = 25
+	j := &Journal{Dir: folder(t)}
+	const each = 8
 	var wg sync.WaitGroup
 	work := func(one func(i int) (again bool, err error)) {
 		defer wg.Done()

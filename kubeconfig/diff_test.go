@@ -75,7 +75,7 @@ func TestDiffIsADiff(t *testing.T) {
 			}
 			r, path := one(t, c.text)
 			p := mustPlan(t, r, entry("prod"))
-			copied := filepath.Join(t.TempDir(), "copy")
+			copied := filepath.Join(folder(t), "copy")
 			if err := os.WriteFile(copied, []byte(c.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -143,7 +143,7 @@ func TestUndoConflicts(t *testing.T) {
 	}
 	t.Run("other lines", func(t *testing.T) {
 		r, path := one(t, kubectlStyle)
-		j := &Journal{Dir: t.TempDir()}
+		j := &Journal{Dir: folder(t)}
 		mustApply(t, mustPlan(t, r, entry("prod")), j)
 		if err := modify(path, "theirs"); err != nil { // client-go writes every line anew
 			t.Fatal(err)
@@ -160,7 +160,7 @@ func TestUndoConflicts(t *testing.T) {
 	})
 	t.Run("the same lines", func(t *testing.T) {
 		r, path := one(t, kubectlStyle)
-		j := &Journal{Dir: t.TempDir()}
+		j := &Journal{Dir: folder(t)}
 		step := mustApply(t, mustPlan(t, r, entry("prod")), j)
 		change(t, path, "127.0.0.1:7443", "127.0.0.1:1")
 		if _, err := j.PlanUndo(ctx, step.ID); err == nil || !strings.Contains(fmt.Sprint(err), ErrConflict.Error()) {
@@ -169,7 +169,7 @@ func TestUndoConflicts(t *testing.T) {
 	})
 	t.Run("current context", func(t *testing.T) {
 		r, path := one(t, strings.Replace(kubectlStyle, "current-context: one", "current-context: zero", 1))
-		j := &Journal{Dir: t.TempDir()}
+		j := &Journal{Dir: folder(t)}
 		mustApply(t, mustPlan(t, r, entry("prod")), j)
 		change(t, path, "current-context: prod", "current-context: one")
 		undo, err := j.PlanUndo(ctx, "")
@@ -184,7 +184,7 @@ func TestUndoConflicts(t *testing.T) {
 	t.Run("replaced entry comes back with its comments", func(t *testing.T) {
 		before := "clusters:\n- name: prod   # mine\n  cluster: {server: https://x}\nkind: Config\n"
 		r, path := one(t, before)
-		j := &Journal{Dir: t.TempDir()}
+		j := &Journal{Dir: folder(t)}
 		p, err := r.Plan(ctx, entry("prod"), Options{Replace: true})
 		if err != nil {
 			t.Fatal(err)
@@ -213,7 +213,7 @@ func TestUndoConflicts(t *testing.T) {
 	})
 	t.Run("written anew by kubectl, which adds nulls", func(t *testing.T) {
 		r, path := one(t, "")
-		j := &Journal{Dir: t.TempDir()}
+		j := &Journal{Dir: folder(t)}
 		e := entry("prod")
 		e.Exec.Env = nil
 		mustApply(t, mustPlan(t, r, e), j)
@@ -237,7 +237,7 @@ func TestUndoConflicts(t *testing.T) {
 	})
 	t.Run("pruned", func(t *testing.T) {
 		r, _ := one(t, kubectlStyle)
-		j := &Journal{Dir: t.TempDir()}
+		j := &Journal{Dir: folder(t)}
 		left := filepath.Join(j.Dir, ".20260101T000000.000000000Z.json.kubehsm-1")
 		if err := os.WriteFile(left, nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -246,11 +246,17 @@ func TestUndoConflicts(t *testing.T) {
 		if err := os.Chtimes(left, old, old); err != nil {
 			t.Fatal(err)
 		}
+		step := mustApply(t, mustPlan(t, r, entry("prod")), j)
+		record := text(t, j.path(step.ID))
 		for i := range KeepSteps + 3 {
-			e := entry("prod")
-			e.TLSServerName = fmt.Sprint("n", i)
-			mustApply(t, mustPlan(t, r, e), j)
+			id := time.Unix(int64(i), 0).UTC().Format(stepTime)
+			if err := os.WriteFile(j.path(id), []byte(record), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
+		e := entry("prod")
+		e.TLSServerName = "new"
+		mustApply(t, mustPlan(t, r, e), j)
 		steps, err := j.History(ctx)
 		if err != nil || len(steps) != KeepSteps || !steps[0].Done || steps[0].ID < steps[1].ID {
 			t.Errorf("%d steps, %v", len(steps), err)

@@ -25,7 +25,7 @@ current-context: a
 // nobody who stays is named as a loser.
 func TestPlanDrop(t *testing.T) {
 	r, path := one(t, shared)
-	j := &Journal{Dir: t.TempDir()}
+	j := &Journal{Dir: folder(t)}
 	p, err := r.PlanDrop(context.Background(), "a")
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func TestPlanDrop(t *testing.T) {
 // TestDropIsUndoneBesideOthers: the items of one step have different names.
 func TestDropIsUndoneBesideOthers(t *testing.T) {
 	r, path := one(t, shared)
-	j := &Journal{Dir: t.TempDir()}
+	j := &Journal{Dir: folder(t)}
 	p, err := r.PlanDrop(context.Background(), "a")
 	if err != nil {
 		t.Fatal(err)

@@ -59,7 +59,7 @@ func FuzzSplice(f *testing.F) {
 		if _, err := decode(data); err != nil {
 			return
 		}
-		path := filepath.Join(t.TempDir(), "config")
+		path := filepath.Join(folder(t), "config")
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +72,7 @@ func FuzzSplice(f *testing.F) {
 			return
 		}
 		p.Diff()
-		j := &Journal{Dir: filepath.Join(t.TempDir(), "j")}
+		j := &Journal{Dir: filepath.Join(folder(t), "j")}
 		mustApply(t, p, j)
 		after := []byte(text(t, path))
 		if !reflect.DeepEqual(others(t, data, "prod"), others(t, after, "prod")) {

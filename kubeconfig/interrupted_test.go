@@ -16,7 +16,7 @@ import (
 func TestUndoOfTheLast(t *testing.T) {
 	ctx := context.Background()
 	r, path := one(t, kubectlStyle)
-	j := &Journal{Dir: filepath.Join(t.TempDir(), "journal")}
+	j := &Journal{Dir: filepath.Join(folder(t), "journal")}
 	first := mustApply(t, mustPlan(t, r, entry("prod")), j)
 	if err := os.Rename(j.path(first.ID), j.path(time.Now().AddDate(50, 0, 0).UTC().Format(stepTime))); err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ func TestKilled(t *testing.T) {
 	}
 	for _, step := range []string{"locked", "prepared 1", "prepared 2", "recorded", "renamed 1", "renamed 2", "written"} {
 		t.Run(step, func(t *testing.T) {
-			dir := t.TempDir()
+			dir := folder(t)
 			r := twoFiles(t, dir)
 			before := [2]string{text(t, r.Files[0]), text(t, r.Files[1])}
 			cmd := exec.Command(os.Args[0], "-test.run=^TestKilled$")

@@ -8,6 +8,14 @@ import (
 	"testing"
 )
 
+// lowLimit has wholeLimit be reached by a small file.
+func lowLimit(t *testing.T) {
+	t.Helper()
+	before := wholeLimit
+	wholeLimit = 8 << 10
+	t.Cleanup(func() { wholeLimit = before })
+}
+
 // padded is text after a comment that makes it size bytes long.
 func padded(t testing.TB, text string, size int) string {
 	t.Helper()
@@ -29,6 +37,7 @@ func padded(t testing.TB, text string, size int) string {
 // TestLimitIsCrossed sets entries one after the other and takes them out again,
 // which carries the file across wholeLimit both ways.
 func TestLimitIsCrossed(t *testing.T) {
+	lowLimit(t)
 	r, path := one(t, padded(t, kubectlStyle, wholeLimit-6000))
 	names := []string{}
 	check := func() {
@@ -73,6 +82,7 @@ func TestLimitIsCrossed(t *testing.T) {
 // TestShapesAtTheLimit edits every shape of a file where its size, or what the
 // edits make of it, is about wholeLimit.
 func TestShapesAtTheLimit(t *testing.T) {
+	lowLimit(t)
 	for name, c := range shapes {
 		for _, size := range []int{wholeLimit - 400, wholeLimit + 1} {
 			t.Run(fmt.Sprintf("%s/%d", name, size-wholeLimit), func(t *testing.T) {

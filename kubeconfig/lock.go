@@ -22,10 +22,11 @@ const (
 	LockWait = 10 * time.Second
 
 	lockPoll = 20 * time.Millisecond
-	// lockSettle is how long a lock that looks stale is left to its holder, who may
-	// have been suspended together with the computer.
-	lockSettle = time.Second
 )
+
+// lockSettle is how long a lock that looks stale is left to its holder, who may
+// have been suspended together with the computer. It is a variable for the tests alone.
+var lockSettle = time.Second
 
 // markPrefix begins the content of kubehsm's locks; client-go's locks are empty. The
 // holder also has the system's lock of the file (flock), which ends with its process:

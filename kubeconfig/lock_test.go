@@ -14,6 +14,8 @@ import (
 	"time"
 )
 
+func init() { lockSettle = 100 * time.Millisecond }
+
 // abandon leaves a lock as its holder leaves it who dies: ours with its mark,
 // or client-go's, which is empty and has no mode.
 func abandon(t *testing.T, name, content string, mode os.FileMode, age time.Duration) {
@@ -38,7 +40,7 @@ func TestAbandonedLocks(t *testing.T) {
 		"client-go's":               {"", 0, time.Hour},
 	} {
 		t.Run(what, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "config")
+			path := filepath.Join(folder(t), "config")
 			abandon(t, lockName(path), lock.content, lock.mode, lock.age)
 			var holders atomic.Int32
 			var wg sync.WaitGroup
@@ -72,7 +74,7 @@ func TestAbandonedLocks(t *testing.T) {
 // TestLocksAreMarkedAtOnce: no lock of ours is there without its mark, not for a
 // moment, and what it is made of goes.
 func TestLocksAreMarkedAtOnce(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "config")
+	path := filepath.Join(folder(t), "config")
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -106,7 +108,7 @@ func TestLocksAreMarkedAtOnce(t *testing.T) {
 // TestLocksThatAreHeld: a lock is not taken from a living process, however old it
 // looks, nor what may be no lock.
 func TestLocksThatAreHeld(t *testing.T) {
-	dir := t.TempDir()
+	dir := folder(t)
 	old := time.Now().Add(-time.Hour)
 	path := func(name string) string { return filepath.Join(dir, name) }
 	held, err := lockAll(t.Context(), []string{path("living")})

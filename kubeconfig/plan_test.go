@@ -27,9 +27,24 @@ func entry(name string) Entry {
 		SetCurrent: true}
 }
 
+// folder is t.TempDir in memory, where the system has that: each file that is written is waited for.
+func folder(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "kubeconfig")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
 func one(t testing.TB, text string) (Rules, string) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "config")
+	path := filepath.Join(folder(t), "config")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +164,7 @@ func TestShapes(t *testing.T) {
 // every step back. The lines keep must survive.
 func checkShape(t *testing.T, before string, keep []string) {
 	r, path := one(t, before)
-	j := &Journal{Dir: t.TempDir()}
+	j := &Journal{Dir: folder(t)}
 	p := mustPlan(t, r, entry("prod"))
 	mustApply(t, p, j)
 	checkEntry(t, path, "prod")
@@ -307,7 +322,7 @@ func TestReplaceAndKeep(t *testing.T) {
 // TestFiles checks where entries go against kubectl's own PathOptions.
 func TestFiles(t *testing.T) {
 	for _, exist := range []string{"", "a", "b", "ab", "bc"} {
-		dir := t.TempDir()
+		dir := folder(t)
 		var files []string
 		for _, n := range []string{"a", "b", "c"} {
 			files = append(files, filepath.Join(dir, n))
@@ -334,7 +349,7 @@ func TestFiles(t *testing.T) {
 }
 
 func TestSeveralFiles(t *testing.T) {
-	dir := t.TempDir()
+	dir := folder(t)
 	a, b, none := filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "none")
 	e := entry("prod")
 	own := Rules{Files: []string{b}}

@@ -13,7 +13,7 @@ import (
 // already is left alone.
 func TestPlanUse(t *testing.T) {
 	r, path := one(t, shared)
-	j := &Journal{Dir: t.TempDir()}
+	j := &Journal{Dir: folder(t)}
 	p, err := r.PlanUse(context.Background(), "b")
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func TestPlanUseOfSeveralFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustApply(t, p, &Journal{Dir: t.TempDir()})
+	mustApply(t, p, &Journal{Dir: folder(t)})
 	list, err := r.List(context.Background())
 	if err != nil {
 		t.Fatal(err)
