@@ -3,11 +3,7 @@
 package transparency
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
@@ -43,64 +39,6 @@ func TestPlugin(t *testing.T) {
 			}
 		}
 	})
-	t.Run("versions", func(t *testing.T) {
-		p := p.In(t)
-		const now = "client.authentication.k8s.io/v1beta1"
-		for version, want := range map[string]string{
-			"client.authentication.k8s.io/v1": "namespace/default", now: "namespace/default",
-			"client.authentication.k8s.io/v1alpha1": "exec plugin: invalid apiVersion",
-			"client.authentication.k8s.io/v2":       "exec plugin: invalid apiVersion",
-		} {
-			config, err := os.ReadFile(p.Kubeconfig)
-			p.Must(err)
-			other := filepath.Join(p.Dir, "version.kubeconfig")
-			p.Must(os.WriteFile(other, []byte(strings.Replace(string(config), now, version, 1)), 0o600))
-			res, err := p.Kubectl(t.Context(), "--kubeconfig", other, "get", "namespaces", "-o", "name")
-			p.Must(err)
-			if !strings.Contains(res.Stdout+res.Stderr, want) {
-				t.Errorf("%s: %s", version, res)
-			}
-		}
-	})
-	t.Run("other credentials take precedence", func(t *testing.T) {
-		p := p.In(t)
-		keyFile := filepath.Join(p.Cluster.Dir(), "pki", "admin.key")
-		certificate := filepath.Join(p.Cluster.Dir(), "pki", "admin.crt")
-		for _, c := range []struct{ flags, words string }{
-			{"--token=abc", "takes no bearer token or password"},
-			{"--username=jane --password=secret", "takes no bearer token or password"},
-			{"--client-certificate=" + certificate + " --client-key=" + keyFile, "accepts only client certificates that the agent issued"},
-		} {
-			before := plugin.Runs()
-			res, err := p.Kubectl(t.Context(), append(strings.Fields(c.flags), "get", "namespaces")...)
-			p.Must(err)
-			if res.Code != 1 || !strings.Contains(res.Stderr, c.words) {
-				t.Errorf("%s: want words about %q: %s", c.flags, c.words, res)
-			}
-			if n := plugin.Runs() - before; n > 0 && !strings.Contains(c.flags, "client-certificate") {
-				t.Errorf("%s: the plugin was run %d times", c.flags, n)
-			}
-		}
-	})
-	t.Run("twenty at once dial once", func(t *testing.T) {
-		p := p.In(t)
-		p.Do("agent", "stop")
-		p.Must(p.Unlock(t.Context()))
-		var all sync.WaitGroup
-		for range 20 {
-			all.Go(func() {
-				if _, err := lab.Succeeded(p.Kubectl(t.Context(), "get", "namespaces")); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-		st, err := p.Status(t.Context())
-		p.Must(err)
-		if st.Dials != 1 || st.Signatures != 1 {
-			t.Errorf("%d dials and %d signatures", st.Dials, st.Signatures)
-		}
-	})
 	t.Run("no hot loop while nobody can be asked", func(t *testing.T) {
 		p := p.In(t)
 		p.Do("agent", "lock")
@@ -111,7 +49,7 @@ func TestPlugin(t *testing.T) {
 			t.Error(res)
 		}
 		if n := plugin.Runs() - before; n < 1 || n > 10 { // kubectl tries discovery five times
-			t.Error(fmt.Sprint("the plugin was run ", n, " times"))
+			t.Errorf("the plugin was run %d times", n)
 		}
 	})
 }
