@@ -567,10 +567,10 @@ func TestFull(t *testing.T) {
 	f := &fake{objects: map[string]Object{}}
 	l := Ledger{API: f}
 	var all []Entry
-	for n := range 20_000 {
+	for n := range 10_000 {
 		all = append(all, hashed(n))
 	}
-	if shards, err := l.Revoke(t.Context(), now, all...); err != nil || len(shards) > 4 {
+	if shards, err := l.Revoke(t.Context(), now, all...); err != nil || len(shards) > 2 {
 		t.Errorf("%d policies, %v", len(shards), err)
 	}
 	if n := len(f.enforced()); n != len(all) {

@@ -16,6 +16,7 @@ import (
 // TestMerge: two enrollments of one user become one with a spare, under the strictest policy of both. Taking back
 // the change of the kubeconfig parts them, and either key can be removed alone.
 func TestMerge(t *testing.T) {
+	t.Parallel() // it waits for a lock
 	w := world(t)
 	k := New(w.Env)
 	first, err := w.Env.Enrollments().Load("prod-hsm")

@@ -235,7 +235,8 @@ func TestRefreshed(t *testing.T) {
 		return w
 	},
 		Passes: []string{"500", "cut"}, // the cluster is asked once more
-		Says:   map[string]error{"forbidden": errAny, "gone": errAny},
+		Skips:  []string{"gone"},       // below, where the cluster is asked for a shorter time
+		Says:   map[string]error{"forbidden": errAny},
 		Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
 			r, err := New(w.Env).Refresh(ctx, "prod-hsm")
 			if err != nil {
@@ -247,6 +248,13 @@ func TestRefreshed(t *testing.T) {
 			return nil
 		}}.Try(t)
 	w := world(t)
+	says(w, w.Server.URL)
+	w.Env.RequestTimeout = 100 * time.Millisecond
+	w.Server.Gone()
+	if _, err := New(w.Env).Refresh(t.Context(), "prod-hsm"); !errors.Is(saidHow(t.Context(), err), errAny) {
+		t.Errorf("a cluster that is gone: %v, hint %q", err, hinting.Of(err))
+	}
+	w = world(t)
 	const moved = "https://127.0.0.1:1"
 	says(w, moved)
 	r, err := New(w.Env).Refresh(t.Context(), "prod-hsm")
@@ -347,7 +355,7 @@ func TestRefreshedByPin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := w.State()
+	before, patience := w.State(), w.Env.RequestTimeout
 	for _, c := range []struct {
 		server string
 		pins   []discovery.Pin
@@ -358,6 +366,10 @@ func TestRefreshedByPin(t *testing.T) {
 		{"https://127.0.0.1:1", right, discovery.ErrUnreachable, ""},
 		{"http://127.0.0.1:1", right, discovery.ErrDocument, "is at http://127.0.0.1:1"},
 	} {
+		w.Env.RequestTimeout = patience
+		if c.want == discovery.ErrUnreachable {
+			w.Env.RequestTimeout = 100 * time.Millisecond
+		}
 		if r, err := New(w.Env).RefreshFrom(ctx, "prod-hsm", discovery.Options{Endpoint: c.server, Pins: c.pins}); !errors.Is(err, c.want) ||
 			!strings.Contains(hinting.Of(err), c.hint) || hinting.Of(err) == "" {
 			t.Errorf("%s: %+v, %v, hint %q", c.server, r, err, hinting.Of(err))

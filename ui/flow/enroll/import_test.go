@@ -49,6 +49,7 @@ func certificateFor(t *testing.T, e *env.Env, u hsm.URI, user string, from, to t
 }
 
 func TestImportForAnEnrollment(t *testing.T) {
+	t.Parallel() // it waits for a lock
 	keys := func(e *env.Env) token.Keys { return token.Keys{Env: e} }
 	ctx := context.Background()
 	e, fake := flowtest.Env(t)

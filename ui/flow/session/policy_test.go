@@ -124,6 +124,7 @@ func TestConsentHalfWritten(t *testing.T) {
 // TestConsentTwoAtOnce: of two that set the policy of one key, by whatever enrollment, one is
 // told to wait.
 func TestConsentTwoAtOnce(t *testing.T) {
+	t.Parallel() // it waits for a lock
 	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane")
 	w.Enroll("prod-hsm", "jane")
 	if err := w.Env.Enrollments().Save(w.Enrolled(t, "prod-hsm", "second")); err != nil {

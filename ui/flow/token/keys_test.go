@@ -269,6 +269,7 @@ func TestKeysThatAreNotThere(t *testing.T) {
 // TestImportUnderARun: an import is refused while an enrollment runs, which would write over
 // it.
 func TestImportUnderARun(t *testing.T) {
+	t.Parallel() // it waits for a lock
 	w := certified(t)
 	text := certificate(t, w, "9c")
 	release, err := w.Env.Lock(t.Context(), "prod")
