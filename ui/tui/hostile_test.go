@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 	"unicode"
-	"unicode/utf16"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -35,12 +34,11 @@ import (
 // have them.
 func hostileTexts() map[string]string {
 	return map[string]string{
-		"sequences":  "a\x1b[35;41mb\x1b[0m\x1b[2J\x1b[H\x1b]0;title\x07\x1bPq\x1b\\b\x9b31m\u009b31m\x1b_kubehsm:cursor\x1b\\",
-		"unseen":     "a\u202egpj.exe\u202c\u2066b\u2069\u200f\u200bb\u200d\ufeffc\u2060\u00add",
-		"lines":      "a\r\nb\nc\x08\x7f\v\fd\u2028e\u2029\u0085f\x00",
-		"wide":       strings.Repeat("👩‍👩‍👧‍👦🏳️‍🌈👍🏽🇩🇪", 3) + "鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵",
-		"marks":      "Z" + strings.Repeat("\u0335\u0301\u0489", 30) + "\uff76\uff9e\u1100\u1161\u11a8",
-		"broken":     "a\xff\xfe\xc3(\xed\xa0\x80\xf8",
+		"sequences": "a\x1b[35;41mb\r\nc\x1b[0m\x1b[2J\x1b[H\x1b]0;title\x07\x1bPq\x1b\\b\x9b31m\x1b_kubehsm:cursor\x1b\\",
+		"unseen": "a\u009b31m\u202egpj.exe\u202c\u2066b\u2069\u200f\u200bb\u200d\ufeffc\u2060\u00add\nc\x08\x7f\v\fd\u2028e\u2029\u0085f\x00" +
+			"a\xff\xfe\xc3(\xed\xa0\x80\xf8",
+		"wide": "Z" + strings.Repeat("\u0335\u0301\u0489", 30) + "\uff76\uff9e\u1100\u1161\u11a8" +
+			strings.Repeat("👩‍👩‍👧‍👦🏳️‍🌈👍🏽🇩🇪", 3) + strings.Repeat("鍵", 50),
 		"long":       strings.Repeat("0123456789", 1000),
 		"long words": strings.Repeat("kubernetes-\x1b[7m-", 150),
 		"empty":      "",
@@ -115,6 +113,7 @@ func hostile(t *testing.T, s string) *world {
 	w.request("kubehsm-"+valid, "a"+valid, valid, time.Minute, valid, "b"+valid)
 	w.bootstrapToken("aaaaaa", s, time.Hour)
 	w.bind(valid, valid)
+	w.handOut("7", valid, "HandedOut", time.Hour)
 	past := deeds.NewLog(w.Env)
 	for _, action := range []string{"ticket", "approve", s} {
 		d := poisoned(deeds.Deed{}, s)
@@ -148,9 +147,7 @@ func (w *world) addContext(name, s string) {
 		var item strings.Builder
 		for _, r := range string(b) { // YAML takes no other control characters
 			if r < ' ' || r > '~' {
-				for _, u := range utf16.Encode([]rune{r}) {
-					fmt.Fprintf(&item, "\\u%04x", u)
-				}
+				fmt.Fprintf(&item, "\\U%08x", r)
 				continue
 			}
 			item.WriteRune(r)
@@ -177,7 +174,7 @@ func checkHostile(t *testing.T, where string, v tea.View, w, h int) {
 		t.Errorf("%s: foreign colours in\n%q", where, v.Content)
 	}
 	for _, r := range colours.ReplaceAllString(v.Content, "") {
-		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) ||
+		if (r < ' ' || r > '~') && r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) ||
 			unicode.Is(unicode.Zp, r)) {
 			t.Errorf("%s: %U in the frame", where, r)
 			return
@@ -192,55 +189,55 @@ func checkHostile(t *testing.T, where string, v tea.View, w, h int) {
 // there, to the end of every dialog, while all that comes from outside is hostile.
 func TestHostileTexts(t *testing.T) {
 	t.Chdir(t.TempDir()) // some of what it does writes files of hostile names
-	walks := map[string][]string{
-		"home": {
-			"0",
-		}, "tokens": nil, "first token": {"g", "enter"}, "card": {"g", "down", "down", "down", "enter"}, "contexts": {"2"}, "own context": {"2", "/", `"prod"`, "enter"},
-		"requests": {
-			"3",
-		}, "own requests": {"3", "tab", "tab"}, "request": {"3", "enter"}, "activity": {"4"}, "open at the agent": {"4", "tab"}, "help desk": {"5"}, "doctor": {"6"},
-		"wizard": {
-			"R",
-		}, "wizard on a slot": {"g", "down", "e"}, "filter": {"/", `"a"`}, "palette": {"ctrl+p"}, "help": {"?"}, "commands": {"x"},
-	}
+	walks := [][]string{{"0", "~Context"}, {"1"}, {"g", "enter", "~change PIN"}, {"g", "down", "down", "down", "enter", "~change PIN"},
+		{"2", "~staging", "/", `"prod-hsm"`, "enter", "~in 90 y"}, {"2", "~staging"}, {"3", "~3 requests"},
+		{"3", "~3 requests", "tab", "tab"}, {"3", "~3 requests", "enter", "~Fingerprint"}, {"4", "~agent"}, {"4", "tab"},
+		{"5", "~nobody knows"}, {"5", "~nobody knows", "T", "~1 token"}, {"6", "~look again"}, {"/", `"a"`}, {"ctrl+p"}, {"?"}, {"x"},
+		{"g", "down", "e"}, {"R"}}
 	for name, s := range hostileTexts() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for where, walk := range walks {
-				w := hostile(t, s)
+			w, done := hostile(t, s), map[string]bool{}
+			for _, walk := range walks {
 				r := w.hostileRig()
-				r.hostileWalk(where, walk...)
+				r.hostileWalk("", walk...)
 				actor, ok := tui.Top(r.Model()).(screen.Actor)
 				if !ok || tui.OpenDialogs(r.Model()) > 0 {
-					r.hostileWalk(where, "enter", "enter", "enter", `"jane"`, "enter", "enter", "enter", "enter", "y", "y")
+					r.hostileWalk(fmt.Sprint(walk), "enter", "enter", "enter", `"jane"`, "enter", "enter", "enter", "enter", "y", "y")
 					r.Close()
 					continue
 				}
-				acts := actor.Acts()
 				r.Close()
-				if !slices.Contains([]string{"sequences", "lines"}, name) {
+				if name != "sequences" {
 					continue // only the width differs, and the dialogs have the same parts
 				}
-				for _, a := range acts {
-					if a.Reason != "" {
-						continue
+				for _, a := range actor.Acts() {
+					if does := string(tui.Top(r.Model()).ID()) + a.Key.Help().Desc; a.Reason == "" && !done[does] {
+						done[does] = true
+						hostileAct(t, s, walk, a)
 					}
-					r := w.hostileRig()
-					r.hostileWalk(where, walk...)
-					does := where + ": " + a.Key.Help().Desc
-					r.hostileWalk(does, a.Key.Keys()[0])
-					if a.Verb == "certificate export" { // export prints the file's path
-						r.Send(tea.PasteMsg{Content: t.TempDir() + "/"})
-					}
-					r.Send(tea.PasteMsg{Content: s})
-					r.Press("tab")
-					r.Send(tea.PasteMsg{Content: s})
-					r.hostileWalk(does, "tab", "enter", "y", "enter", "y", "esc")
-					r.Close()
 				}
 			}
 		})
 	}
+}
+
+// hostileAct does what a key does at the end of a walk, with a hostile text in each field.
+func hostileAct(t *testing.T, s string, walk []string, a screen.Act) {
+	r := hostile(t, s).hostileRig()
+	defer r.Close()
+	for _, key := range walk {
+		r.hostileStep(key)
+	}
+	does := fmt.Sprintf("%v: %s", walk, a.Key.Help().Desc)
+	r.hostileWalk(does, a.Key.Keys()[0])
+	if a.Verb == "certificate export" { // export prints the file's path
+		r.Send(tea.PasteMsg{Content: t.TempDir() + "/"})
+	}
+	r.Send(tea.PasteMsg{Content: s})
+	r.Press("tab")
+	r.Send(tea.PasteMsg{Content: s})
+	r.hostileWalk(does, "tab", "enter", "y", "enter", "y", "esc")
 }
 
 // TestHostilePrompts asks for a PIN, a touch and a yes, and tells how far work is,
@@ -316,18 +313,30 @@ func TestHostilePrompts(t *testing.T) {
 
 func (w *world) hostileRig() *rig {
 	w.T.Helper()
-	r := w.open(80, 24)
-	r.idle()
+	r := w.open(200, 50)
+	r.Sees("p384")
+	r.Send(tea.WindowSizeMsg{Width: 80, Height: 24})
 	return r
 }
 
-// hostileWalk presses keys and looks at the frame after each, and at the last one
+// hostileStep presses a key, or waits for what is behind "~".
+func (r *rig) hostileStep(name string) {
+	r.T.Helper()
+	if text, sees := strings.CutPrefix(name, "~"); sees {
+		r.Send(tea.WindowSizeMsg{Width: 200, Height: 50})
+		r.Sees(text)
+		return
+	}
+	r.Press(name)
+	r.idle()
+}
+
+// hostileWalk takes steps and looks at the frame after each, and at the last one
 // in all sizes.
 func (r *rig) hostileWalk(where string, names ...string) {
 	r.T.Helper()
 	for i, n := range names {
-		r.Press(n)
-		r.idle()
+		r.hostileStep(n)
 		if r.Quit {
 			return
 		}

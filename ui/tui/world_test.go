@@ -101,15 +101,19 @@ func (w *world) roster() {
 		left                 time.Duration
 	}{{"12345678", "jane", "HandedOut", 0}, {"1234568", "ruth", "HandedOut", 0}, {"1234569", "田中 太郎", "Active", 5 * day},
 		{"1234570", "omar", "Active", day}, {"1234571", "nina", "HandedOut", 0}, {"1234572", "luis", "Lost", 3 * day}} {
-		o := flowtest.Object{"apiVersion": clusterapi.GroupVersion.String(), "kind": "HardwareToken",
-			"metadata": flowtest.Object{"name": t.serial, "namespace": clusterapi.Namespace},
-			"spec":     flowtest.Object{"owner": t.owner, "state": t.state, "groups": []string{"dev"}}}
-		if t.left > 0 {
-			o["status"] = flowtest.Object{"model": "YubiKey 5C NFC",
-				"notAfter": tuitest.Now().Add(t.left).Format(time.RFC3339)}
-		}
-		w.server.Put("/apis/"+clusterapi.GroupVersion.String()+"/namespaces/"+clusterapi.Namespace+"/hardwaretokens", o)
+		w.handOut(t.serial, t.owner, t.state, t.left)
 	}
+}
+
+// handOut puts a token on the roster, with a certificate that is good for so long.
+func (w *world) handOut(serial, owner, state string, left time.Duration) {
+	o := flowtest.Object{"apiVersion": clusterapi.GroupVersion.String(), "kind": "HardwareToken",
+		"metadata": flowtest.Object{"name": serial, "namespace": clusterapi.Namespace},
+		"spec":     flowtest.Object{"owner": owner, "state": state, "groups": []string{"dev"}}}
+	if left > 0 {
+		o["status"] = flowtest.Object{"model": "YubiKey 5C NFC", "notAfter": tuitest.Now().Add(left).Format(time.RFC3339)}
+	}
+	w.server.Put("/apis/"+clusterapi.GroupVersion.String()+"/namespaces/"+clusterapi.Namespace+"/hardwaretokens", o)
 }
 
 // bind binds a user and a group to roles.
