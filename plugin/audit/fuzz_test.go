@@ -25,14 +25,10 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, log []byte) {
 		path := filepath.Join(t.TempDir(), "audit.log")
-		if err := os.WriteFile(path, log, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(path, log, 0o600))
 		var all []Record
 		damaged, err := Read(t.Context(), path, Filter{}, func(r Record) error { all = append(all, r); return nil })
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		lines := 0
 		for line := range bytes.Lines(log) {
 			if len(bytes.TrimSpace(line)) > 0 && bytes.HasSuffix(line, []byte("\n")) {
@@ -47,9 +43,7 @@ func FuzzRead(f *testing.F) {
 		}
 		again := filepath.Join(t.TempDir(), "audit.log")
 		l, err := Open(again)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		var kept []Record
 		for _, r := range all {
 			s := r.Sentence()
@@ -60,9 +54,7 @@ func FuzzRead(f *testing.F) {
 				kept = append(kept, r)
 			}
 		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		check(t, l.Close())
 		var back []Record
 		if _, err := Read(t.Context(), again, Filter{}, func(r Record) error { back = append(back, r); return nil }); err != nil {
 			t.Fatal(err)

@@ -119,9 +119,7 @@ func TestRules(t *testing.T) {
 		{Verbs: []string{"patch"}, Resources: []string{"*/scale"}, DryRun: true},
 		{Verbs: []string{"impersonate"}},
 	}}
-	if err := p.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, p.Validate())
 	for _, tc := range []struct {
 		method, target string
 		want           bool
@@ -183,9 +181,7 @@ func TestValidate(t *testing.T) {
 func TestStatements(t *testing.T) {
 	text, err := Statement{Time: time.Unix(1, 2345), Enrollment: "prod",
 		Request: Parse("DELETE", "/api/v1/nodes/n", nil, false)}.Text()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	s, err := Read(text)
 	if err != nil || s.Enrollment != "prod" || s.Request.String() != `delete nodes "n"` || s.Nonce == "" {
 		t.Fatalf("%+v %v", s, err)
@@ -197,14 +193,10 @@ func TestStatements(t *testing.T) {
 	ec384, err2 := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	rsaKey, err3 := rsa.GenerateKey(rand.Reader, 2048)
 	_, ed, err4 := ed25519.GenerateKey(rand.Reader)
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(err1, err2, err3, err4))
 	for _, key := range []crypto.Signer{ec, ec384, rsaKey, ed} {
 		sig, err := Sign(key, text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if err := Verify(key.Public(), text, sig); err != nil {
 			t.Errorf("%T: %v", key, err)
 		}

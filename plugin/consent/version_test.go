@@ -18,17 +18,11 @@ import (
 func signedVersion(t *testing.T, key crypto.Signer, number uint64, before string, p Policy) (string, []byte) {
 	t.Helper()
 	v, err := Next(key.Public(), number, before, p, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	text, err := v.Text()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	signature, err := Sign(key, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return text, signature
 }
 
@@ -39,16 +33,12 @@ func TestVersions(t *testing.T) {
 	_, ed, err2 := ed25519.GenerateKey(rand.Reader)
 	rs, err3 := rsa.GenerateKey(rand.Reader, 2048)
 	other, err4 := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(err1, err2, err3, err4))
 	policy := Policy{Mode: Rules, Rules: []Rule{{Verbs: []string{"delete"}, Namespaces: []string{"prod"}}, {DryRun: true}}}
 	for _, key := range []crypto.Signer{ec, ed, rs} {
 		text, signature := signedVersion(t, key, 3, "the one before", policy)
 		first, err := Next(key.Public(), 1, "", policy, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		hash := first.Hash()
 		v, err := Signed{text, signature}.Open(hash)
 		if err != nil || v.Number != 3 || v.Before != Digest("the one before") || v.Consent().String() != policy.String() {
@@ -60,13 +50,9 @@ func TestVersions(t *testing.T) {
 		}
 		foreign, foreignSignature := signedVersion(t, other, 3, "", policy)
 		statement, err := Statement{Enrollment: "prod"}.Text()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		statementSignature, err := Sign(key, statement)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		disguised := versionDomain + strings.TrimPrefix(statement, domain)
 		for name, bad := range map[string]struct {
 			text      string
@@ -102,9 +88,7 @@ func TestVersions(t *testing.T) {
 // was signed.
 func TestVersionBounds(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if _, err := Next(key.Public(), 1, "", Policy{Mode: "sometimes"}, time.Now()); err == nil {
 		t.Error("an unknown policy is a version")
 	}
@@ -116,9 +100,7 @@ func TestVersionBounds(t *testing.T) {
 		t.Errorf("%d rules that no key signs become %s", len(many.Rules), joined)
 	}
 	v, err := Next(key.Public(), 1, "", Policy{}, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for name, spoil := range map[string]func(*Version){
 		"number 0":         func(v *Version) { v.Number = 0 },
 		"no next number":   func(v *Version) { v.Number = maxNumber + 1 },
@@ -128,13 +110,9 @@ func TestVersionBounds(t *testing.T) {
 		bad := v
 		spoil(&bad)
 		text, err := bad.Text()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		signature, err := Sign(key, text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if got, err := (Signed{text, signature}).Open(bad.Hash()); err == nil {
 			t.Errorf("%s: %+v", name, got)
 		}
@@ -170,9 +148,7 @@ func TestLongestVersion(t *testing.T) {
 	}
 	key := &rsa.PublicKey{N: new(big.Int).Lsh(big.NewInt(1), 16383), E: 65537} // no token has a longer one
 	v, err := Next(key, maxNumber, "the version before", longest, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if _, err := v.Text(); err != nil {
 		t.Error(err)
 	}

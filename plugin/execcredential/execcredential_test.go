@@ -34,28 +34,20 @@ func codec(t testing.TB, version string) runtime.Codec {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	gv, err := schema.ParseGroupVersion(version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return serializer.NewCodecFactory(scheme).LegacyCodec(gv)
 }
 
 func pair(t testing.TB, notAfter time.Time) (cert, key []byte) {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "loopback"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: notAfter}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &k.PublicKey, k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	kder, err := x509.MarshalPKCS8PrivateKey(k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: kder})
 }
@@ -67,9 +59,7 @@ func TestReadGolden(t *testing.T) {
 			`"tls-server-name":"kube","insecure-skip-tls-verify":true,"certificate-authority-data":"UEVN","proxy-url":"socks5://p",` +
 			`"disable-compression":true,"config":{"enrollment":"prod","server":"https://real:6443"}},"interactive":true},"later":{"x":1}}`
 		got, err := Read(env)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		want := Request{APIVersion: version, Interactive: true, Cluster: &cluster.Cluster{
 			Server: "https://127.0.0.1:7443/c/prod", TLSServerName: "kube", InsecureSkipTLSVerify: true,
 			CAData: []byte("PEM"), ProxyURL: "socks5://p", DisableCompression: true},
@@ -93,13 +83,9 @@ func TestReadsWhatClientGoWrites(t *testing.T) {
 				Cluster: &clientauthentication.Cluster{Server: "https://h", TLSServerName: "s", InsecureSkipTLSVerify: true,
 					CertificateAuthorityData: []byte("ca"), ProxyURL: "http://p", DisableCompression: true, Config: config}}}
 			data, err := runtime.Encode(codec(t, version), in)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			got, err := Read(string(data))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			want := Request{APIVersion: version, Interactive: true,
 				Cluster: &cluster.Cluster{Server: "https://h", TLSServerName: "s",
 					InsecureSkipTLSVerify: true, CAData: []byte("ca"), ProxyURL: "http://p", DisableCompression: true}}
@@ -198,9 +184,7 @@ func TestWriteGolden(t *testing.T) {
 	at := time.Now().Add(time.Hour).In(time.FixedZone("", 7200))
 	for _, version := range []string{V1, V1beta1} {
 		var w onceWriter
-		if err := Write(&w, version, Response{cert, key, at}); err != nil {
-			t.Fatal(err)
-		}
+		check(t, Write(&w, version, Response{cert, key, at}))
 		want := `{"kind":"ExecCredential","apiVersion":"` + version +
 			`","spec":{"interactive":false},"status":{"expirationTimestamp":"` +
 			at.UTC().Format("2006-01-02T15:04:05Z") + `","clientCertificateData":"` + line(cert) + `","clientKeyData":"` +
@@ -220,14 +204,10 @@ func TestClientGoReads(t *testing.T) {
 		for _, r := range []Response{{cert, key, time.Time{}}, {cert, key, time.Now().Add(time.Minute)},
 			{crlf, key, time.Time{}}} {
 			var w onceWriter
-			if err := Write(&w, version, r); err != nil {
-				t.Fatal(err)
-			}
+			check(t, Write(&w, version, r))
 			var got clientauthentication.ExecCredential
 			_, gvk, err := codec(t, version).Decode(w.Bytes(), nil, &got)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if gvk.GroupVersion().String() != version {
 				t.Errorf("version %s, want %s", gvk, version)
 			}
@@ -245,9 +225,7 @@ func TestClientGoReads(t *testing.T) {
 				t.Errorf("client-go reads %+v", *got.Status)
 			}
 			theirs, err := runtime.Encode(codec(t, version), &clientauthentication.ExecCredential{Status: &want})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if !bytes.Equal(theirs, w.Bytes()) {
 				t.Errorf("bytes differ:\nours   %s\ntheirs %s", w.Bytes(), theirs)
 			}
@@ -324,4 +302,11 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("client-go understands %+v, we %+v", *theirs.Spec.Cluster, *c)
 		}
 	})
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -20,13 +20,9 @@ import (
 func library(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	path := filepath.Join(dir, "lib.so")
-	if err := os.WriteFile(path, []byte("code"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, []byte("code"), 0o600))
 	return path
 }
 
@@ -34,9 +30,7 @@ func library(t *testing.T) string {
 func TestUnknownLibrary(t *testing.T) {
 	path := library(t)
 	link := filepath.Join(filepath.Dir(path), "link.so")
-	if err := os.Symlink(path, link); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Symlink(path, link))
 	m := Modules{State: filepath.Join(t.TempDir(), "state")}
 
 	if _, err := m.admit(t.Context(), path, nil); !errors.Is(err, ErrUntrusted) || !errors.Is(err, hsm.ErrNoTerminal) ||
@@ -61,9 +55,7 @@ func TestUnknownLibrary(t *testing.T) {
 	if got, err := m.admit(t.Context(), path, nil); err != nil || got != path {
 		t.Errorf("the second time: %q, %v", got, err)
 	}
-	if err := os.WriteFile(path, []byte("other code"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, []byte("other code"), 0o600))
 	if _, err := m.admit(t.Context(), path, nil); !errors.Is(err, ErrUntrusted) {
 		t.Errorf("other content: %v", err)
 	}
@@ -85,9 +77,7 @@ func TestKnownLibrary(t *testing.T) {
 		filepath.Join(open, "link.so"): path}
 	for name, want := range links {
 		if name != path {
-			if err := os.Symlink(path, name); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.Symlink(path, name))
 		}
 		if err := os.Chmod(open, 0o777); err != nil { //nolint:gosec // the case under test
 			t.Fatal(err)
@@ -111,9 +101,7 @@ func TestLinkThatMoves(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := Modules{Known: func(p string) bool {
-		if err := errors.Join(os.Remove(link), os.Symlink(known, link)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, errors.Join(os.Remove(link), os.Symlink(known, link)))
 		real, err := filepath.EvalSymlinks(p)
 		return err == nil && real == known
 	}}
@@ -133,9 +121,7 @@ func TestChangeableLibrary(t *testing.T) {
 		"file":   func() error { return os.Chmod(path, 0o620) },
 		"folder": func() error { return errors.Join(os.Chmod(path, 0o600), os.Chmod(dir, 0o777)) },
 	} {
-		if err := errors.Join(os.Chmod(path, 0o600), os.Chmod(dir, 0o700), change()); err != nil {
-			t.Fatal(err)
-		}
+		check(t, errors.Join(os.Chmod(path, 0o600), os.Chmod(dir, 0o700), change()))
 		_, err := Modules{State: t.TempDir()}.admit(t.Context(), path, hsmtest.NewScript(t))
 		if !errors.Is(err, ErrUntrusted) || !strings.Contains(err.Error(), "others can change") {
 			t.Errorf("%s: %v", name, err)
@@ -152,13 +138,9 @@ func TestEveryWayToNameALibrary(t *testing.T) {
 		{"uri": "pkcs11:token=a", "pathLib": path},
 	} {
 		b, err := wire.NewRequest(wire.KEP, config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		r, err := wire.Parse(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		_, err = Serve(context.Background(), r, Options{Drivers: func(string) hsm.Drivers {
 			t.Errorf("%v: drivers are made", config)
 			return nil
@@ -166,5 +148,12 @@ func TestEveryWayToNameALibrary(t *testing.T) {
 		if !errors.Is(err, ErrUntrusted) {
 			t.Errorf("%v: %v", config, err)
 		}
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

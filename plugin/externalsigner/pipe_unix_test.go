@@ -16,9 +16,7 @@ import (
 // TestPipeIsNoLibrary: nobody waits for what comes out of it.
 func TestPipeIsNoLibrary(t *testing.T) {
 	pipe := filepath.Join(filepath.Dir(library(t)), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, syscall.Mkfifo(pipe, 0o600))
 	done := make(chan error, 1)
 	go func() {
 		_, err := Modules{}.admit(t.Context(), pipe, hsmtest.NewScript(t))

@@ -68,14 +68,10 @@ func (b *bench) key(a hsm.Algorithm, label string) hsm.Slot {
 	defer drivers.Close()
 	p := hsmtest.Typing(b.t, testPIN)
 	tok, err := drivers.Open(b.t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11, Token: "signer"})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	check(b.t, err)
 	defer tok.Close()
 	slot, err := tok.Generate(b.t.Context(), hsm.GenerateOptions{Label: label, Algorithm: a}, p)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	check(b.t, err)
 	b.certify(tok, slot, slot.Key.Public, p)
 	if slot, err = tok.Slot(b.t.Context(), slot.URI); err != nil {
 		b.t.Fatal(err)
@@ -87,46 +83,32 @@ func (b *bench) key(a hsm.Algorithm, label string) hsm.Slot {
 func (b *bench) certify(tok hsm.Token, slot hsm.Slot, public crypto.PublicKey, p hsm.Prompter) {
 	b.t.Helper()
 	signer, err := tok.Signer(b.t.Context(), slot.URI, nil, p)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	check(b.t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now(), NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, public, signer)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	check(b.t, err)
 	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if err := tok.StoreCertificate(b.t.Context(), slot.URI, cert, p); err != nil {
-		b.t.Fatal(err)
-	}
+	check(b.t, err)
+	check(b.t, tok.StoreCertificate(b.t.Context(), slot.URI, cert, p))
 }
 
 func (b *bench) serve(r []byte, p hsm.Prompter) ([]byte, error) {
 	b.t.Helper()
 	b.warnings = nil
 	request, err := wire.Parse(r)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	check(b.t, err)
 	return Serve(b.t.Context(), request, b.options(p))
 }
 
 func (b *bench) certificateRequest(config map[string]string) []byte {
 	r, err := wire.NewRequest(wire.KEP, config)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	check(b.t, err)
 	return r
 }
 
 func (b *bench) signRequest(config map[string]string, digest []byte, opts crypto.SignerOpts) []byte {
 	r, err := wire.NewSignRequest(wire.Prototype, config, digest, opts)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	check(b.t, err)
 	return r
 }
 
@@ -142,9 +124,7 @@ func (b *bench) signs(config map[string]string, public crypto.PublicKey, digest 
 		b.t.Errorf("answer %s", answer)
 	}
 	sig, err := wire.ParseSignAnswer(answer)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	check(b.t, err)
 	if err := verify(public, digest, sig, opts); err != nil {
 		b.t.Errorf("%T %v: %v", opts, opts, err)
 	}
@@ -160,9 +140,7 @@ func TestSignEverything(t *testing.T) {
 		config := uriConfig(slot.URI)
 
 		answer, err := b.serve(b.certificateRequest(config), hsmtest.NewScript(t)) // asks nobody
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		chain, err := wire.ParseCertificateAnswer(answer)
 		if err != nil || !hsm.SameKey(chain[0].PublicKey, slot.Key.Public) {
 			t.Fatalf("%s: certificate %v", a, err)
@@ -192,16 +170,12 @@ func TestSignEverything(t *testing.T) {
 // TestSlotNumbers: as CK_SLOT_ID and as index, with a warning that names the key.
 func TestSlotNumbers(t *testing.T) {
 	b := newBench(t)
-	if err := b.soft.Add(hsmtest.SoftToken{Label: "other"}); err != nil {
-		t.Fatal(err)
-	}
+	check(t, b.soft.Add(hsmtest.SoftToken{Label: "other"}))
 	slot := b.key(hsm.ECDSAP256, "k")
 	one := slot.URI
 	drivers := b.drivers("")
 	listing, err := drivers.List(t.Context())
-	if err := errors.Join(err, drivers.Close()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(err, drivers.Close()))
 	var index int
 	var id uint64
 	for i, token := range listing.Tokens {
@@ -331,9 +305,7 @@ func TestPINOfTheFile(t *testing.T) {
 		t.Errorf("asked %+v", asked)
 	}
 	r, err := wire.Parse(request())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	pin := r.Config.PIN
 	if _, err := Serve(t.Context(), r, b.options(nil)); !errors.Is(err, hsm.ErrPINIncorrect) {
 		t.Errorf("a wrong PIN in the file and nobody to ask: %v", err)
@@ -434,16 +406,12 @@ func TestRemote(t *testing.T) {
 	slot := b.key(hsm.ECDSAP256, "k")
 	digest := bytes.Repeat([]byte{7}, 32)
 	r, err := wire.Parse(b.signRequest(uriConfig(slot.URI), digest, crypto.SHA256))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	held := &remote{held: true}
 	o := b.options(nil)
 	o.Remote, b.loaded = held, nil
 	answer, err := Serve(t.Context(), r, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if sig, err := wire.ParseSignAnswer(answer); err != nil || !bytes.Equal(sig, digest) || b.loaded != nil {
 		t.Errorf("signature %x, %v, loaded %q", sig, err, b.loaded)
 	}

@@ -99,9 +99,7 @@ func direct(t *testing.T, soft *hsmtest.SoftHSM, f func(*p11.Ctx, p11.SessionHan
 		}
 		return errors.New("no token")
 	}()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 }
 
 func objects(c *p11.Ctx, sh p11.SessionHandle, template ...*p11.Attribute) ([]p11.ObjectHandle, error) {

@@ -18,9 +18,7 @@ func TestReadFile(t *testing.T) {
 	path := filepath.Join(dir, "a")
 	for _, size := range []int{0, 1, 511, 512, 4096, 100_000} {
 		want := strings.Repeat("x", size)
-		if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(path, []byte(want), 0o600))
 		for _, buf := range [][]byte{nil, make([]byte, 3), make([]byte, 7, 512), make([]byte, 0, 200_000)} {
 			if got, err := ReadFile(path, 100_000, buf); err != nil || string(got) != want {
 				t.Errorf("%d bytes into %d: %d, %v", size, cap(buf), len(got), err)
@@ -30,12 +28,8 @@ func TestReadFile(t *testing.T) {
 			}
 		}
 	}
-	if err := os.Chmod(path, 0o620); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Chmod(path, 0o620))
+	check(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
 	for name, want := range map[string]error{"a": ErrUnsafe, "pipe": ErrUnsafe, ".": ErrUnsafe, "none": fs.ErrNotExist} {
 		if _, err := ReadFile(filepath.Join(dir, name), 1<<20, nil); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", name, err, want)

@@ -14,14 +14,10 @@ import (
 func TestLock(t *testing.T) {
 	folder := t.TempDir()
 	path, link, victim := filepath.Join(folder, "lock"), filepath.Join(folder, "link"), filepath.Join(folder, "victim")
-	if err := os.Symlink(victim, link); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Symlink(victim, link))
 	for i, want := range []bool{true, false} {
 		l, err := Lock(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer l.Close()
 		if ours, err := l.TryLock(); err != nil || ours != want {
 			t.Errorf("%d: %t, %v", i, ours, err)

@@ -17,9 +17,7 @@ import (
 // Whatever a request asks for beyond its ticket is told.
 func TestMismatches(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	terms := ticket.Terms{User: "jane", Groups: []string{"dev", "ops"}, Lifetime: time.Hour}
 	for what, tc := range map[string]struct {
 		change func(*csr.Subject, *csr.RequestOptions, *csr.Spec)
@@ -49,13 +47,9 @@ func TestMismatches(t *testing.T) {
 			t.Fatal(err)
 		}
 		obj, err := spec.Object()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		asked, err := Read(obj)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		got := strings.Join(asked.Mismatches(terms), "; ")
 		if (got == "") != (tc.says == "") || !strings.Contains(got, tc.says) {
 			t.Errorf("%s: %q, want %q", what, got, tc.says)

@@ -96,9 +96,7 @@ type scene struct {
 // revokeKey puts the scene's key on the cluster's list.
 func revokeKey(s *scene) {
 	hash, err := csr.SPKIHash(s.key.Public())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check(s.t, err)
 	s.cluster.revoked = revocation.List{Shards: []revocation.Shard{{Entries: []revocation.Entry{{
 		Certificate: strings.Repeat("ab", 32), Key: hash, User: "jane", By: "hannah", Reason: "lost"}}}}}
 }
@@ -112,17 +110,13 @@ var now = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
 func newKey(t *testing.T) *ecdsa.PrivateKey {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return key
 }
 
 func newScene(t *testing.T) *scene {
 	ca, err := vcard.NewCA("the maker")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	s := &scene{t: t, ca: ca, serial: 1234567, key: newKey(t), pin: hsm.PINOnce, touch: hsm.TouchCached,
 		subject: csr.Subject{User: "jane", Groups: []string{"dev"}}}
 	s.attests = s.key.Public()
@@ -153,19 +147,13 @@ func (s *scene) object() *certificatesv1.CertificateSigningRequest {
 	s.t.Helper()
 	if s.attests != nil {
 		device, err := s.ca.NewDevice(s.serial)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		check(s.t, err)
 		a, err := device.Attest(s.attests, s.pin, s.touch)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		check(s.t, err)
 		s.options.ExtraExtensions = append(s.options.ExtraExtensions, attest.Extensions(a)...)
 	}
 	request, err := csr.NewRequest(s.key, s.subject, s.options)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check(s.t, err)
 	seconds := int32(24 * 60 * 60)
 	obj := &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: "jane-1", UID: "uid-2", ResourceVersion: "200", CreationTimestamp: metav1.NewTime(now),
@@ -181,9 +169,7 @@ func (s *scene) object() *certificatesv1.CertificateSigningRequest {
 	if s.present {
 		der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(1),
 			Subject: pkix.Name{CommonName: "jane"}}, &x509.Certificate{Subject: pkix.Name{CommonName: "a CA"}}, s.of.Public(), newKey(s.t))
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		check(s.t, err)
 		sum := sha256.Sum256(der)
 		obj.Spec.Username, obj.Spec.Groups = "jane", []string{"dev", "system:authenticated"}
 		obj.Spec.Extra = map[string]certificatesv1.ExtraValue{"authentication.kubernetes.io/credential-id": {"X509SHA256=" +
@@ -372,9 +358,7 @@ func TestDecide(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			j, err := New(c.scene.policy)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if c.spoil != nil {
 				c.spoil(c.scene)
 				// The policy may be what is spoilt; the maker that it trusts stays.
@@ -400,9 +384,7 @@ func TestClusterDown(t *testing.T) {
 	for _, s := range []*scene{newScene(t).withTicket(), newScene(t).renewal(), newScene(t).rostered()} {
 		s.cluster.down = true
 		j, err := New(s.policy)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if d, err := j.Decide(s.object(), &s.cluster, now); !errors.Is(err, errDown) || d.Verdict != "" {
 			t.Errorf("%+v, %v", d, err)
 		}
@@ -454,9 +436,7 @@ func TestRatify(t *testing.T) {
 
 func mustCA(t *testing.T) *vcard.CA {
 	ca, err := vcard.NewCA("the maker") // of the same name
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return ca
 }
 
@@ -487,4 +467,11 @@ func usage(o *certificatesv1.CertificateSigningRequest) {
 
 func denied(o *certificatesv1.CertificateSigningRequest) {
 	o.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied}}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

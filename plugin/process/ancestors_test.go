@@ -19,25 +19,15 @@ func TestAncestors(t *testing.T) {
 	start := func(script string) (*exec.Cmd, ID) {
 		c := exec.Command("sh", "-c", script)
 		in, err := c.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		out, err := c.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
+		check(t, c.Start())
 		t.Cleanup(func() { _ = in.Close(); _ = c.Wait() })
 		line, err := bufio.NewReader(out).ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		pid, err := strconv.Atoi(strings.TrimSpace(line))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return c, Of(pid)
 	}
 	shell, inner := start(`sh -c 'echo $$; read x; true'; true`)
@@ -57,16 +47,10 @@ func TestAncestors(t *testing.T) {
 func TestEndedIsNotAlive(t *testing.T) {
 	c := exec.Command("sh", "-c", "exec 3>&1 >/dev/null; read x")
 	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	check(t, c.Start())
 	p := Of(c.Process.Pid)
 	if !p.Alive() {
 		t.Error("it runs, and counts as ended")

@@ -17,3 +17,10 @@ func TestParent(t *testing.T) {
 		t.Fatalf("%+v", this)
 	}
 }
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -22,12 +22,8 @@ func TestChild(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestChild$", "-test.count", "1")
 	cmd.Env = append(os.Environ(), child+"=1")
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	check(t, cmd.Start())
 	p := Of(cmd.Process.Pid)
 	if !p.Known() || !p.Alive() || p == This() {
 		t.Errorf("%+v", p)
@@ -42,18 +38,12 @@ func TestChild(t *testing.T) {
 		t.Errorf("it runs %q", image)
 	}
 	own, err := windows.GetCurrentProcessToken().GetTokenUser()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if user, err := User(p.PID); err != nil || !user.Equals(own.User.Sid) {
 		t.Errorf("it is user %s's: %v", user, err)
 	}
-	if err := in.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, in.Close())
+	check(t, cmd.Wait())
 	if p.Alive() || Of(p.PID).Known() && Of(p.PID) == p {
 		t.Error("it has ended, and counts as alive")
 	}

@@ -13,9 +13,7 @@ import (
 // TestTerminalName: the name is the controlling terminal's, where there is one.
 func TestTerminalName(t *testing.T) {
 	master, tty, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = tty.Close(); _ = master.Close() })
 	for want, attr := range map[string]*syscall.SysProcAttr{
 		tty.Name(): {Setsid: true, Setctty: true},
@@ -23,9 +21,7 @@ func TestTerminalName(t *testing.T) {
 	} {
 		c := exec.Command("sleep", "600")
 		c.Stdin, c.SysProcAttr = tty, attr
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		check(t, c.Start())
 		if got := Of(c.Process.Pid).TerminalName(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}

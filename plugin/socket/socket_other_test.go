@@ -20,32 +20,20 @@ func TestListen(t *testing.T) {
 	if runtime.GOOS == "linux" { // longer than sun_path
 		path = filepath.Join(t.TempDir(), strings.Repeat("long", 20), strings.Repeat("name", 20), "sock")
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	dead, err := Listen(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	old, err := TakeName(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := dead.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	check(t, dead.Close())
 	if _, err := Dial(t.Context(), path); err == nil {
 		t.Error("somebody answers on a dead socket")
 	}
 	l, err := Listen(path) // in its place
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer l.Close()
 	name, err := TakeName(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 || name.Lost() || !old.Lost() {
 		t.Errorf("%v, %v, lost %t, the old one lost %t", info.Mode(), err, name.Lost(), old.Lost())
 	}
@@ -64,9 +52,7 @@ func TestListen(t *testing.T) {
 		accepted <- err
 	}()
 	c, err := Dial(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if err := errors.Join(<-accepted, c.Close(), name.Remove()); err != nil || !name.Lost() {
 		t.Errorf("%v, lost %t", err, name.Lost())
 	}
@@ -74,9 +60,7 @@ func TestListen(t *testing.T) {
 
 func TestListenLeavesFilesAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, []byte("mine"), 0o600))
 	if l, err := Listen(path); err == nil {
 		t.Error("a file was replaced", l.Close())
 	}
@@ -114,9 +98,7 @@ func TestLongName(t *testing.T) {
 func TestCheck(t *testing.T) {
 	folder := t.TempDir()
 	file, link := filepath.Join(folder, "file"), filepath.Join(folder, "link")
-	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Symlink(filepath.Join(folder, "none"), link)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(os.WriteFile(file, nil, 0o600), os.Symlink(filepath.Join(folder, "none"), link)))
 	for _, path := range []string{file, link, folder} {
 		if err := Check(path); err == nil || !strings.HasSuffix(err.Error(), "is not a socket") || hinting.Of(err) == "" {
 			t.Errorf("%s: %v", path, err)
@@ -130,5 +112,12 @@ func TestCheck(t *testing.T) {
 	}
 	if all, err := os.ReadDir(folder); err != nil || len(all) != 2 {
 		t.Errorf("%v, %v", all, err)
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

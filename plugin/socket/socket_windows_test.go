@@ -23,9 +23,7 @@ func TestPipe(t *testing.T) {
 		t.Errorf("before anybody listens: %v", err)
 	}
 	l, err := Listen(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if second, err := Listen(strings.ToUpper(path)); err == nil {
 		t.Error("two listen on one pipe", second.Close())
 	}
@@ -53,9 +51,7 @@ func TestPipe(t *testing.T) {
 		heard <- string(b)
 	}()
 	c, err := Dial(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if pid := PeerPID(c); pid != os.Getpid() {
 		t.Errorf("the server is process %d", pid)
 	}
@@ -83,9 +79,7 @@ func TestPipe(t *testing.T) {
 func TestOnlyOurs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "agent.sock")
 	l, err := Listen(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer l.Close()
 	go func() {
 		if c, err := l.Accept(); err == nil {
@@ -94,9 +88,7 @@ func TestOnlyOurs(t *testing.T) {
 		}
 	}()
 	c, err := Dial(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer c.Close()
 	h, server, err := pipe(c)
 	if err != nil || server {
@@ -104,13 +96,9 @@ func TestOnlyOurs(t *testing.T) {
 	}
 	sd, err := windows.GetSecurityInfo(h, windows.SE_KERNEL_OBJECT,
 		windows.OWNER_SECURITY_INFORMATION|windows.DACL_SECURITY_INFORMATION)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	own, err := user()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if text := sd.String(); !strings.HasPrefix(text, "O:"+own.String()) || strings.Count(text, "(") != 1 ||
 		!strings.Contains(text, ";;;"+own.String()+")") {
 		t.Errorf("%s, and we are %s", text, own)
@@ -121,9 +109,7 @@ func TestOnlyOurs(t *testing.T) {
 func TestBusy(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "agent.sock")
 	l, err := Listen(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer l.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -138,13 +124,18 @@ func TestBusy(t *testing.T) {
 // TestCheck: what is refused is refused before anything is made or removed.
 func TestCheck(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, []byte("mine"), 0o600))
 	if l, err := Listen(path); err == nil {
 		t.Error("a file was hidden", l.Close())
 	}
 	if b, err := os.ReadFile(path); err != nil || string(b) != "mine" {
 		t.Errorf("the file: %q, %v", b, err)
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

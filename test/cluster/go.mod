@@ -14,7 +14,7 @@ require (
 	k8s.io/controller-manager v0.37.1
 	k8s.io/cri-streaming v0.0.0
 	k8s.io/klog/v2 v2.140.0
-	k8s.io/kubectl v0.0.0
+	k8s.io/kubectl v0.37.1
 	k8s.io/kubernetes v1.37.1
 	k8s.io/utils v0.0.0-20260626114624-be93311217bd
 )

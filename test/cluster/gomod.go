@@ -89,6 +89,9 @@ func text(up, product goMod, module, kubernetes, staging, etcd string) []byte {
 	if etcd != "" {
 		fmt.Fprintf(&b, "\t%s\n\tgo.etcd.io/etcd/server/v3 %s\n", terminals, etcd)
 	}
+	if etcd != "" { // the version that test/kubectl-externalsigner has; kubernetes says v0.0.0
+		fmt.Fprintf(&b, "\tk8s.io/kubectl %s\n", staging)
+	}
 	for _, r := range product.Require {
 		if !strings.HasPrefix(r.Path, "k8s.io/") {
 			fmt.Fprintf(&b, "\t%s %s\n", r.Path, r.Version)

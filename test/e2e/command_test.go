@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -117,7 +118,7 @@ func TestDenied(t *testing.T) {
 func TestJoin(t *testing.T) {
 	t.Parallel()
 	p := newPerson(t)
-	p.Must(p.Cluster.PublishInfo(t.Context(), p.Cluster.Server()))
+	p.Must(errors.Join(p.Cluster.PublishInfo(t.Context(), p.Cluster.Server()), p.ApplyRoles(t.Context(), "ticket")))
 	p.Must(os.Remove(p.Kubeconfig))
 	line := strings.Fields(p.asAdmin("bootstrap-token", "create", "--ttl", "1h", "--print-join-command"))
 	if len(line) != 7 || line[0] != "kubehsm" || line[1] != "join" || line[3] != "--token" {

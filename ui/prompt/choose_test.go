@@ -28,15 +28,11 @@ func (s *scripted) ask(_ context.Context, q ask.Question) (ask.Answer, error) {
 func pipeWith(t *testing.T, content string) int {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if _, err := w.WriteString(content); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, w.Close())
 	fd := int(r.Fd())
 	t.Cleanup(func() { _ = r.Close() }) // keeps r, and with it the descriptor, alive
 	return fd
@@ -115,5 +111,12 @@ func TestNone(t *testing.T) {
 	}
 	if _, err := None().Confirm(context.Background(), hsm.ConfirmPrompt{}); !errors.Is(err, hsm.ErrNoTerminal) {
 		t.Errorf("%v", err)
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -153,9 +153,7 @@ func TestTypedBeforeTheStopIsHeardOf(t *testing.T) {
 	s := startShell(t)
 	s.typed(led + "\n")
 	s.asking(pinLabel)
-	if err := unix.Kill(s.leader(), unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	check(t, unix.Kill(s.leader(), unix.SIGSTOP))
 	s.elsewhere()
 	s.typed("271828\n")
 	s.expect("RESULT pin " + digest("271828"))
@@ -167,13 +165,9 @@ func TestTypedBeforeTheStopIsHeardOf(t *testing.T) {
 func (s *screen) ours() int {
 	s.t.Helper()
 	out, err := exec.Command("pgrep", "-P", strconv.Itoa(s.leader())).Output()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check(s.t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(out)))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check(s.t, err)
 	return pid
 }
 
@@ -184,9 +178,7 @@ func TestStopThatComesLate(t *testing.T) {
 	s := startShell(t)
 	s.typed(led + "\n")
 	s.asking(pinLabel)
-	if err := unix.Kill(s.ours(), unix.SIGTSTP); err != nil {
-		t.Fatal(err)
-	}
+	check(t, unix.Kill(s.ours(), unix.SIGTSTP))
 	s.asking(pinLabel, 2)
 	s.answered()
 }
@@ -199,9 +191,7 @@ func TestStopHeardOfAfterwards(t *testing.T) {
 	s.typed(led + "\n")
 	s.asking(pinLabel)
 	ours := s.ours()
-	if err := unix.Kill(s.leader(), unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	check(t, unix.Kill(s.leader(), unix.SIGSTOP))
 	s.elsewhere()
 	s.typed("271")
 	s.signal(ours, unix.SIGTSTP)
@@ -220,14 +210,10 @@ func TestStopOfASlowShell(t *testing.T) {
 	s.typed(led + "\n")
 	s.asking(pinLabel)
 	pid := s.cmd.Process.Pid
-	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	check(t, unix.Kill(pid, unix.SIGSTOP))
 	s.typed("12\x1a")
 	s.asking(pinLabel, 2)
-	if err := unix.Kill(pid, unix.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	check(t, unix.Kill(pid, unix.SIGCONT))
 	s.expect("ready> ", 2)
 	s.until("echo on", s.echo)
 	s.typed("fg\n")
@@ -281,14 +267,10 @@ func TestStopIsOverWhenHeardOf(t *testing.T) {
 // that wait to be delivered end each other (signal(7)).
 func (s *screen) signal(pid int, which syscall.Signal) {
 	s.t.Helper()
-	if err := unix.Kill(pid, which); err != nil {
-		s.t.Fatal(err)
-	}
+	check(s.t, unix.Kill(pid, which))
 	s.until("delivery of "+which.String(), func() bool {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		check(s.t, err)
 		_, rest, found := strings.Cut(string(status), "ShdPnd:\t")
 		hex, _, _ := strings.Cut(rest, "\n")
 		pending, err := strconv.ParseUint(hex, 16, 64)

@@ -28,9 +28,7 @@ func startTouch(t *testing.T, mode string, env ...string) (s *screen, next func(
 func startFed(t *testing.T, cmd *exec.Cmd) (s *screen, next func()) {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = r.Close(); _ = w.Close() })
 	cmd.Stdin = r
 	return start(t, cmd), func() {
@@ -108,17 +106,13 @@ var waitingText = `waiting: the PIN of "lab" is being asked for on /dev/pts/3 (k
 func stdoutTo(t *testing.T, cmd *exec.Cmd) (read func() string) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "stdout"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	cmd.Stdout = f
 	return func() string {
 		t.Helper()
 		b, err := os.ReadFile(f.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return string(b)
 	}
 }
@@ -154,21 +148,15 @@ func TestWaitingWithoutATerminal(t *testing.T) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	stdout := stdoutTo(t, cmd)
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	check(t, cmd.Start())
 	poll.Until(t, "the line", func() bool { return strings.HasSuffix(stdout(), "\n") })
 	for range 2 {
 		if _, err := io.WriteString(in, "\n"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, cmd.Wait())
 	if out := stdout(); out != waitingText+"\n" {
 		t.Errorf("%q", out)
 	}
@@ -183,17 +171,13 @@ func TestWaitingBehindAPager(t *testing.T) {
 	s, next := startFed(t, cmd)
 	held := s.modes()
 	held.Lflag &^= unix.ICANON
-	if err := unix.IoctlSetTermios(int(s.master.Fd()), ioctlSet, held); err != nil {
-		t.Fatal(err)
-	}
+	check(t, unix.IoctlSetTermios(int(s.master.Fd()), ioctlSet, held))
 	if !raw(s.master) {
 		t.Error("a terminal in raw mode is not known")
 	}
 	poll.Until(t, "the line", func() bool { return stdout() == waitingText+"\n" })
 	s.never("waiting")
-	if err := unix.IoctlSetTermios(int(s.master.Fd()), ioctlSet, s.before); err != nil {
-		t.Fatal(err)
-	}
+	check(t, unix.IoctlSetTermios(int(s.master.Fd()), ioctlSet, s.before))
 	if raw(s.master) {
 		t.Error("a terminal in line mode counts as held")
 	}

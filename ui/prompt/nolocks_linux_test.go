@@ -14,9 +14,7 @@ func lockless() { nolocks.Main() }
 // after a note that prompts may mix.
 func TestPromptWithoutLocks(t *testing.T) {
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	s := start(t, nolocks.Command(t, []string{"PROMPT_TEST_CHILD=pin", "PROMPT_TEST_LOCKDIR=" + t.TempDir()}, self))
 	s.expect("note: prompts of several programs may mix")
 	s.expect("does not support file locks")

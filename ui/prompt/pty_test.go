@@ -58,9 +58,7 @@ func start(t *testing.T, cmd *exec.Cmd, setup ...func(tty *os.File)) *screen {
 	if err != nil {
 		t.Fatalf("opening a terminal: %v", err)
 	}
-	if err := pty.Setsize(master, &pty.Winsize{Rows: 24, Cols: 80}); err != nil {
-		t.Fatal(err)
-	}
+	check(t, pty.Setsize(master, &pty.Winsize{Rows: 24, Cols: 80}))
 	for _, f := range setup {
 		f(tty)
 	}

@@ -45,13 +45,9 @@ func TestQuestionOnATerminal(t *testing.T) {
 		for mode, end := range map[string]string{"question": "Allow it? [y/N] ", "question-touch": "to allow it"} {
 			cmd := child(mode, "NO_COLOR=1")
 			in, err := cmd.StdinPipe() // Typing would move the cursor while a touch is awaited.
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			s := start(t, cmd, func(tty *os.File) {
-				if err := pty.Setsize(tty, &size); err != nil {
-					t.Fatal(err)
-				}
+				check(t, pty.Setsize(tty, &size))
 			})
 			s.expect(end)
 			rest := questionLabels
@@ -73,9 +69,7 @@ func TestQuestionOnATerminal(t *testing.T) {
 				s.typed("y\n")
 			} else {
 				_, err := io.WriteString(in, "\n")
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 			}
 			s.expect("RESULT t")
 			s.gone("value of")
@@ -141,9 +135,7 @@ func TestPINEndings(t *testing.T) {
 			t.Parallel()
 			s := start(t, child("pin"))
 			s.asking(pinLabel)
-			if err := s.cmd.Process.Signal(sig); err != nil {
-				t.Fatal(err)
-			}
+			check(t, s.cmd.Process.Signal(sig))
 			s.expect("RESULT cancelled")
 			s.restored()
 		})
@@ -187,13 +179,9 @@ func TestRawTerminal(t *testing.T) {
 	t.Parallel()
 	s := start(t, child("pin"), func(tty *os.File) {
 		modes, err := unix.IoctlGetTermios(int(tty.Fd()), ioctlGet)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		modes.Lflag &^= unix.ICANON | unix.ECHO // raw modes, like less
-		if err := unix.IoctlSetTermios(int(tty.Fd()), ioctlSet, modes); err != nil {
-			t.Fatal(err)
-		}
+		check(t, unix.IoctlSetTermios(int(tty.Fd()), ioctlSet, modes))
 	})
 	s.expect("RESULT no-terminal: ")
 	s.expect("hint: run `kubehsm unlock`")
@@ -225,9 +213,7 @@ func TestStandardInputIsLeftAlone(t *testing.T) {
 func TestTypeAheadIsDropped(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer r.Close()
 	defer w.Close()
 	cmd := child("after-stdin")
@@ -325,9 +311,7 @@ func TestTwoProcessesTakeTurns(t *testing.T) {
 	cmd := exec.Command("sh", "-c", bothAsk)
 	dir := t.TempDir()
 	const noProcess = "4194305" // no system numbers its processes so high (proc_sys_kernel(5), pid_max)
-	if err := os.WriteFile(filepath.Join(dir, "prompt-"+noProcess+".lock"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(filepath.Join(dir, "prompt-"+noProcess+".lock"), nil, 0o600))
 	cmd.Env = append(os.Environ(), "CHILD="+os.Args[0], "PROMPT_TEST_LOCKDIR="+dir, "TERM=xterm")
 	s := start(t, cmd)
 	s.asking(pinLabel)

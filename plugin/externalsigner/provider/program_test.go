@@ -89,17 +89,11 @@ func TestOutputIsHeld(t *testing.T) {
 	jane.write("leave", []byte("certificate"))
 	says := certificateError(t, jane.config())
 	b, err := os.ReadFile(filepath.Join(jane.dir, "left"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	pid, err := strconv.Atoi(string(b))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	left, err := os.FindProcess(pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() {
 		if err := left.Kill(); err != nil {
 			t.Error(err)

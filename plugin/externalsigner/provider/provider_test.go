@@ -87,9 +87,7 @@ func (s *server) clientConfig() *rest.Config {
 func wrapped(t *testing.T, f rest.Factory, c *rest.Config, config map[string]string) *rest.Config {
 	t.Helper()
 	p, err := f(c.Host, config, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	c.Wrap(p.WrapTransport)
 	return c
 }
@@ -97,9 +95,7 @@ func wrapped(t *testing.T, f rest.Factory, c *rest.Config, config map[string]str
 func client(t *testing.T, c *rest.Config) *http.Client {
 	t.Helper()
 	h, err := rest.HTTPClientFor(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return h
 }
 
@@ -241,26 +237,18 @@ func TestUpgrades(t *testing.T) {
 	c := s.clientConfig()
 	c.Wrap(headers)
 	ws, _, err := websocket.RoundTripperFor(wrapped(t, f, c, jane.config()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	c = s.clientConfig()
 	c.Wrap(headers)
 	sp, _, err := spdy.RoundTripperFor(wrapped(t, f, c, jane.config()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	c = s.clientConfig()
 	c.BearerToken = "t"
 	token, _, err := websocket.RoundTripperFor(wrapped(t, f, c, jane.config()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, rt := range []http.RoundTripper{ws, sp, token} { // the server does not upgrade; whom it sees counts
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if resp, err := rt.RoundTrip(req); err == nil {
 			resp.Body.Close()
 		}
@@ -362,14 +350,10 @@ func TestTooLate(t *testing.T) {
 	jane := a.person("jane", newKey(t, "ecdsa-p256"))
 	jane.write("hang", []byte("sign"))
 	p, err := NewFactory(Options{})("https://x", jane.config(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	leaf := p.(*provider).leaf
 	chain, err := leaf.get(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	key := &remoteKey{signer: leaf.signer, public: chain[0].PublicKey, ctx: t.Context(), start: time.Now(),
 		limit: time.Second}
 	_, err = key.Sign(nil, make([]byte, 32), crypto.SHA256)
@@ -410,9 +394,7 @@ func TestConfiguration(t *testing.T) {
 	}
 	jane := newAuthority(t).person("jane", newKey(t, "ecdsa-p256"))
 	one, err := f("https://x", jane.config(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	same, err := f("https://x", jane.config(), nil)
 	if err != nil || same != one {
 		t.Errorf("the same configuration has another provider: %v", err)
@@ -427,9 +409,7 @@ func TestConfiguration(t *testing.T) {
 var registered = sync.OnceValue(func() error { return Register(Options{}) })
 
 func TestRegistered(t *testing.T) {
-	if err := registered(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, registered())
 	if err := Register(Options{}); err == nil {
 		t.Error("a second registration is no error")
 	}

@@ -177,9 +177,7 @@ type authority struct {
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	a := &authority{t: t, key: key}
 	a.cert = a.issue(&x509.Certificate{
 		Subject: pkix.Name{CommonName: t.Name()}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
@@ -199,13 +197,9 @@ func (a *authority) issue(template *x509.Certificate, public crypto.PublicKey) *
 		parent = template
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, a.key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	check(a.t, err)
 	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	check(a.t, err)
 	return cert
 }
 
@@ -230,9 +224,7 @@ func (a *authority) person(name string, key crypto.Signer) *person {
 func must(t *testing.T, key crypto.Signer) []byte {
 	t.Helper()
 	b, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return b
 }
 
@@ -240,13 +232,9 @@ func must(t *testing.T, key crypto.Signer) []byte {
 func (p *person) renew(a *authority, name string) {
 	p.t.Helper()
 	b, err := os.ReadFile(filepath.Join(p.dir, "key"))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	check(p.t, err)
 	key, err := x509.ParsePKCS8PrivateKey(b)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	check(p.t, err)
 	p.write("cert", a.issue(&x509.Certificate{
 		Subject: pkix.Name{CommonName: name}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}, key.(crypto.Signer).Public()).Raw)
@@ -254,9 +242,7 @@ func (p *person) renew(a *authority, name string) {
 
 func (p *person) write(name string, b []byte) {
 	p.t.Helper()
-	if err := os.WriteFile(filepath.Join(p.dir, name), b, 0o600); err != nil {
-		p.t.Fatal(err)
-	}
+	check(p.t, os.WriteFile(filepath.Join(p.dir, name), b, 0o600))
 }
 
 // config is the auth provider's configuration.
@@ -271,9 +257,7 @@ func (p *person) config(more ...string) map[string]string {
 func executable(t *testing.T) string {
 	t.Helper()
 	path, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return path
 }
 
@@ -309,8 +293,13 @@ func newKey(t *testing.T, kind string) crypto.Signer {
 	case "ed25519":
 		_, key, err = ed25519.GenerateKey(rand.Reader)
 	}
+	check(t, err)
+	return key
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return key
 }

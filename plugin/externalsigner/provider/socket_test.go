@@ -183,9 +183,7 @@ func TestSocketOfManyClients(t *testing.T) {
 func alone(t *testing.T, c *rest.Config, handshake time.Duration) *http.Client {
 	t.Helper()
 	tlsConfig, err := rest.TLSConfigFor(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return &http.Client{Transport: c.WrapTransport(&http.Transport{TLSClientConfig: tlsConfig,
 		TLSHandshakeTimeout: handshake})}
 }
@@ -280,9 +278,7 @@ func TestForeignSigner(t *testing.T) {
 	jane := s.authority.person("jane", newKey(t, "rsa-2048"))
 	path := filepath.Join(jane.dir, "sock")
 	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	g := grpc.NewServer()
 	v1alpha1.RegisterExternalSignerServiceServer(g, foreign{person: jane})
 	done := make(chan error, 1)

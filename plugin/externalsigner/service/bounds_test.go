@@ -36,9 +36,7 @@ func asks(t *testing.T, c v1alpha1.ExternalSignerServiceClient) error {
 func another(t *testing.T, path string) (v1alpha1.ExternalSignerServiceClient, *grpc.ClientConn) {
 	t.Helper()
 	conn, err := grpc.NewClient("unix://"+path, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return v1alpha1.NewExternalSignerServiceClient(conn), conn
 }
@@ -59,9 +57,7 @@ func TestStreams(t *testing.T) {
 	var streams []grpc.ServerStreamingClient[v1alpha1.CertificateResponse]
 	for range maxStreams {
 		s, err := c.GetCertificate(t.Context(), &v1alpha1.CertificateRequest{Configuration: config})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		streams = append(streams, s)
 	}
 	for range maxStreams {
@@ -107,9 +103,7 @@ func TestConnections(t *testing.T) {
 	if _, err := first.Version(t.Context(), &v1alpha1.VersionRequest{}); err != nil {
 		t.Errorf("who is connected: %v", err)
 	}
-	if err := last.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, last.Close())
 	if _, err := late.Version(t.Context(), &v1alpha1.VersionRequest{}, grpc.WaitForReady(true)); err != nil {
 		t.Errorf("when one has left: %v", err)
 	}
@@ -163,9 +157,7 @@ func TestOddRequests(t *testing.T) {
 	} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
 			"http://signer"+v1alpha1.ExternalSignerService_Version_FullMethodName, strings.NewReader(r.body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		request.Header.Set("Content-Type", r.contentType)
 		if r.timeout != "" {
 			request.Header.Set("Grpc-Timeout", r.timeout)
@@ -198,9 +190,7 @@ func TestPatience(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
 	s, err := c.GetCertificate(ctx, &v1alpha1.CertificateRequest{Configuration: config})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if _, err := s.Recv(); err != nil {
 		t.Error(err)
 	}

@@ -22,9 +22,7 @@ func FuzzSignatureRequest(f *testing.F) {
 			SignerOptsRSAPSS: &v1alpha1.SignatureRequest_RSAPSSOptions{SaltLenght: -1, Hash: 7}}},
 	} {
 		b, err := proto.Marshal(r)
-		if err != nil {
-			f.Fatal(err)
-		}
+		check(f, err)
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -29,9 +29,7 @@ func TestGolden(t *testing.T) {
 		"both":             {"0a087631616c70686131" + "0801", ""},
 	} {
 		b, err := hex.DecodeString(c.version + goldenSignature)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		r := new(v1alpha1.SignatureRequest)
 		if err := proto.Unmarshal(b, r); err != nil {
 			t.Fatalf("%s: %v", form, err)

@@ -47,9 +47,7 @@ func TestAnotherUser(t *testing.T) {
 		need.Missing(t, "only root can be another user")
 	}
 	folder, err := os.MkdirTemp("", "signer")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
 	path := filepath.Join(folder, "sock")
 	var mu sync.Mutex
@@ -69,13 +67,9 @@ func TestAnotherUser(t *testing.T) {
 	if _, err := asNobody(path); !errors.Is(err, unix.EACCES) {
 		t.Errorf("another user connects: %v", err)
 	}
-	if err := errors.Join(os.Chmod(folder, 0o755), os.Chmod(path, 0o666)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(os.Chmod(folder, 0o755), os.Chmod(path, 0o666)))
 	c, err := asNobody(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer c.Close()
 	// it may be closed already
 	_, _ = io.WriteString(c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")

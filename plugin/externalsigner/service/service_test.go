@@ -42,9 +42,7 @@ func serve(t *testing.T, a answerer) (client v1alpha1.ExternalSignerServiceClien
 		t.Fatal(err)
 	}
 	conn, err := grpc.NewClient("unix://"+path, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	end = sync.OnceValue(func() error { cancel(); return <-done })
 	t.Cleanup(func() {
 		if err := errors.Join(end(), conn.Close()); err != nil {
@@ -174,9 +172,7 @@ func TestEnd(t *testing.T) {
 	})
 	go func() { <-began; _ = end() }() // asked for again below
 	stream, err := c.GetCertificate(t.Context(), &v1alpha1.CertificateRequest{Configuration: config})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if _, err := stream.Recv(); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "is ending") {
 		t.Errorf("error %v", err)
 	}
@@ -221,9 +217,7 @@ func TestSocket(t *testing.T) {
 		t.Errorf("a second one: %v", err)
 	}
 	open := filepath.Join(t.TempDir(), "open")
-	if err := errors.Join(os.Mkdir(open, 0o700), os.Chmod(open, 0o777)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(os.Mkdir(open, 0o700), os.Chmod(open, 0o777)))
 	if err := ListenAndServe(t.Context(), filepath.Join(open, "sock"), Options{}, never); !errors.Is(err, home.ErrUnsafe) {
 		t.Errorf("in a folder that others may write: %v", err)
 	}
@@ -269,9 +263,7 @@ func testTold(t *testing.T) {
 func TestRefusedPath(t *testing.T) {
 	folder := t.TempDir()
 	in := func(name string) string { return filepath.Join(folder, name) }
-	if err := errors.Join(os.WriteFile(in("file"), nil, 0o600), os.Symlink(in("victim"), in("linked.lock"))); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(os.WriteFile(in("file"), nil, 0o600), os.Symlink(in("victim"), in("linked.lock"))))
 	for path, want := range map[string]string{
 		in("file"):                   "already exists and is not a socket",
 		folder:                       "already exists and is not a socket",
@@ -288,13 +280,18 @@ func TestRefusedPath(t *testing.T) {
 	}
 	for _, left := range []string{folder, filepath.Dir(folder)} {
 		names, err := filepath.Glob(filepath.Join(left, "*"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for _, name := range names {
 			if name != in("file") && name != in("linked.lock") && name != folder {
 				t.Errorf("%s was left", name)
 			}
 		}
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

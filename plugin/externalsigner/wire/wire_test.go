@@ -28,14 +28,10 @@ func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(path, got, 0o644))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s:\ngot  %q\nwant %q", name, got, want)
 	}
@@ -71,14 +67,10 @@ func TestRequests(t *testing.T) {
 	slot, object := uint64(0), byte(2)
 	for d, name := range dialects {
 		b, err := NewRequest(d, kepConfig)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		golden(t, name+"-certificate-request.json", b)
 		r, err := Parse(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if pin := string(r.Config.PIN.Bytes()); pin != "123456" {
 			t.Errorf("the PIN is %q", pin)
 		}
@@ -90,9 +82,7 @@ func TestRequests(t *testing.T) {
 		}
 		for _, s := range signatures {
 			b, err := NewSignRequest(d, kepConfig, s.digest, s.opts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			golden(t, name+"-sign-request-"+s.name+".json", b)
 			r, err := Parse(b)
 			if err != nil {
@@ -108,13 +98,9 @@ func TestRequests(t *testing.T) {
 // TestKEPExample: the KEP's own text, with its white space.
 func TestKEPExample(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join("testdata", "kep-example-sign-request.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	r, err := Parse(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	want := &rsa.PSSOptions{SaltLength: -1, Hash: crypto.SHA256}
 	if !reflect.DeepEqual(r.Opts, want) || !bytes.Equal(r.Digest, kepDigest) || *r.Config.ObjectID != 2 {
 		t.Errorf("read %+v", r)
@@ -129,13 +115,9 @@ func testCertificate(t *testing.T) *x509.Certificate {
 	key := ed25519.NewKeyFromSeed(make([]byte, 32))
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<31, 0)}
 	der, err := x509.CreateCertificate(nil, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return cert
 }
 
@@ -204,9 +186,7 @@ func TestSpellings(t *testing.T) {
 		}
 	}
 	r, err := Parse(certificateRequest(`{"uri":"pkcs11:token=a;id=%02","slotId":"no number","zone":"z","colour":"c"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	want := Config{URI: &hsm.URI{Scheme: "pkcs11", Token: "a", ID: []byte{2}}, Unknown: []string{"colour", "zone"}}
 	if !reflect.DeepEqual(r.Config, want) {
 		t.Errorf("got %+v, want %+v", r.Config, want)
@@ -354,14 +334,10 @@ func TestWhereRequestsAre(t *testing.T) {
 // FuzzParse: no input makes a request that is not sound.
 func FuzzParse(f *testing.F) {
 	files, err := filepath.Glob(filepath.Join("testdata", "*.json"))
-	if err != nil {
-		f.Fatal(err)
-	}
+	check(f, err)
 	for _, file := range files {
 		b, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+		check(f, err)
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -387,12 +363,17 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%d bytes for hash %d", len(r.Digest), h)
 		}
 		again, err := NewSignRequest(r.Dialect, map[string]string{"uri": "piv:slot=9a"}, r.Digest, r.Opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if back, err := Parse(again); err != nil || !bytes.Equal(back.Digest, r.Digest) ||
 			!reflect.DeepEqual(back.Opts, r.Opts) {
 			t.Fatalf("%+v came back as %+v, %v", r, back, err)
 		}
 	})
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package vcard
-
-import "net"
-
-// quickACK is Linux's alone.
-func quickACK(net.Conn) {}
