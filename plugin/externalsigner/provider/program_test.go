@@ -84,6 +84,7 @@ func TestStartTroubles(t *testing.T) {
 
 // TestOutputIsHeld: the signer has ended, and a program that it started has not.
 func TestOutputIsHeld(t *testing.T) {
+	t.Parallel()
 	need.Program(t, "sleep")
 	jane := newAuthority(t).person("jane", newKey(t, "ecdsa-p256"))
 	jane.write("leave", []byte("certificate"))

@@ -122,6 +122,7 @@ func wantName(t *testing.T, h *http.Client, url, want string) {
 
 // TestKeysAndVersions: a cold burst of requests costs one signature.
 func TestKeysAndVersions(t *testing.T) {
+	t.Parallel()
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		for _, kind := range []string{"rsa-2048", "ecdsa-p256", "ecdsa-p384", "ed25519"} {
 			t.Run(tls.VersionName(version)+" "+kind, func(t *testing.T) {
@@ -283,6 +284,7 @@ func TestRenewal(t *testing.T) {
 
 // TestFailureIsNotRepeated: clients retry, users want to be asked once.
 func TestFailureIsNotRepeated(t *testing.T) {
+	t.Parallel()
 	for _, what := range []string{"certificate", "sign"} {
 		t.Run(what, func(t *testing.T) {
 			s := newServer(t)
@@ -346,6 +348,7 @@ func TestLastWords(t *testing.T) {
 
 // TestTooLate: a signer that outlasts the handshake is ended, with the reason.
 func TestTooLate(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	jane := a.person("jane", newKey(t, "ecdsa-p256"))
 	jane.write("hang", []byte("sign"))

@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -279,13 +280,16 @@ func (p *person) wantRuns(certificates, signatures int) {
 	}
 }
 
+// rsaKey is everybody's, as it takes long to make one.
+var rsaKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
+
 func newKey(t *testing.T, kind string) crypto.Signer {
 	t.Helper()
 	var key crypto.Signer
 	var err error
 	switch kind {
 	case "rsa-2048":
-		key, err = rsa.GenerateKey(rand.Reader, 2048)
+		key, err = rsaKey()
 	case "ecdsa-p256":
 		key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	case "ecdsa-p384":

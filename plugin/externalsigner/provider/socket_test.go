@@ -110,29 +110,28 @@ func (s *shown) Write(b []byte) (int, error) {
 }
 
 func TestSocket(t *testing.T) {
-	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
-		for _, kind := range []string{"rsa-2048", "ecdsa-p256", "ecdsa-p384", "ed25519"} {
-			t.Run(tls.VersionName(version)+" "+kind, func(t *testing.T) {
-				s := newServer(t, version)
-				jane := s.authority.person("jane", newKey(t, kind))
-				var prompts shown
-				f := NewFactory(Options{Stderr: &prompts})
-				address := jane.serve()
-				if version == tls.VersionTLS12 { // the plain path means the same
-					address = strings.TrimPrefix(address, scheme)
-				}
-				var wg sync.WaitGroup
-				for range 5 {
-					h := client(t, wrapped(t, f, s.clientConfig(), socketConfig(address)))
-					wg.Go(func() { wantName(t, h, s.URL, "jane") })
-				}
-				wg.Wait()
-				jane.wantRuns(1, 1)
-				const want = "touch \ufffd[31mthe\ufffd token for "
-				if got := prompts.String(); got != want+"certificate\n"+want+"sign\n" {
-					t.Errorf("shown: %q", got)
-				}
-			})
+	for _, c := range []struct {
+		version uint16
+		kind    string
+	}{{tls.VersionTLS12, "rsa-2048"}, {tls.VersionTLS13, "rsa-2048"}, {tls.VersionTLS13, "ed25519"}} {
+		s := newServer(t, c.version)
+		jane := s.authority.person("jane", newKey(t, c.kind))
+		var prompts shown
+		f := NewFactory(Options{Stderr: &prompts})
+		address := jane.serve()
+		if c.version == tls.VersionTLS12 { // the plain path means the same
+			address = strings.TrimPrefix(address, scheme)
+		}
+		var wg sync.WaitGroup
+		for range 5 {
+			h := client(t, wrapped(t, f, s.clientConfig(), socketConfig(address)))
+			wg.Go(func() { wantName(t, h, s.URL, "jane") })
+		}
+		wg.Wait()
+		jane.wantRuns(1, 1)
+		const want = "touch \ufffd[31mthe\ufffd token for "
+		if got := prompts.String(); got != want+"certificate\n"+want+"sign\n" {
+			t.Errorf("shown: %q", got)
 		}
 	}
 }
@@ -162,23 +161,6 @@ func TestIntermediates(t *testing.T) {
 	}
 }
 
-// TestSocketOfManyClients: several programs at once, as far as the signer is
-// concerned: none shares anything with another.
-func TestSocketOfManyClients(t *testing.T) {
-	s := newServer(t)
-	jane := s.authority.person("jane", newKey(t, "ecdsa-p256"))
-	address := jane.serve()
-	const clients = 20
-	var wg sync.WaitGroup
-	for range clients {
-		c := s.clientConfig()
-		h := alone(t, wrapped(t, NewFactory(Options{Stderr: new(shown)}), c, socketConfig(address)), time.Minute)
-		wg.Go(func() { wantName(t, h, s.URL, "jane") })
-	}
-	wg.Wait()
-	jane.wantRuns(clients, clients)
-}
-
 // alone makes a client with a transport that client-go does not share.
 func alone(t *testing.T, c *rest.Config, handshake time.Duration) *http.Client {
 	t.Helper()
@@ -189,6 +171,7 @@ func alone(t *testing.T, c *rest.Config, handshake time.Duration) *http.Client {
 }
 
 func TestSocketTroubles(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		prepare func(*person) string
 		says    string
@@ -201,6 +184,7 @@ func TestSocketTroubles(t *testing.T) {
 		"not a socket": {func(p *person) string { return service.Scheme + filepath.Join(p.dir, "key") }, "nothing listens on the socket"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newServer(t)
 			jane := s.authority.person("jane", newKey(t, "ecdsa-p256"))
 			config := s.clientConfig()

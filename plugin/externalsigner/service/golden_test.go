@@ -43,21 +43,3 @@ func TestGolden(t *testing.T) {
 		}
 	}
 }
-
-// TestGoldenAnswers: what is sent is what both forms of the prototype read.
-func TestGoldenAnswers(t *testing.T) {
-	certificate := &v1alpha1.CertificateResponse_Certificate{Certificate: []byte{1, 2, 3}}
-	prompt := &v1alpha1.CertificateResponse_UserPrompt{UserPrompt: "touch"}
-	signature := &v1alpha1.SignatureResponse_Signature{Signature: []byte{4, 5, 6}}
-	for want, m := range map[string]proto.Message{
-		"0a087631616c70686131": &v1alpha1.VersionResponse{Version: version},
-		"0a03010203":           &v1alpha1.CertificateResponse{Content: certificate},
-		"1205746f756368":       &v1alpha1.CertificateResponse{Content: prompt},
-		"0a03040506":           &v1alpha1.SignatureResponse{Content: signature},
-	} {
-		b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
-		if err != nil || hex.EncodeToString(b) != want {
-			t.Errorf("%T: %x, want %s, %v", m, b, want, err)
-		}
-	}
-}

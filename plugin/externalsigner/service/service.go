@@ -89,6 +89,9 @@ func Serve(ctx context.Context, l net.Listener, o Options) error {
 	})
 	l = named{socket.Own(l, func(err error) { o.log("refused: %s", err) })}
 	err := g.Serve(netutil.LimitListener(l, maxConns))
+	if errors.Is(err, grpc.ErrServerStopped) && ctx.Err() != nil { // before it had begun
+		err = nil
+	}
 	if !stop() {
 		<-done
 	}
