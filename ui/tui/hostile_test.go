@@ -214,7 +214,11 @@ func TestHostileTexts(t *testing.T) {
 				for _, a := range actor.Acts() {
 					if does := string(tui.Top(r.Model()).ID()) + a.Key.Help().Desc; a.Reason == "" && !done[does] {
 						done[does] = true
-						hostileAct(t, s, walk, a)
+						at := w
+						if a.Writes {
+							at = hostile(t, s)
+						}
+						hostileAct(t, at, s, walk, a)
 					}
 				}
 			}
@@ -223,8 +227,8 @@ func TestHostileTexts(t *testing.T) {
 }
 
 // hostileAct does what a key does at the end of a walk, with a hostile text in each field.
-func hostileAct(t *testing.T, s string, walk []string, a screen.Act) {
-	r := hostile(t, s).hostileRig()
+func hostileAct(t *testing.T, w *world, s string, walk []string, a screen.Act) {
+	r := w.hostileRig()
 	defer r.Close()
 	for _, key := range walk {
 		r.hostileStep(key)
