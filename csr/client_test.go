@@ -12,7 +12,6 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 )
 
@@ -186,42 +185,6 @@ func TestListExpiredPage(t *testing.T) {
 		if !errors.Is(err, ErrExpired) {
 			t.Errorf("got %v", err)
 		}
-	}
-}
-
-func TestWatch(t *testing.T) {
-	f := newFake(t)
-	f.put(pending("a"))
-	c := f.client()
-	w, err := c.watch(t.Context(), ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Stop()
-	next := func() watch.Event {
-		select {
-		case e := <-w.ResultChan():
-			return e
-		case <-time.After(patience):
-			t.Fatal("no event")
-			return watch.Event{}
-		}
-	}
-	if e := next(); e.Type != watch.Added || c.watchError(e) != nil {
-		t.Fatalf("got %+v", e)
-	}
-	f.remove("a")
-	if e := next(); e.Type != watch.Deleted {
-		t.Fatalf("got %+v", e)
-	}
-	f.compact()
-	old, err := c.watch(t.Context(), ListOptions{ResourceVersion: "1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer old.Stop()
-	if err := c.watchError(<-old.ResultChan()); !errors.Is(err, ErrExpired) {
-		t.Fatalf("got %v", err)
 	}
 }
 

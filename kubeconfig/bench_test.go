@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -88,8 +87,7 @@ func TestBigWithFoldedLines(t *testing.T) {
 	}
 }
 
-// BenchmarkBig is the bar of 300 ms for plan and apply with 5,000 contexts;
-// clientcmd's own ModifyConfig is beside it to compare with.
+// BenchmarkBig is the bar of 300 ms for plan and apply with 5,000 contexts.
 func BenchmarkBig(b *testing.B) {
 	for _, ca := range []int{0, 1460} {
 		data := big(5000, ca)
@@ -104,34 +102,6 @@ func BenchmarkBig(b *testing.B) {
 				}
 				b.StartTimer()
 				mustApply(b, mustPlan(b, r, entry("prod")), j)
-			}
-		})
-		b.Run(name+"diff", func(b *testing.B) {
-			r, _ := one(b, string(data))
-			p := mustPlan(b, r, entry("prod"))
-			for b.Loop() {
-				p.Diff()
-			}
-		})
-		b.Run(name+"list", func(b *testing.B) {
-			r, _ := one(b, string(data))
-			for b.Loop() {
-				if _, err := r.List(context.Background()); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-		b.Run(name+"clientcmd.ModifyConfig", func(b *testing.B) {
-			path := filepath.Join(b.TempDir(), "config")
-			for b.Loop() {
-				b.StopTimer()
-				if err := os.WriteFile(path, data, 0o600); err != nil {
-					b.Fatal(err)
-				}
-				b.StartTimer()
-				if err := modify(path, "mine"); err != nil {
-					b.Fatal(err)
-				}
 			}
 		})
 	}

@@ -77,34 +77,6 @@ func listed(t *testing.T, e *env.Env) (names []string) {
 	return names
 }
 
-// TestSetAndUndo: a context of ours leads to the bridge and tells the real API
-// server; taking the change back leaves what was there.
-func TestSetAndUndo(t *testing.T) {
-	e, _ := enrolled(t, cluster.Cluster{Server: "https://10.0.0.1:6443"})
-	all, err := New(e).List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := slices.IndexFunc(all, func(v View) bool { return v.Name == "prod-hsm" })
-	if i < 0 || !all[i].Ours || !all[i].Current || all[i].APIServer != "https://10.0.0.1:6443" ||
-		!strings.HasPrefix(all[i].Server, "https://127.0.0.1:") {
-		t.Fatalf("%+v", all)
-	}
-	undo, err := New(e).Undo(t.Context(), "")
-	if err == nil {
-		err = undo.Apply(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if now := listed(t, e); !slices.Equal(now, []string{"Prod/EU west*", "open"}) {
-		t.Errorf("after the undo: %q", now)
-	}
-	if _, err := New(e).Undo(t.Context(), "nothing-like-it"); !errors.Is(err, kubeconfig.ErrNoStep) {
-		t.Errorf("a step that is not there: %v", err)
-	}
-}
-
 // TestUnenroll: the entry, the enrollment and its progress go. Where the
 // kubeconfig has changed since it was looked at, nothing goes.
 func TestUnenroll(t *testing.T) {

@@ -235,7 +235,7 @@ func TestRefreshed(t *testing.T) {
 		return w
 	},
 		Passes: []string{"500", "cut"}, // the cluster is asked once more
-		Skips:  []string{"gone"},       // below, where the cluster is asked for a shorter time
+		Skips:  []string{"gone"},       // see TestRefreshGone
 		Says:   map[string]error{"forbidden": errAny},
 		Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
 			r, err := New(w.Env).Refresh(ctx, "prod-hsm")
@@ -248,13 +248,6 @@ func TestRefreshed(t *testing.T) {
 			return nil
 		}}.Try(t)
 	w := world(t)
-	says(w, w.Server.URL)
-	w.Env.RequestTimeout = 100 * time.Millisecond
-	w.Server.Gone()
-	if _, err := New(w.Env).Refresh(t.Context(), "prod-hsm"); !errors.Is(saidHow(t.Context(), err), errAny) {
-		t.Errorf("a cluster that is gone: %v, hint %q", err, hinting.Of(err))
-	}
-	w = world(t)
 	const moved = "https://127.0.0.1:1"
 	says(w, moved)
 	r, err := New(w.Env).Refresh(t.Context(), "prod-hsm")
@@ -540,9 +533,14 @@ func TestUnverifiedStays(t *testing.T) {
 	}
 }
 
-// TestBridgeAddress: our contexts lead to the bridge's address.
+// TestBridgeAddress: our contexts lead to the bridge's address, and tell the API server's.
 func TestBridgeAddress(t *testing.T) {
 	w := world(t)
+	all, err := New(w.Env).List(t.Context())
+	i := slices.IndexFunc(all, func(v View) bool { return v.Name == "prod-hsm" })
+	if err != nil || i < 0 || !all[i].Ours || !all[i].Current || all[i].APIServer != w.Server.URL {
+		t.Errorf("%+v, %v", all, err)
+	}
 	address, err := New(w.Env).BridgeAddress()
 	if err != nil || !strings.Contains(w.State()["kubeconfig"], "https://"+address+"/c/prod-hsm") {
 		t.Errorf("%s, %v", address, err)

@@ -82,16 +82,3 @@ func TestDefaultPINBlocked(t *testing.T) {
 		t.Errorf("hint %q", hint)
 	}
 }
-
-// TestAcceptedDefaultsAreRecorded: a run that goes on need not accept the risk again.
-func TestAcceptedDefaultsAreRecorded(t *testing.T) {
-	e, _ := flowtest.Env(t, "blue")
-	r := begin(t, e, enrolling.Options{User: "jane", AcceptDefaults: true}, &typist{})
-	again := begin(t, e, enrolling.Options{Name: r.record.Options.Name}, &typist{})
-	if !again.record.Options.AcceptDefaults {
-		t.Error("it was forgotten")
-	}
-	if line := again.record.Options.Command(""); !strings.Contains(line, "--accept-risk default-secrets") {
-		t.Errorf("the same as: %s", line)
-	}
-}

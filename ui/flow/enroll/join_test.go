@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
@@ -33,40 +32,6 @@ func testTicket(t *testing.T) ticket.Ticket {
 			Policy: ticket.Attested | ticket.TouchCached},
 		Server: "https://10.0.0.1:6443", Pins: []discovery.Pin{{1}}, Token: token, Expires: time.Now().Add(time.Hour),
 		Name: "Prod EU",
-	}
-}
-
-func TestUseTicket(t *testing.T) {
-	k := testTicket(t)
-	var o enrolling.Options
-	if err := o.UseTicket(k); err != nil {
-		t.Fatal(err)
-	}
-	if o.User != "jane" || o.Name != "prod-eu" || o.SignerName != csr.ClientSigner || o.Expiration != time.Hour ||
-		o.Generate.Touch != hsm.TouchCached || o.Join.Endpoint != k.Server || !o.Join.Token.Equal(k.Token) ||
-		o.Join.Ticket != k.Token.ID() {
-		t.Errorf("%+v, %+v", o, o.Join)
-	}
-	for what, o := range map[string]enrolling.Options{
-		"another user":   {User: "eve"},
-		"other groups":   {Groups: []string{"admins"}},
-		"another signer": {SignerName: "example.com/x"},
-		"longer":         {Expiration: 2 * time.Hour},
-		"unattested":     {NoAttestation: true},
-		"untouched":      {Generate: hsm.GenerateOptions{Touch: hsm.TouchNever}},
-	} {
-		if err := o.UseTicket(k); !errors.Is(err, enrolling.ErrTicket) || hinting.Of(err) == "" {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-	stricter := enrolling.Options{Generate: hsm.GenerateOptions{Touch: hsm.TouchAlways}, Expiration: 20 * time.Minute}
-	if err := stricter.UseTicket(k); err != nil || stricter.Generate.Touch != hsm.TouchAlways ||
-		stricter.Expiration != 20*time.Minute {
-		t.Errorf("stricter than the ticket asks: %v, %+v", err, stricter)
-	}
-	k.Expires = time.Now().Add(-time.Second)
-	if err := new(enrolling.Options).UseTicket(k); !errors.Is(err, ticket.ErrExpired) {
-		t.Errorf("an expired one: %v", err)
 	}
 }
 
@@ -203,22 +168,10 @@ func TestJoinRefusesTokens(t *testing.T) {
 		!strings.Contains(err.Error(), "999") {
 		t.Errorf("another token is there: %v", err)
 	}
-	if err := o.Join.RefuseSerial(hsm.TokenInfo{Serial: "1"}); !errors.Is(err, enrolling.ErrTicket) {
-		t.Errorf("another serial: %v", err)
-	}
 	several, _ := flowtest.Env(t, "blue", "red")
 	o.Join.Serial = ""
 	if _, err := NewEnroller(several).Complete(context.Background(), o); !errors.Is(err, hsm.ErrSeveralTokens) ||
 		!strings.Contains(hinting.Of(err), "--hsm") || strings.Contains(hinting.Of(err), "--token") {
 		t.Errorf("several tokens: %v, hint %q", err, hinting.Of(err))
-	}
-	why := errors.New("it cannot")
-	for policy, refused := range map[ticket.Policy]bool{0: false, ticket.Attested: true} {
-		if err := (&enrolling.Join{Policy: policy}).RefusePolicy(false, why); (err != nil) != refused {
-			t.Errorf("policy %q, unattested: %v", policy, err)
-		}
-	}
-	if err := (*enrolling.Join)(nil).RefusePolicy(false, why); err != nil {
-		t.Errorf("no join: %v", err)
 	}
 }

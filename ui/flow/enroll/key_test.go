@@ -124,7 +124,8 @@ func TestMakeKeyRefusesAForeignKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tok.Close()
-	if _, err := tok.Generate(ctx, hsm.GenerateOptions{Label: "prod-eu-west-hsm"}, &typist{}); err != nil {
+	there, err := tok.Generate(ctx, hsm.GenerateOptions{Label: "prod-eu-west-hsm"}, &typist{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	r := begin(t, e, enrolling.Options{User: "jane"}, &typist{})
@@ -134,6 +135,10 @@ func TestMakeKeyRefusesAForeignKey(t *testing.T) {
 	}
 	if r.record.Generating {
 		t.Error("the foreign key could be taken for ours on the next run")
+	}
+	second := begin(t, e, enrolling.Options{User: "jane", Key: there.URI}, &typist{}) // as the hint says
+	if out, err := (keyMaker{second}).make(ctx); err != nil || !out.reused {
+		t.Errorf("with --key: %+v, %v", out, err)
 	}
 }
 

@@ -197,7 +197,9 @@ func TestSteps(t *testing.T) {
 	if Step("odd").Title() != "odd" {
 		t.Error("an unknown step")
 	}
+	j.Options.Expiration, j.Options.Reason = time.Hour, "new laptop"
 	if j.Request.Ask("jane-1", []byte("x"), &j.Options); j.Request.Spec.Name != "jane-1" ||
+		j.Request.Spec.Expiration != time.Hour || j.Request.Spec.Reason != "new laptop" ||
 		j.Request.Spec.SignerName != csr.ClientSigner || j.Request.Context != "prod" {
 		t.Errorf("%+v", j.Request)
 	}
@@ -238,6 +240,7 @@ func TestUseTicket(t *testing.T) {
 		"for longer":     {Options{Expiration: 2 * time.Hour}, ErrTicket, "another ticket"},
 		"without proof":  {Options{NoAttestation: true}, ErrTicket, "the ticket asks for"},
 		"a weaker key":   {Options{Generate: hsm.GenerateOptions{Touch: hsm.TouchNever}}, ErrTicket, "the ticket asks for"},
+		"for less":       {o: Options{Expiration: 20 * time.Minute}},
 		"a stricter key": {o: Options{Generate: hsm.GenerateOptions{Touch: hsm.TouchAlways, PIN: hsm.PINAlways}}},
 	} {
 		o := c.o
@@ -245,8 +248,10 @@ func TestUseTicket(t *testing.T) {
 		if !errors.Is(err, c.want) || !strings.Contains(hinting.Of(err), c.hint) {
 			t.Errorf("%s: %v, hint %q", name, err, hinting.Of(err))
 		}
-		if err == nil && (o.User != "jane" || o.Name != "jane-s" || o.Expiration != time.Hour ||
-			o.Generate.Touch < hsm.TouchCached || o.Join.Ticket != token.ID()) {
+		if err == nil && (o.User != "jane" || o.Name != "jane-s" ||
+			o.Expiration != time.Hour && o.Expiration != c.o.Expiration ||
+			o.Generate.Touch < hsm.TouchCached || o.Join.Ticket != token.ID() || o.Join.Endpoint != server ||
+			!o.Join.Token.Equal(token) || o.SignerName != csr.ClientSigner) {
 			t.Errorf("%s: %+v", name, o)
 		}
 		if err != nil && o.Join != nil {
@@ -317,7 +322,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestFill: what is left open comes from the record, and risks are accepted by name.
+// TestFill: what is left open comes from the record.
 func TestFill(t *testing.T) {
 	o := Options{Name: "prod-hsm"}
 	o.FillFrom(begun("prod-hsm"))
@@ -331,13 +336,7 @@ func TestFill(t *testing.T) {
 	if renewed.Expiration != time.Hour {
 		t.Errorf("%+v", renewed)
 	}
-	for name, accepted := range map[string]bool{RiskForecast: true, RiskUnverified + "10.0.0.1": true,
-		RiskUnverified: false, "odd": false} {
-		if o.AcceptRisk(OfEnroll, name) != accepted {
-			t.Errorf("%s", name)
-		}
-	}
-	if !o.AcceptForecast || o.AcceptUnverified != "10.0.0.1" || len(Risks(OfEnroll)) == 0 || len(Flags(OfRenewal)) == 0 ||
+	if len(Risks(OfEnroll)) == 0 || len(Flags(OfRenewal)) == 0 ||
 		Flags(OfRequest)[0].In(&o) == nil {
 		t.Errorf("%+v", o)
 	}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -113,32 +112,6 @@ func TestCommand(t *testing.T) {
 	} {
 		if got := tc.o.Command(tc.kubeconfig); got != tc.want {
 			t.Errorf("got  %s\nwant %s", got, tc.want)
-		}
-	}
-}
-
-// The command that is shown must do what was reviewed, not something close to it.
-func TestCommandSaysEverything(t *testing.T) {
-	plain := Options{Name: "prod-hsm", Context: "prod", User: "jane", SignerName: csr.ClientSigner,
-		Token:    hsm.URI{Scheme: hsm.SchemePKCS11, Token: "blue"},
-		Generate: hsm.GenerateOptions{Algorithm: hsm.ECDSAP256, Label: "prod-hsm"}}
-	short := "kubehsm enroll --name prod-hsm --token pkcs11:token=blue --context prod --user jane --algorithm ecdsa-p256"
-	if got := plain.Command(""); got != short {
-		t.Errorf("%q", got)
-	}
-	for words, change := range map[string]func(*Options){
-		"--reason 'on call'": func(o *Options) { o.Reason = "on call" },
-		"--label other":      func(o *Options) { o.Generate.Label = "other" },
-		"--timeout 1m0s":     func(o *Options) { o.Timeout = time.Minute },
-		"--keep-current":     func(o *Options) { o.KeepCurrent = true },
-		"--replace":          func(o *Options) { o.Replace = true },
-		"--restart":          func(o *Options) { o.Restart = true },
-		"--overwrite":        func(o *Options) { o.Generate.Overwrite = true },
-	} {
-		o := plain
-		change(&o)
-		if got := o.Command(""); !strings.HasSuffix(got, words) {
-			t.Errorf("without %q: %q", words, got)
 		}
 	}
 }
