@@ -27,11 +27,7 @@ type spareRig struct {
 func newSpareRig(t *testing.T, life time.Duration) *spareRig {
 	r := &spareRig{rig: newRig(t, rigOptions{idle: true})}
 	r.second = r.fake.Add(hsmtest.FakeOptions{Label: "second", PIN: pin})
-	tok, err := r.fake.Open(t.Context(), r.second.Info().URI())
-	check(t, err)
-	slot, err := tok.Generate(t.Context(), hsm.GenerateOptions{Label: "kubehsm"}, hsmtest.Typing(t, pin))
-	check(t, err)
-	check(t, tok.Lock())
+	slot := r.generate(r.second)
 	hash, err := hsm.Fingerprint(slot.Key.Public)
 	check(t, err)
 	r.spare = r.e

@@ -94,14 +94,19 @@ func running(t *testing.T) (id process.ID, end func()) {
 // attended has p offered for the client, or as a responder for the zero client.
 func (r *rig) attended(client process.ID, p *asker) (leave func()) {
 	r.t.Helper()
+	return r.attendedBy(client, p.ask)
+}
+
+func (r *rig) attendedBy(client process.ID, p ask.Func) (leave func()) {
+	r.t.Helper()
 	c := r.dial()
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, done := make(chan struct{}), make(chan error, 1)
 	go func() {
 		if client.Known() {
-			done <- c.Attend(ctx, client, ask.Func(p.ask), func() { close(ready) })
+			done <- c.Attend(ctx, client, p, func() { close(ready) })
 		} else {
-			done <- c.Respond(ctx, ask.Func(p.ask), func() { close(ready) })
+			done <- c.Respond(ctx, p, func() { close(ready) })
 		}
 	}()
 	select {
@@ -151,6 +156,23 @@ const (
 	served = http.StatusTeapot // the stand-in's answer
 	pods   = "/api/v1/namespaces/web/pods"
 )
+
+// consenting is a rig with a program that has a session, and with who is asked about it. For a
+// key that wants a touch, that is made for signing in.
+func consenting(t *testing.T, o rigOptions, mode consent.Mode, p *asker) (*rig, process.ID, *http.Client) {
+	t.Helper()
+	r := newRig(t, o)
+	r.policy(consent.Policy{Mode: mode})
+	client, _ := running(t)
+	if o.token.TouchPolicy == hsm.TouchAlways {
+		r.token.Touch()
+	}
+	_, c := r.sessionOf(client)
+	if p != nil {
+		r.attended(client, p)
+	}
+	return r, client, c
+}
 
 // TestOneYesForOneCommand: reading is silent, a command's changes are one
 // question, another kind of request is another one, and so is another process.
@@ -224,12 +246,8 @@ func TestOneYesForOneCommand(t *testing.T) {
 // TestNobodyToAsk: an open UI is asked where the client has no attendant or that
 // one cannot ask; without any the answer says what to do.
 func TestNobodyToAsk(t *testing.T) {
-	r := newRig(t, rigOptions{})
-	r.policy(consent.Policy{Mode: consent.Writes})
-	client, _ := running(t)
-	_, c := r.sessionOf(client)
+	r, _, c := consenting(t, rigOptions{}, consent.Writes, &asker{answer: always(false, hsm.ErrNoTerminal)})
 	ctx := context.Background()
-	r.attended(client, &asker{answer: always(false, hsm.ErrNoTerminal)})
 	if code, body := r.send(ctx, c, "POST", pods); code != http.StatusForbidden ||
 		!strings.Contains(body, "there is nobody to ask") || !strings.Contains(body, "keep `kubehsm` open") {
 		t.Fatalf("%d %s", code, body)
@@ -251,10 +269,7 @@ func TestNobodyToAsk(t *testing.T) {
 
 // TestAttendantIsAwaited: the client's first request may be faster than its attendant.
 func TestAttendantIsAwaited(t *testing.T) {
-	r := newRig(t, rigOptions{})
-	r.policy(consent.Policy{Mode: consent.Always})
-	client, _ := running(t)
-	_, c := r.sessionOf(client)
+	r, client, c := consenting(t, rigOptions{}, consent.Always, nil)
 	p := &asker{answer: always(true, nil)}
 	code := make(chan int, 1)
 	go func() {
@@ -331,15 +346,10 @@ func errText(err error) string {
 
 // TestTouchSigns: a key that needs a touch for each use signs what was agreed to.
 func TestTouchSigns(t *testing.T) {
-	r := newRig(t, rigOptions{token: hsmtest.FakeOptions{TouchPolicy: hsm.TouchAlways}})
-	r.policy(consent.Policy{Mode: consent.Writes})
-	client, _ := running(t)
-	ctx := context.Background()
-	r.token.Touch() // for signing in
-	_, c := r.sessionOf(client)
-	signed := r.token.Signatures()
 	p := &asker{answer: always(true, nil), reaching: true}
-	r.attended(client, p)
+	r, _, c := consenting(t, rigOptions{token: hsmtest.FakeOptions{TouchPolicy: hsm.TouchAlways}}, consent.Writes, p)
+	ctx := context.Background()
+	signed := r.token.Signatures()
 	done := make(chan int, 1)
 	go func() {
 		code, _, _ := r.trySend(ctx, c, "DELETE", pods+"/p")
@@ -467,14 +477,11 @@ func TestOddIsRefused(t *testing.T) {
 // TestHeldRequestsAreBounded: a program that goes on asking while nobody answers
 // is refused, and keeps no other from being asked about.
 func TestHeldRequestsAreBounded(t *testing.T) {
-	r := newRig(t, rigOptions{})
-	r.policy(consent.Policy{Mode: consent.Writes})
-	greedy, _ := running(t)
-	_, c := r.sessionOf(greedy)
-	r.attended(greedy, &asker{answer: func(ctx context.Context, _ ask.Question) (bool, error) {
-		<-ctx.Done()
-		return false, ctx.Err()
-	}})
+	r, greedy, c := consenting(t, rigOptions{}, consent.Writes,
+		&asker{answer: func(ctx context.Context, _ ask.Question) (bool, error) {
+			<-ctx.Done()
+			return false, ctx.Err()
+		}})
 	const more = 8
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup

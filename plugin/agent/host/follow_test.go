@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bufio"
 	"context"
 	"log/slog"
 	"net/http"
@@ -57,17 +56,7 @@ func TestFollowed(t *testing.T) {
 				r.token.Touch()
 			}
 			s := r.mustPrepare(hsmtest.Typing(t, pin))
-			resp, err := r.http(s).Get(r.ep.URL("prod") + "/watch")
-			check(t, err)
-			defer resp.Body.Close()
-			lines := bufio.NewReader(resp.Body)
-			sees := func(line string) {
-				t.Helper()
-				r.api.Send(line)
-				if got, err := lines.ReadString('\n'); got != line+"\n" {
-					t.Fatalf("the watch has %q, %v", got, err)
-				}
-			}
+			sees, _, _ := r.watch(s)
 			sees("before")
 			signatures := r.token.Signatures()
 			r.looked()

@@ -59,14 +59,6 @@ func (r heldRig) held() bool {
 	return err == nil
 }
 
-func (r heldRig) gone() bool {
-	c, err := client.Dial(r.t.Context(), r.dirs)
-	if err == nil {
-		_ = c.Close()
-	}
-	return errors.Is(err, client.ErrNotRunning)
-}
-
 // TestPortIsHeld: a program that outlives the agent, however that ends, is told
 // 401 by the next one, which its connection starts. A refused connection would
 // not have client-go run the plugin.
@@ -91,7 +83,7 @@ func TestPortIsHeld(t *testing.T) {
 			}
 			c := r.dial()
 			check(t, end(c, before.PID))
-			poll.Until(t, "the agent is gone", r.gone)
+			poll.Until(t, "the agent is gone", func() bool { return !r.runs() })
 			code, body := r.get(s, "/version")
 			now := r.status()
 			if code != 401 || !strings.Contains(body, "run the command again") || now.PID == before.PID ||
@@ -110,7 +102,7 @@ func TestNextAgentTakesThePort(t *testing.T) {
 	r := newHeldRig(t)
 	_, before := r.signedIn()
 	check(t, syscall.Kill(before.PID, syscall.SIGKILL))
-	poll.Until(t, "the agent is gone", r.gone)
+	poll.Until(t, "the agent is gone", func() bool { return !r.runs() })
 	if l, err := loopback.Listen(r.ep); !errors.Is(err, loopback.ErrPortTaken) {
 		t.Fatalf("the port is free: %v %v", l, err)
 	}
@@ -119,7 +111,7 @@ func TestNextAgentTakesThePort(t *testing.T) {
 		t.Fatalf("%d: %s\n%+v", code, body, now)
 	}
 	check(t, only(r.dial().Stop(t.Context())))
-	poll.Until(t, "the agent is gone", r.gone)
+	poll.Until(t, "the agent is gone", func() bool { return !r.runs() })
 	if !r.held() {
 		t.Fatal("the port is not held")
 	}
@@ -154,7 +146,7 @@ func TestSuspendedHolder(t *testing.T) {
 	t.Cleanup(func() { _ = syscall.Kill(holder, syscall.SIGKILL) }) // the holder has ended unless the test failed
 	poll.Until(t, "the holder is suspended", func() bool { return stat(holder)[0] == "T" })
 	check(t, syscall.Kill(before.PID, syscall.SIGKILL))
-	poll.Until(t, "the agent is gone", r.gone)
+	poll.Until(t, "the agent is gone", func() bool { return !r.runs() })
 	s, now := r.signedIn()
 	if code, body := r.get(s, "/version"); code != 200 || now.BridgeError != "" {
 		t.Errorf("%d: %s\n%+v", code, body, now)

@@ -46,13 +46,7 @@ func TestSystemdPassesThePort(t *testing.T) {
 			t.Log(said)
 			check(t, err)
 			begin(t, r, exe)
-			poll.Until(t, "the agent runs", func() bool {
-				c, err := client.Dial(t.Context(), r.dirs)
-				if err == nil {
-					check(t, c.Close())
-				}
-				return err == nil
-			})
+			poll.Until(t, "the agent runs", r.runs)
 			st := r.status()
 			if st.PID != cmd.Process.Pid || st.BridgeError != "" || st.Bridge != r.ep.Address() {
 				t.Errorf("%+v", st)

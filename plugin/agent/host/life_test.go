@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -205,17 +206,12 @@ func TestIdleAgentEnds(t *testing.T) {
 }
 
 func TestSessionKeepsTheAgent(t *testing.T) {
-	r := newRig(t, rigOptions{idle: true})
-	o := Options{Dirs: r.dirs, Tokens: worker.InProcess(hsm.Drivers{keepOpen{r.fake}})}
-	o.defaults()
-	a, err := newAgent(o, wire.Build{}, discard(), nil, func() {})
-	check(t, err)
-	if !a.sweep(time.Now().Add(2 * time.Hour)) {
+	r := newRig(t, rigOptions{})
+	if !r.agent.sweep(time.Now().Add(2 * time.Hour)) {
 		t.Fatal("would live for ever")
 	}
-	_, err = a.sessions.Issue("prod", caller(1), nil)
-	check(t, err)
-	if a.sweep(time.Now().Add(2 * time.Hour)) {
+	check(t, only(r.agent.sessions.Issue("prod", caller(1), nil)))
+	if r.agent.sweep(time.Now().Add(2 * time.Hour)) {
 		t.Fatal("would end under a session")
 	}
 }
@@ -400,49 +396,24 @@ func program(t *testing.T, d home.Dirs, mode string) string {
 func TestEnsureStartsOneAgent(t *testing.T) {
 	r := newRig(t, rigOptions{idle: true})
 	exe := program(t, r.dirs, "1")
-	var wg sync.WaitGroup
-	pids := make([]int, 10)
-	for i := range pids {
-		wg.Go(func() {
-			c, err := client.EnsureProgram(context.Background(), r.dirs, client.Program{Path: exe})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer c.Close()
-			s, err := c.Status(context.Background())
-			if err != nil {
-				t.Error(err)
-			}
-			pids[i] = s.PID
-		})
+	pid := r.ensureByMany(client.Program{Path: exe})
+	if pid == 0 || pid == os.Getpid() {
+		t.Fatal(pid)
 	}
-	wg.Wait()
-	for _, p := range pids {
-		if p != pids[0] || p == 0 || p == os.Getpid() {
-			t.Fatalf("%v", pids)
-		}
-	}
-	if sid, err := getsid(pids[0]); err == nil && sid != pids[0] {
+	if sid, err := getsid(pid); err == nil && sid != pid {
 		t.Errorf("the agent is in session %d", sid)
 	}
 	// Killed, it leaves its socket and lock behind; the next one takes over.
-	p, err := os.FindProcess(pids[0])
+	p, err := os.FindProcess(pid)
 	check(t, err)
 	check(t, p.Signal(syscall.SIGKILL))
-	poll.Until(t, "the agent is gone", func() bool {
-		c, err := client.Dial(context.Background(), r.dirs)
-		if err == nil {
-			_ = c.Close()
-		}
-		return errors.Is(err, client.ErrNotRunning)
-	})
+	poll.Until(t, "the agent is gone", func() bool { return !r.runs() })
 	c, err := client.EnsureProgram(context.Background(), r.dirs, client.Program{Path: exe})
 	check(t, err)
 	defer c.Close()
 	s, err := c.Status(context.Background())
 	check(t, err)
-	if s.PID == pids[0] {
+	if s.PID == pid {
 		t.Fatal("the dead answer")
 	}
 	if runtime.GOOS == "linux" {
@@ -451,6 +422,33 @@ func TestEnsureStartsOneAgent(t *testing.T) {
 		}
 	}
 	check(t, only(c.Stop(context.Background())))
+}
+
+// ensureByMany has ten clients get an agent at once, which is one.
+func (r *rig) ensureByMany(program client.Program) (pid int) {
+	r.t.Helper()
+	var wg sync.WaitGroup
+	pids := make([]int, 10)
+	for i := range pids {
+		wg.Go(func() {
+			c, err := client.EnsureProgram(context.Background(), r.dirs, program)
+			if err != nil {
+				r.t.Error(err)
+				return
+			}
+			defer c.Close()
+			s, err := c.Status(context.Background())
+			if err != nil {
+				r.t.Error(err)
+			}
+			pids[i] = s.PID
+		})
+	}
+	wg.Wait()
+	if pids = slices.Compact(pids); len(pids) != 1 {
+		r.t.Fatalf("several agents: %v", pids)
+	}
+	return pids[0]
 }
 
 func TestEnsureRepeatsWhyItFailed(t *testing.T) {

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -188,11 +189,7 @@ func newRig(t testing.TB, o rigOptions) *rig {
 		api: bridgetest.New(t, o.api)}
 	o.token.PIN = pin
 	r.token = r.fake.Add(o.token)
-	tok, err := r.fake.Open(context.Background(), r.token.Info().URI())
-	check(t, err)
-	r.slot, err = tok.Generate(context.Background(), hsm.GenerateOptions{Label: "kubehsm"}, hsmtest.Typing(t, pin))
-	check(t, err)
-	check(t, tok.Lock())
+	r.slot = r.generate(r.token)
 	if o.life == 0 {
 		o.life = time.Hour
 	}
@@ -201,6 +198,15 @@ func newRig(t testing.TB, o rigOptions) *rig {
 		r.serve(Options{})
 	}
 	return r
+}
+
+func (r *rig) generate(on *hsmtest.FakeToken) hsm.Slot {
+	r.t.Helper()
+	tok, err := r.fake.Open(context.Background(), on.Info().URI())
+	check(r.t, err)
+	slot, err := tok.Generate(context.Background(), hsm.GenerateOptions{Label: "kubehsm"}, hsmtest.Typing(r.t, pin))
+	check(r.t, errors.Join(err, tok.Lock()))
+	return slot
 }
 
 // enroll enrolls the key of the slot, with a certificate for that time.
@@ -304,6 +310,15 @@ func (r *rig) dial() *client.Client {
 	return c
 }
 
+// runs reports whether an agent answers.
+func (r *rig) runs() bool {
+	c, err := client.Dial(context.Background(), r.dirs)
+	if err == nil {
+		_ = c.Close()
+	}
+	return err == nil
+}
+
 // caller is a made-up process that lives as long as the test.
 func caller(n int) bridge.Client { return bridge.Client{PID: os.Getpid(), Start: uint64(n)} }
 
@@ -342,6 +357,23 @@ func (r *rig) get(s message.Session, path string) (int, string) {
 	b, err := io.ReadAll(resp.Body)
 	check(r.t, err)
 	return resp.StatusCode, string(b)
+}
+
+// watch opens a watch. sees sends a line, which is to come over it.
+func (r *rig) watch(s message.Session) (sees func(line string), rest io.Reader, end func()) {
+	r.t.Helper()
+	resp, err := r.http(s).Get(r.ep.URL("prod") + "/watch")
+	check(r.t, err)
+	end = func() { _ = resp.Body.Close() }
+	r.t.Cleanup(end)
+	lines := bufio.NewReader(resp.Body)
+	return func(line string) {
+		r.t.Helper()
+		r.api.Send(line)
+		if got, err := lines.ReadString('\n'); got != line+"\n" {
+			r.t.Fatalf("the watch has %q, %v", got, err)
+		}
+	}, lines, end
 }
 
 func (r *rig) status() message.Status {

@@ -364,20 +364,14 @@ func TestTokenPulled(t *testing.T) {
 func TestChangedEnrollment(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	s := r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
-	resp, err := r.http(s).Get(r.ep.URL("prod") + "/watch")
-	check(t, err)
-	defer resp.Body.Close()
+	sees, _, _ := r.watch(s)
 	// A renewed certificate leaves the watch alone.
 	check(t, r.store.SaveCertificate(r.e, []*x509.Certificate{r.api.Certificate(t, r.slot.Key.Public, "alice2",
 		time.Hour)}))
 	if code, body := r.get(r.mustPrepare(nil), "/who"); code != 418 || !strings.Contains(body, "alice2") {
 		t.Fatalf("%d %s", code, body)
 	}
-	r.api.Send("still here")
-	b := make([]byte, 64)
-	if n, err := resp.Body.Read(b); err != nil || string(b[:n]) != "still here\n" {
-		t.Fatalf("%q %v", b[:n], err)
-	}
+	sees("still here")
 	// Another server cuts it.
 	other := bridgetest.New(t, bridgetest.Options{})
 	r.e.Cluster = cluster.Cluster{Server: other.URL, CAData: other.CAPEM}

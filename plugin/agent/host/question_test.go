@@ -67,12 +67,8 @@ func TestGroupsInQuestions(t *testing.T) {
 // does, and names the body, the program's file and its parent; the statement has the digest
 // and the path, and the log has no value of the body.
 func TestQuestionSaysWhatIsSigned(t *testing.T) {
-	r := newRig(t, rigOptions{})
-	r.policy(consent.Policy{Mode: consent.Writes})
-	client, _ := running(t)
-	_, c := r.sessionOf(client)
 	p := &asker{answer: always(true, nil)}
-	r.attended(client, p)
+	r, client, c := consenting(t, rigOptions{}, consent.Writes, p)
 	const body = `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"pr\u043ed"},"data":{"password":"czNjcjN0"}}`
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.ep.URL("prod")+"/api/v1/namespaces/web/secrets",
 		strings.NewReader(body))

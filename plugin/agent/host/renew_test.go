@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bufio"
 	"context"
 	"crypto"
 	"crypto/x509"
@@ -68,17 +67,7 @@ func TestRenewedUnderAWatch(t *testing.T) {
 			o.api.HTTP1 = http1
 			r := renewingRig(t, o)
 			s := r.mustPrepare(hsmtest.Typing(t, pin))
-			resp, err := r.http(s).Get(r.ep.URL("prod") + "/watch")
-			check(t, err)
-			defer resp.Body.Close()
-			lines := bufio.NewReader(resp.Body)
-			sees := func(line string) {
-				t.Helper()
-				r.api.Send(line)
-				if got, err := lines.ReadString('\n'); got != line+"\n" {
-					t.Fatalf("the watch has %q, %v", got, err)
-				}
-			}
+			sees, lines, _ := r.watch(s)
 			sees("before")
 			for i := range 2 {
 				before, full := r.present(), r.api.Full.Load()
@@ -110,9 +99,7 @@ func TestRenewedUnderAWatch(t *testing.T) {
 func TestLoneWatch(t *testing.T) {
 	r := renewingRig(t, rigOptions{})
 	s := r.mustPrepare(hsmtest.Typing(t, pin))
-	resp, err := r.http(s).Get(r.ep.URL("prod") + "/watch")
-	check(t, err)
-	defer resp.Body.Close()
+	_, lines, _ := r.watch(s)
 	r.renewed()
 	r.mustAgent(func(a *agent) {
 		a.targets.current("prod").up.Reset() // the connection is gone, as after an idle time
@@ -126,7 +113,7 @@ func TestLoneWatch(t *testing.T) {
 		t.Fatalf("%d renewals under a watch, want 2", n)
 	}
 	check(t, only(r.dial().Lock(context.Background())))
-	if rest, err := io.ReadAll(resp.Body); err == nil && len(rest) == 0 {
+	if rest, err := io.ReadAll(lines); err == nil && len(rest) == 0 {
 		t.Error("the watch ended as if all was well") // the stream is cut
 	}
 }

@@ -2,7 +2,6 @@ package host
 
 import (
 	"bytes"
-	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/sha256"
@@ -13,7 +12,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -101,14 +99,10 @@ func TestSignForOthers(t *testing.T) {
 	}
 }
 
-// elsewhere starts a process without our terminal, which lives as long as the test.
+// elsewhere is a process without our terminal, which lives as long as the test.
 func elsewhere(t *testing.T) process.ID {
-	t.Helper()
-	c := exec.Command("sleep", "600")
-	ownSession(c)
-	check(t, c.Start())
-	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
-	return process.Of(c.Process.Pid)
+	id, _ := running(t)
+	return id
 }
 
 // TestSignatureIsForWhoAsks: a signature is on record for the program that the system knows,
@@ -184,11 +178,8 @@ func TestAgentIsExternalSigner(t *testing.T) {
 	fails("a locked key", "run `kubehsm unlock prod`", config)
 
 	// Who has offered to answer is asked once: a no holds for a while.
-	ctx, leave := context.WithCancel(t.Context())
-	ready, left := make(chan struct{}), make(chan error, 1)
 	no := hsmtest.NewScript(t, hsmtest.Cancel())
-	go func() { left <- r.dial().Respond(ctx, no, func() { close(ready) }) }()
-	<-ready
+	leave := r.attendedBy(process.ID{}, ask.From(no))
 	for range 2 {
 		fails("a no", hsm.ErrCancelled.Error(), config)
 	}
@@ -196,7 +187,6 @@ func TestAgentIsExternalSigner(t *testing.T) {
 		t.Errorf("asked %+v", asked)
 	}
 	leave()
-	check(t, <-left)
 	// A while has passed.
 	r.mustAgent(func(a *agent) { a.refusals.remember(process.This(), r.e.Name, nil, true, time.Now()) })
 
@@ -212,10 +202,7 @@ func TestAgentIsExternalSigner(t *testing.T) {
 	})
 
 	// Somebody who has offered to answer is asked, and the client is told.
-	ctx, leave = context.WithCancel(t.Context())
-	ready, left = make(chan struct{}), make(chan error, 1)
-	go func() { left <- r.dial().Respond(ctx, hsmtest.Typing(t, pin), func() { close(ready) }) }()
-	<-ready
+	leave = r.attendedBy(process.ID{}, ask.From(hsmtest.Typing(t, pin)))
 	var shown prompts
 	if user, err := r.whoami(&shown, config); err != nil || user != r.e.User {
 		t.Errorf("user %q, %v", user, err)
@@ -225,7 +212,6 @@ func TestAgentIsExternalSigner(t *testing.T) {
 		t.Errorf("the client's user reads %q", shown.String())
 	}
 	leave()
-	check(t, <-left)
 
 	if user, err := r.whoami(new(prompts), config); err != nil || user != r.e.User { // unlocked by now
 		t.Errorf("user %q, %v", user, err)

@@ -3,12 +3,10 @@ package host
 import (
 	"context"
 	"errors"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -108,28 +106,8 @@ func TestUpgrade(t *testing.T) {
 	}
 	// Many at once replace it once.
 	copyProgram(t, b)
-	var wg sync.WaitGroup
-	pids := make([]int, 10)
-	for i := range pids {
-		wg.Go(func() {
-			c, err := client.EnsureProgram(context.Background(), r.dirs, client.Program{Path: b, Version: "v1.1.0"})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer c.Close()
-			s, err := c.Status(context.Background())
-			if err != nil {
-				t.Error(err)
-			}
-			pids[i] = s.PID
-		})
-	}
-	wg.Wait()
-	for _, p := range pids {
-		if p != pids[0] || p == third.PID {
-			t.Fatalf("%d became %v", third.PID, pids)
-		}
+	if pid := r.ensureByMany(client.Program{Path: b, Version: "v1.1.0"}); pid == third.PID {
+		t.Fatalf("%d was not replaced", pid)
 	}
 	all, lines := r.records()
 	replaced := 0
@@ -188,23 +166,13 @@ func TestUpgradeWaitsForStreams(t *testing.T) {
 	newer := filepath.Join(t.TempDir(), "newer")
 	copyProgram(t, newer)
 	check(t, os.Chtimes(newer, time.Time{}, time.Now().Add(time.Hour)))
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.ep.URL("prod")+"/watch", nil)
-	check(t, err)
-	resp, err := r.http(session).Do(req)
-	check(t, err)
-	defer resp.Body.Close()
+	sees, _, end := r.watch(session)
 	s, said := r.ensure(newer, "")
 	if s.PID != os.Getpid() || s.Newer == nil || len(said) > 0 {
 		t.Fatalf("%+v, said %q", s, said)
 	}
-	r.api.Send("still here")
-	b := make([]byte, 64)
-	if n, err := resp.Body.Read(b); err != nil || string(b[:n]) != "still here\n" {
-		t.Fatalf("%q %v", b[:n], err)
-	}
-	cancel()
+	sees("still here")
+	end()
 	poll.Until(t, "the stream is gone", func() bool { return r.agent.sessions.Open() == 0 })
 	if s, _ = r.ensure(newer, ""); s.PID == os.Getpid() {
 		t.Fatal("it stays for ever")
@@ -290,13 +258,7 @@ func TestSupervised(t *testing.T) {
 	var words strings.Builder
 	first.Stderr = &words
 	check(t, first.Start())
-	poll.Until(t, "it listens", func() bool {
-		c, err := client.Dial(context.Background(), r.dirs)
-		if err == nil {
-			_ = c.Close()
-		}
-		return err == nil
-	})
+	poll.Until(t, "it listens", r.runs)
 	// Another path: the supervisor would start the old one again.
 	other := filepath.Join(t.TempDir(), "b")
 	copyProgram(t, other)
