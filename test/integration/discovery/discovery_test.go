@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -75,40 +74,6 @@ func TestTokenMadeAfterTheQuestion(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
-	l := newLab(t)
-	r := l.create(func(*bootstraptoken.Record) {})
-	if _, err := discovery.Discover(t.Context(), l.byToken(r.Token)); err != nil {
-		t.Fatal(err) // from here on it is signed
-	}
-	noSigning := l.create(func(r *bootstraptoken.Record) { r.Usages = []string{bootstraptoken.Authentication} })
-	unknown, err := bootstraptoken.Generate()
-	if err != nil {
-		t.Fatal(err)
-	}
-	wrong, err := bootstraptoken.Parse([]byte(r.Token.ID() + ".0000000000000000"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, tt := range map[string]struct {
-		token  bootstraptoken.Token
-		change func(*discovery.Options)
-		want   error
-	}{
-		"unknown token":   {unknown, func(*discovery.Options) {}, discovery.ErrUnknownToken},
-		"not for signing": {noSigning.Token, func(*discovery.Options) {}, discovery.ErrUnknownToken},
-		"wrong secret":    {wrong, func(*discovery.Options) {}, discovery.ErrSignature},
-		"wrong pin":       {r.Token, func(o *discovery.Options) { o.Pins = []discovery.Pin{{}} }, discovery.ErrNotPinned},
-	} {
-		o := l.byToken(tt.token)
-		o.SignatureWait = time.Nanosecond
-		tt.change(&o)
-		if _, err := discovery.Discover(t.Context(), o); !errors.Is(err, tt.want) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 func TestAnonymousAccessOff(t *testing.T) {
 	l := newLab(t)
 	r := l.create(func(*bootstraptoken.Record) {})
@@ -132,31 +97,6 @@ func TestAnonymousAccessOff(t *testing.T) {
 	o := discovery.Options{File: discovery.Stdin, Stdin: strings.NewReader(l.document(l.ca))}
 	if got, err := discovery.Discover(t.Context(), o); err != nil || !reflect.DeepEqual(got, info) {
 		t.Errorf("by file: %+v, %v", got, err)
-	}
-}
-
-func TestRefresh(t *testing.T) {
-	l := newLab(t)
-	known := cluster.Cluster{Server: l.cluster.Server(), CAData: l.ca}
-	u, err := discovery.Refresh(t.Context(), known, discovery.Limits{})
-	if err != nil || u.Changed() {
-		t.Fatalf("%+v, %v", u, err)
-	}
-	next, err := os.ReadFile("testdata/next-ca.pem")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.publish(append(slices.Clone(l.ca), next...))
-	defer l.publish(l.ca)
-	u, err = discovery.Refresh(t.Context(), known, discovery.Limits{})
-	if err != nil || len(u.Changes) != 1 || u.Changes[0].Old != "" || !strings.Contains(u.Changes[0].New, "CN=next") ||
-		u.Unproven != nil {
-		t.Errorf("authority added: %+v, %v", u, err)
-	}
-	l.publish(next)
-	u, err = discovery.Refresh(t.Context(), known, discovery.Limits{})
-	if err != nil || len(u.Changes) != 2 || !errors.Is(u.Unproven, discovery.ErrUntrusted) {
-		t.Errorf("authority replaced too early: %+v, %v", u, err)
 	}
 }
 
