@@ -63,7 +63,8 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
-// TestLogRotates: a full file is moved away, and one old one is kept.
+// TestLogRotates: a full file is moved away, and one old one is kept. At the end the counts
+// are written.
 func TestLogRotates(t *testing.T) {
 	path := t.TempDir() + "/agent.log"
 	l, err := Open(path)
@@ -73,7 +74,14 @@ func TestLogRotates(t *testing.T) {
 		_, err := l.file.Write(line)
 		check(t, err)
 	}
+	l.Logger().Info("refused")
+	l.Logger().Info("refused")
 	check(t, l.Close())
+	b, err := os.ReadFile(path)
+	check(t, err)
+	if n := bytes.Count(b, []byte("msg=refused")); n != 2 {
+		t.Errorf("%d lines of what was said twice", n)
+	}
 	for _, p := range []string{path, path + ".1"} {
 		info, err := os.Stat(p)
 		check(t, err)
