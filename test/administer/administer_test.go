@@ -338,19 +338,3 @@ func TestReset(t *testing.T) {
 		t.Error("the card is not as new")
 	}
 }
-
-// TestWait: a card that is put in is named with its reader.
-func TestWait(t *testing.T) {
-	d := newDesk(t, vcard.Config{})
-	second := vcard.New(vcard.Config{Serial: 42})
-	done := make(chan error, 1)
-	go func() { done <- d.lab.Put(1, second) }()
-	doc := d.document("token", "wait", "--token", "piv:serial=42")
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-	token := doc["tokens"].([]any)[0].(map[string]any)
-	if token["serial"] != "42" || token["reader"] != d.lab.Reader(1) {
-		t.Errorf("%v", token)
-	}
-}

@@ -101,15 +101,3 @@ func TestRelease(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 }
-
-func TestReleaseFails(t *testing.T) {
-	d := newDesk(t, vcard.Config{})
-	bin := t.TempDir()
-	t.Setenv("PATH", bin)
-	d.fails(1, "gpgconf, which ends GnuPG's scdaemon, was not found", "token", "release")
-	script := "#!/bin/sh\necho no agent is running\nexit 2\n"
-	if err := os.WriteFile(filepath.Join(bin, "gpgconf"), []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	d.fails(1, "gpgconf --kill scdaemon: no agent is running", "token", "release")
-}
