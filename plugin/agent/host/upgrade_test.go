@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/worker"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
@@ -284,7 +285,7 @@ func TestSupervised(t *testing.T) {
 		t.Fatalf("%+v", s)
 	}
 	a, err := newAgent(
-		Options{Dirs: r.dirs, Tokens: oneToken{}, Supervised: true},
+		Options{Dirs: r.dirs, Tokens: worker.InProcess(nil), Supervised: true},
 		wire.Build{},
 		discard(),
 		nil,
