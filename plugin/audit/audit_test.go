@@ -18,15 +18,11 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/test/need"
 	testpoll "github.com/kubehsm/kubehsm/test/poll"
 )
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = need.NoError
 
 func open(t *testing.T, path string) *Log {
 	t.Helper()

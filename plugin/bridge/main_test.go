@@ -30,7 +30,10 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/test/need"
 )
+
+var check = need.NoError
 
 // rig is a bridge in front of a stand-in API server.
 type rig struct {
@@ -214,12 +217,5 @@ func refused(t testing.TB, body string, code int32, words string) {
 	if st.Kind != "Status" || st.APIVersion != "v1" || st.Status != metav1.StatusFailure || st.Code != code ||
 		st.Reason == "" || !strings.Contains(st.Message, words) {
 		t.Fatalf("Status = %+v, want code %d and %q", st, code, words)
-	}
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

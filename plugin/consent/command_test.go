@@ -10,14 +10,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+
+	"github.com/kubehsm/kubehsm/test/need"
 )
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = need.NoError
 
 // TestNamesOfPrograms: a program chooses its name, and forges no line of a
 // question by it.

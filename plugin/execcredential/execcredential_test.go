@@ -26,7 +26,10 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/need"
 )
+
+var check = need.NoError
 
 // codec is client-go's own, built as its exec plugin runner builds it.
 func codec(t testing.TB, version string) runtime.Codec {
@@ -264,11 +267,4 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("client-go understands %+v, we %+v", *theirs.Spec.Cluster, *c)
 		}
 	})
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -14,7 +14,10 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
+	"github.com/kubehsm/kubehsm/test/need"
 )
+
+var check = need.NoError
 
 // library writes a file to be taken for one, in a folder of ours.
 func library(t *testing.T) string {
@@ -148,12 +151,5 @@ func TestEveryWayToNameALibrary(t *testing.T) {
 		if !errors.Is(err, ErrUntrusted) {
 			t.Errorf("%v: %v", config, err)
 		}
-	}
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

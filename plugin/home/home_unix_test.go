@@ -16,14 +16,9 @@ import (
 	"github.com/kubehsm/kubehsm/test/need"
 )
 
-func env(kv map[string]string) func(string) string { return func(k string) string { return kv[k] } }
+var check = need.NoError
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+func env(kv map[string]string) func(string) string { return func(k string) string { return kv[k] } }
 
 func TestFromEnv(t *testing.T) {
 	run := t.TempDir()

@@ -31,8 +31,11 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
+	"github.com/kubehsm/kubehsm/test/need"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
+
+var check = need.NoError
 
 var errDown = errors.New("the cluster does not answer")
 
@@ -467,11 +470,4 @@ func usage(o *certificatesv1.CertificateSigningRequest) {
 
 func denied(o *certificatesv1.CertificateSigningRequest) {
 	o.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied}}
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

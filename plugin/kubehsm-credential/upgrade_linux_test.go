@@ -7,7 +7,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/kubehsm/kubehsm/test/need"
 )
+
+var must = need.NoError
 
 // TestUpgrade: a program whose file an upgrade replaces, renames or takes away while it starts still executes the
 // kubehsm in its folder, with its arguments and exit code.
@@ -39,12 +43,5 @@ func TestUpgrade(t *testing.T) {
 		if string(out) != want || cmd.ProcessState.ExitCode() != 37 {
 			t.Errorf("%s: exit code %d, %q, want %q", name, cmd.ProcessState.ExitCode(), out, want)
 		}
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

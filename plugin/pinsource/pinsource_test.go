@@ -23,14 +23,10 @@ import (
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/settings"
+	"github.com/kubehsm/kubehsm/test/need"
 )
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = need.NoError
 
 func TestParse(t *testing.T) {
 	for in, want := range map[string]string{

@@ -3,7 +3,11 @@ package process
 import (
 	"os"
 	"testing"
+
+	"github.com/kubehsm/kubehsm/test/need"
 )
+
+var check = need.NoError
 
 func TestParent(t *testing.T) {
 	p := Parent()
@@ -15,12 +19,5 @@ func TestParent(t *testing.T) {
 	}
 	if this := This(); this.PID != os.Getpid() || this == p {
 		t.Fatalf("%+v", this)
-	}
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

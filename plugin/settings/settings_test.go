@@ -8,14 +8,10 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/test/need"
 )
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = need.NoError
 
 func TestLoad(t *testing.T) {
 	d, err := home.FromEnv(func(string) string { return t.TempDir() })

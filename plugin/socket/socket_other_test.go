@@ -13,7 +13,10 @@ import (
 
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/test/need"
 )
+
+var check = need.NoError
 
 func TestListen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sock")
@@ -112,12 +115,5 @@ func TestCheck(t *testing.T) {
 	}
 	if all, err := os.ReadDir(folder); err != nil || len(all) != 2 {
 		t.Errorf("%v, %v", all, err)
-	}
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

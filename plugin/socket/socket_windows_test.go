@@ -14,7 +14,10 @@ import (
 	"golang.org/x/sys/windows"
 
 	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/test/need"
 )
+
+var check = need.NoError
 
 // TestPipe: both ends know each other, and the name goes with the listener.
 func TestPipe(t *testing.T) {
@@ -130,12 +133,5 @@ func TestCheck(t *testing.T) {
 	}
 	if b, err := os.ReadFile(path); err != nil || string(b) != "mine" {
 		t.Errorf("the file: %q, %v", b, err)
-	}
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

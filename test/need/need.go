@@ -42,3 +42,11 @@ func Missing(t testing.TB, reason string) {
 	}
 	t.Skipf("missing part: %s", reason)
 }
+
+// NoError ends the test if err is one.
+func NoError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -10,7 +10,10 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/test/need"
 )
+
+var check = need.NoError
 
 // scripted answers PIN prompts with what it is told.
 type scripted struct{ err error }
@@ -111,12 +114,5 @@ func TestNone(t *testing.T) {
 	}
 	if _, err := None().Confirm(context.Background(), hsm.ConfirmPrompt{}); !errors.Is(err, hsm.ErrNoTerminal) {
 		t.Errorf("%v", err)
-	}
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -19,16 +19,12 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/test/need"
 )
 
-const agentPID = 4711
+var check = need.NoError
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+const agentPID = 4711
 
 // records writes to a log in a folder of its own.
 func records(t *testing.T) (s *Records, path string) {

@@ -12,14 +12,10 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/socket"
+	"github.com/kubehsm/kubehsm/test/need"
 )
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = need.NoError
 
 func newDirs(t *testing.T) home.Dirs {
 	t.Helper()

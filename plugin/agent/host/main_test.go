@@ -37,7 +37,10 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/plugin/process/child"
 	"github.com/kubehsm/kubehsm/plugin/worker"
+	"github.com/kubehsm/kubehsm/test/need"
 )
+
+var check = need.NoError
 
 // agentProgram tells the test binary, started as `exe agent serve`, how to behave.
 const agentProgram = "KUBEHSM_TEST_AGENT"
@@ -426,13 +429,6 @@ func (w *wiretap) relay(to, from net.Conn) {
 		if wire.WriteFrame(to, f.Kind, f.Payload) != nil {
 			return
 		}
-	}
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -10,14 +10,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kubehsm/kubehsm/test/need"
 )
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = need.NoError
 
 // TestRepeats: a cause that comes again and again is a line with a count, other
 // causes are lines of their own, and nothing is lost.

@@ -18,8 +18,11 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/plugin/process/child"
+	"github.com/kubehsm/kubehsm/test/need"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
+
+var check = need.NoError
 
 // TestMain is a holder where [Start] has started this program.
 func TestMain(m *testing.M) {
@@ -46,13 +49,6 @@ func hold() error {
 		return err
 	}
 	return Serve(ctx, d, "/nonexistent/kubehsm", control)
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // started is a holder of a port.

@@ -14,6 +14,8 @@ import (
 	"github.com/kubehsm/kubehsm/test/need"
 )
 
+var must = need.NoError
+
 // listen listens at path as the user of that number.
 func listen(t *testing.T, path string, uid int) net.Listener {
 	t.Helper()
@@ -84,12 +86,5 @@ func TestOddAnswers(t *testing.T) {
 		if answer, _ := squat(t, os.Geteuid(), []byte(b)); answer != nil {
 			t.Errorf("%q: %q", b, answer)
 		}
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -37,14 +37,10 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/judge"
+	"github.com/kubehsm/kubehsm/test/need"
 )
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = need.NoError
 
 // stage is an enrollment and a cluster that holds one request at a time.
 type stage struct {

@@ -13,7 +13,10 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/worker"
+	"github.com/kubehsm/kubehsm/test/need"
 )
+
+var check = need.NoError
 
 // lockedMeanwhile is a token that is locked while it answers.
 type lockedMeanwhile struct {
@@ -122,13 +125,6 @@ func TestSignatureIsTriedOnce(t *testing.T) {
 		}
 	}
 	check(t, h.Lock(""))
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // absent are tokens that cannot be opened.

@@ -15,7 +15,10 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/test/need"
 )
+
+var check = need.NoError
 
 func TestSetupOnceForAll(t *testing.T) {
 	d := testDirs(t)
@@ -192,11 +195,4 @@ func testDirs(t *testing.T) home.Dirs {
 	d, err := home.FromEnv(func(k string) string { return map[string]string{home.EnvHome: dir}[k] })
 	check(t, err)
 	return d
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -21,8 +21,11 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/test/need"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
+
+var check = need.NoError
 
 // rig is a stand-in API server and what an upstream to it needs.
 type rig struct {
@@ -58,13 +61,6 @@ func (r *rig) upstream(change func(*Options)) *Upstream {
 	check(r.t, err)
 	r.t.Cleanup(up.Close)
 	return up
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // TestSignIn: the signer that SignIn is given signs for the connection that it opens,

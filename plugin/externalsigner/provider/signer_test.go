@@ -26,7 +26,10 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
+	"github.com/kubehsm/kubehsm/test/need"
 )
+
+var check = need.NoError
 
 // TestMain makes the test binary an external signer when it is started as one.
 func TestMain(m *testing.M) {
@@ -299,11 +302,4 @@ func newKey(t *testing.T, kind string) crypto.Signer {
 	}
 	check(t, err)
 	return key
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

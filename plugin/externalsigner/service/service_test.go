@@ -24,7 +24,10 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/v1alpha1"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/test/need"
 )
+
+var check = need.NoError
 
 type answerer func(ctx context.Context, r externalsigner.Request, tell func(string)) (externalsigner.Answer, error)
 
@@ -286,12 +289,5 @@ func TestRefusedPath(t *testing.T) {
 				t.Errorf("%s was left", name)
 			}
 		}
-	}
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

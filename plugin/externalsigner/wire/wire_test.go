@@ -19,7 +19,10 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/test/need"
 )
+
+var check = need.NoError
 
 var update = flag.Bool("update", false, "write the golden files")
 
@@ -369,11 +372,4 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%+v came back as %+v, %v", r, back, err)
 		}
 	})
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

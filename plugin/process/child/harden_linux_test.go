@@ -6,7 +6,11 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kubehsm/kubehsm/test/need"
 )
+
+var check = need.NoError
 
 // TestHardened: a process that has hardened itself is not dumpable, and so its
 // memory is closed to the user's other processes (ptrace(2)); the limit on core
@@ -30,12 +34,5 @@ func TestHardened(t *testing.T) {
 	cmd.Env = append(os.Environ(), child+"=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
-	}
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
