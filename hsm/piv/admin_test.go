@@ -82,7 +82,7 @@ func TestChangePIN(t *testing.T) {
 
 // TestPUKLastTry: the last try of a PUK needs its own yes, a locked one is not asked for.
 func TestPUKLastTry(t *testing.T) {
-	r := newRig(t, vcard.Config{})
+	r := newRig(t, vcard.Config{Ways: vcard.Ways{BlockedAsZero: true}})
 	p := hsmtest.NewScript(t, hsmtest.PIN("99999999"), hsmtest.PIN("246802"), hsmtest.PIN("99999998"), hsmtest.No())
 	want(t, r.tok.Unblock(t.Context(), p), hsm.ErrCancelled)
 	if _, puk := r.card.PINRetries(); puk != 1 {

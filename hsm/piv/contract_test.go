@@ -25,7 +25,7 @@ func device(lab *vcard.Lab, config vcard.Config) func(t *testing.T) hsmtest.Devi
 		card := vcard.New(config)
 		alg, _ := card.ManagementKey()
 		card.SetManagementKey(alg, ownKey)
-		lab.Renew(t, 0, card)
+		lab.Insert(t, 0, card)
 		lab.Remove(t, 1)
 		d := New(Options{})
 		t.Cleanup(func() { d.Close() })

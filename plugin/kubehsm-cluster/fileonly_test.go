@@ -62,7 +62,7 @@ func TestFileOnlyToken(t *testing.T) {
 	jane := c.onRoster(c.person(1, "jane"))
 	card := vcard.New(vcard.Config{Serial: jane.serial, CA: l.maker})
 	card.SetPIN(cardPIN)
-	cards.Renew(t, 0, card)
+	cards.Insert(t, 0, card)
 	p := l.home(t, binary)
 	_, err = e2e.Succeeded(p.KubehsmPIN(t.Context(), cardPIN, append(words[1:], "--user", jane.user, "--hsm",
 		fmt.Sprintf("piv:serial=%d", jane.serial), "--accept-risk", "default-secrets", "--yes")...))

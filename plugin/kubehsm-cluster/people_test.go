@@ -45,7 +45,7 @@ func TestPeople(t *testing.T) {
 
 	begin = time.Now()
 	for _, p := range all {
-		cards.Renew(t, 0, p.Card(l.maker))
+		cards.Insert(t, 0, p.Card(l.maker))
 		if err := f.Come(t.Context(), p, shortDir(t)); err != nil {
 			t.Fatal(err)
 		}

@@ -243,7 +243,7 @@ func (s *stage) come(ctx context.Context, say func(string)) error {
 			card.Serial = straySerial
 		}
 		say(fmt.Sprintf("%s comes with the token %d", p.Name, card.Serial))
-		if err := s.cards.Swap(0, card.Card(s.maker)); err != nil {
+		if err := s.cards.Put(0, card.Card(s.maker)); err != nil {
 			return err
 		}
 		err := s.Come(ctx, p, s.t.path("p", p.Name), flags...)
@@ -299,7 +299,7 @@ func (s *stage) explore(ctx context.Context, dir string) error {
 		return nil
 	}
 	p := s.people[slices.Index(names, late)]
-	if err := s.cards.Swap(0, p.Card(s.maker)); err != nil {
+	if err := s.cards.Put(0, p.Card(s.maker)); err != nil {
 		return err
 	}
 	home, err := fleet.Home(s.cluster, s.t.kubehsm(), s.t.path("p", late))

@@ -69,7 +69,7 @@ func personified(lab *vcard.Lab, p vcard.Personality) func(t *testing.T) hsmtest
 		alg, key := card.ManagementKey()
 		own := ownKey[:len(key)]
 		card.SetManagementKey(alg, own)
-		lab.Renew(t, 0, card)
+		lab.Insert(t, 0, card)
 		lab.Remove(t, 1)
 		d := piv.New(piv.Options{})
 		t.Cleanup(func() { d.Close() })

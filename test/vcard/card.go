@@ -37,16 +37,14 @@ const (
 	Retries                           // SET PIN RETRIES
 	SetManagement                     // SET MANAGEMENT KEY
 	Reset                             // RESET
-	Import                            // IMPORT ASYMMETRIC KEY
 	Policies                          // PIN and touch policies in GENERATE
 
 	// Extensions are all commands that are Yubico's own, and the applications beside PIV.
-	Extensions = Metadata | Serial | Version | Attestation | OtherApps | Move | Retries | SetManagement | Reset |
-		Import | Policies
+	Extensions = Metadata | Serial | Version | Attestation | OtherApps | Move | Retries | SetManagement | Reset | Policies
 )
 
-// FormFactor is Yubico's code of a device's shape; bit 7 marks a FIPS device.
-type FormFactor byte
+// formFactor is Yubico's code of a USB-C keychain.
+const formFactor = 3
 
 // Touch answers the wish of a card to be touched: true, it was; false, nobody
 // came. done is closed when the card is pulled out. It may block.
@@ -55,11 +53,10 @@ type Touch func(slot byte, done <-chan struct{}) bool
 // Config says what card to make. The zero value is a YubiKey with firmware
 // 5.7.1 and serial 12345678 whose touches come at once.
 type Config struct {
-	Serial     uint32
-	Firmware   [3]byte
-	FormFactor FormFactor
-	Without    Feature
-	Touch      Touch
+	Serial   uint32
+	Firmware [3]byte
+	Without  Feature
+	Touch    Touch
 	// CA signs the card's attestation certificate; nil is one that all cards of
 	// this process share.
 	CA *CA
@@ -90,13 +87,13 @@ type secret struct {
 // Card is a PIV card. Its methods are safe for concurrent use.
 type Card struct {
 	config Config
+	device *Device
 
 	mu         sync.Mutex
 	pin, puk   secret
 	management struct {
 		alg       byte
 		key       []byte
-		touch     bool
 		isDefault bool
 	}
 	keys    map[byte]key
@@ -109,7 +106,6 @@ type Card struct {
 	fresh       bool // the last command was a VERIFY that succeeded
 	managed     bool
 	witness     []byte
-	challenge   []byte
 	touchedTill time.Time
 	chain       []byte
 	pending     []byte
@@ -127,15 +123,12 @@ func New(config Config) *Card {
 	if config.Firmware == ([3]byte{}) {
 		config.Firmware = [3]byte{5, 7, 1}
 	}
-	if config.FormFactor == 0 {
-		config.FormFactor = 3 // USB-C keychain
-	}
 	if config.Touch == nil {
 		config.Touch = func(byte, <-chan struct{}) bool { return true }
 	}
 	c := &Card{config: config}
 	c.factory()
-	c.issueAttestation()
+	c.certify()
 	return c
 }
 
@@ -146,7 +139,7 @@ func (c *Card) factory() {
 	c.pin = secret{value: pad(DefaultPIN), total: tries, left: tries, isDefault: true}
 	c.puk = secret{value: pad(DefaultPUK), total: tries, left: tries, isDefault: true}
 	c.management.alg, c.management.key = algTDES, DefaultManagementKey()
-	c.management.touch, c.management.isDefault = false, true
+	c.management.isDefault = true
 	if c.since(5, 7) {
 		c.management.alg = algAES192
 	}
@@ -186,7 +179,7 @@ func (c *Card) powerOff() {
 // leaveApp forgets what a change of application forgets.
 func (c *Card) leaveApp() {
 	c.verified, c.fresh, c.managed = false, false, false
-	c.witness, c.challenge, c.chain, c.pending = nil, nil, nil, nil
+	c.witness, c.chain, c.pending = nil, nil, nil
 	c.touchedTill = time.Time{}
 }
 

@@ -74,7 +74,7 @@ func (c *Card) extension(cmd command) ([]byte, uint16) {
 		return c.metadata(cmd)
 	case cmd.ins == INSAttest && c.has(Attestation) && c.since(4, 3):
 		return c.attest(cmd)
-	case cmd.ins == INSImport && c.has(Import):
+	case cmd.ins == INSImport:
 		return nil, c.importKey(cmd)
 	case cmd.ins == INSSetManagement && c.has(SetManagement):
 		return nil, c.setManagement(cmd)
@@ -135,7 +135,7 @@ func (c *Card) managementApp(cmd command) ([]byte, uint16) {
 	if c.has(Serial) {
 		body = put(0x02, binary.BigEndian.AppendUint32(nil, c.config.Serial))
 	}
-	body = append(body, put(0x04, []byte{byte(c.config.FormFactor)})...)
+	body = append(body, put(0x04, []byte{formFactor})...)
 	body = append(body, put(0x05, c.config.Firmware[:])...)
 	return append([]byte{byte(len(body))}, body...), swOK
 }

@@ -88,36 +88,3 @@ func TestResetByYubicoPIVTool(t *testing.T) {
 		t.Errorf("after reset: %d PIN and %d PUK tries", pin, puk)
 	}
 }
-
-func TestYKCS11(t *testing.T) {
-	module := need.File(t, "/usr/lib/x86_64-linux-gnu/libykcs11.so.2", "/usr/lib/aarch64-linux-gnu/libykcs11.so.2",
-		"/usr/lib64/libykcs11.so.2")
-	lab := vcard.ForTest(t)
-	card := vcard.New(firmware543())
-	lab.Insert(t, 0, card)
-	output(t, "yubico-piv-tool", "-a", "generate", "-s", "9a", "-A", "RSA2048", "-o",
-		filepath.Join(t.TempDir(), "pub.pem"))
-	out := output(t, "pkcs11-tool", "--module", module, "--login", "--pin", vcard.DefaultPIN, "--test")
-	if !strings.Contains(out, "No errors") || !strings.Contains(out, "all 4 signature functions seem to work") {
-		t.Errorf("pkcs11-tool --test:\n%s", out)
-	}
-	if card.Verified() {
-		t.Log("ykcs11 leaves the card verified")
-	}
-}
-
-func TestOpenSC(t *testing.T) {
-	lab := vcard.ForTest(t)
-	lab.Insert(t, 0, vcard.New(vcard.Config{}))
-	if out := output(t, "opensc-tool", "--list-readers"); !strings.Contains(out, lab.Reader(1)) {
-		t.Errorf("readers:\n%s", out)
-	}
-	if out := output(t, "opensc-tool", "--name", "--reader", "0"); !strings.Contains(out,
-		"Personal Identity Verification") {
-		t.Errorf("name:\n%s", out)
-	}
-	sw := output(t, "opensc-tool", "--reader", "0", "-s", "00:A4:04:00:05:A0:00:00:03:08", "-s", "00:FD:00:00:00")
-	if !strings.Contains(sw, "05 07 01") {
-		t.Errorf("GET VERSION:\n%s", sw)
-	}
-}

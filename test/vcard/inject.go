@@ -10,7 +10,7 @@ type Fault struct {
 	INS byte
 	// P2, if not nil, must fit too: it is the slot or the reference.
 	P2 *byte
-	// Times is how often it strikes; 0 is always.
+	// Times is 1 if it strikes once; 0 is always.
 	Times int
 	// Skip lets that many fitting commands pass first.
 	Skip int
@@ -51,8 +51,6 @@ func (c *Card) fault(cmd command) *Fault {
 		}
 		if f.Times == 1 {
 			c.faults = slices.Delete(c.faults, i, i+1)
-		} else if f.Times > 1 {
-			f.Times--
 		}
 		return f
 	}
@@ -146,14 +144,10 @@ func (c *Card) Object(id uint32) []byte {
 	return slices.Clone(c.objects[id])
 }
 
-// SetObject writes a data object's content; nil deletes it.
+// SetObject writes a data object's content.
 func (c *Card) SetObject(id uint32, content []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if content == nil {
-		delete(c.objects, id)
-		return
-	}
 	c.objects[id] = slices.Clone(content)
 }
 

@@ -58,7 +58,7 @@ func (c *Card) can(alg byte) bool {
 
 // policies reads tags AA and AB; 0 or absent is the slot's default.
 func (c *Card) policies(slot byte, objects []tlv) (pin, touch byte, ok bool) {
-	for tag, p := range map[uint32]*byte{0xaa: &pin, 0xab: &touch} {
+	for tag, p := range map[byte]*byte{0xaa: &pin, 0xab: &touch} {
 		if v, has := find(objects, tag); has {
 			if len(v) != 1 || v[0] > 3 || tag == 0xab && v[0] == touchCached && !c.since(4, 3) {
 				return 0, 0, false
@@ -193,12 +193,6 @@ func importedKey(alg byte, objects []tlv) (crypto.PrivateKey, bool) {
 		d, _ := find(objects, 0x06)
 		k, err := ecdsa.ParseRawPrivateKey(curve, d)
 		return k, err == nil
-	case algEd25519:
-		seed, _ := find(objects, 0x07)
-		if len(seed) != ed25519.SeedSize {
-			return nil, false
-		}
-		return ed25519.NewKeyFromSeed(seed), true
 	}
 	p, _ := find(objects, 0x01)
 	q, _ := find(objects, 0x02)

@@ -1,7 +1,6 @@
 package vcard
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -236,26 +235,6 @@ func (l *Lab) Pull(slot int) error {
 func (l *Lab) Insert(t testing.TB, slot int, card *Card) {
 	t.Helper()
 	if err := l.Put(slot, card); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// Swap has card be the one in reader slot, without the time that pcscd takes to see an
-// insertion where one like it is there (with the same answer to reset): it takes that one's
-// place, unpowered. Who uses the former card must have ended.
-func (l *Lab) Swap(slot int, card *Card) error {
-	in := l.slots[slot]
-	if in == nil || in.ended() || !bytes.Equal(in.card.Load().atr(), card.atr()) {
-		return l.Put(slot, card)
-	}
-	in.become(card)
-	return nil
-}
-
-// Renew is [Lab.Swap] for tests.
-func (l *Lab) Renew(t testing.TB, slot int, card *Card) {
-	t.Helper()
-	if err := l.Swap(slot, card); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -2,12 +2,12 @@ package vcard
 
 import (
 	"crypto"
-	"crypto/ecdh"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/rsa"
 	"math/big"
+	"slices"
 	"time"
 )
 
@@ -35,7 +35,7 @@ func (c *Card) authenticate(cmd command, fresh bool, done <-chan struct{}) ([]by
 		return nil, swWrongData
 	}
 	if cmd.p2 == refManagement {
-		return c.authManagement(cmd, objects, done)
+		return c.authManagement(cmd, objects)
 	}
 	k, ok := c.keys[cmd.p2]
 	if !ok || k.alg != cmd.p1 {
@@ -44,21 +44,16 @@ func (c *Card) authenticate(cmd command, fresh bool, done <-chan struct{}) ([]by
 	if sw := c.permit(cmd.p2, k, fresh, done); sw != swOK {
 		return nil, sw
 	}
-	var out []byte
-	if peer, exchange := find(objects, 0x85); exchange {
-		out, err = agree(k.private, peer)
-	} else {
-		challenge, has := find(objects, 0x81)
-		if !has {
-			return nil, swWrongData
-		}
-		out, err = sign(k.private, challenge)
-		if err == nil && c.config.Ways.WrongWith == k.alg {
-			out[len(out)-1] ^= 1
-		}
+	challenge, has := find(objects, 0x81)
+	if !has {
+		return nil, swWrongData
 	}
+	out, err := sign(k.private, challenge)
 	if err != nil {
 		return nil, swWrongData
+	}
+	if c.config.Ways.WrongWith == k.alg {
+		out[len(out)-1] ^= 1
 	}
 	return put(0x7c, put(0x82, out)), swOK
 }
@@ -111,50 +106,15 @@ func power(k *rsa.PrivateKey, m *big.Int) *big.Int {
 	return out
 }
 
-func agree(private crypto.PrivateKey, peer []byte) ([]byte, error) {
-	k, ok := private.(*ecdsa.PrivateKey)
-	if !ok {
-		return nil, errTLV
-	}
-	mine, err := k.ECDH()
-	if err != nil {
-		return nil, err
-	}
-	var theirs *ecdh.PublicKey
-	if theirs, err = mine.Curve().NewPublicKey(peer); err != nil {
-		return nil, err
-	}
-	return mine.ECDH(theirs)
-}
-
 // metadata is Yubico's GET METADATA.
 func (c *Card) metadata(cmd command) ([]byte, uint16) {
-	flag := func(b bool) []byte {
-		if b {
-			return []byte{1}
-		}
-		return []byte{0}
-	}
-	concat := func(parts ...[]byte) (all []byte) {
-		for _, p := range parts {
-			all = append(all, p...)
-		}
-		return all
-	}
 	switch cmd.p2 {
-	case refPIN, refPUK:
-		s := c.pin
-		if cmd.p2 == refPUK {
-			s = c.puk
-		}
-		return concat(put(0x01, []byte{0xff}), put(0x05, flag(s.isDefault)), put(0x06, []byte{byte(s.total), byte(s.left)})),
-			swOK
+	case refPIN:
+		return c.pin.metadata(), swOK
+	case refPUK:
+		return c.puk.metadata(), swOK
 	case refManagement:
-		touch := byte(touchNever)
-		if c.management.touch {
-			touch = touchAlways
-		}
-		return concat(put(0x01, []byte{c.management.alg}), put(0x02, []byte{0, touch}),
+		return slices.Concat(put(0x01, []byte{c.management.alg}), put(0x02, []byte{0, touchNever}),
 			put(0x05, flag(c.management.isDefault))), swOK
 	}
 	k, ok := c.keys[cmd.p2]
@@ -164,6 +124,18 @@ func (c *Card) metadata(cmd command) ([]byte, uint16) {
 	case !ok:
 		return nil, swReferenceNotFound
 	}
-	return concat(put(0x01, []byte{k.alg}), put(0x02, []byte{k.pin, k.touch}), put(0x03, []byte{k.origin}),
+	return slices.Concat(put(0x01, []byte{k.alg}), put(0x02, []byte{k.pin, k.touch}), put(0x03, []byte{k.origin}),
 		put(0x04, publicTLV(publicOf(k.private)))), swOK
+}
+
+func (s *secret) metadata() []byte {
+	return slices.Concat(put(0x01, []byte{0xff}), put(0x05, flag(s.isDefault)),
+		put(0x06, []byte{byte(s.total), byte(s.left)}))
+}
+
+func flag(b bool) []byte {
+	if b {
+		return []byte{1}
+	}
+	return []byte{0}
 }

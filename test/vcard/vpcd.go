@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"sync"
-	"sync/atomic"
 )
 
 // vpcd's control messages, one byte each (virtualsmartcard, "vpcd" protocol).
@@ -34,7 +32,7 @@ func (c *Card) atr() []byte {
 // insertion is a card in a reader of vpcd.
 type insertion struct {
 	conn net.Conn
-	card atomic.Pointer[Card]
+	card *Card
 	out  sync.Once
 	done chan struct{} // closed when the card is pulled out
 	gone chan struct{} // closed when the reading loop has ended
@@ -47,8 +45,7 @@ func insert(ctx context.Context, address string, card *Card, pulled func()) (*in
 	if err != nil {
 		return nil, fmt.Errorf("vpcd: %w", err)
 	}
-	in := &insertion{conn: conn, done: make(chan struct{}), gone: make(chan struct{})}
-	in.card.Store(card)
+	in := &insertion{conn: conn, card: card, done: make(chan struct{}), gone: make(chan struct{})}
 	go func() {
 		defer close(in.gone)
 		faulty := in.serve()
@@ -68,34 +65,17 @@ func (in *insertion) pull() {
 	})
 }
 
-// become has another card answer from now on.
-func (in *insertion) become(card *Card) {
-	card.power()
-	in.card.Store(card)
-}
-
-// ended tells whether the card is out.
-func (in *insertion) ended() bool {
-	select {
-	case <-in.done:
-		return true
-	default:
-		return false
-	}
-}
-
 // serve answers until the connection ends, and reports whether a fault of the card ended it.
 func (in *insertion) serve() (faulty bool) {
-	in.card.Load().power()
-	defer func() { in.card.Load().power() }()
+	in.card.power()
+	defer in.card.power()
 	for {
 		msg, err := in.read()
 		if err != nil {
 			return false
 		}
-		card := in.card.Load()
 		if len(msg) != 1 {
-			reply := card.Process(msg, in.done)
+			reply := in.card.Process(msg, in.done)
 			if reply == nil {
 				return true
 			}
@@ -106,9 +86,9 @@ func (in *insertion) serve() (faulty bool) {
 		}
 		switch msg[0] {
 		case controlOff, controlOn, controlReset:
-			card.power()
+			in.card.power()
 		case controlATR:
-			if in.write(card.atr()) != nil {
+			if in.write(in.card.atr()) != nil {
 				return false
 			}
 		}
@@ -120,8 +100,6 @@ func (c *Card) power() {
 	defer c.mu.Unlock()
 	c.powerOff()
 }
-
-var errLong = errors.New("vpcd: message too long")
 
 // read reads one message. The kernel is asked to acknowledge at once before
 // every read: vpcd sends length and payload apart, and a delayed
@@ -139,9 +117,6 @@ func (in *insertion) read() ([]byte, error) {
 }
 
 func (in *insertion) write(msg []byte) error {
-	if len(msg) > 0xffff {
-		return errLong
-	}
 	_, err := in.conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(msg))), msg...))
 	return err
 }
