@@ -13,6 +13,11 @@ import (
 // pollTokens is how often drivers that do not tell of insertions are asked.
 const pollTokens = time.Second
 
+// lookAgain is how long drivers that tell of insertions are relied on. A driver in a process of
+// its own may begin to watch after the look that was to follow: it tells nothing of a token that
+// was inserted in between.
+const lookAgain = 5 * time.Second
+
 // WaitOptions say what to wait for.
 type WaitOptions struct {
 	// Token is what the token must be; the zero value is any that is set up.
@@ -51,7 +56,7 @@ func (ts Tokens) Wait(ctx context.Context, o WaitOptions) ([]hsm.TokenInfo, erro
 	}
 	var before map[string]bool
 	for told := "none"; ; {
-		// Watching starts before the look, so that nothing comes in between.
+		// Watching starts before the look, so that little comes in between.
 		changed, stop := notice(ctx, drivers)
 		l, err := drivers.List(ctx)
 		if err != nil {
@@ -137,6 +142,7 @@ func notice(ctx context.Context, drivers hsm.Drivers) (changed <-chan struct{}, 
 	ctx, cancel := context.WithCancel(ctx)
 	c := make(chan struct{})
 	wake := sync.OnceFunc(func() { close(c) })
+	again := time.AfterFunc(lookAgain, wake)
 	var running sync.WaitGroup
 	for _, d := range drivers {
 		running.Go(func() {
@@ -151,7 +157,7 @@ func notice(ctx context.Context, drivers hsm.Drivers) (changed <-chan struct{}, 
 			wake()
 		})
 	}
-	return c, func() { cancel(); running.Wait() }
+	return c, func() { again.Stop(); cancel(); running.Wait() }
 }
 
 func poll(ctx context.Context) {

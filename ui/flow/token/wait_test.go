@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
@@ -171,4 +173,21 @@ func TestFreshPUK(t *testing.T) {
 			t.Errorf("%s: shown %v, left %d", name, puk != nil, f.secret.Len())
 		}
 	}
+}
+
+// TestWaitForAMissedInsertion: a token that came after the look, and before the driver began to
+// watch, is found all the same.
+func TestWaitForAMissedInsertion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "")
+		w.Card.Unplug()
+		w.Env.Drivers[0] = watched{Fake: w.Env.Drivers[0].(*hsmtest.Fake)}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		found, err := Tokens{w.Env}.Wait(ctx, WaitOptions{
+			Waiting: func([]hsm.Problem, []hsm.TokenInfo) { w.Card.Plug() }})
+		if err != nil || len(found) != 1 {
+			t.Errorf("%v, %v", found, err)
+		}
+	})
 }
