@@ -1,14 +1,10 @@
 package desk
 
 import (
-	"context"
 	"errors"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,13 +21,9 @@ import (
 // by whatever is done with tickets next; one of a ticket that could not be made
 // is not kept at all.
 func TestSealKeysDoNotStay(t *testing.T) {
-	ctx := context.Background()
-	e, _ := flowtest.Env(t)
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "no tickets here", http.StatusForbidden)
-	}))
-	defer server.Close()
-	flowtest.PointAt(t, e, server)
+	w := desk(t)
+	ctx, e := t.Context(), w.Env
+	w.Server.Forbid("create secrets")
 	left := func() (names []string) {
 		entries, err := os.ReadDir(NewTickets(e).sealDir())
 		if err != nil {
@@ -75,34 +67,21 @@ func TestSealKeysDoNotStay(t *testing.T) {
 // TestTicketThatWasNotMade: the record keeps no ticket that the cluster did not
 // make, and keeps one of which nobody knows.
 func TestTicketThatWasNotMade(t *testing.T) {
-	e, _ := flowtest.Env(t)
-	answers := map[string]http.HandlerFunc{}
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter,
-		r *http.Request) {
-		answers[r.Method](w, r)
-	}))
-	flowtest.PointAt(t, e, server)
-	cut := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
-	says := func(code int) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(code)
-			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"` +
-				map[int]string{403: "Forbidden", 404: "NotFound", 500: "InternalError"}[code] + `","code":` + strconv.Itoa(code) +
-				`}`))
-		}
-	}
+	w := desk(t)
+	e := w.Env
 	for _, c := range []struct {
 		name         string
-		post, delete http.HandlerFunc
+		post, delete flowtest.Fate
 		kept         int
 	}{
-		{"refused", says(403), cut, 0},
-		{"the answer is lost, and it was not made", cut, says(404), 0},
-		{"the server broke", says(500), says(404), 0},
-		{"nobody knows", cut, says(403), 1},
+		{"refused", 403, flowtest.Dropped, 0},
+		{"the answer is lost, and it was not made", flowtest.Dropped, 404, 0},
+		{"the server broke", 500, 404, 0},
+		{"nobody knows", flowtest.Dropped, 403, 1},
 	} {
-		answers[http.MethodPost], answers[http.MethodDelete] = c.post, c.delete
+		w.Server.Before(func(right string) flowtest.Fate {
+			return map[string]flowtest.Fate{"create secrets": c.post, "delete secrets": c.delete}[right]
+		})
 		if _, err := NewTickets(e).Make(t.Context(), "", TicketOptions{Terms: ticket.Terms{User: "jane"}}); err == nil {
 			t.Errorf("%s: a ticket", c.name)
 		}
@@ -111,7 +90,7 @@ func TestTicketThatWasNotMade(t *testing.T) {
 			t.Errorf("%s: the record has %+v, %v", c.name, past, err)
 		}
 	}
-	server.Close()
+	w.Server.Gone()
 	if _, err := NewTickets(e).Make(t.Context(), "", TicketOptions{Terms: ticket.Terms{User: "jane"}}); !errors.Is(err,
 		apierror.ErrUnreachable) {
 		t.Errorf("without a server: %v", err)

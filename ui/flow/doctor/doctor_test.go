@@ -614,48 +614,6 @@ func TestKubectlOnThePath(t *testing.T) {
 	m.expect(bare("odd"), Warning, "no JSON", "odd/kubectl version")
 }
 
-// A report that is sent away names nobody.
-func TestBundle(t *testing.T) {
-	m := newMachine(t)
-	m.fake.Add(hsmtest.FakeOptions{Label: "blue token", Serial: "5f0a17"})
-	m.enroll("payroll-prod", "https://payroll.corp.example.com:6443", nil, time.Now().Add(-time.Hour),
-		time.Now().Add(time.Hour))
-	m.file("kubeconfig", `apiVersion: v1
-kind: Config
-contexts: [{name: corp-context, context: {cluster: corp-cluster, user: jane}}]
-clusters: [{name: corp-cluster, cluster: {server: "https://payroll.corp.example.com:6443"}}]
-users: [{name: jane, user: {token: s3cr3t-bearer}}]
-`, 0o600)
-	log := strings.Repeat("filler\n", logLines) +
-		"dial payroll.corp.example.com at 192.0.2.17, fe80::1:2:3:4, 127.0.0.1 for jane.doe with pkcs11:token=blue%20token;serial=5f0a17 in " + m.home + "\n"
-	if err := os.WriteFile(m.Env.Dirs.LogFile(), []byte(log), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	files := m.bundle()
-	for file, content := range files {
-		for _, name := range []string{"payroll", "corp", "jane", "blue", "5f0a17", "192.0.2", "fe80", "s3cr3t", m.home} {
-			if strings.Contains(content, name) {
-				t.Errorf("%s names %s:\n%s", file, name, content)
-			}
-		}
-	}
-	last := strings.TrimSpace(files["agent.log"])
-	last = last[strings.LastIndex(last, "\n")+1:]
-	for _, want := range []string{"<server-", "<address>", "127.0.0.1", "<subject-1>"} {
-		if !strings.Contains(last, want) {
-			t.Errorf("the log's last line lacks %s: %s", want, last)
-		}
-	}
-	if lines := strings.Count(files["agent.log"], "\n"); lines != logLines {
-		t.Errorf("%d lines of the log", lines)
-	}
-	for _, name := range []string{"README.txt", "checks.json", "system.json", "audit.jsonl"} {
-		if _, ok := files[name]; !ok {
-			t.Errorf("there is no %s", name)
-		}
-	}
-}
-
 // What is reported on the way is what is returned.
 func TestReport(t *testing.T) {
 	m := newMachine(t)

@@ -96,7 +96,8 @@ users: [{name: zq, user: {client-key: k.pem, client-certificate: c.pem}}]
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.WriteFile(m.Env.Dirs.LogFile(), []byte(log.String()+kept+"\n"), 0o600),
+	all := strings.Repeat("filler\n", logLines) + log.String() + kept + "\n"
+	if err := errors.Join(os.WriteFile(m.Env.Dirs.LogFile(), []byte(all), 0o600),
 		os.WriteFile(audit.Path(m.Env.Dirs), append(record, '\n'), 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -110,6 +111,10 @@ users: [{name: zq, user: {client-key: k.pem, client-certificate: c.pem}}]
 	}
 	if !strings.Contains(files["agent.log"], kept) {
 		t.Errorf("what names nobody is gone:\n%s", files["agent.log"])
+	}
+	if lines := strings.Count(files["agent.log"], "\n"); lines != logLines || files["README.txt"] == "" ||
+		files["system.json"] == "" {
+		t.Errorf("%d lines of the log, of %d files", lines, len(files))
 	}
 	if !strings.Contains(files["audit.jsonl"], `"event":"consent"`) {
 		t.Errorf("no record: %s", files["audit.jsonl"])

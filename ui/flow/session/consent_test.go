@@ -1,7 +1,6 @@
 package session
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -51,68 +50,6 @@ func policies(t *testing.T, e *env.Env) (all []audit.Record) {
 		t.Fatal(err)
 	}
 	return all
-}
-
-// TestConsentLowered: a less strict policy takes the token's PIN. Without it the
-// policy stays as it was, and nothing is put on record.
-func TestConsentLowered(t *testing.T) {
-	up := make(chan struct{}) // closed when the prompt of the last case is shown
-	for _, c := range []struct {
-		name   string
-		answer []hsmtest.Answer
-		before func(context.CancelFunc, *hsmtest.FakeToken)
-		want   error // nil if it is lowered
-	}{
-		{"the PIN", []hsmtest.Answer{hsmtest.PIN("123456")}, nil, nil},
-		{"nobody to ask", []hsmtest.Answer{hsmtest.Fail(hsm.ErrNoTerminal)}, nil, hsm.ErrNoTerminal},
-		{"a no", []hsmtest.Answer{hsmtest.Cancel()}, nil, hsm.ErrCancelled},
-		{"the token pulled before", nil, func(_ context.CancelFunc, card *hsmtest.FakeToken) {
-			card.Unplug()
-		}, hsm.ErrNoToken},
-		{"the token pulled after the PIN was typed", []hsmtest.Answer{hsmtest.PIN("123456")}, func(
-			_ context.CancelFunc, card *hsmtest.FakeToken) {
-			card.Before(func(_ context.Context, op hsmtest.Op) error {
-				if op == hsmtest.OpUnlock {
-					card.Unplug()
-				}
-				return nil
-			})
-		}, hsm.ErrRemoved},
-		{"ctrl-c", []hsmtest.Answer{hsmtest.Hang(up)}, func(stop context.CancelFunc, _ *hsmtest.FakeToken) {
-			go func() {
-				<-up
-				stop()
-			}()
-		}, context.Canceled},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			e, card := guarded(t)
-			ctx, stop := context.WithCancel(t.Context())
-			defer stop()
-			if c.before != nil {
-				c.before(stop, card)
-			}
-			_, err := Agent{Env: e}.SetConsent(ctx, "prod-hsm", consent.Policy{Mode: consent.Session},
-				hsmtest.NewScript(t, c.answer...))
-			if !errors.Is(err, c.want) {
-				t.Fatalf("got %v, want %v", err, c.want)
-			}
-			now, loadErr := e.Enrollments().Load("prod-hsm")
-			if loadErr != nil {
-				t.Fatal(loadErr)
-			}
-			records := policies(t, e)
-			if c.want != nil {
-				if now.Policy != consent.Always || len(records) != 0 {
-					t.Errorf("the policy is %q, on record is %+v", now.Policy, records)
-				}
-				return
-			}
-			if now.Policy != consent.Session || len(records) != 1 || !records[0].Lowered {
-				t.Errorf("the policy is %q, on record is %+v", now.Policy, records)
-			}
-		})
-	}
 }
 
 // TestConsentRaised: a stricter policy is signed by the key too, and whatever answers for its

@@ -167,8 +167,9 @@ func TestConsentIsTyped(t *testing.T) {
 			t.Errorf("asked %+v", q)
 		}
 	}
-	if n := len(script.PINs()); n != 2 {
-		t.Errorf("asked %d times", n)
+	records := policies(t, w.Env)
+	if n := len(script.PINs()); n != 2 || len(records) != 2 || records[0].Lowered || !records[1].Lowered {
+		t.Errorf("asked %d times, on record is %+v", n, records)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io/fs"
 	"math/big"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -107,11 +108,25 @@ func TestKeys(t *testing.T) {
 		Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
 			return Keys{w.Env}.DeleteCertificate(ctx, at(w, "9a"), seen, p)
 		}})
-	try(t, "82, 9a with certificate", content, flowtest.UseCase{Name: "move", World: certified,
+	// A moved key is followed by its enrollment and by the record by which that is renewed; another key's stay.
+	stays := func(t testing.TB) *flowtest.World {
+		w := certified(t)
+		enroll(t, w.Env, loss(t, w, "9a").Slots[0], "stays")
+		return w
+	}
+	try(t, "82, 9a with certificate", content, flowtest.UseCase{Name: "move", World: stays,
 		Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
 			moved, followed, err := Keys{w.Env}.Move(ctx, at(w, "9c"), "82", p)
-			if err == nil && (moved.URI.Slot != "82" || len(followed) != 1) {
+			if err == nil && (moved.URI.Slot != "82" || !slices.Equal(followed, []string{"prod"})) {
 				err = errors.New("it was moved elsewhere, or its enrollment does not follow")
+			}
+			for name, slot := range map[string]string{"prod": "82", "stays": "9a"} {
+				en, eerr := w.Env.Enrollments().Load(name)
+				j, jerr := enrolling.NewStore(w.Env).Load(name)
+				if eerr != nil || jerr != nil || err == nil && (en.Key.Slot != slot || j.Request.Key.Slot != slot ||
+					j.Options.Generate.Slot != slot) {
+					t.Errorf("%s: enrollment %s, record %+v, %v, %v; want %s", name, en.Key, j, eerr, jerr, slot)
+				}
 			}
 			return err
 		}})
