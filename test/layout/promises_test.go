@@ -26,7 +26,7 @@ func TestPromises(t *testing.T) {
 		"It leads to a list:\n\n- one [TestA]\n- two\n  lines [TestB], and more [TestA].\n- three\n\n"+
 		"| a | b |\n|---|---|\n| x | holds [TestA] |\n| x | holds |\n\nSee [another page](page.md).\n\nIt holds. [TestGone]\n",
 		[]string{"TestA", "TestB"})
-	want := []string{"no test holds: - three", "no test holds: | x | holds |",
+	want := []string{"no test holds: three", "no test holds: x | holds |",
 		"no test holds: See [another page](page.md).", "there is no TestGone"}
 	if held != 5 || !slices.Equal(faults, want) {
 		t.Errorf("%d held, %q; want 5, %q", held, faults, want)
@@ -34,51 +34,36 @@ func TestPromises(t *testing.T) {
 }
 
 var (
-	item    = regexp.MustCompile(`(?m)^(- |\|)`)
+	tableHead = regexp.MustCompile(`(?m)^\|.*\n\|[-|]+$`)
+	// A paragraph, an item of a list and a row of a table are each a promise.
+	next    = regexp.MustCompile(`\n(?:\n|(?:- |\| ))`)
 	mention = regexp.MustCompile(`\[((?:(?:Test|Fuzz)\w+(?:,\s+)?)+|limit)\]`)
 )
 
 // promises counts those of a page that name tests, and tells of those that do not
 // and of tests that are not known.
 func promises(page string, known []string) (held int, faults []string) {
-	for block := range strings.SplitSeq(page, "\n\n") {
-		block = strings.TrimSpace(block)
-		rest := []string{block}
-		if starts := item.FindAllStringIndex(block, -1); len(starts) > 0 {
-			rest = nil
-			for i, s := range starts {
-				end := len(block)
-				if i+1 < len(starts) {
-					end = starts[i+1][0]
+	for _, promise := range next.Split(tableHead.ReplaceAllString(page, ""), -1) {
+		promise = strings.TrimSpace(promise)
+		// A heading, or what leads to a list or table, says nothing by itself.
+		if promise == "" || strings.HasPrefix(promise, "#") || strings.HasSuffix(promise, ":") {
+			continue
+		}
+		names := mention.FindAllStringSubmatch(promise, -1)
+		if names == nil {
+			faults = append(faults, "no test holds: "+promise)
+		}
+		promised := false
+		for _, m := range names {
+			for name := range strings.FieldsFuncSeq(m[1], func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
+				promised = promised || name != "limit"
+				if name != "limit" && !slices.Contains(known, name) {
+					faults = append(faults, "there is no "+name)
 				}
-				rest = append(rest, strings.TrimSpace(block[s[0]:end]))
-			}
-			if strings.HasPrefix(block, "|") {
-				rest = rest[2:] // the table's head
 			}
 		}
-		for _, promise := range rest {
-			// A heading, or what leads to a list or table, says nothing by itself.
-			if promise == "" || strings.HasPrefix(promise, "#") || strings.HasSuffix(promise, ":") {
-				continue
-			}
-			names := mention.FindAllStringSubmatch(promise, -1)
-			if names == nil {
-				faults = append(faults, "no test holds: "+promise)
-				continue
-			}
-			promised := false
-			for _, m := range names {
-				for name := range strings.FieldsFuncSeq(m[1], func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
-					promised = promised || name != "limit"
-					if name != "limit" && !slices.Contains(known, name) {
-						faults = append(faults, "there is no "+name)
-					}
-				}
-			}
-			if promised {
-				held++
-			}
+		if promised {
+			held++
 		}
 	}
 	return held, faults
