@@ -2,6 +2,7 @@ package text
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/clipperhouse/displaywidth"
 )
@@ -81,12 +82,15 @@ func fits(s string, width int) bool {
 func Beginning(s string, width int) string {
 	end, used := 0, 0
 	for i, r := range s {
-		wide := Width(string(r))
+		wide := 1
+		if r < ' ' || r > '~' {
+			wide = Width(string(r))
+		}
 		if used+wide > width && i > 0 {
 			break
 		}
 		used += wide
-		end = i + len(string(r))
+		end = i + utf8.RuneLen(r)
 	}
 	return s[:end]
 }

@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/kubehsm/kubehsm/ui/tui"
 
-	tea "charm.land/bubbletea/v2"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
-	"github.com/kubehsm/kubehsm/ui/tui/screentest"
-	"github.com/kubehsm/kubehsm/ui/tui/tuitest"
 )
 
 // TestResponder: what the agent asks while the terminal UI is open comes up as a
@@ -77,33 +73,5 @@ func TestResponder(t *testing.T) {
 	go ask(context.Background())
 	if err := answered(); !errors.Is(err, hsm.ErrNoTerminal) {
 		t.Errorf("asked over another dialog: %v", err)
-	}
-}
-
-// TestResponderGrace: keys typed ahead are not meant for a dialog that pops up.
-func TestResponderGrace(t *testing.T) {
-	w := newWorld(t)
-	r := &rig{Rig: &screentest.Rig{World: w.World}, world: w}
-	o := tui.Options{Env: w.Env, Start: tui.ScreenTokens, Environ: []string{"LANG=C.UTF-8"}}
-	var end func(time.Duration)
-	r.Rig.Rig = tuitest.New(t, 100, 30, func(clock func() time.Time) (m tea.Model) {
-		m, end = tui.ModelWithGrace(t.Context(), o, clock)
-		return m
-	})
-	t.Cleanup(func() { end(tuitest.Patience) })
-	atTokens(r)
-	answer := make(chan bool, 1)
-	go func() {
-		yes, err := tui.Prompter(r.Model()).Confirm(context.Background(), hsm.ConfirmPrompt{Question: "Delete pods?"})
-		answer <- yes && err == nil
-	}()
-	r.Sees("Delete pods?")
-	r.Press("y", "y")
-	r.Sees("Delete pods?")
-	r.Time = r.Time.Add(2 * time.Second)
-	r.Press("y")
-	r.Until("answered", func() bool { return len(answer) == 1 })
-	if !<-answer {
-		t.Error("the yes was not taken")
 	}
 }

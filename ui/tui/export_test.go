@@ -1,9 +1,6 @@
 package tui
 
 import (
-	"context"
-	"time"
-
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/plugin/ask"
@@ -53,9 +50,3 @@ func Tick() tea.Msg { return tickMsg{} }
 
 // Poll is the message that makes screens look again.
 func Poll() tea.Msg { return pollMsg{} }
-
-// ModelWithGrace is [Model], whose dialogs drop keys that were typed ahead.
-func ModelWithGrace(ctx context.Context, o Options, clock func() time.Time) (root tea.Model, end func(time.Duration)) {
-	m := newModelWith(ctx, o, timing{clock: clock, grace: dialog.Grace, poll: testPoll})
-	return m, m.close
-}

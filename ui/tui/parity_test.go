@@ -68,7 +68,7 @@ func TestNoCapabilityInOneOnly(t *testing.T) {
 	for verb, at := range shown {
 		by[verb] = string(at)
 	}
-	walk := func(name string, to func(*rig)) {
+	for name, to := range places() {
 		w := newWorld(t)
 		w.ours()
 		r := w.open(100, 30)
@@ -87,18 +87,6 @@ func TestNoCapabilityInOneOnly(t *testing.T) {
 			}
 		}
 	}
-	walk("home", func(r *rig) { atTokens(r); r.Press("0"); r.Sees("Context") })
-	walk("tokens", atTokens)
-	walk("card", atToken)
-	walk("PKCS#11 token", func(r *rig) { atTokens(r); r.Press("g", "enter"); r.Sees("change PIN") })
-	walk("contexts", atContexts)
-	walk("requests", atRequests)
-	walk("request", toLook)
-	walk("activity", atActivity)
-	walk("help desk", atDesk)
-	walk("roster", atRoster)
-	walk("doctor", atDoctor)
-
 	for _, verb := range all {
 		_, excused := without[verb]
 		switch at := by[verb]; {

@@ -54,7 +54,7 @@ type timing struct {
 }
 
 // testPoll is how often tests look whether something is due, which their own clock says.
-const testPoll = 20 * time.Millisecond
+const testPoll = 50 * time.Millisecond
 
 func newModel(ctx context.Context, o Options) *model {
 	return newModelWith(ctx, o, timing{clock: time.Now, grace: dialog.Grace, touchDelay: dialog.TouchDelay, poll: store.ClusterEvery})

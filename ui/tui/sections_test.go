@@ -13,6 +13,7 @@ import (
 
 // TestSections walks between the screens of the top level.
 func TestSections(t *testing.T) {
+	w := newWorld(t) // no case changes it
 	for _, c := range []struct {
 		name string
 		keys []string
@@ -52,7 +53,8 @@ func TestSections(t *testing.T) {
 			[]string{": o to help"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newWorld(t).open(100, 40)
+			r := w.open(100, 40)
+			defer r.Close()
 			atTokens(r)
 			if keys, contexts := strings.CutPrefix(strings.Join(c.keys, "\n"), "2\n"); contexts {
 				r.Press("2")
@@ -177,8 +179,16 @@ func TestMouse(t *testing.T) {
 	r.Sees("it is deleted")
 }
 
+// places are the screens, by name, and how to get there from the start.
+func places() map[string]func(*rig) {
+	return map[string]func(*rig){"home": func(r *rig) { atTokens(r); r.Press("0"); r.Sees("Context") }, "tokens": atTokens, "card": atToken,
+		"PKCS#11 token": func(r *rig) { atTokens(r); r.Press("g", "enter"); r.Sees("change PIN") },
+		"contexts":      atContexts, "requests": atRequests, "request": toLook, "activity": atActivity, "help desk": atDesk,
+		"roster": atRoster, "doctor": atDoctor}
+}
+
 // TestOneLetter: what is dangerous, or goes from everywhere, has one letter, which means
-// nothing else on any screen.
+// nothing else on any screen. The footer shows only what can be done now, and is never cut.
 func TestOneLetter(t *testing.T) {
 	only := map[string][]string{ // letter: the commands that it stands for
 		"D": {"roster remove", "key delete", "kubeconfig remove; unenroll", "csr cancel", "bootstrap-token delete"},
@@ -203,20 +213,16 @@ func TestOneLetter(t *testing.T) {
 		}
 	}
 	delete(letter, "")
-	for name, to := range map[string]func(*rig){"tokens": atTokens, "card": atToken,
-		"PKCS#11 token": func(r *rig) { atTokens(r); r.Press("g", "enter"); r.Sees("change PIN") },
-		"contexts":      atContexts, "requests": atRequests, "request": toLook, "activity": atActivity, "help desk": atDesk,
-		"roster": atRoster, "doctor": atDoctor, "enrollment": func(r *rig) {
-			atTokens(r)
-			r.Press("e")
-			r.Sees("Change: u user")
-		}} {
+	all := places()
+	all["enrollment"] = func(r *rig) { atTokens(r); r.Press("e"); r.Sees("Change: u user") }
+	for name, to := range all {
 		w := newWorld(t)
 		w.ours()
 		r := w.open(100, 30)
 		to(r)
+		top := tui.Top(r.Model())
 		seen := map[string]string{}
-		for _, a := range append(tui.Top(r.Model()).Actions(), tui.Everywhere(r.Model())...) {
+		for _, a := range append(top.Actions(), tui.Everywhere(r.Model())...) {
 			for _, k := range a.Key.Keys() {
 				if verbs, ok := only[k]; ok && !slices.Contains(verbs, a.Verb) {
 					t.Errorf("%s: %s is %q (%s)", name, k, a.Key.Help().Desc, a.Verb)
@@ -233,28 +239,20 @@ func TestOneLetter(t *testing.T) {
 				seen[k] = a.Key.Help().Desc
 			}
 		}
-	}
-}
-
-// TestFooterFits: the footer shows only what can be done now, and is never cut.
-func TestFooterFits(t *testing.T) {
-	for _, size := range [][2]int{{40, 10}, {60, 15}, {80, 24}, {200, 50}} {
-		for name, to := range map[string]func(*rig){"tokens": atTokens, "card": atToken, "contexts": atContexts,
-			"request": toLook, "help desk": atDesk, "roster": atRoster} {
-			r := newWorld(t).open(100, 30)
-			to(r)
+		for _, size := range [][2]int{{40, 10}, {60, 15}, {80, 24}, {200, 50}} {
 			r.Send(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
 			lines := strings.Split(r.View(), "\n")
 			footer := lines[len(lines)-1]
 			if strings.Contains(footer, "…") || !strings.Contains(footer, "? help") {
 				t.Errorf("%s at %v: %q", name, size, footer)
 			}
-			for _, a := range tui.Top(r.Model()).Actions() {
+			for _, a := range top.Actions() {
 				h := a.Key.Help()
 				if a.Reason != "" && strings.Contains(footer, " "+h.Key+" "+h.Desc+" ") {
 					t.Errorf("%s at %v: %q has %s, and %s", name, size, footer, h.Desc, a.Reason)
 				}
 			}
 		}
+		r.Close()
 	}
 }

@@ -3,7 +3,6 @@ package tui_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -20,43 +19,46 @@ import (
 
 // TestKeys walks from a known screen by keys and says what must be seen.
 func TestKeys(t *testing.T) {
+	w := newWorld(t) // no case changes it
 	for _, c := range []struct {
-		name  string
-		start func(*rig)
-		keys  []string
-		sees  []string
-		not   []string
+		name   string
+		wizard bool
+		start  func(*rig)
+		keys   []string
+		sees   []string
+		not    []string
 	}{
-		{"help opens", atTokens, []string{"?"}, []string{"Keys", "release from scdaemon (scdaemon holds no card)"}, nil},
-		{"help scrolls", atTokens, []string{"?", "G"}, []string{"Everywhere", "quit now"}, nil},
-		{"help closes by q", atTokens, []string{"?", "q"}, []string{"trial"}, []string{"Everywhere"}},
-		{"filter takes q and ?", atTokens, []string{"/", `"q?"`}, []string{"/ q?", "No token or slot matches"}, []string{"Everywhere"}},
-		{"filter narrows to a slot and its token", atTokens, []string{"/", `"p384"`, "enter"}, []string{"YubiKey", "ecdsa-p384"}, []string{"ecdsa-p256", "SoftHSM v2"}},
-		{"esc shows all again", atTokens, []string{"/", `"p384"`, "enter", "esc"}, []string{"trial", "ecdsa-p256"}, nil},
-		{"vi's letters move", atTokens, []string{"j", "j"}, []string{"Slot 9a on"}, nil},
-		{"end and home", atTokens, []string{"G", "g"}, []string{"▌ trial"}, nil},
-		{"enrolling a key goes to the cluster", atTokens, []string{"down", "down", "e"}, []string{"slot 9a, which is there"}, nil},
-		{"enrolling an empty slot makes a key there", atTokens, []string{"end", "enter", "end", "e"}, []string{"new, ecdsa-p256, in slot 9e"}, nil},
-		{"esc from there comes back", atTokens, []string{"down", "down", "e", "esc"}, []string{"SLOT"}, nil},
-		{"x shows the command", atTokens, []string{"x"}, []string{"kubehsm enroll --token", "'pkcs11:"}, nil},
-		{"a disabled action says why", atTokens, []string{"f"}, []string{"copy fingerprint: there is no key"}, nil},
-		{"copy says what", atTokens, []string{"c"}, []string{"URI copied"}, nil},
-		{"q is text in a form", toSubject, []string{`"q?x"`}, []string{"q?x"}, []string{"Everywhere"}},
-		{"the user is the context's where none is typed", toSubject, []string{"enter"}, []string{"This is what", "Who      admin"}, nil},
-		{"system:masters is refused", toSubject, []string{`"jane"`, "tab", `"dev, system:masters"`, "enter"}, []string{"refuse requests for system:masters"}, []string{"This is what"}},
-		{"a bad context name is refused", toSubject, []string{`"jane"`, "tab", "tab", "tab", `"Bad Name"`, "enter"}, []string{"a-z, 0-9"}, nil},
-		{"a choice moves by arrows", toSubject, []string{`"jane"`, "tab", "tab", "down", "down", "enter"}, []string{"jane; for 24 hours"}, nil},
-		{"unusable choices are skipped", toPolicy, []string{"tab", "end", "enter", "esc"}, []string{"always"}, nil},
-		{"esc leaves the wizard", toReview, []string{"esc"}, []string{"SLOT"}, nil},
-		{"what was chosen stays", toReview, []string{"o", "esc", "u", "esc", "s", "esc"}, []string{"Who      jane"}, nil},
-		{"the wizard shows its command", toReview, []string{"x"}, []string{"kubehsm enroll --name trial-admin-hsm"}, nil},
+		{"help opens", false, atTokens, []string{"?"}, []string{"Keys", "release from scdaemon (scdaemon holds no card)"}, nil},
+		{"help scrolls", false, atTokens, []string{"?", "G"}, []string{"Everywhere", "quit now"}, nil},
+		{"help closes by q", false, atTokens, []string{"?", "q"}, []string{"trial"}, []string{"Everywhere"}},
+		{"filter takes q and ?", false, atTokens, []string{"/", `"q?"`}, []string{"/ q?", "No token or slot matches"}, []string{"Everywhere"}},
+		{"filter narrows to a slot and its token", false, atTokens, []string{"/", `"p384"`, "enter"}, []string{"YubiKey", "ecdsa-p384"}, []string{"ecdsa-p256", "SoftHSM v2"}},
+		{"esc shows all again", false, atTokens, []string{"/", `"p384"`, "enter", "esc"}, []string{"trial", "ecdsa-p256"}, nil},
+		{"vi's letters move", false, atTokens, []string{"j", "j"}, []string{"Slot 9a on"}, nil},
+		{"end and home", false, atTokens, []string{"G", "g"}, []string{"▌ trial"}, nil},
+		{"enrolling a key goes to the cluster", false, atTokens, []string{"down", "down", "e"}, []string{"slot 9a, which is there"}, nil},
+		{"enrolling an empty slot makes a key there", false, atTokens, []string{"end", "enter", "end", "e"}, []string{"new, ecdsa-p256, in slot 9e"}, nil},
+		{"esc from there comes back", false, atTokens, []string{"down", "down", "e", "esc"}, []string{"SLOT"}, nil},
+		{"x shows the command", false, atTokens, []string{"x"}, []string{"kubehsm enroll --token", "'pkcs11:"}, nil},
+		{"a disabled action says why", false, atTokens, []string{"f"}, []string{"copy fingerprint: there is no key"}, nil},
+		{"copy says what", false, atTokens, []string{"c"}, []string{"URI copied"}, nil},
+		{"q is text in a form", true, toSubject, []string{`"q?x"`}, []string{"q?x"}, []string{"Everywhere"}},
+		{"the user is the context's where none is typed", true, toSubject, []string{"enter"}, []string{"This is what", "Who      admin"}, nil},
+		{"system:masters is refused", true, toSubject, []string{`"jane"`, "tab", `"dev, system:masters"`, "enter"}, []string{"refuse requests for system:masters"}, []string{"This is what"}},
+		{"a bad context name is refused", true, toSubject, []string{`"jane"`, "tab", "tab", "tab", `"Bad Name"`, "enter"}, []string{"a-z, 0-9"}, nil},
+		{"a choice moves by arrows", true, toSubject, []string{`"jane"`, "tab", "tab", "down", "down", "enter"}, []string{"jane; for 24 hours"}, nil},
+		{"unusable choices are skipped", true, toPolicy, []string{"tab", "end", "enter", "esc"}, []string{"always"}, nil},
+		{"esc leaves the wizard", true, toReview, []string{"esc"}, []string{"SLOT"}, nil},
+		{"what was chosen stays", true, toReview, []string{"o", "esc", "u", "esc", "s", "esc"}, []string{"Who      jane"}, nil},
+		{"the wizard shows its command", true, toReview, []string{"x"}, []string{"kubehsm enroll --name trial-admin-hsm"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			open := newWorld(t).openWizard
-			if fmt.Sprintf("%p", c.start) == fmt.Sprintf("%p", atTokens) {
-				open = newWorld(t).open
+			open := w.open
+			if c.wizard {
+				open = w.openWizard
 			}
 			r := open(100, 30)
+			defer r.Close()
 			c.start(r)
 			for _, k := range c.keys {
 				r.Press(k)
@@ -85,7 +87,7 @@ func TestQuit(t *testing.T) {
 
 // TestInterrupt: ctrl-c leaves from everywhere, text fields and dialogs too.
 func TestInterrupt(t *testing.T) {
-	for name, to := range map[string]func(*rig){"form": toSubject, "PIN": toPIN, "review": toReview} {
+	for name, to := range map[string]func(*rig){"form": toSubject, "PIN": toPIN} {
 		t.Run(name, func(t *testing.T) {
 			r := newWorld(t).openWizard(80, 24)
 			to(r)
@@ -124,22 +126,6 @@ func TestQuitAsksWhileRunning(t *testing.T) {
 	r.Until("quit", func() bool { return r.Quit })
 }
 
-// TestClusterBecomesReady: the wizard goes on by itself.
-func TestClusterBecomesReady(t *testing.T) {
-	w := newWorld(t)
-	o, path := building(t, `{"phase":"compiling","done":1,"total":2}`)
-	r := &rig{Rig: w.Start(80, 24, o), world: w}
-	r.Sees("1 of 2 packages", "50%")
-	if err := os.WriteFile(path, []byte(`{"phase":"ready"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r.Send(tui.Poll())
-	r.Sees("Which token", "the cluster is ready")
-	if got := tui.Top(r.Model()).Title(); got != "Enroll" {
-		t.Errorf("on %s", got)
-	}
-}
-
 // TestClusterMeanwhile: all can be filled in before the cluster is there; the
 // review waits for it.
 func TestClusterMeanwhile(t *testing.T) {
@@ -159,7 +145,7 @@ func TestClusterMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Send(tui.Poll())
-	r.Sees("This is what will be done", "trial-admin", "Who      jane")
+	r.Sees("the cluster is ready", "This is what will be done", "trial-admin", "Who      jane")
 }
 
 func TestClusterFails(t *testing.T) {

@@ -1,7 +1,6 @@
 package theme
 
 import (
-	"fmt"
 	"math"
 	"reflect"
 	"strconv"
@@ -181,16 +180,6 @@ func TestNoColour(t *testing.T) {
 			if s.Render("x") == th.Text.Render("x") {
 				t.Errorf("%s looks like text", name)
 			}
-		}
-	}
-}
-
-// TestRatio: the measure is WCAG's.
-func TestRatio(t *testing.T) {
-	for want, c := range map[string][2]rgb{"21.00": {black, white}, "4.54": {{0x76, 0x76, 0x76}, white},
-		"1.00": {white, white}} {
-		if got := fmt.Sprintf("%.2f", contrast(c[0], c[1])); got != want {
-			t.Errorf("%v: %s, want %s", c, got, want)
 		}
 	}
 }

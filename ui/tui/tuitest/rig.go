@@ -32,6 +32,14 @@ type Rig struct {
 	model   tea.Model
 	msgs    chan tea.Msg
 	pending atomic.Int32
+	drawn   drawn
+}
+
+// drawn is the last frame, which is the same until the model is given something or time moves.
+type drawn struct {
+	given int
+	at    time.Time
+	text  string
 }
 
 // New returns a rig for the model that begin returns, on a terminal of w columns
@@ -97,7 +105,12 @@ func (r *Rig) Model() tea.Model { return r.model }
 func (r *Rig) Frame() tea.View { return r.model.View() }
 
 // View is what the screen holds, without colours.
-func (r *Rig) View() string { return ansi.Strip(r.model.View().Content) }
+func (r *Rig) View() string {
+	if r.drawn.given != len(r.Given) || r.drawn.at != r.Time {
+		r.drawn = drawn{given: len(r.Given), at: r.Time, text: ansi.Strip(r.model.View().Content)}
+	}
+	return r.drawn.text
+}
 
 // Until runs the model until cond holds.
 func (r *Rig) Until(what string, cond func() bool) {

@@ -127,13 +127,6 @@ func TestWaits(t *testing.T) {
 	r.Loses("12 requests, 1 open")
 }
 
-// TestCommands: the screen names the commands that show the same.
-func TestCommands(t *testing.T) {
-	r := open(t)
-	r.Press("x")
-	r.Sees("kubehsm agent status", "kubehsm audit -f")
-}
-
 // TestLive: what is added to the log comes up by itself, and an agent that does not
 // run is told, not started.
 func TestLive(t *testing.T) {

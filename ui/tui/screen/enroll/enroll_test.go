@@ -258,25 +258,6 @@ func TestSendToAdmin(t *testing.T) {
 	r.Until("copied", func() bool { return strings.Contains(r.Copied(), "CertificateSigningRequest") })
 }
 
-// TestConflict: an enrollment that was begun for another user is begun anew only after
-// a yes.
-func TestConflict(t *testing.T) {
-	r := open(t)
-	r.toPIN()
-	r.Press("esc")
-	r.Sees("Not finished")
-	other := r.World.OpenWizard()
-	other.Sees("Resume trial-admin-hsm")
-	other.Press("down", "enter")
-	again := &rig{Rig: other, token: r.token, server: r.server}
-	again.fill("joe")
-	again.Sees("was begun with user", "start over")
-	again.Press("a")
-	again.Sees("Start over?")
-	again.Press("y")
-	again.Sees("This is what will be done", "Who      joe")
-}
-
 // TestDraft: what was chosen before anything was done is kept while the program runs.
 func TestDraft(t *testing.T) {
 	r := open(t)

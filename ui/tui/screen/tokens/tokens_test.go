@@ -2,7 +2,6 @@ package tokens_test
 
 import (
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -57,19 +56,6 @@ func TestCopies(t *testing.T) {
 	r.Sees("kubehsm enroll --key 'piv:serial=12345678;slot=9a'")
 }
 
-// TestFilter leaves the tokens that hold what is typed, and lets go of it by esc.
-func TestFilter(t *testing.T) {
-	w := screentest.New(t)
-	w.Tokens.Add(hsmtest.FakeOptions{Label: "blue"})
-	w.Tokens.Add(hsmtest.FakeOptions{Label: "red"})
-	r := w.Open("")
-	r.Sees("blue", "red")
-	r.Press("/", `"RED"`)
-	r.Loses("blue")
-	r.Press("enter", "esc")
-	r.Sees("blue", "red")
-}
-
 // TestProblems: what cannot be read is named beside what can, with what mends it.
 func TestProblems(t *testing.T) {
 	w := screentest.New(t)
@@ -78,19 +64,6 @@ func TestProblems(t *testing.T) {
 	w.Cards.SetProblems(hsm.Problem{Source: "a reader", Err: hint.With(errors.New("pcscd is not running"), "start it")})
 	r := w.Open("")
 	r.Sees("blue", "red", "read token", "pcscd is not running")
-}
-
-// TestHostile: what a token tells of itself cannot act on the terminal.
-func TestHostile(t *testing.T) {
-	w := screentest.New(t)
-	w.Tokens.Add(hsmtest.FakeOptions{Label: "ev\x1b]0;owned\x07il\u202e\r\n"})
-	r := w.Open("")
-	r.Sees("ev")
-	for _, bad := range []string{"\x1b", "\x07", "\u202e", "\r"} {
-		if strings.Contains(r.View(), bad) {
-			t.Errorf("%q reached the screen", bad)
-		}
-	}
 }
 
 // TestOpens: enter leads to the token, e to the wizard, R to the wizard's start.
