@@ -84,25 +84,21 @@ func runChild(mode string) {
 	case "panic":
 		childPanic()
 	case "confirm":
-		yes, err := t.Confirm(ctx, hsm.ConfirmPrompt{
+		confirmResult(t.Confirm(ctx, hsm.ConfirmPrompt{
 			Question: "go on?", Detail: "first line\nsecond \x1b[31m line", DefaultYes: arg == "yes",
-		})
-		fmt.Fprintf(os.Stderr, "RESULT %v %v\n", yes, err)
+		}))
 	case "question":
-		yes, err := t.Confirm(ctx, longQuestion())
-		fmt.Fprintf(os.Stderr, "RESULT %v %v\n", yes, err)
+		confirmResult(t.Confirm(ctx, longQuestion()))
 	case "question-touch":
 		done := t.Touch(ctx, hsm.TouchPrompt{Token: testToken, Purpose: hsm.Purpose{Fields: longQuestion().Fields}})
 		waitLine()
 		done()
 		fmt.Fprintln(os.Stderr, "RESULT touched")
 	case "type":
-		yes, err := t.Confirm(ctx, hsm.ConfirmPrompt{Question: "erase it?", Type: "1234567"})
-		fmt.Fprintf(os.Stderr, "RESULT %v %v\n", yes, err)
+		confirmResult(t.Confirm(ctx, hsm.ConfirmPrompt{Question: "erase it?", Type: "1234567"}))
 	case "typed":
-		yes, err := t.Confirm(ctx, hsm.ConfirmPrompt{Question: "approve it?", Wanted: "the words, or jane",
-			Typed: func(s string) bool { return s == "jane" }})
-		fmt.Fprintf(os.Stderr, "RESULT %v %v\n", yes, err)
+		confirmResult(t.Confirm(ctx, hsm.ConfirmPrompt{Question: "approve it?", Wanted: "the words, or jane",
+			Typed: func(s string) bool { return s == "jane" }}))
 	case "touch":
 		if arg == "bell" {
 			touchBell = 500 * time.Millisecond
@@ -183,8 +179,7 @@ func childShared(ctx context.Context, terminal ask.Func, what string, writing <-
 	case "pin":
 		pinResult(t.PIN(ctx, testPIN()))
 	case "confirm":
-		yes, err := t.Confirm(ctx, hsm.ConfirmPrompt{Question: "go on?", Detail: "first line"})
-		fmt.Fprintf(os.Stderr, "RESULT %v %v\n", yes, err)
+		confirmResult(t.Confirm(ctx, hsm.ConfirmPrompt{Question: "go on?", Detail: "first line"}))
 	case "touch":
 		done := t.Touch(ctx, hsm.TouchPrompt{Token: testToken, Purpose: testPIN().Purpose})
 		<-writing
@@ -217,6 +212,8 @@ func childPanic() {
 		erase:   func() {},
 	}, make([]byte, 8))
 }
+
+func confirmResult(yes bool, err error) { fmt.Fprintf(os.Stderr, "RESULT %v %v\n", yes, err) }
 
 func pinResult(s *hsm.Secret, err error) {
 	defer s.Zero()

@@ -17,7 +17,6 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/consent"
-	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 // recordsOf are those of an event, "" for all.
@@ -147,16 +146,14 @@ func TestAudit(t *testing.T) {
 func TestAuditReconnect(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	s := r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
-	r.mustAgent(func(a *agent) { a.targets.route("prod").Forget() })
-	r.api.CloseClientConnections()
-	poll.Until(t, "the connection is gone", func() bool { return r.status().Upstreams[0].Connections == 0 })
+	r.agent.targets.route("prod").Forget()
+	r.disconnected()
 	if code, _ := r.get(s, "/version"); code != 200 {
 		t.Fatal(code)
 	}
 	r.token.Fail(hsmtest.OpSign, hsm.ErrNoToken) // and nobody notices that it is gone, which locks
-	r.mustAgent(func(a *agent) { a.targets.route("prod").Forget() })
-	r.api.CloseClientConnections()
-	poll.Until(t, "the connection is gone", func() bool { return r.status().Upstreams[0].Connections == 0 })
+	r.agent.targets.route("prod").Forget()
+	r.disconnected()
 	for range 5 {
 		if code, _ := r.get(s, "/version"); code != 401 {
 			t.Fatal(code)

@@ -38,6 +38,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/process/child"
 	"github.com/kubehsm/kubehsm/plugin/worker"
 	"github.com/kubehsm/kubehsm/test/need"
+	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 var check = need.NoError
@@ -384,6 +385,13 @@ func (r *rig) status() message.Status {
 	s, err := r.dial().Status(context.Background())
 	check(r.t, err)
 	return s
+}
+
+// disconnected cuts the agent's connections to the API server.
+func (r *rig) disconnected() {
+	r.t.Helper()
+	r.api.CloseClientConnections()
+	poll.Until(r.t, "the connection is gone", func() bool { return r.status().Upstreams[0].Connections == 0 })
 }
 
 // wiretap sees what crosses the agent's socket. It listens where the agent

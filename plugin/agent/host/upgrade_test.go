@@ -56,6 +56,15 @@ func copyProgram(t *testing.T, path string) {
 	check(t, os.Rename(path+".new", path))
 }
 
+// newerProgram is newer by its time: neither has a version.
+func newerProgram(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "newer")
+	copyProgram(t, path)
+	check(t, os.Chtimes(path, time.Time{}, time.Now().Add(time.Hour)))
+	return path
+}
+
 // ensure gets the agent for the program at path.
 func (r *rig) ensure(path, version string) (message.Status, []string) {
 	r.t.Helper()
@@ -129,9 +138,7 @@ func TestUpgradeUnlocked(t *testing.T) {
 	t.Cleanup(r.stopAgent)
 	r.serve(Options{quiet: time.Nanosecond})
 	session := r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
-	newer := filepath.Join(t.TempDir(), "newer")
-	copyProgram(t, newer)
-	check(t, os.Chtimes(newer, time.Time{}, time.Now().Add(time.Hour))) // neither has a version
+	newer := newerProgram(t)
 
 	c, err := client.EnsureProgram(context.Background(), r.dirs, client.Program{Path: newer})
 	check(t, err)
@@ -164,9 +171,7 @@ func TestUpgradeWaitsForStreams(t *testing.T) {
 	t.Cleanup(r.stopAgent)
 	r.serve(Options{quiet: time.Nanosecond})
 	session := r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
-	newer := filepath.Join(t.TempDir(), "newer")
-	copyProgram(t, newer)
-	check(t, os.Chtimes(newer, time.Time{}, time.Now().Add(time.Hour)))
+	newer := newerProgram(t)
 	sees, _, end := r.watch(session)
 	s, said := r.ensure(newer, "")
 	if s.PID != os.Getpid() || s.Newer == nil || len(said) > 0 {
