@@ -9,14 +9,11 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math/big"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
@@ -35,25 +32,14 @@ func newP256(t *testing.T) *ecdsa.PrivateKey {
 
 func selfSigned(t *testing.T) *x509.Certificate {
 	t.Helper()
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"},
-		NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, k.Public(), k)
-	must(t, err)
-	cert, err := x509.ParseCertificate(der)
+	cert, err := hsmtest.Certify(newP256(t), "test")
 	must(t, err)
 	return cert
 }
 
 func (r *rig) certify(t *testing.T, slot string) *x509.Certificate {
 	t.Helper()
-	s := r.signer(t, slot, typing(t))
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"},
-		NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, s.Public(), s)
-	must(t, err)
-	cert, err := x509.ParseCertificate(der)
+	cert, err := hsmtest.Certify(r.signer(t, slot, typing(t)), "test")
 	must(t, err)
 	must(t, r.tok.StoreCertificate(t.Context(), hsm.URI{Scheme: hsm.SchemePIV, Slot: slot}, cert, typing(t)))
 	return cert
@@ -291,15 +277,6 @@ func TestReset(t *testing.T) {
 	must(t, r.tok.Unlock(t.Context(), typing(t)))
 }
 
-// TestResetUnknownMake: a card that might not know RESET is not locked for it.
-func TestResetUnknownMake(t *testing.T) {
-	r := newRig(t, vcard.Config{Without: vcard.Version})
-	want(t, r.tok.Reset(t.Context(), hsmtest.NewScript(t)), hsm.ErrUnsupported)
-	if pin, puk := r.card.PINRetries(); pin != 3 || puk != 3 {
-		t.Errorf("%d PIN and %d PUK tries left", pin, puk)
-	}
-}
-
 func TestMoveAndDelete(t *testing.T) {
 	r := newRig(t, vcard.Config{})
 	uri := func(slot string) hsm.URI { return hsm.URI{Scheme: hsm.SchemePIV, Slot: slot} }
@@ -375,22 +352,6 @@ func TestFormerName(t *testing.T) {
 			}
 			must(t, sign(s))
 		})
-	}
-}
-
-func TestOldFirmwareKeepsKeys(t *testing.T) {
-	r := newRig(t, vcard.Config{Firmware: [3]byte{5, 4, 3}})
-	slot := r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
-	cert := r.certify(t, "9a")
-	to := slot.URI
-	to.Slot = "82"
-	_, err := r.tok.Move(t.Context(), slot.URI, to, typing(t))
-	want(t, err, hsm.ErrUnsupported)
-	want(t, r.tok.Delete(t.Context(), slot.URI, typing(t)), hsm.ErrUnsupported)
-	got, err := r.tok.Slot(t.Context(), slot.URI)
-	must(t, err)
-	if !got.Certificate.Equal(cert) {
-		t.Error("the certificate was removed though the key stays")
 	}
 }
 

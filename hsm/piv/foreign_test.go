@@ -52,13 +52,15 @@ func TestResetGivesAnotherIdentity(t *testing.T) {
 	want(t, err, hsm.ErrNoToken)
 }
 
-// TestResetUnknownCommand: a card that says a version and does not know RESET is not blocked
-// for it.
-func TestResetUnknownCommand(t *testing.T) {
-	r := newRig(t, vcard.Config{Without: vcard.Reset})
-	want(t, r.tok.Reset(t.Context(), hsmtest.NewScript(t, hsmtest.Yes())), hsm.ErrUnsupported)
-	if pin, puk := r.card.PINRetries(); pin != 3 || puk != 3 {
-		t.Errorf("%d PIN and %d PUK tries left", pin, puk)
+// TestResetUnknown: a card that says no version, or does not know RESET, is not blocked for it.
+func TestResetUnknown(t *testing.T) {
+	for lacks, answers := range map[vcard.Feature][]hsmtest.Answer{vcard.Version: nil, vcard.Reset: {hsmtest.Yes()}} {
+		r := newRig(t, vcard.Config{Without: lacks})
+		want(t, r.tok.Reset(t.Context(), hsmtest.NewScript(t, answers...)), hsm.ErrUnsupported)
+		if pin, puk := r.card.PINRetries(); pin != 3 || puk != 3 {
+			t.Errorf("%d PIN and %d PUK tries left", pin, puk)
+		}
+		r.lab.Close()
 	}
 }
 

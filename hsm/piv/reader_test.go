@@ -157,12 +157,6 @@ func TestResetByAnother(t *testing.T) {
 // TestIdentity: what a card is known by when it tells less and less.
 func TestIdentity(t *testing.T) {
 	guid := [16]byte{0xca, 0xfe, 15: 1}
-	t.Run("serial of the OTP application", func(t *testing.T) {
-		r := newRig(t, vcard.Config{Firmware: [3]byte{4, 3, 5}, Serial: 4711})
-		if r.tok.card.about().Serial != "4711" {
-			t.Errorf("%+v", r.tok.card.about())
-		}
-	})
 	t.Run("GUID", func(t *testing.T) {
 		r := newRig(t, vcard.Config{Without: vcard.Serial | vcard.Version, CHUID: &guid})
 		if got := r.tok.card.about().Serial; got != "cafe0000000000000000000000000001" {
@@ -253,20 +247,6 @@ func TestWatch(t *testing.T) {
 		cancel()
 		want(t, d.Watch(ctx), context.Canceled)
 	})
-}
-
-// TestForeignCardInItsPlace: the card is found where it is now.
-func TestForeignCardInItsPlace(t *testing.T) {
-	r := newRig(t, vcard.Config{})
-	r.lab.Insert(t, 0, vcard.New(vcard.Config{Without: vcard.PIV}))
-	_, err := r.tok.Info(t.Context())
-	want(t, err, hsm.ErrRemoved)
-	r.lab.Insert(t, 1, r.card)
-	info, err := r.tok.Info(t.Context())
-	must(t, err)
-	if info.Reader != r.lab.Reader(1) {
-		t.Errorf("found in %q", info.Reader)
-	}
 }
 
 func TestProduct(t *testing.T) {

@@ -2,13 +2,10 @@ package piv
 
 import (
 	"crypto"
-	"crypto/ecdsa"
 	"crypto/ed25519"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
 	"errors"
-	"fmt"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -46,31 +43,5 @@ func TestRefusesToPad(t *testing.T) {
 	}
 	if _, err := prepare(nil, pub, make([]byte, 64), crypto.SHA512); !errors.Is(err, hsm.ErrUnsupported) {
 		t.Errorf("Ed25519ph: %v", err)
-	}
-}
-
-// TestFit: digests longer and shorter than the curve.
-func TestFit(t *testing.T) {
-	for _, c := range []elliptic.Curve{elliptic.P256(), elliptic.P384()} {
-		k, err := ecdsa.GenerateKey(c, rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, h := range []crypto.Hash{crypto.SHA256, crypto.SHA384, crypto.SHA512} {
-			t.Run(fmt.Sprint(c.Params().Name, h), func(t *testing.T) {
-				digest := h.New().Sum(nil)
-				block, err := prepare(nil, k.Public(), digest, h)
-				if err != nil || len(block) != c.Params().BitSize/8 {
-					t.Fatalf("%d bytes, %v", len(block), err)
-				}
-				sig, err := ecdsa.SignASN1(rand.Reader, k, block)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if !verifies(k.Public(), digest, sig, h) {
-					t.Error("does not verify")
-				}
-			})
-		}
 	}
 }

@@ -234,22 +234,29 @@ func TestTriesSpentMeanwhile(t *testing.T) {
 	}
 }
 
-// TestSwappedCard: nothing meant for one card reaches another.
+// TestSwappedCard: nothing meant for one card reaches another, or one without PIV.
 func TestSwappedCard(t *testing.T) {
-	r := newRig(t, vcard.Config{})
-	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
-	s := r.signer(t, "9a", typing(t))
-	must(t, sign(s))
-	other := vcard.New(vcard.Config{Serial: 87654321})
-	r.lab.Insert(t, 0, other)
-	want(t, sign(s), hsm.ErrRemoved)
-	if n := other.Count(vcard.INSVerify); n != 0 {
-		t.Errorf("the PIN was sent to another card %d times", n)
+	for name, config := range map[string]vcard.Config{"another": {Serial: 87654321}, "foreign": {Without: vcard.PIV}} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, vcard.Config{})
+			r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
+			s := r.signer(t, "9a", typing(t))
+			must(t, sign(s))
+			other := vcard.New(config)
+			r.lab.Insert(t, 0, other)
+			want(t, sign(s), hsm.ErrRemoved)
+			if n := other.Count(vcard.INSVerify); n != 0 {
+				t.Errorf("the PIN was sent to another card %d times", n)
+			}
+			// It comes back in another reader, and wants the PIN again.
+			r.lab.Insert(t, 1, r.card)
+			p := hsmtest.NewScript(t, hsmtest.PIN(vcard.DefaultPIN))
+			must(t, sign(r.signer(t, "9a", p)))
+			if info, err := r.tok.Info(t.Context()); err != nil || info.Reader != r.lab.Reader(1) {
+				t.Errorf("found in %q, %v", info.Reader, err)
+			}
+		})
 	}
-	// It comes back in another reader, and wants the PIN again.
-	r.lab.Insert(t, 1, r.card)
-	p := hsmtest.NewScript(t, hsmtest.PIN(vcard.DefaultPIN))
-	must(t, sign(r.signer(t, "9a", p)))
 }
 
 // TestReplugged: taking the card out locks it, also when nobody looked.
@@ -273,17 +280,4 @@ func TestRestartedService(t *testing.T) {
 	must(t, r.lab.StartDaemon())
 	r.lab.Insert(t, 0, r.card)
 	must(t, sign(r.signer(t, "9a", typing(t))))
-}
-
-func TestKeyReplacedByAnother(t *testing.T) {
-	for name, config := range map[string]vcard.Config{"metadata": {}, "no metadata": {Firmware: [3]byte{4, 3, 5}}} {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t, config)
-			r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
-			s := r.signer(t, "9a", typing(t))
-			must(t, sign(s))
-			r.generate(t, hsm.GenerateOptions{Slot: "9a", Overwrite: true}, typing(t))
-			want(t, sign(s), hsm.ErrKeyMismatch)
-		})
-	}
 }
