@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -52,26 +53,28 @@ func TestTokenInfo(t *testing.T) {
 }
 
 func TestTokenWait(t *testing.T) {
-	b := newBench(t)
-	if out := b.ok("token", "wait"); !strings.Contains(out, "Fake reader 0") || !strings.Contains(out, "10000001") {
-		t.Errorf("%s", out)
-	}
-	b.fails(124, "Waiting for a token", "token", "wait", "--new", "--timeout", "1s")
-	b.fails(124, "Waiting for a token", "token", "wait", "--token", "pkcs11:token=other", "--timeout", "1s")
-	b.fails(1, "not available", "token", "wait", "--token", "piv:serial=1")
-	b.token.Unplug()
-	looks := 0
-	b.token.Before(func(context.Context, hsmtest.Op) error { // inserted once it was looked for in vain
-		if looks++; looks == 1 {
-			return hsm.ErrRemoved
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		if out := b.ok("token", "wait"); !strings.Contains(out, "Fake reader 0") || !strings.Contains(out, "10000001") {
+			t.Errorf("%s", out)
 		}
-		b.token.Plug()
-		return nil
+		b.fails(124, "Waiting for a token", "token", "wait", "--new", "--timeout", "1s")
+		b.fails(124, "Waiting for a token", "token", "wait", "--token", "pkcs11:token=other", "--timeout", "1s")
+		b.fails(1, "not available", "token", "wait", "--token", "piv:serial=1")
+		b.token.Unplug()
+		looks := 0
+		b.token.Before(func(context.Context, hsmtest.Op) error { // inserted once it was looked for in vain
+			if looks++; looks == 1 {
+				return hsm.ErrRemoved
+			}
+			b.token.Plug()
+			return nil
+		})
+		doc := document(t, b.ok("token", "wait", "-o", "json"))
+		if tokens := doc["tokens"].([]any); len(tokens) != 1 || tokens[0].(map[string]any)["reader"] != "Fake reader 0" {
+			t.Errorf("%v", doc)
+		}
 	})
-	doc := document(t, b.ok("token", "wait", "-o", "json"))
-	if tokens := doc["tokens"].([]any); len(tokens) != 1 || tokens[0].(map[string]any)["reader"] != "Fake reader 0" {
-		t.Errorf("%v", doc)
-	}
 }
 
 // TestTokensThatCannot: what a token cannot do is said before anybody is asked.
