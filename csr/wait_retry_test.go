@@ -15,9 +15,7 @@ import (
 )
 
 func TestWaitSurvivesRestart(t *testing.T) {
-	f := newFake(t)
-	ref := RefOf(f.put(pending("a")))
-	w := startWait(t, t.Context(), f, ref, quick())
+	f, w := waitForA(t)
 	w.expectState(Pending)
 	w.expectWatch()
 	f.stop()
@@ -34,15 +32,11 @@ func TestWaitSurvivesRestart(t *testing.T) {
 	f.update("a", issue)
 	f.start()
 	w.expectState(Issued)
-	if err := w.end(); err != nil {
-		t.Fatal(err)
-	}
+	w.endWell()
 }
 
 func TestWaitSurvivesDroppedWatch(t *testing.T) {
-	f := newFake(t)
-	ref := RefOf(f.put(pending("a")))
-	w := startWait(t, t.Context(), f, ref, quick())
+	f, w := waitForA(t)
 	w.expectState(Pending)
 	for range 5 {
 		w.expectWatch()
@@ -52,9 +46,7 @@ func TestWaitSurvivesDroppedWatch(t *testing.T) {
 	f.update("a", approve)
 	w.expectState(Approved) // and not a word about a lost connection before
 	f.update("a", issue)
-	if err := w.end(); err != nil {
-		t.Fatal(err)
-	}
+	w.endWell()
 }
 
 func TestWaitSurvivesExpiredWatch(t *testing.T) {
@@ -70,16 +62,12 @@ func TestWaitSurvivesExpiredWatch(t *testing.T) {
 	}
 	f.update("a", approve)
 	f.update("a", issue)
-	if err := w.end(); err != nil {
-		t.Fatal(err)
-	}
+	w.endWell()
 }
 
 // A starting API server answers before its authorizer has read the roles.
 func TestWaitSurvivesRefusalAfterRestart(t *testing.T) {
-	f := newFake(t)
-	ref := RefOf(f.put(pending("a")))
-	w := startWait(t, t.Context(), f, ref, quick())
+	f, w := waitForA(t)
 	w.expectState(Pending)
 	w.expectWatch()
 	answers := []int{http.StatusForbidden, http.StatusUnauthorized, http.StatusNotFound, http.StatusServiceUnavailable}
@@ -101,9 +89,7 @@ func TestWaitSurvivesRefusalAfterRestart(t *testing.T) {
 	w.expectState(Pending)
 	f.update("a", approve)
 	f.update("a", issue)
-	if err := w.end(); err != nil {
-		t.Fatal(err)
-	}
+	w.endWell()
 }
 
 func TestWaitRefused(t *testing.T) {
@@ -148,9 +134,7 @@ func TestWaitPollsWhereWatchIsForbidden(t *testing.T) {
 	f.update("a", approve)
 	w.expectState(Approved)
 	f.update("a", issue)
-	if err := w.end(); err != nil {
-		t.Fatal(err)
-	}
+	w.endWell()
 }
 
 func TestWaitNotesStallOnce(t *testing.T) {
@@ -234,7 +218,5 @@ func TestWaitKeepsQuietAboutFailedWatches(t *testing.T) {
 	f.update("a", approve)
 	w.expectState(Approved)
 	f.update("a", issue)
-	if err := w.end(); err != nil {
-		t.Fatal(err)
-	}
+	w.endWell()
 }

@@ -47,6 +47,13 @@ func startWait(t *testing.T, ctx context.Context, f *fakeAPI, ref Ref, cfg waitC
 	return w
 }
 
+// waitForA has a cluster with the pending request a, which is waited for.
+func waitForA(t *testing.T) (*fakeAPI, *waiting) {
+	f := newFake(t)
+	ref := RefOf(f.put(pending("a")))
+	return f, startWait(t, t.Context(), f, ref, quick())
+}
+
 func (w *waiting) expect(what string, ok func(Status) bool) Status {
 	w.t.Helper()
 	select {
@@ -91,6 +98,13 @@ func (w *waiting) end() error {
 	}
 }
 
+func (w *waiting) endWell() {
+	w.t.Helper()
+	if err := w.end(); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 func pending(name string) *certificatesv1.CertificateSigningRequest {
 	obj := &certificatesv1.CertificateSigningRequest{}
 	obj.Name = name
@@ -125,9 +139,7 @@ func TestWaitIssued(t *testing.T) {
 	w.expectState(Approved)
 	f.update("a", issue)
 	w.expectState(Issued)
-	if err := w.end(); err != nil {
-		t.Fatal(err)
-	}
+	w.endWell()
 	if w.last.State != Issued || w.last.Reason != "Ok" || string(w.last.Object.Status.Certificate) != "PEM" {
 		t.Fatalf("last %+v", w.last)
 	}
@@ -139,18 +151,14 @@ func TestWaitAlreadyFinal(t *testing.T) {
 	f.update("a", approve)
 	f.update("a", issue)
 	w := startWait(t, t.Context(), f, Ref{Name: "a"}, quick())
-	if err := w.end(); err != nil {
-		t.Fatal(err)
-	}
+	w.endWell()
 	if len(f.watches) != 0 {
 		t.Fatal("watched although there was nothing to wait for")
 	}
 }
 
 func TestWaitDenied(t *testing.T) {
-	f := newFake(t)
-	ref := RefOf(f.put(pending("a")))
-	w := startWait(t, t.Context(), f, ref, quick())
+	f, w := waitForA(t)
 	w.expectWatch()
 	f.update("a", set(certificatesv1.CertificateDenied, "Unknown", "who are you"))
 	var denied *DeniedError
@@ -161,9 +169,7 @@ func TestWaitDenied(t *testing.T) {
 }
 
 func TestWaitFailed(t *testing.T) {
-	f := newFake(t)
-	ref := RefOf(f.put(pending("a")))
-	w := startWait(t, t.Context(), f, ref, quick())
+	f, w := waitForA(t)
 	w.expectWatch()
 	f.update("a", approve)
 	f.update("a", set(certificatesv1.CertificateFailed, "SignerValidationFailure", "usages did not match"))
@@ -205,9 +211,7 @@ func TestWaitDeleted(t *testing.T) {
 }
 
 func TestWaitDeletedWithCertificate(t *testing.T) {
-	f := newFake(t)
-	ref := RefOf(f.put(pending("a")))
-	w := startWait(t, t.Context(), f, ref, quick())
+	f, w := waitForA(t)
 	w.expectWatch()
 	f.mu.Lock()
 	obj := f.objects["a"].DeepCopy()

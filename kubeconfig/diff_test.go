@@ -96,11 +96,7 @@ func TestUndoConflicts(t *testing.T) {
 		if err := modify(path, "theirs"); err != nil { // client-go writes every line anew
 			t.Fatal(err)
 		}
-		undo, err := j.PlanUndo(ctx, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		mustApply(t, undo, j)
+		mustUndo(t, j)
 		list, err := r.List(ctx)
 		if err != nil || len(list) != 2 || list[0].Name != "one" || !list[0].Current || list[1].Name != "theirs" {
 			t.Errorf("%+v, %v", list, err)
@@ -139,11 +135,7 @@ func TestUndoConflicts(t *testing.T) {
 		}
 		mustApply(t, p, j)
 		change(t, path, "kind: Config", "kind: Config # new")
-		undo, err := j.PlanUndo(ctx, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		mustApply(t, undo, j)
+		mustUndo(t, j)
 		if got := text(t, path); !strings.HasPrefix(got, strings.Replace(before, "Config", "Config # new", 1)) {
 			t.Errorf("got\n%s", got)
 		}

@@ -14,7 +14,6 @@ import (
 // last: neither one that a killed process had only announced, nor one that a clock,
 // which was put back since, makes seem later.
 func TestUndoOfTheLast(t *testing.T) {
-	ctx := context.Background()
 	r, path := one(t, kubectlStyle)
 	j := &Journal{Dir: filepath.Join(folder(t), "journal")}
 	first := mustApply(t, mustPlan(t, r, entry("prod")), j)
@@ -31,11 +30,7 @@ func TestUndoOfTheLast(t *testing.T) {
 	if _, _, err := j.begin(mustPlan(t, r, killEntry())); err != nil { // The program was killed after this.
 		t.Fatal(err)
 	}
-	undo, err := j.PlanUndo(ctx, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustApply(t, undo, j)
+	mustUndo(t, j)
 	if now := text(t, path); now != before {
 		t.Errorf("taken back:\n%s\nwant\n%s", now, before)
 	}

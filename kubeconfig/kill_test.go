@@ -56,11 +56,7 @@ func TestKilled(t *testing.T) {
 				if steps[0].Done {
 					t.Error("an interrupted step is said to be done")
 				}
-				undo, err := j.PlanUndo(context.Background(), "")
-				if err != nil {
-					t.Fatal(err)
-				}
-				mustApply(t, undo, j)
+				mustUndo(t, j)
 				if text(t, r.Files[0]) != before[0] || text(t, r.Files[1]) != before[1] {
 					t.Error("undo did not restore the files")
 				}

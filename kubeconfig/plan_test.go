@@ -384,11 +384,7 @@ func TestSeveralFiles(t *testing.T) {
 	if _, err := os.Stat(none); !errors.Is(err, os.ErrNotExist) {
 		t.Error("a missing file was made")
 	}
-	undo, err := j.PlanUndo(context.Background(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustApply(t, undo, j)
+	mustUndo(t, j)
 	if text(t, a) != before[0] || text(t, b) != before[1] {
 		t.Error("undo did not restore both files")
 	}

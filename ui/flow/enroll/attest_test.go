@@ -48,9 +48,7 @@ func TestRequestCarriesAttestation(t *testing.T) {
 			ctx := context.Background()
 			e, _ := flowtest.Env(t, "blue")
 			r := begin(t, e, enrolling.Options{User: "jane", NoAttestation: tc.without}, &typist{})
-			if _, err := (keyMaker{r}).make(ctx); err != nil {
-				t.Fatal(err)
-			}
+			makeKey(t, r)
 			r.token = tc.token(r.token)
 			_, r.info.Can.Attest = r.token.(attesting)
 			if err := r.signRequest(ctx); !errors.Is(err, tc.err) {

@@ -55,9 +55,7 @@ func TestImportForAnEnrollment(t *testing.T) {
 	e, fake := flowtest.Env(t)
 	token := fake.Add(hsmtest.FakeOptions{Label: "blue"})
 	r := begin(t, e, enrolling.Options{Name: "prod-hsm", User: "jane"}, &typist{})
-	if _, err := (keyMaker{r}).make(ctx); err != nil {
-		t.Fatal(err)
-	}
+	makeKey(t, r)
 	if err := enrolling.NewStore(e).Save(r.record); err != nil {
 		t.Fatal(err)
 	}

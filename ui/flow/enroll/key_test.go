@@ -40,21 +40,30 @@ func begin(t *testing.T, e *env.Env, o enrolling.Options, p hsm.Prompter) *attem
 	return r
 }
 
-func TestMakeKeySurvivesACrash(t *testing.T) {
-	ctx := context.Background()
-	e, _ := flowtest.Env(t, "blue")
-	first := begin(t, e, enrolling.Options{User: "jane"}, &typist{})
-	if _, err := (keyMaker{first}).make(ctx); err != nil {
+func makeKey(t *testing.T, r *attempt) {
+	t.Helper()
+	if _, err := (keyMaker{r}).make(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// The process dies between the token's answer and the record of it.
+}
+
+// crashed is an enrollment that begins anew after its key was made and before that was recorded.
+func crashed(t *testing.T) (first, second *attempt) {
+	t.Helper()
+	e, _ := flowtest.Env(t, "blue")
+	first = begin(t, e, enrolling.Options{User: "jane"}, &typist{})
+	makeKey(t, first)
 	lost := *first.record
 	lost.Request.Key, lost.Request.KeyHash, lost.Generating = hsm.URI{}, "", true
 	if err := enrolling.NewStore(e).Save(&lost); err != nil {
 		t.Fatal(err)
 	}
-	second := begin(t, e, enrolling.Options{Name: lost.Options.Name}, &typist{})
-	out, err := keyMaker{second}.make(ctx)
+	return first, begin(t, e, enrolling.Options{Name: lost.Options.Name}, &typist{})
+}
+
+func TestMakeKeySurvivesACrash(t *testing.T) {
+	first, second := crashed(t)
+	out, err := keyMaker{second}.make(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,20 +93,9 @@ func (h *halfKey) Delete(ctx context.Context, u hsm.URI, p hsm.Prompter) error {
 }
 
 func TestMakeKeyReplacesHalfAKey(t *testing.T) {
-	ctx := context.Background()
-	e, _ := flowtest.Env(t, "blue")
-	first := begin(t, e, enrolling.Options{User: "jane"}, &typist{})
-	if _, err := (keyMaker{first}).make(ctx); err != nil {
-		t.Fatal(err)
-	}
+	ctx := t.Context()
+	first, second := crashed(t) // while the token was making the pair
 	half := first.record.Request.KeyHash
-	// The process died while the token was making the pair.
-	lost := *first.record
-	lost.Request.Key, lost.Request.KeyHash, lost.Generating = hsm.URI{}, "", true
-	if err := enrolling.NewStore(e).Save(&lost); err != nil {
-		t.Fatal(err)
-	}
-	second := begin(t, e, enrolling.Options{Name: lost.Options.Name}, &typist{})
 	tok := &halfKey{Token: second.token}
 	second.token = tok
 	out, err := keyMaker{second}.make(ctx)
@@ -146,9 +144,7 @@ func TestMakeKeyNoticesAReplacedKey(t *testing.T) {
 	ctx := context.Background()
 	e, _ := flowtest.Env(t, "blue")
 	r := begin(t, e, enrolling.Options{User: "jane"}, &typist{})
-	if _, err := (keyMaker{r}).make(ctx); err != nil {
-		t.Fatal(err)
-	}
+	makeKey(t, r)
 	r.record.Request.KeyHash = "00" + r.record.Request.KeyHash[2:]
 	if _, err := (keyMaker{r}).make(ctx); !errors.Is(err, hsm.ErrKeyMismatch) {
 		t.Errorf("got %v", err)

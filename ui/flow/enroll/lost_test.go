@@ -16,10 +16,7 @@ import (
 // one, says so, and makes it; what was recorded of the rest still counts.
 func TestKeyGone(t *testing.T) {
 	w := enrolled(t)
-	before, err := w.Env.Enrollments().Load("prod-hsm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := load(t, w, "prod-hsm")
 	keys := token.Keys{Env: w.Env}
 	tok, err := w.Env.Drivers.Open(t.Context(), before.Key) // another program deletes the key
 	if err == nil {

@@ -38,9 +38,7 @@ func TestNoKeyWithoutCluster(t *testing.T) {
 	if _, err := r.keyForRequest(ctx); !errors.Is(err, apierror.ErrUnauthorized) || r.record.Request.KeyHash != "" {
 		t.Errorf("a credential that is not known: %v, key %q", err, r.record.Request.KeyHash)
 	}
-	if _, err := (keyMaker{r}).make(ctx); err != nil {
-		t.Fatal(err)
-	}
+	makeKey(t, r)
 	mu.Lock()
 	asked = nil
 	mu.Unlock()

@@ -26,9 +26,7 @@ func TestRenewTooLate(t *testing.T) {
 	ctx := context.Background()
 	e, _ := flowtest.Env(t, "blue")
 	r := begin(t, e, enrolling.Options{Name: "prod-hsm", User: "jane"}, &typist{})
-	if _, err := (keyMaker{r}).make(ctx); err != nil {
-		t.Fatal(err)
-	}
+	makeKey(t, r)
 	cert, err := csr.ParseCertificate(certificateFor(t, e, r.record.Request.Key, "jane", time.Now().Add(-2*time.Hour),
 		time.Now().Add(-time.Hour)))
 	if err != nil {
@@ -156,9 +154,7 @@ func TestForget(t *testing.T) {
 	ctx := t.Context()
 	e, _ := flowtest.Env(t, "blue")
 	r := begin(t, e, enrolling.Options{Name: "prod-hsm", User: "jane", SignerName: "example.com/people"}, &typist{})
-	if _, err := (keyMaker{r}).make(ctx); err != nil {
-		t.Fatal(err)
-	}
+	makeKey(t, r)
 	store := enrolling.NewStore(e)
 	if err := errors.Join(store.Save(r.record), NewEnroller(e).Forget(ctx, "prod-hsm")); err != nil {
 		t.Fatal(err)

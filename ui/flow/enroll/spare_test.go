@@ -28,6 +28,15 @@ func second(w *flowtest.World) *hsmtest.FakeToken {
 	return w.Env.Drivers[0].(*hsmtest.Fake).Add(hsmtest.FakeOptions{Label: "spare"})
 }
 
+func load(t *testing.T, w *flowtest.World, name string) enrollment.Enrollment {
+	t.Helper()
+	e, err := w.Env.Enrollments().Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
 // TestSpare: a second token gets a key for the same user, with the policy of the first, and the kubeconfig
 // stays as it is. Either signs in by the one context, and each renews its own certificate.
 func TestSpare(t *testing.T) {
@@ -67,10 +76,7 @@ func TestSpare(t *testing.T) {
 	if err != nil || string(after) != string(before) {
 		t.Errorf("the kubeconfig is %s, was %s (%v)", after, before, err)
 	}
-	first, err := w.Env.Enrollments().Load("prod-hsm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := load(t, w, "prod-hsm")
 	spare, err := w.Env.Enrollments().Load("prod-hsm-spare")
 	if err != nil || spare.SpareOf != "prod-hsm" || spare.KeyHash == first.KeyHash || spare.User != first.User ||
 		!slices.Equal(spare.Groups, first.Groups) || spare.Cluster.Server != first.Cluster.Server {
@@ -239,10 +245,7 @@ func TestSpareLost(t *testing.T) {
 // the address; another ticket is for an enrollment by itself, unless a spare is asked for.
 func TestSpareByTicket(t *testing.T) {
 	w := enrolled(t)
-	en, err := w.Env.Enrollments().Load("prod-hsm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	en := load(t, w, "prod-hsm")
 	pins, err := discovery.PinsOf(en.Cluster.CAData)
 	if err != nil {
 		t.Fatal(err)
@@ -275,10 +278,7 @@ func TestSpareByTicket(t *testing.T) {
 // one the ticket's token goes nowhere.
 func TestSpareJoins(t *testing.T) {
 	w := enrolled(t)
-	first, err := w.Env.Enrollments().Load("prod-hsm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := load(t, w, "prod-hsm")
 	pins, err := discovery.PinsOf(first.Cluster.CAData)
 	if err != nil {
 		t.Fatal(err)

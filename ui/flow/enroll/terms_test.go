@@ -16,9 +16,7 @@ func TestRestartKeepsTheRecordUntilItBegins(t *testing.T) {
 	ctx := context.Background()
 	e, fake := flowtest.Env(t, "blue")
 	first := begin(t, e, enrolling.Options{User: "jane"}, &typist{})
-	if _, err := (keyMaker{first}).make(ctx); err != nil {
-		t.Fatal(err)
-	}
+	makeKey(t, first)
 	if err := enrolling.NewStore(e).Save(first.record); err != nil {
 		t.Fatal(err)
 	}

@@ -79,10 +79,7 @@ func enrolled(t testing.TB) *flowtest.World {
 // there, and the same command finishes the renewal the second time.
 func TestRenew(t *testing.T) {
 	in := func(w *flowtest.World) string { // the certificate that is in use
-		en, err := w.Env.Enrollments().Load("prod-hsm")
-		if err != nil {
-			t.Fatal(err)
-		}
+		en := load(t, w, "prod-hsm")
 		chain, err := w.Env.Enrollments().Certificate(en)
 		if err != nil {
 			t.Fatal(err)
