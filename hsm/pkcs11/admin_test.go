@@ -214,21 +214,15 @@ func TestDeleteCertificate(t *testing.T) {
 	if err := del(); !errors.Is(err, hsm.ErrNoCertificate) {
 		t.Errorf("without one: %v", err)
 	}
-	ca, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	signer, err := tok.Signer(t.Context(), slot.URI, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "jane"},
-		NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, slot.Key.Public, ca)
+	cert, err := hsmtest.Certify(signer, "jane")
 	if err != nil {
 		t.Fatal(err)
 	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tok.StoreCertificate(t.Context(), slot.URI, cert, hsmtest.Typing(t, testPIN)); err != nil {
+	if err := tok.StoreCertificate(t.Context(), slot.URI, cert, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := del(); err != nil {

@@ -8,13 +8,10 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/binary"
 	"fmt"
 	"maps"
-	"math/big"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -82,7 +79,7 @@ func (s *spied) calls(t *testing.T, f func()) map[string]int {
 func (s *spied) fill(t *testing.T, n, private int) {
 	t.Helper()
 	c := spyOn(t, s.soft, testLabel)
-	var point, der []byte
+	var point []byte
 	for i := range private {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		if err != nil {
@@ -99,9 +96,8 @@ func (s *spied) fill(t *testing.T, n, private int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "user"},
-			NotAfter: time.Now().Add(time.Hour)}
-		if der, err = x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key); err != nil {
+		cert, err := hsmtest.Certify(key, "user")
+		if err != nil {
 			t.Fatal(err)
 		}
 		both := []*p11.Attribute{p11.NewAttribute(p11.CKA_TOKEN, true), p11.NewAttribute(p11.CKA_ID, nth(i)),
@@ -117,7 +113,7 @@ func (s *spied) fill(t *testing.T, n, private int) {
 				p11.NewAttribute(p11.CKA_EC_POINT, wrapped), p11.NewAttribute(p11.CKA_PRIVATE, false)),
 			append(slices.Clone(both), p11.NewAttribute(p11.CKA_CLASS, p11.CKO_CERTIFICATE),
 				p11.NewAttribute(p11.CKA_CERTIFICATE_TYPE, p11.CKC_X_509),
-				p11.NewAttribute(p11.CKA_SUBJECT, []byte("user")), p11.NewAttribute(p11.CKA_VALUE, der),
+				p11.NewAttribute(p11.CKA_SUBJECT, []byte("user")), p11.NewAttribute(p11.CKA_VALUE, cert.Raw),
 				p11.NewAttribute(p11.CKA_PRIVATE, false)),
 		} {
 			if _, err := c.CreateObject(c.sh, object); err != nil {

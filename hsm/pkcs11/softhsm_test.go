@@ -3,9 +3,7 @@
 package pkcs11
 
 import (
-	"crypto"
 	"errors"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -242,54 +240,5 @@ func TestGenerateRemovesExtractable(t *testing.T) {
 	}
 	if slots, err := tok.Slots(t.Context(), nil); err != nil || len(slots) != 0 {
 		t.Errorf("%d slots left, %v", len(slots), err)
-	}
-}
-
-// TestTokenThatShowsNothing: a library that keeps the session, and the login, of a token
-// that has gone is not believed that its keys were deleted.
-func TestTokenThatShowsNothing(t *testing.T) {
-	d, soft := softHSM(t)
-	tok := openToken(t, d)
-	slot := generateKey(t, tok, hsm.GenerateOptions{Label: "here"})
-	sign := func() error {
-		s, err := tok.Signer(t.Context(), slot.URI, slot.Key.Public, hsmtest.Typing(t, testPIN))
-		if err == nil {
-			_, err = s.Sign(nil, make([]byte, 32), crypto.SHA256)
-		}
-		return err
-	}
-	s, err := tok.Signer(t.Context(), slot.URI, slot.Key.Public, nil)
-	if err := errors.Join(err, sign()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tok.Slot(t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11, Object: "gone"}); !errors.Is(err, hsm.ErrNoKey) {
-		t.Errorf("a key that is not there: %v, want %v", err, hsm.ErrNoKey)
-	}
-	found, err := filepath.Glob(filepath.Join(soft.Tokens, "*", "token.object"))
-	if err != nil || len(found) != 1 {
-		t.Fatalf("%d tokens: %v", len(found), err)
-	}
-	away := filepath.Join(t.TempDir(), "away")
-	if err := os.Rename(filepath.Dir(found[0]), away); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Sign(nil, make([]byte, 32), crypto.SHA256); !errors.Is(err, hsm.ErrRemoved) {
-		t.Errorf("a signature by a token that has gone: %v, want %v", err, hsm.ErrRemoved)
-	}
-	if tok.Unlocked() {
-		t.Error("a token that has gone is unlocked")
-	}
-	if _, err := tok.Slot(t.Context(), slot.URI); !errors.Is(err, hsm.ErrRemoved) {
-		t.Errorf("a key of a token that has gone: %v, want %v", err, hsm.ErrRemoved)
-	}
-	if err := os.Rename(away, filepath.Dir(found[0])); err != nil {
-		t.Fatal(err)
-	}
-	d.pause = 0
-	if tok, err = d.Open(t.Context(), tokenURI(t, d, testLabel)); err != nil {
-		t.Fatal(err)
-	}
-	if err := sign(); err != nil {
-		t.Errorf("once it is back: %v", err)
 	}
 }
