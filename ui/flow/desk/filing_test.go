@@ -38,10 +38,7 @@ func act(t *testing.T, w *flowtest.World, name, status, message string) {
 func TestFiled(t *testing.T) {
 	w := asDesk(t)
 	s := NewStopping(w.Env)
-	targets, err := janes(t.Context(), w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	targets := janes(t, w)
 	for _, c := range []struct{ status, says string }{{"", "has not acted"}, {"False", "etcd is full"}, {"True", ""}} {
 		stop, err := s.LookUp(t.Context(), "", targets, nil)
 		if err != nil || !stop.ByApprover {
@@ -88,10 +85,7 @@ func TestFiledForLonger(t *testing.T) {
 		"without its key": func(e *revocation.Entry) { e.Key = "" },
 	} {
 		w := asDesk(t)
-		targets, err := janes(t.Context(), w)
-		if err != nil {
-			t.Fatal(err)
-		}
+		targets := janes(t, w)
 		e := targets[0].Entry
 		change(&e)
 		shard := revocation.Shard{Name: revocation.PolicyPrefix + "1", Entries: []revocation.Entry{e}}
@@ -113,20 +107,14 @@ func TestMayNotRevoke(t *testing.T) {
 	for _, forbidden := range []string{"create revocations", "list revocations"} {
 		w := asDesk(t)
 		w.Server.Forbid("create validatingadmissionpolicies", forbidden)
-		targets, err := janes(t.Context(), w)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = NewStopping(w.Env).LookUp(t.Context(), "", targets, nil)
+		targets := janes(t, w)
+		_, err := NewStopping(w.Env).LookUp(t.Context(), "", targets, nil)
 		if !errors.Is(err, errMayNot) || !strings.Contains(hinting.Of(err), "have a cluster admin run the command") {
 			t.Errorf("%s: %v", forbidden, err)
 		}
 	}
 	w := asDesk(t)
-	targets, err := janes(t.Context(), w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	targets := janes(t, w)
 	targets[0].User = "system:kube-scheduler"
 	if stop, err := NewStopping(w.Env).LookUp(t.Context(), "", targets, []string{RiskAdmin}); err != nil || stop.Err() == nil {
 		t.Errorf("a part of the control plane: %+v, %v", stop, err)
@@ -137,18 +125,8 @@ func TestMayNotRevoke(t *testing.T) {
 func TestLiftMeanwhile(t *testing.T) {
 	w := asDesk(t)
 	s := NewStopping(w.Env)
-	targets, err := janes(t.Context(), w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stop, err := s.LookUp(t.Context(), "", targets, nil)
-	stop.Patience = time.Millisecond
-	if err == nil {
-		err = s.Stop(t.Context(), "", &stop, "lost")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	targets := janes(t, w)
+	revoke(t, s, targets)
 	w.Server.Allow("create validatingadmissionpolicies", "list validatingadmissionpolicies")
 	shard := revocation.Shard{Name: revocation.PolicyPrefix + "1", Entries: []revocation.Entry{targets[0].Entry}}
 	w.Server.Before(func(right string) flowtest.Fate {
@@ -157,7 +135,7 @@ func TestLiftMeanwhile(t *testing.T) {
 		}
 		return 0
 	})
-	_, err = s.Lift(t.Context(), "", []string{targets[0].Certificate})
+	_, err := s.Lift(t.Context(), "", []string{targets[0].Certificate})
 	list, unread := s.List(t.Context(), "")
 	if _, on := list.Find(targets[0].Certificate, ""); err != nil || unread != nil || on {
 		t.Errorf("lift: %v, %v; on the list: %t", err, unread, on)
@@ -170,22 +148,13 @@ func TestLiftUnread(t *testing.T) {
 	for _, served := range []bool{true, false} {
 		w := desk(t)
 		s := NewStopping(w.Env)
-		targets, err := janes(t.Context(), w)
-		if err != nil {
-			t.Fatal(err)
-		}
-		stop, err := s.LookUp(t.Context(), "", targets, nil)
-		if err == nil {
-			err = s.Stop(t.Context(), "", &stop, "lost")
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		targets := janes(t, w)
+		revoke(t, s, targets)
 		w.Server.Forbid("list revocations")
 		if served {
 			w.Server.Fail(http.StatusOK, "get /apis/"+clusterapi.GroupVersion.String())
 		}
-		_, err = s.Lift(t.Context(), "", []string{targets[0].Certificate})
+		_, err := s.Lift(t.Context(), "", []string{targets[0].Certificate})
 		list, unread := s.List(t.Context(), "")
 		if _, on := list.Find(targets[0].Certificate, ""); unread != nil || on != served || (err == nil) == served ||
 			served && !strings.Contains(hinting.Of(err), "would put back") {
@@ -218,10 +187,7 @@ func TestBroken(t *testing.T) {
 func TestFromRoster(t *testing.T) {
 	w := desk(t)
 	hash, key := strings.Repeat("ab", 32), strings.Repeat("cd", 32)
-	w.Server.Put(rosterPath, flowtest.Object{"apiVersion": clusterapi.GroupVersion.String(), "kind": "HardwareToken",
-		"metadata": flowtest.Object{"name": "4711", "namespace": clusterapi.Namespace},
-		"spec":     flowtest.Object{"state": "Active", "owner": "amy", "groups": []string{"dev"}},
-		"status":   flowtest.Object{"certificate": hash, "key": key, "notAfter": "2099-01-01T00:00:00Z"}})
+	putToken(w.Server, "4711", flowtest.Object{"state": "Active", "owner": "amy", "groups": []string{"dev"}}, flowtest.Object{"certificate": hash, "key": key, "notAfter": "2099-01-01T00:00:00Z"})
 	for name, sought := range map[string]Sought{"token": {Token: "4711"}, "user": {User: "amy"}} {
 		all, err := NewStopping(w.Env).Targets(t.Context(), "", sought)
 		if err != nil || len(all) != 1 || all[0].Certificate != hash || all[0].Key != key || all[0].User != "amy" {
@@ -249,10 +215,7 @@ func TestFromRosterAndHere(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := revocation.EntryOf(chain[0])
-	w.Server.Put(rosterPath, flowtest.Object{"apiVersion": clusterapi.GroupVersion.String(), "kind": "HardwareToken",
-		"metadata": flowtest.Object{"name": "4711", "namespace": clusterapi.Namespace},
-		"spec":     flowtest.Object{"state": "Active", "owner": "joe"},
-		"status":   flowtest.Object{"certificate": e.Certificate, "key": e.Key, "notAfter": e.NotAfter}})
+	putToken(w.Server, "4711", flowtest.Object{"state": "Active", "owner": "joe"}, flowtest.Object{"certificate": e.Certificate, "key": e.Key, "notAfter": e.NotAfter})
 	for name, sought := range map[string]Sought{"token": {Token: "4711"}, "serial": {Serial: chain[0].SerialNumber.Text(16), User: "amy"},
 		"user": {User: "amy", Token: "4711"}} {
 		all, err := NewStopping(w.Env).Targets(t.Context(), "", sought)
@@ -267,19 +230,9 @@ func TestFromRosterAndHere(t *testing.T) {
 func TestFiledWords(t *testing.T) {
 	w := asDesk(t)
 	s := NewStopping(w.Env)
-	targets, err := janes(t.Context(), w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	targets := janes(t, w)
 	targets[0].User = "a\nb" + strings.Repeat("c", 300)
-	stop, err := s.LookUp(t.Context(), "", targets, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stop.Patience = time.Millisecond
-	if err := s.Stop(t.Context(), "", &stop, ""); err != nil {
-		t.Fatal(err)
-	}
+	revoke(t, s, targets)
 	all, err := s.Filed(t.Context(), "")
 	if err != nil || len(all) != 1 || all[0].Spec.User != revocation.Brief(targets[0].User) {
 		t.Errorf("%+v, %v", all, err)
@@ -291,18 +244,8 @@ func TestFiledWords(t *testing.T) {
 func TestRevokedAdmin(t *testing.T) {
 	w := asDesk(t)
 	s := NewStopping(w.Env)
-	targets, err := janes(t.Context(), w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stop, err := s.LookUp(t.Context(), "", targets, nil)
-	if err == nil {
-		stop.Patience = time.Millisecond
-		err = s.Stop(t.Context(), "", &stop, "")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	targets := janes(t, w)
+	revoke(t, s, targets)
 	w.Server.Allow("create validatingadmissionpolicies", "list validatingadmissionpolicies")
 	c, _, err := s.open(t.Context(), "")
 	if err != nil {

@@ -67,9 +67,12 @@ func file(t *testing.T, m *flowtest.Maker, s *flowtest.Server, name string, f fi
 
 // onRoster puts a token there, whose owner is in the group dev.
 func onRoster(s *flowtest.Server, serial, owner string, state clusterapi.TokenState) {
+	putToken(s, serial, flowtest.Object{"state": string(state), "owner": owner, "groups": []string{"dev"}}, nil)
+}
+
+func putToken(s *flowtest.Server, serial string, spec, status flowtest.Object) {
 	s.Put(rosterPath, flowtest.Object{"apiVersion": clusterapi.GroupVersion.String(), "kind": "HardwareToken",
-		"metadata": flowtest.Object{"name": serial, "namespace": clusterapi.Namespace},
-		"spec":     flowtest.Object{"state": string(state), "owner": owner, "groups": []string{"dev"}}})
+		"metadata": flowtest.Object{"name": serial, "namespace": clusterapi.Namespace}, "spec": spec, "status": status})
 }
 
 // filed is a world where requests of all kinds wait.

@@ -31,9 +31,7 @@ const policies = "/apis/kubehsm.github.io/v1alpha1/namespaces/" + clusterapi.Nam
 func TestRoster(t *testing.T) {
 	w := desk(t)
 	for name, state := range map[string]string{"1": "Lost", "2": "Stock", "9": "Active"} {
-		w.Server.Put(rosterPath, flowtest.Object{"apiVersion": clusterapi.GroupVersion.String(), "kind": "HardwareToken",
-			"metadata": flowtest.Object{"name": name, "namespace": clusterapi.Namespace},
-			"spec":     flowtest.Object{"state": state, "owner": "joe"}})
+		putToken(w.Server, name, flowtest.Object{"state": state, "owner": "joe"}, nil)
 	}
 	r := NewRoster(w.Env)
 	n, err := r.Import(t.Context(), "", []RosterEntry{{Serial: "1", Owner: "jane"}, {Serial: "2", Owner: "jane",
@@ -128,10 +126,7 @@ func TestRosterKeeps(t *testing.T) {
 		"serial,owner,horizon\n1,bob,2028-01-01\n": "bob Active dev,ops 2028-01-02T00:00:00Z",
 	} {
 		w := desk(t)
-		w.Server.Put(rosterPath, flowtest.Object{
-			"apiVersion": clusterapi.GroupVersion.String(), "kind": "HardwareToken",
-			"metadata": flowtest.Object{"name": "1", "namespace": clusterapi.Namespace},
-			"spec":     flowtest.Object{"state": "Active", "owner": "jane", "groups": []string{"dev", "ops"}, "horizon": horizon}})
+		putToken(w.Server, "1", flowtest.Object{"state": "Active", "owner": "jane", "groups": []string{"dev", "ops"}, "horizon": horizon}, nil)
 		entries, err := ReadRoster([]byte(list), "")
 		if err != nil {
 			t.Fatal(err)
@@ -160,9 +155,7 @@ func TestRosterConflict(t *testing.T) {
 	for verb, there := range map[string]bool{"create": false, "update": true} {
 		w := desk(t)
 		put := func(owner string) {
-			w.Server.Put(rosterPath, flowtest.Object{"apiVersion": clusterapi.GroupVersion.String(), "kind": "HardwareToken",
-				"metadata": flowtest.Object{"name": "2", "namespace": clusterapi.Namespace},
-				"spec":     flowtest.Object{"state": "HandedOut", "owner": owner}})
+			putToken(w.Server, "2", flowtest.Object{"state": "HandedOut", "owner": owner}, nil)
 		}
 		if there {
 			put("joe")
@@ -195,13 +188,11 @@ func TestBoard(t *testing.T) {
 	w := desk(t)
 	now := time.Now()
 	token := func(serial, owner, state string, left time.Duration) {
-		o := flowtest.Object{"apiVersion": clusterapi.GroupVersion.String(), "kind": "HardwareToken",
-			"metadata": flowtest.Object{"name": serial, "namespace": clusterapi.Namespace},
-			"spec":     flowtest.Object{"state": state, "owner": owner}}
+		var status flowtest.Object
 		if left != 0 {
-			o["status"] = flowtest.Object{"notAfter": now.Add(left).UTC().Format(time.RFC3339)}
+			status = flowtest.Object{"notAfter": now.Add(left).UTC().Format(time.RFC3339)}
 		}
-		w.Server.Put(rosterPath, o)
+		putToken(w.Server, serial, flowtest.Object{"state": state, "owner": owner}, status)
 	}
 	const day = 24 * time.Hour
 	token("1", "amy", "HandedOut", 0)
@@ -301,10 +292,7 @@ func TestBoardAttested(t *testing.T) {
 func TestRemove(t *testing.T) {
 	w := desk(t)
 	put := func(serial, owner, state string) {
-		w.Server.Put(rosterPath, flowtest.Object{"apiVersion": clusterapi.GroupVersion.String(), "kind": "HardwareToken",
-			"metadata": flowtest.Object{"name": serial, "namespace": clusterapi.Namespace},
-			"spec":     flowtest.Object{"state": state, "owner": owner, "groups": []string{"dev"}},
-			"status":   flowtest.Object{"model": "YubiKey"}})
+		putToken(w.Server, serial, flowtest.Object{"state": state, "owner": owner, "groups": []string{"dev"}}, flowtest.Object{"model": "YubiKey"})
 	}
 	put("1", "jane", "Active")
 	put("2", "jane", "Lost")

@@ -22,8 +22,25 @@ import (
 )
 
 // janes is the certificate that jane has in [desk]'s world.
-func janes(ctx context.Context, w *flowtest.World) ([]Target, error) {
-	return NewStopping(w.Env).Targets(ctx, "", Sought{User: "jane"})
+func janes(t testing.TB, w *flowtest.World) []Target {
+	t.Helper()
+	targets, err := NewStopping(w.Env).Targets(t.Context(), "", Sought{User: "jane"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return targets
+}
+
+// revoke revokes certificates, and does not wait for the approver.
+func revoke(t *testing.T, s Stopping, targets []Target) {
+	t.Helper()
+	stop, err := s.LookUp(t.Context(), "", targets, nil)
+	if stop.Patience = time.Millisecond; err == nil {
+		err = s.Stop(t.Context(), "", &stop, "lost")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // unversioned are the failures in which a cluster does not tell its version, and goes on.
@@ -39,10 +56,7 @@ func TestStop(t *testing.T) {
 	var targets []Target
 	flowtest.UseCase{Name: "stop", Skips: looks, World: func(t testing.TB) *flowtest.World {
 		w := desk(t)
-		var err error
-		if targets, err = janes(t.Context(), w); err != nil {
-			t.Fatal(err)
-		}
+		targets = janes(t, w)
 		return w
 	}, Passes: flowtest.Failing("create configmaps"),
 		Leaves: append(failing, "ctrl-c"), Resumes: true,
@@ -109,9 +123,9 @@ func TestEndedGo(t *testing.T) {
 func TestLift(t *testing.T) {
 	w := desk(t)
 	s := NewStopping(w.Env)
-	targets, err := janes(t.Context(), w)
-	if err != nil || len(targets) != 1 || targets[0].Groups[0] != "dev" || targets[0].Request != "jane-2" {
-		t.Fatalf("%+v, %v", targets, err)
+	targets := janes(t, w)
+	if len(targets) != 1 || targets[0].Groups[0] != "dev" || targets[0].Request != "jane-2" {
+		t.Fatalf("%+v", targets)
 	}
 	hash := targets[0].Certificate
 	if _, err := s.Lift(t.Context(), "", []string{hash}); !errors.Is(err, revocation.ErrNotRevoked) ||
@@ -155,10 +169,7 @@ func TestLift(t *testing.T) {
 // tell its version gets a warning.
 func TestOldCluster(t *testing.T) {
 	w := desk(t)
-	targets, err := janes(t.Context(), w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	targets := janes(t, w)
 	for minor, old := range map[string]bool{"30": true, "31+": true, "32": false, "": false} {
 		w.Server.Minor(minor)
 		stop, err := NewStopping(w.Env).LookUp(t.Context(), "", targets, nil)
@@ -180,10 +191,7 @@ func TestOldCluster(t *testing.T) {
 func TestTargets(t *testing.T) {
 	w := desk(t)
 	s := NewStopping(w.Env)
-	mine, err := janes(t.Context(), w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mine := janes(t, w)
 	leaf := w.Server.Issued("jane-2")
 	later := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
 	earlier := later.Add(-2 * time.Hour)

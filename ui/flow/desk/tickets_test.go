@@ -90,7 +90,7 @@ func TestTicketThatWasNotMade(t *testing.T) {
 			t.Errorf("%s: the record has %+v, %v", c.name, past, err)
 		}
 	}
-	w.Server.Gone()
+	w.Server.Close()
 	if _, err := NewTickets(e).Make(t.Context(), "", TicketOptions{Terms: ticket.Terms{User: "jane"}}); !errors.Is(err,
 		apierror.ErrUnreachable) {
 		t.Errorf("without a server: %v", err)
