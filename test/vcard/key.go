@@ -29,6 +29,9 @@ const (
 	originGenerated, originImported      byte = 1, 2
 )
 
+// rsaBits are the lengths of RSA keys.
+var rsaBits = map[byte]int{algRSA1024: 1024, algRSA2048: 2048, algRSA3072: 3072, algRSA4096: 4096}
+
 const slotAttestation = 0xf9
 
 // isSlot tells whether slot can hold a key.
@@ -42,18 +45,15 @@ func isSlot(slot byte) bool {
 
 // can tells whether the firmware knows alg.
 func (c *Card) can(alg byte) bool {
-	if own := c.config.Ways.Algorithms; own != nil {
+	switch own := c.config.Ways.Algorithms; {
+	case own != nil:
 		return bytes.IndexByte(own, alg) >= 0
-	}
-	switch alg {
-	case algRSA1024, algRSA2048, algP256:
-		return true
-	case algP384:
+	case alg == algP384:
 		return c.since(4, 0)
-	case algRSA3072, algRSA4096, algEd25519:
+	case alg == algRSA3072 || alg == algRSA4096 || alg == algEd25519:
 		return c.since(5, 7)
 	}
-	return false
+	return alg == algP256 || rsaBits[alg] > 0
 }
 
 // policies reads tags AA and AB; 0 or absent is the slot's default.
@@ -123,8 +123,8 @@ func newKey(alg byte) (crypto.PrivateKey, error) {
 		_, k, err := ed25519.GenerateKey(rand.Reader)
 		return k, err
 	}
-	bits := map[byte]int{algRSA1024: 1024, algRSA2048: 2048, algRSA3072: 3072, algRSA4096: 4096}[alg]
 	// Many small primes are weak and found in a fraction of the time.
+	bits := rsaBits[alg]
 	return rsa.GenerateMultiPrimeKey(rand.Reader, bits/512, bits) //nolint:staticcheck // for tests
 }
 
@@ -152,13 +152,14 @@ func publicTLV(pub crypto.PublicKey) []byte {
 func algorithmOf(private crypto.PrivateKey) (byte, bool) {
 	switch k := private.(type) {
 	case *rsa.PrivateKey:
-		alg, ok := map[int]byte{1024: algRSA1024, 2048: algRSA2048, 3072: algRSA3072, 4096: algRSA4096}[k.N.BitLen()]
-		return alg, ok
+		for alg, bits := range rsaBits {
+			if bits == k.N.BitLen() {
+				return alg, true
+			}
+		}
 	case *ecdsa.PrivateKey:
-		alg, ok := map[string]byte{"P-256": algP256, "P-384": algP384}[k.Curve.Params().Name]
+		alg, ok := map[string]byte{"P-256": algP256, "P-384": algP384}[k.Params().Name]
 		return alg, ok
-	case ed25519.PrivateKey:
-		return algEd25519, true
 	}
 	return 0, false
 }
@@ -184,27 +185,22 @@ func (c *Card) importKey(cmd command) uint16 {
 }
 
 func importedKey(alg byte, objects []tlv) (crypto.PrivateKey, bool) {
-	switch alg {
-	case algP256, algP384:
-		curve := elliptic.P256()
-		if alg == algP384 {
-			curve = elliptic.P384()
-		}
+	if curve, ok := map[byte]elliptic.Curve{algP256: elliptic.P256(), algP384: elliptic.P384()}[alg]; ok {
 		d, _ := find(objects, 0x06)
 		k, err := ecdsa.ParseRawPrivateKey(curve, d)
 		return k, err == nil
 	}
-	p, _ := find(objects, 0x01)
-	q, _ := find(objects, 0x02)
-	P, Q := new(big.Int).SetBytes(p), new(big.Int).SetBytes(q)
-	one := big.NewInt(1)
-	phi := new(big.Int).Mul(new(big.Int).Sub(P, one), new(big.Int).Sub(Q, one))
+	one, number := big.NewInt(1), func(tag byte) *big.Int {
+		b, _ := find(objects, tag)
+		return new(big.Int).SetBytes(b)
+	}
+	p, q := number(0x01), number(0x02)
+	phi := new(big.Int).Mul(new(big.Int).Sub(p, one), new(big.Int).Sub(q, one))
 	d := new(big.Int).ModInverse(big.NewInt(65537), phi)
 	if d == nil {
 		return nil, false
 	}
-	k := &rsa.PrivateKey{PublicKey: rsa.PublicKey{N: new(big.Int).Mul(P, Q), E: 65537}, D: d, Primes: []*big.Int{P, Q}}
-	k.Precompute()
+	k := &rsa.PrivateKey{PublicKey: rsa.PublicKey{N: new(big.Int).Mul(p, q), E: 65537}, D: d, Primes: []*big.Int{p, q}}
 	got, ok := algorithmOf(k)
 	return k, ok && got == alg && k.Validate() == nil
 }
