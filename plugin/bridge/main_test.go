@@ -83,9 +83,7 @@ func testDirs(t testing.TB) home.Dirs {
 	t.Helper()
 	dir := t.TempDir()
 	d, err := home.FromEnv(func(k string) string { return map[string]string{home.EnvHome: dir}[k] })
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return d
 }
 

@@ -39,9 +39,7 @@ func TestCopiedKeyIsUseless(t *testing.T) {
 	check(t, d.Prepare())
 	mine := on(t, d.State, "mine", now)
 	ep, leaf := shows(t, mine)
-	if err := verify(leaf, ep.CAPEM, "127.0.0.1", now); err != nil {
-		t.Fatal(err)
-	}
+	check(t, verify(leaf, ep.CAPEM, "127.0.0.1", now))
 	label, err := mine.machine.label()
 	check(t, err)
 	stolen, err := mine.read(label)
