@@ -42,9 +42,7 @@ func (once) Confirm(context.Context, hsm.ConfirmPrompt) (bool, error) { return f
 // takes tells whether the token takes the PIN.
 func takes(t *testing.T, tok hsm.Token, pin string) bool {
 	t.Helper()
-	if err := tok.Lock(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tok.Lock())
 	return tok.Unlock(t.Context(), once{hsm.NewSecret([]byte(pin))}) == nil
 }
 
@@ -53,9 +51,7 @@ func TestChangePIN(t *testing.T) {
 	tok := openToken(t, d)
 	slot := generateKey(t, tok, hsm.GenerateOptions{Label: "prod"}) // logged in: it must not matter
 	p := hsmtest.NewScript(t, hsmtest.PIN("999999"), hsmtest.PIN("1"), hsmtest.PIN(freshPIN), hsmtest.PIN(testPIN))
-	if err := tok.ChangePIN(t.Context(), hsm.UserPIN, p); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tok.ChangePIN(t.Context(), hsm.UserPIN, p))
 	asked := p.PINs()
 	if len(asked) != 4 || asked[0].New || !asked[1].New || asked[1].Kind != hsm.UserPIN || asked[2].Again == "" ||
 		asked[3].Again != "wrong PIN" {
@@ -75,17 +71,11 @@ func TestChangePIN(t *testing.T) {
 func TestUnblockAndChangeSOPIN(t *testing.T) {
 	d, _ := softHSM(t)
 	tok := openToken(t, d)
-	if err := tok.Unlock(t.Context(), hsmtest.Typing(t, testPIN)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tok.Unlock(t.Context(), hsmtest.Typing(t, testPIN)))
 	p := hsmtest.NewScript(t, hsmtest.PIN(testSOPIN), hsmtest.PIN("87654321"))
-	if err := tok.ChangePIN(t.Context(), hsm.SOPIN, p); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tok.ChangePIN(t.Context(), hsm.SOPIN, p))
 	p = hsmtest.NewScript(t, hsmtest.PIN(testSOPIN), hsmtest.PIN(freshPIN), hsmtest.PIN("87654321"))
-	if err := tok.Unblock(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tok.Unblock(t.Context(), p))
 	if asked := p.PINs(); asked[0].Kind != hsm.SOPIN || asked[1].Kind != hsm.UserPIN || asked[2].Again != "wrong SO PIN" {
 		t.Errorf("asked %+v", asked)
 	}
@@ -127,9 +117,7 @@ func TestSOTriesSpentMeanwhile(t *testing.T) {
 			t.Errorf("no try was used: %v\n%s", err, out)
 		}
 	}
-	if err := tok.Unblock(t.Context(), person); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tok.Unblock(t.Context(), person))
 	if asked := person.PINs(); len(asked) != 4 || asked[2].Kind != hsm.SOPIN || strings.Contains(asked[2].Again, "wrong") {
 		t.Errorf("asked %+v", asked)
 	}
@@ -180,9 +168,7 @@ func TestInitialize(t *testing.T) {
 		t.Errorf("asked %+v", asked)
 	}
 	mine, err := d.Open(t.Context(), info.URI())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !takes(t, mine, freshPIN) {
 		t.Error("the new token does not take its PIN")
 	}
@@ -215,19 +201,11 @@ func TestDeleteCertificate(t *testing.T) {
 		t.Errorf("without one: %v", err)
 	}
 	signer, err := tok.Signer(t.Context(), slot.URI, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cert, err := hsmtest.Certify(signer, "jane")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tok.StoreCertificate(t.Context(), slot.URI, cert, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := del(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, tok.StoreCertificate(t.Context(), slot.URI, cert, nil))
+	must(t, del())
 	if s, err := tok.Slot(t.Context(), slot.URI); err != nil || s.Certificate != nil || s.Key == nil {
 		t.Errorf("%+v, %v", s, err)
 	}
@@ -239,30 +217,20 @@ func TestDeleteCertificateShown(t *testing.T) {
 	tok := openToken(t, d)
 	slot := generateKey(t, tok, hsm.GenerateOptions{Label: "prod"})
 	e, _, err := lookup(t.Context(), tok.(*token).d, slot.URI)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := spyOn(t, soft, testLabel)
 	var certs []*x509.Certificate
 	for i, name := range []string{"older CA", "newer CA"} {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
 			NotBefore: time.Now().Add(time.Duration(i) * time.Hour), NotAfter: time.Now().Add(24 * time.Hour)}
 		der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		cert, err := x509.ParseCertificate(der)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		object, err := certificateTemplate(e, e.label, cert)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := s.CreateObject(s.sh, object); err != nil {
 			t.Fatal(err)
 		}
@@ -276,8 +244,6 @@ func TestDeleteCertificateShown(t *testing.T) {
 		if want == nil {
 			break
 		}
-		if err := tok.DeleteCertificate(t.Context(), slot.URI, hsmtest.Typing(t, testPIN)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tok.DeleteCertificate(t.Context(), slot.URI, hsmtest.Typing(t, testPIN)))
 	}
 }

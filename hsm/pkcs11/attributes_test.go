@@ -25,17 +25,11 @@ func TestCurveKey(t *testing.T) {
 		params []byte
 	}{{elliptic.P256(), paramsP256}, {elliptic.P384(), paramsP384}, {elliptic.P521(), paramsP521}} {
 		key, err := ecdsa.GenerateKey(c.curve, rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		bare, err := key.PublicKey.Bytes()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		wrapped, err := asn1.Marshal(bare)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, point := range [][]byte{bare, wrapped} {
 			if got := curveKey(c.params, point); !hsm.SameKey(&key.PublicKey, got) {
 				t.Errorf("%s: %d bytes gave %v", c.curve.Params().Name, len(point), got)
@@ -53,9 +47,7 @@ func TestCurveKey(t *testing.T) {
 		}
 	}
 	pub, _, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, params := range [][]byte{paramsEd25519, paramsEd25519OID} {
 		if got := curveKey(params, append([]byte{4, 32}, pub...)); !hsm.SameKey(pub, got) {
 			t.Errorf("Ed25519 gave %v", got)

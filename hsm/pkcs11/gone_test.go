@@ -24,9 +24,7 @@ func TestFolderIsGone(t *testing.T) {
 			tok := openToken(t, d)
 			slot := generateKey(t, tok, hsm.GenerateOptions{Label: "prod"})
 			s, err := tok.Signer(t.Context(), slot.URI, slot.Key.Public, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			mustSign(t, s)
 			if _, err := tok.Slot(t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11, Object: "gone"}); !errors.Is(err, hsm.ErrNoKey) {
 				t.Errorf("a key that is not there: %v", err)
@@ -42,9 +40,7 @@ func TestFolderIsGone(t *testing.T) {
 					if back {
 						from, to = to, from
 					}
-					if err := os.Rename(from, to); err != nil {
-						t.Fatal(err)
-					}
+					must(t, os.Rename(from, to))
 				}
 			}
 			move(false)
@@ -65,9 +61,8 @@ func TestFolderIsGone(t *testing.T) {
 			}
 			move(true)
 			d.pause = 0
-			if s, err = openToken(t, d).Signer(t.Context(), slot.URI, slot.Key.Public, hsmtest.Typing(t, testPIN)); err != nil {
-				t.Fatal(err)
-			}
+			s, err = openToken(t, d).Signer(t.Context(), slot.URI, slot.Key.Public, hsmtest.Typing(t, testPIN))
+			must(t, err)
 			mustSign(t, s)
 		})
 	}

@@ -44,48 +44,32 @@ func TestHalves(t *testing.T) {
 		slot := generateKey(t, tok, hsm.GenerateOptions{Label: "prod"})
 		if c.half == hsm.HalfCertificate {
 			signer, err := tok.Signer(t.Context(), slot.URI, nil, hsmtest.Typing(t, testPIN))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			cert, err := hsmtest.Certify(signer, "jane")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := tok.StoreCertificate(t.Context(), slot.URI, cert, hsmtest.Typing(t, testPIN)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, tok.StoreCertificate(t.Context(), slot.URI, cert, hsmtest.Typing(t, testPIN)))
 		}
 		s, id := spyOn(t, soft, testLabel), slot.URI.ID
 		if c.half == hsm.HalfApart {
 			former := []byte("the id before")
 			public := s.objects(t, p11.CKO_PUBLIC_KEY, id)[0]
-			if err := s.SetAttributeValue(s.sh, public, []*p11.Attribute{p11.NewAttribute(p11.CKA_ID, former)}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.SetAttributeValue(s.sh, public, []*p11.Attribute{p11.NewAttribute(p11.CKA_ID, former)}))
 			slot.URI.ID = former
 		}
 		for _, class := range c.gone {
 			for _, o := range s.objects(t, class, slot.URI.ID) {
-				if err := s.DestroyObject(s.sh, o); err != nil {
-					t.Fatal(err)
-				}
+				must(t, s.DestroyObject(s.sh, o))
 			}
 		}
-		if err := tok.Lock(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tok.Lock())
 		locked, err := tok.Slots(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, l := range locked {
 			if l.Half != "" {
 				t.Errorf("%s: before login %s is said to be half: %q", c.name, l.URI, l.Half)
 			}
 		}
-		if err := tok.Unlock(t.Context(), hsmtest.Typing(t, testPIN)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tok.Unlock(t.Context(), hsmtest.Typing(t, testPIN)))
 		left, err := tok.Slot(t.Context(), slot.URI)
 		if err != nil || left.Half != c.half || left.Key != nil {
 			t.Fatalf("%s: %+v, %v", c.name, left, err)
@@ -117,37 +101,27 @@ func TestOlderCertificates(t *testing.T) {
 	defer tok.Close()
 	slot := generateKey(t, tok, hsm.GenerateOptions{Label: "prod"})
 	signer, err := tok.Signer(t.Context(), slot.URI, nil, hsmtest.Typing(t, testPIN))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := spyOn(t, soft, testLabel)
 	for _, name := range []string{"jane", "joan", "june"} {
 		cert, err := hsmtest.Certify(signer, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		template, err := certificateTemplate(&entry{id: slot.URI.ID}, "prod", cert)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := s.CreateObject(s.sh, template); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, locked := range []bool{false, true} {
 		if locked {
-			if err := tok.Lock(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, tok.Lock())
 		}
 		if slot, err = tok.Slot(t.Context(), slot.URI); err != nil || len(slot.Older) != 2 || slot.Half != "" ||
 			slices.ContainsFunc(slot.Older, slot.Certificate.Equal) {
 			t.Fatalf("locked %t: %+v, %v", locked, slot, err)
 		}
 	}
-	if err := tok.StoreCertificate(t.Context(), slot.URI, slot.Certificate, hsmtest.Typing(t, testPIN)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tok.StoreCertificate(t.Context(), slot.URI, slot.Certificate, hsmtest.Typing(t, testPIN)))
 	left := s.objects(t, p11.CKO_CERTIFICATE, slot.URI.ID)
 	now, err := tok.Slot(t.Context(), slot.URI)
 	if err != nil || len(left) != 1 || len(now.Older) != 0 || !now.Certificate.Equal(slot.Certificate) {

@@ -65,9 +65,7 @@ func TestLies(t *testing.T) {
 	if err == nil {
 		err = c.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	last := "none"
 	hung := time.AfterFunc(lieTimeout, func() { _ = c.Process.Signal(syscall.SIGQUIT) })
 	defer hung.Stop()

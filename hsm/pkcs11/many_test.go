@@ -61,9 +61,7 @@ func (s *spied) calls(t *testing.T, f func()) map[string]int {
 	}
 	f()
 	b, err := os.ReadFile(s.log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	counts := map[string]int{}
 	for _, m := range called.FindAllStringSubmatch(string(b), -1) {
 		counts[m[1]]++
@@ -82,24 +80,15 @@ func (s *spied) fill(t *testing.T, n, private int) {
 	var point []byte
 	for i := range private {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if point, err = key.PublicKey.Bytes(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		point, err = key.PublicKey.Bytes()
+		must(t, err)
 		wrapped, err := asn1.Marshal(point)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		secret, err := key.Bytes()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		cert, err := hsmtest.Certify(key, "user")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		both := []*p11.Attribute{p11.NewAttribute(p11.CKA_TOKEN, true), p11.NewAttribute(p11.CKA_ID, nth(i)),
 			p11.NewAttribute(p11.CKA_LABEL, nth(i))}
 		ec := append(slices.Clone(both), p11.NewAttribute(p11.CKA_KEY_TYPE, p11.CKK_EC),
@@ -121,9 +110,7 @@ func (s *spied) fill(t *testing.T, n, private int) {
 			}
 		}
 	}
-	if err := c.Finalize(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Finalize())
 	s.copy(t, private, n, point)
 }
 
@@ -134,32 +121,22 @@ func nth(i int) []byte { return fmt.Appendf(nil, "key %04d", i) }
 func (s *spied) copy(t *testing.T, first, n int, point []byte) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.soft.Tokens, "*", "*.object"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range files {
 		object, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !bytes.Contains(object, nth(first-1)) { // the token's own, another's, or encrypted: a private key
 			continue
 		}
 		for i := first; i < n; i++ {
 			// the same for key and certificate
 			key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), binary.BigEndian.AppendUint64(make([]byte, 24), uint64(i+1)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			fresh, err := key.PublicKey.Bytes()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			changed := bytes.ReplaceAll(bytes.ReplaceAll(object, nth(first-1), nth(i)), point, fresh)
 			name := fmt.Sprintf("%s-%012d.object", strings.TrimSuffix(filepath.Base(f), ".object")[:23], i)
-			if err := os.WriteFile(filepath.Join(filepath.Dir(f), name), changed, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(filepath.Dir(f), name), changed, 0o600))
 		}
 	}
 }
@@ -177,12 +154,10 @@ func TestManyObjects(t *testing.T) {
 	t.Cleanup(func() { tok.Close() })
 	counts := s.calls(t, func() {
 		var err error
-		if tok, err = s.Open(t.Context(), u); err != nil {
-			t.Fatal(err)
-		}
-		if made, err = tok.Signer(t.Context(), u, nil, hsmtest.Typing(t, testPIN)); err != nil {
-			t.Fatal(err)
-		}
+		tok, err = s.Open(t.Context(), u)
+		must(t, err)
+		made, err = tok.Signer(t.Context(), u, nil, hsmtest.Typing(t, testPIN))
+		must(t, err)
 		mustSign(t, made)
 	})
 	t.Logf("to open, find and sign: %v", counts)
@@ -193,17 +168,14 @@ func TestManyObjects(t *testing.T) {
 	for _, name := range []string{"unlocked", "locked"} {
 		locked := name == "locked"
 		if locked {
-			if err := tok.Lock(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, tok.Lock())
 		}
 		var slots []hsm.Slot
 		begin := time.Now()
 		counts = s.calls(t, func() {
 			var err error
-			if slots, err = tok.Slots(t.Context(), nil); err != nil {
-				t.Fatal(err)
-			}
+			slots, err = tok.Slots(t.Context(), nil)
+			must(t, err)
 		})
 		t.Logf("%s: listed in %v: %v", name, time.Since(begin), counts)
 		if len(slots) != pairs {

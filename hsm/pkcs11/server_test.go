@@ -52,9 +52,7 @@ func TestServerLostAndBack(t *testing.T) {
 	for range 2 {
 		server := p11server.Start(t, soft.Module, socket)
 		tok, err := unlock()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if info, err := tok.Info(t.Context()); err != nil || info.Module.Server != "unix:path="+socket {
 			t.Errorf("%+v, %v", info.Module, err)
 		}
@@ -87,17 +85,13 @@ func TestLocalBeforeForwarded(t *testing.T) {
 		}
 	})
 	l, err := d.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	at := slices.IndexFunc(l.Tokens, func(info hsm.TokenInfo) bool { return info.Label == testLabel })
 	if at < 0 || l.Tokens[at].IsForwarded() || !slices.ContainsFunc(l.Tokens, hsm.TokenInfo.IsForwarded) {
 		t.Fatalf("%+v, %v", l.Tokens, l.Problems)
 	}
 	tok, err := d.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11, Token: testLabel, Serial: l.Tokens[at].Serial})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	info, err := tok.Info(t.Context())
 	if err := errors.Join(err, tok.Close()); err != nil || info.IsForwarded() {
 		t.Errorf("%+v, %v", info.Module, err)

@@ -19,6 +19,13 @@ const (
 	testLabel = "kubehsm test; 50% / ü"
 )
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // softHSM starts a private SoftHSM with one token, and a driver on it.
 func softHSM(t *testing.T) (*Driver, *hsmtest.SoftHSM) {
 	t.Helper()
@@ -39,9 +46,7 @@ func softHSM(t *testing.T) (*Driver, *hsmtest.SoftHSM) {
 func tokenURI(t *testing.T, d *Driver, label string) hsm.URI {
 	t.Helper()
 	l, err := d.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, info := range l.Tokens {
 		if info.Label == label {
 			return info.URI()
@@ -54,18 +59,14 @@ func tokenURI(t *testing.T, d *Driver, label string) hsm.URI {
 func openToken(t *testing.T, d *Driver) hsm.Token {
 	t.Helper()
 	tok, err := d.Open(t.Context(), tokenURI(t, d, testLabel))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return tok
 }
 
 func generateKey(t *testing.T, tok hsm.Token, o hsm.GenerateOptions) hsm.Slot {
 	t.Helper()
 	slot, err := tok.Generate(t.Context(), o, hsmtest.Typing(t, testPIN))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return slot
 }
 
@@ -81,24 +82,18 @@ func (s spy) reader() *reader { return &reader{ctx: s.Ctx, lib: s.lib, sh: s.sh}
 func spyOn(t *testing.T, soft *hsmtest.SoftHSM, label string) spy {
 	t.Helper()
 	lib, c, err := openLibrary(soft.Module)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := c.Initialize(); err != nil && !is(err, p11.CKR_CRYPTOKI_ALREADY_INITIALIZED) {
 		t.Fatal(err)
 	}
 	slots, err := c.GetSlotList(true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, slot := range slots {
 		if info, err := c.GetTokenInfo(slot); err != nil || info.Label != label {
 			continue
 		}
 		sh, err := c.OpenSession(slot, p11.CKF_SERIAL_SESSION|p11.CKF_RW_SESSION)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := c.Login(sh, p11.CKU_USER, testPIN); err != nil && !is(err, p11.CKR_USER_ALREADY_LOGGED_IN) {
 			t.Fatal(err)
 		}
@@ -166,9 +161,7 @@ func TestContract(t *testing.T) {
 			return hsmtest.Device{
 				Driver: d, Token: tokenURI(t, d, testLabel), PIN: testPIN, WrongPIN: "271828",
 				AddToken: func(t *testing.T) hsm.URI {
-					if err := soft.Add(hsmtest.SoftToken{Label: "second", PIN: testPIN}); err != nil {
-						t.Fatal(err)
-					}
+					must(t, soft.Add(hsmtest.SoftToken{Label: "second", PIN: testPIN}))
 					return tokenURI(t, d, "second")
 				},
 				Extract: func(t *testing.T, slot hsm.Slot) {
@@ -190,9 +183,7 @@ func TestExtractableKeyIsTold(t *testing.T) {
 	tok := openToken(t, d)
 	s := spyOn(t, soft, testLabel)
 	plan, err := planKey(hsm.GenerateOptions{Label: "weak"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, a := range plan.private {
 		switch a.Type {
 		case p11.CKA_SENSITIVE:
@@ -203,9 +194,7 @@ func TestExtractableKeyIsTold(t *testing.T) {
 	}
 	_, private, err := s.GenerateKeyPair(s.sh, []*p11.Mechanism{p11.NewMechanism(plan.mechanism, nil)}, plan.public,
 		plan.private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := s.secrets(t, private); len(got) < 2 {
 		t.Errorf("the attempts got only %v of an extractable key", got)
 	}
@@ -219,13 +208,9 @@ func TestExtractableKeyIsTold(t *testing.T) {
 func TestGenerateRemovesExtractable(t *testing.T) {
 	d, _ := softHSM(t)
 	tok := openToken(t, d).(*token)
-	if err := tok.Unlock(t.Context(), hsmtest.Typing(t, testPIN)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tok.Unlock(t.Context(), hsmtest.Typing(t, testPIN)))
 	plan, err := planKey(hsm.GenerateOptions{Label: "weak"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, a := range plan.private {
 		if a.Type == p11.CKA_EXTRACTABLE {
 			plan.private[i] = p11.NewAttribute(p11.CKA_EXTRACTABLE, true)

@@ -12,13 +12,9 @@ func TestKnows(t *testing.T) {
 	dir := t.TempDir()
 	module, other, link := filepath.Join(dir, "a.so"), filepath.Join(dir, "b.so"), filepath.Join(dir, "link.so")
 	for _, path := range []string{module, other} {
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, nil, 0o600))
 	}
-	if err := os.Symlink(module, link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(module, link))
 	d := New(Options{Modules: []Module{{Path: module}}})
 	for path, want := range map[string]bool{module: true, link: true, other: false, filepath.Join(dir, "none.so"): false} {
 		if got := d.Knows(path); got != want {
