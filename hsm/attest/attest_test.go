@@ -18,16 +18,19 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func load(t testing.TB, name string) hsm.Attestation {
 	t.Helper()
 	b, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a, err := DecodePEM(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return a
 }
 
@@ -55,9 +58,7 @@ func TestGenuine(t *testing.T) {
 func TestRefused(t *testing.T) {
 	five, four := load(t, "yubikey5.pem"), load(t, "yubikey4.pem")
 	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mine := newMaker(t)
 	for name, c := range map[string]struct {
 		a    hsm.Attestation
@@ -93,17 +94,11 @@ func TestRefused(t *testing.T) {
 func TestForgedByAttestedKey(t *testing.T) {
 	m := newMaker(t)
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	honest, err := x509.ParseCertificate(m.attest(t, k.Public()).Statement)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	soft, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	forged := sign(t, statement(), honest, soft.Public(), k)
 	_, err = Verifier{Roots: []*x509.Certificate{m.root, m.device}}.Verify(hsm.Attestation{Statement: forged.Raw,
 		Intermediate: honest.Raw}, nil)
@@ -116,22 +111,14 @@ func TestForgedByAttestedKey(t *testing.T) {
 func TestInsideRequest(t *testing.T) {
 	m := newMaker(t)
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a := m.attest(t, k.Public())
 	req, err := csr.NewRequest(k, csr.Subject{User: "jane"}, csr.RequestOptions{ExtraExtensions: Extensions(a)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	info, err := csr.InspectRequest(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got, err := FromExtensions(info.Extensions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s, err := Verifier{Roots: []*x509.Certificate{m.root}}.Verify(got, info.PublicKey)
 	if err != nil || s.Serial != "4711" {
 		t.Errorf("%+v, %v", s, err)
@@ -166,13 +153,9 @@ type maker struct {
 func newMaker(t *testing.T) maker {
 	t.Helper()
 	rootKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	deviceKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ca := func(name string) *x509.Certificate {
 		return &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
 			NotBefore: time.Now().Add(-time.Hour),
@@ -203,12 +186,8 @@ func sign(t *testing.T, template, parent *x509.Certificate, key crypto.PublicKey
 		parent = template
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, key, by)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return cert
 }

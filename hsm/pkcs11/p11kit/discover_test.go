@@ -16,6 +16,13 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // tree writes files (name: content) into a new folder and returns it. Content
 // "-> NAME" makes a symbolic link.
 func tree(t *testing.T, files map[string]string) string {
@@ -23,18 +30,14 @@ func tree(t *testing.T, files map[string]string) string {
 	root := t.TempDir()
 	for name, content := range files {
 		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		var err error
 		if target, ok := strings.CutPrefix(content, "-> "); ok {
 			err = os.Symlink(filepath.Join(root, target), path)
 		} else {
 			err = os.WriteFile(path, []byte(content), 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	return root
 }
@@ -140,9 +143,7 @@ func TestDiscover(t *testing.T) {
 			var got []string
 			for _, m := range found {
 				rel, err := filepath.Rel(root, m.Path)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				got = append(got, m.Name+"="+rel)
 			}
 			if !reflect.DeepEqual(got, c.want) || len(problems) != c.problems {
@@ -220,17 +221,13 @@ func TestClient(t *testing.T) {
 	}
 	found(0)
 	l, err := net.Listen("unix", p.server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	found(1)
 	address := p.Server()
 	if err := Unreachable(address); address != "unix:path="+p.server || err != nil {
 		t.Errorf("%s: %v", address, err)
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Close())
 	found(0)
 	for _, address := range []string{address, strings.ReplaceAll(address, "server", "%73erver") + ";pid=1"} {
 		err := Unreachable(address)
@@ -257,9 +254,7 @@ func FuzzReadConfig(f *testing.F) {
 	f.Add(":\n")
 	f.Fuzz(func(t *testing.T, s string) {
 		path := filepath.Join(t.TempDir(), "f")
-		if err := os.WriteFile(path, []byte(s), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(s), 0o600))
 		values, _ := readConfig(path)
 		for k, v := range values {
 			if k == "" || k != strings.TrimSpace(k) || v != strings.TrimSpace(v) || strings.ContainsAny(k+v, "\n") {

@@ -10,14 +10,19 @@ import (
 	"testing"
 )
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestPadding lets crypto/rsa check the signatures that a bare RSA operation over our blocks
 // gives, for moduli of all lengths modulo 8.
 func TestPadding(t *testing.T) {
 	for bits := 1024; bits < 1033; bits++ {
 		k, err := rsa.GenerateKey(rand.Reader, bits)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		raw := func(block []byte) []byte {
 			m := new(big.Int).SetBytes(block)
 			return m.Exp(m, k.D, k.N).FillBytes(make([]byte, k.Size()))
@@ -26,13 +31,9 @@ func TestPadding(t *testing.T) {
 			digest := h.New().Sum(nil)
 			for _, wanted := range []int{rsa.PSSSaltLengthAuto, rsa.PSSSaltLengthEqualsHash, 0, 1, 20} {
 				salt, err := SaltLength(&k.PublicKey, h, wanted)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				block, err := PSS(nil, &k.PublicKey, h, digest, salt)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				o := &rsa.PSSOptions{SaltLength: wanted}
 				if err := rsa.VerifyPSS(&k.PublicKey, h, digest, raw(block), o); err != nil || len(block) != k.Size() {
 					t.Errorf("%d bits, %s, salt %d: %v, %d bytes", bits, h, wanted, err, len(block))
@@ -46,9 +47,7 @@ func TestPadding(t *testing.T) {
 		for _, h := range []crypto.Hash{crypto.SHA1, crypto.SHA256, crypto.SHA384, crypto.SHA512} {
 			digest := h.New().Sum(nil)
 			block, err := PKCS1(&k.PublicKey, DigestInfo(h), digest)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if err := rsa.VerifyPKCS1v15(&k.PublicKey, h, digest, raw(block)); err != nil || len(block) != k.Size() {
 				t.Errorf("%d bits, %s, PKCS #1: %v, %d bytes", bits, h, err, len(block))
 			}
@@ -59,9 +58,7 @@ func TestPadding(t *testing.T) {
 // TestTooLong: a key that is too short for the digest and salt is refused.
 func TestTooLong(t *testing.T) {
 	k, err := rsa.GenerateKey(rand.Reader, 1024)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, salt := range []int{127, -7} {
 		if _, err := SaltLength(&k.PublicKey, crypto.SHA256, salt); !errors.Is(err, rsa.ErrMessageTooLong) {
 			t.Errorf("a salt of %d bytes: %v", salt, err)
