@@ -47,14 +47,12 @@ func TestResponder(t *testing.T) {
 		return err
 	}
 	go ask(context.Background())
-	r.Sees("Delete pods web-1?", "process 5121")
-	r.Press("enter")
+	r.Walk("~Delete pods web-1?", "~process 5121", "enter")
 	if err := answered(); err == nil {
 		t.Error("enter is no yes")
 	}
 	go ask(context.Background())
-	r.Sees("Delete pods web-1?")
-	r.Press("y")
+	r.Walk("~Delete pods web-1?", "y")
 	if err := answered(); err != nil {
 		t.Error(err)
 	}
@@ -68,8 +66,7 @@ func TestResponder(t *testing.T) {
 	r.Until("taken down", func() bool { return tui.OpenDialogs(r.Model()) == 0 })
 
 	// While something else is open, the agent is to ask elsewhere.
-	r.Press("?")
-	r.Sees("Everywhere")
+	r.Walk("?", "~Everywhere")
 	go ask(context.Background())
 	if err := answered(); !errors.Is(err, hsm.ErrNoTerminal) {
 		t.Errorf("asked over another dialog: %v", err)

@@ -100,8 +100,7 @@ func TestPromptEnds(t *testing.T) {
 	}
 	ctx = context.Background()
 	go ask()
-	r.Sees("PIV PIN of YubiKey", "FIDO PIN", "3 tries left")
-	r.Press("esc")
+	r.Walk("~PIV PIN of YubiKey", "~FIDO PIN", "~3 tries left", "esc")
 	if err := <-errs; !errors.Is(err, hsm.ErrCancelled) {
 		t.Errorf("got %v", err)
 	}
@@ -110,8 +109,7 @@ func TestPromptEnds(t *testing.T) {
 			hsm.PINPrompt{Kind: hsm.PIVPIN, Token: cardInfo(), Retries: 2, Again: "nothing is left of it"})
 		errs <- err
 	}()
-	r.Sees("nothing is left of it", "2 tries left")
-	r.Press("esc")
+	r.Walk("~nothing is left of it", "~2 tries left", "esc")
 	if err := <-errs; !errors.Is(err, hsm.ErrCancelled) {
 		t.Errorf("got %v", err)
 	}
@@ -121,8 +119,7 @@ func TestPromptEnds(t *testing.T) {
 		_, err := tui.Prompter(r.Model()).PIN(ctx, hsm.PINPrompt{Kind: hsm.PUK, Token: info, Retries: 3})
 		errs <- err
 	}()
-	r.Sees("PUK of YubiKey", "The default PUK is still in force")
-	r.Press("esc")
+	r.Walk("~PUK of YubiKey", "~The default PUK is still in force", "esc")
 	if err := <-errs; !errors.Is(err, hsm.ErrCancelled) {
 		t.Errorf("got %v", err)
 	}
@@ -164,14 +161,8 @@ func TestNewSecret(t *testing.T) {
 		defer s.Zero()
 		got <- string(s.Bytes())
 	}()
-	r.Sees("New PIV PIN")
-	r.Press(`"123456"`, "enter")
-	r.Sees("Repeat it")
-	r.Press(`"123457"`, "enter")
-	r.Sees("The two entries differ.")
-	r.Press(`"123"`, "enter")
-	r.Sees("at least 6")
-	r.Press(`"246810"`, "enter", `"246810"`, "enter")
+	r.Walk("~New PIV PIN", `"123456"`, "enter", "~Repeat it", `"123457"`, "enter", "~The two entries differ.",
+		`"123"`, "enter", "~at least 6", `"246810"`, "enter", `"246810"`, "enter")
 	if s := <-got; s != "246810" {
 		t.Errorf("got %q", s)
 	}
@@ -269,8 +260,7 @@ func TestTypedConfirm(t *testing.T) {
 			hsm.ConfirmPrompt{Question: "Erase it?", Type: "12345678"})
 		got <- yes && err == nil
 	}()
-	r.Sees("Type 12345678")
-	r.Press("enter", `"1234"`, "enter")
+	r.Walk("~Type 12345678", "enter", `"1234"`, "enter")
 	if tui.OpenDialogs(r.Model()) != 1 {
 		t.Fatal("closed by the wrong words")
 	}

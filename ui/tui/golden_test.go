@@ -44,10 +44,8 @@ func scenes() []scene {
 		{name: "palette", walk: func(r *rig) { atToken(r); r.Press("ctrl+p", `"key"`); r.Sees("delete key") }},
 		{name: "attestation", walk: func(r *rig) {
 			atDesk(r)
-			r.Press("v")
-			r.Sees("Against Yubico's published roots.")
-			r.Press(`"../../hsm/attest/testdata/yubikey5.pem"`, "enter")
-			r.Sees("What ../../hsm/attest/testdata/yubikey5.pem states", "firmware")
+			r.Walk("v", "~Against Yubico's published roots.", `"../../hsm/attest/testdata/yubikey5.pem"`, "enter",
+				"~What ../../hsm/attest/testdata/yubikey5.pem states", "~firmware")
 			r.settle()
 		}},
 		{name: "requests", walk: atRequests},
@@ -65,21 +63,14 @@ func scenes() []scene {
 		{name: "help", walk: func(r *rig) { atTokens(r); r.Press("?"); r.Sees("Everywhere") }},
 		{name: "key", wizard: true, walk: func(r *rig) {
 			toToken(r)
-			r.Press("down", "enter")
-			r.Sees("Change: u")
-			r.Press("s")
-			r.Sees("reuse its")
+			r.Walk("down", "enter", "~Change: u", "s", "~reuse its")
 		}},
 		{name: "policy", wizard: true, walk: toPolicy},
 		{name: "review", wizard: true, walk: toReview},
 		{name: "pin", wizard: true, world: func(w *world) { w.misses(w.soft) },
 			walk: func(r *rig) {
 				toPIN(r)
-				r.Press(`"111111"`, "enter")
-				r.Sees("Use the last try")
-				r.Press("y")
-				r.Sees("The last try")
-				r.Press(`"1234"`)
+				r.Walk(`"111111"`, "enter", "~Use the last try", "y", "~The last try", `"1234"`)
 			}},
 		{name: "running", wizard: true, walk: func(r *rig) {
 			toPIN(r)
@@ -96,8 +87,7 @@ func scenes() []scene {
 		{plain: true, name: "resume", wizard: true, world: (*world).unfinished, walk: func(r *rig) { r.Sees("Resume staging-hsm") }},
 		{plain: true, name: "bad", walk: func(r *rig) {
 			atRequests(r)
-			r.Press("enter")
-			r.Sees("kubehsm-mallory-7x2kp", "which bypasses all access rules", "Fingerprint")
+			r.Walk("enter", "~kubehsm-mallory-7x2kp", "~which bypasses all access rules", "~Fingerprint")
 			r.opens("a")
 			r.Sees("Because of the warnings")
 		}},
@@ -180,8 +170,7 @@ func (w *world) current(name string) {
 func atHome(r *rig) {
 	r.T.Helper()
 	atTokens(r)
-	r.Press("0")
-	r.Sees("User", "prod-hsm", "ends in 80 d")
+	r.Walk("0", "~User", "~prod-hsm", "~ends in 80 d")
 }
 
 // busy adds an agent that is in use, and an audit log.

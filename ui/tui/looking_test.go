@@ -117,16 +117,12 @@ func TestHomeMissesToken(t *testing.T) {
 	w.throughToken()
 	r := w.open(120, 40)
 	atTokens(r)
-	r.Press("0")
-	r.Sees("prod-hsm", "locked")
+	r.Walk("0", "~prod-hsm", "~locked")
 	w.soft.Unplug()
-	r.Press("r")
-	r.Sees("the token of prod-hsm, trial, is not there", "Token    ! not there", "see what is wrong")
-	r.Press("3")
-	r.Sees("prod-hsm ○ locked")
+	r.Walk("r", "~the token of prod-hsm, trial, is not there", "~Token    ! not there", "~see what is wrong", "3",
+		"~prod-hsm ○ locked")
 	w.soft.Plug()
-	r.Press("0", "r")
-	r.Sees("prod-hsm ○ locked", "U unlock")
+	r.Walk("0", "r", "~prod-hsm ○ locked", "~U unlock")
 }
 
 // TestUnlockAndRead: the key that the line names asks once, and what is read then is followed by itself. When the
@@ -137,23 +133,14 @@ func TestUnlockAndRead(t *testing.T) {
 	w.Agent()
 	r := w.open(120, 40)
 	atTokens(r)
-	r.Press("5")
-	r.Sees("U unlocks the token and reads the cluster's tickets")
-	r.Press("3")
-	r.Sees("U unlocks the token and reads the cluster's requests", "U unlock and read")
-	r.Press("U")
-	r.Sees("PIN of trial")
-	r.Press("esc")
-	r.Sees("cancelled", "U unlock and read")
+	r.Walk("5", "~U unlocks the token and reads the cluster's tickets", "3",
+		"~U unlocks the token and reads the cluster's requests", "~U unlock and read", "U", "~PIN of trial", "esc",
+		"~cancelled", "~U unlock and read")
 	r.Press("U") // a no is none for good
 	r.Type("PIN of trial", pin)
-	r.Sees("2 requests pending", "mallory", "live")
-	r.Press("5")
-	r.Sees("for the new rack", "nobody knows")
-	r.Press("3", "down", "enter")
-	r.Sees("kubehsm-jane-7x2kp", "Fingerprint")
-	r.Press("esc", "L")
-	r.Sees("The token of prod-hsm is locked. As of 09:30.", "2 requests pending", "mallory")
+	r.Walk("~2 requests pending", "~mallory", "~live", "5", "~for the new rack", "~nobody knows", "3", "down",
+		"enter", "~kubehsm-jane-7x2kp", "~Fingerprint", "esc", "L", "~The token of prod-hsm is locked. As of 09:30.",
+		"~2 requests pending", "~mallory")
 	if titles := r.asked(); len(titles) != 2 {
 		t.Errorf("asked: %q", titles)
 	}

@@ -76,26 +76,16 @@ func TestSections(t *testing.T) {
 func TestPaletteFinds(t *testing.T) {
 	r := newWorld(t).open(100, 30)
 	atRequests(r)
-	r.Press("1", ":", `"approve jane"`)
-	r.Sees("approve kubehsm-jane-7x2kp")
-	r.Press("enter")
-	r.Sees("Approve it?", "jane in dev")
-	r.Press("esc")
-	r.Sees("kubehsm-jane-7x2kp", "Fingerprint")
-	r.Press(":", `"approve nobody"`)
-	r.Sees("Nothing matches.")
-	r.Press("ctrl+u", `"ctx stag"`, "tab")
-	r.Sees(": make current staging")
-	r.Press("enter")
-	r.Sees("Write this?", "current-context: staging")
+	r.Walk("1", ":", `"approve jane"`, "~approve kubehsm-jane-7x2kp", "enter", "~Approve it?", "~jane in dev", "esc",
+		"~kubehsm-jane-7x2kp", "~Fingerprint", ":", `"approve nobody"`, "~Nothing matches.", "ctrl+u", `"ctx stag"`,
+		"tab", "~: make current staging", "enter", "~Write this?", "~current-context: staging")
 }
 
 // TestNumbersAreTextInForms: a digit in a name is no way out of the wizard.
 func TestNumbersAreTextInForms(t *testing.T) {
 	r := newWorld(t).openWizard(100, 30)
 	toSubject(r)
-	r.Press(`"jane2:q"`)
-	r.Sees("jane2:q", "Who is it for")
+	r.Walk(`"jane2:q"`, "~jane2:q", "~Who is it for")
 }
 
 // at is the place of a text on the screen.
@@ -156,23 +146,19 @@ func TestMouse(t *testing.T) {
 	r.click("enroll a key")
 	r.Sees("Which token")
 	r.click("YubiKey 5C")
-	r.Sees("▌ YubiKey 5C")
-	r.Press("esc")
-	r.Sees("5 Help desk")
+	r.Walk("~▌ YubiKey 5C", "esc", "~5 Help desk")
 	r.click("Help desk")
 	r.Sees("jane, dev")
 	r.click("t new ticket")
 	r.Sees("A ticket for one person")
 	r.click("Their PUK")
 	r.click("is sealed to you")
-	r.Sees("● is sealed to you")
-	r.Press("esc")
+	r.Walk("~● is sealed to you", "esc")
 	r.click("for the new rack")
 	r.click("D delete")
 	r.Sees("Nobody can use it any more")
 	r.Send(tea.MouseWheelMsg{Button: tea.MouseWheelDown}) // not to the yes
-	r.Press("enter")
-	r.Sees("cancelled")
+	r.Walk("enter", "~cancelled")
 	r.click("D delete")
 	r.Sees("Nobody can use it any more")
 	r.click("Yes")

@@ -112,17 +112,12 @@ func TestQuitAsksWhileRunning(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	})
-	r.Press("enter")
-	r.Sees("Enrolling")
-	r.Press("q")
-	r.Sees("Leave?", "The enrollment stops here")
+	r.Walk("enter", "~Enrolling", "q", "~Leave?", "~The enrollment stops here")
 	r.Press("enter") // the focus is on no
 	if r.Quit || tui.OpenDialogs(r.Model()) != 0 {
 		t.Fatal("left without a yes")
 	}
-	r.Press("q")
-	r.Sees("Leave?")
-	r.Press("y")
+	r.Walk("q", "~Leave?", "y")
 	r.Until("quit", func() bool { return r.Quit })
 }
 
@@ -132,15 +127,8 @@ func TestClusterMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	o, path := building(t, `{"phase":"starting"}`)
 	r := &rig{Rig: w.Start(80, 24, o), world: w}
-	r.Sees("being built")
-	r.Press("t")
-	r.Sees("Which token", "tries left")
-	r.Press("enter", "u")
-	r.Sees("Who is it for")
-	r.Press(`"jane"`, "enter")
-	r.Sees("Ready, except for the cluster")
-	r.Press("enter")
-	r.Sees("the cluster is not ready yet")
+	r.Walk("~being built", "t", "~Which token", "~tries left", "enter", "u", "~Who is it for", `"jane"`, "enter",
+		"~Ready, except for the cluster", "enter", "~the cluster is not ready yet")
 	if err := os.WriteFile(path, []byte(`{"phase":"ready"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -153,9 +141,7 @@ func TestClusterFails(t *testing.T) {
 	o, _ := building(t, `{"phase":"failed","message":"no space left\u001b[2J"}`)
 	r := &rig{Rig: w.Start(80, 24, o), world: w}
 	toSummary(r)
-	r.Sees("no space left", "hint:")
-	r.Press("o")
-	r.Sees("no space left", "hint:", "staging")
+	r.Walk("~no space left", "~hint:", "o", "~no space left", "~hint:", "~staging")
 }
 
 // TestListFailureStays: where no tokens can be listed, the reason stays on the screen.

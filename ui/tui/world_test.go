@@ -232,15 +232,13 @@ func atTokens(r *rig) { r.T.Helper(); r.Sees("trial", "9c") }
 func atToken(r *rig) {
 	r.T.Helper()
 	atTokens(r)
-	r.Press("down", "down", "enter")
-	r.Sees("Meant for", "PUK default, 3 of 3", "9e")
+	r.Walk("down", "down", "enter", "~Meant for", "~PUK default, 3 of 3", "~9e")
 }
 
 func atContexts(r *rig) {
 	r.T.Helper()
 	atTokens(r)
-	r.Press("2")
-	r.Sees("● trial-admin", "staging")
+	r.Walk("2", "~● trial-admin", "~staging")
 }
 
 func atOurs(r *rig) { r.T.Helper(); atContexts(r); r.Sees("prod-hsm", "in 90 y") }
@@ -248,15 +246,13 @@ func atOurs(r *rig) { r.T.Helper(); atContexts(r); r.Sees("prod-hsm", "in 90 y")
 func atRequests(r *rig) {
 	r.T.Helper()
 	atTokens(r)
-	r.Press("3")
-	r.Sees("2 requests pending", "mallory", "jane")
+	r.Walk("3", "~2 requests pending", "~mallory", "~jane")
 }
 
 func toLook(r *rig) {
 	r.T.Helper()
 	atRequests(r)
-	r.Press("down", "enter")
-	r.Sees("kubehsm-jane-7x2kp", "Fingerprint")
+	r.Walk("down", "enter", "~kubehsm-jane-7x2kp", "~Fingerprint")
 }
 
 func atActivity(r *rig) { r.T.Helper(); atTokens(r); r.Press("4"); r.Sees("The agent is not running") }
@@ -264,8 +260,7 @@ func atActivity(r *rig) { r.T.Helper(); atTokens(r); r.Press("4"); r.Sees("The a
 func atDesk(r *rig) {
 	r.T.Helper()
 	atTokens(r)
-	r.Press("5")
-	r.Sees("jane, dev", "for the new rack", "nobody knows")
+	r.Walk("5", "~jane, dev", "~for the new rack", "~nobody knows")
 }
 
 // atRoster is the board of a cluster with tokens at every stage that needs somebody.
@@ -273,8 +268,7 @@ func atRoster(r *rig) {
 	r.T.Helper()
 	r.world.roster()
 	atDesk(r)
-	r.Press("T")
-	r.Sees("6 tokens: 1 waiting, 1 denied, 1 expiring, 1 not come, 1 in, 1 lost")
+	r.Walk("T", "~6 tokens: 1 waiting, 1 denied, 1 expiring, 1 not come, 1 in, 1 lost")
 }
 
 func atDoctor(r *rig) { r.T.Helper(); atTokens(r); r.Press("6"); r.Sees("look again") }
@@ -285,38 +279,31 @@ func toToken(r *rig) { r.T.Helper(); r.Sees("Which token", "tries left") }
 func toSummary(r *rig) {
 	r.T.Helper()
 	toToken(r)
-	r.Press("enter")
-	r.Sees("Change: u user")
+	r.Walk("enter", "~Change: u user")
 }
 
 func toPolicy(r *rig) {
 	r.T.Helper()
 	toSummary(r)
-	r.Press("s")
-	r.Sees("A new key")
-	r.Press("enter")
-	r.Sees("Algorithm")
+	r.Walk("s", "~A new key", "enter", "~Algorithm")
 }
 
 func toCluster(r *rig) {
 	r.T.Helper()
 	toSummary(r)
-	r.Press("o")
-	r.Sees("Which cluster", "staging")
+	r.Walk("o", "~Which cluster", "~staging")
 }
 
 func toSubject(r *rig) {
 	r.T.Helper()
 	toSummary(r)
-	r.Press("u")
-	r.Sees("Who is it for", "trial-admin-hsm")
+	r.Walk("u", "~Who is it for", "~trial-admin-hsm")
 }
 
 func toReview(r *rig) {
 	r.T.Helper()
 	toSubject(r)
-	r.Press(`"jane"`, "enter")
-	r.Sees("This is what will be done", "Who      jane")
+	r.Walk(`"jane"`, "enter", "~This is what will be done", "~Who      jane")
 }
 
 func toPIN(r *rig) { r.T.Helper(); toReview(r); r.Press("enter"); r.Sees("PIN of trial") }

@@ -168,6 +168,18 @@ func (r *Rig) Sees(texts ...string) {
 	}
 }
 
+// Walk presses keys as Press does, and waits, as Sees does, for each text behind "~".
+func (r *Rig) Walk(steps ...string) {
+	r.T.Helper()
+	for _, s := range steps {
+		if text, sees := strings.CutPrefix(s, "~"); sees {
+			r.Sees(text)
+		} else {
+			r.Press(s)
+		}
+	}
+}
+
 // Loses runs the model until its screen holds none of the texts.
 func (r *Rig) Loses(texts ...string) {
 	r.T.Helper()

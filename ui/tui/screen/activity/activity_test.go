@@ -80,8 +80,7 @@ func locked(r *screentest.Rig) {
 // TestAgent: what is open comes and goes by itself; the agent is locked, and ended.
 func TestAgent(t *testing.T) {
 	r := busy(t, func(w *screentest.World) *screentest.Rig { return w.Open("4") })
-	r.Press("tab")
-	r.Sees("token 12345678", "unlocked, ")
+	r.Walk("tab", "~token 12345678", "~unlocked, ")
 	// another program locks the agent
 	if err := (session.Agent{Env: r.World.Env}).LockAgent(t.Context(), nil); err != nil {
 		t.Fatal(err)
@@ -90,22 +89,18 @@ func TestAgent(t *testing.T) {
 	r.Loses("unlocked, ")
 	r.Press("tab", "L")
 	locked(r)
-	r.Press("S")
-	r.Sees("the agent has ended", "The agent is not running")
+	r.Walk("S", "~the agent has ended", "~The agent is not running")
 	if _, err := (session.Agent{Env: r.World.Env}).AgentStatus(t.Context()); !errors.Is(err, client.ErrNotRunning) {
 		t.Errorf("the agent runs, or %v", err)
 	}
-	r.Press("L")
-	r.Sees("lock: the agent is not running")
+	r.Walk("L", "~lock: the agent is not running")
 }
 
 // TestReadOnly: in read-only mode the agent can be locked, since that takes nothing away, but
 // not ended.
 func TestReadOnly(t *testing.T) {
 	r := busy(t, func(w *screentest.World) *screentest.Rig { return w.OpenReadOnly("4") })
-	r.Press("S")
-	r.Sees("stop the agent: read-only mode")
-	r.Press("L")
+	r.Walk("S", "~stop the agent: read-only mode", "L")
 	locked(r)
 }
 
@@ -120,10 +115,8 @@ func TestWaits(t *testing.T) {
 			Request: `delete pods "web-1" in "shop"`, Since: ago(4 * time.Second)}}}
 	w.Told(status)
 	r := w.Open("4")
-	r.Sees("14 signatures", "agent 1.0.0, process 4711, up 2h", `prod-hsm waits for consent: delete pods "web-1"`)
-	r.Press("tab")
-	r.Sees("connection to prod.example.com:6443", "process 5120", "12 requests, 1 open")
-	r.Press("/", `"connection"`)
+	r.Walk("~14 signatures", "~agent 1.0.0, process 4711, up 2h", `~prod-hsm waits for consent: delete pods "web-1"`,
+		"tab", "~connection to prod.example.com:6443", "~process 5120", "~12 requests, 1 open", "/", `"connection"`)
 	r.Loses("12 requests, 1 open")
 }
 
@@ -133,40 +126,30 @@ func TestLive(t *testing.T) {
 	r := open(t)
 	r.Sees("The agent is not running. It starts when kubectl needs it.")
 	write(t, r.World, audit.Record{Time: ago(0), Event: audit.Lock, Reason: "idle"})
-	r.Sees("lock", "idle")
-	r.Press("L")
-	r.Sees("lock: the agent is not running")
-	r.Press("S")
-	r.Sees("stop the agent: the agent is not running")
+	r.Walk("~lock", "~idle", "L", "~lock: the agent is not running", "S", "~stop the agent: the agent is not running")
 }
 
 // TestCopies: the record as it is in the log, and the key's fingerprint.
 func TestCopies(t *testing.T) {
 	r := open(t)
-	r.Press("home", "f")
-	r.Sees("copy fingerprint: the record names no key")
-	r.Press("c")
-	r.Sees("record copied")
+	r.Walk("home", "f", "~copy fingerprint: the record names no key", "c", "~record copied")
 	var got audit.Record
 	if err := json.Unmarshal([]byte(r.Copied()), &got); err != nil || got.Event != audit.Denial || got.Code != 403 ||
 		got.Request != "delete pods" {
 		t.Errorf("copied %s: %v", r.Copied(), err)
 	}
-	r.Press("down", "f")
-	r.Sees("fingerprint copied")
+	r.Walk("down", "f", "~fingerprint copied")
 	if r.Copied() != fingerprint {
 		t.Errorf("copied %s", r.Copied())
 	}
-	r.Press("tab", "c")
-	r.Sees("copy record: no record is selected")
+	r.Walk("tab", "c", "~copy record: no record is selected")
 }
 
 func TestFilter(t *testing.T) {
 	r := open(t)
 	r.Press("/", `"denial"`)
 	r.Loses("sign-in")
-	r.Press("esc")
-	r.Sees("sign-in")
+	r.Walk("esc", "~sign-in")
 }
 
 // TestMoveBridge: the port is moved and the kubeconfig entries follow, after a yes.
@@ -180,24 +163,13 @@ func TestMoveBridge(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := w.Open("4")
-	r.Sees("The agent is not running")
-	r.Press("b")
-	r.Sees("The agent ends, which cuts")
-	r.Press(`"80"`, "enter")
-	r.Sees("a number from 1024 to 65535")
-	r.Press("backspace", "backspace", `"27001"`, "enter")
-	r.Sees("Move it?", "to 127.0.0.1:27001", "rewritten: prod-hsm")
-	r.Press("n")
-	r.Sees("Move the bridge: cancelled")
+	r.Walk("~The agent is not running", "b", "~The agent ends, which cuts", `"80"`, "enter",
+		"~a number from 1024 to 65535", "backspace", "backspace", `"27001"`, "enter", "~Move it?",
+		"~to 127.0.0.1:27001", "~rewritten: prod-hsm", "n", "~Move the bridge: cancelled")
 	if now, err := w.Env.Bridge(); err != nil || now.Port != before.Port {
 		t.Fatalf("on port %d, %v", now.Port, err)
 	}
-	r.Press("b")
-	r.Sees("The agent ends, which cuts")
-	r.Press(`"27001"`, "enter")
-	r.Sees("Move it?")
-	r.Press("y")
-	r.Sees("the bridge has moved")
+	r.Walk("b", "~The agent ends, which cuts", `"27001"`, "enter", "~Move it?", "y", "~the bridge has moved")
 	if now, err := w.Env.Bridge(); err != nil || now.Port != 27001 {
 		t.Errorf("on port %d, %v", now.Port, err)
 	}
@@ -207,6 +179,5 @@ func TestMoveBridge(t *testing.T) {
 // TestAgentUnit: what is shown to start the agent at login runs this program.
 func TestAgentUnit(t *testing.T) {
 	r := open(t)
-	r.Press("u")
-	r.Sees("Start the agent at login", "/usr/local/bin/kubehsm", "copy file")
+	r.Walk("u", "~Start the agent at login", "~/usr/local/bin/kubehsm", "~copy file")
 }

@@ -67,23 +67,13 @@ func enrolled(t *testing.T, r *screentest.Rig) (enrollment.Enrollment, error) {
 // TestUse: what is made current is taken back by undo.
 func TestUse(t *testing.T) {
 	r := open(t)
-	r.Press("home", "s")
-	r.Sees("Write this?", "-current-context: trial-admin", "+current-context: staging")
-	r.Press("n")
-	r.Sees("Make it current: cancelled")
+	r.Walk("home", "s", "~Write this?", "~-current-context: trial-admin", "~+current-context: staging", "n",
+		"~Make it current: cancelled")
 	before := r.World.Kubeconfig()
-	r.Press("s")
-	r.Sees("Write this?")
-	r.Press("y")
-	r.Sees("kubectl uses staging now")
+	r.Walk("s", "~Write this?", "y", "~kubectl uses staging now")
 	r.World.HasKubeconfig("current-context: staging")
-	r.Sees("● staging")
-	r.Press("s")
-	r.Sees("make current: it is the current one")
-	r.Press("u")
-	r.Sees("Undo this?", "+current-context: trial-admin")
-	r.Press("y")
-	r.Sees("the latest change is undone")
+	r.Walk("~● staging", "s", "~make current: it is the current one", "u", "~Undo this?",
+		"~+current-context: trial-admin", "y", "~the latest change is undone")
 	if got := r.World.Kubeconfig(); got != before {
 		t.Errorf("after undo:\n%s\nwas\n%s", got, before)
 	}
@@ -92,71 +82,42 @@ func TestUse(t *testing.T) {
 // TestHistory: an earlier step is taken back too.
 func TestHistory(t *testing.T) {
 	r := open(t)
-	r.Press("home", "s")
-	r.Sees("Write this?")
-	r.Press("y")
-	r.Sees("kubectl uses staging now")
-	r.Press("H")
-	r.Sees("choose one to undo")
-	r.Press("enter")
-	r.Sees("Undo this?")
-	r.Press("y")
-	r.Sees("undone: ")
+	r.Walk("home", "s", "~Write this?", "y", "~kubectl uses staging now", "H", "~choose one to undo", "enter",
+		"~Undo this?", "y", "~undone: ")
 	r.World.HasKubeconfig("current-context: trial-admin")
 }
 
 // TestHealth asks the cluster whom it takes a context for.
 func TestHealth(t *testing.T) {
 	r := open(t)
-	r.Press("home", "down", "enter")
-	r.Sees("fails", "error: ")
+	r.Walk("home", "down", "enter", "~fails", "~error: ")
 	r.World.Cluster("admin", "system:masters")
-	r.Press("enter")
-	r.Sees("Works: the cluster knows you as admin")
-	r.Press("up", "enter")
-	r.Sees("fails", "error: ")
-	r.Press("down")
+	r.Walk("enter", "~Works: the cluster knows you as admin", "up", "enter", "~fails", "~error: ", "down")
 	r.Sees("Works: the cluster knows you as admin") // each context keeps its own words
 }
 
 // TestTakeOut: a context goes and comes back; of kubehsm's own the enrollment stays.
 func TestTakeOut(t *testing.T) {
 	r := open(t)
-	r.Press("end", "D")
-	r.Sees("What do you want to remove?")
-	r.Press("enter")
-	r.Sees("Remove zeta-hsm?")
-	r.Press("y")
-	r.Sees("the context is removed")
+	r.Walk("end", "D", "~What do you want to remove?", "enter", "~Remove zeta-hsm?", "y", "~the context is removed")
 	r.World.LacksKubeconfig("name: zeta-hsm")
 	if _, err := enrolled(t, r); err != nil {
 		t.Error(err)
 	}
 	r.Loses("signs in by token")
-	r.Press("u")
-	r.Sees("Undo this?")
-	r.Press("y")
-	r.Sees("the latest change is undone", "zeta-hsm")
+	r.Walk("u", "~Undo this?", "y", "~the latest change is undone", "~zeta-hsm")
 }
 
 // TestRemove: the record goes with the entry, the key stays.
 func TestRemove(t *testing.T) {
 	r := open(t)
-	r.Press("end", "D")
-	r.Sees("What do you want to remove?")
-	r.Press("down", "enter")
-	r.Sees("Remove the enrollment zeta-hsm?", "The key stays on the token")
-	r.Press("esc")
-	r.Sees("Remove the enrollment: cancelled")
+	r.Walk("end", "D", "~What do you want to remove?", "down", "enter", "~Remove the enrollment zeta-hsm?",
+		"~The key stays on the token", "esc", "~Remove the enrollment: cancelled")
 	if _, err := enrolled(t, r); err != nil {
 		t.Fatal(err)
 	}
-	r.Press("D")
-	r.Sees("What do you want to remove?")
-	r.Press("down", "enter")
-	r.Sees("Remove the enrollment zeta-hsm?")
-	r.Press("y")
-	r.Sees("zeta-hsm is removed")
+	r.Walk("D", "~What do you want to remove?", "down", "enter", "~Remove the enrollment zeta-hsm?", "y",
+		"~zeta-hsm is removed")
 	if _, err := enrolled(t, r); err == nil || strings.Contains(r.World.Kubeconfig(), "name: zeta-hsm") {
 		t.Errorf("it is still there, or in\n%s", r.World.Kubeconfig())
 	}
@@ -165,20 +126,12 @@ func TestRemove(t *testing.T) {
 // TestConsent: a stricter policy counts at once, and the key signs it.
 func TestConsent(t *testing.T) {
 	r := open(t)
-	r.Press("end", "y")
-	r.Sees("No kubeconfig can weaken it")
-	r.Press("enter")
-	r.Sees("nothing to change")
-	r.Press("y")
-	r.Sees("No kubeconfig can weaken it")
-	r.Press("end", "enter")
+	r.Walk("end", "y", "~No kubeconfig can weaken it", "enter", "~nothing to change", "y",
+		"~No kubeconfig can weaken it", "end", "enter")
 	r.Type("PIN of", "123456")
 	r.Until("set", func() bool { e, err := enrolled(t, r); return err == nil && e.Policy == consent.Always })
-	r.Sees("zeta-hsm: always")
-	r.Press("y")
-	r.Sees("No kubeconfig can weaken it", "Signed by the key: version 1")
-	r.Press("up", "tab", `"verbs="`, "enter")
-	r.Sees(`"verbs=" is none of`)
+	r.Walk("~zeta-hsm: always", "y", "~No kubeconfig can weaken it", "~Signed by the key: version 1", "up", "tab",
+		`"verbs="`, "enter", `~"verbs=" is none of`)
 	if e, err := enrolled(t, r); err != nil || e.Policy != consent.Always {
 		t.Errorf("%+v, %v", e, err)
 	}
@@ -196,9 +149,8 @@ func TestConsentOfAKey(t *testing.T) {
 	if err := r.World.Env.Enrollments().Save(e); err != nil {
 		t.Fatal(err)
 	}
-	r.Press("end", "y")
-	r.Sees("Which requests need your consent?", "zeta-hsm is at ", "eta-hsm", "(eta.example:6443)")
-	r.Press("end", "enter")
+	r.Walk("end", "y", "~Which requests need your consent?", "~zeta-hsm is at ", "~eta-hsm", "~(eta.example:6443)",
+		"end", "enter")
 	r.Type("PIN of", "123456")
 	r.Until("set", func() bool { e, err := enrolled(t, r); return err == nil && e.Policy == consent.Always })
 	r.Sees("zeta-hsm: always")
@@ -206,63 +158,43 @@ func TestConsentOfAKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Send(tea.WindowSizeMsg{Width: 60, Height: 15})
-	r.Press("y")
-	r.Sees("! The signed policy of the key was altered, or cannot", "No kubeconfig can weaken it", "● always")
+	r.Walk("y", "~! The signed policy of the key was altered, or cannot", "~No kubeconfig can weaken it", "~● always")
 	r.Send(tea.WindowSizeMsg{Width: 60, Height: 12})
-	r.Sees("! The signed policy of the key was altered, or cannot", "● always", "pgdn read on", "↓ ")
-	r.Press("pgdown", "pgdown", "pgdown")
-	r.Sees("No kubeconfig can weaken it", "↑ end", "● always")
+	r.Walk("~! The signed policy of the key was altered, or cannot", "~● always", "~pgdn read on", "~↓ ", "pgdown",
+		"pgdown", "pgdown", "~No kubeconfig can weaken it", "~↑ end", "~● always")
 }
 
 // TestConsentRules: rules are read before they are kept, and shown again.
 func TestConsentRules(t *testing.T) {
 	r := open(t)
-	r.Press("home", "y")
-	r.Sees("consent policy: it is not kubehsm's")
-	r.Press("end", "y")
-	r.Sees("Which requests to 127.0.0.1:1 need your consent?", "● session")
-	r.Press("down", "down", "enter")
+	r.Walk("home", "y", "~consent policy: it is not kubehsm's", "end", "y",
+		"~Which requests to 127.0.0.1:1 need your consent?", "~● session", "down", "down", "enter")
 	r.Sees("it is empty; verbs=* matches everything") // the policy rules wants one
-	r.Press(`"verbs=delete; dryrun"`, "enter")
-	r.Sees(`"dryrun" is none of verbs=`)
+	r.Walk(`"verbs=delete; dryrun"`, "enter", `~"dryrun" is none of verbs=`)
 	for range len(" dryrun") {
 		r.Press("backspace")
 	}
 	r.Press(`"verbs=get resources=secrets"`, "enter")
 	r.Type("PIN of", "123456")
 	r.Until("set", func() bool { e, err := enrolled(t, r); return err == nil && len(e.Rules) == 2 })
-	r.Sees("zeta-hsm: rules: ")
-	r.Press("x")
-	r.Sees("Done before", "--policy rules --rule verbs=delete --rule 'verbs=get", "resources=secrets'")
-	r.Press("esc", "y")
-	r.Sees("● rules")
-	r.Press("enter")
-	r.Sees("nothing to change")
+	r.Walk("~zeta-hsm: rules: ", "x", "~Done before", "~--policy rules --rule verbs=delete --rule 'verbs=get",
+		"~resources=secrets'", "esc", "y", "~● rules", "enter", "~nothing to change")
 }
 
 // TestRepair: an entry that is as it should be is left alone, one for clients that
 // sign themselves is written and taken back.
 func TestRepair(t *testing.T) {
 	r := open(t)
-	r.Press("end", "p")
-	r.Sees("nothing to change")
-	r.Press("E")
-	r.Sees("Write this?", "externalSigner")
-	r.Press("y")
-	r.Sees("the entry is for clients")
+	r.Walk("end", "p", "~nothing to change", "E", "~Write this?", "~externalSigner", "y", "~the entry is for clients")
 	r.World.HasKubeconfig("externalSigner")
-	r.Press("p")
-	r.Sees("Write this?")
-	r.Press("y")
-	r.Sees("the entry is as it should be")
+	r.Walk("p", "~Write this?", "y", "~the entry is as it should be")
 	r.World.LacksKubeconfig("externalSigner")
 }
 
 // TestRequestsThere goes to the requests of the context's cluster.
 func TestRequestsThere(t *testing.T) {
 	r := open(t)
-	r.Press("home", "v")
-	r.Sees("check that https://127.0.0.1:2 is up and reachable")
+	r.Walk("home", "v", "~check that https://127.0.0.1:2 is up and reachable")
 }
 
 // TestSignsIn: a check of a context of kubehsm's signs in with the token's key, and shows as
@@ -280,9 +212,7 @@ func TestSignsIn(t *testing.T) {
 // TestUnlock: the agent unlocks the token of the enrollment.
 func TestUnlock(t *testing.T) {
 	r, _, card := live(t)
-	r.Press("home", "U")
-	r.Sees("unlock: it is not kubehsm's")
-	r.Press("end", "U")
+	r.Walk("home", "U", "~unlock: it is not kubehsm's", "end", "U")
 	r.Type("PIN of", card.PIN())
 	r.Sees("the token of zeta-hsm is unlocked")
 	s, err := session.Agent{Env: r.World.Env}.AgentStatus(t.Context())
@@ -297,11 +227,8 @@ func TestLost(t *testing.T) {
 	r, server, card := live(t)
 	used := strings.Repeat("ab", 32)
 	server.SignedInWith(used)
-	r.Press("home", "T")
-	r.Sees("report a lost token: it is not kubehsm's")
-	r.Press("end", "T")
-	r.Sees("Which token have you lost?", "12345678 (zeta-hsm)")
-	r.Press("7", "7", "tab", "t", "r", "a", "i", "n", "enter")
+	r.Walk("home", "T", "~report a lost token: it is not kubehsm's", "end", "T", "~Which token have you lost?",
+		"~12345678 (zeta-hsm)", "7", "7", "tab", "t", "r", "a", "i", "n", "enter")
 	r.Type("PIN of", card.PIN())
 	r.Sees("Report the token 77 as lost?", "Only a cluster admin can undo this")
 	if made := server.Names(reports); len(made) > 0 {
@@ -322,12 +249,7 @@ func TestLost(t *testing.T) {
 // TestRenewLeft: a renewal that is left at the PIN leaves nothing to go on with.
 func TestRenewLeft(t *testing.T) {
 	r, _, _ := live(t)
-	r.Press("end", "w")
-	r.Sees("Renew zeta-hsm now?")
-	r.Press("y")
-	r.Sees("PIN of")
-	r.Press("esc")
-	r.Sees("Renew zeta-hsm: cancelled")
+	r.Walk("end", "w", "~Renew zeta-hsm now?", "y", "~PIN of", "esc", "~Renew zeta-hsm: cancelled")
 	if begun, err := enrolling.NewStore(r.World.Env).Unfinished(t.Context()); err != nil || len(begun) != 0 {
 		t.Errorf("a renewal that did nothing is under way: %+v, %v", begun, err)
 	}
@@ -340,15 +262,10 @@ func TestRenew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Press("home", "w")
-	r.Sees("renew: it is not kubehsm's")
-	r.Press("end", "w")
-	r.Sees("Renew zeta-hsm now?", "Its certificate ends in", "It does not have to be renewed")
+	r.Walk("home", "w", "~renew: it is not kubehsm's", "end", "w", "~Renew zeta-hsm now?", "~Its certificate ends in",
+		"~It does not have to be renewed")
 	r.Press("enter") // the focus is on no
-	r.Sees("Renew zeta-hsm: cancelled")
-	r.Press("w")
-	r.Sees("Renew zeta-hsm now?")
-	r.Press("y")
+	r.Walk("~Renew zeta-hsm: cancelled", "w", "~Renew zeta-hsm now?", "y")
 	r.Type("PIN of", card.PIN())
 	r.Until("filed", func() bool { return len(server.Names(flowtest.Requests)) == 1 })
 	if strings.Contains(r.View(), "Working") {
@@ -358,11 +275,7 @@ func TestRenew(t *testing.T) {
 	r.Sees("Renew zeta-hsm", "Working", "waiting for")
 	r.Press("q", "1") // keys are the dialog's
 	r.Time = r.Time.Add(4 * time.Second)
-	r.Sees("Working • 5 s")
-	r.Press("esc")
-	r.Sees("Renew zeta-hsm: cancelled")
-	r.Press("w")
-	r.Sees("Go on with the renewal of zeta-hsm?")
+	r.Walk("~Working • 5 s", "esc", "~Renew zeta-hsm: cancelled", "w", "~Go on with the renewal of zeta-hsm?")
 	r.Press("enter") // the focus is on yes
 	filed := server.Names(flowtest.Requests)
 	server.Issue(filed[0])
@@ -385,14 +298,9 @@ func TestRenew(t *testing.T) {
 func TestMigrate(t *testing.T) {
 	r, _, _ := live(t)
 	before := r.World.Kubeconfig()
-	r.Press("end", "m")
-	r.Sees("move to a token: it signs in with a token already")
-	r.Press("home", "down", "m")
-	r.Sees("When the new context works", "must be considered copied")
-	r.Press("esc")
-	r.Sees("system:masters cannot be asked for", "u user")
-	r.Press("u")
-	r.Sees("Who is it for", "admin", "system:masters")
+	r.Walk("end", "m", "~move to a token: it signs in with a token already", "home", "down", "m",
+		"~When the new context works", "~must be considered copied", "esc", "~system:masters cannot be asked for",
+		"~u user", "u", "~Who is it for", "~admin", "~system:masters")
 	if r.World.Kubeconfig() != before {
 		t.Error("the kubeconfig has changed before the new context works")
 	}
@@ -402,9 +310,7 @@ func TestMigrate(t *testing.T) {
 func TestFollow(t *testing.T) {
 	r, server, _ := live(t)
 	moved := flowtest.New(t, "admin")
-	r.Press("end", "F")
-	r.Sees("ask the cluster")
-	r.Press("enter")
+	r.Walk("end", "F", "~ask the cluster", "enter")
 	r.Sees("error: ", "hint: ") // the cluster publishes no cluster-info
 	r.Press("esc")
 	clusterInfo(server, server)
@@ -413,17 +319,13 @@ func TestFollow(t *testing.T) {
 	r.Sees("the cluster is where it was")
 	clusterInfo(server, moved)
 	follow()
-	r.Sees("error: what the cluster says of itself could not be proven", "hint: ")
-	r.Press("esc")
+	r.Walk("~error: what the cluster says of itself could not be proven", "~hint: ", "esc")
 	clusterInfo(moved, moved)
 	follow()
-	r.Sees("Update the enrollment?", "server: "+server.URL+", now "+moved.URL)
-	r.Press("n")
-	r.Sees("Update the cluster: cancelled")
+	r.Walk("~Update the enrollment?", "~server: "+server.URL+", now "+moved.URL, "n",
+		"~Update the cluster: cancelled")
 	follow()
-	r.Sees("Update the enrollment?")
-	r.Press("y")
-	r.Sees("zeta-hsm is updated")
+	r.Walk("~Update the enrollment?", "y", "~zeta-hsm is updated")
 	if e, err := enrolled(t, r); err != nil || e.Cluster.Server != moved.URL {
 		t.Errorf("the enrollment leads to %s, %v", e.Cluster.Server, err)
 	}
@@ -448,17 +350,14 @@ func TestFollowTo(t *testing.T) {
 	to := func(address string) { r.Press("F"); r.Sees("ask the cluster"); r.Press(`"`+address+`"`, "enter") }
 	r.Press("end")
 	to("https://127.0.0.1:1")
-	r.Sees("error: what the cluster says of itself could not be proven", "hint: ")
-	r.Press("esc")
+	r.Walk("~error: what the cluster says of itself could not be proven", "~hint: ", "esc")
 	to(moved.URL)
 	r.Sees("Use the address "+strings.TrimPrefix(moved.URL, "https://")+" for zeta-hsm from now on?",
 		"-server: "+server.URL, "+server: "+moved.URL, "a certificate of the authority that you")
 	r.Press("enter") // the focus is on no
 	r.Sees("Update the cluster: cancelled")
 	to(moved.URL)
-	r.Sees("Use the address")
-	r.Press("y")
-	r.Sees("zeta-hsm is updated")
+	r.Walk("~Use the address", "y", "~zeta-hsm is updated")
 	if e, err := enrolled(t, r); err != nil || e.Cluster.Server != moved.URL {
 		t.Errorf("the enrollment leads to %s, %v", e.Cluster.Server, err)
 	}
@@ -468,15 +367,9 @@ func TestFollowTo(t *testing.T) {
 // TestTakeOutAnothers: a context that is not kubehsm's can be taken out and brought back too.
 func TestTakeOutAnothers(t *testing.T) {
 	r := open(t)
-	r.Press("home", "D")
-	r.Sees("Remove staging?", "-  name: staging")
-	r.Press("y")
-	r.Sees("the context is removed")
+	r.Walk("home", "D", "~Remove staging?", "~-  name: staging", "y", "~the context is removed")
 	r.World.LacksKubeconfig("name: staging")
-	r.Press("u")
-	r.Sees("Undo this?")
-	r.Press("y")
-	r.Sees("the latest change is undone")
+	r.Walk("u", "~Undo this?", "y", "~the latest change is undone")
 	r.World.HasKubeconfig("name: staging")
 }
 
@@ -491,12 +384,8 @@ func TestSameKey(t *testing.T) {
 	if err := r.World.Env.Enrollments().Save(e); err != nil {
 		t.Fatal(err)
 	}
-	r.Press("end", "D")
-	r.Sees("What do you want to remove?")
-	r.Press("down", "enter")
-	r.Sees("Enrollments with the same key stay: eta-hsm")
-	r.Press("y")
-	r.Sees("zeta-hsm is removed")
+	r.Walk("end", "D", "~What do you want to remove?", "down", "enter",
+		"~Enrollments with the same key stay: eta-hsm", "y", "~zeta-hsm is removed")
 	if _, err := r.World.Env.Enrollments().Load("eta-hsm"); err != nil {
 		t.Error(err)
 	}
@@ -505,21 +394,15 @@ func TestSameKey(t *testing.T) {
 // TestNames: the screen copies a context's name, names the commands and finds contexts.
 func TestNames(t *testing.T) {
 	r := open(t)
-	r.Press("end", "c")
-	r.Sees("name copied")
+	r.Walk("end", "c", "~name copied")
 	if r.Copied() != "zeta-hsm" {
 		t.Errorf("copied %q", r.Copied())
 	}
-	r.Press("x")
-	r.Sees("kubectl --context zeta-hsm auth whoami", "kubehsm consent show zeta-hsm", "kubehsm kubeconfig use zeta-hsm")
-	r.Press("esc", "/", `"stag"`)
+	r.Walk("x", "~kubectl --context zeta-hsm auth whoami", "~kubehsm consent show zeta-hsm",
+		"~kubehsm kubeconfig use zeta-hsm", "esc", "/", `"stag"`)
 	r.Loses("zeta-hsm")
-	r.Press("enter", "x")
-	r.Sees("kubehsm kubeconfig migrate staging")
-	r.Press("esc", "esc")
-	r.Sees("zeta-hsm")
-	r.Press("/", `"nothing"`, "enter", "c")
-	r.Sees("copy name: no context is selected")
+	r.Walk("enter", "x", "~kubehsm kubeconfig migrate staging", "esc", "esc", "~zeta-hsm", "/", `"nothing"`, "enter",
+		"c", "~copy name: no context is selected")
 }
 
 // TestStopCheck: esc stops a check whose library hangs.
@@ -537,11 +420,9 @@ func TestStopCheck(t *testing.T) {
 	})
 	r.Press("end", "enter")
 	r.Until("the agent waits", func() bool { return len(hangs) > 0 })
-	r.Sees("checking", "stop the check")
-	r.Press("esc")
+	r.Walk("~checking", "~stop the check", "esc")
 	r.Loses("checking", "stop the check")
 	r.Until("the agent does not go on", func() bool { return len(ended) > 0 })
 	card.Before(nil)
-	r.Press("enter")
-	r.Sees("PIN of")
+	r.Walk("enter", "~PIN of")
 }

@@ -26,8 +26,7 @@ func open(t *testing.T) *screentest.Rig {
 	w.Cards.SetProblems(hsm.Problem{Source: "a reader",
 		Err: hint.With(errors.New("the reader fell silent"), "plug it in again")})
 	r := w.Open("6")
-	r.Sees("the reader fell silent", "passed; tab shows them")
-	r.Sees("look again")
+	r.Walk("~the reader fell silent", "~passed; tab shows them", "~look again")
 	return r
 }
 
@@ -55,14 +54,9 @@ func TestGolden(t *testing.T) {
 // TestDoctor names what is well and what is not, with what mends it.
 func TestDoctor(t *testing.T) {
 	r := open(t)
-	r.Press("/", `"silent"`, "enter", "enter")
-	r.Sees("╭─ Reader a reader", "To mend it: plug it in again")
-	r.Press("c")
+	r.Walk("/", `"silent"`, "enter", "enter", "~╭─ Reader a reader", "~To mend it: plug it in again", "c")
 	r.Until("copied", func() bool { return r.Copied() == "plug it in again" })
-	r.Press("esc", "esc", "tab")
-	r.Sees("Token blue")
-	r.Press("/", `"blue"`, "enter", "c")
-	r.Sees("copy fix: there is nothing to do")
+	r.Walk("esc", "esc", "tab", "~Token blue", "/", `"blue"`, "enter", "c", "~copy fix: there is nothing to do")
 }
 
 // TestLooksAgain: what was mended is well.
@@ -71,20 +65,15 @@ func TestLooksAgain(t *testing.T) {
 	r.World.Cards.SetProblems()
 	r.Press("r")
 	r.Loses("the reader fell silent")
-	r.Press("tab")
-	r.Sees("Token blue")
+	r.Walk("tab", "~Token blue")
 }
 
 // TestReport is written as a new file, and names nobody.
 func TestReport(t *testing.T) {
 	r := open(t)
-	r.Press("b")
-	r.Sees("A report for somebody who helps")
-	r.Press("enter")
-	r.Sees("name a file")
+	r.Walk("b", "~A report for somebody who helps", "enter", "~name a file")
 	file := filepath.Join(t.TempDir(), "report.zip")
-	r.Press(`"`+file+`"`, "enter")
-	r.Sees("the report is in")
+	r.Walk(`"`+file+`"`, "enter", "~the report is in")
 	z, err := zip.OpenReader(file)
 	if err != nil {
 		t.Fatal(err)
@@ -97,10 +86,7 @@ func TestReport(t *testing.T) {
 	if err != nil || strings.Contains(string(b), "geheim") {
 		t.Errorf("it holds a secret, or %v", err)
 	}
-	r.Press("b")
-	r.Sees("A report for somebody who helps")
-	r.Press(`"`+file+`"`, "enter")
-	r.Sees("error: ")
+	r.Walk("b", "~A report for somebody who helps", `"`+file+`"`, "enter", "~error: ")
 }
 
 // TestLeftover: what was left on a token is deleted from its finding, after the serial was
@@ -116,18 +102,13 @@ func TestLeftover(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := w.Open("6")
-	r.Sees("look again")
-	r.Press("/", `"forgotten"`, "enter")
-	r.Sees("no enrollment or request on this computer names", "kubehsm key delete --key", "delete")
-	r.Press("D")
-	r.Sees("Destroy the key?", card.Info().Serial)
+	r.Walk("~look again", "/", `"forgotten"`, "enter", "~no enrollment or request on this computer names",
+		"~kubehsm key delete --key", "~delete", "D", "~Destroy the key?", "~"+card.Info().Serial)
 	slots, err := tok.Slots(t.Context(), nil)
 	if err != nil || len(slots) != 1 {
 		t.Fatalf("nothing was confirmed: %v, %v", slots, err)
 	}
-	r.Press(`"x"`, "enter")
-	r.Sees("That does not match.")
-	r.Press("backspace")
+	r.Walk(`"x"`, "enter", "~That does not match.", "backspace")
 	r.Loses("That does not match.")
 	r.Press(`"`+card.Info().Serial+`"`, "enter")
 	r.Until("deleted", func() bool {

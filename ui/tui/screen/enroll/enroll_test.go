@@ -44,18 +44,14 @@ func (r *rig) toReview(user string) {
 
 func (r *rig) fill(user string) {
 	r.T.Helper()
-	r.Sees("Change: u user")
-	r.Press("u")
-	r.Sees("Who is it for")
-	r.Press(`"`+user+`"`, "enter")
+	r.Walk("~Change: u user", "u", "~Who is it for", `"`+user+`"`, "enter")
 }
 
 // toPIN begins what the review shows.
 func (r *rig) toPIN() {
 	r.T.Helper()
 	r.toReview("jane")
-	r.Press("enter")
-	r.Sees("PIN of blue")
+	r.Walk("enter", "~PIN of blue")
 }
 
 // filed is the name of the one request there is.
@@ -113,20 +109,13 @@ func TestEnroll(t *testing.T) {
 func TestWrongPIN(t *testing.T) {
 	r := open(t)
 	r.toPIN()
-	r.Press(`"111111"`, "enter")
-	r.Sees("2 tries left")
-	r.Press(`"111111"`, "enter")
-	r.Sees("One try is left", "Use the last try?")
+	r.Walk(`"111111"`, "enter", "~2 tries left", `"111111"`, "enter", "~One try is left", "~Use the last try?")
 	r.Press("enter") // the focus is on no
 	r.Sees("Not finished", "cancelled")
 	if n := r.token.Tries(); n != 1 {
 		t.Errorf("%d tries left: the last one was used", n)
 	}
-	r.Press("r")
-	r.Sees("Use the last try?")
-	r.Press("y")
-	r.Sees("The last try")
-	r.Press(`"`+pin+`"`, "enter")
+	r.Walk("r", "~Use the last try?", "y", "~The last try", `"`+pin+`"`, "enter")
 	r.filed()
 	if n := r.token.Tries(); n != 3 {
 		t.Errorf("%d tries left", n)
@@ -137,10 +126,7 @@ func TestWrongPIN(t *testing.T) {
 func TestDeclinedPIN(t *testing.T) {
 	r := open(t)
 	r.toPIN()
-	r.Press("esc")
-	r.Sees("Not finished", "cancelled")
-	r.Press("esc")
-	r.Sees("This is what will be done")
+	r.Walk("esc", "~Not finished", "~cancelled", "esc", "~This is what will be done")
 	if len(r.World.Slots(r.token)) != 0 || len(r.server.Names(flowtest.Requests)) != 0 {
 		t.Error("something was made")
 	}
@@ -154,16 +140,10 @@ func TestStopAndGoOn(t *testing.T) {
 	r.Type("PIN of blue", pin)
 	r.Sees("waiting for")
 	name := r.filed()
-	r.Press("esc")
-	r.Sees("Stop here?")
-	r.Press("y")
-	r.Sees("Stopped", "Finished steps are kept")
+	r.Walk("esc", "~Stop here?", "y", "~Stopped", "~Finished steps are kept")
 	again := r.World.OpenWizard()
-	again.Sees("Resume trial-admin-hsm")
-	again.Press("enter")
-	again.Sees("This is what will be done", "the one that was made before")
-	again.Press("enter")
-	again.Sees("waiting for")
+	again.Walk("~Resume trial-admin-hsm", "enter", "~This is what will be done", "~the one that was made before",
+		"enter", "~waiting for")
 	r.server.Issue(name)
 	again.Sees("✓ store the certificate")
 	if r.filed() != name || len(r.World.Slots(r.token)) != 1 {
@@ -175,18 +155,13 @@ func TestStopAndGoOn(t *testing.T) {
 func TestDrop(t *testing.T) {
 	r := open(t)
 	r.toPIN()
-	r.Press("esc")
-	r.Sees("Not finished")
+	r.Walk("esc", "~Not finished")
 	again := r.World.OpenWizard()
-	again.Sees("Resume trial-admin-hsm", "D drop it")
-	again.Press("D")
-	again.Sees("Drop what was begun for trial-admin-hsm?", "It cannot be resumed then.")
+	again.Walk("~Resume trial-admin-hsm", "~D drop it", "D", "~Drop what was begun for trial-admin-hsm?",
+		"~It cannot be resumed then.")
 	again.Press("enter") // the focus is on no
-	again.Sees("Drop trial-admin-hsm: cancelled", "Resume trial-admin-hsm")
-	again.Press("D")
-	again.Sees("Drop what was begun for trial-admin-hsm?")
-	again.Press("y")
-	again.Sees("trial-admin-hsm: dropped", "This is what will be done")
+	again.Walk("~Drop trial-admin-hsm: cancelled", "~Resume trial-admin-hsm", "D",
+		"~Drop what was begun for trial-admin-hsm?", "y", "~trial-admin-hsm: dropped", "~This is what will be done")
 	if begun, err := enrolling.NewStore(r.World.Env).All(); err != nil || len(begun) != 0 {
 		t.Errorf("it is still there: %+v, %v", begun, err)
 	}
@@ -218,8 +193,7 @@ func TestTokenPulled(t *testing.T) {
 	r := open(t)
 	r.toPIN()
 	r.token.Unplug()
-	r.Press(`"`+pin+`"`, "enter")
-	r.Sees("Not finished", "error: ")
+	r.Walk(`"`+pin+`"`, "enter", "~Not finished", "~error: ")
 	if n := len(r.server.Names(flowtest.Requests)); n != 0 {
 		t.Fatalf("%d requests", n)
 	}
@@ -235,8 +209,7 @@ func TestAPIGone(t *testing.T) {
 	r := open(t)
 	r.toPIN()
 	r.server.Break(http.StatusInternalServerError)
-	r.Press(`"`+pin+`"`, "enter")
-	r.Sees("Not finished", "✗ file the request")
+	r.Walk(`"`+pin+`"`, "enter", "~Not finished", "~✗ file the request")
 	r.server.Break(0)
 	r.Press("r")
 	r.filed()
@@ -250,30 +223,17 @@ func TestSendToAdmin(t *testing.T) {
 	r := open(t)
 	r.server.Forbid("create certificatesigningrequests")
 	r.toReview("jane")
-	r.Sees("will be printed for an admin to file")
-	r.Press("enter")
+	r.Walk("~will be printed for an admin to file", "enter")
 	r.Type("PIN of blue", pin)
-	r.Sees("copy for the admin")
-	r.Press("c")
+	r.Walk("~copy for the admin", "c")
 	r.Until("copied", func() bool { return strings.Contains(r.Copied(), "CertificateSigningRequest") })
 }
 
 // TestDraft: what was chosen before anything was done is kept while the program runs.
 func TestDraft(t *testing.T) {
 	r := open(t)
-	r.Sees("Change: u user")
-	r.Press("s")
-	r.Sees("A new key")
-	r.Press("enter")
-	r.Sees("Algorithm")
-	r.Press("down", "enter")
-	r.Sees("new, ecdsa-p384")
-	r.Press("esc")
-	r.Sees("SLOT")
-	r.Press("R")
-	r.Sees("Continue with your choices")
-	r.Press("enter")
-	r.Sees("new, ecdsa-p384")
+	r.Walk("~Change: u user", "s", "~A new key", "enter", "~Algorithm", "down", "enter", "~new, ecdsa-p384", "esc",
+		"~SLOT", "R", "~Continue with your choices", "enter", "~new, ecdsa-p384")
 }
 
 // TestAwaited: the review waits for its token, and says which others are here and how to take one of
@@ -284,11 +244,8 @@ func TestAwaited(t *testing.T) {
 	r.untouched()
 	mistyped := hsm.URI{Scheme: hsm.SchemePKCS11, Token: "bleu"}
 	r.Rig = w.Start(100, 30, tui.Options{Start: tui.ScreenEnroll, Enroll: enrolling.Options{Token: mistyped}})
-	r.Sees("Insert your key", "but not the right one", "pkcs11:token=bleu", "blue", "t chooses one of them")
-	r.Press("t")
-	r.Sees("Which token", "blue")
-	r.Press("enter")
-	r.Sees("Who      admin")
+	r.Walk("~Insert your key", "~but not the right one", "~pkcs11:token=bleu", "~blue", "~t chooses one of them", "t",
+		"~Which token", "~blue", "enter", "~Who      admin")
 	r.token.Unplug()
 	r.Time = r.Time.Add(time.Minute)
 	r.Sees("Insert your key")
@@ -304,21 +261,16 @@ func TestSeenElsewhere(t *testing.T) {
 	r.World.Agent()
 	r.toPIN()
 	r.Type("PIN of blue", pin)
-	r.Sees("waiting for")
-	r.Press("c")
+	r.Walk("~waiting for", "c")
 	name := r.filed()
 	r.Until("the line is copied", func() bool {
 		return r.Copied() == "kubehsm csr approve "+name+"  # or: kubectl certificate approve "+name
 	})
 	r.Press("w")
 	r.Until("the words are copied", func() bool { return len(strings.Fields(r.Copied())) == 8 })
-	r.Press("6")
-	r.Sees("trial-admin-hsm: wait for approval")
+	r.Walk("6", "~trial-admin-hsm: wait for approval")
 	r.server.Issue(name)
-	r.Sees("trial-admin-hsm is enrolled")
-	r.Press("1")
-	r.Sees("Enrolled: authenticated as jane")
-	r.Press("enter")
+	r.Walk("~trial-admin-hsm is enrolled", "1", "~Enrolled: authenticated as jane", "enter")
 	r.Loses("trial-admin-hsm is enrolled")
 }
 
@@ -329,15 +281,9 @@ func TestWayBack(t *testing.T) {
 	w.Cluster("admin", "system:masters")
 	w.Tokens.Add(hsmtest.FakeOptions{Label: "blue"})
 	r := w.Start(100, 30, tui.Options{Start: tui.ScreenEnroll, Enroll: enrolling.Options{User: "joe"}})
-	r.Sees("Who      joe", "v details")
-	r.Press("v")
-	r.Sees("v in short")
-	r.Press("esc")
-	r.Sees("Who      joe", "v details")
-	r.Press("esc")
+	r.Walk("~Who      joe", "~v details", "v", "~v in short", "esc", "~Who      joe", "~v details", "esc")
 	r.Loses("Who      joe")
-	r.Press("e")
-	r.Sees("Who      joe")
+	r.Walk("e", "~Who      joe")
 }
 
 // TestUnreachable: an enrollment whose cluster does not answer is not begun.

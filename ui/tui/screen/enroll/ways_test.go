@@ -37,25 +37,15 @@ func openCard(t *testing.T, width, height int) *rig {
 // and reusing another key afterwards overwrites nothing.
 func TestOverwrite(t *testing.T) {
 	r := openCard(t, 100, 30)
-	r.Sees("in slot 82", "slot 9a holds another key")
-	r.Press("s")
+	r.Walk("~in slot 82", "~slot 9a holds another key", "s")
 	r.Sees("reuse its", "For a further key") // the cursor is on 82
 	r.Press("end", "o")                      // 95 is empty
-	r.Sees("overwrite: the slot is empty")
-	r.Press("home", "o")
-	r.Sees("Overwrite slot 9a?", "certificate for jane", "Type 12345678")
-	r.Press("enter", "y")
+	r.Walk("~overwrite: the slot is empty", "home", "o", "~Overwrite slot 9a?", "~certificate for jane",
+		"~Type 12345678", "enter", "y")
 	r.Sees("Type 12345678") // "y" is not enough
-	r.Press("backspace", `"12345678"`, "enter")
-	r.Sees("Settings of the new key")
-	r.Press("x")
-	r.Sees("--slot 9a")
-	r.Press("esc", "esc")
-	r.Sees("reuse its")
-	r.Press("home", "enter")
-	r.Sees("slot 9a, which is there")
-	r.Press("x")
-	r.Sees("kubehsm enroll", "--key", "'piv:serial=12345678;slot=9a'")
+	r.Walk("backspace", `"12345678"`, "enter", "~Settings of the new key", "x", "~--slot 9a", "esc", "esc",
+		"~reuse its", "home", "enter", "~slot 9a, which is there", "x", "~kubehsm enroll", "~--key",
+		"~'piv:serial=12345678;slot=9a'")
 	if strings.Contains(r.View(), "--slot") {
 		t.Errorf("a key that is reused is made:\n%s", r.View())
 	}
@@ -67,21 +57,10 @@ func TestDefaultsAreToldFirst(t *testing.T) {
 	for _, size := range [][2]int{{100, 40}, {80, 24}, {60, 15}} {
 		r := openCard(t, size[0], size[1])
 		r.token.Describe(func(i *hsm.TokenInfo) { i.Can.ChangePIN = false })
-		r.Press("s")
-		r.Sees("reuse its")
-		r.Press("end", "enter")
-		r.Sees("Algorithm")
-		r.Press("enter")
-		r.Sees("default secrets", "PUK", "A accepts the risk")
-		r.Press("enter")
-		r.Sees("enroll: ", "default secrets")
-		r.Press("A")
-		r.Sees("Continue anyway?")
-		r.Press("y")
+		r.Walk("s", "~reuse its", "end", "enter", "~Algorithm", "enter", "~default secrets", "~PUK",
+			"~A accepts the risk", "enter", "~enroll: ", "~default secrets", "A", "~Continue anyway?", "y")
 		r.Loses("accept the risk", "Continue anyway")
-		r.Sees("Who ")
-		r.Press("enter")
-		r.Sees("PIN of")
+		r.Walk("~Who ", "enter", "~PIN of")
 	}
 }
 
@@ -96,13 +75,10 @@ func TestUnverified(t *testing.T) {
 	}
 	r.untouched()
 	r.Rig = w.OpenWizard()
-	r.Sees("does not verify its API server", "accepts the risk")
-	r.Press("A")
+	r.Walk("~does not verify its API server", "~accepts the risk", "A")
 	host := strings.TrimPrefix(r.server.URL, "https://")
-	r.Sees("Enroll it without verifying it?", host)
-	r.Press(`"`+host+`"`, "enter")
-	r.Sees("This is what will be done", "Who      admin")
-	r.Press("enter")
+	r.Walk("~Enroll it without verifying it?", "~"+host, `"`+host+`"`, "enter", "~This is what will be done",
+		"~Who      admin", "enter")
 	r.Type("PIN of blue", pin)
 	r.filed()
 }
@@ -112,18 +88,13 @@ func TestUnverified(t *testing.T) {
 func TestBegunAnewOnce(t *testing.T) {
 	r := open(t)
 	r.toPIN()
-	r.Press("esc")
-	r.Sees("Not finished")
+	r.Walk("esc", "~Not finished")
 	other := r.World.OpenWizard()
-	other.Sees("Resume trial-admin-hsm")
-	other.Press("down", "enter")
+	other.Walk("~Resume trial-admin-hsm", "down", "enter")
 	again := &rig{Rig: other, token: r.token, server: r.server}
 	again.fill("joe")
-	again.Sees("was begun with user", "start over")
-	again.Press("a")
-	again.Sees("Start over?")
-	again.Press("y")
-	again.Sees("This is what will be done", "Who      joe")
+	again.Walk("~was begun with user", "~start over", "a", "~Start over?", "y", "~This is what will be done",
+		"~Who      joe")
 	r.server.Break(500)
 	again.Press("enter")
 	again.Type("PIN of blue", pin)
@@ -163,9 +134,7 @@ func (r *rig) ticket(terms ticket.Terms) (line, id string) {
 
 func (r *rig) toCluster() {
 	r.T.Helper()
-	r.Sees("Change: u user")
-	r.Press("o")
-	r.Sees("Which cluster", "staging")
+	r.Walk("~Change: u user", "o", "~Which cluster", "~staging")
 }
 
 // TestTicket: a ticket names the cluster and the user. It is typed like a secret and appears
@@ -174,13 +143,8 @@ func TestTicket(t *testing.T) {
 	r := open(t)
 	line, _ := r.ticket(ticket.Terms{User: "jane", Groups: []string{"dev"}})
 	r.toCluster()
-	r.Press("end", "enter")
-	r.Sees("Ticket", "enter continue")
-	r.Press(`"nonsense"`, "enter")
-	r.Sees("error: ")
-	r.Press("esc", "enter")
-	r.Sees("enter continue")
-	r.Press(`"`+line+`"`, "enter")
+	r.Walk("end", "enter", "~Ticket", "~enter continue", `"nonsense"`, "enter", "~error: ", "esc", "enter",
+		"~enter continue", `"`+line+`"`, "enter")
 	r.Loses("enter continue")
 	r.Sees("discover the cluster: the cluster publishes no cluster-info")
 	if strings.Contains(r.View(), line[:20]) {
@@ -194,31 +158,19 @@ func TestJoin(t *testing.T) {
 	const token = "abcdef.0123456789abcdef"
 	r := open(t)
 	r.toCluster()
-	r.Press("end", "up", "up", "enter")
-	r.Sees("CA hash")
-	r.Press(`"10.0.0.1:6443"`, "enter")
+	r.Walk("end", "up", "up", "enter", "~CA hash", `"10.0.0.1:6443"`, "enter")
 	r.Sees("✗ ") // a hash is wanted, or anybody could pretend to be the cluster
-	r.Press("tab", `"nonsense"`, "enter")
-	r.Sees("✗ ")
-	r.Press("ctrl+u", `"`+r.pins()[0].String()+`"`, "enter")
-	r.Sees("Bootstrap token", "enter continue")
-	r.Press(`"` + token + `"`)
+	r.Walk("tab", `"nonsense"`, "enter", "~✗ ", "ctrl+u", `"`+r.pins()[0].String()+`"`, "enter", "~Bootstrap token",
+		"~enter continue", `"`+token+`"`)
 	if strings.Contains(r.View(), "abcdef") {
 		t.Error("the token is on the screen")
 	}
-	r.Press("enter")
-	r.Sees("Who is it for", "10.0.0.1-6443-hsm")
+	r.Walk("enter", "~Who is it for", "~10.0.0.1-6443-hsm")
 
 	r = open(t)
 	r.toCluster()
-	r.Press("end", "up", "enter")
-	r.Sees("A file, or an https URL.")
-	r.Press("enter")
-	r.Sees("name a file")
-	r.Press(`"/etc/cluster.conf"`, "enter")
-	r.Sees("Bootstrap token", "enter continue")
-	r.Press(`"`+token+`"`, "enter")
-	r.Sees("Who is it for")
+	r.Walk("end", "up", "enter", "~A file, or an https URL.", "enter", "~name a file", `"/etc/cluster.conf"`, "enter",
+		"~Bootstrap token", "~enter continue", `"`+token+`"`, "enter", "~Who is it for")
 }
 
 // TestSentCertificate: a user who may not read the certificate from the cluster goes on with
@@ -234,10 +186,7 @@ func TestSentCertificate(t *testing.T) {
 	name := r.filed()
 	r.server.Forbid("get certificatesigningrequests", "list certificatesigningrequests",
 		"watch certificatesigningrequests")
-	r.Press("esc")
-	r.Sees("Stop here?")
-	r.Press("y")
-	r.Sees("Stopped")
+	r.Walk("esc", "~Stop here?", "y", "~Stopped")
 	r.server.Issue(name)
 	if err := store.Save(&keyless); err != nil {
 		t.Fatal(err)
@@ -247,21 +196,11 @@ func TestSentCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := r.World.OpenWizard()
-	again.Sees("Resume fresh")
-	again.Press("/", `"fresh"`, "enter", "i")
-	again.Sees("I received a certificate: it has no key yet")
-	again.Press("esc", "end", "i")
-	again.Sees("I received a certificate: choose an unfinished")
-	again.Press("/", `"trial"`, "enter", "i")
-	again.Sees("Continue with a certificate that you received")
-	again.Press("enter")
-	again.Sees("name a file")
-	again.Press(`"`+path+`x"`, "enter")
-	again.Sees("no such file")
-	again.Press("esc", "i")
-	again.Sees("Continue with a certificate that you received")
-	again.Press(`"`+path+`"`, "enter")
-	again.Sees("This is what will be done")
+	again.Walk("~Resume fresh", "/", `"fresh"`, "enter", "i", "~I received a certificate: it has no key yet", "esc",
+		"end", "i", "~I received a certificate: choose an unfinished", "/", `"trial"`, "enter", "i",
+		"~Continue with a certificate that you received", "enter", "~name a file", `"`+path+`x"`, "enter",
+		"~no such file", "esc", "i", "~Continue with a certificate that you received", `"`+path+`"`, "enter",
+		"~This is what will be done")
 	if p, err := store.Load("trial-admin-hsm"); err != nil || len(p.Certificate) == 0 {
 		t.Errorf("the certificate was not taken: %v", err)
 	}
@@ -273,15 +212,6 @@ func TestGroupWithAComma(t *testing.T) {
 	r := &rig{server: w.Cluster("admin", `a,b`, `c\d`), token: w.Tokens.Add(hsmtest.FakeOptions{Label: "blue"})}
 	r.untouched()
 	r.Rig = w.OpenWizard()
-	r.Sees(`Who      admin, in a,b, c\d`)
-	r.Press("u")
-	r.Sees(`a\,b, c\\d`)
-	r.Press("tab", `"x\,y, c\d, x\,y"`, "enter")
-	r.Sees(`Who      admin, in x,y, c\d`)
-	r.Press("u")
-	r.Sees(`x\,y, c\\d`)
-	r.Press("esc")
-	r.Sees(`Who      admin, in x,y`)
-	r.Press("x")
-	r.Sees("--group x,y")
+	r.Walk(`~Who      admin, in a,b, c\d`, "u", `~a\,b, c\\d`, "tab", `"x\,y, c\d, x\,y"`, "enter",
+		`~Who      admin, in x,y, c\d`, "u", `~x\,y, c\\d`, "esc", `~Who      admin, in x,y`, "x", "~--group x,y")
 }

@@ -46,15 +46,12 @@ func open(w *screentest.World, width, height int) *screentest.Rig {
 func TestNext(t *testing.T) {
 	w := screentest.New(t)
 	r := open(w, 80, 24)
-	r.Sees("n enroll a key", "trial-admin, not kubehsm's")
-	r.Press("n")
-	r.Sees("Home › Enroll")
+	r.Walk("~n enroll a key", "~trial-admin, not kubehsm's", "n", "~Home › Enroll")
 
 	w, _ = enrolled(t, 100, 5)
 	r = open(w, 80, 24)
-	r.Sees("n renew key-01", "kubehsm certificate renew key-01", "! ends in 5 d: renew it", "ends in 100 d")
-	r.Press("n")
-	r.Sees("Renew key-01")
+	r.Walk("~n renew key-01", "~kubehsm certificate renew key-01", "~! ends in 5 d: renew it", "~ends in 100 d", "n",
+		"~Renew key-01")
 
 	w, _ = enrolled(t, -1)
 	r = open(w, 80, 24)
@@ -63,32 +60,22 @@ func TestNext(t *testing.T) {
 	w, _ = enrolled(t, 100)
 	w.Told(message.Status{AuditError: "no space left on device"})
 	r = open(w, 80, 24)
-	r.Sees("Problems", "! no space left on device", "n see what is wrong")
-	r.Press("n")
-	r.Sees("WHAT")
+	r.Walk("~Problems", "~! no space left on device", "~n see what is wrong", "n", "~WHAT")
 }
 
 // TestKeys: a certificate leads to its context, and the token is locked and unlocked from here.
 func TestKeys(t *testing.T) {
 	w, tok := enrolled(t, 50, 100)
 	r := open(w, 100, 30)
-	r.Sees("key-01 ○ locked", "U unlock")
-	r.Press("down", "enter")
-	r.Sees("▌ ● key-01")
-	r.Press("0", "L")
-	r.Sees("nothing is unlocked here")
-	r.Press("x")
-	r.Sees("kubehsm status")
-	r.Press("esc")
+	r.Walk("~key-01 ○ locked", "~U unlock", "down", "enter", "~▌ ● key-01", "0", "L", "~nothing is unlocked here",
+		"x", "~kubehsm status", "esc")
 
 	uri := tok.Info().URI()
 	w.Told(
 		message.Status{Tokens: []message.TokenStatus{{URI: uri, Unlocked: true, Until: tuitest.Now().Add(10 * time.Minute)}}},
 	)
-	r.Press("r")
-	r.Sees("key-01 ● unlocked 10 min", "unlocked, 10 min more if not used", "L lock")
-	r.Press("U")
-	r.Sees("unlock: it is unlocked")
+	r.Walk("r", "~key-01 ● unlocked 10 min", "~unlocked, 10 min more if not used", "~L lock", "U",
+		"~unlock: it is unlocked")
 }
 
 // TestMany: of many certificates the one that ends first is in view on the smallest terminal, all

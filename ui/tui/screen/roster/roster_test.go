@@ -30,9 +30,7 @@ func open(t *testing.T) (*screentest.Rig, *flowtest.Server) {
 		server.Put(tokens, o)
 	}
 	r := w.Open("5")
-	r.Sees("roster")
-	r.Press("T")
-	r.Sees("2 tokens: 1 not come, 1 in")
+	r.Walk("~roster", "T", "~2 tokens: 1 not come, 1 in")
 	return r, server
 }
 
@@ -47,20 +45,15 @@ func TestRemove(t *testing.T) {
 		return s
 	}
 	lose := func() {
-		r.Press("D")
-		r.Sees("What became of it?")
-		r.Press("enter")
-		r.Sees("Mark 1 token as lost?", "Token 2 of joe.")
+		r.Walk("D", "~What became of it?", "enter", "~Mark 1 token as lost?", "~Token 2 of joe.")
 	}
 	lose()
-	r.Press("n")
-	r.Sees("cancelled")
+	r.Walk("n", "~cancelled")
 	if state() != "HandedOut" {
 		t.Fatalf("the token is %s", state())
 	}
 	lose()
-	r.Press("y")
-	r.Sees("2 tokens: 1 in, 1 lost")
+	r.Walk("y", "~2 tokens: 1 in, 1 lost")
 	if state() != "Lost" {
 		t.Errorf("the token is %s", state())
 	}
@@ -74,17 +67,12 @@ func TestImport(t *testing.T) {
 		if err := os.WriteFile(file, []byte(list), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		r.Press("i")
-		r.Sees("A list of tokens")
-		r.Press(`"`+file+`"`, "enter")
+		r.Walk("i", "~A list of tokens", `"`+file+`"`, "enter")
 	}
 	write("serial,owner\nx,amy\n")
-	r.Sees(`"x" is no serial number`)
-	r.Press("esc")
+	r.Walk(`~"x" is no serial number`, "esc")
 	write("serial,owner\n3,amy\n4,bob\n")
-	r.Sees("Write 2 tokens on the roster?", "amy")
-	r.Press("y")
-	r.Sees("4 tokens: 3 not come, 1 in")
+	r.Walk("~Write 2 tokens on the roster?", "~amy", "y", "~4 tokens: 3 not come, 1 in")
 	if n := len(server.Names(tokens)); n != 4 {
 		t.Errorf("%d tokens", n)
 	}
@@ -94,8 +82,7 @@ func TestImport(t *testing.T) {
 func TestNoRoster(t *testing.T) {
 	r, server := open(t)
 	server.Forbid("list hardwaretokens")
-	r.Press("r")
-	r.Sees("error: ", "hint: ", "r tries again")
+	r.Walk("r", "~error: ", "~hint: ", "~r tries again")
 }
 
 // TestImpersonators: groups on the roster that may impersonate are named.
@@ -110,8 +97,7 @@ func TestImpersonators(t *testing.T) {
 	server.Put(rbac+"clusterrolebindings", flowtest.Object{"metadata": flowtest.Object{"name": "as"},
 		"roleRef":  flowtest.Object{"kind": "ClusterRole", "name": "as"},
 		"subjects": []any{flowtest.Object{"kind": "Group", "name": "ops"}}})
-	r.Press("r")
-	r.Sees("writes with --as", "group ops")
+	r.Walk("r", "~writes with --as", "~group ops")
 	server.Forbid("list roles")
 	r.Press("r")
 	r.Loses("group ops")
@@ -121,28 +107,20 @@ func TestImpersonators(t *testing.T) {
 func TestApprove(t *testing.T) {
 	r, server := open(t)
 	server.File("joe-1", "joe", "joe", nil, nil)
-	r.Press("r")
-	r.Sees("1 waiting")
-	r.Press("a")
-	r.Sees("No pending request proves what it claims.", "1 request needs a closer look")
+	r.Walk("r", "~1 waiting", "a", "~No pending request proves what it claims.", "~1 request needs a closer look")
 }
 
 // TestLine: one line for everybody is shown, with the cluster's authority in it where the cluster shows
 // nothing, and can be copied.
 func TestLine(t *testing.T) {
 	r, server := open(t)
-	r.Press("n")
-	r.Sees("A join line for everybody")
-	r.Press(`"dev"`, "enter")
-	r.Sees("Everybody on the roster types", "kubehsm join --discovery-file")
-	r.Press("c")
+	r.Walk("n", "~A join line for everybody", `"dev"`, "enter", "~Everybody on the roster types",
+		"~kubehsm join --discovery-file", "c")
 	r.Until("copied", func() bool { return strings.HasSuffix(r.Copied(), "--group dev --expiration 168h") })
 	if n := len(server.Names(flowtest.Secrets)); n != 1 {
 		t.Errorf("%d bootstrap tokens", n)
 	}
-	r.Press("esc", "n")
-	r.Sees("A join line for everybody")
-	r.Press("tab", "tab", "right", "enter")
+	r.Walk("esc", "n", "~A join line for everybody", "tab", "tab", "right", "enter")
 	r.Sees("make a file-only token") // which this server cannot
 	if n := len(server.Names(flowtest.Secrets)); n != 1 {
 		t.Errorf("%d bootstrap tokens beside a file-only one", n)

@@ -43,9 +43,7 @@ func open(t *testing.T) *rig {
 // show goes from the list of tokens to the one there is.
 func (r *rig) show() {
 	r.T.Helper()
-	r.Sees("12345678")
-	r.Press("enter")
-	r.Sees("esc back", "PUK default")
+	r.Walk("~12345678", "enter", "~esc back", "~PUK default")
 }
 
 func (r *rig) slots() map[string]hsm.Slot { return r.World.Slots(r.card) }
@@ -61,9 +59,7 @@ func TestChangePIN(t *testing.T) {
 	r := open(t)
 	r.Press("p")
 	r.Type("PIN of", pin)
-	r.Sees("New")
-	r.Press(`"648219"`, "enter", `"648219"`, "enter")
-	r.Sees("the PIN is changed")
+	r.Walk("~New", `"648219"`, "enter", `"648219"`, "enter", "~the PIN is changed")
 	if got := r.card.PIN(); got != "648219" {
 		t.Errorf("the PIN is %s", got)
 	}
@@ -80,10 +76,7 @@ func TestWrongPIN(t *testing.T) {
 	if n := r.card.Tries(); n != 2 {
 		t.Errorf("%d tries are left", n)
 	}
-	r.Press(`"`+pin+`"`, "enter")
-	r.Sees("New")
-	r.Press("esc")
-	r.Sees("Change the PIN: cancelled")
+	r.Walk(`"`+pin+`"`, "enter", "~New", "esc", "~Change the PIN: cancelled")
 	if r.card.Tries() != 3 || r.card.PIN() != pin {
 		t.Errorf("%d tries are left of %s", r.card.Tries(), r.card.PIN())
 	}
@@ -97,15 +90,12 @@ func TestUnblockPIN(t *testing.T) {
 	r.Sees("the PUK is locked", "hint: reset the card")
 	r.Time = r.Time.Add(time.Minute)
 	r.Send(nil)
-	r.Sees("the PUK is locked")
-	r.Press("esc")
+	r.Walk("~the PUK is locked", "esc")
 	r.Loses("the PUK is locked")
 	r.card.Before(nil)
 	r.Press("u")
 	r.Type("PUK of", hsmtest.FakePUK)
-	r.Sees("New")
-	r.Press(`"735192"`, "enter", `"735192"`, "enter")
-	r.Sees("the new PIN is set")
+	r.Walk("~New", `"735192"`, "enter", `"735192"`, "enter", "~the new PIN is set")
 	if got := r.card.PIN(); got != "735192" {
 		t.Errorf("the PIN is %s", got)
 	}
@@ -114,13 +104,9 @@ func TestUnblockPIN(t *testing.T) {
 func TestRetries(t *testing.T) {
 	r := open(t)
 	r.steps("How many tries?", "T")
-	r.Press(`"9"`, "enter")
-	r.Sees("a number from 1 to 15")
-	r.Press("backspace", "backspace", `"5"`, "enter")
+	r.Walk(`"9"`, "enter", "~a number from 1 to 15", "backspace", "backspace", `"5"`, "enter")
 	r.Type("PIN of", pin)
-	r.Sees("New")
-	r.Press(`"87654321"`, "enter", `"87654321"`, "enter")
-	r.Sees("the number of tries is set")
+	r.Walk("~New", `"87654321"`, "enter", `"87654321"`, "enter", "~the number of tries is set")
 	if n := r.card.Tries(); n != 5 || r.card.PUK() != "87654321" {
 		t.Errorf("%d tries, the PUK is %s", n, r.card.PUK())
 	}
@@ -137,13 +123,10 @@ func TestRandomPUK(t *testing.T) {
 	if strings.Contains(r.View(), "Have you saved it?") || r.card.PUK() != hsmtest.FakePUK {
 		t.Fatalf("the PUK is %s:\n%s", r.card.PUK(), r.View())
 	}
-	r.Press(`"`+hsmtest.FakePUK+`"`, "enter")
-	r.Sees("Have you saved it?", r.card.PUK())
+	r.Walk(`"`+hsmtest.FakePUK+`"`, "enter", "~Have you saved it?")
 	fresh := r.card.PUK()
-	r.Press("n")
-	r.Sees("Have you saved it?", fresh)
-	r.Press("y")
-	r.Sees("the PUK is changed")
+	r.Sees(fresh)
+	r.Walk("n", "~Have you saved it?", "~"+fresh, "y", "~the PUK is changed")
 	if fresh == hsmtest.FakePUK || len(fresh) != 8 || strings.Contains(r.View(), fresh) {
 		t.Errorf("the PUK is %s:\n%s", fresh, r.View())
 	}
@@ -154,14 +137,8 @@ func TestRandomPUK(t *testing.T) {
 func TestManagementKey(t *testing.T) {
 	r := open(t)
 	r.steps("A new management key", "M")
-	r.Press("down", "enter")
-	r.Sees("made and shown here once")
-	r.Press("enter")
-	r.Sees("Have you saved it?", "61206d616e6167656d656e74")
-	r.Press("c", "n")
-	r.Sees("Have you saved it?", "61206d616e6167656d656e74")
-	r.Press("y")
-	r.Sees("the management key is replaced")
+	r.Walk("down", "enter", "~made and shown here once", "enter", "~Have you saved it?", "~61206d616e6167656d656e74",
+		"c", "n", "~Have you saved it?", "~61206d616e6167656d656e74", "y", "~the management key is replaced")
 	if strings.Contains(r.View(), "61206d61") || r.Copied() != "" {
 		t.Errorf("it is still there, or was copied:\n%s", r.View())
 	}
@@ -195,19 +172,13 @@ func TestOverwrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.steps("A new key in slot 9a", "n")
-	r.Press("enter")
-	r.Sees("Destroy what is in slot 9a", "Type 12345678")
-	r.Press(`"1234567"`, "enter")
-	r.Sees("Type 12345678")
-	r.Press("esc")
-	r.Sees("Generate a key: cancelled")
+	r.Walk("enter", "~Destroy what is in slot 9a", "~Type 12345678", `"1234567"`, "enter", "~Type 12345678", "esc",
+		"~Generate a key: cancelled")
 	if s := r.slots()["9a"]; !hsm.SameKey(s.Key.Public, r.key.Key.Public) {
 		t.Fatal("the key is another one")
 	}
 	r.steps("A new key in slot 9a", "n")
-	r.Press("enter")
-	r.Sees("Type 12345678")
-	r.Press(`"12345678"`, "enter")
+	r.Walk("enter", "~Type 12345678", `"12345678"`, "enter")
 	r.Type("PIN of", pin)
 	r.Sees("the key is made")
 	if s := r.slots()["9a"]; hsm.SameKey(s.Key.Public, r.key.Key.Public) {
@@ -220,8 +191,7 @@ func TestDeleteKey(t *testing.T) {
 	r := open(t)
 	r.World.Enroll("prod-hsm", r.key, r.slots()["9a"].Certificate)
 	r.steps("Type 12345678", "D")
-	r.Sees("prod-hsm")
-	r.Press(`"12345678"`, "enter")
+	r.Walk("~prod-hsm", `"12345678"`, "enter")
 	r.Type("PIN of", pin)
 	r.Sees("the key is destroyed")
 	if n := len(r.slots()); n != 0 {
@@ -233,23 +203,19 @@ func TestCertificate(t *testing.T) {
 	r := open(t)
 	cert := r.slots()["9a"].Certificate
 	r.steps("Certificate in", "enter")
-	r.Sees("User         jane", "Groups       dev", "BEGIN CERTIFICATE")
-	r.Press("c", "esc")
+	r.Walk("~User         jane", "~Groups       dev", "~BEGIN CERTIFICATE", "c", "esc")
 	r.Until("copied", func() bool { return r.Copied() != "" })
 	if block, _ := pem.Decode([]byte(r.Copied())); block == nil || !slices.Equal(block.Bytes, cert.Raw) {
 		t.Errorf("copied %q", r.Copied())
 	}
 	file := filepath.Join(t.TempDir(), "jane.pem")
 	r.steps("Save the certificate of", "o")
-	r.Press(`"`+file+`"`, "enter")
-	r.Sees("the certificate is in")
+	r.Walk(`"`+file+`"`, "enter", "~the certificate is in")
 	if b, err := os.ReadFile(file); err != nil || string(b) != r.Copied() {
 		t.Errorf("saved %q, %v", b, err)
 	}
 	r.steps("Save the certificate of", "o")
-	r.Press(`"`+file+`"`, "enter")
-	r.Sees("exists already", "hint: choose another name")
-	r.Press("esc")
+	r.Walk(`"`+file+`"`, "enter", "~exists already", "~hint: choose another name", "esc")
 	r.steps("Type 12345678", "C")
 	r.Press(`"12345678"`, "enter")
 	r.Type("PIN of", pin)
@@ -285,9 +251,7 @@ func TestMove(t *testing.T) {
 func TestReset(t *testing.T) {
 	r := open(t)
 	r.steps("Type 12345678", "X")
-	r.Sees("ecdsa-p256")
-	r.Press(`"12345678"`, "enter")
-	r.Sees("the PIV application is reset")
+	r.Walk("~ecdsa-p256", `"12345678"`, "enter", "~the PIV application is reset")
 	if n := len(r.slots()); n != 0 {
 		t.Errorf("%d keys are left", n)
 	}
@@ -311,9 +275,7 @@ func TestReadOnly(t *testing.T) {
 	for k, says := range map[string]string{"p": "change PIN: read-only mode", "X": "reset the token: read-only mode"} {
 		r.steps(says, k)
 	}
-	r.Press("ctrl+p", `"reset"`)
-	r.Sees("reset the token (read-only mode)")
-	r.Press("enter", "esc")
+	r.Walk("ctrl+p", `"reset"`, "~reset the token (read-only mode)", "enter", "esc")
 	r.steps("BEGIN CERTIFICATE", "enter")
 	if len(r.slots()) != 1 || card.PIN() != pin {
 		t.Error("the card was changed")
@@ -324,13 +286,9 @@ func TestReadOnly(t *testing.T) {
 // done with it, and read again when it is back.
 func TestTokenGoes(t *testing.T) {
 	r := open(t)
-	r.Press("p")
-	r.Sees("PIN of")
+	r.Walk("p", "~PIN of")
 	r.card.Unplug()
-	r.Press(`"`+pin+`"`, "enter")
-	r.Sees("error: ", "Change the PIN")
-	r.Press("esc")
-	r.Sees("The token is not there")
+	r.Walk(`"`+pin+`"`, "enter", "~error: ", "~Change the PIN", "esc", "~The token is not there")
 	r.steps("change PIN: the token is not there", "p")
 	r.card.Plug()
 	r.Press("esc", "r")
@@ -343,12 +301,7 @@ func TestTokenGoes(t *testing.T) {
 // TestCancelled: esc ends what takes long, and nothing is changed.
 func TestCancelled(t *testing.T) {
 	r := open(t)
-	r.Press("p")
-	r.Sees("PIN of")
-	r.Press("esc")
-	r.Sees("Change the PIN: cancelled")
-	r.Press("p")
-	r.Sees("PIN of")
+	r.Walk("p", "~PIN of", "esc", "~Change the PIN: cancelled", "p", "~PIN of")
 	r.Send(tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl})
 	r.Until("quit", func() bool { return r.Quit })
 	if r.card.PIN() != pin || r.card.Tries() != 3 {
@@ -369,9 +322,8 @@ func TestCopies(t *testing.T) {
 	r.Press("f")
 	r.Until("the fingerprint", func() bool { return r.Copied() == want })
 	r.steps("kubehsm token info --token piv:serial=12345678", "x")
-	r.Sees("kubehsm key show --key 'piv:serial=12345678;slot=9a'", "kubehsm certificate show")
-	r.Press("esc", "end", "f")
-	r.Sees("copy fingerprint: there is no key")
+	r.Walk("~kubehsm key show --key 'piv:serial=12345678;slot=9a'", "~kubehsm certificate show", "esc", "end", "f",
+		"~copy fingerprint: there is no key")
 }
 
 // TestTypedPUK: a new PUK is typed twice.
@@ -380,9 +332,7 @@ func TestTypedPUK(t *testing.T) {
 	r.steps("A new PUK", "P")
 	r.Press("enter")
 	r.Type("PUK of", hsmtest.FakePUK)
-	r.Sees("New")
-	r.Press(`"97531864"`, "enter", `"97531864"`, "enter")
-	r.Sees("the PUK is changed")
+	r.Walk("~New", `"97531864"`, "enter", `"97531864"`, "enter", "~the PUK is changed")
 	if got := r.card.PUK(); got != "97531864" {
 		t.Errorf("the PUK is %s", got)
 	}
@@ -392,14 +342,8 @@ func TestTypedPUK(t *testing.T) {
 func TestEnroll(t *testing.T) {
 	r := open(t)
 	r.steps("no user name is given", "e")
-	r.Press("x")
-	r.Sees("--key", "'piv:serial=12345678;slot=9a'")
-	r.Press("esc", "esc")
-	r.Sees("change PIN")
-	r.Press("end", "e")
-	r.Sees("no user name is given")
-	r.Press("x")
-	r.Sees("--slot 9e")
+	r.Walk("x", "~--key", "~'piv:serial=12345678;slot=9a'", "esc", "esc", "~change PIN", "end", "e",
+		"~no user name is given", "x", "~--slot 9e")
 }
 
 // TestAttestation: an attestation counts only if its chain ends with the maker's root.
@@ -433,8 +377,7 @@ func TestAttestation(t *testing.T) {
 		for _, s := range c.want {
 			r.Sees(s)
 		}
-		r.Press("esc", "x")
-		r.Sees("kubehsm key attest --key")
+		r.Walk("esc", "x", "~kubehsm key attest --key")
 	}
 }
 
@@ -448,9 +391,7 @@ func soft(t *testing.T, blank bool) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{Rig: w.Open(""), card: tok}
-	r.Sees("blue")
-	r.Press("enter")
-	r.Sees("Tokens › blue")
+	r.Walk("~blue", "enter", "~Tokens › blue")
 	return r
 }
 
@@ -460,14 +401,9 @@ func TestSetUp(t *testing.T) {
 	r.Sees("It is not initialized yet: I initializes it")
 	r.steps("change PIN: the token is not initialized yet", "p")
 	r.steps("It gets an SO PIN and a PIN.", "I")
-	r.Press("ctrl+u", "enter")
-	r.Sees("1 to 32 bytes")
-	r.Press(`"green"`, "enter")
-	r.Sees("New SO PIN of blue")
-	r.Press(`"87654321"`, "enter", `"87654321"`, "enter")
-	r.Sees("New PIN of blue")
-	r.Press(`"648219"`, "enter", `"648219"`, "enter")
-	r.Sees("the token is initialized")
+	r.Walk("ctrl+u", "enter", "~1 to 32 bytes", `"green"`, "enter", "~New SO PIN of blue", `"87654321"`, "enter",
+		`"87654321"`, "enter", "~New PIN of blue", `"648219"`, "enter", `"648219"`, "enter",
+		"~the token is initialized")
 	if i := r.card.Info(); !i.Initialized || i.Label != "green" || r.card.PIN() != "648219" || r.card.PUK() != "87654321" {
 		t.Errorf("%+v with the PIN %s and the SO PIN %s", i, r.card.PIN(), r.card.PUK())
 	}
@@ -478,25 +414,17 @@ func TestSetUp(t *testing.T) {
 func TestSetUpAnew(t *testing.T) {
 	r := soft(t, false)
 	r.World.Generate(r.card, hsm.GenerateOptions{Algorithm: hsm.ECDSAP256, Label: "old"})
-	r.Press("r")
-	r.Sees("ecdsa-p256")
+	r.Walk("r", "~ecdsa-p256")
 	serial := r.card.Info().Serial
 	r.steps("Everything on it is erased; its SO PIN stays.", "X")
-	r.Press("enter")
-	r.Sees("Erase the token?", "Type "+serial)
-	r.Press("esc")
-	r.Sees("Initialize the token: cancelled")
+	r.Walk("enter", "~Erase the token?", "~Type "+serial, "esc", "~Initialize the token: cancelled")
 	if len(r.slots()) != 1 {
 		t.Fatal("the token was erased without a yes")
 	}
 	r.steps("Everything on it is erased", "X")
-	r.Press("enter")
-	r.Sees("Type " + serial)
-	r.Press(`"`+serial+`"`, "enter")
+	r.Walk("enter", "~Type "+serial, `"`+serial+`"`, "enter")
 	r.Type("SO PIN", hsmtest.FakePUK)
-	r.Sees("New")
-	r.Press(`"648219"`, "enter", `"648219"`, "enter")
-	r.Sees("the token is initialized")
+	r.Walk("~New", `"648219"`, "enter", `"648219"`, "enter", "~the token is initialized")
 	if len(r.slots()) != 0 || r.card.PIN() != "648219" {
 		t.Errorf("%d keys are left, the PIN is %s", len(r.slots()), r.card.PIN())
 	}
@@ -507,9 +435,7 @@ func TestSOPIN(t *testing.T) {
 	r := soft(t, false)
 	r.Press("P")
 	r.Type("SO PIN", hsmtest.FakePUK)
-	r.Sees("New")
-	r.Press(`"97531864"`, "enter", `"97531864"`, "enter")
-	r.Sees("the SO PIN is changed")
+	r.Walk("~New", `"97531864"`, "enter", `"97531864"`, "enter", "~the SO PIN is changed")
 	if got := r.card.PUK(); got != "97531864" {
 		t.Errorf("the SO PIN is %s", got)
 	}

@@ -18,21 +18,16 @@ func TestHotPlug(t *testing.T) {
 	blue := w.Tokens.Add(hsmtest.FakeOptions{Label: "blue-1"}) // no word of a fingerprint
 	card := w.Cards.Add(hsmtest.FakeOptions{Serial: "12345678"})
 	w.Generate(card, hsm.GenerateOptions{Algorithm: hsm.ECDSAP256, Slot: "9a"})
-	r.Press("r")
-	r.Sees("blue-1", "12345678", "9a")
-	r.Press("home", "down")
-	r.Sees("Slot 9a on")
+	r.Walk("r", "~blue-1", "~12345678", "~9a", "home", "down", "~Slot 9a on")
 	blue.Unplug()
 	r.Press("r")
 	r.Loses("blue-1")
 	r.Sees("Slot 9a on")
 	card.Unplug()
-	r.Press("r")
-	r.Sees("No token found")
+	r.Walk("r", "~No token found")
 	blue.Plug()
 	card.Plug()
-	r.Press("r")
-	r.Sees("blue-1", "Slot 9a on")
+	r.Walk("r", "~blue-1", "~Slot 9a on")
 }
 
 // TestCopies: the URI and the fingerprint of the key under the cursor.
@@ -41,10 +36,7 @@ func TestCopies(t *testing.T) {
 	card := w.Cards.Add(hsmtest.FakeOptions{Serial: "12345678"})
 	key := w.Generate(card, hsm.GenerateOptions{Algorithm: hsm.ECDSAP256, Slot: "9a"})
 	r := w.Open("")
-	r.Sees("9a")
-	r.Press("f")
-	r.Sees("copy fingerprint: there is no key")
-	r.Press("c")
+	r.Walk("~9a", "f", "~copy fingerprint: there is no key", "c")
 	r.Until("copied", func() bool { return r.Copied() == "piv:serial=12345678" })
 	r.Press("down", "f")
 	want, err := hsm.Fingerprint(key.Key.Public)
@@ -52,8 +44,7 @@ func TestCopies(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Until("the fingerprint", func() bool { return r.Copied() == want })
-	r.Press("x")
-	r.Sees("kubehsm enroll --key 'piv:serial=12345678;slot=9a'")
+	r.Walk("x", "~kubehsm enroll --key 'piv:serial=12345678;slot=9a'")
 }
 
 // TestProblems: what cannot be read is named beside what can, with what mends it.
@@ -71,13 +62,9 @@ func TestOpens(t *testing.T) {
 	w := screentest.New(t)
 	w.Tokens.Add(hsmtest.FakeOptions{Label: "blue"})
 	r := w.Open("")
-	r.Sees("blue")
-	r.Press("enter")
-	r.Sees("Tokens › blue")
-	r.Press("esc")
+	r.Walk("~blue", "enter", "~Tokens › blue", "esc")
 	r.Loses("Tokens › blue")
-	r.Press("e")
-	r.Sees("This is not possible yet")
+	r.Walk("e", "~This is not possible yet")
 }
 
 // TestBusy: where the screen says that GnuPG's daemon holds the card, a key releases it.
@@ -85,11 +72,8 @@ func TestBusy(t *testing.T) {
 	w := screentest.New(t)
 	w.Tokens.Add(hsmtest.FakeOptions{Label: "blue"})
 	r := w.Open("")
-	r.Sees("blue")
-	r.Press("s")
-	r.Sees("release from scdaemon: scdaemon holds no card")
+	r.Walk("~blue", "s", "~release from scdaemon: scdaemon holds no card")
 	w.Cards.SetProblems(hsm.Problem{Source: "Yubico",
 		Err: &hsm.BusyError{Reader: "Yubico", Holders: []string{hsm.Scdaemon + " (process 7)"}}})
-	r.Press("r")
-	r.Sees("s release from scdaemon")
+	r.Walk("r", "~s release from scdaemon")
 }
