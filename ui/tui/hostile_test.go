@@ -39,7 +39,7 @@ func hostileTexts() map[string]string {
 			"a\xff\xfe\xc3(\xed\xa0\x80\xf8",
 		"wide": "Z" + strings.Repeat("\u0335\u0301\u0489", 30) + "\uff76\uff9e\u1100\u1161\u11a8" +
 			strings.Repeat("👩‍👩‍👧‍👦🏳️‍🌈👍🏽🇩🇪", 3) + strings.Repeat("鍵", 50),
-		"long":       strings.Repeat("0123456789", 1000),
+		"long":       strings.Repeat("0123456789", 300),
 		"long words": strings.Repeat("kubernetes-\x1b[7m-", 150),
 		"empty":      "",
 	}
@@ -214,11 +214,14 @@ func TestHostileTexts(t *testing.T) {
 				for _, a := range actor.Acts() {
 					if does := string(tui.Top(r.Model()).ID()) + a.Key.Help().Desc; a.Reason == "" && !done[does] {
 						done[does] = true
-						at := w
-						if a.Writes {
-							at = hostile(t, s)
+						if !a.Writes {
+							hostileAct(t, w, s, walk, a)
+							continue
 						}
-						hostileAct(t, at, s, walk, a)
+						t.Run(does, func(t *testing.T) {
+							t.Parallel()
+							hostileAct(t, hostile(t, s), s, walk, a)
+						})
 					}
 				}
 			}
@@ -235,9 +238,6 @@ func hostileAct(t *testing.T, w *world, s string, walk []string, a screen.Act) {
 	}
 	does := fmt.Sprintf("%v: %s", walk, a.Key.Help().Desc)
 	r.hostileWalk(does, a.Key.Keys()[0])
-	if a.Verb == "certificate export" { // export prints the file's path
-		r.Send(tea.PasteMsg{Content: t.TempDir() + "/"})
-	}
 	r.Send(tea.PasteMsg{Content: s})
 	r.Press("tab")
 	r.Send(tea.PasteMsg{Content: s})

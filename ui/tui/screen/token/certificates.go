@@ -74,23 +74,6 @@ func filePath(f *widget.Field) string {
 	return path
 }
 
-func (c contents) export(s hsm.Slot) tea.Cmd {
-	field := &widget.Field{ID: "file", Label: "File", Input: widget.NewInput("", "~/jane.pem"),
-		Note: "A new file, in PEM. A certificate is public."}
-	return openForm(c.Keys, "Save the certificate of "+present.Slot(s), "", []*widget.Field{field},
-		func(*widget.Form) tea.Cmd {
-			path := filePath(field)
-			if path == "" {
-				return nil
-			}
-			return screen.Operate(screen.Operation{Title: "Save the certificate",
-				Command: by("certificate export --to "+shell.Quote(path), s.URI),
-				Run: func(context.Context, hsm.Prompter) (screen.Report, error) {
-					return screen.Report{Said: "the certificate is in " + path}, screen.WriteNew(path, certificatePEM(s))
-				}})
-		})
-}
-
 func (c contents) deleteCertificate(s hsm.Slot) tea.Cmd {
 	return screen.Change("Delete the certificate", by("certificate delete", s.URI), "the certificate is removed",
 		func(ctx context.Context, p hsm.Prompter) error {
