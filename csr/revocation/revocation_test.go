@@ -561,7 +561,7 @@ func TestEarlierShape(t *testing.T) {
 	}
 }
 
-// TestFull: 20,000 entries take few policies, none of which is too large for etcd or has an
+// TestFull: 10,000 entries take few policies, none of which is too large for etcd or has an
 // expression that is too long for the API server.
 func TestFull(t *testing.T) {
 	f := &fake{objects: map[string]Object{}}
