@@ -83,7 +83,7 @@ check-race: prerequisites
 	$(GO) test -race -vet=off -timeout 20m $$($(GO) list ./... | grep -v '/test\(/\|$$\)')
 
 check-lint: gofmt golangci-lint actionlint
-	$(GOLANGCI_LINT) --build-tags helm,hardware,packages,defects,wine
+	$(GOLANGCI_LINT) --build-tags hardware,packages,defects,wine
 	'$(BIN)/actionlint' -shellcheck= -pyflakes= .github/workflows/*.yml
 	@# golangci-lint would look through all of Kubernetes for the few lines of these.
 	cd test/cluster && GOFLAGS="$(QUICK)" $(GO) vet . && GOFLAGS="$(QUICK)" $(GO) vet -tags=whole .
@@ -168,7 +168,7 @@ bench: prerequisites cluster-whole ## measure against peers, write docs/benchmar
 	$(GO) run -buildvcs=false ./test/bench $(if $(ONLY),-only '$(ONLY)')
 
 .PHONY: conformance
-conformance: prerequisites cluster-whole ## run Kubernetes' own suites with a key file and through the token, write docs/conformance.md; a run goes on where one was stopped (ONLY=kubectl: only that suite)
+conformance: prerequisites cluster-whole ## run Kubernetes' own suites with a key file and through the token, write docs/conformance.md (ONLY=kubectl: only that suite)
 	$(GO) run -buildvcs=false ./test/conformance $(if $(ONLY),-only '$(ONLY)')
 
 .PHONY: soak
@@ -184,7 +184,7 @@ clients: cluster ## build kubectl, client-go and helm in many versions, try them
 	cd test/clients/kubectl && $(CLIENT)/kubectl-1.34 . && for v in 1.27 1.31; do $(CLIENT)/kubectl-$$v -modfile=$$v.mod . || exit 1; done
 	cd test/clients/clientgo && $(CLIENT)/clientgo-0.37 . && $(CLIENT)/clientgo-0.20 -modfile=0.20.mod .
 	cd test/helm && $(CLIENT)/helm helm.sh/helm/v3/cmd/helm
-	$(GO) test -count=1 -timeout 20m -tags helm -v ./test/clients -all -write
+	$(GO) test -count=1 -timeout 20m -v ./test/clients -all -write
 	$(GO) test -count=1 -timeout 20m -v -run '^TestFaults$$' ./test/transparency -verbs
 
 .PHONY: tokens

@@ -100,7 +100,6 @@ func TestTokensThatCannot(t *testing.T) {
 		"token puk change --print":                         "nothing to print",
 		"key move --to zz --key piv:slot=9a":               "two hex digits",
 		"key show":                                         "--key is missing",
-		"certificate export --overwrite":                   "name the file",
 		"attestation verify":                               "an argument is missing",
 		"key delete --accept-risk 12345 --key " + key:      "as serial:NUMBER",
 		"key delete --accept-risk serial:12 --key " + key:  "nothing was changed",
@@ -125,29 +124,6 @@ func TestKeyShow(t *testing.T) {
 	}
 	if out := b.ok("key", "show", "--key", key, "-o", "pem"); !strings.HasPrefix(out, "-----BEGIN PUBLIC KEY-----\n") {
 		t.Errorf("%s", out)
-	}
-}
-
-func TestCertificateExport(t *testing.T) {
-	b := newBench(t)
-	slot, file := b.keyWithCertificate()
-	key := slot.URI.String()
-	b.ok("certificate", "import", file, "--key", key)
-	if out := b.ok("certificate", "export", "--key", key); out != b.read(file) {
-		t.Errorf("%q", out)
-	}
-	to := filepath.Join(b.home, "out.cer")
-	b.ok("certificate", "export", "--key", key, "--der", "--to", to)
-	b.fails(2, "exists already", "certificate", "export", "--key", key, "--to", to)
-	if der := b.read(to); der == "" || der[0] != 0x30 {
-		t.Errorf("no DER: %x", der)
-	}
-	b.ok("certificate", "export", "--key", key, "--to", to, "--overwrite")
-	if b.read(to) != b.read(file) {
-		t.Error("the file was not replaced")
-	}
-	if info, err := os.Stat(to); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v", info.Mode(), err)
 	}
 }
 

@@ -116,3 +116,8 @@ func (a *app) readAttestations(files []string) ([]attestationSource, error) {
 	}
 	return all, nil
 }
+
+// certificatePEM is one certificate as PEM.
+func certificatePEM(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}

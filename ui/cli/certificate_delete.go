@@ -20,7 +20,7 @@ func (a *app) certificateDelete() *cobra.Command {
 		Short: "Delete the certificate of a key from its token",
 		Long: `Deletes a certificate from a token, after you have typed the token's serial. The key
 stays, and so does the copy in an enrollment. To save the certificate first, run
-"kubehsm certificate export". With --older, the newest certificate of the key stays
+"kubehsm certificate show -o pem". With --older, the newest certificate of the key stays
 too, and only older ones are deleted, such as one left by an interrupted command.`,
 		Example: `kubehsm certificate delete --key 'piv:serial=12345678;slot=9a'
 kubehsm certificate delete --key 'pkcs11:token=trial;object=prod' --older

@@ -212,7 +212,7 @@ func (f ticketFlags) reserve(n int) (files []string, err error) {
 		return nil, nil
 	}
 	for i := range n {
-		if err := writeNew(f.path(i), nil, false); err != nil {
+		if err := writeNew(f.path(i), nil); err != nil {
 			return nil, errors.Join(err, release(files))
 		}
 		files = append(files, f.path(i))

@@ -114,7 +114,7 @@ kubehsm key attest --key 'piv:serial=12345678;slot=9a' -o json`,
 		}
 		d := attestationDocOf(u.String(), at)
 		if to != "" {
-			if err := writeNew(to, []byte(d.PEM), false); err != nil {
+			if err := writeNew(to, []byte(d.PEM)); err != nil {
 				return err
 			}
 		}
@@ -137,13 +137,9 @@ kubehsm key attest --key 'piv:serial=12345678;slot=9a' -o json`,
 	return c
 }
 
-// writeNew writes a file that is not there yet, or with overwrite replaces it.
-func writeNew(path string, b []byte, overwrite bool) error {
-	how := os.O_WRONLY | os.O_CREATE | os.O_EXCL
-	if overwrite {
-		how = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
-	}
-	f, err := os.OpenFile(path, how, 0o600)
+// writeNew writes a file that is not there yet.
+func writeNew(path string, b []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {
 		return hinting.With(ui.Usagef("%s exists already", path), "choose another name")
 	}

@@ -156,7 +156,7 @@ func (a *app) trunks() []trunk {
 			verbs{"Look", grow{a.keyList, a.keyShow, a.keyAttest}},
 			verbs{"Change", grow{a.keyGenerate, a.keyMove, a.keyDelete}}),
 		grouped("certificate", groupTokens, "Show, renew, import, export and delete certificates",
-			verbs{"Look", grow{a.certificateShow, a.certificateExport}},
+			verbs{"Look", grow{a.certificateShow}},
 			verbs{"Change", grow{a.certificateRenew, a.certificateImport, a.certificateDelete}}),
 		group("attestation", groupTokens, "Verify attestations of keys", a.attestationVerify),
 		grouped("csr", groupCluster, "File, follow and decide certificate requests",
