@@ -71,8 +71,6 @@ func moreChoices() []choice {
 		{title: "look at a certificate", args: []string{"certificate", "show"}, asks: maybe("enrollment")},
 		{title: "put a certificate on a token", args: []string{"certificate", "import"}, writes: true,
 			asks: []asked{{question: "file"}, key}},
-		{title: "save a certificate", args: []string{"certificate", "export"},
-			asks: []asked{{"enrollment", "", true}, {"file", "to", false}}},
 		{title: "remove a certificate from a token", args: []string{"certificate", "delete"}, writes: true,
 			asks: []asked{key}},
 		{title: "verify an attestation that was sent", args: []string{"attestation", "verify"}, asks: one("file")},
