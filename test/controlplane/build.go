@@ -59,26 +59,18 @@ const (
 // An etcd and a kube-apiserver that are in KUBEBUILDER_ASSETS, or else on PATH,
 // are used as they are.
 func Build(ctx context.Context, progress Progress) (string, error) {
-	return build(ctx, "", false, progress)
+	return build(ctx, false, progress)
 }
 
 // BuildWhole is [Build] for [Options.Whole]: with optimizations, with the whole
 // controller manager, and of nothing that the machine has. The folder is
 // .cache/cluster-whole.
 func BuildWhole(ctx context.Context, progress Progress) (string, error) {
-	return build(ctx, "", true, progress)
+	return build(ctx, true, progress)
 }
 
-// BuildInto is [Build] with another folder for the programs; if Build's are
-// current they are linked there instead. Two builds into one folder wait for
-// each other.
-func BuildInto(ctx context.Context, bin string, progress Progress) error {
-	_, err := build(ctx, bin, false, progress)
-	return err
-}
-
-func build(ctx context.Context, bin string, whole bool, progress Progress) (string, error) {
-	b, err := newBuilder(bin, whole)
+func build(ctx context.Context, whole bool, progress Progress) (string, error) {
+	b, err := newBuilder(whole)
 	if err != nil {
 		return "", err
 	}
@@ -94,7 +86,7 @@ func build(ctx context.Context, bin string, whole bool, progress Progress) (stri
 // Built returns the folder that [Build], or [BuildWhole], fills and whether its
 // programs are current.
 func Built(ctx context.Context, whole bool) (bin string, current bool, err error) {
-	b, err := newBuilder("", whole)
+	b, err := newBuilder(whole)
 	if err != nil {
 		return "", false, err
 	}
@@ -105,23 +97,21 @@ func Built(ctx context.Context, whole bool) (bin string, current bool, err error
 type builder struct {
 	source   string            // folder of the nested module
 	bin      string            // folder to fill
-	cache    string            // folder that may have been filled before
 	programs []string          // links in the folder to one binary, which looks at the name it is called by
 	found    map[string]string // programs of the machine that are used, by name
 	flags    []string          // of the go command
 	progress Progress
 }
 
-// newBuilder fills bin, or a folder in the checkout if it is "".
-func newBuilder(bin string, whole bool) (*builder, error) {
+func newBuilder(whole bool) (*builder, error) {
 	root, err := Checkout()
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{source: filepath.Join(root, "test", "cluster"), bin: bin, cache: filepath.Join(root, ".cache", "cluster"),
+	b := &builder{source: filepath.Join(root, "test", "cluster"), bin: filepath.Join(root, ".cache", "cluster"),
 		programs: []string{"kubectl", string(Kubelet)}, flags: quick, progress: func(Stage, int, int) {}}
 	if whole {
-		b.cache += "-whole"
+		b.bin += "-whole"
 		b.flags = append(slices.Clone(optimized), "-tags=whole")
 		b.programs = append(b.programs, wholeManager)
 	} else {
@@ -132,9 +122,6 @@ func newBuilder(bin string, whole bool) (*builder, error) {
 		b.flags = append(slices.Clone(quick), "-tags=noservers")
 	} else {
 		b.programs = append(b.programs, servers...)
-	}
-	if b.bin == "" {
-		b.bin = b.cache
 	}
 	return b, nil
 }
@@ -177,7 +164,12 @@ func (b *builder) build(ctx context.Context) error {
 	if b.has(want) {
 		return nil
 	}
-	if err := b.make(ctx, want); err != nil {
+	b.progress(Fetching, 0, 0)
+	stale, err := b.stale(ctx)
+	if err != nil {
+		return err
+	}
+	if err := b.compile(ctx, stale); err != nil {
 		return err
 	}
 	links := maps.Clone(b.found)
@@ -197,30 +189,6 @@ func (b *builder) build(ctx context.Context) error {
 		}
 	}
 	return os.WriteFile(filepath.Join(b.bin, stampFile), []byte(want+"\n"), 0o644)
-}
-
-// make puts the binary into the folder.
-func (b *builder) make(ctx context.Context, stamp string) error {
-	cache := *b
-	cache.bin = b.cache
-	if b.cache != b.bin && cache.has(stamp) && b.link() == nil {
-		return nil
-	}
-	b.progress(Fetching, 0, 0)
-	stale, err := b.stale(ctx)
-	if err != nil {
-		return err
-	}
-	return b.compile(ctx, stale)
-}
-
-// link takes the binary from the cache. It fails between file systems.
-func (b *builder) link() error {
-	target := filepath.Join(b.bin, binary)
-	if err := os.Remove(target); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return os.Link(filepath.Join(b.cache, binary), target)
 }
 
 func (b *builder) current(ctx context.Context) (bool, error) {

@@ -14,11 +14,8 @@ import (
 	"time"
 )
 
-// Errors of [Start] and [Attach].
-var (
-	ErrRunning    = errors.New("a cluster runs in this folder already")
-	ErrNotRunning = errors.New("no cluster runs in this folder")
-)
+// ErrRunning is an error of [Start].
+var ErrRunning = errors.New("a cluster runs in this folder already")
 
 // Options say what to start. The zero value is a whole control plane that dies
 // with this process.
@@ -39,7 +36,7 @@ type Options struct {
 	ClientCAs []byte `json:"clientCAs,omitempty"`
 	// NoControllers leaves them out: requests are approved, but no certificate is issued.
 	NoControllers bool `json:"noControllers,omitempty"`
-	// Detached lets the processes live on after this one: see [Attach].
+	// Detached lets the processes live on after this one: see [Runs] and [StopDir].
 	Detached bool `json:"detached,omitempty"`
 }
 
@@ -93,7 +90,7 @@ func prepare(ctx context.Context, dir string, o Options) (*Cluster, error) {
 		}
 	}
 	if o.Bin == "" {
-		if o.Bin, err = build(ctx, "", o.Whole, nil); err != nil {
+		if o.Bin, err = build(ctx, o.Whole, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -277,12 +274,8 @@ func (c *Cluster) startOne(ctx context.Context, component Component) error {
 // Dir is the cluster's folder.
 func (c *Cluster) Dir() string { return c.dir }
 
-// Log is the file that component's output goes to. It starts anew when the
-// component does.
-func (c *Cluster) Log(component Component) string { return c.logFile(component) }
-
-// LogTail returns the last lines of component's output.
-func (c *Cluster) LogTail(component Component, lines int) string {
+// logTail returns the last lines of component's output.
+func (c *Cluster) logTail(component Component, lines int) string {
 	b, err := os.ReadFile(c.logFile(component))
 	if err != nil {
 		return err.Error()

@@ -7,7 +7,7 @@
 // cluster in a folder of its own, on free ports, with its own certificate
 // authorities; nothing is read or written elsewhere. [Cluster.Stop] ends every
 // process it started. In the usual mode the processes also die with the one
-// that started them; in detached mode they live on, and [Attach] or [StopDir]
+// that started them; in detached mode they live on, and [Runs] and [StopDir]
 // find them again by the folder.
 //
 // Tests call [ForTest] for one cluster shared by the package's tests (with

@@ -86,10 +86,10 @@ func StartForTest(t testing.TB, o Options) *Cluster {
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, component := range components {
-				if _, err := os.Stat(c.Log(component)); err != nil {
+				if _, err := os.Stat(c.logFile(component)); err != nil {
 					continue // the component was never started
 				}
-				t.Logf("%s:\n%s", component, c.LogTail(component, 10))
+				t.Logf("%s:\n%s", component, c.logTail(component, 10))
 			}
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -35,7 +35,7 @@ func (c *Cluster) waitReady(ctx context.Context, component Component, p *process
 			return nil
 		}
 		if !p.Alive() {
-			log := c.LogTail(component, 15)
+			log := c.logTail(component, 15)
 			if portTaken(log) {
 				return fmt.Errorf("%s: %w", component, errPortTaken)
 			}
@@ -44,7 +44,7 @@ func (c *Cluster) waitReady(ctx context.Context, component Component, p *process
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%s is not ready: %w (%w); its log ends with:\n%s", component, last, ctx.Err(),
-				c.LogTail(component, 15))
+				c.logTail(component, 15))
 		case <-tick.C:
 		}
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 )
 
 // rights are the trial's RBAC objects.
@@ -46,7 +46,7 @@ func background(ctx context.Context, t *trial) error {
 // provide makes the control plane run, whatever is there of it already.
 func provide(ctx context.Context, t *trial, s status) error {
 	var writing error
-	err := controlplane.BuildInto(ctx, t.clusterPrograms(), func(at controlplane.Stage, done, total int) {
+	bin, err := controlplane.Build(ctx, func(at controlplane.Stage, done, total int) {
 		message := "compiling the control plane"
 		if at == controlplane.Fetching {
 			message = "fetching the control plane's modules"
@@ -62,7 +62,7 @@ func provide(ctx context.Context, t *trial, s status) error {
 	if err := controlplane.StopDir(ctx, t.cluster()); err != nil { // remains of a start that was cut short
 		return err
 	}
-	c, err := controlplane.Start(ctx, t.cluster(), controlplane.Options{Bin: t.clusterPrograms(), Detached: true})
+	c, err := controlplane.Start(ctx, t.cluster(), controlplane.Options{Bin: bin, Detached: true})
 	if err != nil {
 		return err
 	}
@@ -99,14 +99,14 @@ func ensureCluster(ctx context.Context, t *trial) error {
 	if recorded(t.backgroundFile()).Alive() {
 		return nil
 	}
-	if _, err := controlplane.Attach(t.cluster()); err == nil {
-		p, err := os.ReadFile(t.progressFile())
-		var now struct{ Phase string }
-		if err == nil && json.Unmarshal(p, &now) == nil && now.Phase == phaseReady {
+	runs, err := controlplane.Runs(t.cluster())
+	if err != nil {
+		return err
+	}
+	if runs {
+		if p, err := cluster.ReadProgress(t.progressFile()); err == nil && p.Ready() {
 			return nil
 		}
-	} else if !errors.Is(err, controlplane.ErrNotRunning) {
-		return err
 	}
 	return startBackground(ctx, t)
 }
@@ -149,9 +149,5 @@ func copySelf(target string) error {
 	if err != nil {
 		return err
 	}
-	fresh := target + ".new"
-	if err := os.WriteFile(fresh, b, 0o700); err != nil {
-		return err
-	}
-	return os.Rename(fresh, target)
+	return replace(target, b, 0o700)
 }

@@ -134,10 +134,7 @@ func buildKubehsm(ctx context.Context, t *trial) error {
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if err := os.WriteFile(t.kubehsm()+".new", fresh, 0o700); err != nil {
-		return err
-	}
-	if err := os.Rename(t.kubehsm()+".new", t.kubehsm()); err != nil {
+	if err := replace(t.kubehsm(), fresh, 0o700); err != nil {
 		return err
 	}
 	plugin := t.command(ctx, "go", "build", "-buildvcs=false", "-o", t.path("bin", execcredential.Program),

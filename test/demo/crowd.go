@@ -50,7 +50,7 @@ func upFleet(ctx context.Context, t *trial) error {
 		return err
 	}
 	said := time.Now()
-	err = controlplane.BuildInto(ctx, t.clusterPrograms(), func(_ controlplane.Stage, done, total int) {
+	_, err = controlplane.Build(ctx, func(_ controlplane.Stage, done, total int) {
 		if total > 0 && time.Since(said) > 5*time.Second {
 			fmt.Printf("  the control plane: %d/%d\n", done, total)
 			said = time.Now()

@@ -33,12 +33,7 @@ func TestUnattended(t *testing.T) {
 	if was, is := d.keyLine(t, first), d.keyLine(t, second); is != was {
 		t.Errorf("the second run made another key: %s, then %s", was, is)
 	}
-	d.run(t, "down")
-	if _, err := os.Stat(d.dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the folder is left: %v", err)
-	}
-	d.checkHome(t)
-	d.checkProcesses(t)
+	d.ends(t)
 }
 
 // TestFleet: twenty people join, without a terminal, and nothing is left.
@@ -53,11 +48,7 @@ func TestFleet(t *testing.T) {
 		}
 	}
 	d.checkProcesses(t)
-	d.run(t, "down")
-	if _, err := os.Stat(d.dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the folder is left: %v", err)
-	}
-	d.checkHome(t)
+	d.ends(t)
 }
 
 // TestExistingCluster: the same in the cluster of a context of the user's, where nothing is
@@ -75,15 +66,10 @@ func TestExistingCluster(t *testing.T) {
 			}
 		}
 	}
-	d.run(t, "down")
+	d.ends(t)
 	if after := d.objects(t, c); after != before {
 		t.Errorf("before:\n%s\nafter:\n%s", before, after)
 	}
-	if _, err := os.Stat(d.dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the folder is left: %v", err)
-	}
-	d.checkHome(t)
-	d.checkProcesses(t)
 
 	cmd := exec.Command(d.program, "up", d.dir, "none")
 	cmd.Dir, cmd.Env = d.root, d.env(t)
@@ -112,9 +98,7 @@ type demo struct {
 
 func newDemo(t *testing.T) *demo {
 	t.Helper()
-	if _, err := findModule(); err != nil {
-		need.Missing(t, err.Error())
-	}
+	need.Program(t, "softhsm2-util")
 	if _, current, err := controlplane.Built(t.Context(), false); err != nil {
 		t.Fatal(err)
 	} else if !current {
@@ -188,9 +172,14 @@ func (d *demo) keyLine(t *testing.T, output string) string {
 	return ""
 }
 
-// checkHome looks for files outside the trial's folder.
-func (d *demo) checkHome(t *testing.T) {
+// ends ends the trial, and looks for what is left.
+func (d *demo) ends(t *testing.T) {
 	t.Helper()
+	d.run(t, "down")
+	if _, err := os.Stat(d.dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder is left: %v", err)
+	}
+	d.checkProcesses(t)
 	err := filepath.WalkDir(d.home, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() && !strings.HasPrefix(path, filepath.Join(d.home, ".config", "go")) {
 			t.Errorf("the trial left %s", path)

@@ -16,29 +16,31 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 )
 
 // prove shows, by what the API server, the token and kubectl's plugin say, that
 // the key that signed in is in the token and the one that kubectl holds is not.
-func prove(ctx context.Context, t *trial, token *softHSM) error {
+func prove(ctx context.Context, t *trial, soft *hsmtest.SoftHSM) error {
 	heading("whose key was that?")
+	token, err := openToken(soft)
+	if err != nil {
+		return err
+	}
+	defer token.close()
 	credential, err := credentialID(ctx, t)
 	if err != nil {
 		return fmt.Errorf("what the API server verified: %w", err)
 	}
-	cert, err := token.certificate(func(c *x509.Certificate) bool {
+	cert, id, err := token.certificate(func(c *x509.Certificate) bool {
 		return fingerprint(c.Raw) == credential || credential == "" && c.Subject.CommonName == trialUser
 	})
 	if err != nil {
 		return fmt.Errorf("certificate %s on the token: %w", credential, err)
 	}
-	key, err := token.keyOf(cert)
-	if err != nil {
+	if err := token.holds(cert, id); err != nil {
 		return err
-	}
-	if !key.sensitive || key.extractable || !key.local {
-		return fmt.Errorf("the key on the token is sensitive %t, extractable %t, generated there %t", key.sensitive,
-			key.extractable, key.local)
 	}
 	config, err := clientcmd.LoadFromFile(t.kubeconfig())
 	if err != nil {

@@ -17,7 +17,12 @@ func recordSelf(file string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(file+".new", b, 0o600); err != nil {
+	return replace(file, b, 0o600)
+}
+
+// replace puts content in the place of the file in one step.
+func replace(file string, content []byte, mode os.FileMode) error {
+	if err := os.WriteFile(file+".new", content, mode); err != nil {
 		return err
 	}
 	return os.Rename(file+".new", file)

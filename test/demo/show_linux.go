@@ -84,7 +84,7 @@ func crowd(ctx context.Context, t *trial) (err error) {
 	defer s.cards.Close()
 	heading("start a cluster with the approver in it")
 	if s.cluster, err = controlplane.Start(ctx, filepath.Join(dir, "cluster"),
-		controlplane.Options{Bin: t.clusterPrograms()}); err != nil {
+		controlplane.Options{}); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.cluster.Stop(context.WithoutCancel(ctx))) }()

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 )
 
@@ -32,11 +32,7 @@ func (s status) set(phase string, done, total int, message string) error {
 	if err != nil {
 		return err
 	}
-	fresh := s.trial.progressFile() + ".new"
-	if err := os.WriteFile(fresh, append(b, '\n'), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(fresh, s.trial.progressFile())
+	return replace(s.trial.progressFile(), append(b, '\n'), 0o600)
 }
 
 // awaitCluster returns once the cluster is ready, saying how far it is.
@@ -77,11 +73,14 @@ func describe(p cluster.Progress) string {
 	}
 	took := time.Since(p.Started)
 	line := fmt.Sprintf("%s: %d of %d after %s", p.Message, p.Done, p.Total, took.Round(time.Second))
-	if p.Done >= p.Total/10 && p.Done < p.Total { // earlier it is a guess
-		left := time.Duration(float64(took) / float64(p.Done) * float64(p.Total-p.Done))
-		line += fmt.Sprintf(", about %s left", left.Round(10*time.Second))
+	switch {
+	case p.Done == p.Total && p.Phase == string(controlplane.Compiling):
+		return line + "; linking"
+	case p.Done == 0 || p.Done < p.Total/10: // what is left would be a guess
+		return line
 	}
-	return line
+	left := time.Duration(float64(took) / float64(p.Done) * float64(p.Total-p.Done))
+	return line + fmt.Sprintf(", about %s left", left.Round(10*time.Second))
 }
 
 // sameKind tells whether two lines differ in their numbers only.

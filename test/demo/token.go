@@ -1,208 +1,150 @@
 package main
 
 import (
-	"bytes"
 	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
-	"encoding/asn1"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/big"
 	"os"
+	"slices"
 
 	"github.com/miekg/pkcs11"
+
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 )
 
-// softHSM is the trial's token, reached by this program's own PKCS#11 calls and
-// not through kubehsm, so that what it says of the key is a second opinion.
-type softHSM struct {
-	ctx  *pkcs11.Ctx
-	slot uint
-}
-
-// openToken loads module with the trial's configuration and finds the trial's
-// token, which is made if there is none.
-func openToken(t *trial, module string) (*softHSM, error) {
-	if err := os.Setenv("SOFTHSM2_CONF", t.softHSMConfig()); err != nil { // read when the module initializes
+// softHSM is the trial's SoftHSM, with its token, which is made if there is none.
+func (t *trial) softHSM() (*hsmtest.SoftHSM, error) {
+	soft, err := hsmtest.EmptySoftHSM(t.path("softhsm"))
+	if err != nil {
 		return nil, err
 	}
-	h := &softHSM{ctx: pkcs11.New(module)}
-	if h.ctx == nil {
-		return nil, fmt.Errorf("%s cannot be loaded", module)
+	tokens, err := os.ReadDir(soft.Tokens)
+	if err == nil && len(tokens) == 0 {
+		err = soft.Add(hsmtest.SoftToken{Label: tokenLabel, PIN: trialPIN})
 	}
-	if err := h.ctx.Initialize(); err != nil {
-		h.ctx.Destroy()
-		return nil, fmt.Errorf("%s: %w", module, err)
+	return soft, err
+}
+
+// token is the trial's token, reached by this program's own PKCS#11 calls and
+// not through kubehsm, so that what it says of the key is a second opinion.
+type token struct {
+	ctx     *pkcs11.Ctx
+	session pkcs11.SessionHandle
+}
+
+// openToken logs in to the trial's token.
+func openToken(soft *hsmtest.SoftHSM) (*token, error) {
+	if err := os.Setenv("SOFTHSM2_CONF", soft.Conf); err != nil { // read when the module initializes
+		return nil, err
 	}
-	slot, found, err := h.find()
-	if err == nil && !found {
-		slot, err = h.create(slot)
+	t := &token{ctx: pkcs11.New(soft.Module)}
+	if t.ctx == nil {
+		return nil, fmt.Errorf("%s cannot be loaded", soft.Module)
 	}
-	if err != nil {
-		h.close()
+	if err := t.ctx.Initialize(); err != nil {
+		t.ctx.Destroy()
+		return nil, fmt.Errorf("%s: %w", soft.Module, err)
+	}
+	if err := t.login(); err != nil {
+		t.close()
 		return nil, fmt.Errorf("the trial's token: %w", err)
 	}
-	h.slot = slot
-	return h, nil
+	return t, nil
 }
 
-func (h *softHSM) close() {
-	_ = h.ctx.Finalize() // nothing is left to be done if it fails
-	h.ctx.Destroy()
-}
-
-// find returns the slot of the trial's token, or of an uninitialized one.
-func (h *softHSM) find() (slot uint, found bool, err error) {
-	slots, err := h.ctx.GetSlotList(true)
+func (t *token) login() error {
+	slots, err := t.ctx.GetSlotList(true)
 	if err != nil {
-		return 0, false, err
+		return err
 	}
-	blank, haveBlank := uint(0), false
-	for _, s := range slots {
-		info, err := h.ctx.GetTokenInfo(s)
-		if err != nil {
-			return 0, false, err
-		}
-		switch {
-		case info.Flags&pkcs11.CKF_TOKEN_INITIALIZED == 0:
-			blank, haveBlank = s, true
-		case info.Label == tokenLabel && info.Flags&pkcs11.CKF_USER_PIN_INITIALIZED != 0:
-			return s, true, nil
-		}
-	}
-	if !haveBlank {
-		return 0, false, errors.New("SoftHSM offers no free slot")
-	}
-	return blank, false, nil
-}
-
-// create initializes the blank slot. The security officer's PIN is random and
-// forgotten: nobody resets the trial's token.
-func (h *softHSM) create(slot uint) (uint, error) {
-	random := make([]byte, 16)
-	if _, err := rand.Read(random); err != nil {
-		return 0, err
-	}
-	officer := hex.EncodeToString(random)
-	if err := h.ctx.InitToken(slot, officer, tokenLabel); err != nil {
-		return 0, fmt.Errorf("initialize: %w", err)
-	}
-	session, err := h.ctx.OpenSession(slot, pkcs11.CKF_SERIAL_SESSION|pkcs11.CKF_RW_SESSION)
-	if err != nil {
-		return 0, err
-	}
-	defer h.ctx.CloseSession(session)
-	if err := h.ctx.Login(session, pkcs11.CKU_SO, officer); err != nil {
-		return 0, err
-	}
-	if err := h.ctx.InitPIN(session, trialPIN); err != nil {
-		return 0, fmt.Errorf("set the PIN: %w", err)
-	}
-	if err := h.ctx.Logout(session); err != nil {
-		return 0, err
-	}
-	slot, found, err := h.find()
-	if err == nil && !found {
-		err = errors.New("it is not there after it was initialized")
-	}
-	return slot, err
-}
-
-// tokenKey is a key pair on the token, as PKCS#11 tells of it.
-type tokenKey struct {
-	public                 *ecdsa.PublicKey
-	sensitive, extractable bool
-	local                  bool // generated on the token, not imported
-}
-
-// keyOf finds the key pair whose public half is in cert.
-func (h *softHSM) keyOf(cert *x509.Certificate) (tokenKey, error) {
-	session, err := h.ctx.OpenSession(h.slot, pkcs11.CKF_SERIAL_SESSION)
-	if err != nil {
-		return tokenKey{}, err
-	}
-	defer h.ctx.CloseSession(session)
-	if err := h.ctx.Login(session, pkcs11.CKU_USER, trialPIN); err != nil {
-		return tokenKey{}, err
-	}
-	keys, err := h.objects(session, pkcs11.CKO_PUBLIC_KEY)
-	if err != nil {
-		return tokenKey{}, err
-	}
-	for _, o := range keys {
-		a, err := h.ctx.GetAttributeValue(session, o, []*pkcs11.Attribute{
-			pkcs11.NewAttribute(pkcs11.CKA_ID, nil), pkcs11.NewAttribute(pkcs11.CKA_EC_POINT, nil)})
-		if err != nil {
-			continue // not an elliptic curve key
-		}
-		public, err := p256(a[1].Value)
-		if err != nil || !public.Equal(cert.PublicKey) {
+	for _, slot := range slots { // SoftHSM also offers a free one
+		if info, err := t.ctx.GetTokenInfo(slot); err != nil || info.Label != tokenLabel {
 			continue
 		}
-		return h.private(session, public, a[0].Value)
+		if t.session, err = t.ctx.OpenSession(slot, pkcs11.CKF_SERIAL_SESSION); err != nil {
+			return err
+		}
+		return t.ctx.Login(t.session, pkcs11.CKU_USER, trialPIN)
 	}
-	return tokenKey{}, errors.New("the certificate's key is not on the token")
+	return errors.New("it is gone")
 }
 
-// private reads what the token says of the private half with that id.
-func (h *softHSM) private(session pkcs11.SessionHandle, public *ecdsa.PublicKey, id []byte) (tokenKey, error) {
-	objects, err := h.objects(session, pkcs11.CKO_PRIVATE_KEY, pkcs11.NewAttribute(pkcs11.CKA_ID, id))
-	if err != nil {
-		return tokenKey{}, err
-	}
-	if len(objects) != 1 {
-		return tokenKey{}, fmt.Errorf("%d private keys have the id %x, want 1", len(objects), id)
-	}
-	a, err := h.ctx.GetAttributeValue(session, objects[0], []*pkcs11.Attribute{
-		pkcs11.NewAttribute(pkcs11.CKA_SENSITIVE, nil), pkcs11.NewAttribute(pkcs11.CKA_EXTRACTABLE, nil),
-		pkcs11.NewAttribute(pkcs11.CKA_LOCAL, nil)})
-	if err != nil {
-		return tokenKey{}, err
-	}
-	set := func(i int) bool { return bytes.Equal(a[i].Value, []byte{1}) }
-	return tokenKey{public: public, sensitive: set(0), extractable: set(1), local: set(2)}, nil
+func (t *token) close() {
+	_ = t.ctx.Finalize() // nothing is left to be done if it fails
+	t.ctx.Destroy()
 }
 
-// certificate finds the certificate on the token for which match holds.
-func (h *softHSM) certificate(match func(*x509.Certificate) bool) (*x509.Certificate, error) {
-	session, err := h.ctx.OpenSession(h.slot, pkcs11.CKF_SERIAL_SESSION)
+// certificate finds the certificate for which match holds, and its id, which its key has too.
+func (t *token) certificate(match func(*x509.Certificate) bool) (*x509.Certificate, []byte, error) {
+	objects, err := t.objects(pkcs11.CKO_CERTIFICATE)
 	if err != nil {
-		return nil, err
-	}
-	defer h.ctx.CloseSession(session)
-	objects, err := h.objects(session, pkcs11.CKO_CERTIFICATE)
-	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, o := range objects {
-		a, err := h.ctx.GetAttributeValue(session, o, []*pkcs11.Attribute{pkcs11.NewAttribute(pkcs11.CKA_VALUE, nil)})
+		values, err := t.attributes(o, pkcs11.CKA_VALUE, pkcs11.CKA_ID)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if cert, err := x509.ParseCertificate(a[0].Value); err == nil && match(cert) {
-			return cert, nil
+		if cert, err := x509.ParseCertificate(values[0]); err == nil && match(cert) {
+			return cert, values[1], nil
 		}
 	}
-	return nil, errors.New("the token does not hold it")
+	return nil, nil, errors.New("the token does not hold it")
 }
 
-func (h *softHSM) objects(session pkcs11.SessionHandle, class uint, more ...*pkcs11.Attribute) ([]pkcs11.ObjectHandle,
-	error) {
+// holds checks that the one private key with that id is the certificate's, was made
+// in the token, and does not come out of it.
+func (t *token) holds(cert *x509.Certificate, id []byte) error {
+	keys, err := t.objects(pkcs11.CKO_PRIVATE_KEY, pkcs11.NewAttribute(pkcs11.CKA_ID, id))
+	if err != nil {
+		return err
+	}
+	if len(keys) != 1 {
+		return fmt.Errorf("%d private keys have the id %x, want 1", len(keys), id)
+	}
+	is, err := t.attributes(keys[0], pkcs11.CKA_LOCAL, pkcs11.CKA_SENSITIVE, pkcs11.CKA_EXTRACTABLE)
+	if err != nil {
+		return err
+	}
+	if got := slices.Concat(is...); !slices.Equal(got, []byte{1, 1, 0}) {
+		return fmt.Errorf("the key on the token is generated there, sensitive, extractable: %v", got)
+	}
+	digest := sha256.Sum256([]byte("whose key is it?"))
+	if err := t.ctx.SignInit(t.session, []*pkcs11.Mechanism{pkcs11.NewMechanism(pkcs11.CKM_ECDSA, nil)}, keys[0]); err != nil {
+		return err
+	}
+	signature, err := t.ctx.Sign(t.session, digest[:])
+	if err != nil {
+		return err
+	}
+	public, ok := cert.PublicKey.(*ecdsa.PublicKey)
+	r, s := new(big.Int).SetBytes(signature[:len(signature)/2]), new(big.Int).SetBytes(signature[len(signature)/2:])
+	if !ok || !ecdsa.Verify(public, digest[:], r, s) {
+		return errors.New("the key on the token is not the certificate's")
+	}
+	return nil
+}
+
+func (t *token) objects(class uint, more ...*pkcs11.Attribute) ([]pkcs11.ObjectHandle, error) {
 	template := append([]*pkcs11.Attribute{pkcs11.NewAttribute(pkcs11.CKA_CLASS, class)}, more...)
-	if err := h.ctx.FindObjectsInit(session, template); err != nil {
+	if err := t.ctx.FindObjectsInit(t.session, template); err != nil {
 		return nil, err
 	}
-	found, _, err := h.ctx.FindObjects(session, 100)
-	return found, errors.Join(err, h.ctx.FindObjectsFinal(session))
+	found, _, err := t.ctx.FindObjects(t.session, 100)
+	return found, errors.Join(err, t.ctx.FindObjectsFinal(t.session))
 }
 
-// p256 reads CKA_EC_POINT: an uncompressed point in an OCTET STRING.
-func p256(der []byte) (*ecdsa.PublicKey, error) {
-	var point []byte
-	if rest, err := asn1.Unmarshal(der, &point); err != nil || len(rest) > 0 {
-		return nil, errors.New("EC_POINT is not an OCTET STRING")
+func (t *token) attributes(o pkcs11.ObjectHandle, kinds ...uint) (values [][]byte, err error) {
+	var template []*pkcs11.Attribute
+	for _, kind := range kinds {
+		template = append(template, pkcs11.NewAttribute(kind, nil))
 	}
-	return ecdsa.ParseUncompressedPublicKey(elliptic.P256(), point)
+	found, err := t.ctx.GetAttributeValue(t.session, o, template)
+	for _, a := range found {
+		values = append(values, a.Value)
+	}
+	return values, err
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
@@ -62,7 +62,6 @@ func (t *trial) adminKubeconfig() string { return t.path("admin.kubeconfig") }
 func (t *trial) progressFile() string    { return t.path("cluster-progress") }
 func (t *trial) softHSMConfig() string   { return t.path("softhsm", "softhsm2.conf") }
 func (t *trial) cluster() string         { return t.path("cluster") }
-func (t *trial) clusterPrograms() string { return t.path("programs") }
 func (t *trial) backgroundFile() string  { return t.path("background.json") }
 func (t *trial) existingFile() string    { return t.path("existing.json") }
 func (t *trial) upFile() string          { return t.path("up.json") }
@@ -119,7 +118,7 @@ func (t *trial) claim() error {
 	if err := os.Chmod(t.dir, 0o700); err != nil {
 		return err
 	}
-	for _, dir := range []string{"bin", "home", "log", "tmp", "softhsm/tokens"} {
+	for _, dir := range []string{"bin", "home", "log", "tmp", "softhsm"} {
 		if err := os.MkdirAll(t.path(dir), 0o700); err != nil {
 			return err
 		}
@@ -148,9 +147,8 @@ func (t *trial) lock(ctx context.Context) (func(), error) {
 	return func() { _ = l.Close() }, nil // the kernel releases it at the latest at exit
 }
 
-// configure writes what programs read: SoftHSM's and kubehsm's configuration,
-// and a file for the user's shell.
-func (t *trial) configure(module string) error {
+// configure writes kubehsm's configuration and a file for the user's shell.
+func (t *trial) configure(soft *hsmtest.SoftHSM) error {
 	var env strings.Builder
 	env.WriteString("# for a shell: . " + quote(t.path("env")) + "\n")
 	for _, v := range t.variables() {
@@ -161,10 +159,8 @@ func (t *trial) configure(module string) error {
 		fmt.Fprintf(&env, "export %s=%s\n", v.name, value)
 	}
 	for path, content := range map[string]string{
-		t.softHSMConfig(): "directories.tokendir = " + t.path("softhsm", "tokens") + "\n" +
-			"objectstore.backend = file\nlog.level = ERROR\nslots.removable = false\n",
 		t.path("home", "config.yaml"): fmt.Sprintf("onlyModules: true\nmodules:\n"+
-			"  - name: trial\n    path: %q\n    env: {SOFTHSM2_CONF: %q}\n", module, t.softHSMConfig()),
+			"  - name: trial\n    path: %q\n    env: {SOFTHSM2_CONF: %q}\n", soft.Module, soft.Conf),
 		t.path("env"): env.String(),
 	} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
@@ -172,28 +168,6 @@ func (t *trial) configure(module string) error {
 		}
 	}
 	return nil
-}
-
-// softHSMModules are where distributions put the library.
-var softHSMModules = []string{
-	"/usr/lib/softhsm/libsofthsm2.so",
-	"/usr/lib/x86_64-linux-gnu/softhsm/libsofthsm2.so",
-	"/usr/lib/aarch64-linux-gnu/softhsm/libsofthsm2.so",
-	"/usr/lib64/pkcs11/libsofthsm2.so",
-	"/usr/lib64/softhsm/libsofthsm2.so",
-	"/usr/lib/pkcs11/libsofthsm2.so",
-	"/usr/local/lib/softhsm/libsofthsm2.so",
-}
-
-func findModule() (string, error) {
-	for _, path := range softHSMModules {
-		if _, err := os.Stat(path); err == nil {
-			return path, nil
-		} else if !errors.Is(err, os.ErrNotExist) {
-			return "", err
-		}
-	}
-	return "", hint.With(errors.New("libsofthsm2.so is not installed"), "test/install/debian.sh demo installs it")
 }
 
 // quote writes s so that a POSIX shell reads it as one word.

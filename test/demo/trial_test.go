@@ -31,27 +31,6 @@ func TestClaimLeavesForeignFoldersAlone(t *testing.T) {
 	}
 }
 
-func TestClaimTwice(t *testing.T) {
-	trial, err := newTrial(filepath.Join(t.TempDir(), "new"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if err := trial.claim(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if info, err := os.Stat(trial.dir); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("the folder's mode is %v (%v)", info.Mode(), err)
-	}
-	if err := down(t.Context(), trial); err != nil {
-		t.Fatal(err)
-	}
-	if err := down(t.Context(), trial); err != nil {
-		t.Errorf("down without a trial: %v", err)
-	}
-}
-
 func TestDeepFolderIsRefused(t *testing.T) {
 	_, err := newTrial("/" + strings.Repeat("d", 100))
 	if err == nil || !strings.Contains(hint.Of(err), "DEMO_DIR") {
@@ -77,11 +56,5 @@ func TestEnvironmentLeadsIntoTheFolder(t *testing.T) {
 		if strings.Contains(kv, "/home/user/") || strings.HasPrefix(kv, "KUBERNETES_EXEC_INFO=") {
 			t.Errorf("%s is left", kv)
 		}
-	}
-}
-
-func TestQuote(t *testing.T) {
-	if got, want := quote(`it's`), `'it'\''s'`; got != want {
-		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -32,11 +32,11 @@ func up(ctx context.Context, t *trial, contextName string) error {
 	if err := t.choose(contextName); err != nil {
 		return err
 	}
-	module, err := findModule()
+	soft, err := t.softHSM()
 	if err != nil {
 		return err
 	}
-	if err := t.configure(module); err != nil {
+	if err := t.configure(soft); err != nil {
 		return err
 	}
 	heading("build kubehsm (a minute or two the first time)")
@@ -44,11 +44,6 @@ func up(ctx context.Context, t *trial, contextName string) error {
 		return err
 	}
 	heading("make the token, start the cluster")
-	token, err := openToken(t, module)
-	if err != nil {
-		return err
-	}
-	defer token.close()
 	fmt.Printf("  token %q, in software (SoftHSM); its PIN is %s\n", tokenLabel, trialPIN)
 	if err := provideCluster(ctx, t); err != nil {
 		return err
@@ -63,7 +58,7 @@ func up(ctx context.Context, t *trial, contextName string) error {
 	if err := useKubectl(ctx, t); err != nil {
 		return err
 	}
-	if err := prove(ctx, t, token); err != nil {
+	if err := prove(ctx, t, soft); err != nil {
 		return err
 	}
 	farewell(t)
