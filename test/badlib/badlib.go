@@ -1,7 +1,6 @@
 // Package badlib makes PKCS#11 libraries that misbehave, for tests: each passes
 // everything on to another library, but in the ways that it was made with ([Make]) and
-// those that a test commands it now ([Do]), with lies that a seed picks ([Liar]), or until it
-// kills its process ([Mortal]).
+// those that a test commands it now ([Do]), or with lies that a seed picks ([Liar]).
 //
 // A way is an action, or an action, a hyphen and a point. The points are list
 // (C_GetSlotList), token (C_GetTokenInfo), session (C_OpenSession), state
@@ -68,23 +67,6 @@ const (
 // Liar makes a library that lies, and returns its path.
 func Liar(t testing.TB) string { return write(t, t.TempDir(), "liar", compiledLiar) }
 
-// mortal says where a process dies.
-//
-//go:embed testdata/mortal.c
-var mortal []byte
-
-// The environment of a mortal library: after which call that writes to the token it kills
-// its process group, a file to which each such call adds a byte, and the folder of a SoftHSM
-// token, where it dies while the two objects of a key pair are made.
-const (
-	KillAt  = "KILL_AT"
-	KillLog = "KILL_LOG"
-	KillIn  = "KILL_IN"
-)
-
-// Mortal makes a library that kills its process and the command that started it, and returns its path.
-func Mortal(t testing.TB) string { return write(t, t.TempDir(), "mortal", compiledMortal) }
-
 // Do has the library at path behave in these ways, and those that it was made with, from
 // its next call on. Without ways it goes back to those that it was made with.
 func Do(t testing.TB, path string, ways ...string) {
@@ -107,9 +89,8 @@ func Make(t testing.TB, ways ...string) map[string]string {
 
 // The libraries, each compiled once in a process.
 var (
-	compiled       = sync.OnceValues(func() ([]byte, error) { return compile(source) })
-	compiledLiar   = sync.OnceValues(func() ([]byte, error) { return compile(liar) })
-	compiledMortal = sync.OnceValues(func() ([]byte, error) { return compile(mortal) })
+	compiled     = sync.OnceValues(func() ([]byte, error) { return compile(source) })
+	compiledLiar = sync.OnceValues(func() ([]byte, error) { return compile(liar) })
 )
 
 func write(t testing.TB, dir, name string, library func() ([]byte, error)) string {

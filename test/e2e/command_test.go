@@ -125,11 +125,12 @@ func TestJoin(t *testing.T) {
 		t.Fatalf("the join command: %q", line)
 	}
 	name := unique("jane")
-	out, err := lab.Succeeded(p.KubehsmPIN(t.Context(), lab.PIN, append(line[1:], "--name", "joined", "--user", name,
-		"--group", lab.DevelopersGroup, "--approve-with", p.Cluster.AdminKubeconfig(), "--yes", "-o", "json")...))
+	res, err := p.KubehsmPIN(t.Context(), lab.PIN, append(line[1:], "--name", "joined", "--user", name,
+		"--group", lab.DevelopersGroup, "--approve-with", p.Cluster.AdminKubeconfig(), "--yes", "-o", "json")...)
 	p.Must(err)
-	if !strings.Contains(out, name) {
-		t.Errorf("it says %s", out)
+	if res.Code != 0 || !strings.Contains(res.Stdout, name) ||
+		!strings.Contains(res.Stderr, "warning: other users of this computer can read the bootstrap token") {
+		t.Fatalf("it says %s", res)
 	}
 	if out := p.kubectl("--context", "joined", "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != name {
 		t.Errorf("kubectl is %q", out)

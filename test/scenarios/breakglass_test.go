@@ -11,16 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 )
 
 func softwareKey(t testing.TB) crypto.Signer {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return key
 }
 
@@ -151,39 +148,5 @@ func TestRBACCheck(t *testing.T) {
 	}
 	if !strings.Contains(admin.ok("rbac", "print", "ticket"), "system:bootstrappers:kubehsm:tickets") {
 		t.Error("the roles for tickets do not name their group")
-	}
-}
-
-// A cluster that lacks what tickets need says so; what it lacks of cluster-info is published.
-func TestPublishClusterInfo(t *testing.T) {
-	t.Parallel()
-	u := newUser(t, lab.Options{Cluster: controlplane.StartForTest(t, controlplane.Options{
-		APIServerFlags: []string{"--enable-bootstrap-token-auth=false"}, NoControllers: true})})
-	admin := u.newDesk("")
-	check := func(wants ...string) {
-		t.Helper()
-		res := admin.run("rbac", "check", "--try-token", "ticket")
-		for _, want := range wants {
-			if !strings.Contains(res.Stdout, want) {
-				t.Errorf("no %q: %s", want, res)
-			}
-		}
-		if left := admin.kubectl("", "-n", "kube-system", "get", "secrets", "-oname").Stdout; strings.Contains(left, "bootstrap-token") {
-			t.Errorf("the trial left %s", left)
-		}
-	}
-	check("does not show its cluster-info", "--publish-cluster-info", "does not accept bootstrap tokens")
-
-	apply := []string{"rbac", "apply", "ticket", "--publish-cluster-info"}
-	res := admin.run(append(apply, "--dry-run")...)
-	if res.Code != 0 || !strings.Contains(res.Stdout, "tells everybody that the cluster is at "+u.Cluster.Server()) ||
-		!strings.Contains(res.Stdout, "sha256:") {
-		t.Errorf("the preview: %s", res)
-	}
-	check("does not show its cluster-info")
-	admin.ok(append(apply, "--yes")...)
-	check("bootstrapsigner may be off", "--self-contained", "does not accept bootstrap tokens")
-	if res := admin.run(append(apply, "--yes")...); res.Code != 0 || strings.Contains(res.Stdout, "tells everybody") {
-		t.Errorf("once more: %s", res)
 	}
 }

@@ -51,9 +51,7 @@ spec:
         securityContext: {capabilities: {add: [SYS_ADMIN]}}
         env: [{name: PASSWORD, value: ` + hidden + `}]
 `} {
-		if err := os.WriteFile(filepath.Join(u.Dir, name), []byte(manifest), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(u.Dir, name), []byte(manifest), 0o600))
 	}
 	kubectl := "kubectl -n " + namespace + " "
 	for _, c := range []struct {

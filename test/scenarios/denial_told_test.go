@@ -30,9 +30,7 @@ func TestEndIsToldLater(t *testing.T) {
 			request := u.pending(t)
 			patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []any{
 				map[string]any{"type": c.condition, "status": "True", "reason": c.reason, "message": c.message}}}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			sub := map[string]string{"Denied": "approval", "Failed": "status"}[c.condition]
 			res = u.ran(u.Run(t.Context(), lab.Run{Stdin: string(patch),
 				Env: []string{"KUBECONFIG=" + u.Cluster.AdminKubeconfig()}}, u.Cluster.Kubectl(),
@@ -69,28 +67,4 @@ func TestEndIsToldLater(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestDenialIsToldToWhoJoins: with another ticket, who was denied hears why first.
-func TestDenialIsToldToWhoJoins(t *testing.T) {
-	t.Parallel()
-	u := newJoiner(t, lab.Options{})
-	desk := u.newDesk(unique("hannah"), "kubehsm:helpdesk")
-	name := unique("jane")
-	terms := []string{"--for", name, "--group", lab.DevelopersGroup, "--name", joined}
-	file, _, _ := desk.ticket(terms...)
-	res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, "join", "--ticket", file, "--yes", "--timeout", "1s"))
-	u.wantWords(res.Stderr, "nothing is lost", "stopped waiting")
-	denied, _ := desk.filed(name)
-	desk.ok("csr", "deny", denied, "--message", "use the other token", "--yes")
-	again, _, _ := desk.ticket(terms...)
-	res = u.ran(u.KubehsmPIN(t.Context(), lab.PIN, "join", "--ticket", again, "--yes"))
-	u.wantWords(res.Stderr, "`kubehsm join --name "+joined+" --ticket -`", "was denied", "use the other token")
-	for _, r := range parse[requests](t, desk.ok("csr", "list", "-o", "json")).Requests {
-		if r.User == name && r.Name != denied {
-			t.Errorf("%s was filed before it was told", r.Name)
-		}
-	}
-	u.ok(u.KubehsmPIN(t.Context(), lab.PIN, "join", "--ticket", again, "--yes", "--approve-with",
-		u.Cluster.AdminKubeconfig()))
 }

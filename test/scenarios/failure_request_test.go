@@ -7,56 +7,8 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/poll"
 )
-
-// waiting begins an enrollment on a terminal, up to the wait for approval.
-func (u *user) waiting(t *testing.T, more ...string) (exit func() (int, string), request string) {
-	t.Helper()
-	args := append([]string{"enroll", "--user", "jane", "--group", lab.DevelopersGroup, "--yes"}, more...)
-	s := u.terminal(u.Binary, args...)
-	s.Answer(pinPrompt, lab.PIN)
-	s.WaitFor("waiting for somebody to approve")
-	return func() (int, string) { return s.Exit(), s.Output() }, u.pending(t)
-}
-
-func TestDeniedRequest(t *testing.T) {
-	t.Parallel()
-	u := newUser(t, lab.Options{})
-	kubeconfig := u.files(u.Kubeconfig)
-	exit, request := u.waiting(t)
-	u.ok(u.Run(t.Context(), lab.Run{Env: []string{"KUBECONFIG=" + u.Cluster.AdminKubeconfig()}},
-		u.Binary, "csr", "deny", request, "--message", "who is jane?", "--yes"))
-	code, screen := exit()
-	if code != 1 {
-		t.Errorf("exit code %d", code)
-	}
-	u.wantWords(screen, "", "denied", "who is jane?")
-	u.unchanged(kubeconfig, u.Kubeconfig)
-	u.nothingHalfWritten()
-	before := u.fingerprint(t)
-	r := u.enroll() // files another request, for the same key
-	if r.Request == request || r.Fingerprint != before {
-		t.Errorf("after a denial: %+v", r)
-	}
-}
-
-func TestFailedRequest(t *testing.T) {
-	t.Parallel()
-	u := newUser(t, lab.Options{})
-	kubeconfig := u.files(u.Kubeconfig)
-	exit, request := u.waiting(t)
-	// As a signer does that cannot serve a request.
-	u.admin("patch", "csr", request, "--subresource=status", "--type=merge", "-p",
-		`{"status":{"conditions":[{"type":"Failed","status":"True","reason":"SignerValidationFailure","message":"usages are not allowed"}]}}`)
-	code, screen := exit()
-	if code != 1 {
-		t.Errorf("exit code %d", code)
-	}
-	u.wantWords(screen, "", "was not signed", "usages are not allowed")
-	u.unchanged(kubeconfig, u.Kubeconfig)
-	u.nothingHalfWritten()
-	u.enroll()
-}
 
 // TestRefusedBySigner has the real controller refuse what it was asked for.
 func TestRefusedBySigner(t *testing.T) {
@@ -119,7 +71,7 @@ func TestMayNotFileRequests(t *testing.T) {
 	} else {
 		// The user may not even read it: the admin sends the certificate.
 		var pem string
-		u.eventually("the certificate is issued", func() bool {
+		poll.Until(u.t, "the certificate is issued", func() bool {
 			pem = u.admin("get", "csr", request, "-o", "go-template={{with .status.certificate}}{{. | base64decode}}{{end}}")
 			return pem != ""
 		})

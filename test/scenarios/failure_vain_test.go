@@ -21,15 +21,11 @@ func TestNoKeyInVain(t *testing.T) {
 	written := func(name, text string) string {
 		t.Helper()
 		file := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(text), 0o600))
 		return file
 	}
 	b, err := os.ReadFile(u.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	away := controlplane.BalancerForTest(t, "127.0.0.1:0", u.Cluster.Server())
 	url := away.URL()
 	away.Close()
@@ -38,9 +34,7 @@ func TestNoKeyInVain(t *testing.T) {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	bob, err := u.Cluster.KubeconfigFor(unique("bob"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, c := range map[string]struct {
 		args []string
 		says string
@@ -62,6 +56,12 @@ func TestNoKeyInVain(t *testing.T) {
 		u.unchanged(kubeconfig, u.Kubeconfig)
 		u.nothingHalfWritten()
 	}
+	must(t, os.Chmod(u.Kubeconfig, 0o400)) // which kubehsm heeds, as root too
+	u.wantFailure(u.ran(u.Kubehsm(t.Context(), u.enrollArgs()...)), 1, "make ", "the kubeconfig is read-only")
+	if got := len(u.keys()); got != keys {
+		t.Fatalf("%d keys on the token, %d before", got, keys)
+	}
+	must(t, os.Chmod(u.Kubeconfig, 0o600))
 	r := u.enroll() // the same name: nothing is in its way
 	if r.User != "jane" {
 		t.Errorf("%+v", r)

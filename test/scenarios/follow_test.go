@@ -14,22 +14,21 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 // read is the content of a file.
 func (u *user) read(path string) string {
 	u.t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
 	return string(b)
 }
 
 // leadsTo waits until the enrollment leads to a server with these authorities (PEM).
 func (u *user) leadsTo(server, authorities string) {
 	u.t.Helper()
-	u.eventually("the enrollment leads to "+server+" with its authorities", func() bool {
+	poll.Until(u.t, "the enrollment leads to "+server+" with its authorities", func() bool {
 		var e enrollment.Enrollment
 		text := u.read(filepath.Join(u.Home, "state", "enrollments", enrolled+".json"))
 		return json.Unmarshal([]byte(text), &e) == nil && e.Cluster.Server == server &&
@@ -45,18 +44,14 @@ func TestFollowsTheCluster(t *testing.T) {
 	t.Parallel()
 	cluster := controlplane.StartForTest(t, controlplane.Options{})
 	next, err := cluster.AddAPIServer(t.Context(), controlplane.AddedAPIServer{NextCA: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	u, stays := newUser(t, lab.Options{Cluster: cluster}), newUser(t, lab.Options{Cluster: cluster})
 	u.configure("follow: 1s\n")
 	stays.configure("follow: never\n")
 	oldCA, nextCA := u.read(cluster.CAFile()), u.read(cluster.NextCAFile())
 	publish := func(server, authorities string) {
 		t.Helper()
-		if err := cluster.PublishDocument(t.Context(), controlplane.InfoDocument(server, []byte(authorities))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cluster.PublishDocument(t.Context(), controlplane.InfoDocument(server, []byte(authorities))))
 	}
 	publish(cluster.Server(), oldCA)
 	u.enroll()
@@ -89,9 +84,7 @@ func TestFollowsTheCluster(t *testing.T) {
 	if out := stays.kubehsm("agent", "status"); !strings.Contains(out, "`follow: never`") {
 		t.Errorf("the agent that may not follow does not say so:\n%s", out)
 	}
-	if err := cluster.StopAPIServer(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cluster.StopAPIServer(t.Context()))
 
 	u.kubectl("create", "configmap", "at-the-new-address")
 	if s := u.agentStatus(); s.Signatures-signed != 3 { // one for each change
@@ -101,9 +94,7 @@ func TestFollowsTheCluster(t *testing.T) {
 		t.Errorf("what did not follow works: %s", res)
 	}
 	pins, err := discovery.PinsOf([]byte(nextCA))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stays.kubehsm("kubeconfig", "refresh", enrolled, "--server", next, "--discovery-token-ca-cert-hash", pins[0].String(), "--yes")
 	stays.leadsTo(next, nextCA)
 	if out := stays.kubectl("get", "configmaps", "-o", "name"); !slices.Contains(strings.Fields(out),

@@ -24,9 +24,7 @@ func TestForwardedToken(t *testing.T) {
 	socket := filepath.Join(u.Dir, "hsm.sock")
 	config := fmt.Sprintf("onlyModules: true\nmodules:\n- path: %s\n  env: {P11_KIT_SERVER_ADDRESS: 'unix:path=%s'}\n",
 		p11server.Client(t), socket)
-	if err := os.WriteFile(filepath.Join(u.Home, "config.yaml"), []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(u.Home, "config.yaml"), []byte(config), 0o600))
 	noServer := func() {
 		t.Helper()
 		res := u.ran(u.Kubehsm(t.Context(), "token", "list"))

@@ -49,9 +49,7 @@ func TestTermsBindEveryDesk(t *testing.T) {
 	name := unique("alice")
 	tokenOf := func(text string) string {
 		k, err := ticket.Parse([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return k.Token.Reveal()
 	}
 	_, _, text := hannah.ticket("--for", name, "--group", "dev", "--lifetime", "1h")
@@ -173,9 +171,7 @@ func TestRevokedIsNotApproved(t *testing.T) {
 		manifest := requestFor(t, request, user, "", 0)
 		if key != nil {
 			text, err := csr.NewRequest(lost, csr.Subject{User: user, Groups: []string{lab.FilersGroup}}, csr.RequestOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			manifest = strings.Replace(manifest, manifest[strings.Index(manifest, "  request: "):strings.Index(manifest,
 				"  signerName")],
 				"  request: "+base64.StdEncoding.EncodeToString(text)+"\n", 1)
@@ -192,15 +188,11 @@ func TestRevokedIsNotApproved(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, kind string, der []byte) string {
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 		return file
 	}
 	der, err := x509.MarshalPKCS8PrivateKey(lost)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	block, _ := pem.Decode([]byte(certificate))
 	byTheLost := func(request string) lab.Result {
 		return u.ran(u.Run(t.Context(), lab.Run{Stdin: requestFor(t, request, unique("joe"), "", 0),
@@ -285,32 +277,8 @@ func TestRevokeAsTheDesk(t *testing.T) {
 	}
 	_, _, text := desk.ticket("--for", name)
 	k, err := ticket.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	spare := unique("spare")
 	u.withToken(k.Token.Reveal(), requestFor(t, spare, name, "", 0))
 	desk.ok("helpdesk", "approve", spare, "--words", desk.words(spare), "--yes")
-}
-
-// TestRevokedIsNotApprovedWith: nor does an enrollment approve for itself what was
-// revoked from the same computer.
-func TestRevokedIsNotApprovedWith(t *testing.T) {
-	t.Parallel()
-	u := newUser(t, lab.Options{})
-	name := unique("jane")
-	admin := func(args ...string) string {
-		return u.ok(u.Run(t.Context(), lab.Run{Env: []string{"KUBECONFIG=" + u.Cluster.AdminKubeconfig()}}, u.Binary,
-			args...))
-	}
-	admin("helpdesk", "revoke", "--user", name, "--yes")
-	line := []string{"enroll", "--user", name, "--yes", "--approve-with", u.Cluster.AdminKubeconfig()}
-	res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, line...))
-	if res.Code != 1 {
-		t.Fatal(res)
-	}
-	u.wantWords(res.Stderr, "--accept-risk=revoked", "access for", "was revoked from this computer")
-	command := commandIn(t, strings.SplitAfter(res.Stderr[strings.Index(res.Stderr, "hint: "):], "revoked")[0])
-	admin(append(command, "--yes", "--accept-risk", "user:"+name)...)
-	u.ok(u.KubehsmPIN(t.Context(), lab.PIN, line...))
 }

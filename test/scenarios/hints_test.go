@@ -95,13 +95,9 @@ func TestHintsAfterAMove(t *testing.T) {
 	u := newUser(t, lab.Options{})
 	old := controlplane.BalancerForTest(t, "127.0.0.1:0", u.Cluster.Server())
 	b, err := os.ReadFile(u.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(u.Kubeconfig, []byte(strings.ReplaceAll(string(b), u.Cluster.Server(), old.URL())),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.WriteFile(u.Kubeconfig, []byte(strings.ReplaceAll(string(b), u.Cluster.Server(), old.URL())),
+		0o600))
 	u.enroll()
 	u.unlock()
 	old.Close()

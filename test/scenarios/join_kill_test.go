@@ -29,7 +29,6 @@ var killed struct {
 var faultPoints = map[string][2]string{
 	"hsm/shared/atomicfile/file.go": {"os.Rename(", "fault.Rename("},
 	"csr/api.go":                    {"	a := &api{", "	transport.Transport = fault.Wrap(transport.Transport)\n	a := &api{"},
-	"ui/flow/desk/objects.go":       {"	cfg.QPS = -1\n", "	cfg.QPS = -1\n	cfg.Wrap(fault.Wrap)\n"},
 	"kubeconfig/discovery/fetch.go": {"func (t target) client() *http.Client {\n",
 		"func (t target) client() *http.Client {\n	c := t.unwrapped()\n	c.Transport = fault.Wrap(c.Transport)\n	return c\n}\n\nfunc (t target) unwrapped() *http.Client {\n"},
 }
@@ -81,7 +80,7 @@ func buildKilled(ctx context.Context, dir string) (string, error) {
 }
 
 // newMortal is a user whose program can be killed at any operation.
-func newMortal(t testing.TB) *user {
+func newMortal(t *testing.T) *user {
 	t.Helper()
 	killed.Do(func() {
 		if killed.dir, killed.err = os.MkdirTemp("", "kubehsm-fault-"); killed.err == nil {
@@ -94,12 +93,8 @@ func newMortal(t testing.TB) *user {
 	u := newJoiner(t, lab.Options{})
 	for _, name := range []string{"kubehsm", "kubectl-hsm"} {
 		path := filepath.Join(filepath.Dir(u.Binary), name)
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Link(killed.binary, path); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(path))
+		must(t, os.Link(killed.binary, path))
 	}
 	return u
 }
@@ -161,9 +156,7 @@ func (u *user) mortal(line []string, stdin string, at int) []string {
 	res := run()
 	if lock := u.Kubeconfig + ".lock"; at == 0 && res.Code != 0 && strings.Contains(res.Stderr, lock) {
 		// Killed while it held the lock, which nobody may break unasked.
-		if err := os.Remove(lock); err != nil {
-			u.t.Fatal(err)
-		}
+		must(u.t, os.Remove(lock))
 		res = run()
 	}
 	// Another lab of this machine may have the bridge's port for a moment.
@@ -206,14 +199,10 @@ func (u *user) wholeEnd(name string) end {
 		}
 	}
 	config, err := os.ReadFile(u.Kubeconfig)
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
 	e.entries = strings.Count(string(config), "name: "+joined+"\n")
 	stored, err := filepath.Glob(filepath.Join(u.Home, "state", "enrollments", "*.json"))
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
 	e.enrollments = len(stored)
 	who := u.kubectl("--context", joined, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
 	e.signedIn = who == name

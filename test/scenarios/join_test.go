@@ -5,15 +5,12 @@ package scenarios
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
@@ -33,7 +30,7 @@ func localhost(c *controlplane.Cluster) string {
 
 // newJoiner is a user of a cluster with a cluster-info as kubeadm makes it, and
 // with the roles and policies that kubehsm carries.
-func newJoiner(t testing.TB, o lab.Options) *user {
+func newJoiner(t *testing.T, o lab.Options) *user {
 	t.Helper()
 	u := newUser(t, o)
 	once, _ := joinable.LoadOrStore(u.Cluster, sync.OnceValue(func() error {
@@ -43,9 +40,7 @@ func newJoiner(t testing.TB, o lab.Options) *user {
 		}
 		return u.ApplyRoles(ctx)
 	}))
-	if err := once.(func() error)(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, once.(func() error)())
 	u.policiesWork()
 	return u
 }
@@ -64,16 +59,10 @@ func (u *user) newDesk(name string, groups ...string) *desk {
 	if name != "" {
 		file, err = u.Cluster.KubeconfigFor(name, groups...)
 	}
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
 	home := u.t.TempDir()
-	if err := os.Chmod(home, 0o700); err != nil {
-		u.t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(home, "config.yaml"), []byte("onlyModules: true\n"), 0o600); err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, os.Chmod(home, 0o700))
+	must(u.t, os.WriteFile(filepath.Join(home, "config.yaml"), []byte("onlyModules: true\n"), 0o600))
 	return &desk{u, home, []string{"KUBECONFIG=" + file, "KUBEHSM_HOME=" + home}}
 }
 
@@ -136,68 +125,8 @@ func (d *desk) ticket(args ...string) (file, id, text string) {
 	m := parse[made](d.u.t, d.ok(append([]string{"helpdesk", "ticket", "-o", "json"}, args...)...))
 	t := m.Tickets[0]
 	file = filepath.Join(d.u.t.TempDir(), "ticket")
-	if err := os.WriteFile(file, []byte(t.Ticket+"\n"), 0o600); err != nil {
-		d.u.t.Fatal(err)
-	}
+	must(d.u.t, os.WriteFile(file, []byte(t.Ticket+"\n"), 0o600))
 	return file, t.ID, t.Ticket
-}
-
-func TestJoinByToken(t *testing.T) {
-	t.Parallel()
-	u := newJoiner(t, lab.Options{})
-	admin := u.newDesk("")
-	name := unique("jane")
-	line := strings.TrimSpace(admin.ok("bootstrap-token", "create", "--ttl", "1h", "--print-join-command"))
-	words := strings.Fields(line)
-	if len(words) != 7 || words[0] != "kubehsm" || words[1] != "join" || words[3] != "--token" ||
-		words[5] != "--discovery-token-ca-cert-hash" {
-		t.Fatalf("the join command: %q", line)
-	}
-	args := append(words[1:], "--name", joined, "--user", name, "--group", lab.DevelopersGroup,
-		"--approve-with", u.Cluster.AdminKubeconfig(), "--yes", "-o", "json")
-	res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, args...))
-	r := u.parse(u.ok(res, nil))
-	if r.Name != joined || r.User != name || !r.Rights {
-		t.Errorf("result %+v", r)
-	}
-	if !strings.Contains(res.Stderr, "warning: other users of this computer can read the bootstrap token") {
-		t.Errorf("no warning of the token on the command line:\n%s", res.Stderr)
-	}
-	if out := u.kubectl("--context", joined, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != name {
-		t.Errorf("kubectl is %q", out)
-	}
-	u.keptNowhere(strings.Split(words[4], ".")[1])
-
-	t.Run("again, without the token", func(t *testing.T) {
-		u := u.in(t)
-		again := u.parse(u.kubehsm("join", "--name", joined, "--yes", "-o", "json"))
-		if again.Fingerprint != r.Fingerprint || again.Request != r.Request {
-			t.Errorf("a second run gave %+v, the first %+v", again, r)
-		}
-	})
-	t.Run("as somebody else", func(t *testing.T) {
-		u := u.in(t)
-		res := u.ran(u.Kubehsm(t.Context(), "join", "--name", joined, "--user", "eve", "--yes"))
-		u.wantFailure(res, 1, "kubehsm join --name "+joined, "was begun with user")
-	})
-}
-
-// TestJoinByLine: everybody's join line has all that is needed in it, the cluster's authority too.
-func TestJoinByLine(t *testing.T) {
-	t.Parallel()
-	u := newJoiner(t, lab.Options{})
-	admin, name := u.newDesk(unique("hannah"), "kubehsm:helpdesk"), unique("jane")
-	line := strings.Fields(strings.ReplaceAll(admin.ok("roster", "line", "--self-contained", "--ttl", "1h",
-		"--lifetime", "1h", "--group", lab.DevelopersGroup, "--name", joined), "'", ""))
-	if len(line) != 12 || !strings.HasPrefix(line[3], "data:") || line[4] != "--tls-bootstrap-token" {
-		t.Fatalf("the join line: %q", line)
-	}
-	args := append(line[1:], "--user", name, "--approve-with", u.Cluster.AdminKubeconfig(), "--yes", "-o", "json")
-	r := u.parse(u.ok(u.ran(u.KubehsmPIN(t.Context(), lab.PIN, args...)), nil))
-	if r.Name != joined || r.User != name || !r.Rights {
-		t.Errorf("result %+v", r)
-	}
-	u.keptNowhere(strings.Split(line[5], ".")[1])
 }
 
 // keptNowhere checks that no file of the user's holds the secret.
@@ -213,9 +142,7 @@ func (u *user) keptNowhere(secret string) {
 		}
 		return err
 	})
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
 }
 
 // Every step of a join that was interrupted is gone on with; the token is asked
@@ -244,17 +171,11 @@ func TestJoinResumes(t *testing.T) {
 		t.Errorf("with a ticket that is ended: %s", res)
 	}
 	pem := filepath.Join(t.TempDir(), "cert.pem")
-	if err := os.WriteFile(pem, []byte(desk.ok("csr", "wait", request)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(pem, []byte(desk.ok("csr", "wait", request)), 0o600))
 	wrong := filepath.Join(t.TempDir(), "ca.pem")
 	ca, err := os.ReadFile(u.Cluster.CAFile())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(wrong, ca, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.WriteFile(wrong, ca, 0o600))
 	if res := u.ran(u.Kubehsm(t.Context(), "join", "--name", joined, "--certificate", wrong, "--yes")); res.Code != 1 ||
 		!strings.Contains(res.Stderr, "for another key") {
 		t.Errorf("with somebody else's certificate: %s", res)
@@ -271,63 +192,13 @@ func TestJoinResumes(t *testing.T) {
 func (u *user) refused(text string) {
 	u.t.Helper()
 	k, err := ticket.Parse([]byte(text))
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
 	poll.Until(u.t, "the ticket's token is refused", func() bool {
 		res := u.ran(u.Run(u.t.Context(), lab.Run{Env: []string{"KUBECONFIG=/dev/null"}}, u.Cluster.Kubectl(), "--server",
 			u.Cluster.Server(),
 			"--certificate-authority", u.Cluster.CAFile(), "--token", k.Token.Reveal(), "get", "csr", "none"))
 		return strings.Contains(res.Stderr, "Unauthorized")
 	})
-}
-
-func TestJoinRefuses(t *testing.T) {
-	t.Parallel()
-	u := newJoiner(t, lab.Options{})
-	host := strings.TrimPrefix(u.Cluster.Server(), "https://")
-	ca, err := os.ReadFile(u.Cluster.CAFile())
-	if err != nil {
-		t.Fatal(err)
-	}
-	pins, err := discovery.PinsOf(ca)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const unknown = "abcdef.0123456789abcdef"
-	pin, other := pins[0].String(), "sha256:"+strings.Repeat("0", 64)
-	good := strings.TrimSpace(u.newDesk("").ok("bootstrap-token", "create", "--ttl", "1h"))
-	for name, tc := range map[string]struct {
-		stdin string
-		args  []string
-		code  int
-		words string
-	}{
-		"another authority":    {good, []string{host, "--token", "-", "--discovery-token-ca-cert-hash", other}, 1, "not the pinned one"},
-		"no hash":              {good, []string{host, "--token", "-"}, 2, "discovery-token-ca-cert-hash"},
-		"a malformed token":    {"abc", []string{host, "--token", "-", "--discovery-token-ca-cert-hash", pin}, 2, "not a bootstrap token"},
-		"a malformed hash":     {good, []string{host, "--token", "-", "--discovery-token-ca-cert-hash", "md5:0"}, 2, "does not begin with sha256"},
-		"file and token":       {good, []string{"--discovery-file", "x", "--token", "-"}, 2, "discovery-file"},
-		"a typo in a ticket":   {"KHSM1-AAAAA-AAAAA-AAAAA", []string{"--ticket", "-"}, 2, "wrong or missing"},
-		"ticket and address":   {"", []string{host, "--ticket", "-"}, 2, "leave address"},
-		"a file that is not":   {"", []string{host, "--token", "/nonexistent", "--discovery-token-ca-cert-hash", pin}, 2, "neither a bootstrap token nor a file"},
-		"http":                 {good, []string{"http://" + host, "--token", "-", "--discovery-token-ca-cert-hash", pin}, 2, "the scheme must be https"},
-		"a context":            {good, []string{host, "--context", "prod"}, 2, "--context"},
-		"a token nobody knows": {unknown, []string{host, "--token", "-", "--discovery-token-ca-cert-hash", pin, "--discovery-timeout", "20s"}, 1, "does not know this token"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			u := u.in(t)
-			res := u.ran(u.Run(t.Context(), lab.Run{Stdin: tc.stdin}, u.Binary,
-				append([]string{"join", "--user", "jane", "--yes"}, tc.args...)...))
-			if res.Code != tc.code || !strings.Contains(res.Stderr, tc.words) || res.Stdout != "" {
-				t.Errorf("want code %d and %q: %s", tc.code, tc.words, res)
-			}
-			if strings.Contains(res.Stderr, "0123456789abcdef") {
-				t.Errorf("the token is repeated: %s", res.Stderr)
-			}
-		})
-	}
 }
 
 // A discovery file says where the cluster is; who files the request is apart.
@@ -353,108 +224,5 @@ func TestJoinByFile(t *testing.T) {
 		append([]string{"join", "--name", "other", "--discovery-file", u.Cluster.AdminKubeconfig()}, args...)...))
 	if res.Code != 1 || !strings.Contains(res.Stderr, "holds a credential") {
 		t.Errorf("a file with a credential in it: %s", res)
-	}
-}
-
-// A cluster that says another address of itself is followed, after a look.
-func TestRefresh(t *testing.T) {
-	t.Parallel()
-	u := newJoiner(t, lab.Options{})
-	u.enroll()
-	out := u.ran(u.Kubehsm(t.Context(), "kubeconfig", "refresh", enrolled, "--dry-run"))
-	if !strings.Contains(out.Stderr, "- server: "+u.Cluster.Server()) ||
-		!strings.Contains(out.Stderr, "+ server: "+localhost(u.Cluster)) {
-		t.Errorf("what has changed: %s", out)
-	}
-	if out := u.kubehsm("kubeconfig", "refresh", enrolled, "--yes"); !strings.Contains(out, "is updated") {
-		t.Errorf("refresh: %s", out)
-	}
-	b, err := os.ReadFile(u.Kubeconfig)
-	if err != nil || !strings.Contains(string(b), "server: "+localhost(u.Cluster)) {
-		t.Errorf("the kubeconfig does not follow: %v\n%s", err, b)
-	}
-	if out := u.kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != "jane" {
-		t.Errorf("kubectl is %q", out)
-	}
-	if out := u.kubehsm("kubeconfig", "refresh", enrolled, "--yes"); !strings.Contains(out, "Nothing has changed") {
-		t.Errorf("again: %s", out)
-	}
-}
-
-// Bootstrap tokens are kubeadm's: each reads what the other wrote.
-func TestBootstrapTokensAreKubeadms(t *testing.T) {
-	t.Parallel()
-	u := newJoiner(t, lab.Options{})
-	admin := u.newDesk("")
-	foreign := strings.ToLower(unique("")[1:7])
-	foreign = strings.NewReplacer("=", "0").Replace(foreign)
-	// As `kubeadm token create` writes it.
-	if res := admin.kubectl(fmt.Sprintf(`
-apiVersion: v1
-kind: Secret
-metadata: {name: bootstrap-token-%[1]s, namespace: kube-system}
-type: bootstrap.kubernetes.io/token
-stringData:
-  token-id: %[1]s
-  token-secret: 0123456789abcdef
-  expiration: %[2]s
-  usage-bootstrap-signing: "true"
-  usage-bootstrap-authentication: "true"
-  description: made by kubeadm
-  auth-extra-groups: "system:bootstrappers:kubeadm:default-node-token"
-`, foreign, time.Now().Add(time.Hour).UTC().Format(time.RFC3339)), "create", "-f", "-"); res.Code != 0 {
-		t.Fatal(res)
-	}
-	list := admin.ok("bootstrap-token", "list")
-	if !strings.Contains(list, foreign+".<redacted>") || !strings.Contains(list, "made by kubeadm") ||
-		strings.Contains(list, "0123456789abcdef") {
-		t.Errorf("the list: %s", list)
-	}
-	if list := admin.ok("bootstrap-token", "list", "--reveal"); !strings.Contains(list, foreign+".0123456789abcdef") {
-		t.Errorf("the list, revealed: %s", list)
-	}
-	admin.ok("bootstrap-token", "delete", foreign+".0123456789abcdef")
-
-	token := strings.TrimSpace(admin.ok("bootstrap-token", "create", "--ttl", "1h", "--description", "by us", "--usages",
-		"signing,authentication"))
-	id, secret, _ := strings.Cut(token, ".")
-	var kept struct {
-		Type string
-		Data map[string][]byte
-	}
-	if err := json.Unmarshal([]byte(u.admin("get", "secret", "-n", "kube-system", "bootstrap-token-"+id, "-o", "json")),
-		&kept); err != nil {
-		t.Fatal(err)
-	}
-	for key, want := range map[string]string{"token-id": id, "token-secret": secret, "description": "by us",
-		"usage-bootstrap-signing": "true", "usage-bootstrap-authentication": "true", "auth-extra-groups": "system:bootstrappers:kubehsm:tickets"} {
-		if string(kept.Data[key]) != want {
-			t.Errorf("%s is %q, want %q", key, kept.Data[key], want)
-		}
-	}
-	if _, err := time.Parse(time.RFC3339, string(kept.Data["expiration"])); err != nil ||
-		kept.Type != "bootstrap.kubernetes.io/token" {
-		t.Errorf("type %s, %v", kept.Type, err)
-	}
-	admin.ok("bootstrap-token", "delete", id)
-	for name, tc := range map[string]struct {
-		args []string
-		code int
-		says string
-	}{
-		"a usage":  {[]string{"create", "--usages", "cooking"}, 2, "unknown usage"},
-		"a group":  {[]string{"create", "--groups", "system:masters"}, 2, "group"},
-		"an ID":    {[]string{"delete", "ABC"}, 2, "not a bootstrap token"},
-		"gone":     {[]string{"delete", id}, 1, "no such bootstrap token"},
-		"negative": {[]string{"create", "--ttl", "-1h"}, 2, "lifetime"},
-	} {
-		if res := admin.run(append([]string{"bootstrap-token"}, tc.args...)...); res.Code != tc.code ||
-			!strings.Contains(res.Stderr, tc.says) {
-			t.Errorf("%s: want code %d and %q: %s", name, tc.code, tc.says, res)
-		}
-	}
-	manifest := admin.ok("bootstrap-token", "create", "--dry-run", "--ttl", "1h")
-	if res := admin.kubectl(manifest, "create", "-f", "-"); res.Code != 0 {
-		t.Errorf("kubectl does not take the manifest: %s", res)
 	}
 }

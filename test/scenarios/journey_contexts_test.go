@@ -68,10 +68,6 @@ func TestJourneyContexts(t *testing.T) {
 	}
 	s.Type("g")
 	out()
-	s.Type("H")
-	s.WaitFor("Changes: choose one to undo", "drop prod", "set "+enrolled)
-	s.Press(term.Escape)
-	s.WaitGone("Changes: choose one")
 	s.Press(term.Enter)
 	s.WaitFor("the cluster knows you as " + lab.Filer)
 	s.Type("q")
@@ -91,8 +87,6 @@ func TestJourneyContexts(t *testing.T) {
 func (u *user) kubeconfig() string {
 	u.t.Helper()
 	b, err := os.ReadFile(u.Kubeconfig)
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
 	return string(b)
 }

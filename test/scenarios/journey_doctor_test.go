@@ -3,19 +3,14 @@
 package scenarios
 
 import (
-	"archive/zip"
-	"io"
 	"os"
-	"path/filepath"
-	"regexp"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 	"github.com/kubehsm/kubehsm/test/term"
 )
 
-// TestJourneyDoctor: what is wrong is found, read and mended; the report for
-// somebody who helps names nobody; and whoever only looks changes nothing.
+// TestJourneyDoctor: what is wrong is found, read and repaired, and who only looks changes nothing.
 func TestJourneyDoctor(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, lab.Options{})
@@ -52,14 +47,6 @@ func TestJourneyDoctor(t *testing.T) {
 	s.WaitFor("kubehsm doctor --bundle report.zip")
 	s.Press(term.Escape)
 	s.WaitGone("report.zip")
-	report := filepath.Join(u.Dir, "for-help.zip")
-	s.Type("b")
-	s.WaitFor("A report for somebody who helps", "it never holds a")
-	s.Press(term.Enter)
-	s.WaitFor("✗ name a file")
-	s.Type(report)
-	s.Press(term.Enter)
-	s.WaitFor("the report is in ")
 	s.Type("1")
 	s.WaitFor("e enroll")
 	s.Press(term.Enter)
@@ -71,23 +58,4 @@ func TestJourneyDoctor(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	u.unchanged(before, append(u.enrollments(), u.Kubeconfig, u.Soft.Tokens)...)
-
-	files, err := zip.OpenReader(report)
-	must(t, err)
-	defer files.Close()
-	host, _ := os.Hostname()
-	for _, f := range files.File {
-		r, err := f.Open()
-		must(t, err)
-		b, err := io.ReadAll(r)
-		must(t, err)
-		for _, name := range []string{"jane", lab.Context, lab.Token, u.Cluster.Server(), u.Dir, host} {
-			if name != "" && regexp.MustCompile(`\b`+regexp.QuoteMeta(name)+`\b`).Match(b) {
-				t.Errorf("%s names %s:\n%s", f.Name, name, b)
-			}
-		}
-	}
-	if len(files.File) == 0 {
-		t.Error("the report is empty")
-	}
 }

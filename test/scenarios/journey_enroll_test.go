@@ -103,3 +103,20 @@ func TestJourneyEnrollWithWrongTurns(t *testing.T) {
 	}
 	u.nothingHalfWritten()
 }
+
+// answerDialog types a PIN into the terminal UI's dialog.
+func answerDialog(s *term.Session, pin string) { lab.Fill(s, "PIN of lab", "PIN", pin) }
+
+// wizard names a user in the review, which comes first where nothing is enrolled.
+func wizard(s *term.Session) {
+	s.WaitFor("This is what will be done", "Change: u user")
+	s.Type("u")
+	s.WaitFor("Groups")
+	s.Type("jane")
+	s.Press(term.Tab)
+	s.Type(lab.DevelopersGroup)
+	s.WaitFor("jane", lab.DevelopersGroup)
+	s.Press(term.Enter)
+	s.WaitFor("This is what will be done", "Who      jane, in "+lab.DevelopersGroup, "new, ecdsa-p256", "prod-hsm",
+		"enter enroll")
+}

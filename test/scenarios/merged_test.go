@@ -198,13 +198,9 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: `+lab.User+`}
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(config), &admin); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(config), &admin))
 	ca, err := os.ReadFile(u.Cluster.CAFile())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	row := merged{paths: "a:far/b", files: map[string]string{"a": mergedOne, "pki/ca.crt": string(ca),
 		"far/client.crt": string(admin.Users[0].User.Certificate), "key.pem": string(admin.Users[0].User.Key),
 		"far/b": `apiVersion: v1
@@ -303,9 +299,7 @@ func (row merged) lay(t *testing.T) string {
 			}
 			err = os.WriteFile(path, []byte(text), mode)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	return dir
 }
@@ -327,9 +321,7 @@ func (row merged) run(u *user, program, dir string, args ...string) lab.Result {
 		args = append(args, a)
 	}
 	res, err := u.Run(u.t.Context(), lab.Run{Env: []string{"KUBECONFIG=" + strings.Join(paths, ":")}}, program, args...)
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
 	return res
 }
 
@@ -434,9 +426,7 @@ func filesIn(t *testing.T, dir string) map[string]string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 

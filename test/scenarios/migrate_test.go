@@ -4,7 +4,6 @@ package scenarios
 
 import (
 	"crypto/x509"
-	"encoding/json"
 	"encoding/pem"
 	"os"
 	"path/filepath"
@@ -18,9 +17,7 @@ func publicKeyOf(t testing.TB, chain []byte) any {
 	t.Helper()
 	block, _ := pem.Decode(chain)
 	leaf, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return leaf.PublicKey
 }
 
@@ -59,9 +56,7 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("after the deletion:\n%s", out)
 	}
 	text, err := os.ReadFile(u.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if strings.Contains(string(text), "client-key-data") {
 		t.Error("the old key is still in the kubeconfig")
 	}
@@ -69,57 +64,11 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("the new context is %q", out)
 	}
 
-	// Each step can be taken back, whichever came after it.
-	var history struct{ Steps []struct{ ID, Title string } }
-	if err := json.Unmarshal([]byte(u.kubehsm("kubeconfig", "history", "-o", "json")), &history); err != nil {
-		t.Fatal(err)
-	}
-	if len(history.Steps) != 2 || history.Steps[0].Title != "drop "+lab.Context || history.Steps[1].Title != "set "+
-		enrolled {
-		t.Fatalf("history: %+v", history)
-	}
 	u.kubectl("config", "set-context", "mine", "--cluster", enrolled, "--user", enrolled) // added later
-	u.kubehsm("kubeconfig", "undo", history.Steps[0].ID, "--yes")
+	u.kubehsm("kubeconfig", "undo", "--yes")
 	if out := u.kubectl("--context", lab.Context, "auth", "whoami", "-o",
 		"jsonpath={.status.userInfo.username}"); out != lab.Filer {
 		t.Errorf("the old context, brought back, is %q", out)
-	}
-	// A step whose entry was changed since is not taken back.
-	u.kubectl("config", "set-cluster", enrolled, "--server", "https://elsewhere.example")
-	res := u.ran(u.Kubehsm(t.Context(), "kubeconfig", "undo", history.Steps[1].ID, "--yes"))
-	u.wantFailure(res, 1, "by hand", "changed by others since")
-}
-
-// TestMigrateShared: where the old entry cannot be taken out, what has been done
-// and what is left to do is said all the same.
-func TestMigrateShared(t *testing.T) {
-	t.Parallel()
-	u := newUser(t, lab.Options{})
-	text, err := os.ReadFile(u.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	shared := strings.Replace(string(text), "- cluster:", "- cluster: &shared", 1) // an anchor that an alias refers to
-	shared = strings.Replace(shared, "\ncontexts:", "\n- name: twin\n  cluster: *shared\ncontexts:", 1)
-	shared = strings.Replace(shared, "\ncontexts:",
-		"\ncontexts:\n- name: twin\n  context: {cluster: twin, user: "+lab.Filer+"}", 1)
-	if err := os.WriteFile(u.Kubeconfig, []byte(shared), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, "kubeconfig", "migrate", lab.Context, "--approve-with",
-		u.Cluster.AdminKubeconfig(), "--yes", "--delete-old"))
-	if res.Code != 1 {
-		t.Error(res)
-	}
-	u.wantWords(res.Stderr, "write those parts out", "by a YAML alias")
-	for _, said := range []string{"Enrolled: authenticated as " + lab.Filer, "must be considered copied",
-		"sign in with it: twin", "is kept"} {
-		if !strings.Contains(res.Stdout, said) {
-			t.Errorf("%q is not said:\n%s", said, res)
-		}
-	}
-	for _, name := range []string{lab.Context, "twin", enrolled} {
-		u.kubectl("--context", name, "auth", "whoami")
 	}
 }
 
@@ -131,9 +80,7 @@ func TestPluginPolicy(t *testing.T) {
 	u.enroll()
 	file := filepath.Join(u.Dir, "kuberc")
 	const policy = "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\ncredentialPluginPolicy: Allowlist\ncredentialPluginAllowlist:\n- command: another\n"
-	if err := os.WriteFile(file, []byte(policy), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(policy), 0o600))
 	run := lab.Run{Env: []string{"KUBERC=" + file}}
 	if res := u.ran(u.Run(t.Context(), run, u.Cluster.Kubectl(), "get", "namespaces")); res.Code == 0 {
 		t.Fatal("kubectl does not heed the policy")
@@ -149,36 +96,5 @@ func TestPluginPolicy(t *testing.T) {
 	text, err := os.ReadFile(file)
 	if err != nil || !strings.Contains(string(text), "command: another") {
 		t.Errorf("what was allowed is no more: %v\n%s", err, text)
-	}
-}
-
-// TestUnenroll leaves nothing but the key.
-func TestUnenroll(t *testing.T) {
-	t.Parallel()
-	u := newUser(t, lab.Options{})
-	r := u.enroll()
-	u.kubehsm("unenroll", "--dry-run")
-	u.kubectl("auth", "whoami")
-	u.kubehsm("unenroll", enrolled, "--yes")
-	text, err := os.ReadFile(u.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(string(text), enrolled) {
-		t.Errorf("the kubeconfig still names it:\n%s", text)
-	}
-	if u.fingerprint(t) != r.Fingerprint {
-		t.Error("the key is another one")
-	}
-	res := u.ran(u.Run(t.Context(), lab.Run{Env: []string{execInfo}}, u.Binary, "credential", "--enrollment", enrolled))
-	if res.Code == 0 {
-		t.Error("the enrollment still signs in")
-	}
-	if res := u.ran(u.Kubehsm(t.Context(), "unenroll", enrolled, "--yes")); res.Code != 1 {
-		t.Errorf("a second time: %s", res)
-	}
-	// the key can be enrolled anew
-	if again := u.enroll("--key", r.Key, "--context", lab.Context); again.Fingerprint != r.Fingerprint {
-		t.Errorf("%+v", again)
 	}
 }

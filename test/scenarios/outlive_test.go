@@ -40,12 +40,8 @@ func TestAgentOutlivesItsClients(t *testing.T) {
 	t.Run("a terminal that is closed", func(t *testing.T) {
 		terminal, err := term.Start(term.Options{Path: "/bin/bash", Args: []string{"--norc", "-i"}, Dir: u.Dir, Env: u.Env(),
 			Columns: 100, Rows: 30})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := terminal.Type("kubectl get namespaces --watch -o name\r"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, terminal.Type("kubectl get namespaces --watch -o name\r"))
 		if err := terminal.Wait(t.Context(), func(f term.Frame) bool { return f.Contains("namespace/default") }); err != nil {
 			t.Error(err)
 		}
@@ -56,17 +52,13 @@ func TestAgentOutlivesItsClients(t *testing.T) {
 	})
 	for _, signal := range []syscall.Signal{syscall.SIGHUP, syscall.SIGPIPE} {
 		t.Run(signal.String(), func(t *testing.T) {
-			if err := syscall.Kill(first.PID, signal); err != nil {
-				t.Fatal(err)
-			}
+			must(t, syscall.Kill(first.PID, signal))
 			serves(t)
 		})
 	}
 	t.Run("stopped and continued", func(t *testing.T) {
 		for _, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
-			if err := syscall.Kill(first.PID, signal); err != nil {
-				t.Fatal(err)
-			}
+			must(t, syscall.Kill(first.PID, signal))
 		}
 		serves(t)
 	})

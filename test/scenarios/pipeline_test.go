@@ -18,9 +18,7 @@ import (
 func (u *user) pinSource(source string) {
 	u.t.Helper()
 	var list struct{ Tokens []hsm.TokenInfo }
-	if err := json.Unmarshal([]byte(u.kubehsm("token", "list", "-o", "json")), &list); err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, json.Unmarshal([]byte(u.kubehsm("token", "list", "-o", "json")), &list))
 	for _, info := range list.Tokens {
 		if info.Label != lab.Token {
 			continue
@@ -38,9 +36,7 @@ func TestPipeline(t *testing.T) {
 	u := newUser(t, lab.Options{})
 	pin := filepath.Join(u.Dir, "pin")
 	write := func(s string) {
-		if err := os.WriteFile(pin, []byte(s+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(pin, []byte(s+"\n"), 0o600))
 	}
 	write(lab.PIN)
 	u.pinSource("file:" + pin)

@@ -3,7 +3,6 @@
 package scenarios
 
 import (
-	"context"
 	"crypto/x509"
 	"encoding/pem"
 	"os"
@@ -14,20 +13,17 @@ import (
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 // certificate is the one that the agent signs in with.
 func (u *user) certificate(r result) *x509.Certificate {
 	u.t.Helper()
 	text, err := os.ReadFile(filepath.Join(u.Home, "state", "certificates", r.Fingerprint, enrolled+".pem"))
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
 	block, _ := pem.Decode(text)
 	c, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
 	return c
 }
 
@@ -35,15 +31,7 @@ func (u *user) certificate(r result) *x509.Certificate {
 // of ten minutes that is due, twice in a row, while kubectl watches. Nobody is asked.
 func TestRenewsItself(t *testing.T) {
 	t.Parallel()
-	cluster, err := controlplane.Start(t.Context(), t.TempDir(), controlplane.Options{}) // in which developers may file requests
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cluster.Stop(context.Background()); err != nil {
-			t.Log(err)
-		}
-	})
+	cluster := controlplane.StartForTest(t, controlplane.Options{}) // in which developers may file requests
 	u := newUser(t, lab.Options{Cluster: cluster})
 	u.enroll("--expiration", "10m")
 	u.mayFile()
@@ -56,7 +44,7 @@ func TestRenewsItself(t *testing.T) {
 		u.replaceCertificate(r, now.Add(-8*time.Minute), now.Add(2*time.Minute)) // seven of ten minutes have gone by
 		due := u.certificate(r)
 		u.kubectl("get", "namespaces") // The agent signs in with that one.
-		u.eventually("the certificate was renewed", func() bool { return !u.certificate(r).Equal(due) })
+		poll.Until(u.t, "the certificate was renewed", func() bool { return !u.certificate(r).Equal(due) })
 		if c := u.certificate(r); c.NotAfter.Before(now.Add(9*time.Minute)) || c.NotAfter.After(time.Now().Add(11*time.Minute)) {
 			t.Errorf("the next one ends %s, now it is %s", c.NotAfter, now)
 		}

@@ -46,9 +46,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: developers}]
 func (u *user) carriesPresent(request string) {
 	u.t.Helper()
 	var obj certificatesv1.CertificateSigningRequest
-	if err := json.Unmarshal([]byte(u.admin("get", "csr", request, "-o", "json")), &obj); err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, json.Unmarshal([]byte(u.admin("get", "csr", request, "-o", "json")), &obj))
 	der, err := base64.StdEncoding.DecodeString(obj.Annotations[clusterapi.PresentCertificate])
 	sum := sha256.Sum256(der)
 	if err != nil || hex.EncodeToString(sum[:]) != revocation.Used(obj.Spec.Extra) {
@@ -61,16 +59,7 @@ func (u *user) carriesPresent(request string) {
 func TestRenew(t *testing.T) {
 	t.Parallel()
 	// A cluster of its own: here developers come to file requests.
-	cluster, err := controlplane.Start(t.Context(), t.TempDir(), controlplane.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cluster.Stop(t.Context()); err != nil {
-			t.Log(err)
-		}
-	})
-	u := newUser(t, lab.Options{Cluster: cluster})
+	u := newUser(t, lab.Options{Cluster: controlplane.StartForTest(t, controlplane.Options{})})
 	first := u.enroll("--expiration", "1h")
 
 	// jane may not file requests: what to send to whom is said, and the record stays.
@@ -152,14 +141,8 @@ func (u *user) replaceCertificate(r result, from, to time.Time) {
 	u.t.Helper()
 	file := filepath.Join(u.Home, "state", "certificates", r.Fingerprint, enrolled+".pem")
 	chain, err := os.ReadFile(file)
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
 	der, err := u.Cluster.SignClient(publicKeyOf(u.t, chain), r.User, r.Groups, from, to)
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
+	must(u.t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
 }

@@ -3,8 +3,6 @@
 package scenarios
 
 import (
-	"bufio"
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -14,9 +12,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"math/big"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -41,13 +37,8 @@ func (u *user) key(label string) string {
 // file files a request and returns its name.
 func (u *user) file(key string, more ...string) string {
 	u.t.Helper()
-	var r request
-	out := u.ok(u.KubehsmPIN(u.t.Context(), lab.PIN,
-		append([]string{"csr", "create", "--key", key, "-o", "json"}, more...)...))
-	if err := json.Unmarshal([]byte(out), &r); err != nil {
-		u.t.Fatalf("%v in %q", err, out)
-	}
-	return r.Name
+	return parse[request](u.t, u.ok(u.KubehsmPIN(u.t.Context(), lab.PIN,
+		append([]string{"csr", "create", "--key", key, "-o", "json"}, more...)...))).Name
 }
 
 // asAdmin runs the program with the cluster's admin's kubeconfig.
@@ -57,23 +48,15 @@ func (u *user) asAdmin(args ...string) lab.Result {
 		args...))
 }
 
-func (u *user) shown(name string) (r request) {
+func (u *user) shown(name string) request {
 	u.t.Helper()
-	res := u.asAdmin("csr", "show", name, "-o", "json")
-	if err := json.Unmarshal([]byte(res.Stdout), &r); err != nil || res.Code != 0 {
-		u.t.Fatalf("%v: %s", err, res)
-	}
-	return r
+	return parse[request](u.t, u.ok(u.asAdmin("csr", "show", name, "-o", "json"), nil))
 }
 
 // names lists the requests that the arguments of csr list choose.
 func (u *user) names(args ...string) (names []string) {
 	u.t.Helper()
-	var list struct{ Requests []request }
-	out := u.kubehsm(append([]string{"csr", "list", "-o", "json"}, args...)...)
-	if err := json.Unmarshal([]byte(out), &list); err != nil {
-		u.t.Fatalf("%v in %q", err, out)
-	}
+	list := parse[struct{ Requests []request }](u.t, u.kubehsm(append([]string{"csr", "list", "-o", "json"}, args...)...))
 	for _, r := range list.Requests {
 		names = append(names, r.Name+" "+r.State)
 	}
@@ -89,10 +72,8 @@ func TestRequestsFromFilingToCollecting(t *testing.T) {
 	var f struct {
 		Forecast []struct{ ID, Verdict, Evidence string }
 	}
-	if err := json.Unmarshal([]byte(u.kubehsm("csr", "forecast", "--key", key, "--user", name, "-o", "json")),
-		&f); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(u.kubehsm("csr", "forecast", "--key", key, "--user", name, "-o", "json")),
+		&f))
 	got := map[string]string{}
 	for _, p := range f.Forecast {
 		if got[p.ID] = p.Verdict; p.Verdict != "unknown" && p.Evidence == "" {
@@ -150,69 +131,20 @@ func TestRequestsFromFilingToCollecting(t *testing.T) {
 		strings.Contains(leaf.DNSNames[0], "{") {
 		t.Errorf("%v: issued for %v, %q", err, leaf.Subject, leaf.DNSNames)
 	}
-}
 
-// TestRequestsAreTakenBack: by their UID, by who may, and never another's.
-func TestRequestsAreTakenBack(t *testing.T) {
-	t.Parallel()
-	u := newUser(t, lab.Options{})
-	key := u.key("one")
-	r := u.file(key, "--user", unique("jo"))
-	res := u.ran(u.Kubehsm(t.Context(), "csr", "cancel", r))
-	u.wantFailure(res, 1, "24 hours", "needs delete")
-	u.admin("delete", "csr", r)
-	if mine := u.names("--mine"); len(mine) != 1 || mine[0] != r+" gone" {
-		t.Errorf("mine: %q", mine)
-	}
-	u.kubehsm("csr", "resume", r) // filed again as it was signed: nobody is asked for a PIN
-	if mine := u.names("--mine"); len(mine) != 1 || mine[0] != r+" pending" {
-		t.Errorf("mine: %q", mine)
-	}
-	u.admin("delete", "csr", r)
-	u.kubehsm("csr", "cancel", r)
-	if mine := u.names("--mine"); len(mine) != 0 {
-		t.Errorf("mine: %q", mine)
-	}
-	other := u.file(key, "--user", unique("jo"))
-	admin := lab.Run{Env: []string{"KUBECONFIG=" + u.Cluster.AdminKubeconfig(), "KUBEHSM_HOME=" + t.TempDir()}}
-	if res := u.ran(u.Run(t.Context(), admin, u.Binary, "csr", "cancel", other)); res.Code != 1 ||
-		!strings.Contains(res.Stderr, "not by you") {
-		t.Errorf("somebody else's: %s", res)
-	}
-}
-
-// TestRequestsThatCannotSucceed are not filed, unless that is insisted on.
-func TestRequestsThatCannotSucceed(t *testing.T) {
-	t.Parallel()
-	u := newUser(t, lab.Options{})
-	key := u.key("one")
-	args := []string{"csr", "create", "--key", key, "--user", "jo", "--signer-name", "kubernetes.io/kubelet-serving"}
-	u.wantFailure(u.ran(u.Kubehsm(t.Context(), args...)), 1, "--accept-risk=forecast", "signs no client certificates")
-	if mine := u.names("--mine"); len(mine) != 0 {
+	// What cannot succeed is not filed, unless that is insisted on.
+	vain := []string{"--user", "jo", "--signer-name", "kubernetes.io/kubelet-serving"}
+	u.wantFailure(u.ran(u.Kubehsm(t.Context(), append([]string{"csr", "create", "--key", key}, vain...)...)), 1,
+		"--accept-risk=forecast", "signs no client certificates")
+	if mine := u.names("--mine"); len(mine) != 1 {
 		t.Errorf("filed: %q", mine)
 	}
-	// Who only asks for the forecast gets it, and an exit code to go by.
-	for _, ask := range [][]string{{"csr", "forecast", "--user", "jo", "--signer-name", "kubernetes.io/kubelet-serving"},
-		append(args[:len(args):len(args)], "--dry-run")} {
-		res := u.ran(u.Kubehsm(t.Context(), ask...))
-		u.wantWords(res.Stderr, "--accept-risk=forecast", "signs no client certificates")
-		if res.Code != 1 || !strings.Contains(res.Stdout, "refuse") {
-			t.Errorf("%q: %s", ask, res)
-		}
+	res = u.ran(u.Kubehsm(t.Context(), append([]string{"csr", "forecast"}, vain...)...))
+	u.wantWords(res.Stderr, "--accept-risk=forecast", "signs no client certificates")
+	if res.Code != 1 || !strings.Contains(res.Stdout, "refuse") {
+		t.Errorf("the forecast: %s", res)
 	}
-	u.kubehsm(append(args[:len(args):len(args)], "--dry-run", "--accept-risk", "forecast")...)
-	for _, bad := range [][]string{{"--name", "Not_A_Name"}, {"--expiration", "1m"}, {"--user", "{nothing}"},
-		{"--ip", "nowhere"}} {
-		res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN,
-			append([]string{"csr", "create", "--key", key, "--user", "jo"}, bad...)...))
-		if res.Code != 2 {
-			t.Errorf("%q: %s", bad, res)
-		}
-	}
-	if r := u.file(key, "--user", "jo", "--signer-name", "kubernetes.io/kubelet-serving", "--accept-risk",
-		"forecast"); r == "" {
-		t.Error("not filed though it was insisted on")
-	}
+	u.file(key, append(vain, "--accept-risk", "forecast")...)
 }
 
 // TestRequestsOfTwoKeys: a token and its spare, in one go.
@@ -254,13 +186,9 @@ func TestRequestsToACustomSigner(t *testing.T) {
 	}
 	// An approver for this signer alone.
 	role := unique("approver")
-	if err := u.Cluster.Apply(t.Context(), fmt.Sprintf(approverManifest, role, signer)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, u.Cluster.Apply(t.Context(), fmt.Sprintf(approverManifest, role, signer)))
 	approver, err := u.Cluster.KubeconfigFor(role)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	as := lab.Run{Env: []string{"KUBECONFIG=" + approver}}
 	u.ok(u.Run(t.Context(), as, u.Binary, "csr", "approve", r, "--yes", "--message", "known",
 		"--accept-risk", "user:"+name))
@@ -301,82 +229,27 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[1]s}]
 func (u *user) sign(name string) {
 	u.t.Helper()
 	raw, err := base64.StdEncoding.DecodeString(u.admin("get", "csr", name, "-o", "jsonpath={.spec.request}"))
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
 	block, _ := pem.Decode(raw)
 	req, err := x509.ParseCertificateRequest(block.Bytes)
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
 	now := time.Now()
 	ca := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "small signer"},
 		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(48 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey)
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
 	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: req.Subject, NotBefore: now.Add(-time.Minute),
 		NotAfter: now.Add(time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	der, err := x509.CreateCertificate(rand.Reader, leaf, ca, req.PublicKey, caKey)
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
 	var chain []byte
 	for _, c := range [][]byte{der, caDER} {
 		chain = append(chain, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c})...)
 	}
 	u.admin("patch", "csr", name, "--subresource=status", "--type=merge", "-p",
 		`{"status":{"certificate":"`+base64.StdEncoding.EncodeToString(chain)+`"}}`)
-}
-
-// TestRequestsAreWatched: csr list --pending --watch tells of what comes, and
-// once of what is decided.
-func TestRequestsAreWatched(t *testing.T) {
-	t.Parallel()
-	u := newUser(t, lab.Options{})
-	label := "watched=" + unique("w")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, u.Binary, "csr", "list", "--pending", "--watch", "-l", label, "-o", "json")
-	cmd.Env = u.Env()
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(out)
-	lines.Buffer(nil, 1<<20)
-	next := func() (e struct {
-		Type    string
-		Request request
-	}) {
-		t.Helper()
-		if !lines.Scan() {
-			t.Fatal("the watch ended: ", lines.Err())
-		}
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			t.Fatalf("%v in %q", err, lines.Text())
-		}
-		return e
-	}
-	r := u.file(u.key("one"), "--user", unique("jo"), "--request-label", label)
-	if e := next(); e.Type != "ADDED" || e.Request.Name != r || e.Request.State != "pending" {
-		t.Errorf("%+v", e)
-	}
-	u.admin("certificate", "deny", r)
-	if e := next(); e.Request.Name != r || e.Request.State != "denied" {
-		t.Errorf("%+v", e)
-	}
-	cancel()
-	_, _ = io.Copy(io.Discard, out)
-	_ = cmd.Wait() // killed above
 }

@@ -275,7 +275,7 @@ func (u *user) wrapping(t *testing.T, ctx *p11.Ctx, session p11.SessionHandle, k
 	}
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -37,9 +37,7 @@ func (u *user) files(paths ...string) snapshot {
 			s[p] = fmt.Sprintf("%v %x", info.Mode(), sha256.Sum256(b))
 			return nil
 		})
-		if err != nil {
-			u.t.Fatal(err)
-		}
+		must(u.t, err)
 	}
 	return s
 }
@@ -73,9 +71,7 @@ func (u *user) enrollments() []string {
 func (u *user) keys() []string {
 	u.t.Helper()
 	objects, err := filepath.Glob(filepath.Join(u.Soft.Tokens, "*", "*.object"))
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
 	return slices.DeleteFunc(objects, func(p string) bool { return strings.HasSuffix(p, "token.object") })
 }
 
@@ -88,9 +84,7 @@ func (u *user) nothingHalfWritten() {
 		}
 	}
 	beside, err := filepath.Glob(u.Kubeconfig + "?*")
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
 	for _, p := range beside {
 		u.t.Errorf("left beside the kubeconfig: %s", p)
 	}

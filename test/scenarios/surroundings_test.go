@@ -34,46 +34,20 @@ func TestCalledByAWindow(t *testing.T) {
 		asked, lab.PIN)
 	config := filepath.Join(u.Home, "config.yaml")
 	before, err := os.ReadFile(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for path, content := range map[string]string{window: script, config: string(before) + "pinentry: " + window + "\n"} {
-		if err := os.WriteFile(path, []byte(content), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(content), 0o700))
 	}
-	if err := os.Chmod(config, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(config, 0o600))
 	if res := kubectl(); res.Code != 0 || !strings.Contains(res.Stdout, "namespace/default") {
 		t.Errorf("with pinentry: %s", res)
 	}
 	said, err := os.ReadFile(asked)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if n := strings.Count(string(said), "GETPIN"); n != 1 || !strings.Contains(string(said), enrolled) {
 		t.Errorf("asked %d times:\n%s", n, said)
 	}
 	if res := kubectl(); res.Code != 0 { // and now nobody need be asked
 		t.Error(res)
-	}
-}
-
-// TestInTmux: the prompt, the PIN, and what kubectl prints, in a pane.
-func TestInTmux(t *testing.T) {
-	t.Parallel()
-	u := newUser(t, lab.Options{})
-	u.enroll()
-	u.kubehsm("agent", "lock")
-	p := u.pane(100, 30, "kubectl get namespaces -o name; echo code $?; read line")
-	p.shows("PIN:") // the question's last line
-	p.tmux(lab.PIN, "load-buffer", "-")
-	p.tmux("", "paste-buffer", "-d")
-	p.tmux("", "send-keys", "Enter")
-	screen := p.shows("code 0")
-	if !strings.Contains(screen, "namespace/default") || strings.Contains(screen, lab.PIN) ||
-		strings.Contains(screen, pinPrompt) {
-		t.Errorf("the pane:\n%s", screen)
 	}
 }

@@ -20,183 +20,21 @@ func (u *user) screen(number string, args ...string) *term.Session {
 	return s
 }
 
-// TestApproveInTheTerminalUI: somebody with the right to it looks at a request
-// that comes in, compares a wrong word, and approves it.
-func TestApproveInTheTerminalUI(t *testing.T) {
-	t.Parallel()
-	u := newUser(t, lab.Options{})
-	s := u.screen("3", "--kubeconfig", u.Cluster.AdminKubeconfig())
-	s.WaitFor("live")
-	jane := u.terminal(u.Binary, "enroll", "--user", "jane", "--group", lab.DevelopersGroup, "--yes")
-	jane.Answer(pinPrompt, lab.PIN)
-	jane.WaitFor("waiting for somebody to approve")
-	request := u.pending(t)
-	s.Type("/" + request)
-	s.WaitFor("1 request of ")
-	s.Press(term.Enter, term.Enter)
-	s.WaitFor("Where the key is", "none: only the requester says that the key is in a token", "What the certificate would allow",
-		"a approve")
-	s.Type("a")
-	s.WaitFor("Approve it?")
-	s.Type("zebra")
-	s.Press(term.Enter)
-	s.WaitFor("that does not match: type the eight words")
-	s.Press(term.CtrlU)
-	s.Type("jane")
-	s.Press(term.Enter)
-	s.WaitFor(request+": approved", "issued (")
-	jane.WaitFor("Enrolled: authenticated as jane")
-	s.Type("a")
-	s.WaitFor("approve: it is issued")
-	s.Press(term.Escape)
-	s.WaitFor("2 Contexts") // esc and a letter at once would be alt and that letter
-	s.Type("q")
-	if code := s.Exit(); code != 0 || !s.Cooked() {
-		t.Errorf("exit code %d", code)
-	}
-}
-
-// TestConsentInTheTerminalUI: what kubectl wants to change while the terminal
-// UI is open, and nobody sits at kubectl's terminal, is asked there.
-func TestConsentInTheTerminalUI(t *testing.T) {
-	t.Parallel()
-	u := newUser(t, lab.Options{})
-	u.enroll()
-	namespace := unique("front")
-	u.admin("create", "namespace", namespace)
-	u.consents("writes")
-	u.unlock()
-	s := u.screen("4")
-	s.WaitFor("1 token unlocked")
-	asked := make(chan lab.Result, 1)
-	kubectl := func() {
-		res, err := u.Kubectl(t.Context(), "-n", namespace, "create", "configmap", "from-afar", "-o", "name")
-		if err != nil {
-			t.Error(err)
-		}
-		asked <- res
-	}
-	go kubectl()
-	s.WaitFor("create configmaps", "No  n")
-	lab.Insist(s, "n", "the no is taken", func(f term.Frame) bool { return !f.Contains("No  n") })
-	if res := <-asked; res.Code == 0 {
-		t.Errorf("made without a yes: %s", res)
-	}
-	go kubectl()
-	s.WaitFor("Yes  y")
-	lab.Insist(s, "y", "the yes is taken", func(f term.Frame) bool { return !f.Contains("Yes  y") })
-	if res := <-asked; res.Code != 0 {
-		t.Error(res)
-	}
-	s.WaitFor("consent", "granted")
-	s.Type("L")
-	s.WaitFor("locked: the next command asks for the PIN") // until then keys are the dialog's
-	s.WaitFor("all locked")
-	s.Type("q")
-	if code := s.Exit(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-}
-
-// TestChangePINInTheTerminalUI: the PIN, two new ones that differ, and then the
-// same; nothing of it is ever on the screen.
-func TestChangePINInTheTerminalUI(t *testing.T) {
-	t.Parallel()
-	u := newUser(t, lab.Options{})
-	const fresh = "84629173"
-	s := u.screen("1")
-	s.Press(term.Enter)
-	s.WaitFor("No keys yet", "p change PIN")
-	s.Type("p")
-	lab.Fill(s, "PIN of lab", "PIN", lab.PIN)
-	lab.Fill(s, "New PIN of lab", "PIN", fresh)
-	lab.Fill(s, "New PIN of lab", "Repeat it", wrongPIN)
-	s.WaitFor("The two entries differ")
-	lab.Fill(s, "New PIN of lab", "PIN", fresh)
-	lab.Fill(s, "New PIN of lab", "Repeat it", fresh)
-	s.WaitFor("the PIN is changed")
-	s.Type("x")
-	s.WaitFor("Done before", "kubehsm token pin change")
-	s.Press(term.Escape)
-	s.WaitGone("Done before")
-	s.Type("q")
-	if code := s.Exit(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-	u.ok(u.KubehsmPIN(t.Context(), fresh, "key", "generate", "--token", "pkcs11:token=lab", "--label", "k"))
-}
-
-// TestContextsInTheTerminalUI: a context is checked, and the latest change of
-// the kubeconfig is seen and taken back.
-func TestContextsInTheTerminalUI(t *testing.T) {
-	t.Parallel()
-	u := newUser(t, lab.Options{})
-	u.enroll()
-	u.unlock()
-	s := u.screen("2")
-	s.WaitFor("● "+enrolled, "token", "in ")
-	s.Press(term.Enter)
-	s.WaitFor("the cluster knows you as jane")
-	s.Type("u")
-	s.WaitFor("Undo this?", "-- cluster:")
-	lab.Insist(s, "y", "the yes is taken", lab.Shows("is undone"))
-	s.WaitFor("● " + lab.Context)
-	s.Type("q")
-	if code := s.Exit(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-	if out := u.kubectl("config", "current-context"); strings.TrimSpace(out) != lab.Context {
-		t.Errorf("the current context is %q", out)
-	}
-}
-
-// TestReadOnlyTerminalUI refuses what would change something.
-func TestReadOnlyTerminalUI(t *testing.T) {
-	t.Parallel()
-	u := newUser(t, lab.Options{})
-	tokens := u.files(u.Soft.Tokens)
-	s := u.screen("1", "--read-only")
-	s.WaitFor("read-only")
-	s.Press(term.Enter)
-	s.WaitFor("No keys yet")
-	s.Type("n")
-	s.WaitFor("new key: read-only mode")
-	s.Type(":")
-	s.WaitFor("Commands", "change PIN (read-only mode)")
-	s.Press(term.CtrlC)
-	if code := s.Exit(); code != 130 {
-		t.Errorf("exit code %d", code)
-	}
-	u.unchanged(tokens, u.Soft.Tokens)
-}
-
-// TestLineMode: on a terminal that places no cursor, and where KUBEHSM_ACCESSIBLE
-// asks for it, the same is offered by plain lines.
+// TestLineMode: on a terminal that places no cursor the same is offered by plain lines.
 func TestLineMode(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, lab.Options{})
-	for name, env := range map[string]string{"accessible": "KUBEHSM_ACCESSIBLE=1", "dumb": "TERM=dumb"} {
-		t.Run(name, func(t *testing.T) {
-			u := u.in(t)
-			s := u.sh("trap : INT; " + env + " " + u.Binary + "; echo code $?")
-			s.WaitFor("What do you want to do?", "Number, or q to leave:")
-			s.Type("1\r")
-			s.WaitUntil("the tokens are listed", func(term.Frame) bool {
-				_, list, asked := strings.Cut(s.Output(), "$ kubehsm token list")
-				return asked && strings.Contains(list, "lab") && strings.Contains(list, "Number, or q to leave:")
-			})
-			s.Type("2\r")
-			s.WaitFor("Token (URI)")
-			s.Press(term.CtrlC) // leaves the question, not the menu
-			s.WaitUntil("the menu asks again", func(f term.Frame) bool {
-				return strings.HasSuffix(strings.TrimSpace(f.Text()), "Number, or q to leave:")
-			})
-			s.Type("q\r")
-			s.WaitFor("code 0")
-			s.Exit()
-			if strings.Contains(s.Output(), "\x1b") {
-				t.Errorf("an escape sequence: %q", s.Output())
-			}
-		})
+	s := u.sh("TERM=dumb " + u.Binary + "; echo code $?")
+	s.WaitFor("What do you want to do?", "Number, or q to leave:")
+	s.Type("1\r")
+	s.WaitUntil("the tokens are listed", func(term.Frame) bool {
+		_, list, asked := strings.Cut(s.Output(), "$ kubehsm token list")
+		return asked && strings.Contains(list, "lab") && strings.Contains(list, "Number, or q to leave:")
+	})
+	s.Type("q\r")
+	s.WaitFor("code 0")
+	s.Exit()
+	if strings.Contains(s.Output(), "\x1b") {
+		t.Errorf("an escape sequence: %q", s.Output())
 	}
 }

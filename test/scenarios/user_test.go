@@ -3,20 +3,15 @@
 package scenarios
 
 import (
-	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
-	"github.com/kubehsm/kubehsm/test/need"
 	"github.com/kubehsm/kubehsm/test/term"
 )
 
@@ -29,51 +24,24 @@ const pinPrompt = "needs its PIN"
 // user is somebody with a lab, in a test.
 type user struct {
 	*lab.Lab
-	t testing.TB
+	t *testing.T
 	// secrets are what no terminal may show.
 	secrets []string
 }
 
 // newUser makes a lab on the shared control plane.
-func newUser(t testing.TB, o lab.Options) *user {
+func newUser(t *testing.T, o lab.Options) *user {
 	t.Helper()
-	if o.Cluster == nil {
-		o.Cluster = controlplane.ForTest(t)
-	}
-	need.Program(t, "softhsm2-util")
-	once, _ := suite.rights.LoadOrStore(o.Cluster, sync.OnceValue(func() error {
-		return lab.Rights(context.WithoutCancel(t.Context()), o.Cluster)
-	}))
-	if err := once.(func() error)(); err != nil {
-		t.Fatal(err)
-	}
-	o.Binary = suite.binary
-	l, err := lab.New(t.TempDir(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	u := &user{l, t, []string{lab.PIN, lab.SOPIN, wrongPIN}}
-	t.Cleanup(func() {
-		if log := filepath.Join(l.Home, "state", "agent.log"); t.Failed() {
-			b, _ := os.ReadFile(log) // no agent has run if there is no log
-			t.Logf("the agent's log:\n%s", b)
-		}
-		if err := l.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	return u
+	return &user{lab.ForTest(t, o).Lab, t, []string{lab.PIN, lab.SOPIN, wrongPIN}}
 }
 
 // in is the user in a subtest.
-func (u *user) in(t testing.TB) *user { return &user{u.Lab, t, u.secrets} }
+func (u *user) in(t *testing.T) *user { return &user{u.Lab, t, u.secrets} }
 
 // ran is the result of a program that could be run.
 func (u *user) ran(res lab.Result, err error) lab.Result {
 	u.t.Helper()
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
 	return res
 }
 
@@ -102,9 +70,7 @@ func (u *user) kubectl(args ...string) string {
 func (u *user) admin(args ...string) string {
 	u.t.Helper()
 	out, err := u.Cluster.Admin(u.t.Context(), "", args...)
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
 	return out
 }
 
@@ -136,12 +102,9 @@ type result struct {
 	Notes, Next                                          []string
 }
 
-func (u *user) parse(stdout string) (r result) {
+func (u *user) parse(stdout string) result {
 	u.t.Helper()
-	if err := json.Unmarshal([]byte(stdout), &r); err != nil {
-		u.t.Fatalf("%v in %q", err, stdout)
-	}
-	return r
+	return parse[result](u.t, stdout)
 }
 
 // enrollArgs enroll jane, a developer, with the approval of the admin.
@@ -164,9 +127,7 @@ func (u *user) configure(lines string) {
 		_, err = f.WriteString(lines)
 		err = errors.Join(err, f.Close())
 	}
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
 }
 
 // unlock gives the agent the PIN.
@@ -191,13 +152,9 @@ type agentStatus struct {
 	Tokens     []struct{ Unlocked bool }
 }
 
-func (u *user) agentStatus() (s agentStatus) {
+func (u *user) agentStatus() agentStatus {
 	u.t.Helper()
-	out := u.kubehsm("agent", "status", "-o", "json")
-	if err := json.Unmarshal([]byte(out), &s); err != nil {
-		u.t.Fatalf("%v in %q", err, out)
-	}
-	return s
+	return parse[agentStatus](u.t, u.kubehsm("agent", "status", "-o", "json"))
 }
 
 // wantFailure checks how a program failed: its exit code, one "error:" line with

@@ -60,19 +60,6 @@ func TestWaitingSaysWhy(t *testing.T) {
 		}
 		silent(u, first)
 	})
-	t.Run("gives up itself", func(t *testing.T) {
-		u := u.in(t)
-		first := asked(u)
-		second := u.sh("trap : INT; " + list + "; code=$?; echo; echo code $code") // on a line of its own
-		waits(second)
-		second.Press(term.CtrlC)
-		second.WaitFor("code 130")
-		second.Exit()
-		first.Answer(pinPrompt, lab.PIN)
-		first.WaitFor("namespace/default", "code 0")
-		first.Exit()
-		silent(u, first)
-	})
 	t.Run("on standard error where there is no terminal", func(t *testing.T) {
 		u := u.in(t)
 		first := asked(u)
@@ -94,23 +81,6 @@ func TestWaitingSaysWhy(t *testing.T) {
 		}
 		if out, err := os.ReadFile(filepath.Join(u.Dir, "out")); err != nil || !strings.HasPrefix(string(out), "namespace/") {
 			t.Errorf("%q, %v", out, err)
-		}
-	})
-	t.Run("nothing on the terminal where it is asked", func(t *testing.T) {
-		u := u.in(t)
-		u.kubehsm("agent", "stop")
-		s := u.sh("set +m; " + list + " & " + list + "; wait; echo all")
-		s.WaitFor(pinPrompt)
-		other := u.sh(list + "; echo code $?") // a later command waits for the others' turn
-		waits(other)
-		silent(u, s)
-		s.Answer(pinPrompt, lab.PIN)
-		s.WaitFor("\nall")
-		s.Exit()
-		other.WaitFor("code 0")
-		other.Exit()
-		if n := strings.Count(s.Output(), pinPrompt); n != 1 {
-			t.Errorf("asked %d times:\n%s", n, s.Output())
 		}
 	})
 	// The last, as a terminal is not asked again at once.

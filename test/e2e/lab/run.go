@@ -34,8 +34,6 @@ type Run struct {
 	PIN string
 	// Env is added to the lab's environment.
 	Env []string
-	// Started hears the process's id.
-	Started func(pid int)
 }
 
 // Kubehsm runs the lab's program.
@@ -74,9 +72,6 @@ func (l *Lab) Run(ctx context.Context, o Run, program string, args ...string) (R
 	}
 	if err := cmd.Start(); err != nil {
 		return Result{}, fmt.Errorf("run %s: %w", program, err)
-	}
-	if o.Started != nil {
-		o.Started(cmd.Process.Pid)
 	}
 	err := cmd.Wait()
 	res := Result{Stdout: stdout.String(), Stderr: stderr.String(), Code: cmd.ProcessState.ExitCode(),

@@ -21,56 +21,11 @@ import (
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
-// TestEnroll takes a new card to a kubectl that works: its factory values are
-// changed, a key that needs a touch for every use is made, and the PIN is typed
-// once for all of it.
+// TestEnroll: a key that needs a touch for every use is enrolled, and the card and the request say so.
 func TestEnroll(t *testing.T) {
 	p := newPerson(t)
-	p.refused()
-	p.own()
-	s := p.terminal(p.Binary, "enroll", "--token", p.uri, "--touch-policy", "always", "--user", "jane", "--group",
-		lab.DevelopersGroup,
-		"--approve-with", p.Cluster.AdminKubeconfig())
-	s.WaitFor("in slot 9a, touch always", "Begin? [Y/n")
-	s.Type("\r")
-	s.Answer(pinPrompt, ownPIN)
-	p.touch(s) // the request is signed
-	p.touch(s) // the agent signs in
-	if code := s.Exit(); code != 0 {
-		t.Fatalf("exit code %d:\n%s", code, s.Output())
-	}
-	if !s.Frame().Contains("Enrolled: authenticated as jane") {
-		t.Errorf("the end of it:\n%s", s.Screen())
-	}
-	if n := strings.Count(string(s.Raw()), pinPrompt); n != 1 {
-		t.Errorf("the PIN was asked for %d times", n)
-	}
+	p.enrollTouched()
 	p.atRest("enrollment")
-
-	t.Run("kubectl", func(t *testing.T) {
-		p := p.in(t)
-		// Warm: neither a PIN nor a touch.
-		if out := p.kubectl("auth", "whoami", "-o",
-			"jsonpath={.status.userInfo.username} {.status.userInfo.groups}"); out != `jane ["developers","system:authenticated"]` {
-			t.Errorf("whoami: %s", out)
-		}
-		if out := p.kubectl("get", "namespaces", "-o", "name"); !strings.Contains(out, "namespace/default\n") {
-			t.Errorf("namespaces: %s", out)
-		}
-		p.atRest("kubectl")
-	})
-	t.Run("kubectl after a lock", func(t *testing.T) {
-		p := p.in(t)
-		p.ok(p.Kubehsm(t.Context(), "agent", "lock"))
-		p.atRest("agent lock")
-		s := p.terminal(p.Cluster.Kubectl(), "get", "namespaces", "-o", "name")
-		s.Answer(pinPrompt, ownPIN)
-		p.touch(s)
-		if code := s.Exit(); code != 0 || !s.Frame().Contains("namespace/default") {
-			t.Fatalf("exit code %d:\n%s", code, s.Output())
-		}
-		p.atRest("kubectl")
-	})
 	t.Run("the request carries the attestation", p.testAttestation)
 	t.Run("the card tells what is on it", func(t *testing.T) {
 		p := p.in(t)
@@ -102,14 +57,10 @@ func (p *person) testAttestation(t *testing.T) {
 	}
 	pkcs10, err := p.Cluster.Admin(t.Context(), "", "get", "csr", name, "-o",
 		"go-template={{.spec.request | base64decode}}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	file, root := filepath.Join(p.Dir, "request.pem"), filepath.Join(p.Dir, "root.pem")
 	maker := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: vcard.DefaultCA().Certificate.Raw})
-	if err := errors.Join(os.WriteFile(file, []byte(pkcs10), 0o600), os.WriteFile(root, maker, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.WriteFile(file, []byte(pkcs10), 0o600), os.WriteFile(root, maker, 0o600)))
 	out = p.ok(p.Kubehsm(t.Context(), "attestation", "verify", file, "--root", root))
 	if !strings.Contains(out, "12345678, firmware 5.7.1, PIN once, touch always") ||
 		!strings.Contains(out, "is for this very key") {
@@ -136,57 +87,25 @@ func (p *person) testAttestation(t *testing.T) {
 
 	// Taken from somebody's request, for a key that is in no token.
 	filed, err := csr.InspectRequest([]byte(pkcs10))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	taken, err := attest.FromExtensions(filed.Extensions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	forged, err := csr.NewRequest(key, csr.Subject{User: "jane"},
 		csr.RequestOptions{ExtraExtensions: attest.Extensions(taken)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	object, err := csr.Spec{Name: "forged", Request: forged}.Object()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	object.APIVersion, object.Kind = "certificates.k8s.io/v1", "CertificateSigningRequest"
 	manifest, err := json.Marshal(object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := p.Cluster.Admin(t.Context(), string(manifest), "create", "-f", "-"); err != nil {
 		t.Fatal(err)
 	}
 	out = p.ok(p.Run(t.Context(), admin, p.Binary, "csr", "show", "forged", "--root", root))
 	if !strings.Contains(out, "present, not verified") || !strings.Contains(out, "the attestation is for another key") {
 		t.Errorf("csr show, with another key's attestation: %s", out)
-	}
-}
-
-// refused tries it with the factory's values in force.
-func (p *person) refused() {
-	p.t.Helper()
-	args := []string{"enroll", "--token", p.uri, "--touch-policy", "always", "--user", "jane", "--group",
-		lab.DevelopersGroup, "--yes"}
-	res, err := p.KubehsmPIN(p.t.Context(), vcard.DefaultPIN, args...)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	for _, want := range []string{"the default PIN, PUK and management key", "`kubehsm token pin change --token",
-		"`kubehsm token management-key set --protect --token"} {
-		if res.Code != 1 || !strings.Contains(res.Stderr, want) {
-			p.t.Errorf("with the factory's values, want %q: %s", want, res)
-		}
-	}
-	if p.card.Public(0x9a) != nil {
-		p.t.Error("a key was made all the same")
 	}
 }
 
@@ -226,9 +145,7 @@ func (p *person) secrets(command string, secrets ...string) {
 	script := fmt.Sprintf("exec kubehsm %s --token '%s'", command, p.uri)
 	for i, secret := range secrets {
 		file := filepath.Join(p.t.TempDir(), "secret")
-		if err := os.WriteFile(file, []byte(secret+"\n"), 0o600); err != nil {
-			p.t.Fatal(err)
-		}
+		must(p.t, os.WriteFile(file, []byte(secret+"\n"), 0o600))
 		script += fmt.Sprintf(" %d<%s", 3+i, file)
 	}
 	p.ok(p.Run(p.t.Context(), lab.Run{}, "/bin/sh", "-c", script))

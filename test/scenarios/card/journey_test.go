@@ -3,7 +3,6 @@
 package card
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"encoding/json"
 	"errors"
@@ -15,19 +14,14 @@ import (
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
-// The factory's values are digits that other things begin with, too: the card
-// of a journey has another serial number than they are.
-const (
-	serial   = "20481637"
-	wrongPIN = "61940275"
-	nextPIN  = "50273918"
-)
+// serial is another number than the factory's values, which are digits that other things begin with, too.
+const serial = "20481637"
 
 // newTraveller is a person whose card is new, and whose secrets must not be seen.
 func newTraveller(t *testing.T) *person {
 	t.Helper()
-	p := newPersonWith(t, vcard.Config{Serial: 20481637})
-	p.hidden = []string{ownPIN, ownPUK, wrongPIN, nextPIN}
+	p := newPersonAt(t, vcard.Config{Serial: 20481637}, nil)
+	p.hidden = []string{ownPIN, ownPUK}
 	p.KeepSecret(t, p.hidden...)
 	return p
 }
@@ -57,114 +51,6 @@ func (p *person) tap(s *term.Session) {
 	s.WaitFor("Waiting for your touch")
 	p.finger(s)
 	s.WaitGone("Waiting for your touch")
-}
-
-// TestJourneyAdministration: the three secrets of a new card are changed, a PIN
-// is locked and set anew with the PUK, tries are set, and in the end the card is
-// as new.
-func TestJourneyAdministration(t *testing.T) {
-	p := newTraveller(t)
-	s := p.ui()
-	p.atToken(s)
-	s.WaitFor("default, 3 of 3 tries left")
-	s.Type("p")
-	lab.Fill(s, "╭─ PIV PIN of", "PIV PIN", wrongPIN)
-	lab.Fill(s, "New PIV PIN of", "PIV PIN", ownPIN)
-	lab.Fill(s, "New PIV PIN of", "Repeat it", ownPIN)
-	s.WaitFor("✗ ", "2 tries left")
-	if pin, _ := p.card.PINRetries(); pin != 2 {
-		t.Errorf("%d tries are left", pin)
-	}
-	lab.Fill(s, "╭─ PIV PIN of", "PIV PIN", vcard.DefaultPIN) // the new one is remembered
-	s.WaitFor("the PIN is changed")
-
-	s.Type("P")
-	s.WaitFor("A new PUK", "● is typed")
-	s.Press(term.Enter)
-	lab.Fill(s, "╭─ PUK of", "PUK", vcard.DefaultPUK)
-	lab.Fill(s, "New PUK of", "PUK", ownPUK)
-	lab.Fill(s, "New PUK of", "Repeat it", ownPUK)
-	s.WaitFor("the PUK is changed")
-	s.Type("M")
-	s.WaitFor("A new management key", "● on the card")
-	s.Press(term.Enter)
-	lab.Fill(s, "╭─ PIV PIN of", "PIV PIN", ownPIN)
-	s.WaitFor("the management key is replaced")
-	s.WaitGone("default")
-	p.atRest("the change of its secrets")
-	if _, key := p.card.ManagementKey(); bytes.Equal(key, vcard.DefaultManagementKey()) || !p.card.CheckPIN(ownPIN) ||
-		!p.card.CheckPUK(ownPUK) {
-		t.Error("the card has other secrets than were set")
-	}
-
-	// A key, and tries that are fewer.
-	s.Type("n")
-	s.WaitFor("A new key in slot 9a", "● ecdsa-p256")
-	s.Press(term.Enter)
-	lab.Fill(s, "╭─ PIV PIN of", "PIV PIN", ownPIN)
-	s.WaitFor("the key is made", "ecdsa-p256")
-	s.Type("t")
-	s.WaitFor("What the token says of the key in slot 9a", serial+", firmware 5.7.1", "touch never", "NOT verified")
-	s.Press(term.Escape)
-	s.WaitGone("What the token says")
-	s.Type("T")
-	s.WaitFor("How many tries?", "PIN", "PUK")
-	s.Press(term.CtrlU)
-	s.Type("99")
-	s.Press(term.Enter)
-	s.WaitFor("✗ a number from 1 to 15")
-	s.Press(term.CtrlU)
-	s.Type("2")
-	s.Press(term.Enter)
-	lab.Fill(s, "╭─ PIV PIN of", "PIV PIN", ownPIN)
-	lab.Fill(s, "New PUK of", "PUK", ownPUK)
-	lab.Fill(s, "New PUK of", "Repeat it", ownPUK)
-	s.WaitFor("the number of tries is set", "PIN 2 of 2 tries")
-	p.atRest("the change of the tries")
-
-	// Locked, and set anew.
-	s.Type("p")
-	lab.Fill(s, "╭─ PIV PIN of", "PIV PIN", wrongPIN)
-	lab.Fill(s, "New PIV PIN of", "PIV PIN", nextPIN)
-	lab.Fill(s, "New PIV PIN of", "Repeat it", nextPIN)
-	s.WaitFor("Use the last try?", "▌ No")
-	lab.Insist(s, "y", "the yes is taken", lab.Shows("The last try: a wrong PIV PIN blocks it."))
-	lab.Fill(s, "╭─ PIV PIN of", "PIV PIN", wrongPIN)
-	s.WaitFor("✗ error: wrong PIV PIN: it is blocked now", "PIN blocked")
-	s.Press(term.Escape)
-	s.WaitGone("✗ error: ")
-	s.Type("u")
-	lab.Fill(s, "╭─ PUK of", "PUK", ownPUK)
-	lab.Fill(s, "New PIV PIN of", "PIV PIN", nextPIN)
-	lab.Fill(s, "New PIV PIN of", "Repeat it", nextPIN)
-	s.WaitFor("the new PIN is set", "PIN 2 of 2 tries")
-	if !p.card.CheckPIN(nextPIN) {
-		t.Error("the PIN is another")
-	}
-	p.atRest("the new PIN")
-
-	// As new, but only for who types which card it is.
-	s.Type("X")
-	s.WaitFor("Reset the PIV application of", "What remains: the attestation key", "9a: key ecdsa-p256",
-		"Type "+serial+" to confirm:")
-	lab.Insist(s, "1", "the dialog takes keys", lab.Shows("› 1"))
-	s.Press(term.Enter)
-	s.Press(term.CtrlU)
-	s.WaitUntil("the field is empty", func(f term.Frame) bool { return !f.Contains("› 1") })
-	if p.card.Public(0x9a) == nil {
-		t.Fatal("reset without the serial number")
-	}
-	s.Type(serial)
-	s.Press(term.Enter)
-	s.WaitFor("the PIV application is reset", "default, 3 of 3 tries left")
-	if p.card.Public(0x9a) != nil || !p.card.CheckPIN(vcard.DefaultPIN) {
-		t.Error("the card is not as new")
-	}
-	s.Type("q")
-	if code := s.Exit(); code != 0 || !s.Cooked() {
-		t.Errorf("exit code %d", code)
-	}
-	p.atRest("all of it")
 }
 
 // approve is done by the cluster's admin.
@@ -199,23 +85,13 @@ func (p *person) way(s *term.Session) {
 	s.WaitFor("new, ecdsa-p256, in slot 9a, touch always")
 }
 
-// TestJourneyCard: a card as it comes from the shop is proposed with secrets of one's own,
-// made one's own elsewhere, and enrolled with a key that needs a touch; the enrollment is left half-way and
-// gone on with. Then a ticket takes the place of the key, after the serial
-// number was typed.
+// TestJourneyCard: a card is enrolled with a key that needs a touch. Then a ticket takes the place of the key, after
+// the serial number was typed.
 func TestJourneyCard(t *testing.T) {
 	p := newTraveller(t)
 	must(t, errors.Join(p.Cluster.PublishInfo(t.Context(), p.Cluster.Server()), p.ApplyRoles(t.Context(), "ticket")))
-	s := p.ui()
-	p.atToken(s)
-	p.way(s)
-	s.WaitFor("on the token: your own PIN", "random PUK", "enter enroll")
-	s.Press(term.CtrlC)
-	if code := s.Exit(); code != 130 || !s.Cooked() {
-		t.Errorf("exit code %d", code)
-	}
 	p.own()
-	s = p.ui()
+	s := p.ui()
 	p.atToken(s)
 	p.way(s)
 	s.Press(term.Enter)
@@ -223,27 +99,10 @@ func TestJourneyCard(t *testing.T) {
 	p.tap(s) // the request is signed
 	s.WaitFor("waiting for somebody to approve")
 	p.atRest("the request")
-	s.Press(term.Escape)
-	s.WaitFor("Stop here?")
-	lab.Insist(s, "y", "it is stopped", lab.Shows("Finished steps are kept. r resumes"))
-	s.Type("q")
-	s.Exit()
 	key := p.card.Public(0x9a)
-
-	s = p.ui()
-	s.Type("R")
-	s.WaitFor("Resume prod-hsm", "Next: wait for approval")
-	s.Press(term.Enter)
-	s.WaitFor("This is what will be done", "enter enroll")
-	s.Press(term.Enter)
-	s.WaitFor("(done before)", "waiting for somebody to approve")
 	p.approve(p.request())
-	lab.Fill(s, "╭─ PIV PIN of", "PIV PIN", ownPIN)
 	p.tap(s) // the agent signs in
 	s.WaitFor("Enrolled: authenticated as jane")
-	if now, ok := p.card.Public(0x9a).(*ecdsa.PublicKey); !ok || !now.Equal(key) {
-		t.Error("the key is another one")
-	}
 	if out := p.kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != "jane" {
 		t.Errorf("kubectl is %q", out)
 	}
@@ -312,9 +171,13 @@ func TestJourneyCard(t *testing.T) {
 func TestJourneyActivity(t *testing.T) {
 	p := newTraveller(t)
 	p.enrollTouched()
-	p.consents("writes")
+	s := p.terminal(p.Binary, "consent", "set", "prod-hsm", "--policy", "writes", "--yes")
+	p.touch(s) // the policy is signed
+	if code := s.Exit(); code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, s.Output())
+	}
 	p.ok(p.Kubehsm(t.Context(), "agent", "lock"))
-	s := p.ui()
+	s = p.ui()
 	s.Type("4")
 	s.WaitFor("all locked")
 	asked := make(chan lab.Result, 1)

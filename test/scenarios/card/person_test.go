@@ -3,16 +3,12 @@
 package card
 
 import (
-	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
-	"github.com/kubehsm/kubehsm/test/need"
 	"github.com/kubehsm/kubehsm/test/term"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
@@ -50,46 +46,19 @@ type person struct {
 
 func newPerson(t *testing.T) *person {
 	t.Helper()
-	return newPersonWith(t, vcard.Config{Serial: 12345678})
+	return newPersonAt(t, vcard.Config{Serial: 12345678}, nil)
 }
 
-// newPersonWith has a card of its own kind; it is told when that needs a touch.
-func newPersonWith(t *testing.T, config vcard.Config) *person {
-	t.Helper()
-	return newPersonAt(t, config, controlplane.ForTest(t))
-}
-
-// newPersonAt has a cluster of its own.
+// newPersonAt has a card of its own kind, and the shared cluster if that is nil.
 func newPersonAt(t *testing.T, config vcard.Config, cluster *controlplane.Cluster) *person {
 	t.Helper()
-	vcard.Private(t)
-	need.Program(t, "softhsm2-util")
-	if err := lab.Rights(t.Context(), cluster); err != nil {
-		t.Fatal(err)
-	}
-	l, err := lab.New(t.TempDir(), lab.Options{Cluster: cluster, Binary: binary})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &person{Lab: l, t: t, uri: fmt.Sprintf("piv:serial=%d;slot=9a", config.Serial), wanted: make(chan struct{}),
-		touched: make(chan struct{})}
-	readers := vcard.ForTest(t)
-	p.readers = readers
+	p := &person{t: t, readers: vcard.ForTest(t), uri: fmt.Sprintf("piv:serial=%d;slot=9a", config.Serial),
+		wanted: make(chan struct{}), touched: make(chan struct{})}
 	config.Touch = p.wait
 	p.card = vcard.New(config)
-	readers.Insert(t, 0, p.card)
-	t.Cleanup(func() {
-		if log := filepath.Join(l.Home, "state", "agent.log"); t.Failed() {
-			b, _ := os.ReadFile(log) // without a log, nothing was logged
-			t.Logf("the agent's log:\n%s", b)
-		}
-		if err := l.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-		if p.card.Verified() || p.card.Managed() {
-			t.Error("the agent left the card unlocked")
-		}
-	})
+	t.Cleanup(func() { p.atRest("everything") }) // when the lab is closed
+	p.Lab = lab.ForTest(t, lab.Options{Cluster: cluster}).Lab
+	p.readers.Insert(t, 0, p.card)
 	return p
 }
 
@@ -145,9 +114,7 @@ func (p *person) atRest(after string) {
 // ok is the output of a program that succeeded.
 func (p *person) ok(res lab.Result, err error) string {
 	p.t.Helper()
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	if res.Code != 0 {
 		p.t.Fatal(res)
 	}

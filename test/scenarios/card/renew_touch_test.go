@@ -22,25 +22,13 @@ import (
 // asks for one more touch, which renews the certificate. Without that touch kubectl goes on, with the present one.
 func TestTouchRenews(t *testing.T) {
 	// Developers may file requests in a cluster of their own.
-	cluster, err := controlplane.Start(t.Context(), t.TempDir(), controlplane.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cluster.Stop(context.Background()); err != nil {
-			t.Log(err)
-		}
-	})
+	cluster := controlplane.StartForTest(t, controlplane.Options{})
 	p := newPersonAt(t, vcard.Config{Serial: 12345678}, cluster)
-	if err := cluster.Apply(t.Context(), filers); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cluster.Apply(t.Context(), filers))
 	p.enrollTouched()
 	lab.Approves(t, cluster)
 	dirs, err := home.FromEnv(func(k string) string { return map[string]string{home.EnvHome: p.Home}[k] })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	store := enrollment.NewStore(dirs)
 	all, err := store.List()
 	if err != nil || len(all) != 1 {
@@ -50,9 +38,7 @@ func TestTouchRenews(t *testing.T) {
 	present := func() *x509.Certificate {
 		t.Helper()
 		chain, err := store.Certificate(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return chain[0]
 	}
 	aged := func() *x509.Certificate { // seven of ten minutes have gone by
@@ -67,16 +53,10 @@ func TestTouchRenews(t *testing.T) {
 			to = now.Add(40 * time.Second)
 		}
 		der, err := cluster.SignClient(present().PublicKey, e.User, e.Groups, from, to)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c, err := x509.ParseCertificate(der)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := store.SaveCertificate(e, []*x509.Certificate{c}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, store.SaveCertificate(e, []*x509.Certificate{c}))
 		p.ok(p.Kubehsm(t.Context(), "agent", "stop"))
 		return c
 	}

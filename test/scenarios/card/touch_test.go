@@ -29,46 +29,27 @@ func (p *person) enrollTouched() {
 func TestTouchThatNobodyMakes(t *testing.T) {
 	p := newPerson(t)
 	p.enrollTouched()
-	for _, patient := range []bool{false, true} {
-		name := "the card gives up"
-		if patient {
-			name = "the API server waits no more"
+	p.ok(p.Kubehsm(t.Context(), "agent", "stop"))
+	p.card.SetTouch(func(byte, <-chan struct{}) bool { return false })
+	s := p.terminal("/bin/sh", "-c", "kubectl get namespaces; echo ended $?")
+	s.Answer(pinPrompt, ownPIN)
+	s.WaitFor("ended 1")
+	s.Exit()
+	for _, words := range []string{"the token was not touched in time", "hint: touch the token while it blinks",
+		"failed with exit code 124"} {
+		if !strings.Contains(s.Output(), words) {
+			t.Errorf("%q is not in\n%s", words, s.Output())
 		}
-		t.Run(name, func(t *testing.T) {
-			p := p.in(t)
-			p.ok(p.Kubehsm(t.Context(), "agent", "stop")) // the agent remembers the refusal
-			over := make(chan struct{})
-			p.card.SetTouch(func(_ byte, done <-chan struct{}) bool {
-				if patient {
-					select {
-					case <-over:
-					case <-done:
-					}
-				}
-				return false
-			})
-			s := p.terminal("/bin/sh", "-c", "kubectl get namespaces; echo ended $?")
-			s.Answer(pinPrompt, ownPIN)
-			s.WaitFor("ended 1")
-			s.Exit()
-			close(over)
-			for _, words := range []string{"the token was not touched in time", "hint: touch the token while it blinks",
-				"failed with exit code 124"} {
-				if !strings.Contains(s.Output(), words) {
-					t.Errorf("%q is not in\n%s", words, s.Output())
-				}
-			}
-			if strings.Contains(s.Output(), "cannot reach") {
-				t.Errorf("the server is blamed:\n%s", s.Output())
-			}
-			p.card.SetTouch(p.wait)
-			p.ok(p.Kubehsm(t.Context(), "agent", "stop"))
-			s = p.terminal(p.Cluster.Kubectl(), "get", "namespaces", "-o", "name")
-			s.Answer(pinPrompt, ownPIN)
-			p.touch(s)
-			if code := s.Exit(); code != 0 || !s.Frame().Contains("namespace/default") {
-				t.Errorf("touched at last: exit code %d:\n%s", code, s.Output())
-			}
-		})
+	}
+	if strings.Contains(s.Output(), "cannot reach") {
+		t.Errorf("the server is blamed:\n%s", s.Output())
+	}
+	p.card.SetTouch(p.wait)
+	p.ok(p.Kubehsm(t.Context(), "agent", "stop")) // it remembers the refusal
+	s = p.terminal(p.Cluster.Kubectl(), "get", "namespaces", "-o", "name")
+	s.Answer(pinPrompt, ownPIN)
+	p.touch(s)
+	if code := s.Exit(); code != 0 || !s.Frame().Contains("namespace/default") {
+		t.Errorf("touched at last: exit code %d:\n%s", code, s.Output())
 	}
 }
