@@ -137,28 +137,33 @@ func letGo(r *http.Request) {
 // of it has come, net/http can use the connection again.
 const restTimeout = 100 * time.Millisecond
 
-// unread leaves the rest of a request's body unread, if fill waits for it: a client that sends nothing more is
-// not waited for.
+// unread leaves the rest of a request's body unread: a client that sends nothing more is not waited for.
 func unread(r *http.Request) {
 	s, ok := r.Body.(*sending)
 	if !ok {
 		return
 	}
 	s.mu.Lock()
-	filled := s.filled
+	filled, ended := s.filled, s.end != nil
 	s.mu.Unlock()
-	if filled == nil {
+	if ended {
 		return
 	}
-	select {
-	case <-filled:
-		return
-	case <-time.After(restTimeout):
+	deadline := time.Now().Add(restTimeout) // for net/http, which reads the rest if nobody has read any of it
+	if filled != nil {
+		select {
+		case <-filled:
+			return
+		case <-time.After(restTimeout):
+		}
+		deadline = time.Unix(1, 0)
 	}
-	if err := s.control.SetReadDeadline(time.Unix(1, 0)); err != nil {
+	if err := s.control.SetReadDeadline(deadline); err != nil {
 		_ = s.from.Close() // Closing ends whatever reads from the body.
 	}
-	<-filled
+	if filled != nil {
+		<-filled
+	}
 }
 
 var errSlow = fmt.Errorf("it takes longer than %s", bodyTimeout)
