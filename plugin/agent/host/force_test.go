@@ -3,7 +3,6 @@
 package host
 
 import (
-	"context"
 	"errors"
 	"os"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
-	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/socket"
@@ -35,42 +33,33 @@ func (m moodyRig) unlockedElsewhere() (agent, worker int) {
 // TestLockOfAStoppedAgent: what cannot be asked is ended, and that is on record.
 func TestLockOfAStoppedAgent(t *testing.T) {
 	t.Parallel()
-	for name, do := range map[string]func(context.Context, home.Dirs, func(ask.Wait) (done func())) (client.Ended, error){"lock": client.Lock,
-		"stop": client.Stop} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m := newMoodyRig(t)
-			pid, worker := m.unlockedElsewhere()
-			agent, err := pinOf(pid)
-			check(t, err)
-			held, err := pinOf(worker)
-			check(t, err)
-			check(t, errors.Join(held.Signal(syscall.SIGSTOP), agent.Signal(syscall.SIGSTOP)))
-			began := time.Now()
-			ended, err := do(t.Context(), m.dirs, nil)
-			took := time.Since(began)
-			if err != nil || ended.Agent != pid {
-				t.Fatalf("%+v, %v", ended, err)
-			}
-			if took > wire.MaxSilence { // an idle machine takes 2 s
-				t.Errorf("it took %s", took)
-			}
-			if !agent.gone() || !held.gone() {
-				t.Error("it has not ended")
-			}
-			seen := m.recordsOf("")
-			if last := seen[len(seen)-1]; last.Event != audit.AgentStop || last.Reason != "no-answer" || last.Agent != pid {
-				t.Errorf("the audit log ends with %+v", last)
-			}
-			if _, err := do(t.Context(), m.dirs, nil); !errors.Is(err, client.ErrNotRunning) {
-				t.Errorf("once more: %v", err)
-			}
-			if _, again := m.unlockedElsewhere(); again == worker { // the next agent asks for the PIN
-				t.Error("the same worker")
-			}
-			check(t, only(client.Stop(t.Context(), m.dirs, nil)))
-		})
+	m := newMoodyRig(t)
+	pid, worker := m.unlockedElsewhere()
+	agent, err := pinOf(pid)
+	check(t, err)
+	held, err := pinOf(worker)
+	check(t, err)
+	check(t, errors.Join(held.Signal(syscall.SIGSTOP), agent.Signal(syscall.SIGSTOP)))
+	began := time.Now()
+	ended, err := client.Lock(t.Context(), m.dirs, nil)
+	took := time.Since(began)
+	if err != nil || ended.Agent != pid {
+		t.Fatalf("%+v, %v", ended, err)
 	}
+	if took > wire.MaxSilence { // an idle machine takes 2 s
+		t.Errorf("it took %s", took)
+	}
+	if !agent.gone() || !held.gone() {
+		t.Error("it has not ended")
+	}
+	seen := m.recordsOf("")
+	if last := seen[len(seen)-1]; last.Event != audit.AgentStop || last.Reason != "no-answer" || last.Agent != pid {
+		t.Errorf("the audit log ends with %+v", last)
+	}
+	if _, again := m.unlockedElsewhere(); again == worker { // the next agent asks for the PIN
+		t.Error("the same worker")
+	}
+	check(t, only(client.Stop(t.Context(), m.dirs, nil)))
 }
 
 // TestStrangersAreNotEnded: a process that listens at the agent's socket and does not

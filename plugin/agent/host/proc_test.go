@@ -20,13 +20,6 @@ func stat(pid int) []string {
 	return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 }
 
-// isVerb tells whether a process was started as `PROGRAM agent VERB`.
-func isVerb(pid int, verb string) bool {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
-	args := strings.Split(string(b), "\x00")
-	return err == nil && len(args) > 2 && args[1] == "agent" && args[2] == verb
-}
-
 // watched is a process that is not mistaken for another one that is given its number.
 type watched struct {
 	*os.Process
