@@ -54,6 +54,7 @@ func TestCertificateImportAndShow(t *testing.T) {
 	b := newBench(t)
 	slot, file := b.keyWithCertificate()
 	key := slot.URI.String()
+	b.fails(1, "nothing is enrolled yet", "certificate", "show")
 	b.fails(1, hsm.ErrNoCertificate.Error(), "certificate", "show", "--key", key)
 	b.ok("certificate", "import", file, "--key", key)
 	doc := document(t, b.ok("certificate", "show", "--key", key, "-o", "json"))
@@ -77,25 +78,4 @@ func TestCertificateImportAndShow(t *testing.T) {
 	if out := b.ok("key", "list"); !strings.Contains(out, "   jane   ") {
 		t.Errorf("%s", out)
 	}
-}
-
-func TestCertificateErrors(t *testing.T) {
-	b := newBench(t)
-	_, file := b.keyWithCertificate()
-	other := hsm.GenerateOptions{Label: "other"}
-	token, err := b.fake.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11, Token: "trial"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	slot, err := token.Generate(t.Context(), other, b.ask)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.fails(1, "certificate", "certificate", "import", file, "--key", slot.URI.String())
-	b.fails(1, "no such key", "certificate", "import", file, "--key", "pkcs11:token=trial;object=none")
-	b.stdin = "no PEM"
-	b.fails(1, "hint: give a PEM file", "certificate", "import", "-", "--key", slot.URI.String())
-	b.stdin = strings.Repeat("x", 2<<20)
-	b.fails(1, "larger than", "certificate", "import", "-", "--key", slot.URI.String())
-	b.fails(1, "nothing is enrolled yet", "certificate", "show")
 }

@@ -235,29 +235,6 @@ func TestMigrationOfOurs(t *testing.T) {
 	}
 }
 
-// TestMoveBridge: the port moves, and the contexts of ours with it.
-func TestMoveBridge(t *testing.T) {
-	e, _ := enrolled(t, cluster.Cluster{Server: "https://10.0.0.1:6443"})
-	m, err := New(e).MoveBridge(t.Context(), 27001)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(m.Enrollments, []string{"prod-hsm"}) || m.To != "127.0.0.1:27001" || m.From == m.To {
-		t.Fatalf("%+v", m)
-	}
-	if err := m.Apply(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	all, err := New(e).List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := slices.IndexFunc(all, func(v View) bool { return v.Name == "prod-hsm" })
-	if i < 0 || all[i].Server != "https://127.0.0.1:27001/c/prod-hsm" {
-		t.Errorf("%+v", all)
-	}
-}
-
 // TestMeant: a command without a name means the context's enrollment, or the only one there
 // is; where nothing tells which, all are named.
 func TestMeant(t *testing.T) {

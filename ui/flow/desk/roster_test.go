@@ -334,35 +334,3 @@ func TestRemove(t *testing.T) {
 		}
 	}
 }
-
-// TestRosterImpersonators: groups on the roster that may impersonate are named to who may list roles.
-func TestRosterImpersonators(t *testing.T) {
-	w := desk(t)
-	onRoster(w.Server, "1", "jane", clusterapi.Active) // in dev
-	bind(w.Server, bindings, "ClusterRoleBinding", "elsewhere", subject("Group", "ops"), subject("User", "dev"))
-	bind(w.Server, roleBindings, "RoleBinding", "within", subject("Group", "dev"))
-	look := func(want ...string) Board {
-		t.Helper()
-		b, err := NewRoster(w.Env).Board(t.Context(), "", time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
-		NewRoster(w.Env).Impersonators(t.Context(), "", &b)
-		if !slices.Equal(b.Impersonators, want) {
-			t.Errorf("%q, want %q", b.Impersonators, want)
-		}
-		return b
-	}
-	look()
-	w.Server.Put("/apis/rbac.authorization.k8s.io/v1/clusterroles", flowtest.Object{"metadata": flowtest.Object{"name": "view"},
-		"rules": []any{flowtest.Object{"verbs": []any{"impersonate"}, "resources": []any{"users", "serviceaccounts"}}}})
-	look("group dev", "group dev in dev")
-	w.Server.Fail(http.StatusInternalServerError, "list clusterroles")
-	if b := look(); b.Unseen == "" {
-		t.Error("it is not told that nobody could look")
-	}
-	w.Server.Fail(http.StatusForbidden, "list clusterroles")
-	if b := look(); b.Unseen != "" {
-		t.Errorf("who may not look is told %q", b.Unseen)
-	}
-}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,53 +15,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
-
-// TestSealKeysDoNotStay: a key that nothing can be sealed to any more is removed
-// by whatever is done with tickets next; one of a ticket that could not be made
-// is not kept at all.
-func TestSealKeysDoNotStay(t *testing.T) {
-	w := desk(t)
-	ctx, e := t.Context(), w.Env
-	w.Server.Forbid("create secrets")
-	left := func() (names []string) {
-		entries, err := os.ReadDir(NewTickets(e).sealDir())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, entry := range entries {
-			names = append(names, entry.Name())
-		}
-		return names
-	}
-	for _, id := range []string{"oldone", "newone"} {
-		if _, err := NewTickets(e).newSealKey(id); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if info, err := os.Stat(NewTickets(e).sealPath("newone")); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v", info, err)
-	}
-	before := time.Now().Add(-ticket.MaxTTL - keepSealKeys - time.Minute)
-	if err := os.Chtimes(NewTickets(e).sealPath("oldone"), before, before); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := NewTickets(e).OpenSealed("newone", "1", nil); err == nil {
-		t.Error("nothing was opened")
-	}
-	if got := left(); !slices.Equal(got, []string{"newone.key"}) {
-		t.Errorf("after another was used: %q", got)
-	}
-	if _, err := NewTickets(e).Make(ctx, "", TicketOptions{Terms: ticket.Terms{User: "jane"}, Seal: true}); !errors.Is(err,
-		bootstraptoken.ErrForbidden) {
-		t.Errorf("a ticket of a server that makes none: %v", err)
-	}
-	if got := left(); !slices.Equal(got, []string{"newone.key"}) {
-		t.Errorf("after a ticket was refused: %q", got)
-	}
-	if err := errors.Join(NewTickets(e).ForgetSealKey("newone"), NewTickets(e).ForgetSealKey("newone")); err != nil {
-		t.Error(err)
-	}
-}
 
 // TestTicketThatWasNotMade: the record keeps no ticket that the cluster did not
 // make, and keeps one of which nobody knows.

@@ -7,13 +7,11 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
-	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
@@ -105,29 +103,4 @@ func TestUnlock(t *testing.T) {
 			return err
 		},
 		Done: func(_ testing.TB, w *flowtest.World) { w.Unchanged(before) }}.Try(t)
-}
-
-// TestRefused: what a token said to its PIN is a finding, and what a person did is none.
-func TestRefused(t *testing.T) {
-	m := newMachine(t)
-	crash := hint.With(fmt.Errorf("%w: the library x.so crashed", hsm.ErrModule), "see the tries left")
-	m.Refused = &Refused{Token: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "blue"}, Err: crash,
-		Info: hsm.TokenInfo{Scheme: hsm.SchemePKCS11, Label: "blue"}}
-	all := tokens(t.Context(), m.Options)
-	i := slices.IndexFunc(all, func(c Check) bool { return c.ID == "unlock/pkcs11:token=blue" })
-	if i < 0 {
-		t.Fatalf("%+v", all)
-	}
-	m.expect(all[i], Failed, "x.so crashed", "see the tries left")
-	if slices.ContainsFunc(all, func(c Check) bool { return c.ID == "token" }) {
-		t.Error("a token whose library failed is called absent")
-	}
-	for err, is := range map[error]bool{
-		crash: true, &hsm.PINError{Kind: hsm.UserPIN, Retries: 2}: true, hsm.ErrCancelled: false, hsm.ErrNoTerminal: false,
-		hsm.ErrNoToken: false,
-	} {
-		if IsFinding(err) != is {
-			t.Errorf("%v: a finding: %t", err, !is)
-		}
-	}
 }

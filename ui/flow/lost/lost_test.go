@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
@@ -87,69 +86,5 @@ func TestReport(t *testing.T) {
 	if names := w.Server.Names(reports); len(names) != 1 || !w.Server.Get(reports, other, &made) ||
 		made.Spec != (clusterapi.LossSpec{Token: serial, By: "jane", Note: "left on a train"}) {
 		t.Errorf("the reports are %q, %+v", names, made.Spec)
-	}
-	next, err := r.LookUp(t.Context(), "", "77")
-	if err != nil || next.Enrollment != "" {
-		t.Fatalf("%+v, %v", next, err)
-	}
-	err = r.Report(t.Context(), "", &next, "", 300*time.Millisecond)
-	if err == nil || !strings.Contains(err.Error(), "report of the token "+serial+" is not closed") {
-		t.Errorf("another token at once: %v", err)
-	}
-	w.Server.Before(func(right string) flowtest.Fate { // the approver deletes the first report
-		if right == "get lossreports" {
-			w.Server.Before(nil)
-			w.Server.Delete(reports, other)
-		}
-		return 0
-	})
-	err = r.Report(t.Context(), "", &next, "", 500*time.Millisecond)
-	if !w.Server.Get(reports, other, &made) || made.Spec.Token != "77" || !errors.Is(err, ErrPending) {
-		t.Errorf("another token, later: %+v, %v", made.Spec, err)
-	}
-}
-
-// TestNoReport: who cannot report a token is told why before they are asked, and how it is done else.
-func TestNoReport(t *testing.T) {
-	for name, c := range map[string]struct {
-		stage      func(w *flowtest.World)
-		token      string
-		is         error
-		says, hint string
-	}{
-		"no approver": {func(w *flowtest.World) { w.Server.Forbid("create lossreports") }, "1", ErrNoApprover, "",
-			"`kubehsm helpdesk revoke --token 1`"},
-		"an earlier approver": {func(w *flowtest.World) { w.Server.Fail(404, "create lossreports") }, "1", ErrNoApprover, "", "call the help desk"},
-		"no certificate":      {func(w *flowtest.World) { w.Server.SignedInWith("") }, "1", nil, "with a certificate", "Kubernetes 1.32"},
-		"the token in use": {func(w *flowtest.World) {
-			e, err := w.Env.Enrollments().Load("prod")
-			if err != nil {
-				t.Fatal(err)
-			}
-			chain, err := w.Env.Enrollments().Certificate(e)
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.Server.SignedInWith(revocation.EntryOf(chain[0]).Certificate)
-		}, "", ErrInUse, "lock yourself out", "insert another token"},
-		"no number": {func(*flowtest.World) {}, "mine", ErrSerial, `"mine"`, "(prod)"},
-		"no serial": {func(*flowtest.World) {}, "pkcs11:token=a", ErrSerial, "", "(prod)"},
-		"broken":    {func(w *flowtest.World) { w.Server.Fail(500, "create lossreports") }, "1", nil, "report the token 1", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w, serial := janes(t)
-			c.stage(w)
-			if c.token == "" {
-				c.token = serial
-			}
-			_, err := New(w.Env).LookUp(t.Context(), "", c.token)
-			if err == nil || c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) ||
-				!strings.Contains(hinting.Of(err), c.hint) {
-				t.Errorf("%v, hint %q", err, hinting.Of(err))
-			}
-			if made := w.Server.Names(reports); len(made) > 0 {
-				t.Errorf("a report was made: %q", made)
-			}
-		})
 	}
 }

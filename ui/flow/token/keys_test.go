@@ -280,22 +280,3 @@ func TestKeysThatAreNotThere(t *testing.T) {
 	}
 	w.Unchanged(before)
 }
-
-// TestImportUnderARun: an import is refused while an enrollment runs, which would write over
-// it.
-func TestImportUnderARun(t *testing.T) {
-	t.Parallel() // it waits for a lock
-	w := certified(t)
-	text := certificate(t, w, "9c")
-	release, err := w.Env.Lock(t.Context(), "prod")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer release()
-	before := w.State()
-	_, err = Keys{w.Env}.Import(t.Context(), hsm.URI{}, "prod", text, hsmtest.NewScript(t))
-	if err == nil || !strings.Contains(hinting.Of(err), "wait until it ends") {
-		t.Errorf("%v, hint %q", err, hinting.Of(err))
-	}
-	w.Unchanged(before)
-}

@@ -2,13 +2,11 @@ package token
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"os"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
@@ -97,63 +95,6 @@ func TestLeftoversOnACard(t *testing.T) {
 	}
 	if got := content(w); got != "9a with certificate, 9c" || len(left()) != 0 {
 		t.Errorf("afterwards there is %q, and left %+v", got, left())
-	}
-}
-
-// TestLeftoversWithoutRecords: while a record cannot be read, nothing is called left over:
-// it may be what the record names.
-func TestLeftoversWithoutRecords(t *testing.T) {
-	w := certified(t)
-	slots := loss(t, w, "9c").Slots
-	for what, file := range map[string]string{
-		"an enrollment that was begun": enrolling.NewStore(w.Env).Path("prod"),
-		"a request":                    enrolling.NewStore(w.Env).RequestPath("https://x", "own"),
-	} {
-		if err := enrolling.NewStore(w.Env).SaveRequest(enrolling.Request{Name: "own", Server: "https://x"}); err != nil {
-			t.Fatal(err)
-		}
-		before, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for text, fails := range map[string]bool{"{": true, string(before): false} {
-			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if all, err := leftovers(Tokens{w.Env}, w.Card.Info(), slots); (err != nil) != fails || len(all) != 0 {
-				t.Errorf("%s, unreadable %t: %+v, %v", what, fails, all, err)
-			}
-		}
-		if err := os.WriteFile(file, before, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// TestLeftoverCommand: a key is never deleted for a certificate that is left, and there is no
-// command for what the token cannot do.
-func TestLeftoverCommand(t *testing.T) {
-	key, certificate := hsm.Abilities{Delete: true}, hsm.Abilities{DeleteCertificate: true}
-	for half, verb := range map[hsm.Half]string{
-		"": "key", hsm.HalfPrivate: "key", hsm.HalfPublic: "key", hsm.HalfApart: "key",
-		hsm.HalfCertificate: "certificate", hsm.HalfOther: "certificate",
-	} {
-		l := Leftover{Slot: hsm.Slot{Half: half, URI: hsm.URI{Scheme: hsm.SchemePIV, Serial: "7", Slot: "9a"}}}
-		can, cannot := key, certificate
-		if verb == "certificate" {
-			can, cannot = certificate, key
-		}
-		l.Token.Can = can
-		if got := l.Command(); got != "kubehsm "+verb+" delete --key 'piv:serial=7;slot=9a'" {
-			t.Errorf("%q: %s", half, got)
-		}
-		l.Token.Can = cannot
-		if got := l.Command(); got != "" {
-			t.Errorf("%q, of a token that cannot: %s", half, got)
-		}
-		if l.OfCertificate() != (verb == "certificate") {
-			t.Errorf("%q: of a certificate: %t", half, l.OfCertificate())
-		}
 	}
 }
 
@@ -290,50 +231,5 @@ func TestFindHidden(t *testing.T) {
 	w.Env.Drivers = hsm.Drivers{driver}
 	if _, _, err := find(at(w, "9e"), 0); !errors.Is(err, hsm.ErrNoKey) {
 		t.Errorf("a card's empty slot: %v", err)
-	}
-}
-
-// TestLeftoverSince: a certificate that is left tells from when it is.
-func TestLeftoverSince(t *testing.T) {
-	w := certified(t)
-	s := loss(t, w, "9a").Slots[0]
-	s.Key, s.Half = nil, hsm.HalfCertificate
-	all, err := leftovers(Tokens{w.Env}, w.Card.Info(), []hsm.Slot{s})
-	if err != nil || len(all) != 1 || !all[0].Since.Equal(s.Certificate.NotBefore) ||
-		time.Since(all[0].Since) > 2*time.Hour {
-		t.Errorf("%+v, %v", all, err)
-	}
-}
-
-// TestLeftoverOlder: older certificates of a key that an enrollment names are left over, too. Their
-// command keeps the newest, and goes ahead only with what was shown.
-func TestLeftoverOlder(t *testing.T) {
-	w := certified(t)
-	l := loss(t, w, "9a")
-	s := l.Slots[0]
-	older := *s.Certificate
-	older.NotBefore = older.NotBefore.Add(-time.Hour)
-	s.Older = []*x509.Certificate{&older}
-	info := w.Card.Info()
-	all, err := leftovers(Tokens{w.Env}, info, []hsm.Slot{s})
-	if err != nil || len(all) != 1 || !all[0].OfOlder() || all[0].OfCertificate() ||
-		!all[0].Since.Equal(older.NotBefore) ||
-		all[0].Command() != "kubehsm certificate delete --older --key '"+s.URI.Identity().String()+"'" {
-		t.Fatalf("%+v, %v", all, err)
-	}
-	info.Can.Store = false
-	if all, err = leftovers(Tokens{w.Env}, info, []hsm.Slot{s}); err != nil || all[0].Command() != "" {
-		t.Errorf("of a token that stores none: %+v, %v", all, err)
-	}
-	l.Slots[0] = s // the card has the newest alone
-	if err := (Keys{w.Env}).DeleteOlder(t.Context(), s.URI, l, hsmtest.NewScript(t)); !errors.Is(err, hsm.ErrKeyMismatch) {
-		t.Errorf("what was not shown: %v", err)
-	}
-	l = loss(t, w, "9a")
-	if err := (Keys{w.Env}).DeleteOlder(t.Context(), s.URI, l, hsmtest.Typing(t, w.Card.PIN())); err != nil {
-		t.Error(err)
-	}
-	if now := loss(t, w, "9a").Slots[0]; !now.Certificate.Equal(s.Certificate) {
-		t.Errorf("the newest is gone: %+v", now)
 	}
 }

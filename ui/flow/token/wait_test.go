@@ -3,16 +3,12 @@ package token
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
-	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
@@ -103,38 +99,6 @@ func TestWait(t *testing.T) {
 				t.Errorf("%d found, %v, told %d times", len(found), err, asked)
 			}
 		})
-	}
-}
-
-// TestReleaseScdaemon: GnuPG's daemon ends, or the error says what else to do.
-func TestReleaseScdaemon(t *testing.T) {
-	cancelled, stop := context.WithCancel(t.Context())
-	stop()
-	for name, c := range map[string]struct {
-		ctx               context.Context
-		script, err, hint string
-	}{
-		"done":         {script: "exit 0"},
-		"not there":    {err: "was not found", hint: "install GnuPG"},
-		"fails":        {script: "echo no agent; exit 2", err: "no agent", hint: "unplug the token"},
-		"fails dumbly": {script: "exit 3", err: "exit status 3", hint: "unplug the token"},
-		"ctrl-c":       {ctx: cancelled, script: "exit 0", err: "context canceled", hint: "unplug the token"},
-	} {
-		bin := t.TempDir()
-		t.Setenv("PATH", bin)
-		if c.script != "" {
-			if err := os.WriteFile(filepath.Join(bin, "gpgconf"), []byte("#!/bin/sh\n"+c.script+"\n"), 0o700); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if c.ctx == nil {
-			c.ctx = t.Context()
-		}
-		err := ReleaseScdaemon(c.ctx)
-		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) ||
-			!strings.Contains(hinting.Of(err), c.hint) {
-			t.Errorf("%s: %v, hint %q", name, err, hinting.Of(err))
-		}
 	}
 }
 
