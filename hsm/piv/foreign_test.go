@@ -126,29 +126,6 @@ func TestSignaturesThatDoNotVerify(t *testing.T) {
 	}
 }
 
-// TestTrialCostsNoTouch: a key that needs a touch is not tried.
-func TestTrialCostsNoTouch(t *testing.T) {
-	touched := 0
-	r := newRig(t, vcard.Config{Touch: func(byte, <-chan struct{}) bool { touched++; return true }})
-	must(t, r.tok.Unlock(t.Context(), typing(t)))
-	for _, o := range []hsm.GenerateOptions{{Slot: "9a", Touch: hsm.TouchAlways}, {Slot: "9c", Touch: hsm.TouchCached}} {
-		r.generate(t, o, hsmtest.NewScript(t))
-	}
-	if touched != 0 {
-		t.Errorf("%d touches", touched)
-	}
-	r.card.OnCommand(nil)
-	before := len(r.card.Log())
-	r.generate(t, hsm.GenerateOptions{Slot: "9e", PIN: hsm.PINNever}, hsmtest.NewScript(t))
-	tried := false
-	for _, e := range r.card.Log()[before:] {
-		tried = tried || e.INS == vcard.INSAuthenticate && e.P2 == 0x9e
-	}
-	if !tried {
-		t.Error("a key that wants neither PIN nor touch was not tried")
-	}
-}
-
 // TestPlainCardKeepsTrackOfItsKey: a card that tells a public key only once has a note of it
 // beside the key, which no certificate is lost for and none is taken for.
 func TestPlainCardKeepsTrackOfItsKey(t *testing.T) {

@@ -4,18 +4,11 @@ package pkcs11
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
-	"math/big"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
@@ -208,42 +201,5 @@ func TestDeleteCertificate(t *testing.T) {
 	must(t, del())
 	if s, err := tok.Slot(t.Context(), slot.URI); err != nil || s.Certificate != nil || s.Key == nil {
 		t.Errorf("%+v, %v", s, err)
-	}
-}
-
-// TestDeleteCertificateShown: certificates for other keys that share the slot's id stay.
-func TestDeleteCertificateShown(t *testing.T) {
-	d, soft := softHSM(t)
-	tok := openToken(t, d)
-	slot := generateKey(t, tok, hsm.GenerateOptions{Label: "prod"})
-	e, _, err := lookup(t.Context(), tok.(*token).d, slot.URI)
-	must(t, err)
-	s := spyOn(t, soft, testLabel)
-	var certs []*x509.Certificate
-	for i, name := range []string{"older CA", "newer CA"} {
-		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		must(t, err)
-		template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
-			NotBefore: time.Now().Add(time.Duration(i) * time.Hour), NotAfter: time.Now().Add(24 * time.Hour)}
-		der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-		must(t, err)
-		cert, err := x509.ParseCertificate(der)
-		must(t, err)
-		object, err := certificateTemplate(e, e.label, cert)
-		must(t, err)
-		if _, err := s.CreateObject(s.sh, object); err != nil {
-			t.Fatal(err)
-		}
-		certs = append(certs, cert)
-	}
-	for _, want := range []*x509.Certificate{certs[1], certs[0], nil} {
-		got, err := tok.Slot(t.Context(), slot.URI)
-		if err != nil || (want == nil) != (got.Certificate == nil) || want != nil && !got.Certificate.Equal(want) {
-			t.Fatalf("%+v, %v", got.Certificate, err)
-		}
-		if want == nil {
-			break
-		}
-		must(t, tok.DeleteCertificate(t.Context(), slot.URI, hsmtest.Typing(t, testPIN)))
 	}
 }
