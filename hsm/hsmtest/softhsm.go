@@ -76,7 +76,7 @@ func NewSoftHSM(dir string, tokens ...SoftToken) (*SoftHSM, error) {
 	return s, s.Add(tokens...)
 }
 
-// EmptySoftHSM is [NewSoftHSM] without a token.
+// EmptySoftHSM is [NewSoftHSM] without a token, or with those that dir has from before.
 func EmptySoftHSM(dir string) (*SoftHSM, error) {
 	s := &SoftHSM{Conf: filepath.Join(dir, "softhsm2.conf"), Tokens: filepath.Join(dir, "tokens")}
 	for _, p := range softHSMPaths {
@@ -88,7 +88,7 @@ func EmptySoftHSM(dir string) (*SoftHSM, error) {
 	if s.Module == "" {
 		return nil, errors.New("softhsm2 is not installed")
 	}
-	if err := os.Mkdir(s.Tokens, 0o700); err != nil {
+	if err := os.MkdirAll(s.Tokens, 0o700); err != nil {
 		return nil, err
 	}
 	conf := "directories.tokendir = " + s.Tokens + "\nobjectstore.backend = file\nlog.level = ERROR\n"
