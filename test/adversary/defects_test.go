@@ -154,16 +154,9 @@ func buildWith(ctx context.Context, root, dir string, sources map[string]string,
 	return nil
 }
 
-func keysOf[V any](m map[string]V) (all []string) {
-	for k := range m {
-		all = append(all, k)
-	}
-	slices.Sort(all)
-	return all
-}
-
 // TestDefects puts defects back, one at a time, and holds that the attacks which a
-// defect names catch it. `make adversary` tries every one.
+// defect names catch it. All must fit the sources; `make check ONLY=adversary` tries
+// every one.
 func TestDefects(t *testing.T) {
 	root, err := controlplane.Checkout()
 	if err != nil {

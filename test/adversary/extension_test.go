@@ -153,9 +153,7 @@ func aggregatedAPI(s *stage) {
 	}
 	looks, arrived := len(e.heard()), len(s.arrivals())
 	for _, line := range extensionRequests {
-		o := s.order(line)
-		o.Header["User-Agent"] = []string{s.mark}
-		s.refused(thief.do(o), line, http.StatusForbidden)
+		s.refused(thief.do(s.order(line)), line, http.StatusForbidden)
 	}
 	if all := e.heard(); len(all) != looks {
 		s.Wrong("an extension was told: %q", all[looks:])

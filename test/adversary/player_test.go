@@ -3,6 +3,7 @@
 package adversary
 
 import (
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -89,12 +90,9 @@ func (p *player) begin(o play.Order) <-chan play.Answer {
 	if o.Enrollment == "" {
 		o.Enrollment = lab.Enrolled
 	}
-	if o.Header == nil {
-		o.Header = map[string][]string{}
-	}
-	if _, ok := o.Header["User-Agent"]; !ok {
-		o.Header["User-Agent"] = []string{p.s.mark}
-	}
+	header := map[string][]string{"User-Agent": {p.s.mark}}
+	maps.Copy(header, o.Header)
+	o.Header = header
 	p.s.Must(p.conn.Send(o))
 	answer := make(chan play.Answer, 1)
 	go func() {

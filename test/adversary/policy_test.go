@@ -35,9 +35,6 @@ func (s *stage) enrollment() map[string]any {
 	return e
 }
 
-// keys are the URIs of the enrolled key.
-func (s *stage) keys() []string { return []string{s.enrollment()["key"].(string)} }
-
 // writes puts a record in the place of another one, until restore is called.
 func (s *stage) writes(path string, record map[string]any) (restore func()) {
 	before, err := os.ReadFile(path)

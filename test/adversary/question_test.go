@@ -67,7 +67,7 @@ func bodyUnsaid(s *stage) {
 	} {
 		thief := s.onTerminal(suite.program).signIn() // a no holds for some seconds
 		answer := thief.begin(play.Order{Do: "send", Method: "POST", Path: bindings, Body: c.body,
-			Header: map[string][]string{"User-Agent": {s.mark}, "Content-Type": {"application/json"}}})
+			Header: map[string][]string{"Content-Type": {"application/json"}}})
 		sum := sha256.Sum256([]byte(c.body))
 		shown := append(c.shown, "create rolebindings", hex.EncodeToString(sum[:8]), question)
 		if !s.shows(thief.screen, shown...) {

@@ -45,26 +45,16 @@ func (t text) on(s *stage) string {
 }
 
 // odd are requests that somebody may read as a deletion, a creation or a connection,
-// and others as something harmless.
+// and others as something harmless: of each kind some (package consent tests more).
 var odd = []text{
 	// the path
 	{line: "GET NS/pods/web/x/../exec?command=id&stdout=1"},
-	{line: "GET NS/pods/web/%2e%2e/web/exec?command=id&stdout=1"},
-	{line: "GET NS/pods/web/.%2e/web/proxy/"},
-	{line: "GET NS/pods/./web/exec?command=id"},
-	{line: "GET NS/pods//web/exec?command=id"},
 	{line: "GET //api/v1/namespaces/default/pods/web/exec?command=id"},
 	{line: "GET NS/pods/web%2fexec?command=id"},
-	{line: "GET NS/pods%2fweb%2fexec?command=id"},
-	{line: "GET NS/pods/web%252fexec?command=id"},
 	{line: "GET NS/pods/web%5cexec?command=id"},
 	{line: "GET NS/pods/web;x=1/exec?command=id"},
-	{line: "GET NS/pods/web;/exec?command=id"},
-	{line: "GET NS/pods/web/exec;?command=id"},
 	{line: "GET NS/pods/web%3fexec"},
 	{line: "GET NS/pods/web/%65xec?command=id"}, // a plain letter in disguise: read as exec
-	{line: "GET NS/pods/web%00/exec?command=id"},
-	{line: "GET NS/pods/web%0aexec?command=id"},
 	{line: "GET NS/pods/web%23/exec?command=id"},
 	{line: "GET NS/configmaps/b%25"},
 	{line: "DELETE NS/configmaps/b%2e"},
@@ -73,11 +63,9 @@ var odd = []text{
 	{line: "DELETE MAP%20"},
 	{line: "DELETE NS/configmaps/?fieldSelector=metadata.name%3Db"},
 	{line: "DELETE NS/configmaps?watch=true"},
-	{line: "DELETE NS/configmaps?watch=1&labelSelector="},
 	{line: "GET ROOT/api/v1/proxy/namespaces/default/pods/web"},
 	{line: "POST ROOT/api/v1/watch/namespaces/default/configmaps", body: "{}"},
 	{line: "DELETE ROOT/api/v1/watch/namespaces/default/configmaps/b"},
-	{line: "POST NS/pods/web/EXEC?command=id"},
 	{line: "POST NS/pods/web/exec/?command=id"},
 	{line: "POST NS/serviceaccounts/default/token?dryRun=All", body: "{}"},
 	// the method
@@ -86,15 +74,8 @@ var odd = []text{
 	{line: "delete MAP"},
 	{line: "TRACE MAP"},
 	{line: "QUERY MAP"},
-	{line: "PROPFIND NS/configmaps"},
 	{line: "GET MAP", headers: "X-HTTP-Method-Override: DELETE\n"},
-	{line: "GET MAP", headers: "X-Http-Method: DELETE\n"},
-	{line: "GET MAP", headers: "X_METHOD_OVERRIDE: DELETE\n"},
 	{line: "GET ROOT/version", headers: "X-Original-URL: /api/v1/namespaces\n"},
-	{line: "GET ROOT/version", headers: "X-Rewrite-Url: /api/v1/namespaces\n"},
-	{line: "GET ROOT/version", headers: "X-Forwarded-Uri: /api/v1/namespaces\n"},
-	{line: "GET ROOT/version", headers: "X-Forwarded-Prefix: /api\n"},
-	{line: "GET MAP", headers: "X-Original-Method: DELETE\n"},
 	// the form of the target, the host
 	{line: "GET https://127.0.0.1/c/" + lab.Enrolled + "/api/v1/namespaces"},
 	{line: "DELETE http://127.0.0.1MAP"},
@@ -123,8 +104,6 @@ var odd = []text{
 	{line: "GET MAP", headers: "Connection: Impersonate-User\nImpersonate-User: root\n"},
 	{line: "GET MAP", headers: "Authorization: Bearer x\n"},
 	{line: "GET MAP", headers: "Impersonate-User: root\n"},
-	{line: "GET MAP", headers: "iMPERSONATE-uSER: root\n"},
-	{line: "GET MAP", headers: "IMPERSONATE-GROUP: system:masters\nimpersonate-user: root\n"},
 	{line: "GET MAP", headers: "impersonate-extra-scopes: view\n"},
 	{line: "GET MAP", headers: "Impersonate-Uid: 0\n"},
 	{line: "GET MAP", headers: "Impersonate-User : root\n"},
@@ -238,11 +217,6 @@ func dryRuns(s *stage) {
 		"a review of another's rights": {Method: "POST", Path: reviews + "subjectaccessreviews", Body: "{}", Header: json},
 	} {
 		o.Do = "send"
-		header := map[string][]string{"User-Agent": {s.mark}}
-		for k, v := range o.Header {
-			header[k] = v
-		}
-		o.Header = header
 		s.refused(thief.do(o), "a dry run: "+what, http.StatusForbidden)
 	}
 	s.nothingArrived("a dry run that is none", 0)
@@ -282,11 +256,6 @@ func tunnels(s *stage) {
 	}
 	for _, o := range all {
 		o.Do = "send"
-		header := map[string][]string{"User-Agent": {s.mark}}
-		for k, v := range o.Header {
-			header[k] = v
-		}
-		o.Header = header
 		a, what := thief.do(o), fmt.Sprintf("%s %s %v", o.Method, o.Path, o.Header)
 		s.refused(a, what, http.StatusForbidden)
 		to := strings.ToLower(strings.Join(o.Header["Upgrade"], ", "))

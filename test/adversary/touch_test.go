@@ -83,9 +83,6 @@ func answersItself(s *stage) {
 		}
 		s.refused(*a, "its own yes", http.StatusForbidden)
 	})
-	if got := voice.did(play.Order{Do: "squat"}).Done; len(got) == 0 {
-		s.Log("nobody asked it")
-	}
 	keys := s.onTerminal(suite.program).signIn()
 	if a := keys.do(play.Order{Do: "type", Text: "y\n"}); a.Error != "" {
 		s.Log("this kernel puts no keys into the queue:", a.Error)

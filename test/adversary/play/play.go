@@ -25,7 +25,7 @@ type Order struct {
 	Path string `json:"path,omitempty"`
 	// Address is the host and port to connect to in the bridge's place.
 	Address string `json:"address,omitempty"`
-	// Method, Header and Body make a request.
+	// Method, Header and Body make a request. The header has a User-Agent.
 	Method string              `json:"method,omitempty"`
 	Header map[string][]string `json:"header,omitempty"`
 	Body   string              `json:"body,omitempty"`
@@ -86,9 +86,6 @@ func (c *Conn) Send(v any) error { return c.out.Encode(v) }
 
 // Receive receives one.
 func (c *Conn) Receive(v any) error { return c.in.Decode(v) }
-
-// ErrUnknown says that there is no such verb.
-var ErrUnknown = errors.New("no such order")
 
 // Save keeps a credential in a file, for the next program in the process.
 func (c *Credential) Save(path string) error {

@@ -72,9 +72,5 @@ func (a *adversary) do(ctx context.Context, o play.Order, out *play.Answer) (err
 		"name": a.name, "exec": a.exec, "spy": a.spy, "type": a.typeKeys, "squat": a.squat, "relay": a.relay,
 		"child": a.child,
 	}
-	verb := verbs[o.Do]
-	if verb == nil {
-		return play.ErrUnknown
-	}
-	return verb(ctx, o, out)
+	return verbs[o.Do](ctx, o, out)
 }

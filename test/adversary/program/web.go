@@ -93,10 +93,7 @@ func (k *kept) send(o play.Order, out *play.Answer) error {
 		return err
 	}
 	r.URL.Opaque = "/c/" + o.Enrollment + o.Path
-	r.Header = http.Header{"User-Agent": {agentOf(o)}}
-	for name, values := range o.Header {
-		r.Header[name] = values // to the letter
-	}
+	r.Header = o.Header // to the letter
 	if err := r.Write(k.conn); err != nil {
 		return err
 	}
@@ -111,15 +108,6 @@ func (k *kept) send(o play.Order, out *play.Answer) error {
 	b, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
 	out.Body = string(b)
 	return errors.Join(err, resp.Body.Close())
-}
-
-func agentOf(o play.Order) string {
-	for name, values := range o.Header {
-		if strings.EqualFold(name, "User-Agent") {
-			return values[0]
-		}
-	}
-	return "adversary"
 }
 
 // send sends one request on a connection of its own.
@@ -237,7 +225,7 @@ func (a *adversary) flight(ctx context.Context, o play.Order, out *play.Answer) 
 		return err
 	}
 	_, err = fmt.Fprintf(c, "%s /c/%s%s HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: %s\r\nConnection: close\r\n\r\n",
-		o.Method, o.Enrollment, o.Path, agentOf(o))
+		o.Method, o.Enrollment, o.Path, o.Header["User-Agent"][0])
 	if err != nil {
 		return err
 	}
