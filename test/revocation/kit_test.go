@@ -34,7 +34,7 @@ func TestMain(m *testing.M) { os.Exit(controlplane.Main(m)) }
 // each write and may refuse it, as a crash would.
 type api struct {
 	client dynamic.Interface
-	before func(verb, kind string) error
+	before func() error
 }
 
 func (a api) of(kind string) dynamic.ResourceInterface {
@@ -55,30 +55,26 @@ func (a api) List(ctx context.Context, _, kind string) ([]revocation.Object, err
 	return all, nil
 }
 
-func (a api) write(verb string, o revocation.Object,
-	do func(dynamic.ResourceInterface, *unstructured.Unstructured) (*unstructured.Unstructured, error)) error {
+func (a api) write(ctx context.Context, verb string, o revocation.Object) error {
 	u := &unstructured.Unstructured{Object: o}
 	if a.before != nil {
-		if err := a.before(verb, u.GetKind()); err != nil {
+		if err := a.before(); err != nil {
 			return err
 		}
 	}
-	_, err := do(a.of(u.GetKind()), u)
+	var err error
+	if verb == "create" {
+		_, err = a.of(u.GetKind()).Create(ctx, u, metav1.CreateOptions{})
+	} else {
+		_, err = a.of(u.GetKind()).Update(ctx, u, metav1.UpdateOptions{})
+	}
 	return err
 }
 
-func (a api) Create(ctx context.Context, o revocation.Object) error {
-	return a.write("create", o, func(r dynamic.ResourceInterface, u *unstructured.Unstructured) (*unstructured.Unstructured,
-		error) {
-		return r.Create(ctx, u, metav1.CreateOptions{})
-	})
-}
+func (a api) Create(ctx context.Context, o revocation.Object) error { return a.write(ctx, "create", o) }
 
 func (a api) Replace(ctx context.Context, o revocation.Object) error {
-	return a.write("replace", o, func(r dynamic.ResourceInterface, u *unstructured.Unstructured) (*unstructured.Unstructured,
-		error) {
-		return r.Update(ctx, u, metav1.UpdateOptions{})
-	})
+	return a.write(ctx, "replace", o)
 }
 
 func check(t testing.TB, err error) {
@@ -88,15 +84,12 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// configFrom reads a kubeconfig file. Other servers take the place of its own.
-func configFrom(t testing.TB, file string, server ...string) *rest.Config {
+// configFrom reads a kubeconfig file.
+func configFrom(t testing.TB, file string) *rest.Config {
 	t.Helper()
 	c, err := clientcmd.BuildConfigFromFlags("", file)
 	check(t, err)
 	c.QPS = -1
-	for _, s := range server {
-		c.Host = s
-	}
 	return c
 }
 

@@ -116,7 +116,7 @@ func TestInterrupted(t *testing.T) {
 	} {
 		killed := l.API.(api)
 		left := 0
-		killed.before = func(string, string) error {
+		killed.before = func() error {
 			if left--; left < 0 {
 				return errKilled
 			}

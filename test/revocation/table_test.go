@@ -93,19 +93,26 @@ func answer(t *testing.T, c *controlplane.Cluster, p person, a action, flags, na
 	return regexp.MustCompile("[0-9]+").ReplaceAllString(string(out), "0"), err == nil
 }
 
-// TestTable: which requests are stopped by the policy, and by the authorizer that `kubehsm rbac
-// print --revocation-authorizer` prints. What stops nobody else is compared with docs/revocation.md.
-func TestTable(t *testing.T) {
+// authorizing starts a control plane whose authorizers are those of an empty list; write changes them.
+func authorizing(t *testing.T, o controlplane.Options) (c *controlplane.Cluster, write func(revocation.List)) {
+	t.Helper()
 	dir := t.TempDir()
 	config, nobody := dir+"/authorization.yaml", dir+"/nobody.kubeconfig"
-	write := func(l revocation.List) {
-		text := strings.Replace(l.Authorizer(), revocation.AuthorizerKubeconfigFile, nobody, 1)
+	write = func(l revocation.List) {
+		text := strings.ReplaceAll(l.Authorizer(), revocation.AuthorizerKubeconfigFile, nobody)
 		check(t, os.WriteFile(config+".new", []byte(text), 0o600))
 		check(t, os.Rename(config+".new", config))
 	}
 	check(t, os.WriteFile(nobody, []byte(revocation.AuthorizerKubeconfig), 0o600))
 	write(revocation.List{})
-	c := controlplane.StartForTest(t, controlplane.Options{APIServerFlags: []string{"--authorization-config=" + config}})
+	o.APIServerFlags = []string{"--authorization-config=" + config}
+	return controlplane.StartForTest(t, o), write
+}
+
+// TestTable: which requests are stopped by the policy, and by the authorizer that `kubehsm rbac
+// print --revocation-authorizer` prints. What stops nobody else is compared with docs/revocation.md.
+func TestTable(t *testing.T) {
+	c, write := authorizing(t, controlplane.Options{})
 	check(t, c.Apply(t.Context(), `
 {apiVersion: v1, kind: ConfigMap, metadata: {name: kept, namespace: default}}
 ---
@@ -193,22 +200,11 @@ func TestTable(t *testing.T) {
 // TestManyAuthorizers: an API server takes the authorizer's file with 20,000 certificates, and
 // refuses those on it everything.
 func TestManyAuthorizers(t *testing.T) {
-	dir := t.TempDir()
-	config, nobody := dir+"/authorization.yaml", dir+"/nobody.kubeconfig"
-	write := func(entries ...revocation.Entry) {
-		text := revocation.List{Shards: []revocation.Shard{{Entries: entries}}}.Authorizer()
-		text = strings.ReplaceAll(text, revocation.AuthorizerKubeconfigFile, nobody)
-		check(t, os.WriteFile(config+".new", []byte(text), 0o600))
-		check(t, os.Rename(config+".new", config))
-	}
-	check(t, os.WriteFile(nobody, []byte(revocation.AuthorizerKubeconfig), 0o600))
-	write()
-	c := controlplane.StartForTest(t, controlplane.Options{NoControllers: true,
-		APIServerFlags: []string{"--authorization-config=" + config}})
+	c, write := authorizing(t, controlplane.Options{NoControllers: true})
 	check(t, c.Apply(t.Context(), everybody))
 	lost, kept := someone(t, c, "jane"), someone(t, c, "jane")
 	check(t, create(t.Context(), lost.config, "before"))
-	write(manyWith(lost.entry, 20_000)...)
+	write(revocation.List{Shards: []revocation.Shard{{Entries: manyWith(lost.entry, 20_000)}}})
 	began := time.Now()
 	poll.Until(t, "the authorizer is read", func() bool {
 		err := create(t.Context(), lost.config, "probing")
