@@ -4,7 +4,6 @@ package term
 
 import (
 	"os"
-	"strings"
 	"testing"
 )
 
@@ -30,15 +29,6 @@ func TestScreen(t *testing.T) {
 	}
 	if row[4].Width != 2 || row[5].Width != 0 || row[10].Text != "|" {
 		t.Errorf("wide cells: %+v", row[4:11])
-	}
-}
-
-func TestExitCode(t *testing.T) {
-	if code := shell(t, "exit 5", Options{}).Exit(); code != 5 {
-		t.Errorf("exit code %d", code)
-	}
-	if code := shell(t, "kill -9 $$", Options{}).Exit(); code != 137 {
-		t.Errorf("killed: %d", code)
 	}
 }
 
@@ -86,48 +76,5 @@ func TestSecrets(t *testing.T) {
 				t.Errorf("an echoed secret was not noticed in %q", s.Raw())
 			}
 		})
-	}
-}
-
-func TestPipesBesideTheTerminal(t *testing.T) {
-	in, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, stdout, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Close()
-	s := shell(t, `read a </dev/tty; read b; echo "$a $b"`, Options{Stdin: in, Stdout: stdout})
-	in.Close()
-	stdout.Close()
-	if _, err := w.WriteString("piped\n"); err != nil {
-		t.Fatal(err)
-	}
-	w.Close()
-	s.Type("typed\r")
-	s.Exit()
-	got := make([]byte, 100)
-	n, _ := out.Read(got)
-	if string(got[:n]) != "typed piped\n" {
-		t.Errorf("got %q", got[:n])
-	}
-}
-
-func TestResizeAndCtrlC(t *testing.T) {
-	s := shell(t, `trap 'stty size' WINCH; echo ready; while :; do sleep 0.1; done`, Options{})
-	s.WaitFor("ready")
-	s.Resize(100, 30)
-	s.WaitFor("30 100")
-	if f := s.Frame(); f.Columns != 100 || f.Rows != 30 || len(f.Cells) != 30 {
-		t.Errorf("the frame is %d×%d", f.Columns, f.Rows)
-	}
-	s.Press(CtrlC)
-	if code := s.Exit(); code != 130 {
-		t.Errorf("exit code %d after ctrl-c", code)
-	}
-	if !strings.Contains(string(s.Raw()), "ready") {
-		t.Error("the stream is not kept")
 	}
 }
