@@ -6,18 +6,6 @@ import (
 	"testing"
 )
 
-func TestVersion(t *testing.T) {
-	for module, want := range map[string]string{
-		"v1.37.1": "v1.37.1", "v0.37.1": "v1.37.1", "v0.38.0-alpha.1": "v1.38.0-alpha.1",
-		"v2.0.0": "", "v0.37": "", "": "", "(devel)": "",
-	} {
-		got, err := Version(module)
-		if got != want || (err != nil) != (want == "") {
-			t.Errorf("%q: %q, %v, want %q", module, got, err, want)
-		}
-	}
-}
-
 // TestFlags: both modules that are built here are of one Kubernetes, which the
 // flags say.
 func TestFlags(t *testing.T) {
