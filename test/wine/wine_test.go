@@ -96,13 +96,6 @@ func (p *person) state(name string) string {
 	return filepath.Join(filepath.Dir(p.kubeconfig), "wine", "drive_c", "users", "root", "AppData", "Local", "kubehsm", name)
 }
 
-// in is the person in a subtest.
-func (p *person) in(t testing.TB) *person {
-	in := *p
-	in.t = t
-	return &in
-}
-
 // argv is how a program of the folder is run, one of ours by its name alone.
 func (p *person) argv(program string, args []string) []string {
 	if !strings.HasPrefix(program, "wine") {
@@ -160,17 +153,17 @@ func (p *person) answer(s *term.Session, prompt, answer string) {
 	s.Press(term.Enter)
 }
 
-// exit is the exit code of a program on a terminal. What the program has started, an agent,
-// holds the terminal on: not by a handle of its own, but as a process of Wine's.
-func (p *person) exit(s *term.Session) int {
+// exits waits for the end of a program on a terminal, which must succeed. What it has
+// started, an agent, holds the terminal on: not by a handle of its own, but as a process
+// of Wine's.
+func (p *person) exits(s *term.Session) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), 5*time.Minute)
 	defer cancel()
 	code, err := s.ExitCode(ctx)
-	if err != nil && !strings.HasSuffix(err.Error(), "holds the terminal") {
-		p.t.Fatalf("%v; the screen:\n%s", err, s.Screen())
+	if err != nil && !strings.HasSuffix(err.Error(), "holds the terminal") || code != 0 {
+		p.t.Fatalf("exit code %d, %v; the screen:\n%s", code, err, s.Screen())
 	}
-	return code
 }
 
 func must(t testing.TB, err error) {
@@ -196,76 +189,51 @@ func TestWindows(t *testing.T) {
 	p.contains(p.ok("kubehsm", "version"), "windows/amd64")
 	p.contains(p.ok("kubehsm", "token", "list"), "piv:serial=12345678", "default")
 	p.contains(p.ok("kubehsm", "agent", "status"), "not running")
-	t.Run("enroll", func(t *testing.T) {
-		p := p.in(t)
-		s := p.terminal("kubehsm", "enroll", "--token", "piv:serial=12345678;slot=9a", "--touch-policy", "never", "--user", "jane",
-			"--group", lab.DevelopersGroup, "--approve-with", windows(p.cluster.AdminKubeconfig()))
-		p.answer(s, "Begin? [Y/n", "")
-		p.answer(s, "New PIV PIN:", ownPIN)
-		p.answer(s, question.Repeat, ownPIN)
-		if code := p.exit(s); code != 0 || !s.Frame().Contains("Enrolled: authenticated as jane") {
-			t.Fatalf("exit code %d:\n%s", code, s.Output())
-		}
-	})
-	if t.Failed() {
-		return
+
+	s := p.terminal("kubehsm", "enroll", "--token", "piv:serial=12345678;slot=9a", "--touch-policy", "never", "--user", "jane",
+		"--group", lab.DevelopersGroup, "--approve-with", windows(p.cluster.AdminKubeconfig()))
+	p.answer(s, "Begin? [Y/n", "")
+	p.answer(s, "New PIV PIN:", ownPIN)
+	p.answer(s, question.Repeat, ownPIN)
+	p.exits(s)
+	if !s.Frame().Contains("Enrolled: authenticated as jane") {
+		t.Fatal(s.Output())
 	}
-	t.Run("kubectl", func(t *testing.T) {
-		p := p.in(t)
-		p.contains(p.ok("kubectl", "auth", "whoami"), "jane", lab.DevelopersGroup)
-		p.contains(p.ok("kubectl", "get", "namespaces", "-o", "name"), "namespace/default\n")
-	})
-	t.Run("native folders", func(t *testing.T) {
-		if _, err := os.Stat(p.in(t).state("enrollments")); err != nil {
-			t.Error(err)
+	p.contains(p.ok("kubectl", "auth", "whoami"), "jane", lab.DevelopersGroup)
+	p.contains(p.ok("kubectl", "get", "namespaces", "-o", "name"), "namespace/default\n")
+	if _, err := os.Stat(p.state("enrollments")); err != nil {
+		t.Error(err)
+	}
+	p.contains(p.ok("kubehsm", "agent", "status"), "127.0.0.1", lab.Enrolled)
+	p.contains(p.ok("kubehsm", "audit"), "kubectl.exe")
+
+	p.ok("kubehsm", "agent", "lock")
+	s = p.terminal("kubectl", "get", "namespaces", "-o", "name")
+	p.answer(s, "3 tries left", "00000000")
+	p.answer(s, "2 tries left", ownPIN)
+	p.exits(s)
+	if tries, _ := p.card.PINRetries(); tries != 3 || !s.Frame().Contains("namespace/default") {
+		t.Errorf("%d tries are left:\n%s", tries, s.Output())
+	}
+	p.ok("kubehsm", "agent", "lock")
+	s = p.terminal("kubehsm", "unlock", lab.Enrolled)
+	p.answer(s, pinPrompt, ownPIN)
+	p.exits(s)
+	p.contains(p.ok("kubectl", "get", "namespaces", "-o", "name"), "namespace/default\n")
+
+	res, err := p.run("kubehsm", "doctor", "--all")
+	must(t, err)
+	t.Logf("%s", res)
+	for _, unix := range []string{"sudo", "chmod", "/usr/", ".local"} {
+		if strings.Contains(res.Stdout, unix) {
+			t.Errorf("it speaks of %s", unix)
 		}
-	})
-	t.Run("the agent knows the program", func(t *testing.T) {
-		p := p.in(t)
-		p.contains(p.ok("kubehsm", "agent", "status"), "127.0.0.1", lab.Enrolled)
-		p.contains(p.ok("kubehsm", "audit"), "kubectl.exe")
-	})
-	t.Run("lock, and a wrong PIN", func(t *testing.T) {
-		p := p.in(t)
-		p.ok("kubehsm", "agent", "lock")
-		s := p.terminal("kubectl", "get", "namespaces", "-o", "name")
-		p.answer(s, "3 tries left", "00000000")
-		p.answer(s, "2 tries left", ownPIN)
-		if code := p.exit(s); code != 0 || !s.Frame().Contains("namespace/default") {
-			t.Fatalf("exit code %d:\n%s", code, s.Output())
-		}
-		if tries, _ := p.card.PINRetries(); tries != 3 {
-			t.Errorf("%d tries are left", tries)
-		}
-	})
-	t.Run("unlock", func(t *testing.T) {
-		p := p.in(t)
-		p.ok("kubehsm", "agent", "lock")
-		s := p.terminal("kubehsm", "unlock", lab.Enrolled)
-		p.answer(s, pinPrompt, ownPIN)
-		if code := p.exit(s); code != 0 {
-			t.Fatalf("exit code %d:\n%s", code, s.Output())
-		}
-		p.contains(p.ok("kubectl", "get", "namespaces", "-o", "name"), "namespace/default\n")
-	})
-	t.Run("doctor", func(t *testing.T) {
-		p := p.in(t)
-		res, err := p.run("kubehsm", "doctor", "--all")
-		must(t, err)
-		t.Logf("%s", res)
-		for _, unix := range []string{"sudo", "chmod", "/usr/", ".local"} {
-			if strings.Contains(res.Stdout, unix) {
-				t.Errorf("it speaks of %s", unix)
-			}
-		}
-		p.contains(res.Stdout, `AppData\Local\kubehsm`, "kubehsm.exe")
-	})
-	t.Run("stop", func(t *testing.T) {
-		p := p.in(t)
-		p.ok("kubehsm", "agent", "stop")
-		p.contains(p.ok("kubehsm", "agent", "status"), "not running")
-		if p.card.Verified() {
-			t.Error("the card is left unlocked")
-		}
-	})
+	}
+	p.contains(res.Stdout, `AppData\Local\kubehsm`, "kubehsm.exe")
+
+	p.ok("kubehsm", "agent", "stop")
+	p.contains(p.ok("kubehsm", "agent", "status"), "not running")
+	if p.card.Verified() {
+		t.Error("the card is left unlocked")
+	}
 }
