@@ -158,15 +158,15 @@ func safe(s string) string {
 
 // Document makes docs/tokens.md of the files below root.
 func Document(root string) (string, error) {
-	virtual, err := Columns(root, Virtual)
+	virtual, err := read[Column](root, Virtual)
 	if err != nil {
 		return "", err
 	}
-	personalities, err := Columns(root, Personality)
+	personalities, err := read[Column](root, Personality)
 	if err != nil {
 		return "", err
 	}
-	physical, err := Reports(root)
+	physical, err := read[Report](root, Physical)
 	if err != nil {
 		return "", err
 	}

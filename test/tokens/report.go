@@ -2,8 +2,8 @@ package tokens
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -71,23 +71,13 @@ func ShortSerial(serial string) string {
 
 // Add adds what the contract suite has seen.
 func (r *Report) Add(seen hsmtest.Results) {
+	took := map[string]time.Duration{}
 	for _, each := range seen.Timings {
-		result, listed := seen.Parts[each.Part]
-		if !listed { // contracts beyond single algorithms
-			continue
-		}
-		r.Seen = append(r.Seen, Contract{Name: each.Part, Result: result, Milliseconds: each.Took.Milliseconds()})
+		took[each.Part] = each.Took
 	}
-	var untried []string
-	for part, result := range seen.Parts {
-		if !slices.ContainsFunc(r.Seen, func(c Contract) bool { return c.Name == part }) && part != "PSS" {
-			untried = append(untried, part)
-			r.Seen = append(r.Seen, Contract{Name: part, Result: result})
-		}
+	for _, part := range slices.Sorted(maps.Keys(seen.Parts)) {
+		r.Seen = append(r.Seen, Contract{Name: part, Result: seen.Parts[part], Milliseconds: took[part].Milliseconds()})
 	}
-	tail := r.Seen[len(r.Seen)-len(untried):]
-	slices.SortFunc(tail, func(a, b Contract) int { return strings.Compare(a.Name, b.Name) })
-	r.Seen = append(r.Seen, Contract{Name: "PSS", Result: seen.Parts["PSS"]})
 	r.Can = seen.Algorithms
 }
 
@@ -106,57 +96,12 @@ func (r Report) column() Column {
 	return c
 }
 
-// fence begins the part of a report that programs read.
-const fence = "```json\n"
-
-// Markdown is the report as a person reads it, and at its end as [ParseReport] does.
-func (r Report) Markdown() (string, error) {
-	data, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return "", err
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "# kubehsm %s: %s\n\n", safe(r.Run), safe(r.Token))
-	for _, line := range [][2]string{{"Date", r.Date}, {"Token", r.Token}, {"Firmware", r.Firmware}, {"Serial", r.Serial},
-		{"Reached by", r.Driver}, {"Library", r.Library}, {"System", r.System}, {"kubehsm", r.Program}} {
-		if line[1] != "" {
-			fmt.Fprintf(&b, "- %s: %s\n", line[0], safe(line[1]))
-		}
-	}
-	b.WriteString("\n| Contract | Result | Seconds | |\n| --- | --- | --- | --- |\n")
-	for _, c := range r.Seen {
-		took := ""
-		if c.Milliseconds > 0 {
-			took = fmt.Sprintf("%.2f", float64(c.Milliseconds)/1000)
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", safe(c.Name), word(c.Result), took, safe(c.Note))
-	}
-	for _, a := range algorithms {
-		if result, tried := r.Can[a]; tried {
-			fmt.Fprintf(&b, "| Signs and connects with %s | %s | | |\n", a, word(result))
-		}
-	}
-	b.WriteString("\nThe same for programs:\n\n" + fence + string(data) + "\n```\n")
-	return b.String(), nil
-}
-
-// ParseReport reads what [Report.Markdown] wrote.
-func ParseReport(text string) (Report, error) {
-	_, data, found := strings.Cut(text, fence)
-	data, _, closed := strings.Cut(data, "\n```")
-	if !found || !closed {
-		return Report{}, errors.New("no report in it")
-	}
-	var r Report
-	return r, json.Unmarshal([]byte(data), &r)
-}
-
 // unfit is what has no place in a file's name.
 const unfit = `[^a-z0-9.]+`
 
 // Save writes the report into a folder, which is made, and returns the file's path.
 func (r Report) Save(dir string) (string, error) {
-	text, err := r.Markdown()
+	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return "", err
 	}
@@ -164,30 +109,8 @@ func (r Report) Save(dir string) (string, error) {
 		return "", err
 	}
 	name := regexp.MustCompile(unfit).ReplaceAllString(strings.ToLower(r.Run+" "+r.Token+" "+r.Firmware+" "+r.Date), "-")
-	path := filepath.Join(dir, strings.Trim(name, "-.")+".md")
-	return path, os.WriteFile(path, []byte(text), 0o644)
-}
-
-// Reports reads those of physical tokens below root, by name.
-func Reports(root string) ([]Report, error) {
-	paths, err := filepath.Glob(filepath.Join(root, "test", "tokens", Physical, "*.md"))
-	if err != nil {
-		return nil, err
-	}
-	slices.Sort(paths)
-	all := make([]Report, 0, len(paths))
-	for _, path := range paths {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		r, err := ParseReport(string(b))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		all = append(all, r)
-	}
-	return all, nil
+	path := filepath.Join(dir, strings.Trim(name, "-.")+".json")
+	return path, os.WriteFile(path, append(data, '\n'), 0o644)
 }
 
 const reportsHead = `

@@ -116,24 +116,22 @@ func record(t *testing.T, kind, name string, c Column, complete bool) {
 	}
 }
 
-// Columns reads those of a kind, by name.
-func Columns(root, kind string) ([]Column, error) {
+// read returns what the files of a kind hold, by name.
+func read[T Column | Report](root, kind string) ([]T, error) {
 	paths, err := filepath.Glob(Path(root, kind, "*"))
 	if err != nil {
 		return nil, err
 	}
 	slices.Sort(paths)
-	all := make([]Column, 0, len(paths))
-	for _, path := range paths {
+	all := make([]T, len(paths))
+	for i, path := range paths {
 		b, err := os.ReadFile(path)
 		if err != nil {
 			return nil, err
 		}
-		var c Column
-		if err := json.Unmarshal(b, &c); err != nil {
+		if err := json.Unmarshal(b, &all[i]); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
-		all = append(all, c)
 	}
 	return all, nil
 }

@@ -3,11 +3,9 @@
 package hardware
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +20,7 @@ import (
 
 // The variables that the targets of the Makefile set.
 const (
+	anyToken   = "any" // the value of tokenVar for the only one that there is
 	eraseVar   = "KUBEHSM_ERASE"
 	reportsVar = "KUBEHSM_REPORTS"
 )
@@ -96,12 +95,8 @@ func ask(t *testing.T, info hsm.TokenInfo) (s secrets) {
 		t.Fatalf("no terminal to ask on: %v", err)
 	}
 	defer tty.Close()
-	fmt.Fprintf(tty, "\nToken %s, serial %s: it is not reset. Keys are made, used and deleted; nothing that is on it is\n"+
-		"touched, and no wrong PIN is typed. (Cards that cannot delete keep the last keys, in retired slots.)\nGo on? [y/N] ",
+	fmt.Fprintf(tty, "\nToken %s, serial %s: if it holds no key and no certificate, keys are made, used and deleted.\n",
 		text.Clean(info.Name()), text.Clean(info.Serial))
-	if line, err := bufio.NewReader(tty).ReadString('\n'); err != nil || strings.TrimSpace(line) != "y" {
-		t.Fatal("nothing was done")
-	}
 	typed := func(what string) string {
 		fmt.Fprintf(tty, "%s: ", what)
 		b, err := term.ReadPassword(int(tty.Fd()))

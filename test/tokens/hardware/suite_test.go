@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -19,17 +18,19 @@ import (
 type secrets struct{ pin, management string }
 
 // suite runs the contract suite on a token that may be erased. One that can be reset is
-// reset before each part and at the end, and wrong PINs are typed. Another one is used
-// behind the guard, with ask's secrets, and no wrong PIN is typed.
+// reset before each part and at the end, and wrong PINs are typed. Another one must be
+// empty: it is used with ask's secrets, no wrong PIN is typed, and what was made is deleted.
 func suite(t *testing.T, d hsm.Driver, info hsm.TokenInfo, ask func() secrets) hsmtest.Results {
 	t.Helper()
 	if info.Can.Reset {
 		return onReset(t, d, info)
 	}
-	slots := freeSlots(t, d, info)
+	if !info.Can.Delete {
+		t.Fatal("the token can neither be reset nor delete a key: the suite would not leave it as it was")
+	}
 	s := ask()
 	verify(t, d, info, s.pin)
-	return guardedSuite(t, d, info, slots, s)
+	return onEmpty(t, d, info, s)
 }
 
 // reset resets the token and returns it as it is then: a card without a serial has another
@@ -146,54 +147,27 @@ func tryKeys(t *testing.T, d hsm.Driver, info hsm.TokenInfo) (can, cannot []hsm.
 	return can, cannot, noOrigin
 }
 
-// freeSlots returns three retired slots of a card that are empty, nil for other tokens.
-func freeSlots(t *testing.T, d hsm.Driver, info hsm.TokenInfo) (free []string) {
+// onEmpty runs the suite on a token that holds nothing, and deletes the keys made after each part.
+func onEmpty(t *testing.T, d hsm.Driver, info hsm.TokenInfo, s secrets) hsmtest.Results {
 	t.Helper()
-	if !info.Kind().HasSlots() {
-		return nil
-	}
-	tok, err := d.Open(t.Context(), info.URI())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tok.Close()
-	all, err := tok.Slots(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	taken := map[string]bool{}
-	for _, s := range all {
-		taken[s.ID] = taken[s.ID] || occupied(s)
-	}
-	for n := 0x95; n >= 0x82 && len(free) < 3; n-- {
-		if id := fmt.Sprintf("%x", n); !taken[id] {
-			free = append(free, id)
-		}
-	}
-	if len(free) < 3 {
-		t.Fatalf("only %d retired slots are empty, three are needed", len(free))
-	}
-	return free
-}
-
-// guardedSuite runs the suite behind the guard.
-func guardedSuite(t *testing.T, d hsm.Driver, info hsm.TokenInfo, slots []string, s secrets) hsmtest.Results {
-	t.Helper()
-	g := newGuard(d, slots)
 	others := map[hsm.PINKind]string{}
 	if s.management != "" {
 		others[hsm.ManagementKey] = s.management
 	}
 	typed := map[hsm.PINKind]string{hsm.UserPIN: s.pin, hsm.PIVPIN: s.pin, hsm.ManagementKey: s.management}
 	algorithms := []hsm.Algorithm{hsm.ECDSAP256, hsm.RSA2048}
-	if slots != nil && info.Can.Lacks(hsm.ECDSAP256) != "" {
-		algorithms = algorithms[1:]
+	var slots []string
+	if info.Kind().HasSlots() {
+		slots = []string{"82", "83", "84"}
+		if info.Can.Lacks(hsm.ECDSAP256) != "" {
+			algorithms = algorithms[1:]
+		}
 	}
 	return hsmtest.Run(t, hsmtest.Fixture{
-		Algorithms: algorithms, NoGuessing: true, NoDelete: !info.Can.Delete, NoOrigin: !info.Can.Attest && slots != nil,
+		Algorithms: algorithms, NoGuessing: true, NoOrigin: !info.Can.Attest && slots != nil,
 		New: func(t *testing.T) hsmtest.Device {
 			t.Cleanup(func() {
-				if err := g.clean(context.Background(), info.URI(), hsmtest.TypingAll(t, typed)); err != nil {
+				if err := clean(context.Background(), d, info.URI(), hsmtest.TypingAll(t, typed)); err != nil {
 					t.Errorf("remove the keys of this run: %v", err)
 				}
 			})
@@ -205,13 +179,41 @@ func guardedSuite(t *testing.T, d hsm.Driver, info hsm.TokenInfo, slots []string
 			if err := tok.Lock(); err != nil {
 				t.Fatal(err)
 			}
-			return hsmtest.Device{Driver: g, Token: info.URI(), PIN: s.pin, WrongPIN: "", Others: others, Slots: slots}
+			return hsmtest.Device{Driver: d, Token: info.URI(), PIN: s.pin, WrongPIN: "", Others: others, Slots: slots}
 		},
 	})
 }
 
+// clean deletes the keys on the token.
+func clean(ctx context.Context, d hsm.Driver, token hsm.URI, p hsm.Prompter) error {
+	tok, err := d.Open(ctx, token)
+	if err != nil {
+		return err
+	}
+	defer tok.Close()
+	all, err := tok.Slots(ctx, p)
+	errs := []error{err}
+	for _, s := range all {
+		if s.Key != nil {
+			errs = append(errs, tok.Delete(ctx, s.URI, p))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// empty returns an error if the token, which is unlocked, holds a key or a certificate.
+func empty(ctx context.Context, tok hsm.Token) error {
+	all, err := tok.Slots(ctx, nil)
+	for _, s := range all {
+		if s.Key != nil || s.Certificate != nil || s.Problem != "" {
+			err = errors.Join(err, fmt.Errorf("the token cannot be reset, and %s is on it", s.URI))
+		}
+	}
+	return err
+}
+
 // verify tries the PIN once, so that a mistyped one is not typed on and on by
-// the suite.
+// the suite, and then looks whether the token is empty.
 func verify(t *testing.T, d hsm.Driver, info hsm.TokenInfo, pin string) {
 	t.Helper()
 	if n := info.PIN.Retries; info.PIN.Locked || info.PIN.Final || n >= 0 && n < 3 {
@@ -225,9 +227,7 @@ func verify(t *testing.T, d hsm.Driver, info hsm.TokenInfo, pin string) {
 	if err := tok.Unlock(t.Context(), hsmtest.NewScript(t, hsmtest.PIN(pin))); err != nil {
 		t.Fatalf("the PIN was refused; nothing else was done: %v", err)
 	}
-	if err := tok.Lock(); err != nil {
-		t.Fatal(err)
+	if err := errors.Join(empty(t.Context(), tok), tok.Lock()); err != nil {
+		t.Fatalf("nothing was done: %v", err)
 	}
 }
-
-func listed(slots []string) string { return strings.Join(slots, ", ") }
