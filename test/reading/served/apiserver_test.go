@@ -111,49 +111,24 @@ func apiServer(t *testing.T, arrived func(*happened)) http.Handler {
 
 // stores are the resources by group and path.
 func stores() map[string]map[string]rest.Storage {
+	of := func(group, resource, kind string) named {
+		return named{resource, schema.GroupVersionKind{Group: group, Version: runtime.APIVersionInternal, Kind: kind}}
+	}
 	in := func(group string) func(resource, kind, list string, namespaced bool) *store {
 		return func(resource, kind, list string, namespaced bool) *store {
-			return &store{
-				named{resource, schema.GroupVersionKind{Group: group, Version: runtime.APIVersionInternal, Kind: kind}},
-				list,
-				namespaced,
-				rest.NewDefaultTableConvertor(schema.GroupResource{Group: group, Resource: resource}),
-			}
+			return &store{of(group, resource, kind), list, namespaced,
+				rest.NewDefaultTableConvertor(schema.GroupResource{Group: group, Resource: resource})}
 		}
 	}
 	core, apps, rbac := in(""), in("apps"), in("rbac.authorization.k8s.io")
-	pods, nodes, services := core(
-		"pods",
-		"Pod",
-		"PodList",
-		true,
-	), core(
-		"nodes",
-		"Node",
-		"NodeList",
-		false,
-	), core(
-		"services",
-		"Service",
-		"ServiceList",
-		true,
-	)
+	pods, nodes := core("pods", "Pod", "PodList", true), core("nodes", "Node", "NodeList", false)
+	services := core("services", "Service", "ServiceList", true)
 	namespaces := core("namespaces", "Namespace", "NamespaceList", false)
 	accounts := core("serviceaccounts", "ServiceAccount", "ServiceAccountList", true)
 	deployments := apps("deployments", "Deployment", "DeploymentList", true)
-	kind := func(s *store, sub, group, kind string) named {
-		return named{
-			s.resource + "/" + sub,
-			schema.GroupVersionKind{Group: group, Version: runtime.APIVersionInternal, Kind: kind},
-		}
-	}
+	kind := func(s *store, sub, group, kind string) named { return of(group, s.resource+"/"+sub, kind) }
 	own := func(s *store, sub string) part { return part{named{s.resource + "/" + sub, s.kind}} }
-	review := func(group, resource, kind string) maker {
-		return maker{
-			named{resource, schema.GroupVersionKind{Group: group, Version: runtime.APIVersionInternal, Kind: kind}},
-			false,
-		}
-	}
+	review := func(group, resource, kind string) maker { return maker{of(group, resource, kind), false} }
 	return map[string]map[string]rest.Storage{
 		"": {
 			"pods": pods, "pods/status": own(pods, "status"), "pods/ephemeralcontainers": own(pods, "ephemeralcontainers"),
@@ -185,11 +160,8 @@ func stores() map[string]map[string]rest.Storage {
 			"selfsubjectaccessreviews": review("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
 			"selfsubjectrulesreviews":  review("authorization.k8s.io", "selfsubjectrulesreviews", "SelfSubjectRulesReview"),
 			"subjectaccessreviews":     review("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"),
-			"localsubjectaccessreviews": maker{
-				named{"localsubjectaccessreviews", schema.GroupVersionKind{Group: "authorization.k8s.io",
-					Version: runtime.APIVersionInternal, Kind: "LocalSubjectAccessReview"}},
-				true,
-			},
+			"localsubjectaccessreviews": maker{of("authorization.k8s.io", "localsubjectaccessreviews",
+				"LocalSubjectAccessReview"), true},
 		},
 		"authentication.k8s.io": {
 			"selfsubjectreviews": review("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview"),

@@ -32,21 +32,8 @@ type sent struct {
 type object = map[string]any
 
 var someNames = []string{
-	"alice",
-	"system:masters",
-	"cluster-admin",
-	"j\u0430ne",
-	"a b",
-	"\"x\"",
-	"nginx:1",
-	"quay.io/a/b@sha256:1",
-	"-",
-	"0",
-	"true",
-	"null",
-	"a\nb",
-	"café",
-	"\u202ex",
+	"alice", "system:masters", "cluster-admin", "j\u0430ne", "a b", "\"x\"", "nginx:1", "quay.io/a/b@sha256:1", "-",
+	"0", "true", "null", "a\nb", "café", "\u202ex",
 }
 
 // someBody makes up an object that Kubernetes knows, written in one of the ways that it
@@ -61,22 +48,12 @@ func someBody(r *rand.Rand) sent {
 		s.path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 		var subjects []any
 		for range r.IntN(7) {
-			subjects = append(
-				subjects,
-				object{"kind": pick("User", "Group", "ServiceAccount"), "name": name(), "namespace": "web"},
-			)
+			subjects = append(subjects, object{"kind": pick("User", "Group", "ServiceAccount"), "name": name(),
+				"namespace": "web"})
 		}
-		o = object{
-			"apiVersion": "rbac.authorization.k8s.io/v1",
-			"kind":       "ClusterRoleBinding",
-			"metadata":   object{"name": "x"},
-			"roleRef": object{
-				"apiGroup": "rbac.authorization.k8s.io",
-				"kind":     "ClusterRole",
-				"name":     name(),
-			},
-			"subjects": subjects,
-		}
+		o = object{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": object{"name": "x"},
+			"roleRef":  object{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name()},
+			"subjects": subjects}
 	case 1:
 		s.path = "/api/v1/namespaces/web/pods"
 		o = object{"apiVersion": "v1", "kind": "Pod", "metadata": object{"name": "x"}, "spec": somePod(r, name)}

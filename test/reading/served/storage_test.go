@@ -63,13 +63,8 @@ func (n named) get(ctx context.Context, name string) (runtime.Object, error) {
 	return n.existing(ctx, name), nil
 }
 
-func (n named) update(
-	ctx context.Context,
-	name string,
-	info rest.UpdatedObjectInfo,
-	o *metav1.UpdateOptions,
-) (runtime.Object, bool,
-	error) {
+func (n named) update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
+	o *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	obj, err := info.UpdatedObject(ctx, n.existing(ctx, name))
 	if err == nil {
 		n.note(ctx, "update", name, o.DryRun, obj)
@@ -77,12 +72,8 @@ func (n named) update(
 	return obj, false, err
 }
 
-func (n named) create(
-	ctx context.Context,
-	name string,
-	obj runtime.Object,
-	o *metav1.CreateOptions,
-) (runtime.Object, error) {
+func (n named) create(ctx context.Context, name string, obj runtime.Object,
+	o *metav1.CreateOptions) (runtime.Object, error) {
 	n.note(ctx, "create", name, o.DryRun, obj)
 	return obj, nil
 }
@@ -117,13 +108,8 @@ func (s *store) Watch(ctx context.Context, _ *metainternalversion.ListOptions) (
 	return watch.NewEmptyWatch(), nil
 }
 
-func (s *store) Create(
-	ctx context.Context,
-	obj runtime.Object,
-	_ rest.ValidateObjectFunc,
-	o *metav1.CreateOptions,
-) (runtime.Object,
-	error) {
+func (s *store) Create(ctx context.Context, obj runtime.Object, _ rest.ValidateObjectFunc,
+	o *metav1.CreateOptions) (runtime.Object, error) {
 	return s.create(ctx, "", obj, o)
 }
 
@@ -132,13 +118,8 @@ func (s *store) Update(ctx context.Context, name string, info rest.UpdatedObject
 	return s.update(ctx, name, info, o)
 }
 
-func (s *store) Delete(
-	ctx context.Context,
-	name string,
-	_ rest.ValidateObjectFunc,
-	o *metav1.DeleteOptions,
-) (runtime.Object, bool,
-	error) {
+func (s *store) Delete(ctx context.Context, name string, _ rest.ValidateObjectFunc,
+	o *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	s.note(ctx, "delete", name, o.DryRun, nil)
 	return s.existing(ctx, name), true, nil
 }
@@ -185,13 +166,8 @@ func (m maker) NamespaceScoped() bool { return m.namespaced }
 
 func (m maker) GetSingularName() string { return m.resource }
 
-func (m maker) Create(
-	ctx context.Context,
-	obj runtime.Object,
-	_ rest.ValidateObjectFunc,
-	o *metav1.CreateOptions,
-) (runtime.Object,
-	error) {
+func (m maker) Create(ctx context.Context, obj runtime.Object, _ rest.ValidateObjectFunc,
+	o *metav1.CreateOptions) (runtime.Object, error) {
 	return m.create(ctx, "", obj, o)
 }
 
