@@ -76,7 +76,7 @@ check: ## everything else, part by part (ONLY=race,fuzz: only these; docs/testin
 	done; [ -z "$$failed" ] || { echo "== failed:$$failed"; exit 1; }
 
 .PHONY: $(addprefix check-,$(CHECKS) $(NIGHTLY))
-QUICK_CHECKS := scenarios cards integration transparency faults fault-defects adversary clients modules
+QUICK_CHECKS := scenarios cards integration transparency faults fault-defects adversary revocation approver clients modules
 $(addprefix check-,$(QUICK_CHECKS)): export GOFLAGS := $(QUICK)
 
 check-race: prerequisites
