@@ -35,9 +35,7 @@ func big(n, ca int) []byte {
 }
 
 func TestBig(t *testing.T) {
-	before := wholeLimit
-	wholeLimit = 8 << 10 // reached by a small file
-	t.Cleanup(func() { wholeLimit = before })
+	lowLimit(t)
 	data := big(100, 1460)
 	o, ok := scan(data)
 	if !ok || len(o.sections[users].items) != 100 {
@@ -60,6 +58,32 @@ func TestBig(t *testing.T) {
 	mustUndo(t, j)
 	if text(t, path) != string(data) {
 		t.Error("undo did not restore the file")
+	}
+}
+
+// TestBigWithFoldedLines: what is set, and taken out again, is more than the
+// quick scanner understands.
+func TestBigWithFoldedLines(t *testing.T) {
+	lowLimit(t)
+	data := big(20, 1460)
+	r, path := one(t, string(data))
+	e := entry("prod")
+	e.SetCurrent = false
+	e.Exec.InstallHint = strings.Repeat("words that do not fit into one line ", 5)
+	mustApply(t, mustPlan(t, r, e), nil)
+	if _, ok := scan([]byte(text(t, path))); ok {
+		t.Fatal("the scanner understands folded lines; another text is needed here")
+	}
+	if p := mustPlan(t, r, e); !p.Empty() {
+		t.Error("not idempotent")
+	}
+	rm, err := r.PlanRemove(context.Background(), "prod", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustApply(t, rm, nil)
+	if text(t, path) != string(data) {
+		t.Error("not as before")
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kubehsm/kubehsm/test/need"
 )
@@ -172,6 +173,36 @@ func TestUndoConflicts(t *testing.T) {
 		mustApply(t, p, j)
 		if left := text(t, path); strings.Contains(left, "prod") || !strings.Contains(left, "name: other") {
 			t.Errorf("after the undo:\n%s", left)
+		}
+	})
+	t.Run("pruned", func(t *testing.T) {
+		r, _ := one(t, kubectlStyle)
+		j := &Journal{Dir: folder(t)}
+		left := filepath.Join(j.Dir, ".20260101T000000.000000000Z.json.kubehsm-1")
+		if err := os.WriteFile(left, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		old := time.Now().Add(-2 * time.Hour)
+		if err := os.Chtimes(left, old, old); err != nil {
+			t.Fatal(err)
+		}
+		step := mustApply(t, mustPlan(t, r, entry("prod")), j)
+		record := text(t, j.path(step.ID))
+		for i := range KeepSteps + 3 {
+			id := time.Unix(int64(i), 0).UTC().Format(stepTime)
+			if err := os.WriteFile(j.path(id), []byte(record), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e := entry("prod")
+		e.TLSServerName = "new"
+		mustApply(t, mustPlan(t, r, e), j)
+		steps, err := j.History(ctx)
+		if err != nil || len(steps) != KeepSteps || !steps[0].Done || steps[0].ID < steps[1].ID {
+			t.Errorf("%d steps, %v", len(steps), err)
+		}
+		if _, err := os.Stat(left); !os.IsNotExist(err) {
+			t.Errorf("an unfinished record is still there: %v", err)
 		}
 	})
 }

@@ -52,6 +52,24 @@ func TestPlanDrop(t *testing.T) {
 	}
 }
 
+// TestDropIsUndoneBesideOthers: the items of one step have different names.
+func TestDropIsUndoneBesideOthers(t *testing.T) {
+	r, path := one(t, shared)
+	j := &Journal{Dir: folder(t)}
+	p, err := r.PlanDrop(context.Background(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustApply(t, p, j)
+	mustApply(t, mustPlan(t, r, entry("prod")), nil)
+	mustUndo(t, j)
+	c, err := r.Get(context.Background(), "a")
+	if err != nil || c.User.Kind != UserToken || c.Cluster.Server != "https://127.0.0.1:1" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	checkEntry(t, path, "prod")
+}
+
 // TestCluster: --cluster takes the place of the context's.
 func TestCluster(t *testing.T) {
 	r, _ := one(t, shared)

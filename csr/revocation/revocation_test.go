@@ -630,8 +630,14 @@ func TestNamed(t *testing.T) {
 }
 
 // TestKilled: whichever write is the last, what was in force stays in force, and the same
-// command finishes the work.
+// command finishes the work. So it is with a list that an earlier version wrote.
 func TestKilled(t *testing.T) {
+	for _, aged := range []bool{false, true} {
+		t.Run(fmt.Sprint("earlier version ", aged), func(t *testing.T) { killed(t, aged) })
+	}
+}
+
+func killed(t *testing.T, aged bool) {
 	var before, added []Entry
 	for n := range 12 {
 		before = append(before, entry(n))
@@ -659,6 +665,9 @@ func TestKilled(t *testing.T) {
 			l, f := newLedger()
 			if _, err := l.Revoke(t.Context(), now, before...); err != nil {
 				t.Fatal(err)
+			}
+			if aged {
+				f.age()
 			}
 			stays := f.enforced()
 			if name == "lift" {

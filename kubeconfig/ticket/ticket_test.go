@@ -237,6 +237,41 @@ func TestTokenGroups(t *testing.T) {
 	}
 }
 
+func TestSeal(t *testing.T) {
+	k := sample(t)
+	key, err := NewSealKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.Seal = key.Public()
+	text, err := k.SealTo([]byte("12345678"), []byte("PUK 1234567"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := ParseSealKey(key.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := kept.Open([]byte(strings.ToLower(text)), []byte("PUK 1234567")); err != nil ||
+		string(got) != "12345678" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := kept.Open([]byte(text), []byte("PUK 7654321")); err == nil {
+		t.Error("opened for another token")
+	}
+	other, err := NewSealKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Open([]byte(text), []byte("PUK 1234567")); err == nil {
+		t.Error("opened with another key")
+	}
+	k.Seal = nil
+	if _, err := k.SealTo([]byte("1"), nil); err == nil {
+		t.Error("sealed to no key")
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(reveal(f, sample(f))))
 	f.Add([]byte("KHSM1"))

@@ -188,6 +188,18 @@ func TestRepeated(t *testing.T) {
 	}
 }
 
+// However many kinds there are, memory and file stay small.
+func TestManyKinds(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	l := open(t, path)
+	for i := range 10 * maxWindows {
+		check(t, l.Repeated(Record{Event: Denial, Reason: fmt.Sprint(i)}))
+	}
+	if got, _ := read(t, path, Filter{}); len(got) != maxWindows+1 || len(l.repeats) != maxWindows+1 {
+		t.Fatalf("%d records, %d windows", len(got), len(l.repeats))
+	}
+}
+
 // Follow sees every record once and in order, across rotations.
 func TestFollow(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -37,7 +39,10 @@ func TestBodyIsSentAgain(t *testing.T) {
 	}{
 		{body.Limit, true, consent.Session, false, http.StatusTeapot},
 		{body.Limit + 1, true, consent.Session, false, http.StatusServiceUnavailable},
+		{2, false, consent.Session, false, http.StatusServiceUnavailable},
 		{2, false, consent.Writes, true, http.StatusTeapot},
+		{2, true, consent.Writes, false, http.StatusTeapot},
+		{body.Limit + 9, false, consent.Writes, true, http.StatusServiceUnavailable},
 	} {
 		for _, protocol := range []string{"http/1.1", "h2"} {
 			t.Run(fmt.Sprintf("%d bytes, known %t, %s, told %t, %s", c.size, c.known, c.mode, c.tell, protocol),
@@ -90,6 +95,45 @@ func (r *rig) speaking(protocol string) http.RoundTripper {
 	tr := &http.Transport{TLSClientConfig: config}
 	r.t.Cleanup(tr.CloseIdleConnections)
 	return tr
+}
+
+// TestNoRoomToSendAgain: a body that finds no room is not kept. It is sent at once.
+func TestNoRoomToSendAgain(t *testing.T) {
+	all := newBodies()
+	of := func(pid int) asker { return asker{client: Client{PID: pid, Start: 1}} }
+	sent := func(pid int, text string) *http.Request {
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(text))
+		all.keep(exchange{httptest.NewRecorder(), r, of(pid)}, r)
+		return r
+	}
+	check(t, all.room.take(t.Context(), of(1), maxHeld/2))
+	mine, other := sent(1, "mine"), sent(2, "other")
+	if mine.GetBody != nil || other.GetBody == nil || all.room.free != maxHeld/2-5 {
+		t.Errorf("%t, %t, %d bytes are free", mine.GetBody != nil, other.GetBody != nil, all.room.free)
+	}
+	for range 2 {
+		got, err := io.ReadAll(other.Body)
+		if err != nil || string(got) != "other" {
+			t.Errorf("%q, %v", got, err)
+		}
+		check(t, other.Body.Close())
+		kept := other.Body
+		other.Body, err = other.GetBody()
+		check(t, err)
+		if _, err := kept.Read(make([]byte, 1)); !errors.Is(err, http.ErrBodyReadAfterClose) {
+			t.Error(err)
+		}
+	}
+	kept := other.Body.(*sending).kept
+	for _, r := range []*http.Request{mine, other} {
+		letGo(r)
+		if _, err := r.Body.Read(make([]byte, 1)); !errors.Is(err, http.ErrBodyReadAfterClose) {
+			t.Error(err)
+		}
+	}
+	if !bytes.Equal(kept, make([]byte, 5)) || all.room.free != maxHeld/2 || len(all.room.held) != 1 {
+		t.Errorf("%q is left, %d bytes are free", kept, all.room.free)
+	}
 }
 
 // TestStalledClient: a client that has sent half a body is told at once of a lock, of the end of the connection to the

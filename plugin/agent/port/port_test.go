@@ -4,6 +4,7 @@ package port
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -112,4 +113,47 @@ func TestHolder(t *testing.T) {
 	if _, err := os.Stat(d.PortSocket()); err == nil || !free(t, address) {
 		t.Fatalf("it left something: %v", err)
 	}
+}
+
+// TestNobodyHolds: where no agent has left a holder there is nothing to take, or to end.
+func TestNobodyHolds(t *testing.T) {
+	t.Setenv(home.EnvHome, t.TempDir())
+	d, err := home.FromEnv(os.Getenv)
+	check(t, err)
+	check(t, d.Prepare())
+	if l, err := Take(d); l != nil || err != nil {
+		t.Errorf("%v, %v", l, err)
+	}
+	check(t, Release(d))
+}
+
+// TestNoClients: a port holder ends with its agent if no client has a session.
+func TestNoClients(t *testing.T) {
+	_, l, h := started(t)
+	address := l.Addr().String()
+	check(t, h.Tell(nil))
+	check(t, l.Close())
+	h.Leave(true)
+	poll.Until(t, "the holder has ended", h.Ended)
+	if !free(t, address) {
+		t.Error("the port is not free")
+	}
+}
+
+// TestHolderEndsWhenAsked: a holder that ends with the question in its backlog is none.
+func TestHolderEndsWhenAsked(t *testing.T) {
+	t.Setenv(home.EnvHome, t.TempDir())
+	d, err := home.FromEnv(os.Getenv)
+	check(t, err)
+	check(t, d.Prepare())
+	l, err := net.Listen("unix", d.PortSocket())
+	check(t, err)
+	f, err := l.(*net.UnixListener).File()
+	check(t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- errors.Join(awaitReadable(f), l.Close(), f.Close()) }()
+	if got, err := Take(d); got != nil || err != nil {
+		t.Errorf("got %v, %v", got, err)
+	}
+	check(t, <-ended)
 }

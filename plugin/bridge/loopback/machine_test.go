@@ -73,6 +73,57 @@ func TestCopiedKeyIsUseless(t *testing.T) {
 	}
 }
 
+// TestUnboundMachine: where the system identifies no machine, an identity is made all the
+// same, and its key is good wherever none is identified.
+func TestUnboundMachine(t *testing.T) {
+	d := testDirs(t)
+	check(t, d.Prepare())
+	f := folder{d.State, machineOf(nil, 1000), time.Now()}
+	ep, leaf := shows(t, f)
+	again, _ := shows(t, folder{d.State, machineOf(nil, 0), time.Now()})
+	if ep.Bound || !bytes.Equal(ep.CAPEM, again.CAPEM) {
+		t.Errorf("%+v, %+v", ep, again)
+	}
+	if err := verify(leaf, ep.CAPEM, "::1", time.Now()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMachinesShareAFolder: each has an identity, the port is one, and an entry that is
+// written on any of them knows them all.
+func TestMachinesShareAFolder(t *testing.T) {
+	d, now := testDirs(t), time.Now()
+	check(t, d.Prepare())
+	a, b := on(t, d.State, "a", now), on(t, d.State, "b", now)
+	before, _ := shows(t, a)
+	atB, leafB := shows(t, b)
+	atA, leafA := shows(t, a)
+	if atA.Port != atB.Port || !bytes.Equal(atA.CAPEM, atB.CAPEM) {
+		t.Fatalf("%+v, %+v", atA, atB)
+	}
+	for _, leaf := range []*x509.Certificate{leafA, leafB} {
+		if err := verify(leaf, atA.CAPEM, "127.0.0.1", now); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := atB.Trust(before.CAPEM); got.Shown || got.Stray {
+		t.Errorf("an entry of a's, at b: %+v", got)
+	}
+	if got := atB.Trust(atA.CAPEM); got != (Trust{Shown: true, Next: true}) {
+		t.Errorf("an entry of both, at b: %+v", got)
+	}
+	later := on(t, d.State, "a", now.Add(identityLife+time.Hour))
+	check(t, later.maintain(false))
+	labelB, err := b.machine.label()
+	check(t, err)
+	if _, err := later.read(labelB); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("b's identity has ended, and is there: %v", err)
+	}
+	if _, leaf := shows(t, a); leaf.Equal(leafA) {
+		t.Error("the bridge shows what has ended")
+	}
+}
+
 // TestNextCertificate: the next certificate is made half a life ahead, and shown when the
 // first is about to end; an entry that was written once meanwhile knows both.
 func TestNextCertificate(t *testing.T) {
@@ -132,9 +183,18 @@ func TestFormerKey(t *testing.T) {
 	if !shown.Equal(leaf) || ep.Open || !ep.Bound || !ep.Former || !ep.HasNext() || ep.Port != before.Port {
 		t.Fatalf("%+v", ep)
 	}
+	if got := ep.Trust(before.CAPEM); !got.Shown || got.Next {
+		t.Errorf("an entry from before: %+v", got)
+	}
 	both := ep.Authorities([][]byte{before.CAPEM})
 	if got := ep.Trust(both); got != (Trust{Shown: true, Next: true}) {
 		t.Errorf("the first entry that is written: %+v", got)
+	}
+	if got := ep.Trust(ep.Authorities([][]byte{both, before.CAPEM})); !got.Shown {
+		t.Errorf("another entry knows the former alone, and this one: %+v", got)
+	}
+	if got := ep.Trust(ep.Authorities(nil)); !got.Shown {
+		t.Errorf("no entry is known, and the one that is written: %+v", got)
 	}
 	alone := ep.Authorities([][]byte{both, both})
 	if got := ep.Trust(alone); got.Shown || !got.Next {
@@ -150,6 +210,49 @@ func TestFormerKey(t *testing.T) {
 	}
 	if err := verify(shown, alone, "127.0.0.1", now); err != nil || shown.Equal(leaf) || ep.Former {
 		t.Errorf("%v, %+v", err, ep)
+	}
+}
+
+// TestFormerKeyInterrupted: killed at any step, the next call finishes.
+func TestFormerKeyInterrupted(t *testing.T) {
+	for _, gone := range [][]string{nil, {formerKey}, {formerKey, "server.crt"}} {
+		d := testDirs(t)
+		check(t, d.Prepare())
+		f := on(t, d.State, "a", time.Now())
+		leaf := former(t, f)
+		i, err := f.former()
+		check(t, err)
+		check(t, f.write(machineRecord{[]identity{i}})) // killed after this, and after some of the files
+		for _, name := range gone {
+			check(t, os.Remove(f.path(name)))
+		}
+		if _, shown := shows(t, f); !shown.Equal(leaf) {
+			t.Errorf("%v: it shows another certificate", gone)
+		}
+		check(t, f.maintain(false))
+		if _, shown := shows(t, f); !shown.Equal(leaf) {
+			t.Errorf("%v: it shows another certificate after all", gone)
+		}
+		for _, name := range []string{formerKey, "server.crt", "ca.crt"} {
+			if _, err := os.Lstat(f.path(name)); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%v: %s: %v", gone, name, err)
+			}
+		}
+		other := on(t, d.State, "b", time.Now())
+		if ep, shown := shows(t, other); shown.Equal(leaf) || ep.Former {
+			t.Errorf("%v: another machine shows the former certificate", gone)
+		}
+	}
+	d := testDirs(t)
+	check(t, d.Prepare())
+	f := on(t, d.State, "a", time.Now())
+	former(t, f)
+	check(t, os.Remove(f.path("server.crt")))
+	if err := f.maintain(false); err == nil || !strings.Contains(hint.Of(err), "kubeconfig set") {
+		t.Errorf("half of it was there: %v", err)
+	}
+	if _, err := f.setup(); err == nil || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("half of it was there: %v", err)
 	}
 }
 

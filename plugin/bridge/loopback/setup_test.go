@@ -121,6 +121,61 @@ func TestDamagedIdentityIsNotReplaced(t *testing.T) {
 	}
 }
 
+// TestAnotherMachinesRecord: one that is damaged, or by a newer program, does not stop the
+// bridge of this machine.
+func TestAnotherMachinesRecord(t *testing.T) {
+	d, now := testDirs(t), time.Now()
+	check(t, d.Prepare())
+	a, b := on(t, d.State, "a", now), on(t, d.State, "b", now)
+	shows(t, a)
+	shows(t, b)
+	label, err := b.machine.label()
+	check(t, err)
+	for _, text := range []string{"", `{"version":99}`} {
+		check(t, os.WriteFile(b.record(label), []byte(text), 0o600))
+		check(t, a.maintain(false))
+		ep, leaf := shows(t, a)
+		check(t, verify(leaf, ep.CAPEM, "127.0.0.1", now))
+		if _, err := b.endpoint(); err == nil || errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestLeftoversOfACrashDoNotMatter(t *testing.T) {
+	d := testDirs(t)
+	check(t, d.Prepare())
+	check(t, os.Mkdir(filepath.Join(d.State, home.TempName("bridge")+"123"), 0o700))
+	if _, err := Setup(d); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestMove: another port, the same identity; not where somebody else listens.
+func TestMove(t *testing.T) {
+	d := testDirs(t)
+	before, err := Setup(d)
+	check(t, err)
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	check(t, err)
+	port := l.Addr().(*net.TCPAddr).Port
+	if _, err := Move(d, port); !errors.Is(err, ErrPortTaken) {
+		t.Fatal(err)
+	}
+	if _, err := Move(d, 80); err == nil {
+		t.Fatal("a privileged port was taken")
+	}
+	if now, err := Load(d); err != nil || now.Port != before.Port {
+		t.Fatalf("a refused move left port %d, %v", now.Port, err)
+	}
+	check(t, l.Close())
+	_, err = Move(d, port)
+	check(t, err)
+	if now, err := Load(d); err != nil || now.Port != port || !bytes.Equal(now.CAPEM, before.CAPEM) {
+		t.Fatalf("%+v, %v", now, err)
+	}
+}
+
 // A program that takes the port first is noticed, and cannot pass for the bridge.
 func TestSquatting(t *testing.T) {
 	d := testDirs(t)

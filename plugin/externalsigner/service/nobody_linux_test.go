@@ -17,8 +17,6 @@ import (
 	"github.com/kubehsm/kubehsm/test/need"
 )
 
-var check = need.NoError
-
 // asNobody connects to the socket at path as another user, who is asked for by
 // the kernel when the connection is made (unix(7), SO_PEERCRED).
 func asNobody(path string) (*os.File, error) {
