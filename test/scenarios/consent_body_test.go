@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 // TestQuestionsOfKubectl: what the question says of the bodies that a real kubectl sends to a
@@ -19,7 +20,10 @@ func TestQuestionsOfKubectl(t *testing.T) {
 	u.enroll()
 	namespace := unique("body")
 	u.admin("create", "namespace", namespace)
-	u.admin("create", "serviceaccount", "default", "-n", namespace) // no controller makes it here
+	poll.Until(t, "the namespace has its service account", func() bool {
+		_, err := u.Cluster.Admin(t.Context(), "", "get", "serviceaccount", "default", "-n", namespace)
+		return err == nil
+	})
 	u.consents("writes")
 	const hidden = "s3cr3t-v4lue"
 	// kubectl sends the objects that it makes itself as protobuf.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 	"github.com/kubehsm/kubehsm/test/term"
 )
@@ -78,4 +79,110 @@ func (u *user) expire(t *testing.T) {
 		t.Fatal(err)
 	}
 	must(t, os.WriteFile(record, b, 0o600))
+}
+
+func TestNoTerminal(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	u.enroll()
+	u.kubehsm("agent", "lock")
+	state, kubeconfig := u.files(u.enrollments()...), u.files(u.Kubeconfig)
+	res := u.ran(u.Run(t.Context(), lab.Run{Env: []string{execInfo}}, u.Binary, "credential", "--enrollment", enrolled))
+	u.wantFailure(res, 5, "kubehsm unlock", "no terminal to ask on")
+	if res := u.ran(u.Kubectl(t.Context(), "get", "namespaces")); res.Code != 1 ||
+		!strings.Contains(res.Stderr, "kubehsm unlock") {
+		t.Errorf("kubectl: %s", res)
+	}
+	u.unchanged(state, u.enrollments()...)
+	u.unchanged(kubeconfig, u.Kubeconfig)
+
+	t.Run("held by a pager", func(t *testing.T) {
+		u := u.in(t)
+		// less puts the terminal into raw mode while kubectl, before the pipe, asks.
+		s := u.sh(`stty raw -echo; env '` + execInfo + `' kubehsm credential --enrollment ` + enrolled +
+			` 2>err; echo "code $?"; stty sane`)
+		s.Exit()
+		if !s.Frame().Contains("code 5") || strings.Contains(string(s.Raw()), pinPrompt) {
+			t.Errorf("the screen:\n%s", s.Screen())
+		}
+		said, err := os.ReadFile(filepath.Join(u.Dir, "err"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.wantWords(string(said), "kubehsm unlock", "no terminal to ask on")
+	})
+	u.unlock()
+	u.kubectl("get", "namespaces")
+}
+
+func TestAPIServerDown(t *testing.T) {
+	c := controlplane.StartForTest(t, controlplane.Options{})
+	u := newUser(t, lab.Options{Cluster: c})
+	u.enroll()
+	u.kubehsm("agent", "stop")
+	if err := c.StopAPIServer(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	state, kubeconfig := u.files(u.enrollments()...), u.files(u.Kubeconfig)
+	t.Run("kubectl", func(t *testing.T) {
+		u := u.in(t)
+		s := u.terminal(u.Cluster.Kubectl(), "get", "namespaces")
+		if code := s.Exit(); code == 0 {
+			t.Error("kubectl succeeded")
+		}
+		if strings.Contains(string(s.Raw()), pinPrompt) {
+			t.Errorf("a PIN was asked for in vain:\n%s", s.Screen())
+		}
+	})
+	t.Run("credential", func(t *testing.T) {
+		u := u.in(t)
+		res := u.ran(u.Run(t.Context(), lab.Run{Env: []string{execInfo}}, u.Binary, "credential", "--enrollment", enrolled))
+		u.wantFailure(res, 1, "", strings.TrimPrefix(c.Server(), "https://"))
+	})
+	t.Run("enroll", func(t *testing.T) {
+		u := u.in(t)
+		res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, u.enrollArgs("--name", "other", "--context", lab.Context)...))
+		u.wantFailure(res, 1, "", strings.TrimPrefix(c.Server(), "https://"))
+	})
+	u.unchanged(state, u.enrollments()...)
+	u.unchanged(kubeconfig, u.Kubeconfig)
+	if err := c.StartAPIServer(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	u.unlock()
+	u.kubectl("get", "namespaces")
+	t.Run("restart while the agent is warm", func(t *testing.T) {
+		u := u.in(t)
+		if err := c.RestartAPIServer(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		u.kubectl("get", "namespaces")
+		u.kubectl("get", "namespaces")
+	})
+}
+
+func TestExpiredCertificate(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	r := u.enroll()
+	u.kubehsm("agent", "stop")
+	u.expire(t)
+	kubeconfig := u.files(u.Kubeconfig)
+	s := u.terminal(u.Cluster.Kubectl(), "get", "namespaces")
+	if code := s.Exit(); code == 0 {
+		t.Error("kubectl succeeded with an expired certificate")
+	}
+	if strings.Contains(string(s.Raw()), pinPrompt) {
+		t.Errorf("a PIN was asked for in vain:\n%s", s.Screen())
+	}
+	res := u.ran(u.Run(t.Context(), lab.Run{Env: []string{execInfo}}, u.Binary, "credential", "--enrollment", enrolled))
+	u.wantFailure(res, 1, "kubehsm enroll", "certificate", "not valid")
+	u.unchanged(kubeconfig, u.Kubeconfig)
+
+	again := u.enroll()
+	if again.Fingerprint != r.Fingerprint || again.Request == r.Request || !again.NotAfter.After(time.Now()) {
+		t.Errorf("a new certificate: %+v", again)
+	}
+	u.kubectl("get", "namespaces")
+	u.unchanged(kubeconfig, u.Kubeconfig)
 }

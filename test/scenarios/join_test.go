@@ -5,11 +5,13 @@ package scenarios
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/test/controlplane"
@@ -224,5 +226,108 @@ func TestJoinByFile(t *testing.T) {
 		append([]string{"join", "--name", "other", "--discovery-file", u.Cluster.AdminKubeconfig()}, args...)...))
 	if res.Code != 1 || !strings.Contains(res.Stderr, "holds a credential") {
 		t.Errorf("a file with a credential in it: %s", res)
+	}
+}
+
+// A cluster that says another address of itself is followed, after a look.
+func TestRefresh(t *testing.T) {
+	t.Parallel()
+	u := newJoiner(t, lab.Options{})
+	u.enroll()
+	out := u.ran(u.Kubehsm(t.Context(), "kubeconfig", "refresh", enrolled, "--dry-run"))
+	if !strings.Contains(out.Stderr, "- server: "+u.Cluster.Server()) ||
+		!strings.Contains(out.Stderr, "+ server: "+localhost(u.Cluster)) {
+		t.Errorf("what has changed: %s", out)
+	}
+	if out := u.kubehsm("kubeconfig", "refresh", enrolled, "--yes"); !strings.Contains(out, "is updated") {
+		t.Errorf("refresh: %s", out)
+	}
+	b, err := os.ReadFile(u.Kubeconfig)
+	if err != nil || !strings.Contains(string(b), "server: "+localhost(u.Cluster)) {
+		t.Errorf("the kubeconfig does not follow: %v\n%s", err, b)
+	}
+	if out := u.kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != "jane" {
+		t.Errorf("kubectl is %q", out)
+	}
+	if out := u.kubehsm("kubeconfig", "refresh", enrolled, "--yes"); !strings.Contains(out, "Nothing has changed") {
+		t.Errorf("again: %s", out)
+	}
+}
+
+// Bootstrap tokens are kubeadm's: each reads what the other wrote.
+func TestBootstrapTokensAreKubeadms(t *testing.T) {
+	t.Parallel()
+	u := newJoiner(t, lab.Options{})
+	admin := u.newDesk("")
+	foreign := strings.ToLower(unique("")[1:7])
+	foreign = strings.NewReplacer("=", "0").Replace(foreign)
+	// As `kubeadm token create` writes it.
+	if res := admin.kubectl(fmt.Sprintf(`
+apiVersion: v1
+kind: Secret
+metadata: {name: bootstrap-token-%[1]s, namespace: kube-system}
+type: bootstrap.kubernetes.io/token
+stringData:
+  token-id: %[1]s
+  token-secret: 0123456789abcdef
+  expiration: %[2]s
+  usage-bootstrap-signing: "true"
+  usage-bootstrap-authentication: "true"
+  description: made by kubeadm
+  auth-extra-groups: "system:bootstrappers:kubeadm:default-node-token"
+`, foreign, time.Now().Add(time.Hour).UTC().Format(time.RFC3339)), "create", "-f", "-"); res.Code != 0 {
+		t.Fatal(res)
+	}
+	list := admin.ok("bootstrap-token", "list")
+	if !strings.Contains(list, foreign+".<redacted>") || !strings.Contains(list, "made by kubeadm") ||
+		strings.Contains(list, "0123456789abcdef") {
+		t.Errorf("the list: %s", list)
+	}
+	if list := admin.ok("bootstrap-token", "list", "--reveal"); !strings.Contains(list, foreign+".0123456789abcdef") {
+		t.Errorf("the list, revealed: %s", list)
+	}
+	admin.ok("bootstrap-token", "delete", foreign+".0123456789abcdef")
+
+	token := strings.TrimSpace(admin.ok("bootstrap-token", "create", "--ttl", "1h", "--description", "by us", "--usages",
+		"signing,authentication"))
+	id, secret, _ := strings.Cut(token, ".")
+	var kept struct {
+		Type string
+		Data map[string][]byte
+	}
+	if err := json.Unmarshal([]byte(u.admin("get", "secret", "-n", "kube-system", "bootstrap-token-"+id, "-o", "json")),
+		&kept); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{"token-id": id, "token-secret": secret, "description": "by us",
+		"usage-bootstrap-signing": "true", "usage-bootstrap-authentication": "true", "auth-extra-groups": "system:bootstrappers:kubehsm:tickets"} {
+		if string(kept.Data[key]) != want {
+			t.Errorf("%s is %q, want %q", key, kept.Data[key], want)
+		}
+	}
+	if _, err := time.Parse(time.RFC3339, string(kept.Data["expiration"])); err != nil ||
+		kept.Type != "bootstrap.kubernetes.io/token" {
+		t.Errorf("type %s, %v", kept.Type, err)
+	}
+	admin.ok("bootstrap-token", "delete", id)
+	for name, tc := range map[string]struct {
+		args []string
+		code int
+		says string
+	}{
+		"a usage":  {[]string{"create", "--usages", "cooking"}, 2, "unknown usage"},
+		"a group":  {[]string{"create", "--groups", "system:masters"}, 2, "group"},
+		"an ID":    {[]string{"delete", "ABC"}, 2, "not a bootstrap token"},
+		"gone":     {[]string{"delete", id}, 1, "no such bootstrap token"},
+		"negative": {[]string{"create", "--ttl", "-1h"}, 2, "lifetime"},
+	} {
+		if res := admin.run(append([]string{"bootstrap-token"}, tc.args...)...); res.Code != tc.code ||
+			!strings.Contains(res.Stderr, tc.says) {
+			t.Errorf("%s: want code %d and %q: %s", name, tc.code, tc.says, res)
+		}
+	}
+	manifest := admin.ok("bootstrap-token", "create", "--dry-run", "--ttl", "1h")
+	if res := admin.kubectl(manifest, "create", "-f", "-"); res.Code != 0 {
+		t.Errorf("kubectl does not take the manifest: %s", res)
 	}
 }

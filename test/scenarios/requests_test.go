@@ -253,3 +253,32 @@ func (u *user) sign(name string) {
 	u.admin("patch", "csr", name, "--subresource=status", "--type=merge", "-p",
 		`{"status":{"certificate":"`+base64.StdEncoding.EncodeToString(chain)+`"}}`)
 }
+
+// TestRequestsAreTakenBack: by their UID, by who may, and never another's.
+func TestRequestsAreTakenBack(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	key := u.key("one")
+	r := u.file(key, "--user", unique("jo"))
+	res := u.ran(u.Kubehsm(t.Context(), "csr", "cancel", r))
+	u.wantFailure(res, 1, "24 hours", "needs delete")
+	u.admin("delete", "csr", r)
+	if mine := u.names("--mine"); len(mine) != 1 || mine[0] != r+" gone" {
+		t.Errorf("mine: %q", mine)
+	}
+	u.kubehsm("csr", "resume", r) // filed again as it was signed: nobody is asked for a PIN
+	if mine := u.names("--mine"); len(mine) != 1 || mine[0] != r+" pending" {
+		t.Errorf("mine: %q", mine)
+	}
+	u.admin("delete", "csr", r)
+	u.kubehsm("csr", "cancel", r)
+	if mine := u.names("--mine"); len(mine) != 0 {
+		t.Errorf("mine: %q", mine)
+	}
+	other := u.file(key, "--user", unique("jo"))
+	admin := lab.Run{Env: []string{"KUBECONFIG=" + u.Cluster.AdminKubeconfig(), "KUBEHSM_HOME=" + t.TempDir()}}
+	if res := u.ran(u.Run(t.Context(), admin, u.Binary, "csr", "cancel", other)); res.Code != 1 ||
+		!strings.Contains(res.Stderr, "not by you") {
+		t.Errorf("somebody else's: %s", res)
+	}
+}
