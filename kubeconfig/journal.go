@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/record"
+	"github.com/kubehsm/kubehsm/hsm/shared/regularfile"
 )
 
 // KeepSteps is how many steps a journal keeps; older ones are removed.
@@ -106,7 +107,7 @@ func (j *Journal) ids() ([]string, error) {
 func (j *Journal) path(id string) string { return filepath.Join(j.Dir, id+".json") }
 
 func (j *Journal) load(id string) (*stepRecord, error) {
-	data, err := os.ReadFile(j.path(id))
+	data, err := regularfile.Read(j.path(id), 2*MaxFile)
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig journal: %w", err)
 	}

@@ -73,7 +73,7 @@ func takeOver(name string, info fs.FileInfo, settled bool) (f *os.File, held boo
 		err = os.Chmod(name, 0o600)
 	}
 	if err == nil {
-		f, err = os.OpenFile(name, os.O_RDWR|syscall.O_NOFOLLOW|nonBlock, 0)
+		f, err = os.OpenFile(name, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	}
 	switch {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ELOOP):

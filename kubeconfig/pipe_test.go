@@ -55,7 +55,7 @@ func TestNamedFiles(t *testing.T) {
 		{", certificate-authority: NAMED, certificate-authority-data: QQ==", "token: sesame"},
 	} {
 		for path, words := range map[string]string{
-			pipe: "not a regular file", "/dev/zero": "not a regular file", dir: "not a regular file", large: "larger than 1 MiB",
+			pipe: "not a regular file", "/dev/zero": "not a regular file", dir: "not a regular file", large: "larger than 1048576 bytes",
 			filepath.Join(dir, "none"): "no such file",
 		} {
 			r, _ := one(t, strings.ReplaceAll("clusters: [{name: a, cluster: {server: 'https://a'"+keys[0]+"}}]\n"+

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/util/homedir"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/hsm/shared/regularfile"
 )
 
 // MaxFile is the largest kubeconfig read, in bytes.
@@ -104,7 +105,7 @@ func readSource(path string) (source, error) {
 	if path == os.DevNull { // kubectl reads the null device as an empty file
 		return source{path: path, exists: true}, nil
 	}
-	data, err := readRegular(path, MaxFile)
+	data, err := regularfile.Read(path, MaxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return source{path: path}, nil
 	}

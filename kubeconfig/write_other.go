@@ -17,6 +17,3 @@ func isMine(fs.FileInfo) bool { return true }
 func takesFiles(string) error { return nil }
 
 func isReadOnlyFS(error) bool { return false }
-
-// nonBlock: pipes have no names among the files here.
-const nonBlock = 0

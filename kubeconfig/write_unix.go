@@ -39,6 +39,3 @@ func isMine(info fs.FileInfo) bool {
 func takesFiles(dir string) error { return unix.Access(dir, unix.W_OK|unix.X_OK) }
 
 func isReadOnlyFS(err error) bool { return errors.Is(err, syscall.EROFS) }
-
-// nonBlock has a pipe that nobody writes to open at once.
-const nonBlock = syscall.O_NONBLOCK

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/hsm/shared/regularfile"
 	"github.com/kubehsm/kubehsm/hsm/shared/span"
 )
 
@@ -120,7 +121,7 @@ func (c coolDown) path(kind string, about ...string) string {
 
 // touchFile makes an empty file with the present time.
 func touchFile(path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
+	f, _, err := regularfile.Open(path, os.O_CREATE|os.O_WRONLY)
 	if err != nil {
 		return err
 	}

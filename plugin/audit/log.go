@@ -59,10 +59,7 @@ func Open(path string) (*Log, error) {
 
 // open is called with l.mu held, or before anybody else knows l.
 func (l *Log) open() error {
-	if err := home.CheckFile(l.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
+	f, _, err := home.OpenFile(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE)
 	if err != nil {
 		return err
 	}

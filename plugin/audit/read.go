@@ -12,6 +12,8 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/regularfile"
 )
 
 // poll is how often a followed file is looked at.
@@ -82,7 +84,7 @@ type reader struct {
 
 func (r *reader) openOldest() error {
 	for i := keep; i >= 0; i-- {
-		f, err := os.Open(numbered(r.path, i))
+		f, err := openEnd(numbered(r.path, i))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -90,6 +92,18 @@ func (r *reader) openOldest() error {
 		return err
 	}
 	return nil
+}
+
+// mostRead is how much of one file is read, in bytes: another program may have made it larger than ours are.
+const mostRead = 16 * maxSize
+
+// openEnd opens one of the log's files, at most [mostRead] before its end.
+func openEnd(path string) (*os.File, error) {
+	f, info, err := regularfile.Open(path, os.O_RDONLY)
+	if err == nil && info.Size() > mostRead {
+		_, err = f.Seek(-mostRead, io.SeekEnd)
+	}
+	return f, err
 }
 
 func (r *reader) use(f *os.File) {
@@ -164,7 +178,7 @@ func (r *reader) successor() (*os.File, error) {
 // openNewer opens the i-th file, or the next newer one that is there.
 func openNewer(path string, i int) (*os.File, error) {
 	for ; i >= 0; i-- {
-		f, err := os.Open(numbered(path, i))
+		f, err := openEnd(numbered(path, i))
 		if !errors.Is(err, fs.ErrNotExist) {
 			return f, err
 		}

@@ -17,9 +17,6 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
-// maxFile bounds the files of the store, in bytes.
-const maxFile = 1 << 20
-
 // Store keeps enrollments and certificates in the state folder. Several
 // processes may use it at once: every write replaces a whole file.
 type Store struct {
@@ -59,8 +56,8 @@ func (s Store) Save(e Enrollment) error {
 		written.Version, written.Needs = 3, 1
 	}
 	// What a cluster says of itself may be long, and a record that cannot be read again ends the use of its enrollment.
-	if b, err := record.Encode(written); err == nil && len(b) > maxFile {
-		return fmt.Errorf("enrollment %s: %w: its record is larger than %d bytes", e.Name, ErrInvalid, maxFile)
+	if b, err := record.Encode(written); err == nil && len(b) > home.MaxFile {
+		return fmt.Errorf("enrollment %s: %w: its record is larger than %d bytes", e.Name, ErrInvalid, home.MaxFile)
 	}
 	if err := home.WriteRecord(s.file(e.Name), format(), written); err != nil {
 		return fmt.Errorf("enrollment %s: %w", e.Name, err)
@@ -157,7 +154,7 @@ func (s Store) Servers() (servers map[string]string, spares map[string][]string,
 	var text []byte
 	var errs []error
 	for _, name := range names {
-		b, err := home.ReadFile(s.file(name), maxFile, text)
+		b, err := home.ReadFile(s.file(name), home.MaxFile, text)
 		var e listed
 		if err == nil {
 			text = b
@@ -282,6 +279,9 @@ func (s Store) Version(e Enrollment, others ...Enrollment) string {
 	return string(v)
 }
 
+// ListVersion changes whenever an enrollment is written, comes or goes.
+func (s Store) ListVersion() string { return string(stamp(nil, s.enrollments)) }
+
 // stamp appends what tells the file at path from another one of that name.
 func stamp(v []byte, path string) []byte {
 	info, err := os.Stat(path)
@@ -308,7 +308,7 @@ func checkLeaf(e Enrollment, chain []*x509.Certificate) error {
 	return nil
 }
 
-func read(path string) ([]byte, error) { return home.ReadFile(path, maxFile, nil) }
+func read(path string) ([]byte, error) { return home.ReadFile(path, home.MaxFile, nil) }
 
 func (s Store) file(name string) string { return filepath.Join(s.enrollments, name+".json") }
 

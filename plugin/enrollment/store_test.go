@@ -315,7 +315,7 @@ func TestTooLarge(t *testing.T) {
 	e := sample(t, certificate(t, "ca"))
 	check(t, s.Save(e))
 	large := e
-	large.Cluster.CAData = []byte(strings.Repeat(string(e.Cluster.CAData), maxFile/len(e.Cluster.CAData)))
+	large.Cluster.CAData = []byte(strings.Repeat(string(e.Cluster.CAData), home.MaxFile/len(e.Cluster.CAData)))
 	if err := s.Save(large); !errors.Is(err, ErrInvalid) {
 		t.Error(err)
 	}

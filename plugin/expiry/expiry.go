@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/regularfile"
+	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
 // When a certificate should be renewed: dueShare is the share of its life that is
@@ -86,10 +89,10 @@ func Moved(enrollment string) string { return enrollment + "+moved" }
 func Told(dir, name string, notAfter, now time.Time) bool {
 	path := filepath.Join(dir, name)
 	info, err := os.Stat(path)
-	if err != nil || now.Sub(info.ModTime()) >= aDay || !info.ModTime().Before(now.Add(time.Minute)) || info.Size() > 32 {
+	if err != nil || now.Sub(info.ModTime()) >= aDay || !info.ModTime().Before(now.Add(time.Minute)) {
 		return false
 	}
-	mark, err := os.ReadFile(path)
+	mark, err := regularfile.Read(path, 32)
 	return err == nil && string(mark) == markOf(notAfter)
 }
 
@@ -105,7 +108,7 @@ func OnceADay(dir, name string, notAfter, now time.Time) bool {
 	path := filepath.Join(dir, name)
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {
-		err = os.WriteFile(path, []byte(markOf(notAfter)), 0o600)
+		err = home.WriteFile(path, []byte(markOf(notAfter)))
 	}
 	if err == nil {
 		_ = os.Chtimes(path, now, now) // the file system's time is as good

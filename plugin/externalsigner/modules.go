@@ -15,6 +15,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/hsm/shared/regularfile"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
@@ -131,20 +132,14 @@ func trust(ctx context.Context, p hsm.Prompter, path, digest string) error {
 }
 
 func digestFile(path string) (string, error) {
-	info, err := os.Stat(path) // before it is opened: a pipe would keep us
-	switch {
-	case err != nil:
-		return "", err
-	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("%s is not a regular file", path)
-	case info.Size() > maxModule:
-		return "", fmt.Errorf("%s is larger than %d bytes", path, maxModule)
-	}
-	f, err := os.Open(path)
+	f, info, err := regularfile.Open(path, os.O_RDONLY)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
+	if info.Size() > maxModule {
+		return "", fmt.Errorf("%s is larger than %d bytes", path, maxModule)
+	}
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
 		return "", err

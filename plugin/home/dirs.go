@@ -3,13 +3,12 @@ package home
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/hsm/shared/regularfile"
 )
 
 // EnvHome is the environment variable that puts everything under one folder.
@@ -146,45 +145,38 @@ func CheckFile(path string) error {
 	if err != nil {
 		return err
 	}
-	return checkFile(path, info)
-}
-
-func checkFile(path string, info fs.FileInfo) error {
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is not a regular file: %w", path, ErrUnsafe)
 	}
 	return checkOwner(path, info)
 }
 
+// OpenFile opens the file at path, which [CheckFile] accepts, by flag as [os.OpenFile] does. A
+// pipe is refused, and not waited for.
+func OpenFile(path string, flag int) (*os.File, fs.FileInfo, error) {
+	f, info, err := regularfile.Open(path, flag)
+	if errors.Is(err, regularfile.ErrOther) {
+		err = fmt.Errorf("%w: %w", err, ErrUnsafe)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := checkOwner(path, info); err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return f, info, nil
+}
+
+// MaxFile bounds the files of ours that have no bound of their own, in bytes.
+const MaxFile = 1 << 20
+
 // ReadFile reads the file at path, which [CheckFile] accepts and which has at most most
-// bytes. It uses the room of buf, which may be nil. A pipe is refused, and not waited for.
+// bytes. It uses the room of buf, which may be nil.
 func ReadFile(path string, most int64, buf []byte) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|nonBlock, 0)
+	f, info, err := OpenFile(path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err == nil {
-		err = checkFile(path, info)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if size := info.Size(); int64(cap(buf)) <= size && size <= most {
-		buf = make([]byte, 0, 2*size+1)
-	}
-	r := io.LimitedReader{R: f, N: most + 1}
-	for buf = buf[:0]; ; buf = slices.Grow(buf, 1) {
-		n, err := r.Read(buf[len(buf):cap(buf)])
-		buf = buf[:len(buf)+n]
-		switch {
-		case int64(len(buf)) > most:
-			return nil, fmt.Errorf("%s is larger than %d bytes", path, most)
-		case errors.Is(err, io.EOF), err == nil && int64(len(buf)) == info.Size(): // the file is as it was just now
-			return buf, nil
-		case err != nil:
-			return nil, err
-		}
-	}
+	return regularfile.Rest(f, info, most, buf)
 }

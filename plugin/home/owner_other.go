@@ -7,6 +7,3 @@ import "io/fs"
 // checkOwner leaves it to the access control lists that the user's profile
 // folder hands down: there are no mode bits to read.
 func checkOwner(string, fs.FileInfo) error { return nil }
-
-// nonBlock: pipes have no names among the files here.
-const nonBlock = 0

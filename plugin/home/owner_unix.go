@@ -23,6 +23,3 @@ func checkOwner(path string, info fs.FileInfo) error {
 	}
 	return nil
 }
-
-// nonBlock has a pipe that nobody writes to open at once.
-const nonBlock = syscall.O_NONBLOCK

@@ -10,9 +10,6 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
-// nonBlock: pipes have no names among the files here.
-const nonBlock = 0
-
 // crowds are the groups that other users of a machine are in.
 var crowds = []windows.WELL_KNOWN_SID_TYPE{
 	windows.WinWorldSid,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/filelock"
+	"github.com/kubehsm/kubehsm/hsm/shared/regularfile"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
@@ -70,7 +71,7 @@ func (p *Sources) take(ctx context.Context, s Source, q hsm.PINPrompt) error {
 // waiting shows who has the lock, as far as its file tells. On one terminal nothing
 // is shown: the other may have something on it.
 func (p *Sources) waiting(path string, q hsm.PINPrompt) (done func()) {
-	b, err := os.ReadFile(path)
+	b, err := regularfile.Read(path, 1<<10)
 	var holder process.ID
 	if p.o.Waiting == nil || err != nil || json.Unmarshal(b, &holder) != nil || !holder.Known() || !holder.Alive() {
 		return func() {}
@@ -88,7 +89,12 @@ func note(path string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, b, 0o600)
+	f, _, err := regularfile.Open(path, os.O_WRONLY|os.O_TRUNC)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	return errors.Join(err, f.Close())
 }
 
 type lock struct {

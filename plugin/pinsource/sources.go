@@ -13,6 +13,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/hsm/shared/regularfile"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
@@ -287,7 +288,7 @@ func (p *Sources) remember(s Source, identity string) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(mark, os.O_WRONLY|os.O_CREATE, 0o600)
+	f, _, err := regularfile.Open(mark, os.O_WRONLY|os.O_CREATE)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -124,28 +123,19 @@ const (
 	DefaultMax  = 8 * time.Hour
 )
 
-// maxConfig bounds config.yaml's size in bytes.
-const maxConfig = 1 << 20
-
 // Load reads config.yaml. A missing file is the zero Config with the
 // defaults. Unknown fields, and values out of range, are refused with
 // their line; a file that others may change is refused ([home.ErrUnsafe]).
 func Load(d home.Dirs) (Config, error) {
 	path := d.ConfigFile()
 	c := Config{LockOn: LockOn{Suspend: true, UserSwitch: true}}
-	switch err := home.CheckFile(path); {
-	case errors.Is(err, fs.ErrNotExist):
+	b, err := home.ReadFile(path, home.MaxFile, nil)
+	if errors.Is(err, fs.ErrNotExist) {
 		c.defaults()
 		return c, nil
-	case err != nil:
-		return Config{}, fmt.Errorf("configuration: %w", err)
 	}
-	b, err := os.ReadFile(path)
 	if err != nil {
 		return Config{}, fmt.Errorf("configuration: %w", err)
-	}
-	if len(b) > maxConfig {
-		return Config{}, fmt.Errorf("configuration: %s is larger than %d bytes", path, maxConfig)
 	}
 	if err := c.parse(b); err != nil {
 		return Config{}, hint.With(fmt.Errorf("configuration: %s: %w", path, err),

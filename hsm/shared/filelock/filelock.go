@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -24,8 +25,10 @@ var ErrNoLocks = errors.New("the file system does not support file locks")
 // Lock is a lock file. Make it with [New].
 type Lock struct{ file *flock.Flock }
 
-// New returns the lock of the file at path, which is made with mode 0600 where it is missing.
-func New(path string) Lock { return Lock{flock.New(path, flock.SetPermissions(0o600))} }
+// New returns the lock of the file at path, which is made with mode 0600 where it is missing. A pipe there keeps nobody.
+func New(path string) Lock {
+	return Lock{flock.New(path, flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDONLY|syscall.O_NONBLOCK))}
+}
 
 // Path is the file's.
 func (l Lock) Path() string { return l.file.Path() }

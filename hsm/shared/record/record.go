@@ -31,11 +31,15 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/hsm/shared/regularfile"
 	"github.com/kubehsm/kubehsm/hsm/shared/strict"
 )
 
 // ErrNewer says that a later version of the program wrote the record.
 var ErrNewer = errors.New("a later version of kubehsm wrote it")
+
+// MaxSize bounds a record, in bytes.
+const MaxSize = 4 << 20
 
 // Format is what a program knows of a kind of records.
 type Format struct {
@@ -125,7 +129,7 @@ func unmarked(data []byte) ([]byte, error) {
 // Replaceable tells whether the record in the file at path, if there is one, may be
 // written anew: [ErrNewer] if a program wrote it that knows more.
 func (f Format) Replaceable(path string) error {
-	data, err := os.ReadFile(path)
+	data, err := regularfile.Read(path, MaxSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -80,8 +80,7 @@ func (b *bridgeHost) identify() error {
 }
 
 // known makes sure that a client which knows these authorities, as PEM, can verify the
-// bridge: it would say nothing but that a certificate is of an unknown authority. A client
-// that knows the bridge's next certificate alone has it shown from now on. Some clients
+// bridge: it would say nothing but that a certificate is of an unknown authority. Some clients
 // do not say what they know.
 func (b *bridgeHost) known(name string, authorities []byte) error {
 	if len(authorities) == 0 {
@@ -94,14 +93,6 @@ func (b *bridgeHost) known(name string, authorities []byte) error {
 	}
 	if err := b.identify(); err != nil { // the folder may have been made anew
 		return err
-	}
-	if t := b.ep.Trust(authorities); !t.Shown && t.Next && b.ep.HasNext() {
-		if err := loopback.ShowNext(b.dirs); err != nil {
-			return err
-		}
-		if err := b.identify(); err != nil {
-			return err
-		}
 	}
 	if b.ep.Trust(authorities).Shown {
 		return nil

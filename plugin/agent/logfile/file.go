@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 	"sync"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/regularfile"
 )
 
 // maxLog is where the log is rotated, in bytes; one old file is kept.
@@ -18,13 +20,9 @@ type file struct {
 }
 
 func (l *file) open() error {
-	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	f, info, err := regularfile.Open(l.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE)
 	if err != nil {
 		return err
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return errors.Join(err, f.Close())
 	}
 	l.f, l.size = f, info.Size()
 	return nil

@@ -24,10 +24,8 @@ type Endpoint struct {
 	CAPEM []byte
 	// Ends is when the certificate ends that the bridge shows on this machine.
 	Ends time.Time
-	// Former says that an older program made the certificate that the bridge shows, with a
-	// key that lay in the folder as it is. Open says that it still does, Bound that the key
-	// is of no use on another machine.
-	Former, Open, Bound bool
+	// Bound says that the key is of no use on another machine.
+	Bound bool
 
 	at          time.Time // time of reading
 	shown, next []byte    // the authorities of this machine, as DER; next may be nil
@@ -41,9 +39,6 @@ type Trust struct {
 	// Stray: something would pass for the bridge that is no machine's bridge any more.
 	Stray bool
 }
-
-// HasNext tells whether the certificate that is shown after this one is made.
-func (e Endpoint) HasNext() bool { return e.next != nil }
 
 // Trust tells what a client with these authorities, as PEM, can verify.
 func (e Endpoint) Trust(authorities []byte) Trust {
@@ -68,23 +63,6 @@ func (e Endpoint) Trust(authorities []byte) Trust {
 func (e Endpoint) lasts(der []byte) bool {
 	cert, err := x509.ParseCertificate(der)
 	return err == nil && cert.NotAfter.After(e.at.Add(shownUntil))
-}
-
-// Authorities are the certificates that an entry of a kubeconfig gets, as PEM. entries
-// are those that the user's entries have now. A key that lay open once is trusted until
-// all of them have the next one: what runs meanwhile goes on.
-func (e Endpoint) Authorities(entries [][]byte) []byte {
-	if !e.Former || e.next == nil || len(entries) == 0 ||
-		slices.ContainsFunc(entries, func(pem []byte) bool { return !e.Trust(pem).Next }) {
-		return e.CAPEM
-	}
-	var kept []byte
-	for _, der := range certificates(e.CAPEM) {
-		if !bytes.Equal(der, e.shown) {
-			kept = append(kept, CertificatePEM(der)...)
-		}
-	}
-	return kept
 }
 
 // certificates are those in PEM, as DER.

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/record"
@@ -43,8 +42,6 @@ type identity struct {
 	Certificate []byte `json:"certificate"`
 	// Key is an ECPrivateKey of SEC 1, as [machine.seal] makes it.
 	Key []byte `json:"key"`
-	// Former says that the key lay in the folder unsealed once.
-	Former bool `json:"former,omitempty"`
 }
 
 // newIdentity makes an authority, its one certificate, and forgets the authority's key.
@@ -118,10 +115,7 @@ func (i identity) ends() time.Time {
 func (f folder) read(label string) (machineRecord, error) {
 	var r machineRecord
 	path := f.record(label)
-	if err := home.CheckFile(path); err != nil {
-		return r, err
-	}
-	b, err := os.ReadFile(path)
+	b, err := home.ReadFile(path, home.MaxFile, nil)
 	if err != nil {
 		return r, err
 	}
@@ -151,7 +145,7 @@ func (r *machineRecord) advance(m machine, now time.Time) (changed bool, err err
 		r.Identities = []identity{fresh}
 		return true, err
 	}
-	if len(r.Identities) == 1 && (first.Former || now.After(first.ends().Add(-nextBefore))) {
+	if len(r.Identities) == 1 && now.After(first.ends().Add(-nextBefore)) {
 		next, err := m.newIdentity()
 		r.Identities = append(r.Identities, next)
 		return true, err

@@ -3,12 +3,9 @@ package loopback
 import (
 	"bytes"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"net"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -113,7 +110,7 @@ func TestMachinesShareAFolder(t *testing.T) {
 		t.Errorf("an entry of both, at b: %+v", got)
 	}
 	later := on(t, d.State, "a", now.Add(identityLife+time.Hour))
-	check(t, later.maintain(false))
+	check(t, later.maintain())
 	labelB, err := b.machine.label()
 	check(t, err)
 	if _, err := later.read(labelB); !errors.Is(err, fs.ErrNotExist) {
@@ -131,17 +128,17 @@ func TestNextCertificate(t *testing.T) {
 	check(t, d.Prepare())
 	at := func(after time.Duration) folder { return on(t, d.State, "a", start.Add(after)) }
 	first, leaf := shows(t, at(0))
-	check(t, at(nextBefore-time.Hour).maintain(false))
-	if ep, _ := shows(t, at(0)); ep.HasNext() || !bytes.Equal(ep.CAPEM, first.CAPEM) {
+	check(t, at(nextBefore-time.Hour).maintain())
+	if ep, _ := shows(t, at(0)); ep.next != nil || !bytes.Equal(ep.CAPEM, first.CAPEM) {
 		t.Fatal("the next one was made early")
 	}
 	middle := at(nextBefore + time.Hour)
-	check(t, middle.maintain(false))
+	check(t, middle.maintain())
 	both, still := shows(t, middle)
-	if !both.HasNext() || !still.Equal(leaf) || len(certificates(both.CAPEM)) != 2 {
+	if both.next == nil || !still.Equal(leaf) || len(certificates(both.CAPEM)) != 2 {
 		t.Fatalf("%+v", both)
 	}
-	check(t, middle.maintain(false))
+	check(t, middle.maintain())
 	if ep, _ := shows(t, middle); !bytes.Equal(ep.CAPEM, both.CAPEM) {
 		t.Error("another one was made")
 	}
@@ -149,7 +146,7 @@ func TestNextCertificate(t *testing.T) {
 		t.Errorf("an old entry: %+v", got)
 	}
 	end := at(identityLife - time.Hour)
-	check(t, end.maintain(false))
+	check(t, end.maintain())
 	after, next := shows(t, end)
 	if got := after.Trust(both.CAPEM); next.Equal(leaf) || after.Trust(first.CAPEM).Shown || !got.Shown || got.Stray {
 		t.Errorf("%+v, %+v", after, got)
@@ -157,121 +154,4 @@ func TestNextCertificate(t *testing.T) {
 	if err := verify(next, both.CAPEM, "localhost", end.now); err != nil {
 		t.Error(err)
 	}
-}
-
-// TestFormerKey: the key that an older program left open is sealed, and goes on being
-// shown; it is shown no more when every entry knows the next one.
-func TestFormerKey(t *testing.T) {
-	d, now := testDirs(t), time.Now()
-	check(t, d.Prepare())
-	f := on(t, d.State, "a", now)
-	leaf := former(t, f)
-	before, shown := shows(t, f)
-	if !shown.Equal(leaf) || !before.Former || !before.Open || before.Bound || before.HasNext() {
-		t.Fatalf("%+v", before)
-	}
-	if _, err := os.Stat(f.path(formerKey)); err != nil {
-		t.Fatal("a reader has changed the folder:", err)
-	}
-	check(t, f.maintain(false))
-	for _, name := range []string{formerKey, "server.crt", "ca.crt"} {
-		if _, err := os.Lstat(f.path(name)); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	ep, shown := shows(t, f)
-	if !shown.Equal(leaf) || ep.Open || !ep.Bound || !ep.Former || !ep.HasNext() || ep.Port != before.Port {
-		t.Fatalf("%+v", ep)
-	}
-	if got := ep.Trust(before.CAPEM); !got.Shown || got.Next {
-		t.Errorf("an entry from before: %+v", got)
-	}
-	both := ep.Authorities([][]byte{before.CAPEM})
-	if got := ep.Trust(both); got != (Trust{Shown: true, Next: true}) {
-		t.Errorf("the first entry that is written: %+v", got)
-	}
-	if got := ep.Trust(ep.Authorities([][]byte{both, before.CAPEM})); !got.Shown {
-		t.Errorf("another entry knows the former alone, and this one: %+v", got)
-	}
-	if got := ep.Trust(ep.Authorities(nil)); !got.Shown {
-		t.Errorf("no entry is known, and the one that is written: %+v", got)
-	}
-	alone := ep.Authorities([][]byte{both, both})
-	if got := ep.Trust(alone); got.Shown || !got.Next {
-		t.Errorf("an entry that is written after all: %+v", got)
-	}
-	if err := verify(leaf, alone, "127.0.0.1", now); err == nil {
-		t.Error("it verifies the former certificate")
-	}
-	check(t, f.maintain(true))
-	ep, shown = shows(t, f)
-	if got := ep.Trust(both); !got.Shown || !got.Stray {
-		t.Errorf("an entry that knows the former one too: %+v", got)
-	}
-	if err := verify(shown, alone, "127.0.0.1", now); err != nil || shown.Equal(leaf) || ep.Former {
-		t.Errorf("%v, %+v", err, ep)
-	}
-}
-
-// TestFormerKeyInterrupted: killed at any step, the next call finishes.
-func TestFormerKeyInterrupted(t *testing.T) {
-	for _, gone := range [][]string{nil, {formerKey}, {formerKey, "server.crt"}} {
-		d := testDirs(t)
-		check(t, d.Prepare())
-		f := on(t, d.State, "a", time.Now())
-		leaf := former(t, f)
-		i, err := f.former()
-		check(t, err)
-		check(t, f.write(machineRecord{[]identity{i}})) // killed after this, and after some of the files
-		for _, name := range gone {
-			check(t, os.Remove(f.path(name)))
-		}
-		if _, shown := shows(t, f); !shown.Equal(leaf) {
-			t.Errorf("%v: it shows another certificate", gone)
-		}
-		check(t, f.maintain(false))
-		if _, shown := shows(t, f); !shown.Equal(leaf) {
-			t.Errorf("%v: it shows another certificate after all", gone)
-		}
-		for _, name := range []string{formerKey, "server.crt", "ca.crt"} {
-			if _, err := os.Lstat(f.path(name)); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("%v: %s: %v", gone, name, err)
-			}
-		}
-		other := on(t, d.State, "b", time.Now())
-		if ep, shown := shows(t, other); shown.Equal(leaf) || ep.Former {
-			t.Errorf("%v: another machine shows the former certificate", gone)
-		}
-	}
-	d := testDirs(t)
-	check(t, d.Prepare())
-	f := on(t, d.State, "a", time.Now())
-	former(t, f)
-	check(t, os.Remove(f.path("server.crt")))
-	if err := f.maintain(false); err == nil || !strings.Contains(hint.Of(err), "kubeconfig set") {
-		t.Errorf("half of it was there: %v", err)
-	}
-	if _, err := f.setup(); err == nil || errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("half of it was there: %v", err)
-	}
-}
-
-// former makes what older programs made.
-func former(t *testing.T, f folder) *x509.Certificate {
-	t.Helper()
-	ca, err := NewAuthority("kubehsm bridge", 3650*24*time.Hour)
-	check(t, err)
-	der, key, err := ca.Issue(&x509.Certificate{Subject: pkix.Name{CommonName: "127.0.0.1"},
-		NotBefore: ca.Certificate.NotBefore, NotAfter: ca.Certificate.NotAfter,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames:    []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}})
-	check(t, err)
-	check(t, os.Mkdir(f.path(""), 0o700))
-	for name, b := range map[string][]byte{"port": []byte("23456\n"), "ca.crt": CertificatePEM(ca.Certificate.Raw),
-		"server.crt": CertificatePEM(der), formerKey: key} {
-		check(t, os.WriteFile(f.path(name), b, 0o600))
-	}
-	leaf, err := x509.ParseCertificate(der)
-	check(t, err)
-	return leaf
 }

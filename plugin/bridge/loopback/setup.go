@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	mathrand "math/rand/v2"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -31,7 +30,6 @@ const (
 //
 //	port                 where the bridge listens, on every machine
 //	machines/LABEL.json  the identity of the bridge on one machine, see [machineRecord]
-//	ca.crt, server.crt, server.key  the identity by older programs, see [folder.former]
 type folder struct {
 	state   string
 	machine machine
@@ -134,10 +132,7 @@ func (f folder) endpoint() (Endpoint, error) {
 		return Endpoint{}, err
 	}
 	ep := Endpoint{Port: port, shown: mine.Identities[0].Authority, Ends: mine.Identities[0].ends(), at: f.now,
-		Former: mine.Identities[0].Former}
-	_, err = os.Lstat(f.path(formerKey))
-	ep.Open = err == nil
-	ep.Bound = f.machine.bound() && !ep.Open
+		Bound: f.machine.bound()}
 	if len(mine.Identities) > 1 {
 		ep.next = mine.Identities[1].Authority
 	}
@@ -169,13 +164,14 @@ func (f folder) endpoint() (Endpoint, error) {
 
 // port reads the port. It has to be there if there is anything else.
 func (f folder) port() (int, error) {
-	b, err := f.readPort()
+	b, err := home.ReadFile(f.path("port"), home.MaxFile, nil)
 	if errors.Is(err, fs.ErrNotExist) {
 		labels, unreadable := record.Names(f.path("machines"))
-		if _, former := os.Lstat(f.path(formerKey)); unreadable == nil && len(labels) == 0 && former != nil {
+		if unreadable == nil && len(labels) == 0 {
 			return 0, err
 		}
-		b, err = f.readPort() // create writes the port before the record that was seen: it may be there now
+		// create writes the port before the record that was seen: it may be there now
+		b, err = home.ReadFile(f.path("port"), home.MaxFile, nil)
 	}
 	if err != nil {
 		return 0, f.damaged(err)
@@ -185,14 +181,6 @@ func (f folder) port() (int, error) {
 		return 0, f.damaged(fmt.Errorf("%q is not a port", b))
 	}
 	return port, nil
-}
-
-func (f folder) readPort() ([]byte, error) {
-	path := f.path("port")
-	if err := home.CheckFile(path); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
 }
 
 func (f folder) writePort(port int) error {
@@ -214,19 +202,13 @@ func damagedRecord(path string, err error) error {
 		"remove %s, then write the kubeconfig entries again with `kubehsm kubeconfig set`", path)
 }
 
-// mine reads this machine's record, or what an older program made in its place.
-// Errors: [fs.ErrNotExist].
+// mine reads this machine's record. Errors: [fs.ErrNotExist].
 func (f folder) mine() (machineRecord, error) {
 	label, err := f.machine.label()
 	if err != nil {
 		return machineRecord{}, err
 	}
-	r, err := f.read(label)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return r, err
-	}
-	i, err := f.former()
-	return machineRecord{[]identity{i}}, err
+	return f.read(label)
 }
 
 // create makes what is not there.

@@ -133,7 +133,7 @@ func TestAnotherMachinesRecord(t *testing.T) {
 	check(t, err)
 	for _, text := range []string{"", `{"version":99}`} {
 		check(t, os.WriteFile(b.record(label), []byte(text), 0o600))
-		check(t, a.maintain(false))
+		check(t, a.maintain())
 		ep, leaf := shows(t, a)
 		check(t, verify(leaf, ep.CAPEM, "127.0.0.1", now))
 		if _, err := b.endpoint(); err == nil || errors.Is(err, fs.ErrNotExist) {

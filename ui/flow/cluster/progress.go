@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"time"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/regularfile"
 )
 
 // Progress tells how far a cluster that is being built is (the trial's).
@@ -30,7 +31,7 @@ const maxProgress = 64 << 10
 // ReadProgress reads the one JSON object in the file at path. A file
 // that does not exist yet is phase "starting".
 func ReadProgress(path string) (Progress, error) {
-	b, err := os.ReadFile(path)
+	b, err := regularfile.Read(path, maxProgress)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Progress{Phase: "starting"}, nil
 	}
@@ -38,9 +39,6 @@ func ReadProgress(path string) (Progress, error) {
 		return Progress{}, fmt.Errorf("cluster progress: %w", err)
 	}
 	var p Progress
-	if len(b) > maxProgress {
-		return p, fmt.Errorf("cluster progress: %s is larger than %d bytes", path, maxProgress)
-	}
 	if err := json.Unmarshal(b, &p); err != nil {
 		return p, fmt.Errorf("cluster progress: %s: %w", path, err)
 	}

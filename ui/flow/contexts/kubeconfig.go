@@ -30,12 +30,8 @@ func (k Contexts) journal() *kubeconfig.Journal {
 // on: older ones refuse v1. The arguments repeat the version and the enrollment
 // and the environment has a request, as some clients hand no cluster information
 // to the plugin, and others no request at all.
-func (k Contexts) entry(ctx context.Context, en enrollment.Enrollment, setCurrent bool) (kubeconfig.Entry, error) {
+func (k Contexts) entry(en enrollment.Enrollment, setCurrent bool) (kubeconfig.Entry, error) {
 	endpoint, err := k.env.Bridge()
-	if err != nil {
-		return kubeconfig.Entry{}, err
-	}
-	known, err := k.knownAuthorities(ctx)
 	if err != nil {
 		return kubeconfig.Entry{}, err
 	}
@@ -55,26 +51,11 @@ func (k Contexts) entry(ctx context.Context, en enrollment.Enrollment, setCurren
 	return kubeconfig.Entry{
 		Name: en.Name,
 		Cluster: cluster.Cluster{
-			Server: endpoint.URL(en.Name), CAData: endpoint.Authorities(known),
+			Server: endpoint.URL(en.Name), CAData: endpoint.CAPEM,
 			DisableCompression: en.Cluster.DisableCompression},
 		Extension: map[string]any{"enrollment": en.Name, "server": en.Cluster.Server},
 		Exec:      exec, Namespace: en.Namespace, SetCurrent: setCurrent,
 	}, nil
-}
-
-// knownAuthorities are what each entry that leads to the bridge verifies it with.
-func (k Contexts) knownAuthorities(ctx context.Context) ([][]byte, error) {
-	all, err := k.env.Rules().List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var known [][]byte
-	for _, c := range all {
-		if c.User.Kind == kubeconfig.UserOurs {
-			known = append(known, c.Cluster.CAData)
-		}
-	}
-	return known, nil
 }
 
 // Change is a change of the kubeconfig files, looked at before it is made.
@@ -144,7 +125,7 @@ func (k Contexts) Set(ctx context.Context, name string, setCurrent, replace bool
 
 // PlanEntry plans the entry of en, which need not be saved yet.
 func (k Contexts) PlanEntry(ctx context.Context, en enrollment.Enrollment, setCurrent, replace bool) (*Change, error) {
-	entry, err := k.entry(ctx, en, setCurrent)
+	entry, err := k.entry(en, setCurrent)
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func TestDisableCompression(t *testing.T) {
 			t.Fatal(err)
 		}
 		en := enrollment.Enrollment{Name: "prod-hsm", Cluster: at.Cluster}
-		entry, err := New(e).entry(t.Context(), en, false)
+		entry, err := New(e).entry(en, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +70,7 @@ func TestWritable(t *testing.T) {
 func TestEntryForSilentClients(t *testing.T) {
 	e, _ := flowtest.Env(t, "blue")
 	en := enrollment.Enrollment{Name: "prod-hsm", Cluster: cluster.Cluster{Server: "https://10.0.0.1:6443"}}
-	entry, err := New(e).entry(t.Context(), en, false)
+	entry, err := New(e).entry(en, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,10 +87,7 @@ func (l Log) Add(ctx context.Context, d Deed) (err error) {
 		return errors.Join(err, lock.Close())
 	}
 	defer func() { err = errors.Join(err, lock.Unlock()) }()
-	if err := home.CheckFile(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	f, _, err := home.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE)
 	if err != nil {
 		return err
 	}
@@ -105,7 +102,7 @@ const NotMade = "ticket-not-made"
 // All reads the record, the oldest first, without tickets that were not made. A
 // line that a crash has cut off is passed over.
 func (l Log) All() ([]Deed, error) {
-	f, err := os.Open(l.path())
+	f, _, err := home.OpenFile(l.path(), os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

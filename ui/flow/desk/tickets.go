@@ -232,13 +232,11 @@ func (k Tickets) OpenSealed(id, serial string, sealed []byte) (*hsm.Secret, erro
 	if err := k.sweepSealKeys(); err != nil {
 		return nil, err
 	}
-	if err := home.CheckFile(k.sealPath(id)); errors.Is(err, fs.ErrNotExist) {
+	private, err := home.ReadFile(k.sealPath(id), home.MaxFile, nil)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, hint.With(fmt.Errorf("there is no key for the ticket %q here", id),
 			"only the computer and user that made the ticket, with --seal-puk, can open it, and for a week")
-	} else if err != nil {
-		return nil, err
 	}
-	private, err := os.ReadFile(k.sealPath(id))
 	if err != nil {
 		return nil, err
 	}

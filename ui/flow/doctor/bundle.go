@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/hsm/shared/regularfile"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 )
 
@@ -136,7 +137,7 @@ func systemOf(o *Options) any {
 
 // tail is the end of a text file, nothing of one that is not there.
 func tail(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, _, err := regularfile.Open(path, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -425,11 +425,10 @@ func TestBridgeKey(t *testing.T) {
 		state State
 		found string
 	}{
-		{loopback.Endpoint{Open: true, Ends: ends}, Warning, "not sealed"},
 		{loopback.Endpoint{Ends: ends}, Note, "no machine id"},
 		{loopback.Endpoint{Bound: true, Ends: ends}, OK, "bound to this machine"},
 	} {
-		fix := map[State]string{Warning: "kubehsm agent stop", Note: "systemd-machine-id-setup"}[c.state]
+		fix := map[State]string{Note: "systemd-machine-id-setup"}[c.state]
 		m.expect(bridgeKey(c.ep), c.state, c.found, fix)
 	}
 }

@@ -179,16 +179,12 @@ func verifies(k kubeconfig.Context, endpoint loopback.Endpoint) (found, why stri
 		return err.Error(), "kubectl cannot verify the bridge.", Failed
 	}
 	switch t := endpoint.Trust(authorities); {
-	case !t.Shown && !(t.Next && endpoint.HasNext()):
+	case !t.Shown:
 		return "it does not know the bridge on this machine",
 			"It was written on another machine, or the bridge's certificate or the machine's id has changed.", Failed
 	case t.Stray:
 		return "it also trusts a bridge that no longer exists",
 			"Whoever has a copy of that bridge's key can pass for yours.", Warning
-	case t.Shown && endpoint.Former && endpoint.HasNext():
-		return "it trusts the bridge's former key, which an older kubehsm kept unsealed",
-			"An old backup may hold that key. Rewrite the other entries first, and this one last: then none trusts " +
-				"the key.", Note
 	case !t.Next && time.Until(endpoint.Ends) < endsSoon:
 		return "the bridge's certificate in it ends on " + endpoint.Ends.Local().Format(time.DateOnly),
 			"kubectl will not trust the bridge after that.", Warning
@@ -199,11 +195,7 @@ func verifies(k kubeconfig.Context, endpoint loopback.Endpoint) (found, why stri
 // bridgeKey tells what a copy of the bridge's key is good for.
 func bridgeKey(endpoint loopback.Endpoint) Check {
 	c := Check{ID: "bridge-key", Group: GroupKubeconfig, Title: "Key of the bridge"}
-	switch {
-	case endpoint.Open:
-		return c.with(Warning, "not sealed: an older kubehsm left it in the state folder",
-			"Whoever copies the folder can pass for the bridge.", "kubehsm agent stop; the next agent seals it")
-	case !endpoint.Bound:
+	if !endpoint.Bound {
 		return c.with(Note, "not bound to this machine, which has no machine id",
 			"Whoever copies the folder can pass for the bridge on another machine.",
 			"where systemd runs: sudo systemd-machine-id-setup")

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -68,7 +67,7 @@ func (s Store) Load(name string) (*Progress, error) {
 	if err := enrollment.ValidName(name); err != nil {
 		return nil, err
 	}
-	b, err := os.ReadFile(s.Path(name))
+	b, err := home.ReadFile(s.Path(name), record.MaxSize, nil)
 	if err != nil {
 		return nil, fmt.Errorf("enrollment record: %w", err)
 	}
@@ -142,7 +141,7 @@ func (s Store) LoadRequest(server, name string) (Request, error) {
 }
 
 func (s Store) readRequest(path string, to *Request) error {
-	b, err := os.ReadFile(path)
+	b, err := home.ReadFile(path, record.MaxSize, nil)
 	if err == nil {
 		err = format().Decode(b, to)
 	}

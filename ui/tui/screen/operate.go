@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/hsm/shared/regularfile"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -96,17 +96,7 @@ func Path(typed string) string {
 const mostFile = 1 << 20
 
 // ReadFile reads a file that a person named, up to a mebibyte.
-func ReadFile(path string) (b []byte, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if b, err = io.ReadAll(io.LimitReader(f, mostFile+1)); err == nil && len(b) > mostFile {
-		err = fmt.Errorf("%s is larger than %d bytes", path, mostFile)
-	}
-	return b, err
-}
+func ReadFile(path string) ([]byte, error) { return regularfile.Read(path, mostFile) }
 
 // WriteNew writes a file that does not exist yet.
 func WriteNew(path string, b []byte) error {
