@@ -32,8 +32,8 @@ func CommandOf(pid int) string {
 	return commandWords(b)
 }
 
-// commandWords takes the leading words from /proc's form of a command line.
-// Flags and what follows them are left out: values may be secrets.
+// commandWords takes the words before the first flag or assignment from /proc's form of a
+// command line. What follows may be a secret, and nothing says which flags take a value.
 func commandWords(b []byte) string {
 	words := strings.Join(leading(b), " ")
 	if len(words) > maxCommand {
@@ -45,15 +45,11 @@ func commandWords(b []byte) string {
 func leading(b []byte) []string {
 	args := strings.Split(string(bytes.TrimRight(b, "\x00")), "\x00")
 	words := []string{filepath.Base(args[0])}
-	for i := 1; i < len(args) && len(words) < parentWords; i++ {
-		switch arg := args[i]; {
-		case arg == "--":
-			return words
-		case !strings.HasPrefix(arg, "-"):
-			words = append(words, arg)
-		case !strings.Contains(arg, "="):
-			i++ // perhaps its value
+	for _, arg := range args[1:] {
+		if len(words) == parentWords || strings.HasPrefix(arg, "-") || strings.Contains(arg, "=") {
+			break
 		}
+		words = append(words, arg)
 	}
 	return words
 }
