@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/process/child"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/cli"
 	"github.com/kubehsm/kubehsm/ui/drivers"
@@ -21,23 +22,23 @@ import (
 func main() { os.Exit(run()) }
 
 func run() int {
-	for _, part := range []func(args []string) (code int, ok bool){worker.Work, once.Sign} {
-		if code, ok := part(os.Args[1:]); ok {
-			return code
-		}
+	if code, ok := worker.Work(os.Args[1:]); ok { // its environment is from a process of ours
+		return code
 	}
-	// bubbletea would log every key that is typed there, PINs included.
-	if err := os.Unsetenv("TEA_TRACE"); err != nil {
-		ui.Report(os.Stderr, fmt.Errorf("TEA_TRACE: %w", err))
-		return ui.ExitFailed
-	}
-	ctx, signals, stop := interrupt.Context(context.Background())
-	defer stop()
 	executable, err := os.Executable()
 	if err != nil {
 		ui.Report(os.Stderr, fmt.Errorf("finding this program: %w", err))
 		return ui.ExitFailed
 	}
+	if err := child.Quiet(executable); err != nil {
+		ui.Report(os.Stderr, err)
+		return ui.ExitFailed
+	}
+	if code, ok := once.Sign(os.Args[1:]); ok {
+		return code
+	}
+	ctx, signals, stop := interrupt.Context(context.Background())
+	defer stop()
 	program := &cli.Program{
 		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: os.Getenv, Setenv: os.Setenv,

@@ -86,6 +86,24 @@ func TestPINIsNowhere(t *testing.T) {
 	}
 }
 
+// TestStartedToTalk: whoever starts the agent has neither Go's runtime nor a library write down what the agent carries.
+func TestStartedToTalk(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	u.enroll()
+	u.kubehsm("agent", "stop")
+	keys := filepath.Join(u.Dir, "keys")
+	talk := lab.Run{PIN: lab.PIN, Env: []string{"GODEBUG=http2debug=2", "GOTRACEBACK=crash", "SSLKEYLOGFILE=" + keys}}
+	u.ok(u.Run(t.Context(), talk, u.Binary, "unlock", enrolled))
+	u.kubectl("get", "namespaces")
+	u.kubehsm("agent", "stop")
+	found, n, err := lab.FilesWith(u.Home, "http2: ")
+	must(t, err)
+	if _, err := os.Stat(keys); len(found) > 0 || n < 5 || !os.IsNotExist(err) {
+		t.Errorf("%v of %d files, %v", found, n, err)
+	}
+}
+
 // TestPrivateKeyStaysInTheToken tries to read the private key through PKCS#11,
 // logged in as its owner.
 func TestPrivateKeyStaysInTheToken(t *testing.T) {

@@ -86,10 +86,6 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 	if err := Usable(o.In, o.Out, o.Environ); err != nil {
 		return Outcome{}, err
 	}
-	// bubbletea writes every key into the file that TEA_TRACE names, typed PINs too.
-	if err := os.Unsetenv("TEA_TRACE"); err != nil {
-		return Outcome{}, fmt.Errorf("terminal: %w", err)
-	}
 	give, err := keepStderr()
 	if err != nil {
 		return Outcome{}, fmt.Errorf("terminal: %w", err)
