@@ -19,7 +19,7 @@ import (
 )
 
 // Records writes what the agent does to the audit log. The work goes on if that
-// fails, and the agent's status says so.
+// fails, but for what must be on record, and the agent's status says so.
 type Records struct {
 	log     *slog.Logger
 	agent   int                    // the agent's process
@@ -35,17 +35,22 @@ func NewRecords(to *audit.Log, path string, agent int, log *slog.Logger) *Record
 }
 
 // Write writes a record.
-func (s *Records) Write(r audit.Record) { s.put(r, (*audit.Log).Write) }
+func (s *Records) Write(r audit.Record) { _ = s.Keep(r) } // the status shows the error
 
-// Repeated is write for what a program may try in a loop.
-func (s *Records) Repeated(r audit.Record) { s.put(r, (*audit.Log).Repeated) }
+// Keep is Write for what counts only if it is on record.
+func (s *Records) Keep(r audit.Record) error { return s.put(r, (*audit.Log).Write) }
 
-func (s *Records) put(r audit.Record, to func(*audit.Log, audit.Record) error) {
+// Repeated is Write for what a program may try in a loop.
+func (s *Records) Repeated(r audit.Record) { _ = s.put(r, (*audit.Log).Repeated) }
+
+func (s *Records) put(r audit.Record, to func(*audit.Log, audit.Record) error) error {
 	if s.To == nil {
-		return
+		return nil
 	}
 	r.Agent = s.agent
-	s.note(to(s.To, r))
+	err := to(s.To, r)
+	s.note(err)
+	return err
 }
 
 // Recover writes what was only counted so far, and begins a new log where

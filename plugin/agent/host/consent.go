@@ -179,7 +179,10 @@ func (s *questions) question(ctx, answered context.Context, q bridge.Question) e
 	case errors.Is(err, errRefused):
 		r.Outcome, r.Error = audit.Refused, ""
 	}
-	s.records.Write(r)
+	if unrecorded := s.records.Keep(r); err == nil && unrecorded != nil {
+		err = hint.With(fmt.Errorf("the answer does not count: %w", unrecorded),
+			"make room on the disk, or see to it that kubehsm can write its audit log, and answer again")
+	}
 	return err
 }
 

@@ -267,6 +267,28 @@ func TestNobodyToAsk(t *testing.T) {
 	}
 }
 
+// TestAnswerGoesOnRecord: a yes that cannot be recorded, as on a full disk, is none; the next one counts.
+func TestAnswerGoesOnRecord(t *testing.T) {
+	p := &asker{answer: always(true, nil)}
+	r, _, c := consenting(t, rigOptions{}, consent.Writes, p)
+	path := audit.Path(r.dirs)
+	check(t, r.agent.records.To.Close())
+	check(t, os.Rename(path, path+".kept"))
+	check(t, os.Mkdir(path, 0o700))
+	if code, body := r.send(t.Context(), c, "POST", pods); code != http.StatusForbidden ||
+		!strings.Contains(body, "the answer does not count: audit log: ") || !strings.Contains(body, "make room on the disk") {
+		t.Errorf("%d %s", code, body)
+	}
+	check(t, os.Remove(path))
+	check(t, os.Rename(path+".kept", path))
+	if code, body := r.send(t.Context(), c, "POST", pods); code != served || p.asked() != 2 {
+		t.Errorf("%d %s, %d questions", code, body, p.asked())
+	}
+	if all := r.recordsOf(audit.Consent); len(all) != 1 || all[0].Outcome != audit.Granted {
+		t.Errorf("%+v", all)
+	}
+}
+
 // TestAttendantIsAwaited: the client's first request may be faster than its attendant.
 func TestAttendantIsAwaited(t *testing.T) {
 	r, client, c := consenting(t, rigOptions{}, consent.Always, nil)
