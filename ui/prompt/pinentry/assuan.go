@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/text"
 )
 
 // assuan is the client side of the Assuan protocol as pinentry speaks it
@@ -70,10 +71,7 @@ func (a *assuan) data(command string, buf []byte) ([]byte, error) {
 func (a *assuan) send(command, argument string, buf []byte) ([]byte, error) {
 	line := command
 	if argument != "" {
-		line += " " + escapeAssuan(argument)
-	}
-	if len(line) > maxAssuanLine-2 {
-		line = line[:maxAssuanLine-2]
+		line += " " + assuanEscapes.Replace(cut(argument, maxArgument(command)))
 	}
 	if _, err := io.WriteString(a.w, line+"\n"); err != nil {
 		return nil, fmt.Errorf("talking to pinentry: %w", err)
@@ -167,7 +165,22 @@ func parseAssuanError(s string) error {
 	return &assuanError{code: int(n & 0xffff), text: words}
 }
 
-// escapeAssuan encodes what would end or bend a line.
-func escapeAssuan(s string) string {
-	return strings.NewReplacer("%", "%25", "\n", "%0A", "\r", "%0D").Replace(s)
+// assuanEscapes encode what would end or bend a line.
+var assuanEscapes = strings.NewReplacer("%", "%25", "\n", "%0A", "\r", "%0D")
+
+// maxArgument is how many encoded bytes a command's argument may have.
+func maxArgument(command string) int { return maxAssuanLine - len("\r\n") - len(command+" ") }
+
+// cut returns as much of the beginning of s as takes so many bytes when it is encoded, with a mark if that is not all.
+func cut(s string, bytes int) string {
+	if len(assuanEscapes.Replace(s)) <= bytes {
+		return s
+	}
+	bytes -= len(text.Ellipsis)
+	for i, r := range s {
+		if bytes -= len(assuanEscapes.Replace(string(r))); bytes < 0 {
+			return s[:i] + text.Ellipsis
+		}
+	}
+	return s
 }

@@ -25,6 +25,8 @@ const (
 	maxSecret = 4096
 	// maxRounds bounds how often a new secret is asked for whose two entries differ.
 	maxRounds = 3
+	// leastRows are those to which fields are laid out anew where they do not fit.
+	leastRows = 6
 )
 
 // New asks in a window that program, a path or a name on PATH, shows for at most timeout.
@@ -57,12 +59,14 @@ type window struct {
 func (w window) pin(ctx context.Context, prompt hsm.PINPrompt) (*hsm.Secret, error) {
 	above, label := question.PIN(prompt, question.WindowRoom)
 	title := strings.TrimSuffix(label, ": ")
-	about, notes := above[:1], above[1:]
+	description, problem := above[0], strings.Join(above[1:], "\n")
 	if len(prompt.Purpose.Fields) > 0 { // the fields say what the PIN is for
-		about, notes = above, nil
+		description, problem = described(func(room question.Room) ([]string, string) {
+			above, _ := question.PIN(prompt, room)
+			return above[:len(above)-1], above[len(above)-1]
+		}), ""
 	}
-	description := strings.Join(about, "\n")
-	s, err := w.secret(ctx, description, title, strings.Join(notes, "\n"))
+	s, err := w.secret(ctx, description, title, problem)
 	for round := 1; err == nil && prompt.New; round++ {
 		var again *hsm.Secret
 		if again, err = w.secret(ctx, description, question.Repeat, ""); err != nil {
@@ -104,6 +108,22 @@ func (w window) secret(ctx context.Context, description, label, problem string) 
 	return s, nil
 }
 
+// described is what laid says, the last line in any case, with no more than a line of the protocol carries: of fields,
+// rows are left out, which says so; of what is still too long the end.
+func described(laid func(question.Room) (above []string, last string)) string {
+	for room := question.WindowRoom; ; room.Rows-- {
+		lines, last := laid(room)
+		if len(lines) == 0 {
+			return last
+		}
+		above := strings.Join(lines, "\n")
+		most := maxArgument("SETDESC") - len(assuanEscapes.Replace("\n"+last))
+		if room.Rows == leastRows || len(assuanEscapes.Replace(above)) <= most {
+			return cut(above, most) + "\n" + last
+		}
+	}
+}
+
 // texts sets what the window says. Not every pinentry knows every command;
 // only the description must get through, as it names the token.
 func texts(a *assuan, description, label, problem string) error {
@@ -129,8 +149,10 @@ func texts(a *assuan, description, label, problem string) error {
 }
 
 func (w window) confirm(ctx context.Context, prompt hsm.ConfirmPrompt) (bool, error) {
-	above, label := question.Confirm(prompt, question.WindowRoom)
-	description := strings.Join(append(above, strings.TrimSuffix(strings.TrimSuffix(label, " [y/N] "), " [Y/n] ")), "\n")
+	description := described(func(room question.Room) ([]string, string) {
+		above, label := question.Confirm(prompt, room)
+		return above, strings.TrimSuffix(strings.TrimSuffix(label, " [y/N] "), " [Y/n] ")
+	})
 	if prompt.ByTyping() {
 		s, err := w.secret(ctx, description, "Confirm", "")
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
@@ -139,6 +140,57 @@ func TestPinentryConfirm(t *testing.T) {
 		yes, err := New(program, time.Minute).Confirm(context.Background(), hsm.ConfirmPrompt{Question: "go on?"})
 		if err != nil || yes != want {
 			t.Errorf("%s: %v, %v", behaviour, yes, err)
+		}
+	}
+}
+
+// TestLongQuestions: what a line of the protocol does not carry is left out with a mark, counted as it is encoded, and
+// the question itself is always there.
+func TestLongQuestions(t *testing.T) {
+	long := strings.Repeat("100%\n\u00e9", 200)
+	var fields []hsm.Field
+	for _, label := range []string{"Request", "Namespace", "Does", "Program", "Cluster", "Body", "Process"} {
+		fields = append(fields, hsm.Field{Label: label, Values: []string{long, strings.Repeat("%", 300)}})
+	}
+	purpose := hsm.Purpose{Fields: fields}
+	for name, ask := range map[string]func(p hsm.Prompter) error{
+		"Allow it?": func(p hsm.Prompter) error {
+			_, err := p.Confirm(t.Context(), hsm.ConfirmPrompt{Question: "allow it?", Fields: fields})
+			return err
+		},
+		"Go on?": func(p hsm.Prompter) error {
+			_, err := p.Confirm(t.Context(), hsm.ConfirmPrompt{Question: "go on?", Detail: long})
+			return err
+		},
+		"to allow it": func(p hsm.Prompter) error {
+			prompt := testPIN()
+			prompt.Purpose = purpose
+			s, err := p.PIN(t.Context(), prompt)
+			s.Zero()
+			return err
+		},
+		"\u2026": func(p hsm.Prompter) error {
+			_, err := p.Confirm(t.Context(), hsm.ConfirmPrompt{Question: long})
+			return err
+		},
+	} {
+		program, logFile := pinentryFor(t, "good")
+		if err := ask(New(program, time.Minute)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		said, err := os.ReadFile(logFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(said)) {
+			line = strings.TrimSuffix(line, "\n")
+			if !strings.HasPrefix(line, "SETDESC ") {
+				continue
+			}
+			if len(line) > 1000 || !strings.Contains(line, "\u2026") || !strings.HasSuffix(line, name) || !utf8.ValidString(line) ||
+				strings.HasSuffix(line, "%\u2026") {
+				t.Errorf("%d bytes: %s", len(line), line)
+			}
 		}
 	}
 }
