@@ -86,8 +86,9 @@ func (a *app) auditOnce(ctx context.Context, o auditOptions, agent session.Agent
 			w.line("%s.", present.NoRecords)
 		} else {
 			rows := make([][]string, 0, len(records))
+			signatures := agent.Signatures()
 			for _, r := range records {
-				rows = append(rows, auditRow(agent, r))
+				rows = append(rows, auditRow(signatures, r))
 			}
 			w.table([]string{"TIME", "EVENT", "OUTCOME", "ENROLLMENT", "PROGRAM", "DETAIL"}, rows)
 		}
@@ -99,6 +100,7 @@ func (a *app) auditOnce(ctx context.Context, o auditOptions, agent session.Agent
 
 // auditFollow prints each record as it comes; ctrl-c is the way it ends.
 func (a *app) auditFollow(ctx context.Context, o auditOptions, agent session.Agent, f audit.Filter) error {
+	signatures := agent.Signatures()
 	_, err := agent.Audit(ctx, f, func(r audit.Record) error {
 		var b []byte
 		var err error
@@ -111,7 +113,7 @@ func (a *app) auditFollow(ctx context.Context, o auditOptions, agent session.Age
 			b = append([]byte("---\n"), b...)
 		default:
 			w := a.out()
-			w.line("%s", strings.Join(filled(auditRow(agent, r)), "  "))
+			w.line("%s", strings.Join(filled(auditRow(signatures, r)), "  "))
 			return w.flush()
 		}
 		if err == nil {
@@ -132,8 +134,8 @@ func filled(cells []string) []string {
 	return kept
 }
 
-func auditRow(agent session.Agent, r audit.Record) []string {
-	row := present.AuditRowOf(r, agent.VerifyConsent)
+func auditRow(signatures *session.Signatures, r audit.Record) []string {
+	row := present.AuditRowOf(r, signatures.Verify)
 	at := r.Time.Local().Format("2006-01-02 15:04:05")
 	return []string{at, row.Event, row.Outcome.Words, row.Enrollment, row.Program, row.Detail}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -213,10 +214,22 @@ func TestAudit(t *testing.T) {
 		"signed": {signed, nil}, "forged": {forged, consent.ErrSignature}, "foreign": {foreign, consent.ErrSignature},
 		"unsigned": {r: unsigned}, "of a certificate that is gone": {lost, hsm.ErrNoCertificate},
 	} {
-		err := a.VerifyConsent(c.r)
+		err := a.Signatures().Verify(c.r)
 		if (err == nil) != (name == "signed") || c.want != nil && !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	// The enrollments are read once for all records, and again when one was written.
+	signatures := a.Signatures()
+	if err := signatures.Verify(signed); err != nil {
+		t.Error(err)
+	}
+	path := filepath.Join(w.Env.Dirs.State, "enrollments", en.Name+".json")
+	if err := os.WriteFile(path, []byte("{}"), 0o600); err != nil { // the folder does not change
+		t.Fatal(err)
+	}
+	if err := signatures.Verify(signed); err != nil {
+		t.Errorf("the enrollments are read for each record: %v", err)
 	}
 	// A key that the enrollment does not have is another one's, or that of before a renewal.
 	renewed := en
@@ -224,7 +237,7 @@ func TestAudit(t *testing.T) {
 	if err := w.Env.Enrollments().Save(renewed); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.VerifyConsent(signed); !errors.Is(err, consent.ErrFormerKey) {
+	if err := signatures.Verify(signed); !errors.Is(err, consent.ErrFormerKey) {
 		t.Errorf("by a key of before: %v", err)
 	}
 	if err := w.Env.Enrollments().Save(en); err != nil {

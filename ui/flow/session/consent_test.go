@@ -74,7 +74,7 @@ func TestConsentRaised(t *testing.T) {
 		t.Errorf("%s, version %d, signed %t", c.Policy, c.Standing.Version.Number, c.Signed())
 	}
 	if records := policies(t, e); len(records) != 2 || records[1].Lowered || records[1].Number != 2 ||
-		agent.VerifyConsent(records[1]) != nil {
+		agent.Signatures().Verify(records[1]) != nil {
 		t.Errorf("%+v", records)
 	}
 	card.Unplug() // the policy in force takes nothing

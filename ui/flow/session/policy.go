@@ -197,24 +197,45 @@ func (a Agent) RecordPolicy(en enrollment.Enrollment, r audit.Record) error {
 	return a.Env.Unwritable(audit.Append(audit.Path(a.Env.Dirs), r))
 }
 
-// VerifyConsent checks the token's signature in a record of the audit log: of a version of a
+// Signatures checks signatures in the audit log. It reads the enrollments once, and again when
+// one has changed. It is for one goroutine.
+type Signatures struct {
+	store   enrollment.Store
+	version string
+	ofKey   map[string][]enrollment.Enrollment
+	err     error // of enrollments that cannot be read
+}
+
+// Signatures returns what checks the signatures in the audit log of a.
+func (a Agent) Signatures() *Signatures { return &Signatures{store: a.Env.Enrollments()} }
+
+// Verify checks the token's signature in a record of the audit log: of a version of a
 // policy by the key that it names, of a statement by the certificate that the enrollment had
 // then. Errors wrap [consent.ErrSignature] or [consent.ErrFormerKey], or say what is missing.
-func (a Agent) VerifyConsent(r audit.Record) error {
-	if err := verifySignature(a.Env.Enrollments(), r); err != nil {
+func (s *Signatures) Verify(r audit.Record) error {
+	if v := s.store.ListVersion(); s.ofKey == nil || v != s.version {
+		var all []enrollment.Enrollment
+		all, s.err = s.store.List()
+		s.version, s.ofKey = v, map[string][]enrollment.Enrollment{}
+		for _, e := range all {
+			s.ofKey[e.KeyHash] = append(s.ofKey[e.KeyHash], e)
+		}
+	}
+	all := s.ofKey[r.Key]
+	if err := verifySignature(s.store, all, r); err != nil {
 		return err
 	}
 	// Whoever writes into the log can write a certificate for a key of his own, too.
-	all, err := a.Env.Enrollments().OfKey(r.Key)
 	if slices.ContainsFunc(all, func(e enrollment.Enrollment) bool {
 		return r.Enrollment == "" || e.Name == r.Enrollment || e.SpareOf == r.Enrollment
 	}) {
 		return nil
 	}
-	return errors.Join(consent.ErrFormerKey, err)
+	return errors.Join(consent.ErrFormerKey, s.err)
 }
 
-func verifySignature(store enrollment.Store, r audit.Record) error {
+// verifySignature checks the signature in a record by a key that has the enrollments all.
+func verifySignature(store enrollment.Store, all []enrollment.Enrollment, r audit.Record) error {
 	if len(r.Signature) == 0 {
 		return errors.New("the record has no signature")
 	}
@@ -239,9 +260,8 @@ func verifySignature(store enrollment.Store, r audit.Record) error {
 		return differs
 	}
 	by := enrollment.Enrollment{Name: r.Enrollment, KeyHash: r.Key}
-	spares, _ := store.Spares(r.Enrollment) // without the one that signed, its certificate is missing below
-	if i := slices.IndexFunc(spares, func(e enrollment.Enrollment) bool { return e.KeyHash == r.Key }); i >= 0 {
-		by = spares[i]
+	if i := slices.IndexFunc(all, func(e enrollment.Enrollment) bool { return e.SpareOf == r.Enrollment }); i >= 0 {
+		by = all[i]
 	}
 	chain, err := store.Certificate(by)
 	if err != nil {

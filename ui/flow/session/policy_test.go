@@ -216,7 +216,7 @@ func TestConsentCarriedOver(t *testing.T) {
 		t.Errorf("%s, signed %t", c.Policy, c.Signed())
 	}
 	records := policies(t, w.Env)
-	if last := records[len(records)-1]; agent.VerifyConsent(last) != nil || last.Reason != audit.PolicyEnrolled {
+	if last := records[len(records)-1]; agent.Signatures().Verify(last) != nil || last.Reason != audit.PolicyEnrolled {
 		t.Errorf("%+v", last)
 	}
 	if err := carry(); err != nil { // once more: it is signed already

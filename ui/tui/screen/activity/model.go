@@ -150,8 +150,9 @@ func (m *Model) follow(now time.Time) tea.Cmd {
 		in := make(chan record, batchMost)
 		go task.Batch(in, batchMost, batchWait, func(all []record) { m.Runner.Send(recordsMsg{id: id, records: all}) })
 		defer close(in)
+		signatures := m.agent.Signatures()
 		_, err := m.agent.Audit(ctx, audit.Filter{Since: now.Add(-logSince), Follow: true}, func(r audit.Record) error {
-			in <- record{Record: r, said: present.AuditRowOf(r, m.agent.VerifyConsent)}
+			in <- record{Record: r, said: present.AuditRowOf(r, signatures.Verify)}
 			return nil
 		})
 		return logEndedMsg{id: id, err: err}
