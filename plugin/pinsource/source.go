@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -130,6 +131,11 @@ func newEntry(from settings.PINSource) (e Entry, err error) {
 		return e, errors.New("the token's URI names more than a token")
 	}
 	return e, nil
+}
+
+// Gives reports whether an entry gives the PIN of the token that u names.
+func Gives(entries []Entry, u hsm.URI) bool {
+	return slices.ContainsFunc(entries, func(e Entry) bool { return compatible(e.Token, u) })
 }
 
 // Listed is nil if u has no pin-source, or one that an entry gives for a token

@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/kubehsm/kubehsm/plugin/pinsource"
 	"github.com/kubehsm/kubehsm/ui"
 )
 
@@ -37,6 +38,7 @@ terminal.`,
 		}
 		defer client.Close()
 		client.Waiting = env.WaitingOf(c.Context())
+		client.Given = a.pinFD >= 0 || pinsource.Gives(a.sources, e.Key)
 		if err := client.Unlock(c.Context(), e.Name, a.prompter()); err != nil {
 			return err
 		}

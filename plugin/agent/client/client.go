@@ -31,6 +31,9 @@ type Client struct {
 	// Waiting, if not nil, shows why an operation waits, until done is called. It
 	// returns at once, and may wait a moment before it shows anything.
 	Waiting func(ask.Wait) (done func())
+	// Given says that a source gives the PIN to [Client.Unlock]: it does not wait for the
+	// answer to a question for the PIN that is open elsewhere, and that is withdrawn.
+	Given bool
 
 	link *link.Client
 	// beats says that the agent gives a sign of life while it works, see hello.
@@ -89,7 +92,7 @@ func (c *Client) Prepare(ctx context.Context, r PrepareRequest, p hsm.Prompter) 
 // need not. It does nothing when the token is unlocked.
 func (c *Client) Unlock(ctx context.Context, enrollment string, p hsm.Prompter) error {
 	r := &message.SessionRequest{Header: link.Header{Op: message.OpUnlock}, Enrollment: enrollment, Client: process.This(),
-		Purpose: hsm.Purpose{Command: "kubehsm"}}
+		Purpose: hsm.Purpose{Command: "kubehsm"}, Given: c.Given}
 	return c.call(ctx, r, nil, link.Options{Prompter: ask.From(p)})
 }
 

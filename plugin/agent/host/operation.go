@@ -119,7 +119,7 @@ func (a *agent) operateFor(l *link.Server, r link.Received, p *link.Asker, out *
 		}
 		p.Client = who.Client
 		if r.Op == message.OpUnlock {
-			return a.life.work(func() error { return a.signIns.unlockAhead(l.Context(), who, p) })
+			return a.life.work(func() error { return a.signIns.unlockAhead(l.Context(), who, p, q.Given) })
 		}
 		p.Else = a.responders.Instead(who.Client)
 		return a.life.work(func() error {

@@ -346,8 +346,8 @@ func (t *target) explain(err error) error {
 		t.e.Command())
 }
 
-// unlockAhead is the unlock operation.
-func (s *signIns) unlockAhead(ctx context.Context, q auditing.Requester, p *link.Asker) error {
+// unlockAhead is the unlock operation; given says that p has the PIN at hand.
+func (s *signIns) unlockAhead(ctx context.Context, q auditing.Requester, p *link.Asker, given bool) error {
 	t, err := s.targets.target(q.Enrollment)
 	if err == nil {
 		t, err = s.targets.choose(ctx, t)
@@ -362,7 +362,8 @@ func (s *signIns) unlockAhead(ctx context.Context, q auditing.Requester, p *link
 	ctx, cancel := s.epoch.untilLocked(ctx)
 	defer cancel()
 	// The purpose has no command, since kubehsm itself asks.
-	use := token.Use{Client: q.Client, Purpose: hsm.Purpose{Cluster: t.e.Name, Action: "unlock the token"}, Ask: p.Ask}
+	use := token.Use{Client: q.Client, Purpose: hsm.Purpose{Cluster: t.e.Name, Action: "unlock the token"}, Ask: p.Ask,
+		Given: given}
 	if _, err = t.find(ctx); err == nil {
 		err = t.held.Unlock(ctx, use, s.records.Unlocking(q, t.held.URI()))
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/signing"
 	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
@@ -139,6 +140,43 @@ func TestToldWhoIsAsked(t *testing.T) {
 		if w.shown() != nil {
 			t.Errorf("%s is still told", name)
 		}
+	}
+}
+
+// TestPINAtHand: a question for the PIN that is forgotten in an open kubehsm keeps nobody who has the PIN at hand. It is
+// withdrawn, and put again only if the token stays locked.
+func TestPINAtHand(t *testing.T) {
+	for name, tc := range map[string]struct {
+		given string
+		want  error
+		again []hsmtest.Answer
+	}{
+		"right": {given: pin},
+		"wrong": {"000000", hsm.ErrPINIncorrect, []hsmtest.Answer{hsmtest.PIN(pin)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, rigOptions{})
+			asked := make(chan struct{})
+			r.attendedBy(process.ID{}, ask.From(hsmtest.NewScript(t, append([]hsmtest.Answer{hsmtest.Hang(asked)}, tc.again...)...)))
+			result := make(chan error, 1)
+			go func() {
+				_, err := r.dial().Prepare(t.Context(), client.PrepareRequest{Enrollment: "prod", Client: elsewhere(t)}, nil)
+				result <- err
+			}()
+			<-asked
+			source := func(_ context.Context, q ask.Question) (ask.Answer, error) {
+				if q.PIN == nil || q.PIN.Again != "" {
+					return ask.Answer{}, tc.want
+				}
+				return ask.Answer{PIN: hsm.NewSecret([]byte(tc.given)), Given: true}, nil
+			}
+			c := r.dial()
+			c.Given = true
+			if err := c.Unlock(t.Context(), "prod", ask.Func(source)); !errors.Is(err, tc.want) {
+				t.Error(err)
+			}
+			check(t, <-result)
+		})
 	}
 }
 

@@ -63,6 +63,8 @@ type SessionRequest struct {
 	Authorities []byte `json:"authorities,omitempty"`
 	// Look wants a session only if that takes no PIN, touch or yes: [hsm.ErrPINRequired] if it does.
 	Look bool `json:"look,omitempty"`
+	// Given says of an unlock that a source gives the client the PIN: nobody is asked for it.
+	Given bool `json:"given,omitempty"`
 }
 
 // SessionAnswer hands a session out.

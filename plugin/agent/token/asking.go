@@ -26,6 +26,8 @@ type Use struct {
 	Purpose hsm.Purpose
 	// Ask asks the person; nil asks nobody.
 	Ask ask.Func
+	// Given says that Ask has the PIN at hand: [Held.Unlock] withdraws a question for it.
+	Given bool
 }
 
 // ask returns what puts the token's questions to u.Ask; nil if u asks nobody. It adds what

@@ -41,6 +41,10 @@ type Held struct {
 	// signed is still open.
 	since time.Time
 	used  time.Time
+	// given counts those who wait to unlock the token with a PIN that they have at hand.
+	// withdraw takes back another's question for the PIN; it is nil if none is open.
+	given    int
+	withdraw func()
 	// why the token was locked last, and when, if anything stood on it.
 	why    string
 	locked time.Time
@@ -274,8 +278,33 @@ func (h *Held) Find(ctx context.Context, key hsm.URI, want crypto.PublicKey) (hs
 }
 
 // Unlock asks for the PIN unless the token is unlocked. Whoever comes while somebody is
-// asked waits for that. tried is called with the end of an attempt.
+// asked waits for that, but for one who has the PIN at hand: the question is withdrawn, and put
+// again if the token stays locked. tried is called with the end of an attempt.
 func (h *Held) Unlock(ctx context.Context, u Use, tried func(error)) error {
+	if u.Given {
+		h.yield(func() { h.given++ })
+		defer h.yield(func() { h.given-- })
+	}
+	for {
+		if err := h.unlock(ctx, u, tried); !errors.Is(err, errWithdrawn) {
+			return err
+		}
+	}
+}
+
+// yield makes a change, after which no question is open that somebody need not wait for.
+func (h *Held) yield(change func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if change(); h.given > 0 && h.withdraw != nil {
+		h.withdraw()
+	}
+}
+
+// errWithdrawn says that another has the PIN at hand.
+var errWithdrawn = errors.New("the question for the PIN was withdrawn")
+
+func (h *Held) unlock(ctx context.Context, u Use, tried func(error)) error {
 	select {
 	case h.asking <- struct{}{}:
 		defer func() { <-h.asking }()
@@ -292,11 +321,14 @@ func (h *Held) Unlock(ctx context.Context, u Use, tried func(error)) error {
 		return nil
 	}
 	var of worker.Token
-	var given atomic.Bool // a PIN may be on its way to the token
+	var given, withdrawn atomic.Bool // a PIN may be on its way to the token; another has it at hand
 	err := h.with(ctx, func(ctx context.Context, t worker.Token) error {
 		of = t
-		return t.Unlock(ctx, noting(h.ask(u, newTouches(ctx)), &given).Prompter())
+		return t.Unlock(ctx, noting(h.withdrawable(h.ask(u, newTouches(ctx)), u, &withdrawn), &given).Prompter())
 	})
+	if err != nil && withdrawn.Load() && ctx.Err() == nil {
+		return errWithdrawn
+	}
 	if err != nil && ctx.Err() != nil && given.Load() { // the token must not be unlocked for a person who has left
 		err = errors.Join(err, h.Lock(""))
 	}
@@ -310,6 +342,23 @@ func (h *Held) Unlock(ctx context.Context, u Use, tried func(error)) error {
 	}
 	tried(err)
 	return err
+}
+
+// withdrawable returns next, whose questions for the PIN end when another has it at hand.
+func (h *Held) withdrawable(next ask.Func, u Use, withdrawn *atomic.Bool) ask.Func {
+	if next == nil || u.Given {
+		return next
+	}
+	return func(ctx context.Context, q ask.Question) (ask.Answer, error) {
+		if q.PIN != nil {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithCancel(ctx)
+			defer cancel()
+			h.yield(func() { h.withdraw = func() { withdrawn.Store(true); cancel() } })
+			defer h.yield(func() { h.withdraw = nil })
+		}
+		return next(ctx, q)
+	}
 }
 
 // noting notes that a PIN was given; nil if next asks nobody.
