@@ -2,6 +2,7 @@ package ask
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,6 +10,12 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
+
+// Limit is how long a prompt stays that nobody answers: others may wait for its end.
+const Limit = 2 * time.Minute
+
+// ErrGone says that nobody waits for the answer any more: no person has declined to give it.
+var ErrGone = errors.New("the program that asked has ended")
 
 // Question is what a person is asked, or shown to do: one of PIN, Confirm, Touch and
 // Reach is set. A function that changes what a prompt says changes a copy of it.

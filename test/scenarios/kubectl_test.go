@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -44,6 +45,37 @@ func TestCrashedAgentHeals(t *testing.T) {
 	}
 	if now := u.agentStatus(); now.PID == old.PID || !now.Running {
 		t.Errorf("the agent is %+v, was %+v", now, old)
+	}
+}
+
+// TestKilledKubectl: a kubectl that is killed while it asks for the PIN leaves nothing behind that
+// the next one has to wait for, also where a shell that runs on has started the plugin.
+func TestKilledKubectl(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	u.enroll()
+	text, err := os.ReadFile(u.Kubeconfig)
+	must(t, err)
+	shell, wrapped := filepath.Join(u.Dir, "shell"), filepath.Join(u.Dir, "wrapped")
+	must(t, os.WriteFile(shell, []byte("#!/bin/sh\n"+u.Plugin+" \"$@\"\nexit $?\n"), 0o700))
+	must(t, os.WriteFile(wrapped, []byte(strings.Replace(string(text), "command: "+u.Plugin, "command: "+shell, 1)), 0o600))
+	for _, config := range []string{u.Kubeconfig, wrapped} {
+		u.kubehsm("agent", "lock")
+		s := u.terminal("/bin/sh", "-i")
+		s.Type(`sh -c 'echo $$ >first; KUBECONFIG=` + config + ` exec kubectl get namespaces -o name'` + "\n")
+		s.WaitFor(pinPrompt)
+		b, err := os.ReadFile(filepath.Join(u.Dir, "first"))
+		must(t, err)
+		pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+		must(t, err)
+		must(t, syscall.Kill(pid, syscall.SIGKILL))
+		s.WaitFor("Killed")
+		s.Type("clear; kubectl get namespaces -o name\n")
+		s.WaitGone("Killed")
+		s.Answer(pinPrompt, lab.PIN)
+		s.WaitFor("namespace/default")
+		s.Type("exit\n")
+		s.Exit()
 	}
 }
 

@@ -67,7 +67,7 @@ func (c *Command) Attend(ctx context.Context, of process.ID) error {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	if err := whenGone(of, cancel); err != nil {
-		return err
+		return fmt.Errorf("attend: %w", err)
 	}
 	dirs, err := home.FromEnv(c.Getenv)
 	if err != nil {

@@ -22,9 +22,9 @@ func whenGone(client process.ID, f func()) error {
 		go poll(client, f)
 		return nil
 	case err != nil:
-		return fmt.Errorf("attend process %d: %w", client.PID, err)
+		return fmt.Errorf("process %d: %w", client.PID, err)
 	case !client.Alive():
-		return errors.Join(fmt.Errorf("attend process %d: it has ended", client.PID), unix.Close(fd))
+		return errors.Join(fmt.Errorf("process %d has ended", client.PID), unix.Close(fd))
 	}
 	go func() {
 		for {

@@ -60,7 +60,7 @@ type Command struct {
 // Answer writes the credential for the enrollment called name, or for the one
 // that kubectl's request names if name is empty. Errors are usage errors of
 // package ui, those of [execcredential.Read], and those of [client.Client.Prepare].
-func (c *Command) Answer(ctx context.Context, name string) error {
+func (c *Command) Answer(ctx context.Context, name string) (err error) {
 	request, err := c.request(name)
 	if err != nil {
 		return err
@@ -82,6 +82,13 @@ func (c *Command) Answer(ctx context.Context, name string) error {
 	}
 	asker, done := c.prompter(dirs)
 	defer done()
+	ctx, asker, stop := whileWanted(ctx, c.Stdout, asker)
+	defer func() {
+		if errors.Is(err, ask.ErrGone) || errors.Is(context.Cause(ctx), ask.ErrGone) {
+			err = nil // nobody is there to be told
+		}
+		stop(nil)
+	}()
 	wrong := entry.Check(known, request)
 	if wrong != nil {
 		if err := c.follow(ctx, dirs, asker, wrong); err != nil {

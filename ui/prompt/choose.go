@@ -19,7 +19,7 @@ type Options struct {
 	// but a graphical session, or always with PreferPinentry.
 	Pinentry       string
 	PreferPinentry bool
-	// Timeout bounds each prompt; 0 is [DefaultTimeout].
+	// Timeout bounds each prompt; 0 is [ask.Limit].
 	Timeout time.Duration
 	// Hint is the next step where nobody can be asked; "" names `kubehsm unlock`.
 	Hint string
@@ -42,7 +42,7 @@ type Options struct {
 func Choose(o Options) (p ask.Func, done func()) {
 	done = func() {}
 	terminal := NewTerminal(TerminalOptions{Timeout: o.Timeout, Hint: o.Hint, Notify: o.Notify, LockDir: o.RunDir}).Ask
-	switch window := pinentry.New(o.Pinentry, cmp.Or(o.Timeout, DefaultTimeout)); {
+	switch window := pinentry.New(o.Pinentry, cmp.Or(o.Timeout, ask.Limit)); {
 	case o.Pinentry == "":
 		p = terminal
 	case o.PreferPinentry:
@@ -67,7 +67,7 @@ func Window(program string) ask.Func {
 	if program == "" || !graphical() {
 		return nil
 	}
-	return pinentry.New(program, DefaultTimeout)
+	return pinentry.New(program, ask.Limit)
 }
 
 // graphical tells whether a window can be shown.

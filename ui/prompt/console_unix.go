@@ -3,6 +3,7 @@
 package prompt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,9 @@ import (
 
 // consoleHasANSI: TERM says whether the terminal understands escape sequences.
 const consoleHasANSI = true
+
+// parent is the process that started this one.
+var parent = os.Getppid()
 
 // console is the controlling terminal, opened for one prompt. It is used by
 // descriptor, not as an os.File: Go's poller does not serve terminals on every
@@ -78,6 +82,18 @@ func raw(f *os.File) bool {
 func (c *console) foreground() bool {
 	group, err := unix.IoctlGetInt(c.fd, unix.TIOCGPGRP)
 	return err == nil && group == unix.Getpgrp()
+}
+
+// goneEvery is how often to look whether the terminal is there. A pseudo-terminal whose session
+// has ended goes on as if it was, and only signals tell, which nohup has ignored.
+const goneEvery = 500 * time.Millisecond
+
+// gone is an error if the terminal was closed, or has lost its session.
+func (c *console) gone() error {
+	if _, err := unix.IoctlGetInt(c.fd, unix.TIOCGPGRP); err != nil {
+		return fmt.Errorf("%w: it is gone: %w", hsm.ErrNoTerminal, err)
+	}
+	return nil
 }
 
 // leads tells whether this process leads its group: then the shell waits for it
@@ -144,12 +160,15 @@ func (c *console) readLine(ctx context.Context, o readOptions, buf []byte) (n in
 	}
 	o.draw()
 	for {
-		ev, err := w.wait(c.fd, c.look)
+		ev, err := w.wait(c.fd, cmp.Or(c.look, goneEvery))
 		if err != nil {
 			return n, fmt.Errorf("%w: %w", hsm.ErrNoTerminal, err)
 		}
+		if err := c.gone(); err != nil && (ev == eventInput || ev == 0) {
+			return n, err
+		}
 		switch {
-		case ev == 0 && c.foreground(): // still our terminal
+		case ev == 0 && (c.look == 0 || c.foreground()): // still our terminal
 		case ev == eventContinue && c.owed && c.foreground(): // the prompt is there, and perhaps an answer begun
 			c.owed = false
 			err = c.enter(readOptions{echo: o.echo})
@@ -309,7 +328,6 @@ func (c *console) stop(_ context.Context, w *waker, o readOptions, why event) (g
 // time. Both signals can be heard of late and in any order, and there is one prompt for
 // the two, or one more when an answer was begun in it. It ends with the parent, too.
 func (c *console) wait(ctx context.Context, w *waker, o readOptions, why event) (gone bool, err error) {
-	parent := os.Getppid()
 	stopped, continued := false, false
 	for until := time.Now().Add(stopGrace); ; {
 		switch why {
@@ -323,6 +341,9 @@ func (c *console) wait(ctx context.Context, w *waker, o readOptions, why event) 
 		case !front && os.Getppid() != parent:
 			return false, c.usable()
 		case !front:
+			if err := c.gone(); err != nil {
+				return false, err
+			}
 			c.restore()
 			gone, continued, pause = true, false, stopGrace
 		case gone, stopped && continued, why == 0 && time.Now().After(until):

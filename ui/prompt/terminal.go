@@ -20,8 +20,6 @@ import (
 )
 
 const (
-	// DefaultTimeout bounds a prompt that nobody answers.
-	DefaultTimeout = 2 * time.Minute
 	// maxSecret is the length in bytes up to which a secret is read.
 	maxSecret = 4096
 	// maxRounds bounds how often one prompt is repeated: two entries that
@@ -31,7 +29,7 @@ const (
 
 // TerminalOptions tune a [Terminal]; the zero value is fine.
 type TerminalOptions struct {
-	// Timeout bounds each prompt; 0 is [DefaultTimeout]. A prompt that ends by
+	// Timeout bounds each prompt; 0 is [ask.Limit]. A prompt that ends by
 	// it gives an error that wraps [context.DeadlineExceeded].
 	Timeout time.Duration
 	// KeepTypeAhead leaves what was typed before the prompt appeared as its
@@ -62,7 +60,7 @@ type Terminal struct {
 // or a full-screen program holds the terminal, [Terminal.Ask] returns [hsm.ErrNoTerminal].
 func NewTerminal(o TerminalOptions) *Terminal {
 	if o.Timeout <= 0 {
-		o.Timeout = DefaultTimeout
+		o.Timeout = ask.Limit
 	}
 	if o.Hint == "" {
 		o.Hint = unlockHint
@@ -313,7 +311,7 @@ func (t *Terminal) ask(ctx context.Context, c *console, b block, buf []byte, o r
 }
 
 func interrupted(err error) bool {
-	return errors.Is(err, hsm.ErrCancelled) || errors.Is(err, context.Canceled)
+	return errors.Is(err, hsm.ErrCancelled) || errors.Is(err, context.Canceled) || errors.Is(err, ask.ErrGone)
 }
 
 // ansiTerminal tells whether escape sequences may be sent to the terminal.

@@ -152,6 +152,24 @@ func TestPINEndings(t *testing.T) {
 	}
 }
 
+// TestClosedTerminal: a prompt does not outlive its terminal, also where nobody hears of the end.
+func TestClosedTerminal(t *testing.T) {
+	t.Parallel()
+	runs, alive, err := os.Pipe()
+	check(t, err)
+	defer runs.Close()
+	c := exec.Command("dash", "-c", `trap "" HUP; "$CHILD" & wait`) // the group stays in front
+	c.Env = append(child("pin").Env, "CHILD="+os.Args[0])
+	c.ExtraFiles = []*os.File{alive}
+	s := start(t, c)
+	check(t, alive.Close())
+	s.asking(pinLabel)
+	check(t, c.Process.Kill()) // the leader of the session
+	if _, err := runs.Read(make([]byte, 1)); err != io.EOF {
+		t.Error(err)
+	}
+}
+
 func TestNewPIN(t *testing.T) {
 	t.Parallel()
 	s := start(t, child("new"))

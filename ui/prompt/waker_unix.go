@@ -114,8 +114,7 @@ func eventOf(s os.Signal) event {
 	return eventInterrupt
 }
 
-// wait returns the next event; events come before input. It returns 0 after limit,
-// if that is not 0.
+// wait returns the next event; events come before input. It returns 0 after limit.
 func (k *waker) wait(fd int, limit time.Duration) (event, error) {
 	wake := int(k.r.Fd())
 	if fd >= unix.FD_SETSIZE || wake >= unix.FD_SETSIZE {
@@ -125,12 +124,8 @@ func (k *waker) wait(fd int, limit time.Duration) (event, error) {
 		var set unix.FdSet
 		set.Set(fd)
 		set.Set(wake)
-		var timeout *unix.Timeval
-		if limit > 0 {
-			t := unix.NsecToTimeval(limit.Nanoseconds())
-			timeout = &t
-		}
-		n, err := unix.Select(max(fd, wake)+1, &set, nil, nil, timeout)
+		timeout := unix.NsecToTimeval(limit.Nanoseconds())
+		n, err := unix.Select(max(fd, wake)+1, &set, nil, nil, &timeout)
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue

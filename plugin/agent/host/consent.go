@@ -78,7 +78,7 @@ func (s *questions) consent(ctx context.Context, q bridge.Question) error {
 		return err
 	}
 	if !q.Client.Alive() {
-		return queue.ErrGone
+		return ask.ErrGone
 	}
 	ctx, cancelAlive := whileAlive(ctx, q.Client)
 	defer cancelAlive()
@@ -107,7 +107,7 @@ func whileAlive(ctx context.Context, client process.ID) (context.Context, contex
 					return
 				case <-tick.C:
 					if !client.Alive() {
-						cancel(queue.ErrGone)
+						cancel(ask.ErrGone)
 						return
 					}
 				}

@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/token"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 )
 
@@ -249,7 +250,7 @@ func (s *signIns) warmUp(ctx context.Context, q auditing.Requester, p *link.Aske
 type ownRefusal struct{ error }
 
 // passOn tells which failures are the leader's alone: it was refused before, left before
-// anybody was asked, or has no terminal to ask on. A no at the prompt holds for all who wait
+// anybody was asked or answered, or has no terminal to ask on. A no at the prompt holds for all who wait
 // at the same terminal (a script's commands, a shell's jobs); elsewhere is another
 // window, and its person is asked.
 func passOn(err error, elsewhere bool) bool {
@@ -259,7 +260,7 @@ func passOn(err error, elsewhere bool) bool {
 	if errors.Is(err, hsm.ErrCancelled) {
 		return elsewhere
 	}
-	return errors.Is(err, context.Canceled) || errors.Is(err, hsm.ErrNoTerminal) || errors.Is(err, hsm.ErrPINRequired)
+	return errors.Is(err, ask.ErrGone) || errors.Is(err, context.Canceled) || errors.Is(err, hsm.ErrNoTerminal) || errors.Is(err, hsm.ErrPINRequired)
 }
 
 // connect makes t warm, or its successor if t was only waiting for its connection to end, and returns which. Where u

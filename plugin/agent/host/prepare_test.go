@@ -21,6 +21,7 @@ import (
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
 	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
@@ -153,41 +154,30 @@ func TestCancelHoldsForAll(t *testing.T) {
 	}
 }
 
-// Who has no terminal does not spoil it for who has one.
-func TestLeaderWithoutTerminalPassesOn(t *testing.T) {
-	r := newRig(t, rigOptions{})
-	if _, err := r.prepare(r.dial(), caller(1), nil); !errors.Is(err, hsm.ErrNoTerminal) {
-		t.Fatal(err)
+// TestLeaderPassesOn: who has no terminal does not spoil it for who has one, nor does a program
+// that ended before its person answered.
+func TestLeaderPassesOn(t *testing.T) {
+	for _, own := range []error{hsm.ErrNoTerminal, ask.ErrGone} {
+		t.Run(own.Error(), func(t *testing.T) {
+			r := newRig(t, rigOptions{})
+			asked, release := make(chan struct{}, 1), make(chan struct{})
+			leader, waiting := r.dial(), r.dial()
+			led, waited := make(chan error, 1), make(chan error, 1)
+			go func() {
+				led <- only(r.prepare(leader, caller(2), gate{ask.Nobody(own), asked, release}))
+			}()
+			<-asked
+			go func() {
+				waited <- only(r.prepare(waiting, caller(3), hsmtest.NewScript(t, hsmtest.PIN(pin))))
+			}()
+			poll.Until(t, "two are there", func() bool { return goroutines("(*flights).do") == 2 })
+			close(release)
+			if err := <-led; !errors.Is(err, own) {
+				t.Error(err)
+			}
+			check(t, <-waited)
+		})
 	}
-	asked, release := make(chan struct{}, 1), make(chan struct{})
-	noTerminal := r.dial()
-	results := make(chan error, 2)
-	go func() {
-		_, err := r.prepare(noTerminal, caller(2), gate{failing{}, asked, release})
-		results <- err
-	}()
-	<-asked
-	waiting := r.dial()
-	go func() {
-		_, err := r.prepare(waiting, caller(3), hsmtest.NewScript(t, hsmtest.PIN(pin)))
-		results <- err
-	}()
-	poll.Until(t, "two are there", func() bool { return goroutines("(*flights).do") == 2 })
-	close(release)
-	if first, second := <-results, <-results; !errors.Is(errors.Join(first, second), hsm.ErrNoTerminal) ||
-		(first != nil && second != nil) {
-		t.Fatal(first, second)
-	}
-}
-
-type failing struct{}
-
-func (failing) PIN(context.Context, hsm.PINPrompt) (*hsm.Secret, error) {
-	return nil, hsm.ErrNoTerminal
-}
-func (failing) Touch(context.Context, hsm.TouchPrompt) func() { return func() {} }
-func (failing) Confirm(context.Context, hsm.ConfirmPrompt) (bool, error) {
-	return false, hsm.ErrNoTerminal
 }
 
 func TestWrongPIN(t *testing.T) {

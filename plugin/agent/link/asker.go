@@ -13,9 +13,6 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
-// promptTimeout bounds a prompt: client-go puts no end to its plugin's run.
-const promptTimeout = 5 * time.Minute
-
 // Asker asks the person at a client, for the length of one request.
 type Asker struct {
 	// Client is the program on whose terminal the person is asked, if that is known.
@@ -150,7 +147,7 @@ func (r *Asker) put(ctx context.Context, of ask.Question) (answer, *hsm.Secret, 
 
 // send sends a prompt and waits for its answer.
 func (r *Asker) send(ctx context.Context, q prompt) (answer, *hsm.Secret, error) {
-	ctx, cancel := context.WithTimeout(ctx, promptTimeout)
+	ctx, cancel := context.WithTimeout(ctx, ask.Limit)
 	defer cancel()
 	select {
 	case r.turn <- struct{}{}:

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -42,6 +43,7 @@ func Codes() link.Codes {
 		"certificate-expired": ErrCertificateExpired,
 		"rejected":            ErrRejected,
 		"not-client":          ErrNotClient,
+		"gone":                ask.ErrGone,
 		"unreachable":         upstream.ErrUnreachable,
 		"port-taken":          loopback.ErrPortTaken,
 		"unknown-enrollment":  enrollment.ErrUnknown,

@@ -6,7 +6,6 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -24,9 +23,6 @@ const (
 	printPause = 250 * time.Millisecond
 	printWait  = 3 * time.Second
 )
-
-// ErrGone says that the program which a question was about has ended.
-var ErrGone = errors.New("the program that asked has ended")
 
 // Queue is the prompt queue of an agent. Make one with [New]. It is safe for concurrent
 // use.
@@ -104,7 +100,7 @@ func (s *Queue) take(ctx context.Context, at queueKey) (leave func(), err error)
 // other one is open and the last one's program has printed its result. leave
 // ends the turn; asked tells that the question was seen, and that the client will
 // print what becomes of its request, which ends with answered. Errors: ctx's
-// cause, [ErrGone].
+// cause, [ask.ErrGone].
 func (s *Queue) Ask(ctx, answered context.Context, client process.ID, here bool) (leave func(asked bool), err error) {
 	at := queueKey{terminal: client.Terminal()}
 	switch {
@@ -137,7 +133,7 @@ func (s *Queue) Ask(ctx, answered context.Context, client process.ID, here bool)
 	}
 	if !client.Alive() {
 		free()
-		return nil, ErrGone
+		return nil, ask.ErrGone
 	}
 	return func(asked bool) {
 		if asked {

@@ -35,7 +35,7 @@ func (a Access) ThroughBridge(ctx context.Context, name string, p hsm.Prompter) 
 // asking bounds a call through the bridge, which holds a request back as long as a person
 // is asked about it: it is longer than any prompt waits, so that the bridge says why it
 // did not let the request pass.
-const asking = 6 * time.Minute
+const asking = ask.Limit + time.Minute
 
 // clientOf is a client that waits for answers of people where config leads through the
 // bridge.
