@@ -192,9 +192,8 @@ type ReviewStatus struct {
 	// AdminOnly tells that the help desk cannot approve it, but only somebody who may
 	// approve for the signer.
 	AdminOnly bool `json:"adminOnly,omitempty"`
-	// Rights are what the certificate would allow, a line a role binding.
-	Rights []string `json:"rights,omitempty"`
-	// Refused is why the decision to approve was not carried out, in words; "" if it was.
+	// Refused is why an earlier decision to approve was not carried out, in words; "" if there was none.
+	// That decision has ended: the review was made again, for another one.
 	Refused string `json:"refused,omitempty"`
 }
 
@@ -206,7 +205,14 @@ type EnrollmentPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec PolicySpec `json:"spec,omitempty"`
+	Spec   PolicySpec   `json:"spec,omitempty"`
+	Status PolicyStatus `json:"status,omitempty"`
+}
+
+// PolicyStatus is what the approver says of the policy.
+type PolicyStatus struct {
+	// Problem is why nothing is approved by it, in words; "" if it can be read.
+	Problem string `json:"problem,omitempty"`
 }
 
 // EnrollmentPolicyList is what a list answers.
@@ -221,7 +227,7 @@ type EnrollmentPolicyList struct {
 
 // PolicySpec is what certificates may be like.
 type PolicySpec struct {
-	// Groups are those that may be given; one may end with *. Empty allows all but
+	// Groups are those that may be given; one may have a * in it. Empty allows all but
 	// those that begin with system: or kubehsm:, which are never given.
 	Groups []string `json:"groups,omitempty"`
 	// MaxLifetime is the longest that a request may ask for.
@@ -231,22 +237,14 @@ type PolicySpec struct {
 	Horizon metav1.Duration `json:"horizon,omitempty"`
 	// Attestation is what is asked of every key whose attestation approves it.
 	Attestation AttestationPolicy `json:"attestation,omitempty"`
-	// Powerful says who may give what lets its holder take the rights of others (to
-	// impersonate people, to bind roles, to approve requests): Admin or Desk.
-	Powerful Decider `json:"powerful,omitempty"`
+	// DeskUsers and DeskGroups are the user names and groups that the help desk may give, by its tickets,
+	// the roster and reviews; one may have a * in it. None listed is none: an admin gives all others.
+	DeskUsers  []string `json:"deskUsers,omitempty"`
+	DeskGroups []string `json:"deskGroups,omitempty"`
 	// RenewUnrostered lets a certificate renew itself whose key is in no token of the
 	// roster, for ever: nothing but its end stops it.
 	RenewUnrostered bool `json:"renewUnrostered,omitempty"`
 }
-
-// Decider is who decides.
-type Decider string
-
-// The deciders: who may approve for the signer, and the help desk.
-const (
-	Admin Decider = "Admin"
-	Desk  Decider = "Desk"
-)
 
 // AttestationPolicy is what the attestation of a key must prove. The zero value
 // asks for one that is traced to Yubico.

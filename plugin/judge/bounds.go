@@ -10,7 +10,6 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/hsm/shared/span"
-	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 )
 
 // client refuses what a client's certificate does not need.
@@ -42,7 +41,7 @@ func (t *trial) bounds() (Decision, bool) {
 		return refuse(Person, ReasonOdd, strings.Join(t.Oddities, "; "))
 	}
 	for _, g := range t.Subject.Groups {
-		if len(t.policy.Groups) > 0 && !slices.ContainsFunc(t.policy.Groups, func(p string) bool { return matches(p, g) }) {
+		if len(t.policy.Groups) > 0 && !listed(t.policy.Groups, g) {
 			return refuse(Deny, ReasonPolicy, fmt.Sprintf("the policy does not give the group %q", g))
 		}
 	}
@@ -53,11 +52,13 @@ func (t *trial) bounds() (Decision, bool) {
 	return t.Decision, false
 }
 
-func matches(pattern, name string) bool {
-	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
-		return strings.HasPrefix(name, prefix)
-	}
-	return pattern == name
+// listed reports whether a pattern, which may have one *, is for the name.
+func listed(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		begin, end, open := strings.Cut(pattern, "*")
+		return pattern == name || open && len(name) >= len(begin)+len(end) &&
+			strings.HasPrefix(name, begin) && strings.HasSuffix(name, end)
+	})
 }
 
 // invalidAttestation denies an attestation that is not valid.
@@ -108,16 +109,21 @@ func version(text string) ([]int, error) {
 	return v, nil
 }
 
-// powerful leaves to a person what would let its holder take the rights of others.
-func (t *trial) powerful() (Decision, bool, error) {
-	why, err := t.cluster.Escalates(t.Subject)
-	if err != nil || why == "" {
-		return t.Decision, err != nil, err
+// ofDesk leaves to an admin the names that the policy does not list for the help desk: whoever writes
+// tickets and the roster would otherwise give everybody's rights to themselves.
+func (t *trial) ofDesk() (Decision, bool) {
+	wrong := ""
+	if !listed(t.policy.DeskUsers, t.Subject.User) {
+		wrong = fmt.Sprintf("the policy does not list the user name %q for the help desk (deskUsers)", t.Subject.User)
 	}
-	message := "its holder could take the rights of others: " + why
-	d, err := t.says(Person, ReasonPowerful, message)
-	if t.policy.Powerful == clusterapi.Desk {
-		d, err = t.desk(ReasonPowerful, message)
+	for _, g := range t.Subject.Groups {
+		if wrong == "" && !listed(t.policy.DeskGroups, g) {
+			wrong = fmt.Sprintf("the policy does not list the group %q for the help desk (deskGroups)", g)
+		}
 	}
-	return d, true, err
+	if wrong == "" {
+		return t.Decision, false
+	}
+	d, _ := t.says(Person, ReasonNotForDesk, wrong)
+	return d, true
 }

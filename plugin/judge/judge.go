@@ -32,8 +32,6 @@ type Cluster interface {
 	// by the cluster's list of revoked certificates. Both are given as SHA-256, "" for none. If
 	// nothing does, [revocation.ErrUnreadable] says that a part of the list cannot be read.
 	Revoked(certificate, key string) ([]string, error)
-	// Escalates says which binding lets the subject take the rights of others, "" if none.
-	Escalates(csr.Subject) (string, error)
 }
 
 // Other is a request beside the one that is judged.
@@ -66,7 +64,7 @@ type Decision struct {
 	// requester to read.
 	Reason, Message string
 	// AdminOnly: where a person decides, the help desk may not approve it. That is the rule:
-	// the help desk may where the bounds were kept and the rights of the subject looked up.
+	// the help desk may where the bounds were kept, and the names are its to give.
 	AdminOnly bool
 	// Ticket is the ID of the ticket that it was filed with, Terms what that allows;
 	// nil if there is none or nobody knows.
@@ -125,7 +123,7 @@ const (
 	ReasonUnproven    = "NotProven"
 	ReasonPolicy      = "AgainstPolicy"
 	ReasonLifetime    = "TooLong"
-	ReasonPowerful    = "Powerful"
+	ReasonNotForDesk  = "NotForDesk"
 	ReasonToken       = "TokenNotInUse"
 	ReasonOwner       = "NotTheOwner"
 	ReasonGroups      = "GroupsAdded"
@@ -140,8 +138,11 @@ const (
 // The prefixes of names that are not for people to have.
 const (
 	systemPrefix  = "system:"
-	kubehsmPrefix = "kubehsm:" // break-glass among them, on which a second person decides
+	kubehsmPrefix = "kubehsm:"
 )
+
+// BreakGlassGroup may do everything, for an hour: a second person decides on requests for it.
+const BreakGlassGroup = "kubehsm:break-glass"
 
 // trial is the judgement of one request.
 type trial struct {
@@ -170,8 +171,7 @@ func (j *Judge) Decide(
 	if t.Asked, err = Read(obj); err != nil {
 		return t.says(Person, ReasonUnreadable, "the request cannot be read: "+err.Error())
 	}
-	if slices.ContainsFunc(t.Subject.Groups, func(g string) bool { return strings.HasPrefix(g, kubehsmPrefix) }) &&
-		!t.withTicket() {
+	if slices.Contains(t.Subject.Groups, BreakGlassGroup) && !t.withTicket() {
 		return t.says(Leave, ReasonReserved, "")
 	}
 	statement, err := t.Attested(j.verifier)
@@ -188,6 +188,11 @@ func (j *Judge) Decide(
 		return t.Decision, unread
 	case len(why) > 0:
 		return t.says(Deny, ReasonRevoked, strings.Join(why, "; "))
+	}
+	for _, g := range t.Subject.Groups {
+		if strings.HasPrefix(g, kubehsmPrefix) && !t.withTicket() {
+			return t.says(Person, ReasonReserved, fmt.Sprintf("an admin gives the group %q", g))
+		}
 	}
 	d, err := unrevoked(t, itself)
 	if err == nil && unread != nil && d.Verdict == Approve {
@@ -222,7 +227,7 @@ func (t *trial) says(v Verdict, reason, message string) (Decision, error) {
 }
 
 // desk leaves the request to a person, who may be of the help desk. It comes after
-// [trial.bounds] and [trial.powerful].
+// [trial.bounds] and [trial.ofDesk].
 func (t *trial) desk(reason, message string) (Decision, error) {
 	t.Verdict, t.Reason, t.Message, t.AdminOnly = Person, reason, message, false
 	return t.Decision, nil

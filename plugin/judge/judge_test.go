@@ -41,12 +41,11 @@ var errDown = errors.New("the cluster does not answer")
 
 // facts is a cluster in memory.
 type facts struct {
-	tokens    []clusterapi.HardwareToken
-	others    []Other
-	escalates string
-	revoked   revocation.List
-	unread    error // error of reading a part of the list
-	down      bool
+	tokens  []clusterapi.HardwareToken
+	others  []Other
+	revoked revocation.List
+	unread  error // error of reading a part of the list
+	down    bool
 }
 
 func (f *facts) find(is func(*clusterapi.HardwareToken) bool) (*clusterapi.HardwareToken, error) {
@@ -74,8 +73,6 @@ func (f *facts) Others(string, types.UID) ([]Other, error) { return f.others, ni
 func (f *facts) Revoked(certificate, key string) ([]string, error) {
 	return f.revoked.Objections(certificate, key), f.unread
 }
-
-func (f *facts) Escalates(csr.Subject) (string, error) { return f.escalates, nil }
 
 // scene is a request of jane's as it should be, and the cluster around it; tests spoil it.
 type scene struct {
@@ -124,6 +121,7 @@ func newScene(t *testing.T) *scene {
 		subject: csr.Subject{User: "jane", Groups: []string{"dev"}}}
 	s.attests = s.key.Public()
 	s.policy.MaxLifetime.Duration = 30 * 24 * time.Hour
+	s.policy.DeskUsers, s.policy.DeskGroups = []string{"jane", "system:*"}, []string{"dev", "ops"}
 	s.policy.Attestation.Roots = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Certificate.Raw}))
 	return s
 }
@@ -241,18 +239,22 @@ func TestDecide(t *testing.T) {
 		"ticket: approved before": {newScene(t).withTicket(), func(s *scene) {
 			s.cluster.others = []Other{{UID: "uid-3", Name: "third", Created: now, Version: 300, Approved: true}}
 		}, Deny, ReasonTicketUsed, "third", false},
-		"ticket: after a denied":   {newScene(t).withTicket(), func(s *scene) { s.cluster.others = []Other{{UID: "uid-1", Denied: true}} }, Approve, ReasonTicket, "", false},
-		"ticket: lost token":       {newScene(t).withTicket().rostered(), func(s *scene) { s.token().Spec.State = clusterapi.Lost }, Deny, ReasonToken, "lost", false},
-		"ticket: another's token":  {newScene(t).withTicket().rostered(), func(s *scene) { s.token().Spec.Owner = "bob" }, Deny, ReasonOwner, "", false},
-		"ticket: system group":     {newScene(t).withTicket(), func(s *scene) { s.subject.Groups = []string{"system:nodes"}; s.terms.Groups = s.subject.Groups }, Deny, ReasonReserved, "system:nodes", false},
-		"ticket: break-glass":      {newScene(t).withTicket(), func(s *scene) { s.subject.Groups = []string{"kubehsm:break-glass"}; s.terms.Groups = s.subject.Groups }, Deny, ReasonReserved, "", false},
-		"ticket: group not given":  {newScene(t).withTicket(), func(s *scene) { s.policy.Groups = []string{"ops", "team-*"} }, Deny, ReasonPolicy, "dev", false},
-		"ticket: group by pattern": {newScene(t).withTicket(), func(s *scene) { s.policy.Groups = []string{"d*"} }, Approve, ReasonTicket, "", false},
-		"ticket: firmware":         {newScene(t).withTicket(), func(s *scene) { s.policy.Attestation.MinFirmware = "5.10" }, Deny, ReasonPolicy, "5.7.1", false},
-		"ticket: FIPS":             {newScene(t).withTicket(), func(s *scene) { s.policy.Attestation.FIPS = true }, Deny, ReasonPolicy, "FIPS", false},
-		"ticket: PIN":              {newScene(t).withTicket(), func(s *scene) { s.policy.Attestation.PIN = "always" }, Deny, ReasonPolicy, "PIN", false},
-		"ticket: powerful":         {newScene(t).withTicket(), func(s *scene) { s.cluster.escalates = "group dev binds" }, Person, ReasonPowerful, "binds", true},
-		"ticket: a name more":      {newScene(t).withTicket(), func(s *scene) { s.options.DNSNames = []string{"api.example"} }, Deny, ReasonTerms, "alternative", false},
+		"ticket: after a denied":       {newScene(t).withTicket(), func(s *scene) { s.cluster.others = []Other{{UID: "uid-1", Denied: true}} }, Approve, ReasonTicket, "", false},
+		"ticket: lost token":           {newScene(t).withTicket().rostered(), func(s *scene) { s.token().Spec.State = clusterapi.Lost }, Deny, ReasonToken, "lost", false},
+		"ticket: another's token":      {newScene(t).withTicket().rostered(), func(s *scene) { s.token().Spec.Owner = "bob" }, Person, ReasonOwner, "second name", true},
+		"ticket: system group":         {newScene(t).withTicket(), func(s *scene) { s.subject.Groups = []string{"system:nodes"}; s.terms.Groups = s.subject.Groups }, Deny, ReasonReserved, "system:nodes", false},
+		"ticket: break-glass":          {newScene(t).withTicket(), func(s *scene) { s.subject.Groups = []string{"kubehsm:break-glass"}; s.terms.Groups = s.subject.Groups }, Deny, ReasonReserved, "", false},
+		"ticket: group not given":      {newScene(t).withTicket(), func(s *scene) { s.policy.Groups = []string{"ops", "team-*"} }, Deny, ReasonPolicy, "dev", false},
+		"ticket: group by pattern":     {newScene(t).withTicket(), func(s *scene) { s.policy.Groups = []string{"d*"} }, Approve, ReasonTicket, "", false},
+		"ticket: firmware":             {newScene(t).withTicket(), func(s *scene) { s.policy.Attestation.MinFirmware = "5.10" }, Deny, ReasonPolicy, "5.7.1", false},
+		"ticket: FIPS":                 {newScene(t).withTicket(), func(s *scene) { s.policy.Attestation.FIPS = true }, Deny, ReasonPolicy, "FIPS", false},
+		"ticket: PIN":                  {newScene(t).withTicket(), func(s *scene) { s.policy.Attestation.PIN = "always" }, Deny, ReasonPolicy, "PIN", false},
+		"ticket: none listed":          {newScene(t).withTicket(), func(s *scene) { s.policy.DeskGroups = nil }, Person, ReasonNotForDesk, `the group "dev"`, true},
+		"ticket: no names listed":      {newScene(t).withTicket(), func(s *scene) { s.policy.DeskUsers = nil }, Person, ReasonNotForDesk, `the user name "jane"`, true},
+		"ticket: others listed":        {newScene(t).withTicket(), func(s *scene) { s.policy.DeskUsers = []string{"x*", "*x", "jan", "j*x", "jan*ane"} }, Person, ReasonNotForDesk, "jane", true},
+		"ticket: listed by *":          {newScene(t).withTicket(), func(s *scene) { s.policy.DeskUsers, s.policy.DeskGroups = []string{"j*e"}, []string{"*"} }, Approve, ReasonTicket, "", false},
+		"ticket: unproven, not listed": {newScene(t).withTicket(), func(s *scene) { s.attests, s.policy.DeskGroups = nil, []string{"ops"} }, Person, ReasonNotForDesk, "dev", true},
+		"ticket: a name more":          {newScene(t).withTicket(), func(s *scene) { s.options.DNSNames = []string{"api.example"} }, Deny, ReasonTerms, "alternative", false},
 		"ticket: terms cut off": {newScene(t).withTicket(), func(s *scene) {
 			s.edit = func(o *certificatesv1.CertificateSigningRequest) { o.Spec.Groups = o.Spec.Groups[:1] }
 		}, Person, ReasonUnknown, "", true},
@@ -267,32 +269,36 @@ func TestDecide(t *testing.T) {
 			s.attests = nil
 			s.token().Status.Key, _ = csr.SPKIHash(s.key.Public())
 		}, Approve, ReasonRenewal, "", false},
-		"renewal: same key, no roster":    {newScene(t).renewal(), func(s *scene) { s.attests, s.cluster.tokens = nil, nil }, Person, ReasonUnknown, "", false},
-		"renewal: same key, allowed":      {newScene(t).renewal(), func(s *scene) { s.attests, s.cluster.tokens, s.policy.RenewUnrostered = nil, nil, true }, Approve, ReasonRenewal, "", false},
-		"renewal: new key, not attested":  {newScene(t).renewal(), func(s *scene) { s.attests, s.of = nil, newKey(t) }, Person, ReasonUnproven, "", true},
-		"renewal: attacker's token":       {newScene(t).renewal(), func(s *scene) { s.serial, s.of, s.policy.RenewUnrostered = 666, newKey(t), true }, Person, ReasonUnknown, "", false},
-		"renewal: another's token":        {newScene(t).renewal(), func(s *scene) { s.token().Spec.Owner = "eve" }, Deny, ReasonOwner, "", false},
-		"renewal: another's certificate":  {newScene(t).renewal(), func(s *scene) { s.edit = credential("00") }, Deny, ReasonCredential, "", false},
-		"renewal: a group more":           {newScene(t).renewal(), func(s *scene) { s.subject.Groups = []string{"dev", "ops"} }, Deny, ReasonGroups, "ops", false},
-		"renewal: a group taken away":     {newScene(t).renewal(), func(s *scene) { s.token().Spec.Groups = nil }, Deny, ReasonGroups, "dev", false},
-		"renewal: forged maker":           {newScene(t).renewal(), forged, Deny, ReasonAttestation, "", false},
-		"renewal: horizon passed":         {newScene(t).renewal(), func(s *scene) { s.token().Spec.Horizon = &past }, Deny, ReasonHorizon, "has passed", false},
-		"renewal: beyond the horizon":     {newScene(t).renewal(), func(s *scene) { s.token().Spec.Horizon = &hour }, Deny, ReasonHorizon, "1 h", false},
-		"renewal: horizon far":            {newScene(t).renewal(), func(s *scene) { s.token().Spec.Horizon = &year }, Approve, ReasonRenewal, "", false},
-		"renewal: lost":                   {newScene(t).renewal(), func(s *scene) { s.token().Spec.State = clusterapi.Lost }, Deny, ReasonToken, "", false},
-		"renewal: too long":               {newScene(t).renewal(), func(s *scene) { s.edit = lifetime(365 * 24 * time.Hour) }, Deny, ReasonLifetime, "", false},
-		"renewal: usage":                  {newScene(t).renewal(), func(s *scene) { s.edit = usage }, Deny, ReasonPolicy, "server auth", false},
-		"renewal: in another's name":      {newScene(t).renewal(), func(s *scene) { s.subject.User = "root" }, Deny, ReasonOwner, "", false},
-		"renewal: by break-glass":         {newScene(t).renewal(), func(s *scene) { s.subject.Groups = []string{"kubehsm:break-glass"} }, Leave, ReasonReserved, "", false},
-		"renewal: by a token, not a cert": {newScene(t).renewal(), func(s *scene) { s.attests = nil; s.edit = credential("") }, Person, ReasonForeign, "", true},
-		"renewal: new key, powerful": {newScene(t).renewal(), func(s *scene) {
-			s.attests, s.of, s.cluster.escalates = nil, newKey(t), "x"
-		}, Person, ReasonUnproven, "", true},
-		"renewal: in stock": {newScene(t).renewal(), func(s *scene) { s.token().Spec.State = clusterapi.Stock }, Person, ReasonToken, "", true},
+		"renewal: same key, no roster":          {newScene(t).renewal(), func(s *scene) { s.attests, s.cluster.tokens = nil, nil }, Person, ReasonUnknown, "", false},
+		"renewal: same key, allowed":            {newScene(t).renewal(), func(s *scene) { s.attests, s.cluster.tokens, s.policy.RenewUnrostered = nil, nil, true }, Approve, ReasonRenewal, "", false},
+		"renewal: new key, not attested":        {newScene(t).renewal(), func(s *scene) { s.attests, s.of = nil, newKey(t) }, Person, ReasonUnproven, "", true},
+		"renewal: attacker's token":             {newScene(t).renewal(), func(s *scene) { s.serial, s.of, s.policy.RenewUnrostered = 666, newKey(t), true }, Person, ReasonUnknown, "", false},
+		"renewal: another's token":              {newScene(t).renewal(), func(s *scene) { s.token().Spec.Owner = "eve" }, Person, ReasonOwner, "", true},
+		"renewal: another key, another's token": {newScene(t).renewal(), func(s *scene) { s.of, s.token().Spec.Owner = newKey(t), "eve" }, Deny, ReasonOwner, "", false},
+		"renewal: another's certificate":        {newScene(t).renewal(), func(s *scene) { s.edit = credential("00") }, Deny, ReasonCredential, "", false},
+		"renewal: a group more":                 {newScene(t).renewal(), func(s *scene) { s.subject.Groups = []string{"dev", "ops"} }, Deny, ReasonGroups, "ops", false},
+		"renewal: a group taken away":           {newScene(t).renewal(), func(s *scene) { s.token().Spec.Groups = nil }, Deny, ReasonGroups, "dev", false},
+		"renewal: forged maker":                 {newScene(t).renewal(), forged, Deny, ReasonAttestation, "", false},
+		"renewal: horizon passed":               {newScene(t).renewal(), func(s *scene) { s.token().Spec.Horizon = &past }, Deny, ReasonHorizon, "has passed", false},
+		"renewal: beyond the horizon":           {newScene(t).renewal(), func(s *scene) { s.token().Spec.Horizon = &hour }, Deny, ReasonHorizon, "1 h; it may ask for 59m0s", false},
+		"renewal: horizon far":                  {newScene(t).renewal(), func(s *scene) { s.token().Spec.Horizon = &year }, Approve, ReasonRenewal, "", false},
+		"renewal: lost":                         {newScene(t).renewal(), func(s *scene) { s.token().Spec.State = clusterapi.Lost }, Deny, ReasonToken, "", false},
+		"renewal: too long":                     {newScene(t).renewal(), func(s *scene) { s.edit = lifetime(365 * 24 * time.Hour) }, Deny, ReasonLifetime, "", false},
+		"renewal: usage":                        {newScene(t).renewal(), func(s *scene) { s.edit = usage }, Deny, ReasonPolicy, "server auth", false},
+		"renewal: in another's name":            {newScene(t).renewal(), func(s *scene) { s.subject.User = "root" }, Deny, ReasonOwner, "", false},
+		"renewal: by break-glass":               {newScene(t).renewal(), func(s *scene) { s.subject.Groups = []string{"kubehsm:break-glass"} }, Leave, ReasonReserved, "", false},
+		"renewal: by a token, not a cert":       {newScene(t).renewal(), func(s *scene) { s.attests = nil; s.edit = credential("") }, Person, ReasonForeign, "", true},
+		"renewal: not listed":                   {newScene(t).renewal(), func(s *scene) { s.policy.DeskGroups = []string{"ops"} }, Person, ReasonNotForDesk, "dev", true},
+		"renewal: not listed, unrostered":       {newScene(t).renewal(), func(s *scene) { s.cluster.tokens, s.policy.DeskGroups = nil, nil }, Person, ReasonNotForDesk, "dev", true},
+		"renewal: by the help desk":             {newScene(t).renewal(), func(s *scene) { s.subject.Groups = []string{"kubehsm:helpdesk"} }, Person, ReasonReserved, "an admin", true},
+		"renewal: in stock":                     {newScene(t).renewal(), func(s *scene) { s.token().Spec.State = clusterapi.Stock }, Person, ReasonToken, "", true},
 		"renewal: another's key, allowed": {newScene(t).renewal(), func(s *scene) {
 			s.attests, s.policy.RenewUnrostered, s.token().Spec.Owner = nil, true, "bob"
 			s.token().Status.Key, _ = csr.SPKIHash(s.key.Public())
-		}, Deny, ReasonOwner, "", false},
+		}, Person, ReasonOwner, "", true},
+		"renewal: second name, lost": {newScene(t).renewal(), func(s *scene) {
+			s.token().Spec.Owner, s.token().Spec.State = "eve", clusterapi.Lost
+		}, Deny, ReasonToken, "lost", false},
 		"renewal: of a node's agent": {newScene(t).renewal(), func(s *scene) {
 			s.subject.User = "system:agent"
 			s.edit = func(o *certificatesv1.CertificateSigningRequest) { o.Spec.Username = "system:agent" }
@@ -315,14 +321,11 @@ func TestDecide(t *testing.T) {
 		"roster: retired":       {newScene(t).rostered(), func(s *scene) { s.token().Spec.State = clusterapi.Retired }, Deny, ReasonToken, "", false},
 		"roster: forged maker":  {newScene(t).rostered(), forged, Person, ReasonForeign, "", true},
 		"roster: without proof": {newScene(t).rostered(), func(s *scene) { s.attests = nil }, Person, ReasonForeign, "", true},
-		"roster: powerful":      {newScene(t).rostered(), func(s *scene) { s.cluster.escalates = "x" }, Person, ReasonPowerful, "", true},
-		"roster: powerful, for the desk": {newScene(t).rostered(), func(s *scene) {
-			s.cluster.escalates, s.policy.Powerful = "x", clusterapi.Desk
-		}, Person, ReasonPowerful, "", false},
-		"ticket: revoked key":  {newScene(t).withTicket(), revokeKey, Deny, ReasonRevoked, `its key is one of "jane"`, false},
-		"renewal: revoked key": {newScene(t).renewal(), revokeKey, Deny, ReasonRevoked, "revoked in the cluster by hannah: lost", false},
-		"roster: revoked key":  {newScene(t).rostered(), revokeKey, Deny, ReasonRevoked, "its key", false},
-		"foreign: revoked key": {newScene(t), func(s *scene) { s.attests = nil; revokeKey(s) }, Deny, ReasonRevoked, "its key", false},
+		"roster: not listed":    {newScene(t).rostered(), func(s *scene) { s.policy.DeskGroups = []string{"d"} }, Person, ReasonNotForDesk, "dev", true},
+		"ticket: revoked key":   {newScene(t).withTicket(), revokeKey, Deny, ReasonRevoked, `its key is one of "jane"`, false},
+		"renewal: revoked key":  {newScene(t).renewal(), revokeKey, Deny, ReasonRevoked, "revoked in the cluster by hannah: lost", false},
+		"roster: revoked key":   {newScene(t).rostered(), revokeKey, Deny, ReasonRevoked, "its key", false},
+		"foreign: revoked key":  {newScene(t), func(s *scene) { s.attests = nil; revokeKey(s) }, Deny, ReasonRevoked, "its key", false},
 		"renewal: another revoked": {newScene(t).renewal(), func(s *scene) {
 			revokeKey(s)
 			s.cluster.revoked.Shards[0].Entries[0].Key = strings.Repeat("00", 32)

@@ -61,16 +61,23 @@ func (t *trial) renewal() (Decision, error) {
 		return t.Decision, err
 	}
 	if t.Token != nil {
-		if d, done := t.given(); done {
+		check, second := t.given, same && t.Token.Spec.Owner != t.Subject.User
+		if second {
+			check = t.inUse
+		}
+		if d, done := check(); done {
 			return d, nil
+		}
+		if second {
+			return t.says(Person, ReasonOwner, notOwned(t)+": an admin may give the token a second name")
 		}
 	}
 	if t.Statement == nil && !same {
 		return t.says(Person, ReasonUnproven,
 			"its key is not attested, and not that of the certificate that it was filed with")
 	}
-	if d, done, err := t.powerful(); done || err != nil {
-		return d, err
+	if d, done := t.ofDesk(); done {
+		return d, nil
 	}
 	if t.Token == nil && !(same && t.policy.RenewUnrostered) {
 		return t.desk(ReasonUnknown, "its key is in no token on the roster: nothing says until when its user may renew")

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
@@ -42,8 +43,8 @@ func (t *trial) byRoster() (Decision, error) {
 	if d, done := t.device(); done {
 		return d, nil
 	}
-	if d, done, err := t.powerful(); done || err != nil {
-		return d, err
+	if d, done := t.ofDesk(); done {
+		return d, nil
 	}
 	return t.says(Approve, ReasonRoster, "the key is proven to be in the token "+token.Name+", which is its user's")
 }
@@ -100,9 +101,26 @@ func (t *trial) inUse() (Decision, bool) {
 	case left <= 0:
 		return refuse(Deny, ReasonHorizon, "the horizon of the token "+t.Token.Name+" on the roster has passed")
 	case t.longer(left):
-		return refuse(Deny, ReasonHorizon,
-			fmt.Sprintf("it asks for %s, and the horizon of the token %s on the roster is in %s", t.lifetimeWords(),
-				t.Token.Name, span.Of(left.Truncate(time.Minute))))
+		words := fmt.Sprintf("it asks for %s, and the horizon of the token %s on the roster is in %s", t.lifetimeWords(),
+			t.Token.Name, span.Of(left.Truncate(time.Minute)))
+		if offered := (left - time.Minute).Truncate(time.Minute); offered >= csr.MinExpiration {
+			words += offer + offered.String()
+		}
+		return refuse(Deny, ReasonHorizon, words)
 	}
 	return t.Decision, false
+}
+
+// offer precedes, in the message of a denial, the lifetime that another request may ask for.
+const offer = "; it may ask for "
+
+// Offered is the lifetime for which a request that was denied with that reason and message may be filed again, 0 if
+// there is none.
+func Offered(reason, message string) time.Duration {
+	_, text, _ := strings.Cut(message, offer)
+	d, err := time.ParseDuration(text)
+	if reason != ReasonHorizon || err != nil || d < csr.MinExpiration {
+		return 0
+	}
+	return d
 }

@@ -18,7 +18,6 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -146,7 +145,7 @@ func inPieces(rt http.RoundTripper) http.RoundTripper {
 // manager keeps the caches, elects the leader and serves probes and metrics.
 func manager(config *rest.Config, o options, informers *approver.Informers) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{certificatesv1.AddToScheme, rbacv1.AddToScheme, corev1.AddToScheme,
+	for _, add := range []func(*runtime.Scheme) error{certificatesv1.AddToScheme, corev1.AddToScheme,
 		authorizationv1.AddToScheme, eventsv1.AddToScheme, admissionregistrationv1.AddToScheme, clusterapi.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err

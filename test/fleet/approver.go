@@ -82,7 +82,8 @@ func Install(ctx context.Context, c *controlplane.Cluster, maker *vcard.CA, prog
 		return nil, err
 	}
 	roots := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: maker.Certificate.Raw})
-	if err := SetPolicy(ctx, c, map[string]any{"attestation": map[string]any{"roots": string(roots)}}); err != nil {
+	if err := SetPolicy(ctx, c, map[string]any{"attestation": map[string]any{"roots": string(roots)},
+		"deskUsers": []string{"*"}, "deskGroups": []string{"dev", "ops", "team-*"}}); err != nil {
 		return nil, err
 	}
 	return deployed(ctx, c, program, dir)

@@ -1,6 +1,7 @@
 package renewing
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/x509"
@@ -128,9 +129,9 @@ func (r *Renewer) Until(key enrollment.Enrollment, chain []*x509.Certificate, no
 // Ask signs and files the request with a key that takes a person, who is there now. goOn, which takes nobody, does
 // the rest of what [Renewer.Renew] does; it is nil if there is none. [Renewer.Begin] has allowed that.
 func (r *Renewer) Ask(ctx context.Context, w Way, now time.Time) (goOn func(context.Context)) {
-	client, filed, err := r.filed(ctx, w)
+	client, filed, err := r.filed(ctx, w, 0)
 	if err == nil {
-		return func(ctx context.Context) { r.settle(ctx, w, r.await(ctx, client, w, filed)) }
+		return func(ctx context.Context) { r.settle(ctx, w, r.await(ctx, client, w, filed, 0)) }
 	}
 	if ctx.Err() == nil && hsm.ErrorCode(err) == "" {
 		r.settle(ctx, w, err)
@@ -144,11 +145,34 @@ func (r *Renewer) Ask(ctx context.Context, w Way, now time.Time) (goOn func(cont
 
 // Renew gets the next certificate and puts it into use. [Renewer.Begin] has allowed that.
 func (r *Renewer) Renew(ctx context.Context, w Way) {
-	client, filed, err := r.filed(ctx, w)
-	if err == nil {
-		err = r.await(ctx, client, w, filed)
+	err := r.request(ctx, w, 0)
+	if most := offered(err); most > 0 {
+		err = r.request(ctx, w, most)
 	}
 	r.settle(ctx, w, err)
+}
+
+// request files a request, waits for the certificate and puts it into use. It asks for the usual
+// lifetime, or for most if that is not 0.
+func (r *Renewer) request(ctx context.Context, w Way, most time.Duration) error {
+	client, filed, err := r.filed(ctx, w, most)
+	if err == nil {
+		err = r.await(ctx, client, w, filed, most)
+	}
+	return err
+}
+
+// offered is the lifetime for which the cluster may approve a request that asked for too long, 0 if there is none.
+func offered(err error) time.Duration {
+	final, ok := errors.AsType[*finalError](err)
+	if !ok {
+		return 0
+	}
+	denied, ok := errors.AsType[*csr.DeniedError](final.error)
+	if !ok {
+		return 0
+	}
+	return judge.Offered(denied.Status.Reason, denied.Status.Message)
 }
 
 // settle tells how an attempt ended, and decides when the next one may begin.
@@ -202,17 +226,18 @@ type finalError struct {
 var errTaken = errors.New("another process continues the renewal")
 
 // filed is the request for the next certificate, once it is in the cluster.
-func (r *Renewer) filed(ctx context.Context, w Way) (*csr.Client, enrollment.RenewalRequest, error) {
+func (r *Renewer) filed(ctx context.Context, w Way, most time.Duration) (*csr.Client, enrollment.RenewalRequest, error) {
 	client, err := w.Client()
 	if err != nil {
 		return nil, enrollment.RenewalRequest{}, err
 	}
-	filed, err := r.file(ctx, client, w)
+	filed, err := r.file(ctx, client, w, most)
 	return client, filed, err
 }
 
 // await waits for the certificate that was requested, and puts it into use.
-func (r *Renewer) await(ctx context.Context, client *csr.Client, w Way, filed enrollment.RenewalRequest) error {
+func (r *Renewer) await(ctx context.Context, client *csr.Client, w Way, filed enrollment.RenewalRequest,
+	most time.Duration) error {
 	wait, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	status, err := client.Wait(wait, csr.Ref{Name: filed.Name, UID: types.UID(filed.UID)}, nil)
@@ -238,7 +263,10 @@ func (r *Renewer) await(ctx context.Context, client *csr.Client, w Way, filed en
 		if err := w.Swap(ctx, cert); err != nil {
 			return err
 		}
-		Learn(known, status)
+		usual := known.Expiration
+		if Learn(known, status); most != 0 {
+			known.Expiration = usual // the token's horizon may be put off
+		}
 		return nil
 	})
 }
@@ -258,7 +286,8 @@ func isEnd(err error) bool {
 }
 
 // file files a request, or finds the one that an earlier attempt has filed.
-func (r *Renewer) file(ctx context.Context, client *csr.Client, w Way) (filed enrollment.RenewalRequest, err error) {
+func (r *Renewer) file(ctx context.Context, client *csr.Client, w Way, most time.Duration) (
+	filed enrollment.RenewalRequest, err error) {
 	err = r.hold(ctx, w, func(known *enrollment.Renewal) error {
 		if !Left(*known) {
 			return errTaken
@@ -282,7 +311,7 @@ func (r *Renewer) file(ctx context.Context, client *csr.Client, w Way) (filed en
 			}
 		}
 		if q := known.Request; q.UID == "" {
-			obj, err := client.Create(ctx, csr.Spec{Name: q.Name, Request: q.PKCS10, Expiration: known.Expiration,
+			obj, err := client.Create(ctx, csr.Spec{Name: q.Name, Request: q.PKCS10, Expiration: cmp.Or(most, known.Expiration),
 				Annotations: clusterapi.Present(w.Chain[0])})
 			if csr.IsForbidden(err) {
 				return &finalError{err, false}

@@ -208,6 +208,29 @@ func TestRenew(t *testing.T) {
 	})
 }
 
+// TestNearTheHorizon: what asked for longer than the token's horizon is asked for once more, for what the denial offers.
+// The usual lifetime stays on record.
+func TestNearTheHorizon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.life = time.Hour
+		s.chain = []*x509.Certificate{s.certificate()}
+		s.know(func(k *enrollment.Renewal) { k.Expiration = s.life })
+		s.decide = func(obj *certificatesv1.CertificateSigningRequest) {
+			if *obj.Spec.ExpirationSeconds > 25*60 {
+				denies(obj)
+				obj.Status.Conditions[0].Message = "the horizon is in 26 min; it may ask for 25m0s"
+				return
+			}
+			s.issues(judge.ReasonRenewal)(obj)
+		}
+		time.Sleep(45 * time.Minute)
+		if !s.sweep(t.Context()) || s.created != 2 || fmt.Sprint(s.told) != "[<nil> false]" || s.known().Expiration != s.life {
+			t.Errorf("%d requests, told %v, on record %+v", s.created, s.told, s.known())
+		}
+	})
+}
+
 // TestNotUnasked: nothing is filed where it is not known that the cluster approves by itself, where a person
 // goes on with a renewal, or where it is switched off.
 func TestNotUnasked(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,10 +29,6 @@ type facts struct {
 
 func tokenKind() client.Object { return &clusterapi.HardwareToken{} }
 
-func bindingKinds() [2]client.Object {
-	return [2]client.Object{&rbacv1.ClusterRoleBinding{}, &rbacv1.RoleBinding{}}
-}
-
 // tokenKeys has each token in one bucket.
 func tokenKeys(o client.Object) []string {
 	return []string{bucket(cmp.Or(o.(*clusterapi.HardwareToken).Status.Key, o.GetName()))}
@@ -48,23 +43,6 @@ func otherKeys(o client.Object) (all []string) {
 		}
 	}
 	return all
-}
-
-func subjectsOf(o client.Object) []string {
-	var all []rbacv1.Subject
-	switch b := o.(type) {
-	case *rbacv1.ClusterRoleBinding:
-		all = b.Subjects
-	case *rbacv1.RoleBinding:
-		all = b.Subjects
-	}
-	var keys []string
-	for _, s := range all {
-		if s.Kind == rbacv1.UserKind || s.Kind == rbacv1.GroupKind {
-			keys = append(keys, s.Kind+"/"+s.Name)
-		}
-	}
-	return keys
 }
 
 // Token implements [judge.Cluster].
@@ -235,66 +213,4 @@ func revokedKeys(e revocation.Entry) (all []string) {
 		all = append(all, "key/"+e.Key)
 	}
 	return all
-}
-
-// Escalates implements [judge.Cluster].
-func (f facts) Escalates(s csr.Subject) (string, error) {
-	all, err := f.grants(s)
-	for _, g := range all {
-		if g.Escalates {
-			return g.String(), err
-		}
-	}
-	return "", err
-}
-
-// grants are the role bindings that name the user or a group, as
-// [csr.Rights.GrantsOf] lists them.
-func (f facts) grants(s csr.Subject) ([]csr.Grant, error) {
-	var all []csr.Grant
-	names := []struct{ key, words string }{{rbacv1.UserKind + "/" + s.User, "user " + s.User}}
-	for _, g := range s.Groups {
-		names = append(names, struct{ key, words string }{rbacv1.GroupKind + "/" + g, "group " + g})
-	}
-	for _, name := range names {
-		var everywhere rbacv1.ClusterRoleBindingList
-		if err := f.cache.List(f.ctx, &everywhere, client.MatchingFields{bySubject: name.key}); err != nil {
-			return nil, err
-		}
-		var inOne rbacv1.RoleBindingList
-		if err := f.cache.List(f.ctx, &inOne, client.MatchingFields{bySubject: name.key}); err != nil {
-			return nil, err
-		}
-		bindings := inOne.Items
-		for _, b := range everywhere.Items {
-			bindings = append(bindings, rbacv1.RoleBinding{ObjectMeta: b.ObjectMeta, RoleRef: b.RoleRef})
-		}
-		for _, b := range bindings {
-			rules, err := f.rules(b.RoleRef, b.Namespace)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, csr.GrantBy(name.words, b.RoleRef.Kind+" "+b.RoleRef.Name, b.Namespace, b.Name, rules))
-		}
-	}
-	return all, nil
-}
-
-// rules are those of a role; one that is not there gives nothing.
-func (f facts) rules(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
-	var rules []rbacv1.PolicyRule
-	var err error
-	if ref.Kind == "ClusterRole" {
-		var role rbacv1.ClusterRole
-		err = f.cache.Get(f.ctx, types.NamespacedName{Name: ref.Name}, &role)
-		rules = role.Rules
-	} else {
-		var role rbacv1.Role
-		err = f.cache.Get(f.ctx, types.NamespacedName{Namespace: namespace, Name: ref.Name}, &role)
-		rules = role.Rules
-	}
-	if err != nil && !apierrors.IsNotFound(err) {
-		return nil, err
-	}
-	return rules, nil
 }

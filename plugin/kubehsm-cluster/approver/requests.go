@@ -76,6 +76,15 @@ func (r *Requests) Start(mgr ctrl.Manager, workers int) error {
 	if err != nil {
 		return err
 	}
+	err = builder.TypedControllerManagedBy[string](mgr).
+		Watches(&clusterapi.EnrollmentPolicy{}, names, builder.WithPredicates(changed)).
+		Named("policy").WithLogConstructor(logs(mgr, "policy")).
+		Complete(reconcile.TypedFunc[string](func(ctx context.Context, _ string) (reconcile.Result, error) {
+			return r.result(ctx, r.policyStatus(ctx))
+		}))
+	if err != nil {
+		return err
+	}
 	all := handler.TypedEnqueueRequestsFromMapFunc(r.allPending)
 	said := builder.WithPredicates(predicate.GenerationChangedPredicate{},
 		predicate.Funcs{DeleteFunc: func(event.DeleteEvent) bool { return false }})
@@ -197,16 +206,8 @@ func (r *Requests) reconcile(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if review != nil && review.Spec.Decision != nil {
-		asked, err := judge.Read(obj)
-		if err != nil {
-			asked.Object = obj // the request cannot be read: a person may still deny it
-		}
-		waits := d.Verdict == judge.Person
-		if d = d.Ratify(*review.Spec.Decision, asked); waits && d.Verdict != judge.Person {
-			r.Metrics.decisions.WithLabelValues(string(d.Verdict), judge.ReasonPerson).Inc()
-			return r.carryOut(ctx, obj, d, policy)
-		}
+	if d.Verdict == judge.Person && review != nil && review.Spec.Decision != nil {
+		return r.byPerson(ctx, obj, review, d, policy)
 	}
 	switch d.Verdict {
 	case judge.Approve, judge.Deny:
@@ -216,12 +217,45 @@ func (r *Requests) reconcile(ctx context.Context, name string) error {
 		r.Metrics.decisions.WithLabelValues(string(d.Verdict), d.Reason).Inc()
 		return nil
 	case judge.Person:
-		if err := r.toReview(ctx, obj, review, d); err != nil {
+		if err := r.toReview(ctx, obj, review, d, ""); err != nil {
 			return err
 		}
 		return errWaits
 	}
 	return nil
+}
+
+// byPerson carries out what a person has decided on a request that d leaves to one. What the approver or the API
+// server refuses is over: it must not be approved when what spoke against it is gone for a moment.
+func (r *Requests) byPerson(ctx context.Context, obj *certificatesv1.CertificateSigningRequest,
+	review *clusterapi.RequestReview, d judge.Decision, policy string) error {
+	var now clusterapi.RequestReview
+	if err := r.API.Get(ctx, client.ObjectKeyFromObject(review), &now); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	if now.UID != review.UID || now.DeletionTimestamp != nil { // the decision has ended
+		return fmt.Errorf("the review: %w", errBehind)
+	}
+	asked, err := judge.Read(obj)
+	if err != nil {
+		asked.Object = obj // the request cannot be read: a person may still deny it
+	}
+	ratified := d.Ratify(*review.Spec.Decision, asked)
+	refused := ratified.Message
+	if ratified.Verdict != judge.Person {
+		err := r.carryOut(ctx, obj, ratified, policy)
+		if ratified.Verdict == judge.Deny || !apierrors.IsForbidden(err) {
+			if err == nil {
+				r.Metrics.decisions.WithLabelValues(string(ratified.Verdict), judge.ReasonPerson).Inc()
+			}
+			return err
+		}
+		ratified, refused = d, "the API server refused the approval: "+err.Error()
+	}
+	if err := r.toReview(ctx, obj, review, ratified, refused); err != nil {
+		return err
+	}
+	return errWaits
 }
 
 // read is the whole request. The API server has it in memory: nothing older than the stub.
@@ -259,6 +293,20 @@ func (r *Requests) byPolicy(ctx context.Context) (j *judge.Judge, version, broke
 	}
 	j, broken = r.judgeBy(p)
 	return j, p.ResourceVersion, broken, nil
+}
+
+// policyStatus says in the policy's status why nothing is approved by it.
+func (r *Requests) policyStatus(ctx context.Context) error {
+	var p clusterapi.EnrollmentPolicy
+	if err := r.Cache.Get(ctx, policyName, &p); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	_, problem := r.judgeBy(p)
+	if p.Status.Problem == problem {
+		return nil
+	}
+	p.Status.Problem = problem
+	return r.Objects.Status().Update(ctx, &p)
 }
 
 var policyName = types.NamespacedName{Namespace: clusterapi.Namespace, Name: clusterapi.PolicyName}

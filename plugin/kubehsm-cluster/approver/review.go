@@ -2,7 +2,6 @@ package approver
 
 import (
 	"context"
-	"slices"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -36,21 +35,21 @@ func (r *Requests) reviewOf(
 	return review, nil
 }
 
-// toReview leaves the request to a person, and says what there is to know of it.
+// toReview leaves the request to a person, and says what there is to know of it. Refused is why the decision
+// that the review has is not carried out: that ends the decision, and the review is made again for another one.
 func (r *Requests) toReview(ctx context.Context, obj *certificatesv1.CertificateSigningRequest,
-	review *clusterapi.RequestReview, d judge.Decision) error {
-	status := clusterapi.ReviewStatus{Reason: d.Reason, Message: csr.Brief(d.Message), AdminOnly: d.AdminOnly}
-	if review != nil && review.Spec.Decision != nil {
-		status.Refused = status.Message
-	}
-	if info, err := csr.InspectRequest(obj.Spec.Request); err == nil {
-		grants, err := facts{ctx, r.Cache}.grants(info.Subject)
-		if err != nil {
+	review *clusterapi.RequestReview, d judge.Decision, refused string) error {
+	status := clusterapi.ReviewStatus{Reason: d.Reason, Message: csr.Brief(d.Message), AdminOnly: d.AdminOnly,
+		Refused: csr.Brief(refused)}
+	switch {
+	case review == nil:
+	case refused != "":
+		if err := r.Objects.Delete(ctx, review, client.Preconditions{UID: &review.UID}); client.IgnoreNotFound(err) != nil {
 			return err
 		}
-		for _, g := range grants[:min(len(grants), maxRights)] {
-			status.Rights = append(status.Rights, csr.Brief(g.String()))
-		}
+		review = nil
+	default:
+		status.Refused = review.Status.Refused
 	}
 	if review == nil {
 		review = &clusterapi.RequestReview{
@@ -64,27 +63,12 @@ func (r *Requests) toReview(ctx context.Context, obj *certificatesv1.Certificate
 			return err
 		}
 		r.Metrics.decisions.WithLabelValues(string(judge.Person), d.Reason).Inc()
-		r.Events.Eventf(
-			obj,
-			nil,
-			corev1.EventTypeNormal,
-			d.Reason,
-			string(judge.Person),
-			"a person decides: %s",
-			status.Message,
-		)
+		r.Events.Eventf(obj, nil, corev1.EventTypeNormal, d.Reason, string(judge.Person), "a person decides: %s",
+			status.Message)
 	}
-	if same(review.Status, status) {
+	if review.Status == status {
 		return nil
 	}
 	review.Status = status
 	return r.Objects.Status().Update(ctx, review)
-}
-
-// maxRights bounds the lines of a review.
-const maxRights = 100
-
-func same(a, b clusterapi.ReviewStatus) bool {
-	return a.Reason == b.Reason && a.Message == b.Message && a.AdminOnly == b.AdminOnly && a.Refused == b.Refused &&
-		slices.Equal(a.Rights, b.Rights)
 }

@@ -176,7 +176,6 @@ const (
 	bySerial    = "serial"
 	byKey       = "key"
 	byOtherKey  = "otherKey"
-	bySubject   = "subject"
 	byRevoked   = "revoked"
 )
 
@@ -213,8 +212,6 @@ func Index(ctx context.Context, to client.FieldIndexer) error {
 		}},
 		{tokenKind(), byKey, tokenKeys},
 		{tokenKind(), byOtherKey, otherKeys},
-		{bindingKinds()[0], bySubject, subjectsOf},
-		{bindingKinds()[1], bySubject, subjectsOf},
 		{&admissionregistrationv1.ValidatingAdmissionPolicy{}, byRevoked, revokedBy},
 		{&clusterapi.Revocation{}, byRevoked, namedBy},
 	} {

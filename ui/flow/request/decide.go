@@ -20,6 +20,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
+	"github.com/kubehsm/kubehsm/plugin/judge"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 )
 
@@ -159,13 +160,8 @@ func rightsCheck(ctx context.Context, client *csr.Client, v *View) error {
 	return nil
 }
 
-// The groups of break-glass, whose requests take a second person.
-const (
-	// BreakGlassGroup may do everything, for an hour.
-	BreakGlassGroup = "kubehsm:break-glass"
-	// SealedGroup is of tokens that are enrolled in advance and kept in a safe.
-	SealedGroup = revocation.RecoveryGroup
-)
+// BreakGlassGroup may do everything, for an hour: its requests take a second person.
+const BreakGlassGroup = judge.BreakGlassGroup
 
 // DecideOptions say what is decided on a request.
 type DecideOptions struct {
@@ -352,7 +348,7 @@ func mayApprove(me csr.Identity, seen View, o DecideOptions) error {
 	}
 	if !o.Own && me.User != "" && (me.User == seen.Requester || me.User == seen.User) {
 		hint := "let somebody else look at it, or insist with --own"
-		if slices.Contains(seen.Groups, BreakGlassGroup) || slices.Contains(seen.Groups, SealedGroup) {
+		if slices.Contains(seen.Groups, BreakGlassGroup) {
 			hint = "break-glass takes a second person: let them look at it"
 		}
 		return hinting.With(fmt.Errorf("request %s is your own (%s)", seen.Name, me.User), hint)

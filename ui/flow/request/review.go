@@ -79,9 +79,6 @@ func (q Requests) reviewCheck(kubeContext string) Check {
 		case err != nil || review == nil:
 			return err
 		}
-		if len(v.RightsUnknown) > 0 && review.Status.Reason != "" {
-			v.Rights, v.RightsUnknown = review.Status.Rights, nil
-		}
 		if review.Status.AdminOnly {
 			v.Warnings = append(v.Warnings, "only an admin can approve it: "+review.Status.Message)
 		}
@@ -100,11 +97,11 @@ func (r *reviews) byReview(ctx context.Context, client *csr.Client, seen *certif
 	d clusterapi.PersonDecision) (*certificatesv1.CertificateSigningRequest, error) {
 	ctx, cancel := context.WithTimeout(ctx, reviewPatience)
 	defer cancel()
-	written := false
+	var on types.UID // UID of the review that has the decision
 	for {
 		obj, err := client.Get(ctx, seen.Name)
 		if err != nil {
-			return nil, r.late(ctx, seen.Name, written, err)
+			return nil, r.late(ctx, seen.Name, on != "", err)
 		}
 		if obj.UID != seen.UID || csr.StateOf(obj).State != csr.Pending {
 			return outcome(seen, obj, d.Approve)
@@ -112,19 +109,22 @@ func (r *reviews) byReview(ctx context.Context, client *csr.Client, seen *certif
 		review, err := r.of(ctx, obj)
 		switch {
 		case err != nil:
-			return nil, r.late(ctx, seen.Name, written, err)
-		case review != nil && review.Status.Refused != "":
+			return nil, r.late(ctx, seen.Name, on != "", err)
+		case review == nil:
+		case on != "" && review.UID != on && review.Status.Refused != "": // a refusal ends the decision, and its review
 			return nil, hinting.With(fmt.Errorf("request %s was not approved: %s", seen.Name, review.Status.Refused),
-				"deny it with `kubehsm csr deny "+seen.Name+"` by an admin, or have an admin approve it")
-		case review != nil && review.Spec.Decision == nil:
-			if err := r.write(ctx, review, d); err != nil {
-				return nil, err
+				"deny it with `kubehsm csr deny "+seen.Name+"`, or have an admin approve it")
+		case on == "" && review.Spec.Decision == nil:
+			switch err := r.write(ctx, review, d); {
+			case err == nil:
+				on = review.UID
+			case !apierrors.IsConflict(err): // the next look sees what has changed
+				return nil, apierror.Of("decide on request "+review.Name, r.host, err)
 			}
-			written = true
 		}
 		select {
 		case <-ctx.Done():
-			return nil, r.late(ctx, seen.Name, written, ctx.Err())
+			return nil, r.late(ctx, seen.Name, on != "", ctx.Err())
 		case <-time.After(reviewPause):
 		}
 	}
@@ -138,12 +138,8 @@ func (r *reviews) write(ctx context.Context, review *clusterapi.RequestReview, d
 	if err != nil {
 		return err
 	}
-	err = r.rest.Patch(types.MergePatchType).Namespace(clusterapi.Namespace).Resource("requestreviews").Name(review.Name).
+	return r.rest.Patch(types.MergePatchType).Namespace(clusterapi.Namespace).Resource("requestreviews").Name(review.Name).
 		Body(patch).Do(ctx).Error()
-	if err == nil || apierrors.IsConflict(err) { // the next look sees what changed
-		return nil
-	}
-	return apierror.Of("decide on request "+review.Name, r.host, err)
 }
 
 // late is the error of a wait for the approver that ended with err.
