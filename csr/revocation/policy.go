@@ -16,8 +16,8 @@ import (
 const (
 	// Label marks the policies and their bindings, so that one command finds them all.
 	Label = "kubehsm.github.io/revocation"
-	// RecoveryGroup is the group that is spared unless [Settings] name another: that of tokens
-	// that are enrolled in advance and kept in a safe.
+	// RecoveryGroup is the group that is spared unless [Settings] name another. Its name is reserved: only an admin
+	// gives it, to a token in a safe.
 	RecoveryGroup = "kubehsm:sealed"
 	// PolicyPrefix begins the names of the policies, and a number from 1 ends them; the name of
 	// a binding is its policy's.

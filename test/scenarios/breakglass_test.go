@@ -7,6 +7,10 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/pem"
 	"strings"
 	"testing"
 	"time"
@@ -103,8 +107,6 @@ func TestBreakGlassPolicy(t *testing.T) {
 		"two hours":                   {"x", 2 * time.Hour, "kubehsm:break-glass", "one hour at most"},
 		"no reason":                   {" ", time.Hour, "kubehsm:break-glass", "gives its reason"},
 		"all right":                   {"x", time.Hour, "kubehsm:break-glass", ""},
-		"sealed, a year":              {"x", 0, "kubehsm:sealed", ""},
-		"sealed, no reason":           {"", 0, "kubehsm:sealed", "gives its reason"},
 		"another group":               {"", 0, "kubehsm:break-glassy", ""},
 	} {
 		// Names of every length move the group through base64's alignments.
@@ -123,6 +125,36 @@ func TestBreakGlassPolicy(t *testing.T) {
 			}
 		}
 	}
+	for _, user := range []string{"j", "ja", "jan"} {
+		for _, end := range []string{"", "\x00\x00"} { // the API server reads a BMPString without a zero at its end
+			request := inBMPString(t, user, "kubehsm:break-glass", end)
+			res := admin.kubectl(requestOf(unique("request"), "x", 0, request), "create", "-f", "-")
+			if res.Code == 0 || !strings.Contains(res.Stderr, "one hour at most") {
+				t.Errorf("a BMPString that ends with %q, user %s: %s", end, user, res)
+			}
+			padded := append(request, strings.Repeat("\n", 16<<10)...)
+			res = admin.kubectl(requestOf(unique("request"), "x", 0, padded), "create", "-f", "-")
+			if res.Code == 0 || !strings.Contains(res.Stderr, "16 KiB at most") {
+				t.Errorf("a padded request, user %s: %s", user, res)
+			}
+		}
+	}
+}
+
+// inBMPString is a PKCS#10 whose group is a BMPString, with end after it.
+func inBMPString(t testing.TB, user, group, end string) []byte {
+	t.Helper()
+	var wide []byte
+	for _, c := range []byte(group) {
+		wide = append(wide, 0, c)
+	}
+	subject, err := asn1.Marshal(pkix.RDNSequence{
+		{{Type: asn1.ObjectIdentifier{2, 5, 4, 10}, Value: asn1.RawValue{Tag: asn1.TagBMPString, Bytes: append(wide, end...)}}},
+		{{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: user}}})
+	must(t, err)
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{RawSubject: subject}, softwareKey(t))
+	must(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 }
 
 // The roles are compared with those that a cluster has, and mended.

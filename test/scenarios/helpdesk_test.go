@@ -34,6 +34,11 @@ func requestFor(t testing.TB, name, user, reason string, lifetime time.Duration,
 	t.Helper()
 	pem, err := csr.NewRequest(softwareKey(t), csr.Subject{User: user, Groups: groups}, csr.RequestOptions{})
 	must(t, err)
+	return requestOf(name, reason, lifetime, pem)
+}
+
+// requestOf is requestFor with a PKCS#10 of any form.
+func requestOf(name, reason string, lifetime time.Duration, pem []byte) string {
 	expiration := ""
 	if lifetime != 0 {
 		expiration = fmt.Sprintf("  expirationSeconds: %d\n", int(lifetime/time.Second))

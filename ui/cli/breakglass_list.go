@@ -13,9 +13,7 @@ func (a *app) breakglassList() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls", "status"},
 		Short:   "List the enrollments for emergencies and when they expire",
-		Long: `Lists the enrollments for emergencies that were made on this computer: requested ones
-and sealed tokens. A sealed token must be renewed from thirty days before its
-certificate expires.`,
+		Long:    `Lists the enrollments for emergencies that were requested on this computer.`,
 		Example: "kubehsm breakglass list\nkubehsm breakglass list -o json",
 		Args:    cobra.NoArgs,
 	}, func(*cobra.Command, []string) error {

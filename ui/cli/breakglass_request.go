@@ -12,10 +12,9 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
-// breakGlassFlags are the flags of breakglass request and seal.
+// breakGlassFlags are the flags of breakglass request.
 type breakGlassFlags struct {
 	enrollFlags
-	user     string
 	lifetime time.Duration
 }
 

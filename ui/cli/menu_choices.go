@@ -116,8 +116,6 @@ func moreChoices() []choice {
 		{title: "request emergency access", args: []string{"breakglass", "request"}, writes: true, asks: []asked{reason}},
 		{title: "approve emergency access", args: []string{"breakglass", "approve"}, writes: true,
 			asks: one("request")},
-		{title: "seal a token for a safe", args: []string{"breakglass", "seal"}, writes: true,
-			asks: []asked{user, {"token (URI)", "token", false}, reason}},
 		{title: "list enrollments for emergencies", args: []string{"breakglass", "list"}},
 		{title: "compare a cluster's roles with those needed", args: []string{"rbac", "check"}},
 		{title: "apply the roles to a cluster", args: []string{"rbac", "apply"}, writes: true},

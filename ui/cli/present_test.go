@@ -82,7 +82,7 @@ func TestBothSayTheSame(t *testing.T) {
 		"no deeds":             present.Deeds(nil),
 		"deeds":                present.Deeds([]deeds.Deed{{Time: now, Action: "ticket", Ticket: "abcdef", User: "jane", Expires: &until}, {Time: now, Action: "deny", Request: "x", Reason: "no"}}),
 		"nothing for need":     present.Emergencies(nil),
-		"what is for need":     present.Emergencies([]desk.BreakGlassView{{Name: "a", State: "live", NotAfter: until}, {Name: "b", Sealed: true, State: "due"}, {Name: "c", State: "expired"}}),
+		"what is for need":     present.Emergencies([]desk.BreakGlassView{{Name: "a", State: "live", NotAfter: until}, {Name: "c", State: "expired"}}),
 		"roles and rights": {present.Roles([]desk.RBACObject{{Set: "ticket", Kind: "ClusterRole", Name: "a", State: desk.RBACSame}, {Set: "helpdesk", Kind: "Role", Namespace: "n", Name: "b", State: desk.RBACMissing}}),
 			present.Rights([]desk.RBACRight{{Duty: "make tickets", Allowed: true, Needs: "create secrets"},
 				{Duty: "end tickets", Needs: "delete secrets"}})},

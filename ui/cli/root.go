@@ -174,7 +174,7 @@ func (a *app) trunks() []trunk {
 		group("revocation", groupHelpDesk, "List and lift revoked certificates, prove that revocation works",
 			a.revocationList, a.revocationLift, a.revocationCheck, a.revocationSet),
 		group("breakglass", groupHelpDesk, "Request and approve access in an emergency",
-			a.breakglassRequest, a.breakglassApprove, a.breakglassSeal, a.breakglassList),
+			a.breakglassRequest, a.breakglassApprove, a.breakglassList),
 		group("bootstrap-token", groupHelpDesk, "Create, list and delete bootstrap tokens",
 			a.bootstrapTokenCreate, a.bootstrapTokenList, a.bootstrapTokenDelete, a.bootstrapTokenGenerate),
 		group("rbac", groupHelpDesk, "Print, apply and check the roles and policies for help desk and break-glass",

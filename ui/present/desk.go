@@ -43,13 +43,7 @@ type Emergency struct {
 func EmergencyOf(v desk.BreakGlassView) Emergency {
 	e := Emergency{Name: text.Clean(v.Name), Kind: "break-glass", User: text.Clean(v.User), Cluster: text.Clean(v.Server),
 		Until: Date(v.NotAfter), State: Line{Words: text.Clean(v.State)}}
-	if v.Sealed {
-		e.Kind = "sealed"
-	}
-	switch v.State {
-	case "due":
-		e.State = Line{Words: "due: enroll it again before it ends", Level: Warn}
-	case "expired":
+	if v.State == "expired" {
 		e.State.Level = Warn
 	}
 	return e

@@ -58,7 +58,7 @@ func scenes() []scene {
 			r.opens("y")
 			r.Sees("No kubeconfig can weaken it")
 		}},
-		{name: "desk", world: sealed, walk: func(r *rig) { atDesk(r); r.Sees("sealed: safe") }},
+		{name: "desk", world: emergency, walk: func(r *rig) { atDesk(r); r.Sees("break-glass: night") }},
 		{name: "roster", walk: func(r *rig) { atRoster(r); r.Press("down"); r.Sees("was denied: TooLong") }},
 		{name: "help", walk: func(r *rig) { atTokens(r); r.Press("?"); r.Sees("Everywhere") }},
 		{name: "key", wizard: true, walk: func(r *rig) {
@@ -207,10 +207,10 @@ func atBusy(r *rig) {
 	r.Sees("1 token unlocked", "14 signatures", "pin-incorrect", "denial", `waits for consent: delete pods "web-1"`)
 }
 
-// sealed adds an enrollment for emergencies.
-func sealed(w *world) {
-	key := w.Generate(w.soft, hsm.GenerateOptions{Label: "safe"})
-	w.Enroll("safe", key, w.Certify(w.soft, key, "break-glass", request.SealedGroup))
+// emergency adds an enrollment for emergencies.
+func emergency(w *world) {
+	key := w.Generate(w.soft, hsm.GenerateOptions{Label: "night"})
+	w.Enroll("night", key, w.Certify(w.soft, key, "break-glass", request.BreakGlassGroup))
 }
 
 // TestGolden compares whole frames. go test -update writes them again.

@@ -27,7 +27,7 @@ import (
 type Deed struct {
 	Time time.Time `json:"time"`
 	// Action is "ticket", "approve", "deny", "revoke", "break-glass-request",
-	// "break-glass-approve" or "seal".
+	// "break-glass-approve".
 	Action string `json:"action"`
 	Server string `json:"server,omitempty"`
 	// Ticket is the ID of a ticket's token, Terms what it is for.

@@ -20,14 +20,9 @@ import (
 )
 
 // Break-glass is a certificate of a group that may do everything, for an hour,
-// with a reason, approved by a second person. The sealed kind is a token that is
-// enrolled in advance and kept in a safe. The cluster's policy sees to the rules
+// with a reason, approved by a second person. The cluster's policy sees to the rules
 // (assets, "breakglass"); here they are only made convenient.
-const (
-	BreakGlassLifetime = time.Hour
-	// sealedWarning is how long before its end a sealed token is due.
-	sealedWarning = 30 * 24 * time.Hour
-)
+const BreakGlassLifetime = time.Hour
 
 // BreakGlassOptions say what to ask for.
 type BreakGlassOptions struct {
@@ -73,31 +68,27 @@ func (b BreakGlass) Request(ctx context.Context, o BreakGlassOptions) (enrolling
 		return enrolling.Options{}, hint.Withf(fmt.Errorf("%w for %s", request.ErrForecast, span.Of(o.Lifetime)),
 			"break-glass lasts %s to %s", span.Of(csr.MinExpiration), span.Of(BreakGlassLifetime))
 	}
-	out, err := b.asCaller(ctx, o.Context, o.Name, "-break-glass", enrolling.Options{
+	return b.asCaller(ctx, o.Context, o.Name, enrolling.Options{
 		Token: o.Token, Key: o.Key, Generate: o.Generate, AcceptDefaults: o.AcceptDefaults, Timeout: o.Timeout,
 		Groups: []string{request.BreakGlassGroup}, Expiration: o.Lifetime, Reason: o.Reason, KeepCurrent: true,
 	})
-	return out, err
 }
 
 // asCaller completes an enrollment for the caller of a context, with the
 // caller's own key if the context is kubehsm's.
-func (b BreakGlass) asCaller(ctx context.Context, kubeContext, name, suffix string,
-	o enrolling.Options) (enrolling.Options, error) {
+func (b BreakGlass) asCaller(ctx context.Context, kubeContext, name string, o enrolling.Options) (enrolling.Options,
+	error) {
 	c, err := b.env.Rules().Get(ctx, kubeContext)
 	if err != nil {
 		return o, err
 	}
 	o.Context, o.Name = c.Name, name
-	enrolling.Fill(&o.Name, enrolling.Slug(strings.TrimSuffix(c.Name, "-hsm"))+suffix)
+	enrolling.Fill(&o.Name, enrolling.Slug(strings.TrimSuffix(c.Name, "-hsm"))+"-break-glass")
 	if en, err := b.env.Enrollments().Load(c.User.Enrollment); c.Cluster.Ours() && err == nil {
 		enrolling.Fill(&o.User, en.User)
 		if o.Token.Scheme == "" && o.Key.Scheme == "" {
 			o.Key, o.Token = en.Key, en.Key.TokenOnly()
 		}
-		return o, nil
-	}
-	if o.User != "" {
 		return o, nil
 	}
 	client, err := b.access.Client(ctx, c.Name)
@@ -112,48 +103,25 @@ func (b BreakGlass) asCaller(ctx context.Context, kubeContext, name, suffix stri
 	return o, nil
 }
 
-// Seal is the enrollment of a token that is kept in a safe: its user is
-// nobody's everyday name.
-func (b BreakGlass) Seal(ctx context.Context, kubeContext, name string, o enrolling.Options) (enrolling.Options,
-	error) {
-	switch {
-	case strings.TrimSpace(o.Reason) == "":
-		return o, hint.With(ErrNoReason, "say with --reason where the token is kept and who may open the safe")
-	case o.User == "":
-		return o, hint.With(errors.New("no user name is given"),
-			"give the sealed token a name of its own with --user, such as sealed-1: the audit log then shows when it is used")
-	case o.Token.Scheme == "" && o.Key.Scheme == "":
-		return o, hint.With(errors.New("no token is named"), "name the one that goes into the safe with --token")
-	}
-	o.Groups, o.KeepCurrent = []string{request.SealedGroup}, true
-	return b.asCaller(ctx, kubeContext, name, "-sealed", o)
-}
-
 // Record keeps in the local record that r was enrolled.
 func (b BreakGlass) Record(ctx context.Context, r enrolling.Result, reason string) error {
 	en, err := b.env.Enrollments().Load(r.Name)
 	if err != nil {
 		return err
 	}
-	action := "break-glass-request"
-	if slices.Contains(en.Groups, request.SealedGroup) {
-		action = "seal"
-	}
-	return deeds.NewLog(b.env).Add(ctx, deeds.Deed{Action: action, Server: en.Cluster.Server, Request: r.Request,
+	return deeds.NewLog(b.env).Add(ctx, deeds.Deed{Action: "break-glass-request", Server: en.Cluster.Server, Request: r.Request,
 		Fingerprint: r.Fingerprint,
 		User:        r.User, Reason: reason, Expires: &r.NotAfter})
 }
 
 // BreakGlassView is an enrollment for emergencies.
 type BreakGlassView struct {
-	Name string `json:"name"`
-	// Sealed tells the token in the safe from what was asked for in need.
-	Sealed   bool      `json:"sealed"`
+	Name     string    `json:"name"`
 	User     string    `json:"user"`
 	Server   string    `json:"server"`
 	Key      string    `json:"key"`
 	NotAfter time.Time `json:"notAfter"`
-	// State is "live", "due" (a sealed one that must be renewed soon) or "expired".
+	// State is "live" or "expired".
 	State string `json:"state"`
 }
 
@@ -166,11 +134,10 @@ func (b BreakGlass) List() ([]BreakGlassView, error) {
 	}
 	views := []BreakGlassView{}
 	for _, en := range all {
-		sealed := slices.Contains(en.Groups, request.SealedGroup)
-		if !sealed && !slices.Contains(en.Groups, request.BreakGlassGroup) {
+		if !slices.Contains(en.Groups, request.BreakGlassGroup) {
 			continue
 		}
-		v := BreakGlassView{Name: en.Name, Sealed: sealed, User: en.User, Server: en.Cluster.Server, Key: en.Key.String(),
+		v := BreakGlassView{Name: en.Name, User: en.User, Server: en.Cluster.Server, Key: en.Key.String(),
 			State: "expired"}
 		chain, err := b.env.Enrollments().Certificate(en)
 		if err != nil && !errors.Is(err, hsm.ErrNoCertificate) {
@@ -179,10 +146,7 @@ func (b BreakGlass) List() ([]BreakGlassView, error) {
 		if len(chain) > 0 {
 			v.NotAfter = chain[0].NotAfter
 		}
-		switch left := time.Until(v.NotAfter); {
-		case left > 0 && sealed && left < sealedWarning:
-			v.State = "due"
-		case left > 0:
+		if v.NotAfter.After(time.Now()) {
 			v.State = "live"
 		}
 		views = append(views, v)
@@ -193,12 +157,11 @@ func (b BreakGlass) List() ([]BreakGlassView, error) {
 // BreakGlassCheck holds a request to the rules, for [request.LookOptions].Checks. The
 // cluster's policy does the same, if it is installed.
 func BreakGlassCheck(_ context.Context, _ *csr.Client, v *request.View) error {
-	sealed := slices.Contains(v.Groups, request.SealedGroup)
-	if !sealed && !slices.Contains(v.Groups, request.BreakGlassGroup) {
-		v.Refuse("", nil, "it asks for neither of the groups "+request.BreakGlassGroup+" and "+request.SealedGroup)
+	if !slices.Contains(v.Groups, request.BreakGlassGroup) {
+		v.Refuse("", nil, "it does not ask for the group "+request.BreakGlassGroup)
 		return nil
 	}
-	if n := v.Object.Spec.ExpirationSeconds; !sealed && (n == nil || time.Duration(*n)*time.Second > BreakGlassLifetime) {
+	if n := v.Object.Spec.ExpirationSeconds; n == nil || time.Duration(*n)*time.Second > BreakGlassLifetime {
 		v.Refuse("", nil, "it asks for more than "+span.Of(BreakGlassLifetime))
 	}
 	if strings.TrimSpace(v.Note) == "" {

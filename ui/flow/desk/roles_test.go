@@ -57,7 +57,7 @@ func TestRBACObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, group := range []string{request.BreakGlassGroup, request.SealedGroup, csr.ReasonAnnotation, "<= 3600"} {
+	for _, group := range []string{request.BreakGlassGroup, csr.ReasonAnnotation, "<= 3600"} {
 		if !strings.Contains(manifest, group) {
 			t.Errorf("the policy does not know %q", group)
 		}

@@ -59,7 +59,7 @@ const (
 	OfEnroll     Commands = 1 << iota // enroll, join, kubeconfig migrate
 	OfRequest                         // csr create, csr forecast
 	OfRenewal                         // certificate renew
-	OfBreakGlass                      // breakglass request, breakglass seal
+	OfBreakGlass                      // breakglass request
 	OfKey                             // key generate, and all those that make a key
 )
 

@@ -288,26 +288,6 @@ func TestSpareTicket(t *testing.T) {
 	r.Loses("--spare")
 }
 
-// TestSeal: a token for the safe is enrolled, once all that is needed was given.
-func TestSeal(t *testing.T) {
-	r, server := open(t)
-	r.World.Agent()
-	r.Walk("s", "~A token for the safe", "~blue", "enter", "~it is needed", `"sealed-1"`, "tab", `"safe in room 12"`,
-		"enter")
-	r.Type("PIN of blue", "123456")
-	r.Until("filed", func() bool { return len(server.Names(flowtest.Requests)) == 1 })
-	server.Issue(server.Names(flowtest.Requests)[0])
-	r.Walk("~context trial-admin-sealed", "esc", "~sealed: ")
-}
-
-// TestSealNeedsAToken: without a token nothing can be sealed.
-func TestSealNeedsAToken(t *testing.T) {
-	w := screentest.New(t)
-	w.Cluster("admin")
-	r := w.Open("5")
-	r.Walk("~There is no ticket", "s", "~seal a token: insert the one that goes into the safe")
-}
-
 // TestVerifyAttestation: the verdict says in capitals that an attestation is not verified.
 func TestVerifyAttestation(t *testing.T) {
 	r, _ := open(t)

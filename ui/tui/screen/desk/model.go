@@ -247,8 +247,6 @@ func (m *Model) Acts() screen.Acts {
 		}),
 		screen.On(screen.Action{Key: m.Keys.Revoke, Writes: true}, "helpdesk revoke", do.revoke),
 		screen.On(screen.Action{Key: m.Keys.BreakGlass, Writes: true}, "breakglass request", do.breakGlass),
-		screen.On(screen.Action{Key: keys.Letter("s", "seal a token"), Writes: true, Quiet: true}, "breakglass seal",
-			do.seal),
 		screen.On(screen.Action{Key: keys.Letter("C", "revoked certificates"), Quiet: true},
 			"revocation list; revocation lift; revocation check; revocation set", do.revoked),
 		screen.On(screen.Action{Key: keys.Letter("H", "what was done"), Quiet: true}, "helpdesk list", do.record),

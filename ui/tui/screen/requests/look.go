@@ -231,7 +231,7 @@ func (l *look) decide(approve bool) tea.Cmd {
 		verb = "approve"
 		fields = append([]*widget.Field{wordsField(seen)}, message)
 		// requests of these groups take a second person
-		if !slices.Contains(seen.Groups, request.BreakGlassGroup) && !slices.Contains(seen.Groups, request.SealedGroup) {
+		if !slices.Contains(seen.Groups, request.BreakGlassGroup) {
 			fields = append(fields, &widget.Field{ID: "own", Label: "If yours", Options: []widget.Option{
 				{Label: "refuse", Clause: "somebody else looks at what you asked for yourself"}, {Label: "approve",
 					Clause: "nobody else has looked at it then"}}})
