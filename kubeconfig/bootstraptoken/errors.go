@@ -40,7 +40,7 @@ func (c *Client) apiError(op, verb string, err error) error {
 			"expired tokens are deleted by the cluster; list those that are left")
 	case apierrors.IsAlreadyExists(err):
 		return hint.Withf(fmt.Errorf("%s: %w", op, ErrExists), "delete the old one first, or let a new token be generated")
-	case apierrors.IsForbidden(err) && apierror.Withheld(err) == "":
+	case apierrors.IsForbidden(err) && apierror.Withheld(err) == "" && !apierror.Admission(err):
 		return hint.Withf(fmt.Errorf("%s: %w: %w", op, ErrForbidden, err),
 			"it needs the verb %q on secrets in the namespace %s; whoever has that can read every secret there", verb, Namespace)
 	case errors.As(err, &s) && s.Status().Code == http.StatusTooManyRequests:

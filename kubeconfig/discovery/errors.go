@@ -27,6 +27,8 @@ var (
 	ErrTooLarge = errors.New("too large")
 	// ErrAnonymous: cluster-info may not be read anonymously (401 or 403).
 	ErrAnonymous = errors.New("the cluster does not show its cluster-info to everybody")
+	// ErrAnonymousOff is ErrAnonymous where nothing may be read anonymously (401): to publish cluster-info is in vain.
+	ErrAnonymousOff = fmt.Errorf("%w: it takes no anonymous requests", ErrAnonymous)
 	// ErrNoClusterInfo: the cluster publishes no cluster-info, or an empty one.
 	ErrNoClusterInfo = errors.New("the cluster publishes no cluster-info")
 	// ErrUnknownToken: cluster-info is not signed with this token.

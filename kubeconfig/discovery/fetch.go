@@ -216,7 +216,11 @@ func (t target) judge(a answer) error {
 	case a.status == http.StatusOK:
 		return nil
 	case a.status == http.StatusUnauthorized, a.status == http.StatusForbidden:
-		return hint.Withf(fmt.Errorf("%w: %s answered %s", ErrAnonymous, host, said),
+		why := ErrAnonymous
+		if a.status == http.StatusUnauthorized {
+			why = ErrAnonymousOff
+		}
+		return hint.Withf(fmt.Errorf("%w: %s answered %s", why, host, said),
 			"its administrators have turned anonymous access off, or never allowed it for kube-public/cluster-info: ask for "+
 				"a discovery file")
 	case a.status == http.StatusNotFound && ofAPI:

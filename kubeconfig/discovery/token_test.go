@@ -244,7 +244,7 @@ func TestAnswersOfOthers(t *testing.T) {
 		answer func(w http.ResponseWriter) bool
 		want   error
 	}{
-		{"401", func(w http.ResponseWriter) bool { return status(w, 401) }, ErrAnonymous},
+		{"401", func(w http.ResponseWriter) bool { return status(w, 401) }, ErrAnonymousOff},
 		{"403", func(w http.ResponseWriter) bool { return status(w, 403) }, ErrAnonymous},
 		{"404", func(w http.ResponseWriter) bool { return status(w, 404) }, ErrNoClusterInfo},
 		{"404 of a web server", func(w http.ResponseWriter) bool { w.WriteHeader(404); return true }, ErrAnswer},

@@ -98,13 +98,6 @@ func (s *RevocationSpec) Add(e revocation.Entry) {
 	s.Certificates = append(s.Certificates, c)
 }
 
-// LiftOwn says how an admin lifts the Revocation of the certificate in use. The policies do not see who impersonates,
-// and judge no policies.
-func LiftOwn(name string) string {
-	return "your own certificate is revoked: use another credential, or run `kubectl --as=rescue " +
-		"--as-group=system:masters -n " + Namespace + " delete revocation " + name + "` and lift again"
-}
-
 // Until is when the last of its certificates ends, zero if that is not known of each.
 func (r *Revocation) Until() (last time.Time) {
 	for _, c := range r.Spec.Certificates {

@@ -19,7 +19,6 @@ import (
 type rbacDoc struct {
 	Objects []desk.RBACObject `json:"objects"`
 	Rights  []desk.RBACRight  `json:"rights,omitempty"`
-	Evaders *desk.Evaders     `json:"evaders,omitempty"`
 	// BrokenPolicies are those with revoked certificates that cannot be read or have no effect.
 	BrokenPolicies []string `json:"brokenPolicies,omitempty"`
 	// Approver is what the approver of the cluster may not do, though it should.
@@ -37,11 +36,10 @@ func (a *app) rbacCheck() *cobra.Command {
 		Use:   "check [SET...]",
 		Short: "Compare the roles and policies in a cluster with the required ones",
 		Long: `Shows for every role, binding and policy whether the cluster has it, and for every duty
-whether you have the rights for it. It names who may evade the revocation of a
-certificate, and which of the policies with revoked certificates are broken. It says
-whether a ticket can work here at all, and who on the roster may not file requests, so
-that nobody renews their certificates. It fails if something is missing, different or
-broken.
+whether you have the rights for it. It names which of the policies with revoked
+certificates are broken. It says whether a ticket can work here at all, and who on the
+roster may not file requests, so that nobody renews their certificates. It fails if
+something is missing, different or broken.
 
 With --try-token, it makes a bootstrap token that can only file requests and lives for
 a minute at most, and says whether the cluster signs its cluster-info with that token
@@ -66,11 +64,6 @@ kubehsm rbac check breakglass -o json`,
 		if doc.Rights, err = desk.NewRoles(env).Rights(c.Context(), a.context); err != nil {
 			return err
 		}
-		evaders, err := desk.NewRoles(env).Evaders(c.Context(), a.context)
-		if err != nil {
-			return err
-		}
-		doc.Evaders = &evaders
 		list, err := desk.NewStopping(env).Broken(c.Context(), a.context)
 		if err != nil {
 			return err
@@ -98,7 +91,7 @@ kubehsm rbac check breakglass -o json`,
 		}
 		err = a.emit(o, doc, func(w *words) {
 			w.sections(append([]present.Section{present.Roles(doc.Objects), present.Rights(doc.Rights),
-				present.Evaders(evaders), present.BrokenPolicies(doc.BrokenPolicies), present.Obstacles(doc.Obstacles)},
+				present.BrokenPolicies(doc.BrokenPolicies), present.Obstacles(doc.Obstacles)},
 				slices.Concat(present.Lacks(doc.Approver), present.Barred(barred))...))
 		})
 		return together(err, untried, rbacWrong(doc.Objects), broken, barred.Err())

@@ -22,19 +22,14 @@ func (a *app) rosterList() *cobra.Command {
 		Short:   "List the tokens on the roster of a cluster, and who has enrolled",
 		Long: `Lists the tokens with their owners and how far they are: waiting or denied (the owner's
 last request), expired, expiring (within two days), not come, in, in stock, lost,
-retired. If you may list roles and bindings, it names the groups on the roster that may
-impersonate others: a revocation does not stop what they write with --as.`,
+retired.`,
 		Example: `kubehsm roster list
 kubehsm roster list --context prod -o json`,
 		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string, env *env.Env) error {
-		roster := desk.NewRoster(env)
-		board, err := roster.Board(c.Context(), a.context, time.Now())
+		board, err := desk.NewRoster(env).Board(c.Context(), a.context, time.Now())
 		if err != nil {
 			return err
-		}
-		if roster.Impersonators(c.Context(), a.context, &board); c.Context().Err() != nil {
-			return c.Context().Err()
 		}
 		return a.emit(o, board, func(w *words) {
 			if len(board.Tokens) > 0 {
@@ -43,9 +38,6 @@ kubehsm roster list --context prod -o json`,
 			w.line("%s", present.Stages(board))
 			if board.Unknown != "" {
 				w.line("%s", present.RosterUnknown(board.Unknown).Words)
-			}
-			if lines := present.RosterImpersonators(board); len(lines) > 0 {
-				w.sections([]present.Section{{Lines: lines}})
 			}
 		})
 	})

@@ -80,7 +80,7 @@ func documents() []Entry {
 				"unseen[] stop (as with --certificate) done[] failed[]"},
 		{"helpdesk revoke --certificate",
 			"server targets[]: certificate key user notAfter groups request token; alreadyRevoked[] refusals[] " +
-				"warnings[] risks[] impersonators[] unknown byApprover done{approver inForce after note}"},
+				"warnings[] risks[] byApprover done{approver inForce after note}"},
 		{"revocation list", "revoked[]: certificate key user notAfter reason by at; settings{failClosed spared}; " +
 			"filed[], the Revocations"},
 		{"revocation lift, set", "lifted[]: as revocation list; inForce after note"},
@@ -90,23 +90,22 @@ func documents() []Entry {
 				"certificates[] reason expires note"},
 		{"helpdesk open", "ticket serial, with --print puk"},
 		{"breakglass approve", "a request as in csr list"},
-		{"breakglass list", "breakGlass[]: name sealed user server key notAfter state"},
+		{"breakglass list", "breakGlass[]: name user server key notAfter state"},
 		{
 			"rbac check, apply",
 			"objects[]: set kind namespace name state; rights[]: duty allowed needs; " +
-				"evaders{impersonate[] changePolicies[] unknown}; brokenPolicies[]; approver[], its missing rights; " +
+				"brokenPolicies[]; approver[], its missing rights; " +
 				"cannotRenew{groups[] users[] unasked}, of the roster; " +
 				"obstacles[], why a ticket cannot work",
 		},
 		{"rbac print", "manifest; with --revocation-authorizer authorization kubeconfig"},
 		{"csr approve --proven", "requests[]: request user notes problem; left"},
-		{"roster list", "tokens[]: serial owner groups state horizon notAfter model stage why request; unknown " +
-			"impersonators[] impersonatorsUnknown"},
+		{"roster list", "tokens[]: serial owner groups state horizon notAfter model stage why request; unknown"},
 		{"roster import", "written"},
 		{"roster line", "as bootstrap-token create, with joinCommand"},
 		{"roster remove", "tokens[], as in roster list; changed"},
 		{"roster lost", "serial user server enrollment uri notAfter elsewhere revoked"},
-		{"enroll, join, breakglass request, breakglass seal",
+		{"enroll, join, breakglass request",
 			"name context kubeconfig key fingerprint request notAfter user groups rights ask notes next"},
 		{"agent status",
 			"running, and if it is: version pid started bridge tokens upstreams sessions signatures dials memory " +

@@ -110,11 +110,6 @@ func RosterUnknown(why string) Line {
 	return Line{Words: "Nobody is shown as waiting or denied: " + text.Clean(why) + ".", Level: Warn}
 }
 
-// RosterImpersonators says which groups on the roster evade a revocation; nothing if none is known to.
-func RosterImpersonators(b desk.Board) []Line {
-	return impersonators("A revoked certificate still writes with --as for these, who", b.Impersonators, b.Unseen)
-}
-
 // ImportQuestion asks whether to write a list of n tokens on the roster.
 func ImportQuestion(n int) string { return "Write " + Count(n, "token") + " on the roster?" }
 

@@ -65,46 +65,12 @@ func certificateNamed(t desk.Target) string {
 
 // reach says what a revocation reaches and what goes on.
 func reach(s desk.Stop) []Line {
-	lines := []Line{
+	return []Line{
 		{Words: "Refused: requests that create, change or delete, their dry runs, exec, attach, port-forward and proxies."},
 		{Words: "Still possible: reading, until the certificate ends; watches and sessions that are open now; writing " +
 			"to aggregated API servers that decide by themselves; and changing admission policies, with the right to."},
+		{Words: "Not refused with --as, for a user who may impersonate others.", Level: Warn},
 	}
-	return append(lines, impersonators("Not refused with --as, for these, who", s.Impersonators, s.Unknown)...)
-}
-
-// impersonators says of some, as lead calls them, that they may impersonate others, or why that is unknown.
-func impersonators(lead string, all []string, unknown string) []Line {
-	switch {
-	case unknown != "":
-		return []Line{{Level: Warn, Words: "Not known: who may impersonate others (" + text.Clean(unknown) +
-			"). A revocation does not stop what they write with --as."}}
-	case len(all) > 0:
-		return []Line{{Level: Warn, Words: text.Clean(lead + " may impersonate others (in a namespace: service accounts): " +
-			strings.Join(all, ", ") + ".")}}
-	}
-	return nil
-}
-
-// Evaders says who may evade the revocation of a certificate.
-func Evaders(e desk.Evaders) Section {
-	s := Section{Title: "Who may evade a revocation"}
-	if e.Unknown != "" {
-		s.Lines = []Line{{Words: "Not known: " + text.Clean(e.Unknown) + ".", Level: Quiet}}
-		return s
-	}
-	for _, who := range []struct {
-		may string
-		all []string
-	}{{"may impersonate others: ", e.Impersonate}, {"may change admission policies: ", e.Policies}} {
-		if len(who.all) > 0 {
-			s.Lines = append(s.Lines, Line{Words: text.Clean(who.may + strings.Join(who.all, ", "))})
-		}
-	}
-	if len(s.Lines) == 0 {
-		s.Lines = []Line{{Words: "nobody by a role", Level: Quiet}}
-	}
-	return s
 }
 
 // BrokenPolicies names the policies with revoked certificates that are broken.

@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -100,6 +101,13 @@ func Withheld(err error) string {
 		return ""
 	}
 	return words
+}
+
+// Admission reports whether the cluster refused what the caller has the right to do: an admission policy did, a
+// webhook, or a quota.
+func Admission(err error) bool {
+	return apierrors.IsForbidden(err) && slices.ContainsFunc([]string{"ValidatingAdmissionPolicy '", "admission webhook ",
+		"exceeded quota"}, func(by string) bool { return strings.Contains(err.Error(), by) })
 }
 
 // Said returns the error that the answer raw states, if raw is a Status of the API server,

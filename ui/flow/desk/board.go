@@ -12,12 +12,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/kubehsm/kubehsm/csr"
-	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/plugin/judge"
-	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
@@ -54,10 +52,6 @@ type Board struct {
 	Tokens []RosterEntry `json:"tokens"`
 	// Unknown is why no request was looked at, "" if all were: nothing is waiting or denied then.
 	Unknown string `json:"unknown,omitempty"`
-	// Impersonators are the groups of the tokens that may act as others, see [Stop], and Unseen says why nobody
-	// could look for them; both are set by [Roster.Impersonators].
-	Impersonators []string `json:"impersonators,omitempty"`
-	Unseen        string   `json:"impersonatorsUnknown,omitempty"`
 }
 
 // Board reads the roster, and the requests of the owners, at now.
@@ -87,33 +81,6 @@ func (r Roster) Board(ctx context.Context, kubeContext string, now time.Time) (B
 			cmp.Compare(len(a.Serial), len(b.Serial)), strings.Compare(a.Serial, b.Serial)) // serials are numbers
 	})
 	return b, nil
-}
-
-// lookFor bounds the look for impersonators, without which a board is good too.
-const lookFor = 5 * time.Second
-
-// Impersonators looks which groups on the board may impersonate others, by all roles and bindings of the
-// cluster. A caller who may not list these is told nothing.
-func (r Roster) Impersonators(ctx context.Context, kubeContext string, b *Board) {
-	groups := map[string]bool{}
-	for _, e := range b.Tokens {
-		for _, g := range e.Groups {
-			groups[g] = true
-		}
-	}
-	b.Impersonators, b.Unseen = nil, ""
-	if len(groups) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, lookFor)
-	defer cancel()
-	c, err := openObjects(ctx, cluster.Access{Env: r.access.Env.Quiet()}, kubeContext) // asks nobody
-	if err == nil {
-		b.Impersonators, err = revocation.Holders(ctx, ledgerAPI{c}, revocation.Impersonates, groups)
-	}
-	if err != nil && !isForbidden(err) {
-		b.Unseen = err.Error()
-	}
 }
 
 // stage is the entry's by what the roster says alone.

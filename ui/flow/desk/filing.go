@@ -209,7 +209,7 @@ func (c *objects) unfile(ctx context.Context, certificates []string) (found map[
 			err = c.replace(ctx, f.from)
 		}
 		if revocation.IsRefusal(err) {
-			err = hint.With(err, clusterapi.LiftOwn(f.Name))
+			err = hint.With(err, "your own certificate is revoked: another cluster admin can lift that")
 		}
 		if err != nil && !isNotFound(err) {
 			return nil, err

@@ -138,7 +138,7 @@ func (c *objects) do(ctx context.Context, op string, r *rest.Request) (object, e
 func objectError(op, host string, err error) error {
 	err = apierror.Of(op, host, err)
 	switch {
-	case apierrors.IsForbidden(err) && !errors.Is(err, apierror.ErrWithheld):
+	case apierrors.IsForbidden(err) && !errors.Is(err, apierror.ErrWithheld) && !apierror.Admission(err):
 		return hint.With(err, "`kubehsm rbac check` shows what you may do; a cluster admin must do the rest")
 	case apierrors.IsConflict(err):
 		return hint.With(err, "another program has changed these fields: look at them, then use --force-conflicts")

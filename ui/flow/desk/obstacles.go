@@ -33,6 +33,8 @@ func (k Tickets) Obstacles(ctx context.Context, kubeContext, signer string) ([]s
 	switch err := discovery.Published(ctx, at); {
 	case errors.Is(err, discovery.ErrUnreachable):
 		all = append(all, "the cluster did not say whether anybody can join with a ticket: "+err.Error())
+	case errors.Is(err, discovery.ErrAnonymousOff):
+		all = append(all, "nobody can join with a ticket: "+err.Error()+": use `kubehsm roster line`, which does not need that")
 	case err != nil:
 		all = append(all, "nobody can join with a ticket: "+err.Error()+": publish cluster-info with "+
 			"`kubehsm rbac apply --publish-cluster-info`, or use `kubehsm roster line`, which does not need it")

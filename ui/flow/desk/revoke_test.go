@@ -48,6 +48,16 @@ func TestLookUp(t *testing.T) {
 	}
 }
 
+// TestDeskRevokes: what the help desk may not look at is no failure where the approver revokes for it.
+func TestDeskRevokes(t *testing.T) {
+	w := asDesk(t)
+	w.Server.Forbid("list clusterrolebindings", "list rolebindings", "list secrets")
+	r, err := NewRevocations(w.Env).LookUp(t.Context(), "", "jane", nil, nil)
+	if err != nil || r.Stop == nil || !r.Stop.ByApprover || len(r.Unseen) == 0 || r.Err() != nil {
+		t.Errorf("%+v, %v, %v", r, err, r.Err())
+	}
+}
+
 // TestLookUpFromRecord: a caller who may not list what the cluster has is told what is on
 // record here.
 func TestLookUpFromRecord(t *testing.T) {

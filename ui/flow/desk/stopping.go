@@ -58,10 +58,6 @@ type Stop struct {
 	Refusals []string `json:"refusals,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
 	Risks    []string `json:"risks,omitempty"`
-	// Impersonators may act as others, without their certificate being seen; Unknown says
-	// why nobody could look for them.
-	Impersonators []string `json:"impersonators,omitempty"`
-	Unknown       string   `json:"unknown,omitempty"`
 	// ByApprover says that the approver revokes them, as the caller may not. Patience is how long to wait
 	// for that, zero for [ApproverPatience].
 	ByApprover bool          `json:"byApprover,omitempty"`
@@ -206,14 +202,6 @@ func (s Stopping) LookUp(ctx context.Context, kubeContext string, targets []Targ
 		stop.Targets = append(stop.Targets, t)
 		stop.judge(t, list.Settings, me, accept)
 	}
-	impersonators, err := revocation.Holders(ctx, ledgerAPI{c}, revocation.Impersonates, nil)
-	switch {
-	case isForbidden(err):
-		stop.Unknown = mayNotList
-	case err != nil:
-		return stop, err
-	}
-	stop.Impersonators = impersonators
 	return stop, nil
 }
 

@@ -288,29 +288,6 @@ func TestStopRefusals(t *testing.T) {
 	}
 }
 
-// TestHolders: named are those whom a binding lets impersonate, in a namespace too.
-func TestHolders(t *testing.T) {
-	w := desk(t)
-	role := func(name string, verb, resource string) {
-		w.Server.Put("/apis/rbac.authorization.k8s.io/v1/clusterroles", flowtest.Object{"metadata": flowtest.Object{"name": name},
-			"rules": []any{flowtest.Object{"verbs": []any{"get", verb}, "resources": []any{resource}}}})
-	}
-	for resource, want := range map[string][]string{ // view is the role that desk's bindings give
-		"serviceaccounts": {"group dev", "user jane", "user jane in dev", "user joe in dev"},
-		"groups":          {"group dev", "user jane"}, "nodes": {"group dev", "user jane"},
-		"userextras/scopes": {"group dev", "user jane"},
-	} {
-		role("view", "impersonate", resource)
-		if stop, err := NewStopping(w.Env).LookUp(t.Context(), "", nil, nil); err != nil || !slices.Equal(stop.Impersonators, want) {
-			t.Errorf("%s: %q, %v", resource, stop.Impersonators, err)
-		}
-	}
-	w.Server.Forbid("list clusterroles")
-	if e, err := NewRoles(w.Env).Evaders(t.Context(), ""); err != nil || e.Unknown == "" {
-		t.Errorf("%+v, %v", e, err)
-	}
-}
-
 // TestTrial: where nobody is refused, the trial says so. It leaves nothing behind.
 func TestTrial(t *testing.T) {
 	w := desk(t)

@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/renewing"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
+	"github.com/kubehsm/kubehsm/plugin/judge"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
@@ -95,6 +96,9 @@ func reported(e *env.Env, j *enrolling.Progress) (before bool, err error) {
 
 // endHint says how to go on from a request that was denied, or refused by the signer.
 func endHint(j *enrolling.Progress, refused error) error {
+	if denied, ok := errors.AsType[*csr.DeniedError](refused); ok && denied.Status.Reason == judge.ReasonRevoked {
+		return hinting.With(refused, "ask who revoked it, or a cluster admin")
+	}
 	if o := j.Options; o.Renewal == nil && o.Join != nil && o.Join.Ticket != "" {
 		return hinting.Withf(refused,
 			"%s, with another ticket if the help desk has ended yours: `%s --ticket -`", hinting.Of(refused), o.Resume())

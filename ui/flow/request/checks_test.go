@@ -1,7 +1,11 @@
 package request
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +15,9 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // TestRevoked: what the record of revocations has against a request.
@@ -131,5 +137,35 @@ func TestRequesterKind(t *testing.T) {
 		if got := requesterKind(who); !strings.Contains(got, want) || (want == "") != (got == "") {
 			t.Errorf("%s is %q", who, got)
 		}
+	}
+}
+
+// TestAdmissionEndsTheMatter: what a revocation, or another policy, refuses is not sent to an admin who files it all
+// the same. What takes a right is.
+func TestAdmissionEndsTheMatter(t *testing.T) {
+	w := asked(t)
+	client, err := cluster.Access{Env: w.Env}.Client(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pem, err := csr.NewRequest(key, csr.Subject{User: "jane"}, csr.RequestOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var admin *SendToAdmin
+	w.Server.Fail(http.StatusForbidden, "create certificatesigningrequests")
+	_, err = File(t.Context(), client, &enrolling.Request{Spec: csr.Spec{Name: "again", Request: pem}}, "")
+	if !errors.Is(err, csr.ErrRefused) || errors.As(err, &admin) {
+		t.Errorf("refused by a policy: %v", err)
+	}
+	w.Server.Before(nil)
+	w.Server.Forbid("create certificatesigningrequests")
+	_, err = File(t.Context(), client, &enrolling.Request{Spec: csr.Spec{Name: "again", Request: pem}}, "")
+	if !errors.As(err, &admin) || !strings.Contains(admin.Text, "kubectl") {
+		t.Errorf("a missing right: %v", err)
 	}
 }

@@ -45,12 +45,13 @@ func Sign(ctx context.Context, t hsm.Token, able hsm.Abilities, signer crypto.Si
 func File(ctx context.Context, client *csr.Client, r *enrolling.Request,
 	or string) (*certificatesv1.CertificateSigningRequest, error) {
 	obj, err := client.Create(ctx, r.Spec)
-	if csr.IsForbidden(err) {
+	var lacks *csr.ForbiddenError // another refusal, such as a revocation's, ends the matter
+	if errors.As(err, &lacks) {
 		if got, getErr := client.Get(ctx, r.Name); getErr == nil && string(got.Spec.Request) == string(r.Spec.Request) {
 			obj, err = got, nil
 		}
 	}
-	if csr.IsForbidden(err) {
+	if errors.As(err, &lacks) {
 		text, textErr := csr.AdminCommand(r.Spec)
 		if textErr != nil {
 			return nil, errors.Join(err, textErr)

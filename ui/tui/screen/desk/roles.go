@@ -57,10 +57,6 @@ func (d work) checkRoles(try bool) tea.Msg {
 			if err != nil {
 				return screen.Report{}, err
 			}
-			evaders, err := d.Roles.Evaders(ctx, "")
-			if err != nil {
-				return screen.Report{}, err
-			}
 			lacks, err := d.Roles.Lacks(ctx, "", time.Now())
 			if err != nil {
 				return screen.Report{}, err
@@ -70,7 +66,7 @@ func (d work) checkRoles(try bool) tea.Msg {
 				return screen.Report{}, err
 			}
 			obstacles, untried := hindered(ctx)
-			sections := append(compared(all), present.Rights(rights), present.Evaders(evaders), present.Obstacles(obstacles))
+			sections := append(compared(all), present.Rights(rights), present.Obstacles(obstacles))
 			sections = append(sections, present.Lacks(lacks)...)
 			sections = append(append(sections, present.Barred(barred)...), screen.Wrong(barred.Err())...)
 			return screen.Report{Title: "Roles and policies in the cluster",

@@ -5,7 +5,6 @@ package roster
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -40,7 +39,6 @@ type Model struct {
 	job     task.Handle
 	readAt  time.Time // time of the latest answer, good or bad
 	seenAt  time.Time // time of the latest board
-	namedAt time.Time // time of the latest look for impersonators
 	loaded  bool
 	err     error
 	unasked string // why the cluster is not read, "" if it is: somebody would have to be asked
@@ -53,19 +51,14 @@ var _ screen.Poller = (*Model)(nil)
 type readMsg struct {
 	id    task.ID
 	board desk.Board
-	named bool // its impersonators were looked for
 	err   error
 }
 
 // askedMsg is what was read where somebody could be asked.
 type askedMsg struct{ board desk.Board }
 
-const (
-	// readEvery is how often the cluster is asked again.
-	readEvery = 15 * time.Second
-	// nameEvery is how often it is asked who may impersonate others: that takes all its roles and bindings.
-	nameEvery = 5 * time.Minute
-)
+// readEvery is how often the cluster is asked again.
+const readEvery = 15 * time.Second
 
 // New returns the screen.
 func New(s Services) *Model {
@@ -89,17 +82,11 @@ func (m *Model) ID() screen.ID { return screen.Roster }
 func (m *Model) Title() string { return "Roster" }
 
 // Open implements [screen.Screen].
-func (m *Model) Open(now time.Time) tea.Cmd { return m.read(now, true) }
-
-// read reads the board, and looks for impersonators if that is said.
-func (m *Model) read(now time.Time, look bool) tea.Cmd {
+func (m *Model) Open(now time.Time) tea.Cmd {
 	m.job.Cancel()
 	h, cmd := m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
 		board, err := m.Quiet.Board(ctx, "", now)
-		if err == nil && look {
-			m.Quiet.Impersonators(ctx, "", &board)
-		}
-		return readMsg{id, board, look, err}
+		return readMsg{id, board, err}
 	})
 	m.job = h
 	return cmd
@@ -119,11 +106,8 @@ func (m *Model) Poll(now time.Time) tea.Cmd {
 	if m.job.Active() || m.err != nil || now.Sub(m.readAt) < readEvery {
 		return nil
 	}
-	return m.refresh(now)
+	return m.Open(now)
 }
-
-// refresh reads the roster again, and who may impersonate others if that was long ago.
-func (m *Model) refresh(now time.Time) tea.Cmd { return m.read(now, now.Sub(m.namedAt) >= nameEvery) }
 
 // Update implements [screen.Screen].
 func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
@@ -134,9 +118,9 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 			m.take(msg, now)
 		}
 	case askedMsg:
-		m.take(readMsg{board: msg.board, named: true}, now)
+		m.take(readMsg{board: msg.board}, now)
 	case screen.ChangedMsg:
-		return m.refresh(now)
+		return m.Open(now)
 	case tea.KeyPressMsg, tea.PasteMsg, widget.RowMsg:
 		if m.tokens.Update(msg, m.Keys) {
 			return nil
@@ -155,26 +139,9 @@ func (m *Model) take(msg readMsg, now time.Time) {
 		m.unasked, m.err = why.Why, nil
 	}
 	if msg.err == nil {
-		if msg.named {
-			m.namedAt = now
-		} else {
-			msg.board.Impersonators, msg.board.Unseen = m.board.Impersonators, m.board.Unseen
-			if !slices.Equal(groupsOf(msg.board), groupsOf(m.board)) { // others may impersonate
-				m.namedAt = time.Time{}
-			}
-		}
 		m.seenAt, m.board = now, msg.board
 		m.tokens.Set(msg.board.Tokens)
 	}
-}
-
-// groupsOf are the groups on the board.
-func groupsOf(b desk.Board) (all []string) {
-	for _, e := range b.Tokens {
-		all = append(all, e.Groups...)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 // asking is what reads the cluster where somebody has to be asked for that.
@@ -192,7 +159,6 @@ func (m *Model) asking() screen.Acts {
 				if err != nil {
 					return screen.Report{}, err
 				}
-				m.Roster.Impersonators(ctx, "", &board)
 				return screen.Report{Message: askedMsg{board}}, nil
 			}})
 	})}

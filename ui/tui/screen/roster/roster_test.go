@@ -85,24 +85,6 @@ func TestNoRoster(t *testing.T) {
 	r.Walk("r", "~error: ", "~hint: ", "~r tries again")
 }
 
-// TestImpersonators: groups on the roster that may impersonate are named.
-func TestImpersonators(t *testing.T) {
-	r, server := open(t)
-	const rbac = "/apis/rbac.authorization.k8s.io/v1/"
-	server.Put(tokens, flowtest.Object{"apiVersion": clusterapi.GroupVersion.String(), "kind": "HardwareToken",
-		"metadata": flowtest.Object{"name": "3", "namespace": clusterapi.Namespace},
-		"spec":     flowtest.Object{"owner": "amy", "state": "HandedOut", "groups": []string{"ops"}}})
-	server.Put(rbac+"clusterroles", flowtest.Object{"metadata": flowtest.Object{"name": "as"},
-		"rules": []any{flowtest.Object{"verbs": []any{"impersonate"}, "resources": []any{"users"}}}})
-	server.Put(rbac+"clusterrolebindings", flowtest.Object{"metadata": flowtest.Object{"name": "as"},
-		"roleRef":  flowtest.Object{"kind": "ClusterRole", "name": "as"},
-		"subjects": []any{flowtest.Object{"kind": "Group", "name": "ops"}}})
-	r.Walk("r", "~writes with --as", "~group ops")
-	server.Forbid("list roles")
-	r.Press("r")
-	r.Loses("group ops")
-}
-
 // TestApprove: what nothing proves is left for a closer look.
 func TestApprove(t *testing.T) {
 	r, server := open(t)

@@ -31,7 +31,6 @@ func (m *Model) View(f screen.Frame) string {
 		if m.board.Unknown != "" {
 			head = append(head, widget.Lines(t, []present.Line{present.RosterUnknown(m.board.Unknown)}, f.Width)...)
 		}
-		head = append(head, widget.Lines(t, present.RosterImpersonators(m.board), f.Width)...)
 		if len(m.board.Tokens) == 0 {
 			head = append(head, t.Muted.Render("i imports a list of tokens and their owners."))
 		}
