@@ -24,7 +24,7 @@ BUILD := $(GO) build -buildvcs=false
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 
 ##@ Use
-demo demo-fleet test: export GOFLAGS := $(QUICK)
+demo demo-fleet demo-down test: export GOFLAGS := $(QUICK)
 
 .PHONY: demo
 demo: ## try it: a trial token, a trial cluster, kubectl signed in by the token (DEMO_CONTEXT=kind-kind: in the cluster of that context)
