@@ -184,7 +184,7 @@ func (b *heldBody) tell(ctx context.Context, what consent.Request) (Body, error)
 	length := b.own.ContentLength
 	told := Body{Body: consent.Body{Length: length}}
 	switch {
-	case what.Connecting:
+	case what.Protocol != "" || what.Connecting && length < 0:
 		told.Account = []string{body.Unread("it is a stream")}
 		return told, nil
 	case length > body.Limit:

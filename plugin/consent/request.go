@@ -13,8 +13,7 @@ import (
 // Request is what a request does, in the API server's terms.
 type Request struct {
 	// Verb is get, list, watch, create, update, patch, delete or deletecollection;
-	// proxy for the old path of that name; the method in lower case where Resource
-	// is empty; "" for a method that has no verb.
+	// the method in lower case where Resource is empty; "" for a method that has no verb.
 	Verb string `json:"verb,omitempty"`
 	// Group, Resource and Subresource name the resource; Resource is empty for a
 	// path that names none (/version).
@@ -24,13 +23,14 @@ type Request struct {
 	Namespace   string `json:"namespace,omitempty"`
 	// Name is the object's, where the path has it: that of a new one is in the body.
 	Name string `json:"name,omitempty"`
-	// Path is set where Resource is empty.
+	// Path is the whole path where Resource is empty, and of a proxied request what follows the
+	// subresource proxy, as it is encoded.
 	Path string `json:"path,omitempty"`
 	// As is who is impersonated: a user, and what else the headers say.
 	As string `json:"as,omitempty"`
 	// DryRun: nothing will be kept, as far as the API server's own rules go.
 	DryRun bool `json:"dryRun,omitempty"`
-	// Connecting: it opens a way into a workload or node, or changes its protocol.
+	// Connecting: it opens a way into a workload or node, or is a GET that changes its protocol.
 	Connecting bool `json:"connecting,omitempty"`
 	// Protocol is what it changes to: "websocket" or "spdy/3.1".
 	Protocol string `json:"protocol,omitempty"`
@@ -72,10 +72,11 @@ func rewrites(header string) bool {
 // not seen here: h2c (RFC 7540 section 3.2) is HTTP again.
 var protocols = []string{"websocket", "spdy/3.1"}
 
-// Bounds of what is put to a person. No API object's name is as long.
+// Bounds of what is put to a person, in bytes. No API object's name is as long.
 const (
 	maxName = 253
 	maxAs   = 1024
+	maxPath = 2048 // of a proxied request
 )
 
 // Parse reads a request. target is its path and query as they are sent to the
@@ -101,14 +102,24 @@ func Parse(method, target string, h http.Header, hasBody bool) Request {
 	if upgrade {
 		r.Protocol = strings.ToLower(strings.Join(h["Upgrade"], ", "))
 	}
-	proxied := r.Subresource == "proxy"
-	r.Connecting = upgrade || proxied || r.Verb == "proxy" || slices.Contains(connecting, r.Subresource)
+	proxied, connects := r.Subresource == "proxy", slices.Contains(connecting, r.Subresource)
+	r.Connecting = connects || upgrade && method == http.MethodGet
 	r.Terminal = (r.Subresource == "exec" || r.Subresource == "attach") && isTrue(query["tty"]) && isTrue(query["stdin"])
 	if r.Odd == "" {
 		r.Odd = odd(method, target, r.own, h)
 	}
+	if proxied && r.Odd == "" {
+		if all := strings.SplitN(strings.TrimPrefix(rawPath, "/"), "/", r.own+1); len(all) > r.own {
+			r.Path = "/" + all[r.own]
+		}
+	}
 	switch {
 	case r.Odd != "":
+	case upgrade && !connects && method != http.MethodGet:
+		// The API server ignores that and makes the change.
+		r.Odd = "it is a " + method + " that asks for another protocol"
+	case len(r.Path) > maxPath && proxied:
+		r.Odd = "its path is too long to be read"
 	case hasBody && r.safeMethod && (upgrade || !proxied): // a workload's own protocol may have that
 		// The API server does not read it. An aggregated API, or what stands in front, may.
 		r.Odd = "it is a " + method + " with a body"
@@ -120,9 +131,6 @@ func Parse(method, target string, h http.Header, hasBody bool) Request {
 	r.DryRun = queryErr == nil && r.dryRun(query["dryRun"], hasBody)
 	return r
 }
-
-// specialVerbs are the old verbs in the path.
-var specialVerbs = []string{"proxy", "watch"}
 
 // locate is RequestInfoFactory.NewRequestInfo for the prefixes api and apis.
 func (r *Request) locate(method, path string, query url.Values) {
@@ -153,12 +161,12 @@ func (r *Request) locate(method, path string, query url.Values) {
 	default:
 		r.Verb = ""
 	}
-	if slices.Contains(specialVerbs, parts[0]) {
-		r.Verb, parts = parts[0], parts[1:]
-		if len(parts) == 0 {
-			r.Odd = "its path ends where a resource should follow"
+	if verb := parts[0]; verb == "watch" || verb == "proxy" { // the old verbs in the path
+		if parts = parts[1:]; len(parts) == 0 || verb == "proxy" || !r.safeMethod {
+			r.Odd = "its path has the verb " + verb + ", which is not served so"
 			return
 		}
+		r.Verb = verb
 	}
 	if parts[0] == "namespaces" && len(parts) > 1 {
 		r.Namespace = parts[1]
@@ -170,7 +178,7 @@ func (r *Request) locate(method, path string, query url.Values) {
 	if len(parts) > 1 {
 		r.Name = parts[1]
 	}
-	if len(parts) > 2 && r.Verb != "proxy" {
+	if len(parts) > 2 {
 		r.Subresource = parts[2]
 	}
 	if r.Subresource == "proxy" {
@@ -383,6 +391,9 @@ func (r Request) String() string {
 		case r.everywhere():
 			b.WriteString(" everywhere")
 		}
+		if r.Path != "" {
+			b.WriteString(" at " + quoted(r.Path))
+		}
 	}
 	b.WriteString(r.how())
 	if r.As != "" {
@@ -442,7 +453,7 @@ func (r Request) everywhere() bool {
 // how says what is unusual about the request.
 func (r Request) how() string {
 	s := ""
-	if r.Protocol != "" && r.Verb != "proxy" && !slices.Contains(connecting, r.Subresource) {
+	if r.Protocol != "" && !slices.Contains(connecting, r.Subresource) {
 		s = " (over " + Word(r.Protocol) + ")"
 	}
 	if r.DryRun {

@@ -19,8 +19,6 @@ func TestLocate(t *testing.T) {
 		{"HEAD", "/api/v1/namespaces/other/pods/foo"}:          {"get", "", "other", "pods", "", "foo"},
 		{"GET", "/api/v1/pods"}:                                {"list", "", "", "pods", "", ""},
 		{"HEAD", "/api/v1/pods"}:                               {"list", "", "", "pods", "", ""},
-		{"GET", "/api/v1/proxy/namespaces/other/pods/foo"}:     {"proxy", "", "other", "pods", "", "foo"},
-		{"GET", "/api/v1/proxy/namespaces/other/pods/foo/s/u"}: {"proxy", "", "other", "pods", "", "foo"},
 		{"GET", "/api/v1/watch/pods"}:                          {"watch", "", "", "pods", "", ""},
 		{"GET", "/api/v1/pods?watch=true"}:                     {"watch", "", "", "pods", "", ""},
 		{"GET", "/api/v1/pods?watch=false"}:                    {"list", "", "", "pods", "", ""},
@@ -60,7 +58,7 @@ func TestLocate(t *testing.T) {
 		if r.Odd != "" {
 			t.Errorf("%v: %s", in, r.Odd)
 		}
-		if (r.Path == "") != (r.Resource != "") {
+		if (r.Path == "") != (r.Resource != "") && r.Subresource != "proxy" {
 			t.Errorf("%v: path %q, resource %q", in, r.Path, r.Resource)
 		}
 	}
@@ -75,7 +73,8 @@ func TestOdd(t *testing.T) {
 		{"GET", "/api/v1/namespaces/a%2fpods%2fb%2fexec"}, {"GET", "/api/v1/namespaces/a/pods/b/%65xec%2f"}, {"GET", "/api/v1/pods%2"},
 		{"GET", "/api/v1/namespaces/a/pods/b;x/exec"}, {"GET", "/api/v1/namespaces/a/pods/b%3bx"}, {"GET", `/api/v1/namespaces/a\pods`},
 		{"GET", "/api/v1/namespaces/a/pods/%252e%252e"}, {"GET", "/api/v1/pods/a%00b"}, {"GET", "/api/v1/pods/a%1b[31m"}, {"GET", "/api/v1/pods/a%e2%80%aeb"},
-		{"GET", "/api/v1/pods/a%ff"}, {"GET", "/api/v1/pods/a#b"}, {"GET", "/api/v1/watch"}, {"GET", "/api/v1/pods/a b"},
+		{"GET", "/api/v1/pods/a%ff"}, {"GET", "/api/v1/pods/a#b"}, {"GET", "/api/v1/watch"}, {"DELETE", "/api/v1/watch/namespaces/a/pods/b"}, {"POST", "/api/v1/watch/pods"},
+		{"GET", "/api/v1/proxy/namespaces/a/pods/b"}, {"GET", "/api/v1/proxy/nodes/n/exec"}, {"GET", "/api/v1/namespaces/a/pods/b/proxy/" + strings.Repeat("c/", 1024)}, {"GET", "/api/v1/pods/a b"},
 		{"GET", "/api/v1/pods?watch=FAL%C5%BFE"}, {"HEAD", "/api/v1/pods?watch=fal\u017fe&limit=x"}, // the long s folds to s
 		{"GET", "/api/v1/namespaces/a/pods/b/proxy/../../../secrets"}, {"GET", "/api/v1/namespaces/a/pods/b/proxy/%2e%2e%2f%2e%2e"},
 		{"GET", "/api/v1/namespaces/a/pods/b/proxy/%252e%252e"}, {"GET", "/api/v1/namespaces/a%2fpods/b/proxy/x"},
@@ -130,6 +129,19 @@ func TestOdd(t *testing.T) {
 			t.Errorf("Upgrade: %s: odd %q", protocol, r.Odd)
 		}
 	}
+	for _, h := range []http.Header{{"Connection": {"upgrade"}}, {"Upgrade": {"websocket"}},
+		{"Connection": {"Keep-Alive, Upgrade"}, "Upgrade": {"SPDY/3.1"}}} {
+		const pod = "/api/v1/namespaces/a/pods/b"
+		for _, in := range [][2]string{{"DELETE", pod}, {"PATCH", pod}, {"PUT", pod + "/status"}, {"HEAD", pod}, {"POST", "/api/v1/namespaces/a/pods"},
+			{"POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"}, {"POST", pod + "/eviction"}, {"DELETE", "/"}} {
+			refused(t, in, Parse(in[0], in[1], h, in[0] != "HEAD"))
+		}
+		for _, in := range [][2]string{{"POST", pod + "/exec"}, {"POST", pod + "/portforward"}, {"PUT", pod + "/proxy/x"}, {"GET", pod}} {
+			if r := Parse(in[0], in[1], h, false); !r.Connecting || r.Odd != "" && r.Protocol != "" {
+				t.Errorf("%v %v: %+v", in, h, r)
+			}
+		}
+	}
 	if r := Parse("GET", "/api/v1/pods", http.Header{"Impersonate-User": {strings.Repeat("a", 2000)}},
 		false); r.Odd == "" {
 		t.Error("nobody can read for whom it is")
@@ -161,18 +173,21 @@ func TestWords(t *testing.T) {
 	impersonate := http.Header{"Impersonate-Group": {"a"}, "Impersonate-User": {"jane"}}
 	socket := http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}}
 	for want, r := range map[string]Request{
-		"watch pods everywhere (over websocket)":        Parse("GET", "/api/v1/pods?watch=1", socket, false),
-		`get pods/exec "db-0" in "web"`:                 Parse("GET", "/api/v1/namespaces/web/pods/db-0/exec", socket, false),
-		`patch deployments.apps/scale "nginx" in "web"`: Parse("PATCH", "/apis/apps/v1/namespaces/web/deployments/nginx/scale", nil, true),
-		`create pods/exec "db-0" in "web"`:              Parse("POST", "/api/v1/namespaces/web/pods/db-0/exec", nil, false),
-		`deletecollection secrets in "web"`:             Parse("DELETE", "/api/v1/namespaces/web/secrets", nil, false),
-		`list secrets everywhere as "jane", Group "a"`:  Parse("GET", "/api/v1/secrets", impersonate, false),
-		`delete namespaces "web"`:                       Parse("DELETE", "/api/v1/namespaces/web", nil, false),
-		`update namespaces/finalize "web"`:              Parse("PUT", "/api/v1/namespaces/web/finalize", nil, true),
-		`create configmaps in "web" (dry run)`:          Parse("POST", "/api/v1/namespaces/web/configmaps?dryRun=All", nil, true),
-		`post "/nowhere"`:                               Parse("POST", "/nowhere", nil, true),
-		`get pods "b" in "a" as "jane\x1b[31m"`:         Parse("GET", "/api/v1/namespaces/a/pods/b", http.Header{"Impersonate-User": {"jane\x1b[31m"}}, false),
-		`send secrets in "web"`:                         Parse("OPTIONS", "/api/v1/namespaces/web/secrets", nil, false),
+		"watch pods everywhere (over websocket)":         Parse("GET", "/api/v1/pods?watch=1", socket, false),
+		`get pods/exec "db-0" in "web"`:                  Parse("GET", "/api/v1/namespaces/web/pods/db-0/exec", socket, false),
+		`patch deployments.apps/scale "nginx" in "web"`:  Parse("PATCH", "/apis/apps/v1/namespaces/web/deployments/nginx/scale", nil, true),
+		`create nodes/proxy "n" at "/run/web/db-0/c%2F"`: Parse("POST", "/api/v1/nodes/n/proxy/run/web/db-0/c%2F?cmd=id", nil, false),
+		`get services/proxy "s" in "web" at "/"`:         Parse("GET", "/api/v1/namespaces/web/services/s/proxy/", nil, false),
+		`get services/proxy "s" in "web"`:                Parse("GET", "/api/v1/namespaces/web/services/s/proxy", nil, false),
+		`create pods/exec "db-0" in "web"`:               Parse("POST", "/api/v1/namespaces/web/pods/db-0/exec", nil, false),
+		`deletecollection secrets in "web"`:              Parse("DELETE", "/api/v1/namespaces/web/secrets", nil, false),
+		`list secrets everywhere as "jane", Group "a"`:   Parse("GET", "/api/v1/secrets", impersonate, false),
+		`delete namespaces "web"`:                        Parse("DELETE", "/api/v1/namespaces/web", nil, false),
+		`update namespaces/finalize "web"`:               Parse("PUT", "/api/v1/namespaces/web/finalize", nil, true),
+		`create configmaps in "web" (dry run)`:           Parse("POST", "/api/v1/namespaces/web/configmaps?dryRun=All", nil, true),
+		`post "/nowhere"`:                                Parse("POST", "/nowhere", nil, true),
+		`get pods "b" in "a" as "jane\x1b[31m"`:          Parse("GET", "/api/v1/namespaces/a/pods/b", http.Header{"Impersonate-User": {"jane\x1b[31m"}}, false),
+		`send secrets in "web"`:                          Parse("OPTIONS", "/api/v1/namespaces/web/secrets", nil, false),
 	} {
 		if got := r.String(); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -18,6 +18,7 @@ var requestAttacks = []attack{
 	{name: "odd-frames", run: oddFrames},
 	{name: "dry-runs", run: dryRuns},
 	{name: "tunnels", run: tunnels},
+	{name: "change-as-a-connection", run: changeAsAConnection},
 	{name: "aggregated", run: aggregatedAPI},
 }
 
@@ -265,4 +266,29 @@ func tunnels(s *stage) {
 		}
 	}
 	s.nothingArrived("a tunnel", 0)
+}
+
+// changeAsAConnection: after a yes to a port-forward, changes ask for another protocol, which an API server ignores.
+func changeAsAConnection(s *stage) {
+	thief := s.onTerminal(suite.program).signIn()
+	websocket := map[string][]string{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"},
+		"Sec-Websocket-Key": {"dGhlIHNhbXBsZSBub25jZQ=="}}
+	forward := play.Order{Do: "send", Method: "GET", Header: websocket,
+		Path: "/api/v1/namespaces/" + s.space + "/pods/web/portforward?ports=80"}
+	answer := thief.begin(forward)
+	if !s.shows(thief.screen, "pods/portforward", question) {
+		s.Fatalf("the port-forward is not asked about:\n%s", thief.screen.Screen())
+	}
+	thief.screen.Type("y\r")
+	if a := thief.await(answer, "a port-forward"); a.Code != http.StatusNotFound { // there is no such Pod
+		s.Fatalf("the port-forward: %+v", a)
+	}
+	for _, header := range []map[string][]string{websocket, {"Connection": {"upgrade"}}, {"Upgrade": {"websocket"}}} {
+		o := thief.deletes("b")
+		o.Header = header
+		s.refused(thief.do(o), fmt.Sprintf("a deletion with %v", header), http.StatusForbidden)
+	}
+	s.refused(thief.do(play.Order{Do: "send", Method: "DELETE",
+		Path: strings.Replace(s.configmap("b"), "/v1/", "/v1/watch/", 1)}), "a deletion by the path of a watch", http.StatusForbidden)
+	s.stands("b", "a change as a connection")
 }

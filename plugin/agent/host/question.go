@@ -37,6 +37,9 @@ func fieldsOf(s consent.Statement, q bridge.Question, account []string, host str
 		add("Name", consent.Quote(s.Request.Name))
 	}
 	add("Namespace", s.Request.Where())
+	if s.Request.Resource != "" && s.Request.Path != "" {
+		add("Path", consent.Quote(s.Request.Path))
+	}
 	list("As", q.As...) // separate values: joined, one group could hide another
 	list("Does", slices.Concat(q.Stream, account)...)
 	add("Program", s.Program.String())

@@ -70,7 +70,7 @@ func (t *teller) add(to *[]string, line string) {
 func (t *teller) account(h http.Header, data []byte) error {
 	switch {
 	case t.r.Connecting:
-		return errUnread("it is a stream")
+		return errUnread("it is not for the API server")
 	case t.r.Resource == "":
 		return errUnread("the path names no resource")
 	}
