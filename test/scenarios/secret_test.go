@@ -94,7 +94,7 @@ func TestStartedToTalk(t *testing.T) {
 	u.kubehsm("agent", "stop")
 	keys := filepath.Join(u.Dir, "keys")
 	talk := lab.Run{PIN: lab.PIN, Env: []string{"GODEBUG=http2debug=2", "GOTRACEBACK=crash", "SSLKEYLOGFILE=" + keys}}
-	u.ok(u.Run(t.Context(), talk, u.Binary, "unlock", enrolled))
+	u.ok(u.Run(t.Context(), talk, u.Binary, "unlock", enrolled, "--pin-fd", "3"))
 	u.kubectl("get", "namespaces")
 	u.kubehsm("agent", "stop")
 	found, n, err := lab.FilesWith(u.Home, "http2: ")
