@@ -42,13 +42,13 @@ func TestCreate(t *testing.T) {
 
 func TestCreateForbidden(t *testing.T) {
 	f := newFake(t)
-	f.denied = []string{"create " + resource, "list " + resource}
+	f.denied = []string{"create " + resource, "get " + resource}
 	_, err := f.client().Create(t.Context(), Spec{Name: "a", Request: newPEM(t, newKey(t), Subject{User: "jane"})})
 	var e *ForbiddenError
 	if !errors.As(err, &e) || e.User != "jane" || len(e.Missing) != 1 || !IsForbidden(err) {
 		t.Fatalf("got %v", err)
 	}
-	want := "kubectl create clusterrole kubehsm-requester --verb=create,get,list,watch --resource=certificatesigningrequests.certificates.k8s.io\n" +
+	want := "kubectl create clusterrole kubehsm-requester --verb=create,get --resource=certificatesigningrequests.certificates.k8s.io\n" +
 		"kubectl create clusterrolebinding kubehsm-requester-jane-81f8f6 --clusterrole=kubehsm-requester --user=jane\n"
 	if e.Grant() != want {
 		t.Errorf("grant:\n%s", e.Grant())

@@ -37,7 +37,7 @@ func (f *fakeAPI) list(w http.ResponseWriter, r *http.Request) {
 func (f *fakeAPI) selects(selector string, obj *certificatesv1.CertificateSigningRequest) bool {
 	for _, term := range strings.Split(selector, ",") {
 		k, v, _ := strings.Cut(term, "=")
-		if k == "metadata.name" && v != obj.Name || k == "spec.signerName" && v != obj.Spec.SignerName {
+		if k == "spec.signerName" && v != obj.Spec.SignerName {
 			return false
 		}
 	}

@@ -117,7 +117,7 @@ func TestForecast(t *testing.T) {
 	}{
 		{"allowed", plainSite(), dev, nil, "create", OK, "may file"},
 		{"may not create", plainSite(), dev, func(f *fakeAPI) { f.denied = []string{"create " + resource} }, "create", Warn, "printed for an admin"},
-		{"may not watch", plainSite(), dev, func(f *fakeAPI) { f.denied = []string{"watch " + resource} }, "create", Warn, "but not watch"},
+		{"may not get", plainSite(), dev, func(f *fakeAPI) { f.denied = []string{"get " + resource} }, "create", Warn, "but not get"},
 		{"client signer", plainSite(), dev, nil, "signer", OK, ClientSigner},
 		{"serving signer", plainSite(), asks(func(p *Prospect) { p.SignerName = "kubernetes.io/kubelet-serving" }), nil, "signer", Refuse, "no client certificates"},
 		{"legacy signer", plainSite(), asks(func(p *Prospect) { p.SignerName = "kubernetes.io/legacy-unknown" }), nil, "signer", Refuse, "not served"},

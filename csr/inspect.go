@@ -12,11 +12,24 @@ import (
 	"encoding/asn1"
 	"encoding/hex"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"slices"
+	"unicode/utf8"
 )
+
+// The bounds of a request, which anybody may file. They hold before any work that costs more than reading it.
+const (
+	MaxRequest = 16 << 10 // bytes of its PEM
+	MaxGroups  = 64
+	MaxName    = 253 // characters of the user or of a group
+	MaxRSABits = 8192
+)
+
+// ErrBound is a request that exceeds a bound.
+var ErrBound = errors.New("the request exceeds a bound")
 
 // RequestInfo is what a PKCS#10 request says, for the one who must decide on it.
 // All text in it was chosen by the requester.
@@ -83,7 +96,8 @@ var (
 
 // InspectRequest parses the PEM of a PKCS#10 request and verifies its
 // self-signature. A request that is malformed, followed by a second one, or
-// signed by another key than its own is an error.
+// signed by another key than its own is an error, and so is one that exceeds a
+// bound ([ErrBound]), on which no more work is done.
 func InspectRequest(data []byte) (*RequestInfo, error) {
 	req, err := parseRequest(data)
 	if err != nil {
@@ -105,6 +119,9 @@ func InspectRequest(data []byte) (*RequestInfo, error) {
 }
 
 func parseRequest(data []byte) (*x509.CertificateRequest, error) {
+	if len(data) > MaxRequest {
+		return nil, fmt.Errorf("%w: it has %d bytes, more than %d", ErrBound, len(data), MaxRequest)
+	}
 	block, rest := pem.Decode(data)
 	if block == nil || block.Type != requestBlock {
 		return nil, fmt.Errorf("no PEM block %q in the request", requestBlock)
@@ -116,10 +133,35 @@ func parseRequest(data []byte) (*x509.CertificateRequest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse the certificate request: %w", err)
 	}
+	if err := bounds(req); err != nil { // the check of a signature takes seconds for a key that is long enough
+		return nil, fmt.Errorf("%w: %w", ErrBound, err)
+	}
 	if err := req.CheckSignature(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSignature, err)
 	}
 	return req, nil
+}
+
+func bounds(req *x509.CertificateRequest) error {
+	groups := req.Subject.Organization
+	if len(groups) > MaxGroups {
+		return fmt.Errorf("it asks for %d groups, more than %d", len(groups), MaxGroups)
+	}
+	for _, name := range append([]string{req.Subject.CommonName}, groups...) {
+		if utf8.RuneCountInString(name) > MaxName {
+			return fmt.Errorf("the name %.20q… has more than %d characters", name, MaxName)
+		}
+	}
+	switch k := req.PublicKey.(type) {
+	case *ecdsa.PublicKey, ed25519.PublicKey:
+	case *rsa.PublicKey:
+		if k.N.BitLen() > MaxRSABits {
+			return fmt.Errorf("its RSA key has %d bits, more than %d", k.N.BitLen(), MaxRSABits)
+		}
+	default:
+		return fmt.Errorf("its key is of an unknown kind, %s", req.PublicKeyAlgorithm)
+	}
+	return nil
 }
 
 func subjectOf(n pkix.Name) Subject {

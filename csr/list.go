@@ -18,8 +18,8 @@ const DefaultPageSize = 500
 
 // ListOptions choose requests. The zero value chooses all of them.
 type ListOptions struct {
-	// Name and SignerName, if not empty, are matched exactly by the server.
-	Name, SignerName string
+	// SignerName, if not empty, is matched exactly by the server.
+	SignerName string
 	// LabelSelector as kubectl's -l takes it.
 	LabelSelector string
 	// PageSize is the number of items fetched at once; 0 is DefaultPageSize.
@@ -33,9 +33,6 @@ type ListOptions struct {
 
 func (o ListOptions) selector() string {
 	set := fields.Set{}
-	if o.Name != "" {
-		set["metadata.name"] = o.Name
-	}
 	if o.SignerName != "" {
 		set["spec.signerName"] = o.SignerName
 	}
@@ -108,7 +105,9 @@ func continueAfter(err error) string {
 // or the server ends it. The caller handles ERROR events; watchError reads them.
 func (c *Client) watch(ctx context.Context, o ListOptions) (watch.Interface, error) {
 	const op = "watch requests"
-	w, err := c.stream(ctx, o, nil)
+	w, err := c.certificates.Get().Resource(resource).
+		VersionedParams(&metav1.ListOptions{Watch: true, FieldSelector: o.selector(), LabelSelector: o.LabelSelector,
+			ResourceVersion: o.ResourceVersion}, c.params).Watch(ctx)
 	if IsForbidden(err) {
 		return nil, c.lacks(ctx, op, err, "watch")
 	}
@@ -116,16 +115,6 @@ func (c *Client) watch(ctx context.Context, o ListOptions) (watch.Interface, err
 		return nil, apiError(op, c.host, err)
 	}
 	return w, nil
-}
-
-// stream leaves the error as client-go gave it.
-func (c *Client) stream(ctx context.Context, o ListOptions, timeoutSeconds *int64) (watch.Interface, error) {
-	return c.certificates.Get().Resource(resource).
-		VersionedParams(&metav1.ListOptions{
-			Watch: true, FieldSelector: o.selector(), LabelSelector: o.LabelSelector,
-			ResourceVersion: o.ResourceVersion, TimeoutSeconds: timeoutSeconds,
-		}, c.params).
-		Watch(ctx)
 }
 
 // watchError is the error in an ERROR event of watch; ErrExpired means: list

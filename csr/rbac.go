@@ -37,11 +37,11 @@ func (r Rule) sameObject(o Rule) bool {
 	return r.Group == o.Group && r.Resource == o.Resource && r.Name == o.Name
 }
 
-// requesterRules is what it takes to file a request and follow it. Nothing
-// else than create is strictly needed to file.
+// requesterRules is what it takes to file a request and follow it. Who may list or watch requests sees what others have
+// filed, and can file it again.
 func requesterRules() []Rule {
 	var out []Rule
-	for _, verb := range []string{"create", "get", "list", "watch"} {
+	for _, verb := range []string{"create", "get"} {
 		out = append(out, Rule{Verb: verb, Group: certificatesv1.GroupName, Resource: resource})
 	}
 	return out

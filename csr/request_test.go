@@ -1,7 +1,9 @@
 package csr
 
 import (
+	"bytes"
 	"crypto"
+	"crypto/ecdh"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
@@ -12,7 +14,9 @@ import (
 	"encoding/asn1"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
+	"math/big"
 	"net"
 	"slices"
 	"strings"
@@ -214,6 +218,90 @@ func TestInspectRefuses(t *testing.T) {
 			t.Errorf("%s was accepted", name)
 		}
 	}
+}
+
+// TestBounds: a request that exceeds a bound is refused before the work that the bound spares: what is too large is not
+// even decoded, and no signature is checked by a key that is too long.
+func TestBounds(t *testing.T) {
+	groups := make([]string, 30_000)
+	for i := range groups {
+		groups[i] = fmt.Sprintf("group-%05d", i)
+	}
+	named := func(n pkix.Name) []byte { return rawRequest(t, &x509.CertificateRequest{Subject: n}) }
+	large := named(pkix.Name{CommonName: "a", Organization: groups})
+	for name, tt := range map[string]struct {
+		request []byte
+		want    string
+	}{
+		"30,000 groups":    {large, "bytes"},
+		"no PEM":           {bytes.Repeat([]byte("x"), MaxRequest+1), "bytes"},
+		"65 groups":        {named(pkix.Name{CommonName: "a", Organization: groups[:MaxGroups+1]}), "65 groups"},
+		"a long user":      {named(pkix.Name{CommonName: strings.Repeat("ä", MaxName+1)}), "253 characters"},
+		"a long group":     {named(pkix.Name{CommonName: "a", Organization: []string{strings.Repeat("g", MaxName+1)}}), "253 characters"},
+		"RSA 8193":         {unsigned(t, rsaOf(8193)), "8193 bits"},
+		"RSA 32,768":       {unsigned(t, rsaOf(32_768)), "32768 bits"},
+		"RSA 262,144":      {unsigned(t, rsaOf(262_144)), "bytes"},
+		"a kind unknown":   {unsigned(t, x25519Key(t)), "unknown kind"},
+		"with a signature": {append(large, newPEM(t, newKey(t), Subject{User: "a"})...), "bytes"},
+	} {
+		if _, err := InspectRequest(tt.request); !errors.Is(err, ErrBound) || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, request := range map[string][]byte{
+		"64 groups": named(pkix.Name{CommonName: strings.Repeat("ä", MaxName), Organization: groups[:MaxGroups]}),
+		"RSA 8192":  unsigned(t, rsaOf(8192)),
+	} {
+		if _, err := InspectRequest(request); err != nil && !errors.Is(err, ErrSignature) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// rsaOf is an RSA public key of so many bits, whose private key nobody knows.
+func rsaOf(bits int) *rsa.PublicKey {
+	n := new(big.Int).Lsh(big.NewInt(1), uint(bits)-1)
+	return &rsa.PublicKey{N: n.Add(n, big.NewInt(1)), E: 65537}
+}
+
+func x25519Key(t *testing.T) crypto.PublicKey {
+	key, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key.PublicKey()
+}
+
+// unsigned is a request for key with a signature of the same size that proves nothing.
+func unsigned(t *testing.T, key crypto.PublicKey) []byte {
+	t.Helper()
+	block, _ := pem.Decode(newPEM(t, rsaKey(t, 2048), Subject{User: "a"}))
+	var request struct {
+		Info struct {
+			Version    int
+			Subject    asn1.RawValue
+			Key        asn1.RawValue
+			Attributes []asn1.RawValue `asn1:"tag:0"`
+		}
+		Algorithm pkix.AlgorithmIdentifier
+		Signature asn1.BitString
+	}
+	if _, err := asn1.Unmarshal(block.Bytes, &request); err != nil {
+		t.Fatal(err)
+	}
+	spki, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Info.Key = asn1.RawValue{FullBytes: spki}
+	if k, is := key.(*rsa.PublicKey); is {
+		request.Signature = asn1.BitString{Bytes: k.N.Bytes(), BitLength: 8 * len(k.N.Bytes())}
+	}
+	der, err := asn1.Marshal(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: requestBlock, Bytes: der})
 }
 
 func FuzzInspectRequest(f *testing.F) {

@@ -27,6 +27,8 @@ const (
 	MinExpiration = 10 * time.Minute
 
 	maxNameUser = 30
+
+	randomEnd = 13 // characters of base32: 65 bits
 )
 
 // Spec is a CertificateSigningRequest to be filed. Record it before Create:
@@ -177,10 +179,10 @@ func validateSigner(name string) error {
 }
 
 // RequestName makes a name for a request of user with the key of that
-// SPKIHash: readable, a DNS-1123 label, and with a random end so that a second
-// request of the same user never meets the first.
+// SPKIHash: readable, a DNS-1123 label, and with 64 random bits at its end, so
+// that no two names are the same and nobody guesses one.
 func RequestName(user, spkiHash string) string {
-	parts := []string{nameSafe(user, maxNameUser), nameSafe(spkiHash, 8), strings.ToLower(rand.Text()[:6])}
+	parts := []string{nameSafe(user, maxNameUser), nameSafe(spkiHash, 8), strings.ToLower(rand.Text()[:randomEnd])}
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "-")
 }
 

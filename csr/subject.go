@@ -38,6 +38,9 @@ func (s Subject) Validate(signer string) error {
 	if err := validateName("user", s.User); err != nil {
 		return err
 	}
+	if len(s.Groups) > MaxGroups {
+		return &InputError{Field: "group", Problem: fmt.Sprintf("%d groups are more than %d", len(s.Groups), MaxGroups)}
+	}
 	for i, g := range s.Groups {
 		if err := validateName("group", g); err != nil {
 			return err
@@ -71,6 +74,8 @@ func validateName(field, v string) error {
 		return &InputError{Field: field, Problem: "is empty"}
 	case !utf8.ValidString(v):
 		return &InputError{Field: field, Problem: "is not valid UTF-8"}
+	case utf8.RuneCountInString(v) > MaxName:
+		return &InputError{Field: field, Problem: fmt.Sprintf("%.20q… has more than %d characters", v, MaxName)}
 	case strings.TrimSpace(v) != v:
 		return &InputError{Field: field, Problem: fmt.Sprintf("%q begins or ends with a space", v)}
 	case strings.ContainsFunc(v, invisible):

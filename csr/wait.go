@@ -9,7 +9,6 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/watch"
 )
 
 type waitConfig struct {
@@ -18,32 +17,30 @@ type waitConfig struct {
 	stall time.Duration
 	// retryMin and retryMax bound the doubling pause between attempts.
 	retryMin, retryMax time.Duration
+	// poll bounds the doubling pause between reads that succeed.
+	poll time.Duration
 	// settled is how long a watch must have lived to be followed by another at once.
 	settled time.Duration
-	// poll is the pause between reads where watching is not allowed.
-	poll time.Duration
 	// grace is how long an API server that has answered before may refuse with
 	// 401, 403 or a foreign 404: one that starts does so before its caches fill.
 	grace time.Duration
-	// watchFor is when the server shall end the watch (5 to 10 min, jittered).
-	watchFor time.Duration
 }
 
 func defaultWait() waitConfig {
 	return waitConfig{
-		stall: 10 * time.Second, retryMin: 250 * time.Millisecond, retryMax: 10 * time.Second,
-		settled: 10 * time.Second, poll: 2 * time.Second, grace: 30 * time.Second, watchFor: 5 * time.Minute,
+		stall: 10 * time.Second, retryMin: 250 * time.Millisecond, retryMax: 10 * time.Second, poll: 2 * time.Second,
+		settled: 10 * time.Second, grace: 30 * time.Second,
 	}
 }
 
-// Wait follows the request until it is issued (nil error), denied
+// Wait reads the request until it is issued (nil error), denied
 // (*DeniedError), failed (*FailedError) or deleted (*DeletedError), or until
-// ctx ends (its error, wrapped). The status returned is the last one seen.
+// ctx ends (its error, wrapped). The status returned is the last one seen. It
+// takes no right but to read the request by its name.
 //
 // It survives what is temporary: an API server that restarts or cannot be
-// reached, watches that break or expire. What is not ends it: a credential or
-// a right that is missing, a handshake that fails. Where watching is not
-// allowed it reads every 2 s.
+// reached. What is not ends it: a credential or a right that is missing, a
+// handshake that fails.
 //
 // onChange, if not nil, is called from the caller's goroutine: with the first
 // status, at each change of state, once when the connection is lost and once
@@ -60,14 +57,9 @@ func (c *Client) wait(ctx context.Context, ref Ref, onChange func(Status), cfg w
 	w := &waiter{c: c, ref: ref, cfg: cfg, onChange: onChange, pause: cfg.retryMin}
 	defer w.stopStall()
 	for {
-		began := time.Now()
-		err := w.round(ctx)
+		err := w.read(ctx)
 		if done, err := w.judge(ctx, err); done {
 			return w.last, err
-		}
-		if err == nil && time.Since(began) >= cfg.settled {
-			w.pause = cfg.retryMin
-			continue
 		}
 		if err := w.sleep(ctx, err); err != nil {
 			return w.last, w.interrupted(err)
@@ -75,11 +67,8 @@ func (c *Client) wait(ctx context.Context, ref Ref, onChange func(Status), cfg w
 	}
 }
 
-// How a round of get and watch can end beside an API error.
-var (
-	errFinal   = errors.New("final state")
-	errNoWatch = errors.New("watching is not allowed")
-)
+// errFinal ends the wait.
+var errFinal = errors.New("final state")
 
 type waiter struct {
 	c        *Client
@@ -91,111 +80,17 @@ type waiter struct {
 	seen    bool
 	pause   time.Duration
 	refused time.Time        // since when the server refuses; zero if it does not
-	reading bool             // a read was begun and has not succeeded
-	expired bool             // the last watch was too old to begin with
 	stall   *time.Timer      // runs while approved
 	stalled <-chan time.Time // nil once told
 }
 
-// round reads the request and watches it until the stream ends.
-func (w *waiter) round(ctx context.Context) error {
-	if w.expired {
-		return w.roundFromNow(ctx)
-	}
-	obj, err := w.read(ctx)
-	if err != nil {
-		return err
-	}
-	return w.follow(ctx, obj.ResourceVersion, nil)
-}
-
-// roundFromNow is for a request last changed before what the server remembers:
-// no watch can begin at its version. The watch begins at the present, and the
-// read comes after, so that no deletion falls between the two.
-func (w *waiter) roundFromNow(ctx context.Context) error {
-	w.expired = false
-	return w.follow(ctx, "", func() error {
-		_, err := w.read(ctx)
-		return err
-	})
-}
-
-func (w *waiter) read(ctx context.Context) (*certificatesv1.CertificateSigningRequest, error) {
-	w.reading = true
+func (w *waiter) read(ctx context.Context) error {
 	obj, err := w.c.get(ctx, w.ref.Name)
 	if isObjectNotFound(err) && (w.seen || w.ref.UID != "") {
-		return nil, &DeletedError{Status: w.last}
-	}
-	if err != nil {
-		return nil, err
-	}
-	w.reading = false
-	return obj, w.observe(obj)
-}
-
-// follow watches from version on; opened is called once the stream stands.
-func (w *waiter) follow(ctx context.Context, version string, opened func() error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	// A server that accepts and then says nothing must not hold the wait up.
-	late := time.AfterFunc(w.c.patience, cancel)
-	seconds := int64(w.cfg.watchFor.Seconds() * (1 + rand.Float64()))
-	stream, err := w.c.stream(ctx, ListOptions{Name: w.ref.Name, ResourceVersion: version}, &seconds)
-	if !late.Stop() {
-		if stream != nil {
-			stream.Stop()
-		}
-		return &timeoutError{}
-	}
-	if IsForbidden(err) || apierrors.IsMethodNotSupported(err) {
-		return errNoWatch
+		return &DeletedError{Status: w.last}
 	}
 	if err != nil {
 		return err
-	}
-	defer stream.Stop()
-	if opened != nil {
-		if err := opened(); err != nil {
-			return err
-		}
-	}
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-w.stalled:
-			w.noteStall(ctx)
-		case e, ok := <-stream.ResultChan():
-			if !ok {
-				return nil
-			}
-			if err := w.event(e); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-func (w *waiter) event(e watch.Event) error {
-	if e.Type == watch.Error {
-		return apierrors.FromObject(e.Object)
-	}
-	if e.Type == watch.Bookmark {
-		return nil
-	}
-	obj, err := asRequest(e)
-	if err != nil {
-		return err
-	}
-	w.pause = w.cfg.retryMin
-	if e.Type == watch.Deleted {
-		if w.ref.UID != "" && obj.UID != w.ref.UID {
-			return nil
-		}
-		// It may have been decided and deleted in one go.
-		if s := StateOf(obj); !s.State.Final() {
-			return &DeletedError{Status: s}
-		}
 	}
 	return w.observe(obj)
 }
@@ -222,6 +117,7 @@ func (w *waiter) observe(obj *certificatesv1.CertificateSigningRequest) error {
 	}
 	w.seen, w.last = true, now
 	if news {
+		w.pause = w.cfg.retryMin
 		w.onChange(now)
 	}
 	if now.State.Final() {
@@ -260,16 +156,10 @@ func (w *waiter) judge(ctx context.Context, err error) (done bool, result error)
 		return true, deleted
 	case ctx.Err() != nil:
 		return true, w.interrupted(ctx.Err())
-	case err == nil, errors.Is(err, errNoWatch):
-		return false, nil
-	case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
-		w.expired = true
+	case err == nil:
 		return false, nil
 	case transient(err), w.seen && w.inGrace(err):
-		// A watch that fails is followed by a read, which tells for sure.
-		if w.reading {
-			w.lose(err)
-		}
+		w.lose(err)
 		return false, nil
 	case IsForbidden(err):
 		return true, w.c.lacks(ctx, "read request "+w.ref.Name, err, "get")
@@ -297,14 +187,15 @@ func (w *waiter) lose(err error) {
 	}
 }
 
-// sleep pauses before the next round: fixed when polling, else doubling with
-// jitter, so that many who wait do not return at the same moment.
+// sleep pauses before the next read, with jitter, so that many who wait do not return at the same moment.
 func (w *waiter) sleep(ctx context.Context, err error) error {
-	d := w.cfg.poll
-	if !errors.Is(err, errNoWatch) {
-		d = w.pause/2 + rand.N(w.pause/2+1)
-		w.pause = min(2*w.pause, w.cfg.retryMax)
+	limit := w.cfg.poll
+	if err != nil {
+		limit = w.cfg.retryMax
 	}
+	w.pause = min(w.pause, limit)
+	d := w.pause/2 + rand.N(w.pause/2+1)
+	w.pause = min(2*w.pause, limit)
 	t := time.NewTimer(d)
 	defer t.Stop()
 	for {

@@ -51,7 +51,9 @@ func startWait(t *testing.T, ctx context.Context, f *fakeAPI, ref Ref, cfg waitC
 func waitForA(t *testing.T) (*fakeAPI, *waiting) {
 	f := newFake(t)
 	ref := RefOf(f.put(pending("a")))
-	return f, startWait(t, t.Context(), f, ref, quick())
+	w := startWait(t, t.Context(), f, ref, quick())
+	w.expectState(Pending)
+	return f, w
 }
 
 func (w *waiting) expect(what string, ok func(Status) bool) Status {
@@ -71,20 +73,6 @@ func (w *waiting) expect(what string, ok func(Status) bool) Status {
 func (w *waiting) expectState(want State) {
 	w.t.Helper()
 	w.expect(want.String(), func(s Status) bool { return s.State == want && s.Lost == nil && s.Note == "" })
-}
-
-// expectWatch waits for the next watch and gives the version it began at.
-func (w *waiting) expectWatch() string {
-	w.t.Helper()
-	select {
-	case v := <-w.f.watches:
-		return v
-	case <-w.done:
-		w.t.Fatalf("ended early: %v", w.err)
-	case <-time.After(patience):
-		w.t.Fatal("no watch began")
-	}
-	return ""
 }
 
 func (w *waiting) end() error {
@@ -133,7 +121,6 @@ func TestWaitIssued(t *testing.T) {
 	f.put(pending("other"))
 	w := startWait(t, t.Context(), f, ref, quick())
 	w.expectState(Pending)
-	w.expectWatch()
 	f.update("other", set(certificatesv1.CertificateDenied, "No", ""))
 	f.update("a", approve)
 	w.expectState(Approved)
@@ -152,14 +139,10 @@ func TestWaitAlreadyFinal(t *testing.T) {
 	f.update("a", issue)
 	w := startWait(t, t.Context(), f, Ref{Name: "a"}, quick())
 	w.endWell()
-	if len(f.watches) != 0 {
-		t.Fatal("watched although there was nothing to wait for")
-	}
 }
 
 func TestWaitDenied(t *testing.T) {
 	f, w := waitForA(t)
-	w.expectWatch()
 	f.update("a", set(certificatesv1.CertificateDenied, "Unknown", "who are you"))
 	var denied *DeniedError
 	if err := w.end(); !errors.As(err, &denied) || denied.Hint() == "" ||
@@ -170,7 +153,6 @@ func TestWaitDenied(t *testing.T) {
 
 func TestWaitFailed(t *testing.T) {
 	f, w := waitForA(t)
-	w.expectWatch()
 	f.update("a", approve)
 	f.update("a", set(certificatesv1.CertificateFailed, "SignerValidationFailure", "usages did not match"))
 	var failed *FailedError
@@ -185,21 +167,15 @@ func TestWaitDeleted(t *testing.T) {
 		act       func(f *fakeAPI)
 		recreated bool
 	}{
-		{"while watched", func(f *fakeAPI) { f.remove("a") }, false},
+		{"while waited for", func(f *fakeAPI) { f.remove("a") }, false},
 		{"while down", func(f *fakeAPI) { f.stop(); f.remove("a"); f.start() }, false},
 		{"and recreated while down", func(f *fakeAPI) { f.stop(); f.remove("a"); f.put(pending("a")); f.start() }, true},
-		{"while the watch was too old", func(f *fakeAPI) {
-			f.stop()
-			f.remove("a")
-			f.compact()
-			f.start()
-		}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFake(t)
 			ref := RefOf(f.put(pending("a")))
 			w := startWait(t, t.Context(), f, ref, quick())
-			w.expectWatch()
+			w.expectState(Pending)
 			tt.act(f)
 			var deleted *DeletedError
 			if err := w.end(); !errors.As(err, &deleted) || deleted.Recreated != tt.recreated ||
@@ -207,22 +183,6 @@ func TestWaitDeleted(t *testing.T) {
 				t.Fatalf("got %v", err)
 			}
 		})
-	}
-}
-
-func TestWaitDeletedWithCertificate(t *testing.T) {
-	f, w := waitForA(t)
-	w.expectWatch()
-	f.mu.Lock()
-	obj := f.objects["a"].DeepCopy()
-	approve(obj)
-	issue(obj)
-	delete(f.objects, "a")
-	f.version++
-	f.emit("DELETED", obj)
-	f.mu.Unlock()
-	if err := w.end(); err != nil || w.last.State != Issued {
-		t.Fatalf("the certificate in the last event was lost: %v", err)
 	}
 }
 

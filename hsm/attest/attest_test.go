@@ -5,12 +5,14 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"errors"
 	"math/big"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,6 +88,21 @@ func TestRefused(t *testing.T) {
 	s, err := Verifier{Roots: []*x509.Certificate{mine.root}}.Verify(mine.attest(t, other.Public()), other.Public())
 	if err != nil || s.Root != "Test Root" {
 		t.Errorf("injected root: %+v, %v", s, err)
+	}
+}
+
+// TestLongKey: no signature is checked by a key that the owner of a device makes up, and that is so long that the check
+// would take seconds.
+func TestLongKey(t *testing.T) {
+	m := newMaker(t)
+	n := new(big.Int).Lsh(big.NewInt(1), maxRSABits)
+	long := sign(t, &x509.Certificate{SerialNumber: big.NewInt(3), NotAfter: time.Now().Add(time.Hour)}, m.device,
+		&rsa.PublicKey{N: n.Add(n, big.NewInt(1)), E: 65537}, m.key)
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	_, err = Verifier{}.Verify(hsm.Attestation{Statement: m.attest(t, k.Public()).Statement, Intermediate: long.Raw}, nil)
+	if !errors.Is(err, ErrUnknownIssuer) || !strings.Contains(err.Error(), "8193 bits") {
+		t.Errorf("a key of 8193 bits: %v", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package attest
 
 import (
 	"crypto"
+	"crypto/rsa"
 	"crypto/x509"
 	"fmt"
 	"strings"
@@ -46,12 +47,18 @@ func (v Verifier) Verify(a hsm.Attestation, key crypto.PublicKey) (Statement, er
 	return s, nil
 }
 
+const maxRSABits = 8192
+
 // trace follows the signatures from the statement to a root.
 func (v Verifier) trace(statement, device *x509.Certificate) (*x509.Certificate, error) {
 	// A statement must not pass for a device: the owner signs what he likes
 	// with the key that it is for.
 	if _, is := extension(device, oidPolicy); is || strings.HasPrefix(device.Subject.CommonName, subjectPrefix) {
 		return nil, fmt.Errorf("%w: its issuer is no attestation key", ErrUnknownIssuer)
+	}
+	// The owner makes up the device's certificate: the check of a signature takes seconds for a key that is long enough.
+	if k, is := device.PublicKey.(*rsa.PublicKey); is && k.N.BitLen() > maxRSABits {
+		return nil, fmt.Errorf("%w: its issuer's RSA key has %d bits, more than %d", ErrUnknownIssuer, k.N.BitLen(), maxRSABits)
 	}
 	roots, intermediates, err := v.pools(device)
 	if err != nil {

@@ -1,6 +1,8 @@
 package clusterapi
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"time"
 
@@ -8,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 const (
@@ -33,8 +36,7 @@ var GroupVersion = schema.GroupVersion{Group: "kubehsm.github.io", Version: "v1a
 // AddToScheme makes the kinds known.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &HardwareToken{}, &HardwareTokenList{}, &RequestReview{}, &RequestReviewList{},
-		&EnrollmentPolicy{}, &EnrollmentPolicyList{}, &Revocation{}, &RevocationList{}, &LossReport{},
-		&LossReportList{})
+		&EnrollmentPolicy{}, &EnrollmentPolicyList{}, &Revocation{}, &RevocationList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }
@@ -74,12 +76,6 @@ const (
 	Retired   TokenState = "Retired"
 )
 
-// Bounds of a [TokenSpec].
-const (
-	MaxName   = 253 // characters of the owner or of a group
-	MaxGroups = 100
-)
-
 // TokenSpec is what people say of a token.
 type TokenSpec struct {
 	// Owner is the user name, and Groups are the groups, that a key in it may stand for.
@@ -104,24 +100,38 @@ type TokenStatus struct {
 	// Certificate is the SHA-256 of the last certificate, in hex, NotAfter its end.
 	Certificate string       `json:"certificate,omitempty"`
 	NotAfter    *metav1.Time `json:"notAfter,omitempty"`
-	// Others are further certificates that have not ended, at most [MaxOthers]: those that end last.
+	// Others are further certificates that have not ended, and those that were approved and are not issued yet, at most
+	// [MaxOthers]: those that end last.
 	Others []TokenCertificate `json:"others,omitempty"`
 }
 
-// MaxOthers is how many further certificates of a token the roster keeps.
-const MaxOthers = 99
+const (
+	// MaxLive is how many certificates of a token are valid at a time: the approver denies a further one.
+	MaxLive = 8
+	// MaxOthers is how many further certificates of a token the roster keeps. More than MaxLive there are only where an
+	// admin has approved requests.
+	MaxOthers = 99
+)
 
 // TokenCertificate is one of a token's: its SHA-256 and that of its SubjectPublicKeyInfo, in hex, and its end.
 type TokenCertificate struct {
 	Certificate string      `json:"certificate"`
 	Key         string      `json:"key,omitempty"`
 	NotAfter    metav1.Time `json:"notAfter"`
+	// Request is the UID of a request that was approved, until its certificate is issued. Until then Certificate is ""
+	// and NotAfter the latest end.
+	Request types.UID `json:"request,omitempty"`
 }
 
 // Live are the certificates that have not ended at now, the last one first.
-func (s TokenStatus) Live(now time.Time) (all []TokenCertificate) {
+func (s TokenStatus) Live(now time.Time) []TokenCertificate {
+	return slices.DeleteFunc(s.Granted(now), func(c TokenCertificate) bool { return c.Certificate == "" })
+}
+
+// Granted are those that are [TokenStatus.Live], and those that were approved and are not issued yet.
+func (s TokenStatus) Granted(now time.Time) (all []TokenCertificate) {
 	if s.Certificate != "" && s.NotAfter != nil && s.NotAfter.After(now) {
-		all = append(all, TokenCertificate{s.Certificate, s.Key, *s.NotAfter})
+		all = append(all, TokenCertificate{Certificate: s.Certificate, Key: s.Key, NotAfter: *s.NotAfter})
 	}
 	for _, c := range s.Others {
 		if c.NotAfter.After(now) {
@@ -144,7 +154,7 @@ type UsedTicket struct {
 }
 
 // RequestReview is a request that a person decides on. The approver makes it, with
-// the name of the request, and says in its status what there is to know; a person
+// the [ReviewName] of the request, and says in its status what there is to know; a person
 // writes the decision into its spec, once; the approver acts on it.
 //
 // +kubebuilder:object:root=true
@@ -164,6 +174,15 @@ type RequestReviewList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 
 	Items []RequestReview `json:"items"`
+}
+
+// ReviewName is the name of the review of a request: that of the request, unless it is none that a review may have.
+func ReviewName(request string) string {
+	if len(validation.IsDNS1123Subdomain(request)) == 0 {
+		return request
+	}
+	sum := sha256.Sum256([]byte(request))
+	return "request-" + hex.EncodeToString(sum[:])
 }
 
 // ReviewSpec names the request, and holds what was decided on it.
@@ -192,6 +211,9 @@ type ReviewStatus struct {
 	// AdminOnly tells that the help desk cannot approve it, but only somebody who may
 	// approve for the signer.
 	AdminOnly bool `json:"adminOnly,omitempty"`
+	// Token is the serial number of the token that the key is proven to be in, "" if none is: what the roster says of
+	// it decides on the request.
+	Token string `json:"token,omitempty"`
 	// Refused is why an earlier decision to approve was not carried out, in words; "" if there was none.
 	// That decision has ended: the review was made again, for another one.
 	Refused string `json:"refused,omitempty"`

@@ -21,6 +21,7 @@ const (
 	noon     = 12
 	resumes  = 10
 	fresh    = 2 * time.Hour
+	dueSoon  = 4 * aDay // the next working day is nearer
 )
 
 // Due tells whether a certificate that is valid from notBefore to notAfter should
@@ -32,7 +33,7 @@ func Due(notBefore, notAfter, now time.Time) bool {
 	if left <= min(notAfter.Sub(notBefore)/dueShare, dueMost) {
 		return true
 	}
-	if left > 4*aDay || now.Hour() < noon || now.Sub(notBefore) < fresh { // the next working day is nearer
+	if left > dueSoon || now.Hour() < noon || now.Sub(notBefore) < fresh {
 		return false
 	}
 	back := time.Date(now.Year(), now.Month(), now.Day()+1, resumes, 0, 0, 0, now.Location())
@@ -40,6 +41,20 @@ func Due(notBefore, notAfter, now time.Time) bool {
 		back = back.AddDate(0, 0, 1)
 	}
 	return !notAfter.After(back)
+}
+
+// RenewableFrom is when a certificate that is valid from notBefore to notAfter may be renewed, wherever its holder is:
+// before it is [Due], and before the agent renews it.
+func RenewableFrom(notBefore, notAfter time.Time) time.Time {
+	half := notAfter.Add(-notAfter.Sub(notBefore) / 2)
+	soon := notAfter.Add(-dueSoon)
+	if aged := notBefore.Add(fresh); aged.After(soon) {
+		soon = aged
+	}
+	if soon.Before(half) {
+		return soon
+	}
+	return half
 }
 
 // Left says in words how long a certificate is still good: "ends in 3 days",

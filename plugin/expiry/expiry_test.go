@@ -66,6 +66,9 @@ func TestDueInTime(t *testing.T) {
 		var first time.Time
 		for now := c.issued; !now.After(notAfter); now = now.Add(time.Minute) {
 			weekend := now.Weekday() == time.Saturday || now.Weekday() == time.Sunday
+			if (Due(notBefore, notAfter, now) || Renews(notBefore, notAfter, now)) && now.Before(RenewableFrom(notBefore, notAfter)) {
+				t.Fatalf("%s: due at %s, and renewable later", c.name, now.Format(time.ANSIC))
+			}
 			if c.workdays && (weekend || now.Hour() < 9 || now.Hour() >= 17) {
 				continue
 			}

@@ -73,18 +73,18 @@ func (a Asked) otherUsages() []certificatesv1.KeyUsage {
 	})
 }
 
-// lifetimeOf is what it asks for; 0 leaves it to the signer.
-func lifetimeOf(a Asked) time.Duration {
+// Lifetime is what it asks for; 0 leaves it to the signer.
+func (a Asked) Lifetime() time.Duration {
 	if n := a.Object.Spec.ExpirationSeconds; n != nil {
 		return time.Duration(*n) * time.Second
 	}
 	return 0
 }
 
-func (a Asked) longer(limit time.Duration) bool { return lifetimeOf(a) == 0 || lifetimeOf(a) > limit }
+func (a Asked) longer(limit time.Duration) bool { return a.Lifetime() == 0 || a.Lifetime() > limit }
 
 func (a Asked) lifetimeWords() string {
-	if d := lifetimeOf(a); d != 0 {
+	if d := a.Lifetime(); d != 0 {
 		return span.Of(d)
 	}
 	return "as long as the signer gives"

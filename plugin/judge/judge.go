@@ -129,6 +129,9 @@ const (
 	ReasonGroups      = "GroupsAdded"
 	ReasonHorizon     = "HorizonPassed"
 	ReasonUnknown     = "NotOnRoster"
+	ReasonTooMany     = "TooManyCertificates"
+	ReasonKeyUsed     = "KeyHasCertificate"
+	ReasonEarly       = "TooEarly"
 	ReasonCredential  = "OtherCredential"
 	ReasonForeign     = "Foreign"
 	ReasonRevoked     = "Revoked"
@@ -168,7 +171,10 @@ func (j *Judge) Decide(
 		return t.says(Leave, ReasonForeign, "")
 	}
 	var err error
-	if t.Asked, err = Read(obj); err != nil {
+	switch t.Asked, err = Read(obj); {
+	case errors.Is(err, csr.ErrBound) && byJoiner(obj):
+		return t.says(Deny, ReasonUnreadable, err.Error())
+	case err != nil:
 		return t.says(Person, ReasonUnreadable, "the request cannot be read: "+err.Error())
 	}
 	if slices.Contains(t.Subject.Groups, BreakGlassGroup) && !t.withTicket() {

@@ -88,6 +88,7 @@ type scene struct {
 	terms   *ticket.Terms
 	present bool // the request carries a certificate, and was filed with it
 	of      *ecdsa.PrivateKey
+	since   time.Duration // age of the certificate that the request carries, which is valid for 24 hours
 	edit    func(*certificatesv1.CertificateSigningRequest)
 	policy  clusterapi.PolicySpec
 	cluster facts
@@ -169,6 +170,7 @@ func (s *scene) object() *certificatesv1.CertificateSigningRequest {
 	}
 	if s.present {
 		der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(1),
+			NotBefore: now.Add(-s.since), NotAfter: now.Add(24*time.Hour - s.since),
 			Subject: pkix.Name{CommonName: "jane"}}, &x509.Certificate{Subject: pkix.Name{CommonName: "a CA"}}, s.of.Public(), newKey(s.t))
 		check(s.t, err)
 		sum := sha256.Sum256(der)
@@ -313,7 +315,35 @@ func TestDecide(t *testing.T) {
 			s.edit = func(o *certificatesv1.CertificateSigningRequest) { usage(o); o.Annotations = nil }
 		}, Deny, ReasonPolicy, "server auth", false},
 
-		"roster: proven":        {newScene(t).rostered(), nil, Approve, ReasonRoster, "1234567", false},
+		"roster: proven":     {newScene(t).rostered(), nil, Approve, ReasonRoster, "1234567", false},
+		"roster: the eighth": {newScene(t).rostered(), granted(7), Approve, ReasonRoster, "", false},
+		"roster: the ninth":  {newScene(t).rostered(), granted(8), Deny, ReasonTooMany, "has 8 certificates, and may have 8 at a time: the next one of them ends in 1 h", false},
+		"roster: approved before": {newScene(t).rostered(), func(s *scene) {
+			granted(8)(s)
+			s.token().Status.Others[7].Request = "uid-2"
+		}, Approve, ReasonRoster, "", false},
+		"roster: eight have ended": {newScene(t).rostered(), func(s *scene) {
+			granted(8)(s)
+			for i := range s.token().Status.Others {
+				s.token().Status.Others[i].NotAfter = past
+			}
+		}, Approve, ReasonRoster, "", false},
+		"ticket: the ninth":   {newScene(t).withTicket().rostered(), granted(8), Deny, ReasonTooMany, "", false},
+		"renewal: the ninth":  {newScene(t).renewal(), granted(8), Deny, ReasonTooMany, "", false},
+		"roster: filed again": {newScene(t).rostered(), func(s *scene) { keyUsed(s) }, Deny, ReasonKeyUsed, "ends in 1 h: its user may renew that, or join with a new key", false},
+		"roster: filed again, approved and not issued": {newScene(t).rostered(), func(s *scene) {
+			keyUsed(s)
+			s.token().Status.Others[0].Certificate, s.token().Status.Others[0].Request = "", "uid-1"
+		}, Deny, ReasonKeyUsed, "", false},
+		"line: filed again":   {newScene(t).rostered(), func(s *scene) { joinLine(s); keyUsed(s) }, Deny, ReasonKeyUsed, "", false},
+		"ticket: used key":    {newScene(t).withTicket().rostered(), keyUsed, Approve, ReasonTicket, "", false},
+		"renewal: in time":    {newScene(t).renewal(), func(s *scene) { keyUsed(s); s.since = 23 * time.Hour }, Approve, ReasonRenewal, "", false},
+		"renewal: too early":  {newScene(t).renewal(), func(s *scene) { keyUsed(s); s.since = time.Hour }, Deny, ReasonEarly, "renewed in 61 min at the earliest", false},
+		"renewal: of another": {newScene(t).renewal(), func(s *scene) { keyUsed(s); s.since, s.of = 23*time.Hour, newKey(t) }, Deny, ReasonKeyUsed, "", false},
+		"renewal: not carried": {newScene(t).renewal(), func(s *scene) {
+			keyUsed(s)
+			s.edit = func(o *certificatesv1.CertificateSigningRequest) { o.Annotations = nil }
+		}, Deny, ReasonKeyUsed, "", false},
 		"roster: another user":  {newScene(t).rostered(), func(s *scene) { s.subject.User = "eve" }, Deny, ReasonOwner, "", false},
 		"roster: another group": {newScene(t).rostered(), func(s *scene) { s.subject.Groups = []string{"admins"} }, Deny, ReasonGroups, "admins", false},
 		"roster: not on it":     {newScene(t).rostered(), func(s *scene) { s.serial = 7 }, Person, ReasonUnknown, "7", true},
@@ -355,6 +385,14 @@ func TestDecide(t *testing.T) {
 		"foreign: unreadable": {newScene(t).rostered(), func(s *scene) {
 			s.edit = func(o *certificatesv1.CertificateSigningRequest) { o.Spec.Request = []byte("x") }
 		}, Person, ReasonUnreadable, "", true},
+		"ticket: too many groups": {newScene(t).withTicket(), func(s *scene) { s.edit = crowded }, Deny, ReasonUnreadable, "65 groups", false},
+		"joiner: too many groups": {newScene(t).withTicket(), func(s *scene) {
+			s.edit = func(o *certificatesv1.CertificateSigningRequest) {
+				crowded(o)
+				o.Spec.Username = clusterapi.JoinerUser
+			}
+		}, Deny, ReasonUnreadable, "65 groups", false},
+		"foreign: too many groups": {newScene(t), func(s *scene) { s.edit = crowded }, Person, ReasonUnreadable, "65 groups", true},
 		// The API server would read the first of two.
 		"foreign: two requests in one": {newScene(t).withTicket(), func(s *scene) {
 			s.edit = func(o *certificatesv1.CertificateSigningRequest) {
@@ -465,6 +503,41 @@ func credential(hash string) func(*certificatesv1.CertificateSigningRequest) {
 	return func(o *certificatesv1.CertificateSigningRequest) {
 		o.Spec.Extra = map[string]certificatesv1.ExtraValue{"authentication.kubernetes.io/credential-id": {"X509SHA256=" + hash}}
 	}
+}
+
+// granted has the scene's token have n certificates of other keys.
+func granted(n int) func(*scene) {
+	return func(s *scene) {
+		for i := range n {
+			s.token().Status.Others = append(s.token().Status.Others, clusterapi.TokenCertificate{Certificate: fmt.Sprint(i),
+				Key: fmt.Sprint("key-", i), NotAfter: metav1.NewTime(now.Add(time.Duration(i+1) * time.Hour))})
+		}
+	}
+}
+
+// keyUsed has the scene's key have a certificate.
+func keyUsed(s *scene) {
+	granted(1)(s)
+	hash, err := csr.SPKIHash(s.key.Public())
+	check(s.t, err)
+	s.token().Status.Others[0].Key = hash
+}
+
+// crowded has a request ask for more groups than any may.
+func crowded(o *certificatesv1.CertificateSigningRequest) {
+	name := pkix.Name{CommonName: "jane"}
+	for i := range csr.MaxGroups + 1 {
+		name.Organization = append(name.Organization, fmt.Sprint("group-", i))
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: name}, key)
+	if err != nil {
+		panic(err)
+	}
+	o.Spec.Request = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 }
 
 func usage(o *certificatesv1.CertificateSigningRequest) {

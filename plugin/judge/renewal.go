@@ -71,6 +71,9 @@ func (t *trial) renewal() (Decision, error) {
 		if second {
 			return t.says(Person, ReasonOwner, notOwned(t)+": an admin may give the token a second name")
 		}
+		if d, done := t.spent(present); done {
+			return d, nil
+		}
 	}
 	if t.Statement == nil && !same {
 		return t.says(Person, ReasonUnproven,

@@ -1,24 +1,27 @@
 package judge
 
 import (
+	"crypto/x509"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
+
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
+	"github.com/kubehsm/kubehsm/plugin/expiry"
 )
 
 // byRoster judges what anybody filed: the attestation says which token it is, the
 // roster whose.
 func (t *trial) byRoster() (Decision, error) {
 	if t.Statement == nil {
-		by := t.Object.Spec.Username
-		if d, done := t.invalidAttestation(); done &&
-			(by == clusterapi.JoinerUser || strings.HasPrefix(by, bootstraptoken.UserPrefix)) {
+		if d, done := t.invalidAttestation(); done && byJoiner(t.Object) {
 			return d, nil
 		}
 		return t.says(Person, ReasonForeign, "it was filed without a ticket, and nothing proves where its key is")
@@ -37,6 +40,9 @@ func (t *trial) byRoster() (Decision, error) {
 	if d, done := t.given(); done {
 		return d, nil
 	}
+	if d, done := t.spent(nil); done {
+		return d, nil
+	}
 	if d, done := t.bounds(); done {
 		return d, nil
 	}
@@ -47,6 +53,12 @@ func (t *trial) byRoster() (Decision, error) {
 		return d, nil
 	}
 	return t.says(Approve, ReasonRoster, "the key is proven to be in the token "+token.Name+", which is its user's")
+}
+
+// byJoiner reports whether the request was filed with a ticket or a join line.
+func byJoiner(obj *certificatesv1.CertificateSigningRequest) bool {
+	by := obj.Spec.Username
+	return by == clusterapi.JoinerUser || strings.HasPrefix(by, bootstraptoken.UserPrefix)
 }
 
 func notOwned(t *trial) string {
@@ -80,13 +92,46 @@ func (t *trial) given() (Decision, bool) {
 	return t.inUse()
 }
 
+// granted are the certificates of the token that are valid, or approved for other requests.
+func (t *trial) granted() []clusterapi.TokenCertificate {
+	return slices.DeleteFunc(t.Token.Status.Granted(t.now), func(c clusterapi.TokenCertificate) bool {
+		return c.Request != "" && c.Request == t.Object.UID
+	})
+}
+
+// until is how long the first of the certificates is still valid, in words.
+func (t *trial) until(all []clusterapi.TokenCertificate) string {
+	first := slices.MinFunc(all, func(a, b clusterapi.TokenCertificate) int { return a.NotAfter.Compare(b.NotAfter.Time) })
+	return span.Of(max(first.NotAfter.Sub(t.now).Truncate(time.Minute), time.Minute))
+}
+
+// spent refuses another certificate for a key that has one: requests are no secret, and whoever knows one can file it
+// again. The certificate that its user signs in with, nil for none, may have a successor in time.
+func (t *trial) spent(present *x509.Certificate) (Decision, bool) {
+	mine := slices.DeleteFunc(t.granted(), func(c clusterapi.TokenCertificate) bool { return c.Key != t.SPKIHash })
+	if len(mine) == 0 {
+		return t.Decision, false
+	}
+	if present == nil || !hsm.SameKey(present.PublicKey, t.PublicKey) {
+		d, _ := t.says(Deny, ReasonKeyUsed, fmt.Sprintf("its key has a certificate that ends in %s: its user may renew that, "+
+			"or join with a new key (kubehsm join --restart)", t.until(mine)))
+		return d, true
+	}
+	if from := expiry.RenewableFrom(present.NotBefore, present.NotAfter); t.now.Before(from) {
+		d, _ := t.says(Deny, ReasonEarly, fmt.Sprintf("its certificate may be renewed in %s at the earliest",
+			span.Of(from.Sub(t.now).Truncate(time.Minute)+time.Minute)))
+		return d, true
+	}
+	return t.Decision, false
+}
+
 // inUse refuses what the roster says is over.
 func (t *trial) inUse() (Decision, bool) {
 	refuse := func(v Verdict, reason, message string) (Decision, bool) {
 		d, _ := t.says(v, reason, message)
 		return d, true
 	}
-	spec := t.Token.Spec
+	spec, granted := t.Token.Spec, t.granted()
 	switch {
 	case spec.State == clusterapi.Lost || spec.State == clusterapi.Retired:
 		return refuse(Deny, ReasonToken,
@@ -94,6 +139,9 @@ func (t *trial) inUse() (Decision, bool) {
 	case spec.State == clusterapi.Stock && t.Ticket == "":
 		return refuse(Person, ReasonToken,
 			fmt.Sprintf("the roster says that the token %s is in stock: nobody has it", t.Token.Name))
+	case len(granted) >= clusterapi.MaxLive:
+		return refuse(Deny, ReasonTooMany, fmt.Sprintf("the token %s has %d certificates, and may have %d at a time: the next one "+
+			"of them ends in %s", t.Token.Name, len(granted), clusterapi.MaxLive, t.until(granted)))
 	case spec.Horizon == nil:
 		return t.Decision, false
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/plugin/judge"
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/fleet"
@@ -36,7 +37,7 @@ func TestDesk(t *testing.T) {
 			t.Fatal(err)
 		}
 		poll.Until(t, name+" has a review", func() bool {
-			out, err := l.c.Admin(t.Context(), "", "-n", "kubehsm-system", "get", "requestreview", name,
+			out, err := l.c.Admin(t.Context(), "", "-n", "kubehsm-system", "get", "requestreview", clusterapi.ReviewName(name),
 				"-ojsonpath={.status.reason}")
 			return err == nil && out != ""
 		})
@@ -76,6 +77,14 @@ func TestDesk(t *testing.T) {
 	if out, err := run(l.c.Kubectl(), "-n", "kubehsm-system", "patch", "requestreview", "unproven", "--type=merge", "-p",
 		`{"spec":{"decision":{"approve":false,"by":"jill"}}}`); err == nil || !strings.Contains(out, "taken back") {
 		t.Errorf("a decision is taken back: %v %s", err, out)
+	}
+
+	_, words = file(20, "Jane's laptop", "dev") // no name that a review may have
+	if out, err := run(program, "helpdesk", "approve", "Jane's laptop", "--words", words, "--yes"); err != nil {
+		t.Errorf("helpdesk approve: %v\n%s", err, out)
+	}
+	if obj := l.stored().issued["Jane's laptop"]; obj == nil || !strings.Contains(condition(obj).Message, "by jill") {
+		t.Errorf("it is %+v", obj)
 	}
 
 	file(2, "unwanted", "dev")

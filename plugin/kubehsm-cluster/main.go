@@ -113,11 +113,6 @@ func run(ctx context.Context, o options) error {
 	if err := revocations.Start(mgr); err != nil {
 		return err
 	}
-	losses := &approver.Losses{Cache: mgr.GetCache(), API: mgr.GetAPIReader(), Objects: mgr.GetClient(),
-		Events: mgr.GetEventRecorder("kubehsm-cluster")}
-	if err := losses.Start(mgr); err != nil {
-		return err
-	}
 	return mgr.Start(ctx)
 }
 
@@ -176,7 +171,6 @@ func manager(config *rest.Config, o options, informers *approver.Informers) (ctr
 				&clusterapi.RequestReview{}:                                 {Namespaces: ours, Transform: approver.Bare},
 				&clusterapi.EnrollmentPolicy{}:                              {Namespaces: ours},
 				&clusterapi.Revocation{}:                                    {Namespaces: ours, Transform: approver.Bare},
-				&clusterapi.LossReport{}:                                    {Namespaces: ours},
 			},
 		},
 	})

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 )
 
@@ -53,8 +54,7 @@ func definitions(t *testing.T) map[string]schema {
 // and no less.
 func TestSchemas(t *testing.T) {
 	kinds := map[string]any{"HardwareToken": clusterapi.HardwareToken{}, "RequestReview": clusterapi.RequestReview{},
-		"EnrollmentPolicy": clusterapi.EnrollmentPolicy{}, "Revocation": clusterapi.Revocation{},
-		"LossReport": clusterapi.LossReport{}}
+		"EnrollmentPolicy": clusterapi.EnrollmentPolicy{}, "Revocation": clusterapi.Revocation{}}
 	for kind, s := range definitions(t) {
 		compare(t, kind, s, reflect.TypeOf(kinds[kind]))
 		delete(kinds, kind)
@@ -67,9 +67,9 @@ func TestSchemas(t *testing.T) {
 	groups := spec["groups"]
 	for what, n := range map[string][2]int{
 		"further certificates":   {others.MaxItems, clusterapi.MaxOthers},
-		"groups":                 {groups.MaxItems, clusterapi.MaxGroups},
-		"characters of an owner": {spec["owner"].MaxLength, clusterapi.MaxName},
-		"characters of a group":  {groups.Items.MaxLength, clusterapi.MaxName},
+		"groups":                 {groups.MaxItems, csr.MaxGroups},
+		"characters of an owner": {spec["owner"].MaxLength, csr.MaxName},
+		"characters of a group":  {groups.Items.MaxLength, csr.MaxName},
 	} {
 		if n[0] != n[1] {
 			t.Errorf("the schema has %d %s, the types have %d", n[0], what, n[1])

@@ -180,7 +180,7 @@ func (a *app) trunks() []trunk {
 		group("rbac", groupHelpDesk, "Print, apply and check the roles and policies for help desk and break-glass",
 			a.rbacPrint, a.rbacApply, a.rbacCheck),
 		group("roster", groupHelpDesk, "List, import and remove tokens and their owners, make the line to join with",
-			a.rosterList, a.rosterImport, a.rosterLine, a.rosterRemove, a.rosterLost),
+			a.rosterList, a.rosterImport, a.rosterLine, a.rosterRemove),
 		group("agent", groupProgram, "Control the agent that keeps tokens unlocked",
 			a.agentStatus, a.agentLock, a.agentStop, a.agentPort, a.agentUnit, a.agentServe, a.agentHold),
 		group("external-signer", groupProgram, "Serve clients that ask a signer themselves", a.externalSignerServe),

@@ -104,7 +104,6 @@ func documents() []Entry {
 		{"roster import", "written"},
 		{"roster line", "as bootstrap-token create, with joinCommand"},
 		{"roster remove", "tokens[], as in roster list; changed"},
-		{"roster lost", "serial user server enrollment uri notAfter elsewhere revoked"},
 		{"enroll, join, breakglass request",
 			"name context kubeconfig key fingerprint request notAfter user groups rights ask notes next"},
 		{"agent status",

@@ -66,10 +66,8 @@ func LostFacts(l contexts.LostKey) []Fact {
 	for _, g := range l.Groups {
 		revoke += " --group " + shell.Quote(g)
 	}
-	ended, report := "", ""
+	ended := ""
 	if l.TokenSerial != "" {
-		report = "kubehsm roster lost " + text.Clean(shell.Quote(l.TokenSerial)) +
-			"  (by yourself, with another token, where the cluster has a roster)"
 		ended = "kubehsm roster remove " + text.Clean(shell.Quote(l.TokenSerial)) +
 			" --lost  (where the cluster has a roster)"
 	}
@@ -81,6 +79,5 @@ func LostFacts(l contexts.LostKey) []Fact {
 		{Name: "Certificate", Value: certificate},
 		{Name: "To revoke it", Value: text.Clean(revoke) + "  (revokes all keys of the user)"},
 		{Name: "To end renewals", Value: ended},
-		{Name: "To report it", Value: report},
 	}
 }

@@ -13,7 +13,6 @@ import (
 	flowenroll "github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
-	"github.com/kubehsm/kubehsm/ui/flow/lost"
 	"github.com/kubehsm/kubehsm/ui/flow/renewals"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
@@ -80,7 +79,7 @@ func (f *factory) sections() []*section {
 		{id: screen.Contexts, title: "Contexts", make: func() screen.Screen {
 			return contexts.New(contexts.Services{Tools: f.tools(), Contexts: flowcontexts.New(f.flow),
 				Renewer: flowenroll.NewRenewer(f.flow),
-				Agent:   session.Agent{Env: f.flow}, Store: f.store, Lost: lost.New(f.flow),
+				Agent:   session.Agent{Env: f.flow}, Store: f.store,
 				Enroll: func(o enrolling.Options) screen.Screen { return f.wizard(enroll.Start{Options: o}) }})
 		}},
 		{id: screen.Requests, title: "Requests", make: func() screen.Screen {

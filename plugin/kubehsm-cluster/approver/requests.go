@@ -66,7 +66,7 @@ func (r *Requests) Start(mgr ctrl.Manager, workers int) error {
 		return []string{o.GetName()}
 	})
 	err := builder.TypedControllerManagedBy[string](mgr).
-		Watches(&certificatesv1.CertificateSigningRequest{}, names, builder.WithPredicates(in(csr.Issued), changed)).
+		Watches(&certificatesv1.CertificateSigningRequest{}, names, builder.WithPredicates(predicate.Or(in(csr.Issued), in(csr.Failed)), changed)).
 		// A queue without priorities takes a third of the memory. Nobody waits for the roster.
 		WithOptions(controller.TypedOptions[string]{MaxConcurrentReconciles: rosterWorkers, UsePriorityQueue: new(bool)}).
 		Named("roster").WithLogConstructor(logs(mgr, "roster")).
@@ -90,7 +90,7 @@ func (r *Requests) Start(mgr ctrl.Manager, workers int) error {
 		predicate.Funcs{DeleteFunc: func(event.DeleteEvent) bool { return false }})
 	return builder.TypedControllerManagedBy[string](mgr).
 		Watches(&certificatesv1.CertificateSigningRequest{}, names, builder.WithPredicates(in(csr.Pending), changed)).
-		Watches(&clusterapi.RequestReview{}, names, said). // a review has its request's name
+		Watches(&clusterapi.RequestReview{}, handler.TypedEnqueueRequestsFromMapFunc(reviewed), said).
 		Watches(&clusterapi.HardwareToken{}, handler.TypedEnqueueRequestsFromMapFunc(r.pendingFor), said).
 		Watches(&admissionregistrationv1.ValidatingAdmissionPolicy{}, all, said).
 		Watches(&clusterapi.Revocation{}, all, said).
@@ -128,15 +128,15 @@ func is(obj *certificatesv1.CertificateSigningRequest, state csr.State) bool {
 
 // pendingFor are the requests that wait for what the roster says of a token.
 func (r *Requests) pendingFor(ctx context.Context, token client.Object) (names []string) {
-	var list certificatesv1.CertificateSigningRequestList
-	if err := r.Cache.List(ctx, &list, client.MatchingFields{bySerial: bucket(token.GetName())},
-		client.UnsafeDisableDeepCopy); err != nil {
-		log.FromContext(ctx).Error(err, "list requests in the cache")
+	var list clusterapi.RequestReviewList
+	if err := r.Cache.List(ctx, &list, client.InNamespace(clusterapi.Namespace),
+		client.MatchingFields{byToken: bucket(token.GetName())}, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "list reviews in the cache")
 		return nil
 	}
 	for i := range list.Items {
-		if o := &list.Items[i]; is(o, csr.Pending) && gistOf(o).serial == token.GetName() {
-			names = append(names, o.Name)
+		if review := &list.Items[i]; review.Status.Token == token.GetName() {
+			names = append(names, reviewed(ctx, review)...)
 		}
 	}
 	return names

@@ -23,7 +23,8 @@ func (r *Requests) reviewOf(
 ) (*clusterapi.RequestReview,
 	error) {
 	review := &clusterapi.RequestReview{}
-	err := r.Cache.Get(ctx, types.NamespacedName{Namespace: clusterapi.Namespace, Name: obj.Name}, review)
+	name := types.NamespacedName{Namespace: clusterapi.Namespace, Name: clusterapi.ReviewName(obj.Name)}
+	err := r.Cache.Get(ctx, name, review)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
@@ -35,12 +36,26 @@ func (r *Requests) reviewOf(
 	return review, nil
 }
 
+// reviewed is the request that a review is of.
+func reviewed(_ context.Context, review client.Object) []string {
+	for _, owner := range review.GetOwnerReferences() {
+		return []string{owner.Name}
+	}
+	return []string{review.GetName()}
+}
+
 // toReview leaves the request to a person, and says what there is to know of it. Refused is why the decision
 // that the review has is not carried out: that ends the decision, and the review is made again for another one.
 func (r *Requests) toReview(ctx context.Context, obj *certificatesv1.CertificateSigningRequest,
 	review *clusterapi.RequestReview, d judge.Decision, refused string) error {
 	status := clusterapi.ReviewStatus{Reason: d.Reason, Message: csr.Brief(d.Message), AdminOnly: d.AdminOnly,
 		Refused: csr.Brief(refused)}
+	switch {
+	case d.Token != nil:
+		status.Token = d.Token.Name
+	case d.Statement != nil:
+		status.Token = d.Statement.Serial
+	}
 	switch {
 	case review == nil:
 	case refused != "":
@@ -53,7 +68,7 @@ func (r *Requests) toReview(ctx context.Context, obj *certificatesv1.Certificate
 	}
 	if review == nil {
 		review = &clusterapi.RequestReview{
-			ObjectMeta: metav1.ObjectMeta{Namespace: clusterapi.Namespace, Name: obj.Name,
+			ObjectMeta: metav1.ObjectMeta{Namespace: clusterapi.Namespace, Name: clusterapi.ReviewName(obj.Name),
 				// It goes with its request.
 				OwnerReferences: []metav1.OwnerReference{{APIVersion: certificatesv1.SchemeGroupVersion.String(),
 					Kind: "CertificateSigningRequest", Name: obj.Name, UID: obj.UID}}},

@@ -76,8 +76,8 @@ func TestFormerKey(t *testing.T) {
 		2: {Key: key, Model: "YubiKey 5C", Certificate: hex.EncodeToString(certificate[:])}, // the last one from now on
 		0: {Key: "last", Model: "YubiKey 5C", Certificate: "c"},
 	} {
-		issued := &issuedGist{key: former, certificate: certificate, end: now.Add(time.Duration(hours)*time.Hour + time.Minute).Unix()}
-		c.stub.Spec.UID, c.written = gist{issued: issued}.packed(), nil
+		issued := gist{key: former, certificate: certificate, end: now.Add(time.Duration(hours)*time.Hour + time.Minute).Unix()}
+		c.stub.Spec.UID, c.written = issued.packed(), nil
 		r := Requests{Cache: c, API: c, Objects: c}
 		if err := r.issued(t.Context(), "request"); err != nil || c.written == nil {
 			t.Fatalf("in %d h: %v, %v", hours, err, c.written)

@@ -3,11 +3,14 @@ package approver
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/asn1"
 	"encoding/binary"
+	"encoding/pem"
 	"hash/fnv"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unique"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -17,78 +20,82 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kubehsm/kubehsm/csr"
-	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
-	"github.com/kubehsm/kubehsm/plugin/judge"
 )
 
-// gist is what is needed of what a stub has not.
+// gist is what is needed of a certificate that a stub has not.
 type gist struct {
-	serial string // serial number of the token that is said to have the key, not verified
-	issued *issuedGist
-}
-
-// issuedGist is of a certificate: nil if there is none.
-type issuedGist struct {
 	key, certificate [sha256.Size]byte // SHA-256 of the SubjectPublicKeyInfo, and of the certificate
 	end              int64             // end of the certificate in Unix seconds
 }
 
 // packed is the gist in one string.
 func (g gist) packed() string {
-	if g.issued == nil {
-		return "p" + g.serial
-	}
-	b := append([]byte("i"), g.issued.key[:]...)
-	b = append(b, g.issued.certificate[:]...)
-	return string(append(binary.BigEndian.AppendUint64(b, uint64(g.issued.end)), g.serial...))
+	b := slices.Concat(g.key[:], g.certificate[:])
+	return string(binary.BigEndian.AppendUint64(b, uint64(g.end)))
 }
 
-// gistOf is what a stub says. It stands in the place of the requester's UID: a map of annotations for each of
-// tens of thousands of requests would take as much room as they do.
-func gistOf(stub *certificatesv1.CertificateSigningRequest) (g gist) {
-	kind, text := stub.Spec.UID[:min(1, len(stub.Spec.UID))], stub.Spec.UID[min(1, len(stub.Spec.UID)):]
-	if kind == "i" {
-		g.issued = &issuedGist{}
-		text = text[copy(g.issued.key[:], text):]
-		text = text[copy(g.issued.certificate[:], text):]
-		g.issued.end = int64(binary.BigEndian.Uint64([]byte(text)))
-		text = text[8:]
+// gistOf is what a stub says of its certificate, nil if there is none. It stands in the place of the requester's UID: a
+// map of annotations for each of tens of thousands of requests would take as much room as they do.
+func gistOf(stub *certificatesv1.CertificateSigningRequest) *gist {
+	text := stub.Spec.UID
+	if text == "" {
+		return nil
 	}
-	g.serial = text
+	g := &gist{}
+	text = text[copy(g.key[:], text):]
+	text = text[copy(g.certificate[:], text):]
+	g.end = int64(binary.BigEndian.Uint64([]byte(text)))
 	return g
 }
 
-// Stub is a request as the cache keeps it: without what it asks for, and without its
-// certificate, which are most of it. A stub stays as it is: the cache makes them twice.
+// outline is the DER of a certificate as far as a gist needs it. Its key and its signature are not parsed: who files a
+// request chooses the key, and the cache makes its stubs one after the other, for everybody.
+type outline struct {
+	Raw    asn1.RawContent
+	Signed struct {
+		Version                   int `asn1:"optional,explicit,default:0,tag:0"`
+		Serial, Algorithm, Issuer asn1.RawValue
+		Validity                  struct{ From, Until time.Time }
+		Subject, Key              asn1.RawValue
+	}
+}
+
+// issuedGist is the gist of the first certificate in PEM, which is the requester's; nil if it cannot be read.
+func issuedGist(chain []byte) *gist {
+	block, _ := pem.Decode(chain)
+	if block == nil {
+		return nil
+	}
+	var cert outline
+	if _, err := asn1.Unmarshal(block.Bytes, &cert); err != nil {
+		return nil
+	}
+	return &gist{key: sha256.Sum256(cert.Signed.Key.FullBytes), certificate: sha256.Sum256(cert.Raw),
+		end: cert.Signed.Validity.Until.Unix()}
+}
+
+// Stub is a request as the cache keeps it: without what it asks for, which nobody has looked at yet, and without its
+// certificate. These are most of it. A stub stays as it is: the cache makes them twice.
 func Stub(in any) (any, error) {
 	obj, ok := in.(*certificatesv1.CertificateSigningRequest)
 	if !ok || len(obj.Spec.Request) == 0 { // a stub: the API server takes no request that asks for nothing
 		return in, nil
 	}
-	var said gist
 	state := csr.StateOf(obj).State
-	switch {
-	case obj.Spec.SignerName != csr.ClientSigner:
-	case state == csr.Pending:
-		said.serial = claimedSerial(obj)
-	case state == csr.Issued:
-		cert, err := csr.ParseCertificate(obj.Status.Certificate)
-		if err != nil {
-			break // the certificate is not a client's
-		}
-		said.serial = claimedSerial(obj)
-		said.issued = &issuedGist{key: sha256.Sum256(cert.Leaf.RawSubjectPublicKeyInfo),
-			certificate: sha256.Sum256(cert.Leaf.Raw), end: cert.Leaf.NotAfter.Unix()}
-	}
 	stub := &certificatesv1.CertificateSigningRequest{
 		TypeMeta: obj.TypeMeta,
 		ObjectMeta: metav1.ObjectMeta{Name: obj.Name, ResourceVersion: obj.ResourceVersion,
 			CreationTimestamp: obj.CreationTimestamp, DeletionTimestamp: obj.DeletionTimestamp},
-		Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: once(obj.Spec.SignerName), UID: said.packed()},
+		Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: once(obj.Spec.SignerName)},
 	}
-	if byToken(obj) { // only those are compared, see [facts.Others]
+	if obj.Spec.SignerName == csr.ClientSigner && state == csr.Issued {
+		if said := issuedGist(obj.Status.Certificate); said != nil {
+			stub.Spec.UID = said.packed()
+		}
+	}
+	if byBootstrapToken(obj) { // only those are compared, see [facts.Others]
 		stub.UID, stub.Spec.Username = obj.UID, obj.Spec.Username
 	}
 	for _, c := range obj.Status.Conditions {
@@ -106,8 +113,8 @@ func Stub(in any) (any, error) {
 	return stub, nil
 }
 
-// byToken tells whether the request was filed with a bootstrap token. Only tickets are good for one request.
-func byToken(obj *certificatesv1.CertificateSigningRequest) bool {
+// byBootstrapToken reports whether the request was filed with a bootstrap token. Only tickets are good for one request.
+func byBootstrapToken(obj *certificatesv1.CertificateSigningRequest) bool {
 	return strings.HasPrefix(obj.Spec.Username, bootstraptoken.UserPrefix)
 }
 
@@ -154,26 +161,10 @@ func Bare(in any) (any, error) {
 	return in, nil
 }
 
-func claimedSerial(obj *certificatesv1.CertificateSigningRequest) string {
-	asked, err := judge.Read(obj)
-	if err != nil {
-		return ""
-	}
-	carried, err := attest.FromExtensions(asked.Extensions)
-	if err != nil {
-		return ""
-	}
-	s, err := attest.Parse(carried)
-	if err != nil {
-		return ""
-	}
-	return s.Serial
-}
-
 // The fields that the cache finds objects by: the first four find a [bucket] of them.
 const (
 	byRequester = "requester"
-	bySerial    = "serial"
+	byToken     = "token"
 	byKey       = "key"
 	byOtherKey  = "otherKey"
 	byRevoked   = "revoked"
@@ -197,18 +188,13 @@ func Index(ctx context.Context, to client.FieldIndexer) error {
 		keys client.IndexerFunc
 	}{
 		{&certificatesv1.CertificateSigningRequest{}, byRequester, func(o client.Object) []string {
-			if obj := o.(*certificatesv1.CertificateSigningRequest); byToken(obj) {
+			if obj := o.(*certificatesv1.CertificateSigningRequest); byBootstrapToken(obj) {
 				return []string{bucket(obj.Spec.Username)}
 			}
 			return nil
 		}},
-		{&certificatesv1.CertificateSigningRequest{}, bySerial, func(o client.Object) []string {
-			obj := o.(*certificatesv1.CertificateSigningRequest)
-			serial := gistOf(obj).serial
-			if serial == "" || !is(obj, csr.Pending) {
-				return nil
-			}
-			return []string{bucket(serial)}
+		{&clusterapi.RequestReview{}, byToken, func(o client.Object) []string {
+			return []string{bucket(o.(*clusterapi.RequestReview).Status.Token)}
 		}},
 		{tokenKind(), byKey, tokenKeys},
 		{tokenKind(), byOtherKey, otherKeys},

@@ -20,13 +20,13 @@ func TestApproverAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := &clusterapi.LossReport{TypeMeta: metav1.TypeMeta{APIVersion: clusterapi.GroupVersion.String(), Kind: "LossReport"},
-		ObjectMeta: metav1.ObjectMeta{Name: "one", Namespace: clusterapi.Namespace}, Spec: clusterapi.LossSpec{Token: "1", By: "jane"}}
-	if err := api.Post().Namespace(clusterapi.Namespace).Resource("lossreports").Body(made).Do(t.Context()).Error(); err != nil {
+	made := &clusterapi.RequestReview{TypeMeta: metav1.TypeMeta{APIVersion: clusterapi.GroupVersion.String(), Kind: "RequestReview"},
+		ObjectMeta: metav1.ObjectMeta{Name: "one", Namespace: clusterapi.Namespace}, Spec: clusterapi.ReviewSpec{Request: "1"}}
+	if err := api.Post().Namespace(clusterapi.Namespace).Resource("requestreviews").Body(made).Do(t.Context()).Error(); err != nil {
 		t.Fatal(err)
 	}
-	got := &clusterapi.LossReport{}
-	err = api.Get().Namespace(clusterapi.Namespace).Resource("lossreports").Name("one").Do(t.Context()).Into(got)
+	got := &clusterapi.RequestReview{}
+	err = api.Get().Namespace(clusterapi.Namespace).Resource("requestreviews").Name("one").Do(t.Context()).Into(got)
 	if err != nil || got.Spec != made.Spec {
 		t.Errorf("%+v, %v", got.Spec, err)
 	}

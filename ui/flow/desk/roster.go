@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -176,15 +175,9 @@ func rosterEntry(heading, row []string) (RosterEntry, error) {
 		return e, nil
 	}
 	// What the cluster refuses is refused before half of a list is written.
-	if len(e.Groups) > clusterapi.MaxGroups {
-		return e, fmt.Errorf("it has more than %d groups", clusterapi.MaxGroups)
-	}
 	for _, name := range append([]string{e.Owner}, e.Groups...) {
-		switch {
-		case reserved(name):
+		if reserved(name) {
 			return e, fmt.Errorf("the name %q is reserved: it begins with %s or %s", name, "system:", "kubehsm:")
-		case utf8.RuneCountInString(name) > clusterapi.MaxName:
-			return e, fmt.Errorf("%.20q… has more than %d characters", name, clusterapi.MaxName)
 		}
 	}
 	return e, csr.Subject{User: e.Owner, Groups: e.Groups}.Validate("")

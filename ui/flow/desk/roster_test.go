@@ -89,7 +89,7 @@ func TestReadRoster(t *testing.T) {
 		"serial,owner\n1,a\n2,system:b\n":                               `line 3: the name "system:b" is reserved`,
 		"serial,owner,groups\n1,a,dev;kubehsm:x\n":                      `"kubehsm:x" is reserved`,
 		"serial,owner\n1," + strings.Repeat("a", 254):                   "more than 253 characters",
-		"serial,owner,groups\n1,a," + strings.Repeat("b;", 100) + "b\n": "more than 100 groups",
+		"serial,owner,groups\n1,a," + strings.Repeat("b;", 100) + "b\n": "101 groups are more than 64",
 	} {
 		if all, err := ReadRoster([]byte(list), ""); !errors.Is(err, ErrRoster) || !strings.Contains(err.Error(), says) ||
 			all != nil {

@@ -59,8 +59,6 @@ type Server struct {
 	before    func(right string) Fate
 	asked     []string
 	control   func(request Object) Object // the cluster's change to each request; may be nil
-
-	certificate string // fingerprint of the certificate that everybody signs in with, "" for none
 }
 
 type event struct {
@@ -119,13 +117,6 @@ func (s *Server) Minor(minor string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.minor = minor
-}
-
-// SignedInWith has the server say of everybody that they have signed in with the certificate whose SHA-256 this is.
-func (s *Server) SignedInWith(certificate string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.certificate = certificate
 }
 
 // Put stores an object in a collection under its name, as nobody in particular.
@@ -321,11 +312,7 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, t target) {
 			subject := r.TLS.PeerCertificates[0].Subject
 			user, groups = subject.CommonName, append(subject.Organization, "system:authenticated")
 		}
-		info := Object{"username": user, "groups": groups}
-		if s.certificate != "" {
-			info["extra"] = Object{"authentication.kubernetes.io/credential-id": []string{"X509SHA256=" + s.certificate}}
-		}
-		asked["status"] = Object{"userInfo": info}
+		asked["status"] = Object{"userInfo": Object{"username": user, "groups": groups}}
 		asked["metadata"] = Object{"creationTimestamp": time.Now().UTC().Format(time.RFC3339)}
 	case "selfsubjectrulesreviews":
 		every := []string{"*"}

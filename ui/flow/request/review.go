@@ -45,7 +45,8 @@ func (r *reviews) of(
 	obj *certificatesv1.CertificateSigningRequest,
 ) (*clusterapi.RequestReview, error) {
 	review := &clusterapi.RequestReview{}
-	err := r.rest.Get().Namespace(clusterapi.Namespace).Resource("requestreviews").Name(obj.Name).Do(ctx).Into(review)
+	err := r.rest.Get().Namespace(clusterapi.Namespace).Resource("requestreviews").
+		Name(clusterapi.ReviewName(obj.Name)).Do(ctx).Into(review)
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err) && !served(err, "requestreviews"),
 		obj.Spec.SignerName != csr.ClientSigner:

@@ -82,8 +82,6 @@ func (m *Model) actsOf(c contexts.View, ok bool, now time.Time) screen.Acts {
 			Quiet: true}, "kubeconfig set", func() tea.Cmd { return do.signer(c) }),
 		screen.On(screen.Action{Key: keys.Letter("t", "add a spare token"), Reason: notOurs, Writes: true, Quiet: true},
 			"enroll", func() tea.Cmd { return do.spare(c) }),
-		screen.On(screen.Action{Key: keys.Letter("T", "report a lost token"), Reason: notOurs, Writes: true, Quiet: true},
-			"roster lost", func() tea.Cmd { return do.lost(c) }),
 		screen.On(screen.Action{Key: keys.Letter("F", "update the cluster"), Reason: notOurs, Writes: true, Quiet: true},
 			"kubeconfig refresh", func() tea.Cmd { return do.follow(c) }),
 		screen.On(screen.Action{Key: keys.Letter("H", "history"), Quiet: true}, "kubeconfig history", do.history),

@@ -13,7 +13,6 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
-	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -218,31 +217,6 @@ func TestUnlock(t *testing.T) {
 	s, err := session.Agent{Env: r.World.Env}.AgentStatus(t.Context())
 	if err != nil || len(s.Tokens) != 1 || !s.Tokens[0].Unlocked {
 		t.Errorf("%+v, %v", s.Tokens, err)
-	}
-}
-
-// TestLost: the owner reports a lost token with the one at hand, and reads what the approver has done.
-func TestLost(t *testing.T) {
-	const reports = "/apis/kubehsm.github.io/v1alpha1/namespaces/" + clusterapi.Namespace + "/lossreports"
-	r, server, card := live(t)
-	used := strings.Repeat("ab", 32)
-	server.SignedInWith(used)
-	r.Walk("home", "T", "~report a lost token: it is not kubehsm's", "end", "T", "~Which token have you lost?",
-		"~12345678 (zeta-hsm)", "7", "7", "tab", "t", "r", "a", "i", "n", "enter")
-	r.Type("PIN of", card.PIN())
-	r.Sees("Report the token 77 as lost?", "Only a cluster admin can undo this")
-	if made := server.Names(reports); len(made) > 0 {
-		t.Errorf("reported before a yes: %q", made)
-	}
-	r.Press("y")
-	var made flowtest.Object
-	r.Until("reported", func() bool { return server.Get(reports, used, &made) })
-	made["status"] = flowtest.Object{"conditions": []flowtest.Object{{"type": clusterapi.InForce, "status": "True", "reason": "Any",
-		"message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}}}
-	server.Put(reports, made)
-	r.Sees("The token 77 is lost")
-	if spec, _ := made["spec"].(flowtest.Object); spec["by"] != "jane" || spec["token"] != "77" || spec["note"] != "train" {
-		t.Errorf("reported as %v", spec)
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
-	"github.com/kubehsm/kubehsm/ui/flow/lost"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
@@ -31,7 +30,6 @@ type Services struct {
 	Contexts contexts.Contexts
 	Renewer  enroll.Renewer
 	Agent    session.Agent
-	Lost     lost.Reports
 	Store    *store.Store
 	// Enroll makes the wizard, filled.
 	Enroll func(enrolling.Options) screen.Screen
