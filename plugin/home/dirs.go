@@ -156,7 +156,7 @@ func CheckFile(path string) error {
 func OpenFile(path string, flag int) (*os.File, fs.FileInfo, error) {
 	f, info, err := regularfile.Open(path, flag)
 	if errors.Is(err, regularfile.ErrOther) {
-		err = fmt.Errorf("%w: %w", err, ErrUnsafe)
+		err = hint.Withf(fmt.Errorf("%w: %w", err, ErrUnsafe), "move %s away: kubehsm's own file there is a regular one", path)
 	}
 	if err != nil {
 		return nil, nil, err

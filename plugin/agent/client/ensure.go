@@ -13,7 +13,6 @@ import (
 	"time"
 
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
-	"github.com/kubehsm/kubehsm/hsm/shared/regularfile"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process/child"
 )
@@ -29,7 +28,7 @@ func Start(ctx context.Context, d home.Dirs, exe string) error {
 		return fmt.Errorf("start the agent: %w", err)
 	}
 	// What the program says before it has a log, and how it crashed.
-	words, _, err := regularfile.Open(filepath.Join(d.State, "agent.stderr"), os.O_RDWR|os.O_CREATE|os.O_TRUNC)
+	words, _, err := home.OpenFile(filepath.Join(d.State, "agent.stderr"), os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return fmt.Errorf("start the agent: %w", err)
 	}

@@ -15,6 +15,8 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/worker"
 )
 
@@ -67,5 +69,7 @@ func (r *rig) once(t *testing.T) {
 		_, err = r.prepare(r.dial(), caller(1), hsmtest.Typing(t, pin))
 	}
 	cancel()
-	t.Log(err, <-done)
+	if err = errors.Join(err, <-done); errors.Is(err, home.ErrUnsafe) && hint.Of(err) == "" {
+		t.Errorf("no hint: %v", err)
+	}
 }

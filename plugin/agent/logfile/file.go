@@ -5,7 +5,7 @@ import (
 	"os"
 	"sync"
 
-	"github.com/kubehsm/kubehsm/hsm/shared/regularfile"
+	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
 // maxLog is where the log is rotated, in bytes; one old file is kept.
@@ -20,7 +20,7 @@ type file struct {
 }
 
 func (l *file) open() error {
-	f, info, err := regularfile.Open(l.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE)
+	f, info, err := home.OpenFile(l.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE)
 	if err != nil {
 		return err
 	}
