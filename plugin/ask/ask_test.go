@@ -187,6 +187,14 @@ func TestCoolDown(t *testing.T) {
 	if files, _ = filepath.Glob(filepath.Join(dir, "cancelled-*")); len(files) != 1 {
 		t.Errorf("an answered prompt left its mark: %v", files)
 	}
+	withdrawn, withdraw := context.WithCancelCause(ctx)
+	withdraw(ask.ErrGone)
+	under.err = context.Canceled
+	for want := 4; want < 6; want++ {
+		if _, err := p.PIN(withdrawn, hsm.PINPrompt{Token: hsm.TokenInfo{Label: "b"}}); err == nil || under.asked != want {
+			t.Errorf("a prompt that nobody declined: %v, asked %d times", err, under.asked)
+		}
+	}
 }
 
 // TestDriverKnowsNoPurpose: the prompts of a driver that was given a prompter with a

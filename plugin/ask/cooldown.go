@@ -56,6 +56,7 @@ func (c coolDown) pin(ctx context.Context, next Func, q Question) (Answer, error
 	}
 	a, err := next(ctx, q)
 	switch {
+	case errors.Is(context.Cause(ctx), ErrGone): // the question was withdrawn
 	case errors.Is(err, hsm.ErrCancelled), errors.Is(err, context.Canceled):
 		if werr := touchFile(path); werr != nil {
 			return Answer{}, errors.Join(err, fmt.Errorf("noting it: %w", werr))

@@ -76,19 +76,19 @@ func (s *prompts) show(p prompt) error {
 	}
 	shared := new(atomic.Bool)
 	shared.Store(p.Shared)
-	ctx, cancel := context.WithCancel(s.ctx)
-	down := cancel
+	ctx, cancel := context.WithCancelCause(s.ctx)
+	down := func() { cancel(ask.ErrGone) } // not by the person
 	q := ask.Question{PIN: p.PIN, Confirm: p.Confirm, Touch: p.Touch, Reach: p.Reach, Raw: p.Raw, Shared: shared.Load}
 	if !p.Reach {
 		s.quiet() // the next prompt is shown in its place
 	}
 	if p.Wait != nil && s.o.Waiting != nil {
 		done := s.o.Waiting(*p.Wait)
-		down = func() { done(); cancel() }
+		down = func() { done(); cancel(nil) }
 	}
 	if p.Touch != nil {
 		if a, err := s.o.Prompter(ctx, q); err == nil { // a failed touch shows nothing
-			down = func() { a.Down(); cancel() }
+			down = func() { a.Down(); cancel(nil) }
 		}
 	}
 	s.mu.Lock()
