@@ -1,10 +1,12 @@
 package hsm
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
@@ -15,7 +17,7 @@ const maxAsks = 3
 // AskPIN is the one way a PIN reaches a token. It reads the state of the secret that it
 // asks for (state must not spend a try), refuses a blocked PIN before anybody types, wants
 // a separate yes for the last try, and asks p. It turns away what cannot be the PIN (a
-// YubiKey one-time password typed by a touch, a wrong length) without spending a try, and
+// YubiKey one-time password typed by a touch, a control character, a wrong length) without spending a try, and
 // hands the rest to try. It asks again for a refused PIN ([*PINError]), at most three times
 // in all. It never tries a PIN that was not typed for that try.
 //
@@ -145,12 +147,30 @@ func CheckPIN(kind PINKind, pin *Secret, s PINState) error {
 		return Unfit(kind, "it is empty")
 	case looksLikeOTP(pin.Bytes()):
 		return Unfit(kind, "that was a one-time password, typed by a touch of the YubiKey; no try was used")
+	case impossible(kind, pin.Bytes()):
+		return Unfit(kind, "it contains a control character, such as a tab; no try was used")
 	case s.MinLen > 0 && n < s.MinLen:
 		return Unfit(kind, "it must have at least %d characters; no try was used", s.MinLen)
 	case s.MaxLen > 0 && n > s.MaxLen:
 		return Unfit(kind, "it may have at most %d characters; no try was used", s.MaxLen)
 	}
 	return nil
+}
+
+// impossible reports whether b has what no secret of that kind can have: a control character or,
+// on a PIV card, the byte that fills a short one up (SP 800-73-4 part 2 section 2.4.3). Secrets
+// that no token has, such as tickets, may have several lines.
+func impossible(kind PINKind, b []byte) bool {
+	switch kind {
+	case PIVPIN, PUK:
+		if bytes.IndexByte(b, 0xff) >= 0 {
+			return true
+		}
+	case UserPIN, SOPIN, ManagementKey:
+	default:
+		return false
+	}
+	return bytes.ContainsFunc(b, unicode.IsControl)
 }
 
 // errTriesSpent says that a PIN was not presented, see [CheckTries].

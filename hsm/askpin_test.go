@@ -227,6 +227,22 @@ func TestAskPINPad(t *testing.T) {
 }
 
 func TestCheckPIN(t *testing.T) {
+	for kind, unfit := range map[hsm.PINKind][]string{
+		hsm.PIVPIN: {"12345\t", "\x1b[200~1", "12345\xff"}, hsm.PUK: {"12345678\x00"}, hsm.UserPIN: {"se\tcret", "secret\u0085"},
+		hsm.SOPIN: {"secret\r"}, hsm.ManagementKey: {"0102\n"},
+	} {
+		for _, in := range unfit {
+			if err := hsm.CheckPIN(kind, hsm.NewSecret([]byte(in)), hsm.PINState{}); !errors.Is(err, hsm.ErrPINInvalid) ||
+				!strings.Contains(err.Error(), "control character") {
+				t.Errorf("%s %q: %v", kind, in, err)
+			}
+		}
+	}
+	for kind, in := range map[hsm.PINKind]string{hsm.UserPIN: "Straße 7 \xe4\xff", hsm.PIVPIN: "größe", "ticket": "a\nb\n"} {
+		if err := hsm.CheckPIN(kind, hsm.NewSecret([]byte(in)), hsm.PINState{}); err != nil {
+			t.Errorf("%s %q: %v", kind, in, err)
+		}
+	}
 	for in, ok := range map[string]bool{
 		"123456": true, "": false, "12345": false, "123456789": false,
 		strings.Repeat("c", 44): false, strings.Repeat("c", 31): true, strings.Repeat("a", 44): true,

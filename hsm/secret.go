@@ -1,10 +1,12 @@
 package hsm
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
 	"unsafe"
 )
 
@@ -17,11 +19,39 @@ type Secret struct{ held func() *[]byte }
 
 const redacted = "[redacted]"
 
-// NewSecret takes ownership of b: the caller must not use it any more. Its
-// memory is kept out of swap where the system allows.
+// hardened is [Harden], once. A system that refuses it, such as a sandbox, must not keep a person from
+// signing in.
+var hardened = sync.OnceValue(Harden)
+
+// Guard makes ready for a secret to be read into b and its capacity: the memory is kept out of
+// swap where the system allows, and this process is closed to the user's others, see [Harden].
+func Guard(b []byte) {
+	_ = hardened()
+	keepInRAM(b)
+}
+
+// NewSecret takes ownership of b: the caller must not use it any more. Whoever reads a secret
+// calls [Guard] before; else this does.
 func NewSecret(b []byte) *Secret {
-	KeepInRAM(b)
+	Guard(b)
 	return &Secret{held: func() *[]byte { return &b }}
+}
+
+// pasteMarks are what a terminal puts around a paste for a program that has asked for it.
+// One that has ended without turning that off leaves them to the next.
+var pasteMarks = [][]byte{[]byte("\x1b[200~"), []byte("\x1b[201~")}
+
+// NewTyped is [NewSecret] for what a person has typed or pasted. It drops the marks that a
+// terminal puts around a paste.
+func NewTyped(b []byte) *Secret {
+	for _, mark := range pasteMarks {
+		for at := bytes.Index(b, mark); at >= 0; at = bytes.Index(b, mark) {
+			rest := copy(b[at:], b[at+len(mark):])
+			clear(b[at+rest:])
+			b = b[:at+rest]
+		}
+	}
+	return NewSecret(b)
 }
 
 // Bytes returns the secret itself, not a copy. It is invalid after [Secret.Zero].
@@ -80,6 +110,7 @@ func (s *Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 // is not ours. The secret keeps buf. Errors: [ErrPINInvalid] if the line is empty
 // or does not fit; those of r.
 func ReadSecret(r io.Reader, buf []byte) (*Secret, error) {
+	Guard(buf)
 	for n := 0; n < len(buf); {
 		k, err := r.Read(buf[n : n+1])
 		switch {
@@ -90,7 +121,7 @@ func ReadSecret(r io.Reader, buf []byte) (*Secret, error) {
 			if n == 0 {
 				return nil, fmt.Errorf("%w: it is empty", ErrPINInvalid)
 			}
-			return NewSecret(buf[:n]), nil
+			return NewTyped(buf[:n]), nil
 		case err != nil && !errors.Is(err, io.EOF):
 			clear(buf)
 			return nil, err

@@ -2,5 +2,5 @@
 
 package hsm
 
-// KeepInRAM does nothing on this system.
-func KeepInRAM([]byte) {}
+// keepInRAM does nothing on this system.
+func keepInRAM([]byte) {}

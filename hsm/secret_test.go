@@ -67,6 +67,25 @@ func TestSecretNeverShows(t *testing.T) {
 	}
 }
 
+// TestNewTyped: the marks around a paste are no part of a secret, and the memory behind them is
+// overwritten with it.
+func TestNewTyped(t *testing.T) {
+	for in, want := range map[string]string{
+		"123456": "123456", "": "", "\x1b[200~123456\x1b[201~": "123456", "12\x1b[200~34\x1b[201~\x1b[200~56\x1b[201~": "123456",
+		"12\x1b[2003456": "12\x1b[2003456",
+	} {
+		memory := []byte(in)
+		s := hsm.NewTyped(memory)
+		if string(s.Bytes()) != want {
+			t.Errorf("%q is %q", in, s.Bytes())
+		}
+		s.Zero()
+		if !bytes.Equal(memory, make([]byte, len(in))) {
+			t.Errorf("left in memory: %q", memory)
+		}
+	}
+}
+
 func TestSecretZero(t *testing.T) {
 	memory := []byte(pin)
 	s := hsm.NewSecret(memory[:5])

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// KeepInRAM keeps the pages of b, and of its capacity, out of the page file where the
+// keepInRAM keeps the pages of b, and of its capacity, out of the page file where the
 // system allows it.
-func KeepInRAM(b []byte) {
+func keepInRAM(b []byte) {
 	if cap(b) > 0 {
 		_ = windows.VirtualLock(uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(cap(b)))
 	}

@@ -147,7 +147,7 @@ func (h *fakeHandle) SetManagementKey(ctx context.Context, o hsm.ManagementKeyOp
 		return nil, err
 	}
 	if o.Protect {
-		if err := h.ask(ctx, p); err != nil {
+		if err := h.Unlock(ctx, p); err != nil {
 			return nil, err
 		}
 	}

@@ -121,6 +121,7 @@ var parts = []part{
 	{"UnlockCancelled", testUnlockCancelled, guesses, 0},
 	{"UnlockNobody", testUnlockNobody, 0, 0},
 	{"UnlockRefusesOTP", testUnlockOTP, guesses, 0},
+	{"UnlockRefusesControl", testUnlockControl, guesses | unlisted, 0},
 	{"UnlockLastTry", testUnlockLastTry, guesses, Tries},
 	{"UnlockOnceForAll", testUnlockOnceForAll, 0, 0},
 	{"Lock", testLock, 0, 0},

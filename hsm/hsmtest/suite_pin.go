@@ -97,6 +97,23 @@ func testUnlockOTP(t *testing.T, b *bench) {
 	b.wantTries(t, tries)
 }
 
+// testUnlockControl: what no PIN can be is never presented.
+func testUnlockControl(t *testing.T, b *bench) {
+	tok := b.open(t)
+	tries := b.tries()
+	p := NewScript(t, PIN(b.PIN[:len(b.PIN)-1]+"\t"), PIN("\x1b[200~"+b.PIN[:1]), PIN(b.PIN))
+	if err := tok.Unlock(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	asked := p.PINs()
+	for _, a := range asked[1:] {
+		if !strings.Contains(a.Again, "control character") || a.Retries != asked[0].Retries {
+			t.Errorf("asked again with %q, %d tries left; %d before", a.Again, a.Retries, asked[0].Retries)
+		}
+	}
+	b.wantTries(t, tries)
+}
+
 func testUnlockLastTry(t *testing.T, b *bench) {
 	b.wantTries(t, 3)
 	tok := b.open(t)

@@ -57,7 +57,7 @@ type worker struct {
 // non-dumpable. The drivers are made with h's Busy and Finishing. The caller should exit
 // when it returns: a library that hangs may still be at it.
 func (h *Host) Serve(ctx context.Context, drivers hsm.Drivers, control *os.File) error {
-	if err := errors.Join(child.Harden(), child.LockMemory()); err != nil {
+	if err := errors.Join(hsm.Harden(), child.LockMemory()); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
 	debug.SetGCPercent(50) // a worker is small and idle

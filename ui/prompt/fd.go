@@ -89,9 +89,7 @@ func readFD(flag string, fd int) (*hsm.Secret, error) {
 		return nil, fmt.Errorf("%s: %d is not a file descriptor", flag, fd)
 	}
 	defer file.Close()
-	buf := make([]byte, maxSecret)
-	hsm.KeepInRAM(buf)
-	s, err := hsm.ReadSecret(file, buf)
+	s, err := hsm.ReadSecret(file, make([]byte, maxSecret))
 	if err != nil {
 		return nil, hinting.Withf(fmt.Errorf("%s: reading from descriptor %d: %w", flag, fd, err),
 			"open it in the shell: kubehsm … %s %d %d< <(print-it)", flag, fd, fd)

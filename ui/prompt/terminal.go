@@ -131,9 +131,9 @@ func (t *Terminal) pin(ctx context.Context, p hsm.PINPrompt, shared func() bool)
 // secret reads one secret.
 func (t *Terminal) secret(ctx context.Context, c *console, b block, more func([]byte) bool) (*hsm.Secret, error) {
 	buf := make([]byte, maxSecret)
-	hsm.KeepInRAM(buf)
+	hsm.Guard(buf)
 	n, err := t.ask(ctx, c, b, buf, readOptions{more: more})
-	s := hsm.NewSecret(buf[:n])
+	s := hsm.NewTyped(buf[:n])
 	if err != nil {
 		s.Zero()
 		return nil, err

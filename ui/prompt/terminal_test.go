@@ -108,6 +108,10 @@ func TestPINEditing(t *testing.T) {
 	s.typed("12x\x7f3\x154567\n") // backspace, then ctrl-u
 	s.expect("RESULT pin " + digest("4567"))
 	s.restored()
+	s = start(t, child("pin"))
+	s.asking(pinLabel)
+	s.typed("\x1b[200~4567\x1b[201~\n") // a paste, as a terminal marks it for the program before
+	s.expect("RESULT pin " + digest("4567"))
 }
 
 func TestPINEndings(t *testing.T) {
@@ -182,7 +186,7 @@ func TestNewPIN(t *testing.T) {
 	s.typed("4444\n")
 	s.expect("it must have at least 6 characters")
 	s.asking("New PIV PIN: ", 3)
-	s.typed("333333\n")
+	s.typed("\x1b[200~333333\x1b[201~\n")
 	s.asking("Repeat it: ", 2)
 	s.typed("333333\n")
 	s.expect("RESULT pin " + digest("333333"))

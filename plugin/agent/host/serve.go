@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/filelock"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/logfile"
@@ -121,7 +122,7 @@ func Serve(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
-	if err := child.Harden(); err != nil {
+	if err := hsm.Harden(); err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
 	if err := o.Dirs.Prepare(); err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process"
@@ -144,7 +145,7 @@ func Serve(ctx context.Context, d home.Dirs, exe string, control *os.File) error
 }
 
 func serve(ctx context.Context, d home.Dirs, exe string, control *os.File) error {
-	if err := child.Harden(); err != nil {
+	if err := hsm.Harden(); err != nil {
 		return err
 	}
 	link, err := child.Conn(control)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
+	"github.com/kubehsm/kubehsm/test/need"
 )
 
 // TestEnviron: a child inherits no request of this process, in which there may be a PIN.
@@ -34,9 +35,9 @@ func TestEnviron(t *testing.T) {
 func TestQuiet(t *testing.T) {
 	const child = "KUBEHSM_TEST_QUIET"
 	self, err := os.Executable()
-	check(t, err)
+	need.NoError(t, err)
 	if os.Getenv(child) != "" {
-		check(t, Quiet(self))
+		need.NoError(t, Quiet(self))
 		fmt.Printf("%d arguments, %s", len(os.Args), strings.Join(os.Environ(), " "))
 		return
 	}

@@ -43,7 +43,7 @@ func (e *assuanError) Error() string { return fmt.Sprintf("pinentry: %s (error %
 
 func newAssuan(w io.Writer, r io.Reader) *assuan {
 	a := &assuan{w: w, r: r, buf: make([]byte, maxAssuanLine)}
-	hsm.KeepInRAM(a.buf)
+	hsm.Guard(a.buf)
 	return a
 }
 

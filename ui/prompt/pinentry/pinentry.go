@@ -96,9 +96,9 @@ func (w window) secret(ctx context.Context, description, label, problem string) 
 			return err
 		}
 		buf := make([]byte, 0, maxSecret)
-		hsm.KeepInRAM(buf[:cap(buf)])
+		hsm.Guard(buf[:cap(buf)])
 		buf, err := a.data("GETPIN", buf)
-		s = hsm.NewSecret(buf)
+		s = hsm.NewTyped(buf)
 		return err
 	})
 	if err != nil {

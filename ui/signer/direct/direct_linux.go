@@ -102,7 +102,7 @@ func Stdout() (*os.File, error) {
 // Use prepares this process for the library at path, and tells whether it may use it. It is
 // called once.
 func Use(path string) bool {
-	if child.Harden() != nil || child.LockMemory() != nil {
+	if hsm.Harden() != nil || child.LockMemory() != nil {
 		return false
 	}
 	const mark = "SIGNAL"

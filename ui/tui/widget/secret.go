@@ -21,7 +21,11 @@ const maxSecret = 4096
 type SecretField struct{ b []byte }
 
 // NewSecretField returns an empty field.
-func NewSecretField() *SecretField { return &SecretField{b: make([]byte, 0, maxSecret)} }
+func NewSecretField() *SecretField {
+	f := &SecretField{b: make([]byte, 0, maxSecret)}
+	hsm.Guard(f.b)
+	return f
+}
 
 // Len returns the number of characters typed.
 func (f *SecretField) Len() int { return utf8.RuneCount(f.b) }

@@ -1,9 +1,6 @@
-//go:build !unix
+//go:build !linux
 
 package child
-
-// Harden: nothing is known to help here.
-func Harden() error { return nil }
 
 // LockMemory: nothing is done here.
 func LockMemory() error { return nil }

@@ -1,4 +1,4 @@
-package child
+package hsm
 
 import (
 	"os"
@@ -10,21 +10,19 @@ import (
 	"github.com/kubehsm/kubehsm/test/need"
 )
 
-var check = need.NoError
-
-// TestHardened: a process that has hardened itself is not dumpable, and so its
+// TestHardened: a process that makes ready for a secret is not dumpable, and so its
 // memory is closed to the user's other processes (ptrace(2)); the limit on core
 // dumps is 0, and stays so.
 func TestHardened(t *testing.T) {
 	const child = "KUBEHSM_TEST_HARDEN"
 	if os.Getenv(child) != "" {
 		before, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
-		check(t, err)
-		check(t, Harden())
+		need.NoError(t, err)
+		Guard(nil)
 		after, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
-		check(t, err)
+		need.NoError(t, err)
 		var core unix.Rlimit
-		check(t, unix.Getrlimit(unix.RLIMIT_CORE, &core))
+		need.NoError(t, unix.Getrlimit(unix.RLIMIT_CORE, &core))
 		if before != 1 || after != 0 || core.Cur != 0 || core.Max != 0 {
 			t.Errorf("dumpable %d, then %d; core dumps %+v", before, after, core)
 		}

@@ -8,15 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Harden keeps other processes of the user from reading our memory (ptrace(2),
-// /proc/PID/mem) and the system from dumping it (prctl(2), PR_SET_DUMPABLE).
-func Harden() error {
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return os.NewSyscallError("prctl", err)
-	}
-	return os.NewSyscallError("setrlimit", unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}))
-}
-
 // LockMemory keeps the whole process out of swap (mlockall(2)), where no limit
 // counts: with one, a later allocation could fail. Single secrets are kept out of
 // it anyway.
