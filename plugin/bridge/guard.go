@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"context"
-	"crypto/tls"
 	"net"
 	"sync"
 )
@@ -61,10 +60,7 @@ type strangerKey struct{}
 
 // withStranger notes why requests of a connection are not served, if they are not.
 func withStranger(ctx context.Context, c net.Conn) context.Context {
-	if t, ok := c.(*tls.Conn); ok {
-		c = t.NetConn()
-	}
-	if s, ok := c.(*strangerConn); ok {
+	if s, ok := accepted(c).(*strangerConn); ok {
 		return context.WithValue(ctx, strangerKey{}, s.err)
 	}
 	return ctx

@@ -72,6 +72,16 @@ func (s *Server) asker(r *http.Request, e *session) (asker, *refusal) {
 }
 
 func (s *Server) ownerOf(c net.Conn, e *session) (owner Client, told bool, err error) {
+	if own, ok := accepted(c).(*ownedConn); ok {
+		if own.owner != e.client {
+			return own.owner, true, e.notOf(fmt.Errorf("this connection belongs to process %d", own.owner.PID))
+		}
+		if told = own.owner.Known(); told {
+			e.told.Store(true)
+			e.met.Store(true)
+		}
+		return own.owner, told, nil
+	}
 	client, server, err := ends(c)
 	if err != nil {
 		return Client{}, false, err
@@ -85,9 +95,7 @@ func (s *Server) ownerOf(c net.Conn, e *session) (owner Client, told bool, err e
 		kin = nil
 	}
 	if owner, told, err = whose(client, server, e.client, kin); err != nil {
-		return owner, told,
-			fmt.Errorf("the certificate was made for process %d, and %w; each program has to run `kubehsm credential` itself",
-				e.client.PID, err)
+		return owner, told, e.notOf(err)
 	}
 	if told {
 		e.told.Store(true)
@@ -99,6 +107,12 @@ func (s *Server) ownerOf(c net.Conn, e *session) (owner Client, told bool, err e
 		e.adopted.Store(&owner)
 	}
 	return owner, told, nil
+}
+
+// notOf says that a connection is not that of the session's client.
+func (e *session) notOf(err error) error {
+	return fmt.Errorf("the certificate was made for process %d, and %w; each program has to run `kubehsm credential` itself",
+		e.client.PID, err)
 }
 
 // ends are the addresses of a connection.

@@ -91,8 +91,13 @@ func (c *Client) Prepare(ctx context.Context, r PrepareRequest, p hsm.Prompter) 
 // Unlock asks for the PIN of the enrollment's token now, so that later commands
 // need not. It does nothing when the token is unlocked.
 func (c *Client) Unlock(ctx context.Context, enrollment string, p hsm.Prompter) error {
-	r := &message.SessionRequest{Header: link.Header{Op: message.OpUnlock}, Enrollment: enrollment, Client: process.This(),
-		Purpose: hsm.Purpose{Command: "kubehsm"}, Given: c.Given}
+	return c.UnlockToken(ctx, enrollment, hsm.URI{}, p)
+}
+
+// UnlockToken is [Client.Unlock] for an enrollment that may not be there yet: token is where its key will be.
+func (c *Client) UnlockToken(ctx context.Context, enrollment string, token hsm.URI, p hsm.Prompter) error {
+	r := &message.SessionRequest{Header: link.Header{Op: message.OpUnlock}, Enrollment: enrollment, Token: token,
+		Client: process.This(), Purpose: hsm.Purpose{Command: "kubehsm"}, Given: c.Given}
 	return c.call(ctx, r, nil, link.Options{Prompter: ask.From(p)})
 }
 

@@ -13,7 +13,10 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/port"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -129,6 +132,26 @@ func (b *bridgeHost) listen() error {
 		}
 	}()
 	return nil
+}
+
+// carry serves a connection to the bridge that comes over the agent's socket, if f asks for one. It reports whether it
+// did, once the connection has ended.
+func (b *bridgeHost) carry(peer bridge.Client, c net.Conn, f wire.Frame) bool {
+	var h link.Header
+	if f.Decode(&h) != nil || h.Op != message.OpBridge {
+		return false
+	}
+	err := b.ensure()
+	if err == nil {
+		b.mu.Lock()
+		s := b.server
+		b.mu.Unlock()
+		err = s.ServeConn(c, peer)
+	}
+	if err != nil { // the client sees that the connection ends
+		b.log.Error("bridge", "error", err)
+	}
+	return true
 }
 
 // port takes the bridge's port: from the service manager or from a holder, if one of

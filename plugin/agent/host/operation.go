@@ -26,7 +26,7 @@ func (a *agent) serve(ctx context.Context, c net.Conn) {
 	l := link.NewServer(ctx, c, message.Codes())
 	if l.Quick(func(f wire.Frame) bool {
 		a.life.active()
-		return a.credentials.answer(l, f)
+		return a.credentials.answer(l, f) || a.bridge.carry(l.Peer(), c, f)
 	}) {
 		return
 	}
@@ -119,7 +119,7 @@ func (a *agent) operateFor(l *link.Server, r link.Received, p *link.Asker, out *
 		}
 		p.Client = who.Client
 		if r.Op == message.OpUnlock {
-			return a.life.work(func() error { return a.signIns.unlockAhead(l.Context(), who, p, q.Given) })
+			return a.life.work(func() error { return a.signIns.unlockAhead(l.Context(), who, q.Token, p, q.Given) })
 		}
 		p.Else = a.responders.Instead(who.Client)
 		return a.life.work(func() error {

@@ -347,8 +347,15 @@ func (t *target) explain(err error) error {
 		t.e.Command())
 }
 
-// unlockAhead is the unlock operation; given says that p has the PIN at hand.
-func (s *signIns) unlockAhead(ctx context.Context, q auditing.Requester, p *link.Asker, given bool) error {
+// unlockAhead is the unlock operation. A token that is not the zero URI is unlocked for an enrollment that may not be
+// there yet; given says that p has the PIN at hand.
+func (s *signIns) unlockAhead(ctx context.Context, q auditing.Requester, u hsm.URI, p *link.Asker,
+	given bool) error {
+	if u.Scheme != "" {
+		ctx, cancel := s.epoch.untilLocked(ctx)
+		defer cancel()
+		return lockedOr(ctx, s.unlockHeld(ctx, s.targets.tokens.Of(u), q, p, given))
+	}
 	t, err := s.targets.target(q.Enrollment)
 	if err == nil {
 		t, err = s.targets.choose(ctx, t)
@@ -362,16 +369,24 @@ func (s *signIns) unlockAhead(ctx context.Context, q auditing.Requester, p *link
 	defer t.held.Questions().Tell(p)()
 	ctx, cancel := s.epoch.untilLocked(ctx)
 	defer cancel()
-	// The purpose has no command, since kubehsm itself asks.
-	use := token.Use{Client: q.Client, Purpose: hsm.Purpose{Cluster: t.e.Name, Action: "unlock the token"}, Ask: p.Ask,
-		Given: given}
 	if _, err = t.find(ctx); err == nil {
-		err = t.held.Unlock(ctx, use, s.records.Unlocking(q, t.held.URI()))
+		err = s.unlockHeld(ctx, t.held, q, p, given)
 	}
 	if err = lockedOr(ctx, err); err == nil {
-		t.held.Use()
 		s.refusals.remember(q.Client, t.e.Name, nil, true, time.Now())
 		s.wake(ctx, t.held, q, p)
+	}
+	return err
+}
+
+// unlockHeld unlocks a token, which counts as used then.
+func (s *signIns) unlockHeld(ctx context.Context, h *token.Held, q auditing.Requester, p *link.Asker, given bool) error {
+	// The purpose has no command, since kubehsm itself asks.
+	use := token.Use{Client: q.Client, Purpose: hsm.Purpose{Cluster: q.Enrollment, Action: "unlock the token"}, Ask: p.Ask,
+		Given: given}
+	err := h.Unlock(ctx, use, s.records.Unlocking(q, h.URI()))
+	if err == nil {
+		h.Use()
 	}
 	return err
 }

@@ -25,6 +25,7 @@ const (
 	OpRespond = "front"  // offer a responder; programs of other versions know it by this word
 	OpAttend  = "attend" // the same for one client's requests
 	OpPolicy  = "policy" // sign a version of a consent policy
+	OpBridge  = "bridge" // the connection leads to the bridge from now on
 )
 
 // PlainRequest is one that says no more than its operation.
@@ -59,6 +60,8 @@ type SessionRequest struct {
 	Enrollment string        `json:"enrollment,omitempty"`
 	Client     bridge.Client `json:"client,omitzero"`
 	Purpose    hsm.Purpose   `json:"purpose,omitzero"`
+	// Token is the token to unlock where there may be no such enrollment yet.
+	Token hsm.URI `json:"token,omitzero"`
 	// Authorities are those that the client verifies the bridge with, as PEM, where it says so.
 	Authorities []byte `json:"authorities,omitempty"`
 	// Look wants a session only if that takes no PIN, touch or yes: [hsm.ErrPINRequired] if it does.

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -52,9 +53,9 @@ func clientOf(config *rest.Config) (*csr.Client, error) {
 
 // bridgeConfig says how ThroughBridge connects.
 func (a Access) bridgeConfig(ctx context.Context, name string, p hsm.Prompter) (*rest.Config, error) {
-	s := &signIn{roots: x509.NewCertPool(), looks: p == nil, ask: func(ctx context.Context) (message.Session, error) {
-		return a.session(ctx, name, p)
-	}}
+	s := &signIn{roots: x509.NewCertPool(), looks: p == nil,
+		ask:  func(ctx context.Context) (message.Session, error) { return a.session(ctx, name, p) },
+		dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return client.DialBridge(ctx, a.Env.Dirs) }}
 	if _, err := s.transport(ctx); err != nil {
 		return nil, err
 	}
@@ -160,6 +161,7 @@ const renewBefore = 30 * time.Second
 // such as a wait for approval.
 type signIn struct {
 	ask   func(context.Context) (message.Session, error)
+	dial  func(ctx context.Context, network, address string) (net.Conn, error)
 	looks bool           // each request asks for a session: what was good a moment ago may take a touch now
 	roots *x509.CertPool // the bridge's
 
@@ -170,14 +172,15 @@ type signIn struct {
 }
 
 // RoundTrip implements [http.RoundTripper]. A 401 passes, and has the next
-// request ask for a new session: the agent was locked, or is another one.
+// request ask for a new session: the agent was locked, or is another one. So does an agent that
+// has gone.
 func (s *signIn) RoundTrip(r *http.Request) (*http.Response, error) {
 	t, err := s.transport(r.Context())
 	if err != nil {
 		return nil, err
 	}
 	resp, err := t.RoundTrip(r)
-	if err == nil && resp.StatusCode == http.StatusUnauthorized {
+	if err == nil && resp.StatusCode == http.StatusUnauthorized || errors.Is(err, client.ErrNotRunning) {
 		s.forget(t)
 	}
 	return resp, err
@@ -205,8 +208,9 @@ func (s *signIn) transport(ctx context.Context) (*http.Transport, error) {
 		}
 		s.cert = session.Certificate
 		// No proxy: the environment's has no business on loopback.
-		s.next = &http.Transport{ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: 10 * time.Second,
-			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: s.roots, Certificates: []tls.Certificate{pair}}}
+		s.next = &http.Transport{DialContext: s.dial, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute,
+			TLSHandshakeTimeout: 10 * time.Second,
+			TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: s.roots, Certificates: []tls.Certificate{pair}}}
 	}
 	s.expires = session.Expires
 	return s.next, nil

@@ -53,7 +53,9 @@ func (r *attempt) storeCertificate(ctx context.Context) (outcome, error) {
 	if apart != "" {
 		return outcome{message: "kept in the state folder; " + apart}, nil
 	}
-	err = r.token.StoreCertificate(ctx, r.record.Request.Key, cert.Leaf, r.asking("store the certificate"))
+	err = r.withPIN(ctx, "store the certificate", func(p hsm.Prompter) error {
+		return r.token.StoreCertificate(ctx, r.record.Request.Key, cert.Leaf, p)
+	})
 	if errors.Is(err, hsm.ErrUnsupported) {
 		r.note("this token stores no certificates; it is kept in the state folder")
 		return outcome{message: "kept in the state folder"}, nil
@@ -65,7 +67,6 @@ func (r *attempt) storeCertificate(ctx context.Context) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	r.pins.prove(r.info.URI())
 	back, err := r.token.Slot(ctx, r.record.Request.Key)
 	if err != nil {
 		return outcome{}, fmt.Errorf("read the certificate back: %w", err)

@@ -163,26 +163,27 @@ func (s secrets) replace(ctx context.Context, all []defaultSecret) error {
 		}
 	}
 	if has(all, hsm.UserPIN) {
-		asking := knownDefaults(ask.From(r.asking("replace the default PIN")))
-		if err := r.token.ChangePIN(ctx, hsm.UserPIN, asking.Prompter()); err != nil {
-			r.pins.zero()
-			return err
-		}
-		r.pins.prove(r.info.URI())
-		r.progress(enrolling.StepToken, "the PIN is changed")
-	}
-	if has(all, hsm.ManagementKey) {
-		key, err := r.token.SetManagementKey(ctx, hsm.ManagementKeyOptions{Protect: true},
-			r.asking("set a random management key"))
-		key.Zero() // the card has it
+		err := r.withPIN(ctx, "replace the default PIN", func(p hsm.Prompter) error {
+			if err := r.token.ChangePIN(ctx, hsm.UserPIN, knownDefaults(ask.From(p)).Prompter()); err != nil {
+				return err
+			}
+			return token.LockAgent(ctx, r.env) // the agent may have been given the old PIN meanwhile
+		})
 		if err != nil {
 			return err
 		}
-		r.pins.prove(r.info.URI())
-		r.progress(enrolling.StepToken, "the management key is changed to a random one")
+		r.progress(enrolling.StepToken, "the PIN is changed")
 	}
-	if err := token.LockAgent(ctx, r.env); err != nil { // the agent may have been given the old PIN meanwhile
-		return err
+	if has(all, hsm.ManagementKey) {
+		err := r.withPIN(ctx, "set a random management key", func(p hsm.Prompter) error {
+			key, err := r.token.SetManagementKey(ctx, hsm.ManagementKeyOptions{Protect: true}, p)
+			key.Zero() // the card has it
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		r.progress(enrolling.StepToken, "the management key is changed to a random one")
 	}
 	var err error
 	r.info, err = r.token.Info(ctx)
@@ -207,7 +208,7 @@ func (s secrets) replacePUK(ctx context.Context) {
 		if fresh, err = token.NewFreshPUK(); err != nil {
 			return err
 		}
-		asking := knownDefaults(ask.From(fresh.Before(r.asking("set a random PUK"))))
+		asking := knownDefaults(ask.From(fresh.Before(ask.With(r.env.Prompter, r.purpose("set a random PUK")))))
 		return t.ChangePIN(ctx, hsm.PUK, asking.Prompter())
 	})
 	if fresh != nil {

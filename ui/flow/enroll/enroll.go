@@ -14,7 +14,6 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
-	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
@@ -61,11 +60,11 @@ func (n Enroller) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompte
 
 // attempt is one run of an enrollment or of a renewal, or a look at what one would do.
 type attempt struct {
-	env    *env.Env // environment whose prompter asks by pins
+	env    *env.Env // environment whose prompter asks the person of this run
 	record *enrolling.Progress
 	given  enrolling.Options // options of this run, with the terms of a request that is still to be made
-	pins   *onePIN
 	report func(enrolling.Event)
+	at     enrolling.Step // the step that runs
 
 	filing *csr.Client // signed in beforehand to file the request; mostly nil
 	token  hsm.Token
@@ -80,19 +79,15 @@ type attempt struct {
 // nil; report hears of every step, and may be nil.
 func newAttempt(e *env.Env, j *enrolling.Progress, given enrolling.Options, p hsm.Prompter,
 	report func(enrolling.Event)) *attempt {
-	own, pins := *e, newOnePIN(lockPolicy(e))
-	own.Prompter = nil
-	if next := ask.From(p); next != nil {
-		own.Prompter = pins.before(next)
-	}
+	own := *e
+	own.Prompter = p
 	if report == nil {
 		report = func(enrolling.Event) {}
 	}
-	return &attempt{env: &own, record: j, given: given, pins: pins, report: report}
+	return &attempt{env: &own, record: j, given: given, report: report}
 }
 
 func (r *attempt) close() {
-	r.pins.zero()
 	if r.token != nil {
 		r.token.Close()
 	}
@@ -117,6 +112,7 @@ func (r *attempt) run(ctx context.Context, steps []enrolling.Step) error {
 
 // step takes one step, saves the progress and reports.
 func (r *attempt) step(ctx context.Context, s enrolling.Step) error {
+	r.at = s
 	r.report(enrolling.Event{Step: s, State: enrolling.StepRunning})
 	do := map[enrolling.Step]func(context.Context) (outcome, error){
 		enrolling.StepDiscover: r.discover, enrolling.StepToken: r.findToken,
@@ -252,11 +248,6 @@ func (n Enroller) Forget(ctx context.Context, name string) error {
 	return store.Save(j)
 }
 
-// asking names the enrollment and the action on the prompts of a step.
-func (r *attempt) asking(action string) hsm.Prompter {
-	return ask.With(r.env.Prompter, hsm.Purpose{Cluster: r.record.Options.Name, Action: action})
-}
-
 func (r *attempt) findToken(ctx context.Context) (outcome, error) {
 	if err := r.openToken(ctx); err != nil {
 		return outcome{}, err
@@ -276,6 +267,9 @@ func (r *attempt) findToken(ctx context.Context) (outcome, error) {
 }
 
 func (r *attempt) openToken(ctx context.Context) error {
+	if r.token != nil {
+		return nil
+	}
 	t, err := r.env.Drivers.Open(ctx, r.record.Options.Token)
 	if err != nil {
 		return err

@@ -84,13 +84,19 @@ func (k keyMaker) make(ctx context.Context) (outcome, error) {
 	if err := enrolling.NewStore(k.run.env).Save(k.run.record); err != nil {
 		return outcome{}, err
 	}
-	slot, err := k.run.token.Generate(ctx, k.run.record.Options.Generate, k.run.asking("generate a key"))
-	if err != nil {
-		return outcome{}, err
-	}
-	k.run.pins.prove(k.run.info.URI())
-	return k.take(slot, false)
+	var out outcome
+	err = k.run.withPIN(ctx, generating, func(p hsm.Prompter) error {
+		slot, err := k.run.token.Generate(ctx, k.run.record.Options.Generate, p)
+		if err == nil {
+			out, err = k.take(slot, false)
+		}
+		return err
+	})
+	return out, err
 }
+
+// generating is what a token is asked for, as prompts say it.
+const generating = "generate a key"
 
 // occupied is the refusal of a key that would be made where another one is, as far as the token
 // shows that without a PIN.
@@ -111,15 +117,16 @@ func (k keyMaker) isWhole(ctx context.Context, u hsm.URI) (bool, error) {
 	if !k.run.info.Kind().Hides {
 		return true, nil
 	}
-	if err := k.run.token.Unlock(ctx, k.run.asking("generate a key")); err != nil {
+	unlock := func(p hsm.Prompter) error { return k.run.token.Unlock(ctx, p) }
+	if err := k.run.withPIN(ctx, generating, unlock); err != nil {
 		return false, err
 	}
-	k.run.pins.prove(k.run.info.URI())
 	slot, err := k.run.token.Slot(ctx, u)
 	if err != nil || slot.Key != nil {
 		return err == nil, err
 	}
-	if err := k.run.token.Delete(ctx, slot.URI, k.run.asking("generate a key")); err != nil {
+	remove := func(p hsm.Prompter) error { return k.run.token.Delete(ctx, slot.URI, p) }
+	if err := k.run.withPIN(ctx, generating, remove); err != nil {
 		return false, fmt.Errorf("remove the half-made key of an interrupted run: %w", err)
 	}
 	k.run.note("an interrupted run left half a key on the token; it was removed")
@@ -214,10 +221,10 @@ func shortHash(hash string) string {
 func (r *attempt) adopt(ctx context.Context) (outcome, error) {
 	o := r.record.Options
 	if r.info.Kind().Hides {
-		if err := r.token.Unlock(ctx, r.asking("use the certificate")); err != nil {
+		unlock := func(p hsm.Prompter) error { return r.token.Unlock(ctx, p) }
+		if err := r.withPIN(ctx, "use the certificate", unlock); err != nil {
 			return outcome{}, err
 		}
-		r.pins.prove(r.info.URI())
 	}
 	r.record.Request.KeyHash = "" // the issuer may have put another key there with its next certificate
 	out, err := keyMaker{r}.reuse(ctx, o.Key)

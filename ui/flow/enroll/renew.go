@@ -157,8 +157,7 @@ func (n Renewer) placeNewKey(ctx context.Context, j *enrolling.Progress) error {
 	return nil
 }
 
-// signInFirst signs in with the certificate that is to be renewed, while the
-// token is not held here: the agent needs it.
+// signInFirst signs in with the certificate that is to be renewed, before the token is opened here: the agent needs it.
 func (r *attempt) signInFirst(ctx context.Context) error {
 	o := r.record.Options
 	if o.Renewal.With != "" || r.record.Did(enrolling.StepApproval) {
@@ -171,11 +170,12 @@ func (r *attempt) signInFirst(ctx context.Context) error {
 	if err := NewRenewer(r.env).renewable(en); err != nil {
 		return err
 	}
-	if r.filing, err = (cluster.Access{Env: r.env}).ThroughBridge(ctx, o.Name, r.env.Prompter); err != nil {
-		return err
-	}
-	r.pins.prove(en.Key)
-	return nil
+	return r.withPIN(ctx, "sign in", func(p hsm.Prompter) error {
+		if r.filing, err = (cluster.Access{Env: r.env}).ThroughBridge(ctx, o.Name, p); err != nil {
+			return err
+		}
+		return r.openToken(ctx)
+	})
 }
 
 // renewable refuses what cannot ask for its own successor any more.

@@ -107,10 +107,16 @@ func endHint(j *enrolling.Progress, refused error) error {
 }
 
 func (r *attempt) signRequest(ctx context.Context) error {
-	signer, err := r.token.Signer(ctx, r.record.Request.Key, r.public, r.asking("sign the certificate request"))
-	if err != nil {
-		return err
-	}
+	return r.withPIN(ctx, "sign the certificate request", func(p hsm.Prompter) error {
+		signer, err := r.token.Signer(ctx, r.record.Request.Key, r.public, p)
+		if err != nil {
+			return err
+		}
+		return r.signRequestWith(ctx, signer)
+	})
+}
+
+func (r *attempt) signRequestWith(ctx context.Context, signer crypto.Signer) error {
 	r.record.Options.TakeTerms(r.given)
 	r.record.Request.Server = r.record.Cluster.Server
 	unattested, err := request.Sign(ctx, r.token, r.info.Can, signer, &r.record.Options, &r.record.Request)
@@ -123,7 +129,6 @@ func (r *attempt) signRequest(ctx context.Context) error {
 	if unattested != nil {
 		r.note("the request carries no attestation: %v", unattested)
 	}
-	r.pins.prove(r.info.URI())
 	if err := carryConsent(ctx, r.env, r.record.Enrollment(), signer); err != nil {
 		return err
 	}

@@ -7,9 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -44,35 +41,27 @@ func (a Agent) AgentStatus(ctx context.Context) (s message.Status, err error) {
 	return s, err
 }
 
-// LockAgent has the running agent forget every PIN and cut every connection, and enrollments that
-// wait forget theirs, whether an agent runs or not. say, which may be nil, is told what had to be
-// ended because it did not answer.
+// LockAgent has the running agent forget every PIN and cut every connection. say, which may be
+// nil, is told what had to be ended because it did not answer.
 func (a Agent) LockAgent(ctx context.Context, say func(sentence string)) error {
-	stamped := home.WriteFile(lockStamp(a.Env), nil)
-	if errors.Is(stamped, fs.ErrNotExist) { // without the folder, nothing waits
-		stamped = nil
-	}
-	return errors.Join(a.insist(ctx, client.Lock, say), stamped)
-}
-
-// lockStamp is the file whose time is that of the last lock that was asked for.
-func lockStamp(e *env.Env) string { return filepath.Join(e.Dirs.State, "locked") }
-
-// LockedSince tells whether a lock was asked for since t.
-func LockedSince(e *env.Env, t time.Time) bool {
-	info, err := os.Stat(lockStamp(e))
-	return err == nil && !info.ModTime().Before(t)
+	return a.insist(ctx, client.Lock, say)
 }
 
 // Unlock has the agent, which is started if none runs, unlock the token of the
 // enrollment called name. p is asked for the PIN.
 func (a Agent) Unlock(ctx context.Context, name string, p hsm.Prompter) error {
+	return a.UnlockToken(ctx, name, hsm.URI{}, p)
+}
+
+// UnlockToken is [Agent.Unlock] for an enrollment that may not be there yet, whose key will be on
+// the token that u names. p has the PIN at hand.
+func (a Agent) UnlockToken(ctx context.Context, name string, u hsm.URI, p hsm.Prompter) error {
 	c, err := client.EnsureProgram(ctx, a.Env.Dirs, client.Program{Path: a.Env.Executable, Version: a.Env.Version})
 	if err != nil {
 		return err
 	}
-	c.Waiting = a.Env.WaitingOf(ctx)
-	return errors.Join(c.Unlock(ctx, name, p), c.Close())
+	c.Waiting, c.Given = a.Env.WaitingOf(ctx), u.Scheme != ""
+	return errors.Join(c.UnlockToken(ctx, name, u, p), c.Close())
 }
 
 // StopAgent ends the running agent; say is as in [Agent.LockAgent].

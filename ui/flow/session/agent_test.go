@@ -120,26 +120,6 @@ func TestAgentHangsUp(t *testing.T) {
 	}
 }
 
-// TestLockedSince: that somebody asked for a lock is known afterwards, whether an agent runs or not.
-func TestLockedSince(t *testing.T) {
-	for name, w := range map[string]*flowtest.World{"an agent": served(t),
-		"none": flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "")} {
-		before := time.Now().Add(-time.Minute)
-		if err := w.Env.Dirs.Prepare(); err != nil {
-			t.Fatal(err)
-		}
-		if LockedSince(w.Env, before) {
-			t.Errorf("%s: locked before", name)
-		}
-		if err := (Agent{w.Env}).LockAgent(t.Context(), nil); err != nil && !errors.Is(err, client.ErrNotRunning) {
-			t.Fatal(err)
-		}
-		if !LockedSince(w.Env, before) || LockedSince(w.Env, time.Now().Add(time.Minute)) {
-			t.Errorf("%s: the lock is not known", name)
-		}
-	}
-}
-
 // TestOfferResponder: the agent counts a responder until that goes.
 func TestOfferResponder(t *testing.T) {
 	w := served(t)
