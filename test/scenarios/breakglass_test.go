@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 )
 
@@ -139,6 +140,14 @@ func TestBreakGlassPolicy(t *testing.T) {
 			}
 		}
 	}
+	pem, err := csr.NewRequest(softwareKey(t), csr.Subject{User: "jane", Groups: []string{"dev"}}, csr.RequestOptions{})
+	must(t, err)
+	largest := append(pem, strings.Repeat("\n", 16<<10-len(pem))...)
+	began := time.Now()
+	if res := admin.kubectl(requestOf(unique("request"), "", 0, largest), "create", "-f", "-"); res.Code != 0 {
+		t.Errorf("the largest request: %s", res)
+	}
+	t.Logf("the largest request took %s", time.Since(began).Round(time.Millisecond))
 }
 
 // inBMPString is a PKCS#10 whose group is a BMPString, with end after it.
@@ -162,7 +171,7 @@ func TestRBACCheck(t *testing.T) {
 	t.Parallel()
 	u := newJoiner(t, lab.Options{})
 	admin := u.newDesk("")
-	out := admin.ok("rbac", "check", "--try-token")
+	out := admin.ok("rbac", "check")
 	if strings.Contains(out, "missing") || strings.Contains(out, "differs") ||
 		!strings.Contains(out, "kubehsm-break-glass") || !strings.Contains(out, "yes, as far as can be seen from here") {
 		t.Errorf("the check: %s", out)

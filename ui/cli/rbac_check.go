@@ -31,7 +31,6 @@ type rbacDoc struct {
 
 func (a *app) rbacCheck() *cobra.Command {
 	var o *format
-	var try bool
 	c := a.command(&cobra.Command{
 		Use:   "check [SET...]",
 		Short: "Compare the roles and policies in a cluster with the required ones",
@@ -41,13 +40,8 @@ certificates are broken. It says whether a ticket can work here at all, and who 
 roster may not file requests, so that nobody renews their certificates. It fails if
 something is missing, different or broken.
 
-With --try-token, it makes a bootstrap token that can only file requests and lives for
-a minute at most, and says whether the cluster signs its cluster-info with that token
-and lets the token sign in: k3s, Talos and OpenShift may do neither.
-
 ` + setsUsage(),
 		Example: `kubehsm rbac check --context prod
-kubehsm rbac check --try-token
 kubehsm rbac check breakglass -o json`,
 	}, func(c *cobra.Command, args []string) error {
 		if _, err := desk.RBACManifest(args...); err != nil {
@@ -82,21 +76,14 @@ kubehsm rbac check breakglass -o json`,
 		if barred.Err() != nil || barred.Unasked > 0 {
 			doc.Barred = &barred
 		}
-		tickets := desk.NewTickets(env)
-		var untried error
-		if try {
-			doc.Obstacles, untried = tickets.Try(c.Context(), a.context)
-		} else {
-			doc.Obstacles = tickets.Hindered(c.Context(), a.context)
-		}
+		doc.Obstacles = desk.NewTickets(env).Hindered(c.Context(), a.context)
 		err = a.emit(o, doc, func(w *words) {
 			w.sections(append([]present.Section{present.Roles(doc.Objects), present.Rights(doc.Rights),
 				present.BrokenPolicies(doc.BrokenPolicies), present.Obstacles(doc.Obstacles)},
 				slices.Concat(present.Lacks(doc.Approver), present.Barred(barred))...))
 		})
-		return together(err, untried, rbacWrong(doc.Objects), broken, barred.Err())
+		return together(err, rbacWrong(doc.Objects), broken, barred.Err())
 	})
-	c.Flags().BoolVar(&try, "try-token", false, "make a bootstrap token to test whether the cluster accepts it")
 	o = output(c)
 	return c
 }

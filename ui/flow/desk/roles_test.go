@@ -110,23 +110,6 @@ func TestPublishing(t *testing.T) {
 	}
 }
 
-// TestTry: a trial says what a token cannot do, and leaves none.
-func TestTry(t *testing.T) {
-	w := desk(t)
-	before := len(w.Server.Names(flowtest.Secrets))
-	all, err := NewTickets(w.Env).Try(t.Context(), "")
-	if err != nil || len(all) != 2 || !strings.Contains(all[0], "nobody can join") {
-		t.Errorf("without cluster-info and roles: %q, %v", all, err)
-	}
-	if left := w.Server.Names(flowtest.Secrets); len(left) != before {
-		t.Errorf("it left %q", left)
-	}
-	w.Server.Forbid("create secrets")
-	if all, err := NewTickets(w.Env).Try(t.Context(), ""); err == nil || len(all) == 0 {
-		t.Errorf("without the right to make a token: %q, %v", all, err)
-	}
-}
-
 // TestLacks: the approver's Events of late say what it may not do, others do not.
 func TestLacks(t *testing.T) {
 	w, now := desk(t), time.Now()

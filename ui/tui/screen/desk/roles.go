@@ -22,9 +22,8 @@ import (
 // desk and break-glass need.
 func (d work) roles() tea.Cmd {
 	entries := []dialog.Entry{
-		{Name: "compare with what the cluster has", Message: d.checkRoles(false)},
+		{Name: "compare with what the cluster has", Message: d.checkRoles()},
 		{Name: "apply what is missing or differs", Message: d.applyRoles(false)},
-		{Name: "compare, and test a bootstrap token", Message: d.checkRoles(true)},
 		{Name: "apply, and publish cluster-info for tickets", Message: d.applyRoles(true)},
 		{Name: "show them, to copy", Message: d.showRoles()},
 	}
@@ -36,18 +35,10 @@ func compared(all []desk.RBACObject) []present.Section {
 	return append([]present.Section{present.Roles(all)}, screen.Wrong(desk.RBACUnenforced(all))...)
 }
 
-// checkRoles compares the cluster's roles and policies, and with try makes a bootstrap token to test whether the
-// cluster accepts it.
-func (d work) checkRoles(try bool) tea.Msg {
-	command, hindered := "kubehsm rbac check", func(ctx context.Context) ([]string, error) {
-		return d.Tickets.Hindered(ctx, ""), nil
-	}
-	if try {
-		command += " --try-token"
-		hindered = func(ctx context.Context) ([]string, error) { return d.Tickets.Try(ctx, "") }
-	}
+// checkRoles compares the cluster's roles and policies.
+func (d work) checkRoles() tea.Msg {
 	return screen.OperationMsg{Operation: screen.Operation{Title: "Check roles and policies",
-		Command: command, Writes: try,
+		Command: "kubehsm rbac check",
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
 			all, err := d.Roles.Check(ctx, "", nil)
 			if err != nil {
@@ -65,12 +56,11 @@ func (d work) checkRoles(try bool) tea.Msg {
 			if err != nil {
 				return screen.Report{}, err
 			}
-			obstacles, untried := hindered(ctx)
+			obstacles := d.Tickets.Hindered(ctx, "")
 			sections := append(compared(all), present.Rights(rights), present.Obstacles(obstacles))
 			sections = append(sections, present.Lacks(lacks)...)
 			sections = append(append(sections, present.Barred(barred)...), screen.Wrong(barred.Err())...)
-			return screen.Report{Title: "Roles and policies in the cluster",
-				Sections: append(sections, screen.Wrong(untried)...)}, nil
+			return screen.Report{Title: "Roles and policies in the cluster", Sections: sections}, nil
 		}}}
 }
 
