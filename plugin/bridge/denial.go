@@ -37,6 +37,7 @@ const (
 	DeniedUnknown       = "unknown-session"   // the certificate is not one of this agent's
 	DeniedExpired       = "expired-session"   // the session's client or its time has ended
 	DeniedProcess       = "other-process"     // the session is another process's
+	DeniedHidden        = "hidden-process"    // the kernel does not show whose the connection is
 	DeniedEnrollment    = "other-enrollment"  // the session is for another enrollment
 	DeniedLocked        = "locked"            // the enrollment was locked meanwhile
 	DeniedConsent       = "no-consent"        // the policy needs a yes, and there was none
@@ -47,14 +48,14 @@ const (
 // refusal is the answer to a request that is not carried.
 type refusal struct {
 	code    int
-	reason  string // a Denied constant
+	reason  string // a Denied constant; "" if the request is not refused, but cannot be judged now
 	message string
 }
 
 // refuse answers a request that is not served and says so to whom it concerns.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, e *session, ref *refusal) {
 	s.log.Info("refused", "code", ref.code, "why", ref.message)
-	if s.Denied != nil {
+	if s.Denied != nil && ref.reason != "" {
 		d := Denial{Code: ref.code, Reason: ref.reason}
 		if e != nil {
 			d.Enrollment, d.Client = e.enrollment, e.client

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -14,9 +15,16 @@ import (
 // Whose finds the process that holds the client's end of a connection, on which the
 // certificate of a session was shown: the session's client, a process that this one
 // has started, or one of kin, those that have started the client. told is false where
-// the system does not tell. An error says that it is none of these; owner is then
-// one that holds it, if there is.
+// the system does not tell. An error says that it is none of these, and owner is then
+// one that holds it, if there is; or it is [errHidden] or [errLook].
 type Whose func(client, server netip.AddrPort, of Client, kin []Client) (owner Client, told bool, err error)
+
+// Why it cannot be told whose a connection is, on a system that tells.
+var (
+	errHidden = errors.New("the kernel does not show kubehsm's agent which files that program has open, so that nobody can tell whose " +
+		"this connection is: it has file capabilities, or the two are in different user namespaces")
+	errLook = errors.New("whose this connection is cannot be found out now")
+)
 
 // line is a connection of a client. Whose it is does not change and costs a look
 // through the descriptors of a process, so it is found out once.
@@ -57,12 +65,15 @@ func (s *Server) asker(r *http.Request, e *session) (asker, *refusal) {
 	defer l.mu.Unlock()
 	if l.of != e {
 		l.owner, l.told, l.err = s.ownerOf(l.conn, e)
-		// A look that failed, with too many open files say, is made again with the next request.
-		if l.err == nil || l.owner.Known() {
+		if !errors.Is(l.err, errLook) { // that one is made again with the next request
 			l.of = e
 		}
 	}
 	switch {
+	case errors.Is(l.err, errLook):
+		return asker{}, &refusal{http.StatusServiceUnavailable, "", l.err.Error()}
+	case errors.Is(l.err, errHidden):
+		return asker{}, &refusal{http.StatusForbidden, DeniedHidden, l.err.Error()}
 	case l.err != nil:
 		return asker{}, &refusal{http.StatusUnauthorized, DeniedProcess, l.err.Error()}
 	case !l.told:
@@ -111,6 +122,9 @@ func (s *Server) ownerOf(c net.Conn, e *session) (owner Client, told bool, err e
 
 // notOf says that a connection is not that of the session's client.
 func (e *session) notOf(err error) error {
+	if errors.Is(err, errHidden) || errors.Is(err, errLook) {
+		return fmt.Errorf("the certificate was made for process %d, and %w", e.client.PID, err)
+	}
 	return fmt.Errorf("the certificate was made for process %d, and %w; each program has to run `kubehsm credential` itself",
 		e.client.PID, err)
 }

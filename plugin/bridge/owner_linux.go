@@ -16,60 +16,66 @@ import (
 
 // whoseSocket asks the kernel for the inode of the client's socket, and looks for it
 // among the descriptors of the processes that it may belong to. It is the session's
-// client that counts, also where a child has inherited the socket. A client whose
-// descriptors nobody may see (proc_pid_fd(5)) cannot be told from others.
+// client that counts, also where a child has inherited the socket.
 func whoseSocket(client, server netip.AddrPort, of Client, kin []Client) (owner Client, told bool, err error) {
-	if !of.Known() {
-		return Client{}, false, nil
-	}
 	_, inode, err := socketOf(client, server)
 	if err != nil {
-		return Client{}, false, fmt.Errorf("the owner of the connection cannot be found: %w", err)
+		return Client{}, false, fmt.Errorf("%w: %w", errLook, err)
 	}
-	held, err := holds(of, inode)
-	if held {
-		return of, true, nil
-	}
-	switch {
-	case err == nil || !of.Alive(): // another process may have its number by now
-	case errors.Is(err, fs.ErrPermission):
-		return Client{}, false, nil
-	default:
-		return Client{}, false, fmt.Errorf("the owner of the connection cannot be found: %w", err)
-	}
-	for _, p := range kin {
-		if held, _ := holds(p, inode); held { // the owner of hidden descriptors cannot be told
+	hidden := false
+	for _, p := range append([]Client{of}, kin...) {
+		held, err := holds(p, inode)
+		switch {
+		case held:
 			return p, true, nil
+		case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist): // proc_pid_fd(5), hidepid in proc(5)
+			hidden = true
+		case err != nil:
+			return Client{}, false, fmt.Errorf("%w: %w", errLook, err)
 		}
 	}
-	for _, p := range holders(inode) {
+	holders, err := holders(inode)
+	if err != nil {
+		return Client{}, false, fmt.Errorf("%w: %w", errLook, err)
+	}
+	for _, p := range holders {
 		if owner = p; slices.Contains(slices.Collect(p.Ancestors()), of) {
 			return p, true, nil
 		}
 	}
-	if owner.Known() {
+	switch {
+	case owner.Known():
 		return owner, false, fmt.Errorf("this connection belongs to process %d", owner.PID)
+	case hidden:
+		return owner, false, errHidden
 	}
 	return owner, false, errors.New("this connection belongs to another process")
 }
 
 // holders are the processes that are seen to have the socket open.
-func holders(inode uint32) (all []Client) {
+func holders(inode uint32) (all []Client, err error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
 			continue
 		}
-		p := process.Of(pid)
-		if held, _ := holds(p, inode); held { // most of those that cannot be seen are other users'
+		p, err := process.Find(pid)
+		held := false
+		if err == nil {
+			held, err = holds(p, inode)
+		}
+		if err != nil && !errors.Is(err, process.ErrEnded) && !errors.Is(err, fs.ErrPermission) { // most of the latter are other users'
+			return nil, err
+		}
+		if held {
 			all = append(all, p)
 		}
 	}
-	return all
+	return all, nil
 }
 
 // holds tells whether the process has the socket open. The error says that its
@@ -79,7 +85,7 @@ func holds(p Client, inode uint32) (bool, error) {
 		return false, nil
 	}
 	dir, err := os.Open("/proc/" + strconv.Itoa(p.PID) + "/fd")
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) && !p.Alive() {
 		return false, nil
 	}
 	if err != nil {

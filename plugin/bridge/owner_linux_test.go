@@ -1,14 +1,18 @@
 package bridge
 
 import (
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
 	"os/exec"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/test/need"
@@ -53,7 +57,7 @@ func TestWhoseSocket(t *testing.T) {
 		{"another's, started by the same", other, []Client{parent}, Client{}, false, true},
 		{"one that has ended", gone, nil, Client{}, false, true},
 		{"another process of the number", Client{PID: me.PID, Start: me.Start + 1}, nil, Client{}, false, true},
-		{"not known", Client{}, nil, Client{}, false, false},
+		{"not known", Client{}, nil, Client{}, false, true},
 	} {
 		owner, told, err := whoseSocket(client, server, o.of, o.kin)
 		if o.fails {
@@ -87,26 +91,25 @@ func connected(t *testing.T) (c net.Conn, client, server netip.AddrPort) {
 	return c, netip.MustParseAddrPort(c.LocalAddr().String()), netip.MustParseAddrPort(l.Addr().String())
 }
 
-// TestHidden: a client whose descriptors cannot be seen cannot be told from others.
+// TestHidden: a program whose descriptors cannot be seen is not believed to hold a connection, unless
+// another one that may hold it is seen to.
 func TestHidden(t *testing.T) {
-	if os.Getenv("KUBEHSM_TEST_HIDDEN") != "" {
+	if its := strings.Fields(os.Getenv("KUBEHSM_TEST_HIDDEN")); len(its) > 0 {
 		_, client, server := connected(t)
-		if owner, told, err := whoseSocket(client, server, process.Parent(), nil); owner.Known() || told || err != nil {
-			t.Errorf("the parent's descriptors are seen: %v, %v, %v", owner, told, err)
+		me, parent := process.This(), process.Parent()
+		if owner, told, err := whoseSocket(client, server, parent, nil); owner != me || !told || err != nil {
+			t.Errorf("that of a child: %v, %v, %v", owner, told, err)
 		}
-		gone, me := process.Parent(), process.This()
-		gone.Start++ // the parent has the number of gone now
-		for _, kin := range [][]Client{{me}, nil} {
-			owner, told, err := whoseSocket(client, server, gone, kin)
-			if owner != me || told != (kin != nil) || told != (err == nil) {
-				t.Errorf("what cannot be seen has the number of one that ended; kin %v: %v, %v, %v", kin, owner, told, err)
-			}
+		client, server = netip.MustParseAddrPort(its[0]), netip.MustParseAddrPort(its[1])
+		if owner, told, err := whoseSocket(client, server, parent, nil); owner.Known() || told || !errors.Is(err, errHidden) {
+			t.Errorf("the parent's descriptors are seen: %v, %v, %v", owner, told, err)
 		}
 		return
 	}
 	if os.Geteuid() != 0 {
 		need.Missing(t, "only root can start a program that sees less")
 	}
+	_, client, server := connected(t)
 	exe, err := os.Executable()
 	check(t, err)
 	check(t, os.Chmod(exe, 0o755))
@@ -118,7 +121,7 @@ func TestHidden(t *testing.T) {
 			check(t, err)
 			defer file.Close()
 			c.ExtraFiles = []*os.File{file}
-			c.Env = append(os.Environ(), "KUBEHSM_TEST_HIDDEN=1", "CI=true")
+			c.Env = append(os.Environ(), "KUBEHSM_TEST_HIDDEN="+client.String()+" "+server.String(), "CI=true")
 			if out, err := c.CombinedOutput(); err != nil {
 				t.Errorf("%v: %s", err, out)
 			}
@@ -165,7 +168,7 @@ func TestAnotherProcess(t *testing.T) {
 	}
 	// "sh -c" started the plugin, and has ended: it was for who started that.
 	shell, endShell := asleep(t)
-	cred, err := r.sessions.Issue("prod", shell, func() []Client { return []Client{me} })
+	cred, err := r.sessions.Issue("prod", shell, []Client{me})
 	check(t, err)
 	endShell()
 	c := r.client(&cred)
@@ -178,7 +181,7 @@ func TestAnotherProcess(t *testing.T) {
 	}
 	// Who has started a client gets nothing by that once the client has connected.
 	child, _ := asleep(t)
-	cred, err = r.sessions.Issue("prod", child, func() []Client { return []Client{me} })
+	cred, err = r.sessions.Issue("prod", child, []Client{me})
 	check(t, err)
 	r.sessions.byOwner[owner{"prod", child}].met.Store(true)
 	if code, body := r.get(r.client(&cred), "/version"); code != http.StatusUnauthorized {
@@ -192,21 +195,46 @@ func TestAnotherProcess(t *testing.T) {
 	}
 }
 
-// TestLookFails: where the owner of a connection could not be looked up, the next
-// request has it looked up again.
+// TestLookFails: that nothing can be looked up now, as without a free descriptor, is no attack, and the
+// next request has it looked up again.
 func TestLookFails(t *testing.T) {
-	failed := false
-	r := newRig(t, rigOptions{whose: func(_, _ netip.AddrPort, of Client, _ []Client) (Client, bool, error) {
-		if failed {
-			return of, true, nil
-		}
-		failed = true
-		return Client{}, false, syscall.EMFILE
-	}})
+	var limit unix.Rlimit
+	check(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	free := true
+	denied := make(chan Denial, 1)
+	r := newRig(t, rigOptions{denied: func(d Denial) { denied <- d },
+		whose: func(client, server netip.AddrPort, of Client, kin []Client) (Client, bool, error) {
+			none := limit
+			if !free {
+				none.Cur = 0
+			}
+			check(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &none))
+			owner, told, err := whoseSocket(client, server, of, kin)
+			check(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+			return owner, told, err
+		}})
 	c := r.client(r.issue("prod", process.This()))
-	for _, want := range []int{http.StatusUnauthorized, http.StatusOK} {
+	for _, want := range []int{http.StatusServiceUnavailable, http.StatusOK} {
+		free = want == http.StatusOK
 		if code, body := r.get(c, "/version"); code != want {
 			t.Errorf("%d %s, want %d", code, body, want)
 		}
+	}
+	if len(denied) > 0 {
+		t.Errorf("on record is %+v", <-denied)
+	}
+}
+
+// TestHiddenIsRefused: with words, and on record.
+func TestHiddenIsRefused(t *testing.T) {
+	denied := make(chan Denial, 1)
+	r := newRig(t, rigOptions{denied: func(d Denial) { denied <- d },
+		whose: func(netip.AddrPort, netip.AddrPort, Client, []Client) (Client, bool, error) {
+			return Client{}, false, errHidden
+		}})
+	code, body := r.get(r.client(r.issue("prod", process.This())), "/version")
+	refused(t, body, http.StatusForbidden, "different user namespaces")
+	if d := <-denied; code != http.StatusForbidden || d.Reason != DeniedHidden || d.Client != process.This() {
+		t.Errorf("%d, %+v", code, d)
 	}
 }

@@ -26,7 +26,7 @@ const (
 func sameUser(client, server netip.AddrPort) error {
 	uid, _, err := socketOf(client, server)
 	if err != nil {
-		return fmt.Errorf("the owner of the connection cannot be found: %w", err)
+		return fmt.Errorf("%w: %w", errLook, err)
 	}
 	if int(uid) != os.Geteuid() {
 		return fmt.Errorf("the connection is another user's (user id %d)", uid)

@@ -20,14 +20,14 @@ import (
 func sameUser(client, server netip.AddrPort) error {
 	pid, err := processOf(client, server)
 	if err != nil {
-		return fmt.Errorf("the owner of the connection cannot be found: %w", err)
+		return fmt.Errorf("%w: %w", errLook, err)
 	}
 	user, err := process.User(pid)
 	if errors.Is(err, windows.ERROR_ACCESS_DENIED) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("the owner of the connection cannot be found: %w", err)
+		return fmt.Errorf("%w: %w", errLook, err)
 	}
 	own, err := windows.GetCurrentProcessToken().GetTokenUser()
 	if err != nil {
@@ -46,7 +46,7 @@ func whoseSocket(client, server netip.AddrPort, of Client, kin []Client) (owner 
 	}
 	pid, err := processOf(client, server)
 	if err != nil {
-		return Client{}, false, fmt.Errorf("the owner of the connection cannot be found: %w", err)
+		return Client{}, false, fmt.Errorf("%w: %w", errLook, err)
 	}
 	owner = process.Of(pid)
 	switch {

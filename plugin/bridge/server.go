@@ -137,7 +137,11 @@ func (s *Server) Close() error { return s.http.Close() }
 // ServeHTTP judges a request and carries it upstream.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := strangerOf(r.Context()); err != nil {
-		s.refuse(w, r, nil, &refusal{http.StatusForbidden, DeniedUser, err.Error()})
+		ref := &refusal{http.StatusForbidden, DeniedUser, err.Error()}
+		if errors.Is(err, errLook) {
+			ref = &refusal{http.StatusServiceUnavailable, "", err.Error()}
+		}
+		s.refuse(w, r, nil, ref)
 		return
 	}
 	sess, path, ref := s.judge(r)

@@ -68,7 +68,7 @@ type session struct {
 	hash     [sha256.Size]byte
 	cert     []byte   // PEM
 	key      []byte   // PEM
-	kin      []Client // the processes that started the client, see [process.ID.Ancestors]
+	kin      []Client // processes that have started the client, and may be it instead
 	created  time.Time
 	notAfter time.Time
 	issued   atomic.Int64           // Unix nanoseconds: when it was handed out last
@@ -119,10 +119,9 @@ func NewSessions(now func() time.Time) (*Sessions, error) {
 
 // Issue returns the client's certificate for the enrollment, the same as long
 // as it lives. The session lives as long as the client; where the end of that one
-// cannot be seen, its life counts from now again. kin, which may be nil, is asked for a
-// new session who started the client, its parent first: one of them may have started
-// the plugin by another program.
-func (s *Sessions) Issue(enrollment string, c Client, kin func() []Client) (Credential, error) {
+// cannot be seen, its life counts from now again. kin have started the client: one of them may
+// have started the plugin by it.
+func (s *Sessions) Issue(enrollment string, c Client, kin []Client) (Credential, error) {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,10 +138,7 @@ func (s *Sessions) Issue(enrollment string, c Client, kin func() []Client) (Cred
 			}
 		}
 		fresh.owner, fresh.created = o, now
-		isNew = true
-		if kin != nil {
-			fresh.kin = kin()
-		}
+		fresh.kin, isNew = kin, true
 		e = fresh // the old one is left to its last requests; Sweep removes it
 		s.byOwner[o], s.byCert[e.hash] = e, e
 		go s.prepare(e, now)

@@ -175,7 +175,7 @@ func TestClients(t *testing.T) {
 	s, err := NewSessions(time.Now)
 	check(t, err)
 	shell, program := Client{PID: 2, Start: 2}, Client{PID: 1, Start: 1}
-	_, err = s.Issue("prod", shell, func() []Client { return []Client{program} })
+	_, err = s.Issue("prod", shell, []Client{program})
 	check(t, err)
 	if all := s.Clients(); !slices.Equal(all, []Client{shell}) {
 		t.Errorf("%v", all)

@@ -3,6 +3,7 @@
 package process
 
 import (
+	"errors"
 	"iter"
 	"os"
 )
@@ -15,10 +16,23 @@ type ID struct {
 	Start uint64 `json:"start,omitempty"`
 }
 
-// Of is the process that has that number now.
+// ErrEnded says that there is no such process. Any other error says only that the system did not
+// tell, as without a free descriptor.
+var ErrEnded = errors.New("the process has ended")
+
+// ErrOtherUser says that a process is another user's.
+var ErrOtherUser = errors.New("it is another user's process")
+
+// Of is the process that has that number now; it is not known if [Find] fails.
 func Of(pid int) ID {
-	start, _ := look(pid)
-	return ID{PID: pid, Start: start}
+	p, _ := Find(pid)
+	return p
+}
+
+// Find is the process that has that number now. Errors: [ErrEnded], or the system's.
+func Find(pid int) (ID, error) {
+	start, _, err := look(pid)
+	return ID{PID: pid, Start: start}, err
 }
 
 // Parent is the program that started this one: kubectl, to its plugin.
@@ -30,9 +44,30 @@ func This() ID { return Of(os.Getpid()) }
 // Known tells whether the process can be told from others.
 func (p ID) Known() bool { return p.PID > 0 && p.Start != 0 }
 
-// Alive tells whether the process still runs; an unknown one counts as alive. One
-// that has ended and that its parent has not waited for yet is not alive.
-func (p ID) Alive() bool { return !p.Known() || Of(p.PID) == p }
+// Alive tells whether the process still runs; one that is unknown, or of which the system does not
+// tell now, counts as alive. One that has ended and that its parent has not waited for yet is not alive.
+func (p ID) Alive() bool {
+	now, err := Find(p.PID)
+	return !p.Known() || now == p || err != nil && !errors.Is(err, ErrEnded)
+}
+
+// Parent is the process that has started p. Errors are those of [Find].
+func (p ID) Parent() (ID, error) {
+	start, above, err := look(p.PID)
+	switch {
+	case err != nil:
+		return ID{}, err
+	case start != p.Start || start == 0:
+		return ID{}, ErrEnded
+	}
+	parent, err := Find(above)
+	// A parent is older than its child. A younger process has got the number of a
+	// parent that has ended meanwhile.
+	if err == nil && parent.Start > start {
+		err = ErrEnded
+	}
+	return parent, err
+}
 
 // maxAncestors bounds [ID.Ancestors].
 const maxAncestors = 64
@@ -42,19 +77,12 @@ const maxAncestors = 64
 // the system does not tell.
 func (p ID) Ancestors() iter.Seq[ID] {
 	return func(yield func(ID) bool) {
-		start, above := look(p.PID)
-		if !p.Known() || start != p.Start {
-			return
-		}
 		for range maxAncestors {
-			parent := ID{PID: above}
-			parent.Start, above = look(parent.PID)
-			// A parent is older than its child. A younger process has got the number of a
-			// parent that has ended meanwhile.
-			if !parent.Known() || parent.Start > start || !yield(parent) {
+			parent, err := p.Parent()
+			if err != nil || !parent.Known() || !yield(parent) {
 				return
 			}
-			start = parent.Start
+			p = parent
 		}
 	}
 }

@@ -2,6 +2,8 @@ package process
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"strconv"
 	"syscall"
@@ -9,16 +11,33 @@ import (
 
 // look reads the fields 22, the start in clock ticks after boot, and 4, the parent. A process that has ended (field 3)
 // has neither.
-func look(pid int) (start uint64, parent int) {
-	s := statOf(pid)
+func look(pid int) (start uint64, parent int, err error) {
+	s, err := statOf(pid)
 	if state := s.field(3); state == "Z" || state == "X" {
-		return 0, 0
+		return 0, 0, ErrEnded
 	}
-	return s.number(22), int(s.number(4))
+	return s.number(22), int(s.number(4)), err
 }
 
 // terminalOf reads field 7: the device number.
-func terminalOf(pid int) uint64 { return statOf(pid).number(7) }
+func terminalOf(pid int) uint64 {
+	s, _ := statOf(pid) // no terminal is known
+	return s.number(7)
+}
+
+// CheckUser fails with [ErrOtherUser] unless the process is this user's, or with an error of [Find].
+func CheckUser(pid int) error {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return ended(pid, err)
+	}
+	_, rest, _ := bytes.Cut(b, []byte("\nUid:"))
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	if ids := bytes.Fields(line); len(ids) < 2 || string(ids[1]) != strconv.Itoa(os.Geteuid()) { // the effective one
+		return ErrOtherUser
+	}
+	return nil
+}
 
 // terminalName looks where the kernel's device numbers lead
 // (Documentation/admin-guide/devices.txt), and whether it is there.
@@ -42,19 +61,27 @@ type stat [][]byte
 
 // The file is read by three system calls: package os would take nine, and the agent
 // reads it for every command of kubectl.
-func statOf(pid int) stat {
+func statOf(pid int) (stat, error) {
 	fd, err := syscall.Open("/proc/"+strconv.Itoa(pid)+"/stat", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
-		return nil
+		return nil, ended(pid, err)
 	}
 	defer syscall.Close(fd)
 	b := make([]byte, 4096) // more than 64 bytes of a name and 50 numbers take
 	n, err := syscall.Read(fd, b)
 	if err != nil {
-		return nil
+		return nil, ended(pid, err)
 	}
 	b = b[:n]
-	return bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+	return bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:]), nil
+}
+
+// ended is [ErrEnded] if the process is not there, and not only hidden (hidepid, in proc(5)).
+func ended(pid int, err error) error {
+	if (errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ESRCH)) && (pid <= 0 || syscall.Kill(pid, 0) == syscall.ESRCH) {
+		return ErrEnded
+	}
+	return fmt.Errorf("process %d: %w", pid, err)
 }
 
 func (s stat) field(n int) string {
@@ -70,23 +97,4 @@ func (s stat) number(n int) uint64 {
 		return 0
 	}
 	return value
-}
-
-// Inside is the number that the process has in its own pid namespace, and how many
-// namespaces that one is inside ours; 0 where that cannot be told.
-func (p ID) Inside() (pid, depth int) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/status")
-	if err != nil || !p.Alive() {
-		return 0, 0
-	}
-	_, rest, _ := bytes.Cut(b, []byte("\nNSpid:"))
-	line, _, _ := bytes.Cut(rest, []byte("\n"))
-	numbers := bytes.Fields(line)
-	if len(numbers) == 0 {
-		return 0, 0
-	}
-	if pid, err = strconv.Atoi(string(numbers[len(numbers)-1])); err != nil {
-		return 0, 0
-	}
-	return pid, len(numbers) - 1
 }

@@ -14,34 +14,34 @@ func open(pid int) (windows.Handle, error) {
 
 // look asks GetProcessTimes for the start, in intervals of 100 ns since 1601, and NtQueryInformationProcess for the
 // parent. Of a process that has ended and whose number others still have open, both are 0.
-func look(pid int) (start uint64, parent int) {
+func look(pid int) (start uint64, parent int, err error) {
 	if pid <= 0 {
-		return 0, 0
+		return 0, 0, ErrEnded
 	}
 	h, err := open(pid)
 	if err != nil {
-		return 0, 0
+		return 0, 0, ErrEnded
 	}
 	defer func() { _ = windows.CloseHandle(h) }()
 	const stillActive = 259
 	var code uint32
 	if windows.GetExitCodeProcess(h, &code) != nil || code != stillActive {
-		return 0, 0
+		return 0, 0, ErrEnded
 	}
 	var created, exited, kernel, user windows.Filetime
 	if windows.GetProcessTimes(h, &created, &exited, &kernel, &user) != nil {
-		return 0, 0
+		return 0, 0, ErrEnded
 	}
 	var info windows.PROCESS_BASIC_INFORMATION
 	if windows.NtQueryInformationProcess(h, windows.ProcessBasicInformation, unsafe.Pointer(&info),
 		uint32(unsafe.Sizeof(info)), nil) == nil {
 		parent = int(info.InheritedFromUniqueProcessId)
 	}
-	return uint64(created.HighDateTime)<<32 | uint64(created.LowDateTime), parent
+	return uint64(created.HighDateTime)<<32 | uint64(created.LowDateTime), parent, nil
 }
 
-// Inside is the process itself: there are no pid namespaces here.
-func (p ID) Inside() (pid, depth int) { return p.PID, 0 }
+// CheckUser: only processes of one user are asked about here.
+func CheckUser(int) error { return nil }
 
 // terminalOf: this system does not tell the console of another process.
 func terminalOf(int) uint64 { return 0 }

@@ -42,20 +42,25 @@ func PeerPID(c net.Conn) (pid int) {
 }
 
 // Peer is the process that connected, told from others that get its number later.
-// The zero ID is one that the system does not tell; one without a start time has
-// ended.
-func Peer(c net.Conn) (id process.ID) {
+// The zero ID is one that the system does not tell. Errors: [process.ErrEnded], or that the
+// system could not be asked.
+func Peer(c net.Conn) (id process.ID, err error) {
 	ended := false
-	if Control(c, func(fd int) {
-		id = process.Of(wire.PeerPID(fd))
-		ended = wire.PeerEnded(fd) // asked last: until now the number was the peer's
-	}) != nil {
-		return process.ID{}
-	}
+	var ferr error
+	err = Control(c, func(fd int) {
+		pid := wire.PeerPID(fd)
+		if pid == 0 {
+			return
+		}
+		id, ferr = process.Find(pid)
+		var perr error
+		ended, perr = wire.PeerEnded(fd) // asked last: until now the number was the peer's
+		ferr = errors.Join(ferr, perr)
+	})
 	if ended {
-		id.Start = 0
+		return process.ID{PID: id.PID}, process.ErrEnded
 	}
-	return id
+	return id, errors.Join(err, ferr)
 }
 
 // Control calls f with the descriptor of a connection that is a socket.

@@ -76,17 +76,20 @@ func PeerPID(c net.Conn) int {
 var peekNamedPipe = windows.NewLazySystemDLL("kernel32.dll").NewProc("PeekNamedPipe")
 
 // Peer is the process that connected, told from others that get its number later.
-// The zero ID is one that the system does not tell; one without a start time has
-// ended.
-func Peer(c net.Conn) process.ID {
-	id := process.Of(PeerPID(c))
-	if h, _, err := pipe(c); id.PID != 0 && err == nil {
+// The zero ID is one that the system does not tell. Errors: [process.ErrEnded].
+func Peer(c net.Conn) (process.ID, error) {
+	pid := PeerPID(c)
+	if pid == 0 {
+		return process.ID{}, nil
+	}
+	id, err := process.Find(pid)
+	if h, _, perr := pipe(c); perr == nil {
 		// Asked last: a process that has ended has closed its end.
 		if ok, _, _ := peekNamedPipe.Call(uintptr(h), 0, 0, 0, 0, 0); ok == 0 {
-			id.Start = 0
+			return process.ID{PID: pid}, process.ErrEnded
 		}
 	}
-	return id
+	return id, err
 }
 
 // pipe is the handle of a connection that is a pipe, and whether it is the server's end.

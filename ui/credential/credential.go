@@ -102,7 +102,6 @@ func (c *Command) Answer(ctx context.Context, name string) (err error) {
 	defer a.Close()
 	prepare := client.PrepareRequest{
 		Enrollment: name,
-		Client:     process.Parent(),
 		Purpose:    hsm.Purpose{Cluster: name, Action: "sign in", Command: caller.Command()},
 	}
 	if request.Cluster != nil {

@@ -107,10 +107,10 @@ func (s *Records) carry(known *audit.Known) {
 // Requester is who wants a piece of work, and for which enrollment: without one, it is
 // the work of a request that runs already.
 type Requester struct {
-	Enrollment string              // the enrollment's name
-	Client     process.ID          // the program, as the system knows it
-	Kin        func() []process.ID // the processes that started it, nil where the system does not tell
-	Command    string              // the command line that the client tells
+	Enrollment string       // the enrollment's name
+	Client     process.ID   // the program, as the system knows it
+	Kin        []process.ID // the processes that have started it, which may be the client instead
+	Command    string       // the command line that the client tells
 }
 
 // subject fills in who wanted it and for which enrollment; ok is false where nobody

@@ -44,8 +44,8 @@ type Client struct {
 type PrepareRequest struct {
 	// Enrollment is the enrollment's name.
 	Enrollment string
-	// Client is the program that will use the session, see [process.Parent].
-	Client process.ID
+	// Own wants the session for this program, and not for the one that has started it.
+	Own bool
 	// Purpose is shown on prompts; its Cluster is replaced by the enrollment's name.
 	Purpose hsm.Purpose
 	// Authorities are those that the client verifies the bridge with, as PEM; empty where
@@ -77,7 +77,7 @@ func (c *Client) Close() error { return c.link.Close() }
 func (c *Client) Prepare(ctx context.Context, r PrepareRequest, p hsm.Prompter) (message.Session, error) {
 	var out message.SessionAnswer
 	err := c.call(ctx, &message.SessionRequest{Header: link.Header{Op: message.OpPrepare}, Enrollment: r.Enrollment,
-		Client: r.Client, Purpose: r.Purpose, Authorities: r.Authorities, Look: r.Look},
+		Own: r.Own, Purpose: r.Purpose, Authorities: r.Authorities, Look: r.Look},
 		&out, link.Options{Prompter: ask.From(p)})
 	if err != nil {
 		return message.Session{}, err
@@ -97,7 +97,7 @@ func (c *Client) Unlock(ctx context.Context, enrollment string, p hsm.Prompter) 
 // UnlockToken is [Client.Unlock] for an enrollment that may not be there yet: token is where its key will be.
 func (c *Client) UnlockToken(ctx context.Context, enrollment string, token hsm.URI, p hsm.Prompter) error {
 	r := &message.SessionRequest{Header: link.Header{Op: message.OpUnlock}, Enrollment: enrollment, Token: token,
-		Client: process.This(), Purpose: hsm.Purpose{Command: "kubehsm"}, Given: c.Given}
+		Own: true, Purpose: hsm.Purpose{Command: "kubehsm"}, Given: c.Given}
 	return c.call(ctx, r, nil, link.Options{Prompter: ask.From(p)})
 }
 
@@ -108,7 +108,7 @@ func (c *Client) SignPolicy(ctx context.Context, enrollment, text string, p hsm.
 	err error) {
 	var out message.SignAnswer
 	err = c.call(ctx, &message.PolicyRequest{Header: link.Header{Op: message.OpPolicy}, Enrollment: enrollment,
-		Client: process.This(), Text: text}, &out, link.Options{Prompter: ask.From(p)})
+		Text: text}, &out, link.Options{Prompter: ask.From(p)})
 	if err != nil || out.Signed == nil {
 		return nil, false, err
 	}

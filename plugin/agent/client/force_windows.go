@@ -19,7 +19,7 @@ func endByForce(_ string, conn net.Conn) (int, error) {
 	if conn == nil {
 		return 0, errors.New("the system does not tell which process is the agent")
 	}
-	id := socket.Peer(conn)
+	id, perr := socket.Peer(conn)
 	p, err := os.FindProcess(id.PID)
 	if err != nil {
 		return 0, err
@@ -31,8 +31,8 @@ func endByForce(_ string, conn net.Conn) (int, error) {
 	}
 	// While p is open, no other process has its number.
 	switch args := process.Arguments(id.PID); {
-	case !id.Known() || !id.Alive():
-		return 0, fmt.Errorf("process %d: it has ended", id.PID)
+	case perr != nil:
+		return 0, fmt.Errorf("process %d: %w", id.PID, perr)
 	case !strings.EqualFold(filepath.Base(process.Image(id.PID)), filepath.Base(own)),
 		len(args) > 2 && !slices.Equal(args[1:3], []string{"agent", "serve"}):
 		return 0, fmt.Errorf("process %d: it is not an agent", id.PID)

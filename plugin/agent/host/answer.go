@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
@@ -23,7 +24,7 @@ var errInFull = errors.New("the credential is not at hand")
 type credentials struct {
 	program  wire.Build // the agent's
 	protocol int
-	identify func(plugin, claimed process.ID) (client process.ID, kin func() []process.ID, err error)
+	identify func(plugin process.ID, own bool, _ hsm.Purpose) (client process.ID, kin []process.ID, err error)
 	targets  *targets
 	bridge   *bridgeHost
 	issuer   *issuer
@@ -40,7 +41,11 @@ func (s *credentials) answer(l *link.Server, f wire.Frame) bool {
 	if f.Decode(&q) != nil || q.Op != wire.OpCredential { // another operation's fields may have other types
 		return false
 	}
-	b := s.atHand(l.Peer(), q)
+	plugin, err := l.Peer()
+	if err != nil {
+		return false
+	}
+	b := s.atHand(plugin, q)
 	if b == nil {
 		return false
 	}
@@ -81,7 +86,7 @@ func (s *credentials) atHand(plugin process.ID, r wire.Credential) []byte {
 		return nil
 	}
 	who := auditing.Requester{Enrollment: name}
-	who.Client, who.Kin, err = s.identify(plugin, r.Client)
+	who.Client, who.Kin, err = s.identify(plugin, false, hsm.Purpose{})
 	if err != nil || s.issuer.needsAttendant(t, who.Client) || s.warns(t, now) || s.moved(t, q, now) {
 		return nil
 	}

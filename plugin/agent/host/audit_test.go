@@ -69,7 +69,7 @@ func TestAudit(t *testing.T) {
 	check(t, err)
 	_, err = r.prepare(c, caller(2), nil) // the same certificate: no new record
 	check(t, err)
-	_, err = c.Prepare(context.Background(), client.PrepareRequest{Enrollment: "../" + pin, Client: caller(3)}, nil)
+	_, err = c.Prepare(context.Background(), client.PrepareRequest{Enrollment: "../" + pin, Purpose: as(caller(3))}, nil)
 	if err == nil {
 		t.Fatal("that is no name")
 	}

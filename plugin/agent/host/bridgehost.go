@@ -136,12 +136,15 @@ func (b *bridgeHost) listen() error {
 
 // carry serves a connection to the bridge that comes over the agent's socket, if f asks for one. It reports whether it
 // did, once the connection has ended.
-func (b *bridgeHost) carry(peer bridge.Client, c net.Conn, f wire.Frame) bool {
+func (b *bridgeHost) carry(l *link.Server, c net.Conn, f wire.Frame) bool {
 	var h link.Header
 	if f.Decode(&h) != nil || h.Op != message.OpBridge {
 		return false
 	}
-	err := b.ensure()
+	peer, err := l.Peer()
+	if err == nil {
+		err = b.ensure()
+	}
 	if err == nil {
 		b.mu.Lock()
 		s := b.server

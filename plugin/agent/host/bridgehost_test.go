@@ -30,6 +30,6 @@ func TestClientKnowsTheBridge(t *testing.T) {
 }
 
 func (r *rig) prepareKnowing(authorities []byte, p hsm.Prompter) (message.Session, error) {
-	return r.dial().Prepare(context.Background(), client.PrepareRequest{Enrollment: "prod", Client: caller(1),
+	return r.dial().Prepare(context.Background(), client.PrepareRequest{Enrollment: "prod", Purpose: as(caller(1)),
 		Authorities: authorities}, p)
 }

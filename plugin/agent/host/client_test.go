@@ -16,9 +16,9 @@ import (
 )
 
 // order is what a program is told to do, a line of JSON each: to get a session for
-// a process, or to send a request with the session that it has, or is given.
+// itself or its parent, or to send a request with the session that it has, or is given.
 type order struct {
-	For          process.ID `json:",omitzero"`
+	Asks, Own    bool
 	Session      *message.Session
 	Method, Path string
 }
@@ -48,11 +48,11 @@ func clientMain() {
 		}
 		var out done
 		switch {
-		case o.For.PID != 0:
+		case o.Asks:
 			var c *client.Client
 			if c, err = client.Dial(context.Background(), d); err == nil {
 				session, err = c.Prepare(context.Background(),
-					client.PrepareRequest{Enrollment: "prod", Client: o.For, Purpose: hsm.Purpose{Command: "kubectl get pods"}}, nil)
+					client.PrepareRequest{Enrollment: "prod", Own: o.Own, Purpose: hsm.Purpose{Command: "kubectl get pods"}}, nil)
 				_ = c.Close() // the agent has answered
 			}
 			out.Session = session

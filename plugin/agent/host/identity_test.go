@@ -19,6 +19,9 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/consents"
@@ -72,10 +75,10 @@ func (p *otherProgram) does(o order) done {
 	return p.answer()
 }
 
-// asksFor gets a session for a process.
-func (p *otherProgram) asksFor(client process.ID) done {
+// asks gets a session for the program, or for the one that has started it.
+func (p *otherProgram) asks(own bool) done {
 	p.r.t.Helper()
-	return p.does(order{For: client})
+	return p.does(order{Asks: true, Own: own})
 }
 
 // sends sends a request with the session that the program has.
@@ -84,12 +87,12 @@ func (p *otherProgram) sends(method, path string) done {
 	return p.does(order{Method: method, Path: path})
 }
 
-// TestOneTouchIsOnePrograms: what a person allowed one program no other one gets:
-// not by naming it, while it runs or after its end, nor with its certificate.
+// TestOneTouchIsOnePrograms: what a person allowed one program no other one gets
+// with its certificate, while it runs or after its end.
 func TestOneTouchIsOnePrograms(t *testing.T) {
 	r, person := unlocked(t, hsmtest.FakeOptions{})
 	kubectl, thief, late := r.program(`exec "$0" client`), r.program(`exec "$0" client`), r.program(`exec "$0" client`)
-	s := kubectl.asksFor(kubectl.id)
+	s := kubectl.asks(true)
 	if s.Error != "" {
 		t.Fatal(s.Error)
 	}
@@ -99,25 +102,17 @@ func TestOneTouchIsOnePrograms(t *testing.T) {
 	}
 	refusedTo := func(when string, thief *otherProgram) {
 		t.Helper()
-		if d := thief.asksFor(kubectl.id); !strings.Contains(d.Error, "no session for another program") ||
-			len(d.Session.Key) > 0 {
-			t.Errorf("%s: the thief that names it gets %+v", when, d)
-		}
 		d := thief.does(order{Session: &s.Session, Method: "DELETE", Path: pods + "/b"})
 		if d.Code != http.StatusUnauthorized || !strings.Contains(d.Body, `"kind":"Status"`) {
 			t.Errorf("%s: the thief with its certificate gets %+v", when, d)
 		}
-		if d := thief.asksFor(thief.id); d.Error != "" {
+		if d := thief.asks(true); d.Error != "" {
 			t.Error(d.Error) // a session of the thief's own is allowed; its use is asked about below
 		}
 	}
 	refusedTo("while it runs", thief)
-	asked, shown := r.recordsOf(audit.Session), r.recordsOf(audit.Denial)
+	shown := r.recordsOf(audit.Denial)
 	whom := audit.Process{PID: thief.id.PID, Command: consent.CommandOf(thief.id.PID)} // the thief claims "kubectl"
-	if a := asked[2]; a.Outcome != audit.Refused || a.Error != "not-client" || *a.Client != whom ||
-		*asked[3].Client != whom {
-		t.Errorf("on record is %+v", a)
-	}
 	if len(shown) != 1 || shown[0].Reason != bridge.DeniedProcess || shown[0].Client == nil || *shown[0].Client != whom {
 		t.Errorf("on record is %+v", shown)
 	}
@@ -143,13 +138,12 @@ func TestOneTouchIsOnePrograms(t *testing.T) {
 func TestPluginInAShell(t *testing.T) {
 	r, person := unlocked(t, hsmtest.FakeOptions{})
 	plugin := r.program(`"$0" client; true`)
-	shell := slices.Collect(plugin.id.Ancestors())[0]
-	for _, claim := range []process.ID{process.This(), shell} {
-		d := plugin.asksFor(claim)
-		if d.Error != "" {
-			t.Fatal(d.Error)
-		}
-		if claim == shell {
+	d := plugin.asks(false)
+	if d.Error != "" {
+		t.Fatal(d.Error)
+	}
+	for _, runs := range []bool{true, false} {
+		if !runs {
 			plugin.end()
 		}
 		r.unattended()
@@ -236,53 +230,61 @@ func TestAnswerForAConnection(t *testing.T) {
 	}
 }
 
-// TestIdentify: what the system tells counts, and not what a plugin says.
+// TestIdentify: a session is for the program that asks or for its parent, whom the kernel tells, and
+// of those that have started this one the next three may use it.
 func TestIdentify(t *testing.T) {
-	me := process.This()
-	sleep, end := running(t)
-	parent := process.Parent()
-	for _, c := range []struct {
-		name            string
-		plugin, claimed process.ID
-		want            process.ID
-		err             error
-	}{
-		{"itself", me, me, me, nil},
-		{"its parent", me, parent, parent, nil},
-		{"its parent, whose start it does not know", me, process.ID{PID: parent.PID}, parent, nil},
-		{"through another", sleep, parent, parent, nil},
-		{"a child", me, sleep, process.ID{}, message.ErrNotClient},
-		{"another of the number", me, process.ID{PID: parent.PID, Start: parent.Start + 1}, process.ID{}, message.ErrNotClient},
-		{"nothing", me, process.ID{}, process.ID{}, message.ErrNotClient},
-		{"a plugin that has ended", process.ID{PID: sleep.PID}, me, process.ID{}, message.ErrNotClient},
-		{"not told here", process.ID{}, me, process.ID{PID: me.PID}, nil},
+	c := exec.Command("/bin/sh", "-c", "sh -c 'sh -c \"sh -c \\\"echo \\\\$\\\\$; read x; true\\\"; true\"; true'; true")
+	in, err := c.StdinPipe()
+	check(t, err)
+	out, err := c.StdoutPipe()
+	check(t, err)
+	check(t, c.Start())
+	t.Cleanup(func() { _ = in.Close(); _ = c.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	check(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	check(t, err)
+	plugin := process.Of(pid)
+	above := slices.Collect(plugin.Ancestors())
+	client, kin, err := identify(plugin, false, hsm.Purpose{})
+	if err != nil || client != above[0] || !slices.Equal(kin, above[1:4]) || above[3] != process.This() && above[2] == process.This() {
+		t.Errorf("%v, %v, %v of %v", client, kin, err, above)
+	}
+	if client, kin, err := identify(plugin, true, hsm.Purpose{}); err != nil || client != plugin || kin != nil {
+		t.Errorf("itself: %v, %v, %v", client, kin, err)
+	}
+	for name, plugin := range map[string]process.ID{
+		"one that has ended":          {PID: plugin.PID, Start: plugin.Start - 1},
+		"one that the kernel hides":   {},
+		"one that nobody has started": process.Of(1),
 	} {
-		got, kin, err := identify(c.plugin, c.claimed)
-		if got != c.want || !errors.Is(err, c.err) || err != nil && hint.Of(err) == "" {
-			t.Errorf("%s: %v, %v", c.name, got, err)
+		if client, _, err := identify(plugin, false, hsm.Purpose{}); !errors.Is(err, message.ErrNotClient) || hint.Of(err) == "" {
+			t.Errorf("%s: %v, %v", name, client, err)
 		}
-		if c.want == me && kin != nil && kin()[0] != parent {
-			t.Errorf("%s: started by %v", c.name, kin())
-		}
-	}
-	_, before, err := identify(sleep, sleep)
-	check(t, err)
-	_, after, err := identify(sleep, sleep)
-	check(t, err)
-	if all := before(); len(all) == 0 || all[0] != me {
-		t.Errorf("started by %v", all)
-	}
-	end()
-	if len(before()) == 0 || len(after()) != 0 {
-		t.Errorf("when it has ended: %v, and %v where nobody asked before", before(), after())
-	}
-	if _, _, err := identify(sleep, me); !errors.Is(err, message.ErrNotClient) {
-		t.Errorf("a plugin that has ended gets a session: %v", err)
 	}
 }
 
-// TestIdentifyInNamespace: a plugin in a pid namespace of its own, a container's say,
-// claims processes by the numbers that they have there.
+// TestIdentifyWithoutDescriptors: that the agent cannot look is no attack.
+func TestIdentifyWithoutDescriptors(t *testing.T) {
+	me := process.This()
+	var limit, none unix.Rlimit
+	check(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	none = limit
+	none.Cur = 0
+	check(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &none))
+	client, _, err := identify(me, false, hsm.Purpose{})
+	alive, ended := me.Alive(), process.ID{PID: me.PID, Start: me.Start + 1}.Alive()
+	check(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+	if err == nil || errors.Is(err, message.ErrNotClient) || !errors.Is(err, syscall.EMFILE) {
+		t.Errorf("%v, %v", client, err)
+	}
+	if !alive || !ended {
+		t.Error("a process of which nothing could be read counts as ended")
+	}
+}
+
+// TestIdentifyInNamespace: a plugin in a pid namespace of its own, a container's say, has the
+// parent that it has out here.
 func TestIdentifyInNamespace(t *testing.T) {
 	c := exec.Command("/bin/sh", "-c", `sh -c 'echo $PPID; read x'; true`)
 	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID}
@@ -294,31 +296,15 @@ func TestIdentifyInNamespace(t *testing.T) {
 		need.Missing(t, "pid namespaces: "+err.Error())
 	}
 	t.Cleanup(func() { _ = in.Close(); _ = c.Wait() })
-	line, err := bufio.NewReader(out).ReadString('\n')
-	check(t, err)
-	if line != "1\n" {
-		t.Fatalf("the plugin's parent is %q", line)
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "1\n" {
+		t.Fatalf("the plugin's parent is %q, %v", line, err)
 	}
 	client := process.Of(c.Process.Pid)
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", client.PID, client.PID))
 	check(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
 	check(t, err)
-	plugin := process.Of(pid)
-	for _, o := range []struct{ plugin, claimed, want process.ID }{
-		{plugin, process.ID{PID: 1, Start: client.Start}, client},
-		{plugin, process.ID{PID: 1}, client}, // and not the process 1 out here
-		{plugin, client, client},
-		{client, process.ID{}, process.This()}, // the client's parent, this process, is outside its namespace
-	} {
-		if got, _, err := identify(o.plugin, o.claimed); err != nil || got != o.want {
-			t.Errorf("%v claims %v: %v, %v", o.plugin, o.claimed, got, err)
-		}
-	}
-	other, _ := running(t)
-	for _, claimed := range []process.ID{other, {PID: 3, Start: client.Start}, {PID: os.Getpid(), Start: 1}} {
-		if got, _, err := identify(plugin, claimed); !errors.Is(err, message.ErrNotClient) {
-			t.Errorf("claims %v: %v", claimed, got)
-		}
+	if got, _, err := identify(process.Of(pid), false, hsm.Purpose{}); os.Geteuid() == 0 && (err != nil || got != client) {
+		t.Errorf("%v, %v", got, err)
 	}
 }

@@ -262,12 +262,21 @@ func (r *rig) serve(o Options) {
 	r.t.Cleanup(r.end)
 }
 
-// believe is identify for clients that are made up.
-func believe(_, claimed process.ID) (process.ID, func() []process.ID, error) {
-	if claimed.Start == 0 { // as package quick leaves it
-		claimed = process.Of(claimed.PID)
+// believe is identify for clients that are made up, by the purpose that [as] gives.
+func believe(_ process.ID, own bool, said hsm.Purpose) (process.ID, []process.ID, error) {
+	who := process.Parent()
+	if own {
+		who = process.This()
 	}
-	return claimed, nil, nil
+	if _, err := fmt.Sscanf(said.Cluster, "evil %d %d", &who.PID, &who.Start); err != nil && said.Cluster != "" {
+		return who, nil, err
+	}
+	return who, nil, nil
+}
+
+// as is the purpose of a client that is made up.
+func as(who bridge.Client) hsm.Purpose {
+	return hsm.Purpose{Cluster: fmt.Sprintf("evil %d %d", who.PID, who.Start), Command: "kubectl get pods"}
 }
 
 // believeSession says that the client that shows a certificate is the one that the
@@ -327,8 +336,8 @@ func (r *rig) runs() bool {
 func caller(n int) bridge.Client { return bridge.Client{PID: os.Getpid(), Start: uint64(n)} }
 
 func (r *rig) prepare(c *client.Client, who bridge.Client, p hsm.Prompter) (message.Session, error) {
-	return c.Prepare(context.Background(), client.PrepareRequest{Enrollment: "prod", Client: who,
-		Purpose: hsm.Purpose{Cluster: "evil", Command: "kubectl get pods"}}, p)
+	return c.Prepare(context.Background(), client.PrepareRequest{Enrollment: "prod",
+		Own: who == process.This(), Purpose: as(who)}, p)
 }
 
 func (r *rig) mustPrepare(p hsm.Prompter) message.Session {

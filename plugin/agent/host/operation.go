@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
@@ -26,7 +27,7 @@ func (a *agent) serve(ctx context.Context, c net.Conn) {
 	l := link.NewServer(ctx, c, message.Codes())
 	if l.Quick(func(f wire.Frame) bool {
 		a.life.active()
-		return a.credentials.answer(l, f) || a.bridge.carry(l.Peer(), c, f)
+		return a.credentials.answer(l, f) || a.bridge.carry(l, c, f)
 	}) {
 		return
 	}
@@ -112,9 +113,12 @@ func (a *agent) operateFor(l *link.Server, r link.Received, p *link.Asker, out *
 			return err
 		}
 		who := auditing.Requester{Enrollment: q.Enrollment, Command: q.Purpose.Command}
-		var err error
-		if who.Client, who.Kin, err = a.o.identify(l.Peer(), q.Client); err != nil {
-			a.records.Session(auditing.Requester{Enrollment: q.Enrollment, Client: l.Peer()}, err)
+		peer, err := l.Peer()
+		if err == nil {
+			who.Client, who.Kin, err = a.o.identify(peer, q.Own, q.Purpose)
+		}
+		if err != nil {
+			a.records.Session(auditing.Requester{Enrollment: q.Enrollment, Client: peer}, err)
 			return err
 		}
 		p.Client = who.Client
@@ -136,7 +140,11 @@ func (a *agent) operateFor(l *link.Server, r link.Received, p *link.Asker, out *
 		if err := r.Decode(&q); err != nil {
 			return err
 		}
-		who := a.signerFor(l.Peer(), q)
+		signer, err := l.Peer()
+		if err != nil {
+			return err
+		}
+		who := a.signerFor(signer, q)
 		p.Client = who.Client
 		return a.life.work(func() error {
 			s, err := a.signer.sign(l.Context(), who, q.Sign, p)
@@ -150,8 +158,11 @@ func (a *agent) operateFor(l *link.Server, r link.Received, p *link.Asker, out *
 		}
 		// What is on record is who asks, and not who is said to ask.
 		who := auditing.Requester{Enrollment: q.Enrollment}
-		var err error
-		if who.Client, _, err = a.o.identify(l.Peer(), q.Client); err != nil {
+		peer, err := l.Peer()
+		if err == nil {
+			who.Client, _, err = a.o.identify(peer, true, hsm.Purpose{})
+		}
+		if err != nil {
 			return err
 		}
 		p.Client = who.Client
@@ -161,7 +172,10 @@ func (a *agent) operateFor(l *link.Server, r link.Received, p *link.Asker, out *
 			return err
 		})
 	case message.OpRespond:
-		p.Client = l.Peer()
+		var err error
+		if p.Client, err = l.Peer(); err != nil {
+			return err
+		}
 		return a.offer(l, &queue.Responder{Person: p})
 	case message.OpAttend:
 		var q message.AttendRequest
@@ -183,7 +197,7 @@ func (a *agent) operateFor(l *link.Server, r link.Received, p *link.Asker, out *
 // system tells that it did. A signer that serves other programs by a socket of its own is the
 // only one that the agent knows of them.
 func (a *agent) signerFor(signer process.ID, q message.SignRequest) auditing.Requester {
-	client, kin, err := a.o.identify(signer, q.Client)
+	client, kin, err := a.o.identify(signer, q.Own, q.Purpose)
 	if err != nil {
 		return auditing.Requester{Client: signer}
 	}

@@ -4,8 +4,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"errors"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,7 +16,6 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
-	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
@@ -135,7 +132,7 @@ func TestPolicyOfAnotherEnrollment(t *testing.T) {
 	r.serve(Options{})
 	r.notice()
 	program, _ := running(t)
-	s, err := r.dial().Prepare(t.Context(), client.PrepareRequest{Enrollment: "easy", Client: program},
+	s, err := r.dial().Prepare(t.Context(), client.PrepareRequest{Enrollment: "easy", Purpose: as(program)},
 		hsmtest.Typing(t, pin))
 	check(t, err)
 	p := &asker{answer: always(false, nil)}
@@ -176,7 +173,7 @@ func TestPolicyOfAnotherEnrollment(t *testing.T) {
 func (r *rig) prepareAs(name string, p hsm.Prompter) (message.Session, error) {
 	c := r.dial()
 	defer c.Close()
-	return c.Prepare(r.t.Context(), client.PrepareRequest{Enrollment: name, Client: caller(7)}, p)
+	return c.Prepare(r.t.Context(), client.PrepareRequest{Enrollment: name, Purpose: as(caller(7))}, p)
 }
 
 // TestPolicyWithoutALog: what is not known is said. A log that is removed while the
@@ -293,31 +290,4 @@ func unlocked(t *testing.T, token hsmtest.FakeOptions) (*rig, *asker) {
 	r.attended(process.ID{}, p)
 	r.unattended()
 	return r, p
-}
-
-// TestPolicyIsSignedForWhoAsks: no program has a version signed in another one's name.
-func TestPolicyIsSignedForWhoAsks(t *testing.T) {
-	r, _ := unlocked(t, hsmtest.FakeOptions{})
-	v, err := consent.Next(r.slot.Key.Public, 1, "", consent.Policy{Mode: consent.Always}, time.Now())
-	check(t, err)
-	text, err := v.Text()
-	check(t, err)
-	before := len(r.recordsOf(audit.Signature))
-	for who, want := range map[process.ID]error{
-		{PID: os.Getpid(), Start: 1}: message.ErrNotClient,
-		process.This():               nil,
-	} {
-		conn, err := net.Dial("unix", r.dirs.Socket())
-		check(t, err)
-		c := link.NewClient(conn, message.Codes())
-		err = c.Call(t.Context(), &message.PolicyRequest{Header: link.Header{Op: message.OpPolicy}, Enrollment: r.e.Name,
-			Client: who, Text: text}, nil, link.Options{})
-		check(t, c.Close())
-		if !errors.Is(err, want) {
-			t.Errorf("%+v: %v", who, err)
-		}
-	}
-	if n := len(r.recordsOf(audit.Signature)) - before; n != 1 {
-		t.Errorf("%d signatures on record", n)
-	}
 }

@@ -60,9 +60,6 @@ func (s *signIns) prepare(ctx context.Context, q auditing.Requester, authorities
 		return nil, err
 	}
 	if !t.warm(time.Now()) {
-		if q.Kin != nil {
-			q.Kin() // kin are read now, not when the person has answered
-		}
 		over := t.held.Questions().Tell(p)
 		t, err = s.warmUp(ctx, q, p)
 		over()

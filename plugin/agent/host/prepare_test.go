@@ -124,7 +124,7 @@ func TestCancelHoldsForAll(t *testing.T) {
 	results := make(chan error, 10)
 	leading := r.dial()
 	go func() {
-		_, err := leading.Prepare(ctx, client.PrepareRequest{Enrollment: "prod", Client: caller(1)}, leader)
+		_, err := leading.Prepare(ctx, client.PrepareRequest{Enrollment: "prod", Purpose: as(caller(1))}, leader)
 		results <- err
 	}()
 	<-up
@@ -456,7 +456,7 @@ func TestNetworkIsBack(t *testing.T) {
 // look asks for a session that takes nobody, and returns why there is none, "" if there is one.
 func (r *rig) look() string {
 	r.t.Helper()
-	_, err := r.dial().Prepare(r.t.Context(), client.PrepareRequest{Enrollment: "prod", Client: caller(1), Look: true},
+	_, err := r.dial().Prepare(r.t.Context(), client.PrepareRequest{Enrollment: "prod", Purpose: as(caller(1)), Look: true},
 		hsmtest.NewScript(r.t))
 	if err == nil {
 		return ""
@@ -538,7 +538,7 @@ func TestLookWhileSomebodyIsAsked(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	first := make(chan error, 1)
 	go func() {
-		_, err := c.Prepare(ctx, client.PrepareRequest{Enrollment: "prod", Client: caller(1)},
+		_, err := c.Prepare(ctx, client.PrepareRequest{Enrollment: "prod", Purpose: as(caller(1))},
 			hsmtest.NewScript(t, hsmtest.Hang(up)))
 		first <- err
 	}()

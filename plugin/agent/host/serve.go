@@ -71,7 +71,7 @@ type Options struct {
 	handshake  time.Duration // the time for a TLS handshake, see upstream.Options
 	made       func(*agent)  // is given the agent; for tests
 	// identify is [identify] outside tests, and whose is nil, see [bridge.Server].
-	identify func(plugin, claimed process.ID) (client process.ID, kin func() []process.ID, err error)
+	identify func(plugin process.ID, own bool, said hsm.Purpose) (client process.ID, kin []process.ID, err error)
 	whose    bridge.Whose
 }
 

@@ -105,23 +105,21 @@ func elsewhere(t *testing.T) process.ID {
 	return id
 }
 
-// TestSignatureIsForWhoAsks: a signature is on record for the program that the system knows,
-// whatever the signer says. A program that claims to be another is itself on record.
+// TestSignatureIsForWhoAsks: a signature is on record for the program that has started the signer
+// or, where the signer serves others, for the signer.
 func TestSignatureIsForWhoAsks(t *testing.T) {
 	r := newRig(t, rigOptions{idle: true})
 	r.serve(Options{identify: identify, whose: believeSession})
 	check(t, r.dial().Unlock(t.Context(), r.e.Name, hsmtest.Typing(t, pin)))
 	digest := sha256.Sum256([]byte("handshake"))
 	me, parent := process.This(), process.Parent()
-	for n, c := range []struct{ claimed, want process.ID }{
-		{parent, parent}, {me, me}, {elsewhere(t), me}, {process.ID{PID: 1, Start: 1}, me},
-	} {
-		_, held, err := signing.Agent{Socket: r.dirs.Socket(), Client: c.claimed}.Sign(t.Context(), r.slot.URI, digest[:],
+	for n, c := range []struct{ serves, want process.ID }{{process.ID{}, parent}, {elsewhere(t), me}} {
+		_, held, err := signing.Agent{Socket: r.dirs.Socket(), Client: c.serves}.Sign(t.Context(), r.slot.URI, digest[:],
 			crypto.SHA256)
 		records := r.recordsOf(audit.Signature)
 		if err != nil || !held || len(records) != n+1 || records[n].Client == nil ||
 			records[n].Client.PID != c.want.PID || records[n].Client.Command != consent.CommandOf(c.want.PID) {
-			t.Errorf("claimed %v: held %t, %v, on record %+v", c.claimed, held, err, records)
+			t.Errorf("it serves %v: held %t, %v, on record %+v", c.serves, held, err, records)
 		}
 	}
 }

@@ -93,7 +93,7 @@ func TestToldWhoIsAsked(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var own waits
 	go func() {
-		_, err := r.waiting(&own).Prepare(ctx, client.PrepareRequest{Enrollment: "prod", Client: first},
+		_, err := r.waiting(&own).Prepare(ctx, client.PrepareRequest{Enrollment: "prod", Purpose: as(first)},
 			hsmtest.NewScript(t, hsmtest.Hang(asked)))
 		result["first"] <- err
 	}()
@@ -101,7 +101,7 @@ func TestToldWhoIsAsked(t *testing.T) {
 	told := map[string]*waits{"prod": {}, "stage": {}}
 	for name, w := range told {
 		go func() {
-			_, err := r.waiting(w).Prepare(t.Context(), client.PrepareRequest{Enrollment: name, Client: elsewhere(t)},
+			_, err := r.waiting(w).Prepare(t.Context(), client.PrepareRequest{Enrollment: name, Purpose: as(elsewhere(t))},
 				quietly{hsmtest.Typing(t, pin), t, w})
 			result[name] <- err
 		}()
@@ -160,7 +160,7 @@ func TestPINAtHand(t *testing.T) {
 			r.attendedBy(process.ID{}, ask.From(hsmtest.NewScript(t, append([]hsmtest.Answer{hsmtest.Hang(asked)}, tc.again...)...)))
 			result := make(chan error, 1)
 			go func() {
-				_, err := r.dial().Prepare(t.Context(), client.PrepareRequest{Enrollment: "prod", Client: elsewhere(t)}, nil)
+				_, err := r.dial().Prepare(t.Context(), client.PrepareRequest{Enrollment: "prod", Purpose: as(elsewhere(t))}, nil)
 				result <- err
 			}()
 			<-asked
@@ -190,14 +190,14 @@ func TestToldOfATouch(t *testing.T) {
 	result := make(chan error, 3)
 	person := hsmtest.NewScript(t)
 	go func() {
-		_, err := r.dial().Prepare(t.Context(), client.PrepareRequest{Enrollment: "prod", Client: first}, person)
+		_, err := r.dial().Prepare(t.Context(), client.PrepareRequest{Enrollment: "prod", Purpose: as(first)}, person)
 		result <- err
 	}()
 	poll.Until(t, "a touch is awaited", func() bool { return person.Waiting() > 0 })
 	want := ask.Wait{For: ask.ForTouch, Token: r.token.Info().Name(), Client: first, Asker: first}
 	var plugin, signer waits
 	go func() {
-		_, err := r.waiting(&plugin).Prepare(t.Context(), client.PrepareRequest{Enrollment: "prod", Client: elsewhere(t)},
+		_, err := r.waiting(&plugin).Prepare(t.Context(), client.PrepareRequest{Enrollment: "prod", Purpose: as(elsewhere(t))},
 			hsmtest.NewScript(t))
 		result <- err
 	}()

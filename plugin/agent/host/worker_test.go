@@ -464,7 +464,7 @@ func TestCancelledPromptLeavesNoWorker(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		_, err := m.dial().Prepare(ctx, client.PrepareRequest{Enrollment: "prod", Client: caller(2)},
+		_, err := m.dial().Prepare(ctx, client.PrepareRequest{Enrollment: "prod", Purpose: as(caller(2))},
 			hsmtest.NewScript(t, hsmtest.Hang(asked)))
 		answer <- err
 	}()

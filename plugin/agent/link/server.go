@@ -17,13 +17,14 @@ import (
 
 // Server is the end of a client's connection that does what the client asks.
 type Server struct {
-	conn   net.Conn
-	peer   process.ID
-	codes  Codes
-	frames chan wire.Frame // channel that the end of the client closes
-	ctx    context.Context
-	cancel context.CancelFunc
-	send   sync.Mutex
+	conn    net.Conn
+	peer    process.ID
+	peerErr error // why peer is not known
+	codes   Codes
+	frames  chan wire.Frame // channel that the end of the client closes
+	ctx     context.Context
+	cancel  context.CancelFunc
+	send    sync.Mutex
 }
 
 // errGone is the cause when a client closes its connection, as a terminal UI that shows a
@@ -33,13 +34,14 @@ var errGone = errors.New("the prompt was closed")
 // NewServer serves c, whose errors have codes. The caller closes c after
 // [Server.Serve].
 func NewServer(ctx context.Context, c net.Conn, codes Codes) *Server {
-	s := &Server{conn: c, peer: socket.Peer(c), codes: codes, frames: make(chan wire.Frame, 8)}
+	s := &Server{conn: c, codes: codes, frames: make(chan wire.Frame, 8)}
+	s.peer, s.peerErr = socket.Peer(c)
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	return s
 }
 
-// Peer is the process that connected.
-func (s *Server) Peer() process.ID { return s.peer }
+// Peer is the process that connected, see [socket.Peer].
+func (s *Server) Peer() (process.ID, error) { return s.peer, s.peerErr }
 
 // Context ends when the client goes.
 func (s *Server) Context() context.Context { return s.ctx }

@@ -57,9 +57,10 @@ type Hello struct {
 // token to be unlocked.
 type SessionRequest struct {
 	link.Header
-	Enrollment string        `json:"enrollment,omitempty"`
-	Client     bridge.Client `json:"client,omitzero"`
-	Purpose    hsm.Purpose   `json:"purpose,omitzero"`
+	Enrollment string `json:"enrollment,omitempty"`
+	// Own wants it for the program that asks, and not for the one that has started that.
+	Own     bool        `json:"own,omitempty"`
+	Purpose hsm.Purpose `json:"purpose,omitzero"`
 	// Token is the token to unlock where there may be no such enrollment yet.
 	Token hsm.URI `json:"token,omitzero"`
 	// Authorities are those that the client verifies the bridge with, as PEM, where it says so.
@@ -105,7 +106,8 @@ type AttendRequest struct {
 // SignRequest wants a signature.
 type SignRequest struct {
 	link.Header
-	Client  process.ID  `json:"client,omitzero"`
+	// Own is as in [SessionRequest]: a signer that serves others on a socket of its own signs for itself.
+	Own     bool        `json:"own,omitempty"`
 	Purpose hsm.Purpose `json:"purpose,omitzero"`
 	Sign    *wire.Sign  `json:"sign,omitempty"`
 }
@@ -113,8 +115,7 @@ type SignRequest struct {
 // PolicyRequest wants a version of the consent policy of an enrollment's key signed.
 type PolicyRequest struct {
 	link.Header
-	Enrollment string     `json:"enrollment,omitempty"`
-	Client     process.ID `json:"client,omitzero"`
+	Enrollment string `json:"enrollment,omitempty"`
 	// Text is the version's, see consent.Version.
 	Text string `json:"text,omitempty"`
 }

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
-	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
 // timeout bounds the round trip; an agent at hand takes a millisecond.
@@ -34,7 +33,6 @@ func Credential(kubehsm, socket string, q wire.Credential) []byte {
 	}
 	defer conn.Close()
 	q.V, q.Op = wire.Version, wire.OpCredential
-	q.Client = process.ID{PID: os.Getppid()} // the agent sees itself when the client began, among those that started us
 	q.Program = wire.Build{Path: kubehsm, Size: info.Size(), Modified: info.ModTime().UTC()}
 	err = wire.WriteFrame(conn, wire.KindJSON, q.AppendJSON(nil))
 	if err != nil {

@@ -54,17 +54,14 @@ func (a Agent) Sign(ctx context.Context, u hsm.URI, digest []byte, opts crypto.S
 	}
 	c := link.NewClient(conn, message.Codes())
 	defer c.Close()
-	q := &message.SignRequest{Header: link.Header{Op: wire.OpSign, Beats: true}, Client: a.Client,
+	q := &message.SignRequest{Header: link.Header{Op: wire.OpSign, Beats: true}, Own: a.Client != (process.ID{}),
 		Purpose: hsm.Purpose{Action: "sign in"},
 		Sign:    &wire.Sign{Key: u.String(), Digest: digest, Hash: uint(opts.HashFunc())}}
-	if q.Client == (process.ID{}) {
-		q.Client = process.Parent()
-	}
 	if pss, ok := opts.(*rsa.PSSOptions); ok {
 		q.Sign.Salt = &pss.SaltLength
 	}
 	if a.Command != nil {
-		q.Purpose.Command = a.Command(q.Client.PID)
+		q.Purpose.Command = a.Command(cmp.Or(a.Client.PID, os.Getppid()))
 	}
 	call, end := context.WithCancel(ctx)
 	defer end()

@@ -3,12 +3,10 @@ package wire
 import (
 	"strconv"
 	"time"
-
-	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
 // Version goes up with every change that an older peer would misread.
-const Version = 1
+const Version = 2
 
 // OpCredential asks for a finished ExecCredential. The agent answers with it,
 // in one frame of [KindSecret], if that needs nobody and nothing but what it
@@ -25,8 +23,6 @@ type Credential struct {
 	ExecInfo string `json:"execInfo"`
 	// APIVersion is what the arguments name for a client that asked nothing.
 	APIVersion string `json:"apiVersion,omitempty"`
-	// Client is the program that will use the credential.
-	Client process.ID `json:"client,omitzero"`
 	// Program is the one that asks, whose path may lead over symbolic links: an
 	// agent of another lets it ask in full.
 	Program Build `json:"program"`
@@ -40,9 +36,7 @@ func (c Credential) AppendJSON(b []byte) []byte {
 	b = appendString(append(b, `,"enrollment":`...), c.Enrollment)
 	b = appendString(append(b, `,"execInfo":`...), c.ExecInfo)
 	b = appendString(append(b, `,"apiVersion":`...), c.APIVersion)
-	b = strconv.AppendInt(append(b, `,"client":{"pid":`...), int64(c.Client.PID), 10)
-	b = strconv.AppendUint(append(b, `,"start":`...), c.Client.Start, 10)
-	b = appendString(append(b, `},"program":{"version":`...), c.Program.Version)
+	b = appendString(append(b, `,"program":{"version":`...), c.Program.Version)
 	b = appendString(append(b, `,"path":`...), c.Program.Path)
 	b = strconv.AppendInt(append(b, `,"size":`...), c.Program.Size, 10)
 	b = c.Program.Modified.AppendFormat(append(b, `,"modified":"`...), time.RFC3339Nano)

@@ -12,7 +12,7 @@ func PeerUID(fd int) (int, error) {
 }
 
 // PeerEnded is not told here.
-func PeerEnded(int) bool { return false }
+func PeerEnded(int) (bool, error) { return false, nil }
 
 // PeerPID asks LOCAL_PEERPID; 0 if it is unknown.
 func PeerPID(fd int) int {

@@ -11,4 +11,4 @@ func PeerUID(int) (int, error) { return os.Geteuid(), nil }
 func PeerPID(int) int { return 0 }
 
 // PeerEnded: this system is not asked.
-func PeerEnded(int) bool { return false }
+func PeerEnded(int) (bool, error) { return false, nil }

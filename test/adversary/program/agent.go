@@ -13,13 +13,22 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/signing"
 	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/test/adversary/play"
 )
 
 func dirs() (home.Dirs, error) { return home.FromEnv(os.Getenv) }
+
+// claiming is a request that names its client, as those of older programs did.
+type claiming struct {
+	message.SessionRequest
+	Client process.ID `json:"client"`
+}
 
 // claim asks the agent itself for a session of o.For, which may be another process.
 func (a *adversary) claim(ctx context.Context, o play.Order, out *play.Answer) error {
@@ -27,17 +36,19 @@ func (a *adversary) claim(ctx context.Context, o play.Order, out *play.Answer) e
 	if err != nil {
 		return err
 	}
-	c, err := client.Dial(ctx, d)
+	conn, err := client.DialSocket(ctx, d.Socket())
 	if err != nil {
 		return err
 	}
+	c := link.NewClient(conn, message.Codes())
 	defer c.Close() // The agent has answered.
-	s, err := c.Prepare(ctx, client.PrepareRequest{Enrollment: o.Enrollment, Client: o.For,
-		Purpose: hsm.Purpose{Command: "kubectl"}}, nil)
-	if err != nil {
+	q := claiming{message.SessionRequest{Header: link.Header{Op: message.OpPrepare}, Enrollment: o.Enrollment,
+		Own: o.For == process.This(), Purpose: hsm.Purpose{Command: "kubectl"}}, o.For}
+	var answer message.SessionAnswer
+	if err := c.Call(ctx, &q, &answer, link.Options{}); err != nil {
 		return err
 	}
-	out.Credential = &play.Credential{Certificate: s.Certificate, Key: s.Key}
+	out.Credential = &play.Credential{Certificate: answer.Session.Certificate, Key: answer.Session.Key}
 	a.credential = out.Credential
 	return nil
 }

@@ -81,7 +81,7 @@ func (a Access) session(ctx context.Context, name string, p hsm.Prompter) (messa
 	}
 	defer c.Close()
 	c.Waiting = a.Env.WaitingOf(ctx)
-	s, err := c.Prepare(ctx, client.PrepareRequest{Enrollment: name, Client: process.This(),
+	s, err := c.Prepare(ctx, client.PrepareRequest{Enrollment: name, Own: true,
 		Purpose: hsm.Purpose{Cluster: name, Action: "sign in"}}, p)
 	if err == nil && s.Attend {
 		err = a.attend(ctx, p)
@@ -113,7 +113,7 @@ func (a Access) look(ctx context.Context, name string) (message.Session, error) 
 		return message.Session{}, err
 	}
 	defer c.Close()
-	s, err := c.Prepare(ctx, client.PrepareRequest{Enrollment: name, Client: process.This(), Look: true}, nil)
+	s, err := c.Prepare(ctx, client.PrepareRequest{Enrollment: name, Own: true, Look: true}, nil)
 	if errors.Is(err, hsm.ErrPINRequired) || errors.Is(err, hsm.ErrNoTerminal) { // the latter of an older agent
 		err = &UnaskedError{err.Error()}
 	}
