@@ -98,4 +98,3 @@ metadata: {name: writers, namespace: default}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: writers}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: dev}, {apiGroup: rbac.authorization.k8s.io, kind: Group, name: everybody}]
 `
-

@@ -93,12 +93,14 @@ func (a *app) helpdeskRevoke() *cobra.Command {
 		Use:   "revoke",
 		Short: "Revoke the access of a user, or certificates, and show what remains",
 		Long: `With --user, lists what a user has: bindings, valid certificates, pending requests and
-tickets. It asks, removes the bindings that name the user, denies the pending requests,
-ends the tickets, revokes the certificates, and shows what remains and until when. What
-you may not list is not removed, and the command then fails.
+tickets. It asks, retires the user's tokens on the roster, removes the bindings that name
+the user, denies the pending requests, ends the tickets, revokes the certificates, and
+shows what remains and until when. What you may not list is not removed, and the command
+then fails.
 
-With --certificate, --fingerprint, --serial or --token, revokes only these certificates,
-even if kubehsm did not enroll them.
+With --token, retires the token on the roster, so that no key in it gets a certificate,
+and revokes its certificates. With --certificate, --fingerprint or --serial, revokes only
+these certificates, even if kubehsm did not enroll them.
 
 If you may not change admission policies, and the approver is installed, it revokes
 the certificates for you. The command waits until it has (--timeout).
@@ -178,11 +180,7 @@ func (a *app) revokeCertificates(ctx context.Context, o *format, f revoking) err
 		return err
 	}
 	stopping := desk.NewStopping(env)
-	targets, err := stopping.Targets(ctx, a.context, f.Sought)
-	if err != nil {
-		return err
-	}
-	stop, err := stopping.LookUp(ctx, a.context, targets, f.accept)
+	stop, err := stopping.Find(ctx, a.context, f.Sought, f.accept)
 	if err != nil {
 		return err
 	}
@@ -197,7 +195,7 @@ func (a *app) revokeCertificates(ctx context.Context, o *format, f revoking) err
 	if err := stop.Err(); err != nil {
 		return err
 	}
-	if len(stop.Targets) > 0 {
+	if len(stop.Targets)+len(stop.Tokens) > 0 {
 		if err := a.confirm(ctx, f.yes, "Revoke these?"); err != nil {
 			return err
 		}

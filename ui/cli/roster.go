@@ -118,8 +118,8 @@ func (a *app) rosterRemove() *cobra.Command {
 		Use:   "remove NAME...",
 		Short: "End the renewals of tokens: their owner has left, or lost them",
 		Long: `Makes tokens retired, or lost with --lost: a key in such a token gets no further
-certificate. NAME is a serial number, or an owner: then it means all tokens of that
-user. The tokens stay on the roster.
+certificate. NAME is a serial number, or a user: then it means all tokens of that
+user, and ends the user's tickets. The tokens stay on the roster.
 
 A certificate that was already issued is valid until it expires. To stop its writes at
 once, use "kubehsm helpdesk revoke".`,
@@ -129,11 +129,7 @@ kubehsm roster remove 1234567 --lost`,
 	}, func(c *cobra.Command, args []string, env *env.Env) error {
 		ctx := c.Context()
 		roster := desk.NewRoster(env)
-		board, err := roster.Board(ctx, a.context, time.Now())
-		if err != nil {
-			return err
-		}
-		all, err := board.Named(args)
+		leaving, err := roster.Leaving(ctx, a.context, args)
 		if err != nil {
 			return err
 		}
@@ -141,20 +137,20 @@ kubehsm roster remove 1234567 --lost`,
 		if ch.dryRun && ch.out.value == "" {
 			w = a.out()
 		}
-		w.sections([]present.Section{present.Roster(all, time.Now())})
+		w.sections(present.Leaving(leaving, time.Now()))
 		if err := w.flush(); err != nil {
 			return err
 		}
 		doc := struct {
-			Tokens  []desk.RosterEntry `json:"tokens"`
-			Changed int                `json:"changed"`
-		}{Tokens: all}
+			desk.Leaving
+			Changed int `json:"changed"`
+		}{Leaving: leaving}
 		if !ch.dryRun {
-			if err := a.confirm(ctx, ch.yes, present.RosterQuestion(all, lost)); err != nil {
+			if err := a.confirm(ctx, ch.yes, present.RosterQuestion(leaving.Tokens, lost)); err != nil {
 				return err
 			}
-			if doc.Changed, err = roster.Remove(ctx, a.context, all, lost); err != nil {
-				return fmt.Errorf("%d of %d tokens were changed: %w", doc.Changed, len(all), err)
+			if doc.Changed, err = roster.Leave(ctx, a.context, leaving, lost); err != nil {
+				return fmt.Errorf("%d of %d tokens were changed: %w", doc.Changed, len(leaving.Tokens), err)
 			}
 		}
 		return a.emit(ch.out, doc, func(w *words) {
@@ -162,7 +158,7 @@ kubehsm roster remove 1234567 --lost`,
 				w.line("Nothing was changed.")
 				return
 			}
-			w.line("Tokens changed: %d.", doc.Changed)
+			w.line("Tokens changed: %d. Tickets ended: %d.", doc.Changed, len(doc.Tickets))
 			w.block(present.RosterRemoved)
 		})
 	})

@@ -103,7 +103,7 @@ func documents() []Entry {
 		{"roster list", "tokens[]: serial owner groups state horizon notAfter model stage why request; unknown"},
 		{"roster import", "written"},
 		{"roster line", "as bootstrap-token create, with joinCommand"},
-		{"roster remove", "tokens[], as in roster list; changed"},
+		{"roster remove", "tokens[], as in roster list; tickets[] unseen[] changed"},
 		{"enroll, join, breakglass request",
 			"name context kubeconfig key fingerprint request notAfter user groups rights ask notes next"},
 		{"agent status",

@@ -35,7 +35,7 @@ func Revocation(r desk.Revocation) []Section {
 }
 
 func removable(r desk.Revocation) []Line {
-	var lines []Line
+	lines := linesOf("retired on the roster, and gets no further certificate: token ", r.Tokens, Quiet)
 	for _, b := range r.Bindings {
 		lines = append(lines, Line{Words: text.Clean(b.String())})
 	}
@@ -96,6 +96,13 @@ func Revoked(r desk.Revocation) []Section {
 	if !r.Removable() {
 		done = append(done, Line{Words: "There was nothing to remove."})
 	}
+	revoked := 0
+	for _, c := range r.Certificates {
+		if r.Revoked(c) {
+			revoked++
+		}
+	}
+	done = append(done, Line{Words: fmt.Sprintf("Certificates revoked: %d.", revoked)})
 	done = append(done, linesOf("failed: ", r.Failed, Bad)...)
 	done = append(done, linesOf("not done: ", r.Unseen, Warn)...)
 	done = append(done, linesOf("not known: ", r.Unknown, Quiet)...)

@@ -113,6 +113,15 @@ func RosterUnknown(why string) Line {
 // ImportQuestion asks whether to write a list of n tokens on the roster.
 func ImportQuestion(n int) string { return "Write " + Count(n, "token") + " on the roster?" }
 
+// Leaving is what ends when people leave.
+func Leaving(l desk.Leaving, now time.Time) []Section {
+	sections := []Section{Roster(l.Tokens, now)}
+	if lines := append(linesOf("ends: ticket ", l.Tickets, Quiet), linesOf("not known: ", l.Unseen, Warn)...); len(lines) > 0 {
+		sections = append(sections, Section{Title: "Tickets", Lines: lines})
+	}
+	return sections
+}
+
 // RosterQuestion asks whether to end the renewals of tokens.
 func RosterQuestion(all []desk.RosterEntry, lost bool) string {
 	state := "retired"

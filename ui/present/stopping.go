@@ -2,6 +2,7 @@ package present
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,7 +16,7 @@ import (
 
 // Stop says what the revocation of certificates does, and what remains.
 func Stop(s desk.Stop) []Section {
-	var lines []Line
+	lines := retired(s, "token ", ": retired on the roster, and gets no further certificate")
 	for _, t := range s.Targets {
 		lines = append(lines, Line{Words: certificateNamed(t)})
 	}
@@ -43,6 +44,14 @@ func Stop(s desk.Stop) []Section {
 		does = append([]Line{by}, does...)
 	}
 	return append(sections, Section{Title: "What it does", Lines: does})
+}
+
+// retired names the tokens that a revocation retires.
+func retired(s desk.Stop, before, after string) (lines []Line) {
+	for _, t := range s.Tokens {
+		lines = append(lines, Line{Words: text.Clean(fmt.Sprintf("%s%s of %q%s", before, t.Serial, t.Owner, after))})
+	}
+	return lines
 }
 
 func certificateNamed(t desk.Target) string {
@@ -84,13 +93,18 @@ func BrokenPolicies(all []string) Section {
 
 // Stopped says what became of the revocation of certificates.
 func Stopped(s desk.Stop) []Section {
-	var lines []Line
-	what := "revoked: "
+	lines := retired(s, "retired: token ", "")
+	what, count := "revoked: ", "Certificates revoked: %d."
 	if s.Pending() != nil {
-		what = "filed: "
+		what, count = "filed: ", "Certificates filed: %d, none of which is revoked yet."
 	}
-	for _, t := range s.Targets {
+	for _, t := range slices.Concat(s.Targets, s.Already) {
 		lines = append(lines, Line{Words: what + certificateNamed(t)})
+	}
+	lines = append(lines, Line{Words: fmt.Sprintf(count, len(s.Targets)+len(s.Already))})
+	if len(s.Tokens) > 0 {
+		lines = append(lines, Line{Words: "Not known: certificates of the token that the roster does not have, because they " +
+			"were issued while no approver ran, or approved past it.", Level: Quiet})
 	}
 	if s.Done != nil {
 		lines = append(lines, Enforced(*s.Done))

@@ -68,8 +68,8 @@ func LostFacts(l contexts.LostKey) []Fact {
 	}
 	ended := ""
 	if l.TokenSerial != "" {
-		ended = "kubehsm roster remove " + text.Clean(shell.Quote(l.TokenSerial)) +
-			" --lost  (where the cluster has a roster)"
+		ended = "kubehsm helpdesk revoke --token " + text.Clean(shell.Quote(l.TokenSerial)) +
+			"  (this token alone, where the cluster has a roster)"
 	}
 	return []Fact{
 		{Name: "Who", Value: text.Clean(l.User)},
@@ -77,7 +77,7 @@ func LostFacts(l contexts.LostKey) []Fact {
 		{Name: "Fingerprint", Value: text.Clean(l.Fingerprint)},
 		{Name: "In words", Value: text.Clean(l.Words)},
 		{Name: "Certificate", Value: certificate},
-		{Name: "To revoke it", Value: text.Clean(revoke) + "  (revokes all keys of the user)"},
-		{Name: "To end renewals", Value: ended},
+		{Name: "To revoke it", Value: ended},
+		{Name: "To revoke all", Value: text.Clean(revoke) + "  (revokes all keys of the user)"},
 	}
 }

@@ -231,6 +231,80 @@ func (b Board) Named(names []string) ([]RosterEntry, error) {
 	return found, nil
 }
 
+// inUse are the tokens on the cluster's roster that fit and may get a certificate, none where there is no roster. unseen
+// says why nobody could look.
+func (c *objects) inUse(ctx context.Context, fits func(RosterEntry) bool) (all []RosterEntry, unseen string, err error) {
+	err = c.list(ctx, rosterObject(""), func(o object) {
+		e := entryOf(o)
+		if e.Owner != "" && e.State != string(clusterapi.Lost) && e.State != string(clusterapi.Retired) && fits(e) {
+			all = append(all, e)
+		}
+	})
+	if isForbidden(err) { // also where there is no roster
+		_, served, ferr := readable(c.filed(ctx))
+		if ferr == nil && served {
+			unseen = "tokens on the roster: you may not list them"
+		}
+		err = ferr
+	}
+	if isUnserved(err) {
+		err = nil
+	}
+	return all, unseen, err
+}
+
+// Leaving is what ends when people leave, or tokens are given back or lost.
+type Leaving struct {
+	Tokens []RosterEntry `json:"tokens"`
+	// Tickets are those of the people. Unseen says which could not be looked for.
+	Tickets []string `json:"tickets,omitempty"`
+	Unseen  []string `json:"unseen,omitempty"`
+}
+
+// Leaving finds what ends: each of names is a token's serial number, or a person, who may have a ticket and no token yet.
+// Errors are [ErrNotListed].
+func (r Roster) Leaving(ctx context.Context, kubeContext string, names []string) (l Leaving, err error) {
+	board, err := r.Board(ctx, kubeContext, time.Now())
+	if err != nil {
+		return l, err
+	}
+	at, err := r.access.Verified(ctx, kubeContext)
+	if err != nil {
+		return l, err
+	}
+	var listed []string
+	for _, name := range names {
+		_, err := board.Named([]string{name})
+		person := Revocation{User: name, Server: at.Server}
+		if !slices.ContainsFunc(board.Tokens, func(e RosterEntry) bool { return e.Serial == name }) {
+			if err := NewRevocations(r.access.Env).lookUpTickets(ctx, kubeContext, &person); err != nil {
+				return l, err
+			}
+		}
+		if err != nil && len(person.Tickets) == 0 {
+			return l, err
+		}
+		if err == nil {
+			listed = append(listed, name)
+		}
+		l.Tickets, l.Unseen = append(l.Tickets, person.Tickets...), append(l.Unseen, person.Unseen...)
+	}
+	slices.Sort(l.Unseen)
+	l.Unseen = slices.Compact(l.Unseen)
+	l.Tokens, err = board.Named(listed)
+	return l, err
+}
+
+// Leave ends the tickets, and makes the tokens retired, or lost. It returns how many tokens were changed.
+func (r Roster) Leave(ctx context.Context, kubeContext string, l Leaving, lost bool) (changed int, err error) {
+	for _, id := range l.Tickets {
+		if err := r.requests.EndTicket(ctx, kubeContext, id); err != nil {
+			return 0, fmt.Errorf("end the ticket %s: %w", id, err)
+		}
+	}
+	return r.Remove(ctx, kubeContext, l.Tokens, lost)
+}
+
 // Remove makes tokens retired, or lost: keys in them get no further certificate. They stay on the
 // roster, so that it still knows them. It returns how many were changed; a token that has another
 // owner by now, or is in stock, is an error, and those after it stay as they are.

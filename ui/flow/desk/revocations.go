@@ -42,6 +42,9 @@ type Revocation struct {
 	Pending  []string `json:"pendingRequests"`
 	Approved []string `json:"approvedRequests"`
 	Tickets  []string `json:"tickets"`
+	// Tokens are those of the user on the roster, by serial number: they are retired, so that no key in them gets a
+	// certificate.
+	Tokens []string `json:"tokens,omitempty"`
 	// Unknown is what could not be looked up.
 	Unknown []string `json:"unknown,omitempty"`
 	// Unseen is what could not be taken away because it may not be looked at.
@@ -51,6 +54,7 @@ type Revocation struct {
 	Failed []string `json:"failed,omitempty"`
 
 	requests map[string]request.View
+	tokens   []RosterEntry
 }
 
 // Revocations finds and takes away what users have in clusters.
@@ -136,6 +140,9 @@ func (w Revocations) LookUp(
 		return r, err
 	}
 	if err := w.lookUpTickets(ctx, kubeContext, &r); err != nil {
+		return r, err
+	}
+	if err := w.lookUpTokens(ctx, kubeContext, &r); err != nil {
 		return r, err
 	}
 	return r, w.lookUpStop(ctx, kubeContext, &r, accept)
@@ -238,8 +245,8 @@ func (w Revocations) lookUpRequests(ctx context.Context, kubeContext string, r *
 				hash: t.Certificate, token: t.Token})
 		}
 	}
-	r.Unknown = append(r.Unknown,
-		"certificates that were issued more than an hour ago and not approved from here: the cluster keeps no list of them")
+	r.Unknown = append(r.Unknown, "certificates that were issued more than an hour ago, not approved from here, and not on "+
+		"the roster: the cluster keeps no list of them")
 	return groups, nil
 }
 
@@ -287,6 +294,22 @@ func subjectsOf(o object) []object {
 		}
 	}
 	return all
+}
+
+func (w Revocations) lookUpTokens(ctx context.Context, kubeContext string, r *Revocation) error {
+	c, err := openObjects(ctx, w.access, kubeContext)
+	if err != nil {
+		return err
+	}
+	all, unseen, err := c.inUse(ctx, func(e RosterEntry) bool { return e.Owner == r.User })
+	if unseen != "" {
+		r.Unseen = append(r.Unseen, unseen)
+	}
+	r.tokens = all
+	for _, e := range all {
+		r.Tokens = append(r.Tokens, e.Serial)
+	}
+	return err
 }
 
 func (w Revocations) lookUpTickets(ctx context.Context, kubeContext string, r *Revocation) error {
@@ -369,6 +392,10 @@ func (w Revocations) takeAway(ctx context.Context, kubeContext string, r *Revoca
 		} else {
 			r.Done = append(r.Done, what)
 		}
+	}
+	for _, e := range r.tokens { // first: no new certificate is issued while the others are revoked
+		_, err := NewRoster(w.env).Remove(ctx, kubeContext, []RosterEntry{e}, false)
+		tell("token "+e.Serial+" retired", err)
 	}
 	for _, id := range r.Tickets {
 		// another desk may have ended it

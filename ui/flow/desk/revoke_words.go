@@ -12,7 +12,7 @@ import (
 
 // Removable tells whether there is anything that can be taken away.
 func (r Revocation) Removable() bool {
-	return len(r.Bindings)+len(r.Pending)+len(r.Approved)+len(r.Tickets) > 0 || r.Stops()
+	return len(r.Bindings)+len(r.Pending)+len(r.Approved)+len(r.Tickets)+len(r.Tokens) > 0 || r.Stops()
 }
 
 // Stops tells whether there are certificates that can be kept from writing.

@@ -334,3 +334,72 @@ func TestRemove(t *testing.T) {
 		}
 	}
 }
+
+// TestLeave: who leaves has no token in use and no ticket any more, also if they have a ticket and no token yet.
+func TestLeave(t *testing.T) {
+	for name, tokens := range map[string]int{"jane with a token": 1, "jane with a ticket alone": 0} {
+		w := desk(t) // jane has the ticket abcdef
+		if tokens > 0 {
+			putToken(w.Server, "1", flowtest.Object{"state": "Active", "owner": "jane"}, nil)
+		}
+		putToken(w.Server, "3", flowtest.Object{"state": "Active", "owner": "joe"}, nil)
+		r := NewRoster(w.Env)
+		l, err := r.Leaving(t.Context(), "", []string{"jane"})
+		if err != nil || len(l.Tokens) != tokens || !slices.Equal(l.Tickets, []string{"abcdef"}) || len(l.Unseen) > 0 {
+			t.Fatalf("%s: %+v, %v", name, l, err)
+		}
+		n, err := r.Leave(t.Context(), "", l, false)
+		if err != nil || n != tokens || slices.Contains(w.Server.Names(flowtest.Secrets), "bootstrap-token-abcdef") {
+			t.Errorf("%s: %d tokens, %v; the secrets are %q", name, n, err, w.Server.Names(flowtest.Secrets))
+		}
+		if l, err := r.Leaving(t.Context(), "", []string{"3"}); err != nil || len(l.Tokens) != 1 || len(l.Tickets) > 0 {
+			t.Errorf("a token: %+v, %v", l, err)
+		}
+		if _, err := r.Leaving(t.Context(), "", []string{"nobody"}); !errors.Is(err, ErrNotListed) {
+			t.Errorf("nobody: %v", err)
+		}
+		w.Server.Forbid("list secrets")
+		if l, err := r.Leaving(t.Context(), "", []string{"joe"}); err != nil || len(l.Tokens) != 1 || len(l.Unseen) != 1 {
+			t.Errorf("without the right to list tickets: %+v, %v", l, err)
+		}
+	}
+}
+
+// TestRevokeRetires: a revocation by user or by token retires the tokens, so that the next request is denied, and a token
+// is retired though it has no certificate.
+func TestRevokeRetires(t *testing.T) {
+	w := desk(t)
+	for serial, owner := range map[string]string{"1": "jane", "2": "jane", "3": "joe", "4": "joe"} {
+		putToken(w.Server, serial, flowtest.Object{"state": "Active", "owner": owner}, nil)
+	}
+	state := func() (all string) {
+		for _, serial := range []string{"1", "2", "3", "4"} {
+			var o object
+			w.Server.Get(rosterPath, serial, &o)
+			all += o.text("spec", "state") + " "
+		}
+		return all
+	}
+	revocations := NewRevocations(w.Env)
+	r, err := revocations.LookUp(t.Context(), "", "jane", nil, nil)
+	if err != nil || !slices.Equal(r.Tokens, []string{"1", "2"}) {
+		t.Fatalf("%q, %v", r.Tokens, err)
+	}
+	if err := revocations.Revoke(t.Context(), "", &r); err != nil || !slices.Contains(r.Done, "token 2 retired") ||
+		state() != "Retired Retired Active Active " {
+		t.Errorf("by user: %v, done %q; the tokens are %s", err, r.Done, state())
+	}
+	stopping := NewStopping(w.Env)
+	stop, err := stopping.Find(t.Context(), "", Sought{Token: "3"}, nil)
+	if err != nil || len(stop.Tokens) != 1 || len(stop.Targets) > 0 {
+		t.Fatalf("%+v, %v", stop, err)
+	}
+	if err := stopping.Stop(t.Context(), "", &stop, ""); err != nil || state() != "Retired Retired Retired Active " {
+		t.Errorf("by token: %v; the tokens are %s", err, state())
+	}
+	for name, sought := range map[string]Sought{"of another": {Token: "4", User: "jane"}, "retired": {Token: "3"}} {
+		if stop, err := stopping.Find(t.Context(), "", sought, nil); !errors.Is(err, errNoneKnown) {
+			t.Errorf("%s: %+v, %v", name, stop, err)
+		}
+	}
+}

@@ -52,6 +52,8 @@ type Target struct {
 type Stop struct {
 	Server  string   `json:"server"`
 	Targets []Target `json:"targets"`
+	// Tokens are retired on the roster, so that no key in them gets a certificate.
+	Tokens []RosterEntry `json:"tokens,omitempty"`
 	// Already are those that are on the list.
 	Already []Target `json:"alreadyRevoked,omitempty"`
 	// Refusals are why it is not done, Risks the words of --accept-risk that make warnings of them.
@@ -134,6 +136,38 @@ func (s Stopping) Broken(ctx context.Context, kubeContext string) (revocation.Li
 		return revocation.List{}, nil
 	}
 	return list, err
+}
+
+// Find says what the revocation of what is sought would do. A token that is sought by itself is retired too, if it is on
+// the roster, whether it has a certificate or not.
+func (s Stopping) Find(ctx context.Context, kubeContext string, w Sought, accept []string) (Stop, error) {
+	_, serial, _, err := w.read()
+	if err != nil {
+		return Stop{}, err
+	}
+	var tokens []RosterEntry
+	var unseen string
+	if serial != "" && w.Fingerprint == "" && w.Serial == "" {
+		c, err := openObjects(ctx, s.access, kubeContext)
+		if err != nil {
+			return Stop{}, err
+		}
+		tokens, unseen, err = c.inUse(ctx, func(e RosterEntry) bool {
+			return e.Serial == serial && (w.User == "" || w.User == e.Owner)
+		})
+		if err != nil {
+			return Stop{}, err
+		}
+	}
+	targets, err := s.Targets(ctx, kubeContext, w)
+	if err != nil && (len(tokens) == 0 || !errors.Is(err, errNoneKnown)) {
+		return Stop{}, err
+	}
+	stop, err := s.LookUp(ctx, kubeContext, targets, accept)
+	if stop.Tokens = tokens; unseen != "" {
+		stop.Warnings = append(stop.Warnings, unseen+": the token is not retired, and may get another certificate")
+	}
+	return stop, err
 }
 
 // LookUp says what the revocation of targets in the cluster of a context would do. accept
@@ -300,8 +334,11 @@ func (s Stopping) put(ctx context.Context, kubeContext string, stop *Stop, reaso
 	if err := stop.Err(); err != nil {
 		return err
 	}
+	if _, err := NewRoster(s.env).Remove(ctx, kubeContext, stop.Tokens, false); err != nil { // first: no new certificate meanwhile
+		return err
+	}
 	c, l, err := s.open(ctx, kubeContext)
-	if err != nil {
+	if err != nil || len(stop.Targets)+len(stop.Already) == 0 {
 		return err
 	}
 	by, now, err := s.author(ctx, kubeContext)

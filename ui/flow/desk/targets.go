@@ -46,6 +46,8 @@ type known struct {
 	tokens []string          // serial numbers of tokens that it may be on
 }
 
+var errNoneKnown = errors.New("no live certificate is known that fits")
+
 // Targets finds the certificates that are sought. Those that the cluster has issued within
 // the hour, and those that were approved or enrolled on this computer, are known by more
 // than their fingerprint.
@@ -86,7 +88,7 @@ func (s Stopping) Targets(ctx context.Context, kubeContext string, w Sought) ([]
 	case hash != "":
 		return []Target{{Entry: revocation.Entry{Certificate: hash, User: w.User, NotAfter: w.Until}}}, nil
 	}
-	return nil, hint.With(errors.New("no live certificate is known that fits"),
+	return nil, hint.With(errNoneKnown,
 		"give the certificate's file, or its fingerprint: the audit log names it as "+revocation.CredentialID)
 }
 

@@ -118,15 +118,11 @@ func (d work) revokeCertificates(f *widget.Form, reason string) tea.Cmd {
 	}
 	return screen.Operate(screen.Operation{Title: "Revoke certificates", Command: command, Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-			targets, err := d.Stopping.Targets(ctx, "", which)
-			if err != nil {
-				return screen.Report{}, err
-			}
-			stop, err := d.Stopping.LookUp(ctx, "", targets, nil)
+			stop, err := d.Stopping.Find(ctx, "", which, nil)
 			if err == nil && len(stop.Risks) > 0 {
 				var all bool
 				if all, err = allTheSame(ctx, p, stop); all {
-					stop, err = d.Stopping.LookUp(ctx, "", targets, stop.Risks)
+					stop, err = d.Stopping.Find(ctx, "", which, stop.Risks)
 				}
 			}
 			if err == nil {
