@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/atomicfile"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
@@ -46,8 +47,22 @@ const tempMark = ".kubehsm-"
 // tempPrefix begins the names of our temporary files of one kubeconfig.
 func tempPrefix(target string) string { return "." + filepath.Base(target) + tempMark }
 
-// prepare writes data beside path's target, with the target's mode and owner,
-// and brings it to the disk.
+// asItWas is the copy of target as it was, while that is written in place.
+func asItWas(target string) string {
+	return filepath.Join(filepath.Dir(target), tempPrefix(target)+"before")
+}
+
+// isWhole is an error if the file was being written in place when the program was killed, or the computer lost its power.
+func isWhole(target string) error {
+	if _, err := os.Lstat(asItWas(target)); err != nil {
+		return nil //nolint:nilerr // there is no copy, or nothing can be made in that folder, which is said then
+	}
+	return hint.Withf(fmt.Errorf("write kubeconfig: %s may be damaged, as writing it was interrupted", target),
+		"compare it with %s, which is as it was before; then remove that", shell.Quote(asItWas(target)))
+}
+
+// prepare writes data beside path's target, with the target's mode, owner and
+// attributes, and brings it to the disk.
 func prepare(path string, data []byte) (*atomicfile.File, error) {
 	target, err := targetOf(path)
 	if err != nil {
@@ -56,6 +71,9 @@ func prepare(path string, data []byte) (*atomicfile.File, error) {
 	info, err := os.Stat(target)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("write kubeconfig: %w", err)
+	}
+	if err := isWhole(target); err != nil {
+		return nil, err
 	}
 	mode := fs.FileMode(0o600)
 	if info != nil {
@@ -75,6 +93,9 @@ func prepare(path string, data []byte) (*atomicfile.File, error) {
 	err = f.Write(data, func(f *os.File) error {
 		if info != nil {
 			if err := keepOwner(f, info); err != nil { // the owner before the mode: chown may clear bits
+				return err
+			}
+			if mode, err = keepAttributes(f, target, mode); err != nil {
 				return err
 			}
 		}
@@ -106,6 +127,9 @@ func canWrite(path string) error {
 	if err != nil {
 		return fmt.Errorf("write kubeconfig: %w", err)
 	}
+	if err := isWhole(target); err != nil {
+		return err
+	}
 	if info, err := os.Stat(target); err == nil && info.Mode().IsRegular() {
 		if err := writable(target, info.Mode().Perm()); err != nil {
 			return err
@@ -125,11 +149,15 @@ func canWrite(path string) error {
 	return nil
 }
 
-// commit puts the file in its place.
+// commit puts the file in its place. A file that is a mount of its own, as in containers, cannot be replaced and is
+// written in place.
 func commit(f *atomicfile.File) error {
-	if err := f.Commit(); err != nil {
-		err = fmt.Errorf("write kubeconfig: %w", err)
-		return hint.Withf(err, "is %s a mount of its own? name another file with --kubeconfig", shell.Quote(f.Target()))
+	err := f.Commit()
+	if errors.Is(err, syscall.EBUSY) {
+		err = f.Overwrite(asItWas(f.Target()))
+	}
+	if err != nil {
+		return fmt.Errorf("write kubeconfig: %w", err)
 	}
 	return f.Sync()
 }

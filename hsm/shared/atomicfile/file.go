@@ -7,6 +7,7 @@ package atomicfile
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -47,6 +48,54 @@ func (f *File) Target() string { return f.target }
 // Commit puts the written file in its target's place.
 func (f *File) Commit() error {
 	return os.Rename(f.temp.Name(), f.target)
+}
+
+// Overwrite is Commit for a target that nothing can take the place of, such as a mount: it writes the target in place.
+// A reader may see a part of that. A copy of the target as it was is at the path before meanwhile, which must not
+// exist; it stays if the target could be neither written nor restored.
+func (f *File) Overwrite(before string) error {
+	data, err := os.ReadFile(f.temp.Name())
+	if err != nil {
+		return err
+	}
+	old, err := os.ReadFile(f.target)
+	if err != nil {
+		return err
+	}
+	keep, err := os.OpenFile(before, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := fill(keep, old); err != nil {
+		return errors.Join(err, os.Remove(before))
+	}
+	if err := f.overwrite(data); err != nil {
+		if f.overwrite(old) != nil {
+			return fmt.Errorf("%w; the file as it was is at %s", err, before)
+		}
+		return errors.Join(err, os.Remove(before))
+	}
+	return errors.Join(os.Remove(before), f.Discard())
+}
+
+func (f *File) overwrite(data []byte) error {
+	target, err := os.OpenFile(f.target, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return fill(target, data)
+}
+
+// fill makes data the content of file, brings it to the disk and closes the file.
+func fill(file *os.File, data []byte) error {
+	_, err := file.Write(data)
+	if err == nil {
+		err = file.Truncate(int64(len(data)))
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
 }
 
 // Sync brings the folder's new state to the disk, after Commit.

@@ -47,6 +47,13 @@ func (r *attempt) preflight(ctx context.Context) error {
 		return err
 	}
 	if makes {
+		change, _, err := planEntry(ctx, r.env, r.record)
+		if err == nil {
+			err = change.Writable() // the kubeconfig is written last, when all else is made
+		}
+		if err != nil {
+			return noKeyYet(err)
+		}
 		if err := reach(ctx, client); err != nil {
 			return noKeyYet(r.record.ExpiredToken(err))
 		}
