@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 // TestRevocation: kubectl says why the certificate behind it is refused, and by whom. Other
@@ -47,6 +48,18 @@ func TestRevocation(t *testing.T) {
 		if !strings.Contains(res.Stderr, want) {
 			t.Errorf("kubectl does not say %q: %s", want, res)
 		}
+	}
+	u.mayFile()
+	poll.Until(t, "developers may file requests", func() bool {
+		_, err := u.Cluster.Admin(t.Context(), "", "auth", "can-i", "create", "certificatesigningrequests", "--as="+lab.User,
+			"--as-group="+lab.DevelopersGroup)
+		return err == nil
+	})
+	renewed := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, "certificate", "renew", enrolled, "--yes"))
+	t.Logf("renewed: %s", renewed)
+	if renewed.Code != 1 || !strings.Contains(renewed.Stderr, "lost in a train; ask them, or a cluster admin") ||
+		strings.Contains(renewed.Stderr, "kubectl ") {
+		t.Errorf("the renewal of what is revoked: %s", renewed)
 	}
 	u.kubectl("get", "configmaps")
 	if out := admin.ok("revocation", "list"); !strings.Contains(out, hash[:16]) || !strings.Contains(out, "lost in a train") {

@@ -50,7 +50,11 @@ func (r *attempt) fileRequest(ctx context.Context) (outcome, error) {
 	if err := (renewals{r.env}).carryPresent(r.record); err != nil {
 		return outcome{}, err
 	}
-	if _, err := request.File(ctx, client, &r.record.Request, r.record.OtherFiler()); err != nil {
+	_, err = request.File(ctx, client, &r.record.Request, r.record.Options.Renewal != nil)
+	if lacks, ok := errors.AsType[*csr.ForbiddenError](err); ok && r.record.OtherFiler() != "" {
+		err = hinting.With(err, lacks.Hint()+"; or "+r.record.OtherFiler())
+	}
+	if err != nil {
 		return outcome{}, err
 	}
 	return outcome{message: r.record.Request.Name}, renewals{r.env}.share(r.record)

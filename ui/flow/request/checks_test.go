@@ -141,7 +141,7 @@ func TestRequesterKind(t *testing.T) {
 }
 
 // TestAdmissionEndsTheMatter: what a revocation, or another policy, refuses is not sent to an admin who files it all
-// the same. What takes a right is.
+// the same. What takes a right is, but for a renewal, which takes the right itself.
 func TestAdmissionEndsTheMatter(t *testing.T) {
 	w := asked(t)
 	client, err := cluster.Access{Env: w.Env}.Client(t.Context(), "")
@@ -158,14 +158,19 @@ func TestAdmissionEndsTheMatter(t *testing.T) {
 	}
 	var admin *SendToAdmin
 	w.Server.Fail(http.StatusForbidden, "create certificatesigningrequests")
-	_, err = File(t.Context(), client, &enrolling.Request{Spec: csr.Spec{Name: "again", Request: pem}}, "")
+	_, err = File(t.Context(), client, &enrolling.Request{Spec: csr.Spec{Name: "again", Request: pem}}, false)
 	if !errors.Is(err, csr.ErrRefused) || errors.As(err, &admin) {
 		t.Errorf("refused by a policy: %v", err)
 	}
 	w.Server.Before(nil)
 	w.Server.Forbid("create certificatesigningrequests")
-	_, err = File(t.Context(), client, &enrolling.Request{Spec: csr.Spec{Name: "again", Request: pem}}, "")
+	_, err = File(t.Context(), client, &enrolling.Request{Spec: csr.Spec{Name: "again", Request: pem}}, false)
 	if !errors.As(err, &admin) || !strings.Contains(admin.Text, "kubectl") {
 		t.Errorf("a missing right: %v", err)
+	}
+	_, err = File(t.Context(), client, &enrolling.Request{Spec: csr.Spec{Name: "again", Request: pem}}, true)
+	var lacks *csr.ForbiddenError
+	if admin = nil; errors.As(err, &admin) || !errors.As(err, &lacks) || strings.Contains(lacks.Grant(), "certificate approve") {
+		t.Errorf("a renewal without the right: %v", err)
 	}
 }

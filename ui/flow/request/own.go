@@ -109,7 +109,7 @@ func (f Own) sign(ctx context.Context, t hsm.Token, able hsm.Abilities, o enroll
 
 // file files a recorded request, or finds it filed.
 func (f Own) file(ctx context.Context, client *csr.Client, own enrolling.Request) (View, error) {
-	obj, err := File(ctx, client, &own, "")
+	obj, err := File(ctx, client, &own, false)
 	if err != nil {
 		return View{}, err
 	}
@@ -303,8 +303,6 @@ func (f Own) Wait(ctx context.Context, kubeContext, name string, report func(str
 type SendToAdmin struct {
 	Err  error
 	Text string
-	// Or is another way, a clause; mostly empty.
-	Or string
 }
 
 // Error implements error.
@@ -318,11 +316,7 @@ func (e *SendToAdmin) Details() string { return e.Text }
 
 // Hint says what to do with Text.
 func (e *SendToAdmin) Hint() string {
-	hint := "send the lines below to an admin of the cluster; then run the same command again"
-	if e.Or != "" {
-		hint += "; or " + e.Or
-	}
-	return hint
+	return "send the lines below to an admin of the cluster; then run the same command again"
 }
 
 // Approving is the command that approves the request called name.

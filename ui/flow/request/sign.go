@@ -40,10 +40,11 @@ func Sign(ctx context.Context, t hsm.Token, able hsm.Abilities, signer crypto.Si
 }
 
 // File files a request that is recorded, or finds that an earlier run or an admin has filed
-// it, and notes its UID in r. A refusal that only somebody else can mend is a
-// [*SendToAdmin], with or as the clause that names another way.
+// it, and notes its UID in r. A refusal that only somebody else can mend is a [*SendToAdmin], or the
+// [*csr.ForbiddenError] of a renewal: only who may file it in their own name renews. In an admin's name the cluster
+// would not see that the certificate is revoked.
 func File(ctx context.Context, client *csr.Client, r *enrolling.Request,
-	or string) (*certificatesv1.CertificateSigningRequest, error) {
+	renewal bool) (*certificatesv1.CertificateSigningRequest, error) {
 	obj, err := client.Create(ctx, r.Spec)
 	var lacks *csr.ForbiddenError // another refusal, such as a revocation's, ends the matter
 	if errors.As(err, &lacks) {
@@ -51,12 +52,12 @@ func File(ctx context.Context, client *csr.Client, r *enrolling.Request,
 			obj, err = got, nil
 		}
 	}
-	if errors.As(err, &lacks) {
+	if errors.As(err, &lacks) && !renewal {
 		text, textErr := csr.AdminCommand(r.Spec)
 		if textErr != nil {
 			return nil, errors.Join(err, textErr)
 		}
-		return nil, &SendToAdmin{Err: err, Text: text, Or: or}
+		return nil, &SendToAdmin{Err: err, Text: text}
 	}
 	if err != nil {
 		return nil, err
