@@ -1,9 +1,14 @@
 package main
 
 import (
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/csr"
@@ -14,7 +19,7 @@ import (
 )
 
 // TestLimits: a token has eight certificates at most, however fast they are asked for; a request is good for one, and
-// the holder of a join line neither lists nor watches what others have filed.
+// the holder of a join line neither lists nor watches what others have filed, and keeps nobody waiting with a large request.
 func TestLimits(t *testing.T) {
 	l := newLab(t, controlplane.Options{})
 	l.start()
@@ -105,4 +110,31 @@ func TestLimits(t *testing.T) {
 		}
 		return true
 	})
+
+	large := *jane
+	large.name, large.request = "Large: 30,000 groups", crowded(t, jane, 30_000) // no name of a review
+	if err := c.file(&large); err == nil || !strings.Contains(err.Error(), "16 KiB at most") {
+		t.Errorf("the API server takes 30,000 groups: %v", err)
+	}
+	large.request = crowded(t, jane, csr.MaxGroups+1)
+	if err := c.file(&large); err != nil {
+		t.Fatal(err)
+	}
+	poll.Until(t, "the large one is denied", func() bool { return l.stored().denied[large.name] != nil })
+	if said := condition(l.stored().denied[large.name]); !strings.Contains(said.Message, "65 groups, more than 64") {
+		t.Errorf("the large one: %+v", said)
+	}
+}
+
+// crowded asks for so many groups.
+func crowded(t *testing.T, p *person, groups int) []byte {
+	name := pkix.Name{CommonName: p.user}
+	for i := range groups {
+		name.Organization = append(name.Organization, fmt.Sprintf("group-%05d", i))
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: name}, p.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 }
