@@ -59,8 +59,8 @@ type PINPrompt struct {
 	More func([]byte) bool `json:"-"`
 	// New: a new secret is chosen (ask twice).
 	New bool `json:"new,omitempty"`
-	// Typed: a person must type it for this purpose. No file, descriptor or other source may
-	// answer.
+	// Typed: it must be given for this purpose, typed or by --pin-fd. No source of the
+	// configuration may answer.
 	Typed bool `json:"typed,omitempty"`
 }
 

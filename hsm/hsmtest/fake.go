@@ -258,6 +258,27 @@ func (t *FakeToken) Signatures() int {
 	return t.signatures
 }
 
+// Key returns the private key whose public half has that hash ([hsm.Fingerprint]), of any token: a signature
+// by it takes neither PIN nor touch, and is not counted. It is nil if there is none.
+func (f *Fake) Key(hash string) crypto.Signer {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, t := range f.tokens {
+		t.mu.Lock()
+		for _, s := range t.slots {
+			if s.key == nil {
+				continue
+			}
+			if h, err := hsm.Fingerprint(s.key.Public()); err == nil && h == hash {
+				t.mu.Unlock()
+				return s.key
+			}
+		}
+		t.mu.Unlock()
+	}
+	return nil
+}
+
 // Touch touches the sensor: a signature that waits for it goes on, or the next
 // one does not wait.
 func (t *FakeToken) Touch() {

@@ -39,8 +39,6 @@ var (
 	ErrNotPinned = errors.New("the cluster's certificate authority is not the pinned one")
 	// ErrDiffers: the verified server gave another cluster-info.
 	ErrDiffers = errors.New("cluster-info differs when it is read over the verified connection")
-	// ErrNotFollowed: a change that a cluster announces needs a person's approval.
-	ErrNotFollowed = errors.New("a person must confirm the change")
 	// ErrDocument: a discovery document does not say one cluster clearly.
 	ErrDocument = errors.New("unusable discovery document")
 	// ErrCredentials: a discovery document holds a credential.

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
-	"slices"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
@@ -54,10 +52,8 @@ func Refresh(ctx context.Context, info cluster.Cluster, l Limits) (Update, error
 	return refresh(ctx, info, nil, l, defaultPace(l))
 }
 
-// Follow is [Refresh] where nobody is there to say yes. It asks by over, which carries requests over a
-// connection that is verified as info says, and anonymously if whoever has signed in there is not shown
-// cluster-info. A change is [ErrNotFollowed] unless it is proven, some authority stays, and it is of
-// nothing but the server and the authorities.
+// Follow is [Refresh] for the agent. It asks by over, which carries requests over a connection that is
+// verified as info says, and anonymously if whoever has signed in there is not shown cluster-info.
 func Follow(ctx context.Context, info cluster.Cluster, over http.RoundTripper, l Limits) (Update, error) {
 	return follow(ctx, info, over, l, defaultPace(l))
 }
@@ -67,37 +63,7 @@ func follow(ctx context.Context, info cluster.Cluster, over http.RoundTripper, l
 	if errors.Is(err, ErrAnonymous) {
 		u, err = refresh(ctx, info, nil, l, p)
 	}
-	if err == nil && u.Changed() {
-		err = u.unattended()
-	}
 	return u, err
-}
-
-// unattended is why a person has to look at u.
-func (u Update) unattended() error {
-	refuse := func(why string) error { return fmt.Errorf("%w: %s", ErrNotFollowed, why) }
-	if u.Unproven != nil {
-		return fmt.Errorf("%w: %w", ErrNotFollowed, u.Unproven)
-	}
-	moved := u.Old
-	moved.Server, moved.CAData = u.New.Server, u.New.CAData
-	if !reflect.DeepEqual(moved, u.New) {
-		return refuse("cluster-info names another TLS server name or proxy")
-	}
-	before, err := authorities(u.Old)
-	if err != nil {
-		return err
-	}
-	after, err := authorities(u.New)
-	if err != nil {
-		return err
-	}
-	for _, c := range before {
-		if slices.ContainsFunc(after, func(n *x509.Certificate) bool { return PinOf(n) == PinOf(c) }) {
-			return nil
-		}
-	}
-	return refuse("cluster-info has none of the authorities that are trusted now")
 }
 
 func refresh(ctx context.Context, info cluster.Cluster, over http.RoundTripper, l Limits, p pace) (Update, error) {

@@ -99,24 +99,19 @@ func change(next Func, f func(*hsm.Purpose)) Func {
 	return func(ctx context.Context, q Question) (Answer, error) { return next(ctx, about(q, f)) }
 }
 
-// Typed has next asked for PINs that a person must type, and calls typed when one was, here or
-// on the reader.
-func Typed(next Func, typed func()) Func {
+// Typed has next asked for PINs that are given for this purpose, by a person or a program: no
+// source of the configuration answers.
+func Typed(next Func) Func {
 	if next == nil {
 		return nil
 	}
 	return func(ctx context.Context, q Question) (Answer, error) {
-		pad := q.Touch != nil && q.Touch.Pad != ""
 		if q.PIN != nil {
 			p := *q.PIN
 			p.Typed = true
 			q.PIN = &p
 		}
-		a, err := next(ctx, q)
-		if err == nil && (pad || q.PIN != nil) {
-			typed()
-		}
-		return a, err
+		return next(ctx, q)
 	}
 }
 

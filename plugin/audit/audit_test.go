@@ -2,8 +2,6 @@ package audit
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/rsa"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,7 +14,6 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/test/need"
 	testpoll "github.com/kubehsm/kubehsm/test/poll"
@@ -242,82 +239,5 @@ func TestFollow(t *testing.T) {
 	}
 	if _, err := os.Stat(numbered(path, 2)); err != nil {
 		t.Errorf("nothing was rotated: %v", err)
-	}
-}
-
-// TestMuchToCarry: any program of the user can add policies to the log, until a new file would
-// begin with more than a file holds. Nothing is lost then, and not every record begins a file.
-func TestMuchToCarry(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "audit.log")
-	l := open(t, path)
-	l.maxSize, l.keep = 1000, 3
-	all := NewKnown()
-	for i := range 100 {
-		all.Follow(Record{Event: Policy, Reason: PolicySet, Enrollment: fmt.Sprintf("e%d", i), Policy: "always"})
-	}
-	l.Carry(all)
-	for range 60 {
-		check(t, l.Write(Record{Event: Session}))
-	}
-	now, err := Policies(t.Context(), path, nil)
-	check(t, err)
-	if n := len(now.Enrollments); n != 100 {
-		t.Errorf("%d policies are left", n)
-	}
-	if _, err := os.Stat(numbered(path, 2)); err == nil {
-		t.Error("each record begins a file")
-	}
-}
-
-// TestLongestIsCarried: what the log knows of a key begins each new file, however long the
-// version, the policies before it and the key are. What a program has written into the log,
-// longer than anything of ours, keeps no record from being written.
-func TestLongestIsCarried(t *testing.T) {
-	t.Parallel()
-	key, err := rsa.GenerateKey(rand.Reader, 4096)
-	check(t, err)
-	longest := consent.Policy{Mode: consent.Rules,
-		Rules: []consent.Rule{{Namespaces: []string{strings.Repeat("n", 7<<10-len("rules: namespaces="))}}}}
-	v, err := consent.Next(key.Public(), 1, "", longest, time.Now())
-	check(t, err)
-	text, err := v.Text()
-	check(t, err)
-	signature, err := consent.Sign(key, text)
-	check(t, err)
-
-	path := filepath.Join(t.TempDir(), "audit.log")
-	odd := strings.Repeat("<", 12<<10) // 72 kB when it is written again
-	var lines string
-	for _, fields := range []string{
-		fmt.Sprintf(`"event":"policy-key","reason":"kept","key":%q,"ever":[%q]`, v.Hash(), odd[:2900]),
-		fmt.Sprintf(`"event":"policy","reason":"set","enrollment":"odd","policy":%q`, odd),
-		fmt.Sprintf(`"event":"policy","reason":"set","enrollment":%q,"policy":"writes"`, odd),
-	} {
-		lines += `{"time":"2026-01-01T00:00:00Z",` + fields + "}\n"
-	}
-	check(t, os.WriteFile(path, []byte(lines), 0o600))
-	l := open(t, path)
-	l.maxSize, l.keep = 40<<10, 2
-	check(t, l.Write(Record{Event: Policy, Reason: PolicySet, Enrollment: "prod", Key: v.Hash(), Number: 1,
-		Was: strings.Repeat("w", 2<<10), Policy: longest.String(), Statement: text, Signature: signature}))
-	before, err := Policies(t.Context(), path, nil)
-	check(t, err)
-	l.Carry(before)
-	for i := range 2000 { // the first files are gone then
-		check(t, l.Write(Record{Event: Session, Code: i}))
-	}
-	if all, _ := read(t, path, Filter{}); slices.ContainsFunc(all, func(r Record) bool { return r.Was != "" }) {
-		t.Fatal("nothing is gone")
-	}
-	after, err := Policies(t.Context(), path, nil)
-	check(t, err)
-	was, now := before.Keys[v.Hash()], after.Keys[v.Hash()]
-	if now == nil || now.Signed.Text != text || now.Version.Number != 1 || !now.Ever.Covers(was.Ever) {
-		t.Errorf("of the key is known %+v", now)
-	}
-	for _, name := range []string{"prod", "odd"} {
-		if p := after.Enrollments[name]; p == nil || !consent.ParsePolicy(p.Last.Policy).Asks() {
-			t.Errorf("of %q is known %+v", name, p)
-		}
 	}
 }

@@ -5,19 +5,17 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"strings"
 	"testing"
 )
 
 // FuzzRead: of a log that anybody may have changed, each line is a record or damaged, a
-// record is written so that it is read again as the same, and what is said of it stays on
-// its line.
+// record is written so that it is read again as the same.
 func FuzzRead(f *testing.F) {
 	for _, s := range []string{
 		`{"time":"2026-01-02T03:04:05Z","event":"policy","enrollment":"prod","policy":"writes","before":"always"}`,
 		`{"time":"2026-01-02T03:04:05Z","event":"consent","statement":"x"}` + "\n{\"event\":\"unlock\"", "{}\n\n[]\nnull\n",
 		`{"event":"policy","enrollment":"a\u001b[2J\nb","policy":"\u202e"}`, "\xff\xfe", `{"event":"policy-key","number":18446744073709551615}`,
-		`{"event":"policy","reason":"` + PolicyFound + `","enrollment":"prod","was":"a\nb","policy":"\u001b[31m\u202e"}`,
+		`{"event":"policy","reason":"changed","enrollment":"prod","request":"a\nb","policy":"\u001b[31m\u202e"}`,
 		`{"event":"x","time":"-0001-01-01T00:00:00Z"}`,
 	} {
 		f.Add([]byte(s))
@@ -38,18 +36,11 @@ func FuzzRead(f *testing.F) {
 		if len(all)+damaged != lines {
 			t.Errorf("%d records and %d damaged lines of %d", len(all), damaged, lines)
 		}
-		if _, err := Policies(t.Context(), path, nil); err != nil {
-			t.Error(err)
-		}
 		again := filepath.Join(t.TempDir(), "audit.log")
 		l, err := Open(again)
 		check(t, err)
 		var kept []Record
 		for _, r := range all {
-			s := r.Sentence()
-			if strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c > '~' }) {
-				t.Errorf("it says %q", s)
-			}
 			if l.Write(r) == nil { // a time beyond the year 9999 cannot be written
 				kept = append(kept, r)
 			}

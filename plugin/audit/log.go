@@ -26,8 +26,7 @@ const maxLine = 16 << 10
 // Path is where the record of these folders is.
 func Path(d home.Dirs) string { return filepath.Join(d.State, "audit.log") }
 
-// Log writes records. The agent, which holds its own lock, keeps it open; others add
-// single lines, see [Append].
+// Log writes records. The agent keeps it open.
 type Log struct {
 	path    string
 	maxSize int64
@@ -38,19 +37,12 @@ type Log struct {
 	f       *os.File
 	size    int64
 	repeats map[kind]*window
-	// policies are the latest records of the policies, and keys what is known of the keys,
-	// see [Log.Carry].
-	policies map[string]Record
-	keys     map[string]KeyState
-	carrying bool  // a new file is begun
-	carried  int64 // bytes carried over into the last new file
 }
 
 // Open opens the log at path for appending and creates it, mode 0600, if there
 // is none. A line that a crash has left unfinished is ended.
 func Open(path string) (*Log, error) {
-	l := &Log{path: path, maxSize: maxSize, keep: keep, now: time.Now, repeats: map[kind]*window{},
-		policies: map[string]Record{}, keys: map[string]KeyState{}}
+	l := &Log{path: path, maxSize: maxSize, keep: keep, now: time.Now, repeats: map[kind]*window{}}
 	if err := l.open(); err != nil {
 		return nil, fmt.Errorf("audit log: %w", err)
 	}
@@ -110,22 +102,7 @@ func (l *Log) write(r Record) error {
 	if err != nil {
 		return fmt.Errorf("audit log: %w", err)
 	}
-	l.note(r)
 	return nil
-}
-
-// note keeps what a new file is to begin with. l.mu is held.
-func (l *Log) note(r Record) {
-	if (r.Event == Policy || r.Event == PolicyKey) && r.Key != "" {
-		k := l.keys[r.Key]
-		k.follow(r)
-		l.keys[r.Key] = k
-	}
-	if r.Event == Policy && r.Reason != PolicyTold && r.Reason != PolicyRecord {
-		if delete(l.policies, r.Enrollment); r.Policy != "" {
-			l.policies[r.Enrollment] = r
-		}
-	}
 }
 
 func (l *Log) append(line []byte) error {
@@ -134,10 +111,8 @@ func (l *Log) append(line []byte) error {
 			return err
 		}
 	}
-	// Any program of the user can make what a new file begins with larger than a file should be.
-	most := max(l.maxSize, 2*l.carried)
-	if !l.carrying && l.size > 0 && l.size+int64(len(line)) > most {
-		if err := errors.Join(l.rotate(), l.carry()); err != nil {
+	if l.size > 0 && l.size+int64(len(line)) > l.maxSize {
+		if err := l.rotate(); err != nil {
 			return err
 		}
 	}
@@ -172,6 +147,32 @@ func (l *Log) rotate() error {
 		}
 	}
 	return l.open()
+}
+
+// lost reports whether the file that is written is not the log any more: somebody has
+// removed or replaced it. l.mu is held.
+func (l *Log) lost() bool {
+	if l.f == nil {
+		return false
+	}
+	mine, err := l.f.Stat()
+	if err != nil {
+		return true
+	}
+	now, err := os.Stat(l.path)
+	return errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(mine, now)
+}
+
+// Recover begins a new file if somebody has removed the log, and reports whether so.
+func (l *Log) Recover() (lost bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.lost() {
+		return false, nil
+	}
+	err = l.f.Close()
+	l.f = nil
+	return true, errors.Join(err, l.open())
 }
 
 // numbered is the name of the i-th file, 0 being the one that is written.

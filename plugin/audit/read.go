@@ -27,13 +27,10 @@ type Filter struct {
 	Enrollment string
 	// Follow goes on with what is written later, until the context ends.
 	Follow bool
-
-	policies bool // only what is about policies
 }
 
 func (f Filter) takes(r Record) bool {
-	return (!f.policies || r.Event == Policy || r.Event == PolicyKey) &&
-		(f.Since.IsZero() || !r.Time.Before(f.Since)) && // Somebody who changed the log may have written the year 0.
+	return (f.Since.IsZero() || !r.Time.Before(f.Since)) && // Somebody who changed the log may have written the year 0.
 		(f.Enrollment == "" || r.Enrollment == f.Enrollment)
 }
 
@@ -214,9 +211,6 @@ func (r *reader) lines(ctx context.Context) error {
 func (r *reader) line(b []byte) error {
 	if len(bytes.TrimSpace(b)) == 0 {
 		return nil
-	}
-	if r.filter.policies && !bytes.Contains(b, []byte(`"event":"`+string(Policy))) {
-		return nil // cheaper than to read it
 	}
 	var rec Record
 	if len(b) > maxLine || json.Unmarshal(b, &rec) != nil || rec.Event == "" {

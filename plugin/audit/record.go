@@ -20,16 +20,16 @@ const (
 	Unlock Event = "unlock"
 	// Lock is the end of what stood on a PIN. Reason: "asked", "idle" (the unlock
 	// window was not used), "longest-time" (it has been open for long), "removed",
-	// "disconnected" (a forwarded token's server was lost), "policy" (a consent policy was
-	// lowered), "suspend", "screen-lock", "user-switch" (also the end of the session).
+	// "disconnected" (a forwarded token's server was lost), "suspend", "screen-lock",
+	// "user-switch" (also the end of the session).
 	Lock Event = "lock"
 	// WorkerEnd is the end of a process that held a token and was not told to end. Reason:
 	// "crash" or "no-answer" (it was killed). PIN says that it had been given a PIN for what it was at.
 	WorkerEnd Event = "worker-end"
 	// Signature is a use of the private key. Reason: "sign-in" (a client's plugin
 	// waits for it), "reconnect" (a request needed a new connection) or
-	// "external-signer" (a client that connects by itself), "policy" (a version of a
-	// consent policy) or "renewal" (a request for the next certificate).
+	// "external-signer" (a client that connects by itself), "record" (the record of a
+	// spare, see [Policy]) or "renewal" (a request for the next certificate).
 	Signature Event = "signature"
 	// Session is a loopback credential for one client process. It is recorded when
 	// it is first handed out, not each time the same one is given again.
@@ -38,21 +38,19 @@ const (
 	// Reason says why, see [bridge.Denial].
 	Denial Event = "denial"
 	// Consent is a person's answer about a request, or that there was none. Reason:
-	// "answer" (typed or clicked), "touch" (the token signed Statement), "nobody"
-	// (there was nobody to ask). Requests that an earlier answer covers have no
-	// record of their own.
+	// "answer" (typed or clicked), "pin" (typed for the signature), "touch", "nobody" (there was
+	// nobody to ask). The key has signed Statement where the answer is yes. Requests that an
+	// earlier answer covers have no record of their own.
 	Consent Event = "consent"
-	// Policy is about an enrollment's consent policy: it was set, or found to be
-	// another one than the log knew. Reason is one of the Policy constants.
+	// Policy is a version of an enrollment's record that the agent found signed by its key, with
+	// the consent policy. Reason: "first" (since the agent started), "changed" (it is later than
+	// the one before).
 	Policy Event = "policy"
-	// PolicyKey is what the log has known of a key's consent policy, written again in a
-	// new file: Statement and Signature are the latest version, Ever the strictest policy.
-	PolicyKey Event = "policy-key"
 	// Renewal is the end of an attempt of the agent's own to renew a certificate: it is in use, or
 	// why it is not.
 	Renewal Event = "renewal"
-	// Follow is an enrollment that has followed its cluster to another address or to other authorities, or that
-	// has not followed what the cluster says. Server is where it leads now.
+	// Follow is a cluster that announces another address or authority, which nobody has accepted
+	// yet. Server is where the enrollment leads.
 	Follow Event = "follow"
 	// Lost says that somebody has removed the log while the agent wrote to it. What
 	// was in it is gone.
@@ -100,21 +98,15 @@ type Record struct {
 	// PIN says of a WorkerEnd that the token may have counted a try.
 	PIN bool `json:"pin,omitempty"`
 	// Request is what a Consent was asked for, in words. Statement is the text
-	// that was agreed to, or the version of the policy that was set, see package consent;
-	// Signature is the token's over it.
+	// that was agreed to, see package consent, or the version of the record, see package
+	// enrollment; Signature is the token's over it.
 	Request   string `json:"request,omitempty"`
 	Statement string `json:"statement,omitempty"`
 	Signature []byte `json:"signature,omitempty"`
-	// Policy is the consent policy from then on and Was the one before, as
-	// [consent.Policy.String] writes them; Lowered says that the new one does not
-	// certainly ask for as much.
-	Policy  string `json:"policy,omitempty"`
-	Was     string `json:"was,omitempty"`
-	Lowered bool   `json:"lowered,omitempty"`
-	// Number is that of the version in Statement. Ever are the policies that together are
-	// the strictest which the log has known for the key.
-	Number uint64   `json:"number,omitempty"`
-	Ever   []string `json:"ever,omitempty"`
+	// Policy is the consent policy, as [consent.Policy.String] writes it.
+	Policy string `json:"policy,omitempty"`
+	// Number is that of the version in Statement.
+	Number uint64 `json:"number,omitempty"`
 	// Client is the process for which it was done.
 	Client *Process `json:"client,omitempty"`
 	// Agent is the process id of the agent that wrote the record.

@@ -115,7 +115,7 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	r.options = upstream.Options{
 		Enrollment: enrollment.Enrollment{Name: "prod", KeyHash: hash, Policy: o.policy.Mode, Rules: o.policy.Rules,
 			Cluster: cluster.Cluster{Server: r.api.URL + o.prefix, CAData: r.api.CAPEM, ProxyURL: o.proxy}},
-		Policy: o.policy,
+		Policy: consent.Policies{o.policy},
 		Chain:  []*x509.Certificate{leaf}, Signer: o.signer, Log: log,
 	}
 	r.up, err = upstream.New(r.options)

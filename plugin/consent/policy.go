@@ -29,8 +29,25 @@ type Policy struct {
 	Mode Mode `json:"mode,omitempty"`
 	// Rules belong to the mode of that name.
 	Rules []Rule `json:"rules,omitempty"`
+}
 
-	also []Policy // each asks for itself, see [Strictest]
+// Policies are those of all enrollments of one key: a request needs a yes if any of them asks.
+type Policies []Policy
+
+// Asks reports whether one of the policies ever asks.
+func (all Policies) Asks() bool { return slices.ContainsFunc(all, Policy.Asks) }
+
+// AsksOfReading reports whether one of the policies may ask about a get, list or watch.
+func (all Policies) AsksOfReading() bool { return slices.ContainsFunc(all, Policy.AsksOfReading) }
+
+// Needs reports whether one of the policies asks about r. The error is that of [Policy.Needs].
+func (all Policies) Needs(r Request) (bool, error) {
+	for _, p := range all {
+		if needs, err := p.Needs(r); needs || err != nil {
+			return needs, err
+		}
+	}
+	return false, nil
 }
 
 // Rule matches requests. An empty list matches all.
@@ -109,24 +126,23 @@ func (r Rule) validate() error {
 	return nil
 }
 
-// Asks tells whether the policy ever asks.
-func (p Policy) Asks() bool { return p.Mode != "" && p.Mode != Session || len(p.also) > 0 }
+// Asks reports whether the policy ever asks.
+func (p Policy) Asks() bool { return p.Mode != "" && p.Mode != Session }
 
-// AsksOfReading tells whether the policy may ask about a get, list or watch.
+// AsksOfReading reports whether the policy may ask about a get, list or watch.
 func (p Policy) AsksOfReading() bool {
 	reads := func(r Rule) bool {
 		return len(r.Verbs) == 0 || slices.ContainsFunc(r.Verbs, func(v string) bool {
 			return v == "*" || v == "get" || v == "list" || v == "watch"
 		})
 	}
-	return p.Mode == Always || p.Mode == Rules && slices.ContainsFunc(p.Rules, reads) ||
-		slices.ContainsFunc(p.also, Policy.AsksOfReading)
+	return p.Mode == Always || p.Mode == Rules && slices.ContainsFunc(p.Rules, reads)
 }
 
 // ErrOdd is wrapped by the error of [Policy.Needs].
 var ErrOdd = errors.New("the request cannot be understood, so that nobody can be asked about it")
 
-// Needs tells whether r needs a yes. The error wraps [ErrOdd]: it must not be
+// Needs reports whether r needs a yes. The error wraps [ErrOdd]: it must not be
 // served at all. A policy that is not valid asks for everything.
 func (p Policy) Needs(r Request) (bool, error) {
 	if !p.Asks() {
@@ -134,11 +150,6 @@ func (p Policy) Needs(r Request) (bool, error) {
 	}
 	if r.Odd != "" {
 		return true, fmt.Errorf("%w: %s", ErrOdd, r.Odd)
-	}
-	for _, also := range p.also {
-		if needs, err := also.Needs(r); needs || err != nil {
-			return needs, err
-		}
 	}
 	switch p.Mode {
 	case "", Session:

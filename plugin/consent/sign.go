@@ -20,7 +20,7 @@ var ErrSignature = errors.New("the signature is not the key's over this text")
 // It was until a renewal, or never: anybody can make a key and a certificate for it.
 var ErrFormerKey = errors.New("signed by a key that the enrollment does not have now")
 
-// Sign signs the text of a [Statement] or [Version]: ECDSA with the digest of the curve's size,
+// Sign signs a [Statement]'s text or another one with a domain: ECDSA with the digest of the curve's size,
 // RSASSA-PSS with SHA-256, Ed25519 (RFC 8032).
 func Sign(key crypto.Signer, text string) ([]byte, error) {
 	digest, opts, err := digestOf(key.Public(), text)
@@ -30,9 +30,9 @@ func Sign(key crypto.Signer, text string) ([]byte, error) {
 	return key.Sign(rand.Reader, digest, opts)
 }
 
-// verify checks a signature of [Sign] over a text that begins with domain. Errors wrap
+// VerifyText checks a signature of [Sign] over a text that begins with domain. Errors wrap
 // [ErrSignature].
-func verify(pub crypto.PublicKey, domain, text string, signature []byte) error {
+func VerifyText(pub crypto.PublicKey, domain, text string, signature []byte) error {
 	digest, opts, err := digestOf(pub, text)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrSignature, err)

@@ -85,5 +85,5 @@ func Read(text string) (Statement, error) {
 // Verify checks a signature of [Sign] over a statement's text. Errors wrap
 // [ErrSignature].
 func Verify(pub crypto.PublicKey, text string, signature []byte) error {
-	return verify(pub, domain, text, signature)
+	return VerifyText(pub, domain, text, signature)
 }

@@ -4,7 +4,8 @@
 // kubeconfig says.
 //
 // state/enrollments/NAME.json holds an enrollment, state/certificates/KEYHASH/NAME.pem
-// its certificate chain, leaf first, state/policies/KEYHASH.json the consent policy of
-// the key as the key has signed it. Nothing in them is secret, but who could
-// change them could lead the user elsewhere: they are 0600 in 0700 folders.
+// its certificate chain, leaf first. Nothing in them is secret, but who could
+// change them could lead the user elsewhere: they are 0600 in 0700 folders, and the
+// key of an enrollment signs where it leads and what needs consent there
+// ([Enrollment.Version]).
 package enrollment

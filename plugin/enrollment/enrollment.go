@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -34,9 +33,6 @@ type Enrollment struct {
 	// Cluster is the API server as the user enrolled it. It is unverified only if the user
 	// has asked for that by the server's name: a kubeconfig cannot turn verification off.
 	Cluster cluster.Cluster `json:"cluster"`
-	// Formerly are addresses that the cluster had before the agent followed it, the latest one last:
-	// kubeconfig entries that were not written anew yet name them.
-	Formerly []string `json:"formerly,omitempty"`
 	// Key names the key on its token.
 	Key hsm.URI `json:"key"`
 	// KeyHash is [hsm.Fingerprint] of the public key: 64 lower-case hex digits.
@@ -60,19 +56,9 @@ type Enrollment struct {
 	Namespace  string    `json:"namespace,omitempty"`
 	Kubeconfig string    `json:"kubeconfig,omitempty"`
 	Created    time.Time `json:"created"`
-}
-
-// mostFormer bounds [Enrollment.Formerly].
-const mostFormer = 4
-
-// Follows is e with its cluster as to describes it, which the cluster has said of itself. The address that e has now is
-// in [Enrollment.Formerly] then, once, even if only the authority is another one.
-func (e Enrollment) Follows(to cluster.Cluster) Enrollment {
-	was := e.Cluster.Server
-	former := slices.DeleteFunc(slices.Clone(e.Formerly), func(s string) bool { return s == was })
-	former = append(former, was)
-	e.Formerly, e.Cluster = former[max(0, len(former)-mostFormer):], to
-	return e
+	// Signed is what the key has signed of all this, see [Enrollment.Version]: without it, the
+	// enrollment is not served.
+	Signed Signed `json:"signed,omitzero"`
 }
 
 // Command is what enrolls e anew, or goes on with it: `kubehsm enroll`, or join
@@ -211,9 +197,9 @@ func (e Enrollment) KeyGone() error {
 // Consent is the enrollment's policy in one piece.
 func (e Enrollment) Consent() consent.Policy { return consent.Policy{Mode: e.Policy, Rules: e.Rules} }
 
-// By is e with the key of one of its spares in place of its own.
+// By is e with the key of one of its spares in place of its own, which has not signed that yet.
 func (e Enrollment) By(spare Enrollment) Enrollment {
-	e.Key, e.KeyHash, e.Issuer = spare.Key, spare.KeyHash, spare.Issuer
+	e.Key, e.KeyHash, e.Issuer, e.Signed = spare.Key, spare.KeyHash, spare.Issuer, Signed{}
 	return e
 }
 

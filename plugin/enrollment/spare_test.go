@@ -8,13 +8,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/kubehsm/kubehsm/hsm/shared/record"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
-// TestSpares: a spare's record says so to programs that know spares. An older one takes the spare for an
-// enrollment by itself, and does not write its record anew.
+// TestSpares: a family is an enrollment with its spares.
 func TestSpares(t *testing.T) {
 	dir := t.TempDir()
 	s := enrollment.NewStore(home.Dirs{State: dir})
@@ -50,24 +48,6 @@ func TestSpares(t *testing.T) {
 		}
 	}
 
-	path := filepath.Join(dir, "enrollments", "prod-spare.json")
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	older := record.Format{Version: 1}
-	var seen struct {
-		Name, SpareOf string
-	}
-	if err := older.Decode(text, &seen); err != nil || seen.Name != "prod-spare" || seen.SpareOf != "prod" {
-		t.Errorf("an older program reads %+v, %v", seen, err)
-	}
-	if err := older.Replaceable(path); !errors.Is(err, record.ErrNewer) {
-		t.Errorf("an older program may write it: %v", err)
-	}
-	if err := older.Replaceable(filepath.Join(dir, "enrollments", "prod.json")); err != nil {
-		t.Errorf("an older program may not write what is no spare: %v", err)
-	}
 	if back, err := s.Load("prod-spare"); err != nil || back.SpareOf != "prod" {
 		t.Errorf("it reads back as %+v, %v", back, err)
 	}

@@ -22,7 +22,6 @@ import (
 type Store struct {
 	enrollments  string
 	certificates string
-	policies     string
 	used         string // folder of the names of keys used last, where there is a choice
 	renewals     Renewals
 }
@@ -32,7 +31,6 @@ func NewStore(d home.Dirs) Store {
 	return Store{
 		enrollments:  filepath.Join(d.State, "enrollments"),
 		certificates: filepath.Join(d.State, "certificates"),
-		policies:     filepath.Join(d.State, "policies"),
 		used:         filepath.Join(d.State, "used"),
 		renewals:     Renewals{filepath.Join(d.State, "renewals"), Begun(d)},
 	}
@@ -44,22 +42,11 @@ func (s Store) Save(e Enrollment) error {
 	if err := e.Validate(); err != nil {
 		return err
 	}
-	written := struct {
-		Version int `json:"version,omitempty"`
-		Needs   int `json:"needs,omitempty"`
-		Enrollment
-	}{Enrollment: e}
-	if e.SpareOf != "" { // an older program takes a spare for an enrollment by itself, which restricts it no less
-		written.Version, written.Needs = 2, 1
-	}
-	if len(e.Formerly) > 0 { // an older program asks a person about entries that name a former address
-		written.Version, written.Needs = 3, 1
-	}
 	// What a cluster says of itself may be long, and a record that cannot be read again ends the use of its enrollment.
-	if b, err := record.Encode(written); err == nil && len(b) > home.MaxFile {
+	if b, err := record.Encode(e); err == nil && len(b) > home.MaxFile {
 		return fmt.Errorf("enrollment %s: %w: its record is larger than %d bytes", e.Name, ErrInvalid, home.MaxFile)
 	}
-	if err := home.WriteRecord(s.file(e.Name), format(), written); err != nil {
+	if err := home.WriteRecord(s.file(e.Name), format(), e); err != nil {
 		return fmt.Errorf("enrollment %s: %w", e.Name, err)
 	}
 	return nil
@@ -67,23 +54,12 @@ func (s Store) Save(e Enrollment) error {
 
 // format is that of the enrollments' records. A field that is unknown may restrict
 // what the enrollment is for: it is never ignored, unless a record of a later version
-// says that it can be. Version 2 has spares, version 3 former addresses.
-func format() record.Format { return record.Format{Version: 3} }
+// says that it can be.
+func format() record.Format { return record.Format{Version: 1} }
 
-// Load reads the enrollment of that name. The cluster of a spare is that of the enrollment whose spare it is,
-// which may have followed its cluster since. Errors: [ErrUnknown], [ErrInvalid],
+// Load reads the enrollment of that name. Errors: [ErrUnknown], [ErrInvalid],
 // [home.ErrUnsafe], or the file system's.
 func (s Store) Load(name string) (Enrollment, error) {
-	e, err := s.load(name)
-	if err == nil && e.SpareOf != "" {
-		if first, err := s.load(e.SpareOf); err == nil {
-			e.Cluster, e.Formerly, e.Namespace = first.Cluster, first.Formerly, first.Namespace
-		}
-	}
-	return e, err
-}
-
-func (s Store) load(name string) (Enrollment, error) {
 	if err := ValidName(name); err != nil {
 		return Enrollment{}, err
 	}
@@ -182,7 +158,7 @@ type listed struct {
 // same words: a parser would read all of it, twice, which is slow for hundreds of records.
 func list(name string, b []byte) (e listed, err error) {
 	head, rest, ok := bytes.Cut(b, []byte("\",\n  \"cluster\": {\n    \"server\": \""))
-	if ok && string(head) == "{\n  \"name\": \""+name {
+	if ok && !bytes.Contains(rest, []byte(`"spareOf"`)) && string(head) == "{\n  \"name\": \""+name {
 		if end := bytes.IndexAny(rest, `"\`); end >= 0 && rest[end] == '"' {
 			e.Cluster.Server = string(rest[:end])
 			return e, nil
@@ -261,20 +237,28 @@ func (s Store) Certificate(e Enrollment) ([]*x509.Certificate, error) {
 	return chain, checkLeaf(e, chain)
 }
 
-// Version changes whenever the enrollment, its certificate, the record of its key's policy or
-// one of others, or of their keys' policies, is written anew, and with every enrollment or policy that comes,
-// goes or is replaced.
+// OfKey returns the enrollments of the key with that hash, in the order of their names.
+// Those that cannot be read are left out and named in the error.
+func (s Store) OfKey(hash string) (all []Enrollment, err error) {
+	list, err := s.List()
+	for _, e := range list {
+		if e.KeyHash == hash {
+			all = append(all, e)
+		}
+	}
+	return all, err
+}
+
+// Version changes whenever the enrollment, its certificate or one of others is written again, and
+// with every enrollment that comes, goes or is replaced.
 // It costs a stat for each, so that who holds them in memory can tell cheaply.
 func (s Store) Version(e Enrollment, others ...Enrollment) string {
-	v := make([]byte, 0, 48*(5+len(others)))
-	for _, path := range []string{s.enrollments, s.policies, s.file(e.Name), s.chain(e), s.policy(e.KeyHash)} {
+	v := make([]byte, 0, 48*(3+len(others)))
+	for _, path := range []string{s.enrollments, s.file(e.Name), s.chain(e)} {
 		v = stamp(v, path)
 	}
 	for _, o := range others {
 		v = stamp(v, s.enrollments+string(filepath.Separator)+o.Name+".json")
-		if o.KeyHash != e.KeyHash {
-			v = stamp(v, s.policy(o.KeyHash))
-		}
 	}
 	return string(v)
 }

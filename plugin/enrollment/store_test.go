@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -289,23 +288,6 @@ func TestServers(t *testing.T) {
 	}
 	if !errors.Is(err, record.ErrNewer) || !errors.Is(err, home.ErrUnsafe) {
 		t.Errorf("%v", err)
-	}
-}
-
-// TestFollows: each former address is kept once, also while the cluster changes its authority where it is.
-func TestFollows(t *testing.T) {
-	e := Enrollment{Cluster: cluster.Cluster{Server: "a"}}
-	for _, to := range []cluster.Cluster{{Server: "b"}, {Server: "c"}, {Server: "c", CAData: []byte("1")},
-		{Server: "c", CAData: []byte("2")}, {Server: "c", CAData: []byte("3")}, {Server: "a"}} {
-		before := slices.Clone(e.Formerly)
-		next := e.Follows(to)
-		if !slices.Equal(e.Formerly, before) || !slices.Contains(next.Formerly, e.Cluster.Server) {
-			t.Errorf("%v follows to %s: %v", e.Formerly, to.Server, next.Formerly)
-		}
-		e = next
-	}
-	if want := []string{"a", "b", "c"}; !slices.Equal(e.Formerly, want) {
-		t.Errorf("former addresses: %v, not %v", e.Formerly, want)
 	}
 }
 

@@ -37,7 +37,7 @@ func TestVersions(t *testing.T) {
 		"of before":     {},
 		"with a limit":  {marks: `"version": 4, "needs": 4, "onlyFor": "reading",`, newer: true, keeps: true},
 		"not said":      {marks: `"version": 4, "onlyFor": "reading",`, newer: true, keeps: true},
-		"with a remark": {marks: `"version": 4, "needs": 2, "remark": "ours",`, keeps: true},
+		"with a remark": {marks: `"version": 4, "needs": 1, "remark": "ours",`, keeps: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

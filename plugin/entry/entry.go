@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
@@ -37,16 +36,6 @@ func extensionOf(r execcredential.Request) (extension, error) {
 	return e, nil
 }
 
-// MovedError says that an entry names another API server than the enrolled one.
-type MovedError struct {
-	// Name is the enrollment's, Enrolled its server; Server is the entry's word.
-	Name, Enrolled, Server string
-}
-
-func (e *MovedError) Error() string {
-	return fmt.Sprintf("the kubeconfig's cluster says %s, but %q was enrolled for %s", e.Server, e.Name, e.Enrolled)
-}
-
 const rewriteHint = "write the entry anew with `kubehsm kubeconfig set`"
 
 // Name is the enrollment that the arguments name, or else the cluster's
@@ -72,7 +61,7 @@ func Name(name string, r execcredential.Request) (string, error) {
 // Check refuses an entry that shows another API server than the enrolled one, or
 // does not lead to the bridge: the user would be asked for one cluster and work
 // on another. Nor is one taken that would have the client speak to whoever has
-// the bridge's port. Another server is a [*MovedError].
+// the bridge's port.
 func Check(known enrollment.Enrollment, r execcredential.Request) error {
 	name := known.Name
 	if r.Cluster != nil && r.Cluster.Server != "" && !toBridge(r.Cluster.Server, name) {
@@ -88,18 +77,12 @@ func Check(known enrollment.Enrollment, r execcredential.Request) error {
 	if err != nil {
 		return err
 	}
-	if e.Server != "" && e.Server != known.Cluster.Server && !slices.Contains(known.Formerly, e.Server) {
-		return hint.With(&MovedError{Name: name, Enrolled: known.Cluster.Server, Server: e.Server},
+	if e.Server != "" && e.Server != known.Cluster.Server {
+		return hint.With(
+			fmt.Errorf("the kubeconfig's cluster says %s, but %q was enrolled for %s", e.Server, name, known.Cluster.Server),
 			"if it has moved, `kubehsm kubeconfig refresh "+name+" --server URL` follows it; if not, "+rewriteHint)
 	}
 	return nil
-}
-
-// IsFormer tells whether an entry that [Check] accepts names a former address of its cluster, and is to be written
-// anew.
-func IsFormer(known enrollment.Enrollment, r execcredential.Request) bool {
-	e, err := extensionOf(r)
-	return err == nil && e.Server != "" && e.Server != known.Cluster.Server
 }
 
 // toBridge tells whether server is the enrollment's address on this machine. The

@@ -93,10 +93,6 @@ const aDay = 24 * time.Hour
 // Dir is the folder of the marks in the state folder.
 func Dir(state string) string { return filepath.Join(state, "warned") }
 
-// Moved is the mark that a person was told that the cluster of an enrollment has moved, and that the kubeconfig
-// names a former address.
-func Moved(enrollment string) string { return enrollment + "+moved" }
-
 // Told tells whether the warning of that name was given within a day, by its mark
 // in dir, for the certificate that ends at notAfter: its successor has a warning
 // of its own. A mark in the future, from before a clock was set back, counts for

@@ -40,7 +40,7 @@ type rig struct {
 	*lab.Lab
 	pin  string
 	card *vcard.Card // nil with SoftHSM
-	// former is the key's signed policy of before, which was less strict.
+	// former is the enrollment's record of before, whose policy was less strict.
 	former []byte
 	// touched says whether a finger touches the card when it wants that.
 	touched atomic.Bool
@@ -126,24 +126,12 @@ func newRig(t *testing.T, binary string, readers *vcard.Lab) *rig {
 			t.Fatal(err)
 		}
 		if i == 1 {
-			r.former = r.signedPolicy(t)
+			if r.former, err = os.ReadFile(filepath.Join(r.Home, "state", "enrollments", lab.Enrolled+".json")); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	return r
-}
-
-// signedPolicy is the record of the policy of the rig's one key.
-func (r *rig) signedPolicy(t *testing.T) []byte {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(r.Home, "state", "policies", "*.json"))
-	if err != nil || len(files) != 1 {
-		t.Fatalf("%q, %v", files, err)
-	}
-	b, err := os.ReadFile(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
 }
 
 // stage is where one attack takes place.

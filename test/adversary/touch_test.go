@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net/http"
 	"os"
@@ -153,9 +154,11 @@ func ownStatement(s *stage) {
 		s.Must(err)
 		signature, err := consent.Sign(key, text)
 		s.Must(err)
-		s.Must(audit.Append(audit.Path(s.dirs()), audit.Record{Event: audit.Consent, Outcome: audit.Granted,
+		log, err := audit.Open(audit.Path(s.dirs()))
+		s.Must(err)
+		s.Must(errors.Join(log.Write(audit.Record{Event: audit.Consent, Outcome: audit.Granted,
 			Reason: "touch", Enrollment: lab.Enrolled, Key: hash, Request: request.String(), Statement: text,
-			Signature: signature}))
+			Signature: signature}), log.Close()))
 	}
 	res, err := s.Kubehsm(s.ctx, "audit")
 	s.Must(err)

@@ -84,8 +84,11 @@ func multiply(ctx context.Context, l *lab.Lab) error {
 	}
 	k := contexts.New(&env.Env{Dirs: dirs, Executable: l.Binary, Kubeconfig: l.Kubeconfig})
 	for i := range manyClusters - 1 {
-		en.Name = fmt.Sprintf("cluster-%03d", i)
+		en.Name, en.Signed = fmt.Sprintf("cluster-%03d", i), enrollment.Signed{}
 		if err := errors.Join(store.Save(en), store.SaveCertificate(en, chain)); err != nil {
+			return err
+		}
+		if _, err := lab.Succeeded(l.KubehsmPIN(ctx, lab.PIN, "consent", "set", en.Name, "--policy", "session", "--yes")); err != nil {
 			return err
 		}
 		change, err := k.PlanEntry(ctx, en, false, false)

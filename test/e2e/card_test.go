@@ -126,7 +126,8 @@ func TestMainJobOnTheScreen(t *testing.T) {
 		answers++
 		keystrokes += len(ownPIN) + 1
 	}
-	o.touch(s, touchPrompt) // the request is signed
+	o.touch(s, "to sign the certificate request")
+	o.touch(s, "to sign the record of the enrollment")
 	s.WaitFor("waiting for somebody to approve", "kubehsm csr approve", "key's words are", "c copy", "w copy")
 	o.atRest("the request")
 	s.Type("2")
@@ -191,8 +192,11 @@ func TestConsentByTouch(t *testing.T) {
 	o.wantUser()
 
 	s = terminal(o.Binary, "consent", "set", lab.Enrolled, "--policy", "writes", "--yes")
+	s.WaitFor("of the enrollment prod-hsm", "PIV PIN:")
+	s.TypeHidden(ownPIN)
+	s.Type("\r")
 	o.touch(s, touchPrompt)
-	if code := s.Exit(); code != 0 || !s.Frame().Contains("Signed by the key: version ") {
+	if code := s.Exit(); code != 0 || !s.Frame().Contains("Signed by the key on ") {
 		t.Fatalf("exit code %d:\n%s", code, s.Output())
 	}
 	name := unique("touched")

@@ -43,7 +43,7 @@ type deed struct {
 	// program is the lab's if it is empty.
 	program string
 	args    []string
-	// typed has the PIN typed on a terminal; a descriptor does not do.
+	// typed has the PIN typed on a terminal.
 	typed bool
 	// refused tells that the command must fail, and change nothing.
 	refused bool
@@ -235,7 +235,6 @@ func undo(_ context.Context, e *episode, _ *rand.Rand) (*deed, error) {
 		}}, nil
 }
 
-// policies, the stricter later.
 var policies = []string{"session", "writes", "always"}
 
 func consentSet(_ context.Context, e *episode, r *rand.Rand) (*deed, error) {
@@ -247,11 +246,12 @@ func consentSet(_ context.Context, e *episode, r *rand.Rand) (*deed, error) {
 	policy := policies[r.IntN(len(policies))]
 	d := &deed{what: "consent set " + name + " --policy " + policy,
 		args: []string{"consent", "set", name, "--policy", policy, "--yes"}, run: lab.Run{PIN: e.token.pin()}}
-	if slices.Index(policies, policy) < slices.Index(policies, en.policy) {
-		if r.IntN(3) == 0 {
-			d.what += ", without anybody who types the PIN"
+	if en.policy != policy {
+		switch r.IntN(3) {
+		case 0:
+			d.what, d.run = d.what+", without the PIN", lab.Run{}
 			d.refused = true
-		} else {
+		case 1:
 			d.typed = true
 		}
 	}

@@ -111,7 +111,7 @@ func TestHintsAfterAMove(t *testing.T) {
 		t.Errorf("doctor: %s", out)
 	}
 	follow[len(follow)-1] = u.Cluster.Server()
-	u.kubehsm(append(follow, "--yes")...)
+	u.ok(u.KubehsmPIN(t.Context(), lab.PIN, append(follow, "--yes")...))
 	if out := u.kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != "jane" {
 		t.Errorf("kubectl is %q", out)
 	}

@@ -239,7 +239,7 @@ func TestRefresh(t *testing.T) {
 		!strings.Contains(out.Stderr, "+ server: "+localhost(u.Cluster)) {
 		t.Errorf("what has changed: %s", out)
 	}
-	if out := u.kubehsm("kubeconfig", "refresh", enrolled, "--yes"); !strings.Contains(out, "is updated") {
+	if out := u.ok(u.KubehsmPIN(t.Context(), lab.PIN, "kubeconfig", "refresh", enrolled, "--yes")); !strings.Contains(out, "is updated") {
 		t.Errorf("refresh: %s", out)
 	}
 	b, err := os.ReadFile(u.Kubeconfig)

@@ -156,7 +156,8 @@ func TestNetworks(t *testing.T) {
 		// Kubernetes's own way: first all are told of both, then the servers change.
 		s.Must(b.To(c.Server()))
 		s.Must(c.PublishInfo(t.Context(), b.URL(), c.NextCAFile()))
-		s.Do("kubeconfig", "refresh", lab.Enrolled, "--yes")
+		_, err := lab.Succeeded(s.KubehsmPIN(t.Context(), lab.PIN, "kubeconfig", "refresh", lab.Enrolled, "--yes"))
+		s.Must(err)
 		old, err := os.ReadFile(c.CAFile())
 		s.Must(err)
 		added, err := os.ReadFile(c.NextCAFile())

@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
@@ -20,12 +19,12 @@ func (a *app) consentSet() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "set ENROLLMENT --policy POLICY",
 		Short: "Choose which requests need your consent",
-		Long: `Sets the consent policy of an enrollment's key, for all enrollments of that key. The
-key signs each version of the policy, so the command needs the PIN, unless the agent
-holds the token unlocked, and a touch if the key wants one. No kubeconfig can weaken
-the policy. To set a less strict policy you must type the PIN: --pin-fd and PIN
-sources are not used. The audit log records every change, and the next prompt tells
-you about it.
+		Long: `Sets the consent policy of an enrollment. Its key signs the record of the enrollment
+again: where it leads, and the policy. That requires the PIN, typed or given by
+--pin-fd, even if the token is unlocked; PIN sources are not used. The command shows
+first what is signed. A request needs your consent if the policy of any enrollment
+with the same key says so. No kubeconfig can weaken a policy. A running agent records
+every change in the audit log, and the next prompt tells you about it.
 
   session  no request needs consent (default)
   writes   all requests need consent except get, list and watch, dry runs
@@ -68,32 +67,31 @@ kubehsm consent set prod-hsm --policy rules --rule 'verbs=delete' ` +
 			return err
 		}
 		agent := session.Agent{Env: env}
-		now, err := agent.Consent(c.Context(), e.Name)
+		now, err := agent.Consent(e.Name)
 		if err != nil {
 			return err
 		}
 		if !now.Settled(p) {
 			w := a.err()
-			w.line("%s is at %s.", e.Name, e.Host())
-			if same := present.ConsentSameKey(now); same != "" {
-				w.prose(0, same)
-			}
-			for i, line := range present.ConsentLines(now.Policy) {
+			for i, line := range present.ConsentLines(now.Policy()) {
 				w.prose(6, fmt.Sprintf("%-6s%s", []string{"now:", ""}[min(i, 1)], line))
-			}
-			if now.Standing.Problem != audit.NoProblem { // why the policy in force is so strict
-				w.prose(0, present.ConsentSigned(now).Words)
 			}
 			for i, line := range present.ConsentLines(p) {
 				w.prose(6, fmt.Sprintf("%-6s%s", []string{"then:", ""}[min(i, 1)], line))
 			}
-			if a.pinFD >= 0 && !p.Covers(now.Policy) {
-				w.prose(0, "note: --pin-fd does not count here: a less strict policy requires a PIN that is typed.")
+			if now.Problem != nil {
+				w.prose(0, present.ConsentSigned(now).Words)
 			}
+			if also := present.ConsentAlso(now); also != "" {
+				w.prose(0, also)
+			}
+			w.line("The key signs:")
+			e.Policy, e.Rules = p.Mode, p.Rules
+			w.facts(present.SignedFacts(e))
 			if err := w.flush(); err != nil {
 				return err
 			}
-			if err := a.confirm(c.Context(), yes, "Set this policy for "+present.ConsentAbout(now)+"?"); err != nil {
+			if err := a.confirm(c.Context(), yes, "Set this policy for "+e.Host()+"?"); err != nil {
 				return err
 			}
 			if now, err = agent.SetConsent(c.Context(), e.Name, p, a.prompter()); err != nil {

@@ -1,11 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -23,7 +23,7 @@ func (a *app) consentShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		now, err := session.Agent{Env: env}.Consent(c.Context(), e.Name)
+		now, err := session.Agent{Env: env}.Consent(e.Name)
 		if err != nil {
 			return err
 		}
@@ -33,54 +33,42 @@ func (a *app) consentShow() *cobra.Command {
 	return c
 }
 
-// policyDoc is a consent policy in a document.
-type policyDoc struct {
-	Policy consent.Mode   `json:"policy"`
-	Rules  []consent.Rule `json:"rules,omitempty"`
-}
-
 func (a *app) emitConsent(out *format, c session.Consent) error {
-	e := c.Enrollment
+	e, p := c.Enrollment, c.Policy()
 	doc := struct {
-		Enrollment string `json:"enrollment"`
-		Server     string `json:"server"`
-		policyDoc
-		// Also are policies that apply beside that.
-		Also []policyDoc `json:"also,omitempty"`
-		// Signed: the key has signed the policy; Number is that of the version.
-		Signed  bool          `json:"signed"`
-		Number  uint64        `json:"number,omitempty"`
-		Problem audit.Problem `json:"problem,omitempty"`
-		SameKey []string      `json:"sameKey,omitempty"`
-	}{Enrollment: e.Name, Server: e.Cluster.Server, Signed: c.Signed(), Number: c.Standing.Version.Number,
-		Problem: c.Standing.Problem}
-	for _, other := range c.SameKey() {
-		doc.SameKey = append(doc.SameKey, other.Name)
+		Enrollment string         `json:"enrollment"`
+		Server     string         `json:"server"`
+		Policy     consent.Mode   `json:"policy"`
+		Rules      []consent.Rule `json:"rules,omitempty"`
+		// Signed: the key has signed the record, as the version Number.
+		Signed  bool   `json:"signed"`
+		Number  uint64 `json:"number,omitempty"`
+		Problem string `json:"problem,omitempty"`
+		// Also are enrollments whose policies apply too.
+		Also []string `json:"also,omitempty"`
+	}{Enrollment: e.Name, Server: e.Cluster.Server, Policy: cmp.Or(p.Mode, consent.Session), Rules: p.Rules,
+		Signed: c.Problem == nil}
+	if doc.Signed {
+		doc.Number = c.Version.Number
+	} else {
+		doc.Problem = c.Problem.Error()
 	}
-	for i, p := range c.Policy.Parts() {
-		if p.Mode == "" {
-			p.Mode = consent.Session
-		}
-		if i == 0 {
-			doc.policyDoc = policyDoc{p.Mode, p.Rules}
-		} else {
-			doc.Also = append(doc.Also, policyDoc{p.Mode, p.Rules})
-		}
+	for _, other := range c.Also {
+		doc.Also = append(doc.Also, other.Name)
 	}
 	return a.emit(out, doc, func(w *words) {
-		lines := present.ConsentLines(c.Policy)
+		lines := present.ConsentLines(p)
 		w.prose(0, fmt.Sprintf("%s (%s): %s", e.Name, e.Host(), lines[0]))
 		for _, line := range lines[1:] {
 			w.prose(4, line)
 		}
-		if signed := present.ConsentSigned(c); signed.Words != "" {
-			w.prose(0, signed.Words)
-			if signed.Level != present.Good {
-				w.line("To sign it: `%s`", present.ConsentCommand(c))
-			}
+		w.prose(0, present.ConsentSigned(c).Words)
+		if c.Problem != nil {
+			w.facts(present.SignedFacts(e))
+			w.line("To sign it with this policy: `%s`", present.ConsentCommand(c))
 		}
-		if same := present.ConsentSameKey(c); same != "" {
-			w.prose(0, same)
+		if also := present.ConsentAlso(c); also != "" {
+			w.prose(0, also)
 		}
 	})
 }

@@ -32,6 +32,11 @@ func (b *bench) enrolled(name, server string, s hsm.Slot) enrollment.Enrollment 
 	if err := dirs.Prepare(); err != nil {
 		b.t.Fatal(err)
 	}
+	if key := b.fake.Key(e.KeyHash); key != nil {
+		if e, err = e.SignedBy(key, e.Created.Add(-time.Hour)); err != nil {
+			b.t.Fatal(err)
+		}
+	}
 	if err := enrollment.NewStore(dirs).Save(e); err != nil {
 		b.t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func (a *app) kubeconfigRefresh() *cobra.Command {
 		Short: "Update an enrollment whose cluster has a new address or authority",
 		Long: `Reads the cluster-info of an enrolled cluster over the trusted connection, shows what
 has changed since the enrollment, tries it, asks, and updates the enrollment and its
-kubeconfig entry.`,
+kubeconfig entry. The key signs the change, which requires its PIN.`,
 		Example: `kubehsm kubeconfig refresh prod
 kubehsm kubeconfig refresh prod --dry-run
 kubehsm kubeconfig refresh prod --server https://new.example:6443
@@ -64,7 +64,7 @@ kubehsm kubeconfig refresh prod --discovery-token-ca-cert-hash sha256:1234…`,
 			if err := a.confirm(c.Context(), ch.yes, "Update the enrollment?"); err != nil {
 				return err
 			}
-			if err := r.Apply(c.Context(), risk == unprovenRisk); err != nil {
+			if err := r.Apply(c.Context(), risk == unprovenRisk, a.prompter()); err != nil {
 				return err
 			}
 			doc.Changed = true
@@ -116,13 +116,14 @@ func (a *app) moveServer(ctx context.Context, env *env.Env, name, server string,
 	w.line("- server: %s", m.Old)
 	w.line("+ server: %s", m.New)
 	w.line("The server there has %s.", m.Proof())
+	w.line("%s", contexts.KeySigns(m.Name))
 	if err := w.flush(); err != nil || ch.dryRun {
 		return err
 	}
 	if err := a.confirm(ctx, ch.yes, "Use the address "+m.Host+" for "+m.Name+" from now on?"); err != nil {
 		return err
 	}
-	if err := m.ApplyAll(ctx); err != nil {
+	if err := m.ApplyAll(ctx, a.prompter()); err != nil {
 		return err
 	}
 	return a.emit(ch.out, m, func(w *words) { w.line("The enrollment %s now uses %s.", m.Name, m.Host) })
@@ -136,6 +137,9 @@ func refreshWords(w *words, r *contexts.Refresh) {
 		if c.New != "" {
 			w.line("+ %s: %s", c.Field, c.New)
 		}
+	}
+	if r.Changed() {
+		w.line("%s", contexts.KeySigns(r.Name))
 	}
 	if r.Unproven != "" {
 		w.line("warning: it could not be proven: %s", r.Unproven)

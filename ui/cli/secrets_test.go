@@ -3,17 +3,11 @@
 package cli
 
 import (
-	"errors"
 	"os"
 	"strconv"
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/kubehsm/kubehsm/plugin/consent"
-	"github.com/kubehsm/kubehsm/plugin/enrollment"
-	"github.com/kubehsm/kubehsm/plugin/home"
-	"github.com/kubehsm/kubehsm/ui/prompt"
 )
 
 // TestDescriptorsOpen: a descriptor that nobody has handed over is not read, as
@@ -39,15 +33,4 @@ func TestDescriptorsOpen(t *testing.T) {
 	if n := b.token.Tries(); n != 3 {
 		t.Errorf("%d tries left of 3", n)
 	}
-	// A PIN that nobody types lowers no policy, and the command says so.
-	slot, _ := b.keyWithCertificate()
-	e := b.enrolled("prod-hsm", "https://api.example:6443", slot)
-	e.Policy = consent.Writes
-	dirs, err := home.FromEnv(func(k string) string { return b.env[k] })
-	if err := errors.Join(err, enrollment.NewStore(dirs).Save(e)); err != nil {
-		t.Fatal(err)
-	}
-	b.ask = prompt.None()
-	b.fails(5, "note: --pin-fd does not count here", "consent", "set", "prod-hsm", "--policy", "session", "--yes",
-		"--pin-fd", ours)
 }

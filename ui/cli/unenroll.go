@@ -57,7 +57,7 @@ kubehsm unenroll prod-hsm --token 'piv:serial=1234567'`,
 			if err := a.confirm(ctx, ch.yes, present.UnenrollQuestion(u)); err != nil {
 				return err
 			}
-			if err := contexts.New(env).Unenroll(ctx, u); err != nil {
+			if err := contexts.New(env).Unenroll(ctx, u, a.prompter()); err != nil {
 				return err
 			}
 		}

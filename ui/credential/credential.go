@@ -80,6 +80,9 @@ func (c *Command) Answer(ctx context.Context, name string) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := entry.Check(known, request); err != nil {
+		return err
+	}
 	asker, done := c.prompter(dirs)
 	defer done()
 	ctx, asker, stop := whileWanted(ctx, c.Stdout, asker)
@@ -89,12 +92,6 @@ func (c *Command) Answer(ctx context.Context, name string) (err error) {
 		}
 		stop(nil)
 	}()
-	wrong := entry.Check(known, request)
-	if wrong != nil {
-		if err := c.follow(ctx, dirs, asker, wrong); err != nil {
-			return err
-		}
-	}
 	a, err := EnsureAgent(ctx, dirs, c.Executable, c.Version, c.Stderr)
 	if err != nil {
 		return err
@@ -121,9 +118,6 @@ func (c *Command) Answer(ctx context.Context, name string) (err error) {
 		}
 	}
 	c.warnOfExpiry(dirs, known)
-	if wrong == nil && entry.IsFormer(known, request) {
-		c.rewrite(ctx, dirs, known)
-	}
 	return execcredential.Write(c.Stdout, request.APIVersion, execcredential.Response{
 		CertificatePEM: session.Certificate, KeyPEM: session.Key, Expiration: session.Expires,
 	})

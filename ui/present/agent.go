@@ -17,8 +17,8 @@ import (
 // NoAgent is said where no agent runs.
 const NoAgent = "The agent is not running. It starts when kubectl needs it."
 
-// NeverFollows says that the agent follows no cluster that moves.
-const NeverFollows = "no cluster that moves: config.yaml has `follow: never`"
+// NeverFollows says that the agent looks at no cluster.
+const NeverFollows = "does not look for clusters that move: config.yaml has `follow: never`"
 
 // AgentProcess says which agent runs, and since when.
 func AgentProcess(s message.Status, now time.Time) string {
@@ -138,7 +138,7 @@ func OpenAt(s message.Status, now time.Time) []Open {
 	}
 	for _, f := range s.Unfollowed {
 		all = append(all, Open{Key: "f" + f.Enrollment, What: "address of the cluster", Enrollment: text.Clean(f.Enrollment),
-			State: "not followed: " + text.Clean(f.Problem), Level: Warn})
+			State: text.Clean(f.Problem), Level: Warn})
 	}
 	for _, e := range s.Sessions {
 		state := countOf(e.Requests, "request")

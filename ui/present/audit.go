@@ -59,7 +59,7 @@ func auditDetail(r audit.Record, verify func(audit.Record) error) string {
 	case name != "":
 		of = "token " + name
 	}
-	return join(code, r.Request, reason(r), policyChange(r), signed(r, verify), stated(r), failed(r), times, r.Version,
+	return join(code, r.Request, reason(r), r.Policy, signed(r, verify), stated(r), failed(r), times, r.Version,
 		at, of)
 }
 
@@ -68,14 +68,8 @@ func reason(r audit.Record) string {
 	switch {
 	case r.Event == audit.WorkerEnd:
 		return workerEnd(r)
-	case r.Event != audit.Policy:
-		return r.Reason
-	}
-	switch r.Reason {
-	case audit.PolicyTold:
-		return "you were told of the changes"
-	case audit.PolicyRecord:
-		return "the policy's record " + audit.Problem(r.Error).Words()
+	case r.Event == audit.Policy && r.Reason == "first":
+		return "first seen since the agent started"
 	}
 	return r.Reason
 }
@@ -94,27 +88,13 @@ func workerEnd(r audit.Record) string {
 
 // failed is the error of a record whose reason does not say it.
 func failed(r audit.Record) string {
-	switch {
-	case r.Event == audit.Policy && r.Reason == audit.PolicyRecord:
-		return ""
-	case r.Error == "context-canceled":
+	switch r.Error {
+	case "context-canceled":
 		return "given up: the program that asked has ended, or stopped waiting"
-	case r.Error == "deadline-exceeded":
+	case "deadline-exceeded":
 		return "given up: it took too long"
 	}
 	return r.Error
-}
-
-// policyChange says what became of a consent policy.
-func policyChange(r audit.Record) string {
-	words := r.Policy
-	if r.Was != "" && r.Was != r.Policy {
-		words = join(words, "was "+r.Was)
-	}
-	if r.Lowered {
-		words += " (less strict)"
-	}
-	return words
 }
 
 // stated is what the statement says of the request's body and of the program's file.

@@ -33,16 +33,13 @@ func TestAuditRows(t *testing.T) {
 			AuditRow{Event: "consent", Outcome: Line{"cancelled", Warn}, Detail: "WRONG SIGNATURE"}},
 		"not checked": {audit.Record{Event: audit.Consent, Outcome: audit.Failed, Signature: []byte{1}}, errors.New("no certificate"),
 			AuditRow{Event: "consent", Outcome: Line{"failed", Bad}, Detail: "signature not checked: no certificate"}},
-		"a record that does not count": {audit.Record{Event: audit.Policy, Reason: audit.PolicyRecord, Policy: "always",
-			Error: string(audit.RecordOlder)}, nil,
-			AuditRow{Event: "policy", Detail: "the policy's record is older than the one that the audit log knows, always"}},
 		"given up": {audit.Record{Event: audit.Unlock, Outcome: audit.Cancelled, Error: "context-canceled"}, nil,
 			AuditRow{Event: "unlock", Outcome: Line{"cancelled", Warn},
 				Detail: "given up: the program that asked has ended, or stopped waiting"}},
-		"a notice": {audit.Record{Event: audit.Policy, Reason: audit.PolicyTold}, nil,
-			AuditRow{Event: "policy", Detail: "you were told of the changes"}},
-		"a lowered policy": {audit.Record{Event: audit.Policy, Policy: "session", Was: "always", Lowered: true}, nil,
-			AuditRow{Event: "policy", Detail: "session, was always (less strict)"}},
+		"a version": {audit.Record{Event: audit.Policy, Reason: "changed", Policy: "writes", Number: 7, Signature: []byte{1}}, nil,
+			AuditRow{Event: "policy", Detail: "changed, writes, signed as version 7"}},
+		"a first version": {audit.Record{Event: audit.Policy, Reason: "first", Policy: "session"}, nil,
+			AuditRow{Event: "policy", Detail: "first seen since the agent started, session"}},
 	} {
 		if got := AuditRowOf(c.record, func(audit.Record) error { return c.verify }); got != c.want {
 			t.Errorf("%s: %+v\nwant %+v", name, got, c.want)

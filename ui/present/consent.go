@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
-	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
@@ -27,71 +27,39 @@ func ConsentWords(m consent.Mode) string {
 }
 
 // ConsentLines are a policy in lines: what it does, and its rules, indented.
-func ConsentLines(p consent.Policy) (lines []string) {
-	for i, part := range p.Parts() {
-		words := ConsentWords(part.Mode)
-		if i > 0 {
-			words = "and " + words
-		}
-		lines = append(lines, text.Clean(words))
-		for _, r := range part.Rules {
-			lines = append(lines, "  "+text.Clean(r.String()))
-		}
+func ConsentLines(p consent.Policy) []string {
+	lines := []string{text.Clean(ConsentWords(p.Mode))}
+	for _, r := range p.Rules {
+		lines = append(lines, "  "+text.Clean(r.String()))
 	}
 	return lines
 }
 
-// ConsentSigned says whether the key has signed the policy in force; without words where
-// there is nothing to sign.
+// ConsentSigned says whether the enrollment's key has signed its record.
 func ConsentSigned(c session.Consent) Line {
-	switch {
-	case c.Standing.Problem != audit.NoProblem:
-		return Line{Level: Bad, Words: "The signed policy of the key " + c.Standing.Problem.Words() +
-			": the strictest policy that the audit log knows applies."}
-	case c.Signed():
-		v := c.Standing.Version
-		return Line{Level: Good, Words: fmt.Sprintf("Signed by the key: version %d, %s.", v.Number,
-			v.Time.Local().Format("2006-01-02 15:04"))}
-	case c.Policy.Asks():
-		return Line{Level: Warn, Words: "Not signed by the key yet."}
+	if c.Problem != nil {
+		return Line{Level: Bad, Words: text.Clean(c.Problem.Error()) + ": it is not served."}
 	}
-	return Line{}
+	return Line{Level: Good, Words: fmt.Sprintf("Signed by the key on %s (version %d).",
+		c.Version.Time.Local().Format("2006-01-02 15:04"), c.Version.Number)}
 }
 
-// ConsentSameKey says which other enrollments the policy is for, and which other keys of the enrollment
-// ask for more, "" if none.
-func ConsentSameKey(c session.Consent) string {
-	var said []string
-	if same := c.SameKey(); len(same) > 0 {
-		others := make([]string, len(same))
-		for i, e := range same {
-			others[i] = e.Name + " (" + e.Host() + ")"
-		}
-		said = append(said, "It is the policy of the key, and so of "+strings.Join(others, ", ")+" too.")
+// ConsentAlso says which other enrollments' policies apply too, "" if none.
+func ConsentAlso(c session.Consent) string {
+	if len(c.Also) == 0 {
+		return ""
 	}
-	if len(c.Stricter) > 0 {
-		names := make([]string, len(c.Stricter))
-		for i, e := range c.Stricter {
-			names[i] = e.Name
-		}
-		said = append(said, "Another key of this context has a stricter policy, which applies: "+
-			strings.Join(names, ", ")+".")
+	others := make([]string, len(c.Also))
+	for i, e := range c.Also {
+		others[i] = e.Name + " (" + string(e.Policy) + ")"
 	}
-	return text.Clean(strings.Join(said, " "))
+	return text.Clean("The policies of other enrollments with the same key or context apply too: " +
+		strings.Join(others, ", ") + ".")
 }
 
-// ConsentAbout is what the policy is asked for: the API server, or all of the key's
-// enrollments where there are several.
-func ConsentAbout(c session.Consent) string {
-	if len(c.SameKey()) > 0 {
-		return "all enrollments of this key"
-	}
-	return text.Clean(c.Enrollment.Host())
-}
-
-// ConsentCommand is the command that has the key sign the policy in force.
+// ConsentCommand is the command that has the key sign the record, with the policy that it has.
 func ConsentCommand(c session.Consent) string {
-	p := c.Policy.Joined()
+	p := c.Policy()
 	mode := p.Mode
 	if mode == "" {
 		mode = consent.Session
@@ -101,4 +69,12 @@ func ConsentCommand(c session.Consent) string {
 		command += " --rule " + shell.Quote(r.String())
 	}
 	return text.Clean(command)
+}
+
+// SignedFacts are what a person reads of a record before its key signs it.
+func SignedFacts(e enrollment.Enrollment) (facts []Fact) {
+	for _, f := range e.Fields() {
+		facts = append(facts, Fact{Name: f.Label, Value: text.Clean(strings.Join(f.Values, "; "))})
+	}
+	return facts
 }

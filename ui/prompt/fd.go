@@ -13,10 +13,10 @@ import (
 
 // FD answers the prompts for the PIN in force with one line read from descriptor fd,
 // which the parent process has opened (--pin-fd). next is asked everything else: touches,
-// confirmations, and prompts for other secrets, new PINs included, and for what must be typed. See [SecretFD].
+// confirmations, and prompts for other secrets, new PINs included. See [SecretFD].
 func FD(fd int, next ask.Func) (p ask.Func, done func()) {
 	return SecretFD("--pin-fd", fd, func(p hsm.PINPrompt) bool {
-		return !p.New && !p.Typed && (p.Kind == hsm.UserPIN || p.Kind == hsm.PIVPIN)
+		return !p.New && (p.Kind == hsm.UserPIN || p.Kind == hsm.PIVPIN)
 	}, next)
 }
 

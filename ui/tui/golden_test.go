@@ -194,9 +194,7 @@ func busy(w *world) {
 		{Time: at(5 * time.Minute), Event: audit.Signature, Outcome: audit.Granted, Reason: "sign-in", Enrollment: "prod-hsm", Key: "3b1f0c6de1c54cf5b9be", Client: kubectl},
 		{Time: at(time.Minute), Event: audit.Denial, Code: 401, Reason: "expired", Enrollment: "prod-hsm", Count: 3},
 	} {
-		if err := audit.Append(audit.Path(w.Env.Dirs), r); err != nil {
-			w.T.Fatal(err)
-		}
+		flowtest.Record(w.T, w.Env.Dirs, r)
 	}
 }
 

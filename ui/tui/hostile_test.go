@@ -24,6 +24,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/tui"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/screentest"
@@ -128,9 +129,7 @@ func hostile(t *testing.T, s string) *world {
 	r := poisoned(audit.Record{Client: &audit.Process{}}, s)
 	r.Time, r.Event = tuitest.Now(), audit.Denial
 	if len(s) < 2000 { // a record has a limit
-		if err := audit.Append(audit.Path(w.Env.Dirs), r); err != nil {
-			t.Fatal(err)
-		}
+		flowtest.Record(t, w.Env.Dirs, r)
 	}
 	return w
 }

@@ -35,7 +35,7 @@ func (w *world) throughToken() {
 		Created: tuitest.Now().Add(-2 * time.Hour), Spec: csr.Spec{Name: "kubehsm-jane-7x2kp", SignerName: csr.ClientSigner,
 			Request: there.Spec.Request}}
 	until := tuitest.Now().Add(4 * time.Hour)
-	err := errors.Join(w.Env.Enrollments().Save(e), enrolling.NewStore(w.Env).SaveRequest(filed),
+	err := errors.Join(w.Env.Enrollments().Save(w.Signed(e)), enrolling.NewStore(w.Env).SaveRequest(filed),
 		deeds.NewLog(w.Env).Add(w.T.Context(), deeds.Deed{Action: "ticket", Server: w.server.URL, Ticket: "abcdef",
 			User: "jane", Terms: &ticket.Terms{User: "jane", Groups: []string{"dev"}}, Expires: &until}))
 	if err != nil {

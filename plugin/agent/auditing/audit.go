@@ -86,24 +86,6 @@ func (s *Records) Problem() string {
 	return ""
 }
 
-// policies reads what is on record of policies, beyond what was known before; nothing
-// without a log.
-func (s *Records) policies(ctx context.Context, before *audit.Known) (*audit.Known, error) {
-	if s.To == nil {
-		return nil, nil
-	}
-	known, err := audit.Policies(ctx, s.path, before)
-	s.note(err)
-	return known, err
-}
-
-// carry has what is known of policies written into each new file of the log.
-func (s *Records) carry(known *audit.Known) {
-	if s.To != nil {
-		s.To.Carry(known)
-	}
-}
-
 // Requester is who wants a piece of work, and for which enrollment: without one, it is
 // the work of a request that runs already.
 type Requester struct {
@@ -168,7 +150,7 @@ func Outcome(err error) (audit.Outcome, string) {
 	for _, e := range []error{hsm.ErrPINIncorrect, hsm.ErrPINLocked, hsm.ErrPINInvalid, hsm.ErrTouchTimeout,
 		hsm.ErrKeyMismatch,
 		message.ErrRejected, message.ErrNotClient, message.ErrCertificateExpired, enrollment.ErrUnknown,
-		enrollment.ErrInvalid} {
+		enrollment.ErrInvalid, enrollment.ErrUnsigned} {
 		if errors.Is(err, e) {
 			return audit.Refused, code
 		}
@@ -209,10 +191,7 @@ func (s *Records) Signature(q Requester, e enrollment.Enrollment, err error) {
 	if asked {
 		r.Reason = "sign-in"
 	}
-	r.Enrollment = e.Name
-	if u, err := url.Parse(e.Cluster.Server); err == nil { // the server has been dialled
-		r.Server = u.Host
-	}
+	r.Enrollment, r.Server = e.Name, hostOf(e) // the server has been dialled
 	if err != nil && !asked {
 		s.Repeated(r)
 		return
@@ -225,9 +204,9 @@ func (s *Records) Signed(e enrollment.Enrollment, q Requester, err error) {
 	s.signed(e, q, "external-signer", err)
 }
 
-// SignedPolicy records a signature over a version of a consent policy.
-func (s *Records) SignedPolicy(e enrollment.Enrollment, q Requester, err error) {
-	s.signed(e, q, "policy", err)
+// SignedRecord records a signature over the record of a spare.
+func (s *Records) SignedRecord(e enrollment.Enrollment, q Requester, err error) {
+	s.signed(e, q, "record", err)
 }
 
 // SignedRenewal records a signature over a request for the next certificate.
@@ -245,23 +224,32 @@ func (s *Records) Renewal(e enrollment.Enrollment, err error) {
 	s.Write(r)
 }
 
-// Follow records that an enrollment has followed its cluster, to where e leads now, or why it has not.
-func (s *Records) Follow(e enrollment.Enrollment, err error) {
-	r := audit.Record{Event: audit.Follow, Enrollment: e.Name}
-	r.Outcome, r.Error = Outcome(err)
-	if u, perr := url.Parse(e.Cluster.Server); perr == nil {
-		r.Server = u.Host
+// Follow records that the cluster of e announces another address or authority.
+func (s *Records) Follow(e enrollment.Enrollment) {
+	s.Write(audit.Record{Event: audit.Follow, Enrollment: e.Name, Server: hostOf(e), Outcome: audit.Refused,
+		Error: "unaccepted"})
+}
+
+// Version records a version of the record of e that its key has signed.
+func (s *Records) Version(e enrollment.Enrollment, v enrollment.Version, reason string) {
+	s.Write(audit.Record{Event: audit.Policy, Reason: reason, Enrollment: e.Name, Server: hostOf(e), Key: e.KeyHash,
+		Token: Public(e.Key), Policy: v.Consent().String(), Number: v.Number, Statement: e.Signed.Text,
+		Signature: e.Signed.Signature})
+}
+
+// hostOf is the server's host, and port if its URL has one; "" if it is no URL.
+func hostOf(e enrollment.Enrollment) string {
+	if u, err := url.Parse(e.Cluster.Server); err == nil {
+		return u.Host
 	}
-	s.Write(r)
+	return ""
 }
 
 func (s *Records) signed(e enrollment.Enrollment, q Requester, reason string, err error) {
 	r := audit.Record{Event: audit.Signature, Reason: reason, Enrollment: e.Name, Key: e.KeyHash,
 		Token: Public(e.Key), Client: q.onRecord()}
 	r.Outcome, r.Error = Outcome(err)
-	if u, err := url.Parse(e.Cluster.Server); err == nil {
-		r.Server = u.Host
-	}
+	r.Server = hostOf(e)
 	s.Write(r)
 }
 

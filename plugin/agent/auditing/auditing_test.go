@@ -15,9 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/consent"
-	"github.com/kubehsm/kubehsm/plugin/desktop"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
-	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/test/need"
 )
@@ -141,59 +139,6 @@ func TestProblem(t *testing.T) {
 	none.Recover()
 	if p := none.Problem(); p != "" {
 		t.Errorf("a problem without a log: %s", p)
-	}
-}
-
-// TestPolicyIsLowered: a policy that is less strict than the one on record locks the
-// token, and the next prompt for that token tells of it, until a person has seen it.
-func TestPolicyIsLowered(t *testing.T) {
-	s, path := records(t)
-	dir := t.TempDir()
-	d, err := home.FromEnv(func(k string) string { return map[string]string{home.EnvHome: dir}[k] })
-	check(t, err)
-	var lowered []hsm.URI
-	p := &Policies{Store: enrollment.NewStore(d), Records: s, Notify: desktop.New(func(string) string { return "" }),
-		Log: slog.New(slog.DiscardHandler), OnLowered: func(key hsm.URI) { lowered = append(lowered, key) }}
-	e := enrollment.Enrollment{Name: "prod", KeyHash: "abc", Key: key(t), Policy: consent.Writes}
-	check(t, audit.Append(path, audit.Record{Event: audit.Policy, Reason: audit.PolicyEnrolled, Enrollment: e.Name,
-		Key:   e.KeyHash,
-		Token: Public(e.Key), Policy: e.Consent().String()}))
-	if policy, _ := p.Of(e); policy.Mode != consent.Writes || len(lowered) != 0 {
-		t.Errorf("as on record: %v, lowered %v", policy, lowered)
-	}
-	if sentences, seen := p.Notice(e.Key); sentences != "" {
-		t.Errorf("a notice: %s", sentences)
-	} else {
-		seen()
-	}
-	e.Policy = consent.Session
-	p.Of(e)
-	p.Of(e) // the same policy is no news
-	if len(lowered) != 1 || lowered[0].String() != e.Key.String() {
-		t.Errorf("lowered %v", lowered)
-	}
-	other := e.Key
-	other.Serial = "2"
-	if sentences, _ := p.Notice(other); sentences != "" {
-		t.Errorf("another token's prompt tells: %s", sentences)
-	}
-	for range 2 { // a notice is repeated until a person has seen it
-		if sentences, _ := p.Notice(e.Key); !strings.Contains(sentences, "from writes to session, which is less strict") {
-			t.Errorf("the prompt tells %q", sentences)
-		}
-	}
-	_, seen := p.Notice(e.Key)
-	seen()
-	seen()
-	if sentences, _ := p.Notice(e.Key); sentences != "" {
-		t.Errorf("a notice that was seen is repeated: %s", sentences)
-	}
-	var reasons []string
-	for _, r := range read(t, path) {
-		reasons = append(reasons, r.Reason)
-	}
-	if got := strings.Join(reasons, " "); got != "enrolled found told" {
-		t.Errorf("on record is %s", got)
 	}
 }
 

@@ -101,20 +101,6 @@ func (c *Client) UnlockToken(ctx context.Context, enrollment string, token hsm.U
 	return c.call(ctx, r, nil, link.Options{Prompter: ask.From(p)})
 }
 
-// SignPolicy has the agent sign the text of a version of the consent policy of an enrollment's
-// key. held tells whether the agent holds the key unlocked; if it does not there is no signature.
-// p shows that a touch is awaited, and is asked nothing.
-func (c *Client) SignPolicy(ctx context.Context, enrollment, text string, p hsm.Prompter) (signature []byte, held bool,
-	err error) {
-	var out message.SignAnswer
-	err = c.call(ctx, &message.PolicyRequest{Header: link.Header{Op: message.OpPolicy}, Enrollment: enrollment,
-		Text: text}, &out, link.Options{Prompter: ask.From(p)})
-	if err != nil || out.Signed == nil {
-		return nil, false, err
-	}
-	return out.Signed.Signature, out.Signed.Held, nil
-}
-
 // Status describes the agent.
 func (c *Client) Status(ctx context.Context) (message.Status, error) { return c.status(ctx, false) }
 

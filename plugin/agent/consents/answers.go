@@ -4,6 +4,7 @@ package consents
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
 	"sync"
@@ -175,6 +176,13 @@ func (c *Answers) Forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.given)
+}
+
+// ForgetOf drops the answers about requests to one enrollment.
+func (c *Answers) ForgetOf(enrollment string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.given, func(s Scope, _ answer) bool { return s.Enrollment == enrollment })
 }
 
 // Hold counts a request of the client that waits, until release is called; not

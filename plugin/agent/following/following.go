@@ -1,9 +1,8 @@
 // Package following looks now and then, over connections that are open anyway, whether the clusters in
-// use say of themselves that they have moved or have another authority, and has their enrollments
-// follow. Nobody is asked, so what it follows is narrower than what `kubehsm kubeconfig refresh` offers
-// ([discovery.Follow]).
+// use say of themselves that they have moved or have another authority ([discovery.Follow]). Nothing
+// follows: `kubehsm kubeconfig refresh` does that, by a signature of the enrollment's key.
 //
-// It knows neither tokens nor targets: the agent gives it a [Way] for each enrollment.
+// It knows neither tokens nor targets: the agent gives it a connection for each enrollment.
 package following
 
 import (
@@ -11,11 +10,9 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"reflect"
 	"sync"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
@@ -23,28 +20,17 @@ import (
 // When a cluster is looked at, if [Follower.Every] is not sooner.
 const (
 	first   = 10 * time.Minute // after it was used first, which a look is not to delay
-	soon    = time.Hour        // after a look that failed, or that a person has to see to
+	soon    = time.Hour        // after a look that failed
 	timeout = 30 * time.Second
 )
 
-// Way is an enrollment in use.
-type Way struct {
-	// Over carries requests over the connection that is in use.
-	Over http.RoundTripper
-	// Swap signs in as next says, if that takes nobody, has save store next, and lets what is in use
-	// follow.
-	Swap func(ctx context.Context, next enrollment.Enrollment, save func() error) error
-}
-
 // Follower looks at clusters. It is safe for concurrent use.
 type Follower struct {
-	Store enrollment.Store
 	// Every is the time from one look at a cluster to the next; below 0, there are none.
 	Every time.Duration
-	// Ended is told of an enrollment that has followed its cluster, with a nil error, or that did not follow the
-	// change that its cluster announces; a failure is told again only when it is another one.
-	Ended func(e enrollment.Enrollment, err error)
-	Log   *slog.Logger
+	// Announced is told of an enrollment whose cluster announces a change, once for each.
+	Announced func(e enrollment.Enrollment)
+	Log       *slog.Logger
 
 	mu    sync.Mutex
 	known map[string]*look // looks by the name of the enrollment
@@ -54,11 +40,10 @@ type Follower struct {
 type look struct {
 	running bool
 	next    time.Time // time of the next one
-	problem string    // why the enrollment did not follow a change that its cluster announces, "" if it announces none
+	problem string    // what the cluster announces, "" if nothing
 }
 
-// Problem says why the enrollment of that name does not follow what its cluster says of itself, ""
-// if there is nothing to say.
+// Problem says what the cluster of the enrollment of that name announces, "" if nothing.
 func (f *Follower) Problem(name string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -68,8 +53,8 @@ func (f *Follower) Problem(name string) string {
 	return ""
 }
 
-// Begin tells whether the cluster of e is to be looked at now, and keeps others from doing so until
-// done is called. An enrollment that verifies by none of its own authorities never follows.
+// Begin reports whether the cluster of e is to be looked at now, and keeps others from doing so until
+// done is called. An enrollment that verifies by none of its own authorities is left alone.
 func (f *Follower) Begin(e enrollment.Enrollment, now time.Time) (done func(), ok bool) {
 	if f.Every < 0 || e.SpareOf != "" || len(e.Cluster.CAData) == 0 || e.Cluster.InsecureSkipTLSVerify {
 		return nil, false
@@ -95,39 +80,28 @@ func (f *Follower) Begin(e enrollment.Enrollment, now time.Time) (done func(), o
 	}, true
 }
 
-// Look looks at the cluster of e, which [Follower.Begin] has allowed, and has e follow.
-func (f *Follower) Look(ctx context.Context, e enrollment.Enrollment, w Way) {
-	u, err := discovery.Follow(ctx, e.Cluster, w.Over, discovery.Limits{Timeout: timeout})
-	if err == nil && u.Changed() {
-		next := e.Follows(u.New)
-		if err = next.Validate(); err == nil {
-			err = w.Swap(ctx, next, func() error { return f.save(ctx, e, next) })
-		}
-	}
+// Look looks at the cluster of e, which [Follower.Begin] has allowed, over a connection that is in use.
+func (f *Follower) Look(ctx context.Context, e enrollment.Enrollment, over http.RoundTripper) {
+	u, err := discovery.Follow(ctx, e.Cluster, over, discovery.Limits{Timeout: timeout})
 	switch {
-	case ctx.Err() != nil: // the token was locked, or the agent ends
-		f.ended(e.Name, soon, f.Problem(e.Name))
 	case err == nil && u.Changed():
+		announced := "it announces a new address or authority"
+		if u.Unproven != nil {
+			announced += ", which it did not prove: " + u.Unproven.Error()
+		}
+		if f.ended(e.Name, soon, announced) {
+			f.Announced(e)
+		}
+	case err == nil, errors.Is(err, discovery.ErrAnonymous), errors.Is(err, discovery.ErrNoClusterInfo):
 		f.ended(e.Name, f.Every, "")
-		f.Ended(e.Follows(u.New), nil)
-	case err == nil,
-		!u.Changed() && (errors.Is(err, discovery.ErrAnonymous) || errors.Is(err, discovery.ErrNoClusterInfo)):
-		f.ended(e.Name, f.Every, "")
-	case !u.Changed(), errors.Is(err, enrollment.ErrBusy), errors.Is(err, enrollment.ErrChanged),
-		hsm.ErrorCode(err) != "":
-		// Networks, servers and tokens fail daily. A person who is told so each time ignores the notice that counts.
+	default: // networks and servers fail daily
 		f.Log.Warn("follow", "enrollment", e.Name, "error", err)
 		f.ended(e.Name, soon, f.Problem(e.Name))
-	default:
-		f.Log.Warn("follow", "enrollment", e.Name, "error", err)
-		if f.ended(e.Name, soon, err.Error()) {
-			f.Ended(e, err)
-		}
 	}
 }
 
-// ended notes when the cluster is looked at next, and why the enrollment does not follow. It tells whether that is
-// another reason than before.
+// ended notes when the cluster is looked at next, and what it announces. It reports whether that is
+// something else than before.
 func (f *Follower) ended(name string, next time.Duration, problem string) (another bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,21 +109,4 @@ func (f *Follower) ended(name string, next time.Duration, problem string) (anoth
 	another = l.problem != problem
 	l.next, l.problem = time.Now().Add(min(next, f.Every)), problem
 	return another
-}
-
-// save stores next in the place of e, unless somebody else has changed e meanwhile.
-func (f *Follower) save(ctx context.Context, e, next enrollment.Enrollment) error {
-	release, err := f.Store.Renewals().Lock(ctx, e.Name)
-	if err != nil {
-		return err
-	}
-	defer release()
-	now, err := f.Store.Load(e.Name)
-	if err != nil {
-		return err
-	}
-	if !reflect.DeepEqual(now, e) {
-		return enrollment.ErrChanged
-	}
-	return f.Store.Save(next)
 }

@@ -1,7 +1,6 @@
 package following
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,21 +46,21 @@ func shows(t *testing.T, kubeconfig string) roundTrip {
 type follower struct {
 	Follower
 	e    enrollment.Enrollment
-	told []error
+	told int
 }
 
 func newFollower(e enrollment.Enrollment) *follower {
 	f := &follower{e: e}
 	f.Log, f.Every = slog.New(slog.DiscardHandler), 24*time.Hour
-	f.Ended = func(_ enrollment.Enrollment, err error) { f.told = append(f.told, err) }
+	f.Announced = func(enrollment.Enrollment) { f.told++ }
 	f.Begin(e, time.Now()) // begins to count
 	return f
 }
 
 // look looks at the cluster, and wants the next look to be due in next.
-func (f *follower) look(t *testing.T, w Way, next time.Duration) {
+func (f *follower) look(t *testing.T, over http.RoundTripper, next time.Duration) {
 	t.Helper()
-	f.Look(t.Context(), f.e, w)
+	f.Look(t.Context(), f.e, over)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if in := time.Until(f.known[f.e.Name].next); in > next || in < next-time.Minute {
@@ -91,8 +90,8 @@ func TestFailedLooks(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					f := newFollower(e)
 					f.ended(e.Name, 0, before)
-					f.look(t, Way{Over: over}, soon)
-					if len(f.told) != 0 || f.Problem(e.Name) != before {
+					f.look(t, over, soon)
+					if f.told != 0 || f.Problem(e.Name) != before {
 						t.Errorf("told %v, the problem is %q", f.told, f.Problem(e.Name))
 					}
 				})
@@ -101,27 +100,13 @@ func TestFailedLooks(t *testing.T) {
 	}
 }
 
-// TestAnnounced: a change that the cluster announces and that is not followed is told once. It is no failure of the
-// agent's own, such as a token that wants a person.
+// TestAnnounced: a change that the cluster announces is told once, and nothing follows, proven or not.
 func TestAnnounced(t *testing.T) {
-	signsIn := func(err error) func(context.Context, enrollment.Enrollment, func() error) error {
-		return func(context.Context, enrollment.Enrollment, func() error) error { return err }
-	}
-	silent := func(s *bridgetest.Server) { s.Info.Store(nil) }
-	hidden := func(s *bridgetest.Server) { silent(s); s.Reject.Store(true) }
-	for name, c := range map[string]struct {
-		swap  error
-		there func(*bridgetest.Server) // what is different at the new address
-		told  bool
-	}{
-		"the new address does not prove it":          {there: func(s *bridgetest.Server) { s.Publish(s.URL, s) }, told: true},
-		"the new address publishes nothing":          {there: silent, told: true},
-		"the new address shows it to nobody":         {there: hidden, told: true},
-		"the sign-in at the new address fails":       {swap: errors.New("sign in again: not authorized"), told: true},
-		"a person would have to sign in":             {swap: fmt.Errorf("sign in again: %w", hsm.ErrPINRequired)},
-		"another program uses the token":             {swap: fmt.Errorf("sign in again: %w", hsm.ErrBusy)},
-		"another kubehsm works on the enrollment":    {swap: enrollment.ErrBusy},
-		"another kubehsm has changed the enrollment": {swap: enrollment.ErrChanged},
+	for name, there := range map[string]func(*bridgetest.Server){
+		"proven":                             func(*bridgetest.Server) {},
+		"the new address does not prove it":  func(s *bridgetest.Server) { s.Publish(s.URL, s) },
+		"the new address publishes nothing":  func(s *bridgetest.Server) { s.Info.Store(nil) },
+		"the new address shows it to nobody": func(s *bridgetest.Server) { s.Info.Store(nil); s.Reject.Store(true) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			old := bridgetest.New(t, bridgetest.Options{})
@@ -129,21 +114,16 @@ func TestAnnounced(t *testing.T) {
 			for _, s := range []*bridgetest.Server{old, fresh} {
 				s.Publish(fresh.URL, old, fresh)
 			}
-			if c.there != nil {
-				c.there(fresh)
-			}
+			there(fresh)
 			f := newFollower(enrolled(old))
 			for range 2 {
-				f.look(t, Way{Over: old.Client().Transport, Swap: signsIn(c.swap)}, soon)
+				f.look(t, old.Client().Transport, soon)
 			}
-			switch {
-			case !c.told && (len(f.told) != 0 || f.Problem("prod") != ""):
-				t.Errorf("told %v, the problem is %q", f.told, f.Problem("prod"))
-			case c.told && (len(f.told) != 1 || f.told[0] == nil || f.Problem("prod") == ""):
-				t.Errorf("told %v, the problem is %q", f.told, f.Problem("prod"))
+			if f.told != 1 || f.Problem("prod") == "" {
+				t.Errorf("told %d times, the problem is %q", f.told, f.Problem("prod"))
 			}
 			old.Publish(old.URL, old)
-			f.look(t, Way{Over: old.Client().Transport}, f.Every)
+			f.look(t, old.Client().Transport, f.Every)
 			if problem := f.Problem("prod"); problem != "" {
 				t.Errorf("when all is as before, the problem is %q", problem)
 			}
@@ -172,7 +152,7 @@ func TestHowOften(t *testing.T) {
 				return
 			}
 			defer done()
-			f.Look(t.Context(), e, Way{Over: answers(http.StatusServiceUnavailable, `{"kind":"Status"}`)})
+			f.Look(t.Context(), e, answers(http.StatusServiceUnavailable, `{"kind":"Status"}`))
 			if in := time.Until(f.known[e.Name].next); in > min(soon, every) {
 				t.Errorf("every %v: looks again in %v", every, in)
 			}

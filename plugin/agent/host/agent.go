@@ -7,7 +7,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/away"
 	"github.com/kubehsm/kubehsm/plugin/agent/consents"
@@ -79,10 +78,10 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 		terminals  = &terminals{queue: prompts, sessions: sessions, answers: answers}
 		dial       = &dialSigner{responders: responders, sources: o.PINSources, state: o.Dirs.State, records: records,
 			notify: notify}
-		policies = &auditing.Policies{Store: store, Records: records, Notify: notify, Log: log}
+		versions = &auditing.Versions{Store: store, Records: records, Notify: notify, Log: log, Changed: answers.ForgetOf}
 		lock     func(h *token.Held, why string)
 		tokens   = token.NewHolders(token.Options{Tokens: o.Tokens,
-			Notice: func(h *token.Held) (string, func()) { return told(h, policies) },
+			Notice: func(h *token.Held) (string, func()) { return told(h, versions) },
 			Removed: func(h *token.Held, disconnected bool) {
 				if disconnected {
 					lock(h, message.LockDisconnected)
@@ -90,13 +89,13 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 					lock(h, message.LockRemoved)
 				}
 			}})
-		targets = &targets{store: store, policies: policies, tokens: tokens, sessions: sessions, signer: dial.reconnect,
+		targets = &targets{store: store, versions: versions, tokens: tokens, sessions: sessions, signer: dial.reconnect,
 			handshake: o.handshake, log: log, all: map[string]*target{}}
 		locks = &locks{window: o.Unlock, epoch: epoch, targets: targets, tokens: tokens, sessions: sessions,
 			answers: answers, records: records, notify: notify, log: log}
 		questions = &questions{targets: targets, answers: answers, queue: prompts, responders: responders,
 			terminals: terminals,
-			policies:  policies, epoch: epoch, life: life, records: records, log: log,
+			versions:  versions, epoch: epoch, life: life, records: records, log: log,
 			open: map[*message.ConsentStatus]struct{}{}}
 		host    = &bridgeHost{dirs: o.Dirs, passed: o.Port, executable: executable, log: log}
 		issuer  = &issuer{sessions: sessions, responders: responders, terminals: terminals, life: life, records: records}
@@ -104,16 +103,14 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 			dial: dial, records: records, log: log}
 		renewals = &renewals{targets: targets, signIns: signIns, epoch: epoch, records: records, notify: notify,
 			now: time.Now, offered: offerTimeout}
-		keys = &keys{store: store, policies: policies, tokens: tokens, epoch: epoch}
+		keys = &keys{store: store, versions: versions, tokens: tokens, epoch: epoch}
 	)
 	lock = locks.token
 	renewals.renewer = &renewing.Renewer{Store: store, Off: o.Renew == settings.RenewNever,
 		Ended: renewals.ended, Log: log}
-	renewals.follower = &following.Follower{Store: store, Every: time.Duration(o.Follow),
-		Ended: renewals.followed, Log: log}
+	renewals.follower = &following.Follower{Every: time.Duration(o.Follow), Announced: renewals.announced, Log: log}
 	signIns.offer = renewals.offer
 	o.Tokens.OnEnd(records.WorkerEnded)
-	policies.OnLowered = func(key hsm.URI) { lock(tokens.Of(key), message.LockPolicy) }
 	host.serve = func(cert func() *tls.Certificate) *bridge.Server {
 		s := bridge.NewServer(cert, sessions, targets.route, log)
 		s.Denied, s.Consent, s.Whose = records.Denial, questions.consent, o.whose

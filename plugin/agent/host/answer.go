@@ -87,7 +87,7 @@ func (s *credentials) atHand(plugin process.ID, r wire.Credential) []byte {
 	}
 	who := auditing.Requester{Enrollment: name}
 	who.Client, who.Kin, err = s.identify(plugin, false, hsm.Purpose{})
-	if err != nil || s.issuer.needsAttendant(t, who.Client) || s.warns(t, now) || s.moved(t, q, now) {
+	if err != nil || s.issuer.needsAttendant(t, who.Client) || s.warns(t, now) {
 		return nil
 	}
 	c, err := s.issuer.issue(t, who)
@@ -110,10 +110,4 @@ func (s *credentials) warns(t *target, now time.Time) bool {
 	leaf := t.chain[0]
 	due, _ := renewing.Due(s.targets.store, t.key, leaf, now, func() bool { return s.renewer.Off })
 	return due && !expiry.Told(expiry.Dir(s.state), t.key.Name, leaf.NotAfter, now)
-}
-
-// moved tells whether the person's kubeconfig names a former address of the cluster and is to be written anew, or
-// the person to be told today that it was not.
-func (s *credentials) moved(t *target, q execcredential.Request, now time.Time) bool {
-	return entry.IsFormer(t.e, q) && !expiry.Told(expiry.Dir(s.state), expiry.Moved(t.e.Name), t.e.Created, now)
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/quick"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
-	"github.com/kubehsm/kubehsm/plugin/expiry"
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/plugin/socket"
 )
@@ -93,27 +92,6 @@ func TestCredentialAtHand(t *testing.T) {
 	check(t, only(r.dial().Lock(t.Context())))
 	if atHand(t, socket, "prod", good) != nil {
 		t.Error("a locked agent answered")
-	}
-}
-
-// TestFormerAddressAsksInFull: a kubeconfig that names a former address of the cluster is to be written anew, which
-// is tried once a day.
-func TestFormerAddressAsksInFull(t *testing.T) {
-	r := newRig(t, rigOptions{life: 90 * 24 * time.Hour})
-	const former = "https://former.example"
-	r.e.Formerly = []string{former}
-	check(t, r.store.Save(r.e))
-	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
-	if atHand(t, r.dirs.Socket(), "prod", asked(r.ep.URL("prod"), r.e.Cluster.Server)) == nil {
-		t.Fatal("with the present address: no answer")
-	}
-	old := asked(r.ep.URL("prod"), former)
-	if atHand(t, r.dirs.Socket(), "prod", old) != nil {
-		t.Error("with a former address: answered")
-	}
-	expiry.OnceADay(expiry.Dir(r.dirs.State), expiry.Moved("prod"), r.e.Created, time.Now())
-	if atHand(t, r.dirs.Socket(), "prod", old) == nil {
-		t.Error("after it was tried today: no answer")
 	}
 }
 

@@ -9,6 +9,10 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
+	"github.com/kubehsm/kubehsm/plugin/agent/token"
+	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
 
@@ -76,6 +80,59 @@ func (s *targets) turnTo(t *target, by enrollment.Enrollment) (*target, error) {
 	}
 	s.log.Info("another key signs from now on", "enrollment", t.e.Name, "key", by.Name)
 	return s.replace(t.e.Name, s.current(t.e.Name), fresh), nil
+}
+
+// signAgain has the key of a spare sign its record as it has to be, and returns the target that then
+// leads where the record does. The person sees what changes with the PIN, which must be typed for it.
+func (s *signIns) signAgain(ctx context.Context, t *target, q auditing.Requester, u token.Use) (*target, error) {
+	if u.Ask == nil {
+		return nil, t.unasked("the record of " + t.key.Name + " has to be signed again for %s")
+	}
+	release, err := s.targets.store.Renewals().Lock(ctx, t.key.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	slot, err := t.find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	was, err := t.key.Version()
+	if err != nil {
+		return nil, err
+	}
+	u.Purpose = hsm.Purpose{Cluster: t.key.Name, Action: "sign the record of the spare again",
+		Fields: append([]hsm.Field{{Label: "Record", Values: []string{"of the spare " + consent.Name(t.key.Name)}}},
+			enrollment.Changes(was, t.again.Says())...)}
+	u.Ask = ask.Typed(u.Ask)
+	if k := slot.Key; k == nil || k.PIN != hsm.PINNever && k.PIN != hsm.PINAlways {
+		if err := t.held.Lock(""); err != nil { // or nobody would be asked
+			return nil, err
+		}
+		if err := t.held.Unlock(ctx, u, s.records.Unlocking(q, t.held.URI())); err != nil {
+			return nil, err
+		}
+	}
+	signer, err := t.held.Signer(ctx, u, t.key.Key, t.chain[0].PublicKey)
+	if err != nil {
+		return nil, err
+	}
+	next, err := t.again.SignedBy(signer, time.Now())
+	if s.records.SignedRecord(*t.again, q, err); err != nil {
+		return nil, err
+	}
+	if err := s.targets.store.Save(next); err != nil {
+		return nil, err
+	}
+	by := &next
+	if t.e.Name == next.Name {
+		by = nil
+	}
+	fresh, err := s.targets.load(t.e.Name, by)
+	if err != nil {
+		return nil, err
+	}
+	return s.targets.replace(t.e.Name, s.targets.current(t.e.Name), fresh), nil
 }
 
 // usedLast notes which key of the enrollment was used, where there is a choice.

@@ -3,6 +3,7 @@ package host
 import (
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ func newSpareRig(t *testing.T, life time.Duration) *spareRig {
 	check(t, err)
 	r.spare = r.e
 	r.spare.Name, r.spare.SpareOf, r.spare.Key, r.spare.KeyHash = "prod-spare", "prod", slot.URI, hash
-	check(t, r.store.Save(r.spare))
+	r.spare = r.save(r.spare)
 	check(t, r.store.SaveCertificate(r.spare, []*x509.Certificate{r.api.Certificate(t, slot.Key.Public, "alice", life)}))
 	r.serve(Options{})
 	return r
@@ -45,12 +46,12 @@ func (r *spareRig) lost(h *hsmtest.FakeToken) {
 	r.mustAgent(func(a *agent) { a.locks.token(a.tokens.Of(h.Info().URI()), message.LockRemoved) })
 }
 
-func (r *spareRig) signed() (first, second int) { return r.token.Signatures(), r.second.Signatures() }
+func (r *spareRig) counts() (first, second int) { return r.token.Signatures(), r.second.Signatures() }
 
 // signatures expects how many signatures the tokens have made.
 func (r *spareRig) signatures(what string, first, second int) {
 	r.t.Helper()
-	if a, b := r.signed(); a != first || b != second {
+	if a, b := r.counts(); a != first || b != second {
 		r.t.Errorf("%s: the tokens have made %d and %d signatures, not %d and %d", what, a, b, first, second)
 	}
 }
@@ -59,7 +60,7 @@ func (r *spareRig) signatures(what string, first, second int) {
 // One PIN goes with each change, and a session lives on.
 func TestSpareSigns(t *testing.T) {
 	r := newSpareRig(t, time.Hour)
-	one, other := r.signed()
+	one, other := r.counts()
 	s, err := r.prepare(r.dial(), process.This(), hsmtest.NewScript(t, hsmtest.PIN(pin)))
 	check(t, err)
 	r.signatures("both are there", one+1, other)
@@ -107,7 +108,7 @@ func TestSpareSigns(t *testing.T) {
 func TestSpareExpired(t *testing.T) {
 	r := newSpareRig(t, -time.Minute)
 	check(t, r.store.NoteUsed("prod", "prod-spare"))
-	one, other := r.signed()
+	one, other := r.counts()
 	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
 	r.signatures("the spare has expired", one+1, other)
 	r.lost(r.token)
@@ -122,7 +123,7 @@ func TestSpareExpired(t *testing.T) {
 func TestSpareForBroken(t *testing.T) {
 	r := newSpareRig(t, time.Hour)
 	r.token.Fail(hsmtest.OpSlots, hsm.ErrModule)
-	one, other := r.signed()
+	one, other := r.counts()
 	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
 	r.signatures("the first is broken", one, other+1)
 	r.lost(r.second)
@@ -132,25 +133,59 @@ func TestSpareForBroken(t *testing.T) {
 	}
 }
 
-// TestSparesStrictest: the strictest policy of the keys counts, whichever signs, and by the spare's own name too.
-func TestSparesStrictest(t *testing.T) {
+// TestSparePolicies: the policies of all keys of a context count, whichever signs, and by the spare's own name too.
+func TestSparePolicies(t *testing.T) {
 	r := newSpareRig(t, time.Hour)
 	r.spare.Policy = consent.Always
-	check(t, r.store.Save(r.spare))
+	r.spare = r.save(r.spare)
 	r.mustAgent(func(a *agent) {
 		for _, e := range []enrollment.Enrollment{r.e, r.spare} {
-			if p, _ := a.targets.policies.Of(e); p.Mode != consent.Always {
-				t.Errorf("the policy of %s is %s", e.Name, p)
+			if p, _, err := a.targets.versions.Of(e); err != nil || len(p) != 1 || p[0].Mode != consent.Always {
+				t.Errorf("the policies of %s are %v, %v", e.Name, p, err)
 			}
 		}
 		first, err := a.targets.target("prod")
 		check(t, err)
 		r.spare.Policy = consent.Writes
-		check(t, r.store.Save(r.spare))
-		if now, err := a.targets.target("prod"); err != nil || now == first || now.policy.Mode != consent.Writes {
+		r.spare = r.save(r.spare)
+		if now, err := a.targets.target("prod"); err != nil || now == first || now.policy[0].Mode != consent.Writes {
 			t.Errorf("a change of the spare's policy is not followed: %v", err)
 		}
 	})
+}
+
+// TestSpareFollows: where the record of an enrollment has changed, the key of its spare signs its own again at its
+// next use, by a PIN that is typed for that even if the token is unlocked, and the prompt shows the change. Without
+// that it does not sign in.
+func TestSpareFollows(t *testing.T) {
+	r := newSpareRig(t, time.Hour)
+	r.lost(r.token)
+	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
+	r.e.Policy, r.e.Cluster.TLSServerName = consent.Writes, "127.0.0.1"
+	r.e = r.save(r.e)
+	if _, err := r.prepare(r.dial(), caller(2), hsmtest.NewScript(t, hsmtest.Cancel())); !errors.Is(err, hsm.ErrCancelled) {
+		t.Errorf("without the PIN: %v", err)
+	}
+	script := hsmtest.NewScript(t, hsmtest.PIN(pin))
+	_, err := r.prepare(r.dial(), caller(3), script)
+	check(t, err)
+	asked := script.PINs()[0]
+	if shown := fmt.Sprint(asked.Purpose.Fields); !asked.Typed || !strings.Contains(shown, "prod-spare") ||
+		!strings.Contains(shown, "TLS name") || !strings.Contains(shown, "now writes") {
+		t.Errorf("asked %+v", asked)
+	}
+	now, err := r.store.Load("prod-spare")
+	check(t, err)
+	if _, err := now.Version(); err != nil || now.Policy != consent.Writes || now.Cluster.TLSServerName != "127.0.0.1" {
+		t.Errorf("%+v, %v", now, err)
+	}
+	check(t, only(r.dial().Lock(t.Context())))
+	again := hsmtest.NewScript(t, hsmtest.PIN(pin))
+	_, err = r.prepare(r.dial(), caller(4), again)
+	check(t, err)
+	if asked := again.PINs()[0]; asked.Purpose.Action != "sign in" {
+		t.Errorf("asked again %+v", asked)
+	}
 }
 
 // TestSpareIsRemoved: without its record a spare does not serve.

@@ -39,7 +39,7 @@ type questions struct {
 	queue      *queue.Queue
 	responders *queue.Responders
 	terminals  *terminals
-	policies   *auditing.Policies
+	versions   *auditing.Versions
 	epoch      *epoch
 	life       *life
 	records    *auditing.Records
@@ -186,10 +186,10 @@ func (s *questions) question(ctx, answered context.Context, q bridge.Question) e
 	return err
 }
 
-// put asks one person: by a touch where the key wants one for each use, and the
-// token's signature is the answer; else by a question. Where a touch cannot be
-// shown alone the question comes first: nobody should touch a token that blinks
-// for a reason he has not read.
+// put asks one person, and has the key sign what a yes is for: whichever driver reaches it, the
+// token then wants its PIN or touch if its policy says so. Where that prompt is sure to come and
+// to be seen, it is the question; else the question comes first: nobody should touch a token that
+// blinks for a reason they have not read.
 func (s *questions) put(ctx context.Context, t *target, about consent.Statement, text string,
 	w ask.Waiter, u token.Use) (signature []byte, how string, err error) {
 	over := t.held.Questions().Tell(w) // the card may be busy: it serves one operation at a time
@@ -198,13 +198,17 @@ func (s *questions) put(ctx context.Context, t *target, about consent.Statement,
 	if err != nil {
 		return nil, "", err
 	}
+	pin := slot.Key != nil && slot.Key.PIN == hsm.PINAlways
 	touch := slot.Key != nil && slot.Key.Touch == hsm.TouchAlways
+	shown := pin
 	how = "answer"
-	if touch {
+	switch {
+	case touch:
 		how = "touch"
+	case pin:
+		how = "pin"
 	}
-	shown := false
-	if touch {
+	if touch && !pin {
 		switch err := reach(ctx, u.Ask); {
 		case err == nil:
 			shown = true
@@ -218,7 +222,7 @@ func (s *questions) put(ctx context.Context, t *target, about consent.Statement,
 			question = "allow it, and touch the token then?"
 		}
 		detail := words(about, t)
-		notice, seen := s.policies.Notice(t.held.URI())
+		notice, _ := s.versions.Notice(t.held.URI()) // what somebody has typed does not prove that a person read it
 		if notice != "" {
 			detail = notice + "\n" + detail
 		}
@@ -227,17 +231,14 @@ func (s *questions) put(ctx context.Context, t *target, about consent.Statement,
 		if err != nil {
 			return nil, how, err
 		}
-		seen()
 		if !yes {
 			return nil, how, errRefused
 		}
 	}
-	if !touch {
-		return nil, how, nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, touchTimeout)
 	defer cancel()
 	defer t.held.Questions().Tell(w)()
+	u.Ask = ask.Typed(u.Ask)
 	signer, err := t.held.Signer(ctx, u, t.key.Key, t.chain[0].PublicKey)
 	if err != nil {
 		return nil, how, err

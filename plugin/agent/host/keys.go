@@ -22,7 +22,7 @@ import (
 // the bridge, which nobody is asked about.
 type keys struct {
 	store    enrollment.Store
-	policies *auditing.Policies
+	versions *auditing.Versions
 	tokens   *token.Holders
 	epoch    *epoch
 }
@@ -44,8 +44,11 @@ func (s *keys) enrolled(u hsm.URI) (found enrollment.Enrollment, err error) {
 	if i < 0 {
 		return found, fmt.Errorf("%s: %w", u, enrollment.ErrUnknown)
 	}
-	// the policy of all enrollments with the key, whatever their URI
-	if policy, _ := s.policies.Of(all[i]); policy.Asks() {
+	policies, _, err := s.versions.Of(all[i]) // of all enrollments with the key, whatever their URI
+	if err != nil {
+		return found, err
+	}
+	if policies.Asks() {
 		return found, fmt.Errorf("%s: %w", all[i].Name, errAsksConsent)
 	}
 	return all[i], nil
@@ -69,12 +72,6 @@ const touchTimeout = time.Minute
 // agent locks, and asks nobody for a PIN.
 func (s *keys) sign(ctx context.Context, u token.Use, e enrollment.Enrollment, public crypto.PublicKey,
 	r signer.Request) ([]byte, error) {
-	return s.use(ctx, u, e, public, func(key crypto.Signer) ([]byte, error) { return key.Sign(nil, r.Digest, r.Opts) })
-}
-
-// use has f sign with that key, see [keys.sign].
-func (s *keys) use(ctx context.Context, u token.Use, e enrollment.Enrollment, public crypto.PublicKey,
-	f func(key crypto.Signer) ([]byte, error)) ([]byte, error) {
 	ctx, cancel := s.epoch.untilLocked(ctx)
 	defer cancel()
 	ctx, cancelTouch := context.WithTimeout(ctx, touchTimeout)
@@ -84,7 +81,7 @@ func (s *keys) use(ctx context.Context, u token.Use, e enrollment.Enrollment, pu
 	if err != nil {
 		return nil, lockedOr(ctx, err)
 	}
-	signature, err := f(key)
+	signature, err := key.Sign(nil, r.Digest, r.Opts)
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, hsm.ErrTouchTimeout) {
 		err = cause
 	}

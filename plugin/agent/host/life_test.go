@@ -91,7 +91,7 @@ func TestUnlockWakesNoOther(t *testing.T) {
 	}
 	check(t, only(r.dial().Lock(context.Background())))
 	r.e.Policy = consent.Writes
-	check(t, r.store.Save(r.e))
+	r.e = r.save(r.e)
 	check(t, r.dial().Unlock(context.Background(), "prod", hsmtest.NewScript(t, hsmtest.PIN(pin))))
 	if code, body := r.get(s, "/version"); code != 401 || !strings.Contains(body, "unknown session") {
 		t.Fatalf("unlocked: %d %s", code, body)

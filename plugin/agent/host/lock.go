@@ -97,9 +97,9 @@ func (l *locks) away(e away.Event) {
 }
 
 // told is what a person is told at a prompt about a token: that it was locked because of
-// their leaving or because its server was lost, and what has become of policies.
-func told(h *token.Held, policies *auditing.Policies) (sentences string, seen func()) {
-	sentences, seen = policies.Notice(h.URI())
+// their leaving or because its server was lost, and which records were changed.
+func told(h *token.Held, versions *auditing.Versions) (sentences string, seen func()) {
+	sentences, seen = versions.Notice(h.URI())
 	switch why, _ := h.Locked(); why {
 	case string(away.Suspend), string(away.ScreenLock), string(away.UserSwitch), message.LockDisconnected:
 		sentences = strings.TrimSpace("The token was locked: " + message.WhyLocked(why) + ". " + sentences)

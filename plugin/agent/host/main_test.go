@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -172,6 +173,7 @@ type rig struct {
 	slot   hsm.Slot
 	api    *bridgetest.Server
 	e      enrollment.Enrollment
+	key    crypto.Signer // key of the enrollment, where it is on no token of fake
 	ep     loopback.Endpoint
 	cancel context.CancelFunc
 	done   chan error
@@ -220,10 +222,34 @@ func (r *rig) enroll(life time.Duration) {
 	check(r.t, err)
 	r.e = enrollment.Enrollment{Name: "prod", Context: "prod", Key: r.slot.URI, KeyHash: hash, User: "alice",
 		Created: time.Now(), Cluster: cluster.Cluster{Server: r.api.URL, CAData: r.api.CAPEM}}
-	check(r.t, r.store.Save(r.e))
+	r.e = r.save(r.e)
 	check(r.t, r.store.SaveCertificate(r.e, []*x509.Certificate{r.api.Certificate(r.t, r.slot.Key.Public, "alice", life)}))
 	r.ep, err = loopback.Setup(r.dirs)
 	check(r.t, err)
+}
+
+// save stores e, signed by its key, which is on one of the tokens.
+func (r *rig) save(e enrollment.Enrollment) enrollment.Enrollment {
+	r.t.Helper()
+	e = r.signed(e)
+	check(r.t, r.store.Save(e))
+	return e
+}
+
+// signed is e, signed by its key. The tokens count no signature.
+func (r *rig) signed(e enrollment.Enrollment) enrollment.Enrollment {
+	r.t.Helper()
+	key := r.key
+	if key == nil {
+		key = r.fake.Key(e.KeyHash)
+	}
+	if key != nil {
+		e, err := e.SignedBy(key, time.Now())
+		check(r.t, err)
+		return e
+	}
+	r.t.Fatalf("the key of %s is on no token", e.Name)
+	return e
 }
 
 // dirsOf are the folders of a user whose home is dir.

@@ -6,7 +6,6 @@ import (
 	"net"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
@@ -148,26 +147,6 @@ func (a *agent) operateFor(l *link.Server, r link.Received, p *link.Asker, out *
 		p.Client = who.Client
 		return a.life.work(func() error {
 			s, err := a.signer.sign(l.Context(), who, q.Sign, p)
-			*out = message.SignAnswer{Signed: s}
-			return err
-		})
-	case message.OpPolicy:
-		var q message.PolicyRequest
-		if err := r.Decode(&q); err != nil {
-			return err
-		}
-		// What is on record is who asks, and not who is said to ask.
-		who := auditing.Requester{Enrollment: q.Enrollment}
-		peer, err := l.Peer()
-		if err == nil {
-			who.Client, _, err = a.o.identify(peer, true, hsm.Purpose{})
-		}
-		if err != nil {
-			return err
-		}
-		p.Client = who.Client
-		return a.life.work(func() error {
-			s, err := a.signer.signPolicy(l.Context(), who, q.Text, p)
 			*out = message.SignAnswer{Signed: s}
 			return err
 		})

@@ -4,56 +4,23 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
-	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
-	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/process"
-	"github.com/kubehsm/kubehsm/test/poll"
 )
-
-// onRecord are the policy records as "reason enrollment was>policy".
-func (r *rig) onRecord() (lines []string) {
-	r.t.Helper()
-	for _, rec := range r.recordsOf(audit.Policy) {
-		line := rec.Reason + " " + rec.Enrollment
-		if rec.Was != "" || rec.Policy != "" {
-			line += " " + rec.Was + ">" + rec.Policy
-		}
-		if rec.Lowered {
-			line += " lowered"
-		}
-		lines = append(lines, line)
-	}
-	return lines
-}
-
-func (r *rig) wantOnRecord(want ...string) {
-	r.t.Helper()
-	if got := r.onRecord(); !slices.Equal(got, want) {
-		r.t.Errorf("on record is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-}
-
-// enrolledWith puts the enrollment on record with a policy, as enrolling does.
-func (r *rig) enrolledWith(p consent.Policy) {
-	r.t.Helper()
-	r.policy(p)
-	check(r.t, audit.Append(audit.Path(r.dirs),
-		audit.Record{Event: audit.Policy, Reason: audit.PolicyEnrolled, Enrollment: r.e.Name,
-			Key: r.e.KeyHash, Token: auditing.Public(r.e.Key), Policy: p.String()}))
-}
 
 // notice is what the prompt for the PIN tells, of the sign-in that asks for it.
 func (r *rig) notice() string {
@@ -64,217 +31,194 @@ func (r *rig) notice() string {
 	return script.PINs()[0].Purpose.Notice
 }
 
-// TestPolicyEditedForAMinute: the policy in the enrollment's file is lowered while
-// kubectl runs, and set back. Both are on record, the token is locked, so that nothing
-// goes on without the PIN, and the next prompt tells of it.
-func TestPolicyEditedForAMinute(t *testing.T) {
-	r := newRig(t, rigOptions{idle: true})
-	r.enrolledWith(consent.Policy{Mode: consent.Writes})
-	r.serve(Options{})
-	if n := r.notice(); n != "" {
-		t.Errorf("the first prompt tells: %s", n)
-	}
-	client, _ := running(t)
-	s, c := r.sessionOf(client)
-	r.policy(consent.Policy{})
-	if _, err := r.prepare(r.dial(), client, nil); err == nil {
-		t.Error("it goes on without the PIN")
-	}
-	if code, body := r.send(t.Context(), c, http.MethodPost, pods); code != http.StatusUnauthorized {
-		t.Errorf("the session of before (until %s) goes on: %d %s", s.Expires, code, body)
-	}
-	r.policy(consent.Policy{Mode: consent.Writes})
-	n := r.notice()
-	for _, words := range []string{"The consent policy of prod was changed in its file from writes to session, which is less strict", "from session to writes (found on"} {
-		if !strings.Contains(n, words) {
-			t.Errorf("the prompt tells %q, which lacks %q", n, words)
-		}
-	}
-	if again := func() string { check(t, only(r.dial().Lock(t.Context()))); return r.notice() }(); again != "" {
-		t.Errorf("told again: %s", again)
-	}
-	r.wantOnRecord("enrolled prod >writes", "found prod writes>session lowered", "found prod session>writes", "told prod")
-}
-
-// TestPolicySetByKubehsm: what the command has put on record is told too, and locks
-// nothing, as it has taken the PIN.
-func TestPolicySetByKubehsm(t *testing.T) {
-	r := newRig(t, rigOptions{idle: true})
-	r.enrolledWith(consent.Policy{Mode: consent.Writes})
-	r.serve(Options{})
-	r.notice()
-	check(t, audit.Append(audit.Path(r.dirs),
-		audit.Record{Event: audit.Policy, Reason: audit.PolicySet, Enrollment: "prod", Key: r.e.KeyHash,
-			Token: auditing.Public(r.e.Key), Was: "writes", Policy: "session", Lowered: true}))
-	r.policy(consent.Policy{})
-	if _, err := r.prepare(r.dial(), caller(2), nil); err != nil {
-		t.Error(err)
-	}
-	check(t, only(r.dial().Lock(t.Context())))
-	if n := r.notice(); !strings.Contains(n, "was set from writes to session, which is less strict") {
-		t.Errorf("told %q", n)
-	}
-	r.wantOnRecord("enrolled prod >writes", "set prod writes>session lowered", "told prod")
-}
-
-// TestPolicyOfAnotherEnrollment: the strictest policy of any enrollment with the key
-// counts for the key, under whatever name it is used, and its loss is told.
-func TestPolicyOfAnotherEnrollment(t *testing.T) {
+// TestRecordIsSigned: a record is served only as its key has signed it, whatever its policy. A program
+// that changes where it leads, which driver reaches the key, or what needs consent, ends its use.
+func TestRecordIsSigned(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, rigOptions{idle: true})
-	r.enrolledWith(consent.Policy{Mode: consent.Writes})
-	other := r.e
-	other.Name, other.Policy = "easy", consent.Session
-	check(t, r.store.Save(other))
-	chain, err := r.store.Certificate(r.e)
+	r := newRig(t, rigOptions{})
+	stranger, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	check(t, err)
-	check(t, r.store.SaveCertificate(other, chain))
-	r.serve(Options{})
-	r.notice()
-	program, _ := running(t)
-	s, err := r.dial().Prepare(t.Context(), client.PrepareRequest{Enrollment: "easy", Purpose: as(program)},
-		hsmtest.Typing(t, pin))
-	check(t, err)
-	p := &asker{answer: always(false, nil)}
-	r.attended(program, p)
-	resp, err := r.http(s).Post(r.ep.URL("easy")+pods, "application/json", nil)
-	check(t, err)
-	check(t, resp.Body.Close())
-	if resp.StatusCode != http.StatusForbidden || p.asked() != 1 {
-		t.Errorf("%s after %d questions", resp.Status, p.asked())
-	}
-	for name, lose := range map[string]func(file string) error{
-		"truncated": func(file string) error { return os.Truncate(file, 20) },
-		"removed":   os.Remove,
+	good := r.e
+	good.Policy = consent.Writes
+	good = r.save(good)
+	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
+	for what, change := range map[string]func(*enrollment.Enrollment){
+		"the server":      func(e *enrollment.Enrollment) { e.Cluster.Server += "0" },
+		"the TLS name":    func(e *enrollment.Enrollment) { e.Cluster.TLSServerName = "127.0.0.1" },
+		"the CA":          func(e *enrollment.Enrollment) { e.Cluster.CAData = nil },
+		"no verification": func(e *enrollment.Enrollment) { e.Cluster.CAData, e.Cluster.InsecureSkipTLSVerify = nil, true },
+		"a proxy":         func(e *enrollment.Enrollment) { e.Cluster.ProxyURL = "http://127.0.0.1:1" },
+		"the key's URI":   func(e *enrollment.Enrollment) { e.Key.ModulePath = "/usr/lib/opensc-pkcs11.so" },
+		"the policy":      func(e *enrollment.Enrollment) { e.Policy = consent.Session },
+		"a rule":          func(e *enrollment.Enrollment) { e.Policy, e.Rules = consent.Rules, []consent.Rule{{DryRun: true}} },
+		"no signature":    func(e *enrollment.Enrollment) { e.Signed = enrollment.Signed{} },
+		"another text's": func(e *enrollment.Enrollment) {
+			e.Signed.Text = strings.Replace(e.Signed.Text, "writes", "session", 1)
+			e.Policy = "session"
+		},
+		"another enrollment's":    func(e *enrollment.Enrollment) { other := r.e; other.Name = "other"; e.Signed = r.signed(other).Signed },
+		"another key's signature": func(e *enrollment.Enrollment) { e.Signed.Signature, err = consent.Sign(stranger, e.Signed.Text) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(r.dirs.State, "enrollments", "prod.json")
-			before, err := os.ReadFile(file)
+		t.Run(what, func(t *testing.T) {
+			changed := good
+			change(&changed)
 			check(t, err)
-			check(t, lose(file))
-			poll.Until(t, "it does not go on without the PIN", func() bool { // see othersAfter
-				_, err := r.prepareAs("easy", nil)
-				return err != nil
-			})
-			script := hsmtest.NewScript(t, hsmtest.PIN(pin))
-			_, err = r.prepareAs("easy", script)
-			check(t, err)
-			if n := script.PINs()[0].Purpose.Notice; !strings.Contains(n, "The enrollment prod is gone (found on ") ||
-				!strings.Contains(n, "Its consent policy writes no longer applies") {
-				t.Errorf("told %q", n)
+			check(t, r.store.Save(changed))
+			_, err := r.prepare(r.dial(), caller(2), hsmtest.NewScript(t))
+			if !errors.Is(err, enrollment.ErrUnsigned) || !strings.Contains(hint.Of(err), "kubehsm consent set prod --policy") {
+				t.Errorf("served: %v, hint %q", err, hint.Of(err))
 			}
-			check(t, os.WriteFile(file, before, 0o600))
-			check(t, only(r.dial().Lock(t.Context())))
-			r.prepareAs("easy", hsmtest.NewScript(t, hsmtest.PIN(pin)))
+			check(t, r.store.Save(good))
+			if _, err := r.prepare(r.dial(), caller(2), hsmtest.NewScript(t)); err != nil {
+				t.Errorf("as it was signed: %v", err)
+			}
 		})
 	}
 }
 
-func (r *rig) prepareAs(name string, p hsm.Prompter) (message.Session, error) {
-	c := r.dial()
-	defer c.Close()
-	return c.Prepare(r.t.Context(), client.PrepareRequest{Enrollment: name, Purpose: as(caller(7))}, p)
-}
-
-// TestPolicyWithoutALog: what is not known is said. A log that is removed while the
-// agent runs takes nothing along.
-func TestPolicyWithoutALog(t *testing.T) {
-	r := newRig(t, rigOptions{idle: true})
-	r.enrolledWith(consent.Policy{Mode: consent.Writes})
-	check(t, os.Remove(audit.Path(r.dirs)))
-	r.policy(consent.Policy{})
-	r.serve(Options{})
-	if n := r.notice(); !strings.Contains(n,
-		"The audit log had no record of the consent policy of prod, which is session") {
-		t.Errorf("told %q", n)
-	}
-	check(t, os.Remove(audit.Path(r.dirs)))
-	r.mustAgent(func(a *agent) { a.records.Recover() })
-	_, lines := r.records()
-	if !slices.Equal(lines, []string{"log-lost"}) {
-		t.Errorf("on record is %q", lines)
-	}
-	r.wantOnRecord("kept prod >session")
-	r.end()
-	r.serve(Options{}) // another agent
-	if n := r.notice(); n != "" {
-		t.Errorf("told %q", n)
-	}
-}
-
-// TestPolicyIsToldWithAQuestion: a question about a request tells too.
-func TestPolicyIsToldWithAQuestion(t *testing.T) {
-	r := newRig(t, rigOptions{idle: true})
-	r.enrolledWith(consent.Policy{Mode: consent.Writes})
-	r.serve(Options{})
-	r.notice()
-	client, _ := running(t)
-	r.policy(consent.Policy{Mode: consent.Always}) // stricter: nothing is locked
-	_, c := r.sessionOf(client)
-	p := &asker{answer: always(true, nil)}
-	r.attended(client, p)
-	if code, body := r.send(t.Context(), c, http.MethodPost, pods); code != served {
-		t.Fatalf("%d %s", code, body)
-	}
-	if d := p.questions[0].Detail; !strings.HasPrefix(d,
-		"The consent policy of prod was changed in its file from writes to always (found on") {
-		t.Errorf("asked %q", d)
-	}
-}
-
-// TestAgentSignsRaisedPolicies: the agent signs a version that is no less strict, of the key that
-// it holds unlocked, and nothing else: no lower policy, no other text, and nothing while it is
-// locked.
-func TestAgentSignsRaisedPolicies(t *testing.T) {
+// TestVersionsOnlyRise: the running agent takes no earlier version, and says so. What it has seen
+// is forgotten with the agent.
+func TestVersionsOnlyRise(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, rigOptions{})
-	text := func(mode consent.Mode) string {
-		v, err := consent.Next(r.slot.Key.Public, 1, "", consent.Policy{Mode: mode}, time.Now())
-		check(t, err)
-		text, err := v.Text()
-		check(t, err)
-		return text
+	lower := r.e
+	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
+	r.policy(consent.Policy{Mode: consent.Always})
+	r.mustAgent(func(a *agent) { a.targets.follow() })
+	check(t, r.store.Save(lower))
+	_, err := r.prepare(r.dial(), caller(2), hsmtest.NewScript(t))
+	if !errors.Is(err, enrollment.ErrUnsigned) || !strings.Contains(err.Error(), "a later version") {
+		t.Errorf("an earlier version: %v", err)
 	}
-	sign := func(text string) ([]byte, bool, error) {
-		return r.dial().SignPolicy(t.Context(), r.e.Name, text, hsmtest.NewScript(t))
+	all := r.recordsOf(audit.Policy)
+	if len(all) != 2 || all[0].Reason != "first" || all[1].Reason != "changed" || all[1].Policy != "always" {
+		t.Fatalf("on record is %+v", all)
 	}
-	if signature, held, err := sign(text(consent.Writes)); held || err != nil || signature != nil {
-		t.Errorf("locked: held %t, %v", held, err)
+	v, err := enrollment.Signed{Text: all[1].Statement, Signature: all[1].Signature}.Open(all[1].Key)
+	if err != nil || v.Number != all[1].Number || v.Consent().Mode != consent.Always {
+		t.Errorf("on record is %+v, %v", v, err)
 	}
-	check(t, r.dial().Unlock(t.Context(), r.e.Name, hsmtest.Typing(t, pin)))
-	raised := text(consent.Writes)
-	signature, held, err := sign(raised)
-	if err != nil || !held {
-		t.Fatalf("held %t, %v", held, err)
+	lower.Signed = r.e.Signed // `kubehsm consent set` goes on from the version that it finds, by the clock at least
+	r.save(lower)
+	if _, err := r.prepare(r.dial(), caller(2), hsmtest.Typing(t, pin)); err != nil {
+		t.Errorf("signed again: %v", err)
 	}
-	v, err := consent.Signed{Text: raised, Signature: signature}.Open(r.e.KeyHash)
-	if err != nil || v.Consent().Mode != consent.Writes {
-		t.Errorf("%+v, %v", v, err)
-	}
-	if last := r.recordsOf(audit.Signature); len(last) != 1 || last[0].Reason != "policy" || last[0].Enrollment != r.e.Name {
-		t.Errorf("on record: %+v", last)
-	}
+}
 
+// TestPolicyOfAnotherEnrollment: a request is asked about if any enrollment of the key says so, under
+// whatever name it is used, and even if that enrollment's file is removed, cut or changed while the
+// agent runs.
+func TestPolicyOfAnotherEnrollment(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigOptions{idle: true})
 	r.policy(consent.Policy{Mode: consent.Writes})
-	if _, held, err = sign(text(consent.Always)); err != nil || !held {
-		t.Errorf("stricter still: held %t, %v", held, err)
-	}
-	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	other := r.e
+	other.Name, other.Policy, other.Signed = "easy", consent.Session, enrollment.Signed{}
+	other = r.save(other)
+	chain, err := r.store.Certificate(r.e)
 	check(t, err)
-	foreign, err := consent.Next(other.Public(), 1, "", consent.Policy{Mode: consent.Always}, time.Now())
+	check(t, r.store.SaveCertificate(other, chain))
+	r.serve(Options{})
+	program, _ := running(t)
+	_, err = r.dial().Prepare(t.Context(), client.PrepareRequest{Enrollment: "easy", Purpose: as(program)},
+		hsmtest.Typing(t, pin))
 	check(t, err)
-	foreignText, err := foreign.Text()
-	check(t, err)
-	for what, text := range map[string]string{"a lower policy": text(consent.Session), "another key's": foreignText,
-		"no policy": "kubehsm consent v1\n{}", "nothing": "",
-		"rules": strings.Replace(text(consent.Always), "always", "rules: verbs=get", 1),
-	} {
-		if signature, held, err := sign(text); err == nil || held || signature != nil {
-			t.Errorf("%s: held %t, %v", what, held, err)
+	p := &asker{answer: always(false, nil)}
+	r.attended(program, p)
+	refused := func(what string) {
+		t.Helper()
+		before := p.asked()
+		s, err := r.dial().Prepare(t.Context(), client.PrepareRequest{Enrollment: "easy", Purpose: as(program)}, nil)
+		check(t, err)
+		r.mustAgent(func(a *agent) { a.answers.Forget() })
+		resp, err := r.http(s).Post(r.ep.URL("easy")+pods, "application/json", nil)
+		check(t, err)
+		check(t, resp.Body.Close())
+		if resp.StatusCode != http.StatusForbidden || p.asked() != before+1 {
+			t.Errorf("%s: %s after %d questions", what, resp.Status, p.asked()-before)
 		}
 	}
+	refused("as it is")
+	file := filepath.Join(r.dirs.State, "enrollments", "prod.json")
+	text, err := os.ReadFile(file)
+	check(t, err)
+	for what, lose := range map[string]func() error{
+		"cut": func() error { return os.Truncate(file, 20) },
+		"lowered": func() error {
+			return os.WriteFile(file, []byte(strings.Replace(string(text), `"policy": "writes"`, `"policy": "session"`, 1)), 0o600)
+		},
+		"removed": func() error { return os.Remove(file) },
+	} {
+		check(t, lose())
+		time.Sleep(othersAfter) // the file of another enrollment is looked at that often
+		r.mustAgent(func(a *agent) { a.targets.follow() })
+		refused(what)
+		check(t, os.WriteFile(file, text, 0o600))
+	}
+}
+
+// TestChangeIsTold: a later version ends the answers for its enrollment, goes on record, and is told at
+// the next prompts until the token has taken a PIN that answers one.
+func TestChangeIsTold(t *testing.T) {
+	p := &asker{answer: always(true, nil)}
+	r, program, c := consenting(t, rigOptions{}, consent.Writes, p)
+	if code, _ := r.send(t.Context(), c, http.MethodPost, pods); code != served || p.asked() != 1 {
+		t.Fatalf("%d, %d questions", code, p.asked())
+	}
+	r.policy(consent.Policy{Mode: consent.Always})
+	_, c = r.sessionOf(program)
+	if code, _ := r.send(t.Context(), c, http.MethodPost, pods); code != served || p.asked() != 2 {
+		t.Fatalf("after the change: %d, %d questions", code, p.asked())
+	}
+	const told = "The record of prod was changed: Policy now always, was writes."
+	if d := p.questions[1].Detail; !strings.HasPrefix(d, told) {
+		t.Errorf("asked %q", d)
+	}
 	check(t, only(r.dial().Lock(t.Context())))
-	if _, held, err := sign(text(consent.Always)); held || err != nil {
-		t.Errorf("locked again: held %t, %v", held, err)
+	junk := hsmtest.NewScript(t, hsmtest.PIN("junk"), hsmtest.Cancel())
+	if _, err := r.prepare(r.dial(), caller(2), junk); err == nil {
+		t.Error("junk is a PIN")
+	}
+	if n := r.notice(); !strings.Contains(n, told) {
+		t.Errorf("after a yes and a wrong PIN, the prompt tells %q", n)
+	}
+	check(t, only(r.dial().Lock(t.Context())))
+	if n := r.notice(); n != "" {
+		t.Errorf("after the right PIN, the prompt tells %q", n)
+	}
+}
+
+// TestAnswersAreSigned: the key signs what a yes is for, whatever its driver says of touch and PIN. A
+// key that takes its PIN for each signature is asked about by that prompt; without the signature the
+// answer is a no.
+func TestAnswersAreSigned(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		token hsmtest.FakeOptions
+		asked int
+		how   string
+	}{
+		"no touch":       {hsmtest.FakeOptions{}, 1, "answer"},
+		"a PIN for each": {hsmtest.FakeOptions{PINPolicy: hsm.PINAlways}, 0, "pin"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &asker{answer: always(true, nil), pin: pin}
+			r, _, client := consenting(t, rigOptions{token: c.token}, consent.Writes, p)
+			before := r.token.Signatures()
+			if code, body := r.send(t.Context(), client, http.MethodPost, pods); code != served || p.asked() != c.asked {
+				t.Fatalf("%d %s, %d questions", code, body, p.asked())
+			}
+			all := r.recordsOf(audit.Consent)
+			if len(all) != 1 || all[0].Reason != c.how || r.token.Signatures() != before+1 {
+				t.Fatalf("%+v, %d signatures", all, r.token.Signatures()-before)
+			}
+			check(t, consent.Verify(r.slot.Key.Public, all[0].Statement, all[0].Signature))
+			r.mustAgent(func(a *agent) { a.answers.Forget() })
+			r.token.Fail(hsmtest.OpSign, hsm.ErrBusy)
+			if code, _ := r.send(t.Context(), client, http.MethodPost, pods); code != http.StatusForbidden {
+				t.Errorf("without a signature: %d", code)
+			}
+		})
 	}
 }
 

@@ -286,6 +286,12 @@ func (s *signIns) connect(ctx context.Context, t *target, q auditing.Requester, 
 			return nil, err
 		}
 	}
+	if t.again != nil {
+		var err error
+		if t, err = s.signAgain(ctx, t, q, u); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.unlock(ctx, t, q, u); err != nil {
 		return nil, err
 	}

@@ -360,7 +360,7 @@ func TestChangedEnrollment(t *testing.T) {
 	// Another server cuts it.
 	other := bridgetest.New(t, bridgetest.Options{})
 	r.e.Cluster = cluster.Cluster{Server: other.URL, CAData: other.CAPEM}
-	check(t, r.store.Save(r.e))
+	r.e = r.save(r.e)
 	check(t, r.store.SaveCertificate(r.e, []*x509.Certificate{other.Certificate(t, r.slot.Key.Public, "alice3",
 		time.Hour)}))
 	if code, body := r.get(r.mustPrepare(nil), "/who"); code != 418 || !strings.Contains(body, "alice3") {
@@ -422,7 +422,7 @@ func TestNetworkIsBack(t *testing.T) {
 	check(t, l.Close())
 	server := strings.TrimPrefix(r.e.Cluster.Server, "https://")
 	r.e.Cluster.Server = "https://" + l.Addr().String()
-	check(t, r.store.Save(r.e))
+	r.e = r.save(r.e)
 	for range 2 {
 		if _, err := r.prepare(r.dial(), caller(1), hsmtest.NewScript(t)); !errors.Is(err, upstream.ErrUnreachable) {
 			t.Fatalf("without a server: %v", err)
@@ -501,7 +501,7 @@ func TestLookAsksNobody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, rigOptions{token: c.token, idle: true})
 			if c.policy != "" {
-				r.enrolledWith(consent.Policy{Mode: c.policy})
+				r.policy(consent.Policy{Mode: c.policy})
 			}
 			r.serve(Options{})
 			if got := r.look(); got != c.locked {

@@ -30,8 +30,8 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/expiry"
 )
 
-// renewals have the certificates renewed of what is in use, where that takes nobody, and have it follow
-// clusters that move.
+// renewals have the certificates renewed of what is in use, where that takes nobody, and look whether
+// clusters announce that they have moved.
 type renewals struct {
 	renewer  *renewing.Renewer
 	follower *following.Follower
@@ -59,7 +59,7 @@ func (s *renewals) sweep(ctx context.Context, now time.Time) {
 			continue
 		}
 		if done, ok := s.follower.Begin(t.e, now); ok {
-			s.begin(ctx, done, func(ctx context.Context) { s.follower.Look(ctx, t.e, s.wayTo(t)) })
+			s.begin(ctx, done, func(ctx context.Context) { s.follower.Look(ctx, t.e, t.up.Transport(s.signing(t))) })
 		}
 	}
 }
@@ -79,19 +79,6 @@ func (s *renewals) signing(of *target) upstream.Signing {
 	return func(ctx context.Context) (crypto.Signer, error) {
 		return s.signIns.unaskedKey(ctx, of, auditing.Requester{}, token.Use{})
 	}
-}
-
-// wayTo is how the enrollment of t follows its cluster. Nobody is asked for anything.
-func (s *renewals) wayTo(t *target) following.Way {
-	return following.Way{Over: t.up.Transport(s.signing(t)),
-		Swap: func(ctx context.Context, next enrollment.Enrollment, save func() error) error {
-			fresh := &target{e: next, key: next, chain: t.chain, policy: t.policy, others: t.others}
-			if t.key.Name != t.e.Name { // a spare's key signs
-				fresh.key = t.key
-				fresh.key.Cluster, fresh.key.Formerly = next.Cluster, next.Formerly
-			}
-			return s.targets.swap(ctx, t, fresh, s.signing(fresh), true, save)
-		}}
 }
 
 // way is how the certificate of t is renewed. Nobody is asked for anything.
@@ -197,18 +184,14 @@ func (s *renewals) status() (all []message.RenewalStatus) {
 	return all
 }
 
-// followed puts on record whether an enrollment followed its cluster, and tells the person.
-func (s *renewals) followed(e enrollment.Enrollment, err error) {
-	s.records.Follow(e, err)
-	if err != nil {
-		s.notify.Say("The cluster " + e.Name + " announces a new address or authority, which the agent did not follow: " +
-			"run kubehsm doctor.")
-		return
-	}
-	s.notify.Say("The cluster " + e.Name + " has a new address or authority. kubehsm now reaches it at " + e.Host() + ".")
+// announced puts on record that the cluster of an enrollment announces a change, and tells the person.
+func (s *renewals) announced(e enrollment.Enrollment) {
+	s.records.Follow(e)
+	s.notify.Say("The cluster " + e.Name + " announces a new address or authority: run kubehsm kubeconfig refresh " +
+		e.Name + ".")
 }
 
-// unfollowed describes the enrollments in use that do not follow what their clusters say.
+// unfollowed describes the enrollments in use whose clusters announce what nobody has accepted yet.
 func (s *renewals) unfollowed() (all []message.FollowStatus) {
 	for _, t := range s.targets.list() {
 		if problem := s.follower.Problem(t.e.Name); problem != "" {
@@ -219,7 +202,7 @@ func (s *renewals) unfollowed() (all []message.FollowStatus) {
 	return all
 }
 
-// swap signs in as fresh, which is t with another certificate or another way to its cluster, has save store
+// swap signs in as fresh, which is t with another certificate, has save store
 // that, and has new requests use it. What t carries goes on. If sign would have to ask somebody and fresh can
 // wait, it takes over when no connection of t is open any more.
 func (s *targets) swap(ctx context.Context, t, fresh *target, sign upstream.Signing, waits bool,

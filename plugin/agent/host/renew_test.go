@@ -28,7 +28,7 @@ func renewingRig(t *testing.T, o rigOptions) *rig {
 	o.idle = true
 	r := newRig(t, o)
 	r.e.Groups = []string{"testers"}
-	check(t, r.store.Save(r.e))
+	r.e = r.save(r.e)
 	check(t, r.store.Renewals().Save("prod", enrollment.Renewal{KeyHash: r.e.KeyHash, Approver: judge.ReasonTicket}))
 	r.api.Approve(t, time.Hour, judge.ReasonRenewal)
 	r.serve(Options{})

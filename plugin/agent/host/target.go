@@ -33,8 +33,9 @@ type target struct {
 	e       enrollment.Enrollment
 	key     enrollment.Enrollment   // enrollment whose key signs: e or a spare of e
 	chain   []*x509.Certificate     // chain of key
-	policy  consent.Policy          // the strictest policy of all enrollments of e's keys
+	policy  consent.Policies        // policies of all enrollments of e's keys
 	others  []enrollment.Enrollment // other enrollments of e's keys
+	again   *enrollment.Enrollment  // the spare of key, as its record has to be signed again; nil if it is as it has to be
 	version atomic.Pointer[version]
 	held    *token.Held
 	up      *upstream.Upstream
@@ -110,7 +111,7 @@ func (t *target) inDate(now time.Time) error {
 // targets are the enrollments in use.
 type targets struct {
 	store     enrollment.Store
-	policies  *auditing.Policies
+	versions  *auditing.Versions
 	tokens    *token.Holders
 	sessions  *bridge.Sessions
 	signer    func(context.Context, *target) (crypto.Signer, error) // function that signs for a new connection
@@ -157,9 +158,6 @@ func (s *targets) target(name string) (*target, error) {
 		fresh.up.Close()
 		return t, nil
 	}
-	if s.current(name) == nil { // a policy was lowered, which has locked the token
-		t = nil
-	}
 	return s.replace(name, t, fresh), nil
 }
 
@@ -180,8 +178,13 @@ func (s *targets) load(name string, by *enrollment.Enrollment) (*target, error) 
 		key = *by
 	}
 	before := s.store.Version(key)
-	policy, others := s.policies.Of(e)
-	t := &target{e: e, key: key, policy: policy, others: others}
+	t := &target{e: e, key: key}
+	if t.policy, t.others, err = s.versions.Of(e); err != nil {
+		return nil, err
+	}
+	if err := s.spare(t); err != nil {
+		return nil, err
+	}
 	read := s.version(t) // the version before the chain is read: a later write shows
 	if again, err := s.store.Load(name); err != nil || !reflect.DeepEqual(again, e) ||
 		!strings.HasPrefix(read.stamps, before) {
@@ -192,6 +195,30 @@ func (s *targets) load(name string, by *enrollment.Enrollment) (*target, error) 
 	}
 	t.version.Store(read)
 	return t, s.way(t)
+}
+
+// spare finds out whether t is served by the key of a spare whose record does not say what that of
+// its enrollment does.
+func (s *targets) spare(t *target) error {
+	if err := s.versions.Check(t.key); err != nil || t.key.SpareOf == "" {
+		return err
+	}
+	first := t.e
+	if t.e.Name == t.key.Name {
+		var err error
+		if first, err = s.store.Load(t.key.SpareOf); errors.Is(err, enrollment.ErrUnknown) { // the spare is left alone
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if err := s.versions.Check(first); err != nil {
+			return err
+		}
+	}
+	if next, differs := t.key.Follow(first); differs {
+		t.again = &next
+	}
+	return nil
 }
 
 // version is the state of the store at a time.
@@ -304,17 +331,9 @@ func (t *target) close(why error) {
 	}
 }
 
-// leads tells whether fresh, which may be nil, is the same way but for its key and certificate, and for where the
-// agent has followed the cluster to.
+// leads reports whether fresh, which may be nil, is the same way but for its key and certificate.
 func (t *target) leads(fresh *target) bool {
-	if fresh == nil {
-		return false
-	}
-	e := t.e
-	if slices.Contains(fresh.e.Formerly, e.Cluster.Server) {
-		e.Cluster, e.Formerly = fresh.e.Cluster, fresh.e.Formerly
-	}
-	return reflect.DeepEqual(e, fresh.e) && reflect.DeepEqual(t.policy, fresh.policy)
+	return fresh != nil && reflect.DeepEqual(t.e, fresh.e) && reflect.DeepEqual(t.policy, fresh.policy)
 }
 
 // resume has the sessions that a lock has ended forgotten if the enrollment is another now:

@@ -81,7 +81,7 @@ func TestToldWhoIsAsked(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	other := r.e
 	other.Name = "stage"
-	check(t, r.store.Save(other))
+	r.save(other)
 	chain, err := r.store.Certificate(r.e)
 	check(t, err)
 	check(t, r.store.SaveCertificate(other, chain))

@@ -5,6 +5,7 @@ package host
 import (
 	"bytes"
 	"context"
+	"crypto"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -62,6 +63,7 @@ var moody struct {
 	library, tokens string
 	pin             string // made up, so that no program has it in its text
 	slot            hsm.Slot
+	key             crypto.Signer // the key, for records; the token that it is in stays open
 }
 
 func makeMoody(t *testing.T) {
@@ -84,7 +86,9 @@ func makeMoody(t *testing.T) {
 	tok, err := d.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11, Token: "moody"})
 	check(t, err)
 	slot, err := tok.Generate(t.Context(), hsm.GenerateOptions{Label: "kubehsm"}, hsmtest.Typing(t, moody.pin))
-	check(t, errors.Join(err, tok.Close(), d.Close()))
+	check(t, err)
+	moody.key, err = tok.Signer(context.Background(), slot.URI, slot.Key.Public, hsmtest.Typing(t, moody.pin))
+	check(t, err)
 	moody.tokens, moody.slot = soft.Tokens, slot
 }
 
@@ -110,7 +114,8 @@ func newMoodyRig(t *testing.T) moodyRig {
 		t.Fatal("the library or its key could not be made")
 	}
 	check(t, os.CopyFS(soft.Tokens, os.DirFS(moody.tokens)))
-	m := moodyRig{rig: &rig{t: t, dir: dir, dirs: dirsOf(t, dir), slot: moody.slot, api: bridgetest.New(t, bridgetest.Options{})},
+	m := moodyRig{rig: &rig{t: t, dir: dir, dirs: dirsOf(t, dir), slot: moody.slot,
+		key: moody.key, api: bridgetest.New(t, bridgetest.Options{})},
 		exe: filepath.Join(dir, "kubehsm"), mood: filepath.Join(dir, "mood"), pin: moody.pin}
 	self, err := os.Executable()
 	check(t, err)

@@ -48,5 +48,6 @@ func Codes() link.Codes {
 		"port-taken":          loopback.ErrPortTaken,
 		"unknown-enrollment":  enrollment.ErrUnknown,
 		"invalid-enrollment":  enrollment.ErrInvalid,
+		"unsigned":            enrollment.ErrUnsigned,
 	}
 }

@@ -7,7 +7,6 @@ const (
 	LockAsked        = "asked"
 	LockRemoved      = "removed"
 	LockDisconnected = "disconnected"
-	LockPolicy       = "policy"
 	LockIdle         = "idle"
 	LockLongest      = "longest-time"
 )
@@ -22,8 +21,6 @@ func WhyLocked(reason string) string {
 		return "the token was removed"
 	case LockDisconnected:
 		return "the connection to the token's server was lost"
-	case LockPolicy:
-		return "a consent policy was lowered"
 	case LockIdle:
 		return "the token was not used for a while"
 	case LockLongest:

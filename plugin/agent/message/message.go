@@ -24,7 +24,6 @@ const (
 	OpRetire  = "retire" // stop, unless something is open
 	OpRespond = "front"  // offer a responder; programs of other versions know it by this word
 	OpAttend  = "attend" // the same for one client's requests
-	OpPolicy  = "policy" // sign a version of a consent policy
 	OpBridge  = "bridge" // the connection leads to the bridge from now on
 )
 
@@ -112,14 +111,6 @@ type SignRequest struct {
 	Sign    *wire.Sign  `json:"sign,omitempty"`
 }
 
-// PolicyRequest wants a version of the consent policy of an enrollment's key signed.
-type PolicyRequest struct {
-	link.Header
-	Enrollment string `json:"enrollment,omitempty"`
-	// Text is the version's, see consent.Version.
-	Text string `json:"text,omitempty"`
-}
-
 // SignAnswer is the signature.
 type SignAnswer struct {
 	link.OK
@@ -177,13 +168,13 @@ type Status struct {
 	Responders int             `json:"fronts,omitempty"`
 	// Renewals are those that the agent has begun by itself and not finished.
 	Renewals []RenewalStatus `json:"renewals,omitempty"`
-	// Unfollowed are the enrollments in use that do not follow what their clusters say of themselves.
+	// Unfollowed are the enrollments in use whose clusters announce what nobody has accepted yet.
 	Unfollowed []FollowStatus `json:"unfollowed,omitempty"`
-	// NeverFollows says that the configuration has the agent follow no cluster that moves.
+	// NeverFollows says that the configuration has the agent look at no cluster.
 	NeverFollows bool `json:"neverFollows,omitempty"`
 }
 
-// FollowStatus says why an enrollment does not follow its cluster. Problem is untrusted text.
+// FollowStatus says what a cluster announces. Problem is untrusted text.
 type FollowStatus struct {
 	Enrollment string `json:"enrollment"`
 	Problem    string `json:"problem"`

@@ -58,8 +58,8 @@ func (h *Held) ask(u Use, w *touches) ask.Func {
 		}
 		defer over()
 		a, err := u.Ask(ctx, q)
-		if err == nil && !a.Given {
-			seen()
+		if err == nil && q.PIN != nil && !a.Given {
+			w.noted(seen)
 		}
 		return a, err
 	})
@@ -91,11 +91,32 @@ func (h *Held) waitFor(client process.ID, q ask.Question) ask.Wait {
 }
 
 // touches knows whether a touch was awaited when ctx ended: some tokens wait for
-// one without end, and whoever waits for the signature gives up first.
+// one without end, and whoever waits for the signature gives up first. It keeps which notices a
+// person had time to read, until the token has taken their PIN or touch.
 type touches struct {
 	ctx     context.Context
 	awaited atomic.Int32
 	shown   atomic.Bool
+
+	mu   sync.Mutex
+	read []func()
+}
+
+// noted keeps seen, which says that a notice was read.
+func (w *touches) noted(seen func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.read = append(w.read, seen)
+}
+
+// taken says that the token has taken the PIN or the touch: the notices before it count as seen.
+func (w *touches) taken() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, seen := range w.read {
+		seen()
+	}
+	w.read = nil
 }
 
 func newTouches(ctx context.Context) *touches { return &touches{ctx: ctx} }
@@ -103,7 +124,7 @@ func newTouches(ctx context.Context) *touches { return &touches{ctx: ctx} }
 // readTime is how long a touch line must be shown before its notices count as seen.
 const readTime = 2 * time.Second
 
-// show has next show a touch. When the touch is done it calls over, and seen if there was
+// show has next show a touch. When the touch is done it calls over, and notes seen if there was
 // time to read. An error of next is none here: the token waits for its touch anyway.
 func (w *touches) show(ctx context.Context, next ask.Func, q ask.Question, over, seen func()) ask.Answer {
 	w.shown.Store(true)
@@ -123,7 +144,7 @@ func (w *touches) show(ctx context.Context, next ask.Func, q ask.Question, over,
 		}
 		a.Down()
 		if time.Since(began) >= readTime {
-			seen()
+			w.noted(seen)
 		}
 	})}
 }
@@ -173,5 +194,6 @@ func (s touchedSigner) Sign(rand io.Reader, digest []byte, opts crypto.SignerOpt
 		return nil, s.touches.explain(err)
 	}
 	s.touches.takenDown(s.person)
+	s.touches.taken()
 	return signature, nil
 }

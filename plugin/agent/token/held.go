@@ -322,9 +322,10 @@ func (h *Held) unlock(ctx context.Context, u Use, tried func(error)) error {
 	}
 	var of worker.Token
 	var given, withdrawn atomic.Bool // a PIN may be on its way to the token; another has it at hand
+	w := newTouches(ctx)
 	err := h.with(ctx, func(ctx context.Context, t worker.Token) error {
 		of = t
-		return t.Unlock(ctx, noting(h.withdrawable(h.ask(u, newTouches(ctx)), u, &withdrawn), &given).Prompter())
+		return t.Unlock(ctx, noting(h.withdrawable(h.ask(u, w), u, &withdrawn), &given).Prompter())
 	})
 	if err != nil && withdrawn.Load() && ctx.Err() == nil {
 		return errWithdrawn
@@ -339,6 +340,7 @@ func (h *Held) unlock(ctx context.Context, u Use, tried func(error)) error {
 			h.said = answer{of, true, h.since}
 		}
 		h.mu.Unlock()
+		w.taken()
 	}
 	tried(err)
 	return err

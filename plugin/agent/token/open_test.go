@@ -68,14 +68,15 @@ func TestTold(t *testing.T) {
 	})
 }
 
-// TestNotice: a notice comes with a PIN prompt and with a touch. It counts as seen when a
-// person gave the PIN, or when there was time to read the touch line.
+// TestNotice: a notice comes with a PIN prompt and with a touch. It counts as seen when the token has
+// taken what a person answered: a PIN, or a touch that there was time to read the line of.
 func TestNotice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := 0
 		h := newHeld(hsm.URI{}, Options{Notice: func(*Held) (string, func()) { return "read this", func() { told++ } }})
 		var notice string
 		failure, given := hsm.ErrCancelled, false
+		w := newTouches(t.Context())
 		p := h.ask(Use{Ask: func(_ context.Context, q ask.Question) (ask.Answer, error) {
 			switch {
 			case q.PIN != nil:
@@ -84,7 +85,7 @@ func TestNotice(t *testing.T) {
 				notice = q.Touch.Purpose.Notice
 			}
 			return ask.Answer{Given: given}, failure
-		}}, newTouches(t.Context()))
+		}}, w)
 		step := func(what string, f func(), want int) {
 			t.Helper()
 			notice = ""
@@ -100,15 +101,18 @@ func TestNotice(t *testing.T) {
 		step("declined", pin, 0)
 		failure, given = nil, true
 		step("answered by a file", pin, 0)
+		w.taken()
 		given = false
-		step("answered", pin, 1)
+		step("answered, by anything", pin, 0)
+		w.taken()
+		step("answered by what the token took", func() { pin(); w.taken() }, 2)
 		for _, other := range []hsm.PINPrompt{{Kind: hsm.PUK}, {Kind: hsm.SOPIN}, {Kind: hsm.PIVPIN, New: true}} {
 			if _, err := p.PIN(t.Context(), other); !errors.Is(err, hsm.ErrModule) {
 				t.Errorf("a library asks for more than the PIN, %+v: %v", other, err)
 			}
 		}
-		step("a short touch", touch(readTime-1), 1)
-		step("a touch", touch(readTime), 2)
+		step("a short touch", func() { touch(readTime - 1)(); w.taken() }, 2)
+		step("a touch", func() { touch(readTime)(); w.taken() }, 3)
 	})
 }
 

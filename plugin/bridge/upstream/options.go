@@ -15,7 +15,7 @@ import (
 type Options struct {
 	Enrollment enrollment.Enrollment
 	// Policy is the consent policy in force, as strict as the enrollment's or stricter.
-	Policy consent.Policy
+	Policy consent.Policies
 	// Chain is the client certificate's, leaf first.
 	Chain []*x509.Certificate
 	// Signer signs for connections that a request opens, with the context of the

@@ -46,7 +46,7 @@ func New(o Options) (*Upstream, error) {
 }
 
 // Policy is the consent policy in force.
-func (u *Upstream) Policy() consent.Policy { return u.o.Policy }
+func (u *Upstream) Policy() consent.Policies { return u.o.Policy }
 
 // Reach makes a TCP connection and closes it: is anybody there? Errors wrap
 // [ErrUnreachable].

@@ -168,6 +168,7 @@ func TestJourneyActivity(t *testing.T) {
 	p := newTraveller(t)
 	p.enrollTouched()
 	s := p.terminal(p.Binary, "consent", "set", "prod-hsm", "--policy", "writes", "--yes")
+	s.Answer(pinPrompt, ownPIN)
 	p.touch(s) // the policy is signed
 	if code := s.Exit(); code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, s.Output())

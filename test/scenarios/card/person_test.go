@@ -85,9 +85,15 @@ func (p *person) in(t testing.TB) *person {
 // it, and then touches the card.
 func (p *person) touch(s *term.Session) {
 	p.t.Helper()
-	s.WaitFor(touchPrompt)
+	p.touches(s, touchPrompt)
+}
+
+// touches is touch where the terminal says so with these words, in which it differs from the touch before or after.
+func (p *person) touches(s *term.Session, words string) {
+	p.t.Helper()
+	s.WaitFor(words)
 	p.finger(s)
-	s.WaitGone(touchPrompt)
+	s.WaitGone(words)
 }
 
 // finger touches the card as soon as it wants that.

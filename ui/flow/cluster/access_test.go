@@ -94,7 +94,7 @@ func TestConsent(t *testing.T) {
 		w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane")
 		en := w.Enroll("prod-hsm", "jane")
 		en.Policy = consent.Always
-		if err := w.Env.Enrollments().Save(en); err != nil {
+		if err := w.Env.Enrollments().Save(w.Signed(en)); err != nil {
 			t.Fatal(err)
 		}
 		flowtest.Agent(t, w.Env)

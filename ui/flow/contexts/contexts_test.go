@@ -98,14 +98,14 @@ func TestUnenroll(t *testing.T) {
 	if err := os.WriteFile(e.Kubeconfig, append(text, "# edited\n"...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := New(e).Unenroll(t.Context(), seen); !errors.Is(err, kubeconfig.ErrChanged) {
+	if err := New(e).Unenroll(t.Context(), seen, nil); !errors.Is(err, kubeconfig.ErrChanged) {
 		t.Fatalf("a kubeconfig that has changed: %v", err)
 	}
 	if _, err := e.Enrollments().Load("prod-hsm"); err != nil {
 		t.Fatalf("the enrollment went: %v", err)
 	}
 	if seen, err = New(e).Unenrollment(t.Context(), "prod-hsm", nil); err == nil {
-		err = New(e).Unenroll(t.Context(), seen)
+		err = New(e).Unenroll(t.Context(), seen, nil)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +146,7 @@ func TestMoveServer(t *testing.T) {
 				if m.Proof() != "a certificate of the authority that you enrolled" {
 					t.Errorf("the move is proven by %s", m.Proof())
 				}
-				err = m.ApplyAll(c.ctx)
+				err = m.ApplyAll(c.ctx, hsmtest.NewScript(t, hsmtest.PIN("123456")).Lax())
 			}
 			if !errors.Is(err, c.want) {
 				t.Fatalf("got %v, want %v", err, c.want)

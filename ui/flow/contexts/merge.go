@@ -10,14 +10,13 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
-	"github.com/kubehsm/kubehsm/ui/flow/session"
 )
 
 // ErrNoSpare says that an enrollment cannot be the spare of another one.
 var ErrNoSpare = errors.New("it cannot be a spare")
 
 // Merge plans to make the enrollment called spare a spare of the one called into: its context goes, and its key
-// signs for the other's, too. The strictest policy of both is then in force for both. Taking back the change of the
+// signs for the other's, too. Requests are then asked about if the policy of either asks. Taking back the change of the
 // kubeconfig ([Contexts.Undo]) parts them again. Errors: [ErrNoSpare], [enrollment.ErrUnknown].
 func Merge(ctx context.Context, e *env.Env, spare, into string) (*Change, error) {
 	_, second, err := mergeable(e, spare, into)
@@ -48,7 +47,7 @@ func Merge(ctx context.Context, e *env.Env, spare, into string) (*Change, error)
 			}
 			defer release()
 		}
-		first, second, err := mergeable(e, spare, into) // the records may have changed since the person was asked
+		_, second, err := mergeable(e, spare, into) // the records may have changed since the person was asked
 		if err != nil {
 			return err
 		}
@@ -56,11 +55,7 @@ func Merge(ctx context.Context, e *env.Env, spare, into string) (*Change, error)
 			return err
 		}
 		second.SpareOf = into
-		if err := e.Enrollments().Save(second); err != nil {
-			return err
-		}
-		agent := session.Agent{Env: e} // its strictest policy is then that of both
-		return errors.Join(agent.StayStrict(ctx, first), agent.StayStrict(ctx, second))
+		return e.Enrollments().Save(second)
 	}
 	return change, nil
 }

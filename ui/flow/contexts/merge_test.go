@@ -11,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/session"
 )
 
 // TestMerge: two enrollments of one user become one with a spare, under the strictest policy of both. Taking back
@@ -37,7 +38,7 @@ func TestMerge(t *testing.T) {
 		t.Fatal(err)
 	}
 	all[1].Policy = consent.Always
-	if err := w.Env.Enrollments().Save(all[1]); err != nil {
+	if err := w.Env.Enrollments().Save(w.Signed(all[1])); err != nil {
 		t.Fatal(err)
 	}
 	for what, names := range map[string][2]string{"itself": {"prod-b", "prod-b"}, "the current one": {"prod-hsm", "prod-b"},
@@ -67,8 +68,9 @@ func TestMerge(t *testing.T) {
 	if strings.Contains(text(), "prod-b") {
 		t.Errorf("the entry is still in\n%s", text())
 	}
-	if first, err := w.Env.Enrollments().Load("prod-hsm"); err != nil || first.Policy != consent.Always {
-		t.Errorf("the policy of the first key is %s, %v", first.Policy, err)
+	if c, err := (session.Agent{Env: w.Env}).Consent("prod-hsm"); err != nil || c.Policy().Asks() || len(c.Also) != 1 ||
+		c.Problem != nil {
+		t.Errorf("the policy of the first key is %+v, %v", c, err)
 	}
 	views, err := k.List(t.Context())
 	if i := slices.IndexFunc(views, func(v View) bool { return v.Enrollment == "prod-hsm" }); err != nil || i < 0 ||

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
@@ -92,9 +93,8 @@ func (m *ServerMove) Prove(ctx context.Context) error {
 	return resp.Body.Close()
 }
 
-// Apply has the enrollment follow, once that is proven. Its kubeconfig entry leads to
-// the bridge and needs no change, but for what it says of the server.
-func (m *ServerMove) Apply(ctx context.Context) error {
+// apply has the enrollment follow, once that is proven, by a signature of its key.
+func (m *ServerMove) apply(ctx context.Context, p hsm.Prompter) error {
 	if !m.proven {
 		if err := m.Prove(ctx); err != nil {
 			return err
@@ -112,16 +112,14 @@ func (m *ServerMove) Apply(ctx context.Context) error {
 	if now.Cluster.Server == m.New {
 		return nil // another one was faster
 	}
-	now.Cluster.Server, now.Formerly = m.New, nil
-	if err := m.from.env.Enrollments().Save(now); err != nil {
-		return err
-	}
-	return noteCluster(m.from.env, now)
+	now.Cluster.Server = m.New
+	return saveSigned(ctx, m.from.env, now, p)
 }
 
-// ApplyAll is [ServerMove.Apply], and has the kubeconfig entry say where it leads.
-func (m *ServerMove) ApplyAll(ctx context.Context) error {
-	if err := m.Apply(ctx); err != nil {
+// ApplyAll has the enrollment follow, once that is proven, and its kubeconfig entry say where it leads. The
+// key signs the record, for which p is asked.
+func (m *ServerMove) ApplyAll(ctx context.Context, p hsm.Prompter) error {
+	if err := m.apply(ctx, p); err != nil {
 		return err
 	}
 	change, err := m.from.Set(ctx, m.Name, false, false)

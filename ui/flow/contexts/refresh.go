@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
-	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
+	"github.com/kubehsm/kubehsm/ui/flow/session"
 )
 
 // ErrUnproven: what a cluster says of itself did not prove true.
@@ -118,15 +119,16 @@ func newRefresh(ctx context.Context, k Contexts, en enrollment.Enrollment, updat
 	if update.Unproven != nil {
 		r.Unproven = update.Unproven.Error()
 	}
-	r.next.Cluster, r.next.Formerly = update.New, nil // a person decides: what is open on the old way is cut
+	r.next.Cluster = update.New
 	var err error
 	r.Kubeconfig, err = k.PlanEntry(ctx, r.next, false, false)
 	return r, err
 }
 
 // Apply has the enrollment and its kubeconfig entry follow. What is unproven is
-// [ErrUnproven] unless accept is set: the old address works as long as it does.
-func (c *Refresh) Apply(ctx context.Context, accept bool) error {
+// [ErrUnproven] unless accept is set: the old address works as long as it does. The key signs the
+// record, for which p is asked.
+func (c *Refresh) Apply(ctx context.Context, accept bool, p hsm.Prompter) error {
 	if !c.Changed() {
 		return nil
 	}
@@ -141,13 +143,27 @@ func (c *Refresh) Apply(ctx context.Context, accept bool) error {
 	defer release()
 	// The enrollment is what counts: the agent serves no other address. If the rest
 	// fails, the next run mends it.
-	if err := c.from.env.Enrollments().Save(c.next); err != nil {
-		return err
-	}
-	if err := noteCluster(c.from.env, c.next); err != nil {
+	if err := saveSigned(ctx, c.from.env, c.next, p); err != nil {
 		return err
 	}
 	return c.Kubeconfig.Apply(ctx)
+}
+
+// KeySigns announces that the key of the enrollment called name signs its record.
+func KeySigns(name string) string {
+	return "The key of " + name + " signs the change, which requires its PIN."
+}
+
+// saveSigned has the key of en sign its record and stores it, and has what is under way there follow.
+func saveSigned(ctx context.Context, e *env.Env, en enrollment.Enrollment, p hsm.Prompter) error {
+	en, err := session.Agent{Env: e}.Sign(ctx, en, p)
+	if err != nil {
+		return err
+	}
+	if err := e.Enrollments().Save(en); err != nil {
+		return err
+	}
+	return noteCluster(e, en)
 }
 
 // noteCluster has the record of an enrollment under way follow en. What is not under way has none.
@@ -161,33 +177,4 @@ func noteCluster(e *env.Env, en enrollment.Enrollment) error {
 		return nil
 	}
 	return err
-}
-
-// Followed has the kubeconfig entry of the enrollment called name, and the record of what is under way there, say
-// where the agent has followed the cluster to, and tells whether the entry had to be written for that. An entry that is
-// not found by kubectl's rules is left alone.
-func Followed(ctx context.Context, e *env.Env, name string) (written bool, err error) {
-	release, err := e.Lock(ctx, name) // commands run at once
-	if err != nil {
-		return false, err
-	}
-	defer release()
-	en, err := e.Enrollments().Load(name)
-	if err != nil {
-		return false, err
-	}
-	c, err := e.Rules().Get(ctx, name)
-	if errors.Is(err, kubeconfig.ErrNoContext) || err == nil && (!viewOf(c).Ours || c.User.Enrollment != name) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	// A client that no shell started has another PATH: the command stays, which was found with a person's.
-	change, err := Contexts{e, c.User.Command}.PlanEntry(ctx, en, false, false)
-	if err != nil {
-		return false, err
-	}
-	err = errors.Join(noteCluster(e, en), change.Apply(ctx))
-	return err == nil && !change.Empty(), err
 }

@@ -10,7 +10,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -144,15 +143,8 @@ func TestNoSuchContext(t *testing.T) {
 // time.
 func TestUnenrollSteps(t *testing.T) {
 	for name, spoil := range map[string]func(*flowtest.World) (mend func() error){
-		"ctrl-c":                  nil,
-		"the agent does not lock": func(w *flowtest.World) func() error { return w.Stuck() },
-		"no record can be written": func(w *flowtest.World) func() error {
-			path := filepath.Join(w.Env.Dirs.State, "audit.log")
-			if err := os.Mkdir(path, 0o700); err != nil {
-				t.Fatal(err)
-			}
-			return func() error { return os.Remove(path) }
-		},
+		"ctrl-c":                 nil,
+		"the agent does not end": func(w *flowtest.World) func() error { return w.Stuck() },
 	} {
 		w := world(t)
 		k := New(w.Env)
@@ -167,7 +159,7 @@ func TestUnenrollSteps(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := k.Unenroll(ctx, seen); err == nil || spoil == nil && !errors.Is(err, context.Canceled) {
+		if err := k.Unenroll(ctx, seen, nil); err == nil || spoil == nil && !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", name, err)
 		}
 		stop()
@@ -175,7 +167,7 @@ func TestUnenrollSteps(t *testing.T) {
 			t.Fatal(err)
 		}
 		if seen, err = k.Unenrollment(t.Context(), "prod-hsm", nil); err == nil {
-			err = k.Unenroll(t.Context(), seen)
+			err = k.Unenroll(t.Context(), seen, nil)
 		}
 		if err != nil && !errors.Is(err, enrollment.ErrUnknown) || names(t, w) != "Prod/EU west open" {
 			t.Errorf("%s, once more: %v, %s", name, err, names(t, w))
@@ -242,7 +234,7 @@ func TestRefreshed(t *testing.T) {
 			if err != nil {
 				return saidHow(ctx, err)
 			}
-			if r.Changed() || r.Apply(ctx, false) != nil {
+			if r.Changed() || r.Apply(ctx, false, nil) != nil {
 				return fmt.Errorf("%+v", r)
 			}
 			return nil
@@ -255,20 +247,21 @@ func TestRefreshed(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	before := w.State()
-	if err := r.Apply(t.Context(), false); !errors.Is(err, ErrUnproven) ||
+	if err := r.Apply(t.Context(), false, nil); !errors.Is(err, ErrUnproven) ||
 		!strings.Contains(hinting.Of(err), "--accept-risk=unproven") {
 		t.Errorf("%v, hint %q", err, hinting.Of(err))
 	}
 	cancelled, stop := context.WithCancel(t.Context())
 	stop()
-	if err := r.Apply(cancelled, true); !errors.Is(err, context.Canceled) {
+	if err := r.Apply(cancelled, true, hsmtest.NewScript(t).Lax()); !errors.Is(err, context.Canceled) {
 		t.Errorf("ctrl-c: %v", err)
 	}
 	w.Unchanged(before)
-	if err := r.Apply(t.Context(), true); err != nil {
+	if err := r.Apply(t.Context(), true, hsmtest.NewScript(t, hsmtest.PIN(w.Card.PIN()))); err != nil {
 		t.Error(err)
 	}
-	if en, err := w.Env.Enrollments().Load("prod-hsm"); err != nil || en.Cluster.Server != moved ||
+	en, err := w.Env.Enrollments().Load("prod-hsm")
+	if _, unsigned := en.Version(); err != nil || unsigned != nil || en.Cluster.Server != moved ||
 		!strings.Contains(w.State()["kubeconfig"], moved) {
 		t.Errorf("%s, %v\n%s", en.Cluster.Server, err, w.State()["kubeconfig"])
 	}
@@ -332,7 +325,7 @@ func TestRefreshedFromFile(t *testing.T) {
 		if err != nil || !r.Changed() || (r.Unproven == "") != c.proven {
 			t.Fatalf("%s: %+v, %v", c.server, r, err)
 		}
-		if err := r.Apply(ctx, false); errors.Is(err, ErrUnproven) == c.proven {
+		if err := r.Apply(ctx, false, hsmtest.NewScript(t, hsmtest.PIN(w.Card.PIN())).Lax()); errors.Is(err, ErrUnproven) == c.proven {
 			t.Errorf("%s: %v", c.server, err)
 		}
 	}
@@ -378,55 +371,10 @@ func TestRefreshedByPin(t *testing.T) {
 	if err != nil || !r.Changed() || r.Unproven != "" {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if err := r.Apply(ctx, false); err != nil {
+	if err := r.Apply(ctx, false, hsmtest.NewScript(t, hsmtest.PIN(w.Card.PIN()))); err != nil {
 		t.Error(err)
 	}
 	trusts(t, w, now)
-}
-
-// TestFollowed: the kubeconfig entry of an enrollment that the agent has moved is written anew, through a link too. A
-// kubeconfig without such an entry gets none.
-func TestFollowed(t *testing.T) {
-	ctx, w := t.Context(), world(t)
-	path := w.Env.Kubeconfig
-	elsewhere := filepath.Join(flowtest.TempDir(t), "config")
-	if err := os.Rename(path, elsewhere); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(elsewhere, path); err != nil {
-		t.Fatal(err)
-	}
-	en, err := w.Env.Enrollments().Load("prod-hsm")
-	if err != nil {
-		t.Fatal(err)
-	}
-	to := en.Cluster
-	to.Server = "https://moved.example:6443"
-	if err := w.Env.Enrollments().Save(en.Follows(to)); err != nil {
-		t.Fatal(err)
-	}
-	w.Env.Executable = "/opt/kubehsm-1.2.3/kubehsm"
-	for _, want := range []bool{true, false} {
-		if written, err := Followed(ctx, w.Env, "prod-hsm"); err != nil || written != want {
-			t.Fatalf("written: %t, %v", written, err)
-		}
-	}
-	text, err := os.ReadFile(elsewhere)
-	if info, lerr := os.Lstat(path); err != nil || lerr != nil || info.Mode().Type() != fs.ModeSymlink ||
-		!strings.Contains(string(text), to.Server) || strings.Contains(string(text), w.Env.Executable) {
-		t.Errorf("%v, %v\n%s", err, lerr, text)
-	}
-	other := *w.Env
-	other.Kubeconfig = filepath.Join(t.TempDir(), "other")
-	if err := os.WriteFile(other.Kubeconfig, []byte("apiVersion: v1\nkind: Config\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if written, err := Followed(ctx, &other, "prod-hsm"); err != nil || written {
-		t.Errorf("written: %t, %v", written, err)
-	}
-	if text, err := os.ReadFile(other.Kubeconfig); err != nil || strings.Contains(string(text), "prod-hsm") {
-		t.Errorf("%v\n%s", err, text)
-	}
 }
 
 // errAny stands for an error that says what to do.

@@ -14,12 +14,11 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
-	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
-	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
 // Unenrollment is what goes when an enrollment, or one of its keys, is removed.
@@ -150,12 +149,12 @@ func lostKey(store enrollment.Store, e enrollment.Enrollment) LostKey {
 }
 
 // Unenroll takes the kubeconfig entry out, then forgets the enrollment, its
-// certificates and its record, and locks the agent, so that nothing signed in
-// goes on. The key and its certificate stay on the token, and the certificate
-// stays valid until it ends. So does the consent policy that the key has signed, for other
-// enrollments of the key, of today or later. Where other keys of the context stay, so does its entry.
+// certificates and its record, and ends the agent, so that nothing signed in
+// goes on, and the agent does not remember the consent policy. The key and its certificate stay on the
+// token, and the certificate stays valid until it ends. Where other keys of the context stay, so does its
+// entry; where the one that has it goes, a spare's key signs its record, for which p is asked.
 // It can be repeated after a failure.
-func (k Contexts) Unenroll(ctx context.Context, u Unenrollment) error {
+func (k Contexts) Unenroll(ctx context.Context, u Unenrollment, p hsm.Prompter) error {
 	for _, e := range append([]enrollment.Enrollment{u.Enrollment}, append(u.Spares, u.Stay...)...) {
 		release, err := k.env.Lock(ctx, e.Name)
 		if err != nil {
@@ -163,82 +162,62 @@ func (k Contexts) Unenroll(ctx context.Context, u Unenrollment) error {
 		}
 		defer release()
 	}
-	if err := u.Kubeconfig.Apply(ctx); err != nil {
-		return err
-	}
 	agent, gone := session.Agent{Env: k.env}, append(slices.Clone(u.Spares), u.Enrollment)
 	if u.succeeds() {
-		gone = u.Stay[:1]
-		if err := succeed(ctx, agent, u.Enrollment, u.Stay[0]); err != nil {
+		next, err := agent.Sign(ctx, u.Enrollment.By(u.Stay[0]), p)
+		if err != nil {
 			return err
 		}
+		gone = u.Stay[:1]
+		if err := u.Kubeconfig.Apply(ctx); err != nil {
+			return err
+		}
+		if err := succeed(k.env, u.Enrollment, next, u.Stay[0]); err != nil {
+			return err
+		}
+	} else if err := u.Kubeconfig.Apply(ctx); err != nil {
+		return err
 	}
 	for _, e := range gone {
-		if err := forget(ctx, agent, e, u.succeeds() || u.cut); err != nil {
+		if err := forget(k.env, e); err != nil {
 			return err
 		}
 	}
-	if err := token.LockAgent(ctx, k.env); err != nil {
+	if err := agent.StopAgent(ctx, func(string) {}); err != nil && !errors.Is(err, client.ErrNotRunning) {
 		return hint.With(err, "the enrollment is removed; `kubehsm agent stop` closes connections that are signed in")
 	}
 	return nil
 }
 
-// forget removes the records of e. logged tells that their removal is in the audit log already.
-func forget(ctx context.Context, agent session.Agent, e enrollment.Enrollment, logged bool) error {
-	if err := os.Remove(enrolling.NewStore(agent.Env).Path(e.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+// forget removes the records of en.
+func forget(e *env.Env, en enrollment.Enrollment) error {
+	if err := os.Remove(enrolling.NewStore(e).Path(en.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := agent.StayStrict(ctx, e); err != nil {
-		return err
-	}
-	if !logged {
-		if err := removed(agent, e, e); err != nil {
-			return err
-		}
-	}
-	if err := agent.Env.Enrollments().Delete(e.Name); err != nil && !errors.Is(err, enrollment.ErrUnknown) {
+	if err := e.Enrollments().Delete(en.Name); err != nil && !errors.Is(err, enrollment.ErrUnknown) {
 		return err
 	}
 	return nil
 }
 
-// removed puts on record in the audit log that e goes, and the key of by with it.
-func removed(agent session.Agent, e, by enrollment.Enrollment) error {
-	return agent.RecordPolicy(e.By(by), audit.Record{Reason: audit.PolicyRemoved, Was: e.Consent().String()})
-}
-
-// succeed puts the key of a spare in the place of the key of e, which goes. The spare's own records are the caller's
-// to forget; their removal is put into the audit log here, since only this step still knows the key that goes.
-func succeed(ctx context.Context, agent session.Agent, e, spare enrollment.Enrollment) error {
-	store := agent.Env.Enrollments()
-	if err := agent.StayStrict(ctx, e); err != nil {
-		return err
-	}
+// succeed puts next, with the key of a spare, in the place of en, whose key goes. The spare's own records are the
+// caller's to forget.
+func succeed(e *env.Env, en, next, spare enrollment.Enrollment) error {
+	store := e.Enrollments()
 	chain, err := store.Certificate(spare)
-	if err != nil {
-		return err
-	}
-	next, r, err := agent.Enrolled(ctx, e.By(spare))
 	if err != nil {
 		return err
 	}
 	if err := store.SaveCertificate(next, chain); err != nil {
 		return err
 	}
-	if err := agent.RecordPolicy(next, r); err != nil {
-		return err
-	}
-	if err := inherit(agent.Env, e, spare); err != nil {
-		return err
-	}
-	if err := removed(agent, spare, e); err != nil {
+	if err := inherit(e, en, spare); err != nil {
 		return err
 	}
 	if err := store.Save(next); err != nil { // without this record, all of the above is repeated
 		return err
 	}
-	return store.DeleteCertificate(e)
+	return store.DeleteCertificate(en)
 }
 
 // inherit has e go on with what is on record of the enrollment and of the renewals of spare.

@@ -57,7 +57,7 @@ func theAgent(ctx context.Context, o *Options) []Check {
 	}
 	if s.NeverFollows {
 		checks = append(checks, Check{ID: "follow", Group: GroupAgent, Title: "Clusters that move"}.
-			with(Note, "follows "+present.NeverFollows,
+			with(Note, present.NeverFollows,
 				"After a cluster has changed its address or authority (CA), kubectl fails until you refresh its entry.",
 				"when a cluster has moved: kubehsm kubeconfig refresh NAME"))
 	}
@@ -69,8 +69,8 @@ func theAgent(ctx context.Context, o *Options) []Check {
 	for _, f := range s.Unfollowed {
 		c := Check{ID: "follow/" + f.Enrollment, Group: GroupClusters, Title: "Address of " + f.Enrollment}
 		checks = append(checks, c.with(Warning, f.Problem,
-			"The cluster announces another address or authority (CA) that the agent cannot prove, or cannot sign in to.",
-			"ask whoever runs the cluster, then: kubehsm kubeconfig refresh "+f.Enrollment))
+			"When the present address or authority (CA) ends, kubectl fails.",
+			"kubehsm kubeconfig refresh "+f.Enrollment))
 	}
 	return checks
 }

@@ -162,8 +162,6 @@ func auditTail(ctx context.Context, path string, names *redactor) ([]byte, error
 		names.recorded(r)
 		r.Request, r.Statement, r.Signature = "", "", nil
 		r.Policy, _, _ = strings.Cut(r.Policy, ":") // rules name resources and namespaces
-		r.Was, _, _ = strings.Cut(r.Was, ":")
-		r.Ever = nil
 		b, err := json.Marshal(r)
 		lines.add(b)
 		return err

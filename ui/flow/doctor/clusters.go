@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr/revocation"
 	apiserver "github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/agent/renewing"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -44,7 +45,6 @@ func clusters(ctx context.Context, o *Options) []Check {
 	case len(all) == 0:
 		checks[0] = c.with(Note, "nothing is enrolled yet", "kubectl has no key on a token to use.", enrollAnew)
 	}
-	policies, err := session.Agent{Env: o.Env}.Consents(ctx, all)
 	found := make([][]Check, len(all))
 	answers := map[string]func() answer{} // several enrollments may be of one API server
 	var wg sync.WaitGroup
@@ -53,11 +53,7 @@ func clusters(ctx context.Context, o *Options) []Check {
 		if e.Cluster.InsecureSkipTLSVerify {
 			found[i] = append(found[i], unverified(e))
 		}
-		if err == nil {
-			if c, told := consentPolicy(e, policies[i]); told {
-				found[i] = append(found[i], c)
-			}
-		}
+		found[i] = append(found[i], signedRecord(e))
 		if !o.Online {
 			continue
 		}
@@ -75,28 +71,20 @@ func clusters(ctx context.Context, o *Options) []Check {
 		})
 	}
 	wg.Wait()
-	if err != nil && len(all) > 0 {
-		checks = append(checks, Check{ID: "consent", Group: GroupClusters, Title: "Consent policies"}.with(Failed,
-			err.Error(), "kubehsm does not know which requests need your consent.", fixOr(err, "")))
-	}
 	return append(checks, slices.Concat(found...)...)
 }
 
-// consentPolicy looks at whether the key has signed its consent policy, if there is anything to
-// tell of it.
-func consentPolicy(en enrollment.Enrollment, now session.Consent) (c Check, told bool) {
-	c = Check{ID: "consent/" + en.Name, Group: GroupClusters, Title: "Consent policy of " + en.Name}
-	signed, fix := present.ConsentSigned(now), present.ConsentCommand(now)
-	switch signed.Level {
-	case present.Bad:
-		return c.with(Failed, signed.Words, "Somebody may have changed it: the audit log has its history.", fix), true
-	case present.Warn:
-		return c.with(Warning, signed.Words,
-			"Any program that runs as you can lower it. kubehsm tells you, but cannot prevent it.", fix), true
-	case present.Good:
-		return c.ok(signed.Words), true
+// signedRecord looks at whether the key of an enrollment has signed its record.
+func signedRecord(e enrollment.Enrollment) Check {
+	c := Check{ID: "record/" + e.Name, Group: GroupClusters, Title: "Record of " + e.Name}
+	now := session.Consent{Enrollment: e}
+	now.Version, now.Problem = e.Version()
+	words := present.ConsentSigned(now).Words
+	if now.Problem != nil {
+		return c.with(Failed, words, "Somebody may have changed where it leads, or what needs your consent.",
+			"kubehsm consent show "+shell.Quote(e.Name)+", then: "+present.ConsentCommand(now))
 	}
-	return c, false
+	return c.ok(words)
 }
 
 func certificate(dirs home.Dirs, store enrollment.Store, e enrollment.Enrollment, now time.Time) Check {

@@ -91,8 +91,7 @@ users: [{name: zq, user: {client-key: k.pem, client-certificate: c.pem}}]
 		Enrollment: "recorded.enrollment", Server: "recorded.server:6443",
 		Token:   hsm.URI{Scheme: hsm.SchemePKCS11, Token: "former token", Serial: "feed1234"},
 		Request: "delete pods/nginx-secret", Statement: "delete nginx-secret",
-		Was: "rules: namespaces=nginx-secret", Policy: "rules: resources=nginx-secret",
-		Ever: []string{"rules: resources=nginx-secret"}})
+		Policy: "rules: resources=nginx-secret"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,10 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
-	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
-	"github.com/kubehsm/kubehsm/ui/flow/env"
-	"github.com/kubehsm/kubehsm/ui/flow/session"
 )
 
 // storeCertificate checks the chain once more against the key in the slot,
@@ -30,7 +27,7 @@ func (r *attempt) storeCertificate(ctx context.Context) (outcome, error) {
 	if err := r.refuseUntrusted(ctx, cert); err != nil {
 		return outcome{}, err
 	}
-	if err := save(ctx, r.env, r.record.Enrollment(), cert); err != nil {
+	if err := r.save(ctx, cert); err != nil {
 		return outcome{}, err
 	}
 	apart, err := keepsApart(ctx, r.token, r.info, r.record.Options)
@@ -97,29 +94,20 @@ func (r *attempt) refuseUntrusted(ctx context.Context, cert *csr.Certificate) er
 	return r.rejected(ctx, err)
 }
 
-// save puts the tuple that the agent may serve into its store.
-func save(ctx context.Context, e *env.Env, en enrollment.Enrollment, cert *csr.Certificate) error {
-	if old, err := e.Enrollments().Load(en.Name); err == nil {
-		en.Created, en.Policy, en.Rules = old.Created, old.Policy, old.Rules
-	} else if of, err := e.Enrollments().Load(en.SpareOf); err == nil && en.SpareOf != "" {
-		en.Policy, en.Rules = of.Policy, of.Rules
+// save puts the tuple that the agent may serve into its store, signed by the key.
+func (r *attempt) save(ctx context.Context, cert *csr.Certificate) error {
+	if err := r.signRecord(ctx); err != nil { // nothing was signed for a certificate that was there, or it has changed since
+		return err
 	}
-	var err error
-	if en.Cluster, err = settleProxy(en.Cluster); err != nil {
+	en, err := recorded(r.env, r.record)
+	if err != nil {
 		return err
 	}
 	// The certificate first: an enrollment in use never is without one, not even
 	// one that gets another key.
-	if err := e.Enrollments().SaveCertificate(en, append([]*x509.Certificate{cert.Leaf}, cert.Chain...)); err != nil {
+	store := r.env.Enrollments()
+	if err := store.SaveCertificate(en, append([]*x509.Certificate{cert.Leaf}, cert.Chain...)); err != nil {
 		return err
 	}
-	agent := session.Agent{Env: e}
-	en, r, err := agent.Enrolled(ctx, en)
-	if err != nil {
-		return err
-	}
-	if err := agent.RecordPolicy(en, r); err != nil {
-		return err
-	}
-	return e.Enrollments().Save(en)
+	return store.Save(en)
 }

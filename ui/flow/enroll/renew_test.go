@@ -35,7 +35,7 @@ func TestRenewTooLate(t *testing.T) {
 	for context, offered := range map[string]string{"": "kubehsm join --name prod-hsm --ticket -",
 		"it's": `kubehsm certificate renew prod-hsm --with 'it'\''s'`} {
 		r.record.Options.Context, r.record.Namespace = context, "team"
-		if err := save(t.Context(), r.env, r.record.Enrollment(), cert); err != nil {
+		if err := r.save(t.Context(), cert); err != nil {
 			t.Fatal(err)
 		}
 		en, err := e.Enrollments().Load("prod-hsm")
@@ -165,7 +165,7 @@ func TestForget(t *testing.T) {
 	cert, err := csr.ParseCertificate(certificateFor(t, e, r.record.Request.Key, "jane", time.Now().Add(-time.Hour),
 		time.Now().Add(time.Hour)))
 	if err == nil {
-		err = save(ctx, e, r.record.Enrollment(), cert)
+		err = r.save(ctx, cert)
 	}
 	if err != nil {
 		t.Fatal(err)

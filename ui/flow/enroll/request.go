@@ -17,7 +17,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
-	"github.com/kubehsm/kubehsm/ui/flow/session"
 )
 
 // fileRequest signs the PKCS#10 on the token and files it, or finds it filed.
@@ -111,13 +110,20 @@ func endHint(j *enrolling.Progress, refused error) error {
 }
 
 func (r *attempt) signRequest(ctx context.Context) error {
-	return r.withPIN(ctx, "sign the certificate request", func(p hsm.Prompter) error {
+	err := r.withPIN(ctx, "sign the certificate request", func(p hsm.Prompter) error {
 		signer, err := r.token.Signer(ctx, r.record.Request.Key, r.public, p)
 		if err != nil {
 			return err
 		}
 		return r.signRequestWith(ctx, signer)
 	})
+	if err == nil {
+		err = r.signRecord(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return enrolling.NewStore(r.env).Save(r.record)
 }
 
 func (r *attempt) signRequestWith(ctx context.Context, signer crypto.Signer) error {
@@ -133,26 +139,48 @@ func (r *attempt) signRequestWith(ctx context.Context, signer crypto.Signer) err
 	if unattested != nil {
 		r.note("the request carries no attestation: %v", unattested)
 	}
-	if err := carryConsent(ctx, r.env, r.record.Enrollment(), signer); err != nil {
-		return err
-	}
-	return enrolling.NewStore(r.env).Save(r.record)
+	return nil
 }
 
-// carryConsent has a new key sign the consent policy of the key in whose place it comes, or whose spare it is,
-// while it is open for the request.
-func carryConsent(ctx context.Context, e *env.Env, to enrollment.Enrollment, key crypto.Signer) error {
-	from, err := e.Enrollments().Load(to.Name)
-	if errors.Is(err, enrollment.ErrUnknown) && to.SpareOf != "" {
-		from, err = e.Enrollments().Load(to.SpareOf)
-	}
-	if errors.Is(err, enrollment.ErrUnknown) || errors.Is(err, enrollment.ErrInvalid) { // No policy can be carried.
-		return nil
-	}
+// signRecord has the key sign the record of the enrollment, while it is open for the request, unless it has.
+func (r *attempt) signRecord(ctx context.Context) error {
+	en, err := recorded(r.env, r.record)
 	if err != nil {
 		return err
 	}
-	return session.Agent{Env: e}.CarryConsent(ctx, from, to, key)
+	if _, err := en.Version(); err == nil {
+		return nil
+	}
+	return r.withPIN(ctx, "sign the record of the enrollment", func(p hsm.Prompter) error {
+		key, err := r.token.Signer(ctx, en.Key, r.public, p)
+		if err != nil {
+			return err
+		}
+		en, err = en.SignedBy(key, time.Now())
+		r.record.Signed = en.Signed
+		return err
+	})
+}
+
+// recorded is the enrollment of j as it is stored: with the policy of the one whose place it takes, or whose spare
+// it is, and with what its key has signed.
+func recorded(e *env.Env, j *enrolling.Progress) (en enrollment.Enrollment, err error) {
+	en = j.Enrollment()
+	en.Signed = j.Signed
+	old, err := e.Enrollments().Load(en.Name)
+	switch {
+	case err == nil:
+		en.Created, en.Policy, en.Rules = old.Created, old.Policy, old.Rules
+		if old.KeyHash == en.KeyHash && old.Signed.Later(en.Signed, en.KeyHash) {
+			en.Signed = old.Signed
+		}
+	case en.SpareOf != "":
+		if of, err := e.Enrollments().Load(en.SpareOf); err == nil {
+			en.Policy, en.Rules = of.Policy, of.Rules
+		}
+	}
+	en.Cluster, err = settleProxy(en.Cluster)
+	return en, err
 }
 
 // awaitApproval approves the request where that was asked for, and waits for

@@ -36,6 +36,8 @@ type Progress struct {
 	// Request has the key once it exists. Its name and its PKCS#10 are recorded before
 	// it is filed, its UID after.
 	Request Request
+	// Signed is what the key has signed of the enrollment's record, while it was open for the request.
+	Signed enrollment.Signed
 	// Reported is the UID of the last request whose denial, or refusal by the signer, a run
 	// has reported.
 	Reported string
@@ -158,21 +160,22 @@ func (j *Progress) Prospect(accepted *csr.Accepted) csr.Prospect {
 // progressFile is a record as it is written. What it says of its request stands beside
 // the rest, as programs of earlier versions read and write it.
 type progressFile struct {
-	Options     Options         `json:"options"`
-	Cluster     cluster.Cluster `json:"cluster"`
-	Namespace   string          `json:"namespace,omitempty"`
-	Generating  bool            `json:"generating,omitempty"`
-	Before      []string        `json:"before,omitempty"`
-	Key         hsm.URI         `json:"key,omitzero"`
-	KeyHash     string          `json:"keyHash,omitempty"`
-	RequestName string          `json:"requestName,omitempty"`
-	Request     []byte          `json:"request,omitempty"`
-	RequestUID  string          `json:"requestUID,omitempty"`
-	Told        string          `json:"told,omitempty"`
-	Certificate []byte          `json:"certificate,omitempty"`
-	Rejected    bool            `json:"rejected,omitempty"`
-	Done        []Step          `json:"done"`
-	Updated     time.Time       `json:"updated"`
+	Options     Options           `json:"options"`
+	Cluster     cluster.Cluster   `json:"cluster"`
+	Namespace   string            `json:"namespace,omitempty"`
+	Generating  bool              `json:"generating,omitempty"`
+	Before      []string          `json:"before,omitempty"`
+	Key         hsm.URI           `json:"key,omitzero"`
+	KeyHash     string            `json:"keyHash,omitempty"`
+	RequestName string            `json:"requestName,omitempty"`
+	Request     []byte            `json:"request,omitempty"`
+	RequestUID  string            `json:"requestUID,omitempty"`
+	Signed      enrollment.Signed `json:"signed,omitzero"`
+	Told        string            `json:"told,omitempty"`
+	Certificate []byte            `json:"certificate,omitempty"`
+	Rejected    bool              `json:"rejected,omitempty"`
+	Done        []Step            `json:"done"`
+	Updated     time.Time         `json:"updated"`
 }
 
 // MarshalJSON implements [json.Marshaler].
@@ -181,7 +184,7 @@ func (j *Progress) MarshalJSON() ([]byte, error) {
 	return json.Marshal(progressFile{
 		Options: j.Options, Cluster: j.Cluster, Namespace: j.Namespace, Generating: j.Generating, Before: j.Before,
 		Key: r.Key, KeyHash: r.KeyHash, RequestName: r.Name, Request: r.Spec.Request, RequestUID: r.UID,
-		Told: j.Reported, Certificate: j.Certificate, Rejected: j.Rejected, Done: j.Done, Updated: j.Updated,
+		Signed: j.Signed, Told: j.Reported, Certificate: j.Certificate, Rejected: j.Rejected, Done: j.Done, Updated: j.Updated,
 	})
 }
 
@@ -193,8 +196,8 @@ func (j *Progress) UnmarshalJSON(b []byte) error {
 	}
 	*j = Progress{
 		Options: f.Options, Cluster: f.Cluster, Namespace: f.Namespace, Generating: f.Generating, Before: f.Before,
-		Request:  Request{Key: f.Key, KeyHash: f.KeyHash, UID: f.RequestUID},
-		Reported: f.Told, Certificate: f.Certificate, Rejected: f.Rejected, Done: f.Done, Updated: f.Updated,
+		Request: Request{Key: f.Key, KeyHash: f.KeyHash, UID: f.RequestUID},
+		Signed:  f.Signed, Reported: f.Told, Certificate: f.Certificate, Rejected: f.Rejected, Done: f.Done, Updated: f.Updated,
 	}
 	if f.RequestName != "" {
 		j.Request.Ask(f.RequestName, f.Request, &f.Options)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/host"
 	"github.com/kubehsm/kubehsm/plugin/worker"
@@ -19,10 +20,14 @@ func Agent(t testing.TB, e *env.Env) {
 	if _, err := e.Bridge(); err != nil { // the agent must not make the bridge's files while the test compares
 		t.Fatal(err)
 	}
+	var drivers hsm.Drivers
+	for _, d := range e.Drivers {
+		drivers = append(drivers, keepOpen{d})
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- host.Serve(ctx, host.Options{Dirs: e.Dirs, Tokens: worker.InProcess(e.Drivers), Version: e.Version})
+		ended <- host.Serve(ctx, host.Options{Dirs: e.Dirs, Tokens: worker.InProcess(drivers), Version: e.Version})
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -73,3 +78,8 @@ func (w *World) Stuck() (gone func() error) {
 	}()
 	return gone
 }
+
+// keepOpen is a driver that serves the test, too, after an agent has ended.
+type keepOpen struct{ hsm.Driver }
+
+func (keepOpen) Close() error { return nil }

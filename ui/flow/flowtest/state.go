@@ -22,7 +22,9 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
@@ -80,8 +82,42 @@ func (w *World) Enroll(name, user string, groups ...string) enrollment.Enrollmen
 		time.Now().Add(-time.Minute), time.Now().Add(time.Hour)))
 	if err == nil {
 		store := w.Env.Enrollments()
+		en = w.Signed(en)
 		err = errors.Join(w.Env.Dirs.Prepare(), store.Save(en), store.SaveCertificate(en, []*x509.Certificate{cert}))
 	}
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return en
+}
+
+// Record adds records to the audit log in the folders of d, as an agent does.
+func Record(t testing.TB, d home.Dirs, records ...audit.Record) {
+	t.Helper()
+	err := d.Prepare()
+	var log *audit.Log
+	if err == nil {
+		log, err = audit.Open(audit.Path(d))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		err = errors.Join(err, log.Write(r))
+	}
+	if err := errors.Join(err, log.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Signed returns en with its record signed by its key, which is on a token of the first driver.
+func (w *World) Signed(en enrollment.Enrollment) enrollment.Enrollment {
+	w.T.Helper()
+	fake, ok := w.Env.Drivers[0].(*hsmtest.Fake)
+	if !ok {
+		w.T.Fatal("the first driver is no fake")
+	}
+	en, err := en.SignedBy(fake.Key(en.KeyHash), time.Now())
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -225,7 +261,7 @@ func differences(before, after map[string]string) string {
 }
 
 // Enrolled returns the enrollment called name as another one, with its key and certificate.
-// It is the caller's to save.
+// It is the caller's to sign and save.
 func (w *World) Enrolled(t testing.TB, name, as string) enrollment.Enrollment {
 	t.Helper()
 	store := w.Env.Enrollments()

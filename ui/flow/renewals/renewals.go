@@ -89,8 +89,8 @@ func needsConsent(ctx context.Context, e *env.Env, kubeContext string) (bool, er
 	if err != nil || at.Enrollment == "" {
 		return false, err
 	}
-	c, err := session.Agent{Env: e}.Consent(ctx, at.Enrollment)
-	return c.Policy.Asks(), err
+	c, err := session.Agent{Env: e}.Consent(at.Enrollment)
+	return c.Asks(), err
 }
 
 // unknown tells whether err is because the caller may not look, or the cluster does not know the kind.

@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -223,9 +222,7 @@ func TestAudit(t *testing.T) {
 	if err := w.Env.Enrollments().Save(en); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.RecordPolicy(en, audit.Record{Reason: audit.PolicySet}); err != nil {
-		t.Fatal(err)
-	}
+	flowtest.Record(t, w.Env.Dirs, audit.Record{Event: audit.Lock})
 	stop := errors.New("enough")
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -256,27 +253,6 @@ func sign(t *testing.T, w *flowtest.World, u hsm.URI, text string) (signature []
 		t.Fatal(err)
 	}
 	return signature
-}
-
-// TestRecordThatCannotBeWritten: a policy that cannot be recorded does not come into force.
-func TestRecordThatCannotBeWritten(t *testing.T) {
-	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane")
-	w.Enroll("prod-hsm", "jane")
-	if err := os.Mkdir(audit.Path(w.Env.Dirs), 0o700); err != nil { // a folder stands where the log belongs
-		t.Fatal(err)
-	}
-	before := fmt.Sprint(w.Env.Enrollments().Load("prod-hsm"))
-	_, err := Agent{w.Env}.SetConsent(t.Context(), "prod-hsm", consent.Policy{Mode: consent.Always}, hsmtest.NewScript(t))
-	if now := fmt.Sprint(w.Env.Enrollments().Load("prod-hsm")); err == nil || now != before {
-		t.Errorf("%v: the policy is %s, was %s", err, now, before)
-	}
-	if _, err := (Agent{w.Env}).SetConsent(t.Context(), "other", consent.Policy{}, nil); !errors.Is(err,
-		enrollment.ErrUnknown) {
-		t.Errorf("of what is not enrolled: %v", err)
-	}
-	if _, err := (Agent{w.Env}).Consent(t.Context(), "other"); !errors.Is(err, enrollment.ErrUnknown) {
-		t.Errorf("of what is not enrolled: %v", err)
-	}
 }
 
 // TestAgentSocket: the unit names the address that the bridge has.

@@ -114,7 +114,7 @@ func TestKeys(t *testing.T) {
 		enroll(t, w.Env, loss(t, w, "9a").Slots[0], "stays")
 		return w
 	}
-	try(t, "82, 9a with certificate", content, flowtest.UseCase{Name: "move", World: stays,
+	try(t, "82, 9a with certificate", content, flowtest.UseCase{Name: "move", World: stays, Answers: pin,
 		Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
 			moved, followed, err := Keys{w.Env}.Move(ctx, at(w, "9c"), "82", p)
 			if err == nil && (moved.URI.Slot != "82" || !slices.Equal(followed, []string{"prod"})) {
@@ -265,7 +265,7 @@ func TestKeysThatAreNotThere(t *testing.T) {
 		"another key":           {func() error { return k.Delete(ctx, at(w, "9a"), replaced, nobody) }, hsm.ErrKeyMismatch, ""},
 		"another certificate":   {func() error { return k.DeleteCertificate(ctx, at(w, "9a"), replaced, nobody) }, hsm.ErrKeyMismatch, ""},
 		"a key to move":         {func() error { _, _, err := k.Move(ctx, at(w, "9e"), "82", nobody); return err }, hsm.ErrNoKey, ""},
-		"a slot that is taken":  {func() error { _, _, err := k.Move(ctx, at(w, "9c"), "9a", nobody); return err }, hsm.ErrOccupied, ""},
+		"a slot that is taken":  {func() error { _, _, err := k.Move(ctx, at(w, "9c"), "9a", hsmtest.Typing(t, "123456")); return err }, hsm.ErrOccupied, ""},
 		"no PEM":                {func() error { _, err := k.Import(ctx, at(w, "9a"), "", []byte("x"), nobody); return err }, nil, "give a PEM file"},
 		"a key to import for":   {func() error { _, err := k.Import(ctx, at(w, "9e"), "", own, nobody); return err }, hsm.ErrNoKey, ""},
 		"a foreign certificate": {func() error { _, err := k.Import(ctx, at(w, "9c"), "", foreign, nobody); return err }, csr.ErrWrongCertificate, ""},

@@ -3,6 +3,7 @@ package token
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/ask"
@@ -26,21 +27,27 @@ func (k Keys) Move(ctx context.Context, u hsm.URI, slot string, p hsm.Prompter) 
 		}
 		to := from.URI.TokenOnly()
 		to.Slot = slot
-		moved, err = t.Move(ctx, from.URI, to, p)
+		if names, err := k.tokens().enrolledWith(hsm.TokenInfo{}, []hsm.Slot{from}); err != nil {
+			return err
+		} else if len(names) > 0 { // the key signs their records then
+			if err := t.Unlock(ctx, p); err != nil {
+				return err
+			}
+		}
+		if moved, err = t.Move(ctx, from.URI, to, p); err != nil {
+			return err
+		}
+		if followed, err = k.follow(ctx, t, moved, p); err != nil {
+			err = fmt.Errorf("the key is in slot %s now, but not every enrollment knows: %w", slot, err)
+		}
 		return err
 	})
-	if err != nil {
-		return moved, nil, err
-	}
-	if followed, err = k.follow(ctx, moved); err != nil {
-		err = fmt.Errorf("the key is in slot %s now, but not every enrollment knows: %w", slot, err)
-	}
 	return moved, followed, err
 }
 
-// follow has the enrollments with the key in a slot name that slot, and so the
+// follow has the enrollments with the key in a slot name that slot, for which the key signs, and so the
 // records by which they go on or are renewed. It returns the enrollments' names.
-func (k Keys) follow(ctx context.Context, moved hsm.Slot) (followed []string, err error) {
+func (k Keys) follow(ctx context.Context, t hsm.Token, moved hsm.Slot, p hsm.Prompter) (followed []string, err error) {
 	names, err := k.tokens().enrolledWith(hsm.TokenInfo{}, []hsm.Slot{moved})
 	if err != nil {
 		return nil, err
@@ -52,6 +59,13 @@ func (k Keys) follow(ctx context.Context, moved hsm.Slot) (followed []string, er
 		}
 		if en.Key.Scheme == moved.URI.Scheme {
 			en.Key.Slot = moved.URI.Slot
+			key, err := t.Signer(ctx, moved.URI, moved.Key.Public, p)
+			if err == nil {
+				en, err = en.SignedBy(key, time.Now())
+			}
+			if err != nil {
+				return followed, err
+			}
 			if err := k.Env.Enrollments().Save(en); err != nil {
 				return followed, err
 			}

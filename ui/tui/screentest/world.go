@@ -157,6 +157,22 @@ func (w *World) open(tok *hsmtest.FakeToken, f func(context.Context, hsm.Token) 
 	}
 }
 
+// Signed returns e with its record signed by its key, which is on a token.
+func (w *World) Signed(e enrollment.Enrollment) enrollment.Enrollment {
+	w.T.Helper()
+	for _, fake := range []*hsmtest.Fake{w.Cards, w.Tokens} {
+		if key := fake.Key(e.KeyHash); key != nil {
+			e, err := e.SignedBy(key, time.Now())
+			if err != nil {
+				w.T.Fatal(err)
+			}
+			return e
+		}
+	}
+	w.T.Fatalf("the key of %s is on no token", e.Name)
+	return e
+}
+
 // Enroll records an enrollment of a key, with the certificate that is beside it, and
 // writes its context into the kubeconfig.
 func (w *World) Enroll(name string, key hsm.Slot, cert *x509.Certificate) enrollment.Enrollment {
@@ -170,6 +186,7 @@ func (w *World) Enroll(name string, key hsm.Slot, cert *x509.Certificate) enroll
 		Context: "trial-admin", Created: tuitest.Now()}
 	e.Cluster.Server = "https://127.0.0.1:1"
 	store := w.Env.Enrollments()
+	e = w.Signed(e)
 	if err := errors.Join(w.Env.Dirs.Prepare(), store.Save(e),
 		store.SaveCertificate(e, []*x509.Certificate{cert})); err != nil {
 		w.T.Fatal(err)

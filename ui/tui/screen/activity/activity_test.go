@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/tui/screentest"
 	"github.com/kubehsm/kubehsm/ui/tui/tuitest"
@@ -29,9 +30,7 @@ func write(t *testing.T, w *screentest.World, records ...audit.Record) {
 		t.Fatal(err)
 	}
 	for _, r := range records {
-		if err := audit.Append(audit.Path(w.Env.Dirs), r); err != nil {
-			t.Fatal(err)
-		}
+		flowtest.Record(t, w.Env.Dirs, r)
 	}
 }
 

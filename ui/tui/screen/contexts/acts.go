@@ -253,7 +253,7 @@ func (d deeds) remove(c contexts.View, alone string) tea.Cmd {
 			if err := sure(ctx, p, present.UnenrollQuestion(u), u.Kubeconfig, detail); err != nil {
 				return screen.Report{}, err
 			}
-			return screen.Report{Said: what + " is removed"}, d.Contexts.Unenroll(ctx, u)
+			return screen.Report{Said: what + " is removed"}, d.Contexts.Unenroll(ctx, u, p)
 		}})
 }
 

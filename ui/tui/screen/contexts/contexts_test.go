@@ -45,7 +45,7 @@ func live(t *testing.T) (*screentest.Rig, *flowtest.Server, *hsmtest.FakeToken) 
 	e := w.Enroll("zeta-hsm", key, w.Certify(card, key, "jane", "dev"))
 	e.Cluster.Server = server.URL
 	e.Cluster.CAData = authority(server)
-	if err := w.Env.Enrollments().Save(e); err != nil {
+	if err := w.Env.Enrollments().Save(w.Signed(e)); err != nil {
 		t.Fatal(err)
 	}
 	w.Agent()
@@ -129,38 +129,40 @@ func TestConsent(t *testing.T) {
 		"~No kubeconfig can weaken it", "end", "enter")
 	r.Type("PIN of", "123456")
 	r.Until("set", func() bool { e, err := enrolled(t, r); return err == nil && e.Policy == consent.Always })
-	r.Walk("~zeta-hsm: always", "y", "~No kubeconfig can weaken it", "~Signed by the key: version 1", "up", "tab",
+	r.Walk("~zeta-hsm: always", "y", "~No kubeconfig can weaken it", "~Signed by the key on", "up", "tab",
 		`"verbs="`, "enter", `~"verbs=" is none of`)
 	if e, err := enrolled(t, r); err != nil || e.Policy != consent.Always {
 		t.Errorf("%+v, %v", e, err)
 	}
 }
 
-// TestConsentOfAKey: the dialog names every enrollment of the key, and says first what is wrong
-// with the record of the policy, on a small screen too.
+// TestConsentOfAKey: the dialog names the other enrollments of the key that ask, and says first that the record is
+// not signed, on a small screen too.
 func TestConsentOfAKey(t *testing.T) {
 	r := open(t)
 	e, err := enrolled(t, r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.Name, e.Cluster.Server = "eta-hsm", "https://eta.example:6443"
-	if err := r.World.Env.Enrollments().Save(e); err != nil {
+	other := e
+	other.Name, other.Policy = "eta-hsm", consent.Writes
+	other = r.World.Signed(other)
+	if err := r.World.Env.Enrollments().Save(other); err != nil {
 		t.Fatal(err)
 	}
-	r.Walk("end", "y", "~Which requests need your consent?", "~zeta-hsm is at ", "~eta-hsm", "~(eta.example:6443)",
-		"end", "enter")
+	r.Walk("end", "y", "~eta-hsm (writes)", "end", "enter")
 	r.Type("PIN of", "123456")
 	r.Until("set", func() bool { e, err := enrolled(t, r); return err == nil && e.Policy == consent.Always })
 	r.Sees("zeta-hsm: always")
-	if err := r.World.Env.Enrollments().SavePolicy(e.KeyHash, consent.Signed{}); err != nil {
+	if e, err = enrolled(t, r); err != nil {
+		t.Fatal(err)
+	}
+	e.Signed = enrollment.Signed{}
+	if err := r.World.Env.Enrollments().Save(e); err != nil {
 		t.Fatal(err)
 	}
 	r.Send(tea.WindowSizeMsg{Width: 60, Height: 15})
-	r.Walk("y", "~! The signed policy of the key was altered, or cannot", "~No kubeconfig can weaken it", "~● always")
-	r.Send(tea.WindowSizeMsg{Width: 60, Height: 12})
-	r.Walk("~! The signed policy of the key was altered, or cannot", "~● always", "~pgdn read on", "~↓ ", "pgdown",
-		"pgdown", "pgdown", "~No kubeconfig can weaken it", "~↑ end", "~● always")
+	r.Walk("y", "~! enrollment zeta-hsm: its key has not signed", "~● always")
 }
 
 // TestConsentRules: rules are read before they are kept, and shown again.
@@ -299,7 +301,9 @@ func TestFollow(t *testing.T) {
 	r.Walk("~Update the enrollment?", "~server: "+server.URL+", now "+moved.URL, "n",
 		"~Update the cluster: cancelled")
 	follow()
-	r.Walk("~Update the enrollment?", "y", "~zeta-hsm is updated")
+	r.Walk("~Update the enrollment?", "~requires its PIN", "y")
+	r.Type("PIN of", "123456")
+	r.Walk("~zeta-hsm is updated")
 	if e, err := enrolled(t, r); err != nil || e.Cluster.Server != moved.URL {
 		t.Errorf("the enrollment leads to %s, %v", e.Cluster.Server, err)
 	}
@@ -331,7 +335,9 @@ func TestFollowTo(t *testing.T) {
 	r.Press("enter") // the focus is on no
 	r.Sees("Update the cluster: cancelled")
 	to(moved.URL)
-	r.Walk("~Use the address", "y", "~zeta-hsm is updated")
+	r.Walk("~Use the address", "~requires its PIN", "y")
+	r.Type("PIN of", "123456")
+	r.Walk("~zeta-hsm is updated")
 	if e, err := enrolled(t, r); err != nil || e.Cluster.Server != moved.URL {
 		t.Errorf("the enrollment leads to %s, %v", e.Cluster.Server, err)
 	}
@@ -355,7 +361,7 @@ func TestSameKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.Name = "eta-hsm"
-	if err := r.World.Env.Enrollments().Save(e); err != nil {
+	if err := r.World.Env.Enrollments().Save(r.World.Signed(e)); err != nil {
 		t.Fatal(err)
 	}
 	r.Walk("end", "D", "~What do you want to remove?", "down", "enter",

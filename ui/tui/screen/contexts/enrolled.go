@@ -73,11 +73,12 @@ func (d deeds) followTo(c contexts.View, server string) tea.Cmd {
 			}
 			if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{
 				Question: "Use the address " + to.Host + " for " + name + " from now on?",
-				Detail:   "-server: " + to.Old + "\n+server: " + to.New + "\nThe server there has " + to.Proof() + ".",
+				Detail: "-server: " + to.Old + "\n+server: " + to.New + "\nThe server there has " + to.Proof() + ".\n" +
+					contexts.KeySigns(name),
 			}); err != nil {
 				return err
 			}
-			return to.ApplyAll(ctx)
+			return to.ApplyAll(ctx, p)
 		})
 }
 
@@ -100,10 +101,10 @@ func (d deeds) ask(c contexts.View) tea.Cmd {
 			for _, x := range r.Changes {
 				fmt.Fprintf(&changes, "%s: %s, now %s\n", x.Field, x.Old, x.New)
 			}
-			if err := sure(ctx, p, "Update the enrollment?", r.Kubeconfig, changes.String()); err != nil {
+			if err := sure(ctx, p, "Update the enrollment?", r.Kubeconfig, changes.String()+contexts.KeySigns(r.Name)+"\n"); err != nil {
 				return screen.Report{}, err
 			}
-			return screen.Report{Said: c.Enrollment + " is updated"}, r.Apply(ctx, false)
+			return screen.Report{Said: c.Enrollment + " is updated"}, r.Apply(ctx, false, p)
 		}})
 }
 
@@ -112,7 +113,7 @@ func (d deeds) consent(c contexts.View) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "What needs your consent",
 		Command: "kubehsm consent show " + shell.Quote(c.Enrollment),
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-			now, err := d.Agent.Consent(ctx, c.Enrollment)
+			now, err := d.Agent.Consent(c.Enrollment)
 			if err != nil {
 				return screen.Report{}, err
 			}
@@ -126,7 +127,7 @@ func modes() []consent.Mode {
 }
 
 func (d deeds) consentForm(c session.Consent) dialog.OpenMsg {
-	name, now := c.Enrollment.Name, c.Policy.Joined()
+	name, now := c.Enrollment.Name, c.Policy()
 	policy := &widget.Field{ID: "policy", Label: "Policy"}
 	for i, mode := range modes() {
 		label, clause, _ := strings.Cut(present.ConsentWords(mode), ": ")
@@ -143,16 +144,14 @@ func (d deeds) consentForm(c session.Consent) dialog.OpenMsg {
 		Note: "For the policy rules, separated by semicolons: verbs=delete; verbs=get,list resources=secrets " +
 			"namespaces=payments"}
 	title := "Which requests to " + c.Enrollment.Host() + " need your consent?"
-	about := "No kubeconfig can weaken it. Current sessions end. The key signs it, which requires the PIN."
-	if same := present.ConsentSameKey(c); same != "" {
-		title = "Which requests need your consent?"
-		about = c.Enrollment.Name + " is at " + c.Enrollment.Host() + ". " + same + "\n" + about
+	about := "No kubeconfig can weaken it. Current sessions end. The key signs the record, which requires the PIN."
+	if also := present.ConsentAlso(c); also != "" {
+		about = also + "\n" + about
 	}
 	signed, notice := present.ConsentSigned(c), ""
-	switch {
-	case signed.Level >= present.Warn:
+	if c.Problem != nil {
 		notice = signed.Words + " Choose a policy here to have the key sign it."
-	case signed.Words != "":
+	} else {
 		about = signed.Words + "\n" + about
 	}
 	return dialog.OpenMsg{Dialog: dialog.NewForm(d.Keys, title, about, []*widget.Field{policy, typed},
