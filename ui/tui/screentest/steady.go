@@ -50,7 +50,7 @@ var unsteady = []struct {
 
 var (
 	// suffix is what the program makes up for a name.
-	suffix = regexp.MustCompile(`([a-z]-[0-9a-f]{8}-)[0-9a-z]{6}`)
+	suffix = regexp.MustCompile(`([a-z]-[0-9a-f]{8}-)[0-9a-z]{13}`)
 	// took is how long something took, and the space behind it.
 	took = regexp.MustCompile(`✓ (\d+ms)((?:\x1b\[m)?)( +)`)
 )
@@ -67,7 +67,7 @@ func Steady(frame string) string {
 			return u.as + strings.Repeat(u.as[len(u.as)-1:], len(s)-len(u.as))
 		})
 	}
-	frame = suffix.ReplaceAllString(frame, "${1}7x2kpq")
+	frame = suffix.ReplaceAllString(frame, "${1}7x2kpqizui4mz")
 	return took.ReplaceAllStringFunc(frame, func(s string) string {
 		part := took.FindStringSubmatch(s)
 		return "✓ 84ms" + part[2] + strings.Repeat(" ", len(part[1])+len(part[3])-len("84ms"))
