@@ -176,7 +176,8 @@ func TestConsentByTouch(t *testing.T) {
 		s.TypeHidden(ownPIN)
 		s.Type("\r")
 	}
-	o.touch(s, touchPrompt) // the request is signed
+	o.touch(s, "to sign the certificate request")
+	o.touch(s, "to sign the record of the enrollment")
 	o.touch(s, touchPrompt) // the agent signs in
 	if code := s.Exit(); code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, s.Output())
@@ -192,7 +193,7 @@ func TestConsentByTouch(t *testing.T) {
 	o.wantUser()
 
 	s = terminal(o.Binary, "consent", "set", lab.Enrolled, "--policy", "writes", "--yes")
-	s.WaitFor("of the enrollment prod-hsm", "PIV PIN:")
+	s.WaitFor("of the enrollment prod-hsm", "needs its PIV PIN to allow it")
 	s.TypeHidden(ownPIN)
 	s.Type("\r")
 	o.touch(s, touchPrompt)
