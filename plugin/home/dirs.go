@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/regularfile"
@@ -30,8 +31,8 @@ type Dirs struct {
 }
 
 // FromEnv works the folders out from the environment (getenv is [os.Getenv]
-// outside tests). It touches nothing but $XDG_RUNTIME_DIR, which counts only if
-// it is ours: sudo -E leaves another user's behind.
+// outside tests). It looks at $XDG_RUNTIME_DIR, which counts only if
+// it is ours, as sudo -E leaves another user's behind, and if no agent has run elsewhere: [Dirs.Settled].
 func FromEnv(getenv func(string) string) (Dirs, error) {
 	if h := getenv(EnvHome); h != "" {
 		if !filepath.IsAbs(h) {
@@ -53,7 +54,51 @@ func FromEnv(getenv func(string) string) (Dirs, error) {
 	if run := getenv(runVar); filepath.IsAbs(run) && checkDir(run) == nil {
 		d.Run = filepath.Join(run, "kubehsm")
 	}
-	return d, nil
+	return d.Settled(), nil
+}
+
+// Settled is d with the Run that the agent of this host has, if one has run: su, cron and others that pass
+// on little of the environment have no XDG_RUNTIME_DIR, and must not have an agent of their own.
+func (d Dirs) Settled() Dirs {
+	if note := d.note(); note != "" && checkDir(note) == nil {
+		d.Run = note
+	}
+	return d
+}
+
+// note is the symbolic link to this host's Run, "" if the environment does not choose that.
+func (d Dirs) note() string {
+	host := host()
+	if d.Home != "" || host == "" {
+		return ""
+	}
+	return filepath.Join(d.State, "hosts", host)
+}
+
+// settle makes the note, unless another process has. A note that leads nowhere is from a session that is over.
+func (d Dirs) settle() error {
+	note := d.note()
+	if note == "" || d.Run == note {
+		return nil
+	}
+	if err := MakeDir(filepath.Dir(note)); err != nil {
+		return err
+	}
+	if _, err := os.Stat(note); errors.Is(err, fs.ErrNotExist) {
+		old := note + "-" + strconv.Itoa(os.Getpid()) // renamed, as what is removed could be another process's that is new
+		if os.Rename(note, old) == nil {
+			if now, err := os.Readlink(old); err == nil && checkDir(old) == nil {
+				d.Run = now
+			}
+			if err := os.Remove(old); err != nil {
+				return err
+			}
+		}
+	}
+	if err := os.Symlink(d.Run, note); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
 }
 
 // folder returns the variable's folder, or its default under the home folder. XDG's
@@ -97,7 +142,7 @@ func (d Dirs) Prepare() error {
 			return err
 		}
 	}
-	return nil
+	return d.settle()
 }
 
 // ConfigFile is the path of config.yaml.

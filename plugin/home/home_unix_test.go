@@ -185,3 +185,35 @@ func TestSweep(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSettled: the folder of the agent of this host is found whatever the environment says, until it goes with its
+// session.
+func TestSettled(t *testing.T) {
+	if host() == "" {
+		need.Missing(t, "the system does not name this host")
+	}
+	user, session, later := t.TempDir(), t.TempDir(), t.TempDir()
+	for _, dir := range []string{session, later} {
+		check(t, os.Chmod(dir, 0o700))
+	}
+	leads := func(runtime string) string {
+		t.Helper()
+		d, err := FromEnv(env(map[string]string{"HOME": user, "XDG_RUNTIME_DIR": runtime}))
+		check(t, err)
+		check(t, d.Prepare())
+		to, err := filepath.EvalSymlinks(d.Settled().Run)
+		check(t, err)
+		return to
+	}
+	for _, runtime := range []string{session, "", later} {
+		if got := leads(runtime); got != filepath.Join(session, "kubehsm") {
+			t.Errorf("with %q it is %s", runtime, got)
+		}
+	}
+	check(t, os.RemoveAll(filepath.Join(session, "kubehsm"))) // its user has logged out
+	for _, runtime := range []string{"", later} {
+		if got := leads(runtime); got != filepath.Join(user, ".local/state/kubehsm/run") {
+			t.Errorf("after the session, with %q it is %s", runtime, got)
+		}
+	}
+}

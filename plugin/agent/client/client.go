@@ -22,6 +22,8 @@ import (
 var (
 	// ErrNotRunning says that no agent answers on the socket.
 	ErrNotRunning = errors.New("the agent is not running")
+	// ErrImpostor says that another process listens in the agent's place.
+	ErrImpostor = errors.New("another program listens in the agent's place")
 	// ErrNoAnswer says that the agent is there and gives no sign of life.
 	ErrNoAnswer = fmt.Errorf("the agent does not answer: %w", os.ErrDeadlineExceeded)
 )
@@ -55,9 +57,13 @@ type PrepareRequest struct {
 	Look bool
 }
 
-// Dial connects to the running agent. [ErrNotRunning] if there is none.
+// Dial connects to the running agent. Errors: [ErrNotRunning] if there is none, [ErrImpostor].
 func Dial(ctx context.Context, d home.Dirs) (*Client, error) {
+	d = d.Settled()
 	conn, err := DialSocket(ctx, d.Socket())
+	if err == nil {
+		err = checkHolder(conn, d.AgentLock())
+	}
 	if err != nil {
 		return nil, err
 	}

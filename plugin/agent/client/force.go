@@ -50,9 +50,10 @@ func insist(ctx context.Context, d home.Dirs, waiting func(ask.Wait) (done func(
 		}
 	}
 	// EAGAIN: so many wait for an agent that takes nobody in that no more can.
-	if !errors.Is(err, ErrNoAnswer) && !errors.Is(err, syscall.EAGAIN) {
+	if !errors.Is(err, ErrNoAnswer) && !errors.Is(err, ErrImpostor) && !errors.Is(err, syscall.EAGAIN) {
 		return Ended{}, err
 	}
+	d = d.Settled()
 	lock := d.AgentLock()
 	pid, ferr := endByForce(lock, conn)
 	if ferr != nil {
@@ -60,6 +61,9 @@ func insist(ctx context.Context, d home.Dirs, waiting func(ask.Wait) (done func(
 	}
 	if err := recordForce(d, pid); err != nil {
 		return Ended{Agent: pid}, fmt.Errorf("the agent was ended, but this was not recorded: %w", err)
+	}
+	if errors.Is(err, ErrImpostor) {
+		return Ended{Agent: pid}, err
 	}
 	return Ended{Agent: pid}, nil
 }

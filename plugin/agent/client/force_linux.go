@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/plugin/socket"
 )
@@ -238,6 +239,23 @@ func lockHolder(path string) (int, error) {
 		}
 	}
 	return 0, nil
+}
+
+// checkHolder refuses a process at the other end of conn that is not the one with the agent's lock. Where the kernel does
+// not show who has the lock, another user's is kept out, by [socket.Dial].
+func checkHolder(conn net.Conn, lock string) error {
+	peer := process.Of(socket.PeerPID(conn))
+	holder, err := lockHolder(lock)
+	switch {
+	case err == nil && (holder == 0 || !peer.Known() || holder == peer.PID):
+		return nil
+	case err == nil && !peer.Alive(): // it was the agent before
+		err = ErrNotRunning
+	case err == nil:
+		err = hint.With(fmt.Errorf("%w: process %d, and the agent is process %d", ErrImpostor, peer.PID, holder),
+			fmt.Sprintf("see what process %d is, and end it; `kubehsm agent lock` ends the agent, which nobody reaches", peer.PID))
+	}
+	return errors.Join(err, conn.Close())
 }
 
 // hungUp tells whether the other end of a connection is closed.

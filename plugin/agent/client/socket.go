@@ -19,7 +19,7 @@ import (
 // DialBridge connects to the bridge over the agent's socket, where the system tells the agent
 // which process connects. Of a process that has read a PIN it does not tell which sockets it has.
 func DialBridge(ctx context.Context, d home.Dirs) (net.Conn, error) {
-	conn, err := DialSocket(ctx, d.Socket())
+	conn, err := DialSocket(ctx, d.Settled().Socket())
 	if err != nil {
 		return nil, err
 	}

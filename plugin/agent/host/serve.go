@@ -128,6 +128,7 @@ func Serve(ctx context.Context, o Options) (err error) {
 	if err := o.Dirs.Prepare(); err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
+	o.Dirs = o.Dirs.Settled()
 	lock, ours, err := claim(ctx, o.Dirs)
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
