@@ -60,11 +60,10 @@ func Touch(p hsm.TouchPrompt, room Room) (above []string, words string) {
 	if len(p.Purpose.Fields) > 0 {
 		return About(p.Purpose.Notice, p.Purpose.Fields, room), "Touch the token " + Name(p.Token) + " to allow it"
 	}
-	words = "Touch the token " + Name(p.Token) + after(Why(p.Purpose))
-	if p.Purpose.Notice != "" {
-		words = text.Clean(p.Purpose.Notice) + " " + words
+	if p.Purpose.Notice != "" { // above, since the line of the touch has no room for it
+		above = text.Wrap(Notice(p.Purpose.Notice, room), room.orUsual().Columns-1)
 	}
-	return nil, words
+	return above, "Touch the token " + Name(p.Token) + after(Why(p.Purpose))
 }
 
 // About returns the lines about what is asked, with room for one line below them: a notice,

@@ -70,8 +70,8 @@ func TestWords(t *testing.T) {
 		above[2] != `The consent policy of prod was lowered\x1b[2J.` {
 		t.Errorf("%q", above)
 	}
-	if _, s := Touch(hsm.TouchPrompt{Purpose: hsm.Purpose{Cluster: "prod", Notice: notice}}, Room{}); !strings.HasPrefix(s,
-		`The consent policy of prod was lowered\x1b[2J. Touch the token`) {
-		t.Errorf("%q", s)
+	above, s := Touch(hsm.TouchPrompt{Purpose: hsm.Purpose{Cluster: "prod", Notice: notice}}, Room{})
+	if len(above) != 1 || above[0] != `The consent policy of prod was lowered\x1b[2J.` || !strings.HasPrefix(s, "Touch the token") {
+		t.Errorf("%q, %q", above, s)
 	}
 }
