@@ -162,7 +162,7 @@ func (w *World) Signed(e enrollment.Enrollment) enrollment.Enrollment {
 	w.T.Helper()
 	for _, fake := range []*hsmtest.Fake{w.Cards, w.Tokens} {
 		if key := fake.Key(e.KeyHash); key != nil {
-			e, err := e.SignedBy(key, time.Now())
+			e, err := e.SignedBy(key, tuitest.Now())
 			if err != nil {
 				w.T.Fatal(err)
 			}

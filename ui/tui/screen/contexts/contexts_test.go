@@ -150,7 +150,7 @@ func TestConsentOfAKey(t *testing.T) {
 	if err := r.World.Env.Enrollments().Save(other); err != nil {
 		t.Fatal(err)
 	}
-	r.Walk("end", "y", "~eta-hsm (writes)", "end", "enter")
+	r.Walk("end", "y", "~apply too: eta-hsm", "end", "enter")
 	r.Type("PIN of", "123456")
 	r.Until("set", func() bool { e, err := enrolled(t, r); return err == nil && e.Policy == consent.Always })
 	r.Sees("zeta-hsm: always")
