@@ -350,11 +350,17 @@ func (t *target) explain(err error) error {
 		t.e.Command())
 }
 
+// maxTokens bounds the tokens that the agent knows before it unlocks one for an enrollment to come.
+const maxTokens = 64
+
 // unlockAhead is the unlock operation. A token that is not the zero URI is unlocked for an enrollment that may not be
 // there yet; given says that p has the PIN at hand.
 func (s *signIns) unlockAhead(ctx context.Context, q auditing.Requester, u hsm.URI, p *link.Asker,
 	given bool) error {
 	if u.Scheme != "" {
+		if len(s.targets.tokens.List()) >= maxTokens {
+			return fmt.Errorf("the agent knows %d tokens already", maxTokens)
+		}
 		ctx, cancel := s.epoch.untilLocked(ctx)
 		defer cancel()
 		return lockedOr(ctx, s.unlockHeld(ctx, s.targets.tokens.Of(u), q, p, given))

@@ -30,6 +30,9 @@ func (r *attempt) storeCertificate(ctx context.Context) (outcome, error) {
 	if err := r.save(ctx, cert); err != nil {
 		return outcome{}, err
 	}
+	if err := r.openToken(ctx); err != nil {
+		return outcome{}, err
+	}
 	apart, err := keepsApart(ctx, r.token, r.info, r.record.Options)
 	if err != nil {
 		return outcome{}, err

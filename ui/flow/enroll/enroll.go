@@ -90,6 +90,7 @@ func newAttempt(e *env.Env, j *enrolling.Progress, given enrolling.Options, p hs
 func (r *attempt) close() {
 	if r.token != nil {
 		r.token.Close()
+		r.token = nil
 	}
 }
 

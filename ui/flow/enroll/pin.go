@@ -2,9 +2,12 @@ package enroll
 
 import (
 	"context"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 )
@@ -36,6 +39,42 @@ func (r *attempt) withPIN(ctx context.Context, action string, use func(hsm.Promp
 		r.progress(r.at, "the agent does not hold the token unlocked (%v): the PIN is asked for again", err)
 	}
 	return nil
+}
+
+// lockPoll is how often it is looked whether the agent still holds the token.
+const lockPoll = time.Second
+
+// lockWithAgent closes the token, which its worker has open since the PIN was typed, once the agent does not hold it
+// unlocked any more: after a lock, too, the person is asked again. stop ends that.
+func (r *attempt) lockWithAgent(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(lockPoll)
+		defer tick.Stop()
+		for r.heldByAgent(ctx) {
+			select {
+			case <-ctx.Done():
+			case <-tick.C:
+			}
+		}
+		if ctx.Err() == nil && r.token != nil {
+			r.close()
+			r.progress(r.at, "the token is locked: its PIN is asked for again if it is needed")
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+func (r *attempt) heldByAgent(ctx context.Context) bool {
+	s, err := session.Agent{Env: r.env}.AgentStatus(ctx)
+	return err == nil && slices.ContainsFunc(s.Tokens, func(t message.TokenStatus) bool {
+		return t.Unlocked && t.URI.String() == r.tokenURI().String()
+	})
 }
 
 // tokenURI names the token as the agent will know it by the enrollment's key.

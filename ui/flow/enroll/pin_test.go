@@ -82,6 +82,39 @@ func TestPINIsHandedOver(t *testing.T) {
 	}
 }
 
+// TestLockWithAgent: a lock while a request waits closes the token that the enrollment has open.
+func TestLockWithAgent(t *testing.T) {
+	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "")
+	flowtest.Agent(t, w.Env)
+	closed := make(chan struct{})
+	r := newAttempt(w.Env, &enrolling.Progress{Options: enrolling.Options{Name: "lab", Token: w.Card.Info().URI()}},
+		enrolling.Options{}, &typist{}, func(e enrolling.Event) {
+			if strings.Contains(e.Message, "is locked") {
+				close(closed)
+			}
+		})
+	defer r.close()
+	if err := r.openToken(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	unlock := func(p hsm.Prompter) error { return r.token.Unlock(t.Context(), p) }
+	if err := r.withPIN(t.Context(), "try", unlock); err != nil || !r.heldByAgent(t.Context()) {
+		t.Fatalf("%v; held by the agent: %t", err, agentHolds(t, w))
+	}
+	stop := r.lockWithAgent(t.Context())
+	if stop(); r.token == nil {
+		t.Fatal("the token is closed without a lock")
+	}
+	if err := (session.Agent{Env: w.Env}).LockAgent(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	stop = r.lockWithAgent(t.Context())
+	<-closed
+	if stop(); r.token != nil {
+		t.Error("the token is open after the lock")
+	}
+}
+
 // agentHolds reports whether an agent holds a token unlocked.
 func agentHolds(t *testing.T, w *flowtest.World) bool {
 	t.Helper()

@@ -216,6 +216,7 @@ func (r *attempt) awaitApproval(ctx context.Context) (outcome, error) {
 			approval.Words = strings.Join(words, " ")
 		}
 	}
+	stop := r.lockWithAgent(ctx)
 	status, err := client.Wait(ctx, r.record.Request.Ref(), func(s csr.Status) {
 		e := enrolling.Event{Step: enrolling.StepApproval, State: enrolling.StepRunning,
 			Message: request.StatusLine(r.record.Request.Name, s)}
@@ -224,6 +225,7 @@ func (r *attempt) awaitApproval(ctx context.Context) (outcome, error) {
 		}
 		r.report(e)
 	})
+	stop()
 	if err != nil {
 		if refused := status.Err(); refused != nil {
 			_, saved := reported(r.env, r.record)

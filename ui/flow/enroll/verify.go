@@ -65,8 +65,7 @@ func notSwitched(ctx context.Context, e *env.Env, j *enrolling.Progress, err err
 func (r *attempt) signIn(ctx context.Context) (outcome, error) {
 	name := r.record.Options.Name
 	// The token is let go first: the agent may need it to itself.
-	r.token.Close()
-	r.token = nil
+	r.close()
 	client, err := (cluster.Access{Env: r.env}).ThroughBridge(ctx, name, r.env.Prompter)
 	if err != nil {
 		return outcome{}, err
