@@ -72,7 +72,7 @@ func newWay(t *testing.T, toBridge, toServer string) *way {
 	up, err := upstream.New(upstream.Options{
 		Enrollment: enrollment.Enrollment{Name: "prod", KeyHash: hash,
 			Cluster: cluster.Cluster{Server: api.URL, CAData: api.CAPEM}},
-		Policy: policy, Chain: []*x509.Certificate{api.Certificate(t, key.Public(), me, time.Hour)},
+		Policy: consent.Policies{policy}, Chain: []*x509.Certificate{api.Certificate(t, key.Public(), me, time.Hour)},
 		Signer: func(context.Context) (crypto.Signer, error) { return key, nil }, Log: log,
 	})
 	check(t, err)
