@@ -126,8 +126,7 @@ func TestMainJobOnTheScreen(t *testing.T) {
 		answers++
 		keystrokes += len(ownPIN) + 1
 	}
-	o.touch(s, "to sign the certificate request")
-	o.touch(s, "to sign the record of the enrollment")
+	o.touch(s, "sign the certificate request")
 	s.WaitFor("waiting for somebody to approve", "kubehsm csr approve", "key's words are", "c copy", "w copy")
 	o.atRest("the request")
 	s.Type("2")
@@ -176,8 +175,8 @@ func TestConsentByTouch(t *testing.T) {
 		s.TypeHidden(ownPIN)
 		s.Type("\r")
 	}
-	o.touch(s, "to sign the certificate request")
-	o.touch(s, "to sign the record of the enrollment")
+	o.touch(s, "sign the certificate request")
+	o.touch(s, "sign the record of the enrollment")
 	o.touch(s, touchPrompt) // the agent signs in
 	if code := s.Exit(); code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, s.Output())

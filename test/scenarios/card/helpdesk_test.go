@@ -60,8 +60,8 @@ func TestTicketForACard(t *testing.T) {
 	s.Type(vcard.DefaultPUK + "\r") // the factory's, which is the card's serial number too
 	s.WaitFor("KHSP1-", "touch always")
 	s.Answer(pinPrompt, ownPIN)
-	p.touches(s, "to sign the certificate request")
-	p.touches(s, "to sign the record of the enrollment")
+	p.touches(s, "sign the certificate request")
+	p.touches(s, "sign the record of the enrollment")
 	s.WaitFor("waiting for somebody to approve")
 	sealed := ""
 	for _, word := range strings.Fields(s.Output()) {

@@ -17,8 +17,8 @@ func (p *person) enrollTouched() {
 		lab.DevelopersGroup,
 		"--approve-with", p.Cluster.AdminKubeconfig(), "--yes")
 	s.Answer(pinPrompt, ownPIN)
-	p.touches(s, "to sign the certificate request")
-	p.touches(s, "to sign the record of the enrollment")
+	p.touches(s, "sign the certificate request")
+	p.touches(s, "sign the record of the enrollment")
 	p.touch(s) // the agent signs in
 	if code := s.Exit(); code != 0 {
 		p.t.Fatalf("exit code %d:\n%s", code, s.Output())
