@@ -96,7 +96,8 @@ func TestJourneyCard(t *testing.T) {
 	p.way(s)
 	s.Press(term.Enter)
 	lab.Fill(s, "╭─ PIV PIN of", "PIV PIN", ownPIN)
-	p.tap(s) // the request is signed
+	p.touches(s, "sign the certificate request")
+	p.touches(s, "sign the record of the enrollment")
 	s.WaitFor("waiting for somebody to approve")
 	p.atRest("the request")
 	key := p.card.Public(0x9a)
@@ -142,7 +143,8 @@ func TestJourneyCard(t *testing.T) {
 	}
 	s.Press(term.Enter)
 	lab.Fill(s, "╭─ PIV PIN of", "PIV PIN", ownPIN)
-	p.tap(s)
+	p.touches(s, "sign the certificate request")
+	p.touches(s, "sign the record of the enrollment")
 	s.WaitFor("waiting for somebody to approve", "the key's words are:")
 	p.approve(p.pendingFor("jill"))
 	p.tap(s)
