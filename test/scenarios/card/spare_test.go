@@ -87,9 +87,10 @@ func TestSpare(t *testing.T) {
 	signsIn(spareSerial) // both are there: the one used last, also for another agent
 
 	p.readers.Remove(t, 0)
-	out := p.ok(p.Kubehsm(t.Context(), "unenroll", name, "--token", "piv:serial=12345678", "--yes"))
-	if !strings.Contains(out, "removed") {
-		t.Errorf("it says %s", out)
+	s := p.terminal(p.Binary, "unenroll", name, "--token", "piv:serial=12345678", "--yes")
+	s.Answer(pinPrompt, ownPIN) // the other key signs the record
+	if code := s.Exit(); code != 0 || !strings.Contains(s.Output(), "removed") {
+		t.Fatalf("exit code %d:\n%s", code, s.Output())
 	}
 	signsIn(spareSerial)
 	if after := p.kubectl("config", "view", "--raw"); after != before {
