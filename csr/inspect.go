@@ -136,6 +136,10 @@ func parseRequest(data []byte) (*x509.CertificateRequest, error) {
 	if err := bounds(req); err != nil { // the check of a signature takes seconds for a key that is long enough
 		return nil, fmt.Errorf("%w: %w", ErrBound, err)
 	}
+	// One key has one form, or it has as many hashes as its holder wants, and no list of keys holds it.
+	if spki, err := x509.MarshalPKIXPublicKey(req.PublicKey); err != nil || !bytes.Equal(spki, req.RawSubjectPublicKeyInfo) {
+		return nil, fmt.Errorf("%w: its key is not in the usual form (RFC 5280 section 4.1.2.7)", ErrBound)
+	}
 	if err := req.CheckSignature(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSignature, err)
 	}

@@ -233,16 +233,17 @@ func TestBounds(t *testing.T) {
 		request []byte
 		want    string
 	}{
-		"30,000 groups":    {large, "bytes"},
-		"no PEM":           {bytes.Repeat([]byte("x"), MaxRequest+1), "bytes"},
-		"65 groups":        {named(pkix.Name{CommonName: "a", Organization: groups[:MaxGroups+1]}), "65 groups"},
-		"a long user":      {named(pkix.Name{CommonName: strings.Repeat("ä", MaxName+1)}), "253 characters"},
-		"a long group":     {named(pkix.Name{CommonName: "a", Organization: []string{strings.Repeat("g", MaxName+1)}}), "253 characters"},
-		"RSA 8193":         {unsigned(t, rsaOf(8193)), "8193 bits"},
-		"RSA 32,768":       {unsigned(t, rsaOf(32_768)), "32768 bits"},
-		"RSA 262,144":      {unsigned(t, rsaOf(262_144)), "bytes"},
-		"a kind unknown":   {unsigned(t, x25519Key(t)), "unknown kind"},
-		"with a signature": {append(large, newPEM(t, newKey(t), Subject{User: "a"})...), "bytes"},
+		"30,000 groups":               {large, "bytes"},
+		"no PEM":                      {bytes.Repeat([]byte("x"), MaxRequest+1), "bytes"},
+		"65 groups":                   {named(pkix.Name{CommonName: "a", Organization: groups[:MaxGroups+1]}), "65 groups"},
+		"a long user":                 {named(pkix.Name{CommonName: strings.Repeat("ä", MaxName+1)}), "253 characters"},
+		"a long group":                {named(pkix.Name{CommonName: "a", Organization: []string{strings.Repeat("g", MaxName+1)}}), "253 characters"},
+		"RSA 8193":                    {unsigned(t, rsaOf(8193)), "8193 bits"},
+		"RSA 32,768":                  {unsigned(t, rsaOf(32_768)), "32768 bits"},
+		"RSA 262,144":                 {unsigned(t, rsaOf(262_144)), "bytes"},
+		"a key that has another hash": {unsignedAs(t, newKey(t).Public(), withNull), "usual form"},
+		"a kind unknown":              {unsigned(t, x25519Key(t)), "unknown kind"},
+		"with a signature":            {append(large, newPEM(t, newKey(t), Subject{User: "a"})...), "bytes"},
 	} {
 		if _, err := InspectRequest(tt.request); !errors.Is(err, ErrBound) || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v", name, err)
@@ -275,6 +276,26 @@ func x25519Key(t *testing.T) crypto.PublicKey {
 // unsigned is a request for key with a signature of the same size that proves nothing.
 func unsigned(t *testing.T, key crypto.PublicKey) []byte {
 	t.Helper()
+	return unsignedAs(t, key, func(spki []byte) []byte { return spki })
+}
+
+// withNull is the same key with a NULL at its end, which Go reads.
+func withNull(spki []byte) []byte {
+	var all asn1.RawValue
+	rest, err := asn1.Unmarshal(spki, &all)
+	if err != nil || len(rest) > 0 {
+		panic("not a key")
+	}
+	der, err := asn1.Marshal(asn1.RawValue{Tag: asn1.TagSequence, IsCompound: true, Bytes: append(all.Bytes, asn1.NullBytes...)})
+	if err != nil {
+		panic(err)
+	}
+	return der
+}
+
+// unsignedAs is [unsigned] with what change makes of the key's form.
+func unsignedAs(t *testing.T, key crypto.PublicKey, change func(spki []byte) []byte) []byte {
+	t.Helper()
 	block, _ := pem.Decode(newPEM(t, rsaKey(t, 2048), Subject{User: "a"}))
 	var request struct {
 		Info struct {
@@ -293,7 +314,7 @@ func unsigned(t *testing.T, key crypto.PublicKey) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Info.Key = asn1.RawValue{FullBytes: spki}
+	request.Info.Key = asn1.RawValue{FullBytes: change(spki)}
 	if k, is := key.(*rsa.PublicKey); is {
 		request.Signature = asn1.BitString{Bytes: k.N.Bytes(), BitLength: 8 * len(k.N.Bytes())}
 	}

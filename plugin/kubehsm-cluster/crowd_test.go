@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -172,6 +173,7 @@ func (c *crowd) token(groups []string) string {
 
 // person is one of the crowd, with a token and a way to file a request.
 type person struct {
+	signer     string // "" is that of client certificates
 	name, user string
 	serial     uint32
 	groups     []string
@@ -262,7 +264,7 @@ func (c *crowd) file(p *person) error {
 		&certificatesv1.CertificateSigningRequest{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "certificates.k8s.io/v1", Kind: "CertificateSigningRequest"},
 			ObjectMeta: metav1.ObjectMeta{Name: p.name, Annotations: p.note},
-			Spec: certificatesv1.CertificateSigningRequestSpec{Request: c.pkcs10(p), SignerName: csr.ClientSigner,
+			Spec: certificatesv1.CertificateSigningRequestSpec{Request: c.pkcs10(p), SignerName: cmp.Or(p.signer, csr.ClientSigner),
 				ExpirationSeconds: &seconds, Usages: csr.ClientUsages(p.key.Public())},
 		}, nil)
 }

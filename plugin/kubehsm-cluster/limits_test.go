@@ -46,6 +46,11 @@ func TestLimits(t *testing.T) {
 		})
 	}
 
+	kubelet := *jane
+	kubelet.name, kubelet.signer = "kubelet", "kubernetes.io/kube-apiserver-client-kubelet"
+	if err := c.file(&kubelet); err == nil || !strings.Contains(err.Error(), "for client certificates") {
+		t.Errorf("a join line files a request for a node: %v", err)
+	}
 	again := *jane
 	jane.request = c.pkcs10(jane)
 	again.name, again.request = "again", jane.request

@@ -126,6 +126,15 @@ func TestBreakGlassPolicy(t *testing.T) {
 			}
 		}
 	}
+	for _, filer := range []string{"system:bootstrap:abcdef", "system:serviceaccount:kubehsm-system:kubehsm-joiner"} {
+		name := unique("request")
+		res := admin.kubectl(requestFor(t, name, "bob", "x", time.Hour, "kubehsm:break-glass"), "create", "--as", filer,
+			"--as-group", "system:masters", "-f", "-")
+		by := bob.kubectl("", "certificate", "approve", name)
+		if res.Code != 0 || by.Code == 0 || !strings.Contains(by.Stderr, "filed by a person") {
+			t.Errorf("filed by %s: %s; approved: %s", filer, res, by)
+		}
+	}
 	for _, user := range []string{"j", "ja", "jan"} {
 		for _, end := range []string{"", "\x00\x00"} { // the API server reads a BMPString without a zero at its end
 			request := inBMPString(t, user, "kubehsm:break-glass", end)

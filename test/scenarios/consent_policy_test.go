@@ -38,15 +38,17 @@ func TestRecordOfTheKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for why, text := range map[string]string{
-		"a version of before": string(easy),
-		"a lowered policy":    strings.Replace(string(record), `"policy": "writes"`, `"policy": "session"`, 1),
-		"another server":      strings.Replace(string(record), `"server": "https://`, `"server": "https://localhost.`, 1),
+	const unsigned = "its key has not signed its record as it is"
+	for _, c := range []struct{ why, text, says string }{
+		{"a version of before", string(easy), unsigned},
+		{"a lowered policy", strings.Replace(string(record), `"policy": "writes"`, `"policy": "session"`, 1), unsigned},
+		{"another server than the kubeconfig's", strings.Replace(string(record), `"server": "https://`, `"server": "https://localhost.`, 1),
+			"was enrolled for"},
 	} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil || text == string(record) {
-			t.Fatal(err, text)
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil || c.text == string(record) {
+			t.Fatal(err, c.text)
 		}
-		tries(why, "its key has not signed its record as it is")
+		tries(c.why, c.says)
 	}
 	if out := u.ran(u.Kubehsm(t.Context(), "doctor", "-o", "json")).Stdout; !strings.Contains(out, "has not signed its record") {
 		t.Error(out)

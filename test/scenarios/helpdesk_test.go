@@ -191,7 +191,7 @@ func TestTicketIsForOneThing(t *testing.T) {
 		}
 		if res := hannah.kubectl("", "certificate", "approve", name); res.Code == 0 ||
 			!strings.Contains(res.Stderr, "begins with system: or kubehsm:") &&
-				!strings.Contains(res.Stderr, "not with a bootstrap token") {
+				!strings.Contains(res.Stderr, "not with a join line") {
 			t.Errorf("the desk gives itself more, %q: %s", reserved, res)
 		}
 		if len(k.Groups) == 0 {
@@ -199,7 +199,7 @@ func TestTicketIsForOneThing(t *testing.T) {
 		}
 		bob := u.newDesk(unique("bob"), "kubehsm:break-glass-approvers")
 		if res := bob.kubectl("", "certificate", "approve", name); res.Code == 0 ||
-			!strings.Contains(res.Stderr, "not with a bootstrap token") {
+			!strings.Contains(res.Stderr, "not with a join line") {
 			t.Errorf("an approver's own ticket breaks the glass: %s", res)
 		}
 	}

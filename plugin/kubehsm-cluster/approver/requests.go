@@ -244,7 +244,7 @@ func (r *Requests) byPerson(ctx context.Context, obj *certificatesv1.Certificate
 	refused := ratified.Message
 	if ratified.Verdict != judge.Person {
 		err := r.carryOut(ctx, obj, ratified, policy)
-		if ratified.Verdict == judge.Deny || !apierrors.IsForbidden(err) {
+		if ratified.Verdict == judge.Deny || !refusedForGood(err) {
 			if err == nil {
 				r.Metrics.decisions.WithLabelValues(string(ratified.Verdict), judge.ReasonPerson).Inc()
 			}
@@ -256,6 +256,15 @@ func (r *Requests) byPerson(ctx context.Context, obj *certificatesv1.Certificate
 		return err
 	}
 	return errWaits
+}
+
+// refusedForGood reports whether the API server has refused what was asked for, by rights or by admission, and not because
+// of the moment.
+func refusedForGood(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code >= 400 && status.Status().Code < 500 && !apierrors.IsConflict(err) &&
+		!apierrors.IsNotFound(err) && !apierrors.IsTooManyRequests(err) && !apierrors.IsTimeout(err) &&
+		!apierrors.IsUnauthorized(err)
 }
 
 // read is the whole request. The API server has it in memory: nothing older than the stub.

@@ -3,6 +3,7 @@ package approver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -55,6 +56,24 @@ func TestStillSo(t *testing.T) {
 		}
 		if errors.Is(err, errBehind) != c.behind || !c.behind && err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestRefusedForGood: a decision ends where the API server refuses it, and not where it is busy.
+func TestRefusedForGood(t *testing.T) {
+	of := schema.GroupResource{Resource: "certificatesigningrequests"}
+	for _, err := range []error{apierrors.NewForbidden(of, "x", errors.New("no right")), apierrors.NewBadRequest("a webhook"),
+		apierrors.NewInvalid(schema.GroupKind{Kind: "x"}, "x", nil)} {
+		if !refusedForGood(fmt.Errorf("approve: %w", err)) {
+			t.Errorf("%v does not end the decision", err)
+		}
+	}
+	for _, err := range []error{nil, errors.New("no route"), apierrors.NewConflict(of, "x", errors.New("changed")),
+		apierrors.NewNotFound(of, "x"), apierrors.NewTooManyRequests("busy", 1), apierrors.NewServerTimeout(of, "update", 1),
+		apierrors.NewTimeoutError("late", 1), apierrors.NewInternalError(errors.New("etcd")), apierrors.NewUnauthorized("token")} {
+		if refusedForGood(err) {
+			t.Errorf("%v ends the decision", err)
 		}
 	}
 }
