@@ -227,18 +227,31 @@ func lockHolder(path string) (int, error) {
 		return 0, err
 	}
 	// "1: FLOCK ADVISORY WRITE 123 08:02:4711 0 EOF". Some file systems have other
-	// device numbers there than stat(2) tells.
+	// device numbers there than stat(2) tells: then the inode must be enough.
 	inode := ":" + strconv.FormatUint(st.Ino, 10)
+	file := fmt.Sprintf("%02x:%02x%s", unix.Major(st.Dev), unix.Minor(st.Dev), inode)
+	var likely []int
 	for line := range strings.Lines(string(b)) {
 		f := strings.Fields(line)
 		if len(f) < 6 || f[1] != "FLOCK" || f[3] != "WRITE" || !strings.HasSuffix(f[5], inode) {
 			continue
 		}
-		if pid, err := strconv.Atoi(f[4]); err == nil && pid > 0 && isOurs(pid, "serve") == nil {
+		pid, err := strconv.Atoi(f[4])
+		switch {
+		case err != nil || pid <= 0 || isOurs(pid, "serve") != nil:
+		case f[5] == file:
 			return pid, nil
+		default:
+			likely = append(likely, pid)
 		}
 	}
-	return 0, nil
+	switch len(likely) {
+	case 0:
+		return 0, nil
+	case 1:
+		return likely[0], nil
+	}
+	return 0, fmt.Errorf("the system does not tell which of the processes %v is the agent", likely)
 }
 
 // checkHolder refuses a process at the other end of conn that is not the one with the agent's lock. Where the kernel does

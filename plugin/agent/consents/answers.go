@@ -81,9 +81,9 @@ type answer struct {
 	program     os.FileInfo // the program that the process ran; nil where the system does not tell
 }
 
-// programOf is the file of the program that a process runs: another one may take
-// its place (execve(2)), but not on Windows.
-func programOf(p process.ID) os.FileInfo {
+// ProgramOf is the file of the program that a process runs: another one may take
+// its place (execve(2)), but not on Windows. It is nil where the system does not tell.
+func ProgramOf(p process.ID) os.FileInfo {
 	if runtime.GOOS == "windows" {
 		return nil
 	}
@@ -94,11 +94,12 @@ func programOf(p process.ID) os.FileInfo {
 	return file
 }
 
-func (v answer) runs(program os.FileInfo) bool {
-	if v.program == nil || program == nil {
-		return v.program == program
+// SameProgram reports whether two files of [ProgramOf] are the same.
+func SameProgram(a, b os.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == b
 	}
-	return os.SameFile(v.program, program)
+	return os.SameFile(a, b)
 }
 
 func (v answer) holds(now time.Time) bool {
@@ -134,7 +135,7 @@ func (c *Answers) Recall(s Scope, now time.Time) (err error, ok bool) {
 	if !s.lasts() {
 		return nil, false
 	}
-	program := programOf(s.Client)
+	program := ProgramOf(s.Client)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	classes := []Class{s.Class}
@@ -145,7 +146,7 @@ func (c *Answers) Recall(s Scope, now time.Time) (err error, ok bool) {
 		k := s
 		k.Class = each
 		v, known := c.given[k]
-		if !known || !v.holds(now) || !v.runs(program) || (v.err != nil && each != s.Class) {
+		if !known || !v.holds(now) || !SameProgram(v.program, program) || (v.err != nil && each != s.Class) {
 			continue
 		}
 		v.used = now
@@ -155,12 +156,11 @@ func (c *Answers) Recall(s Scope, now time.Time) (err error, ok bool) {
 	return nil, false
 }
 
-// Remember puts an answer in force for s; err nil is a yes.
-func (c *Answers) Remember(s Scope, err error, now time.Time) {
+// Remember puts an answer in force for s, whose client ran program when it was asked about; err nil is a yes.
+func (c *Answers) Remember(s Scope, program os.FileInfo, err error, now time.Time) {
 	if !s.lasts() {
 		return
 	}
-	program := programOf(s.Client)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for k, v := range c.given {

@@ -20,7 +20,7 @@ func TestAnswersEnd(t *testing.T) {
 		err, ok := c.Recall(s, now.Add(after))
 		return ok && err == nil
 	}
-	c.Remember(s, nil, now)
+	c.Remember(s, ProgramOf(s.Client), nil, now)
 	if !covered(s, 0) || !covered(read, time.Second) || covered(as, 0) ||
 		covered(Scope{Enrollment: "prod", Client: s.Client, Class: Delete}, 0) ||
 		covered(Scope{Enrollment: "test", Client: s.Client, Class: Change}, 0) {
@@ -32,11 +32,11 @@ func TestAnswersEnd(t *testing.T) {
 	if last < grantLife-grantPause || last > grantLife {
 		t.Errorf("it ends after %s", last)
 	}
-	c.Remember(s, nil, now)
+	c.Remember(s, ProgramOf(s.Client), nil, now)
 	if covered(s, grantPause) {
 		t.Error("a pause does not end it")
 	}
-	c.Remember(s, errNo, now)
+	c.Remember(s, ProgramOf(s.Client), errNo, now)
 	if err, ok := c.Recall(s, now.Add(time.Second)); !ok || !errors.Is(err, errNo) {
 		t.Error("a refusal is forgotten at once")
 	}
@@ -46,12 +46,12 @@ func TestAnswersEnd(t *testing.T) {
 	if _, ok := c.Recall(s, now.Add(2*refusalPause)); ok {
 		t.Error("a refusal does not end")
 	}
-	c.Remember(s, nil, now)
+	c.Remember(s, ProgramOf(s.Client), nil, now)
 	c.Forget()
 	if covered(s, 0) {
 		t.Error("a lock does not end it")
 	}
-	c.Remember(Scope{Enrollment: "prod", Class: Change}, nil, now)
+	c.Remember(Scope{Enrollment: "prod", Class: Change}, nil, nil, now)
 	if covered(Scope{Enrollment: "prod", Class: Change}, 0) {
 		t.Error("an unknown client's answer covers another's request")
 	}

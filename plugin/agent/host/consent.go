@@ -25,9 +25,10 @@ import (
 
 // What a client is told.
 var (
-	errRefused = errors.New("it was refused")
-	errTooMany = hint.With(errors.New("too many requests wait for an answer already"), "answer or end those first")
-	errNobody  = hint.With(errors.New("there is nobody to ask"),
+	errRefused      = errors.New("it was refused")
+	errOtherProgram = errors.New("the process runs another program now than the question said")
+	errTooMany      = hint.With(errors.New("too many requests wait for an answer already"), "answer or end those first")
+	errNobody       = hint.With(errors.New("there is nobody to ask"),
 		"run the command in the foreground of a terminal that no pager or other full-screen program holds, "+
 			"or keep `kubehsm` open in another terminal, or set pinentry in kubehsm's config.yaml")
 )
@@ -82,13 +83,17 @@ func (s *questions) consent(ctx context.Context, q bridge.Question) error {
 	}
 	ctx, cancelAlive := whileAlive(ctx, q.Client)
 	defer cancelAlive()
+	program := consents.ProgramOf(q.Client)
 	err = s.question(ctx, answered, q)
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
+	if err == nil && !consents.SameProgram(program, consents.ProgramOf(q.Client)) {
+		err = errOtherProgram
+	}
 	if err == nil || errors.Is(err, errRefused) || errors.Is(err, hsm.ErrCancelled) ||
 		errors.Is(err, hsm.ErrTouchTimeout) || errors.Is(err, context.DeadlineExceeded) {
-		s.answers.Remember(of, err, time.Now())
+		s.answers.Remember(of, program, err, time.Now())
 	}
 	return err
 }

@@ -4,6 +4,7 @@ package host
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,12 +27,14 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/consents"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/test/need"
+	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 // otherProgram is another process that asks the agent for sessions and uses them.
@@ -181,7 +184,7 @@ func TestAnswerEndsWithItsProgram(t *testing.T) {
 	r := &rig{t: t, dir: t.TempDir()}
 	p := r.program(`"$0" client; exec "$0" client`)
 	shell := consents.Scope{Enrollment: "prod", Client: slices.Collect(p.id.Ancestors())[0], Class: consents.Change}
-	c.Remember(shell, nil, time.Now())
+	c.Remember(shell, consents.ProgramOf(shell.Client), nil, time.Now())
 	if _, ok := c.Recall(shell, time.Now()); !ok {
 		t.Fatal("it is not remembered")
 	}
@@ -193,7 +196,7 @@ func TestAnswerEndsWithItsProgram(t *testing.T) {
 	if _, ok := c.Recall(shell, time.Now()); ok {
 		t.Error("another program in the process has the answer")
 	}
-	c.Remember(shell, nil, time.Now())
+	c.Remember(shell, consents.ProgramOf(shell.Client), nil, time.Now())
 	p.end()
 	if _, ok := c.Recall(shell, time.Now()); ok {
 		t.Error("a process that has ended has the answer")
@@ -201,7 +204,7 @@ func TestAnswerEndsWithItsProgram(t *testing.T) {
 	me := process.This()
 	before := consents.Scope{Enrollment: "prod", Client: process.ID{PID: me.PID, Start: me.Start + 1},
 		Class: consents.Change}
-	c.Remember(before, nil, time.Now())
+	c.Remember(before, consents.ProgramOf(before.Client), nil, time.Now())
 	if _, ok := c.Recall(before, time.Now()); ok {
 		t.Error("a process that has ended, and whose number another has, has the answer")
 	}
@@ -306,5 +309,35 @@ func TestIdentifyInNamespace(t *testing.T) {
 	check(t, err)
 	if got, _, err := identify(process.Of(pid), false, hsm.Purpose{}); os.Geteuid() == 0 && (err != nil || got != client) {
 		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// TestAnswerForAnotherProgram: a process that runs another program when the question is answered gets nothing.
+func TestAnswerForAnotherProgram(t *testing.T) {
+	c := exec.Command("/bin/sh", "-c", "read x; exec sleep 600")
+	ownSession(c)
+	in, err := c.StdinPipe()
+	check(t, err)
+	check(t, c.Start())
+	t.Cleanup(func() {
+		_ = c.Process.Kill() // the process may have ended
+		_ = c.Wait()         // a killed process ends with an error
+	})
+	id := process.Of(c.Process.Pid)
+	before := consents.ProgramOf(id)
+	p := &asker{}
+	p.answer = func(context.Context, ask.Question) (bool, error) {
+		_, err := io.WriteString(in, "go\n")
+		poll.Until(t, "the process runs another program", func() bool {
+			return !consents.SameProgram(before, consents.ProgramOf(id))
+		})
+		return true, err
+	}
+	r := newRig(t, rigOptions{})
+	r.policy(consent.Policy{Mode: consent.Always})
+	_, h := r.sessionOf(id)
+	r.attended(id, p)
+	if code, body := r.send(t.Context(), h, "DELETE", pods+"/a"); code != http.StatusForbidden || p.asked() != 1 {
+		t.Errorf("after %d questions: %d %s", p.asked(), code, body)
 	}
 }

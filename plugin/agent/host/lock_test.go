@@ -32,7 +32,7 @@ func TestTokenLockForgetsAnswers(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	s := consents.Scope{Enrollment: "prod", Client: process.This(), Class: consents.Delete}
 	r.mustAgent(func(a *agent) {
-		a.locks.answers.Remember(s, nil, time.Now())
+		a.locks.answers.Remember(s, consents.ProgramOf(s.Client), nil, time.Now())
 		if _, ok := a.locks.answers.Recall(s, time.Now()); !ok {
 			t.Fatal("the answer is not in force")
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/renewing"
+	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
 	"github.com/kubehsm/kubehsm/plugin/judge"
@@ -162,6 +163,16 @@ func (r *attempt) signRecord(ctx context.Context) error {
 	})
 }
 
+// signedPolicy is the policy that the key of e has signed. Without that it is the strictest one: what stands in the file
+// may be another program's.
+func signedPolicy(e enrollment.Enrollment) (consent.Mode, []consent.Rule) {
+	v, err := e.Signed.Open(e.KeyHash)
+	if err != nil {
+		return consent.Always, nil
+	}
+	return v.Policy, v.Rules
+}
+
 // recorded is the enrollment of j as it is stored: with the policy of the one whose place it takes, or whose spare
 // it is, and with what its key has signed.
 func recorded(e *env.Env, j *enrolling.Progress) (en enrollment.Enrollment, err error) {
@@ -170,13 +181,14 @@ func recorded(e *env.Env, j *enrolling.Progress) (en enrollment.Enrollment, err 
 	old, err := e.Enrollments().Load(en.Name)
 	switch {
 	case err == nil:
-		en.Created, en.Policy, en.Rules = old.Created, old.Policy, old.Rules
+		en.Created = old.Created
+		en.Policy, en.Rules = signedPolicy(old)
 		if old.KeyHash == en.KeyHash && old.Signed.Later(en.Signed, en.KeyHash) {
 			en.Signed = old.Signed
 		}
 	case en.SpareOf != "":
 		if of, err := e.Enrollments().Load(en.SpareOf); err == nil {
-			en.Policy, en.Rules = of.Policy, of.Rules
+			en.Policy, en.Rules = signedPolicy(of)
 		}
 	}
 	en.Cluster, err = settleProxy(en.Cluster)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -321,5 +322,42 @@ func TestSignInAtTheEnd(t *testing.T) {
 	if err != nil || r.Rights || !strings.HasPrefix(r.Ask,
 		"kubectl create clusterrolebinding jane-view --clusterrole=view --user=jane") {
 		t.Errorf("without rights: %+v, %v", r, err)
+	}
+}
+
+// TestRenewSignsNoChangedPolicy: what another program writes into the record while a certificate is renewed is not signed.
+func TestRenewSignsNoChangedPolicy(t *testing.T) {
+	for _, newKey := range []bool{false, true} {
+		w := enrolled(t)
+		agent := session.Agent{Env: w.Env}
+		want := consent.Policy{Mode: consent.Rules, Rules: []consent.Rule{{Resources: []string{"nodes"}}}}
+		if _, err := agent.SetConsent(t.Context(), "prod-hsm", want, hsmtest.Typing(t, w.Card.PIN())); err != nil {
+			t.Fatal(err)
+		}
+		o := RenewOptions{NewKey: newKey}
+		if newKey {
+			o.Options = enrolling.Options{Generate: hsm.GenerateOptions{Slot: "9c"}}
+		}
+		var once sync.Once
+		change := func(e enrolling.Event) {
+			if e.Step != enrolling.StepRequest {
+				return
+			}
+			once.Do(func() {
+				en, err := w.Env.Enrollments().Load("prod-hsm")
+				if en.Policy, en.Rules = consent.Session, nil; err == nil {
+					err = w.Env.Enrollments().Save(en)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		if _, err := NewRenewer(w.Env).Renew(t.Context(), "prod-hsm", o, hsmtest.Typing(t, w.Card.PIN()).Lax(), change); err != nil {
+			t.Fatal(err)
+		}
+		if c, err := agent.Consent("prod-hsm"); err != nil || c.Problem != nil || c.Policy().String() != want.String() {
+			t.Errorf("with a new key %t: %v, %v, policy %q", newKey, err, c.Problem, c.Policy())
+		}
 	}
 }

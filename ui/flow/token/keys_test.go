@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
@@ -35,6 +36,13 @@ func certified(t testing.TB) *flowtest.World {
 	t.Helper()
 	w := card(t)
 	enroll(t, w.Env, w.Generate(hsm.GenerateOptions{Slot: "9c"}), "prod")
+	en, err := w.Env.Enrollments().Load("prod")
+	if err == nil {
+		err = w.Env.Enrollments().Save(w.Signed(en))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := (Keys{w.Env}).Import(t.Context(), at(w, "9a"), "", certificate(t, w, "9a"),
 		hsmtest.Typing(t, w.Card.PIN())); err != nil {
 		t.Fatal(err)
@@ -279,4 +287,12 @@ func TestKeysThatAreNotThere(t *testing.T) {
 		}
 	}
 	w.Unchanged(before)
+	en, err := w.Env.Enrollments().Load("prod")
+	en.Cluster.Server = "https://evil.example"
+	if err = errors.Join(err, w.Env.Enrollments().Save(en)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := k.Move(ctx, at(w, "9c"), "82", nobody); !errors.Is(err, enrollment.ErrUnsigned) {
+		t.Errorf("a record that another program changed: %v", err)
+	}
 }

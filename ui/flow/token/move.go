@@ -27,9 +27,20 @@ func (k Keys) Move(ctx context.Context, u hsm.URI, slot string, p hsm.Prompter) 
 		}
 		to := from.URI.TokenOnly()
 		to.Slot = slot
-		if names, err := k.tokens().enrolledWith(hsm.TokenInfo{}, []hsm.Slot{from}); err != nil {
+		names, err := k.tokens().enrolledWith(hsm.TokenInfo{}, []hsm.Slot{from})
+		if err != nil {
 			return err
-		} else if len(names) > 0 { // the key signs their records then
+		}
+		for _, name := range names { // nothing but the slot of what the key has signed changes
+			en, err := k.Env.Enrollments().Load(name)
+			if err == nil {
+				_, err = en.Version()
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if len(names) > 0 { // the key signs their records then
 			if err := t.Unlock(ctx, p); err != nil {
 				return err
 			}
