@@ -110,9 +110,12 @@ func lowersInTheFile(s *stage) {
 					}
 					_, err := lab.Succeeded(s.Kubehsm(s.ctx, "agent", "stop"))
 					s.Must(err)
+					_, err = s.KubehsmPIN(s.ctx, s.pin, "unlock", lab.Enrolled) // the person goes on, if that works
+					s.Must(err)
 				}
 				thief := s.player(suite.program)
 				if a := thief.do(play.Order{Do: "plugin"}); a.Error == "" {
+					s.Wrong("%s: a session is made for a record that its key has not signed as it is", what)
 					s.refused(thief.do(thief.deletes("b")), what, http.StatusForbidden, http.StatusUnauthorized)
 				}
 			}
