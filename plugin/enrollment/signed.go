@@ -203,7 +203,7 @@ func (v Version) fields() (fields []hsm.Field) {
 	}
 	optional("Proxy", v.Cluster.ProxyURL)
 	if v.Cluster.Direct {
-		add("Proxy", "none, whatever the environment says")
+		add("Proxy", "none, even if the environment names one")
 	}
 	key := []string{consent.Quote(v.Key.Identity().String())}
 	for _, library := range []string{v.Key.ModulePath, v.Key.ModuleName} {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
@@ -119,14 +120,18 @@ func TestRecordThatCannotBeWritten(t *testing.T) {
 	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane")
 	w.Enroll("prod-hsm", "jane")
 	dir := w.Env.Dirs.State + "/enrollments"
-	if err := os.Chmod(dir, 0o500); err != nil {
+	p := ask.From(hsmtest.Typing(t, w.Card.PIN()))
+	_, err := Agent{w.Env}.SetConsent(t.Context(), "prod-hsm", policy(consent.Always), ask.Func(
+		func(ctx context.Context, q ask.Question) (ask.Answer, error) {
+			a, err := p(ctx, q)
+			if _, gone := os.Stat(dir + "/prod-hsm.json"); q.PIN != nil && gone == nil { // a file takes the folder's place
+				err = errors.Join(err, os.Rename(dir, dir+".away"), os.WriteFile(dir, nil, 0o600))
+			}
+			return a, err
+		}).Prompter())
+	if err := errors.Join(os.Remove(dir), os.Rename(dir+".away", dir)); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = os.Chmod(dir, 0o700) }() // for the test's clean-up
-	if os.WriteFile(dir+"/x", nil, 0o600) == nil {
-		t.Skip("nothing is unwritable for root")
-	}
-	_, err := Agent{w.Env}.SetConsent(t.Context(), "prod-hsm", policy(consent.Always), hsmtest.Typing(t, w.Card.PIN()))
 	if c := inForce(t, w, "prod-hsm"); err == nil || c.Problem != nil || c.Policy().Asks() {
 		t.Errorf("%v: %+v", err, c)
 	}
