@@ -27,7 +27,7 @@ packages() {
   local wanted=$profile
   case $profile in check) wanted='test check' ;; clients) wanted='test check clients' ;; esac
   awk -F'|' -v wanted="$wanted" 'BEGIN { split(wanted, want, " ") }
-    { for (i in want) if (index(" " $1, " " want[i] " ")) { print; next } }' <<'LIST'
+    { for (i in want) if (index(" " $1 " ", " " want[i] " ")) { print; next } }' <<'LIST'
 demo fleet test release make| make              | runs the Makefile
 demo fleet test release | ca-certificates   | lets Go fetch modules over https
 demo fleet test release | gcc               | compiles the drivers' C parts (cgo)
