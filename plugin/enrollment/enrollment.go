@@ -46,6 +46,9 @@ type Enrollment struct {
 	// SpareOf names the enrollment whose context this one's key serves too, for the key of a spare
 	// token; "" for an enrollment with a context of its own.
 	SpareOf string `json:"spareOf,omitempty"`
+	// SpareOfKey is that enrollment's KeyHash: a spare serves and follows no other key's enrollment
+	// of the same name.
+	SpareOfKey string `json:"spareOfKey,omitempty"`
 	// Policy says which requests need the user's consent, Rules which those of
 	// [consent.Rules] are. It counts whatever a kubeconfig says.
 	Policy consent.Mode   `json:"policy,omitempty"`
@@ -175,8 +178,7 @@ func (e Enrollment) validate() error {
 			return errors.New("the proxy is not an http, https or socks5 URL")
 		}
 	}
-	if b, err := hex.DecodeString(e.KeyHash); err != nil || len(b) != sha256.Size ||
-		e.KeyHash != strings.ToLower(e.KeyHash) {
+	if !isKeyHash(e.KeyHash) {
 		return fmt.Errorf("key hash %q is not a SHA-256 in hex", e.KeyHash)
 	}
 	if e.Key.Scheme == "" {
@@ -185,7 +187,20 @@ func (e Enrollment) validate() error {
 	if e.SpareOf != "" && (e.SpareOf == e.Name || !validName(e.SpareOf)) {
 		return fmt.Errorf("it cannot be a spare of %q", e.SpareOf)
 	}
+	if spare := e.SpareOf != ""; spare != (e.SpareOfKey != "") || spare && !isKeyHash(e.SpareOfKey) {
+		return fmt.Errorf("it cannot be a spare of the key %q", e.SpareOfKey)
+	}
 	return e.Consent().Validate()
+}
+
+func isKeyHash(s string) bool {
+	b, err := hex.DecodeString(s)
+	return err == nil && len(b) == sha256.Size && s == strings.ToLower(s)
+}
+
+// IsSpareOf reports whether e is a spare of first, with the key that first has now.
+func (e Enrollment) IsSpareOf(first Enrollment) bool {
+	return e.SpareOf == first.Name && e.SpareOfKey == first.KeyHash
 }
 
 // KeyGone says that the key of e is no longer on its token, and how to enroll anew.

@@ -40,6 +40,9 @@ type Version struct {
 	CA      string          `json:"ca,omitempty"`
 	Policy  consent.Mode    `json:"policy,omitempty"`
 	Rules   []consent.Rule  `json:"rules,omitempty"`
+	// SpareOf and SpareOfKey are the name and the key of the enrollment that this is a spare of.
+	SpareOf    string `json:"spareOf,omitempty"`
+	SpareOfKey string `json:"spareOfKey,omitempty"`
 	// Number is greater than that of the version before. It is the time in seconds, if that is
 	// greater too: then it is the greatest even if earlier versions are lost.
 	Number uint64    `json:"number"`
@@ -61,6 +64,7 @@ const (
 // version is the version of e's record that of says about key, number, time and nonce.
 func (e Enrollment) version(of Version) Version {
 	of.Name, of.Key, of.Cluster, of.Policy, of.Rules = e.Name, e.Key, e.Cluster, e.Policy, e.Rules
+	of.SpareOf, of.SpareOfKey = e.SpareOf, e.SpareOfKey
 	if of.CA = ""; len(e.Cluster.CAData) > 0 {
 		sum := sha256.Sum256(e.Cluster.CAData)
 		of.CA, of.Cluster.CAData = hex.EncodeToString(sum[:]), nil
@@ -220,6 +224,9 @@ func (v Version) fields() (fields []hsm.Field) {
 		policy = append(policy, r.String())
 	}
 	add("Policy", policy...)
+	if v.SpareOf != "" {
+		add("Spare", "of "+consent.Name(v.SpareOf)+", whose key is "+v.SpareOfKey[:min(len(v.SpareOfKey), 16)]+"...")
+	}
 	return fields
 }
 
@@ -256,9 +263,13 @@ func Changes(from, to Version) (changes []hsm.Field) {
 }
 
 // Follow returns e, a spare of first, as its record has to be: where first leads, with the policy
-// of first. It reports whether that differs.
-func (e Enrollment) Follow(first Enrollment) (next Enrollment, differs bool) {
+// of first. It reports whether that differs. Errors wrap [ErrUnsigned]: first has another key than
+// the one that e's key has signed to be a spare of.
+func (e Enrollment) Follow(first Enrollment) (next Enrollment, differs bool, err error) {
+	if !e.IsSpareOf(first) {
+		return e, false, e.unsigned(fmt.Errorf("it is a spare of another key than %s has now", first.Name))
+	}
 	next = e
 	next.Cluster, next.Namespace, next.Policy, next.Rules = first.Cluster, first.Namespace, first.Policy, first.Rules
-	return next, !reflect.DeepEqual(e.Says(), next.Says())
+	return next, !reflect.DeepEqual(e.Says(), next.Says()), nil
 }

@@ -83,6 +83,7 @@ func TestSignedRecord(t *testing.T) {
 		"key hash": func(e *enrollment.Enrollment) { e.KeyHash = of(t, p384).KeyHash },
 		"policy":   func(e *enrollment.Enrollment) { e.Policy = consent.Always },
 		"rules":    func(e *enrollment.Enrollment) { e.Rules = []consent.Rule{{}} },
+		"spare":    func(e *enrollment.Enrollment) { e.SpareOf, e.SpareOfKey = "x", e.KeyHash },
 	} {
 		e := signed
 		if change(&e); only(e.Version()) == nil {
@@ -90,7 +91,7 @@ func TestSignedRecord(t *testing.T) {
 		}
 	}
 	e := signed
-	e.User, e.Namespace, e.Kubeconfig, e.SpareOf, e.Created = "x", "x", "x", "x", time.Now()
+	e.User, e.Namespace, e.Kubeconfig, e.Created = "x", "x", "x", time.Now()
 	if _, err := e.Version(); err != nil {
 		t.Errorf("what leads nowhere: %v", err)
 	}
@@ -132,8 +133,9 @@ func TestChanges(t *testing.T) {
 	if got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
-	if next, differs := from.Follow(to); !differs || !reflect.DeepEqual(next.Says().Cluster, to.Says().Cluster) ||
-		next.Policy != consent.Writes {
-		t.Errorf("%+v, %t", next, differs)
+	from.SpareOf, from.SpareOfKey = to.Name, to.KeyHash
+	next, differs, err := from.Follow(to)
+	if err != nil || !differs || !reflect.DeepEqual(next.Says().Cluster, to.Says().Cluster) || next.Policy != consent.Writes {
+		t.Errorf("%+v, %t, %v", next, differs, err)
 	}
 }

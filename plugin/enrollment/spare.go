@@ -64,7 +64,7 @@ func (s Store) LastUsed(name string) string {
 // InUse returns the enrollment whose key signed in last: e or one of its spares.
 func (s Store) InUse(e Enrollment) Enrollment {
 	if last := s.LastUsed(e.Name); last != e.Name {
-		if spare, err := s.Load(last); err == nil && spare.SpareOf == e.Name {
+		if spare, err := s.Load(last); err == nil && spare.IsSpareOf(e) {
 			return spare
 		}
 	}

@@ -23,6 +23,9 @@ func TestSpares(t *testing.T) {
 	save := func(name, of string) enrollment.Enrollment {
 		e := first
 		e.Name, e.SpareOf = name, of
+		if of != "" {
+			e.SpareOfKey = first.KeyHash
+		}
 		if err := s.Save(e); err != nil {
 			t.Fatal(err)
 		}

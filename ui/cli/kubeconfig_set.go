@@ -12,19 +12,14 @@ import (
 func (a *app) kubeconfigSet() *cobra.Command {
 	var ch change
 	var keepCurrent, replace bool
-	var mode, spare string
+	var mode string
 	c := a.command(&cobra.Command{
 		Use:   "set [ENROLLMENT]",
 		Short: "Write the kubeconfig entry of an enrollment",
 		Long: `Writes the context, cluster and user of an enrollment into the kubeconfig, after showing
-the difference.
-
-With --spare, another enrollment of the same user with the same cluster, by a key on
-another token, becomes a spare of this one: its own context is removed, and whichever of
-the two tokens is there signs in. "kubehsm kubeconfig undo" parts them again.`,
+the difference.`,
 		Example: `kubehsm kubeconfig set prod-hsm
 kubehsm kubeconfig set prod-hsm --dry-run
-kubehsm kubeconfig set prod-hsm --spare prod-spare
 kubehsm kubeconfig set prod-hsm --mode external-signer
 kubehsm kubeconfig set prod-hsm --kubeconfig ./config --keep-current --yes`,
 		Args: cobra.MaximumNArgs(1),
@@ -32,13 +27,6 @@ kubehsm kubeconfig set prod-hsm --kubeconfig ./config --keep-current --yes`,
 		env, e, err := a.enrolled(c.Context(), args)
 		if err != nil {
 			return err
-		}
-		if spare != "" {
-			plan, err := contexts.Merge(c.Context(), env, spare, e.Name)
-			if err != nil {
-				return err
-			}
-			return a.apply(c.Context(), plan, ch)
 		}
 		set := contexts.New(env).Set
 		switch mode {
@@ -59,10 +47,6 @@ kubehsm kubeconfig set prod-hsm --kubeconfig ./config --keep-current --yes`,
 	c.Flags().StringVar(&mode, "mode", contexts.ModeBridge,
 		"`mode` of access to the key: bridge works with every client, external-signer with those that have the "+
 			"auth provider externalSigner")
-	c.Flags().StringVar(&spare, "spare", "", "`enrollment` that becomes a spare of this one")
-	for _, other := range []string{"keep-current", "replace", "mode"} {
-		c.MarkFlagsMutuallyExclusive("spare", other)
-	}
 	annotate(c.Flags(), flagChoices, []string{contexts.ModeBridge, contexts.ModeExternalSigner}, "mode")
 	ch.bind(c)
 	return c

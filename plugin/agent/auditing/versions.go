@@ -99,6 +99,9 @@ func (s *Versions) Of(e enrollment.Enrollment) (policies consent.Policies, other
 		s.Log.Warn("enrollments", "error", err)
 	}
 	hashes := []string{e.KeyHash}
+	if e.SpareOf != "" {
+		hashes = append(hashes, e.SpareOfKey)
+	}
 	for _, f := range family {
 		hashes = append(hashes, f.KeyHash)
 	}
@@ -118,7 +121,8 @@ func (s *Versions) Of(e enrollment.Enrollment) (policies consent.Policies, other
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, k := range s.known {
-		if slices.Contains(hashes, id.hash) && k.version.Consent().Asks() {
+		family := slices.Contains(hashes, id.hash) || slices.Contains(hashes, k.version.SpareOfKey)
+		if family && k.version.Consent().Asks() {
 			policies = append(policies, k.version.Consent())
 		}
 	}

@@ -36,7 +36,7 @@ func (s *targets) choose(ctx context.Context, t *target) (*target, error) {
 		}
 	}
 	var absent []string                      // tokens that are not here
-	var late, broken []enrollment.Enrollment // keys whose certificates are not in date, or that cannot be found
+	var late, broken []enrollment.Enrollment // keys whose certificates are not in date, or that cannot be found or used
 	for _, key := range keys {
 		chain, err := s.store.Certificate(key)
 		if err != nil {
@@ -49,7 +49,8 @@ func (s *targets) choose(ctx context.Context, t *target) (*target, error) {
 			return nil, ctx.Err()
 		case errors.Is(err, hsm.ErrNoToken), errors.Is(err, hsm.ErrRemoved):
 			absent = append(absent, key.Key.TokenOnly().Identity().String())
-		case errors.Is(err, hsm.ErrNoKey), errors.Is(err, hsm.ErrKeyMismatch), errors.Is(err, hsm.ErrModule):
+		case errors.Is(err, hsm.ErrNoKey), errors.Is(err, hsm.ErrKeyMismatch), errors.Is(err, hsm.ErrModule),
+			key.SpareOf != "" && !key.IsSpareOf(t.e):
 			broken = append(broken, key)
 		case (&target{key: key, chain: chain}).inDate(time.Now()) != nil:
 			late = append(late, key)

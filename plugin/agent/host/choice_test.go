@@ -32,7 +32,8 @@ func newSpareRig(t *testing.T, life time.Duration) *spareRig {
 	hash, err := hsm.Fingerprint(slot.Key.Public)
 	check(t, err)
 	r.spare = r.e
-	r.spare.Name, r.spare.SpareOf, r.spare.Key, r.spare.KeyHash = "prod-spare", "prod", slot.URI, hash
+	r.spare.Name, r.spare.SpareOf, r.spare.SpareOfKey = "prod-spare", "prod", r.e.KeyHash
+	r.spare.Key, r.spare.KeyHash = slot.URI, hash
 	r.spare = r.save(r.spare)
 	check(t, r.store.SaveCertificate(r.spare, []*x509.Certificate{r.api.Certificate(t, slot.Key.Public, "alice", life)}))
 	r.serve(Options{})
@@ -185,6 +186,50 @@ func TestSpareFollows(t *testing.T) {
 	check(t, err)
 	if asked := again.PINs()[0]; asked.Purpose.Action != "sign in" {
 		t.Errorf("asked again %+v", asked)
+	}
+}
+
+// TestSpareOfAnotherKey: a spare neither serves nor follows a record of another key in the place of the one that its key
+// has signed to be a spare of, nor can it be detached from that one's policy while the agent runs.
+func TestSpareOfAnotherKey(t *testing.T) {
+	r := newSpareRig(t, time.Hour)
+	r.lost(r.token)
+	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
+	r.e.Policy = consent.Always
+	r.e = r.save(r.e)
+	asks := func(what string, name string) {
+		t.Helper()
+		r.mustAgent(func(a *agent) {
+			e, err := r.store.Load(name)
+			check(t, err)
+			if p, _, err := a.targets.versions.Of(e); err != nil || len(p) != 1 || p[0].Mode != consent.Always {
+				t.Errorf("%s: the policies of %s are %v, %v", what, name, p, err)
+			}
+		})
+	}
+	asks("as it is", "prod-spare")
+
+	third := r.fake.Add(hsmtest.FakeOptions{Label: "third", PIN: pin})
+	slot := r.generate(third)
+	hash, err := hsm.Fingerprint(slot.Key.Public)
+	check(t, err)
+	made := r.e
+	made.Key, made.KeyHash, made.Policy, made.Signed = slot.URI, hash, consent.Session, enrollment.Signed{}
+	made.Cluster.TLSServerName = "127.0.0.1"
+	r.save(made)
+	check(t, r.store.SaveCertificate(made, []*x509.Certificate{r.api.Certificate(t, slot.Key.Public, "alice", time.Hour)}))
+	third.Unplug()
+	_, err = r.prepare(r.dial(), caller(2), hsmtest.NewScript(t))
+	if !errors.Is(err, enrollment.ErrUnsigned) || !strings.Contains(hint.Of(err), "kubehsm consent set prod-spare") {
+		t.Errorf("%v; hint: %s", err, hint.Of(err))
+	}
+	asks("beside another record", "prod-spare")
+	check(t, r.store.Delete("prod"))
+	asks("left alone", "prod-spare")
+	now, err := r.store.Load("prod-spare")
+	check(t, err)
+	if now.SpareOf = ""; only(now.Version()) == nil {
+		t.Error("a spare is detached without its key")
 	}
 }
 

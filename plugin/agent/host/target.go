@@ -215,10 +215,11 @@ func (s *targets) spare(t *target) error {
 			return err
 		}
 	}
-	if next, differs := t.key.Follow(first); differs {
+	next, differs, err := t.key.Follow(first)
+	if differs {
 		t.again = &next
 	}
-	return nil
+	return err
 }
 
 // version is the state of the store at a time.

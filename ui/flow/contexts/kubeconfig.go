@@ -62,14 +62,10 @@ func (k Contexts) entry(en enrollment.Enrollment, setCurrent bool) (kubeconfig.E
 type Change struct {
 	from Contexts
 	plan *kubeconfig.Plan
-	// around also changes what the files of kubeconfig do not have, and calls write for them; merges says that it is
-	// all there is to change where they stay as they are.
-	around func(ctx context.Context, write func(context.Context) error) error
-	merges bool
 }
 
 // Empty tells whether everything is as wanted already.
-func (c *Change) Empty() bool { return c.plan.Empty() && !c.merges }
+func (c *Change) Empty() bool { return c.plan.Empty() }
 
 // Diff is a unified diff, secrets redacted. It is raw: clean it before printing.
 func (c *Change) Diff() string { return c.plan.Diff() }
@@ -93,14 +89,6 @@ func (c *Change) Writable() error { return c.plan.Writable() }
 // Apply makes the change, all of it or none. Where there is none to make, it removes
 // what a killed process has left.
 func (c *Change) Apply(ctx context.Context) error {
-	if c.around != nil {
-		return c.around(ctx, c.write)
-	}
-	return c.write(ctx)
-}
-
-// write changes the files of kubeconfig.
-func (c *Change) write(ctx context.Context) error {
 	if !c.plan.Empty() {
 		if err := home.MakeDir(c.from.journal().Dir); err != nil {
 			return err
@@ -184,8 +172,7 @@ func (k Contexts) Undo(ctx context.Context, step string) (*Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	change := &Change{from: k, plan: plan}
-	return change, change.parts(ctx)
+	return &Change{from: k, plan: plan}, nil
 }
 
 // KeptCurrent is the current context if it is the same user's on the same

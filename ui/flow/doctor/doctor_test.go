@@ -244,7 +244,7 @@ func TestSpareIsThere(t *testing.T) {
 			}
 			e.Key.Serial = serial
 			if name != "prod" {
-				e.SpareOf = "prod"
+				e.SpareOf, e.SpareOfKey = "prod", e.KeyHash
 			}
 			if err := m.Env.Enrollments().Save(e); err != nil {
 				t.Fatal(err)

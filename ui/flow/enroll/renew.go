@@ -100,7 +100,6 @@ func (n Renewer) renewal(ctx context.Context, name string, o RenewOptions) (*enr
 		}
 		old.Options.TakeRenewal(o.Options, true)
 		old.Options.Renewal.With = o.With
-		old.Options.SpareOf = en.SpareOf // the enrollment may have been merged or parted since
 		return old, nil
 	}
 	chain, err := n.env.Enrollments().Certificate(en)

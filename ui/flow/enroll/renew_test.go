@@ -66,18 +66,6 @@ func TestRenewTooLate(t *testing.T) {
 		strings.Contains(hint, "--restart") {
 		t.Errorf("another renewal is unfinished: %v, hint %q", err, hint)
 	}
-	en, err := e.Enrollments().Load("prod-hsm")
-	if err == nil {
-		en.SpareOf = "other" // the enrollment is merged meanwhile
-		err = e.Enrollments().Save(en)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if j, err := NewRenewer(e).renewal(ctx, "prod-hsm", RenewOptions{NewKey: true}); err != nil ||
-		j.Options.SpareOf != "other" {
-		t.Errorf("the renewal of what was merged is of a spare of %q, %v", j.Options.SpareOf, err)
-	}
 }
 
 // TestDamagedRenewals: a record of renewals that is damaged is replaced; one of a later version stays.

@@ -174,7 +174,7 @@ func signedPolicy(e enrollment.Enrollment) (consent.Mode, []consent.Rule) {
 }
 
 // recorded is the enrollment of j as it is stored: with the policy of the one whose place it takes, or whose spare
-// it is, and with what its key has signed.
+// it is, and with what its key has signed. A spare stays one of the key that it has signed to be a spare of.
 func recorded(e *env.Env, j *enrolling.Progress) (en enrollment.Enrollment, err error) {
 	en = j.Enrollment()
 	en.Signed = j.Signed
@@ -183,13 +183,23 @@ func recorded(e *env.Env, j *enrolling.Progress) (en enrollment.Enrollment, err 
 	case err == nil:
 		en.Created = old.Created
 		en.Policy, en.Rules = signedPolicy(old)
+		if en.SpareOf != "" {
+			v, err := old.Version()
+			if err != nil {
+				return en, err
+			}
+			en.SpareOf, en.SpareOfKey = v.SpareOf, v.SpareOfKey
+		}
 		if old.KeyHash == en.KeyHash && old.Signed.Later(en.Signed, en.KeyHash) {
 			en.Signed = old.Signed
 		}
 	case en.SpareOf != "":
-		if of, err := e.Enrollments().Load(en.SpareOf); err == nil {
-			en.Policy, en.Rules = signedPolicy(of)
+		of, err := e.Enrollments().Load(en.SpareOf)
+		if err != nil {
+			return en, err
 		}
+		en.SpareOfKey = of.KeyHash
+		en.Policy, en.Rules = signedPolicy(of)
 	}
 	en.Cluster, err = settleProxy(en.Cluster)
 	return en, err

@@ -49,6 +49,9 @@ func (a Agent) Consent(name string) (Consent, error) {
 	c.Version, c.Problem = en.Version()
 	// What cannot be read is not served, so that it does not count: doctor tells of it.
 	family, _ := store.Family(en)
+	if c.Problem == nil && en.SpareOf != "" && family[0].Name == en.SpareOf {
+		_, _, c.Problem = en.Follow(family[0])
+	}
 	hashes := map[string]bool{en.KeyHash: true}
 	for _, e := range family {
 		hashes[e.KeyHash] = true
@@ -63,7 +66,7 @@ func (a Agent) Consent(name string) (Consent, error) {
 }
 
 // SetConsent makes p the policy of the enrollment called name, whose key signs that, see
-// [Agent.Sign]. The agent, if it runs, follows within seconds; the sessions of before end then.
+// [Agent.Sign]. A spare becomes one of the key that its enrollment has now. The agent, if it runs, follows within seconds; the sessions of before end then.
 // Errors: [enrollment.ErrUnknown], [enrollment.ErrInvalid].
 func (a Agent) SetConsent(ctx context.Context, name string, p consent.Policy, asks hsm.Prompter) (Consent, error) {
 	if err := p.Validate(); err != nil {
@@ -80,6 +83,9 @@ func (a Agent) SetConsent(ctx context.Context, name string, p consent.Policy, as
 	}
 	en := c.Enrollment
 	en.Policy, en.Rules = p.Mode, p.Rules
+	if first, err := a.Env.Enrollments().Load(en.SpareOf); err == nil && en.SpareOf != "" {
+		en.SpareOfKey = first.KeyHash
+	}
 	if en, err = a.Sign(ctx, en, asks); err != nil {
 		return c, err
 	}
