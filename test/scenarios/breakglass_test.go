@@ -3,10 +3,13 @@
 package scenarios
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
@@ -110,7 +113,6 @@ func TestBreakGlassPolicy(t *testing.T) {
 		"all right":                   {"x", time.Hour, "kubehsm:break-glass", ""},
 		"another group":               {"", 0, "kubehsm:break-glassy", ""},
 	} {
-		// Names of every length move the group through base64's alignments.
 		for _, user := range []string{"j", "ja", "jan"} {
 			name := unique("request")
 			res := admin.kubectl(requestFor(t, name, user, tc.reason, tc.lifetime, tc.group), "create", "-f", "-")
@@ -124,6 +126,45 @@ func TestBreakGlassPolicy(t *testing.T) {
 			if guarded := tc.group != "kubehsm:break-glassy"; (by.Code == 0) != guarded {
 				t.Errorf("%s, user %s, approved by bob: %s", what, user, by)
 			}
+		}
+	}
+	group := pkix.AttributeTypeAndValue{Type: asn1.ObjectIdentifier{2, 5, 4, 10}, Value: "kubehsm:break-glass"}
+	dev := pkix.AttributeTypeAndValue{Type: group.Type, Value: "dev"}
+	unit := pkix.AttributeTypeAndValue{Type: asn1.ObjectIdentifier{2, 5, 4, 11}, Value: group.Value}
+	user := pkix.AttributeTypeAndValue{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "jane"}
+	whole, err := asn1.Marshal(pkix.RDNSequence{{group}})
+	must(t, err)
+	ofGroup, ofDev := requestBy(t, softwareKey(t), pkix.RDNSequence{{group}, {user}}, nil), requestBy(t, softwareKey(t), pkix.RDNSequence{{dev}, {user}}, nil)
+	for what, request := range map[string][]byte{
+		"a unit":                 requestBy(t, softwareKey(t), pkix.RDNSequence{{unit}, {user}}, nil),
+		"a unit, after a group":  requestBy(t, softwareKey(t), pkix.RDNSequence{{dev}, {unit}, {user}}, nil),
+		"a part of the user":     requestBy(t, softwareKey(t), pkix.RDNSequence{{{Type: user.Type, Value: string(whole)}}}, nil),
+		"an extension":           requestBy(t, softwareKey(t), pkix.RDNSequence{{dev}, {user}}, whole),
+		"PEM that nobody reads":  append(bytes.Replace(ofGroup, []byte("BEGIN "), []byte("BEGIN"), 1), ofDev...),
+		"PEM that comes after":   append(ofDev, ofGroup...),
+		"a group after another":  requestBy(t, softwareKey(t), pkix.RDNSequence{{dev}, {group}, {user}}, nil),
+		"a group after the user": requestBy(t, softwareKey(t), pkix.RDNSequence{{user}, {group}}, nil),
+	} {
+		name := unique("request")
+		res := admin.kubectl(requestOf(name, "x", time.Hour, request), "create", "-f", "-")
+		by := bob.kubectl("", "certificate", "approve", name)
+		if res.Code != 0 || by.Code == 0 || !strings.Contains(by.Stderr, "what kubehsm breakglass request makes") {
+			t.Errorf("%s: %s; approved: %s", what, res, by)
+		}
+	}
+	_, ed, err := ed25519.GenerateKey(rand.Reader)
+	must(t, err)
+	wide, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	must(t, err)
+	long, err := rsa.GenerateKey(rand.Reader, 2048)
+	must(t, err)
+	for _, key := range []crypto.Signer{ed, softwareKey(t), wide, long} { // the lengths before the group take 10 to 13 bytes
+		name := unique("request")
+		request, err := csr.NewRequest(key, csr.Subject{User: "jane", Groups: []string{"kubehsm:break-glass"}}, csr.RequestOptions{})
+		must(t, err)
+		res := admin.kubectl(requestOf(name, "x", time.Hour, request), "create", "-f", "-")
+		if by := bob.kubectl("", "certificate", "approve", name); res.Code != 0 || by.Code != 0 {
+			t.Errorf("%T: %s; approved: %s", key, res, by)
 		}
 	}
 	for _, filer := range []string{"system:bootstrap:abcdef", "system:serviceaccount:kubehsm-system:kubehsm-joiner"} {
@@ -149,9 +190,7 @@ func TestBreakGlassPolicy(t *testing.T) {
 			}
 		}
 	}
-	pem, err := csr.NewRequest(softwareKey(t), csr.Subject{User: "jane", Groups: []string{"dev"}}, csr.RequestOptions{})
-	must(t, err)
-	largest := append(pem, strings.Repeat("\n", 16<<10-len(pem))...)
+	largest := append(ofDev, strings.Repeat("\n", 16<<10-len(ofDev))...)
 	began := time.Now()
 	if res := admin.kubectl(requestOf(unique("request"), "", 0, largest), "create", "-f", "-"); res.Code != 0 {
 		t.Errorf("the largest request: %s", res)
@@ -166,11 +205,22 @@ func inBMPString(t testing.TB, user, group, end string) []byte {
 	for _, c := range []byte(group) {
 		wide = append(wide, 0, c)
 	}
-	subject, err := asn1.Marshal(pkix.RDNSequence{
+	return requestBy(t, softwareKey(t), pkix.RDNSequence{
 		{{Type: asn1.ObjectIdentifier{2, 5, 4, 10}, Value: asn1.RawValue{Tag: asn1.TagBMPString, Bytes: append(wide, end...)}}},
-		{{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: user}}})
+		{{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: user}}}, nil)
+}
+
+// requestBy is a PKCS#10 of any subject, with an extension of no meaning if there is one.
+func requestBy(t testing.TB, key crypto.Signer, subject pkix.RDNSequence, extension []byte) []byte {
+	t.Helper()
+	template := &x509.CertificateRequest{}
+	if extension != nil {
+		template.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 99999, 1}, Value: extension}}
+	}
+	var err error
+	template.RawSubject, err = asn1.Marshal(subject)
 	must(t, err)
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{RawSubject: subject}, softwareKey(t))
+	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
 	must(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 }
