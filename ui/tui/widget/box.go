@@ -34,14 +34,11 @@ func Overlay(base, top string, x, y int) string {
 			continue
 		}
 		under, w := lines[y+i], Width(l)
-		left := ansi.Truncate(under, x, "")
-		if n := Width(left); n < x { // a wide character was cut in half
-			left += strings.Repeat(" ", x-n)
-		}
+		left := Fit(ansi.Truncate(under, x, ""), x) // a wide character may be cut in half
 		room := Width(under) - x - w
 		right := ansi.TruncateLeft(under, x+w, "")
-		if Width(right) > room {
-			right = ansi.TruncateLeft(under, x+w+1, "")
+		for cut := x + w + 1; Width(right) > max(room, 0); cut++ {
+			right = ansi.TruncateLeft(under, cut, "")
 		}
 		if n := room - Width(right); n > 0 {
 			right = strings.Repeat(" ", n) + right
@@ -51,10 +48,13 @@ func Overlay(base, top string, x, y int) string {
 	return strings.Join(lines, "\n")
 }
 
-// Dim draws rendered text again without its styles, as what lies behind a dialog.
+// Dim draws rendered text again without its styles, as what lies behind a dialog. Its lines keep
+// their widths: characters that only a style kept apart may join into one.
 func Dim(t theme.Theme, s string) string {
-	lines := strings.Split(ansi.Strip(s), "\n")
+	lines := strings.Split(s, "\n")
 	for i, l := range lines {
+		l = Fit(ansi.Strip(l), Width(l))
+		lines[i] = l
 		if trimmed := strings.TrimRight(l, " "); trimmed != "" {
 			lines[i] = t.Behind.Render(trimmed) + l[len(trimmed):]
 		}

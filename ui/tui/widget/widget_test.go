@@ -206,6 +206,11 @@ func TestOverlay(t *testing.T) {
 			t.Errorf("x %d: %q", x, got)
 		}
 	}
+	// A skin tone joins the blank before it, or stands alone: as wide as either, depending on who measures.
+	modifier := strings.Repeat(" ", 11) + "\U0001f3fd" + strings.Repeat("鍵", 9) + strings.Repeat(" ", 7)
+	if got, want := Width(Overlay(modifier, strings.Repeat("x", 24), 6, 0)), Width(modifier); got != want {
+		t.Errorf("over a skin tone: %d columns, not %d", got, want)
+	}
 	if got := Overlay("aa\nbb", "x", 0, 9); got != "aa\nbb" {
 		t.Errorf("outside: %q", got)
 	}
