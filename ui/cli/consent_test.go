@@ -131,7 +131,7 @@ func TestAuditVerifies(t *testing.T) {
 func TestConsentTakesThePIN(t *testing.T) {
 	b := newBench(t)
 	slot, _ := b.keyWithCertificate()
-	e := b.enrolled("prod-hsm", "https://api.example:6443", slot)
+	b.enrolled("prod-hsm", "https://api.example:6443", slot)
 	holds := func(policy string) {
 		t.Helper()
 		if doc := document(t, b.ok("consent", "show", "-o", "json")); doc["policy"] != policy || doc["signed"] != true {
@@ -151,8 +151,12 @@ func TestConsentTakesThePIN(t *testing.T) {
 	holds("writes")
 
 	dirs, err := home.FromEnv(func(k string) string { return b.env[k] })
+	if err != nil {
+		t.Fatal(err)
+	}
 	store := enrollment.NewStore(dirs)
-	if e, err = store.Load("prod-hsm"); err == nil {
+	e, err := store.Load("prod-hsm")
+	if err == nil {
 		e.Policy = consent.Session // somebody edits the file
 		err = store.Save(e)
 	}

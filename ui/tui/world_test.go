@@ -288,12 +288,6 @@ func toPolicy(r *rig) {
 	r.Walk("s", "~A new key", "enter", "~Algorithm")
 }
 
-func toCluster(r *rig) {
-	r.T.Helper()
-	toSummary(r)
-	r.Walk("o", "~Which cluster", "~staging")
-}
-
 func toSubject(r *rig) {
 	r.T.Helper()
 	toSummary(r)
