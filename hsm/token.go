@@ -13,9 +13,7 @@ type TokenInfo struct {
 	Manufacturer string `json:"manufacturer,omitempty"`
 	Model        string `json:"model,omitempty"`
 	Serial       string `json:"serial,omitempty"`
-	// Former is the serial that older versions gave the token, "" if it is the same one.
-	Former   string `json:"former,omitempty"`
-	Firmware string `json:"firmware,omitempty"`
+	Firmware     string `json:"firmware,omitempty"`
 	// Reader is the PC/SC reader, or the description of the PKCS#11 slot.
 	Reader string `json:"reader,omitempty"`
 	// Module is the PKCS#11 library that reaches the token.

@@ -302,14 +302,14 @@ func (u URI) TokenOnly() URI {
 }
 
 // MatchToken tells whether t is a token that u names: every attribute that u
-// has must equal t's (RFC 7512 section 2.5), or be the serial that t had before.
+// has must equal t's (RFC 7512 section 2.5).
 func (u URI) MatchToken(t TokenInfo) bool {
 	if u.Scheme != t.Scheme {
 		return false
 	}
 	eq := func(want, have string) bool { return want == "" || want == have }
 	ok := eq(u.Token, t.Label) && eq(u.Manufacturer, t.Manufacturer) && eq(u.Model, t.Model) &&
-		(eq(u.Serial, t.Serial) || u.Serial == t.Former) && eq(u.SlotDescription, t.Reader)
+		eq(u.Serial, t.Serial) && eq(u.SlotDescription, t.Reader)
 	if u.SlotID != nil {
 		ok = ok && *u.SlotID == t.SlotID
 	}

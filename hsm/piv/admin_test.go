@@ -301,21 +301,6 @@ func TestMoveAndDelete(t *testing.T) {
 	must(t, sign(r.signer(t, "82", typing(t))))
 }
 
-// TestFormerName: a card whose serial counts as none any more is still found by it, as it is
-// in enrollments of before.
-func TestFormerName(t *testing.T) {
-	r := newRig(t, vcard.Config{CHUID: &[16]byte{1}, Ways: vcard.Ways{Serial: []byte{0, 0, 0, 0}}})
-	r.tok = r.open(t, hsm.URI{Scheme: hsm.SchemePIV, Serial: "0"})
-	made := r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
-	must(t, sign(r.signer(t, "9a", typing(t))))
-	l, err := r.d.List(t.Context())
-	must(t, err)
-	if info := l.Tokens[0]; made.URI.Serial != "0" || info.Serial != "01000000000000000000000000000000" ||
-		info.Former != "0" {
-		t.Errorf("made %s, listed as %+v", made.URI, info)
-	}
-}
-
 func TestAllSlots(t *testing.T) {
 	r := newRig(t, vcard.Config{})
 	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))

@@ -45,7 +45,7 @@ func on[T any](ctx context.Context, c *card, f func(*applet.Session) (T, error))
 	for _, r := range c.order(readers) {
 		c.pin.notice(r)
 		v, err := operate(ctx, c.cards, r, func(s *applet.Session) (T, error) {
-			if !s.ID.Is(c.about().Serial) {
+			if s.ID.Serial != c.about().Serial {
 				return none, errOtherCard
 			}
 			c.seen(r)
@@ -131,9 +131,7 @@ func (c *card) christen(s *applet.Session) error {
 func (c *card) renamed(s *applet.Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !s.ID.Is(c.info.Serial) {
-		c.info.Serial, c.info.Former = s.ID.Serial, s.ID.Former
-	}
+	c.info.Serial = s.ID.Serial
 }
 
 // begin begins to write: the card has a name, and what follows is not left half-way.

@@ -136,9 +136,6 @@ func (d *Driver) Open(ctx context.Context, u hsm.URI) (hsm.Token, error) {
 		return nil, hinting.With(fmt.Errorf("%d PIV cards: %w", len(found), hsm.ErrSeveralTokens), oneOf(found))
 	}
 	about := found[0]
-	if u.Serial != "" { // Enrollments of older versions keep their URI.
-		about.Serial = u.Serial
-	}
 	for _, r := range l.readers {
 		if r.Name == about.Reader {
 			return d.newToken(about, r), nil

@@ -13,7 +13,7 @@ import (
 // it stays in its reader.
 func (c *cards) describe(s *applet.Session, r pcsc.Reader) (hsm.TokenInfo, error) {
 	info := hsm.TokenInfo{
-		Scheme: hsm.SchemePIV, Serial: s.ID.Serial, Former: s.ID.Former, Firmware: s.ID.Version.String(), Reader: r.Name,
+		Scheme: hsm.SchemePIV, Serial: s.ID.Serial, Firmware: s.ID.Version.String(), Reader: r.Name,
 		Initialized: true,
 	}
 	info.Manufacturer, info.Model = product(r, s.ID.Version)

@@ -38,13 +38,7 @@ type Identity struct {
 	Version Version
 	Serial  string // a serial is empty only if the card has nothing to be known by
 	From    string // [FromSerial], [FromGUID], [FromKey] or ""
-	// Former is what older versions of this program called the card, "" if they called it the
-	// same: a serial of 0 or with the highest bit set, which counts as none.
-	Former string
 }
-
-// Is tells whether name is what the card is called, or was.
-func (id Identity) Is(name string) bool { return id.Serial == name || name != "" && id.Former == name }
 
 // KeyIdentity names a card that has no name by the first key that it has a
 // certificate for. A new certificate for the key keeps the name.

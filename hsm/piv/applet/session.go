@@ -62,14 +62,11 @@ func (s *Session) Identify() error {
 	s.ID = Identity{Version: s.c.version}
 	if s.ID.Version.Known() {
 		n, err := s.serial()
-		name := strconv.FormatUint(uint64(n), 10)
 		switch {
-		case err == nil && int32(n) > 0:
-			s.ID.Serial, s.ID.From = name, FromSerial
+		case err == nil && int32(n) > 0: // a number that others read as negative counts as none
+			s.ID.Serial, s.ID.From = strconv.FormatUint(uint64(n), 10), FromSerial
 			return nil
-		case err == nil: // Others read it as a negative number: it counts as none.
-			s.ID.Former = name
-		case !Refused(err):
+		case err != nil && !Refused(err):
 			return err
 		}
 	}

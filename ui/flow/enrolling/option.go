@@ -141,9 +141,6 @@ func (x Option) words(o *Options) []string {
 
 // AcceptRisk accepts a risk by its name, if it is one of the commands'.
 func (o *Options) AcceptRisk(on Commands, name string) bool {
-	if name == formerDefaults {
-		name = RiskDefaults
-	}
 	for _, x := range table() {
 		if x.Risk == "" || x.On&on == 0 {
 			continue

@@ -59,7 +59,7 @@ type Options struct {
 	FetchChain bool   `json:"-"`
 	// AcceptDefaults enrolls a token whose PIN, PUK or management key is the
 	// default one, which is an error otherwise.
-	AcceptDefaults bool `json:"acceptFactory,omitempty"`
+	AcceptDefaults bool `json:"acceptDefaults,omitempty"`
 	// AcceptForecast files also a request that is certain to be refused, which is
 	// an error otherwise.
 	AcceptForecast bool `json:"acceptForecast,omitempty"`
@@ -102,9 +102,7 @@ type Renewal struct {
 // The risks that can be accepted of an enrollment, by their names on the command line.
 const (
 	RiskDefaults = "default-secrets"
-	// formerDefaults is the former name of RiskDefaults, which scripts may use.
-	formerDefaults = "factory-secrets"
-	RiskForecast   = "forecast"
+	RiskForecast = "forecast"
 	// RiskUnverified is followed by the host.
 	RiskUnverified = "unverified:"
 )

@@ -47,8 +47,7 @@ func whole() *Progress {
 	}
 }
 
-// TestRecord: a record is written as programs of earlier versions have written it,
-// and read back whole.
+// TestRecord: a record has the form of its file, and is read back whole.
 func TestRecord(t *testing.T) {
 	for file, j := range map[string]*Progress{"testdata/progress.json": whole(),
 		"testdata/begun.json": {Options: Options{Name: "x", Token: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "blue"},
@@ -207,7 +206,7 @@ func TestEveryOptionAtEveryStage(t *testing.T) {
 // TestAcceptRisk: a risk is accepted by its name, if the command has it.
 func TestAcceptRisk(t *testing.T) {
 	for name, want := range map[string]Options{
-		RiskDefaults: {AcceptDefaults: true}, formerDefaults: {AcceptDefaults: true},
+		RiskDefaults: {AcceptDefaults: true},
 		RiskForecast: {AcceptForecast: true}, RiskUnverified + "h:1": {AcceptUnverified: "h:1"},
 	} {
 		var o Options

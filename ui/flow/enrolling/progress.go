@@ -158,7 +158,7 @@ func (j *Progress) Prospect(accepted *csr.Accepted) csr.Prospect {
 }
 
 // progressFile is a record as it is written. What it says of its request stands beside
-// the rest, as programs of earlier versions read and write it.
+// the rest.
 type progressFile struct {
 	Options     Options           `json:"options"`
 	Cluster     cluster.Cluster   `json:"cluster"`
