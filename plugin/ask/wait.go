@@ -33,11 +33,8 @@ type Wait struct {
 
 // Waiter is a program that waits for the answer to a question that somebody else is asked.
 type Waiter interface {
-	// Process is the program that waits.
-	Process() process.ID
-	// Sees tells whether the person at that program sees the question that w is about and
-	// that by shows.
-	Sees(w Wait, by Responder) bool
+	// Process is the program that waits. It may be the one that shows the question.
+	Responder
 	// ShowWait shows w until done is called.
 	ShowWait(w Wait) (done func())
 }
@@ -66,11 +63,10 @@ func (w Wait) Question(command string, clean func(string) string) string {
 	}
 	whom := " ("
 	if w.Asker.Known() && w.Asker != w.Client {
-		words += " " + InFront(w.Asker)
+		words += " in the open kubehsm"
 		whom = " (for " // the client is not who asks
-	} else {
-		words += onTerminal(w.Asker)
 	}
+	words += onTerminal(w.Asker)
 	var who []string
 	if command != "" {
 		who = append(who, clean(command))
@@ -83,9 +79,6 @@ func (w Wait) Question(command string, clean func(string) string) string {
 	}
 	return words
 }
-
-// InFront is where an open terminal UI, which p is, asks.
-func InFront(p process.ID) string { return "in the open kubehsm" + onTerminal(p) }
 
 func onTerminal(p process.ID) string {
 	if name := p.TerminalName(); name != "" {

@@ -151,9 +151,6 @@ func (d Dirs) ConfigFile() string { return filepath.Join(d.Config, "config.yaml"
 // Socket is the path of the agent's socket.
 func (d Dirs) Socket() string { return filepath.Join(d.Run, "agent.sock") }
 
-// SignerSocket is the path of the socket on which the agent is an external signer.
-func (d Dirs) SignerSocket() string { return filepath.Join(d.Run, "agent-signer.sock") }
-
 // AgentLock is the file that one agent at a time has locked.
 func (d Dirs) AgentLock() string { return filepath.Join(d.Run, "agent.lock") }
 

@@ -12,7 +12,6 @@ import (
 	"crypto/x509/pkix"
 	"math/big"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -63,32 +62,13 @@ func TestEnrolled(t *testing.T) {
 	if res := p.other(t, "csr", "list"); !strings.Contains(res.Stderr, lab.User+" is not allowed to") {
 		t.Errorf("csr list: %s", res)
 	}
-	// The agent on its own socket.
-	config := map[string]string{"uri": p.enrolledURI(), "enrollment": lab.Enrolled}
-	p.configureSocket(config, "unix://"+filepath.Join(p.Home, "run", "agent-signer.sock"))
-	if res := p.kubectl(whoami...); res.Code != 0 || res.Stdout != lab.User {
-		t.Errorf("on the agent's socket: %s", res)
-	}
 	// A certificate of an authority below the cluster's: the answers bring the issuer.
 	p.certifyBelow()
 	if res := p.kubectl(whoami...); res.Code != 0 || res.Stdout != lab.User {
-		t.Errorf("on the agent's socket, with an intermediate authority: %s", res)
-	}
-	if err := os.WriteFile(p.Kubeconfig, after, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if res := p.kubectl(whoami...); res.Code != 0 || res.Stdout != lab.User {
 		t.Errorf("with an intermediate authority: %s", res)
 	}
-	p.configureSocket(config, "unix://"+filepath.Join(p.Home, "run", "agent-signer.sock"))
 	if res := p.other(t, "agent", "lock"); res.Code != 0 {
 		t.Fatal(res)
-	}
-	if res := p.kubectl(whoami...); res.Code != 1 || !strings.Contains(res.Stderr, "kubehsm unlock "+lab.Enrolled) {
-		t.Errorf("on the agent's socket, locked: %s", res)
-	}
-	if err := os.WriteFile(p.Kubeconfig, after, 0o600); err != nil {
-		t.Fatal(err)
 	}
 	if res := p.kubectl(whoami...); res.Code != 1 || !strings.Contains(res.Stderr, "no terminal to ask on") ||
 		!strings.Contains(res.Stderr, "hint: run `kubehsm unlock` first") {
@@ -144,13 +124,4 @@ func (p *person) certifyBelow() {
 	chain, err = x509.ParseCertificates(slices.Concat(leafDER, middleDER))
 	must(err)
 	must(store.SaveCertificate(e, chain))
-}
-
-// enrolledURI is the key's.
-func (p *person) enrolledURI() string {
-	p.t.Helper()
-	res := p.other(p.t, "key", "list", "-o", "json")
-	_, rest, _ := strings.Cut(res.Stdout, `"uri": "`)
-	uri, _, _ := strings.Cut(rest, `"`)
-	return uri
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/plugin/agent/host"
-	"github.com/kubehsm/kubehsm/ui/prompt"
 )
 
 func (a *app) agentServe() *cobra.Command {
@@ -44,7 +43,7 @@ unit" prints what systemd and launchd need to run it.`,
 			Dirs: env.Dirs, Tokens: host.NewTokens(a.Executable,
 				env.Drivers), Version: a.Version, Unlock: a.config.Unlock, LockOn: a.config.LockOn, Renew: a.config.Renew,
 			Follow: a.config.Follow, Ready: ready,
-			PINSources: a.sources, Asker: prompt.Window(a.config.Pinentry), Supervised: supervised, Executable: a.Executable,
+			PINSources: a.sources, Supervised: supervised, Executable: a.Executable,
 			Port: port,
 		})
 	})

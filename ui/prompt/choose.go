@@ -61,15 +61,6 @@ func Choose(o Options) (p ask.Func, done func()) {
 	return p, done
 }
 
-// Window asks by the pinentry program of the user's own configuration, for who
-// has no terminal; nil if there is none or no graphical session.
-func Window(program string) ask.Func {
-	if program == "" || !graphical() {
-		return nil
-	}
-	return pinentry.New(program, ask.Limit)
-}
-
 // graphical tells whether a window can be shown.
 func graphical() bool {
 	return runtime.GOOS == "windows" || runtime.GOOS == "darwin" ||

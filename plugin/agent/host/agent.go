@@ -103,7 +103,6 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 			dial: dial, records: records, log: log}
 		renewals = &renewals{targets: targets, signIns: signIns, epoch: epoch, records: records, notify: notify,
 			now: time.Now, offered: offerTimeout}
-		keys = &keys{store: store, versions: versions, tokens: tokens, epoch: epoch}
 	)
 	lock = locks.token
 	renewals.renewer = &renewing.Renewer{Store: store, Off: o.Renew == settings.RenewNever,
@@ -127,9 +126,8 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 		credentials: &credentials{program: program, protocol: o.protocol, identify: o.identify, targets: targets,
 			bridge: host,
 			issuer: issuer, state: o.Dirs.State, renewer: renewals.renewer, log: log},
-		signer: &externalSigner{keys: keys, responders: responders, tokens: tokens, epoch: epoch, dial: dial, asker: o.Asker,
-			refusals: refusals, life: life,
-			records: records, notify: notify, socket: o.Dirs.SignerSocket(), log: log}, renewals: renewals}, nil
+		signer:   &externalSigner{store: store, versions: versions, tokens: tokens, epoch: epoch, records: records},
+		renewals: renewals}, nil
 }
 
 // sweep does what time brings: ends unlock windows, forgets sessions. It tells

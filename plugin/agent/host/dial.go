@@ -39,7 +39,11 @@ func (s *dialSigner) reconnect(ctx context.Context, t *target) (crypto.Signer, e
 	if p == nil {
 		p = nobody(s.notify, t.e.Name)
 	}
-	p, settled := s.sourced(p)
+	settled := func() {}
+	if len(s.sources) > 0 { // they come before people
+		from := pinsource.New(pinsource.Options{Entries: s.sources, State: s.state, Getenv: os.Getenv})
+		p, settled = from.Before(p), func() { _ = from.Close() } // a lock that stays ends by itself soon
+	}
 	signer, err := s.signer(ctx, t, q, token.Use{Client: q.Client, Ask: p}, settled)
 	if errors.Is(err, hsm.ErrNoTerminal) {
 		s.notify.Say("The connection to " + t.e.Name + " needs the token's PIN: run your command again, or kubehsm unlock.")
@@ -53,8 +57,8 @@ func (s *dialSigner) signIn(ctx context.Context, t *target, q auditing.Requester
 	return s.signer(ctx, t, q, u, func() {})
 }
 
-// signer returns the key of t, and has each signature recorded. settled is as in
-// [dialSigner.sourced].
+// signer returns the key of t, and has each signature recorded. settled tells the user's PIN
+// sources that the token has judged their PIN, so that others need not wait for that.
 func (s *dialSigner) signer(ctx context.Context, t *target, q auditing.Requester, u token.Use,
 	settled func()) (crypto.Signer, error) {
 	signer, err := t.held.Signer(ctx, u, t.key.Key, t.chain[0].PublicKey)
@@ -67,16 +71,6 @@ func (s *dialSigner) signer(ctx context.Context, t *target, q auditing.Requester
 		settled()
 		s.records.Signature(q, t.e.By(t.key), err)
 	}}, nil
-}
-
-// sourced puts the user's PIN sources before p. settled tells them that the token has
-// judged their PIN, so that others need not wait for that.
-func (s *dialSigner) sourced(p ask.Func) (_ ask.Func, settled func()) {
-	if len(s.sources) == 0 {
-		return p, func() {}
-	}
-	from := pinsource.New(pinsource.Options{Entries: s.sources, State: s.state, Getenv: os.Getenv})
-	return from.Before(p), func() { _ = from.Close() } // a lock that stays ends by itself soon
 }
 
 // recordedSigner records each signature.

@@ -16,7 +16,6 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/logfile"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
-	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -34,12 +33,8 @@ type Options struct {
 	// Tokens is where the tokens come from, see [NewTokens]. It is closed at the end.
 	Tokens  worker.Tokens
 	Version string
-	// PINSources give PINs for reconnects that nobody waits for, and for clients of
-	// the external signer's socket.
+	// PINSources give PINs for reconnects that nobody waits for.
 	PINSources []pinsource.Entry
-	// Asker, if not nil, asks for those clients where nobody else can be asked: in
-	// a window of its own.
-	Asker ask.Func
 	// Unlock is the unlock window; zero fields get the defaults of [settings.Config].
 	Unlock settings.Unlock
 	// LockOn says what else locks all tokens; the zero value is nothing.
@@ -232,7 +227,6 @@ func (a *agent) run(ctx context.Context) (err error) {
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() { a.watch(ctx, name) })
-	wg.Go(func() { a.signer.serve(ctx) })
 	wg.Go(func() { a.away.Run(ctx) })
 	conns := newConnSet()
 	wg.Go(func() { a.accept(ctx, l, conns, &wg) })

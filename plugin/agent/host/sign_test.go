@@ -1,40 +1,22 @@
 package host
 
 import (
-	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/sha256"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/json"
 	"errors"
-	"io"
-	"net/http"
 	"os"
-	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/signing"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
-	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
-	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
-	"github.com/kubehsm/kubehsm/plugin/externalsigner/provider"
-	signer "github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
-	"github.com/kubehsm/kubehsm/plugin/pinsource"
 	"github.com/kubehsm/kubehsm/plugin/process"
-	"github.com/kubehsm/kubehsm/plugin/settings"
-	"github.com/kubehsm/kubehsm/plugin/socket"
-	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 // TestSignForOthers: the agent signs for the external signer with what it holds
@@ -118,150 +100,4 @@ func TestSignatureIsForWhoAsks(t *testing.T) {
 			t.Errorf("it serves %v: held %t, %v, on record %+v", c.serves, held, err, records)
 		}
 	}
-}
-
-// prompts are what the provider shows.
-type prompts struct {
-	mu sync.Mutex
-	bytes.Buffer
-}
-
-func (p *prompts) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.Buffer.Write(b)
-}
-
-// whoami asks the API server who it sees, by a client with the auth provider.
-func (r *rig) whoami(shown io.Writer, config map[string]string) (string, error) {
-	f := provider.NewFactory(provider.Options{Stderr: shown})
-	auth, err := f(r.api.URL, config, nil)
-	check(r.t, err)
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(r.api.CAPEM)
-	client := &http.Client{Transport: auth.WrapTransport(&http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}})}
-	resp, err := client.Get(r.api.URL + "/echo")
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusTeapot { // the stand-in's OK
-		return "", errors.New(resp.Status)
-	}
-	var seen bridgetest.Arrived
-	err = json.NewDecoder(resp.Body).Decode(&seen)
-	return seen.User, err
-}
-
-// TestAgentIsExternalSigner: on its socket, for clients with the auth provider.
-func TestAgentIsExternalSigner(t *testing.T) {
-	r := newRig(t, rigOptions{api: bridgetest.Options{Strict: true}})
-	listens(t, r.dirs.SignerSocket())
-	poll.Until(t, "the socket is its user's alone", func() bool {
-		info, err := os.Stat(r.dirs.SignerSocket())
-		return err == nil && info.Mode().Perm() == 0o600
-	})
-	config := map[string]string{"pathSocket": "unix://" + r.dirs.SignerSocket(), "uri": r.slot.URI.String(),
-		"enrollment": r.e.Name}
-	fails := func(what, says string, config map[string]string) {
-		t.Helper()
-		if user, err := r.whoami(new(prompts), config); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: user %q, error %v, want one with %q", what, user, err, says)
-		}
-	}
-	fails("a locked key", "run `kubehsm unlock prod`", config)
-
-	// Who has offered to answer is asked once: a no holds for a while.
-	no := hsmtest.NewScript(t, hsmtest.Cancel())
-	leave := r.attendedBy(process.ID{}, ask.From(no))
-	for range 2 {
-		fails("a no", hsm.ErrCancelled.Error(), config)
-	}
-	if asked := no.PINs(); len(asked) != 1 || asked[0].Purpose.Command != consent.CommandOf(os.Getpid()) {
-		t.Errorf("asked %+v", asked)
-	}
-	leave()
-	// A while has passed.
-	r.mustAgent(func(a *agent) { a.refusals.remember(process.This(), r.e.Name, nil, true, time.Now()) })
-
-	// Nor is anybody asked for what the key does not sign.
-	r.mustAgent(func(a *agent) {
-		q, err := signer.FromParts(map[string]string{signer.KeyURI: r.slot.URI.String()}, []byte("a text of any length"),
-			crypto.Hash(0))
-		check(t, err)
-		if out, err := a.signer.answer(t.Context(), q, func(string) {}); !errors.Is(err, externalsigner.ErrRequest) ||
-			out.Signature != nil {
-			t.Errorf("no hash: %+v, %v", out, err)
-		}
-	})
-
-	// Somebody who has offered to answer is asked, and the client is told.
-	leave = r.attendedBy(process.ID{}, ask.From(hsmtest.Typing(t, pin)))
-	var shown prompts
-	if user, err := r.whoami(&shown, config); err != nil || user != r.e.User {
-		t.Errorf("user %q, %v", user, err)
-	}
-	if !strings.Contains(shown.String(), "kubehsm asks for the PIN of "+r.token.Info().Name()+
-		": answer in the open kubehsm") {
-		t.Errorf("the client's user reads %q", shown.String())
-	}
-	leave()
-
-	if user, err := r.whoami(new(prompts), config); err != nil || user != r.e.User { // unlocked by now
-		t.Errorf("user %q, %v", user, err)
-	}
-	if records := r.recordsOf(audit.Signature); len(records) != 2 || records[1].Reason != "external-signer" ||
-		records[1].Client == nil || records[1].Client.PID != os.Getpid() {
-		t.Errorf("records %+v", records)
-	}
-	other := map[string]string{"pathSocket": config["pathSocket"], "uri": "pkcs11:token=other;id=%02"}
-	fails("another key", "no enrollment has this key", other)
-	fails("slot numbers", "the agent knows keys by their uri",
-		map[string]string{"pathSocket": config["pathSocket"], "pathLib": "/l.so", "slotId": "0", "objectId": "2"})
-	r.policy(consent.Policy{Mode: consent.Writes})
-	fails("a policy that asks", "prod: its enrollment asks for consent, which such a signature would go round", config)
-	r.end()
-	if _, err := os.Stat(r.dirs.SignerSocket()); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the socket was left: %v", err)
-	}
-}
-
-// TestSignerIsGivenPINs: where nobody has offered to answer, the user's PIN sources
-// and window do, and the client hears of what is asked of a person.
-func TestSignerIsGivenPINs(t *testing.T) {
-	for name, told := range map[string]bool{"source": false, "window": true} {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t, rigOptions{api: bridgetest.Options{Strict: true}, idle: true})
-			var o Options
-			if name == "window" {
-				o.Asker = ask.From(hsmtest.Typing(t, pin))
-			} else {
-				file := filepath.Join(t.TempDir(), "pin")
-				check(t, os.WriteFile(file, []byte(pin+"\n"), 0o600))
-				var err error
-				o.PINSources, err = pinsource.Entries(settings.Config{PINSources: []settings.PINSource{{Token: r.token.Info().URI().String(), Source: "file:" + file}}})
-				check(t, err)
-			}
-			r.serve(o)
-			listens(t, r.dirs.SignerSocket())
-			config := map[string]string{"pathSocket": "unix://" + r.dirs.SignerSocket(), "uri": r.slot.URI.String(),
-				"enrollment": r.e.Name}
-			var shown prompts
-			if user, err := r.whoami(&shown, config); err != nil || user != r.e.User {
-				t.Errorf("user %q, %v", user, err)
-			}
-			if strings.Contains(shown.String(), ": answer in the window that opens") != told {
-				t.Errorf("the client's user reads %q", shown.String())
-			}
-		})
-	}
-}
-
-// listens waits until somebody does: a socket has its name before that.
-func listens(t *testing.T, path string) {
-	t.Helper()
-	poll.Until(t, "somebody listens at "+path, func() bool {
-		c, err := socket.Dial(t.Context(), path)
-		return err == nil && c.Close() == nil
-	})
 }

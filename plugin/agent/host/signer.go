@@ -6,41 +6,27 @@ import (
 	"crypto/rsa"
 	"errors"
 	"fmt"
-	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/token"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask"
-	"github.com/kubehsm/kubehsm/plugin/ask/queue"
-	"github.com/kubehsm/kubehsm/plugin/consent"
-	"github.com/kubehsm/kubehsm/plugin/desktop"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
-	"github.com/kubehsm/kubehsm/plugin/externalsigner"
-	"github.com/kubehsm/kubehsm/plugin/externalsigner/service"
 	signer "github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
-	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
-// externalSigner signs for clients of the external signer protocol: of the agent's
-// socket, and of one of its own.
+// externalSigner signs for the external signer protocol: for connections past the
+// bridge, which nobody is asked about.
 type externalSigner struct {
-	keys       *keys
-	responders *queue.Responders
-	tokens     *token.Holders
-	epoch      *epoch
-	dial       *dialSigner
-	asker      ask.Func // the asker of [Options]
-	refusals   *refusals
-	life       *life
-	records    *auditing.Records
-	notify     *desktop.Notifier
-	socket     string
-	log        *slog.Logger
+	store    enrollment.Store
+	versions *auditing.Versions
+	tokens   *token.Holders
+	epoch    *epoch
+	records  *auditing.Records
 }
 
 // sign makes a signature for the external signer protocol, which leads to a
@@ -61,20 +47,19 @@ func (s *externalSigner) sign(ctx context.Context, q auditing.Requester, digest 
 	if err != nil {
 		return nil, err
 	}
-	e, err := s.keys.enrolled(*r.Config.URI)
-	if errors.Is(err, enrollment.ErrUnknown) || errors.Is(err, errAsksConsent) ||
-		err == nil && !s.tokens.Of(e.Key).Unlocked() {
-		return &wire.Signed{}, nil
-	}
+	e, found, err := s.enrolled(*r.Config.URI)
 	if err != nil {
 		return nil, err
 	}
-	public, err := s.keys.public(e, r.Opts)
+	if !found || !s.tokens.Of(e.Key).Unlocked() {
+		return &wire.Signed{}, nil
+	}
+	public, err := s.public(e, r.Opts)
 	if err != nil {
 		return nil, err
 	}
 	defer s.tokens.Of(e.Key).Questions().Tell(p)()
-	signature, err := s.keys.sign(ctx, token.Use{Client: q.Client, Ask: p.Ask}, e, public, r)
+	signature, err := s.signBy(ctx, token.Use{Client: q.Client, Ask: touchOnly(p.Ask)}, e, public, r)
 	if errors.Is(err, hsm.ErrPINRequired) { // a PIN for each signature
 		return &wire.Signed{}, nil
 	}
@@ -85,112 +70,65 @@ func (s *externalSigner) sign(ctx context.Context, q auditing.Requester, digest 
 	return &wire.Signed{Held: true, Signature: signature}, nil
 }
 
-// serve serves the external signer protocol's gRPC form on a socket of its
-// own, until ctx ends.
-func (s *externalSigner) serve(ctx context.Context) {
-	err := service.ListenAndServe(ctx, s.socket, service.Options{
-		Answer: s.answer,
-		Log:    func(line string) { s.log.Info("external signer", "request", line) },
-	}, func() {})
+// enrolled finds an enrollment of the key. There is none if one of the key's
+// enrollments wants more than signing in.
+func (s *externalSigner) enrolled(u hsm.URI) (e enrollment.Enrollment, found bool, err error) {
+	all, err := s.store.List()
 	if err != nil {
-		s.log.Error("external signer", "error", err)
+		return e, false, err
 	}
+	i := slices.IndexFunc(all,
+		func(e enrollment.Enrollment) bool { return e.Key.Identity().String() == u.Identity().String() })
+	if i < 0 {
+		return e, false, nil
+	}
+	policies, _, err := s.versions.Of(all[i]) // of all enrollments with the key, whatever their URI
+	return all[i], !policies.Asks(), err
 }
 
-// answer answers with the certificate of an enrollment and with signatures
-// by its key. The rule is that of [externalSigner.sign]; a PIN comes from
-// the user's PIN sources or a person, see [Options.Asker].
-func (s *externalSigner) answer(ctx context.Context, r externalsigner.Request,
-	tell func(text string)) (out externalsigner.Answer, err error) {
-	defer r.Zero()
-	s.life.active()
-	if r.Config.URI == nil {
-		return out, hint.With(fmt.Errorf("%w: the agent knows keys by their uri", externalsigner.ErrRequest),
-			"`kubehsm kubeconfig set --mode external-signer` writes it")
-	}
-	if r.Operation == signer.Certificate {
-		return s.keys.certificate(r.Config)
-	}
-	e, err := s.keys.enrolled(*r.Config.URI)
+// public returns the public key of an enrollment, if keys of its kind sign with such
+// options: a card would take a text of any length where no hash is named.
+func (s *externalSigner) public(e enrollment.Enrollment, opts crypto.SignerOpts) (crypto.PublicKey, error) {
+	chain, err := s.store.Certificate(e)
 	if err != nil {
-		return out, hint.With(err,
-			"the agent signs with enrolled keys whose policy is session; "+
-				"`kubehsm external-signer serve` signs with any, and asks for the PIN")
+		return nil, err
 	}
-	public, err := s.keys.public(e, r.Opts)
-	if err != nil {
-		return out, err
-	}
-	q := auditing.Requester{Enrollment: e.Name, Client: process.Of(service.PeerPID(ctx))}
-	purpose := hsm.Purpose{Cluster: e.Name, Action: "sign in", Command: consent.CommandOf(q.Client.PID)}
-	err = s.life.work(func() error {
-		defer s.tokens.Of(e.Key).Questions().Tell(announcedWaiter{q.Client, tell})()
-		if err := s.unlock(ctx, e, q, purpose, tell); err != nil {
-			return err
-		}
-		touched := service.Announced("", tell)(touchOnly(s.responders.Asker(q.Client)))
-		out.Signature, err = s.keys.sign(ctx, token.Use{Client: q.Client, Purpose: purpose, Ask: touched}, e, public, r)
-		s.records.Signed(e, q, err)
-		return err
-	})
-	return out, err
+	return chain[0].PublicKey, signer.CheckKey(chain[0].PublicKey, opts)
 }
 
-// unlock sees to it that the key can be used.
-func (s *externalSigner) unlock(ctx context.Context, e enrollment.Enrollment, q auditing.Requester,
-	purpose hsm.Purpose, tell func(string)) error {
-	h := s.tokens.Of(e.Key)
-	if h.Unlocked() {
-		return nil
-	}
-	if err := s.refusals.recall(q.Client, e.Name, time.Now()); err != nil { // clients ask again and again
-		return err
-	}
-	p := nobody(s.notify, e.Name)
-	if who := s.responders.First(q.Client); who != nil {
-		p = service.Announced(who.Where(), tell)(who.Ask)
-	} else if s.asker != nil {
-		p = service.Announced("in the window that opens", tell)(s.asker)
-	}
-	p, settled := s.dial.sourced(p)
-	defer settled()
+// touchTimeout bounds the wait for a touch that no handshake bounds. Most cards
+// give up after 15 s themselves.
+const touchTimeout = time.Minute
+
+// signBy signs with the key of an enrollment, whose public half is public. It ends when the
+// agent locks, and asks nobody for a PIN.
+func (s *externalSigner) signBy(ctx context.Context, u token.Use, e enrollment.Enrollment, public crypto.PublicKey,
+	r signer.Request) ([]byte, error) {
 	ctx, cancel := s.epoch.untilLocked(ctx)
 	defer cancel()
-	err := lockedOr(ctx, h.Unlock(ctx, token.Use{Client: q.Client, Purpose: purpose, Ask: p},
-		s.records.Unlocking(q, h.URI())))
-	if errors.Is(err, hsm.ErrNoTerminal) {
-		err = fmt.Errorf("%s: %w: the agent does not hold the key unlocked: %w", e.Name, hsm.ErrPINRequired, err)
-		if hint.Of(err) == "" {
-			err = hint.Withf(err, "run `kubehsm unlock %s`", e.Name)
-		}
+	ctx, cancelTouch := context.WithTimeout(ctx, touchTimeout)
+	defer cancelTouch()
+	key, err := s.tokens.Of(e.Key).Signer(ctx, u, e.Key, public)
+	if err != nil {
+		return nil, lockedOr(ctx, err)
 	}
-	s.refusals.remember(q.Client, e.Name, err, true, time.Now())
-	return err
+	signature, err := key.Sign(nil, r.Digest, r.Opts)
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, hsm.ErrTouchTimeout) {
+		err = cause
+	}
+	return signature, err
 }
 
-// waitDelay is how long a client of the external signer's socket waits before it
-// is told why; others know that themselves.
-const waitDelay = time.Second
-
-// announcedWaiter is a client that takes words.
-type announcedWaiter struct {
-	client process.ID
-	tell   func(text string)
-}
-
-// Sees implements [ask.Waiter]. [service.Announced] tells the client of the questions that
-// are asked for it, whoever is asked.
-func (t announcedWaiter) Sees(w ask.Wait, _ ask.Responder) bool {
-	return t.client.Known() && w.Client == t.client
-}
-
-// Process implements [ask.Waiter].
-func (t announcedWaiter) Process() process.ID { return t.client }
-
-// ShowWait implements [ask.Waiter].
-func (t announcedWaiter) ShowWait(w ask.Wait) (done func()) {
-	late := time.AfterFunc(waitDelay, func() {
-		t.tell(w.Words(consent.CommandOf(w.Client.PID), func(s string) string { return s }))
-	})
-	return func() { late.Stop() }
+// touchOnly shows touches, to whoever is there, and asks nothing: not even whether one
+// would be seen, as clients of [wire.OpSign] understand no such question.
+func touchOnly(next ask.Func) ask.Func {
+	return func(ctx context.Context, q ask.Question) (ask.Answer, error) {
+		switch {
+		case q.PIN != nil:
+			return ask.Answer{}, hsm.ErrPINRequired
+		case q.Touch != nil:
+			return next(ctx, q)
+		}
+		return ask.Answer{}, hsm.ErrNoTerminal
+	}
 }

@@ -9,13 +9,10 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
-	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/signing"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/process"
@@ -227,34 +224,4 @@ func TestToldOfATouch(t *testing.T) {
 	close(free)
 	r.token.Touch()
 	check(t, <-result)
-}
-
-// TestTellsInWords: a client that takes words has them after a second of waiting.
-func TestTellsInWords(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var told []string
-		w := announcedWaiter{tell: func(s string) { told = append(told, s) }}
-		wait := ask.Wait{For: ask.ForTouch, Token: "lab"}
-		w.ShowWait(wait)()
-		done := w.ShowWait(wait)
-		time.Sleep(waitDelay)
-		synctest.Wait()
-		done()
-		if len(told) != 1 || told[0] != `waiting: a touch of "lab" is awaited` {
-			t.Errorf("%q", told)
-		}
-	})
-}
-
-// TestToldOnceOfItsOwn: a client of the external signer's socket hears of a question that is
-// asked for it from whoever asks. Other clients hear that the question is asked elsewhere.
-func TestToldOnceOfItsOwn(t *testing.T) {
-	own, ui := elsewhere(t), &link.Asker{Client: elsewhere(t)}
-	w := ask.Wait{For: ask.ForPIN, Kind: "PIN", Token: "lab", Client: own, Asker: ui.Client}
-	if !(announcedWaiter{client: own}).Sees(w, ui) {
-		t.Error("the client is told again of its own question")
-	}
-	if (announcedWaiter{client: elsewhere(t)}).Sees(w, ui) {
-		t.Error("another client is not told why it waits")
-	}
 }

@@ -104,9 +104,6 @@ func (r *Asker) touch(q ask.Question) (done func()) {
 	})
 }
 
-// Sees implements [ask.Waiter].
-func (r *Asker) Sees(_ ask.Wait, by ask.Responder) bool { return by == ask.Responder(r) }
-
 // ShowWait implements [ask.Waiter], at a client that understands it.
 func (r *Asker) ShowWait(w ask.Wait) (done func()) {
 	if !r.Waits || w.For == ask.ForLibrary && !r.Libraries {

@@ -97,7 +97,7 @@ func (s *Questions) elsewhere(w ask.Waiter) (latest *ask.Wait, changed <-chan st
 			library = &found
 			continue
 		}
-		if w.Sees(a.Wait, a.by) || a.Asker == (process.ID{}) && a.Client == who || here != 0 && here == a.Asker.Terminal() {
+		if a.by == ask.Responder(w) || a.Asker == (process.ID{}) && a.Client == who || here != 0 && here == a.Asker.Terminal() {
 			return nil, s.changed
 		}
 		latest = &found

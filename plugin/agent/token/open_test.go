@@ -18,9 +18,8 @@ type client struct {
 	now *ask.Wait // the wait that the client was told of
 }
 
-func (c *client) Process() process.ID                    { return c.id }
-func (c *client) Sees(_ ask.Wait, by ask.Responder) bool { return by == ask.Responder(c) }
-func (c *client) ShowWait(w ask.Wait) (done func())      { c.now = &w; return func() { c.now = nil } }
+func (c *client) Process() process.ID               { return c.id }
+func (c *client) ShowWait(w ask.Wait) (done func()) { c.now = &w; return func() { c.now = nil } }
 
 // TestTold: a client that waits hears of the question that is open elsewhere, until it is
 // answered. The client that shows the question, and the one that it is asked for, do not.

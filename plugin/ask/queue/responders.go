@@ -26,14 +26,6 @@ type Responder struct {
 	Client process.ID
 }
 
-// Where is where the person answers, in words.
-func (p *Responder) Where() string {
-	if p.Client != (process.ID{}) {
-		return "where the command runs"
-	}
-	return ask.InFront(p.Process())
-}
-
 // Responders are those who can be asked now. Make them with [NewResponders]. They are safe
 // for concurrent use.
 type Responders struct {
