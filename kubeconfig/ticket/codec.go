@@ -42,7 +42,6 @@ const (
 	fieldPolicy   // a byte
 	fieldSerial
 	fieldName
-	fieldSeal
 )
 
 // alphabet is RFC 4648's, without padding.
@@ -105,7 +104,6 @@ func (t Ticket) fields() []byte {
 	}
 	put(fieldSerial, []byte(t.Serial))
 	put(fieldName, []byte(t.Name))
-	put(fieldSeal, t.Seal)
 	return b
 }
 
@@ -260,8 +258,6 @@ func (t *Ticket) set(tag byte, value []byte) error {
 		t.Serial = string(value)
 	case fieldName:
 		t.Name = string(value)
-	case fieldSeal:
-		t.Seal = slices.Clone(value)
 	default:
 		return hint.Withf(fmt.Errorf("%w: it has a field that this program does not know", ErrVersion),
 			"a newer kubehsm may know it")

@@ -35,9 +35,6 @@ type Ticket struct {
 	Token bootstraptoken.Token
 	// Expires is when the token ends, in whole seconds.
 	Expires time.Time
-	// Seal, if set, is the help desk's public key (X25519, 32 bytes) for what is
-	// to be sent back sealed: see [Ticket.SealTo].
-	Seal []byte
 }
 
 // Validate reports what a ticket cannot have, as an *[InputError].
@@ -61,8 +58,6 @@ func (t Ticket) Validate() error {
 		return problem.BadInput("lifetime", "", "it is negative")
 	case t.Policy&^allPolicies != 0:
 		return problem.BadInput("policy", "", "unknown policies")
-	case len(t.Seal) != 0 && len(t.Seal) != sealKeySize:
-		return problem.BadInput("seal", "", "the key has %d bytes, not %d", len(t.Seal), sealKeySize)
 	}
 	for field, text := range map[string]string{"user": t.User, "name": t.Name, "server": t.Server, "signer": t.Signer,
 		"serial": t.Serial, "group": strings.Join(t.Groups, "")} {

@@ -22,15 +22,11 @@ func sample(t testing.TB) Ticket {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := NewSealKey()
-	if err != nil {
-		t.Fatal(err)
-	}
 	return Ticket{
 		Terms: Terms{User: "jane@example.org", Groups: []string{"dev", "opérations"}, Signer: "example.com/client",
 			Lifetime: 24 * time.Hour, Policy: Attested | TouchAlways, Serial: "1234567"},
 		Name: "prod", Server: "https://10.0.0.1:6443/k8s", Pins: []discovery.Pin{{1, 2}, {3}}, Token: token,
-		Expires: time.Date(2026, 11, 21, 18, 0, 0, 0, time.UTC), Seal: key.Public(),
+		Expires: time.Date(2026, 11, 21, 18, 0, 0, 0, time.UTC),
 	}
 }
 
@@ -45,7 +41,7 @@ func reveal(t testing.TB, k Ticket) string {
 
 func TestRoundTrip(t *testing.T) {
 	small := sample(t)
-	small.Terms, small.Name, small.Seal, small.Pins = Terms{User: "jane"}, "", nil, small.Pins[:1]
+	small.Terms, small.Name, small.Pins = Terms{User: "jane"}, "", small.Pins[:1]
 	for name, want := range map[string]Ticket{"whole": sample(t), "small": small} {
 		text := reveal(t, want)
 		if !strings.HasPrefix(text, "KHSM1-") {
@@ -144,7 +140,6 @@ func TestValidate(t *testing.T) {
 		"expires": func(k *Ticket) { k.Expires = time.Time{} },
 		"token":   func(k *Ticket) { k.Token = bootstraptoken.Token{} },
 		"name":    func(k *Ticket) { k.Name = "a\x1b[2J" },
-		"seal":    func(k *Ticket) { k.Seal = []byte{1} },
 	} {
 		k := sample(t)
 		change(&k)
@@ -234,41 +229,6 @@ func TestTokenGroups(t *testing.T) {
 		if got, err := TermsOf(groups); !errors.Is(err, ErrTerms) || errors.Is(err, ErrNoTerms) {
 			t.Errorf("%s: %+v, %v", what, got, err)
 		}
-	}
-}
-
-func TestSeal(t *testing.T) {
-	k := sample(t)
-	key, err := NewSealKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	k.Seal = key.Public()
-	text, err := k.SealTo([]byte("12345678"), []byte("PUK 1234567"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept, err := ParseSealKey(key.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := kept.Open([]byte(strings.ToLower(text)), []byte("PUK 1234567")); err != nil ||
-		string(got) != "12345678" {
-		t.Errorf("%q, %v", got, err)
-	}
-	if _, err := kept.Open([]byte(text), []byte("PUK 7654321")); err == nil {
-		t.Error("opened for another token")
-	}
-	other, err := NewSealKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := other.Open([]byte(text), []byte("PUK 1234567")); err == nil {
-		t.Error("opened with another key")
-	}
-	k.Seal = nil
-	if _, err := k.SealTo([]byte("1"), nil); err == nil {
-		t.Error("sealed to no key")
 	}
 }
 

@@ -199,7 +199,6 @@ func TestSecrets(t *testing.T) {
 	}
 	// Nobody is asked for a ticket, nor is a wrong one looked at, before.
 	d.fails(1, "the default PIN, PUK and management key", "join", "--ticket", "KHSM1")
-	d.fails(1, "the default PIN and management key", "join", "--ticket", "KHSM1", "--generate-puk")
 	d.fails(2, "neither a ticket nor a file with one", "join", "--ticket", "KHSM1", "--accept-risk", "default-secrets")
 	d.fails(4, "wrong PIV PIN: 2 tries left", "token", "pin", "change", "--pin-fd", d.fd("999999"), "--new-pin-fd",
 		d.fd(ownPIN))

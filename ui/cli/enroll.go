@@ -336,25 +336,14 @@ func resultWords(w *words, r enrolling.Result) {
 	}
 }
 
-// sealedWords say what to do with a PUK that the help desk opens.
-func sealedWords(w *words, s enrolling.SealedPUK) {
-	what, send, open := present.SealedPUK(s)
-	w.line("%s", what)
-	w.line("  %s", send)
-	w.line("They open it with: %s", open)
-}
-
 // emitResult prints a finished enrollment.
 func (a *app) emitResult(o *format, r enrolling.Result) error {
 	return a.emit(o, r, func(w *words) { resultWords(w, r) })
 }
 
-// showPUK shows a new PUK on the terminal, once: itself, or sealed for the help desk.
+// showPUK shows a new PUK on the terminal, once.
 func (a *app) showPUK(r *enrolling.Result) error {
 	w := a.err()
-	if r.SealedPUK != nil {
-		sealedWords(w, *r.SealedPUK)
-	}
 	if r.PUK.Len() > 0 {
 		what, keep := present.FreshPUK(*r)
 		w.line("")

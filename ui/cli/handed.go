@@ -21,7 +21,6 @@ import (
 const (
 	ticketKind         hsm.PINKind = "ticket"
 	bootstrapTokenKind hsm.PINKind = "bootstrap token"
-	sealedKind         hsm.PINKind = "sealed PUK"
 )
 
 // handed reads a secret that the value of a flag stands for: "-" is standard
@@ -35,8 +34,6 @@ func (a *app) handed(ctx context.Context, flag, value string, kind hsm.PINKind) 
 		return bytes.TrimSpace(b), err
 	case value == "", value == "-": // waiting for input on a terminal would look like hanging
 		return a.askHanded(ctx, flag, kind)
-	case kind == sealedKind && ticket.IsSealed([]byte(value)): // only the right computer opens a sealed ticket
-		return []byte(value), nil
 	case isHanded([]byte(value)):
 		w := a.err()
 		w.line("warning: other users of this computer can read the %s on the command line; "+

@@ -37,12 +37,11 @@ const (
 
 // headings are those of flags, in the order in which help shows them.
 var headings = []string{headingCluster, enrolling.HeadingIdentity, enrolling.HeadingKey, enrolling.HeadingRequest,
-	enrolling.HeadingApproval, enrolling.HeadingKubeconfig, headingPUK, headingOther}
+	enrolling.HeadingApproval, enrolling.HeadingKubeconfig, headingOther}
 
 // The headings of flags that are no options of an enrollment.
 const (
 	headingCluster = "Cluster flags"
-	headingPUK     = "PUK flags"
 	headingOther   = "Flags"
 )
 

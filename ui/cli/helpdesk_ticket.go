@@ -107,8 +107,6 @@ kubehsm helpdesk ticket --for jane --name prod --spare -o file --file jane.png`,
 	annotate(flags, flagChoices, ticket.PolicyNames(), "policy")
 	flags.StringVar(&f.options.Serial, "serial", "", "`serial` number of the token that must be used")
 	flags.StringVar(&f.options.Name, "name", "", "`name` proposed for the user's kubeconfig context")
-	flags.BoolVar(&f.options.Seal, "seal-puk", false,
-		"have a new PUK sealed to you when the user joins with --generate-puk")
 	flags.BoolVar(&f.spare, "spare", false, "make a second ticket, for a spare token")
 	flags.StringVar(&f.file, "file", "",
 		"`file` for -o file; the ticket for a spare token goes to one with -spare in its name")

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
@@ -25,7 +24,6 @@ type joinFlags struct {
 	hashes                                      []string
 	unsafe                                      bool
 	ticket, certificate                         string
-	generatePUK, printPUK                       bool
 	discoveryTimeout                            time.Duration
 }
 
@@ -78,11 +76,6 @@ kubehsm join --name prod --certificate sent.pem`,
 				return err
 			}
 		}
-		if f.generatePUK && !f.enroll.plan {
-			if err := f.newPUK(a, c, env, options, o); err != nil {
-				return usage(err)
-			}
-		}
 		return usage(a.enrollByLines(c.Context(), env, options, f.enroll, o))
 	})
 	flags := c.Flags()
@@ -104,16 +97,9 @@ kubehsm join --name prod --certificate sent.pem`,
 		"time limit for finding the cluster, a `duration`; default "+span.Limit(discovery.DefaultTimeout))
 	flags.StringVar(&f.certificate, "certificate", "",
 		"continue with the certificate in this `file` from the help desk")
-	flags.BoolVar(&f.generatePUK, "generate-puk", false,
-		"first give a PIV card a random PUK, which is shown once, or sealed to the help desk if the ticket asks "+
-			"for that")
-	flags.BoolVar(&f.printPUK, "print", false,
-		"write the new PUK to standard output instead of the terminal")
-	a.secretFD(flags, "puk-fd", "the PUK in force", isPUK)
 	annotate(flags, flagHeading, []string{headingCluster}, "ticket", "token", "discovery-token", "tls-bootstrap-token",
 		"discovery-token-ca-cert-hash", "discovery-token-unsafe-skip-ca-verification", "discovery-file", "discovery-timeout")
 	annotate(flags, flagHeading, []string{enrolling.HeadingApproval}, "certificate")
-	annotate(flags, flagHeading, []string{headingPUK}, "generate-puk", "print", "puk-fd")
 	f.enroll.hsm = "hsm"
 	f.enroll.bindTo(flags)
 	f.enroll.bindSpare(flags)
@@ -165,7 +151,7 @@ func (f *joinFlags) refuseDefaults(ctx context.Context, env *env.Env) error {
 	if err != nil || o.Name != "" || o.AcceptDefaults || f.enroll.plan {
 		return err
 	}
-	return enroll.NewJoins(env).RefuseDefaults(ctx, o.Token, !f.generatePUK)
+	return enroll.NewJoins(env).RefuseDefaults(ctx, o.Token)
 }
 
 func (f *joinFlags) useTicket(ctx context.Context, a *app, o *enrolling.Options, args []string) error {
@@ -248,26 +234,4 @@ func (f *joinFlags) tokens(ctx context.Context, a *app, j *enrolling.Join) error
 		err = errors.Join(err, a.handedFiler(ctx, "tls-bootstrap-token", f.bootstrapToken, j))
 	}
 	return err
-}
-
-// newPUK gives the card a random PUK before it joins.
-func (f *joinFlags) newPUK(a *app, c *cobra.Command, env *env.Env, o enrolling.Options, out *format) error {
-	ctx := c.Context()
-	r, err := enroll.NewJoins(env).NewPUK(ctx, o, func() error { return a.showable(ctx, f.printPUK, "PUK") }, a.prompter())
-	w := a.err()
-	switch {
-	case r == nil && errors.Is(err, hsm.ErrUnsupported):
-		return ui.Usagef("--generate-puk: this is no PIV card; it has no PUK")
-	case r == nil:
-		return err
-	case r.Kept:
-		w.line("note: the PUK is no longer the default, or the card does not tell; it was not changed")
-	case r.Sealed != "":
-		sealedWords(w, enrolling.SealedPUK{Text: r.Sealed, Ticket: o.Join.Ticket, Serial: r.Serial})
-	case r.Secret != nil:
-		fresh := &freshSecret{what: "PUK", field: "newPUK", text: string(r.Secret.Bytes()), secret: r.Secret,
-			print: f.printPUK, err: err, ctx: ctx}
-		return errors.Join(err, fresh.show(a, out))
-	}
-	return errors.Join(err, w.flush())
 }

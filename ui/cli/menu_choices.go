@@ -107,8 +107,6 @@ func moreChoices() []choice {
 		{title: "prove that revocation works in a cluster", args: []string{"revocation", "check"}, writes: true},
 		{title: "choose who is never refused by a revocation", args: []string{"revocation", "set"}, writes: true,
 			asks: []asked{{"recovery group", "recovery-group", false}}},
-		{title: "open a sealed PUK", args: []string{"helpdesk", "open"}, writes: true,
-			asks: []asked{{"ticket's ID", "ticket-id", false}, {"serial number of the token", "serial", false}}},
 		{title: "see what the help desk did from here", args: []string{"helpdesk", "list"}},
 		{title: "make a bootstrap token", args: []string{"bootstrap-token", "create", "--print-join-command"}, writes: true},
 		{title: "delete a ticket or bootstrap token", args: []string{"bootstrap-token", "delete"}, writes: true,

@@ -88,7 +88,6 @@ func documents() []Entry {
 		{"helpdesk list",
 			"record[]: time action server ticket terms request fingerprint certificate user keys[] " +
 				"certificates[] reason expires note"},
-		{"helpdesk open", "ticket serial, with --print puk"},
 		{"breakglass approve", "a request as in csr list"},
 		{"breakglass list", "breakGlass[]: name user server key notAfter state"},
 		{

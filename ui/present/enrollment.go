@@ -147,11 +147,7 @@ func replacements(r enroll.Review) string {
 	for _, kind := range r.Replaces {
 		switch kind {
 		case hsm.PUK:
-			puk := "random PUK (shown at the end)"
-			if j := r.Options.Join; j != nil && len(j.Seal) > 0 {
-				puk = "random PUK (sealed for your help desk)"
-			}
-			fresh = append(fresh, puk)
+			fresh = append(fresh, "random PUK (shown at the end)")
 		case hsm.ManagementKey:
 			fresh = append(fresh, "random management key")
 		default:
@@ -307,13 +303,6 @@ func FreshPUK(r enrolling.Result) (what, keep string) {
 	}
 	return what, "Write it down now: it is not shown again. Keep it apart from the token. It sets a new PIN when the " +
 		"old one is blocked."
-}
-
-// SealedPUK says what to do with a token's new PUK that the help desk opens: what it is, the
-// text to send, and the command that opens it.
-func SealedPUK(s enrolling.SealedPUK) (what, send, open string) {
-	return "The card has a new PUK, which you do not need to know. Send this to the help desk, it is sealed for them:",
-		s.Text, "kubehsm helpdesk open --ticket-id " + s.Ticket + " --serial " + s.Serial
 }
 
 // Result is a finished enrollment in parts.

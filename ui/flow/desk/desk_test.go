@@ -235,39 +235,6 @@ func TestMakeTicket(t *testing.T) {
 	}
 }
 
-// TestOpenSealed: the PUK that the ticket's user sends back is opened for its own token,
-// once.
-func TestOpenSealed(t *testing.T) {
-	w := desk(t)
-	k := NewTickets(w.Env)
-	public, err := k.newSealKey("abcdef")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := ticket.Ticket{Seal: public}.SealTo([]byte("12345678"), ticket.PUKInfo("abcdef", "7"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, c := range map[string]struct{ id, serial, hint string }{
-		"another token": {"abcdef", "8", ""}, "another ticket": {"ghijkl", "7", "--seal-puk"}, "no ticket": {"../x", "7", ""},
-	} {
-		if puk, err := k.OpenSealed(c.id, c.serial, []byte(text)); err == nil || puk != nil ||
-			!strings.Contains(hinting.Of(err), c.hint) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	puk, err := k.OpenSealed("abcdef", "7", []byte(text))
-	if err != nil || string(puk.Bytes()) != "12345678" {
-		t.Fatalf("%v", err)
-	}
-	if err := k.ForgetSealKey("abcdef"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := k.OpenSealed("abcdef", "7", []byte(text)); err == nil {
-		t.Error("once more")
-	}
-}
-
 // TestApprove: an approval is on record with its details, even if a later step fails. A
 // failure before the approval changes nothing.
 func TestApprove(t *testing.T) {

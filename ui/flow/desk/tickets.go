@@ -5,20 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
-	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -35,8 +30,6 @@ type TicketOptions struct {
 	TTL time.Duration
 	// Name is the name proposed for the enrollment.
 	Name string
-	// Seal has what is secret sent back sealed: see [Tickets.OpenSealed].
-	Seal bool
 }
 
 // IssuedTicket is a ticket that the cluster knows.
@@ -84,9 +77,6 @@ func NewTickets(e *env.Env) Tickets { return Tickets{env: e, access: cluster.Acc
 // Make makes a ticket: a bootstrap token of its own, recorded here and
 // told to the cluster of the context.
 func (k Tickets) Make(ctx context.Context, kubeContext string, o TicketOptions) (IssuedTicket, error) {
-	if err := k.sweepSealKeys(); err != nil {
-		return IssuedTicket{}, err
-	}
 	if o.TTL == 0 {
 		o.TTL = DefaultTicketTTL
 	}
@@ -124,11 +114,6 @@ func (k Tickets) Make(ctx context.Context, kubeContext string, o TicketOptions) 
 	if err := record.Validate(); err != nil {
 		return IssuedTicket{}, err
 	}
-	if o.Seal {
-		if t.Seal, err = k.newSealKey(t.Token.ID()); err != nil {
-			return IssuedTicket{}, err
-		}
-	}
 	issued := IssuedTicket{ID: t.Token.ID(), Name: t.Name, Server: t.Server, Terms: t.Terms, Expires: t.Expires}
 	if issued.Text, err = t.Reveal(); err != nil {
 		return IssuedTicket{}, err
@@ -145,7 +130,7 @@ func (k Tickets) Make(ctx context.Context, kubeContext string, o TicketOptions) 
 	}
 	if err := client.Create(ctx, record); err != nil {
 		left := k.notMade(context.WithoutCancel(ctx), client, issued.ID, err)
-		return IssuedTicket{}, hint.With(errors.Join(policyHint(err), k.ForgetSealKey(issued.ID), left),
+		return IssuedTicket{}, hint.With(errors.Join(policyHint(err), left),
 			cmp.Or(hint.Of(left), hint.Of(policyHint(err))))
 	}
 	// Many clusters show no cluster-info, or sign none: better told here than there.
@@ -178,87 +163,6 @@ func (k Tickets) notMade(ctx context.Context, client *bootstraptoken.Client, id 
 		}
 	}
 	return deeds.NewLog(k.env).Add(ctx, deeds.Deed{Action: deeds.NotMade, Ticket: id, Note: why.Error()})
-}
-
-// sealDir keeps the private halves of tickets' keys: until they are used, or
-// their tickets are long over.
-func (k Tickets) sealDir() string { return filepath.Join(k.env.Dirs.State, "helpdesk-keys") }
-
-func (k Tickets) sealPath(id string) string { return filepath.Join(k.sealDir(), id+".key") }
-
-// keepSealKeys is how long a key outlives its ticket at most.
-const keepSealKeys = 7 * 24 * time.Hour
-
-func (k Tickets) newSealKey(id string) ([]byte, error) {
-	key, err := ticket.NewSealKey()
-	if err != nil {
-		return nil, err
-	}
-	if err := k.env.Dirs.Prepare(); err != nil {
-		return nil, err
-	}
-	if err := home.MakeDir(k.sealDir()); err != nil {
-		return nil, err
-	}
-	private := key.Bytes()
-	defer clear(private)
-	return key.Public(), home.WriteFile(k.sealPath(id), private)
-}
-
-// sweepSealKeys removes keys that nothing will be sealed to any more.
-func (k Tickets) sweepSealKeys() error {
-	entries, err := os.ReadDir(k.sealDir())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	for _, entry := range entries {
-		info, err := entry.Info()
-		if err == nil && time.Since(info.ModTime()) > ticket.MaxTTL+keepSealKeys {
-			if err := os.Remove(filepath.Join(k.sealDir(), entry.Name())); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// OpenSealed opens what a user of the ticket with this ID sent back, for the
-// token with this serial number. The caller zeroes it. The key stays until
-// [Tickets.ForgetSealKey].
-func (k Tickets) OpenSealed(id, serial string, sealed []byte) (*hsm.Secret, error) {
-	if !bootstraptoken.ValidID(id) {
-		return nil, fmt.Errorf("%w ID", bootstraptoken.ErrMalformed)
-	}
-	if err := k.sweepSealKeys(); err != nil {
-		return nil, err
-	}
-	private, err := home.ReadFile(k.sealPath(id), home.MaxFile, nil)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, hint.With(fmt.Errorf("there is no key for the ticket %q here", id),
-			"only the computer and user that made the ticket, with --seal-puk, can open it, and for a week")
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer clear(private)
-	key, err := ticket.ParseSealKey(private)
-	if err != nil {
-		return nil, err
-	}
-	secret, err := key.Open(sealed, ticket.PUKInfo(id, serial))
-	if err != nil {
-		return nil, err
-	}
-	return hsm.NewSecret(secret), nil
-}
-
-// ForgetSealKey removes the key that [Tickets.OpenSealed] used.
-func (k Tickets) ForgetSealKey(id string) error {
-	err := os.Remove(k.sealPath(id))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }
 
 // TicketsOut are the tickets of the record that are still good at now and were not

@@ -97,10 +97,9 @@ func (s secrets) mend(ctx context.Context) error {
 }
 
 // RefuseDefaults is [ErrDefaultSecrets] for a token that cannot be enrolled before
-// its default PIN, PUK or management key is changed; the PUK counts only with puk.
-// The zero URI is the only token there is. It returns nil where no token can be looked at
+// its default PIN, PUK or management key is changed. The zero URI is the only token there is. It returns nil where no token can be looked at
 // yet: then the enrollment checks.
-func (n Joins) RefuseDefaults(ctx context.Context, u hsm.URI, puk bool) error {
+func (n Joins) RefuseDefaults(ctx context.Context, u hsm.URI) error {
 	if u.Scheme == "" {
 		var err error
 		if u, err = (token.Tokens{Env: n.env}).Only(ctx); err != nil {
@@ -119,9 +118,6 @@ func (n Joins) RefuseDefaults(ctx context.Context, u hsm.URI, puk bool) error {
 	all, err := defaultSecrets(ctx, t, info)
 	if err != nil {
 		return ctx.Err()
-	}
-	if !puk {
-		all = slices.DeleteFunc(all, func(s defaultSecret) bool { return s.kind == hsm.PUK })
 	}
 	if len(all) == 0 {
 		return nil
@@ -214,15 +210,6 @@ func (s secrets) replacePUK(ctx context.Context) {
 	if fresh != nil {
 		r.result.PUK = fresh.InForce(err)
 		r.result.PUKUnsure = err != nil && r.result.PUK != nil
-	}
-	if r.result.PUK != nil && o.Join != nil && len(o.Join.Seal) > 0 { // a PUK that may be in force, too
-		sealed := enrolling.SealedPUK{Ticket: o.Join.Ticket, Serial: r.info.Serial}
-		text, sealing := o.Join.SealPUK(sealed.Serial, r.result.PUK.Bytes())
-		if err = errors.Join(err, sealing); sealing == nil { // a PUK that is not sealed is shown
-			sealed.Text = text
-			r.result.PUK.Zero()
-			r.result.PUK, r.result.SealedPUK = nil, &sealed
-		}
 	}
 	if err != nil {
 		state := "is still the default one, which everybody knows: whoever has the token can set its PIN"

@@ -252,53 +252,6 @@ func TestTakeCertificate(t *testing.T) {
 	}
 }
 
-// TestNewPUK: a card that joins gets a new PUK once. The PUK is sealed for the help desk or
-// shown, and is never in force unseen.
-func TestNewPUK(t *testing.T) {
-	administered := func(t testing.TB) *flowtest.World {
-		t.Helper()
-		return flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{Can: hsmtest.Administered()}, "jane")
-	}
-	var out *JoinPUK
-	o := enrolling.Options{Name: "prod-hsm", User: "jane"}
-	flowtest.UseCase{Name: "change", World: administered, Answers: []hsmtest.Answer{hsmtest.PIN(hsmtest.FakePUK)},
-		Leaves: []string{""}, // the PUK is made up anew
-		Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) (err error) {
-			out, err = NewJoins(w.Env).NewPUK(ctx, o, nil, p)
-			if puk := w.Card.PUK(); puk != hsmtest.FakePUK &&
-				(out == nil || out.Secret == nil || string(out.Secret.Bytes()) != puk) {
-				t.Errorf("the PUK %s is in force, and nobody knows: %v", puk, err)
-			}
-			return err
-		}}.Try(t)
-	w := administered(t)
-	unwilling := errors.New("there is no terminal to show it on")
-	if _, err := NewJoins(w.Env).NewPUK(t.Context(), o, func() error { return unwilling },
-		hsmtest.NewScript(t)); !errors.Is(err, unwilling) || w.Card.PUK() != hsmtest.FakePUK {
-		t.Errorf("where it cannot be shown: %v, PUK %s", err, w.Card.PUK())
-	}
-	if err := NewJoins(w.Env).RefuseDefaults(t.Context(), w.Card.Info().URI(), true); err == nil {
-		t.Error("a card with default secrets is not refused")
-	}
-	change := func() error {
-		_, err := token.Tokens{Env: w.Env}.ChangePIN(t.Context(), w.Card.Info().URI(), hsm.PUK,
-			hsmtest.NewScript(t, hsmtest.PIN(hsmtest.FakePUK), hsmtest.PIN("87654321")))
-		return err
-	}
-	if err := change(); err != nil {
-		t.Fatal(err)
-	}
-	if kept, err := NewJoins(w.Env).NewPUK(t.Context(), o, nil, hsmtest.NewScript(t)); err != nil || !kept.Kept ||
-		w.Card.PUK() != "87654321" {
-		t.Errorf("a PUK that was changed: %+v, %v", kept, err)
-	}
-	soft := flowtest.NewWorld(t, hsm.SchemePKCS11, hsmtest.FakeOptions{}, "jane")
-	if _, err := NewJoins(soft.Env).NewPUK(t.Context(), o, nil, hsmtest.NewScript(t)); !errors.Is(err,
-		hsm.ErrUnsupported) {
-		t.Errorf("of a token without: %v", err)
-	}
-}
-
 // TestSignInAtTheEnd: where the certificate does not sign in, the kubeconfig stays and the
 // next run asks for another certificate. A user who signs in without rights is told what to
 // send to an admin.

@@ -294,12 +294,6 @@ func TestJoin(t *testing.T) {
 		again.File != "f" || full.With(nil) != full {
 		t.Errorf("%+v", again)
 	}
-	if text, err := none.SealPUK("7", []byte("12345678")); text != "" || err != nil {
-		t.Errorf("sealed to nobody: %q, %v", text, err)
-	}
-	if _, err := (&Join{Seal: []byte("x")}).SealPUK("7", []byte("12345678")); err == nil {
-		t.Error("sealed to what is no key")
-	}
 	j := begun("prod-hsm")
 	j.Options.Join = full
 	if err := j.TokenNeeded(); !errors.Is(err, ErrTokenNeeded) ||

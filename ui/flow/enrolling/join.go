@@ -20,15 +20,6 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 )
 
-// SealPUK seals a token's new PUK to the help desk that made the ticket. The
-// text is "" if the ticket carries no key, or there is none.
-func (o *Join) SealPUK(serial string, puk []byte) (string, error) {
-	if o == nil || len(o.Seal) == 0 {
-		return "", nil
-	}
-	return ticket.Ticket{Seal: o.Seal}.SealTo(puk, ticket.PUKInfo(o.Ticket, serial))
-}
-
 // Join says how a cluster is found that no kubeconfig names, and who
 // files the request there. What is secret in it is not recorded: a run that
 // still needs it must be given it again.
@@ -50,11 +41,10 @@ type Join struct {
 	Timeout time.Duration `json:"-"`
 
 	// Ticket names the ticket's token where there is one; Policy and Serial are
-	// its conditions, Seal its key.
+	// its conditions.
 	Ticket string        `json:"ticket,omitempty"`
 	Policy ticket.Policy `json:"policy,omitzero"`
 	Serial string        `json:"serial,omitempty"`
-	Seal   []byte        `json:"seal,omitempty"`
 
 	// Found is what a review has found, for the enrollment that follows.
 	Found *cluster.Cluster `json:"-"`
@@ -95,7 +85,7 @@ func (o *Options) UseTicket(t ticket.Ticket) error {
 	Fill(&o.Name, Slug(t.Name))
 	o.Join = &Join{
 		Endpoint: t.Server, Pins: t.Pins, DiscoveryToken: t.Token, Token: t.Token,
-		Ticket: t.Token.ID(), Policy: t.Policy, Serial: t.Serial, Seal: t.Seal,
+		Ticket: t.Token.ID(), Policy: t.Policy, Serial: t.Serial,
 	}
 	return nil
 }
@@ -187,9 +177,6 @@ func (o *Join) With(now *Join) *Join {
 	Fill(&both.Serial, o.Serial)
 	if both.Pins == nil {
 		both.Pins = o.Pins
-	}
-	if both.Seal == nil {
-		both.Seal = o.Seal
 	}
 	return &both
 }

@@ -28,7 +28,7 @@ func whole() *Progress {
 			Context: "it's prod", Cluster: "spare",
 			Join: &Join{Endpoint: "10.0.0.1:6443", Pins: []discovery.Pin{{1}}, UnsafeSkipCAVerification: true, File: "f",
 				Ticket: "abcdef",
-				Policy: ticket.Attested, Serial: "123", Seal: []byte("seal")},
+				Policy: ticket.Attested, Serial: "123"},
 			Renewal: &Renewal{With: "admin", OldKey: key}, User: "jane", Groups: []string{"dev", "a,b"},
 			SignerName: "example.com/s",
 			Expiration: time.Hour, Reason: "new laptop", NoAttestation: true,

@@ -40,14 +40,6 @@ type Approval struct {
 	Words string `json:"words,omitempty"`
 }
 
-// SealedPUK is a token's new PUK that only the help desk can open.
-type SealedPUK struct {
-	Text string `json:"text"`
-	// Ticket is the ticket's ID, Serial the token's: opening takes both.
-	Ticket string `json:"ticket"`
-	Serial string `json:"serial"`
-}
-
 // Result is a finished enrollment.
 type Result struct {
 	Name        string    `json:"name"`
@@ -68,9 +60,6 @@ type Result struct {
 	PUK *hsm.Secret `json:"-"`
 	// PUKUnsure: PUK may be in force, or the one before, as the change failed.
 	PUKUnsure bool `json:"-"`
-	// SealedPUK is a new PUK for the help desk alone, whose ticket asks for that; nil if there
-	// is none.
-	SealedPUK *SealedPUK `json:"sealedPUK,omitempty"`
 	// Warnings are sentences on what is left undone and has to be mended.
 	Warnings []string `json:"warnings,omitempty"`
 	// Notes are clauses worth knowing ("lifetime is shorter than asked").

@@ -69,8 +69,6 @@ func (d work) newTicket() tea.Cmd {
 			Note: "The serial number of the only token that is accepted."},
 		{ID: "name", Label: "Context", Input: widget.NewInput("", "their choice"),
 			Note: "The name proposed for their context."},
-		{ID: "puk", Label: "Their PUK", Options: []widget.Option{{Label: "is theirs"},
-			{Label: "is sealed to you", Clause: "join --generate-puk makes one, which only you can open"}}},
 		{ID: "spare", Label: "Tickets", Options: []widget.Option{{Label: "one"},
 			{Label: "two", Clause: "the second for their spare token"}}},
 		{ID: "lifetime", Label: "Lifetime", Options: lives,
@@ -83,7 +81,7 @@ func (d work) newTicket() tea.Cmd {
 		func(f *widget.Form) tea.Cmd {
 			o := desk.TicketOptions{Terms: ticket.Terms{User: value(f, "user"), Groups: list(value(f, "groups")),
 				Serial: value(f, "serial"), Lifetime: lifetimes[f.Field("lifetime").Index]},
-				TTL: durations[f.Field("ttl").Index], Name: value(f, "name"), Seal: f.Field("puk").Index == 1}
+				TTL: durations[f.Field("ttl").Index], Name: value(f, "name")}
 			if o.User == "" {
 				f.Field("user").Problem = "a user name is needed"
 			}
@@ -153,9 +151,6 @@ func ticketCommand(o desk.TicketOptions) string {
 	}
 	if o.Name != "" {
 		line += " --name " + shell.Quote(o.Name)
-	}
-	if o.Seal {
-		line += " --seal-puk"
 	}
 	return line
 }

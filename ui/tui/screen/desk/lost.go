@@ -159,39 +159,3 @@ func (d work) record() tea.Cmd {
 			return screen.Report{Title: "What was done from here, latest first", Sections: present.Deeds(past)}, nil
 		}})
 }
-
-// open opens a PUK that was sent back sealed, and shows it once.
-func (d work) open() tea.Cmd {
-	r, ok := d.row, d.selected
-	id := &widget.Field{ID: "id", Label: "Ticket", Input: widget.NewInput("", "its ID, as the record has it")}
-	if ok && r.terms != nil {
-		id.Input.Set(r.ID)
-	}
-	fields := []*widget.Field{id,
-		{ID: "serial", Label: "Token", Input: widget.NewInput("", "its serial number")},
-		{ID: "sealed", Label: "Sealed", Input: widget.NewInput("", "what was sent back"),
-			Note: "Only the computer and user that made the ticket can open it."}}
-	return d.form("Open a sealed PUK", "It is shown once, and the ticket's key is removed when you have kept it.", fields,
-		func(f *widget.Form) tea.Cmd {
-			for _, x := range f.Fields {
-				if value(f, x.ID) == "" {
-					x.Problem = "it is needed"
-				}
-			}
-			if f.FirstProblem() {
-				return nil
-			}
-			ticket, serial, sealed := value(f, "id"), value(f, "serial"), value(f, "sealed")
-			command := "kubehsm helpdesk open --ticket-id " + shell.Quote(ticket) + " --serial " + shell.Quote(serial)
-			return screen.Change("Open a sealed PUK", command, "the PUK was shown",
-				func(ctx context.Context, p hsm.Prompter) error {
-					puk, err := d.Tickets.OpenSealed(ticket, serial, []byte(sealed))
-					if err != nil {
-						return err
-					}
-					defer puk.Zero()
-					screen.ShowSecret(ctx, d.Runner.Finishing, p, "PUK of the token "+serial, "not shown again", string(puk.Bytes()))
-					return d.Tickets.ForgetSealKey(ticket)
-				})
-		})
-}

@@ -250,8 +250,6 @@ func (m *Model) Acts() screen.Acts {
 		screen.On(screen.Action{Key: keys.Letter("C", "revoked certificates"), Quiet: true},
 			"revocation list; revocation lift; revocation check; revocation set", do.revoked),
 		screen.On(screen.Action{Key: keys.Letter("H", "what was done"), Quiet: true}, "helpdesk list", do.record),
-		screen.On(screen.Action{Key: keys.Letter("p", "open a sealed PUK"), Writes: true, Quiet: true}, "helpdesk open",
-			do.open),
 		screen.On(screen.Action{Key: keys.Letter("o", "roles and policies"), Quiet: true},
 			"rbac check; rbac apply; rbac print", do.roles),
 		screen.On(screen.Action{Key: keys.Letter("v", "verify an attestation"), Quiet: true}, "attestation verify",

@@ -84,10 +84,6 @@ func (p *resultPage) acts() screen.Acts {
 		all = append(all, act(keys.Letter("P", "copy the PUK"), false,
 			screen.CopyMsg{What: "PUK", Text: string(r.PUK.Bytes())}))
 	}
-	if r.SealedPUK != nil {
-		all = append(all, act(keys.Letter("P", "copy the sealed PUK"), false,
-			screen.CopyMsg{What: "sealed PUK", Text: r.SealedPUK.Text}))
-	}
 	copies := act(keys.As(k.Copy, "copy the commands"), false,
 		screen.CopyMsg{What: "next commands", Text: strings.Join(r.Next, "\n")})
 	if !r.Rights && r.Ask != "" {
@@ -135,20 +131,14 @@ func (p *resultPage) view(f screen.Frame) string {
 	return p.scroll.View(t, lines, f.Width, f.Height)
 }
 
-// puk draws a new PUK, plain or sealed, with what to do with it.
+// puk draws a new PUK, with what to do with it.
 func (p *resultPage) puk(f screen.Frame) []string {
 	t, r := f.Theme, p.m.result
-	switch {
-	case r.PUK.Len() > 0:
-		what, keep := present.FreshPUK(r)
-		lines := append([]string{""}, widget.Paragraph(t.Text, what+":", f.Width)...)
-		lines = append(lines, "  "+t.Strong.Render(string(r.PUK.Bytes())))
-		return append(lines, widget.Paragraph(t.Warn, keep, f.Width)...)
-	case r.SealedPUK != nil:
-		what, send, open := present.SealedPUK(*r.SealedPUK)
-		lines := append([]string{""}, widget.Paragraph(t.Text, what, f.Width)...)
-		lines = append(lines, widget.Paragraph(t.Strong, text.Clean(send), f.Width)...)
-		return append(lines, widget.Paragraph(t.Muted, "They open it with: "+text.Clean(open), f.Width)...)
+	if r.PUK.Len() == 0 {
+		return nil
 	}
-	return nil
+	what, keep := present.FreshPUK(r)
+	lines := append([]string{""}, widget.Paragraph(t.Text, what+":", f.Width)...)
+	lines = append(lines, "  "+t.Strong.Render(string(r.PUK.Bytes())))
+	return append(lines, widget.Paragraph(t.Warn, keep, f.Width)...)
 }
