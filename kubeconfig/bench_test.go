@@ -107,6 +107,25 @@ func BenchmarkBig(b *testing.B) {
 	}
 }
 
+// BenchmarkContexts measures what a person with 300 contexts waits for.
+func BenchmarkContexts(b *testing.B) {
+	r, _ := one(b, string(big(300, 1460)))
+	b.Run("list", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := r.List(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("use", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := r.PlanUse(b.Context(), "ctx-7"); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
 // modify adds a context as `kubectl config set-context` does.
 func modify(path, name string) error {
 	access := clientcmd.NewDefaultPathOptions()

@@ -21,8 +21,6 @@ func TestJourneyContexts(t *testing.T) {
 	whoami := []string{"auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"}
 	s := u.screen("2")
 	s.WaitFor("● "+lab.Context, "! embedded key")
-	s.Press(term.Enter)
-	s.WaitFor("the cluster knows you as " + lab.Filer)
 	s.Type("w")
 	s.WaitFor("renew: it is not kubehsm's")
 	s.Type("m")
@@ -68,8 +66,6 @@ func TestJourneyContexts(t *testing.T) {
 	}
 	s.Type("g")
 	out()
-	s.Press(term.Enter)
-	s.WaitFor("the cluster knows you as " + lab.Filer)
 	s.Type("q")
 	if code := s.Exit(); code != 0 || !s.Cooked() {
 		t.Errorf("exit code %d", code)

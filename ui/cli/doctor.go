@@ -24,8 +24,8 @@ func (a *app) doctor() *cobra.Command {
 		Short: "Find problems with tokens, kubectl, kubeconfig and clusters",
 		Long: `Checks everything between you, your token, kubectl and the clusters: readers and
 libraries, PINs, kubectl and the PATH, kubeconfig files and their locks, the agent,
-certificates, API servers, clocks and the policies with revoked certificates, where
-nobody has to be asked for that. It changes nothing and asks for no PIN, unless
+certificates, API servers and clocks; and, where nobody has to be asked for that, a
+sign-in to each cluster and the policies with revoked certificates. It changes nothing and asks for no PIN, unless
 --unlock names a token: then it checks the private keys on the token too. The exit
 code is 1 if something prevents signing in.
 

@@ -15,8 +15,6 @@ func choices() []choice {
 		{title: "set a new PIN when the old one is blocked", args: []string{"token", "pin", "unblock"}, writes: true,
 			asks: []asked{{"token (URI)", "token", true}}},
 		{title: "see contexts and how they sign in", args: []string{"kubeconfig", "list"}},
-		{title: "check a context: sign in to its cluster", args: []string{"kubeconfig", "check"},
-			asks: []asked{{"context", "", true}}},
 		{title: "move a context's key to a token", args: []string{"kubeconfig", "migrate"}, writes: true,
 			asks: name("context")},
 		{title: "renew a certificate", args: []string{"certificate", "renew"}, writes: true,

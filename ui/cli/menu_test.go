@@ -31,7 +31,7 @@ func TestMenu(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
 	for _, want := range []string{"What do you want to do?", "$ kubehsm token list", "trial",
-		"$ kubehsm kubeconfig check -- nowhere"} {
+		"$ kubehsm kubeconfig migrate -- nowhere"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in %s", want, out)
 		}

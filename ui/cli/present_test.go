@@ -28,7 +28,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
-	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
@@ -93,7 +92,6 @@ func TestBothSayTheSame(t *testing.T) {
 			Options: enrolling.Options{Join: &enrolling.Join{Ticket: "abcdef"}, Expiration: 48 * time.Hour}})),
 		"a result": {{Facts: present.ResultFacts(enrolling.Result{Groups: []string{"dev", "system:authenticated"}, Context: "prod", NotAfter: until}, now)},
 			{Facts: present.RecordFacts(enrolling.Result{Key: card.URI(), Fingerprint: "ab", Request: "jane-1", Kubeconfig: "/k"})}},
-		"a check":               facts(present.HealthFacts(session.Health{Groups: []string{"dev"}, Took: time.Second})),
 		"what is removed":       present.Unenroll(contexts.Unenrollment{Enrollment: enrollment.Enrollment{Name: "prod-hsm", User: "jane", Key: card.URI()}, SameKey: []string{"dev-hsm"}}),
 		"an attestation":        present.Attested(token.Attestation{Statement: attest.Statement{Slot: "9a", Model: "YubiKey 5C", Algorithm: hsm.ECDSAP256, FIPS: true}, Checked: true}),
 		"no attestation":        present.Attested(token.Attestation{Err: attest.ErrMalformed}),

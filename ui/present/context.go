@@ -9,7 +9,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
-	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
@@ -106,18 +105,4 @@ func ContextFacts(c contexts.View, e *enroll.Expiring, now time.Time) []Fact {
 	}
 	facts = append(facts, end)
 	return facts
-}
-
-// HealthFacts are what a check of a context found beside [Works].
-func HealthFacts(h session.Health) []Fact {
-	return []Fact{{Name: "Groups", Value: text.Clean(strings.Join(h.Groups, ", "))}}
-}
-
-// Works says what a check of a context found.
-func Works(h session.Health) string {
-	said := "Works"
-	if h.User != "" {
-		said += ": the cluster knows you as " + text.Clean(h.User)
-	}
-	return said
 }

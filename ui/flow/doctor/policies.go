@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// policyPatience bounds the look at the policies of all clusters: it says nothing of who can sign in.
-	policyPatience = 5 * time.Second
+	// askPatience bounds the looks at all clusters that sign in.
+	askPatience = 5 * time.Second
 	// maxReaders bounds how many contexts of a cluster are tried until one may read its policies.
 	maxReaders = 3
-	// maxLooks is how many clusters are looked at at a time: each look reads the kubeconfig anew.
+	// maxLooks is how many clusters are looked at at a time.
 	maxLooks = 8
 )
 
@@ -33,8 +33,6 @@ func policies(ctx context.Context, o *Options) []Check {
 	if !o.Online {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, policyPatience)
-	defer cancel()
 	quiet := o.Env.On("").Quiet()
 	contexts, _ := quiet.Rules().List(ctx) // [kubeconfigs] tells what cannot be read
 	servers := o.unasked()
@@ -44,15 +42,23 @@ func policies(ctx context.Context, o *Options) []Check {
 			readers[server] = append(readers[server], k.Name)
 		}
 	}
-	all := slices.Sorted(maps.Keys(readers))
+	return each(ctx, slices.Sorted(maps.Keys(readers)), func(ctx context.Context, server string) []Check {
+		return brokenPolicies(ctx, desk.NewStopping(quiet), readers[server])
+	})
+}
+
+// each looks at all, a few at a time, within [askPatience].
+func each[T any](ctx context.Context, all []T, look func(context.Context, T) []Check) []Check {
+	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
 	found := make([][]Check, len(all))
 	room := make(chan struct{}, maxLooks)
 	var wg sync.WaitGroup
-	for i, server := range all {
+	for i, one := range all {
 		wg.Go(func() {
 			room <- struct{}{}
 			defer func() { <-room }()
-			found[i] = brokenPolicies(ctx, desk.NewStopping(quiet), readers[server])
+			found[i] = look(ctx, one)
 		})
 	}
 	wg.Wait()

@@ -20,7 +20,8 @@ type Options struct {
 	// Getenv is [os.Getenv], or a test's.
 	Getenv func(string) string
 	// Online has API servers asked for their time and version, for which no credential is
-	// sent, and for the policies with revoked certificates, see [policies].
+	// sent, and, where nobody has to be asked to sign in, who you are and for the policies with
+	// revoked certificates, see [signIns] and [policies].
 	Online bool
 	// Unlocked is a token as [Unlock] has read it, nil for none: the others are looked at
 	// without a PIN.
@@ -82,6 +83,7 @@ func examinations() []examination {
 		{Check{ID: "kubeconfig", Group: GroupKubeconfig, Title: "kubeconfig"}, kubeconfigs},
 		{Check{ID: "agent", Group: GroupAgent, Title: "Agent"}, theAgent},
 		{Check{ID: "clusters", Group: GroupClusters, Title: "Clusters"}, clusters},
+		{Check{ID: "sign-in", Group: GroupClusters, Title: "Sign-in to clusters"}, signIns},
 		{Check{ID: "revocation-policies", Group: GroupClusters, Title: "Policies with revoked certificates"}, policies},
 	}
 }

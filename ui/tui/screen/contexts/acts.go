@@ -23,18 +23,16 @@ import (
 )
 
 // Acts implements [screen.Actor]: what can be done with the context under the cursor.
-func (m *Model) Acts() screen.Acts { return m.acts(time.Time{}) }
-
-func (m *Model) acts(now time.Time) screen.Acts {
+func (m *Model) Acts() screen.Acts {
 	c, ok := m.list.Selected()
-	return m.actsOf(c, ok, now)
+	return m.actsOf(c, ok)
 }
 
 // Finds implements [screen.Finder].
-func (m *Model) Finds(now time.Time) iter.Seq[screen.Found] {
+func (m *Model) Finds(time.Time) iter.Seq[screen.Found] {
 	return func(yield func(screen.Found) bool) {
 		for _, c := range m.Store.Contexts.Value {
-			if !yield(screen.Found{Name: c.Name, Words: "context " + c.Cluster, Acts: m.actsOf(c, true, now),
+			if !yield(screen.Found{Name: c.Name, Words: "context " + c.Cluster, Acts: m.actsOf(c, true),
 				Select: func() { m.list.Select(c.Name) }}) {
 				return
 			}
@@ -43,7 +41,7 @@ func (m *Model) Finds(now time.Time) iter.Seq[screen.Found] {
 }
 
 // actsOf is what can be done with c, if there is one.
-func (m *Model) actsOf(c contexts.View, ok bool, now time.Time) screen.Acts {
+func (m *Model) actsOf(c contexts.View, ok bool) screen.Acts {
 	do := deeds{m.Services}
 	none, notOurs, ours := "", "", ""
 	switch {
@@ -60,8 +58,6 @@ func (m *Model) actsOf(c contexts.View, ok bool, now time.Time) screen.Acts {
 	}
 	current := screen.Because(none, screen.When(c.Current, "it is the current one"))
 	return screen.Acts{
-		screen.On(screen.Action{Key: keys.As(m.Keys.Enter, "check health"), Reason: none}, "kubeconfig check",
-			func() tea.Cmd { return m.check(c, now) }),
 		screen.On(screen.Action{Key: keys.Letter("m", "move to a token"), Reason: ours, Writes: true}, "kubeconfig migrate",
 			func() tea.Cmd { return do.migrate(c) }),
 		screen.On(screen.Action{Key: keys.Letter("s", "make current"), Reason: current, Writes: true}, "kubeconfig use",
@@ -99,7 +95,7 @@ func (m *Model) commands(c contexts.View, ok bool) screen.CommandMsg {
 	lines := []string{"kubehsm kubeconfig list"}
 	if ok {
 		name := shell.Quote(c.Name)
-		lines = append(lines, "kubectl --context "+name+" auth whoami", "kubehsm kubeconfig check "+name)
+		lines = append(lines, "kubectl --context "+name+" auth whoami")
 		if c.Ours {
 			lines = append(lines, "kubehsm consent show "+shell.Quote(c.Enrollment))
 		} else {

@@ -1,7 +1,6 @@
 package contexts_test
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/pem"
 	"slices"
@@ -84,15 +83,6 @@ func TestHistory(t *testing.T) {
 	r.Walk("home", "s", "~Write this?", "y", "~kubectl uses staging now", "H", "~choose one to undo", "enter",
 		"~Undo this?", "y", "~undone: ")
 	r.World.HasKubeconfig("current-context: trial-admin")
-}
-
-// TestHealth asks the cluster whom it takes a context for.
-func TestHealth(t *testing.T) {
-	r := open(t)
-	r.Walk("home", "down", "enter", "~fails", "~error: ")
-	r.World.Cluster("admin", "system:masters")
-	r.Walk("enter", "~Works: the cluster knows you as admin", "up", "enter", "~fails", "~error: ", "down")
-	r.Sees("Works: the cluster knows you as admin") // each context keeps its own words
 }
 
 // TestTakeOut: a context goes and comes back; of kubehsm's own the enrollment stays.
@@ -196,18 +186,6 @@ func TestRepair(t *testing.T) {
 func TestRequestsThere(t *testing.T) {
 	r := open(t)
 	r.Walk("home", "v", "~check that https://127.0.0.1:2 is up and reachable")
-}
-
-// TestSignsIn: a check of a context of kubehsm's signs in with the token's key, and shows as
-// whom.
-func TestSignsIn(t *testing.T) {
-	r, _, card := live(t)
-	r.Press("end", "enter")
-	r.Type("PIN of", card.PIN())
-	r.Sees("Works: the cluster knows you as jane")
-	if card.Signatures() == 0 {
-		t.Error("the token has signed nothing")
-	}
 }
 
 // TestUnlock: the agent unlocks the token of the enrollment.
@@ -383,26 +361,4 @@ func TestNames(t *testing.T) {
 	r.Loses("zeta-hsm")
 	r.Walk("enter", "x", "~kubehsm kubeconfig migrate staging", "esc", "esc", "~zeta-hsm", "/", `"nothing"`, "enter",
 		"c", "~copy name: no context is selected")
-}
-
-// TestStopCheck: esc stops a check whose library hangs.
-func TestStopCheck(t *testing.T) {
-	r, _, card := live(t)
-	r.Press("1")
-	r.Sees("12345678") // no reading of the tokens is under way, which would hang as well
-	r.Press("2")
-	hangs, ended := make(chan struct{}, 9), make(chan struct{}, 9)
-	card.Before(func(ctx context.Context, _ hsmtest.Op) error {
-		hangs <- struct{}{}
-		<-ctx.Done()
-		ended <- struct{}{}
-		return ctx.Err()
-	})
-	r.Press("end", "enter")
-	r.Until("the agent waits", func() bool { return len(hangs) > 0 })
-	r.Walk("~checking", "~stop the check", "esc")
-	r.Loses("checking", "stop the check")
-	r.Until("the agent does not go on", func() bool { return len(ended) > 0 })
-	card.Before(nil)
-	r.Walk("enter", "~PIN of")
 }

@@ -47,21 +47,8 @@ func (m *Model) cells(f screen.Frame, c contexts.View) []widget.Cell {
 		ends = widget.Cell{Text: t.Marked(end), Style: t.Level(end.Level)}
 	}
 	return []widget.Cell{{Text: name, Style: nameStyle},
-		{Text: t.Marked(present.Fact{Value: kind, Level: l}), Style: t.Level(l)}, ends, m.health(f, c),
+		{Text: t.Marked(present.Fact{Value: kind, Level: l}), Style: t.Level(l)}, ends,
 		{Text: present.Server(c), Style: t.Muted}}
-}
-
-func (m *Model) health(f screen.Frame, c contexts.View) widget.Cell {
-	t, h := f.Theme, m.checks[c.Name]
-	switch {
-	case h == nil:
-		return widget.Cell{Text: "-", Style: t.Faint}
-	case !h.done:
-		return widget.Cell{Text: "checking", Style: t.Accent}
-	case h.err != nil:
-		return widget.Cell{Text: t.Glyphs.Failed + " fails", Style: t.Bad}
-	}
-	return widget.Cell{Text: t.Glyphs.Done + " " + h.Took.String(), Style: t.Good}
 }
 
 func (m *Model) details(f screen.Frame, w int) []string {
@@ -71,24 +58,9 @@ func (m *Model) details(f screen.Frame, w int) []string {
 	}
 	t := f.Theme
 	lines := []string{t.Title.Render(widget.Cut(clean(c.Name), w))}
-	var found []present.Fact
-	if h := m.checks[c.Name]; h != nil {
-		switch {
-		case !h.done:
-			lines = append(lines, widget.Working(t, "Signing in", h.job.Began, f.Now))
-			if h.waits != "" {
-				lines = append(lines, widget.Paragraph(t.Text, clean(h.waits)+"; "+m.Keys.Back.Help().Key+" stops the check", w)...)
-			}
-		case h.err != nil:
-			lines = append(lines, widget.Failure(t, h.err, w)...)
-		default:
-			lines = append(lines, widget.Paragraph(t.Good, t.Glyphs.Done+" "+present.Works(h.Health), w)...)
-			found = present.HealthFacts(h.Health)
-		}
-	}
 	var end *enroll.Expiring
 	if e, ok := m.ends[c.Enrollment]; ok && c.Ours {
 		end = &e
 	}
-	return append(append(lines, widget.Facts(t, append(found, present.ContextFacts(c, end, f.Now)...), w)...), "")
+	return append(append(lines, widget.Facts(t, present.ContextFacts(c, end, f.Now), w)...), "")
 }
