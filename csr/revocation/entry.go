@@ -1,11 +1,11 @@
 package revocation
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -52,24 +52,8 @@ func EntryOf(c *x509.Certificate) Entry {
 // Ended tells whether the certificate has ended at now.
 func (e Entry) Ended(now time.Time) bool { return !e.NotAfter.IsZero() && !now.Before(e.NotAfter) }
 
-// Covers tells whether the entry keeps out what o does: for as long, and its key, if that is known.
-func (e Entry) Covers(o Entry) bool {
-	return e.Certificate == o.Certificate && e.until(o.NotAfter) == e && (e.Key == o.Key || o.Key == "")
-}
-
-// until is the entry with the later of two ends, of which zero is the last.
-func (e Entry) until(end time.Time) Entry {
-	if end.IsZero() || !e.NotAfter.IsZero() && end.After(e.NotAfter) {
-		e.NotAfter = end
-	}
-	return e
-}
-
-// made is the entry without what a later one may add to it.
-func (e Entry) made() Entry {
-	e.NotAfter, e.Key = time.Time{}, ""
-	return e
-}
+// end is the entry's end as the list keeps it. Of two, the later one is the greater string.
+func (e Entry) end() string { return cmp.Or(stamp(e.NotAfter), "never") }
 
 // ParseFingerprint reads a certificate's SHA-256 as people find it: bare, with colons as
 // openssl prints it, or as the audit log's credential-id.
@@ -112,9 +96,9 @@ const (
 // partsBetween stands between the parts of an entry. None has one, see [Brief].
 const partsBetween = "\t"
 
-// line is the entry in the policy's map literal, which is a map of strings in JSON and in CEL. A
+// text is the entry in the policy's map literal, which is a map of strings in JSON and in CEL. A
 // list of strings for each entry would take the API server four times the memory.
-func (e Entry) line() (string, error) {
+func (e Entry) text() (string, error) {
 	switch same, err := ParseFingerprint(e.Certificate); {
 	case err != nil:
 		return "", err
@@ -124,11 +108,12 @@ func (e Entry) line() (string, error) {
 	var list [parts]string
 	list[atUser], list[atBy], list[atReason] = Brief(e.User), Brief(e.By), Brief(e.Reason)
 	list[atUntil], list[atKey], list[atDay] = stamp(e.NotAfter), shortKey(e.Key), stamp(e.At)
-	b, err := json.Marshal(strings.Join(list[:], partsBetween))
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%q: %s", e.Certificate, b), nil
+	return strings.Join(list[:], partsBetween), nil
+}
+
+// line has the entries of a certificate in the literal. The policy's message has the parts of the first.
+func line(certificate string, texts ...string) string {
+	return quote(certificate) + ": " + quote(strings.Join(texts, partsBetween))
 }
 
 // shortKey is a key's hash in base64, which takes a third less than hex; what is no such hash stays

@@ -87,6 +87,15 @@ func (l List) Find(certificate, key string) (Entry, bool) {
 	return Entry{}, false
 }
 
+// Covers reports whether the list keeps out what e does: the certificate for as long, and its key, if that is known.
+func (l List) Covers(e Entry) bool {
+	all := cover{}
+	for held := range l.All() {
+		all.add(held)
+	}
+	return all.covers(e)
+}
+
 // Objections say why a request is not to be approved that was filed with a certificate and is for
 // a key, both given as SHA-256, "" for none.
 func (l List) Objections(certificate, key string) (all []string) {
@@ -190,8 +199,8 @@ func number(name string) int {
 }
 
 // Revoke puts entries on the list, takes off what has ended at now (nothing, if that is zero), and returns the shards
-// that hold the entries. A certificate that is on the list already keeps its entry, which ends no earlier than the
-// one that was to be added, and gets its key if it has none and there is room.
+// that hold the certificates. No entry that is on the list changes, as it has its author's words: what the list does not
+// cover is an entry of its own, beside those that there are for the certificate.
 func (l Ledger) Revoke(ctx context.Context, now time.Time, entries ...Entry) ([]Shard, error) {
 	return l.Hold(ctx, now, func(context.Context, List) ([]Entry, error) { return entries, nil })
 }
@@ -203,7 +212,7 @@ func (l Ledger) Hold(ctx context.Context, now time.Time,
 	return l.write(ctx, now, func(list List) (plan, error) {
 		entries, err := wanted(ctx, list)
 		for _, e := range entries {
-			if _, invalid := e.line(); err == nil {
+			if _, invalid := e.text(); err == nil {
 				err = invalid
 			}
 		}
@@ -223,7 +232,7 @@ func (l Ledger) Lift(ctx context.Context, now time.Time, certificates ...string)
 				on := false
 				for e := range list.All() {
 					if e.Certificate == c {
-						read[e.made()], on = true, true
+						read[e], on = true, true
 					}
 				}
 				if !on {
@@ -233,7 +242,7 @@ func (l Ledger) Lift(ctx context.Context, now time.Time, certificates ...string)
 			first = read
 		}
 		// All that was said is compared: the time has whole seconds, in which somebody may revoke anew.
-		return plan{drop: func(e Entry) bool { return first[e.made()] }}, nil
+		return plan{drop: func(e Entry) bool { return first[e] }}, nil
 	})
 }
 
@@ -286,13 +295,9 @@ func (p plan) apply(list List, now time.Time, limit int, named bool) (shards, to
 	if p.settings != nil {
 		settings = *p.settings
 	}
-	held, asked := map[string]bool{}, map[string]Entry{} // by certificates
+	held, asked := cover{}, map[string]bool{} // by certificates
 	for _, e := range p.add {
-		if last, twice := asked[e.Certificate]; twice {
-			e = e.until(last.NotAfter)
-			e.Key = cmp.Or(e.Key, last.Key)
-		}
-		asked[e.Certificate] = e
+		asked[e.Certificate] = true
 	}
 	concerns, loads := map[string]bool{}, map[string]*load{} // by the names of shards
 	last, beyond := 0, []Shard(nil)
@@ -303,8 +308,10 @@ func (p plan) apply(list List, now time.Time, limit int, named bool) (shards, to
 		}
 		if named && number(s.Name) > NamedPolicies {
 			for _, e := range s.Entries {
-				held[e.Certificate] = !e.Ended(now)
-				if _, wanted := asked[e.Certificate]; wanted {
+				if !e.Ended(now) {
+					held.add(e)
+				}
+				if asked[e.Certificate] {
 					concerns[s.Name] = true
 					s.added = append(s.added, e.Certificate)
 				}
@@ -315,31 +322,19 @@ func (p plan) apply(list List, now time.Time, limit int, named bool) (shards, to
 		var kept []Entry
 		loads[s.Name] = &load{limit: limit}
 		for _, e := range s.Entries {
-			again, wanted := asked[e.Certificate]
-			if wanted {
-				e = e.until(again.NotAfter)
-			}
 			switch {
 			case e.Ended(now):
 			case p.drop != nil && p.drop(e):
 				concerns[s.Name] = true
 				s.dropped = append(s.dropped, e.Certificate)
 			default:
-				held[e.Certificate] = true
-				if wanted {
+				held.add(e)
+				if asked[e.Certificate] {
 					concerns[s.Name] = true
 					s.added = append(s.added, e.Certificate)
 				}
 				kept = append(kept, e)
 				loads[s.Name].add(e)
-			}
-		}
-		for i, e := range kept {
-			if e.Key == "" && asked[e.Certificate].Key != "" { // the entry was made while nobody knew the key
-				e.Key = asked[e.Certificate].Key
-				if loads[s.Name].grows(e.size()-kept[i].size(), e.list()) {
-					kept[i] = e
-				}
 			}
 		}
 		s.Entries, s.Settings, s.settled = kept, settings, p.settings != nil
@@ -355,11 +350,10 @@ func (p plan) apply(list List, now time.Time, limit int, named bool) (shards, to
 		grow()
 	}
 	for _, e := range p.add {
-		e = asked[e.Certificate]
-		if held[e.Certificate] || e.Ended(now) {
+		if held.covers(e) || e.Ended(now) {
 			continue
 		}
-		held[e.Certificate] = true
+		held.add(e)
 		size, literal := e.size(), e.list() // once: where policies are full, all of them are looked at
 		i := slices.IndexFunc(shards, func(s Shard) bool { return loads[s.Name].fits(size, literal) })
 		if i < 0 && named && last >= NamedPolicies {
@@ -392,13 +386,25 @@ func (p plan) apply(list List, now time.Time, limit int, named bool) (shards, to
 	return shards, touched, err
 }
 
+// cover is until when a certificate, and a key of it, is kept out: the latest end, by both.
+type cover map[[2]string]string
+
+func (c cover) add(e Entry) {
+	for _, key := range []string{"", shortKey(e.Key)} {
+		of := [2]string{e.Certificate, key}
+		c[of] = max(c[of], e.end())
+	}
+}
+
+func (c cover) covers(e Entry) bool { return c[[2]string{e.Certificate, shortKey(e.Key)}] >= e.end() }
+
 // size is what the entry takes of a literal, in bytes.
 func (e Entry) size() int {
-	line, err := e.line()
+	text, err := e.text()
 	if err != nil { // never held
 		return 0
 	}
-	return len(line) + 2
+	return len(line(e.Certificate, text)) + len(",\n")
 }
 
 // load is how full a policy is.
@@ -410,16 +416,6 @@ type load struct {
 
 func (l *load) fits(size int, literal string) bool {
 	return l.entries < maxEntries && l.bytes+size <= maxPolicy && l.literals[literal]+size <= l.limit
-}
-
-// grows makes an entry of a literal longer, and tells whether there is room for that.
-func (l *load) grows(by int, literal string) bool {
-	if l.bytes+by > maxPolicy || l.literals[literal]+by > l.limit {
-		return false
-	}
-	l.literals[literal] += by
-	l.bytes += by
-	return true
 }
 
 func (l *load) add(e Entry) {

@@ -3,12 +3,13 @@ package revocation
 import (
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
-// Named finds the entry whose fingerprint begins with some digits: enough of them to tell
+// Named finds the first entry of the certificate whose fingerprint begins with some digits: enough of them to tell
 // it from all others.
 func (l List) Named(digits string) (Entry, error) {
 	if full, err := ParseFingerprint(digits); err == nil {
@@ -17,7 +18,8 @@ func (l List) Named(digits string) (Entry, error) {
 	digits = strings.ToLower(strings.TrimSuffix(digits, "…")) // a refusal cuts the hash with it
 	var found []Entry
 	for e := range l.All() {
-		if strings.HasPrefix(e.Certificate, digits) && digits != "" {
+		same := func(other Entry) bool { return other.Certificate == e.Certificate }
+		if strings.HasPrefix(e.Certificate, digits) && digits != "" && !slices.ContainsFunc(found, same) {
 			found = append(found, e)
 		}
 	}

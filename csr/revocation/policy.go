@@ -132,11 +132,16 @@ const digits = "0123456789abcdef"
 
 // lists are the entries as literals, by the name of their variable. There is at least one.
 func (s Shard) lists() map[string]string {
-	lines := map[string][]string{}
+	texts := map[string][]string{} // by certificates
 	for _, e := range s.Entries {
-		if l, err := e.line(); err == nil { // entries are checked as they come in
-			lines[e.list()] = append(lines[e.list()], l)
+		if text, err := e.text(); err == nil { // entries are checked as they come in
+			texts[e.Certificate] = append(texts[e.Certificate], text)
 		}
+	}
+	lines := map[string][]string{}
+	for certificate, all := range texts {
+		name := Entry{Certificate: certificate}.list()
+		lines[name] = append(lines[name], line(certificate, all...))
 	}
 	if len(lines) == 0 {
 		lines[listName+digits[:1]] = nil
@@ -323,11 +328,13 @@ func entriesOf(policy Object) (entries []Entry, err error) {
 			return nil, err
 		}
 		for _, hash := range slices.Sorted(maps.Keys(all)) {
-			e, err := entryOf(hash, all[hash])
-			if err != nil {
-				return nil, err
+			for list := range slices.Chunk(all[hash], parts) {
+				e, err := entryOf(hash, list)
+				if err != nil {
+					return nil, err
+				}
+				entries = append(entries, e)
 			}
-			entries = append(entries, e)
 		}
 	}
 	if !found {
@@ -336,13 +343,13 @@ func entriesOf(policy Object) (entries []Entry, err error) {
 	return entries, nil
 }
 
-// parted is the parts of an entry: a string, in earlier versions a list.
+// parted is the parts of a certificate's entries: a string, in earlier versions a list.
 type parted []string
 
 // UnmarshalJSON implements [json.Unmarshaler].
 func (p *parted) UnmarshalJSON(b []byte) error {
 	var list []string
-	if json.Unmarshal(b, &list) == nil {
+	if json.Unmarshal(b, &list) == nil && len(list) > 0 {
 		*p = list
 		return nil
 	}

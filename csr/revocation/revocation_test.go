@@ -166,15 +166,8 @@ func TestLedger(t *testing.T) {
 		!slices.Equal(listOf(t, l), []Entry{unending}) {
 		t.Errorf("%v: left %+v", err, listOf(t, l))
 	}
-	early := entry(6)
-	early.NotAfter = now.Add(time.Minute)
-	for _, e := range []Entry{early, entry(6), early} { // the latest end counts
-		if _, err := l.Revoke(t.Context(), now, e); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := listOf(t, l); !slices.Contains(got, entry(6)) || len(got) != 2 {
-		t.Errorf("with a later end: %+v", got)
+	if _, err := l.Revoke(t.Context(), now, entry(6)); err != nil {
+		t.Fatal(err)
 	}
 	closed := Settings{FailClosed: true, Spared: "kubehsm:rescue"}
 	if _, err := l.Configure(t.Context(), now, closed); err != nil {
@@ -195,61 +188,47 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// TestLateKey: a certificate that was revoked by its fingerprint alone gets its key once somebody knows it, as far as
-// there is room, so that no request for the key is approved. It can be lifted at that moment, too.
-func TestLateKey(t *testing.T) {
+// TestOwnWords: an entry keeps its author's words. What another asks for about the same certificate is an entry of its
+// own where it says more, for longer or with a key, and nothing where it does not. One that was first blocks none.
+func TestOwnWords(t *testing.T) {
 	l, f := newLedger()
-	var all, keyless []Entry
-	for n := range 12 {
-		e := entry(n)
-		all = append(all, e)
-		e.Key = ""
-		keyless = append(keyless, e)
-	}
-	if _, err := l.Revoke(t.Context(), now, keyless...); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Revoke(t.Context(), now, all[0], keyless[0]); err != nil || !slices.Contains(listOf(t, l), all[0]) {
-		t.Errorf("%v: left %+v", err, listOf(t, l)[0])
-	}
-	if _, err := l.Revoke(t.Context(), now, all...); err != nil {
-		t.Fatal(err)
-	}
-	list, err := l.Read(t.Context())
-	if err != nil || len(list.Shards) < 2 || len(f.enforced()) != len(all) {
-		t.Fatalf("%d policies, %d in force, %v", len(list.Shards), len(f.enforced()), err)
-	}
-	with := 0
-	for e := range list.All() {
-		if e.Key != "" {
-			with++
-		}
-	}
-	for _, s := range list.Shards {
-		for name, text := range s.lists() {
-			if len(text) > l.limit+8 {
-				t.Errorf("%s of %s has %d bytes", name, s.Name, len(text))
+	with := func(by string, change func(*Entry)) Entry { e := entry(1); e.By = by; change(&e); return e }
+	admins := with("admin", func(e *Entry) { e.Key, e.NotAfter = "", now.Add(time.Hour).UTC() })
+	wrong := with("jill", func(e *Entry) { e.Key, e.NotAfter = entry(7).Key, now.Add(time.Minute).UTC() })
+	right := with("jack", func(*Entry) {})
+	less := with("joe", func(e *Entry) { e.Key, e.NotAfter = "", now.Add(time.Minute/2) })
+	fraction := with("jack", func(e *Entry) { e.NotAfter, e.Key = e.NotAfter.Add(-time.Nanosecond), strings.ToUpper(e.Key) })
+	all := []Entry{admins, wrong, right, less, fraction}
+	for range 2 {
+		for _, some := range [][]Entry{all, all[:2], all[3:]} {
+			if _, err := l.Revoke(t.Context(), now, some...); err != nil {
+				t.Fatal(err)
 			}
 		}
 	}
-	if with == 0 || with == len(all) {
-		t.Errorf("%d of %d have their key", with, len(all))
+	if got := listOf(t, l); !slices.Equal(got, []Entry{admins, wrong, right}) {
+		t.Fatalf("the list is %+v", got)
 	}
-	l, f = newLedger()
-	if _, err := l.Revoke(t.Context(), now, keyless[1]); err != nil {
-		t.Fatal(err)
+	list, err := l.Read(t.Context())
+	if err != nil || len(list.Shards) != 1 || len(f.enforced()) != 1 {
+		t.Errorf("%d policies, %v", len(list.Shards), err)
 	}
-	f.before = func() error {
-		f.before = nil
-		_, err := l.Revoke(t.Context(), now, all[1])
-		return err
+	if e, err := list.Named(admins.Certificate); err != nil || e != admins {
+		t.Errorf("by its fingerprint: %+v, %v", e, err)
 	}
-	if _, err := l.Lift(t.Context(), now, keyless[1].Certificate); err != nil || f.enforced()[keyless[1].Certificate] {
-		t.Errorf("it gets its key while it is lifted: %v", err)
+	if e, ok := list.Find("", right.Key); !ok || e != right {
+		t.Errorf("by the right key: %+v", e)
+	}
+	if _, err := l.Revoke(t.Context(), now.Add(2*time.Minute), entry(2)); err != nil ||
+		!slices.Equal(listOf(t, l), []Entry{admins, right, entry(2)}) {
+		t.Errorf("%v: once one has ended: %+v", err, listOf(t, l))
+	}
+	if _, err := l.Lift(t.Context(), now, admins.Certificate); err != nil || !slices.Equal(listOf(t, l), []Entry{entry(2)}) {
+		t.Errorf("%v: left %+v", err, listOf(t, l))
 	}
 }
 
-// TestCovers: an entry is as good as another one if it has the key and ends no earlier.
+// TestCovers: a list covers an entry by one that has the key and ends no earlier.
 func TestCovers(t *testing.T) {
 	with := func(change func(*Entry)) Entry { e := entry(1); change(&e); return e }
 	shorter := with(func(e *Entry) { e.NotAfter = e.NotAfter.Add(-time.Hour) })
@@ -265,7 +244,7 @@ func TestCovers(t *testing.T) {
 		"without a key": {entry(1), keyless, true}, "which has a key": {keyless, entry(1), false},
 		"in other words": {entry(1), with(func(e *Entry) { e.Reason, e.By = "", "jill" }), true},
 	} {
-		if got := c.e.Covers(c.o); got != c.want {
+		if got := (List{Shards: []Shard{{Entries: []Entry{c.e}}}}).Covers(c.o); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

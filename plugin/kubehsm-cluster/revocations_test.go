@@ -134,6 +134,7 @@ func TestRevocations(t *testing.T) {
 		t.Fatal(err)
 	}
 	early, lost, other := l.holder("harry"), l.holder("jane"), l.holder("jane")
+	early.entry.By = "boss"
 	shard := revocation.Shard{Name: revocation.PolicyPrefix + "1", Entries: []revocation.Entry{early.entry}}
 	for _, o := range []revocation.Object{shard.Policy(), shard.Binding()} {
 		manifest, err := json.Marshal(o)
@@ -175,10 +176,23 @@ func TestRevocations(t *testing.T) {
 		}
 	}
 	made := revocationOf("lost", "jill", lost.entry)
-	if out, err := l.as(desk, made, "create", "-f", "-"); err != nil {
-		t.Fatal(out)
+	longer := early.entry
+	longer.Key, longer.NotAfter = other.entry.Key, longer.NotAfter.Add(time.Hour)
+	for _, o := range []clusterapi.Revocation{revocationOf("longer", "jill", longer), made} {
+		if out, err := l.as(desk, o, "create", "-f", "-"); err != nil {
+			t.Fatal(out)
+		}
+		poll.Until(t, o.Name+" is in force", func() bool { return l.inForce(o.Name) })
 	}
-	poll.Until(t, "it is in force", func() bool { return l.inForce("lost") })
+	var policy revocation.Object
+	if err := json.Unmarshal([]byte(l.kubectl("get", "validatingadmissionpolicy", shard.Name, "-ojson")), &policy); err != nil {
+		t.Fatal(err)
+	}
+	for e := range revocation.ListOf([]revocation.Object{policy}, nil).All() {
+		if e.By == "boss" && (e.Key != early.entry.Key || !e.NotAfter.Equal(early.entry.NotAfter)) {
+			t.Errorf("the desk has changed an admin's entry: %+v", e)
+		}
+	}
 	r, _ := l.revocation("lost")
 	if r.Status.InForceSince == nil || r.Status.Certificates != 1 || !r.Status.Until.Equal(&metav1.Time{Time: lost.entry.NotAfter}) {
 		t.Errorf("the status is %+v", r.Status)
@@ -186,7 +200,7 @@ func TestRevocations(t *testing.T) {
 	for name, c := range map[string]struct {
 		holder
 		by string
-	}{"revoked by the desk": {lost, "by jill: lost in a train"}, "revoked by an admin before": {early, "was revoked"}} {
+	}{"revoked by the desk": {lost, "by jill: lost in a train"}, "revoked by an admin before": {early, "by boss"}} {
 		if err := c.write(t.Context()); !revocation.IsRefusal(err) || !strings.Contains(err.Error(), c.by) {
 			t.Errorf("%s: %v", name, err)
 		}

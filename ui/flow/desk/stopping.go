@@ -223,7 +223,7 @@ func (s Stopping) LookUp(ctx context.Context, kubeContext string, targets []Targ
 		return stop, err
 	}
 	for _, t := range targets {
-		if e, on := list.Find(t.Certificate, ""); on && (may || e.Covers(t.Entry)) { // put writes an admin's again
+		if _, on := list.Find(t.Certificate, ""); on && (may || list.Covers(t.Entry)) { // put writes an admin's again
 			stop.Already = append(stop.Already, t)
 			for e, shard := range list.All() {
 				if e.Certificate == t.Certificate && shard.Name == waitingPolicy {
