@@ -115,16 +115,12 @@ func (s Shard) holds(later Shard) bool {
 
 // Revision names what the shard says. The API server repeats it once that is in force.
 func (s Shard) Revision() string {
-	b, err := json.Marshal(s.spec(""))
-	if err != nil {
-		panic("revocation: marshal a policy: " + err.Error()) // strings, lists and maps
-	}
-	sum := sha256.Sum256(b)
+	sum := sha256.Sum256([]byte(quote(s.spec(""))))
 	return hex.EncodeToString(sum[:8])
 }
 
 // listName begins the names of the variables that hold entries. A digit follows, the first of the
-// fingerprints. A policy of an earlier version has all entries in one variable, without a digit.
+// fingerprints.
 const listName = "revoked"
 
 // digits are those that a fingerprint may begin with.
@@ -168,18 +164,11 @@ func (s Shard) filter() string {
 	return "[" + strings.Join(slices.Compact(all), ",") + "]"
 }
 
-func stampSettings(s Settings) string {
-	b, err := json.Marshal(s)
+// quote is v in JSON, which is CEL too. It has strings, bools, lists and maps.
+func quote(v any) string {
+	b, err := json.Marshal(v)
 	if err != nil {
-		panic("revocation: marshal settings: " + err.Error()) // a bool and a string
-	}
-	return string(b)
-}
-
-func quote(s string) string {
-	b, err := json.Marshal(s)
-	if err != nil {
-		panic("revocation: marshal a string: " + err.Error())
+		panic("revocation: marshal: " + err.Error())
 	}
 	return string(b)
 }
@@ -189,7 +178,7 @@ func (s Shard) Policy() Object {
 	return Object{
 		"apiVersion": apiVersion, "kind": policyKind,
 		"metadata": Object{"name": s.Name, "labels": Object{Label: "true"},
-			"annotations": Object{settingsNote: stampSettings(s.Settings)}},
+			"annotations": Object{settingsNote: quote(s.Settings)}},
 		"spec": s.spec(s.Revision()),
 	}
 }
@@ -310,7 +299,7 @@ func shardOf(o Object) Shard {
 	return s
 }
 
-// entriesOf reads the entries of a policy, of this version or an earlier one.
+// entriesOf reads the entries of a policy.
 func entriesOf(policy Object) (entries []Entry, err error) {
 	list, _ := at(policy, "spec", "variables").([]any)
 	found := false
@@ -318,17 +307,17 @@ func entriesOf(policy Object) (entries []Entry, err error) {
 		v, _ := v.(Object)
 		name, _ := v["name"].(string)
 		digit, isList := strings.CutPrefix(name, listName)
-		if !isList || len(digit) > 1 || !strings.Contains(digits, digit) {
+		if !isList || len(digit) != 1 || !strings.Contains(digits, digit) {
 			continue
 		}
 		found = true
 		text, _ := v["expression"].(string)
-		var all map[string]parted
+		var all map[string]string
 		if err := json.Unmarshal([]byte(text), &all); err != nil {
 			return nil, err
 		}
 		for _, hash := range slices.Sorted(maps.Keys(all)) {
-			for list := range slices.Chunk(all[hash], parts) {
+			for list := range slices.Chunk(strings.Split(all[hash], partsBetween), parts) {
 				e, err := entryOf(hash, list)
 				if err != nil {
 					return nil, err
@@ -341,22 +330,6 @@ func entriesOf(policy Object) (entries []Entry, err error) {
 		return nil, errors.New("it has none")
 	}
 	return entries, nil
-}
-
-// parted is the parts of a certificate's entries: a string, in earlier versions a list.
-type parted []string
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (p *parted) UnmarshalJSON(b []byte) error {
-	var list []string
-	if json.Unmarshal(b, &list) == nil && len(list) > 0 {
-		*p = list
-		return nil
-	}
-	var text string
-	err := json.Unmarshal(b, &text)
-	*p = strings.Split(text, partsBetween)
-	return err
 }
 
 // covers tells whether got says what want does, and no more: the API server adds defaults,
@@ -424,5 +397,5 @@ func (s Shard) rewritten() Object {
 func (s Shard) changed() bool {
 	return !covers(at(s.object, "spec"), s.Policy()["spec"]) ||
 		at(s.object, "metadata", "labels", Label) != "true" || // a look by the label would miss the entries
-		at(s.object, "metadata", "annotations", settingsNote) != stampSettings(s.Settings)
+		at(s.object, "metadata", "annotations", settingsNote) != quote(s.Settings)
 }

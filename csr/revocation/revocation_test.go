@@ -495,49 +495,11 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// age gives the policies the shape that earlier versions wrote: all entries in one variable.
-func (f *fake) age() {
-	for name, o := range f.objects {
-		if s := shardOf(o); strings.HasPrefix(name, policyKind+"/") {
-			var lines []string
-			for _, e := range s.Entries {
-				list, err := json.Marshal([]string{e.User, stamp(e.NotAfter), e.Key, e.By, stamp(e.At), e.Reason})
-				if err != nil {
-					panic(err) // strings
-				}
-				lines = append(lines, quote(e.Certificate)+": "+string(list))
-			}
-			o["spec"].(Object)["variables"] = []any{Object{"name": "probe", "expression": "false"},
-				Object{"name": "revoked", "expression": "{\n" + strings.Join(lines, ",\n") + "\n}"}}
-		}
-	}
-}
-
 // hashed is an entry as they are in life: fingerprints begin with any digit.
 func hashed(n int) Entry {
 	e := entry(n)
 	e.Certificate = fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, n)))
 	return e
-}
-
-// TestEarlierShape: a list that an earlier version wrote is read, and rewritten in place.
-func TestEarlierShape(t *testing.T) {
-	l, f := newLedger()
-	var all []Entry
-	for n := range 30 {
-		all = append(all, hashed(n))
-	}
-	if _, err := l.Revoke(t.Context(), now, all...); err != nil {
-		t.Fatal(err)
-	}
-	f.age()
-	list, err := l.Read(t.Context())
-	if err != nil || len(list.Shards) != 1 || !list.Shards[0].Differs || len(list.Shards[0].Entries) != len(all) {
-		t.Fatalf("%+v, %v", list, err)
-	}
-	if _, err := l.Revoke(t.Context(), now, hashed(30)); err != nil || len(listOf(t, l)) != len(all)+1 {
-		t.Errorf("%d entries, %v", len(listOf(t, l)), err)
-	}
 }
 
 // TestFull: 10,000 entries take few policies, none of which is too large for etcd or has an
@@ -609,14 +571,8 @@ func TestNamed(t *testing.T) {
 }
 
 // TestKilled: whichever write is the last, what was in force stays in force, and the same
-// command finishes the work. So it is with a list that an earlier version wrote.
+// command finishes the work.
 func TestKilled(t *testing.T) {
-	for _, aged := range []bool{false, true} {
-		t.Run(fmt.Sprint("earlier version ", aged), func(t *testing.T) { killed(t, aged) })
-	}
-}
-
-func killed(t *testing.T, aged bool) {
 	var before, added []Entry
 	for n := range 12 {
 		before = append(before, entry(n))
@@ -644,9 +600,6 @@ func killed(t *testing.T, aged bool) {
 			l, f := newLedger()
 			if _, err := l.Revoke(t.Context(), now, before...); err != nil {
 				t.Fatal(err)
-			}
-			if aged {
-				f.age()
 			}
 			stays := f.enforced()
 			if name == "lift" {
