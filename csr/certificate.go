@@ -151,15 +151,10 @@ func (c *Certificate) Check(key crypto.PublicKey, clientAuth bool, now time.Time
 	if now.IsZero() {
 		now = time.Now()
 	}
-	if key != nil {
-		same, err := samePublicKey(c.Leaf.RawSubjectPublicKeyInfo, key)
-		if err != nil {
-			return err
-		}
-		if !same {
-			return &CertificateError{Problem: "it is for another key than the token's",
-				hint: "choose the key that the request was made with"}
-		}
+	own, ok := c.Leaf.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
+	if key != nil && !(ok && own.Equal(key)) {
+		return &CertificateError{Problem: "it is for another key than the token's",
+			hint: "choose the key that the request was made with"}
 	}
 	switch leaf := c.Leaf; {
 	case leaf.IsCA:

@@ -201,14 +201,6 @@ func hashHex(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func samePublicKey(spki []byte, pub crypto.PublicKey) (bool, error) {
-	der, err := x509.MarshalPKIXPublicKey(pub)
-	if err != nil {
-		return false, fmt.Errorf("encode the public key: %w", err)
-	}
-	return bytes.Equal(spki, der), nil
-}
-
 func oddities(req *x509.CertificateRequest) []string {
 	var out []string
 	names := 0

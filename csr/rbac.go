@@ -98,7 +98,7 @@ func (e *ForbiddenError) Grant() string {
 	if cmd := e.command(); cmd != "" {
 		return strings.ReplaceAll(cmd, "; kubectl", "\nkubectl") + "\n"
 	}
-	return heredoc(e.manifest())
+	return heredoc(e.manifest()...)
 }
 
 func (e *ForbiddenError) role() string {
@@ -143,7 +143,7 @@ func (e *ForbiddenError) binding() string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "-")
 }
 
-func (e *ForbiddenError) manifest() []map[string]any {
+func (e *ForbiddenError) manifest() []any {
 	const api = "rbac.authorization.k8s.io"
 	var rules []map[string]any
 	var verbs []string
@@ -159,11 +159,11 @@ func (e *ForbiddenError) manifest() []map[string]any {
 		rules = append(rules, rule)
 		verbs = nil
 	}
-	return []map[string]any{{
+	return []any{map[string]any{
 		"apiVersion": api + "/v1", "kind": "ClusterRole",
 		"metadata": map[string]any{"name": e.role()},
 		"rules":    rules,
-	}, {
+	}, map[string]any{
 		"apiVersion": api + "/v1", "kind": "ClusterRoleBinding",
 		"metadata": map[string]any{"name": e.binding()},
 		"roleRef":  map[string]any{"apiGroup": api, "kind": "ClusterRole", "name": e.role()},
@@ -171,14 +171,14 @@ func (e *ForbiddenError) manifest() []map[string]any {
 	}}
 }
 
-// heredoc is a command that applies the objects. They hold strings only, which
-// always marshal; the quoted end mark keeps the shell's hands off them.
-func heredoc(objects []map[string]any) string {
+// heredoc is a command that applies the objects, which always marshal. The quoted
+// end mark keeps the shell's hands off them.
+func heredoc(objects ...any) string {
 	var docs []string
 	for _, o := range objects {
 		data, err := yaml.Marshal(o)
 		if err != nil {
-			panic("csr: marshal strings: " + err.Error())
+			panic("csr: marshal objects: " + err.Error())
 		}
 		docs = append(docs, string(data))
 	}

@@ -10,7 +10,6 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/asn1"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -24,8 +23,6 @@ const (
 
 	minRSABits = 2048
 )
-
-var oidSubjectAltName = asn1.ObjectIdentifier{2, 5, 29, 17}
 
 // ErrSignature is a self-signature that does not verify: the token (or its
 // driver) signed something else, or with another key than it names.
@@ -86,7 +83,7 @@ func NewRequest(signer crypto.Signer, subject Subject, opts RequestOptions) ([]b
 func (o RequestOptions) checkExtensions() error {
 	hasNames := len(o.DNSNames)+len(o.EmailAddresses)+len(o.IPAddresses)+len(o.URIs) > 0
 	for i, e := range o.ExtraExtensions {
-		if hasNames && e.Id.Equal(oidSubjectAltName) {
+		if hasNames && e.Id.Equal(oidAlternativeNames) {
 			return &InputError{Field: "extension", Problem: "alternative names are given twice"}
 		}
 		for _, f := range o.ExtraExtensions[:i] {

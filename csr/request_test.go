@@ -125,7 +125,7 @@ func TestNewRequestRefuses(t *testing.T) {
 		t.Error("a signature by another key was accepted")
 	}
 	ext := []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 2, 3}}, {Id: asn1.ObjectIdentifier{1, 2, 3}}}
-	san := []pkix.Extension{{Id: oidSubjectAltName}}
+	san := []pkix.Extension{{Id: oidAlternativeNames}}
 	for name, tt := range map[string]struct {
 		key     crypto.Signer
 		subject Subject

@@ -122,7 +122,11 @@ func (s Spec) validate(signer string, info *RequestInfo) error {
 	if err := info.Subject.Validate(signer); err != nil {
 		return err
 	}
-	return s.validateUsages(info)
+	rule, _ := signerRules(signer) // which the cluster applies after somebody has approved
+	if problem := rule.usageProblem(s.Usages, info.PublicKey); s.Usages != nil && problem != "" {
+		return &InputError{Field: "usages", Problem: "of " + signer + ": " + problem}
+	}
+	return nil
 }
 
 // ValidName says why name cannot be a request's; the error is an *InputError.
@@ -144,25 +148,6 @@ func ValidExpiration(d time.Duration) error {
 		Problem: fmt.Sprintf("%s is not between %s and 68 years", span.Of(d), span.Of(MinExpiration)),
 		hint:    "leave it out to let the signer decide",
 	}
-}
-
-// validateUsages applies ClientSigner's rules now: the cluster would tell only
-// after somebody has approved.
-func (s Spec) validateUsages(info *RequestInfo) error {
-	if s.Usages == nil {
-		return nil
-	}
-	if !slices.Contains(s.Usages, certificatesv1.UsageClientAuth) {
-		return &InputError{Field: "usages", Problem: ClientSigner + " needs \"client auth\""}
-	}
-	allowed := ClientUsages(info.PublicKey)
-	for _, u := range s.Usages {
-		if !slices.Contains(allowed, u) {
-			return &InputError{Field: "usages", Problem: fmt.Sprintf("%q is not signed by %s for a key of kind %s", u,
-				ClientSigner, info.KeyAlgorithm)}
-		}
-	}
-	return nil
 }
 
 func validateSigner(name string) error {

@@ -14,13 +14,6 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// timeoutError: a server took the call and then said nothing.
-type timeoutError struct{}
-
-func (*timeoutError) Error() string   { return "no answer from the server in time" }
-func (*timeoutError) Timeout() bool   { return true }
-func (*timeoutError) Temporary() bool { return true }
-
 // transient reports an error that may go away by itself, so that trying again
 // makes sense. A failed TLS handshake does not: it would ask the token for
 // another signature, and the user for another touch, to no avail.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"syscall"
 	"testing"
 
@@ -38,7 +39,7 @@ func TestTransient(t *testing.T) {
 		{syscall.ECONNRESET, true},
 		{context.DeadlineExceeded, true},
 		{context.Canceled, false},
-		{&timeoutError{}, true},
+		{os.ErrDeadlineExceeded, true},
 		{&net.DNSError{Err: "no such host", IsNotFound: true}, true},
 		{&net.OpError{Op: "dial", Err: syscall.ENETUNREACH}, true},
 		{&net.OpError{Op: "read", Err: syscall.EHOSTUNREACH}, true},
