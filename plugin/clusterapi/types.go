@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -176,14 +177,21 @@ type RequestReviewList struct {
 	Items []RequestReview `json:"items"`
 }
 
-// ReviewName is the name of the review of a request: that of the request, unless it is none that a review may have.
+// hashed begins the names of reviews that are not named as their request.
+const hashed = "kubehsm-"
+
+// ReviewName is the name of the review of a request: that of the request, unless a review may not have it, or another
+// one might.
 func ReviewName(request string) string {
-	if len(validation.IsDNS1123Subdomain(request)) == 0 {
+	if len(validation.IsDNS1123Subdomain(request)) == 0 && !strings.HasPrefix(request, hashed) {
 		return request
 	}
 	sum := sha256.Sum256([]byte(request))
-	return "request-" + hex.EncodeToString(sum[:])
+	return hashed + hex.EncodeToString(sum[:])
 }
+
+// TicketUse is the name of the review that keeps which request a ticket was used for.
+func TicketUse(ticket string) string { return hashed + "ticket-" + ticket }
 
 // ReviewSpec names the request, and holds what was decided on it.
 type ReviewSpec struct {

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
+
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/hsm/shared/span"
@@ -68,6 +70,35 @@ func (t *trial) invalidAttestation() (Decision, bool) {
 	}
 	d, _ := t.says(Deny, ReasonAttestation, "its attestation is not valid: "+t.proof.Error())
 	return d, true
+}
+
+// MaxWaiting is how many requests by one join line, or ticket, wait for a person at a time.
+const MaxWaiting = 500
+
+// Bounded denies a request by a join line that d leaves to a person, if [MaxWaiting] earlier ones wait: its holder could
+// file more than there is memory for what is kept of each.
+func (d Decision) Bounded(obj *certificatesv1.CertificateSigningRequest, cluster Cluster) (Decision, error) {
+	if d.Verdict != Person || !ByJoiner(obj) {
+		return d, nil
+	}
+	mine, err := Version(obj)
+	if err != nil {
+		return d, err
+	}
+	waiting := 0
+	for o, err := range cluster.Others(obj.Spec.Username, obj.UID) {
+		if err != nil {
+			return d, err
+		}
+		if !o.Approved && o.Version < mine {
+			waiting++
+		}
+		if waiting == MaxWaiting {
+			return Decision{Verdict: Deny, Reason: ReasonCrowd, Message: fmt.Sprintf(
+				"%d requests by its join line wait for a person: file it again once they are decided on", waiting)}, nil
+		}
+	}
+	return d, nil
 }
 
 // device compares the attested key with the policy.

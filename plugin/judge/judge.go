@@ -5,7 +5,9 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,8 +28,10 @@ type Cluster interface {
 	Token(serial string) (*clusterapi.HardwareToken, error)
 	// TokenWithKey is the entry with a key that has this SHA-256, whoever owns it, nil if there is none.
 	TokenWithKey(spkiHash string) (*clusterapi.HardwareToken, error)
-	// Others are the other requests that the same requester has filed.
-	Others(requester string, except types.UID) ([]Other, error)
+	// Others are the other requests that the same requester has filed, without those that were denied.
+	Others(requester string, except types.UID) iter.Seq2[Other, error]
+	// UsedFor is the request that a ticket which names no token was used for, "" if there was none.
+	UsedFor(ticket string) (types.UID, error)
 	// Revoked says what speaks against a request that was filed with a certificate and is for a key,
 	// by the cluster's list of revoked certificates. Both are given as SHA-256, "" for none. If
 	// nothing does, [revocation.ErrUnreadable] says that a part of the list cannot be read.
@@ -38,12 +42,20 @@ type Cluster interface {
 type Other struct {
 	UID types.UID
 	// Name is for people.
-	Name    string
-	Created time.Time
-	// Version is the resource version, by which requests of one second are told apart
-	// while nobody has decided on them.
-	Version          uint64
-	Denied, Approved bool
+	Name string
+	// Version is the resource version: while nobody has decided on two requests, the one that was filed first has
+	// the lower one.
+	Version  uint64
+	Approved bool
+}
+
+// Version is the resource version of a request.
+func Version(obj *certificatesv1.CertificateSigningRequest) (uint64, error) {
+	version, err := strconv.ParseUint(obj.ResourceVersion, 10, 64)
+	if err != nil {
+		err = fmt.Errorf("the version of request %s: %w", obj.Name, err)
+	}
+	return version, err
 }
 
 // Verdict is what becomes of a request.
@@ -136,6 +148,7 @@ const (
 	ReasonForeign     = "Foreign"
 	ReasonRevoked     = "Revoked"
 	ReasonUnreadList  = "RevocationUnknown"
+	ReasonCrowd       = "TooManyWaiting"
 )
 
 // The prefixes of names that are not for people to have.
@@ -172,7 +185,7 @@ func (j *Judge) Decide(
 	}
 	var err error
 	switch t.Asked, err = Read(obj); {
-	case errors.Is(err, csr.ErrBound) && byJoiner(obj):
+	case errors.Is(err, csr.ErrBound) && ByJoiner(obj):
 		return t.says(Deny, ReasonUnreadable, err.Error())
 	case err != nil:
 		return t.says(Person, ReasonUnreadable, "the request cannot be read: "+err.Error())

@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"iter"
 	"math/big"
 	"slices"
 	"strings"
@@ -43,6 +44,7 @@ var errDown = errors.New("the cluster does not answer")
 type facts struct {
 	tokens  []clusterapi.HardwareToken
 	others  []Other
+	spent   types.UID // request that the ticket was used for
 	revoked revocation.List
 	unread  error // error of reading a part of the list
 	down    bool
@@ -68,7 +70,17 @@ func (f *facts) TokenWithKey(hash string) (*clusterapi.HardwareToken, error) {
 	return f.find(func(t *clusterapi.HardwareToken) bool { return t.Status.Key == hash })
 }
 
-func (f *facts) Others(string, types.UID) ([]Other, error) { return f.others, nil }
+func (f *facts) Others(string, types.UID) iter.Seq2[Other, error] {
+	return func(yield func(Other, error) bool) {
+		for _, o := range f.others {
+			if !yield(o, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (f *facts) UsedFor(string) (types.UID, error) { return f.spent, nil }
 
 func (f *facts) Revoked(certificate, key string) ([]string, error) {
 	return f.revoked.Objections(certificate, key), f.unread
@@ -229,19 +241,21 @@ func TestDecide(t *testing.T) {
 		"ticket: used":              {newScene(t).withTicket().rostered(), used("uid-1"), Deny, ReasonTicketUsed, "another request", false},
 		"ticket: used by itself":    {newScene(t).withTicket().rostered(), used("uid-2"), Approve, ReasonTicket, "", false},
 		"ticket: second request": {newScene(t).withTicket(), func(s *scene) {
-			s.attests, s.cluster.others = nil, []Other{{UID: "uid-1", Name: "first", Created: now, Version: 100}}
+			s.attests, s.cluster.others = nil, []Other{{UID: "uid-1", Name: "first", Version: 100}}
 		}, Deny, ReasonTicketUsed, "first", false},
 		"ticket: second, not named": {newScene(t).withTicket(), func(s *scene) {
-			s.terms.Serial, s.cluster.others = "", []Other{{UID: "uid-1", Name: "first", Created: now, Version: 100}}
+			s.terms.Serial, s.cluster.others = "", []Other{{UID: "uid-1", Name: "first", Version: 100}}
 		}, Deny, ReasonTicketUsed, "first", false},
 		"ticket: second, proven": {newScene(t).withTicket(), func(s *scene) {
-			s.cluster.others = []Other{{UID: "uid-1", Name: "first", Created: now, Version: 100}}
+			s.cluster.others = []Other{{UID: "uid-1", Name: "first", Version: 100}}
 		}, Approve, ReasonTicket, "", false},
-		"ticket: first of two": {newScene(t).withTicket(), func(s *scene) { s.cluster.others = []Other{{UID: "uid-3", Created: now, Version: 300}} }, Approve, ReasonTicket, "", false},
+		"ticket: first of two": {newScene(t).withTicket(), func(s *scene) { s.cluster.others = []Other{{UID: "uid-3", Version: 300}} }, Approve, ReasonTicket, "", false},
 		"ticket: approved before": {newScene(t).withTicket(), func(s *scene) {
-			s.cluster.others = []Other{{UID: "uid-3", Name: "third", Created: now, Version: 300, Approved: true}}
+			s.cluster.others = []Other{{UID: "uid-3", Name: "third", Version: 300, Approved: true}}
 		}, Deny, ReasonTicketUsed, "third", false},
-		"ticket: after a denied":       {newScene(t).withTicket(), func(s *scene) { s.cluster.others = []Other{{UID: "uid-1", Denied: true}} }, Approve, ReasonTicket, "", false},
+		"ticket: spent":                {newScene(t).withTicket(), func(s *scene) { s.attests, s.terms.Serial, s.cluster.spent = nil, "", "uid-1" }, Deny, ReasonTicketUsed, "another request", false},
+		"ticket: spent, not named":     {newScene(t).withTicket(), func(s *scene) { s.terms.Serial, s.cluster.spent = "", "uid-1" }, Deny, ReasonTicketUsed, "another request", false},
+		"ticket: spent by itself":      {newScene(t).withTicket(), func(s *scene) { s.terms.Serial, s.cluster.spent = "", "uid-2" }, Person, ReasonUnproven, "words", false},
 		"ticket: lost token":           {newScene(t).withTicket().rostered(), func(s *scene) { s.token().Spec.State = clusterapi.Lost }, Deny, ReasonToken, "lost", false},
 		"ticket: another's token":      {newScene(t).withTicket().rostered(), func(s *scene) { s.token().Spec.Owner = "bob" }, Person, ReasonOwner, "second name", true},
 		"ticket: system group":         {newScene(t).withTicket(), func(s *scene) { s.subject.Groups = []string{"system:nodes"}; s.terms.Groups = s.subject.Groups }, Deny, ReasonReserved, "system:nodes", false},

@@ -21,7 +21,7 @@ import (
 // roster whose.
 func (t *trial) byRoster() (Decision, error) {
 	if t.Statement == nil {
-		if d, done := t.invalidAttestation(); done && byJoiner(t.Object) {
+		if d, done := t.invalidAttestation(); done && ByJoiner(t.Object) {
 			return d, nil
 		}
 		return t.says(Person, ReasonForeign, "it was filed without a ticket, and nothing proves where its key is")
@@ -55,8 +55,8 @@ func (t *trial) byRoster() (Decision, error) {
 	return t.says(Approve, ReasonRoster, "the key is proven to be in the token "+token.Name+", which is its user's")
 }
 
-// byJoiner reports whether the request was filed with a ticket or a join line.
-func byJoiner(obj *certificatesv1.CertificateSigningRequest) bool {
+// ByJoiner reports whether the request was filed with a ticket or a join line.
+func ByJoiner(obj *certificatesv1.CertificateSigningRequest) bool {
 	by := obj.Spec.Username
 	return by == clusterapi.JoinerUser || strings.HasPrefix(by, bootstraptoken.UserPrefix)
 }

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 )
 
 // withTicket tells whether it was filed with a help desk's ticket.
@@ -101,26 +101,29 @@ func (t *trial) unprovenTicket(terms ticket.Terms) (Decision, error) {
 // of the ticket gets in the way of that. Of two such requests the first approved has it.
 func (t *trial) used() (Decision, bool, error) {
 	uid, proven := t.Object.UID, t.Statement != nil && t.Terms.Serial != ""
-	if t.Token != nil {
-		for _, u := range t.Token.Status.Tickets {
-			if u.ID == t.Ticket && u.Request != uid {
-				d, err := t.says(Deny, ReasonTicketUsed, "its ticket was used for another request")
-				return d, true, err
-			}
-		}
-	}
-	others, err := t.cluster.Others(t.Object.Spec.Username, uid)
+	first, err := t.cluster.UsedFor(t.Ticket)
 	if err != nil {
 		return t.Decision, true, err
 	}
-	mine, err := strconv.ParseUint(t.Object.ResourceVersion, 10, 64)
-	if err != nil {
-		return t.Decision, true, fmt.Errorf("the version of request %s: %w", t.Object.Name, err)
+	spent := first != "" && first != uid
+	if t.Token != nil {
+		spent = spent || slices.ContainsFunc(t.Token.Status.Tickets, func(u clusterapi.UsedTicket) bool {
+			return u.ID == t.Ticket && u.Request != uid
+		})
 	}
-	for _, o := range others {
-		first := o.Created.Before(t.Object.CreationTimestamp.Time) ||
-			o.Created.Equal(t.Object.CreationTimestamp.Time) && o.Version < mine
-		if o.Approved || first && !o.Denied && !proven {
+	if spent {
+		d, err := t.says(Deny, ReasonTicketUsed, "its ticket was used for another request")
+		return d, true, err
+	}
+	mine, err := Version(t.Object)
+	if err != nil {
+		return t.Decision, true, err
+	}
+	for o, err := range t.cluster.Others(t.Object.Spec.Username, uid) {
+		if err != nil {
+			return t.Decision, true, err
+		}
+		if o.Approved || o.Version < mine && !proven {
 			d, err := t.says(Deny, ReasonTicketUsed, "its ticket was already used for another request: "+o.Name)
 			return d, true, err
 		}

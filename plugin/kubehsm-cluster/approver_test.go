@@ -130,7 +130,7 @@ func TestApprover(t *testing.T) {
 		}
 	}
 	if out := l.kubectl("get", "events.events.k8s.io", "-A"); strings.Contains(out, "TicketProven") ||
-		!strings.Contains(out, "NotAsTicket") {
+		strings.Contains(out, "NotAsTicket") {
 		t.Errorf("events: %s", out)
 	}
 }

@@ -60,7 +60,7 @@ func TestDesk(t *testing.T) {
 	as := desk
 	run := func(name string, args ...string) (string, error) { return l.runAs(as, home, name, args...) }
 
-	_, words := file(1, "unproven", "dev")
+	jane, words := file(1, "unproven", "dev")
 	if out, err := run(l.c.Kubectl(), "certificate", "approve", "unproven"); err == nil {
 		t.Errorf("the desk approves past the approver: %s", out)
 	}
@@ -77,6 +77,17 @@ func TestDesk(t *testing.T) {
 	if out, err := run(l.c.Kubectl(), "-n", "kubehsm-system", "patch", "requestreview", "unproven", "--type=merge", "-p",
 		`{"spec":{"decision":{"approve":false,"by":"jill"}}}`); err == nil || !strings.Contains(out, "taken back") {
 		t.Errorf("a decision is taken back: %v %s", err, out)
+	}
+
+	l.kubectl("delete", "csr", "unproven") // as the cluster does an hour after the approval
+	again := *jane
+	again.name, again.key = "again", newKey(t)
+	if err := c.file(&again); err != nil {
+		t.Fatal(err)
+	}
+	poll.Until(t, "the second request with the ticket is denied", func() bool { return l.stored().denied["again"] != nil })
+	if said := condition(l.stored().denied["again"]); said.Reason != judge.ReasonTicketUsed {
+		t.Errorf("the second request with a ticket: %+v", said)
 	}
 
 	_, words = file(20, "Jane's laptop", "dev") // no name that a review may have

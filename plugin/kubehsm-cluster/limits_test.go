@@ -116,6 +116,35 @@ func TestLimits(t *testing.T) {
 		return true
 	})
 
+	// Who floods the cluster fills neither the approver nor the list of what waits for a person.
+	const flood = 5
+	tiny := *jane
+	tiny.request, tiny.attested = nil, nil
+	tiny.request = c.pkcs10(&tiny)
+	for i := range judge.MaxWaiting + flood {
+		tiny.name = fmt.Sprintf("tiny-%03d", i)
+		if err := c.file(&tiny); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reviews := func() int {
+		return strings.Count(l.kubectl("-n", clusterapi.Namespace, "get", "requestreviews", "-oname"), "/tiny-")
+	}
+	poll.Until(t, "what is too much is denied, and the rest waits", func() bool {
+		o := l.stored()
+		return len(o.pending) == judge.MaxWaiting && reviews() == judge.MaxWaiting
+	})
+	for i := range flood {
+		name := fmt.Sprintf("tiny-%03d", judge.MaxWaiting+i)
+		if said := condition(l.stored().denied[name]); said.Reason != judge.ReasonCrowd {
+			t.Errorf("%s: %+v", name, said)
+		}
+	}
+	tiny.name = strings.Repeat("n", 254)
+	if err := c.file(&tiny); err == nil || !strings.Contains(err.Error(), "253 characters at most") {
+		t.Errorf("a long name: %v", err)
+	}
+
 	large := *jane
 	large.name, large.request = "Large: 30,000 groups", crowded(t, jane, 30_000) // no name of a review
 	if err := c.file(&large); err == nil || !strings.Contains(err.Error(), "16 KiB at most") {

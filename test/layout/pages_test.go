@@ -128,6 +128,7 @@ var figures = []struct {
 	{"for at most a second", "plugin/agent/token", "stateTimeout", int64(time.Second)},
 	{"values of 1 MiB", "hsm/pkcs11", "maxValue", 1 << 20},
 	{"4096 slots", "hsm/pkcs11", "maxReaders", 4096},
+	{"At most 500 requests by one line", "plugin/judge", "MaxWaiting", 500},
 }
 
 // TestFiguresAreTrue: a number that docs/security.md promises is the one in the program.

@@ -4,15 +4,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
+	"iter"
 	"slices"
-	"strconv"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kubehsm/kubehsm/csr"
@@ -23,9 +23,12 @@ import (
 
 // facts answers what the judge asks, from the cache.
 type facts struct {
-	ctx   context.Context
-	cache client.Reader
+	ctx      context.Context
+	cache    client.Reader
+	requests cache.Indexer // of the cache: a client's list would copy thousands that one requester may have filed
 }
+
+func (r *Requests) facts(ctx context.Context) facts { return facts{ctx, r.Cache, r.Informers.requests} }
 
 func tokenKind() client.Object { return &clusterapi.HardwareToken{} }
 
@@ -80,27 +83,32 @@ func (f facts) tokens(by, bucket string) ([]clusterapi.HardwareToken, error) {
 }
 
 // Others implements [judge.Cluster].
-func (f facts) Others(requester string, except types.UID) ([]judge.Other, error) {
-	var list certificatesv1.CertificateSigningRequestList
-	if err := f.cache.List(f.ctx, &list, client.MatchingFields{byRequester: bucket(requester)},
-		client.UnsafeDisableDeepCopy); err != nil {
-		return nil, err
-	}
-	var all []judge.Other
-	for i := range list.Items {
-		o := &list.Items[i]
-		if o.UID == except || o.Spec.Username != requester {
-			continue
-		}
-		version, err := strconv.ParseUint(o.ResourceVersion, 10, 64)
+func (f facts) Others(requester string, except types.UID) iter.Seq2[judge.Other, error] {
+	return func(yield func(judge.Other, error) bool) {
+		some, err := f.requests.ByIndex(byRequester, bucket(requester))
 		if err != nil {
-			return nil, fmt.Errorf("the version of request %s: %w", o.Name, err)
+			yield(judge.Other{}, err)
+			return
 		}
-		state := csr.StateOf(o).State
-		all = append(all, judge.Other{UID: o.UID, Name: o.Name, Created: o.CreationTimestamp.Time, Version: version,
-			Denied: state == csr.Denied, Approved: state != csr.Denied && state != csr.Pending})
+		for _, o := range some {
+			o, ok := o.(*certificatesv1.CertificateSigningRequest)
+			if !ok || o.UID == except || o.Spec.Username != requester {
+				continue
+			}
+			version, err := judge.Version(o)
+			if !yield(judge.Other{UID: o.UID, Name: o.Name, Version: version,
+				Approved: csr.StateOf(o).State != csr.Pending}, err) {
+				return
+			}
+		}
 	}
-	return all, nil
+}
+
+// UsedFor implements [judge.Cluster].
+func (f facts) UsedFor(ticket string) (types.UID, error) {
+	var use clusterapi.RequestReview
+	err := f.cache.Get(f.ctx, types.NamespacedName{Namespace: clusterapi.Namespace, Name: clusterapi.TicketUse(ticket)}, &use)
+	return use.Spec.Request, client.IgnoreNotFound(err)
 }
 
 // Revoked implements [judge.Cluster].

@@ -73,7 +73,7 @@ func TestUnreadablePolicy(t *testing.T) {
 		"perhaps in the unread":  {other, []admissionregistrationv1.ValidatingAdmissionPolicy{good, bad}, "", true},
 		"nothing but the unread": {lost, []admissionregistrationv1.ValidatingAdmissionPolicy{bad}, "", true},
 	} {
-		why, err := facts{t.Context(), policies{all: c.stored}}.Revoked("", c.key)
+		why, err := facts{ctx: t.Context(), cache: policies{all: c.stored}}.Revoked("", c.key)
 		if said := strings.Join(why, ""); !strings.Contains(said, c.says) || (said == "") != (c.says == "") {
 			t.Errorf("%s: %q", name, said)
 		}
@@ -89,7 +89,7 @@ func TestNamedByRevocation(t *testing.T) {
 	certificate, key := strings.Repeat("ab", 32), strings.Repeat("cd", 32)
 	r := clusterapi.Revocation{Spec: clusterapi.RevocationSpec{By: "jill", User: "jane",
 		Certificates: []clusterapi.RevokedCertificate{{Fingerprint: certificate, Key: key}}}}
-	f := facts{t.Context(), policies{named: []clusterapi.Revocation{r}}}
+	f := facts{ctx: t.Context(), cache: policies{named: []clusterapi.Revocation{r}}}
 	for name, c := range map[string]struct {
 		certificate, key string
 		says             int

@@ -14,25 +14,22 @@ import (
 // Informers make the informers of the cache. One keeps the object that it has where the API server lists it again
 // unchanged: all are listed again when the API server comes back, and would be in memory twice.
 type Informers struct {
-	requests, tokens cache.Store // lists of all read these: a client's list is a copy of the same size
+	requests, tokens cache.Indexer // lists of many read these: a client's list is a copy of the same size
 }
 
 // New makes the informer of a kind.
 func (i *Informers) New(api cache.ListerWatcher, of runtime.Object, resync time.Duration,
 	by cache.Indexers) cache.SharedIndexInformer {
-	var store *cache.Store
-	switch of.(type) {
+	var store *cache.Indexer
+	switch of.(type) { // no look is by namespace: requests have none, and tokens one
 	case *certificatesv1.CertificateSigningRequest:
-		store = &i.requests
+		store, by = &i.requests, cache.Indexers{byRequester: requesters}
 	case *clusterapi.HardwareToken:
-		store = &i.tokens
-	}
-	if store != nil {
-		by = cache.Indexers{} // no look is by namespace: requests have none, and tokens one
+		store, by = &i.tokens, cache.Indexers{}
 	}
 	made := informer{cache.NewSharedIndexInformer(api, of, resync, by)}
 	if store != nil {
-		*store = made.GetStore()
+		*store = made.GetIndexer()
 	}
 	return made
 }

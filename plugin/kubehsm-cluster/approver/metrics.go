@@ -61,7 +61,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
 	m.collectPolicies(ctx, to)
-	if _, err := (facts{ctx, m.cache}).Token(""); err != nil { // not before the cache is filled
+	if _, err := (facts{ctx: ctx, cache: m.cache}).Token(""); err != nil { // not before the cache is filled
 		to <- prometheus.NewInvalidMetric(m.tokens, err)
 		return
 	}
@@ -79,7 +79,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 // collectPolicies counts the policies that hold the list of revoked certificates. Alert on those
 // that have no effect, or other rules than kubehsm's.
 func (m *Metrics) collectPolicies(ctx context.Context, to chan<- prometheus.Metric) {
-	list, err := facts{ctx, m.cache}.revoked()
+	list, err := facts{ctx: ctx, cache: m.cache}.revoked()
 	if err != nil {
 		to <- prometheus.NewInvalidMetric(m.policies, err)
 		return

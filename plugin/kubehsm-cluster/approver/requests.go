@@ -47,7 +47,7 @@ type Requests struct {
 	Objects client.Client
 	// Informers are those of the cache.
 	Informers *Informers
-	// Events tells of what is denied and of what waits for a person.
+	// Events tells of what waits for a person.
 	Events  events.EventRecorder
 	Metrics *Metrics
 
@@ -190,7 +190,7 @@ func (r *Requests) reconcile(ctx context.Context, name string) error {
 	err := r.Cache.Get(ctx, types.NamespacedName{Name: name}, stub)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil
+		return r.forget(ctx, name)
 	case err != nil || !is(stub, csr.Pending):
 		return err
 	}
@@ -279,14 +279,14 @@ func (r *Requests) read(ctx context.Context, stub *certificatesv1.CertificateSig
 func (r *Requests) decide(ctx context.Context, obj *certificatesv1.CertificateSigningRequest) (d judge.Decision,
 	policy string, err error) {
 	j, policy, broken, err := r.byPolicy(ctx)
-	switch {
-	case err != nil:
-		return d, "", err
-	case j == nil:
-		return judge.Decision{Verdict: judge.Person, Reason: judge.ReasonNoPolicy, AdminOnly: true,
-			Message: broken + ": nothing is approved"}, "", nil
+	d = judge.Decision{Verdict: judge.Person, Reason: judge.ReasonNoPolicy, AdminOnly: true,
+		Message: broken + ": nothing is approved"}
+	if j != nil {
+		d, err = j.Decide(obj, r.facts(ctx), time.Now())
 	}
-	d, err = j.Decide(obj, facts{ctx, r.Cache}, time.Now())
+	if err == nil {
+		d, err = d.Bounded(obj, r.facts(ctx))
+	}
 	return d, policy, err
 }
 
@@ -382,6 +382,9 @@ func (r *Requests) carryOut(ctx context.Context, obj *certificatesv1.Certificate
 		if err := r.samePolicy(ctx, policy); err != nil {
 			return err
 		}
+		if err := r.spend(ctx, obj, d); err != nil {
+			return err
+		}
 		if err := r.claim(ctx, obj, d); err != nil {
 			return err
 		}
@@ -392,11 +395,7 @@ func (r *Requests) carryOut(ctx context.Context, obj *certificatesv1.Certificate
 	if err := r.Objects.SubResource("approval").Update(ctx, obj); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if d.Verdict == judge.Deny {
-		// An approval has its condition, and no Event: a write less.
-		r.Events.Eventf(obj, nil, corev1.EventTypeWarning, cmp.Or(d.Reason, judge.ReasonPerson), string(d.Verdict), "%s",
-			csr.Brief(d.Message))
-	}
+	// A decision has its condition, and no Event, which would be in memory for minutes: thousands may be denied.
 	r.Metrics.seconds.WithLabelValues(string(d.Verdict)).Observe(time.Since(obj.CreationTimestamp.Time).Seconds())
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,6 +75,49 @@ func TestRefusedForGood(t *testing.T) {
 		apierrors.NewTimeoutError("late", 1), apierrors.NewInternalError(errors.New("etcd")), apierrors.NewUnauthorized("token")} {
 		if refusedForGood(err) {
 			t.Errorf("%v ends the decision", err)
+		}
+	}
+}
+
+// uses is a cluster without requests, which has one review.
+type uses struct {
+	client.Client
+	review  clusterapi.RequestReview
+	deleted string
+}
+
+func (u *uses) Get(_ context.Context, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+	into, ok := o.(*clusterapi.RequestReview)
+	if !ok || key.Name != u.review.Name {
+		return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+	}
+	u.review.DeepCopyInto(into)
+	return nil
+}
+
+func (u *uses) Delete(_ context.Context, o client.Object, _ ...client.DeleteOption) error {
+	u.deleted = o.GetName()
+	return nil
+}
+
+// TestForgottenTicket: which request a ticket was used for is kept for as long as a ticket may live, and no longer.
+func TestForgottenTicket(t *testing.T) {
+	for name, c := range map[string]struct {
+		name   string
+		age    time.Duration
+		owners []metav1.OwnerReference
+		want   error
+		gone   bool
+	}{
+		"while tickets live": {clusterapi.TicketUse("abcdef"), 24 * time.Hour, nil, errWaits, false},
+		"afterwards":         {clusterapi.TicketUse("abcdef"), 49 * time.Hour, nil, nil, true},
+		"a request's review": {"jane-1", 49 * time.Hour, []metav1.OwnerReference{{Name: "jane-1"}}, nil, false},
+	} {
+		u := &uses{review: clusterapi.RequestReview{ObjectMeta: metav1.ObjectMeta{Name: c.name, OwnerReferences: c.owners,
+			CreationTimestamp: metav1.NewTime(time.Now().Add(-c.age))}}}
+		r := Requests{Cache: u, API: u, Objects: u}
+		if err := r.reconcile(t.Context(), c.name); !errors.Is(err, c.want) || (u.deleted == c.name) != c.gone {
+			t.Errorf("%s: %v, deleted %q", name, err, u.deleted)
 		}
 	}
 }

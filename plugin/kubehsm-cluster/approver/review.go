@@ -2,6 +2,8 @@ package approver
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/plugin/judge"
 )
@@ -34,6 +37,37 @@ func (r *Requests) reviewOf(
 		return nil, client.IgnoreNotFound(r.Objects.Delete(ctx, review, client.Preconditions{UID: &review.UID}))
 	}
 	return review, nil
+}
+
+// spend makes a ticket good for this request alone that no token's entry on the roster names as used, see
+// [Requests.claim]: a review without an owner stays when the cluster deletes the request.
+func (r *Requests) spend(ctx context.Context, obj *certificatesv1.CertificateSigningRequest, d judge.Decision) error {
+	if d.Terms == nil || d.Terms.Serial != "" && d.Statement != nil {
+		return nil
+	}
+	if first, err := r.facts(ctx).UsedFor(d.Ticket); err != nil || first == obj.UID { // written before an approver was killed
+		return err
+	}
+	err := r.Objects.Create(ctx, &clusterapi.RequestReview{
+		ObjectMeta: metav1.ObjectMeta{Namespace: clusterapi.Namespace, Name: clusterapi.TicketUse(d.Ticket)},
+		Spec:       clusterapi.ReviewSpec{Request: obj.UID}})
+	if apierrors.IsAlreadyExists(err) {
+		err = fmt.Errorf("the ticket: %w", errBehind)
+	}
+	return err
+}
+
+// forget deletes the review of that name which [Requests.spend] has made, as it has no owner, once the ticket has ended.
+func (r *Requests) forget(ctx context.Context, name string) error {
+	use := &clusterapi.RequestReview{}
+	err := r.Cache.Get(ctx, types.NamespacedName{Namespace: clusterapi.Namespace, Name: name}, use)
+	switch {
+	case err != nil || len(use.OwnerReferences) > 0:
+		return client.IgnoreNotFound(err)
+	case time.Since(use.CreationTimestamp.Time) < 2*ticket.MaxTTL:
+		return errWaits
+	}
+	return client.IgnoreNotFound(r.Objects.Delete(ctx, use, client.Preconditions{UID: &use.UID}))
 }
 
 // reviewed is the request that a review is of.

@@ -119,7 +119,7 @@ func (r *Requests) issued(ctx context.Context, name string) error {
 	now := time.Now()
 	issued := clusterapi.TokenCertificate{Certificate: hex.EncodeToString(said.certificate[:]), Key: key,
 		NotAfter: metav1.NewTime(end)}
-	token, err := facts{ctx, r.Cache}.TokenWithKey(key)
+	token, err := r.facts(ctx).TokenWithKey(key)
 	if err != nil || !end.After(now) || token != nil && slices.ContainsFunc(token.Status.Live(now),
 		func(c clusterapi.TokenCertificate) bool { return c.Certificate == issued.Certificate }) {
 		return err
@@ -174,7 +174,7 @@ func (r *Requests) failed(ctx context.Context, stub *certificatesv1.CertificateS
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUnproven, err)
 	}
-	token, err := facts{ctx, r.Cache}.TokenWithKey(asked.SPKIHash)
+	token, err := r.facts(ctx).TokenWithKey(asked.SPKIHash)
 	if err != nil || token == nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func (r *Requests) proven(ctx context.Context, stub *certificatesv1.CertificateS
 	if err != nil {
 		return nil, none, fmt.Errorf("%w: %w", errUnproven, err)
 	}
-	token, err := facts{ctx, r.Cache}.Token(statement.Serial)
+	token, err := r.facts(ctx).Token(statement.Serial)
 	if err != nil {
 		return nil, none, err
 	}

@@ -68,7 +68,7 @@ func TestFormerKey(t *testing.T) {
 		Status: clusterapi.TokenStatus{Key: "last", Model: "YubiKey 5C", Touch: "always", Certificate: "c", NotAfter: &end,
 			Others: []clusterapi.TokenCertificate{{Certificate: "d", Key: key, NotAfter: end}}}}}
 	for hash, found := range map[string]bool{key: true, "last": true, "another": false} {
-		if got, err := (facts{t.Context(), c}).TokenWithKey(hash); err != nil || (got != nil) != found {
+		if got, err := (facts{ctx: t.Context(), cache: c}).TokenWithKey(hash); err != nil || (got != nil) != found {
 			t.Errorf("%s: %v, %v", hash, got, err)
 		}
 	}
@@ -78,7 +78,7 @@ func TestFormerKey(t *testing.T) {
 	} {
 		issued := gist{key: former, certificate: certificate, end: now.Add(time.Duration(hours)*time.Hour + time.Minute).Unix()}
 		c.stub.Spec.UID, c.written = issued.packed(), nil
-		r := Requests{Cache: c, API: c, Objects: c}
+		r := Requests{Cache: c, API: c, Objects: c, Informers: &Informers{}}
 		if err := r.issued(t.Context(), "request"); err != nil || c.written == nil {
 			t.Fatalf("in %d h: %v, %v", hours, err, c.written)
 		}

@@ -9,7 +9,6 @@ import (
 	"hash/fnv"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 	"unique"
 
@@ -20,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kubehsm/kubehsm/csr"
-	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
+	"github.com/kubehsm/kubehsm/plugin/judge"
 )
 
 // gist is what is needed of a certificate that a stub has not.
@@ -95,7 +94,7 @@ func Stub(in any) (any, error) {
 			stub.Spec.UID = said.packed()
 		}
 	}
-	if byBootstrapToken(obj) { // only those are compared, see [facts.Others]
+	if judge.ByJoiner(obj) && state != csr.Denied { // only those are compared, see [facts.Others]
 		stub.UID, stub.Spec.Username = obj.UID, obj.Spec.Username
 	}
 	for _, c := range obj.Status.Conditions {
@@ -113,9 +112,12 @@ func Stub(in any) (any, error) {
 	return stub, nil
 }
 
-// byBootstrapToken reports whether the request was filed with a bootstrap token. Only tickets are good for one request.
-func byBootstrapToken(obj *certificatesv1.CertificateSigningRequest) bool {
-	return strings.HasPrefix(obj.Spec.Username, bootstraptoken.UserPrefix)
+// requesters has a stub in the bucket of its requester.
+func requesters(o any) ([]string, error) {
+	if obj, ok := o.(*certificatesv1.CertificateSigningRequest); ok && obj.Spec.Username != "" {
+		return []string{bucket(obj.Spec.Username)}, nil
+	}
+	return nil, nil
 }
 
 // What thousands of stubs have, in one place.
@@ -187,12 +189,6 @@ func Index(ctx context.Context, to client.FieldIndexer) error {
 		by   string
 		keys client.IndexerFunc
 	}{
-		{&certificatesv1.CertificateSigningRequest{}, byRequester, func(o client.Object) []string {
-			if obj := o.(*certificatesv1.CertificateSigningRequest); byBootstrapToken(obj) {
-				return []string{bucket(obj.Spec.Username)}
-			}
-			return nil
-		}},
 		{&clusterapi.RequestReview{}, byToken, func(o client.Object) []string {
 			return []string{bucket(o.(*clusterapi.RequestReview).Status.Token)}
 		}},

@@ -5,6 +5,7 @@ package lab
 import (
 	"context"
 	"errors"
+	"iter"
 	"testing"
 	"time"
 
@@ -22,8 +23,11 @@ type noRoster struct{}
 
 func (noRoster) Token(string) (*clusterapi.HardwareToken, error)        { return nil, nil }
 func (noRoster) TokenWithKey(string) (*clusterapi.HardwareToken, error) { return nil, nil }
-func (noRoster) Others(string, types.UID) ([]judge.Other, error)        { return nil, nil }
-func (noRoster) Revoked(string, string) ([]string, error)               { return nil, nil }
+func (noRoster) Others(string, types.UID) iter.Seq2[judge.Other, error] {
+	return func(func(judge.Other, error) bool) {}
+}
+func (noRoster) UsedFor(string) (types.UID, error)        { return "", nil }
+func (noRoster) Revoked(string, string) ([]string, error) { return nil, nil }
 
 // Approves has requests judged as the approver in a cluster does, until the test ends.
 func Approves(t testing.TB, cluster *controlplane.Cluster) {
