@@ -13,11 +13,9 @@ SOAK ?= 10m
 FAULTS ?= 200
 # What builds and tests in half the time: for all that is not measured or released. The control
 # plane is built so, too, and Go's build cache serves both.
-QUICK := $(shell $(GO) env GOFLAGS 2>/dev/null) -trimpath -tags=grpcnotrace '-gcflags=all=-N -l'
+QUICK := $(shell $(GO) env GOFLAGS 2>/dev/null) -trimpath '-gcflags=all=-N -l'
 # The folder that reports of physical tokens go to; those in this one are shown in docs/tokens.md.
 REPORTS ?= test/tokens/physical
-# The generator of gRPC code, a module of its own.
-GENERATE := plugin/externalsigner/v1alpha1/generate
 # A version control system that is missing or mistrusts the folder is no reason not to build.
 BUILD := $(GO) build -buildvcs=false
 # What `kubehsm version` says; from an archive, which has no history, nobody knows.
@@ -43,7 +41,7 @@ demo-down: ## stop the trial and remove every trace of it
 .PHONY: build
 build: ## build ./kubehsm and ./kubehsm-credential
 	CGO_ENABLED=0 $(BUILD) -trimpath -o kubehsm-credential ./plugin/kubehsm-credential
-	$(BUILD) -trimpath -tags grpcnotrace $(if $(VERSION),-ldflags '-X github.com/kubehsm/kubehsm/ui.version=$(VERSION)') -o kubehsm .
+	$(BUILD) -trimpath $(if $(VERSION),-ldflags '-X github.com/kubehsm/kubehsm/ui.version=$(VERSION)') -o kubehsm .
 
 .PHONY: kubectl-externalsigner
 kubectl-externalsigner: ## build ./kubectl-externalsigner, a kubectl that asks a signer itself (docs/kubectl.md)
@@ -92,7 +90,6 @@ check-lint: gofmt golangci-lint actionlint
 	cd test/integration/kubeadm/program && GOFLAGS="$(QUICK)" $(GO) vet ./...
 	cd test/kubectl-externalsigner && GOFLAGS=-trimpath $(GOLANGCI_LINT)
 	cd $(APPROVER) && GOFLAGS=-trimpath $(GOLANGCI_LINT) --build-tags bars
-	cd $(GENERATE) && $(GOLANGCI_LINT) && $(GO) run -buildvcs=false . -check
 
 check-platforms:
 	$(GO) test -count=1 -timeout 20m -tags platforms -v -run '^TestBuildsWithoutCgo$$' ./test/layout
@@ -308,10 +305,6 @@ formula: ## print the Homebrew formula of a release: make formula VERSION=1.2.3 
 	@test/packaging/formula.sh fill '$(VERSION)' '$(ARCHIVE)'
 
 ##@ Tidy
-.PHONY: generate
-generate: ## write generated code anew (gRPC, from externalsigner.proto); lint tells if it is stale
-	cd $(GENERATE) && $(GO) run -buildvcs=false .
-
 .PHONY: clean
 clean: ## remove what was built (the trial is left: see demo-down)
 	rm -rf kubehsm kubectl-externalsigner dist .cache

@@ -1,8 +1,7 @@
 // Package externalsigner is the signer's side of the KEP "External TLS
 // certificate authenticator": a Kubernetes client that has the KEP's auth
 // provider asks kubehsm for its certificate and for each signature. Below it,
-// package wire is the format of the exec form, v1alpha1 that of the gRPC form and
-// service its server, provider the client's side of both.
+// package wire is the format of both, and provider the client's side.
 //
 // The configuration that arrives is that of a kubeconfig, which somebody else
 // may have written. It says which key to use; the person at the token agrees by

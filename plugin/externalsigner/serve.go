@@ -35,7 +35,7 @@ type Remote interface {
 	Sign(ctx context.Context, u hsm.URI, digest []byte, opts crypto.SignerOpts) (signature []byte, held bool, err error)
 }
 
-// Options are what [Serve] and [Do] work with.
+// Options are what [Serve] works with.
 type Options struct {
 	// Drivers makes the drivers, which are closed before they return. module,
 	// if not empty, is the path of a PKCS#11 library that may be loaded beside
@@ -66,45 +66,17 @@ func (o Options) warn(format string, args ...any) {
 	}
 }
 
-// Answer is what a request got: the field that it asked for is set.
-type Answer struct {
-	Certificate []byte   // DER
-	Chain       [][]byte // the issuers to present after it, DER
-	Signature   []byte
-}
-
-// Certified is the answer with a certificate and the issuers to present after it.
-func Certified(chain []*x509.Certificate) Answer {
-	a := Answer{Certificate: chain[0].Raw}
-	for _, issuer := range chain[1:] {
-		a.Chain = append(a.Chain, issuer.Raw)
-	}
-	return a
-}
-
-// Serve does what r asks for, as [Do], and returns the answer of the exec form,
-// to be written to standard output as it is.
-func Serve(ctx context.Context, r Request, o Options) ([]byte, error) {
-	a, err := Do(ctx, r, o)
-	switch {
-	case err != nil:
-		return nil, err
-	case r.Operation == wire.Certificate:
-		return wire.CertificateAnswer(r.Dialect, a.Certificate, a.Chain...), nil
-	}
-	return wire.SignAnswer(r.Dialect, a.Signature), nil
-}
-
 // maxUnknown bounds how many unknown keys are named.
 const maxUnknown = 4
 
-// Do does what r asks for. It overwrites the PIN that r may carry.
+// Serve does what r asks for, and returns the answer, to be written to standard
+// output as it is. It overwrites the PIN that r may carry.
 //
 // Errors: [ErrUntrusted]; [hsm.ErrNoToken], [hsm.ErrNoKey], [hsm.ErrSeveralKeys],
 // [hsm.ErrNoCertificate], [hsm.ErrKeyMismatch] where the request names no usable
 // key; [ErrRequest] where the key cannot sign what is asked; what the token and
 // the prompter return.
-func Do(ctx context.Context, r Request, o Options) (a Answer, err error) {
+func Serve(ctx context.Context, r Request, o Options) (answer []byte, err error) {
 	defer r.Zero()
 	o.Prompter = ask.With(o.Prompter, hsm.Purpose{Action: "sign in"})
 	for i, key := range r.Config.Unknown {
@@ -115,41 +87,55 @@ func Do(ctx context.Context, r Request, o Options) (a Answer, err error) {
 		o.warn("the auth provider's configuration has %.80q, which means nothing to kubehsm", key)
 	}
 	if chain, err := o.enrolled(r); err != nil {
-		return Answer{}, err
+		return nil, err
 	} else if chain != nil {
-		return Certified(chain), nil
+		return certified(r.Dialect, chain), nil
 	}
-	if signature, held, err := o.remote(ctx, r); held || err != nil {
-		return Answer{Signature: signature}, err
+	if signature, held, err := o.remote(ctx, r); err != nil {
+		return nil, err
+	} else if held {
+		return wire.SignAnswer(r.Dialect, signature), nil
 	}
 	where, err := o.locate(ctx, r.Config)
 	if err != nil {
-		return Answer{}, err
+		return nil, err
 	}
 	drivers := o.Drivers(where.module)
-	defer func() { a, err = after(a, err, drivers.Close()) }()
+	defer func() { answer, err = after(answer, err, drivers.Close()) }()
 	key, err := o.find(ctx, drivers, where, r)
 	if err != nil {
-		return Answer{}, err
+		return nil, err
 	}
-	defer func() { a, err = after(a, err, key.token.Close()) }()
+	defer func() { answer, err = after(answer, err, key.token.Close()) }()
 	if r.Operation == wire.Certificate {
 		cert, err := key.certificate()
 		if err != nil {
-			return Answer{}, err
+			return nil, err
 		}
-		return Answer{Certificate: cert.Raw}, nil
+		return certified(r.Dialect, []*x509.Certificate{cert}), nil
 	}
-	a.Signature, err = key.sign(ctx, r.Digest, r.Opts)
-	return a, err
+	signature, err := key.sign(ctx, r.Digest, r.Opts)
+	if err != nil {
+		return nil, err
+	}
+	return wire.SignAnswer(r.Dialect, signature), nil
+}
+
+// certified is the answer with a certificate and the issuers to present after it.
+func certified(d wire.Dialect, chain []*x509.Certificate) []byte {
+	var issuers [][]byte
+	for _, issuer := range chain[1:] {
+		issuers = append(issuers, issuer.Raw)
+	}
+	return wire.CertificateAnswer(d, chain[0].Raw, issuers...)
 }
 
 // after adds the error of letting something go. Then there is no answer.
-func after(a Answer, err, closing error) (Answer, error) {
+func after(answer []byte, err, closing error) ([]byte, error) {
 	if closing == nil {
-		return a, err
+		return answer, err
 	}
-	return Answer{}, errors.Join(err, closing)
+	return nil, errors.Join(err, closing)
 }
 
 // enrolled finds the certificate of an enrollment, with its chain.

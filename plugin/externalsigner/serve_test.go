@@ -440,7 +440,7 @@ func TestUnknownKeysAreFew(t *testing.T) {
 		r.Config.Unknown = append(r.Config.Unknown, fmt.Sprintf("key%d", i))
 	}
 	var warnings []string
-	if _, err := Do(t.Context(), r, Options{Drivers: func(string) hsm.Drivers { return nil },
+	if _, err := Serve(t.Context(), r, Options{Drivers: func(string) hsm.Drivers { return nil },
 		Warn: func(w string) { warnings = append(warnings, w) }}); err == nil {
 		t.Error("a request for no key was answered")
 	}

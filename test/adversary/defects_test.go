@@ -144,7 +144,7 @@ func buildWith(ctx context.Context, root, dir string, sources map[string]string,
 	if err := os.WriteFile(overlay, b, 0o600); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-buildvcs=false", "-trimpath", "-tags=grpcnotrace",
+	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-buildvcs=false", "-trimpath",
 		"-overlay", overlay}, args...)...)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")

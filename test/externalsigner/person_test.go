@@ -79,19 +79,6 @@ func (p *person) configure(config map[string]string) {
 	p.t.Helper()
 	config = maps.Clone(config)
 	config["pathExec"] = p.Binary
-	p.write(config)
-}
-
-// configureSocket is configure with a signer on a socket.
-func (p *person) configureSocket(config map[string]string, address string) {
-	p.t.Helper()
-	config = maps.Clone(config)
-	config["pathSocket"] = address
-	p.write(config)
-}
-
-func (p *person) write(config map[string]string) {
-	p.t.Helper()
 	if err := kit.Configure(p.Lab, config); err != nil {
 		p.t.Fatal(err)
 	}
@@ -140,4 +127,13 @@ func (p *person) spy() func() int {
 		}
 		return strings.Count(string(b), "\n")
 	}
+}
+
+func (p *person) other(t *testing.T, args ...string) lab.Result {
+	t.Helper()
+	res, err := p.Kubehsm(t.Context(), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
 }

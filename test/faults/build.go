@@ -130,7 +130,7 @@ func build(ctx context.Context, dir string, defects ...change) (string, error) {
 		return "", err
 	}
 	out := filepath.Join(dir, "kubehsm")
-	_, err = goCommand(ctx, root, "build", "-buildvcs=false", "-trimpath", "-tags=grpcnotrace", "-overlay", file,
+	_, err = goCommand(ctx, root, "build", "-buildvcs=false", "-trimpath", "-overlay", file,
 		"-o", out, ".")
 	return out, err
 }

@@ -12,7 +12,7 @@ export GOOS=linux GOARCH=arm64 CGO_ENABLED=1 CC=aarch64-linux-gnu-gcc PKG_CONFIG
 qemu="qemu-aarch64-static -L /usr/aarch64-linux-gnu"
 
 echo "== the program"
-go build -buildvcs=false -trimpath -tags grpcnotrace -o "$scratch/kubehsm" .
+go build -buildvcs=false -trimpath -o "$scratch/kubehsm" .
 $qemu "$scratch/kubehsm" version | tee "$scratch/version"
 grep -q linux/arm64 "$scratch/version"
 mkdir -m 700 "$scratch/home"

@@ -23,7 +23,7 @@ cp -L -- "$(ldconfig -p | awk '/libpcsclite\.so\.1 .*x86-64/ {print $NF; exit}')
 
 windows=(env GOOS=windows GOARCH=amd64 CGO_ENABLED=1 CC=x86_64-w64-mingw32-gcc)
 echo "== the programs"
-"${windows[@]}" go build -buildvcs=false -trimpath -tags grpcnotrace -o "$KUBEHSM_WINE/opt/kubehsm/kubehsm.exe" .
+"${windows[@]}" go build -buildvcs=false -trimpath -o "$KUBEHSM_WINE/opt/kubehsm/kubehsm.exe" .
 GOOS=windows CGO_ENABLED=0 go -C test/cluster build -buildvcs=false -trimpath -o "$KUBEHSM_WINE/opt/kubehsm/kubectl.exe" \
   k8s.io/kubernetes/cmd/kubectl
 

@@ -143,31 +143,8 @@ func TestUsageErrors(t *testing.T) {
 		{"credential --bad", "kubehsm credential --help"},
 		{"credential extra", "kubehsm credential --help"},
 		{"unlock a --enrollment b", "two enrollments"},
-		{"external-signer serve --socket=", "error: --socket is empty\nhint: leave it out"},
-		{"external-signer serve --socket unix://x.sock", "no absolute path follows unix:// in \"unix://x.sock\"\nhint: "},
-		{"external-signer serve --socket unix:/tmp/x.sock", "no address of a unix socket\nhint: write a path"},
-		{"external-signer serve --socket tcp://127.0.0.1:1", "no address of a unix socket\nhint: write a path"},
 	} {
 		b.fails(2, c.words, strings.Fields(c.args)...)
-	}
-}
-
-// TestSocketPath: what serve prints is taken as well as a path.
-func TestSocketPath(t *testing.T) {
-	folder := t.TempDir()
-	t.Chdir(folder)
-	folder, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	x := filepath.Join(folder, "x.sock")
-	for _, in := range []string{"x.sock", "./x.sock", x, "unix://" + x} {
-		if got, err := socketPath(in); got != x || err != nil {
-			t.Errorf("%s: %q, %v, want %q", in, got, err, x)
-		}
-	}
-	if got, err := socketPath("./tcp:x"); got != filepath.Join(folder, "tcp:x") || err != nil {
-		t.Errorf("%q, %v", got, err)
 	}
 }
 

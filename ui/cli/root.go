@@ -183,7 +183,6 @@ func (a *app) trunks() []trunk {
 			a.rosterList, a.rosterImport, a.rosterLine, a.rosterRemove),
 		group("agent", groupProgram, "Control the agent that keeps tokens unlocked",
 			a.agentStatus, a.agentLock, a.agentStop, a.agentPort, a.agentUnit, a.agentServe, a.agentHold),
-		group("external-signer", groupProgram, "Serve clients that ask a signer themselves", a.externalSignerServe),
 		{"credential", groupProgram, a.credential},
 		{"version", groupProgram, a.version},
 		{"exit-codes", "", exitCodesTopic},

@@ -1,5 +1,5 @@
 // Package signer is the program as an external signer, which clients with the
-// auth provider externalSigner start or connect to (docs/kubectl.md).
+// auth provider externalSigner start (docs/kubectl.md).
 package signer
 
 import (
@@ -31,6 +31,10 @@ import (
 // once.
 const coolDown = 5 * time.Second
 
+// unanswered is the next step where nobody can be asked.
+const unanswered = "run `kubehsm unlock` first, if the key is enrolled; else run the command in a terminal, or " +
+	"configure a pinentry"
+
 // Signer is the program in this part.
 type Signer struct {
 	// Getenv and Setenv are the process's environment.
@@ -48,12 +52,8 @@ type Signer struct {
 	Enrolled func(dirs home.Dirs, name string, u hsm.URI) ([]*x509.Certificate, error)
 	// Prompter asks the user; nil asks on the terminal or as configured.
 	Prompter hsm.Prompter
-	// Client is whom the answer is for; zero is the process that started this one.
-	Client process.ID
 	// Asking, if not nil, is called before the user is first asked or told.
 	Asking func()
-	// Around, if not nil, goes before the prompter, to show prompts elsewhere too.
-	Around ask.Middleware
 }
 
 // Read reads the request that the program was started with; args are without its
@@ -91,8 +91,7 @@ func (s Signer) Answer(ctx context.Context, request externalsigner.Request) erro
 			return true
 		}
 	}
-	o, done, err := s.Options("run `kubehsm unlock` first, if the key is enrolled; else run the command in a " +
-		"terminal, or configure a pinentry")
+	o, done, err := s.options()
 	if err != nil {
 		return err
 	}
@@ -111,9 +110,9 @@ func (s Signer) Answer(ctx context.Context, request externalsigner.Request) erro
 	return err
 }
 
-// Options are what requests are answered with. hint is the next step where
-// nobody can be asked. The returned function lets go of what asking took.
-func (s Signer) Options(hint string) (o externalsigner.Options, done func() error, err error) {
+// options are what requests are answered with. The returned function lets go of what
+// asking took.
+func (s Signer) options() (o externalsigner.Options, done func() error, err error) {
 	dirs, err := home.FromEnv(s.Getenv)
 	if err != nil {
 		return o, nil, err
@@ -154,18 +153,15 @@ func (s Signer) Options(hint string) (o externalsigner.Options, done func() erro
 	if s.Enrolled != nil {
 		o.Enrolled = func(name string, u hsm.URI) ([]*x509.Certificate, error) { return s.Enrolled(dirs, name, u) }
 	}
-	o.Prompter, done = s.prompter(dirs, config, sources, hint)
-	if s.Around != nil {
-		o.Prompter = s.Around(ask.From(o.Prompter))
-	}
-	o.Remote = signing.Agent{Socket: dirs.Socket(), Prompter: o.Prompter, Client: s.Client, Command: caller.CommandOf,
+	o.Prompter, done = s.prompter(dirs, config, sources)
+	o.Remote = signing.Agent{Socket: dirs.Socket(), Prompter: o.Prompter, Command: caller.Command,
 		Waiting: waiting.Shown(s.Stderr)}
 	return o, done, nil
 }
 
 // prompter asks the user. What it needs is made when somebody is asked, as most
 // runs ask nobody.
-func (s Signer) prompter(dirs home.Dirs, config settings.Config, sources []pinsource.Entry, hint string) (hsm.Prompter,
+func (s Signer) prompter(dirs home.Dirs, config settings.Config, sources []pinsource.Entry) (hsm.Prompter,
 	func() error) {
 	if s.Prompter != nil {
 		return s.Prompter, func() error { return nil }
@@ -178,16 +174,12 @@ func (s Signer) prompter(dirs home.Dirs, config settings.Config, sources []pinso
 		if err := dirs.Prepare(); err != nil {
 			return nil, nil, err
 		}
-		client := s.Client
-		if client == (process.ID{}) {
-			client = process.Parent()
-		}
 		p, forget := prompt.Choose(prompt.Options{PINFD: -1, Pinentry: config.Pinentry, RunDir: dirs.Run,
-			CoolDown: coolDown, Terminal: client.Terminal(), Hint: hint})
+			CoolDown: coolDown, Terminal: process.Parent().Terminal(), Hint: unanswered})
 		from := pinsource.New(pinsource.Options{Entries: sources, State: dirs.State, Getenv: s.Getenv, Descriptors: true,
 			Waiting: waiting.Shown(s.Stderr)})
 		closers = append(closers, from.Close, func() error { forget(); return nil })
-		return from, ask.By(caller.CommandOf(client.PID))(p), nil
+		return from, ask.By(caller.Command())(p), nil
 	})
 	return p, func() error {
 		var errs []error

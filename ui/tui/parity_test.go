@@ -35,7 +35,6 @@ var without = map[string]string{
 	"completion zsh":           "for a shell",
 	"credential":               "kubectl runs it",
 	"exit-codes":               "for scripts",
-	"external-signer serve":    "clients run it",
 	"help":                     "the screens have their own",
 	"output":                   "for scripts",
 	"version":                  "the doctor says it",

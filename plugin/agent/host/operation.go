@@ -173,10 +173,9 @@ func (a *agent) operateFor(l *link.Server, r link.Received, p *link.Asker, out *
 }
 
 // signerFor says for whom a signature is: for the program that started the signer, if the
-// system tells that it did. A signer that serves other programs by a socket of its own is the
-// only one that the agent knows of them.
+// system tells that it did.
 func (a *agent) signerFor(signer process.ID, q message.SignRequest) auditing.Requester {
-	client, kin, err := a.o.identify(signer, q.Own, q.Purpose)
+	client, kin, err := a.o.identify(signer, false, q.Purpose)
 	if err != nil {
 		return auditing.Requester{Client: signer}
 	}

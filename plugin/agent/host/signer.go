@@ -43,7 +43,7 @@ func (s *externalSigner) sign(ctx context.Context, q auditing.Requester, digest 
 	if digest.Salt != nil {
 		opts = &rsa.PSSOptions{SaltLength: *digest.Salt, Hash: crypto.Hash(digest.Hash)}
 	}
-	r, err := signer.FromParts(map[string]string{signer.KeyURI: digest.Key}, digest.Digest, opts)
+	r, err := signer.ForKey(digest.Key, digest.Digest, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -208,7 +208,7 @@ func TestToldOfATouch(t *testing.T) {
 		return nil
 	})
 	go func() {
-		a := signing.Agent{Socket: r.dirs.Socket(), Client: elsewhere(t), Waiting: signer.show,
+		a := signing.Agent{Socket: r.dirs.Socket(), Waiting: signer.show,
 			Prompter: hsmtest.NewScript(t)}
 		_, held, err := a.Sign(t.Context(), r.slot.URI.Identity(), make([]byte, 32), crypto.SHA256)
 		if err == nil && !held {

@@ -105,8 +105,6 @@ type AttendRequest struct {
 // SignRequest wants a signature.
 type SignRequest struct {
 	link.Header
-	// Own is as in [SessionRequest]: a signer that serves others on a socket of its own signs for itself.
-	Own     bool        `json:"own,omitempty"`
 	Purpose hsm.Purpose `json:"purpose,omitzero"`
 	Sign    *wire.Sign  `json:"sign,omitempty"`
 }

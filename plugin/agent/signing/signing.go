@@ -17,7 +17,6 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
-	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/plugin/socket"
 )
 
@@ -33,11 +32,9 @@ type Agent struct {
 	// Waiting, if not nil, shows why the signature waits, until done is called. It
 	// returns at once, and may wait a moment before it shows anything.
 	Waiting func(ask.Wait) (done func())
-	// Client is whom signatures are for; zero is the process that started this one.
-	Client process.ID
-	// Command names the program with a PID, "" if it cannot; it is asked only if
-	// there is an agent. Nil names none.
-	Command func(pid int) string
+	// Command names the program that started this one, "" if it cannot; it is asked
+	// only if there is an agent. Nil names none.
+	Command func() string
 
 	silence time.Duration // 0 is [wire.MaxSilence]
 }
@@ -54,14 +51,14 @@ func (a Agent) Sign(ctx context.Context, u hsm.URI, digest []byte, opts crypto.S
 	}
 	c := link.NewClient(conn, message.Codes())
 	defer c.Close()
-	q := &message.SignRequest{Header: link.Header{Op: wire.OpSign, Beats: true}, Own: a.Client != (process.ID{}),
+	q := &message.SignRequest{Header: link.Header{Op: wire.OpSign, Beats: true},
 		Purpose: hsm.Purpose{Action: "sign in"},
 		Sign:    &wire.Sign{Key: u.String(), Digest: digest, Hash: uint(opts.HashFunc())}}
 	if pss, ok := opts.(*rsa.PSSOptions); ok {
 		q.Sign.Salt = &pss.SaltLength
 	}
 	if a.Command != nil {
-		q.Purpose.Command = a.Command(cmp.Or(a.Client.PID, os.Getppid()))
+		q.Purpose.Command = a.Command()
 	}
 	call, end := context.WithCancel(ctx)
 	defer end()

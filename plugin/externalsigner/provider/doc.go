@@ -1,7 +1,7 @@
 // Package provider is the client's side of the KEP "External TLS certificate
 // authenticator": a client-go auth provider that has an external signer, a
-// program or a socket, hand out the client certificate and make each signature. It
-// is for people who build their own kubectl, controller or other client:
+// program, hand out the client certificate and make each signature. It is for
+// people who build their own kubectl, controller or other client:
 //
 //	import _ "github.com/kubehsm/kubehsm/plugin/externalsigner/provider/auto"
 //
@@ -17,10 +17,8 @@
 //	    pathExec: /usr/local/bin/kubehsm
 //	    uri: pkcs11:token=work;id=%02
 //
-// pathExec is absolute, or a bare name to be found on PATH. In its place may be
-// pathSocket, the absolute path (or unix:// and the path) of a socket that the same user serves
-// ([v1alpha1.ExternalSignerService]); what such a signer tells the user goes to
-// [Options.Stderr]. All of config goes to the signer as it is.
+// pathExec is absolute, or a bare name to be found on PATH. All of config goes to the
+// signer as it is.
 //
 // # How it gets at TLS
 //

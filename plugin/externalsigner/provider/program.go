@@ -31,7 +31,7 @@ type program struct {
 	dialect wire.Dialect
 }
 
-// String implements [source].
+// String is its name, for errors.
 func (p *program) String() string { return quoted(p.path) }
 
 func (p *program) certificate(ctx context.Context) ([]*x509.Certificate, error) {

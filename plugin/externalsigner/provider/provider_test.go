@@ -5,6 +5,7 @@ import (
 	"crypto"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"fmt"
 	"io"
 	"net"
@@ -378,18 +379,14 @@ func TestWrongKey(t *testing.T) {
 
 func TestConfiguration(t *testing.T) {
 	f := NewFactory(Options{})
-	const notAbsolute = "is not an absolute path, with or without unix://"
 	for name, c := range map[string]struct {
 		config map[string]string
 		says   string
 	}{
-		"none":           {nil, "has neither pathExec"},
-		"relative":       {map[string]string{"pathExec": "./signer"}, "neither an absolute path"},
-		"unknown":        {map[string]string{"pathExec": "no-such-signer-anywhere"}, "not on PATH"},
-		"plain relative": {map[string]string{"pathSocket": "signer.sock"}, notAbsolute},
-		"not here":       {map[string]string{"pathSocket": "unix://signer.sock"}, notAbsolute},
-		"both":           {map[string]string{"pathSocket": "unix:///s", "pathExec": "/a"}, "both pathExec and pathSocket"},
-		"twice":          {map[string]string{"pathExec": "/a", "path-exec": "/b"}, "twice"},
+		"none":     {nil, "has no pathExec"},
+		"relative": {map[string]string{"pathExec": "./signer"}, "neither an absolute path"},
+		"unknown":  {map[string]string{"pathExec": "no-such-signer-anywhere"}, "not on PATH"},
+		"twice":    {map[string]string{"pathExec": "/a", "path-exec": "/b"}, "twice"},
 	} {
 		if _, err := f("https://x", c.config, nil); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
@@ -404,6 +401,26 @@ func TestConfiguration(t *testing.T) {
 	}
 	if other, err := f("https://x", jane.config("uri", "piv:slot=9c"), nil); err != nil || other == one {
 		t.Errorf("another configuration has the same provider: %v", err)
+	}
+}
+
+// TestIntermediates: a server that knows only the root lets in who is certified by an
+// authority below it, as the signer's answer brings the issuer.
+func TestIntermediates(t *testing.T) {
+	s := newServer(t)
+	key := newKey(t, "ecdsa-p256")
+	middle := &authority{t: t, key: key}
+	middle.cert = s.authority.issue(&x509.Certificate{Subject: pkix.Name{CommonName: "middle"}, IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, key.Public())
+	jane := middle.person("jane", newKey(t, "ecdsa-p256"))
+	jane.write("issuer", middle.cert.Raw)
+	f := NewFactory(Options{Stderr: io.Discard})
+	wantName(t, client(t, wrapped(t, f, s.clientConfig(), jane.config())), s.URL, "jane")
+	jane.write("issuer", []byte("no certificate"))
+	elsewhere := newServer(t)
+	h := client(t, wrapped(t, NewFactory(Options{Stderr: io.Discard}), elsewhere.clientConfig(), jane.config()))
+	if _, err := h.Get(elsewhere.URL); err == nil || !strings.Contains(err.Error(), "malformed external signer answer") {
+		t.Errorf("an issuer that is no certificate: %v", err)
 	}
 }
 

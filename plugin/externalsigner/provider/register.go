@@ -67,7 +67,7 @@ type factory struct {
 // connection that they configure.
 func (f *factory) provider(cluster string, config map[string]string,
 	_ rest.AuthProviderConfigPersister) (rest.AuthProvider, error) {
-	from, err := f.source(cluster, config)
+	program, err := f.program(config)
 	if err != nil {
 		return nil, fmt.Errorf("auth provider %s: %w", Name, err)
 	}
@@ -76,7 +76,7 @@ func (f *factory) provider(cluster string, config map[string]string,
 	key := keyOf(cluster, config)
 	p := f.providers[key]
 	if p == nil {
-		p = newProvider(&signer{source: from, options: f.options, queue: f.queue}, len(f.providers)+1)
+		p = newProvider(&signer{program: program, queue: f.queue}, len(f.providers)+1)
 		f.providers[key] = p
 	}
 	return p, nil
@@ -90,9 +90,8 @@ func keyOf(cluster string, config map[string]string) string {
 	return key
 }
 
-// source finds the signer that the configuration names: a program to start, or
-// a socket to connect to.
-func (f *factory) source(cluster string, config map[string]string) (source, error) {
+// program finds the signer that the configuration names.
+func (f *factory) program(config map[string]string) (*program, error) {
 	values := map[string]string{}
 	for key, value := range config {
 		name, _ := wire.Canonical(key)
@@ -101,14 +100,7 @@ func (f *factory) source(cluster string, config map[string]string) (source, erro
 		}
 		values[name] = value
 	}
-	path, address := values[wire.KeyPathExec], values[wire.KeyPathSocket]
-	switch {
-	case path != "" && address != "":
-		return nil, fmt.Errorf("it has both %s and %s", wire.KeyPathExec, wire.KeyPathSocket)
-	case address != "":
-		return newSocket(address, cluster, maps.Clone(config), f.options)
-	}
-	path, err := findProgram(path)
+	path, err := findProgram(values[wire.KeyPathExec])
 	if err != nil {
 		return nil, err
 	}
@@ -121,8 +113,7 @@ func (f *factory) source(cluster string, config map[string]string) (source, erro
 func findProgram(program string) (string, error) {
 	switch {
 	case program == "":
-		return "", fmt.Errorf("the configuration has neither %s, the path of a program such as kubehsm, nor %s",
-			wire.KeyPathExec, wire.KeyPathSocket)
+		return "", fmt.Errorf("the configuration has no %s, the path of a program such as kubehsm", wire.KeyPathExec)
 	case filepath.IsAbs(program):
 		return program, nil
 	case strings.ContainsAny(program, `/\`):

@@ -11,18 +11,9 @@ import (
 	"time"
 )
 
-// source is where a signer is: a program or a socket. It is named in errors.
-type source interface {
-	// certificate returns the certificate and the issuers to present after it.
-	certificate(ctx context.Context) ([]*x509.Certificate, error)
-	sign(ctx context.Context, digest []byte, opts crypto.SignerOpts) ([]byte, error)
-	fmt.Stringer
-}
-
-// signer asks a source, one question at a time.
+// signer asks a program, one question at a time.
 type signer struct {
-	source
-	options Options
+	*program
 	queue   chan struct{}
 	signing atomic.Int32 // handshakes that wait for a signature
 
@@ -33,12 +24,12 @@ type signer struct {
 
 // certificate asks for the certificate and its chain.
 func (s *signer) certificate(ctx context.Context) ([]*x509.Certificate, error) {
-	return run(ctx, s, s.source.certificate)
+	return run(ctx, s, s.program.certificate)
 }
 
 // sign asks for a signature.
 func (s *signer) sign(ctx context.Context, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
-	return run(ctx, s, func(ctx context.Context) ([]byte, error) { return s.source.sign(ctx, digest, opts) })
+	return run(ctx, s, func(ctx context.Context) ([]byte, error) { return s.program.sign(ctx, digest, opts) })
 }
 
 // run asks once, when no other signer is asked. After a failure it gives the

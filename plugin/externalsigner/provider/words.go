@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 )
 
 // words are what a signer says on its standard error: they are passed on as they come, and
@@ -103,4 +104,22 @@ func (f *failure) names(kind string) bool {
 		}
 	}
 	return false
+}
+
+// maxShown bounds what is shown of a line, in characters.
+const maxShown = 400
+
+// printable makes text fit for a terminal, whatever the signer or a token's
+// label put into it.
+func printable(text string) string {
+	runes := []rune(strings.Join(strings.Fields(text), " "))
+	for i, r := range runes {
+		if !unicode.IsPrint(r) {
+			runes[i] = unicode.ReplacementChar
+		}
+	}
+	if len(runes) > maxShown {
+		runes = append(runes[:maxShown], '…')
+	}
+	return string(runes)
 }

@@ -17,11 +17,10 @@ import (
 // are read in any case, with or without hyphens: clients have written slot-id
 // and object-id, too.
 const (
-	KeyPathExec   = "pathExec"   // the signer to start
-	KeyPathSocket = "pathSocket" // the signer to connect to
-	KeyPathLib    = "pathLib"    // PKCS#11 library
-	KeySlotID     = "slotId"     // slot, a decimal number
-	KeyObjectID   = "objectId"   // CKA_ID of one byte, as a decimal number
+	KeyPathExec   = "pathExec" // the signer to start
+	KeyPathLib    = "pathLib"  // PKCS#11 library
+	KeySlotID     = "slotId"   // slot, a decimal number
+	KeyObjectID   = "objectId" // CKA_ID of one byte, as a decimal number
 	KeyPIN        = "pin"
 	KeyURI        = "uri"        // ours: a token URI
 	KeyEnrollment = "enrollment" // ours: the enrollment that the entry was written for
@@ -30,7 +29,7 @@ const (
 // ProviderName is the auth provider's name in kubeconfigs.
 const ProviderName = "externalSigner"
 
-var keys = []string{KeyPathExec, KeyPathSocket, KeyPathLib, KeySlotID, KeyObjectID, KeyPIN, KeyURI, KeyEnrollment}
+var keys = []string{KeyPathExec, KeyPathLib, KeySlotID, KeyObjectID, KeyPIN, KeyURI, KeyEnrollment}
 
 // Canonical returns the usual spelling of a configuration key, and whether it
 // is one that the protocol or kubehsm knows.

@@ -6,29 +6,22 @@ import (
 	"fmt"
 )
 
-// FromParts makes a request of parts that came otherwise than as JSON, by the
-// same rules as [Parse]: config is the auth provider's configuration, digest
-// and opts are nil for a certificate. Errors wrap [ErrRequest]. The caller
-// zeroes the request; a PIN in config stays in memory, as strings do.
-func FromParts(config map[string]string, digest []byte, opts crypto.SignerOpts) (Request, error) {
-	r, err := fromParts(config, digest, opts)
+// ForKey makes a request for a signature by the key that uri names, of parts that
+// came otherwise than as JSON, by the same rules as [Parse]. Errors wrap
+// [ErrRequest].
+func ForKey(uri string, digest []byte, opts crypto.SignerOpts) (Request, error) {
+	r, err := forKey(uri, digest, opts)
 	if err != nil {
-		r.Zero()
 		return Request{}, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
 	return r, nil
 }
 
-func fromParts(config map[string]string, digest []byte, opts crypto.SignerOpts) (r Request, err error) {
-	values := make(map[string]text, len(config))
-	for key, value := range config {
-		values[key] = text(value)
-	}
-	r.Operation = Certificate
-	if r.Config, err = parseConfig(values); err != nil || opts == nil {
+func forKey(uri string, digest []byte, opts crypto.SignerOpts) (r Request, err error) {
+	r.Operation, r.Digest = Sign, digest
+	if r.Config, err = parseConfig(map[string]text{KeyURI: text(uri)}); err != nil {
 		return r, err
 	}
-	r.Operation, r.Digest = Sign, digest
 	switch o := opts.(type) {
 	case *rsa.PSSOptions:
 		r.Opts, err = pss(o.SaltLength, uint(o.Hash))

@@ -40,7 +40,7 @@ func BuildStatic(ctx context.Context, dir, name, root, pkg string) (string, erro
 
 func build(ctx context.Context, cgo, dir, name, root, pkg string, flags ...string) (string, error) {
 	out := filepath.Join(dir, name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-tags=grpcnotrace",
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath",
 		"-ldflags="+strings.Join(flags, " "), "-o", out, pkg)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
