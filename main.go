@@ -46,7 +46,6 @@ func run() int {
 		Drivers:   func(o cli.DriverOptions) hsm.Drivers { return drivers.New(drivers.Options(o)) },
 		TUI:       terminalUI,
 		Finishing: signals.Finishing,
-		Part:      signals.Part,
 	}
 	return program.Run(ctx)
 }

@@ -291,3 +291,20 @@ func TestYAMLAndJSONSayTheSame(t *testing.T) {
 		t.Errorf("JSON %v\nYAML %v", fromJSON, fromYAML)
 	}
 }
+
+// plainOnly says that the terminal shows plain lines only.
+type plainOnly struct{ error }
+
+func (p plainOnly) Unwrap() error { return p.error }
+func (plainOnly) Plain() bool     { return true }
+
+// TestPlainCommands: where the terminal UI cannot be drawn, the commands that work by plain lines are named.
+func TestPlainCommands(t *testing.T) {
+	b := newBench(t)
+	b.tui = func(context.Context, TUIOptions) (*enrolling.Result, error) { return nil, plainOnly{hsm.ErrNoTerminal} }
+	for _, want := range []string{"  kubehsm token list ", "List the tokens that are present", "`kubehsm help` lists all commands."} {
+		if out := b.ok(); !strings.Contains(out, want) || strings.Contains(out, "\x1b") {
+			t.Errorf("no %q in %q", want, out)
+		}
+	}
+}

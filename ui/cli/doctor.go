@@ -17,7 +17,7 @@ var errUnhealthy = errors.New("a problem prevents signing in: see above")
 
 func (a *app) doctor() *cobra.Command {
 	var offline, all bool
-	var bundle, unlock string
+	var unlock string
 	var o *format
 	c := a.inEnv(&cobra.Command{
 		Use:   "doctor",
@@ -27,12 +27,9 @@ libraries, PINs, kubectl and the PATH, kubeconfig files and their locks, the age
 certificates, API servers and clocks; and, where nobody has to be asked for that, a
 sign-in to each cluster and the policies with revoked certificates. It changes nothing and asks for no PIN, unless
 --unlock names a token: then it checks the private keys on the token too. The exit
-code is 1 if something prevents signing in.
-
-With --bundle, writes a report for somebody who helps you. The report replaces names,
-and never holds a PIN, key, certificate or kubeconfig.`,
+code is 1 if something prevents signing in.`,
 		Example: "kubehsm doctor\nkubehsm doctor --offline -o json\n" +
-			"kubehsm doctor --unlock pkcs11:token=trial\nkubehsm doctor --bundle report.zip",
+			"kubehsm doctor --unlock pkcs11:token=trial",
 		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string, env *env.Env) error {
 		options := doctor.Options{Env: env, Getenv: a.Getenv, Online: !offline}
@@ -50,13 +47,7 @@ and never holds a PIN, key, certificate or kubeconfig.`,
 				return fmt.Errorf("--unlock: %w", err)
 			}
 		}
-		var checks []doctor.Check
-		var err error
-		if bundle == "" {
-			checks = doctor.Run(c.Context(), options, nil)
-		} else if checks, err = doctor.WriteBundle(c.Context(), bundle, options); err != nil {
-			return fmt.Errorf("--bundle: %w", err)
-		}
+		checks := doctor.Run(c.Context(), options, nil)
 		if err := c.Context().Err(); err != nil {
 			return err
 		}
@@ -65,8 +56,7 @@ and never holds a PIN, key, certificate or kubeconfig.`,
 			Ready  bool           `json:"ready"`
 			State  doctor.State   `json:"state"`
 			Checks []doctor.Check `json:"checks"`
-			Bundle string         `json:"bundle,omitempty"`
-		}{ready, doctor.Worst(checks), checks, bundle}
+		}{ready, doctor.Worst(checks), checks}
 		if err := a.emit(o, doc, func(w *words) {
 			if all {
 				checkWords(w, checks)
@@ -75,10 +65,6 @@ and never holds a PIN, key, certificate or kubeconfig.`,
 			}
 			w.line("")
 			w.line("%s", summary.Words)
-			if bundle != "" {
-				w.line("")
-				w.line("Wrote %s. Look into it before you send it.", bundle)
-			}
 		}); err != nil {
 			return err
 		}
@@ -89,7 +75,6 @@ and never holds a PIN, key, certificate or kubeconfig.`,
 	})
 	c.Flags().BoolVar(&offline, "offline", false, "contact no API server")
 	c.Flags().BoolVar(&all, "all", false, "list the checks that passed, too")
-	c.Flags().StringVar(&bundle, "bundle", "", "write a report without names to this new zip `file`")
 	c.Flags().StringVar(&unlock, "unlock", "", "`URI` of a token to unlock and search for leftovers")
 	o = output(c)
 	return c

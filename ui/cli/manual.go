@@ -70,7 +70,7 @@ func Environment(c *cobra.Command) []Entry {
 	switch withoutRoot(c) {
 	case "":
 		all = append(all,
-			Entry{"KUBEHSM_ACCESSIBLE", "With 1, a menu of plain lines instead of the terminal UI. TERM=dumb does the same."},
+			Entry{"KUBEHSM_ACCESSIBLE", "With 1, the names of commands that work by plain lines instead of the terminal UI. TERM=dumb does the same."},
 			Entry{envReadOnly, "With 1, the same as --read-only."},
 			Entry{"KUBEHSM_MOUSE", "With 0, the terminal UI leaves the mouse to the terminal, which then selects text."})
 	case "credential":

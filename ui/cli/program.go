@@ -43,9 +43,6 @@ type Program struct {
 
 	// Finishing is told while something goes on that must not be left half-way; may be nil.
 	Finishing hsm.Finishing
-	// Part returns a context that ctrl-c ends instead of the program, until stop is called;
-	// nil: ctrl-c always ends the program.
-	Part func(context.Context) (ctx context.Context, stop func())
 
 	asker hsm.Prompter // set by tests: they must not ask on the developer's terminal
 }

@@ -57,7 +57,7 @@ func (a *app) root(only string) *cobra.Command {
 and other programs sign in with it, unchanged.
 
 Without arguments kubehsm opens the terminal UI. On a terminal that cannot show
-it, or with KUBEHSM_ACCESSIBLE=1, it shows a menu of plain lines.`,
+it, or with KUBEHSM_ACCESSIBLE=1, it names the commands that do the same in plain lines.`,
 		Example: `kubehsm
 kubehsm token list
 kubehsm enroll --context prod --user jane --group dev`,
@@ -280,9 +280,8 @@ func everyCommand(c *cobra.Command) []*cobra.Command {
 // envReadOnly, if it is neither empty nor 0, is as --read-only.
 const envReadOnly = "KUBEHSM_READ_ONLY"
 
-// tui opens the terminal UI, at the enrollment where nothing is enrolled. On a terminal that it cannot draw on the
-// same is
-// offered line by line; without a terminal the help is the answer.
+// tui opens the terminal UI, at the enrollment where nothing is enrolled. On a terminal that it cannot draw on it names
+// the commands that do the same line by line; without a terminal the help is the answer.
 func (a *app) tui(c *cobra.Command, _ []string) error {
 	env, err := a.env()
 	if err != nil {
@@ -300,7 +299,7 @@ func (a *app) tui(c *cobra.Command, _ []string) error {
 	err = a.screen(c.Context(), TUIOptions{Env: env, ReadOnly: readOnly, Enroll: nothing && !readOnly})
 	switch {
 	case plainTerminal(err):
-		return a.menu(c.Context(), readOnly)
+		return a.plainCommands()
 	case errors.Is(err, hsm.ErrNoTerminal):
 		whole := a.root("")
 		whole.SetOut(a.Stdout)
@@ -316,6 +315,22 @@ func (a *app) screen(ctx context.Context, o TUIOptions) error {
 		return err
 	}
 	return errors.Join(err, a.showPUK(result))
+}
+
+// plainCommands names the commands that do by plain lines what the screens of the terminal UI do.
+func (a *app) plainCommands() error {
+	w, root := a.out(), a.root("")
+	w.line("These commands work by plain lines:")
+	for _, path := range []string{"status", "enroll", "join", "token list", "kubeconfig list", "csr list", "agent status",
+		"helpdesk ticket", "doctor"} {
+		c, _, err := root.Find(strings.Fields(path))
+		if err != nil {
+			return err
+		}
+		w.line("  %s %-16s %s", a.name(), path, c.Short)
+	}
+	w.line("`%s help` lists all commands.", a.name())
+	return w.flush()
 }
 
 // plainTerminal tells whether the terminal UI could not be shown on a terminal

@@ -38,10 +38,9 @@ type Watch struct {
 	done      chan struct{}
 	finishing atomic.Int32
 	words     io.Writer
-	terminal  func()                                  // puts the terminal's modes back
-	exit      func(int)                               // os.Exit
-	mu        sync.Mutex                              // held by whoever ends the program
-	cut       atomic.Pointer[context.CancelCauseFunc] // ends the part that is under way; see Part
+	terminal  func()     // puts the terminal's modes back
+	exit      func(int)  // os.Exit
+	mu        sync.Mutex // held by whoever ends the program
 }
 
 // Context returns a context that ends with SIGINT or SIGTERM. If the program has not
@@ -59,18 +58,11 @@ func Context(parent context.Context) (ctx context.Context, w *Watch, stop func()
 func (w *Watch) start(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	go func() {
-		for {
-			select {
-			case s := <-w.signals:
-				if part := w.cut.Swap(nil); part != nil && s == os.Interrupt {
-					(*part)(errInterrupted)
-					continue
-				}
-				cancel(cause(s))
-				w.end(s)
-			case <-w.done:
-			}
-			return
+		select {
+		case s := <-w.signals:
+			cancel(cause(s))
+			w.end(s)
+		case <-w.done:
 		}
 	}()
 	return ctx, sync.OnceFunc(func() {
@@ -80,18 +72,6 @@ func (w *Watch) start(parent context.Context) (context.Context, func()) {
 		close(w.done)
 		cancel(nil)
 	})
-}
-
-// Part returns a context that the next SIGINT ends instead of the program, until stop is
-// called: ctrl-c leaves a question or command of a menu, and not the menu. A second SIGINT
-// ends the program. One part is under way at a time.
-func (w *Watch) Part(parent context.Context) (ctx context.Context, stop func()) {
-	ctx, cancel := context.WithCancelCause(parent)
-	w.cut.Store(&cancel)
-	return ctx, func() {
-		w.cut.Store(nil)
-		cancel(nil)
-	}
 }
 
 // Finishing is an hsm.Finishing: it keeps the program from being ended until done is

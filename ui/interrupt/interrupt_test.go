@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -51,15 +50,6 @@ func program(as string) {
 	case "obedient":
 		<-ctx.Done()
 		os.Stdout.WriteString(context.Cause(ctx).Error() + "\n")
-		stop()
-		os.Exit(7)
-	case "parts":
-		part, end := signals.Part(ctx)
-		os.Stdout.WriteString("in a part\n")
-		<-part.Done()
-		end()
-		_, _ = fmt.Fprintln(os.Stdout, context.Cause(part), context.Cause(ctx)) // the test reads it
-		<-ctx.Done()
 		stop()
 		os.Exit(7)
 	case "finishing, then obedient":
@@ -127,23 +117,6 @@ func TestOrderlyProgramEndsItself(t *testing.T) {
 	_ = cmd.Wait() // the exit code says it
 	if got := cmd.ProcessState.ExitCode(); got != 7 || line != errTerminated.Error()+"\n" || words.Len() > 0 {
 		t.Errorf("exit code %d, %q, %v, %q", got, line, err, words)
-	}
-}
-
-// TestPart: a signal ends the part that is under way, and the next one the program.
-func TestPart(t *testing.T) {
-	cmd, out, words := child(t, "parts", nil)
-	if line, err := out.ReadString('\n'); line != "in a part\n" {
-		t.Fatalf("%q, %v: %s", line, err, words)
-	}
-	send(t, cmd, syscall.SIGINT)
-	if line, err := out.ReadString('\n'); line != errInterrupted.Error()+" <nil>\n" {
-		t.Fatalf("%q, %v: %s", line, err, words)
-	}
-	send(t, cmd, syscall.SIGINT)
-	_ = cmd.Wait() // the exit code says it
-	if got := cmd.ProcessState.ExitCode(); got != 7 || words.Len() > 0 {
-		t.Errorf("exit code %d, %q", got, words)
 	}
 }
 

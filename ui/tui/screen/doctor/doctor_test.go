@@ -1,11 +1,7 @@
 package doctor_test
 
 import (
-	"archive/zip"
 	"errors"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	tea "charm.land/bubbletea/v2"
@@ -66,27 +62,6 @@ func TestLooksAgain(t *testing.T) {
 	r.Press("r")
 	r.Loses("the reader fell silent")
 	r.Walk("tab", "~Token blue")
-}
-
-// TestReport is written as a new file, and names nobody.
-func TestReport(t *testing.T) {
-	r := open(t)
-	r.Walk("b", "~A report for somebody who helps", "enter", "~name a file")
-	file := filepath.Join(t.TempDir(), "report.zip")
-	r.Walk(`"`+file+`"`, "enter", "~the report is in")
-	z, err := zip.OpenReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
-	if len(z.File) == 0 {
-		t.Error("it is empty")
-	}
-	b, err := os.ReadFile(file)
-	if err != nil || strings.Contains(string(b), "geheim") {
-		t.Errorf("it holds a secret, or %v", err)
-	}
-	r.Walk("b", "~A report for somebody who helps", `"`+file+`"`, "enter", "~error: ")
 }
 
 // TestLeftover: what was left on a token is deleted from its finding, after the serial was

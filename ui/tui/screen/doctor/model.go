@@ -9,11 +9,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/ui/flow/doctor"
 	"github.com/kubehsm/kubehsm/ui/present"
-	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/task"
@@ -177,34 +174,11 @@ func (m *Model) Acts() screen.Acts {
 			"",
 			func() tea.Cmd { m.all = !m.all; m.fill(); return nil },
 		),
-		screen.On(screen.Action{Key: keys.Letter("b", "write a report")}, "", m.report),
 		screen.On(screen.Action{Key: m.Keys.Command, Quiet: true}, "doctor", func() tea.Cmd {
 			return screen.Send(screen.CommandMsg{Title: present.SameTitle,
-				Lines: []string{"kubehsm doctor", "kubehsm doctor --bundle report.zip"}})
+				Lines: []string{"kubehsm doctor"}})
 		}),
 	}
-}
-
-// report writes a report for somebody who helps.
-func (m *Model) report() tea.Cmd {
-	file := &widget.Field{ID: "file", Label: "File", Input: widget.NewInput("", "~/report.zip"),
-		Note: "A new file. Look into it before you send it."}
-	intro := "Names of people, machines, servers and files are replaced in it; it never holds a PIN, key, certificate " +
-		"or kubeconfig."
-	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(m.Keys, "A report for somebody who helps", intro,
-		[]*widget.Field{file}, func(*widget.Form) tea.Cmd {
-			path := screen.Path(file.Input.Value())
-			if path == "" {
-				file.Problem = "name a file"
-				return nil
-			}
-			return screen.Operate(screen.Operation{Title: "Write a report",
-				Command: "kubehsm doctor --bundle " + shell.Quote(path),
-				Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-					_, err := doctor.WriteBundle(ctx, path, m.look)
-					return screen.Report{Said: "the report is in " + path}, err
-				}})
-		})})
 }
 
 func sentences(c doctor.Check) []string {
