@@ -14,7 +14,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/drivers"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/interrupt"
-	"github.com/kubehsm/kubehsm/ui/signer/once"
 	"github.com/kubehsm/kubehsm/ui/tui"
 	"github.com/kubehsm/kubehsm/ui/worker"
 )
@@ -33,9 +32,6 @@ func run() int {
 	if err := child.Quiet(executable); err != nil {
 		ui.Report(os.Stderr, err)
 		return ui.ExitFailed
-	}
-	if code, ok := once.Sign(os.Args[1:]); ok {
-		return code
 	}
 	ctx, signals, stop := interrupt.Context(context.Background())
 	defer stop()

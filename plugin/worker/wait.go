@@ -9,29 +9,13 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
-// Wait is the wait for a library that a caller uses in its own process. It shows the
-// message of [WithWaiting], but not while a person is asked.
-type Wait struct {
-	show func(library string) (done func())
-	wait wait
+// AwaitLibrary shows that the library which reaches what u names is awaited, if that takes
+// longer than a moment, until end is called.
+func AwaitLibrary(u hsm.URI, show func(library string) (done func())) (end func()) {
+	w := &wait{}
+	w.begin(func() (done func()) { return show(libraryOf(u)) })
+	return w.end
 }
-
-// NewWait returns a wait that show is called for.
-func NewWait(show func(library string) (done func())) *Wait { return &Wait{show: show} }
-
-// Begin begins the wait for the library that reaches what u names.
-func (w *Wait) Begin(u hsm.URI) { w.wait.begin(func() (done func()) { return w.show(libraryOf(u)) }) }
-
-// Before returns a prompter that asks p and hides the message in the meantime.
-func (w *Wait) Before(p hsm.Prompter) hsm.Prompter {
-	if p == nil {
-		return nil
-	}
-	return w.wait.around(ask.From(p))
-}
-
-// End ends the wait, if it has begun.
-func (w *Wait) End() { w.wait.end() }
 
 // libraryOf names what may crash or hang.
 func libraryOf(u hsm.URI) string {

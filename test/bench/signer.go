@@ -34,7 +34,7 @@ func (b *bench) cold(ctx context.Context) error {
 	theirs := program{path: raw, args: []string{b.lab.Soft.Module, key.Token, hex.EncodeToString(key.ID), lab.PIN},
 		env: ours.env}
 	return b.compare(ctx, row{what: "one signature as an external signer, cold",
-		against: "a C program with the same library", bar: 2}, b.n, ours, theirs)
+		against: "a C program with the same library", bar: 4}, b.n, ours, theirs)
 }
 
 // crowd has many signers sign, several at a time, and counts those that fail: each

@@ -87,7 +87,7 @@ func (p *Program) Run(ctx context.Context) int {
 	return ui.ExitCode(err)
 }
 
-// run dispatches. Package ui/signer/once has made signatures already.
+// run dispatches.
 func (a *app) run(ctx context.Context, args []string) error {
 	if externalsigner.Requested(args, a.Getenv) {
 		return a.signer().Run(ctx, args)

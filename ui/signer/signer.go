@@ -43,70 +43,43 @@ type Signer struct {
 	// Stdout receives the answer, Stderr words for the user.
 	Stdout, Stderr io.Writer
 	// Drivers makes drivers, which load nothing before they are used. They are used in
-	// processes of their own, of the program at the absolute path Executable, or, if Direct
-	// is not nil and true for the one library that a request names, in this one.
+	// processes of their own, of the program at the absolute path Executable.
 	Drivers    func(dirs home.Dirs, modules []settings.Module, onlyModules bool) hsm.Drivers
 	Executable string
-	Direct     func(library string) bool
 	// Enrolled finds the certificate of an enrollment and its chain, see [externalsigner.Options].
 	Enrolled func(dirs home.Dirs, name string, u hsm.URI) ([]*x509.Certificate, error)
 	// Prompter asks the user; nil asks on the terminal or as configured.
 	Prompter hsm.Prompter
-	// Asking, if not nil, is called before the user is first asked or told.
-	Asking func()
 }
 
-// Read reads the request that the program was started with; args are without its
-// name.
-func Read(args []string, getenv func(string) string) (externalsigner.Request, error) {
-	r, err := externalsigner.Read(args, getenv)
-	if errors.Is(err, externalsigner.ErrRequest) {
-		err = &ui.UsageError{Err: err}
-	}
-	return r, err
-}
-
-// Run answers the request that the program was started with, as [Read] and
-// [Signer.Answer].
+// Run answers the request that the program was started with; args are without its
+// name. The answer goes to standard output in one piece and nothing else.
 func (s Signer) Run(ctx context.Context, args []string) error {
-	request, err := Read(args, s.Getenv)
+	request, err := externalsigner.Read(args, s.Getenv)
 	if err != nil {
-		return err
+		return worded(err)
 	}
-	return s.Answer(ctx, request)
-}
-
-// Answer answers a request and overwrites its PIN. The answer goes to standard
-// output in one piece and nothing else.
-func (s Signer) Answer(ctx context.Context, request externalsigner.Request) error {
 	defer request.Zero()
-	wait := worker.NewWait(waiting.Library(s.Stderr))
-	defer wait.End()
-	if direct := s.Direct; direct != nil {
-		s.Direct = func(library string) bool {
-			if !direct(library) {
-				return false
-			}
-			wait.Begin(hsm.URI{ModulePath: library})
-			return true
-		}
-	}
 	o, done, err := s.options()
 	if err != nil {
 		return err
 	}
-	o.Prompter = wait.Before(o.Prompter)
 	answer, err := externalsigner.Serve(worker.WithWaiting(ctx, waiting.Library(s.Stderr)), request, o)
 	if cerr := done(); cerr != nil {
 		err = errors.Join(err, cerr)
 	}
+	if err != nil {
+		return worded(err)
+	}
+	_, err = s.Stdout.Write(answer)
+	return err
+}
+
+// worded marks what is wrong with a request as a mistake of the one who wrote it.
+func worded(err error) error {
 	if errors.Is(err, externalsigner.ErrRequest) {
 		return &ui.UsageError{Err: err}
 	}
-	if err != nil {
-		return err
-	}
-	_, err = s.Stdout.Write(answer)
 	return err
 }
 
@@ -133,10 +106,6 @@ func (s Signer) options() (o externalsigner.Options, done func() error, err erro
 			modules := config.Modules
 			if module != "" && !slices.ContainsFunc(modules, func(m settings.Module) bool { return m.Path == module }) {
 				modules = append(slices.Clone(modules), settings.Module{Path: module})
-			}
-			if module != "" && s.Direct != nil && s.Direct(module) { // no other library is loaded here
-				one := slices.DeleteFunc(slices.Clone(modules), func(m settings.Module) bool { return m.Path != module })
-				return s.Drivers(dirs, one, true)
 			}
 			return worker.Apart(worker.Options{Exe: s.Executable, Patient: true},
 				s.Drivers(dirs, modules, config.OnlyModules), func() bool { return false })
@@ -168,9 +137,6 @@ func (s Signer) prompter(dirs home.Dirs, config settings.Config, sources []pinso
 	}
 	var closers []func() error
 	p := pinsource.Lazy(func() (*pinsource.Sources, ask.Func, error) {
-		if s.Asking != nil {
-			s.Asking()
-		}
 		if err := dirs.Prepare(); err != nil {
 			return nil, nil, err
 		}

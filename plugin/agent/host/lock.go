@@ -55,11 +55,9 @@ func (l *locks) all(why string, show func(ask.Wait) (done func())) (ended []hsm.
 	for i, h := range holders { // a token that hangs leaves no other unlocked meanwhile
 		wg.Go(func() {
 			if show != nil {
-				wait := worker.NewWait(func(library string) func() {
+				defer worker.AwaitLibrary(h.URI(), func(library string) func() {
 					return show(ask.Wait{For: ask.ForLibrary, Token: library})
-				})
-				wait.Begin(h.URI())
-				defer wait.End()
+				})()
 			}
 			errs[i] = h.Lock(why)
 		})
