@@ -15,36 +15,34 @@ import (
 )
 
 // Apply writes the plan, all files or none: it takes client-go's locks (waiting
-// up to [LockWait]), reads every file again, records the change in j and
-// renames the new files into place. A nil j keeps no record. An empty plan
-// writes nothing and returns a zero Step, but removes what a process that was
-// killed has left: its lock would keep kubectl from the file.
+// up to [LockWait]), reads every file again, announces the change in dir and
+// renames the new files into place. An empty plan writes nothing, but removes
+// what a process that was killed has left: its lock would keep kubectl from the file.
 //
 // Errors wrap [ErrChanged] (plan again), [ErrLocked] (a [LockError]),
 // [ErrReadOnly] or what the system said; the files are then as they were. The
-// exception is an error after the last rename, to release a lock say: the Step
-// that comes with it is not zero, and the change is made.
-func (p *Plan) Apply(ctx context.Context, j *Journal) (step Step, err error) {
+// exception is an error after the last rename, to release a lock say: the change is made.
+func (p *Plan) Apply(ctx context.Context, dir Backups) (err error) {
 	if p.Empty() {
-		return Step{}, p.tidy()
+		return p.tidy()
 	}
 	var paths []string
 	for _, f := range p.files {
 		paths = append(paths, f.path)
 		if err := makeFolder(f.path); err != nil {
-			return Step{}, err
+			return err
 		}
 	}
 	release, err := lockAll(ctx, paths)
 	if err != nil {
-		return Step{}, err
+		return err
 	}
 	defer func() { err = errors.Join(err, release()) }()
 	p.at("locked")
 	if err := p.unchanged(); err != nil {
-		return Step{}, err
+		return err
 	}
-	return p.write(ctx, j)
+	return p.write(ctx, dir)
 }
 
 // Writable is the error with which [Plan.Apply] would refuse to write ([ErrReadOnly]), as far
@@ -112,7 +110,7 @@ func (p *Plan) unchanged() error {
 }
 
 // write does the work under the locks.
-func (p *Plan) write(ctx context.Context, j *Journal) (step Step, err error) {
+func (p *Plan) write(ctx context.Context, dir Backups) (err error) {
 	var ready []*atomicfile.File
 	done := 0
 	defer func() {
@@ -122,29 +120,28 @@ func (p *Plan) write(ctx context.Context, j *Journal) (step Step, err error) {
 	}()
 	for _, f := range p.files {
 		if err := sweep(f.path); err != nil {
-			return Step{}, err
+			return err
 		}
 		if f.remove {
 			continue
 		}
 		r, err := prepare(f.path, f.after)
 		if err != nil {
-			return Step{}, err
+			return err
 		}
 		ready = append(ready, r)
 		p.at("prepared")
 	}
 	if err := ctx.Err(); err != nil {
-		return Step{}, err
+		return err
 	}
-	step, record, err := j.begin(p)
-	if err != nil {
-		return Step{}, err
+	if err := dir.announce(p); err != nil {
+		return errors.Join(err, dir.withdraw(p))
 	}
-	p.at("recorded")
+	p.at("announced")
 	for i := range ready {
 		if err := commit(ready[i]); err != nil {
-			return Step{}, errors.Join(err, p.rollBack(ready[:i+1]), j.drop(step))
+			return errors.Join(err, p.rollBack(ready[:i+1]), dir.withdraw(p))
 		}
 		done++
 		p.at("renamed")
@@ -156,16 +153,12 @@ func (p *Plan) write(ctx context.Context, j *Journal) (step Step, err error) {
 				err = os.Remove(target)
 			}
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return step, denied(fmt.Errorf("remove kubeconfig: %w", err), f.path)
+				return denied(fmt.Errorf("remove kubeconfig: %w", err), f.path)
 			}
 		}
 	}
 	p.at("written")
-	if err := j.finish(step.ID, record); err != nil {
-		return step, err
-	}
-	step.Done = true
-	return step, nil
+	return dir.confirm(p)
 }
 
 // rollBack restores the files that were renamed before one could not be.

@@ -25,7 +25,7 @@ import (
 func TestApplyKeepsTheFile(t *testing.T) {
 	t.Run("new file", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "new", "dir", "config")
-		j := &Journal{Dir: filepath.Join(t.TempDir(), "state", "kubeconfig")}
+		j := Backups(filepath.Join(t.TempDir(), "state", "kubeconfig"))
 		r := Rules{Explicit: path}
 		p := mustPlan(t, r, entry("prod"))
 		if f := p.Files(); len(f) != 1 || !f[0].Created {
@@ -37,19 +37,19 @@ func TestApplyKeepsTheFile(t *testing.T) {
 		mustApply(t, p, j)
 		checkEntry(t, path, "prod")
 		for name, want := range map[string]fs.FileMode{path: 0o600, filepath.Dir(path): 0o700 | fs.ModeDir,
-			j.Dir: 0o700 | fs.ModeDir} {
+			string(j): 0o700 | fs.ModeDir} {
 			if info, err := os.Stat(name); err != nil || info.Mode() != want {
 				t.Errorf("%s: %v, %v", name, info.Mode(), err)
 			}
 		}
-		files, err := os.ReadDir(j.Dir)
+		files, err := os.ReadDir(string(j))
 		if err != nil || len(files) != 1 {
-			t.Fatalf("journal %v, %v", files, err)
+			t.Fatalf("backups %v, %v", files, err)
 		}
 		if info, err := files[0].Info(); err != nil || info.Mode() != 0o600 {
-			t.Errorf("journal mode %v, %v", info.Mode(), err)
+			t.Errorf("backup's mode %v, %v", info.Mode(), err)
 		}
-		undo, err := j.PlanUndo(context.Background(), "")
+		undo, err := r.PlanUndo(context.Background(), j)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,9 +58,9 @@ func TestApplyKeepsTheFile(t *testing.T) {
 		}
 		mustApply(t, undo, j)
 		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-			t.Error("undo has left the file that the step made")
+			t.Error("undo has left the file that the change made")
 		}
-		if undo, err = j.PlanUndo(context.Background(), ""); err != nil {
+		if undo, err = r.PlanUndo(context.Background(), j); err != nil {
 			t.Fatal(err)
 		}
 		mustApply(t, undo, j)
@@ -77,7 +77,7 @@ func TestApplyKeepsTheFile(t *testing.T) {
 		if len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "0644") {
 			t.Errorf("notes %q", p.Notes)
 		}
-		mustApply(t, p, nil)
+		mustApply(t, p, "")
 		checkEntry(t, target, "prod")
 		if to, err := os.Readlink(link); err != nil || to != "dotfiles/kube" {
 			t.Errorf("the link is %q, %v", to, err)
@@ -98,7 +98,7 @@ func TestApplyKeepsTheFile(t *testing.T) {
 		if err := os.Chown(path, 12345, 23456); err != nil {
 			t.Fatal(err)
 		}
-		mustApply(t, mustPlan(t, r, entry("prod")), nil)
+		mustApply(t, mustPlan(t, r, entry("prod")), "")
 		info, err := os.Stat(path)
 		if err != nil {
 			t.Fatal(err)
@@ -113,7 +113,7 @@ func TestApplyKeepsTheFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		plan := mustPlan(t, r, entry("prod"))
-		_, err := plan.Apply(context.Background(), nil)
+		err := plan.Apply(context.Background(), "")
 		for _, err := range []error{plan.Writable(), err} {
 			var h interface{ Hint() string }
 			if !errors.Is(err, ErrReadOnly) || !errors.As(err, &h) || !strings.Contains(h.Hint(), "--kubeconfig") {
@@ -170,14 +170,14 @@ func TestApplyRefusesChangedFiles(t *testing.T) {
 	if err := os.WriteFile(path, []byte(kubectlStyle+"# new\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Apply(context.Background(), nil); !errors.Is(err, ErrChanged) {
+	if err := p.Apply(context.Background(), ""); !errors.Is(err, ErrChanged) {
 		t.Errorf("error %v", err)
 	}
 	if text(t, path) != kubectlStyle+"# new\n" {
 		t.Error("the file was overwritten")
 	}
 	onlyFile(t, path)
-	mustApply(t, mustPlan(t, r, entry("prod")), nil)
+	mustApply(t, mustPlan(t, r, entry("prod")), "")
 	checkEntry(t, path, "prod")
 }
 
@@ -191,13 +191,13 @@ func TestLocks(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	var busy *LockError
-	if _, err := p.Apply(ctx, nil); !errors.As(err, &busy) || !errors.Is(err, ErrLocked) || busy.Stale() ||
+	if err := p.Apply(ctx, ""); !errors.As(err, &busy) || !errors.Is(err, ErrLocked) || busy.Stale() ||
 		busy.Path != name {
 		t.Errorf("fresh lock: %v", err)
 	}
 	gone, stop := context.WithCancel(context.Background())
 	stop()
-	if _, err := p.Apply(gone, nil); !errors.Is(err, context.Canceled) {
+	if err := p.Apply(gone, ""); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	old := time.Now().Add(-time.Hour)
@@ -208,7 +208,7 @@ func TestLocks(t *testing.T) {
 		os.Chtimes(name, old, old)); err != nil {
 		t.Fatal(err)
 	}
-	_, err := p.Apply(context.Background(), nil)
+	err := p.Apply(context.Background(), "")
 	if !errors.As(err, &busy) || !busy.Stale() || !strings.Contains(busy.Hint(), "rm "+name) {
 		t.Errorf("a stale lock of a kind that nobody knows: %v", err)
 	}
@@ -222,7 +222,7 @@ func TestLocks(t *testing.T) {
 	}
 	done := make(chan error)
 	go func() {
-		_, err := p.Apply(context.Background(), nil)
+		err := p.Apply(context.Background(), "")
 		done <- err
 	}()
 	if err := os.Remove(name); err != nil {
@@ -239,7 +239,7 @@ func TestLocks(t *testing.T) {
 // contexts, and none is lost.
 func TestConcurrentWriters(t *testing.T) {
 	r, path := one(t, kubectlStyle)
-	j := &Journal{Dir: folder(t)}
+	j := Backups(folder(t))
 	const each = 8
 	var wg sync.WaitGroup
 	work := func(one func(i int) (again bool, err error)) {
@@ -273,7 +273,7 @@ func TestConcurrentWriters(t *testing.T) {
 			if err != nil {
 				return false, err
 			}
-			_, err = p.Apply(context.Background(), j)
+			err = p.Apply(context.Background(), j)
 			return errors.Is(err, ErrChanged) || errors.Is(err, ErrLocked), err2(err, ErrChanged, ErrLocked)
 		})
 	}
@@ -351,7 +351,7 @@ func diskFull(t *testing.T, dir string) {
 	if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := mustPlan(t, Rules{Explicit: path}, entry("prod")).Apply(context.Background(), nil)
+	err := mustPlan(t, Rules{Explicit: path}, entry("prod")).Apply(context.Background(), "")
 	if !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("error %v, want no space", err)
 	}

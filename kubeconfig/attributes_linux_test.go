@@ -71,7 +71,7 @@ func TestKeepsAttributes(t *testing.T) {
 			if c.folder != nil {
 				set(t, filepath.Dir(path), "system.posix_acl_default", c.folder)
 			}
-			mustApply(t, mustPlan(t, r, entry("prod")), nil)
+			mustApply(t, mustPlan(t, r, entry("prod")), "")
 			info, err := os.Stat(path)
 			need.NoError(t, err)
 			if got := attribute(t, path, accessList); got != string(c.list) || info.Mode().Perm() != c.mode ||
@@ -113,7 +113,7 @@ func mounted(t *testing.T, path string) {
 	p := mustPlan(t, Rules{Explicit: path}, entry("prod"))
 	need.NoError(t, p.Writable())
 	need.NoError(t, os.WriteFile(asItWas(path), nil, 0o600))
-	_, err := p.Apply(context.Background(), nil)
+	err := p.Apply(context.Background(), "")
 	for _, err := range []error{p.Writable(), err} {
 		if err == nil || !strings.Contains(err.Error(), "interrupted") {
 			t.Errorf("beside a copy: %v", err)
@@ -123,7 +123,7 @@ func mounted(t *testing.T, path string) {
 		t.Error("the file has changed")
 	}
 	need.NoError(t, os.Remove(asItWas(path)))
-	mustApply(t, p, nil)
+	mustApply(t, p, "")
 	if !strings.Contains(text(t, path), "prod") {
 		t.Error("the file has not changed")
 	}

@@ -42,7 +42,7 @@ func TestBig(t *testing.T) {
 		t.Fatal("the quick scanner does not understand what kubectl writes")
 	}
 	r, path := one(t, string(data))
-	j := &Journal{Dir: folder(t)}
+	j := Backups(folder(t))
 	mustApply(t, mustPlan(t, r, entry("prod")), j)
 	c := checkEntry(t, path, "prod")
 	if len(c.Contexts) != 101 || len(c.Clusters) != 101 || len(c.AuthInfos) != 101 {
@@ -55,7 +55,7 @@ func TestBig(t *testing.T) {
 	if err == nil {
 		t.Errorf("a foreign entry would go: %v", rm.Files())
 	}
-	mustUndo(t, j)
+	mustUndo(t, r, j)
 	if text(t, path) != string(data) {
 		t.Error("undo did not restore the file")
 	}
@@ -70,7 +70,7 @@ func TestBigWithFoldedLines(t *testing.T) {
 	e := entry("prod")
 	e.SetCurrent = false
 	e.Exec.InstallHint = strings.Repeat("words that do not fit into one line ", 5)
-	mustApply(t, mustPlan(t, r, e), nil)
+	mustApply(t, mustPlan(t, r, e), "")
 	if _, ok := scan([]byte(text(t, path))); ok {
 		t.Fatal("the scanner understands folded lines; another text is needed here")
 	}
@@ -81,7 +81,7 @@ func TestBigWithFoldedLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustApply(t, rm, nil)
+	mustApply(t, rm, "")
 	if text(t, path) != string(data) {
 		t.Error("not as before")
 	}
@@ -94,7 +94,7 @@ func BenchmarkBig(b *testing.B) {
 		name := fmt.Sprintf("%dMB/", len(data)>>20)
 		b.Run(name+"plan+apply", func(b *testing.B) {
 			r, path := one(b, string(data))
-			j := &Journal{Dir: b.TempDir()}
+			j := Backups(b.TempDir())
 			for b.Loop() {
 				b.StopTimer()
 				if err := os.WriteFile(path, data, 0o600); err != nil {

@@ -2,14 +2,15 @@ package kubeconfig
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/test/need"
 )
 
@@ -32,7 +33,7 @@ func TestDiffIsADiff(t *testing.T) {
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s\n%s", err, out, p.Diff())
 			}
-			mustApply(t, p, nil)
+			mustApply(t, p, "")
 			want := text(t, path)
 			if strings.Contains(want, redacted) {
 				t.Error("redaction reached the file")
@@ -81,136 +82,71 @@ func TestDiffHidesSecrets(t *testing.T) {
 	}
 }
 
+// TestUndoConflicts: a file that was changed since stays as it is.
 func TestUndoConflicts(t *testing.T) {
 	ctx := context.Background()
-	change := func(t *testing.T, path, from, to string) {
-		t.Helper()
-		if err := os.WriteFile(path, []byte(strings.Replace(text(t, path), from, to, 1)), 0o600); err != nil {
+	r, path := one(t, kubectlStyle)
+	j := Backups(folder(t))
+	if _, err := r.PlanUndo(ctx, j); !errors.Is(err, ErrNoBackup) {
+		t.Errorf("nothing was changed: %v", err)
+	}
+	mustApply(t, mustPlan(t, r, entry("prod")), j)
+	if err := modify(path, "theirs"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.PlanUndo(ctx, j); !errors.Is(err, ErrConflict) || hinting.Of(err) == "" {
+		t.Errorf("a file that was changed since: %v", err)
+	}
+	if _, err := (Rules{Explicit: filepath.Join(folder(t), "other")}).PlanUndo(ctx, j); !errors.Is(err, ErrNoBackup) {
+		t.Errorf("another file: %v", err)
+	}
+	// A change that comes between the plan and its application is not lost.
+	mustApply(t, mustPlan(t, r, killEntry()), j)
+	p, err := r.PlanUndo(ctx, j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := modify(path, "more"); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Apply(ctx, j); !errors.Is(err, ErrChanged) {
+		t.Errorf("applied on top of another change: %v", err)
+	}
+}
+
+// TestDamagedBackup: a backup that does not lead back is refused.
+func TestDamagedBackup(t *testing.T) {
+	for name, damage := range map[string]func(*backup){
+		"outside the file": func(b *backup) { b.Undo[0].End = 1 << 20 },
+		"negative":         func(b *backup) { b.Undo[0].Start = -1 },
+		"other text":       func(b *backup) { b.Undo[0].Text = []byte("x") },
+		"a later version":  func(b *backup) { b.Version = 2 },
+	} {
+		r, path := one(t, kubectlStyle)
+		j := Backups(folder(t))
+		mustApply(t, mustPlan(t, r, entry("prod")), j)
+		last, _, err := j.place(path)
+		if err != nil {
 			t.Fatal(err)
+		}
+		b, err := readBackup(last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		damage(b)
+		if err := b.write(last); err != nil {
+			t.Fatal(err)
+		}
+		if p, err := r.PlanUndo(context.Background(), j); err == nil {
+			t.Errorf("%s: it would write\n%s", name, p.Diff())
 		}
 	}
-	t.Run("other lines", func(t *testing.T) {
-		r, path := one(t, kubectlStyle)
-		j := &Journal{Dir: folder(t)}
-		mustApply(t, mustPlan(t, r, entry("prod")), j)
-		if err := modify(path, "theirs"); err != nil { // client-go writes every line anew
-			t.Fatal(err)
-		}
-		mustUndo(t, j)
-		list, err := r.List(ctx)
-		if err != nil || len(list) != 2 || list[0].Name != "one" || !list[0].Current || list[1].Name != "theirs" {
-			t.Errorf("%+v, %v", list, err)
-		}
-	})
-	t.Run("the same lines", func(t *testing.T) {
-		r, path := one(t, kubectlStyle)
-		j := &Journal{Dir: folder(t)}
-		step := mustApply(t, mustPlan(t, r, entry("prod")), j)
-		change(t, path, "127.0.0.1:7443", "127.0.0.1:1")
-		if _, err := j.PlanUndo(ctx, step.ID); err == nil || !strings.Contains(fmt.Sprint(err), ErrConflict.Error()) {
-			t.Errorf("error %v", err)
-		}
-	})
-	t.Run("current context", func(t *testing.T) {
-		r, path := one(t, strings.Replace(kubectlStyle, "current-context: one", "current-context: zero", 1))
-		j := &Journal{Dir: folder(t)}
-		mustApply(t, mustPlan(t, r, entry("prod")), j)
-		change(t, path, "current-context: prod", "current-context: one")
-		undo, err := j.PlanUndo(ctx, "")
-		if err != nil || len(undo.Notes) != 1 {
-			t.Fatalf("%v, notes %v", err, undo)
-		}
-		mustApply(t, undo, j)
-		if got := text(t, path); got != kubectlStyle {
-			t.Errorf("got\n%s", got)
-		}
-	})
-	t.Run("replaced entry comes back with its comments", func(t *testing.T) {
-		before := "clusters:\n- name: prod   # mine\n  cluster: {server: https://x}\nkind: Config\n"
-		r, path := one(t, before)
-		j := &Journal{Dir: folder(t)}
-		p, err := r.Plan(ctx, entry("prod"), Options{Replace: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		mustApply(t, p, j)
-		change(t, path, "kind: Config", "kind: Config # new")
-		mustUndo(t, j)
-		if got := text(t, path); !strings.HasPrefix(got, strings.Replace(before, "Config", "Config # new", 1)) {
-			t.Errorf("got\n%s", got)
-		}
-	})
-	t.Run("no step", func(t *testing.T) {
-		j := &Journal{Dir: filepath.Join(t.TempDir(), "none")}
-		for _, id := range []string{"", "../../etc/passwd", "20260101T000000.000000000Z"} {
-			if _, err := j.PlanUndo(ctx, id); err == nil || !strings.Contains(err.Error(), ErrNoStep.Error()) {
-				t.Errorf("%q: error %v", id, err)
-			}
-		}
-		if steps, err := j.History(ctx); err != nil || len(steps) != 0 {
-			t.Errorf("%v, %v", steps, err)
-		}
-	})
-	t.Run("written anew by kubectl, which adds nulls", func(t *testing.T) {
-		r, path := one(t, "")
-		j := &Journal{Dir: folder(t)}
-		e := entry("prod")
-		e.Exec.Env = nil
-		mustApply(t, mustPlan(t, r, e), j)
-		if err := modify(path, "other"); err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(text(t, path), "env: null") {
-			t.Fatalf("kubectl writes it otherwise now:\n%s", text(t, path))
-		}
-		if p := mustPlan(t, r, e); !p.Empty() {
-			t.Errorf("there is something to change:\n%s", p.Diff())
-		}
-		p, err := j.PlanUndo(ctx, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		mustApply(t, p, j)
-		if left := text(t, path); strings.Contains(left, "prod") || !strings.Contains(left, "name: other") {
-			t.Errorf("after the undo:\n%s", left)
-		}
-	})
-	t.Run("pruned", func(t *testing.T) {
-		r, _ := one(t, kubectlStyle)
-		j := &Journal{Dir: folder(t)}
-		left := filepath.Join(j.Dir, ".20260101T000000.000000000Z.json.kubehsm-1")
-		if err := os.WriteFile(left, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		old := time.Now().Add(-2 * time.Hour)
-		if err := os.Chtimes(left, old, old); err != nil {
-			t.Fatal(err)
-		}
-		step := mustApply(t, mustPlan(t, r, entry("prod")), j)
-		record := text(t, j.path(step.ID))
-		for i := range KeepSteps + 3 {
-			id := time.Unix(int64(i), 0).UTC().Format(stepTime)
-			if err := os.WriteFile(j.path(id), []byte(record), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		e := entry("prod")
-		e.TLSServerName = "new"
-		mustApply(t, mustPlan(t, r, e), j)
-		steps, err := j.History(ctx)
-		if err != nil || len(steps) != KeepSteps || !steps[0].Done || steps[0].ID < steps[1].ID {
-			t.Errorf("%d steps, %v", len(steps), err)
-		}
-		if _, err := os.Stat(left); !os.IsNotExist(err) {
-			t.Errorf("an unfinished record is still there: %v", err)
-		}
-	})
 }
 
 func TestPlanRemove(t *testing.T) {
 	ctx := context.Background()
 	r, path := one(t, kubectlStyle)
-	mustApply(t, mustPlan(t, r, entry("prod")), nil)
+	mustApply(t, mustPlan(t, r, entry("prod")), "")
 	if err := modify(path, "other"); err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +162,7 @@ func TestPlanRemove(t *testing.T) {
 	if len(p.Notes) != 2 || !strings.Contains(p.Notes[1], "other") {
 		t.Errorf("notes %q", p.Notes)
 	}
-	mustApply(t, p, nil)
+	mustApply(t, p, "")
 	if got := text(t, path); strings.Contains(got, "7443") || !strings.Contains(got, "current-context: \"\"") {
 		t.Errorf("got\n%s", got)
 	}

@@ -1,11 +1,11 @@
 // Package kubeconfig reads kubeconfig files as kubectl does, and changes them
 // as transactions: a [Plan] says what would change, [Plan.Diff] shows it,
-// [Plan.Apply] does it, [Journal.PlanUndo] takes it back.
+// [Plan.Apply] does it, [Rules.PlanUndo] takes the last one back.
 //
 //	rules := kubeconfig.DefaultRules(flag)
 //	plan, err := rules.Plan(ctx, entry, kubeconfig.Options{})
 //	fmt.Print(plan.Diff())
-//	step, err := plan.Apply(ctx, &kubeconfig.Journal{Dir: dir})
+//	err = plan.Apply(ctx, kubeconfig.Backups(dir))
 //
 // # What an edit leaves alone
 //
@@ -18,7 +18,7 @@
 // # What a crash leaves behind
 //
 // Files are replaced by rename, so that each is the old or the new one at any
-// moment. The journal record is written before the first rename. A process
+// moment. What takes the change back is written before the first rename. A process
 // killed while it holds client-go's FILE.lock leaves it behind, as kubectl
 // does. Later calls take it over: at once if it is kubehsm's, whose locks say
 // so, and when it is a minute old if it is client-go's, which is empty. Any other

@@ -138,14 +138,14 @@ func (d *document) current() string {
 	return s
 }
 
-// raw is the text of an item, for the journal.
-func (d *document) raw(section, name string) []byte {
+// lines is the text of an item.
+func (d *document) lines(section, name string) []byte {
 	s := d.outline.sections[section]
 	it := s.find(name)
 	if it == nil || s.style != styleBlock {
 		return nil
 	}
-	return bytes.Clone(d.data[it.start:it.end])
+	return d.data[it.start:it.end]
 }
 
 // change edits the text and proves that nothing but the edits has changed.
@@ -173,7 +173,7 @@ func (d *document) change(edits []edit) (after []byte, splices []splice, err err
 func (d *document) anchored(edits []edit) string {
 	anchor := regexp.MustCompile(`(?m)(^|[\s\[{,])&[^\s,\]}]`)
 	for _, e := range edits {
-		if e.Section != currentContext && anchor.Match(d.raw(e.Section, e.Name)) {
+		if e.Section != currentContext && anchor.Match(d.lines(e.Section, e.Name)) {
 			return e.Name
 		}
 	}
@@ -241,29 +241,14 @@ func expected(value object, edits []edit) object {
 		switch {
 		case at >= 0 && e.Body == nil:
 			list = slices.Delete(list, at, at+1)
-		case at >= 0 && e.raw == nil:
-			list[at] = itemValue(e)
 		case at >= 0:
-			list[at] = rawValue(e)
-		case e.Body != nil && e.raw == nil:
-			list = append(list, itemValue(e))
+			list[at] = itemValue(e)
 		case e.Body != nil:
-			list = append(list, rawValue(e))
+			list = append(list, itemValue(e))
 		}
 		want[e.Section] = list
 	}
 	return want
-}
-
-// rawValue is the meaning of an item's own old lines, which may say more than
-// name and body.
-func rawValue(e edit) any {
-	text, err := yaml.YAMLToJSON(e.raw)
-	var list []any
-	if err != nil || decodeJSON(text, &list) != nil || len(list) != 1 {
-		return itemValue(e)
-	}
-	return list[0]
 }
 
 // sameNames checks that the lists hold the names they held, in order, but for

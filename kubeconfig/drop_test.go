@@ -25,7 +25,7 @@ current-context: a
 // nobody who stays is named as a loser.
 func TestPlanDrop(t *testing.T) {
 	r, path := one(t, shared)
-	j := &Journal{Dir: folder(t)}
+	j := Backups(folder(t))
 	p, err := r.PlanDrop(context.Background(), "a")
 	if err != nil {
 		t.Fatal(err)
@@ -43,31 +43,13 @@ func TestPlanDrop(t *testing.T) {
 		!strings.Contains(now, "name: c") || !strings.Contains(now, "name: d") {
 		t.Errorf("%v, %v:\n%s", list, err, now)
 	}
-	mustUndo(t, j)
+	mustUndo(t, r, j)
 	if text(t, path) != shared {
 		t.Errorf("undo left %s", text(t, path))
 	}
 	if _, err := r.PlanDrop(context.Background(), "z"); !errors.Is(err, ErrNoContext) {
 		t.Errorf("got %v", err)
 	}
-}
-
-// TestDropIsUndoneBesideOthers: the items of one step have different names.
-func TestDropIsUndoneBesideOthers(t *testing.T) {
-	r, path := one(t, shared)
-	j := &Journal{Dir: folder(t)}
-	p, err := r.PlanDrop(context.Background(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustApply(t, p, j)
-	mustApply(t, mustPlan(t, r, entry("prod")), nil)
-	mustUndo(t, j)
-	c, err := r.Get(context.Background(), "a")
-	if err != nil || c.User.Kind != UserToken || c.Cluster.Server != "https://127.0.0.1:1" {
-		t.Errorf("%+v, %v", c, err)
-	}
-	checkEntry(t, path, "prod")
 }
 
 // TestCluster: --cluster takes the place of the context's.

@@ -29,10 +29,10 @@ var (
 	ErrReadOnly = errors.New("the kubeconfig is read-only")
 	// ErrLocked: another program holds the file's lock, see [LockError].
 	ErrLocked = errors.New("the kubeconfig is locked")
-	// ErrConflict: what an undo would take back was changed by others since.
+	// ErrConflict: a file that an undo would restore was changed by others since.
 	ErrConflict = errors.New("changed by others since")
-	// ErrNoStep: the journal has no such step.
-	ErrNoStep = errors.New("no such step in the journal")
+	// ErrNoBackup: no change of the files can be undone.
+	ErrNoBackup = errors.New("there is no change to undo")
 )
 
 // LockError says that client-go's lock on a kubeconfig could not be had. It

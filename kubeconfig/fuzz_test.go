@@ -72,7 +72,7 @@ func FuzzSplice(f *testing.F) {
 			return
 		}
 		p.Diff()
-		j := &Journal{Dir: filepath.Join(folder(t), "j")}
+		j := Backups(filepath.Join(folder(t), "j"))
 		mustApply(t, p, j)
 		after := []byte(text(t, path))
 		if !reflect.DeepEqual(others(t, data, "prod"), others(t, after, "prod")) {
@@ -82,7 +82,7 @@ func FuzzSplice(f *testing.F) {
 			checkEntry(t, path, "prod")
 		}
 		if !p.Empty() {
-			mustUndo(t, j)
+			mustUndo(t, r, j)
 		}
 		if got := text(t, path); got != string(data) {
 			t.Fatalf("undo gives %q, want %q", got, data)

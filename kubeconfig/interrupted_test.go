@@ -10,37 +10,67 @@ import (
 	"time"
 )
 
-// TestUndoOfTheLast: what is taken back without a name is the change that was made
-// last: neither one that a killed process had only announced, nor one that a clock,
-// which was put back since, makes seem later.
+// TestUndoOfTheLast: what is taken back is the change that was made last: neither one that a killed
+// process had only announced, nor one of another file that a clock, which was put back since, makes seem
+// later. A change whose process was killed before it was confirmed counts.
 func TestUndoOfTheLast(t *testing.T) {
-	r, path := one(t, kubectlStyle)
-	j := &Journal{Dir: filepath.Join(folder(t), "journal")}
-	first := mustApply(t, mustPlan(t, r, entry("prod")), j)
-	if err := os.Rename(j.path(first.ID), j.path(time.Now().AddDate(50, 0, 0).UTC().Format(stepTime))); err != nil {
+	dir := folder(t)
+	r := twoFiles(t, dir)
+	j := Backups(filepath.Join(dir, "backups"))
+	mustApply(t, mustPlan(t, Rules{Explicit: r.Files[0]}, entry("other")), j)
+	last, announced, err := j.place(r.Files[0])
+	if err != nil {
 		t.Fatal(err)
 	}
-	var before string
-	for _, server := range []string{"https://127.0.0.1:9/c/one", "https://127.0.0.1:9/c/two"} {
-		before = text(t, path)
-		e := entry("prod")
-		e.Server = server
-		mustApply(t, mustPlan(t, r, e), j)
-	}
-	if _, _, err := j.begin(mustPlan(t, r, killEntry())); err != nil { // The program was killed after this.
+	b, err := readBackup(last)
+	if err != nil {
 		t.Fatal(err)
 	}
-	mustUndo(t, j)
-	if now := text(t, path); now != before {
-		t.Errorf("taken back:\n%s\nwant\n%s", now, before)
+	b.Change = time.Now().AddDate(50, 0, 0).UnixNano()
+	if err := b.write(last); err != nil {
+		t.Fatal(err)
 	}
+	first, before := text(t, r.Files[0]), text(t, r.Files[1])
+	e := killEntry()
+	e.SetCurrent = false // only the second file changes
+	mustApply(t, mustPlan(t, r, e), j)
+	changed := text(t, r.Files[1])
+	if err := j.announce(mustPlan(t, r, killEntry())); err != nil { // The program was killed after this.
+		t.Fatal(err)
+	}
+	undone := func(want string) {
+		t.Helper()
+		mustUndo(t, r, j)
+		if text(t, r.Files[0]) != first || text(t, r.Files[1]) != want {
+			t.Errorf("taken back:\n%s\n%s\nwant\n%s", text(t, r.Files[0]), text(t, r.Files[1]), want)
+		}
+	}
+	undone(before)
+	undone(changed)
+	last, announced, err = j.place(r.Files[1])
+	if err == nil {
+		err = os.Rename(last, announced) // The program was killed before it did the reverse.
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	undone(before)
+	undone(changed)
+	if err := os.Rename(last, announced); err != nil { // The same, and the next one was killed too.
+		t.Fatal(err)
+	}
+	e.Server += "-2"
+	if err := j.announce(mustPlan(t, r, e)); err != nil {
+		t.Fatal(err)
+	}
+	undone(before)
 }
 
 // TestEmptyPlanFreesTheFile: a process that was killed when all but its lock was done
 // leaves nothing to change; the lock, which kubectl would take for a living one's, goes.
 func TestEmptyPlanFreesTheFile(t *testing.T) {
 	r, path := one(t, kubectlStyle)
-	mustApply(t, mustPlan(t, r, entry("prod")), nil)
+	mustApply(t, mustPlan(t, r, entry("prod")), "")
 	again := mustPlan(t, r, entry("prod"))
 	if !again.Empty() {
 		t.Fatal("there is something to change")
@@ -49,7 +79,7 @@ func TestEmptyPlanFreesTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := again.Apply(context.Background(), nil); err != nil {
+	if err := again.Apply(context.Background(), ""); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Lstat(lockName(path)); err != nil {
@@ -58,7 +88,7 @@ func TestEmptyPlanFreesTheFile(t *testing.T) {
 	if err := held.Close(); err != nil { // The end of a process does the same.
 		t.Fatal(err)
 	}
-	if _, err := again.Apply(context.Background(), nil); err != nil {
+	if err := again.Apply(context.Background(), ""); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Lstat(lockName(path)); !os.IsNotExist(err) {

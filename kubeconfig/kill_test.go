@@ -23,7 +23,7 @@ func TestKilled(t *testing.T) {
 		killSelf(t, step)
 		return
 	}
-	for _, step := range []string{"locked", "prepared 1", "prepared 2", "recorded", "renamed 1", "renamed 2", "written"} {
+	for _, step := range []string{"locked", "prepared 1", "prepared 2", "announced", "renamed 1", "renamed 2", "written"} {
 		t.Run(step, func(t *testing.T) {
 			dir := folder(t)
 			r := twoFiles(t, dir)
@@ -48,18 +48,13 @@ func TestKilled(t *testing.T) {
 					t.Fatal(err) // without a lock left behind the test heals nothing
 				}
 			}
-			j := &Journal{Dir: filepath.Join(dir, "journal")}
-			// Undo of the interrupted step leads back from wherever it stopped.
-			if steps, err := j.History(context.Background()); err != nil {
-				t.Fatal(err)
-			} else if len(steps) > 0 {
-				if steps[0].Done {
-					t.Error("an interrupted step is said to be done")
-				}
-				mustUndo(t, j)
-				if text(t, r.Files[0]) != before[0] || text(t, r.Files[1]) != before[1] {
-					t.Error("undo did not restore the files")
-				}
+			j := Backups(filepath.Join(dir, "backups"))
+			// Undo of the interrupted change leads back from wherever it stopped.
+			if text(t, r.Files[0]) != before[0] || text(t, r.Files[1]) != before[1] {
+				mustUndo(t, r, j)
+			}
+			if text(t, r.Files[0]) != before[0] || text(t, r.Files[1]) != before[1] {
+				t.Error("undo did not restore the files")
 			}
 			mustApply(t, mustPlan(t, r, killEntry()), j)
 			checkCurrent(t, r)
@@ -76,7 +71,7 @@ func twoFiles(t *testing.T, dir string) Rules {
 	a, b := filepath.Join(dir, "kube", "a"), filepath.Join(dir, "kube", "b")
 	e := entry("prod")
 	e.SetCurrent = false
-	mustApply(t, mustPlan(t, Rules{Explicit: b}, e), nil)
+	mustApply(t, mustPlan(t, Rules{Explicit: b}, e), "")
 	if err := os.WriteFile(a, []byte(kubectlStyle), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +106,7 @@ func killSelf(t *testing.T, step string) {
 			select {}
 		}
 	}
-	_, err := p.Apply(context.Background(), &Journal{Dir: filepath.Join(dir, "journal")})
+	err := p.Apply(context.Background(), Backups(filepath.Join(dir, "backups")))
 	t.Fatalf("survived %s: %v", step, err)
 }
 
@@ -135,7 +130,7 @@ func TestSweep(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	mustApply(t, mustPlan(t, r, entry("prod")), nil)
+	mustApply(t, mustPlan(t, r, entry("prod")), "")
 	if _, err := os.Lstat(beside(".config.kubehsm-1")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("an unfinished file is still there: %v", err)
 	}

@@ -41,7 +41,7 @@ func TestApplyWithoutLocks(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := p.Apply(ctx, nil); !errors.Is(err, ErrLocked) && !errors.Is(err, context.DeadlineExceeded) {
+	if err := p.Apply(ctx, ""); !errors.Is(err, ErrLocked) && !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("while another program holds client-go's lock: %v", err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
@@ -50,7 +50,7 @@ func TestApplyWithoutLocks(t *testing.T) {
 	if err := os.Remove(path + ".lock"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Apply(t.Context(), nil); err != nil {
+	if err := p.Apply(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(path)

@@ -88,7 +88,7 @@ func FuzzParse(f *testing.F) {
 // TestQuick: what kubectl and kubehsm write is read the quick way.
 func TestQuick(t *testing.T) {
 	r, path := one(t, kubectlStyle)
-	mustApply(t, mustPlan(t, r, entry("prod")), nil)
+	mustApply(t, mustPlan(t, r, entry("prod")), "")
 	for name, data := range map[string]string{"kubectl's": kubectlStyle, "big": string(big(3, 8)), "ours": text(t, path),
 		"CRLF": strings.ReplaceAll(kubectlStyle, "\n", "\r\n")} {
 		if _, ok := quickly([]byte(data)); !ok {

@@ -21,12 +21,9 @@ type Options struct {
 // Plan is a change worked out and not yet made. It holds the files as they
 // were read, and with them any secret they hold: do not print it.
 type Plan struct {
-	// Title says what the plan does, such as "set prod".
-	Title string
 	// Notes are remarks for the user, in words, one line each. Names in them
 	// come from the files and are untrusted.
 	Notes   []string
-	Name    string   // entry that changes
 	sources []source // everything that was considered
 	files   []*fileEdit
 	fault   func(step string) // tests end the process here
@@ -38,8 +35,6 @@ type fileEdit struct {
 	after   []byte
 	remove  bool // delete the file: undo of its creation
 	splices []splice
-	edits   []edit
-	reverse []edit
 }
 
 // FileChange says what a plan does to one file.
@@ -101,7 +96,7 @@ func (r Rules) Plan(ctx context.Context, e Entry, opts Options) (*Plan, error) {
 	if e.SetCurrent && w.current() != e.Name {
 		edits[w.target] = append(edits[w.target], edit{Section: currentContext, Value: e.Name})
 	}
-	return w.plan("set "+e.Name, e.Name, edits)
+	return w.plan(edits)
 }
 
 // PlanRemove works out how the context, cluster and user called name leave the
@@ -127,7 +122,7 @@ func (r Rules) PlanRemove(ctx context.Context, name string, opts Options) (*Plan
 			w.notes = append(w.notes, "no context is current afterwards: choose one with kubectl config use-context")
 		}
 	}
-	return w.plan("remove "+name, name, edits)
+	return w.plan(edits)
 }
 
 // PlanDrop works out how the context called name leaves the files, together with
@@ -166,7 +161,7 @@ func (r Rules) PlanDrop(ctx context.Context, name string) (*Plan, error) {
 		}
 	}
 	slices.Sort(w.notes)
-	return w.plan("drop "+c.Name, c.Name, edits)
+	return w.plan(edits)
 }
 
 // uses names the contexts other than name that refer to the item.
@@ -268,8 +263,8 @@ func (w *work) claim(name string, replace bool) error {
 }
 
 // plan makes the edits of each file.
-func (w *work) plan(title, name string, edits [][]edit) (*Plan, error) {
-	p := &Plan{Title: title, Notes: w.notes, Name: name, sources: w.sources}
+func (w *work) plan(edits [][]edit) (*Plan, error) {
+	p := &Plan{Notes: w.notes, sources: w.sources}
 	for i, list := range edits {
 		if len(list) == 0 {
 			continue
@@ -279,23 +274,12 @@ func (w *work) plan(title, name string, edits [][]edit) (*Plan, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", w.sources[i].path, err)
 		}
-		f := &fileEdit{source: w.sources[i], after: after, splices: splices, edits: list}
-		for _, e := range list {
-			f.reverse = append(f.reverse, reverseOf(d, e))
-		}
+		f := &fileEdit{source: w.sources[i], after: after, splices: splices}
 		p.files = append(p.files, f)
 		p.Notes = append(p.Notes, modeNotes(f)...)
 		p.Notes = append(p.Notes, otherUses(d, list)...)
 	}
 	return p, nil
-}
-
-// reverseOf is the edit that takes e back.
-func reverseOf(d *document, e edit) edit {
-	if e.Section == currentContext {
-		return edit{Section: currentContext, Value: d.current()}
-	}
-	return edit{Section: e.Section, Name: e.Name, Body: d.body(e.Section, e.Name), raw: d.raw(e.Section, e.Name)}
 }
 
 // modeNotes warns of a kubeconfig that others can read.

@@ -15,11 +15,10 @@ import (
 // edit is one change of meaning: an item of a list set or removed, or the
 // current context.
 type edit struct {
-	Section string `json:"section"`
-	Name    string `json:"name,omitempty"`  // the item's name
-	Body    object `json:"body"`            // the item's content; nil removes the item
-	Value   string `json:"value,omitempty"` // current-context
-	raw     []byte // the item's own lines of an earlier time, tried first
+	Section string
+	Name    string // the item's name
+	Body    object // the item's content; nil removes the item
+	Value   string // current-context
 }
 
 // splice replaces data[Start:End] with Text.
@@ -304,10 +303,6 @@ func itemValue(e edit) object { return object{bodyKey[e.Section]: e.Body, "name"
 
 // blockItem renders an item as lines with the dash at column dash.
 func blockItem(e edit, dash int, eol string) (string, error) {
-	if raw := string(e.raw); raw != "" && indentWidth(raw) == dash && strings.HasSuffix(raw, eol) &&
-		strings.Contains(raw, "\r\n") == (eol == "\r\n") {
-		return raw, nil
-	}
 	out, err := yaml.Marshal(itemValue(e))
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrInvalid, err)

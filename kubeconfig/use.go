@@ -17,5 +17,5 @@ func (r Rules) PlanUse(ctx context.Context, name string) (*Plan, error) {
 	if w.current() != c.Name {
 		edits[w.target] = append(edits[w.target], edit{Section: currentContext, Value: c.Name})
 	}
-	return w.plan("use "+c.Name, c.Name, edits)
+	return w.plan(edits)
 }

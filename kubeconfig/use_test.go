@@ -13,7 +13,7 @@ import (
 // already is left alone.
 func TestPlanUse(t *testing.T) {
 	r, path := one(t, shared)
-	j := &Journal{Dir: folder(t)}
+	j := Backups(folder(t))
 	p, err := r.PlanUse(context.Background(), "b")
 	if err != nil {
 		t.Fatal(err)
@@ -25,7 +25,7 @@ func TestPlanUse(t *testing.T) {
 	if p, err = r.PlanUse(context.Background(), "b"); err != nil || !p.Empty() {
 		t.Errorf("%v, %v", p, err)
 	}
-	mustUndo(t, j)
+	mustUndo(t, r, j)
 	if text(t, path) != shared {
 		t.Errorf("undo left %s", text(t, path))
 	}
@@ -49,7 +49,7 @@ func TestPlanUseOfSeveralFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustApply(t, p, &Journal{Dir: folder(t)})
+	mustApply(t, p, Backups(folder(t)))
 	list, err := r.List(context.Background())
 	if err != nil {
 		t.Fatal(err)

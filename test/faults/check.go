@@ -44,23 +44,23 @@ func (e *episode) between(d *deed, before []byte) (err error) {
 	if d.want != nil && !bytes.Equal(e.middle, before) && !bytes.Equal(e.middle, d.want) {
 		return fmt.Errorf("the kubeconfig is neither what it was nor what it was before that:\n%s", e.middle)
 	}
-	if err := e.journalled(before, e.middle); err != nil {
+	if err := e.backed(before, e.middle); err != nil {
 		return err
 	}
 	return errors.Join(e.files(), e.consents(), e.token.healthy(len(e.of(worker)) > 0 || len(e.of(command)) > 0))
 }
 
-// journalled: the record of a change of the kubeconfig is there before the change is.
-func (e *episode) journalled(before, now []byte) error {
+// backed: what takes a change of the kubeconfig back is there before the change is.
+func (e *episode) backed(before, now []byte) error {
 	if bytes.Equal(before, now) {
 		return nil
 	}
-	steps, err := filepath.Glob(filepath.Join(e.Home, "state", "kubeconfig", "*.json"))
+	backups, err := filepath.Glob(filepath.Join(e.Home, "state", "kubeconfig", "*.json"))
 	if err != nil {
 		return err
 	}
 	was, is := fmt.Sprintf("%x", sha256.Sum256(before)), fmt.Sprintf("%x", sha256.Sum256(now))
-	for _, file := range steps {
+	for _, file := range backups {
 		b, err := os.ReadFile(file)
 		if err != nil {
 			return err
@@ -69,7 +69,7 @@ func (e *episode) journalled(before, now []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("no record of the kubeconfig's change, from %s to %s", was, is)
+	return fmt.Errorf("no backup of the kubeconfig's change, from %s to %s", was, is)
 }
 
 // compare compares all that must be true when a command has come to its end.
@@ -78,7 +78,7 @@ func (e *episode) compare(ctx context.Context) error {
 }
 
 // files: each record is whole, and each fault has left two files half-written at the most:
-// who changes a kubeconfig has the new one and its record in hand.
+// who changes a kubeconfig has the new one and its backup in hand.
 func (e *episode) files() error {
 	var errs []error
 	err := filepath.WalkDir(filepath.Join(e.Dir, "v"), func(path string, _ fs.DirEntry, err error) error {

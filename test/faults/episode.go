@@ -35,7 +35,7 @@ type episode struct {
 	// middle is the kubeconfig between the fault and the second run.
 	middle []byte
 	// changed tells that the last step changed the kubeconfig: that can be undone just if
-	// the journal has it.
+	// its backup is there.
 	changed bool
 	// lockLeft tells that a killed process may have left the kubeconfig's lock, which
 	// the next one takes over.

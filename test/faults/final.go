@@ -120,7 +120,7 @@ func (e *episode) endTicket(ctx context.Context, id string) error {
 
 // readable: everything that was recorded can be read.
 func (e *episode) readable(ctx context.Context) error {
-	for _, args := range [][]string{{"audit"}, {"kubeconfig", "history"}, {"kubeconfig", "list"},
+	for _, args := range [][]string{{"audit"}, {"kubeconfig", "list"},
 		{"consent", "show", e.model.order[0]}} {
 		if _, err := lab.Succeeded(e.run(ctx, patience, lab.Run{}, e.Binary, append(args, "-o", "json")...)); err != nil {
 			return fmt.Errorf("%s: %w", strings.Join(args, " "), err)

@@ -120,7 +120,6 @@ var figures = []struct {
 	{"for 400 days", "plugin/bridge/loopback", "identityLife", int64(400 * 24 * time.Hour)},
 	{"After 200 days", "plugin/bridge/loopback", "nextBefore", int64(200 * 24 * time.Hour)},
 	{"60 days before the former one ends", "ui/flow/doctor", "endsSoon", int64(60 * 24 * time.Hour)},
-	{"the last 100 changes", "kubeconfig", "KeepSteps", 100},
 	{"Eight files", "plugin/audit", "keep", 7}, // beside the one that is written
 	{"of 4 MiB are kept", "plugin/audit", "maxSize", 4 << 20},
 	{"after 30 minutes without use", "plugin/settings", "DefaultIdle", int64(30 * time.Minute)},

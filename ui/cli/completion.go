@@ -16,7 +16,6 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
-	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
@@ -111,8 +110,6 @@ func (a *app) values(name string) (list completing, files bool) {
 		return a.serialRisks, false
 	case "request":
 		return a.requestNames, false
-	case "step":
-		return a.steps, false
 	case "set":
 		return func(context.Context) []string { return desk.RBACSets() }, false
 	}
@@ -308,20 +305,6 @@ func (a *app) requestNames(ctx context.Context) []string {
 		names = append(names, v.Name)
 	}
 	return unique(names)
-}
-
-// steps are those of the history of kubeconfig changes.
-func (a *app) steps(ctx context.Context) []string {
-	env, err := a.env()
-	if err != nil {
-		return nil
-	}
-	var ids []string
-	all, _ := contexts.New(env).History(ctx) // changes that cannot be read are left out
-	for _, s := range all {
-		ids = append(ids, s.ID)
-	}
-	return ids
 }
 
 func unique(names []string) []string {

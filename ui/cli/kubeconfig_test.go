@@ -94,7 +94,7 @@ func TestKubeconfigErrors(t *testing.T) {
 	b := newBench(t)
 	b.fails(1, "nothing is enrolled yet", "kubeconfig", "set")
 	b.fails(1, "no such enrollment", "kubeconfig", "set", "nope")
-	b.fails(1, "no such step", "kubeconfig", "undo")
+	b.fails(1, "no change to undo", "kubeconfig", "undo")
 	if out := b.ok("kubeconfig", "list"); out != "The kubeconfig names no context.\n" {
 		t.Errorf("%q", out)
 	}

@@ -4,29 +4,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 func (a *app) kubeconfigUndo() *cobra.Command {
 	var ch change
-	c := a.command(&cobra.Command{
-		Use:   "undo [STEP]",
-		Short: "Undo a kubeconfig change",
-		Long: `Undoes a change that kubehsm made to kubeconfig files, after showing the difference:
-the latest change, or the one that STEP names ("kubehsm kubeconfig history"). The
-beginning of a step is enough. Later changes to other entries stay. If the same entry
-was changed later, nothing is undone. You can also undo an undo.`,
-		Example: "kubehsm kubeconfig undo --dry-run\nkubehsm kubeconfig undo\nkubehsm kubeconfig undo 20260301T10",
-		Args:    cobra.MaximumNArgs(1),
-	}, func(c *cobra.Command, args []string) error {
-		step := ""
-		if len(args) > 0 {
-			step = args[0]
-		}
-		env, err := a.env()
-		if err != nil {
-			return err
-		}
-		plan, err := contexts.New(env).Undo(c.Context(), step)
+	c := a.inEnv(&cobra.Command{
+		Use:   "undo",
+		Short: "Undo the last kubeconfig change",
+		Long: `Undoes the last change that kubehsm made to the kubeconfig files, after showing the
+difference. If a file was changed since, nothing is undone. You can also undo an undo.`,
+		Example: "kubehsm kubeconfig undo --dry-run\nkubehsm kubeconfig undo",
+		Args:    cobra.NoArgs,
+	}, func(c *cobra.Command, _ []string, env *env.Env) error {
+		plan, err := contexts.New(env).Undo(c.Context())
 		if err != nil {
 			return err
 		}

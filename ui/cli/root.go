@@ -164,7 +164,7 @@ func (a *app) trunks() []trunk {
 			verbs{"For requesters", grow{a.csrForecast, a.csrCreate, a.csrWait, a.csrResume, a.csrCancel}},
 			verbs{"For approvers", grow{a.csrApprove, a.csrDeny}}),
 		grouped("kubeconfig", groupCluster, "Show and change kubeconfig entries",
-			verbs{"Look", grow{a.kubeconfigList, a.kubeconfigHistory}},
+			verbs{"Look", grow{a.kubeconfigList}},
 			verbs{"Change", grow{a.kubeconfigUse, a.kubeconfigMigrate, a.kubeconfigSet, a.kubeconfigRefresh, a.kubeconfigRemove,
 				a.kubeconfigUndo}}),
 		group("consent", groupCluster, "Choose which requests need your consent", a.consentShow, a.consentSet),

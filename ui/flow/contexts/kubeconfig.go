@@ -7,8 +7,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
@@ -20,9 +18,9 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
-// journal keeps what is needed to take kubeconfig changes back.
-func (k Contexts) journal() *kubeconfig.Journal {
-	return &kubeconfig.Journal{Dir: filepath.Join(k.env.Dirs.State, "kubeconfig")}
+// backups keeps what is needed to take kubeconfig changes back.
+func (k Contexts) backups() kubeconfig.Backups {
+	return kubeconfig.Backups(filepath.Join(k.env.Dirs.State, "kubeconfig"))
 }
 
 // entry is the kubeconfig entry of an enrollment: its cluster is the bridge, its
@@ -90,12 +88,11 @@ func (c *Change) Writable() error { return c.plan.Writable() }
 // what a killed process has left.
 func (c *Change) Apply(ctx context.Context) error {
 	if !c.plan.Empty() {
-		if err := home.MakeDir(c.from.journal().Dir); err != nil {
+		if err := home.MakeDir(string(c.from.backups())); err != nil {
 			return err
 		}
 	}
-	_, err := c.plan.Apply(ctx, c.from.journal())
-	return err
+	return c.plan.Apply(ctx, c.from.backups())
 }
 
 // Set plans the entry of the enrollment called name.
@@ -148,27 +145,9 @@ func (k Contexts) Remove(ctx context.Context, name string) (*Change, error) {
 	return &Change{from: k, plan: plan}, nil
 }
 
-// History lists the changes made to kubeconfig files, the latest first.
-func (k Contexts) History(ctx context.Context) ([]kubeconfig.Step, error) {
-	return k.journal().History(ctx)
-}
-
-// Undo plans to take a change back: the one whose id is step or begins
-// with it, the latest if step is "".
-func (k Contexts) Undo(ctx context.Context, step string) (*Change, error) {
-	if step != "" {
-		all, err := k.History(ctx)
-		if err != nil {
-			return nil, err
-		}
-		all = slices.DeleteFunc(all, func(s kubeconfig.Step) bool { return !strings.HasPrefix(s.ID, step) })
-		if len(all) != 1 {
-			return nil, hint.With(fmt.Errorf("%w: %d of them begin with %q", kubeconfig.ErrNoStep, len(all), step),
-				"`kubehsm kubeconfig history` shows those there are")
-		}
-		step = all[0].ID
-	}
-	plan, err := k.journal().PlanUndo(ctx, step)
+// Undo plans to take back the last change that was made to the kubeconfig files.
+func (k Contexts) Undo(ctx context.Context) (*Change, error) {
+	plan, err := k.env.Rules().PlanUndo(ctx, k.backups())
 	if err != nil {
 		return nil, err
 	}

@@ -98,11 +98,7 @@ func TestChanges(t *testing.T) {
 		if err := change.Apply(t.Context()); err != nil || names(t, w) != c.want {
 			t.Errorf("%s: %s, %v", name, names(t, w), err)
 		}
-		steps, err := k.History(t.Context())
-		if err != nil || len(steps) != 2 {
-			t.Fatalf("%s: %d steps, %v", name, len(steps), err)
-		}
-		undo, err := k.Undo(t.Context(), steps[0].ID)
+		undo, err := k.Undo(t.Context())
 		if err := apply(t.Context(), undo, err); err != nil || w.State()["kubeconfig"] != before["kubeconfig"] {
 			t.Errorf("%s, taken back: %v\n%s", name, err, w.State()["kubeconfig"])
 		}
@@ -123,7 +119,6 @@ func TestNoSuchContext(t *testing.T) {
 		"set":      {func() error { _, err := k.Set(ctx, "none", false, false); return err }, enrollment.ErrUnknown, "kubehsm enroll"},
 		"signer":   {func() error { _, err := k.SetSigner(ctx, "none", false, false); return err }, enrollment.ErrUnknown, "kubehsm enroll"},
 		"foreign":  {func() error { _, err := k.Remove(ctx, "open"); return err }, nil, ""},
-		"undo":     {func() error { _, err := k.Undo(ctx, "x"); return err }, kubeconfig.ErrNoStep, "kubeconfig history"},
 		"refresh":  {func() error { _, err := k.Refresh(ctx, "none"); return err }, enrollment.ErrUnknown, ""},
 		"move":     {func() error { _, err := k.MoveServer(ctx, "none", "https://x"); return err }, enrollment.ErrUnknown, ""},
 		"no URL":   {func() error { _, err := k.MoveServer(ctx, "prod-hsm", "x"); return err }, enrollment.ErrInvalid, ""},

@@ -80,7 +80,6 @@ func (m *Model) actsOf(c contexts.View, ok bool) screen.Acts {
 			"enroll", func() tea.Cmd { return do.spare(c) }),
 		screen.On(screen.Action{Key: keys.Letter("F", "update the cluster"), Reason: notOurs, Writes: true, Quiet: true},
 			"kubeconfig refresh", func() tea.Cmd { return do.follow(c) }),
-		screen.On(screen.Action{Key: keys.Letter("H", "history"), Quiet: true}, "kubeconfig history", do.history),
 		screen.On(screen.Action{Key: keys.As(m.Keys.Delete, "remove"), Reason: none, Writes: true, Quiet: true},
 			"kubeconfig remove; unenroll", func() tea.Cmd { return do.delete(c) }),
 		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy name"), Reason: none, Quiet: true}, "", func() tea.Cmd {
@@ -196,7 +195,7 @@ func (d deeds) signer(c contexts.View) tea.Cmd {
 
 func (d deeds) undo() tea.Cmd {
 	return change("Undo", "kubehsm kubeconfig undo", "the latest change is undone", "Undo this?",
-		func(ctx context.Context) (*contexts.Change, error) { return d.Contexts.Undo(ctx, "") })
+		func(ctx context.Context) (*contexts.Change, error) { return d.Contexts.Undo(ctx) })
 }
 
 // delete takes a context out, or the enrollment that it signs in with.
@@ -251,31 +250,4 @@ func (d deeds) remove(c contexts.View, alone string) tea.Cmd {
 			}
 			return screen.Report{Said: what + " is removed"}, d.Contexts.Unenroll(ctx, u, p)
 		}})
-}
-
-// history lists what was changed, to take a step back.
-func (d deeds) history() tea.Cmd {
-	return screen.Operate(screen.Operation{Title: "History", Command: "kubehsm kubeconfig history",
-		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-			steps, err := d.Contexts.History(ctx)
-			if err != nil {
-				return screen.Report{}, err
-			}
-			if len(steps) == 0 {
-				return screen.Report{Said: "nothing was changed from here yet"}, nil
-			}
-			var entries []dialog.Entry
-			for _, s := range steps {
-				entries = append(entries, dialog.Entry{Name: s.Time.Local().Format("2006-01-02 15:04") + "  " + clean(s.Title),
-					Message: d.undoStep(s)})
-			}
-			return screen.Report{Message: dialog.OpenMsg{Dialog: dialog.NewChoice(d.Keys, "Changes: choose one to undo",
-				entries)}}, nil
-		}})
-}
-
-// undoStep is the operation that takes one step of the history back.
-func (d deeds) undoStep(s kubeconfig.Step) tea.Msg {
-	return change("Undo", "kubehsm kubeconfig undo "+shell.Quote(s.ID), "undone: "+s.Title, "Undo this?",
-		func(ctx context.Context) (*contexts.Change, error) { return d.Contexts.Undo(ctx, s.ID) })()
 }

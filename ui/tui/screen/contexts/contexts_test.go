@@ -77,14 +77,6 @@ func TestUse(t *testing.T) {
 	}
 }
 
-// TestHistory: an earlier step is taken back too.
-func TestHistory(t *testing.T) {
-	r := open(t)
-	r.Walk("home", "s", "~Write this?", "y", "~kubectl uses staging now", "H", "~choose one to undo", "enter",
-		"~Undo this?", "y", "~undone: ")
-	r.World.HasKubeconfig("current-context: trial-admin")
-}
-
 // TestTakeOut: a context goes and comes back; of kubehsm's own the enrollment stays.
 func TestTakeOut(t *testing.T) {
 	r := open(t)
