@@ -16,6 +16,8 @@ FAULTS ?= 200
 QUICK := $(shell $(GO) env GOFLAGS 2>/dev/null) -trimpath '-gcflags=all=-N -l'
 # The folder that reports of physical tokens go to; those in this one are shown in docs/tokens.md.
 REPORTS ?= test/tokens/physical
+# The auth provider for clients of other people, a module of its own.
+PROVIDER := plugin/externalsigner/provider
 # A version control system that is missing or mistrusts the folder is no reason not to build.
 BUILD := $(GO) build -buildvcs=false
 # What `kubehsm version` says; from an archive, which has no history, nobody knows.
@@ -55,6 +57,7 @@ test: ## what every change must pass: formatting, go vet, unit tests, the main j
 	@$(MAKE) --no-print-directory gofmt
 	$(GO) vet ./...
 	$(GO) test -vet=off -timeout 10m $$($(GO) list ./... | grep -v '/test\(/\|$$\)') ./test/layout
+	cd $(PROVIDER) && $(GO) test -timeout 10m ./...
 	@$(MAKE) --no-print-directory cluster
 	@$(GO) -C test/kubectl-externalsigner list -deps . >/dev/null # fetches: the tests have no network
 	$(GO) test -vet=off -count=1 -timeout 10m ./test/e2e
@@ -79,6 +82,7 @@ $(addprefix check-,$(QUICK_CHECKS)): export GOFLAGS := $(QUICK)
 
 check-race: prerequisites
 	$(GO) test -race -vet=off -timeout 20m $$($(GO) list ./... | grep -v '/test\(/\|$$\)')
+	cd $(PROVIDER) && $(GO) test -race -vet=off -timeout 20m ./...
 
 check-lint: gofmt golangci-lint actionlint
 	$(GOLANGCI_LINT) --build-tags hardware,packages,defects,wine
@@ -88,6 +92,7 @@ check-lint: gofmt golangci-lint actionlint
 	cd test/reading && GOFLAGS="$(QUICK)" $(GO) vet ./...
 	cd test/clients/clientgo && GOFLAGS="$(QUICK)" $(GO) vet ./...
 	cd test/integration/kubeadm/program && GOFLAGS="$(QUICK)" $(GO) vet ./...
+	cd $(PROVIDER) && GOFLAGS=-trimpath $(GOLANGCI_LINT)
 	cd test/kubectl-externalsigner && GOFLAGS=-trimpath $(GOLANGCI_LINT)
 	cd $(APPROVER) && GOFLAGS=-trimpath $(GOLANGCI_LINT) --build-tags bars
 

@@ -4,19 +4,15 @@ package externalsigner
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"io"
+	"fmt"
 	"net/http"
-	"os"
+	"net/http/httptest"
 	"os/exec"
 	"strings"
 	"testing"
 
-	"k8s.io/client-go/rest"
-
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/plugin/externalsigner/provider"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 	"github.com/kubehsm/kubehsm/test/term"
 )
@@ -30,8 +26,7 @@ metadata: {name: nowhere, namespace: default}
 spec: {automountServiceAccountToken: false, containers: [{name: c, image: none}]}
 `
 
-// TestKubectl: every kind of key signs in, with kubectl (TLS 1.3) and with a
-// client limited to TLS 1.2.
+// TestKubectl: every kind of key signs in, by TLS 1.3 and, at a server limited to it, TLS 1.2.
 func TestKubectl(t *testing.T) {
 	p := newPerson(t)
 	if err := p.Cluster.Apply(t.Context(), pods); err != nil {
@@ -44,8 +39,7 @@ func TestKubectl(t *testing.T) {
 		}
 		t.Run(string(a), func(t *testing.T) {
 			p := &person{p.Lab, t}
-			config := map[string]string{"uri": uri.String(), "pin": lab.PIN, "pathExec": p.Binary}
-			p.configure(config)
+			p.configure(map[string]string{"uri": uri.String(), "pin": lab.PIN})
 			res := p.wantUser(string(a))
 			if strings.Contains(res.Stderr, lab.PIN) || !strings.Contains(res.Stderr, "warning: the kubeconfig holds a PIN") {
 				t.Errorf("stderr: %s", res.Stderr)
@@ -53,8 +47,8 @@ func TestKubectl(t *testing.T) {
 			if res := p.kubectl("get", "pods", "-o", "name"); res.Stdout != "pod/nowhere\n" {
 				t.Errorf("get: %s", res)
 			}
-			if user := p.tls12(config); user != string(a) {
-				t.Errorf("TLS 1.2: %s", user)
+			if user := p.tls12(); user != string(a) {
+				t.Errorf("TLS 1.2: %q", user)
 			}
 		})
 	}
@@ -82,50 +76,21 @@ func TestKubectlVersion(t *testing.T) {
 	}
 }
 
-// tls12 asks the API server who we are, by a client of our own.
-func (p *person) tls12(config map[string]string) string {
+// tls12 asks a server that speaks TLS 1.2 alone who we are: the API server speaks 1.3 with
+// every client that can.
+func (p *person) tls12() string {
 	p.t.Helper()
-	ca, err := os.ReadFile(p.Cluster.CAFile())
-	if err != nil {
-		p.t.Fatal(err)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, r.TLS.PeerCertificates[0].Subject.CommonName)
+	}))
+	s.TLS = &tls.Config{MaxVersion: tls.VersionTLS12, ClientAuth: tls.RequireAnyClientCert}
+	s.StartTLS()
+	defer s.Close()
+	res := p.kubectl("get", "--raw", "/", "--server", s.URL, "--insecure-skip-tls-verify")
+	if res.Code != 0 {
+		p.t.Errorf("TLS 1.2: %s", res)
 	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(ca)
-	auth, err := provider.NewFactory(provider.Options{})(p.Cluster.Server(), config, nil)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	for _, pair := range p.Env() {
-		if name, value, _ := strings.Cut(pair, "="); name == "KUBEHSM_HOME" {
-			p.t.Setenv(name, value)
-		}
-	}
-	c := &rest.Config{
-		Host: p.Cluster.Server(),
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12,
-			MaxVersion: tls.VersionTLS12}},
-		WrapTransport: auth.WrapTransport,
-	}
-	client, err := rest.HTTPClientFor(c)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	body := strings.NewReader(`{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`)
-	resp, err := client.Post(c.Host+"/apis/authentication.k8s.io/v1/selfsubjectreviews", "application/json", body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	if resp.TLS.Version != tls.VersionTLS12 {
-		p.t.Errorf("TLS version %x", resp.TLS.Version)
-	}
-	_, rest, _ := strings.Cut(string(answer), `"username":"`)
-	user, _, _ := strings.Cut(rest, `"`)
-	return user
+	return res.Stdout
 }
 
 // TestAtTheTerminal: the signer asks there, while kubectl waits.

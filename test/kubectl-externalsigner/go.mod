@@ -5,7 +5,7 @@ go 1.26.0
 godebug default=go1.26
 
 require (
-	github.com/kubehsm/kubehsm v0.0.0
+	github.com/kubehsm/kubehsm/plugin/externalsigner/provider v0.0.0
 	k8s.io/client-go v0.37.1
 	k8s.io/component-base v0.37.1
 	k8s.io/kubectl v0.37.1
@@ -47,6 +47,7 @@ require (
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/jonboulle/clockwork v0.5.0 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
+	github.com/kubehsm/kubehsm v0.0.0-00010101000000-000000000000 // indirect
 	github.com/liggitt/tabwriter v0.0.0-20181228230101-89fcab3d43de // indirect
 	github.com/lithammer/dedent v1.1.0 // indirect
 	github.com/mitchellh/go-wordwrap v1.0.1 // indirect
@@ -102,4 +103,7 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
-replace github.com/kubehsm/kubehsm => ../..
+replace (
+	github.com/kubehsm/kubehsm => ../..
+	github.com/kubehsm/kubehsm/plugin/externalsigner/provider => ../../plugin/externalsigner/provider
+)
