@@ -49,11 +49,11 @@ func (s *stage) dirs() home.Dirs {
 	return d
 }
 
-// openKeys are the files of the state folder that hold a private key which anybody who
-// has a copy can use, as PEM, DER or JSON has it.
+// openKeys are the files of the state folder that hold a private key, as PEM, DER or JSON has it, but for that of the
+// bridge's CA, which is good for loopback alone.
 func (s *stage) openKeys() (found []string) {
 	s.Must(filepath.WalkDir(filepath.Join(s.Home, "state"), func(path string, e os.DirEntry, err error) error {
-		if err != nil || !e.Type().IsRegular() {
+		if err != nil || !e.Type().IsRegular() || e.Name() == "ca.pem" {
 			return err
 		}
 		b, err := os.ReadFile(path)

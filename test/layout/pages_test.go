@@ -117,9 +117,7 @@ var figures = []struct {
 	{"At most 64 MiB of bodies", "plugin/bridge", "maxHeld", 64 << 20},
 	{"A body of more than 3 MiB", "plugin/consent/body", "Limit", 3 << 20},
 	{"at most 10 KiB", "plugin/enrollment", "maxSigned", 10 << 10},
-	{"for 400 days", "plugin/bridge/loopback", "identityLife", int64(400 * 24 * time.Hour)},
-	{"After 200 days", "plugin/bridge/loopback", "nextBefore", int64(200 * 24 * time.Hour)},
-	{"60 days before the former one ends", "ui/flow/doctor", "endsSoon", int64(60 * 24 * time.Hour)},
+	{"for ten years", "plugin/bridge/loopback", "caLife", int64(10 * 365 * 24 * time.Hour)},
 	{"Eight files", "plugin/audit", "keep", 7}, // beside the one that is written
 	{"of 4 MiB are kept", "plugin/audit", "maxSize", 4 << 20},
 	{"after 30 minutes without use", "plugin/settings", "DefaultIdle", int64(30 * time.Minute)},

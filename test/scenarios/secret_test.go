@@ -4,8 +4,6 @@ package scenarios
 
 import (
 	"bytes"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"io/fs"
 	"os"
@@ -15,11 +13,8 @@ import (
 
 	p11 "github.com/miekg/pkcs11"
 
-	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
-	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
-	"github.com/kubehsm/kubehsm/test/need"
 )
 
 // TestPINIsNowhere runs all that needs the PIN, and looks for it in every file
@@ -149,17 +144,15 @@ func TestPrivateKeyStaysInTheToken(t *testing.T) {
 }
 
 // TestCopiedHomeSignsInNowhere: somebody who has copied all that kubehsm keeps, at
-// a time when kubectl is signed in, and knows the PIN, lacks the token. No private key
-// is among the files that is of use without this machine's id: where the machine has
-// another one, the copy does not pass for the bridge to the owner's kubectl.
+// a time when kubectl is signed in, and knows the PIN, lacks the token. The only private
+// key among the files is that of the bridge's CA, which can pass for the bridge.
 func TestCopiedHomeSignsInNowhere(t *testing.T) {
-	unshare := need.Program(t, "unshare")
 	u := newUser(t, lab.Options{})
 	u.enroll()
 	u.kubectl("get", "namespaces")
 	found, files, err := lab.FilesWith(u.Home, "PRIVATE KEY")
 	must(t, err)
-	if files < 10 || len(found) != 0 {
+	if files < 10 || len(found) != 1 || !strings.HasSuffix(found[0], "bridge/ca.pem") {
 		t.Errorf("of %d files these hold a private key: %v", files, found)
 	}
 
@@ -169,42 +162,9 @@ func TestCopiedHomeSignsInNowhere(t *testing.T) {
 	must(t, err)
 	must(t, os.WriteFile(thief.Kubeconfig, bytes.ReplaceAll(kubeconfig, []byte(u.Dir), []byte(thief.Dir)), 0o600))
 	u.kubehsm("agent", "stop") // the agent has the port that the copy names, too
-	owner, err := loopback.Load(home.Dirs{State: filepath.Join(u.Home, "state")})
-	must(t, err)
-
-	// One machine id: what is sealed opens, which shows that the port is the bridge's.
 	thief.wantFailure(thief.ran(thief.KubehsmPIN(t.Context(), lab.PIN, "unlock", enrolled)), 3, "", "token")
 	if res := thief.ran(thief.Kubectl(t.Context(), "get", "namespaces")); res.Code == 0 {
 		t.Errorf("kubectl is signed in: %s", res)
-	}
-	must(t, verifies(owner))
-	thief.kubehsm("agent", "stop")
-
-	// Another machine id. The agent outlives the command, and keeps its mounts.
-	id := filepath.Join(thief.Dir, "machine-id")
-	must(t, os.WriteFile(id, []byte("0123456789abcdef0123456789abcdef\n"), 0o600))
-	elsewhere := func(args ...string) lab.Result {
-		const script = `mount --bind "$0" /etc/machine-id || exit 99; exec "$@"`
-		res := thief.ran(thief.Run(t.Context(), lab.Run{}, unshare,
-			append([]string{"-Urm", "--propagation=slave", "/bin/sh", "-c", script, id}, args...)...))
-		if res.Code == 99 || strings.Contains(res.Stderr, "unshare:") {
-			need.Missing(t, "this system does not let a user make mounts of their own: "+res.Stderr)
-		}
-		return res
-	}
-	res := elsewhere(thief.Cluster.Kubectl(), "get", "namespaces")
-	if res.Code == 0 || !strings.Contains(res.Stderr, "does not know kubehsm's bridge on this machine") ||
-		!strings.Contains(res.Stderr, "kubehsm kubeconfig set "+enrolled) {
-		t.Errorf("kubectl, with the entry of another machine: %s", res)
-	}
-	var unknown x509.UnknownAuthorityError
-	if err := verifies(owner); !errors.As(err, &unknown) {
-		t.Errorf("the owner's kubectl would believe the copy: %v", err)
-	}
-	thief.ok(elsewhere(thief.Binary, "kubeconfig", "set", enrolled, "--yes"), nil)
-	if res := elsewhere(thief.Cluster.Kubectl(), "get", "namespaces"); res.Code == 0 ||
-		strings.Contains(res.Stderr, "does not know") || !strings.Contains(res.Stderr, "token") {
-		t.Errorf("kubectl, after the hint was followed: %s", res)
 	}
 	thief.kubehsm("agent", "stop")
 }
@@ -225,17 +185,6 @@ func copyHome(from, to string) error {
 		}
 		return os.WriteFile(to+name, b, 0o600)
 	})
-}
-
-// verifies tells what keeps a client from believing who listens on the bridge's port.
-func verifies(ep loopback.Endpoint) error {
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(ep.CAPEM)
-	c, err := tls.Dial("tcp", ep.Address(), &tls.Config{RootCAs: roots, ServerName: "127.0.0.1"})
-	if err != nil {
-		return err
-	}
-	return c.Close()
 }
 
 // TestAdministrationLocks: whoever administers a token finds and leaves it locked.

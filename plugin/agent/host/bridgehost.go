@@ -60,15 +60,11 @@ func (b *bridgeHost) ensure() error {
 	return nil
 }
 
-// rereadAfter is how often it is looked whether the bridge's certificate ends soon.
+// rereadAfter is how often the bridge gets a new certificate.
 const rereadAfter = 12 * time.Hour
 
-// identify reads who the bridge is on this machine, and looks after that. It is called
-// with b.mu held.
+// identify reads where the bridge listens, and makes its certificate. It is called with b.mu held.
 func (b *bridgeHost) identify() error {
-	if err := loopback.Maintain(b.dirs); err != nil {
-		b.log.Warn("the bridge's identity stays as it is", "error", err)
-	}
 	ep, err := loopback.Load(b.dirs)
 	if err != nil {
 		return err
@@ -91,18 +87,18 @@ func (b *bridgeHost) known(name string, authorities []byte) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.ep.Trust(authorities).Shown {
+	if b.ep.KnownTo(authorities) {
 		return nil
 	}
 	if err := b.identify(); err != nil { // the folder may have been made anew
 		return err
 	}
-	if b.ep.Trust(authorities).Shown {
+	if b.ep.KnownTo(authorities) {
 		return nil
 	}
-	return hint.Withf(fmt.Errorf("the kubeconfig entry of %q does not know kubehsm's bridge on this machine: it was "+
-		"written on another one, or before the bridge's certificate or the machine's id changed", name),
-		"`kubehsm kubeconfig set %s` adds this machine to it", name)
+	return hint.Withf(fmt.Errorf("the kubeconfig entry of %q does not know kubehsm's bridge on this computer: it was "+
+		"written on another one, or before the bridge got another CA", name),
+		"`kubehsm kubeconfig set %s` writes the entry again", name)
 }
 
 // listen is called with b.mu held.

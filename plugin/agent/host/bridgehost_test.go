@@ -21,7 +21,7 @@ func TestClientKnowsTheBridge(t *testing.T) {
 	stranger, err := loopback.NewAuthority("kubehsm bridge", time.Hour)
 	check(t, err)
 	_, err = r.prepareKnowing(loopback.CertificatePEM(stranger.Certificate.Raw), hsmtest.NewScript(t))
-	if err == nil || !strings.Contains(err.Error(), "does not know kubehsm's bridge on this machine") ||
+	if err == nil || !strings.Contains(err.Error(), "does not know kubehsm's bridge on this computer") ||
 		!strings.Contains(hint.Of(err), "kubehsm kubeconfig set prod") {
 		t.Errorf("%v (%s)", err, hint.Of(err))
 	}

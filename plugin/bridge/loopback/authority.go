@@ -7,11 +7,12 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"time"
 )
 
-// Authority is a certificate authority whose key is in memory alone.
+// Authority is a certificate authority (CA).
 type Authority struct {
 	// Certificate is the authority's own, which it signed itself.
 	Certificate *x509.Certificate
@@ -19,8 +20,13 @@ type Authority struct {
 	key *ecdsa.PrivateKey
 }
 
-// NewAuthority makes an authority called name, with a P-256 key.
+// NewAuthority makes an authority called name, with a P-256 key that is in memory alone.
 func NewAuthority(name string, life time.Duration) (*Authority, error) {
+	return newAuthority(name, life, &x509.Certificate{})
+}
+
+// newAuthority makes an authority with the name constraints of t, which it changes.
+func newAuthority(name string, life time.Duration, t *x509.Certificate) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -30,16 +36,9 @@ func NewAuthority(name string, life time.Duration) (*Authority, error) {
 		return nil, err
 	}
 	now := time.Now()
-	t := &x509.Certificate{
-		SerialNumber:          serial,
-		Subject:               pkix.Name{CommonName: name},
-		NotBefore:             now.Add(-5 * time.Minute),
-		NotAfter:              now.Add(life),
-		KeyUsage:              x509.KeyUsageCertSign,
-		BasicConstraintsValid: true,
-		IsCA:                  true,
-		MaxPathLenZero:        true,
-	}
+	t.SerialNumber, t.Subject = serial, pkix.Name{CommonName: name}
+	t.NotBefore, t.NotAfter = now.Add(-5*time.Minute), now.Add(life)
+	t.KeyUsage, t.BasicConstraintsValid, t.IsCA, t.MaxPathLenZero = x509.KeyUsageCertSign, true, true, true
 	der, err := x509.CreateCertificate(rand.Reader, t, t, key.Public(), key)
 	if err != nil {
 		return nil, err
@@ -63,12 +62,48 @@ func (a *Authority) Issue(t *x509.Certificate) (der, keyPEM []byte, err error) {
 	if der, err = x509.CreateCertificate(rand.Reader, t, a.Certificate, key.Public(), a.key); err != nil {
 		return nil, nil, err
 	}
-	keyDER, err := x509.MarshalECPrivateKey(key)
+	keyPEM, err = encodeKey(key)
+	return der, keyPEM, err
+}
+
+const keyType = "EC PRIVATE KEY"
+
+func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	defer clear(keyDER)
-	return der, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}), nil
+	defer clear(der)
+	return pem.EncodeToMemory(&pem.Block{Type: keyType, Bytes: der}), nil
+}
+
+// encode is the authority's certificate and key as PEM, which the caller clears.
+func (a *Authority) encode() ([]byte, error) {
+	key, err := encodeKey(a.key)
+	defer clear(key)
+	return append(CertificatePEM(a.Certificate.Raw), key...), err
+}
+
+// parseAuthority reads what encode wrote.
+func parseAuthority(text []byte) (*Authority, error) {
+	certificate, rest := pem.Decode(text)
+	key, _ := pem.Decode(rest)
+	if certificate == nil || key == nil || key.Type != keyType {
+		return nil, errors.New("it has no certificate and key")
+	}
+	defer clear(key.Bytes)
+	a := &Authority{}
+	var err error
+	if a.Certificate, err = x509.ParseCertificate(certificate.Bytes); err != nil {
+		return nil, err
+	}
+	if a.key, err = x509.ParseECPrivateKey(key.Bytes); err != nil {
+		return nil, err
+	}
+	if !a.key.PublicKey.Equal(a.Certificate.PublicKey) {
+		return nil, errors.New("the key is not that of the certificate")
+	}
+	return a, nil
 }
 
 func newSerial() (*big.Int, error) {

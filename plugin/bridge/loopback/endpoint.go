@@ -2,7 +2,6 @@ package loopback
 
 import (
 	"bytes"
-	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
@@ -19,50 +17,15 @@ import (
 // Endpoint is where the bridge listens and how to recognize it.
 type Endpoint struct {
 	Port int
-	// CAPEM are the certificates that vouch for the bridge, on each machine that shares the
-	// folder.
+	// CAPEM is the certificate of the CA that vouches for the bridge.
 	CAPEM []byte
-	// Ends is when the certificate ends that the bridge shows on this machine.
-	Ends time.Time
-	// Bound says that the key is of no use on another machine.
-	Bound bool
-
-	at          time.Time // time of reading
-	shown, next []byte    // the authorities of this machine, as DER; next may be nil
 }
 
-// Trust is what a client can verify of the bridge.
-type Trust struct {
-	// Shown and Next: the certificate that the bridge shows on this machine now, and the
-	// one that it shows when that has ended. Next is true if there is none yet.
-	Shown, Next bool
-	// Stray: something would pass for the bridge that is no machine's bridge any more.
-	Stray bool
-}
-
-// Trust tells what a client with these authorities, as PEM, can verify.
-func (e Endpoint) Trust(authorities []byte) Trust {
-	t := Trust{Next: e.next == nil}
-	known := certificates(e.CAPEM)
-	for _, der := range certificates(authorities) {
-		switch {
-		case bytes.Equal(der, e.shown):
-			t.Shown = true
-		case bytes.Equal(der, e.next):
-			t.Next = true
-		}
-		if !slices.ContainsFunc(known, func(k []byte) bool { return bytes.Equal(k, der) }) && e.lasts(der) {
-			t.Stray = true
-		}
-	}
-	return t
-}
-
-// lasts tells whether a certificate is good for longer than one that has made way for the
-// next.
-func (e Endpoint) lasts(der []byte) bool {
-	cert, err := x509.ParseCertificate(der)
-	return err == nil && cert.NotAfter.After(e.at.Add(shownUntil))
+// KnownTo reports whether a client with these authorities, as PEM, can verify the bridge.
+func (e Endpoint) KnownTo(authorities []byte) bool {
+	own := certificates(e.CAPEM)
+	return len(own) > 0 && slices.ContainsFunc(certificates(authorities),
+		func(der []byte) bool { return bytes.Equal(der, own[0]) })
 }
 
 // certificates are those in PEM, as DER.

@@ -2,20 +2,17 @@ package loopback
 
 import (
 	"bytes"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
 	mathrand "math/rand/v2"
 	"net"
+	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"time"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/filelock"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
-	"github.com/kubehsm/kubehsm/hsm/shared/record"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
@@ -26,26 +23,18 @@ const (
 	lastPort  = 29999
 )
 
-// folder is state/bridge, seen from one machine at one time:
+// folder is state/bridge:
 //
-//	port                 where the bridge listens, on every machine
-//	machines/LABEL.json  the identity of the bridge on one machine, see [machineRecord]
-type folder struct {
-	state   string
-	machine machine
-	now     time.Time
-}
+//	port    where the bridge listens
+//	ca.pem  the CA that vouches for it, with its key
+type folder string
 
-func here(d home.Dirs) folder { return folder{d.State, thisMachine(), time.Now()} }
+func here(d home.Dirs) folder { return folder(filepath.Join(d.State, "bridge")) }
 
-func (f folder) path(name string) string { return filepath.Join(f.state, "bridge", name) }
+func (f folder) path(name string) string { return filepath.Join(string(f), name) }
 
-func (f folder) record(label string) string { return f.path(filepath.Join("machines", label+".json")) }
-
-// Setup makes the bridge's identity on this machine, or reads the one that is there: a
-// free port, which all machines that share the folder have in common, a P-256 authority,
-// and one server certificate of it for 127.0.0.1, ::1 and localhost. The authority's key is
-// never written down, and the server's sealed. Several processes may call it at once.
+// Setup makes the bridge's port and CA, or reads those that are there. Several processes may
+// call it at once.
 func Setup(d home.Dirs) (Endpoint, error) {
 	if err := d.Prepare(); err != nil { // also where it is made already: who may change it now counts
 		return Endpoint{}, fmt.Errorf("set up the bridge: %w", err)
@@ -74,7 +63,7 @@ func (f folder) setup() (Endpoint, error) {
 
 // lock keeps other processes from changing the folder until release is called.
 func (f folder) lock() (release func(), err error) {
-	lock := filelock.New(f.path("") + ".lock")
+	lock := filelock.New(string(f) + ".lock")
 	if err := lock.Lock(); err != nil {
 		return nil, err
 	}
@@ -111,9 +100,8 @@ func Move(d home.Dirs, port int) (Endpoint, error) {
 	return ep, nil
 }
 
-// Load reads what [Setup] made. What is not set up on this machine is
-// [fs.ErrNotExist]; what is damaged is an error with a hint, as a new identity would not
-// fit the kubeconfigs.
+// Load reads what [Setup] made. What is not set up is [fs.ErrNotExist]; what is damaged is an
+// error with a hint, as a new CA would not fit the kubeconfigs.
 func Load(d home.Dirs) (Endpoint, error) { return here(d).endpoint() }
 
 // Port reads the bridge's port alone. Errors: [fs.ErrNotExist].
@@ -127,50 +115,21 @@ func (f folder) endpoint() (Endpoint, error) {
 	if err != nil {
 		return Endpoint{}, err
 	}
-	mine, err := f.mine()
+	ca, err := f.ca()
 	if err != nil {
 		return Endpoint{}, err
 	}
-	ep := Endpoint{Port: port, shown: mine.Identities[0].Authority, Ends: mine.Identities[0].ends(), at: f.now,
-		Bound: f.machine.bound()}
-	if len(mine.Identities) > 1 {
-		ep.next = mine.Identities[1].Authority
-	}
-	all := mine.authorities(f.now)
-	labels, err := record.Names(f.path("machines"))
-	if err != nil {
-		return Endpoint{}, err
-	}
-	own, err := f.machine.label()
-	if err != nil {
-		return Endpoint{}, err
-	}
-	for _, label := range labels {
-		if label == own {
-			continue
-		}
-		other, err := f.read(label)
-		if err != nil {
-			continue // a damaged or newer record stops that machine's bridge, not this one's
-		}
-		all = append(all, other.authorities(f.now)...)
-	}
-	slices.SortFunc(all, bytes.Compare) // entries are the same whoever writes them
-	for _, der := range slices.CompactFunc(all, bytes.Equal) {
-		ep.CAPEM = append(ep.CAPEM, CertificatePEM(der)...)
-	}
-	return ep, nil
+	return Endpoint{Port: port, CAPEM: CertificatePEM(ca.Certificate.Raw)}, nil
 }
 
-// port reads the port. It has to be there if there is anything else.
+// port reads the port. It has to be there if the CA is.
 func (f folder) port() (int, error) {
 	b, err := home.ReadFile(f.path("port"), home.MaxFile, nil)
 	if errors.Is(err, fs.ErrNotExist) {
-		labels, unreadable := record.Names(f.path("machines"))
-		if unreadable == nil && len(labels) == 0 {
+		if _, missing := os.Lstat(f.path("ca.pem")); errors.Is(missing, fs.ErrNotExist) {
 			return 0, err
 		}
-		// create writes the port before the record that was seen: it may be there now
+		// create writes the port before the CA that was seen: it may be there now
 		b, err = home.ReadFile(f.path("port"), home.MaxFile, nil)
 	}
 	if err != nil {
@@ -190,25 +149,7 @@ func (f folder) writePort(port int) error {
 // damaged is not wrapped around err: a file that is missing does not mean "not set up".
 func (f folder) damaged(err error) error {
 	return hinting.Withf(fmt.Errorf("the bridge's identity is damaged: %v", err),
-		"remove %s, then write the kubeconfig entries again with `kubehsm kubeconfig set`", f.path(""))
-}
-
-// damagedRecord is damaged for one machine's record.
-func damagedRecord(path string, err error) error {
-	if errors.Is(err, record.ErrNewer) {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return hinting.Withf(fmt.Errorf("the bridge's identity is damaged: %s: %v", path, err),
-		"remove %s, then write the kubeconfig entries again with `kubehsm kubeconfig set`", path)
-}
-
-// mine reads this machine's record. Errors: [fs.ErrNotExist].
-func (f folder) mine() (machineRecord, error) {
-	label, err := f.machine.label()
-	if err != nil {
-		return machineRecord{}, err
-	}
-	return f.read(label)
+		"remove %s, then write the kubeconfig entries again with `kubehsm kubeconfig set`", string(f))
 }
 
 // create makes what is not there.
@@ -221,26 +162,23 @@ func (f folder) create() error {
 		if err != nil {
 			return err
 		}
-		if err := home.MakeDir(f.path("")); err != nil {
+		if err := home.MakeDir(string(f)); err != nil {
 			return err
 		}
 		if err := f.writePort(port); err != nil {
 			return err
 		}
 	}
-	i, err := f.machine.newIdentity()
+	ca, err := newCA()
 	if err != nil {
 		return err
 	}
-	return f.write(machineRecord{[]identity{i}})
-}
-
-func (f folder) write(r machineRecord) error {
-	label, err := f.machine.label()
+	text, err := ca.encode()
 	if err != nil {
 		return err
 	}
-	return home.WriteRecord(f.record(label), format, r)
+	defer clear(text)
+	return home.WriteFile(f.path("ca.pem"), text)
 }
 
 // choosePort finds a loopback port that is free now.
@@ -254,23 +192,4 @@ func choosePort() (int, error) {
 		}
 	}
 	return 0, fmt.Errorf("no free port between %d and %d: %w", firstPort, lastPort, err)
-}
-
-// Certificate is what the bridge shows on this machine. Errors: [fs.ErrNotExist].
-func Certificate(d home.Dirs) (tls.Certificate, error) { return here(d).certificate() }
-
-func (f folder) certificate() (tls.Certificate, error) {
-	r, err := f.mine()
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	cert, err := r.Identities[0].pair(f.machine)
-	if err == nil && f.now.After(cert.Leaf.NotAfter) {
-		return cert, fmt.Errorf("the bridge's certificate ended on %s", cert.Leaf.NotAfter.Format(time.DateOnly))
-	}
-	if err != nil {
-		label, _ := f.machine.label() // found above
-		err = damagedRecord(f.record(label), err)
-	}
-	return cert, err
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -49,7 +50,7 @@ func TestSetupOnceForAll(t *testing.T) {
 		t.Fatal(u)
 	}
 	files := 0
-	check(t, filepath.WalkDir(here(d).path(""), func(path string, e fs.DirEntry, err error) error {
+	check(t, filepath.WalkDir(string(here(d)), func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
@@ -58,7 +59,7 @@ func TestSetupOnceForAll(t *testing.T) {
 		check(t, err)
 		b, err := os.ReadFile(path)
 		check(t, err)
-		if info.Mode().Perm() != 0o600 || strings.HasPrefix(e.Name(), ".") || bytes.Contains(b, []byte("PRIVATE KEY")) {
+		if info.Mode().Perm() != 0o600 || strings.HasPrefix(e.Name(), ".") || bytes.Contains(b, []byte("PRIVATE KEY")) != (e.Name() == "ca.pem") {
 			t.Errorf("%s, %v:\n%s", path, info.Mode(), b)
 		}
 		return nil
@@ -68,24 +69,59 @@ func TestSetupOnceForAll(t *testing.T) {
 	}
 }
 
+// TestIdentityVerifies: clients that know the CA believe the bridge on loopback. Each certificate has a key of its own.
 func TestIdentityVerifies(t *testing.T) {
 	d := testDirs(t)
 	ep, err := Setup(d)
 	check(t, err)
 	cert, err := Certificate(d)
 	check(t, err)
+	next, err := Certificate(d)
+	check(t, err)
 	for _, name := range []string{"127.0.0.1", "::1", "localhost"} {
-		if err := verify(cert.Leaf, ep.CAPEM, name, time.Now().Add(identityLife-time.Hour)); err != nil {
-			t.Errorf("%s: %v", name, err)
+		for _, leaf := range []*x509.Certificate{cert.Leaf, next.Leaf} {
+			if err := verify(leaf, ep.CAPEM, name, time.Now().Add(leafLife-time.Hour)); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
-		if err := verify(cert.Leaf, ep.CAPEM, name, time.Now().Add(identityLife+time.Hour)); err == nil {
+		if err := verify(cert.Leaf, ep.CAPEM, name, time.Now().Add(leafLife+time.Hour)); err == nil {
 			t.Errorf("%s: it never ends", name)
 		}
+	}
+	if reflect.DeepEqual(cert.Leaf.PublicKey, next.Leaf.PublicKey) {
+		t.Error("two certificates have one key")
 	}
 	ca, err := x509.ParseCertificate(certificates(ep.CAPEM)[0])
 	check(t, err)
 	if !ca.IsCA || ca.KeyUsage != x509.KeyUsageCertSign || len(cert.Leaf.AuthorityKeyId) == 0 {
 		t.Errorf("a strict verifier would refuse it: %+v", ca)
+	}
+}
+
+// TestCAIsForLoopback: who has a copy of the CA's key can pass for no other server.
+func TestCAIsForLoopback(t *testing.T) {
+	d := testDirs(t)
+	ep, err := Setup(d)
+	check(t, err)
+	ca, err := here(d).ca()
+	check(t, err)
+	for name, template := range map[string]*x509.Certificate{
+		"10.0.0.1":        {IPAddresses: []net.IP{net.IPv4(10, 0, 0, 1)}},
+		"127.0.0.2":       {IPAddresses: []net.IP{net.IPv4(127, 0, 0, 2)}},
+		"::2":             {IPAddresses: []net.IP{net.ParseIP("::2")}},
+		"api.example.com": {DNSNames: []string{"api.example.com"}},
+	} {
+		template.NotBefore, template.NotAfter = ca.Certificate.NotBefore, ca.Certificate.NotAfter
+		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+		der, _, err := ca.Issue(template)
+		check(t, err)
+		leaf, err := x509.ParseCertificate(der)
+		check(t, err)
+		var invalid x509.CertificateInvalidError
+		if err := verify(leaf, ep.CAPEM, name, time.Now()); !errors.As(err, &invalid) ||
+			invalid.Reason != x509.CANotAuthorizedForThisName {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
@@ -97,47 +133,40 @@ func verify(leaf *x509.Certificate, authorities []byte, name string, at time.Tim
 }
 
 func TestDamagedIdentityIsNotReplaced(t *testing.T) {
-	for name, spoil := range map[string]func(f folder, record string) error{
-		"no port":    func(f folder, _ string) error { return os.Remove(f.path("port")) },
-		"odd port":   func(f folder, _ string) error { return os.WriteFile(f.path("port"), []byte("x"), 0o600) },
-		"half":       func(_ folder, record string) error { return os.Truncate(record, 100) },
-		"empty":      func(_ folder, record string) error { return os.Truncate(record, 0) },
-		"no entries": func(_ folder, record string) error { return os.WriteFile(record, []byte(`{"identities":[]}`), 0o600) },
-		"no certificate": func(_ folder, record string) error {
-			return os.WriteFile(record, []byte(`{"identities":[{"authority":"","certificate":"","key":""}]}`), 0o600)
+	for name, spoil := range map[string]func(f folder) error{
+		"no port":  func(f folder) error { return os.Remove(f.path("port")) },
+		"odd port": func(f folder) error { return os.WriteFile(f.path("port"), []byte("x"), 0o600) },
+		"half":     func(f folder) error { return os.Truncate(f.path("ca.pem"), 100) },
+		"empty":    func(f folder) error { return os.Truncate(f.path("ca.pem"), 0) },
+		"another key": func(f folder) error {
+			ca, err := newCA()
+			if err != nil {
+				return err
+			}
+			other, err := newCA()
+			if err != nil {
+				return err
+			}
+			ca.key = other.key
+			text, err := ca.encode()
+			return errors.Join(err, os.WriteFile(f.path("ca.pem"), text, 0o600))
+		},
+		"expired": func(f folder) error {
+			ca, err := newAuthority("kubehsm bridge", -time.Minute, &x509.Certificate{})
+			if err != nil {
+				return err
+			}
+			text, err := ca.encode()
+			return errors.Join(err, os.WriteFile(f.path("ca.pem"), text, 0o600))
 		},
 	} {
 		d := testDirs(t)
 		_, err := Setup(d)
 		check(t, err)
-		f := here(d)
-		label, err := f.machine.label()
-		check(t, err)
-		check(t, spoil(f, f.record(label)))
+		check(t, spoil(here(d)))
 		_, err = Setup(d)
 		if err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(hint.Of(err), "kubeconfig set") {
 			t.Errorf("%s: %v (%s)", name, err, hint.Of(err))
-		}
-	}
-}
-
-// TestAnotherMachinesRecord: one that is damaged, or by a newer program, does not stop the
-// bridge of this machine.
-func TestAnotherMachinesRecord(t *testing.T) {
-	d, now := testDirs(t), time.Now()
-	check(t, d.Prepare())
-	a, b := on(t, d.State, "a", now), on(t, d.State, "b", now)
-	shows(t, a)
-	shows(t, b)
-	label, err := b.machine.label()
-	check(t, err)
-	for _, text := range []string{"", `{"version":99}`} {
-		check(t, os.WriteFile(b.record(label), []byte(text), 0o600))
-		check(t, a.maintain())
-		ep, leaf := shows(t, a)
-		check(t, verify(leaf, ep.CAPEM, "127.0.0.1", now))
-		if _, err := b.endpoint(); err == nil || errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%q: %v", text, err)
 		}
 	}
 }

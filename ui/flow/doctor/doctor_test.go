@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -402,35 +401,12 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 	}
 	m.expect(entry("prod", m.Env.Executable), Failed, "the bridge is at", again)
 	server = ep.URL("prod")
-	m.expect(entry("prod", m.Env.Executable), Failed, "does not know the bridge on this machine", again)
-	other, err := loopback.NewAuthority("kubehsm bridge", 100*24*time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	authorities = append(bytes.Clone(ep.CAPEM), loopback.CertificatePEM(other.Certificate.Raw)...)
-	m.expect(entry("prod", m.Env.Executable), Warning, "a bridge that no longer exists", again)
+	m.expect(entry("prod", m.Env.Executable), Failed, "does not know the bridge on this computer", again)
 	authorities = ep.CAPEM
 	m.expect(entry("prod", m.Env.Executable), OK, "enrollment prod", "")
 	m.expect(entry("other", m.Env.Executable), Failed, "no such enrollment", "")
 	m.expect(entry("prod", "kubehsm"), Warning, "no full path", again)
 	m.expect(entry("prod", "/nowhere/kubehsm"), Failed, "/nowhere/kubehsm", again)
-}
-
-// TestBridgeKey: what a copy of the bridge's key is good for is told.
-func TestBridgeKey(t *testing.T) {
-	m := newMachine(t)
-	ends := time.Now().Add(24 * time.Hour)
-	for _, c := range []struct {
-		ep    loopback.Endpoint
-		state State
-		found string
-	}{
-		{loopback.Endpoint{Ends: ends}, Note, "no machine id"},
-		{loopback.Endpoint{Bound: true, Ends: ends}, OK, "bound to this machine"},
-	} {
-		fix := map[State]string{Note: "systemd-machine-id-setup"}[c.state]
-		m.expect(bridgeKey(c.ep), c.state, c.found, fix)
-	}
 }
 
 func TestCertificates(t *testing.T) {

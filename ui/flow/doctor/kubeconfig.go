@@ -47,9 +47,6 @@ func kubeconfigs(ctx context.Context, o *Options) []Check {
 			strings.Join(rules.Paths(), ", "))))
 	}
 	endpoint, endpointErr := loopback.Load(o.Env.Dirs)
-	if endpointErr == nil {
-		checks = append(checks, bridgeKey(endpoint))
-	}
 	e := entries{store: enrollment.NewStore(o.Env.Dirs), usable: map[string]bool{}, commands: map[string]error{},
 		endpoint: endpoint, err: endpointErr}
 	e.plugin = o.Env.Plugin()
@@ -168,37 +165,15 @@ func (e entries) check(k kubeconfig.Context) Check {
 	return c.ok("signs in by the enrollment " + k.User.Enrollment)
 }
 
-// endsSoon is how long before its end it is told that an entry knows no other certificate
-// of the bridge.
-const endsSoon = 60 * 24 * time.Hour
-
 // verifies says what is wrong with how an entry verifies the bridge, if anything is.
 func verifies(k kubeconfig.Context, endpoint loopback.Endpoint) (found, why string, state State) {
 	authorities, err := k.Cluster.CA()
 	if err != nil {
 		return err.Error(), "kubectl cannot verify the bridge.", Failed
 	}
-	switch t := endpoint.Trust(authorities); {
-	case !t.Shown:
-		return "it does not know the bridge on this machine",
-			"It was written on another machine, or the bridge's certificate or the machine's id has changed.", Failed
-	case t.Stray:
-		return "it also trusts a bridge that no longer exists",
-			"Whoever has a copy of that bridge's key can pass for yours.", Warning
-	case !t.Next && time.Until(endpoint.Ends) < endsSoon:
-		return "the bridge's certificate in it ends on " + endpoint.Ends.Local().Format(time.DateOnly),
-			"kubectl will not trust the bridge after that.", Warning
+	if !endpoint.KnownTo(authorities) {
+		return "it does not know the bridge on this computer",
+			"It was written on another computer, or before the bridge got another CA.", Failed
 	}
 	return "", "", OK
-}
-
-// bridgeKey tells what a copy of the bridge's key is good for.
-func bridgeKey(endpoint loopback.Endpoint) Check {
-	c := Check{ID: "bridge-key", Group: GroupKubeconfig, Title: "Key of the bridge"}
-	if !endpoint.Bound {
-		return c.with(Note, "not bound to this machine, which has no machine id",
-			"Whoever copies the folder can pass for the bridge on another machine.",
-			"where systemd runs: sudo systemd-machine-id-setup")
-	}
-	return c.ok("bound to this machine; its certificate ends on " + endpoint.Ends.Local().Format(time.DateOnly))
 }
