@@ -18,7 +18,6 @@ type Abilities struct {
 	Store             bool `json:"store,omitempty"`             // [Token.StoreCertificate]
 	Delete            bool `json:"delete,omitempty"`            // [Token.Delete]
 	DeleteCertificate bool `json:"deleteCertificate,omitempty"` // [Administration]
-	Move              bool `json:"move,omitempty"`              // [Administration]
 	Attest            bool `json:"attest,omitempty"`            // [Administration]
 	Details           bool `json:"details,omitempty"`           // [Administration]
 	ChangePIN         bool `json:"changePIN,omitempty"`         // [Administration], Unblock as well
@@ -184,8 +183,6 @@ type Administration interface {
 	// Reset sets the whole application to the factory's state: it destroys all keys
 	// and certificates after p confirmed it by the serial.
 	Reset(ctx context.Context, p Prompter) error
-	// Move moves a key to an empty slot; the certificate goes with it.
-	Move(ctx context.Context, from, to URI, p Prompter) (Slot, error)
 	// DeleteCertificate removes the certificate that the slot shows, with others for the
 	// same public key, and leaves the key and certificates for other keys.
 	DeleteCertificate(ctx context.Context, u URI, p Prompter) error
@@ -217,11 +214,6 @@ func (Unsupported) SetManagementKey(context.Context, ManagementKeyOptions, Promp
 
 // Reset implements [Administration].
 func (Unsupported) Reset(context.Context, Prompter) error { return ErrUnsupported }
-
-// Move implements [Administration].
-func (Unsupported) Move(context.Context, URI, URI, Prompter) (Slot, error) {
-	return Slot{}, ErrUnsupported
-}
 
 // DeleteCertificate implements [Administration].
 func (Unsupported) DeleteCertificate(context.Context, URI, Prompter) error { return ErrUnsupported }

@@ -2,8 +2,6 @@ package hsmtest
 
 import (
 	"context"
-	"fmt"
-	"slices"
 
 	"github.com/kubehsm/kubehsm/hsm"
 )
@@ -14,7 +12,7 @@ const FakePUK = "12345678"
 // Administered is what a card can do beside what every fake can, for
 // [FakeOptions.Can]. It attests nothing: no maker vouches for it.
 func Administered() hsm.Abilities {
-	return hsm.Abilities{DeleteCertificate: true, Move: true, Details: true, ChangePIN: true, SetRetries: true,
+	return hsm.Abilities{DeleteCertificate: true, Details: true, ChangePIN: true, SetRetries: true,
 		ManagementKey: true, Reset: true}
 }
 
@@ -186,27 +184,6 @@ func (h *fakeHandle) Reset(ctx context.Context, p hsm.Prompter) error {
 	h.setPIN("123456")
 	h.setPUK(FakePUK)
 	return nil
-}
-
-// Move implements [hsm.Administration].
-func (h *fakeHandle) Move(ctx context.Context, from, to hsm.URI, _ hsm.Prompter) (hsm.Slot, error) {
-	if err := h.admit(ctx, h.info.Can.Move); err != nil {
-		return hsm.Slot{}, err
-	}
-	s, err := h.lookup(ctx, from)
-	if err != nil {
-		return hsm.Slot{}, err
-	}
-	if err := h.run(ctx, OpChange); err != nil {
-		return hsm.Slot{}, err
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if slices.ContainsFunc(h.slots, func(o *fakeSlot) bool { return o.id == to.Slot }) {
-		return hsm.Slot{}, fmt.Errorf("slot %s: %w", to.Slot, hsm.ErrOccupied)
-	}
-	s.id = to.Slot
-	return h.show(s), nil
 }
 
 // DeleteCertificate implements [hsm.Administration].

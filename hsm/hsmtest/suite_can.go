@@ -76,14 +76,6 @@ func (b *bench) wantRefusals(t *testing.T, tok hsm.Token, slot hsm.Slot, can hsm
 		return err
 	})
 	refused(can.Attest, "attest", func() error { _, err := tok.Attest(ctx, slot.URI); return err })
-	refused(can.Move, "move", func() error {
-		to := slot.URI.TokenOnly()
-		if b.Slots != nil {
-			to.Slot = b.options(t, b.Algorithms[0]).Slot
-		}
-		_, err := tok.Move(ctx, slot.URI, to, p)
-		return err
-	})
 	if b.ReadOnly {
 		refused(can.Generate, "generate", func() error {
 			_, err := tok.Generate(ctx, b.options(t, b.Algorithms[0]), p)

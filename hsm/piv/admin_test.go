@@ -276,26 +276,11 @@ func TestReset(t *testing.T) {
 	must(t, r.tok.Unlock(t.Context(), typing(t)))
 }
 
-func TestMoveAndDelete(t *testing.T) {
+func TestDelete(t *testing.T) {
 	r := newRig(t, vcard.Config{})
 	uri := func(slot string) hsm.URI { return hsm.URI{Scheme: hsm.SchemePIV, Slot: slot} }
-	made := r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
-	r.generate(t, hsm.GenerateOptions{Slot: "9c"}, typing(t))
-	cert := r.certify(t, "9a")
-	_, err := r.tok.Move(t.Context(), uri("9a"), uri("9c"), typing(t))
-	want(t, err, hsm.ErrOccupied)
-	moved, err := r.tok.Move(t.Context(), uri("9a"), uri("82"), typing(t))
-	must(t, err)
-	if moved.ID != "82" || !hsm.SameKey(moved.Key.Public, made.Key.Public) {
-		t.Errorf("moved %+v", moved)
-	}
-	got, err := r.tok.Slot(t.Context(), uri("82"))
-	must(t, err)
-	if !got.CertificateMatches() || !got.Certificate.Equal(cert) {
-		t.Error("the certificate did not come along")
-	}
-	_, err = r.tok.Slot(t.Context(), uri("9a"))
-	want(t, err, hsm.ErrNoKey)
+	r.generate(t, hsm.GenerateOptions{Slot: "82"}, typing(t))
+	r.certify(t, "82")
 	must(t, r.tok.DeleteCertificate(t.Context(), uri("82"), typing(t)))
 	want(t, r.tok.DeleteCertificate(t.Context(), uri("82"), typing(t)), hsm.ErrNoCertificate)
 	must(t, sign(r.signer(t, "82", typing(t))))

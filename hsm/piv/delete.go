@@ -2,7 +2,6 @@ package piv
 
 import (
 	"context"
-	"crypto"
 	"errors"
 	"fmt"
 
@@ -18,7 +17,7 @@ func (t *Token) Delete(ctx context.Context, u hsm.URI, p hsm.Prompter) error {
 		return err
 	}
 	if slot.Key != nil && !t.card.about().Can.Delete {
-		return fmt.Errorf("delete slot %s: %w", slot.ID, applet.NoMove())
+		return fmt.Errorf("delete slot %s: %w", slot.ID, applet.NoDelete())
 	}
 	err = manage(ctx, t, p, func(s *applet.Session) error {
 		if err := t.card.begin(s); err != nil {
@@ -36,62 +35,4 @@ func (t *Token) Delete(ctx context.Context, u hsm.URI, p hsm.Prompter) error {
 		return fmt.Errorf("delete slot %s: %w", slot.ID, err)
 	}
 	return nil
-}
-
-// follow has the placeholder of a key that was moved go along, where there is one.
-func follow(s *applet.Session, from, to byte, public crypto.PublicKey) error {
-	has, err := s.Objects.HasCertificate(from)
-	if err != nil && !applet.Refused(err) || !has {
-		return err
-	}
-	if err := s.Objects.PutPlaceholder(to, public); err != nil {
-		return err
-	}
-	return s.Objects.DeleteCertificate(from)
-}
-
-// Move implements [hsm.Administration]. The certificate is written at its new place
-// before it is removed from the old one.
-func (t *Token) Move(ctx context.Context, from, to hsm.URI, p hsm.Prompter) (hsm.Slot, error) {
-	id, slot, err := t.keyed(ctx, from)
-	if err != nil {
-		return hsm.Slot{}, err
-	}
-	if err := t.card.mine(to); err != nil {
-		return hsm.Slot{}, err
-	}
-	target, err := applet.ParseSlot(to.Slot)
-	if err != nil {
-		return hsm.Slot{}, err
-	}
-	place := applet.SlotName(target)
-	if !t.card.about().Can.Move {
-		return hsm.Slot{}, fmt.Errorf("move slot %s: %w", slot.ID, applet.NoMove())
-	}
-	return managed(ctx, t, p, func(s *applet.Session) (hsm.Slot, error) {
-		there, err := s.Keys.Read(target)
-		if err != nil && !applet.Refused(err) {
-			return hsm.Slot{}, err
-		}
-		if err != nil || !there.Empty() {
-			return hsm.Slot{}, fmt.Errorf("slot %s: %w", place, hsm.ErrOccupied)
-		}
-		if err := t.card.begin(s); err != nil {
-			return hsm.Slot{}, err
-		}
-		if err := s.Keys.Move(id, target); err != nil {
-			return hsm.Slot{}, fmt.Errorf("move slot %s: %w", slot.ID, err)
-		}
-		if slot.Certificate != nil {
-			if err := s.Objects.PutCertificate(target, slot.Certificate); err != nil {
-				return hsm.Slot{}, fmt.Errorf("the key is in slot %s now, its certificate still in %s: %w", place, slot.ID, err)
-			}
-			if err := s.Objects.DeleteCertificate(id); err != nil {
-				return hsm.Slot{}, fmt.Errorf("the key is in slot %s now, its certificate in both: %w", place, err)
-			}
-		} else if err := follow(s, id, target, slot.Key.Public); err != nil {
-			return hsm.Slot{}, fmt.Errorf("the key is in slot %s now, but the card does not list it there: %w", place, err)
-		}
-		return shown(t.card, target, applet.Content{Key: slot.Key, Certificate: slot.Certificate}), nil
-	})
 }

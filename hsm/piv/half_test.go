@@ -26,10 +26,6 @@ func TestKilledOnACard(t *testing.T) {
 		"delete": {vcard.INSMoveKey, func() error {
 			return r.tok.Delete(t.Context(), uri("82"), typing(t))
 		}, hsm.HalfCertificate},
-		"move": {vcard.INSMoveKey, func() error {
-			_, err := r.tok.Move(t.Context(), uri("82"), uri("83"), typing(t))
-			return err
-		}, hsm.HalfCertificate},
 		"overwrite": {vcard.INSGenerate, func() error {
 			_, err := r.tok.Generate(t.Context(), hsm.GenerateOptions{Slot: "82", Overwrite: true}, typing(t))
 			return err

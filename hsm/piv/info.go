@@ -67,7 +67,7 @@ func abilities(v applet.Version, a applet.Answers) hsm.Abilities {
 	return hsm.Abilities{
 		Generate: true, Store: true, DeleteCertificate: true, Details: true, ChangePIN: true,
 		SetRetries: extended, ManagementKey: a.SetManagement, Reset: v.Known(),
-		Policies: extended && !old(4, 0), Attest: a.Attest, Delete: a.Move, Move: a.Move,
+		Policies: extended && !old(4, 0), Attest: a.Attest, Delete: a.Delete,
 		Lack: lack(v, a, old(5, 7)),
 	}
 }

@@ -36,12 +36,6 @@ func (t *workerToken) DeleteCertificate(ctx context.Context, u hsm.URI, p hsm.Pr
 	return err
 }
 
-// Move implements [hsm.Administration].
-func (t *workerToken) Move(ctx context.Context, from, to hsm.URI, p hsm.Prompter) (hsm.Slot, error) {
-	q := moveRequest{named{from}, asking{p != nil}, to}
-	return slot(callWorker[slotAnswer](ctx, t.peer, opTokenMove, q, t.of(signTimeout, p)))
-}
-
 // Attest implements [hsm.Administration].
 func (t *workerToken) Attest(ctx context.Context, u hsm.URI) (hsm.Attestation, error) {
 	out, err := callWorker[attestAnswer](ctx, t.peer, opTokenAttest, named{u}, t.of(signTimeout, nil))

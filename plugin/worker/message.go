@@ -35,7 +35,6 @@ const (
 	opTokenRetries           = "token-retries"
 	opTokenManagementKey     = "token-management-key"
 	opTokenReset             = "token-reset"
-	opTokenMove              = "token-move"
 	opTokenDeleteCertificate = "token-delete-certificate"
 	opTokenAttest            = "token-attest"
 )
@@ -150,13 +149,6 @@ type managementKeyRequest struct {
 	Given     bool                    `json:"given,omitempty"`
 	Protect   bool                    `json:"protect,omitempty"`
 	Touch     bool                    `json:"touch,omitempty"`
-}
-
-// moveRequest moves a key from the slot of that URI.
-type moveRequest struct {
-	named
-	asking
-	To hsm.URI `json:"to"`
 }
 
 // initializeRequest has the token of that URI set up.

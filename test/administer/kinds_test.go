@@ -29,7 +29,7 @@ func TestSaidBeforehand(t *testing.T) {
 	d := newDesk(t, kind(t, "RSA only, listed by SELECT"))
 	out := d.ok("token", "show")
 	for _, want := range []string{"make ecdsa-p256, ecdsa-p384, rsa-3072, rsa-4096, ed25519 keys (the card says",
-		"choose PIN and touch policies", "delete or move keys"} {
+		"choose PIN and touch policies", "delete keys"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing: %s", want, out)
 		}
@@ -41,7 +41,6 @@ func TestSaidBeforehand(t *testing.T) {
 		"--touch-policy", "always")
 	slot := fmt.Sprint(d.document("key", "list")["keys"].([]any)[0].(map[string]any)["uri"])
 	d.fails(1, "kubehsm key generate --overwrite", "key", "delete", "--key", slot)
-	d.fails(1, "YubiKeys: from firmware 5.7 on", "key", "move", "--key", slot, "--to", "82")
 	if pin, _ := d.card.PINRetries(); pin != 3 || d.card.Count(vcard.INSVerify) != 0 {
 		t.Errorf("%d tries left, a PIN was given %d times", pin, d.card.Count(vcard.INSVerify))
 	}

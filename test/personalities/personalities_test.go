@@ -136,7 +136,7 @@ func TestSaysBeforehand(t *testing.T) {
 			must(t, err)
 			can := info.Can
 			for what, c := range map[string]struct{ able, lacks bool }{
-				"delete": {can.Delete, p.NoDelete}, "move": {can.Move, p.NoDelete}, "attest": {can.Attest, p.NoAttest},
+				"delete": {can.Delete, p.NoDelete}, "attest": {can.Attest, p.NoAttest},
 				"policies": {can.Policies, p.NoPolicies}, "reset": {can.Reset, p.NoReset},
 				"management key": {can.ManagementKey, p.NoManagement},
 			} {

@@ -83,7 +83,7 @@ func (c *Card) extension(cmd command) ([]byte, uint16) {
 	case cmd.ins == INSReset && c.has(Reset):
 		return nil, c.reset()
 	case cmd.ins == INSMoveKey && c.has(Move) && c.since(5, 7):
-		return nil, c.moveKey(cmd)
+		return nil, c.deleteKey(cmd)
 	}
 	return nil, swINSNotSupported
 }

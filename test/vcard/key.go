@@ -205,24 +205,17 @@ func importedKey(alg byte, objects []tlv) (crypto.PrivateKey, bool) {
 	return k, ok && got == alg && k.Validate() == nil
 }
 
-// moveKey is Yubico's MOVE KEY: P1 is the destination (FF deletes), P2 the source.
-func (c *Card) moveKey(cmd command) uint16 {
-	k, ok := c.keys[cmd.p2]
+// deleteKey is Yubico's MOVE KEY of the key P2 to P1 = FF, which deletes it.
+func (c *Card) deleteKey(cmd command) uint16 {
+	_, ok := c.keys[cmd.p2]
 	switch {
 	case !c.managed:
 		return swNotSatisfied
 	case !ok:
 		return swReferenceNotFound
-	case cmd.p1 == 0xff:
-		delete(c.keys, cmd.p2)
-		return swOK
-	case !isSlot(cmd.p1) || cmd.p1 == slotAttestation || cmd.p2 == slotAttestation:
+	case cmd.p1 != 0xff:
 		return swWrongP1P2
 	}
-	if _, occupied := c.keys[cmd.p1]; occupied {
-		return swConditions
-	}
-	c.keys[cmd.p1] = k
 	delete(c.keys, cmd.p2)
 	return swOK
 }

@@ -85,7 +85,7 @@ func TestTokensThatCannot(t *testing.T) {
 	key := slot.URI.String()
 	for _, args := range []string{
 		"token pin change", "token pin unblock", "token puk change", "token retries --pin 3 --puk 3", "token reset",
-		"token management-key set --protect", "token init --label x", "key attest --key " + key, "key move --to 82 --key " + key,
+		"token management-key set --protect", "token init --label x", "key attest --key " + key,
 	} {
 		b.fails(1, hsm.ErrUnsupported.Error(), strings.Fields(args)...)
 	}
@@ -98,7 +98,6 @@ func TestTokensThatCannot(t *testing.T) {
 		"token init --label x --erase":                     "name the token",
 		"token puk change --generate --new-puk-fd 7":       "--generate and --new-puk-fd exclude each other",
 		"token puk change --print":                         "nothing to print",
-		"key move --to zz --key piv:slot=9a":               "two hex digits",
 		"key show":                                         "--key is missing",
 		"attestation verify":                               "an argument is missing",
 		"key delete --accept-risk 12345 --key " + key:      "as serial:NUMBER",

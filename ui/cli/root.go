@@ -154,7 +154,7 @@ func (a *app) trunks() []trunk {
 			verbs{"Set up", grow{a.tokenInit, a.tokenReset, a.tokenRelease}}),
 		grouped("key", groupTokens, "Generate, show, move and delete keys on tokens",
 			verbs{"Look", grow{a.keyList, a.keyShow, a.keyAttest}},
-			verbs{"Change", grow{a.keyGenerate, a.keyMove, a.keyDelete}}),
+			verbs{"Change", grow{a.keyGenerate, a.keyDelete}}),
 		grouped("certificate", groupTokens, "Show, renew, import, export and delete certificates",
 			verbs{"Look", grow{a.certificateShow}},
 			verbs{"Change", grow{a.certificateRenew, a.certificateImport, a.certificateDelete}}),

@@ -53,7 +53,6 @@ func documents() []Entry {
 			"keys[]: uri token id label algorithm fingerprint origin pinPolicy touchPolicy extractable " +
 				"certificate problem; problems[]"},
 		{"key generate, show", "a key as in key list"},
-		{"key move", "a key as in key list, and enrollments[]"},
 		{"key delete, certificate delete", "deleted: a slot as in token list; enrollments[]"},
 		{"key attest",
 			"source verified statement{slot model serial firmware pinPolicy touchPolicy fips algorithm root} " +

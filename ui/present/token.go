@@ -90,7 +90,7 @@ func lacking(can hsm.Abilities) string {
 	for _, a := range []struct {
 		able bool
 		what string
-	}{{can.Policies, "choose PIN and touch policies"}, {can.Delete, "delete or move keys"}} {
+	}{{can.Policies, "choose PIN and touch policies"}, {can.Delete, "delete keys"}} {
 		if !a.able {
 			all = append(all, a.what)
 		}

@@ -10,7 +10,7 @@ import (
 // Answers are what a card says that it can do, asked by commands that change nothing.
 type Answers struct {
 	// Metadata, Attest, Move and SetManagement tell that it knows the command.
-	Metadata, Attest, Move, SetManagement bool
+	Metadata, Attest, Delete, SetManagement bool
 	// Lacks are the algorithms that it says it makes no keys of.
 	Lacks []hsm.Algorithm
 	// Fits tells that the version it gives is that of a YubiKey which knows just these
@@ -44,7 +44,7 @@ func (s *Session) Ask() (Answers, error) {
 			cmd   command
 		}{
 			{&a.Attest, command{ins: insAttest, p1: noSlot}},
-			{&a.Move, command{ins: insMoveKey, p1: noSlot, p2: noSlot}}, // FF as P1 would delete
+			{&a.Delete, command{ins: insMoveKey, p1: noSlot, p2: noSlot}}, // FF as P1 would delete
 			{&a.SetManagement, command{ins: insSetManagement, p1: noSlot, p2: noSlot}},
 		} {
 			if *q.knows, err = s.c.knows(q.cmd); err != nil {
@@ -52,7 +52,7 @@ func (s *Session) Ask() (Answers, error) {
 			}
 		}
 	}
-	a.Fits = v.Known() && a.Metadata == v.Since(5, 3) && a.Attest == v.Since(4, 3) && a.Move == v.Since(5, 7)
+	a.Fits = v.Known() && a.Metadata == v.Since(5, 3) && a.Attest == v.Since(4, 3) && a.Delete == v.Since(5, 7)
 	a.Lacks, err = s.lacks()
 	return a, err
 }

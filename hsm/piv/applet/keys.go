@@ -101,25 +101,22 @@ func (k Keys) Sign(slot, code byte, block []byte) ([]byte, error) {
 	return unwrap(template, 0x82)
 }
 
-// Delete destroys the key in a slot. Cards whose firmware keeps keys answer
-// [hsm.ErrUnsupported].
-func (k Keys) Delete(slot byte) error { return k.Move(slot, 0xff) }
-
-// Move moves a key (Yubico's MOVE KEY, firmware 5.7), but not the certificate beside it.
-func (k Keys) Move(from, to byte) error {
-	_, err := k.c.send(command{ins: insMoveKey, p1: to, p2: from})
+// Delete destroys the key in a slot (Yubico's MOVE KEY to FF, firmware 5.7), but not the
+// certificate beside it. Cards whose firmware keeps keys answer [hsm.ErrUnsupported].
+func (k Keys) Delete(slot byte) error {
+	_, err := k.c.send(command{ins: insMoveKey, p1: 0xff, p2: slot})
 	switch {
 	case StatusOf(err).Unknown():
-		return NoMove()
+		return NoDelete()
 	case isStatus(err, swNoReference):
 		return hsm.ErrNoKey
 	}
 	return err
 }
 
-// NoMove says that the card keeps its keys where they are.
-func NoMove() error {
-	return hint.With(fmt.Errorf("deleting and moving keys: %w: it does not know the command "+
+// NoDelete says that the card keeps its keys.
+func NoDelete() error {
+	return hint.With(fmt.Errorf("deleting keys: %w: it does not know the command "+
 		"(YubiKeys: from firmware 5.7 on)", hsm.ErrUnsupported), "overwrite the key with a new one")
 }
 

@@ -179,7 +179,6 @@ func TestUnable(t *testing.T) {
 			return err
 		}, "token reset"},
 		"attest":      {func(ctx context.Context) error { _, err := k.Attest(ctx, key, nil); return err }, "key show"},
-		"move":        {func(ctx context.Context) error { _, _, err := k.Move(ctx, key, "9c", nobody); return err }, "firmware 5.7"},
 		"certificate": {func(ctx context.Context) error { return k.DeleteCertificate(ctx, key, l, nobody) }, ""},
 	} {
 		if err := c.do(t.Context()); !errors.Is(err, hsm.ErrUnsupported) || !strings.Contains(hinting.Of(err), c.hint) {

@@ -89,7 +89,7 @@ func loss(t testing.TB, w *flowtest.World, slot string) Loss {
 	return l
 }
 
-// TestKeys: keys are made, moved and destroyed wholly, or not at all.
+// TestKeys: keys are made and destroyed wholly, or not at all.
 func TestKeys(t *testing.T) {
 	pin := []hsmtest.Answer{hsmtest.PIN("123456")}
 	try(t, "9a, 9c", content, flowtest.UseCase{Name: "generate", Answers: pin,
@@ -115,28 +115,6 @@ func TestKeys(t *testing.T) {
 	try(t, "9a, 9c", content, flowtest.UseCase{Name: "delete the certificate", Answers: pin, World: shown("9a"),
 		Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
 			return Keys{w.Env}.DeleteCertificate(ctx, at(w, "9a"), seen, p)
-		}})
-	// A moved key is followed by its enrollment and by the record by which that is renewed; another key's stay.
-	stays := func(t testing.TB) *flowtest.World {
-		w := certified(t)
-		enroll(t, w.Env, loss(t, w, "9a").Slots[0], "stays")
-		return w
-	}
-	try(t, "82, 9a with certificate", content, flowtest.UseCase{Name: "move", World: stays, Answers: pin,
-		Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
-			moved, followed, err := Keys{w.Env}.Move(ctx, at(w, "9c"), "82", p)
-			if err == nil && (moved.URI.Slot != "82" || !slices.Equal(followed, []string{"prod"})) {
-				err = errors.New("it was moved elsewhere, or its enrollment does not follow")
-			}
-			for name, slot := range map[string]string{"prod": "82", "stays": "9a"} {
-				en, eerr := w.Env.Enrollments().Load(name)
-				j, jerr := enrolling.NewStore(w.Env).Load(name)
-				if eerr != nil || jerr != nil || err == nil && (en.Key.Slot != slot || j.Request.Key.Slot != slot ||
-					j.Options.Generate.Slot != slot) {
-					t.Errorf("%s: enrollment %s, record %+v, %v, %v; want %s", name, en.Key, j, eerr, jerr, slot)
-				}
-			}
-			return err
 		}})
 	var text []byte
 	try(t, "9a with certificate, 9c with certificate", content, flowtest.UseCase{Name: "import", Answers: pin,
@@ -272,8 +250,6 @@ func TestKeysThatAreNotThere(t *testing.T) {
 		"a certificate":         {func() error { _, err := k.Certificate(ctx, at(w, "9c")); return err }, hsm.ErrNoCertificate, "csr create"},
 		"another key":           {func() error { return k.Delete(ctx, at(w, "9a"), replaced, nobody) }, hsm.ErrKeyMismatch, ""},
 		"another certificate":   {func() error { return k.DeleteCertificate(ctx, at(w, "9a"), replaced, nobody) }, hsm.ErrKeyMismatch, ""},
-		"a key to move":         {func() error { _, _, err := k.Move(ctx, at(w, "9e"), "82", nobody); return err }, hsm.ErrNoKey, ""},
-		"a slot that is taken":  {func() error { _, _, err := k.Move(ctx, at(w, "9c"), "9a", hsmtest.Typing(t, "123456")); return err }, hsm.ErrOccupied, ""},
 		"no PEM":                {func() error { _, err := k.Import(ctx, at(w, "9a"), "", []byte("x"), nobody); return err }, nil, "give a PEM file"},
 		"a key to import for":   {func() error { _, err := k.Import(ctx, at(w, "9e"), "", own, nobody); return err }, hsm.ErrNoKey, ""},
 		"a foreign certificate": {func() error { _, err := k.Import(ctx, at(w, "9c"), "", foreign, nobody); return err }, csr.ErrWrongCertificate, ""},
@@ -287,12 +263,4 @@ func TestKeysThatAreNotThere(t *testing.T) {
 		}
 	}
 	w.Unchanged(before)
-	en, err := w.Env.Enrollments().Load("prod")
-	en.Cluster.Server = "https://evil.example"
-	if err = errors.Join(err, w.Env.Enrollments().Save(en)); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := k.Move(ctx, at(w, "9c"), "82", nobody); !errors.Is(err, enrollment.ErrUnsigned) {
-		t.Errorf("a record that another program changed: %v", err)
-	}
 }

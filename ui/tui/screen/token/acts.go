@@ -22,7 +22,7 @@ import (
 // under the cursor.
 func (m *Model) Acts() screen.Acts {
 	s, ok := m.slot()
-	guard, on := secrets{m.Services, m.info}, contents{m.Services, m.info, m.details.Slots}
+	guard, on := secrets{m.Services, m.info}, contents{m.Services, m.info}
 	reason := func(conditions ...string) string {
 		return screen.Because(append([]string{screen.When(m.gone, "the token is not there")}, conditions...)...)
 	}
@@ -61,8 +61,6 @@ func (m *Model) Acts() screen.Acts {
 			Writes: true}, "key generate", func() tea.Cmd { return on.generate(s) }),
 		screen.On(screen.Action{Key: keys.Letter("s", "file a request"), Reason: reason(noKey), Writes: true, Quiet: true},
 			"csr create", func() tea.Cmd { return on.request(s) }),
-		screen.On(screen.Action{Key: keys.Letter("m", "move key"), Reason: reason(lacks(can.Move), noKey), Writes: true,
-			Quiet: true}, "key move", func() tea.Cmd { return on.move(s) }),
 		screen.On(screen.Action{Key: keys.As(m.Keys.Delete, "delete key"), Reason: reason(keeps, noHalf), Writes: true,
 			Quiet: true}, "key delete", func() tea.Cmd { return on.deleteKey(s) }),
 		screen.On(screen.Action{Key: keys.Letter("i", "import certificate"), Reason: reason(noKey), Writes: true,

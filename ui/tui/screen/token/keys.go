@@ -10,7 +10,6 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/present"
-	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
@@ -18,8 +17,7 @@ import (
 // contents are the keys and certificates on a token.
 type contents struct {
 	Services
-	info  hsm.TokenInfo
-	slots []hsm.Slot
+	info hsm.TokenInfo
 }
 
 // generate makes a key: in the slot under the cursor on a card, anywhere on
@@ -89,35 +87,6 @@ func (c contents) confirmLoss(ctx context.Context, u hsm.URI, p hsm.Prompter,
 	question, detail := say(l)
 	return l, screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: question,
 		Detail: strings.Join(append(present.Loss(l), detail), "\n"), Type: l.Serial(), Short: l.Short})
-}
-
-func (c contents) move(s hsm.Slot) tea.Cmd {
-	field := &widget.Field{ID: "to", Label: "To slot"}
-	for _, x := range c.slots {
-		o := widget.Option{Label: x.ID, Clause: present.Purpose(x.ID)}
-		if x.Key != nil || x.Certificate != nil {
-			o.Reason = "occupied"
-		} else if x.Problem != "" {
-			o.Reason = text.Clean(x.Problem)
-		}
-		field.Options = append(field.Options, o)
-		if field.Options[field.Index].Reason != "" && o.Reason == "" {
-			field.Index = len(field.Options) - 1
-		}
-	}
-	return openForm(c.Keys, "Move the key in slot "+s.ID, "The certificate goes with it, and enrollments follow.",
-		[]*widget.Field{field}, func(f *widget.Form) tea.Cmd {
-			to := field.Options[field.Index]
-			if to.Reason != "" {
-				field.Problem = "no slot is empty"
-				return nil
-			}
-			return screen.Change("Move the key", by("key move --to "+to.Label, s.URI), "the key is in slot "+to.Label+" now",
-				func(ctx context.Context, p hsm.Prompter) error {
-					_, _, err := c.TokenKeys.Move(ctx, s.URI, to.Label, p)
-					return err
-				})
-		})
 }
 
 func (c contents) deleteKey(s hsm.Slot) tea.Cmd {

@@ -228,22 +228,6 @@ func TestCertificate(t *testing.T) {
 	}
 }
 
-func TestMove(t *testing.T) {
-	r := open(t)
-	r.steps("To slot", "m")
-	r.Press("down", "enter")
-	r.Until("moved", func() bool { return r.slots()["9a"].Key == nil })
-	all := r.slots()
-	if len(all) != 1 {
-		t.Fatalf("the card has %+v", all)
-	}
-	for _, s := range all {
-		if !hsm.SameKey(s.Key.Public, r.key.Key.Public) || s.Certificate == nil {
-			t.Errorf("moved to %s: %+v", s.ID, s)
-		}
-	}
-}
-
 func TestReset(t *testing.T) {
 	r := open(t)
 	r.steps("Type 12345678", "X")
@@ -436,8 +420,7 @@ func TestSOPIN(t *testing.T) {
 		t.Errorf("the SO PIN is %s", got)
 	}
 	for k, says := range map[string]string{"M": "management key: only PIV cards have this",
-		"T": "number of tries: only PIV cards have this",
-		"m": "move key: only PIV cards have this", "t": "attestation: only PIV cards have this"} {
+		"T": "number of tries: only PIV cards have this", "t": "attestation: only PIV cards have this"} {
 		r.steps(says, k)
 	}
 	r.steps("A new key on blue", "n")
