@@ -21,7 +21,6 @@ type Abilities struct {
 	Attest            bool `json:"attest,omitempty"`            // [Administration]
 	Details           bool `json:"details,omitempty"`           // [Administration]
 	ChangePIN         bool `json:"changePIN,omitempty"`         // [Administration], Unblock as well
-	SetRetries        bool `json:"setRetries,omitempty"`        // [Administration]
 	ManagementKey     bool `json:"managementKey,omitempty"`     // [Administration]
 	Reset             bool `json:"reset,omitempty"`             // [Administration]
 	Initialize        bool `json:"initialize,omitempty"`        // [Initializer]
@@ -173,9 +172,6 @@ type Administration interface {
 	ChangePIN(ctx context.Context, kind PINKind, p Prompter) error
 	// Unblock sets a new PIN with the PUK or the SO PIN; both are asked from p.
 	Unblock(ctx context.Context, p Prompter) error
-	// SetRetries sets how many wrong PINs and PUKs lock (1 to 15 each). The PIN
-	// stays; the PUK is set to a new one, asked from p.
-	SetRetries(ctx context.Context, pin, puk int, p Prompter) error
 	// SetManagementKey replaces the management key and returns the new one, which
 	// the caller zeroes. With an error, a key that is not nil may be in force
 	// already: show it.
@@ -203,9 +199,6 @@ func (Unsupported) ChangePIN(context.Context, PINKind, Prompter) error { return 
 
 // Unblock implements [Administration].
 func (Unsupported) Unblock(context.Context, Prompter) error { return ErrUnsupported }
-
-// SetRetries implements [Administration].
-func (Unsupported) SetRetries(context.Context, int, int, Prompter) error { return ErrUnsupported }
 
 // SetManagementKey implements [Administration].
 func (Unsupported) SetManagementKey(context.Context, ManagementKeyOptions, Prompter) (*Secret, error) {

@@ -113,7 +113,7 @@ func (f *Fake) Add(o FakeOptions) *FakeToken {
 		Can: hsm.Abilities{Generate: true, Store: true, Delete: true, Policies: true},
 	}
 	info.Can.DeleteCertificate, info.Can.Details = o.Can.DeleteCertificate, o.Can.Details
-	info.Can.ChangePIN, info.Can.SetRetries, info.Can.Reset = o.Can.ChangePIN, o.Can.SetRetries, o.Can.Reset
+	info.Can.ChangePIN, info.Can.Reset = o.Can.ChangePIN, o.Can.Reset
 	info.Can.ManagementKey = o.Can.ManagementKey
 	if f.scheme == hsm.SchemePKCS11 {
 		info.Label = cmp.Or(o.Label, "hsmtest")

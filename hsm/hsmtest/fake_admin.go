@@ -12,7 +12,7 @@ const FakePUK = "12345678"
 // Administered is what a card can do beside what every fake can, for
 // [FakeOptions.Can]. It attests nothing: no maker vouches for it.
 func Administered() hsm.Abilities {
-	return hsm.Abilities{DeleteCertificate: true, Details: true, ChangePIN: true, SetRetries: true,
+	return hsm.Abilities{DeleteCertificate: true, Details: true, ChangePIN: true,
 		ManagementKey: true, Reset: true}
 }
 
@@ -122,20 +122,6 @@ func (h *fakeHandle) Unblock(ctx context.Context, p hsm.Prompter) error {
 		return err
 	}
 	return h.choose(ctx, h.pinKind(), p, h.setPIN)
-}
-
-// SetRetries implements [hsm.Administration]. One counter bounds both.
-func (h *fakeHandle) SetRetries(ctx context.Context, pin, _ int, p hsm.Prompter) error {
-	if err := h.admit(ctx, h.info.Can.SetRetries); err != nil {
-		return err
-	}
-	if err := h.ask(ctx, p); err != nil {
-		return err
-	}
-	return h.choose(ctx, hsm.PUK, p, func(puk string) {
-		h.options.Tries, h.tries = pin, pin
-		h.setPUK(puk)
-	})
 }
 
 // SetManagementKey implements [hsm.Administration].

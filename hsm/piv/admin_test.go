@@ -78,22 +78,6 @@ func TestPUKLastTry(t *testing.T) {
 	want(t, r.tok.Unblock(t.Context(), hsmtest.NewScript(t)), hsm.ErrPINLocked)
 }
 
-func TestSetRetries(t *testing.T) {
-	r := newRig(t, vcard.Config{})
-	r.card.SetPIN("246802")
-	p := hsmtest.NewScript(t, hsmtest.PIN("246802"), hsmtest.PIN("13579024"))
-	must(t, r.tok.SetRetries(t.Context(), 8, 4, p))
-	if pin, puk := r.card.PINRetries(); pin != 8 || puk != 4 || !r.card.CheckPIN("246802") ||
-		!r.card.CheckPUK("13579024") {
-		t.Errorf("%d, %d tries; the PIN or PUK is another", pin, puk)
-	}
-	d, err := r.tok.Details(t.Context())
-	must(t, err)
-	if d.PIN.Total != 8 || d.PUK.Total != 4 || d.PIN.Default || d.PUK.Default || d.FormFactor != "USB-C keychain" {
-		t.Errorf("details %+v", d)
-	}
-}
-
 // TestProbesDoNothing: what cards are asked to find out what they can do changes nothing,
 // also where another program has left the PIN and the management key proved.
 func TestProbesDoNothing(t *testing.T) {
@@ -112,11 +96,9 @@ func TestProbesDoNothing(t *testing.T) {
 			asked := len(r.card.Log())
 			_, err = s.Ask()
 			must(t, err)
-			_, err = s.PINs.SetsRetries(5, 5)
-			must(t, err)
 			must(t, c.End(true))
 			for _, e := range r.card.Log()[asked:] {
-				wrong := e.INS == vcard.INSGenerate && e.P2 != 0x7f || e.INS == vcard.INSSetPINRetries ||
+				wrong := e.INS == vcard.INSGenerate && e.P2 != 0x7f ||
 					e.INS == vcard.INSMoveKey && e.P1 != 0x7f || e.INS == vcard.INSSetManagement && e.P1 != 0x7f
 				if wrong {
 					t.Errorf("%02x %02x %02x could be carried out", e.INS, e.P1, e.P2)

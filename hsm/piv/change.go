@@ -6,7 +6,6 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/piv/applet"
-	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // ChangePIN implements [hsm.Administration].
@@ -108,59 +107,4 @@ func checkNew(kind hsm.PINKind, fresh *hsm.Secret) error {
 		return fmt.Errorf("%w: it is the default", hsm.ErrPINInvalid)
 	}
 	return nil
-}
-
-// SetRetries implements [hsm.Administration]. The card sets PIN and PUK to the
-// default values with it, so both are set again in the same transaction.
-func (t *Token) SetRetries(ctx context.Context, pin, puk int, p hsm.Prompter) error {
-	if pin < 1 || pin > 15 || puk < 1 || puk > 15 {
-		return fmt.Errorf("%d and %d tries: %w: 1 to 15 each", pin, puk, hsm.ErrUnsupported)
-	}
-	if p == nil {
-		return hsm.ErrPINRequired
-	}
-	if !t.card.about().Can.SetRetries {
-		return fmt.Errorf("setting the number of tries: %w", hsm.ErrUnsupported)
-	}
-	// A card that knows the command refuses it, as nothing is proved; one that does not
-	// need not have a PIN typed for it.
-	knows, err := on(ctx, t.card, func(s *applet.Session) (bool, error) { return s.PINs.SetsRetries(pin, puk) })
-	if err != nil {
-		return err
-	}
-	if !knows {
-		return fmt.Errorf("setting the number of tries: %w", hsm.ErrUnsupported)
-	}
-	if err := t.Unlock(ctx, p); err != nil {
-		return err
-	}
-	fresh, err := askNew(ctx, t.card, hsm.PUK, p)
-	if err != nil {
-		return err
-	}
-	defer fresh.Zero()
-	return manage(ctx, t, p, func(s *applet.Session) error {
-		held := t.card.pin.copy()
-		defer held.Zero()
-		if err := t.card.pin.prove(s); err != nil {
-			return err
-		}
-		// From here on nothing may be left undone because somebody gave up.
-		if err := s.Commit(); err != nil {
-			return err
-		}
-		if err := s.PINs.SetRetries(pin, puk); err != nil {
-			return err
-		}
-		card := hsm.KindOf(hsm.SchemePIV)
-		oldPIN, oldPUK := hsm.NewSecret([]byte(card.DefaultPIN)), hsm.NewSecret([]byte(card.DefaultPUK))
-		if err := s.PINs.Change(hsm.PIVPIN, oldPIN, held); err != nil {
-			return hint.With(fmt.Errorf("the PIN and the PUK are the default ones now: %w", err),
-				"change both at once: PIN 123456, PUK 12345678")
-		}
-		if err := s.PINs.Change(hsm.PUK, oldPUK, fresh); err != nil {
-			return hint.With(fmt.Errorf("the PUK is the default one now: %w", err), "change it at once: it is 12345678")
-		}
-		return nil
-	})
 }

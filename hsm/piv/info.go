@@ -62,12 +62,11 @@ const maxKnown = 64
 // abilities are what a card can do, by its answers. Its version counts only where they
 // fit it, and then for what cannot be asked: policies and algorithms.
 func abilities(v applet.Version, a applet.Answers) hsm.Abilities {
-	extended := a.Extended(v)
 	old := func(major, minor byte) bool { return a.Fits && !v.Since(major, minor) }
 	return hsm.Abilities{
 		Generate: true, Store: true, DeleteCertificate: true, Details: true, ChangePIN: true,
-		SetRetries: extended, ManagementKey: a.SetManagement, Reset: v.Known(),
-		Policies: extended && !old(4, 0), Attest: a.Attest, Delete: a.Delete,
+		ManagementKey: a.SetManagement, Reset: v.Known(),
+		Policies: a.Extended(v) && !old(4, 0), Attest: a.Attest, Delete: a.Delete,
 		Lack: lack(v, a, old(5, 7)),
 	}
 }

@@ -61,13 +61,6 @@ func (t *workerToken) Unblock(ctx context.Context, p hsm.Prompter) error {
 	return err
 }
 
-// SetRetries implements [hsm.Administration].
-func (t *workerToken) SetRetries(ctx context.Context, pin, puk int, p hsm.Prompter) error {
-	q := retriesRequest{asking{p != nil}, pin, puk}
-	_, err := callWorker[nothing](ctx, t.peer, opTokenRetries, q, t.of(signTimeout, p))
-	return err
-}
-
 // Reset implements [hsm.Administration].
 func (t *workerToken) Reset(ctx context.Context, p hsm.Prompter) error {
 	_, err := callWorker[nothing](ctx, t.peer, opTokenReset, asking{p != nil}, t.of(signTimeout, p))

@@ -61,10 +61,6 @@ func (s *workerSession) secrets(ctx context.Context, t hsm.Token, r link.Receive
 		out, err = handle(ctx, r, func(ctx context.Context, q asking) (nothing, error) {
 			return nothing{}, t.Unblock(ctx, s.prompter(q))
 		})
-	case opTokenRetries:
-		out, err = handle(ctx, r, func(ctx context.Context, q retriesRequest) (nothing, error) {
-			return nothing{}, t.SetRetries(ctx, q.PIN, q.PUK, s.prompter(q.asking))
-		})
 	case opTokenReset:
 		out, err = handle(ctx, r, func(ctx context.Context, q asking) (nothing, error) {
 			return nothing{}, t.Reset(ctx, s.prompter(q))

@@ -32,7 +32,6 @@ const (
 	opTokenDetails           = "token-details"
 	opTokenChangePIN         = "token-change-pin"
 	opTokenUnblock           = "token-unblock"
-	opTokenRetries           = "token-retries"
 	opTokenManagementKey     = "token-management-key"
 	opTokenReset             = "token-reset"
 	opTokenDeleteCertificate = "token-delete-certificate"
@@ -132,13 +131,6 @@ type useRequest struct {
 type pinRequest struct {
 	asking
 	Kind hsm.PINKind `json:"kind"`
-}
-
-// retriesRequest sets how many wrong PINs and PUKs lock.
-type retriesRequest struct {
-	asking
-	PIN int `json:"pin"`
-	PUK int `json:"puk"`
 }
 
 // managementKeyRequest replaces the management key. If Given, the new one follows as a

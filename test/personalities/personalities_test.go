@@ -161,9 +161,6 @@ func TestSaysBeforehand(t *testing.T) {
 					Touch: hsm.TouchAlways}, nobody)
 				refused(t, err)
 			}
-			if p.NoRetries {
-				refused(t, tok.SetRetries(t.Context(), 5, 5, nobody))
-			}
 			if p.NoManagement {
 				_, err := tok.SetManagementKey(t.Context(), hsm.ManagementKeyOptions{Protect: true}, nobody)
 				refused(t, err)

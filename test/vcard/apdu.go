@@ -38,7 +38,6 @@ const (
 	INSGetMetadata     = 0xf7
 	INSGetSerial       = 0xf8
 	INSAttest          = 0xf9
-	INSSetPINRetries   = 0xfa
 	INSReset           = 0xfb
 	INSGetVersion      = 0xfd
 	INSImport          = 0xfe

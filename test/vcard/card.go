@@ -34,13 +34,12 @@ const (
 	OtherApps                         // the management and OTP applications
 	Move                              // MOVE KEY
 	Status                            // VERIFY without data tells that the PIN was verified
-	Retries                           // SET PIN RETRIES
 	SetManagement                     // SET MANAGEMENT KEY
 	Reset                             // RESET
 	Policies                          // PIN and touch policies in GENERATE
 
 	// Extensions are all commands that are Yubico's own, and the applications beside PIV.
-	Extensions = Metadata | Serial | Version | Attestation | OtherApps | Move | Retries | SetManagement | Reset | Policies
+	Extensions = Metadata | Serial | Version | Attestation | OtherApps | Move | SetManagement | Reset | Policies
 )
 
 // formFactor is Yubico's code of a USB-C keychain.

@@ -78,8 +78,6 @@ func (c *Card) extension(cmd command) ([]byte, uint16) {
 		return nil, c.importKey(cmd)
 	case cmd.ins == INSSetManagement && c.has(SetManagement):
 		return nil, c.setManagement(cmd)
-	case cmd.ins == INSSetPINRetries && c.has(Retries):
-		return nil, c.setPINRetries(cmd)
 	case cmd.ins == INSReset && c.has(Reset):
 		return nil, c.reset()
 	case cmd.ins == INSMoveKey && c.has(Move) && c.since(5, 7):

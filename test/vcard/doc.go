@@ -3,8 +3,8 @@
 // application is the one that a physical YubiKey is reached through.
 //
 // The card follows NIST SP 800-73-4 part 2 and Yubico's published extensions
-// (GET METADATA, ATTEST, IMPORT, SET MANAGEMENT KEY, SET PIN RETRIES, RESET,
-// MOVE KEY), with the differences between firmware versions. What a person or
+// (GET METADATA, ATTEST, IMPORT, SET MANAGEMENT KEY, RESET, MOVE KEY that
+// deletes), with the differences between firmware versions. What a person or
 // an accident does to a card is injected: a touch is a callback that blocks, a
 // card is pulled out or swapped, counters are set, features are left out, and
 // answers are replaced ([Fault]).

@@ -17,9 +17,9 @@ type Personality struct {
 	NoOrigin bool
 	// NoDelete: keys stay until they are overwritten.
 	NoDelete bool
-	// NoAttest, NoPolicies, NoReset, NoRetries, NoManagement: what else it lacks, and is known
+	// NoAttest, NoPolicies, NoReset, NoManagement: what else it lacks, and is known
 	// to lack beforehand.
-	NoAttest, NoPolicies, NoReset, NoRetries, NoManagement bool
+	NoAttest, NoPolicies, NoReset, NoManagement bool
 }
 
 // guid is a card holder identifier's of tests.
@@ -49,7 +49,7 @@ func standardCards() []Personality {
 				Ways: Ways{Historical: thirdParty, SecureMessaging: true, Algorithms: []byte{algRSA2048, algP256, algP384}}},
 			Algorithms: []byte{algP256, algP384, algRSA2048},
 			NoOrigin:   true, NoDelete: true, NoAttest: true,
-			NoPolicies: true, NoReset: true, NoRetries: true, NoManagement: true,
+			NoPolicies: true, NoReset: true, NoManagement: true,
 		}, {
 			// FIPS 201 cards of the years before ECC, and applets on Java Cards without it: RSA alone.
 			// SELECT lists all algorithms in tag AC, as OpenFIPS201 does.
@@ -59,7 +59,7 @@ func standardCards() []Personality {
 				Ways: Ways{Historical: thirdParty, Lists: true, Algorithms: []byte{algRSA2048}}},
 			Algorithms: []byte{algRSA2048}, Cannot: []byte{algP256, algP384, algEd25519, algRSA3072, algRSA4096},
 			NoOrigin: true, NoDelete: true, NoAttest: true,
-			NoPolicies: true, NoReset: true, NoRetries: true, NoManagement: true,
+			NoPolicies: true, NoReset: true, NoManagement: true,
 		}, {
 			// Java Cards without P-384, whose GENERATE looks at the algorithm before it wants the
 			// management key (SP 800-73-4 part 2 section 3.3.2 names both refusals and no order).
@@ -69,7 +69,7 @@ func standardCards() []Personality {
 				Ways: Ways{Historical: thirdParty, LooksFirst: true, Algorithms: []byte{algRSA2048, algP256}}},
 			Algorithms: []byte{algP256, algRSA2048}, Cannot: []byte{algP384, algEd25519, algRSA3072, algRSA4096},
 			NoOrigin: true, NoDelete: true, NoAttest: true,
-			NoPolicies: true, NoReset: true, NoRetries: true, NoManagement: true,
+			NoPolicies: true, NoReset: true, NoManagement: true,
 		},
 	}
 }
@@ -79,16 +79,16 @@ func yubicoLike() []Personality {
 	return []Personality{
 		{
 			// Firmware of others that answers GET VERSION with a YubiKey's 5.7.0 and lacks what came
-			// with it: MOVE KEY, ATTEST and SET PIN RETRIES are unknown (6D00), policies refused
+			// with it: MOVE KEY and ATTEST are unknown (6D00), policies refused
 			// (6A80). Its Ed25519 signatures do not verify, as seen with a foreign card.
 			Name: "says 5.7.0, can less",
-			About: "no MOVE KEY, ATTEST or SET PIN RETRIES (6D00), policies refused (6A80), " +
+			About: "no MOVE KEY and no ATTEST (6D00), policies refused (6A80), " +
 				"Ed25519 signatures that do not verify",
-			Config: Config{Firmware: [3]byte{5, 4, 3}, Without: Move | Attestation | Retries | Policies | OtherApps,
+			Config: Config{Firmware: [3]byte{5, 4, 3}, Without: Move | Attestation | Policies | OtherApps,
 				Ways: Ways{Historical: thirdParty, Claims: [3]byte{5, 7, 0}, Algorithms: []byte{algRSA2048, algP256, algP384,
 					algEd25519}, WrongWith: algEd25519}},
 			Algorithms: []byte{algP256, algP384, algRSA2048},
-			NoDelete:   true, NoAttest: true, NoRetries: true,
+			NoDelete:   true, NoAttest: true,
 		}, {
 			// Applets that answer GET VERSION with an old YubiKey's number, so that tools take them for
 			// one. This one does all that firmware 5.7 does.
@@ -144,7 +144,7 @@ func yubicoLike() []Personality {
 				Ways: Ways{Historical: thirdParty, Claims: [3]byte{5, 2, 4}, Serial: []byte{0, 0, 0x12, 0x34}, Tries: 8,
 					BlockedAsZero: true, Algorithms: []byte{algRSA2048, algP256, algP384}}},
 			Algorithms: []byte{algP256, algP384, algRSA2048},
-			NoOrigin:   true, NoDelete: true, NoAttest: true, NoRetries: true, NoManagement: true,
+			NoOrigin:   true, NoDelete: true, NoAttest: true, NoManagement: true,
 		},
 	}
 }

@@ -119,22 +119,6 @@ func goodPIN(b []byte) bool {
 	return n >= 6
 }
 
-// setPINRetries is Yubico's SET PIN RETRIES. It sets PIN and PUK to the
-// factory's, too.
-func (c *Card) setPINRetries(cmd command) uint16 {
-	if !c.managed || !c.verified {
-		return swNotSatisfied
-	}
-	if cmd.p1 == 0 || cmd.p2 == 0 {
-		return swWrongData
-	}
-	c.pin.total, c.puk.total = int(cmd.p1), int(cmd.p2)
-	p, q := pad(DefaultPIN), pad(DefaultPUK)
-	c.pin.set(p[:], DefaultPIN)
-	c.puk.set(q[:], DefaultPUK)
-	return swOK
-}
-
 // reset is Yubico's RESET: only when PIN and PUK are both locked.
 func (c *Card) reset() uint16 {
 	if c.pin.left > 0 || c.puk.left > 0 {

@@ -84,15 +84,13 @@ func TestTokensThatCannot(t *testing.T) {
 	b.ask = hsmtest.NewScript(t)
 	key := slot.URI.String()
 	for _, args := range []string{
-		"token pin change", "token pin unblock", "token puk change", "token retries --pin 3 --puk 3", "token reset",
+		"token pin change", "token pin unblock", "token puk change", "token reset",
 		"token management-key set --protect", "token init --label x", "key attest --key " + key,
 	} {
 		b.fails(1, hsm.ErrUnsupported.Error(), strings.Fields(args)...)
 	}
 	for args, words := range map[string]string{
 		"token pin change --so --token piv:serial=1": "has no SO PIN",
-		"token retries --pin 0 --puk 3":              "between 1 and 15",
-		"token retries --pin 3":                      "--puk is missing",
 		"token management-key set --algorithm rsa":   "is not one of",
 		"token init":                                       "--label is missing",
 		"token init --label x --erase":                     "name the token",

@@ -150,7 +150,7 @@ func (a *app) trunks() []trunk {
 		{"unenroll", groupStart, a.unenroll},
 		grouped("token", groupTokens, "Look at and administer hardware tokens",
 			verbs{"Look", grow{a.tokenList, a.tokenInfo, a.tokenWait}},
-			verbs{"PIN and other secrets", grow{a.tokenPIN, a.tokenPUK, a.tokenManagementKey, a.tokenRetries}},
+			verbs{"PIN and other secrets", grow{a.tokenPIN, a.tokenPUK, a.tokenManagementKey}},
 			verbs{"Set up", grow{a.tokenInit, a.tokenReset, a.tokenRelease}}),
 		grouped("key", groupTokens, "Generate, show, move and delete keys on tokens",
 			verbs{"Look", grow{a.keyList, a.keyShow, a.keyAttest}},

@@ -41,7 +41,8 @@ kubehsm token puk change --generate --print --puk-fd 3 3< puk`,
 		return a.changed(o, d, "The PUK is changed.", show(err))
 	})
 	tokenFlag(c, &token)
-	g.bind(c, "generate")
+	c.Flags().BoolVar(&g.yes, "generate", false, "set a random PUK and show it once")
+	c.Flags().BoolVar(&g.print, "print", false, "write the new PUK to standard output instead of the terminal")
 	a.secretFD(c.Flags(), "puk-fd", "the PUK in force", isPUK)
 	a.secretFD(c.Flags(), "new-puk-fd", "the new PUK", isNewPUK)
 	c.MarkFlagsMutuallyExclusive("generate", "new-puk-fd")
@@ -51,11 +52,6 @@ kubehsm token puk change --generate --print --puk-fd 3 3< puk`,
 
 // generatePUK are the flags for a random PUK.
 type generatePUK struct{ yes, print bool }
-
-func (g *generatePUK) bind(c *cobra.Command, name string) {
-	c.Flags().BoolVar(&g.yes, name, false, "set a random PUK and show it once")
-	c.Flags().BoolVar(&g.print, "print", false, "write the new PUK to standard output instead of the terminal")
-}
 
 // newPUK returns a prompter that answers with a random PUK if that is wanted,
 // and the secret to show after the change.

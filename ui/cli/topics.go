@@ -46,7 +46,7 @@ func documents() []Entry {
 			"a token as in token list, with every slot, and details{formFactor fips pin{left total default} puk " +
 				"managementKey{algorithm default protected touchPolicy} attests identityFrom}"},
 		{"token wait", "tokens[], without slots"},
-		{"token pin, puk, management-key, retries, reset",
+		{"token pin, puk, management-key, reset",
 			"a token as in token info, without slots; with --print newPUK or newManagementKey"},
 		{"token init", "a token as in token list, without slots"},
 		{"key list",

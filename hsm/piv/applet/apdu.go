@@ -23,7 +23,6 @@ const (
 	insGetMetadata     = 0xf7
 	insGetSerial       = 0xf8
 	insAttest          = 0xf9
-	insSetRetries      = 0xfa
 	insReset           = 0xfb
 	insGetVersion      = 0xfd
 	insSetManagement   = 0xff

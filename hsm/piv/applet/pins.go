@@ -157,25 +157,6 @@ func (p PINs) exchange(ins, ref byte, oldKind hsm.PINKind, old, fresh *hsm.Secre
 	return pinError(oldKind, err)
 }
 
-// SetsRetries asks whether the card knows [PINs.SetRetries], before anything is proved. A
-// card to which another program has proved the PIN could carry it out: it is not asked.
-func (p PINs) SetsRetries(pin, puk int) (bool, error) {
-	if p.c.isVerified() {
-		return true, nil
-	}
-	return p.c.knows(command{ins: insSetRetries, p1: byte(pin), p2: byte(puk)})
-}
-
-// SetRetries sets how many wrong PINs and PUKs block them. Both have their default
-// values afterwards. PIN and management key must have been proved.
-func (p PINs) SetRetries(pin, puk int) error {
-	_, err := p.c.send(command{ins: insSetRetries, p1: byte(pin), p2: byte(puk)})
-	if StatusOf(err).Unknown() {
-		return fmt.Errorf("setting the number of tries: %w", hsm.ErrUnsupported)
-	}
-	return err
-}
-
 // maxTries bounds the tries that a counter can have (one byte, Yubico).
 const maxTries = 255
 

@@ -138,15 +138,6 @@ func (ts Tokens) UnblockPIN(ctx context.Context, u hsm.URI, p hsm.Prompter) (Det
 	})
 }
 
-// SetRetries sets how many wrong PINs and PUKs lock. The PUK becomes a new one.
-func (ts Tokens) SetRetries(ctx context.Context, u hsm.URI, pin, puk int, p hsm.Prompter) (Details, error) {
-	can := ability{func(c hsm.Abilities) bool { return c.SetRetries }, "set the number of tries",
-		"only Yubico's PIV cards have this"}
-	return ts.administer(ctx, u, can, func(ctx context.Context, t hsm.Token) error {
-		return t.SetRetries(ctx, pin, puk, can.asking(p))
-	})
-}
-
 // SetManagementKey replaces the management key. With an error, a key that is not
 // nil may be in force already: show it. The caller zeroes it.
 func (ts Tokens) SetManagementKey(ctx context.Context, u hsm.URI, o hsm.ManagementKeyOptions,

@@ -77,14 +77,6 @@ func TestAdminister(t *testing.T) {
 			}
 			return err
 		}})
-	try(t, "123456 87654321", secrets, flowtest.UseCase{Name: "set the tries", Answers: []hsmtest.Answer{pin, fresh},
-		Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
-			d, err := Tokens{w.Env}.SetRetries(ctx, w.Card.Info().URI(), 5, 5, p)
-			if err == nil && d.Details.PIN.Total != 5 {
-				err = errors.New("it has other tries")
-			}
-			return err
-		}})
 	try(t, "123456 12345678", secrets, flowtest.UseCase{Name: "set the management key", Answers: []hsmtest.Answer{pin},
 		Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
 			_, d, err := Tokens{w.Env}.SetManagementKey(ctx, w.Card.Info().URI(), hsm.ManagementKeyOptions{Protect: true}, p)
@@ -168,7 +160,6 @@ func TestUnable(t *testing.T) {
 	}{
 		"change the PIN": {func(ctx context.Context) error { _, err := ts.ChangePIN(ctx, u, hsm.UserPIN, nobody); return err }, "the maker's tool"},
 		"unblock":        {func(ctx context.Context) error { _, err := ts.UnblockPIN(ctx, u, nobody); return err }, "the maker's tool"},
-		"tries":          {func(ctx context.Context) error { _, err := ts.SetRetries(ctx, u, 3, 3, nobody); return err }, "Yubico"},
 		"management key": {func(ctx context.Context) error {
 			_, _, err := ts.SetManagementKey(ctx, u, hsm.ManagementKeyOptions{}, nobody)
 			return err

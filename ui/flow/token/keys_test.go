@@ -9,7 +9,6 @@ import (
 	"errors"
 	"io/fs"
 	"math/big"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +17,6 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
-	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )

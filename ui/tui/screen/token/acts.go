@@ -55,8 +55,6 @@ func (m *Model) Acts() screen.Acts {
 			"token puk change", guard.second),
 		screen.On(screen.Action{Key: keys.Letter("M", "management key"), Reason: reason(lacks(can.ManagementKey)),
 			Writes: true, Quiet: true}, "token management-key set", guard.managementKey),
-		screen.On(screen.Action{Key: keys.Letter("T", "number of tries"), Reason: reason(lacks(can.SetRetries)), Writes: true,
-			Quiet: true}, "token retries", guard.retries),
 		screen.On(screen.Action{Key: keys.Letter("n", "new key"), Reason: reason(present.Unusable(m.info), problem),
 			Writes: true}, "key generate", func() tea.Cmd { return on.generate(s) }),
 		screen.On(screen.Action{Key: keys.Letter("s", "file a request"), Reason: reason(noKey), Writes: true, Quiet: true},

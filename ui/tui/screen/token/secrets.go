@@ -3,9 +3,6 @@ package token
 import (
 	"context"
 	"encoding/hex"
-	"fmt"
-	"strconv"
-	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -92,35 +89,6 @@ func (s secrets) randomPUK(ctx context.Context, u hsm.URI, p hsm.Prompter) error
 	}
 	screen.ShowNew(ctx, s.Runner.Finishing, p, "PUK", err, string(puk.Bytes()))
 	return err
-}
-
-func (s secrets) retries() tea.Cmd {
-	u := s.info.URI()
-	const most = 15 // a PIV card's maximum
-	fields := []*widget.Field{
-		{ID: "pin", Label: "PIN", Input: widget.NewInput("3", ""), Note: "Wrong PINs that block the PIN, 1 to 15."},
-		{ID: "puk", Label: "PUK", Input: widget.NewInput("3", ""), Note: "Wrong PUKs that block the PUK, 1 to 15."},
-	}
-	return openForm(s.Keys, "How many tries?",
-		"The card also resets PIN and PUK to the default values: your PIN is then restored, and you set a new PUK.", fields,
-		func(f *widget.Form) tea.Cmd {
-			n := map[string]int{}
-			for _, x := range f.Fields {
-				v, err := strconv.Atoi(strings.TrimSpace(x.Input.Value()))
-				if n[x.ID] = v; err != nil || v < 1 || v > most {
-					x.Problem = "a number from 1 to 15"
-				}
-			}
-			if f.FirstProblem() {
-				return nil
-			}
-			command := by(fmt.Sprintf("token retries --pin %d --puk %d", n["pin"], n["puk"]), u)
-			return screen.Change("Set the number of tries", command, "the number of tries is set",
-				func(ctx context.Context, p hsm.Prompter) error {
-					_, err := s.Tokens.SetRetries(ctx, u, n["pin"], n["puk"], p)
-					return err
-				})
-		})
 }
 
 func openForm(k keys.Map, title, intro string, fields []*widget.Field, submit func(*widget.Form) tea.Cmd) tea.Cmd {

@@ -101,17 +101,6 @@ func TestUnblockPIN(t *testing.T) {
 	}
 }
 
-func TestRetries(t *testing.T) {
-	r := open(t)
-	r.steps("How many tries?", "T")
-	r.Walk(`"9"`, "enter", "~a number from 1 to 15", "backspace", "backspace", `"5"`, "enter")
-	r.Type("PIN of", pin)
-	r.Walk("~New", `"87654321"`, "enter", `"87654321"`, "enter", "~the number of tries is set")
-	if n := r.card.Tries(); n != 5 || r.card.PUK() != "87654321" {
-		t.Errorf("%d tries, the PUK is %s", n, r.card.PUK())
-	}
-}
-
 // TestRandomPUK: it is shown until it was kept, and not a moment before it is in
 // force.
 func TestRandomPUK(t *testing.T) {
@@ -420,7 +409,7 @@ func TestSOPIN(t *testing.T) {
 		t.Errorf("the SO PIN is %s", got)
 	}
 	for k, says := range map[string]string{"M": "management key: only PIV cards have this",
-		"T": "number of tries: only PIV cards have this", "t": "attestation: only PIV cards have this"} {
+		"t": "attestation: only PIV cards have this"} {
 		r.steps(says, k)
 	}
 	r.steps("A new key on blue", "n")
