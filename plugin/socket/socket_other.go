@@ -101,9 +101,9 @@ func withPath(path string, f func(string) error) error {
 	return err
 }
 
-// Check refuses a path that [Listen] would refuse, and changes nothing: anything
+// checkPath refuses a path that [Listen] would refuse, and changes nothing: anything
 // but a socket is there, or the name is too long. Its folder must be there.
-func Check(path string) error {
+func checkPath(path string) error {
 	if err := withPath(path, func(string) error { return nil }); err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func Check(path string) error {
 // the caller knows that nobody listens on it. Anything else that is there is an
 // error. Closing the listener leaves the name, see [Name].
 func Listen(path string) (net.Listener, error) {
-	if err := Check(path); err != nil {
+	if err := checkPath(path); err != nil {
 		return nil, err
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

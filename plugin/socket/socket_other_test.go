@@ -45,7 +45,7 @@ func TestListen(t *testing.T) {
 	}
 	accepted := make(chan error, 1)
 	go func() {
-		c, err := Own(l, func(err error) { t.Error(err) }).Accept()
+		c, err := l.Accept()
 		if err == nil {
 			if pid := PeerPID(c); pid != os.Getpid() && pid != 0 {
 				t.Errorf("the peer is process %d, not %d", pid, os.Getpid())
@@ -103,14 +103,14 @@ func TestCheck(t *testing.T) {
 	file, link := filepath.Join(folder, "file"), filepath.Join(folder, "link")
 	check(t, errors.Join(os.WriteFile(file, nil, 0o600), os.Symlink(filepath.Join(folder, "none"), link)))
 	for _, path := range []string{file, link, folder} {
-		if err := Check(path); err == nil || !strings.HasSuffix(err.Error(), "is not a socket") || hinting.Of(err) == "" {
+		if err := checkPath(path); err == nil || !strings.HasSuffix(err.Error(), "is not a socket") || hinting.Of(err) == "" {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	if err := Check(filepath.Join(folder, strings.Repeat("n", 120))); !errors.Is(err, wire.ErrPath) {
+	if err := checkPath(filepath.Join(folder, strings.Repeat("n", 120))); !errors.Is(err, wire.ErrPath) {
 		t.Errorf("a long name: %v", err)
 	}
-	if err := Check(filepath.Join(folder, "free")); err != nil {
+	if err := checkPath(filepath.Join(folder, "free")); err != nil {
 		t.Error(err)
 	}
 	if all, err := os.ReadDir(folder); err != nil || len(all) != 2 {

@@ -138,9 +138,9 @@ func Dial(ctx context.Context, path string) (net.Conn, error) {
 	return conn, nil
 }
 
-// Check refuses a path that [Listen] would refuse, and changes nothing: a file is there,
+// checkPath refuses a path that [Listen] would refuse, and changes nothing: a file is there,
 // which hides what the path is for.
-func Check(path string) error {
+func checkPath(path string) error {
 	switch _, err := os.Lstat(path); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -156,7 +156,7 @@ const bufferSize = 1 << 16
 // Listen listens on the pipe of the socket at path, which only our own user can open, on
 // this machine. There is an error if somebody listens there.
 func Listen(path string) (net.Listener, error) {
-	if err := Check(path); err != nil {
+	if err := checkPath(path); err != nil {
 		return nil, err
 	}
 	own, err := user()

@@ -32,14 +32,14 @@ func TestPipe(t *testing.T) {
 	}
 	heard := make(chan string, 1)
 	go func() {
-		c, err := Own(l, func(err error) { t.Error(err) }).Accept()
+		c, err := l.Accept()
 		if err != nil {
 			t.Error(err)
 			heard <- ""
 			return
 		}
-		if peer := Peer(c); peer != process.This() {
-			t.Errorf("the client is %+v, not %+v", peer, process.This())
+		if peer, err := Peer(c); err != nil || peer != process.This() {
+			t.Errorf("the client is %+v, not %+v: %v", peer, process.This(), err)
 		}
 		b := make([]byte, 4)
 		if _, err := io.ReadFull(c, b); err != nil {
@@ -67,8 +67,8 @@ func TestPipe(t *testing.T) {
 	if b, err := io.ReadAll(c); err != nil || string(b) != "answer" { // after the other end's close
 		t.Errorf("the client heard %q, %v", b, err)
 	}
-	if id := Peer(c); id.Start != 0 {
-		t.Errorf("the peer has gone, and is %+v", id)
+	if id, err := Peer(c); id.Start != 0 || !errors.Is(err, process.ErrEnded) {
+		t.Errorf("the peer has gone, and is %+v: %v", id, err)
 	}
 	if err := errors.Join(c.Close(), l.Close()); err != nil {
 		t.Error(err)

@@ -150,9 +150,8 @@ func (s *Responders) Open() int {
 	return n
 }
 
-// First returns who can be asked when a request of the client needs a new connection: its
-// attendant, else the latest open UI, else nil. Nobody is awaited.
-func (s *Responders) First(client process.ID) *Responder {
+// first returns who can be asked for the client: its attendant, else the latest open UI, else nil. Nobody is awaited.
+func (s *Responders) first(client process.ID) *Responder {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	for _, p := range s.ForClient(ctx, client) {
@@ -161,9 +160,9 @@ func (s *Responders) First(client process.ID) *Responder {
 	return nil
 }
 
-// Asker is [Responders.First] as a function, nil for nobody.
+// Asker asks who can be asked when a request of the client needs a new connection; nil is nobody.
 func (s *Responders) Asker(client process.ID) ask.Func {
-	if p := s.First(client); p != nil {
+	if p := s.first(client); p != nil {
 		return p.Ask
 	}
 	return nil
@@ -180,7 +179,7 @@ func (s *Responders) Instead(client process.ID) ask.Func {
 		case hasTerminal:
 			return ask.Answer{}, hsm.ErrNoTerminal
 		}
-		if p := s.First(client); p != nil {
+		if p := s.first(client); p != nil {
 			return p.Ask(ctx, q)
 		}
 		return ask.Answer{}, hsm.ErrNoTerminal

@@ -65,7 +65,7 @@ func (p *person) Ask(_ context.Context, q ask.Question) (ask.Answer, error) {
 func TestWhoIsAsked(t *testing.T) {
 	s := NewResponders(time.Now().Add(-time.Hour))
 	client, other := process.ID{PID: 1 << 30, Start: 1}, process.ID{PID: 1<<30 + 1, Start: 1}
-	if s.First(client) != nil || s.Asker(client) != nil {
+	if s.first(client) != nil || s.Asker(client) != nil {
 		t.Error("somebody is there")
 	}
 	if _, err := s.Instead(client).Confirm(t.Context(), hsm.ConfirmPrompt{}); !errors.Is(err, hsm.ErrNoTerminal) {

@@ -62,12 +62,6 @@ func ParseCertificateAnswer(b []byte) ([]*x509.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrAnswer, err)
 	}
-	return ParseChain(der, chain)
-}
-
-// ParseChain reads a certificate and the issuers to present after it, each DER.
-// Errors wrap [ErrAnswer].
-func ParseChain(der []byte, chain [][]byte) ([]*x509.Certificate, error) {
 	if len(chain) > maxChain {
 		return nil, fmt.Errorf("%w: %d issuer certificates, but at most %d are allowed", ErrAnswer, len(chain), maxChain)
 	}
