@@ -2,11 +2,12 @@ package hsm
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // Scdaemon is GnuPG's smart card daemon. It keeps a card for itself long after
-// gpg or ssh used it, and lets go when it is told to.
+// gpg or ssh used it, and ends when it is told to.
 const Scdaemon = "scdaemon"
 
 // BusyError says that other programs hold a card. It wraps [ErrBusy].
@@ -22,23 +23,14 @@ func (e *BusyError) Error() string { return fmt.Sprintf("reader %q: %v", e.Reade
 // Unwrap returns [ErrBusy].
 func (e *BusyError) Unwrap() error { return ErrBusy }
 
-// Releasable tells whether [Scdaemon] is among the holders.
-func (e *BusyError) Releasable() bool {
-	for _, h := range e.Holders {
-		if strings.HasPrefix(h, Scdaemon+" ") {
-			return true
-		}
-	}
-	return false
-}
-
 // Hint names the holders and the remedy.
 func (e *BusyError) Hint() string {
-	switch held := "likely held by " + strings.Join(e.Holders, ", "); {
-	case e.Releasable():
-		return held + "; `kubehsm token release` (`gpgconf --kill scdaemon`) releases it"
+	held := "likely held by " + strings.Join(e.Holders, ", ")
+	switch {
+	case slices.ContainsFunc(e.Holders, func(h string) bool { return strings.HasPrefix(h, Scdaemon+" ") }):
+		return held + "; `gpgconf --kill scdaemon` releases it"
 	case len(e.Holders) > 0:
 		return held + "; close that program"
 	}
-	return "close other programs that use the token: a browser, an SSH agent, or gpg (`kubehsm token release`)"
+	return "close other programs that use the token: a browser, an SSH agent, or gpg (`gpgconf --kill scdaemon`)"
 }

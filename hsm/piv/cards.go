@@ -15,7 +15,6 @@ import (
 type cards struct {
 	system   pcsc.System
 	patience time.Duration
-	busy     func(context.Context, *hsm.BusyError) bool
 	finish   hsm.Finishing
 	row      time.Duration // operations may follow each other at once for so long
 
@@ -91,10 +90,6 @@ func (c *cards) open(ctx context.Context, r pcsc.Reader, op *applet.Operation) (
 		return nil, err
 	}
 	card, err := c.system.Connect(ctx, r.Name, c.patience)
-	var held *hsm.BusyError
-	if errors.As(err, &held) && c.busy != nil && c.busy(ctx, held) {
-		card, err = c.system.Connect(ctx, r.Name, c.patience)
-	}
 	if err != nil {
 		return nil, err
 	}

@@ -19,9 +19,6 @@ type Options struct {
 	// Patience is how long to wait for a card that another program holds
 	// before [hsm.ErrBusy]; 0 is two seconds.
 	Patience time.Duration
-	// Busy is told when a card stays held by other programs, and returns true if
-	// that has been mended: then it is tried once more. Nil is never.
-	Busy func(ctx context.Context, err *hsm.BusyError) bool
 	// Finishing is told where a card has begun what must not be given up; may be nil.
 	Finishing hsm.Finishing
 }
@@ -46,7 +43,7 @@ const defaultPatience = 2 * time.Second
 func New(o Options) *Driver {
 	return &Driver{
 		cards: &cards{
-			system: pcsc.New(), patience: cmp.Or(o.Patience, defaultPatience), busy: o.Busy, finish: o.Finishing,
+			system: pcsc.New(), patience: cmp.Or(o.Patience, defaultPatience), finish: o.Finishing,
 			row:   longestRow,
 			turns: map[string]*turn{}, known: map[insertion]hsm.Abilities{},
 		},

@@ -83,36 +83,6 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestBusyMended: who is told that the card is held may mend it.
-func TestBusyMended(t *testing.T) {
-	r := newRig(t, vcard.Config{})
-	ctx, err := scard.EstablishContext()
-	must(t, err)
-	defer ctx.Release()
-	c, err := ctx.Connect(r.lab.Reader(0), scard.ShareExclusive, scard.ProtocolAny)
-	must(t, err)
-	told, mends, patience := 0, false, r.d.cards.patience
-	r.d.cards.patience = 50 * time.Millisecond
-	r.d.cards.busy = func(_ context.Context, held *hsm.BusyError) bool {
-		if told++; held.Reader != r.lab.Reader(0) {
-			t.Errorf("reader %q", held.Reader)
-		}
-		if mends {
-			r.d.cards.patience = patience
-			must(t, c.Disconnect(scard.LeaveCard))
-		}
-		return mends
-	}
-	_, err = r.tok.Info(t.Context())
-	want(t, err, hsm.ErrBusy)
-	mends = true
-	_, err = r.tok.Info(t.Context())
-	must(t, err)
-	if told != 2 {
-		t.Errorf("told %d times", told)
-	}
-}
-
 // signerQuietly is a signer made without the card.
 func (r *rig) signerQuietly() *signer {
 	return &signer{ctx: context.Background(), t: r.tok, slot: 0x9a, code: codeP256,

@@ -3,6 +3,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,15 +19,14 @@ import (
 
 // Apart returns drivers that run each source, a PKCS#11 library or the smart card service, in
 // its own worker process, `exe agent worker`. A source that crashes or hangs is named in a
-// Problem, and the others still work. This process loads no library. asking reports whether a
-// driver waits for a person.
-func Apart(o Options, drivers hsm.Drivers, asking func() bool) hsm.Drivers {
+// Problem, and the others still work. This process loads no library.
+func Apart(o Options, drivers hsm.Drivers) hsm.Drivers {
 	all := make(hsm.Drivers, 0, len(drivers))
 	for _, d := range drivers {
 		if s, ok := d.(hsm.Surveyor); ok {
-			d = newApart(s, newWorkers(o), asking)
+			d = newApart(s, newWorkers(o))
 		} else if !hsm.KindOf(d.Scheme()).Modules {
-			d = newCards(d, asking)
+			d = newCards(d)
 		}
 		all = append(all, d)
 	}
@@ -37,7 +37,6 @@ func Apart(o Options, drivers hsm.Drivers, asking func() bool) hsm.Drivers {
 type apart struct {
 	inner   hsm.Surveyor
 	workers *workers
-	asking  func() bool
 	limit   time.Duration   // see source
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
@@ -60,8 +59,8 @@ const (
 	surveyTimeout = 2 * time.Minute
 )
 
-func newApart(inner hsm.Surveyor, ws *workers, asking func() bool) *apart {
-	a := &apart{inner: inner, workers: ws, asking: asking, limit: listTimeout, sources: map[hsm.Source]*source{}}
+func newApart(inner hsm.Surveyor, ws *workers) *apart {
+	a := &apart{inner: inner, workers: ws, limit: listTimeout, sources: map[hsm.Source]*source{}}
 	if !hsm.KindOf(inner.Scheme()).Modules {
 		a.limit = cardsTimeout
 	}
@@ -123,12 +122,12 @@ func gather[T any](
 		readings[i] = begin(s)
 		limit = min(limit, a.limit-time.Since(readings[i].began))
 	}
-	patience := newPatience(wait, max(limit, time.Millisecond))
-	defer patience.end()
+	patience, stop := context.WithTimeout(context.Background(), cmp.Or(wait, max(limit, time.Millisecond)))
+	defer stop()
 	for i, s := range sources {
-		found, more, err := of(s).result(ctx, readings[i], patience, a.asking)
+		found, more, err := of(s).result(ctx, patience, readings[i])
 		pending := errors.Is(err, hsm.ErrPending)
-		over := time.Since(readings[i].began) >= a.limit && !a.asking()
+		over := time.Since(readings[i].began) >= a.limit
 		switch {
 		case pending && found != nil && !over:
 			err = nil // the last answer still counts

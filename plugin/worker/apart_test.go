@@ -28,7 +28,7 @@ func testDrivers(h *Host) hsm.Drivers {
 	if lie := os.Getenv(lieVar); lie != "" {
 		return hsm.Drivers{liar{soft, lie}}
 	}
-	return hsm.Drivers{soft, piv.New(piv.Options{Busy: h.Busy, Finishing: h.Finishing})}
+	return hsm.Drivers{soft, piv.New(piv.Options{Finishing: h.Finishing})}
 }
 
 // lieVar has a worker's driver speak of a token with that label, see [liar].
@@ -132,7 +132,7 @@ func (b badLibraries) driverWith(t *testing.T, o Options, limit time.Duration, h
 	}
 	inner := pkcs11.New(pkcs11.Options{Modules: modules, LockDir: t.TempDir()})
 	o.Exe, o.Patient = os.Args[0], true
-	l := newApart(inner, newWorkers(o), func() bool { return false })
+	l := newApart(inner, newWorkers(o))
 	if l.limit = limit; limit == 0 {
 		l.limit = time.Hour
 	}

@@ -102,14 +102,11 @@ func askWorker[A, Q any](ctx context.Context, w *peer, c *link.Client, op string
 		shown.begin(func() (done func()) { return show(w.library) })
 	}
 	defer shown.end()
-	person := &person{wait: shown, token: o.token, release: w.o.Release, pins: &w.pins}
+	person := &person{wait: shown, token: o.token, pins: &w.pins}
 	defer person.over()
 	options := link.Options{Limit: limit, Secret: o.secret, Received: o.received, Finishing: w.o.Finishing}
 	if p := ask.From(o.prompter); p != nil {
 		options.Prompter = person.before(p)
-	}
-	if w.o.Release != nil {
-		options.Release = person.let
 	}
 	if w.o.Patient && !o.quiet {
 		options.Outcome, options.Left = outcomeTimeout, func() { w.process.left.Store(true) }
@@ -186,9 +183,8 @@ func (w *peer) ended(err error, given hsm.PINKind, token *hsm.TokenInfo) error {
 // person is the prompter that an operation asks. Only the words of an error cross to the worker;
 // person gives the caller the original error back.
 type person struct {
-	wait    *wait
-	token   *hsm.TokenInfo // the token that is asked about, nil before it has a name
-	release func(context.Context, *hsm.BusyError) bool
+	wait  *wait
+	token *hsm.TokenInfo // the token that is asked about, nil before it has a name
 
 	mu   sync.Mutex
 	pins *atomic.Int32
@@ -259,12 +255,6 @@ func (p *person) before(next ask.Func) ask.Func {
 		}
 		return a, err
 	}
-}
-
-// let may have a held card released.
-func (p *person) let(ctx context.Context, held *hsm.BusyError) bool {
-	defer p.wait.hold()()
-	return p.release(ctx, held)
 }
 
 // own returns the prompter's last error if err has the same words, and err otherwise.

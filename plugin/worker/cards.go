@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,6 @@ type cards struct {
 	hsm.Driver
 	lister[hsm.View]
 	limit  time.Duration   // cardsTimeout
-	asking func() bool     // tells that a reading waits for a person
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 }
@@ -31,8 +31,8 @@ var (
 // that others hold is waited for, and a slow one has many slots.
 const cardsTimeout = 20 * time.Second
 
-func newCards(d hsm.Driver, asking func() bool) *cards {
-	c := &cards{Driver: d, limit: cardsTimeout, asking: asking}
+func newCards(d hsm.Driver) *cards {
+	c := &cards{Driver: d, limit: cardsTimeout}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }
@@ -42,14 +42,14 @@ func (c *cards) Views(
 	ctx context.Context, wait time.Duration, skip func(hsm.TokenInfo) bool,
 ) ([]hsm.View, []hsm.Problem, error) {
 	r := c.begin(func() ([]hsm.View, []hsm.Problem, error) { return hsm.ReadViews(c.ctx, c.Driver, skip) })
-	patience := newPatience(wait, c.limit)
-	defer patience.end()
-	views, problems, err := c.result(ctx, r, patience, c.asking)
+	patience, stop := context.WithTimeout(context.Background(), cmp.Or(wait, c.limit))
+	defer stop()
+	views, problems, err := c.result(ctx, patience, r)
 	switch {
 	case !errors.Is(err, hsm.ErrPending):
 		return views, problems, err
 	case wait == 0:
-	case time.Since(r.began) >= c.limit && !c.asking():
+	case time.Since(r.began) >= c.limit:
 		return views, []hsm.Problem{{Source: smartCards, Err: lateCards(c.limit)}}, nil
 	case views != nil:
 		return views, nil, nil // the last answer still counts
@@ -77,8 +77,7 @@ func (c *cards) Watch(ctx context.Context) error {
 	return w.Watch(ctx)
 }
 
-// Close implements [hsm.Driver]. A question that a reading has asked is taken back
-// before.
+// Close implements [hsm.Driver], once no reading uses the inner driver any more.
 func (c *cards) Close() error {
 	c.cancel()
 	c.mu.Lock()

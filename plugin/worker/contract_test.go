@@ -17,7 +17,7 @@ import (
 func apartFrom(t *testing.T, inner hsm.Surveyor) hsm.Driver {
 	t.Helper()
 	t.Setenv(lockVar, t.TempDir())
-	d := Apart(Options{Exe: os.Args[0], Patient: true}, hsm.Drivers{inner}, func() bool { return false })[0]
+	d := Apart(Options{Exe: os.Args[0], Patient: true}, hsm.Drivers{inner})[0]
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)

@@ -3,11 +3,8 @@
 package worker
 
 import (
-	"context"
 	"sync"
 	"time"
-
-	"github.com/kubehsm/kubehsm/hsm"
 )
 
 // Host is a worker process's own part: what its drivers say to the process that started
@@ -19,36 +16,27 @@ type Host struct {
 	idle      *sync.Cond // signaled when finishing is 0
 }
 
-// NewHost returns a host whose Busy and Finishing drivers can be made with.
+// NewHost returns a host whose Finishing drivers can be made with.
 func NewHost() *Host {
 	h := &Host{sessions: map[*workerSession]struct{}{}}
 	h.idle = sync.NewCond(&h.mu)
 	return h
 }
 
-type sessionKey struct{}
-
 // begin is called at the beginning of an operation of s, ended at its end. wants says that
 // the parent wants to know what must not be left half-way.
-func (h *Host) begin(ctx context.Context, s *workerSession, wants bool) (_ context.Context, ended func()) {
-	ctx = context.WithValue(ctx, sessionKey{}, s)
+func (h *Host) begin(s *workerSession, wants bool) (ended func()) {
 	if !wants {
-		return ctx, func() {}
+		return func() {}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.sessions[s] = struct{}{}
-	return ctx, func() {
+	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		delete(h.sessions, s)
 	}
-}
-
-// Busy asks the parent to have a held card released, for the operation whose context ctx is.
-func (h *Host) Busy(ctx context.Context, held *hsm.BusyError) bool {
-	s, ok := ctx.Value(sessionKey{}).(*workerSession)
-	return ok && s.asker.Release(ctx, held)
 }
 
 // Finishing is an [hsm.Finishing].

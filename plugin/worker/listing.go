@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -52,52 +51,20 @@ func (l *lister[T]) begin(read func() ([]T, []hsm.Problem, error)) *reading[T] {
 	return r
 }
 
-// patience is how long readings are waited for.
-type patience struct {
-	whole bool // the limit restarts while a person is asked
-	limit time.Duration
-	late  <-chan struct{}
-	stop  func()
-}
-
-// newPatience waits for wait, or as long as limit says if that is 0.
-func newPatience(wait, limit time.Duration) *patience {
-	p := &patience{whole: wait == 0, limit: cmp.Or(wait, limit), stop: func() {}}
-	p.again()
-	return p
-}
-
-// again begins anew.
-func (p *patience) again() {
-	p.stop()
-	ctx, cancel := context.WithTimeout(context.Background(), p.limit)
-	p.late, p.stop = ctx.Done(), cancel
-}
-
-// end frees what it has.
-func (p *patience) end() { p.stop() }
-
-// result waits for r until p is late: then it is what was found the last time, if anything,
+// result waits for r until patience ends: then it is what was found the last time, if anything,
 // and an error with [hsm.ErrPending].
-func (l *lister[T]) result(
-	ctx context.Context, r *reading[T], p *patience, asking func() bool,
-) ([]T, []hsm.Problem, error) {
+func (l *lister[T]) result(ctx, patience context.Context, r *reading[T]) ([]T, []hsm.Problem, error) {
 	select {
 	case <-r.done:
 		return r.found, r.more, r.err
 	default:
 	}
-	for waited := false; !waited; {
-		select {
-		case <-r.done:
-			return r.found, r.more, r.err
-		case <-ctx.Done():
-			return nil, nil, ctx.Err()
-		case <-p.late:
-			if waited = !p.whole || !asking(); !waited {
-				p.again()
-			}
-		}
+	select {
+	case <-r.done:
+		return r.found, r.more, r.err
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	case <-patience.Done():
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,9 +20,6 @@ type Host struct{}
 // NewHost returns a host.
 func NewHost() *Host { return &Host{} }
 
-// Busy releases nothing.
-func (*Host) Busy(context.Context, *hsm.BusyError) bool { return false }
-
 // Finishing is told to nobody.
 func (*Host) Finishing() (done func()) { return func() {} }
 
@@ -31,11 +28,11 @@ func (*Host) Serve(context.Context, hsm.Drivers, *os.File) error { return errors
 
 // Apart: here all drivers run in this process, and only that of smart cards keeps
 // nobody waiting.
-func Apart(_ Options, drivers hsm.Drivers, asking func() bool) hsm.Drivers {
+func Apart(_ Options, drivers hsm.Drivers) hsm.Drivers {
 	all := slices.Clone(drivers)
 	for i, d := range all {
 		if !hsm.KindOf(d.Scheme()).Modules {
-			all[i] = newCards(d, asking)
+			all[i] = newCards(d)
 		}
 	}
 	return all

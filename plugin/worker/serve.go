@@ -54,7 +54,7 @@ type worker struct {
 // Serve is the worker process: it does what the process that started it asks
 // until that closes control, see [child.Control], or ctx ends; then it locks the
 // tokens that are still open, once nothing has to be finished. It makes the process
-// non-dumpable. The drivers are made with h's Busy and Finishing. The caller should exit
+// non-dumpable. The drivers are made with h's Finishing. The caller should exit
 // when it returns: a library that hangs may still be at it.
 func (h *Host) Serve(ctx context.Context, drivers hsm.Drivers, control *os.File) error {
 	if err := errors.Join(hsm.Harden(), child.LockMemory()); err != nil {
@@ -121,10 +121,9 @@ func (w *worker) serve(ctx context.Context, c net.Conn) {
 	s := &workerSession{worker: w, asker: link.NewAsker(l), server: l}
 	defer s.asker.Close()
 	_ = l.Serve(func(r link.Received) error { // a parent that is gone needs no answer
-		s.asker.Releases = r.Releases
 		over := w.watch(l.Context())
-		ctx, ended := w.host.begin(l.Context(), s, r.Finishing)
-		out, err := s.operate(ctx, r)
+		ended := w.host.begin(s, r.Finishing)
+		out, err := s.operate(l.Context(), r)
 		ended()
 		over()
 		if err != nil {

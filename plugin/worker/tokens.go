@@ -24,9 +24,6 @@ type Options struct {
 	// Patient allows libraries and cards minutes: a person sees the waiting message and can stop
 	// the command.
 	Patient bool
-	// Release, if not nil, may have a card released that another program holds, and tells
-	// whether it did.
-	Release func(context.Context, *hsm.BusyError) bool
 	// Finishing is told while a change of a token is under way that must not be interrupted.
 	Finishing hsm.Finishing
 	// Longest bounds how long a worker may take; 0 is what each operation has.

@@ -55,7 +55,7 @@ func work() error {
 		return err
 	}
 	h := worker.NewHost()
-	return h.Serve(context.Background(), hsm.Drivers{piv.New(piv.Options{Busy: h.Busy, Finishing: h.Finishing})}, control)
+	return h.Serve(context.Background(), hsm.Drivers{piv.New(piv.Options{Finishing: h.Finishing})}, control)
 }
 
 const (
@@ -132,7 +132,7 @@ func program(args []string, getenv func(string) string, stdout, stderr io.Writer
 		Getenv: getenv, Setenv: func(string, string) error { return nil },
 		Executable: "/nonexistent/kubehsm", Version: "v0.0.0-test",
 		Drivers: func(o cli.DriverOptions) hsm.Drivers {
-			return hsm.Drivers{piv.New(piv.Options{Busy: o.Busy, Finishing: o.Finishing})}
+			return hsm.Drivers{piv.New(piv.Options{Finishing: o.Finishing})}
 		},
 	}
 }

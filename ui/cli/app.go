@@ -7,7 +7,6 @@ import (
 	"io"
 	"path/filepath"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -43,10 +42,6 @@ type app struct {
 
 	// holds: this is the agent, which has workers of its own.
 	holds bool
-
-	// offers: a person may be asked whether a held card shall be released.
-	offers bool
-	asking atomic.Bool // just now
 
 	started bool // a command's own work has begun: later errors are not about usage
 	asker   hsm.Prompter
@@ -101,12 +96,11 @@ func (a *app) env() (*env.Env, error) {
 		}
 		modules = append([]settings.Module{{Path: path}}, modules...)
 	}
-	options := DriverOptions{Dirs: dirs, Modules: modules, OnlyModules: config.OnlyModules, Busy: a.offerRelease,
+	options := DriverOptions{Dirs: dirs, Modules: modules, OnlyModules: config.OnlyModules,
 		Finishing: a.Finishing}
 	drivers := a.Drivers(options)
 	if !a.holds {
-		drivers = worker.Apart(worker.Options{Exe: a.Executable, Patient: true, Release: a.offerRelease,
-			Finishing: a.Finishing}, drivers, a.asking.Load)
+		drivers = worker.Apart(worker.Options{Exe: a.Executable, Patient: true, Finishing: a.Finishing}, drivers)
 	}
 	a.closers = append(a.closers, drivers.Close)
 	a.config = config

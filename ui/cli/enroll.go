@@ -76,12 +76,10 @@ kubehsm enroll --context trial --user jane --approve-with admin.kubeconfig --yes
 			return a.dropEnrollment(c.Context(), env, options.Name, f.yes)
 		}
 		if f.tui {
-			a.offers = false // the screen is the terminal UI's
 			err := a.screen(c.Context(), TUIOptions{Env: env, Enroll: true, Options: options, ClusterProgress: f.progress})
 			if !plainTerminal(err) {
 				return err
 			}
-			a.offers = true
 		}
 		return a.enrollByLines(c.Context(), env, options, f, o)
 	})

@@ -54,8 +54,6 @@ type DriverOptions struct {
 	Modules []settings.Module
 	// OnlyModules leaves out all others, and smart cards.
 	OnlyModules bool
-	// Busy may have a held card released; see package piv.
-	Busy func(context.Context, *hsm.BusyError) bool
 	// Finishing is the program's.
 	Finishing hsm.Finishing
 }

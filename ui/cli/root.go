@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,7 +17,6 @@ import (
 // execute runs the command that args name.
 func (a *app) execute(ctx context.Context, args []string) error {
 	trunk := a.trunkOf(args)
-	a.offers = slices.Contains([]string{"token", "key", "certificate", "enroll"}, trunk)
 	if len(args) == 0 {
 		trunk = noTrunk
 	}
@@ -151,7 +149,7 @@ func (a *app) trunks() []trunk {
 		grouped("token", groupTokens, "Look at and administer hardware tokens",
 			verbs{"Look", grow{a.tokenList, a.tokenInfo, a.tokenWait}},
 			verbs{"PIN and other secrets", grow{a.tokenPIN, a.tokenPUK, a.tokenManagementKey}},
-			verbs{"Set up", grow{a.tokenInit, a.tokenReset, a.tokenRelease}}),
+			verbs{"Set up", grow{a.tokenInit, a.tokenReset}}),
 		grouped("key", groupTokens, "Generate, show, move and delete keys on tokens",
 			verbs{"Look", grow{a.keyList, a.keyShow, a.keyAttest}},
 			verbs{"Change", grow{a.keyGenerate, a.keyDelete}}),

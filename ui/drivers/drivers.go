@@ -3,7 +3,6 @@
 package drivers
 
 import (
-	"context"
 	"path/filepath"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -20,8 +19,6 @@ type Options struct {
 	Modules []settings.Module
 	// OnlyModules leaves out all others, and smart cards.
 	OnlyModules bool
-	// Busy may have a held card released; see package piv.
-	Busy func(context.Context, *hsm.BusyError) bool
 	// Finishing is told while a token is changed; may be nil.
 	Finishing hsm.Finishing
 }
@@ -37,5 +34,5 @@ func New(o Options) hsm.Drivers {
 	if o.OnlyModules {
 		return append(all, leftOut{hsm.SchemePIV, "smart cards", o.Dirs.ConfigFile()})
 	}
-	return append(all, piv.New(piv.Options{Busy: o.Busy, Finishing: o.Finishing}))
+	return append(all, piv.New(piv.Options{Finishing: o.Finishing}))
 }

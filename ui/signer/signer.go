@@ -108,7 +108,7 @@ func (s Signer) options() (o externalsigner.Options, done func() error, err erro
 				modules = append(slices.Clone(modules), settings.Module{Path: module})
 			}
 			return worker.Apart(worker.Options{Exe: s.Executable, Patient: true},
-				s.Drivers(dirs, modules, config.OnlyModules), func() bool { return false })
+				s.Drivers(dirs, modules, config.OnlyModules))
 		},
 		Modules: externalsigner.Modules{State: dirs.State, Known: func(path string) bool {
 			return slices.ContainsFunc(s.Drivers(dirs, config.Modules, config.OnlyModules), func(d hsm.Driver) bool {

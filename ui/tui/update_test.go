@@ -28,7 +28,7 @@ func TestKeys(t *testing.T) {
 		sees   []string
 		not    []string
 	}{
-		{"help opens", false, atTokens, []string{"?"}, []string{"Keys", "release from scdaemon (scdaemon holds no card)"}, nil},
+		{"help opens", false, atTokens, []string{"?"}, []string{"Keys", "enroll"}, nil},
 		{"help scrolls", false, atTokens, []string{"?", "G"}, []string{"Everywhere", "quit now"}, nil},
 		{"help closes by q", false, atTokens, []string{"?", "q"}, []string{"trial"}, []string{"Everywhere"}},
 		{"filter takes q and ?", false, atTokens, []string{"/", `"q?"`}, []string{"/ q?", "No token or slot matches"}, []string{"Everywhere"}},

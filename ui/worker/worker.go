@@ -48,6 +48,6 @@ func work() error {
 	}
 	host := worker.NewHost()
 	all := drivers.New(drivers.Options{Dirs: dirs, Modules: config.Modules, OnlyModules: config.OnlyModules,
-		Busy: host.Busy, Finishing: host.Finishing})
+		Finishing: host.Finishing})
 	return host.Serve(ctx, all, control)
 }

@@ -41,7 +41,7 @@ func noReader() error {
 	return hint.With(ErrNoReader, hint.PerOS(
 		"plug the token in; if it is plugged in, check that `lsusb` lists it, that the package for CCID readers (ccid) "+
 			"is installed, that CCID is enabled on the YubiKey (`ykman config usb`), and that gpg does not hold it with "+
-			"its own driver (`kubehsm token release`)",
+			"its own driver (`gpgconf --kill scdaemon`)",
 		"plug the token in; if it is plugged in, check that CCID is enabled on it (`ykman config usb`)",
 		"plug the token in; if it is plugged in, check that the device manager lists a smart card reader"))
 }

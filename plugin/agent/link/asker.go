@@ -21,8 +21,6 @@ type Asker struct {
 	Waits bool
 	// Libraries says that it understands that a library is slow, too.
 	Libraries bool
-	// Releases says that the client can have a held card released, see [Header].
-	Releases bool
 	// Shared tells whether other programs may write to the client's terminal now; may
 	// be nil.
 	Shared func() bool
@@ -116,17 +114,6 @@ func (r *Asker) ShowWait(w ask.Wait) (done func()) {
 	return func() { r.takeDown(id) }
 }
 
-// Release asks the client to have a card released that held says is held, and tells whether
-// that was done.
-func (r *Asker) Release(ctx context.Context, held *hsm.BusyError) bool {
-	if !r.Releases {
-		return false
-	}
-	a, secret, err := r.send(ctx, prompt{Busy: held})
-	secret.Zero()
-	return err == nil && a.Yes
-}
-
 // takeDown ends what is shown; a client that is gone shows nothing any more.
 func (r *Asker) takeDown(id int) {
 	if !r.isClosed() {
@@ -160,7 +147,7 @@ func (r *Asker) send(ctx context.Context, q prompt) (answer, *hsm.Secret, error)
 	if err := r.server.event(event{Prompt: &q}); err != nil {
 		return answer{}, nil, gone(err)
 	}
-	if !q.Reach && q.Busy == nil {
+	if !q.Reach {
 		defer r.showing(q.Shared)()
 	}
 	a, secret, err := r.await(ctx, id)

@@ -64,8 +64,6 @@ type Options struct {
 	Secret *hsm.Secret
 	// Received, if not nil, takes a secret that comes before the answer, and owns it.
 	Received func(*hsm.Secret)
-	// Release, if not nil, may have a held card released, and tells whether it did.
-	Release func(context.Context, *hsm.BusyError) bool
 	// Finishing is told while the server is at something that must not be left half-way.
 	Finishing hsm.Finishing
 	// Outcome is how long the client waits for the answer after the context has ended and the
@@ -94,7 +92,7 @@ func (c *Client) Call(ctx context.Context, r Request, out any, o Options) error 
 	defer finishing.end()
 	defer c.cancel(ctx, o, finishing)()
 	h := r.Head()
-	h.V, h.Finishing, h.Releases = wire.Version, o.Finishing != nil, o.Release != nil
+	h.V, h.Finishing = wire.Version, o.Finishing != nil
 	h.Waits, h.Libraries = o.Waiting != nil, o.Waiting != nil
 	if err := c.request(r, o.Secret); err != nil {
 		return lost(ctx, err)

@@ -33,8 +33,6 @@ type Header struct {
 	// Finishing says that the client understands when something must not be left half-way.
 	// It is set by [Client.Call].
 	Finishing bool `json:"finishing,omitempty"`
-	// Releases says that the client can have a held card released. It is set by [Client.Call].
-	Releases bool `json:"releases,omitempty"`
 }
 
 // Head returns h itself, where a message embeds it.
@@ -70,8 +68,6 @@ type prompt struct {
 	Confirm *hsm.ConfirmPrompt `json:"confirm,omitempty"`
 	// Wait says why the client waits.
 	Wait *ask.Wait `json:"wait,omitempty"`
-	// Busy asks whether the client had a held card released.
-	Busy *hsm.BusyError `json:"busy,omitempty"`
 	// Reach asks whether a touch would be seen.
 	Reach bool `json:"reach,omitempty"`
 	// Raw says that the client waits with its terminal in raw mode, see [ask.Question].

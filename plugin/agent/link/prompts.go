@@ -66,7 +66,7 @@ func (s *prompts) show(p prompt) error {
 	n := len(s.shown)
 	s.mu.Unlock()
 	kinds := 0
-	for _, is := range []bool{p.PIN != nil, p.Confirm != nil, p.Touch != nil, p.Wait != nil, p.Busy != nil, p.Reach} {
+	for _, is := range []bool{p.PIN != nil, p.Confirm != nil, p.Touch != nil, p.Wait != nil, p.Reach} {
 		if is {
 			kinds++
 		}
@@ -98,15 +98,8 @@ func (s *prompts) show(p prompt) error {
 	}
 	s.mu.Unlock()
 	resume := func() {}
-	if p.PIN != nil || p.Confirm != nil || p.Busy != nil {
+	if p.PIN != nil || p.Confirm != nil {
 		resume = s.clock.hold()
-	}
-	if p.Busy != nil {
-		s.wg.Go(func() {
-			defer resume()
-			defer s.done(p.ID)
-			s.release(ctx, p)
-		})
 	}
 	if p.PIN != nil || p.Confirm != nil || p.Reach {
 		s.wg.Go(func() {
@@ -134,14 +127,6 @@ func (s *prompts) answer(ctx context.Context, id int, q ask.Question) {
 		err = s.client.write(answer{ID: id, Yes: a.Yes || q.Reach})
 	}
 	if err != nil {
-		s.cancel() // the reader sees the same broken connection and reports it
-	}
-}
-
-// release has a held card released, and says whether it was.
-func (s *prompts) release(ctx context.Context, p prompt) {
-	yes := s.o.Release != nil && s.o.Release(ctx, p.Busy)
-	if s.client.write(answer{ID: p.ID, Yes: yes}) != nil {
 		s.cancel() // the reader sees the same broken connection and reports it
 	}
 }

@@ -21,8 +21,6 @@ type Text struct {
 	tone   Tone
 	draw   func(t theme.Theme, w int) []string
 	copy   screen.CopyMsg
-	also   screen.Action // something that helps, and what it sends; none if it has no key
-	sends  tea.Msg
 	keys   keys.Map
 	scroll widget.Scroll
 }
@@ -39,8 +37,7 @@ func NewText(k keys.Map, m screen.TextMsg) *Text {
 		}}
 }
 
-// NewFailure returns a dialog for an error. A card that GnuPG's daemon holds can
-// be had from there.
+// NewFailure returns a dialog for an error.
 func NewFailure(k keys.Map, m screen.FailureMsg) *Text {
 	d := &Text{title: m.Title, tone: Caution, keys: k, draw: func(t theme.Theme, w int) []string {
 		return widget.Failure(t, m.Err, w)
@@ -48,9 +45,6 @@ func NewFailure(k keys.Map, m screen.FailureMsg) *Text {
 	var forbidden interface{ Grant() string }
 	if errors.As(m.Err, &forbidden) {
 		d.copy = screen.CopyMsg{What: "role", Text: forbidden.Grant()}
-	}
-	if screen.Releasable(m.Err) {
-		d.also, d.sends = act(keys.Letter("s", "release from scdaemon")), screen.OperationMsg{Operation: screen.Release()}
 	}
 	return d
 }
@@ -67,9 +61,6 @@ func (d *Text) Actions() []screen.Action {
 	if d.copy.Text != "" {
 		a = append(a, act(keys.As(d.keys.Copy, "copy "+d.copy.What)))
 	}
-	if d.sends != nil {
-		a = append(a, d.also)
-	}
 	return a
 }
 
@@ -81,8 +72,6 @@ func (d *Text) Update(msg tea.Msg, _ time.Time) (bool, tea.Cmd) {
 		return false, nil
 	case d.copy.Text != "" && key.Matches(k, d.keys.Copy):
 		return false, screen.Send(d.copy)
-	case d.sends != nil && key.Matches(k, d.also.Key):
-		return true, screen.Send(d.sends)
 	}
 	return key.Matches(k, d.keys.Back, d.keys.Quit, d.keys.Enter), nil
 }

@@ -423,13 +423,6 @@ func TestSOPIN(t *testing.T) {
 	}
 }
 
-// TestBusy: where the screen says that GnuPG's daemon holds the card, a key releases it.
-func TestBusy(t *testing.T) {
-	r := open(t)
-	r.card.Fail(hsmtest.OpAdminister, &hsm.BusyError{Reader: "Yubico", Holders: []string{hsm.Scdaemon + " (process 7)"}})
-	r.steps("s release from scdaemon", "u")
-}
-
 // TestComesBack: a token that is pulled and plugged in again appears without a key press.
 func TestComesBack(t *testing.T) {
 	r := open(t)

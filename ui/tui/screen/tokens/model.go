@@ -208,7 +208,7 @@ func (m *Model) Acts() screen.Acts {
 			noKey = "there is no key"
 		}
 	}
-	acts := screen.Acts{
+	return screen.Acts{
 		screen.On(screen.Action{Key: keys.As(m.keys.Enter, "open"), Reason: none}, "token info; key show", func() tea.Cmd {
 			return screen.Send(screen.OpenMsg{Screen: m.open.Token(*r.token, r.slot)})
 		}),
@@ -231,10 +231,6 @@ func (m *Model) Acts() screen.Acts {
 		screen.On(screen.Action{Key: m.keys.Command, Reason: none, Quiet: true}, "",
 			func() tea.Cmd { return screen.Send(m.command(r)) }),
 	}
-	held := screen.When(!m.held(), "scdaemon holds no card")
-	return slices.Insert(acts, 2, screen.On(screen.Action{Key: keys.Letter("s", "release from scdaemon"),
-		Reason: held, Writes: true, Quiet: held != ""}, "token release",
-		func() tea.Cmd { return screen.Operate(screen.Release()) }))
 }
 
 // Finds implements [screen.Finder]: each token, and each slot that holds something, with
@@ -296,19 +292,6 @@ func (m *Model) Actions() []screen.Action {
 }
 
 // held tells whether a card is held by GnuPG's daemon.
-func (m *Model) held() bool {
-	for _, p := range m.store.Tokens.Value.Problems {
-		if screen.Releasable(p.Err) {
-			return true
-		}
-	}
-	for _, v := range m.store.Tokens.Value.Views {
-		if screen.Releasable(v.Err) {
-			return true
-		}
-	}
-	return screen.Releasable(m.store.Tokens.Err)
-}
 
 func (m *Model) selected() (row, bool) {
 	if m.nav.Index >= len(m.rows) {

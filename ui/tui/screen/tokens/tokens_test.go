@@ -66,14 +66,3 @@ func TestOpens(t *testing.T) {
 	r.Loses("Tokens › blue")
 	r.Walk("e", "~This is not possible yet")
 }
-
-// TestBusy: where the screen says that GnuPG's daemon holds the card, a key releases it.
-func TestBusy(t *testing.T) {
-	w := screentest.New(t)
-	w.Tokens.Add(hsmtest.FakeOptions{Label: "blue"})
-	r := w.Open("")
-	r.Walk("~blue", "s", "~release from scdaemon: scdaemon holds no card")
-	w.Cards.SetProblems(hsm.Problem{Source: "Yubico",
-		Err: &hsm.BusyError{Reader: "Yubico", Holders: []string{hsm.Scdaemon + " (process 7)"}}})
-	r.Walk("r", "~s release from scdaemon")
-}
