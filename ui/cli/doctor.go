@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow/doctor"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
@@ -17,7 +16,6 @@ var errUnhealthy = errors.New("a problem prevents signing in: see above")
 
 func (a *app) doctor() *cobra.Command {
 	var offline, all bool
-	var unlock string
 	var o *format
 	c := a.inEnv(&cobra.Command{
 		Use:   "doctor",
@@ -25,28 +23,12 @@ func (a *app) doctor() *cobra.Command {
 		Long: `Checks everything between you, your token, kubectl and the clusters: readers and
 libraries, PINs, kubectl and the PATH, kubeconfig files and their locks, the agent,
 certificates, API servers and clocks; and, where nobody has to be asked for that, a
-sign-in to each cluster and the policies with revoked certificates. It changes nothing and asks for no PIN, unless
---unlock names a token: then it checks the private keys on the token too. The exit
-code is 1 if something prevents signing in.`,
-		Example: "kubehsm doctor\nkubehsm doctor --offline -o json\n" +
-			"kubehsm doctor --unlock pkcs11:token=trial",
-		Args: cobra.NoArgs,
+sign-in to each cluster and the policies with revoked certificates. It changes nothing
+and asks for no PIN. The exit code is 1 if something prevents signing in.`,
+		Example: "kubehsm doctor\nkubehsm doctor --offline -o json",
+		Args:    cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string, env *env.Env) error {
 		options := doctor.Options{Env: env, Getenv: a.Getenv, Online: !offline}
-		if unlock != "" {
-			u, err := hsm.ParseURI(unlock)
-			if err != nil {
-				return err
-			}
-			switch v, err := doctor.Unlock(c.Context(), env, u, a.prompter()); {
-			case err == nil:
-				options.Unlocked = &v
-			case c.Context().Err() == nil && doctor.IsFinding(err):
-				options.Refused = &doctor.Refused{Token: u, Err: err, Info: v.Info}
-			default:
-				return fmt.Errorf("--unlock: %w", err)
-			}
-		}
 		checks := doctor.Run(c.Context(), options, nil)
 		if err := c.Context().Err(); err != nil {
 			return err
@@ -75,7 +57,6 @@ code is 1 if something prevents signing in.`,
 	})
 	c.Flags().BoolVar(&offline, "offline", false, "contact no API server")
 	c.Flags().BoolVar(&all, "all", false, "list the checks that passed, too")
-	c.Flags().StringVar(&unlock, "unlock", "", "`URI` of a token to unlock and search for leftovers")
 	o = output(c)
 	return c
 }

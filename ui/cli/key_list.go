@@ -21,8 +21,7 @@ func (a *app) keyList() *cobra.Command {
 		Aliases: []string{"ls"},
 		Short:   "List the keys on the tokens",
 		Long: `Lists the keys on the tokens, and halves of keys that interrupted commands left, as far
-as the tokens show them without a PIN. "kubehsm doctor --unlock URI" also finds those
-that need the PIN, and says how to delete a half.`,
+as the tokens show them without a PIN. "kubehsm key delete" deletes a half.`,
 		Example: `kubehsm key list
 kubehsm key list --token 'pkcs11:token=trial' -o yaml`,
 		Args: cobra.NoArgs,

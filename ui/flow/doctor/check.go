@@ -1,11 +1,6 @@
 package doctor
 
-import (
-	"slices"
-
-	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/flow/token"
-)
+import "slices"
 
 // State is how a thing was found.
 type State string
@@ -45,10 +40,6 @@ type Check struct {
 	// Fix is the next step, with the command for this system; empty where there
 	// is nothing to do.
 	Fix string `json:"fix,omitempty"`
-	// Leftover is what was found on a token, where Found tells of that.
-	Leftover *token.Leftover `json:"-"`
-	// Hidden is a token that shows more when it is unlocked, see [Unlock].
-	Hidden *hsm.URI `json:"-"`
 }
 
 // Worst is the worst state among the checks, [OK] of none. [Unknown] and [Note]

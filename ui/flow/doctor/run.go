@@ -7,11 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
-	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
 // Options say what to look at.
@@ -23,17 +21,10 @@ type Options struct {
 	// sent, and, where nobody has to be asked to sign in, who you are and for the policies with
 	// revoked certificates, see [signIns] and [policies].
 	Online bool
-	// Unlocked is a token as [Unlock] has read it, nil for none: the others are looked at
-	// without a PIN.
-	Unlocked *hsm.View
-	// Refused is a token that [Unlock] could not read, nil for none: it is a finding.
-	Refused *Refused
 	// barePath is the PATH that no shell has added to.
 	barePath string
-	// enrollments and records read what is on record here. All examinations of a run share
-	// what is read once.
+	// enrollments reads the enrollments. All examinations of a run share what is read once.
 	enrollments func() ([]enrollment.Enrollment, error)
-	records     func() (token.Records, error)
 }
 
 func (o *Options) defaults() {
@@ -44,13 +35,6 @@ func (o *Options) defaults() {
 		o.barePath = systemPath(runtime.GOOS, o.Getenv)
 	}
 	o.enrollments = sync.OnceValues(o.Env.Enrollments().List)
-	o.records = sync.OnceValues(func() (token.Records, error) {
-		all, err := o.enrollments()
-		if err != nil {
-			return token.Records{}, err
-		}
-		return token.Tokens{Env: o.Env}.Records(all)
-	})
 }
 
 // systemPath is the PATH of what was not started by a shell: systemd's, that of

@@ -36,16 +36,10 @@ func tokens(ctx context.Context, o *Options) []Check {
 	var here []hsm.TokenInfo
 	for i := range areas {
 		here = append(here, areas[i].tokens...)
-		wg.Go(func() { found[i] = areas[i].look(ctx, o, all) })
+		wg.Go(func() { found[i] = areas[i].look(ctx, all) })
 	}
 	wg.Wait()
 	checks := append(service(), slices.Concat(found...)...)
-	if o.Refused != nil {
-		checks = append(checks, o.Refused.check())
-		if o.Refused.Info.Scheme != "" { // a library that failed is left alone for a while, and hides it
-			here = append(here, o.Refused.Info)
-		}
-	}
 	if len(here) == 0 {
 		checks = append(checks, Check{ID: "token", Group: GroupTokens, Title: "Tokens"}.
 			with(Failed, "no token was found", "There is nothing to keep a key in.",
@@ -141,7 +135,7 @@ func leaveTwinsOut(areas []area) {
 }
 
 // look says what there is in an area.
-func (a area) look(ctx context.Context, o *Options, all []enrollment.Enrollment) []Check {
+func (a area) look(ctx context.Context, all []enrollment.Enrollment) []Check {
 	kind, err := hsm.KindOf(a.driver.Scheme()), a.err
 	switch {
 	case errors.Is(err, hsm.ErrUnavailable):
@@ -179,7 +173,6 @@ func (a area) look(ctx context.Context, o *Options, all []enrollment.Enrollment)
 			checks = append(checks, c.with(state, v.Err.Error(), "Keys that cannot be read cannot be used.",
 				fixOr(v.Err, v.Info.Place().Again()+", and run `kubehsm doctor` again")))
 		} else {
-			checks = append(checks, leftovers(o, v)...)
 			checks = append(checks, gone(v, all)...)
 			checks = append(checks, certificates(v, all)...)
 		}

@@ -151,23 +151,6 @@ func (s Store) readRequest(path string, to *Request) error {
 	return nil
 }
 
-// RequestedKeys are the fingerprints of the keys for which requests were filed from here.
-func (s Store) RequestedKeys() ([]string, error) {
-	names, err := record.Names(s.requestsDir())
-	if err != nil {
-		return nil, fmt.Errorf("records of requests: %w", err)
-	}
-	var keys []string
-	for _, name := range names {
-		var o Request
-		if err := s.readRequest(filepath.Join(s.requestsDir(), name+".json"), &o); err != nil {
-			return nil, err
-		}
-		keys = append(keys, o.KeyHash)
-	}
-	return keys, nil
-}
-
 // endedKept is how long a cluster keeps a request that has ended.
 const endedKept = time.Hour
 

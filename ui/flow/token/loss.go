@@ -9,7 +9,6 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
-	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
@@ -142,14 +141,9 @@ func (k Keys) Find(ctx context.Context, u hsm.URI, p hsm.Prompter) (l Loss, done
 	return l, t.Close, nil
 }
 
-// enrolledWith names the enrollments whose key is in one of the slots.
+// enrolledWith names the enrollments whose key is in one of the slots. Where nothing tells the
+// public key of a private one, its place does.
 func (ts Tokens) enrolledWith(token hsm.TokenInfo, slots []hsm.Slot) ([]string, error) {
-	return withKeys(ts.Env.Enrollments().List, token, slots)
-}
-
-// withKeys names those of all enrollments whose key is in one of the slots. Where nothing
-// tells the public key of a private one, its place does.
-func withKeys(all func() ([]enrollment.Enrollment, error), token hsm.TokenInfo, slots []hsm.Slot) ([]string, error) {
 	var hashes []string
 	var untold []hsm.Slot
 	for _, s := range slots {
@@ -167,7 +161,7 @@ func withKeys(all func() ([]enrollment.Enrollment, error), token hsm.TokenInfo, 
 	if len(hashes) == 0 && len(untold) == 0 {
 		return nil, nil
 	}
-	enrolled, err := all()
+	enrolled, err := ts.Env.Enrollments().List()
 	if err != nil {
 		return nil, err
 	}

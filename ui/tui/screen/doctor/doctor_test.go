@@ -63,32 +63,3 @@ func TestLooksAgain(t *testing.T) {
 	r.Loses("the reader fell silent")
 	r.Walk("tab", "~Token blue")
 }
-
-// TestLeftover: what was left on a token is deleted from its finding, after the serial was
-// typed.
-func TestLeftover(t *testing.T) {
-	w := screentest.New(t)
-	card := w.Tokens.Add(hsmtest.FakeOptions{Label: "blue"})
-	tok, err := w.Tokens.Open(t.Context(), card.Info().URI())
-	if err == nil {
-		_, err = tok.Generate(t.Context(), hsm.GenerateOptions{Label: "forgotten"}, hsmtest.Typing(t, card.PIN()))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := w.Open("6")
-	r.Walk("~look again", "/", `"forgotten"`, "enter", "~no enrollment or request on this computer names",
-		"~kubehsm key delete --key", "~delete", "D", "~Destroy the key?", "~"+card.Info().Serial)
-	slots, err := tok.Slots(t.Context(), nil)
-	if err != nil || len(slots) != 1 {
-		t.Fatalf("nothing was confirmed: %v, %v", slots, err)
-	}
-	r.Walk(`"x"`, "enter", "~That does not match.", "backspace")
-	r.Loses("That does not match.")
-	r.Press(`"`+card.Info().Serial+`"`, "enter")
-	r.Until("deleted", func() bool {
-		slots, err := tok.Slots(t.Context(), nil)
-		return err == nil && len(slots) == 0
-	})
-	r.Loses(`"forgotten": a key`)
-}

@@ -21,13 +21,12 @@ import (
 type Model struct {
 	screen.Base
 	screen.Tools
-	look     doctor.Options
-	unlocked bool // The person asked for what look.Unlocked shows.
-	job      task.Handle
-	checks   []doctor.Check
-	all      bool // The list has the checks that passed, too.
-	done     bool
-	list     widget.List[doctor.Check]
+	look   doctor.Options
+	job    task.Handle
+	checks []doctor.Check
+	all    bool // The list has the checks that passed, too.
+	done   bool
+	list   widget.List[doctor.Check]
 }
 
 var _ screen.Screen = (*Model)(nil)
@@ -65,9 +64,8 @@ func (m *Model) Open(now time.Time) tea.Cmd {
 	m.job.Cancel()
 	m.checks, m.done = nil, false
 	m.list.Set(nil)
-	look := m.look // a later look has another reading
 	h, cmd := m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
-		all := doctor.Run(ctx, look, func(c doctor.Check) { m.Runner.Send(checkMsg{id: id, check: c}) })
+		all := doctor.Run(ctx, m.look, func(c doctor.Check) { m.Runner.Send(checkMsg{id: id, check: c}) })
 		return doneMsg{id: id, checks: all}
 	})
 	m.job = h
@@ -98,12 +96,6 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 			m.fill()
 			m.toWhatMatters()
 		}
-	case unlockedMsg:
-		m.look.Unlocked, m.unlocked = &msg.view, true
-		return m.Open(now)
-	case removedMsg:
-		m.look.Unlocked, m.unlocked = msg.view, msg.view != nil
-		return m.Open(now)
 	case tea.KeyPressMsg, tea.PasteMsg, widget.RowMsg:
 		if m.list.Update(msg, m.Keys) {
 			return nil
@@ -125,28 +117,18 @@ func (m *Model) fill() {
 	m.list.Set(problems)
 }
 
-// toWhatMatters puts the cursor on the first leftover where the person gave the PIN to see
-// them, else on what is worst.
+// toWhatMatters puts the cursor on what is worst.
 func (m *Model) toWhatMatters() {
-	matters := []func(doctor.Check) bool{
-		func(c doctor.Check) bool { return m.unlocked && c.Leftover != nil },
-		func(c doctor.Check) bool { return c.State == doctor.Failed },
-		func(c doctor.Check) bool { return c.State == doctor.Warning },
-	}
-	for _, does := range matters {
-		if i := slices.IndexFunc(m.checks, does); i >= 0 {
+	for _, state := range []doctor.State{doctor.Failed, doctor.Warning} {
+		if i := slices.IndexFunc(m.checks, func(c doctor.Check) bool { return c.State == state }); i >= 0 {
 			m.list.Select(m.checks[i].ID)
-			break
+			return
 		}
 	}
-	m.unlocked = false
 }
 
 func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
-	cmd, _ := m.Press(k, m.Acts(), func() tea.Cmd {
-		m.look.Unlocked = nil // a reading with the PIN is old after it
-		return m.Open(now)
-	})
+	cmd, _ := m.Press(k, m.Acts(), func() tea.Cmd { return m.Open(now) })
 	return cmd
 }
 
@@ -158,13 +140,6 @@ func (m *Model) Acts() screen.Acts {
 		screen.On(screen.Action{Key: keys.As(m.Keys.Enter, "read"), Reason: none}, "", func() tea.Cmd {
 			return screen.Send(screen.TextMsg{Title: c.Title, Lines: sentences(c), What: "fix", Copy: c.Fix})
 		}),
-		screen.On(screen.Action{Key: m.Keys.Delete, Writes: true, Quiet: c.Leftover == nil,
-			Reason: screen.Because(none,
-				screen.When(c.Leftover == nil || c.Leftover.Command() == "", "nothing here can be deleted"))}, "key delete",
-			func() tea.Cmd { return m.remove(*c.Leftover) }),
-		screen.On(screen.Action{Key: keys.As(m.Keys.Unlock, "look with the PIN"), Quiet: c.Hidden == nil,
-			Reason: screen.Because(none, screen.When(c.Hidden == nil, "nothing is hidden here"))}, "",
-			func() tea.Cmd { return m.unlock(*c.Hidden) }),
 		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy fix"),
 			Reason: screen.Because(none, screen.When(c.Fix == "", "there is nothing to do"))}, "", func() tea.Cmd {
 			return screen.Send(screen.CopyMsg{What: "fix", Text: c.Fix})

@@ -3,7 +3,6 @@ package token
 import (
 	"context"
 	"errors"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -11,92 +10,8 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
-	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
-
-func leftovers(ts Tokens, info hsm.TokenInfo, slots []hsm.Slot) ([]Leftover, error) {
-	enrolled, err := ts.Env.Enrollments().List()
-	if err != nil {
-		return nil, err
-	}
-	r, err := ts.Records(enrolled)
-	if err != nil {
-		return nil, err
-	}
-	return r.Leftovers(info, slots)
-}
-
-// TestLeftoversOnACard: a key counts as left over until a record names it. Its command
-// removes it, and what belongs to somebody stays.
-func TestLeftoversOnACard(t *testing.T) {
-	w := certified(t) // 9a has a certificate, and 9c belongs to an enrollment
-	ts, k, card := Tokens{w.Env}, Keys{w.Env}, w.Card.Info()
-	left := func() []Leftover {
-		t.Helper()
-		d, err := ts.Details(t.Context(), card.URI())
-		if err != nil {
-			t.Fatal(err)
-		}
-		all, err := leftovers(ts, d.Info, d.Slots)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return all
-	}
-	if all := left(); len(all) != 0 {
-		t.Errorf("none is left over: %+v", all)
-	}
-	made := w.Generate(hsm.GenerateOptions{Slot: "9d"})
-	hash, err := hsm.Fingerprint(made.Key.Public)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := left()
-	want := "kubehsm key delete --key '" + at(w, "9d").Identity().String() + "'"
-	if len(all) != 1 || all[0].Slot.ID != "9d" || all[0].OfCertificate() || all[0].Resume != "" ||
-		all[0].Command() != want {
-		t.Fatalf("%+v, want %s", all, want)
-	}
-
-	store := enrolling.NewStore(w.Env)
-	j := &enrolling.Progress{Generating: true}
-	j.Options.Name, j.Options.Token, j.Options.Generate.Slot = "begun", card.URI(), "9d"
-	if err := store.Save(j); err != nil {
-		t.Fatal(err)
-	}
-	if all := left(); len(all) != 1 || all[0].Resume != "kubehsm join --name begun" &&
-		all[0].Resume != "kubehsm enroll --name begun" || !all[0].Since.Equal(j.Updated) {
-		t.Errorf("of an interrupted enrollment: %+v", all)
-	}
-	j.Before = []string{hash}
-	if err := store.Save(j); err != nil {
-		t.Fatal(err)
-	}
-	if all := left(); len(all) != 1 || all[0].Resume != "" {
-		t.Errorf("of before that enrollment: %+v", all)
-	}
-	if err := store.SaveRequest(enrolling.Request{Name: "own", Server: "https://x", KeyHash: hash}); err != nil {
-		t.Fatal(err)
-	}
-	if all := left(); len(all) != 0 {
-		t.Errorf("of a request: %+v", all)
-	}
-	if err := os.Remove(store.RequestPath("https://x", "own")); err != nil {
-		t.Fatal(err)
-	}
-
-	l, done, err := k.Find(t.Context(), at(w, "9d"), hsmtest.NewScript(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(k.Delete(t.Context(), at(w, "9d"), l, hsmtest.Typing(t, w.Card.PIN())), done()); err != nil {
-		t.Fatal(err)
-	}
-	if got := content(w); got != "9a with certificate, 9c" || len(left()) != 0 {
-		t.Errorf("afterwards there is %q, and left %+v", got, left())
-	}
-}
 
 // TestMakes: a card that says what it cannot do is believed before anybody is asked. A library
 // says it itself.
