@@ -14,16 +14,15 @@ import (
 // say what it cannot do. They are data: a process that does not hold the token
 // knows them too.
 type Abilities struct {
-	Generate          bool `json:"generate,omitempty"`          // [Token.Generate]
-	Store             bool `json:"store,omitempty"`             // [Token.StoreCertificate]
-	Delete            bool `json:"delete,omitempty"`            // [Token.Delete]
-	DeleteCertificate bool `json:"deleteCertificate,omitempty"` // [Administration]
-	Attest            bool `json:"attest,omitempty"`            // [Administration]
-	Details           bool `json:"details,omitempty"`           // [Administration]
-	ChangePIN         bool `json:"changePIN,omitempty"`         // [Administration], Unblock as well
-	ManagementKey     bool `json:"managementKey,omitempty"`     // [Administration]
-	Reset             bool `json:"reset,omitempty"`             // [Administration]
-	Initialize        bool `json:"initialize,omitempty"`        // [Initializer]
+	Generate      bool `json:"generate,omitempty"`      // [Token.Generate]
+	Store         bool `json:"store,omitempty"`         // [Token.StoreCertificate]
+	Delete        bool `json:"delete,omitempty"`        // [Token.Delete]
+	Attest        bool `json:"attest,omitempty"`        // [Administration]
+	Details       bool `json:"details,omitempty"`       // [Administration]
+	ChangePIN     bool `json:"changePIN,omitempty"`     // [Administration], Unblock as well
+	ManagementKey bool `json:"managementKey,omitempty"` // [Administration]
+	Reset         bool `json:"reset,omitempty"`         // [Administration]
+	Initialize    bool `json:"initialize,omitempty"`    // [Initializer]
 	// Policies tells that a new key's PIN and touch policy can be chosen.
 	Policies bool `json:"policies,omitempty"`
 	// Lack is about algorithms that keys cannot be made of. Of others they can, or
@@ -179,9 +178,6 @@ type Administration interface {
 	// Reset sets the whole application to the factory's state: it destroys all keys
 	// and certificates after p confirmed it by the serial.
 	Reset(ctx context.Context, p Prompter) error
-	// DeleteCertificate removes the certificate that the slot shows, with others for the
-	// same public key, and leaves the key and certificates for other keys.
-	DeleteCertificate(ctx context.Context, u URI, p Prompter) error
 	// Attest has the token state where the key was made and what guards it.
 	Attest(ctx context.Context, u URI) (Attestation, error)
 }
@@ -207,9 +203,6 @@ func (Unsupported) SetManagementKey(context.Context, ManagementKeyOptions, Promp
 
 // Reset implements [Administration].
 func (Unsupported) Reset(context.Context, Prompter) error { return ErrUnsupported }
-
-// DeleteCertificate implements [Administration].
-func (Unsupported) DeleteCertificate(context.Context, URI, Prompter) error { return ErrUnsupported }
 
 // Attest implements [Administration].
 func (Unsupported) Attest(context.Context, URI) (Attestation, error) {

@@ -112,7 +112,7 @@ func (f *Fake) Add(o FakeOptions) *FakeToken {
 		Firmware: "1.0.0", Reader: fmt.Sprintf("Fake reader %d", len(f.tokens)), Initialized: true,
 		Can: hsm.Abilities{Generate: true, Store: true, Delete: true, Policies: true},
 	}
-	info.Can.DeleteCertificate, info.Can.Details = o.Can.DeleteCertificate, o.Can.Details
+	info.Can.Details = o.Can.Details
 	info.Can.ChangePIN, info.Can.Reset = o.Can.ChangePIN, o.Can.Reset
 	info.Can.ManagementKey = o.Can.ManagementKey
 	if f.scheme == hsm.SchemePKCS11 {

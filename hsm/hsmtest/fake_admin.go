@@ -12,7 +12,7 @@ const FakePUK = "12345678"
 // Administered is what a card can do beside what every fake can, for
 // [FakeOptions.Can]. It attests nothing: no maker vouches for it.
 func Administered() hsm.Abilities {
-	return hsm.Abilities{DeleteCertificate: true, Details: true, ChangePIN: true,
+	return hsm.Abilities{Details: true, ChangePIN: true,
 		ManagementKey: true, Reset: true}
 }
 
@@ -169,26 +169,5 @@ func (h *fakeHandle) Reset(ctx context.Context, p hsm.Prompter) error {
 	h.slots, h.management = nil, ""
 	h.setPIN("123456")
 	h.setPUK(FakePUK)
-	return nil
-}
-
-// DeleteCertificate implements [hsm.Administration].
-func (h *fakeHandle) DeleteCertificate(ctx context.Context, u hsm.URI, p hsm.Prompter) error {
-	if err := h.admit(ctx, h.info.Can.DeleteCertificate); err != nil {
-		return err
-	}
-	s, err := h.lookup(ctx, u)
-	if err != nil {
-		return err
-	}
-	if err := h.Unlock(ctx, p); err != nil {
-		return err
-	}
-	if err := h.run(ctx, OpChange); err != nil {
-		return err
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s.cert = nil
 	return nil
 }

@@ -67,8 +67,6 @@ func (b *bench) wantRefusals(t *testing.T, tok hsm.Token, slot hsm.Slot, can hsm
 		}
 	}
 	refused(can.Delete, "delete", func() error { return tok.Delete(ctx, slot.URI, p) })
-	refused(can.DeleteCertificate, "delete the certificate",
-		func() error { return tok.DeleteCertificate(ctx, slot.URI, p) })
 	refused(can.Reset, "reset", func() error { return tok.Reset(ctx, p) })
 	refused(can.ManagementKey, "set the management key", func() error {
 		_, err := tok.SetManagementKey(ctx, hsm.ManagementKeyOptions{}, p)

@@ -258,16 +258,6 @@ func TestReset(t *testing.T) {
 	must(t, r.tok.Unlock(t.Context(), typing(t)))
 }
 
-func TestDelete(t *testing.T) {
-	r := newRig(t, vcard.Config{})
-	uri := func(slot string) hsm.URI { return hsm.URI{Scheme: hsm.SchemePIV, Slot: slot} }
-	r.generate(t, hsm.GenerateOptions{Slot: "82"}, typing(t))
-	r.certify(t, "82")
-	must(t, r.tok.DeleteCertificate(t.Context(), uri("82"), typing(t)))
-	want(t, r.tok.DeleteCertificate(t.Context(), uri("82"), typing(t)), hsm.ErrNoCertificate)
-	must(t, sign(r.signer(t, "82", typing(t))))
-}
-
 func TestAllSlots(t *testing.T) {
 	r := newRig(t, vcard.Config{})
 	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))

@@ -32,27 +32,3 @@ func (t *Token) StoreCertificate(ctx context.Context, u hsm.URI, cert *x509.Cert
 		return s.Objects.PutCertificate(id, cert)
 	})
 }
-
-// DeleteCertificate implements [hsm.Administration].
-func (t *Token) DeleteCertificate(ctx context.Context, u hsm.URI, p hsm.Prompter) error {
-	id, slot, err := t.occupied(ctx, u)
-	if err != nil {
-		return err
-	}
-	if slot.Certificate == nil && slot.Problem == "" {
-		return fmt.Errorf("slot %s: %w", slot.ID, hsm.ErrNoCertificate)
-	}
-	return manage(ctx, t, p, func(s *applet.Session) error {
-		found, err := s.Keys.Read(id)
-		if !applet.Refused(err) {
-			return err
-		}
-		if err := t.card.begin(s); err != nil {
-			return err
-		}
-		if err == nil && found.Guessed { // nothing but the certificate tells the key
-			return s.Objects.PutPlaceholder(id, found.Key.Public)
-		}
-		return s.Objects.DeleteCertificate(id)
-	})
-}

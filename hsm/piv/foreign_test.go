@@ -144,17 +144,10 @@ func TestPlainCardKeepsTrackOfItsKey(t *testing.T) {
 	}
 	_, err = tok.Generate(t.Context(), hsm.GenerateOptions{Slot: "9a"}, typing(t))
 	want(t, err, hsm.ErrOccupied)
-	want(t, tok.DeleteCertificate(t.Context(), made.URI, typing(t)), hsm.ErrNoCertificate)
 	cert := r.certify(t, "9a")
 	found, err = tok.Slot(t.Context(), made.URI)
 	if err != nil || !found.CertificateMatches() || !found.Certificate.Equal(cert) {
 		t.Errorf("%+v, %v", found, err)
-	}
-	must(t, tok.DeleteCertificate(t.Context(), made.URI, typing(t)))
-	found, err = tok.Slot(t.Context(), made.URI)
-	must(t, err)
-	if found.Key == nil || !hsm.SameKey(found.Key.Public, made.Key.Public) || found.Certificate != nil {
-		t.Errorf("without its certificate: %+v", found)
 	}
 	must(t, sign(r.signer(t, "9a", typing(t))))
 }

@@ -47,7 +47,7 @@ func TestKilledOnACard(t *testing.T) {
 					if s.ID != "82" || s.Half != c.half {
 						t.Errorf("after step %d slot %s has %q", step, s.ID, s.Half)
 					}
-					must(t, r.tok.DeleteCertificate(t.Context(), s.URI, typing(t)))
+					must(t, r.tok.Delete(t.Context(), s.URI, typing(t)))
 				}
 				if step == 0 && halves != 1 || !ended && halves != 0 {
 					t.Errorf("after step %d there are %d halves", step, halves)

@@ -64,7 +64,7 @@ const maxKnown = 64
 func abilities(v applet.Version, a applet.Answers) hsm.Abilities {
 	old := func(major, minor byte) bool { return a.Fits && !v.Since(major, minor) }
 	return hsm.Abilities{
-		Generate: true, Store: true, DeleteCertificate: true, Details: true, ChangePIN: true,
+		Generate: true, Store: true, Details: true, ChangePIN: true,
 		ManagementKey: a.SetManagement, Reset: v.Known(),
 		Policies: a.Extended(v) && !old(4, 0), Attest: a.Attest, Delete: a.Delete,
 		Lack: lack(v, a, old(5, 7)),

@@ -182,24 +182,3 @@ func TestInitialize(t *testing.T) {
 		t.Errorf("after erasing: %v", err)
 	}
 }
-
-func TestDeleteCertificate(t *testing.T) {
-	d, _ := softHSM(t)
-	tok := openToken(t, d)
-	slot := generateKey(t, tok, hsm.GenerateOptions{Label: "prod"})
-	del := func() error {
-		return tok.DeleteCertificate(t.Context(), slot.URI, hsmtest.Typing(t, testPIN))
-	}
-	if err := del(); !errors.Is(err, hsm.ErrNoCertificate) {
-		t.Errorf("without one: %v", err)
-	}
-	signer, err := tok.Signer(t.Context(), slot.URI, nil, nil)
-	must(t, err)
-	cert, err := hsmtest.Certify(signer, "jane")
-	must(t, err)
-	must(t, tok.StoreCertificate(t.Context(), slot.URI, cert, nil))
-	must(t, del())
-	if s, err := tok.Slot(t.Context(), slot.URI); err != nil || s.Certificate != nil || s.Key == nil {
-		t.Errorf("%+v, %v", s, err)
-	}
-}

@@ -68,28 +68,6 @@ func (t *token) StoreCertificate(ctx context.Context, u hsm.URI, cert *x509.Cert
 	return fault("store the certificate", err)
 }
 
-// DeleteCertificate implements [hsm.Administration].
-func (t *token) DeleteCertificate(ctx context.Context, u hsm.URI, p hsm.Prompter) error {
-	if err := t.Unlock(ctx, p); err != nil {
-		return err
-	}
-	e, _, err := lookup(ctx, t.d, u)
-	if err != nil {
-		return err
-	}
-	if len(e.certs) == 0 {
-		return fmt.Errorf("%s: %w", u, hsm.ErrNoCertificate)
-	}
-	var certs []p11.ObjectHandle
-	for _, c := range e.certs { // a certificate for another key, such as a CA's, was not shown
-		if hsm.SameKey(c.cert.PublicKey, e.certs[0].cert.PublicKey) {
-			certs = append(certs, c.handle)
-		}
-	}
-	err = t.d.writing(ctx, func(w writer) error { return w.destroy(certs...) })
-	return fault("delete the certificate", err)
-}
-
 // certificateTemplate describes an X.509 certificate object (PKCS#11 v2.40
 // section 4.6.3) beside e.
 func certificateTemplate(e *entry, label string, cert *x509.Certificate) ([]*p11.Attribute, error) {

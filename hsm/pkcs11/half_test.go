@@ -74,11 +74,7 @@ func TestHalves(t *testing.T) {
 		if err != nil || left.Half != c.half || left.Key != nil {
 			t.Fatalf("%s: %+v, %v", c.name, left, err)
 		}
-		remove := tok.Delete
-		if c.half == hsm.HalfCertificate {
-			remove = tok.DeleteCertificate
-		}
-		if err := remove(t.Context(), left.URI.Identity(), hsmtest.Typing(t, testPIN)); err != nil {
+		if err := tok.Delete(t.Context(), left.URI.Identity(), hsmtest.Typing(t, testPIN)); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		if _, err := tok.Slot(t.Context(), slot.URI); !errors.Is(err, hsm.ErrNoKey) {

@@ -318,7 +318,7 @@ func (m *module) token(slot uint) (hsm.TokenInfo, error) {
 	info.ReadOnly = t.Flags&p11.CKF_WRITE_PROTECTED != 0
 	info.PIN = pinState(t)
 	writes := !info.ReadOnly
-	info.Can = hsm.Abilities{Generate: writes, Store: writes, Delete: writes, DeleteCertificate: writes, ChangePIN: true,
+	info.Can = hsm.Abilities{Generate: writes, Store: writes, Delete: writes, ChangePIN: true,
 		Initialize: true}
 	return info, nil
 }

@@ -29,13 +29,6 @@ func (t *workerToken) Delete(ctx context.Context, u hsm.URI, p hsm.Prompter) err
 	return err
 }
 
-// DeleteCertificate implements [hsm.Administration].
-func (t *workerToken) DeleteCertificate(ctx context.Context, u hsm.URI, p hsm.Prompter) error {
-	q := useRequest{named{u}, asking{p != nil}}
-	_, err := callWorker[nothing](ctx, t.peer, opTokenDeleteCertificate, q, t.of(signTimeout, p))
-	return err
-}
-
 // Attest implements [hsm.Administration].
 func (t *workerToken) Attest(ctx context.Context, u hsm.URI) (hsm.Attestation, error) {
 	out, err := callWorker[attestAnswer](ctx, t.peer, opTokenAttest, named{u}, t.of(signTimeout, nil))

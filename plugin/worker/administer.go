@@ -30,10 +30,6 @@ func (s *workerSession) administer(ctx context.Context, t hsm.Token, r link.Rece
 		out, err = handle(ctx, r, func(ctx context.Context, q useRequest) (nothing, error) {
 			return nothing{}, t.Delete(ctx, q.URI, s.prompter(q.asking))
 		})
-	case opTokenDeleteCertificate:
-		out, err = handle(ctx, r, func(ctx context.Context, q useRequest) (nothing, error) {
-			return nothing{}, t.DeleteCertificate(ctx, q.URI, s.prompter(q.asking))
-		})
 	case opTokenAttest:
 		out, err = handle(ctx, r, func(ctx context.Context, q named) (a attestAnswer, err error) {
 			a.Attestation, err = t.Attest(ctx, q.URI)

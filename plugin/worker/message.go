@@ -25,17 +25,16 @@ const (
 	opTokenLock    = "token-lock"
 	opTokenClose   = "token-close"
 
-	opTokenSlots             = "token-slots" // a part at a time
-	opTokenGenerate          = "token-generate"
-	opTokenStore             = "token-store"
-	opTokenDelete            = "token-delete"
-	opTokenDetails           = "token-details"
-	opTokenChangePIN         = "token-change-pin"
-	opTokenUnblock           = "token-unblock"
-	opTokenManagementKey     = "token-management-key"
-	opTokenReset             = "token-reset"
-	opTokenDeleteCertificate = "token-delete-certificate"
-	opTokenAttest            = "token-attest"
+	opTokenSlots         = "token-slots" // a part at a time
+	opTokenGenerate      = "token-generate"
+	opTokenStore         = "token-store"
+	opTokenDelete        = "token-delete"
+	opTokenDetails       = "token-details"
+	opTokenChangePIN     = "token-change-pin"
+	opTokenUnblock       = "token-unblock"
+	opTokenManagementKey = "token-management-key"
+	opTokenReset         = "token-reset"
+	opTokenAttest        = "token-attest"
 )
 
 // The operations of a worker on a source of tokens.

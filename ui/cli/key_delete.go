@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -9,7 +8,6 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
-	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
@@ -37,14 +35,19 @@ kubehsm key delete --key 'pkcs11:token=trial;object=old' --accept-risk serial:a1
 		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) (err error) {
 		ctx := c.Context()
-		keys, l, done, err := a.lossAt(ctx, key)
+		keys, u, err := a.oneKey(key)
+		if err != nil {
+			return err
+		}
+		l, done, err := keys.Find(ctx, u, a.prompter()) // it may be half a key, for which the token is unlocked until done
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, done()) }()
 		slot := l.Slots[0]
 		if slot.Key == nil && !slot.Half.OfKey() {
-			return hint.With(fmt.Errorf("%s: %w", slot.URI, hsm.ErrNoKey), "`kubehsm certificate delete` removes a certificate")
+			return hint.With(fmt.Errorf("%s: %w", slot.URI, hsm.ErrNoKey),
+				"`yubico-piv-tool -a delete-certificate` or `pkcs11-tool --delete-object --type cert` removes a certificate")
 		}
 		if err := l.Deletable(); err != nil {
 			return err
@@ -68,15 +71,4 @@ kubehsm key delete --key 'pkcs11:token=trial;object=old' --accept-risk serial:a1
 	a.secretFD(c.Flags(), "management-key-fd", "a PIV card's management key, in hex,", isManagementKey)
 	o = output(c)
 	return c
-}
-
-// lossAt is what goes with the key that a flag names, which may be half a key. The token
-// may be unlocked until done is called.
-func (a *app) lossAt(ctx context.Context, key string) (keys token.Keys, l token.Loss, done func() error, err error) {
-	keys, u, err := a.oneKey(key)
-	if err != nil {
-		return keys, l, nil, err
-	}
-	l, done, err = keys.Find(ctx, u, a.prompter())
-	return keys, l, done, err
 }

@@ -155,7 +155,7 @@ func (a *app) trunks() []trunk {
 			verbs{"Change", grow{a.keyGenerate, a.keyDelete}}),
 		grouped("certificate", groupTokens, "Show, renew, import, export and delete certificates",
 			verbs{"Look", grow{a.certificateShow}},
-			verbs{"Change", grow{a.certificateRenew, a.certificateImport, a.certificateDelete}}),
+			verbs{"Change", grow{a.certificateRenew, a.certificateImport}}),
 		group("attestation", groupTokens, "Verify attestations of keys", a.attestationVerify),
 		grouped("csr", groupCluster, "File, follow and decide certificate requests",
 			verbs{"Look", grow{a.csrList, a.csrShow}},

@@ -53,7 +53,7 @@ func documents() []Entry {
 			"keys[]: uri token id label algorithm fingerprint origin pinPolicy touchPolicy extractable " +
 				"certificate problem; problems[]"},
 		{"key generate, show", "a key as in key list"},
-		{"key delete, certificate delete", "deleted: a slot as in token list; enrollments[]"},
+		{"key delete", "deleted: a slot as in token list; enrollments[]"},
 		{"key attest",
 			"source verified statement{slot model serial firmware pinPolicy touchPolicy fips algorithm root} " +
 				"error pem"},

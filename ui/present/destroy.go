@@ -35,29 +35,6 @@ func DestroyKey(l token.Loss) (question, detail string) {
 			Place(l.Slots[0]), Token(l.Token))
 }
 
-// RemoveCertificate returns the question before the one certificate in l is removed, and the
-// sentence below it.
-func RemoveCertificate(l token.Loss) (question, detail string) {
-	if l.Slots[0].Half == hsm.HalfCertificate {
-		return "Remove the certificate?",
-			fmt.Sprintf("The certificate %s of token %q, which has no key there, is removed. "+
-				"kubehsm cannot tell which program stored it.",
-				Place(l.Slots[0]), Token(l.Token))
-	}
-	return "Remove the certificate?",
-		fmt.Sprintf("The certificate %s of token %q is removed. The key stays, and enrollments keep a copy.",
-			Place(l.Slots[0]), Token(l.Token))
-}
-
-// RemoveOlder returns the question before the older certificates in l are removed, and the
-// sentence below it.
-func RemoveOlder(l token.Loss) (question, detail string) {
-	return "Remove the older certificates?",
-		fmt.Sprintf("The newest certificate %s of token %q stays (valid until %s). The older ones are removed. "+
-			"kubehsm cannot tell which program stored them.",
-			Place(l.Slots[0]), Token(l.Token), Date(l.Slots[0].Certificate.NotAfter))
-}
-
 // Overwrite returns the question before a new key takes the place of what is in a slot, and
 // the sentence below it.
 func Overwrite(t hsm.TokenInfo, slot string) (question, detail string) {

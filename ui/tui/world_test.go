@@ -55,7 +55,7 @@ func newWorld(t testing.TB) *world {
 	w.soft.Describe(func(i *hsm.TokenInfo) {
 		i.Manufacturer, i.Model, i.Firmware, i.Reader = "SoftHSM project", "SoftHSM v2", "", "SoftHSM slot ID 0x5d90be17"
 		i.Module = &hsm.Module{Path: "/usr/lib/softhsm/libsofthsm2.so"}
-		i.Can.DeleteCertificate, i.Can.ChangePIN, i.Can.Initialize = true, true, true
+		i.Can.ChangePIN, i.Can.Initialize = true, true
 	})
 	w.soft.Describe(func(i *hsm.TokenInfo) { i.Can.Policies = false })
 	w.card = w.Cards.Add(hsmtest.FakeOptions{Serial: "12345678", PIN: pin, Seed: "card", Can: hsmtest.Administered()})

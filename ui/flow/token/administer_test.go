@@ -150,10 +150,6 @@ func TestUnable(t *testing.T) {
 	key := w.Generate(hsm.GenerateOptions{Slot: "9a"}).URI
 	u, before := w.Card.Info().URI(), w.State()
 	ts, k, nobody := Tokens{w.Env}, Keys{w.Env}, hsmtest.NewScript(t)
-	l, err := ts.Loss(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, c := range map[string]struct {
 		do   func(context.Context) error
 		hint string
@@ -169,8 +165,7 @@ func TestUnable(t *testing.T) {
 			_, err := ts.Init(ctx, u, hsm.InitializeOptions{}, nobody)
 			return err
 		}, "token reset"},
-		"attest":      {func(ctx context.Context) error { _, err := k.Attest(ctx, key, nil); return err }, "key show"},
-		"certificate": {func(ctx context.Context) error { return k.DeleteCertificate(ctx, key, l, nobody) }, ""},
+		"attest": {func(ctx context.Context) error { _, err := k.Attest(ctx, key, nil); return err }, "key show"},
 	} {
 		if err := c.do(t.Context()); !errors.Is(err, hsm.ErrUnsupported) || !strings.Contains(hinting.Of(err), c.hint) {
 			t.Errorf("%s: %v, hint %q", name, err, hinting.Of(err))

@@ -80,34 +80,6 @@ func (k Keys) Delete(ctx context.Context, u hsm.URI, l Loss, p hsm.Prompter) err
 	})
 }
 
-// DeleteCertificate removes the certificate beside the key that u names; see
-// [Keys.Delete] for l.
-func (k Keys) DeleteCertificate(ctx context.Context, u hsm.URI, l Loss, p hsm.Prompter) error {
-	p = ask.With(p, hsm.Purpose{Action: "delete a certificate"})
-	return k.tokens().With(ctx, u, func(t hsm.Token) error {
-		can := ability{func(c hsm.Abilities) bool { return c.DeleteCertificate }, "delete the certificate alone", ""}
-		if err := can.check(ctx, t); err != nil {
-			return err
-		}
-		if err := unchanged(ctx, t, u, l, p); err != nil {
-			return err
-		}
-		return t.DeleteCertificate(ctx, u, p)
-	})
-}
-
-// DeleteOlder removes the certificates that are older than the newest one for the key that u
-// names; see [Keys.Delete] for l.
-func (k Keys) DeleteOlder(ctx context.Context, u hsm.URI, l Loss, p hsm.Prompter) error {
-	p = ask.With(p, hsm.Purpose{Action: "delete an older certificate"})
-	return k.tokens().With(ctx, u, func(t hsm.Token) error {
-		if err := unchanged(ctx, t, u, l, p); err != nil {
-			return err
-		}
-		return t.StoreCertificate(ctx, u, l.Slots[0].Certificate, p) // Storing the newest again replaces the others.
-	})
-}
-
 // unchanged checks that the slot is as it was shown. What was found unlocked is looked at
 // unlocked, see [Keys.Find].
 func unchanged(ctx context.Context, t hsm.Token, u hsm.URI, l Loss, p hsm.Prompter) error {

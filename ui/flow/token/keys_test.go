@@ -110,10 +110,6 @@ func TestKeys(t *testing.T) {
 		Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
 			return Keys{w.Env}.Delete(ctx, at(w, "9c"), seen, p)
 		}})
-	try(t, "9a, 9c", content, flowtest.UseCase{Name: "delete the certificate", Answers: pin, World: shown("9a"),
-		Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
-			return Keys{w.Env}.DeleteCertificate(ctx, at(w, "9a"), seen, p)
-		}})
 	var text []byte
 	try(t, "9a with certificate, 9c with certificate", content, flowtest.UseCase{Name: "import", Answers: pin,
 		World: func(t testing.TB) *flowtest.World {
@@ -247,7 +243,6 @@ func TestKeysThatAreNotThere(t *testing.T) {
 		"a slot":                {func() error { _, err := k.Slot(ctx, at(w, "9e")); return err }, hsm.ErrNoKey, ""},
 		"a certificate":         {func() error { _, err := k.Certificate(ctx, at(w, "9c")); return err }, hsm.ErrNoCertificate, "csr create"},
 		"another key":           {func() error { return k.Delete(ctx, at(w, "9a"), replaced, nobody) }, hsm.ErrKeyMismatch, ""},
-		"another certificate":   {func() error { return k.DeleteCertificate(ctx, at(w, "9a"), replaced, nobody) }, hsm.ErrKeyMismatch, ""},
 		"no PEM":                {func() error { _, err := k.Import(ctx, at(w, "9a"), "", []byte("x"), nobody); return err }, nil, "give a PEM file"},
 		"a key to import for":   {func() error { _, err := k.Import(ctx, at(w, "9e"), "", own, nobody); return err }, hsm.ErrNoKey, ""},
 		"a foreign certificate": {func() error { _, err := k.Import(ctx, at(w, "9c"), "", foreign, nobody); return err }, csr.ErrWrongCertificate, ""},

@@ -73,21 +73,3 @@ func filePath(f *widget.Field) string {
 	}
 	return path
 }
-
-func (c contents) deleteCertificate(s hsm.Slot) tea.Cmd {
-	return screen.Change("Delete the certificate", by("certificate delete", s.URI), "the certificate is removed",
-		func(ctx context.Context, p hsm.Prompter) error {
-			l, err := c.Tokens.Loss(ctx, s.URI)
-			if err != nil {
-				return err
-			}
-			l.Enrollments = nil // enrollments have a copy
-			question, detail := present.RemoveCertificate(l)
-			err = screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: question, Detail: detail,
-				Type: l.Serial(), Short: l.Short})
-			if err != nil {
-				return err
-			}
-			return c.TokenKeys.DeleteCertificate(ctx, s.URI, l, p)
-		})
-}

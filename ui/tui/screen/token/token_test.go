@@ -201,13 +201,6 @@ func TestCertificate(t *testing.T) {
 	if err := os.WriteFile(file, []byte(r.Copied()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r.steps("Type 12345678", "C")
-	r.Press(`"12345678"`, "enter")
-	r.Type("PIN of", pin)
-	r.Sees("the certificate is removed")
-	if s := r.slots()["9a"]; s.Certificate != nil || s.Key == nil {
-		t.Errorf("left: %+v", s)
-	}
 	r.steps("Import a certificate to", "i")
 	r.Press(`"`+file+`"`, "enter")
 	r.Type("PIN of", pin)
