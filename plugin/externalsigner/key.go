@@ -50,7 +50,7 @@ func (o Options) find(ctx context.Context, drivers hsm.Drivers, p place, r Reque
 	if k.slot.Certificate != nil && k.slot.Key != nil && !k.slot.CertificateMatches() {
 		err := hint.With(fmt.Errorf("%s: the certificate on the token is for another key: %w", k.slot.URI,
 			hsm.ErrKeyMismatch),
-			"`kubehsm certificate import` puts the right one there")
+			"`yubico-piv-tool -a import-certificate` or `pkcs11-tool --write-object` puts the right one there")
 		return nil, errors.Join(err, k.token.Close())
 	}
 	return k, nil
@@ -102,7 +102,7 @@ func (k *key) certificate() (*x509.Certificate, error) {
 	switch {
 	case k.slot.Certificate == nil:
 		return nil, hint.With(fmt.Errorf("%s: %w", k.slot.URI, hsm.ErrNoCertificate),
-			"`kubehsm certificate import` puts one on the token")
+			"`yubico-piv-tool -a import-certificate` or `pkcs11-tool --write-object` puts one there")
 	case k.slot.Key == nil:
 		return nil, fmt.Errorf("%s: there is a certificate, but its key is missing: %w", k.slot.URI, hsm.ErrNoKey)
 	}

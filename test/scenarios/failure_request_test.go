@@ -75,8 +75,7 @@ func TestMayNotFileRequests(t *testing.T) {
 			pem = u.admin("get", "csr", request, "-o", "go-template={{with .status.certificate}}{{. | base64decode}}{{end}}")
 			return pem != ""
 		})
-		u.ok(u.Run(t.Context(), lab.Run{Stdin: pem, PIN: lab.PIN}, u.Binary, "certificate", "import", "-", "--enrollment",
-			enrolled, "--pin-fd", "3"))
+		u.ok(u.Run(t.Context(), lab.Run{Stdin: pem}, u.Binary, "certificate", "import", "-", "--enrollment", enrolled))
 		u.ok(u.KubehsmPIN(t.Context(), lab.PIN, args...))
 	}
 	if out := u.kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != "joe" {

@@ -114,7 +114,7 @@ func TestKeyShow(t *testing.T) {
 		strings.Contains(out, "User:") {
 		t.Errorf("%s", out)
 	}
-	b.ok("certificate", "import", file, "--key", key)
+	b.store(slot, file)
 	if out := b.ok("key", "show", "--key", key); !strings.Contains(out, "User:         jane\n") ||
 		!strings.Contains(out, "Serial:       abc\n") {
 		t.Errorf("%s", out)

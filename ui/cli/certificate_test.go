@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 )
@@ -50,13 +51,29 @@ func (b *bench) keyWithCertificate() (hsm.Slot, string) {
 	return slot, path
 }
 
-func TestCertificateImportAndShow(t *testing.T) {
+// store stores the certificate in a file beside its key on the token.
+func (b *bench) store(slot hsm.Slot, file string) {
+	b.t.Helper()
+	cert, err := csr.ParseCertificate([]byte(b.read(file)))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	token, err := b.fake.Open(b.t.Context(), slot.URI)
+	if err == nil {
+		err = token.StoreCertificate(b.t.Context(), slot.URI, cert.Leaf, b.ask)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func TestCertificateShow(t *testing.T) {
 	b := newBench(t)
 	slot, file := b.keyWithCertificate()
 	key := slot.URI.String()
 	b.fails(1, "nothing is enrolled yet", "certificate", "show")
 	b.fails(1, hsm.ErrNoCertificate.Error(), "certificate", "show", "--key", key)
-	b.ok("certificate", "import", file, "--key", key)
+	b.store(slot, file)
 	doc := document(t, b.ok("certificate", "show", "--key", key, "-o", "json"))
 	if doc["user"] != "jane" || doc["serial"] != "abc" || doc["issuer"] != "CN=test CA" ||
 		doc["algorithm"] != "ecdsa-p256" ||

@@ -135,7 +135,7 @@ func TestUsageErrors(t *testing.T) {
 		{"csr create --user jane --key pkcs11:token=trial", "names a token, not a key"},
 		{"csr show", "the name of the request is missing"},
 		{"csr approve a b", "one name too many"},
-		{"certificate import x.pem", "name the key with --key"},
+		{"certificate import x.pem", "--enrollment is missing"},
 		{"certificate show x --file y", "not both"},
 		{"certificate show --file /nonexistent", "no such file"},
 		{"enroll --tui --dry-run", "exclude each other"},

@@ -156,7 +156,7 @@ func TestPublicKey(t *testing.T) {
 		data []byte
 		want any
 	}{
-		"certificate": {certificate(t, w, "9a"), key}, "public key": {block("PUBLIC KEY", public), key}, "request": {block("CERTIFICATE REQUEST", request), other.Public()},
+		"certificate": {block("CERTIFICATE", certify(t, w).Raw), key}, "public key": {block("PUBLIC KEY", public), key}, "request": {block("CERTIFICATE REQUEST", request), other.Public()},
 		"damaged certificate": {block("CERTIFICATE", public), nil}, "damaged request": {block("CERTIFICATE REQUEST", public), nil},
 		"private key": {block("EC PRIVATE KEY", public), nil},
 	} {

@@ -2,22 +2,14 @@ package token
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
-	"io/fs"
-	"math/big"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
-	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
@@ -41,11 +33,7 @@ func certified(t testing.TB) *flowtest.World {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (Keys{w.Env}).Import(t.Context(), at(w, "9a"), "", certificate(t, w, "9a"),
-		hsmtest.Typing(t, w.Card.PIN())); err != nil {
-		t.Fatal(err)
-	}
-	lock(t, w)
+	certify(t, w)
 	return w
 }
 
@@ -56,25 +44,24 @@ func lock(t testing.TB, w *flowtest.World) {
 	}
 }
 
-// certificate returns a self-signed certificate for the key in a slot, in PEM.
-func certificate(t testing.TB, w *flowtest.World, slot string) []byte {
+// certify stores a certificate beside the key in 9a, and returns it.
+func certify(t testing.TB, w *flowtest.World) (cert *x509.Certificate) {
 	t.Helper()
-	var der []byte
 	err := Tokens{w.Env}.With(t.Context(), w.Card.Info().URI(), func(token hsm.Token) error {
-		signer, err := token.Signer(t.Context(), at(w, slot), nil, hsmtest.Typing(t, w.Card.PIN()))
+		typing := hsmtest.Typing(t, w.Card.PIN())
+		signer, err := token.Signer(t.Context(), at(w, "9a"), nil, typing)
 		if err != nil {
 			return err
 		}
-		template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "jane"},
-			NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
-		der, err = x509.CreateCertificate(rand.Reader, template, template, signer.Public(), signer)
-		return errors.Join(err, token.Lock())
+		if cert, err = hsmtest.Certify(signer, "jane"); err != nil {
+			return err
+		}
+		return errors.Join(token.StoreCertificate(t.Context(), at(w, "9a"), cert, typing), token.Lock())
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return cert
 }
 
 // loss returns what would be lost with a slot of w.
@@ -109,21 +96,6 @@ func TestKeys(t *testing.T) {
 	try(t, "9a with certificate", content, flowtest.UseCase{Name: "delete", Answers: pin, World: shown("9c"),
 		Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
 			return Keys{w.Env}.Delete(ctx, at(w, "9c"), seen, p)
-		}})
-	var text []byte
-	try(t, "9a with certificate, 9c with certificate", content, flowtest.UseCase{Name: "import", Answers: pin,
-		World: func(t testing.TB) *flowtest.World {
-			w := certified(t)
-			text = certificate(t, w, "9c")
-			return w
-		},
-		Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
-			_, err := Keys{w.Env}.Import(ctx, hsm.URI{}, "prod", text, p)
-			j, jerr := enrolling.NewStore(w.Env).Load("prod")
-			if jerr != nil || (err == nil) != (string(j.Certificate) == string(text)) {
-				err = errors.New("the record does not have what was stored")
-			}
-			return err
 		}})
 }
 
@@ -231,7 +203,6 @@ func TestOnly(t *testing.T) {
 func TestKeysThatAreNotThere(t *testing.T) {
 	w := certified(t)
 	k, nobody, ctx := Keys{w.Env}, hsmtest.NewScript(t), t.Context()
-	own, foreign := certificate(t, w, "9c"), certificate(t, w, "9a")
 	replaced := loss(t, w, "9a")
 	replaced.Slots[0] = loss(t, w, "9c").Slots[0]
 	before := w.State()
@@ -240,15 +211,9 @@ func TestKeysThatAreNotThere(t *testing.T) {
 		want error
 		hint string
 	}{
-		"a slot":                {func() error { _, err := k.Slot(ctx, at(w, "9e")); return err }, hsm.ErrNoKey, ""},
-		"a certificate":         {func() error { _, err := k.Certificate(ctx, at(w, "9c")); return err }, hsm.ErrNoCertificate, "csr create"},
-		"another key":           {func() error { return k.Delete(ctx, at(w, "9a"), replaced, nobody) }, hsm.ErrKeyMismatch, ""},
-		"no PEM":                {func() error { _, err := k.Import(ctx, at(w, "9a"), "", []byte("x"), nobody); return err }, nil, "give a PEM file"},
-		"a key to import for":   {func() error { _, err := k.Import(ctx, at(w, "9e"), "", own, nobody); return err }, hsm.ErrNoKey, ""},
-		"a foreign certificate": {func() error { _, err := k.Import(ctx, at(w, "9c"), "", foreign, nobody); return err }, csr.ErrWrongCertificate, ""},
-		"a foreign enrollment":  {func() error { _, err := k.Import(ctx, at(w, "9a"), "prod", foreign, nobody); return err }, hsm.ErrKeyMismatch, "leave --key out"},
-		"an enrollment":         {func() error { _, err := k.Import(ctx, hsm.URI{}, "other", own, nobody); return err }, fs.ErrNotExist, ""},
-		"any name":              {func() error { _, err := k.Import(ctx, hsm.URI{}, "", own, nobody); return err }, nil, ""},
+		"a slot":        {func() error { _, err := k.Slot(ctx, at(w, "9e")); return err }, hsm.ErrNoKey, ""},
+		"a certificate": {func() error { _, err := k.Certificate(ctx, at(w, "9c")); return err }, hsm.ErrNoCertificate, "csr create"},
+		"another key":   {func() error { return k.Delete(ctx, at(w, "9a"), replaced, nobody) }, hsm.ErrKeyMismatch, ""},
 	} {
 		if err := c.do(); err == nil || c.want != nil && !errors.Is(err, c.want) ||
 			!strings.Contains(hinting.Of(err), c.hint) {

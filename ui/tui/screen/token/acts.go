@@ -61,8 +61,6 @@ func (m *Model) Acts() screen.Acts {
 			"csr create", func() tea.Cmd { return on.request(s) }),
 		screen.On(screen.Action{Key: keys.As(m.Keys.Delete, "delete key"), Reason: reason(keeps, noHalf), Writes: true,
 			Quiet: true}, "key delete", func() tea.Cmd { return on.deleteKey(s) }),
-		screen.On(screen.Action{Key: keys.Letter("i", "import certificate"), Reason: reason(noKey), Writes: true,
-			Quiet: true}, "certificate import", func() tea.Cmd { return on.importCertificate(s) }),
 		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy URI"), Quiet: true}, "",
 			func() tea.Cmd { return screen.Send(screen.CopyMsg{What: "URI", Text: m.place(s, ok).String()}) }),
 		screen.On(screen.Action{Key: m.Keys.CopyPrint, Reason: reason(noKey), Quiet: true}, "",

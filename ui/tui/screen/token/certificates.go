@@ -9,7 +9,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
@@ -41,35 +40,4 @@ func (c contents) attest(s hsm.Slot) tea.Cmd {
 			}
 			return screen.Report{Title: "What the token says of the key in slot " + s.ID, Sections: present.Attested(a)}, nil
 		}})
-}
-
-func (c contents) importCertificate(s hsm.Slot) tea.Cmd {
-	field := &widget.Field{ID: "file", Label: "File", Input: widget.NewInput("", "~/jane.pem"),
-		Note: "PEM, the certificate first; its key must be the one in this slot."}
-	return openForm(c.Keys, "Import a certificate to "+present.Slot(s), "", []*widget.Field{field},
-		func(*widget.Form) tea.Cmd {
-			path := filePath(field)
-			if path == "" {
-				return nil
-			}
-			command := by("certificate import "+shell.Quote(path), s.URI)
-			return screen.Change("Import the certificate", command, "the certificate is on the token",
-				func(ctx context.Context, p hsm.Prompter) error {
-					b, err := screen.ReadFile(path)
-					if err != nil {
-						return err
-					}
-					_, err = c.TokenKeys.Import(ctx, s.URI, "", b, p)
-					return err
-				})
-		})
-}
-
-// filePath is what was typed; nothing is a problem.
-func filePath(f *widget.Field) string {
-	path := screen.Path(f.Input.Value())
-	if path == "" {
-		f.Problem = "name a file"
-	}
-	return path
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -196,17 +195,6 @@ func TestCertificate(t *testing.T) {
 	r.Until("copied", func() bool { return r.Copied() != "" })
 	if block, _ := pem.Decode([]byte(r.Copied())); block == nil || !slices.Equal(block.Bytes, cert.Raw) {
 		t.Errorf("copied %q", r.Copied())
-	}
-	file := filepath.Join(t.TempDir(), "jane.pem")
-	if err := os.WriteFile(file, []byte(r.Copied()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r.steps("Import a certificate to", "i")
-	r.Press(`"`+file+`"`, "enter")
-	r.Type("PIN of", pin)
-	r.Sees("the certificate is on the token")
-	if s := r.slots()["9a"]; s.Certificate == nil || !s.Certificate.Equal(cert) {
-		t.Errorf("on the token: %+v", s)
 	}
 }
 
