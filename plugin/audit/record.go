@@ -20,8 +20,7 @@ const (
 	Unlock Event = "unlock"
 	// Lock is the end of what stood on a PIN. Reason: "asked", "idle" (the unlock
 	// window was not used), "longest-time" (it has been open for long), "removed",
-	// "disconnected" (a forwarded token's server was lost), "suspend", "screen-lock",
-	// "user-switch" (also the end of the session).
+	// "disconnected" (a forwarded token's server was lost), "suspend", "screen-lock".
 	Lock Event = "lock"
 	// WorkerEnd is the end of a process that held a token and was not told to end. Reason:
 	// "crash" or "no-answer" (it was killed). PIN says that it had been given a PIN for what it was at.

@@ -110,11 +110,10 @@ type Unlock struct {
 }
 
 // LockOn says which ways of leaving the computer lock all tokens. [Load] sets what
-// the file leaves out: Suspend and UserSwitch.
+// the file leaves out: Suspend.
 type LockOn struct {
 	Suspend    bool `yaml:"suspend"`
 	ScreenLock bool `yaml:"screenLock"`
-	UserSwitch bool `yaml:"userSwitch"`
 }
 
 // The default unlock window.
@@ -128,7 +127,7 @@ const (
 // their line; a file that others may change is refused ([home.ErrUnsafe]).
 func Load(d home.Dirs) (Config, error) {
 	path := d.ConfigFile()
-	c := Config{LockOn: LockOn{Suspend: true, UserSwitch: true}}
+	c := Config{LockOn: LockOn{Suspend: true}}
 	b, err := home.ReadFile(path, home.MaxFile, nil)
 	if errors.Is(err, fs.ErrNotExist) {
 		c.defaults()

@@ -18,12 +18,12 @@ func TestLoad(t *testing.T) {
 	check(t, err)
 	c, err := Load(d)
 	if err != nil || c.Unlock != (Unlock{DefaultIdle, DefaultMax}) || c.Modules != nil ||
-		c.LockOn != (LockOn{Suspend: true, UserSwitch: true}) || c.Follow != DefaultFollow {
+		c.LockOn != (LockOn{Suspend: true}) || c.Follow != DefaultFollow {
 		t.Fatalf("%+v %v", c, err)
 	}
 	write := func(s string) { check(t, os.WriteFile(d.ConfigFile(), []byte(s), 0o600)) }
 	write("# mine\nmodules:\n- name: soft\n  path: /usr/lib/softhsm/libsofthsm2.so\n  env: {SOFTHSM2_CONF: /x}\n" +
-		"pinentry: /usr/bin/pinentry\nunlock: {idle: 10m}\nlockOn: {screenLock: true, userSwitch: false}\nfollow: 1h\n")
+		"pinentry: /usr/bin/pinentry\nunlock: {idle: 10m}\nlockOn: {screenLock: true}\nfollow: 1h\n")
 	c, err = Load(d)
 	check(t, err)
 	if c.Modules[0].Env["SOFTHSM2_CONF"] != "/x" || c.Modules[0].Name != "soft" || c.Pinentry != "/usr/bin/pinentry" ||

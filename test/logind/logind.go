@@ -138,17 +138,6 @@ func (b *Bus) SetLocked(id string, locked bool) {
 	b.call(sessionPath(id), session+".SetLockedHint", locked)
 }
 
-// Activate gives the seat to the session id and takes it from the session from.
-func (b *Bus) Activate(seat, id, from string) {
-	b.t.Helper()
-	b.set(path+"/seat/"+seat, name+".Seat", "ActiveSession", struct {
-		ID   string
-		Path dbus.ObjectPath
-	}{id, dbus.ObjectPath(sessionPath(id))})
-	b.set(sessionPath(from), session, "Active", false)
-	b.set(sessionPath(id), session, "Active", true)
-}
-
 // Sleep says that the system is about to sleep, or has woken up.
 func (b *Bus) Sleep(about bool) {
 	b.t.Helper()
@@ -169,12 +158,6 @@ func (b *Bus) Inhibitors() (who []string) {
 		}
 	}
 	return who
-}
-
-// set sets a property, and has everybody told.
-func (b *Bus) set(object, iface, property string, value any) {
-	b.t.Helper()
-	b.call(object, "org.freedesktop.DBus.Properties.Set", iface, property, dbus.MakeVariant(value))
 }
 
 // emit sends a signal of the manager's.

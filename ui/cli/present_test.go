@@ -201,9 +201,9 @@ func TestLockedWhy(t *testing.T) {
 	}
 	for want, on := range map[present.Fact][]message.LockOnStatus{
 		{Name: "Locks on"}: nil,
-		{Name: "Locks on", Value: "suspend, user switch"}: {{Reason: "suspend"}, {Reason: "user-switch"}},
-		{Name: "Locks on", Value: "screen lock, not on suspend, user switch: no bus", Level: present.Warn}: {
-			{Reason: "suspend", Problem: "no bus"}, {Reason: "screen-lock"}, {Reason: "user-switch", Problem: "no bus"}},
+		{Name: "Locks on", Value: "suspend, screen lock"}: {{Reason: "suspend"}, {Reason: "screen-lock"}},
+		{Name: "Locks on", Value: "screen lock, not on suspend: no bus", Level: present.Warn}: {
+			{Reason: "suspend", Problem: "no bus"}, {Reason: "screen-lock"}},
 	} {
 		if !slices.Contains(present.AgentFacts(message.Status{LocksOn: on}, now), want) {
 			t.Errorf("no fact %+v", want)

@@ -1,5 +1,5 @@
-// Package away tells when the person leaves the computer: it is suspended, the screen is
-// locked, or another user comes to it. On Linux logind says so on the system bus. It knows
+// Package away tells when the person leaves the computer: it is suspended, or the screen is
+// locked. On Linux logind says so on the system bus. It knows
 // the configuration, and nothing of tokens and of the agent.
 package away
 
@@ -20,7 +20,6 @@ type Event string
 const (
 	Suspend    Event = "suspend"     // the computer is about to sleep
 	ScreenLock Event = "screen-lock" // the screen of a session of the user is locked
-	UserSwitch Event = "user-switch" // a session of the user no longer has its seat, and no other one of the user has
 )
 
 // Locking are the events that lock all tokens by the configuration.
@@ -28,7 +27,7 @@ func Locking(on settings.LockOn) (events []Event) {
 	for _, e := range []struct {
 		event Event
 		set   bool
-	}{{Suspend, on.Suspend}, {ScreenLock, on.ScreenLock}, {UserSwitch, on.UserSwitch}} {
+	}{{Suspend, on.Suspend}, {ScreenLock, on.ScreenLock}} {
 		if e.set {
 			events = append(events, e.event)
 		}

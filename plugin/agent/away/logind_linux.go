@@ -26,24 +26,17 @@ const (
 	loginPath  = "/org/freedesktop/login1"
 	manager    = login + ".Manager"
 	session    = login + ".Session"
-	seat       = login + ".Seat"
 	properties = busName + ".Properties"
 )
 
 // patience bounds how long the bus and logind may take to answer. A test changes it.
 var patience = 5 * time.Second
 
-// seen is what was last seen of a session of the user.
-type seen struct {
-	seat           dbus.ObjectPath // "" or "/" of a session without a seat, as of ssh
-	locked, active bool
-}
-
 // source is logind.
 type source struct {
 	w        *Watcher
 	conn     *dbus.Conn
-	sessions map[dbus.ObjectPath]seen // nil before they were first listed
+	sessions map[dbus.ObjectPath]bool // the user's sessions, and whether each is locked; nil before they were first listed
 	delay    *os.File                 // The system waits with its sleep while this is open.
 }
 
@@ -307,24 +300,22 @@ func (s *source) handle(ctx context.Context, m *dbus.Signal) error {
 	case manager + ".SessionNew", manager + ".SessionRemoved":
 		return s.refresh(ctx)
 	case properties + ".PropertiesChanged":
-		if _, ours := s.sessions[m.Path]; ours && concerns(m.Body, "LockedHint", "Active") {
+		if _, ours := s.sessions[m.Path]; ours && concerns(m.Body, "LockedHint") {
 			return s.refresh(ctx)
 		}
 	}
 	return nil
 }
 
-// concerns tells whether the body of a PropertiesChanged names one of these.
-func concerns(body []any, names ...string) bool {
+// concerns reports whether the body of a PropertiesChanged names the property.
+func concerns(body []any, name string) bool {
 	if len(body) != 3 {
 		return false
 	}
 	changed, _ := body[1].(map[string]dbus.Variant)
 	gone, _ := body[2].([]string)
-	return slices.ContainsFunc(names, func(name string) bool {
-		_, is := changed[name]
-		return is || slices.Contains(gone, name)
-	})
+	_, is := changed[name]
+	return is || slices.Contains(gone, name)
 }
 
 // listed is a session as logind lists it.
@@ -342,66 +333,37 @@ func (s *source) refresh(ctx context.Context) error {
 	if err := call(ctx, s.conn.Object(login, loginPath), manager+".ListSessions", &all); err != nil {
 		return err
 	}
-	now := map[dbus.ObjectPath]seen{}
+	now := map[dbus.ObjectPath]bool{}
 	for _, l := range all {
 		if int(l.UID) != os.Getuid() {
 			continue
 		}
-		state, err := s.look(ctx, l.Path)
+		locked, err := s.isLocked(ctx, l.Path)
 		if refused, ok := errors.AsType[dbus.Error](err); ok && refused.Name == busName+".Error.UnknownObject" {
 			continue // The session has ended meanwhile.
 		}
 		if err != nil {
 			return err
 		}
-		now[l.Path] = state
+		now[l.Path] = locked
 	}
 	before := s.sessions
 	s.sessions = now
-	locked, left := false, false
 	for path, was := range before {
-		is := now[path] // the zero value of one that has ended
-		locked = locked || !was.locked && is.locked
-		if was.active && !is.active && was.seat != "" && was.seat != "/" && !s.hasSeat(ctx, was.seat) {
-			left = true
+		if !was && now[path] {
+			s.w.tell(ScreenLock)
+			break
 		}
-	}
-	if locked {
-		s.w.tell(ScreenLock)
-	}
-	if left {
-		s.w.tell(UserSwitch)
 	}
 	return nil
 }
 
-// look returns the state of a session.
-func (s *source) look(ctx context.Context, path dbus.ObjectPath) (seen, error) {
-	var p map[string]dbus.Variant
-	if err := call(ctx, s.conn.Object(login, path), properties+".GetAll", &p, session); err != nil {
-		return seen{}, err
+// isLocked reports whether the screen of a session is locked.
+func (s *source) isLocked(ctx context.Context, path dbus.ObjectPath) (bool, error) {
+	var hint dbus.Variant
+	if err := call(ctx, s.conn.Object(login, path), properties+".Get", &hint, session, "LockedHint"); err != nil {
+		return false, err
 	}
-	locked, _ := p["LockedHint"].Value().(bool)
-	active, _ := p["Active"].Value().(bool)
-	return seen{seat: second(p["Seat"]), locked: locked, active: active}, nil
-}
-
-// hasSeat tells whether the seat's active session is one of the user's.
-func (s *source) hasSeat(ctx context.Context, path dbus.ObjectPath) bool {
-	var active dbus.Variant
-	if err := call(ctx, s.conn.Object(login, path), properties+".Get", &active, seat, "ActiveSession"); err != nil {
-		return false
-	}
-	_, ours := s.sessions[second(active)]
-	return ours
-}
-
-// second returns the path in a pair of an identifier and a path.
-func second(v dbus.Variant) dbus.ObjectPath {
-	pair, _ := v.Value().([]any)
-	if len(pair) != 2 {
-		return ""
-	}
-	path, _ := pair[1].(dbus.ObjectPath)
-	return path
+	locked, _ := hint.Value().(bool)
+	return locked, nil
 }

@@ -75,12 +75,11 @@ func (r *rig) quiet(id string) {
 	r.tells(ScreenLock)
 }
 
-// TestLeaving: suspend, lock and switch are told, for sessions of the user alone.
+// TestLeaving: suspend and lock are told, for sessions of the user alone.
 func TestLeaving(t *testing.T) {
-	r := newRig(t, Suspend, ScreenLock, UserSwitch)
+	r := newRig(t, Suspend, ScreenLock)
 	r.bus.Start()
 	r.bus.AddSession("other", "seat0", others, false)
-	r.bus.AddSession("console", "seat0", os.Getuid(), false)
 	r.bus.AddSession("ours", "seat0", os.Getuid(), true)
 	r.start()
 	r.watches()
@@ -92,13 +91,6 @@ func TestLeaving(t *testing.T) {
 	r.bus.SetLocked("ours", true)
 	r.tells(ScreenLock)
 	r.bus.SetLocked("ours", false)
-	r.quiet("ours")
-
-	r.bus.Activate("seat0", "console", "ours") // another session of the same user
-	r.quiet("ours")
-	r.bus.Activate("seat0", "other", "console")
-	r.tells(UserSwitch)
-	r.bus.Activate("seat0", "ours", "other")
 	r.quiet("ours")
 
 	waited := make(chan bool, 1)
@@ -124,7 +116,6 @@ func TestOnlyWhatIsSet(t *testing.T) {
 	r.start()
 	r.watches()
 	r.bus.Sleep(true)
-	r.bus.Activate("seat0", "other", "ours")
 	r.quiet("ours")
 	if who := r.bus.Inhibitors(); len(who) != 0 {
 		t.Errorf("%v wait", who)
@@ -133,7 +124,7 @@ func TestOnlyWhatIsSet(t *testing.T) {
 
 // TestImpostor: another program on the bus that says what logind says is not believed.
 func TestImpostor(t *testing.T) {
-	r := newRig(t, Suspend, ScreenLock, UserSwitch)
+	r := newRig(t, Suspend, ScreenLock)
 	r.bus.Start()
 	r.bus.AddSession("ours", "seat0", os.Getuid(), true)
 	r.start()
@@ -185,7 +176,7 @@ func signalTo(to string, path dbus.ObjectPath, iface, member string, body ...any
 
 // TestMissed: what has happened while the connection was broken is told afterwards.
 func TestMissed(t *testing.T) {
-	r := newRig(t, ScreenLock, UserSwitch)
+	r := newRig(t, ScreenLock)
 	r.bus.Start()
 	r.bus.AddSession("other", "seat0", others, false)
 	r.bus.AddSession("ours", "seat0", os.Getuid(), true)
@@ -204,10 +195,8 @@ func TestMissed(t *testing.T) {
 	}
 	connected()
 	r.bus.SetLocked("ours", true)
-	r.bus.Activate("seat0", "other", "ours")
 	connected()
 	r.tells(ScreenLock)
-	r.tells(UserSwitch)
 	connected()
 	if len(r.events) > 0 {
 		t.Errorf("told of %s again", <-r.events)

@@ -11,7 +11,6 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/away"
 	"github.com/kubehsm/kubehsm/plugin/agent/consents"
 	"github.com/kubehsm/kubehsm/plugin/agent/following"
-	"github.com/kubehsm/kubehsm/plugin/agent/logfile"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/renewing"
 	"github.com/kubehsm/kubehsm/plugin/agent/token"
@@ -30,7 +29,6 @@ type agent struct {
 	o       Options
 	program wire.Build // the program as it was at the start
 	log     *slog.Logger
-	file    *logfile.Log // the file that log writes to; nil in some tests
 	records *auditing.Records
 	life    *life
 
@@ -137,9 +135,6 @@ func (a *agent) sweep(now time.Time) (idle bool) {
 	a.bridge.hold(a.sessions.Clients())
 	a.targets.follow()
 	a.records.Recover()
-	if a.file != nil {
-		_ = a.file.Flush(now) // a log that cannot be written has nowhere to say so
-	}
 	used := a.locks.sweep(now)
 	a.life.trim(now, used, a.o.sweepEvery)
 	return a.life.idle(now)

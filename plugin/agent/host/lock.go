@@ -99,7 +99,7 @@ func (l *locks) away(e away.Event) {
 func told(h *token.Held, versions *auditing.Versions) (sentences string, seen func()) {
 	sentences, seen = versions.Notice(h.URI())
 	switch why, _ := h.Locked(); why {
-	case string(away.Suspend), string(away.ScreenLock), string(away.UserSwitch), message.LockDisconnected:
+	case string(away.Suspend), string(away.ScreenLock), message.LockDisconnected:
 		sentences = strings.TrimSpace("The token was locked: " + message.WhyLocked(why) + ". " + sentences)
 	}
 	return sentences, seen

@@ -152,7 +152,6 @@ func Serve(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
-	a.file = file
 	if o.made != nil {
 		o.made(a)
 	}

@@ -29,8 +29,6 @@ func WhyLocked(reason string) string {
 		return "the computer was suspended"
 	case string(away.ScreenLock):
 		return "the screen was locked"
-	case string(away.UserSwitch):
-		return "another user came to the screen, or the session ended"
 	}
 	return ""
 }
