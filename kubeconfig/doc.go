@@ -13,7 +13,7 @@
 // file stays (comments, key order, indentation, quoting, anchors, line ends,
 // unknown fields). Before anything is written the new text is parsed again and
 // compared: all other entries must mean what they meant. A text that cannot be
-// edited so is refused with [ErrUnsupported] and the file stays as it is.
+// edited so, such as JSON, is refused with [ErrUnsupported] and the file stays as it is.
 //
 // # What a crash leaves behind
 //

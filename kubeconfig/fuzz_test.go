@@ -13,6 +13,9 @@ func seeds(f *testing.F) {
 	for _, c := range shapes {
 		f.Add([]byte(c.text))
 	}
+	for _, text := range flowShapes {
+		f.Add([]byte(text))
+	}
 	f.Add(big(3, 8))
 	f.Add([]byte("users:\n- name: a\n  user: {}\n- # c\n  name: b\nclusters:\n  - name: x # y\n    cluster:\n      a: |\n\n        # z\n      b: 'q' # r\n"))
 }

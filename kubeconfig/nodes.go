@@ -28,11 +28,7 @@ func parseOutline(data []byte) (*outline, error) {
 	p := &positions{data: data}
 	p.index()
 	if root.Style&yaml.FlowStyle != 0 {
-		o, err := flowOutline(data, p.at(root))
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrUnsupported, err)
-		}
-		return o, nil
+		return &outline{flow: true}, nil
 	}
 	o, err := p.outline(root)
 	if err != nil {
@@ -155,7 +151,7 @@ func (p *positions) section(key, value *yaml.Node, stop, indent int) (*section, 
 	at := p.at(value)
 	switch {
 	case value.Kind == yaml.ScalarNode && value.Tag == "!!null":
-		s.style = styleNull
+		s.style = styleNone
 		if value.Value != "" {
 			s.start, s.stop = at, at+len(value.Value)
 		}
@@ -174,14 +170,11 @@ func (p *positions) section(key, value *yaml.Node, stop, indent int) (*section, 
 	case value.Kind == yaml.AliasNode && key.Value == currentContext:
 		s.style, s.start, s.stop, s.scalar = styleScalar, at, at+1+len(value.Value), value.Alias.Value
 	case value.Kind == yaml.SequenceNode && value.Style&yaml.FlowStyle != 0:
-		n, err := parseFlow(p.data, at, 0)
-		if err != nil {
-			return nil, err
+		s.style, s.start = styleFlow, at
+		inside, _, closed := bytes.Cut(p.data[at+1:], []byte("]"))
+		if len(value.Content) == 0 && closed && len(bytes.TrimSpace(inside)) == 0 {
+			s.style, s.stop = styleNone, at+len("[]")+len(inside)
 		}
-		if s, err = n.section(p.data); err != nil {
-			return nil, err
-		}
-		s.colon = colon
 	case value.Kind == yaml.SequenceNode:
 		return p.list(s, value, stop)
 	}
@@ -242,6 +235,23 @@ func (p *positions) isDashLine(start, dash int) bool {
 	line := p.data[start:lineEnd(p.data, start)]
 	return len(line) > dash+1 && line[dash] == '-' && isSpace(line[dash+1]) && len(bytes.TrimLeft(line[:dash], " ")) == 0
 }
+
+func quotedEnd(data []byte, pos int) (int, error) {
+	quote := data[pos]
+	for i := pos + 1; i < len(data); i++ {
+		switch {
+		case quote == '"' && data[i] == '\\':
+			i++
+		case data[i] == quote && quote == '\'' && i+1 < len(data) && data[i+1] == quote:
+			i++
+		case data[i] == quote:
+			return i + 1, nil
+		}
+	}
+	return 0, errors.New("a quoted text without its end")
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
 // nodeName is the value of the key name, through aliases and merge keys.
 func nodeName(n *yaml.Node, depth int) string {

@@ -20,9 +20,9 @@ var bodyKey = map[string]string{clusters: "cluster", contexts: "context", users:
 // outline says where in a kubeconfig's text the parts are that an edit may
 // touch. Offsets are bytes.
 type outline struct {
-	flow     bool // the document is a flow mapping, such as JSON
-	indent   int  // block: column of the top-level keys
-	end      int  // block: end of the last content line; flow: end of the last pair, or after '{'
+	flow     bool // the document is a flow mapping, such as JSON: the rest is not known
+	indent   int  // column of the top-level keys
+	end      int  // end of the last content line
 	empty    bool // no top-level key
 	sections map[string]*section
 }
@@ -30,9 +30,9 @@ type outline struct {
 type style int
 
 const (
-	styleNull   style = iota // no value, null or ~
+	styleNone   style = iota // no value, null, ~ or []
 	styleBlock               // block sequence
-	styleFlow                // flow sequence
+	styleFlow                // flow sequence with elements: not edited
 	styleScalar              // one-line scalar (current-context)
 	styleOther               // alias, anchor, multi-line scalar: not edited
 )
@@ -41,15 +41,14 @@ const (
 type section struct {
 	style  style
 	colon  int    // after the key's colon
-	start  int    // start of the value (scalar, flow, explicit null)
+	start  int    // start of the value (scalar, explicit null, [])
 	stop   int    // end of the value; block: end of the last content line
 	dash   int    // block: column of the dashes
 	scalar string // styleScalar
 	items  []item
 }
 
-// item is one element of a list: whole lines in block style, else the bytes
-// from { to }.
+// item is one element of a block list: whole lines.
 type item struct {
 	name       string
 	start, end int

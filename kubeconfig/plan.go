@@ -2,6 +2,7 @@ package kubeconfig
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -271,6 +272,9 @@ func (w *work) plan(edits [][]edit) (*Plan, error) {
 		}
 		d := w.docs[i]
 		after, splices, err := d.change(list)
+		if errors.Is(err, errFlow) {
+			err = hint.With(err, inBlockStyle(w.sources[i].path))
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", w.sources[i].path, err)
 		}
@@ -280,6 +284,14 @@ func (w *work) plan(edits [][]edit) (*Plan, error) {
 		p.Notes = append(p.Notes, otherUses(d, list)...)
 	}
 	return p, nil
+}
+
+// inBlockStyle is how a kubeconfig comes to be one that can be edited.
+func inBlockStyle(path string) string {
+	path = shell.Quote(path)
+	view := fmt.Sprintf("kubectl config view --raw --flatten --kubeconfig %s > %s.yaml", path, path)
+	private := "(umask 077; " + view + ")" // it holds what the file holds
+	return "write it in block style, and put the new file in its place: " + hint.PerOS(private, private, view)
 }
 
 // modeNotes warns of a kubeconfig that others can read.

@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 )
 
@@ -210,6 +212,44 @@ func checkShape(t *testing.T, before string, keep []string) {
 		if now := text(t, path); now != want {
 			t.Errorf("undo gives\n%s\nwant\n%s", now, want)
 		}
+	}
+}
+
+// TestFlowIsReadOnly: a kubeconfig in JSON, or in flow style, is read, and refused with what to do where it
+// would be edited. Beside such a list the current context is still changed.
+func TestFlowIsReadOnly(t *testing.T) {
+	for name, content := range flowShapes {
+		t.Run(name, func(t *testing.T) {
+			r, path := one(t, content)
+			want, err := clientcmd.Load([]byte(content))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if list, err := r.List(context.Background()); err != nil || len(list) != len(want.Contexts) {
+				t.Errorf("%v, %v", list, err)
+			}
+			_, err = r.Plan(context.Background(), entry("prod"), Options{})
+			if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), path) ||
+				!strings.Contains(hinting.Of(err), "kubectl config view --raw --flatten --kubeconfig "+path+" > "+path+".yaml") {
+				t.Errorf("%v (hint: %s)", err, hinting.Of(err))
+			}
+			if text(t, path) != content {
+				t.Error("the file has changed")
+			}
+		})
+	}
+	const beside = "contexts: [{name: a, context: {}}, {name: b, context: {}}]\ncurrent-context: a # mine\n"
+	r, path := one(t, beside)
+	p, err := r.PlanUse(context.Background(), "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustApply(t, p, "")
+	if got, want := text(t, path), strings.Replace(beside, ": a #", ": b #", 1); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if _, err := r.PlanDrop(context.Background(), "a"); !errors.Is(err, ErrUnsupported) || hinting.Of(err) == "" {
+		t.Errorf("%v", err)
 	}
 }
 

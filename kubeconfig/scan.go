@@ -136,7 +136,7 @@ func (s *scanner) structure(pos, next, col int, rest []byte) bool {
 		if len(s.stack) == 2 { // an element of a top-level list
 			s.closeItem()
 			if s.current == nil || s.current.style == styleOther || s.current.style == styleScalar ||
-				s.current.style == styleFlow {
+				s.current.start > s.current.colon {
 				return false
 			}
 			s.current.style, s.current.dash = styleBlock, col
@@ -232,7 +232,7 @@ func (s *scanner) key(pos, next, col int, key, value []byte, offset int) bool {
 		if s.o.sections[string(key)] != nil {
 			return false // doubled
 		}
-		s.current = &section{style: styleNull, colon: pos + col + len(key) + 1}
+		s.current = &section{style: styleNone, colon: pos + col + len(key) + 1}
 		s.current.start, s.current.stop = s.current.colon, s.current.colon
 		s.o.sections[string(key)] = s.current
 		s.o.empty = false
@@ -266,10 +266,8 @@ func (s *scanner) key(pos, next, col int, key, value []byte, offset int) bool {
 		switch {
 		case text != nil:
 			s.current.style, s.current.scalar = styleScalar, string(text)
-		case value[0] == '[':
-			s.current.style = styleFlow
-		case nullText.Match(value[:length]):
-			s.current.style = styleNull
+		case value[0] == '[', nullText.Match(value[:length]):
+			s.current.style = styleNone
 		default:
 			s.current.style = styleOther
 		}

@@ -21,6 +21,9 @@ type edit struct {
 	Value   string // current-context
 }
 
+// errFlow: a flow collection, such as JSON, would have to be edited. It is read alone.
+var errFlow = fmt.Errorf("%w: it is JSON, or a list in it is in flow style", ErrUnsupported)
+
 // splice replaces data[Start:End] with Text.
 type splice struct {
 	Start int    `json:"start"`
@@ -40,6 +43,9 @@ func editText(data []byte, o *outline, edits []edit) ([]splice, error) {
 		}
 	}
 	w.dash = max(w.dash, o.indent)
+	if o.flow {
+		return nil, errFlow
+	}
 	if o.empty {
 		w.head()
 	}
@@ -77,7 +83,6 @@ type writer struct {
 	o       *outline
 	eol     string
 	dash    int // column of the dashes in new lists
-	pairs   int // top-level pairs added
 	splices []splice
 	added   []splice // the pairs: after all that is put at the same place
 }
@@ -88,37 +93,18 @@ func (w *writer) put(start, end int, text string) {
 
 // head begins a kubeconfig that has no keys yet.
 func (w *writer) head() {
-	w.pair("apiVersion", `"v1"`, "apiVersion: v1"+w.eol)
-	w.pair("kind", `"Config"`, "kind: Config"+w.eol)
+	w.pair("apiVersion: v1" + w.eol)
+	w.pair("kind: Config" + w.eol)
 }
 
-// pair adds a top-level key: value in JSON to a flow document, else block,
-// which is whole lines.
-func (w *writer) pair(key, value, block string) {
-	if w.o.flow {
-		comma := ", "
-		if w.o.empty && w.pairs == 0 {
-			comma = ""
-		} else if start := lineStart(w.data, w.o.end); !w.o.empty && start > 0 && w.ownLine(start) {
-			comma = "," + w.eol + string(indentOf(w.data[start:]))
-		}
-		w.pairs++
-		w.added = append(w.added, splice{w.o.end, w.o.end, []byte(comma + quoteJSON(key) + ": " + value)})
-		return
-	}
-	if w.pairs++; w.pairs == 1 && w.o.end > 0 && w.data[w.o.end-1] != '\n' {
+// pair adds a top-level key with its value, which are whole lines.
+func (w *writer) pair(block string) {
+	if len(w.added) == 0 && w.o.end > 0 && w.data[w.o.end-1] != '\n' {
 		block = w.eol + indentLines(block, w.o.indent)
 	} else {
 		block = indentLines(block, w.o.indent)
 	}
 	w.added = append(w.added, splice{w.o.end, w.o.end, []byte(block)})
-}
-
-// ownLine reports whether the line at start is a line of the root's pairs in a
-// flow document that is spread over lines, as json.Indent writes it.
-func (w *writer) ownLine(start int) bool {
-	rest := bytes.TrimLeft(w.data[start:], " \t")
-	return len(rest) > 0 && (rest[0] == '"' || rest[0] == ']' || rest[0] == '}')
 }
 
 func (w *writer) edit(e edit) error {
@@ -128,7 +114,9 @@ func (w *writer) edit(e edit) error {
 	}
 	it := s.find(e.Name)
 	switch {
-	case s != nil && s.style != styleNull && s.style != styleBlock && s.style != styleFlow:
+	case s != nil && s.style == styleFlow:
+		return errFlow
+	case s != nil && s.style != styleNone && s.style != styleBlock:
 		return hint.Withf(fmt.Errorf("%w: %s is an alias, an anchor or not a list", ErrUnsupported, e.Section),
 			"write the list %s plainly, or use another file with --kubeconfig", e.Section)
 	case e.Body == nil && it == nil:
@@ -137,28 +125,22 @@ func (w *writer) edit(e edit) error {
 		w.remove(s, it)
 		return nil
 	}
-	if w.o.flow || s != nil && s.style == styleFlow && len(s.items) > 0 {
-		return w.setFlow(s, it, e)
-	}
 	return w.setBlock(s, it, e)
 }
 
 func (w *writer) setCurrent(s *section, name string) error {
-	quoted := quoteJSON(name)
 	switch {
 	case s == nil && name == "":
 	case s == nil:
-		w.pair(currentContext, quoted, currentContext+": "+scalarYAML(name)+w.eol)
-	case s.style == styleNull && s.start == s.stop && !w.o.flow:
+		w.pair(currentContext + ": " + scalarYAML(name) + w.eol)
+	case s.style == styleNone && s.start == s.stop:
 		w.put(s.colon, s.colon, " "+scalarYAML(name))
-	case s.style == styleNull, s.style == styleScalar:
-		if !w.o.flow {
-			quoted = scalarYAML(name)
-			if q := w.data[s.start]; q == '"' {
-				quoted = quoteJSON(name)
-			}
+	case s.style == styleNone, s.style == styleScalar:
+		value := scalarYAML(name)
+		if w.data[s.start] == '"' {
+			value = quoteJSON(name)
 		}
-		w.put(s.start, s.stop, quoted)
+		w.put(s.start, s.stop, value)
 	default:
 		return fmt.Errorf("%w: %s is an alias or spans lines", ErrUnsupported, currentContext)
 	}
@@ -177,7 +159,7 @@ func (w *writer) setBlock(s *section, it *item, e edit) error {
 	}
 	switch {
 	case s == nil:
-		w.pair(e.Section, "", e.Section+":"+w.eol+outdent(text, w.o.indent))
+		w.pair(e.Section + ":" + w.eol + outdent(text, w.o.indent))
 	case it != nil:
 		if it.end == len(w.data) && w.data[it.end-1] != '\n' {
 			text = strings.TrimSuffix(text, w.eol)
@@ -203,100 +185,12 @@ func (w *writer) insertLines(pos int, text string) {
 	w.put(pos, pos, text)
 }
 
-// setFlow writes an item as JSON, on one line or in the manner of the item
-// before it.
-func (w *writer) setFlow(s *section, it *item, e edit) error {
-	value, err := json.Marshal(itemValue(e))
-	if err != nil {
-		return err
-	}
-	switch {
-	case s == nil:
-		w.pair(e.Section, w.list(value, w.o.end), "")
-	case it != nil:
-		w.put(it.start, it.end, w.pretty(value, it))
-	case len(s.items) > 0:
-		w.appendFlow(s, value)
-	case s.start == s.stop:
-		w.put(s.colon, s.colon, " "+w.list(value, s.colon))
-	default:
-		w.put(s.start, s.stop, w.list(value, s.start))
-	}
-	return nil
-}
-
-// appendFlow adds an item to a flow list that has some: in the same line, or on
-// lines of its own if the items and the bracket have theirs.
-func (w *writer) appendFlow(s *section, value []byte) {
-	last := s.items[len(s.items)-1]
-	trailing := bytes.IndexByte(w.data[skipFlowSpace(w.data, last.end):s.stop], ',') == 0
-	start, bracket := lineStart(w.data, last.start), lineStart(w.data, s.stop)
-	text := w.pretty(value, &last)
-	if bracket <= last.end || len(bytes.TrimSpace(w.data[start:last.start])) > 0 ||
-		len(bytes.TrimSpace(w.data[bracket:s.stop])) > 1 {
-		w.put(last.end, last.end, ", "+text)
-		return
-	}
-	text = string(w.data[start:last.start]) + text
-	if trailing {
-		text += ","
-	} else {
-		w.put(last.end, last.end, ",")
-	}
-	w.put(bracket, bracket, text+w.eol)
-}
-
-// list is a flow list of one item, spread over lines if the line that pos is in
-// is one of a spread-out document.
-func (w *writer) list(value []byte, pos int) string {
-	out := "[" + string(value) + "]"
-	if start := lineStart(w.data, pos); w.o.flow && start > 0 && w.ownLine(start) {
-		if base := indentOf(w.data[start:]); len(base) > 0 {
-			var b bytes.Buffer
-			if json.Indent(&b, []byte(out), string(base), string(base)) == nil {
-				return strings.ReplaceAll(b.String(), "\n", w.eol)
-			}
-		}
-	}
-	return out
-}
-
-// pretty spreads value over lines if the item like is spread.
-func (w *writer) pretty(value []byte, like *item) string {
-	text := w.data[like.start:like.end]
-	i := bytes.IndexByte(text, '\n')
-	if i < 0 {
-		return string(value)
-	}
-	base := indentOf(w.data[lineStart(w.data, like.start):])
-	step := bytes.TrimPrefix(indentOf(text[i+1:]), base)
-	var out bytes.Buffer
-	if json.Indent(&out, value, string(base), string(step)) != nil {
-		return string(value)
-	}
-	return strings.ReplaceAll(out.String(), "\n", w.eol)
-}
-
 // remove takes an item out of its list.
 func (w *writer) remove(s *section, it *item) {
-	if s.style == styleBlock {
-		if len(s.items) == 1 {
-			w.put(s.colon, s.colon, " []")
-		}
-		w.put(it.start, it.end, "")
-		return
+	if len(s.items) == 1 {
+		w.put(s.colon, s.colon, " []")
 	}
-	start, end := it.start, it.end
-	for i := range s.items {
-		switch {
-		case s.items[i].start != it.start:
-		case i+1 < len(s.items):
-			end = s.items[i+1].start
-		case i > 0:
-			start = s.items[i-1].end
-		}
-	}
-	w.put(start, end, "")
+	w.put(it.start, it.end, "")
 }
 
 func itemValue(e edit) object { return object{bodyKey[e.Section]: e.Body, "name": e.Name} }
@@ -324,9 +218,6 @@ func blockItem(e edit, dash int, eol string) (string, error) {
 }
 
 func indentWidth(s string) int { return len(s) - len(strings.TrimLeft(s, " ")) }
-
-// indentOf is the white space that b begins with.
-func indentOf(b []byte) []byte { return b[:len(b)-len(bytes.TrimLeft(b, " \t"))] }
 
 func indentLines(text string, n int) string {
 	if n == 0 {
