@@ -23,8 +23,8 @@ func (a *app) doctor() *cobra.Command {
 		Long: `Checks everything between you, your token, kubectl and the clusters: readers and
 libraries, PINs, kubectl and the PATH, kubeconfig files and their locks, the agent,
 certificates, API servers and clocks; and, where nobody has to be asked for that, a
-sign-in to each cluster and the policies with revoked certificates. It changes nothing
-and asks for no PIN. The exit code is 1 if something prevents signing in.`,
+sign-in by the current context and the policies with revoked certificates. It changes
+nothing and asks for no PIN. The exit code is 1 if something prevents signing in.`,
 		Example: "kubehsm doctor\nkubehsm doctor --offline -o json",
 		Args:    cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string, env *env.Env) error {

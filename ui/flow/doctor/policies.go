@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// askPatience bounds the looks at all clusters that sign in.
+	// askPatience bounds what signs in to look.
 	askPatience = 5 * time.Second
 	// maxReaders bounds how many contexts of a cluster are tried until one may read its policies.
 	maxReaders = 3
-	// maxLooks is how many clusters are looked at at a time.
+	// maxLooks is how many clusters are looked at at a time: each look reads the kubeconfig again.
 	maxLooks = 8
 )
 
@@ -33,6 +33,8 @@ func policies(ctx context.Context, o *Options) []Check {
 	if !o.Online {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
 	quiet := o.Env.On("").Quiet()
 	contexts, _ := quiet.Rules().List(ctx) // [kubeconfigs] tells what cannot be read
 	servers := o.unasked()
@@ -42,23 +44,15 @@ func policies(ctx context.Context, o *Options) []Check {
 			readers[server] = append(readers[server], k.Name)
 		}
 	}
-	return each(ctx, slices.Sorted(maps.Keys(readers)), func(ctx context.Context, server string) []Check {
-		return brokenPolicies(ctx, desk.NewStopping(quiet), readers[server])
-	})
-}
-
-// each looks at all, a few at a time, within [askPatience].
-func each[T any](ctx context.Context, all []T, look func(context.Context, T) []Check) []Check {
-	ctx, cancel := context.WithTimeout(ctx, askPatience)
-	defer cancel()
+	all := slices.Sorted(maps.Keys(readers))
 	found := make([][]Check, len(all))
 	room := make(chan struct{}, maxLooks)
 	var wg sync.WaitGroup
-	for i, one := range all {
+	for i, server := range all {
 		wg.Go(func() {
 			room <- struct{}{}
 			defer func() { <-room }()
-			found[i] = look(ctx, one)
+			found[i] = brokenPolicies(ctx, desk.NewStopping(quiet), readers[server])
 		})
 	}
 	wg.Wait()

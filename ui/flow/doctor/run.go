@@ -19,7 +19,7 @@ type Options struct {
 	Getenv func(string) string
 	// Online has API servers asked for their time and version, for which no credential is
 	// sent, and, where nobody has to be asked to sign in, who you are and for the policies with
-	// revoked certificates, see [signIns] and [policies].
+	// revoked certificates, see [signIn] and [policies].
 	Online bool
 	// barePath is the PATH that no shell has added to.
 	barePath string
@@ -67,7 +67,7 @@ func examinations() []examination {
 		{Check{ID: "kubeconfig", Group: GroupKubeconfig, Title: "kubeconfig"}, kubeconfigs},
 		{Check{ID: "agent", Group: GroupAgent, Title: "Agent"}, theAgent},
 		{Check{ID: "clusters", Group: GroupClusters, Title: "Clusters"}, clusters},
-		{Check{ID: "sign-in", Group: GroupClusters, Title: "Sign-in to clusters"}, signIns},
+		{Check{ID: "sign-in", Group: GroupClusters, Title: "Sign-in to clusters"}, signIn},
 		{Check{ID: "revocation-policies", Group: GroupClusters, Title: "Policies with revoked certificates"}, policies},
 	}
 }

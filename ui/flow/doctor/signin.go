@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
@@ -12,19 +11,19 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 )
 
-// signIns signs in by each context of ours as kubectl would, as far as nobody has to be asked for that, and
-// asks the cluster who that is.
-func signIns(ctx context.Context, o *Options) []Check {
-	if !o.Online {
+// signIn signs in by the current context, if it is ours, as kubectl would, as far as nobody has to be asked
+// for that, and asks the cluster who that is. Others may take a signature of a token each.
+func signIn(ctx context.Context, o *Options) []Check {
+	k, err := o.Env.Rules().Get(ctx, "")
+	if !o.Online || err != nil || !k.User.Ours() || !k.Cluster.Ours() { // [kubeconfigs] tells what cannot be read
 		return nil
 	}
-	contexts, _ := o.Env.Rules().List(ctx) // [kubeconfigs] tells what cannot be read
-	contexts = slices.DeleteFunc(contexts, func(k kubeconfig.Context) bool { return !k.User.Ours() || !k.Cluster.Ours() })
-	access := cluster.Access{Env: o.Env}
-	return each(ctx, contexts, func(ctx context.Context, k kubeconfig.Context) []Check { return []Check{signIn(ctx, access, k)} })
+	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
+	return []Check{signInBy(ctx, cluster.Access{Env: o.Env}, k)}
 }
 
-func signIn(ctx context.Context, a cluster.Access, k kubeconfig.Context) Check {
+func signInBy(ctx context.Context, a cluster.Access, k kubeconfig.Context) Check {
 	c := Check{ID: "sign-in/" + k.Name, Group: GroupClusters, Title: "Sign-in by " + k.Name}
 	client, err := a.ThroughBridge(ctx, k.User.Enrollment, nil)
 	if err != nil {

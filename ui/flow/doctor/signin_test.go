@@ -13,20 +13,20 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 )
 
-// TestSignIns: whom the cluster takes a context of ours for, or why that cannot be told; nobody is asked.
-func TestSignIns(t *testing.T) {
+// TestSignIn: whom the cluster takes the current context, if it is ours, for, or why that cannot be told; nobody is asked.
+func TestSignIn(t *testing.T) {
 	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane")
 	o := &Options{Env: w.Env, Online: true}
 	o.defaults()
 	sees := func(when string, state State, found, fix string) {
 		t.Helper()
-		all := signIns(t.Context(), o)
+		all := signIn(t.Context(), o)
 		if len(all) != 1 || all[0].ID != "sign-in/prod-hsm" || all[0].State != state ||
 			!strings.Contains(all[0].Found, found) || !strings.Contains(all[0].Fix, fix) {
 			t.Errorf("%s: %+v", when, all)
 		}
 	}
-	if all := signIns(t.Context(), o); len(all) > 0 {
+	if all := signIn(t.Context(), o); len(all) > 0 {
 		t.Errorf("other programs' contexts: %+v", all)
 	}
 	w.Enroll("prod-hsm", "jane")
@@ -53,7 +53,7 @@ func TestSignIns(t *testing.T) {
 	}
 	sees("with a policy that asks about each request", Unknown, "", "kubectl --context prod-hsm auth whoami")
 	o.Online = false
-	if all := signIns(t.Context(), o); len(all) > 0 {
+	if all := signIn(t.Context(), o); len(all) > 0 {
 		t.Errorf("offline: %+v", all)
 	}
 }
