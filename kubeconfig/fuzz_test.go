@@ -20,40 +20,6 @@ func seeds(f *testing.F) {
 	f.Add([]byte("users:\n- name: a\n  user: {}\n- # c\n  name: b\nclusters:\n  - name: x # y\n    cluster:\n      a: |\n\n        # z\n      b: 'q' # r\n"))
 }
 
-// FuzzScan holds the quick scanner against the parser: what it accepts, it
-// must understand alike.
-func FuzzScan(f *testing.F) {
-	seeds(f)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		quick, ok := scan(data)
-		if !ok {
-			return
-		}
-		slow, err := parseOutline(data)
-		if errors.Is(err, ErrParse) {
-			return // refused when the text is decoded
-		}
-		if err != nil {
-			t.Fatalf("the parser says %v of\n%s", err, data)
-		}
-		for name := range quick.sections {
-			switch name {
-			case clusters, contexts, users, currentContext:
-			default:
-				delete(quick.sections, name) // the parser does not note others
-			}
-		}
-		if quick.empty != slow.empty || quick.end != slow.end && !quick.empty || len(quick.sections) != len(slow.sections) {
-			t.Fatalf("quick %+v\nslow  %+v\n%s", quick, slow, data)
-		}
-		for name, s := range quick.sections {
-			if p := slow.sections[name]; p == nil || !reflect.DeepEqual(*s, *p) && s.style != styleOther {
-				t.Fatalf("%s: quick %+v\nslow  %+v\n%s", name, s, p, data)
-			}
-		}
-	})
-}
-
 // FuzzSplice adds, changes and removes an entry in any text that clientcmd
 // reads: it works and changes nothing else, or it is refused by name.
 func FuzzSplice(f *testing.F) {

@@ -211,7 +211,7 @@ func loadFile(path string) (*api.Config, error) {
 	if err != nil || !s.exists {
 		return api.NewConfig(), err
 	}
-	config, err := parse(s.data)
+	config, err := clientcmd.Load(s.data)
 	if err != nil {
 		return nil, parseError(path, err)
 	}

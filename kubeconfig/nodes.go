@@ -10,8 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// parseOutline finds the outline with a YAML parser, for every text that scan
-// does not understand.
+// parseOutline finds the outline with a YAML parser.
 func parseOutline(data []byte) (*outline, error) {
 	var doc yaml.Node
 	err := yaml.NewDecoder(bytes.NewReader(data)).Decode(&doc)
@@ -165,10 +164,10 @@ func (p *positions) section(key, value *yaml.Node, stop, indent int) (*section, 
 			return s, nil // a plain scalar over several lines
 		}
 		if bytes.IndexByte(p.data[colon:s.stop], '\n') < 0 {
-			s.style, s.scalar = styleScalar, value.Value
+			s.style = styleScalar
 		}
 	case value.Kind == yaml.AliasNode && key.Value == currentContext:
-		s.style, s.start, s.stop, s.scalar = styleScalar, at, at+1+len(value.Value), value.Alias.Value
+		s.style, s.start, s.stop = styleScalar, at, at+1+len(value.Value)
 	case value.Kind == yaml.SequenceNode && value.Style&yaml.FlowStyle != 0:
 		s.style, s.start = styleFlow, at
 		inside, _, closed := bytes.Cut(p.data[at+1:], []byte("]"))

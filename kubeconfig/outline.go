@@ -39,13 +39,12 @@ const (
 
 // section is one top-level key and its value.
 type section struct {
-	style  style
-	colon  int    // after the key's colon
-	start  int    // start of the value (scalar, explicit null, [])
-	stop   int    // end of the value; block: end of the last content line
-	dash   int    // block: column of the dashes
-	scalar string // styleScalar
-	items  []item
+	style style
+	colon int // after the key's colon
+	start int // start of the value (scalar, explicit null, [])
+	stop  int // end of the value; block: end of the last content line
+	dash  int // block: column of the dashes
+	items []item
 }
 
 // item is one element of a block list: whole lines.
@@ -66,17 +65,12 @@ func (s *section) find(name string) *item {
 	return nil
 }
 
-// locate finds the outline of data: by the quick scanner if it understands
-// every line, else by a YAML parser. quick says which.
-func locate(data []byte) (o *outline, quick bool, err error) {
+// locate finds the outline of data.
+func locate(data []byte) (*outline, error) {
 	if !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
-		return nil, false, fmt.Errorf("%w: not UTF-8 text", ErrUnsupported)
+		return nil, fmt.Errorf("%w: not UTF-8 text", ErrUnsupported)
 	}
-	if o, ok := scan(data); ok {
-		return o, true, nil
-	}
-	o, err = parseOutline(data)
-	return o, false, err
+	return parseOutline(data)
 }
 
 // contentEnd returns the end of the last line in data[from:to] that is content:

@@ -67,7 +67,7 @@ func (r Rules) Plan(ctx context.Context, e Entry, opts Options) (*Plan, error) {
 	if err := e.check(); err != nil {
 		return nil, err
 	}
-	w, err := r.open(ctx, map[string]string{clusters: e.Name, contexts: e.Name, users: e.Name})
+	w, err := r.open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (r Rules) Plan(ctx context.Context, e Entry, opts Options) (*Plan, error) {
 // files. A current context of that name is cleared. Parts that are not there
 // are skipped; the plan is empty if none is.
 func (r Rules) PlanRemove(ctx context.Context, name string, opts Options) (*Plan, error) {
-	w, err := r.open(ctx, map[string]string{clusters: name, users: name}) // all contexts: they may use it
+	w, err := r.open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -135,8 +135,7 @@ func (r Rules) PlanDrop(ctx context.Context, name string) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	// all contexts: they may use them
-	w, err := r.open(ctx, map[string]string{clusters: c.Cluster.Name, users: c.User.Name})
+	w, err := r.open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -189,14 +188,14 @@ type work struct {
 	notes   []string
 }
 
-func (r Rules) open(ctx context.Context, names map[string]string) (*work, error) {
+func (r Rules) open(ctx context.Context) (*work, error) {
 	sources, err := r.readSettled(ctx)
 	if err != nil {
 		return nil, err
 	}
 	w := &work{sources: sources, target: slices.Index(r.Paths(), r.DefaultFile())}
 	for _, s := range sources {
-		d, err := openDocument(s.data, names)
+		d, err := openDocument(s.data)
 		if err != nil {
 			return nil, parseError(s.path, err)
 		}
@@ -231,7 +230,7 @@ func (r Rules) readSettled(ctx context.Context) ([]source, error) {
 }
 
 func plausible(data []byte) bool {
-	_, _, err := locate(data)
+	_, err := locate(data)
 	return err == nil && len(data) > 0
 }
 

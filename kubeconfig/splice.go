@@ -253,17 +253,8 @@ func quoteJSON(s string) string {
 // scalarYAML is s as a plain scalar if that is a string without doubt, else in
 // double quotes.
 func scalarYAML(s string) string {
-	if length, text, ok := plainScalar(s); ok && length == len(s) && text {
+	if plain, err := yaml.Marshal(s); err == nil && string(plain) == s+"\n" {
 		return s
 	}
 	return quoteJSON(s)
-}
-
-func plainScalar(s string) (length int, isText, ok bool) {
-	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) ||
-		strings.ContainsAny(s[:1], `"'[{`) || s != strings.TrimSpace(s) {
-		return 0, false, false
-	}
-	length, text, ok := scalarEnd([]byte(s))
-	return length, text != nil, ok
 }

@@ -9,7 +9,7 @@ func (r Rules) PlanUse(ctx context.Context, name string) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := r.open(ctx, nil)
+	w, err := r.open(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,6 @@ func (k Contexts) entry(en enrollment.Enrollment, setCurrent bool) (kubeconfig.E
 			{Name: execcredential.EnvVar, Value: execcredential.Minimal(execcredential.V1beta1)},
 		},
 		InteractiveMode: "IfAvailable", ProvideClusterInfo: true,
-		// The hint is one line, so that long files stay quick to edit.
 		InstallHint: "kubehsm is not at this path: install it, or enroll again",
 	}
 	if k.env.Dirs.Home != "" {
