@@ -36,8 +36,7 @@ func environ(without []string) []string {
 
 // talkative are the variables that have Go's runtime or our libraries write down what they work on, secrets
 // included: requests with their bodies, keys of connections, keys that are typed, and memory.
-var talkative = []string{"GODEBUG", "GOTRACEBACK", "DEBUG_HTTP2_GOROUTINES", "SSLKEYLOGFILE", "TEA_TRACE", "TEA_DEBUG",
-	"GRPC_GO_LOG_SEVERITY_LEVEL", "GRPC_GO_LOG_VERBOSITY_LEVEL", "GRPC_BINARY_LOG_FILTER"}
+var talkative = []string{"GODEBUG", "GOTRACEBACK", "DEBUG_HTTP2_GOROUTINES", "SSLKEYLOGFILE", "TEA_TRACE", "TEA_DEBUG"}
 
 // Quiet executes this program, the one at path, again without the variables that would have it write secrets down:
 // they are read before main. On Windows, which cannot, only what reads them later is silenced, and what this process
