@@ -396,7 +396,7 @@ func TestSeveralFiles(t *testing.T) {
 	}
 	r := Rules{Files: []string{none, a, b}}
 	e.Server, e.SetCurrent = "https://127.0.0.1:1/c/prod", true
-	j := Backups(filepath.Join(dir, "journal"))
+	j := Backups(filepath.Join(dir, "backups"))
 	before := [2]string{text(t, a), text(t, b)}
 	p := mustPlan(t, r, e)
 	if fmt.Sprint(p.Files()) != fmt.Sprint([]FileChange{{Path: a}, {Path: b}}) {
