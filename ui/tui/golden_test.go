@@ -59,7 +59,6 @@ func scenes() []scene {
 			r.Sees("No kubeconfig can weaken it")
 		}},
 		{name: "desk", world: emergency, walk: func(r *rig) { atDesk(r); r.Sees("break-glass: night") }},
-		{name: "roster", walk: func(r *rig) { atRoster(r); r.Press("down"); r.Sees("was denied: TooLong") }},
 		{name: "help", walk: func(r *rig) { atTokens(r); r.Press("?"); r.Sees("Everywhere") }},
 		{name: "key", wizard: true, walk: func(r *rig) {
 			toToken(r)

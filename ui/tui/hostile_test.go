@@ -114,7 +114,6 @@ func hostile(t *testing.T, s string) *world {
 	w.request("kubehsm-"+valid, "a"+valid, valid, time.Minute, valid, "b"+valid)
 	w.bootstrapToken("aaaaaa", s, time.Hour)
 	w.bind(valid, valid)
-	w.handOut("7", valid, "HandedOut", time.Hour)
 	past := deeds.NewLog(w.Env)
 	for _, action := range []string{"ticket", "approve", s} {
 		d := poisoned(deeds.Deed{}, s)
@@ -191,7 +190,7 @@ func TestHostileTexts(t *testing.T) {
 	walks := [][]string{{"0", "~Context"}, {"1"}, {"g", "enter", "~change PIN"}, {"g", "down", "down", "down", "enter", "~change PIN"},
 		{"2", "~staging", "/", `"prod-hsm"`, "enter", "~in 90 y"}, {"2", "~staging"}, {"3", "~3 requests"},
 		{"3", "~3 requests", "tab", "tab"}, {"3", "~3 requests", "enter", "~Fingerprint"}, {"4", "~agent"}, {"4", "tab"},
-		{"5", "~nobody knows"}, {"5", "~nobody knows", "T", "~1 token"}, {"6", "~look again"}, {"/", `"a"`}, {"ctrl+p"}, {"?"}, {"x"},
+		{"5", "~nobody knows"}, {"6", "~look again"}, {"/", `"a"`}, {"ctrl+p"}, {"?"}, {"x"},
 		{"g", "down", "e"}, {"R"}}
 	for name, s := range hostileTexts() {
 		t.Run(name, func(t *testing.T) {

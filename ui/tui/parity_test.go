@@ -19,7 +19,6 @@ var shown = map[string]screen.ID{
 	"kubeconfig list": screen.Contexts,
 	"csr list":        screen.Requests, "csr wait": screen.Requests,
 	"agent status": screen.Activity, "audit": screen.Activity,
-	"roster list":          screen.Roster,
 	"bootstrap-token list": screen.HelpDesk, "breakglass list": screen.HelpDesk,
 	"csr forecast": screen.Enroll, // part of the review
 }
@@ -38,6 +37,13 @@ var without = map[string]string{
 	"exit-codes":               "for scripts",
 	"help":                     "the screens have their own",
 	"output":                   "for scripts",
+	"rbac apply":               "an admin's, once for each cluster",
+	"rbac check":               "an admin's, once for each cluster",
+	"rbac print":               "an admin's, once for each cluster",
+	"roster import":            "an admin's, from a file",
+	"roster line":              "an admin's, once for each cluster",
+	"roster list":              "`kubectl get hardwaretokens -n kubehsm` lists them too",
+	"roster remove":            "an admin's",
 	"version":                  "the doctor says it",
 }
 

@@ -2,7 +2,6 @@ package tui
 
 import (
 	"context"
-	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/ask"
@@ -13,7 +12,6 @@ import (
 	flowenroll "github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
-	"github.com/kubehsm/kubehsm/ui/flow/renewals"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 	flowtoken "github.com/kubehsm/kubehsm/ui/flow/token"
@@ -26,7 +24,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/screen/enroll"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/home"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/requests"
-	"github.com/kubehsm/kubehsm/ui/tui/screen/roster"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/token"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/tokens"
 	"github.com/kubehsm/kubehsm/ui/tui/store"
@@ -100,11 +97,7 @@ func (f *factory) sections() []*section {
 				BreakGlass: flowdesk.NewBreakGlass(f.flow), Revocations: flowdesk.NewRevocations(f.flow),
 				Stopping: flowdesk.NewStopping(f.flow),
 				Trial:    flowdesk.NewTrial(f.flow),
-				Roles:    flowdesk.NewRoles(f.flow),
-				Barred: func(ctx context.Context) (renewals.Barred, error) {
-					return renewals.Look(ctx, f.flow, "", time.Now())
-				},
-				Deeds: deeds.NewLog(f.flow), Enroller: flowenroll.NewEnroller(f.flow), Roster: f.roster})
+				Deeds:    deeds.NewLog(f.flow), Enroller: flowenroll.NewEnroller(f.flow)})
 		}},
 		{id: screen.Doctor, title: "Doctor", make: func() screen.Screen {
 			return doctor.New(f.tools(), flowdoctor.Options{Env: f.flow, Online: true})
@@ -130,13 +123,6 @@ func (f *factory) wizard(start enroll.Start) screen.Screen {
 // wizardFor makes the wizard, on a token if one is named.
 func (f *factory) wizardFor(token *hsm.View, slot *hsm.Slot) screen.Screen {
 	return f.wizard(enroll.Start{Token: token, Slot: slot})
-}
-
-// roster makes the board of a cluster's tokens.
-func (f *factory) roster() screen.Screen {
-	return roster.New(roster.Services{Tools: f.tools(), Roster: flowdesk.NewRoster(f.flow), Unlock: f.unlock,
-		Approvals: flowdesk.NewApprovals(f.flow), Bootstrap: flowdesk.NewBootstrapTokens(f.flow),
-		Quiet: flowdesk.NewRoster(f.flow.Quiet())})
 }
 
 // token makes the screen of one token.

@@ -170,14 +170,14 @@ func places() map[string]func(*rig) {
 	return map[string]func(*rig){"home": func(r *rig) { atTokens(r); r.Press("0"); r.Sees("Context") }, "tokens": atTokens, "card": atToken,
 		"PKCS#11 token": func(r *rig) { atTokens(r); r.Press("g", "enter"); r.Sees("change PIN") },
 		"contexts":      atContexts, "requests": atRequests, "request": toLook, "activity": atActivity, "help desk": atDesk,
-		"roster": atRoster, "doctor": atDoctor}
+		"doctor": atDoctor}
 }
 
 // TestOneLetter: what is dangerous, or goes from everywhere, has one letter, which means
 // nothing else on any screen. The footer shows only what can be done now, and is never cut.
 func TestOneLetter(t *testing.T) {
 	only := map[string][]string{ // letter: the commands that it stands for
-		"D": {"roster remove", "key delete", "kubeconfig remove; unenroll", "csr cancel", "bootstrap-token delete"},
+		"D": {"key delete", "kubeconfig remove; unenroll", "csr cancel", "bootstrap-token delete"},
 		"X": {"token reset", "token init"}, "S": {"agent stop"}, "L": {"agent lock"}, "U": {"unlock", ""},
 		"W": {"helpdesk revoke"}, "B": {"breakglass request"}, "d": {"csr deny"},
 		"a": {"csr approve", "csr approve; helpdesk approve; breakglass approve"},

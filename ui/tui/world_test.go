@@ -23,7 +23,6 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
-	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/tui"
 	"github.com/kubehsm/kubehsm/ui/tui/screentest"
@@ -84,36 +83,6 @@ func (w *world) ours() {
 	w.T.Helper()
 	key := w.Generate(w.soft, hsm.GenerateOptions{Label: "prod"})
 	w.Enroll("prod-hsm", key, w.Certify(w.soft, key, "jane", "dev"))
-}
-
-// roster has tokens handed out, one of them to jane, who has asked for a certificate.
-func (w *world) roster() {
-	w.T.Helper()
-	day := 24 * time.Hour
-	w.request("kubehsm-ruth-7x2kp", "ruth", "ruth", time.Minute, "dev")
-	var denied certificatesv1.CertificateSigningRequest
-	w.server.Get(flowtest.Requests, "kubehsm-ruth-7x2kp", &denied)
-	denied.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied,
-		Status: "True", Reason: "TooLong", Message: "it asks for 365 days, the policy gives 7 days at most"}}
-	w.server.Put(flowtest.Requests, &denied)
-	for _, t := range []struct {
-		serial, owner, state string
-		left                 time.Duration
-	}{{"12345678", "jane", "HandedOut", 0}, {"1234568", "ruth", "HandedOut", 0}, {"1234569", "田中 太郎", "Active", 5 * day},
-		{"1234570", "omar", "Active", day}, {"1234571", "nina", "HandedOut", 0}, {"1234572", "luis", "Lost", 3 * day}} {
-		w.handOut(t.serial, t.owner, t.state, t.left)
-	}
-}
-
-// handOut puts a token on the roster, with a certificate that is good for so long.
-func (w *world) handOut(serial, owner, state string, left time.Duration) {
-	o := flowtest.Object{"apiVersion": clusterapi.GroupVersion.String(), "kind": "HardwareToken",
-		"metadata": flowtest.Object{"name": serial, "namespace": clusterapi.Namespace},
-		"spec":     flowtest.Object{"owner": owner, "state": state, "groups": []string{"dev"}}}
-	if left > 0 {
-		o["status"] = flowtest.Object{"model": "YubiKey 5C NFC", "notAfter": tuitest.Now().Add(left).Format(time.RFC3339)}
-	}
-	w.server.Put("/apis/"+clusterapi.GroupVersion.String()+"/namespaces/"+clusterapi.Namespace+"/hardwaretokens", o)
 }
 
 // bind binds a user and a group to roles.
@@ -261,14 +230,6 @@ func atDesk(r *rig) {
 	r.T.Helper()
 	atTokens(r)
 	r.Walk("5", "~jane, dev", "~for the new rack", "~nobody knows")
-}
-
-// atRoster is the board of a cluster with tokens at every stage that needs somebody.
-func atRoster(r *rig) {
-	r.T.Helper()
-	r.world.roster()
-	atDesk(r)
-	r.Walk("T", "~6 tokens: 1 waiting, 1 denied, 1 expiring, 1 not come, 1 in, 1 lost")
 }
 
 func atDoctor(r *rig) { r.T.Helper(); atTokens(r); r.Press("6"); r.Sees("look again") }

@@ -33,7 +33,6 @@ const (
 	Activity ID = "activity"
 	HelpDesk ID = "help-desk"
 	Doctor   ID = "doctor"
-	Roster   ID = "roster"
 )
 
 // Frame is what a view is drawn with.

@@ -134,38 +134,6 @@ func TestGone(t *testing.T) {
 	r.Walk("r", "~for the new rack")
 }
 
-// TestRoles: what is missing is named, shown before it is applied, and applied.
-func TestRoles(t *testing.T) {
-	r, server := open(t)
-	const roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
-	r.Walk("o", "~show them, to copy", "enter", "~missing  ticket      ClusterRole kubehsm:ticket",
-		"~you may make tickets", "esc", "o", "~show them, to copy", "down", "enter", "~Apply these?",
-		"~missing, ticket, ClusterRole", "n", "~cancelled")
-	if n := len(server.Names(roles)); n != 0 {
-		t.Fatalf("%d roles were made", n)
-	}
-	r.Walk("o", "~show them, to copy", "down", "enter", "~Apply these?", "y",
-		"~applied  ticket      ClusterRole kubehsm:ticket")
-	if n := len(server.Names(roles)); n == 0 {
-		t.Error("no role was made")
-	}
-	r.Walk("esc", "o", "~show them, to copy", `"show"`, "enter", "~kind: ClusterRole", "~copy manifest")
-}
-
-// TestPublishClusterInfo: what tickets need is published after a yes.
-func TestPublishClusterInfo(t *testing.T) {
-	r, server := open(t)
-	const maps = "/api/v1/namespaces/kube-public/configmaps"
-	r.Walk("o", "~show them, to copy", `"publish"`, "enter", "~Apply these?", "~cluster-info")
-	if names := server.Names(maps); len(names) != 0 {
-		t.Fatalf("published without a yes: %q", names)
-	}
-	r.Walk("y", "~applied  cluster-info")
-	if names := server.Names(maps); len(names) != 1 {
-		t.Errorf("published: %q", names)
-	}
-}
-
 // TestRevokeCertificate: one certificate is revoked by its hash or its file, listed and lifted.
 func TestRevokeCertificate(t *testing.T) {
 	r, server := open(t)

@@ -17,7 +17,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
-	"github.com/kubehsm/kubehsm/ui/flow/renewals"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -41,13 +40,8 @@ type Services struct {
 	Revocations desk.Revocations
 	Stopping    desk.Stopping
 	Trial       desk.Trial
-	Roles       desk.Roles
-	// Barred finds out who on the roster of the current context's cluster cannot renew.
-	Barred   func(context.Context) (renewals.Barred, error)
-	Deeds    deeds.Log
-	Enroller enroll.Enroller
-	// Roster makes the board of the cluster's tokens.
-	Roster func() screen.Screen
+	Deeds       deeds.Log
+	Enroller    enroll.Enroller
 }
 
 // Model is the screen.
@@ -226,12 +220,6 @@ func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 	return cmd
 }
 
-// Below implements [screen.Opener].
-func (m *Model) Below() screen.Acts {
-	board, _ := m.Roster().(screen.Actor)
-	return board.Acts()
-}
-
 // Acts implements [screen.Actor].
 func (m *Model) Acts() screen.Acts {
 	r, ok := m.tokens.Selected()
@@ -242,16 +230,11 @@ func (m *Model) Acts() screen.Acts {
 		screen.On(screen.Action{Key: keys.Letter("n", "new token"), Writes: true}, "bootstrap-token create", do.newToken),
 		screen.On(screen.Action{Key: m.Keys.Delete, Reason: none, Writes: true}, "bootstrap-token delete",
 			func() tea.Cmd { return do.delete(r) }),
-		screen.On(screen.Action{Key: keys.Letter("T", "roster")}, "", func() tea.Cmd {
-			return screen.Send(screen.OpenMsg{Screen: m.Roster()})
-		}),
 		screen.On(screen.Action{Key: m.Keys.Revoke, Writes: true}, "helpdesk revoke", do.revoke),
 		screen.On(screen.Action{Key: m.Keys.BreakGlass, Writes: true}, "breakglass request", do.breakGlass),
 		screen.On(screen.Action{Key: keys.Letter("C", "revoked certificates"), Quiet: true},
 			"revocation list; revocation lift; revocation check; revocation set", do.revoked),
 		screen.On(screen.Action{Key: keys.Letter("H", "what was done"), Quiet: true}, "helpdesk list", do.record),
-		screen.On(screen.Action{Key: keys.Letter("o", "roles and policies"), Quiet: true},
-			"rbac check; rbac apply; rbac print", do.roles),
 		screen.On(screen.Action{Key: keys.Letter("v", "verify an attestation"), Quiet: true}, "attestation verify",
 			do.verify),
 		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy ID"), Reason: none, Quiet: true}, "", func() tea.Cmd {
