@@ -18,7 +18,7 @@ func TestUndoOfTheLast(t *testing.T) {
 	r := twoFiles(t, dir)
 	j := Backups(filepath.Join(dir, "backups"))
 	mustApply(t, mustPlan(t, Rules{Explicit: r.Files[0]}, entry("other")), j)
-	last, announced, err := j.place(r.Files[0])
+	last, _, err := j.place(r.Files[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestUndoOfTheLast(t *testing.T) {
 	}
 	undone(before)
 	undone(changed)
-	last, announced, err = j.place(r.Files[1])
+	last, announced, err := j.place(r.Files[1])
 	if err == nil {
 		err = os.Rename(last, announced) // The program was killed before it did the reverse.
 	}
