@@ -44,8 +44,9 @@ func TestJourneyDoctor(t *testing.T) {
 		t.Error("a colour in spite of NO_COLOR")
 	}
 	s.Type("x")
-	s.WaitFor("kubehsm doctor")
+	s.WaitFor("The same by command")
 	s.Press(term.Escape)
+	s.WaitGone("The same by command")
 	s.Type("1")
 	s.WaitFor("e enroll")
 	s.Press(term.Enter)

@@ -64,7 +64,6 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("the new context is %q", out)
 	}
 
-	u.kubectl("config", "set-context", "mine", "--cluster", enrolled, "--user", enrolled) // added later
 	u.kubehsm("kubeconfig", "undo", "--yes")
 	if out := u.kubectl("--context", lab.Context, "auth", "whoami", "-o",
 		"jsonpath={.status.userInfo.username}"); out != lab.Filer {
