@@ -40,7 +40,7 @@ type Watch struct {
 	words     io.Writer
 	terminal  func()     // puts the terminal's modes back
 	exit      func(int)  // os.Exit
-	mu        sync.Mutex // held by whoever ends the program
+	mu        sync.Mutex // held by the goroutine that ends the program
 }
 
 // Context returns a context that ends with SIGINT or SIGTERM. If the program has not

@@ -82,7 +82,7 @@ func (s *externalSigner) enrolled(u hsm.URI) (e enrollment.Enrollment, found boo
 	if i < 0 {
 		return e, false, nil
 	}
-	policies, _, err := s.versions.Of(all[i]) // of all enrollments with the key, whatever their URI
+	policies, _, err := s.versions.Of(all[i]) // of all enrollments with the key, under any URI
 	return all[i], !policies.Asks(), err
 }
 
@@ -119,7 +119,7 @@ func (s *externalSigner) signBy(ctx context.Context, u token.Use, e enrollment.E
 	return signature, err
 }
 
-// touchOnly shows touches, to whoever is there, and asks nothing: not even whether one
+// touchOnly shows touches to the person, if there is one, and asks nothing: not even whether one
 // would be seen, as clients of [wire.OpSign] understand no such question.
 func touchOnly(next ask.Func) ask.Func {
 	return func(ctx context.Context, q ask.Question) (ask.Answer, error) {

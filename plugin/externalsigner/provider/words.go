@@ -109,8 +109,7 @@ func (f *failure) names(kind string) bool {
 // maxShown bounds what is shown of a line, in characters.
 const maxShown = 400
 
-// printable makes text fit for a terminal, whatever the signer or a token's
-// label put into it.
+// printable makes text fit for a terminal. It may hold what a signer says, or a token's label.
 func printable(text string) string {
 	runes := []rune(strings.Join(strings.Fields(text), " "))
 	for i, r := range runes {
