@@ -25,8 +25,10 @@ func Start(t *testing.T) (first, second process.ID, end func()) {
 	}
 	master, tty, err := pty.Open()
 	check(t, err)
-	// The end of the shell, which leads the session, would end both.
-	c := exec.Command("sh", "-c", "sleep 600 & echo $!; sleep 600 & echo $!; wait")
+	// The end of the shell, which leads the session, would end both. They are subshells: what a shell starts becomes
+	// another program a moment after its process ID is known, and an answer holds for one program.
+	forever := "(while :; do sleep 600; done) & echo $!; "
+	c := exec.Command("sh", "-c", forever+forever+"wait")
 	c.Stdin, c.SysProcAttr = tty, &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	out, err := c.StdoutPipe()
 	check(t, err)
