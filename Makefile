@@ -166,7 +166,7 @@ fuzz: ## every fuzzer for FUZZTIME (3s); what one finds is kept under its testda
 	done; [ -z "$$failed" ] || { echo '== a fuzzer found something: commit its input with the fix'; exit 1; }
 
 .PHONY: bench
-bench: prerequisites cluster-whole ## measure against peers, write docs/benchmarks.md (ONLY=cold,kubectl: print only these)
+bench: prerequisites cluster-whole ## measure against peers, write docs/benchmarks.md (ONLY=start,kubectl: print only these)
 	$(GO) run -buildvcs=false ./test/bench $(if $(ONLY),-only '$(ONLY)')
 
 .PHONY: conformance

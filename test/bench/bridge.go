@@ -3,16 +3,13 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -20,15 +17,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
-	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 const (
 	concurrent  = 32
 	listed      = 36      // objects of
 	listedBytes = 300_000 // each
-	watchers    = 50
-	writes      = 60
 	benched     = "bench" // the namespace
 )
 
@@ -169,121 +163,4 @@ func (s *stage) fillNamespace(ctx context.Context) error {
 	}
 	_, err := s.lab.Cluster.Admin(ctx, objects.String(), "create", "-f", "-")
 	return err
-}
-
-// watch measures how long after a write the slowest watchers hear of it, all of
-// both sides watching the same writes.
-func (b *bench) watch(ctx context.Context) error {
-	ours, theirs, err := b.ends(ctx)
-	if err != nil {
-		return err
-	}
-	what := fmt.Sprintf("the bridge: %d watchers hear of a write, p99", watchers)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var group errgroup.Group
-	heard := [2]*hearing{{}, {}}
-	for i, e := range []end{ours, theirs} {
-		rt := e.transport()
-		var ready sync.WaitGroup
-		for range watchers {
-			ready.Add(1)
-			group.Go(func() error { return heard[i].listen(ctx, e, rt, sync.OnceFunc(ready.Done)) })
-		}
-		ready.Wait()
-	}
-	writer := theirs.transport()
-	defer writer.CloseIdleConnections()
-	begun := make(map[string]time.Time, writes)
-	for i := range writes {
-		name := fmt.Sprintf("write-%d", i)
-		body := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q}}`, name)
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, theirs.url+"/api/v1/namespaces/"+benched+"/configmaps",
-			strings.NewReader(body))
-		if err != nil {
-			return err
-		}
-		req.Header.Set("Content-Type", "application/json")
-		begun[name] = time.Now()
-		resp, err := writer.RoundTrip(req)
-		if err != nil {
-			return err
-		}
-		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusCreated {
-			return errors.Join(fmt.Errorf("%s: %s", what, resp.Status), err)
-		}
-		_ = resp.Body.Close() // the body has been read
-		for _, h := range heard {
-			if err := h.all(ctx, name); err != nil {
-				return err
-			}
-		}
-	}
-	cancel()
-	_ = group.Wait() // the watches ended because we ended them
-	b.measured(row{what, withoutBridge, pair{ours: heard[0].p99(begun), theirs: heard[1].p99(begun)}, 1.1})
-	return nil
-}
-
-// hearing is when the watchers of one side heard of what.
-type hearing struct {
-	mu sync.Mutex
-	at map[string][]time.Time
-}
-
-// listen watches until ctx ends. ready is called once the server has begun to answer.
-func (h *hearing) listen(ctx context.Context, e end, rt http.RoundTripper, ready func()) error {
-	defer ready()
-	resp, err := e.get(ctx, rt, "/api/v1/namespaces/"+benched+
-		"/configmaps?watch=true&fieldSelector=metadata.name!=listed-0&resourceVersion=0&sendInitialEvents=false&resourceVersionMatch=NotOlderThan")
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	ready()
-	for lines := bufio.NewReaderSize(resp.Body, 1<<20); ; {
-		line, err := lines.ReadString('\n')
-		if err != nil {
-			return err
-		}
-		now := time.Now()
-		_, rest, ok := strings.Cut(line, `"name":"write-`)
-		if !ok {
-			continue
-		}
-		number, _, _ := strings.Cut(rest, `"`)
-		h.mu.Lock()
-		if h.at == nil {
-			h.at = map[string][]time.Time{}
-		}
-		h.at["write-"+number] = append(h.at["write-"+number], now)
-		h.mu.Unlock()
-	}
-}
-
-// all waits until every watcher has heard of name.
-func (h *hearing) all(ctx context.Context, name string) error {
-	heard := 0
-	if poll.Within(time.Minute, func() bool {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		heard = len(h.at[name])
-		return heard >= watchers || ctx.Err() != nil
-	}) {
-		return ctx.Err()
-	}
-	return fmt.Errorf("%d of %d watchers heard of %s", heard, watchers, name)
-}
-
-func (h *hearing) p99(begun map[string]time.Time) time.Duration {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var took []time.Duration
-	for name, at := range h.at {
-		for _, moment := range at {
-			took = append(took, moment.Sub(begun[name]))
-		}
-	}
-	slices.Sort(took)
-	return took[len(took)*99/100]
 }

@@ -46,18 +46,12 @@ type measurement struct {
 var measurements = []measurement{
 	{"start", (*bench).start},
 	{"kubectl", (*bench).kubectl},
-	{"cold", (*bench).cold},
-	{"crowd", (*bench).crowd},
 	{"bridge", (*bench).bridge},
-	{"watch", (*bench).watch},
 	{"serial", (*bench).serial},
-	{"burst", (*bench).burst},
 	{"memory", (*bench).memory},
 	{"tui", (*bench).tui},
-	{"contexts", (*bench).contexts},
 	{"many", (*bench).many},
 	{"requests", (*bench).requests},
-	{"servers", (*bench).servers}, // the last: its API servers stay
 }
 
 func names() string {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -52,9 +51,6 @@ func (b *bench) many(ctx context.Context) (err error) {
 			return program{path: l.Plugin, args: []string{"credential", "--enrollment", b.enrolled},
 				env: append(l.Env(), execInfo)}
 		}, 1.1, b.n},
-		{"`kubehsm kubeconfig list`", func(l *lab.Lab) program {
-			return program{path: l.Binary, args: []string{"kubeconfig", "list"}, env: l.Env()}
-		}, 2, b.n},
 		{"`kubehsm doctor`", func(l *lab.Lab) program {
 			return program{path: l.Binary, args: []string{"doctor"}, env: l.Env()}
 		}, 2, min(b.n, 9)},
@@ -62,10 +58,6 @@ func (b *bench) many(ctx context.Context) (err error) {
 		of := r.of
 		line := row{what: fmt.Sprintf("%s, %d enrollments", r.what, manyClusters), against: "the same with one", bar: r.bar}
 		if err := b.compare(ctx, line, r.n, of(other), of(b.lab)); err != nil {
-			return err
-		}
-		line.what += ": time of processors"
-		if err := b.compare(ctx, line, r.n, processors{of(other)}, processors{of(b.lab)}); err != nil {
 			return err
 		}
 	}
@@ -110,16 +102,4 @@ func stored(l *lab.Lab) (dirs home.Dirs, store enrollment.Store, en enrollment.E
 		en, err = store.Load(lab.Enrolled)
 	}
 	return dirs, store, en, err
-}
-
-// processors is a program of which the time on processors counts, its children's too: on a
-// busy machine it says more than a clock.
-type processors struct{ program }
-
-func (p processors) run(ctx context.Context) (time.Duration, error) {
-	_, state, err := p.ended(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return state.UserTime() + state.SystemTime(), nil
 }

@@ -8,12 +8,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
-	"strings"
-	"syscall"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -47,21 +42,6 @@ func (b *bench) requests(ctx context.Context) error {
 			return err
 		}
 	}
-	mine, err := peak(ctx, ours("-o", "json"))
-	if err != nil {
-		return err
-	}
-	whole, err := peak(ctx, program{path: theirs.path, args: []string{"get", "csr", "-o", "json"}, env: env})
-	if err != nil {
-		return err
-	}
-	b.found("peak memory of `kubehsm csr list -o json` for 10,000 requests, and of `kubectl get csr -o json`", "–",
-		"%d MB, %d MB", mine>>20, whole>>20)
-	first, err := firstEvents(ctx, ours("--pending", "--watch"), manyRequests)
-	if err != nil {
-		return err
-	}
-	b.found("`kubehsm csr list --pending --watch`: 10,000 shown, watching, after", "–", "%s", milliseconds(first))
 	return nil
 }
 
@@ -92,46 +72,4 @@ func (s *stage) fileRequests(ctx context.Context) error {
 		})
 	}
 	return work.Wait()
-}
-
-// peak is the largest resident memory of a run, in bytes.
-func peak(ctx context.Context, p program) (int64, error) {
-	_, state, err := p.ended(ctx)
-	if err != nil {
-		return 0, err
-	}
-	usage, ok := state.SysUsage().(*syscall.Rusage)
-	if !ok {
-		return 0, fmt.Errorf("%s: no account of its memory", p.path)
-	}
-	return usage.Maxrss << 10, nil
-}
-
-// firstEvents is how long a program takes to write so many lines.
-func firstEvents(ctx context.Context, p program, lines int) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, p.path, p.args...)
-	cmd.Env = p.env
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return 0, err
-	}
-	begin := time.Now()
-	if err := cmd.Start(); err != nil {
-		return 0, err
-	}
-	buf := make([]byte, 64<<10)
-	for seen := 0; seen <= lines; { // the heading is a line too
-		n, err := out.Read(buf)
-		if err != nil {
-			return 0, fmt.Errorf("%s %s: %d lines, then %w", p.path, strings.Join(p.args, " "), seen, err)
-		}
-		seen += strings.Count(string(buf[:n]), "\n")
-	}
-	took := time.Since(begin)
-	cancel()
-	_, _ = io.Copy(io.Discard, out)
-	_ = cmd.Wait() // killed above
-	return took, nil
 }

@@ -3,12 +3,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -16,7 +13,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
-	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 )
 
@@ -96,26 +92,6 @@ func (b *bench) weighTogether() error {
 	return nil
 }
 
-// burst begins with many commands at once, and goes on with many more, some at a
-// time.
-func (b *bench) burst(ctx context.Context) error {
-	if err := fresh(ctx, b.lab); err != nil {
-		return err
-	}
-	const first, more, atOnce = 20, 160, 8
-	get := b.get(b.lab.Kubeconfig, b.enrolled)
-	failed := failures(ctx, first, first, get)
-	st, err := b.lab.Status(ctx)
-	if err != nil {
-		return err
-	}
-	b.found(fmt.Sprintf("signatures for %d kubectl commands at once, cold", first), "1", "%d", st.Signatures)
-	failed += failures(ctx, more, atOnce, get)
-	b.found(fmt.Sprintf("failures of those %d commands, and of %d more, %d at a time", first, more, atOnce), "0", "%d",
-		failed)
-	return ctx.Err()
-}
-
 // memory weighs the agent after some commands, and after thousands more, each of a client of its
 // own: what it keeps of one of them would show.
 func (b *bench) memory(ctx context.Context) error {
@@ -166,53 +142,4 @@ func failures(ctx context.Context, times, atOnce int, p program) int64 {
 	}
 	_ = group.Wait() // the functions return no error
 	return failed.Load()
-}
-
-// servers counts the signatures of somebody whose cluster has three API servers
-// behind one name. They know nothing of each other's TLS sessions.
-func (b *bench) servers(ctx context.Context) (err error) {
-	const many = 3
-	servers := []string{b.lab.Cluster.Server()}
-	for len(servers) < many {
-		added, err := b.lab.Cluster.AddAPIServer(ctx, controlplane.AddedAPIServer{})
-		if err != nil {
-			return err
-		}
-		servers = append(servers, added)
-	}
-	balancer, err := controlplane.NewBalancer("127.0.0.1:0", servers...)
-	if err != nil {
-		return err
-	}
-	defer balancer.Close()
-	dir, err := os.MkdirTemp("", "kubehsm-bench-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	l, err := lab.New(dir, lab.Options{Binary: filepath.Join(b.lab.Dir, "bin", "kubehsm"), Cluster: b.lab.Cluster})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.Close(context.WithoutCancel(ctx))) }()
-	config, err := os.ReadFile(l.Kubeconfig)
-	if err != nil {
-		return err
-	}
-	config = bytes.ReplaceAll(config, []byte("server: "+b.lab.Cluster.Server()+"\n"),
-		[]byte("server: "+balancer.URL()+"\n"))
-	if err := os.WriteFile(l.Kubeconfig, config, 0o600); err != nil {
-		return err
-	}
-	if err := l.Enroll(ctx, group); err != nil {
-		return err
-	}
-	st, err := afterCommands(ctx, l, program{path: l.Cluster.Kubectl(),
-		args: []string{"--context", lab.Enrolled, "get", "namespaces"}, env: l.Env()})
-	if err != nil {
-		return err
-	}
-	b.found(fmt.Sprintf("signatures for %d kubectl commands in a row, %d API servers behind one name", inARow, many), "1",
-		"%d", st.Signatures)
-	return nil
 }
