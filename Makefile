@@ -24,17 +24,12 @@ BUILD := $(GO) build -buildvcs=false
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 
 ##@ Use
-demo demo-fleet demo-down test: export GOFLAGS := $(QUICK)
+demo demo-down test: export GOFLAGS := $(QUICK)
 
 .PHONY: demo
-demo: ## try it: a trial token, a trial cluster, kubectl signed in by the token (DEMO_CONTEXT=kind-kind: in the cluster of that context)
+demo: ## try it: a trial token, a trial cluster, kubectl signed in by the token
 	@test/install/debian.sh demo
-	@$(GO) run -buildvcs=false ./test/demo up '$(DEMO_DIR)' $(if $(DEMO_CONTEXT),'$(DEMO_CONTEXT)')
-
-.PHONY: demo-fleet
-demo-fleet: ## watch twenty people join with virtual cards, while nobody at the help desk does anything
-	@test/install/debian.sh fleet
-	@$(GO) run -buildvcs=false ./test/demo fleet '$(DEMO_DIR)'
+	@$(GO) run -buildvcs=false ./test/demo up '$(DEMO_DIR)'
 
 .PHONY: demo-down
 demo-down: ## stop the trial and remove every trace of it

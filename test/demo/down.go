@@ -43,15 +43,10 @@ func down(ctx context.Context, t *trial) error {
 	}{
 		{"the control plane's build", stopBackground},
 		{"the agent", stopAgent},
-		{"the cluster's part of the trial", forget},
 		{"the control plane", stopCluster},
 	} {
 		if err := part.stop(ctx, t); err != nil {
-			again := fmt.Sprintf("%s is kept; run `make demo-down` again", t.dir)
-			if e, _ := t.existing(); e != nil { // err tells of a record that cannot be read
-				again += "; if the cluster is gone, remove the folder by hand: rm -r " + quoteIfNeeded(t.dir)
-			}
-			return hint.With(fmt.Errorf("end %s: %w", part.name, err), again)
+			return hint.Withf(fmt.Errorf("end %s: %w", part.name, err), "%s is kept; run `make demo-down` again", t.dir)
 		}
 	}
 	if err := os.RemoveAll(t.dir); err != nil {

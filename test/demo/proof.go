@@ -168,11 +168,9 @@ type httpAnswer struct {
 // tryDirectly offers pair to the API server itself, past the bridge.
 func tryDirectly(ctx context.Context, config *api.Config, pair tls.Certificate) (httpAnswer, error) {
 	cluster := config.Clusters[config.Contexts[contextIn].Cluster]
-	var roots *x509.CertPool // the system's roots if nil
-	if ca := cluster.CertificateAuthorityData; len(ca) > 0 {
-		if roots = x509.NewCertPool(); !roots.AppendCertsFromPEM(ca) {
-			return httpAnswer{}, errors.New("the cluster's certificate authority holds no certificate")
-		}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(cluster.CertificateAuthorityData) {
+		return httpAnswer{}, errors.New("the cluster's CA has no certificate")
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: cluster.TLSServerName,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }}}

@@ -40,8 +40,7 @@ func newTrial(dir string) (*trial, error) {
 		return nil, err
 	}
 	t := &trial{dir: dir}
-	longest := t.path("p", late, "k", "run", "agent.sock")
-	if n := len(longest); n > longestSocket {
+	if n := len(t.socket()); n > longestSocket {
 		return nil, hint.Withf(
 			fmt.Errorf("%s is too deep: the agent's socket would need %d of at most %d bytes", dir, n, longestSocket),
 			"choose another folder: make demo DEMO_DIR=/tmp/kubehsm-demo-$USER")
@@ -63,7 +62,6 @@ func (t *trial) progressFile() string    { return t.path("cluster-progress") }
 func (t *trial) softHSMConfig() string   { return t.path("softhsm", "softhsm2.conf") }
 func (t *trial) cluster() string         { return t.path("cluster") }
 func (t *trial) backgroundFile() string  { return t.path("background.json") }
-func (t *trial) existingFile() string    { return t.path("existing.json") }
 func (t *trial) upFile() string          { return t.path("up.json") }
 func (t *trial) clusterLog() string      { return t.path("log", "cluster.log") }
 

@@ -14,9 +14,8 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
-// up starts what is not there yet and does the main job: on the cluster of a context
-// of the user's, if one is named.
-func up(ctx context.Context, t *trial, contextName string) error {
+// up starts what is not there yet and does the main job.
+func up(ctx context.Context, t *trial) error {
 	if err := t.claim(); err != nil {
 		return err
 	}
@@ -29,9 +28,6 @@ func up(ctx context.Context, t *trial, contextName string) error {
 		return err
 	}
 	fmt.Printf("The trial lives in %s; your own kubeconfig and tokens are not touched.\n", t.dir)
-	if err := t.choose(contextName); err != nil {
-		return err
-	}
 	soft, err := t.softHSM()
 	if err != nil {
 		return err
@@ -45,9 +41,10 @@ func up(ctx context.Context, t *trial, contextName string) error {
 	}
 	heading("make the token, start the cluster")
 	fmt.Printf("  token %q, in software (SoftHSM); its PIN is %s\n", tokenLabel, trialPIN)
-	if err := provideCluster(ctx, t); err != nil {
+	if err := ensureCluster(ctx, t); err != nil {
 		return err
 	}
+	fmt.Println("  a control plane, compiled from its published modules if need be (this takes minutes the first time)")
 	enroll := unattended
 	if interactive() {
 		enroll = guided
@@ -71,11 +68,10 @@ func interactive() bool {
 }
 
 // enrollArguments are the enrollment's, for both ways to do it.
-func enrollArguments(t *trial) ([]string, error) {
-	group, err := t.group()
+func enrollArguments(t *trial) []string {
 	return []string{"enroll", "--name", contextOut, "--context", contextIn, "--kubeconfig", t.kubeconfig(),
-		"--token", "pkcs11:token=" + tokenLabel, "--user", trialUser, "--group", group,
-		"--approve-with", t.adminKubeconfig()}, err
+		"--token", "pkcs11:token=" + tokenLabel, "--user", trialUser, "--group", trialGroup,
+		"--approve-with", t.adminKubeconfig()}
 }
 
 // guided has the user enroll the token in the terminal UI, while the cluster is
@@ -100,11 +96,7 @@ func guided(ctx context.Context, t *trial) error {
 	if err := pressEnter(ctx, "open it"); err != nil {
 		return err
 	}
-	args, err := enrollArguments(t)
-	if err != nil {
-		return err
-	}
-	args = append(args, "--tui", "--cluster-progress", t.progressFile())
+	args := append(enrollArguments(t), "--tui", "--cluster-progress", t.progressFile())
 	if err := t.command(ctx, t.kubehsm(), args...).attached(); err != nil {
 		return hint.With(fmt.Errorf("the terminal UI: %w", err),
 			"`make demo` continues from here; `make demo-down` removes the trial")
@@ -159,11 +151,7 @@ func unattended(ctx context.Context, t *trial) error {
 		return err
 	}
 	heading("enroll: key on the token, request, approval, certificate, kubeconfig")
-	args, err := enrollArguments(t)
-	if err != nil {
-		return err
-	}
-	enroll := t.command(ctx, t.kubehsm(), append(args, "--yes", "--pin-fd", "3")...)
+	enroll := t.command(ctx, t.kubehsm(), append(enrollArguments(t), "--yes", "--pin-fd", "3")...)
 	if err := enroll.withPIN().shown(); err != nil {
 		return err
 	}
@@ -174,18 +162,10 @@ func unattended(ctx context.Context, t *trial) error {
 // useKubectl runs the real kubectl with the context that the enrollment wrote.
 func useKubectl(ctx context.Context, t *trial) error {
 	heading("kubectl, unmodified, signed in by the token's key")
-	e, err := t.existing()
-	if err != nil {
-		return err
-	}
-	get := "namespaces"
-	if e != nil {
-		get = "configmaps" // the context's namespace is the trial's
-	}
 	for _, args := range [][]string{
 		{"version"},
 		{"auth", "whoami"},
-		{"get", get},
+		{"get", "namespaces"},
 	} {
 		if err := t.command(ctx, t.kubectl(), append([]string{"--context", contextOut}, args...)...).shown(); err != nil {
 			return err

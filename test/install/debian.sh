@@ -4,7 +4,6 @@
 # nothing is run.
 #
 #   debian.sh demo    what `make demo` needs
-#   debian.sh fleet   what `make demo-fleet` needs
 #   debian.sh test    what `make test` needs
 #   debian.sh check   what `make check` needs
 #   debian.sh clients what its part "clients" needs, on top of that
@@ -16,8 +15,8 @@
 set -euo pipefail
 
 profile=${1:-}
-case $profile in demo|fleet|test|check|clients|release|make) ;;
-  *) echo "usage: debian.sh demo|fleet|test|check|clients|release|make" >&2; exit 2 ;; esac
+case $profile in demo|test|check|clients|release|make) ;;
+  *) echo "usage: debian.sh demo|test|check|clients|release|make" >&2; exit 2 ;; esac
 [ "${KUBEHSM_INSTALL:-}" != skip ] || exit 0
 
 go_wanted=1.26
@@ -28,21 +27,21 @@ packages() {
   case $profile in check) wanted='test check' ;; clients) wanted='test check clients' ;; esac
   awk -F'|' -v wanted="$wanted" 'BEGIN { split(wanted, want, " ") }
     { for (i in want) if (index(" " $1 " ", " " want[i] " ")) { print; next } }' <<'LIST'
-demo fleet test release make| make              | runs the Makefile
-demo fleet test release | ca-certificates   | lets Go fetch modules over https
-demo fleet test release | gcc               | compiles the drivers' C parts (cgo)
-demo fleet test release | libc6-dev         | C headers for gcc
-demo fleet test release | pkg-config        | tells cgo where libpcsclite is
-demo fleet test release | libpcsclite-dev   | headers of the smart card interface that the PIV driver uses
+demo test release make| make              | runs the Makefile
+demo test release | ca-certificates   | lets Go fetch modules over https
+demo test release | gcc               | compiles the drivers' C parts (cgo)
+demo test release | libc6-dev         | C headers for gcc
+demo test release | pkg-config        | tells cgo where libpcsclite is
+demo test release | libpcsclite-dev   | headers of the smart card interface that the PIV driver uses
 release        | gcc-aarch64-linux-gnu | compiles the same for arm64
 release        | libc6-dev-arm64-cross | C headers for that
-demo fleet test| softhsm2          | a token in software, behind PKCS#11
+demo test      | softhsm2          | a token in software, behind PKCS#11
 test           | opensc            | pkcs11-tool and opensc-tool, to check our work with other people's tools
 test           | opensc-pkcs11     | a second PKCS#11 module
 test           | p11-kit           | lists configured PKCS#11 modules, and forwards them
 check          | libnss3           | NSS's softokn, a module that is set up by words
-fleet test     | pcscd             | the smart card daemon; a private one is run
-fleet test     | vsmartcard-vpcd   | a reader in software for that daemon
+test           | pcscd             | the smart card daemon; a private one is run
+test           | vsmartcard-vpcd   | a reader in software for that daemon
 check          | yubico-piv-tool   | checks the PIV side with Yubico's own tool
 check          | ykcs11            | Yubico's PKCS#11 module
 check          | opencryptoki      | a PKCS#11 token in software that really locks
