@@ -189,8 +189,8 @@ tokens: prerequisites ## try PKCS#11 modules of other makers and libraries that 
 	KUBEHSM_TOKENS=write $(GO) test -count=1 -timeout 20m -v ./test/modules
 	$(GO) run -buildvcs=false ./test/tokens/table
 
-.PHONY: pictures
-pictures: prerequisites cluster ## draw docs/pictures from the real program
+.PHONY: picture
+picture: prerequisites cluster ## draw the README's picture from the real program
 	$(GO) run -buildvcs=false ./test/picture
 
 .PHONY: hardware-check

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -17,11 +18,8 @@ import (
 // ownPIN is the PIN that the card's owner chooses.
 const ownPIN = "73916402"
 
-// What prompts begin with.
-const (
-	touchPrompt = "Touch the token"
-	pinPrompt   = "PIV PIN ("
-)
+// touchPrompt is what the prompt for a touch begins with.
+const touchPrompt = "Touch the token"
 
 // scene is a part of a moving picture: what is waited for, how long that is seen, and what is done then.
 type scene struct {
@@ -42,20 +40,27 @@ func free(f term.Frame) bool {
 	return f.CursorX == 2 && lines[len(lines)-1] == "$"
 }
 
-// films plays scenes in a shell and writes the moving picture of them.
-func (p *play) films(
-	ctx context.Context,
-	name string,
-	rows int,
-	scenes func(*cast, *term.Terminal) []scene,
-) (err error) {
-	s, err := p.startSized(110, rows, "/bin/sh", "-i")
+// job films the main job: from a new YubiKey to a kubectl that works.
+func (p *play) job(ctx context.Context) (err error) {
+	s, err := term.Start(term.Options{Path: "/bin/sh", Args: []string{"-i"}, Dir: p.lab.Dir, Columns: 110, Rows: 26,
+		Env: append(p.lab.Env(), "PS1=\x1b[1;32m$\x1b[0m ")})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	var c cast
-	for _, scene := range scenes(&c, s) {
+	secret := func() error { return s.TypeSecret(ownPIN + "\r") }
+	run := func(command string) func() error { return func() error { return c.types(ctx, s, command) } }
+	for _, scene := range []scene{
+		{"the shell", free, 800 * time.Millisecond, run("kubehsm enroll")},
+		{"the review", says("Begin? [Y/n"), 3 * time.Second, func() error { return s.Type("\r") }},
+		{"a new PIN", says("New PIV PIN:"), 1200 * time.Millisecond, secret},
+		{"it again", says(question.Repeat), 1200 * time.Millisecond, secret},
+		{"an approver", says("waiting for somebody to approve"), 2 * time.Second, func() error { return p.approve(ctx) }},
+		{"the end", free, 3 * time.Second, run("kubectl get namespaces")},
+		{"what is there", free, 2 * time.Second, run("kubectl auth can-i create pods")},
+		{"what may be done", free, 2 * time.Second, nil},
+	} {
 		if err := c.until(ctx, s, scene.what, scene.is, scene.long); err != nil {
 			return err
 		}
@@ -69,41 +74,7 @@ func (p *play) films(
 	if len(s.Shown()) > 0 {
 		return errors.New("a PIN was shown: no picture of that")
 	}
-	return p.write(name, c.render("jane@laptop"))
-}
-
-// job is the main job: from a new YubiKey to a kubectl that works.
-func (p *play) job(ctx context.Context) error {
-	return p.films(ctx, "job", 26, func(c *cast, s *term.Terminal) []scene {
-		secret := func() error { return s.TypeSecret(ownPIN + "\r") }
-		run := func(command string) func() error { return func() error { return c.types(ctx, s, command) } }
-		return []scene{
-			{"the shell", free, 800 * time.Millisecond, run("kubehsm enroll")},
-			{"the review", says("Begin? [Y/n"), 3 * time.Second, func() error { return s.Type("\r") }},
-			{"a new PIN", says("New PIV PIN:"), 1200 * time.Millisecond, secret},
-			{"it again", says(question.Repeat), 1200 * time.Millisecond, secret},
-			{"an approver", says("waiting for somebody to approve"), 2 * time.Second, func() error { return p.approve(ctx) }},
-			{"the end", free, 3 * time.Second, run("kubectl get namespaces")},
-			{"what is there", free, 2 * time.Second, run("kubectl auth can-i create pods")},
-			{"what may be done", free, 2 * time.Second, nil},
-		}
-	})
-}
-
-// kubectl is the first command of the day, and the second.
-func (p *play) kubectl(ctx context.Context) error {
-	if _, err := lab.Succeeded(p.lab.Kubehsm(ctx, "agent", "stop")); err != nil {
-		return err
-	}
-	return p.films(ctx, "kubectl", 14, func(c *cast, s *term.Terminal) []scene {
-		run := func(command string) func() error { return func() error { return c.types(ctx, s, command) } }
-		return []scene{
-			{"the shell", free, 800 * time.Millisecond, run("kubectl auth whoami")},
-			{"the PIN", says(pinPrompt), 3 * time.Second, func() error { return s.TypeSecret(ownPIN + "\r") }},
-			{"who it is", free, 2 * time.Second, run("kubectl get namespaces")},
-			{"what is there", free, 3 * time.Second, nil},
-		}
-	})
+	return os.WriteFile(p.out, []byte(c.render("jane@laptop")), 0o644) //nolint:gosec // documentation
 }
 
 // approve is what the cluster's admin does meanwhile.

@@ -22,17 +22,8 @@ const (
 
 const fonts = `ui-monospace, 'JetBrains Mono', 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', 'Noto Sans Mono CJK JP', monospace`
 
-// render draws a frame as a terminal window. The picture holds all that it
+// window draws a terminal window of that size around its rows. The picture holds all that it
 // needs, and no script.
-func render(f term.Frame, title string) string {
-	var rows strings.Builder
-	for y, row := range f.Cells {
-		rows.WriteString(renderRow(row, padding, padding+barHeight+float64(y)*cellHeight))
-	}
-	return window(f.Columns, f.Rows, title, "", rows.String())
-}
-
-// window draws a terminal window of that size around its rows.
 func window(columns, rows int, title, styles, content string) string {
 	width, height := float64(columns)*cellWidth+2*padding, float64(rows)*cellHeight+2*padding+barHeight
 	var b strings.Builder
@@ -45,7 +36,7 @@ func window(columns, rows int, title, styles, content string) string {
 	)
 	fmt.Fprintf(
 		&b,
-		`<style>text{font:%gpx %s;white-space:pre}.b{font-weight:bold}.i{font-style:italic}.t{font:12px system-ui,'DejaVu Sans',sans-serif}%s</style>`+"\n",
+		`<style>text{font:%gpx %s;white-space:pre}.b{font-weight:bold}.t{font:12px system-ui,'DejaVu Sans',sans-serif}%s</style>`+"\n",
 		fontSize,
 		fonts,
 		styles,
@@ -77,11 +68,6 @@ func renderRow(row []term.Cell, left, top float64) string {
 	}
 	for x := 0; x < len(row); {
 		fg, _ := colours(row[x])
-		if line := drawing(row[x].Text, at(x), top, fg); line != "" {
-			ink.WriteString(line)
-			x++
-			continue
-		}
 		n := stretch(row, x, sameInk)
 		ink.WriteString(renderRun(row[x:x+n], at(x), top, fg))
 		x += n
@@ -104,21 +90,20 @@ func stretch(row []term.Cell, x int, like func(a, b term.Cell) bool) int {
 func sameInk(a, b term.Cell) bool {
 	p, _ := colours(a)
 	q, _ := colours(b)
-	return drawing(b.Text, 0, 0, q) == "" && p == q && a.Bold == b.Bold && a.Italic == b.Italic && a.Underline == b.Underline
+	return p == q && a.Bold == b.Bold
 }
 
 // renderRun writes cells of one style, a piece for every word, so that a wrong
 // guess of a glyph's width cannot add up.
 func renderRun(cells []term.Cell, x, top float64, fg rgb) string {
-	plain := !cells[0].Underline
 	var b strings.Builder
 	for i := 0; i < len(cells); {
-		if plain && strings.TrimSpace(cells[i].Text) == "" {
+		if strings.TrimSpace(cells[i].Text) == "" {
 			i++
 			continue
 		}
 		word, n := "", 0
-		for i+n < len(cells) && (!plain || strings.TrimSpace(cells[i+n].Text) != "") {
+		for i+n < len(cells) && strings.TrimSpace(cells[i+n].Text) != "" {
 			word += cells[i+n].Text
 			n++
 		}
@@ -130,16 +115,8 @@ func renderRun(cells []term.Cell, x, top float64, fg rgb) string {
 
 func renderText(text string, c term.Cell, x, top float64, cells int, fg rgb) string {
 	class := ""
-	switch {
-	case c.Bold && c.Italic:
-		class = ` class="b i"`
-	case c.Bold:
+	if c.Bold {
 		class = ` class="b"`
-	case c.Italic:
-		class = ` class="i"`
-	}
-	if c.Underline {
-		class += ` text-decoration="underline"`
 	}
 	return fmt.Sprintf(`<text x="%g" y="%g" textLength="%g" lengthAdjust="spacingAndGlyphs" fill="%s"%s>%s</text>`,
 		x, top+baseline, float64(cells)*cellWidth, fg, class, escape(text))

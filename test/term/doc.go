@@ -1,5 +1,5 @@
 // Package term runs a program on a pseudo-terminal and reads its screen, for
-// tests and for the pictures in the documentation.
+// tests and for the README's picture.
 //
 // The screen is github.com/charmbracelet/x/vt, not the smaller
 // github.com/hinshun/vt10x: vt10x knows no wide characters, so that everything
