@@ -154,9 +154,6 @@ func (d Dirs) Socket() string { return filepath.Join(d.Run, "agent.sock") }
 // AgentLock is the file that one agent at a time has locked.
 func (d Dirs) AgentLock() string { return filepath.Join(d.Run, "agent.lock") }
 
-// PortSocket is where the bridge's port is handed over, while no agent runs.
-func (d Dirs) PortSocket() string { return filepath.Join(d.Run, "port.sock") }
-
 // LogFile is the path of the agent's log.
 func (d Dirs) LogFile() string { return filepath.Join(d.State, "agent.log") }
 

@@ -224,7 +224,7 @@ func copiedFolder(s *stage) {
 	if res.Code == 0 {
 		s.Wrong("kubectl with a copied folder: %s", res)
 	}
-	_, err = s.Run(s.ctx, lab.Run{Env: env}, s.Binary, "agent", "stop", "--release-port")
+	_, err = s.Run(s.ctx, lab.Run{Env: env}, s.Binary, "agent", "stop")
 	s.Must(err)
 	s.stands("b", "a copied folder")
 }

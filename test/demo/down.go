@@ -70,7 +70,7 @@ func stopAgent(ctx context.Context, t *trial) error {
 	if !agentAnswers(t) {
 		return nil
 	}
-	if _, err := t.command(ctx, t.kubehsm(), "agent", "stop", "--release-port").output(); err != nil {
+	if _, err := t.command(ctx, t.kubehsm(), "agent", "stop").output(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)

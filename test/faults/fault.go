@@ -49,7 +49,7 @@ const (
 
 // pickFault takes one for an operation, by numbers that the step's seed gives.
 func (w *world) pickFault(r *rand.Rand, o operation) fault {
-	roles := []role{command, command, command, agent, agent, worker, credential, attendant, holder}
+	roles := []role{command, command, command, agent, agent, worker, credential, attendant}
 	roles = slices.DeleteFunc(roles, func(who role) bool { return o.reach[who] == 0 })
 	f := fault{role: roles[r.IntN(len(roles))]}
 	f.at = 1 + r.IntN(o.reach[f.role])

@@ -183,7 +183,7 @@ func (e *episode) lockedAtLast(ctx context.Context) error {
 
 // stopped ends the agent, and nothing is left.
 func (e *episode) stopped(ctx context.Context) error {
-	if _, err := lab.Succeeded(e.run(ctx, patience, lab.Run{}, e.Binary, "agent", "stop", "--release-port")); err != nil {
+	if _, err := lab.Succeeded(e.run(ctx, patience, lab.Run{}, e.Binary, "agent", "stop")); err != nil {
 		return err
 	}
 	return e.nobodyLeft(ctx)

@@ -79,7 +79,7 @@ func operations() []operation {
 		{"consent set", 8, map[role]int{command: 12, agent: 8, worker: 4}, 0, consentSet},
 		{"lock", 6, map[role]int{command: 3, agent: 8, worker: 3}, 0, lock},
 		{"unlock", 6, map[role]int{command: 6, agent: 16, worker: 10}, 0, unlock},
-		{"stop", 4, map[role]int{command: 3, agent: 12, worker: 3, holder: 3}, 0, stop},
+		{"stop", 4, map[role]int{command: 3, agent: 12, worker: 3}, 0, stop},
 		{"kubectl get", 6, map[role]int{credential: 6, agent: 24, attendant: 3}, 0, get},
 		{"kubectl apply", 4, map[role]int{credential: 6, agent: 24, attendant: 3}, 0, apply},
 		{"ticket", 2, map[role]int{command: 14}, 0, ticket},
@@ -285,17 +285,9 @@ func unlock(_ context.Context, e *episode, r *rand.Rand) (*deed, error) {
 		done: func(ctx context.Context, _ lab.Result) error { return e.truthful(ctx) }}, nil
 }
 
-func stop(_ context.Context, e *episode, r *rand.Rand) (*deed, error) {
-	args := []string{"agent", "stop"}
-	if r.IntN(2) == 0 {
-		args = append(args, "--release-port")
-	}
-	return &deed{what: strings.Join(args, " "), args: args, done: func(ctx context.Context, _ lab.Result) error {
-		if len(args) == 3 {
-			return e.nobodyLeft(ctx)
-		}
-		return e.locked(ctx)
-	}}, nil
+func stop(_ context.Context, e *episode, _ *rand.Rand) (*deed, error) {
+	return &deed{what: "agent stop", args: []string{"agent", "stop"},
+		done: func(ctx context.Context, _ lab.Result) error { return e.nobodyLeft(ctx) }}, nil
 }
 
 // asked is for those whom kubectl serves.

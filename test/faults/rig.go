@@ -22,14 +22,13 @@ const (
 	command    role = "command"
 	agent      role = "agent"
 	worker     role = "worker"
-	holder     role = "port holder"
 	credential role = "credential"
 	attendant  role = "attendant"
 )
 
 // roleOf tells by the arguments after the program's name.
 func roleOf(line string) role {
-	for head, r := range map[string]role{"agent serve": agent, "agent worker": worker, "agent hold": holder} {
+	for head, r := range map[string]role{"agent serve": agent, "agent worker": worker} {
 		if strings.HasPrefix(line, head) {
 			return r
 		}

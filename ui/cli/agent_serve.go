@@ -43,8 +43,7 @@ unit" prints what systemd and launchd need to run it.`,
 			Dirs: env.Dirs, Tokens: host.NewTokens(a.Executable,
 				env.Drivers), Version: a.Version, Unlock: a.config.Unlock, LockOn: a.config.LockOn, Renew: a.config.Renew,
 			Follow: a.config.Follow, Ready: ready,
-			PINSources: a.sources, Supervised: supervised, Executable: a.Executable,
-			Port: port,
+			PINSources: a.sources, Supervised: supervised, Port: port,
 		})
 	})
 	c.Flags().BoolVar(&supervised, "supervised", false,

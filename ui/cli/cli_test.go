@@ -209,7 +209,7 @@ func TestCommands(t *testing.T) {
 		}
 		if c.Runnable() && !c.HasSubCommands() && c.Flags().Lookup("output") == nil {
 			switch c.Name() {
-			case "credential", "unlock", "lock", "stop", "serve", "hold", "unit":
+			case "credential", "unlock", "lock", "stop", "serve", "unit":
 			default:
 				t.Errorf("%s has no -o", path)
 			}

@@ -180,7 +180,7 @@ func (a *app) trunks() []trunk {
 		group("roster", groupHelpDesk, "List, import and remove tokens and their owners, make the line to join with",
 			a.rosterList, a.rosterImport, a.rosterLine, a.rosterRemove),
 		group("agent", groupProgram, "Control the agent that keeps tokens unlocked",
-			a.agentStatus, a.agentLock, a.agentStop, a.agentPort, a.agentUnit, a.agentServe, a.agentHold),
+			a.agentStatus, a.agentLock, a.agentStop, a.agentUnit, a.agentServe),
 		{"credential", groupProgram, a.credential},
 		{"version", groupProgram, a.version},
 		{"exit-codes", "", exitCodesTopic},

@@ -26,7 +26,6 @@ var shown = map[string]screen.ID{
 // without are the commands that have no place on a screen, and why.
 var without = map[string]string{
 	"agent serve":              "the agent itself: it is started when it is needed",
-	"agent hold":               "a part of the agent",
 	"bootstrap-token generate": "makes up a token for a script; new token makes one and tells the cluster",
 	"certificate import":       "an admin who filed the request sends a file, which is rare",
 	"completion bash":          "for a shell",

@@ -87,7 +87,7 @@ func (f *factory) sections() []*section {
 				Quiet:     requests.Quiet{Requests: request.NewRequests(f.flow.Quiet()), Own: request.NewOwn(f.flow.Quiet())}})
 		}},
 		{id: screen.Activity, title: "Activity", make: func() screen.Screen {
-			return activity.New(f.tools(), session.Agent{Env: f.flow}, flowcontexts.New(f.flow))
+			return activity.New(f.tools(), session.Agent{Env: f.flow})
 		}},
 		{id: screen.HelpDesk, title: "Help desk", make: func() screen.Screen {
 			return desk.New(desk.Services{Tools: f.tools(), Store: f.store, Tickets: flowdesk.NewTickets(f.flow),

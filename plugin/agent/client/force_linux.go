@@ -61,23 +61,6 @@ func endByForce(lock string, conn net.Conn) (int, error) {
 	return pid, end(append([]pinned{agent}, workers...))
 }
 
-// EndSuspended kills the holder of the bridge's port that listens at the other end of
-// conn, if the holder is suspended: it would give the port to nobody.
-func EndSuspended(conn net.Conn) (ended bool, err error) {
-	holder, err := pinOf(socket.PeerPID(conn))
-	if err != nil {
-		return false, err
-	}
-	defer func() { _ = holder.Release() }() // release frees a handle, nothing else
-	if state := stat(holder.Pid); len(state) == 0 || state[0] != "T" || hungUp(conn) {
-		return false, nil
-	}
-	if err := isOurs(holder.Pid, "hold"); err != nil {
-		return false, fmt.Errorf("process %d: %w", holder.Pid, err)
-	}
-	return true, end([]pinned{holder})
-}
-
 // pinned is a process that is not mistaken for another one that is given its number
 // later: os.Process holds a pidfd where the system has them (pidfd_open(2)).
 type pinned struct {

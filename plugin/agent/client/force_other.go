@@ -10,8 +10,5 @@ import (
 // endByForce: this system is not asked which process it is.
 func endByForce(string, net.Conn) (int, error) { return 0, errors.ErrUnsupported }
 
-// EndSuspended is not done here.
-func EndSuspended(net.Conn) (bool, error) { return false, nil }
-
 // checkHolder: this system does not tell who has a lock.
 func checkHolder(net.Conn, string) error { return nil }

@@ -44,8 +44,5 @@ func endByForce(_ string, conn net.Conn) (int, error) {
 	return id.PID, err
 }
 
-// EndSuspended is not done here: no process holds the bridge's port.
-func EndSuspended(net.Conn) (bool, error) { return false, nil }
-
 // checkHolder: this system does not tell who has a lock.
 func checkHolder(net.Conn, string) error { return nil }

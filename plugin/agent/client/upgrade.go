@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"runtime"
 	"time"
 
@@ -163,8 +162,8 @@ func awaitRestart(ctx context.Context, d home.Dirs) {
 // wake connects to the bridge's port, where systemd may listen that starts the agent
 // for a connection, and no other may. It waits a while for that agent.
 func wake(ctx context.Context, d home.Dirs) {
-	if _, err := os.Lstat(d.PortSocket()); err == nil || runtime.GOOS != "linux" {
-		return // a holder hands the port over
+	if runtime.GOOS != "linux" {
+		return
 	}
 	ep, err := loopback.Port(d)
 	if err != nil {

@@ -58,9 +58,9 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 	if err != nil {
 		return nil, err
 	}
-	timeout, executable := o.IdleTimeout, o.Executable
+	timeout := o.IdleTimeout
 	if o.Supervised {
-		timeout, executable = 0, ""
+		timeout = 0
 	}
 	var (
 		notify     = desktop.New(os.Getenv)
@@ -95,7 +95,7 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 			terminals: terminals,
 			versions:  versions, epoch: epoch, life: life, records: records, log: log,
 			open: map[*message.ConsentStatus]struct{}{}}
-		host    = &bridgeHost{dirs: o.Dirs, passed: o.Port, executable: executable, log: log}
+		host    = &bridgeHost{dirs: o.Dirs, passed: o.Port, log: log}
 		issuer  = &issuer{sessions: sessions, responders: responders, terminals: terminals, life: life, records: records}
 		signIns = &signIns{targets: targets, bridge: host, flights: flights, refusals: refusals, epoch: epoch, issuer: issuer,
 			dial: dial, records: records, log: log}
@@ -132,7 +132,6 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 // whether the agent has been idle for long enough to end.
 func (a *agent) sweep(now time.Time) (idle bool) {
 	a.sessions.Sweep()
-	a.bridge.hold(a.sessions.Clients())
 	a.targets.follow()
 	a.records.Recover()
 	used := a.locks.sweep(now)

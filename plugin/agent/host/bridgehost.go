@@ -1,13 +1,11 @@
 package host
 
 import (
-	"cmp"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,7 +13,6 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
-	"github.com/kubehsm/kubehsm/plugin/agent/port"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
@@ -25,11 +22,10 @@ import (
 // bridgeHost runs the bridge. If its port is taken when the agent starts, every
 // prepare tries again: the agent is useful for saying so.
 type bridgeHost struct {
-	dirs       home.Dirs
-	passed     *os.File // the listening socket, see [PassedPort]; may be nil
-	executable string   // the program that holds the port when the agent has ended, see [Options]
-	serve      func(cert func() *tls.Certificate) *bridge.Server
-	log        *slog.Logger
+	dirs   home.Dirs
+	passed *os.File // the listening socket, see [PassedPort]; may be nil
+	serve  func(cert func() *tls.Certificate) *bridge.Server
+	log    *slog.Logger
 
 	cert atomic.Pointer[tls.Certificate] // certificate that the bridge shows
 
@@ -40,10 +36,6 @@ type bridgeHost struct {
 	address string
 	err     error
 	done    chan struct{}
-
-	listener net.Listener
-	held     *port.Holder    // the holder of the port for heldFor; nil while there is nobody
-	heldFor  []bridge.Client // programs that may outlive the agent
 }
 
 // ensure makes the bridge listen. Errors: [loopback.ErrPortTaken].
@@ -116,7 +108,7 @@ func (b *bridgeHost) listen() error {
 	}
 	s := b.serve(b.cert.Load)
 	done := make(chan struct{})
-	b.server, b.address, b.done, b.listener = s, ep.Address(), done, l
+	b.server, b.address, b.done = s, ep.Address(), done
 	go func() {
 		defer close(done)
 		err := s.Serve(l)
@@ -153,73 +145,24 @@ func (b *bridgeHost) carry(l *link.Server, c net.Conn, f wire.Frame) bool {
 	return true
 }
 
-// port takes the bridge's port: from the service manager or from a holder, if one of
-// them has it.
+// port takes the bridge's port, from the service manager if it has the port.
 func (b *bridgeHost) port(ep loopback.Endpoint) (net.Listener, error) {
-	var l net.Listener
-	var err error
-	if b.passed != nil {
-		l, err = net.FileListener(b.passed)
-	} else {
-		l, err = port.Take(b.dirs)
+	if b.passed == nil {
+		return loopback.Listen(ep)
 	}
+	l, err := net.FileListener(b.passed)
 	switch {
 	case err != nil:
-		b.log.Warn("the bridge's port was not handed over", "error", err)
-	case l != nil && l.Addr().String() == ep.Address():
+		b.log.Warn("the service manager's socket cannot be used", "error", err)
+	case l.Addr().String() == ep.Address():
 		return l, nil
-	case l != nil:
-		b.log.Warn("the bridge has moved from the port that was held", "held", l.Addr(), "port", ep.Port)
+	default:
+		b.log.Warn("the bridge has another port than the service manager's socket", "socket", l.Addr(), "port", ep.Port)
 		if err := l.Close(); err != nil {
 			return nil, err
 		}
 	}
 	return loopback.Listen(ep)
-}
-
-// hold has the bridge's port held for the programs that have a session, or had one
-// until a lock, and live, see [port.Serve]. Most commands have ended when a sweep looks.
-func (b *bridgeHost) hold(clients []bridge.Client) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	clients = slices.DeleteFunc(slices.Concat(clients, b.heldFor),
-		func(c bridge.Client) bool { return !c.Known() || !c.Alive() })
-	slices.SortFunc(clients, func(x, y bridge.Client) int { return cmp.Compare(x.PID, y.PID) })
-	clients = slices.Compact(clients)
-	same := slices.Equal(clients, b.heldFor)
-	b.heldFor = clients
-	if b.held != nil && b.held.Ended() {
-		b.held = nil
-	}
-	tcp, ok := b.listener.(*net.TCPListener)
-	if !ok || b.executable == "" || b.held == nil && len(clients) == 0 || b.held != nil && same {
-		return
-	}
-	var err error
-	if b.held == nil {
-		b.held, err = port.Start(b.executable, tcp)
-	}
-	if err == nil {
-		err = b.held.Tell(clients)
-	}
-	if err != nil {
-		b.log.Warn("the bridge's port is not held", "error", err)
-	}
-}
-
-// leave leaves the port to its holder, or to nobody.
-func (b *bridgeHost) leave(nobody bool) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.held == nil || b.held.Ended() {
-		return nil
-	}
-	var err error
-	if nobody {
-		err = b.held.Tell(nil)
-	}
-	b.held.Leave(nobody || len(b.heldFor) == 0)
-	return err
 }
 
 func (b *bridgeHost) describe() (address, problem string) {

@@ -26,7 +26,6 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
-	"github.com/kubehsm/kubehsm/plugin/agent/port"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
@@ -92,31 +91,12 @@ func TestMain(m *testing.M) {
 		clientMain()
 		os.Exit(0)
 	}
-	if len(os.Args) == 3 && os.Args[1] == "agent" && os.Args[2] == "hold" {
-		if err := holdMain(); err != nil {
-			fmt.Fprintln(os.Stderr, "error:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
 	if err := flag.Set("test.parallel", "8"); err != nil { // those that are parallel wait most of the time
 		panic(err)
 	}
 	code := m.Run()
 	_ = os.RemoveAll(moodyDir) // a temporary folder
 	os.Exit(code)
-}
-
-func holdMain() error {
-	d, err := home.FromEnv(os.Getenv)
-	if err != nil {
-		return err
-	}
-	control, err := child.Control()
-	if err != nil {
-		return err
-	}
-	return port.Serve(context.Background(), d, os.Args[0], control)
 }
 
 func agentMain() int {
@@ -145,8 +125,6 @@ func agentMain() int {
 		switch os.Getenv(agentProgram) {
 		case "workers":
 			o.Tokens = NewTokens(os.Args[0], nil)
-		case "held":
-			o.Tokens, o.Executable, o.sweepEvery = NewTokens(os.Args[0], nil), os.Args[0], 50*time.Millisecond
 		case "workers, soon idle":
 			o.Tokens = NewTokens(os.Args[0], nil)
 			o.Unlock.Idle, o.sweepEvery = 5*time.Second, 50*time.Millisecond

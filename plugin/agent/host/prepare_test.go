@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -258,6 +259,28 @@ func TestPortTakenIsSaidBeforeThePIN(t *testing.T) {
 	}
 	check(t, l.Close())
 	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
+}
+
+// TestAnotherPort: the step that an agent without its port names gives the bridge another one.
+func TestAnotherPort(t *testing.T) {
+	r := newRig(t, rigOptions{idle: true})
+	l, err := net.Listen("tcp4", r.ep.Address())
+	check(t, err)
+	defer l.Close()
+	r.serve(Options{})
+	_, err = r.prepare(r.dial(), caller(1), hsmtest.NewScript(t))
+	folder := filepath.Join(r.dirs.State, "bridge")
+	if !strings.Contains(hinting.Of(err), "remove "+folder+",") {
+		t.Fatalf("%v (hint: %s)", err, hinting.Of(err))
+	}
+	check(t, os.RemoveAll(folder))
+	taken := r.ep.Port
+	if r.ep, err = loopback.Setup(r.dirs); err != nil || r.ep.Port == taken {
+		t.Fatalf("port %d, was %d: %v", r.ep.Port, taken, err)
+	}
+	if code, body := r.get(r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin))), "/version"); code != 200 {
+		t.Error(code, body)
+	}
 }
 
 func TestCertificateOfAnotherCluster(t *testing.T) {

@@ -50,10 +50,6 @@ type Options struct {
 	// it is idle, and it ends with [ErrReplaced] when it gives way to a newer
 	// program, so that the manager starts it again.
 	Supervised bool
-	// Executable is this program, which is run as `EXE agent hold` to hold the
-	// bridge's port for programs that outlive the agent; "" holds it for none. A
-	// service manager sees to that itself.
-	Executable string
 	// Port, if not nil, is the bridge's listening socket, see [PassedPort].
 	Port *os.File
 	// Ready, if not nil, is told when the agent listens and closed, see [ReadyFile].
@@ -230,14 +226,11 @@ func (a *agent) run(ctx context.Context) (err error) {
 	conns := newConnSet()
 	wg.Go(func() { a.accept(ctx, l, conns, &wg) })
 	<-ctx.Done()
-	lost := name.Lost() // a holder could not be found either
-	a.bridge.hold(a.sessions.Clients())
 	// The socket goes first, so that nobody comes in any more and the next agent
 	// may start; the lock goes last.
 	err = errors.Join(name.Remove(), l.Close())
 	_, lockErr := a.locks.all("", nil)
 	err = errors.Join(err, lockErr, a.bridge.close(), a.o.Tokens.Close())
-	err = errors.Join(err, a.bridge.leave(lost))
 	conns.close()
 	wg.Wait()
 	a.renewals.work.Wait()

@@ -19,6 +19,8 @@ type Endpoint struct {
 	Port int
 	// CAPEM is the certificate of the CA that vouches for the bridge.
 	CAPEM []byte
+
+	folder folder
 }
 
 // KnownTo reports whether a client with these authorities, as PEM, can verify the bridge.
@@ -56,7 +58,7 @@ var ErrPortTaken = errors.New("the bridge's port is taken")
 // TakenHint is the next step where another program listens on the bridge's port.
 func (e Endpoint) TakenHint() string {
 	return fmt.Sprintf("find it with `ss -ltnp 'sport = :%d'` or `lsof -iTCP:%d` and stop it, "+
-		"or move the bridge with `kubehsm agent port`", e.Port, e.Port)
+		"or give the bridge another port: %s", e.Port, e.Port, e.folder.replace())
 }
 
 // Listen takes the bridge's port, on 127.0.0.1 only. [ErrPortTaken] if another

@@ -70,36 +70,6 @@ func (f folder) lock() (release func(), err error) {
 	return func() { _ = lock.Close() }, nil // nothing is written by that
 }
 
-// Move has the bridge listen on another port, 1024 to 65535, when it starts next;
-// the identity stays. [ErrPortTaken] if somebody listens there.
-func Move(d home.Dirs, port int) (Endpoint, error) {
-	if port < 1024 || port > 65535 {
-		return Endpoint{}, fmt.Errorf("move the bridge: port %d is not between 1024 and 65535", port)
-	}
-	ep, err := Setup(d)
-	if err != nil || ep.Port == port {
-		return ep, err
-	}
-	ep.Port = port
-	l, err := Listen(ep)
-	if err != nil {
-		return Endpoint{}, err
-	}
-	if err := l.Close(); err != nil {
-		return Endpoint{}, fmt.Errorf("move the bridge: %w", err)
-	}
-	f := here(d)
-	release, err := f.lock()
-	if err != nil {
-		return Endpoint{}, fmt.Errorf("move the bridge: %w", err)
-	}
-	defer release()
-	if err := f.writePort(port); err != nil {
-		return Endpoint{}, fmt.Errorf("move the bridge: %w", err)
-	}
-	return ep, nil
-}
-
 // Load reads what [Setup] made. What is not set up is [fs.ErrNotExist]; what is damaged is an
 // error with a hint, as a new CA would not fit the kubeconfigs.
 func Load(d home.Dirs) (Endpoint, error) { return here(d).endpoint() }
@@ -107,7 +77,7 @@ func Load(d home.Dirs) (Endpoint, error) { return here(d).endpoint() }
 // Port reads the bridge's port alone. Errors: [fs.ErrNotExist].
 func Port(d home.Dirs) (Endpoint, error) {
 	port, err := here(d).port()
-	return Endpoint{Port: port}, err
+	return Endpoint{Port: port, folder: here(d)}, err
 }
 
 func (f folder) endpoint() (Endpoint, error) {
@@ -119,7 +89,7 @@ func (f folder) endpoint() (Endpoint, error) {
 	if err != nil {
 		return Endpoint{}, err
 	}
-	return Endpoint{Port: port, CAPEM: CertificatePEM(ca.Certificate.Raw)}, nil
+	return Endpoint{Port: port, CAPEM: CertificatePEM(ca.Certificate.Raw), folder: f}, nil
 }
 
 // port reads the port. It has to be there if the CA is.
@@ -149,7 +119,12 @@ func (f folder) writePort(port int) error {
 // damaged is not wrapped around err: a file that is missing does not mean "not set up".
 func (f folder) damaged(err error) error {
 	return hinting.Withf(fmt.Errorf("the bridge's identity is damaged: %v", err),
-		"remove %s, then write the kubeconfig entries again with `kubehsm kubeconfig set`", string(f))
+		"%s", f.replace())
+}
+
+// replace is the step that gives the bridge another port and CA.
+func (f folder) replace() string {
+	return fmt.Sprintf("remove %s, then write the kubeconfig entries again with `kubehsm kubeconfig set`", string(f))
 }
 
 // create makes what is not there.

@@ -180,31 +180,6 @@ func TestLeftoversOfACrashDoNotMatter(t *testing.T) {
 	}
 }
 
-// TestMove: another port, the same identity; not where somebody else listens.
-func TestMove(t *testing.T) {
-	d := testDirs(t)
-	before, err := Setup(d)
-	check(t, err)
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	check(t, err)
-	port := l.Addr().(*net.TCPAddr).Port
-	if _, err := Move(d, port); !errors.Is(err, ErrPortTaken) {
-		t.Fatal(err)
-	}
-	if _, err := Move(d, 80); err == nil {
-		t.Fatal("a privileged port was taken")
-	}
-	if now, err := Load(d); err != nil || now.Port != before.Port {
-		t.Fatalf("a refused move left port %d, %v", now.Port, err)
-	}
-	check(t, l.Close())
-	_, err = Move(d, port)
-	check(t, err)
-	if now, err := Load(d); err != nil || now.Port != port || !bytes.Equal(now.CAPEM, before.CAPEM) {
-		t.Fatalf("%+v, %v", now, err)
-	}
-}
-
 // A program that takes the port first is noticed, and cannot pass for the bridge.
 func TestSquatting(t *testing.T) {
 	d := testDirs(t)

@@ -100,29 +100,6 @@ func SendConn(over *net.UnixConn) (net.Conn, error) {
 
 // ReceiveConn is the other side of [SendConn].
 func ReceiveConn(over *net.UnixConn) (net.Conn, error) {
-	f, err := ReceiveFile(over)
-	if err != nil {
-		return nil, err
-	}
-	return Conn(f)
-}
-
-// SendFile passes a descriptor on: both ends have it then.
-func SendFile(over *net.UnixConn, f syscall.Conn) error {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var sent error
-	// Not [os.File.Fd], which makes a socket block for all that have it.
-	err = raw.Control(func(fd uintptr) {
-		_, _, sent = over.WriteMsgUnix([]byte{0}, unix.UnixRights(int(fd)), nil)
-	})
-	return errors.Join(err, sent)
-}
-
-// ReceiveFile is the other side of [SendFile].
-func ReceiveFile(over *net.UnixConn) (*os.File, error) {
 	var b [1]byte
 	rights := make([]byte, unix.CmsgSpace(4))
 	n, m, _, _, err := over.ReadMsgUnix(b[:], rights)
@@ -141,5 +118,5 @@ func ReceiveFile(over *net.UnixConn) (*os.File, error) {
 		return nil, fmt.Errorf("no descriptor came: %w", err)
 	}
 	unix.CloseOnExec(fds[0])
-	return os.NewFile(uintptr(fds[0]), "passed"), nil
+	return Conn(os.NewFile(uintptr(fds[0]), "passed"))
 }

@@ -41,7 +41,7 @@ func (l *Lab) Processes() (map[int]string, error) {
 func (l *Lab) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	res, err := l.Kubehsm(ctx, "agent", "stop", "--release-port") // the test itself may be a client
+	res, err := l.Kubehsm(ctx, "agent", "stop")
 	if err != nil {
 		return err
 	}

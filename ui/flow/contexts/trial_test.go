@@ -484,8 +484,8 @@ func TestBridgeAddress(t *testing.T) {
 	if err != nil || i < 0 || !all[i].Ours || !all[i].Current || all[i].APIServer != w.Server.URL {
 		t.Errorf("%+v, %v", all, err)
 	}
-	address, err := New(w.Env).BridgeAddress()
-	if err != nil || !strings.Contains(w.State()["kubeconfig"], "https://"+address+"/c/prod-hsm") {
-		t.Errorf("%s, %v", address, err)
+	ep, err := w.Env.Bridge()
+	if err != nil || !strings.Contains(w.State()["kubeconfig"], "https://"+ep.Address()+"/c/prod-hsm") {
+		t.Errorf("%s, %v", ep.Address(), err)
 	}
 }

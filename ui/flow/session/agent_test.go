@@ -261,7 +261,7 @@ func TestAgentSocket(t *testing.T) {
 	file, where, err := Agent{w.Env}.AgentSocket()
 	bridge, berr := w.Env.Bridge()
 	if err := errors.Join(err, berr); err != nil || !strings.Contains(string(file), "ListenStream="+bridge.Address()) ||
-		!strings.Contains(where, "--release-port") {
+		!strings.Contains(where, "kubehsm agent stop") {
 		t.Errorf("%s\n%s\n%v", file, where, err)
 	}
 }

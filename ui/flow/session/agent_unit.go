@@ -38,8 +38,8 @@ func (a Agent) AgentSocket() (file []byte, where string, err error) {
 	return assets.SystemdSocket(ep.Address()), `Put it into ~/.config/systemd/user/` +
 		assets.SystemdSocketName + `, beside ` + assets.SystemdName + `, then run
   systemctl --user stop ` + assets.SystemdName + `
-  kubehsm agent stop --release-port
+  kubehsm agent stop
   systemctl --user daemon-reload
   systemctl --user enable --now ` + assets.SystemdSocketName + ` ` + assets.SystemdName + `
-Print the unit again after ` + "`kubehsm agent port`" + ` has moved the bridge.`, nil
+Print the unit again after the bridge got another port.`, nil
 }

@@ -151,30 +151,6 @@ func TestFilter(t *testing.T) {
 	r.Walk("esc", "~sign-in")
 }
 
-// TestMoveBridge: the port is moved and the kubeconfig entries follow, after a yes.
-func TestMoveBridge(t *testing.T) {
-	w := screentest.New(t)
-	card := w.Cards.Add(hsmtest.FakeOptions{Serial: "12345678"})
-	key := w.Generate(card, hsm.GenerateOptions{Algorithm: hsm.ECDSAP256, Slot: "9a"})
-	w.Enroll("prod-hsm", key, w.Certify(card, key, "jane"))
-	before, err := w.Env.Bridge()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := w.Open("4")
-	r.Walk("~The agent is not running", "b", "~The agent ends, which cuts", `"80"`, "enter",
-		"~a number from 1024 to 65535", "backspace", "backspace", `"27001"`, "enter", "~Move it?",
-		"~to 127.0.0.1:27001", "~rewritten: prod-hsm", "n", "~Move the bridge: cancelled")
-	if now, err := w.Env.Bridge(); err != nil || now.Port != before.Port {
-		t.Fatalf("on port %d, %v", now.Port, err)
-	}
-	r.Walk("b", "~The agent ends, which cuts", `"27001"`, "enter", "~Move it?", "y", "~the bridge has moved")
-	if now, err := w.Env.Bridge(); err != nil || now.Port != 27001 {
-		t.Errorf("on port %d, %v", now.Port, err)
-	}
-	w.HasKubeconfig("https://127.0.0.1:27001/c/prod-hsm")
-}
-
 // TestAgentUnit: what is shown to start the agent at login runs this program.
 func TestAgentUnit(t *testing.T) {
 	r := open(t)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"runtime"
-	"strconv"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
@@ -14,10 +13,8 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/present"
-	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
-	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
 // Acts implements [screen.Actor]. Locking changes nothing that is kept, so that
@@ -37,7 +34,6 @@ func (m *Model) Acts() screen.Acts {
 							func(say func(string)) error { return m.agent.StopAgent(ctx, say) })
 					}})
 			}),
-		screen.On(screen.Action{Key: keys.Letter("b", "move the bridge"), Writes: true, Quiet: true}, "agent port", m.move),
 		screen.On(screen.Action{Key: keys.Letter("u", "start it at login"), Quiet: true}, "agent unit", m.unit),
 		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy record"), Reason: none, Quiet: true}, "",
 			func() tea.Cmd { return copyRecord(r) }),
@@ -78,36 +74,6 @@ func copyRecord(r record) tea.Cmd {
 		return screen.Send(screen.FailureMsg{Title: "Copy the record", Err: err})
 	}
 	return screen.Send(screen.CopyMsg{What: "record", Text: string(b)})
-}
-
-// move has the bridge on another port.
-func (m *Model) move() tea.Cmd {
-	port := &widget.Field{ID: "port", Label: "Port", Input: widget.NewInput("", "27001"),
-		Note: "1024 to 65535; one that nobody else on this computer uses."}
-	intro := "The agent ends, which cuts what is open, and the kubeconfig entries are rewritten."
-	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(m.Keys, "Move the bridge", intro, []*widget.Field{port},
-		func(*widget.Form) tea.Cmd {
-			n, err := strconv.ParseUint(strings.TrimSpace(port.Input.Value()), 10, 16)
-			if err != nil || n < 1024 {
-				port.Problem = "a number from 1024 to 65535"
-				return nil
-			}
-			return screen.Change("Move the bridge", "kubehsm agent port "+strconv.FormatUint(n, 10), "the bridge has moved",
-				func(ctx context.Context, p hsm.Prompter) error {
-					move, err := m.contexts.MoveBridge(ctx, int(n))
-					if err != nil {
-						return err
-					}
-					detail := "From " + move.From + " to " + move.To + ". The agent ends, which cuts what is open."
-					if len(move.Enrollments) > 0 {
-						detail += "\nKubeconfig entries that are rewritten: " + strings.Join(move.Enrollments, ", ")
-					}
-					if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Move it?", Detail: detail}); err != nil {
-						return err
-					}
-					return move.Apply(ctx)
-				})
-		})})
 }
 
 // unit shows what a service manager needs to run the agent from login on.

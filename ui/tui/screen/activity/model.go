@@ -17,7 +17,6 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
-	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
@@ -39,7 +38,6 @@ type Model struct {
 	screen.Base
 	screen.Tools
 	agent    session.Agent
-	contexts contexts.Contexts
 	status   message.Status
 	running  bool
 	asked    bool
@@ -81,9 +79,9 @@ type (
 	}
 )
 
-// New returns the screen of an agent; the contexts lead to its bridge.
-func New(t screen.Tools, agent session.Agent, contexts contexts.Contexts) *Model {
-	m := &Model{Tools: t, agent: agent, contexts: contexts}
+// New returns the screen of an agent.
+func New(t screen.Tools, agent session.Agent) *Model {
+	m := &Model{Tools: t, agent: agent}
 	m.list = widget.List[record]{
 		Columns: []widget.Column{{Title: "WHEN", Width: 5}, {Title: "EVENT", Width: 11}, {Title: "OUTCOME", Width: 9},
 			{Title: "ENROLLMENT", Width: 18, From: 64}, {Title: "PROGRAM", Width: 16, From: 84}, {Title: "DETAIL"}},

@@ -1,6 +1,0 @@
-//go:build !linux
-
-package child
-
-// Shrink does nothing here.
-func Shrink() error { return nil }
