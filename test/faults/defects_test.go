@@ -8,13 +8,6 @@ import (
 	"github.com/kubehsm/kubehsm/test/controlplane"
 )
 
-// ticketDeed is the statement that records a ticket.
-const ticketDeed = `	if err := deeds.NewLog(k.env).Add(ctx, deeds.Deed{Action: "ticket", Server: t.Server, Ticket: issued.ID,
-		Terms: &issued.Terms, User: o.User, Expires: &issued.Expires}); err != nil {
-		return IssuedTicket{}, err
-	}
-`
-
 // defects are what the run must find: each is put into a program of its own.
 var defects = map[string][]change{
 	"a file is written in its place": {{"hsm/shared/atomicfile/file.go", "	return os.Rename(f.temp.Name(), f.target)",
@@ -37,8 +30,6 @@ var defects = map[string][]change{
 	"a key is forgotten by who makes it": {{"ui/flow/enroll/key.go",
 		"	k.run.record.Generating, k.run.record.Before = true, before\n",
 		"	k.run.record.Generating, k.run.record.Before = false, before\n"}},
-	"a ticket is recorded after it was made": {{"ui/flow/desk/tickets.go", ticketDeed, ""},
-		{"ui/flow/desk/tickets.go", "	// Many clusters show no", ticketDeed + "	// Many clusters show no"}},
 	"a lock leaves the token open": {{"plugin/agent/token/held.go", "func (h *Held) Lock(why string) error {\n",
 		"func (h *Held) Lock(why string) error {\n	if why == \"asked\" {\n		return nil\n	}\n"}},
 	"what is unfinished stays": {{"plugin/home/write.go", "const sweptAfter = time.Hour", "const sweptAfter = 1000 * time.Hour"}},

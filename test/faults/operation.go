@@ -329,7 +329,7 @@ func apply(_ context.Context, e *episode, r *rand.Rand) (*deed, error) {
 	return d, nil
 }
 
-// ticket makes a ticket: whatever happens, none exists that nobody knows of.
+// ticket makes a ticket.
 func ticket(_ context.Context, e *episode, _ *rand.Rand) (*deed, error) {
 	e.model.tickets++
 	user := e.user(fmt.Sprintf("guest%d", e.model.tickets))
@@ -337,7 +337,7 @@ func ticket(_ context.Context, e *episode, _ *rand.Rand) (*deed, error) {
 		run: lab.Run{Env: []string{"KUBECONFIG=" + e.Cluster.AdminKubeconfig()}},
 		did: func(context.Context) (bool, error) { return false, nil },
 		done: func(ctx context.Context, _ lab.Result) error {
-			return e.knownTickets(ctx, user)
+			return e.endTickets(ctx, user)
 		}}, nil
 }
 

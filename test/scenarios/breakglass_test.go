@@ -88,11 +88,6 @@ func TestBreakGlass(t *testing.T) {
 		time.Until(list.BreakGlass[0].NotAfter) > 21*time.Minute {
 		t.Errorf("the list: %+v", list)
 	}
-	for _, d := range []string{u.kubehsm("helpdesk", "list"), bob.ok("helpdesk", "list")} {
-		if !strings.Contains(d, request) || !strings.Contains(d, "the API is down") {
-			t.Errorf("the record lacks the request or its reason: %s", d)
-		}
-	}
 }
 
 // The policy holds without kubehsm's help: whatever the form of the request.

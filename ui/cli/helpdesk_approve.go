@@ -27,9 +27,8 @@ func (a *app) helpdeskApprove() *cobra.Command {
 		Use:   "approve REQUEST",
 		Short: "Approve a request that was filed with a ticket",
 		Long: `Shows a request, compares it with its ticket, asks, and approves it. The API server
-writes the terms of the ticket on each request that is filed with it. The terms of a
-ticket from an earlier version are known only to the computer that made it. On other
-computers, give the ticket with --ticket, as its maker sent it to you, not the user.
+writes the terms of the ticket on each request that is filed with it. If a request has
+none, give the ticket with --ticket, as its maker sent it to you, not the user.
 
 If the ticket names a token and the request proves that its key is in that token, no
 more proof is needed. Otherwise have the user read the eight words to you, on the

@@ -107,10 +107,7 @@ the certificates for you. The command waits until it has (--timeout).
 
 A revoked certificate is refused when it writes: an admission policy names it until it
 ends. It can still read, and whoever may impersonate others can write with --as.
-"kubehsm help docs" says where to read more.
-
-This computer keeps the user and their known keys and certificates on record. It does
-not approve a later request for one of them without --accept-risk=revoked.`,
+"kubehsm help docs" says where to read more.`,
 		Example: `kubehsm helpdesk revoke --user jane --dry-run
 kubehsm helpdesk revoke --user jane --group dev
 kubehsm helpdesk revoke --certificate jane.pem --reason 'lost on a train'

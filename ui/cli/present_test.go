@@ -22,7 +22,6 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
-	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/doctor"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
@@ -78,8 +77,6 @@ func TestBothSayTheSame(t *testing.T) {
 		"nothing to revoke":    present.Revocation(desk.Revocation{User: "harry"}),
 		"access taken away":    present.Revoked(lost),
 		"nothing taken away":   present.Revoked(desk.Revocation{User: "harry"}),
-		"no deeds":             present.Deeds(nil),
-		"deeds":                present.Deeds([]deeds.Deed{{Time: now, Action: "ticket", Ticket: "abcdef", User: "jane", Expires: &until}, {Time: now, Action: "deny", Request: "x", Reason: "no"}}),
 		"nothing for need":     present.Emergencies(nil),
 		"what is for need":     present.Emergencies([]desk.BreakGlassView{{Name: "a", State: "live", NotAfter: until}, {Name: "c", State: "expired"}}),
 		"roles and rights": {present.Roles([]desk.RBACObject{{Set: "ticket", Kind: "ClusterRole", Name: "a", State: desk.RBACSame}, {Set: "helpdesk", Kind: "Role", Namespace: "n", Name: "b", State: desk.RBACMissing}}),

@@ -168,7 +168,7 @@ func (a *app) trunks() []trunk {
 		group("consent", groupCluster, "Choose which requests need your consent", a.consentShow, a.consentSet),
 		{"audit", groupCluster, a.audit},
 		group("helpdesk", groupHelpDesk, "Make tickets for new users, approve their requests, revoke access",
-			a.helpdeskTicket, a.helpdeskApprove, a.helpdeskRevoke, a.helpdeskList),
+			a.helpdeskTicket, a.helpdeskApprove, a.helpdeskRevoke),
 		group("revocation", groupHelpDesk, "List and lift revoked certificates, prove that revocation works",
 			a.revocationList, a.revocationLift, a.revocationCheck, a.revocationSet),
 		group("breakglass", groupHelpDesk, "Request and approve access in an emergency",

@@ -84,9 +84,6 @@ func documents() []Entry {
 			"filed[], the Revocations"},
 		{"revocation lift, set", "lifted[]: as revocation list; inForce after note"},
 		{"revocation check", "steps[]: what ok note"},
-		{"helpdesk list",
-			"record[]: time action server ticket terms request fingerprint certificate user keys[] " +
-				"certificates[] reason expires note"},
 		{"breakglass approve", "a request as in csr list"},
 		{"breakglass list", "breakGlass[]: name user server key notAfter state"},
 		{

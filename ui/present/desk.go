@@ -1,37 +1,16 @@
 package present
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
-	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/renewals"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
-
-// Deeds is the record of what was done from here, in the order of past.
-func Deeds(past []deeds.Deed) []Section {
-	if len(past) == 0 {
-		return []Section{{Lines: []Line{{Words: "Nothing has been done from here yet."}}}}
-	}
-	t := Table{Heading: []string{"WHEN", "WHAT", "REQUEST", "TICKET", "USER", "CLUSTER", "UNTIL", "REASON", "NOTE"},
-		Minor: []string{"CLUSTER", "TICKET", "NOTE", "UNTIL", "REASON"}}
-	for _, d := range past {
-		until := ""
-		if d.Expires != nil {
-			until = Date(*d.Expires)
-		}
-		t.Rows = append(t.Rows, cells(Date(d.Time), text.Clean(d.Action), text.Clean(d.Request), text.Clean(d.Ticket),
-			text.Clean(d.User), text.Clean(d.Server), until, Note(d.Reason), Note(d.Note)))
-	}
-	t.Lead = map[int]string{slices.Index(t.Heading, "UNTIL"): "until"}
-	return []Section{{Table: t}}
-}
 
 // Emergency is an enrollment for emergencies in a list.
 type Emergency struct {

@@ -22,7 +22,6 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/audit"
-	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/tui"
@@ -114,16 +113,6 @@ func hostile(t *testing.T, s string) *world {
 	w.request("kubehsm-"+valid, "a"+valid, valid, time.Minute, valid, "b"+valid)
 	w.bootstrapToken("aaaaaa", s, time.Hour)
 	w.bind(valid, valid)
-	past := deeds.NewLog(w.Env)
-	for _, action := range []string{"ticket", "approve", s} {
-		d := poisoned(deeds.Deed{}, s)
-		d.Action = action
-		if len(s) < deeds.MaxDeed/40 {
-			if err := past.Add(t.Context(), d); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
 	busy(w)
 	r := poisoned(audit.Record{Client: &audit.Process{}}, s)
 	r.Time, r.Event = tuitest.Now(), audit.Denial

@@ -6,7 +6,6 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	flowcontexts "github.com/kubehsm/kubehsm/ui/flow/contexts"
-	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	flowdesk "github.com/kubehsm/kubehsm/ui/flow/desk"
 	flowdoctor "github.com/kubehsm/kubehsm/ui/flow/doctor"
 	flowenroll "github.com/kubehsm/kubehsm/ui/flow/enroll"
@@ -97,7 +96,7 @@ func (f *factory) sections() []*section {
 				BreakGlass: flowdesk.NewBreakGlass(f.flow), Revocations: flowdesk.NewRevocations(f.flow),
 				Stopping: flowdesk.NewStopping(f.flow),
 				Trial:    flowdesk.NewTrial(f.flow),
-				Deeds:    deeds.NewLog(f.flow), Enroller: flowenroll.NewEnroller(f.flow)})
+				Enroller: flowenroll.NewEnroller(f.flow)})
 		}},
 		{id: screen.Doctor, title: "Doctor", make: func() screen.Screen {
 			return doctor.New(f.tools(), flowdoctor.Options{Env: f.flow, Online: true})

@@ -5,13 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
-	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
@@ -21,29 +19,17 @@ import (
 func (a Approvals) BreakGlass(ctx context.Context, kubeContext string, seen request.View,
 	o request.DecideOptions) (v request.View, notes []string, err error) {
 	o.Approve, o.Own = true, false
-	if v, err = request.NewRequests(a.env).DecideUnrecorded(ctx, kubeContext, seen, o); err != nil {
+	if v, err = request.NewRequests(a.env).Decide(ctx, kubeContext, seen, o); err != nil {
 		return v, nil, err
 	}
 	if err := a.leaveEvent(ctx, kubeContext, v, "BreakGlassApproved", "approved for: "+seen.Note); err != nil {
 		notes = append(notes, "no event was left on the request: "+err.Error())
 	}
-	over := context.WithoutCancel(ctx) // the request is approved, interrupted or not
-	defer a.env.Finishing.Begin()()
-	cluster, err := a.access.Verified(over, kubeContext)
-	if err != nil {
-		return v, notes, err
-	}
-	d := deeds.Deed{Action: "break-glass-approve", Server: cluster.Server, Request: v.Name, Fingerprint: v.Fingerprint,
-		User: v.User, Reason: seen.Note, Note: o.Message}
-	if n := v.Object.Spec.ExpirationSeconds; n != nil {
-		until := time.Now().UTC().Add(time.Duration(*n) * time.Second).Truncate(time.Second)
-		d.Expires = &until
-	}
-	return v, notes, deeds.NewLog(a.env).Add(over, d)
+	return v, notes, nil
 }
 
-// Approvals approves requests whose kind wants more than a yes: a ticket is ended,
-// break-glass recorded.
+// Approvals approves requests whose kind wants more than a yes: a ticket is ended, and an
+// event left.
 type Approvals struct {
 	env    *env.Env
 	access cluster.Access
@@ -66,17 +52,16 @@ type TicketApproval struct {
 }
 
 // Ticket approves the request that seen shows, waits up to wait for the
-// certificate, and ends the ticket. What was approved is on record also when the
-// wait is interrupted; to do it once more ends the ticket.
+// certificate, and ends the ticket. If the wait is interrupted, to do it once more ends
+// the ticket.
 func (a Approvals) Ticket(ctx context.Context, look request.TicketLook, seen request.View, o request.DecideOptions,
 	wait time.Duration) (TicketApproval, error) {
 	o.Approve = true
-	v, err := request.NewRequests(a.env).DecideUnrecorded(ctx, look.Context, seen, o)
+	v, err := request.NewRequests(a.env).Decide(ctx, look.Context, seen, o)
 	if err != nil {
 		return TicketApproval{}, err
 	}
 	done := TicketApproval{Request: v}
-	fingerprint := ""
 	note := func(what string, err error) {
 		if err != nil {
 			done.Notes = append(done.Notes, what+": "+err.Error())
@@ -96,26 +81,15 @@ func (a Approvals) Ticket(ctx context.Context, look request.TicketLook, seen req
 			return done, err
 		}
 		done.Issued, done.Certificate = &cert.Leaf.NotAfter, string(pem)
-		fingerprint = certificateHash(cert)
 		err = request.NewRequests(a.env).EndTicket(ctx, look.Context, look.ID)
 		done.Ended = err == nil
 		note("its ticket could not be ended", err)
 	}
-	over := context.WithoutCancel(ctx) // the request is approved, interrupted or not
-	defer a.env.Finishing.Begin()()
-	server, err := a.access.Verified(over, look.Context)
-	if err != nil {
-		return done, err
-	}
-	err = deeds.NewLog(a.env).Add(over, deeds.Deed{Action: "approve", Server: server.Server, Ticket: look.ID,
-		Request:     v.Name,
-		Fingerprint: v.Fingerprint, Certificate: fingerprint, User: v.User, Expires: done.Issued, Reason: v.Note,
-		Note: strings.Join(done.Notes, "; ")})
-	if err == nil && ctx.Err() != nil {
-		err = hint.Withf(fmt.Errorf("request %s is approved, and its ticket is not ended yet: %w", v.Name, ctx.Err()),
+	if ctx.Err() != nil {
+		return done, hint.Withf(fmt.Errorf("request %s is approved, and its ticket is not ended yet: %w", v.Name, ctx.Err()),
 			"run the same command again to end it, or `kubehsm bootstrap-token delete %s`", look.ID)
 	}
-	return done, err
+	return done, nil
 }
 
 // leaveEvent leaves an Event on a request, for those who look at it later. Not

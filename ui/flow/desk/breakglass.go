@@ -13,7 +13,6 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/span"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
-	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
@@ -46,7 +45,7 @@ type BreakGlassOptions struct {
 // ErrNoReason: break-glass wants a reason.
 var ErrNoReason = errors.New("there is no reason")
 
-// BreakGlass prepares, records and lists enrollments for emergencies.
+// BreakGlass prepares and lists enrollments for emergencies.
 type BreakGlass struct {
 	env    *env.Env
 	access cluster.Access
@@ -59,7 +58,7 @@ func NewBreakGlass(e *env.Env) BreakGlass { return BreakGlass{env: e, access: cl
 func (b BreakGlass) Request(ctx context.Context, o BreakGlassOptions) (enrolling.Options, error) {
 	if strings.TrimSpace(o.Reason) == "" {
 		return enrolling.Options{}, hint.With(ErrNoReason,
-			"give a reason with --reason: the second person reads it, and the record keeps it")
+			"give a reason with --reason: the second person reads it, and the request keeps it")
 	}
 	if o.Lifetime == 0 {
 		o.Lifetime = BreakGlassLifetime
@@ -101,17 +100,6 @@ func (b BreakGlass) asCaller(ctx context.Context, kubeContext, name string, o en
 	}
 	o.User = me.User
 	return o, nil
-}
-
-// Record keeps in the local record that r was enrolled.
-func (b BreakGlass) Record(ctx context.Context, r enrolling.Result, reason string) error {
-	en, err := b.env.Enrollments().Load(r.Name)
-	if err != nil {
-		return err
-	}
-	return deeds.NewLog(b.env).Add(ctx, deeds.Deed{Action: "break-glass-request", Server: en.Cluster.Server, Request: r.Request,
-		Fingerprint: r.Fingerprint,
-		User:        r.User, Reason: reason, Expires: &r.NotAfter})
 }
 
 // BreakGlassView is an enrollment for emergencies.

@@ -14,13 +14,10 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
-	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
-	"github.com/kubehsm/kubehsm/plugin/enrollment"
-	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
@@ -75,19 +72,6 @@ func look(ctx context.Context, w *flowtest.World, name string, checks ...request
 	of := request.TicketLook{}
 	v, err := request.NewRequests(w.Env).Look(ctx, "", name, request.LookOptions{Ticket: &of, Checks: checks})
 	return of, v, err
-}
-
-// record is the last deed on record, "" if there is none.
-func record(w *flowtest.World) string {
-	past, err := deeds.NewLog(w.Env).All()
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	if len(past) == 0 {
-		return ""
-	}
-	d := past[len(past)-1]
-	return strings.TrimSpace(d.Action + " " + d.User)
 }
 
 // TestBootstrapTokens: bootstrap tokens are made, listed and deleted wholly, or not at all.
@@ -191,8 +175,8 @@ func TestObstacles(t *testing.T) {
 	}
 }
 
-// TestMakeTicket: a ticket is on record and in the cluster, or in neither. Where the
-// cluster may have it all the same, see [TestTicketThatWasNotMade].
+// TestMakeTicket: a ticket is in the cluster, or is not shown. Where the cluster may have it all the
+// same, see [TestTicketThatWasNotMade].
 func TestMakeTicket(t *testing.T) {
 	flowtest.UseCase{Name: "make", World: desk,
 		Skips:  []string{"gone: get configmaps"}, // the look-up is repeated for 10 seconds
@@ -201,11 +185,8 @@ func TestMakeTicket(t *testing.T) {
 		Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
 			issued, err := NewTickets(w.Env).Make(ctx, "",
 				TicketOptions{Terms: ticket.Terms{User: "joe"}, Name: "joe", TTL: time.Hour})
-			if err == nil && (issued.Unproven == "" || issued.Text == "" || record(w) != "ticket joe") {
-				err = fmt.Errorf("%+v, on record %q", issued, record(w))
-			}
-			if err != nil && record(w) != "" && !strings.Contains(hinting.Of(err), "bootstrap-token delete") {
-				t.Errorf("on record %q: %v, hint %q", record(w), err, hinting.Of(err))
+			if err == nil && (issued.Unproven == "" || issued.Text == "") {
+				err = fmt.Errorf("%+v", issued)
 			}
 			return err
 		}}.Try(t)
@@ -235,8 +216,8 @@ func TestMakeTicket(t *testing.T) {
 	}
 }
 
-// TestApprove: an approval is on record with its details, even if a later step fails. A
-// failure before the approval changes nothing.
+// TestApprove: an approval ends its ticket, or says why not. A failure before the approval
+// changes nothing.
 func TestApprove(t *testing.T) {
 	var of request.TicketLook
 	var seen request.View
@@ -268,13 +249,7 @@ func TestApprove(t *testing.T) {
 		Leaves: append([]string{"cut: update", "ctrl-c: create events", "ctrl-c: get", "ctrl-c: delete"}, rest...),
 		Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
 			err := approve(ctx, w, p)
-			var r certificatesv1.CertificateSigningRequest
-			w.Server.Get(flowtest.Requests, "jane-1", &r)
-			approved := csr.StateOf(&r).State != csr.Pending
 			ended := !slices.Contains(w.Server.Names(flowtest.Secrets), "bootstrap-token-abcdef")
-			if said := record(w) == "approve jane"; said != approved && !errors.Is(err, apierror.ErrUnreachable) {
-				t.Errorf("approved %v, on record %q: %v", approved, record(w), err)
-			}
 			if done.Ended && !ended || !done.Ended && err == nil && len(done.Notes) == 0 {
 				t.Errorf("ended %v, said %+v", ended, done)
 			}
@@ -282,8 +257,8 @@ func TestApprove(t *testing.T) {
 		}}.Try(t)
 }
 
-// TestBreakGlassApproval: the second person's yes is on record. A note says so where the
-// cluster's event could not be written.
+// TestBreakGlassApproval: the second person's yes leaves an event. A note says so where it
+// could not be written.
 func TestBreakGlassApproval(t *testing.T) {
 	var seen request.View
 	var notes []string
@@ -303,9 +278,8 @@ func TestBreakGlassApproval(t *testing.T) {
 		Leaves: append(flowtest.Failing("create events"), "cut: update", "ctrl-c: create events"),
 		Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) (err error) {
 			_, notes, err = NewApprovals(w.Env).BreakGlass(ctx, "", seen, request.DecideOptions{User: seen.User})
-			if err == nil && (record(w) != "break-glass-approve joe" || len(w.Server.Names("/api/v1/namespaces/default/events"))+
-				len(notes) < 1) {
-				err = fmt.Errorf("on record %q, %q", record(w), notes)
+			if err == nil && len(w.Server.Names("/api/v1/namespaces/default/events"))+len(notes) < 1 {
+				err = errors.New("no event, and no note")
 			}
 			return err
 		}}.Try(t)
@@ -322,9 +296,8 @@ func TestBreakGlassApproval(t *testing.T) {
 		if err != nil || len(v.Refusals) != 1 {
 			t.Errorf("%s: %q, %v", name, v.Refusals, err)
 		}
-		if _, _, err := NewApprovals(w.Env).BreakGlass(t.Context(), "", v, request.DecideOptions{}); err == nil ||
-			record(w) != "" {
-			t.Errorf("%s: %v, on record %q", name, err, record(w))
+		if _, _, err := NewApprovals(w.Env).BreakGlass(t.Context(), "", v, request.DecideOptions{}); err == nil {
+			t.Errorf("%s is approved", name)
 		}
 	}
 	if _, v, err := look(t.Context(), w, "jane-1", BreakGlassCheck); err != nil ||
@@ -375,16 +348,11 @@ func TestAskForBreakGlass(t *testing.T) {
 	}
 }
 
-// TestBreakGlassEnrolled: an enrollment for emergencies is on record, and is listed with the
-// date until which it is good.
+// TestBreakGlassEnrolled: an enrollment for emergencies is listed with the date until which it is good.
 func TestBreakGlassEnrolled(t *testing.T) {
 	w := desk(t)
 	en := w.Enroll("night", "jane", request.BreakGlassGroup)
 	b := NewBreakGlass(w.Env)
-	if err := b.Record(t.Context(), enrolling.Result{Name: "night", User: "jane"}, "why"); err != nil ||
-		record(w) != "break-glass-request jane" {
-		t.Errorf("on record %q, %v", record(w), err)
-	}
 	all, err := b.List()
 	if err != nil || len(all) != 1 || all[0].State != "live" || all[0].Name != "night" {
 		t.Errorf("%+v, %v", all, err)
@@ -395,8 +363,5 @@ func TestBreakGlassEnrolled(t *testing.T) {
 	}
 	if all, err := b.List(); err != nil || len(all) != 2 || all[0].State != "expired" {
 		t.Errorf("%+v, %v", all, err)
-	}
-	if err := b.Record(t.Context(), enrolling.Result{Name: "other"}, "why"); !errors.Is(err, enrollment.ErrUnknown) {
-		t.Errorf("of what is not enrolled: %v", err)
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
-	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
@@ -91,7 +90,7 @@ func (b BindingView) String() string {
 }
 
 // CertificateView is a live certificate that is known from a request, or from
-// the local record.
+// the roster.
 type CertificateView struct {
 	Request     string    `json:"request"`
 	Groups      []string  `json:"groups,omitempty"`
@@ -182,7 +181,6 @@ func (w Revocations) lookUpRequests(ctx context.Context, kubeContext string, r *
 	if err != nil {
 		return nil, err
 	}
-	seen := map[string]bool{}
 	for obj, err := range client.List(ctx, csr.ListOptions{}) {
 		if err != nil {
 			if csr.IsForbidden(err) {
@@ -213,21 +211,8 @@ func (w Revocations) lookUpRequests(ctx context.Context, kubeContext string, r *
 			CertificateView{Request: v.Name, Groups: append([]string{}, s.Groups...), Fingerprint: v.Fingerprint,
 				NotAfter: cert.Leaf.NotAfter, hash: certificateHash(cert)},
 		)
-		seen[v.Name] = true
 		for _, g := range s.Groups {
 			groups[g] = true
-		}
-	}
-	// The cluster forgets requests an hour after they were issued.
-	past, err := deeds.NewLog(w.env).All()
-	if err != nil {
-		return nil, err
-	}
-	for _, d := range past {
-		if (d.Action == "approve" || d.Action == "break-glass-approve") && d.User == r.User && d.Server == r.Server &&
-			!seen[d.Request] && d.Expires != nil && d.Expires.After(time.Now()) {
-			r.Certificates = append(r.Certificates, CertificateView{Request: d.Request, Fingerprint: d.Fingerprint,
-				NotAfter: *d.Expires, hash: d.Certificate})
 		}
 	}
 	c, err := openObjects(ctx, w.access, kubeContext)
@@ -245,8 +230,8 @@ func (w Revocations) lookUpRequests(ctx context.Context, kubeContext string, r *
 				hash: t.Certificate, token: t.Token})
 		}
 	}
-	r.Unknown = append(r.Unknown, "certificates that were issued more than an hour ago, not approved from here, and not on "+
-		"the roster: the cluster keeps no list of them")
+	r.Unknown = append(r.Unknown, "certificates that were issued more than an hour ago, and are not on the "+
+		"roster: the cluster keeps no list of them")
 	return groups, nil
 }
 
@@ -321,7 +306,7 @@ func (w Revocations) lookUpTickets(ctx context.Context, kubeContext string, r *R
 	records, _, err := tokens.List(ctx)
 	switch {
 	case errors.Is(err, bootstraptoken.ErrForbidden):
-		r.Unseen = append(r.Unseen, "tickets of other desks: you may not list secrets")
+		r.Unseen = append(r.Unseen, "tickets: you may not list secrets")
 	case err != nil:
 		return err
 	}
@@ -332,56 +317,13 @@ func (w Revocations) lookUpTickets(ctx context.Context, kubeContext string, r *R
 		}
 		t.Token.Wipe()
 	}
-	if err != nil { // without the cluster's list, the ones known here
-		past, err := deeds.NewLog(w.env).All()
-		if err != nil {
-			return err
-		}
-		for _, d := range past {
-			switch {
-			case d.Action == "ticket" && d.User == r.User && d.Server == r.Server && d.Expires != nil &&
-				d.Expires.After(time.Now()):
-				ids[d.Ticket] = true
-			case d.Action == "approve" || d.Action == "revoke":
-				delete(ids, d.Ticket)
-			}
-		}
-	}
 	r.Tickets = append(r.Tickets, slices.Sorted(maps.Keys(ids))...)
 	return nil
 }
 
 // Revoke removes what r found and the caller may remove: the user's own
-// bindings, pending requests, tickets. What could not be is in Failed. Also where
-// there is nothing to remove the record keeps user, keys and certificates, so that
-// no request for them is approved from here unnoticed.
+// bindings, pending requests, tickets. What could not be is in Failed.
 func (w Revocations) Revoke(ctx context.Context, kubeContext string, r *Revocation) error {
-	err := w.takeAway(ctx, kubeContext, r)
-	var note []string
-	if len(r.Done) > 0 {
-		note = append(note, "done: "+strings.Join(r.Done, ", "))
-	}
-	if failed := slices.Concat(r.Failed, r.Unseen); len(failed) > 0 {
-		note = append(note, "failed: "+strings.Join(failed, ", "))
-	}
-	d := deeds.Deed{Action: "revoke", Server: r.Server, User: r.User, Reason: r.Reason, Note: strings.Join(note, "; ")}
-	add := func(to *[]string, name string) {
-		if name != "" && !slices.Contains(*to, name) {
-			*to = append(*to, name)
-		}
-	}
-	for _, c := range r.Certificates {
-		add(&d.Keys, c.Fingerprint)
-		add(&d.Certificates, c.hash)
-	}
-	for _, name := range r.Approved {
-		add(&d.Keys, r.requests[name].Fingerprint)
-	}
-	// the changes are made, interrupted or not
-	return errors.Join(err, deeds.NewLog(w.env).Add(context.WithoutCancel(ctx), d))
-}
-
-func (w Revocations) takeAway(ctx context.Context, kubeContext string, r *Revocation) error {
 	c, err := openObjects(ctx, w.access, kubeContext)
 	if err != nil {
 		return err
@@ -419,7 +361,7 @@ func (w Revocations) takeAway(ctx context.Context, kubeContext string, r *Revoca
 		r.Failed = append(r.Failed, r.Stop.Refusals...)
 		// Those on the list are written with the others: they may only be filed, or written by a command that was killed.
 		if stop := r.Stop.Allowed(); len(stop.Targets)+len(stop.Already) > 0 {
-			err := Stopping(w).put(ctx, kubeContext, &stop, cmp.Or(r.Reason, "access for "+r.User+" was revoked"))
+			err := Stopping(w).Stop(ctx, kubeContext, &stop, cmp.Or(r.Reason, "access for "+r.User+" was revoked"))
 			r.Stop.Done = stop.Done
 			if err == nil {
 				err = stop.Pending()

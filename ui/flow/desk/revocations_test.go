@@ -3,12 +3,9 @@ package desk
 import (
 	"strings"
 	"testing"
-
-	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 )
 
-// TestRevokeEndedTicket: a ticket that somebody else has ended is no failure; one that may not be ended is. What was
-// done and what was not is on record.
+// TestRevokeEndedTicket: a ticket that somebody else has ended is no failure; one that may not be ended is.
 func TestRevokeEndedTicket(t *testing.T) {
 	w := desk(t)
 	for _, r := range []Revocation{{User: "jane", Tickets: []string{"ghijkl"}}, {User: "jane", Tickets: []string{"abcdef"}}, {User: "joe"}} {
@@ -18,10 +15,5 @@ func TestRevokeEndedTicket(t *testing.T) {
 			t.Errorf("%q: done %q, failed %q, %v", r.Tickets, r.Done, r.Failed, err)
 		}
 		w.Server.Forbid("delete secrets")
-	}
-	on, err := deeds.NewLog(w.Env).All()
-	if err != nil || len(on) != 3 || !strings.HasPrefix(on[0].Note, "done: ") || !strings.Contains(on[1].Note, "failed: ") ||
-		on[2].Note != "" {
-		t.Errorf("on record: %+v, %v", on, err)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
-	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
@@ -313,24 +312,8 @@ func (s Stop) risky(err error) error {
 }
 
 // Stop puts the targets on the cluster's list, with the reason, and waits until the API
-// server enforces it. Also the local record keeps them.
+// server enforces it.
 func (s Stopping) Stop(ctx context.Context, kubeContext string, stop *Stop, reason string) error {
-	if err := s.put(ctx, kubeContext, stop, reason); err != nil {
-		return err
-	}
-	d := deeds.Deed{Action: "revoke", Server: stop.Server, Reason: reason}
-	for _, t := range slices.Concat(stop.Targets, stop.Already) {
-		d.User, d.Certificates = t.User, append(d.Certificates, t.Certificate)
-		if t.Key != "" {
-			d.Keys = append(d.Keys, t.Key)
-		}
-	}
-	// the list is written, interrupted or not
-	return errors.Join(deeds.NewLog(s.env).Add(context.WithoutCancel(ctx), d), ctx.Err())
-}
-
-// put is Stop without the local record.
-func (s Stopping) put(ctx context.Context, kubeContext string, stop *Stop, reason string) error {
 	if err := stop.Err(); err != nil {
 		return err
 	}
@@ -363,7 +346,7 @@ func (s Stopping) put(ctx context.Context, kubeContext string, stop *Stop, reaso
 		return err
 	}
 	stop.Done = c.enforced(ctx, l, shards)
-	return nil
+	return ctx.Err()
 }
 
 // mayRevoke tells whether the caller may write the list.
@@ -412,10 +395,6 @@ func (s Stopping) author(ctx context.Context, kubeContext string) (string, time.
 
 // Lift takes certificates off the list of a context's cluster.
 func (s Stopping) Lift(ctx context.Context, kubeContext string, certificates []string) (*Enforcement, error) {
-	at, err := s.access.Verified(ctx, kubeContext)
-	if err != nil {
-		return nil, err
-	}
 	c, l, err := s.open(ctx, kubeContext)
 	if err != nil {
 		return nil, err
@@ -441,16 +420,6 @@ func (s Stopping) Lift(ctx context.Context, kubeContext string, certificates []s
 	}
 	if err != nil {
 		return nil, err
-	}
-	for _, hash := range certificates {
-		e, _ := list.Find(hash, "")
-		d := deeds.Deed{Action: "lift", Server: at.Server, User: e.User, Certificates: []string{hash}}
-		if e.Key != "" {
-			d.Keys = []string{e.Key}
-		}
-		if err := deeds.NewLog(s.env).Add(context.WithoutCancel(ctx), d); err != nil {
-			return nil, err
-		}
 	}
 	return c.enforced(ctx, l, shards), nil
 }

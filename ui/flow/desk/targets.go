@@ -17,7 +17,6 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
-	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 )
 
 // Sought says which certificates are to be revoked. What is given together must all fit,
@@ -190,30 +189,6 @@ func (s Stopping) known(ctx context.Context, kubeContext string) (all []known, e
 			continue // the enrollment has none for this cluster
 		}
 		all = append(all, known{leaf: chain[0], tokens: []string{e.Key.Serial}, Target: targetOf(chain[0])})
-	}
-	past, err := deeds.NewLog(s.env).All()
-	if err != nil {
-		return nil, err
-	}
-	serials := map[string]string{} // serials of tokens, by ticket
-	for _, d := range past {
-		switch {
-		case d.Action == "ticket" && d.Terms != nil:
-			serials[d.Ticket] = d.Terms.Serial
-		case strings.HasSuffix(d.Action, "approve") && d.Server == at.Server:
-			if _, err := revocation.ParseFingerprint(d.Certificate); err != nil {
-				continue // the certificate was not issued while anybody waited
-			}
-			k := known{Target: Target{Request: d.Request,
-				Entry: revocation.Entry{Certificate: d.Certificate, Key: d.Fingerprint, User: d.User}}}
-			if d.Expires != nil {
-				k.NotAfter = *d.Expires
-			}
-			if n := serials[d.Ticket]; n != "" {
-				k.tokens = []string{n}
-			}
-			all = append(all, k)
-		}
 	}
 	return merged(all), nil
 }

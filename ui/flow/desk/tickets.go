@@ -15,7 +15,6 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
-	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
@@ -74,8 +73,7 @@ type Tickets struct {
 // NewTickets returns those of the clusters that e leads to.
 func NewTickets(e *env.Env) Tickets { return Tickets{env: e, access: cluster.Access{Env: e}} }
 
-// Make makes a ticket: a bootstrap token of its own, recorded here and
-// told to the cluster of the context.
+// Make makes a ticket: a bootstrap token of its own in the cluster of the context.
 func (k Tickets) Make(ctx context.Context, kubeContext string, o TicketOptions) (IssuedTicket, error) {
 	if o.TTL == 0 {
 		o.TTL = DefaultTicketTTL
@@ -122,14 +120,8 @@ func (k Tickets) Make(ctx context.Context, kubeContext string, o TicketOptions) 
 	if err != nil {
 		return IssuedTicket{}, err
 	}
-	// First the record: a token that nobody remembers is worse than a record of none.
-	// One that was not made is taken out of it again.
-	if err := deeds.NewLog(k.env).Add(ctx, deeds.Deed{Action: "ticket", Server: t.Server, Ticket: issued.ID,
-		Terms: &issued.Terms, User: o.User, Expires: &issued.Expires}); err != nil {
-		return IssuedTicket{}, err
-	}
 	if err := client.Create(ctx, record); err != nil {
-		left := k.notMade(context.WithoutCancel(ctx), client, issued.ID, err)
+		left := notMade(context.WithoutCancel(ctx), client, issued.ID, err)
 		return IssuedTicket{}, hint.With(errors.Join(policyHint(err), left),
 			cmp.Or(hint.Of(left), hint.Of(policyHint(err))))
 	}
@@ -152,35 +144,14 @@ func policyHint(err error) error {
 		"the cluster has the policies of an earlier kubehsm: have a cluster admin run `kubehsm rbac apply`")
 }
 
-// notMade takes a ticket out of the record that the cluster does not know. One
-// that it may know all the same, as its answer was lost, is deleted; where it
-// cannot be, it stays on record.
-func (k Tickets) notMade(ctx context.Context, client *bootstraptoken.Client, id string, why error) error {
-	if bootstraptoken.MayHaveArrived(why) {
-		if err := client.Delete(ctx, id); err != nil && !errors.Is(err, bootstraptoken.ErrNotFound) {
-			return hint.Withf(fmt.Errorf("the ticket %s may exist in the cluster: %w", id, err),
-				"when the cluster answers again: `kubehsm bootstrap-token delete %s`", id)
-		}
+// notMade deletes a ticket that the cluster may know all the same, as its answer was lost.
+func notMade(ctx context.Context, client *bootstraptoken.Client, id string, why error) error {
+	if !bootstraptoken.MayHaveArrived(why) {
+		return nil
 	}
-	return deeds.NewLog(k.env).Add(ctx, deeds.Deed{Action: deeds.NotMade, Ticket: id, Note: why.Error()})
-}
-
-// TicketsOut are the tickets of the record that are still good at now and were not
-// ended from here: what who may not list a cluster's tokens knows of them. Those of
-// other people, and what ended elsewhere, is not known.
-func TicketsOut(past []deeds.Deed, now time.Time) []BootstrapToken {
-	ended := map[string]bool{}
-	for _, d := range past {
-		if d.Action == "approve" || d.Action == "deny" {
-			ended[d.Ticket] = true
-		}
+	if err := client.Delete(ctx, id); err != nil && !errors.Is(err, bootstraptoken.ErrNotFound) {
+		return hint.Withf(fmt.Errorf("the ticket %s may exist in the cluster: %w", id, err),
+			"when the cluster answers again: `kubehsm bootstrap-token delete %s`", id)
 	}
-	var out []BootstrapToken
-	for _, d := range past {
-		if d.Action == "ticket" && d.Terms != nil && d.Expires != nil && d.Expires.After(now) && !ended[d.Ticket] {
-			out = append(out, BootstrapToken{ID: d.Ticket, Description: d.Terms.Description(), Expires: d.Expires,
-				Usages: bootstraptoken.KnownUsages()})
-		}
-	}
-	return out
+	return nil
 }

@@ -217,7 +217,7 @@ func (r *attempt) awaitApproval(ctx context.Context) (outcome, error) {
 	}
 	if with := r.record.Options.ApproveWith; with != "" {
 		r.progress(enrolling.StepApproval, "approving as %s", with)
-		if err := request.NewRequests(r.env).ApproveFiled(ctx, with, r.record.Cluster.Server, r.record.Request.Ref(),
+		if err := request.NewRequests(r.env).ApproveFiled(ctx, with, r.record.Request.Ref(),
 			r.record.Request.Spec.Request); err != nil {
 			return outcome{}, err
 		}

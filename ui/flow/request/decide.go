@@ -21,15 +21,14 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/plugin/judge"
-	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 )
 
 // ApproveFiled approves the request that ref names with the credential of another
 // kubeconfig file. The request in the cluster must be the one that was filed:
 // what is approved is what this program made, not what stands under its name.
-// What was revoked, in the cluster or from here, is refused, as by [Requests.Look], and so is a
+// What was revoked in the cluster is refused, as by [Requests.Look], and so is a
 // request of which the credential cannot tell: nobody is asked here.
-func (q Requests) ApproveFiled(ctx context.Context, file, server string, ref csr.Ref, filed []byte) error {
+func (q Requests) ApproveFiled(ctx context.Context, file string, ref csr.Ref, filed []byte) error {
 	client, err := q.access.ClientOf(ctx, kubeconfig.Rules{Explicit: file}, "")
 	if err != nil {
 		return fmt.Errorf("approve: %w", err)
@@ -45,19 +44,14 @@ func (q Requests) ApproveFiled(ctx context.Context, file, server string, ref csr
 	if csr.StateOf(obj).State != csr.Pending {
 		return nil // decided already; the wait tells how
 	}
-	past, err := deeds.NewLog(q.env).All()
-	if err != nil {
-		return err
-	}
 	v := ViewOf(obj)
-	refusals, _ := revoked(past, server, &v)
-	listed, err := onList(&v, func() (revocation.List, error) {
+	refusals, err := onList(&v, func() (revocation.List, error) {
 		return q.access.RevokedOf(ctx, kubeconfig.Rules{Explicit: file}, "")
 	})
 	if err != nil {
 		return fmt.Errorf("approve: %w", err)
 	}
-	if refusals = append(refusals, listed...); len(refusals) > 0 {
+	if len(refusals) > 0 {
 		return hinting.Withf(fmt.Errorf("request %s was not approved: %s", ref.Name, strings.Join(refusals, "; ")),
 			"if you know the reason: `kubehsm csr approve %s --accept-risk=%s`, then run this command again",
 			ref.Name, RiskRevoked)
@@ -181,25 +175,8 @@ type DecideOptions struct {
 var ErrWords = errors.New("these are not the words of the key in the request")
 
 // Decide approves or denies the request that seen shows: if it was changed,
-// replaced or decided since, nothing is done. That what was revoked from here is
-// approved all the same goes on record: later requests for the key are its own.
+// replaced or decided since, nothing is done.
 func (q Requests) Decide(ctx context.Context, kubeContext string, seen View, o DecideOptions) (View, error) {
-	v, err := q.DecideUnrecorded(ctx, kubeContext, seen, o)
-	if err != nil || !o.Approve || !slices.Contains(seen.accepted, RiskRevoked) {
-		return v, err
-	}
-	over := context.WithoutCancel(ctx) // the request is approved, interrupted or not
-	server, err := q.access.Verified(over, kubeContext)
-	if err != nil {
-		return v, err
-	}
-	return v, deeds.NewLog(q.env).Add(over, deeds.Deed{Action: "approve", Server: server.Server, Request: v.Name,
-		Fingerprint: v.Fingerprint,
-		User:        v.User, Reason: v.Note, Note: "accepted: " + RiskRevoked})
-}
-
-// DecideUnrecorded is Decide where the caller keeps the record.
-func (q Requests) DecideUnrecorded(ctx context.Context, kubeContext string, seen View, o DecideOptions) (View, error) {
 	client, err := q.access.Client(ctx, kubeContext)
 	if err != nil {
 		return View{}, err

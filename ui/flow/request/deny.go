@@ -3,9 +3,6 @@ package request
 import (
 	"context"
 	"fmt"
-	"strings"
-
-	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 )
 
 // Denial is a request that was denied, and what became of its ticket.
@@ -34,7 +31,7 @@ func (q Requests) Deny(ctx context.Context, kubeContext string, seen View, o Dec
 	if id == "" {
 		return done, nil
 	}
-	over := context.WithoutCancel(ctx) // the denial is complete: finish the record even if interrupted
+	over := context.WithoutCancel(ctx) // the denial is complete: end the ticket even if interrupted
 	defer q.env.Finishing.Begin()()
 	switch {
 	case keepTicket:
@@ -50,11 +47,5 @@ func (q Requests) Deny(ctx context.Context, kubeContext string, seen View, o Dec
 					err, id))
 		}
 	}
-	server, err := q.access.Verified(over, kubeContext)
-	if err != nil {
-		return done, err
-	}
-	return done, deeds.NewLog(q.env).Add(over,
-		deeds.Deed{Action: "deny", Server: server.Server, Ticket: id, Request: v.Name,
-			Fingerprint: v.Fingerprint, User: v.User, Reason: o.Message, Note: strings.Join(done.Notes, "; ")})
+	return done, nil
 }

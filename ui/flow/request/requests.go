@@ -65,9 +65,8 @@ type View struct {
 	// with none or nobody here knows.
 	Ticket *ticket.Terms `json:"ticket,omitempty"`
 
-	firm      bool     // a refusal is there that --accept-risk does not cover
-	accepted  []string // the risks that were accepted and are there
-	onlyWords bool     // only the words prove whose key it is
+	firm      bool // a refusal is there that --accept-risk does not cover
+	onlyWords bool // only the words prove whose key it is
 
 	// Object is the request as it was read; decisions are bound to it.
 	Object *certificatesv1.CertificateSigningRequest `json:"-"`
@@ -95,7 +94,6 @@ func (v *View) Refuse(risk string, accept []string, reasons ...string) {
 		return
 	case risk != "" && slices.Contains(accept, risk):
 		v.Warnings = append(v.Warnings, reasons...)
-		v.accepted = append(v.accepted, risk)
 		return
 	case risk == "":
 		v.firm = true

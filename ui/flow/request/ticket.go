@@ -15,7 +15,6 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/judge"
-	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
@@ -24,7 +23,7 @@ type TicketLook struct {
 	// Context is the kubeconfig context of the approver.
 	Context string
 	// Ticket is the ticket itself, if it is at hand; else its terms are read from
-	// the request, the local record, or the token in the cluster.
+	// the request, or the token in the cluster.
 	Ticket *ticket.Ticket
 	// Roots are what attestations are traced to; none means Yubico's.
 	Roots []*x509.Certificate
@@ -133,34 +132,15 @@ func (q Requests) ticketTerms(ctx context.Context, look *TicketLook, v *View, id
 	return &given, wrong, nil
 }
 
-// madeTerms are those that the ticket was made with: by the local record, by the
-// request, on which the API server has written them, or by the token in the
-// cluster; nil if none tells.
+// madeTerms are those that the ticket was made with: by the request, on which the
+// API server has written them, or by the token in the cluster; nil if neither says.
 func (q Requests) madeTerms(ctx context.Context, look *TicketLook, v *View, id string) (*ticket.Terms, []string,
 	error) {
-	var made *ticket.Terms
-	past, err := deeds.NewLog(q.env).All()
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, d := range slices.Backward(past) {
-		if d.Action == "ticket" && d.Ticket == id && d.Terms != nil {
-			made = d.Terms
-			break
-		}
-	}
 	switch written, err := ticket.TermsOf(v.RequesterGroups); {
-	case err == nil && made != nil && made.Description() != written.Description():
-		return made,
-			[]string{fmt.Sprintf("its token is for %s, but the ticket %s was made on this computer for %s: somebody has "+
-				"replaced the token",
-				TermsWords(written), id, TermsWords(*made))}, nil
 	case err == nil:
 		return &written, nil, nil
 	case errors.Is(err, ticket.ErrTerms):
-		return made, []string{fmt.Sprintf("the terms of its token %s were not written by kubehsm: %v", id, err)}, nil
-	case made != nil:
-		return made, nil, nil
+		return nil, []string{fmt.Sprintf("the terms of its token %s were not written by kubehsm: %v", id, err)}, nil
 	}
 	terms, err := q.describedTerms(ctx, look.Context, id)
 	return terms, nil, err

@@ -2,7 +2,6 @@ package desk
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
@@ -143,19 +142,5 @@ func (d work) revokeCertificates(f *widget.Form, reason string) tea.Cmd {
 					Sections: append(present.Stopped(stop), screen.Wrong(err)...)}, nil
 			}
 			return screen.Report{Title: "The certificates are revoked", Sections: present.Stopped(stop)}, nil
-		}})
-}
-
-// record shows what was done from here.
-func (d work) record() tea.Cmd {
-	return screen.Operate(screen.Operation{Title: "Record", Command: "kubehsm helpdesk list",
-		Run: func(context.Context, hsm.Prompter) (screen.Report, error) {
-			past, err := d.Deeds.All()
-			if err != nil {
-				return screen.Report{}, err
-			}
-			past = slices.Clone(past)
-			slices.Reverse(past)
-			return screen.Report{Title: "What was done from here, latest first", Sections: present.Deeds(past)}, nil
 		}})
 }

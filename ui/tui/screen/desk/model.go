@@ -14,7 +14,6 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
-	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -40,7 +39,6 @@ type Services struct {
 	Revocations desk.Revocations
 	Stopping    desk.Stopping
 	Trial       desk.Trial
-	Deeds       deeds.Log
 	Enroller    enroll.Enroller
 }
 
@@ -52,7 +50,7 @@ type Model struct {
 	readAt  time.Time
 	loaded  bool
 	err     error
-	own     bool      // the cluster does not list them: they are of the record
+	hidden  bool      // the caller may not list them
 	unasked string    // why the cluster is not read, "" if it is: somebody would have to be asked
 	seenAt  time.Time // time of the latest answer of the cluster
 	notes   []string
@@ -74,7 +72,7 @@ func (r row) words() present.TokenRow { return present.TokenRowOf(r.BootstrapTok
 type readMsg struct {
 	id      task.ID
 	tokens  []desk.BootstrapToken
-	own     bool // only those that were made from here
+	hidden  bool
 	unasked string
 	notes   []string
 	glasses []desk.BreakGlassView
@@ -109,7 +107,7 @@ func (m *Model) Title() string { return "Help desk" }
 func (m *Model) Open(now time.Time) tea.Cmd {
 	m.job.Cancel()
 	h, cmd := m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
-		msg := m.read(ctx, m.Quiet, now)
+		msg := m.read(ctx, m.Quiet)
 		msg.id = id
 		return msg
 	})
@@ -118,15 +116,14 @@ func (m *Model) Open(now time.Time) tea.Cmd {
 }
 
 // read reads what the screen shows, the cluster's part of it from all.
-func (m *Model) read(ctx context.Context, all desk.BootstrapTokens, now time.Time) (msg readMsg) {
+func (m *Model) read(ctx context.Context, all desk.BootstrapTokens) (msg readMsg) {
 	msg.tokens, msg.notes, msg.err = all.List(ctx, "", false)
 	if why, ok := errors.AsType[*cluster.UnaskedError](msg.err); ok {
 		msg.unasked = why.Why
 	}
-	if msg.unasked != "" || errors.Is(msg.err, bootstraptoken.ErrForbidden) { // the latter as kubehsm's own role wants it
-		var past []deeds.Deed
-		past, msg.err = m.Deeds.All()
-		msg.tokens, msg.own = desk.TicketsOut(past, now), true
+	msg.hidden = errors.Is(msg.err, bootstraptoken.ErrForbidden) // as kubehsm's own role wants it
+	if msg.hidden || msg.unasked != "" {
+		msg.err = nil
 	}
 	var err error
 	if msg.glasses, err = m.BreakGlass.List(); err != nil {
@@ -146,7 +143,7 @@ func (m *Model) asking() screen.Acts {
 				if err := m.Unlock(ctx, "", p); err != nil {
 					return screen.Report{}, err
 				}
-				msg := m.read(ctx, m.Bootstrap, time.Now())
+				msg := m.read(ctx, m.Bootstrap)
 				if msg.err != nil {
 					return screen.Report{}, msg.err
 				}
@@ -198,12 +195,10 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 func (m *Model) take(msg readMsg, now time.Time) {
 	m.loaded, m.readAt, m.err, m.glasses = true, now, msg.err, msg.glasses
 	m.notes, m.unasked = msg.notes, msg.unasked
-	if msg.err != nil || msg.unasked != "" && !m.own && !m.seenAt.IsZero() { // the data read last stays on the screen
+	if msg.err != nil || msg.unasked != "" { // the data read last stays on the screen
 		return
 	}
-	if m.own = msg.own; !msg.own {
-		m.seenAt = now
-	}
+	m.hidden, m.seenAt = msg.hidden, now
 	rows := make([]row, 0, len(msg.tokens))
 	for _, t := range msg.tokens {
 		r := row{BootstrapToken: t}
@@ -234,7 +229,6 @@ func (m *Model) Acts() screen.Acts {
 		screen.On(screen.Action{Key: m.Keys.BreakGlass, Writes: true}, "breakglass request", do.breakGlass),
 		screen.On(screen.Action{Key: keys.Letter("C", "revoked certificates"), Quiet: true},
 			"revocation list; revocation lift; revocation check; revocation set", do.revoked),
-		screen.On(screen.Action{Key: keys.Letter("H", "what was done"), Quiet: true}, "helpdesk list", do.record),
 		screen.On(screen.Action{Key: keys.Letter("v", "verify an attestation"), Quiet: true}, "attestation verify",
 			do.verify),
 		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy ID"), Reason: none, Quiet: true}, "", func() tea.Cmd {

@@ -18,20 +18,20 @@ func (m *Model) View(f screen.Frame) string {
 		head = append(widget.Failure(t, m.err, f.Width), t.Muted.Render("r tries again."))
 	case !m.loaded:
 		head = append(head, widget.Working(t, "Asking the cluster", m.job.Began, f.Now))
-	case m.tokens.Len() == 0 && m.unasked == "":
+	case m.tokens.Len() == 0 && m.unasked == "" && !m.hidden:
 		head = append(head, t.Text.Render(present.NoTokens),
 			t.Muted.Render("t makes a ticket, with which one person joins the cluster."))
 	}
 	switch {
 	case m.unasked != "":
-		shown := "Only tickets that were made from here are shown."
-		if !m.own {
+		shown := ""
+		if !m.seenAt.IsZero() {
 			shown = present.SeenAt(m.seenAt)
 		}
 		head = append(widget.Lines(t, present.Unasked(m.unasked, shown, "the cluster's tickets"), f.Width), head...)
-	case m.own && m.err == nil:
+	case m.hidden && m.err == nil:
 		head = append(head, widget.Paragraph(t.Muted,
-			"Only tickets that were made from here: whoever may list a cluster's can read all its secrets.", f.Width)...)
+			"You may not list the cluster's tickets: who may can read all its secrets.", f.Width)...)
 	}
 	foot := m.foot(f)
 	if m.tokens.Len() == 0 {
