@@ -68,27 +68,3 @@ func TestEndIsToldLater(t *testing.T) {
 		})
 	}
 }
-
-// TestDenialIsToldToWhoJoins: with another ticket, who was denied hears why first.
-func TestDenialIsToldToWhoJoins(t *testing.T) {
-	t.Parallel()
-	u := newJoiner(t, lab.Options{})
-	desk := u.newDesk(unique("hannah"), "kubehsm:helpdesk")
-	name := unique("jane")
-	terms := []string{"--for", name, "--group", lab.DevelopersGroup, "--name", joined}
-	file, _, _ := desk.ticket(terms...)
-	res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, "join", "--ticket", file, "--yes", "--timeout", "1s"))
-	u.wantWords(res.Stderr, "nothing is lost", "stopped waiting")
-	denied, _ := desk.filed(name)
-	desk.ok("csr", "deny", denied, "--message", "use the other token", "--yes")
-	again, _, _ := desk.ticket(terms...)
-	res = u.ran(u.KubehsmPIN(t.Context(), lab.PIN, "join", "--ticket", again, "--yes"))
-	u.wantWords(res.Stderr, "`kubehsm join --name "+joined+" --ticket -`", "was denied", "use the other token")
-	for _, r := range parse[requests](t, desk.ok("csr", "list", "-o", "json")).Requests {
-		if r.User == name && r.Name != denied {
-			t.Errorf("%s was filed before it was told", r.Name)
-		}
-	}
-	u.ok(u.KubehsmPIN(t.Context(), lab.PIN, "join", "--ticket", again, "--yes", "--approve-with",
-		u.Cluster.AdminKubeconfig()))
-}

@@ -5,11 +5,9 @@ package scenarios
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
-	"github.com/kubehsm/kubehsm/test/need"
 )
 
 func TestCorruptedState(t *testing.T) {
@@ -60,48 +58,4 @@ func TestCorruptedState(t *testing.T) {
 	u.ok(u.KubehsmPIN(t.Context(), lab.PIN, "enroll", "--name", enrolled, "--yes"))
 	u.unlock()
 	u.kubectl("get", "namespaces")
-}
-
-// TestReadOnlyKubeconfig enrolls where the kubeconfig's folder cannot be written: that is refused
-// before a key is made, and works as soon as it can be written.
-func TestReadOnlyKubeconfig(t *testing.T) {
-	t.Parallel()
-	unshare := need.Program(t, "unshare")
-	u := newUser(t, lab.Options{})
-	dir := filepath.Join(u.Dir, "readonly")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(u.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubeconfig := filepath.Join(dir, "config")
-	if err := os.WriteFile(kubeconfig, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	before := u.files(dir)
-	env := []string{"KUBECONFIG=" + kubeconfig}
-	// A mount of the test's own: to root, modes mean nothing.
-	script := `mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" || exit 99; exec kubehsm "$@" --pin-fd 3`
-	res := u.ran(u.Run(t.Context(), lab.Run{Env: env, PIN: lab.PIN}, unshare,
-		append([]string{"-Urm", "/bin/sh", "-c", script, dir}, u.enrollArgs()...)...))
-	if res.Code == 99 || strings.Contains(res.Stderr, "unshare:") {
-		need.Missing(t, "this system does not let a user make mounts of their own: "+res.Stderr)
-	}
-	u.wantFailure(res, 1, "make ", "the kubeconfig is read-only", "read-only file system")
-	u.unchanged(before, dir)
-	if keys := u.kubehsm("key", "list", "-o", "json"); strings.Contains(keys, lab.Enrolled) {
-		t.Errorf("a key was made in vain: %s", keys)
-	}
-
-	r := u.parse(u.ok(u.Run(t.Context(), lab.Run{Env: env, PIN: lab.PIN}, u.Binary,
-		append(u.enrollArgs(), "--pin-fd", "3")...)))
-	if r.User != "jane" || r.Kubeconfig != kubeconfig {
-		t.Errorf("it enrolled %+v", r)
-	}
-	if out := u.ok(u.Run(t.Context(), lab.Run{Env: env}, u.Cluster.Kubectl(), "get", "namespaces", "-o",
-		"name")); !strings.Contains(out, "default") {
-		t.Errorf("kubectl: %s", out)
-	}
 }

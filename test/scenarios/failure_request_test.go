@@ -10,21 +10,6 @@ import (
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
-// TestRefusedBySigner has the real controller refuse what it was asked for.
-func TestRefusedBySigner(t *testing.T) {
-	t.Parallel()
-	u := newUser(t, lab.Options{})
-	kubeconfig := u.files(u.Kubeconfig)
-	res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN,
-		u.enrollArgs("--signer-name", "kubernetes.io/kube-apiserver-client-kubelet", "--accept-risk", "forecast")...))
-	if res.Code != 1 {
-		t.Errorf("exit code %d", res.Code)
-	}
-	u.wantWords(res.Stderr, "ask the cluster's admin about the signer", "SignerValidationFailure", "system:nodes")
-	u.unchanged(kubeconfig, u.Kubeconfig)
-	u.nothingHalfWritten()
-}
-
 func TestNoRightsYet(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, lab.Options{})

@@ -3,7 +3,6 @@
 package scenarios
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -54,47 +53,4 @@ func TestWrongPIN(t *testing.T) {
 		u.unchanged(kubeconfig, u.Kubeconfig)
 		u.unchanged(tokens, u.keys()...)
 	})
-}
-
-// unplug takes the tokens away and returns what brings them back.
-func (u *user) unplug() (plug func()) {
-	u.t.Helper()
-	away := u.Soft.Tokens + ".away"
-	must(u.t, os.Rename(u.Soft.Tokens, away))
-	must(u.t, os.Mkdir(u.Soft.Tokens, 0o700))
-	return func() {
-		u.t.Helper()
-		must(u.t, os.RemoveAll(u.Soft.Tokens))
-		must(u.t, os.Rename(away, u.Soft.Tokens))
-	}
-}
-
-func TestUnpluggedToken(t *testing.T) {
-	t.Parallel()
-	u := newUser(t, lab.Options{})
-	// Between the request and its approval.
-	s := u.terminal(u.Binary, "enroll", "--user", "jane", "--group", lab.DevelopersGroup)
-	s.WaitFor("Begin? [Y/n, d for details]")
-	s.Type("d\r")
-	s.WaitFor("The same by command:", "Begin? [Y/n]")
-	s.Type("y\r")
-	s.Answer(pinPrompt, lab.PIN)
-	s.WaitFor("waiting for somebody to approve")
-	request := u.pending(t)
-	s.Press(term.CtrlC)
-	if code := s.Exit(); code != 130 {
-		t.Errorf("exit code %d after ctrl-c", code)
-	}
-	u.wantWords(s.Output(), "nothing is lost", "cancelled")
-	kubeconfig := u.files(u.Kubeconfig)
-	plug := u.unplug()
-	u.approve(t, request)
-	u.wantFailure(u.ran(u.Kubehsm(t.Context(), "enroll", "--name", enrolled, "--yes")), 3, "", "no such token")
-	u.unchanged(kubeconfig, u.Kubeconfig)
-	u.nothingHalfWritten()
-	plug()
-	r := u.parse(u.ok(u.KubehsmPIN(t.Context(), lab.PIN, "enroll", "--name", enrolled, "--yes", "-o", "json")))
-	if r.Request != request || r.User != "jane" {
-		t.Errorf("it went on with %+v, not with request %s", r, request)
-	}
 }

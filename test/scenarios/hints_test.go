@@ -42,15 +42,6 @@ func TestHintsAfterExpiry(t *testing.T) {
 			t.Errorf("kubectl is %q", out)
 		}
 	}
-	t.Run("enrolled", func(t *testing.T) {
-		t.Parallel()
-		u := newUser(t, lab.Options{})
-		u.enroll()
-		u.expire(t)
-		command := commandIn(t, u.credentialFails("expired on").Stderr)
-		u.ok(u.KubehsmPIN(t.Context(), lab.PIN, append(command, "--yes", "--approve-with", u.Cluster.AdminKubeconfig())...))
-		works(t, u, "jane")
-	})
 	t.Run("enrolled from a context that is gone", func(t *testing.T) {
 		t.Parallel()
 		u := newUser(t, lab.Options{})

@@ -3,7 +3,6 @@
 package scenarios
 
 import (
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -132,88 +131,6 @@ func TestOneKeyTwoEnrollments(t *testing.T) {
 func (u *user) server(cluster string) string {
 	u.t.Helper()
 	return u.kubectl("config", "view", "-o", "jsonpath={.clusters[?(@.name=='"+cluster+"')].cluster.server}")
-}
-
-func TestStockKubectl(t *testing.T) {
-	t.Parallel()
-	u := newUser(t, lab.Options{})
-	u.enroll()
-	namespace := unique("stock-kubectl")
-	u.admin("create", "namespace", namespace)
-	kubectl := func(args ...string) []string { return append([]string{"-n", namespace}, args...) }
-
-	t.Run("get, create, delete", func(t *testing.T) {
-		u := u.in(t)
-		u.kubectl(kubectl("create", "configmap", "one", "--from-literal=a=b")...)
-		if out := u.kubectl(kubectl("get", "configmap", "one", "-o", "jsonpath={.data.a}")...); out != "b" {
-			t.Errorf("got %q", out)
-		}
-		u.kubectl(kubectl("delete", "configmap", "one")...)
-	})
-	t.Run("apply from a file", func(t *testing.T) {
-		u := u.in(t)
-		file := filepath.Join(u.Dir, "two.yaml")
-		if err := os.WriteFile(file, []byte(strings.Replace(configMap, "NAME", "two", 1)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if out := u.kubectl(kubectl("apply", "-f", file)...); out != "configmap/two created\n" {
-			t.Errorf("apply: %q", out)
-		}
-	})
-	t.Run("apply and create from standard input", func(t *testing.T) {
-		u := u.in(t)
-		for _, verb := range []string{"apply", "create"} {
-			// More than a pipe holds, so that a byte taken from it would be missed.
-			manifest := strings.NewReplacer("NAME", "from-stdin-"+verb, "b}",
-				"b, filler: "+strings.Repeat("x", 100_000)+"}").Replace(configMap)
-			args := kubectl(verb, "-f", "-")
-			if verb == "apply" {
-				args = append(args, "--server-side") // the client's way keeps a copy in an annotation
-			}
-			out := u.ok(u.Run(t.Context(), lab.Run{Stdin: manifest}, u.Cluster.Kubectl(), args...))
-			if !strings.Contains(out, "configmap/from-stdin-"+verb) {
-				t.Errorf("%s: %q", verb, out)
-			}
-		}
-	})
-	t.Run("watch", func(t *testing.T) {
-		u := u.in(t)
-		s := u.terminal(u.Cluster.Kubectl(), kubectl("get", "configmaps", "--watch", "-o", "name")...)
-		s.WaitFor("configmap/two")
-		u.admin("-n", namespace, "create", "configmap", "seen-by-watch")
-		s.WaitFor("configmap/seen-by-watch")
-		s.Press(term.CtrlC)
-		s.Exit()
-	})
-	t.Run("forbidden stays forbidden", func(t *testing.T) {
-		u := u.in(t)
-		res := u.ran(u.Kubectl(t.Context(), "get", "nodes"))
-		if res.Code != 1 || !strings.Contains(res.Stderr, `User "jane" cannot list resource "nodes"`) {
-			t.Error(res)
-		}
-	})
-	t.Run("protocols", func(t *testing.T) {
-		u := u.in(t)
-		ca := u.kubectl("config", "view", "--raw", "-o", "go-template={{range .clusters}}{{if eq .name \""+enrolled+
-			"\"}}{{index .cluster \"certificate-authority-data\" | base64decode}}{{end}}{{end}}")
-		caFile := filepath.Join(u.Dir, "bridge-ca.pem")
-		if err := os.WriteFile(caFile, []byte(ca), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		client := u.client(t, caFile, u.credential(t))
-		for i, offered := range [][]string{{"h2", "http/1.1"}, {"h2"}} {
-			client.CloseIdleConnections()
-			client.Transport.(*http.Transport).TLSClientConfig.NextProtos = offered
-			resp, err := client.Get(u.server(enrolled) + "/version")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer resp.Body.Close()
-			if resp.ProtoMajor != i+1 || resp.StatusCode != http.StatusOK {
-				t.Errorf("to %v the bridge answers %s %s", offered, resp.Proto, resp.Status)
-			}
-		}
-	})
 }
 
 func TestTwentyAtOnceAskOnce(t *testing.T) {

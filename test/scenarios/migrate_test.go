@@ -98,39 +98,6 @@ func TestPluginPolicy(t *testing.T) {
 	}
 }
 
-// TestMigrateShared: where the old entry cannot be taken out, what has been done
-// and what is left to do is said all the same.
-func TestMigrateShared(t *testing.T) {
-	t.Parallel()
-	u := newUser(t, lab.Options{})
-	text, err := os.ReadFile(u.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	shared := strings.Replace(string(text), "- cluster:", "- cluster: &shared", 1) // an anchor that an alias refers to
-	shared = strings.Replace(shared, "\ncontexts:", "\n- name: twin\n  cluster: *shared\ncontexts:", 1)
-	shared = strings.Replace(shared, "\ncontexts:",
-		"\ncontexts:\n- name: twin\n  context: {cluster: twin, user: "+lab.Filer+"}", 1)
-	if err := os.WriteFile(u.Kubeconfig, []byte(shared), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, "kubeconfig", "migrate", lab.Context, "--approve-with",
-		u.Cluster.AdminKubeconfig(), "--yes", "--delete-old"))
-	if res.Code != 1 {
-		t.Error(res)
-	}
-	u.wantWords(res.Stderr, "write those parts out", "by a YAML alias")
-	for _, said := range []string{"Enrolled: authenticated as " + lab.Filer, "must be considered copied",
-		"sign in with it: twin", "is kept"} {
-		if !strings.Contains(res.Stdout, said) {
-			t.Errorf("%q is not said:\n%s", said, res)
-		}
-	}
-	for _, name := range []string{lab.Context, "twin", enrolled} {
-		u.kubectl("--context", name, "auth", "whoami")
-	}
-}
-
 // TestUnenroll leaves nothing but the key.
 func TestUnenroll(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 )
 
@@ -145,28 +144,6 @@ func TestRequestsFromFilingToCollecting(t *testing.T) {
 		t.Errorf("the forecast: %s", res)
 	}
 	u.file(key, append(vain, "--accept-risk", "forecast")...)
-}
-
-// TestRequestsOfTwoKeys: a token and its spare, in one go.
-func TestRequestsOfTwoKeys(t *testing.T) {
-	t.Parallel()
-	u := newUser(t, lab.Options{Tokens: []hsmtest.SoftToken{{Label: lab.Token, PIN: lab.PIN, SOPIN: lab.SOPIN}}})
-	one, two := u.key("one"), u.key("two")
-	u.ok(u.KubehsmPIN(t.Context(), lab.PIN, "csr", "create", "--key", one, "--key", two, "--user", unique("jo")))
-	mine := u.names("--mine")
-	if len(mine) != 2 {
-		t.Fatalf("mine: %q", mine)
-	}
-	var names []string
-	for _, m := range mine {
-		name, _, _ := strings.Cut(m, " ")
-		u.admin("certificate", "approve", name)
-		names = append(names, name)
-	}
-	out := u.kubehsm(append([]string{"csr", "wait", "--timeout", "1m"}, names...)...)
-	if n := strings.Count(out, "BEGIN CERTIFICATE"); n != 2 {
-		t.Errorf("%d certificates:\n%s", n, out)
-	}
 }
 
 // TestRequestsToACustomSigner: forecast, rights, approval and collection with a

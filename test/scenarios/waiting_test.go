@@ -60,13 +60,6 @@ func TestWaitingSaysWhy(t *testing.T) {
 		}
 		silent(u, first)
 	})
-	t.Run("not where the PIN is at hand", func(t *testing.T) {
-		u := u.in(t)
-		first := asked(u)
-		u.unlock()
-		first.WaitFor("namespace/default", "code 0") // the prompt is gone
-		first.Exit()
-	})
 	t.Run("on standard error where there is no terminal", func(t *testing.T) {
 		u := u.in(t)
 		first := asked(u)

@@ -154,22 +154,6 @@ func TestCompanyCard(t *testing.T) {
 		p := newHolder(t, corp, cluster, false)
 		p.several(corp)
 	})
-	t.Run("terminal UI", func(t *testing.T) {
-		p := newHolder(t, corp, cluster, true)
-		p.onlyCard()
-		s := term.Run(t, term.Options{Path: p.Binary, Dir: p.Dir, Env: p.Env(), Secrets: p.hidden, Columns: 60, Rows: 15})
-		s.WaitFor("Who      jane.doe@example.com", "certificate on the token", "enter enroll")
-		t.Logf("the summary:\n%s", s.Screen())
-		s.Press(term.Enter)
-		lab.Fill(s, "PIV PIN of YubiKey 5", "PIV PIN", ownPIN)
-		s.WaitFor("Enrolled: authenticated as jane.doe@example.com")
-		t.Logf("the result:\n%s", s.Screen())
-		s.Type("q")
-		if code := s.Exit(); code != 0 || !s.Cooked() {
-			t.Errorf("exit code %d", code)
-		}
-		p.usable()
-	})
 	t.Run("OpenSC", func(t *testing.T) {
 		p := newHolder(t, corp, cluster, false)
 		must(t, os.WriteFile(filepath.Join(p.Home, "config.yaml"),

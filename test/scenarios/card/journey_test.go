@@ -3,9 +3,6 @@
 package card
 
 import (
-	"crypto/ecdsa"
-	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 
@@ -35,15 +32,6 @@ func (p *person) ui() *term.Session {
 	return s
 }
 
-// atToken opens the card's screen.
-func (p *person) atToken(s *term.Session) {
-	p.t.Helper()
-	s.Type("/" + serial)
-	s.WaitGone(lab.Token + "  ")
-	s.Press(term.Enter, term.Enter)
-	s.WaitFor("PIV • "+serial, "p change PIN", "▌   9a")
-}
-
 // tap waits until the terminal UI says that a touch is wanted and the card wants
 // it, and then touches the card.
 func (p *person) tap(s *term.Session) {
@@ -59,108 +47,6 @@ func (p *person) approve(request string) {
 	if _, err := p.Cluster.Admin(p.t.Context(), "", "certificate", "approve", request); err != nil {
 		p.t.Fatal(err)
 	}
-}
-
-// way chooses policies and user in the review of an enrollment in the slot.
-func (p *person) way(s *term.Session) {
-	p.t.Helper()
-	s.Type("e")
-	s.WaitFor("new, ecdsa-p256, in slot 9a, touch cached", "Change: u user")
-	s.Type("s")
-	s.WaitFor("A new key, or an existing one?")
-	s.Press(term.Enter)
-	s.WaitFor("Settings of the new key", "● ecdsa-p256")
-	s.Press(term.Tab, term.Tab)
-	s.WaitFor("▌ Touch", "● cached")
-	s.Press(term.Down)
-	s.WaitFor("● always")
-	s.Press(term.Enter)
-	s.WaitFor("touch always", "Change: u user")
-	s.Type("u")
-	s.WaitFor("Who is it for?")
-	s.Type("jane")
-	s.Press(term.Tab)
-	s.Type(lab.DevelopersGroup)
-	s.Press(term.Enter)
-	s.WaitFor("new, ecdsa-p256, in slot 9a, touch always")
-}
-
-// TestJourneyCard: a card is enrolled with a key that needs a touch. Then a ticket takes the place of the key, after
-// the serial number was typed.
-func TestJourneyCard(t *testing.T) {
-	p := newTraveller(t)
-	must(t, errors.Join(p.Cluster.PublishInfo(t.Context(), p.Cluster.Server()), p.ApplyRoles(t.Context(), "ticket")))
-	p.own()
-	s := p.ui()
-	p.atToken(s)
-	p.way(s)
-	s.Press(term.Enter)
-	lab.Fill(s, "╭─ PIV PIN of", "PIV PIN", ownPIN)
-	p.touches(s, "sign the certificate request")
-	p.touches(s, "sign the record of the enrollment")
-	s.WaitFor("waiting for somebody to approve")
-	p.atRest("the request")
-	key := p.card.Public(0x9a)
-	p.approve(p.request())
-	p.tap(s) // the agent signs in
-	s.WaitFor("Enrolled: authenticated as jane")
-	if out := p.kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != "jane" {
-		t.Errorf("kubectl is %q", out)
-	}
-
-	// The slot is given up for a ticket.
-	var made struct{ Tickets []struct{ Ticket string } }
-	admin := lab.Run{Env: []string{"KUBECONFIG=" + p.Cluster.AdminKubeconfig()}}
-	out := p.ok(p.Run(t.Context(), admin, p.Binary, "helpdesk", "ticket", "--for", "jill", "--group", lab.DevelopersGroup,
-		"--name", "prod-card", "--serial", serial, "-o", "json"))
-	must(t, json.Unmarshal([]byte(out), &made))
-	s.Press(term.Enter)
-	s.WaitFor("PIV • "+serial, "▌   9a", "jane")
-	s.Type("e")
-	s.WaitFor("Change: u user")
-	s.Type("s")
-	s.WaitFor("A new key, or an existing one?", "Slot 9a  reuse its ecdsa-p256 key")
-	s.Type("go")
-	s.WaitFor("Overwrite slot 9a?", "certificate for jane", "Type "+serial+" to confirm:")
-	s.Type("1")
-	s.Press(term.Enter)
-	s.WaitFor("› 1")
-	s.Press(term.CtrlU)
-	s.Type(serial)
-	s.Press(term.Enter)
-	s.WaitFor("Settings of the new key")
-	s.Press(term.Enter)
-	s.WaitFor("o cluster", "u user")
-	s.Type("o")
-	s.WaitFor("Which cluster is the key for?", "Join with a ticket")
-	s.Type("G")
-	s.WaitFor("▌ Join with a ticket")
-	s.Press(term.Enter)
-	lab.Fill(s, "╭─ Ticket", "ticket", made.Tickets[0].Ticket)
-	s.WaitFor("This is what will be done", "(ticket ", "Who      jill", "new, ", "in slot 9a")
-	if now, ok := p.card.Public(0x9a).(*ecdsa.PublicKey); !ok || !now.Equal(key) {
-		t.Error("the key is gone before it was agreed to")
-	}
-	s.Press(term.Enter)
-	lab.Fill(s, "╭─ PIV PIN of", "PIV PIN", ownPIN)
-	p.touches(s, "sign the certificate request")
-	p.touches(s, "sign the record of the enrollment")
-	s.WaitFor("waiting for somebody to approve", "the key's words are:")
-	p.approve(p.pendingFor("jill"))
-	p.tap(s)
-	s.WaitFor("Enrolled: authenticated as jill")
-	s.Type("q")
-	if code := s.Exit(); code != 0 || !s.Cooked() {
-		t.Errorf("exit code %d", code)
-	}
-	if now, ok := p.card.Public(0x9a).(*ecdsa.PublicKey); !ok || now.Equal(key) {
-		t.Error("the slot was not overwritten")
-	}
-	if out := p.kubectl("--context", "prod-card", "auth", "whoami", "-o",
-		"jsonpath={.status.userInfo.username}"); out != "jill" {
-		t.Errorf("kubectl is %q", out)
-	}
-	p.atRest("all of it")
 }
 
 // TestJourneyActivity: while the terminal UI is open, kubectl that nobody could
