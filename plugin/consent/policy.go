@@ -31,6 +31,22 @@ type Policy struct {
 	Rules []Rule `json:"rules,omitempty"`
 }
 
+// ParsePolicy reads a mode and rules as [ParseRule] reads them. Rules without a mode are [Rules].
+func ParsePolicy(mode string, rules []string) (Policy, error) {
+	p := Policy{Mode: Mode(mode)}
+	if mode == "" && len(rules) > 0 {
+		p.Mode = Rules
+	}
+	for _, text := range rules {
+		r, err := ParseRule(text)
+		if err != nil {
+			return p, fmt.Errorf("rule %q: %w", text, err)
+		}
+		p.Rules = append(p.Rules, r)
+	}
+	return p, p.Validate()
+}
+
 // Policies are those of all enrollments of one key: a request needs a yes if any of them asks.
 type Policies []Policy
 

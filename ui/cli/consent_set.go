@@ -9,6 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/present"
+	"github.com/kubehsm/kubehsm/ui/verb"
 )
 
 func (a *app) consentSet() *cobra.Command {
@@ -45,21 +46,11 @@ kubehsm consent set prod-hsm --policy rules --rule 'verbs=delete' ` +
 			`--rule 'verbs=get,list resources=secrets namespaces=payments'`,
 		Args: cobra.ExactArgs(1),
 	}, func(c *cobra.Command, args []string) error {
-		if policy == "" && len(rules) > 0 {
-			policy = string(consent.Rules)
-		}
-		if policy == "" {
+		if policy == "" && len(rules) == 0 {
 			return ui.Usagef("--policy is missing: session, writes, rules or always")
 		}
-		p := consent.Policy{Mode: consent.Mode(policy)}
-		for _, r := range rules {
-			rule, err := consent.ParseRule(r)
-			if err != nil {
-				return &ui.UsageError{Err: fmt.Errorf("--rule %q: %w", r, err)}
-			}
-			p.Rules = append(p.Rules, rule)
-		}
-		if err := p.Validate(); err != nil {
+		p, err := consent.ParsePolicy(policy, rules)
+		if err != nil {
 			return &ui.UsageError{Err: err}
 		}
 		env, e, err := a.enrolled(c.Context(), args)
@@ -101,8 +92,7 @@ kubehsm consent set prod-hsm --policy rules --rule 'verbs=delete' ` +
 		return a.emitConsent(out, now)
 	})
 	f := c.Flags()
-	f.StringVar(&policy, "policy", "", "consent `policy`: session, writes, rules or always")
-	f.StringArrayVar(&rules, "rule", nil, "`rule` for the policy rules; may be repeated")
+	verb.Bind(f, present.ConsentOptions(&policy, &rules)...)
 	f.BoolVarP(&yes, "yes", "y", false, "do not ask")
 	out = output(c)
 	return c

@@ -50,9 +50,6 @@ kubehsm csr approve --proven`,
 		return one(c, given)
 	})
 	c.Flags().BoolVar(&proven, "proven", false, "approve all requests that prove what they claim")
-	c.Flags().StringVar(&d.Words, "words", "",
-		"eight `words` that the requester reads to you; other keys are refused")
-	c.Flags().BoolVar(&d.Own, "own", false, "approve a request of your own")
 	d.risks.bind(c.Flags())
 	c.Flags().DurationVar(&d.wait, "timeout", ticketWait, ticketWaitUsage)
 	for _, of := range []string{"words", "own", "accept-risk"} {

@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
+	"github.com/kubehsm/kubehsm/ui/verb"
 )
 
 func (a *app) csrDeny() *cobra.Command {
@@ -94,8 +95,7 @@ func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision)
 		}
 		return a.emit(o, v, func(w *words) { w.line("%s: %s", v.Name, v.State) })
 	})
-	c.Flags().StringVar(&d.Reason, "reason", "", "reason kept with the decision, one `word` in CamelCase")
-	c.Flags().StringVar(&d.Message, "message", "", "message kept with the decision, a `text`")
+	verb.Bind(c.Flags(), d.Options()...)
 	c.Flags().StringVar(&d.root, "root", "", rootUsage)
 	usage := "do not ask"
 	if approve {

@@ -118,9 +118,14 @@ func parseKey(uri string) (hsm.URI, error) {
 	if err != nil {
 		return u, err
 	}
+	return u, namesKey(u)
+}
+
+// namesKey refuses a URI that names a token only.
+func namesKey(u hsm.URI) error {
 	if u.Slot == "" && u.Object == "" && len(u.ID) == 0 {
-		return u, hint.With(&ui.UsageError{Err: errors.New("--key: the URI names a token, not a key on it")},
+		return hint.With(&ui.UsageError{Err: errors.New("--key: the URI names a token, not a key on it")},
 			"`kubehsm key list` shows the keys' URIs")
 	}
-	return u, nil
+	return nil
 }

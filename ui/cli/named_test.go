@@ -71,7 +71,7 @@ func unknown(root *cobra.Command, words []string) string {
 	if err != nil {
 		return err.Error()
 	}
-	if c.HasSubCommands() && c != root && len(rest) > 0 && verb.MatchString(rest[0]) {
+	if c.HasSubCommands() && c != root && len(rest) > 0 && verbName.MatchString(rest[0]) {
 		return c.CommandPath() + " has no " + rest[0]
 	}
 	for _, w := range rest {
@@ -92,7 +92,7 @@ func unknown(root *cobra.Command, words []string) string {
 }
 
 var (
-	verb     = regexp.MustCompile(`^[a-z][a-z-]+$`)
+	verbName = regexp.MustCompile(`^[a-z][a-z-]+$`)
 	flagName = regexp.MustCompile(`^[a-z][a-z-]*`)
 )
 

@@ -2,8 +2,11 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/spf13/pflag"
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
@@ -59,8 +62,8 @@ func plainly(err error) error {
 	if m := found(`^flag needs an argument: (?:'.' in )?(-.+)$`); m != nil {
 		return errors.New(m[1] + " needs a value")
 	}
-	if m := found(`^invalid argument ".*" for "(?:-., )?(--[\w-]+)" flag: (?:time: )?(.+)$`); m != nil {
-		return errors.New(m[1] + ": " + m[2])
+	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
+		return fmt.Errorf("--%s: %w", bad.GetFlag().Name, bad.Unwrap())
 	}
 	if strings.Contains(said, " arg(s), ") {
 		return errors.New("an argument is missing")

@@ -9,6 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/verb"
 )
 
 // ConsentWords say what a policy does; "" is [consent.Session].
@@ -24,6 +25,20 @@ func ConsentWords(m consent.Mode) string {
 		return "rules: requests that match one of these need your consent"
 	}
 	return text.Clean(string(m)) + ": every request needs your consent"
+}
+
+// ConsentOptions are the options of a policy's choice.
+func ConsentOptions(mode *string, rules *[]string) []verb.Option {
+	policy := verb.Option{Flag: "policy", Into: mode, Label: "Policy",
+		Usage: "consent `policy`: session, writes, rules or always"}
+	for _, m := range []consent.Mode{consent.Session, consent.Writes, consent.Rules, consent.Always} {
+		label, clause, _ := strings.Cut(ConsentWords(m), ": ")
+		policy.Choices = append(policy.Choices, verb.Choice{Value: label, Clause: clause})
+	}
+	return []verb.Option{policy, {Flag: "rule", Into: rules, Label: "Rules", Empty: "none", Separator: ';',
+		Usage: "`rule` for the policy rules; may be repeated",
+		Note: "For the policy rules, separated by semicolons: verbs=delete; verbs=get,list resources=secrets " +
+			"namespaces=payments"}}
 }
 
 // ConsentLines are a policy in lines: what it does, and its rules, indented.

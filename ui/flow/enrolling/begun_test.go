@@ -331,7 +331,7 @@ func TestFill(t *testing.T) {
 		t.Errorf("%+v", renewed)
 	}
 	if len(Risks(OfEnroll)) == 0 || len(Flags(OfRenewal)) == 0 ||
-		Flags(OfRequest)[0].In(&o) == nil {
+		Flags(OfRequest)[0].Of(&o).Into == nil {
 		t.Errorf("%+v", o)
 	}
 	if NameFor("Prod/EU west") != "prod-eu-west-hsm" || Slug("--A b--") != "a-b" {

@@ -5,48 +5,30 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
+	"github.com/kubehsm/kubehsm/ui/verb"
 )
 
 // Command is what a person would type to enroll with these options; kubeconfig is the
 // file that was named for it, "" if none was. What is still open is left out.
 func (o Options) Command(kubeconfig string) string {
-	line := appendFlag(appendFlag(o.sourceFlags(), "--user", o.User), "--kubeconfig", kubeconfig)
+	options := append(o.sourceFlags(), verb.Flag("user", o.User), verb.Flag("kubeconfig", kubeconfig))
+	var risks []string
 	for _, x := range table() {
-		if x.shown == nil && !x.given(&o) || x.shown != nil && !x.shown(&o) {
-			continue
+		option := x.Of(&o)
+		switch {
+		case x.shown == nil && !option.Given() || x.shown != nil && !x.shown(&o):
+		case x.Risk != "":
+			risk := x.Risk
+			if host, ok := option.Into.(*string); ok {
+				risk += *host
+			}
+			risks = append(risks, risk)
+		default:
+			options = append(options, option)
 		}
-		line = x.appendTo(line, x.words(&o))
 	}
-	return strings.Join(line, " ")
+	return verb.Line(o.verb(), append(options, verb.Flag("accept-risk", strings.Join(risks, ",")))...)
 }
-
-// appendTo adds the option with its words to a command line.
-func (x Option) appendTo(line, words []string) []string {
-	switch last := len(line) - 1; {
-	case x.Risk != "" && last > 0 && line[last-1] == riskFlag:
-		line[last] += "," + x.Risk + strings.Join(words, "")
-		return line
-	case x.Risk != "":
-		return append(line, riskFlag, x.Risk+strings.Join(words, ""))
-	case len(words) == 0: // a bool
-		return append(line, "--"+x.Flag)
-	}
-	for _, w := range words {
-		line = appendFlag(line, "--"+x.Flag, w)
-	}
-	return line
-}
-
-// appendFlag adds a flag, if it has a value.
-func appendFlag(line []string, flag, value string) []string {
-	if value == "" {
-		return line
-	}
-	return append(line, flag, shell.Quote(value))
-}
-
-// riskFlag is followed by the risks that are accepted.
-const riskFlag = "--accept-risk"
 
 // verb is the command that makes such an enrollment.
 func (o Options) verb() string {
@@ -71,33 +53,28 @@ func (o Options) Resume() string {
 	return line
 }
 
-// sourceFlags are the command's name and the flags for name, token and cluster.
-// No secret is among them: "-" stands for it.
-func (o Options) sourceFlags() []string {
+// sourceFlags name the enrollment, the token and the cluster. "-" stands for a secret.
+func (o Options) sourceFlags() []verb.Option {
 	token := ""
 	if o.Token.Scheme != "" {
 		token = o.Token.String()
 	}
-	line := appendFlag([]string{"kubehsm " + o.verb()}, "--name", cmp.Or(o.SpareOf, o.Name))
-	if o.SpareOf != "" {
-		line = append(line, "--spare")
-	}
-	if o.Join == nil {
-		return appendFlag(appendFlag(line, "--token", token), "--context", o.Context)
-	}
+	spare := o.SpareOf != ""
+	options := []verb.Option{verb.Flag("name", cmp.Or(o.SpareOf, o.Name)), {Flag: "spare", Into: &spare}}
 	switch j := o.Join; {
+	case j == nil:
+		return append(options, verb.Flag("token", token), verb.Flag("context", o.Context))
 	case j.Ticket != "":
-		line = append(line, "--ticket", "-")
+		options = append(options, verb.Flag("ticket", "-"))
 	case j.File != "":
-		line = append(line, "--discovery-file", shell.Quote(j.File), "--tls-bootstrap-token", "-")
+		options = append(options, verb.Flag("discovery-file", j.File), verb.Flag("tls-bootstrap-token", "-"))
 	default:
-		line = append(line, shell.Quote(o.source()), "--token", "-")
+		options = append(options, verb.Argument(o.source()), verb.Flag("token", "-"))
 		for _, p := range j.Pins {
-			line = append(line, "--discovery-token-ca-cert-hash", p.String())
+			options = append(options, verb.Flag("discovery-token-ca-cert-hash", p.String()))
 		}
-		if j.UnsafeSkipCAVerification {
-			line = append(line, "--discovery-token-unsafe-skip-ca-verification")
-		}
+		options = append(options, verb.Option{Flag: "discovery-token-unsafe-skip-ca-verification",
+			Into: &j.UnsafeSkipCAVerification})
 	}
-	return appendFlag(line, "--hsm", token)
+	return append(options, verb.Flag("hsm", token))
 }

@@ -3,7 +3,6 @@ package enrolling
 import (
 	"bytes"
 	"fmt"
-	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
 )
@@ -95,7 +94,7 @@ func (x Option) said(o *Options) string {
 	if yes, ok := x.field(o).(*bool); ok {
 		return fmt.Sprint(*yes)
 	}
-	return strings.Join(x.words(o), ",")
+	return x.Of(o).Text()
 }
 
 // sameKey is [SameToken] for keys. Where both have an id, their labels may differ: OpenSC shows another one without the

@@ -1,15 +1,12 @@
 package enrolling
 
 import (
-	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/verb"
 )
 
 // Option is what there is to know of one option of an enrollment, or of one risk that
@@ -20,6 +17,9 @@ type Option struct {
 	Flag, Usage string
 	// Heading is where the help of a command with many flags shows the flag, "" among the flags of no kind.
 	Heading string
+	// Label, Empty, Note and Required are those of the form's field, as in [verb.Option].
+	Label, Empty, Note string
+	Required           bool
 	// Risk is the value of --accept-risk, for an option without a flag of its own. After a
 	// Risk that ends with a colon stands what is accepted.
 	Risk string
@@ -90,10 +90,22 @@ func Risks(on Commands) []string {
 	return names
 }
 
-// In returns a pointer to the option's field in o: to a string, a list or map of strings, a
-// bool, a [time.Duration], [hsm.URI], [hsm.Algorithm], [hsm.PINPolicy] or
-// [hsm.TouchPolicy].
-func (x Option) In(o *Options) any { return x.field(o) }
+// Of is the option as the value in o.
+func (x Option) Of(o *Options) verb.Option {
+	return verb.Option{Flag: x.Flag, Usage: x.Usage, Into: x.field(o), Label: x.Label, Empty: x.Empty, Note: x.Note,
+		Required: x.Required}
+}
+
+// Form are the options with these flags, for a form that fills o.
+func Form(o *Options, flags ...string) []verb.Option {
+	form := make([]verb.Option, len(flags))
+	for _, x := range table() {
+		if i := slices.Index(flags, x.Flag); i >= 0 {
+			form[i] = x.Of(o)
+		}
+	}
+	return form
+}
 
 func (x Option) value(o *Options) reflect.Value { return reflect.ValueOf(x.field(o)).Elem() }
 
@@ -105,38 +117,6 @@ func (x Option) fill(to, from *Options) {
 	if x.value(to).IsZero() {
 		x.copy(to, from)
 	}
-}
-
-// given tells whether a command is to say the option. It cannot say that a list is empty.
-func (x Option) given(o *Options) bool {
-	switch v := x.value(o); v.Kind() {
-	case reflect.Slice, reflect.Map:
-		return v.Len() > 0
-	default:
-		return !v.IsZero()
-	}
-}
-
-// words are the option's value as the command line has it, one for each time that the
-// flag is given. A bool has none.
-func (x Option) words(o *Options) []string {
-	switch p := x.field(o).(type) {
-	case *string:
-		return []string{*p}
-	case *[]string:
-		return *p
-	case *hsm.Algorithm:
-		return []string{string(*p)}
-	case *map[string]string:
-		var out []string
-		for _, k := range slices.Sorted(maps.Keys(*p)) {
-			out = append(out, k+"="+(*p)[k])
-		}
-		return out
-	case *time.Duration, *hsm.URI, *hsm.PINPolicy, *hsm.TouchPolicy:
-		return []string{fmt.Sprint(x.value(o).Interface())}
-	}
-	return nil
 }
 
 // AcceptRisk accepts a risk by its name, if it is one of the commands'.

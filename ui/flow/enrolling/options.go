@@ -134,8 +134,9 @@ func (o *Options) Prospect(attests bool) csr.Prospect {
 func table() []Option {
 	return []Option{
 		{
-			Flag:    "name",
-			Usage:   "`name` of the enrollment and of the kubeconfig context; default the context's name with -hsm",
+			Flag:  "name",
+			Usage: "`name` of the enrollment and of the kubeconfig context; default the context's name with -hsm",
+			Label: "Context", Empty: "named after the cluster", Note: "The name of the new kubeconfig context.",
 			Heading: HeadingKubeconfig,
 			On:      OfEnroll | OfBreakGlass, fixed: fromBegin, shown: inSource, field: func(o *Options) any { return &o.Name },
 		},
@@ -152,6 +153,8 @@ func table() []Option {
 			Flag: "user",
 			Usage: "user `name` in the certificate (its CN); default the context's. In this and the other names, " +
 				"{login}, {host}, {serial}, {token} and {context} are replaced",
+			Label: "User", Empty: "who the certificate is for", Required: true,
+			Note:    "The name that the cluster knows you by (CN); rights are given to it.",
 			Heading: HeadingIdentity,
 			On:      OfEnroll | OfRequest, Called: "user", fixed: fromBegin, shown: inSource,
 			field: func(o *Options) any { return &o.User },
@@ -161,8 +164,9 @@ func table() []Option {
 			fixed: fromBegin, renewed: true, field: func(o *Options) any { return &o.Cluster },
 		},
 		{
-			Flag:    "group",
-			Usage:   "`group` of the user in the certificate (an O); default the context's; may be repeated",
+			Flag:  "group",
+			Usage: "`group` of the user in the certificate (an O); default the context's; may be repeated",
+			Label: "Groups", Empty: "none", Note: `Separated by commas (O); \, is a comma in a name.`,
 			Heading: HeadingIdentity,
 			On:      OfEnroll | OfRequest, Called: "groups", fixed: fromBegin, field: func(o *Options) any { return &o.Groups },
 		},
@@ -191,12 +195,14 @@ func table() []Option {
 		{
 			Flag:    "algorithm",
 			Usage:   "`algorithm` of the key: ecdsa-p256 (default), ecdsa-p384, rsa-2048, rsa-3072, rsa-4096, ed25519",
+			Label:   "Algorithm",
 			Heading: HeadingKey,
 			On:      OfKey, Called: "algorithm", fixed: fromBegin, renewed: true, shown: forNewKey,
 			field: func(o *Options) any { return &o.Generate.Algorithm },
 		},
 		{
 			Flag: "label", Usage: "label of a PKCS#11 key, any `text`",
+			Label: "Label", Empty: "the enrollment's name", Note: "The key's name on the token.",
 			Heading: HeadingKey,
 			On:      OfKey, fixed: fromKey, renewed: true, shown: forOtherLabel,
 			field: func(o *Options) any { return &o.Generate.Label },
@@ -209,24 +215,29 @@ func table() []Option {
 		},
 		{
 			Flag: "pin-policy", Usage: "PIN `policy` of a PIV key: never, once, always, default",
+			Label:   "PIN",
 			Heading: HeadingKey,
 			On:      OfKey, Called: "PIN policy", fixed: fromKey, renewed: true, shown: forSlots,
 			field: func(o *Options) any { return &o.Generate.PIN },
 		},
 		{
 			Flag: "touch-policy", Usage: "touch `policy` of a PIV key: never, cached, always, default",
+			Label:   "Touch",
 			Heading: HeadingKey,
 			On:      OfKey, Called: "touch policy", fixed: fromKey, renewed: true, shown: forSlots,
 			field: func(o *Options) any { return &o.Generate.Touch },
 		},
 		{
 			Flag: "expiration", Usage: "`lifetime` of the certificate to ask for, at least 10m; default the signer's",
+			Label:   "Lifetime",
+			Note:    "The signer may give less. Short lives are safer: certificates cannot be revoked.",
 			Heading: HeadingRequest,
 			On:      OfEnroll | OfRequest | OfRenewal, fixed: fromRequest, renewed: true,
 			field: func(o *Options) any { return &o.Expiration },
 		},
 		{
 			Flag: "signer-name", Usage: "name of the `signer`; default " + csr.ClientSigner,
+			Label: "Signer", Required: true, Note: "The one of the API server makes what kubectl signs in with.",
 			Heading: HeadingRequest,
 			On:      OfEnroll | OfRequest, Called: "signer name",
 			fixed: fromBegin, renewed: true, shown: forOtherSigner,
@@ -278,6 +289,7 @@ func table() []Option {
 		},
 		{
 			Flag: "reason", Usage: "reason for the request, a `text` that the approver sees",
+			Label: "Reason", Empty: "none", Note: "The approver sees it.",
 			Heading: HeadingApproval,
 			On:      OfEnroll | OfRequest | OfRenewal | OfBreakGlass, fixed: fromRequest,
 			field: func(o *Options) any { return &o.Reason },
@@ -295,6 +307,7 @@ func table() []Option {
 		},
 		{
 			Flag: "keep-current", Usage: "do not change the current context of the kubeconfig",
+			Label:   "Switch to it",
 			Heading: HeadingKubeconfig,
 			On:      OfEnroll, field: func(o *Options) any { return &o.KeepCurrent },
 		},

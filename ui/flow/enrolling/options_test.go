@@ -98,16 +98,16 @@ func TestCommand(t *testing.T) {
 		o                Options
 		kubeconfig, want string
 	}{
-		{all, "", `kubehsm enroll --name prod-hsm --token piv:serial=123 --context 'it'\''s prod' --user jane --cluster spare --group dev --group a,b --key 'piv:serial=123;slot=9c' --use-certificate --chain /chain --fetch-chain --expiration 1h0m0s --signer-name example.com/s --no-attestation --dns-name d --email e@x --ip 10.0.0.2 --uri spiffe://x --request-label k=v --request-label 'team=a b' --accept-risk default-secrets,forecast,unverified:10.0.0.1:6443 --approve-with '/a b' --reason 'new laptop' --timeout 1m0s --overwrite --keep-current --replace --restart`},
+		{all, "", `kubehsm enroll --name prod-hsm --token piv:serial=123 --context 'it'\''s prod' --user jane --cluster spare --group dev --group a,b --key 'piv:serial=123;slot=9c' --use-certificate --chain /chain --fetch-chain --expiration 1h0m0s --signer-name example.com/s --no-attestation --dns-name d --email e@x --ip 10.0.0.2 --uri spiffe://x --request-label k=v --request-label 'team=a b' --approve-with '/a b' --reason 'new laptop' --timeout 1m0s --overwrite --keep-current --replace --restart --accept-risk default-secrets,forecast,unverified:10.0.0.1:6443`},
 		{Options{}, "", "kubehsm enroll"},
 		{Options{AcceptForecast: true}, "", "kubehsm enroll --accept-risk forecast"},
 		{Options{Token: few.Token, User: "jane"}, "", "kubehsm enroll --token pkcs11:token=blue --user jane"},
 		{few, "/k b", `kubehsm enroll --name blue-hsm --token pkcs11:token=blue --context blue --user jane --kubeconfig '/k b' --algorithm ecdsa-p256`},
 		{none, "", `kubehsm enroll --name blue-hsm --token pkcs11:token=blue --context blue --user jane --algorithm ecdsa-p256`},
 		{labelled, "", `kubehsm enroll --name blue-hsm --token pkcs11:token=blue --context blue --user jane --group dev --algorithm ecdsa-p256 --label 'my key' --accept-risk forecast`},
-		{card, "", `kubehsm enroll --name blue-hsm --token piv:serial=123 --context blue --user jane --algorithm ecdsa-p256 --slot 9a --pin-policy default --touch-policy default`},
-		{joined, "", `kubehsm join --name blue-hsm 10.0.0.1:6443 --token - --discovery-token-ca-cert-hash sha256:0100000000000000000000000000000000000000000000000000000000000000 --discovery-token-unsafe-skip-ca-verification --hsm piv:serial=123 --user jane --algorithm ecdsa-p256 --slot 9a --pin-policy default --touch-policy default`},
-		{ticket, "", `kubehsm join --name blue-hsm --ticket - --hsm piv:serial=123 --user jane --algorithm ecdsa-p256 --slot 9a --pin-policy default --touch-policy default`},
+		{card, "", `kubehsm enroll --name blue-hsm --token piv:serial=123 --context blue --user jane --algorithm ecdsa-p256 --slot 9a`},
+		{joined, "", `kubehsm join --name blue-hsm 10.0.0.1:6443 --token - --discovery-token-ca-cert-hash sha256:0100000000000000000000000000000000000000000000000000000000000000 --discovery-token-unsafe-skip-ca-verification --hsm piv:serial=123 --user jane --algorithm ecdsa-p256 --slot 9a`},
+		{ticket, "", `kubehsm join --name blue-hsm --ticket - --hsm piv:serial=123 --user jane --algorithm ecdsa-p256 --slot 9a`},
 	} {
 		if got := tc.o.Command(tc.kubeconfig); got != tc.want {
 			t.Errorf("got  %s\nwant %s", got, tc.want)
@@ -121,10 +121,10 @@ func TestTable(t *testing.T) {
 	all, names, fields := whole().Options, map[string]bool{}, map[any]bool{}
 	for _, x := range table() {
 		name := x.Flag + x.Risk
-		if names[name] || fields[x.In(&all)] {
+		if names[name] || fields[x.Of(&all).Into] {
 			t.Errorf("%s is declared twice", name)
 		}
-		names[name], fields[x.In(&all)] = true, true
+		names[name], fields[x.Of(&all).Into] = true, true
 		if x.value(&all).IsZero() {
 			t.Errorf("%s is not of the record", name)
 		}
@@ -140,7 +140,7 @@ func TestTable(t *testing.T) {
 
 // other gives an option of o another value.
 func (x Option) other(o *Options) {
-	switch p := x.In(o).(type) {
+	switch p := x.Of(o).Into.(type) {
 	case *string:
 		*p += "x"
 	case *[]string:
@@ -196,7 +196,7 @@ func TestEveryOptionAtEveryStage(t *testing.T) {
 				t.Errorf("%s, another %s: %v", name, x.Flag+x.Risk, err)
 				continue
 			}
-			if took := reflect.DeepEqual(x.In(&j.Options), x.In(&now)); took == closed {
+			if took := reflect.DeepEqual(x.Of(&j.Options).Into, x.Of(&now).Into); took == closed {
 				t.Errorf("%s, another %s: taken is %v", name, x.Flag+x.Risk, took)
 			}
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/plugin/judge"
+	"github.com/kubehsm/kubehsm/ui/verb"
 )
 
 // ApproveFiled approves the request that ref names with the credential of another
@@ -169,6 +170,27 @@ type DecideOptions struct {
 	// User is the user's name as the approver has typed it: beside Words the other way to approve a
 	// request with warnings, see [View.Nameable].
 	User string
+}
+
+// Options are the options of the decision: its message and reason and, of an approval, the words and whether
+// it may be of one's own request.
+func (o *DecideOptions) Options() []verb.Option {
+	options := []verb.Option{
+		{Flag: "message", Into: &o.Message, Usage: "message kept with the decision, a `text`",
+			Label: "Message", Empty: "none", Note: "A sentence, kept with the decision."},
+		{Flag: "reason", Into: &o.Reason, Usage: "reason kept with the decision, one `word` in CamelCase"},
+	}
+	if !o.Approve {
+		return options
+	}
+	return append(options,
+		verb.Option{Flag: "words", Into: &o.Words, Usage: "eight `words` that the requester reads to you; other keys are refused",
+			Label: "Words", Empty: "not compared", Note: "The words of the key, as the requester reads them out over the " +
+				"phone. They are compared, and a wrong one refuses."},
+		verb.Option{Flag: "own", Into: &o.Own, Usage: "approve a request of your own", Label: "If yours",
+			Choices: []verb.Choice{
+				{Value: "false", Label: "refuse", Clause: "somebody else looks at what you asked for yourself"},
+				{Value: "true", Label: "approve", Clause: "nobody else has looked at it then"}}})
 }
 
 // ErrWords: the words that were read out are another key's.

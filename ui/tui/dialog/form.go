@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
+	"github.com/kubehsm/kubehsm/ui/verb"
 )
 
 // Form asks for a few values that are not secret.
@@ -30,6 +31,17 @@ type Form struct {
 // is pressed; it sets problems and returns nil to go on asking. intro is raw.
 func NewForm(k keys.Map, title, intro string, fields []*widget.Field, submit func(*widget.Form) tea.Cmd) *Form {
 	return &Form{title: title, intro: intro, form: widget.Form{Fields: fields}, keys: k, submit: submit}
+}
+
+// NewOptions returns a dialog that asks for the options that have labels. submit is called
+// when they are read; like that of [NewForm] it may set problems.
+func NewOptions(k keys.Map, title, intro string, options []verb.Option, submit func(*widget.Form) tea.Cmd) *Form {
+	return NewForm(k, title, intro, widget.Fields(options), func(f *widget.Form) tea.Cmd {
+		if !f.Take(options) {
+			return nil
+		}
+		return submit(f)
+	})
 }
 
 // Noticed has d say first what must not be missed, each raw; "" is nothing.

@@ -1,17 +1,18 @@
 package widget
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
-	"time"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/kubehsm/kubehsm/ui/present"
+	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
+	"github.com/kubehsm/kubehsm/ui/verb"
 )
 
 // Option is one choice of a field. Its texts are raw: a label may be the name of
@@ -37,14 +38,42 @@ type Field struct {
 	Problem string // why the value is wrong, "" if it is right
 }
 
-// Lifetimes is a field to choose how long a certificate is good for; 0 is the
-// signer's choice.
-func Lifetimes(all []time.Duration) *Field {
-	f := &Field{ID: "lifetime", Label: "Lifetime"}
-	for _, d := range all {
-		f.Options = append(f.Options, Option{Label: present.Lifetime(d)})
+// Fields are the fields of a form for these options.
+func Fields(options []verb.Option) []*Field {
+	fields := make([]*Field, len(options))
+	for i, o := range options {
+		f := &Field{ID: o.Flag, Label: o.Label, Note: o.Note}
+		if len(o.Choices) == 0 {
+			f.Input = NewInput(o.Text(), o.Empty)
+		}
+		for j, c := range o.Choices {
+			f.Options = append(f.Options, Option{Label: cmp.Or(c.Label, c.Value), Clause: c.Clause, Reason: c.Reason})
+			if c.Value == o.Text() {
+				f.Index = j
+			}
+		}
+		fields[i] = f
 	}
-	return f
+	return fields
+}
+
+// Take reads the fields that [Fields] made into the options. It says beside each field what is
+// wrong with it, and reports whether nothing is.
+func (f *Form) Take(options []verb.Option) bool {
+	for _, o := range options {
+		x := f.Field(o.Flag)
+		typed := x.Input.Value()
+		if x.Choice() {
+			typed = o.Choices[x.Index].Value
+		}
+		x.Problem = ""
+		if err := o.Set(typed); err != nil {
+			x.Problem = ui.Message(err)
+		} else if o.Required && !o.Given() {
+			x.Problem = "it is needed"
+		}
+	}
+	return !f.FirstProblem()
 }
 
 // Choice tells whether the field is a choice.

@@ -20,6 +20,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
+	"github.com/kubehsm/kubehsm/ui/verb"
 )
 
 // Acts implements [screen.Actor]: what can be done with the context under the cursor.
@@ -96,7 +97,7 @@ func (m *Model) commands(c contexts.View, ok bool) screen.CommandMsg {
 		name := shell.Quote(c.Name)
 		lines = append(lines, "kubectl --context "+name+" auth whoami")
 		if c.Ours {
-			lines = append(lines, "kubehsm consent show "+shell.Quote(c.Enrollment))
+			lines = append(lines, verb.Line("consent show", verb.Argument(c.Enrollment)))
 		} else {
 			lines = append(lines, "kubehsm kubeconfig migrate "+name)
 		}
@@ -128,7 +129,7 @@ func (d deeds) migrate(c contexts.View) tea.Cmd {
 // while it runs.
 func Renew(r enroll.Renewer, name string) screen.Operation {
 	return screen.Operation{Title: "Renew " + name, Writes: true,
-		Command: "kubehsm certificate renew " + shell.Quote(name),
+		Command: verb.Line("certificate renew", verb.Argument(name)),
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
 			now := time.Now()
 			x, begun, err := r.Of(name, now)
@@ -170,13 +171,13 @@ func sure(ctx context.Context, p hsm.Prompter, question string, c *contexts.Chan
 }
 
 func (d deeds) use(c contexts.View) tea.Cmd {
-	return change("Make it current", "kubehsm kubeconfig use "+shell.Quote(c.Name),
+	return change("Make it current", verb.Line("kubeconfig use", verb.Argument(c.Name)),
 		"kubectl uses "+c.Name+" now; u undoes it", "Write this?",
 		func(ctx context.Context) (*contexts.Change, error) { return d.Contexts.Use(ctx, c.Name) })
 }
 
 func (d deeds) repair(c contexts.View) tea.Cmd {
-	return change("Repair the entry", "kubehsm kubeconfig set "+shell.Quote(c.Enrollment), "the entry is as it should be",
+	return change("Repair the entry", verb.Line("kubeconfig set", verb.Argument(c.Enrollment)), "the entry is as it should be",
 		"Write this?",
 		func(ctx context.Context) (*contexts.Change, error) {
 			return d.Contexts.Set(ctx, c.Enrollment, false, false)
@@ -186,8 +187,8 @@ func (d deeds) repair(c contexts.View) tea.Cmd {
 // signer writes the entry for clients with the auth provider externalSigner; repair
 // takes that back.
 func (d deeds) signer(c contexts.View) tea.Cmd {
-	return change("Write the entry", "kubehsm kubeconfig set "+shell.Quote(c.Enrollment)+" --mode "+
-		contexts.ModeExternalSigner, "the entry is for clients that ask a signer themselves; u undoes it", "Write this?",
+	return change("Write the entry", verb.Line("kubeconfig set", verb.Argument(c.Enrollment),
+		verb.Flag("mode", contexts.ModeExternalSigner)), "the entry is for clients that ask a signer themselves; u undoes it", "Write this?",
 		func(ctx context.Context) (*contexts.Change, error) {
 			return d.Contexts.SetSigner(ctx, c.Enrollment, false, false)
 		})
@@ -224,7 +225,7 @@ func (d deeds) spare(c contexts.View) tea.Cmd {
 func (d deeds) drop(c contexts.View) tea.Cmd {
 	command, plan := "kubectl config delete-context "+shell.Quote(c.Name), d.Contexts.Drop
 	if c.Ours && c.Name == c.Enrollment {
-		command, plan = "kubehsm kubeconfig remove "+shell.Quote(c.Name), d.Contexts.Remove
+		command, plan = verb.Line("kubeconfig remove", verb.Argument(c.Name)), d.Contexts.Remove
 	}
 	return change("Remove the context", command, "the context is removed; u restores it", "Remove "+c.Name+"?",
 		func(ctx context.Context) (*contexts.Change, error) { return plan(ctx, c.Name) })
@@ -232,7 +233,7 @@ func (d deeds) drop(c contexts.View) tea.Cmd {
 
 // remove takes the enrollment of a context out, or the key of one of its spares and itself alone.
 func (d deeds) remove(c contexts.View, alone string) tea.Cmd {
-	what, command := c.Enrollment, "kubehsm unenroll "+shell.Quote(c.Enrollment)
+	what, command := c.Enrollment, verb.Line("unenroll", verb.Argument(c.Enrollment))
 	var key func(enrollment.Enrollment) bool
 	if alone != "" {
 		what, command = "the key of "+alone, command+" --token URI"

@@ -152,7 +152,7 @@ func TestConsentRules(t *testing.T) {
 	r := open(t)
 	r.Walk("home", "y", "~consent policy: it is not kubehsm's", "end", "y",
 		"~Which requests to 127.0.0.1:1 need your consent?", "~● session", "down", "down", "enter")
-	r.Sees("it is empty; verbs=* matches everything") // the policy rules wants one
+	r.Sees(`the policy "rules" needs a rule`)
 	r.Walk(`"verbs=delete; dryrun"`, "enter", `~"dryrun" is none of verbs=`)
 	for range len(" dryrun") {
 		r.Press("backspace")

@@ -1,6 +1,7 @@
 package contexts
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
-	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
+	"github.com/kubehsm/kubehsm/ui/verb"
 )
 
 // unlock asks for the PIN now, so that later commands need not.
@@ -27,7 +28,7 @@ func (d deeds) unlock(c contexts.View) tea.Cmd {
 
 // UnlockOf is [Unlock] for the enrollment called name.
 func UnlockOf(agent session.Agent, name string) screen.Operation {
-	return Unlock("kubehsm unlock "+shell.Quote(name), agent, func(context.Context) (string, error) { return name, nil })
+	return Unlock(verb.Line("unlock", verb.Argument(name)), agent, func(context.Context) (string, error) { return name, nil })
 }
 
 // Unlock is the operation that unlocks the token of the enrollment that which names.
@@ -45,13 +46,13 @@ func Unlock(command string, agent session.Agent, which func(context.Context) (st
 // follow has the enrollment follow its cluster, which is asked where it is now, or
 // to an address that is known where the old one no longer answers.
 func (d deeds) follow(c contexts.View) tea.Cmd {
-	address := &widget.Field{ID: "server", Label: "Address", Input: widget.NewInput("", "ask the cluster"),
-		Note: "Leave it empty to ask the cluster where it is. Where the old address no longer answers: the new one, " +
-			"https://HOST:PORT."}
-	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(d.Keys, "Update the cluster",
-		"Only what proves to be the cluster that was enrolled is followed.",
-		[]*widget.Field{address}, func(*widget.Form) tea.Cmd {
-			if server := strings.TrimSpace(address.Input.Value()); server != "" {
+	server := ""
+	form := []verb.Option{{Flag: "server", Into: &server, Label: "Address", Empty: "ask the cluster",
+		Note: "Leave it empty to ask the cluster for its address. If the old address no longer answers, give the new " +
+			"one: https://HOST:PORT."}}
+	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewOptions(d.Keys, "Update the cluster",
+		"The entry changes only if the server proves to be the enrolled cluster.", form, func(*widget.Form) tea.Cmd {
+			if server != "" {
 				return d.followTo(c, server)
 			}
 			return d.ask(c)
@@ -62,7 +63,7 @@ func (d deeds) follow(c contexts.View) tea.Cmd {
 func (d deeds) followTo(c contexts.View, server string) tea.Cmd {
 	name := c.Enrollment
 	return screen.Change("Update the cluster",
-		"kubehsm kubeconfig refresh "+shell.Quote(name)+" --server "+shell.Quote(server), name+" is updated",
+		verb.Line("kubeconfig refresh", verb.Argument(name), verb.Flag("server", server)), name+" is updated",
 		func(ctx context.Context, p hsm.Prompter) error {
 			to, err := d.Contexts.MoveServer(ctx, name, server)
 			if err != nil {
@@ -85,7 +86,7 @@ func (d deeds) followTo(c contexts.View, server string) tea.Cmd {
 // ask asks the cluster whether it has moved, and has the enrollment follow.
 func (d deeds) ask(c contexts.View) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Update the cluster",
-		Command: "kubehsm kubeconfig refresh " + shell.Quote(c.Enrollment), Writes: true,
+		Command: verb.Line("kubeconfig refresh", verb.Argument(c.Enrollment)), Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
 			r, err := d.Contexts.Refresh(ctx, c.Enrollment)
 			if err != nil {
@@ -111,7 +112,7 @@ func (d deeds) ask(c contexts.View) tea.Cmd {
 // consent shows the policy in force, to be changed.
 func (d deeds) consent(c contexts.View) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "What needs your consent",
-		Command: "kubehsm consent show " + shell.Quote(c.Enrollment),
+		Command: verb.Line("consent show", verb.Argument(c.Enrollment)),
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
 			now, err := d.Agent.Consent(c.Enrollment)
 			if err != nil {
@@ -121,28 +122,13 @@ func (d deeds) consent(c contexts.View) tea.Cmd {
 		}})
 }
 
-// modes are the consent policies, the least strict first.
-func modes() []consent.Mode {
-	return []consent.Mode{consent.Session, consent.Writes, consent.Rules, consent.Always}
-}
-
 func (d deeds) consentForm(c session.Consent) dialog.OpenMsg {
 	name, now := c.Enrollment.Name, c.Policy()
-	policy := &widget.Field{ID: "policy", Label: "Policy"}
-	for i, mode := range modes() {
-		label, clause, _ := strings.Cut(present.ConsentWords(mode), ": ")
-		policy.Options = append(policy.Options, widget.Option{Label: label, Clause: clause})
-		if mode == now.Mode {
-			policy.Index = i
-		}
-	}
-	var rules []string
+	mode, rules := string(cmp.Or(now.Mode, consent.Session)), []string(nil)
 	for _, r := range now.Rules {
 		rules = append(rules, r.String())
 	}
-	typed := &widget.Field{ID: "rules", Label: "Rules", Input: widget.NewInput(strings.Join(rules, "; "), "none"),
-		Note: "For the policy rules, separated by semicolons: verbs=delete; verbs=get,list resources=secrets " +
-			"namespaces=payments"}
+	form := present.ConsentOptions(&mode, &rules)
 	title := "Which requests to " + c.Enrollment.Host() + " need your consent?"
 	about := "No kubeconfig can weaken it. Current sessions end. The key signs the record, which requires the PIN."
 	if also := present.ConsentAlso(c); also != "" {
@@ -154,29 +140,20 @@ func (d deeds) consentForm(c session.Consent) dialog.OpenMsg {
 	} else {
 		about = signed.Words + "\n" + about
 	}
-	return dialog.OpenMsg{Dialog: dialog.NewForm(d.Keys, title, about, []*widget.Field{policy, typed},
+	return dialog.OpenMsg{Dialog: dialog.NewOptions(d.Keys, title, about, form,
 		func(f *widget.Form) tea.Cmd {
-			p := consent.Policy{Mode: modes()[policy.Index]}
-			command := "kubehsm consent set " + shell.Quote(name) + " --policy " + string(p.Mode)
-			if p.Mode == consent.Rules {
-				for _, s := range strings.Split(typed.Input.Value(), ";") {
-					r, err := consent.ParseRule(s)
-					if err != nil {
-						typed.Problem = ui.Message(err)
-						return nil
-					}
-					p.Rules = append(p.Rules, r)
-					command += " --rule " + shell.Quote(strings.TrimSpace(s))
-				}
+			if mode != string(consent.Rules) {
+				rules = nil
 			}
-			if err := p.Validate(); err != nil {
-				typed.Problem = ui.Message(err)
+			p, err := consent.ParsePolicy(mode, rules)
+			if err != nil {
+				f.Field("rule").Problem = ui.Message(err)
 				return nil
 			}
 			if c.Settled(p) {
 				return screen.Send(screen.ToastMsg{Text: "nothing to change"})
 			}
-			return screen.Change("Set the policy", command, name+": "+present.ConsentWords(p.Mode),
+			return screen.Change("Set the policy", verb.Line("consent set", append([]verb.Option{verb.Argument(name)}, form...)...), name+": "+present.ConsentWords(p.Mode),
 				func(ctx context.Context, asks hsm.Prompter) error {
 					_, err := d.Agent.SetConsent(ctx, name, p, asks)
 					return err

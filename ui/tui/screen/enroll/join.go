@@ -2,7 +2,6 @@ package enroll
 
 import (
 	"context"
-	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
+	"github.com/kubehsm/kubehsm/ui/verb"
 )
 
 // What the cluster page's items stand for that no kubeconfig names, besides the
@@ -71,24 +71,26 @@ func (p *clusterPage) askTicket() tea.Cmd {
 
 // askToken asks where the cluster is, as kubeadm does, and for the token.
 func (p *clusterPage) askToken() tea.Cmd {
-	address := &widget.Field{ID: "address", Label: "Address", Input: widget.NewInput("", "10.0.0.1:6443")}
-	hash := &widget.Field{ID: "hash", Label: "CA hash", Input: widget.NewInput("", "sha256:…"),
-		Note: "Of the cluster's authority; several with commas. Without it whoever knows the token could pretend to be " +
-			"the cluster."}
-	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(p.m.Keys, "Join with a bootstrap token", "",
-		[]*widget.Field{address, hash}, func(*widget.Form) tea.Cmd {
-			j := &enrolling.Join{Endpoint: strings.TrimSpace(address.Input.Value())}
-			var err error
-			if j.Pins, err = discovery.ParsePins(groups(hash.Input.Value())); err != nil {
-				hash.Problem = ui.Message(err)
+	var address string
+	var hashes []string
+	form := []verb.Option{
+		{Flag: "address", Into: &address, Label: "Address", Empty: "10.0.0.1:6443"},
+		{Flag: "hash", Into: &hashes, Label: "CA hash", Empty: "sha256:…", Note: "The hash of the cluster's CA; several " +
+			"with commas. Without it, anyone who knows the token can pretend to be the cluster."}}
+	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewOptions(p.m.Keys, "Join with a bootstrap token", "", form,
+		func(f *widget.Form) tea.Cmd {
+			pins, err := discovery.ParsePins(hashes)
+			if err != nil {
+				f.Field("hash").Problem = ui.Message(err)
 				return nil
 			}
+			j := &enrolling.Join{Endpoint: address, Pins: pins}
 			check := discovery.Options{Endpoint: j.Endpoint, Pins: j.Pins}
 			if check.Token, err = bootstraptoken.Generate(); err == nil { // a token made up, before the real one is asked for
 				err = check.Validate()
 			}
 			if err != nil {
-				address.Problem = ui.Message(err)
+				f.Field("address").Problem = ui.Message(err)
 				return nil
 			}
 			return p.askBootstrapToken(j)
@@ -97,13 +99,14 @@ func (p *clusterPage) askToken() tea.Cmd {
 
 // askFile asks for the file that says where the cluster is, and for the token.
 func (p *clusterPage) askFile() tea.Cmd {
-	file := &widget.Field{ID: "file", Label: "File", Input: widget.NewInput("", "~/cluster.conf"),
-		Note: "A file, or an https URL."}
-	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(p.m.Keys, "Join by a discovery file", "",
-		[]*widget.Field{file}, func(*widget.Form) tea.Cmd {
-			path := screen.Path(file.Input.Value())
+	path := ""
+	form := []verb.Option{{Flag: "file", Into: &path, Label: "File", Empty: "~/cluster.conf",
+		Note: "A file, or an https URL."}}
+	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewOptions(p.m.Keys, "Join by a discovery file", "", form,
+		func(f *widget.Form) tea.Cmd {
+			path := screen.Path(path)
 			if path == "" || path == discovery.Stdin {
-				file.Problem = "name a file"
+				f.Field("file").Problem = "name a file"
 				return nil
 			}
 			return p.askBootstrapToken(&enrolling.Join{File: path})

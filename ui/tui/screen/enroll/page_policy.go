@@ -8,100 +8,41 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
+	"github.com/kubehsm/kubehsm/ui/verb"
 )
 
 // policyPage says what a new key is like: algorithm and policies, each
 // explained in a clause.
 type policyPage struct {
-	m    *wizard
-	form widget.Form
+	m       *wizard
+	form    widget.Form
+	options []verb.Option
 }
 
 func newPolicy(m *wizard) *policyPage { return &policyPage{m: m} }
 
 func (p *policyPage) enter(time.Time) tea.Cmd {
-	g := p.m.opts.Generate
-	focus := p.form.Focus
-	p.form = widget.Form{Fields: []*widget.Field{p.algorithms(), p.pins(), p.touches()}, Focus: focus}
-	if !p.kind().HasSlots() {
-		p.form.Fields = append(p.form.Fields, &widget.Field{ID: "label", Label: "Label",
-			Input: widget.NewInput(g.Label, "the enrollment's name"), Note: "The key's name on the token."})
+	flags := []string{"algorithm", "pin-policy", "touch-policy"}
+	if !p.m.opts.Token.Kind().HasSlots() {
+		flags = append(flags, "label")
 	}
+	p.options = enrolling.Form(&p.m.opts, flags...)
+	var can *hsm.Abilities
+	if p.m.token != nil {
+		can = &p.m.token.Info.Can
+	}
+	present.KeyChoices(p.options, p.m.opts.Token.Kind(), can)
+	p.form = widget.Form{Fields: widget.Fields(p.options), Focus: p.form.Focus}
 	return nil
 }
 
-func (p *policyPage) kind() hsm.Kind { return p.m.opts.Token.Kind() }
-
-func (p *policyPage) algorithms() *widget.Field {
-	f := &widget.Field{ID: "algorithm", Label: "Algorithm"}
-	for i, a := range hsm.Algorithms() {
-		o := widget.Option{Label: string(a), Clause: present.Algorithm(a)}
-		if p.m.token != nil {
-			o.Reason = p.m.token.Info.Can.Lacks(a)
-		}
-		if a == present.EnrolledAlgorithm(p.m.opts) {
-			f.Index = i
-		}
-		f.Options = append(f.Options, o)
-	}
-	return f
-}
-
-func (p *policyPage) pins() *widget.Field {
-	f := &widget.Field{ID: "pin", Label: "PIN"}
-	for i, v := range []hsm.PINPolicy{hsm.PINDefault, hsm.PINOnce, hsm.PINAlways, hsm.PINNever} {
-		o := widget.Option{Label: v.String(), Clause: present.PINPolicy(v)}
-		if v == hsm.PINNever && !p.kind().Policies {
-			o.Reason = "PKCS#11 keys always need a login"
-		}
-		if v == p.m.opts.Generate.PIN {
-			f.Index = i
-		}
-		f.Options = append(f.Options, o)
-	}
-	return f
-}
-
-func (p *policyPage) touches() *widget.Field {
-	f := &widget.Field{ID: "touch", Label: "Touch"}
-	if !p.kind().Policies {
-		f.Options = []widget.Option{{Label: "never", Clause: "this kind of token has no sensor"}}
-		return f
-	}
-	for i, v := range p.touchPolicies() {
-		if v == p.m.opts.Generate.Touch {
-			f.Index = i
-		}
-		f.Options = append(f.Options, widget.Option{Label: v.String(), Clause: present.TouchPolicy(v)})
-	}
-	return f
-}
-
-// touchPolicies are those to choose from. A key gets one of its own where the token can do that.
-func (p *policyPage) touchPolicies() []hsm.TouchPolicy {
-	own := []hsm.TouchPolicy{hsm.TouchNever, hsm.TouchCached, hsm.TouchAlways}
-	if p.m.token != nil && p.m.token.Info.Can.Policies {
-		return own
-	}
-	return append([]hsm.TouchPolicy{hsm.TouchDefault}, own...)
-}
-
 // leave takes what the form says.
-func (p *policyPage) leave() {
-	g := &p.m.opts.Generate
-	g.Algorithm = hsm.Algorithms()[p.form.Field("algorithm").Index]
-	g.PIN = []hsm.PINPolicy{hsm.PINDefault, hsm.PINOnce, hsm.PINAlways, hsm.PINNever}[p.form.Field("pin").Index]
-	if p.kind().Policies {
-		g.Touch = p.touchPolicies()[p.form.Field("touch").Index]
-	}
-	if !p.kind().HasSlots() {
-		g.Label = strings.TrimSpace(p.form.Field("label").Input.Value())
-	}
-}
+func (p *policyPage) leave() { p.form.Take(p.options) }
 
 func (p *policyPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 	if p.form.Update(msg, p.m.Keys) {

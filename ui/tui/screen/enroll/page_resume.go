@@ -19,6 +19,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/store"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
+	"github.com/kubehsm/kubehsm/ui/verb"
 )
 
 // What the resume page's items stand for, besides the index of a record.
@@ -131,13 +132,14 @@ func (p *resumePage) sent() screen.Action {
 }
 
 func (p *resumePage) takeSent(o enrolling.Options) tea.Cmd {
-	file := &widget.Field{ID: "file", Label: "File", Input: widget.NewInput("", "sent.pem"),
+	path := ""
+	file := verb.Option{Flag: "file", Into: &path, Label: "File", Empty: "sent.pem",
 		Note: "The certificate for this enrollment's key, in PEM."}
-	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(p.m.Keys, "Continue with a certificate that you received", "",
-		[]*widget.Field{file}, func(*widget.Form) tea.Cmd {
-			path := screen.Path(file.Input.Value())
+	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewOptions(p.m.Keys, "Continue with a certificate that you received",
+		"", []verb.Option{file}, func(f *widget.Form) tea.Cmd {
+			path := screen.Path(path)
 			if path == "" {
-				file.Problem = "name a file"
+				f.Field("file").Problem = "name a file"
 				return nil
 			}
 			return screen.Operate(screen.Operation{Title: "Take the certificate", Writes: true,

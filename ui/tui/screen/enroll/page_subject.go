@@ -18,16 +18,17 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/store"
 	"github.com/kubehsm/kubehsm/ui/tui/task"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
+	"github.com/kubehsm/kubehsm/ui/verb"
 )
 
 // subjectPage says who the certificate is for, how long it lasts and what the
 // context is called.
 type subjectPage struct {
-	m         *wizard
-	form      widget.Form
-	lifetimes []time.Duration
-	defaults  task.Handle
-	found     enrolling.Options // options that are filled in where nothing is typed
+	m        *wizard
+	form     widget.Form
+	options  []verb.Option
+	defaults task.Handle
+	found    enrolling.Options // options that are filled in where nothing is typed
 }
 
 // defaultsMsg brings what is filled in where nothing was said.
@@ -39,38 +40,18 @@ type defaultsMsg struct {
 func newSubject(m *wizard) *subjectPage { return &subjectPage{m: m} }
 
 func (p *subjectPage) enter(now time.Time) tea.Cmd {
-	o := p.m.opts
-	p.lifetimes = []time.Duration{0, 8 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 90 * 24 * time.Hour,
-		365 * 24 * time.Hour}
-	if !slices.Contains(p.lifetimes, o.Expiration) {
-		p.lifetimes = append(p.lifetimes, o.Expiration)
+	const day = 24 * time.Hour
+	lifetimes := []time.Duration{0, 8 * time.Hour, day, 7 * day, 90 * day, 365 * day}
+	if d := p.m.opts.Expiration; !slices.Contains(lifetimes, d) {
+		lifetimes = append(lifetimes, d)
 	}
-	life := &widget.Field{ID: "lifetime", Label: "Lifetime",
-		Note: "The signer may give less. Short lives are safer: certificates cannot be revoked."}
-	for i, d := range p.lifetimes {
-		if d == o.Expiration {
-			life.Index = i
-		}
-		life.Options = append(life.Options, widget.Option{Label: present.Lifetime(d)})
-	}
-	current := &widget.Field{ID: "current", Label: "Switch to it", Options: []widget.Option{
-		{Label: "yes", Clause: "kubectl uses the new context from then on"}, {Label: "no",
-			Clause: "the current context stays"}}}
-	if o.KeepCurrent {
-		current.Index = 1
-	}
-	p.form = widget.Form{Focus: p.form.Focus, Fields: []*widget.Field{
-		{ID: "user", Label: "User", Input: widget.NewInput(o.User, "who the certificate is for"),
-			Note: "The name that the cluster knows you by (CN); rights are given to it."},
-		{ID: "groups", Label: "Groups", Input: widget.NewInput(typed(o.Groups), "none"),
-			Note: `Separated by commas (O); \, is a comma in a name.`},
-		life,
-		{ID: "name", Label: "Context", Input: widget.NewInput(o.Name, "named after the cluster"),
-			Note: "The name of the new kubeconfig context."},
-		current,
-		{ID: "reason", Label: "Reason", Input: widget.NewInput(o.Reason, "none"),
-			Note: "Shown to whoever approves the request."},
-	}}
+	p.options = enrolling.Form(&p.m.opts, "user", "group", "expiration", "name", "keep-current", "reason")
+	p.options[0].Required = false // a user who is found takes its place
+	p.options[2].Choices = present.Lifetimes(lifetimes...)
+	p.options[4].Choices = []verb.Choice{
+		{Value: "false", Label: "yes", Clause: "kubectl uses the new context from then on"},
+		{Value: "true", Label: "no", Clause: "the current context stays"}}
+	p.form = widget.Form{Focus: p.form.Focus, Fields: widget.Fields(p.options)}
 	return p.ask(now)
 }
 
@@ -98,75 +79,32 @@ func (p *subjectPage) ask(now time.Time) tea.Cmd {
 // propose shows what is filled in where nothing is typed. The groups that were found are those
 // of the user that was found.
 func (p *subjectPage) propose() {
-	groups := ""
-	if p.form.Field("user").Input.Value() == "" {
-		groups = typed(p.found.Groups)
+	found := p.found
+	if p.form.Field("user").Input.Value() != "" {
+		found.Groups = nil
 	}
-	for id, value := range map[string]string{"user": cmp.Or(p.found.User, "who the certificate is for"),
-		"groups": cmp.Or(groups, "none"), "name": cmp.Or(p.found.Name, "named after the cluster")} {
-		p.form.Field(id).Input.Placeholder = text.Clean(value)
+	for _, o := range enrolling.Form(&found, "user", "group", "name") {
+		p.form.Field(o.Flag).Input.Placeholder = text.Clean(cmp.Or(o.Text(), o.Empty))
 	}
 }
 
 // leave takes what the form says.
 func (p *subjectPage) leave() {
 	p.defaults.Cancel()
-	o := &p.m.opts
-	value := func(id string) string { return strings.TrimSpace(p.form.Field(id).Input.Value()) }
-	o.User, o.Name, o.Reason = value("user"), value("name"), value("reason")
-	o.Groups = groups(value("groups"))
-	o.Expiration = p.lifetimes[p.form.Field("lifetime").Index]
-	o.KeepCurrent = p.form.Field("current").Index == 1
-}
-
-// groups reads names that are separated by commas; a comma after a backslash is part of a name.
-func groups(s string) []string {
-	var out []string
-	name, escaped := strings.Builder{}, false
-	for _, r := range s + "," {
-		switch {
-		case escaped:
-			if r != ',' && r != '\\' {
-				name.WriteByte('\\')
-			}
-			name.WriteRune(r)
-			escaped = false
-		case r == '\\':
-			escaped = true
-		case r == ',':
-			if g := strings.TrimSpace(name.String()); g != "" && !slices.Contains(out, g) {
-				out = append(out, g)
-			}
-			name.Reset()
-		default:
-			name.WriteRune(r)
-		}
-	}
-	return out
-}
-
-// typed is what [groups] reads as these names.
-func typed(names []string) string {
-	escaped := make([]string, len(names))
-	for i, g := range names {
-		escaped[i] = strings.NewReplacer(`\`, `\\`, ",", `\,`).Replace(g)
-	}
-	return strings.Join(escaped, ", ")
+	p.form.Take(p.options)
 }
 
 // check says beside each field what is wrong with it.
 func (p *subjectPage) check() bool {
-	for _, f := range p.form.Fields {
-		f.Problem = ""
-	}
-	user, name := p.form.Field("user"), p.form.Field("name")
-	if strings.TrimSpace(user.Input.Value()) == "" && p.found.User == "" {
+	p.form.Take(p.options)
+	user, name, o := p.form.Field("user"), p.form.Field("name"), p.m.opts
+	if o.User == "" && p.found.User == "" {
 		user.Problem = "a user name is needed"
 	}
-	if slices.Contains(groups(p.form.Field("groups").Input.Value()), "system:masters") {
-		p.form.Field("groups").Problem = "API servers refuse requests for system:masters"
+	if slices.Contains(o.Groups, "system:masters") {
+		p.form.Field("group").Problem = "API servers refuse requests for system:masters"
 	}
-	if v := strings.TrimSpace(name.Input.Value()); v != "" && enrollment.ValidName(v) != nil {
+	if o.Name != "" && enrollment.ValidName(o.Name) != nil {
 		name.Problem = "up to 63 of a-z, 0-9, '.' and '-', a letter or digit at both ends"
 	}
 	return !p.form.FirstProblem()

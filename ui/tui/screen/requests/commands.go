@@ -1,22 +1,17 @@
 package requests
 
-import (
-	"github.com/kubehsm/kubehsm/hsm/shared/shell"
-)
+import "github.com/kubehsm/kubehsm/ui/verb"
 
-// withContext is a command line for a kubeconfig context.
-func withContext(words, kubeContext string) string {
-	if kubeContext != "" {
-		words += " --context " + shell.Quote(kubeContext)
-	}
-	return words
+// line is a command line for a kubeconfig context.
+func line(kubeContext, words string, options ...verb.Option) string {
+	return verb.Line(words, append(options, verb.Flag("context", kubeContext))...)
 }
 
 func (m *Model) commands(r row, ok bool) []string {
 	flags := map[which]string{pending: " --pending --watch", all: " --watch", mine: " --mine"}
-	lines := []string{withContext("kubehsm csr list"+flags[m.which], m.context)}
+	lines := []string{line(m.context, "csr list"+flags[m.which])}
 	if ok {
-		lines = append(lines, withContext("kubehsm csr show "+shell.Quote(r.name), m.context))
+		lines = append(lines, line(m.context, "csr show", verb.Argument(r.name)))
 	}
 	return lines
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -22,6 +21,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/task"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
+	"github.com/kubehsm/kubehsm/ui/verb"
 )
 
 // look is the closer look at one request.
@@ -157,10 +157,7 @@ func (l *look) Acts() screen.Acts {
 			return screen.Send(screen.CopyMsg{What: "fingerprint", Text: l.view.Fingerprint})
 		}),
 		screen.On(screen.Action{Key: l.Keys.Command, Quiet: true}, "", func() tea.Cmd {
-			approve := l.by("approve")
-			if len(l.view.Risks) > 0 { // the screen refuses these
-				approve += " --accept-risk=" + strings.Join(l.view.Risks, ",")
-			}
+			approve := l.by("approve", verb.Flag("accept-risk", strings.Join(l.view.Risks, ","))) // the screen refuses these
 			return screen.Send(screen.CommandMsg{Title: present.SameTitle, Lines: []string{l.by("show"), approve, l.by("deny")}})
 		}),
 	}...)
@@ -187,8 +184,8 @@ func (l *look) asking() screen.Acts {
 	})}
 }
 
-func (l *look) by(verb string) string {
-	return withContext("kubehsm csr "+verb+" "+shell.Quote(l.name), l.context)
+func (l *look) by(words string, options ...verb.Option) string {
+	return line(l.context, "csr "+words, append([]verb.Option{verb.Argument(l.name)}, options...)...)
 }
 
 // undecidable says why it cannot be approved or denied now, "" if it can.
@@ -215,50 +212,36 @@ func (l *look) judge(approve bool) tea.Cmd {
 // decide asks for what goes with the decision, and decides on what is shown.
 func (l *look) decide(approve bool) tea.Cmd {
 	seen, kubeContext := l.view, l.context
-	message := &widget.Field{ID: "message", Label: "Message", Input: widget.NewInput("", "none"),
-		Note: "A sentence, kept with the decision."}
-	fields := []*widget.Field{message}
+	o, typed := request.DecideOptions{Approve: approve}, ""
+	options := o.Options()
+	form := []verb.Option{options[0]}
 	title, intro := present.Decision(seen, approve)
-	verb := "deny"
 	switch {
-	case approve || seen.TicketID() == "":
+	case approve:
+		form = []verb.Option{wordsOption(options[2], seen, &typed), options[0]}
+		// requests of these groups take a second person
+		if !slices.Contains(seen.Groups, request.BreakGlassGroup) {
+			form = append(form, options[3])
+		}
+	case seen.TicketID() == "":
 	case seen.Ticket == nil:
 		intro += " The bootstrap token that it was filed with stays: others may use it."
 	default:
 		intro += " The ticket that it was filed with is ended, too."
 	}
-	if approve {
-		verb = "approve"
-		fields = append([]*widget.Field{wordsField(seen)}, message)
-		// requests of these groups take a second person
-		if !slices.Contains(seen.Groups, request.BreakGlassGroup) {
-			fields = append(fields, &widget.Field{ID: "own", Label: "If yours", Options: []widget.Option{
-				{Label: "refuse", Clause: "somebody else looks at what you asked for yourself"}, {Label: "approve",
-					Clause: "nobody else has looked at it then"}}})
-		}
-	}
-	form := dialog.NewForm(l.Keys, title, intro, fields, func(f *widget.Form) tea.Cmd {
-		o := request.DecideOptions{Approve: approve,
-			Decision: csr.Decision{Message: strings.TrimSpace(message.Input.Value())}}
-		command := l.by(verb)
-		if o.Message != "" {
-			command += " --message " + shell.Quote(o.Message)
-		}
-		if own := f.Field("own"); own != nil && own.Index == 1 {
-			o.Own = true
-			command += " --own"
-		}
-		if w := f.Field("words"); w != nil {
-			if w.Problem = misread(&o, seen, w.Input.Value()); w.Problem != "" {
+	d := dialog.NewOptions(l.Keys, title, intro, form, func(f *widget.Form) tea.Cmd {
+		o.Words, o.User = "", ""
+		if approve {
+			if problem := misread(&o, seen, typed); problem != "" {
+				f.Field("words").Problem = problem
 				return nil
 			}
 		}
-		if o.Words != "" {
-			command += " --words " + shell.Quote(o.Words)
-		}
+		risk := ""
 		if o.User != "" {
-			command += " --accept-risk " + shell.Quote(request.RiskUser+o.User)
+			risk = request.RiskUser + o.User
 		}
+		command := l.by(map[bool]string{true: "approve", false: "deny"}[approve], append(options, verb.Flag("accept-risk", risk))...)
 		return screen.Operate(screen.Operation{Title: strings.TrimSuffix(title, "?"), Command: command, Writes: true,
 			Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
 				v, err := carryOut(ctx, l.Services, kubeContext, seen, o)
@@ -266,21 +249,19 @@ func (l *look) decide(approve bool) tea.Cmd {
 			}})
 	})
 	if approve {
-		form.Noticed(present.Warned(seen)...)
+		d.Noticed(present.Warned(seen)...)
 	}
-	return screen.Send(dialog.OpenMsg{Dialog: form})
+	return screen.Send(dialog.OpenMsg{Dialog: d})
 }
 
-// wordsField asks for the words of the key, which must be typed where there are warnings.
-func wordsField(seen request.View) *widget.Field {
-	f := &widget.Field{ID: "words", Label: "Words", Input: widget.NewInput("", "not compared"),
-		Note: "What the requester reads out over the phone: the words of the key. They are compared, and a wrong one " +
-			"refuses."}
+// wordsOption asks for the words of the key, which must be typed where there are warnings.
+func wordsOption(words verb.Option, seen request.View, typed *string) verb.Option {
+	words.Into = typed
 	if seen.Warned() {
-		f.Label, f.Input, f.Note = "Type", widget.NewInput("", "the eight words"), "Because of the warnings: "+
-			request.AnswersTo(seen)+"."
+		words.Label, words.Empty = "Type", "the eight words"
+		words.Note = "Because of the warnings: " + request.AnswersTo(seen) + "."
 	}
-	return f
+	return words
 }
 
 // misread takes what was typed as words into o, and says what is wrong with it, "" if nothing is.

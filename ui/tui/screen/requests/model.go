@@ -16,7 +16,6 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
@@ -26,6 +25,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/task"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
+	"github.com/kubehsm/kubehsm/ui/verb"
 )
 
 // Services are what the screens work with; the root passes them.
@@ -410,7 +410,7 @@ type deeds struct {
 
 // cancel takes one's own request back.
 func (d deeds) cancel(r row) tea.Cmd {
-	command := withContext("kubehsm csr cancel "+shell.Quote(r.name), d.context)
+	command := line(d.context, "csr cancel", verb.Argument(r.name))
 	return screen.Change("Withdraw the request", command, "the request is withdrawn",
 		func(ctx context.Context, p hsm.Prompter) error {
 			if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Withdraw " + r.name + "?",
@@ -424,7 +424,7 @@ func (d deeds) cancel(r row) tea.Cmd {
 // resume files a request that was signed here and could not be filed.
 func (d deeds) resume(r row) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "File the request",
-		Command: withContext("kubehsm csr resume "+shell.Quote(r.name), d.context), Writes: true,
+		Command: line(d.context, "csr resume", verb.Argument(r.name)), Writes: true,
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
 			v, err := d.own.Resume(ctx, d.context, r.name)
 			return screen.Report{Said: v.Name + ": " + v.State}, err

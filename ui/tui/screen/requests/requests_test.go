@@ -316,7 +316,7 @@ func TestRefusals(t *testing.T) {
 	if strings.Contains(r.View(), "Approve it?") {
 		t.Errorf("the request can be approved:\n%s", r.View())
 	}
-	r.Walk("x", "~--accept-risk=mismatch", "esc", "d", "~Deny it, for good?",
+	r.Walk("x", "~--accept-risk mismatch", "esc", "d", "~Deny it, for good?",
 		"~that it was filed with is ended, too.", "enter", "~mallory-1: denied")
 	if kind, _ := condition(t, server, "mallory-1"); kind != "Denied" {
 		t.Errorf("it is %s", kind)

@@ -8,7 +8,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -16,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
+	"github.com/kubehsm/kubehsm/ui/verb"
 )
 
 // Acts implements [screen.Actor]: what can be done with the token and the slot
@@ -156,23 +156,20 @@ func losing(p hsm.Prompter, l token.Loss) hsm.Prompter {
 
 func (c contents) initialize() tea.Cmd {
 	u := c.info.URI()
-	field := &widget.Field{ID: "label", Label: "Label", Input: widget.NewInput(c.info.Label, "what you will know it by"),
-		Note: "1 to 32 bytes."}
+	o := hsm.InitializeOptions{Label: c.info.Label, Erase: c.info.Initialized}
 	intro := "It gets an SO PIN and a PIN."
-	if c.info.Initialized {
+	if o.Erase {
 		intro = "Everything on it is erased; its SO PIN stays."
 	}
-	return openForm(c.Keys, "Initialize the token", intro, []*widget.Field{field}, func(f *widget.Form) tea.Cmd {
-		o := hsm.InitializeOptions{Label: strings.TrimSpace(field.Input.Value()), Erase: c.info.Initialized}
+	label := verb.Option{Flag: "label", Into: &o.Label, Label: "Label", Empty: "what you will know it by",
+		Note: "1 to 32 bytes."}
+	return openForm(c.Keys, "Initialize the token", intro, []verb.Option{label}, func(f *widget.Form) tea.Cmd {
 		if len(o.Label) < 1 || len(o.Label) > 32 {
-			field.Problem = "1 to 32 bytes"
+			f.Field("label").Problem = "1 to 32 bytes"
 			return nil
 		}
-		command := "token init --label " + shell.Quote(o.Label)
-		if o.Erase {
-			command += " --erase"
-		}
-		return screen.Change("Initialize the token", by(command, u), "the token is initialized",
+		line := by("token init", u, label, verb.Option{Flag: "erase", Into: &o.Erase})
+		return screen.Change("Initialize the token", line, "the token is initialized",
 			func(ctx context.Context, p hsm.Prompter) error {
 				if o.Erase {
 					if _, err := c.confirmLoss(ctx, u, p, func(l token.Loss) (question,

@@ -7,11 +7,12 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/hsm/shared/shell"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
+	"github.com/kubehsm/kubehsm/ui/verb"
 )
 
 // contents are the keys and certificates on a token.
@@ -23,55 +24,32 @@ type contents struct {
 // generate makes a key: in the slot under the cursor on a card, anywhere on
 // other tokens.
 func (c contents) generate(s hsm.Slot) tea.Cmd {
-	u := c.info.URI()
-	fields := []*widget.Field{{ID: "algorithm", Label: "Algorithm"}}
-	for _, a := range hsm.Algorithms() {
-		fields[0].Options = append(fields[0].Options,
-			widget.Option{Label: string(a), Clause: present.Algorithm(a), Reason: c.info.Can.Lacks(a)})
-	}
-	pins := []hsm.PINPolicy{hsm.PINDefault, hsm.PINOnce, hsm.PINAlways, hsm.PINNever}
-	touches := []hsm.TouchPolicy{hsm.TouchDefault, hsm.TouchNever, hsm.TouchCached, hsm.TouchAlways}
-	title := "A new key on " + present.Token(c.info)
+	o := enrolling.Options{Token: c.info.URI()}
+	generate := &o.Generate
+	title, flags := "A new key on "+present.Token(c.info), []string{"algorithm", "label"}
 	if c.info.Kind().HasSlots() {
-		title = "A new key in slot " + s.ID
-		pin, touch := &widget.Field{ID: "pin", Label: "PIN"}, &widget.Field{ID: "touch", Label: "Touch"}
-		own := func(chosen bool) string {
-			return screen.When(chosen && !c.info.Can.Policies, "the card has no policies")
-		}
-		for _, v := range pins {
-			pin.Options = append(pin.Options, widget.Option{Label: v.String(), Clause: present.PINPolicy(v),
-				Reason: own(v != hsm.PINDefault)})
-		}
-		for _, v := range touches {
-			touch.Options = append(touch.Options, widget.Option{Label: v.String(), Clause: present.TouchPolicy(v),
-				Reason: own(v != hsm.TouchDefault)})
-		}
-		fields = append(fields, pin, touch)
-	} else {
-		fields = append(fields, &widget.Field{ID: "label", Label: "Label", Input: widget.NewInput("", "a name for the key")})
+		title, flags = "A new key in slot "+s.ID, []string{"algorithm", "pin-policy", "touch-policy"}
+		generate.Slot, generate.Overwrite = s.ID, s.Key != nil || s.Certificate != nil
 	}
-	return openForm(c.Keys, title, "It is made on the token and never leaves it.", fields, func(f *widget.Form) tea.Cmd {
-		o := hsm.GenerateOptions{Algorithm: hsm.Algorithms()[f.Field("algorithm").Index]}
-		command := "key generate --algorithm " + string(o.Algorithm)
-		if c.info.Kind().HasSlots() {
-			o.Slot, o.PIN, o.Touch = s.ID, pins[f.Field("pin").Index], touches[f.Field("touch").Index]
-			o.Overwrite = s.Key != nil || s.Certificate != nil
-			command += " --slot " + o.Slot + " --pin-policy " + o.PIN.String() + " --touch-policy " + o.Touch.String()
-			if o.Overwrite {
-				command += " --overwrite"
-			}
-		} else if o.Label = strings.TrimSpace(f.Field("label").Input.Value()); o.Label != "" {
-			command += " --label " + shell.Quote(o.Label)
+	form := enrolling.Form(&o, flags...)
+	present.KeyChoices(form, c.info.Kind(), &c.info.Can)
+	for i := range form {
+		if form[i].Flag == "label" {
+			form[i].Empty = "a name for the key"
 		}
-		return screen.Change("Generate a key", by(command, u), "the key is made",
+	}
+	return openForm(c.Keys, title, "It is made on the token and never leaves it.", form, func(*widget.Form) tea.Cmd {
+		line := verb.Line("key generate", enrolling.Form(&o, "token", "algorithm", "label", "slot", "pin-policy",
+			"touch-policy", "overwrite")...)
+		return screen.Change("Generate a key", line, "the key is made",
 			func(ctx context.Context, p hsm.Prompter) error {
-				if o.Overwrite {
+				if generate.Overwrite {
 					if _, err := c.confirmLoss(ctx, s.URI, p,
 						func(l token.Loss) (question, detail string) { return present.Overwrite(l.Token, s.ID) }); err != nil {
 						return err
 					}
 				}
-				_, err := c.TokenKeys.Generate(ctx, u, o, p)
+				_, err := c.TokenKeys.Generate(ctx, o.Token, *generate, p)
 				return err
 			})
 	})

@@ -4,12 +4,12 @@ package token
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/store"
 	"github.com/kubehsm/kubehsm/ui/tui/task"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
+	"github.com/kubehsm/kubehsm/ui/verb"
 )
 
 // Services are what the screen works with; the root passes them.
@@ -181,11 +182,11 @@ func (m *Model) Actions() []screen.Action {
 	return append(m.Acts().Actions(), screen.Action{Key: m.Keys.Back}, screen.Action{Key: m.Keys.Refresh, Quiet: true})
 }
 
-// by is a command line of this token's or slot's.
-func by(words string, u hsm.URI) string {
-	flag := " --token "
+// by is the command line for this token or slot.
+func by(words string, u hsm.URI, options ...verb.Option) string {
+	flag := "token"
 	if u.Slot != "" || u.Object != "" || len(u.ID) > 0 {
-		flag = " --key "
+		flag = "key"
 	}
-	return "kubehsm " + words + flag + shell.Quote(u.String())
+	return verb.Line(words, append(slices.Clip(options), verb.Flag(flag, u.String()))...)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
+	"github.com/kubehsm/kubehsm/ui/verb"
 )
 
 // secrets are the PINs and keys that guard a token.
@@ -49,20 +50,20 @@ func (s secrets) secondPIN() string {
 func (s secrets) second() tea.Cmd {
 	u := s.info.URI()
 	if s.info.Kind().Unblocks != hsm.PUK {
-		return s.change(u, hsm.SOPIN, by("token pin change --so", u))
+		so := true
+		return s.change(u, hsm.SOPIN, by("token pin change", u, verb.Option{Flag: "so", Into: &so}))
 	}
-	how := &widget.Field{ID: "how", Label: "The new one", Options: []widget.Option{
-		{Label: "is typed", Clause: "6 to 8 characters, twice"}, {Label: "is random",
-			Clause: "8 digits, shown once: keep them apart from the token"}}}
-	return openForm(s.Keys, "A new PUK", "The PUK sets a new PIN when the old one is blocked.", []*widget.Field{how},
+	generate := false
+	how := verb.Option{Flag: "generate", Into: &generate, Label: "The new one", Choices: []verb.Choice{
+		{Value: "false", Label: "is typed", Clause: "6 to 8 characters, twice"},
+		{Value: "true", Label: "is random", Clause: "8 digits, shown once: keep them apart from the token"}}}
+	return openForm(s.Keys, "A new PUK", "The PUK sets a new PIN when the old one is blocked.", []verb.Option{how},
 		func(*widget.Form) tea.Cmd {
-			if how.Index == 0 {
+			if !generate {
 				return s.change(u, hsm.PUK, by("token puk change", u))
 			}
-			return screen.Change("Change the PUK", by("token puk change --generate", u), "the PUK is changed",
-				func(ctx context.Context, p hsm.Prompter) error {
-					return s.randomPUK(ctx, u, p)
-				})
+			return screen.Change("Change the PUK", by("token puk change", u, how), "the PUK is changed",
+				func(ctx context.Context, p hsm.Prompter) error { return s.randomPUK(ctx, u, p) })
 		})
 }
 
@@ -91,38 +92,20 @@ func (s secrets) randomPUK(ctx context.Context, u hsm.URI, p hsm.Prompter) error
 	return err
 }
 
-func openForm(k keys.Map, title, intro string, fields []*widget.Field, submit func(*widget.Form) tea.Cmd) tea.Cmd {
-	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(k, title, intro, fields, submit)})
+func openForm(k keys.Map, title, intro string, options []verb.Option, submit func(*widget.Form) tea.Cmd) tea.Cmd {
+	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewOptions(k, title, intro, options, submit)})
 }
 
 func (s secrets) managementKey() tea.Cmd {
 	u := s.info.URI()
-	ciphers := []hsm.ManagementAlgorithm{"", hsm.TDES, hsm.AES128, hsm.AES192, hsm.AES256}
-	fields := []*widget.Field{
-		{ID: "keep", Label: "Keep it", Options: []widget.Option{
-			{Label: "on the card", Clause: "read with the PIN: nothing to keep"},
-			{Label: "yourself", Clause: "it is shown once; without it only a reset helps"}}},
-		{ID: "cipher", Label: "Cipher", Options: []widget.Option{{Label: "as it is"},
-			{Label: "3des", Clause: "before firmware 5.4"}, {Label: "aes-128"},
-			{Label: "aes-192", Clause: "the default from 5.7 on"}, {Label: "aes-256"}}},
-		{ID: "touch", Label: "Touch", Options: []widget.Option{{Label: "never"},
-			{Label: "always", Clause: "a touch whenever a key or certificate is written"}}},
-	}
+	o := hsm.ManagementKeyOptions{Protect: true}
+	form := []verb.Option{{Flag: "protect", Into: &o.Protect, Label: "Keep it", Choices: []verb.Choice{
+		{Value: "true", Label: "on the card", Clause: "read with the PIN: nothing to keep"},
+		{Value: "false", Label: "yourself", Clause: "it is shown once; without it only a reset helps"}}}}
 	return openForm(s.Keys, "A new management key", "A random key replaces the one that guards writing to the card.",
-		fields, func(f *widget.Form) tea.Cmd {
-			o := hsm.ManagementKeyOptions{Protect: f.Field("keep").Index == 0, Algorithm: ciphers[f.Field("cipher").Index],
-				Touch: f.Field("touch").Index == 1}
-			command := "token management-key set"
-			if o.Protect {
-				command += " --protect"
-			}
-			if o.Algorithm != "" {
-				command += " --algorithm " + string(o.Algorithm)
-			}
-			if o.Touch {
-				command += " --touch"
-			}
-			return screen.Change("Replace the management key", by(command, u), "the management key is replaced",
+		form, func(*widget.Form) tea.Cmd {
+			command := by("token management-key set", u, form...)
+			return screen.Change("Replace the management key", command, "the management key is replaced",
 				func(ctx context.Context, p hsm.Prompter) error {
 					return s.setManagementKey(ctx, u, o, p)
 				})
