@@ -12,19 +12,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/need"
 )
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestSystemd(t *testing.T) {
 	b, err := Systemd(Service{Executable: "/usr/bin/kubehsm"})
-	check(t, err)
+	must.OK(t, err)
 	for _, line := range []string{`ExecStart="/usr/bin/kubehsm" agent serve --supervised`, "Restart=on-failure",
 		"WantedBy=default.target",
 		"NoNewPrivileges=yes", "RestrictNamespaces=yes", "SystemCallFilter=@system-service"} {
@@ -46,7 +40,7 @@ func TestQuoting(t *testing.T) {
 		}
 	}
 	b, err := Systemd(Service{Executable: "/a b 100%i $HOME", Home: s.Home})
-	check(t, err)
+	must.OK(t, err)
 	for _, line := range []string{`ExecStart="/a b 100%%i $HOME" agent serve --supervised`,
 		`Environment="KUBEHSM_HOME=/h \"q\" %%u $X & <k>"`} {
 		if !strings.Contains(string(b), "\n"+line+"\n") {
@@ -54,7 +48,7 @@ func TestQuoting(t *testing.T) {
 		}
 	}
 	b, err = Launchd(s)
-	check(t, err)
+	must.OK(t, err)
 	if got := strings.Join(stringsOf(t, b), "|"); !strings.Contains(got, s.Executable+"|agent|serve|--supervised|") ||
 		!strings.Contains(got, s.Home) {
 		t.Errorf("%s", got)
@@ -79,10 +73,10 @@ func stringsOf(t *testing.T, b []byte) (all []string) {
 		if errors.Is(err, io.EOF) {
 			return all
 		}
-		check(t, err)
+		must.OK(t, err)
 		if e, ok := tok.(xml.StartElement); ok && e.Name.Local == "string" {
 			var s string
-			check(t, d.DecodeElement(&s, &e))
+			must.OK(t, d.DecodeElement(&s, &e))
 			all = append(all, s)
 		}
 	}
@@ -94,15 +88,15 @@ func TestSystemdVerifies(t *testing.T) {
 	}
 	analyze := need.Program(t, "systemd-analyze")
 	exe, err := os.Executable()
-	check(t, err)
+	must.OK(t, err)
 	link := filepath.Join(t.TempDir(), "a 100%i $HOME ${USER} & <k>*")
-	check(t, os.Symlink(exe, link))
+	must.OK(t, os.Symlink(exe, link))
 	b, err := Systemd(Service{Executable: link, Home: t.TempDir()})
-	check(t, err)
+	must.OK(t, err)
 	verify := func(unit []byte) string {
 		t.Helper()
 		path := filepath.Join(t.TempDir(), SystemdName)
-		check(t, os.WriteFile(path, unit, 0o600))
+		must.OK(t, os.WriteFile(path, unit, 0o600))
 		cmd := exec.Command(analyze, "verify", "--user", "--man=no", path)
 		cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+t.TempDir())
 		out, err := cmd.CombinedOutput()

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
+	"github.com/kubehsm/kubehsm/test/must"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -36,9 +37,7 @@ func TestForecastOfTheIssuer(t *testing.T) {
 	pool := x509.NewCertPool()
 	pool.AddCert(own.cert)
 	published, err := json.Marshal(map[string]any{"data": map[string]string{"client-ca-file": string(asPEM(own.cert))}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	authorityMap := "/api/v1/namespaces/kube-system/configmaps/" + authenticationMap
 	for name, c := range map[string]struct {
 		mode   tls.ClientAuthType
@@ -61,9 +60,7 @@ func TestForecastOfTheIssuer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server, transport := tlsServer(t, c.mode, c.pool)
 			accepted, err := AskAccepted(t.Context(), transport, server.URL)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			p := Prospect{Subject: Subject{User: "jo"}, Accepted: accepted}
 			got := forecastOf(t, c.site, p, func(f *fakeAPI) {
 				if c.issuer == nil {

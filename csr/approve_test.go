@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 func TestApproveAndDeny(t *testing.T) {
@@ -13,9 +15,7 @@ func TestApproveAndDeny(t *testing.T) {
 	c := f.client()
 	seen := f.put(pending("a"))
 	got, err := c.Approve(t.Context(), seen, Decision{Message: "known"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := StateOf(got)
 	if s.State != Approved || s.Reason != "KubehsmApproved" || s.Message != "known" {
 		t.Errorf("got %+v", s)

@@ -15,6 +15,8 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 var judgedAt = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -43,13 +45,9 @@ func (a *authority) sign(t *testing.T, pub crypto.PublicKey, tmpl *x509.Certific
 		parent = tmpl
 	}
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, parent, pub, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return cert
 }
 
@@ -72,9 +70,7 @@ func asPEM(certs ...*x509.Certificate) []byte {
 func issuedObject(t *testing.T, request, cert []byte, asked time.Duration) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
 	obj, err := Spec{Name: "a", Request: request, Expiration: asked}.Object()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	obj.CreationTimestamp = metav1.NewTime(judgedAt.Add(-time.Hour))
 	obj.Status.Certificate = cert
 	obj.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{
@@ -93,9 +89,7 @@ func TestCollect(t *testing.T) {
 	data = append(data, "end\n"...)
 	cert, err := Collect(issuedObject(t, request, data, time.Hour),
 		Want{PublicKey: key.Public(), Request: request, Now: judgedAt})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if !cert.Leaf.Equal(leaf) || len(cert.Chain) != 1 || string(cert.PEM) != string(asPEM(leaf, ca.cert)) ||
 		cert.Shortfall != 0 || len(cert.Notes) != 0 || !cert.Subject().Equal(jane) {
 		t.Errorf("got %+v", cert)
@@ -156,9 +150,7 @@ func TestCollectShortfall(t *testing.T) {
 		leaf.NotAfter = judgedAt.Add(tt.got)
 		obj := issuedObject(t, request, asPEM(ca.sign(t, key.Public(), leaf)), tt.asked)
 		cert, err := Collect(obj, Want{Now: judgedAt})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if cert.Shortfall != tt.want || (len(cert.Notes) > 0) != (tt.want > 0) {
 			t.Errorf("asked %v, got %v: shortfall %v, notes %q", tt.asked, tt.got, cert.Shortfall, cert.Notes)
 		}

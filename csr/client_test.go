@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
+	"github.com/kubehsm/kubehsm/test/must"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 )
@@ -116,9 +117,7 @@ func TestDelete(t *testing.T) {
 		conflict.Change != Recreated {
 		t.Fatalf("other UID: %v", err)
 	}
-	if err := c.Delete(t.Context(), ref); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Delete(t.Context(), ref))
 	if err := c.Delete(t.Context(), ref); !errors.Is(err, ErrNotFound) {
 		t.Fatalf("twice: %v", err)
 	}
@@ -137,9 +136,7 @@ func TestListPages(t *testing.T) {
 	f.put(other)
 	var names []string
 	for obj, err := range f.client().List(t.Context(), ListOptions{SignerName: ClientSigner, PageSize: 10}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		names = append(names, obj.Name)
 	}
 	if len(names) != 25 || names[0] != "a00" || names[24] != "a24" {
@@ -169,9 +166,7 @@ func TestListExpiredPage(t *testing.T) {
 	}
 	n := 0
 	for _, err := range f.client().List(t.Context(), ListOptions{PageSize: 2}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		n++
 	}
 	if n != 5 || !gave {
@@ -228,9 +223,7 @@ func TestErrorsOfTheServer(t *testing.T) {
 			fmt.Fprint(w, tt.body)
 		}))
 		c, err := NewClient(&rest.Config{Host: s.URL})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, err := c.Get(t.Context(), "a"); !errors.Is(err, tt.want) {
 			t.Errorf("%s: got %v", name, err)
 		}
@@ -248,9 +241,7 @@ func TestErrorsOfTheNetwork(t *testing.T) {
 		down.URL: down.URL + " is up",
 	} {
 		c, err := NewClient(&rest.Config{Host: host})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var e *apierror.Error
 		if _, err := c.Get(t.Context(), "a"); !errors.As(err, &e) || !errors.Is(err, apierror.ErrUnreachable) ||
 			!strings.Contains(e.Hint(), hint) {
@@ -260,9 +251,7 @@ func TestErrorsOfTheNetwork(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	c, err := NewClient(&rest.Config{Host: s.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := c.Get(ctx, "a"); !errors.Is(err, context.Canceled) || errors.Is(err, apierror.ErrUnreachable) {
 		t.Errorf("cancelled: %v", err)
 	}
@@ -280,9 +269,7 @@ func TestPatient(t *testing.T) {
 	t.Cleanup(slow.Close)
 	t.Cleanup(func() { close(release) })
 	c, err := NewClient(&rest.Config{Host: slow.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := c.Patient(time.Millisecond).Get(t.Context(), "a"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}

@@ -22,6 +22,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 const basePath = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
@@ -71,9 +73,7 @@ func (f *fakeAPI) start() {
 		addr = "127.0.0.1:0"
 	}
 	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must.OK(f.t, err)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.addr = l.Addr().String()
@@ -119,9 +119,7 @@ func (f *fakeAPI) compact() {
 func (f *fakeAPI) client() *Client {
 	f.t.Helper()
 	c, err := NewClient(&rest.Config{Host: "http://" + f.addr, QPS: -1})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must.OK(f.t, err)
 	return c
 }
 
@@ -335,17 +333,13 @@ func (f *fakeAPI) fail(w http.ResponseWriter, code int, reason metav1.StatusReas
 func newKey(t *testing.T) crypto.Signer {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return k
 }
 
 func newPEM(t *testing.T, key crypto.Signer, s Subject) []byte {
 	t.Helper()
 	data, err := NewRequest(key, s, RequestOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return data
 }

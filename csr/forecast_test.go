@@ -12,6 +12,8 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // site is what a forecast is asked about: paths and the JSON they are answered with.
@@ -68,9 +70,7 @@ func forecastOf(t *testing.T, s site, p Prospect, prepare func(*fakeAPI)) map[st
 		prepare(f)
 	}
 	points, err := f.client().Forecast(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	out := map[string]Point{}
 	for _, p := range points {
 		if p.Verdict != Unknown && p.Evidence == "" {
@@ -89,9 +89,7 @@ func issuedTo(t *testing.T, f *fakeAPI, requester, user string, asked *int32, li
 		NotBefore: time.Now(), NotAfter: time.Now().Add(lifetime),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	f.put(&certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: "earlier"},
 		Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: ClientSigner, Username: requester,
@@ -210,9 +208,7 @@ func TestForecastOfNothing(t *testing.T) {
 	client := f.client()
 	f.stop()
 	points, err := client.Forecast(t.Context(), Prospect{Subject: Subject{User: "jo"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, p := range points {
 		switch p.ID {
 		case "create", "lifetime", "issues", "clock", "identity":

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // FuzzInspectSigned: of a request that its own key has signed, whatever is in it, an
@@ -20,21 +22,15 @@ import (
 // or that there is one, and whether it asks to be an authority.
 func FuzzInspectSigned(f *testing.F) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	subject := func(n pkix.Name) []byte {
 		der, err := asn1.Marshal(n.ToRDNSequence())
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.OK(f, err)
 		return der
 	}
 	names := func(all ...asn1.RawValue) []byte {
 		der, err := asn1.Marshal(all)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.OK(f, err)
 		return der
 	}
 	dns := asn1.RawValue{Class: asn1.ClassContextSpecific, Tag: 2, Bytes: []byte("a.example")}
@@ -57,9 +53,7 @@ func FuzzInspectSigned(f *testing.F) {
 			t.Errorf("%s %s, %v", info.KeyAlgorithm, info.SPKIHash, err)
 		}
 		req, err := x509.ParseCertificateRequest(der) // The API server and its signers read it like this.
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if info.Subject.User != req.Subject.CommonName || !slices.Equal(info.Subject.Groups, req.Subject.Organization) {
 			t.Errorf("%+v of %+v", info.Subject, req.Subject)
 		}

@@ -14,21 +14,18 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // No name is asked for behind an approver's back, of whatever kind it is.
 func TestAlternativeNames(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	names, err := asn1.Marshal([]asn1.RawValue{
 		{Class: asn1.ClassContextSpecific, Tag: 2, Bytes: []byte("a.example")},
 		{Class: asn1.ClassContextSpecific, Tag: 8, Bytes: []byte{0x2a, 3}}, // a registered ID
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	san := asn1.ObjectIdentifier{2, 5, 29, 17}
 	for what, tc := range map[string]struct {
 		template x509.CertificateRequest
@@ -41,13 +38,9 @@ func TestAlternativeNames(t *testing.T) {
 		"another kind": {x509.CertificateRequest{ExtraExtensions: []pkix.Extension{{Id: san, Value: names}}}, []string{"DNS:a.example", "1 of other kinds"}},
 	} {
 		der, err := x509.CreateCertificateRequest(rand.Reader, &tc.template, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		info, err := csr.InspectRequest(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if got := info.AlternativeNames(); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %q, want %q", what, got, tc.want)
 		}

@@ -21,6 +21,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // opaque hides the private key's type, as a token does.
@@ -29,27 +31,21 @@ type opaque struct{ crypto.Signer }
 func rsaKey(t *testing.T, bits int) crypto.Signer {
 	t.Helper()
 	k, err := rsa.GenerateKey(rand.Reader, bits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return k
 }
 
 func ecKey(t *testing.T, c elliptic.Curve) crypto.Signer {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(c, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return k
 }
 
 func edKey(t *testing.T) crypto.Signer {
 	t.Helper()
 	_, k, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return k
 }
 
@@ -72,17 +68,11 @@ func TestNewRequestPerKey(t *testing.T) {
 				ExtraExtensions: []pkix.Extension{{Id: oid, Value: []byte{5, 0}}},
 				DNSNames:        []string{"a.example"}, IPAddresses: []net.IP{net.IPv4(10, 0, 0, 1)},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			info, err := InspectRequest(data)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			hash, err := SPKIHash(tt.key.Public())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if !info.Subject.Equal(want) || info.KeyAlgorithm != tt.name || info.SPKIHash != hash || len(hash) != 64 {
 				t.Errorf("got %+v", info)
 			}
@@ -161,17 +151,13 @@ func TestNewRequestRefuses(t *testing.T) {
 func rawRequest(t *testing.T, tmpl *x509.CertificateRequest) []byte {
 	t.Helper()
 	der, err := x509.CreateCertificateRequest(rand.Reader, tmpl, newKey(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: requestBlock, Bytes: der})
 }
 
 func TestInspectOddities(t *testing.T) {
 	ca, err := asn1.Marshal(struct{ IsCA bool }{true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	cn := func(v string) pkix.AttributeTypeAndValue {
 		return pkix.AttributeTypeAndValue{Type: oidCommonName, Value: v}
 	}
@@ -267,9 +253,7 @@ func rsaOf(bits int) *rsa.PublicKey {
 
 func x25519Key(t *testing.T) crypto.PublicKey {
 	key, err := ecdh.X25519().GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return key.PublicKey()
 }
 
@@ -311,17 +295,13 @@ func unsignedAs(t *testing.T, key crypto.PublicKey, change func(spki []byte) []b
 		t.Fatal(err)
 	}
 	spki, err := x509.MarshalPKIXPublicKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	request.Info.Key = asn1.RawValue{FullBytes: change(spki)}
 	if k, is := key.(*rsa.PublicKey); is {
 		request.Signature = asn1.BitString{Bytes: k.N.Bytes(), BitLength: 8 * len(k.N.Bytes())}
 	}
 	der, err := asn1.Marshal(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: requestBlock, Bytes: der})
 }
 

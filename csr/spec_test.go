@@ -10,6 +10,8 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 func TestSpecObject(t *testing.T) {
@@ -17,9 +19,7 @@ func TestSpecObject(t *testing.T) {
 	s := Spec{Name: "a", Request: data, Expiration: time.Hour, Reason: "laptop", Labels: map[string]string{"l": "v"},
 		Annotations: map[string]string{"n": "v"}}
 	obj, err := s.Object()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if obj.Spec.SignerName != ClientSigner || *obj.Spec.ExpirationSeconds != 3600 || obj.Labels["l"] != "v" ||
 		obj.Annotations[ReasonAnnotation] != "laptop" || obj.Annotations["n"] != "v" {
 		t.Errorf("got %+v", obj)
@@ -40,9 +40,7 @@ func TestSpecRefuses(t *testing.T) {
 	data := newPEM(t, newKey(t), Subject{User: "jane"})
 	masters, err := NewRequest(newKey(t), Subject{User: "a", Groups: []string{mastersGroup}},
 		RequestOptions{SignerName: "example.com/own"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name, s := range map[string]Spec{
 		"no name":         {Request: data},
 		"bad name":        {Name: "A_b", Request: data},
@@ -94,9 +92,7 @@ func TestAdminCommand(t *testing.T) {
 	s := Spec{Name: "a", Request: newPEM(t, newKey(t), Subject{User: "jane"}), Reason: "x\nEOF\n$(id) `id`",
 		Expiration: time.Hour}
 	text, err := AdminCommand(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if !strings.HasPrefix(text, "kubectl apply -f - <<'EOF'\n") ||
 		!strings.HasSuffix(text, "\nEOF\nkubectl certificate approve a\n") {
 		t.Errorf("got %s", text)

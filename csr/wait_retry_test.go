@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
+	"github.com/kubehsm/kubehsm/test/must"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 )
@@ -143,9 +144,7 @@ func TestWaitEndsOnFailedHandshake(t *testing.T) {
 	s := httptest.NewTLSServer(http.NotFoundHandler())
 	defer s.Close()
 	c, err := NewClient(&rest.Config{Host: s.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if _, err := c.Wait(ctx, Ref{Name: "a"}, nil); !errors.Is(err, apierror.ErrUnreachable) || ctx.Err() != nil {

@@ -11,6 +11,8 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // patience is how long a test waits for what must happen; it never passes
@@ -88,9 +90,7 @@ func (w *waiting) end() error {
 
 func (w *waiting) endWell() {
 	w.t.Helper()
-	if err := w.end(); err != nil {
-		w.t.Fatal(err)
-	}
+	must.OK(w.t, w.end())
 }
 
 func pending(name string) *certificatesv1.CertificateSigningRequest {

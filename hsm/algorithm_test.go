@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 func TestAlgorithms(t *testing.T) {
@@ -46,19 +47,13 @@ func TestAlgorithms(t *testing.T) {
 func TestAlgorithmOf(t *testing.T) {
 	ec := func(c elliptic.Curve) crypto.PublicKey {
 		k, err := ecdsa.GenerateKey(c, rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return k.Public()
 	}
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	edKey, _, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	keys := map[hsm.Algorithm]crypto.PublicKey{
 		hsm.ECDSAP256: ec(elliptic.P256()), hsm.ECDSAP384: ec(elliptic.P384()), "ecdsa-p-521": ec(elliptic.P521()),
 		hsm.RSA2048: rsaKey.Public(), hsm.Ed25519: edKey,
@@ -98,9 +93,7 @@ func TestPolicies(t *testing.T) {
 	for _, r := range []record{{}, {hsm.PINNever, hsm.TouchNever}, {hsm.PINOnce, hsm.TouchCached},
 		{hsm.PINAlways, hsm.TouchAlways}} {
 		b, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var back record
 		if err := json.Unmarshal(b, &back); err != nil || back != r {
 			t.Errorf("%s: %+v, %v", b, back, err)
@@ -136,9 +129,7 @@ func TestDrivers(t *testing.T) {
 		t.Fatalf("%+v, %v", l, err)
 	}
 	tok, err := all.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if info, err := tok.Info(t.Context()); err != nil || info.Serial != "2" {
 		t.Errorf("opened %+v, %v", info, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // lister is a driver that only lists.
@@ -48,9 +49,7 @@ func TestDriversListsACardOnce(t *testing.T) {
 			drivers = append(drivers, lister{listing: l})
 		}
 		all, err := drivers.List(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return all
 	}
 	all := list(hsm.Listing{Tokens: modules, Problems: []hsm.Problem{broken}},
@@ -154,9 +153,7 @@ func (v viewer) Views(_ context.Context, _ time.Duration, skip func(hsm.TokenInf
 func TestTheWayThatWorks(t *testing.T) {
 	key := func() hsm.Slot {
 		pub, _, err := ed25519.GenerateKey(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return hsm.Slot{Key: &hsm.Key{Public: pub}}
 	}
 	one, two := key(), key()
@@ -184,9 +181,7 @@ func TestTheWayThatWorks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			views, _, err := hsm.Drivers{viewer{scheme: hsm.SchemePKCS11, views: c.views}, card}.Views(t.Context(), 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			var got []string
 			for _, v := range views {
 				if v.Info.Module != nil {

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/need"
 )
 
@@ -19,9 +20,7 @@ func TestSecretIsKeptInRAM(t *testing.T) {
 	s := NewSecret(make([]byte, 64<<10)) // more than lies on pages that are locked already
 	defer s.Zero()
 	b, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for line := range strings.Lines(string(b)) {
 		if rest, ok := strings.CutPrefix(line, "VmLck:"); ok && strings.TrimSpace(rest) == "0 kB" {
 			t.Error("nothing is locked")

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 const pin = "s3cr3t-314159"
@@ -34,15 +35,11 @@ func TestSecretNeverShows(t *testing.T) {
 	show(fmt.Sprint(s, *s, o))
 	for _, v := range []any{s, *s, o, &o, map[string]any{"a": s}} {
 		b, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		show(string(b))
 	}
 	b, err := xml.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	show(string(b))
 	var log bytes.Buffer
 	for _, h := range []slog.Handler{slog.NewTextHandler(&log, nil), slog.NewJSONHandler(&log, nil)} {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 func ptr(n uint64) *uint64 { return &n }
@@ -111,9 +112,7 @@ func TestURIMatch(t *testing.T) {
 
 func TestTokenOnly(t *testing.T) {
 	u, err := hsm.ParseURI("pkcs11:token=l;serial=s;object=k;id=%01;type=cert?module-path=/p")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got := u.TokenOnly().String(); got != "pkcs11:token=l;serial=s?module-path=/p" {
 		t.Error(got)
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/need"
 )
 
@@ -50,9 +51,7 @@ func TestApplyKeepsTheFile(t *testing.T) {
 			t.Errorf("backup's mode %v, %v", info.Mode(), err)
 		}
 		undo, err := r.PlanUndo(context.Background(), j)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if f := undo.Files(); len(f) != 1 || !f[0].Removed || !strings.Contains(undo.Diff(), "+++ /dev/null") {
 			t.Errorf("files %v, diff %s", f, undo.Diff())
 		}
@@ -69,10 +68,8 @@ func TestApplyKeepsTheFile(t *testing.T) {
 	t.Run("link and mode", func(t *testing.T) {
 		dir := t.TempDir()
 		target, link := filepath.Join(dir, "dotfiles", "kube"), filepath.Join(dir, "config")
-		if err := errors.Join(os.Mkdir(filepath.Dir(target), 0o755), os.WriteFile(target, []byte(kubectlStyle), 0o644),
-			os.Symlink("dotfiles/kube", link)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(os.Mkdir(filepath.Dir(target), 0o755), os.WriteFile(target, []byte(kubectlStyle), 0o644),
+			os.Symlink("dotfiles/kube", link)))
 		p := mustPlan(t, Rules{Explicit: link}, entry("prod"))
 		if len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "0644") {
 			t.Errorf("notes %q", p.Notes)
@@ -95,23 +92,17 @@ func TestApplyKeepsTheFile(t *testing.T) {
 			need.Missing(t, "only root can keep another user's ownership")
 		}
 		r, path := one(t, kubectlStyle)
-		if err := os.Chown(path, 12345, 23456); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chown(path, 12345, 23456))
 		mustApply(t, mustPlan(t, r, entry("prod")), "")
 		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if s := info.Sys().(*syscall.Stat_t); s.Uid != 12345 || s.Gid != 23456 {
 			t.Errorf("owner %d:%d", s.Uid, s.Gid)
 		}
 	})
 	t.Run("read-only", func(t *testing.T) {
 		r, path := one(t, kubectlStyle)
-		if err := os.Chmod(path, 0o400); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chmod(path, 0o400))
 		plan := mustPlan(t, r, entry("prod"))
 		err := plan.Apply(context.Background(), "")
 		for _, err := range []error{plan.Writable(), err} {
@@ -130,9 +121,7 @@ func TestApplyKeepsTheFile(t *testing.T) {
 // TestWritable: what can be written is, in folders that are still to be made and through links too.
 func TestWritable(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Symlink("x/y/config", filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Symlink("x/y/config", filepath.Join(dir, "link")))
 	for _, path := range []string{"config", "a/b/config", "link"} {
 		p := mustPlan(t, Rules{Explicit: "", Files: []string{filepath.Join(dir, path)}}, entry("prod"))
 		if err := p.Writable(); err != nil {
@@ -146,9 +135,7 @@ func TestWritable(t *testing.T) {
 		return // no folder is closed to root
 	}
 	closed := filepath.Join(dir, "closed")
-	if err := os.Mkdir(closed, 0o500); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(closed, 0o500))
 	p := mustPlan(t, Rules{Files: []string{filepath.Join(closed, "new", "config")}}, entry("prod"))
 	if err := p.Writable(); !errors.Is(err, ErrReadOnly) {
 		t.Errorf("a folder that takes nothing: %v", err)
@@ -167,9 +154,7 @@ func onlyFile(t *testing.T, path string) {
 func TestApplyRefusesChangedFiles(t *testing.T) {
 	r, path := one(t, kubectlStyle)
 	p := mustPlan(t, r, entry("prod"))
-	if err := os.WriteFile(path, []byte(kubectlStyle+"# new\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(kubectlStyle+"# new\n"), 0o600))
 	if err := p.Apply(context.Background(), ""); !errors.Is(err, ErrChanged) {
 		t.Errorf("error %v", err)
 	}
@@ -185,9 +170,7 @@ func TestLocks(t *testing.T) {
 	r, path := one(t, kubectlStyle)
 	p := mustPlan(t, r, entry("prod"))
 	name := path + ".lock"
-	if err := os.WriteFile(name, nil, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(name, nil, 0))
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	var busy *LockError
@@ -201,13 +184,9 @@ func TestLocks(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 	old := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(name, old, old); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.Chmod(name, 0o600), os.WriteFile(name, []byte("somebody's own"), 0o600),
-		os.Chtimes(name, old, old)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chtimes(name, old, old))
+	must.OK(t, errors.Join(os.Chmod(name, 0o600), os.WriteFile(name, []byte("somebody's own"), 0o600),
+		os.Chtimes(name, old, old)))
 	err := p.Apply(context.Background(), "")
 	if !errors.As(err, &busy) || !busy.Stale() || !strings.Contains(busy.Hint(), "rm "+name) {
 		t.Errorf("a stale lock of a kind that nobody knows: %v", err)
@@ -217,17 +196,13 @@ func TestLocks(t *testing.T) {
 	}
 	// A lock that goes away is waited for.
 	now := time.Now()
-	if err := errors.Join(os.Truncate(name, 0), os.Chmod(name, 0), os.Chtimes(name, now, now)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Truncate(name, 0), os.Chmod(name, 0), os.Chtimes(name, now, now)))
 	done := make(chan error)
 	go func() {
 		err := p.Apply(context.Background(), "")
 		done <- err
 	}()
-	if err := os.Remove(name); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(name))
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
@@ -279,9 +254,7 @@ func TestConcurrentWriters(t *testing.T) {
 	}
 	wg.Wait()
 	c, err := clientcmd.LoadFromFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i := range each {
 		if c.Contexts[fmt.Sprintf("theirs-%d", i)] == nil {
 			t.Errorf("client-go's context %d is lost", i)
@@ -348,9 +321,7 @@ func TestDiskFull(t *testing.T) {
 func diskFull(t *testing.T, dir string) {
 	path := filepath.Join(dir, "config")
 	data := kubectlStyle + "# " + strings.Repeat("x", 40<<10) + "\n"
-	if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(data), 0o600))
 	err := mustPlan(t, Rules{Explicit: path}, entry("prod")).Apply(context.Background(), "")
 	if !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("error %v, want no space", err)

@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // big is a kubeconfig of n contexts, each with its own cluster and user, as the
@@ -66,9 +68,7 @@ func BenchmarkBig(b *testing.B) {
 			j := Backups(b.TempDir())
 			for b.Loop() {
 				b.StopTimer()
-				if err := os.WriteFile(path, data, 0o600); err != nil {
-					b.Fatal(err)
-				}
+				must.OK(b, os.WriteFile(path, data, 0o600))
 				b.StartTimer()
 				mustApply(b, mustPlan(b, r, entry("prod")), j)
 			}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/need"
 )
 
@@ -25,9 +26,7 @@ func TestDiffIsADiff(t *testing.T) {
 			r, path := one(t, c.text)
 			p := mustPlan(t, r, entry("prod"))
 			copied := filepath.Join(folder(t), "copy")
-			if err := os.WriteFile(copied, []byte(c.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(copied, []byte(c.text), 0o600))
 			cmd := exec.Command(patch, "--binary", "-s", copied)
 			cmd.Stdin = strings.NewReader(p.Diff())
 			if out, err := cmd.CombinedOutput(); err != nil {
@@ -91,9 +90,7 @@ func TestUndoConflicts(t *testing.T) {
 		t.Errorf("nothing was changed: %v", err)
 	}
 	mustApply(t, mustPlan(t, r, entry("prod")), j)
-	if err := modify(path, "theirs"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, modify(path, "theirs"))
 	if _, err := r.PlanUndo(ctx, j); !errors.Is(err, ErrConflict) || hinting.Of(err) == "" {
 		t.Errorf("a file that was changed since: %v", err)
 	}
@@ -103,12 +100,8 @@ func TestUndoConflicts(t *testing.T) {
 	// A change that comes between the plan and its application is not lost.
 	mustApply(t, mustPlan(t, r, killEntry()), j)
 	p, err := r.PlanUndo(ctx, j)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := modify(path, "more"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, modify(path, "more"))
 	if err := p.Apply(ctx, j); !errors.Is(err, ErrChanged) {
 		t.Errorf("applied on top of another change: %v", err)
 	}
@@ -126,17 +119,11 @@ func TestDamagedBackup(t *testing.T) {
 		j := Backups(folder(t))
 		mustApply(t, mustPlan(t, r, entry("prod")), j)
 		last, _, err := j.place(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		b, err := readBackup(last)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		damage(b)
-		if err := b.write(last); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.write(last))
 		if p, err := r.PlanUndo(context.Background(), j); err == nil {
 			t.Errorf("%s: it would write\n%s", name, p.Diff())
 		}
@@ -147,18 +134,12 @@ func TestPlanRemove(t *testing.T) {
 	ctx := context.Background()
 	r, path := one(t, kubectlStyle)
 	mustApply(t, mustPlan(t, r, entry("prod")), "")
-	if err := modify(path, "other"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, modify(path, "other"))
 	data := strings.Replace(text(t, path), "    cluster: other\n    user: other\n", "    cluster: prod\n    user: one\n",
 		1)
-	if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(data), 0o600))
 	p, err := r.PlanRemove(ctx, "prod", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(p.Notes) != 2 || !strings.Contains(p.Notes[1], "other") {
 		t.Errorf("notes %q", p.Notes)
 	}

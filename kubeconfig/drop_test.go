@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 const shared = `apiVersion: v1
@@ -27,9 +29,7 @@ func TestPlanDrop(t *testing.T) {
 	r, path := one(t, shared)
 	j := Backups(folder(t))
 	p, err := r.PlanDrop(context.Background(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if notes := strings.Join(p.Notes, "\n"); !strings.Contains(notes, `cluster "c" stays: it is used by b`) ||
 		!strings.Contains(notes, "no context is current") || strings.Contains(notes, "will not work") {
 		t.Errorf("notes: %s", notes)

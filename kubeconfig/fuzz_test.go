@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"reflect"
 	"testing"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 func seeds(f *testing.F) {
@@ -29,9 +31,7 @@ func FuzzSplice(f *testing.F) {
 			return
 		}
 		path := filepath.Join(folder(t), "config")
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, data, 0o600))
 		r := Rules{Explicit: path}
 		p, err := r.Plan(context.Background(), entry("prod"), Options{Replace: true})
 		if err != nil {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // TestUndoOfTheLast: what is taken back is the change that was made last: neither one that a killed
@@ -19,17 +21,11 @@ func TestUndoOfTheLast(t *testing.T) {
 	j := Backups(filepath.Join(dir, "backups"))
 	mustApply(t, mustPlan(t, Rules{Explicit: r.Files[0]}, entry("other")), j)
 	last, _, err := j.place(r.Files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b, err := readBackup(last)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b.Change = time.Now().AddDate(50, 0, 0).UnixNano()
-	if err := b.write(last); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.write(last))
 	first, before := text(t, r.Files[0]), text(t, r.Files[1])
 	e := killEntry()
 	e.SetCurrent = false // only the second file changes
@@ -51,18 +47,14 @@ func TestUndoOfTheLast(t *testing.T) {
 	if err == nil {
 		err = os.Rename(last, announced) // The program was killed before it did the reverse.
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	undone(before)
 	undone(changed)
 	if err := os.Rename(last, announced); err != nil { // The same, and the next one was killed too.
 		t.Fatal(err)
 	}
 	e.Server += "-2"
-	if err := j.announce(mustPlan(t, r, e)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, j.announce(mustPlan(t, r, e)))
 	undone(before)
 }
 
@@ -76,21 +68,15 @@ func TestEmptyPlanFreesTheFile(t *testing.T) {
 		t.Fatal("there is something to change")
 	}
 	held, err := makeLock(lockName(path))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := again.Apply(context.Background(), ""); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, again.Apply(context.Background(), ""))
 	if _, err := os.Lstat(lockName(path)); err != nil {
 		t.Errorf("the lock of a process that lives: %v", err)
 	}
 	if err := held.Close(); err != nil { // The end of a process does the same.
 		t.Fatal(err)
 	}
-	if err := again.Apply(context.Background(), ""); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, again.Apply(context.Background(), ""))
 	if _, err := os.Lstat(lockName(path)); !os.IsNotExist(err) {
 		t.Errorf("the lock of a process that has died: %v", err)
 	}

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // TestKilled kills a process at every step of Apply: both files are the old or
@@ -72,9 +74,7 @@ func twoFiles(t *testing.T, dir string) Rules {
 	e := entry("prod")
 	e.SetCurrent = false
 	mustApply(t, mustPlan(t, Rules{Explicit: b}, e), "")
-	if err := os.WriteFile(a, []byte(kubectlStyle), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(a, []byte(kubectlStyle), 0o600))
 	return Rules{Files: []string{a, b}}
 }
 
@@ -100,9 +100,7 @@ func killSelf(t *testing.T, step string) {
 	p.fault = func(s string) {
 		count[s]++
 		if s == step || fmt.Sprintf("%s %d", s, count[s]) == step {
-			if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, syscall.Kill(os.Getpid(), syscall.SIGKILL))
 			select {}
 		}
 	}
@@ -121,14 +119,10 @@ func TestSweep(t *testing.T) {
 		stays = append(stays, ".config.kubehsm-2") // another user's
 	}
 	for _, name := range append(stays, ".config.kubehsm-1") {
-		if err := os.WriteFile(beside(name), []byte("token: sesame"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(beside(name), []byte("token: sesame"), 0o600))
 	}
 	if os.Geteuid() == 0 {
-		if err := os.Chown(beside(".config.kubehsm-2"), 65534, 65534); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chown(beside(".config.kubehsm-2"), 65534, 65534))
 	}
 	mustApply(t, mustPlan(t, r, entry("prod")), "")
 	if _, err := os.Lstat(beside(".config.kubehsm-1")); !errors.Is(err, os.ErrNotExist) {

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 func init() { lockSettle = 100 * time.Millisecond }
@@ -21,10 +23,8 @@ func init() { lockSettle = 100 * time.Millisecond }
 func abandon(t *testing.T, name, content string, mode os.FileMode, age time.Duration) {
 	t.Helper()
 	then := time.Now().Add(-age)
-	if err := errors.Join(os.WriteFile(name, []byte(content), 0o600), os.Chmod(name, mode),
-		os.Chtimes(name, then, then)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.WriteFile(name, []byte(content), 0o600), os.Chmod(name, mode),
+		os.Chtimes(name, then, then)))
 }
 
 // TestAbandonedLocks: many find the same lock of a dead process. It is taken over
@@ -91,12 +91,8 @@ func TestLocksAreMarkedAtOnce(t *testing.T) {
 	}()
 	for range 300 {
 		release, err := lockAll(t.Context(), []string{path})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := release(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
+		must.OK(t, release())
 	}
 	close(stop)
 	<-done
@@ -112,17 +108,13 @@ func TestLocksThatAreHeld(t *testing.T) {
 	old := time.Now().Add(-time.Hour)
 	path := func(name string) string { return filepath.Join(dir, name) }
 	held, err := lockAll(t.Context(), []string{path("living")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	abandon(t, lockName(path("fresh")), markPrefix+"another\n", 0o600, 0)
 	abandon(t, lockName(path("unknown")), "1234\n", 0o600, time.Hour)
 	abandon(t, path("mine"), "", 0o600, time.Hour)
-	if err := errors.Join(os.Chtimes(lockName(path("living")), old, old), os.Symlink(path("mine"), lockName(path("link"))),
+	must.OK(t, errors.Join(os.Chtimes(lockName(path("living")), old, old), os.Symlink(path("mine"), lockName(path("link"))),
 		os.Link(path("mine"), lockName(path("hard link"))), os.Mkdir(lockName(path("folder")), 0o700),
-		syscall.Mkfifo(lockName(path("pipe")), 0o600), os.Chtimes(lockName(path("pipe")), old, old)); err != nil {
-		t.Fatal(err)
-	}
+		syscall.Mkfifo(lockName(path("pipe")), 0o600), os.Chtimes(lockName(path("pipe")), old, old)))
 	var wg sync.WaitGroup
 	for _, name := range []string{"living", "fresh", "unknown", "link", "hard link", "folder", "pipe"} {
 		wg.Go(func() {
@@ -138,9 +130,7 @@ func TestLocksThatAreHeld(t *testing.T) {
 		t.Errorf("a file was written through a link: %q, %v", b, err)
 	}
 	// One that the user has removed is not removed again where it is another's now.
-	if err := os.Remove(lockName(path("living"))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(lockName(path("living"))))
 	abandon(t, lockName(path("living")), "", 0, 0)
 	if err := held(); err != nil {
 		t.Error(err)

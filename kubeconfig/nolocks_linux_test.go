@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/nolocks"
 )
 
@@ -25,9 +26,7 @@ const withoutLocks = "KUBEHSM_TEST_WITHOUT_LOCKS"
 func TestApplyWithoutLocks(t *testing.T) {
 	if os.Getenv(withoutLocks) == "" {
 		self, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		c := nolocks.Command(t, []string{withoutLocks + "=1"}, self, "-test.run", "^"+t.Name()+"$", "-test.v")
 		if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
 			t.Errorf("%v\n%s", err, out)
@@ -36,9 +35,7 @@ func TestApplyWithoutLocks(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "config")
 	p := mustPlan(t, Rules{Explicit: path}, entry("prod"))
-	if err := os.WriteFile(path+".lock", nil, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path+".lock", nil, 0))
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if err := p.Apply(ctx, ""); !errors.Is(err, ErrLocked) && !errors.Is(err, context.DeadlineExceeded) {
@@ -47,12 +44,8 @@ func TestApplyWithoutLocks(t *testing.T) {
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("it was written: %v", err)
 	}
-	if err := os.Remove(path + ".lock"); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Apply(t.Context(), ""); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(path+".lock"))
+	must.OK(t, p.Apply(t.Context(), ""))
 	b, err := os.ReadFile(path)
 	left, gerr := filepath.Glob(path + ".lock*")
 	if err := errors.Join(err, gerr); err != nil || !strings.Contains(string(b), "prod") || len(left) > 0 {

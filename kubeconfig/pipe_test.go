@@ -8,14 +8,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // A pipe that nobody writes to is refused and not waited for.
 func TestPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Mkfifo(path, 0o600))
 	if _, err := (Rules{Explicit: path}).List(t.Context()); err == nil ||
 		!strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("got %v", err)
@@ -37,15 +37,9 @@ func TestNullDevice(t *testing.T) {
 func TestNamedFiles(t *testing.T) {
 	dir := t.TempDir()
 	pipe, large := filepath.Join(dir, "pipe"), filepath.Join(dir, "large")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(large, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(large, maxNamed+1); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Mkfifo(pipe, 0o600))
+	must.OK(t, os.WriteFile(large, nil, 0o600))
+	must.OK(t, os.Truncate(large, maxNamed+1))
 	for _, keys := range [][2]string{
 		{"", "tokenFile: NAMED"},
 		{"", "token: sesame, tokenFile: NAMED"},
@@ -65,9 +59,7 @@ func TestNamedFiles(t *testing.T) {
 				t.Errorf("%s %s: %v", keys, path, err)
 			}
 			c, err := r.Get(t.Context(), "a")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if _, err := c.Cluster.CA(); strings.HasSuffix(keys[0], "NAMED") &&
 				(err == nil || !strings.Contains(err.Error(), words)) {
 				t.Errorf("%s %s: %v", keys, path, err)

@@ -16,6 +16,7 @@ import (
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // entry is what the enrollment writes.
@@ -47,44 +48,34 @@ func folder(t testing.TB) string {
 func one(t testing.TB, text string) (Rules, string) {
 	t.Helper()
 	path := filepath.Join(folder(t), "config")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	return Rules{Files: []string{path}}, path
 }
 
 func text(t testing.TB, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(data)
 }
 
 func mustPlan(t testing.TB, r Rules, e Entry) *Plan {
 	t.Helper()
 	p, err := r.Plan(context.Background(), e, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return p
 }
 
 func mustApply(t testing.TB, p *Plan, j Backups) {
 	t.Helper()
-	if err := p.Apply(context.Background(), j); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Apply(context.Background(), j))
 }
 
 // mustUndo takes the last change back.
 func mustUndo(t testing.TB, r Rules, j Backups) {
 	t.Helper()
 	p, err := r.PlanUndo(context.Background(), j)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	mustApply(t, p, j)
 }
 
@@ -222,9 +213,7 @@ func TestFlowIsReadOnly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, path := one(t, content)
 			want, err := clientcmd.Load([]byte(content))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if list, err := r.List(context.Background()); err != nil || len(list) != len(want.Contexts) {
 				t.Errorf("%v, %v", list, err)
 			}
@@ -241,9 +230,7 @@ func TestFlowIsReadOnly(t *testing.T) {
 	const beside = "contexts: [{name: a, context: {}}, {name: b, context: {}}]\ncurrent-context: a # mine\n"
 	r, path := one(t, beside)
 	p, err := r.PlanUse(context.Background(), "b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	mustApply(t, p, "")
 	if got, want := text(t, path), strings.Replace(beside, ": a #", ": b #", 1); got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -323,20 +310,14 @@ func TestPlanRefuses(t *testing.T) {
 func TestReplaceAndKeep(t *testing.T) {
 	r, path := one(t, "clusters:\n- name: prod\n  cluster: {server: https://x}\n# end\n")
 	p, err := r.Plan(context.Background(), entry("prod"), Options{Replace: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	mustApply(t, p, "")
 	checkEntry(t, path, "prod")
 	// The user's own namespace and other tools' extensions outlive an update.
 	c, err := clientcmd.LoadFromFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c.Contexts["prod"].Namespace = "team"
-	if err := clientcmd.WriteToFile(*c, path); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, clientcmd.WriteToFile(*c, path))
 	e := entry("prod")
 	e.CAData = []byte("other")
 	mustApply(t, mustPlan(t, r, e), "")
@@ -363,9 +344,7 @@ func TestFiles(t *testing.T) {
 		for _, n := range []string{"a", "b", "c"} {
 			files = append(files, filepath.Join(dir, n))
 			if strings.Contains(exist, n) {
-				if err := os.WriteFile(files[len(files)-1], nil, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.WriteFile(files[len(files)-1], nil, 0o600))
 			}
 		}
 		t.Setenv("KUBECONFIG", strings.Join(append([]string{""}, files...), string(os.PathListSeparator)))
@@ -391,9 +370,7 @@ func TestSeveralFiles(t *testing.T) {
 	own := Rules{Files: []string{b}}
 	e.SetCurrent = false
 	mustApply(t, mustPlan(t, own, e), "") // the entry lives in b
-	if err := os.WriteFile(a, []byte(kubectlStyle), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(a, []byte(kubectlStyle), 0o600))
 	r := Rules{Files: []string{none, a, b}}
 	e.Server, e.SetCurrent = "https://127.0.0.1:1/c/prod", true
 	j := Backups(filepath.Join(dir, "backups"))

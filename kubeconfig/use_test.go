@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // TestPlanUse: one line changes, the step can be taken back, and what is current
@@ -15,9 +17,7 @@ func TestPlanUse(t *testing.T) {
 	r, path := one(t, shared)
 	j := Backups(folder(t))
 	p, err := r.PlanUse(context.Background(), "b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	mustApply(t, p, j)
 	if got, want := text(t, path), strings.Replace(shared, "current-context: a", "current-context: b", 1); got != want {
 		t.Errorf("got %s", got)
@@ -40,20 +40,14 @@ func TestPlanUseOfSeveralFiles(t *testing.T) {
 	dir := t.TempDir()
 	first, second := filepath.Join(dir, "1"), filepath.Join(dir, "2")
 	for path, content := range map[string]string{first: "apiVersion: v1\nkind: Config\n", second: shared} {
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(content), 0o600))
 	}
 	r := Rules{Files: []string{first, second}}
 	p, err := r.PlanUse(context.Background(), "b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	mustApply(t, p, Backups(folder(t)))
 	list, err := r.List(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, c := range list {
 		if c.Current != (c.Name == "b") {
 			t.Errorf("%s: current %v", c.Name, c.Current)

@@ -18,21 +18,15 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/test/must"
 )
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 func load(t testing.TB, name string) hsm.Attestation {
 	t.Helper()
 	b, err := os.ReadFile("testdata/" + name)
-	must(t, err)
+	must.OK(t, err)
 	a, err := DecodePEM(b)
-	must(t, err)
+	must.OK(t, err)
 	return a
 }
 
@@ -60,7 +54,7 @@ func TestGenuine(t *testing.T) {
 func TestRefused(t *testing.T) {
 	five, four := load(t, "yubikey5.pem"), load(t, "yubikey4.pem")
 	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	must.OK(t, err)
 	mine := newMaker(t)
 	for name, c := range map[string]struct {
 		a    hsm.Attestation
@@ -99,7 +93,7 @@ func TestLongKey(t *testing.T) {
 	long := sign(t, &x509.Certificate{SerialNumber: big.NewInt(3), NotAfter: time.Now().Add(time.Hour)}, m.device,
 		&rsa.PublicKey{N: n.Add(n, big.NewInt(1)), E: 65537}, m.key)
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	must.OK(t, err)
 	_, err = Verifier{}.Verify(hsm.Attestation{Statement: m.attest(t, k.Public()).Statement, Intermediate: long.Raw}, nil)
 	if !errors.Is(err, ErrUnknownIssuer) || !strings.Contains(err.Error(), "8193 bits") {
 		t.Errorf("a key of 8193 bits: %v", err)
@@ -111,11 +105,11 @@ func TestLongKey(t *testing.T) {
 func TestForgedByAttestedKey(t *testing.T) {
 	m := newMaker(t)
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	must.OK(t, err)
 	honest, err := x509.ParseCertificate(m.attest(t, k.Public()).Statement)
-	must(t, err)
+	must.OK(t, err)
 	soft, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	must.OK(t, err)
 	forged := sign(t, statement(), honest, soft.Public(), k)
 	_, err = Verifier{Roots: []*x509.Certificate{m.root, m.device}}.Verify(hsm.Attestation{Statement: forged.Raw,
 		Intermediate: honest.Raw}, nil)
@@ -128,14 +122,14 @@ func TestForgedByAttestedKey(t *testing.T) {
 func TestInsideRequest(t *testing.T) {
 	m := newMaker(t)
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	must.OK(t, err)
 	a := m.attest(t, k.Public())
 	req, err := csr.NewRequest(k, csr.Subject{User: "jane"}, csr.RequestOptions{ExtraExtensions: Extensions(a)})
-	must(t, err)
+	must.OK(t, err)
 	info, err := csr.InspectRequest(req)
-	must(t, err)
+	must.OK(t, err)
 	got, err := FromExtensions(info.Extensions)
-	must(t, err)
+	must.OK(t, err)
 	s, err := Verifier{Roots: []*x509.Certificate{m.root}}.Verify(got, info.PublicKey)
 	if err != nil || s.Serial != "4711" {
 		t.Errorf("%+v, %v", s, err)
@@ -170,9 +164,9 @@ type maker struct {
 func newMaker(t *testing.T) maker {
 	t.Helper()
 	rootKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	must.OK(t, err)
 	deviceKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	must.OK(t, err)
 	ca := func(name string) *x509.Certificate {
 		return &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
 			NotBefore: time.Now().Add(-time.Hour),
@@ -203,8 +197,8 @@ func sign(t *testing.T, template, parent *x509.Certificate, key crypto.PublicKey
 		parent = template
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, key, by)
-	must(t, err)
+	must.OK(t, err)
 	cert, err := x509.ParseCertificate(der)
-	must(t, err)
+	must.OK(t, err)
 	return cert
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // node is a DER value with what is in it.
@@ -163,9 +164,7 @@ func newForge(f *testing.F) *forge {
 	g := &forge{now: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}
 	for i := range g.keys {
 		key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), append(make([]byte, 31), byte(i+1)))
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.OK(f, err)
 		g.keys[i] = key
 	}
 	create := func(template, parent *x509.Certificate, key, by int) *x509.Certificate {
@@ -174,13 +173,9 @@ func newForge(f *testing.F) *forge {
 			parent = template
 		}
 		der, err := x509.CreateCertificate(rand.Reader, template, parent, g.keys[key].Public(), g.keys[by])
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.OK(f, err)
 		cert, err := x509.ParseCertificate(der)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must.OK(f, err)
 		return cert
 	}
 	ca := func(name string) *x509.Certificate {
@@ -322,9 +317,7 @@ func (g *forge) check(t *testing.T, a hsm.Attestation, statementBy, deviceBy int
 func differs(t *testing.T, key any) any {
 	t.Helper()
 	other, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), append(make([]byte, 31), 99))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if hsm.SameKey(key, other.Public()) {
 		t.Fatal("the key is the one to differ from")
 	}

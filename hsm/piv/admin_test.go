@@ -19,28 +19,29 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/piv/applet"
 	"github.com/kubehsm/kubehsm/hsm/piv/pcsc"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
 func newP256(t *testing.T) *ecdsa.PrivateKey {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	must.OK(t, err)
 	return k
 }
 
 func selfSigned(t *testing.T) *x509.Certificate {
 	t.Helper()
 	cert, err := hsmtest.Certify(newP256(t), "test")
-	must(t, err)
+	must.OK(t, err)
 	return cert
 }
 
 func (r *rig) certify(t *testing.T, slot string) *x509.Certificate {
 	t.Helper()
 	cert, err := hsmtest.Certify(r.signer(t, slot, typing(t)), "test")
-	must(t, err)
-	must(t, r.tok.StoreCertificate(t.Context(), hsm.URI{Scheme: hsm.SchemePIV, Slot: slot}, cert, typing(t)))
+	must.OK(t, err)
+	must.OK(t, r.tok.StoreCertificate(t.Context(), hsm.URI{Scheme: hsm.SchemePIV, Slot: slot}, cert, typing(t)))
 	return cert
 }
 
@@ -48,20 +49,20 @@ func TestChangePIN(t *testing.T) {
 	r := newRig(t, vcard.Config{})
 	ctx := t.Context()
 	p := hsmtest.NewScript(t, hsmtest.PIN("999999"), hsmtest.PIN("135790"), hsmtest.PIN(vcard.DefaultPIN))
-	must(t, r.tok.ChangePIN(ctx, hsm.PIVPIN, p))
+	must.OK(t, r.tok.ChangePIN(ctx, hsm.PIVPIN, p))
 	if asked := p.PINs(); !asked[1].New || asked[2].Again == "" || !r.card.CheckPIN("135790") {
 		t.Errorf("asked %+v", asked)
 	}
 	p = hsmtest.NewScript(t, hsmtest.PIN(vcard.DefaultPUK), hsmtest.PIN("12345678"), hsmtest.PIN("13579024"))
-	must(t, r.tok.ChangePIN(ctx, hsm.PUK, p))
+	must.OK(t, r.tok.ChangePIN(ctx, hsm.PUK, p))
 	if asked := p.PINs(); asked[0].Kind != hsm.PUK || asked[0].Retries != 3 || asked[2].Again == "" ||
 		!r.card.CheckPUK("13579024") {
 		t.Errorf("asked %+v", asked)
 	}
 	r.card.SetPINRetries(0)
 	want(t, r.tok.Unlock(ctx, hsmtest.NewScript(t)), hsm.ErrPINLocked)
-	must(t, r.tok.Unblock(ctx, hsmtest.NewScript(t, hsmtest.PIN("13579024"), hsmtest.PIN("246802"))))
-	must(t, r.tok.Unlock(ctx, hsmtest.NewScript(t, hsmtest.PIN("246802"))))
+	must.OK(t, r.tok.Unblock(ctx, hsmtest.NewScript(t, hsmtest.PIN("13579024"), hsmtest.PIN("246802"))))
+	must.OK(t, r.tok.Unlock(ctx, hsmtest.NewScript(t, hsmtest.PIN("246802"))))
 	r.forgotten(t, "after all this")
 }
 
@@ -85,18 +86,18 @@ func TestProbesDoNothing(t *testing.T) {
 		t.Run(p.Name, func(t *testing.T) {
 			r := newRig(t, p.Config)
 			c, err := pcsc.New().Connect(t.Context(), r.lab.Reader(0), r.d.cards.patience)
-			must(t, err)
+			must.OK(t, err)
 			s, err := applet.Open(t.Context(), new(applet.Operation), c)
-			must(t, err)
+			must.OK(t, err)
 			st, err := s.Management.State()
-			must(t, err)
+			must.OK(t, err)
 			_, key := r.card.ManagementKey()
-			must(t, s.Management.Authenticate(st, key, func() func() { return func() {} }))
-			must(t, s.PINs.Verify(hsm.NewSecret([]byte(vcard.DefaultPIN))))
+			must.OK(t, s.Management.Authenticate(st, key, func() func() { return func() {} }))
+			must.OK(t, s.PINs.Verify(hsm.NewSecret([]byte(vcard.DefaultPIN))))
 			asked := len(r.card.Log())
 			_, err = s.Ask()
-			must(t, err)
-			must(t, c.End(true))
+			must.OK(t, err)
+			must.OK(t, c.End(true))
 			for _, e := range r.card.Log()[asked:] {
 				wrong := e.INS == vcard.INSGenerate && e.P2 != 0x7f ||
 					e.INS == vcard.INSMoveKey && e.P1 != 0x7f || e.INS == vcard.INSSetManagement && e.P1 != 0x7f
@@ -123,7 +124,7 @@ func TestManagementKey(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, vcard.Config{Firmware: c.fw})
 			key, err := r.tok.SetManagementKey(t.Context(), hsm.ManagementKeyOptions{Algorithm: c.alg}, hsmtest.NewScript(t))
-			must(t, err)
+			must.OK(t, err)
 			if alg, have := r.card.ManagementKey(); alg != c.code || !bytes.Equal(have, key.Bytes()) {
 				t.Fatalf("the card has another key (%02x)", alg)
 			}
@@ -143,11 +144,11 @@ func TestProtectedManagementKey(t *testing.T) {
 	r := newRig(t, vcard.Config{})
 	key, err := r.tok.SetManagementKey(t.Context(), hsm.ManagementKeyOptions{Algorithm: hsm.AES256, Protect: true},
 		typing(t))
-	must(t, err)
-	must(t, r.tok.Lock())
+	must.OK(t, err)
+	must.OK(t, r.tok.Lock())
 	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, hsmtest.NewScript(t, hsmtest.PIN(vcard.DefaultPIN)))
 	d, err := r.tok.Details(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	if m := d.ManagementKey; !m.Protected || m.Default || m.Algorithm != hsm.AES256 {
 		t.Errorf("%+v", m)
 	}
@@ -160,7 +161,7 @@ func TestProtectedManagementKey(t *testing.T) {
 	}
 	// And away again.
 	fresh, err := r.tok.SetManagementKey(t.Context(), hsm.ManagementKeyOptions{}, typing(t))
-	must(t, err)
+	must.OK(t, err)
 	if got := r.card.Object(0x5fc109); bytes.Contains(got, key.Bytes()) || bytes.Contains(got, fresh.Bytes()) {
 		t.Error("a key is left on the card")
 	}
@@ -175,7 +176,7 @@ func TestManagementKeyHalfWay(t *testing.T) {
 	r := newRig(t, vcard.Config{})
 	r.card.Fail(vcard.Fault{INS: vcard.INSSetManagement, SW: 0x6f00, After: true, Times: 1})
 	key, err := r.tok.SetManagementKey(t.Context(), hsm.ManagementKeyOptions{Protect: true}, typing(t))
-	must(t, err)
+	must.OK(t, err)
 	if _, have := r.card.ManagementKey(); !bytes.Equal(have, key.Bytes()) {
 		t.Error("another key is in force")
 	}
@@ -212,7 +213,7 @@ func TestManagementKeyInterrupted(t *testing.T) {
 				r := newRig(t, vcard.Config{})
 				if !first {
 					_, err := r.tok.SetManagementKey(t.Context(), protect, typing(t))
-					must(t, err)
+					must.OK(t, err)
 				}
 				at.Unplug, at.Times = true, 1
 				if at.INS == vcard.INSSetManagement {
@@ -228,7 +229,7 @@ func TestManagementKeyInterrupted(t *testing.T) {
 				r.tok = r.open(t, hsm.URI{Scheme: hsm.SchemePIV})
 				r.generate(t, hsm.GenerateOptions{Slot: "9a"}, hsmtest.Typing(t, vcard.DefaultPIN))
 				key, err := r.tok.SetManagementKey(t.Context(), protect, typing(t))
-				must(t, err)
+				must.OK(t, err)
 				if _, have := r.card.ManagementKey(); !bytes.Equal(have, key.Bytes()) {
 					t.Error("another key is in force")
 				}
@@ -248,14 +249,14 @@ func TestReset(t *testing.T) {
 		t.Fatal("a declined reset spent tries")
 	}
 	p := hsmtest.NewScript(t, hsmtest.Yes())
-	must(t, r.tok.Reset(t.Context(), p))
+	must.OK(t, r.tok.Reset(t.Context(), p))
 	if c := p.Prompts()[0].Confirm; c.Type != "12345678" {
 		t.Errorf("asked %+v", c)
 	}
 	if s, err := r.tok.Slots(t.Context(), nil); err != nil || len(s) != 0 {
 		t.Errorf("%d slots left, %v", len(s), err)
 	}
-	must(t, r.tok.Unlock(t.Context(), typing(t)))
+	must.OK(t, r.tok.Unlock(t.Context(), typing(t)))
 }
 
 func TestAllSlots(t *testing.T) {
@@ -266,7 +267,7 @@ func TestAllSlots(t *testing.T) {
 	r.place(0x9c, selfSigned(t).Raw)
 	r.card.SetObject(0x5fc10b, []byte("nonsense"))
 	all, err := r.tok.AllSlots(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	problems := map[string]string{}
 	for _, s := range all {
 		problems[s.ID] = s.Problem
@@ -318,7 +319,7 @@ func TestGiveUpTooLate(t *testing.T) {
 		}
 	})
 	key, err := r.tok.SetManagementKey(ctx, hsm.ManagementKeyOptions{Protect: true}, typing(t))
-	must(t, err)
+	must.OK(t, err)
 	if _, have := r.card.ManagementKey(); !bytes.Equal(have, key.Bytes()) {
 		t.Error("another key is in force than the one returned")
 	}
@@ -332,7 +333,7 @@ func TestGiveUpTooLate(t *testing.T) {
 	want(t, err, context.Canceled)
 	r.card.OnCommand(nil)
 	all, err := r.tok.Slots(t.Context(), nil) // waits until the card is free
-	must(t, err)
+	must.OK(t, err)
 	if len(all) != 0 || r.card.Public(0x9a) != nil {
 		t.Error("a key is left that nobody heard of")
 	}
@@ -342,8 +343,8 @@ func TestGiveUpTooLate(t *testing.T) {
 // TestClosedDriver: its tokens are dead.
 func TestClosedDriver(t *testing.T) {
 	r := newRig(t, vcard.Config{})
-	must(t, r.tok.Unlock(t.Context(), typing(t)))
-	must(t, r.d.Close())
+	must.OK(t, r.tok.Unlock(t.Context(), typing(t)))
+	must.OK(t, r.d.Close())
 	if r.tok.Unlocked() {
 		t.Error("the PIN is still held")
 	}

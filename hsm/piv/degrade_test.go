@@ -11,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/piv/applet"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -28,20 +29,20 @@ func TestOnlyACertificate(t *testing.T) {
 		}
 		r.card.SetKey(slot, k, pin, 1)
 		cert, err := hsmtest.Certify(k, "test")
-		must(t, err)
+		must.OK(t, err)
 		r.place(slot, cert.Raw)
 	}
 	got, err := r.tok.Slot(t.Context(), hsm.URI{Scheme: hsm.SchemePIV, Slot: "9a"})
-	must(t, err)
+	must.OK(t, err)
 	if k := got.Key; k == nil || k.Origin != "" || k.PIN != hsm.PINDefault || k.Touch != hsm.TouchDefault {
 		t.Fatalf("%+v", got.Key)
 	}
 	// The PIN once, for the slot that wants it; a touch may be awaited.
-	must(t, sign(r.signer(t, "9e", hsmtest.NewScript(t))))
+	must.OK(t, sign(r.signer(t, "9e", hsmtest.NewScript(t))))
 	p := hsmtest.NewScript(t, hsmtest.PIN(vcard.DefaultPIN))
 	s := r.signer(t, "9a", p)
-	must(t, sign(s))
-	must(t, sign(s))
+	must.OK(t, sign(s))
+	must.OK(t, sign(s))
 	r.forgotten(t, "after signing")
 
 	// Another key under the same certificate gives itself away.
@@ -54,7 +55,7 @@ func TestOnlyACertificate(t *testing.T) {
 	want(t, err, hsm.ErrOccupied)
 	want(t, r.tok.Delete(t.Context(), got.URI, typing(t)), hsm.ErrUnsupported)
 	d, err := r.tok.Details(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	if d.PIN == nil || d.PIN.Left != 3 || d.PUK != nil || d.IdentityFrom != applet.FromGUID {
 		t.Errorf("%+v", d)
 	}
@@ -64,20 +65,20 @@ func TestOnlyACertificate(t *testing.T) {
 func TestLongAnswers(t *testing.T) {
 	r := newRig(t, vcard.Config{})
 	k, err := rsa.GenerateKey(rand.Reader, 2048)
-	must(t, err)
+	must.OK(t, err)
 	if !r.card.SetKey(0x9a, k, 2, 1) {
 		t.Fatal("no such key")
 	}
-	must(t, sign(r.signer(t, "9a", typing(t))))
+	must.OK(t, sign(r.signer(t, "9a", typing(t))))
 	cert := r.certify(t, "9a")
 	got, err := r.tok.Slot(t.Context(), hsm.URI{Scheme: hsm.SchemePIV, Slot: "9a"})
-	must(t, err)
+	must.OK(t, err)
 	if !got.CertificateMatches() || !got.Certificate.Equal(cert) || got.Key.Origin != hsm.Imported ||
 		got.Key.Algorithm != hsm.RSA2048 {
 		t.Errorf("%+v", got.Key)
 	}
 	r.card.Fail(vcard.Fault{INS: vcard.INSPutData, SW: 0x6a84, Times: 1})
-	must(t, r.tok.StoreCertificate(t.Context(), got.URI, cert, typing(t))) // The card has the certificate already.
+	must.OK(t, r.tok.StoreCertificate(t.Context(), got.URI, cert, typing(t))) // The card has the certificate already.
 	r.card.SetObject(0x5fc105, nil)
 	r.card.Fail(vcard.Fault{INS: vcard.INSPutData, SW: 0x6a84, Times: 1})
 	err = r.tok.StoreCertificate(t.Context(), got.URI, cert, typing(t))

@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/piv/pcsc"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -35,18 +36,18 @@ func kind(t *testing.T, name string) vcard.Config {
 func TestResetGivesAnotherIdentity(t *testing.T) {
 	r := newRig(t, kind(t, "serial 0, new CHUID at reset"))
 	before, err := r.tok.Info(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	if len(before.Serial) != 32 {
 		t.Fatalf("serial %q: the card says 0", before.Serial)
 	}
-	must(t, r.tok.Reset(t.Context(), hsmtest.NewScript(t, hsmtest.Yes())))
+	must.OK(t, r.tok.Reset(t.Context(), hsmtest.NewScript(t, hsmtest.Yes())))
 	after, err := r.tok.Info(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	if after.Serial == before.Serial || len(after.Serial) != 32 {
 		t.Errorf("serial %q after %q", after.Serial, before.Serial)
 	}
 	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
-	must(t, sign(r.signer(t, "9a", typing(t))))
+	must.OK(t, sign(r.signer(t, "9a", typing(t))))
 	r.open(t, after.URI())
 	_, err = r.d.Open(t.Context(), before.URI())
 	want(t, err, hsm.ErrNoToken)
@@ -71,17 +72,17 @@ func TestNotesKeptButRefused(t *testing.T) {
 	config.Ways.Management = 0 // the factory's key, which needs no question
 	r := newRig(t, config)
 	key, err := r.tok.SetManagementKey(t.Context(), hsm.ManagementKeyOptions{Protect: true}, typing(t))
-	must(t, err)
+	must.OK(t, err)
 	set := r.card.Count(vcard.INSSetManagement)
 	if _, have := r.card.ManagementKey(); string(have) != string(key.Bytes()) || set != 1 {
 		t.Errorf("another key is in force, or %d were set", set)
 	}
 	d, err := r.tok.Details(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	if !d.ManagementKey.Protected {
 		t.Error("the card does not count as one that keeps its key")
 	}
-	must(t, r.tok.Lock())
+	must.OK(t, r.tok.Lock())
 	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, hsmtest.NewScript(t, hsmtest.PIN(vcard.DefaultPIN)))
 }
 
@@ -100,7 +101,7 @@ func TestSignaturesThatDoNotVerify(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, config)
 			o := hsm.GenerateOptions{Slot: "9a", Algorithm: hsm.Ed25519}
-			must(t, r.tok.Unlock(t.Context(), typing(t)))
+			must.OK(t, r.tok.Unlock(t.Context(), typing(t)))
 			_, err := r.tok.Generate(t.Context(), o, hsmtest.NewScript(t))
 			want(t, err, hsm.ErrUnsupported)
 			if !strings.Contains(hint.Of(err), "--algorithm ecdsa-p256") {
@@ -111,7 +112,7 @@ func TestSignaturesThatDoNotVerify(t *testing.T) {
 			}
 			r.forgotten(t, "after it")
 			// Nobody has given the PIN: the first signature tells.
-			must(t, r.tok.Lock())
+			must.OK(t, r.tok.Lock())
 			o.Overwrite = true
 			r.generate(t, o, hsmtest.NewScript(t))
 			err = signEd(r.signer(t, "9a", typing(t)))
@@ -121,7 +122,7 @@ func TestSignaturesThatDoNotVerify(t *testing.T) {
 			}
 			o.Algorithm = hsm.ECDSAP256
 			r.generate(t, o, hsmtest.NewScript(t))
-			must(t, sign(r.signer(t, "9a", nil)))
+			must.OK(t, sign(r.signer(t, "9a", nil)))
 		})
 	}
 }
@@ -134,10 +135,10 @@ func TestPlainCardKeepsTrackOfItsKey(t *testing.T) {
 	again := New(Options{})
 	defer again.Close()
 	tok, err := again.Open(t.Context(), made.URI.TokenOnly())
-	must(t, err)
+	must.OK(t, err)
 	defer tok.Close()
 	found, err := tok.Slot(t.Context(), made.URI)
-	must(t, err)
+	must.OK(t, err)
 	if found.Key == nil || !hsm.SameKey(found.Key.Public, made.Key.Public) || found.Certificate != nil ||
 		found.Key.Origin != "" || found.Problem != "" {
 		t.Fatalf("%+v, %+v", found, found.Key)
@@ -149,7 +150,7 @@ func TestPlainCardKeepsTrackOfItsKey(t *testing.T) {
 	if err != nil || !found.CertificateMatches() || !found.Certificate.Equal(cert) {
 		t.Errorf("%+v, %v", found, err)
 	}
-	must(t, sign(r.signer(t, "9a", typing(t))))
+	must.OK(t, sign(r.signer(t, "9a", typing(t))))
 }
 
 // TestNamelessCardsAreNotMixedUp: a card with nothing to be known by is the one that was
@@ -157,7 +158,7 @@ func TestPlainCardKeepsTrackOfItsKey(t *testing.T) {
 func TestNamelessCardsAreNotMixedUp(t *testing.T) {
 	nameless := vcard.Config{Without: vcard.Serial | vcard.Version | vcard.Metadata}
 	r := newRig(t, nameless)
-	must(t, r.tok.Unlock(t.Context(), typing(t)))
+	must.OK(t, r.tok.Unlock(t.Context(), typing(t)))
 	other := vcard.New(nameless)
 	r.lab.Insert(t, 0, other)
 	_, err := r.tok.Info(t.Context())
@@ -182,7 +183,7 @@ func TestNamelessCardsAreNotMixedUp(t *testing.T) {
 func TestSlowCard(t *testing.T) {
 	r := newRig(t, vcard.Config{})
 	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
-	must(t, r.tok.Unlock(t.Context(), typing(t)))
+	must.OK(t, r.tok.Unlock(t.Context(), typing(t)))
 	const signers, rounds = 12, 2
 	var all []crypto.Signer
 	for range signers {
@@ -190,7 +191,7 @@ func TestSlowCard(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	impatient, err := r.tok.Signer(ctx, hsm.URI{Scheme: hsm.SchemePIV, Slot: "9a"}, nil, nil)
-	must(t, err)
+	must.OK(t, err)
 	r.card.SetDelay(4 * time.Millisecond)
 	var mu sync.Mutex
 	var order []int
@@ -242,7 +243,7 @@ func TestSlowCard(t *testing.T) {
 func TestOthersGetTheCard(t *testing.T) {
 	r := newRig(t, vcard.Config{})
 	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
-	must(t, r.tok.Unlock(t.Context(), typing(t)))
+	must.OK(t, r.tok.Unlock(t.Context(), typing(t)))
 	r.card.SetDelay(10 * time.Millisecond)
 	r.d.cards.row = 100 * time.Millisecond
 	stop := make(chan struct{})
@@ -269,7 +270,7 @@ func TestOthersGetTheCard(t *testing.T) {
 			t.Errorf("turn %d: %v", i, err)
 			break
 		}
-		must(t, card.End(false))
+		must.OK(t, card.End(false))
 	}
 	close(stop)
 	wg.Wait()
@@ -283,7 +284,7 @@ func TestLongReadingLetsOthersIn(t *testing.T) {
 	r.card.SetDelay(2 * time.Millisecond) // All slots take more than two rows.
 	before := len(r.card.Log())
 	_, err := r.tok.AllSlots(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	holds := 0
 	for _, e := range r.card.Log()[before:] {
 		if e.INS == getVersion {

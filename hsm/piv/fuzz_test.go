@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/piv/pcsc"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // codeP256 is the code of ecdsa-p256, see [applet.AlgorithmCode].
@@ -57,9 +58,7 @@ func FuzzAnswers(f *testing.F) {
 	f.Add(framed(ok, []byte{4, 3, 5, 0x90, 0}, []byte{0x61, 0xff}, []byte{0x6c, 4}, []byte{0x63, 0xc2}))
 	f.Add(framed([]byte{0x6a, 0x82}))
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	f.Fuzz(func(t *testing.T, answers []byte) {
 		d := New(Options{})
 		d.cards.system = bench{answers}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -37,7 +38,7 @@ func TestKilledOnACard(t *testing.T) {
 				r.certify(t, "82")
 				ended := r.endAfter(t, c.first, step, c.do)
 				slots, err := r.tok.Slots(t.Context(), nil)
-				must(t, err)
+				must.OK(t, err)
 				halves := 0
 				for _, s := range slots {
 					if s.Half == "" {
@@ -47,7 +48,7 @@ func TestKilledOnACard(t *testing.T) {
 					if s.ID != "82" || s.Half != c.half {
 						t.Errorf("after step %d slot %s has %q", step, s.ID, s.Half)
 					}
-					must(t, r.tok.Delete(t.Context(), s.URI, typing(t)))
+					must.OK(t, r.tok.Delete(t.Context(), s.URI, typing(t)))
 				}
 				if step == 0 && halves != 1 || !ended && halves != 0 {
 					t.Errorf("after step %d there are %d halves", step, halves)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -34,9 +35,7 @@ func newRig(t *testing.T, config vcard.Config) *rig {
 func (r *rig) open(t *testing.T, u hsm.URI) *Token {
 	t.Helper()
 	tok, err := r.d.Open(t.Context(), u)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { tok.Close() })
 	return tok.(*Token)
 }
@@ -46,18 +45,14 @@ func typing(t *testing.T) *hsmtest.Script { return hsmtest.Typing(t, vcard.Defau
 func (r *rig) generate(t *testing.T, o hsm.GenerateOptions, p hsm.Prompter) hsm.Slot {
 	t.Helper()
 	slot, err := r.tok.Generate(t.Context(), o, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return slot
 }
 
 func (r *rig) signer(t *testing.T, slot string, p hsm.Prompter) crypto.Signer {
 	t.Helper()
 	s, err := r.tok.Signer(t.Context(), hsm.URI{Scheme: hsm.SchemePIV, Slot: slot}, nil, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }
 
@@ -71,13 +66,6 @@ func want(t *testing.T, err, target error) {
 	t.Helper()
 	if !errors.Is(err, target) {
 		t.Fatalf("error %v, want %v", err, target)
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

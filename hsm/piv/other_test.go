@@ -16,13 +16,14 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
 func (r *rig) pivgo(t *testing.T) *pivgo.YubiKey {
 	t.Helper()
 	yk, err := pivgo.Open(r.lab.Reader(0))
-	must(t, err)
+	must.OK(t, err)
 	return yk
 }
 
@@ -31,47 +32,47 @@ func (r *rig) pivgo(t *testing.T) *pivgo.YubiKey {
 func TestAsPIVGo(t *testing.T) {
 	r := newRig(t, vcard.Config{})
 	key, err := r.tok.SetManagementKey(t.Context(), hsm.ManagementKeyOptions{Protect: true}, typing(t))
-	must(t, err)
+	must.OK(t, err)
 	slot := r.generate(t, hsm.GenerateOptions{Slot: "9a", PIN: hsm.PINAlways, Touch: hsm.TouchCached}, typing(t))
 	cert := r.certify(t, "9a")
 
 	yk := r.pivgo(t)
 	info, err := yk.KeyInfo(pivgo.SlotAuthentication)
-	must(t, err)
+	must.OK(t, err)
 	if info.PINPolicy != pivgo.PINPolicyAlways || info.TouchPolicy != pivgo.TouchPolicyCached ||
 		info.Origin != pivgo.OriginGenerated ||
 		!hsm.SameKey(info.PublicKey, slot.Key.Public) {
 		t.Errorf("piv-go reads %+v", info)
 	}
 	got, err := yk.Certificate(pivgo.SlotAuthentication)
-	must(t, err)
+	must.OK(t, err)
 	if !got.Equal(cert) {
 		t.Error("piv-go reads another certificate")
 	}
 	m, err := yk.Metadata(vcard.DefaultPIN)
-	must(t, err)
+	must.OK(t, err)
 	if m.ManagementKey == nil || !bytes.Equal(*m.ManagementKey, key.Bytes()) {
 		t.Error("piv-go does not find the protected management key")
 	}
 	priv, err := yk.PrivateKey(pivgo.SlotAuthentication, info.PublicKey, pivgo.KeyAuth{PIN: vcard.DefaultPIN})
-	must(t, err)
+	must.OK(t, err)
 	sum := sha256.Sum256([]byte("kubehsm"))
 	sig, err := priv.(crypto.Signer).Sign(rand.Reader, sum[:], crypto.SHA256)
-	must(t, err)
+	must.OK(t, err)
 	if !verifies(slot.Key.Public, sum[:], sig, crypto.SHA256) {
 		t.Error("piv-go's signature does not verify")
 	}
 	statement, err := yk.Attest(pivgo.SlotAuthentication)
-	must(t, err)
-	must(t, yk.Close())
+	must.OK(t, err)
+	must.OK(t, yk.Close())
 
 	a, err := r.tok.Attest(t.Context(), slot.URI)
-	must(t, err)
+	must.OK(t, err)
 	roots := []*x509.Certificate{vcard.DefaultCA().Certificate}
 	for _, der := range [][]byte{a.Statement, statement.Raw} {
 		s, err := attest.Verifier{Roots: roots}.Verify(hsm.Attestation{Statement: der, Intermediate: a.Intermediate},
 			slot.Key.Public)
-		must(t, err)
+		must.OK(t, err)
 		if s.String() != "generated on YubiKey 5C 12345678, firmware 5.7.1, PIN always, touch cached" {
 			t.Errorf("it says %q", s)
 		}
@@ -84,9 +85,9 @@ func TestYubikeyAgentsKey(t *testing.T) {
 	r := newRig(t, vcard.Config{Firmware: [3]byte{5, 4, 3}})
 	yk := r.pivgo(t)
 	own := bytes.Clone(ownKey)
-	must(t, yk.SetManagementKey(pivgo.DefaultManagementKey, own))
-	must(t, yk.SetMetadata(own, &pivgo.Metadata{ManagementKey: &own}))
-	must(t, yk.Close())
+	must.OK(t, yk.SetManagementKey(pivgo.DefaultManagementKey, own))
+	must.OK(t, yk.SetMetadata(own, &pivgo.Metadata{ManagementKey: &own}))
+	must.OK(t, yk.Close())
 	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, hsmtest.NewScript(t, hsmtest.PIN(vcard.DefaultPIN)))
 	r.forgotten(t, "after all")
 }
@@ -97,7 +98,7 @@ func TestDoesNotAttest(t *testing.T) {
 	slot := r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
 	r.card.Fail(vcard.Fault{INS: vcard.INSAttest, SW: 0x9000, Data: []byte("nonsense"), Times: 1})
 	a, err := r.tok.Attest(t.Context(), slot.URI)
-	must(t, err)
+	must.OK(t, err)
 	_, err = attest.Parse(a)
 	want(t, err, attest.ErrMalformed)
 	r.card.Fail(vcard.Fault{INS: vcard.INSAttest, SW: 0x6d00, Times: 1})
@@ -119,7 +120,7 @@ func TestFaults(t *testing.T) {
 	r := newRig(t, vcard.Config{})
 	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
 	s := r.signer(t, "9a", typing(t))
-	must(t, sign(s))
+	must.OK(t, sign(s))
 	for _, ins := range []byte{vcard.INSAuthenticate, vcard.INSGetMetadata, vcard.INSGetSerial, vcard.INSVerify,
 		vcard.INSSelect} {
 		for _, f := range []vcard.Fault{{SW: 0x6f00}, {SW: 0x9000, Data: []byte{0x7c, 0x82, 0xff, 0xff}}, {SW: 0x6985}} {
@@ -134,7 +135,7 @@ func TestFaults(t *testing.T) {
 			if err == nil && ins == vcard.INSAuthenticate {
 				t.Errorf("%02x %04x: signed", ins, f.SW)
 			}
-			must(t, r.tok.Unlock(t.Context(), typing(t)))
+			must.OK(t, r.tok.Unlock(t.Context(), typing(t)))
 			if err := sign(r.signer(t, "9a", typing(t))); err != nil {
 				t.Fatalf("after %02x %04x: %v", ins, f.SW, err)
 			}

@@ -9,15 +9,15 @@ import (
 	"crypto/rsa"
 	"math/big"
 	"testing"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // FuzzPrepare: what a card is given to sign for any digest and options, or a refusal. A
 // card that signs it makes a signature that verifies.
 func FuzzPrepare(f *testing.F) {
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	curve := map[byte]*ecdsa.PrivateKey{}
 	for i, c := range []elliptic.Curve{elliptic.P256(), elliptic.P384()} {
 		if curve[byte(i)], err = ecdsa.GenerateKey(c, rand.Reader); err != nil {
@@ -25,9 +25,7 @@ func FuzzPrepare(f *testing.F) {
 		}
 	}
 	_, edKey, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	for kind := range byte(4) {
 		f.Add(kind, make([]byte, 32), uint(crypto.SHA256), false, 0)
 		f.Add(kind, make([]byte, 64), uint(crypto.SHA512), true, rsa.PSSSaltLengthEqualsHash)

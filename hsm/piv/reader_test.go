@@ -17,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/piv/applet"
 	"github.com/kubehsm/kubehsm/hsm/piv/pcsc"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -25,7 +26,7 @@ func TestOddReaders(t *testing.T) {
 	lab := vcard.ForTest(t)
 	d := New(Options{})
 	l, err := d.List(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	if len(l.Tokens) != 0 || len(l.Problems) != vcard.Slots || !errors.Is(l.Problems[0].Err, pcsc.ErrNoCard) {
 		t.Errorf("empty readers: %+v", l)
 	}
@@ -35,7 +36,7 @@ func TestOddReaders(t *testing.T) {
 	lab.Insert(t, 0, vcard.New(vcard.Config{Without: vcard.PIV}))
 	lab.Insert(t, 1, vcard.New(vcard.Config{}))
 	l, err = d.List(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	if len(l.Tokens) != 1 || l.Tokens[0].Reader != lab.Reader(1) || l.Tokens[0].Firmware != "5.7.1" {
 		t.Errorf("tokens %+v", l.Tokens)
 	}
@@ -51,17 +52,17 @@ func TestOddReaders(t *testing.T) {
 func TestBusy(t *testing.T) {
 	r := newRig(t, vcard.Config{})
 	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
-	must(t, r.tok.Unlock(t.Context(), typing(t)))
+	must.OK(t, r.tok.Unlock(t.Context(), typing(t)))
 	patience := r.d.cards.patience
 	ctx, err := scard.EstablishContext()
-	must(t, err)
+	must.OK(t, err)
 	defer ctx.Release()
 	for name, mode := range map[string]scard.ShareMode{"exclusive": scard.ShareExclusive,
 		"transaction": scard.ShareShared} {
 		t.Run(name, func(t *testing.T) {
 			c, err := ctx.Connect(r.lab.Reader(0), mode, scard.ProtocolAny)
-			must(t, err)
-			must(t, c.BeginTransaction())
+			must.OK(t, err)
+			must.OK(t, c.BeginTransaction())
 			r.d.cards.patience = 50 * time.Millisecond
 			err = sign(r.signerQuietly())
 			want(t, err, hsm.ErrBusy)
@@ -69,16 +70,16 @@ func TestBusy(t *testing.T) {
 				t.Error("no hint")
 			}
 			l, err := r.d.List(t.Context())
-			must(t, err)
+			must.OK(t, err)
 			if len(l.Tokens) != 0 || len(l.Problems) != 2 || !errors.Is(l.Problems[0].Err, hsm.ErrBusy) {
 				t.Errorf("listed as %+v", l)
 			}
 			_, err = r.d.Open(t.Context(), r.tok.card.about().URI())
 			want(t, err, hsm.ErrBusy)
 			r.d.cards.patience = patience
-			must(t, c.EndTransaction(scard.LeaveCard))
-			must(t, c.Disconnect(scard.LeaveCard))
-			must(t, sign(r.signer(t, "9a", nil)))
+			must.OK(t, c.EndTransaction(scard.LeaveCard))
+			must.OK(t, c.Disconnect(scard.LeaveCard))
+			must.OK(t, sign(r.signer(t, "9a", nil)))
 		})
 	}
 }
@@ -94,10 +95,10 @@ func TestBusyForAMoment(t *testing.T) {
 	r := newRig(t, vcard.Config{})
 	r.d.cards.patience = 20 * time.Second
 	ctx, err := scard.EstablishContext()
-	must(t, err)
+	must.OK(t, err)
 	defer ctx.Release()
 	c, err := ctx.Connect(r.lab.Reader(0), scard.ShareExclusive, scard.ProtocolAny)
-	must(t, err)
+	must.OK(t, err)
 	done := make(chan error, 1)
 	go func() { _, err := r.tok.Info(t.Context()); done <- err }()
 	select {
@@ -105,8 +106,8 @@ func TestBusyForAMoment(t *testing.T) {
 		t.Fatalf("did not wait: %v", err)
 	case <-time.After(100 * time.Millisecond): // long enough to have met the other program
 	}
-	must(t, c.Disconnect(scard.LeaveCard))
-	must(t, <-done)
+	must.OK(t, c.Disconnect(scard.LeaveCard))
+	must.OK(t, <-done)
 }
 
 // TestResetByAnother: a reset by another program is no event.
@@ -114,14 +115,14 @@ func TestResetByAnother(t *testing.T) {
 	r := newRig(t, vcard.Config{})
 	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
 	s := r.signer(t, "9a", typing(t))
-	must(t, sign(s))
+	must.OK(t, sign(s))
 	ctx, err := scard.EstablishContext()
-	must(t, err)
+	must.OK(t, err)
 	defer ctx.Release()
 	c, err := ctx.Connect(r.lab.Reader(0), scard.ShareShared, scard.ProtocolAny)
-	must(t, err)
-	must(t, c.Disconnect(scard.ResetCard))
-	must(t, sign(s))
+	must.OK(t, err)
+	must.OK(t, c.Disconnect(scard.ResetCard))
+	must.OK(t, sign(s))
 }
 
 // TestIdentity: what a card is known by when it tells less and less.
@@ -146,7 +147,7 @@ func TestIdentity(t *testing.T) {
 		if len(slot.URI.Serial) != 32 {
 			t.Fatalf("after the first key it is %s", slot.URI)
 		}
-		must(t, sign(r.signer(t, "9a", typing(t))))
+		must.OK(t, sign(r.signer(t, "9a", typing(t))))
 		if r.open(t, slot.URI).card.about().Serial != slot.URI.Serial {
 			t.Error("the slot's URI opens another")
 		}
@@ -211,7 +212,7 @@ func TestWatch(t *testing.T) {
 				t.Fatalf("change %d: woke up before: %v", what, <-done)
 			}
 			change()
-			must(t, <-done)
+			must.OK(t, <-done)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

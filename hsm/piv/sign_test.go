@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // hash256 is SHA-256 as an option.
@@ -19,9 +20,7 @@ func (hash256) HashFunc() crypto.Hash { return crypto.SHA256 }
 // TestRefusesToPad: input that no card may sign is refused.
 func TestRefusesToPad(t *testing.T) {
 	k, err := rsa.GenerateKey(rand.Reader, 1024)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name, c := range map[string]struct {
 		digest []byte
 		opts   crypto.SignerOpts
@@ -38,9 +37,7 @@ func TestRefusesToPad(t *testing.T) {
 		}
 	}
 	pub, _, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := prepare(nil, pub, make([]byte, 64), crypto.SHA512); !errors.Is(err, hsm.ErrUnsupported) {
 		t.Errorf("Ed25519ph: %v", err)
 	}

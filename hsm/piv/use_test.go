@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/piv/applet"
 	"github.com/kubehsm/kubehsm/hsm/piv/pcsc"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -26,11 +27,11 @@ func TestLeavesNothingProved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, vcard.Config{Without: lacks})
-			must(t, r.tok.Unlock(t.Context(), typing(t)))
+			must.OK(t, r.tok.Unlock(t.Context(), typing(t)))
 			r.forgotten(t, "after Unlock")
 			r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
 			r.forgotten(t, "after Generate")
-			must(t, sign(r.signer(t, "9a", nil)))
+			must.OK(t, sign(r.signer(t, "9a", nil)))
 			r.forgotten(t, "after Sign")
 		})
 	}
@@ -40,15 +41,15 @@ func TestLeavesNothingProved(t *testing.T) {
 func TestLockClearsForeignVerification(t *testing.T) {
 	r := newRig(t, vcard.Config{})
 	c, err := pcsc.New().Connect(t.Context(), r.lab.Reader(0), r.d.cards.patience)
-	must(t, err)
+	must.OK(t, err)
 	s, err := applet.Open(t.Context(), new(applet.Operation), c)
-	must(t, err)
-	must(t, s.PINs.Verify(hsm.NewSecret([]byte(vcard.DefaultPIN))))
-	must(t, c.End(false))
+	must.OK(t, err)
+	must.OK(t, s.PINs.Verify(hsm.NewSecret([]byte(vcard.DefaultPIN))))
+	must.OK(t, c.End(false))
 	if !r.card.Verified() {
 		t.Fatal("not verified: the test tests nothing")
 	}
-	must(t, r.tok.Lock())
+	must.OK(t, r.tok.Lock())
 	r.forgotten(t, "after Lock")
 }
 
@@ -60,7 +61,7 @@ func TestPolicies(t *testing.T) {
 			if slot.Key.PIN != pin || slot.Key.Touch != touch {
 				t.Errorf("made with %s, %s: %+v", pin, touch, slot.Key)
 			}
-			must(t, r.tok.Lock())
+			must.OK(t, r.tok.Lock())
 			var answers []hsmtest.Answer
 			if pin != hsm.PINNever {
 				answers = append(answers, hsmtest.PIN(vcard.DefaultPIN))
@@ -68,7 +69,7 @@ func TestPolicies(t *testing.T) {
 			p := hsmtest.NewScript(t, answers...)
 			s := r.signer(t, "9c", p)
 			for range 3 {
-				must(t, sign(s))
+				must.OK(t, sign(s))
 			}
 			touches := len(p.Prompts()) - len(p.PINs())
 			if shown := map[bool]int{true: 3, false: 0}[touch != hsm.TouchNever]; touches != shown || p.Waiting() != 0 {
@@ -90,7 +91,7 @@ func TestTouchNeverComes(t *testing.T) {
 	}
 	r.forgotten(t, "after a missed touch")
 	r.card.SetTouch(func(byte, <-chan struct{}) bool { return true })
-	must(t, sign(r.signer(t, "9a", nil)))
+	must.OK(t, sign(r.signer(t, "9a", nil)))
 }
 
 // TestGiveUpWaitingForTouch: a cancelled signature returns at once, its
@@ -103,7 +104,7 @@ func TestGiveUpWaitingForTouch(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	p := typing(t)
 	s, err := r.tok.Signer(ctx, slot.URI, nil, slowLine{p})
-	must(t, err)
+	must.OK(t, err)
 	done := make(chan error, 1)
 	go func() { done <- sign(s) }()
 	<-blinking
@@ -118,7 +119,7 @@ func TestGiveUpWaitingForTouch(t *testing.T) {
 	info := make(chan error, 1)
 	go func() { _, err := r.tok.Info(t.Context()); info <- err }()
 	close(missed)
-	must(t, <-info)
+	must.OK(t, <-info)
 	r.forgotten(t, "after giving up")
 }
 
@@ -138,11 +139,11 @@ func TestKilledWhileBlinking(t *testing.T) {
 	blinking, missed := make(chan struct{}), make(chan struct{})
 	r.card.SetTouch(func(byte, <-chan struct{}) bool { close(blinking); <-missed; return false })
 	self, err := os.Executable()
-	must(t, err)
+	must.OK(t, err)
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), signVar+"=1")
 	cmd.Stderr = os.Stderr
-	must(t, cmd.Start())
+	must.OK(t, cmd.Start())
 	ended := make(chan struct{})
 	go func() {
 		_ = cmd.Wait() // the process is killed
@@ -153,7 +154,7 @@ func TestKilledWhileBlinking(t *testing.T) {
 	case <-ended:
 		t.Fatal("it ended before the card blinked")
 	}
-	must(t, cmd.Process.Kill())
+	must.OK(t, cmd.Process.Kill())
 	<-ended
 	r.d.cards.patience = 50 * time.Millisecond
 	_, err = r.tok.Info(t.Context())
@@ -161,7 +162,7 @@ func TestKilledWhileBlinking(t *testing.T) {
 	close(missed)
 	r.d.cards.patience = 20 * time.Second
 	_, err = r.tok.Info(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	r.forgotten(t, "after a killed program")
 	if left, _ := r.card.PINRetries(); left != 3 {
 		t.Errorf("%d tries left", left)
@@ -183,9 +184,9 @@ func TestPulledOutWhileBlinking(t *testing.T) {
 func TestStalePIN(t *testing.T) {
 	r := newRig(t, vcard.Config{})
 	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
-	must(t, sign(r.signer(t, "9a", typing(t))))
+	must.OK(t, sign(r.signer(t, "9a", typing(t))))
 	r.card.SetPIN("222222")
-	must(t, sign(r.signer(t, "9a", hsmtest.NewScript(t, hsmtest.PIN("222222")))))
+	must.OK(t, sign(r.signer(t, "9a", hsmtest.NewScript(t, hsmtest.PIN("222222")))))
 
 	r.card.SetPIN("333333")
 	r.card.SetPINRetries(1)
@@ -193,7 +194,7 @@ func TestStalePIN(t *testing.T) {
 	if left, _ := r.card.PINRetries(); left != 1 {
 		t.Fatalf("%d tries left: the last one was spent", left)
 	}
-	must(t, sign(r.signer(t, "9a", hsmtest.NewScript(t, hsmtest.Yes(), hsmtest.PIN("333333")))))
+	must.OK(t, sign(r.signer(t, "9a", hsmtest.NewScript(t, hsmtest.Yes(), hsmtest.PIN("333333")))))
 }
 
 // slow is a person who types while wrong PINs are tried elsewhere.
@@ -241,7 +242,7 @@ func TestSwappedCard(t *testing.T) {
 			r := newRig(t, vcard.Config{})
 			r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
 			s := r.signer(t, "9a", typing(t))
-			must(t, sign(s))
+			must.OK(t, sign(s))
 			other := vcard.New(config)
 			r.lab.Insert(t, 0, other)
 			want(t, sign(s), hsm.ErrRemoved)
@@ -251,7 +252,7 @@ func TestSwappedCard(t *testing.T) {
 			// It comes back in another reader, and wants the PIN again.
 			r.lab.Insert(t, 1, r.card)
 			p := hsmtest.NewScript(t, hsmtest.PIN(vcard.DefaultPIN))
-			must(t, sign(r.signer(t, "9a", p)))
+			must.OK(t, sign(r.signer(t, "9a", p)))
 			if info, err := r.tok.Info(t.Context()); err != nil || info.Reader != r.lab.Reader(1) {
 				t.Errorf("found in %q, %v", info.Reader, err)
 			}
@@ -263,11 +264,11 @@ func TestSwappedCard(t *testing.T) {
 func TestReplugged(t *testing.T) {
 	r := newRig(t, vcard.Config{})
 	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
-	must(t, r.tok.Unlock(t.Context(), typing(t)))
+	must.OK(t, r.tok.Unlock(t.Context(), typing(t)))
 	r.lab.Remove(t, 0)
 	r.lab.Insert(t, 0, r.card)
 	p := hsmtest.NewScript(t, hsmtest.PIN(vcard.DefaultPIN))
-	must(t, sign(r.signer(t, "9a", p)))
+	must.OK(t, sign(r.signer(t, "9a", p)))
 }
 
 // TestRestartedService: a stale handle is nothing that could be held.
@@ -277,7 +278,7 @@ func TestRestartedService(t *testing.T) {
 	r.lab.StopDaemon()
 	_, err := r.tok.Info(t.Context())
 	want(t, err, pcsc.ErrNoService)
-	must(t, r.lab.StartDaemon())
+	must.OK(t, r.lab.StartDaemon())
 	r.lab.Insert(t, 0, r.card)
-	must(t, sign(r.signer(t, "9a", typing(t))))
+	must.OK(t, sign(r.signer(t, "9a", typing(t))))
 }

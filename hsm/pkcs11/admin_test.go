@@ -12,6 +12,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/need"
 )
 
@@ -35,7 +36,7 @@ func (once) Confirm(context.Context, hsm.ConfirmPrompt) (bool, error) { return f
 // takes tells whether the token takes the PIN.
 func takes(t *testing.T, tok hsm.Token, pin string) bool {
 	t.Helper()
-	must(t, tok.Lock())
+	must.OK(t, tok.Lock())
 	return tok.Unlock(t.Context(), once{hsm.NewSecret([]byte(pin))}) == nil
 }
 
@@ -44,7 +45,7 @@ func TestChangePIN(t *testing.T) {
 	tok := openToken(t, d)
 	slot := generateKey(t, tok, hsm.GenerateOptions{Label: "prod"}) // logged in: it must not matter
 	p := hsmtest.NewScript(t, hsmtest.PIN("999999"), hsmtest.PIN("1"), hsmtest.PIN(freshPIN), hsmtest.PIN(testPIN))
-	must(t, tok.ChangePIN(t.Context(), hsm.UserPIN, p))
+	must.OK(t, tok.ChangePIN(t.Context(), hsm.UserPIN, p))
 	asked := p.PINs()
 	if len(asked) != 4 || asked[0].New || !asked[1].New || asked[1].Kind != hsm.UserPIN || asked[2].Again == "" ||
 		asked[3].Again != "wrong PIN" {
@@ -64,11 +65,11 @@ func TestChangePIN(t *testing.T) {
 func TestUnblockAndChangeSOPIN(t *testing.T) {
 	d, _ := softHSM(t)
 	tok := openToken(t, d)
-	must(t, tok.Unlock(t.Context(), hsmtest.Typing(t, testPIN)))
+	must.OK(t, tok.Unlock(t.Context(), hsmtest.Typing(t, testPIN)))
 	p := hsmtest.NewScript(t, hsmtest.PIN(testSOPIN), hsmtest.PIN("87654321"))
-	must(t, tok.ChangePIN(t.Context(), hsm.SOPIN, p))
+	must.OK(t, tok.ChangePIN(t.Context(), hsm.SOPIN, p))
 	p = hsmtest.NewScript(t, hsmtest.PIN(testSOPIN), hsmtest.PIN(freshPIN), hsmtest.PIN("87654321"))
-	must(t, tok.Unblock(t.Context(), p))
+	must.OK(t, tok.Unblock(t.Context(), p))
 	if asked := p.PINs(); asked[0].Kind != hsm.SOPIN || asked[1].Kind != hsm.UserPIN || asked[2].Again != "wrong SO PIN" {
 		t.Errorf("asked %+v", asked)
 	}
@@ -110,7 +111,7 @@ func TestSOTriesSpentMeanwhile(t *testing.T) {
 			t.Errorf("no try was used: %v\n%s", err, out)
 		}
 	}
-	must(t, tok.Unblock(t.Context(), person))
+	must.OK(t, tok.Unblock(t.Context(), person))
 	if asked := person.PINs(); len(asked) != 4 || asked[2].Kind != hsm.SOPIN || strings.Contains(asked[2].Again, "wrong") {
 		t.Errorf("asked %+v", asked)
 	}
@@ -161,7 +162,7 @@ func TestInitialize(t *testing.T) {
 		t.Errorf("asked %+v", asked)
 	}
 	mine, err := d.Open(t.Context(), info.URI())
-	must(t, err)
+	must.OK(t, err)
 	if !takes(t, mine, freshPIN) {
 		t.Error("the new token does not take its PIN")
 	}

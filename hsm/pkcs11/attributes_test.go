@@ -15,6 +15,7 @@ import (
 	p11 "github.com/miekg/pkcs11"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // TestCurveKey: points come wrapped in an OCTET STRING or bare; what is no
@@ -25,11 +26,11 @@ func TestCurveKey(t *testing.T) {
 		params []byte
 	}{{elliptic.P256(), paramsP256}, {elliptic.P384(), paramsP384}, {elliptic.P521(), paramsP521}} {
 		key, err := ecdsa.GenerateKey(c.curve, rand.Reader)
-		must(t, err)
+		must.OK(t, err)
 		bare, err := key.PublicKey.Bytes()
-		must(t, err)
+		must.OK(t, err)
 		wrapped, err := asn1.Marshal(bare)
-		must(t, err)
+		must.OK(t, err)
 		for _, point := range [][]byte{bare, wrapped} {
 			if got := curveKey(c.params, point); !hsm.SameKey(&key.PublicKey, got) {
 				t.Errorf("%s: %d bytes gave %v", c.curve.Params().Name, len(point), got)
@@ -47,7 +48,7 @@ func TestCurveKey(t *testing.T) {
 		}
 	}
 	pub, _, err := ed25519.GenerateKey(rand.Reader)
-	must(t, err)
+	must.OK(t, err)
 	for _, params := range [][]byte{paramsEd25519, paramsEd25519OID} {
 		if got := curveKey(params, append([]byte{4, 32}, pub...)); !hsm.SameKey(pub, got) {
 			t.Errorf("Ed25519 gave %v", got)

@@ -16,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11/p11kit"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // TestBadModules: modules that are missing, no library, or no PKCS#11 are
@@ -23,7 +24,7 @@ import (
 func TestBadModules(t *testing.T) {
 	good, soft := softHSM(t)
 	text := filepath.Join(t.TempDir(), "text.so")
-	must(t, os.WriteFile(text, []byte("not a library"), 0o600))
+	must.OK(t, os.WriteFile(text, []byte("not a library"), 0o600))
 	libc := ""
 	for _, p := range []string{"/lib/x86_64-linux-gnu/libm.so.6", "/lib/aarch64-linux-gnu/libm.so.6", "/lib64/libm.so.6"} {
 		if _, err := os.Stat(p); err == nil {
@@ -42,7 +43,7 @@ func TestBadModules(t *testing.T) {
 	d := New(o)
 	defer d.Close()
 	l, err := d.List(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	if len(l.Problems) != len(bad) {
 		t.Errorf("problems %v, want one for each of %q", l.Problems, bad)
 	}
@@ -52,7 +53,7 @@ func TestBadModules(t *testing.T) {
 		}
 	}
 	tok, err := d.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11, Token: testLabel})
-	must(t, err)
+	must.OK(t, err)
 	if err := tok.Close(); err != nil {
 		t.Error(err)
 	}
@@ -73,7 +74,7 @@ func TestModulePathLoadsNothingElse(t *testing.T) {
 	defer d.Close()
 	u.ModulePath = p11kit.Real(soft.Module) // another path to the same file
 	tok, err := d.Open(t.Context(), u)
-	must(t, err)
+	must.OK(t, err)
 	defer tok.Close()
 	if len(d.modules) != 1 {
 		t.Errorf("%d modules loaded", len(d.modules))
@@ -88,11 +89,11 @@ func TestModulePathLoadsNothingElse(t *testing.T) {
 func TestSameModuleOnce(t *testing.T) {
 	_, soft := softHSM(t)
 	link := filepath.Join(t.TempDir(), "link.so")
-	must(t, os.Symlink(soft.Module, link))
+	must.OK(t, os.Symlink(soft.Module, link))
 	d := New(Options{Modules: []Module{{Path: soft.Module}, {Path: link}}, Discover: true})
 	defer d.Close()
 	l, err := d.List(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	n := 0
 	for _, info := range l.Tokens {
 		if info.Label == testLabel {
@@ -108,13 +109,13 @@ func TestSameModuleOnce(t *testing.T) {
 // changed.
 func TestOpenNames(t *testing.T) {
 	d, soft := softHSM(t)
-	must(t, soft.Add(hsmtest.SoftToken{Label: "twin"}, hsmtest.SoftToken{Label: "twin"}))
+	must.OK(t, soft.Add(hsmtest.SoftToken{Label: "twin"}, hsmtest.SoftToken{Label: "twin"}))
 	_, err := d.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11, Token: "twin"})
 	if !errors.Is(err, hsm.ErrSeveralTokens) || strings.Count(hinting.Of(err), "serial=") != 2 {
 		t.Errorf("twins: %v, hint %q", err, hinting.Of(err))
 	}
 	l, err := d.List(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	blank := false
 	for _, info := range l.Tokens {
 		blank = blank || !info.Initialized
@@ -148,17 +149,17 @@ func TestPartialObjects(t *testing.T) {
 	for _, a := range []hsm.Algorithm{hsm.ECDSAP256, hsm.RSA2048} {
 		slot := generateKey(t, tok, hsm.GenerateOptions{Label: string(a), Algorithm: a})
 		s, err := tok.Signer(t.Context(), slot.URI, nil, p)
-		must(t, err)
+		must.OK(t, err)
 		cert, err := hsmtest.Certify(s, "partial")
-		must(t, err)
-		must(t, tok.StoreCertificate(t.Context(), slot.URI, cert, p))
+		must.OK(t, err)
+		must.OK(t, tok.StoreCertificate(t.Context(), slot.URI, cert, p))
 		destroyPublic(t, spyOn(t, soft, testLabel), slot.URI.ID)
 
 		got, err := tok.Slot(t.Context(), slot.URI)
 		if err != nil || got.Key == nil || !hsm.SameKey(got.Key.Public, slot.Key.Public) {
 			t.Fatalf("%s without a public key object: %+v, %v", a, got, err)
 		}
-		must(t, tok.Lock())
+		must.OK(t, tok.Lock())
 		got, err = tok.Slot(t.Context(), slot.URI)
 		if err != nil || got.Key == nil || !hsm.SameKey(got.Key.Public, slot.Key.Public) || !sameCert(got.Certificate, cert) {
 			t.Fatalf("%s locked, by its certificate: %+v, %v", a, got, err)
@@ -245,7 +246,7 @@ func destroyPublic(t *testing.T, s spy, id []byte) {
 	t.Helper()
 	r := s.reader()
 	for _, o := range r.find(p11.NewAttribute(p11.CKA_CLASS, p11.CKO_PUBLIC_KEY), p11.NewAttribute(p11.CKA_ID, id)) {
-		must(t, s.DestroyObject(s.sh, o))
+		must.OK(t, s.DestroyObject(s.sh, o))
 	}
 	if r.err != nil {
 		t.Fatal(r.err)
@@ -259,7 +260,7 @@ func TestHiddenKey(t *testing.T) {
 	slot := generateKey(t, tok, hsm.GenerateOptions{Label: "hidden"})
 	spyOnly := spyOn(t, soft, testLabel)
 	destroyPublic(t, spyOnly, slot.URI.ID)
-	must(t, tok.Lock())
+	must.OK(t, tok.Lock())
 	if slots, err := tok.Slots(t.Context(), nil); err != nil || len(slots) != 0 {
 		t.Fatalf("%d slots without a PIN, %v", len(slots), err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // TestFolderIsGone: SoftHSM keeps its session, and says that it is logged in, when the files of an
@@ -24,7 +25,7 @@ func TestFolderIsGone(t *testing.T) {
 			tok := openToken(t, d)
 			slot := generateKey(t, tok, hsm.GenerateOptions{Label: "prod"})
 			s, err := tok.Signer(t.Context(), slot.URI, slot.Key.Public, nil)
-			must(t, err)
+			must.OK(t, err)
 			mustSign(t, s)
 			if _, err := tok.Slot(t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11, Object: "gone"}); !errors.Is(err, hsm.ErrNoKey) {
 				t.Errorf("a key that is not there: %v", err)
@@ -40,7 +41,7 @@ func TestFolderIsGone(t *testing.T) {
 					if back {
 						from, to = to, from
 					}
-					must(t, os.Rename(from, to))
+					must.OK(t, os.Rename(from, to))
 				}
 			}
 			move(false)
@@ -62,7 +63,7 @@ func TestFolderIsGone(t *testing.T) {
 			move(true)
 			d.pause = 0
 			s, err = openToken(t, d).Signer(t.Context(), slot.URI, slot.Key.Public, hsmtest.Typing(t, testPIN))
-			must(t, err)
+			must.OK(t, err)
 			mustSign(t, s)
 		})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // objects finds what is left of a class with an id.
@@ -44,32 +45,32 @@ func TestHalves(t *testing.T) {
 		slot := generateKey(t, tok, hsm.GenerateOptions{Label: "prod"})
 		if c.half == hsm.HalfCertificate {
 			signer, err := tok.Signer(t.Context(), slot.URI, nil, hsmtest.Typing(t, testPIN))
-			must(t, err)
+			must.OK(t, err)
 			cert, err := hsmtest.Certify(signer, "jane")
-			must(t, err)
-			must(t, tok.StoreCertificate(t.Context(), slot.URI, cert, hsmtest.Typing(t, testPIN)))
+			must.OK(t, err)
+			must.OK(t, tok.StoreCertificate(t.Context(), slot.URI, cert, hsmtest.Typing(t, testPIN)))
 		}
 		s, id := spyOn(t, soft, testLabel), slot.URI.ID
 		if c.half == hsm.HalfApart {
 			former := []byte("the id before")
 			public := s.objects(t, p11.CKO_PUBLIC_KEY, id)[0]
-			must(t, s.SetAttributeValue(s.sh, public, []*p11.Attribute{p11.NewAttribute(p11.CKA_ID, former)}))
+			must.OK(t, s.SetAttributeValue(s.sh, public, []*p11.Attribute{p11.NewAttribute(p11.CKA_ID, former)}))
 			slot.URI.ID = former
 		}
 		for _, class := range c.gone {
 			for _, o := range s.objects(t, class, slot.URI.ID) {
-				must(t, s.DestroyObject(s.sh, o))
+				must.OK(t, s.DestroyObject(s.sh, o))
 			}
 		}
-		must(t, tok.Lock())
+		must.OK(t, tok.Lock())
 		locked, err := tok.Slots(t.Context(), nil)
-		must(t, err)
+		must.OK(t, err)
 		for _, l := range locked {
 			if l.Half != "" {
 				t.Errorf("%s: before login %s is said to be half: %q", c.name, l.URI, l.Half)
 			}
 		}
-		must(t, tok.Unlock(t.Context(), hsmtest.Typing(t, testPIN)))
+		must.OK(t, tok.Unlock(t.Context(), hsmtest.Typing(t, testPIN)))
 		left, err := tok.Slot(t.Context(), slot.URI)
 		if err != nil || left.Half != c.half || left.Key != nil {
 			t.Fatalf("%s: %+v, %v", c.name, left, err)
@@ -97,27 +98,27 @@ func TestOlderCertificates(t *testing.T) {
 	defer tok.Close()
 	slot := generateKey(t, tok, hsm.GenerateOptions{Label: "prod"})
 	signer, err := tok.Signer(t.Context(), slot.URI, nil, hsmtest.Typing(t, testPIN))
-	must(t, err)
+	must.OK(t, err)
 	s := spyOn(t, soft, testLabel)
 	for _, name := range []string{"jane", "joan", "june"} {
 		cert, err := hsmtest.Certify(signer, name)
-		must(t, err)
+		must.OK(t, err)
 		template, err := certificateTemplate(&entry{id: slot.URI.ID}, "prod", cert)
-		must(t, err)
+		must.OK(t, err)
 		if _, err := s.CreateObject(s.sh, template); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, locked := range []bool{false, true} {
 		if locked {
-			must(t, tok.Lock())
+			must.OK(t, tok.Lock())
 		}
 		if slot, err = tok.Slot(t.Context(), slot.URI); err != nil || len(slot.Older) != 2 || slot.Half != "" ||
 			slices.ContainsFunc(slot.Older, slot.Certificate.Equal) {
 			t.Fatalf("locked %t: %+v, %v", locked, slot, err)
 		}
 	}
-	must(t, tok.StoreCertificate(t.Context(), slot.URI, slot.Certificate, hsmtest.Typing(t, testPIN)))
+	must.OK(t, tok.StoreCertificate(t.Context(), slot.URI, slot.Certificate, hsmtest.Typing(t, testPIN)))
 	left := s.objects(t, p11.CKO_CERTIFICATE, slot.URI.ID)
 	now, err := tok.Slot(t.Context(), slot.URI)
 	if err != nil || len(left) != 1 || len(now.Older) != 0 || !now.Certificate.Equal(slot.Certificate) {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/test/badlib"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 var (
@@ -65,7 +66,7 @@ func TestLies(t *testing.T) {
 	if err == nil {
 		err = c.Start()
 	}
-	must(t, err)
+	must.OK(t, err)
 	last := "none"
 	hung := time.AfterFunc(lieTimeout, func() { _ = c.Process.Signal(syscall.SIGQUIT) })
 	defer hung.Stop()

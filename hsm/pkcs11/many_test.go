@@ -24,6 +24,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/need"
 )
 
@@ -61,7 +62,7 @@ func (s *spied) calls(t *testing.T, f func()) map[string]int {
 	}
 	f()
 	b, err := os.ReadFile(s.log)
-	must(t, err)
+	must.OK(t, err)
 	counts := map[string]int{}
 	for _, m := range called.FindAllStringSubmatch(string(b), -1) {
 		counts[m[1]]++
@@ -80,15 +81,15 @@ func (s *spied) fill(t *testing.T, n, private int) {
 	var point []byte
 	for i := range private {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		must(t, err)
+		must.OK(t, err)
 		point, err = key.PublicKey.Bytes()
-		must(t, err)
+		must.OK(t, err)
 		wrapped, err := asn1.Marshal(point)
-		must(t, err)
+		must.OK(t, err)
 		secret, err := key.Bytes()
-		must(t, err)
+		must.OK(t, err)
 		cert, err := hsmtest.Certify(key, "user")
-		must(t, err)
+		must.OK(t, err)
 		both := []*p11.Attribute{p11.NewAttribute(p11.CKA_TOKEN, true), p11.NewAttribute(p11.CKA_ID, nth(i)),
 			p11.NewAttribute(p11.CKA_LABEL, nth(i))}
 		ec := append(slices.Clone(both), p11.NewAttribute(p11.CKA_KEY_TYPE, p11.CKK_EC),
@@ -110,7 +111,7 @@ func (s *spied) fill(t *testing.T, n, private int) {
 			}
 		}
 	}
-	must(t, c.Finalize())
+	must.OK(t, c.Finalize())
 	s.copy(t, private, n, point)
 }
 
@@ -121,22 +122,22 @@ func nth(i int) []byte { return fmt.Appendf(nil, "key %04d", i) }
 func (s *spied) copy(t *testing.T, first, n int, point []byte) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.soft.Tokens, "*", "*.object"))
-	must(t, err)
+	must.OK(t, err)
 	for _, f := range files {
 		object, err := os.ReadFile(f)
-		must(t, err)
+		must.OK(t, err)
 		if !bytes.Contains(object, nth(first-1)) { // the token's own, another's, or encrypted: a private key
 			continue
 		}
 		for i := first; i < n; i++ {
 			// the same for key and certificate
 			key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), binary.BigEndian.AppendUint64(make([]byte, 24), uint64(i+1)))
-			must(t, err)
+			must.OK(t, err)
 			fresh, err := key.PublicKey.Bytes()
-			must(t, err)
+			must.OK(t, err)
 			changed := bytes.ReplaceAll(bytes.ReplaceAll(object, nth(first-1), nth(i)), point, fresh)
 			name := fmt.Sprintf("%s-%012d.object", strings.TrimSuffix(filepath.Base(f), ".object")[:23], i)
-			must(t, os.WriteFile(filepath.Join(filepath.Dir(f), name), changed, 0o600))
+			must.OK(t, os.WriteFile(filepath.Join(filepath.Dir(f), name), changed, 0o600))
 		}
 	}
 }
@@ -155,9 +156,9 @@ func TestManyObjects(t *testing.T) {
 	counts := s.calls(t, func() {
 		var err error
 		tok, err = s.Open(t.Context(), u)
-		must(t, err)
+		must.OK(t, err)
 		made, err = tok.Signer(t.Context(), u, nil, hsmtest.Typing(t, testPIN))
-		must(t, err)
+		must.OK(t, err)
 		mustSign(t, made)
 	})
 	t.Logf("to open, find and sign: %v", counts)
@@ -168,14 +169,14 @@ func TestManyObjects(t *testing.T) {
 	for _, name := range []string{"unlocked", "locked"} {
 		locked := name == "locked"
 		if locked {
-			must(t, tok.Lock())
+			must.OK(t, tok.Lock())
 		}
 		var slots []hsm.Slot
 		begin := time.Now()
 		counts = s.calls(t, func() {
 			var err error
 			slots, err = tok.Slots(t.Context(), nil)
-			must(t, err)
+			must.OK(t, err)
 		})
 		t.Logf("%s: listed in %v: %v", name, time.Since(begin), counts)
 		if len(slots) != pairs {

@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/p11server"
 )
 
@@ -52,7 +53,7 @@ func TestServerLostAndBack(t *testing.T) {
 	for range 2 {
 		server := p11server.Start(t, soft.Module, socket)
 		tok, err := unlock()
-		must(t, err)
+		must.OK(t, err)
 		if info, err := tok.Info(t.Context()); err != nil || info.Module.Server != "unix:path="+socket {
 			t.Errorf("%+v, %v", info.Module, err)
 		}
@@ -85,13 +86,13 @@ func TestLocalBeforeForwarded(t *testing.T) {
 		}
 	})
 	l, err := d.List(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	at := slices.IndexFunc(l.Tokens, func(info hsm.TokenInfo) bool { return info.Label == testLabel })
 	if at < 0 || l.Tokens[at].IsForwarded() || !slices.ContainsFunc(l.Tokens, hsm.TokenInfo.IsForwarded) {
 		t.Fatalf("%+v, %v", l.Tokens, l.Problems)
 	}
 	tok, err := d.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11, Token: testLabel, Serial: l.Tokens[at].Serial})
-	must(t, err)
+	must.OK(t, err)
 	info, err := tok.Info(t.Context())
 	if err := errors.Join(err, tok.Close()); err != nil || info.IsForwarded() {
 		t.Errorf("%+v, %v", info.Module, err)

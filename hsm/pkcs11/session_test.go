@@ -23,6 +23,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11/p11kit"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/need"
 )
 
@@ -49,12 +50,12 @@ func TestSessionLost(t *testing.T) {
 			slot := generateKey(t, tok, hsm.GenerateOptions{})
 			p := hsmtest.NewScript(t, hsmtest.PIN(testPIN))
 			s, err := tok.Signer(t.Context(), slot.URI, nil, p)
-			must(t, err)
+			must.OK(t, err)
 			mustSign(t, s)
 			if n := len(p.PINs()); n != 0 {
 				t.Fatalf("asked %d times while unlocked", n)
 			}
-			must(t, end(spyOn(t, soft, testLabel), tok.(*token).d.slot))
+			must.OK(t, end(spyOn(t, soft, testLabel), tok.(*token).d.slot))
 			if tok.Unlocked() {
 				t.Error("unlocked after the session ended")
 			}
@@ -76,9 +77,9 @@ func TestTokenGone(t *testing.T) {
 	u := tokenURI(t, d, testLabel)
 	away := filepath.Join(t.TempDir(), "tokens")
 	s := spyOn(t, soft, testLabel)
-	must(t, os.Rename(soft.Tokens, away))
-	must(t, os.Mkdir(soft.Tokens, 0o700))
-	must(t, s.Finalize())
+	must.OK(t, os.Rename(soft.Tokens, away))
+	must.OK(t, os.Mkdir(soft.Tokens, 0o700))
+	must.OK(t, s.Finalize())
 	_, err := tok.Slots(t.Context(), nil)
 	if !errors.Is(err, hsm.ErrRemoved) || hinting.Of(err) == "" {
 		t.Errorf("a token that is gone: %v, hint %q", err, hinting.Of(err))
@@ -86,9 +87,9 @@ func TestTokenGone(t *testing.T) {
 	if _, err := d.Open(t.Context(), u); !errors.Is(err, hsm.ErrNoToken) {
 		t.Errorf("open: %v", err)
 	}
-	must(t, os.Remove(soft.Tokens))
-	must(t, os.Rename(away, soft.Tokens))
-	must(t, s.Finalize())
+	must.OK(t, os.Remove(soft.Tokens))
+	must.OK(t, os.Rename(away, soft.Tokens))
+	must.OK(t, s.Finalize())
 	if _, err := tok.Slots(t.Context(), nil); err != nil {
 		t.Errorf("after it came back: %v", err)
 	}
@@ -101,13 +102,13 @@ func TestCloseKeepsLogin(t *testing.T) {
 	one, two := openToken(t, d), openToken(t, d)
 	slot := generateKey(t, one, hsm.GenerateOptions{})
 	for _, tok := range []hsm.Token{one, one, two} {
-		must(t, tok.Close())
+		must.OK(t, tok.Close())
 	}
 	three := openToken(t, d)
 	s, err := three.Signer(t.Context(), slot.URI, nil, nil)
-	must(t, err)
+	must.OK(t, err)
 	mustSign(t, s)
-	must(t, d.Close())
+	must.OK(t, d.Close())
 	if three.Unlocked() {
 		t.Error("unlocked after the driver was closed")
 	}
@@ -131,14 +132,14 @@ func TestAlwaysAuthenticate(t *testing.T) {
 	p := hsmtest.NewScript(t, hsmtest.PIN(testPIN), hsmtest.PIN("000000"), hsmtest.PIN(testPIN), hsmtest.PIN(testPIN),
 		hsmtest.Cancel())
 	s, err := tok.Signer(t.Context(), slot.URI, nil, p)
-	must(t, err)
+	must.OK(t, err)
 	for n, want := range []int{1, 3} {
 		mustSign(t, s)
 		if got := len(p.PINs()); got != want {
 			t.Fatalf("signature %d: asked %d times so far, want %d", n, got, want)
 		}
 	}
-	must(t, tok.Lock())
+	must.OK(t, tok.Lock())
 	mustSign(t, s)
 	if got := len(p.PINs()); got != 4 {
 		t.Fatalf("after Lock: asked %d times so far, want 4", got)
@@ -152,11 +153,11 @@ func TestAlwaysAuthenticate(t *testing.T) {
 func TestRSARestricted(t *testing.T) {
 	d, soft := softHSM(t)
 	conf, err := os.OpenFile(soft.Conf, os.O_APPEND|os.O_WRONLY, 0)
-	must(t, err)
+	must.OK(t, err)
 	if _, err := conf.WriteString("slots.mechanisms = CKM_RSA_PKCS_KEY_PAIR_GEN,CKM_EC_KEY_PAIR_GEN,CKM_ECDSA,CKM_RSA_PKCS,CKM_RSA_X_509\n"); err != nil {
 		t.Fatal(err)
 	}
-	must(t, conf.Close())
+	must.OK(t, conf.Close())
 	tok := openToken(t, d).(*token)
 	slot := generateKey(t, tok, hsm.GenerateOptions{Algorithm: hsm.RSA2048})
 	err = tok.d.reading(t.Context(), func(sh p11.SessionHandle) error {
@@ -172,7 +173,7 @@ func TestRSARestricted(t *testing.T) {
 		t.Fatalf("the token was to refuse PSS: %v", err)
 	}
 	s, err := tok.Signer(t.Context(), slot.URI, nil, nil)
-	must(t, err)
+	must.OK(t, err)
 	for _, salt := range []int{-1, 0, 11} {
 		o := &rsa.PSSOptions{SaltLength: salt, Hash: crypto.SHA256}
 		sig, err := s.Sign(rand.Reader, sum[:], o)
@@ -221,14 +222,14 @@ func TestLateToken(t *testing.T) {
 	}
 	tok := openToken(t, d)
 	slot := generateKey(t, tok, hsm.GenerateOptions{})
-	must(t, tok.Lock())
+	must.OK(t, tok.Lock())
 	d.pause = 0
 
 	late, err := d.Open(t.Context(), add("late"))
 	if err != nil {
 		t.Fatalf("a token that came later: %v", err)
 	}
-	must(t, late.Unlock(t.Context(), hsmtest.Typing(t, testPIN)))
+	must.OK(t, late.Unlock(t.Context(), hsmtest.Typing(t, testPIN)))
 	signer, err := tok.Signer(t.Context(), slot.URI, nil, hsmtest.Typing(t, testPIN))
 	if err != nil {
 		t.Fatalf("the token from before: %v", err)
@@ -243,7 +244,7 @@ func TestLateToken(t *testing.T) {
 		t.Error("looking for a token locked another")
 	}
 	for _, tok := range []hsm.Token{tok, late} {
-		must(t, tok.Lock())
+		must.OK(t, tok.Lock())
 	}
 	d.pause = time.Hour
 	if _, err := d.Open(t.Context(), later); !errors.Is(err, hsm.ErrNoToken) {
@@ -259,8 +260,8 @@ func TestLateToken(t *testing.T) {
 func TestFirstToken(t *testing.T) {
 	soft := hsmtest.StartSoftHSM(t, hsmtest.SoftToken{Label: testLabel, PIN: testPIN})
 	away := soft.Tokens + ".away"
-	must(t, os.Rename(soft.Tokens, away))
-	must(t, os.Mkdir(soft.Tokens, 0o700))
+	must.OK(t, os.Rename(soft.Tokens, away))
+	must.OK(t, os.Mkdir(soft.Tokens, 0o700))
 	d := New(Options{Modules: []Module{{Path: soft.Module}}})
 	t.Cleanup(func() { d.Close() })
 	usable := func() int {
@@ -273,8 +274,8 @@ func TestFirstToken(t *testing.T) {
 	if n := usable(); n != 0 {
 		t.Fatalf("%d tokens", n)
 	}
-	must(t, os.Remove(soft.Tokens))
-	must(t, os.Rename(away, soft.Tokens))
+	must.OK(t, os.Remove(soft.Tokens))
+	must.OK(t, os.Rename(away, soft.Tokens))
 	d.pause = 0
 	if n := usable(); n != 1 {
 		t.Errorf("%d tokens", n)
@@ -288,7 +289,7 @@ func TestRestartWhileUsed(t *testing.T) {
 	d.pause = 0
 	tok := openToken(t, d)
 	slot := generateKey(t, tok, hsm.GenerateOptions{})
-	must(t, tok.Lock())
+	must.OK(t, tok.Lock())
 	none := hsm.URI{Scheme: hsm.SchemePKCS11, Token: "none"}
 	var wg sync.WaitGroup
 	for range 4 {
@@ -364,12 +365,12 @@ func TestOpeningIsOfItsTime(t *testing.T) {
 			}
 		})
 		tok, err := d.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11, Token: testLabel})
-		must(t, err)
+		must.OK(t, err)
 		return tok.(*token).d
 	}
 
 	slow, err := newLock(t.TempDir(), p11kit.Real(other))
-	must(t, err)
+	must.OK(t, err)
 	held, answered := make(chan struct{}), make(chan error)
 	go func() {
 		answered <- slow.exclusive(t.Context(), func() error {
@@ -380,7 +381,7 @@ func TestOpeningIsOfItsTime(t *testing.T) {
 	}()
 	<-held
 	d := open(filepath.Dir(slow.path))
-	must(t, <-answered)
+	must.OK(t, <-answered)
 	if _, ok := d.opening(); ok || time.Since(d.seen) < justSeen {
 		t.Error("what was read long ago counts as just read")
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/tokens"
 )
 
@@ -18,13 +19,6 @@ const (
 	testPIN   = "314159"
 	testLabel = "kubehsm test; 50% / ü"
 )
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // softHSM starts a private SoftHSM with one token, and a driver on it.
 func softHSM(t *testing.T) (*Driver, *hsmtest.SoftHSM) {
@@ -46,7 +40,7 @@ func softHSM(t *testing.T) (*Driver, *hsmtest.SoftHSM) {
 func tokenURI(t *testing.T, d *Driver, label string) hsm.URI {
 	t.Helper()
 	l, err := d.List(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	for _, info := range l.Tokens {
 		if info.Label == label {
 			return info.URI()
@@ -59,14 +53,14 @@ func tokenURI(t *testing.T, d *Driver, label string) hsm.URI {
 func openToken(t *testing.T, d *Driver) hsm.Token {
 	t.Helper()
 	tok, err := d.Open(t.Context(), tokenURI(t, d, testLabel))
-	must(t, err)
+	must.OK(t, err)
 	return tok
 }
 
 func generateKey(t *testing.T, tok hsm.Token, o hsm.GenerateOptions) hsm.Slot {
 	t.Helper()
 	slot, err := tok.Generate(t.Context(), o, hsmtest.Typing(t, testPIN))
-	must(t, err)
+	must.OK(t, err)
 	return slot
 }
 
@@ -82,18 +76,18 @@ func (s spy) reader() *reader { return &reader{ctx: s.Ctx, lib: s.lib, sh: s.sh}
 func spyOn(t *testing.T, soft *hsmtest.SoftHSM, label string) spy {
 	t.Helper()
 	lib, c, err := openLibrary(soft.Module)
-	must(t, err)
+	must.OK(t, err)
 	if err := c.Initialize(); err != nil && !is(err, p11.CKR_CRYPTOKI_ALREADY_INITIALIZED) {
 		t.Fatal(err)
 	}
 	slots, err := c.GetSlotList(true)
-	must(t, err)
+	must.OK(t, err)
 	for _, slot := range slots {
 		if info, err := c.GetTokenInfo(slot); err != nil || info.Label != label {
 			continue
 		}
 		sh, err := c.OpenSession(slot, p11.CKF_SERIAL_SESSION|p11.CKF_RW_SESSION)
-		must(t, err)
+		must.OK(t, err)
 		if err := c.Login(sh, p11.CKU_USER, testPIN); err != nil && !is(err, p11.CKR_USER_ALREADY_LOGGED_IN) {
 			t.Fatal(err)
 		}
@@ -161,7 +155,7 @@ func TestContract(t *testing.T) {
 			return hsmtest.Device{
 				Driver: d, Token: tokenURI(t, d, testLabel), PIN: testPIN, WrongPIN: "271828",
 				AddToken: func(t *testing.T) hsm.URI {
-					must(t, soft.Add(hsmtest.SoftToken{Label: "second", PIN: testPIN}))
+					must.OK(t, soft.Add(hsmtest.SoftToken{Label: "second", PIN: testPIN}))
 					return tokenURI(t, d, "second")
 				},
 				Extract: func(t *testing.T, slot hsm.Slot) {
@@ -183,7 +177,7 @@ func TestExtractableKeyIsTold(t *testing.T) {
 	tok := openToken(t, d)
 	s := spyOn(t, soft, testLabel)
 	plan, err := planKey(hsm.GenerateOptions{Label: "weak"})
-	must(t, err)
+	must.OK(t, err)
 	for i, a := range plan.private {
 		switch a.Type {
 		case p11.CKA_SENSITIVE:
@@ -194,7 +188,7 @@ func TestExtractableKeyIsTold(t *testing.T) {
 	}
 	_, private, err := s.GenerateKeyPair(s.sh, []*p11.Mechanism{p11.NewMechanism(plan.mechanism, nil)}, plan.public,
 		plan.private)
-	must(t, err)
+	must.OK(t, err)
 	if got := s.secrets(t, private); len(got) < 2 {
 		t.Errorf("the attempts got only %v of an extractable key", got)
 	}
@@ -208,9 +202,9 @@ func TestExtractableKeyIsTold(t *testing.T) {
 func TestGenerateRemovesExtractable(t *testing.T) {
 	d, _ := softHSM(t)
 	tok := openToken(t, d).(*token)
-	must(t, tok.Unlock(t.Context(), hsmtest.Typing(t, testPIN)))
+	must.OK(t, tok.Unlock(t.Context(), hsmtest.Typing(t, testPIN)))
 	plan, err := planKey(hsm.GenerateOptions{Label: "weak"})
-	must(t, err)
+	must.OK(t, err)
 	for i, a := range plan.private {
 		if a.Type == p11.CKA_EXTRACTABLE {
 			plan.private[i] = p11.NewAttribute(p11.CKA_EXTRACTABLE, true)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -129,18 +130,14 @@ func newFake(t *testing.T) (*fakeSecrets, *Client) {
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	c, err := NewClient(&rest.Config{Host: server.URL, QPS: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return f, c
 }
 
 func TestCreateGetDelete(t *testing.T) {
 	f, c := newFake(t)
 	want := kubeadmRecords(t)[0]
-	if err := c.Create(t.Context(), want); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Create(t.Context(), want))
 	if !want.Token.Equal(mustParse(t, example)) {
 		t.Error("Create wiped the caller's token")
 	}
@@ -166,9 +163,7 @@ func TestCreateGetDelete(t *testing.T) {
 		t.Errorf("%d secrets", len(f.secrets))
 	}
 
-	if err := c.Delete(t.Context(), exampleID); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Delete(t.Context(), exampleID))
 	if err := c.Delete(t.Context(), exampleID); !errors.Is(err, ErrNotFound) || hint.Of(err) == "" {
 		t.Errorf("delete again: %v", err)
 	}
@@ -210,9 +205,7 @@ func TestList(t *testing.T) {
 		Expires: time.Unix(1000, 0).UTC()}
 	for _, r := range []Record{records[1], records[0], early, records[2]} {
 		s, err := r.Secret()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		f.secrets = append(f.secrets, *s)
 	}
 	bad := *f.secrets[0].DeepCopy()
@@ -221,9 +214,7 @@ func TestList(t *testing.T) {
 	for _, stale := range []bool{false, true} {
 		f.stale = stale
 		got, ignored, err := c.List(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if want := []Record{early, records[0], records[2], records[1]}; !reflect.DeepEqual(got, want) {
 			t.Errorf("listed %+v", got)
 		}
@@ -271,9 +262,7 @@ func TestRefusedByTheBridge(t *testing.T) {
 	}))
 	defer server.Close()
 	c, err := NewClient(&rest.Config{Host: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, _, err = c.List(t.Context())
 	if err == nil || errors.Is(err, ErrForbidden) || hint.Of(err) != "" ||
 		!strings.HasSuffix(err.Error(), ": not sent to the cluster: no consent to list secrets") {
@@ -285,9 +274,7 @@ func TestUnreachable(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
 	c, err := NewClient(&rest.Config{Host: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if err := c.Delete(t.Context(), exampleID); !errors.Is(err, apierror.ErrUnreachable) || hint.Of(err) == "" {
 		t.Errorf("%v", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -35,29 +36,21 @@ func kubeadmRecords(t testing.TB) []Record {
 
 func TestInterchangeableWithKubeadm(t *testing.T) {
 	text, err := os.ReadFile("testdata/kubeadm-secrets.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var secrets []corev1.Secret
-	if err := json.Unmarshal(text, &secrets); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(text, &secrets))
 	want := kubeadmRecords(t)
 	if len(secrets) != len(want) {
 		t.Fatalf("%d golden secrets", len(secrets))
 	}
 	for i, s := range secrets {
 		got, err := FromSecret(&s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if !reflect.DeepEqual(got, want[i]) {
 			t.Errorf("kubeadm's %s reads as %+v", s.Name, got)
 		}
 		ours, err := want[i].Secret()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if !reflect.DeepEqual(*ours, s) {
 			t.Errorf("we write %+v, kubeadm %+v", ours, s)
 		}
@@ -67,9 +60,7 @@ func TestInterchangeableWithKubeadm(t *testing.T) {
 func TestManifest(t *testing.T) {
 	want := kubeadmRecords(t)[0]
 	text, err := want.Manifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var s corev1.Secret
 	if err := yaml.UnmarshalStrict(text, &s); err != nil {
 		t.Fatalf("%v in\n%s", err, text)
@@ -153,9 +144,7 @@ func TestFromSecretRefuses(t *testing.T) {
 		"expiration local":  set("expiration", "2030-01-02T02:04:05"),
 	} {
 		s, err := kubeadmRecords(t)[0].Secret()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		change(s)
 		r, err := FromSecret(s)
 		if !errors.Is(err, ErrNotToken) || !r.Token.IsZero() {
@@ -169,18 +158,14 @@ func TestFromSecretRefuses(t *testing.T) {
 
 func TestFromSecretTakesWhatTheClusterTakes(t *testing.T) {
 	s, err := kubeadmRecords(t)[0].Secret()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s.Data["expiration"] = []byte("2030-01-02T03:04:05+01:00")
 	s.Data["usage-bootstrap-signing"] = []byte("True")   // only "true" counts
 	s.Data["usage-bootstrap-future"] = []byte("true")    // not ours to forbid
 	s.Data["auth-extra-groups"] = []byte("foo,bar:baz,") // the server refuses it
 	s.Data["description"] = []byte("\x1b[2J")
 	r, err := FromSecret(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if want := time.Date(2030, 1, 2, 2, 4, 5, 0, time.UTC); !r.Expires.Equal(want) {
 		t.Errorf("expires %s", r.Expires)
 	}

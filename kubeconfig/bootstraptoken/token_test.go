@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 	"sigs.k8s.io/yaml"
 )
 
@@ -23,9 +24,7 @@ const (
 func mustParse(t testing.TB, text string) Token {
 	t.Helper()
 	token, err := Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return token
 }
 
@@ -38,9 +37,7 @@ func TestParse(t *testing.T) {
 	}
 	input := []byte(example)
 	token, err := Parse(input)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	clear(input)
 	if token.Reveal() != example {
 		t.Error("the token shares the caller's memory")
@@ -89,9 +86,7 @@ func TestGenerate(t *testing.T) {
 	const rounds = 2000
 	for range rounds {
 		token, err := Generate()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		text := token.Reveal()
 		if !upstream.MatchString(text) || seen[text] {
 			t.Fatalf("generated %q", text)
@@ -135,13 +130,9 @@ func TestTokenIsNeverShown(t *testing.T) {
 		slog.New(h).Info("x", "token", token, "record", record, "holder", holder{token})
 	}
 	asJSON, err := json.Marshal(map[string]any{"t": token, "r": record})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	asYAML, err := yaml.Marshal(record)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name, out := range map[string]string{"log": log.String(), "JSON": string(asJSON), "YAML": string(asYAML)} {
 		if leaks(out) || !strings.Contains(out, "redacted") {
 			t.Errorf("%s: %s", name, out)

@@ -27,6 +27,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 const (
@@ -37,9 +38,7 @@ const (
 func testToken(t testing.TB) bootstraptoken.Token {
 	t.Helper()
 	token, err := bootstraptoken.Parse([]byte(tokenID + "." + tokenSecret))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return token
 }
 
@@ -57,9 +56,7 @@ type authority struct {
 func newAuthority(t testing.TB, name string) authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return authority{key: key}.renewed(t, name)
 }
 
@@ -77,9 +74,7 @@ func (a authority) renewed(t testing.TB, name string) authority {
 func serial(t testing.TB) *big.Int {
 	t.Helper()
 	n, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return n
 }
 
@@ -87,13 +82,9 @@ func certify(t testing.TB, template, parent *x509.Certificate, pub *ecdsa.Public
 	key *ecdsa.PrivateKey) *x509.Certificate {
 	t.Helper()
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, pub, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return cert
 }
 
@@ -101,9 +92,7 @@ func certify(t testing.TB, template, parent *x509.Certificate, pub *ecdsa.Public
 func (a authority) server(t testing.TB, change ...func(*x509.Certificate)) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	template := &x509.Certificate{
 		SerialNumber: serial(t), Subject: pkix.Name{CommonName: "server"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),

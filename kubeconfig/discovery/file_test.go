@@ -22,6 +22,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 func TestDocument(t *testing.T) {
@@ -101,16 +102,12 @@ func TestByFile(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	write("ca.pem", ca.pem())
 	pipe := filepath.Join(dir, "fifo")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Mkfifo(pipe, 0o600))
 	named := "clusters: [{name: '', cluster: {server: 'https://a:1', certificate-authority: %s}}]"
 	want := cluster.Cluster{Server: "https://a:1", CAData: []byte(ca.pem())}
 	for name, path := range map[string]string{

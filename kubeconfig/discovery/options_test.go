@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 func TestValidateOptions(t *testing.T) {
@@ -97,9 +99,7 @@ func TestPins(t *testing.T) {
 		t.Errorf("%v, %v", again, err)
 	}
 	asJSON, err := json.Marshal(got)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var back []Pin
 	if err := json.Unmarshal(asJSON, &back); err != nil || !slices.Equal(back, got) {
 		t.Errorf("%s: %v", asJSON, err)
@@ -125,13 +125,9 @@ func TestPins(t *testing.T) {
 // openssl x509 -pubkey | openssl pkey -pubin -outform der | openssl dgst -sha256.
 func TestPinOfOpenSSL(t *testing.T) {
 	ca, err := os.ReadFile("testdata/ca.pem")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	pins, err := PinsOf(ca)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if want := "sha256:09999a60ebefd897bba8210ca084d62b91a59604ace6a5e2b98ad89890e464e6"; len(pins) != 1 ||
 		pins[0].String() != want {
 		t.Errorf("pins %v", pins)
@@ -142,13 +138,9 @@ func TestPinOfOpenSSL(t *testing.T) {
 // verifies, and only that.
 func TestSignatureOfUpstream(t *testing.T) {
 	text, err := os.ReadFile("testdata/cluster-bootstrap-jws.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var golden []struct{ Content, ID, Secret, JWS string }
-	if err := json.Unmarshal(text, &golden); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(text, &golden))
 	if len(golden) == 0 {
 		t.Fatal("no golden signatures")
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 func (f *fakeCluster) info() cluster.Cluster {
@@ -56,9 +57,7 @@ func TestRefresh(t *testing.T) {
 			f.publish(tt.published)
 			elsewhere.publish(tt.published)
 			u, err := refresh(t.Context(), tt.known, nil, Limits{}, fastPace())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			want := tt.known
 			want.Server, want.CAData = tt.server, []byte(tt.cas)
 			if summary(u) != tt.changes || !same(u.New, want) || !same(u.Old, tt.known) || u.Changed() != (tt.changes != "") {
@@ -300,18 +299,14 @@ func TestProxies(t *testing.T) {
 	} {
 		tt.known.Server = "https://a:1"
 		at, err := of(tt.known)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got := "none"
 		switch proxy := at.client().Transport.(*http.Transport).Proxy; {
 		case proxy != nil && at.proxy == "":
 			got = "as the environment says"
 		case proxy != nil:
 			u, err := proxy(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			got = u.String()
 		}
 		if got != tt.want {

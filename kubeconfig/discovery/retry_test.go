@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 func TestBusyServerIsAskedAgain(t *testing.T) {
@@ -133,8 +134,6 @@ func TestTimeouts(t *testing.T) {
 func mustURL(t *testing.T, text string) *url.URL {
 	t.Helper()
 	u, err := parseServer(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return u
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 func TestByToken(t *testing.T) {
@@ -44,9 +45,7 @@ func TestByToken(t *testing.T) {
 			tt.change(&o)
 			before := f.count()
 			got, err := discover(t.Context(), o, fastPace())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if want := (cluster.Cluster{Server: f.server.URL, CAData: []byte(tt.ca)}); !same(got, want) {
 				t.Errorf("got %+v", got)
 			}

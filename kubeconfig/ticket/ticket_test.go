@@ -12,6 +12,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 const secret = "0123456789abcdef"
@@ -19,9 +20,7 @@ const secret = "0123456789abcdef"
 func sample(t testing.TB) Ticket {
 	t.Helper()
 	token, err := bootstraptoken.Parse([]byte("abcdef." + secret))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return Ticket{
 		Terms: Terms{User: "jane@example.org", Groups: []string{"dev", "opérations"}, Signer: "example.com/client",
 			Lifetime: 24 * time.Hour, Policy: Attested | TouchAlways, Serial: "1234567"},
@@ -33,9 +32,7 @@ func sample(t testing.TB) Ticket {
 func reveal(t testing.TB, k Ticket) string {
 	t.Helper()
 	text, err := k.Reveal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return text
 }
 
@@ -155,9 +152,7 @@ func TestRedacted(t *testing.T) {
 	k := sample(t)
 	held := struct{ T Ticket }{k}
 	doc, err := json.Marshal(held)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, text := range []string{fmt.Sprint(k), fmt.Sprintf("%v %+v %#v %s %q %x", k, k, k, k, k, k),
 		fmt.Sprintf("%+v %#v", held, held), string(doc), k.LogValue().String()} {
 		if strings.Contains(text, secret) || strings.Contains(text, fmt.Sprintf("%x", secret)) {
@@ -195,9 +190,7 @@ func TestTokenGroups(t *testing.T) {
 	for _, want := range []Terms{sample(t).Terms, {User: "a&b=c %\x1b[2J"}, long} {
 		groups := want.TokenGroups()
 		token, err := bootstraptoken.Generate()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if err := (bootstraptoken.Record{Token: token, Usages: bootstraptoken.KnownUsages(),
 			Groups: groups}).Validate(); err != nil || groups[0] != Group {
 			t.Errorf("%q: %v", groups, err)

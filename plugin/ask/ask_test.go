@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // scripted answers with what it is told.
@@ -132,9 +133,7 @@ func TestCoolDownOfQuestions(t *testing.T) {
 		t.Fatalf("%v, %v", files, err)
 	}
 	then := time.Now().Add(-2 * time.Hour)
-	if err := os.Chtimes(files[0], then, then); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chtimes(files[0], then, then))
 	if yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: "a", Detail: "b"}); yes || err != nil || under.asked != 2 {
 		t.Fatalf("another question was silenced: %v, %v", yes, err)
 	}
@@ -176,9 +175,7 @@ func TestCoolDown(t *testing.T) {
 	}
 	for _, f := range files { // age the file by two hours
 		then := time.Now().Add(-2 * time.Hour)
-		if err := os.Chtimes(f, then, then); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chtimes(f, then, then))
 	}
 	under.err = nil
 	if err := pin("b"); err != nil || under.asked != 3 {
@@ -202,15 +199,11 @@ func TestCoolDown(t *testing.T) {
 func TestDriverKnowsNoPurpose(t *testing.T) {
 	fake := hsmtest.NewFake(hsm.SchemePKCS11)
 	token, err := fake.Open(t.Context(), fake.Add(hsmtest.FakeOptions{Label: "lab", PIN: "847261"}).Info().URI())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	script := hsmtest.NewScript(t, hsmtest.PIN("000000"), hsmtest.PIN("847261"))
 	want := hsm.Purpose{Cluster: "prod", Action: "sign in", Command: "kubectl get pods",
 		Fields: []hsm.Field{{Label: "Request", Values: []string{"get pods"}}}}
-	if err := token.Unlock(t.Context(), ask.With(script, want)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, token.Unlock(t.Context(), ask.With(script, want)))
 	for i, p := range script.PINs() {
 		if !reflect.DeepEqual(p.Purpose, want) || p.Token.Label != "lab" || (p.Again == "") != (i == 0) {
 			t.Errorf("%+v", p)

@@ -18,15 +18,14 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // of is the enrollment prod with that key, unsigned.
 func of(t *testing.T, key crypto.Signer) (e enrollment.Enrollment) {
 	t.Helper()
 	hash, err := hsm.Fingerprint(key.Public())
-	if err := errors.Join(err, json.Unmarshal([]byte(written), &e)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err, json.Unmarshal([]byte(written), &e)))
 	e.KeyHash = hash
 	return e
 }
@@ -38,9 +37,7 @@ func TestSignedRecord(t *testing.T) {
 	p384, err2 := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	rsaKey, err3 := rsa.GenerateKey(rand.Reader, 2048)
 	_, edKey, err4 := ed25519.GenerateKey(rand.Reader)
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err1, err2, err3, err4))
 	for _, key := range []crypto.Signer{p256, p384, rsaKey, edKey} {
 		e := of(t, key)
 		e.Policy = consent.Writes
@@ -60,17 +57,13 @@ func TestSignedRecord(t *testing.T) {
 		}
 		text := "kubehsm consent v1\n" + strings.TrimPrefix(signed.Signed.Text, "kubehsm enrollment v1\n")
 		signature, err := consent.Sign(key, text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, err := (enrollment.Signed{Text: text, Signature: signature}).Open(e.KeyHash); !errors.Is(err, consent.ErrSignature) {
 			t.Errorf("a statement of consent is a record: %v", err)
 		}
 	}
 	signed, err := of(t, p256).SignedBy(p256, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for what, change := range map[string]func(*enrollment.Enrollment){
 		"name":     func(e *enrollment.Enrollment) { e.Name = "staging" },
 		"server":   func(e *enrollment.Enrollment) { e.Cluster.Server = "https://10.0.0.2:6443" },
@@ -102,9 +95,7 @@ func only[T any](_ T, err error) error { return err }
 // TestSignedIsBounded: the audit log has room for what a key signs, and no number stands in the way of the next.
 func TestSignedIsBounded(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	e := of(t, key)
 	e.Policy, e.Rules = consent.Rules, []consent.Rule{{Namespaces: []string{strings.Repeat("n", 11<<10)}}}
 	if _, err := e.SignedBy(key, time.Now()); !errors.Is(err, enrollment.ErrInvalid) {
@@ -121,9 +112,7 @@ func TestSignedIsBounded(t *testing.T) {
 // TestChanges: what a person is told of a change has each field that differs, with both values.
 func TestChanges(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	from, to := of(t, key), of(t, key)
 	from.Cluster.TLSServerName = "api"
 	to.Cluster.Server, to.Policy, to.Cluster.ProxyURL = "https://evil\n:1", consent.Writes, "http://p"

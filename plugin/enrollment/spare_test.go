@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // TestSpares: a family is an enrollment with its spares.
@@ -17,18 +18,14 @@ func TestSpares(t *testing.T) {
 	dir := t.TempDir()
 	s := enrollment.NewStore(home.Dirs{State: dir})
 	var first enrollment.Enrollment
-	if err := json.Unmarshal([]byte(written), &first); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(written), &first))
 	save := func(name, of string) enrollment.Enrollment {
 		e := first
 		e.Name, e.SpareOf = name, of
 		if of != "" {
 			e.SpareOfKey = first.KeyHash
 		}
-		if err := s.Save(e); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Save(e))
 		return e
 	}
 	save("prod", "")
@@ -54,9 +51,7 @@ func TestSpares(t *testing.T) {
 	if back, err := s.Load("prod-spare"); err != nil || back.SpareOf != "prod" {
 		t.Errorf("it reads back as %+v, %v", back, err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "enrollments", "broken.json"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "enrollments", "broken.json"), []byte("{"), 0o600))
 	if all, err := s.Spares("prod"); err != nil || len(all) != 2 {
 		t.Errorf("beside a broken record that is no spare's: %d, %v", len(all), err)
 	}
@@ -72,9 +67,7 @@ func TestLastUsed(t *testing.T) {
 	s := enrollment.NewStore(home.Dirs{State: dir})
 	note := func(last string) {
 		t.Helper()
-		if err := s.NoteUsed("prod", last); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.NoteUsed("prod", last))
 		if got := s.LastUsed("prod"); got != last {
 			t.Errorf("last used is %q, not %q", got, last)
 		}
@@ -85,9 +78,7 @@ func TestLastUsed(t *testing.T) {
 	}
 	note("prod-spare")
 	note("prod")
-	if err := os.WriteFile(filepath.Join(dir, "used", "prod"), []byte("../x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "used", "prod"), []byte("../x"), 0o600))
 	if got := s.LastUsed("prod"); got != "prod" {
 		t.Errorf("damaged: %q", got)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/record"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // written is an enrollment in the form of before records had versions.
@@ -43,13 +44,9 @@ func TestVersions(t *testing.T) {
 			dir := t.TempDir()
 			s := enrollment.NewStore(home.Dirs{State: dir})
 			path := filepath.Join(dir, "enrollments", "prod.json")
-			if err := home.MakeDir(filepath.Dir(path)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, home.MakeDir(filepath.Dir(path)))
 			before := strings.Replace(written, "{", "{"+tc.marks, 1)
-			if err := os.WriteFile(path, []byte(before), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(path, []byte(before), 0o600))
 			e, err := s.Load("prod")
 			if errors.Is(err, record.ErrNewer) != tc.newer || (err != nil) != tc.newer {
 				t.Fatalf("load: %v", err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 func TestParseProcess(t *testing.T) {
@@ -30,9 +31,7 @@ func TestAlone(t *testing.T) {
 	start := func(group int) *exec.Cmd {
 		c := exec.Command("sleep", "600")
 		c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: group}
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Start())
 		t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
 		return c
 	}
@@ -49,9 +48,7 @@ func TestAlone(t *testing.T) {
 	if alone(group, client.Process.Pid, attendant.Process.Pid) {
 		t.Error("a pager beside them is not noticed")
 	}
-	if err := other.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, other.Process.Kill())
 	_ = other.Wait() // killed above
 	if !alone(group, client.Process.Pid, attendant.Process.Pid) {
 		t.Error("who is gone still counts")
@@ -62,22 +59,16 @@ func TestAlone(t *testing.T) {
 // is an error.
 func TestWhenGone(t *testing.T) {
 	c := exec.Command("sleep", "600")
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Start())
 	id := process.Of(c.Process.Pid)
 	gone := make(chan struct{})
-	if err := whenGone(id, func() { close(gone) }); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, whenGone(id, func() { close(gone) }))
 	select {
 	case <-gone:
 		t.Fatal("it lives")
 	default:
 	}
-	if err := c.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Process.Kill())
 	_ = c.Wait() // killed above
 	<-gone
 	if err := whenGone(id, func() {}); err == nil {

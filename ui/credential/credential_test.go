@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // TestNotCalledByKubectl: without a request, arguments are enough for a client,
@@ -28,9 +29,7 @@ func TestNotCalledByKubectl(t *testing.T) {
 		t.Errorf("a client that sends no request: %v", err)
 	}
 	screen, terminal, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer screen.Close()
 	defer terminal.Close()
 	c.Stdout = terminal

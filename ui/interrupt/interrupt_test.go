@@ -17,6 +17,7 @@ import (
 	"github.com/creack/pty"
 	"golang.org/x/term"
 
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
@@ -75,12 +76,8 @@ func child(t *testing.T, as string, stdin *os.File) (cmd *exec.Cmd, out *bufio.R
 		cmd.Stdin = stdin
 	}
 	pipe, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() }) // the child has ended unless the test failed
 	out = bufio.NewReader(pipe)
 	if line, err := out.ReadString('\n'); line != "ready\n" {
@@ -91,9 +88,7 @@ func child(t *testing.T, as string, stdin *os.File) (cmd *exec.Cmd, out *bufio.R
 
 func send(t *testing.T, cmd *exec.Cmd, s os.Signal) {
 	t.Helper()
-	if err := cmd.Process.Signal(s); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Process.Signal(s))
 }
 
 // TestHangingProgramEnds: a program whose main path does not come back ends all the
@@ -123,18 +118,14 @@ func TestOrderlyProgramEndsItself(t *testing.T) {
 // TestFinishing: what must not be left half-way is waited for, until a second signal.
 func TestFinishing(t *testing.T) {
 	stdin, release, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer stdin.Close()
 	cmd, out, words := child(t, "finishing, then obedient", stdin)
 	send(t, cmd, syscall.SIGINT)
 	if line, err := out.ReadString('\n'); line != "told\n" {
 		t.Fatalf("%q, %v: %s", line, err, words)
 	}
-	if err := release.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, release.Close())
 	_ = cmd.Wait() // the exit code says it
 	if got := cmd.ProcessState.ExitCode(); got != 7 {
 		t.Errorf("exit code %d, %q", got, words)
@@ -162,15 +153,11 @@ func TestFinishing(t *testing.T) {
 // mode leaves it as it was.
 func TestTerminalIsRestored(t *testing.T) {
 	ptm, pts, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer ptm.Close()
 	defer pts.Close()
 	before, err := term.GetState(int(pts.Fd()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	cmd, _, _ := child(t, "raw mode", pts)
 	if during, err := term.GetState(int(pts.Fd())); err != nil || *during == *before {
 		t.Fatalf("it is not in raw mode, %v", err)

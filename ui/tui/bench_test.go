@@ -11,6 +11,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/tui"
 	"github.com/kubehsm/kubehsm/ui/tui/screentest"
 	"github.com/kubehsm/kubehsm/ui/tui/tuitest"
@@ -37,9 +38,7 @@ func BenchmarkKeyToFrame(b *testing.B) {
 		fmt.Fprintf(&items, "- context: {cluster: staging, user: jane}\n  name: x-context-%d\n", i)
 	}
 	many := strings.Replace(w.Kubeconfig(), "\ncontexts:\n", "\ncontexts:\n"+items.String(), 1)
-	if err := os.WriteFile(w.Env.Kubeconfig, []byte(many), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, os.WriteFile(w.Env.Kubeconfig, []byte(many), 0o600))
 	w.manyRequests(10_000)
 	for name, walk := range map[string]func(*rig){
 		"tokens":   func(*rig) {},

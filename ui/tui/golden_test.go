@@ -16,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
@@ -127,13 +128,9 @@ func (w *world) begun(name string, p enrolling.Progress) {
 	b, readErr := os.ReadFile(store.Path(name))
 	now, textErr := p.Updated.MarshalText()
 	then, thenErr := tuitest.Now().Add(-150 * time.Minute).MarshalText()
-	if err := errors.Join(err, readErr, textErr, thenErr); err != nil {
-		w.T.Fatal(err)
-	}
-	if err := os.WriteFile(store.Path(name), []byte(strings.Replace(string(b), string(now), string(then), 1)),
-		0o600); err != nil {
-		w.T.Fatal(err)
-	}
+	must.OK(w.T, errors.Join(err, readErr, textErr, thenErr))
+	must.OK(w.T, os.WriteFile(store.Path(name), []byte(strings.Replace(string(b), string(now), string(then), 1)),
+		0o600))
 }
 
 // troubled has several keys enrolled, one of which is to be renewed and one of which has ended,
@@ -161,9 +158,7 @@ func (w *world) current(name string) {
 	if err == nil {
 		err = change.Apply(w.T.Context())
 	}
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	must.OK(w.T, err)
 }
 
 func atHome(r *rig) {

@@ -22,6 +22,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/tui"
@@ -128,9 +129,7 @@ func (w *world) addContext(name, s string) {
 	config := w.Kubeconfig()
 	add := func(list, kind string, o map[string]any) {
 		b, err := json.Marshal(map[string]any{"name": name, kind: o})
-		if err != nil {
-			w.T.Fatal(err)
-		}
+		must.OK(w.T, err)
 		var item strings.Builder
 		for _, r := range string(b) { // YAML takes no other control characters
 			if r < ' ' || r > '~' {
@@ -145,9 +144,7 @@ func (w *world) addContext(name, s string) {
 	add("users", "user", map[string]any{"exec": map[string]any{"apiVersion": "client.authentication.k8s.io/v1",
 		"command": s, "args": []any{s}}})
 	add("contexts", "context", map[string]any{"cluster": name, "user": name, "namespace": s})
-	if err := os.WriteFile(w.Env.Kubeconfig, []byte(config), 0o600); err != nil {
-		w.T.Fatal(err)
-	}
+	must.OK(w.T, os.WriteFile(w.Env.Kubeconfig, []byte(config), 0o600))
 }
 
 var colours = regexp.MustCompile(`\x1b\[[0-9;]*m`)

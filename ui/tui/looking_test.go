@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
@@ -33,9 +34,7 @@ func (w *world) throughToken() {
 		Created: tuitest.Now().Add(-2 * time.Hour), Spec: csr.Spec{Name: "kubehsm-jane-7x2kp", SignerName: csr.ClientSigner,
 			Request: there.Spec.Request}}
 	err := errors.Join(w.Env.Enrollments().Save(w.Signed(e)), enrolling.NewStore(w.Env).SaveRequest(filed))
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	must.OK(w.T, err)
 	w.current("prod-hsm")
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/charmbracelet/x/exp/teatest/v2"
 
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/tui"
 	"github.com/kubehsm/kubehsm/ui/tui/tuitest"
@@ -115,9 +116,7 @@ func (s *program) final() tui.Outcome {
 		s.t.Fatal("no final model")
 	}
 	out, err := io.ReadAll(s.tm.Output())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	for _, typed := range []string{pin, "111111"} {
 		if strings.Contains(string(out), typed) {
 			s.t.Errorf("the PIN %s was shown", typed)

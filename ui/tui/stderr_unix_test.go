@@ -8,21 +8,17 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 func TestKeepStderr(t *testing.T) {
 	for _, show := range []bool{false, true} {
 		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		own, err := unix.Dup(2)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := redirect(int(w.Fd()), 2); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
+		must.OK(t, redirect(int(w.Fd()), 2))
 		give, err := keepStderr()
 		if err == nil {
 			_, err = unix.Write(2, []byte("a library's noise\n")) // C code too writes past os.Stderr
@@ -36,13 +32,9 @@ func TestKeepStderr(t *testing.T) {
 		if rerr := redirect(own, 2); rerr != nil || unix.Close(own) != nil || w.Close() != nil {
 			t.Fatal("standard error is lost: ", rerr)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		want := "afterwards\n"
 		if show {
 			want = "a library's noise\n" + want

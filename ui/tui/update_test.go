@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/tui"
 
 	tea "charm.land/bubbletea/v2"
@@ -129,9 +130,7 @@ func TestClusterMeanwhile(t *testing.T) {
 	r := &rig{Rig: w.Start(80, 24, o), world: w}
 	r.Walk("~being built", "t", "~Which token", "~tries left", "enter", "u", "~Who is it for", `"jane"`, "enter",
 		"~Ready, except for the cluster", "enter", "~the cluster is not ready yet")
-	if err := os.WriteFile(path, []byte(`{"phase":"ready"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(`{"phase":"ready"}`), 0o600))
 	r.Send(tui.Poll())
 	r.Sees("the cluster is ready", "This is what will be done", "trial-admin", "Who      jane")
 }
@@ -147,9 +146,7 @@ func TestClusterFails(t *testing.T) {
 // TestListFailureStays: where no tokens can be listed, the reason stays on the screen.
 func TestListFailureStays(t *testing.T) {
 	w := newWorld(t)
-	if err := errors.Join(w.Tokens.Close(), w.Cards.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(w.Tokens.Close(), w.Cards.Close()))
 	w.open(80, 24).Sees("the driver is closed")
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/tui"
 	"github.com/kubehsm/kubehsm/ui/tui/screentest"
@@ -103,9 +104,7 @@ func (w *world) bind(user, of string) {
 func (w *world) misses(tok *hsmtest.FakeToken) {
 	w.T.Helper()
 	t, err := w.Env.Drivers.Open(w.T.Context(), tok.Info().URI())
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	must.OK(w.T, err)
 	defer t.Close()
 	if err := t.Unlock(w.T.Context(), hsmtest.NewScript(w.T, hsmtest.PIN("000000"), hsmtest.Cancel())); !errors.Is(err,
 		hsm.ErrCancelled) {
@@ -118,14 +117,10 @@ func (w *world) request(name, requester, user string, age time.Duration, groups 
 	w.T.Helper()
 	seed := sha256.Sum256([]byte(name))
 	key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), seed[:])
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	must.OK(w.T, err)
 	der, err := x509.CreateCertificateRequest(rand.Reader,
 		&x509.CertificateRequest{Subject: pkix.Name{CommonName: user, Organization: groups}}, key)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	must.OK(w.T, err)
 	lifetime := int32(86400)
 	w.server.Put(flowtest.Requests, &certificatesv1.CertificateSigningRequest{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "certificates.k8s.io/v1", Kind: "CertificateSigningRequest"},
@@ -155,9 +150,7 @@ func (w *world) bootstrapToken(id, description string, left time.Duration) {
 func building(t *testing.T, progress string) (o tui.Options, file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "progress.json")
-	if err := os.WriteFile(file, []byte(progress), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(progress), 0o600))
 	return tui.Options{Start: tui.ScreenEnroll, ClusterProgress: file}, file
 }
 

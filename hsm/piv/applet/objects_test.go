@@ -12,31 +12,25 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/test/must"
 )
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // TestCompressedCertificate: as other tools may have written it.
 func TestCompressedCertificate(t *testing.T) {
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	must.OK(t, err)
 	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}}
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, k.Public(), k)
-	must(t, err)
+	must.OK(t, err)
 	cert, err := x509.ParseCertificate(der)
-	must(t, err)
+	must.OK(t, err)
 	var z bytes.Buffer
 	w := gzip.NewWriter(&z)
 	_, err = w.Write(cert.Raw)
-	must(t, err)
-	must(t, w.Close())
+	must.OK(t, err)
+	must.OK(t, w.Close())
 	got, err := decodeCertificate(append(tlv(0x70, z.Bytes()), tlv(0x71, []byte{1})...))
-	must(t, err)
+	must.OK(t, err)
 	if !got.Equal(cert) {
 		t.Error("another certificate")
 	}

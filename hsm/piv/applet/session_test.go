@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // defaultPIN is that of the cards here.
@@ -57,15 +58,15 @@ func TestEndForgets(t *testing.T) {
 		"a reset":                 {&stubborn{}, true},
 	} {
 		s, err := Open(t.Context(), new(Operation), c.card)
-		must(t, err)
-		must(t, s.PINs.Verify(hsm.NewSecret([]byte(defaultPIN))))
+		must.OK(t, err)
+		must.OK(t, s.PINs.Verify(hsm.NewSecret([]byte(defaultPIN))))
 		if !s.PINs.Verified() {
 			t.Errorf("%s: not verified", name)
 		}
 		if bytes.ContainsAny(c.card.held, defaultPIN) {
 			t.Errorf("%s: the command with the PIN was not cleared: %x", name, c.card.held)
 		}
-		must(t, s.End())
+		must.OK(t, s.End())
 		if !c.card.ended || c.card.reset != c.reset || !c.reset && c.card.verified {
 			t.Errorf("%s: %+v", name, c.card)
 		}
@@ -75,8 +76,8 @@ func TestEndForgets(t *testing.T) {
 	}
 	card := &stubborn{}
 	s, err := Open(t.Context(), new(Operation), card)
-	must(t, err)
-	must(t, s.End())
+	must.OK(t, err)
+	must.OK(t, s.End())
 	if len(card.sent) != 1 || card.reset {
 		t.Errorf("a card to which nothing was proved: %x", card.sent)
 	}
@@ -88,7 +89,7 @@ func TestGiveUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	op, card := new(Operation), &stubborn{}
 	s, err := Open(ctx, op, card)
-	must(t, err)
+	must.OK(t, err)
 	shown := 0
 	show := func() func() { shown++; return func() { shown-- } }
 	done := op.Show(ctx, show)
@@ -110,19 +111,19 @@ func TestGiveUp(t *testing.T) {
 	if err := s.PINs.Verify(hsm.NewSecret([]byte(defaultPIN))); !errors.Is(err, context.Canceled) || card.verified {
 		t.Errorf("a PIN was presented after all: %v", err)
 	}
-	must(t, s.End())
+	must.OK(t, s.End())
 
 	ctx, cancel = context.WithCancel(t.Context())
 	op = new(Operation)
 	s, err = Open(ctx, op, card)
-	must(t, err)
-	must(t, s.Commit())
-	must(t, s.Commit())
+	must.OK(t, err)
+	must.OK(t, s.Commit())
+	must.OK(t, s.Commit())
 	cancel()
 	if op.GiveUp() {
 		t.Error("what has committed was given up")
 	}
-	must(t, s.PINs.Verify(hsm.NewSecret([]byte(defaultPIN))))
+	must.OK(t, s.PINs.Verify(hsm.NewSecret([]byte(defaultPIN))))
 }
 
 // endless says again and again that there is more, or that the length is wrong.

@@ -14,19 +14,13 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/need"
 	"github.com/kubehsm/kubehsm/test/poll"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
 func TestMain(m *testing.M) { os.Exit(vcard.Main(m)) }
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // TestFourWaysToHaveNoCard: four messages, four remedies.
 func TestFourWaysToHaveNoCard(t *testing.T) {
@@ -49,7 +43,7 @@ func TestFourWaysToHaveNoCard(t *testing.T) {
 func TestHolders(t *testing.T) {
 	lab := vcard.ForTest(t)
 	cmd := exec.Command(need.Program(t, "opensc-tool"), "--wait", "--reader", lab.Reader(1), "--atr")
-	must(t, cmd.Start())
+	must.OK(t, cmd.Start())
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
 	poll.Until(t, "the program has loaded PC/SC",

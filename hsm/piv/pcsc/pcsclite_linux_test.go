@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -28,12 +29,12 @@ func TestLibraryInstalledLater(t *testing.T) {
 	}
 	library := loaded(t, "libpcsclite.so.1")
 	nothing := filepath.Join(t.TempDir(), "nothing")
-	must(t, os.WriteFile(nothing, nil, 0o600))
-	must(t, unix.Mount(nothing, library, "", unix.MS_BIND, "")) // the namespace is ours
+	must.OK(t, os.WriteFile(nothing, nil, 0o600))
+	must.OK(t, unix.Mount(nothing, library, "", unix.MS_BIND, "")) // the namespace is ours
 	hidden := true
 	show := func() {
 		if hidden {
-			must(t, unix.Unmount(library, unix.MNT_DETACH))
+			must.OK(t, unix.Unmount(library, unix.MNT_DETACH))
 		}
 		hidden = false
 	}
@@ -42,11 +43,11 @@ func TestLibraryInstalledLater(t *testing.T) {
 	cmd := exec.Command(program)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
-	must(t, err)
+	must.OK(t, err)
 	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
-	defer func() { must(t, cmd.Wait()) }()
+	must.OK(t, err)
+	must.OK(t, cmd.Start())
+	defer func() { must.OK(t, cmd.Wait()) }()
 	defer in.Close() // the program ends with its input
 	lines := bufio.NewScanner(out)
 	says := func(want string) {
@@ -65,7 +66,7 @@ func TestLibraryInstalledLater(t *testing.T) {
 func loaded(t *testing.T, name string) string {
 	t.Helper()
 	maps, err := os.ReadFile("/proc/self/maps")
-	must(t, err)
+	must.OK(t, err)
 	for line := range strings.Lines(string(maps)) {
 		if at := strings.IndexByte(line, '/'); at >= 0 && strings.Contains(line[at:], "/"+name) {
 			return strings.TrimSpace(line[at:])

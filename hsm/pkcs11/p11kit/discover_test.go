@@ -14,14 +14,8 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 )
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // tree writes files (name: content) into a new folder and returns it. Content
 // "-> NAME" makes a symbolic link.
@@ -30,14 +24,14 @@ func tree(t *testing.T, files map[string]string) string {
 	root := t.TempDir()
 	for name, content := range files {
 		path := filepath.Join(root, name)
-		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		var err error
 		if target, ok := strings.CutPrefix(content, "-> "); ok {
 			err = os.Symlink(filepath.Join(root, target), path)
 		} else {
 			err = os.WriteFile(path, []byte(content), 0o600)
 		}
-		must(t, err)
+		must.OK(t, err)
 	}
 	return root
 }
@@ -133,17 +127,15 @@ func TestDiscover(t *testing.T) {
 			root := tree(t, files)
 			for name, content := range c.files {
 				if strings.Contains(content, "ROOT") {
-					if err := os.WriteFile(filepath.Join(root, name), []byte(strings.ReplaceAll(content, "ROOT", root)),
-						0o600); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, os.WriteFile(filepath.Join(root, name), []byte(strings.ReplaceAll(content, "ROOT", root)),
+						0o600))
 				}
 			}
 			found, problems := placesIn(root).Discover()
 			var got []string
 			for _, m := range found {
 				rel, err := filepath.Rel(root, m.Path)
-				must(t, err)
+				must.OK(t, err)
 				got = append(got, m.Name+"="+rel)
 			}
 			if !reflect.DeepEqual(got, c.want) || len(problems) != c.problems {
@@ -221,13 +213,13 @@ func TestClient(t *testing.T) {
 	}
 	found(0)
 	l, err := net.Listen("unix", p.server)
-	must(t, err)
+	must.OK(t, err)
 	found(1)
 	address := p.Server()
 	if err := Unreachable(address); address != "unix:path="+p.server || err != nil {
 		t.Errorf("%s: %v", address, err)
 	}
-	must(t, l.Close())
+	must.OK(t, l.Close())
 	found(0)
 	for _, address := range []string{address, strings.ReplaceAll(address, "server", "%73erver") + ";pid=1"} {
 		err := Unreachable(address)
@@ -241,10 +233,8 @@ func TestClient(t *testing.T) {
 		t.Errorf("%s: %v", p.Server(), err)
 	}
 	t.Setenv(ServerAddress, "")
-	if err := os.WriteFile(filepath.Join(root, "etc.module"),
-		[]byte("module: "+filepath.Join(root, "lib/p11-kit-client.so")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(root, "etc.module"),
+		[]byte("module: "+filepath.Join(root, "lib/p11-kit-client.so")), 0o600))
 	p.system = []string{root}
 	found(1)
 }
@@ -254,7 +244,7 @@ func FuzzReadConfig(f *testing.F) {
 	f.Add(":\n")
 	f.Fuzz(func(t *testing.T, s string) {
 		path := filepath.Join(t.TempDir(), "f")
-		must(t, os.WriteFile(path, []byte(s), 0o600))
+		must.OK(t, os.WriteFile(path, []byte(s), 0o600))
 		values, _ := readConfig(path)
 		for k, v := range values {
 			if k == "" || k != strings.TrimSpace(k) || v != strings.TrimSpace(v) || strings.ContainsAny(k+v, "\n") {

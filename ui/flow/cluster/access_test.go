@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
@@ -30,9 +31,7 @@ func enrolled(t testing.TB) *flowtest.World {
 	if err == nil {
 		err = change.Apply(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return w
 }
 
@@ -94,9 +93,7 @@ func TestConsent(t *testing.T) {
 		w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane")
 		en := w.Enroll("prod-hsm", "jane")
 		en.Policy = consent.Always
-		if err := w.Env.Enrollments().Save(w.Signed(en)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Env.Enrollments().Save(w.Signed(en)))
 		flowtest.Agent(t, w.Env)
 		client, err := cluster.Access{Env: w.Env}.ThroughBridge(t.Context(), "prod-hsm",
 			hsmtest.NewScript(t, hsmtest.PIN("123456"), c.answer))

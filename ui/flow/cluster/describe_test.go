@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 )
 
@@ -33,9 +34,7 @@ func TestEndpoint(t *testing.T) {
 		}
 	}
 	at, err := a.Endpoint(t.Context(), "open")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var unverified *cluster.UnverifiedError
 	for _, host := range []string{"", "10.0.0.2", "10.0.0.1:6443"} {
 		if err := at.Accepts(host); !errors.As(err, &unverified) ||
@@ -66,9 +65,7 @@ func TestEndpointOfWhatIsNotThere(t *testing.T) {
 		if err == nil && c.from != "" {
 			err = os.WriteFile(w.Env.Kubeconfig, []byte(strings.Replace(string(text), c.from, c.to, 1)), 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		a := cluster.Access{Env: w.Env}
 		_, at := a.Endpoint(t.Context(), c.context)
 		_, verified := a.Verified(t.Context(), c.context)
@@ -84,9 +81,7 @@ func TestEndpointOfWhatIsNotThere(t *testing.T) {
 		}
 	}
 	w := enrolled(t)
-	if err := w.Env.Enrollments().Delete("prod-hsm"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Env.Enrollments().Delete("prod-hsm"))
 	if _, err := (cluster.Access{Env: w.Env}).Server(t.Context(), ""); err == nil {
 		t.Error("the address of an enrollment that is gone")
 	}
@@ -96,9 +91,7 @@ func TestEndpointOfWhatIsNotThere(t *testing.T) {
 func TestAcceptedBy(t *testing.T) {
 	w := plain(t)
 	at, err := cluster.Access{Env: w.Env}.Verified(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if accepted := cluster.AcceptedBy(t.Context(), at); accepted == nil {
 		t.Error("the cluster that asks for certificates tells nothing")
 	}
@@ -126,9 +119,7 @@ func TestReadProgress(t *testing.T) {
 		`{"phase":"failed"}`:        {phase: "failed", failed: true},
 		strings.Repeat(" ", 65<<10): {words: "is larger than"},
 	} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 		p, err := cluster.ReadProgress(file)
 		if (err == nil) != (c.words == "") || err != nil && !strings.Contains(err.Error(), c.words) ||
 			p.Phase != c.phase || p.Ready() != c.ready || p.Failed() != c.failed {
@@ -148,9 +139,7 @@ func TestReadProgress(t *testing.T) {
 func TestAnonymous(t *testing.T) {
 	w := plain(t)
 	at, err := cluster.Access{Env: w.Env}.Verified(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name, c := range map[string]struct {
 		proxy string
 		ca    bool

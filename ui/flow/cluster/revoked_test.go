@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/kubeconfig"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 )
 
@@ -30,9 +31,7 @@ func TestRevoked(t *testing.T) {
 	for _, forbidden := range [][]string{nil, {"list validatingadmissionpolicies"}} {
 		w.Server.Forbid(forbidden...)
 		list, err := a.RevokedOf(t.Context(), kubeconfig.Rules{Explicit: w.Env.Kubeconfig}, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if partly := strings.Contains(fmt.Sprint(list.Shards[len(list.Shards)-1].Err),
 			"you may not read the policies after kubehsm-revoked-16"); partly != (forbidden != nil) {
 			t.Errorf("without the rights %q: more policies may follow: %v", forbidden, partly)

@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // A client that runs on follows the agent from session to session: an agent
@@ -27,13 +28,9 @@ func TestSignInFollowsTheAgent(t *testing.T) {
 	var current atomic.Pointer[bridge.Credential]
 	fresh := func() {
 		sessions, err := bridge.NewSessions(time.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		c, err := sessions.Issue("prod-hsm", process.This(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		current.Store(&c)
 	}
 	fresh()
@@ -60,16 +57,10 @@ func TestSignInFollowsTheAgent(t *testing.T) {
 	get := func(want int) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		resp, err := s.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := resp.Body.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
+		must.OK(t, resp.Body.Close())
 		if resp.StatusCode != want {
 			t.Fatalf("status %d, want %d", resp.StatusCode, want)
 		}
@@ -114,9 +105,7 @@ func TestCallsOutliveQuestions(t *testing.T) {
 		return message.Session{}, errors.New("that was all")
 	}}
 	c, err := clientOf(&rest.Config{Host: "https://127.0.0.1:1", Transport: s})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := c.Rights().WhoAmI(t.Context()); err == nil || time.Until(until) <= ask.Limit {
 		t.Errorf("%v, and it waits for %v", err, time.Until(until))
 	}

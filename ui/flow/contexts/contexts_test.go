@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
@@ -32,13 +33,9 @@ func enrolled(t *testing.T, at cluster.Cluster) (*env.Env, enrollment.Enrollment
 	card := fake.Add(hsmtest.FakeOptions{Label: "blue"})
 	slot, err := token.Keys{Env: e}.Generate(t.Context(), card.Info().URI(), hsm.GenerateOptions{Label: "prod-hsm"},
 		hsmtest.Typing(t, card.PIN()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	hash, err := hsm.Fingerprint(slot.Key.Public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	en := enrollment.Enrollment{Name: "prod-hsm", Cluster: at, Key: slot.URI, KeyHash: hash, User: "jane",
 		Created: time.Now().UTC()}
 	j := &enrolling.Progress{Cluster: at, Request: enrolling.Request{Key: slot.URI, KeyHash: hash}}
@@ -47,9 +44,7 @@ func enrolled(t *testing.T, at cluster.Cluster) (*env.Env, enrollment.Enrollment
 	if err == nil {
 		err = set(t.Context(), e)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return e, en
 }
 
@@ -65,9 +60,7 @@ func set(ctx context.Context, e *env.Env) error {
 func listed(t *testing.T, e *env.Env) (names []string) {
 	t.Helper()
 	all, err := New(e).List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, v := range all {
 		if v.Current {
 			v.Name += "*"
@@ -82,22 +75,14 @@ func listed(t *testing.T, e *env.Env) (names []string) {
 func TestUnenroll(t *testing.T) {
 	e, _ := enrolled(t, cluster.Cluster{Server: "https://10.0.0.1:6443"})
 	seen, err := New(e).Unenrollment(t.Context(), "prod-hsm", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := New(e).Unenrollment(t.Context(), "other", nil); !errors.Is(err, enrollment.ErrUnknown) {
 		t.Errorf("an enrollment that is not there: %v", err)
 	}
-	if err := set(t.Context(), e); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, set(t.Context(), e))
 	text, err := os.ReadFile(e.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(e.Kubeconfig, append(text, "# edited\n"...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, os.WriteFile(e.Kubeconfig, append(text, "# edited\n"...), 0o600))
 	if err := New(e).Unenroll(t.Context(), seen, nil); !errors.Is(err, kubeconfig.ErrChanged) {
 		t.Fatalf("a kubeconfig that has changed: %v", err)
 	}
@@ -107,9 +92,7 @@ func TestUnenroll(t *testing.T) {
 	if seen, err = New(e).Unenrollment(t.Context(), "prod-hsm", nil); err == nil {
 		err = New(e).Unenroll(t.Context(), seen, nil)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := e.Enrollments().Load("prod-hsm"); !errors.Is(err, enrollment.ErrUnknown) {
 		t.Errorf("the enrollment: %v", err)
 	}
@@ -157,9 +140,7 @@ func TestMoveServer(t *testing.T) {
 			}
 			en, err := e.Enrollments().Load("prod-hsm")
 			j, jerr := enrolling.NewStore(e).Load("prod-hsm")
-			if err := errors.Join(err, jerr); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, errors.Join(err, jerr))
 			if en.Cluster.Server != leads || j.Cluster.Server != leads {
 				t.Errorf("the enrollment leads to %s, its progress to %s", en.Cluster.Server, j.Cluster.Server)
 			}
@@ -251,17 +232,13 @@ func TestMeant(t *testing.T) {
 	}
 	is("", "", "prod-hsm")
 	first.Name = "other-hsm"
-	if err := w.Env.Enrollments().Save(first); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Env.Enrollments().Save(first))
 	if _, err := Meant(t.Context(), w.Env, "", ""); !errors.Is(err, ErrSeveral) ||
 		!strings.Contains(err.Error(), "other-hsm prod-hsm") {
 		t.Errorf("several: %v", err)
 	}
 	is("other-hsm", "", "other-hsm")
-	if err := set(t.Context(), w.Env); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, set(t.Context(), w.Env))
 	is("", "", "prod-hsm")
 	is("", "prod-hsm", "prod-hsm")
 	if _, err := Meant(t.Context(), w.Env, "none", ""); !errors.Is(err, enrollment.ErrUnknown) {

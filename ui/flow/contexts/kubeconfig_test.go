@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
+	"github.com/kubehsm/kubehsm/test/must"
 	access "github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
@@ -25,19 +26,13 @@ func TestDisableCompression(t *testing.T) {
 		if disable {
 			text := strings.Replace(flowtest.Kubeconfig, `cluster: {server: "https://10.0.0.1:6443"`,
 				`cluster: {disable-compression: true, server: "https://10.0.0.1:6443"`, 1)
-			if err := os.WriteFile(e.Kubeconfig, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(e.Kubeconfig, []byte(text), 0o600))
 		}
 		at, err := (access.Access{Env: e}).Endpoint(t.Context(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		en := enrollment.Enrollment{Name: "prod-hsm", Cluster: at.Cluster}
 		entry, err := New(e).entry(en, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		signer := New(e).signerEntry(en, false)
 		if entry.DisableCompression != disable || signer.DisableCompression != disable {
 			t.Errorf("the context says %v, the entry %v, the signer's entry %v",
@@ -52,13 +47,9 @@ func TestWritable(t *testing.T) {
 	e, _ := flowtest.Env(t, "blue")
 	en := enrollment.Enrollment{Name: "prod-hsm", Cluster: cluster.Cluster{Server: "https://10.0.0.1:6443"}}
 	for mode, want := range map[os.FileMode]error{0o600: nil, 0o400: kubeconfig.ErrReadOnly} {
-		if err := os.Chmod(e.Kubeconfig, mode); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chmod(e.Kubeconfig, mode))
 		change, err := New(e).PlanEntry(t.Context(), en, false, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if err := change.Writable(); !errors.Is(err, want) {
 			t.Errorf("mode %o: %v", mode, err)
 		}
@@ -71,17 +62,13 @@ func TestEntryForSilentClients(t *testing.T) {
 	e, _ := flowtest.Env(t, "blue")
 	en := enrollment.Enrollment{Name: "prod-hsm", Cluster: cluster.Cluster{Server: "https://10.0.0.1:6443"}}
 	entry, err := New(e).entry(en, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	args := []string{"credential", "--enrollment", "prod-hsm", "--api-version", "v1beta1"}
 	if x := entry.Exec; !slices.Equal(x.Args, args) || len(x.Env) != 2 || x.Env[0].Name != execcredential.EnvVar {
 		t.Fatalf("%+v", x)
 	}
 	byArgs, err := execcredential.Assume(args[4])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	byEnv, err := execcredential.Read(entry.Exec.Env[0].Value)
 	if err != nil || !reflect.DeepEqual(byArgs, byEnv) || byEnv.APIVersion != entry.Exec.APIVersion {
 		t.Errorf("by arguments %+v, by the environment %+v, %v", byArgs, byEnv, err)
@@ -96,9 +83,7 @@ func TestEntryGolden(t *testing.T) {
 		Direct: true, DisableCompression: true}
 	e, _ := enrolled(t, at)
 	endpoint, err := e.Bridge()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	bridge := `    certificate-authority-data: ` + base64.StdEncoding.EncodeToString(endpoint.CAPEM) + `
     disable-compression: true
     extensions:
@@ -114,9 +99,7 @@ func TestEntryGolden(t *testing.T) {
 	if err == nil {
 		err = change.Apply(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	signer := `    disable-compression: true
     extensions:
     - extension:
@@ -135,8 +118,6 @@ func TestEntryGolden(t *testing.T) {
 func read(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(b)
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
@@ -33,9 +34,7 @@ func world(t testing.TB) *flowtest.World {
 	t.Helper()
 	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane", "dev")
 	w.Enroll("prod-hsm", "jane", "dev")
-	if err := set(t.Context(), w.Env); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, set(t.Context(), w.Env))
 	return w
 }
 
@@ -50,9 +49,7 @@ func apply(ctx context.Context, change *Change, err error) error {
 func names(t testing.TB, w *flowtest.World) string {
 	t.Helper()
 	all, err := New(w.Env).List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var out []string
 	for _, v := range all {
 		out = append(out, v.Name+map[bool]string{true: "*"}[v.Current])
@@ -151,16 +148,12 @@ func TestUnenrollSteps(t *testing.T) {
 			mend = spoil(w)
 		}
 		seen, err := k.Unenrollment(t.Context(), "prod-hsm", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if err := k.Unenroll(ctx, seen, nil); err == nil || spoil == nil && !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", name, err)
 		}
 		stop()
-		if err := mend(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, mend())
 		if seen, err = k.Unenrollment(t.Context(), "prod-hsm", nil); err == nil {
 			err = k.Unenroll(t.Context(), seen, nil)
 		}
@@ -178,9 +171,7 @@ func TestSameKey(t *testing.T) {
 		en.Name = "twin"
 		err = w.Env.Enrollments().Save(en)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if u, err := New(w.Env).Unenrollment(t.Context(), "prod-hsm", nil); err != nil ||
 		!slices.Equal(u.SameKey, []string{"twin"}) {
 		t.Errorf("%+v, %v", u.SameKey, err)
@@ -192,9 +183,7 @@ func TestSameKey(t *testing.T) {
 func TestKeptCurrent(t *testing.T) {
 	w := world(t)
 	spare, err := w.Env.Enrollments().Load("prod-hsm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	spare.Name = "spare"
 	joe, elsewhere := spare, spare
 	joe.User, elsewhere.Cluster.Server = "joe", "https://10.0.0.9:6443"
@@ -267,23 +256,15 @@ func replaced(t *testing.T) (w *flowtest.World, now []byte) {
 	w = world(t)
 	says(w, w.Server.URL)
 	en, err := w.Env.Enrollments().Load("prod-hsm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	former := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "former"}, IsCA: true,
 		BasicConstraintsValid: true, NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, former, former, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	now, en.Cluster.CAData = en.Cluster.CAData, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	if err := w.Env.Enrollments().Save(en); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Env.Enrollments().Save(en))
 	return w, now
 }
 
@@ -313,9 +294,7 @@ func TestRefreshedFromFile(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "cluster.conf")
 		text := "apiVersion: v1\nkind: Config\nclusters:\n- name: \"\"\n  cluster: {server: \"" + c.server +
 			"\", certificate-authority-data: " + base64.StdEncoding.EncodeToString(now) + "}\n"
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 		r, err := New(w.Env).RefreshFrom(ctx, "prod-hsm", discovery.Options{File: file})
 		if err != nil || !r.Changed() || (r.Unproven == "") != c.proven {
 			t.Fatalf("%s: %+v, %v", c.server, r, err)
@@ -333,9 +312,7 @@ func TestRefreshedByPin(t *testing.T) {
 	ctx := t.Context()
 	w, now := replaced(t)
 	right, err := discovery.PinsOf(now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	before, patience := w.State(), w.Env.RequestTimeout
 	for _, c := range []struct {
 		server string
@@ -397,26 +374,18 @@ func says(w *flowtest.World, server string) {
 // a file, and no cluster is asked. A remark says what cannot be read.
 func TestMigrationOfKeys(t *testing.T) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	w := world(t)
 	private := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
 	en, err := w.Env.Enrollments().Load("prod-hsm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	chain, err := w.Env.Enrollments().Certificate(en)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: chain[0].Raw})
 	dir := filepath.Dir(w.Env.Kubeconfig)
 	for name, b := range map[string][]byte{"key.pem": private, "cert.pem": cert, "odd.pem": private,
 		"none.pem": []byte("x")} {
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), b, 0o600))
 	}
 	text := func(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
 	for name, c := range map[string]struct {
@@ -431,9 +400,7 @@ func TestMigrationOfKeys(t *testing.T) {
 		"no PEM":      {user: "{client-certificate: none.pem, client-key: key.pem}", words: "no PEM in it", file: true},
 	} {
 		config := strings.Replace(flowtest.Kubeconfig, "{token: secret}", c.user, 1)
-		if err := os.WriteFile(w.Env.Kubeconfig, []byte(config), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(w.Env.Kubeconfig, []byte(config), 0o600))
 		m, err := New(w.Env).Migration(t.Context(), "")
 		if (err == nil) != (c.words == "") || err != nil && !strings.Contains(err.Error(), c.words) {
 			t.Errorf("%s: %v", name, err)
@@ -456,13 +423,9 @@ func TestMigrationOfKeys(t *testing.T) {
 func TestUnverifiedStays(t *testing.T) {
 	w := world(t)
 	en, err := w.Env.Enrollments().Load("prod-hsm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	en.Cluster.CAData, en.Cluster.InsecureSkipTLSVerify = nil, true
-	if err := w.Env.Enrollments().Save(en); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Env.Enrollments().Save(en))
 	_, refresh := New(w.Env).Refresh(t.Context(), "prod-hsm")
 	_, move := New(w.Env).MoveServer(t.Context(), "prod-hsm", "https://10.0.0.9:6443")
 	for _, err := range []error{refresh, move} {

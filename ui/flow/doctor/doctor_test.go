@@ -29,6 +29,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
@@ -43,20 +44,14 @@ type machine struct {
 func newMachine(t *testing.T) *machine {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chmod(dir, 0o700))
 	t.Setenv("HOME", dir)
 	t.Setenv("KUBECONFIG", filepath.Join(dir, "kubeconfig"))
 	fake := hsmtest.NewFake(hsm.SchemePKCS11)
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	d := home.Dirs{Home: dir, Config: dir, State: filepath.Join(dir, "state"), Run: filepath.Join(dir, "run")}
-	if err := d.Prepare(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Prepare())
 	env := &env.Env{Dirs: d, Drivers: hsm.Drivers{fake}, Executable: exe, Version: "v1"}
 	o := &Options{Env: env, Getenv: os.Getenv, enrollments: env.Enrollments().List}
 	return &machine{Options: o, t: t, fake: fake, home: dir}
@@ -65,12 +60,8 @@ func newMachine(t *testing.T) *machine {
 func (m *machine) file(name, content string, mode os.FileMode) string {
 	m.t.Helper()
 	path := filepath.Join(m.home, name)
-	if err := os.WriteFile(path, []byte(content), mode); err != nil {
-		m.t.Fatal(err)
-	}
-	if err := os.Chmod(path, mode); err != nil {
-		m.t.Fatal(err)
-	}
+	must.OK(m.t, os.WriteFile(path, []byte(content), mode))
+	must.OK(m.t, os.Chmod(path, mode))
 	return path
 }
 
@@ -78,30 +69,20 @@ func (m *machine) file(name, content string, mode os.FileMode) string {
 func (m *machine) enroll(name, server string, ca []byte, from, until time.Time) {
 	m.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must.OK(m.t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "jane.doe"}, NotBefore: from,
 		NotAfter: until}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must.OK(m.t, err)
 	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must.OK(m.t, err)
 	hash, err := hsm.Fingerprint(key.Public())
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must.OK(m.t, err)
 	e := enrollment.Enrollment{Name: name, Cluster: cluster.Cluster{Server: server, CAData: ca}, User: "jane.doe",
 		Groups: []string{"payroll"},
 		Key:    hsm.URI{Scheme: hsm.SchemePKCS11, Token: "blue token", Serial: "5f0a17"}, KeyHash: hash, Created: from}
 	store := enrollment.NewStore(m.Env.Dirs)
-	if err := errors.Join(store.Save(e), store.SaveCertificate(e, []*x509.Certificate{leaf})); err != nil {
-		m.t.Fatal(err)
-	}
+	must.OK(m.t, errors.Join(store.Save(e), store.SaveCertificate(e, []*x509.Certificate{leaf})))
 }
 
 // find returns the one check whose id begins with prefix.
@@ -230,16 +211,12 @@ func TestSpareIsThere(t *testing.T) {
 		for name, serial := range map[string]string{"prod": "1", "prod-spare": "2"} {
 			m.enroll(name, "https://prod.example.com", nil, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 			e, err := m.Env.Enrollments().Load(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			e.Key.Serial = serial
 			if name != "prod" {
 				e.SpareOf, e.SpareOfKey = "prod", e.KeyHash
 			}
-			if err := m.Env.Enrollments().Save(e); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, m.Env.Enrollments().Save(e))
 			if name == here {
 				m.fake.Add(hsmtest.FakeOptions{Label: "blue token", Serial: serial})
 			}
@@ -266,13 +243,9 @@ func TestEnrolledTokenIsAway(t *testing.T) {
 	m.fake.SetProblems(hsm.Problem{Source: "/lib/vendor.so", Err: hsm.ErrPending})
 	m.expect(m.find(tokens(t.Context(), m.Options), "source/"), Failed, "no answer yet", "")
 	e, err := m.Env.Enrollments().Load("prod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	e.Key.ModulePath = "/lib/vendor.so"
-	if err := m.Env.Enrollments().Save(e); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, m.Env.Enrollments().Save(e))
 	m.expect(m.find(tokens(t.Context(), m.Options), "absent/prod"), Warning, "not seen, as its library failed", "above")
 	m.fake.Add(hsmtest.FakeOptions{Label: "blue token", Serial: "5f0a17"})
 	if checks := tokens(t.Context(), m.Options); slices.ContainsFunc(checks,
@@ -348,9 +321,7 @@ users: [{name: jane, user: {client-certificate: c.pem, client-key: k.pem}}]
 	lock := m.file("kubeconfig.lock", "", 0o600)
 	m.expect(m.find(kubeconfigs(context.Background(), m.Options), "lock/"), Note, "is writing the file", "")
 	old := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(lock, old, old); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chtimes(lock, old, old))
 	checks = kubeconfigs(context.Background(), m.Options)
 	m.expect(m.find(checks, "lock/"), Warning, "left behind 1h", "rm ")
 	m.expect(m.find(checks, "file/"), OK, "0600", "")
@@ -388,9 +359,7 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 	const again = "kubehsm kubeconfig set prod"
 	m.expect(entry("prod", m.Env.Executable), Warning, "not set up on this machine", again)
 	ep, err := loopback.Setup(m.Env.Dirs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	m.expect(entry("prod", m.Env.Executable), Failed, "the bridge is at", again)
 	server = ep.URL("prod")
 	m.expect(entry("prod", m.Env.Executable), Failed, "does not know the bridge on this computer", again)
@@ -468,38 +437,28 @@ func TestServer(t *testing.T) {
 
 	store := enrollment.NewStore(m.Env.Dirs)
 	e, err := store.Load("prod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	e.Cluster.InsecureSkipTLSVerify = true
-	if err := store.Save(e); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Save(e))
 	m.expect(m.find(clusters(context.Background(), m.Options), "unverified/prod"), Warning, "not verified",
 		"certificate-authority-data")
 
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and says nothing
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer silent.Close()
 	m.enroll("prod", "https://"+silent.Addr().String(), nil, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	m.expect(m.find(clusters(ctx, m.Options), "server/prod"), Failed, silent.Addr().String()+" does not answer",
 		"right network")
-	if err := silent.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, silent.Close())
 	m.expect(look(), Failed, "refused", "right network")
 }
 
 func TestFolders(t *testing.T) {
 	m := newMachine(t)
 	m.expect(folders(m.Env.Dirs), OK, "state", "")
-	if err := os.Chmod(m.Env.Dirs.State, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chmod(m.Env.Dirs.State, 0o777))
 	m.expect(folders(m.Env.Dirs), Failed, "state", "")
 }
 
@@ -530,26 +489,18 @@ func TestAgentSocket(t *testing.T) {
 	m.expect(look(), OK, "not running", "")
 	path := m.Env.Dirs.Socket()
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	l.SetUnlinkOnClose(false)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.Close())
 	m.expect(look(), Note, "left behind", "")
-	if err := errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600)))
 	m.expect(look(), Failed, "is no socket", "rm -r ")
 }
 
 func TestKubectlOnThePath(t *testing.T) {
 	m := newMachine(t)
 	kubectlAt := func(dir, version string) {
-		if err := os.MkdirAll(filepath.Join(m.home, dir), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Join(m.home, dir), 0o700))
 		m.file(dir+"/kubectl", "#!/bin/sh\necho '"+version+"'\n", 0o700)
 	}
 	look := func(dirs ...string) Check {

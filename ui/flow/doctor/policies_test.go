@@ -9,6 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
@@ -63,18 +64,14 @@ func TestPoliciesAskNobody(t *testing.T) {
 	broken(w.Server)
 	ran := filepath.Join(t.TempDir(), "ran")
 	config, err := os.ReadFile(w.Env.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name, c := range map[string]string{
 		"another program": strings.ReplaceAll(string(config), "user: {token: secret}",
 			`user: {exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: touch, args: ["`+ran+`"]}}`),
 		"not verified": strings.Replace(strings.ReplaceAll(string(config), "https://10.0.0.2:6443", w.Server.URL),
 			"cluster: prod,", "cluster: open,", 1),
 	} {
-		if err := os.WriteFile(w.Env.Kubeconfig, []byte(c), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(w.Env.Kubeconfig, []byte(c), 0o600))
 		o := &Options{Env: w.Env, Online: true}
 		o.defaults()
 		if all := policies(t.Context(), o); len(all) > 0 || len(w.Server.Asked()) > 0 {
@@ -95,9 +92,7 @@ func TestPoliciesByToken(t *testing.T) {
 	if err == nil {
 		err = change.Apply(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	w.Env.Prompter = hsmtest.NewScript(t) // nobody is asked
 	o := &Options{Env: w.Env, Online: true}
 	o.defaults()
@@ -105,9 +100,7 @@ func TestPoliciesByToken(t *testing.T) {
 	if err == nil { // the other context's credential goes
 		err = os.WriteFile(w.Env.Kubeconfig, []byte(strings.ReplaceAll(string(config), "token: secret", "")), 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if all := policies(t.Context(), o); len(all) > 0 {
 		t.Errorf("without an agent: %+v", all)
 	}
@@ -115,9 +108,7 @@ func TestPoliciesByToken(t *testing.T) {
 	if all := policies(t.Context(), o); len(all) > 0 || len(w.Server.Asked()) > 0 {
 		t.Errorf("with a locked token: %+v, asked for %q", all, w.Server.Asked())
 	}
-	if err := (session.Agent{Env: w.Env}).Unlock(t.Context(), "prod-hsm", hsmtest.Typing(t, w.Card.PIN())); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, (session.Agent{Env: w.Env}).Unlock(t.Context(), "prod-hsm", hsmtest.Typing(t, w.Card.PIN())))
 	if all := policies(t.Context(), o); len(all) != 1 || all[0].ID != "revocation-policies/prod-hsm" {
 		t.Errorf("with an unlocked token: %+v", all)
 	}

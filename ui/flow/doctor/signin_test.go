@@ -8,6 +8,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
@@ -34,16 +35,12 @@ func TestSignIn(t *testing.T) {
 	if err == nil {
 		err = change.Apply(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	w.Env.Prompter = hsmtest.NewScript(t) // nobody is asked
 	sees("without an agent", Unknown, "locked", "kubectl --context prod-hsm auth whoami")
 	flowtest.Agent(t, w.Env)
 	sees("with a locked token", Unknown, "prod-hsm", "kubectl --context prod-hsm auth whoami")
-	if err := (session.Agent{Env: w.Env}).Unlock(t.Context(), "prod-hsm", hsmtest.Typing(t, w.Card.PIN())); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, (session.Agent{Env: w.Env}).Unlock(t.Context(), "prod-hsm", hsmtest.Typing(t, w.Card.PIN())))
 	sees("admitted", OK, "knows you as jane", "")
 	w.Server.Break(http.StatusUnauthorized)
 	sees("refused", Failed, "credential not accepted", "get a new one")

@@ -16,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
@@ -24,9 +25,7 @@ import (
 func held(t *testing.T, slot, user string, change func(*x509.Certificate)) hsm.Slot {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1),
 		Subject:      pkix.Name{CommonName: user, Organization: []string{"staff"}},
@@ -38,13 +37,9 @@ func held(t *testing.T, slot, user string, change func(*x509.Certificate)) hsm.S
 		change(template)
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return hsm.Slot{ID: slot, URI: hsm.URI{Scheme: hsm.SchemePIV, Serial: "1", Slot: slot}, Certificate: cert,
 		Key: &hsm.Key{Algorithm: hsm.ECDSAP256, Public: key.Public()}}
 }
@@ -123,17 +118,13 @@ func TestAdoptUntrusted(t *testing.T) {
 	w := scene(t)
 	held := w.Enroll("held", "jane", "dev")
 	chain, err := w.Env.Enrollments().Certificate(held)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	card, err := w.Env.Drivers.Open(t.Context(), held.Key.TokenOnly())
 	if err == nil {
 		err = errors.Join(card.StoreCertificate(t.Context(), held.Key, chain[0], hsmtest.Typing(t, w.Card.PIN())), card.Lock())
 		card.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	review := func(untrusted bool) Review {
 		t.Helper()
 		rev, err := NewEnroller(w.Env).Review(t.Context(), enrolling.Options{Adopt: true, Name: "corp-hsm"})

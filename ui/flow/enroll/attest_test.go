@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
@@ -57,9 +58,7 @@ func TestRequestCarriesAttestation(t *testing.T) {
 				return
 			}
 			info, err := csr.InspectRequest(r.record.Request.Spec.Request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			a, err := attest.FromExtensions(info.Extensions)
 			if tc.carries != (err == nil) || tc.carries && string(a.Statement) != "statement" || !tc.carries &&
 				!errors.Is(err, attest.ErrNone) {

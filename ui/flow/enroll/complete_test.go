@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
@@ -23,9 +24,7 @@ import (
 func TestComplete(t *testing.T) {
 	e, _ := flowtest.Env(t, "blue")
 	got, err := NewEnroller(e).Complete(context.Background(), enrolling.Options{User: "jane"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got.Context != "Prod/EU west" || got.Name != "prod-eu-west-hsm" || got.Token.Token != "blue" ||
 		got.SignerName != csr.ClientSigner || got.Generate.Algorithm != hsm.ECDSAP256 || got.Generate.Label != got.Name {
 		t.Errorf("defaults: %+v", got)
@@ -88,16 +87,10 @@ func TestCompleteRefuses(t *testing.T) {
 func TestRecordRefusesOtherOptions(t *testing.T) {
 	ctx := context.Background()
 	e, _ := flowtest.Env(t, "blue")
-	if err := e.Dirs.Prepare(); err != nil {
-		t.Fatal(err)
-	}
-	if err := home.MakeDir(e.ProgressDir()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, e.Dirs.Prepare())
+	must.OK(t, home.MakeDir(e.ProgressDir()))
 	first, err := NewEnroller(e).Complete(ctx, enrolling.Options{User: "jane", KeepCurrent: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := NewEnroller(e).open(ctx, first); err != nil {
 		t.Fatal(err)
 	}
@@ -110,9 +103,7 @@ func TestRecordRefusesOtherOptions(t *testing.T) {
 		t.Errorf("resumed with %+v", again)
 	}
 	other, err := NewEnroller(e).Complete(ctx, enrolling.Options{Name: first.Name, User: "joe"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var conflict *enrolling.ConflictError
 	if _, err := NewEnroller(e).recordFor(ctx, other); !errors.As(err, &conflict) || conflict.Option != "user" {
 		t.Errorf("another user: %v", err)

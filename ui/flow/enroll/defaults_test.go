@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
@@ -74,9 +75,7 @@ func TestDefaultSecrets(t *testing.T) {
 func TestDefaultPINBlocked(t *testing.T) {
 	blocked := hsm.TokenInfo{Scheme: hsm.SchemePIV, Serial: "7", PIN: hsm.PINState{Default: true, Locked: true}}
 	all, err := defaultSecrets(t.Context(), detailed{err: hsm.ErrUnsupported}, blocked)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if hint := hinting.Of(defaultsRefusal(all, blocked)); !strings.Contains(hint,
 		"`kubehsm token pin unblock --token piv:serial=7`") {
 		t.Errorf("hint %q", hint)

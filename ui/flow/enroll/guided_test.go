@@ -11,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
@@ -65,9 +66,7 @@ func TestGuided(t *testing.T) {
 		}
 	}
 	w := factory(t)
-	if err := guided(t.Context(), w, hsmtest.NewScript(t, hsmtest.PIN(own))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, guided(t.Context(), w, hsmtest.NewScript(t, hsmtest.PIN(own))))
 	if d, err := (detailsOf(t, w)); err != nil || d.ManagementKey.Default || d.PUK.Default {
 		t.Errorf("%+v, %v", d, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
@@ -24,9 +25,7 @@ import (
 func testTicket(t *testing.T) ticket.Ticket {
 	t.Helper()
 	token, err := bootstraptoken.Generate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return ticket.Ticket{
 		Terms: ticket.Terms{User: "jane", Groups: []string{"dev"}, Lifetime: time.Hour,
 			Policy: ticket.Attested | ticket.TouchCached},
@@ -41,9 +40,7 @@ func TestJoinByRoster(t *testing.T) {
 	const tokens = "/apis/kubehsm.github.io/v1alpha1/namespaces/kubehsm-system/hardwaretokens"
 	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{Serial: "1234567"}, "system:bootstrap:abcdef")
 	secret, err := bootstraptoken.Generate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.Server.Certificate().Raw})
 	complete := func(o enrolling.Options) (enrolling.Options, error) {
 		o.Name, o.Join = "prod", &enrolling.Join{Endpoint: w.Server.URL, Token: secret,
@@ -98,36 +95,26 @@ func TestJoinRecord(t *testing.T) {
 	k := testTicket(t)
 	k.Policy = 0
 	var o enrolling.Options
-	if err := o.UseTicket(k); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, o.UseTicket(k))
 	o, err := NewEnroller(e).Complete(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if err := NewJoins(e).Begun(o.Name); !errors.Is(err, ErrNoJoin) || !strings.Contains(hinting.Of(err), "--ticket") {
 		t.Errorf("before it is begun: %v", err)
 	}
 	r := begin(t, e, o, &typist{})
 	r.record.Cluster = cluster.Cluster{Server: k.Server}
-	if err := enrolling.NewStore(e).Save(r.record); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, enrolling.NewStore(e).Save(r.record))
 	if err := NewJoins(e).Begun(o.Name); err != nil {
 		t.Error(err)
 	}
 	again, err := NewEnroller(e).Complete(ctx, enrolling.Options{Name: "prod-eu"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if again.Join == nil || again.Join.Endpoint != k.Server || !again.Join.Token.IsZero() || len(again.Join.Pins) != 1 ||
 		again.Context != "" {
 		t.Fatalf("from the record: %+v", again.Join)
 	}
 	j, err := NewEnroller(e).recordFor(ctx, again)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := NewEnroller(e).filer(ctx, j); !errors.Is(err, enrolling.ErrTokenNeeded) ||
 		!strings.Contains(hinting.Of(err), "kubehsm join --name prod-eu") {
 		t.Errorf("without the token: %v", err)
@@ -138,9 +125,7 @@ func TestJoinRecord(t *testing.T) {
 	other := testTicket(t)
 	other.Server, other.Policy = "https://10.0.0.2:6443", 0
 	var elsewhere enrolling.Options
-	if err := elsewhere.UseTicket(other); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, elsewhere.UseTicket(other))
 	if elsewhere, err = NewEnroller(e).Complete(ctx, elsewhere); err != nil {
 		t.Fatal(err)
 	}
@@ -161,9 +146,7 @@ func TestJoinRefusesTokens(t *testing.T) {
 	k := testTicket(t)
 	k.Serial, k.Policy = "999", 0
 	var o enrolling.Options
-	if err := o.UseTicket(k); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, o.UseTicket(k))
 	if _, err := NewEnroller(e).Complete(context.Background(), o); !errors.Is(err, hsm.ErrNoToken) ||
 		!strings.Contains(err.Error(), "999") {
 		t.Errorf("another token is there: %v", err)

@@ -9,6 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
@@ -18,20 +19,12 @@ import (
 func begin(t *testing.T, e *env.Env, o enrolling.Options, p hsm.Prompter) *attempt {
 	t.Helper()
 	ctx := context.Background()
-	if err := e.Dirs.Prepare(); err != nil {
-		t.Fatal(err)
-	}
-	if err := home.MakeDir(e.ProgressDir()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, e.Dirs.Prepare())
+	must.OK(t, home.MakeDir(e.ProgressDir()))
 	o, err := NewEnroller(e).Complete(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	j, err := NewEnroller(e).open(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r := newAttempt(e, j, o, p, nil)
 	t.Cleanup(r.close)
 	if _, err := r.findToken(ctx); err != nil {
@@ -55,18 +48,14 @@ func crashed(t *testing.T) (first, second *attempt) {
 	makeKey(t, first)
 	lost := *first.record
 	lost.Request.Key, lost.Request.KeyHash, lost.Generating = hsm.URI{}, "", true
-	if err := enrolling.NewStore(e).Save(&lost); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, enrolling.NewStore(e).Save(&lost))
 	return first, begin(t, e, enrolling.Options{Name: lost.Options.Name}, &typist{})
 }
 
 func TestMakeKeySurvivesACrash(t *testing.T) {
 	first, second := crashed(t)
 	out, err := keyMaker{second}.make(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if !out.reused || second.record.Request.KeyHash != first.record.Request.KeyHash {
 		t.Errorf("made another key: %+v", out)
 	}
@@ -99,16 +88,12 @@ func TestMakeKeyReplacesHalfAKey(t *testing.T) {
 	tok := &halfKey{Token: second.token}
 	second.token = tok
 	out, err := keyMaker{second}.make(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if out.reused || second.record.Request.KeyHash == half || second.record.Request.KeyHash == "" {
 		t.Errorf("took half a key: %+v", out)
 	}
 	slots, err := second.token.Slots(ctx, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if !tok.deleted || len(slots) != 1 {
 		t.Errorf("the half was left on the token: %v", slots)
 	}
@@ -118,14 +103,10 @@ func TestMakeKeyRefusesAForeignKey(t *testing.T) {
 	ctx := context.Background()
 	e, fake := flowtest.Env(t, "blue")
 	tok, err := fake.Open(ctx, hsm.URI{Scheme: hsm.SchemePKCS11, Token: "blue"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer tok.Close()
 	there, err := tok.Generate(ctx, hsm.GenerateOptions{Label: "prod-eu-west-hsm"}, &typist{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r := begin(t, e, enrolling.Options{User: "jane"}, &typist{})
 	_, err = (keyMaker{r}).make(ctx)
 	if !errors.Is(err, hsm.ErrOccupied) || hinting.Of(err) == "" {
@@ -159,9 +140,7 @@ func TestWrongPINKeepsNothingHalf(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	slots, err := r.token.Slots(ctx, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(slots) != 0 || r.record.Request.KeyHash != "" {
 		t.Errorf("left behind: %v, %q", slots, r.record.Request.KeyHash)
 	}

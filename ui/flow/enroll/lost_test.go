@@ -8,6 +8,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
@@ -22,14 +23,10 @@ func TestKeyGone(t *testing.T) {
 	if err == nil {
 		err = errors.Join(tok.Delete(t.Context(), before.Key, hsmtest.Typing(t, w.Card.PIN())), tok.Close())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	other := w.Generate(hsm.GenerateOptions{Slot: "9a"})                  // another person's key in the old slot
 	r, err := NewEnroller(w.Env).Review(t.Context(), enrolling.Options{}) // from its own context
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if r.Refused != nil || len(r.Resumes) > 0 || r.Options.Context == "prod-hsm" || r.Options.User != "jane" ||
 		r.Options.Generate.Slot != "82" || !strings.Contains(strings.Join(r.Notes, "\n"), "no longer on the token") {
 		t.Fatalf("%+v", r)

@@ -9,6 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
@@ -46,9 +47,7 @@ func TestPINIsHandedOver(t *testing.T) {
 			r := newAttempt(w.Env, &enrolling.Progress{Options: enrolling.Options{Name: "lab", Token: w.Card.Info().URI()}},
 				enrolling.Options{}, person, func(e enrolling.Event) { said = append(said, e.Message) })
 			defer r.close()
-			if err := r.openToken(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, r.openToken(t.Context()))
 			tries := w.Card.Tries()
 			var kept hsm.Prompter
 			err := r.withPIN(t.Context(), "try", func(p hsm.Prompter) error {
@@ -94,9 +93,7 @@ func TestLockWithAgent(t *testing.T) {
 			}
 		})
 	defer r.close()
-	if err := r.openToken(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.openToken(t.Context()))
 	unlock := func(p hsm.Prompter) error { return r.token.Unlock(t.Context(), p) }
 	if err := r.withPIN(t.Context(), "try", unlock); err != nil || !r.heldByAgent(t.Context()) {
 		t.Fatalf("%v; held by the agent: %t", err, agentHolds(t, w))
@@ -105,9 +102,7 @@ func TestLockWithAgent(t *testing.T) {
 	if stop(); r.token == nil {
 		t.Fatal("the token is closed without a lock")
 	}
-	if err := (session.Agent{Env: w.Env}).LockAgent(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, (session.Agent{Env: w.Env}).LockAgent(t.Context(), nil))
 	stop = r.lockWithAgent(t.Context())
 	<-closed
 	if stop(); r.token != nil {

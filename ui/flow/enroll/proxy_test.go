@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // TestSettleProxy runs in processes of their own: net/http reads the environment
@@ -14,9 +15,7 @@ func TestSettleProxy(t *testing.T) {
 	const ask = "KUBEHSM_TEST_SETTLE"
 	if server := os.Getenv(ask); server != "" {
 		c, err := settleProxy(cluster.Cluster{Server: server})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		t.Logf("result: %q %v", c.ProxyURL, c.Direct)
 		if want := os.Getenv(ask + "_WANT"); c.ProxyURL != want || c.Direct != (os.Getenv(ask+"_DIRECT") != "") {
 			t.Fatalf("%q, direct: %v", c.ProxyURL, c.Direct)

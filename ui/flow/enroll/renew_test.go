@@ -16,6 +16,7 @@ import (
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/record"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
@@ -29,19 +30,13 @@ func TestRenewTooLate(t *testing.T) {
 	makeKey(t, r)
 	cert, err := csr.ParseCertificate(certificateFor(t, e, r.record.Request.Key, "jane", time.Now().Add(-2*time.Hour),
 		time.Now().Add(-time.Hour)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for context, offered := range map[string]string{"": "kubehsm join --name prod-hsm --ticket -",
 		"it's": `kubehsm certificate renew prod-hsm --with 'it'\''s'`} {
 		r.record.Options.Context, r.record.Namespace = context, "team"
-		if err := r.save(t.Context(), cert); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.save(t.Context(), cert))
 		en, err := e.Enrollments().Load("prod-hsm")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if err := NewRenewer(e).renewable(en); err == nil || !strings.Contains(hinting.Of(err), offered) {
 			t.Errorf("from context %q: %v, hint %q", context, err, hinting.Of(err))
 		}
@@ -58,9 +53,7 @@ func TestRenewTooLate(t *testing.T) {
 	if err == nil {
 		err = enrolling.NewStore(e).Save(j)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, err = NewRenewer(e).renewal(ctx, "prod-hsm", RenewOptions{})
 	if hint := hinting.Of(err); !strings.Contains(hint, "kubehsm certificate renew prod-hsm --new-key") ||
 		strings.Contains(hint, "--restart") {
@@ -75,13 +68,9 @@ func TestDamagedRenewals(t *testing.T) {
 	n := renewals{e}
 	j := &enrolling.Progress{Options: enrolling.Options{Name: "prod-hsm"}, Request: enrolling.Request{KeyHash: "x"}}
 	change := func() error { return n.change(j, func(known *enrollment.Renewal) { known.Approver = "it" }) }
-	if err := errors.Join(e.Dirs.Prepare(), change()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(e.Dirs.Prepare(), change()))
 	for text, kept := range map[string]bool{`{`: false, `{"version": `: false, `[]`: false, ``: false, `{"version": 9}`: true} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 		if err := change(); errors.Is(err, record.ErrNewer) != kept || !kept && err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -91,9 +80,7 @@ func TestDamagedRenewals(t *testing.T) {
 // TestUnwritableState: what cannot be kept is told with the folder that is meant.
 func TestUnwritableState(t *testing.T) {
 	e, _ := flowtest.Env(t)
-	if err := e.Dirs.Prepare(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, e.Dirs.Prepare())
 	for _, cause := range []error{syscall.EROFS, syscall.EACCES} {
 		if hint := hinting.Of(e.Unwritable(&fs.PathError{Op: "open", Path: "x", Err: cause})); !strings.Contains(hint,
 			e.Dirs.State) || !strings.Contains(hint, "KUBEHSM_HOME") {
@@ -144,9 +131,7 @@ func TestForget(t *testing.T) {
 	r := begin(t, e, enrolling.Options{Name: "prod-hsm", User: "jane", SignerName: "example.com/people"}, &typist{})
 	makeKey(t, r)
 	store := enrolling.NewStore(e)
-	if err := errors.Join(store.Save(r.record), NewEnroller(e).Forget(ctx, "prod-hsm")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(store.Save(r.record), NewEnroller(e).Forget(ctx, "prod-hsm")))
 	if _, err := store.Load("prod-hsm"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it is still there: %v", err)
 	}
@@ -155,18 +140,14 @@ func TestForget(t *testing.T) {
 	if err == nil {
 		err = r.save(ctx, cert)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r.record.Options.Join = &enrolling.Join{Ticket: "abcdef"}
 	r.record.Options.Renewal, r.record.Generating = &enrolling.Renewal{OldKey: r.record.Request.Key}, true
 	r.record.Request = enrolling.Request{Name: "other"}
 	if next := r.record.Next(); next != enrolling.StepToken {
 		t.Errorf("a renewal begins with %q", next)
 	}
-	if err := errors.Join(store.Save(r.record), NewEnroller(e).Forget(ctx, "prod-hsm")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(store.Save(r.record), NewEnroller(e).Forget(ctx, "prod-hsm")))
 	j, err := store.Load("prod-hsm")
 	if err != nil || !j.Finished() || j.Options.Renewal != nil || j.Request.Name != "" || j.Request.KeyHash == "" ||
 		j.Options.SignerName != "example.com/people" || j.Options.Join == nil {

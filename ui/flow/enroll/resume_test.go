@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
@@ -16,9 +17,7 @@ func TestClusterOfALaterRun(t *testing.T) {
 	o := enrolling.Options{Name: "prod-hsm", User: "jane"}
 	begin(t, e, o, &typist{})
 	moved := strings.Replace(flowtest.Kubeconfig, "https://10.0.0.1:6443", "https://10.0.0.9:6443", 1)
-	if err := os.WriteFile(e.Kubeconfig, []byte(moved), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(e.Kubeconfig, []byte(moved), 0o600))
 	second := begin(t, e, o, &typist{})
 	if got := second.record.Cluster.Server; got != "https://10.0.0.9:6443" {
 		t.Errorf("before there is a key: %s", got)

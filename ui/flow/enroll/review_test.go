@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
@@ -45,9 +46,7 @@ func TestReviewOfAnApproved(t *testing.T) {
 	approved := func() bool {
 		t.Helper()
 		r, err := NewEnroller(w.Env).Review(t.Context(), enrolling.Options{Name: "prod-hsm"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return r.Approved
 	}
 	if approved() {

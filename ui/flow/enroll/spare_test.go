@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
@@ -30,9 +31,7 @@ func second(w *flowtest.World) *hsmtest.FakeToken {
 func load(t *testing.T, w *flowtest.World, name string) enrollment.Enrollment {
 	t.Helper()
 	e, err := w.Env.Enrollments().Load(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return e
 }
 
@@ -47,27 +46,21 @@ func TestSpare(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, err := os.ReadFile(w.Env.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	n := NewEnroller(w.Env)
 	if _, err := n.Review(t.Context(), enrolling.Options{Spare: true}); !errors.Is(err, hsm.ErrNoToken) {
 		t.Errorf("with the first token alone: %v", err)
 	}
 	card := second(w)
 	rev, err := n.Review(t.Context(), enrolling.Options{Spare: true, Name: "prod-hsm"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if rev.Token.Serial != card.Info().Serial || rev.KubeconfigDiff != "" ||
 		!strings.Contains(rev.Commands[0], "kubehsm enroll --name prod-hsm --spare --token ") {
 		t.Errorf("the review is of %s, with the diff %q and the command %s", rev.Token.Serial, rev.KubeconfigDiff,
 			rev.Commands[0])
 	}
 	r, err := n.Enroll(t.Context(), rev.Options, hsmtest.Typing(t, card.PIN()), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if r.Name != "prod-hsm-spare" || r.Context != "prod-hsm" || r.User != "jane" {
 		t.Errorf("the result is %+v", r)
 	}
@@ -85,9 +78,7 @@ func TestSpare(t *testing.T) {
 		c.Problem != nil {
 		t.Errorf("the spare's policy is %s, %v, %v", c.Policy(), c.Problem, err)
 	}
-	if err := token.LockAgent(t.Context(), w.Env); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, token.LockAgent(t.Context(), w.Env))
 	w.Card.Unplug()
 	if _, err := NewRenewer(w.Env).Renew(t.Context(), "prod-hsm-spare", RenewOptions{}, hsmtest.Typing(t, card.PIN()),
 		nil); err != nil {
@@ -143,9 +134,7 @@ func TestSpareName(t *testing.T) {
 		Token: w.Card.Info().URI()}}
 	save := func() {
 		t.Helper()
-		if err := enrolling.NewStore(w.Env).Save(begun); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, enrolling.NewStore(w.Env).Save(begun))
 	}
 	save()
 	want("prod-hsm-spare")
@@ -177,13 +166,9 @@ func TestSpareLost(t *testing.T) {
 				t.Fatal(err)
 			}
 			agent, k := session.Agent{Env: w.Env}, contexts.New(w.Env)
-			if err := token.LockAgent(t.Context(), w.Env); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, token.LockAgent(t.Context(), w.Env))
 			before, err := os.ReadFile(w.Env.Kubeconfig)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			name := map[bool]string{true: "prod-hsm", false: "prod-hsm-spare"}[gone == w.Card]
 			nodes := consent.Policy{Mode: consent.Rules, Rules: []consent.Rule{{Resources: []string{"nodes"}}}}
 			if _, err := agent.SetConsent(t.Context(), "prod-hsm", nodes, hsmtest.Typing(t, gone.PIN())); err != nil {
@@ -195,16 +180,12 @@ func TestSpareLost(t *testing.T) {
 				t.Errorf("of a token that has no key: %v", err)
 			}
 			u, err := k.Unenrollment(t.Context(), "prod-hsm", contexts.On(gone.Info().URI()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if u.Enrollment.Name != name || len(u.Stay) != 1 || len(u.Spares) != 0 || !u.Kubeconfig.Empty() ||
 				u.Lost.Fingerprint != u.Enrollment.KeyHash || u.Lost.Serial == "" || u.Lost.Words == "" || u.Lost.User != "jane" {
 				t.Errorf("it would be %+v", u)
 			}
-			if err := k.Unenroll(t.Context(), u, hsmtest.NewScript(t, hsmtest.PIN(left.PIN())).Lax()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, k.Unenroll(t.Context(), u, hsmtest.NewScript(t, hsmtest.PIN(left.PIN())).Lax()))
 			all, err := w.Env.Enrollments().List()
 			if err != nil || len(all) != 1 || all[0].Name != "prod-hsm" || all[0].SpareOf != "" ||
 				all[0].KeyHash != u.Stay[0].KeyHash || all[0].Consent().String() != nodes.String() {
@@ -231,9 +212,7 @@ func TestSpareLost(t *testing.T) {
 			if err != nil || len(whole.Spares) != 1 {
 				t.Fatalf("the whole: %+v, %v", whole, err)
 			}
-			if err := k.Unenroll(t.Context(), whole, nil); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, k.Unenroll(t.Context(), whole, nil))
 			if all, err := w.Env.Enrollments().List(); err != nil || len(all) != 0 {
 				t.Errorf("left is %+v, %v", all, err)
 			}
@@ -247,9 +226,7 @@ func TestSpareByTicket(t *testing.T) {
 	w := enrolled(t)
 	en := load(t, w, "prod-hsm")
 	pins, err := discovery.PinsOf(en.Cluster.CAData)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	other := []discovery.Pin{{1}}
 	for what, tc := range map[string]struct {
 		name, user string
@@ -280,23 +257,17 @@ func TestSpareJoins(t *testing.T) {
 	w := enrolled(t)
 	first := load(t, w, "prod-hsm")
 	pins, err := discovery.PinsOf(first.Cluster.CAData)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	k := testTicket(t)
 	k.Pins, k.Name, k.Groups, k.Policy = pins, "prod-hsm-spare", nil, 0
 	found := first.Cluster
 	found.Server = k.Server
 	var o enrolling.Options
-	if err := o.UseTicket(k); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, o.UseTicket(k))
 	o.Join.Found = &found
 	card := second(w)
 	r, err := NewEnroller(w.Env).Enroll(t.Context(), o, hsmtest.Typing(t, card.PIN()), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	spare, err := w.Env.Enrollments().Load("prod-hsm-spare")
 	if err != nil || r.Name != spare.Name || spare.SpareOf != "prod-hsm" || spare.Cluster.Server != first.Cluster.Server {
 		t.Errorf("joined %q: %+v, %v", r.Name, spare, err)
@@ -323,29 +294,21 @@ func TestSpareLostAgain(t *testing.T) {
 	}
 	store, k, on := w.Env.Enrollments(), contexts.New(w.Env), contexts.On(w.Card.Info().URI())
 	first, err := store.Load("prod-hsm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	spare, err := store.Load("prod-hsm-spare")
 	if err == nil {
 		err = store.Renewals().Save(spare.Name, enrollment.Renewal{KeyHash: spare.KeyHash, Approver: "it"})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	record := filepath.Join(w.Env.Dirs.State, "enrollments", spare.Name+".json")
 	text, err := os.ReadFile(record)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for range 2 {
 		u, err := k.Unenrollment(t.Context(), "prod-hsm", on)
 		if err == nil {
 			err = k.Unenroll(t.Context(), u, hsmtest.NewScript(t, hsmtest.PIN(w.Card.PIN())).Lax())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		all, err := store.List()
 		if err != nil || len(all) != 1 || all[0].Name != "prod-hsm" || all[0].KeyHash != spare.KeyHash {
 			t.Fatalf("left is %+v, %v", all, err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
@@ -17,13 +18,9 @@ func TestRestartKeepsTheRecordUntilItBegins(t *testing.T) {
 	e, fake := flowtest.Env(t, "blue")
 	first := begin(t, e, enrolling.Options{User: "jane"}, &typist{})
 	makeKey(t, first)
-	if err := enrolling.NewStore(e).Save(first.record); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, enrolling.NewStore(e).Save(first.record))
 	listing, err := fake.List(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	o := enrolling.Options{Name: first.record.Options.Name, Context: first.record.Options.Context, User: "jane",
 		Restart: true,
 		Token:   hsm.URI{Scheme: hsm.SchemePKCS11, Token: "gone", Serial: listing.Tokens[0].Serial + "x"}}

@@ -16,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
@@ -70,9 +71,7 @@ func enrolled(t testing.TB) *flowtest.World {
 	if err == nil {
 		err = token.LockAgent(t.Context(), w.Env)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return w
 }
 
@@ -82,9 +81,7 @@ func TestRenew(t *testing.T) {
 	in := func(w *flowtest.World) string { // the certificate that is in use
 		en := load(t, w, "prod-hsm")
 		chain, err := w.Env.Enrollments().Certificate(en)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return string(chain[0].Signature)
 	}
 	var old string
@@ -123,9 +120,7 @@ func TestRenewCarriesThePolicy(t *testing.T) {
 	agent := session.Agent{Env: w.Env}
 	nodes := consent.Policy{Mode: consent.Rules, Rules: []consent.Rule{{Resources: []string{"nodes"}}}}
 	before, err := agent.SetConsent(t.Context(), "prod-hsm", nodes, hsmtest.Typing(t, w.Card.PIN()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, newKey := range []bool{false, true} {
 		o := RenewOptions{NewKey: newKey, Options: enrolling.Options{Generate: hsm.GenerateOptions{Slot: "9c"}}}
 		if !newKey {
@@ -135,9 +130,7 @@ func TestRenewCarriesThePolicy(t *testing.T) {
 			t.Fatal(err)
 		}
 		c, err := agent.Consent("prod-hsm")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if c.Policy().String() != nodes.String() || c.Problem != nil ||
 			!newKey && c.Version.Number != before.Version.Number ||
 			(c.Enrollment.KeyHash == before.Enrollment.KeyHash) == newKey {
@@ -152,9 +145,7 @@ func TestExpiring(t *testing.T) {
 	en := w.Enroll("prod-hsm", "jane")
 	anew := en.Anew()
 	en.Name, en.KeyHash = "broken", strings.Repeat("0", 64)
-	if err := w.Env.Enrollments().Save(en); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Env.Enrollments().Save(en))
 	all, err := NewRenewer(w.Env).Expiring(time.Now())
 	if err != nil || len(all) != 2 || all[0].Err == nil || all[1].Name != "prod-hsm" || all[1].Err != nil ||
 		all[1].NotAfter.IsZero() {
@@ -167,15 +158,11 @@ func TestExpiring(t *testing.T) {
 	if c := good.Renewal(good.NotAfter); c != anew {
 		t.Errorf("after its end it is renewed by %s", c)
 	}
-	if err := os.WriteFile(filepath.Join(w.Env.Dirs.State, "enrollments", "torn.json"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(w.Env.Dirs.State, "enrollments", "torn.json"), []byte("{"), 0o600))
 	if some, err := NewRenewer(w.Env).Expiring(time.Now()); err == nil || len(some) != 2 {
 		t.Errorf("with a damaged record: %+v, %v", some, err)
 	}
-	if err := os.Remove(filepath.Join(w.Env.Dirs.State, "enrollments", "torn.json")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(filepath.Join(w.Env.Dirs.State, "enrollments", "torn.json")))
 	warnings, err := NewRenewer(w.Env).ExpiryWarnings()
 	due := 0
 	for _, x := range all {
@@ -193,9 +180,7 @@ func TestExpiring(t *testing.T) {
 func TestReview(t *testing.T) {
 	flowtest.UseCase{Name: "review", World: func(t testing.TB) *flowtest.World {
 		w := scene(t)
-		if err := errors.Join(w.Env.Dirs.Prepare(), home.MakeDir(w.Env.ProgressDir())); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(w.Env.Dirs.Prepare(), home.MakeDir(w.Env.ProgressDir())))
 		return w
 	},
 		Passes: []string{"forbidden", "500", "gone", "cut", "ctrl-c: create", "ctrl-c: get", "ctrl-c: list"},
@@ -215,9 +200,7 @@ func TestTakeCertificate(t *testing.T) {
 	w := enrolled(t)
 	other := w.Generate(hsm.GenerateOptions{Slot: "9d"})
 	j, err := enrolling.NewStore(w.Env).Load("prod-hsm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	now := time.Now()
 	certificate := func(u hsm.URI, user string) []byte {
 		return certificateFor(t, w.Env, u, user, now.Add(-time.Hour), now.Add(time.Hour))
@@ -241,9 +224,7 @@ func TestTakeCertificate(t *testing.T) {
 	}
 	w.Unchanged(before)
 	own := certificate(j.Request.Key, "jane")
-	if err := joins.TakeCertificate(t.Context(), "prod-hsm", own); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, joins.TakeCertificate(t.Context(), "prod-hsm", own))
 	if j, err = enrolling.NewStore(w.Env).Load("prod-hsm"); err != nil || string(j.Certificate) != string(own) {
 		t.Errorf("the record has %q, %v", j.Certificate, err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
@@ -39,9 +40,7 @@ func begun(name string, done ...Step) *Progress {
 func store(t *testing.T) (*env.Env, Store) {
 	t.Helper()
 	e, _ := flowtest.Env(t)
-	if err := errors.Join(e.Dirs.Prepare(), home.MakeDir(e.ProgressDir())); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(e.Dirs.Prepare(), home.MakeDir(e.ProgressDir())))
 	return e, NewStore(e)
 }
 
@@ -53,21 +52,15 @@ func TestStore(t *testing.T) {
 		t.Errorf("%+v, %v", all, err)
 	}
 	for _, j := range []*Progress{begun("first"), begun("second", StepToken, StepKey), begun("over", Steps()...)} {
-		if err := s.Save(j); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Save(j))
 	}
 	long := begun("long-over", Steps()...)
 	long.Updated = time.Now().Add(-2 * endedKept)
-	if err := home.WriteRecord(s.Path("long-over"), format(), long); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, home.WriteRecord(s.Path("long-over"), format(), long))
 	own := Request{Name: "own", Server: server, KeyHash: "c0ffee", Created: time.Now().UTC().Truncate(time.Second)}
 	elsewhere := own
 	elsewhere.Server = "https://10.0.0.9:6443"
-	if err := errors.Join(s.SaveRequest(own), s.SaveRequest(elsewhere)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(s.SaveRequest(own), s.SaveRequest(elsewhere)))
 	if left, err := s.Unfinished(t.Context()); err != nil || len(left) != 2 {
 		t.Errorf("unfinished: %+v, %v", left, err)
 	}
@@ -96,31 +89,21 @@ func TestStore(t *testing.T) {
 		t.Errorf("a name that leads elsewhere: %v, %v", odd, oddRequest)
 	}
 	for _, path := range []string{s.RequestPath(server, "own"), s.Path("first")} {
-		if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte("{"), 0o600))
 		if _, err := s.Requests(server); err == nil || errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("half a record, %s: %v", path, err)
 		}
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Remove(path))
 	}
-	if err := os.WriteFile(s.Path("first"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(s.Path("first"), []byte("{"), 0o600))
 	if _, err := s.Unfinished(t.Context()); err == nil || !strings.Contains(hinting.Of(err), "--key") {
 		t.Errorf("half a record: %v, hint %q", err, hinting.Of(err))
 	}
-	if err := os.WriteFile(s.Path("first"), []byte(`{"version":99}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(s.Path("first"), []byte(`{"version":99}`), 0o600))
 	if _, err := s.Load("first"); err == nil || strings.Contains(hinting.Of(err), "remove it") {
 		t.Errorf("a newer program's record: %v, hint %q", err, hinting.Of(err))
 	}
-	if err := errors.Join(os.RemoveAll(e.ProgressDir()), os.WriteFile(e.ProgressDir(), nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.RemoveAll(e.ProgressDir()), os.WriteFile(e.ProgressDir(), nil, 0o600)))
 	if err := s.Save(begun("lost")); err == nil {
 		t.Error("a record was written into a file")
 	}
@@ -222,9 +205,7 @@ func TestSteps(t *testing.T) {
 // TestUseTicket: a ticket says what to ask for. Options that say otherwise are refused.
 func TestUseTicket(t *testing.T) {
 	token, err := bootstraptoken.Generate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	given := ticket.Ticket{Token: token, Name: "Jane's", Server: server, Expires: time.Now().Add(time.Hour),
 		Terms: ticket.Terms{User: "jane", Groups: []string{"dev"}, Lifetime: time.Hour,
 			Policy: ticket.TouchCached | ticket.PINOnce, Serial: "7"}}

@@ -17,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // TestImport: the certificate that an admin sends becomes the unfinished enrollment's. One that does
@@ -24,31 +25,23 @@ import (
 func TestImport(t *testing.T) {
 	e, s := store(t)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	issue := func(key *ecdsa.PrivateKey, end time.Duration) []byte {
 		t.Helper()
 		template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "jane"},
 			NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(end),
 			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 		der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	}
 	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	j := begun("prod")
 	if j.Request.KeyHash, err = hsm.Fingerprint(&key.PublicKey); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Save(j); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Save(j))
 	for name, c := range map[string]struct {
 		enrollment string
 		text       []byte

@@ -9,17 +9,14 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 func TestNameTemplate(t *testing.T) {
 	me, err := user.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	host, _, _ = strings.Cut(host, ".")
 	tpl := nameTemplate{Token: hsm.TokenInfo{Label: "blue", Serial: "42"}, Context: "prod"}
 	for in, want := range map[string]string{

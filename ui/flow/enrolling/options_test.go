@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // whole is a record in which every field has a value.
@@ -53,17 +54,13 @@ func TestRecord(t *testing.T) {
 		"testdata/begun.json": {Options: Options{Name: "x", Token: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "blue"},
 			User: "jane"}}} {
 		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got, err := json.MarshalIndent(j, "", "  ")
 		if got = append(got, '\n'); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: %v\n%s", file, err, got)
 		}
 		var back Progress
-		if err := json.Unmarshal(want, &back); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal(want, &back))
 		if r := back.Request; r.Name != r.Spec.Name || r.Spec.SignerName != "" &&
 			(r.Context != back.Options.Context || r.Server != back.Cluster.Server ||
 				r.Spec.Expiration != back.Options.Expiration || len(r.Spec.Labels) != len(back.Options.Labels)) {

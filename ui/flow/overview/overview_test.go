@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
@@ -48,16 +49,12 @@ func TestOf(t *testing.T) {
 	flowtest.Agent(t, w.Env)
 	o := enrolling.Options{Name: "prod-hsm", User: "jane", Groups: []string{"dev"}}
 	_, err := enroll.NewEnroller(w.Env).Enroll(t.Context(), o, hsmtest.Typing(t, w.Card.PIN()), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	of("enrolled", func(s Status) bool {
 		return s.Context == "prod-hsm" && s.Enrollment == "prod-hsm" && s.User == "jane" && s.Server == w.Server.URL &&
 			s.Lock == Unlocked && s.Until.After(time.Now()) && len(s.Certificates) == 1 && len(s.Unfinished) == 0
 	})
-	if err := token.LockAgent(t.Context(), w.Env); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, token.LockAgent(t.Context(), w.Env))
 	of("locked", func(s Status) bool { return s.Lock == Locked && s.Until.IsZero() })
 
 	stopped := errors.New("enough")
@@ -121,17 +118,13 @@ func TestKeyDestroyed(t *testing.T) {
 		t.Fatal(err)
 	}
 	en, err := w.Env.Enrollments().Load("prod-hsm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	keys := token.Keys{Env: w.Env}
 	l, done, err := keys.Find(t.Context(), en.Key, hsmtest.NewScript(t))
 	if err != nil || len(l.Commands) != 1 || l.Commands[0] != en.Restart(hsm.URI{}) {
 		t.Fatalf("%+v, %v", l, err)
 	}
-	if err := errors.Join(keys.Delete(t.Context(), en.Key, l, hsmtest.Typing(t, w.Card.PIN())), done()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(keys.Delete(t.Context(), en.Key, l, hsmtest.Typing(t, w.Card.PIN())), done()))
 	s := Of(t.Context(), w.Env, time.Now())
 	if s.Next.Deed != Resume || s.Next.Command != "kubehsm enroll --name prod-hsm" || len(s.Unfinished) != 1 {
 		t.Errorf("%+v", s)
@@ -152,13 +145,9 @@ func TestKeyDestroyed(t *testing.T) {
 // there. What is not known is not said.
 func TestSeen(t *testing.T) {
 	public, _, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	hash, err := hsm.Fingerprint(public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	of := func(name, spareOf, serial string) enrollment.Enrollment {
 		key := hsm.URI{Scheme: hsm.SchemePIV, Serial: serial, Slot: "9a"}
 		return enrollment.Enrollment{Name: name, SpareOf: spareOf, Key: key, KeyHash: hash, Context: "prod", User: "jane"}

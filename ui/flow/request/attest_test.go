@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm/attest"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
@@ -18,13 +19,9 @@ import (
 // genuine one of somebody else's key must not pass.
 func TestJudge(t *testing.T) {
 	b, err := os.ReadFile("../../../hsm/attest/testdata/yubikey5.pem")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	genuine, err := attest.DecodePEM(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	m := flowtest.NewMaker(t)
 	key := m.NewKey()
 	ours := attest.Verifier{Roots: []*x509.Certificate{m.Root}}
@@ -42,9 +39,7 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pkcs10, err := csr.NewRequest(key, csr.Subject{User: "jane"}, csr.RequestOptions{ExtraExtensions: tc.carries})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			v := ViewOf(&certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{Request: pkcs10, Username: "jane"}})
 			v.judge(tc.by)
 			warnings := strings.Join(v.Warnings, "\n")

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
@@ -61,17 +62,11 @@ func TestRequesterKind(t *testing.T) {
 func TestAdmissionEndsTheMatter(t *testing.T) {
 	w := asked(t)
 	client, err := cluster.Access{Env: w.Env}.Client(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	pem, err := csr.NewRequest(key, csr.Subject{User: "jane"}, csr.RequestOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var admin *SendToAdmin
 	w.Server.Fail(http.StatusForbidden, "create certificatesigningrequests")
 	_, err = File(t.Context(), client, &enrolling.Request{Spec: csr.Spec{Name: "again", Request: pem}}, false)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
@@ -17,9 +18,7 @@ func TestOwnerOf(t *testing.T) {
 	const tokens = "/apis/kubehsm.github.io/v1alpha1/namespaces/" + clusterapi.Namespace + "/hardwaretokens"
 	w := asked(t)
 	config, err := w.Env.Rules().RESTConfig(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for serial, spec := range map[string]flowtest.Object{
 		"1": {"owner": "jane", "groups": []any{"dev"}}, "2": {"state": "Stock"},
 	} {

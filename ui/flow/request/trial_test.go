@@ -20,6 +20,7 @@ import (
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
@@ -273,9 +274,7 @@ func TestDenyKeepsTheLine(t *testing.T) {
 		func(r *certificatesv1.CertificateSigningRequest) { r.Spec.Groups = []string{ticket.Group} })
 	q := NewRequests(w.Env)
 	seen, err := q.Look(t.Context(), "", "mallory", LookOptions{ToDecide: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	d, err := q.Deny(t.Context(), "", seen, DecideOptions{}, false)
 	if err != nil || state(w, "mallory") != csr.Denied || d.TicketEnded ||
 		!strings.Contains(strings.Join(d.Notes, ""), "`kubehsm bootstrap-token delete abcdef`") {
@@ -291,9 +290,7 @@ func TestDecideRefusals(t *testing.T) {
 	w := asked(t)
 	q, ctx := NewRequests(w.Env), t.Context()
 	seen, err := q.Look(ctx, "", "jane-1", LookOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	own := seen
 	own.User = "admin"
 	glass := own
@@ -399,9 +396,7 @@ func TestApproveFiled(t *testing.T) {
 		"decided": {before: func(w *flowtest.World) { w.Server.Deny("mine", "") }},
 		"gone":    {before: func(w *flowtest.World) { w.Server.Gone() }, words: "cannot reach"},
 		"no file": {before: func(w *flowtest.World) {
-			if err := os.Remove(w.Env.Kubeconfig); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Remove(w.Env.Kubeconfig))
 		}, words: "approve: "},
 	} {
 		w := filed(t)
@@ -438,9 +433,7 @@ func TestWatch(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
 	defer stop()
 	events, err := NewRequests(w.Env).Watch(ctx, "", Filter{Pending: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var told []string
 	for ev, err := range events {
 		if err != nil {

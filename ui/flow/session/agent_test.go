@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
@@ -63,9 +64,7 @@ func TestLockAndStop(t *testing.T) {
 	} {
 		w := served(t)
 		a := Agent{w.Env}
-		if err := a.Unlock(t.Context(), "prod-hsm", hsmtest.Typing(t, "123456")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, a.Unlock(t.Context(), "prod-hsm", hsmtest.Typing(t, "123456")))
 		if err := do(cancelled, a); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s, ctrl-c: %v", name, err)
 		}
@@ -146,9 +145,7 @@ func TestSettleCards(t *testing.T) {
 	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane")
 	en := w.Enroll("prod-hsm", "jane")
 	en.Name = "same-card"
-	if err := w.Env.Enrollments().Save(en); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Env.Enrollments().Save(en))
 	opened := 0
 	w.Card.Before(func(_ context.Context, op hsmtest.Op) error {
 		if op == hsmtest.OpOpen {
@@ -175,9 +172,7 @@ func TestAudit(t *testing.T) {
 	s := consent.Statement{Time: time.Now().UTC(), Enrollment: en.Name, Server: en.Cluster.Server,
 		Request: consent.Request{Verb: "delete", Resource: "pods"}}
 	text, err := s.Text()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	signed := audit.Record{Event: audit.Consent, Enrollment: en.Name, Key: en.KeyHash, Request: s.Request.String(),
 		Statement: text,
 		Token:     en.Key}
@@ -213,15 +208,11 @@ func TestAudit(t *testing.T) {
 	// A key that the enrollment does not have is another one's, or that of before a renewal.
 	renewed := en
 	renewed.KeyHash = strings.Repeat("1", 64)
-	if err := w.Env.Enrollments().Save(renewed); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Env.Enrollments().Save(renewed))
 	if err := signatures.Verify(signed); !errors.Is(err, consent.ErrFormerKey) {
 		t.Errorf("by a key of before: %v", err)
 	}
-	if err := w.Env.Enrollments().Save(en); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Env.Enrollments().Save(en))
 	flowtest.Record(t, w.Env.Dirs, audit.Record{Event: audit.Lock})
 	stop := errors.New("enough")
 	cancelled, cancel := context.WithCancel(t.Context())
@@ -241,17 +232,13 @@ func TestAudit(t *testing.T) {
 func sign(t *testing.T, w *flowtest.World, u hsm.URI, text string) (signature []byte) {
 	t.Helper()
 	token, err := w.Env.Drivers.Open(t.Context(), u)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer token.Close()
 	key, err := token.Signer(t.Context(), u, nil, hsmtest.Typing(t, w.Card.PIN()))
 	if err == nil {
 		signature, err = consent.Sign(key, text)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return signature
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
@@ -30,10 +31,8 @@ func TestAgentUnitOfAnOddPath(t *testing.T) {
 func TestAgentUnitOutlivesAnUpgrade(t *testing.T) {
 	dir := t.TempDir()
 	program, link := filepath.Join(dir, "kubehsm"), filepath.Join(dir, "bin", "kubehsm")
-	if err := errors.Join(os.WriteFile(program, nil, 0o700), os.Mkdir(filepath.Dir(link), 0o700),
-		os.Symlink(program, link)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.WriteFile(program, nil, 0o700), os.Mkdir(filepath.Dir(link), 0o700),
+		os.Symlink(program, link)))
 	t.Setenv("PATH", filepath.Dir(link))
 	for _, launchd := range []bool{false, true} {
 		file, _, err := Agent{&env.Env{Executable: program}}.AgentUnit(launchd)

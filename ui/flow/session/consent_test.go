@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
@@ -22,9 +23,7 @@ func policy(mode consent.Mode) consent.Policy { return consent.Policy{Mode: mode
 func inForce(t testing.TB, w *flowtest.World, name string) Consent {
 	t.Helper()
 	c, err := Agent{w.Env}.Consent(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return c
 }
 
@@ -34,9 +33,7 @@ func TestConsentIsSigned(t *testing.T) {
 	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane")
 	en := w.Enroll("prod-hsm", "jane")
 	other := w.Signed(w.Enrolled(t, "prod-hsm", "other"))
-	if err := w.Env.Enrollments().Save(other); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Env.Enrollments().Save(other))
 	agent := Agent{w.Env}
 	last := inForce(t, w, "prod-hsm").Version.Number
 	for _, mode := range []consent.Mode{consent.Always, consent.Writes} {
@@ -75,9 +72,7 @@ func TestSignAgain(t *testing.T) {
 	en := w.Enroll("prod-hsm", "jane")
 	store := w.Env.Enrollments()
 	en.Cluster.TLSServerName = "api.example"
-	if err := store.Save(en); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Save(en))
 	if c := inForce(t, w, "prod-hsm"); !errors.Is(c.Problem, enrollment.ErrUnsigned) || c.Settled(c.Policy()) {
 		t.Errorf("%+v", c)
 	}
@@ -129,9 +124,7 @@ func TestRecordThatCannotBeWritten(t *testing.T) {
 			}
 			return a, err
 		}).Prompter())
-	if err := errors.Join(os.Remove(dir), os.Rename(dir+".away", dir)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Remove(dir), os.Rename(dir+".away", dir)))
 	if c := inForce(t, w, "prod-hsm"); err == nil || c.Problem != nil || c.Policy().Asks() {
 		t.Errorf("%v: %+v", err, c)
 	}

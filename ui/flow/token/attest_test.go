@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
@@ -60,17 +61,11 @@ func (t attestingToken) Attest(ctx context.Context, u hsm.URI) (hsm.Attestation,
 func genuine(t testing.TB) (hsm.Attestation, any) {
 	t.Helper()
 	text, err := os.ReadFile("../../../hsm/attest/testdata/yubikey5.pem")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	a, err := attest.DecodePEM(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	cert, err := x509.ParseCertificate(a.Statement)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return a, cert.PublicKey
 }
 
@@ -104,15 +99,11 @@ func TestAttest(t *testing.T) {
 func TestVerifyAttestation(t *testing.T) {
 	says, attested := genuine(t)
 	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	file := attest.EncodePEM(says)
 	der, err := x509.CreateCertificateRequest(rand.Reader,
 		&x509.CertificateRequest{ExtraExtensions: attest.Extensions(says)}, other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	foreign := pem.EncodeToMemory(&pem.Block{Type: "NEW CERTIFICATE REQUEST", Bytes: der})
 	for name, c := range map[string]struct {
 		data    []byte
@@ -140,17 +131,11 @@ func TestPublicKey(t *testing.T) {
 	w := card(t)
 	key := loss(t, w, "9a").Slots[0].Key.Public
 	public, err := x509.MarshalPKIXPublicKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	block := func(kind string, der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}) }
 	for name, c := range map[string]struct {
 		data []byte

@@ -9,6 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
@@ -17,9 +18,7 @@ import (
 func enroll(t testing.TB, e *env.Env, made hsm.Slot, name string) {
 	t.Helper()
 	hash, err := hsm.Fingerprint(made.Key.Public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	at := cluster.Cluster{Server: "https://10.0.0.1:6443"}
 	j := &enrolling.Progress{Cluster: at, Request: enrolling.Request{Key: made.URI, KeyHash: hash}}
 	j.Options.Name, j.Options.User, j.Options.Token, j.Options.Generate.Slot = name, "jane", made.URI.TokenOnly(), made.URI.Slot

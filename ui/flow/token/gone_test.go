@@ -7,22 +7,19 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // TestIsGone: only what the token shows for certain counts as the loss of a key.
 func TestIsGone(t *testing.T) {
 	key := func() *hsm.Key {
 		k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return &hsm.Key{Algorithm: hsm.ECDSAP256, Public: k.Public()}
 	}
 	own := key()
 	hash, err := hsm.Fingerprint(own.Public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	card := hsm.URI{Scheme: hsm.SchemePIV, Serial: "7", Slot: "82"}
 	soft := hsm.URI{Scheme: hsm.SchemePKCS11, Token: "blue", Object: "prod"}
 	for name, c := range map[string]struct {

@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
@@ -30,18 +31,14 @@ func certified(t testing.TB) *flowtest.World {
 	if err == nil {
 		err = w.Env.Enrollments().Save(w.Signed(en))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	certify(t, w)
 	return w
 }
 
 func lock(t testing.TB, w *flowtest.World) {
 	t.Helper()
-	if err := (Tokens{w.Env}).With(t.Context(), w.Card.Info().URI(), hsm.Token.Lock); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, (Tokens{w.Env}).With(t.Context(), w.Card.Info().URI(), hsm.Token.Lock))
 }
 
 // certify stores a certificate beside the key in 9a, and returns it.
@@ -58,9 +55,7 @@ func certify(t testing.TB, w *flowtest.World) (cert *x509.Certificate) {
 		}
 		return errors.Join(token.StoreCertificate(t.Context(), at(w, "9a"), cert, typing), token.Lock())
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return cert
 }
 
@@ -68,9 +63,7 @@ func certify(t testing.TB, w *flowtest.World) (cert *x509.Certificate) {
 func loss(t testing.TB, w *flowtest.World, slot string) Loss {
 	t.Helper()
 	l, err := Tokens{w.Env}.Loss(t.Context(), at(w, slot))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return l
 }
 

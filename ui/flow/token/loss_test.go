@@ -9,6 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
@@ -18,14 +19,10 @@ func TestLossOfHalfAKey(t *testing.T) {
 	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{Can: hsmtest.Administered()}, "")
 	info, made := w.Card.Info(), w.Generate(hsm.GenerateOptions{Slot: "9a"})
 	hash, err := hsm.Fingerprint(made.Key.Public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	en := enrollment.Enrollment{Name: "prod", Key: made.URI, KeyHash: hash, User: "jane", Created: time.Now()}
 	en.Cluster.Server = "https://prod.example.com"
-	if err := errors.Join(w.Env.Dirs.Prepare(), w.Env.Enrollments().Save(en)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(w.Env.Dirs.Prepare(), w.Env.Enrollments().Save(en)))
 	for _, c := range []struct {
 		slot string
 		half hsm.Half

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
@@ -117,9 +118,7 @@ func TestFreshPUK(t *testing.T) {
 		"asked for twice":   {[]hsm.PINPrompt{again}, nil, false},
 	} {
 		f, err := NewFreshPUK()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		p := f.Before(hsmtest.Typing(t, "123456"))
 		for _, q := range c.asked {
 			pin, err := p.PIN(t.Context(), q)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 func TestMain(m *testing.M) {
@@ -75,9 +76,7 @@ func pinentryFor(t *testing.T, behaviour string) (program, log string) {
 	dir := t.TempDir()
 	program, log = filepath.Join(dir, "pinentry"), filepath.Join(dir, "log")
 	script := fmt.Sprintf("#!/bin/sh\nPINENTRY_LOG='%s' PINENTRY_TEST='%s' exec '%s'\n", log, behaviour, os.Args[0])
-	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(program, []byte(script), 0o700))
 	return program, log
 }
 
@@ -94,9 +93,7 @@ func TestPinentry(t *testing.T) {
 			t.Errorf("%s: the PIN is %q", behaviour, got)
 		}
 		said, err := os.ReadFile(logFile)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, want := range []string{
 			`SETDESC Token "Ada's key" (serial 1234567) needs its PIV PIN to sign in to prod, for: kubectl get pods` + "\n",
 			"SETPROMPT PIV PIN (3 tries left):\n", `SETERROR Wrong PIV PIN\n` + "\n", "SETTIMEOUT 60\n",
@@ -179,9 +176,7 @@ func TestLongQuestions(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		said, err := os.ReadFile(logFile)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for line := range strings.Lines(string(said)) {
 			line = strings.TrimSuffix(line, "\n")
 			if !strings.HasPrefix(line, "SETDESC ") {

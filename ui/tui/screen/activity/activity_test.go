@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/tui/screentest"
@@ -26,9 +27,7 @@ const fingerprint = "3b1f0c6de1c54cf5b9be9a3e6c1fb0a70d4a9e1da8a40f2f51f3c79a6d0
 // write adds records to the log of a world, as an agent does.
 func write(t *testing.T, w *screentest.World, records ...audit.Record) {
 	t.Helper()
-	if err := w.Env.Dirs.Prepare(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Env.Dirs.Prepare())
 	for _, r := range records {
 		flowtest.Record(t, w.Env.Dirs, r)
 	}
@@ -58,9 +57,7 @@ func busy(t *testing.T, open func(*screentest.World) *screentest.Rig) *screentes
 	key := w.Generate(card, hsm.GenerateOptions{Algorithm: hsm.ECDSAP256, Slot: "9a"})
 	w.Enroll("prod-hsm", key, w.Certify(card, key, "jane"))
 	w.Agent()
-	if err := (session.Agent{Env: w.Env}).Unlock(t.Context(), "prod-hsm", hsmtest.Typing(t, card.PIN())); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, (session.Agent{Env: w.Env}).Unlock(t.Context(), "prod-hsm", hsmtest.Typing(t, card.PIN())))
 	r := open(w)
 	r.Sees("1 token unlocked", "agent-start", "unlock", "granted", "token 12345678")
 	return r
@@ -81,9 +78,7 @@ func TestAgent(t *testing.T) {
 	r := busy(t, func(w *screentest.World) *screentest.Rig { return w.Open("4") })
 	r.Walk("tab", "~token 12345678", "~unlocked, ")
 	// another program locks the agent
-	if err := (session.Agent{Env: r.World.Env}).LockAgent(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, (session.Agent{Env: r.World.Env}).LockAgent(t.Context(), nil))
 	r.Time = r.Time.Add(2 * time.Second)
 	r.Loses("unlocked, ")
 	r.Press("tab", "L")

@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
@@ -44,9 +45,7 @@ func live(t *testing.T) (*screentest.Rig, *flowtest.Server, *hsmtest.FakeToken) 
 	e := w.Enroll("zeta-hsm", key, w.Certify(card, key, "jane", "dev"))
 	e.Cluster.Server = server.URL
 	e.Cluster.CAData = authority(server)
-	if err := w.Env.Enrollments().Save(w.Signed(e)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Env.Enrollments().Save(w.Signed(e)))
 	w.Agent()
 	r := w.Open("2")
 	r.Sees("trial-admin", "staging", "zeta-hsm")
@@ -123,15 +122,11 @@ func TestConsent(t *testing.T) {
 func TestConsentOfAKey(t *testing.T) {
 	r := open(t)
 	e, err := enrolled(t, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	other := e
 	other.Name, other.Policy = "eta-hsm", consent.Writes
 	other = r.World.Signed(other)
-	if err := r.World.Env.Enrollments().Save(other); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.World.Env.Enrollments().Save(other))
 	r.Walk("end", "y", "~apply too: eta-hsm", "end", "enter")
 	r.Type("PIN of", "123456")
 	r.Until("set", func() bool { e, err := enrolled(t, r); return err == nil && e.Policy == consent.Always })
@@ -140,9 +135,7 @@ func TestConsentOfAKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.Signed = enrollment.Signed{}
-	if err := r.World.Env.Enrollments().Save(e); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.World.Env.Enrollments().Save(e))
 	r.Send(tea.WindowSizeMsg{Width: 60, Height: 15})
 	r.Walk("y", "~! enrollment zeta-hsm: its key has not signed", "~● always")
 }
@@ -205,9 +198,7 @@ func TestRenewLeft(t *testing.T) {
 func TestRenew(t *testing.T) {
 	r, server, card := live(t)
 	before, err := enrolled(t, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r.Walk("home", "w", "~renew: it is not kubehsm's", "end", "w", "~Renew zeta-hsm now?", "~Its certificate ends in",
 		"~It does not have to be renewed")
 	r.Press("enter") // the focus is on no
@@ -327,13 +318,9 @@ func TestTakeOutAnothers(t *testing.T) {
 func TestSameKey(t *testing.T) {
 	r := open(t)
 	e, err := enrolled(t, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	e.Name = "eta-hsm"
-	if err := r.World.Env.Enrollments().Save(r.World.Signed(e)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.World.Env.Enrollments().Save(r.World.Signed(e)))
 	r.Walk("end", "D", "~What do you want to remove?", "down", "enter",
 		"~Enrollments with the same key stay: eta-hsm", "y", "~zeta-hsm is removed")
 	if _, err := r.World.Env.Enrollments().Load("eta-hsm"); err != nil {

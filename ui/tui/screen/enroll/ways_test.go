@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/tui"
 	"github.com/kubehsm/kubehsm/ui/tui/screentest"
@@ -70,9 +71,7 @@ func TestUnverified(t *testing.T) {
 	r := &rig{server: w.Cluster("admin", "system:masters"), token: w.Tokens.Add(hsmtest.FakeOptions{Label: "blue"})}
 	unverified := regexp.MustCompile(`certificate-authority-data: .*`).ReplaceAllString(w.Kubeconfig(),
 		"insecure-skip-tls-verify: true")
-	if err := os.WriteFile(w.Env.Kubeconfig, []byte(unverified), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(w.Env.Kubeconfig, []byte(unverified), 0o600))
 	r.untouched()
 	r.Rig = w.OpenWizard()
 	r.Walk("~does not verify its API server", "~accepts the risk", "A")
@@ -111,9 +110,7 @@ func TestBegunAnewOnce(t *testing.T) {
 func (r *rig) pins() []discovery.Pin {
 	r.T.Helper()
 	pins, err := discovery.PinsOf(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.server.Certificate().Raw}))
-	if err != nil {
-		r.T.Fatal(err)
-	}
+	must.OK(r.T, err)
 	return pins
 }
 
@@ -121,9 +118,7 @@ func (r *rig) pins() []discovery.Pin {
 func (r *rig) ticket(terms ticket.Terms) (line, id string) {
 	r.T.Helper()
 	secret, err := bootstraptoken.Generate()
-	if err != nil {
-		r.T.Fatal(err)
-	}
+	must.OK(r.T, err)
 	tk := ticket.Ticket{Server: r.server.URL, Token: secret, Expires: time.Now().Add(time.Hour).Truncate(time.Second),
 		Terms: terms, Pins: r.pins()}
 	if line, err = tk.Reveal(); err != nil {
@@ -188,13 +183,9 @@ func TestSentCertificate(t *testing.T) {
 		"watch certificatesigningrequests")
 	r.Walk("esc", "~Stop here?", "y", "~Stopped")
 	r.server.Issue(name)
-	if err := store.Save(&keyless); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Save(&keyless))
 	path := filepath.Join(t.TempDir(), "sent.pem")
-	if err := os.WriteFile(path, r.server.Issued(name), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, r.server.Issued(name), 0o600))
 	again := r.World.OpenWizard()
 	again.Walk("~Resume fresh", "/", `"fresh"`, "enter", "i", "~I received a certificate: it has no key yet", "esc",
 		"end", "i", "~I received a certificate: choose an unfinished", "/", `"trial"`, "enter", "i",

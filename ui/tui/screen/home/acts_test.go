@@ -11,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/tui"
 	"github.com/kubehsm/kubehsm/ui/tui/screentest"
@@ -32,9 +33,7 @@ func enrolled(t *testing.T, days ...int) (*screentest.World, *hsmtest.FakeToken)
 	if err == nil {
 		err = change.Apply(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return w, tok
 }
 
@@ -105,13 +104,9 @@ func TestMany(t *testing.T) {
 func TestUnreadable(t *testing.T) {
 	w, _ := enrolled(t, 100)
 	en, err := w.Env.Enrollments().Load("key-00")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	en.Name, en.KeyHash = "broken", strings.Repeat("0", 64)
-	if err := w.Env.Enrollments().Save(en); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Env.Enrollments().Save(en))
 	r := open(w, 100, 30)
 	r.Sees("Problems", "enrollment broken has no certificate yet", "! cannot be read", "key-00", "ends in 100 d")
 }

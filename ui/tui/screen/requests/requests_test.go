@@ -19,6 +19,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	flow "github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/tui/screentest"
@@ -30,14 +31,10 @@ func request(t *testing.T, name, requester, user string, age time.Duration,
 	groups ...string) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	der, err := x509.CreateCertificateRequest(rand.Reader,
 		&x509.CertificateRequest{Subject: pkix.Name{CommonName: user, Organization: groups}}, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return &certificatesv1.CertificateSigningRequest{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "certificates.k8s.io/v1", Kind: "CertificateSigningRequest"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(tuitest.Now().Add(-age))},
@@ -249,13 +246,9 @@ func words(t *testing.T, server *flowtest.Server, name string) string {
 	var filed certificatesv1.CertificateSigningRequest
 	server.Get(flowtest.Requests, name, &filed)
 	found, err := csr.InspectRequest(filed.Spec.Request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	all, err := csr.FingerprintWords(found.SPKIHash)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return strings.Join(all, " ")
 }
 
@@ -386,9 +379,7 @@ func TestCopies(t *testing.T) {
 	var filed certificatesv1.CertificateSigningRequest
 	server.Get(flowtest.Requests, "kubehsm-jane", &filed)
 	found, err := csr.InspectRequest(filed.Spec.Request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	copied("f", found.SPKIHash)
 	r.Press("x")
 	r.Sees("kubehsm csr show kubehsm-jane", "kubehsm csr approve kubehsm-jane", "kubehsm csr deny kubehsm-jane")

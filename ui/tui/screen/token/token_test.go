@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/tui/screentest"
 )
 
@@ -156,9 +157,7 @@ func TestNewKey(t *testing.T) {
 // TestOverwrite: a key is destroyed only after the card's serial was typed.
 func TestOverwrite(t *testing.T) {
 	r := open(t)
-	if err := r.World.Env.Dirs.Prepare(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.World.Env.Dirs.Prepare())
 	r.steps("A new key in slot 9a", "n")
 	r.Walk("enter", "~Destroy what is in slot 9a", "~Type 12345678", `"1234567"`, "enter", "~Type 12345678", "esc",
 		"~Generate a key: cancelled")
@@ -266,9 +265,7 @@ func TestCopies(t *testing.T) {
 	r.Press("c")
 	r.Until("the URI", func() bool { return r.Copied() == "piv:serial=12345678;slot=9a" })
 	want, err := hsm.Fingerprint(r.key.Key.Public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r.Press("f")
 	r.Until("the fingerprint", func() bool { return r.Copied() == want })
 	r.steps("kubehsm token info --token piv:serial=12345678", "x")
@@ -299,13 +296,9 @@ func TestEnroll(t *testing.T) {
 // TestAttestation: an attestation counts only if its chain ends with the maker's root.
 func TestAttestation(t *testing.T) {
 	statement, err := os.ReadFile("../../../../hsm/attest/testdata/yubikey5.pem")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	a, err := attest.DecodePEM(statement)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	unproven := a
 	unproven.Intermediate = a.Statement // a chain that ends with no maker
 	for _, c := range []struct {
@@ -318,9 +311,7 @@ func TestAttestation(t *testing.T) {
 	} {
 		w := screentest.New(t)
 		card := w.Cards.Add(hsmtest.FakeOptions{Serial: "12345678", Can: hsmtest.Administered()})
-		if err := card.AddAttested("9a", c.says); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, card.AddAttested("9a", c.says))
 		r := &rig{Rig: w.Open(""), card: card}
 		r.show()
 		r.steps("What the token says of the key in slot 9a", "t")
@@ -337,9 +328,7 @@ func soft(t *testing.T, blank bool) *rig {
 	w := screentest.New(t)
 	tok := w.Tokens.Add(hsmtest.FakeOptions{Label: "blue", PINNotSet: blank})
 	tok.Describe(func(i *hsm.TokenInfo) { i.Can.ChangePIN, i.Can.Initialize, i.Initialized = true, true, !blank })
-	if err := w.Env.Dirs.Prepare(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Env.Dirs.Prepare())
 	r := &rig{Rig: w.Open(""), card: tok}
 	r.Walk("~blue", "enter", "~Tokens › blue")
 	return r
