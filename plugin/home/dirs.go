@@ -154,6 +154,9 @@ func (d Dirs) Socket() string { return filepath.Join(d.Run, "agent.sock") }
 // AgentLock is the file that one agent at a time has locked.
 func (d Dirs) AgentLock() string { return filepath.Join(d.Run, "agent.lock") }
 
+// AgentProcess is the file that names the agent's process.
+func (d Dirs) AgentProcess() string { return filepath.Join(d.Run, "agent.json") }
+
 // LogFile is the path of the agent's log.
 func (d Dirs) LogFile() string { return filepath.Join(d.State, "agent.log") }
 

@@ -62,7 +62,7 @@ func Dial(ctx context.Context, d home.Dirs) (*Client, error) {
 	d = d.Settled()
 	conn, err := DialSocket(ctx, d.Socket())
 	if err == nil {
-		err = checkHolder(conn, d.AgentLock())
+		err = checkAgent(conn, d)
 	}
 	if err != nil {
 		return nil, err

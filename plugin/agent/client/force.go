@@ -2,17 +2,25 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"syscall"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/plugin/socket"
 )
+
+// endTimeout is how long the system may take to end a process that is killed.
+const endTimeout = time.Second
 
 // Ended says what gave no sign of life and was ended by force.
 type Ended struct {
@@ -40,10 +48,9 @@ func Stop(ctx context.Context, d home.Dirs, waiting func(ask.Wait) (done func())
 func insist(ctx context.Context, d home.Dirs, waiting func(ask.Wait) (done func()),
 	ask func(*Client, context.Context) ([]hsm.URI, error)) (Ended, error) {
 	c, err := Dial(ctx, d)
-	var conn net.Conn
 	if err == nil {
 		defer c.Close()
-		conn, c.Waiting = c.link.Conn(), waiting
+		c.Waiting = waiting
 		var tokens []hsm.URI
 		if tokens, err = ask(c, ctx); err == nil {
 			return Ended{Tokens: tokens}, nil
@@ -54,28 +61,91 @@ func insist(ctx context.Context, d home.Dirs, waiting func(ask.Wait) (done func(
 		return Ended{}, err
 	}
 	d = d.Settled()
-	lock := d.AgentLock()
-	pid, ferr := endByForce(lock, conn)
-	if ferr != nil {
-		return Ended{}, hint.With(fmt.Errorf("%w, and the agent was not ended: %w", err, ferr), hint.Of(err))
+	agent, kerr := kill(d)
+	if kerr != nil {
+		return Ended{}, hint.With(fmt.Errorf("%w, and the agent was not ended: %w", err, kerr), hint.Of(err))
 	}
-	if err := recordForce(d, pid); err != nil {
-		return Ended{Agent: pid}, fmt.Errorf("the agent was ended, but this was not recorded: %w", err)
+	ended := Ended{Agent: agent.PID}
+	if err := recordEnd(d, agent); err != nil {
+		return ended, fmt.Errorf("the agent was killed: %w", err)
 	}
 	if errors.Is(err, ErrImpostor) {
-		return Ended{Agent: pid}, err
+		return ended, err
 	}
-	return Ended{Agent: pid}, nil
+	return ended, nil
 }
 
-// recordForce writes the agent's end to the audit log in its place, unless another
-// agent, whose log it is by now, has started.
-func recordForce(d home.Dirs, pid int) (err error) {
+// Register notes that this process is the agent of these folders. The agent calls it when it has its lock.
+func Register(d home.Dirs) error {
+	b, err := json.Marshal(process.This())
+	if err != nil {
+		return err
+	}
+	return home.WriteFile(d.AgentProcess(), b)
+}
+
+// registered is the process that has called [Register] last. It may have ended.
+func registered(d home.Dirs) (agent process.ID, err error) {
+	b, err := home.ReadFile(d.AgentProcess(), home.MaxFile, nil)
+	if err == nil {
+		err = json.Unmarshal(b, &agent)
+	}
+	if err == nil && !agent.Known() {
+		err = fmt.Errorf("%s names no process", d.AgentProcess())
+	}
+	return agent, err
+}
+
+// checkAgent refuses a process at the other end of conn while the agent of these folders is another one. Where the system
+// does not tell, another user's is kept out, by [socket.Dial].
+func checkAgent(conn net.Conn, d home.Dirs) error {
+	agent, err := registered(d)
+	peer := process.Of(socket.PeerPID(conn))
+	switch {
+	case err != nil, peer == agent, !agent.Alive(), !peer.Known():
+		return nil
+	case !peer.Alive(): // it was the agent before
+		err = ErrNotRunning
+	default:
+		err = hint.With(fmt.Errorf("%w: process %d, and the agent is process %d", ErrImpostor, peer.PID, agent.PID),
+			fmt.Sprintf("see what process %d is, and end it; `kubehsm agent lock` ends the agent, which nobody reaches", peer.PID))
+	}
+	return errors.Join(err, conn.Close())
+}
+
+// kill kills the agent of these folders. Its workers end with it.
+func kill(d home.Dirs) (agent process.ID, err error) {
+	if agent, err = registered(d); err != nil {
+		return agent, fmt.Errorf("nothing says which process it is: %w", err)
+	}
+	p, err := os.FindProcess(agent.PID)
+	if err != nil {
+		return agent, err
+	}
+	defer func() { _ = p.Release() }()  // release frees a handle, nothing else
+	if process.Of(agent.PID) != agent { // p is no process that gets the number later
+		return agent, fmt.Errorf("process %d: %w", agent.PID, process.ErrEnded)
+	}
+	return agent, p.Kill()
+}
+
+// recordEnd waits until the agent, which was killed, is gone, and writes that to the audit log in its place, unless
+// another agent, whose log it is by now, has started.
+func recordEnd(d home.Dirs, agent process.ID) (err error) {
 	lock, err := home.Lock(d.AgentLock())
 	if err != nil {
 		return err
 	}
-	if ours, err := lock.TryLock(); !ours {
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	defer cancel()
+	ours, err := lock.TryLockContext(ctx, 5*time.Millisecond)
+	switch {
+	case ours:
+	case agent.Alive():
+		return fmt.Errorf("process %d has not ended: %w", agent.PID, err)
+	case ctx.Err() != nil:
+		return nil
+	default:
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
@@ -83,5 +153,5 @@ func recordForce(d home.Dirs, pid int) (err error) {
 	if err != nil {
 		return err
 	}
-	return errors.Join(log.Write(audit.Record{Event: audit.AgentStop, Reason: "no-answer", Agent: pid}), log.Close())
+	return errors.Join(log.Write(audit.Record{Event: audit.AgentStop, Reason: "no-answer", Agent: agent.PID}), log.Close())
 }

@@ -134,6 +134,9 @@ func Serve(ctx context.Context, o Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	log := file.Logger().With("pid", o.pid)
+	if err := client.Register(o.Dirs); err != nil { // a full disk
+		log.Warn("nothing says which process the agent is", "error", err)
+	}
 	if err := home.Sweep(o.Dirs.State); err != nil {
 		log.Warn("removing what killed processes left unfinished", "error", err)
 	}
