@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 func TestFakeKeepsTheContract(t *testing.T) {
@@ -46,14 +47,10 @@ func TestFakeTouch(t *testing.T) {
 	f := hsmtest.NewFake(hsm.SchemePIV)
 	fake := f.Add(hsmtest.FakeOptions{TouchPolicy: hsm.TouchAlways})
 	tok, err := f.Open(t.Context(), fake.Info().URI())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p := hsmtest.NewScript(t, hsmtest.PIN("123456"))
 	slot, err := tok.Generate(t.Context(), hsm.GenerateOptions{Slot: "9a"}, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	sum := sha256.Sum256(nil)
 	sign := func(ctx context.Context) error {
 		s, err := tok.Signer(ctx, slot.URI, nil, p)

@@ -12,6 +12,7 @@ import (
 
 	p11 "github.com/miekg/pkcs11"
 
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/need"
 )
 
@@ -55,9 +56,7 @@ func StartSoftHSM(t testing.TB, tokens ...SoftToken) *SoftHSM {
 	t.Helper()
 	need.File(t, softHSMPaths...)
 	s, err := NewSoftHSM(t.TempDir(), tokens...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Setenv("SOFTHSM2_CONF", s.Conf)
 	return s
 }

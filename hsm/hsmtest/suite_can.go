@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // testCan: what the token says that it cannot do is refused as such, and what it is
@@ -15,14 +16,10 @@ func testCan(t *testing.T, b *bench) {
 	tok := b.open(t)
 	slot := b.generate(t, tok, b.Algorithms[0])
 	info, err := tok.Info(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	can := info.Can
 	crossed, err := json.Marshal(info)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var there hsm.TokenInfo
 	if err := json.Unmarshal(crossed, &there); err != nil || there.Can != can {
 		t.Errorf("in another process the token can %+v (%v), here %+v", there.Can, err, can)

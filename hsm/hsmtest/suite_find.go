@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 func testList(t *testing.T, b *bench) {
 	tries := b.tries()
 	l, err := b.Driver.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var found []hsm.TokenInfo
 	for _, info := range l.Tokens {
 		if info.Scheme != b.Driver.Scheme() {
@@ -51,9 +50,7 @@ func testList(t *testing.T, b *bench) {
 func testOpen(t *testing.T, b *bench) {
 	tok := b.open(t)
 	info, err := tok.Info(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if !b.Token.MatchToken(info) {
 		t.Errorf("opened %s by %s", info.URI(), b.Token)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 func testGenerate(t *testing.T, b *bench) {
@@ -64,9 +65,7 @@ func testOccupied(t *testing.T, b *bench) {
 	tok := b.open(t)
 	o := b.options(t, b.Algorithms[0])
 	first, err := tok.Generate(t.Context(), o, b.typing(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	second, err := tok.Generate(t.Context(), o, b.typing(t))
 	if b.Slots == nil { // places of its own: never occupied
 		if err != nil || second.ID == first.ID {
@@ -100,9 +99,7 @@ func testSlotsWithoutPIN(t *testing.T, b *bench) {
 	cert := slot.Certificate
 	if !b.ReadOnly {
 		cert = certify(t, b.signer(t, tok, slot, b.typing(t)), "first")
-		if err := tok.StoreCertificate(t.Context(), slot.URI, cert, b.typing(t)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, tok.StoreCertificate(t.Context(), slot.URI, cert, b.typing(t)))
 	}
 	lock(t, tok)
 	tries := b.tries()
@@ -185,9 +182,7 @@ func testCertificateMismatch(t *testing.T, b *bench) {
 	tok := b.open(t)
 	slot := b.generate(t, tok, b.Algorithms[0])
 	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	err = tok.StoreCertificate(t.Context(), slot.URI, certify(t, other, "other"), b.typing(t))
 	wantErr(t, err, hsm.ErrKeyMismatch)
 	got, err := tok.Slot(t.Context(), slot.URI)
@@ -200,9 +195,7 @@ func testDelete(t *testing.T, b *bench) {
 	tok := b.open(t)
 	gone, kept := b.generate(t, tok, b.Algorithms[0]), b.generate(t, tok, b.Algorithms[0])
 	cert := certify(t, b.signer(t, tok, gone, b.typing(t)), "gone")
-	if err := tok.StoreCertificate(t.Context(), gone.URI, cert, b.typing(t)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tok.StoreCertificate(t.Context(), gone.URI, cert, b.typing(t)))
 	lock(t, tok)
 	err := tok.Delete(t.Context(), gone.URI, b.typing(t))
 	if b.NoDelete {
@@ -212,9 +205,7 @@ func testDelete(t *testing.T, b *bench) {
 		}
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, s := range slots(t, tok, b.typing(t)) {
 		if s.ID == gone.ID && (s.Key != nil || s.Certificate != nil) {
 			t.Errorf("left behind: key %v, certificate %v", s.Key != nil, s.Certificate != nil)

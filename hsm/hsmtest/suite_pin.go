@@ -9,15 +9,14 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 func testUnlock(t *testing.T, b *bench) {
 	tok := b.open(t)
 	tries := b.tries()
 	p := NewScript(t, PIN(b.WrongPIN), PIN(b.PIN))
-	if err := tok.Unlock(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tok.Unlock(t.Context(), p))
 	if !tok.Unlocked() {
 		t.Fatal("locked after Unlock")
 	}
@@ -65,9 +64,7 @@ func testUnlockCancelled(t *testing.T, b *bench) {
 	if tries > 0 {
 		b.wantTries(t, tries-1)
 	}
-	if err := tok.Unlock(t.Context(), NewScript(t, PIN(b.PIN))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tok.Unlock(t.Context(), NewScript(t, PIN(b.PIN))))
 	b.wantTries(t, tries)
 }
 
@@ -88,9 +85,7 @@ func testUnlockOTP(t *testing.T, b *bench) {
 	tries := b.tries()
 	otp := "cccccckdvvulgjvtkjdhtlrbjjctggdihuevikehtlil"
 	p := NewScript(t, PIN(otp), PIN(""), PIN(b.PIN))
-	if err := tok.Unlock(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tok.Unlock(t.Context(), p))
 	if asked := p.PINs(); !strings.Contains(asked[1].Again, "one-time password") {
 		t.Errorf("no word about the one-time password: %q", asked[1].Again)
 	}
@@ -102,9 +97,7 @@ func testUnlockControl(t *testing.T, b *bench) {
 	tok := b.open(t)
 	tries := b.tries()
 	p := NewScript(t, PIN(b.PIN[:len(b.PIN)-1]+"\t"), PIN("\x1b[200~"+b.PIN[:1]), PIN(b.PIN))
-	if err := tok.Unlock(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tok.Unlock(t.Context(), p))
 	asked := p.PINs()
 	for _, a := range asked[1:] {
 		if !strings.Contains(a.Again, "control character") || a.Retries != asked[0].Retries {
@@ -119,9 +112,7 @@ func testUnlockLastTry(t *testing.T, b *bench) {
 	tok := b.open(t)
 	wantErr(t, tok.Unlock(t.Context(), NewScript(t, PIN(b.WrongPIN), PIN(b.WrongPIN), No())), hsm.ErrCancelled)
 	b.wantTries(t, 1)
-	if err := tok.Unlock(t.Context(), NewScript(t, Yes(), PIN(b.PIN))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tok.Unlock(t.Context(), NewScript(t, Yes(), PIN(b.PIN))))
 	b.wantTries(t, 3)
 	lock(t, tok)
 	wantErr(t, tok.Unlock(t.Context(), NewScript(t, PIN(b.WrongPIN), PIN(b.WrongPIN), Yes(), PIN(b.WrongPIN))),
@@ -143,18 +134,14 @@ func testUnlockOnceForAll(t *testing.T, b *bench) {
 		wg.Go(func() { errs[i] = tok.Unlock(t.Context(), p) })
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(errs...))
 }
 
 func testLock(t *testing.T, b *bench) {
 	tok := b.open(t)
 	slot := b.generate(t, tok, b.Algorithms[0])
 	if !tok.Unlocked() {
-		if err := tok.Unlock(t.Context(), Typing(t, b.PIN)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, tok.Unlock(t.Context(), Typing(t, b.PIN)))
 	}
 	lock(t, tok)
 	if err := tok.Lock(); err != nil {

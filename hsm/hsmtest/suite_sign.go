@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // digest hashes text, or returns it for the hash 0 (Ed25519).
@@ -126,12 +127,8 @@ func (b *bench) signAll(t *testing.T, slot hsm.Slot, sign crypto.Signer) {
 		t.Run(name, func(t *testing.T) {
 			d := digest(o.HashFunc(), "message")
 			sig, err := sign.Sign(rand.Reader, d, o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := verify(slot.Key.Public, d, sig, o); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
+			must.OK(t, verify(slot.Key.Public, d, sig, o))
 		})
 	}
 }
@@ -177,9 +174,7 @@ func testSignCancelled(t *testing.T, b *bench) {
 	up := make(chan struct{})
 	p := NewScript(t, Hang(up))
 	sign, err := tok.Signer(ctx, slot.URI, slot.Key.Public, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	done := make(chan error, 1)
 	go func() { _, err := trySign(sign); done <- err }()
 	<-up
@@ -196,9 +191,7 @@ func testSignConcurrently(t *testing.T, b *bench) {
 		signers = append(signers, b.signer(t, tok, b.generate(t, tok, b.Algorithms[0]), b.typing(t)))
 	}
 	other, err := b.Driver.Open(t.Context(), b.Token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer other.Close()
 	var wg sync.WaitGroup
 	for i := range 8 {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // certify is [Certify] for tests.
@@ -67,9 +68,7 @@ func (b *bench) connect(t *testing.T, slot hsm.Slot, sign crypto.Signer) {
 		return
 	}
 	serverKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	serverCert := certify(t, serverKey, "server")
 	cert := certify(t, sign, "client")
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {

@@ -24,6 +24,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process/child"
 	"github.com/kubehsm/kubehsm/plugin/worker"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/vcard"
 	"github.com/kubehsm/kubehsm/ui/cli"
 )
@@ -74,9 +75,7 @@ type desk struct {
 func newDesk(t *testing.T, config vcard.Config) *desk {
 	t.Helper()
 	home := t.TempDir()
-	if err := os.Chmod(home, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chmod(home, 0o700))
 	d := &desk{t: t, home: home, lab: vcard.ForTest(t), card: vcard.New(config)}
 	d.lab.Insert(t, 0, d.card)
 	return d
@@ -86,24 +85,16 @@ func newDesk(t *testing.T, config vcard.Config) *desk {
 func (d *desk) fd(secret string) string {
 	d.t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.OK(d.t, err)
 	defer r.Close()
 	if _, err := w.WriteString(secret + "\n"); err != nil {
 		d.t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		d.t.Fatal(err)
-	}
+	must.OK(d.t, w.Close())
 	fd, err := syscall.Dup(int(r.Fd()))
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.OK(d.t, err)
 	b, err := json.Marshal(fd)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.OK(d.t, err)
 	return string(b)
 }
 
@@ -173,20 +164,14 @@ func (d *desk) own() {
 func (d *desk) enrolled(name, hash string) enrollment.Store {
 	d.t.Helper()
 	dirs, err := home.FromEnv(func(k string) string { return map[string]string{"KUBEHSM_HOME": d.home}[k] })
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.OK(d.t, err)
 	key, err := hsm.ParseURI(slot9a)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.OK(d.t, err)
 	store := enrollment.NewStore(dirs)
 	err = store.Save(enrollment.Enrollment{
 		Name: name, Cluster: cluster.Cluster{Server: "https://cluster.example"}, Key: key, KeyHash: hash, User: "jane", Created: time.Now().UTC(),
 	})
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.OK(d.t, err)
 	return store
 }
 
@@ -267,9 +252,7 @@ func TestKeys(t *testing.T) {
 	}
 	root, file := filepath.Join(d.home, "root.pem"), filepath.Join(d.home, "attestation.pem")
 	b := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: vcard.DefaultCA().Certificate.Raw})
-	if err := os.WriteFile(root, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(root, b, 0o600))
 	out := d.ok("key", "attest", "--key", slot9a, "--root", root, "--to", file)
 	for _, want := range []string{"12345678, firmware 5.7.1, PIN once, touch always",
 		"It is verified to Virtual PIV Root CA, and is for this very key"} {
@@ -281,9 +264,7 @@ func TestKeys(t *testing.T) {
 	d.fails(1, "not traced to a trusted maker", "attestation", "verify", file)
 	d.fails(2, "exists already", "key", "attest", "--key", slot9a, "--root", root, "--to", file)
 	public := filepath.Join(d.home, "key.pem")
-	if err := os.WriteFile(public, []byte(d.ok("key", "show", "--key", slot9a, "-o", "pem")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(public, []byte(d.ok("key", "show", "--key", slot9a, "-o", "pem")), 0o600))
 	if out := d.ok("attestation", "verify", file, "--root", root, "--for", public); !strings.Contains(out,
 		"is for this very key") {
 		t.Errorf("%s", out)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ebfe/scard"
 
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -38,27 +39,17 @@ func hold(reader string) error {
 func (d *desk) scdaemon() (end func()) {
 	d.t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.OK(d.t, err)
 	daemon := filepath.Join(d.t.TempDir(), "scdaemon")
-	if err := os.Symlink(self, daemon); err != nil {
-		d.t.Fatal(err)
-	}
+	must.OK(d.t, os.Symlink(self, daemon))
 	cmd := exec.Command(daemon)
 	cmd.Env = append(os.Environ(), holdVar+"="+d.lab.Reader(0))
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.OK(d.t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		d.t.Fatal(err)
-	}
+	must.OK(d.t, err)
+	must.OK(d.t, cmd.Start())
 	end = func() {
 		in.Close()
 		_ = cmd.Wait() // the second call fails

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -53,16 +54,12 @@ func TestResetToAnotherIdentity(t *testing.T) {
 	key := d.document("key", "list")["keys"].([]any)[0].(map[string]any)
 	store := d.enrolled("prod-hsm", fmt.Sprint(key["fingerprint"]))
 	e, err := store.Load("prod-hsm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if e.Key, err = hsm.ParseURI(fmt.Sprint(key["uri"])); err != nil {
 		t.Fatal(err)
 	}
 	e.Context = "prod"
-	if err := store.Save(e); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Save(e))
 	out := d.ok("token", "reset", "--accept-risk", "serial:"+e.Key.Serial)
 	now := fmt.Sprint(d.document("token", "info")["uri"])
 	for _, want := range []string{"is reset",

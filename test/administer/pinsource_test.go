@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -16,17 +17,13 @@ import (
 func (d *desk) pinSource(source string) {
 	d.t.Helper()
 	config := fmt.Sprintf("pinSources:\n- token: 'piv:serial=12345678'\n  source: '%s'\n", source)
-	if err := os.WriteFile(filepath.Join(d.home, "config.yaml"), []byte(config), 0o600); err != nil {
-		d.t.Fatal(err)
-	}
+	must.OK(d.t, os.WriteFile(filepath.Join(d.home, "config.yaml"), []byte(config), 0o600))
 }
 
 func (d *desk) pinFile(pin string) string {
 	d.t.Helper()
 	path := filepath.Join(d.home, "pin")
-	if err := os.WriteFile(path, []byte(pin+"\n"), 0o600); err != nil {
-		d.t.Fatal(err)
-	}
+	must.OK(d.t, os.WriteFile(path, []byte(pin+"\n"), 0o600))
 	return path
 }
 
@@ -64,9 +61,7 @@ func TestPINSource(t *testing.T) {
 	d.fails(5, "counts wrong PINs", append(generate("piv:serial=12345678"), "--slot", "9c")...)
 	d.ok(append(generate("piv:serial=12345678"), "--slot", "9c", "--pin-fd", d.fd(vcard.DefaultPIN))...)
 	d.ok(append(generate("piv:serial=12345678"), "--slot", "9d")...)
-	if err := os.Chmod(path, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chmod(path, 0o644))
 	d.fails(5, "has mode 0644", append(generate("piv:serial=12345678"), "--slot", "82")...)
 	d.pinSource("file:relative")
 	d.fails(1, "config.yaml: pinSources[0]", "token", "info")

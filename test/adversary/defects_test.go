@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -159,13 +160,9 @@ func buildWith(ctx context.Context, root, dir string, sources map[string]string,
 // every one.
 func TestDefects(t *testing.T) {
 	root, err := controlplane.Checkout()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	all, err := readDefects(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	patterns, tried := few, 0
 	if *chosen != "" {
 		patterns = strings.Split(*chosen, ",")
@@ -188,9 +185,7 @@ func TestDefects(t *testing.T) {
 func (d defect) try(t *testing.T, root string) {
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "kubehsm")
-	if err := buildWith(t.Context(), root, dir, d.sources, "-ldflags=-s -w", "-o", binary, "."); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, buildWith(t.Context(), root, dir, d.sources, "-ldflags=-s -w", "-o", binary, "."))
 	for _, touch := range []bool{false, true} {
 		var r *rig
 		for _, a := range attacks {

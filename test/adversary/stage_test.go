@@ -20,6 +20,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/need"
 	"github.com/kubehsm/kubehsm/test/poll"
 	"github.com/kubehsm/kubehsm/test/term"
@@ -74,9 +75,7 @@ func cluster(t *testing.T) *controlplane.Cluster {
 		suite.cluster = c
 		err = lab.Rights(t.Context(), c)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return c
 }
 
@@ -86,9 +85,7 @@ func newRig(t *testing.T, binary string, readers *vcard.Lab) *rig {
 	t.Helper()
 	need.Program(t, "softhsm2-util")
 	dir, err := os.MkdirTemp("", "adversary-") // a test's name would make sockets' paths too long
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)

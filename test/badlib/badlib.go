@@ -38,6 +38,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/atomicfile"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/need"
 )
 
@@ -71,9 +72,7 @@ func Liar(t testing.TB) string { return write(t, t.TempDir(), "liar", compiledLi
 // its next call on. Without ways it goes back to those that it was made with.
 func Do(t testing.TB, path string, ways ...string) {
 	t.Helper()
-	if err := atomicfile.Replace(path+".ways", ".ways-*", []byte(strings.Join(ways, " "))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, atomicfile.Replace(path+".ways", ".ways-*", []byte(strings.Join(ways, " "))))
 }
 
 // Make makes a library for each way, and returns their paths by way.
@@ -97,13 +96,9 @@ func write(t testing.TB, dir, name string, library func() ([]byte, error)) strin
 	t.Helper()
 	need.Program(t, "cc")
 	b, err := library()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	path := filepath.Join(dir, name+".so")
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, b, 0o600))
 	return path
 }
 

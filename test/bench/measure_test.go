@@ -5,15 +5,15 @@ package main
 import (
 	"testing"
 	"time"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 func TestMeasureKnowsTheSides(t *testing.T) {
 	slow := program{path: "/bin/sh", args: []string{"-c", "sleep 0.2"}}
 	fast := program{path: "/bin/true"}
 	p, err := measure(t.Context(), 3, slow, fast)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if p.ours < 200*time.Millisecond { // sleep never sleeps less
 		t.Errorf("the sides are mixed up: %v", p)
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/need"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
@@ -79,9 +80,7 @@ func (r *row) did(verb, cell string) {
 // cached is a program that debian.sh or make put into the checkout's .cache.
 func cached(t *testing.T, path ...string) string {
 	root, err := controlplane.Checkout()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return need.File(t, filepath.Join(append([]string{root, ".cache"}, path...)...))
 }
 
@@ -90,9 +89,7 @@ func built(t *testing.T, name string) string { return cached(t, "clients", name)
 
 func testdata(t *testing.T, name string) string {
 	path, err := filepath.Abs(filepath.Join("testdata", "matrix", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return need.File(t, path)
 }
 
@@ -201,9 +198,7 @@ func newMatrix(t *testing.T) *matrix {
 // echoes listens for who says a line, and says it again.
 func echoes(t *testing.T) (port string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {

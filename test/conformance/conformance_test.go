@@ -12,6 +12,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/need"
 )
 
@@ -70,9 +71,7 @@ func testSlice(t *testing.T, u suite, tests []string) {
 	}
 	// Not t.TempDir: the agent's socket path would be too long.
 	dir, err := os.MkdirTemp("", "kubehsm-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer os.RemoveAll(dir)
 	s := &stage{dir: dir}
 	u.tests = tests
@@ -80,17 +79,13 @@ func testSlice(t *testing.T, u suite, tests []string) {
 		t.Fatal(err)
 	}
 	if u.name == "e2e" {
-		if err := s.upstream.build(t.Context(), s.upstream.e2e); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.upstream.build(t.Context(), s.upstream.e2e))
 	}
 	if s.kubehsm, err = lab.Build(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
 	c, err := s.compare(t.Context(), u)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Log(c.summary())
 	for _, wrong := range c.wrong {
 		t.Error(wrong)
@@ -153,9 +148,7 @@ func TestReadRecord(t *testing.T) {
 	dir := t.TempDir()
 	record, log := filepath.Join(dir, "record"), filepath.Join(dir, "log")
 	write := func(file, text string) {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	write(record, strings.ReplaceAll(`group run_a_tests begin 10.5
 assert run_a_tests core.sh:1 if_has_string begin
@@ -173,9 +166,7 @@ group run_b_tests passed 14.0
 `, " ", "\t"))
 	write(log, "setup\nRecording: run_a_tests\nthis is a\nRecording: run_b_tests\nthis is b\n")
 	o, err := readRecord(record, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	a, b, rest := o.find("run_a_tests"), o.find("run_b_tests"), o.find(outside)
 	if a == nil || a.Passed || a.Took != 1500*time.Millisecond || a.Said != "this is a" || !slices.Equal(a.Assertions,
 		[]assertion{{"core.sh:1", "if_has_string", true}, {"core.sh:2", "if_has_string", true},

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"sync"
 	"testing"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // Balancer passes TCP connections on to servers in turn, as a load balancer does
@@ -41,9 +43,7 @@ func NewBalancer(address string, servers ...string) (*Balancer, error) {
 func BalancerForTest(t testing.TB, address string, servers ...string) *Balancer {
 	t.Helper()
 	b, err := NewBalancer(address, servers...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(b.Close)
 	return b
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 func TestMain(m *testing.M) { os.Exit(Main(m)) }
@@ -15,19 +17,13 @@ func TestMain(m *testing.M) { os.Exit(Main(m)) }
 func TestVersionIsStamped(t *testing.T) {
 	c := ForTest(t)
 	out, err := c.Admin(t.Context(), "", "version", "-o", "json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var v struct {
 		ClientVersion, ServerVersion struct{ GitVersion, Major, Minor string }
 	}
-	if err := json.Unmarshal([]byte(out), &v); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(out), &v))
 	mod, err := os.ReadFile("../cluster/go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if v.ClientVersion != v.ServerVersion ||
 		!strings.Contains(string(mod), "k8s.io/kubernetes "+v.ServerVersion.GitVersion+"\n") {
 		t.Errorf("client %+v, server %+v: not the version of go.mod", v.ClientVersion, v.ServerVersion)
@@ -50,23 +46,17 @@ func TestDetached(t *testing.T) {
 	t.Cleanup(stop)
 	stop()
 	c, err := Start(ctx, dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := Start(ctx, dir, o); !errors.Is(err, ErrRunning) {
 		t.Errorf("a second start in the folder: %v", err)
 	}
 	if runs, err := Runs(dir); !runs {
 		t.Errorf("it does not run: %v", err)
 	}
-	if err := c.Apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: kept}}"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: kept}}"))
 	stop()
 	again, err := Start(ctx, dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if again.Server() != c.Server() {
 		t.Errorf("the API server moved from %s to %s", c.Server(), again.Server())
 	}
@@ -82,9 +72,7 @@ func TestStartFailureLeavesNothing(t *testing.T) {
 		t.Fatalf("the error does not name the flag: %v", err)
 	}
 	s, err := readState(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(s.Processes) != 0 {
 		t.Errorf("processes are left on record: %v", s.Processes)
 	}
@@ -92,9 +80,7 @@ func TestStartFailureLeavesNothing(t *testing.T) {
 
 func TestIdentTellsProcessesApart(t *testing.T) {
 	self, err := Identify(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if !self.Alive() {
 		t.Error("this process is not alive")
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/need"
 )
 
@@ -80,9 +81,7 @@ func StartForTest(t testing.TB, o Options) *Cluster {
 		o.Bin = binForTest(t, o.Whole)
 	}
 	c, err := Start(t.Context(), t.TempDir(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, component := range components {
@@ -106,9 +105,7 @@ func StartForTest(t testing.TB, o Options) *Cluster {
 func binForTest(t testing.TB, whole bool) string {
 	t.Helper()
 	bin, current, err := Built(t.Context(), whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if !current {
 		target := "cluster"
 		if whole {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/need"
 )
 
@@ -50,13 +51,9 @@ func newDemo(t *testing.T) *demo {
 		need.Missing(t, "the control plane is not built: run `make cluster`")
 	}
 	root, err := controlplane.Checkout()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	work, err := os.MkdirTemp("", "kd") // short: a socket's path is in it
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	d := &demo{program: filepath.Join(work, "demo"), root: root, dir: filepath.Join(work, "d"),
 		home: filepath.Join(work, "home")}
 	t.Cleanup(func() {
@@ -67,9 +64,7 @@ func newDemo(t *testing.T) *demo {
 			t.Error(err)
 		}
 	})
-	if err := os.Mkdir(d.home, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(d.home, 0o700))
 	build := exec.Command("go", "build", "-buildvcs=false", "-o", d.program, "./test/demo")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
@@ -85,9 +80,7 @@ func (d *demo) env(t *testing.T) []string {
 		"XDG_RUNTIME_DIR=")
 	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOENV"} {
 		out, err := exec.Command("go", "env", name).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		env = append(env, name+"="+strings.TrimSpace(string(out)))
 	}
 	return env
@@ -140,9 +133,7 @@ func (d *demo) ends(t *testing.T) {
 func (d *demo) checkProcesses(t *testing.T) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, file := range files {
 		if line, err := os.ReadFile(file); err == nil && bytes.Contains(line, []byte(d.dir)) {
 			t.Errorf("the trial left process %s: %s", file, bytes.ReplaceAll(line, []byte{0}, []byte{' '}))

@@ -8,18 +8,15 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 func TestClaimLeavesForeignFoldersAlone(t *testing.T) {
 	dir := t.TempDir()
 	precious := filepath.Join(dir, "precious")
-	if err := os.WriteFile(precious, []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(precious, []byte("x"), 0o600))
 	trial, err := newTrial(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if err := trial.claim(); err == nil || hint.Of(err) == "" {
 		t.Errorf("a folder with other things in it is claimed: %v", err)
 	}
@@ -43,9 +40,7 @@ func TestEnvironmentLeadsIntoTheFolder(t *testing.T) {
 	t.Setenv("KUBEHSM_HOME", "/home/user/.kubehsm")
 	t.Setenv("KUBERNETES_EXEC_INFO", "{}")
 	trial, err := newTrial(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	env := trial.env()
 	for _, want := range []string{"KUBECONFIG=" + trial.kubeconfig(), "KUBEHSM_HOME=" + trial.home(), "KUBERC=off"} {
 		if !slices.Contains(env, want) {

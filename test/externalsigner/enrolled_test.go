@@ -19,6 +19,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // TestEnrolled: an enrollment's entry for the auth provider; with its key unlocked
@@ -30,13 +31,9 @@ func TestEnrolled(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if err := p.Enroll(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Enroll(t.Context()))
 	before, err := os.ReadFile(p.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	res := p.other(t, "kubeconfig", "set", lab.Enrolled, "--mode", "external-signer", "--yes")
 	if res.Code != 0 || !strings.Contains(res.Stderr, "+      name: externalSigner") ||
 		!strings.Contains(res.Stderr, "pathExec: "+p.Binary) {
@@ -92,9 +89,7 @@ func (p *person) certifyBelow() {
 	p.t.Helper()
 	must := func(err error) {
 		p.t.Helper()
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		must.OK(p.t, err)
 	}
 	dirs, err := home.FromEnv(func(name string) string {
 		if name == home.EnvHome {

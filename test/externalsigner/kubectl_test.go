@@ -14,6 +14,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/term"
 )
 
@@ -29,14 +30,10 @@ spec: {automountServiceAccountToken: false, containers: [{name: c, image: none}]
 // TestKubectl: every kind of key signs in, by TLS 1.3 and, at a server limited to it, TLS 1.2.
 func TestKubectl(t *testing.T) {
 	p := newPerson(t)
-	if err := p.Cluster.Apply(t.Context(), pods); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Cluster.Apply(t.Context(), pods))
 	for _, a := range []hsm.Algorithm{hsm.RSA2048, hsm.ECDSAP256, hsm.ECDSAP384, hsm.Ed25519} {
 		uri, err := p.key(a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		t.Run(string(a), func(t *testing.T) {
 			p := &person{p.Lab, t}
 			p.configure(map[string]string{"uri": uri.String(), "pin": lab.PIN})
@@ -97,9 +94,7 @@ func (p *person) tls12() string {
 func TestAtTheTerminal(t *testing.T) {
 	p := newPerson(t)
 	uri, err := p.key(hsm.ECDSAP256)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p.configure(map[string]string{"uri": uri.String()})
 	s := term.Run(t, term.Options{Path: programs.Kubectl, Args: []string{"get", "namespaces", "-o", "name"}, Dir: p.Dir,
 		Env: p.Env(), Columns: 120, Rows: 30})
@@ -125,9 +120,7 @@ func TestAtTheTerminal(t *testing.T) {
 func TestUnanswered(t *testing.T) {
 	p := newPerson(t)
 	uri, err := p.key(hsm.ECDSAP256)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p.configure(map[string]string{"uri": uri.String()})
 	s := term.Run(t, term.Options{Path: programs.Kubectl, Args: []string{"get", "namespaces"}, Dir: p.Dir, Env: p.Env(),
 		Columns: 200, Rows: 40})

@@ -19,6 +19,7 @@ import (
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 	"github.com/kubehsm/kubehsm/test/externalsigner/kit"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/need"
 )
 
@@ -33,12 +34,8 @@ func newPerson(t *testing.T) *person {
 	c := controlplane.ForTest(t)
 	need.Program(t, "softhsm2-util")
 	l, err := lab.New(t.TempDir(), lab.Options{Binary: programs.Kubehsm, Cluster: c})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := lab.Rights(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, lab.Rights(t.Context(), c))
 	return &person{l, t}
 }
 
@@ -79,9 +76,7 @@ func (p *person) configure(config map[string]string) {
 	p.t.Helper()
 	config = maps.Clone(config)
 	config["pathExec"] = p.Binary
-	if err := kit.Configure(p.Lab, config); err != nil {
-		p.t.Fatal(err)
-	}
+	must.OK(p.t, kit.Configure(p.Lab, config))
 }
 
 // kubectl runs the kubectl with the provider, without a terminal.
@@ -93,9 +88,7 @@ func (p *person) kubectl(args ...string) lab.Result {
 func (p *person) run(env []string, args ...string) lab.Result {
 	p.t.Helper()
 	res, err := p.Run(p.t.Context(), lab.Run{Env: env}, programs.Kubectl, args...)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.OK(p.t, err)
 	return res
 }
 
@@ -117,9 +110,7 @@ func (p *person) spy() func() int {
 	real := p.Binary
 	p.Binary = filepath.Join(p.Dir, "bin", "spy")
 	script := "#!/bin/sh\necho >> '" + log + "'\nexec '" + real + "'\n"
-	if err := os.WriteFile(p.Binary, []byte(script), 0o700); err != nil {
-		p.t.Fatal(err)
-	}
+	must.OK(p.t, os.WriteFile(p.Binary, []byte(script), 0o700))
 	return func() int {
 		b, err := os.ReadFile(log)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -132,8 +123,6 @@ func (p *person) spy() func() int {
 func (p *person) other(t *testing.T, args ...string) lab.Result {
 	t.Helper()
 	res, err := p.Kubehsm(t.Context(), args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return res
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/term"
 )
 
@@ -26,19 +27,13 @@ import (
 // kubectl does over connections of its own kind, which reaches the pod.
 func TestStreams(t *testing.T) {
 	p := newPerson(t)
-	if err := p.Cluster.RunPod(t.Context(), "default", "web"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Cluster.RunPod(t.Context(), "default", "web"))
 	uri, err := p.key(hsm.ECDSAP256)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	starts := p.spy()
 	p.configure(map[string]string{"uri": uri.String(), "pin": lab.PIN})
 	file := filepath.Join(p.Dir, "file")
-	if err := os.WriteFile(file, []byte("carried over\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte("carried over\n"), 0o600))
 	spdy := []string{"KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false", "KUBECTL_PORT_FORWARD_WEBSOCKETS=false"}
 	for name, env := range map[string][]string{"WebSocket": nil, "SPDY": spdy} {
 		for _, c := range []struct {
@@ -88,21 +83,15 @@ func (p *person) forward(env []string) {
 	}))
 	defer web.Close()
 	_, port, err := net.SplitHostPort(web.Listener.Addr().String())
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.OK(p.t, err)
 	ctx, cancel := context.WithTimeout(p.t.Context(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, programs.Kubectl, "port-forward", "pod/web", ":"+port)
 	cmd.Env = append(p.Env(), env...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		p.t.Fatal(err)
-	}
+	must.OK(p.t, err)
+	must.OK(p.t, cmd.Start())
 	defer func() { cancel(); _ = cmd.Wait() }() // interrupted above
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
@@ -110,9 +99,7 @@ func (p *person) forward(env []string) {
 	}
 	address, _, _ := strings.Cut(strings.TrimPrefix(line, "Forwarding from "), " ")
 	resp, err := http.Get("http://" + address)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.OK(p.t, err)
 	defer resp.Body.Close()
 	if b, err := io.ReadAll(resp.Body); err != nil || string(b) != "through the pod" {
 		p.t.Errorf("through the forwarded port: %q, %v", b, err)

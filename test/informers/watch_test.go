@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
@@ -29,14 +30,10 @@ var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmap
 func client(t testing.TB, kubeconfig string) dynamic.Interface {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	config.QPS = -1
 	c, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return c
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 	"github.com/kubehsm/kubehsm/test/badlib"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -51,9 +52,7 @@ func newUser(t *testing.T, ways ...string) *user {
 	if err == nil {
 		u.program, err = lab.Build(t.Context(), t.TempDir())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	u.env = append(os.Environ(), "KUBEHSM_HOME="+home, "HOME="+home, "XDG_CONFIG_HOME="+home, badlib.Real+"="+soft.Module)
 	return u
 }
@@ -198,21 +197,15 @@ func TestSignalWhileALibraryHangs(t *testing.T) {
 		for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 			cmd := u.command(args...)
 			words, err := cmd.StderrPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
+			must.OK(t, cmd.Start())
 			said := make([]byte, 512)
 			n, err := words.Read(said)
 			if err != nil || !strings.Contains(string(said[:n]), u.bad["hang"]) {
 				t.Errorf("%v: %q, %v", args, said[:n], err)
 			}
 			workers := children(t, cmd.Process.Pid)
-			if err := cmd.Process.Signal(s); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, cmd.Process.Signal(s))
 			rest, err := io.ReadAll(words)
 			_ = cmd.Wait() // the exit code says it
 			if code := cmd.ProcessState.ExitCode(); err != nil || code != 130 {
@@ -249,9 +242,7 @@ func TestSignerAndBadLibraries(t *testing.T) {
 		make([]byte, crypto.SHA256.Size()),
 		crypto.SHA256,
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	u.env = append(u.env, wire.EnvVar+"="+string(request))
 	for ways, words := range map[string]string{
 		"tame": "", "loud": "", "slow-login": "waiting for the library " + path,
@@ -275,14 +266,10 @@ func TestSignerAndBadLibraries(t *testing.T) {
 func children(t *testing.T, pid int) (pids []int) {
 	t.Helper()
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, file := range tasks {
 		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, field := range strings.Fields(string(b)) {
 			var child int
 			if _, err := fmt.Sscan(field, &child); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/piv/pcsc"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/p11server"
 	"github.com/kubehsm/kubehsm/test/tokens"
 	"github.com/kubehsm/kubehsm/test/vcard"
@@ -43,13 +44,9 @@ func fill(t *testing.T, card *vcard.Card) keys {
 		} else {
 			key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		cert, err := hsmtest.Certify(key, string(s.alg))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if !card.SetKey(s.slot, key, s.pin, 1) {
 			t.Fatalf("the card takes no %s", s.alg)
 		}
@@ -108,9 +105,7 @@ func TestAlwaysAuthenticate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			device := overCard(module)(t)
 			tok, err := device.Driver.Open(t.Context(), device.Token)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer tok.Close()
 			p := hsmtest.Typing(t, device.PIN)
 			u := device.Token
@@ -118,9 +113,7 @@ func TestAlwaysAuthenticate(t *testing.T) {
 				t.Fatal(err)
 			}
 			all, err := tok.Slots(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			for _, s := range all {
 				if s.Key != nil && hsm.SameKey(s.Key.Public, device.Keys[hsm.ECDSAP256][1]) {
 					u = s.URI
@@ -129,14 +122,10 @@ func TestAlwaysAuthenticate(t *testing.T) {
 					}
 				}
 			}
-			if err := tok.Lock(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, tok.Lock())
 			p = hsmtest.Typing(t, device.PIN)
 			sign, err := tok.Signer(t.Context(), u, device.Keys[hsm.ECDSAP256][1], p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			sum := sha256.Sum256([]byte("kubehsm"))
 			for i := range 3 {
 				if _, err := sign.Sign(rand.Reader, sum[:], crypto.SHA256); err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/token"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/worker"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/need"
 	"github.com/kubehsm/kubehsm/test/p11server"
 	"github.com/kubehsm/kubehsm/test/poll"
@@ -58,9 +59,7 @@ func TestGoneWithItsDaemon(t *testing.T) {
 			gone := make(chan struct{})
 			h := token.NewHolders(token.Options{Tokens: worker.InProcess(hsm.Drivers{d}),
 				Removed: func(*token.Held, bool) { close(gone) }}).Of(u)
-			if err := h.Unlock(t.Context(), token.Use{Ask: ask.From(hsmtest.Typing(t, pin))}, func(error) {}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, h.Unlock(t.Context(), token.Use{Ask: ask.From(hsmtest.Typing(t, pin))}, func(error) {}))
 			defer func() { _ = h.Lock("") }() // the worker has gone: an error is expected
 			if s := h.State(false); !s.Unlocked || s.Problem != nil || !s.Open {
 				t.Fatalf("unlocked: %+v", s)
@@ -89,15 +88,11 @@ func TestGoneWithItsDaemon(t *testing.T) {
 func generated(t *testing.T, d hsm.Driver, u hsm.URI, pin string) hsm.URI {
 	t.Helper()
 	tok, err := d.Open(t.Context(), u)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer tok.Close()
 	slot, err := tok.Generate(t.Context(), hsm.GenerateOptions{Algorithm: hsm.RSA2048, Label: "key"},
 		hsmtest.Typing(t, pin))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return slot.URI
 }
 
@@ -116,12 +111,8 @@ func signed(t *testing.T, h *token.Held, key hsm.URI) (token.State, error) {
 func killOurs(t *testing.T, name string) {
 	t.Helper()
 	out, err := exec.Command(need.Program(t, "pgrep"), "-x", "-P", strconv.Itoa(os.Getpid()), name).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for pid := range strings.FieldsSeq(string(out)) {
-		if err := exec.Command("kill", "-9", pid).Run(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, exec.Command("kill", "-9", pid).Run())
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -36,9 +37,7 @@ func closed(t *testing.T, d *pkcs11.Driver) *pkcs11.Driver {
 func only(t *testing.T, d hsm.Driver) hsm.TokenInfo {
 	t.Helper()
 	l, err := d.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var found []hsm.TokenInfo
 	for _, info := range l.Tokens {
 		if info.Initialized {

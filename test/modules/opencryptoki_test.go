@@ -16,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/need"
 	"github.com/kubehsm/kubehsm/test/p11server"
 	"github.com/kubehsm/kubehsm/test/tokens"
@@ -40,9 +41,7 @@ func openCryptoki(t *testing.T) string {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(text), 0o644))
 		return path
 	}
 	// It wants a group, which is the one of this namespace's only user.
@@ -51,9 +50,7 @@ func openCryptoki(t *testing.T) string {
 		"/etc/opencryptoki/opencryptoki.conf")
 	overlay(t, "", "/var/lib/opencryptoki")
 	for _, name := range []string{"/var/lib/opencryptoki/swtok/TOK_OBJ", "/run/lock/opencryptoki/swtok"} {
-		if err := os.MkdirAll(name, 0o770); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(name, 0o770))
 	}
 	t.Cleanup(func() { // a daemon that ends leaves its socket
 		if err := os.Remove("/run/pkcsslotd.socket"); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -69,9 +66,7 @@ func openCryptoki(t *testing.T) string {
 // not do: this daemon counts its clients.
 func listens(t *testing.T, socket string) bool {
 	b, err := os.ReadFile("/proc/net/unix")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for line := range strings.Lines(string(b)) {
 		if f := strings.Fields(line); len(f) == 8 && strings.HasSuffix(f[7], socket) && f[3] == "00010000" { // __SO_ACCEPTCON
 			return true
@@ -124,9 +119,7 @@ func library(t *testing.T, path string, do func(c *p11.Ctx, must func(error)), o
 	}
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	must(c.Initialize(o...))
 	defer func() { must(c.Finalize()) }()
@@ -157,9 +150,7 @@ func TestOpenCryptoki(t *testing.T) {
 func pinState(t *testing.T, tok hsm.Token) hsm.PINState {
 	t.Helper()
 	info, err := tok.Info(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return info.PIN
 }
 
@@ -169,9 +160,7 @@ func pinState(t *testing.T, tok hsm.Token) hsm.PINState {
 func TestLadder(t *testing.T) {
 	d := driver(t, pkcs11.Module{Path: blankToken(t)})
 	tok, err := d.Open(t.Context(), only(t, d).URI())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer tok.Close()
 	state := func() hsm.PINState { return pinState(t, tok) }
 	if s := state(); s.Low || s.Final || s.Locked {
@@ -222,22 +211,16 @@ func TestTriesSpentMeanwhile(t *testing.T) {
 	module := blankToken(t)
 	d := driver(t, pkcs11.Module{Path: module})
 	tok, err := d.Open(t.Context(), only(t, d).URI())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer tok.Close()
 	state := func() hsm.PINState { return pinState(t, tok) }
 	other := p11.New(module)
 	p := elsewhere{hsmtest.NewScript(t, hsmtest.PIN(ockPIN), hsmtest.No()), func() {
 		slots, err := other.GetSlotList(true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for !state().Final {
 			sh, err := other.OpenSession(slots[0], p11.CKF_SERIAL_SESSION)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if err := errors.Join(other.Login(sh, p11.CKU_USER, "975310"), other.CloseSession(sh)); !errors.Is(err,
 				p11.Error(p11.CKR_PIN_INCORRECT)) {
 				t.Fatal(err)

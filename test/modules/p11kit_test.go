@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/need"
 	"github.com/kubehsm/kubehsm/test/p11server"
 	"github.com/kubehsm/kubehsm/test/tokens"
@@ -24,9 +25,7 @@ func configured(t *testing.T, files map[string]string) {
 	const dir = "/usr/share/p11-kit/modules"
 	overlay(t, "", dir)
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name+".module"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name+".module"), []byte(text), 0o600))
 	}
 }
 
@@ -40,9 +39,7 @@ func discovering(t *testing.T) *pkcs11.Driver {
 func labelled(t *testing.T, d hsm.Driver, label string) (found []hsm.TokenInfo) {
 	t.Helper()
 	l, err := d.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, info := range l.Tokens {
 		if info.Label == label {
 			found = append(found, info)

@@ -21,6 +21,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/need"
 	"github.com/kubehsm/kubehsm/test/p11server"
 	"github.com/kubehsm/kubehsm/test/tokens"
@@ -40,9 +41,7 @@ func daemon(t *testing.T, up func() bool, name string, args ...string) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	ended := make(chan struct{})
 	go func() {
 		_ = cmd.Wait() // ended below; the log tells of trouble
@@ -141,9 +140,7 @@ func (wrongOnce) PIN(_ context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
 func TestTPMLockout(t *testing.T) {
 	d := driver(t, tpm(t))
 	tok, err := d.Open(t.Context(), only(t, d).URI())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer tok.Close()
 	for typed := 1; ; typed++ {
 		err := tok.Unlock(t.Context(), wrongOnce{})

@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/piv"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11/p11kit"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/p11server"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
@@ -35,9 +36,7 @@ func TestCardIsListedOnce(t *testing.T) {
 		t.Fatalf("the modules see %+v, %v (problems %v), want the card twice", seen.Tokens, err, seen.Problems)
 	}
 	l, err := all.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(l.Tokens) != 1 || l.Tokens[0].Scheme != hsm.SchemePIV || len(l.Problems) != 0 {
 		t.Errorf("listed %+v, problems %v; want the card once and nothing of the empty reader", l.Tokens, l.Problems)
 	}
@@ -69,9 +68,7 @@ func TestTokenIsListedOnce(t *testing.T) {
 		t.Fatalf("the libraries see %+v, want the token four times", seen)
 	}
 	l, err := hsm.Drivers{modules}.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	blank := 0
 	for _, info := range l.Tokens {
 		if !info.Initialized {

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // Program returns the path of the program name on PATH, or skips (fails under
@@ -46,7 +48,5 @@ func Missing(t testing.TB, reason string) {
 // NoError ends the test if err is one.
 func NoError(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 }

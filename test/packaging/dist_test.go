@@ -24,6 +24,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // dist is the folder that goreleaser has filled.
@@ -39,9 +41,7 @@ func dist(t *testing.T) string {
 func sum(t *testing.T, file string) string {
 	t.Helper()
 	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := sha256.Sum256(b)
 	return hex.EncodeToString(s[:])
 }
@@ -50,9 +50,7 @@ func sum(t *testing.T, file string) string {
 func TestDistChecksums(t *testing.T) {
 	dir := dist(t)
 	f, err := os.Open(filepath.Join(dir, "SHA256SUMS"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer f.Close()
 	listed := map[string]bool{}
 	for s := bufio.NewScanner(f); s.Scan(); {
@@ -63,9 +61,7 @@ func TestDistChecksums(t *testing.T) {
 		listed[name] = true
 	}
 	files, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	kinds := map[string]bool{}
 	for _, file := range files {
 		for _, kind := range []string{".tar.gz", ".zip", ".deb", ".rpm", ".cdx.json"} {
@@ -96,9 +92,7 @@ func TestDistSBOM(t *testing.T) {
 			} `json:"components"`
 		}
 		b, err := os.ReadFile(list)
-		if err := errors.Join(err, json.Unmarshal(b, &doc)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(err, json.Unmarshal(b, &doc)))
 		least := 20
 		if strings.HasPrefix(filepath.Base(list), "kubehsm-credential") {
 			least = 3
@@ -146,9 +140,7 @@ func TestDistKrew(t *testing.T) {
 	dir := dist(t)
 	b, err := os.ReadFile(filepath.Join(dir, "krew", "hsm.yaml"))
 	var m manifest
-	if err := errors.Join(err, yaml.UnmarshalStrict(b, &m)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err, yaml.UnmarshalStrict(b, &m)))
 	spec := m.Spec
 	if m.APIVersion != "krew.googlecontainertools.github.com/v1alpha2" || m.Kind != "Plugin" || m.Metadata.Name != "hsm" ||
 		!regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`).MatchString(spec.Version) {
@@ -172,9 +164,7 @@ func TestDistKrew(t *testing.T) {
 				t.Errorf("%s is another file", p.URI)
 			}
 			to := t.TempDir()
-			if err := unpack(archive, to); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, unpack(archive, to))
 			for _, file := range []string{p.Bin, "LICENSE", "THIRD-PARTY", "README.md", "docs/developer.md",
 				"docs/pictures/job.svg", "completions/_kubehsm", "man/kubehsm.1.gz"} {
 				if info, err := os.Stat(filepath.Join(to, file)); err != nil || info.Size() == 0 {
@@ -193,9 +183,7 @@ func TestDistKrew(t *testing.T) {
 				return
 			}
 			link := filepath.Join(to, "kubectl-"+m.Metadata.Name)
-			if err := os.Symlink(filepath.Join(to, p.Bin), link); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Symlink(filepath.Join(to, p.Bin), link))
 			out, err := exec.Command(link, "version").CombinedOutput()
 			if err != nil || !strings.Contains(string(out), strings.TrimPrefix(spec.Version, "v")) {
 				t.Errorf("the plugin says %q, %v", out, err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/cli"
 )
 
@@ -21,9 +22,7 @@ import (
 func TestWrite(t *testing.T) {
 	t.Chdir("../..") // the Makefile and goreleaser.yaml run here
 	dir := filepath.Join(t.TempDir(), "out")
-	if err := write(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, write(dir))
 	wanted := map[string]*cobra.Command{}
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
@@ -36,9 +35,7 @@ func TestWrite(t *testing.T) {
 	}
 	walk((&cli.Program{Args: []string{"kubehsm"}, Getenv: func(string) string { return "" }}).Command())
 	pages, err := os.ReadDir(filepath.Join(dir, "man"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, p := range pages {
 		c := wanted[p.Name()]
 		delete(wanted, p.Name())
@@ -78,9 +75,7 @@ func TestWrite(t *testing.T) {
 		}
 	}
 	others, err := os.ReadFile(filepath.Join(dir, "THIRD-PARTY"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, of := range []string{"The Go standard library: LICENSE", "github.com/spf13/cobra v", "golang.org/x/sys v",
 		"github.com/miekg/pkcs11 v"} {
 		if !bytes.Contains(others, []byte("\n"+of)) {
@@ -92,16 +87,10 @@ func TestWrite(t *testing.T) {
 func unzip(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	z, err := gzip.NewReader(bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	text, err := io.ReadAll(z)
-	if err := errors.Join(err, z.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err, z.Close()))
 	return string(text)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/need"
 )
 
@@ -30,12 +31,8 @@ func aRelease(t *testing.T) string {
 
 func put(t *testing.T, path, content string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must.OK(t, os.WriteFile(path, []byte(content), 0o644))
 }
 
 // script runs release.sh, which must succeed.
@@ -61,13 +58,9 @@ func newKey(t *testing.T) string {
 func signers(t *testing.T, release, key string) {
 	t.Helper()
 	public, err := os.ReadFile(key + ".pub")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ours, err := os.ReadFile("../../docs/allowed_signers")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	form := regexp.MustCompile(`(?m)^#   (kubehsm .*) ssh-ed25519 KEY$`).FindSubmatch(ours)
 	if form == nil {
 		t.Fatal("docs/allowed_signers does not say what its lines look like")
@@ -79,9 +72,7 @@ func signers(t *testing.T, release, key string) {
 func verify(t *testing.T, release string) (string, error) {
 	t.Helper()
 	guide, err := os.ReadFile("../../docs/install.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, rest, _ := strings.Cut(string(guide), "## Verify a release")
 	_, rest, _ = strings.Cut(rest, "```sh\n")
 	commands, _, found := strings.Cut(rest, "```")
@@ -106,9 +97,7 @@ func TestVerifyARelease(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(release, "metadata.json")); err == nil {
 		t.Error("what is not published is in the folder")
 	}
-	if err := os.Remove(filepath.Join(release, "hsm.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(filepath.Join(release, "hsm.yaml")))
 	if out, err := verify(t, release); err != nil || strings.Count(out, ": OK") != 2 {
 		t.Errorf("without one file: %v\n%s", err, out)
 	}
@@ -124,9 +113,7 @@ func TestVerifyARelease(t *testing.T) {
 			key := newKey(t)
 			signers(t, r, key)
 			sums := filepath.Join(r, "SHA256SUMS")
-			if err := os.Remove(sums + ".sig"); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Remove(sums+".sig"))
 			if out, err := exec.Command("ssh-keygen", "-Y", "sign", "-n", "git", "-f", key, sums).CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 var (
@@ -24,9 +26,7 @@ func TestWorkflowsArePinned(t *testing.T) {
 	}
 	for _, file := range files {
 		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, m := range uses.FindAllStringSubmatch(string(b), -1) {
 			ours := strings.HasPrefix(m[1], "./")
 			if !ours && (!pinned.MatchString(m[1]) || !strings.HasPrefix(m[2], " # v")) {

@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/piv"
 	"github.com/kubehsm/kubehsm/hsm/piv/applet"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/tokens"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
@@ -28,13 +29,6 @@ const (
 
 // ownKey is a management key that is not the factory's.
 var ownKey = []byte("kubehsm management key24")
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // algorithmsOf names the algorithms with these codes.
 func algorithmsOf(codes []byte) (out []hsm.Algorithm) {
@@ -75,7 +69,7 @@ func personified(lab *vcard.Lab, p vcard.Personality) func(t *testing.T) hsmtest
 		t.Cleanup(func() { d.Close() })
 		uri := func(reader int) hsm.URI {
 			l, err := d.List(t.Context())
-			must(t, err)
+			must.OK(t, err)
 			for _, info := range l.Tokens {
 				if info.Reader == lab.Reader(reader) {
 					return info.URI()
@@ -130,10 +124,10 @@ func TestSaysBeforehand(t *testing.T) {
 			d := piv.New(piv.Options{})
 			defer d.Close()
 			tok, err := d.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePIV})
-			must(t, err)
+			must.OK(t, err)
 			defer tok.Close()
 			info, err := tok.Info(t.Context())
-			must(t, err)
+			must.OK(t, err)
 			can := info.Can
 			for what, c := range map[string]struct{ able, lacks bool }{
 				"delete": {can.Delete, p.NoDelete}, "attest": {can.Attest, p.NoAttest},

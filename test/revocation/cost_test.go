@@ -14,6 +14,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/test/controlplane"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // `make revocation-cost` measures with the numbers that people ask for.
@@ -38,7 +39,7 @@ func TestCost(t *testing.T) {
 	var sides []costSide
 	for range 2 {
 		c := controlplane.StartForTest(t, controlplane.Options{NoControllers: true})
-		check(t, c.Apply(t.Context(), everybody))
+		must.OK(t, c.Apply(t.Context(), everybody))
 		sides = append(sides, costSide{c, ledger(t, c), someone(t, c, "writer"), someone(t, c, "jane")})
 	}
 	var with, without []time.Duration
@@ -60,7 +61,7 @@ func TestCost(t *testing.T) {
 		}
 		for _, kind := range []string{"validatingadmissionpolicybinding", "validatingadmissionpolicy"} {
 			_, err := s.Admin(t.Context(), "", "delete", kind, "-l", revocation.Label)
-			check(t, err)
+			must.OK(t, err)
 		}
 		awaitLifted(t, s.lost)
 	}
@@ -93,7 +94,7 @@ func (s costSide) revokeMany(t *testing.T) {
 	admin := configFrom(t, s.AdminKubeconfig())
 	began := time.Now()
 	shards, err := s.ledger.Revoke(t.Context(), time.Now(), entries...)
-	check(t, err)
+	must.OK(t, err)
 	wrote := time.Since(began)
 	awaitInForce(t, admin, shards)
 	t.Logf("%d entries in %d policies, written in %s, in force after %s", len(entries), len(shards), wrote, time.Since(began))
@@ -103,7 +104,7 @@ func (s costSide) revokeMany(t *testing.T) {
 	more := someone(t, s.Cluster, "joe")
 	began = time.Now()
 	shards, err = s.ledger.Revoke(t.Context(), time.Now(), more.entry)
-	check(t, err)
+	must.OK(t, err)
 	awaitInForce(t, admin, shards)
 	t.Logf("one more is in force after %s", time.Since(began))
 	if err := create(t.Context(), more.config, "refused"); !refused(err) {
@@ -119,7 +120,7 @@ func (s costSide) write(t *testing.T) time.Duration {
 	resource := clientOf(t, s.writer.config).Resource(configMaps).Namespace("default")
 	began := time.Now()
 	_, err := resource.Create(t.Context(), u, metav1.CreateOptions{})
-	check(t, err)
+	must.OK(t, err)
 	return time.Since(began)
 }
 

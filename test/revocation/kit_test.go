@@ -25,6 +25,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/test/controlplane"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
@@ -77,18 +78,11 @@ func (a api) Replace(ctx context.Context, o revocation.Object) error {
 	return a.write(ctx, "replace", o)
 }
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // configFrom reads a kubeconfig file.
 func configFrom(t testing.TB, file string) *rest.Config {
 	t.Helper()
 	c, err := clientcmd.BuildConfigFromFlags("", file)
-	check(t, err)
+	must.OK(t, err)
 	c.QPS = -1
 	return c
 }
@@ -96,7 +90,7 @@ func configFrom(t testing.TB, file string) *rest.Config {
 func clientOf(t testing.TB, c *rest.Config) dynamic.Interface {
 	t.Helper()
 	d, err := dynamic.NewForConfig(c)
-	check(t, err)
+	must.OK(t, err)
 	return d
 }
 
@@ -111,11 +105,11 @@ type person struct {
 func someone(t testing.TB, c *controlplane.Cluster, user string, groups ...string) person {
 	t.Helper()
 	file := fmt.Sprintf("%s/%s.kubeconfig", t.TempDir(), strings.ReplaceAll(user, ":", "-"))
-	check(t, c.WriteKubeconfig(file, controlplane.ContextName, user, groups...))
+	must.OK(t, c.WriteKubeconfig(file, controlplane.ContextName, user, groups...))
 	config := configFrom(t, file)
 	block, _ := pem.Decode(config.CertData)
 	cert, err := x509.ParseCertificate(block.Bytes)
-	check(t, err)
+	must.OK(t, err)
 	e := revocation.EntryOf(cert)
 	e.Reason, e.By, e.At = "lost in a train", "test-admin", time.Now()
 	return person{config, file, e}
@@ -158,12 +152,12 @@ func refused(err error) bool { return apierrors.IsForbidden(err) && revocation.I
 func requestFor(t testing.TB, name string) string {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	check(t, err)
+	must.OK(t, err)
 	text, err := csr.NewRequest(k, csr.Subject{User: name}, csr.RequestOptions{})
-	check(t, err)
+	must.OK(t, err)
 	obj, err := csr.Spec{Name: name, Request: text}.Object()
-	check(t, err)
+	must.OK(t, err)
 	b, err := json.Marshal(obj)
-	check(t, err)
+	must.OK(t, err)
 	return string(b)
 }

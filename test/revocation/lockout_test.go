@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/test/controlplane"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
@@ -17,7 +18,7 @@ import (
 func shared(t testing.TB) *controlplane.Cluster {
 	t.Helper()
 	c := controlplane.ForTest(t)
-	check(t, c.Apply(t.Context(), everybody))
+	must.OK(t, c.Apply(t.Context(), everybody))
 	clear := func() {
 		for _, kind := range []string{"validatingadmissionpolicy", "validatingadmissionpolicybinding"} {
 			if _, err := c.Admin(context.WithoutCancel(t.Context()), "", "delete", kind, "-l", revocation.Label); err != nil {
@@ -55,33 +56,33 @@ func TestNobodyIsLockedOut(t *testing.T) {
 	allowed := func(err error) bool { return err == nil }
 
 	shards, err := l.Revoke(t.Context(), time.Now(), lost.entry)
-	check(t, err)
+	must.OK(t, err)
 	awaitInForce(t, admin.config, shards)
 	shards, err = l.Lift(t.Context(), time.Now(), lost.entry.Certificate)
-	check(t, err)
+	must.OK(t, err)
 	awaitInForce(t, admin.config, shards)
 	works("with an empty list", admin, lost, other)
 
 	shards, err = l.Revoke(t.Context(), time.Now(), lost.entry)
-	check(t, err)
+	must.OK(t, err)
 	awaitInForce(t, admin.config, shards)
 	broken := `[{"op":"replace","path":"/spec/validations/0/expression","value":"variables.used[7] == ''"}]`
 	_, err = c.Admin(t.Context(), "", "patch", "validatingadmissionpolicy", policy, "--type=json", "-p", broken)
-	check(t, err)
+	must.OK(t, err)
 	await("the broken policy is passed over", lost, allowed)
 	works("with a broken policy", admin, other, rescuer)
 	list, err := l.Read(t.Context())
-	if check(t, err); list.Err() == nil {
+	if must.OK(t, err); list.Err() == nil {
 		t.Error("nobody tells of the broken policy")
 	}
 
 	_, err = c.Admin(t.Context(), "", "patch", "validatingadmissionpolicy", policy, "--type=json", "-p",
 		`[{"op":"replace","path":"/spec/failurePolicy","value":"Fail"}]`)
-	check(t, err)
+	must.OK(t, err)
 	await("it fails closed", lost, func(err error) bool { return err != nil && !refused(err) })
 	works("where it fails closed", admin, other, rescuer)
 	shards, err = l.Configure(t.Context(), time.Now(), revocation.Settings{}) // policies judge no policies
-	check(t, err)
+	must.OK(t, err)
 	awaitInForce(t, rescuer.config, shards)
 	works("once it is put right", admin, other)
 	if err := create(t.Context(), lost.config, "refused"); !refused(err) {
@@ -96,7 +97,7 @@ func TestInterrupted(t *testing.T) {
 	l := ledger(t, c)
 	lost, next := someone(t, c, "jane"), someone(t, c, "joe")
 	shards, err := l.Revoke(t.Context(), time.Now(), lost.entry)
-	check(t, err)
+	must.OK(t, err)
 	awaitInForce(t, lost.config, shards)
 	errKilled := errors.New("killed")
 	many := []revocation.Entry{next.entry}
@@ -136,7 +137,7 @@ func TestInterrupted(t *testing.T) {
 			}
 		}
 		list, err := l.Read(t.Context())
-		if check(t, err); list.Err() != nil {
+		if must.OK(t, err); list.Err() != nil {
 			t.Error(list.Err())
 		}
 	}

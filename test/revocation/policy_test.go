@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/test/controlplane"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // everybody may write ConfigMaps in the namespace default.
@@ -24,11 +25,11 @@ const everybody = `
 // Others of the same user, nodes and the recovery group go on. What is lifted works again.
 func TestReplicas(t *testing.T) {
 	c := controlplane.StartForTest(t, controlplane.Options{NoControllers: true})
-	check(t, c.Apply(t.Context(), everybody))
+	must.OK(t, c.Apply(t.Context(), everybody))
 	servers := []string{c.Server()}
 	for range 2 {
 		url, err := c.AddAPIServer(t.Context(), controlplane.AddedAPIServer{})
-		check(t, err)
+		must.OK(t, err)
 		servers = append(servers, url)
 	}
 	lost, kept := someone(t, c, "jane", "dev"), someone(t, c, "jane", "dev")
@@ -45,7 +46,7 @@ func TestReplicas(t *testing.T) {
 		}
 	}
 	shards, err := l.Revoke(t.Context(), time.Now(), lost.entry, node.entry, rescuer.entry)
-	check(t, err)
+	must.OK(t, err)
 	each(func(at func(person) *rest.Config) {
 		awaitInForce(t, at(kept), shards)
 		if err := create(t.Context(), at(lost), "first"); !refused(err) {
@@ -58,7 +59,7 @@ func TestReplicas(t *testing.T) {
 		}
 	})
 	shards, err = l.Lift(t.Context(), time.Now(), lost.entry.Certificate)
-	check(t, err)
+	must.OK(t, err)
 	each(func(at func(person) *rest.Config) {
 		awaitInForce(t, at(kept), shards)
 		if err := create(t.Context(), at(lost), "lifted"); err != nil {

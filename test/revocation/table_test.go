@@ -13,6 +13,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/test/controlplane"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
@@ -100,10 +101,10 @@ func authorizing(t *testing.T, o controlplane.Options) (c *controlplane.Cluster,
 	config, nobody := dir+"/authorization.yaml", dir+"/nobody.kubeconfig"
 	write = func(l revocation.List) {
 		text := strings.ReplaceAll(l.Authorizer(), revocation.AuthorizerKubeconfigFile, nobody)
-		check(t, os.WriteFile(config+".new", []byte(text), 0o600))
-		check(t, os.Rename(config+".new", config))
+		must.OK(t, os.WriteFile(config+".new", []byte(text), 0o600))
+		must.OK(t, os.Rename(config+".new", config))
 	}
-	check(t, os.WriteFile(nobody, []byte(revocation.AuthorizerKubeconfig), 0o600))
+	must.OK(t, os.WriteFile(nobody, []byte(revocation.AuthorizerKubeconfig), 0o600))
 	write(revocation.List{})
 	o.APIServerFlags = []string{"--authorization-config=" + config}
 	return controlplane.StartForTest(t, o), write
@@ -113,7 +114,7 @@ func authorizing(t *testing.T, o controlplane.Options) (c *controlplane.Cluster,
 // print --revocation-authorizer` prints. What stops nobody else is compared with docs/revocation.md.
 func TestTable(t *testing.T) {
 	c, write := authorizing(t, controlplane.Options{})
-	check(t, c.Apply(t.Context(), `
+	must.OK(t, c.Apply(t.Context(), `
 {apiVersion: v1, kind: ConfigMap, metadata: {name: kept, namespace: default}}
 ---
 {apiVersion: v1, kind: Service, metadata: {name: probe, namespace: default}, spec: {selector: {app: probe}, ports: [{port: 80}]}}
@@ -122,11 +123,11 @@ func TestTable(t *testing.T) {
  roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin},
  subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: jane}, {apiGroup: rbac.authorization.k8s.io, kind: User, name: rescuer}]}
 `))
-	check(t, c.RunPod(t.Context(), "default", "probe"))
+	must.OK(t, c.RunPod(t.Context(), "default", "probe"))
 	lost, kept := someone(t, c, "jane"), someone(t, c, "jane")
 	l := ledger(t, c)
 	shards, err := l.Revoke(t.Context(), time.Now(), lost.entry)
-	check(t, err)
+	must.OK(t, err)
 	awaitInForce(t, configFrom(t, c.AdminKubeconfig()), shards)
 	rows := map[string][]bool{}
 	measure := func(words string) {
@@ -153,7 +154,7 @@ func TestTable(t *testing.T) {
  metadata: {}, spec: {user: jane, groups: [system:authenticated], extra: {%s: [%s%s]},
  resourceAttributes: {verb: create, resource: nodes, subresource: proxy, name: stub}}}`, revocation.CredentialID,
 			revocation.CertificatePrefix, lost.entry.Certificate), "create", "-f", "-", "-o", "jsonpath={.status.allowed}")
-		check(t, err)
+		must.OK(t, err)
 		return out
 	}
 	if got := kubelet(); got != "true" {
@@ -161,9 +162,9 @@ func TestTable(t *testing.T) {
 	}
 
 	list, err := l.Read(t.Context())
-	check(t, err)
+	must.OK(t, err)
 	_, err = l.Lift(t.Context(), time.Now(), lost.entry.Certificate)
-	check(t, err)
+	must.OK(t, err)
 	awaitLifted(t, lost)
 	write(list)
 	began := time.Now()
@@ -201,9 +202,9 @@ func TestTable(t *testing.T) {
 // refuses those on it everything.
 func TestManyAuthorizers(t *testing.T) {
 	c, write := authorizing(t, controlplane.Options{NoControllers: true})
-	check(t, c.Apply(t.Context(), everybody))
+	must.OK(t, c.Apply(t.Context(), everybody))
 	lost, kept := someone(t, c, "jane"), someone(t, c, "jane")
-	check(t, create(t.Context(), lost.config, "before"))
+	must.OK(t, create(t.Context(), lost.config, "before"))
 	write(revocation.List{Shards: []revocation.Shard{{Entries: manyWith(lost.entry, 20_000)}}})
 	began := time.Now()
 	poll.Until(t, "the authorizer is read", func() bool {
@@ -211,7 +212,7 @@ func TestManyAuthorizers(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), nobodys)
 	})
 	t.Logf("20,001 certificates are in force after %s", time.Since(began))
-	check(t, create(t.Context(), kept.config, "kept"))
+	must.OK(t, create(t.Context(), kept.config, "kept"))
 }
 
 // awaitLifted waits until a certificate writes again.
@@ -224,7 +225,7 @@ func awaitLifted(t *testing.T, p person) {
 func compare(t *testing.T, table string) {
 	t.Helper()
 	doc, err := os.ReadFile(tableFile)
-	check(t, err)
+	must.OK(t, err)
 	before, rest, found := strings.Cut(string(doc), tableBegin)
 	was, after, ended := strings.Cut(rest, tableEnd)
 	if !found || !ended {
@@ -233,7 +234,7 @@ func compare(t *testing.T, table string) {
 	switch {
 	case was == table:
 	case *update:
-		check(t, os.WriteFile(tableFile, []byte(before+tableBegin+table+tableEnd+after), 0o644))
+		must.OK(t, os.WriteFile(tableFile, []byte(before+tableBegin+table+tableEnd+after), 0o644))
 	default:
 		t.Errorf("%s has\n%s\nmeasured was (write it with -update)\n%s", tableFile, was, table)
 	}

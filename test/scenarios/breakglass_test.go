@@ -20,12 +20,13 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 func softwareKey(t testing.TB) crypto.Signer {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	must.OK(t, err)
 	return key
 }
 
@@ -128,7 +129,7 @@ func TestBreakGlassPolicy(t *testing.T) {
 	unit := pkix.AttributeTypeAndValue{Type: asn1.ObjectIdentifier{2, 5, 4, 11}, Value: group.Value}
 	user := pkix.AttributeTypeAndValue{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "jane"}
 	whole, err := asn1.Marshal(pkix.RDNSequence{{group}})
-	must(t, err)
+	must.OK(t, err)
 	ofGroup, ofDev := requestBy(t, softwareKey(t), pkix.RDNSequence{{group}, {user}}, nil), requestBy(t, softwareKey(t), pkix.RDNSequence{{dev}, {user}}, nil)
 	for what, request := range map[string][]byte{
 		"a unit":                 requestBy(t, softwareKey(t), pkix.RDNSequence{{unit}, {user}}, nil),
@@ -148,15 +149,15 @@ func TestBreakGlassPolicy(t *testing.T) {
 		}
 	}
 	_, ed, err := ed25519.GenerateKey(rand.Reader)
-	must(t, err)
+	must.OK(t, err)
 	wide, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
-	must(t, err)
+	must.OK(t, err)
 	long, err := rsa.GenerateKey(rand.Reader, 2048)
-	must(t, err)
+	must.OK(t, err)
 	for _, key := range []crypto.Signer{ed, softwareKey(t), wide, long} { // the lengths before the group take 10 to 13 bytes
 		name := unique("request")
 		request, err := csr.NewRequest(key, csr.Subject{User: "jane", Groups: []string{"kubehsm:break-glass"}}, csr.RequestOptions{})
-		must(t, err)
+		must.OK(t, err)
 		res := admin.kubectl(requestOf(name, "x", time.Hour, request), "create", "-f", "-")
 		if by := bob.kubectl("", "certificate", "approve", name); res.Code != 0 || by.Code != 0 {
 			t.Errorf("%T: %s; approved: %s", key, res, by)
@@ -214,9 +215,9 @@ func requestBy(t testing.TB, key crypto.Signer, subject pkix.RDNSequence, extens
 	}
 	var err error
 	template.RawSubject, err = asn1.Marshal(subject)
-	must(t, err)
+	must.OK(t, err)
 	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
-	must(t, err)
+	must.OK(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
@@ -55,7 +56,7 @@ spec:
         securityContext: {capabilities: {add: [SYS_ADMIN]}}
         env: [{name: PASSWORD, value: ` + hidden + `}]
 `} {
-		must(t, os.WriteFile(filepath.Join(u.Dir, name), []byte(manifest), 0o600))
+		must.OK(t, os.WriteFile(filepath.Join(u.Dir, name), []byte(manifest), 0o600))
 	}
 	kubectl := "kubectl -n " + namespace + " "
 	for _, c := range []struct {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // TestRecordOfTheKey: a record that the key has signed is the only one that serves, whatever somebody without the
@@ -21,9 +22,7 @@ func TestRecordOfTheKey(t *testing.T) {
 	u.admin("create", "namespace", namespace)
 	file := filepath.Join(u.Home, "state", "enrollments", enrolled+".json")
 	easy, err := os.ReadFile(file) // with the policy session
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	u.consents("writes")
 	u.unlock()
 	tries := func(why, says string) {
@@ -35,9 +34,7 @@ func TestRecordOfTheKey(t *testing.T) {
 	}
 	tries("signed", "no consent to create configmaps")
 	record, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	const unsigned = "its key has not signed its record as it is"
 	for _, c := range []struct{ why, text, says string }{
 		{"a version of before", string(easy), unsigned},

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/poll"
 	"github.com/kubehsm/kubehsm/test/term"
 )
@@ -24,12 +25,12 @@ func TestConsent(t *testing.T) {
 	key := u.enroll().Key
 	namespace := unique("consent")
 	u.admin("create", "namespace", namespace)
-	must(t, u.Cluster.RunPod(t.Context(), namespace, "web"))
+	must.OK(t, u.Cluster.RunPod(t.Context(), namespace, "web"))
 	dir := filepath.Join(u.Dir, "dir")
-	must(t, os.Mkdir(dir, 0o700))
+	must.OK(t, os.Mkdir(dir, 0o700))
 	for i := range 5 {
 		manifest := strings.Replace(configMap, "NAME", fmt.Sprint("map-", i), 1)
-		must(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i, ".yaml")), []byte(manifest), 0o600))
+		must.OK(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i, ".yaml")), []byte(manifest), 0o600))
 	}
 	u.consents("writes")
 	kubectl := "kubectl -n " + namespace + " "
@@ -141,7 +142,7 @@ func TestConsent(t *testing.T) {
 	})
 	t.Run("kubectl says what discovery is refused for", func(t *testing.T) {
 		u := u.in(t)
-		must(t, os.RemoveAll(filepath.Join(u.Dir, "kubectl-cache")))
+		must.OK(t, os.RemoveAll(filepath.Join(u.Dir, "kubectl-cache")))
 		res := u.ran(u.Kubectl(t.Context(), "get", "namespaces", "--token", "none"))
 		if n := strings.Count(res.Stderr, "Warning: kubehsm: this address takes no bearer token"); res.Code != 1 || n != 1 {
 			t.Errorf("said %d times: %s", n, res)
@@ -158,7 +159,7 @@ func TestConsent(t *testing.T) {
 func (u *user) attendants() (n int) {
 	u.t.Helper()
 	processes, err := u.Processes()
-	must(u.t, err)
+	must.OK(u.t, err)
 	for _, line := range processes {
 		if strings.Contains(line, "--attend") {
 			n++

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // TestEndIsToldLater: who comes back is told why the request was denied, or
@@ -30,7 +31,7 @@ func TestEndIsToldLater(t *testing.T) {
 			request := u.pending(t)
 			patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []any{
 				map[string]any{"type": c.condition, "status": "True", "reason": c.reason, "message": c.message}}}})
-			must(t, err)
+			must.OK(t, err)
 			sub := map[string]string{"Denied": "approval", "Failed": "status"}[c.condition]
 			res = u.ran(u.Run(t.Context(), lab.Run{Stdin: string(patch),
 				Env: []string{"KUBECONFIG=" + u.Cluster.AdminKubeconfig()}}, u.Cluster.Kubectl(),

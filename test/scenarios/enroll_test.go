@@ -16,6 +16,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // execInfo is what kubectl gives the plugin.
@@ -62,15 +63,15 @@ func (u *user) testOtherKey(r result) func(t *testing.T) {
 		u := u.in(t)
 		pair := u.credential(t)
 		leaf, err := x509.ParseCertificate(pair.Certificate[0])
-		must(t, err)
+		must.OK(t, err)
 		hash, err := hsm.Fingerprint(leaf.PublicKey)
-		must(t, err)
+		must.OK(t, err)
 		if _, ok := pair.PrivateKey.(*ecdsa.PrivateKey); !ok || hash == r.Fingerprint {
 			t.Errorf("kubectl holds a %T; its fingerprint is %s, the token's %s", pair.PrivateKey, hash, r.Fingerprint)
 		}
 		client := u.client(t, u.Cluster.CAFile(), pair)
 		resp, err := client.Get(u.Cluster.Server() + "/api/v1/namespaces")
-		must(t, err)
+		must.OK(t, err)
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusUnauthorized {
 			t.Errorf("the API server itself answers that key with %s", resp.Status)
@@ -90,7 +91,7 @@ func (u *user) credential(t *testing.T) tls.Certificate {
 		t.Fatalf("%v in %q", err, out)
 	}
 	pair, err := tls.X509KeyPair([]byte(cred.Status.ClientCertificateData), []byte(cred.Status.ClientKeyData))
-	must(t, err)
+	must.OK(t, err)
 	if cred.APIVersion != "client.authentication.k8s.io/v1beta1" || cred.Kind != "ExecCredential" ||
 		cred.Status.ExpirationTimestamp == "" {
 		t.Errorf("ExecCredential %+v", cred)
@@ -102,11 +103,11 @@ func (u *user) credential(t *testing.T) tls.Certificate {
 func (u *user) client(t *testing.T, caFile string, pair tls.Certificate) *http.Client {
 	t.Helper()
 	ca, err := os.ReadFile(caFile)
-	must(t, err)
+	must.OK(t, err)
 	pool := x509.NewCertPool()
 	for block, rest := pem.Decode(ca); block != nil; block, rest = pem.Decode(rest) {
 		c, err := x509.ParseCertificate(block.Bytes)
-		must(t, err)
+		must.OK(t, err)
 		pool.AddCert(c)
 	}
 	// Sent whatever authorities the server names: Certificates would be held back.

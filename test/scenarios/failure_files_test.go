@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 func TestCorruptedState(t *testing.T) {
@@ -37,11 +38,11 @@ func TestCorruptedState(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			u := u.in(t)
 			good, err := os.ReadFile(tc.file)
-			must(t, err)
+			must.OK(t, err)
 			defer func() {
-				must(t, os.WriteFile(tc.file, good, 0o600))
+				must.OK(t, os.WriteFile(tc.file, good, 0o600))
 			}()
-			must(t, os.WriteFile(tc.file, []byte(tc.content), 0o600))
+			must.OK(t, os.WriteFile(tc.file, []byte(tc.content), 0o600))
 			before, tokens, kubeconfig := u.files(tc.file), u.files(u.keys()...), u.files(u.Kubeconfig)
 			res := u.ran(u.Run(t.Context(), lab.Run{Env: []string{execInfo}, PIN: lab.PIN}, u.Binary, tc.args...))
 			u.wantFailure(res, 1, "", tc.text)
@@ -53,7 +54,7 @@ func TestCorruptedState(t *testing.T) {
 	}
 	// What the hints say mends it.
 	for _, file := range append(certificates, filepath.Join(state, "enrollments", enrolled+".json")) {
-		must(t, os.WriteFile(file, []byte("{"), 0o600))
+		must.OK(t, os.WriteFile(file, []byte("{"), 0o600))
 	}
 	u.ok(u.KubehsmPIN(t.Context(), lab.PIN, "enroll", "--name", enrolled, "--yes"))
 	u.unlock()

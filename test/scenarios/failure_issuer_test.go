@@ -18,6 +18,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // signingFiles are the files that a controller manager signs with.
@@ -26,9 +27,7 @@ type signingFiles struct{ cert, key string }
 func (f signingFiles) write(t *testing.T, cert, key []byte) {
 	t.Helper()
 	for file, b := range map[string][]byte{f.cert: cert, f.key: key} {
-		if err := os.WriteFile(file, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, b, 0o600))
 	}
 }
 
@@ -36,20 +35,14 @@ func (f signingFiles) write(t *testing.T, cert, key []byte) {
 func (f signingFiles) authority(t *testing.T, name pkix.Name) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: name,
 		NotBefore: time.Now().Add(-time.Hour),
 		NotAfter:  time.Now().Add(time.Hour * 24), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	f.write(t, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}))
 }
@@ -65,23 +58,15 @@ func TestUntrustedIssuer(t *testing.T) {
 		"--cluster-signing-cert-file=" + files.cert, "--cluster-signing-key-file=" + files.key}})
 	signWith := func(change func()) {
 		t.Helper()
-		if err := c.StopControllers(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.StopControllers(t.Context()))
 		change()
-		if err := c.StartControllers(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.StartControllers(t.Context()))
 	}
 	own, err := os.ReadFile(c.CAFile())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	block, _ := pem.Decode(own)
 	ca, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	u := newUser(t, lab.Options{Cluster: c})
 	before := u.files(u.Kubeconfig)
 	fails := func(hint string, texts ...string) {
@@ -121,9 +106,7 @@ func TestUntrustedIssuer(t *testing.T) {
 
 	signWith(func() {
 		key, err := os.ReadFile(filepath.Join(c.Dir(), "pki", "ca.key"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		files.write(t, own, key)
 	})
 	r := u.enroll("--context", lab.Context)

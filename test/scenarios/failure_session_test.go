@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/term"
 )
 
@@ -30,7 +31,7 @@ func TestInterruptedPrompt(t *testing.T) {
 			// The shell outlives ctrl-c, as one that a person types in does.
 			s := u.sh("trap : INT; " + command + "; echo code $?; read line; echo $line")
 			s.WaitFor(pinPrompt)
-			must(t, s.TypeSecret("739"))
+			must.OK(t, s.TypeSecret("739"))
 			s.Press(term.CtrlC)
 			s.WaitFor("code 130")
 			s.WaitUntil("the terminal is as before", func(term.Frame) bool { return s.Cooked() })
@@ -60,25 +61,25 @@ func (u *user) expire(t *testing.T) {
 		t.Fatalf("certificates %q: %v", chains, err)
 	}
 	b, err := os.ReadFile(chains[0])
-	must(t, err)
+	must.OK(t, err)
 	valid, err := csr.ParseCertificate(b)
-	must(t, err)
+	must.OK(t, err)
 	der, err := u.Cluster.SignClient(valid.Leaf.PublicKey, valid.Leaf.Subject.CommonName, valid.Leaf.Subject.Organization,
 		time.Now().Add(-48*time.Hour), time.Now().Add(-time.Hour))
-	must(t, err)
+	must.OK(t, err)
 	expired := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	must(t, os.WriteFile(chains[0], expired, 0o600))
+	must.OK(t, os.WriteFile(chains[0], expired, 0o600))
 	record := filepath.Join(u.Home, "state", "enrolling", enrolled+".json")
 	if b, err = os.ReadFile(record); err != nil {
 		t.Fatal(err)
 	}
 	var j map[string]any
-	must(t, json.Unmarshal(b, &j))
+	must.OK(t, json.Unmarshal(b, &j))
 	j["certificate"] = expired
 	if b, err = json.Marshal(j); err != nil {
 		t.Fatal(err)
 	}
-	must(t, os.WriteFile(record, b, 0o600))
+	must.OK(t, os.WriteFile(record, b, 0o600))
 }
 
 func TestNoTerminal(t *testing.T) {
@@ -106,9 +107,7 @@ func TestNoTerminal(t *testing.T) {
 			t.Errorf("the screen:\n%s", s.Screen())
 		}
 		said, err := os.ReadFile(filepath.Join(u.Dir, "err"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		u.wantWords(string(said), "kubehsm unlock", "no terminal to ask on")
 	})
 	u.unlock()
@@ -120,9 +119,7 @@ func TestAPIServerDown(t *testing.T) {
 	u := newUser(t, lab.Options{Cluster: c})
 	u.enroll()
 	u.kubehsm("agent", "stop")
-	if err := c.StopAPIServer(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.StopAPIServer(t.Context()))
 	state, kubeconfig := u.files(u.enrollments()...), u.files(u.Kubeconfig)
 	t.Run("kubectl", func(t *testing.T) {
 		u := u.in(t)
@@ -146,16 +143,12 @@ func TestAPIServerDown(t *testing.T) {
 	})
 	u.unchanged(state, u.enrollments()...)
 	u.unchanged(kubeconfig, u.Kubeconfig)
-	if err := c.StartAPIServer(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.StartAPIServer(t.Context()))
 	u.unlock()
 	u.kubectl("get", "namespaces")
 	t.Run("restart while the agent is warm", func(t *testing.T) {
 		u := u.in(t)
-		if err := c.RestartAPIServer(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.RestartAPIServer(t.Context()))
 		u.kubectl("get", "namespaces")
 		u.kubectl("get", "namespaces")
 	})

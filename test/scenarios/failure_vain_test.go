@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // TestNoKeyInVain: what is certain to come to nothing leaves no key on the token
@@ -21,11 +22,11 @@ func TestNoKeyInVain(t *testing.T) {
 	written := func(name, text string) string {
 		t.Helper()
 		file := filepath.Join(t.TempDir(), name)
-		must(t, os.WriteFile(file, []byte(text), 0o600))
+		must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 		return file
 	}
 	b, err := os.ReadFile(u.Kubeconfig)
-	must(t, err)
+	must.OK(t, err)
 	away := controlplane.BalancerForTest(t, "127.0.0.1:0", u.Cluster.Server())
 	url := away.URL()
 	away.Close()
@@ -34,7 +35,7 @@ func TestNoKeyInVain(t *testing.T) {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	bob, err := u.Cluster.KubeconfigFor(unique("bob"))
-	must(t, err)
+	must.OK(t, err)
 	for name, c := range map[string]struct {
 		args []string
 		says string
@@ -56,12 +57,12 @@ func TestNoKeyInVain(t *testing.T) {
 		u.unchanged(kubeconfig, u.Kubeconfig)
 		u.nothingHalfWritten()
 	}
-	must(t, os.Chmod(u.Kubeconfig, 0o400)) // which kubehsm heeds, as root too
+	must.OK(t, os.Chmod(u.Kubeconfig, 0o400)) // which kubehsm heeds, as root too
 	u.wantFailure(u.ran(u.Kubehsm(t.Context(), u.enrollArgs()...)), 1, "make ", "the kubeconfig is read-only")
 	if got := len(u.keys()); got != keys {
 		t.Fatalf("%d keys on the token, %d before", got, keys)
 	}
-	must(t, os.Chmod(u.Kubeconfig, 0o600))
+	must.OK(t, os.Chmod(u.Kubeconfig, 0o600))
 	r := u.enroll() // the same name: nothing is in its way
 	if r.User != "jane" {
 		t.Errorf("%+v", r)

@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
@@ -21,7 +22,7 @@ import (
 func (u *user) read(path string) string {
 	u.t.Helper()
 	b, err := os.ReadFile(path)
-	must(u.t, err)
+	must.OK(u.t, err)
 	return string(b)
 }
 
@@ -29,7 +30,7 @@ func (u *user) read(path string) string {
 func (u *user) leadsTo(server, authorities string) {
 	u.t.Helper()
 	var e enrollment.Enrollment
-	must(u.t, json.Unmarshal([]byte(u.read(filepath.Join(u.Home, "state", "enrollments", enrolled+".json"))), &e))
+	must.OK(u.t, json.Unmarshal([]byte(u.read(filepath.Join(u.Home, "state", "enrollments", enrolled+".json"))), &e))
 	if e.Cluster.Server != server || string(e.Cluster.CAData) != authorities {
 		u.t.Errorf("the enrollment leads to %s", e.Cluster.Server)
 	}
@@ -42,14 +43,14 @@ func TestTellsOfTheCluster(t *testing.T) {
 	t.Parallel()
 	cluster := controlplane.StartForTest(t, controlplane.Options{})
 	next, err := cluster.AddAPIServer(t.Context(), controlplane.AddedAPIServer{NextCA: true})
-	must(t, err)
+	must.OK(t, err)
 	u, away := newUser(t, lab.Options{Cluster: cluster}), newUser(t, lab.Options{Cluster: cluster})
 	u.configure("follow: 1s\n")
 	away.configure("follow: never\n")
 	oldCA, nextCA := u.read(cluster.CAFile()), u.read(cluster.NextCAFile())
 	publish := func(server, authorities string) {
 		t.Helper()
-		must(t, cluster.PublishDocument(t.Context(), controlplane.InfoDocument(server, []byte(authorities))))
+		must.OK(t, cluster.PublishDocument(t.Context(), controlplane.InfoDocument(server, []byte(authorities))))
 	}
 	publish(cluster.Server(), oldCA)
 	u.enroll()
@@ -76,14 +77,14 @@ func TestTellsOfTheCluster(t *testing.T) {
 	if !strings.Contains(u.read(u.Kubeconfig), next) {
 		t.Error("the kubeconfig does not name the new address")
 	}
-	must(t, cluster.StopAPIServer(t.Context()))
+	must.OK(t, cluster.StopAPIServer(t.Context()))
 	u.kubectl("create", "configmap", "at-the-new-address")
 
 	if res := away.ran(away.Kubectl(t.Context(), "get", "namespaces")); res.Code == 0 {
 		t.Errorf("what did not follow works: %s", res)
 	}
 	pins, err := discovery.PinsOf([]byte(nextCA))
-	must(t, err)
+	must.OK(t, err)
 	away.ok(away.KubehsmPIN(t.Context(), lab.PIN, "kubeconfig", "refresh", enrolled, "--server", next,
 		"--discovery-token-ca-cert-hash", pins[0].String(), "--yes"))
 	away.leadsTo(next, nextCA)

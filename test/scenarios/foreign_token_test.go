@@ -22,6 +22,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/test/badlib"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/need"
 )
 
@@ -35,13 +36,13 @@ func TestForeignToken(t *testing.T) {
 	}
 	u.write(t, "05", "bare", foreignKey(t, "ecdsa-p384"), nil)
 	library := badlib.Make(t, "foreign")["foreign"]
-	must(t, os.WriteFile(filepath.Join(u.Home, "config.yaml"), fmt.Appendf(nil, "onlyModules: true\nmodules:\n- path: %s\n"+
+	must.OK(t, os.WriteFile(filepath.Join(u.Home, "config.yaml"), fmt.Appendf(nil, "onlyModules: true\nmodules:\n- path: %s\n"+
 		"  env: {SOFTHSM2_CONF: %s, %s: %s, %s: %q}\n", library, u.Soft.Conf, badlib.Real, u.Soft.Module, badlib.TypedPIN,
 		lab.PIN), 0o600))
 	whole := func() []byte { // without token.object, where SoftHSM notes logins
 		t.Helper()
 		out, err := exec.Command("sh", "-c", "find "+u.Soft.Tokens+" -name '*-*.object' | sort | xargs sha256sum").Output()
-		must(t, err)
+		must.OK(t, err)
 		return out
 	}
 	before := whole()
@@ -116,7 +117,7 @@ func foreignKey(t *testing.T, kind string) (key crypto.Signer) {
 	} else {
 		key, err = ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	}
-	must(t, err)
+	must.OK(t, err)
 	return key
 }
 
@@ -126,15 +127,15 @@ func (u *user) fill(t *testing.T, id, label string, key crypto.Signer) {
 	t.Helper()
 	pki := filepath.Join(u.Cluster.Dir(), "pki")
 	ca, err := tls.LoadX509KeyPair(filepath.Join(pki, "ca.crt"), filepath.Join(pki, "ca.key"))
-	must(t, err)
+	must.OK(t, err)
 	issuer, err := x509.ParseCertificate(ca.Certificate[0])
-	must(t, err)
+	must.OK(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()),
 		Subject:   pkix.Name{CommonName: label, Organization: []string{lab.DevelopersGroup}},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	certificate, err := x509.CreateCertificate(rand.Reader, template, issuer, key.Public(), ca.PrivateKey)
-	must(t, err)
+	must.OK(t, err)
 	u.write(t, id, label, key, certificate)
 }
 
@@ -142,15 +143,15 @@ func (u *user) fill(t *testing.T, id, label string, key crypto.Signer) {
 func (u *user) write(t *testing.T, id, label string, key crypto.Signer, certificate []byte) {
 	t.Helper()
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	must(t, err)
+	must.OK(t, err)
 	public, err := x509.MarshalPKIXPublicKey(key.Public())
-	must(t, err)
+	must.OK(t, err)
 	for kind, der := range map[string][]byte{"privkey": private, "pubkey": public, "cert": certificate} {
 		if der == nil {
 			continue
 		}
 		file := filepath.Join(t.TempDir(), kind)
-		must(t, os.WriteFile(file, der, 0o600))
+		must.OK(t, os.WriteFile(file, der, 0o600))
 		cmd := exec.CommandContext(t.Context(), need.Program(t, "pkcs11-tool"), "--module", u.Soft.Module, "--token-label", lab.Token,
 			"--login", "--pin", lab.PIN, "--write-object", file, "--type", kind, "--id", id, "--label", label)
 		cmd.Env = append(os.Environ(), "SOFTHSM2_CONF="+u.Soft.Conf)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/p11server"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
@@ -24,7 +25,7 @@ func TestForwardedToken(t *testing.T) {
 	socket := filepath.Join(u.Dir, "hsm.sock")
 	config := fmt.Sprintf("onlyModules: true\nmodules:\n- path: %s\n  env: {P11_KIT_SERVER_ADDRESS: 'unix:path=%s'}\n",
 		p11server.Client(t), socket)
-	must(t, os.WriteFile(filepath.Join(u.Home, "config.yaml"), []byte(config), 0o600))
+	must.OK(t, os.WriteFile(filepath.Join(u.Home, "config.yaml"), []byte(config), 0o600))
 	noServer := func() {
 		t.Helper()
 		res := u.ran(u.Kubehsm(t.Context(), "token", "list"))

@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
@@ -48,7 +49,7 @@ func TestTermsBindEveryDesk(t *testing.T) {
 	name := unique("alice")
 	tokenOf := func(text string) string {
 		k, err := ticket.Parse([]byte(text))
-		must(t, err)
+		must.OK(t, err)
 		return k.Token.Reveal()
 	}
 	_, _, text := hannah.ticket("--for", name, "--group", "dev", "--lifetime", "1h")
@@ -169,7 +170,7 @@ func TestRevokedIsNotApproved(t *testing.T) {
 		manifest := requestFor(t, request, user, "", 0)
 		if key != nil {
 			text, err := csr.NewRequest(lost, csr.Subject{User: user, Groups: []string{lab.FilersGroup}}, csr.RequestOptions{})
-			must(t, err)
+			must.OK(t, err)
 			manifest = strings.Replace(manifest, manifest[strings.Index(manifest, "  request: "):strings.Index(manifest,
 				"  signerName")],
 				"  request: "+base64.StdEncoding.EncodeToString(text)+"\n", 1)
@@ -186,11 +187,11 @@ func TestRevokedIsNotApproved(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, kind string, der []byte) string {
 		file := filepath.Join(dir, name)
-		must(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
+		must.OK(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 		return file
 	}
 	der, err := x509.MarshalPKCS8PrivateKey(lost)
-	must(t, err)
+	must.OK(t, err)
 	block, _ := pem.Decode([]byte(certificate))
 	byTheLost := func(request string) lab.Result {
 		return u.ran(u.Run(t.Context(), lab.Run{Stdin: requestFor(t, request, unique("joe"), "", 0),

@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
@@ -33,7 +34,7 @@ func (u *user) policiesWork() {
 func requestFor(t testing.TB, name, user, reason string, lifetime time.Duration, groups ...string) string {
 	t.Helper()
 	pem, err := csr.NewRequest(softwareKey(t), csr.Subject{User: user, Groups: groups}, csr.RequestOptions{})
-	must(t, err)
+	must.OK(t, err)
 	return requestOf(name, reason, lifetime, pem)
 }
 
@@ -115,7 +116,7 @@ func TestTicketIsForOneThing(t *testing.T) {
 	token := strings.TrimSpace(u.admin("get", "secret", "-n", "kube-system", "bootstrap-token-"+id, "-o",
 		"jsonpath={.data.token-secret}"))
 	secret, err := base64.StdEncoding.DecodeString(token)
-	must(t, err)
+	must.OK(t, err)
 	holder := func(stdin string, args ...string) lab.Result {
 		return u.ran(u.Run(t.Context(), lab.Run{Stdin: stdin, Env: []string{"KUBECONFIG=/dev/null"}}, u.Cluster.Kubectl(),
 			append([]string{"--server", u.Cluster.Server(), "--certificate-authority", u.Cluster.CAFile(), "--token",
@@ -146,10 +147,10 @@ func TestTicketIsForOneThing(t *testing.T) {
 	}
 	// A ticket that was rewritten is told from the one that was made.
 	forged, err := ticket.Parse([]byte(text))
-	must(t, err)
+	must.OK(t, err)
 	forged.Groups, forged.Lifetime = []string{"admins"}, 2*time.Hour
 	rewritten, err := forged.Reveal()
-	must(t, err)
+	must.OK(t, err)
 	if res := hannah.run("helpdesk", "approve", first, "--yes", "--words", "x", "--ticket", rewritten); res.Code != 1 ||
 		!strings.Contains(res.Stderr, "made for other terms") {
 		t.Errorf("a ticket that was rewritten: %s", res)
@@ -177,7 +178,7 @@ func TestTicketIsForOneThing(t *testing.T) {
 		{"--for", unique("eve"), "--group", "kubehsm:break-glass", "--lifetime", "1h"}} {
 		_, id, text := hannah.ticket(append(reserved, "--ttl", "1h")...)
 		k, err := ticket.Parse([]byte(text))
-		must(t, err)
+		must.OK(t, err)
 		name := unique("reserved")
 		if res := u.ran(u.Run(t.Context(), lab.Run{Stdin: requestFor(t, name, k.User, "x", time.Hour, k.Groups...),
 			Env: []string{"KUBECONFIG=/dev/null"}}, u.Cluster.Kubectl(),
@@ -248,12 +249,12 @@ func TestTicketForms(t *testing.T) {
 func readPrivate(t *testing.T, file string) string {
 	t.Helper()
 	info, err := os.Stat(file)
-	must(t, err)
+	must.OK(t, err)
 	if info.Mode().Perm() != 0o600 {
 		t.Errorf("the mode of %s is %v", file, info.Mode())
 	}
 	b, err := os.ReadFile(file)
-	must(t, err)
+	must.OK(t, err)
 	return string(b)
 }
 

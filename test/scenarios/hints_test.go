@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // commandIn is what follows "kubehsm" in the last command that a text names.
@@ -86,8 +87,8 @@ func TestHintsAfterAMove(t *testing.T) {
 	u := newUser(t, lab.Options{})
 	old := controlplane.BalancerForTest(t, "127.0.0.1:0", u.Cluster.Server())
 	b, err := os.ReadFile(u.Kubeconfig)
-	must(t, err)
-	must(t, os.WriteFile(u.Kubeconfig, []byte(strings.ReplaceAll(string(b), u.Cluster.Server(), old.URL())),
+	must.OK(t, err)
+	must.OK(t, os.WriteFile(u.Kubeconfig, []byte(strings.ReplaceAll(string(b), u.Cluster.Server(), old.URL())),
 		0o600))
 	u.enroll()
 	u.unlock()

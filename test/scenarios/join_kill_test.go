@@ -15,6 +15,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
@@ -93,8 +94,8 @@ func newMortal(t *testing.T) *user {
 	u := newJoiner(t, lab.Options{})
 	for _, name := range []string{"kubehsm", "kubectl-hsm"} {
 		path := filepath.Join(filepath.Dir(u.Binary), name)
-		must(t, os.Remove(path))
-		must(t, os.Link(killed.binary, path))
+		must.OK(t, os.Remove(path))
+		must.OK(t, os.Link(killed.binary, path))
 	}
 	return u
 }
@@ -156,7 +157,7 @@ func (u *user) mortal(line []string, stdin string, at int) []string {
 	res := run()
 	if lock := u.Kubeconfig + ".lock"; at == 0 && res.Code != 0 && strings.Contains(res.Stderr, lock) {
 		// Killed while it held the lock, which nobody may break unasked.
-		must(u.t, os.Remove(lock))
+		must.OK(u.t, os.Remove(lock))
 		res = run()
 	}
 	// Another lab of this machine may have the bridge's port for a moment.
@@ -199,10 +200,10 @@ func (u *user) wholeEnd(name string) end {
 		}
 	}
 	config, err := os.ReadFile(u.Kubeconfig)
-	must(u.t, err)
+	must.OK(u.t, err)
 	e.entries = strings.Count(string(config), "name: "+joined+"\n")
 	stored, err := filepath.Glob(filepath.Join(u.Home, "state", "enrollments", "*.json"))
-	must(u.t, err)
+	must.OK(u.t, err)
 	e.enrollments = len(stored)
 	who := u.kubectl("--context", joined, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
 	e.signedIn = who == name

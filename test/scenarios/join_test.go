@@ -16,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
@@ -42,7 +43,7 @@ func newJoiner(t *testing.T, o lab.Options) *user {
 		}
 		return u.ApplyRoles(ctx)
 	}))
-	must(t, once.(func() error)())
+	must.OK(t, once.(func() error)())
 	u.policiesWork()
 	return u
 }
@@ -61,10 +62,10 @@ func (u *user) newDesk(name string, groups ...string) *desk {
 	if name != "" {
 		file, err = u.Cluster.KubeconfigFor(name, groups...)
 	}
-	must(u.t, err)
+	must.OK(u.t, err)
 	home := u.t.TempDir()
-	must(u.t, os.Chmod(home, 0o700))
-	must(u.t, os.WriteFile(filepath.Join(home, "config.yaml"), []byte("onlyModules: true\n"), 0o600))
+	must.OK(u.t, os.Chmod(home, 0o700))
+	must.OK(u.t, os.WriteFile(filepath.Join(home, "config.yaml"), []byte("onlyModules: true\n"), 0o600))
 	return &desk{u, home, []string{"KUBECONFIG=" + file, "KUBEHSM_HOME=" + home}}
 }
 
@@ -127,7 +128,7 @@ func (d *desk) ticket(args ...string) (file, id, text string) {
 	m := parse[made](d.u.t, d.ok(append([]string{"helpdesk", "ticket", "-o", "json"}, args...)...))
 	t := m.Tickets[0]
 	file = filepath.Join(d.u.t.TempDir(), "ticket")
-	must(d.u.t, os.WriteFile(file, []byte(t.Ticket+"\n"), 0o600))
+	must.OK(d.u.t, os.WriteFile(file, []byte(t.Ticket+"\n"), 0o600))
 	return file, t.ID, t.Ticket
 }
 
@@ -144,7 +145,7 @@ func (u *user) keptNowhere(secret string) {
 		}
 		return err
 	})
-	must(u.t, err)
+	must.OK(u.t, err)
 }
 
 // Every step of a join that was interrupted is gone on with; the token is asked
@@ -173,11 +174,11 @@ func TestJoinResumes(t *testing.T) {
 		t.Errorf("with a ticket that is ended: %s", res)
 	}
 	pem := filepath.Join(t.TempDir(), "cert.pem")
-	must(t, os.WriteFile(pem, []byte(desk.ok("csr", "wait", request)), 0o600))
+	must.OK(t, os.WriteFile(pem, []byte(desk.ok("csr", "wait", request)), 0o600))
 	wrong := filepath.Join(t.TempDir(), "ca.pem")
 	ca, err := os.ReadFile(u.Cluster.CAFile())
-	must(t, err)
-	must(t, os.WriteFile(wrong, ca, 0o600))
+	must.OK(t, err)
+	must.OK(t, os.WriteFile(wrong, ca, 0o600))
 	if res := u.ran(u.Kubehsm(t.Context(), "join", "--name", joined, "--certificate", wrong, "--yes")); res.Code != 1 ||
 		!strings.Contains(res.Stderr, "for another key") {
 		t.Errorf("with somebody else's certificate: %s", res)
@@ -194,7 +195,7 @@ func TestJoinResumes(t *testing.T) {
 func (u *user) refused(text string) {
 	u.t.Helper()
 	k, err := ticket.Parse([]byte(text))
-	must(u.t, err)
+	must.OK(u.t, err)
 	poll.Until(u.t, "the ticket's token is refused", func() bool {
 		res := u.ran(u.Run(u.t.Context(), lab.Run{Env: []string{"KUBECONFIG=/dev/null"}}, u.Cluster.Kubectl(), "--server",
 			u.Cluster.Server(),
@@ -295,10 +296,8 @@ stringData:
 		Type string
 		Data map[string][]byte
 	}
-	if err := json.Unmarshal([]byte(u.admin("get", "secret", "-n", "kube-system", "bootstrap-token-"+id, "-o", "json")),
-		&kept); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(u.admin("get", "secret", "-n", "kube-system", "bootstrap-token-"+id, "-o", "json")),
+		&kept))
 	for key, want := range map[string]string{"token-id": id, "token-secret": secret, "description": "by us",
 		"usage-bootstrap-signing": "true", "usage-bootstrap-authentication": "true", "auth-extra-groups": "system:bootstrappers:kubehsm:tickets"} {
 		if string(kept.Data[key]) != want {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/term"
 )
 
@@ -35,7 +36,7 @@ func TestCrashedAgentHeals(t *testing.T) {
 	u := newUser(t, lab.Options{})
 	u.enroll()
 	old := u.agentStatus()
-	must(t, syscall.Kill(old.PID, syscall.SIGKILL))
+	must.OK(t, syscall.Kill(old.PID, syscall.SIGKILL))
 	s := u.terminal(u.Cluster.Kubectl(), "get", "namespaces", "-o", "name")
 	s.Answer(pinPrompt, lab.PIN)
 	s.WaitFor("namespace/default")
@@ -54,20 +55,20 @@ func TestKilledKubectl(t *testing.T) {
 	u := newUser(t, lab.Options{})
 	u.enroll()
 	text, err := os.ReadFile(u.Kubeconfig)
-	must(t, err)
+	must.OK(t, err)
 	shell, wrapped := filepath.Join(u.Dir, "shell"), filepath.Join(u.Dir, "wrapped")
-	must(t, os.WriteFile(shell, []byte("#!/bin/sh\n"+u.Plugin+" \"$@\"\nexit $?\n"), 0o700))
-	must(t, os.WriteFile(wrapped, []byte(strings.Replace(string(text), "command: "+u.Plugin, "command: "+shell, 1)), 0o600))
+	must.OK(t, os.WriteFile(shell, []byte("#!/bin/sh\n"+u.Plugin+" \"$@\"\nexit $?\n"), 0o700))
+	must.OK(t, os.WriteFile(wrapped, []byte(strings.Replace(string(text), "command: "+u.Plugin, "command: "+shell, 1)), 0o600))
 	for _, config := range []string{u.Kubeconfig, wrapped} {
 		u.kubehsm("agent", "lock")
 		s := u.terminal("/bin/sh", "-i")
 		s.Type(`sh -c 'echo $$ >first; KUBECONFIG=` + config + ` exec kubectl get namespaces -o name'` + "\n")
 		s.WaitFor(pinPrompt)
 		b, err := os.ReadFile(filepath.Join(u.Dir, "first"))
-		must(t, err)
+		must.OK(t, err)
 		pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
-		must(t, err)
-		must(t, syscall.Kill(pid, syscall.SIGKILL))
+		must.OK(t, err)
+		must.OK(t, syscall.Kill(pid, syscall.SIGKILL))
 		s.WaitFor("Killed")
 		s.Type("clear; kubectl get namespaces -o name\n")
 		s.WaitGone("Killed")
@@ -86,7 +87,7 @@ func TestStandardInputIsLeftToKubectl(t *testing.T) {
 	u.admin("create", "namespace", namespace)
 	u.kubehsm("agent", "lock")
 	in, w, err := os.Pipe()
-	must(t, err)
+	must.OK(t, err)
 	s := term.Run(t, term.Options{Path: u.Cluster.Kubectl(), Args: []string{"-n", namespace, "apply", "-f", "-"},
 		Dir: u.Dir, Env: u.Env(), Columns: 100, Rows: 30, Stdin: in})
 	in.Close()
@@ -151,9 +152,7 @@ func TestTwentyAtOnceAskOnce(t *testing.T) {
 	}
 	for _, out := range outs {
 		b, err := os.ReadFile(out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if !strings.Contains(string(b), "namespace/default") {
 			said, _ := os.ReadFile(strings.Replace(out, "out.", "err.", 1))
 			t.Errorf("%s: %q, %s", filepath.Base(out), b, said)

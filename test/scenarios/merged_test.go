@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // Parts of kubeconfigs. Each of them has a context of its own; both have "twin", which leads
@@ -198,9 +199,9 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: `+lab.User+`}
 			}
 		}
 	}
-	must(t, json.Unmarshal([]byte(config), &admin))
+	must.OK(t, json.Unmarshal([]byte(config), &admin))
 	ca, err := os.ReadFile(u.Cluster.CAFile())
-	must(t, err)
+	must.OK(t, err)
 	row := merged{paths: "a:far/b", files: map[string]string{"a": mergedOne, "pki/ca.crt": string(ca),
 		"far/client.crt": string(admin.Users[0].User.Certificate), "key.pem": string(admin.Users[0].User.Key),
 		"far/b": `apiVersion: v1
@@ -277,7 +278,7 @@ func (row merged) lay(t *testing.T) string {
 			}
 			err = os.WriteFile(path, []byte(text), mode)
 		}
-		must(t, err)
+		must.OK(t, err)
 	}
 	return dir
 }
@@ -299,7 +300,7 @@ func (row merged) run(u *user, program, dir string, args ...string) lab.Result {
 		args = append(args, a)
 	}
 	res, err := u.Run(u.t.Context(), lab.Run{Env: []string{"KUBECONFIG=" + strings.Join(paths, ":")}}, program, args...)
-	must(u.t, err)
+	must.OK(u.t, err)
 	return res
 }
 
@@ -404,7 +405,7 @@ func filesIn(t *testing.T, dir string) map[string]string {
 		}
 		return err
 	})
-	must(t, err)
+	must.OK(t, err)
 	return all
 }
 

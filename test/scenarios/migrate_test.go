@@ -11,13 +11,14 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 func publicKeyOf(t testing.TB, chain []byte) any {
 	t.Helper()
 	block, _ := pem.Decode(chain)
 	leaf, err := x509.ParseCertificate(block.Bytes)
-	must(t, err)
+	must.OK(t, err)
 	return leaf.PublicKey
 }
 
@@ -56,7 +57,7 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("after the deletion:\n%s", out)
 	}
 	text, err := os.ReadFile(u.Kubeconfig)
-	must(t, err)
+	must.OK(t, err)
 	if strings.Contains(string(text), "client-key-data") {
 		t.Error("the old key is still in the kubeconfig")
 	}
@@ -79,7 +80,7 @@ func TestPluginPolicy(t *testing.T) {
 	u.enroll()
 	file := filepath.Join(u.Dir, "kuberc")
 	const policy = "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\ncredentialPluginPolicy: Allowlist\ncredentialPluginAllowlist:\n- command: another\n"
-	must(t, os.WriteFile(file, []byte(policy), 0o600))
+	must.OK(t, os.WriteFile(file, []byte(policy), 0o600))
 	run := lab.Run{Env: []string{"KUBERC=" + file}}
 	if res := u.ran(u.Run(t.Context(), run, u.Cluster.Kubectl(), "get", "namespaces")); res.Code == 0 {
 		t.Fatal("kubectl does not heed the policy")
@@ -107,9 +108,7 @@ func TestUnenroll(t *testing.T) {
 	u.kubectl("auth", "whoami")
 	u.kubehsm("unenroll", enrolled, "--yes")
 	text, err := os.ReadFile(u.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if strings.Contains(string(text), enrolled) {
 		t.Errorf("the kubeconfig still names it:\n%s", text)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/term"
 )
 
@@ -40,8 +41,8 @@ func TestAgentOutlivesItsClients(t *testing.T) {
 	t.Run("a terminal that is closed", func(t *testing.T) {
 		terminal, err := term.Start(term.Options{Path: "/bin/bash", Args: []string{"--norc", "-i"}, Dir: u.Dir, Env: u.Env(),
 			Columns: 100, Rows: 30})
-		must(t, err)
-		must(t, terminal.Type("kubectl get namespaces --watch -o name\r"))
+		must.OK(t, err)
+		must.OK(t, terminal.Type("kubectl get namespaces --watch -o name\r"))
 		if err := terminal.Wait(t.Context(), func(f term.Frame) bool { return f.Contains("namespace/default") }); err != nil {
 			t.Error(err)
 		}
@@ -52,13 +53,13 @@ func TestAgentOutlivesItsClients(t *testing.T) {
 	})
 	for _, signal := range []syscall.Signal{syscall.SIGHUP, syscall.SIGPIPE} {
 		t.Run(signal.String(), func(t *testing.T) {
-			must(t, syscall.Kill(first.PID, signal))
+			must.OK(t, syscall.Kill(first.PID, signal))
 			serves(t)
 		})
 	}
 	t.Run("stopped and continued", func(t *testing.T) {
 		for _, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
-			must(t, syscall.Kill(first.PID, signal))
+			must.OK(t, syscall.Kill(first.PID, signal))
 		}
 		serves(t)
 	})

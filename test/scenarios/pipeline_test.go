@@ -12,13 +12,14 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // pinSource adds the source of the lab's only token to the user's configuration.
 func (u *user) pinSource(source string) {
 	u.t.Helper()
 	var list struct{ Tokens []hsm.TokenInfo }
-	must(u.t, json.Unmarshal([]byte(u.kubehsm("token", "list", "-o", "json")), &list))
+	must.OK(u.t, json.Unmarshal([]byte(u.kubehsm("token", "list", "-o", "json")), &list))
 	for _, info := range list.Tokens {
 		if info.Label != lab.Token {
 			continue
@@ -36,7 +37,7 @@ func TestPipeline(t *testing.T) {
 	u := newUser(t, lab.Options{})
 	pin := filepath.Join(u.Dir, "pin")
 	write := func(s string) {
-		must(t, os.WriteFile(pin, []byte(s+"\n"), 0o600))
+		must.OK(t, os.WriteFile(pin, []byte(s+"\n"), 0o600))
 	}
 	write(lab.PIN)
 	u.pinSource("file:" + pin)

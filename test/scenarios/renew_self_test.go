@@ -13,6 +13,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
@@ -20,10 +21,10 @@ import (
 func (u *user) certificate(r result) *x509.Certificate {
 	u.t.Helper()
 	text, err := os.ReadFile(filepath.Join(u.Home, "state", "certificates", r.Fingerprint, enrolled+".pem"))
-	must(u.t, err)
+	must.OK(u.t, err)
 	block, _ := pem.Decode(text)
 	c, err := x509.ParseCertificate(block.Bytes)
-	must(u.t, err)
+	must.OK(u.t, err)
 	return c
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // renewArgs renew with the approval of the admin.
@@ -46,7 +47,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: developers}]
 func (u *user) carriesPresent(request string) {
 	u.t.Helper()
 	var obj certificatesv1.CertificateSigningRequest
-	must(u.t, json.Unmarshal([]byte(u.admin("get", "csr", request, "-o", "json")), &obj))
+	must.OK(u.t, json.Unmarshal([]byte(u.admin("get", "csr", request, "-o", "json")), &obj))
 	der, err := base64.StdEncoding.DecodeString(obj.Annotations[clusterapi.PresentCertificate])
 	sum := sha256.Sum256(der)
 	if err != nil || hex.EncodeToString(sum[:]) != revocation.Used(obj.Spec.Extra) {
@@ -141,8 +142,8 @@ func (u *user) replaceCertificate(r result, from, to time.Time) {
 	u.t.Helper()
 	file := filepath.Join(u.Home, "state", "certificates", r.Fingerprint, enrolled+".pem")
 	chain, err := os.ReadFile(file)
-	must(u.t, err)
+	must.OK(u.t, err)
 	der, err := u.Cluster.SignClient(publicKeyOf(u.t, chain), r.User, r.Groups, from, to)
-	must(u.t, err)
-	must(u.t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	must.OK(u.t, err)
+	must.OK(u.t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
 }

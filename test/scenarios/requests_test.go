@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // request is what `csr show -o json` prints, as far as tests look at it.
@@ -71,7 +72,7 @@ func TestRequestsFromFilingToCollecting(t *testing.T) {
 	var f struct {
 		Forecast []struct{ ID, Verdict, Evidence string }
 	}
-	must(t, json.Unmarshal([]byte(u.kubehsm("csr", "forecast", "--key", key, "--user", name, "-o", "json")),
+	must.OK(t, json.Unmarshal([]byte(u.kubehsm("csr", "forecast", "--key", key, "--user", name, "-o", "json")),
 		&f))
 	got := map[string]string{}
 	for _, p := range f.Forecast {
@@ -163,9 +164,9 @@ func TestRequestsToACustomSigner(t *testing.T) {
 	}
 	// An approver for this signer alone.
 	role := unique("approver")
-	must(t, u.Cluster.Apply(t.Context(), fmt.Sprintf(approverManifest, role, signer)))
+	must.OK(t, u.Cluster.Apply(t.Context(), fmt.Sprintf(approverManifest, role, signer)))
 	approver, err := u.Cluster.KubeconfigFor(role)
-	must(t, err)
+	must.OK(t, err)
 	as := lab.Run{Env: []string{"KUBECONFIG=" + approver}}
 	u.ok(u.Run(t.Context(), as, u.Binary, "csr", "approve", r, "--yes", "--message", "known",
 		"--accept-risk", "user:"+name))
@@ -206,23 +207,23 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[1]s}]
 func (u *user) sign(name string) {
 	u.t.Helper()
 	raw, err := base64.StdEncoding.DecodeString(u.admin("get", "csr", name, "-o", "jsonpath={.spec.request}"))
-	must(u.t, err)
+	must.OK(u.t, err)
 	block, _ := pem.Decode(raw)
 	req, err := x509.ParseCertificateRequest(block.Bytes)
-	must(u.t, err)
+	must.OK(u.t, err)
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(u.t, err)
+	must.OK(u.t, err)
 	now := time.Now()
 	ca := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "small signer"},
 		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(48 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey)
-	must(u.t, err)
+	must.OK(u.t, err)
 	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: req.Subject, NotBefore: now.Add(-time.Minute),
 		NotAfter: now.Add(time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	der, err := x509.CreateCertificate(rand.Reader, leaf, ca, req.PublicKey, caKey)
-	must(u.t, err)
+	must.OK(u.t, err)
 	var chain []byte
 	for _, c := range [][]byte{der, caDER} {
 		chain = append(chain, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c})...)

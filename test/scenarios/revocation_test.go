@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
@@ -79,7 +80,7 @@ func TestRevocation(t *testing.T) {
 	}
 	u.admin("certificate", "approve", name)
 	file := filepath.Join(t.TempDir(), "certificate.pem")
-	must(t, os.WriteFile(file, []byte(admin.ok("csr", "wait", name)), 0o600))
+	must.OK(t, os.WriteFile(file, []byte(admin.ok("csr", "wait", name)), 0o600))
 	for range 2 { // the second changes nothing
 		admin.ok("helpdesk", "revoke", "--certificate", file, "--yes")
 	}
@@ -87,7 +88,7 @@ func TestRevocation(t *testing.T) {
 		t.Errorf("the list: %s", out)
 	}
 	mine := filepath.Join(t.TempDir(), "admin.pem")
-	must(t, os.WriteFile(mine, u.certificateIn(u.Cluster.AdminKubeconfig()), 0o600))
+	must.OK(t, os.WriteFile(mine, u.certificateIn(u.Cluster.AdminKubeconfig()), 0o600))
 	if res := admin.run("helpdesk", "revoke", "--certificate", mine, "--yes"); res.Code != 1 ||
 		!strings.Contains(res.Stderr, "is the one that you use") || !strings.Contains(res.Stderr, "--accept-risk=own,admin") {
 		t.Errorf("one's own certificate: %s", res)
@@ -98,7 +99,7 @@ func TestRevocation(t *testing.T) {
 func (u *user) certificateIn(file string) []byte {
 	u.t.Helper()
 	config, err := clientcmd.LoadFromFile(file)
-	must(u.t, err)
+	must.OK(u.t, err)
 	for _, a := range config.AuthInfos {
 		return a.ClientCertificateData
 	}

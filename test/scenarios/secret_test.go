@@ -15,6 +15,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // TestPINIsNowhere runs all that needs the PIN, and looks for it in every file
@@ -52,7 +53,7 @@ func TestPINIsNowhere(t *testing.T) {
 	}
 	agent := u.agentStatus().PID
 	seen, places, err := p.Stop()
-	must(t, err)
+	must.OK(t, err)
 	for _, place := range places {
 		t.Errorf("%s holds a PIN", place)
 	}
@@ -66,7 +67,7 @@ func TestPINIsNowhere(t *testing.T) {
 	files := 0
 	for _, root := range []string{u.Dir, c.Dir(), filepath.Dir(audit)} {
 		found, n, err := lab.FilesWith(root, lab.PIN, wrongPIN)
-		must(t, err)
+		must.OK(t, err)
 		for _, path := range found {
 			t.Errorf("%s holds a PIN", path)
 		}
@@ -93,7 +94,7 @@ func TestStartedToTalk(t *testing.T) {
 	u.kubectl("get", "namespaces")
 	u.kubehsm("agent", "stop")
 	found, n, err := lab.FilesWith(u.Home, "http2: ")
-	must(t, err)
+	must.OK(t, err)
 	if _, err := os.Stat(keys); len(found) > 0 || n < 5 || !os.IsNotExist(err) {
 		t.Errorf("%v of %d files, %v", found, n, err)
 	}
@@ -110,10 +111,10 @@ func TestPrivateKeyStaysInTheToken(t *testing.T) {
 		t.Fatalf("%s cannot be loaded", u.Soft.Module)
 	}
 	defer ctx.Destroy()
-	must(t, ctx.Initialize())
-	defer func() { must(t, ctx.Finalize()) }()
+	must.OK(t, ctx.Initialize())
+	defer func() { must.OK(t, ctx.Finalize()) }()
 	session, key := u.privateKey(t, ctx)
-	defer func() { must(t, ctx.CloseSession(session)) }()
+	defer func() { must.OK(t, ctx.CloseSession(session)) }()
 
 	for _, a := range []struct {
 		name string
@@ -125,7 +126,7 @@ func TestPrivateKeyStaysInTheToken(t *testing.T) {
 		{"CKA_LOCAL", p11.CKA_LOCAL, 1}, {"CKA_PRIVATE", p11.CKA_PRIVATE, 1},
 	} {
 		got, err := ctx.GetAttributeValue(session, key, []*p11.Attribute{p11.NewAttribute(a.kind, nil)})
-		must(t, err)
+		must.OK(t, err)
 		if len(got) != 1 || len(got[0].Value) != 1 || got[0].Value[0] != a.want {
 			t.Errorf("%s is %v, want %d", a.name, got[0].Value, a.want)
 		}
@@ -151,16 +152,16 @@ func TestCopiedHomeSignsInNowhere(t *testing.T) {
 	u.enroll()
 	u.kubectl("get", "namespaces")
 	found, files, err := lab.FilesWith(u.Home, "PRIVATE KEY")
-	must(t, err)
+	must.OK(t, err)
 	if files < 10 || len(found) != 1 || !strings.HasSuffix(found[0], "bridge/ca.pem") {
 		t.Errorf("of %d files these hold a private key: %v", files, found)
 	}
 
 	thief := newUser(t, lab.Options{})
-	must(t, copyHome(u.Home, thief.Home))
+	must.OK(t, copyHome(u.Home, thief.Home))
 	kubeconfig, err := os.ReadFile(u.Kubeconfig)
-	must(t, err)
-	must(t, os.WriteFile(thief.Kubeconfig, bytes.ReplaceAll(kubeconfig, []byte(u.Dir), []byte(thief.Dir)), 0o600))
+	must.OK(t, err)
+	must.OK(t, os.WriteFile(thief.Kubeconfig, bytes.ReplaceAll(kubeconfig, []byte(u.Dir), []byte(thief.Dir)), 0o600))
 	u.kubehsm("agent", "stop") // the agent has the port that the copy names, too
 	thief.wantFailure(thief.ran(thief.KubehsmPIN(t.Context(), lab.PIN, "unlock", enrolled)), 3, "", "token")
 	if res := thief.ran(thief.Kubectl(t.Context(), "get", "namespaces")); res.Code == 0 {
@@ -198,7 +199,7 @@ func TestAdministrationLocks(t *testing.T) {
 	const newPIN = "24680135"
 	u.secrets = append(u.secrets, newPIN)
 	for name, pin := range map[string]string{"old": lab.PIN, "new": newPIN} {
-		must(t, os.WriteFile(filepath.Join(u.Dir, name), []byte(pin+"\n"), 0o600))
+		must.OK(t, os.WriteFile(filepath.Join(u.Dir, name), []byte(pin+"\n"), 0o600))
 	}
 	u.ok(u.Run(t.Context(), lab.Run{}, "/bin/sh", "-c",
 		"cd "+u.Dir+" && kubehsm token pin change --pin-fd 3 --new-pin-fd 4 3<old 4<new"))
@@ -214,14 +215,14 @@ func TestAdministrationLocks(t *testing.T) {
 func (u *user) privateKey(t *testing.T, ctx *p11.Ctx) (p11.SessionHandle, p11.ObjectHandle) {
 	t.Helper()
 	slots, err := ctx.GetSlotList(true)
-	must(t, err)
+	must.OK(t, err)
 	session, err := ctx.OpenSession(slots[0], p11.CKF_SERIAL_SESSION|p11.CKF_RW_SESSION)
-	must(t, err)
-	must(t, ctx.Login(session, p11.CKU_USER, lab.PIN))
-	must(t, ctx.FindObjectsInit(session, []*p11.Attribute{p11.NewAttribute(p11.CKA_CLASS, p11.CKO_PRIVATE_KEY)}))
+	must.OK(t, err)
+	must.OK(t, ctx.Login(session, p11.CKU_USER, lab.PIN))
+	must.OK(t, ctx.FindObjectsInit(session, []*p11.Attribute{p11.NewAttribute(p11.CKA_CLASS, p11.CKO_PRIVATE_KEY)}))
 	keys, _, err := ctx.FindObjects(session, 10)
-	must(t, err)
-	must(t, ctx.FindObjectsFinal(session))
+	must.OK(t, err)
+	must.OK(t, ctx.FindObjectsFinal(session))
 	if len(keys) != 1 {
 		t.Fatalf("%d private keys", len(keys))
 	}
@@ -235,16 +236,9 @@ func (u *user) wrapping(t *testing.T, ctx *p11.Ctx, session p11.SessionHandle, k
 		p11.NewAttribute(p11.CKA_CLASS, p11.CKO_SECRET_KEY), p11.NewAttribute(p11.CKA_VALUE_LEN, 32),
 		p11.NewAttribute(p11.CKA_WRAP, true), p11.NewAttribute(p11.CKA_TOKEN, false),
 	})
-	must(t, err)
+	must.OK(t, err)
 	wrapped, err := ctx.WrapKey(session, []*p11.Mechanism{p11.NewMechanism(p11.CKM_AES_KEY_WRAP_PAD, nil)}, thief, key)
 	if err == nil || len(wrapped) != 0 {
 		t.Errorf("the private key was wrapped: %d bytes", len(wrapped))
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // snapshot is the content of files, by path.
@@ -37,7 +39,7 @@ func (u *user) files(paths ...string) snapshot {
 			s[p] = fmt.Sprintf("%v %x", info.Mode(), sha256.Sum256(b))
 			return nil
 		})
-		must(u.t, err)
+		must.OK(u.t, err)
 	}
 	return s
 }
@@ -71,7 +73,7 @@ func (u *user) enrollments() []string {
 func (u *user) keys() []string {
 	u.t.Helper()
 	objects, err := filepath.Glob(filepath.Join(u.Soft.Tokens, "*", "*.object"))
-	must(u.t, err)
+	must.OK(u.t, err)
 	return slices.DeleteFunc(objects, func(p string) bool { return strings.HasSuffix(p, "token.object") })
 }
 
@@ -84,7 +86,7 @@ func (u *user) nothingHalfWritten() {
 		}
 	}
 	beside, err := filepath.Glob(u.Kubeconfig + "?*")
-	must(u.t, err)
+	must.OK(u.t, err)
 	for _, p := range beside {
 		u.t.Errorf("left beside the kubeconfig: %s", p)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // TestCalledByAWindow: a program with windows has a PATH with nothing in it and no
@@ -34,16 +35,16 @@ func TestCalledByAWindow(t *testing.T) {
 		asked, lab.PIN)
 	config := filepath.Join(u.Home, "config.yaml")
 	before, err := os.ReadFile(config)
-	must(t, err)
+	must.OK(t, err)
 	for path, content := range map[string]string{window: script, config: string(before) + "pinentry: " + window + "\n"} {
-		must(t, os.WriteFile(path, []byte(content), 0o700))
+		must.OK(t, os.WriteFile(path, []byte(content), 0o700))
 	}
-	must(t, os.Chmod(config, 0o600))
+	must.OK(t, os.Chmod(config, 0o600))
 	if res := kubectl(); res.Code != 0 || !strings.Contains(res.Stdout, "namespace/default") {
 		t.Errorf("with pinentry: %s", res)
 	}
 	said, err := os.ReadFile(asked)
-	must(t, err)
+	must.OK(t, err)
 	if n := strings.Count(string(said), "GETPIN"); n != 1 || !strings.Contains(string(said), enrolled) {
 		t.Errorf("asked %d times:\n%s", n, said)
 	}

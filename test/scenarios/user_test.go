@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/term"
 )
 
@@ -41,7 +42,7 @@ func (u *user) in(t *testing.T) *user { return &user{u.Lab, t, u.secrets} }
 // ran is the result of a program that could be run.
 func (u *user) ran(res lab.Result, err error) lab.Result {
 	u.t.Helper()
-	must(u.t, err)
+	must.OK(u.t, err)
 	return res
 }
 
@@ -70,7 +71,7 @@ func (u *user) kubectl(args ...string) string {
 func (u *user) admin(args ...string) string {
 	u.t.Helper()
 	out, err := u.Cluster.Admin(u.t.Context(), "", args...)
-	must(u.t, err)
+	must.OK(u.t, err)
 	return out
 }
 
@@ -127,7 +128,7 @@ func (u *user) configure(lines string) {
 		_, err = f.WriteString(lines)
 		err = errors.Join(err, f.Close())
 	}
-	must(u.t, err)
+	must.OK(u.t, err)
 }
 
 // unlock gives the agent the PIN.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // patience bounds every wait of a [Session]: a healthy program needs a fraction
@@ -27,9 +29,7 @@ type Session struct {
 func Run(t testing.TB, o Options) *Session {
 	t.Helper()
 	terminal, err := Start(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := &Session{Terminal: terminal, t: t}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -86,9 +86,7 @@ func (s *Session) WaitUntil(what string, is func(Frame) bool, about ...string) {
 // Type sends text.
 func (s *Session) Type(text string) {
 	s.t.Helper()
-	if err := s.Terminal.Type(text); err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, s.Terminal.Type(text))
 }
 
 // Press sends keys.
@@ -111,17 +109,13 @@ func (s *Session) Answer(prompt, secret string) {
 // TypeHidden types a secret. That it is not shown is checked at the end.
 func (s *Session) TypeHidden(secret string) {
 	s.t.Helper()
-	if err := s.TypeSecret(secret); err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, s.TypeSecret(secret))
 }
 
 // Resize changes the size.
 func (s *Session) Resize(columns, rows int) {
 	s.t.Helper()
-	if err := s.Terminal.Resize(columns, rows); err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, s.Terminal.Resize(columns, rows))
 }
 
 // Exit waits for the end and returns the exit code.

@@ -5,6 +5,8 @@ package term
 import (
 	"os"
 	"testing"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 func shell(t *testing.T, script string, o Options) *Session {
@@ -56,19 +58,11 @@ func TestSecrets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			// Not a Session: its end would fail this test, as it should.
 			s, err := Start(Options{Path: "/bin/sh", Args: []string{"-c", script}, Env: []string{"PATH=" + os.Getenv("PATH")}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer s.Close()
-			if err := s.Wait(t.Context(), func(f Frame) bool { return f.Contains("PIN:") }); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.TypeSecret(secret + "\r"); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.TypeSecret(secret); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, s.Wait(t.Context(), func(f Frame) bool { return f.Contains("PIN:") }))
+			must.OK(t, s.TypeSecret(secret+"\r"))
+			must.OK(t, s.TypeSecret(secret))
 			if _, err := s.ExitCode(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -8,18 +8,15 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // TestTableIsCurrent: docs/tokens.md is what the results make of it.
 func TestTableIsCurrent(t *testing.T) {
 	root, err := Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want, err := Document(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	have, err := os.ReadFile(filepath.Join(root, "docs", "tokens.md"))
 	if err != nil || string(have) != want {
 		t.Errorf("docs/tokens.md is not current (%v): run `go run ./test/tokens/table`", err)

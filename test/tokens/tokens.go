@@ -18,6 +18,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // The kinds of tokens, each a folder.
@@ -94,19 +95,13 @@ func record(t *testing.T, kind, name string, c Column, complete bool) {
 		return
 	}
 	root, err := Root()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want, err := json.MarshalIndent(c, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want = append(want, '\n')
 	path := Path(root, kind, name)
 	if os.Getenv(writeVar) == "write" {
-		if err := os.WriteFile(path, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, want, 0o644))
 		return
 	}
 	have, err := os.ReadFile(path)

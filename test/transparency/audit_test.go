@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // chance is what kubectl takes at random or in any order, and what holds a time
@@ -51,9 +53,7 @@ func (a *audit) now() mark {
 func (a *audit) requests(t testing.TB, w way, from mark) []string {
 	t.Helper()
 	b, err := os.ReadFile(a.log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var all []string
 	for line := range bytes.Lines(b[from.size:]) {
 		var e struct {

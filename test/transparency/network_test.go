@@ -27,6 +27,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/need"
 	"github.com/kubehsm/kubehsm/test/poll"
 	"github.com/kubehsm/kubehsm/test/term"
@@ -178,9 +179,7 @@ type networks struct {
 
 func (n *networks) must(err error) {
 	n.t.Helper()
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must.OK(n.t, err)
 }
 
 func (n *networks) add(a controlplane.AddedAPIServer) string {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
@@ -59,9 +60,7 @@ func (s *stage) in(t *testing.T) *stage {
 func newStage(t *testing.T) *stage {
 	dir := t.TempDir()
 	a := &audit{policy: filepath.Join(dir, "policy.yaml"), log: filepath.Join(dir, "audit.log")}
-	if err := a.writePolicy(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, a.writePolicy())
 	c := controlplane.StartForTest(t, controlplane.Options{APIServerFlags: append(a.flags(), patientQueues)})
 	s := &stage{Person: lab.ForTest(t, lab.Options{Cluster: c}), audit: a}
 	s.Must(c.Apply(t.Context(), groupRights))

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/need"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
@@ -38,9 +39,7 @@ func TestYubicoPIVTool(t *testing.T) {
 	pub := filepath.Join(t.TempDir(), "pub.pem")
 	output(t, "yubico-piv-tool", "-a", "generate", "-s", "9a", "-A", "ECCP256", "--touch-policy=cached", "-o", pub)
 	b, err := os.ReadFile(pub)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	block, _ := pem.Decode(b)
 	if der, err := x509.MarshalPKIXPublicKey(card.Public(0x9a)); err != nil || block == nil ||
 		!bytes.Equal(der, block.Bytes) {

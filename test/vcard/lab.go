@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/need"
 )
 
@@ -83,9 +84,7 @@ func ForTest(t testing.TB) *Lab {
 	need.Program(t, "pcscd")
 	need.File(t, libraries...)
 	lab, err := start(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(lab.Close)
 	return lab
 }
@@ -234,17 +233,13 @@ func (l *Lab) Pull(slot int) error {
 // Insert is [Lab.Put] for tests.
 func (l *Lab) Insert(t testing.TB, slot int, card *Card) {
 	t.Helper()
-	if err := l.Put(slot, card); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.Put(slot, card))
 }
 
 // Remove is [Lab.Pull] for tests.
 func (l *Lab) Remove(t testing.TB, slot int) {
 	t.Helper()
-	if err := l.Pull(slot); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.Pull(slot))
 }
 
 // Yank pulls the card out of reader slot without waiting for anybody, as a

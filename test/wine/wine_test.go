@@ -19,6 +19,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/poll"
 	"github.com/kubehsm/kubehsm/test/term"
 	"github.com/kubehsm/kubehsm/test/vcard"
@@ -65,13 +66,13 @@ func newPerson(t *testing.T) *person {
 	t.Helper()
 	vcard.Private(t)
 	p := &person{t: t, root: os.Getenv("KUBEHSM_WINE"), cluster: controlplane.ForTest(t)}
-	must(t, lab.Rights(t.Context(), p.cluster))
+	must.OK(t, lab.Rights(t.Context(), p.cluster))
 	readers := vcard.ForTest(t)
 	p.card = vcard.New(vcard.Config{Serial: 12345678})
 	readers.Insert(t, 0, p.card)
 	dir := t.TempDir()
 	p.kubeconfig = filepath.Join(dir, "kubeconfig")
-	must(t, p.cluster.WriteKubeconfig(p.kubeconfig, lab.Context, lab.Filer, lab.FilersGroup))
+	must.OK(t, p.cluster.WriteKubeconfig(p.kubeconfig, lab.Context, lab.Filer, lab.FilersGroup))
 	p.env = []string{
 		"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + dir, "XDG_RUNTIME_DIR=" + dir, "TERM=xterm-256color",
 		"WINEPREFIX=" + filepath.Join(dir, "wine"), "WINEDEBUG=-all", "WINEPATH=" + windows(programs),
@@ -166,13 +167,6 @@ func (p *person) exits(s *term.Session) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // contains checks what a program has said.
 func (p *person) contains(said string, want ...string) {
 	p.t.Helper()
@@ -222,7 +216,7 @@ func TestWindows(t *testing.T) {
 	p.contains(p.ok("kubectl", "get", "namespaces", "-o", "name"), "namespace/default\n")
 
 	res, err := p.run("kubehsm", "doctor", "--all")
-	must(t, err)
+	must.OK(t, err)
 	t.Logf("%s", res)
 	for _, unix := range []string{"sudo", "chmod", "/usr/", ".local"} {
 		if strings.Contains(res.Stdout, unix) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 func TestSlots(t *testing.T) {
@@ -24,9 +25,7 @@ func TestSlots(t *testing.T) {
 		if err == nil {
 			cert, err = x509.ParseCertificate(der)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return cert
 	}
 	card := hsm.URI{Scheme: hsm.SchemePIV, Serial: "1", Slot: "9a"}
@@ -91,9 +90,7 @@ func TestSlots(t *testing.T) {
 func newKey(t *testing.T) *ecdsa.PrivateKey {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return k
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/settings"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/prompt"
 )
@@ -22,9 +23,7 @@ import (
 func TestBadInput(t *testing.T) {
 	folder := t.TempDir()
 	library := filepath.Join(folder, "library.so")
-	if err := os.WriteFile(library, []byte("no code"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(library, []byte("no code"), 0o600))
 	fake := hsmtest.NewFake(hsm.SchemePKCS11)
 	fake.Add(hsmtest.FakeOptions{Label: "there"})
 	digest := func(n int) string { return base64.StdEncoding.EncodeToString(make([]byte, n)) }

@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/settings"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/prompt"
 )
 
@@ -17,9 +18,7 @@ import (
 // tokens that it leaves out.
 func TestKeepsToOnlyModules(t *testing.T) {
 	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, "config.yaml"), []byte("onlyModules: true\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(folder, "config.yaml"), []byte("onlyModules: true\n"), 0o600))
 	env := map[string]string{
 		"KUBEHSM_HOME": folder,
 		"EXTERNAL_SIGNER_PLUGIN_CONFIG": `{"apiVersion":"external-signer.authentication.k8s.io/v1alpha1","kind":"CertificateRequest",` +

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/record"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 type thing struct {
@@ -64,9 +65,7 @@ func TestReplaceable(t *testing.T) {
 	}
 	for data, newer := range map[string]bool{`{"name":"a"}`: false, `{"version":2,"needs":1,"name":"a"}`: true,
 		`{"na`: false} {
-		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(data), 0o600))
 		if err := one.Replaceable(path); errors.Is(err, record.ErrNewer) != newer || (err != nil) != newer {
 			t.Errorf("%s: %v", data, err)
 		}
@@ -76,9 +75,7 @@ func TestReplaceable(t *testing.T) {
 func TestNames(t *testing.T) {
 	dir := t.TempDir()
 	for _, n := range []string{"b.json", "a.json", ".hidden.json", "a.lock", ".a.json.tmp-1"} {
-		if err := os.WriteFile(filepath.Join(dir, n), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, n), nil, 0o600))
 	}
 	if got, err := record.Names(dir); err != nil || !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("%v, %v", got, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/godbus/dbus/v5"
 
 	"github.com/kubehsm/kubehsm/test/logind"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
@@ -131,9 +132,7 @@ func TestImpostor(t *testing.T) {
 	r.watches()
 	c := r.bus.Connect()
 	var names []string
-	if err := c.BusObject().Call(busName+".ListNames", 0).Store(&names); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.BusObject().Call(busName+".ListNames", 0).Store(&names))
 	told := 0
 	for _, to := range names {
 		if to[0] != ':' {
@@ -146,9 +145,7 @@ func TestImpostor(t *testing.T) {
 			// Whoever believes it takes this for the owner's.
 			signalTo(to, loginPath, manager, "PrepareForSleep", true),
 		} {
-			if err := c.Send(m, nil).Err; err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.Send(m, nil).Err)
 			told++
 		}
 	}
@@ -241,9 +238,7 @@ func TestBusComesBack(t *testing.T) {
 func TestDeafBus(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bus")
 	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer l.Close()
 	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path="+path)
 	defer func(before time.Duration) { patience = before }(patience)

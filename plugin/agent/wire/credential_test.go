@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // FuzzCredential: encoding/json reads what AppendJSON writes as what it writes itself, of every field.
@@ -22,16 +24,12 @@ func FuzzCredential(f *testing.F) {
 			}
 		}
 		theirs, err := json.Marshal(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		ours := c.AppendJSON(nil)
 		if err := json.Unmarshal(ours, &got); err != nil {
 			t.Fatalf("%v in %q", err, ours)
 		}
-		if err := json.Unmarshal(theirs, &want); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal(theirs, &want))
 		if got != want {
 			t.Errorf("%q is read as %+v, not as %+v", ours, got, want)
 		}

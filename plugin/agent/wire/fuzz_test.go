@@ -6,6 +6,8 @@ import (
 	"io"
 	"runtime"
 	"testing"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // FuzzReadFrame: what is read is a frame that is written the same, nothing is read beyond
@@ -33,9 +35,7 @@ func FuzzReadFrame(f *testing.F) {
 			return
 		}
 		var again bytes.Buffer
-		if err := WriteFrame(&again, frame.Kind, frame.Payload); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, WriteFrame(&again, frame.Kind, frame.Payload))
 		if n := len(data) - r.Len(); !bytes.Equal(again.Bytes(), data[:n]) {
 			t.Errorf("%q of %q is written %q", data[:n], data, again.Bytes())
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/neighbours"
 )
 
@@ -21,9 +22,7 @@ func TestTurns(t *testing.T) {
 	first, second, _ := neighbours.Start(t)
 	c := exec.Command("sleep", "600")
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Start())
 	defer func() { _ = c.Process.Kill(); _ = c.Wait() }()
 	elsewhere := process.Of(c.Process.Pid) // without a terminal
 	synctest.Test(t, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 	"github.com/kubehsm/kubehsm/test/externalsigner/kit"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/need"
 	"github.com/kubehsm/kubehsm/test/term"
 	"github.com/kubehsm/kubehsm/test/vcard"
@@ -41,12 +42,8 @@ func TestCard(t *testing.T) {
 	need.Program(t, "softhsm2-util")
 	cluster := controlplane.ForTest(t)
 	l, err := lab.New(t.TempDir(), lab.Options{Binary: programs.Kubehsm, Cluster: cluster})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(lab.Rights(t.Context(), cluster), cluster.RunPod(t.Context(), "default", "web")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, errors.Join(lab.Rights(t.Context(), cluster), cluster.RunPod(t.Context(), "default", "web")))
 	readers := vcard.ForTest(t)
 	card := vcard.New(vcard.Config{})
 	card.SetPIN(pin)
@@ -55,9 +52,7 @@ func TestCard(t *testing.T) {
 		"9e": hsm.Ed25519} {
 		t.Run(string(a), func(t *testing.T) {
 			uri := certify(t, cluster, slot, a)
-			if err := kit.Configure(l, map[string]string{"pathExec": l.Binary, "uri": uri}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, kit.Configure(l, map[string]string{"pathExec": l.Binary, "uri": uri}))
 			for _, c := range []struct {
 				args []string
 				says string
@@ -93,9 +88,7 @@ func certify(t *testing.T, cluster *controlplane.Cluster, slot string, a hsm.Alg
 		}
 	}()
 	token, err := driver.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePIV})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() {
 		if err := token.Close(); err != nil {
 			t.Error(err)
@@ -105,20 +98,12 @@ func certify(t *testing.T, cluster *controlplane.Cluster, slot string, a hsm.Alg
 		hsm.ManagementKey: hex.EncodeToString(vcard.DefaultManagementKey())})
 	made, err := token.Generate(t.Context(),
 		hsm.GenerateOptions{Slot: slot, Algorithm: a, PIN: hsm.PINAlways, Touch: hsm.TouchNever}, typing)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	der, err := cluster.SignClient(made.Key.Public, string(a), []string{lab.DevelopersGroup}, time.Now().Add(-time.Minute),
 		time.Now().Add(time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := token.StoreCertificate(t.Context(), made.URI, cert, typing); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, token.StoreCertificate(t.Context(), made.URI, cert, typing))
 	return made.URI.String()
 }

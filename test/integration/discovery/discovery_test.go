@@ -17,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 func TestFromTokenToIdentity(t *testing.T) {
@@ -26,18 +27,14 @@ func TestFromTokenToIdentity(t *testing.T) {
 		r.Groups = []string{"system:bootstrappers:kubehsm:test"}
 	})
 	info, err := discovery.Discover(t.Context(), l.byToken(r.Token))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if info.Server != l.cluster.Server() || !bytes.Contains(l.ca, bytes.TrimSpace(info.CAData)) ||
 		info.TLSServerName != "" || info.ProxyURL != "" {
 		t.Errorf("discovered %+v", info)
 	}
 	// What was discovered is good for the next step of a join.
 	user, groups, err := l.bearer(info, r.Token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if user != r.Token.User() {
 		t.Errorf("the API server takes the token for %q", user)
 	}
@@ -57,9 +54,7 @@ func TestFromTokenToIdentity(t *testing.T) {
 func TestTokenMadeAfterTheQuestion(t *testing.T) {
 	l := newLab(t)
 	token, err := bootstraptoken.Generate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	o := l.byToken(token)
 	waited := false
 	o.Waiting = func(reason error) {
@@ -78,9 +73,7 @@ func TestAnonymousAccessOff(t *testing.T) {
 	l := newLab(t)
 	r := l.create(func(*bootstraptoken.Record) {})
 	info, err := discovery.Discover(t.Context(), l.byToken(r.Token))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	l.admin("delete", "rolebinding", "-n", "kube-public", "kubeadm:bootstrap-signer-clusterinfo")
 	defer l.publish(l.ca)
 	l.eventually("the right is withdrawn", func(ctx context.Context) error {
@@ -109,9 +102,7 @@ func TestExpiry(t *testing.T) {
 	}
 	r.Expires = time.Now().Add(-time.Minute)
 	manifest, err := r.Manifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	l.apply(string(manifest))
 	l.eventually("the expired token is deleted", func(ctx context.Context) error {
 		_, err := l.tokens.Get(ctx, r.Token.ID())
@@ -148,22 +139,16 @@ func TestTokenLife(t *testing.T) {
 	}
 	// One made by hand from the manifest, and an impostor whose name is not its ID's.
 	byHand, err := bootstraptoken.Generate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	manifest, err := bootstraptoken.Record{Token: byHand, Usages: bootstraptoken.KnownUsages()}.Manifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	l.apply(string(manifest))
 	defer l.admin("delete", "secret", "-n", "kube-system", bootstraptoken.SecretName(byHand.ID()))
 	l.apply(strings.Replace(string(manifest), bootstraptoken.SecretName(byHand.ID()), "bootstrap-token-impost", 1))
 	defer l.admin("delete", "secret", "-n", "kube-system", "bootstrap-token-impost")
 
 	records, ignored, err := l.tokens.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, want := range []bootstraptoken.Token{r.Token, byHand} {
 		if !slices.ContainsFunc(records, func(r bootstraptoken.Record) bool { return r.Token.Equal(want) }) {
 			t.Errorf("%s is not listed", want)
@@ -175,17 +160,11 @@ func TestTokenLife(t *testing.T) {
 	}
 
 	nobody, err := l.cluster.KubeconfigFor("nobody")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	config, err := clientcmd.BuildConfigFromFlags("", nobody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	theirs, err := bootstraptoken.NewClient(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, _, err := theirs.List(t.Context()); !errors.Is(err, bootstraptoken.ErrForbidden) {
 		t.Errorf("list as nobody: %v", err)
 	}
@@ -193,9 +172,7 @@ func TestTokenLife(t *testing.T) {
 		t.Errorf("create as nobody: %v", err)
 	}
 
-	if err := l.tokens.Delete(t.Context(), r.Token.ID()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.tokens.Delete(t.Context(), r.Token.ID()))
 	if err := l.tokens.Delete(t.Context(), r.Token.ID()); !errors.Is(err, bootstraptoken.ErrNotFound) {
 		t.Errorf("delete again: %v", err)
 	}

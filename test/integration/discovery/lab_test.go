@@ -22,6 +22,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/test/controlplane"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 func TestMain(m *testing.M) { os.Exit(controlplane.Main(m)) }
@@ -45,9 +46,7 @@ func newLab(t *testing.T) *lab {
 		t.Fatal(err)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", l.cluster.AdminKubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if l.tokens, err = bootstraptoken.NewClient(config); err != nil {
 		t.Fatal(err)
 	}
@@ -57,17 +56,13 @@ func newLab(t *testing.T) *lab {
 
 func (l *lab) apply(manifest string) {
 	l.t.Helper()
-	if err := l.cluster.Apply(l.t.Context(), manifest); err != nil {
-		l.t.Fatal(err)
-	}
+	must.OK(l.t, l.cluster.Apply(l.t.Context(), manifest))
 }
 
 func (l *lab) admin(args ...string) string {
 	l.t.Helper()
 	out, err := l.cluster.Admin(l.t.Context(), "", args...)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	must.OK(l.t, err)
 	return out
 }
 
@@ -107,17 +102,13 @@ func (l *lab) eventually(what string, try func(context.Context) error) {
 func (l *lab) create(change func(*bootstraptoken.Record)) bootstraptoken.Record {
 	l.t.Helper()
 	token, err := bootstraptoken.Generate()
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	must.OK(l.t, err)
 	r := bootstraptoken.Record{Token: token, Usages: bootstraptoken.KnownUsages()}
 	if r.Expires, err = bootstraptoken.ExpiresIn(time.Now(), time.Hour); err != nil {
 		l.t.Fatal(err)
 	}
 	change(&r)
-	if err := l.tokens.Create(l.t.Context(), r); err != nil {
-		l.t.Fatal(err)
-	}
+	must.OK(l.t, l.tokens.Create(l.t.Context(), r))
 	l.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -131,9 +122,7 @@ func (l *lab) create(change func(*bootstraptoken.Record)) bootstraptoken.Record 
 func (l *lab) pins() []discovery.Pin {
 	l.t.Helper()
 	pins, err := discovery.PinsOf(l.ca)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	must.OK(l.t, err)
 	return pins
 }
 
@@ -141,9 +130,7 @@ func (l *lab) pins() []discovery.Pin {
 func (l *lab) byToken(token bootstraptoken.Token) discovery.Options {
 	l.t.Helper()
 	u, err := url.Parse(l.cluster.Server())
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	must.OK(l.t, err)
 	return discovery.Options{
 		Endpoint: u.Host, Token: token, Pins: l.pins(), SignatureWait: patience, Limits: discovery.Limits{Timeout: patience},
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/need"
 	"github.com/kubehsm/kubehsm/test/p11server"
 	"github.com/kubehsm/kubehsm/test/poll"
@@ -52,7 +53,7 @@ func authority(
 ) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	must.OK(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(5, 0, 0), IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign}
@@ -60,9 +61,9 @@ func authority(
 		parent, by = template, key
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), by)
-	must(t, err)
+	must.OK(t, err)
 	cert, err := x509.ParseCertificate(der)
-	must(t, err)
+	must.OK(t, err)
 	return cert, key
 }
 
@@ -79,7 +80,7 @@ func (c *company) issueUntil(t testing.TB, end time.Time, who string, key crypto
 		NotBefore: end.AddDate(-2, 0, 0), NotAfter: end,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: uses}
 	der, err := x509.CreateCertificate(rand.Reader, template, c.issuer, key.Public(), c.issuerKey)
-	must(t, err)
+	must.OK(t, err)
 	return der
 }
 
@@ -92,7 +93,7 @@ func fill(t testing.TB, slot string, key crypto.Signer, certificate []byte, more
 	t.Helper()
 	if key != nil {
 		der, err := x509.MarshalPKCS8PrivateKey(key)
-		must(t, err)
+		must.OK(t, err)
 		pivTool(t, encoded("PRIVATE KEY", der), append(more, "-a", "import-key", "-s", slot)...)
 	}
 	pivTool(t, encoded("CERTIFICATE", certificate), "-a", "import-certificate", "-s", slot)
@@ -102,7 +103,7 @@ func pivTool(t testing.TB, in []byte, args ...string) {
 	t.Helper()
 	if in != nil {
 		file := filepath.Join(t.TempDir(), "in.pem")
-		must(t, os.WriteFile(file, in, 0o600))
+		must.OK(t, os.WriteFile(file, in, 0o600))
 		args = append(args, "-i", file)
 	}
 	if out, err := exec.Command(need.Program(t, "yubico-piv-tool"), args...).CombinedOutput(); err != nil {
@@ -136,7 +137,7 @@ func TestCompanyCard(t *testing.T) {
 		"--clusterrole=view",
 		"--group=staff",
 	)
-	must(t, err)
+	must.OK(t, err)
 	t.Run("chain on the card", func(t *testing.T) {
 		p := newHolder(t, corp, cluster, true)
 		p.signsIn("piv:serial=7654321", pinPrompt, 1)
@@ -144,7 +145,7 @@ func TestCompanyCard(t *testing.T) {
 	t.Run("chain in a file, PIN policy always", func(t *testing.T) {
 		p := newHolder(t, corp, cluster, false, "--pin-policy=always")
 		refused, err := p.Kubehsm(t.Context(), "enroll", "--use-certificate", "--key", "piv:serial=7654321;slot=9a", "--yes")
-		must(t, err)
+		must.OK(t, err)
 		if refused.Code == 0 || !strings.Contains(refused.Stderr, "--chain FILE") {
 			t.Errorf("without the chain: %s", refused)
 		}
@@ -156,10 +157,10 @@ func TestCompanyCard(t *testing.T) {
 	})
 	t.Run("OpenSC", func(t *testing.T) {
 		p := newHolder(t, corp, cluster, false)
-		must(t, os.WriteFile(filepath.Join(p.Home, "config.yaml"),
+		must.OK(t, os.WriteFile(filepath.Join(p.Home, "config.yaml"),
 			[]byte("onlyModules: true\nmodules:\n- path: "+p11server.Library(t, "opensc-pkcs11.so")+"\n"), 0o600))
 		refused, err := p.Kubehsm(t.Context(), "enroll", "--yes")
-		must(t, err)
+		must.OK(t, err)
 		if refused.Code == 0 || !strings.Contains(refused.Stderr, "does not accept certificates of this issuer") ||
 			!strings.Contains(refused.Stderr, "--chain FILE") {
 			t.Errorf("without the chain: %s", refused)
@@ -180,7 +181,7 @@ func (p *person) several(corp *company) {
 	keys := map[string]crypto.Signer{}
 	for _, slot := range []string{"9d", "9e"} {
 		key, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
-		must(t, err)
+		must.OK(t, err)
 		keys[slot] = key
 	}
 	pivTool(t, nil, mgm, "-a", "set-mgm-key", "-n", "010203040506070801020304050607080102030405060708")
@@ -190,7 +191,7 @@ func (p *person) several(corp *company) {
 	says := func(words []string, args ...string) {
 		t.Helper()
 		res, err := p.Kubehsm(t.Context(), args...)
-		must(t, err)
+		must.OK(t, err)
 		for _, want := range words {
 			if !strings.Contains(res.Stdout+res.Stderr, want) {
 				t.Errorf("%q is not in %s", want, res)
@@ -245,9 +246,9 @@ func (p *person) several(corp *company) {
 // onlyCard takes the other tokens away.
 func (p *person) onlyCard() {
 	soft, err := filepath.Glob(filepath.Join(p.Soft.Tokens, "*"))
-	must(p.t, err)
+	must.OK(p.t, err)
 	for _, path := range soft {
-		must(p.t, os.RemoveAll(path))
+		must.OK(p.t, os.RemoveAll(path))
 	}
 }
 
@@ -258,10 +259,10 @@ func newHolder(t *testing.T, corp *company, cluster *controlplane.Cluster, chain
 	p := newPersonAt(t, vcard.Config{Firmware: [3]byte{5, 4, 3}, Serial: 7654321}, cluster)
 	p.hidden = []string{ownPIN}
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	must(t, err)
+	must.OK(t, err)
 	fill(t, "9a", key, corp.issue(t, "jane.doe@example.com", key, x509.ExtKeyUsageClientAuth), more...)
 	other, err := rsa.GenerateKey(rand.Reader, 2048)
-	must(t, err)
+	must.OK(t, err)
 	fill(t, "9c", other, corp.issue(t, "jane's mail", other, x509.ExtKeyUsageEmailProtection))
 	if chain {
 		fill(t, "82", nil, corp.issuer.Raw)
@@ -269,7 +270,7 @@ func newHolder(t *testing.T, corp *company, cluster *controlplane.Cluster, chain
 	pivTool(t, nil, "-a", "change-pin", "-P", vcard.DefaultPIN, "-N", ownPIN)
 	pivTool(t, nil, "-a", "change-puk", "-P", vcard.DefaultPUK, "-N", ownPUK)
 	pivTool(t, nil, "-a", "set-mgm-key", "-n", "0a0b0c0d0e0f070801020304050607080102030405060709")
-	must(t, os.Remove(p.Kubeconfig))
+	must.OK(t, os.Remove(p.Kubeconfig))
 	p.kubectl("config", "set-cluster", "corp", "--server", cluster.Server(), "--certificate-authority", cluster.CAFile(),
 		"--embed-certs")
 	p.kubectl("config", "set-context", "corp", "--cluster", "corp")
@@ -280,7 +281,7 @@ func newHolder(t *testing.T, corp *company, cluster *controlplane.Cluster, chain
 // chain is a file of the chain, as the company hands it out.
 func (p *person) chain(corp *company) string {
 	file := filepath.Join(p.Dir, "chain.pem")
-	must(p.t, os.WriteFile(file, encoded("CERTIFICATE", corp.issuer.Raw), 0o600))
+	must.OK(p.t, os.WriteFile(file, encoded("CERTIFICATE", corp.issuer.Raw), 0o600))
 	return file
 }
 
@@ -290,7 +291,7 @@ func (p *person) signsIn(token, prompt string, times int, more ...string) {
 	t.Helper()
 	before := written(p.card)
 	said, err := p.Kubehsm(t.Context(), "doctor", "--offline")
-	must(t, err)
+	must.OK(t, err)
 	if !strings.Contains(said.Stdout, "jane.doe@example.com, issued by CN=Example Corp People") {
 		t.Errorf("doctor says\n%s", said.Stdout)
 	}
@@ -315,7 +316,7 @@ func (p *person) signsIn(token, prompt string, times int, more ...string) {
 		t.Errorf("the card has done %d commands that write, before %d", after, before)
 	}
 	res, err := p.Kubehsm(t.Context(), "certificate", "renew", "corp-hsm", "--yes")
-	must(t, err)
+	must.OK(t, err)
 	if res.Code == 0 || !strings.Contains(res.Stderr, "CN=Example Corp People") ||
 		!strings.Contains(res.Stderr, "kubehsm enroll --name corp-hsm") {
 		t.Errorf("a renewal says %s", res)

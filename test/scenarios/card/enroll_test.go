@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -57,10 +58,10 @@ func (p *person) testAttestation(t *testing.T) {
 	}
 	pkcs10, err := p.Cluster.Admin(t.Context(), "", "get", "csr", name, "-o",
 		"go-template={{.spec.request | base64decode}}")
-	must(t, err)
+	must.OK(t, err)
 	file, root := filepath.Join(p.Dir, "request.pem"), filepath.Join(p.Dir, "root.pem")
 	maker := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: vcard.DefaultCA().Certificate.Raw})
-	must(t, errors.Join(os.WriteFile(file, []byte(pkcs10), 0o600), os.WriteFile(root, maker, 0o600)))
+	must.OK(t, errors.Join(os.WriteFile(file, []byte(pkcs10), 0o600), os.WriteFile(root, maker, 0o600)))
 	out = p.ok(p.Kubehsm(t.Context(), "attestation", "verify", file, "--root", root))
 	if !strings.Contains(out, "12345678, firmware 5.7.1, PIN once, touch always") ||
 		!strings.Contains(out, "is for this very key") {
@@ -87,19 +88,19 @@ func (p *person) testAttestation(t *testing.T) {
 
 	// Taken from somebody's request, for a key that is in no token.
 	filed, err := csr.InspectRequest([]byte(pkcs10))
-	must(t, err)
+	must.OK(t, err)
 	taken, err := attest.FromExtensions(filed.Extensions)
-	must(t, err)
+	must.OK(t, err)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	must.OK(t, err)
 	forged, err := csr.NewRequest(key, csr.Subject{User: "jane"},
 		csr.RequestOptions{ExtraExtensions: attest.Extensions(taken)})
-	must(t, err)
+	must.OK(t, err)
 	object, err := csr.Spec{Name: "forged", Request: forged}.Object()
-	must(t, err)
+	must.OK(t, err)
 	object.APIVersion, object.Kind = "certificates.k8s.io/v1", "CertificateSigningRequest"
 	manifest, err := json.Marshal(object)
-	must(t, err)
+	must.OK(t, err)
 	if _, err := p.Cluster.Admin(t.Context(), string(manifest), "create", "-f", "-"); err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +146,7 @@ func (p *person) secrets(command string, secrets ...string) {
 	script := fmt.Sprintf("exec kubehsm %s --token '%s'", command, p.uri)
 	for i, secret := range secrets {
 		file := filepath.Join(p.t.TempDir(), "secret")
-		must(p.t, os.WriteFile(file, []byte(secret+"\n"), 0o600))
+		must.OK(p.t, os.WriteFile(file, []byte(secret+"\n"), 0o600))
 		script += fmt.Sprintf(" %d<%s", 3+i, file)
 	}
 	p.ok(p.Run(p.t.Context(), lab.Run{}, "/bin/sh", "-c", script))

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/poll"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
@@ -21,18 +22,18 @@ import (
 // nobody to read words.
 func TestTicketForACard(t *testing.T) {
 	p := newPerson(t)
-	must(t, errors.Join(p.Cluster.PublishInfo(t.Context(), p.Cluster.Server()),
+	must.OK(t, errors.Join(p.Cluster.PublishInfo(t.Context(), p.Cluster.Server()),
 		p.ApplyRoles(t.Context(), "ticket")))
 	home := t.TempDir()
-	must(t, os.Chmod(home, 0o700))
+	must.OK(t, os.Chmod(home, 0o700))
 	root := filepath.Join(p.Dir, "root.pem")
 	maker := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: vcard.DefaultCA().Certificate.Raw})
-	must(t, os.WriteFile(root, maker, 0o600))
+	must.OK(t, os.WriteFile(root, maker, 0o600))
 	desk := func(args ...string) lab.Result {
 		t.Helper()
 		res, err := p.Run(t.Context(), lab.Run{
 			Env: []string{"KUBEHSM_HOME=" + home, "KUBECONFIG=" + p.Cluster.AdminKubeconfig()}}, p.Binary, args...)
-		must(t, err)
+		must.OK(t, err)
 		return res
 	}
 	ticket := func(serial string) string {
@@ -41,7 +42,7 @@ func TestTicketForACard(t *testing.T) {
 		out := p.ok(desk("helpdesk", "ticket", "--for", "jill", "--group", lab.DevelopersGroup, "--name", "prod-card",
 			"--serial", serial,
 			"--policy", "attested,touch-always", "-o", "json"), nil)
-		must(t, json.Unmarshal([]byte(out), &made))
+		must.OK(t, json.Unmarshal([]byte(out), &made))
 		return made.Tickets[0].Ticket
 	}
 	res, err := p.Run(t.Context(), lab.Run{Stdin: ticket("999")}, p.Binary, "join", "--ticket", "-", "--yes")
@@ -50,7 +51,7 @@ func TestTicketForACard(t *testing.T) {
 	}
 
 	file := filepath.Join(p.Dir, "ticket")
-	must(t, os.WriteFile(file, []byte(ticket("12345678")), 0o600))
+	must.OK(t, os.WriteFile(file, []byte(ticket("12345678")), 0o600))
 	p.secrets("token pin change --pin-fd 3 --new-pin-fd 4", vcard.DefaultPIN, ownPIN)
 	p.secrets("token puk change --puk-fd 3 --new-puk-fd 4", vcard.DefaultPUK, "73519264")
 	p.secrets("token management-key set --protect --pin-fd 3", ownPIN)

@@ -118,10 +118,3 @@ func TestJourneyActivity(t *testing.T) {
 		t.Errorf("%d tries are left", pin)
 	}
 }
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/term"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
@@ -120,7 +121,7 @@ func (p *person) atRest(after string) {
 // ok is the output of a program that succeeded.
 func (p *person) ok(res lab.Result, err error) string {
 	p.t.Helper()
-	must(p.t, err)
+	must.OK(p.t, err)
 	if res.Code != 0 {
 		p.t.Fatal(res)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -27,7 +28,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: developers}]
 func TestRenew(t *testing.T) {
 	p := newPerson(t)
 	p.own()
-	must(t, p.Cluster.Apply(t.Context(), filers))
+	must.OK(t, p.Cluster.Apply(t.Context(), filers))
 	approve := []string{"--approve-with", p.Cluster.AdminKubeconfig()}
 	p.ok(p.KubehsmPIN(t.Context(), ownPIN, append(approve, "enroll", "--token", p.uri, "--pin-policy", "once",
 		"--touch-policy", "never",
@@ -55,7 +56,7 @@ func TestRenew(t *testing.T) {
 	}
 	root := filepath.Join(p.Dir, "root.pem")
 	maker := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: vcard.DefaultCA().Certificate.Raw})
-	must(t, os.WriteFile(root, maker, 0o600))
+	must.OK(t, os.WriteFile(root, maker, 0o600))
 	admin := lab.Run{Env: []string{"KUBECONFIG=" + p.Cluster.AdminKubeconfig()}}
 	out = p.ok(p.Run(t.Context(), admin, p.Binary, "csr", "show", p.request(), "--root", root))
 	if !strings.Contains(out, "verified to ") || !strings.Contains(out, "12345678") {

@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/judge"
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -24,11 +25,11 @@ func TestTouchRenews(t *testing.T) {
 	// Developers may file requests in a cluster of their own.
 	cluster := controlplane.StartForTest(t, controlplane.Options{})
 	p := newPersonAt(t, vcard.Config{Serial: 12345678}, cluster)
-	must(t, cluster.Apply(t.Context(), filers))
+	must.OK(t, cluster.Apply(t.Context(), filers))
 	p.enrollTouched()
 	lab.Approves(t, cluster)
 	dirs, err := home.FromEnv(func(k string) string { return map[string]string{home.EnvHome: p.Home}[k] })
-	must(t, err)
+	must.OK(t, err)
 	store := enrollment.NewStore(dirs)
 	all, err := store.List()
 	if err != nil || len(all) != 1 {
@@ -38,7 +39,7 @@ func TestTouchRenews(t *testing.T) {
 	present := func() *x509.Certificate {
 		t.Helper()
 		chain, err := store.Certificate(e)
-		must(t, err)
+		must.OK(t, err)
 		return chain[0]
 	}
 	aged := func() *x509.Certificate { // seven of ten minutes have gone by
@@ -53,10 +54,10 @@ func TestTouchRenews(t *testing.T) {
 			to = now.Add(40 * time.Second)
 		}
 		der, err := cluster.SignClient(present().PublicKey, e.User, e.Groups, from, to)
-		must(t, err)
+		must.OK(t, err)
 		c, err := x509.ParseCertificate(der)
-		must(t, err)
-		must(t, store.SaveCertificate(e, []*x509.Certificate{c}))
+		must.OK(t, err)
+		must.OK(t, store.SaveCertificate(e, []*x509.Certificate{c}))
 		p.ok(p.Kubehsm(t.Context(), "agent", "stop"))
 		return c
 	}

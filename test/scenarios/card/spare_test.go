@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/poll"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
@@ -108,9 +109,9 @@ func TestSpare(t *testing.T) {
 func (p *person) watchNamespaces() cache.Store {
 	p.t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", p.Kubeconfig)
-	must(p.t, err)
+	must.OK(p.t, err)
 	client, err := dynamic.NewForConfig(config)
-	must(p.t, err)
+	must.OK(p.t, err)
 	namespaces := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
 	informer := cache.NewSharedInformer(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/piv"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/tokens"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
@@ -39,9 +40,7 @@ func named(t *testing.T) (hsm.Driver, hsm.TokenInfo) {
 		}
 	}
 	info, err := one(t.Context(), drivers, u)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, d := range drivers {
 		if d.Scheme() == info.Scheme {
 			return d, info
@@ -56,9 +55,7 @@ func save(t *testing.T, r tokens.Report) {
 	t.Helper()
 	surroundings(t.Context(), &r)
 	path, err := r.Save(os.Getenv(reportsVar))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Logf("the report: %s", path)
 }
 
@@ -79,9 +76,7 @@ func TestCheck(t *testing.T) {
 // TestSuite is `make hardware-suite`.
 func TestSuite(t *testing.T) {
 	d, info := named(t)
-	if err := mayErase(info, os.Getenv(eraseVar)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, mayErase(info, os.Getenv(eraseVar)))
 	r := tokens.NewReport(tokens.SuiteRun, info, time.Now())
 	r.Add(suite(t, d, info, func() secrets { return ask(t, info) }))
 	save(t, r)
@@ -101,9 +96,7 @@ func ask(t *testing.T, info hsm.TokenInfo) (s secrets) {
 		fmt.Fprintf(tty, "%s: ", what)
 		b, err := term.ReadPassword(int(tty.Fd()))
 		fmt.Fprintln(tty)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return string(b)
 	}
 	s.pin = typed("PIN")

@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/piv"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/tokens"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
@@ -33,13 +34,9 @@ func tells(t *testing.T, r tokens.Report, want map[string]hsmtest.Result, secret
 	t.Helper()
 	surroundings(t.Context(), &r)
 	path, err := r.Save(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var again tokens.Report
 	if err := json.Unmarshal(text, &again); err != nil || again.System == "" || again.Library == "" {
 		t.Errorf("%v: %s", err, text)
@@ -76,20 +73,14 @@ func TestCardReport(t *testing.T) {
 	d := piv.New(piv.Options{})
 	t.Cleanup(func() { d.Close() })
 	tok, err := d.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePIV})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p := hsmtest.Typing(t, vcard.DefaultPIN)
 	if _, err := tok.Generate(t.Context(), hsm.GenerateOptions{Slot: "9c"}, p); err != nil {
 		t.Fatal(err)
 	}
-	if err := tok.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tok.Close())
 	info, err := one(t.Context(), hsm.Drivers{d}, hsm.URI{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	began := len(card.Log())
 	r := tokens.NewReport(tokens.CheckRun, info, time.Now())
 	if r.Seen, err = examine(t.Context(), d, info.URI()); err != nil || r.Failed() {
@@ -131,12 +122,8 @@ func TestSuiteOnCards(t *testing.T) {
 			d := piv.New(piv.Options{})
 			t.Cleanup(func() { d.Close() })
 			info, err := one(t.Context(), hsm.Drivers{d}, hsm.URI{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := mayErase(info, info.Serial); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
+			must.OK(t, mayErase(info, info.Serial))
 			results := suite(t, d, info, func() secrets { t.Error("asked for secrets"); return secrets{} })
 			if !results.Complete || results.Parts["UnlockLastTry"] != hsmtest.Can {
 				t.Errorf("results %+v", results)
@@ -159,9 +146,7 @@ func TestSoftHSMReport(t *testing.T) {
 	d := pkcs11.New(pkcs11.Options{Modules: []pkcs11.Module{{Path: soft.Module, Env: soft.Env()}}, LockDir: t.TempDir()})
 	t.Cleanup(func() { d.Close() })
 	info, err := one(t.Context(), hsm.Drivers{d}, hsm.URI{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r := tokens.NewReport(tokens.CheckRun, info, time.Now())
 	if r.Seen, err = examine(t.Context(), d, info.URI()); err != nil || r.Failed() {
 		t.Errorf("%+v, %v", r.Seen, err)
@@ -185,9 +170,7 @@ func TestSoftHSMReport(t *testing.T) {
 func holding(t *testing.T, d hsm.Driver, info hsm.TokenInfo, pin string) {
 	t.Helper()
 	tok, err := d.Open(t.Context(), info.URI())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer tok.Close()
 	p := hsmtest.Typing(t, pin)
 	if _, err := tok.Generate(t.Context(), hsm.GenerateOptions{}, p); err != nil {
@@ -196,7 +179,5 @@ func holding(t *testing.T, d hsm.Driver, info hsm.TokenInfo, pin string) {
 	if empty(t.Context(), tok) == nil {
 		t.Error("a token with a key passes for empty")
 	}
-	if err := errors.Join(clean(t.Context(), d, info.URI(), p), tok.Lock()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(clean(t.Context(), d, info.URI(), p), tok.Lock()))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -38,17 +39,13 @@ func suite(t *testing.T, d hsm.Driver, info hsm.TokenInfo, ask func() secrets) h
 func reset(t *testing.T, d hsm.Driver, u hsm.URI) hsm.TokenInfo {
 	t.Helper()
 	tok, err := d.Open(t.Context(), u)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer tok.Close()
 	if err := tok.Reset(t.Context(), hsmtest.NewScript(t, hsmtest.Yes())); err != nil {
 		t.Fatalf("reset: %v", err)
 	}
 	info, err := tok.Info(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return info
 }
 
@@ -85,9 +82,7 @@ func ownManagement(t *testing.T, d hsm.Driver, info hsm.TokenInfo) map[hsm.PINKi
 		return nil
 	}
 	tok, err := d.Open(t.Context(), info.URI())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer tok.Close()
 	key, err := tok.SetManagementKey(t.Context(), hsm.ManagementKeyOptions{}, hsmtest.NewScript(t))
 	if err != nil {
@@ -101,14 +96,10 @@ func ownManagement(t *testing.T, d hsm.Driver, info hsm.TokenInfo) map[hsm.PINKi
 func tries(t *testing.T, d hsm.Driver, u hsm.URI) int {
 	t.Helper()
 	tok, err := d.Open(t.Context(), u)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer tok.Close()
 	info, err := tok.Info(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return info.PIN.Retries
 }
 
@@ -117,14 +108,10 @@ func tries(t *testing.T, d hsm.Driver, u hsm.URI) int {
 func tryKeys(t *testing.T, d hsm.Driver, info hsm.TokenInfo) (can, cannot []hsm.Algorithm, noOrigin bool) {
 	t.Helper()
 	tok, err := d.Open(t.Context(), info.URI())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer tok.Close()
 	p := hsmtest.Typing(t, vcard.DefaultPIN)
-	if err := tok.Unlock(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tok.Unlock(t.Context(), p))
 	for _, a := range []hsm.Algorithm{hsm.ECDSAP256, hsm.RSA2048, hsm.ECDSAP384, hsm.Ed25519, hsm.RSA3072, hsm.RSA4096} {
 		slot, err := tok.Generate(t.Context(), hsm.GenerateOptions{Slot: "9a", Algorithm: a, Overwrite: true}, p)
 		switch {
@@ -172,13 +159,9 @@ func onEmpty(t *testing.T, d hsm.Driver, info hsm.TokenInfo, s secrets) hsmtest.
 				}
 			})
 			tok, err := d.Open(t.Context(), info.URI())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer tok.Close()
-			if err := tok.Lock(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, tok.Lock())
 			return hsmtest.Device{Driver: d, Token: info.URI(), PIN: s.pin, WrongPIN: "", Others: others, Slots: slots}
 		},
 	})
@@ -220,9 +203,7 @@ func verify(t *testing.T, d hsm.Driver, info hsm.TokenInfo, pin string) {
 		t.Fatalf("the token has too few PIN tries left (%d): use it with its right PIN first", n)
 	}
 	tok, err := d.Open(t.Context(), info.URI())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer tok.Close()
 	if err := tok.Unlock(t.Context(), hsmtest.NewScript(t, hsmtest.PIN(pin))); err != nil {
 		t.Fatalf("the PIN was refused; nothing else was done: %v", err)

@@ -11,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/host"
 	"github.com/kubehsm/kubehsm/plugin/worker"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
@@ -58,13 +59,9 @@ func Agent(t testing.TB, e *env.Env) {
 // called or the test ends.
 func (w *World) Stuck() (gone func() error) {
 	w.T.Helper()
-	if err := w.Env.Dirs.Prepare(); err != nil {
-		w.T.Fatal(err)
-	}
+	must.OK(w.T, w.Env.Dirs.Prepare())
 	l, err := net.Listen("unix", w.Env.Dirs.Socket())
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	must.OK(w.T, err)
 	gone = sync.OnceValue(l.Close)
 	w.T.Cleanup(func() { _ = gone() }) // the error was the test's to look at
 	go func() {

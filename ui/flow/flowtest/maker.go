@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // Maker makes devices that attest their keys, as Yubico's do.
@@ -28,9 +29,7 @@ type Maker struct {
 func (m *Maker) NewKey() *ecdsa.PrivateKey {
 	m.t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must.OK(m.t, err)
 	return k
 }
 
@@ -52,13 +51,9 @@ func (m *Maker) Sign(c, parent *x509.Certificate, key, by *ecdsa.PrivateKey) *x5
 	m.t.Helper()
 	c.SerialNumber, c.NotBefore, c.NotAfter = big.NewInt(1), time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 	der, err := x509.CreateCertificate(rand.Reader, c, parent, key.Public(), by)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must.OK(m.t, err)
 	out, err := x509.ParseCertificate(der)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must.OK(m.t, err)
 	return out
 }
 

@@ -26,6 +26,8 @@ import (
 	"time"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // Object is an object of an API server, as its JSON reads.
@@ -107,9 +109,7 @@ func convert(t testing.TB, from, to any) {
 	if err == nil {
 		err = json.Unmarshal(raw, to)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 }
 
 // Minor has the server say that it is this minor version of Kubernetes 1.

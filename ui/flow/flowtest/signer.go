@@ -12,6 +12,8 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // File has requester file a request in the name of user, with a key that nobody has.
@@ -20,14 +22,10 @@ func (s *Server) File(name, requester, user string, groups []string,
 	change func(*certificatesv1.CertificateSigningRequest)) {
 	s.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	der, err := x509.CreateCertificateRequest(rand.Reader,
 		&x509.CertificateRequest{Subject: pkix.Name{CommonName: user, Organization: groups}}, key)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	hour := int32(3600)
 	r := &certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{
 		Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), Username: requester,
@@ -86,9 +84,7 @@ func (s *Server) approve(r *certificatesv1.CertificateSigningRequest) {
 func (s *Server) sign(r *certificatesv1.CertificateSigningRequest, from, until time.Time) {
 	block, _ := pem.Decode(r.Spec.Request)
 	asked, err := x509.ParseCertificateRequest(block.Bytes)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	der := certify(s.t, asked.Subject, asked.PublicKey, from, until)
 	r.Status.Certificate = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
@@ -109,16 +105,12 @@ func (s *Server) Deny(name, message string) {
 func certify(t testing.TB, subject pkix.Name, key any, from, until time.Time) []byte {
 	t.Helper()
 	authority, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(7), Subject: subject, NotBefore: from, NotAfter: until,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	der, err := x509.CreateCertificate(rand.Reader, template,
 		&x509.Certificate{Subject: pkix.Name{CommonName: "kubernetes"}}, key, authority)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return der
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
@@ -71,9 +72,7 @@ func (w *World) Enroll(name, user string, groups ...string) enrollment.Enrollmen
 	w.T.Helper()
 	key := w.Generate(hsm.GenerateOptions{Label: name, Slot: "9a"})
 	hash, err := hsm.Fingerprint(key.Key.Public)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	must.OK(w.T, err)
 	en := enrollment.Enrollment{Name: name, Key: key.URI, KeyHash: hash, User: user, Groups: groups,
 		Created: time.Now().UTC()}
 	en.Cluster.Server, en.Cluster.Direct = w.Server.URL, true
@@ -85,9 +84,7 @@ func (w *World) Enroll(name, user string, groups ...string) enrollment.Enrollmen
 		en = w.Signed(en)
 		err = errors.Join(w.Env.Dirs.Prepare(), store.Save(en), store.SaveCertificate(en, []*x509.Certificate{cert}))
 	}
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	must.OK(w.T, err)
 	return en
 }
 
@@ -99,15 +96,11 @@ func Record(t testing.TB, d home.Dirs, records ...audit.Record) {
 	if err == nil {
 		log, err = audit.Open(audit.Path(d))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, r := range records {
 		err = errors.Join(err, log.Write(r))
 	}
-	if err := errors.Join(err, log.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err, log.Close()))
 }
 
 // Signed returns en with its record signed by its key, which is on a token of the first driver.
@@ -118,9 +111,7 @@ func (w *World) Signed(en enrollment.Enrollment) enrollment.Enrollment {
 		w.T.Fatal("the first driver is no fake")
 	}
 	en, err := en.SignedBy(fake.Key(en.KeyHash), time.Now())
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	must.OK(w.T, err)
 	return en
 }
 
@@ -131,9 +122,7 @@ func (w *World) open(f func(hsm.Token) error) {
 		defer t.Close()
 		err = f(t)
 	}
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	must.OK(w.T, err)
 }
 
 // State is all that a use case can leave behind: in files, on the token and in the
@@ -171,9 +160,7 @@ func (w *World) State() map[string]string {
 		}
 		return err
 	})
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	must.OK(w.T, err)
 	if w.Server == nil {
 		return s
 	}
@@ -181,9 +168,7 @@ func (w *World) State() map[string]string {
 	defer w.Server.mu.Unlock()
 	for p, o := range w.Server.objects {
 		raw, err := json.Marshal(o)
-		if err != nil {
-			w.T.Fatal(err)
-		}
+		must.OK(w.T, err)
 		s["object "+p] = string(raw)
 	}
 	return s
@@ -206,9 +191,7 @@ var hashes = regexp.MustCompile(`[0-9a-f]{64}`)
 func read(t testing.TB, file string) string {
 	t.Helper()
 	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(b)
 }
 
@@ -266,16 +249,10 @@ func (w *World) Enrolled(t testing.TB, name, as string) enrollment.Enrollment {
 	t.Helper()
 	store := w.Env.Enrollments()
 	en, err := store.Load(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	chain, err := store.Certificate(en)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	en.Name = as
-	if err := store.SaveCertificate(en, chain); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.SaveCertificate(en, chain))
 	return en
 }

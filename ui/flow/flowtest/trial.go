@@ -19,6 +19,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // UseCase is tried as it should be, and then with a failure at each of its steps: at
@@ -214,9 +215,7 @@ func (c UseCase) succeed(t *testing.T) (steps []step, done []string) {
 		answers[i] = answers[i].Doing(asks)
 	}
 	script := hsmtest.NewScript(t, answers...)
-	if err := c.Do(t.Context(), w, script); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Do(t.Context(), w, script))
 	w.rest()
 	if c.Done != nil {
 		c.Done(t, w)

@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
@@ -56,17 +57,11 @@ func Env(t testing.TB, labels ...string) (*env.Env, *hsmtest.Fake) {
 	t.Helper()
 	dir := TempDir(t)
 	file := filepath.Join(dir, "kubeconfig")
-	if err := os.WriteFile(file, []byte(Kubeconfig), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(Kubeconfig), 0o600))
 	root := filepath.Join(dir, "home")
-	if err := os.Mkdir(root, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(root, 0o700))
 	dirs, err := home.FromEnv(func(k string) string { return map[string]string{home.EnvHome: root}[k] })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	fake := hsmtest.NewFake(hsm.SchemePKCS11)
 	for _, l := range labels {
 		fake.Add(hsmtest.FakeOptions{Label: l})
@@ -80,7 +75,5 @@ func PointAt(t testing.TB, e *env.Env, server *httptest.Server) {
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	config := strings.Replace(Kubeconfig, `https://10.0.0.1:6443", certificate-authority-data: "`,
 		server.URL+`", certificate-authority-data: "`+base64.StdEncoding.EncodeToString(authority), 1)
-	if err := os.WriteFile(e.Kubeconfig, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(e.Kubeconfig, []byte(config), 0o600))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/socket"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
@@ -24,13 +25,9 @@ func (w *World) Agent() {
 // offered.
 func (w *World) Told(status message.Status) (offered <-chan ask.Func) {
 	w.T.Helper()
-	if err := w.Env.Dirs.Prepare(); err != nil {
-		w.T.Fatal(err)
-	}
+	must.OK(w.T, w.Env.Dirs.Prepare())
 	l, err := socket.Listen(w.Env.Dirs.Socket())
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	must.OK(w.T, err)
 	offers := make(chan ask.Func, 1)
 	ctx, cancel := context.WithCancel(context.Background())
 	var clients sync.WaitGroup

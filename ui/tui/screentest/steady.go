@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // folder makes a folder for a world that is removed with the test, in memory where it can:
@@ -25,9 +27,7 @@ func folder(t testing.TB) string {
 		dir = fmt.Sprintf("/tmp/khsm-%08x", rand.Uint32())
 		err = os.Mkdir(dir, 0o700)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)

@@ -24,6 +24,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
@@ -44,13 +45,9 @@ type World struct {
 func New(t testing.TB) *World {
 	t.Helper()
 	root := filepath.Join(folder(t), "home")
-	if err := os.Mkdir(root, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(root, 0o700))
 	dirs, err := home.FromEnv(func(k string) string { return map[string]string{home.EnvHome: root}[k] })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	w := &World{T: t, Cards: hsmtest.NewFake(hsm.SchemePIV), Tokens: hsmtest.NewFake(hsm.SchemePKCS11)}
 	w.Env = &env.Env{Dirs: dirs, Drivers: hsm.Drivers{w.Cards, w.Tokens},
 		Executable: "/usr/local/bin/kubehsm", Kubeconfig: filepath.Join(filepath.Dir(root), "kubeconfig")}
@@ -87,18 +84,14 @@ func (w *World) point(server string, ca []byte) {
 	if err == nil {
 		err = os.WriteFile(w.Env.Kubeconfig, b, 0o600)
 	}
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	must.OK(w.T, err)
 }
 
 // Kubeconfig is what the kubeconfig says now.
 func (w *World) Kubeconfig() string {
 	w.T.Helper()
 	b, err := os.ReadFile(w.Env.Kubeconfig)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	must.OK(w.T, err)
 	return string(b)
 }
 
@@ -132,13 +125,9 @@ func (w *World) CertifyFor(tok *hsmtest.FakeToken, s hsm.Slot, from, until time.
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template,
 		&x509.Certificate{Subject: pkix.Name{CommonName: "kubernetes"}}, s.Key.Public, authority)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	must.OK(w.T, err)
 	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	must.OK(w.T, err)
 	w.open(tok, func(ctx context.Context, t hsm.Token) error {
 		return t.StoreCertificate(ctx, s.URI, cert, hsmtest.Typing(w.T, tok.PIN()))
 	})
@@ -149,12 +138,8 @@ func (w *World) CertifyFor(tok *hsmtest.FakeToken, s hsm.Slot, from, until time.
 func (w *World) open(tok *hsmtest.FakeToken, f func(context.Context, hsm.Token) error) {
 	w.T.Helper()
 	t, err := w.Env.Drivers.Open(context.Background(), tok.Info().URI())
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	if err := errors.Join(f(context.Background(), t), t.Lock(), t.Close()); err != nil {
-		w.T.Fatal(err)
-	}
+	must.OK(w.T, err)
+	must.OK(w.T, errors.Join(f(context.Background(), t), t.Lock(), t.Close()))
 }
 
 // Signed returns e with its record signed by its key, which is on a token.
@@ -163,9 +148,7 @@ func (w *World) Signed(e enrollment.Enrollment) enrollment.Enrollment {
 	for _, fake := range []*hsmtest.Fake{w.Cards, w.Tokens} {
 		if key := fake.Key(e.KeyHash); key != nil {
 			e, err := e.SignedBy(key, tuitest.Now())
-			if err != nil {
-				w.T.Fatal(err)
-			}
+			must.OK(w.T, err)
 			return e
 		}
 	}
@@ -178,9 +161,7 @@ func (w *World) Signed(e enrollment.Enrollment) enrollment.Enrollment {
 func (w *World) Enroll(name string, key hsm.Slot, cert *x509.Certificate) enrollment.Enrollment {
 	w.T.Helper()
 	hash, err := hsm.Fingerprint(key.Key.Public)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	must.OK(w.T, err)
 	e := enrollment.Enrollment{Name: name, Key: key.URI, KeyHash: hash, User: cert.Subject.CommonName,
 		Groups:  cert.Subject.Organization,
 		Context: "trial-admin", Created: tuitest.Now()}
@@ -195,9 +176,7 @@ func (w *World) Enroll(name string, key hsm.Slot, cert *x509.Certificate) enroll
 	if err == nil {
 		err = change.Apply(context.Background())
 	}
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	must.OK(w.T, err)
 	return e
 }
 

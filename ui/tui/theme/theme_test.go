@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/charmbracelet/colorprofile"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // least is the contrast of text that WCAG 2 asks for (success criterion 1.4.3).
@@ -72,17 +74,13 @@ func drawn(t *testing.T, s Style) (fg, bg *rgb, kinds []string) {
 			case "2":
 				for j := range c {
 					v, err := strconv.Atoi(params[i+2+j])
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, err)
 					c[j] = float64(v)
 				}
 				kinds, i = append(kinds, "full"), i+4
 			case "5":
 				n, err := strconv.Atoi(params[i+2])
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				c, kinds, i = indexed(t, n), append(kinds, "indexed"), i+2
 			default:
 				t.Fatalf("unknown colour in %q", before)
