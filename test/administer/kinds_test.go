@@ -24,29 +24,6 @@ func kind(t *testing.T, name string) vcard.Config {
 	return vcard.Config{}
 }
 
-// TestSaidBeforehand: what a card says that it cannot do is shown with it, and refused before
-// a serial or a PIN is asked for.
-func TestSaidBeforehand(t *testing.T) {
-	d := newDesk(t, kind(t, "RSA only, listed by SELECT"))
-	out := d.ok("token", "show")
-	for _, want := range []string{"make ecdsa-p256, ecdsa-p384, rsa-3072, rsa-4096, ed25519 keys (the card says",
-		"choose PIN and touch policies", "delete keys"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("%q is missing: %s", want, out)
-		}
-	}
-	d.fails(1, "--algorithm rsa-2048", "key", "generate")
-	d.ok("key", "generate", "--algorithm", "rsa-2048")
-	d.fails(1, "the card says that it makes no such keys", "key", "generate", "--overwrite")
-	d.fails(1, "leave out --pin-policy and --touch-policy", "key", "generate", "--algorithm", "rsa-2048", "--overwrite",
-		"--touch-policy", "always")
-	slot := fmt.Sprint(d.document("key", "list")["keys"].([]any)[0].(map[string]any)["uri"])
-	d.fails(1, "kubehsm key generate --overwrite", "key", "delete", "--key", slot)
-	if pin, _ := d.card.PINRetries(); pin != 3 || d.card.Count(vcard.INSVerify) != 0 {
-		t.Errorf("%d tries left, a PIN was given %d times", pin, d.card.Count(vcard.INSVerify))
-	}
-}
-
 // TestResetToAnotherIdentity: the card's new name is told, and what still has the old one.
 func TestResetToAnotherIdentity(t *testing.T) {
 	d := newDesk(t, kind(t, "serial 0, new CHUID at reset"))

@@ -42,7 +42,6 @@ var faults = []struct {
 		timer := time.AfterFunc(lasts, func() { once.Do(goOn) })
 		return func() { timer.Stop(); once.Do(goOn) }
 	}},
-	{"drops packets", false, (*faulty).drop},
 	{"is killed", false, func(f *faulty) func() { f.refuse(); return f.listen }},
 	{"is replaced", false, func(f *faulty) func() { f.replace(); return func() {} }},
 	{"is replaced in its answer", true, func(f *faulty) func() {
@@ -144,9 +143,6 @@ func TestFaults(t *testing.T) {
 				}
 			})
 		}
-	}
-	if direct.resent == 0 || bridge.resent == 0 {
-		t.Errorf("%d and %d segments were sent again, so none were dropped", direct.resent, bridge.resent)
 	}
 	t.Run("goes away", func(t *testing.T) { s.in(t).goesAway(second, direct, bridge) })
 	t.Run("drains", func(t *testing.T) { s.in(t).drains(second, direct, bridge) })

@@ -5,16 +5,11 @@ package transparency
 import (
 	"errors"
 	"io"
-	"math"
 	"net"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-	"unsafe"
-
-	"golang.org/x/net/bpf"
-	"golang.org/x/sys/unix"
 
 	"github.com/kubehsm/kubehsm/test/poll"
 )
@@ -32,9 +27,7 @@ type faulty struct {
 	bytes    int             // bytes of answers still to pass before the fault
 	fault    func(p *passed) // the fault to come, nil for none
 	still    chan struct{}   // bytes wait until it is closed; nil: all pass
-	lossy    bool            // packets are dropped
 	moved    time.Time       // when the last bytes came
-	resent   int             // segments that had to be sent again while they were
 	wait     sync.WaitGroup
 }
 
@@ -50,49 +43,6 @@ func (p *passed) reset() {
 
 // halfClose ends what the server says, and goes on listening.
 func (p *passed) halfClose() { _ = p.client.CloseWrite() }
-
-// drop has the kernel drop one of four segments that come from either side, so that
-// they are sent again.
-func (p *passed) drop() error {
-	filter, err := bpf.Assemble([]bpf.Instruction{
-		bpf.LoadExtension{Num: bpf.ExtRand},
-		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: 1 << 30, SkipFalse: 1},
-		bpf.RetConstant{Val: 0},
-		bpf.RetConstant{Val: math.MaxUint32},
-	})
-	if err != nil {
-		return err
-	}
-	program := unix.SockFprog{Len: uint16(len(filter)), Filter: (*unix.SockFilter)(unsafe.Pointer(&filter[0]))}
-	return p.control(func(fd int) error {
-		return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &program)
-	})
-}
-
-// pass ends drop, and returns how many segments had to be sent to either side again.
-func (p *passed) pass() (resent int, err error) {
-	err = p.control(func(fd int) error {
-		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-		if err == nil {
-			resent += int(info.Total_retrans)
-		}
-		return errors.Join(err, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0))
-	})
-	return resent, err
-}
-
-// control does the same to both sockets.
-func (p *passed) control(do func(fd int) error) error {
-	var errs []error
-	for _, c := range []*net.TCPConn{p.client, p.server} {
-		raw, err := c.SyscallConn()
-		if err != nil {
-			return err
-		}
-		errs = append(errs, raw.Control(func(fd uintptr) { errs = append(errs, do(int(fd))) }))
-	}
-	return errors.Join(errs...)
-}
 
 func newFaulty(t *testing.T, servers ...string) *faulty {
 	f := &faulty{t: t, servers: servers, address: "127.0.0.1:0", open: map[*passed]struct{}{}}
@@ -190,33 +140,6 @@ func (f *faulty) replace() {
 	f.to(next...)
 }
 
-// drop has packets dropped until the returned function is called.
-func (f *faulty) drop() (end func()) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.lossy = true
-	for p := range f.open {
-		f.check(p.drop())
-	}
-	return func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.lossy = false
-		for p := range f.open {
-			n, err := p.pass()
-			f.check(err)
-			f.resent += n
-		}
-	}
-}
-
-// check reports an error, but for a connection that has ended.
-func (f *faulty) check(err error) {
-	if err != nil && !errors.Is(err, net.ErrClosed) {
-		f.t.Error(err)
-	}
-}
-
 // dial connects to the first server that takes connections.
 func (f *faulty) dial() (*net.TCPConn, error) {
 	f.mu.Lock()
@@ -243,18 +166,10 @@ func (f *faulty) pass(client *net.TCPConn) {
 	p := &passed{client, server}
 	f.mu.Lock()
 	f.open[p] = struct{}{}
-	if f.lossy {
-		f.check(p.drop())
-	}
 	f.mu.Unlock()
 	defer func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if f.lossy {
-			n, err := p.pass()
-			f.check(err)
-			f.resent += n
-		}
 		delete(f.open, p)
 	}()
 	var back sync.WaitGroup
