@@ -165,8 +165,8 @@ bench: prerequisites cluster-whole ## measure against peers, write docs/benchmar
 	$(GO) run -buildvcs=false ./test/bench $(if $(ONLY),-only '$(ONLY)')
 
 .PHONY: conformance
-conformance: prerequisites cluster-whole ## run Kubernetes' own suites with a key file and through the token, write docs/conformance.md (ONLY=kubectl: only that suite)
-	$(GO) run -buildvcs=false ./test/conformance $(if $(ONLY),-only '$(ONLY)')
+conformance: prerequisites cluster-whole ## run kubectl's own suite with a key file and through the token, write docs/conformance.md (ONLY=run_kuberc_tests: only that group)
+	$(GO) run -buildvcs=false ./test/conformance $(ONLY)
 
 .PHONY: soak
 soak: prerequisites cluster ## 50 watchers and 20 kubectl loops for SOAK (10m), 5000 commands, then 5000 faults of SEED

@@ -4,7 +4,6 @@
 // Kubernetes and, with the control plane, an etcd version:
 //
 //	go run gomod.go v1.37.1 v3.7.0
-//	go run ../../cluster/gomod.go -module github.com/kubehsm/kubehsm/test/conformance/suite v1.37.1
 //
 // k8s.io/kubernetes cannot be required as it is: its own go.mod replaces every
 // staging module by a folder of its repository, and replaces of a dependency
@@ -18,7 +17,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -40,19 +38,17 @@ type goMod struct {
 }
 
 func main() {
-	module := flag.String("module", "github.com/kubehsm/kubehsm/test/cluster", "the module's `path`")
-	flag.Parse()
-	if flag.NArg() == 0 || flag.NArg() > 2 {
-		fmt.Fprintln(os.Stderr, "usage: go run gomod.go [-module PATH] KUBERNETES_VERSION [ETCD_VERSION]")
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: go run gomod.go KUBERNETES_VERSION ETCD_VERSION")
 		os.Exit(2)
 	}
-	if err := generate(*module, flag.Arg(0), flag.Arg(1)); err != nil {
+	if err := generate(os.Args[1], os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, "gomod:", err)
 		os.Exit(1)
 	}
 }
 
-func generate(module, kubernetes, etcd string) error {
+func generate(kubernetes, etcd string) error {
 	minor, ok := strings.CutPrefix(kubernetes, "v1.")
 	if !ok {
 		return fmt.Errorf("%q is not a Kubernetes version such as v1.37.1", kubernetes)
@@ -66,12 +62,10 @@ func generate(module, kubernetes, etcd string) error {
 		return err
 	}
 	var product goMod
-	if etcd != "" {
-		if err := goJSON(&product, "mod", "edit", "-json", productMod); err != nil {
-			return err
-		}
+	if err := goJSON(&product, "mod", "edit", "-json", productMod); err != nil {
+		return err
 	}
-	if err := os.WriteFile("go.mod", text(up, product, module, kubernetes, "v0."+minor, etcd), 0o644); err != nil {
+	if err := os.WriteFile("go.mod", text(up, product, kubernetes, "v0."+minor, etcd), 0o644); err != nil {
 		return err
 	}
 	tidy := exec.Command("go", "mod", "tidy")
@@ -79,19 +73,14 @@ func generate(module, kubernetes, etcd string) error {
 	return tidy.Run()
 }
 
-func text(up, product goMod, module, kubernetes, staging, etcd string) []byte {
+func text(up, product goMod, kubernetes, staging, etcd string) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "module %s\n\ngo %s\n\n", module, up.Go)
+	fmt.Fprintf(&b, "module github.com/kubehsm/kubehsm/test/cluster\n\ngo %s\n\n", up.Go)
 	for _, d := range up.Godebug {
 		fmt.Fprintf(&b, "godebug %s=%s\n", d.Key, d.Value)
 	}
-	b.WriteString("\nrequire (\n")
-	if etcd != "" {
-		fmt.Fprintf(&b, "\t%s\n\tgo.etcd.io/etcd/server/v3 %s\n", terminals, etcd)
-	}
-	if etcd != "" { // the version that test/kubectl-externalsigner has; kubernetes says v0.0.0
-		fmt.Fprintf(&b, "\tk8s.io/kubectl %s\n", staging)
-	}
+	// kubectl is of the version that test/kubectl-externalsigner has; kubernetes says v0.0.0.
+	fmt.Fprintf(&b, "\nrequire (\n\t%s\n\tgo.etcd.io/etcd/server/v3 %s\n\tk8s.io/kubectl %s\n", terminals, etcd, staging)
 	for _, r := range product.Require {
 		if !strings.HasPrefix(r.Path, "k8s.io/") {
 			fmt.Fprintf(&b, "\t%s %s\n", r.Path, r.Version)

@@ -23,47 +23,12 @@ var kubectlSlice = []string{"run_kubectl_version_tests", "run_kubectl_exec_pod_t
 	"run_exec_credentials_interactive_tests", "run_kubectl_auth_whoami_tests", "run_impersonation_tests",
 	"run_kuberc_tests"}
 
-// TestKubectlSuite runs groups of kubectl's own suite both ways at once.
+// TestKubectlSuite runs groups of kubectl's own suite both ways at once: they must pass with a key file, and
+// through the token with one signature, unless there is a reason.
 func TestKubectlSuite(t *testing.T) {
-	for _, program := range []string{"jq", "openssl", "script", "tput"} {
+	for _, program := range []string{"jq", "openssl", "script", "tput", "softhsm2-util"} {
 		need.Program(t, program)
 	}
-	testSlice(t, suites[0], kubectlSlice)
-}
-
-// e2eSlice are the end-to-end tests that every run of the tests has: those of a second or
-// two that need no node, on watches, lists in parts, formats, certificates and discovery.
-var e2eSlice = []string{
-	"[sig-api-machinery] AggregatedDiscovery should support aggregated discovery interface [Conformance]",
-	"[sig-api-machinery] Servers with support for API chunking should return chunks of results for list calls [Conformance]",
-	"[sig-api-machinery] Servers with support for Table transformation should return chunks of table results for list calls",
-	"[sig-api-machinery] Watchers should be able to start watching from a specific resource version [Conformance]",
-	"[sig-api-machinery] Watchers should receive events on concurrent watches in same order [Conformance]",
-	`[sig-api-machinery] client-go should negotiate watch and report errors with accept "application/vnd.kubernetes.protobuf"`,
-	"[sig-auth] Certificates API [Privileged:ClusterAdmin] should support CSR API operations [Conformance]",
-	"[sig-auth] SelfSubjectReview should support SelfSubjectReview API operations",
-	"[sig-cli] Kubectl client Kubectl api-versions should check if v1 is in available api versions [Conformance]",
-	"[sig-node] ConfigMap should run through a ConfigMap lifecycle [Conformance]",
-	"[sig-node] Secrets should patch a secret [Conformance]",
-}
-
-// TestE2ESuite runs some of Kubernetes' end-to-end tests both ways at once. The program is
-// built first: a minute on top of the control plane, the first time.
-func TestE2ESuite(t *testing.T) {
-	u := suites[1]
-	u.nodes = false
-	for _, name := range e2eSlice {
-		if !slices.Contains(u.tests, name) {
-			t.Errorf("e2e.txt does not have %s", name)
-		}
-	}
-	testSlice(t, u, e2eSlice)
-}
-
-// testSlice runs some tests of u both ways at once: they must pass with a key file, and
-// through the token with one signature, unless there is a reason.
-func testSlice(t *testing.T, u suite, tests []string) {
-	need.Program(t, "softhsm2-util")
 	if _, current, err := controlplane.Built(t.Context(), true); err != nil {
 		t.Fatal(err)
 	} else if !current {
@@ -74,23 +39,19 @@ func testSlice(t *testing.T, u suite, tests []string) {
 	must.OK(t, err)
 	defer os.RemoveAll(dir)
 	s := &stage{dir: dir}
-	u.tests = tests
 	if s.upstream, err = findUpstream(t.Context()); err != nil {
 		t.Fatal(err)
-	}
-	if u.name == "e2e" {
-		must.OK(t, s.upstream.build(t.Context(), s.upstream.e2e))
 	}
 	if s.kubehsm, err = lab.Build(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
-	c, err := s.compare(t.Context(), u)
+	c, err := s.compare(t.Context(), kubectlSlice)
 	must.OK(t, err)
 	t.Log(c.summary())
 	for _, wrong := range c.wrong {
 		t.Error(wrong)
 	}
-	for _, name := range tests {
+	for _, name := range kubectlSlice {
 		if k := c.key.find(name); k == nil || !k.Passed {
 			t.Errorf("%s does not pass with a key file: %+v", name, k)
 		}

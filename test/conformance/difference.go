@@ -18,8 +18,7 @@ var differencesFile []byte
 // difference is a test that does not go the same way through the token, with its
 // reason.
 type difference struct {
-	Suite string `json:"suite"`
-	Test  string `json:"test"`
+	Test string `json:"test"`
 	// Says is a regular expression for what the test prints through the token.
 	Says   string `json:"says"`
 	Reason string `json:"reason"`
@@ -27,13 +26,11 @@ type difference struct {
 	Without []edit `json:"without,omitempty"`
 }
 
-// readDifferences returns those of a suite.
-func readDifferences(suite string) ([]difference, error) {
-	var all []difference
+func readDifferences() (all []difference, err error) {
 	if err := yaml.UnmarshalStrict(differencesFile, &all); err != nil {
 		return nil, fmt.Errorf("differences.yaml: %w", err)
 	}
-	return slices.DeleteFunc(all, func(d difference) bool { return d.Suite != suite }), nil
+	return all, nil
 }
 
 // judge compares a suite's outcomes. It returns what is wrong: tests that differ

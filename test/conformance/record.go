@@ -23,7 +23,7 @@ type outcome struct {
 	Signatures, Requests int
 }
 
-// test is a group of kubectl's suite, or an end-to-end test.
+// test is a group of the suite.
 type test struct {
 	Name   string
 	Passed bool
@@ -58,16 +58,6 @@ func (o *outcome) find(name string) *test {
 		return &o.Tests[i]
 	}
 	return nil
-}
-
-// conformance counts the conformance tests that passed.
-func (o *outcome) conformance() (n int) {
-	for _, t := range o.Tests {
-		if t.Passed && strings.Contains(t.Name, "[Conformance]") {
-			n++
-		}
-	}
-	return n
 }
 
 // passed counts tests, and the assertions in all of them that hold.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
@@ -44,10 +43,6 @@ type way struct {
 	env []string
 
 	lab *lab.Lab // nil with a key file
-	// nodes is how many nodes are simulated.
-	nodes int
-	// servers are programs that end with the way.
-	servers []*exec.Cmd
 }
 
 // openWay starts a control plane in dir, which must be empty and stay short, and
@@ -132,13 +127,9 @@ func (w *way) plugin() string {
 	return w.lab.Plugin
 }
 
-// close ends the agent, the servers and the control plane.
+// close ends the agent and the control plane.
 func (w *way) close(ctx context.Context) error {
 	var errs []error
-	for _, server := range w.servers {
-		errs = append(errs, server.Process.Kill())
-		_ = server.Wait() // killed above
-	}
 	if w.lab != nil {
 		errs = append(errs, w.lab.Close(ctx))
 	}
