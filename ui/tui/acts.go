@@ -18,7 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/screen/contexts"
 )
 
-// everywhere are the acts that go on every screen which has no other use for their keys.
+// everywhere are the actions of every screen that does not use their keys itself.
 func (m *model) everywhere() screen.Acts {
 	agent := session.Agent{Env: m.flow}
 	return screen.Acts{
@@ -49,14 +49,13 @@ type (
 	}
 )
 
-// entry is the palette's line of an action of the screen in front, or of everywhere.
 func entry(a screen.Action) dialog.Entry {
 	return dialog.Entry{Name: a.Key.Help().Desc, Key: a.Key.Help().Key, Reason: a.Reason, Verbs: a.Verbs(),
 		Finds: aliases(a.Verbs()...), Message: pressMsg{keyPress(a.Key.Keys()[0])}}
 }
 
-// entries are what the palette begins with: what keys do here, the screens, what is
-// always there.
+// entries are what the palette shows first: the actions here, the screens, and the actions of every
+// screen.
 func (m *model) entries() []dialog.Entry {
 	var all []dialog.Entry
 	var known []string
@@ -90,7 +89,6 @@ func (m *model) entries() []dialog.Entry {
 	return all
 }
 
-// acts are those of the screen that the section begins with, and of those that it opens.
 func (s *section) acts() screen.Acts {
 	first := s.first()
 	var all screen.Acts
@@ -103,7 +101,6 @@ func (s *section) acts() screen.Acts {
 	return all
 }
 
-// first is the screen that the section begins with, made if nobody was there yet.
 func (s *section) first() screen.Screen {
 	if len(s.stack) == 0 {
 		return s.make()
@@ -111,11 +108,10 @@ func (s *section) first() screen.Screen {
 	return s.stack[0]
 }
 
-// mostFound bounds what the palette finds of the screens' objects.
 const mostFound = 50
 
-// found are what the palette finds by words, in lower case, beyond its own entries: what
-// other screens do, and what can be done with each object that a screen knows.
+// found are the palette's further matches for words in lower case: actions of other screens and of
+// the objects they list.
 func (m *model) found(words []string) []dialog.Entry {
 	var all []dialog.Entry
 	add := func(s *section, i int, a screen.Act, object, more string) {
@@ -133,7 +129,7 @@ func (m *model) found(words []string) []dialog.Entry {
 		first := s.first()
 		if actor, ok := first.(screen.Actor); ok && i != m.nav.at {
 			for _, a := range actor.Acts() {
-				if a.Verb != "" && !m.goes(a) {
+				if a.Verb != "" && !m.isCommon(a) {
 					add(s, i, a, "", "")
 				}
 			}
@@ -154,12 +150,11 @@ func (m *model) found(words []string) []dialog.Entry {
 	return all
 }
 
-// goes tells whether a goes from everywhere.
-func (m *model) goes(a screen.Act) bool {
+func (m *model) isCommon(a screen.Act) bool {
 	return slices.ContainsFunc(m.everywhere(), func(x screen.Act) bool { return x.Verb == a.Verb })
 }
 
-// aliases are what people of other programs call what the verbs do.
+// aliases are the names that other programs use for the verbs.
 func aliases(verbs ...string) string {
 	if slices.Contains(verbs, "kubeconfig use") {
 		return " ctx use-context"
@@ -167,8 +162,7 @@ func aliases(verbs ...string) string {
 	return ""
 }
 
-// run does what was chosen among the acts of a screen that may not have been in front.
-// What was known when it was chosen may be gone.
+// run runs an action that was chosen for a screen not in front. The object may have gone since.
 func (m *model) run(msg runMsg) tea.Cmd {
 	i := slices.IndexFunc(m.nav.sections, func(s *section) bool { return s.id == msg.to })
 	came := m.nav.bring(i, m.now)
@@ -201,7 +195,6 @@ func (m *model) run(msg runMsg) tea.Cmd {
 	return came
 }
 
-// keyPress is the message of a key's name in the key map.
 func keyPress(name string) tea.KeyPressMsg {
 	named := map[string]rune{"enter": tea.KeyEnter, "esc": tea.KeyEscape, "tab": tea.KeyTab, "up": tea.KeyUp,
 		"down": tea.KeyDown,
@@ -220,7 +213,6 @@ func keyPress(name string) tea.KeyPressMsg {
 	return tea.KeyPressMsg{Code: r[len(r)-1], Mod: tea.ModCtrl} // "ctrl+x"
 }
 
-// help makes the list from the bindings that are live now.
 func (m *model) help() dialog.Dialog {
 	k := m.keys
 	group := func(name string, actions []screen.Action) dialog.Group {

@@ -9,7 +9,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 )
 
-// dialogs is the stack of dialogs. The top one gets the keys.
 type dialogs struct {
 	stack []opened
 	modal atomic.Bool // a dialog is open, for who asks from outside
@@ -20,25 +19,21 @@ type opened struct {
 	dialog dialog.Dialog
 }
 
-// any tells whether a dialog is open.
 func (d *dialogs) any() bool { return len(d.stack) > 0 }
 
-// top returns the dialog in front; there must be one.
 func (d *dialogs) top() dialog.Dialog { return d.stack[len(d.stack)-1].dialog }
 
-// set replaces the stack.
 func (d *dialogs) set(stack []opened) {
 	d.stack = stack
 	d.modal.Store(len(stack) > 0)
 }
 
-// open puts a dialog on top. id is 0 for one that nobody closes from outside.
+// open puts a dialog on top; its id is 0 if only the person closes it.
 func (d *dialogs) open(id uint64, top dialog.Dialog, now time.Time) tea.Cmd {
 	d.set(append(d.stack, opened{id, top}))
 	return top.Open(now)
 }
 
-// update gives msg to the top dialog, which may close by it.
 func (d *dialogs) update(msg tea.Msg, now time.Time) tea.Cmd {
 	top := d.top()
 	closed, cmd := top.Update(msg, now)
@@ -49,7 +44,6 @@ func (d *dialogs) update(msg tea.Msg, now time.Time) tea.Cmd {
 	return cmd
 }
 
-// tell gives msg to the dialog that was opened with id, also below others.
 func (d *dialogs) tell(id uint64, msg tea.Msg, now time.Time) tea.Cmd {
 	for _, o := range d.stack {
 		if o.id == id {
@@ -60,7 +54,6 @@ func (d *dialogs) tell(id uint64, msg tea.Msg, now time.Time) tea.Cmd {
 	return nil
 }
 
-// close takes the dialog that was opened with id off the stack.
 func (d *dialogs) close(id uint64) {
 	for i, o := range d.stack {
 		if id != 0 && o.id == id {
@@ -71,8 +64,8 @@ func (d *dialogs) close(id uint64) {
 	}
 }
 
-// drop closes all dialogs at the end of the program. They stay modal: a question
-// that comes now is one for somebody else.
+// drop closes all dialogs when the program ends. any still reports true, so that a later question
+// goes to another terminal.
 func (d *dialogs) drop() {
 	for _, o := range d.stack {
 		o.dialog.Drop()

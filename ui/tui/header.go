@@ -13,8 +13,8 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
-// headerParts are what every screen's header says of what goes on, rendered, the most important
-// first. Where there is too little room the last are left out.
+// headerParts are the notices of every header, the most important first: the last ones are cut off
+// first.
 func headerParts(t theme.Theme, m *model) []string {
 	var parts []string
 	add := func(p string) {
@@ -34,8 +34,6 @@ func headerParts(t theme.Theme, m *model) []string {
 	return parts
 }
 
-// standing is the current context and the state of its token, which stand in every header: the
-// context in at most room columns.
 func standing(t theme.Theme, s overview.Status, now time.Time, room int) string {
 	if s.Context == "" {
 		return t.Muted.Render("no context")
@@ -55,7 +53,6 @@ func standing(t theme.Theme, s overview.Status, now time.Time, room int) string 
 	return t.Strong.Render(name) + " " + style.Render(state)
 }
 
-// otherStatus says that another terminal UI is open, "" if none is.
 func otherStatus(t theme.Theme, o store.Data[overview.Status]) string {
 	if o.Value.Interfaces < 2 {
 		return ""
@@ -63,7 +60,6 @@ func otherStatus(t theme.Theme, o store.Data[overview.Status]) string {
 	return t.Warn.Render(t.Glyphs.Warn + " another kubehsm is open")
 }
 
-// waitStatus says what work of this program waits for, which is asked elsewhere.
 func waitStatus(t theme.Theme, words string) string {
 	if words == "" {
 		return ""
@@ -71,8 +67,6 @@ func waitStatus(t theme.Theme, words string) string {
 	return t.Warn.Render(t.Glyphs.Warn + " " + text.Clean(words))
 }
 
-// header draws the first line: the way to the screen in front; and, where there is no rule
-// below it, at the right where the person stands and what goes on.
 func (c canvas) header(n *navigation, stands func(room int) string, parts []string) string {
 	brand := c.theme.Brand.Render("kubehsm") + "  "
 	if c.rules > 0 {
@@ -93,8 +87,6 @@ func (c canvas) header(n *navigation, stands func(room int) string, parts []stri
 	return left + strings.Repeat(" ", max(c.inner()-widget.Width(left)-widget.Width(right), 0)) + right
 }
 
-// rule draws the line below the header: where the person stands, and at the right what goes
-// on, as much of it as there is room for.
 func (c canvas) rule(stands func(room int) string, parts []string) string {
 	line := func(n int) string { return c.theme.Faint.Render(strings.Repeat(c.theme.Glyphs.Rule, max(n, 0))) }
 	left := line(c.margin)

@@ -13,9 +13,8 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
-// key routes a key: ctrl-c always leaves, a dialog takes all others, letters
-// are text while something is typed, then come the screen's own keys, and what
-// is left is the root's.
+// key routes a key: ctrl-c always quits, a dialog takes all others, then the text field, then the
+// screen's own keys, then the common ones.
 func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	typing := m.nav.top().Typing()
 	switch {
@@ -43,8 +42,8 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	return m.nav.top().Update(k, m.now)
 }
 
-// refusal says why k cannot be used now, "" if it can. It tells whether k is the key of
-// an action of the screen in front.
+// refusal is the reason why k does nothing now, if there is one; own reports whether k belongs to
+// the screen in front.
 func (m *model) refusal(k tea.KeyPressMsg) (reason string, own bool) {
 	for _, a := range m.actions() {
 		if !key.Matches(k, a.Key) {
@@ -58,7 +57,6 @@ func (m *model) refusal(k tea.KeyPressMsg) (reason string, own bool) {
 	return reason, own
 }
 
-// quit leaves, after a second thought where something is under way.
 func (m *model) quit() tea.Cmd {
 	why := m.nav.leave()
 	if why == "" {
@@ -68,7 +66,6 @@ func (m *model) quit() tea.Cmd {
 		m.now)
 }
 
-// actions lists what keys do on the screen in front.
 func (m *model) actions() []screen.Action {
 	actions := m.nav.top().Actions()
 	for i, a := range actions {
@@ -77,7 +74,6 @@ func (m *model) actions() []screen.Action {
 	return actions
 }
 
-// allowed is a, greyed in read-only mode if it changes something.
 func (m *model) allowed(a screen.Action) screen.Action {
 	if m.readOnly && a.Writes && a.Reason == "" {
 		a.Reason = readOnlyReason
@@ -87,13 +83,12 @@ func (m *model) allowed(a screen.Action) screen.Action {
 
 const readOnlyReason = "read-only mode"
 
-// pointer is what is known of the mouse.
 type pointer struct {
 	zones []widget.Zone // zones of the last frame
 	last  widget.Zone   // row of the last click, if nothing happened since
 }
 
-// wheel moves a list as the arrows do. The answer to a question does not move by it.
+// wheel moves a list as the arrow keys do. It never changes the answer to a question.
 func (m *model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
 	up, down := tea.KeyUp, tea.KeyDown
 	if m.dialogs.any() {
@@ -110,8 +105,6 @@ func (m *model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
 	return nil
 }
 
-// click does what the zone below the pointer stands for. A second click on the same row is
-// enter.
 func (m *model) click(msg tea.MouseClickMsg) tea.Cmd {
 	if msg.Button != tea.MouseLeft {
 		return nil

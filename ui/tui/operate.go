@@ -16,31 +16,27 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/task"
 )
 
-// job is the operation that runs.
 type job struct {
 	task.Handle
 	operation screen.Operation
 	dialog    uint64
 }
 
-// operatedMsg says how an operation ended.
 type operatedMsg struct {
 	id     task.ID
 	report screen.Report
 	err    error
 }
 
-// progressMsg says how far an operation is.
 type progressMsg struct {
 	id   task.ID
 	line string
 }
 
-// mostDone is how many commands of what was done are kept to be looked at.
 const mostDone = 20
 
-// operations runs what a person asked for, one at a time, each below a dialog
-// that shows that it runs and cancels it.
+// operations runs one operation at a time, below a dialog that shows its progress and can cancel
+// it.
 type operations struct {
 	shared
 	dialogs  *dialogs
@@ -51,7 +47,6 @@ type operations struct {
 	done []string // commands of operations that went well, the latest last
 }
 
-// start runs o, unless it may not be or another one is not done yet.
 func (r *operations) start(o screen.Operation, now time.Time) tea.Cmd {
 	switch {
 	case o.Writes && r.readOnly:
@@ -73,7 +68,6 @@ func (r *operations) warn(line string, now time.Time) {
 	r.toasts.add(screen.ToastMsg{Text: line, Warn: true}, now)
 }
 
-// progressed shows how far an operation is, also below a dialog that is open above.
 func (r *operations) progressed(msg progressMsg, now time.Time) tea.Cmd {
 	if msg.id != r.job.ID {
 		return nil
@@ -81,8 +75,7 @@ func (r *operations) progressed(msg progressMsg, now time.Time) tea.Cmd {
 	return r.dialogs.tell(r.job.dialog, dialog.SayMsg{Line: msg.line}, now)
 }
 
-// ended shows what came of the operation. An error stays until it is dismissed.
-// It tells whether msg was awaited.
+// ended shows the outcome of the operation; ok reports whether msg belongs to the one that runs.
 func (r *operations) ended(msg operatedMsg, now time.Time) (cmd tea.Cmd, ok bool) {
 	if msg.id != r.job.ID {
 		return nil, false
@@ -117,8 +110,8 @@ func (r *operations) ended(msg operatedMsg, now time.Time) (cmd tea.Cmd, ok bool
 	return tea.Batch(cmds...), true
 }
 
-// copy puts text onto the clipboard: by the terminal (OSC 52), which works from
-// afar too, and by the desktop's own program where there is one.
+// copy uses the terminal (OSC 52), which also works over ssh, and the desktop's clipboard program
+// if there is one.
 func (m *model) copy(c screen.CopyMsg) tea.Cmd {
 	m.toasts.add(screen.ToastMsg{Text: c.What + " copied"}, m.now)
 	_, native := m.runner.Start(m.now, func(ctx context.Context, _ task.ID) tea.Msg {

@@ -9,10 +9,9 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
-// respond is offered to the agent while the terminal UI is open: what kubectl
-// needs of a person comes up here as a dialog. While another dialog is open it
-// declines, so that the agent asks elsewhere: a PIN that is being typed must
-// not end up in a dialog for another one.
+// respond answers the agent's questions with dialogs while the terminal UI is open. While another
+// dialog is open it declines, so that a PIN being typed never ends up in a dialog that has just
+// appeared.
 func respond(next ask.Func, busy func() bool) ask.Func {
 	return func(ctx context.Context, q ask.Question) (ask.Answer, error) {
 		if busy() && (q.PIN != nil || q.Confirm != nil) {
@@ -22,13 +21,11 @@ func respond(next ask.Func, busy func() bool) ask.Func {
 	}
 }
 
-// offerAgain is how long it takes until an agent that was not there is looked for
-// again. One that kubectl has just started asks for the PIN a few tenths of a
-// second later, and has nobody to ask until it was found.
+// offerAgain is how soon a missing agent is looked for again. An agent that kubectl has just
+// started asks for the PIN within a few tenths of a second.
 const offerAgain = 100 * time.Millisecond
 
-// offer keeps offering to whichever agent runs, until ctx ends. once offers to one agent,
-// until that agent ends.
+// offer offers to answer for one agent after the other until ctx ends.
 func offer(ctx context.Context, once func(context.Context) error) error {
 	for {
 		if err := once(ctx); errors.Is(err, errors.ErrUnsupported) {

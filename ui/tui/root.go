@@ -20,7 +20,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
-// model is the root: it routes to its parts, and owns what there is one of.
 type model struct {
 	shared
 	getenv    func(string) string
@@ -47,13 +46,11 @@ type (
 	pollMsg struct{}
 )
 
-// timing holds what tests change.
 type timing struct {
 	clock                   func() time.Time
 	grace, touchDelay, poll time.Duration
 }
 
-// testPoll is how often tests look whether something is due, which their own clock says.
 const testPoll = 50 * time.Millisecond
 
 func newModel(ctx context.Context, o Options) *model {
@@ -127,7 +124,6 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, tea.Batch(append(cmds, m.timers())...)
 }
 
-// route gives msg to whom it concerns.
 func (m *model) route(msg tea.Msg) tea.Cmd {
 	if m.terminal.update(msg) {
 		return nil
@@ -158,7 +154,6 @@ func (m *model) route(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// message handles what screens and the store send.
 func (m *model) message(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case screen.OpenMsg:
@@ -215,7 +210,6 @@ func (m *model) message(msg tea.Msg) tea.Cmd {
 	return tea.Batch(cmd, m.nav.update(msg, m.now))
 }
 
-// toTop gives msg to the top dialog, or else to the top screen.
 func (m *model) toTop(msg tea.Msg) tea.Cmd {
 	if m.dialogs.any() {
 		return m.dialogs.update(msg, m.now)
@@ -223,7 +217,7 @@ func (m *model) toTop(msg tea.Msg) tea.Cmd {
 	return m.nav.top().Update(msg, m.now)
 }
 
-// timers starts the ticks that are needed now: that of animations only while something moves.
+// timers starts the ticks that are needed now. Nothing ticks for animations while nothing moves.
 func (m *model) timers() tea.Cmd {
 	var cmds []tea.Cmd
 	moves := m.dialogs.any() && m.dialogs.top().Animating() || len(m.toasts) > 0 || m.nav.top().Animating()
@@ -238,7 +232,6 @@ func (m *model) timers() tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// poll looks again at what may have changed outside.
 func (m *model) poll() tea.Cmd {
 	var cmds []tea.Cmd
 	if m.store.OverviewDue(m.now) {
@@ -258,7 +251,6 @@ func (m *model) poll() tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// close ends all work; nobody waits for an answer after it.
 func (m *model) close(grace time.Duration) {
 	m.runner.Cancel() // first: a prompt that closes now is no refusal to answer
 	m.dialogs.drop()

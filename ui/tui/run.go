@@ -61,12 +61,12 @@ type Outcome struct {
 	Interrupted bool
 }
 
-// closeGrace is how long work that was cancelled may take to end when the
-// program is left: a driver library that hangs must not keep it.
+// closeGrace bounds the wait for cancelled work at exit: a driver library that hangs must not keep
+// the program.
 const closeGrace = 5 * time.Second
 
-// framesPerSecond bounds how soon the first frame is drawn, and what a key has changed: bubbletea's own 60 let a person
-// wait for up to 17 ms.
+// framesPerSecond bounds the delay of a key's effect. With bubbletea's default of 60 it is up to 17
+// ms.
 const framesPerSecond = 120
 
 // Run shows the terminal UI until the person leaves or ctx ends. All work that
@@ -86,7 +86,7 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 	if err := Usable(o.In, o.Out, o.Environ); err != nil {
 		return Outcome{}, err
 	}
-	give, err := keepStderr()
+	restore, err := keepStderr()
 	if err != nil {
 		return Outcome{}, fmt.Errorf("terminal: %w", err)
 	}
@@ -96,7 +96,7 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 		tea.WithoutSignalHandler(), tea.WithFPS(framesPerSecond),
 	).Run()
 	m.close(closeGrace)
-	if gerr := give(err != nil && ctx.Err() == nil); gerr != nil {
+	if gerr := restore(err != nil && ctx.Err() == nil); gerr != nil {
 		err = errors.Join(err, gerr)
 	}
 	switch {
@@ -133,7 +133,6 @@ func Usable(in io.Reader, out io.Writer, env []string) error {
 	return nil
 }
 
-// plain says that there is a terminal, for plain lines.
 type plain struct{ error }
 
 func (p plain) Unwrap() error { return p.error }
@@ -141,7 +140,6 @@ func (p plain) Unwrap() error { return p.error }
 // Plain tells those who ask by lines that they can.
 func (plain) Plain() bool { return true }
 
-// lookup returns the last value of name in env, "" if there is none.
 func lookup(env []string, name string) string {
 	for _, kv := range slices.Backward(env) {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {

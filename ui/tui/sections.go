@@ -29,7 +29,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/task"
 )
 
-// shared is what the parts of the terminal UI work with; there is one of each.
 type shared struct {
 	flow     *env.Env
 	runner   *task.Runner
@@ -39,17 +38,15 @@ type shared struct {
 	dialogID func() uint64 // number of a dialog that another opens
 }
 
-// tools are what every screen works with.
 func (s shared) tools() screen.Tools { return screen.Tools{Runner: s.runner, Keys: s.keys} }
 
-// factory makes screens of what they work with.
 type factory struct {
 	shared
 	draft enroll.Draft      // the answers typed into the wizard
 	given enrolling.Options // options for the first enrollment; zero once that is done
 }
 
-// unlock unlocks the token that a context signs in with. An earlier no does not count.
+// unlock asks for the PIN again even if the person declined earlier.
 func (f *factory) unlock(ctx context.Context, kubeContext string, p hsm.Prompter) error {
 	e, err := flowcontexts.Meant(ctx, f.flow, "", kubeContext)
 	if err != nil {
@@ -58,7 +55,6 @@ func (f *factory) unlock(ctx context.Context, kubeContext string, p hsm.Prompter
 	return session.Agent{Env: f.flow}.Unlock(ctx, e.Name, p)
 }
 
-// sections lists the screens of the top level, in the order of their numbers.
 func (f *factory) sections() []*section {
 	return []*section{
 		{id: screen.Home, title: "Home", make: func() screen.Screen {
@@ -104,12 +100,10 @@ func (f *factory) sections() []*section {
 	}
 }
 
-// renew is the operation that renews the certificate of the enrollment called name.
 func (f *factory) renew(name string) screen.Operation {
 	return contexts.Renew(flowenroll.NewRenewer(f.flow), name)
 }
 
-// wizard makes the screen that enrolls.
 func (f *factory) wizard(start enroll.Start) screen.Screen {
 	if o := start.Options; o.Name == "" && o.Context == "" && o.Join == nil {
 		start.Options = f.given
@@ -119,12 +113,10 @@ func (f *factory) wizard(start enroll.Start) screen.Screen {
 		Store: f.store, Prompter: f.prompter, Draft: &f.draft}, start)
 }
 
-// wizardFor makes the wizard, on a token if one is named.
 func (f *factory) wizardFor(token *hsm.View, slot *hsm.Slot) screen.Screen {
 	return f.wizard(enroll.Start{Token: token, Slot: slot})
 }
 
-// token makes the screen of one token.
 func (f *factory) token(v hsm.View, slot *hsm.Slot) screen.Screen {
 	return token.New(token.Services{Tools: f.tools(), Tokens: flowtoken.Tokens{Env: f.flow},
 		TokenKeys: flowtoken.Keys{Env: f.flow},

@@ -2,5 +2,4 @@ package tui
 
 import "golang.org/x/sys/unix"
 
-// redirect makes descriptor to mean what from does.
 func redirect(from, to int) error { return unix.Dup3(from, to, 0) }

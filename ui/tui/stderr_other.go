@@ -2,7 +2,6 @@
 
 package tui
 
-// keepStderr does nothing here.
-func keepStderr() (give func(show bool) error, err error) {
+func keepStderr() (restore func(show bool) error, err error) {
 	return func(bool) error { return nil }, nil
 }

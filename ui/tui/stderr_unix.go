@@ -11,14 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxStderr bounds what is shown afterwards, in bytes.
 const maxStderr = 64 << 10
 
-// keepStderr takes standard error off the terminal while the UI draws on it:
-// some token libraries (tpm2-pkcs11 is one) write there whatever goes wrong.
-// give brings it back, and shows what was written if that may explain an error.
-// A crash is still told on the terminal.
-func keepStderr() (give func(show bool) error, err error) {
+// keepStderr takes standard error off the terminal while the UI draws on it: some token libraries
+// (tpm2-pkcs11 is one) write their errors there. restore brings it back and can show what was
+// written. A crash still reaches the terminal.
+func keepStderr() (restore func(show bool) error, err error) {
 	kept, err := os.CreateTemp("", "kubehsm-stderr-")
 	if err != nil {
 		return nil, err

@@ -19,12 +19,12 @@ func TestKeepStderr(t *testing.T) {
 		own, err := unix.Dup(2)
 		must.OK(t, err)
 		must.OK(t, redirect(int(w.Fd()), 2))
-		give, err := keepStderr()
+		restore, err := keepStderr()
 		if err == nil {
 			_, err = unix.Write(2, []byte("a library's noise\n")) // C code too writes past os.Stderr
 		}
 		if err == nil {
-			err = give(show)
+			err = restore(show)
 		}
 		if err == nil {
 			_, err = unix.Write(2, []byte("afterwards\n"))

@@ -10,7 +10,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
-// terminal is what is known of the terminal, and how to draw on it.
 type terminal struct {
 	width, height int // 0 until they are known
 	look          theme.Options
@@ -18,7 +17,6 @@ type terminal struct {
 	mouse         bool
 }
 
-// newTerminal reads from the environment what the terminal does not say itself.
 func newTerminal(env []string) terminal {
 	t := terminal{look: theme.Options{Profile: colorprofile.TrueColor, ASCII: theme.PlainCharset(env)}}
 	t.mouse = lookup(env, "KUBEHSM_MOUSE") != "0"
@@ -26,7 +24,7 @@ func newTerminal(env []string) terminal {
 	return t
 }
 
-// update takes in what the terminal says of itself. It tells whether msg was that.
+// update reports whether msg describes the terminal.
 func (t *terminal) update(msg tea.Msg) bool {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -50,8 +48,8 @@ const (
 	roomyWidth, roomyHeight = 80, 20
 )
 
-// view returns an empty view, and what to draw in it on; none where the terminal
-// is too small or its size is not known yet.
+// view returns an empty view and its canvas; ok is false while the terminal is too small or its
+// size unknown.
 func (t *terminal) view() (v tea.View, c canvas, ok bool) {
 	v = tea.NewView("")
 	v.AltScreen = true

@@ -7,7 +7,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 )
 
-// toasts are lines that are shown for a few seconds, the latest last.
 type toasts []toast
 
 type toast struct {
@@ -20,13 +19,11 @@ const (
 	mostToasts = 3
 )
 
-// add shows a line.
 func (t *toasts) add(m screen.ToastMsg, now time.Time) {
 	all := append(*t, toast{ToastMsg: m, until: now.Add(toastFor)})
 	*t = all[max(len(all)-mostToasts, 0):]
 }
 
-// enrolled tells of the end of an enrollment.
 func (t *toasts) enrolled(m screen.EnrolledMsg, now time.Time) {
 	said := screen.ToastMsg{Text: m.Name + " is enrolled"}
 	if m.Err != nil {
@@ -35,7 +32,6 @@ func (t *toasts) enrolled(m screen.EnrolledMsg, now time.Time) {
 	t.add(said, now)
 }
 
-// expire takes down what was shown long enough.
 func (t *toasts) expire(now time.Time) {
 	for len(*t) > 0 && !now.Before((*t)[0].until) {
 		*t = (*t)[1:]

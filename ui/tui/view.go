@@ -50,8 +50,7 @@ func (m *model) View() tea.View {
 	return v
 }
 
-// lastKeys are what every screen's footer ends with; help is always among them
-// unless letters are text.
+// lastKeys end every footer. Help is among them unless letters are text.
 func (m *model) lastKeys(c canvas) []screen.Action {
 	switch {
 	case m.nav.top().Typing():
@@ -62,7 +61,6 @@ func (m *model) lastKeys(c canvas) []screen.Action {
 	return []screen.Action{{Key: m.keys.Help}, {Key: m.keys.Quit}}
 }
 
-// clusterStatus draws how far a cluster that is being built is, "" if none is.
 func clusterStatus(t theme.Theme, s *store.Store) string {
 	p := s.Cluster.Value
 	switch {
@@ -78,7 +76,6 @@ func clusterStatus(t theme.Theme, s *store.Store) string {
 	return ""
 }
 
-// runningStatus draws how far an enrollment is that goes on behind other screens.
 func runningStatus(t theme.Theme, r store.Running) string {
 	name := text.Clean(r.Name)
 	switch {
@@ -102,14 +99,11 @@ func clusterPhase(phase string) string {
 	return "cluster: " + text.Clean(phase)
 }
 
-// quiet tells whether a dialog does not want to be seen yet.
 func quiet(d dialog.Dialog, now time.Time) bool {
 	q, ok := d.(interface{ Quiet(time.Time) bool })
 	return ok && q.Quiet(now)
 }
 
-// canvas is what one frame is drawn on: a header, the screen's body and a footer,
-// with a margin beside them, and rules between them where there is room.
 type canvas struct {
 	theme         theme.Theme
 	width, height int
@@ -127,17 +121,12 @@ func newCanvas(t theme.Theme, w, h int) canvas {
 	return c
 }
 
-// roomy tells whether there is room for more than what is needed most.
 func (c canvas) roomy() bool { return c.width >= roomyWidth }
 
-// inner is how wide the body is, and what stands above and below it.
 func (c canvas) inner() int { return c.width - 2*c.margin }
 
-// body is how many lines the body has.
 func (c canvas) body() int { return c.height - 2 - 2*c.rules }
 
-// page puts the parts of a frame together; below is the line below the header, where there is
-// room for it.
 func (c canvas) page(header, below, body, footer string) string {
 	pad := strings.Repeat(" ", c.margin)
 	lines := []string{pad + widget.Fit(header, c.inner()) + pad}
@@ -153,8 +142,8 @@ func (c canvas) page(header, below, body, footer string) string {
 	return strings.Join(append(lines, pad+widget.Fit(footer, c.inner())+pad), "\n")
 }
 
-// footer draws the keys that do something now, the most useful first, as many as fit before
-// the last. What cannot be done now is in the help, with the reason.
+// footer draws as many keys as fit before the last ones, the most useful first. Keys that do
+// nothing now are only in the help, with the reason.
 func (c canvas) footer(actions, last []screen.Action) string {
 	sep := "  "
 	if c.roomy() {
@@ -175,7 +164,6 @@ func (c canvas) footer(actions, last []screen.Action) string {
 	return line + tail
 }
 
-// fitting are as many of the actions as there is room for in w columns.
 func (c canvas) fitting(actions []screen.Action, sep string, w int) []screen.Action {
 	for len(actions) > 1 && widget.Width(c.hints(actions, sep)) > w {
 		actions = actions[:len(actions)-1]
@@ -183,8 +171,8 @@ func (c canvas) fitting(actions []screen.Action, sep string, w int) []screen.Act
 	return actions
 }
 
-// hints draws keys and what they do. The help of bubbles leaves out what cannot be
-// done now; here it is greyed, as pressing it says why.
+// hints draws keys and their effect. The help of bubbles leaves out disabled keys; here they are
+// grey, because pressing one shows the reason.
 func (c canvas) hints(actions []screen.Action, sep string) string {
 	var parts []string
 	for _, a := range actions {
@@ -215,7 +203,6 @@ func (c canvas) drawToasts(content string, all toasts) string {
 	return content
 }
 
-// drawDialog draws d in the middle of the dimmed screen.
 func (c canvas) drawDialog(content string, d dialog.Dialog, f screen.Frame) (string, int, int, bool) {
 	like := 64
 	if s, ok := d.(interface{ Width() int }); ok {

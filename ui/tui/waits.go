@@ -13,18 +13,17 @@ import (
 	"github.com/kubehsm/kubehsm/ui/waiting"
 )
 
-// waitDelay is how long work waits before it says why. A slow library is told of by the agent,
-// which has waited for it already.
+// waitDelay hides short waits. The agent has already waited when it reports a slow library.
 const waitDelay = time.Second
 
-// waitMsg says why work waits, which has that number, or that it does so no longer: "".
+// waitMsg is the reason why the work with this number waits, "" when it goes on.
 type waitMsg struct {
 	id    uint64
 	words string
 }
 
-// waits says why work of the program waits, until done is called: in the dialog of an
-// operation, and by send for the header of every screen, as much of the work has no dialog.
+// waits shows why work waits: in the dialog of its operation, and in every header, because much of
+// the work has no dialog.
 func waits(send func(tea.Msg), number func() uint64) func(ctx context.Context, w ask.Wait) (done func()) {
 	return func(ctx context.Context, w ask.Wait) (done func()) {
 		id := number()
@@ -58,10 +57,8 @@ func waits(send func(tea.Msg), number func() uint64) func(ctx context.Context, w
 	}
 }
 
-// waitings are what work waits for now, the latest last.
 type waitings []waitMsg
 
-// take takes in what began or ended.
 func (w *waitings) take(msg waitMsg) {
 	*w = slices.DeleteFunc(*w, func(old waitMsg) bool { return old.id == msg.id })
 	if msg.words != "" {
@@ -69,7 +66,6 @@ func (w *waitings) take(msg waitMsg) {
 	}
 }
 
-// latest is the sentence about what began to wait last, "" if nothing waits.
 func (w waitings) latest() string {
 	if len(w) == 0 {
 		return ""

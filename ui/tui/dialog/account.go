@@ -15,8 +15,8 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
-// account says what a question is about: in short, so that the answer stays in view, or
-// whole, to scroll in. Down leads to the whole, and up, at its beginning, back.
+// account is the subject of a question: short, so that the answer stays in view, or whole, to be
+// scrolled. Down opens the whole; up at its top closes it.
 type account struct {
 	notice string
 	fields []hsm.Field
@@ -27,11 +27,10 @@ type account struct {
 	scroll widget.Scroll
 }
 
-// some tells whether there is anything to say.
 func (a *account) some() bool { return len(a.fields) > 0 }
 
-// update tells whether the key was one of the account's. Letters and the keys that edit a
-// line never are: a secret may be typed.
+// update reports whether the account used the key. It leaves letters and editing keys alone: a
+// secret may be typed.
 func (a *account) update(k tea.KeyPressMsg) bool {
 	down := key.Matches(k, a.keys.Down, a.keys.PageDown, a.keys.End)
 	switch {
@@ -50,7 +49,6 @@ func (a *account) update(k tea.KeyPressMsg) bool {
 	return a.whole && a.scroll.Update(k, a.keys)
 }
 
-// actions lists what keys do to it now.
 func (a *account) actions() []screen.Action {
 	switch {
 	case !a.cut:
@@ -61,7 +59,6 @@ func (a *account) actions() []screen.Action {
 	return []screen.Action{act(keys.Shown(a.keys.Down, "↓", "show all"))}
 }
 
-// view draws it with so many lines of the dialog left below it.
 func (a *account) view(f screen.Frame, below int) []string {
 	rows := max(f.Height-below, 1)
 	notice := func(s string) []string {

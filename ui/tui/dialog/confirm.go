@@ -126,7 +126,6 @@ func (d *Confirm) View(f screen.Frame) string {
 	return strings.Join(append(d.detail(f, len(answer)), answer...), "\n")
 }
 
-// answers draws where the answer is given.
 func (d *Confirm) answers(t theme.Theme, w int) []string {
 	if d.prompt.ByTyping() {
 		lines := append(widget.Paragraph(t.Text, question.Type(d.prompt), w),
@@ -147,8 +146,8 @@ func (d *Confirm) answers(t theme.Theme, w int) []string {
 	return []string{button("No", d.keys.No, !d.onYes) + "   " + button("Yes", d.keys.Yes, d.onYes)}
 }
 
-// detail draws what stands above the answer, which takes so many lines, as much as there is
-// room for. A unified diff at its end is drawn as one.
+// detail draws as much above the answer as fits. A unified diff at the end of the detail is
+// coloured.
 func (d *Confirm) detail(f screen.Frame, below int) []string {
 	if d.account.some() {
 		return d.account.view(f, below)

@@ -41,8 +41,7 @@ type Dialog interface {
 	Drop()
 }
 
-// base is a dialog that is plain, waits for nobody and moves not by itself;
-// dialogs embed it and say what is otherwise.
+// base has the answers of a plain dialog; dialogs embed it and override what differs.
 type base struct{}
 
 // Tone implements [Dialog].
@@ -76,7 +75,6 @@ const (
 	maxGrace = time.Second
 )
 
-// guard drops keys typed ahead.
 type guard struct {
 	grace         time.Duration
 	opened, until time.Time
@@ -84,7 +82,6 @@ type guard struct {
 
 func (g *guard) open(now time.Time) { g.opened, g.until = now, now.Add(g.grace) }
 
-// drops tells whether msg came too early to be meant for the dialog.
 func (g *guard) drops(msg tea.Msg, now time.Time) bool {
 	switch msg.(type) {
 	case tea.KeyPressMsg, tea.PasteMsg:

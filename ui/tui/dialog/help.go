@@ -50,7 +50,6 @@ func (d *Help) Actions() []screen.Action {
 	return []screen.Action{run, act(keys.As(d.keys.Back, "close"))}
 }
 
-// lines are those of all groups.
 func (d *Help) lines() (all []HelpLine) {
 	for _, g := range d.groups {
 		all = append(all, g.Lines...)
@@ -121,7 +120,6 @@ func (d *Help) View(f screen.Frame) string {
 	return strings.Join(shown, "\n")
 }
 
-// keyLine draws one key, what it does, and why it cannot be used now.
 func keyLine(t theme.Theme, a screen.Action, selected bool, w int) string {
 	h := a.Key.Help()
 	name := strings.Repeat(" ", max(9-widget.Width(h.Key), 0)) + h.Key

@@ -119,8 +119,8 @@ func (d *Palette) Update(msg tea.Msg, _ time.Time) (bool, tea.Cmd) {
 	return false, nil
 }
 
-// filter shows the entries that hold every word typed, then those of which a command does,
-// or another word, and then what else is found.
+// filter shows first the entries whose name holds every word typed, then those that match by a
+// command or alias, then objects.
 func (d *Palette) filter() {
 	words := strings.Fields(strings.ToLower(d.input.Value()))
 	all := d.entries

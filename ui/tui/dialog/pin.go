@@ -97,8 +97,7 @@ func (d *PIN) Update(msg tea.Msg, now time.Time) (bool, tea.Cmd) {
 	return false, nil
 }
 
-// enter takes what was typed. What cannot be the PIN is told here and now: no
-// try is spent on it.
+// enter refuses what cannot be the PIN without spending a try.
 func (d *PIN) enter() (closed bool) {
 	if d.field.Len() == 0 {
 		d.problem = "type the " + string(d.prompt.Kind) + " first"
@@ -182,7 +181,6 @@ func (d *PIN) tries() string {
 	return ""
 }
 
-// rules says beside the field what the token takes.
 func rules(p hsm.PINPrompt) string {
 	s := question.Rule(p)
 	if p.Kind == hsm.PIVPIN {
@@ -191,7 +189,6 @@ func rules(p hsm.PINPrompt) string {
 	return strings.TrimSpace(s + " " + question.Default(p))
 }
 
-// purpose says why a person is asked, in a sentence.
 func purpose(f screen.Frame, p hsm.Purpose, t hsm.TokenInfo) []string {
 	s := "To use the key"
 	if why := question.Why(p); strings.HasPrefix(why, "to ") {

@@ -93,7 +93,6 @@ func (p *Prompter) touch(q hsm.TouchPrompt) (done func()) {
 	}
 }
 
-// open opens d and waits for its answer or the end of ctx.
 func open[T any](ctx context.Context, p *Prompter, r *reply[T], d Dialog) (T, error) {
 	var zero T
 	if err := ctx.Err(); err != nil {
@@ -121,7 +120,6 @@ func open[T any](ctx context.Context, p *Prompter, r *reply[T], d Dialog) (T, er
 	}
 }
 
-// reply carries one answer from a dialog to the goroutine that asked.
 type reply[T any] struct {
 	mu   sync.Mutex
 	done bool
@@ -138,7 +136,6 @@ func newReply[T any](drop func(T)) *reply[T] {
 	return &reply[T]{ch: make(chan outcome[T], 1), drop: drop}
 }
 
-// give answers v, once.
 func (r *reply[T]) give(v T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -150,7 +147,6 @@ func (r *reply[T]) give(v T) {
 	r.ch <- outcome[T]{value: v, answered: true}
 }
 
-// cancel answers that the person declined, unless there is an answer already.
 func (r *reply[T]) cancel() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -160,7 +156,7 @@ func (r *reply[T]) cancel() {
 	}
 }
 
-// abandon is called by who asked and waits no more.
+// abandon ends the wait of the goroutine that asked.
 func (r *reply[T]) abandon() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

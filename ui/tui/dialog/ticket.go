@@ -62,7 +62,6 @@ func (d *Ticket) Actions() []screen.Action {
 
 func keySave() key.Binding { return keys.Letter("o", "save") }
 
-// save asks for a file and writes the ticket into it, for the user alone.
 func (d *Ticket) save() tea.Cmd {
 	ticket := d.text
 	file := &widget.Field{ID: "file", Label: "File", Input: widget.NewInput("", "~/ticket.txt"),

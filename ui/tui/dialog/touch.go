@@ -15,7 +15,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
-// bellAfter is how long a touch is awaited before the terminal rings.
 const bellAfter = 5 * time.Second
 
 // Touch says that a token waits to be touched, or for a PIN typed on its reader.

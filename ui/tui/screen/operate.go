@@ -92,7 +92,6 @@ func Path(typed string) string {
 	return typed
 }
 
-// mostFile bounds a file that is read, in bytes.
 const mostFile = 1 << 20
 
 // ReadFile reads a file that a person named, up to a mebibyte.

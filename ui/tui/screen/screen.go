@@ -136,7 +136,6 @@ type Operation struct {
 	Run func(ctx context.Context, p hsm.Prompter) (Report, error)
 }
 
-// progressKey is where a context holds what [Say] tells.
 type progressKey struct{}
 
 // WithProgress returns a context whose work tells by [Say] how far it is, and which library

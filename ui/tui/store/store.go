@@ -165,7 +165,6 @@ func (s *Store) LoadTokens(now time.Time) tea.Cmd {
 // TokensDue tells whether the tokens, which are read again every so often, are to be read now.
 func (s *Store) TokensDue(now time.Time, every time.Duration) bool { return s.Tokens.due(now, every) }
 
-// due tells whether d, which is read again every so often, is to be read now.
 func (d Data[T]) due(now time.Time, every time.Duration) bool {
 	_, busy := d.Loading()
 	return !busy && now.Sub(d.at) >= every-ClusterEvery/2

@@ -103,9 +103,8 @@ func New(o Options) Theme {
 	return t
 }
 
-// colours are chosen for each number of colours: the nearest of 256 to a bluish grey is purple.
-// Text that is not of much weight is still read, so that none is fainter than 4.5 to 1 (WCAG's
-// contrast for text) on black or on white.
+// colours are chosen by hand for each number of colours: the nearest of 256 to a bluish grey is
+// purple. Faint text too keeps a contrast of 4.5 to 1 (WCAG, text) on black and on white.
 func colours(o Options) palette {
 	c := lipgloss.Color
 	switch {

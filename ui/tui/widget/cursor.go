@@ -6,8 +6,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// mark stands in rendered text where the terminal's own cursor belongs. It is
-// an APC string, so it takes no column, and clean text cannot hold it.
+// mark stands in rendered text where the terminal's cursor belongs. An APC string takes no column,
+// and clean text cannot contain it.
 const mark = "\x1b_kubehsm:cursor\x1b\\"
 
 // CursorMark is what a text field renders at its cursor, so that the real

@@ -74,7 +74,6 @@ func PlainSections(sections []present.Section) []string {
 	return lines
 }
 
-// marked puts a mark before what is bad or a reason to look closer.
 func marked(l present.Line) string {
 	if l.Words != "" && l.Level >= present.Warn {
 		return "! " + l.Words
@@ -128,7 +127,6 @@ func Table(t theme.Theme, table present.Table, w int) []string {
 	return lines
 }
 
-// inOneLine joins the cells of a row that say something.
 func inOneLine(table present.Table, row []present.Line, word func(present.Line) string) string {
 	var parts []string
 	for i, c := range row {

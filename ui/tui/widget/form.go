@@ -199,7 +199,7 @@ func (f *Form) Lines(t theme.Theme, w int) int {
 	return len(lines)
 }
 
-// draw returns all lines, and which of them are the focused field's.
+// draw returns all lines; the focused field's are lines[from:to].
 func (f *Form) draw(t theme.Theme, w int) (lines []string, from, to int) {
 	label := 0
 	for _, x := range f.Fields {

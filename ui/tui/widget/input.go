@@ -12,7 +12,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 )
 
-// maxInput bounds what a text field takes, in characters.
 const maxInput = 512
 
 // Input is a one-line text field for text that is not secret. It edits whole
@@ -109,7 +108,6 @@ func (in *Input) key(m tea.KeyPressMsg) bool {
 	return true
 }
 
-// before is where the word before the cursor begins.
 func (in *Input) before() int {
 	at := in.pos
 	for at > 0 && in.chars[at-1] == " " {
@@ -121,7 +119,6 @@ func (in *Input) before() int {
 	return at
 }
 
-// after is where the word behind the cursor ends.
 func (in *Input) after() int {
 	at := in.pos
 	for at < len(in.chars) && in.chars[at] == " " {
@@ -172,7 +169,6 @@ func (in *Input) View(t theme.Theme, w int, focused bool) string {
 	return render(t, before) + mark + render(t, after)
 }
 
-// render leaves empty text unstyled.
 func render(t theme.Theme, s string) string {
 	if s == "" {
 		return ""
@@ -193,7 +189,7 @@ func clusters(s string) []string {
 	return out
 }
 
-// printable drops control characters: a pasted line break must not act.
+// printable drops control characters, so that a pasted line break does not act as enter.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -177,7 +177,6 @@ func (l *List[T]) line(t theme.Theme, columns []int, n, w int) string {
 	return Row(n, "  "+row(columns, texts))
 }
 
-// row joins cells that are as wide as their columns; those of width 0 are left out.
 func row(columns []int, texts []string) string {
 	var b strings.Builder
 	for i, w := range columns {
@@ -189,7 +188,6 @@ func row(columns []int, texts []string) string {
 	return b.String()
 }
 
-// widths shares w among the columns that are shown.
 func (l *List[T]) widths(w int) []int {
 	out := make([]int, len(l.Columns))
 	rest, share := w-2, 0

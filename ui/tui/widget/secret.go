@@ -10,8 +10,8 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 )
 
-// maxSecret is the longest secret taken, in bytes: a ticket's QR code holds half of that, the
-// rest is for the box that it is copied with.
+// maxSecret is the longest secret, in bytes: twice a ticket's QR code, for the frame that is copied
+// with it.
 const maxSecret = 4096
 
 // SecretField is a text field that shows bullets only. What is typed is kept in

@@ -18,9 +18,8 @@ func Width(s string) int {
 	return ansi.StringWidth(s)
 }
 
-// simpleWidth counts what nearly all of a frame is made of: printable ASCII, the
-// theme's glyphs and colours, which are a column each and join with nothing. A
-// frame measures thousands of texts; the general way is ten times as long.
+// simpleWidth counts printable ASCII, the theme's glyphs and colours, which fill most of a frame.
+// The general way takes ten times as long, and a frame measures thousands of texts.
 func simpleWidth(s string) (n int, ok bool) {
 	for i := 0; i < len(s); {
 		switch c := s[i]; {
@@ -49,7 +48,6 @@ func simpleWidth(s string) (n int, ok bool) {
 	return n, true
 }
 
-// glyph tells whether r, of the block of signs, is one of the theme's.
 func glyph(r rune) bool {
 	switch r {
 	case '…', '•', '‹', '›', '↑', '↓', '↺', '●', '○', '✓', '✗':

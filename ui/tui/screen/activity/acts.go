@@ -57,7 +57,6 @@ func Lock(agent session.Agent) screen.Operation {
 		}}
 }
 
-// insisted reports what was done, and what had to be ended for it.
 func insisted(title, said string, do func(say func(string)) error) (screen.Report, error) {
 	r := screen.Report{Said: said}
 	err := do(func(sentence string) { r.Title, r.Lines = title, append(r.Lines, sentence) })
@@ -67,7 +66,6 @@ func insisted(title, said string, do func(say func(string)) error) (screen.Repor
 	return r, err
 }
 
-// copyRecord copies all that is on record, as `kubehsm audit -o json` prints it.
 func copyRecord(r record) tea.Cmd {
 	b, err := json.Marshal(r.Record)
 	if err != nil {
@@ -76,7 +74,6 @@ func copyRecord(r record) tea.Cmd {
 	return screen.Send(screen.CopyMsg{What: "record", Text: string(b)})
 }
 
-// unit shows what a service manager needs to run the agent from login on.
 func (m *Model) unit() tea.Cmd {
 	file, where, err := m.agent.AgentUnit(runtime.GOOS == "darwin")
 	if err != nil {

@@ -56,7 +56,7 @@ type Model struct {
 var _ screen.Screen = (*Model)(nil)
 var _ screen.Poller = (*Model)(nil)
 
-// record is one of the log's, with a number that tells it from its equals.
+// record is a record of the log with a number that distinguishes it from equal ones.
 type record struct {
 	audit.Record
 	number int
@@ -141,7 +141,6 @@ const (
 	batchWait = 50 * time.Millisecond
 )
 
-// follow reads the log and what is added to it.
 func (m *Model) follow(now time.Time) tea.Cmd {
 	m.log.Cancel()
 	h, cmd := m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {

@@ -38,7 +38,6 @@ func (m *Model) View(f screen.Frame) string {
 	return strings.Join(append(head, m.list.View(t, f.Width, body)), "\n")
 }
 
-// head says how the agent is.
 func (m *Model) head(f screen.Frame) []string {
 	t := f.Theme
 	var lines []string

@@ -41,7 +41,6 @@ func (m *Model) Finds(time.Time) iter.Seq[screen.Found] {
 	}
 }
 
-// actsOf is what can be done with c, if there is one.
 func (m *Model) actsOf(c contexts.View, ok bool) screen.Acts {
 	do := deeds{m.Services}
 	none, notOurs, ours := "", "", ""
@@ -106,11 +105,9 @@ func (m *Model) commands(c contexts.View, ok bool) screen.CommandMsg {
 	return screen.CommandMsg{Title: present.SameTitle, Lines: lines}
 }
 
-// deeds are what is done with a context after a key was pressed.
 type deeds struct{ Services }
 
-// migrate looks at whom the context stands for and opens the wizard for the
-// same user and groups.
+// migrate opens the wizard for the user and groups that the context signs in as.
 func (d deeds) migrate(c contexts.View) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Look at the credential", Writes: true,
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
@@ -144,7 +141,6 @@ func Renew(r enroll.Renewer, name string) screen.Operation {
 		}}
 }
 
-// change shows a planned change, and makes it after a yes.
 func change(title, command, said, question string, plan func(context.Context) (*contexts.Change, error)) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: title, Command: command, Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
@@ -162,7 +158,6 @@ func change(title, command, said, question string, plan func(context.Context) (*
 		}})
 }
 
-// sure shows the difference and asks.
 func sure(ctx context.Context, p hsm.Prompter, question string, c *contexts.Change, detail string) error {
 	for _, n := range c.Notes() {
 		detail += n + "\n"
@@ -184,8 +179,7 @@ func (d deeds) repair(c contexts.View) tea.Cmd {
 		})
 }
 
-// signer writes the entry for clients with the auth provider externalSigner; repair
-// takes that back.
+// signer writes the entry for clients with the auth provider externalSigner; repair undoes that.
 func (d deeds) signer(c contexts.View) tea.Cmd {
 	return change("Write the entry", verb.Line("kubeconfig set", verb.Argument(c.Enrollment),
 		verb.Flag("mode", contexts.ModeExternalSigner)), "the entry is for clients that ask a signer themselves; u undoes it", "Write this?",
@@ -199,7 +193,6 @@ func (d deeds) undo() tea.Cmd {
 		func(ctx context.Context) (*contexts.Change, error) { return d.Contexts.Undo(ctx) })
 }
 
-// delete takes a context out, or the enrollment that it signs in with.
 func (d deeds) delete(c contexts.View) tea.Cmd {
 	if !c.Ours {
 		return d.drop(c)
@@ -216,12 +209,11 @@ func (d deeds) delete(c contexts.View) tea.Cmd {
 	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewChoice(d.Keys, "What do you want to remove?", entries)})
 }
 
-// spare opens the wizard for the key of a spare token.
 func (d deeds) spare(c contexts.View) tea.Cmd {
 	return screen.Send(screen.OpenMsg{Screen: d.Enroll(enrolling.Options{Spare: true, Name: c.Enrollment})})
 }
 
-// drop takes a context out; of kubehsm's own the enrollment stays.
+// drop removes the context only. The enrollment of a context of kubehsm stays.
 func (d deeds) drop(c contexts.View) tea.Cmd {
 	command, plan := "kubectl config delete-context "+shell.Quote(c.Name), d.Contexts.Drop
 	if c.Ours && c.Name == c.Enrollment {
@@ -231,7 +223,7 @@ func (d deeds) drop(c contexts.View) tea.Cmd {
 		func(ctx context.Context) (*contexts.Change, error) { return plan(ctx, c.Name) })
 }
 
-// remove takes the enrollment of a context out, or the key of one of its spares and itself alone.
+// remove removes the enrollment of a context, or only the key of the enrollment called alone.
 func (d deeds) remove(c contexts.View, alone string) tea.Cmd {
 	what, command := c.Enrollment, verb.Line("unenroll", verb.Argument(c.Enrollment))
 	var key func(enrollment.Enrollment) bool

@@ -21,7 +21,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/verb"
 )
 
-// unlock asks for the PIN now, so that later commands need not.
 func (d deeds) unlock(c contexts.View) tea.Cmd {
 	return screen.Operate(UnlockOf(d.Agent, c.Enrollment))
 }
@@ -43,8 +42,8 @@ func Unlock(command string, agent session.Agent, which func(context.Context) (st
 		}}
 }
 
-// follow has the enrollment follow its cluster, which is asked where it is now, or
-// to an address that is known where the old one no longer answers.
+// follow moves the enrollment to its cluster's new address: the cluster is asked for it, or the
+// person names it if the old address no longer answers.
 func (d deeds) follow(c contexts.View) tea.Cmd {
 	server := ""
 	form := []verb.Option{{Flag: "server", Into: &server, Label: "Address", Empty: "ask the cluster",
@@ -59,7 +58,6 @@ func (d deeds) follow(c contexts.View) tea.Cmd {
 		})})
 }
 
-// followTo has the enrollment follow to an address that a person names.
 func (d deeds) followTo(c contexts.View, server string) tea.Cmd {
 	name := c.Enrollment
 	return screen.Change("Update the cluster",
@@ -83,7 +81,6 @@ func (d deeds) followTo(c contexts.View, server string) tea.Cmd {
 		})
 }
 
-// ask asks the cluster whether it has moved, and has the enrollment follow.
 func (d deeds) ask(c contexts.View) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Update the cluster",
 		Command: verb.Line("kubeconfig refresh", verb.Argument(c.Enrollment)), Writes: true,
@@ -109,7 +106,6 @@ func (d deeds) ask(c contexts.View) tea.Cmd {
 		}})
 }
 
-// consent shows the policy in force, to be changed.
 func (d deeds) consent(c contexts.View) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "What needs your consent",
 		Command: verb.Line("consent show", verb.Argument(c.Enrollment)),

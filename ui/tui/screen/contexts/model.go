@@ -75,7 +75,6 @@ func (m *Model) Open(now time.Time) tea.Cmd {
 	return tea.Batch(m.Store.LoadContexts(now), m.readEnds(now))
 }
 
-// readEnds reads when the certificates of enrollments end.
 func (m *Model) readEnds(now time.Time) tea.Cmd {
 	m.reading.Cancel()
 	h, cmd := m.Runner.Start(now, func(_ context.Context, id task.ID) tea.Msg {
@@ -107,7 +106,7 @@ func (m *Model) fill() {
 	}
 }
 
-// contextOf names the context of an enrollment, which has its name unless it was renamed.
+// contextOf returns the enrollment's context, which has its name unless the person renamed it.
 func contextOf(all []contexts.View, enrollment string) string {
 	for _, c := range all {
 		if c.Enrollment == enrollment {

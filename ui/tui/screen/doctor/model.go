@@ -107,7 +107,6 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 	return nil
 }
 
-// fill lists the problems, or all checks.
 func (m *Model) fill() {
 	if m.all {
 		m.list.Set(m.checks)
@@ -117,7 +116,6 @@ func (m *Model) fill() {
 	m.list.Set(problems)
 }
 
-// toWhatMatters puts the cursor on what is worst.
 func (m *Model) toWhatMatters() {
 	for _, state := range []doctor.State{doctor.Failed, doctor.Warning} {
 		if i := slices.IndexFunc(m.checks, func(c doctor.Check) bool { return c.State == state }); i >= 0 {

@@ -25,8 +25,6 @@ const (
 	itemFile   = -5
 )
 
-// joins are the ways to join a cluster that no kubeconfig names, the most common
-// one where end finds it.
 func joins() []item {
 	proven := []string{"The cluster is found and proven first. No credential is sent before."}
 	return []item{
@@ -39,13 +37,11 @@ func joins() []item {
 	}
 }
 
-// joinMsg brings what a ticket says, or where a cluster is to be found.
 type joinMsg struct {
 	opts enrolling.Options
 	next stage
 }
 
-// askTicket asks for the ticket, which is a secret, and fills in what it says.
 func (p *clusterPage) askTicket() tea.Cmd {
 	o := p.m.opts
 	return screen.Operate(screen.Operation{Title: "Read the ticket", Writes: true,
@@ -69,7 +65,7 @@ func (p *clusterPage) askTicket() tea.Cmd {
 		}})
 }
 
-// askToken asks where the cluster is, as kubeadm does, and for the token.
+// askToken asks for the address, as kubeadm does, and for the token.
 func (p *clusterPage) askToken() tea.Cmd {
 	var address string
 	var hashes []string
@@ -97,7 +93,6 @@ func (p *clusterPage) askToken() tea.Cmd {
 		})})
 }
 
-// askFile asks for the file that says where the cluster is, and for the token.
 func (p *clusterPage) askFile() tea.Cmd {
 	path := ""
 	form := []verb.Option{{Flag: "file", Into: &path, Label: "File", Empty: "~/cluster.conf",
@@ -113,7 +108,6 @@ func (p *clusterPage) askFile() tea.Cmd {
 		})})
 }
 
-// askBootstrapToken asks for the token, which is a secret.
 func (p *clusterPage) askBootstrapToken(j *enrolling.Join) tea.Cmd {
 	o := p.m.opts
 	return screen.Operate(screen.Operation{Title: "Read the token", Writes: true,

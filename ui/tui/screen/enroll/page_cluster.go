@@ -18,9 +18,8 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
-// clusterPage chooses the kubeconfig context whose cluster is joined. While
-// that cluster is still being built it shows how far it is, and goes on by
-// itself when it is ready.
+// clusterPage chooses the kubeconfig context whose cluster to join. While that cluster is still
+// being built, it shows the progress and continues by itself when the cluster is ready.
 type clusterPage struct {
 	m      *wizard
 	list   picker
@@ -152,7 +151,6 @@ func (p *clusterPage) view(f screen.Frame) string {
 	return strings.Join(lines, "\n")
 }
 
-// clusterFailure draws why there is no cluster that was to be built, if so.
 func clusterFailure(s *store.Store, f screen.Frame) []string {
 	if !s.Cluster.Value.Failed() {
 		return nil
@@ -162,7 +160,6 @@ func clusterFailure(s *store.Store, f screen.Frame) []string {
 	return append(widget.Failure(f.Theme, err, f.Width), "")
 }
 
-// clusterProgress draws how far a cluster that is being built is.
 func clusterProgress(s *store.Store, f screen.Frame) []string {
 	t, c := f.Theme, s.Cluster.Value
 	lines := widget.Paragraph(t.Text,

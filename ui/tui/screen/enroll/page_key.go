@@ -21,7 +21,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
-// keyPage chooses between a new key and one that is on the token already.
 type keyPage struct {
 	m     *wizard
 	list  picker
@@ -93,7 +92,7 @@ func (p *keyPage) fill(now time.Time) {
 	p.list.set(items, prefer)
 }
 
-// withEmptySlots adds the slots that a token of a kind has where the driver lists only those in use.
+// withEmptySlots adds the empty slots of a token whose driver lists only those in use.
 func withEmptySlots(u hsm.URI, slots []hsm.Slot) []hsm.Slot {
 	have := map[string]hsm.Slot{}
 	for _, s := range slots {
@@ -187,7 +186,7 @@ func (p *keyPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 
 func keyCertificate() key.Binding { return keys.Letter("c", "use its certificate") }
 
-// unfit says why the certificate of the selected key cannot be used to sign in, "" if it can.
+// unfit is the reason why the certificate of the selected key cannot sign in, "" if it can.
 func (p *keyPage) unfit() string {
 	it, ok := p.list.selected()
 	if !ok || it.index < 0 {
@@ -205,11 +204,9 @@ func (p *keyPage) unfit() string {
 
 func keyOverwrite() key.Binding { return keys.Letter("o", "overwrite") }
 
-// overwriteMsg says that the loss of what is in a slot was confirmed.
 type overwriteMsg struct{ slot hsm.Slot }
 
-// overwritable says why a new key cannot take the place of what is in the slot,
-// "" if it can.
+// overwritable is the reason why a new key cannot replace the one in the slot, "" if it can.
 func (p *keyPage) overwritable() string {
 	it, ok := p.list.selected()
 	switch {
@@ -225,7 +222,7 @@ func (p *keyPage) overwritable() string {
 	return ""
 }
 
-// askOverwrite has the serial typed before a key is given up.
+// askOverwrite has the person type the serial before a key is destroyed.
 func (p *keyPage) askOverwrite() tea.Cmd {
 	it, _ := p.list.selected()
 	s, info := p.slots[it.index], p.m.token.Info

@@ -16,8 +16,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/verb"
 )
 
-// policyPage says what a new key is like: algorithm and policies, each
-// explained in a clause.
 type policyPage struct {
 	m       *wizard
 	form    widget.Form
@@ -41,7 +39,6 @@ func (p *policyPage) enter(time.Time) tea.Cmd {
 	return nil
 }
 
-// leave takes what the form says.
 func (p *policyPage) leave() { p.form.Take(p.options) }
 
 func (p *policyPage) update(msg tea.Msg, now time.Time) tea.Cmd {
@@ -64,7 +61,6 @@ func (p *policyPage) animating() bool { return false }
 
 func (p *policyPage) actions() []screen.Action { return formActions(&p.form, p.m.Keys, "continue") }
 
-// formActions lists the keys of a form.
 func formActions(f *widget.Form, k keys.Map, enter string) []screen.Action {
 	a := []screen.Action{{Key: keys.As(k.Enter, enter)}, {Key: k.Next}}
 	if x := f.Focused(); x != nil && x.Choice() {

@@ -16,15 +16,14 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
-// resultPage shows who the cluster says we are, what that may do, and what to
-// type next. A new PUK comes first, and is gone once the person says that it is kept: a program
-// that is left otherwise shows it once more ([screen.ResultMsg]).
+// resultPage shows the user and rights in the cluster and the next command. A new PUK comes first,
+// and disappears once the person has kept it; a program that ends earlier shows it once more
+// ([screen.ResultMsg]).
 type resultPage struct {
 	m      *wizard
 	scroll widget.Scroll
 }
 
-// keptMsg says that a new PUK was kept, and the page can be left.
 type keptMsg struct{}
 
 func newResult(m *wizard) *resultPage { return &resultPage{m: m} }
@@ -38,7 +37,7 @@ func (p *resultPage) leave()          { p.m.Store.Running = nil }
 func (p *resultPage) typing() bool    { return false }
 func (p *resultPage) animating() bool { return false }
 
-// unkept says why the page is not to be left yet, "" if it can be.
+// unkept is the reason why the page must stay, "" if there is none.
 func (p *resultPage) unkept() string {
 	if p.m.at != stageResult || p.m.result.PUK.Len() == 0 {
 		return ""
@@ -62,7 +61,7 @@ func (p *resultPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 	return nil
 }
 
-// done leaves the page, after a second thought where a PUK is on it.
+// done leaves the page, and asks first if a PUK is on it.
 func (p *resultPage) done() tea.Cmd {
 	why := p.unkept()
 	if why == "" {
@@ -73,7 +72,6 @@ func (p *resultPage) done() tea.Cmd {
 	return screen.Send(dialog.OpenMsg{Dialog: d})
 }
 
-// acts are what keys do here.
 func (p *resultPage) acts() screen.Acts {
 	k, r := p.m.Keys, p.m.result
 	act := func(b key.Binding, quiet bool, m tea.Msg) screen.Act {
@@ -131,7 +129,6 @@ func (p *resultPage) view(f screen.Frame) string {
 	return p.scroll.View(t, lines, f.Width, f.Height)
 }
 
-// puk draws a new PUK, with what to do with it.
 func (p *resultPage) puk(f screen.Frame) []string {
 	t, r := f.Theme, p.m.result
 	if r.PUK.Len() == 0 {

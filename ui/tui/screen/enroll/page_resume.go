@@ -28,7 +28,7 @@ const (
 	itemDraft = -2
 )
 
-// resumePage offers to go on with what was begun; where nothing was it steps aside.
+// resumePage offers to continue unfinished enrollments. It is skipped if there are none.
 type resumePage struct {
 	m    *wizard
 	list picker
@@ -41,7 +41,6 @@ func (p *resumePage) leave()                      {}
 func (p *resumePage) typing() bool                { return p.list.filter.Typing() }
 func (p *resumePage) animating() bool             { return !p.m.Store.Unfinished.Loaded }
 
-// fill lists what was begun, or goes on to the token if nothing was.
 func (p *resumePage) fill(now time.Time) tea.Cmd {
 	u := p.m.Store.Unfinished
 	if !u.Loaded {
@@ -72,7 +71,6 @@ func (p *resumePage) fill(now time.Time) tea.Cmd {
 	return nil
 }
 
-// progressOf says how far an enrollment is.
 func progressOf(j enrolling.Progress) string {
 	next := j.Next()
 	var done []string
@@ -85,17 +83,14 @@ func progressOf(j enrolling.Progress) string {
 	return "Done: " + strings.Join(done, ", ") + ". Next: " + next.Title() + "."
 }
 
-// forgetMsg: what was begun was dropped.
 type forgetMsg struct{}
 
-// forget is the key that drops what was begun.
 func (p *resumePage) forget() screen.Action {
 	_, ok := p.begun()
 	return screen.Action{Key: keys.As(p.m.Keys.Delete, "drop it"), Writes: true,
 		Reason: screen.When(!ok, "choose an enrollment that was begun")}
 }
 
-// askForget asks before what was begun is dropped.
 func (p *resumePage) askForget(o enrolling.Options) tea.Cmd {
 	q := present.DropQuestion(o)
 	return screen.Operate(screen.Operation{Title: "Drop " + o.Name, Writes: true,
@@ -110,10 +105,8 @@ func (p *resumePage) askForget(o enrolling.Options) tea.Cmd {
 		}})
 }
 
-// goOnMsg goes on with an enrollment that was begun.
 type goOnMsg struct{ opts enrolling.Options }
 
-// begun is the enrollment under the cursor.
 func (p *resumePage) begun() (j enrolling.Progress, ok bool) {
 	it, ok := p.list.selected()
 	if !ok || it.index < 0 {
@@ -122,8 +115,8 @@ func (p *resumePage) begun() (j enrolling.Progress, ok bool) {
 	return p.m.Store.Unfinished.Value[it.index], true
 }
 
-// sent is the key that goes on with a certificate that somebody sent, for who may
-// not read it from the cluster any more.
+// sent continues with a certificate from a file, for a person who may no longer read it from the
+// cluster.
 func (p *resumePage) sent() screen.Action {
 	j, ok := p.begun()
 	return screen.Action{Key: keys.Letter("i", "I received a certificate"), Writes: true,

@@ -28,9 +28,8 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
-// reviewPage shows what is about to be done before it is done: in five lines, what
-// stands against it before them, and all of it where that is asked for. It waits for
-// the token, and leads to the pages where something is chosen otherwise.
+// reviewPage shows what will be done: obstacles first, then five lines, and all details on request.
+// It waits for the token, and leads to the pages that change a choice.
 type reviewPage struct {
 	m       *wizard
 	job     task.Handle
@@ -69,7 +68,6 @@ func (p *reviewPage) start(now time.Time) tea.Cmd {
 	return p.again(now)
 }
 
-// again works the review out anew, and shows what is known until then.
 func (p *reviewPage) again(now time.Time) tea.Cmd {
 	p.job.Cancel()
 	p.seen = here(p.m.Store)
@@ -88,7 +86,6 @@ func (p *reviewPage) leave() { p.job.Cancel() }
 func (p *reviewPage) typing() bool    { return false }
 func (p *reviewPage) animating() bool { return p.job.Active() || p.m.Store.Building() || p.awaited() }
 
-// awaited tells whether the enrollment waits for its token.
 func (p *reviewPage) awaited() bool { return errors.Is(p.err, hsm.ErrNoToken) }
 
 func (p *reviewPage) update(msg tea.Msg, now time.Time) tea.Cmd {
@@ -128,8 +125,8 @@ func (p *reviewPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 	return nil
 }
 
-// reviewed takes the review in. Where there is nothing to propose, as there are several
-// tokens or no cluster at all, the page to choose from takes its place.
+// reviewed shows the review. If there is nothing to propose, because there are several tokens or no
+// cluster, the page with the choice takes its place.
 func (p *reviewPage) reviewed(msg reviewMsg, now time.Time) tea.Cmd {
 	p.job.Done()
 	p.m.plan, p.err = plan{msg.review, msg.err == nil}, msg.err
@@ -146,7 +143,6 @@ func (p *reviewPage) reviewed(msg reviewMsg, now time.Time) tea.Cmd {
 	return nil
 }
 
-// chooseCertificate goes to the page to choose from, if there is a choice and what is on the token is known.
 func (p *reviewPage) chooseCertificate(now time.Time) tea.Cmd {
 	p.m.refreshToken()
 	if !p.m.several || p.m.token == nil {
@@ -155,14 +151,14 @@ func (p *reviewPage) chooseCertificate(now time.Time) tea.Cmd {
 	return p.m.instead(stageKey, now)
 }
 
-// obstacle is what stands against going on, and the key that mends it.
+// obstacle is a reason not to continue, and the key that removes it.
 type obstacle struct {
 	err  error
 	mend string // "A accepts it", "" if no key does
 }
 
-// obstacles are what stands against going on and was not accepted: a request that will be
-// refused, secrets that everybody knows, a key that cannot be made.
+// obstacles are the reasons not to continue that were not accepted: a request that will be refused,
+// default secrets, a key that the token cannot make.
 func (p *reviewPage) obstacles() []obstacle {
 	if !p.m.plan.ready {
 		return nil
@@ -186,7 +182,6 @@ func (p *reviewPage) obstacles() []obstacle {
 	return all
 }
 
-// risks says what stands against going on, "" if nothing does.
 func (p *reviewPage) risks() string {
 	if all := p.obstacles(); len(all) > 0 {
 		return text.Clean(ui.Message(all[0].err))
@@ -194,19 +189,17 @@ func (p *reviewPage) risks() string {
 	return ""
 }
 
-// acceptable tells whether what stands against going on can be accepted.
+// acceptable reports whether the person may continue in spite of the obstacles.
 func (p *reviewPage) acceptable() bool {
 	return slices.ContainsFunc(p.obstacles(), func(o obstacle) bool { return strings.Contains(o.mend, "A accepts") })
 }
 
-// askAccept asks whether to go on all the same.
 func (p *reviewPage) askAccept() tea.Cmd {
 	d := dialog.NewConfirm(hsm.ConfirmPrompt{Question: "Continue anyway?",
 		Detail: "Problems: " + p.risks() + "."}, p.m.Keys, screen.Send(acceptMsg{}))
 	return screen.Send(dialog.OpenMsg{Dialog: d})
 }
 
-// acts are what keys do here, the likeliest first.
 func (p *reviewPage) acts(now time.Time) screen.Acts {
 	k, m := p.m.Keys, p.m
 	to := func(s stage) func() tea.Cmd { return func() tea.Cmd { return m.change(s, now) } }
@@ -298,7 +291,7 @@ func (p *reviewPage) unverified() *cluster.UnverifiedError {
 	return nil
 }
 
-// askUnverified has the host of a cluster typed that is not verified.
+// askUnverified has the person type the host of a cluster that its context does not verify.
 func (p *reviewPage) askUnverified() tea.Cmd {
 	u := p.unverified()
 	d := dialog.NewConfirm(hsm.ConfirmPrompt{
@@ -308,7 +301,6 @@ func (p *reviewPage) askUnverified() tea.Cmd {
 	return screen.Send(dialog.OpenMsg{Dialog: d})
 }
 
-// askRestart asks before what an earlier run did is forgotten.
 func (p *reviewPage) askRestart() tea.Cmd {
 	d := dialog.NewConfirm(hsm.ConfirmPrompt{
 		Question: "Start over?",
@@ -355,7 +347,6 @@ func (p *reviewPage) view(f screen.Frame) string {
 	return strings.Join(append(lines, p.scroll.View(t, body, f.Width, f.Height-len(lines))), "\n")
 }
 
-// waiting is what is said while there is no token, or none that the enrollment is for.
 func (p *reviewPage) waiting(f screen.Frame) []string {
 	t := f.Theme
 	spin := widget.Spinner(t, time.Time{}, f.Now)
@@ -389,8 +380,6 @@ func (p *reviewPage) waiting(f screen.Frame) []string {
 	return append(lines, "", t.Muted.Render("t chooses one of them."))
 }
 
-// summary is the review in short: what stands against it first, then five lines, what is to be
-// noted, and how to choose otherwise.
 func (p *reviewPage) summary(t theme.Theme, w int) []string {
 	r := p.m.plan.Review
 	var lines []string
@@ -408,7 +397,6 @@ func (p *reviewPage) summary(t theme.Theme, w int) []string {
 	return append(lines, widget.Paragraph(t.Muted, otherwise, w)...)
 }
 
-// body is all that is shown, in sections.
 func (p *reviewPage) body(t theme.Theme, w int) []string {
 	r := p.m.plan.Review
 	lines := widget.Facts(t, present.ReviewFacts(r), w)
@@ -440,7 +428,6 @@ func (p *reviewPage) body(t theme.Theme, w int) []string {
 	return append(lines, widget.Diff(t, r.KubeconfigDiff, w)...)
 }
 
-// notes draws clauses worth knowing.
 func notes(t theme.Theme, all []string, w int) []string {
 	var lines []string
 	for _, n := range all {
@@ -457,7 +444,6 @@ func notes(t theme.Theme, all []string, w int) []string {
 
 func keyAccept() key.Binding { return keys.Letter("A", "accept the risk") }
 
-// forecast draws the points, each with what it rests on.
 func forecast(t theme.Theme, points []csr.Point, w int) []string {
 	var lines []string
 	for _, pt := range present.Forecast(points) {

@@ -22,8 +22,8 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
-// runPage does it: named steps with progress. An error stays with its hint
-// until it is tried again, from where it was, or left.
+// runPage runs the enrollment and shows its steps. An error stays, with its hint, until the person
+// tries again from there or leaves.
 type runPage struct {
 	m        *wizard
 	job      task.Handle
@@ -65,7 +65,6 @@ func (p *runPage) enter(now time.Time) tea.Cmd {
 	return p.start(now)
 }
 
-// start runs the enrollment, which resumes what was done before.
 func (p *runPage) start(now time.Time) tea.Cmd {
 	p.steps = map[enrolling.Step]stepView{}
 	p.err, p.stopping, p.stopped = nil, false, false
@@ -88,7 +87,7 @@ func (p *runPage) start(now time.Time) tea.Cmd {
 	return cmd
 }
 
-// leave cancels what still runs: what is done is kept.
+// leave cancels the running step. The steps that are done stay done.
 func (p *runPage) leave() {
 	p.job.Cancel()
 	p.m.Store.Running = nil
@@ -168,7 +167,6 @@ func (p *runPage) finished(msg finishedMsg, now time.Time) tea.Cmd {
 	return ended
 }
 
-// approval is what to send to who approves, nil if nobody has to at present.
 func (p *runPage) approval() *enrolling.Approval {
 	if v := p.steps[enrolling.StepApproval]; v.state == enrolling.StepRunning {
 		return v.approval
@@ -207,7 +205,6 @@ func (p *runPage) askStop() tea.Cmd {
 	return screen.Send(dialog.OpenMsg{Dialog: d})
 }
 
-// forAdmin is what must be sent to an admin, if that is the way on.
 func (p *runPage) forAdmin() string {
 	var s *request.SendToAdmin
 	if errors.As(p.err, &s) {
@@ -277,7 +274,7 @@ func (p *runPage) view(f screen.Frame) string {
 	return strings.Join(append(lines, p.scroll.View(t, body, f.Width, f.Height-len(lines))), "\n")
 }
 
-// short leaves the steps out that are not reached yet: an error must be in view.
+// short leaves out the steps that are not reached yet, so that an error is in view.
 func (p *runPage) short(f screen.Frame, body []string) []string {
 	var out []string
 	for _, s := range p.m.plan.Options.Steps() {
@@ -293,7 +290,6 @@ func (p *runPage) short(f screen.Frame, body []string) []string {
 	return body
 }
 
-// step draws one step and what it says.
 func (p *runPage) step(f screen.Frame, s enrolling.Step) []string {
 	t, v := f.Theme, p.steps[s]
 	name := widget.Fit(text.Clean(s.Title()), 22)

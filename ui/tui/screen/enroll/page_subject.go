@@ -21,8 +21,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/verb"
 )
 
-// subjectPage says who the certificate is for, how long it lasts and what the
-// context is called.
 type subjectPage struct {
 	m        *wizard
 	form     widget.Form
@@ -31,7 +29,6 @@ type subjectPage struct {
 	found    enrolling.Options // options that are filled in where nothing is typed
 }
 
-// defaultsMsg brings what is filled in where nothing was said.
 type defaultsMsg struct {
 	id   task.ID
 	opts enrolling.Options
@@ -55,7 +52,7 @@ func (p *subjectPage) enter(now time.Time) tea.Cmd {
 	return p.ask(now)
 }
 
-// ask finds the defaults for what was left open, where the cluster is there.
+// ask looks up the defaults of empty fields, unless the cluster is still being built.
 func (p *subjectPage) ask(now time.Time) tea.Cmd {
 	if p.m.Store.Building() {
 		return nil
@@ -76,8 +73,7 @@ func (p *subjectPage) ask(now time.Time) tea.Cmd {
 	return cmd
 }
 
-// propose shows what is filled in where nothing is typed. The groups that were found are those
-// of the user that was found.
+// propose shows the defaults in empty fields. The default groups are those of the default user.
 func (p *subjectPage) propose() {
 	found := p.found
 	if p.form.Field("user").Input.Value() != "" {
@@ -88,13 +84,11 @@ func (p *subjectPage) propose() {
 	}
 }
 
-// leave takes what the form says.
 func (p *subjectPage) leave() {
 	p.defaults.Cancel()
 	p.form.Take(p.options)
 }
 
-// check says beside each field what is wrong with it.
 func (p *subjectPage) check() bool {
 	p.form.Take(p.options)
 	user, name, o := p.form.Field("user"), p.form.Field("name"), p.m.opts

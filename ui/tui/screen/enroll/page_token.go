@@ -17,7 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
-// tokenPage chooses the token; one that is plugged in shows up by itself.
+// tokenPage chooses the token. A token that is plugged in appears by itself.
 type tokenPage struct {
 	m    *wizard
 	list picker
@@ -71,7 +71,6 @@ func keysOn(v hsm.View) string {
 	return present.Count(n, "key")
 }
 
-// facts is what tells one token from another.
 func facts(v hsm.View) string {
 	parts := []string{}
 	add := func(name, value string) {

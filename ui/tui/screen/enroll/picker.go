@@ -13,7 +13,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
-// item is one line to choose; its texts are clean.
 type item struct {
 	id     string
 	name   string
@@ -25,7 +24,6 @@ type item struct {
 	index  int           // the number in its page
 }
 
-// picker is a list to choose one item from, with a filter.
 type picker struct {
 	items  []item // all
 	shown  []item
@@ -35,8 +33,7 @@ type picker struct {
 	height int
 }
 
-// set replaces the items and keeps the selection; before anything was selected
-// it is on prefer, if that is there.
+// set replaces the items and keeps the selection, which begins at prefer.
 func (p *picker) set(items []item, prefer string) {
 	p.items = items
 	if p.chosen == "" {
@@ -67,7 +64,7 @@ func (p *picker) selected() (item, bool) {
 	return p.shown[p.nav.Index], true
 }
 
-// update moves and filters. It tells whether msg was its own.
+// update reports whether the list used msg.
 func (p *picker) update(msg tea.Msg, m keys.Map) bool {
 	if p.filter.Update(msg) {
 		p.rebuild()
@@ -93,7 +90,6 @@ func (p *picker) update(msg tea.Msg, m keys.Map) bool {
 	return false
 }
 
-// actions lists the keys of the list; what is said of enter is the page's.
 func (p *picker) actions(m keys.Map, enter, back string) []screen.Action {
 	if p.filter.Typing() {
 		return []screen.Action{{Key: keys.As(m.Enter, "keep")}, {Key: keys.As(m.Back, "clear")}}
@@ -110,7 +106,6 @@ func (p *picker) actions(m keys.Map, enter, back string) []screen.Action {
 	return []screen.Action{a, {Key: keys.As(m.Back, back)}, {Key: m.Filter}}
 }
 
-// view draws the list, the filter above it and the selection's details below.
 func (p *picker) view(f screen.Frame) string {
 	t := f.Theme
 	var head, foot []string

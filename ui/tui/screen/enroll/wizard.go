@@ -36,7 +36,6 @@ type Draft struct {
 // Empty tells whether there is nothing to go on with.
 func (d *Draft) Empty() bool { return d == nil || !d.changed }
 
-// stage is one page of the wizard.
 type stage int
 
 const (
@@ -51,8 +50,8 @@ const (
 	stageResult
 )
 
-// page is what is shown at one stage. update and the others are only called
-// while it is the current one, but for messages that are not keys.
+// page is one stage of the wizard. Its methods are called only while it is in front; update also
+// gets messages other than keys behind others.
 type page interface {
 	enter(now time.Time) tea.Cmd
 	leave()
@@ -63,7 +62,6 @@ type page interface {
 	animating() bool
 }
 
-// wizard is what the pages share: what was chosen so far, and the way through them.
 type wizard struct {
 	Services
 	opts   enrolling.Options
@@ -73,13 +71,12 @@ type wizard struct {
 	pages  []page
 	at     stage
 	trail  []stage // the stages that esc goes back through
-	// changed: the person has opened a page to choose otherwise than was proposed.
+	// changed: the person has opened a page to change a proposal.
 	changed bool
-	// several: the token has several certificates to sign in with, and the person chooses one.
+	// several: the token has several certificates that can sign in, and the person chooses one.
 	several bool
 }
 
-// plan is the review, once it is ready.
 type plan struct {
 	enroll.Review
 	ready bool
@@ -87,7 +84,6 @@ type plan struct {
 
 func (m *wizard) page() page { return m.pages[m.at] }
 
-// to goes on to s; esc comes back here.
 func (m *wizard) to(s stage, now time.Time) tea.Cmd {
 	m.page().leave()
 	m.trail = append(m.trail, m.at)
@@ -95,13 +91,12 @@ func (m *wizard) to(s stage, now time.Time) tea.Cmd {
 	return m.page().enter(now)
 }
 
-// change goes to a page where what the review proposes is chosen otherwise.
+// change opens a page on which a proposal of the review can be changed.
 func (m *wizard) change(s stage, now time.Time) tea.Cmd {
 	m.changed = true
 	return m.to(s, now)
 }
 
-// review goes to the review, from a page where something was chosen for it.
 func (m *wizard) review(now time.Time) tea.Cmd {
 	m.page().leave()
 	m.trail = slices.DeleteFunc(m.trail, func(s stage) bool { return s != stageResume })
@@ -109,14 +104,13 @@ func (m *wizard) review(now time.Time) tea.Cmd {
 	return m.page().enter(now)
 }
 
-// instead goes to s; esc goes back to where it would have gone from here.
+// instead replaces the current page with s.
 func (m *wizard) instead(s stage, now time.Time) tea.Cmd {
 	m.page().leave()
 	m.at = s
 	return m.page().enter(now)
 }
 
-// back goes back one page, or leaves the wizard.
 func (m *wizard) back(now time.Time) tea.Cmd {
 	if len(m.trail) == 0 {
 		return screen.Send(screen.BackMsg{})
@@ -127,7 +121,7 @@ func (m *wizard) back(now time.Time) tea.Cmd {
 	return m.page().enter(now)
 }
 
-// chooseToken takes v; what was chosen on another token is forgotten.
+// chooseToken takes v, and forgets choices that belong to another token.
 func (m *wizard) chooseToken(v hsm.View) {
 	if m.token != nil && m.token.Info.URI().String() != v.Info.URI().String() {
 		m.opts.Key, m.opts.Generate, m.opts.Adopt = hsm.URI{}, hsm.GenerateOptions{}, false
@@ -139,7 +133,7 @@ func (m *wizard) chooseToken(v hsm.View) {
 	m.opts.Token = v.Info.URI()
 }
 
-// chooseSlot takes the key in s, or s as the place for a new one.
+// chooseSlot takes the key in s, or s as the place of a new key.
 func (m *wizard) chooseSlot(s hsm.Slot) {
 	m.opts.Generate.Overwrite, m.opts.Adopt = false, false
 	if s.Key != nil {
@@ -150,7 +144,7 @@ func (m *wizard) chooseSlot(s hsm.Slot) {
 	m.opts.Generate.Slot = s.ID
 }
 
-// pin settles on the token that the review found by itself.
+// pin keeps the token that the review found by itself.
 func (m *wizard) pin() {
 	if m.token != nil && m.opts.Token.Scheme == "" {
 		m.opts.Token = m.token.Info.URI()
@@ -160,7 +154,6 @@ func (m *wizard) pin() {
 	}
 }
 
-// here names the tokens that are here.
 func here(s *store.Store) []string {
 	var all []string
 	for _, v := range s.Tokens.Value.Views {
@@ -170,7 +163,6 @@ func here(s *store.Store) []string {
 	return all
 }
 
-// refreshToken takes what is on the token of the enrollment now.
 func (m *wizard) refreshToken() {
 	u := m.opts.Token
 	if u.Scheme == "" {
@@ -186,7 +178,7 @@ func (m *wizard) refreshToken() {
 	}
 }
 
-// resume goes on with an enrollment that was begun: straight to its review. A renewal has none.
+// resume continues an unfinished enrollment at its review. A renewal has no review.
 func (m *wizard) resume(o enrolling.Options, now time.Time) tea.Cmd {
 	if o.Renewal != nil {
 		return screen.Operate(m.Renew(o.Name))
@@ -197,7 +189,6 @@ func (m *wizard) resume(o enrolling.Options, now time.Time) tea.Cmd {
 	return m.to(stageReview, now)
 }
 
-// takeDraft goes on where a wizard was left.
 func (m *wizard) takeDraft(now time.Time) tea.Cmd {
 	d := *m.Draft
 	*m.Draft = Draft{}

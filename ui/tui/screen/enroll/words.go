@@ -6,7 +6,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 )
 
-// commands are the commands that do the same as the wizard so far.
 func (m *wizard) commands() []string {
 	if m.at >= stageReview && m.plan.ready {
 		return m.plan.Commands
@@ -14,7 +13,6 @@ func (m *wizard) commands() []string {
 	return []string{m.Enroller.Command(m.opts)}
 }
 
-// heading draws a page's question, and a blank line where there is room.
 func heading(t theme.Theme, question string, h int) []string {
 	lines := []string{t.Title.Render(question)}
 	if h >= 10 {

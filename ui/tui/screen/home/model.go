@@ -87,7 +87,6 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 	return nil
 }
 
-// ends are the certificates, the one that ends first before the others.
 func (m *Model) ends() []enroll.Expiring { return m.Store.Overview.Value.Certificates }
 
 func (m *Model) remember() {
@@ -142,7 +141,6 @@ func (m *Model) Acts() screen.Acts {
 	}
 }
 
-// do takes the next step.
 func (m *Model) do(s overview.Step) tea.Cmd {
 	switch s.Deed {
 	case overview.Renew:
@@ -153,7 +151,6 @@ func (m *Model) do(s overview.Step) tea.Cmd {
 	return m.enroll(s.Name)
 }
 
-// enroll opens the screen that enrolls, for the enrollment called name if it is not empty.
 func (m *Model) enroll(name string) tea.Cmd {
 	return screen.Send(screen.OpenMsg{Screen: m.Enroll(enrolling.Options{Name: name})})
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
-// scale is the axis of the timeline: from now to the last mark, with as much room before each
-// mark as before every other, as an hour matters today and a month in two years.
+// scale is the axis of the timeline, from now to its last mark. Marks have equal distances: an hour
+// matters today, a month in two years.
 type scale []mark
 
 type mark struct {
@@ -23,16 +23,14 @@ type mark struct {
 
 const day = 24 * time.Hour
 
-// marks are those that a scale is made of.
 func marks() scale {
 	return scale{{time.Hour, "1 h"}, {6 * time.Hour, "6 h"}, {day, "1 d"}, {7 * day, "1 w"}, {30 * day, "1 mo"},
 		{90 * day, "3 mo"}, {365 * day, "1 y"}, {5 * 365 * day, "5 y"}, {20 * 365 * day, "20 y"}, {100 * 365 * day, "100 y"}}
 }
 
-// leastMarks is how many marks a scale has at least.
 const leastMarks = 4
 
-// scaleOf returns the scale on which every end that is to come has its place.
+// scaleOf returns the shortest scale that shows every future end.
 func scaleOf(all []enroll.Expiring, now time.Time) scale {
 	s := marks()
 	from, to := len(s)-1, 0
@@ -52,7 +50,6 @@ func scaleOf(all []enroll.Expiring, now time.Time) scale {
 	return s[from : to+1]
 }
 
-// at is the column, of w, of a moment that is so far off.
 func (s scale) at(left time.Duration, w int) int {
 	before := time.Duration(0)
 	for i, m := range s {
@@ -65,7 +62,6 @@ func (s scale) at(left time.Duration, w int) int {
 	return w - 1
 }
 
-// columns are those of the marks, of w.
 func (s scale) columns(w int) []int {
 	all := make([]int, len(s))
 	for i := range s {
@@ -74,7 +70,6 @@ func (s scale) columns(w int) []int {
 	return all
 }
 
-// axis is the scale's heading, w columns wide: each label ends where its mark is.
 func (s scale) axis(w int) string {
 	const now = "now"
 	line := now
@@ -86,7 +81,6 @@ func (s scale) axis(w int) string {
 	return line[:min(len(line), max(w, 0))]
 }
 
-// grid is a line of the chart where nothing is but the marks.
 func (s scale) grid(t theme.Theme, from, w int) string {
 	line := ""
 	for _, at := range s.columns(w) {
@@ -98,7 +92,6 @@ func (s scale) grid(t theme.Theme, from, w int) string {
 	return line
 }
 
-// bar draws how long a certificate is good, w columns wide.
 func (s scale) bar(t theme.Theme, c enroll.Expiring, now time.Time, w int) string {
 	if w < 1 {
 		return ""
@@ -119,8 +112,6 @@ const (
 	datesFrom  = 96
 )
 
-// timeline draws every certificate's end, w by at most h, the cursor in view; fill has it take
-// all of h.
 func (m *Model) timeline(f screen.Frame, w, h int, fill bool) []string {
 	t, ends, all := f.Theme, m.ends(), h
 	if len(ends) == 0 || h < 1 {
@@ -188,7 +179,6 @@ func (m *Model) timeline(f screen.Frame, w, h int, fill bool) []string {
 	return lines
 }
 
-// about is the line below a certificate: whom it stands for, and where, over the grid.
 func (m *Model) about(t theme.Theme, c enroll.Expiring, s scale, name, chart int) string {
 	who := text.Clean(c.User)
 	if c.Server != "" {

@@ -17,7 +17,6 @@ const (
 	sideWidth   = 64
 )
 
-// room is how much room the parts of the screen are given.
 type room int
 
 // The amounts of room.
@@ -52,14 +51,13 @@ func (m *Model) View(f screen.Frame) string {
 		widget.Block(strings.Join(chart, "\n"), w, f.Height))
 }
 
-// part is a part of the screen: its lines, below a title where there is room for it.
 type part struct {
 	title string
 	lines []string
 }
 
-// column draws the parts below each other, with as much space between them as leaves the
-// timeline, which is among them, the room it needs.
+// column draws the parts one below the other, with as much space between them as the timeline
+// leaves.
 func (m *Model) column(f screen.Frame) []string {
 	need := 1 + min(len(m.ends()), max(f.Height/3, 4))
 	for r := roomy; ; r-- {
@@ -79,7 +77,6 @@ func (m *Model) column(f screen.Frame) []string {
 	}
 }
 
-// parts are what stands above the timeline and below it.
 func (m *Model) parts(f screen.Frame, r room) (above, below []part) {
 	t, s := f.Theme, m.Store.Status()
 	most := max(f.Height/6, 2) // lines of one part that may be many
@@ -103,7 +100,6 @@ func (m *Model) parts(f screen.Frame, r room) (above, below []part) {
 		}
 }
 
-// next is the next step with its key, and the command that does the same.
 func next(f screen.Frame, step overview.Step, r room) []string {
 	t := f.Theme
 	title := present.StepTitle(step)
@@ -121,7 +117,6 @@ func next(f screen.Frame, step overview.Step, r room) []string {
 	}
 }
 
-// some are the first lines, and how many more there are.
 func some(f screen.Frame, lines []string, most int) []string {
 	if len(lines) <= most {
 		return lines
@@ -130,7 +125,6 @@ func some(f screen.Frame, lines []string, most int) []string {
 	return append(lines[:most-1:most-1], more)
 }
 
-// draw puts parts below each other.
 func draw(f screen.Frame, parts []part, r room) []string {
 	var lines []string
 	for _, p := range parts {

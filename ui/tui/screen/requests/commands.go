@@ -2,7 +2,6 @@ package requests
 
 import "github.com/kubehsm/kubehsm/ui/verb"
 
-// line is a command line for a kubeconfig context.
 func line(kubeContext, words string, options ...verb.Option) string {
 	return verb.Line(words, append(options, verb.Flag("context", kubeContext))...)
 }

@@ -11,16 +11,14 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
-// ticketWait is how long the certificate is awaited before a ticket is left to
-// expire instead of ended.
+// ticketWait is how long to wait for the certificate before the ticket is left to expire.
 const ticketWait = 30 * time.Second
 
 func breaksGlass(v request.View) bool {
 	return slices.Contains(v.Groups, request.BreakGlassGroup)
 }
 
-// inspect looks at a request, and compares it with its ticket or with the rules of
-// break-glass if it is of that kind.
+// inspect reads a request, and compares it with its ticket or with the rules of break-glass.
 func inspect(ctx context.Context, all request.Requests, kubeContext, name string) (request.View, error) {
 	v, err := all.Look(ctx, kubeContext, name, request.LookOptions{})
 	if err == nil && breaksGlass(v) {
@@ -29,8 +27,7 @@ func inspect(ctx context.Context, all request.Requests, kubeContext, name string
 	return v, err
 }
 
-// carryOut decides as the request's kind wants it: a ticket is ended with its
-// decision, break-glass is recorded.
+// carryOut approves or denies; it also ends a ticket, and records a break-glass approval.
 func carryOut(ctx context.Context, s Services, kubeContext string, seen request.View,
 	o request.DecideOptions) (request.View, error) {
 	switch {

@@ -19,7 +19,6 @@ const (
 	batchWait = 100 * time.Millisecond
 )
 
-// start follows the requests from the beginning.
 func (m *Model) start(now time.Time) tea.Cmd {
 	m.job.Cancel()
 	m.loaded, m.err = false, nil
@@ -40,7 +39,6 @@ func (m *Model) start(now time.Time) tea.Cmd {
 	return cmd
 }
 
-// own reads what was filed from here.
 func own(ctx context.Context, s Quiet, kubeContext string) ([]change, error) {
 	views, err := s.Own.List(ctx, kubeContext)
 	changes := make([]change, 0, len(views))
@@ -50,7 +48,6 @@ func own(ctx context.Context, s Quiet, kubeContext string) ([]change, error) {
 	return changes, err
 }
 
-// read reads the requests once.
 func read(ctx context.Context, s Quiet, kubeContext string, which which) (changes []change, err error) {
 	if which == mine {
 		return own(ctx, s, kubeContext)
@@ -68,9 +65,8 @@ func read(ctx context.Context, s Quiet, kubeContext string, which which) (change
 	return changes, nil
 }
 
-// follow sends what comes from the cluster, several events at a time.
-// Following goes on whatever happens to the cluster; whether it answers at all,
-// and lets us look, the first page of a list tells.
+// follow sends the cluster's events in batches and continues after errors. The first page of the
+// list shows whether the cluster answers and lets this user list.
 func (m *Model) follow(ctx context.Context, id task.ID, kubeContext string, f request.Filter) error {
 	page, err := m.Quiet.Requests.List(ctx, kubeContext, request.Filter{})
 	if err != nil {

@@ -24,7 +24,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/verb"
 )
 
-// look is the closer look at one request.
 type look struct {
 	screen.Base
 	Services
@@ -47,7 +46,6 @@ type lookedMsg struct {
 	err  error
 }
 
-// lookAskedMsg is the request as it was read where somebody could be asked.
 type lookAskedMsg struct {
 	context, name string
 	view          request.View
@@ -72,8 +70,8 @@ func (l *look) Close() { l.job.Cancel() }
 // Animating implements [screen.Screen].
 func (l *look) Animating() bool { return l.job.Active() }
 
-// lookEvery is how often a request is read again that was approved and not yet
-// signed: the list follows only what is pending.
+// lookEvery is how often an approved request is read until it is signed: the list watches pending
+// requests only.
 const lookEvery = 2 * time.Second
 
 // Poll implements [screen.Poller].
@@ -163,7 +161,6 @@ func (l *look) Acts() screen.Acts {
 	}...)
 }
 
-// asking is what reads the request where somebody has to be asked for that.
 func (l *look) asking() screen.Acts {
 	if l.unasked == "" {
 		return nil
@@ -188,7 +185,7 @@ func (l *look) by(words string, options ...verb.Option) string {
 	return line(l.context, "csr "+words, append([]verb.Option{verb.Argument(l.name)}, options...)...)
 }
 
-// undecidable says why it cannot be approved or denied now, "" if it can.
+// undecidable is the reason why the request cannot be approved or denied now, "" if it can.
 func (l *look) undecidable(approve bool) string {
 	switch {
 	case !l.loaded:
@@ -201,7 +198,6 @@ func (l *look) undecidable(approve bool) string {
 	return ""
 }
 
-// judge is decide, or says why that cannot be.
 func (l *look) judge(approve bool) tea.Cmd {
 	if why := l.undecidable(approve); why != "" {
 		return screen.Send(screen.ToastMsg{Text: why, Warn: true})
@@ -209,7 +205,6 @@ func (l *look) judge(approve bool) tea.Cmd {
 	return l.decide(approve)
 }
 
-// decide asks for what goes with the decision, and decides on what is shown.
 func (l *look) decide(approve bool) tea.Cmd {
 	seen, kubeContext := l.view, l.context
 	o, typed := request.DecideOptions{Approve: approve}, ""
@@ -254,7 +249,7 @@ func (l *look) decide(approve bool) tea.Cmd {
 	return screen.Send(dialog.OpenMsg{Dialog: d})
 }
 
-// wordsOption asks for the words of the key, which must be typed where there are warnings.
+// wordsOption asks for the words of the key. They are required if there are warnings.
 func wordsOption(words verb.Option, seen request.View, typed *string) verb.Option {
 	words.Into = typed
 	if seen.Warned() {
@@ -264,7 +259,7 @@ func wordsOption(words verb.Option, seen request.View, typed *string) verb.Optio
 	return words
 }
 
-// misread takes what was typed as words into o, and says what is wrong with it, "" if nothing is.
+// misread takes the typed words into o and returns what is wrong with them, if anything.
 func misread(o *request.DecideOptions, seen request.View, typed string) string {
 	typed = strings.TrimSpace(typed)
 	switch {
@@ -303,7 +298,6 @@ func (l *look) View(f screen.Frame) string {
 	return l.scroll.View(t, l.body(t, f.Width, f.Now), f.Width, f.Height)
 }
 
-// body is all that is known, what must not be overlooked first.
 func (l *look) body(t theme.Theme, w int, now time.Time) []string {
 	lines := widget.Lines(t, present.Verdicts(l.view), w)
 	if len(lines) > 0 {

@@ -46,8 +46,7 @@ type Quiet struct {
 	Own      request.Own
 }
 
-// row is what the list keeps of a request: of ten thousand no more than this is
-// in memory. The closer look reads the request itself.
+// row is what the list keeps of a request, so that ten thousand fit in memory.
 type row struct {
 	name, uid, requester, user, groups, signer, state string
 	created                                           time.Time
@@ -62,7 +61,6 @@ func rowOf(v request.View) row {
 
 func (r row) pending() bool { return r.state == csr.Pending.String() }
 
-// which requests are shown.
 type which int
 
 const (
@@ -81,10 +79,9 @@ type Model struct {
 	loaded  bool // the first page is here
 	stale   bool // the rows are of an earlier reading
 	since   time.Time
-	// forbidden says that the cluster does not let us list: what was filed from
-	// here is listed instead.
+	// forbidden is set if the user may not list requests: the requests filed from here are shown.
 	forbidden *csr.ForbiddenError
-	// unasked is why the cluster is not read, "" if it is: somebody would have to be asked.
+	// unasked is the reason why the cluster is not read, "" if it is: it would need a person.
 	unasked string
 	record  bool      // the rows are what is on record here
 	readAt  time.Time // time of the latest answer of the cluster
@@ -207,7 +204,7 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 	return nil
 }
 
-// tryEvery is how often it is tried again to read a cluster without asking anybody.
+// tryEvery is how often reading the cluster without asking anybody is tried again.
 const tryEvery = 15 * time.Second
 
 // Poll implements [screen.Poller]: the token may have been unlocked elsewhere.
@@ -218,8 +215,7 @@ func (m *Model) Poll(now time.Time) tea.Cmd {
 	return m.start(now)
 }
 
-// lost tells whether the end of what was followed, by err, may be one that another start explains: the token was
-// locked.
+// lost reports whether reading may have ended with err because the token was locked.
 func (m *Model) lost(err error, now time.Time) bool {
 	if err == nil || !m.loaded || m.again && now.Sub(m.since) < tryEvery || errors.As(err, new(*csr.ForbiddenError)) {
 		return false
@@ -228,7 +224,7 @@ func (m *Model) lost(err error, now time.Time) bool {
 	return true
 }
 
-// refrain shows what can be shown without asking anybody: what was read last, or what is on record here.
+// refrain shows what is known without asking anybody.
 func (m *Model) refrain(why string, onRecord []change, now time.Time) {
 	if m.record || m.which == mine || len(m.rows) == 0 {
 		m.forget()
@@ -238,7 +234,6 @@ func (m *Model) refrain(why string, onRecord []change, now time.Time) {
 	m.unasked, m.loaded, m.since, m.again = why, true, now, false
 }
 
-// announce says that requests came, whichever screen is in front.
 func announce(came []row) tea.Cmd {
 	switch len(came) {
 	case 0:
@@ -249,8 +244,7 @@ func announce(came []row) tea.Cmd {
 	return screen.Send(screen.ToastMsg{Text: present.Count(len(came), "new request")})
 }
 
-// take takes changes in and returns the requests that were filed since the
-// screen was opened. Only what is pending is kept if only that is shown.
+// take takes changes in and returns the requests filed since the screen was opened.
 func (m *Model) take(changes []change) (came []row) {
 	if m.which != mine {
 		m.forbidden = nil
@@ -285,14 +279,13 @@ func (m *Model) take(changes []change) (came []row) {
 	return came
 }
 
-// forget drops all rows.
 func (m *Model) forget() {
 	m.stale, m.record = false, false
 	clear(m.rows)
 	m.list.Set(nil)
 }
 
-// id tells requests apart; one that is gone from the cluster has no UID.
+// id distinguishes requests; one that is deleted in the cluster has no UID.
 func (r row) id() string {
 	if r.uid != "" {
 		return r.uid
@@ -342,7 +335,6 @@ func (m *Model) Acts() screen.Acts {
 	}...)
 }
 
-// asking is what reads the cluster where somebody has to be asked for that.
 func asking(m *Model) screen.Acts {
 	if m.unasked == "" {
 		return nil
@@ -389,26 +381,23 @@ func (m *Model) Finds(time.Time) iter.Seq[screen.Found] {
 	}
 }
 
-// approving are the commands that approve a request.
 const approving = "csr approve; helpdesk approve; breakglass approve"
 
 // Below implements [screen.Opener].
 func (m *Model) Below() screen.Acts { return newLook(m.Services, m.context, "").Acts() }
 
-// role shows what an admin has to apply for us to see the requests.
+// role shows the role that an admin has to grant.
 func role(forbidden *csr.ForbiddenError) screen.TextMsg {
 	lines := append([]string{forbidden.Error(), "", "Send this to an admin of the cluster:", ""},
 		strings.Split(forbidden.Grant(), "\n")...)
 	return screen.TextMsg{Title: "The role to ask for", Lines: lines, What: "role", Copy: forbidden.Grant()}
 }
 
-// deeds are what is done with what was filed from here.
 type deeds struct {
 	own     request.Own
 	context string
 }
 
-// cancel takes one's own request back.
 func (d deeds) cancel(r row) tea.Cmd {
 	command := line(d.context, "csr cancel", verb.Argument(r.name))
 	return screen.Change("Withdraw the request", command, "the request is withdrawn",
@@ -421,7 +410,6 @@ func (d deeds) cancel(r row) tea.Cmd {
 		})
 }
 
-// resume files a request that was signed here and could not be filed.
 func (d deeds) resume(r row) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "File the request",
 		Command: line(d.context, "csr resume", verb.Argument(r.name)), Writes: true,

@@ -87,7 +87,6 @@ func (m *Model) Acts() screen.Acts {
 	)
 }
 
-// place is the URI of the slot under the cursor, or of the token.
 func (m *Model) place(s hsm.Slot, ok bool) hsm.URI {
 	if ok {
 		return s.URI
@@ -141,7 +140,7 @@ func (c contents) reset() tea.Cmd {
 		}})
 }
 
-// losing says what is lost above the driver's own question.
+// losing adds what is lost to the driver's own question.
 func losing(p hsm.Prompter, l token.Loss) hsm.Prompter {
 	next := ask.From(p)
 	return ask.Func(func(ctx context.Context, q ask.Question) (ask.Answer, error) {

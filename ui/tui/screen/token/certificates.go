@@ -18,7 +18,6 @@ func certificatePEM(s hsm.Slot) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate.Raw})
 }
 
-// show shows the certificate in words, to copy as PEM.
 func (c contents) show(s hsm.Slot) tea.Cmd {
 	lines := widget.PlainFacts(present.CertificateFacts(s.Certificate, time.Now()))
 	if s.Key != nil && !s.CertificateMatches() {
@@ -30,7 +29,6 @@ func (c contents) show(s hsm.Slot) tea.Cmd {
 		Copy: string(certificatePEM(s))})
 }
 
-// attest has the token state what it knows of the key, and says it in words.
 func (c contents) attest(s hsm.Slot) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Attest the key", Command: by("key attest", s.URI),
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {

@@ -15,14 +15,12 @@ import (
 	"github.com/kubehsm/kubehsm/ui/verb"
 )
 
-// contents are the keys and certificates on a token.
 type contents struct {
 	Services
 	info hsm.TokenInfo
 }
 
-// generate makes a key: in the slot under the cursor on a card, anywhere on
-// other tokens.
+// generate makes a key in the slot under the cursor; tokens without slots choose the place.
 func (c contents) generate(s hsm.Slot) tea.Cmd {
 	o := enrolling.Options{Token: c.info.URI()}
 	generate := &o.Generate
@@ -55,7 +53,7 @@ func (c contents) generate(s hsm.Slot) tea.Cmd {
 	})
 }
 
-// confirmLoss shows what is lost and has the token's serial typed.
+// confirmLoss shows what is lost and has the person type the token's serial.
 func (c contents) confirmLoss(ctx context.Context, u hsm.URI, p hsm.Prompter,
 	say func(token.Loss) (question, detail string)) (token.Loss, error) {
 	l, err := c.Tokens.Loss(ctx, u)

@@ -86,7 +86,6 @@ func (m *Model) Animating() bool { return m.job.Active() && !m.loaded }
 // Watching implements [screen.Screen]: a token that is unplugged is missed.
 func (m *Model) Watching() time.Duration { return store.TokensEvery }
 
-// read reads the token's details.
 func (m *Model) read(now time.Time) tea.Cmd {
 	m.job.Cancel()
 	u := m.uri()
@@ -124,8 +123,7 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 	return nil
 }
 
-// tokens tells when the token goes, and reads it again when it is back or was
-// changed by somebody else.
+// tokens notices that the token was removed, and reads it again when it is back or has changed.
 func (m *Model) tokens(now time.Time) tea.Cmd {
 	for _, v := range m.Store.Tokens.Value.Views {
 		if v.Info.URI().TokenOnly().String() != m.uri().TokenOnly().String() {
@@ -143,7 +141,6 @@ func (m *Model) tokens(now time.Time) tea.Cmd {
 	return nil
 }
 
-// follow keeps the cursor on the slot that it is on.
 func (m *Model) follow() {
 	m.measure = slotview.Of(m.details.Slots)
 	for i, s := range m.details.Slots {
@@ -170,7 +167,6 @@ func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 	return cmd
 }
 
-// remember keeps the cursor on its slot when others come or go.
 func remember(m *Model) {
 	if s, ok := m.slot(); ok {
 		m.chosen = s.ID
@@ -182,7 +178,6 @@ func (m *Model) Actions() []screen.Action {
 	return append(m.Acts().Actions(), screen.Action{Key: m.Keys.Back}, screen.Action{Key: m.Keys.Refresh, Quiet: true})
 }
 
-// by is the command line for this token or slot.
 func by(words string, u hsm.URI, options ...verb.Option) string {
 	flag := "token"
 	if u.Slot != "" || u.Object != "" || len(u.ID) > 0 {

@@ -15,8 +15,8 @@ import (
 	"github.com/kubehsm/kubehsm/ui/verb"
 )
 
-// request files a request for a certificate for the key, and no more: it is
-// followed on the screen of requests.
+// request files a request for the key's certificate and nothing else; the requests screen follows
+// it.
 func (c contents) request(s hsm.Slot) tea.Cmd {
 	o := enrolling.Options{Key: s.URI, SignerName: csr.ClientSigner}
 	form := enrolling.Form(&o, "user", "group", "expiration", "signer-name", "reason")

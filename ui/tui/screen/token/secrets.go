@@ -15,7 +15,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/verb"
 )
 
-// secrets are the PINs and keys that guard a token.
 type secrets struct {
 	Services
 	info hsm.TokenInfo
@@ -46,7 +45,6 @@ func (s secrets) secondPIN() string {
 	return "change SO PIN"
 }
 
-// second changes the secret that unblocks the PIN.
 func (s secrets) second() tea.Cmd {
 	u := s.info.URI()
 	if s.info.Kind().Unblocks != hsm.PUK {
@@ -75,8 +73,7 @@ func (s secrets) change(u hsm.URI, kind hsm.PINKind, command string) tea.Cmd {
 		})
 }
 
-// randomPUK changes the PUK to random digits and shows them once, also where they
-// may be in force although the change failed.
+// randomPUK shows the new PUK once, even after a failed change that may have taken effect.
 func (s secrets) randomPUK(ctx context.Context, u hsm.URI, p hsm.Prompter) error {
 	fresh, err := token.NewFreshPUK()
 	if err != nil {
@@ -112,8 +109,8 @@ func (s secrets) managementKey() tea.Cmd {
 		})
 }
 
-// setManagementKey replaces the key and shows the new one where nobody else
-// keeps it, or where it may be in force although writing failed.
+// setManagementKey shows the new key if the card does not keep it, or if it may have taken effect
+// although writing failed.
 func (s secrets) setManagementKey(ctx context.Context, u hsm.URI, o hsm.ManagementKeyOptions, p hsm.Prompter) error {
 	if !o.Protect {
 		err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Go on?", DefaultYes: true,

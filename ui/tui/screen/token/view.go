@@ -27,7 +27,6 @@ func (m *Model) View(f screen.Frame) string {
 	return strings.Join(append(head, rest), "\n")
 }
 
-// head says what the token is and what state its secrets are in.
 func (m *Model) head(f screen.Frame) []string {
 	t := f.Theme
 	pin, level := present.PIN(m.info, m.details.Details)

@@ -7,7 +7,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
-// details draws what is known of the selection, the most telling first.
 func (m *Model) details(t theme.Theme, w int, f screen.Frame) []string {
 	r, ok := m.selected()
 	if !ok {

@@ -40,13 +40,12 @@ type Model struct {
 
 var _ screen.Screen = (*Model)(nil)
 
-// row is one token, or one slot on it.
 type row struct {
 	token *hsm.View
 	slot  *hsm.Slot // nil for the token itself
 }
 
-// line is one on the screen: a row, the note below it, or the gap above it.
+// line is a row, the note below it, or the gap above it.
 type line struct {
 	row int
 	is  lineKind
@@ -81,7 +80,6 @@ func (r row) fingerprint() (string, error) {
 	return hsm.Fingerprint(r.slot.Key.Public)
 }
 
-// words is what a filter looks at.
 func (r row) words() string {
 	i := r.token.Info
 	s := strings.Join([]string{i.Label, i.Manufacturer, i.Model, i.Serial, i.Reader, i.Scheme}, " ")
@@ -256,7 +254,6 @@ func (m *Model) Finds(time.Time) iter.Seq[screen.Found] {
 	}
 }
 
-// found is r with the acts of a whole token or those of a slot.
 func found(m *Model, r row, name string, whole bool) screen.Found {
 	acts := slices.DeleteFunc(actsOf(m.open.Token(*r.token, r.slot)), func(a screen.Act) bool {
 		return a.Verb == "" || strings.HasPrefix(a.Verb, "token ") != whole
@@ -306,7 +303,6 @@ func (m *Model) remember() {
 	}
 }
 
-// rebuild makes the rows that the filter leaves and keeps the selection.
 func (m *Model) rebuild() {
 	m.rows, m.lines = nil, nil
 	var slots []hsm.Slot

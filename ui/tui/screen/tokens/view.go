@@ -15,7 +15,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
-// maxProblems is how many of them are named on the screen.
 const maxProblems = 2
 
 // View implements [screen.Screen].
@@ -28,8 +27,6 @@ func (m *Model) View(f screen.Frame) string {
 		func(w int) []string { return m.details(f.Theme, w, f) })
 }
 
-// viewEmpty draws the screen without rows: nothing read yet, nothing found,
-// nothing left by the filter.
 func (m *Model) viewEmpty(f screen.Frame) string {
 	t := f.Theme
 	var lines []string
@@ -89,7 +86,6 @@ func (m *Model) viewList(f screen.Frame) string {
 	return strings.Join(append(append(head, body), foot...), "\n")
 }
 
-// note is the line under a token that has no slots to show.
 func note(r row) string {
 	switch {
 	case r.slot != nil:
@@ -132,7 +128,6 @@ func (m *Model) line(f screen.Frame, c slotview.Columns, i int, r row) string {
 	return lead + t.Title.Render(name) + "  " + t.Muted.Render(about) + gap + t.Level(pinLevel).Render(right)
 }
 
-// problems draws quietly what could not be read, and if there is room what to do.
 func (m *Model) problems(t theme.Theme, w int, hints bool) []string {
 	ps := present.Problems(m.store.Tokens.Value.Problems, len(m.store.Tokens.Value.Views) > 0)
 	if len(ps) == 0 {
