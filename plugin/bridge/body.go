@@ -22,7 +22,7 @@ type Body struct {
 	Account []string
 }
 
-// Bounds of what is held of bodies, until somebody has answered or so that they can be sent again.
+// Bounds of what is held of bodies until somebody has answered.
 const (
 	// maxHeld bounds, in bytes, the bodies that are held in all.
 	maxHeld = 64 << 20
@@ -54,116 +54,44 @@ func (x exchange) request() *http.Request {
 	return x.own.WithContext(x.own.Context())
 }
 
-// heldBody is a request's body that may be read before it is sent on, and that may be sent on
-// more than once. Each time it is sent as it came, to the byte.
+// heldBody is a request's body that may be read before it is sent on, as it came, to the byte.
 type heldBody struct {
 	exchange
 	all     *bodies
 	from    io.ReadCloser
 	control *http.ResponseController
 
-	mu     sync.Mutex
-	more   sync.Cond     // says that kept, end, gone or closed of a sending has changed
-	kept   []byte        // beginning of the body
-	room   int64         // bytes that kept takes at most
-	end    error         // how from has ended, io.EOF if it was whole
-	again  bool          // the body may be sent more than once
-	filled chan struct{} // channel that the end of fill closes, nil before fill begins
-	gone   bool          // the request is over
-}
-
-// sending is a heldBody that is sent on once.
-type sending struct {
-	*heldBody
-	at     int // bytes of kept that are sent
-	closed bool
+	mu   sync.Mutex
+	kept []byte // beginning of the body
+	at   int    // bytes of kept that are sent
+	room int64  // bytes that kept takes at most
+	end  error  // how from has ended, io.EOF if it was whole
+	gone bool   // nobody wants the rest
 }
 
 // hold puts what can be read before into the place of the request's body.
 func (a *bodies) hold(x exchange, r *http.Request) *heldBody {
 	b := &heldBody{exchange: x, all: a, from: r.Body, control: http.NewResponseController(x.w)}
-	b.more.L = &b.mu
-	r.Body = &sending{heldBody: b}
+	r.Body = b
 	return b
-}
-
-// keep gives the request a GetBody, with which it is sent again on a new connection if the API
-// server ends the connection before it takes the request (GOAWAY). A directly connected client-go
-// sends it again, too. A body that is larger than API servers take, or of unknown length, or for
-// which there is no room, is sent once only, unless it was read before.
-func (a *bodies) keep(x exchange, r *http.Request) {
-	small := 0 < r.ContentLength && r.ContentLength <= body.Limit
-	if _, held := r.Body.(*sending); !held && small {
-		a.hold(x, r)
-	}
-	s, held := r.Body.(*sending)
-	if !held {
-		return
-	}
-	b := s.heldBody
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.end == nil && small {
-		if _, ok := a.room.try(x.who, r.ContentLength); ok {
-			b.room, b.kept = r.ContentLength, make([]byte, 0, r.ContentLength+1) // fill reads the end beyond the last byte
-		}
-	}
-	if b.room > 0 && (small || b.end != nil) {
-		b.again = true
-		r.GetBody = func() (io.ReadCloser, error) { return &sending{heldBody: b}, nil }
-	}
-}
-
-// letGo ends what is held of a request's body, with the request. What was kept is overwritten.
-func letGo(r *http.Request) {
-	s, ok := r.Body.(*sending)
-	if !ok {
-		return
-	}
-	b := s.heldBody
-	b.mu.Lock()
-	b.gone = true // from now on no Read begins to fill: it would take what is cleared here
-	b.more.Broadcast()
-	b.mu.Unlock()
-	unread(r)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	clear(b.kept)
-	b.all.room.leave(b.who, b.room)
-	b.kept, b.room = nil, 0
 }
 
 // restTimeout is how long a client may take for the rest of a body that nobody wants any more. If all
 // of it has come, net/http can use the connection again.
 const restTimeout = 100 * time.Millisecond
 
-// unread leaves the rest of a request's body unread: a client that sends nothing more is not waited for.
-func unread(r *http.Request) {
-	s, ok := r.Body.(*sending)
+// letGo ends what is held of a request's body, with the request. What was kept is overwritten.
+func letGo(r *http.Request) {
+	b, ok := r.Body.(*heldBody)
 	if !ok {
 		return
 	}
-	s.mu.Lock()
-	filled, ended := s.filled, s.end != nil
-	s.mu.Unlock()
-	if ended {
-		return
-	}
-	deadline := time.Now().Add(restTimeout) // for net/http, which reads the rest if nobody has read any of it
-	if filled != nil {
-		select {
-		case <-filled:
-			return
-		case <-time.After(restTimeout):
-		}
-		deadline = time.Unix(1, 0)
-	}
-	if err := s.control.SetReadDeadline(deadline); err != nil {
-		_ = s.from.Close() // Closing ends whatever reads from the body.
-	}
-	if filled != nil {
-		<-filled
-	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.endSoon()
+	clear(b.kept)
+	b.all.room.leave(b.who, b.room)
+	b.kept, b.room = nil, 0
 }
 
 var errSlow = fmt.Errorf("it takes longer than %s", bodyTimeout)
@@ -289,65 +217,41 @@ func readUpTo(r io.Reader, most int64, known bool) ([]byte, error) {
 const firstRoom = 32 << 10
 
 // Read implements [io.Reader]: first what is kept.
-func (s *sending) Read(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for {
-		switch {
-		case s.closed || s.gone:
-			return 0, http.ErrBodyReadAfterClose
-		case s.at < len(s.kept):
-			n := copy(p, s.kept[s.at:])
-			s.at += n
-			return n, nil
-		case s.end != nil:
-			return 0, s.end
-		case !s.again:
-			return s.once(p)
-		case s.filled == nil:
-			s.filled = make(chan struct{})
-			go s.fill()
-		}
-		s.more.Wait()
+func (b *heldBody) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.gone:
+		return 0, http.ErrBodyReadAfterClose
+	case b.at < len(b.kept):
+		n := copy(p, b.kept[b.at:])
+		b.at += n
+		return n, nil
+	case b.end != nil:
+		return 0, b.end
 	}
-}
-
-// once reads what is not kept. s.mu is held before and after.
-func (s *sending) once(p []byte) (int, error) {
-	s.mu.Unlock()
-	n, err := s.from.Read(p)
-	s.mu.Lock()
-	s.end = err
+	b.mu.Unlock()
+	n, err := b.from.Read(p)
+	b.mu.Lock()
+	b.end = err
 	return n, err
 }
 
-// fill keeps the rest of the body. It waits for the client in place of Read, so that a Read can end before the client
-// sends more: the API server may have answered by then, or the connection to it may have ended.
-func (b *heldBody) fill() {
-	defer close(b.filled)
-	all := b.kept[:cap(b.kept)] // others read up to len(b.kept)
-	for n, end := len(b.kept), error(nil); end == nil; {
-		var got int
-		got, end = b.from.Read(all[n:])
-		n += got
-		b.mu.Lock()
-		b.kept, b.end = all[:n], end
-		b.more.Broadcast()
-		b.mu.Unlock()
-	}
+// Close implements [io.Closer].
+func (b *heldBody) Close() error {
+	b.mu.Lock()
+	b.endSoon()
+	b.mu.Unlock()
+	return b.from.Close()
 }
 
-// Close implements [io.Closer]. A body that can be sent again stays open.
-func (s *sending) Close() error {
-	s.mu.Lock()
-	s.closed = true
-	s.more.Broadcast()
-	again := s.again
-	s.mu.Unlock()
-	if again {
-		return nil
+// endSoon has a client that sends nothing more not be waited for. b.mu is held.
+func (b *heldBody) endSoon() {
+	before := b.gone
+	b.gone = true
+	if !before && b.end == nil && b.control.SetReadDeadline(time.Now().Add(restTimeout)) != nil {
+		_ = b.from.Close() // Closing ends whatever reads from the body.
 	}
-	return s.from.Close()
 }
 
 // tooMany says why a body could not be read for others.

@@ -17,8 +17,8 @@
 // A request that its enrollment's policy needs a yes for waits until [Server].Consent
 // has one; without, it gets a 403. See package consent.
 //
-// A request that meets the end of an HTTP/2 connection, and that the API server has not taken
-// (GOAWAY), is sent again on a new connection, with its body up to the size that API servers take.
+// A request without a body that meets the end of an HTTP/2 connection, and that the API server has
+// not taken (GOAWAY), is sent again on a new connection. One with a body is not.
 //
 // Streams end when the agent locks: a watch with an event that says why, where it
 // is JSON and no event is half sent; anything else by a reset, as half an answer

@@ -174,9 +174,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, sess, ref)
 		return
 	}
-	s.bodies.keep(x, r)
+	if _, held := r.Body.(*heldBody); !held && r.ContentLength != 0 {
+		s.bodies.hold(x, r)
+	}
 	if err := up.Serve(w, r, path, sess.client); err != nil {
-		unread(r)
 		fail(w, r, err)
 	}
 }

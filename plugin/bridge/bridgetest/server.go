@@ -28,8 +28,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"golang.org/x/net/http2"
 )
 
 // Server is the stand-in. Its paths: /version; /echo (what arrived, as JSON);
@@ -71,9 +69,6 @@ type Options struct {
 	// Like makes it another server of the same cluster: the same authority, TLS
 	// tickets of its own.
 	Like *Server
-	// GoAway makes the first HTTP/2 connection take no request. It reads one to its end, or as far as it
-	// is sent without a window update, and answers with GOAWAY.
-	GoAway bool
 	// Clients makes it accept the client certificates of that one, with an authority of its own.
 	Clients *Server
 	// Address is what it listens on; "" is a port of 127.0.0.1.
@@ -175,42 +170,12 @@ func New(t testing.TB, o Options) *Server {
 		s.TLS.NextProtos = []string{"http/1.1"}
 	}
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
-	if o.GoAway {
-		s.refuseHTTP2()
-	}
 	s.StartTLS()
 	t.Cleanup(func() {
 		s.CloseClientConnections()
 		s.Close()
 	})
 	return s
-}
-
-// refuseHTTP2 does what [Options.GoAway] says.
-func (s *Server) refuseHTTP2() {
-	var refused atomic.Bool
-	s.Config.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){
-		http2.NextProtoTLS: func(config *http.Server, c *tls.Conn, h http.Handler) {
-			if refused.Swap(true) {
-				(&http2.Server{}).ServeConn(c, &http2.ServeConnOpts{BaseConfig: config, Handler: h})
-				return
-			}
-			defer c.Close()
-			_, _ = io.CopyN(io.Discard, c, int64(len(http2.ClientPreface))) // a client that has gone sends no frame either
-			framer := http2.NewFramer(c, c)
-			_ = framer.WriteSettings()
-			for n := 0; ; {
-				frame, err := framer.ReadFrame()
-				if err != nil {
-					return
-				}
-				if d, ok := frame.(*http2.DataFrame); ok {
-					if n += len(d.Data()); d.StreamEnded() || n == 65535 {
-						_ = framer.WriteGoAway(0, http2.ErrCodeNo, nil) // the client ends the connection
-					}
-				}
-			}
-		}}
 }
 
 // published answers requests for cluster-info.
