@@ -8,7 +8,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/credential"
 )
 
-// ensureAgent finds or starts the agent, see [credential.EnsureAgent].
 func (a *app) ensureAgent(ctx context.Context, dirs home.Dirs) (*client.Client, error) {
 	return credential.EnsureAgent(ctx, dirs, a.Executable, a.Version, a.Stderr)
 }

@@ -24,8 +24,6 @@ their PIN.`,
 	}, session.Agent.LockAgent, "Locked.")
 }
 
-// agentVerb makes a command that has the running agent do something. Where
-// none runs there is nothing to do.
 func (a *app) agentVerb(c *cobra.Command, do func(session.Agent, context.Context, func(string)) error,
 	done string) *cobra.Command {
 	c.Args = cobra.NoArgs

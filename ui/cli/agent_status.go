@@ -13,7 +13,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/present/question"
 )
 
-// withAgent calls f with the running agent; without one it returns false.
 func (a *app) withAgent(ctx context.Context, f func(*client.Client) error) (running bool, err error) {
 	dirs, err := a.dirs()
 	if err != nil {

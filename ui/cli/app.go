@@ -27,8 +27,8 @@ import (
 	"github.com/kubehsm/kubehsm/ui/waiting"
 )
 
-// app is one run of the program: the global flags and what commands share. All
-// of it is made when first needed.
+// app is one run of the program: the global flags and what the commands share, made when first
+// needed.
 type app struct {
 	*Program
 
@@ -40,7 +40,7 @@ type app struct {
 	pinFD          int
 	descriptors    []*descriptor // beside pinFD
 
-	// holds: this is the agent, which has workers of its own.
+	// holds is set in the agent, which has workers of its own.
 	holds bool
 
 	started bool // a command's own work has begun: later errors are not about usage
@@ -51,7 +51,7 @@ type app struct {
 	closers []func() error
 }
 
-// close ends what was opened, the latest first.
+// close closes in reverse order of opening.
 func (a *app) close() error {
 	var errs []error
 	for i := len(a.closers) - 1; i >= 0; i-- {
@@ -61,11 +61,10 @@ func (a *app) close() error {
 	return errors.Join(errs...)
 }
 
-// dirs are the program's folders.
 func (a *app) dirs() (home.Dirs, error) { return home.FromEnv(a.Getenv) }
 
-// env is what the use cases work with. It reads the user's configuration and
-// sets what the modules in it need in the environment, before any is loaded.
+// env reads the user's configuration and sets the environment variables that its modules need,
+// before any is loaded.
 func (a *app) env() (*env.Env, error) {
 	if a.environ != nil {
 		return a.environ, nil
@@ -128,8 +127,7 @@ func requestTimeout(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// prompter asks the person. What it needs is read when somebody is asked, as
-// most runs ask nobody.
+// prompter opens nothing before it asks: most runs ask nobody.
 func (a *app) prompter(options ...func(*prompt.Options)) hsm.Prompter {
 	if a.asker == nil {
 		a.asker = pinsource.Lazy(func() (*pinsource.Sources, ask.Func, error) {
@@ -174,16 +172,14 @@ func (a *app) prompter(options ...func(*prompt.Options)) hsm.Prompter {
 	return a.asker
 }
 
-// atEnd has f called when the command ends.
 func (a *app) atEnd(f func()) {
 	a.closers = append(a.closers, func() error { f(); return nil })
 }
 
-// askHint is the next step of a command that a person runs.
 const askHint = "run it in a terminal, or give it the PIN with --pin-fd"
 
-// sourcesListed refuses token URIs with a pin-source that the user's
-// configuration does not list: they may have been copied from anywhere.
+// sourcesListed refuses token URIs with a pin-source that the configuration does not list: a URI
+// may have been copied from anywhere.
 func (a *app) sourcesListed(flags *pflag.FlagSet) error {
 	for _, name := range []string{"token", "key"} {
 		f := flags.Lookup(name)
@@ -204,12 +200,11 @@ func (a *app) sourcesListed(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// confirm asks unless yes was given beforehand. A no is [hsm.ErrCancelled].
+// confirm returns [hsm.ErrCancelled] for a no.
 func (a *app) confirm(ctx context.Context, yes bool, question string) error {
 	return a.confirmed(ctx, yes, hsm.ConfirmPrompt{Question: question})
 }
 
-// confirmed is confirm for a question with more to it.
 func (a *app) confirmed(ctx context.Context, yes bool, p hsm.ConfirmPrompt) error {
 	if yes {
 		return nil
@@ -224,8 +219,7 @@ func (a *app) confirmed(ctx context.Context, yes bool, p hsm.ConfirmPrompt) erro
 	return err
 }
 
-// offer asks whether to do something that need not be done. Where nobody can be
-// asked it is not done.
+// offer asks about an optional step. Without a person the answer is no.
 func (a *app) offer(ctx context.Context, yes bool, question string) (bool, error) {
 	if yes {
 		return true, nil
@@ -237,7 +231,7 @@ func (a *app) offer(ctx context.Context, yes bool, question string) (bool, error
 	return ok, err
 }
 
-// enrollment finds the enrollment that a command means, by name or without.
+// enrollment returns the enrollment called name, or the only one meant without a name.
 func (a *app) enrollment(ctx context.Context, name string) (enrollment.Enrollment, error) {
 	env, err := a.env()
 	if err != nil {
@@ -250,7 +244,6 @@ func (a *app) enrollment(ctx context.Context, name string) (enrollment.Enrollmen
 	return e, err
 }
 
-// enrolled is the enrollment that the argument names, if there is one, or which is meant, and what use cases work with.
 func (a *app) enrolled(ctx context.Context, args []string) (*env.Env, enrollment.Enrollment, error) {
 	name := ""
 	if len(args) > 0 {
@@ -260,8 +253,7 @@ func (a *app) enrolled(ctx context.Context, args []string) (*env.Env, enrollment
 	return a.environ, e, err // which [app.enrollment] has made
 }
 
-// token reads the URI of a token from a flag; without one it takes the only
-// token there is.
+// token reads a token's URI from a flag; "" is the only token present.
 func (a *app) token(ctx context.Context, uri string) (hsm.URI, error) {
 	if uri != "" {
 		return hsm.ParseURI(uri)
@@ -273,7 +265,6 @@ func (a *app) token(ctx context.Context, uri string) (hsm.URI, error) {
 	return tokens.Only(ctx)
 }
 
-// tokens are the use cases of tokens.
 func (a *app) tokens() (token.Tokens, error) {
 	env, err := a.env()
 	if err != nil {
@@ -282,7 +273,6 @@ func (a *app) tokens() (token.Tokens, error) {
 	return token.Tokens{Env: env}, nil
 }
 
-// oneToken is tokens, with the token that a flag names, or the only one.
 func (a *app) oneToken(ctx context.Context, uri string) (token.Tokens, hsm.URI, error) {
 	tokens, err := a.tokens()
 	if err != nil {
@@ -292,7 +282,6 @@ func (a *app) oneToken(ctx context.Context, uri string) (token.Tokens, hsm.URI, 
 	return tokens, u, err
 }
 
-// keys are the use cases of keys and certificates on tokens.
 func (a *app) keys() (token.Keys, error) {
 	env, err := a.env()
 	if err != nil {
@@ -301,7 +290,6 @@ func (a *app) keys() (token.Keys, error) {
 	return token.Keys{Env: env}, nil
 }
 
-// oneKey is keys, with the key that a flag names.
 func (a *app) oneKey(uri string) (token.Keys, hsm.URI, error) {
 	u, err := parseKey(uri)
 	if err != nil {
@@ -311,7 +299,7 @@ func (a *app) oneKey(uri string) (token.Keys, hsm.URI, error) {
 	return keys, u, err
 }
 
-// readAll reads a file, or standard input for "-", up to a size no certificate has.
+// readAll reads a file, or standard input for "-". No certificate is larger than its limit.
 func (a *app) readAll(path string) ([]byte, error) {
 	const most = 1 << 20
 	r := a.Stdin

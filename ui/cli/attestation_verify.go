@@ -81,14 +81,13 @@ kubehsm attestation verify statement.pem f9.pem --for jane.pem`,
 	return c
 }
 
-// attestationSource is one attestation in PEM.
 type attestationSource struct {
 	name string
 	pem  []byte
 }
 
-// readAttestations reads the files. Those with a lone certificate are the two
-// halves of one attestation.
+// readAttestations reads the files. Two files with one certificate each are the halves of one
+// attestation.
 func (a *app) readAttestations(files []string) ([]attestationSource, error) {
 	var all []attestationSource
 	var halves attestationSource
@@ -117,7 +116,6 @@ func (a *app) readAttestations(files []string) ([]attestationSource, error) {
 	return all, nil
 }
 
-// certificatePEM is one certificate as PEM.
 func certificatePEM(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }

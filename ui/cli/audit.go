@@ -16,7 +16,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
-// auditOptions are the command's flags.
 type auditOptions struct {
 	since      time.Duration
 	enrollment string
@@ -98,7 +97,6 @@ func (a *app) auditOnce(ctx context.Context, o auditOptions, agent session.Agent
 	})
 }
 
-// auditFollow prints each record as it comes; ctrl-c is the way it ends.
 func (a *app) auditFollow(ctx context.Context, o auditOptions, agent session.Agent, f audit.Filter) error {
 	signatures := agent.Signatures()
 	_, err := agent.Audit(ctx, f, func(r audit.Record) error {

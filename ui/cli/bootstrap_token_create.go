@@ -13,7 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
 )
 
-// bootstrapTokenFlags are kubeadm's flags for the terms of a token.
+// bootstrapTokenFlags have the names of kubeadm's.
 type bootstrapTokenFlags struct {
 	ttl         time.Duration
 	usages      []string
@@ -30,7 +30,6 @@ func (f *bootstrapTokenFlags) bind(flags *pflag.FlagSet) {
 		"groups of whoever signs in with the token, a `list`; each begins with "+bootstraptoken.GroupPrefix)
 }
 
-// record is token with the terms that the flags say.
 func (f *bootstrapTokenFlags) record(token bootstraptoken.Token, withGroups bool) (bootstraptoken.Record, error) {
 	r := bootstraptoken.Record{Token: token, Description: f.description, Usages: f.usages, Groups: f.groups}
 	if !withGroups && !r.Authenticates() {
@@ -110,7 +109,6 @@ kubehsm bootstrap-token create --dry-run | kubectl create -f -`,
 	return c
 }
 
-// newBootstrapToken is the token that was made beforehand, or a new one.
 func (a *app) newBootstrapToken(ctx context.Context, args []string) (bootstraptoken.Token, error) {
 	if len(args) == 0 {
 		return bootstraptoken.Generate()

@@ -12,7 +12,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
-// breakGlassFlags are the flags of breakglass request.
 type breakGlassFlags struct {
 	enrollFlags
 	lifetime time.Duration
@@ -69,7 +68,6 @@ kubehsm breakglass request --context prod-hsm --lifetime 20m --reason 'INC-4711'
 	return c
 }
 
-// breakGlass enrolls.
 func (a *app) breakGlass(ctx context.Context, env *env.Env, options enrolling.Options, f enrollFlags, o *format) error {
 	result, err := a.enrollReviewed(ctx, env, options, f)
 	if err != nil || f.plan {

@@ -16,7 +16,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
-// renewFlags are the flags of certificate renew.
 type renewFlags struct {
 	optionFlags
 	newKey     bool
@@ -108,7 +107,7 @@ func (a *app) renewOne(ctx context.Context, env *env.Env, name string, o enroll.
 	return enroll.NewRenewer(env).Renew(ctx, name, o, a.prompter(), func(e enrolling.Event) { stepWords(a.Stderr, e) })
 }
 
-// renewAll renews what is due. One that fails does not keep the others from it.
+// renewAll renews what is due, and continues after a failure.
 func (a *app) renewAll(ctx context.Context, env *env.Env, o enroll.RenewOptions, force bool, out *format) error {
 	all, err := enroll.NewRenewer(env).Expiring(time.Now())
 	if err != nil {

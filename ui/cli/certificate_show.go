@@ -47,7 +47,6 @@ kubehsm certificate show -f jane.pem`,
 	return c
 }
 
-// findCertificate reads a leaf and its chain from where the flags say.
 func (a *app) findCertificate(ctx context.Context, name, key, file string) (*x509.Certificate, []*x509.Certificate,
 	error) {
 	switch {

@@ -116,7 +116,7 @@ func (a *app) values(name string) (list completing, files bool) {
 	return nil, false
 }
 
-// isList tells whether a flag takes several values with commas between them.
+// isList reports whether a flag takes several values with commas between them.
 func isList(f *pflag.Flag) bool {
 	return f.Value.Type() == "stringSlice" || annotated(f, flagValue) == "list"
 }
@@ -139,7 +139,7 @@ func choicesIn(usage string) []string {
 
 var oneWord = regexp.MustCompile(`^[a-z0-9-]+$`)
 
-// plain tells whether no shell understands s as anything but a word. Other names are not offered: the scripts of some
+// plain reports whether no shell understands s as anything but a word. Other names are not offered: the scripts of some
 // shells evaluate them.
 func plain(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {

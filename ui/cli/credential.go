@@ -9,7 +9,8 @@ import (
 	"github.com/kubehsm/kubehsm/ui/credential"
 )
 
-// credential is what kubectl runs, or kubehsm-credential if the agent has no answer at hand.
+// credential is the command that kubectl runs, through kubehsm-credential if the agent is not
+// enough.
 func (a *app) credential() *cobra.Command {
 	var name, attend, version string
 	c := a.command(&cobra.Command{

@@ -58,7 +58,6 @@ kubehsm csr approve --proven`,
 	return c
 }
 
-// approveProven approves all requests that prove what they claim.
 func (a *app) approveProven(c *cobra.Command, d *decision) error {
 	ctx := c.Context()
 	env, err := a.env()

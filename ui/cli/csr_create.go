@@ -13,10 +13,8 @@ import (
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
-// requestFlags are the flags that say what certificate to ask for.
 type requestFlags struct{ optionFlags }
 
-// options are those of a request for a key that is there.
 func (r *requestFlags) options(kubeContext string) (enrolling.Options, error) {
 	if err := needUser(r.given.User); err != nil {
 		return enrolling.Options{}, err
@@ -105,7 +103,6 @@ kubehsm csr create --context prod --key 'piv:serial=1234567;slot=9a' --user '{lo
 	return c
 }
 
-// requestsDoc is one request, or a list of several.
 func requestsDoc(views []request.View) any {
 	if len(views) == 1 {
 		return views[0]
@@ -115,7 +112,6 @@ func requestsDoc(views []request.View) any {
 	}{views}
 }
 
-// requestWords shows a request as an approver should see it.
 func requestWords(w *words, v request.View, sections []present.Section) {
 	sections[0].Facts = append([]present.Fact{{Name: "Name", Value: text.Clean(v.Name)}}, sections[0].Facts...)
 	w.sections(sections)

@@ -29,12 +29,10 @@ kubehsm csr deny jane-1a2b3c4d --keep-ticket --message 'use the other token'`,
 	return c
 }
 
-// decision are the flags of approve and deny.
 type decision struct {
 	request.DecideOptions
-	root string
-	yes  bool
-	// risks are those of an approval.
+	root  string
+	yes   bool
 	risks approvalRisks
 	wait  time.Duration // the wait for tickets' certificates
 	out   *format
@@ -42,7 +40,6 @@ type decision struct {
 	keepTicket bool
 }
 
-// decide makes a command that shows a request and approves or denies it.
 func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision) {
 	var o *format
 	d := &decision{DecideOptions: request.DecideOptions{Approve: approve}}
@@ -107,7 +104,6 @@ func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision)
 	return c, d
 }
 
-// deny denies a request that was shown, and ends its ticket.
 func (a *app) deny(ctx context.Context, env *env.Env, seen request.View, d *decision, o *format) error {
 	done, err := request.NewRequests(env).Deny(ctx, a.context, seen, d.DecideOptions, d.keepTicket)
 	if err != nil {

@@ -67,8 +67,8 @@ kubehsm csr list --context prod --signer-name kubernetes.io/kube-apiserver-clien
 	return c
 }
 
-// requestPage is how many requests are laid out together: the columns of a page
-// are as wide as what was seen up to it.
+// requestPage is the number of requests laid out together: columns are as wide as the widest cell
+// so far.
 const requestPage = 500
 
 var (
@@ -81,7 +81,7 @@ func requestRow(v request.View) []string {
 	return []string{r.Name, r.Age, r.State, r.Requester, r.User, r.Groups, r.Signer}
 }
 
-// emitRequests writes requests as they come; never are all of them in memory.
+// emitRequests never has all requests in memory.
 func (a *app) emitRequests(o *format, all iter.Seq2[request.View, error]) error {
 	if o.value != "" && o.value != wide {
 		return a.emitList(o, "requests", func(yield func(any, error) bool) {
@@ -118,7 +118,6 @@ func (a *app) emitRequests(o *format, all iter.Seq2[request.View, error]) error 
 	return t.w.flush()
 }
 
-// watchRequests writes what there is and what changes.
 func (a *app) watchRequests(ctx context.Context, env *env.Env, f request.Filter, o *format) error {
 	if o.value == "yaml" {
 		return ui.Usagef("--watch writes words or -o json")

@@ -10,7 +10,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
-// oneName wants exactly one argument.
 func oneName(what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch len(args) {
@@ -23,7 +22,6 @@ func oneName(what string) cobra.PositionalArgs {
 	}
 }
 
-// someNames wants at least one argument.
 func someNames(what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {

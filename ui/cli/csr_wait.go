@@ -12,7 +12,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
-// waitedDoc is a request that was waited for, in JSON and YAML.
 type waitedDoc struct {
 	Name        string    `json:"name"`
 	Certificate string    `json:"certificate,omitempty"`

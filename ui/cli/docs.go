@@ -15,7 +15,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
-// problemDoc is a module or reader that could not be listed.
 type problemDoc struct {
 	Source string `json:"source"`
 	errorDoc
@@ -29,7 +28,6 @@ func problemDocs(problems []hsm.Problem) []problemDoc {
 	return docs
 }
 
-// certificateDoc is a certificate in JSON and YAML.
 type certificateDoc struct {
 	User           string        `json:"user"`
 	Groups         []string      `json:"groups,omitempty"`
@@ -59,7 +57,6 @@ func certificateDocOf(c *x509.Certificate, chain ...*x509.Certificate) certifica
 	return d
 }
 
-// keyDoc is a key in JSON and YAML.
 type keyDoc struct {
 	URI         hsm.URI       `json:"uri"`
 	Token       hsm.URI       `json:"token"`
@@ -102,7 +99,6 @@ func keyDocOf(s hsm.Slot) (keyDoc, error) {
 	return d, err
 }
 
-// problems adds what could not be listed, as notes.
 func (w *words) problems(problems []hsm.Problem, found bool) {
 	for _, p := range present.Problems(problems, found) {
 		w.line("note: %s: %s", p.Name, p.Value)
@@ -112,7 +108,6 @@ func (w *words) problems(problems []hsm.Problem, found bool) {
 	}
 }
 
-// parseKey reads the URI of a key, which also names its token.
 func parseKey(uri string) (hsm.URI, error) {
 	u, err := hsm.ParseURI(uri)
 	if err != nil {
@@ -121,7 +116,6 @@ func parseKey(uri string) (hsm.URI, error) {
 	return u, namesKey(u)
 }
 
-// namesKey refuses a URI that names a token only.
 func namesKey(u hsm.URI) error {
 	if u.Slot == "" && u.Object == "" && len(u.ID) == 0 {
 		return hint.With(&ui.UsageError{Err: errors.New("--key: the URI names a token, not a key on it")},

@@ -11,7 +11,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
-// errUnhealthy is doctor's answer to scripts.
 var errUnhealthy = errors.New("a problem prevents signing in: see above")
 
 func (a *app) doctor() *cobra.Command {
@@ -61,7 +60,6 @@ nothing and asks for no PIN. The exit code is 1 if something prevents signing in
 	return c
 }
 
-// stateWidth is that of the longest state.
 const stateWidth = len(doctor.Unknown)
 
 func checkWords(w *words, checks []doctor.Check) {
@@ -78,10 +76,9 @@ func checkWords(w *words, checks []doctor.Check) {
 	}
 }
 
-// maxAlike is how many problems that differ in nothing but what they are about are listed.
+// maxAlike is how many problems of one kind are listed.
 const maxAlike = 3
 
-// problemWords lists what did not pass, the worst first, and counts what passed.
 func problemWords(w *words, checks []doctor.Check) {
 	problems, passed := doctor.Problems(checks)
 	alike := func(c doctor.Check) string {

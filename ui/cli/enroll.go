@@ -24,7 +24,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
-// enrollFlags are the flags of enroll.
 type enrollFlags struct {
 	optionFlags
 	progress              string
@@ -32,7 +31,6 @@ type enrollFlags struct {
 	drop                  bool
 }
 
-// enrolAlias is the British spelling of enroll.
 const enrolAlias = "enrol"
 
 func (a *app) enroll() *cobra.Command {
@@ -97,7 +95,6 @@ kubehsm enroll --context trial --user jane --approve-with admin.kubeconfig --yes
 	return c
 }
 
-// dropEnrollment forgets an unfinished enrollment, after a yes.
 func (a *app) dropEnrollment(ctx context.Context, env *env.Env, name string, yes bool) error {
 	if name == "" {
 		return ui.Usagef("--drop: name the unfinished enrollment with --name")
@@ -123,7 +120,6 @@ func (a *app) dropEnrollment(ctx context.Context, env *env.Env, name string, yes
 	return w.flush()
 }
 
-// bindTo adds the flags that enroll, join and migrate share.
 func (f *enrollFlags) bindTo(flags *pflag.FlagSet) {
 	f.bind(flags, enrolling.OfEnroll|enrolling.OfKey)
 	f.acceptRisk(flags,
@@ -132,27 +128,23 @@ func (f *enrollFlags) bindTo(flags *pflag.FlagSet) {
 	f.bindBegin(flags)
 }
 
-// bindBegin adds the flags for what comes before an enrollment begins.
 func (f *enrollFlags) bindBegin(flags *pflag.FlagSet) {
 	flags.BoolVarP(&f.yes, "yes", "y", false, "begin without asking")
 	flags.BoolVar(&f.plan, "dry-run", false, "show what would be done, and change nothing")
 }
 
-// bindSpare adds the flag for the key of a spare token.
 func (f *enrollFlags) bindSpare(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.spare, "spare", false,
 		"add the key of a second token to the enrollment that --name or the context names; the context stays as it is")
 	annotate(flags, flagHeading, []string{enrolling.HeadingKey}, "spare")
 }
 
-// options turns the flags into those of the use case.
 func (f *enrollFlags) options(kubeContext string) (enrolling.Options, error) {
 	o, err := f.read()
 	o.Context, o.Spare = kubeContext, f.spare
 	return o, err
 }
 
-// enrollByLines enrolls without the terminal UI.
 func (a *app) enrollByLines(ctx context.Context, env *env.Env, options enrolling.Options, f enrollFlags,
 	o *format) error {
 	if f.progress != "" {
@@ -167,8 +159,7 @@ func (a *app) enrollByLines(ctx context.Context, env *env.Env, options enrolling
 	return a.emitResult(o, result)
 }
 
-// enrollReviewed shows what an enrollment would do, asks, and does it; a dry run
-// ends with the first.
+// enrollReviewed shows the review, asks, and enrolls; a dry run stops after the review.
 func (a *app) enrollReviewed(ctx context.Context, env *env.Env, options enrolling.Options,
 	f enrollFlags) (enrolling.Result, error) {
 	options.Guided = a.guides(f)
@@ -229,11 +220,10 @@ func (a *app) enrollReviewed(ctx context.Context, env *env.Env, options enrollin
 	return result, a.showPUK(&result)
 }
 
-// guides tells whether a person goes through an enrollment at a terminal, and answers there.
+// guides reports whether a person at a terminal goes through the enrollment.
 func (a *app) guides(f enrollFlags) bool { return isTerminal(a.Stderr) && a.pinFD < 0 && !f.yes }
 
-// review works out what an enrollment would do. Where a person goes through it, it waits for
-// the token first.
+// review waits for the token first if a person goes through the enrollment.
 func (a *app) review(ctx context.Context, env *env.Env, o enrolling.Options) (enroll.Review, error) {
 	for vain := 0; ; {
 		r, err := enroll.NewEnroller(env).Review(ctx, o)
@@ -259,7 +249,6 @@ func (a *app) review(ctx context.Context, env *env.Env, o enrolling.Options) (en
 	}
 }
 
-// summaryWords are the review's in short: what would be done, and what stands against it.
 func summaryWords(w *words, r enroll.Review) {
 	w.facts(present.ReviewSummary(r))
 	for _, n := range r.Remarks() {
@@ -267,7 +256,6 @@ func summaryWords(w *words, r enroll.Review) {
 	}
 }
 
-// reviewLines are the lines of the whole review.
 func reviewLines(r enroll.Review) []string {
 	w := &words{}
 	reviewWords(w, r)
@@ -295,7 +283,6 @@ func reviewWords(w *words, r enroll.Review) {
 	}
 }
 
-// stepWords prints one line of progress. Nobody is left to tell if it fails.
 func stepWords(to io.Writer, e enrolling.Event) {
 	if e.Approval != nil { // lines of their own, to be copied
 		said := present.Approval(*e.Approval)
@@ -334,12 +321,10 @@ func resultWords(w *words, r enrolling.Result) {
 	}
 }
 
-// emitResult prints a finished enrollment.
 func (a *app) emitResult(o *format, r enrolling.Result) error {
 	return a.emit(o, r, func(w *words) { resultWords(w, r) })
 }
 
-// showPUK shows a new PUK on the terminal, once.
 func (a *app) showPUK(r *enrolling.Result) error {
 	w := a.err()
 	if r.PUK.Len() > 0 {
@@ -353,10 +338,8 @@ func (a *app) showPUK(r *enrolling.Result) error {
 	return w.flush()
 }
 
-// progressPoll is how often the cluster's progress file is read.
 const progressPoll = 300 * time.Millisecond
 
-// awaitCluster waits until the cluster that is being built can be used.
 func (a *app) awaitCluster(ctx context.Context, file string) error {
 	tick := time.NewTicker(progressPoll)
 	defer tick.Stop()

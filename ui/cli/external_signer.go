@@ -11,7 +11,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/signer"
 )
 
-// signer is the program as an external signer.
 func (a *app) signer() signer.Signer {
 	return signer.Signer{
 		Getenv: a.Getenv, Setenv: a.Setenv, Stdout: a.Stdout, Stderr: a.Stderr, Prompter: a.asker, Enrolled: enrolled,
@@ -22,8 +21,8 @@ func (a *app) signer() signer.Signer {
 	}
 }
 
-// enrolled finds the certificate of the enrollment called name, with its chain, if it
-// is for the key that u names; nil and no error if it is not.
+// enrolled returns the chain of the enrollment called name if its key is the one that u names, else
+// nil.
 func enrolled(dirs home.Dirs, name string, u hsm.URI) ([]*x509.Certificate, error) {
 	store := enrollment.NewStore(dirs)
 	e, err := store.Load(name)

@@ -23,10 +23,9 @@ const (
 	bootstrapTokenKind hsm.PINKind = "bootstrap token"
 )
 
-// handed reads a secret that the value of a flag stands for: "-" is standard
-// input unless that is a terminal, "" asks, and else it is a file, or the secret itself, which is warned
-// of. Errors do not repeat the value: a file that is not there may be a
-// mistyped secret. The caller wipes what it gets.
+// handed reads the secret of a flag: "-" is standard input, or a prompt if that is a terminal, ""
+// is a prompt, and any other value is a file or, with a warning, the secret itself. Errors do not
+// repeat the value: it may be a mistyped secret. The caller wipes the result.
 func (a *app) handed(ctx context.Context, flag, value string, kind hsm.PINKind) ([]byte, error) {
 	switch {
 	case value == "-" && !isTerminal(a.Stdin):
@@ -51,11 +50,9 @@ func (a *app) handed(ctx context.Context, flag, value string, kind hsm.PINKind) 
 	return bytes.TrimSpace(b), nil
 }
 
-// maxHanded bounds what is handed over in a file, in bytes.
 const maxHanded = 1 << 16
 
-// readHanded reads a file, or a pipe such as the shell's <(…), and never more
-// than a byte too much.
+// readHanded reads a file, or a pipe such as the shell's <(…), up to its limit.
 func readHanded(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -65,7 +62,7 @@ func readHanded(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxHanded+1))
 }
 
-// isHanded tells a secret from the path of a file.
+// isHanded distinguishes a secret from the path of a file.
 func isHanded(text []byte) bool {
 	if t, err := bootstraptoken.Parse(text); err == nil {
 		t.Wipe()
@@ -90,7 +87,6 @@ func (a *app) askHanded(ctx context.Context, flag string, kind hsm.PINKind) ([]b
 	return bytes.TrimSpace(bytes.Clone(s.Bytes())), nil
 }
 
-// handedToken is handed for a bootstrap token.
 func (a *app) handedToken(ctx context.Context, flag, value string) (bootstraptoken.Token, error) {
 	text, err := a.handed(ctx, flag, value, bootstrapTokenKind)
 	if err != nil {
@@ -101,7 +97,8 @@ func (a *app) handedToken(ctx context.Context, flag, value string) (bootstraptok
 	return t, usage(err)
 }
 
-// handedFiler is handed for the token that files a join's request: a bootstrap token or a file-only token.
+// handedFiler is handed for the token that files a join's request: a bootstrap token or a file-only
+// token.
 func (a *app) handedFiler(ctx context.Context, flag, value string, j *enrolling.Join) error {
 	text, err := a.handed(ctx, flag, value, bootstrapTokenKind)
 	if err != nil {
@@ -111,7 +108,6 @@ func (a *app) handedFiler(ctx context.Context, flag, value string, j *enrolling.
 	return usage(j.SetToken(text))
 }
 
-// handedTicket is handed for a ticket.
 func (a *app) handedTicket(ctx context.Context, flag, value string) (ticket.Ticket, error) {
 	text, err := a.handed(ctx, flag, value, ticketKind)
 	if err != nil {

@@ -217,7 +217,7 @@ func (h *helpPage) prose(s string) {
 	}
 }
 
-// Indented tells whether a line of a text stays as it is.
+// Indented reports whether a line of a text stays as it is.
 func Indented(line string) bool { return strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t") }
 
 // Paragraphs are the paragraphs of a text, each as one line, with empty lines between them. Indented lines stay lines.

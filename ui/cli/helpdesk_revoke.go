@@ -46,7 +46,7 @@ func (r *revoking) bind(f *pflag.FlagSet) {
 	f.BoolVarP(&r.yes, "yes", "y", false, "do not ask")
 }
 
-// certificates tells whether certificates are named, and not all access of a user.
+// certificates reports whether certificates are named, and not all access of a user.
 func (r *revoking) certificates() bool {
 	return len(r.files) > 0 || r.Fingerprint != "" || r.Serial != "" || r.Token != ""
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
-// joinFlags are the flags of join. Those that kubeadm has too are named as its.
+// joinFlags have kubeadm's names where kubeadm has such a flag.
 type joinFlags struct {
 	enroll enrollFlags
 
@@ -115,8 +115,6 @@ kubehsm join --name prod --certificate sent.pem`,
 	return c
 }
 
-// options turns the flags into those of the use case, reading what is handed
-// over.
 func (f *joinFlags) options(a *app, c *cobra.Command, args []string) (enrolling.Options, error) {
 	if a.context != "" {
 		return enrolling.Options{},
@@ -143,9 +141,8 @@ func (f *joinFlags) options(a *app, c *cobra.Command, args []string) (enrolling.
 	return o, nil
 }
 
-// refuseDefaults stops before a person is asked for a ticket or a token if the
-// hardware token stops the join anyway. A join that is gone on with may have
-// accepted that.
+// refuseDefaults fails before a person is asked for a ticket or token if the hardware token stops
+// the join anyway. A resumed join may have accepted that.
 func (f *joinFlags) refuseDefaults(ctx context.Context, env *env.Env) error {
 	o, err := f.enroll.read()
 	if err != nil || o.Name != "" || o.AcceptDefaults || f.enroll.plan {

@@ -16,7 +16,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
-// attestationDoc is an attestation in JSON and YAML.
 type attestationDoc struct {
 	Source    string            `json:"source"` // a key's URI, or files
 	Verified  bool              `json:"verified"`
@@ -36,8 +35,8 @@ func attestationDocOf(source string, at token.Attestation) attestationDoc {
 	return d
 }
 
-// attestationWords says what an attestation of source states and what that is worth.
-// Alone: the reason for a no follows as the command's error.
+// attestationWords shows one attestation. If it is alone, the reason for a refusal follows as the
+// command's error.
 func attestationWords(w *words, source string, at token.Attestation, alone bool) {
 	w.facts(append([]present.Fact{{Name: "Source", Value: source}}, present.Attestation(at)...))
 	if v := present.Verdict(at); at.Err == nil || !alone {
@@ -47,7 +46,6 @@ func attestationWords(w *words, source string, at token.Attestation, alone bool)
 
 const rootUsage = "PEM `file` with root certificates to trust instead of Yubico's"
 
-// readRoots reads the file of --root; without one it returns none.
 func (a *app) readRoots(file string) ([]*x509.Certificate, error) {
 	if file == "" {
 		return nil, nil
@@ -70,7 +68,6 @@ func (a *app) readRoots(file string) ([]*x509.Certificate, error) {
 	return roots, nil
 }
 
-// errNotVerified is the end of a command whose attestation does not convince.
 func errNotVerified(err error) error {
 	hint := ""
 	if errors.Is(err, attest.ErrUnknownIssuer) {
@@ -137,7 +134,6 @@ kubehsm key attest --key 'piv:serial=12345678;slot=9a' -o json`,
 	return c
 }
 
-// writeNew writes a file that is not there yet.
 func writeNew(path string, b []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {

@@ -11,7 +11,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
-// deletedDoc is what was deleted, in JSON and YAML.
 type deletedDoc struct {
 	Deleted     slotDoc  `json:"deleted"`
 	Enrollments []string `json:"enrollments,omitempty"` // enrollments that used the key

@@ -13,8 +13,8 @@ import (
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
-// fits refuses what means nothing to tokens of a kind: left out silently, a key
-// would be in another place, or weaker guarded, than was asked for.
+// fits refuses options that the kind of token ignores: the key would silently be in another place,
+// or protected less, than was asked for.
 func fits(o hsm.GenerateOptions, kind hsm.Kind) error {
 	if kind.HasSlots() {
 		if o.Label != "" {
@@ -99,9 +99,8 @@ kubehsm key generate --token 'piv:serial=1234567' --slot 9a --touch-policy cache
 	return c
 }
 
-// confirmOverwrite says what is lost with a slot, and has the serial of the token typed.
-// In an empty slot there is nothing to write over: then it asks nothing and
-// returns false.
+// confirmOverwrite shows what is lost and has the person type the token's serial. It returns false
+// without a question if the slot is empty.
 func (a *app) confirmOverwrite(ctx context.Context, u hsm.URI, slot string) (bool, error) {
 	tokens, err := a.tokens()
 	if err != nil {

@@ -89,8 +89,6 @@ kubehsm key list --token 'pkcs11:token=trial' -o yaml`,
 	return c
 }
 
-// keyTable prints the keys on the tokens that only names, or on all, if there are
-// any.
 func (a *app) keyTable(tokens []hsm.View, only hsm.URI) error {
 	rows, now := [][]string{}, time.Now()
 	for _, t := range tokens {
@@ -113,10 +111,10 @@ func (a *app) keyTable(tokens []hsm.View, only hsm.URI) error {
 	return w.flush()
 }
 
-// listed tells whether there is a key in a slot, or half of one.
+// listed reports whether a slot has a key, or one half of one.
 func listed(s hsm.Slot) bool { return s.Key != nil || s.Half.OfKey() }
 
-// shortURI leaves out what names the library rather than the key.
+// shortURI leaves out the attributes that name the library.
 func shortURI(u hsm.URI) string {
 	u.ModulePath, u.Manufacturer, u.Model = "", "", ""
 	return u.String()

@@ -12,7 +12,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
-// keyFlag adds --key, which must be given.
 func keyFlag(c *cobra.Command, key *string) {
 	c.Flags().StringVar(key, "key", "", "`URI` of the key, see \"kubehsm key list\"")
 	must(c.MarkFlagRequired("key"))

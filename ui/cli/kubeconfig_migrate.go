@@ -87,7 +87,7 @@ kubehsm kubeconfig migrate prod --approve-with admin.kubeconfig --delete-old --y
 	return c
 }
 
-// dropOld offers to take the old context out, now that the new one works.
+// dropOld offers to remove the old context.
 func (a *app) dropOld(ctx context.Context, env *env.Env, m contexts.Migration, yes bool) (bool, error) {
 	plan, err := contexts.New(env).Drop(ctx, m.Context.Name)
 	if err != nil {

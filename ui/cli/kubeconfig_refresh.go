@@ -11,7 +11,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
-// unprovenRisk is what --accept-risk accepts of a refresh.
 const unprovenRisk = "unproven"
 
 func (a *app) kubeconfigRefresh() *cobra.Command {
@@ -93,8 +92,8 @@ kubehsm kubeconfig refresh prod --discovery-token-ca-cert-hash sha256:1234…`,
 	return c
 }
 
-// refresh asks the cluster of an enrollment what has changed, or takes it from what the user was given, if that is
-// anything.
+// refresh asks the cluster of an enrollment for its current address and CA, unless the user gives
+// them.
 func (a *app) refresh(ctx context.Context, of contexts.Contexts, name string,
 	from discovery.Options) (*contexts.Refresh, error) {
 	if from.File == "" && len(from.Pins) == 0 {
@@ -103,7 +102,6 @@ func (a *app) refresh(ctx context.Context, of contexts.Contexts, name string,
 	return of.RefreshFrom(ctx, name, from)
 }
 
-// moveServer has an enrollment follow its cluster to an address that is known.
 func (a *app) moveServer(ctx context.Context, env *env.Env, name, server string, ch change) error {
 	m, err := contexts.New(env).MoveServer(ctx, name, server)
 	if err != nil {

@@ -52,7 +52,6 @@ kubehsm kubeconfig set prod-hsm --kubeconfig ./config --keep-current --yes`,
 	return c
 }
 
-// change are the flags of commands that change kubeconfig files.
 type change struct {
 	yes, dryRun bool
 	out         *format
@@ -64,7 +63,6 @@ func (ch *change) bind(c *cobra.Command) {
 	ch.out = output(c)
 }
 
-// apply shows a planned change, asks, and makes it.
 func (a *app) apply(ctx context.Context, plan *contexts.Change, ch change) error {
 	doc := struct {
 		Files   []string `json:"files"`

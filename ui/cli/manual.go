@@ -46,7 +46,6 @@ func exitCodes() []Entry {
 	}
 }
 
-// failures are what commands exit with 1 for beside errors.
 var failures = map[string]string{
 	"doctor":             "something prevents signing in",
 	"attestation verify": "an attestation is not verified",
@@ -92,13 +91,12 @@ func Files(c *cobra.Command) []Entry {
 	}
 }
 
-// withoutRoot is the path of a command below the root.
 func withoutRoot(c *cobra.Command) string {
 	_, path, _ := strings.Cut(c.CommandPath(), " ")
 	return path
 }
 
-// alone tells whether a command uses no token, cluster or file of kubehsm.
+// alone reports whether a command uses no token, cluster or file of kubehsm.
 func alone(c *cobra.Command) bool {
 	path := withoutRoot(c)
 	return slices.Contains([]string{"version", "rbac print", "bootstrap-token generate"}, path) ||

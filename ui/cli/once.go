@@ -6,8 +6,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// once has flags given once at most: of two names the last would win in silence,
-// and the first person would be forgotten.
+// once refuses a flag that is given twice: of two names the last would win silently.
 func once(f *pflag.FlagSet, names ...string) {
 	for _, name := range names {
 		flag := f.Lookup(name)

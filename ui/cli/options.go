@@ -10,8 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/verb"
 )
 
-// optionFlags are the flags of one command that are options of an enrollment, of a request
-// or of a key, as the table of options in package enrolling has them.
+// optionFlags are the flags of one command that package enrolling describes.
 type optionFlags struct {
 	on    enrolling.Commands
 	hsm   string // the flag of the token where --token is a bootstrap token
@@ -19,7 +18,6 @@ type optionFlags struct {
 	risks []string // the names of risks, as given with --accept-risk
 }
 
-// bind adds the flags of commands.
 func (f *optionFlags) bind(flags *pflag.FlagSet, on enrolling.Commands) {
 	f.on = on
 	for _, x := range enrolling.Flags(on) {
@@ -34,20 +32,17 @@ func (f *optionFlags) bind(flags *pflag.FlagSet, on enrolling.Commands) {
 	}
 }
 
-// reword gives flags words of a command's own.
 func reword(flags *pflag.FlagSet, words map[string]string) {
 	for name, usage := range words {
 		flags.Lookup(name).Usage = usage
 	}
 }
 
-// acceptRisk adds the flag for risks that are accepted.
 func (f *optionFlags) acceptRisk(flags *pflag.FlagSet, usage string) {
 	flags.StringSliceVar(&f.risks, "accept-risk", nil, usage)
 	annotate(flags, flagChoices, enrolling.Risks(f.on), "accept-risk")
 }
 
-// read returns what was given.
 func (f *optionFlags) read() (enrolling.Options, error) {
 	if key := f.given.Key; key.Scheme != "" {
 		if err := namesKey(key); err != nil {
@@ -62,7 +57,6 @@ func (f *optionFlags) read() (enrolling.Options, error) {
 	return f.given, nil
 }
 
-// unknown is the error for a risk that the command does not have.
 func (f *optionFlags) unknown(risk string) error {
 	of := "an enrollment"
 	switch {

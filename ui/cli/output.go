@@ -20,10 +20,8 @@ import (
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
-// wide is the -o of tables with all columns, however narrow the terminal is.
 const wide = "wide"
 
-// format is the value of -o.
 type format struct {
 	value   string
 	allowed []string
@@ -42,14 +40,13 @@ func (f *format) Set(s string) error {
 	return errors.New("use one of " + strings.Join(f.allowed, ", "))
 }
 
-// output adds -o to a command; more are formats beside json and yaml.
+// output adds -o to a command, with more formats beside json and yaml.
 func output(c *cobra.Command, more ...string) *format {
 	f := &format{allowed: append([]string{"json", "yaml"}, more...)}
 	c.Flags().VarP(f, "output", "o", "output format: "+strings.Join(f.allowed, ", "))
 	return f
 }
 
-// emit writes doc as -o wants it, or words where it was not given.
 func (a *app) emit(f *format, doc any, words func(w *words)) error {
 	var b []byte
 	var err error
@@ -70,8 +67,8 @@ func (a *app) emit(f *format, doc any, words func(w *words)) error {
 	return err
 }
 
-// jsonOf is doc in JSON. What a terminal would not show as it is, direction
-// overrides above all, is escaped: documents are read on terminals too.
+// jsonOf escapes what a terminal would interpret, direction overrides above all: people read
+// documents on terminals too.
 func jsonOf(doc any, escape func(rune) string) ([]byte, error) {
 	b, err := json.MarshalIndent(doc, "", "  ")
 	if err != nil {
@@ -88,8 +85,7 @@ func jsonOf(doc any, escape func(rune) string) ([]byte, error) {
 	return []byte(out.String() + "\n"), nil
 }
 
-// yamlOf is doc in YAML; in its flow style, which is JSON's, if something in it
-// must be escaped.
+// yamlOf writes YAML's flow style, which is JSON, if something must be escaped.
 func yamlOf(doc any) ([]byte, error) {
 	hidden := false
 	flow, err := jsonOf(doc, func(r rune) string {
@@ -102,7 +98,7 @@ func yamlOf(doc any) ([]byte, error) {
 	return yaml.Marshal(doc)
 }
 
-// utf16Escape is how JSON escapes a rune (RFC 8259, section 7).
+// utf16Escape is the escape of a rune in JSON (RFC 8259, section 7).
 func utf16Escape(r rune) string {
 	if r < 0x10000 {
 		return fmt.Sprintf(`\u%04x`, r)
@@ -111,19 +107,17 @@ func utf16Escape(r rune) string {
 	return fmt.Sprintf(`\u%04x\u%04x`, hi, lo)
 }
 
-// words gathers text for people. All that goes in by its methods is cleaned:
-// most of it was written by others.
+// words gathers text for people. Its methods clean all text, because most of it comes from others.
 type words struct {
 	to io.Writer
 	b  strings.Builder
-	// widens tells that the command has -o wide, whole that this was asked for.
+	// widens: the command has -o wide. whole: it was asked for.
 	widens, whole bool
 }
 
 func (a *app) out() *words { return &words{to: a.Stdout} }
 func (a *app) err() *words { return &words{to: a.Stderr} }
 
-// wordsAs is [app.out], with tables as -o wants them.
 func (a *app) wordsAs(f *format) *words {
 	w := a.out()
 	w.widens, w.whole = slices.Contains(f.allowed, wide), f.value == wide
@@ -136,14 +130,12 @@ func (w *words) flush() error {
 	return err
 }
 
-// line adds one line.
 func (w *words) line(format string, args ...any) {
 	w.b.WriteString(text.Clean(fmt.Sprintf(format, args...)) + "\n")
 }
 
-// prose adds one line of words. On a terminal it breaks at spaces where it is wider, and what
-// follows is indented by so many columns. A label in front of them stays as it is. A command
-// that somebody may copy stays a [words.line].
+// prose adds a line of words, broken at spaces on a narrow terminal. Further lines are indented by
+// so many columns. Commands to copy are a [words.line].
 func (w *words) prose(indent int, s string) {
 	s = text.Clean(s)
 	columns := w.columns()
@@ -161,18 +153,15 @@ func (w *words) prose(indent int, s string) {
 	}
 }
 
-// block adds lines.
 func (w *words) block(s string) {
 	if s != "" {
 		w.b.WriteString(text.CleanLines(s) + "\n")
 	}
 }
 
-// diffWidth is the width to which the lines of a difference are cut: certificates
-// are kilobytes long.
+// diffWidth is where lines of a difference are cut: certificates are kilobytes long.
 const diffWidth = 120
 
-// diff adds the lines of a difference, in colour where that can be seen.
 func (w *words) diff(s string) {
 	colour := w.coloured()
 	for line := range strings.Lines(text.CleanLines(s)) {
@@ -184,8 +173,6 @@ func (w *words) diff(s string) {
 	}
 }
 
-// diffColour is the colour of a line, as git's are: what goes red, what comes
-// green, where it is cyan.
 func diffColour(line string) string {
 	switch {
 	case strings.HasPrefix(line, "+++ "), strings.HasPrefix(line, "--- "):
@@ -200,7 +187,7 @@ func diffColour(line string) string {
 	return ""
 }
 
-// coloured tells whether colours are wanted and can be seen (no-color.org).
+// coloured reports whether colours are wanted (no-color.org) and can be seen.
 func (w *words) coloured() bool {
 	return isTerminal(w.to) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
@@ -210,7 +197,7 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// columns is how wide the terminal is that the words go to; 0 is unknown, or does not matter.
+// columns is the width of the terminal, 0 if it is unknown or does not matter.
 func (w *words) columns() int {
 	if w.whole {
 		return 0
@@ -219,7 +206,6 @@ func (w *words) columns() int {
 	return columns
 }
 
-// terminalSize is the size of the terminal that stream is; 0 is unknown.
 func terminalSize(stream any) (columns, rows int) {
 	f, ok := stream.(*os.File)
 	if !ok {
@@ -232,7 +218,6 @@ func terminalSize(stream any) (columns, rows int) {
 	return columns, rows
 }
 
-// fields adds "name: value" lines, aligned, without those that are empty.
 func (w *words) fields(pairs ...string) {
 	widest := 0
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -247,8 +232,8 @@ func (w *words) fields(pairs ...string) {
 	}
 }
 
-// field adds a value after its name. On a terminal it breaks at spaces; a value with a word that is wider than the
-// room for it, such as a URI, stays a single line, so that it can be copied.
+// field adds a value after its name. A value with a word wider than its column, such as a URI,
+// stays on one line, so that it can be copied.
 func (w *words) field(name, value string) {
 	indent := text.Width(name)
 	if widestWord(value) > w.columns()-indent {
@@ -258,7 +243,6 @@ func (w *words) field(name, value string) {
 	w.prose(indent, name+value)
 }
 
-// widestWord is the width of the widest word of clean text.
 func widestWord(s string) int {
 	widest := 0
 	for word := range strings.FieldsSeq(s) {
@@ -267,8 +251,6 @@ func widestWord(s string) int {
 	return widest
 }
 
-// facts adds what is known of something, as [words.fields] does; what is bad or a
-// reason to look closer is marked.
 func (w *words) facts(facts []present.Fact) {
 	pairs := make([]string, 0, 2*len(facts))
 	for _, f := range facts {
@@ -279,7 +261,6 @@ func (w *words) facts(facts []present.Fact) {
 	w.fields(pairs...)
 }
 
-// sections adds what is known of something, in parts.
 func (w *words) sections(all []present.Section) {
 	for i, s := range all {
 		if i > 0 {
@@ -305,7 +286,6 @@ func (w *words) sections(all []present.Section) {
 	}
 }
 
-// errorDoc is an error in JSON and YAML.
 type errorDoc struct {
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`

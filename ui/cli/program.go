@@ -85,7 +85,6 @@ func (p *Program) Run(ctx context.Context) int {
 	return ui.ExitCode(err)
 }
 
-// run dispatches.
 func (a *app) run(ctx context.Context, args []string) error {
 	if externalsigner.Requested(args, a.Getenv) {
 		return a.signer().Run(ctx, args)
@@ -93,7 +92,6 @@ func (a *app) run(ctx context.Context, args []string) error {
 	return a.execute(ctx, args)
 }
 
-// name is what the user calls the program.
 func (p *Program) name() string {
 	base := strings.TrimSuffix(filepath.Base(p.Args[0]), ".exe")
 	if base == "kubectl-hsm" {

@@ -17,8 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
-// risk is the value of --accept-risk: the serial of the token that may lose
-// what is on it, named beforehand instead of typed.
+// risk is the value of --accept-risk: the serial of the token that may be erased, given in advance.
 type risk struct{ value string }
 
 const riskPrefix = "serial:"
@@ -28,7 +27,6 @@ func (r *risk) bind(f *pflag.FlagSet) {
 		"typing its serial")
 }
 
-// accepts checks that the risk named is the one at hand.
 func (r *risk) accepts(serial string) (bool, error) {
 	if r.value == "" {
 		return false, nil
@@ -45,7 +43,6 @@ func (r *risk) accepts(serial string) (bool, error) {
 	return true, nil
 }
 
-// approvalRisks are the values of --accept-risk of an approval.
 type approvalRisks []string
 
 func (r *approvalRisks) bind(f *pflag.FlagSet) {
@@ -66,7 +63,7 @@ func (r approvalRisks) check() error {
 	return nil
 }
 
-// user is the user named beforehand, if it is the one whom the request is for.
+// user is the user given in advance, if the request is for that user.
 func (r approvalRisks) user(seen request.View) (string, error) {
 	user := ""
 	for _, risk := range r {
@@ -83,11 +80,10 @@ func (r approvalRisks) user(seen request.View) (string, error) {
 	return user, nil
 }
 
-// yesUsage is said of --yes where warnings take more.
 const yesUsage = "do not ask; where there are warnings, needs --words or --accept-risk too"
 
-// approves asks whether to approve the request that was shown: by a yes or, where it has warnings, by what
-// [request.DecideOptions.Answer] takes. Flags may have answered. A request that is refused is not asked about.
+// approves asks whether to approve the request. A request with warnings needs an answer that
+// [request.DecideOptions.Answer] takes, or the flags for it. A refused request is not asked about.
 func (a *app) approves(ctx context.Context, seen request.View, d *decision, question string) (err error) {
 	if d.User, err = d.risks.user(seen); err != nil || len(seen.Refusals) > 0 {
 		return err
@@ -107,8 +103,8 @@ func (a *app) approves(ctx context.Context, seen request.View, d *decision, ques
 	return err
 }
 
-// accepting gives the typed confirmation that was given beforehand. It answers
-// no other question: the last try of a PIN needs a yes of its own.
+// accepting answers the typed confirmation that was given in advance, and no other question: the
+// last try of a PIN needs its own yes.
 func accepting(p hsm.Prompter, typed string) hsm.Prompter {
 	next := ask.From(p)
 	return ask.Func(func(ctx context.Context, q ask.Question) (ask.Answer, error) {
@@ -119,7 +115,6 @@ func accepting(p hsm.Prompter, typed string) hsm.Prompter {
 	})
 }
 
-// prompter returns p, which knows of the risk if it was accepted.
 func (r *risk) prompter(p hsm.Prompter, l token.Loss) (hsm.Prompter, error) {
 	yes, err := r.accepts(l.Serial())
 	if err != nil || !yes {
@@ -128,7 +123,6 @@ func (r *risk) prompter(p hsm.Prompter, l token.Loss) (hsm.Prompter, error) {
 	return accepting(p, l.Serial()), nil
 }
 
-// typed says what to do where a confirmation cannot be typed.
 func typed(p hsm.Prompter) hsm.Prompter {
 	next := ask.From(p)
 	return ask.Func(func(ctx context.Context, q ask.Question) (ask.Answer, error) {
@@ -141,7 +135,6 @@ func typed(p hsm.Prompter) hsm.Prompter {
 	})
 }
 
-// confirmLoss shows what is lost and has the token's serial typed.
 func (a *app) confirmLoss(ctx context.Context, r *risk, l token.Loss, detail, question string) error {
 	if err := a.lossWords(l); err != nil {
 		return err
@@ -157,7 +150,6 @@ func (a *app) confirmLoss(ctx context.Context, r *risk, l token.Loss, detail, qu
 	return err
 }
 
-// lossWords says on standard error what is lost.
 func (a *app) lossWords(l token.Loss) error {
 	w := a.err()
 	for _, line := range present.Loss(l) {

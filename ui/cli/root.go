@@ -14,7 +14,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/waiting"
 )
 
-// execute runs the command that args name.
 func (a *app) execute(ctx context.Context, args []string) error {
 	trunk := a.trunkOf(args)
 	if len(args) == 0 {
@@ -44,8 +43,7 @@ func (a *app) execute(ctx context.Context, args []string) error {
 // noTrunk is the name of no trunk: the terminal UI needs no command.
 const noTrunk = "-"
 
-// root builds the tree of commands, or, to start quicker, only what is below one
-// of the trunks.
+// root builds the tree of commands, or only one of its trunks, which starts faster.
 func (a *app) root(only string) *cobra.Command {
 	root := a.command(&cobra.Command{
 		Use:   "kubehsm",
@@ -118,14 +116,12 @@ const (
 
 var groups = []string{groupStart, groupTokens, groupCluster, groupHelpDesk, groupProgram}
 
-// trunk is a command below the root, made when it is wanted.
 type trunk struct {
 	name  string
 	group string // "" for a help topic
 	grow  func() *cobra.Command
 }
 
-// verbs are commands of a trunk under one heading in its help, "" if there is only one.
 type verbs struct {
 	title string
 	grow  []func() *cobra.Command
@@ -188,8 +184,8 @@ func (a *app) trunks() []trunk {
 	}
 }
 
-// trunkOf names the trunk that the arguments begin with, "" if they begin with
-// anything else: then the whole tree is needed, for help or suggestions.
+// trunkOf returns the first argument if it is a trunk. Otherwise the whole tree is needed, for help
+// or suggestions.
 func (a *app) trunkOf(args []string) string {
 	for _, t := range a.trunks() {
 		if len(args) > 0 && (args[0] == t.name || args[0] == enrolAlias && t.name == "enroll") {
@@ -199,7 +195,6 @@ func (a *app) trunkOf(args []string) string {
 	return ""
 }
 
-// command gives c its work and the house's form of usage errors.
 func (a *app) command(c *cobra.Command, run func(c *cobra.Command, args []string) error) *cobra.Command {
 	c.Flags().SortFlags = false
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -215,7 +210,6 @@ func (a *app) command(c *cobra.Command, run func(c *cobra.Command, args []string
 	return c
 }
 
-// inEnv is command for work that needs what use cases work with first of all.
 func (a *app) inEnv(c *cobra.Command, run func(c *cobra.Command, args []string, env *env.Env) error) *cobra.Command {
 	return a.command(c, func(c *cobra.Command, args []string) error {
 		e, err := a.env()
@@ -226,7 +220,6 @@ func (a *app) inEnv(c *cobra.Command, run func(c *cobra.Command, args []string, 
 	})
 }
 
-// group is a command that only has commands below it.
 func (a *app) group(name, short string, sections ...verbs) *cobra.Command {
 	c := &cobra.Command{
 		Use: name, Short: short,
@@ -254,8 +247,6 @@ func (a *app) group(name, short string, sections ...verbs) *cobra.Command {
 	return c
 }
 
-// examples indents the examples and puts in the name that the user knows the
-// program by.
 func (a *app) examples(s string) string {
 	lines := strings.Split(s, "\n")
 	for i, l := range lines {
@@ -275,11 +266,11 @@ func everyCommand(c *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// envReadOnly, if it is neither empty nor 0, is as --read-only.
+// envReadOnly has the effect of --read-only if it is neither empty nor 0.
 const envReadOnly = "KUBEHSM_READ_ONLY"
 
-// tui opens the terminal UI, at the enrollment where nothing is enrolled. On a terminal that it cannot draw on it names
-// the commands that do the same line by line; without a terminal the help is the answer.
+// tui opens the terminal UI, at the enrollment if nothing is enrolled. On a terminal that cannot
+// show it, it prints the commands that do the same; without a terminal it prints the help.
 func (a *app) tui(c *cobra.Command, _ []string) error {
 	env, err := a.env()
 	if err != nil {
@@ -306,7 +297,7 @@ func (a *app) tui(c *cobra.Command, _ []string) error {
 	return err
 }
 
-// screen runs the terminal UI. A new PUK that was not kept there is shown once it is left.
+// screen runs the terminal UI, and shows a new PUK afterwards that was not kept there.
 func (a *app) screen(ctx context.Context, o TUIOptions) error {
 	result, err := a.TUI(ctx, o)
 	if result == nil {
@@ -315,7 +306,6 @@ func (a *app) screen(ctx context.Context, o TUIOptions) error {
 	return errors.Join(err, a.showPUK(result))
 }
 
-// plainCommands names the commands that do by plain lines what the screens of the terminal UI do.
 func (a *app) plainCommands() error {
 	w, root := a.out(), a.root("")
 	w.line("These commands work by plain lines:")
@@ -331,8 +321,6 @@ func (a *app) plainCommands() error {
 	return w.flush()
 }
 
-// plainTerminal tells whether the terminal UI could not be shown on a terminal
-// that plain lines can be shown on.
 func plainTerminal(err error) bool {
 	var p interface{ Plain() bool }
 	return errors.As(err, &p) && p.Plain()

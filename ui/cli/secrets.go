@@ -14,15 +14,14 @@ import (
 	"github.com/kubehsm/kubehsm/ui"
 )
 
-// descriptor is an open file that a secret is read from instead of asking.
 type descriptor struct {
 	flag   string
 	fd     int
 	serves func(hsm.PINPrompt) bool
 }
 
-// secretFD adds a flag that names the descriptor with the secret of that kind,
-// the one in force or a fresh one. The user PIN is a card's PIV PIN too.
+// secretFD adds a flag for the descriptor to read the secret from. The user PIN is also a card's
+// PIV PIN.
 func (a *app) secretFD(f *pflag.FlagSet, name, what string, serves func(hsm.PINPrompt) bool) *descriptor {
 	d := &descriptor{flag: name, fd: -1, serves: serves}
 	a.descriptors = append(a.descriptors, d)
@@ -30,8 +29,8 @@ func (a *app) secretFD(f *pflag.FlagSet, name, what string, serves func(hsm.PINP
 	return d
 }
 
-// descriptorsOpen wants each descriptor that a flag names to be open and to hold
-// one secret, before anything else opens files: see [pinsource.CheckDescriptor].
+// descriptorsOpen checks that each descriptor in a flag is open and used once, before anything else
+// opens files: see [pinsource.CheckDescriptor].
 func (a *app) descriptorsOpen() error {
 	used := map[int]string{}
 	for _, d := range append([]*descriptor{{flag: "pin-fd", fd: a.pinFD}}, a.descriptors...) {
@@ -58,7 +57,7 @@ func isNewPIN(p hsm.PINPrompt) bool {
 func isPUK(p hsm.PINPrompt) bool    { return !p.New && p.Kind == hsm.PUK }
 func isNewPUK(p hsm.PINPrompt) bool { return p.New && p.Kind == hsm.PUK }
 
-// isSOPIN: a token that is set up for the first time gets what others have.
+// isSOPIN: a token that is initialized for the first time gets a new one.
 func isSOPIN(p hsm.PINPrompt) bool        { return p.Kind == hsm.SOPIN }
 func isCurrentSOPIN(p hsm.PINPrompt) bool { return !p.New && p.Kind == hsm.SOPIN }
 func isNewSOPIN(p hsm.PINPrompt) bool     { return p.New && p.Kind == hsm.SOPIN }
@@ -66,7 +65,6 @@ func isNewSOPIN(p hsm.PINPrompt) bool     { return p.New && p.Kind == hsm.SOPIN 
 func isManagementKey(p hsm.PINPrompt) bool    { return !p.New && p.Kind == hsm.ManagementKey }
 func isNewManagementKey(p hsm.PINPrompt) bool { return p.New && p.Kind == hsm.ManagementKey }
 
-// readManagementKey reads a key in hex from the descriptor of a flag.
 func (a *app) readManagementKey(ctx context.Context, t hsm.TokenInfo) (*hsm.Secret, error) {
 	typed, err := a.prompter().PIN(ctx, hsm.PINPrompt{Kind: hsm.ManagementKey, Token: t, New: true, Retries: -1})
 	if err != nil {
@@ -81,8 +79,7 @@ func (a *app) readManagementKey(ctx context.Context, t hsm.TokenInfo) (*hsm.Secr
 	return hsm.NewSecret(key), nil
 }
 
-// showable makes sure, before anything is changed, that somebody will see a
-// secret that is shown only once.
+// showable fails before anything is changed if nobody would see a secret that is shown only once.
 func (a *app) showable(ctx context.Context, print bool, what string) error {
 	if print {
 		return nil
@@ -101,8 +98,6 @@ func (a *app) showable(ctx context.Context, print bool, what string) error {
 	return err
 }
 
-// freshSecret is a secret made up for a change, to be shown once, and how the
-// change went.
 type freshSecret struct {
 	ctx    context.Context
 	what   string // "PUK"
@@ -113,15 +108,13 @@ type freshSecret struct {
 	err    error
 }
 
-// inDocument tells whether the secret goes into the document on standard output.
 func (f *freshSecret) inDocument(o *format) bool {
 	return f.text != "" && f.print && o.value != "" && f.err == nil
 }
 
-// show shows the secret once: on standard output with --print, else to the
-// person who is asked. It does not give up with the command, and where nobody can
-// be asked any more standard error is better than a token that nobody can
-// manage.
+// show shows the secret once: on standard output with --print, else to the person. It ignores the
+// end of the command and falls back to standard error, because without the secret nobody can manage
+// the token.
 func (f *freshSecret) show(a *app, o *format) error {
 	defer f.secret.Zero()
 	what := "new " + f.what

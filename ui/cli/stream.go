@@ -10,8 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
-// columns lays rows out as they come, a page at a time. A page is never narrower
-// than the ones before it.
+// columns lays out rows page by page as they come. A page is never narrower than an earlier one.
 type columns struct {
 	w       *words
 	page    int // rows
@@ -47,8 +46,8 @@ func (c *columns) flush() error {
 	return c.w.flush()
 }
 
-// emitList writes a document with one list as its members come, so that it is
-// never in memory as a whole. After an error it is cut short, and no valid JSON.
+// emitList writes a document with one list, member by member, so that it is never in memory as a
+// whole. After an error the document is cut short and invalid.
 func (a *app) emitList(f *format, name string, members iter.Seq2[any, error]) error {
 	open, between, end := "{\n  \""+name+"\": [", ",", "\n  ]\n}\n"
 	encode := func(v any) ([]byte, error) { return jsonOf(v, utf16Escape) }
@@ -87,7 +86,6 @@ func (a *app) emitList(f *format, name string, members iter.Seq2[any, error]) er
 	return err
 }
 
-// emitLine writes one document in one line of JSON.
 func (a *app) emitLine(doc any) error {
 	b, err := jsonOf(doc, utf16Escape)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
-// listed adds a table; what is bad or a reason to look closer is marked.
 func (w *words) listed(t present.Table) {
 	if len(t.Rows) == 0 {
 		return
@@ -22,7 +21,6 @@ func (w *words) listed(t present.Table) {
 	w.table(t.Heading, rows, t.Minor...)
 }
 
-// marked puts a mark before what is bad or a reason to look closer.
 func marked(s string, l present.Level) string {
 	if s != "" && l >= present.Warn {
 		return "! " + s
@@ -30,11 +28,11 @@ func marked(s string, l present.Level) string {
 	return s
 }
 
-// cellEnough is the width of a cell from which on it is rather broken than that another column is left out.
+// cellEnough is the width at which a cell is broken before another column is left out.
 const cellEnough = 24
 
-// fitting are the columns that a table shows: all, or, on a terminal that is too narrow, those that are left when as
-// many of minor are left out as must be, the first one first. Minor may name columns that this table lacks.
+// fitting are the columns that a table shows. On a narrow terminal columns of minor are left out,
+// the first one first. Minor may name columns that this table lacks.
 func (w *words) fitting(heading []string, widths []int, minor []string) (shown []int) {
 	total := 0
 	for i, n := range widths {
@@ -56,7 +54,6 @@ func (w *words) fitting(heading []string, widths []int, minor []string) (shown [
 	return shown
 }
 
-// leftOut says which columns are not shown.
 func (w *words) leftOut(heading []string, shown []int) {
 	var names []string
 	for i, name := range heading {
@@ -69,7 +66,6 @@ func (w *words) leftOut(heading []string, shown []int) {
 	}
 }
 
-// only are the cells of row that are shown.
 func only[T any](row []T, shown []int) []T {
 	cells := make([]T, len(shown))
 	for k, i := range shown {
@@ -78,8 +74,8 @@ func only[T any](row []T, shown []int) []T {
 	return cells
 }
 
-// table adds rows under a heading, columns aligned. Where the terminal is too narrow for that, columns of minor are
-// left out, the first one first; if that is not enough, each row becomes lines of "HEADING: value".
+// table adds aligned rows. On a narrow terminal columns of minor are left out; if that is not
+// enough, each row becomes lines of "HEADING: value".
 func (w *words) table(heading []string, rows [][]string, minor ...string) {
 	all := append([][]string{heading}, rows...)
 	widths := make([]int, len(heading))
@@ -112,7 +108,6 @@ func (w *words) table(heading []string, rows [][]string, minor ...string) {
 	}
 }
 
-// rows adds rows, columns aligned. On a terminal that is too narrow, cells break at spaces.
 func (w *words) rows(all [][]string) {
 	widths, fits := w.widths(all)
 	cells, line, total := make([][]string, len(widths)), make([]string, len(widths)), 0
@@ -141,10 +136,9 @@ func (w *words) rows(all [][]string) {
 	}
 }
 
-// between is the space between two columns.
 const between = 3
 
-// widths are those of the columns, and whether the rows then fit on the terminal without breaking a word.
+// widths also reports whether the rows fit on the terminal without breaking a word.
 func (w *words) widths(all [][]string) (widths []int, fits bool) {
 	if len(all) == 0 {
 		return nil, true
@@ -176,7 +170,6 @@ func (w *words) widths(all [][]string) (widths []int, fits bool) {
 	return narrow, true
 }
 
-// aligned adds one row of clean cells.
 func (w *words) aligned(row []string, widths []int) {
 	gap := 0 // before the next cell that is not empty
 	for i, cell := range row {

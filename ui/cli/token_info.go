@@ -10,7 +10,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
-// detailsDoc is a token with all that it tells, in JSON and YAML.
 type detailsDoc struct {
 	tokenDoc
 	Details *hsm.Details `json:"details,omitempty"`
@@ -70,7 +69,6 @@ kubehsm token info -o json`,
 	return c
 }
 
-// tokenFlag adds --token.
 func tokenFlag(c *cobra.Command, token *string) {
 	c.Flags().StringVar(token, "token", "",
 		"`URI` of the token, see \"kubehsm token list\"; default the only one present")
@@ -80,7 +78,6 @@ func tokenWords(w *words, d token.Details) {
 	w.facts(tokenFacts(d.Info, present.TokenFacts(d.Info, d.Details)))
 }
 
-// tokenFacts puts a token's name before what is known of it.
 func tokenFacts(t hsm.TokenInfo, facts []present.Fact) []present.Fact {
 	return append([]present.Fact{{Name: "Token", Value: present.Token(t)}}, facts...)
 }
@@ -103,7 +100,6 @@ func slotTable(w *words, slots []hsm.Slot, all bool) {
 	}
 }
 
-// defaultNotes warns of values that everybody knows.
 func (a *app) defaultNotes(d token.Details) error {
 	w := a.err()
 	for _, n := range present.NotedIn(present.Secrets(d.Info, d.Details)) {

@@ -11,7 +11,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
-// tokenDoc is a token in JSON and YAML.
 type tokenDoc struct {
 	URI hsm.URI `json:"uri"`
 	hsm.TokenInfo
@@ -88,7 +87,6 @@ kubehsm token list --module /usr/lib/softhsm/libsofthsm2.so`,
 	return c
 }
 
-// keyCount counts the keys on a token, as far as it could be read.
 func keyCount(t hsm.View) string {
 	if t.Err != nil {
 		return "?"
@@ -102,7 +100,6 @@ func keyCount(t hsm.View) string {
 	return strconv.Itoa(keys)
 }
 
-// tokenTable prints tokens, if there are any.
 func (a *app) tokenTable(tokens []hsm.View) error {
 	if len(tokens) == 0 {
 		return nil
@@ -121,7 +118,6 @@ func (a *app) tokenTable(tokens []hsm.View) error {
 	return w.flush()
 }
 
-// expiryNotes adds warnings of certificates that end soon, and prints the notes.
 func (a *app) expiryNotes(notes *words) error {
 	env, err := a.env()
 	if err != nil {

@@ -58,8 +58,7 @@ kubehsm token pin change --pin-fd 3 --new-pin-fd 4 3< old`,
 	return c
 }
 
-// changeDoc is a token after a change, in JSON and YAML. The secrets are there
-// only with --print.
+// changeDoc has the secrets only with --print.
 type changeDoc struct {
 	detailsDoc
 	NewPUK           string `json:"newPUK,omitempty"`
@@ -70,8 +69,6 @@ type changeDoc struct {
 	Commands []string `json:"commands,omitempty"`
 }
 
-// changed ends a change of the token: it shows the secret made up for it, then
-// says how it went, with the tries there are now.
 func (a *app) changed(o *format, d token.Details, what string, f *freshSecret) error {
 	if err := f.show(a, o); err != nil || f.err != nil {
 		return errors.Join(f.err, err)

@@ -50,11 +50,8 @@ kubehsm token puk change --generate --print --puk-fd 3 3< puk`,
 	return c
 }
 
-// generatePUK are the flags for a random PUK.
 type generatePUK struct{ yes, print bool }
 
-// newPUK returns a prompter that answers with a random PUK if that is wanted,
-// and the secret to show after the change.
 func (a *app) newPUK(c *cobra.Command, g *generatePUK) (hsm.Prompter, func(error) *freshSecret, error) {
 	if !g.yes {
 		if g.print {

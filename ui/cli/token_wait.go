@@ -64,8 +64,6 @@ kubehsm token wait --new --timeout 1m -o json`,
 	return c
 }
 
-// waiting says that nothing is there yet, and what else is. Nobody reads it
-// if it cannot be written.
 func (a *app) waiting(problems []hsm.Problem, others []hsm.TokenInfo) {
 	w := a.err()
 	w.problems(problems, true)

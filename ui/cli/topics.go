@@ -36,7 +36,6 @@ Fields without a value are left out.`
 	}
 }
 
-// documents say what -o json and -o yaml print, by command.
 func documents() []Entry {
 	return []Entry{
 		{"token list",

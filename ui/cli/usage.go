@@ -17,8 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
-// usage makes a usage error of one that says what was wrong with a flag's
-// value, before anything was sent.
+// usage makes a usage error of one about a flag's value that was found before anything was sent.
 func usage(err error) error {
 	var (
 		request *csr.InputError
@@ -39,7 +38,7 @@ func usage(err error) error {
 	return err
 }
 
-// plainly says in this program's words what cobra or pflag finds wrong with a command line.
+// plainly rewords the errors of cobra and pflag.
 func plainly(err error) error {
 	said := err.Error()
 	found := func(pattern string) []string { return regexp.MustCompile(pattern).FindStringSubmatch(said) }

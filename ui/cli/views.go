@@ -10,15 +10,14 @@ import (
 	"github.com/kubehsm/kubehsm/ui"
 )
 
-// views is what is known of all tokens.
 type views struct {
 	tokens   []hsm.View
 	problems []hsm.Problem
 	shown    []hsm.View // tokens that were shown already
 }
 
-// views reads all tokens. If a library keeps the others waiting it is named, and
-// show, if not nil, shows what there is.
+// views reads all tokens. It names a library that keeps the others waiting; show, if not nil, shows
+// the tokens read so far.
 func (a *app) views(ctx context.Context, show func([]hsm.View) error) (views, error) {
 	tokens, err := a.tokens()
 	if err != nil {
@@ -50,7 +49,6 @@ func (a *app) views(ctx context.Context, show func([]hsm.View) error) (views, er
 	return v, err
 }
 
-// late are the tokens that were not shown yet.
 func (v views) late() []hsm.View {
 	return slices.DeleteFunc(slices.Clone(v.tokens), func(t hsm.View) bool {
 		return slices.ContainsFunc(v.shown, func(s hsm.View) bool {
@@ -59,13 +57,12 @@ func (v views) late() []hsm.View {
 	})
 }
 
-// errUnread is the answer to scripts where what is not listed may yet be there.
+// errUnread tells scripts that a token which is not listed may yet be there.
 var errUnread = hint.With(errors.New("some tokens or libraries could not be read: the notes above say which"),
 	"`kubehsm doctor` checks each of them")
 
-// unread is [errUnread] if a token could not be read, or nothing was found and a
-// library failed; else nil. A library that fails beside what is found is often one
-// that nobody means.
+// unread is [errUnread] if a token could not be read, or if nothing was found and a library failed.
+// A library that fails beside others is often one that nobody uses.
 func (v views) unread(found bool) error {
 	if slices.ContainsFunc(v.tokens, func(t hsm.View) bool { return t.Err != nil }) ||
 		!found && slices.ContainsFunc(v.problems, func(p hsm.Problem) bool { return errors.Is(p.Err, hsm.ErrModule) }) {

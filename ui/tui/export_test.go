@@ -25,7 +25,7 @@ func Everywhere(m tea.Model) []screen.Action { return m.(*model).everywhere().Ac
 // OutcomeOf returns the outcome of an operation so far.
 func OutcomeOf(m tea.Model) Outcome { return m.(*model).outcome }
 
-// Working tells whether the dialog in front only shows that an operation runs.
+// Working reports whether the dialog in front only shows that an operation runs.
 func Working(m tea.Model) bool {
 	if OpenDialogs(m) == 0 {
 		return false

@@ -109,7 +109,7 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 	return m.outcome, nil
 }
 
-// Usable tells whether a terminal UI can be shown: both streams are terminals
+// Usable reports whether a terminal UI can be shown: both streams are terminals
 // the terminal can place the cursor, and KUBEHSM_ACCESSIBLE does not ask for
 // plain lines. If not the error wraps
 // [hsm.ErrNoTerminal] and says what to use instead; where plain lines can be

@@ -34,7 +34,7 @@ type Dialog interface {
 	View(f screen.Frame) string
 	// Actions lists what keys do now; the dialog shows them itself.
 	Actions() []screen.Action
-	// Animating tells whether the view changes by itself.
+	// Animating reports whether the view changes by itself.
 	Animating() bool
 	// Drop is called when it leaves the stack, answered or not: it zeroes what
 	// is secret and lets nobody wait for an answer.

@@ -27,7 +27,7 @@ type Entry struct {
 	Message tea.Msg // sent when the entry is chosen
 }
 
-// Holds tells whether every word, in lower case, is in what the entry is found by.
+// Holds reports whether every word, in lower case, is in what the entry is found by.
 func (e Entry) Holds(words []string) bool {
 	return holds(e.Name+" "+e.Finds+" "+strings.Join(e.Verbs, " "), words)
 }

@@ -43,7 +43,7 @@ func (a Acts) Actions() []Action {
 	return out
 }
 
-// Press does what k does, if it can be done now. It tells whether k is anybody's key.
+// Press does what k does, if it can be done now. It reports whether k is anybody's key.
 func (a Acts) Press(k tea.KeyPressMsg) (cmd tea.Cmd, ok bool) {
 	for _, act := range a {
 		if !key.Matches(k, act.Key) {
@@ -57,7 +57,7 @@ func (a Acts) Press(k tea.KeyPressMsg) (cmd tea.Cmd, ok bool) {
 }
 
 // Press does what k does on a screen: goes back, reads again, or is one of acts.
-// It tells whether k is anybody's key.
+// It reports whether k is anybody's key.
 func (s Tools) Press(k tea.KeyPressMsg, acts Acts, again func() tea.Cmd) (cmd tea.Cmd, ok bool) {
 	switch {
 	case key.Matches(k, s.Keys.Back):

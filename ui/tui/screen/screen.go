@@ -84,9 +84,9 @@ type Screen interface {
 	View(f Frame) string
 	// Actions lists what keys do now, the most useful first.
 	Actions() []Action
-	// Typing tells whether letters are text now, so that q and ? are not keys.
+	// Typing reports whether letters are text now, so that q and ? are not keys.
 	Typing() bool
-	// Animating tells whether the view changes by itself now.
+	// Animating reports whether the view changes by itself now.
 	Animating() bool
 	// Watching is how often the tokens are read again while the screen is in front, 0 for never.
 	Watching() time.Duration

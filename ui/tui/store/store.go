@@ -46,7 +46,7 @@ type Data[T any] struct {
 	handle task.Handle
 }
 
-// Loading tells whether an answer is awaited, and since when.
+// Loading reports whether an answer is awaited, and since when.
 func (d Data[T]) Loading() (since time.Time, ok bool) { return d.handle.Began, d.handle.Active() }
 
 // Store is the shared data. Its methods are called on one goroutine.
@@ -150,7 +150,7 @@ func (s *Store) Status() overview.Status {
 	return s.Overview.Value.Seen(s.Tokens.Value.Views, s.Tokens.Value.Problems)
 }
 
-// OverviewDue tells whether the overview was last made long enough ago.
+// OverviewDue reports whether the overview was last made long enough ago.
 func (s *Store) OverviewDue(now time.Time) bool { return s.Overview.due(now, OverviewEvery) }
 
 // LoadTokens reads the tokens; an earlier reading that has not ended is cancelled. A
@@ -162,7 +162,7 @@ func (s *Store) LoadTokens(now time.Time) tea.Cmd {
 	}, func(a answer[Tokens]) tea.Msg { return TokensMsg(a) })
 }
 
-// TokensDue tells whether the tokens, which are read again every so often, are to be read now.
+// TokensDue reports whether the tokens, which are read again every so often, are to be read now.
 func (s *Store) TokensDue(now time.Time, every time.Duration) bool { return s.Tokens.due(now, every) }
 
 func (d Data[T]) due(now time.Time, every time.Duration) bool {
@@ -192,7 +192,7 @@ func (s *Store) LoadCluster(now time.Time) tea.Cmd {
 	}, func(a answer[cluster.Progress]) tea.Msg { return ClusterMsg(a) })
 }
 
-// Building tells whether a cluster is being built that is neither ready nor failed.
+// Building reports whether a cluster is being built that is neither ready nor failed.
 func (s *Store) Building() bool {
 	return s.file != "" && !s.Cluster.Value.Ready() && !s.Cluster.Value.Failed()
 }

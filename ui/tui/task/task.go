@@ -70,7 +70,7 @@ type Handle struct {
 	cancel context.CancelFunc
 }
 
-// Active tells whether h names work that was started and not cancelled.
+// Active reports whether h names work that was started and not cancelled.
 func (h Handle) Active() bool { return h.ID != 0 }
 
 // Cancel cancels the work, if any, and forgets it.
@@ -123,7 +123,7 @@ func (r *Runner) enter() bool {
 func (r *Runner) Cancel() { r.cancel() }
 
 // Close cancels all work and waits for it, at most grace long: a driver library
-// that hangs must not keep the program. It tells whether all work has ended.
+// that hangs must not keep the program. It reports whether all work has ended.
 func (r *Runner) Close(grace time.Duration) bool {
 	r.mu.Lock()
 	r.closed = true

@@ -82,7 +82,7 @@ func (r *Rig) Run(cmd tea.Cmd) {
 	}()
 }
 
-// isBatch tells whether cmd only stands for others.
+// isBatch reports whether cmd only stands for others.
 func isBatch(cmd tea.Cmd) bool {
 	return strings.Contains(runtime.FuncForPC(reflect.ValueOf(cmd).Pointer()).Name(), "bubbletea/v2.compactCmds")
 }

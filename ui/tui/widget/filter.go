@@ -18,17 +18,17 @@ type Filter struct {
 // Open starts typing.
 func (f *Filter) Open() { f.open = true }
 
-// Typing tells whether letters are text now.
+// Typing reports whether letters are text now.
 func (f *Filter) Typing() bool { return f.open }
 
-// Active tells whether the list is narrowed or the line is open.
+// Active reports whether the list is narrowed or the line is open.
 func (f *Filter) Active() bool { return f.open || f.input.Value() != "" }
 
 // Clear ends filtering.
 func (f *Filter) Clear() { *f = Filter{} }
 
 // Update takes keys while the line is open: enter keeps the filter, esc drops
-// it, the arrows are left to the list. It tells whether the message was its own.
+// it, the arrows are left to the list. It reports whether the message was its own.
 func (f *Filter) Update(msg tea.Msg) bool {
 	if !f.open {
 		return false
@@ -53,7 +53,7 @@ func (f *Filter) Update(msg tea.Msg) bool {
 	return f.input.Update(msg)
 }
 
-// Match tells whether a row that reads s stays.
+// Match reports whether a row that reads s stays.
 func (f *Filter) Match(s string) bool { return f.Matcher()(strings.ToLower(s)) }
 
 // Matcher returns [Filter.Match] for what is typed now, of lower-case text: for

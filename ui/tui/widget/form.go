@@ -76,7 +76,7 @@ func (f *Form) Take(options []verb.Option) bool {
 	return !f.FirstProblem()
 }
 
-// Choice tells whether the field is a choice.
+// Choice reports whether the field is a choice.
 func (f *Field) Choice() bool { return len(f.Options) > 0 }
 
 func (f *Field) move(by int) {
@@ -114,7 +114,7 @@ func (f *Form) Field(id string) *Field {
 	return nil
 }
 
-// Typing tells whether letters are text now.
+// Typing reports whether letters are text now.
 func (f *Form) Typing() bool {
 	x := f.Focused()
 	return x != nil && !x.Choice()
@@ -132,7 +132,7 @@ func (f *Form) FirstProblem() bool {
 	return false
 }
 
-// Update edits the form. It tells whether the message was one of its own.
+// Update edits the form. It reports whether the message was one of its own.
 func (f *Form) Update(msg tea.Msg, m keys.Map) bool {
 	x := f.Focused()
 	if x == nil {

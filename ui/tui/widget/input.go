@@ -45,7 +45,7 @@ func (in *Input) Set(s string) {
 // Value returns the text.
 func (in *Input) Value() string { return strings.Join(in.chars, "") }
 
-// Update edits the text. It tells whether the message was one of its own.
+// Update edits the text. It reports whether the message was one of its own.
 func (in *Input) Update(msg tea.Msg) bool {
 	switch m := msg.(type) {
 	case tea.PasteMsg:
@@ -57,7 +57,7 @@ func (in *Input) Update(msg tea.Msg) bool {
 	return false
 }
 
-// Edits tells whether k is text or one of the keys with which a shell's line is edited, and
+// Edits reports whether k is text or one of the keys with which a shell's line is edited, and
 // so belongs to the field where something is typed, not to what scrolls beside it.
 func Edits(k tea.KeyPressMsg) bool {
 	switch k.String() {

@@ -103,7 +103,7 @@ func (l *List[T]) Selected() (it T, ok bool) {
 	return l.items[l.shown[l.nav.Index]], true
 }
 
-// Update moves and filters. It tells whether msg was its own.
+// Update moves and filters. It reports whether msg was its own.
 func (l *List[T]) Update(msg tea.Msg, m keys.Map) bool {
 	if l.Filter.Update(msg) {
 		l.rebuild()

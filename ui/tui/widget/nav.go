@@ -36,7 +36,7 @@ func (v *Nav) Update(k tea.KeyPressMsg, m keys.Map, n, height int) bool {
 	return true
 }
 
-// Click puts the cursor on the row of n that was clicked. It tells whether msg was a click.
+// Click puts the cursor on the row of n that was clicked. It reports whether msg was a click.
 func (v *Nav) Click(msg tea.Msg, n int) bool {
 	row, ok := msg.(RowMsg)
 	if ok {

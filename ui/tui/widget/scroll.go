@@ -16,7 +16,7 @@ import (
 // keys that move lists too.
 type Scroll struct{ port viewport.Model }
 
-// Update moves the window. It tells whether the key was one of its own.
+// Update moves the window. It reports whether the key was one of its own.
 func (s *Scroll) Update(k tea.KeyPressMsg, m keys.Map) bool {
 	page := max(s.port.Height()-1, 1) // a line stays in view, to read on from
 	switch {
@@ -41,7 +41,7 @@ func (s *Scroll) Update(k tea.KeyPressMsg, m keys.Map) bool {
 // Top goes back to the first line.
 func (s *Scroll) Top() { s.port.GotoTop() }
 
-// AtTop tells whether the first line is in view.
+// AtTop reports whether the first line is in view.
 func (s *Scroll) AtTop() bool { return s.port.AtTop() }
 
 // View draws w columns and h lines of lines; where there are more the last

@@ -30,7 +30,7 @@ func NewSecretField() *SecretField {
 // Len returns the number of characters typed.
 func (f *SecretField) Len() int { return utf8.RuneCount(f.b) }
 
-// Update takes a key or a paste. It tells whether the message was its own.
+// Update takes a key or a paste. It reports whether the message was its own.
 func (f *SecretField) Update(msg tea.Msg) bool {
 	switch m := msg.(type) {
 	case tea.PasteMsg:

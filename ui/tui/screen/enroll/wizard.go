@@ -33,7 +33,7 @@ type Draft struct {
 	changed bool
 }
 
-// Empty tells whether there is nothing to go on with.
+// Empty reports whether there is nothing to go on with.
 func (d *Draft) Empty() bool { return d == nil || !d.changed }
 
 type stage int

@@ -288,7 +288,7 @@ func (m *Model) Actions() []screen.Action {
 	return actions
 }
 
-// held tells whether a card is held by GnuPG's daemon.
+// held reports whether a card is held by GnuPG's daemon.
 
 func (m *Model) selected() (row, bool) {
 	if m.nav.Index >= len(m.rows) {
