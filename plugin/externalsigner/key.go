@@ -14,7 +14,6 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 )
 
-// key is the key that a request names.
 type key struct {
 	token    hsm.Token
 	uri      hsm.URI
@@ -56,8 +55,7 @@ func (o Options) find(ctx context.Context, drivers hsm.Drivers, p place, r Reque
 	return k, nil
 }
 
-// lookup finds the slot. The PIN is asked for only if the token hides the key
-// before.
+// lookup asks for the PIN only if the token hides the key without it.
 func (k *key) lookup(ctx context.Context, u hsm.URI) (hsm.Slot, error) {
 	slot, err := k.token.Slot(ctx, u)
 	hidden := errors.Is(err, hsm.ErrNoKey) || err == nil && slot.Key == nil && slot.Certificate == nil
@@ -70,11 +68,10 @@ func (k *key) lookup(ctx context.Context, u hsm.URI) (hsm.Slot, error) {
 	return k.token.Slot(ctx, u)
 }
 
-// maxNamed bounds how many keys a hint names.
 const maxNamed = 4
 
-// byURI is a hint with the URIs of the keys that the token shows now: an objectId is one byte,
-// but most ids are longer. It is "" if the token shows no keys.
+// byURI is a hint with the URIs of the token's visible keys, "" if there are none: an objectId is
+// one byte, but most ids are longer.
 func (k *key) byURI(ctx context.Context) string {
 	all, err := k.token.Slots(ctx, nil)
 	if err != nil { // The caller reports the missing key without a hint.
@@ -97,7 +94,6 @@ func (k *key) byURI(ctx context.Context) string {
 		strings.Join(uris, ", ") + more
 }
 
-// certificate is the one beside the key.
 func (k *key) certificate() (*x509.Certificate, error) {
 	switch {
 	case k.slot.Certificate == nil:
@@ -109,7 +105,6 @@ func (k *key) certificate() (*x509.Certificate, error) {
 	return k.slot.Certificate, nil
 }
 
-// sign signs with the key on the token.
 func (k *key) sign(ctx context.Context, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
 	signer, err := k.token.Signer(ctx, k.uri, nil, k.prompter)
 	if err != nil {

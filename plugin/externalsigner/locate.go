@@ -13,14 +13,12 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
 )
 
-// place says where to look for a key.
 type place struct {
 	uri    hsm.URI
 	module string  // a library that may be loaded, or ""
 	slot   *uint64 // CK_SLOT_ID or index, for want of a better name
 }
 
-// locate reads the configuration and has its library admitted.
 func (o Options) locate(ctx context.Context, c wire.Config) (place, error) {
 	p := place{module: c.PathLib}
 	if c.URI != nil {
@@ -50,9 +48,8 @@ func (o Options) locate(ctx context.Context, c wire.Config) (place, error) {
 	return p, err
 }
 
-// open opens the token. A slot number is a CK_SLOT_ID, as the prototype's
-// signer has it; where no token has it, it is an index among the module's
-// tokens, as the KEP's example has it.
+// open takes a slot number as a CK_SLOT_ID, as the prototype's signer does, or, if no token has
+// that, as an index among the module's tokens, as the KEP's example does.
 func (p *place) open(ctx context.Context, drivers hsm.Drivers) (hsm.Token, error) {
 	if p.slot == nil {
 		return drivers.Open(ctx, p.uri)

@@ -32,11 +32,10 @@ type Modules struct {
 	State string
 }
 
-// maxModule bounds the size of a library, in bytes.
 const maxModule = 256 << 20
 
-// admit returns the path by which the library at path may be loaded. One that
-// is not known is asked about once.
+// admit returns the path from which the library may be loaded. It asks once about an unknown
+// library.
 func (m Modules) admit(ctx context.Context, path string, p hsm.Prompter) (string, error) {
 	if !filepath.IsAbs(path) { // the loader would look elsewhere than we do
 		return "", fmt.Errorf("%w: %.200q is not an absolute path", hsm.ErrModule, path)
@@ -69,7 +68,7 @@ func (m Modules) admit(ctx context.Context, path string, p hsm.Prompter) (string
 	return real, remember(record, real, digest)
 }
 
-// remembered tells whether the record is there, and is the user's own.
+// remembered reports whether a confirmation by this user is on record.
 func remembered(record string) (bool, error) {
 	if record == "" {
 		return false, nil
@@ -81,7 +80,6 @@ func remembered(record string) (bool, error) {
 	return err == nil, err
 }
 
-// record is the file that a confirmation is remembered in.
 func (m Modules) record(path, digest string) string {
 	if m.State == "" {
 		return ""

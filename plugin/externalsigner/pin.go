@@ -10,11 +10,9 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
-// fromFile answers the first question for the PIN with pin, the one from the
-// kubeconfig. A client starts the signer again and again: to burn the tries of
-// a token with a wrong PIN must not be possible, so it is used only while no
-// wrong one has been counted since the last right one, as far as the token
-// tells. Everything else is asked of the person; a nil person is nobody.
+// fromFile answers the first question for the PIN with the kubeconfig's, unless the token has
+// counted a wrong PIN since the last right one: a client starts the signer again and again, and
+// must not use up the tries. The person, if there is one, answers everything else.
 func fromFile(pin *hsm.Secret, person ask.Func) ask.Func {
 	nobody := person == nil
 	if nobody {

@@ -66,7 +66,6 @@ func (o Options) warn(format string, args ...any) {
 	}
 }
 
-// maxUnknown bounds how many unknown keys are named.
 const maxUnknown = 4
 
 // Serve does what r asks for, and returns the answer, to be written to standard
@@ -121,7 +120,6 @@ func Serve(ctx context.Context, r Request, o Options) (answer []byte, err error)
 	return wire.SignAnswer(r.Dialect, signature), nil
 }
 
-// certified is the answer with a certificate and the issuers to present after it.
 func certified(d wire.Dialect, chain []*x509.Certificate) []byte {
 	var issuers [][]byte
 	for _, issuer := range chain[1:] {
@@ -130,7 +128,7 @@ func certified(d wire.Dialect, chain []*x509.Certificate) []byte {
 	return wire.CertificateAnswer(d, chain[0].Raw, issuers...)
 }
 
-// after adds the error of letting something go. Then there is no answer.
+// after adds the error of a clean-up, which takes the place of an answer.
 func after(answer []byte, err, closing error) ([]byte, error) {
 	if closing == nil {
 		return answer, err
@@ -138,7 +136,6 @@ func after(answer []byte, err, closing error) ([]byte, error) {
 	return nil, errors.Join(err, closing)
 }
 
-// enrolled finds the certificate of an enrollment, with its chain.
 func (o Options) enrolled(r Request) ([]*x509.Certificate, error) {
 	if o.Enrolled == nil || r.Operation != wire.Certificate || r.Config.Enrollment == "" || r.Config.URI == nil {
 		return nil, nil
@@ -146,7 +143,7 @@ func (o Options) enrolled(r Request) ([]*x509.Certificate, error) {
 	return o.Enrolled(r.Config.Enrollment, *r.Config.URI)
 }
 
-// remote has whoever holds the key sign. Only a URI names a key there.
+// remote signs with the key of another holder. Only a URI names a key there.
 func (o Options) remote(ctx context.Context, r Request) ([]byte, bool, error) {
 	if o.Remote == nil || r.Operation != wire.Sign || r.Config.URI == nil {
 		return nil, false, nil

@@ -11,8 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
-// checkWriters refuses a library that somebody else than the user and root can
-// change: its content would be another one tomorrow, or in a moment.
+// checkWriters refuses a library that anybody but the user and root can change.
 func checkWriters(path string) error {
 	for at := path; ; at = filepath.Dir(at) {
 		info, err := os.Lstat(at)

@@ -9,9 +9,8 @@ import (
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
-// block is a prompt on the screen: clean lines above, and the label that the
-// answer follows. Nobody is left to tell when writing to the terminal fails:
-// reading from it then fails too.
+// block is a prompt on the screen: clean lines, and the label before the answer. Errors of writing
+// are ignored: reading from that terminal fails too.
 type block struct {
 	w     io.Writer
 	room  func() question.Room
@@ -29,9 +28,8 @@ func (b block) draw() {
 	_, _ = io.WriteString(b.w, out+b.label)
 }
 
-// erase removes the block and the answer echoed after it. below says that the
-// cursor is on the line below it, as after Enter with echo. A block to keep, or on a terminal
-// without escape sequences, stays and gets a line break where one is missing.
+// erase removes the block and the echoed answer. below says that the cursor is on the next line, as
+// after Enter with echo. Without escape sequences the block stays.
 func (b block) erase(answer string, below bool) {
 	if !b.ansi || b.keep != nil && b.keep() {
 		if !below {
@@ -53,7 +51,6 @@ func (b block) erase(answer string, below bool) {
 	_, _ = io.WriteString(b.w, out+"\x1b[J")
 }
 
-// rows is the number of screen rows that a line takes.
 func (b block) rows(line string) int {
 	columns := b.room().Columns
 	if columns < 1 {

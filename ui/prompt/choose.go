@@ -61,7 +61,6 @@ func Choose(o Options) (p ask.Func, done func()) {
 	return p, done
 }
 
-// graphical tells whether a window can be shown.
 func graphical() bool {
 	return runtime.GOOS == "windows" || runtime.GOOS == "darwin" ||
 		os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""

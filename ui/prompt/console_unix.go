@@ -20,29 +20,24 @@ import (
 	"github.com/kubehsm/kubehsm/ui/present/question"
 )
 
-// consoleHasANSI: TERM says whether the terminal understands escape sequences.
 const consoleHasANSI = true
 
-// parent is the process that started this one.
 var parent = os.Getppid()
 
-// console is the controlling terminal, opened for one prompt. It is used by
-// descriptor, not as an os.File: Go's poller does not serve terminals on every
-// system.
+// console is the controlling terminal, opened for one prompt. It is a descriptor, not an os.File:
+// Go's poller does not serve terminals on every system.
 type console struct {
 	fd int
 	// hidden: echo was on and has been turned off here.
 	hidden bool
-	// owed: the shell gave the terminal back and the prompt was taken up again, and it
-	// may still be heard of that the process was continued.
+	// owed: the prompt was shown again after a ctrl-z, and the SIGCONT for it may still arrive.
 	owed bool
-	// look is how often to look whether a slow shell takes the terminal after all that
-	// nobody took at ctrl-z; 0 is never.
+	// look is how often to check whether a slow shell takes the terminal after a ctrl-z; 0 is
+	// never.
 	look time.Duration
 }
 
-// openConsole opens the terminal if this process may use it; errors wrap
-// [hsm.ErrNoTerminal].
+// openConsole returns [hsm.ErrNoTerminal] if this process may not use the terminal.
 func openConsole() (*console, error) {
 	// What select(2) has seen another program may have read meanwhile.
 	fd, err := unix.Open("/dev/tty", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
@@ -57,8 +52,8 @@ func openConsole() (*console, error) {
 	return c, nil
 }
 
-// usable tells whether a line may be read: by the foreground group only, and
-// not while a full-screen program or a pager has the terminal in raw mode.
+// usable reports whether a line may be read: only in the foreground group, and not while a
+// full-screen program has the terminal in raw mode.
 func (c *console) usable() error {
 	if !c.foreground() {
 		return fmt.Errorf("%w: this process is in the background", hsm.ErrNoTerminal)
@@ -73,7 +68,7 @@ func (c *console) usable() error {
 	return nil
 }
 
-// raw tells whether f is a terminal that a full-screen program or a pager holds.
+// raw reports whether a full-screen program holds the terminal f.
 func raw(f *os.File) bool {
 	modes, err := unix.IoctlGetTermios(int(f.Fd()), ioctlGet)
 	return err == nil && modes.Lflag&unix.ICANON == 0
@@ -84,8 +79,8 @@ func (c *console) foreground() bool {
 	return err == nil && group == unix.Getpgrp()
 }
 
-// goneEvery is how often to look whether the terminal is there. A pseudo-terminal whose session
-// has ended goes on as if it was, and only signals tell, which nohup has ignored.
+// goneEvery is how often to check that the terminal is still there. A pseudo-terminal looks alive
+// after its session has ended, and nohup ignores the signals that tell.
 const goneEvery = 500 * time.Millisecond
 
 // gone is an error if the terminal was closed, or has lost its session.
@@ -96,9 +91,8 @@ func (c *console) gone() error {
 	return nil
 }
 
-// leads tells whether this process leads its group: then the shell waits for it
-// and leaves the terminal alone while it tidies up. A plugin is not the leader:
-// kubectl is, and ends or stops first.
+// leads reports whether this process leads its group: then the shell leaves the terminal alone
+// until it has cleaned up. A plugin does not lead: kubectl does, and stops first.
 func leads() bool { return unix.Getpid() == unix.Getpgrp() }
 
 func (c *console) close() { _ = unix.Close(c.fd) }
@@ -117,7 +111,6 @@ func (c *console) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// room is the size of the terminal, zero if it does not tell.
 func (c *console) room() question.Room {
 	size, err := unix.IoctlGetWinsize(c.fd, unix.TIOCGWINSZ)
 	if err != nil {
@@ -126,8 +119,8 @@ func (c *console) room() question.Room {
 	return question.Room{Columns: int(size.Col), Rows: int(size.Row)}
 }
 
-// readOptions say how a line is read. draw and erase put the prompt on the
-// screen and take it off: the reader does so again around a ctrl-z.
+// readOptions say how to read a line. draw and erase show and remove the prompt, also around a
+// ctrl-z.
 type readOptions struct {
 	echo        bool
 	flush       bool
@@ -195,7 +188,6 @@ func (c *console) readLine(ctx context.Context, o readOptions, buf []byte) (n in
 	}
 }
 
-// endedBy is the error of a prompt that the event ends, nil for any other event.
 func endedBy(ctx context.Context, ev event, o readOptions) error {
 	switch ev {
 	case eventTimeout:
@@ -210,8 +202,7 @@ func endedBy(ctx context.Context, ev event, o readOptions) error {
 	return nil
 }
 
-// read takes what the terminal has: in canonical mode a line, with its end
-// unless ctrl-d was typed after other characters.
+// read takes what the terminal has: in canonical mode a line, without its end if ctrl-d was typed.
 func (c *console) read(buf []byte, n int) (total int, complete bool, err error) {
 	if err := c.usable(); err != nil {
 		return n, false, err
@@ -238,8 +229,8 @@ func (c *console) read(buf []byte, n int) (total int, complete bool, err error) 
 	return n, false, nil
 }
 
-// enter throws type-ahead away and turns echo off, as o says, in one step, so
-// that nothing typed in between shows. Signals and line editing stay on.
+// enter drops type-ahead and turns echo off in one step, so that nothing typed in between shows.
+// Signals and line editing stay on.
 func (c *console) enter(o readOptions) error {
 	if err := c.usable(); err != nil {
 		return err
@@ -263,8 +254,8 @@ func (c *console) enter(o readOptions) error {
 	return nil
 }
 
-// restore turns echo on again if it was turned off here, and if nobody else
-// (the shell, after ctrl-c or ctrl-z) has set the terminal up anew since.
+// restore turns echo on again if it was turned off here, unless the shell has set up the terminal
+// since.
 func (c *console) restore() {
 	if !c.hidden {
 		return
@@ -278,9 +269,8 @@ func (c *console) restore() {
 	_ = unix.IoctlSetTermios(c.fd, ioctlSet, modes) // a terminal that went away needs none
 }
 
-// suspend does what ctrl-z asks for and takes the prompt up again afterwards,
-// when the process was continued and is in the foreground. The terminal has
-// forgotten the line that was begun.
+// suspend stops for ctrl-z, and shows the prompt again once the process is continued in the
+// foreground. The terminal has forgotten the begun line.
 func (c *console) suspend(ctx context.Context, w *waker, o readOptions, why event, line []byte) error {
 	clear(line)
 	w.timer.Stop()
@@ -305,8 +295,8 @@ func (c *console) suspend(ctx context.Context, w *waker, o readOptions, why even
 	return nil
 }
 
-// stop stops this process, which leads its group, until it is in the foreground
-// again: in the background (bg) it stops once more.
+// stop stops this process, which leads its group, until it is in the foreground again: after bg it
+// stops once more.
 func (c *console) stop(_ context.Context, w *waker, o readOptions, why event) (gone bool, err error) {
 	if why != eventContinue {
 		c.restore()
@@ -364,8 +354,8 @@ func (c *console) wait(ctx context.Context, w *waker, o readOptions, why event) 
 	}
 }
 
-// sessionName names the terminal session: all processes under one login shell
-// or terminal window share it.
+// sessionName names the terminal session, which all processes of one login shell or terminal window
+// share.
 func sessionName() string {
 	id, err := unix.Getsid(0)
 	if err != nil {
@@ -374,8 +364,8 @@ func sessionName() string {
 	return strconv.Itoa(id)
 }
 
-// sessionOver tells whether a session that [sessionName] named has lost its leader,
-// and with it its terminal (setsid(2), tty_ioctl(4)).
+// sessionOver reports whether a session has lost its leader, and so its terminal (setsid(2),
+// tty_ioctl(4)).
 func sessionOver(name string) bool {
 	id, err := strconv.Atoi(name)
 	return err == nil && id > 0 && errors.Is(unix.Kill(id, 0), unix.ESRCH)

@@ -18,14 +18,12 @@ import (
 	"github.com/kubehsm/kubehsm/ui/present/question"
 )
 
-// consoleHasANSI: older consoles show escape sequences as text; the prompt
-// stays on the screen instead.
+// consoleHasANSI: older consoles show escape sequences as text; the prompt then stays on the
+// screen.
 const consoleHasANSI = false
 
-// console is the process's console, opened for one prompt.
 type console struct{ in, out *os.File }
 
-// openConsole opens the console; errors wrap [hsm.ErrNoTerminal].
 func openConsole() (*console, error) {
 	in, err := os.OpenFile("CONIN$", os.O_RDWR, 0)
 	if err != nil {
@@ -58,7 +56,6 @@ func leads() bool { return true }
 
 func (c *console) Write(p []byte) (int, error) { return c.out.Write(p) }
 
-// room is the size of the console, zero if it does not tell.
 func (c *console) room() question.Room {
 	w, h, err := term.GetSize(int(c.out.Fd()))
 	if err != nil {
@@ -79,9 +76,8 @@ type readOptions struct {
 // jobs is empty: there is no job control.
 type jobs struct{}
 
-// readLine shows the prompt and reads a line into buf, without its end. When
-// it ends early, the read goes on in the background until Enter is pressed;
-// what it reads is dropped.
+// readLine shows the prompt and reads a line into buf, without its end. If it ends early, the read
+// continues in the background until Enter is pressed; the text is dropped.
 func (c *console) readLine(ctx context.Context, o readOptions, buf []byte) (int, error) {
 	if o.flush {
 		if err := windows.FlushConsoleInputBuffer(windows.Handle(c.in.Fd())); err != nil {
@@ -149,10 +145,8 @@ func readEchoed(r io.Reader) ([]byte, error) {
 	}
 }
 
-// sessionName names the console: its window, or this process without one.
 func sessionName() string { return strconv.Itoa(os.Getppid()) }
 
-// sessionOver cannot tell.
 func sessionOver(string) bool { return false }
 
 // continued returns a channel that never tells: there is no job control.

@@ -36,7 +36,6 @@ func SecretFD(flag string, fd int, serves func(hsm.PINPrompt) bool, next ask.Fun
 	}, f.forget
 }
 
-// fdSecret is a secret that is read from a descriptor when it is needed first.
 type fdSecret struct {
 	flag string
 
@@ -69,7 +68,6 @@ func (f *fdSecret) answer(p hsm.PINPrompt) (*hsm.Secret, error) {
 	return f.secret.Clone(), nil
 }
 
-// forget overwrites the secret. Prompts after it fail.
 func (f *fdSecret) forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -77,7 +75,6 @@ func (f *fdSecret) forget() {
 	f.read, f.err = true, os.ErrClosed
 }
 
-// refusedError passes on the token's words for a refused PIN.
 type refusedError struct{ words string }
 
 func (e *refusedError) Error() string { return e.words }

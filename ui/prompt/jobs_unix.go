@@ -11,16 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// jobs sees to ctrl-z from the first prompt on, for as long as the process
-// runs: Go cannot give SIGTSTP its default effect back once it was caught. A
-// prompt that is on the screen hears of it itself; without one the process is
-// stopped as it would have been.
+// jobs handles ctrl-z from the first prompt until the process ends: Go cannot restore SIGTSTP's
+// default effect once it was caught. Without a prompt on the screen the process is stopped as
+// usual.
 type jobs struct {
 	once   sync.Once
 	prompt atomic.Bool
 }
 
-// leave leaves ctrl-z to a prompt until the returned function is called.
 func (j *jobs) leave() (back func()) {
 	j.prompt.Store(true)
 	j.once.Do(func() {

@@ -36,8 +36,8 @@ func (t *Terminal) Counting(words func(time.Duration) string, stderr io.Writer) 
 	return t.lines.put(context.Background(), &line{words: now(), now: now, stderr: stderr})
 }
 
-// lines are the lines of a terminal that say what is awaited. One is on the screen
-// at a time, none while a prompt is.
+// lines are the lines that say what is awaited. One is on the screen at a time, none while a prompt
+// is.
 type lines struct {
 	notify func(words string) // see [TerminalOptions]
 
@@ -61,7 +61,6 @@ type line struct {
 	old         bool                         // the words on screen are outdated
 }
 
-// put shows a line until done is called or ctx ends.
 func (t *lines) put(ctx context.Context, l *line) (done func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	finished := make(chan struct{})
@@ -111,7 +110,6 @@ func (t *lines) show(ctx context.Context, l *line) {
 func (t *lines) pause()  { t.change(func() { t.paused = true }) }
 func (t *lines) resume() { t.change(func() { t.paused = false }) }
 
-// change changes the state and brings the screen in line with it.
 func (t *lines) change(f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -159,7 +157,6 @@ func (t *lines) change(f func()) {
 	b.draw()
 }
 
-// tell writes a line where there is no terminal to draw on.
 func (t *lines) tell(l *line) {
 	if l == nil || l.stderr == nil || l.said || l.words == t.told {
 		return
@@ -192,7 +189,6 @@ func (t *lines) ring() {
 	}
 }
 
-// wait waits for d and tells whether ctx let it.
 func wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -6,7 +6,6 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
-// unlockHint is the next step where nobody can be asked.
 const unlockHint = "run `kubehsm unlock` in a terminal, then try again"
 
 // None asks nobody: the answer is [hsm.ErrNoTerminal] at once, with a hint.

@@ -2,11 +2,10 @@ package prompt
 
 import "strings"
 
-// maxNotice bounds a notification in characters.
 const maxNotice = 200
 
-// notice is what makes the terminal show words on the desktop, in its own way;
-// "" where it is not known to have one. A terminal that knows none may print it.
+// notice is the sequence that makes this terminal show a desktop notification, "" if none is known.
+// A terminal without one may print it.
 func notice(getenv func(string) string, words string) string {
 	term, program := getenv("TERM"), getenv("TERM_PROGRAM")
 	if term == "linux" || getenv("STY") != "" { // the console; screen

@@ -128,7 +128,6 @@ func (t *Terminal) pin(ctx context.Context, p hsm.PINPrompt, shared func() bool)
 	return secret, nil
 }
 
-// secret reads one secret.
 func (t *Terminal) secret(ctx context.Context, c *console, b block, more func([]byte) bool) (*hsm.Secret, error) {
 	buf := make([]byte, maxSecret)
 	hsm.Guard(buf)
@@ -141,8 +140,8 @@ func (t *Terminal) secret(ctx context.Context, c *console, b block, more func([]
 	return s, nil
 }
 
-// twice reads a new secret two times. One that cannot be such a secret is turned away at once; so
-// are two that differ ([hsm.ErrPINInvalid]).
+// twice reads a new secret two times. It refuses an unfit one, or two that differ
+// ([hsm.ErrPINInvalid]).
 func (t *Terminal) twice(ctx context.Context, c *console, b block, p hsm.PINPrompt) (*hsm.Secret, error) {
 	first, err := t.secret(ctx, c, b, nil)
 	if err != nil {
@@ -166,7 +165,6 @@ func (t *Terminal) twice(ctx context.Context, c *console, b block, p hsm.PINProm
 	return first, nil
 }
 
-// unfitWords say why a new secret was turned away.
 func unfitWords(err error) string {
 	if errors.Is(err, errDiffer) {
 		return question.Differ
@@ -174,7 +172,6 @@ func unfitWords(err error) string {
 	return text.Clean(err.Error()) + "."
 }
 
-// errDiffer says that the second entry of a new secret is not the first.
 var errDiffer = fmt.Errorf("%w: the two entries differ", hsm.ErrPINInvalid)
 
 func (t *Terminal) confirm(ctx context.Context, p hsm.ConfirmPrompt, shared func() bool) (yes bool, err error) {
@@ -219,8 +216,8 @@ func (t *Terminal) confirm(ctx context.Context, p hsm.ConfirmPrompt, shared func
 	return yes, err
 }
 
-// hold runs f with the terminal, alone in this process and, with a LockDir, in
-// this terminal session. Touch lines are hidden meanwhile.
+// hold runs f with the terminal, alone in this process and, with a LockDir, in this terminal
+// session. Touch lines are hidden meanwhile.
 func (t *Terminal) hold(ctx context.Context, f func(*console) error) error {
 	select {
 	case <-t.turn:
@@ -250,10 +247,9 @@ func (t *Terminal) hold(ctx context.Context, f func(*console) error) error {
 	return f(c)
 }
 
-// lockRetry is how often a terminal held by another process is tried again.
 const lockRetry = 50 * time.Millisecond
 
-// lock takes the terminal session's lock file. unlock is to be called even after
+// lock takes the terminal session's lock file. The caller calls unlock even after
 // [filelock.ErrNoLocks].
 func (t *Terminal) lock(ctx context.Context) (unlock func(), err error) {
 	if t.opts.LockDir == "" {
@@ -280,8 +276,6 @@ const (
 	lockSuffix = ".lock"
 )
 
-// removeOldLocks removes the lock files of sessions that are over: nobody can ask
-// on their terminals any more.
 func removeOldLocks(dir string) {
 	files, _ := filepath.Glob(filepath.Join(dir, lockPrefix+"*"+lockSuffix)) // the pattern is well-formed
 	for _, f := range files {
@@ -292,8 +286,7 @@ func removeOldLocks(dir string) {
 	}
 }
 
-// ask draws a prompt, reads an answer into buf and erases the prompt. Of o it takes
-// what kind of answer that is.
+// ask shows a prompt, reads an answer into buf and erases the prompt.
 func (t *Terminal) ask(ctx context.Context, c *console, b block, buf []byte, o readOptions) (int, error) {
 	b.w, b.room, b.ansi = c, c.room, ansiTerminal()
 	o.flush, o.timeout, o.jobs = !t.opts.KeepTypeAhead, t.opts.Timeout, &t.jobs
@@ -314,7 +307,6 @@ func interrupted(err error) bool {
 	return errors.Is(err, hsm.ErrCancelled) || errors.Is(err, context.Canceled) || errors.Is(err, ask.ErrGone)
 }
 
-// ansiTerminal tells whether escape sequences may be sent to the terminal.
 func ansiTerminal() bool {
 	term := os.Getenv("TERM")
 	return consoleHasANSI && term != "" && term != "dumb"

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// event is why a wait for input ended.
+// event is the reason why a wait for input ended.
 type event byte
 
 const (
@@ -25,12 +25,12 @@ const (
 	eventContinue  // SIGCONT
 )
 
-// stopGrace is how long a process may take to stop after it told itself to.
-// Where nothing can wake it again (an orphaned group) it is not stopped at all.
+// stopGrace is how long a process may take to stop itself. In an orphaned group, where nothing can
+// continue it, it does not stop at all.
 const stopGrace = 200 * time.Millisecond
 
-// waker waits for input, a signal, a timeout or a context's end, whichever is
-// first. While it lives the terminal's signals do not end the process.
+// waker waits for input, a signal, a timeout or the end of a context. While it lives the terminal's
+// signals do not end the process.
 type waker struct {
 	r, w    *os.File // a pipe with a byte per event, since select(2) needs a descriptor
 	events  chan event
@@ -58,7 +58,6 @@ func newWaker(ctx context.Context, timeout time.Duration) (*waker, error) {
 	return k, nil
 }
 
-// notify takes over the signals that were not ignored from the start (nohup).
 func (k *waker) notify() {
 	for _, s := range []os.Signal{unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGHUP, unix.SIGTSTP, unix.SIGCONT} {
 		if !signal.Ignored(s) {
@@ -114,7 +113,7 @@ func eventOf(s os.Signal) event {
 	return eventInterrupt
 }
 
-// wait returns the next event; events come before input. It returns 0 after limit.
+// wait returns the next event, 0 after limit; events come before input.
 func (k *waker) wait(fd int, limit time.Duration) (event, error) {
 	wake := int(k.r.Fd())
 	if fd >= unix.FD_SETSIZE || wake >= unix.FD_SETSIZE {
@@ -140,7 +139,7 @@ func (k *waker) wait(fd int, limit time.Duration) (event, error) {
 	}
 }
 
-// within returns the next event, 0 if there is none so soon.
+// within returns the next event, 0 if there is none in time.
 func (k *waker) within(d time.Duration) (event, error) {
 	set := []unix.PollFd{{Fd: int32(k.r.Fd()), Events: unix.POLLIN}}
 	switch ready, err := unix.Poll(set, int(d.Milliseconds())); {
@@ -152,7 +151,6 @@ func (k *waker) within(d time.Duration) (event, error) {
 	return k.next()
 }
 
-// next takes the event that the pipe tells of.
 func (k *waker) next() (event, error) {
 	var b [1]byte
 	if _, err := k.r.Read(b[:]); err != nil {
@@ -161,18 +159,16 @@ func (k *waker) next() (event, error) {
 	return <-k.events, nil
 }
 
-// stopSelf stops this process as ctrl-z does and returns when it is continued.
-// It returns false if it was not stopped. The signals it waits for are not
-// taken over meanwhile.
+// stopSelf stops this process as ctrl-z does, and returns false if it was not stopped. Its own
+// signals are not caught meanwhile.
 func (k *waker) stopSelf() bool {
 	signal.Stop(k.signals)
 	defer k.notify()
 	return stopSelf()
 }
 
-// stopSelf stops this process where somebody can continue it. It uses SIGTTIN,
-// which nothing here ever catches: once Go has caught SIGTSTP it cannot give
-// that signal its default effect back (runtime.sigdisable).
+// stopSelf uses SIGTTIN, which nothing here catches: Go cannot restore SIGTSTP's default effect
+// once it was caught (runtime.sigdisable).
 func stopSelf() bool {
 	resumed, stop := continued()
 	defer stop()
@@ -189,7 +185,6 @@ func stopSelf() bool {
 	return false
 }
 
-// continued returns a channel that is told when the process is continued.
 func continued() (resumed <-chan os.Signal, stop func()) {
 	ch := make(chan os.Signal, 1)
 	signal.Notify(ch, unix.SIGCONT)

@@ -9,17 +9,16 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// tlsHolder is a round tripper that dials for itself, with TLS options of its own.
+// tlsHolder is a round tripper that dials itself, with its own TLS options.
 type tlsHolder interface{ TLSClientConfig() *tls.Config }
 
-// maxDepth bounds how many round trippers may be wrapped around each other.
 const maxDepth = 32
 
 var roundTripper = reflect.TypeFor[http.RoundTripper]()
 
-// bottom finds what is wrapped in rt: an [*http.Transport] or a [tlsHolder];
-// nil if that cannot be told. Most wrappers say what they wrap; others, such as
-// kubectl's for its headers, are looked into.
+// bottom returns the innermost round tripper of rt, an [*http.Transport] or a [tlsHolder], or nil.
+// Most wrappers have a method for that; others, such as kubectl's for its headers, are searched by
+// reflection.
 func bottom(rt http.RoundTripper) any { return search(rt, maxDepth) }
 
 func search(rt http.RoundTripper, depth int) any {
@@ -42,8 +41,7 @@ func search(rt http.RoundTripper, depth int) any {
 	return inside(rt, depth-1)
 }
 
-// inside looks for round trippers in the fields of a struct. Two different
-// ones are no answer.
+// inside searches the fields of a struct. Two different round trippers are no answer.
 func inside(rt http.RoundTripper, depth int) any {
 	v := reflect.ValueOf(rt)
 	if v.Kind() == reflect.Struct { // fields of a copy can be looked at
@@ -71,7 +69,6 @@ func inside(rt http.RoundTripper, depth int) any {
 	return found
 }
 
-// roundTripperIn reads a field, which is only looked at, exported or not.
 func roundTripperIn(field reflect.Value) (http.RoundTripper, bool) {
 	if !field.Type().Implements(roundTripper) || field.Kind() != reflect.Interface && field.Kind() != reflect.Pointer ||
 		field.IsNil() {

@@ -22,8 +22,7 @@ const (
 	margin     = 500 * time.Millisecond
 )
 
-// leaf is the certificate that a signer handed out, kept until it expires or
-// the API server refuses it.
+// leaf is the signer's certificate, kept until it expires or the API server refuses it.
 type leaf struct {
 	signer *signer
 	asking chan struct{} // holds a token while the signer is asked for it
@@ -35,7 +34,6 @@ type leaf struct {
 
 func newLeaf(s *signer) *leaf { return &leaf{signer: s, asking: make(chan struct{}, 1)} }
 
-// get returns the certificate with its chain, asking for it when needed, once for all.
 func (l *leaf) get(ctx context.Context) ([]*x509.Certificate, error) {
 	if chain := l.kept(); chain != nil {
 		return chain, nil
@@ -72,8 +70,7 @@ func (l *leaf) kept() []*x509.Certificate {
 	return l.chain
 }
 
-// forget drops the certificate: it is asked for anew, unless that has just been
-// done.
+// forget drops the certificate, unless it was replaced a moment ago.
 func (l *leaf) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,8 +79,8 @@ func (l *leaf) forget() {
 	}
 }
 
-// forHandshake returns a [tls.Config.GetClientCertificate] for handshakes that
-// may take limit; 0 leaves it to the server.
+// forHandshake returns a [tls.Config.GetClientCertificate] for handshakes of at most limit; 0
+// leaves the time to the server.
 func (l *leaf) forHandshake(limit time.Duration) func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 	if limit == 0 {
 		limit = serverTime
@@ -106,7 +103,6 @@ func (l *leaf) forHandshake(limit time.Duration) func(*tls.CertificateRequestInf
 	}
 }
 
-// remoteKey is the private key during one handshake.
 type remoteKey struct {
 	signer *signer
 	public crypto.PublicKey
@@ -135,7 +131,6 @@ func (k *remoteKey) Sign(_ io.Reader, digest []byte, opts crypto.SignerOpts) ([]
 	return signature, nil
 }
 
-// late says why a signature came to nothing.
 func late(limit time.Duration) error {
 	return fmt.Errorf("there was no signature within the %s that a TLS handshake may take: answer its question sooner",
 		limit)

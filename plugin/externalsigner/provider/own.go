@@ -16,8 +16,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// own is our copy of a shared transport. The shared one holds it, by the
-// scheme registered there.
+// own is our copy of a shared transport, which keeps it alive by the scheme registered there.
 type own struct {
 	leaf      *leaf
 	sessions  *sessions
@@ -28,7 +27,6 @@ type own struct {
 	gate chan struct{} // holds a token while the first connection is made
 }
 
-// ownOf returns our copy of base, made and registered the first time.
 func (p *provider) ownOf(base *http.Transport) (*own, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,8 +59,6 @@ func register(base *http.Transport, scheme string, o *own) (err error) {
 	return nil
 }
 
-// copyOf makes a transport like base, with the certificate and with connections
-// of its own.
 func (p *provider) copyOf(base *http.Transport) *own {
 	t := base.Clone()
 	proxy, protocols := t.Proxy, t.TLSNextProto
@@ -107,8 +103,8 @@ func (o *own) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// send lets the first request try to make a connection before others are sent:
-// several that start together would each cost a signature.
+// send lets the first request open the connection before others start: each new connection costs a
+// signature.
 func (o *own) send(req *http.Request) (*http.Response, error) {
 	if o.warm.Load() {
 		return o.transport.RoundTrip(req)

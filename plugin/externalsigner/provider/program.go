@@ -18,11 +18,9 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 )
 
-// patience is how long a signer that was told to end may take to leave the
-// terminal in order.
+// patience is the time that a signer gets to restore the terminal.
 const patience = 2 * time.Second
 
-// program is a signer that is started for each answer, one at a time.
 type program struct {
 	path    string
 	config  map[string]string
@@ -70,7 +68,6 @@ func (p *program) sign(ctx context.Context, digest []byte, opts crypto.SignerOpt
 	return wire.ParseSignAnswer(answer)
 }
 
-// run starts the program and returns its answer.
 func (p *program) run(ctx context.Context, request []byte) ([]byte, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -108,8 +105,6 @@ func (p *program) run(ctx context.Context, request []byte) ([]byte, error) {
 	return nil, err
 }
 
-// notStarted words why a program, whose name is said by others, could not be
-// started.
 func notStarted(err error, size int) error {
 	if errors.Is(err, syscall.E2BIG) {
 		return fmt.Errorf("its request of %d bytes and the environment are more than a program can be started with: "+
@@ -122,7 +117,7 @@ func notStarted(err error, size int) error {
 	return fmt.Errorf("it could not be started: %w", err)
 }
 
-// environment is the signer's: ours, with this request and no other.
+// environment is ours, with this request and no other.
 func environment(ours []string, request []byte) []string {
 	env := slices.DeleteFunc(slices.Clone(ours), func(pair string) bool {
 		name, _, _ := strings.Cut(pair, "=")
@@ -131,15 +126,15 @@ func environment(ours []string, request []byte) []string {
 	return append(env, wire.EnvVar+"="+string(request))
 }
 
-// isTerminal tells whether a signer may have our standard input. A file or a
-// pipe belongs to the client: kubectl apply -f -.
+// isTerminal reports whether a signer may have our standard input. A file or pipe belongs to the
+// client: kubectl apply -f -.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// limited keeps what is written to it, up to a size, and then has the writer
-// ended. The buffer is not embedded: its ReadFrom would go around Write.
+// limited keeps what is written to it, and ends the writer at the limit. The buffer is not
+// embedded: its ReadFrom would bypass Write.
 type limited struct {
 	kept bytes.Buffer
 	most int

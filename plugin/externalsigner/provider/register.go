@@ -63,8 +63,7 @@ type factory struct {
 	providers map[string]*provider
 }
 
-// provider returns the one for a configuration. Clients ask for it for each
-// connection that they configure.
+// provider returns the one for a configuration: clients ask for each connection.
 func (f *factory) provider(cluster string, config map[string]string,
 	_ rest.AuthProviderConfigPersister) (rest.AuthProvider, error) {
 	program, err := f.program(config)
@@ -90,7 +89,6 @@ func keyOf(cluster string, config map[string]string) string {
 	return key
 }
 
-// program finds the signer that the configuration names.
 func (f *factory) program(config map[string]string) (*program, error) {
 	values := map[string]string{}
 	for key, value := range config {
@@ -107,9 +105,8 @@ func (f *factory) program(config map[string]string) (*program, error) {
 	return &program{path: path, config: maps.Clone(config), options: f.options}, nil
 }
 
-// findProgram returns the signer's path. One that is relative is refused: a
-// provider is not told where its kubeconfig lies, and the folder that happens
-// to be the working directory has no say in what is run.
+// findProgram refuses a relative path: a provider does not know its kubeconfig's folder, and the
+// working directory must not decide which program runs.
 func findProgram(program string) (string, error) {
 	switch {
 	case program == "":
@@ -126,6 +123,5 @@ func findProgram(program string) (string, error) {
 	return path, err
 }
 
-// quoted is a name from a kubeconfig as it is shown: nothing in it reaches the
-// terminal, and no more than its beginning.
+// quoted is a name from a kubeconfig, cut and safe for a terminal.
 func quoted(name string) string { return fmt.Sprintf("%.400q", name) }

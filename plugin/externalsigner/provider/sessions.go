@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// sessions are TLS sessions for resumption, in memory only: a saved one is a
-// credential. They are shared by connections that trust the same authorities.
+// sessions are TLS sessions for resumption, in memory only: a saved one is a credential.
+// Connections that trust the same CAs share them.
 type sessions struct {
 	roots      *x509.CertPool
 	serverName string
@@ -18,7 +18,6 @@ type sessions struct {
 	cache tls.ClientSessionCache
 }
 
-// sessionsKept bounds the sessions that are kept of one kind.
 const sessionsKept = 16
 
 func newSessions(c *tls.Config) *sessions {
@@ -55,15 +54,14 @@ func (s *sessions) now() tls.ClientSessionCache {
 	return s.cache
 }
 
-// forget drops all sessions: the next connection is signed.
 func (s *sessions) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cache = tls.NewLRUClientSessionCache(sessionsKept)
 }
 
-// sessionsUnless are sessions for a connection that must not authenticate by
-// the certificate, nor by a session that did, while the flag is set.
+// sessionsUnless are no sessions while the flag is set, for a connection that must not authenticate
+// by the certificate.
 type sessionsUnless struct {
 	*sessions
 	not *atomic.Bool

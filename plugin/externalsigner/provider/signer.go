@@ -11,7 +11,6 @@ import (
 	"time"
 )
 
-// signer asks a program, one question at a time.
 type signer struct {
 	*program
 	queue   chan struct{}
@@ -22,18 +21,15 @@ type signer struct {
 	until  time.Time
 }
 
-// certificate asks for the certificate and its chain.
 func (s *signer) certificate(ctx context.Context) ([]*x509.Certificate, error) {
 	return run(ctx, s, s.program.certificate)
 }
 
-// sign asks for a signature.
 func (s *signer) sign(ctx context.Context, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
 	return run(ctx, s, func(ctx context.Context) ([]byte, error) { return s.program.sign(ctx, digest, opts) })
 }
 
-// run asks once, when no other signer is asked. After a failure it gives the
-// same error for a while instead.
+// run runs one signer at a time. After a failure it returns the same error for a while.
 func run[T any](ctx context.Context, s *signer, ask func(context.Context) (T, error)) (answer T, err error) {
 	select {
 	case s.queue <- struct{}{}:

@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// terminate lets the program put the terminal in order.
+// terminate lets the program restore the terminal.
 func terminate(p *os.Process) error { return p.Signal(syscall.SIGTERM) }

@@ -11,11 +11,10 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// provider is the auth provider for one configuration.
 type provider struct {
 	leaf *leaf
-	// scheme is what steers requests to our transports. It tells providers
-	// apart and is the same in every run: discovery caches go by the URL.
+	// scheme directs requests to our transports. It is the same in every run: discovery caches go
+	// by the URL.
 	scheme string
 
 	mu       sync.Mutex
@@ -49,8 +48,7 @@ func (p *provider) WrapTransport(rt http.RoundTripper) http.RoundTripper {
 		"method WrappedRoundTripper() http.RoundTripper", Name, rt)}
 }
 
-// steered has the requests that reach the transport at the bottom of rt sent
-// by our own copy of it.
+// steered has our copy of the transport at the bottom of rt send its requests.
 type steered struct {
 	provider *provider
 	rt       http.RoundTripper // also keeps client-go's shared transport in use
@@ -87,8 +85,8 @@ func (s *steered) send(req *http.Request) (*http.Response, error) {
 	return s.rt.RoundTrip(req)
 }
 
-// transport is our copy of the transport that is at the bottom now: client-go
-// replaces it when the file of the cluster's authority changes.
+// transport is our copy of the current transport: client-go replaces it when the file of the
+// cluster's CA changes.
 func (s *steered) transport() (*own, error) {
 	base, ok := bottom(s.rt).(*http.Transport)
 	if !ok {
@@ -105,14 +103,13 @@ func (s *steered) WrappedRoundTripper() http.RoundTripper {
 	return s.rt
 }
 
-// failing is what clients get that cannot be given a certificate.
+// failing is the transport of clients that cannot get a certificate.
 type failing struct{ err error }
 
 func (f failing) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, errors.Join(f.err, closeBody(req))
 }
 
-// closeBody does what a round tripper owes its caller, errors or not.
 func closeBody(req *http.Request) error {
 	if req.Body == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// upgrade gives the certificate to a round tripper that dials for itself.
+// upgrade gives the certificate to a round tripper that dials itself.
 func (p *provider) upgrade(rt http.RoundTripper, c *tls.Config) http.RoundTripper {
 	if c == nil {
 		return failing{fmt.Errorf("auth provider %s: %T has no TLS configuration to put a certificate into: give the "+
@@ -33,8 +33,7 @@ func (p *provider) upgrade(rt http.RoundTripper, c *tls.Config) http.RoundTrippe
 	return u
 }
 
-// upgrading is a SPDY or WebSocket round tripper with the certificate. Each is
-// used for one connection.
+// upgrading is a SPDY or WebSocket round tripper, for one connection.
 type upgrading struct {
 	provider *provider
 	rt       http.RoundTripper

@@ -10,8 +10,7 @@ import (
 	"unicode"
 )
 
-// words are what a signer says on its standard error: they are passed on as they come, and
-// their end is kept.
+// words are a signer's standard error: passed on as they come, and their end is kept.
 type words struct {
 	in, out *os.File // the ends of a pipe; the signer writes to in
 	done    chan struct{}
@@ -20,11 +19,10 @@ type words struct {
 	kept []byte
 }
 
-// maxWords is how much of the words is kept, in bytes.
 const maxWords = 4 << 10
 
-// listen passes words on to w. The signer gets a pipe of its own: a program that it leaves
-// behind may hold it without being waited for.
+// listen gives the signer a pipe: a program that it leaves behind may keep that open without being
+// waited for.
 func listen(w io.Writer) (*words, error) {
 	out, in, err := os.Pipe()
 	if err != nil {
@@ -52,8 +50,8 @@ func (l *words) pass(w io.Writer) {
 	}
 }
 
-// end returns what was kept, once the signer has ended. Another program that holds the pipe is
-// listened to for as long as patience, at most.
+// end returns the last words of a signer that has ended. It waits at most patience for another
+// program that holds the pipe.
 func (l *words) end(patience time.Duration) string {
 	defer l.out.Close()
 	_ = l.in.Close() // the signer has a copy
@@ -66,7 +64,6 @@ func (l *words) end(patience time.Duration) string {
 	return string(l.kept)
 }
 
-// failure is the end of a signer without an answer.
 type failure struct {
 	words  string // the end of the signer's output
 	status string
@@ -95,8 +92,8 @@ func (f *failure) Error() string {
 	return "it failed: " + cmp.Or(last, f.status)
 }
 
-// names tells whether the signer refused the kind of a request by name. The prototype's signer
-// shows each request as well, which is no refusal.
+// names reports whether the signer refused the request's kind by name. The prototype's signer also
+// prints each request, which is no refusal.
 func (f *failure) names(kind string) bool {
 	for line := range strings.Lines(f.words) {
 		if strings.Contains(line, kind) && !strings.Contains(line, "{") {
@@ -106,10 +103,9 @@ func (f *failure) names(kind string) bool {
 	return false
 }
 
-// maxShown bounds what is shown of a line, in characters.
 const maxShown = 400
 
-// printable makes text fit for a terminal. It may hold what a signer says, or a token's label.
+// printable makes the words of a signer, or a token's label, safe for a terminal.
 func printable(text string) string {
 	runes := []rune(strings.Join(strings.Fields(text), " "))
 	for i, r := range runes {

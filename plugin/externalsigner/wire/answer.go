@@ -13,13 +13,11 @@ import (
 // MaxAnswer is the largest answer read, in bytes.
 const MaxAnswer = 1 << 20
 
-// maxChain is the largest number of issuers read with a certificate.
 const maxChain = 16
 
 // ErrAnswer says that a signer's answer could not be understood.
 var ErrAnswer = errors.New("malformed external signer answer")
 
-// answer is an answer as it is read.
 type answer struct {
 	APIVersion  string   `json:"apiVersion"`
 	Kind        string   `json:"kind"`
@@ -48,8 +46,8 @@ func SignAnswer(d Dialect, signature []byte) []byte {
 	return encode(kindOf(d, Sign).answer, "signature", signature, "")
 }
 
-// encode writes an answer by hand: no part of it needs escapes, and to set up
-// encoding/json for it would take as long as the signature's verification.
+// encode writes JSON by hand: nothing needs escapes, and setting up encoding/json takes as long as
+// verifying the signature.
 func encode(kind, field string, value []byte, more string) []byte {
 	return []byte(`{"apiVersion":"` + APIVersion + `","kind":"` + kind + `","` + field + `":"` +
 		base64.StdEncoding.EncodeToString(value) + `"` + more + "}\n")
@@ -86,8 +84,7 @@ func ParseSignAnswer(b []byte) ([]byte, error) {
 	return sig, nil
 }
 
-// value reads the one value of an answer to o, and the chain of a certificate.
-// Fields that are not known are passed over: other signers may say more.
+// value ignores unknown fields: other signers may send more.
 func value(b []byte, o Operation) (v []byte, chain [][]byte, err error) {
 	if len(b) > MaxAnswer {
 		return nil, nil, fmt.Errorf("more than %d bytes", MaxAnswer)

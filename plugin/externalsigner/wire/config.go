@@ -85,7 +85,6 @@ func parseConfig(m map[string]text) (c Config, err error) {
 	return c, c.parsePlace(values)
 }
 
-// parsePlace reads where the key is.
 func (c *Config) parsePlace(values map[string]text) error {
 	if s := string(values[KeyURI]); s != "" {
 		u, err := hsm.ParseURI(s)
@@ -118,11 +117,10 @@ func (c *Config) parsePlace(values map[string]text) error {
 	return nil
 }
 
-// maxID bounds the length of an id that is given in hex, in bytes.
 const maxID = 64
 
-// instead says which uri to give instead of an objectId that is none. What other tools
-// show of an id is its bytes in hex.
+// instead is the uri to give in place of a bad objectId. Other tools show the bytes of an id in
+// hex.
 func instead(object string) string {
 	plain := strings.NewReplacer(":", "", "%", "", " ", "").Replace(strings.TrimPrefix(object, "0x"))
 	if id, err := hex.DecodeString(plain); err == nil && len(id) > 0 && len(id) <= maxID {

@@ -19,10 +19,10 @@ const (
 	typePSSPlain = "rsa.PSSOptions"
 )
 
-// maxSalt bounds an RSA-PSS salt, in bytes: that of an 8192 bit key is shorter.
+// maxSalt bounds an RSA-PSS salt: an 8192-bit key has a shorter one.
 const maxSalt = 1024
 
-// parseOpts reads signer options: a JSON text inside of the JSON text.
+// parseOpts reads signer options, which are a JSON text in a JSON string.
 func parseOpts(kind, value string) (crypto.SignerOpts, error) {
 	switch kind {
 	case typeHash:
@@ -63,7 +63,6 @@ func parsePSS(value string) (crypto.SignerOpts, error) {
 	return pss(*salt, *hash)
 }
 
-// pss checks the options of an RSA-PSS signature.
 func pss(salt int, hash uint) (crypto.SignerOpts, error) {
 	if salt < rsa.PSSSaltLengthEqualsHash || salt > maxSalt {
 		return nil, fmt.Errorf("an RSA-PSS salt of %d bytes", salt)
@@ -75,8 +74,7 @@ func pss(salt int, hash uint) (crypto.SignerOpts, error) {
 	return &rsa.PSSOptions{SaltLength: salt, Hash: h}, nil
 }
 
-// parseHash admits the hashes of TLS 1.2 and 1.3, and 0 for a message that
-// is signed as it is. Broken hashes are not signed.
+// parseHash admits the hashes of TLS 1.2 and 1.3, and 0 for a message signed as it is.
 func parseHash(n uint, none bool) (crypto.Hash, error) {
 	switch h := crypto.Hash(n); {
 	case h == crypto.SHA256, h == crypto.SHA384, h == crypto.SHA512, h == 0 && none:
@@ -88,7 +86,6 @@ func parseHash(n uint, none bool) (crypto.Hash, error) {
 		crypto.SHA384, crypto.SHA512)
 }
 
-// formatOpts writes signer options.
 func formatOpts(opts crypto.SignerOpts) (kind, value string, err error) {
 	switch o := opts.(type) {
 	case *rsa.PSSOptions:

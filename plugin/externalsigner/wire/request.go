@@ -44,7 +44,6 @@ const (
 	Sign
 )
 
-// kinds are the names of requests and answers, by dialect.
 var kinds = []struct {
 	dialect         Dialect
 	operation       Operation
@@ -76,7 +75,7 @@ type Request struct {
 // Zero overwrites the PIN that the request may carry.
 func (r Request) Zero() { r.Config.PIN.Zero() }
 
-// form is a request as it is written; nil is what is missing.
+// form is a request as written; a missing field is nil.
 type form struct {
 	apiVersion, kind                   *string
 	digest, signerOptsType, signerOpts *string
@@ -91,7 +90,6 @@ func (t *text) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// read fills the form.
 func (f *form) read(b []byte) error {
 	all, err := strict.Members(b)
 	if err != nil {
@@ -179,7 +177,6 @@ func parse(b []byte) (r Request, err error) {
 	return r, err
 }
 
-// asks checks the version and that the fields are those of the kind.
 func (f *form) asks() (Dialect, Operation, error) {
 	switch {
 	case f.apiVersion == nil:
@@ -199,7 +196,6 @@ func (f *form) asks() (Dialect, Operation, error) {
 	return 0, 0, fmt.Errorf("unknown kind %.80q", *f.kind)
 }
 
-// complete checks that the fields of a signature are there, or are not.
 func (f *form) complete(o Operation) error {
 	for _, field := range []struct {
 		name  string
@@ -250,7 +246,7 @@ func NewSignRequest(d Dialect, config map[string]string, digest []byte, opts cry
 	return marshal(d, Sign, config, written{Digest: &encoded, SignerOptsType: &kind, SignerOpts: &value})
 }
 
-// written is a request as the KEP and the prototype write it, in their order.
+// written is a request in the field order of the KEP and the prototype.
 type written struct {
 	APIVersion     string            `json:"apiVersion"`
 	Kind           string            `json:"kind"`

@@ -13,9 +13,9 @@ import (
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
-// assuan is the client side of the Assuan protocol as pinentry speaks it
-// (libassuan manual, "Assuan Protocol"; pinentry manual, "Protocol"): lines of
-// at most 1000 bytes, a command answered by D lines and then OK or ERR.
+// assuan is the client side of the Assuan protocol as pinentry speaks it (libassuan manual, "Assuan
+// Protocol"; pinentry manual, "Protocol"): lines of at most 1000 bytes, a command answered by D
+// lines and then OK or ERR.
 type assuan struct {
 	w   io.Writer
 	r   io.Reader
@@ -33,7 +33,6 @@ const (
 	gpgFullyCancel  = 198
 )
 
-// assuanError is an ERR line.
 type assuanError struct {
 	code int
 	text string
@@ -47,23 +46,20 @@ func newAssuan(w io.Writer, r io.Reader) *assuan {
 	return a
 }
 
-// zero overwrites what was read.
 func (a *assuan) zero() { clear(a.buf); a.n = 0 }
 
-// greeting reads the server's first OK.
 func (a *assuan) greeting() error {
 	_, err := a.answer(nil)
 	return err
 }
 
-// call sends a command, its argument escaped, and waits for OK.
 func (a *assuan) call(command, argument string) error {
 	_, err := a.send(command, argument, nil)
 	return err
 }
 
-// data sends a command and appends the data of the answer, decoded, to buf,
-// which must be large enough: it is not grown, as that would leave a copy.
+// data appends the decoded answer to buf, which must be large enough: growing it would leave a copy
+// of a secret.
 func (a *assuan) data(command string, buf []byte) ([]byte, error) {
 	return a.send(command, "", buf)
 }
@@ -108,7 +104,6 @@ func (a *assuan) answer(buf []byte) ([]byte, error) {
 	}
 }
 
-// line returns the next line without its end.
 func (a *assuan) line() ([]byte, error) {
 	for {
 		if i := bytes.IndexByte(a.buf[:a.n], '\n'); i >= 0 {
@@ -132,7 +127,6 @@ func (a *assuan) line() ([]byte, error) {
 	}
 }
 
-// appendDecoded undoes the percent-encoding of a D line.
 func appendDecoded(buf, data []byte) ([]byte, error) {
 	defer clear(data)
 	for i := 0; i < len(data); i++ {
@@ -165,13 +159,11 @@ func parseAssuanError(s string) error {
 	return &assuanError{code: int(n & 0xffff), text: words}
 }
 
-// assuanEscapes encode what would end or bend a line.
 var assuanEscapes = strings.NewReplacer("%", "%25", "\n", "%0A", "\r", "%0D")
 
-// maxArgument is how many encoded bytes a command's argument may have.
 func maxArgument(command string) int { return maxAssuanLine - len("\r\n") - len(command+" ") }
 
-// cut returns as much of the beginning of s as takes so many bytes when it is encoded, with a mark if that is not all.
+// cut shortens s to so many encoded bytes, with a mark at the end.
 func cut(s string, bytes int) string {
 	if len(assuanEscapes.Replace(s)) <= bytes {
 		return s

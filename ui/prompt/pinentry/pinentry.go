@@ -108,8 +108,8 @@ func (w window) secret(ctx context.Context, description, label, problem string) 
 	return s, nil
 }
 
-// described is what laid says, the last line in any case, with no more than a line of the protocol carries: of fields,
-// rows are left out, which says so; of what is still too long the end.
+// described fits the description into one line of the protocol: rows of fields are left out first,
+// with a note, then the end of long texts. The last line always stays.
 func described(laid func(question.Room) (above []string, last string)) string {
 	for room := question.WindowRoom; ; room.Rows-- {
 		lines, last := laid(room)
@@ -124,8 +124,8 @@ func described(laid func(question.Room) (above []string, last string)) string {
 	}
 }
 
-// texts sets what the window says. Not every pinentry knows every command;
-// only the description must get through, as it names the token.
+// texts sets the window's texts. Not every pinentry knows every command; only the description,
+// which names the token, must be accepted.
 func texts(a *assuan, description, label, problem string) error {
 	for _, c := range []struct {
 		command, argument string
@@ -177,7 +177,6 @@ func (w window) confirm(ctx context.Context, prompt hsm.ConfirmPrompt) (bool, er
 	return yes, err
 }
 
-// run starts the program, lets f talk to it and ends it.
 func (w window) run(ctx context.Context, f func(*assuan) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, w.timeout, ask.TimedOut(w.timeout))
 	defer cancel()
@@ -213,8 +212,8 @@ func (w window) run(ctx context.Context, f func(*assuan) error) error {
 	return errorOf(err)
 }
 
-// options tells the program where to show itself, which it learns from nowhere
-// else, and how long to wait.
+// options passes the terminal and display, which the program learns from nowhere else, and the
+// timeout.
 func (w window) options(a *assuan) error {
 	options := []string{"grab"}
 	if tty := os.Getenv("GPG_TTY"); tty != "" {
@@ -237,7 +236,7 @@ func (w window) options(a *assuan) error {
 	return optional(a.call("SETTIMEOUT", fmt.Sprint(max(1, int(w.timeout.Seconds())))))
 }
 
-// optional passes on all errors but the program's own refusal.
+// optional ignores the program's own refusal.
 func optional(err error) error {
 	var refused *assuanError
 	if errors.As(err, &refused) {
@@ -246,7 +245,6 @@ func optional(err error) error {
 	return err
 }
 
-// errorOf turns the program's codes into ours.
 func errorOf(err error) error {
 	var e *assuanError
 	if !errors.As(err, &e) {
