@@ -52,7 +52,7 @@ func terminalUI(ctx context.Context, o cli.TUIOptions) (*enrolling.Result, error
 		start = tui.ScreenEnroll
 	}
 	outcome, err := tui.Run(ctx, tui.Options{Env: o.Env, Start: start, Enroll: o.Options,
-		ClusterProgress: o.ClusterProgress, ReadOnly: o.ReadOnly, Finishing: o.Env.Finishing})
+		ReadOnly: o.ReadOnly, Finishing: o.Env.Finishing})
 	if err == nil && outcome.Interrupted && outcome.Result == nil {
 		return nil, context.Canceled
 	}

@@ -5,13 +5,10 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"time"
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
-	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 )
 
 // rights are the trial's RBAC objects.
@@ -19,44 +16,14 @@ import (
 //go:embed rights.yaml
 var rights string
 
-// background builds and starts the control plane, and tells how far it is in
-// the progress file. `up` runs it beside itself: it goes on when `up` ends.
-func background(ctx context.Context, t *trial) error {
-	if err := recordSelf(t.backgroundFile()); err != nil {
+// ensureCluster makes the control plane run, whatever is there of it already.
+func ensureCluster(ctx context.Context, t *trial) error {
+	if runs, err := controlplane.Runs(t.cluster()); err != nil || runs {
 		return err
 	}
-	s := status{trial: t, started: time.Now()}
-	if err := s.set(string(controlplane.Fetching), 0, 0, "looking for what is to build"); err != nil {
-		return err
-	}
-	// `up` waits for this: from here on the process can be found and stopped.
-	if err := os.NewFile(3, "recorded").Close(); err != nil {
-		return err
-	}
-	if err := provide(ctx, t, s); err != nil {
-		message := err.Error()
-		if ctx.Err() != nil {
-			message = "stopped"
-		}
-		return errors.Join(err, s.set(phaseFailed, 0, 0, message))
-	}
-	return s.set(phaseReady, 0, 0, "the cluster is ready")
-}
-
-// provide makes the control plane run, whatever is there of it already.
-func provide(ctx context.Context, t *trial, s status) error {
-	var writing error
-	bin, err := controlplane.Build(ctx, func(at controlplane.Stage, done, total int) {
-		message := "compiling the control plane"
-		if at == controlplane.Fetching {
-			message = "fetching the control plane's modules"
-		}
-		writing = errors.Join(writing, s.set(string(at), done, total, message))
-	})
-	if err = errors.Join(err, writing); err != nil {
-		return err
-	}
-	if err := s.set(phaseStarting, 0, 0, "starting etcd, the API server and the controller manager"); err != nil {
+	fmt.Println("  a control plane, compiled from its published modules if need be (this takes minutes the first time)")
+	bin, err := controlplane.Build(ctx, tellProgress())
+	if err != nil {
 		return err
 	}
 	if err := controlplane.StopDir(ctx, t.cluster()); err != nil { // remains of a start that was cut short
@@ -70,6 +37,17 @@ func provide(ctx context.Context, t *trial, s status) error {
 		return errors.Join(err, c.Stop(context.WithoutCancel(ctx)))
 	}
 	return nil
+}
+
+// tellProgress says how far the build is, every few seconds.
+func tellProgress() controlplane.Progress {
+	began, said := time.Now(), time.Now()
+	return func(at controlplane.Stage, done, total int) {
+		if total > 0 && time.Since(said) > 5*time.Second {
+			fmt.Printf("  %s the control plane: %d of %d after %s\n", at, done, total, time.Since(began).Round(time.Second))
+			said = time.Now()
+		}
+	}
 }
 
 // equip gives the trial's people their rights and kubeconfig files.
@@ -92,62 +70,4 @@ func equip(ctx context.Context, t *trial, c *controlplane.Cluster) error {
 		return err
 	}
 	return c.WriteKubeconfig(t.kubeconfig(), contextIn, "trial-bootstrap")
-}
-
-// ensureCluster starts background unless the cluster runs or is on its way.
-func ensureCluster(ctx context.Context, t *trial) error {
-	if recorded(t.backgroundFile()).Alive() {
-		return nil
-	}
-	runs, err := controlplane.Runs(t.cluster())
-	if err != nil {
-		return err
-	}
-	if runs {
-		if p, err := cluster.ReadProgress(t.progressFile()); err == nil && p.Ready() {
-			return nil
-		}
-	}
-	return startBackground(ctx, t)
-}
-
-func startBackground(ctx context.Context, t *trial) error {
-	program := t.path("bin", "demo")
-	if err := copySelf(program); err != nil {
-		return err
-	}
-	log, err := os.OpenFile(t.clusterLog(), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	recorded, held, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer recorded.Close()
-	cmd := exec.Command(program, "cluster", t.dir)
-	cmd.Env, cmd.Stdout, cmd.Stderr = t.env(), log, log
-	cmd.ExtraFiles = []*os.File{held}
-	detach(cmd)
-	err = cmd.Start()
-	if err := errors.Join(err, held.Close()); err != nil {
-		return fmt.Errorf("start the control plane: %w", err)
-	}
-	go cmd.Wait() // reaps it; how it went is in the progress file
-	_, err = io.Copy(io.Discard, recorded)
-	return err
-}
-
-// copySelf puts this program where it lasts: `go run` removes its own.
-func copySelf(target string) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	b, err := os.ReadFile(self)
-	if err != nil {
-		return err
-	}
-	return replace(target, b, 0o700)
 }

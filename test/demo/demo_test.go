@@ -92,8 +92,7 @@ func (d *demo) run(t *testing.T, verb string) string {
 	cmd.Dir, cmd.Env = d.root, d.env(t)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		log, _ := os.ReadFile(filepath.Join(d.dir, "log", "cluster.log"))
-		t.Fatalf("demo %s: %v\n%s\nthe cluster's log:\n%s", verb, err, out, log)
+		t.Fatalf("demo %s: %v\n%s", verb, err, out)
 	}
 	return string(out)
 }

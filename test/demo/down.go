@@ -41,7 +41,6 @@ func down(ctx context.Context, t *trial) error {
 		name string
 		stop func(context.Context, *trial) error
 	}{
-		{"the control plane's build", stopBackground},
 		{"the agent", stopAgent},
 		{"the control plane", stopCluster},
 	} {
@@ -54,11 +53,6 @@ func down(ctx context.Context, t *trial) error {
 	}
 	fmt.Printf("the trial is stopped and %s is removed\n", t.dir)
 	return nil
-}
-
-// stopBackground ends what is still building or starting the control plane.
-func stopBackground(ctx context.Context, t *trial) error {
-	return recorded(t.backgroundFile()).End(ctx, 30*time.Second) // the process stops compilers and servers first
 }
 
 func stopCluster(ctx context.Context, t *trial) error {

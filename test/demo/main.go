@@ -36,9 +36,8 @@ func run(ctx context.Context, args []string) int {
 		return 2
 	}
 	verbs := map[string]func(context.Context, *trial) error{
-		"up":      up,
-		"down":    down,
-		"cluster": background, // started by up
+		"up":   up,
+		"down": down,
 	}
 	do, ok := verbs[args[0]]
 	if !ok {
@@ -60,7 +59,7 @@ func exitCode(ctx context.Context, err error) int {
 	}
 	if ctx.Err() != nil {
 		fmt.Fprintln(os.Stderr,
-			"\ninterrupted; what runs in the background goes on: `make demo` takes it up again, `make demo-down` ends it")
+			"\ninterrupted: `make demo` goes on from here, `make demo-down` removes the trial")
 		return 130
 	}
 	fmt.Fprintln(os.Stderr, "error:", err)

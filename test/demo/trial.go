@@ -58,12 +58,9 @@ func (t *trial) home() string            { return t.path("home") }
 func (t *trial) socket() string          { return t.path("home", "run", "agent.sock") }
 func (t *trial) kubeconfig() string      { return t.path("kubeconfig") }
 func (t *trial) adminKubeconfig() string { return t.path("admin.kubeconfig") }
-func (t *trial) progressFile() string    { return t.path("cluster-progress") }
 func (t *trial) softHSMConfig() string   { return t.path("softhsm", "softhsm2.conf") }
 func (t *trial) cluster() string         { return t.path("cluster") }
-func (t *trial) backgroundFile() string  { return t.path("background.json") }
 func (t *trial) upFile() string          { return t.path("up.json") }
-func (t *trial) clusterLog() string      { return t.path("log", "cluster.log") }
 
 // env is the environment of every program that the trial runs: the user's,
 // with all that could lead out of the folder replaced.
@@ -116,7 +113,7 @@ func (t *trial) claim() error {
 	if err := os.Chmod(t.dir, 0o700); err != nil {
 		return err
 	}
-	for _, dir := range []string{"bin", "home", "log", "tmp", "softhsm"} {
+	for _, dir := range []string{"bin", "home", "tmp", "softhsm"} {
 		if err := os.MkdirAll(t.path(dir), 0o700); err != nil {
 			return err
 		}

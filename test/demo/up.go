@@ -44,7 +44,6 @@ func up(ctx context.Context, t *trial) error {
 	if err := ensureCluster(ctx, t); err != nil {
 		return err
 	}
-	fmt.Println("  a control plane, compiled from its published modules if need be (this takes minutes the first time)")
 	enroll := unattended
 	if interactive() {
 		enroll = guided
@@ -74,8 +73,7 @@ func enrollArguments(t *trial) []string {
 		"--approve-with", t.adminKubeconfig()}
 }
 
-// guided has the user enroll the token in the terminal UI, while the cluster is
-// still on its way.
+// guided has the user enroll the token in the terminal UI.
 func guided(ctx context.Context, t *trial) error {
 	heading("enroll the token, in the terminal UI")
 	done, err := enrolled(t)
@@ -84,9 +82,6 @@ func guided(ctx context.Context, t *trial) error {
 	}
 	if done {
 		fmt.Println("  done before: the context", contextOut, "is there. Look around; q leaves it.")
-		if err := awaitCluster(ctx, t); err != nil {
-			return err
-		}
 		if err := pressEnter(ctx, "open it"); err != nil {
 			return err
 		}
@@ -96,7 +91,7 @@ func guided(ctx context.Context, t *trial) error {
 	if err := pressEnter(ctx, "open it"); err != nil {
 		return err
 	}
-	args := append(enrollArguments(t), "--tui", "--cluster-progress", t.progressFile())
+	args := append(enrollArguments(t), "--tui")
 	if err := t.command(ctx, t.kubehsm(), args...).attached(); err != nil {
 		return hint.With(fmt.Errorf("the terminal UI: %w", err),
 			"`make demo` continues from here; `make demo-down` removes the trial")
@@ -108,7 +103,7 @@ func guided(ctx context.Context, t *trial) error {
 		return hint.With(errors.New("the enrollment is not finished"),
 			"`make demo` continues from here; `make demo-down` removes the trial")
 	}
-	return awaitCluster(ctx, t)
+	return nil
 }
 
 func pressEnter(ctx context.Context, to string) error {
@@ -144,10 +139,6 @@ func enrolled(t *trial) (bool, error) {
 func unattended(ctx context.Context, t *trial) error {
 	heading("list the tokens")
 	if err := t.command(ctx, t.kubehsm(), "token", "list").shown(); err != nil {
-		return err
-	}
-	heading("wait for the cluster")
-	if err := awaitCluster(ctx, t); err != nil {
 		return err
 	}
 	heading("enroll: key on the token, request, approval, certificate, kubeconfig")

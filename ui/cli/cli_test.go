@@ -171,9 +171,9 @@ func TestEnrollInTheTerminalUI(t *testing.T) {
 	var got TUIOptions
 	b.tui = func(_ context.Context, o TUIOptions) (*enrolling.Result, error) { got = o; return nil, nil }
 	b.ok("enroll", "--tui", "--name", "x", "--context", "c", "--user", "jane", "--group", "a,b", "--group", "c",
-		"--token", "pkcs11:token=trial", "--cluster-progress", "/p", "--approve-with", "/a", "--algorithm", "P384", "--kubeconfig", "/k")
+		"--token", "pkcs11:token=trial", "--approve-with", "/a", "--algorithm", "P384", "--kubeconfig", "/k")
 	o := got.Options
-	if !got.Enroll || got.ClusterProgress != "/p" || got.Env.Kubeconfig != "/k" || o.Name != "x" || o.Context != "c" ||
+	if !got.Enroll || got.Env.Kubeconfig != "/k" || o.Name != "x" || o.Context != "c" ||
 		o.User != "jane" ||
 		fmt.Sprint(o.Groups) != "[a,b c]" || o.Token.Token != "trial" || o.ApproveWith != "/a" ||
 		o.Generate.Algorithm != hsm.ECDSAP384 {

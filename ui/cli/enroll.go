@@ -15,7 +15,6 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
@@ -26,7 +25,6 @@ import (
 
 type enrollFlags struct {
 	optionFlags
-	progress              string
 	yes, tui, plan, spare bool
 	drop                  bool
 }
@@ -74,7 +72,7 @@ kubehsm enroll --context trial --user jane --approve-with admin.kubeconfig --yes
 			return a.dropEnrollment(c.Context(), env, options.Name, f.yes)
 		}
 		if f.tui {
-			err := a.screen(c.Context(), TUIOptions{Env: env, Enroll: true, Options: options, ClusterProgress: f.progress})
+			err := a.screen(c.Context(), TUIOptions{Env: env, Enroll: true, Options: options})
 			if !plainTerminal(err) {
 				return err
 			}
@@ -86,8 +84,6 @@ kubehsm enroll --context trial --user jane --approve-with admin.kubeconfig --yes
 	f.bindSpare(flags)
 	flags.BoolVar(&f.drop, "drop", false, "forget the unfinished enrollment that --name names, instead of continuing it")
 	flags.BoolVar(&f.tui, "tui", false, "open the terminal UI with these values filled in")
-	flags.StringVar(&f.progress, "cluster-progress", "", "progress `file` of the cluster to wait for")
-	must(flags.MarkHidden("cluster-progress")) // the flag is the demo's
 	c.MarkFlagsMutuallyExclusive("tui", "dry-run")
 	c.MarkFlagsMutuallyExclusive("drop", "tui")
 	c.MarkFlagsMutuallyExclusive("drop", "dry-run")
@@ -147,11 +143,6 @@ func (f *enrollFlags) options(kubeContext string) (enrolling.Options, error) {
 
 func (a *app) enrollByLines(ctx context.Context, env *env.Env, options enrolling.Options, f enrollFlags,
 	o *format) error {
-	if f.progress != "" {
-		if err := a.awaitCluster(ctx, f.progress); err != nil {
-			return err
-		}
-	}
 	result, err := a.enrollReviewed(ctx, env, options, f)
 	if err != nil || f.plan {
 		return err
@@ -336,40 +327,4 @@ func (a *app) showPUK(r *enrolling.Result) error {
 	}
 	defer func() { r.PUK.Zero(); r.PUK = nil }()
 	return w.flush()
-}
-
-const progressPoll = 300 * time.Millisecond
-
-func (a *app) awaitCluster(ctx context.Context, file string) error {
-	tick := time.NewTicker(progressPoll)
-	defer tick.Stop()
-	said := ""
-	for {
-		p, err := cluster.ReadProgress(file)
-		if err != nil {
-			return err
-		}
-		if p.Ready() {
-			return nil
-		}
-		if p.Failed() {
-			return hint.With(fmt.Errorf("the cluster could not be started: %s", p.Message),
-				"correct that, then run the same command again")
-		}
-		line := "the cluster is " + text.Clean(p.Phase)
-		if p.Total > 0 {
-			line += fmt.Sprintf(": %d %%", 100*p.Done/p.Total)
-		}
-		if line != said {
-			said = line
-			if _, err := fmt.Fprintln(a.Stderr, line); err != nil {
-				return err
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-tick.C:
-		}
-	}
 }

@@ -123,22 +123,6 @@ func TestEnrollDryRun(t *testing.T) {
 	b.fails(1, "no user name is given", "enroll")
 }
 
-func TestAwaitCluster(t *testing.T) {
-	b := newBench(t)
-	b.kubeconfig()
-	progress := filepath.Join(b.home, "progress")
-	write := func(s string) {
-		if err := os.WriteFile(progress, []byte(s), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(`{"phase":"failed","message":"no disk\u001b[2J"}`)
-	b.fails(1, `could not be started: no disk\x1b[2J`, "enroll", "--user", "jane", "--dry-run", "--cluster-progress",
-		progress)
-	write(`{"phase":"ready"}`)
-	b.ok("enroll", "--user", "jane", "--dry-run", "--cluster-progress", progress)
-}
-
 func TestKubeconfigUse(t *testing.T) {
 	b := newBench(t)
 	path := b.kubeconfig()

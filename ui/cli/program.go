@@ -64,8 +64,6 @@ type TUIOptions struct {
 	// Enroll opens it at the enrollment, filled with Options.
 	Enroll  bool
 	Options enrolling.Options
-	// ClusterProgress is the progress file of a cluster that is being built, or "".
-	ClusterProgress string
 	// ReadOnly refuses whatever would change something.
 	ReadOnly bool
 }

@@ -228,14 +228,4 @@ func TestGolden(t *testing.T) {
 			}
 		})
 	}
-	t.Run("building", func(t *testing.T) {
-		w := newWorld(t)
-		o, _ := building(
-			t,
-			`{"phase":"compiling","done":412,"total":1180,"message":"k8s.io/kubernetes/pkg/apis/core","started":"2026-11-21T09:26:00Z"}`,
-		)
-		r := &rig{Rig: w.Start(120, 40, o), world: w}
-		r.Sees("412 of 1180")
-		r.Golden(t)
-	})
 }

@@ -29,7 +29,6 @@ func headerParts(t theme.Theme, m *model) []string {
 	if r := m.store.Running; r != nil && m.nav.top().ID() != screen.Enroll {
 		add(runningStatus(t, *r))
 	}
-	add(clusterStatus(t, m.store))
 	add(otherStatus(t, m.store.Overview))
 	return parts
 }

@@ -54,7 +54,7 @@ type timing struct {
 const testPoll = 50 * time.Millisecond
 
 func newModel(ctx context.Context, o Options) *model {
-	return newModelWith(ctx, o, timing{clock: time.Now, grace: dialog.Grace, touchDelay: dialog.TouchDelay, poll: store.ClusterEvery})
+	return newModelWith(ctx, o, timing{clock: time.Now, grace: dialog.Grace, touchDelay: dialog.TouchDelay, poll: store.Poll})
 }
 
 // Model returns the root model as [Run] shows it, for tests that drive it without a
@@ -73,7 +73,7 @@ func newModelWith(ctx context.Context, o Options, t timing) *model {
 	},
 		Tokens: token.Tokens{Env: &flow}, Contexts: contexts.New(&flow),
 		Unfinished: enrolling.NewStore(&flow)}
-	all.store = store.New(sources, all.runner, o.ClusterProgress)
+	all.store = store.New(sources, all.runner)
 	dialogs := dialog.NewPrompter(all.runner.Send, all.keys, t.grace, t.touchDelay)
 	all.prompter, all.dialogID = dialogs.Ask, dialogs.NextID
 	flow.Prompter, flow.Waiting = all.prompter, waits(all.runner.Send, all.dialogID)
@@ -92,7 +92,7 @@ func newModelWith(ctx context.Context, o Options, t timing) *model {
 // Init implements [tea.Model]: the first frame waits for nothing.
 func (m *model) Init() tea.Cmd {
 	cmds := []tea.Cmd{m.runner.Listen(), tea.RequestBackgroundColor, m.store.LoadOverview(m.now),
-		m.store.LoadTokens(m.now), m.store.LoadContexts(m.now), m.store.LoadCluster(m.now)}
+		m.store.LoadTokens(m.now), m.store.LoadContexts(m.now)}
 	for _, s := range m.nav.here().stack {
 		cmds = append(cmds, s.Open(m.now))
 	}
@@ -198,16 +198,11 @@ func (m *model) message(msg tea.Msg) tea.Cmd {
 		return nil
 	case screen.ResultMsg:
 		m.outcome.Result, *m.given = &msg.Result, enrolling.Options{}
-	case store.ClusterReadyMsg:
-		if msg.Awaited {
-			m.toasts.add(screen.ToastMsg{Text: "the cluster is ready"}, m.now)
-		}
 	}
-	fresh, cmd := m.store.Update(msg, m.now)
-	if !fresh {
-		return cmd
+	if !m.store.Update(msg, m.now) {
+		return nil
 	}
-	return tea.Batch(cmd, m.nav.update(msg, m.now))
+	return m.nav.update(msg, m.now)
 }
 
 func (m *model) toTop(msg tea.Msg) tea.Cmd {
@@ -236,11 +231,6 @@ func (m *model) poll() tea.Cmd {
 	var cmds []tea.Cmd
 	if m.store.OverviewDue(m.now) {
 		cmds = append(cmds, m.store.LoadOverview(m.now))
-	}
-	if m.store.Building() {
-		if _, busy := m.store.Cluster.Loading(); !busy {
-			cmds = append(cmds, m.store.LoadCluster(m.now))
-		}
 	}
 	if every := m.nav.top().Watching(); every > 0 && m.store.TokensDue(m.now, every) {
 		cmds = append(cmds, m.store.LoadTokens(m.now))

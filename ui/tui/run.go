@@ -39,9 +39,6 @@ type Options struct {
 	Start ScreenID
 	// Enroll pre-fills the enrollment wizard.
 	Enroll enrolling.Options
-	// ClusterProgress is the progress file of a cluster that is being built
-	// (see [cluster.ReadProgress]), or "".
-	ClusterProgress string
 	// ReadOnly refuses whatever would change something.
 	ReadOnly bool
 	// In and Out are the terminal; nil means the standard streams.

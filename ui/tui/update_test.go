@@ -3,7 +3,6 @@ package tui_test
 import (
 	"context"
 	"errors"
-	"os"
 	"strings"
 	"testing"
 
@@ -120,27 +119,6 @@ func TestQuitAsksWhileRunning(t *testing.T) {
 	}
 	r.Walk("q", "~Leave?", "y")
 	r.Until("quit", func() bool { return r.Quit })
-}
-
-// TestClusterMeanwhile: all can be filled in before the cluster is there; the
-// review waits for it.
-func TestClusterMeanwhile(t *testing.T) {
-	w := newWorld(t)
-	o, path := building(t, `{"phase":"starting"}`)
-	r := &rig{Rig: w.Start(80, 24, o), world: w}
-	r.Walk("~being built", "t", "~Which token", "~tries left", "enter", "u", "~Who is it for", `"jane"`, "enter",
-		"~Ready, except for the cluster", "enter", "~the cluster is not ready yet")
-	must.OK(t, os.WriteFile(path, []byte(`{"phase":"ready"}`), 0o600))
-	r.Send(tui.Poll())
-	r.Sees("the cluster is ready", "This is what will be done", "trial-admin", "Who      jane")
-}
-
-func TestClusterFails(t *testing.T) {
-	w := newWorld(t)
-	o, _ := building(t, `{"phase":"failed","message":"no space left\u001b[2J"}`)
-	r := &rig{Rig: w.Start(80, 24, o), world: w}
-	toSummary(r)
-	r.Walk("~no space left", "~hint:", "o", "~no space left", "~hint:", "~staging")
 }
 
 // TestListFailureStays: where no tokens can be listed, the reason stays on the screen.

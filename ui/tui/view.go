@@ -1,7 +1,6 @@
 package tui
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
@@ -61,21 +60,6 @@ func (m *model) lastKeys(c canvas) []screen.Action {
 	return []screen.Action{{Key: m.keys.Help}, {Key: m.keys.Quit}}
 }
 
-func clusterStatus(t theme.Theme, s *store.Store) string {
-	p := s.Cluster.Value
-	switch {
-	case s.Building() && s.Cluster.Loaded:
-		status := t.Warn.Render(t.Glyphs.Dot + " " + clusterPhase(p.Phase))
-		if p.Done > 0 && p.Total > 0 {
-			status += t.Muted.Render(fmt.Sprintf(" %d%%", min(100*p.Done/p.Total, 100)))
-		}
-		return status
-	case p.Failed():
-		return t.Bad.Render(t.Glyphs.Failed + " cluster failed")
-	}
-	return ""
-}
-
 func runningStatus(t theme.Theme, r store.Running) string {
 	name := text.Clean(r.Name)
 	switch {
@@ -87,16 +71,6 @@ func runningStatus(t theme.Theme, r store.Running) string {
 		return t.Warn.Render(t.Glyphs.On + " " + name)
 	}
 	return t.Warn.Render(t.Glyphs.On+" "+name) + t.Muted.Render(": "+r.Step.Title())
-}
-
-func clusterPhase(phase string) string {
-	switch phase {
-	case "fetching", "compiling":
-		return "building the cluster"
-	case "starting", "":
-		return "starting the cluster"
-	}
-	return "cluster: " + text.Clean(phase)
 }
 
 func quiet(d dialog.Dialog, now time.Time) bool {

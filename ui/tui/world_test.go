@@ -10,7 +10,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -143,15 +142,6 @@ func (w *world) bootstrapToken(id, description string, left time.Duration) {
 	w.server.Put(flowtest.Secrets, flowtest.Object{"apiVersion": "v1", "kind": "Secret",
 		"type":     "bootstrap.kubernetes.io/token",
 		"metadata": flowtest.Object{"name": "bootstrap-token-" + id, "namespace": "kube-system"}, "data": data})
-}
-
-// building makes the program wait for a cluster that is being built. It returns the file
-// that has progress in it.
-func building(t *testing.T, progress string) (o tui.Options, file string) {
-	t.Helper()
-	file = filepath.Join(t.TempDir(), "progress.json")
-	must.OK(t, os.WriteFile(file, []byte(progress), 0o600))
-	return tui.Options{Start: tui.ScreenEnroll, ClusterProgress: file}, file
 }
 
 // rig shows the program in a world.

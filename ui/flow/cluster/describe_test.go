@@ -3,7 +3,6 @@ package cluster_test
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -103,34 +102,6 @@ func TestAcceptedBy(t *testing.T) {
 		if accepted := cluster.AcceptedBy(t.Context(), other); accepted != nil {
 			t.Errorf("by %q: %+v", proxy, accepted)
 		}
-	}
-}
-
-// TestReadProgress: how far a cluster is that is being built.
-func TestReadProgress(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "progress")
-	for text, c := range map[string]struct {
-		phase         string
-		ready, failed bool
-		words         string
-	}{
-		"":                          {words: "unexpected end"},
-		`{"phase":"ready"}`:         {phase: "ready", ready: true},
-		`{"phase":"failed"}`:        {phase: "failed", failed: true},
-		strings.Repeat(" ", 65<<10): {words: "is larger than"},
-	} {
-		must.OK(t, os.WriteFile(file, []byte(text), 0o600))
-		p, err := cluster.ReadProgress(file)
-		if (err == nil) != (c.words == "") || err != nil && !strings.Contains(err.Error(), c.words) ||
-			p.Phase != c.phase || p.Ready() != c.ready || p.Failed() != c.failed {
-			t.Errorf("%.20q: %+v, %v", text, p, err)
-		}
-	}
-	if p, err := cluster.ReadProgress(file + ".none"); err != nil || p.Phase != "starting" {
-		t.Errorf("none: %+v, %v", p, err)
-	}
-	if _, err := cluster.ReadProgress(filepath.Dir(file)); err == nil {
-		t.Error("a folder")
 	}
 }
 

@@ -1,6 +1,5 @@
 // Package store holds the data that screens share: where the person stands, tokens,
-// kubeconfig contexts, enrollments begun, and how far a cluster that is being built is. The root
-// model owns it; screens read it and ask it to refresh.
+// kubeconfig contexts and enrollments begun. The root model owns it; screens read it and ask it to refresh.
 package store
 
 import (
@@ -10,7 +9,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/overview"
@@ -18,14 +16,15 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/task"
 )
 
-// How often the overview, the tokens and the progress of a cluster are looked at again; the tokens seldom
-// where no list of them is in view.
+// How often the overview and the tokens are looked at again; the tokens seldom where no list of them is in view.
 const (
 	OverviewEvery = 2 * time.Second
 	TokensEvery   = 2 * time.Second
 	TokensSeldom  = 10 * time.Second
-	ClusterEvery  = time.Second
 )
+
+// Poll is how often it is asked what is due.
+const Poll = time.Second
 
 // Sources are where the data comes from.
 type Sources struct {
@@ -55,14 +54,12 @@ type Store struct {
 	Tokens     Data[Tokens]
 	Contexts   Data[[]contexts.View]
 	Unfinished Data[[]enrolling.Progress]
-	Cluster    Data[cluster.Progress]
 	// Running is the enrollment that goes on in this program, or that has ended and was not looked
 	// at yet; nil if there is none.
 	Running *Running
 
 	from   Sources
 	runner *task.Runner
-	file   string // the cluster's progress, "" if none is built
 }
 
 // Running is an enrollment that goes on in this program.
@@ -83,10 +80,9 @@ type Tokens struct {
 	Problems []hsm.Problem
 }
 
-// New returns an empty store. clusterFile is the progress file of a cluster
-// that is being built, or "".
-func New(from Sources, r *task.Runner, clusterFile string) *Store {
-	return &Store{from: from, runner: r, file: clusterFile}
+// New returns an empty store.
+func New(from Sources, r *task.Runner) *Store {
+	return &Store{from: from, runner: r}
 }
 
 // The answers. Screens see them after the store has taken them in.
@@ -99,11 +95,6 @@ type (
 	ContextsMsg answer[[]contexts.View]
 	// UnfinishedMsg says that the enrollment records were read.
 	UnfinishedMsg answer[[]enrolling.Progress]
-	// ClusterMsg says that the cluster's progress was read.
-	ClusterMsg answer[cluster.Progress]
-	// ClusterReadyMsg says that the cluster that was built can be used now.
-	// Awaited is false if it was ready when it was first looked at.
-	ClusterReadyMsg struct{ Awaited bool }
 )
 
 type answer[T any] struct {
@@ -167,7 +158,7 @@ func (s *Store) TokensDue(now time.Time, every time.Duration) bool { return s.To
 
 func (d Data[T]) due(now time.Time, every time.Duration) bool {
 	_, busy := d.Loading()
-	return !busy && now.Sub(d.at) >= every-ClusterEvery/2
+	return !busy && now.Sub(d.at) >= every-Poll/2
 }
 
 // LoadContexts reads the kubeconfig.
@@ -182,42 +173,18 @@ func (s *Store) LoadUnfinished(now time.Time) tea.Cmd {
 		func(a answer[[]enrolling.Progress]) tea.Msg { return UnfinishedMsg(a) })
 }
 
-// LoadCluster reads the cluster's progress; nil if none is built.
-func (s *Store) LoadCluster(now time.Time) tea.Cmd {
-	if s.file == "" {
-		return nil
-	}
-	return load(s, &s.Cluster, now, func(context.Context) (cluster.Progress, error) {
-		return cluster.ReadProgress(s.file)
-	}, func(a answer[cluster.Progress]) tea.Msg { return ClusterMsg(a) })
-}
-
-// Building reports whether a cluster is being built that is neither ready nor failed.
-func (s *Store) Building() bool {
-	return s.file != "" && !s.Cluster.Value.Ready() && !s.Cluster.Value.Failed()
-}
-
-// Update takes an answer in and returns what is to be done next. It tells
-// whether msg was an answer that is still awaited, or not the store's at all;
+// Update takes an answer in. It tells whether msg was an answer that is still awaited, or not the store's at all;
 // others need not be passed on.
-func (s *Store) Update(msg tea.Msg, now time.Time) (fresh bool, cmd tea.Cmd) {
+func (s *Store) Update(msg tea.Msg, now time.Time) (fresh bool) {
 	switch m := msg.(type) {
 	case OverviewMsg:
-		return s.Overview.take(answer[overview.Status](m), now), nil
+		return s.Overview.take(answer[overview.Status](m), now)
 	case TokensMsg:
-		return s.Tokens.take(answer[Tokens](m), now), nil
+		return s.Tokens.take(answer[Tokens](m), now)
 	case ContextsMsg:
-		return s.Contexts.take(answer[[]contexts.View](m), now), nil
+		return s.Contexts.take(answer[[]contexts.View](m), now)
 	case UnfinishedMsg:
-		return s.Unfinished.take(answer[[]enrolling.Progress](m), now), nil
-	case ClusterMsg:
-		was, awaited := s.Building(), s.Cluster.Loaded
-		if !s.Cluster.take(answer[cluster.Progress](m), now) {
-			return false, nil
-		}
-		if was && s.Cluster.Value.Ready() {
-			return true, tea.Batch(s.LoadContexts(now), func() tea.Msg { return ClusterReadyMsg{Awaited: awaited} })
-		}
+		return s.Unfinished.take(answer[[]enrolling.Progress](m), now)
 	}
-	return true, nil
+	return true
 }

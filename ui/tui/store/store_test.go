@@ -12,16 +12,16 @@ import (
 // TestStaleAnswers: what an earlier reading says does not replace a later one.
 func TestStaleAnswers(t *testing.T) {
 	e, fake := flowtest.Env(t, "blue", "green")
-	s := New(Sources{Tokens: token.Tokens{Env: e}}, task.New(t.Context()), "")
+	s := New(Sources{Tokens: token.Tokens{Env: e}}, task.New(t.Context()))
 	now := time.Now()
 	first := s.LoadTokens(now)
 	second := s.LoadTokens(now)
 	old := first()
 	fake.SetProblems() // the second reading is of the same tokens
-	if fresh, _ := s.Update(second(), now); !fresh {
+	if !s.Update(second(), now) {
 		t.Fatal("the later answer did not count")
 	}
-	if fresh, _ := s.Update(old, now); fresh || len(s.Tokens.Value.Views) != 2 {
+	if s.Update(old, now) || len(s.Tokens.Value.Views) != 2 {
 		t.Errorf("%d tokens: the earlier answer counted", len(s.Tokens.Value.Views))
 	}
 }

@@ -56,10 +56,6 @@ func newReview(m *wizard) *reviewPage { return &reviewPage{m: m} }
 func (p *reviewPage) enter(now time.Time) tea.Cmd {
 	p.scroll.Top()
 	p.details = false
-	if p.m.Store.Building() {
-		p.m.plan.ready, p.err = false, nil
-		return nil
-	}
 	return p.start(now)
 }
 
@@ -84,7 +80,7 @@ func (p *reviewPage) again(now time.Time) tea.Cmd {
 func (p *reviewPage) leave() { p.job.Cancel() }
 
 func (p *reviewPage) typing() bool    { return false }
-func (p *reviewPage) animating() bool { return p.job.Active() || p.m.Store.Building() || p.awaited() }
+func (p *reviewPage) animating() bool { return p.job.Active() || p.awaited() }
 
 func (p *reviewPage) awaited() bool { return errors.Is(p.err, hsm.ErrNoToken) }
 
@@ -101,13 +97,6 @@ func (p *reviewPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 		}
 		if (p.m.plan.ready || p.awaited()) && !slices.Equal(p.seen, here(p.m.Store)) { // put in, or pulled out
 			return p.again(now)
-		}
-		return nil
-	case store.ClusterReadyMsg:
-		return p.start(now)
-	case store.ClusterMsg:
-		if p.m.Store.Cluster.Value.Failed() && p.job.ID == 0 { // others can be joined
-			return p.start(now)
 		}
 		return nil
 	case restartMsg:
@@ -208,7 +197,6 @@ func (p *reviewPage) acts(now time.Time) screen.Acts {
 		return screen.Act{Action: screen.Action{Key: b}, Do: do}
 	}
 	begin := screen.On(screen.Action{Key: keys.As(k.Enter, "enroll"), Writes: true, Reason: screen.Because(
-		screen.When(m.Store.Building(), "the cluster is not ready yet"),
 		screen.When(
 			p.awaited(),
 			"there is no token yet",
@@ -314,9 +302,6 @@ func (p *reviewPage) view(f screen.Frame) string {
 	t := f.Theme
 	lines := heading(t, "This is what will be done", f.Height)
 	switch {
-	case p.m.Store.Building():
-		lines[0] = t.Title.Render("Ready, except for the cluster")
-		return strings.Join(append(lines, clusterProgress(p.m.Store, f)...), "\n")
 	case p.awaited():
 		lines[0] = t.Title.Render("Insert your key")
 		return strings.Join(append(lines, p.waiting(f)...), "\n")
@@ -340,7 +325,7 @@ func (p *reviewPage) view(f screen.Frame) string {
 		lines[0] = t.Title.Render("One moment")
 		return strings.Join(append(lines, widget.Working(t, "Preparing the plan", p.job.Began, f.Now)), "\n")
 	}
-	body := append(clusterFailure(p.m.Store, f), p.summary(t, f.Width)...)
+	body := p.summary(t, f.Width)
 	if p.details {
 		body = p.body(t, f.Width)
 	}

@@ -52,11 +52,8 @@ func (p *subjectPage) enter(now time.Time) tea.Cmd {
 	return p.ask(now)
 }
 
-// ask looks up the defaults of empty fields, unless the cluster is still being built.
+// ask finds the defaults for what was left open.
 func (p *subjectPage) ask(now time.Time) tea.Cmd {
-	if p.m.Store.Building() {
-		return nil
-	}
 	p.defaults.Cancel()
 	o := p.m.opts
 	o.User, o.Groups = "", nil // a name that was typed may be removed again
@@ -113,7 +110,7 @@ func (p *subjectPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 			p.propose()
 		}
 		return nil
-	case store.ContextsMsg, store.ClusterReadyMsg:
+	case store.ContextsMsg:
 		return p.ask(now)
 	}
 	if p.form.Update(msg, p.m.Keys) {

@@ -1,10 +1,6 @@
 package enroll
 
-import (
-	"fmt"
-
-	"github.com/kubehsm/kubehsm/ui/tui/theme"
-)
+import "github.com/kubehsm/kubehsm/ui/tui/theme"
 
 func (m *wizard) commands() []string {
 	if m.at >= stageReview && m.plan.ready {
@@ -20,7 +16,3 @@ func heading(t theme.Theme, question string, h int) []string {
 	}
 	return lines
 }
-
-func percent(done, total int) string { return fmt.Sprintf("%d%%", 100*done/total) }
-
-func count(done, total int) string { return fmt.Sprintf("%d of %d packages", done, total) }
