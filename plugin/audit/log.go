@@ -49,7 +49,7 @@ func Open(path string) (*Log, error) {
 	return l, nil
 }
 
-// open is called with l.mu held, or before anybody else knows l.
+// open is called with l.mu held, or before l is shared.
 func (l *Log) open() error {
 	f, _, err := home.OpenFile(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE)
 	if err != nil {
@@ -63,7 +63,7 @@ func (l *Log) open() error {
 	return nil
 }
 
-// endLine returns f's size, after making sure that it ends with a whole line.
+// endLine makes sure that f ends with a whole line, and returns its size.
 func endLine(f *os.File) (int64, error) {
 	if err := f.Chmod(0o600); err != nil {
 		return 0, err
@@ -124,7 +124,8 @@ func (l *Log) append(line []byte) error {
 	return err
 }
 
-// cut takes back the last n bytes. The file says how long it is: others add to it too.
+// cut removes the last n bytes. It asks the file for its length, because other processes append
+// too.
 func (l *Log) cut(n int) error {
 	l.size -= int64(n)
 	info, err := l.f.Stat()
@@ -134,7 +135,7 @@ func (l *Log) cut(n int) error {
 	return l.f.Truncate(info.Size() - int64(n))
 }
 
-// rotate moves every file one up, over the oldest, and begins a new one.
+// rotate renames each file to the next number, drops the oldest, and begins a new one.
 func (l *Log) rotate() error {
 	err := errors.Join(l.f.Sync(), l.f.Close())
 	l.f = nil
@@ -149,8 +150,7 @@ func (l *Log) rotate() error {
 	return l.open()
 }
 
-// lost reports whether the file that is written is not the log any more: somebody has
-// removed or replaced it. l.mu is held.
+// lost reports whether somebody has removed or replaced the file that is written. l.mu is held.
 func (l *Log) lost() bool {
 	if l.f == nil {
 		return false
@@ -175,7 +175,6 @@ func (l *Log) Recover() (lost bool, err error) {
 	return true, errors.Join(err, l.open())
 }
 
-// numbered is the name of the i-th file, 0 being the one that is written.
 func numbered(path string, i int) string {
 	if i == 0 {
 		return path

@@ -16,7 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/regularfile"
 )
 
-// poll is how often a followed file is looked at.
+// poll is how often a followed file is read.
 const poll = 250 * time.Millisecond
 
 // Filter chooses records.
@@ -66,9 +66,8 @@ func Read(ctx context.Context, path string, f Filter, each func(Record) error) (
 	}
 }
 
-// reader goes through the files from the oldest to the one that is written. It
-// holds on to the file it reads and finds its successor by asking which number
-// that file has by now, so a rotation meanwhile loses nothing.
+// reader reads the files from the oldest to the newest. It keeps its file open and looks for that
+// file's current number to find the successor, so that it loses nothing in a rotation.
 type reader struct {
 	path    string
 	filter  Filter
@@ -91,10 +90,9 @@ func (r *reader) openOldest() error {
 	return nil
 }
 
-// mostRead is how much of one file is read, in bytes: another program may have made it larger than ours are.
+// mostRead bounds what is read of one file, in bytes: another program may have made it larger.
 const mostRead = 16 * maxSize
 
-// openEnd opens one of the log's files, at most [mostRead] before its end.
 func openEnd(path string) (*os.File, error) {
 	f, info, err := regularfile.Open(path, os.O_RDONLY)
 	if err == nil && info.Size() > mostRead {
@@ -117,7 +115,6 @@ func (r *reader) close() {
 	}
 }
 
-// toEnd reads all that is there now.
 func (r *reader) toEnd(ctx context.Context) error {
 	if r.f == nil {
 		if err := r.openOldest(); err != nil || r.f == nil {
@@ -172,7 +169,7 @@ func (r *reader) successor() (*os.File, error) {
 	return openNewer(r.path, keep) // the file was dropped: go on with the oldest
 }
 
-// openNewer opens the i-th file, or the next newer one that is there.
+// openNewer opens the i-th file, or the next newer one that exists.
 func openNewer(path string, i int) (*os.File, error) {
 	for ; i >= 0; i-- {
 		f, err := openEnd(numbered(path, i))
@@ -183,7 +180,6 @@ func openNewer(path string, i int) (*os.File, error) {
 	return nil, nil // a rotation is under way
 }
 
-// lines reads the rest of the current file.
 func (r *reader) lines(ctx context.Context) error {
 	for ctx.Err() == nil {
 		b, err := r.in.ReadSlice('\n')

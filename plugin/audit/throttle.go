@@ -5,14 +5,12 @@ import (
 	"time"
 )
 
-// repeatWindow is the time in which equal records become one more.
+// repeatWindow is the time in which equal records are counted in one.
 const repeatWindow = time.Minute
 
-// maxWindows bounds the kinds of records that are counted at one time; those
-// beyond are counted as one kind.
+// maxWindows bounds the kinds of records counted at a time; further ones count as one kind.
 const maxWindows = 256
 
-// kind is what makes two records equal.
 type kind struct {
 	event                     Event
 	outcome                   Outcome
@@ -20,7 +18,7 @@ type kind struct {
 	reason, error, enrollment string
 }
 
-// window counts the records that were not written since the first one was.
+// window counts the records not written since the first.
 type window struct {
 	since time.Time
 	last  Record

@@ -30,8 +30,8 @@ const (
 	maxFileName = 255
 )
 
-// whole is the whole of a name that the kernel may have cut: that of the program's
-// file or script which begins so, as far as there is one.
+// whole completes a name that the kernel may have cut, from the program's file or script if its
+// name begins so.
 func whole(name string, pid int) string {
 	if len(name) != maxComm {
 		return name

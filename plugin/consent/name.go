@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 )
 
-// maxShown bounds, in columns, how much of a name is shown to a person.
 const maxShown = 100
 
 // Quote puts a name that somebody else chose into quotes that it cannot leave. Only ASCII
@@ -58,11 +57,10 @@ func Name(s string) string {
 	return Quote(s)
 }
 
-// maxNoted bounds how many kinds of characters are named.
 const maxNoted = 3
 
-// foreign names the kinds of characters in s that are not ASCII: "Cyrillic letters and
-// invisible characters". It is "" if there are none.
+// foreign names the kinds of characters in s that are not ASCII, such as "Cyrillic letters and
+// invisible characters", "" for none.
 func foreign(s string) string {
 	var kinds []string
 	var scripts []*unicode.RangeTable // of letters so far: to find a script takes long
@@ -105,8 +103,7 @@ func foreign(s string) string {
 	return strings.Join(kinds, "")
 }
 
-// script is the name and the table of the writing system that a letter belongs to. Of Latin
-// ones those beyond ASCII alone come here.
+// script is the writing system of a letter beyond ASCII, with its table.
 func script(r rune) (string, *unicode.RangeTable) {
 	if unicode.Is(unicode.Latin, r) {
 		return "other Latin", unicode.Latin
@@ -119,7 +116,6 @@ func script(r rune) (string, *unicode.RangeTable) {
 	return "unusual", new(unicode.RangeTable)
 }
 
-// quoted puts text that somebody else chose into quotes that it cannot leave. Only
-// ASCII stays as it is: other alphabets have letters and quotation marks that look
-// like those of ASCII.
+// quoted puts a stranger's text into quotes that it cannot leave. Everything but ASCII is escaped:
+// other alphabets have letters and quotation marks that look alike.
 func quoted(s string) string { return strconv.QuoteToASCII(s) }

@@ -82,11 +82,9 @@ type Rule struct {
 	DryRun bool `json:"dryRun,omitempty"`
 }
 
-// verbs that a rule may name.
 var ruleVerbs = []string{"*", "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection",
 	"write", "connect", "impersonate"}
 
-// maxRules bounds the rules of one policy.
 const maxRules = 256
 
 // Validate says what is wrong with p, or nil.
@@ -178,7 +176,7 @@ func (p Policy) Needs(r Request) (bool, error) {
 	return !r.discovers(), nil
 }
 
-// Writes tells whether the request is more than a look: it changes, connects, or
+// Writes reports whether the request is more than a look: it changes, connects, or
 // is sent on behalf of another.
 func (r Request) Writes() bool {
 	reads := r.safeMethod && (r.Resource == "" || r.Verb == "get" || r.Verb == "list" || r.Verb == "watch")
@@ -199,8 +197,8 @@ func (r Request) aboutSelf() bool {
 	return false
 }
 
-// discovers recognizes what every client reads before it does anything: which
-// APIs there are, and whether the server is well.
+// discovers recognizes the requests that every client sends first: the list of APIs, and the
+// server's health.
 func (r Request) discovers() bool {
 	if !r.safeMethod || r.Resource != "" || r.Connecting || r.As != "" {
 		return false
@@ -212,14 +210,14 @@ func (r Request) discovers() bool {
 func (rule Rule) matches(r Request) bool {
 	verb := rule.verb(r)
 	if r.DryRun && r.As == "" && !rule.DryRun {
-		verb = rule.looks(r)
+		verb = rule.showsData(r)
 	}
 	return verb && rule.resource(r) && rule.namespace(r)
 }
 
-// looks tells whether a rule is about what a dry run does all the same: all but
-// that of a create show what is there.
-func (rule Rule) looks(r Request) bool {
+// showsData reports whether the rule is about verbs whose dry run shows existing objects: all but
+// create.
+func (rule Rule) showsData(r Request) bool {
 	return r.Verb != "create" && (len(rule.Verbs) == 0 || slices.ContainsFunc(rule.Verbs, func(v string) bool {
 		return v == "*" || v == "get" || v == "list" && r.Verb == "deletecollection"
 	}))

@@ -22,7 +22,7 @@ func (p Program) String() string {
 	return Name(p.Path) + " (" + p.Note + ")"
 }
 
-// Named tells whether a program that calls itself so adds nothing to its path.
+// Named reports whether a program that calls itself so adds nothing to its path.
 func (p Program) Named(itself string) bool {
 	return itself == "" || p.Path != "" && itself == Word(filepath.Base(p.Path))
 }

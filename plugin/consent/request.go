@@ -43,14 +43,13 @@ type Request struct {
 	own        int  // path segments that the API reads; the rest is a workload's
 }
 
-// Subresources that connect, whatever the method: exec over WebSocket is a GET.
+// Subresources that connect with any method: exec over WebSocket is a GET.
 var connecting = []string{"exec", "attach", "portforward", "proxy"}
 
-// rewrites tells whether a client asks by a header of this name that a server take
-// the request for another one. The API server knows no such header; what stands
-// before it may. There is no list of them (X-HTTP-Method-Override, X-Original-URL,
-// X-Forwarded-Uri, _method), so a word of the name decides. Some servers take an
-// underscore, or any other mark, for a dash.
+// rewrites reports whether a header of this name may make a proxy take the request for another one.
+// The API server knows no such header. There is no complete list of them (X-HTTP-Method-Override,
+// X-Original-URL, X-Forwarded-Uri, _method), so a word in the name decides. Some servers read an
+// underscore or other mark as a dash.
 func rewrites(header string) bool {
 	for word := range strings.FieldsFuncSeq(strings.ToLower(header),
 		func(c rune) bool { return !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9') }) {
@@ -68,8 +67,8 @@ func rewrites(header string) bool {
 	return false
 }
 
-// Protocols that Kubernetes changes to. Any other could carry requests that are
-// not seen here: h2c (RFC 7540 section 3.2) is HTTP again.
+// Protocols that Kubernetes upgrades to. Any other could carry requests that are not seen here: h2c
+// (RFC 7540 section 3.2) is HTTP again.
 var protocols = []string{"websocket", "spdy/3.1"}
 
 // Bounds of what is put to a person, in bytes. No API object's name is as long.
@@ -194,19 +193,19 @@ func (r *Request) locate(method, path string, query url.Values) {
 	}
 }
 
-// isTrue reads a boolean parameter as apimachinery does: the first value counts,
-// and all but two mean yes, whatever letters of Unicode fold to one of them.
+// isTrue reads a boolean parameter as apimachinery does: the first value counts, and all but two
+// mean true, in any case folding of Unicode.
 func isTrue(values []string) bool {
 	return len(values) > 0 && !strings.EqualFold(values[0], "false") && values[0] != "0"
 }
 
-// folds tells whether a boolean parameter is false by its letters of Unicode only: the
-// API server takes it for true once it cannot read another parameter of the list.
+// folds reports whether a boolean parameter is false only by Unicode's case folding: the API server
+// takes it for true if another parameter of the list is malformed.
 func folds(values []string) bool {
 	return !isTrue(values) && len(values) > 0 && values[0] != "0" && strings.ToLower(values[0]) != "false"
 }
 
-// impersonated describes who the request is to be taken for, "" for nobody.
+// impersonated describes the impersonated user, "" for none.
 func impersonated(h http.Header) string { return strings.Join(impersonates(h, quoted), ", ") }
 
 // Impersonates says one by one who a request with the headers h is to be taken for, for a
@@ -257,19 +256,19 @@ func Word(s string) string {
 	return s
 }
 
-// dryRunnable are the subresources whose changes a dry run leaves out. Others
-// act all the same (a token is minted, a connection made).
+// dryRunnable are the subresources that honour a dry run. Others act anyway: they mint a token or
+// open a connection.
 var dryRunnable = []string{"", "status", "scale", "resize", "ephemeralcontainers", "approval", "eviction"}
 
-// ownGroups are the API groups that the API server serves itself. Any other may be an
-// extension API server's, which need not know dry runs.
+// ownGroups are the API groups of the API server itself. Any other may be an extension API
+// server's, which need not know dry runs.
 var ownGroups = []string{"", "admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "apps",
 	"autoscaling", "batch", "certificates.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io",
 	"flowcontrol.apiserver.k8s.io", "networking.k8s.io", "node.k8s.io", "policy", "rbac.authorization.k8s.io",
 	"resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io"}
 
-// dryRun tells whether the API server will take the request for a dry run. A
-// deletion's options may come in its body, and then those in the query do not count.
+// dryRun reports whether the API server takes the request for a dry run. If a deletion has options
+// in its body, those in the query do not count.
 func (r *Request) dryRun(values []string, hasBody bool) bool {
 	if len(values) == 0 || r.Resource == "" || r.Connecting || !slices.Contains(dryRunnable, r.Subresource) ||
 		!slices.Contains(ownGroups, r.Group) {
@@ -289,9 +288,8 @@ func (r *Request) dryRun(values []string, hasBody bool) bool {
 	return false
 }
 
-// odd says why a request may be taken for another one than it was read as. Of the
-// segments of its path after the first own ones it only wants that they do not
-// lead out of there.
+// odd is the reason why another server may read the request differently, "" if none may. Path
+// segments after the first ones of our own only must not lead out of there.
 func odd(method, target string, own int, h http.Header) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
@@ -336,7 +334,7 @@ func odd(method, target string, own int, h http.Header) string {
 	return ""
 }
 
-// climbs finds ".." however often it was encoded.
+// climbs finds "..", encoded any number of times.
 func climbs(s string) bool {
 	for range 4 {
 		for part := range strings.FieldsFuncSeq(s, func(c rune) bool { return c == '/' || c == '\\' || c == ';' }) {
@@ -353,8 +351,8 @@ func climbs(s string) bool {
 	return true
 }
 
-// plain tells whether a segment can be read in one way only: no separator,
-// dot or percent sign in disguise, no parameter, nothing that does not show.
+// plain reports whether a segment can be read in one way only: no encoded separator, dot or percent
+// sign, no parameter, no invisible character.
 func plain(raw, name string) bool {
 	if name == "" || name == "." || !utf8.ValidString(name) || strings.ContainsAny(name, "/\\%;?#") {
 		return false
@@ -418,7 +416,6 @@ func (r Request) Where() string {
 	return ""
 }
 
-// verb is the verb as a word.
 func (r Request) verb() string {
 	if r.Verb == "" {
 		return "send"
@@ -426,7 +423,6 @@ func (r Request) verb() string {
 	return Word(r.Verb)
 }
 
-// target is the resource, or else the path.
 func (r Request) target(word, quote func(string) string) string {
 	if r.Resource == "" {
 		return quote(r.Path)
@@ -450,7 +446,6 @@ func (r Request) everywhere() bool {
 		(r.Verb == "list" || r.Verb == "watch" || r.Verb == "deletecollection")
 }
 
-// how says what is unusual about the request.
 func (r Request) how() string {
 	s := ""
 	if r.Protocol != "" && !slices.Contains(connecting, r.Subresource) {

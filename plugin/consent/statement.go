@@ -51,9 +51,9 @@ func (b Body) String() string {
 	return size + ", SHA-256 " + b.SHA256[:16] + "..."
 }
 
-// domain begins what is signed. Nothing else that a key signs begins so: TLS 1.3
-// has 64 spaces (RFC 8446 section 4.4.3), TLS 1.2 a handshake message's type,
-// certificate requests an ASN.1 sequence.
+// domain begins the signed text. Nothing else that a key signs begins so: TLS 1.3 has 64 spaces
+// (RFC 8446 section 4.4.3), TLS 1.2 a handshake message's type, certificate requests an ASN.1
+// sequence.
 const domain = "kubehsm consent v1\n"
 
 // Text is the statement as it is signed and kept. A missing nonce is made up.

@@ -8,7 +8,6 @@ import (
 	"strings"
 )
 
-// maxText bounds what [Policy.String] returns.
 const maxText = 2 << 10
 
 // String is the policy in words that [Rule.String] writes, the same for two policies
@@ -22,7 +21,6 @@ func (p Policy) String() string {
 	return s
 }
 
-// words are the policy in words of any length.
 func (p Policy) words() string {
 	mode := p.Mode
 	if mode == "" {

@@ -133,7 +133,7 @@ func ValidName(name string) error {
 	return nil
 }
 
-// validName tells whether name matches ^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$.
+// validName matches ^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$.
 func validName(name string) bool {
 	if name == "" || len(name) > 63 || strings.Trim(name, ".-") != name {
 		return false

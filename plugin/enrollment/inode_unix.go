@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// inode appends what tells two files of the same size and time apart.
+// inode distinguishes two files of the same size and time.
 func inode(v []byte, info fs.FileInfo) []byte {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		v = strconv.AppendUint(v, st.Ino, 36)

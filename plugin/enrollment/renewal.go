@@ -93,7 +93,6 @@ func (s Renewals) Save(name string, r Renewal) error {
 	return nil
 }
 
-// forget removes the record.
 func (s Renewals) forget(name string) error {
 	if err := os.Remove(s.file(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

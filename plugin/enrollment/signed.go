@@ -51,7 +51,7 @@ type Version struct {
 	Nonce string `json:"nonce"`
 }
 
-// signedDomain begins what is signed. No statement of consent begins so.
+// signedDomain begins the signed text. No statement of consent begins so.
 const signedDomain = "kubehsm enrollment v1\n"
 
 const (
@@ -61,7 +61,7 @@ const (
 	maxNumber = 1 << 53
 )
 
-// version is the version of e's record that of says about key, number, time and nonce.
+// version is the version of e's record with the key, number, time and nonce of of.
 func (e Enrollment) version(of Version) Version {
 	of.Name, of.Key, of.Cluster, of.Policy, of.Rules = e.Name, e.Key, e.Cluster, e.Policy, e.Rules
 	of.SpareOf, of.SpareOfKey = e.SpareOf, e.SpareOfKey

@@ -52,9 +52,8 @@ func (s Store) Save(e Enrollment) error {
 	return nil
 }
 
-// format is that of the enrollments' records. A field that is unknown may restrict
-// what the enrollment is for: it is never ignored, unless a record of a later version
-// says that it can be.
+// format is the format of the records. An unknown field may restrict the enrollment, so it is an
+// error, unless a record of a later version says that it can be ignored.
 func format() record.Format { return record.Format{Version: 1} }
 
 // Load reads the enrollment of that name. Errors: [ErrUnknown], [ErrInvalid],
@@ -89,7 +88,7 @@ func (s Store) decode(name string, b []byte) (Enrollment, error) {
 	return e, e.Validate()
 }
 
-// damaged says how a file of the store is mended that cannot be used.
+// damaged adds the way to fix a file of the store that cannot be used.
 func damaged(err error, name string) error {
 	if errors.Is(err, record.ErrNewer) {
 		return err // the error is whole, and its own hint says the next step
@@ -148,14 +147,13 @@ func (s Store) Servers() (servers map[string]string, spares map[string][]string,
 	return servers, spares, errors.Join(errs...)
 }
 
-// listed is what lists show of an enrollment.
 type listed struct {
 	Cluster struct{ Server string }
 	SpareOf string
 }
 
-// list reads the record of that name as far as lists show it. A record of version 1 begins with what they show, in the
-// same words: a parser would read all of it, twice, which is slow for hundreds of records.
+// list reads only what lists show. A record begins with that, in fixed words; a parser would read
+// the whole record twice, which is slow for hundreds of them.
 func list(name string, b []byte) (e listed, err error) {
 	head, rest, ok := bytes.Cut(b, []byte("\",\n  \"cluster\": {\n    \"server\": \""))
 	if ok && !bytes.Contains(rest, []byte(`"spareOf"`)) && string(head) == "{\n  \"name\": \""+name {
@@ -266,7 +264,7 @@ func (s Store) Version(e Enrollment, others ...Enrollment) string {
 // ListVersion changes whenever an enrollment is written, comes or goes.
 func (s Store) ListVersion() string { return string(stamp(nil, s.enrollments)) }
 
-// stamp appends what tells the file at path from another one of that name.
+// stamp appends an identity of the file at path that changes when it is replaced.
 func stamp(v []byte, path string) []byte {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -19,7 +19,6 @@ import (
 // ErrUnnamed says that nothing names an enrollment.
 var ErrUnnamed = errors.New("neither the arguments nor the cluster name an enrollment")
 
-// extension is what kubehsm writes into the cluster's exec extension.
 type extension struct {
 	Enrollment string `json:"enrollment"`
 	Server     string `json:"server"`
@@ -85,8 +84,8 @@ func Check(known enrollment.Enrollment, r execcredential.Request) error {
 	return nil
 }
 
-// toBridge tells whether server is the enrollment's address on this machine. The
-// port is not looked at: who else listens there has not the bridge's certificate.
+// toBridge reports whether server is the enrollment's address on this machine. Any port will do:
+// another listener there has not the bridge's certificate.
 func toBridge(server, name string) bool {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "https" || strings.TrimSuffix(u.Path, "/") != loopback.PathPrefix+name {

@@ -9,9 +9,8 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/strict"
 )
 
-// decode takes the request apart. encoding/json alone would take a field name in
-// any case and the last of two. sigs.k8s.io/json, which client-go uses, would not, but
-// package strict refuses more.
+// decode is stricter than encoding/json, which accepts a field's name in any case and the last of
+// two equal fields, and than sigs.k8s.io/json, which client-go uses.
 func decode(data []byte) (r Request, kind string, err error) {
 	var spec, described json.RawMessage
 	if err := object(data, map[string]any{"kind": &kind, "apiVersion": &r.APIVersion, "spec": &spec}); err != nil {
@@ -40,9 +39,8 @@ func decode(data []byte) (r Request, kind string, err error) {
 
 func null(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
 
-// object reads a JSON object's fields into what they are mapped to, skipping
-// others. A field that appears twice, known or not, is an error. Null, or
-// nothing at all, is an object without fields. The errors quote nothing.
+// object reads the mapped fields of a JSON object and ignores others. A field that appears twice is
+// an error; null, or nothing, is an object without fields. Errors quote nothing.
 func object(data []byte, into map[string]any) error {
 	if null(bytes.TrimSpace(data)) {
 		return nil

@@ -93,7 +93,7 @@ func (r Response) check() error {
 	return nil
 }
 
-// plain reports whether b needs nothing but line ends escaped in JSON.
+// plain reports whether only line ends in b need an escape in JSON.
 func plain(b []byte) bool {
 	for _, c := range b {
 		switch {

@@ -24,7 +24,7 @@ var ErrUntrusted = errors.New("the library is not trusted")
 
 // Modules decides on the PKCS#11 libraries that kubeconfigs name.
 type Modules struct {
-	// Known tells whether the system or the user's own configuration names the
+	// Known reports whether the system or the user's own configuration names the
 	// library, whose path is given without links; nil knows none.
 	Known func(path string) bool
 	// State is the folder where confirmations are remembered, by path and

@@ -19,7 +19,7 @@ type Request = wire.Request
 // ErrRequest says that a request could not be understood or is not allowed.
 var ErrRequest = wire.ErrRequest
 
-// Requested tells whether the program was started as an external signer. args
+// Requested reports whether the program was started as an external signer. args
 // are the arguments without the program's name, getenv is [os.Getenv].
 func Requested(args []string, getenv func(string) string) bool { return wire.Requested(args, getenv) }
 

@@ -66,7 +66,7 @@ func (d Dirs) Settled() Dirs {
 	return d
 }
 
-// note is the symbolic link to this host's Run, "" if the environment does not choose that.
+// note is the symbolic link to this host's Run, "" if the environment does not choose that folder.
 func (d Dirs) note() string {
 	host := host()
 	if d.Home != "" || host == "" {
@@ -75,7 +75,8 @@ func (d Dirs) note() string {
 	return filepath.Join(d.State, "hosts", host)
 }
 
-// settle makes the note, unless another process has. A note that leads nowhere is from a session that is over.
+// settle makes the note, unless another process has. A note to a missing folder is from a session
+// that is over.
 func (d Dirs) settle() error {
 	note := d.note()
 	if note == "" || d.Run == note {
@@ -101,8 +102,7 @@ func (d Dirs) settle() error {
 	return nil
 }
 
-// folder returns the variable's folder, or its default under the home folder. XDG's
-// specification says to ignore relative paths.
+// folder ignores a relative path, as the XDG base directory specification says.
 func folder(getenv func(string) string, name, fallback string) (string, error) {
 	if v := getenv(name); filepath.IsAbs(v) {
 		return filepath.Clean(v), nil

@@ -2,5 +2,5 @@
 
 package home
 
-// host is nothing here: the environment does not move the agent's folder.
+// host is "": the environment does not move the agent's folder here.
 func host() string { return "" }

@@ -4,6 +4,6 @@ package home
 
 import "io/fs"
 
-// checkOwner leaves it to the access control lists that the user's profile
-// folder hands down: there are no mode bits to read.
+// checkOwner relies on the access control lists that the user's profile folder hands down: there
+// are no mode bits.
 func checkOwner(string, fs.FileInfo) error { return nil }

@@ -11,7 +11,6 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
-// checkOwner refuses what is not ours or what others may write.
 func checkOwner(path string, info fs.FileInfo) error {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
 		return hint.Withf(fmt.Errorf("%s belongs to user id %d: %w", path, st.Uid, ErrUnsafe),

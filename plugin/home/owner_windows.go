@@ -10,7 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
-// crowds are the groups that other users of a machine are in.
+// crowds are the groups that other users of the machine are in.
 var crowds = []windows.WELL_KNOWN_SID_TYPE{
 	windows.WinWorldSid,
 	windows.WinAuthenticatedUserSid,
@@ -21,15 +21,13 @@ var crowds = []windows.WELL_KNOWN_SID_TYPE{
 	windows.WinAccountDomainUsersSid,
 }
 
-// changes are the rights to change a file or folder, or what is in it.
 const changes = windows.FILE_WRITE_DATA | windows.FILE_APPEND_DATA | windows.DELETE | windows.WRITE_DAC |
 	windows.WRITE_OWNER | windows.GENERIC_WRITE | windows.GENERIC_ALL | fileDeleteChild
 
 const fileDeleteChild = 0x40 // FILE_DELETE_CHILD
 
-// checkOwner refuses what is neither ours nor the system's, and what a group of other users
-// may change by the file's access control list. A user's own folders are fine as Windows makes
-// them; a folder in C:\ is not.
+// checkOwner refuses a folder of another user, and one that a group of other users may change.
+// Windows' own user folders pass; a folder in C:\ does not.
 func checkOwner(path string, info fs.FileInfo) error {
 	sd, err := windows.GetNamedSecurityInfo(path, windows.SE_FILE_OBJECT,
 		windows.OWNER_SECURITY_INFORMATION|windows.DACL_SECURITY_INFORMATION)
@@ -68,8 +66,7 @@ func checkOwner(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// crowdThatChanges is the first group of [crowds] that the list lets change something, "" if
-// it lets none.
+// crowdThatChanges is the first group of [crowds] that may change something, "" if none may.
 func crowdThatChanges(sd *windows.SECURITY_DESCRIPTOR) (string, error) {
 	list, _, err := sd.DACL()
 	if err != nil {
@@ -97,7 +94,7 @@ func crowdThatChanges(sd *windows.SECURITY_DESCRIPTOR) (string, error) {
 	return "", nil
 }
 
-// name is an account's, or its number where nobody knows it.
+// name is an account's name, or its number if it has none.
 func name(sid *windows.SID) string {
 	if sid == nil {
 		return "nobody"

@@ -13,14 +13,14 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/record"
 )
 
-// tempMark is in the names of what is not finished yet; digits follow.
+// tempMark is in the names of unfinished files, followed by digits.
 const tempMark = ".tmp-"
 
 // TempName is the pattern of a temporary file's or folder's name for
 // [os.CreateTemp] and [os.MkdirTemp], by which [Sweep] knows it.
 func TempName(name string) string { return "." + name + tempMark }
 
-// sweptAfter is the age from which something unfinished is nobody's any more.
+// sweptAfter is the age at which an unfinished file is certainly abandoned.
 const sweptAfter = time.Hour
 
 // Sweep removes what killed processes have left unfinished in the folder dir, one

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// openPlain opens the file at path itself, not what a link there leads to.
+// openPlain opens the file at path and follows no link.
 func openPlain(path string) (*os.File, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -28,8 +28,8 @@ func openPlain(path string) (*os.File, error) {
 	return f, nil
 }
 
-// checkOwn leaves it to the access control lists that the user's profile folder
-// hands down: there are no mode bits to read.
+// checkOwn relies on the access control lists that the user's profile folder hands down: there are
+// no mode bits.
 func checkOwn(path string, info fs.FileInfo) error { return regular(path, info) }
 
 func checkCredential(path string, info fs.FileInfo) error { return regular(path, info) }

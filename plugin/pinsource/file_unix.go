@@ -12,8 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
-// openPlain opens the file at path itself, not what a link there leads to, and
-// does not wait at a pipe.
+// openPlain opens the file at path, follows no link, and does not wait at a pipe.
 func openPlain(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if errors.Is(err, syscall.ELOOP) {
@@ -22,7 +21,7 @@ func openPlain(path string) (*os.File, error) {
 	return f, err
 }
 
-// checkOwn wants a file of ours that nobody else can read or write.
+// checkOwn accepts a file of ours that nobody else can read or write.
 func checkOwn(path string, info fs.FileInfo) error {
 	if err := regular(path, info); err != nil {
 		return err
@@ -36,8 +35,8 @@ func checkOwn(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// checkCredential also allows what systemd makes: a file of root's that an
-// access control list lets us read, which shows as the group's right.
+// checkCredential also accepts systemd's: a file of root's that an access control list lets us
+// read, which appears as the group's right.
 func checkCredential(path string, info fs.FileInfo) error {
 	if err := regular(path, info); err != nil {
 		return err

@@ -28,9 +28,8 @@ const (
 	lockRetry = 20 * time.Millisecond
 )
 
-// take waits until no other process waits for the token's verdict on what s
-// holds: with several at once a wrong PIN would cost each of them a try. The
-// lock dies with the process.
+// take waits until no other process waits for the token's answer to the PIN in s: several at once
+// would each lose a try to a wrong PIN. The lock ends with the process.
 func (p *Sources) take(ctx context.Context, s Source, q hsm.PINPrompt) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,8 +67,8 @@ func (p *Sources) take(ctx context.Context, s Source, q hsm.PINPrompt) error {
 	return nil
 }
 
-// waiting shows who has the lock, as far as its file tells. On one terminal nothing
-// is shown: the other may have something on it.
+// waiting shows who has the lock. On the same terminal it shows nothing: the other process may have
+// a prompt there.
 func (p *Sources) waiting(path string, q hsm.PINPrompt) (done func()) {
 	b, err := regularfile.Read(path, 1<<10)
 	var holder process.ID
@@ -102,8 +101,8 @@ type lock struct {
 	timer *time.Timer
 }
 
-// leave lets the next process have its turn. The file stays: removing it would
-// let two others lock two different files.
+// leave ends this process's turn. The file stays: if it were removed, two processes could lock two
+// different files.
 func (p *Sources) leave(s Source) error {
 	held, ok := p.locks[s]
 	if !ok {

@@ -12,17 +12,15 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
-// maxPIN bounds what is read, in bytes.
 const maxPIN = 1024
 
-// credentialsVar is where systemd puts a service's credentials (systemd.exec(5)).
+// credentialsVar names the folder of a service's credentials (systemd.exec(5)).
 const credentialsVar = "CREDENTIALS_DIRECTORY"
 
-// errNotPrivate says that others could read or change what is in a source.
+// errNotPrivate: others could read or change the source.
 var errNotPrivate = errors.New("not private")
 
-// open opens s for reading; identity tells its content from a later one, "" if
-// nothing does.
+// open also returns an identity that changes with the content, "" if there is none.
 func (s Source) open(getenv func(string) string) (f *os.File, identity string, err error) {
 	check := checkOwn
 	path := s.name
@@ -72,7 +70,6 @@ func (s Source) openDescriptor() (*os.File, string, error) {
 	return f, identify(info), nil
 }
 
-// read reads the PIN, the first line.
 func (s Source) read(getenv func(string) string) (pin *hsm.Secret, identity string, err error) {
 	f, identity, err := s.open(getenv)
 	if err == nil {
@@ -88,7 +85,7 @@ func (s Source) read(getenv func(string) string) (pin *hsm.Secret, identity stri
 	return pin, identity, nil
 }
 
-// identify tells a file's content from a later one, without looking at it.
+// identify returns an identity of a file's content without reading it.
 func identify(info fs.FileInfo) string {
 	return fmt.Sprintf("%d bytes of %d, %s", info.Size(), info.ModTime().UnixNano(), inode(info))
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/settings"
 )
 
-// kind is how a source is read.
 type kind string
 
 const (
@@ -107,8 +106,8 @@ func Entries(c settings.Config) ([]Entry, error) {
 	return all, nil
 }
 
-// newEntry wants the token's serial: a label is easily imitated, and the PIN
-// would go to the imitation.
+// newEntry requires the token's serial: a label is easily imitated, and the imitation would get the
+// PIN.
 func newEntry(from settings.PINSource) (e Entry, err error) {
 	if e.Source, err = Parse(from.Source); err != nil {
 		return e, err

@@ -109,7 +109,6 @@ func Lazy(made func() (p *Sources, next ask.Func, err error)) ask.Func {
 	}
 }
 
-// first answers from the source that q has, or asks next.
 func (p *Sources) first(ctx context.Context, next ask.Func, q ask.Question) (ask.Answer, error) {
 	if q.PIN == nil {
 		return next(ctx, q)
@@ -125,7 +124,7 @@ func (p *Sources) first(ctx context.Context, next ask.Func, q ask.Question) (ask
 	return instead(ctx, next, q, why)
 }
 
-// instead asks a person, and says why.
+// instead asks a person, and gives the reason.
 func instead(ctx context.Context, next ask.Func, q ask.Question, why error) (ask.Answer, error) {
 	if q.PIN.Again == "" {
 		prompt := *q.PIN
@@ -147,7 +146,6 @@ func instead(ctx context.Context, next ask.Func, q ask.Question, why error) (ask
 	return ask.Answer{}, hinting.With(fmt.Errorf("%w, and %s", hsm.ErrNoTerminal, why.Error()), hint)
 }
 
-// entry is the one for the PIN that q asks for.
 func (p *Sources) entry(q hsm.PINPrompt) (Entry, bool) {
 	if q.New || q.Typed || q.Kind != hsm.UserPIN && q.Kind != hsm.PIVPIN {
 		return Entry{}, false
@@ -160,7 +158,6 @@ func (p *Sources) entry(q hsm.PINPrompt) (Entry, bool) {
 	return Entry{}, false
 }
 
-// answer returns the PIN, or why not.
 func (p *Sources) answer(ctx context.Context, e Entry, q hsm.PINPrompt) (*hsm.Secret, error) {
 	s := e.Source
 	if err := p.verdict(s, q); err != nil {
@@ -183,8 +180,7 @@ func (p *Sources) answer(ctx context.Context, e Entry, q hsm.PINPrompt) (*hsm.Se
 	return pin, nil
 }
 
-// verdict is nil if a PIN from s may be tried. It learns what the token said of
-// the last one.
+// verdict is nil if the PIN in s may be tried. It records the token's answer to the last one.
 func (p *Sources) verdict(s Source, q hsm.PINPrompt) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -203,7 +199,7 @@ func (p *Sources) verdict(s Source, q hsm.PINPrompt) error {
 	return nil
 }
 
-// fresh reads s, unless the token has refused what is in it.
+// fresh reads s, unless the token has refused its content.
 func (p *Sources) fresh(s Source) (*hsm.Secret, string, error) {
 	pin, identity, err := p.read(s)
 	if err != nil {
@@ -220,7 +216,7 @@ func (p *Sources) fresh(s Source) (*hsm.Secret, string, error) {
 	return pin, identity, nil
 }
 
-// read reads s, a descriptor once for all.
+// read reads a descriptor only once.
 func (p *Sources) read(s Source) (*hsm.Secret, string, error) {
 	if k, ok := p.kept[s]; ok {
 		return k.pin.Clone(), k.identity, nil
@@ -232,7 +228,6 @@ func (p *Sources) read(s Source) (*hsm.Secret, string, error) {
 	return pin, identity, err
 }
 
-// refusedError is a refusal in the token's words.
 type refusedError struct{ words string }
 
 func (e *refusedError) Error() string { return e.words }
@@ -249,8 +244,7 @@ func (p *Sources) refusal(s Source, identity, words string) error {
 	return hinting.With(&refusedError{words}, hint)
 }
 
-// mark is the path of the file that says that what s held was refused. The
-// name is all there is to it.
+// mark is the path of the empty file which records that the content of s was refused.
 func (p *Sources) mark(s Source, identity string) string {
 	return p.marks(s) + short(identity)
 }
@@ -276,8 +270,7 @@ func (p *Sources) wasRefused(s Source, identity string) (bool, error) {
 	return err == nil, err
 }
 
-// remember keeps in mind that what s held was refused, in place of what it held
-// before.
+// remember records that the content of s was refused, in place of earlier content.
 func (p *Sources) remember(s Source, identity string) error {
 	mark := p.mark(s, identity)
 	p.refused[mark] = true

@@ -70,7 +70,7 @@ func NewTerminal(o TerminalOptions) *Terminal {
 	return t
 }
 
-// Reach tells whether a person at the terminal could be asked now; errors wrap
+// Reach reports whether a person at the terminal could be asked now; errors wrap
 // [hsm.ErrNoTerminal].
 func (t *Terminal) Reach() error {
 	c, err := openConsole()

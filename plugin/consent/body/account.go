@@ -44,10 +44,9 @@ func Account(r consent.Request, h http.Header, data []byte) []string {
 	return lines
 }
 
-// object is a JSON object.
 type object = map[string]any
 
-// teller collects lines: what it is, then those that a person must not miss.
+// teller collects lines: the object first, then those that a person must not miss.
 type teller struct {
 	r                 consent.Request
 	head, loud, lines []string
@@ -106,8 +105,8 @@ func (t *teller) account(h http.Header, data []byte) error {
 	return nil
 }
 
-// get is a field. A spelling of it in other letters, which API servers do not read and others
-// may, makes the body one that could be read in two ways.
+// get returns a field. A field whose name differs only in case makes the body ambiguous: API
+// servers ignore it, other servers may not.
 func (t *teller) get(o object, name string) any {
 	for k := range o {
 		if k != name && len(k) < 64 && strings.EqualFold(k, name) {
@@ -121,7 +120,7 @@ func (t *teller) str(o object, name string) string { s, _ := t.get(o, name).(str
 
 func (t *teller) yes(o object, name string) bool { b, _ := t.get(o, name).(bool); return b }
 
-// obj is a field that is an object, or what a path of fields leads to; nil if there is none.
+// obj returns the object at a path of fields, nil if there is none.
 func (t *teller) obj(o object, path ...string) object {
 	for _, name := range path {
 		o, _ = t.get(o, name).(object)
@@ -129,7 +128,7 @@ func (t *teller) obj(o object, path ...string) object {
 	return o
 }
 
-// list is a field that is a list of objects; what is no object is left out.
+// list returns the objects of a list.
 func (t *teller) list(o object, name string) []object {
 	all, _ := t.get(o, name).([]any)
 	var objects []object
@@ -141,7 +140,6 @@ func (t *teller) list(o object, name string) []object {
 	return objects
 }
 
-// words is a field that is a list of strings.
 func (t *teller) words(o object, name string) []string {
 	all, _ := t.get(o, name).([]any)
 	var words []string
@@ -165,14 +163,13 @@ func names(all []string) string {
 	return strings.Join(shown, ", ")
 }
 
-// maxName bounds a name in a list of several, in columns.
 const maxName = 60
 
 func name(s string) string {
 	return shorten(consent.Name(s), maxName)
 }
 
-// shorten leaves out the middle of a line, and says so: what is odd is told of at its end.
+// shorten leaves out the middle of a line: oddities are noted at its end.
 func shorten(line string, most int) string {
 	const cut = "[...]"
 	if len(line) <= most {
@@ -181,7 +178,6 @@ func shorten(line string, most int) string {
 	return line[:most/2] + cut + line[len(line)-(most-most/2-len(cut)):]
 }
 
-// keys are the names of an object's fields, in order.
 func keys(o object) []string {
 	all := make([]string, 0, len(o))
 	for k := range o {
@@ -191,7 +187,6 @@ func keys(o object) []string {
 	return all
 }
 
-// number words a number or a string in a place where a number is expected.
 func number(v any) string {
 	switch v := v.(type) {
 	case int64, float64:
@@ -202,8 +197,8 @@ func number(v any) string {
 	return "unknown"
 }
 
-// identity says what object it is, and loudly if that is not the one that the URL names: an
-// API server refuses such a request, another server may not.
+// identity names the object, with a warning if the URL names another one: an API server refuses
+// such a request, another server may not.
 func (t *teller) identity(o object) {
 	meta := t.obj(o, "metadata")
 	kind, apiVersion, called := t.str(o, "kind"), t.str(o, "apiVersion"), t.str(meta, "name")
@@ -239,7 +234,6 @@ func (t *teller) identity(o object) {
 	}
 }
 
-// deletion tells of a DeleteOptions.
 func (t *teller) deletion(o object) {
 	switch p := t.str(o, "propagationPolicy"); {
 	case p == "Orphan", t.yes(o, "orphanDependents"):

@@ -9,7 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/consent"
 )
 
-// changes names the fields that an object or a patch sets, and those that it removes.
+// changes names the fields that an object or patch sets and removes.
 func (t *teller) changes(o object) {
 	var sets, removes []string
 	var walk func(o object, path string, depth int)
@@ -53,7 +53,7 @@ func (t *teller) changes(o object) {
 	}
 }
 
-// jsonPatch tells of the operations of RFC 6902.
+// jsonPatch describes the operations of RFC 6902.
 func (t *teller) jsonPatch(v any) error {
 	all, ok := v.([]any)
 	if !ok {
@@ -69,7 +69,7 @@ func (t *teller) jsonPatch(v any) error {
 		if from := t.str(op, "from"); from != "" {
 			words += " from " + consent.Quote(from)
 		}
-		at, loud, v := len(t.lines), len(t.loud), told(t.r, path, t.get(op, "value"))
+		at, loud, v := len(t.lines), len(t.loud), visible(t.r, path, t.get(op, "value"))
 		t.say("%s", words)
 		if whole := put(path, t.get(op, "value")); whole != nil {
 			t.what(whole)
@@ -84,12 +84,13 @@ func (t *teller) jsonPatch(v any) error {
 	return nil
 }
 
-// telling are the fields whose values are no secrets and say what is run, bound or exposed.
+// telling are the fields that show the programs, bindings and exposed services of an object, and
+// hold no secrets.
 var telling = []string{"image", "replicas", "type", "serviceAccountName", "hostNetwork", "hostPID", "hostIPC",
 	"privileged", "suspend", "unschedulable", "paused", "externalName"}
 
-// told is the value of a JSON patch at path, where it may be shown.
-func told(r consent.Request, path string, v any) string {
+// visible is the value of a JSON patch at path, if it may be shown.
+func visible(r consent.Request, path string, v any) string {
 	last := path[strings.LastIndexByte(path, '/')+1:]
 	if r.Resource == "secrets" || r.Resource == "configmaps" {
 		return ""
@@ -110,10 +111,9 @@ func told(r consent.Request, path string, v any) string {
 	return ""
 }
 
-// maxDepth bounds the depth of a path.
 const maxDepth = 32
 
-// freeKeys are fields with keys of any name, a number or "-" too.
+// freeKeys are fields with arbitrary keys, also a number or "-".
 var freeKeys = []string{"data", "stringData", "binaryData", "labels", "annotations"}
 
 // put is an object that has v at path (RFC 6901), or nil.

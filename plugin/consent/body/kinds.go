@@ -9,8 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/consent"
 )
 
-// what tells of an object, or of a part of one that a patch sets, by the resource that the
-// request is for.
+// what describes an object, or the part of one that a patch sets, by the request's resource.
 func (t *teller) what(o object) {
 	resource := t.r.Resource
 	if t.r.Subresource != "" {
@@ -88,7 +87,7 @@ func (t *teller) what(o object) {
 	}
 }
 
-// data tells of keys, and never of values.
+// data names keys, never values.
 func (t *teller) data(o object, fields ...string) {
 	for _, f := range fields {
 		if d := t.obj(o, f); len(d) > 0 {
@@ -123,7 +122,7 @@ func (t *teller) binding(o object) {
 	}
 }
 
-// escalating are the verbs by which a role can become a greater one.
+// escalating are the verbs with which a role can grant more than it has.
 var escalating = []string{"escalate", "bind", "impersonate"}
 
 func (t *teller) role(o object) {
@@ -190,7 +189,7 @@ func more(n int) string {
 	return ""
 }
 
-// hosts tells of what an Ingress, or a route or a Gateway of the Gateway API, exposes.
+// hosts names the hosts of an Ingress, of a route, or of a Gateway of the Gateway API.
 func (t *teller) hosts(spec object) {
 	hosts := t.words(spec, "hostnames")
 	named := func(o object, field string) string {
@@ -218,8 +217,8 @@ func (t *teller) hosts(spec object) {
 	}
 }
 
-// target tells of where the API server sends what it is asked. Of a URL the host is told: the
-// rest may carry a secret.
+// target names where the API server forwards requests. Of a URL only the host is shown: the rest
+// may hold a secret.
 func (t *teller) target(what string, c object) {
 	if s := t.obj(c, "service"); s != nil {
 		t.warn("%s: service %s of namespace %s", what, consent.Quote(t.str(s, "name")), name(t.str(s, "namespace")))

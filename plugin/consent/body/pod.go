@@ -8,7 +8,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/consent"
 )
 
-// pod tells of a Pod's spec, or of a part of one; of anything else it tells nothing.
+// pod describes a Pod's spec, or a part of one.
 func (t *teller) pod(spec object) {
 	if spec == nil {
 		return

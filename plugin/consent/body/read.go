@@ -21,7 +21,7 @@ import (
 // (MaxRequestBodyBytes of k8s.io/apiserver/pkg/server.NewConfig).
 const Limit = 3 << 20
 
-// maxParts bounds the values of a body that is read: each takes memory.
+// maxParts bounds the values of a body: each takes memory.
 const maxParts = 200_000
 
 // The media types that are read.
@@ -34,18 +34,17 @@ const (
 	typeApply          = "application/apply-patch+yaml"
 )
 
-// typeProtobuf is how controllers and parts of kubectl send objects. It is not read.
+// typeProtobuf is sent by controllers and parts of kubectl. It is not read.
 const typeProtobuf = "application/vnd.kubernetes.protobuf"
 
-// errUnread says why a body is not read. Its text is shown.
+// errUnread is the reason why a body is not read. It is shown.
 type errUnread string
 
 func (e errUnread) Error() string { return string(e) }
 
-// mediaType is how the API server takes the body: for a patch by the header up to a
-// semicolon (PatchResource of k8s.io/apiserver/pkg/endpoints/handlers), else as
-// NegotiateInputSerializer does. It does not decode what Content-Encoding names; what stands
-// before it may.
+// mediaType is the type by which the API server reads the body: for a patch the header up to a
+// semicolon (PatchResource of k8s.io/apiserver/pkg/endpoints/handlers), else
+// NegotiateInputSerializer's. The API server ignores Content-Encoding; a proxy may not.
 func mediaType(h http.Header, patch bool) (string, error) {
 	if h["Content-Encoding"] != nil {
 		return "", errUnread("it names a Content-Encoding")
@@ -84,7 +83,6 @@ func unknownType(t string) error {
 	return errUnread("it is of type " + consent.Name(t))
 }
 
-// decode reads a body into maps, lists and scalars.
 func decode(media string, data []byte) (any, error) {
 	parts := bytes.Count(data, []byte(",")) + bytes.Count(data, []byte("[")) + bytes.Count(data, []byte("{"))
 	isYAML := media == typeYAML || media == typeApply
@@ -125,8 +123,8 @@ func decodeJSON(data []byte) (v any, err error) {
 	return v, nil
 }
 
-// plainYAML wants one document without anchors, aliases, merges and tags, which small text
-// makes large, or which readers take in several ways. It counts the fields.
+// plainYAML accepts one document without anchors, aliases, merges and tags, which let a small text
+// grow or be read in several ways. It counts the fields.
 func plainYAML(data []byte) (keys int, err error) {
 	dec := yaml3.NewDecoder(bytes.NewReader(data))
 	var doc, more yaml3.Node

@@ -17,7 +17,7 @@ func EnvVars() []string { return []string{EnvVar, "EXTERNAL_SIGNER_PKCS11_PLUGIN
 // argument.
 var ErrNoRequest = errors.New("no external signer request")
 
-// Requested tells whether the program was started as an external signer: with
+// Requested reports whether the program was started as an external signer: with
 // the request in its environment and no arguments (args is without the
 // program's name), or with the request as its one argument. getenv is
 // [os.Getenv] outside tests.
