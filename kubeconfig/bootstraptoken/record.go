@@ -139,15 +139,6 @@ func ExpiresIn(now time.Time, ttl time.Duration) (time.Time, error) {
 // Expired reports whether the cluster accepts the token no more at now.
 func (r Record) Expired(now time.Time) bool { return !r.Expires.IsZero() && !now.Before(r.Expires) }
 
-// Remaining is the time left at now, 0 when expired; never is true for a token
-// that does not expire.
-func (r Record) Remaining(now time.Time) (left time.Duration, never bool) {
-	if r.Expires.IsZero() {
-		return 0, true
-	}
-	return max(0, r.Expires.Sub(now)), false
-}
-
 // Signs reports whether cluster-info is signed with the token.
 func (r Record) Signs() bool { return slices.Contains(r.Usages, Signing) }
 
@@ -161,14 +152,6 @@ func (r Record) Refused() error {
 		return nil
 	}
 	return validGroups(r.Groups)
-}
-
-// AllGroups are the groups of a request that carries the token, sorted, besides
-// system:authenticated.
-func (r Record) AllGroups() []string {
-	all := append([]string{Group}, r.Groups...)
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 // same reports whether o is this token with these terms.

@@ -14,26 +14,21 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // enrolledWith puts an enrollment with the slot's key into the store.
 func (b *bench) enrolledWith(name string, slot hsm.Slot) {
 	b.t.Helper()
 	hash, err := hsm.Fingerprint(slot.Key.Public)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 	dirs, err := home.FromEnv(func(k string) string { return b.env[k] })
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 	err = enrollment.NewStore(dirs).Save(enrollment.Enrollment{
 		Name: name, Cluster: cluster.Cluster{Server: "https://cluster.example"}, Key: slot.URI, KeyHash: hash,
 		User: "jane", Created: time.Now().UTC(),
 	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 }
 
 func TestTokenInfo(t *testing.T) {
@@ -203,9 +198,7 @@ func TestAttestationVerify(t *testing.T) {
 	one, two := filepath.Join(b.home, "1.pem"), filepath.Join(b.home, "2.pem")
 	mixed := filepath.Join(b.home, "mixed.pem") // two devices' certificates
 	for name, text := range map[string]string{one: first, two: second, mixed: second + second} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	if out := b.ok("attestation", "verify", two, one, "--for", one); !strings.Contains(out, "and is for this very key") {
 		t.Errorf("%s", out)

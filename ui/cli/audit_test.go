@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // auditLog opens the bench's audit log and writes two records, an hour apart.
@@ -21,13 +22,9 @@ func (b *bench) auditLog() *audit.Log {
 	if err == nil {
 		err = dirs.Prepare()
 	}
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 	l, err := audit.Open(audit.Path(dirs))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 	b.t.Cleanup(func() { _ = l.Close() })
 	for _, r := range []audit.Record{
 		{Time: time.Now().Add(-2 * time.Hour), Event: audit.Denial, Reason: "unknown-session", Code: 401, Count: 12},
@@ -35,9 +32,7 @@ func (b *bench) auditLog() *audit.Log {
 			Client: &audit.Process{PID: 42, Command: "kube\x1b[31mctl"},
 			Token:  hsm.URI{Scheme: hsm.SchemePKCS11, Token: "trial"}},
 	} {
-		if err := l.Write(r); err != nil {
-			b.t.Fatal(err)
-		}
+		must.OK(b.t, l.Write(r))
 	}
 	return l
 }
@@ -90,17 +85,13 @@ func TestAuditFollow(t *testing.T) {
 		if !lines.Scan() {
 			t.Fatal("no more lines:", lines.Err())
 		}
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal(lines.Bytes(), &r))
 		return r
 	}
 	if a, s := next(), next(); a.Event != audit.Denial || s.Event != audit.Signature {
 		t.Fatalf("%+v %+v", a, s)
 	}
-	if err := l.Write(audit.Record{Event: audit.Lock}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.Write(audit.Record{Event: audit.Lock}))
 	if r := next(); r.Event != audit.Lock {
 		t.Fatalf("%+v", r)
 	}

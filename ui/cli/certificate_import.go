@@ -34,7 +34,7 @@ and stores the certificate with its key on the token.`,
 		return a.emit(o, d, func(w *words) { w.facts(present.CertificateFacts(cert.Leaf, time.Now())) })
 	})
 	c.Flags().StringVar(&name, "enrollment", "", "unfinished `enrollment` that the certificate is for (required)")
-	must(c.MarkFlagRequired("enrollment"))
+	ensure(c.MarkFlagRequired("enrollment"))
 	o = output(c)
 	return c
 }

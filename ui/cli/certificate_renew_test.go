@@ -9,6 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/prompt"
 )
 
@@ -18,20 +19,12 @@ func TestRenewAsks(t *testing.T) {
 	slot, file := b.keyWithCertificate()
 	e := b.enrolled("prod-hsm", "https://api.example:6443", slot)
 	pem, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	cert, err := csr.ParseCertificate(pem)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	dirs, err := home.FromEnv(func(k string) string { return b.env[k] })
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := enrollment.NewStore(dirs).SaveCertificate(e, []*x509.Certificate{cert.Leaf}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, enrollment.NewStore(dirs).SaveCertificate(e, []*x509.Certificate{cert.Leaf}))
 	b.ask = prompt.None()
 	b.fails(5, "with --yes", "certificate", "renew", "prod-hsm")
 	script := hsmtest.NewScript(t, hsmtest.No())

@@ -17,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // keyWithCertificate generates a key on the token and issues a certificate for it.
@@ -24,30 +25,20 @@ func (b *bench) keyWithCertificate() (hsm.Slot, string) {
 	b.t.Helper()
 	b.ask = hsmtest.Typing(b.t, testPIN)
 	token, err := b.fake.Open(b.t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11, Token: "trial"})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 	slot, err := token.Generate(b.t.Context(), hsm.GenerateOptions{Label: "prod"}, b.ask)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 	ca, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 	issuer := &x509.Certificate{Subject: pkix.Name{CommonName: "test CA"}}
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
 		SerialNumber: big.NewInt(0xabc), Subject: pkix.Name{CommonName: "jane", Organization: []string{"dev\x1b[2J"}},
 		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}, issuer, slot.Key.Public, ca)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 	path := filepath.Join(b.home, "jane.pem")
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
 	return slot, path
 }
 
@@ -55,16 +46,12 @@ func (b *bench) keyWithCertificate() (hsm.Slot, string) {
 func (b *bench) store(slot hsm.Slot, file string) {
 	b.t.Helper()
 	cert, err := csr.ParseCertificate([]byte(b.read(file)))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 	token, err := b.fake.Open(b.t.Context(), slot.URI)
 	if err == nil {
 		err = token.StoreCertificate(b.t.Context(), slot.URI, cert.Leaf, b.ask)
 	}
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 }
 
 func TestCertificateShow(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/prompt"
 )
@@ -37,9 +38,7 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	home := t.TempDir()
-	if err := os.Chmod(home, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chmod(home, 0o700))
 	b := &bench{
 		t: t, home: home, fake: hsmtest.NewFake(hsm.SchemePKCS11), ask: prompt.None(), name: "kubehsm",
 		env: map[string]string{"KUBEHSM_HOME": home, "HOME": home},
@@ -284,9 +283,7 @@ func TestVersion(t *testing.T) {
 func TestYAMLAndJSONSayTheSame(t *testing.T) {
 	b := newBench(t)
 	var fromYAML map[string]any
-	if err := yaml.Unmarshal([]byte(b.ok("token", "list", "-o", "yaml")), &fromYAML); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, yaml.Unmarshal([]byte(b.ok("token", "list", "-o", "yaml")), &fromYAML))
 	if fromJSON := document(t, b.ok("token", "list", "-o", "json")); fmt.Sprint(fromJSON) != fmt.Sprint(fromYAML) {
 		t.Errorf("JSON %v\nYAML %v", fromJSON, fromYAML)
 	}

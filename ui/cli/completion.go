@@ -36,7 +36,7 @@ func (a *app) complete(root *cobra.Command) {
 		for _, flags := range []*pflag.FlagSet{c.Flags(), c.PersistentFlags()} {
 			flags.VisitAll(func(f *pflag.Flag) {
 				if list, files := a.flagValues(f); !files {
-					must(c.RegisterFlagCompletionFunc(f.Name, offer(list, isList(f))))
+					ensure(c.RegisterFlagCompletionFunc(f.Name, offer(list, isList(f))))
 				}
 			})
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // completes returns what is offered for the last of the words.
@@ -146,9 +147,7 @@ func TestCompletionIsQuiet(t *testing.T) {
 	b.fake.Add(hsmtest.FakeOptions{Label: "locked", PINNotSet: true})
 	b.fake.SetProblems(hsm.Problem{Source: "vendor.so", Err: hsm.ErrModule})
 	for _, broken := range []string{"kubeconfig", "config.yaml"} {
-		if err := os.WriteFile(filepath.Join(b.home, broken), []byte("{"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(b.home, broken), []byte("{"), 0o600))
 	}
 	for _, line := range []string{"token info --token ", "enroll --context ", "unlock ", "key list --token ",
 		"key show --key "} {

@@ -19,6 +19,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/prompt"
 )
 
@@ -81,28 +82,18 @@ func TestAuditVerifies(t *testing.T) {
 	der, err3 := x509.CreateCertificate(rand.Reader, tmpl, tmpl, key.Public(), key)
 	cert, err4 := x509.ParseCertificate(der)
 	dirs, err5 := home.FromEnv(func(k string) string { return b.env[k] })
-	if err := errors.Join(err1, err2, err3, err4, err5, dirs.Prepare()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err1, err2, err3, err4, err5, dirs.Prepare()))
 	e := enrollment.Enrollment{Name: "prod", Key: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "t"}, KeyHash: hash,
 		Cluster: cluster.Cluster{Server: "https://a:1"}}
 	store := enrollment.NewStore(dirs)
-	if err := errors.Join(store.Save(e), store.SaveCertificate(e, []*x509.Certificate{cert})); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(store.Save(e), store.SaveCertificate(e, []*x509.Certificate{cert})))
 	r := consent.Parse("DELETE", "/api/v1/nodes/n", nil, false)
 	text, err := consent.Statement{Time: time.Now(), Enrollment: "prod", Request: r}.Text()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	signature, err := consent.Sign(key, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	l, err := audit.Open(audit.Path(dirs))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer l.Close() // written lines are whole
 	good := audit.Record{Event: audit.Consent, Outcome: audit.Granted, Reason: "touch", Enrollment: "prod", Key: hash,
 		Request: r.String(), Statement: text, Signature: signature}
@@ -113,9 +104,7 @@ func TestAuditVerifies(t *testing.T) {
 	unknown.Enrollment = "gone"
 	unknown.Statement = strings.Replace(text, `"prod"`, `"gone"`, 1)
 	for _, r := range []audit.Record{good, other, changed, unknown} {
-		if err := l.Write(r); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, l.Write(r))
 	}
 	lines := strings.Split(strings.TrimSpace(b.ok("audit")), "\n")[1:]
 	for i, want := range []string{`delete nodes "n", touch, signed`, "WRONG SIGNATURE", "WRONG SIGNATURE",
@@ -151,18 +140,14 @@ func TestConsentTakesThePIN(t *testing.T) {
 	holds("writes")
 
 	dirs, err := home.FromEnv(func(k string) string { return b.env[k] })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	store := enrollment.NewStore(dirs)
 	e, err := store.Load("prod-hsm")
 	if err == nil {
 		e.Policy = consent.Session // somebody edits the file
 		err = store.Save(e)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if out := b.ok("consent", "show"); !strings.Contains(out, "it differs in: Policy: it is not served.") ||
 		!strings.Contains(out, "To sign it with this policy: `kubehsm consent set prod-hsm --policy session`") {
 		t.Errorf("%q", out)
@@ -170,18 +155,12 @@ func TestConsentTakesThePIN(t *testing.T) {
 	// Another token's PIN does not do.
 	other := b.fake.Add(hsmtest.FakeOptions{Label: "other", PIN: "111111"})
 	tok, err := b.fake.Open(t.Context(), other.Info().URI())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	foreign, err := tok.Generate(t.Context(), hsm.GenerateOptions{Label: "prod"}, hsmtest.Typing(t, "111111"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	stolen := b.enrolled("stolen", "https://api.example:6443", slot)
 	stolen.Key, stolen.Policy = foreign.URI, consent.Writes
-	if err := store.Save(stolen); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Save(stolen))
 	b.ask = hsmtest.NewScript(t)
 	b.fails(1, hsm.ErrKeyMismatch.Error(), "consent", "set", "stolen", "--policy", "session", "--yes")
 }

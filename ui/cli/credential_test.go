@@ -9,15 +9,14 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // enrolled puts an enrollment into the store, for the key of slot s if it has one.
 func (b *bench) enrolled(name, server string, s hsm.Slot) enrollment.Enrollment {
 	b.t.Helper()
 	dirs, err := home.FromEnv(func(k string) string { return b.env[k] })
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 	e := enrollment.Enrollment{
 		Name: name, Cluster: cluster.Cluster{Server: server}, Key: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "trial",
 			Object: "prod"},
@@ -29,17 +28,13 @@ func (b *bench) enrolled(name, server string, s hsm.Slot) enrollment.Enrollment 
 			b.t.Fatal(err)
 		}
 	}
-	if err := dirs.Prepare(); err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, dirs.Prepare())
 	if key := b.fake.Key(e.KeyHash); key != nil {
 		if e, err = e.SignedBy(key, e.Created.Add(-time.Hour)); err != nil {
 			b.t.Fatal(err)
 		}
 	}
-	if err := enrollment.NewStore(dirs).Save(e); err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, enrollment.NewStore(dirs).Save(e))
 	return e
 }
 

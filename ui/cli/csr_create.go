@@ -98,7 +98,7 @@ kubehsm csr create --context prod --key 'piv:serial=1234567;slot=9a' --user '{lo
 		"to be refused")
 	r.bind(c.Flags(), enrolling.OfRequest)
 	r.acceptRisk(c.Flags(), "accept a `risk`: forecast files a request that is certain to be refused")
-	must(c.MarkFlagRequired("key"))
+	ensure(c.MarkFlagRequired("key"))
 	o = output(c)
 	return c
 }
@@ -127,8 +127,8 @@ func requestWords(w *words, v request.View, sections []present.Section) {
 	}
 }
 
-// must is for set-up that only a programming mistake can fail.
-func must(err error) {
+// ensure is for set-up that only a programming mistake can fail.
+func ensure(err error) {
 	if err != nil {
 		panic(err)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
@@ -98,17 +99,11 @@ func (b *bench) cluster() *apiServer {
 	b.t.Helper()
 	slot, _ := b.keyWithCertificate()
 	token, err := b.fake.Open(b.t.Context(), slot.URI)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 	signer, err := token.Signer(b.t.Context(), slot.URI, nil, b.ask)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 	request, err := csr.NewRequest(signer, csr.Subject{User: "jane", Groups: []string{"dev"}}, csr.RequestOptions{})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 	s := &apiServer{objects: map[string]*certificatesv1.CertificateSigningRequest{"jane-1": {
 		TypeMeta: metav1.TypeMeta{APIVersion: "certificates.k8s.io/v1", Kind: "CertificateSigningRequest"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -130,9 +125,7 @@ users: [{name: u, user: {token: geheim}}]
 contexts: [{name: c, context: {cluster: c, user: u}}]
 current-context: c
 `, server.URL, base64.StdEncoding.EncodeToString(ca))
-	if err := os.WriteFile(filepath.Join(b.home, "kubeconfig"), []byte(config), 0o600); err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, os.WriteFile(filepath.Join(b.home, "kubeconfig"), []byte(config), 0o600))
 	return s
 }
 
@@ -287,9 +280,7 @@ func TestCSRListFormats(t *testing.T) {
 		fromJSON := document(t, b.ok(line...))["requests"].([]any)
 		line[3] = "yaml"
 		var fromYAML struct{ Requests []any }
-		if err := yaml.Unmarshal([]byte(b.ok(line...)), &fromYAML); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, yaml.Unmarshal([]byte(b.ok(line...)), &fromYAML))
 		if len(fromJSON) != want || len(fromYAML.Requests) != want {
 			t.Errorf("%q: %d and %d requests, want %d", args, len(fromJSON), len(fromYAML.Requests), want)
 		}
@@ -313,9 +304,7 @@ func TestApproveProvenStopped(t *testing.T) {
 	maker := flowtest.NewMaker(t)
 	root := filepath.Join(b.home, "maker.pem")
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: maker.Root.Raw})
-	if err := os.WriteFile(root, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(root, text, 0o600))
 	for i, user := range []string{"amy", "jane", "joe"} {
 		serial := byte(i + 1)
 		server.Put("/apis/kubehsm.github.io/v1alpha1/namespaces/"+clusterapi.Namespace+"/hardwaretokens", flowtest.Object{
@@ -325,9 +314,7 @@ func TestApproveProvenStopped(t *testing.T) {
 		key := maker.NewKey()
 		pkcs10, err := csr.NewRequest(key, csr.Subject{User: user},
 			csr.RequestOptions{ExtraExtensions: attest.Extensions(maker.Attest(key, serial))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		server.File(user+"-1", user, user, nil, func(r *certificatesv1.CertificateSigningRequest) { r.Spec.Request = pkcs10 })
 	}
 	ctx, stop := context.WithCancel(t.Context())

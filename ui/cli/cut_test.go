@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
@@ -18,9 +19,7 @@ func TestAnswerBreaksOff(t *testing.T) {
 	server.Put(flowtest.Requests, flowtest.Object{"metadata": flowtest.Object{"name": "jane-1"}})
 	server.Fail(flowtest.Cut, "get certificatesigningrequests")
 	past, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer past.Close()
 	stderr := os.Stderr
 	os.Stderr = past

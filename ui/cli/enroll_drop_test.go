@@ -6,6 +6,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/prompt"
@@ -15,16 +16,10 @@ import (
 func TestEnrollDrop(t *testing.T) {
 	b := newBench(t)
 	dirs, err := home.FromEnv(func(k string) string { return b.env[k] })
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := dirs.Prepare(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, dirs.Prepare())
 	e := &env.Env{Dirs: dirs}
-	if err := home.MakeDir(e.ProgressDir()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, home.MakeDir(e.ProgressDir()))
 	s := enrolling.NewStore(e)
 	token := hsm.URI{Scheme: hsm.SchemePIV, Serial: "7"}
 	done := &enrolling.Progress{Options: enrolling.Options{Name: "done", Token: token}}
@@ -32,9 +27,7 @@ func TestEnrollDrop(t *testing.T) {
 		done.Mark(step)
 	}
 	for _, j := range []*enrolling.Progress{done, {Options: enrolling.Options{Name: "begun", Token: token}}} {
-		if err := s.Save(j); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Save(j))
 	}
 	b.fails(2, "--name", "enroll", "--drop")
 	b.fails(1, "was begun here", "enroll", "--drop", "--name", "none")

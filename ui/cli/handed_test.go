@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui"
 )
 
@@ -13,9 +14,7 @@ import (
 func TestHandedIsBounded(t *testing.T) {
 	b := newBench(t)
 	large := filepath.Join(b.home, "large")
-	if err := os.WriteFile(large, make([]byte, maxHanded+2), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(large, make([]byte, maxHanded+2), 0o600))
 	for _, path := range []string{"/dev/zero", large, filepath.Join(b.home, "missing")} {
 		code, _, stderr := b.run("join", "--ticket", path)
 		if code != ui.ExitUsage || !strings.Contains(stderr, "neither a ticket nor a file with one") ||

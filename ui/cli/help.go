@@ -48,7 +48,7 @@ const (
 // annotate gives flags an annotation.
 func annotate(flags *pflag.FlagSet, key string, values []string, names ...string) {
 	for _, name := range names {
-		must(flags.SetAnnotation(name, key, values))
+		ensure(flags.SetAnnotation(name, key, values))
 	}
 }
 

@@ -112,7 +112,7 @@ kubehsm helpdesk ticket --for jane --name prod --spare -o file --file jane.png`,
 		"`file` for -o file; the ticket for a spare token goes to one with -spare in its name")
 	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask, even if the ticket cannot work yet")
 	flags.BoolVar(&f.inverse, "light", false, "draw the QR code for a light terminal")
-	must(c.MarkFlagRequired("for"))
+	ensure(c.MarkFlagRequired("for"))
 	once(flags, "for")
 	o = output(c, "text", "file", "qr")
 	return c

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui"
 )
 
@@ -14,9 +15,7 @@ func TestTicketFile(t *testing.T) {
 	b := newBench(t)
 	b.cluster() // knows no secrets: to get there fails otherwise
 	there := filepath.Join(b.home, "there-spare.png")
-	if err := os.WriteFile(there, []byte("keep"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(there, []byte("keep"), 0o600))
 	ticket := []string{"helpdesk", "ticket", "--for", "jane", "--spare", "-o", "file", "--file"}
 	b.fails(ui.ExitUsage, "exists already", append(ticket, filepath.Join(b.home, "there.png"))...)
 	b.fails(1, "no such file", append(ticket, filepath.Join(b.home, "no", "there.png"))...)

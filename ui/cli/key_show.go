@@ -14,7 +14,7 @@ import (
 
 func keyFlag(c *cobra.Command, key *string) {
 	c.Flags().StringVar(key, "key", "", "`URI` of the key, see \"kubehsm key list\"")
-	must(c.MarkFlagRequired("key"))
+	ensure(c.MarkFlagRequired("key"))
 }
 
 func (a *app) keyShow() *cobra.Command {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 const sourceKubeconfig = `# mine
@@ -29,18 +30,14 @@ current-context: prod
 func (b *bench) kubeconfig() string {
 	b.t.Helper()
 	path := filepath.Join(b.home, "kubeconfig")
-	if err := os.WriteFile(path, []byte(sourceKubeconfig), 0o600); err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, os.WriteFile(path, []byte(sourceKubeconfig), 0o600))
 	return path
 }
 
 func (b *bench) read(path string) string {
 	b.t.Helper()
 	c, err := os.ReadFile(path)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 	return string(c)
 }
 

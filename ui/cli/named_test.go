@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // named finds commands as hints, questions and documents name them: "kubehsm
@@ -53,9 +55,7 @@ func TestNamedCommandsExist(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if found < 100 {
 		t.Errorf("only %d commands found: is the pattern still right?", found)
 	}

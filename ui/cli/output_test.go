@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // TestDocumentsHideNothing: a name that would turn the terminal around is
@@ -15,13 +17,9 @@ func TestDocumentsHideNothing(t *testing.T) {
 		"esc\x1b[2J\u009b", "del\x7f"} {
 		in := map[string]string{"name": name}
 		asJSON, err := jsonOf(in, utf16Escape)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		asYAML, err := yamlOf(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for form, b := range map[string][]byte{"json": asJSON, "yaml": asYAML} {
 			if i := strings.IndexAny(string(b), "\u202e\u2066\u200b\U000e0041\x1b\u009b\x7f"); i >= 0 {
 				t.Errorf("%s of %q shows %q", form, name, b)

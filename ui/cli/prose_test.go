@@ -10,6 +10,7 @@ import (
 
 	"github.com/creack/pty"
 
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
@@ -17,13 +18,9 @@ import (
 func narrow(t *testing.T, columns uint16) *os.File {
 	t.Helper()
 	ptm, pts, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _, _ = ptm.Close(), pts.Close() })
-	if err := pty.Setsize(pts, &pty.Winsize{Rows: 24, Cols: columns}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, pty.Setsize(pts, &pty.Winsize{Rows: 24, Cols: columns}))
 	return pts
 }
 

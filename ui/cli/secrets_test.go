@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kubehsm/kubehsm/test/must"
 )
 
 // TestDescriptorsOpen: a descriptor that nobody has handed over is not read, as
@@ -16,9 +18,7 @@ import (
 func TestDescriptorsOpen(t *testing.T) {
 	b := newBench(t)
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer r.Close()
 	defer w.Close()
 	ours := strconv.Itoa(int(r.Fd())) // a descriptor that Go opens is closed by Go

@@ -63,7 +63,7 @@ kubehsm token init --label trial --token 'pkcs11:token=old' --erase`,
 	f.StringVar(&token, "token", "", "`URI` of the token, see \"kubehsm token list\"; default the only blank one")
 	f.StringVar(&label, "label", "", "label of the token, a `text` of at most 32 bytes (required)")
 	f.BoolVar(&erase, "erase", false, "erase and initialize a token that is in use")
-	must(c.MarkFlagRequired("label"))
+	ensure(c.MarkFlagRequired("label"))
 	r.bind(f)
 	a.secretFD(f, "so-pin-fd", "the SO PIN", isSOPIN)
 	a.secretFD(f, "new-pin-fd", "the new user PIN", isNewPIN)

@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/prompt"
 )
 
@@ -17,15 +18,11 @@ import (
 func (b *bench) pinFD(pin string) {
 	b.t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 	if _, err := w.WriteString(pin + "\n"); err != nil {
 		b.t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, w.Close())
 	p, done := prompt.FD(int(r.Fd()), prompt.None())
 	b.t.Cleanup(func() { done(); _ = r.Close() })
 	b.ask = p

@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
@@ -77,9 +78,7 @@ func look(ctx context.Context, w *flowtest.World, name string, checks ...request
 // TestBootstrapTokens: bootstrap tokens are made, listed and deleted wholly, or not at all.
 func TestBootstrapTokens(t *testing.T) {
 	token, err := bootstraptoken.Generate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	fresh := bootstraptoken.Record{Token: token, Usages: bootstraptoken.KnownUsages(),
 		Groups: []string{"system:bootstrappers:kubehsm"}}
 	for _, c := range []flowtest.UseCase{
@@ -358,9 +357,7 @@ func TestBreakGlassEnrolled(t *testing.T) {
 		t.Errorf("%+v, %v", all, err)
 	}
 	en.Name = "new" // the enrollment has no certificate yet
-	if err := w.Env.Enrollments().Save(en); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Env.Enrollments().Save(en))
 	if all, err := b.List(); err != nil || len(all) != 2 || all[0].State != "expired" {
 		t.Errorf("%+v, %v", all, err)
 	}

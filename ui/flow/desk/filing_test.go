@@ -11,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr/revocation"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
@@ -51,9 +52,7 @@ func TestFiled(t *testing.T) {
 		for _, name := range w.Server.Names(revocations) {
 			act(t, w, name, c.status, c.says)
 		}
-		if err := s.Stop(t.Context(), "", &stop, "lost"); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Stop(t.Context(), "", &stop, "lost"))
 		if err := stop.Pending(); (err == nil) != (c.says == "") || err != nil && (!strings.Contains(err.Error(), c.says) ||
 			!strings.Contains(hinting.Of(err), "cluster admin")) {
 			t.Errorf("%q: %v", c.status, err)
@@ -211,9 +210,7 @@ func TestFromRosterAndHere(t *testing.T) {
 	w := desk(t)
 	en := w.Enroll("prod", "amy", "system:masters")
 	chain, err := w.Env.Enrollments().Certificate(en)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	e := revocation.EntryOf(chain[0])
 	putToken(w.Server, "4711", flowtest.Object{"state": "Active", "owner": "joe"}, flowtest.Object{"certificate": e.Certificate, "key": e.Key, "notAfter": e.NotAfter})
 	for name, sought := range map[string]Sought{"token": {Token: "4711"}, "serial": {Serial: chain[0].SerialNumber.Text(16), User: "amy"},
@@ -247,9 +244,7 @@ func TestMayNotLift(t *testing.T) {
 	revoke(t, s, targets)
 	w.Server.Allow("create validatingadmissionpolicies", "list validatingadmissionpolicies")
 	c, _, err := s.open(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	w.Server.Forbid("delete revocations")
 	_, err = c.unfile(t.Context(), []string{targets[0].Certificate})
 	if !isForbidden(err) || strings.Contains(hinting.Of(err), "--as") {

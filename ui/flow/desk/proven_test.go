@@ -19,6 +19,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
@@ -46,9 +47,7 @@ func file(t *testing.T, m *flowtest.Maker, s *flowtest.Server, name string, f fi
 		user = "amy"
 	}
 	pkcs10, err := csr.NewRequest(key, csr.Subject{User: user, Groups: f.asks}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s.File(name, f.requester, user, nil, func(r *certificatesv1.CertificateSigningRequest) {
 		r.Spec.Request, r.Spec.Groups, r.Spec.Usages = pkcs10, f.groups, csr.ClientUsages(key.Public())
 		if f.present == "" {
@@ -117,9 +116,7 @@ func filed(t *testing.T) (*flowtest.World, []*x509.Certificate) {
 func proven(t *testing.T, w *flowtest.World, roots []*x509.Certificate) (all []request.View, names string) {
 	t.Helper()
 	all, left, err := NewApprovals(w.Env).Proven(t.Context(), "", roots)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var list []string
 	for _, v := range all {
 		list = append(list, v.Name)

@@ -11,6 +11,7 @@ import (
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
@@ -39,9 +40,7 @@ func TestContains(t *testing.T) {
 // Every object that is carried can be read and has a place in the API.
 func TestRBACObjects(t *testing.T) {
 	all, err := rbacObjects(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(all) < 15 {
 		t.Errorf("only %d objects", len(all))
 	}
@@ -54,9 +53,7 @@ func TestRBACObjects(t *testing.T) {
 		t.Errorf("the group of tickets is not bound: %v", err)
 	}
 	manifest, err := RBACManifest("breakglass")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, group := range []string{request.BreakGlassGroup, csr.ReasonAnnotation, "<= 3600"} {
 		if !strings.Contains(manifest, group) {
 			t.Errorf("the policy does not know %q", group)

@@ -17,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/clusterapi"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
@@ -40,9 +41,7 @@ func TestRoster(t *testing.T) {
 		t.Fatalf("%d written, %v", n, err)
 	}
 	board, err := r.Board(t.Context(), "", time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	all := board.Tokens
 	got := map[string]string{}
 	for _, e := range all {
@@ -128,9 +127,7 @@ func TestRosterKeeps(t *testing.T) {
 		w := desk(t)
 		putToken(w.Server, "1", flowtest.Object{"state": "Active", "owner": "jane", "groups": []string{"dev", "ops"}, "horizon": horizon}, nil)
 		entries, err := ReadRoster([]byte(list), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		r := NewRoster(w.Env)
 		if _, err := r.Import(t.Context(), "", entries, false); err != nil {
 			t.Fatal(err)
@@ -235,9 +232,7 @@ func TestBoard(t *testing.T) {
 	read := func() (Board, string) {
 		t.Helper()
 		b, err := r.Board(t.Context(), "", now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var got []string
 		for _, e := range b.Tokens {
 			got = append(got, strings.TrimSpace(e.Serial+" "+string(e.Stage)+" "+e.Request+" "+e.Why))
@@ -272,9 +267,7 @@ func TestBoardAttested(t *testing.T) {
 				"metadata": flowtest.Object{"name": clusterapi.PolicyName, "namespace": clusterapi.Namespace},
 				"spec":     flowtest.Object{"maxLifetime": "1h", "attestation": flowtest.Object{"roots": roots}}})
 			b, err := NewRoster(w.Env).Board(t.Context(), "", time.Now())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			stage := want
 			if len(roots) < 10 { // the maker is not trusted
 				stage = "not come"
@@ -300,9 +293,7 @@ func TestRemove(t *testing.T) {
 	put("4", "", "Stock")
 	r := NewRoster(w.Env)
 	b, err := r.Board(t.Context(), "", time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := b.Named([]string{"nobody"}); !errors.Is(err, ErrNotListed) || hint.Of(err) == "" {
 		t.Errorf("a name that is not there: %v", err)
 	}
@@ -324,9 +315,7 @@ func TestRemove(t *testing.T) {
 	put("3", "amy", "Active")
 	for serial, says := range map[string]string{"3": "was given to", "4": "is in stock"} {
 		all, err := b.Named([]string{serial})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		before := state(serial)
 		if n, err := r.Remove(t.Context(), "", all, false); err == nil || !strings.Contains(err.Error(), says) || n != 0 ||
 			hint.Of(err) == "" || state(serial) != before {

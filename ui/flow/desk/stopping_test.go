@@ -16,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr/revocation"
 	"github.com/kubehsm/kubehsm/hsm"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
@@ -23,9 +24,7 @@ import (
 func janes(t testing.TB, w *flowtest.World) []Target {
 	t.Helper()
 	targets, err := NewStopping(w.Env).Targets(t.Context(), "", Sought{User: "jane"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return targets
 }
 
@@ -36,9 +35,7 @@ func revoke(t *testing.T, s Stopping, targets []Target) {
 	if stop.Patience = time.Millisecond; err == nil {
 		err = s.Stop(t.Context(), "", &stop, "lost")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 }
 
 // unversioned are the failures in which a cluster does not tell its version, and goes on.
@@ -291,14 +288,10 @@ func TestTrial(t *testing.T) {
 func TestLedgerAPI(t *testing.T) {
 	w := desk(t)
 	c, err := openObjects(t.Context(), NewStopping(w.Env).access, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	api := ledgerAPI{c}
 	policy := revocation.Shard{Name: revocation.PolicyPrefix + "1"}.Policy()
-	if err := api.Create(t.Context(), policy); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, api.Create(t.Context(), policy))
 	if err := api.Create(t.Context(), policy); !apierrors.IsAlreadyExists(err) {
 		t.Errorf("created twice: %v", err)
 	}

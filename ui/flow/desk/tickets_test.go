@@ -12,6 +12,7 @@ import (
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
@@ -98,13 +99,9 @@ func TestJoinLine(t *testing.T) {
 		t.Errorf("a file-only token for a minute: %v", err)
 	}
 	config, err := os.ReadFile(w.Env.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	config = regexp.MustCompile(`certificate-authority-data: "[^"]*"`).ReplaceAll(config, []byte(`certificate-authority-data: ""`))
-	if err := os.WriteFile(w.Env.Kubeconfig, config, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(w.Env.Kubeconfig, config, 0o600))
 	o.TTL = time.Hour
 	if _, err := b.JoinLine(t.Context(), "", o); err == nil || !strings.Contains(err.Error(), "names no certificate authority") {
 		t.Errorf("without the cluster's authority: %v", err)

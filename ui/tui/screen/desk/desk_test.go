@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/must"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/tui/screentest"
 	"github.com/kubehsm/kubehsm/ui/tui/tuitest"
@@ -143,9 +144,7 @@ func TestRevokeCertificate(t *testing.T) {
 	server.File("joe", "joe", "joe", nil, nil)
 	server.Issue("joe")
 	file := filepath.Join(t.TempDir(), "joe.pem")
-	if err := os.WriteFile(file, server.Issued("joe"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, server.Issued("joe"), 0o600))
 	r.Walk("esc", "W", "~User", `"joe"`, "tab", "tab", `"`+file+`"`, "enter",
 		"~leave it empty with a certificate's file", "esc", "W", "~User", "tab", "tab", `"`+file+`"`, "enter",
 		"~Revoke these?", `~of "joe"`, "y", "~The certificates are revoked", "esc", "C", "~Revoked certificates",
@@ -249,9 +248,7 @@ func TestSpareTicket(t *testing.T) {
 func TestVerifyAttestation(t *testing.T) {
 	r, _ := open(t)
 	path := filepath.Join(t.TempDir(), "a.pem")
-	if err := os.WriteFile(path, []byte("nothing"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte("nothing"), 0o600))
 	r.Walk("v", "~Against Yubico's published roots.", "enter", "~name a file", `"`+path+`"`, "enter",
 		"~It is NOT verified", "~no PEM certificate", "esc", "v", "~Against Yubico's published roots.", `"`+path+`x"`,
 		"enter", "~error: ", "~no such file")
