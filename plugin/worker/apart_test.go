@@ -356,7 +356,7 @@ func TestManySlots(t *testing.T) {
 		if n == 0 {
 			n = 1 // the first part is what reads the token
 		}
-		out, err := l.slotsFrom(t.Context(), nil, slotsRequest{From: n}, nil)
+		out, err := l.slotsFrom(t.Context(), asked{arguments: arguments{From: n}})
 		check(t, err)
 		if len(out.Slots) == 0 || out.Total != len(l.slots) {
 			t.Fatalf("%d of %d", len(out.Slots), out.Total)
@@ -367,7 +367,7 @@ func TestManySlots(t *testing.T) {
 	if parts < 10 {
 		t.Errorf("%d parts", parts)
 	}
-	if _, err := l.slotsFrom(t.Context(), nil, slotsRequest{From: n + 1}, nil); err == nil {
+	if _, err := l.slotsFrom(t.Context(), asked{arguments: arguments{From: n + 1}}); err == nil {
 		t.Error("slots beyond the last one")
 	}
 }

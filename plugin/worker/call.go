@@ -76,29 +76,28 @@ type call struct {
 	handle   int
 	token    *hsm.TokenInfo // the one that the handle is for
 	prompter hsm.Prompter
-	limit    time.Duration // see askWorker
-	secret   *hsm.Secret   // sent after the message
+	secret   *hsm.Secret // sent after the message
 	received func(*hsm.Secret)
 	quiet    bool // no message while waiting
 }
 
-// callWorker asks on a connection of its own.
-func callWorker[A, Q any](ctx context.Context, w *peer, op string, q Q, o call) (A, error) {
+// call asks for an operation on a connection of its own.
+func (w *peer) call(ctx context.Context, op string, q arguments, o call) (results, error) {
 	c, err := w.connect()
 	if err != nil {
-		var none A
-		return none, err
+		return results{}, err
 	}
 	defer c.Close()
-	return askWorker[A](ctx, w, c, op, q, o)
+	return w.ask(ctx, c, op, q, o)
 }
 
-// askWorker asks on c. A worker that takes longer than the limit is ended, not counting what
-// a person takes; 0 is no limit.
-func askWorker[A, Q any](ctx context.Context, w *peer, c *link.Client, op string, q Q, o call) (A, error) {
-	limit := w.o.limit(o.limit)
+// ask asks on c. A worker that takes longer than the operation's limit is ended, not counting
+// what a person takes.
+func (w *peer) ask(ctx context.Context, c *link.Client, op string, q arguments, o call) (results, error) {
+	limit := w.o.limit(operations[op].limit)
+	quiet := o.quiet || operations[op].quiet
 	shown := &wait{}
-	if show, _ := ctx.Value(waitingKey{}).(func(string) func()); show != nil && !o.quiet {
+	if show, _ := ctx.Value(waitingKey{}).(func(string) func()); show != nil && !quiet {
 		shown.begin(func() (done func()) { return show(w.library) })
 	}
 	defer shown.end()
@@ -108,11 +107,12 @@ func askWorker[A, Q any](ctx context.Context, w *peer, c *link.Client, op string
 	if p := ask.From(o.prompter); p != nil {
 		options.Prompter = person.before(p)
 	}
-	if w.o.Patient && !o.quiet {
+	if w.o.Patient && !quiet {
 		options.Outcome, options.Left = outcomeTimeout, func() { w.process.left.Store(true) }
 	}
-	var out workerAnswer[A]
-	r := &workerRequest[Q]{Header: link.Header{Op: op}, Handle: o.handle, Token: q}
+	q.Asks = o.prompter != nil
+	var out answer
+	r := &request{Header: link.Header{Op: op}, Handle: o.handle, Token: q}
 	err := c.Call(ctx, r, &out, options)
 	_, lost := errors.AsType[*link.Lost](err)
 	switch {

@@ -90,7 +90,7 @@ func locked(t *heldToken, err error) error {
 func (w *peer) answers() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*liveTimeout)
 	defer cancel()
-	_, err := callWorker[nothing](ctx, w, opTokenAlive, nothing{}, call{quiet: true})
+	_, err := w.call(ctx, "token-alive", arguments{}, call{})
 	if errors.Is(err, ErrNotSent) {
 		return w.process.gone()
 	}

@@ -5,8 +5,6 @@ package worker
 import (
 	"context"
 	"crypto"
-	"crypto/rand"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"maps"
@@ -159,168 +157,21 @@ type workerSession struct {
 
 // operate does what was asked for.
 func (s *workerSession) operate(ctx context.Context, r link.Received) (any, error) {
-	switch r.Op {
-	case opSurvey:
-		return handle(ctx, r, s.worker.survey)
-	case opInitialize:
-		return handle(ctx, r, s.initialize)
-	case opWatch:
-		return handle(ctx, r, s.worker.watchTokens)
-	case opTokenOpen:
-		return handle(ctx, r, func(ctx context.Context, q named) (infoAnswer, error) {
-			return s.worker.openToken(ctx, q.URI)
-		})
-	case opTokenAlive:
-		return workerAnswer[nothing]{}, nil
+	op, known := operations[r.Op]
+	if !known {
+		return nil, fmt.Errorf("%w: operation %q", wire.ErrFrame, r.Op)
 	}
-	var q workerRequest[nothing]
+	var q request
 	if err := r.Decode(&q); err != nil {
 		return nil, err
 	}
-	t := s.worker.token(q.Handle)
-	if t == nil {
+	a := asked{q.Token, s, q.Handle, s.worker.token(q.Handle), nil}
+	if a.token == nil && !op.source {
 		return nil, fmt.Errorf("%w: no such token is open", wire.ErrFrame)
 	}
-	if r.Op == opTokenClose {
-		return workerAnswer[nothing]{}, s.worker.closeToken(q.Handle, t)
+	if q.Token.Asks {
+		a.person = ask.Func(s.asker.Ask)
 	}
-	if out, err, ok := s.administer(ctx, t, r); ok {
-		return out, err
-	}
-	return s.use(ctx, t, r)
-}
-
-// use does what keys are used for.
-func (s *workerSession) use(ctx context.Context, t hsm.Token, r link.Received) (any, error) {
-	switch r.Op {
-	case opTokenInfo:
-		return handle(ctx, r, func(ctx context.Context, _ nothing) (infoAnswer, error) {
-			info, err := t.Info(ctx)
-			return infoAnswer{Info: &info}, err
-		})
-	case opTokenSlot:
-		return handle(ctx, r, func(ctx context.Context, q named) (slotAnswer, error) {
-			return packed(t.Slot(ctx, q.URI))
-		})
-	case opTokenSlots:
-		return handle(ctx, r, func(ctx context.Context, q slotsRequest) (slotsAnswer, error) {
-			return s.look.slotsFrom(ctx, t, q, s.prompter(q.asking))
-		})
-	case opTokenUnlock:
-		return handle(ctx, r, func(ctx context.Context, q asking) (nothing, error) {
-			return nothing{}, t.Unlock(ctx, s.prompter(q))
-		})
-	case opTokenState:
-		return workerAnswer[stateAnswer]{Token: stateAnswer{t.Unlocked()}}, nil
-	case opTokenLock:
-		return workerAnswer[nothing]{}, t.Lock()
-	case opTokenRemoved:
-		return workerAnswer[nothing]{}, s.worker.tokens.Removed(ctx, t)
-	case opTokenSigner:
-		return handle(ctx, r, func(ctx context.Context, q signerRequest) (signerAnswer,
-			error) {
-			return s.prepare(ctx, t, q)
-		})
-	case opTokenSign:
-		return handle(ctx, r, s.sign)
-	}
-	return nil, fmt.Errorf("%w: operation %q", wire.ErrFrame, r.Op)
-}
-
-// packed is a slot fit to be sent.
-func packed(s hsm.Slot, err error) (slotAnswer, error) {
-	if err != nil {
-		return slotAnswer{}, err
-	}
-	p, err := packSlot(s)
-	return slotAnswer{p}, err
-}
-
-// handle runs do, which is one operation.
-func handle[Q, A any](ctx context.Context, r link.Received, do func(context.Context, Q) (A, error)) (any, error) {
-	var q workerRequest[Q]
-	if err := r.Decode(&q); err != nil {
-		return nil, err
-	}
-	out, err := do(ctx, q.Token)
-	return workerAnswer[A]{Token: out}, err
-}
-
-// prompter is who can be asked, or nil.
-func (s *workerSession) prompter(q asking) hsm.Prompter {
-	if !q.Asks {
-		return nil
-	}
-	return ask.Func(s.asker.Ask)
-}
-
-// openToken opens a token, which gets the next handle.
-func (w *worker) openToken(ctx context.Context, u hsm.URI) (infoAnswer, error) {
-	t, err := w.drivers.Open(ctx, u)
-	if err != nil {
-		return infoAnswer{}, err
-	}
-	info, err := t.Info(ctx)
-	if err != nil {
-		return infoAnswer{}, errors.Join(err, t.Close())
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	handle := w.opened
-	w.opened++
-	w.open[handle] = t
-	return infoAnswer{&info, handle}, nil
-}
-
-// closeToken closes a token, whose handle is not used again.
-func (w *worker) closeToken(handle int, t hsm.Token) error {
-	w.mu.Lock()
-	delete(w.open, handle)
-	w.mu.Unlock()
-	return t.Close()
-}
-
-// watchTokens returns when tokens may have come or gone.
-func (w *worker) watchTokens(ctx context.Context, q watchRequest) (nothing, error) {
-	for _, d := range w.drivers {
-		if watcher, ok := d.(hsm.Watcher); ok && d.Scheme() == q.Scheme {
-			return nothing{}, watcher.Watch(ctx)
-		}
-	}
-	return nothing{}, hsm.ErrUnsupported
-}
-
-// initialize sets a token up.
-func (s *workerSession) initialize(ctx context.Context, q initializeRequest) (infoAnswer, error) {
-	for _, d := range s.worker.drivers {
-		if i, ok := d.(hsm.Initializer); ok && d.Scheme() == q.URI.Scheme {
-			info, err := i.Initialize(ctx, q.URI, q.Options, s.prompter(q.asking))
-			return infoAnswer{Info: &info}, err
-		}
-	}
-	return infoAnswer{}, hsm.ErrUnsupported
-}
-
-// prepare gets the key for the next signatures.
-func (s *workerSession) prepare(ctx context.Context, t hsm.Token, q signerRequest) (signerAnswer, error) {
-	var want crypto.PublicKey
-	var err error
-	if len(q.Want) > 0 {
-		if want, err = x509.ParsePKIXPublicKey(q.Want); err != nil {
-			return signerAnswer{}, err
-		}
-	}
-	if s.signer, err = t.Signer(ctx, q.URI, want, s.prompter(q.asking)); err != nil {
-		return signerAnswer{}, err
-	}
-	public, err := x509.MarshalPKIXPublicKey(s.signer.Public())
-	return signerAnswer{public}, err
-}
-
-func (s *workerSession) sign(_ context.Context, q signatureRequest) (signatureAnswer, error) {
-	if s.signer == nil {
-		return signatureAnswer{}, fmt.Errorf("%w: no signer", wire.ErrFrame)
-	}
-	signature, err := s.signer.Sign(rand.Reader, q.Digest, q.options())
-	return signatureAnswer{signature}, err
+	out, err := op.do(ctx, a)
+	return answer{Token: out}, err
 }

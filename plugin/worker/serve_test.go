@@ -40,7 +40,7 @@ func TestAbandonedLibraryEndsItsWorker(t *testing.T) {
 			defer close(served)
 			w.serve(t.Context(), theirs)
 		}()
-		check(t, wire.WriteJSON(ours, &workerRequest[nothing]{Header: link.Header{Op: opTokenState}}))
+		check(t, wire.WriteJSON(ours, &request{Header: link.Header{Op: "token-state"}}))
 		check(t, ours.Close())
 		if c.hung {
 			<-hung

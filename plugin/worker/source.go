@@ -124,8 +124,8 @@ func (s *source) List(ctx context.Context) (hsm.Listing, error) { return s.look(
 // look lists the tokens. It tries harder to find a token that want names.
 func (s *source) look(ctx context.Context, want hsm.URI) (l hsm.Listing, err error) {
 	err = s.use(ctx, func(w *peer) error {
-		o := call{limit: surveyTimeout, quiet: want.Scheme == ""} // a listing has messages of its own
-		out, err := callWorker[surveyAnswer](ctx, w, opSurvey, surveyRequest{named{want}, s.Source}, o)
+		o := call{quiet: want.Scheme == ""} // a listing has messages of its own
+		out, err := w.call(ctx, "survey", arguments{URI: want, Source: s.Source}, o)
 		if err != nil {
 			return err
 		}
@@ -163,8 +163,7 @@ func (s *source) Initialize(ctx context.Context, u hsm.URI, o hsm.InitializeOpti
 ) {
 	u.ModulePath = s.Path
 	err = s.use(ctx, func(w *peer) error {
-		q := initializeRequest{named{u}, asking{p != nil}, o}
-		out, err := callWorker[infoAnswer](ctx, w, opInitialize, q, call{prompter: p, limit: makeTimeout})
+		out, err := w.call(ctx, "initialize", arguments{URI: u, Initialize: o}, call{prompter: p})
 		if err == nil {
 			info, err = out.info()
 		}
@@ -176,7 +175,7 @@ func (s *source) Initialize(ctx context.Context, u hsm.URI, o hsm.InitializeOpti
 // Watch implements [hsm.Watcher].
 func (s *source) Watch(ctx context.Context) error {
 	return s.use(ctx, func(w *peer) error {
-		_, err := callWorker[nothing](ctx, w, opWatch, watchRequest{s.Scheme()}, call{quiet: true})
+		_, err := w.call(ctx, "watch", arguments{Source: s.Source}, call{})
 		return err
 	})
 }

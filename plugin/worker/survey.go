@@ -35,18 +35,18 @@ func surveyor(drivers hsm.Drivers, s hsm.Source) (hsm.Surveyor, error) {
 // survey lists the tokens of a source. One that is wanted and not listed is opened
 // too: that takes more trouble, as some libraries show only the tokens that were
 // there when they were loaded.
-func (w *worker) survey(ctx context.Context, q surveyRequest) (out surveyAnswer, err error) {
-	d, err := surveyor(w.drivers, q.Source)
+func survey(ctx context.Context, a asked) (out results, err error) {
+	d, err := surveyor(a.session.worker.drivers, a.Source)
 	if err != nil {
 		return out, err
 	}
-	found, err := d.Survey(ctx, q.Source)
+	found, err := d.Survey(ctx, a.Source)
 	if err != nil {
 		return out, err
 	}
-	want := q.URI
+	want := a.URI
 	if want.Scheme != "" && len(d.Match(found.Tokens, want)) == 0 {
-		want.ModulePath = q.Source.Path
+		want.ModulePath = a.Source.Path
 		t, err := d.Open(ctx, want)
 		if err == nil {
 			info, ierr := t.Info(ctx)
@@ -59,7 +59,7 @@ func (w *worker) survey(ctx context.Context, q surveyRequest) (out surveyAnswer,
 		}
 	}
 	if out.Tokens = found.Tokens; want.Scheme != "" {
-		out.Tokens = d.Match(found.Tokens, q.URI)
+		out.Tokens = d.Match(found.Tokens, a.URI)
 	}
 	if p := cut(&out); p != nil {
 		found.Problems = append(found.Problems, *p)
@@ -75,7 +75,7 @@ const surveySize = wire.MaxJSON / 4
 
 // cut leaves out the tokens for which there is no room in the answer, and says so. A token
 // that a URI names has room.
-func cut(out *surveyAnswer) *hsm.Problem {
+func cut(out *results) *hsm.Problem {
 	size := 0
 	for i, t := range out.Tokens {
 		b, err := json.Marshal(t)
@@ -108,19 +108,18 @@ func fits(out any) error {
 }
 
 // slotsFrom sends the slots of a token from one on.
-func (l *slotReader) slotsFrom(ctx context.Context, t hsm.Token, q slotsRequest, p hsm.Prompter) (out slotsAnswer,
-	err error) {
-	if q.From == 0 {
-		if err := l.read(ctx, t, q.All, p); err != nil {
+func (l *slotReader) slotsFrom(ctx context.Context, a asked) (out results, err error) {
+	if a.From == 0 {
+		if err := l.read(ctx, a.token, a.All, a.person); err != nil {
 			return out, err
 		}
 	}
-	if q.From < 0 || q.From > len(l.slots) {
-		return out, fmt.Errorf("%w: slots from %d of %d", wire.ErrFrame, q.From, len(l.slots))
+	if a.From < 0 || a.From > len(l.slots) {
+		return out, fmt.Errorf("%w: slots from %d of %d", wire.ErrFrame, a.From, len(l.slots))
 	}
 	out.Total = len(l.slots)
 	size := 0
-	for _, s := range l.slots[q.From:] {
+	for _, s := range l.slots[a.From:] {
 		b, err := json.Marshal(s)
 		if err != nil {
 			return out, err

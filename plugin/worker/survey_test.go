@@ -24,7 +24,7 @@ import (
 // is counted.
 func TestManyTokens(t *testing.T) {
 	for _, n := range []int{0, 10, 4096} {
-		var out surveyAnswer
+		var out results
 		for i := range n {
 			out.Tokens = append(out.Tokens, hsm.TokenInfo{Scheme: hsm.SchemePKCS11, Label: fmt.Sprint("token ", i),
 				Initialized: true, Serial: fmt.Sprintf("%032d", i), Module: &hsm.Module{Path: "/usr/lib/hsm.so"}})
@@ -70,12 +70,12 @@ func TestCrowdedSlot(t *testing.T) {
 	var l slotReader
 	var all []hsm.Slot
 	answers := 0
-	for q := (slotsRequest{All: true}); ; answers++ {
-		out, err := l.slotsFrom(t.Context(), token, q, nil)
+	for q := (arguments{All: true}); ; answers++ {
+		out, err := l.slotsFrom(t.Context(), asked{arguments: q, token: token})
 		check(t, err)
 		b, err := json.Marshal(out)
 		check(t, err)
-		var sent slotsAnswer
+		var sent results
 		check(t, json.Unmarshal(b, &sent))
 		all, err = joined(all, sent.Slots)
 		check(t, err)

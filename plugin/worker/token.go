@@ -5,11 +5,11 @@ package worker
 import (
 	"context"
 	"crypto"
+	"crypto/rsa"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
@@ -27,7 +27,7 @@ var _ hsm.Token = (*workerToken)(nil)
 
 // open has the worker open the token that u names.
 func (w *peer) open(ctx context.Context, u hsm.URI) (*workerToken, hsm.TokenInfo, error) {
-	out, err := callWorker[infoAnswer](ctx, w, opTokenOpen, named{u}, call{limit: openTimeout})
+	out, err := w.call(ctx, "token-open", arguments{URI: u}, call{})
 	if err != nil {
 		return nil, hsm.TokenInfo{}, err
 	}
@@ -45,21 +45,26 @@ func names(u hsm.URI, info hsm.TokenInfo) bool {
 }
 
 // info is the description. Errors wrap [wire.ErrFrame].
-func (a infoAnswer) info() (hsm.TokenInfo, error) {
-	if a.Info == nil {
+func (r results) info() (hsm.TokenInfo, error) {
+	if r.Info == nil {
 		return hsm.TokenInfo{}, fmt.Errorf("%w: no description", wire.ErrFrame)
 	}
-	return *a.Info, nil
+	return *r.Info, nil
 }
 
-// of is an operation on the token.
-func (t *workerToken) of(limit time.Duration, p hsm.Prompter) call {
-	return call{handle: t.handle, token: &t.info, limit: limit, prompter: p}
+// about is what an operation on the token is asked with. p is who can be asked, if anybody.
+func (t *workerToken) about(p hsm.Prompter) call {
+	return call{handle: t.handle, token: &t.info, prompter: p}
+}
+
+// do asks for an operation on the token.
+func (t *workerToken) do(ctx context.Context, op string, q arguments, p hsm.Prompter) (results, error) {
+	return t.peer.call(ctx, op, q, t.about(p))
 }
 
 // Info implements [hsm.Token].
 func (t *workerToken) Info(ctx context.Context) (hsm.TokenInfo, error) {
-	out, err := callWorker[infoAnswer](ctx, t.peer, opTokenInfo, nothing{}, t.of(infoTimeout, nil))
+	out, err := t.do(ctx, "token-info", arguments{}, nil)
 	if err != nil {
 		return hsm.TokenInfo{}, err
 	}
@@ -67,7 +72,7 @@ func (t *workerToken) Info(ctx context.Context) (hsm.TokenInfo, error) {
 }
 
 // slot is the answer to an operation whose answer is a slot.
-func slot(out slotAnswer, err error) (hsm.Slot, error) {
+func slot(out results, err error) (hsm.Slot, error) {
 	if err != nil {
 		return hsm.Slot{}, err
 	}
@@ -76,47 +81,47 @@ func slot(out slotAnswer, err error) (hsm.Slot, error) {
 
 // Slot implements [hsm.Token].
 func (t *workerToken) Slot(ctx context.Context, u hsm.URI) (hsm.Slot, error) {
-	return slot(callWorker[slotAnswer](ctx, t.peer, opTokenSlot, named{u}, t.of(infoTimeout, nil)))
+	return slot(t.do(ctx, "token-slot", arguments{URI: u}, nil))
 }
 
 // maxSlots bounds how many slots are read of a token.
 const maxSlots = 100_000
 
 // slots reads what is on the token, a part at a time over one connection.
-func (t *workerToken) slots(ctx context.Context, q slotsRequest, p hsm.Prompter) (all []hsm.Slot, err error) {
+func (t *workerToken) slots(ctx context.Context, all bool, p hsm.Prompter) (found []hsm.Slot, err error) {
 	c, err := t.peer.connect()
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
-	for {
-		out, err := askWorker[slotsAnswer](ctx, t.peer, c, opTokenSlots, q, t.of(infoTimeout, p))
+	for q := (arguments{All: all}); ; {
+		out, err := t.peer.ask(ctx, c, "token-slots", q, t.about(p))
 		if err != nil {
 			return nil, err
 		}
-		if all, err = joined(all, out.Slots); err != nil {
+		if found, err = joined(found, out.Slots); err != nil {
 			return nil, err
 		}
 		q.From += len(out.Slots)
 		if q.From >= out.Total || len(out.Slots) == 0 || q.From > maxSlots {
-			return all, nil
+			return found, nil
 		}
 	}
 }
 
 // Slots implements [hsm.Token].
 func (t *workerToken) Slots(ctx context.Context, p hsm.Prompter) ([]hsm.Slot, error) {
-	return t.slots(ctx, slotsRequest{asking: asking{p != nil}}, p)
+	return t.slots(ctx, false, p)
 }
 
 // AllSlots implements [hsm.Administration].
 func (t *workerToken) AllSlots(ctx context.Context) ([]hsm.Slot, error) {
-	return t.slots(ctx, slotsRequest{All: true}, nil)
+	return t.slots(ctx, true, nil)
 }
 
 // Unlock implements [hsm.Token].
 func (t *workerToken) Unlock(ctx context.Context, p hsm.Prompter) error {
-	_, err := callWorker[nothing](ctx, t.peer, opTokenUnlock, asking{p != nil}, t.of(signTimeout, p))
+	_, err := t.do(ctx, "token-unlock", arguments{}, p)
 	return err
 }
 
@@ -124,13 +129,13 @@ func (t *workerToken) Unlock(ctx context.Context, p hsm.Prompter) error {
 func (t *workerToken) Unlocked() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), stateTimeout)
 	defer cancel()
-	out, err := callWorker[stateAnswer](ctx, t.peer, opTokenState, nothing{}, call{handle: t.handle, quiet: true})
+	out, err := t.do(ctx, "token-state", arguments{}, nil)
 	return err == nil && out.Unlocked
 }
 
 // Lock implements [hsm.Token].
 func (t *workerToken) Lock() error {
-	_, err := callWorker[nothing](context.Background(), t.peer, opTokenLock, nothing{}, t.of(lockTimeout, nil))
+	_, err := t.do(context.Background(), "token-lock", arguments{}, nil)
 	return err
 }
 
@@ -139,17 +144,80 @@ func (t *workerToken) Close() error {
 	if p := t.peer.process; p.gone() || p.dismissed() || p.left.Load() { // left: a cancelled call may still run
 		return nil
 	}
-	_, err := callWorker[nothing](context.Background(), t.peer, opTokenClose, nothing{}, t.of(lockTimeout, nil))
+	_, err := t.do(context.Background(), "token-close", arguments{}, nil)
 	return err
+}
+
+// Generate implements [hsm.Token].
+func (t *workerToken) Generate(ctx context.Context, o hsm.GenerateOptions, p hsm.Prompter) (hsm.Slot, error) {
+	return slot(t.do(ctx, "token-generate", arguments{Generate: o}, p))
+}
+
+// StoreCertificate implements [hsm.Token].
+func (t *workerToken) StoreCertificate(ctx context.Context, u hsm.URI, cert *x509.Certificate, p hsm.Prompter) error {
+	_, err := t.do(ctx, "token-store", arguments{URI: u, Certificate: cert.Raw}, p)
+	return err
+}
+
+// Delete implements [hsm.Token].
+func (t *workerToken) Delete(ctx context.Context, u hsm.URI, p hsm.Prompter) error {
+	_, err := t.do(ctx, "token-delete", arguments{URI: u}, p)
+	return err
+}
+
+// Attest implements [hsm.Administration].
+func (t *workerToken) Attest(ctx context.Context, u hsm.URI) (hsm.Attestation, error) {
+	out, err := t.do(ctx, "token-attest", arguments{URI: u}, nil)
+	return out.Attestation, err
+}
+
+// Details implements [hsm.Administration].
+func (t *workerToken) Details(ctx context.Context) (hsm.Details, error) {
+	out, err := t.do(ctx, "token-details", arguments{}, nil)
+	return out.Details, err
+}
+
+// ChangePIN implements [hsm.Administration].
+func (t *workerToken) ChangePIN(ctx context.Context, kind hsm.PINKind, p hsm.Prompter) error {
+	_, err := t.do(ctx, "token-change-pin", arguments{Kind: kind}, p)
+	return err
+}
+
+// Unblock implements [hsm.Administration].
+func (t *workerToken) Unblock(ctx context.Context, p hsm.Prompter) error {
+	_, err := t.do(ctx, "token-unblock", arguments{}, p)
+	return err
+}
+
+// Reset implements [hsm.Administration].
+func (t *workerToken) Reset(ctx context.Context, p hsm.Prompter) error {
+	_, err := t.do(ctx, "token-reset", arguments{}, p)
+	return err
+}
+
+// SetManagementKey implements [hsm.Administration].
+func (t *workerToken) SetManagementKey(ctx context.Context, o hsm.ManagementKeyOptions, p hsm.Prompter) (*hsm.Secret,
+	error) {
+	var key *hsm.Secret
+	c := t.about(p)
+	c.secret = o.Key
+	c.received = func(s *hsm.Secret) {
+		key.Zero()
+		key = s
+	}
+	q := arguments{Given: o.Key != nil, ManagementKey: o}
+	q.ManagementKey.Key = nil
+	_, err := t.peer.call(ctx, "token-management-key", q, c)
+	return key, err
 }
 
 // Signer implements [hsm.Token]. The signer is for use within ctx.
 func (t *workerToken) Signer(ctx context.Context, u hsm.URI, want crypto.PublicKey, p hsm.Prompter) (crypto.Signer,
 	error) {
-	r := signerRequest{named: named{u}, asking: asking{p != nil}}
+	q := arguments{URI: u}
 	var err error
 	if want != nil {
-		if r.Want, err = x509.MarshalPKIXPublicKey(want); err != nil {
+		if q.Want, err = x509.MarshalPKIXPublicKey(want); err != nil {
 			return nil, err
 		}
 	}
@@ -157,7 +225,7 @@ func (t *workerToken) Signer(ctx context.Context, u hsm.URI, want crypto.PublicK
 	if err != nil {
 		return nil, err
 	}
-	out, err := askWorker[signerAnswer](ctx, t.peer, c, opTokenSigner, r, t.of(signTimeout, p))
+	out, err := t.peer.ask(ctx, c, "token-signer", q, t.about(p))
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -165,9 +233,8 @@ func (t *workerToken) Signer(ctx context.Context, u hsm.URI, want crypto.PublicK
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", wire.ErrFrame, err), c.Close())
 	}
-	s := &workerSigner{token: t, client: c, ctx: ctx, p: p, public: public}
 	context.AfterFunc(ctx, func() { _ = c.Close() })
-	return s, nil
+	return &workerSigner{token: t, client: c, ctx: ctx, p: p, public: public}, nil
 }
 
 type workerSigner struct {
@@ -183,11 +250,10 @@ func (s *workerSigner) Public() crypto.PublicKey { return s.public }
 
 // Sign implements [crypto.Signer].
 func (s *workerSigner) Sign(_ io.Reader, digest []byte, o crypto.SignerOpts) ([]byte, error) {
-	r := newSignatureRequest(digest, o)
-	r.Asks = s.p != nil
-	out, err := askWorker[signatureAnswer](s.ctx, s.token.peer, s.client, opTokenSign, r, s.token.of(signTimeout, s.p))
-	if err != nil {
-		return nil, err
+	q := arguments{Digest: digest, Hash: o.HashFunc()}
+	if pss, ok := o.(*rsa.PSSOptions); ok {
+		q.Salt = &pss.SaltLength
 	}
-	return out.Signature, nil
+	out, err := s.token.peer.ask(s.ctx, s.client, "token-sign", q, s.token.about(s.p))
+	return out.Signature, err
 }

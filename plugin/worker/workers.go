@@ -116,7 +116,7 @@ func (ws *workers) Removed(ctx context.Context, t Token) error {
 	if !ok {
 		return errors.New("not a worker's token")
 	}
-	_, err := callWorker[nothing](ctx, held.peer, opTokenRemoved, nothing{}, call{quiet: true})
+	_, err := held.do(ctx, "token-removed", arguments{}, nil)
 	return err
 }
 
