@@ -14,7 +14,7 @@ FAULTS ?= 200
 # What builds and tests in half the time: for all that is not measured or released. The control
 # plane is built so, too, and Go's build cache serves both.
 QUICK := $(shell $(GO) env GOFLAGS 2>/dev/null) -trimpath '-gcflags=all=-N -l'
-# The folder that reports of physical tokens go to; those in this one are shown in docs/tokens.md.
+# The folder that reports of physical tokens go to.
 REPORTS ?= test/tokens/physical
 # The auth provider for clients of other people, a module of its own.
 PROVIDER := plugin/externalsigner/provider
@@ -183,11 +183,6 @@ clients: cluster ## build kubectl, client-go and helm in many versions, try them
 	cd test/helm && $(CLIENT)/helm helm.sh/helm/v3/cmd/helm
 	$(GO) test -count=1 -timeout 20m -v ./test/clients -all -write
 	$(GO) test -count=1 -timeout 20m -v -run '^TestFaults$$' ./test/transparency -verbs
-
-.PHONY: tokens
-tokens: prerequisites ## try PKCS#11 modules of other makers and libraries that misbehave, write their rows of docs/tokens.md
-	KUBEHSM_TOKENS=write $(GO) test -count=1 -timeout 20m -v ./test/modules
-	$(GO) run -buildvcs=false ./test/tokens/table
 
 .PHONY: picture
 picture: prerequisites cluster ## draw the README's picture from the real program

@@ -53,7 +53,7 @@ func TestContract(t *testing.T) {
 			Slow:       []hsm.Algorithm{hsm.RSA3072, hsm.RSA4096},
 			Has:        features,
 		})
-		tokens.Record(t, "card-5.7.1", "virtual YubiKey 5.7.1", "piv", r)
+		tokens.Record(t, "virtual YubiKey 5.7.1", "piv", r)
 	})
 	t.Run("4.3.5", func(t *testing.T) { // no metadata, no deletion, serial in the OTP application
 		r := hsmtest.Run(t, hsmtest.Fixture{
@@ -62,6 +62,6 @@ func TestContract(t *testing.T) {
 			NoDelete:   true,
 			Has:        features,
 		})
-		tokens.Record(t, "card-4.3.5", "virtual YubiKey 4.3.5", "piv", r)
+		tokens.Record(t, "virtual YubiKey 4.3.5", "piv", r)
 	})
 }

@@ -167,7 +167,7 @@ func TestContract(t *testing.T) {
 			}
 		},
 	})
-	tokens.Record(t, "softhsm", "SoftHSM 2", "pkcs11: libsofthsm2", r)
+	tokens.Record(t, "SoftHSM 2", "pkcs11: libsofthsm2", r)
 }
 
 // TestExtractableKeyIsTold makes a key that may leave the token with another

@@ -88,14 +88,14 @@ func opensc(t *testing.T) pkcs11.Module {
 	return pkcs11.Module{Path: p11server.Library(t, "opensc-pkcs11.so")}
 }
 
-func TestYKCS11(t *testing.T) { testCard(t, ykcs11, "ykcs11", "ykcs11", "libykcs11") }
-func TestOpenSC(t *testing.T) { testCard(t, opensc, "opensc", "OpenSC", "opensc-pkcs11") }
+func TestYKCS11(t *testing.T) { testCard(t, ykcs11, "ykcs11", "libykcs11") }
+func TestOpenSC(t *testing.T) { testCard(t, opensc, "OpenSC", "opensc-pkcs11") }
 
-func testCard(t *testing.T, module func(*testing.T) pkcs11.Module, name, title, library string) {
+func testCard(t *testing.T, module func(*testing.T) pkcs11.Module, title, library string) {
 	r := hsmtest.Run(t, hsmtest.Fixture{
 		New: overCard(module), Algorithms: []hsm.Algorithm{hsm.ECDSAP256, hsm.RSA2048}, ReadOnly: true, Has: hsmtest.Unplug,
 	})
-	tokens.Record(t, name, "virtual YubiKey 5.4.3, "+title, "pkcs11: "+library, r)
+	tokens.Record(t, "virtual YubiKey 5.4.3, "+title, "pkcs11: "+library, r)
 }
 
 // TestAlwaysAuthenticate: the key in 9c wants the PIN for every signature

@@ -57,5 +57,5 @@ func TestNSS(t *testing.T) {
 			return hsmtest.Device{Driver: d, Token: labelled(t, d, nssLabel)[0].URI(), PIN: nssPIN, WrongPIN: "Wrong-Horse-8"}
 		},
 	})
-	tokens.Record(t, "nss", "NSS softokn", "pkcs11: libsoftokn3", r)
+	tokens.Record(t, "NSS softokn", "pkcs11: libsoftokn3", r)
 }

@@ -144,7 +144,7 @@ func TestOpenCryptoki(t *testing.T) {
 			return hsmtest.Device{Driver: d, Token: only(t, d).URI(), PIN: ockPIN, WrongPIN: "975310"}
 		},
 	})
-	tokens.Record(t, "opencryptoki", "openCryptoki software token", "pkcs11: libopencryptoki", r)
+	tokens.Record(t, "openCryptoki software token", "pkcs11: libopencryptoki", r)
 }
 
 func pinState(t *testing.T, tok hsm.Token) hsm.PINState {

@@ -120,7 +120,7 @@ func TestTPM(t *testing.T) {
 			return hsmtest.Device{Driver: d, Token: only(t, d).URI(), PIN: tpmPIN, WrongPIN: "975310"}
 		},
 	})
-	tokens.Record(t, "tpm", "TPM 2.0 (swtpm)", "pkcs11: libtpm2_pkcs11", r)
+	tokens.Record(t, "TPM 2.0 (swtpm)", "pkcs11: libtpm2_pkcs11", r)
 }
 
 // wrongOnce types a wrong PIN, and no other after it.

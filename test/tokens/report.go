@@ -2,7 +2,6 @@ package tokens
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -86,16 +85,6 @@ func (r Report) Failed() bool {
 	return slices.ContainsFunc(r.Seen, func(c Contract) bool { return c.Result == hsmtest.Failed })
 }
 
-// column is the suite's results for the table of features.
-func (r Report) column() Column {
-	c := Column{Title: r.Token + " " + r.Firmware, Driver: r.Driver, Algorithms: r.Can,
-		Parts: map[string]hsmtest.Result{}}
-	for _, each := range r.Seen {
-		c.Parts[each.Name] = each.Result
-	}
-	return c
-}
-
 // unfit is what has no place in a file's name.
 const unfit = `[^a-z0-9.]+`
 
@@ -111,56 +100,4 @@ func (r Report) Save(dir string) (string, error) {
 	name := regexp.MustCompile(unfit).ReplaceAllString(strings.ToLower(r.Run+" "+r.Token+" "+r.Firmware+" "+r.Date), "-")
 	path := filepath.Join(dir, strings.Trim(name, "-.")+".json")
 	return path, os.WriteFile(path, append(data, '\n'), 0o644)
-}
-
-const reportsHead = `
-## Physical tokens
-
-Reports from people who ran kubehsm with their own token. Both commands write one file, which names neither
-the token's owner nor its contents:
-
-- ` + "`make hardware-check`" + ` reads the token, without a PIN, and changes nothing.
-- ` + "`make hardware-suite TOKEN=… ERASE=…`" + ` runs the contract suite. ` +
-	`It is for a token that may be erased: ERASE is the
-  token's whole serial.
-
-Put such a file into ` + "`test/tokens/physical`" + `, and ` + "`go run ./test/tokens/table`" + ` lists it here.
-
-`
-
-// reported is the section about physical tokens.
-func reported(b *strings.Builder, all []Report) {
-	b.WriteString(reportsHead)
-	if len(all) == 0 {
-		b.WriteString("None yet.\n")
-		return
-	}
-	b.WriteString("| Token | Firmware | Date | System | Reached by | Run | Contracts |\n" +
-		"| --- | --- | --- | --- | --- | --- | --- |\n")
-	var suites []Column
-	for _, r := range all {
-		var failed []string
-		kept := 0
-		for _, c := range r.Seen {
-			switch c.Result {
-			case hsmtest.Can, hsmtest.Cannot:
-				kept++
-			case hsmtest.Failed:
-				failed = append(failed, safe(c.Name))
-			}
-		}
-		words := fmt.Sprintf("%d kept", kept)
-		if len(failed) > 0 {
-			words += ", failed: " + strings.Join(failed, ", ")
-		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s |\n", safe(r.Token), safe(r.Firmware), safe(r.Date),
-			safe(r.System), safe(strings.Trim(r.Driver+", "+r.Library, ", ")), safe(r.Run), words)
-		if r.Run == SuiteRun {
-			suites = append(suites, r.column())
-		}
-	}
-	if len(suites) > 0 {
-		b.WriteString("\nResults of the contract suite with these tokens:\n\n")
-		table(b, suites)
-	}
 }

@@ -1,14 +1,8 @@
-// Package tokens keeps what the contract suite found out about each token, one
-// file for each, and makes the table docs/tokens.md of it. The files in virtual
-// are written by the suite's own runs over tokens in software, which fail where
-// a file differs from what they see; those in physical are [Report]s of
-// `make hardware-check` and `make hardware-suite` (see the package hardware).
+// Package tokens holds docs/tokens.md to what the contract suite sees of each token in software, and makes the
+// [Report] of a physical one (see the package hardware).
 package tokens
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,112 +15,143 @@ import (
 	"github.com/kubehsm/kubehsm/test/must"
 )
 
-// The kinds of tokens, each a folder.
-const (
-	Virtual     = "virtual"
-	Personality = "personality" // kinds of PIV cards, as virtual ones
-	Physical    = "physical"
-)
-
-// writeVar, if "write", has [Record] write the files instead of comparing.
-const writeVar = "KUBEHSM_TOKENS"
-
-// Column is what is known of one token.
-type Column struct {
-	// Title heads the column.
-	Title string `json:"title"`
-	// Driver is the URI scheme of the driver, and for PKCS#11 the module.
-	Driver string `json:"driver"`
-	// About says in a sentence what is special to a kind of card.
-	About      string                           `json:"about,omitempty"`
-	Parts      map[string]hsmtest.Result        `json:"parts"`
-	Algorithms map[hsm.Algorithm]hsmtest.Result `json:"algorithms"`
+// features are lines of the table in docs/tokens.md: words, and the suite's parts that all must have shown it.
+var features = []struct {
+	words string
+	parts []string
+}{
+	{"Listed with serial and PIN state, without a PIN", []string{"List", "Open"}},
+	{"One of several told apart", []string{"OpenAmongTwo"}},
+	{"Keys and certificates listed without a PIN", []string{"SlotsWithoutPIN"}},
+	{"Key made on the token", []string{"Generate", "GenerateRefuses", "Occupied"}},
+	{"Private key does not come out, all ways tried", []string{"NotExtractable"}},
+	{"Certificate stored beside its key", []string{"Certificate", "CertificateMismatch"}},
+	{"Key deleted", []string{"Delete"}},
+	{"Signatures, also many at once", []string{"Sign", "SignConcurrently", "SignRefusesDigest"}},
+	{"RSA-PSS (by the token or padded here)", []string{"PSS"}},
+	{"TLS 1.2 and 1.3 client handshakes", []string{"TLS"}},
+	{"Replaced key noticed", []string{"WantedKey", "SlotLookup"}},
+	{"PIN asked for once, nobody asked: refused", []string{"UnlockOnceForAll", "UnlockNobody", "Lock"}},
+	{"Wrong PIN costs one try, told and asked again", []string{"Unlock", "UnlockCancelled", "SignAsks"}},
+	{"One-time password typed as PIN costs no try", []string{"UnlockRefusesOTP"}},
+	{"Tries counted; the last one needs a yes", []string{"UnlockLastTry"}},
+	{"Unplugged in use, plugged in again", []string{"Unplug"}},
+	{"Given up in the middle, nothing left behind", []string{"SignCancelled"}},
 }
 
-// NewColumn makes one of the suite's results.
-func NewColumn(title, driver string, r hsmtest.Results) Column {
-	return Column{Title: title, Driver: driver, Parts: r.Parts, Algorithms: r.Algorithms}
+// algorithms are the lines below, in this order.
+var algorithms = []hsm.Algorithm{
+	hsm.ECDSAP256, hsm.ECDSAP384, hsm.Ed25519, hsm.RSA2048, hsm.RSA3072, hsm.RSA4096,
 }
 
-// Root finds the top of the module above the working directory.
-func Root() (string, error) {
+// page returns docs/tokens.md.
+func page(t *testing.T) string {
+	t.Helper()
 	dir, err := os.Getwd()
-	for ; err == nil; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
+	must.OK(t, err)
+	for {
+		b, err := os.ReadFile(filepath.Join(dir, "docs", "tokens.md"))
+		if err == nil {
+			return string(b)
 		}
 		if dir == filepath.Dir(dir) {
-			return "", errors.New("no go.mod above the working directory")
+			t.Fatalf("no docs/tokens.md above the working directory: %v", err)
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// Record fails t unless the column title of docs/tokens.md says what the suite has just seen. Partial results
+// (go test -run) are not compared.
+func Record(t *testing.T, title, driver string, r hsmtest.Results) {
+	t.Helper()
+	if !r.Complete {
+		return
+	}
+	seen := map[string]string{"Reached by": driver}
+	for _, f := range features {
+		seen[f.words] = word(sum(r, f.parts))
+	}
+	for _, a := range algorithms {
+		seen["Signs and connects with "+string(a)] = word(r.Algorithms[a])
+	}
+	column := -1
+	for line := range strings.Lines(page(t)) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 3 {
+			continue
+		}
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		first := cells[1]
+		if first == "" { // the heads
+			column = slices.Index(cells, title)
+		}
+		saw, ok := seen[first]
+		if !ok || column < 0 {
+			continue
+		}
+		delete(seen, first)
+		if cells[column] != saw {
+			t.Errorf("docs/tokens.md says of %s, %q: %q; the suite saw %q", title, first, cells[column], saw)
 		}
 	}
-	return "", err
+	for words, saw := range seen {
+		t.Errorf("docs/tokens.md does not say of %s, %q: %q", title, words, saw)
+	}
 }
 
-// Path is the file of the token name of the kind.
-func Path(root, kind, name string) string {
-	return filepath.Join(root, "test", "tokens", kind, name+".json")
-}
-
-// Record fails t if the file of the virtual token name is not what the suite
-// has just seen. With KUBEHSM_TOKENS=write it writes the file instead. Partial
-// results (go test -run) are not compared.
-func Record(t *testing.T, name, title, driver string, r hsmtest.Results) {
-	t.Helper()
-	record(t, Virtual, name, NewColumn(title, driver, r), r.Complete)
-}
-
-// RecordKind is Record for a kind of PIV card that a virtual one plays.
+// RecordKind fails t unless docs/tokens.md says of a kind of PIV card what the suite has just seen.
 func RecordKind(t *testing.T, title, about string, r hsmtest.Results) {
 	t.Helper()
-	c := NewColumn(title, "piv", r)
-	c.About = about
-	name := strings.Trim(strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
-			return r
+	if !r.Complete {
+		return
+	}
+	var with, not []string
+	for _, a := range algorithms {
+		if r.Algorithms[a] == hsmtest.Can {
+			with = append(with, string(a))
 		}
-		return '-'
-	}, strings.ToLower(title)), "-")
-	record(t, Personality, strings.ReplaceAll(name, "--", "-"), c, r.Complete)
-}
-
-func record(t *testing.T, kind, name string, c Column, complete bool) {
-	t.Helper()
-	if !complete {
-		return
 	}
-	root, err := Root()
-	must.OK(t, err)
-	want, err := json.MarshalIndent(c, "", "  ")
-	must.OK(t, err)
-	want = append(want, '\n')
-	path := Path(root, kind, name)
-	if os.Getenv(writeVar) == "write" {
-		must.OK(t, os.WriteFile(path, want, 0o644))
-		return
+	for _, f := range features {
+		// No virtual card has a way to take its key out, and deletion has a cell of its own.
+		saw := sum(r, f.parts)
+		if saw != hsmtest.Can && f.parts[0] != "NotExtractable" && f.parts[0] != "Delete" {
+			not = append(not, f.words+": "+word(saw))
+		}
 	}
-	have, err := os.ReadFile(path)
-	if err != nil || !bytes.Equal(have, want) {
-		t.Errorf("%s is not what the suite has seen (%v); if that is meant, run the test with %s=write and then `go run ./test/tokens/table`\n%s",
-			path, err, writeVar, want)
+	rest := "yes"
+	if len(not) > 0 {
+		rest = strings.Join(not, "; ")
+	}
+	line := fmt.Sprintf("| %s | %s | %s | %s | %s |\n", title, about, strings.Join(with, ", "), word(r.Parts["Delete"]), rest)
+	if !strings.Contains(page(t), "\n"+line) {
+		t.Errorf("docs/tokens.md does not have this line, which is what the suite saw:\n%s", line)
 	}
 }
 
-// read returns what the files of a kind hold, by name.
-func read[T Column | Report](root, kind string) ([]T, error) {
-	paths, err := filepath.Glob(Path(root, kind, "*"))
-	if err != nil {
-		return nil, err
+// sum sums up parts: "failed" or "no" if one is, else "not tried" if one was not tried.
+func sum(r hsmtest.Results, parts []string) hsmtest.Result {
+	var all []hsmtest.Result
+	for _, p := range parts {
+		all = append(all, r.Parts[p])
 	}
-	slices.Sort(paths)
-	all := make([]T, len(paths))
-	for i, path := range paths {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		if err := json.Unmarshal(b, &all[i]); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
+	switch {
+	case slices.Contains(all, hsmtest.Failed):
+		return hsmtest.Failed
+	case slices.Contains(all, hsmtest.Cannot):
+		return hsmtest.Cannot
+	case slices.ContainsFunc(all, func(r hsmtest.Result) bool { return r != hsmtest.Can }):
+		return hsmtest.Untested
 	}
-	return all, nil
+	return hsmtest.Can
+}
+
+func word(r hsmtest.Result) string {
+	switch r {
+	case hsmtest.Can, hsmtest.Cannot, hsmtest.Failed:
+		return string(r)
+	}
+	return "–"
 }
