@@ -1,7 +1,6 @@
 package kubeconfig
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -34,28 +33,6 @@ func big(n, ca int) []byte {
 			"- name: user-%d\n  user:\n    exec:\n      apiVersion: client.authentication.k8s.io/v1\n      args:\n      - eks\n      - get-token\n      command: aws\n      env: null\n      interactiveMode: IfAvailable\n      provideClusterInfo: false\n", i)
 	}
 	return []byte(b.String())
-}
-
-func TestBig(t *testing.T) {
-	data := big(100, 1460)
-	r, path := one(t, string(data))
-	j := Backups(folder(t))
-	mustApply(t, mustPlan(t, r, entry("prod")), j)
-	c := checkEntry(t, path, "prod")
-	if len(c.Contexts) != 101 || len(c.Clusters) != 101 || len(c.AuthInfos) != 101 {
-		t.Errorf("%d contexts, %d clusters, %d users", len(c.Contexts), len(c.Clusters), len(c.AuthInfos))
-	}
-	if p := mustPlan(t, r, entry("prod")); !p.Empty() {
-		t.Error("not idempotent")
-	}
-	rm, err := r.PlanRemove(context.Background(), "ctx-7", Options{})
-	if err == nil {
-		t.Errorf("a foreign entry would go: %v", rm.Files())
-	}
-	mustUndo(t, r, j)
-	if text(t, path) != string(data) {
-		t.Error("undo did not restore the file")
-	}
 }
 
 // BenchmarkBig measures plan and apply with 5,000 contexts.

@@ -71,36 +71,6 @@ func TestAbandonedLocks(t *testing.T) {
 	}
 }
 
-// TestLocksAreMarkedAtOnce: no lock of ours is there without its mark, not for a
-// moment, and what it is made of goes.
-func TestLocksAreMarkedAtOnce(t *testing.T) {
-	path := filepath.Join(folder(t), "config")
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			if b, err := os.ReadFile(lockName(path)); err == nil && string(b) != lockMark() {
-				t.Errorf("a lock says %q", b)
-			}
-		}
-	}()
-	for range 300 {
-		release, err := lockAll(t.Context(), []string{path})
-		must.OK(t, err)
-		must.OK(t, release())
-	}
-	close(stop)
-	<-done
-	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
-}
-
 // TestLocksThatAreHeld: a lock is not taken from a living process, however old it
 // looks, nor what may be no lock.
 func TestLocksThatAreHeld(t *testing.T) {

@@ -14,32 +14,8 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
 	"github.com/kubehsm/kubehsm/test/must"
-	access "github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
-
-// TestDisableCompression: what the enrolled context says about compression is in
-// both kinds of entry. The bridge adds none of its own.
-func TestDisableCompression(t *testing.T) {
-	e, _ := flowtest.Env(t, "blue")
-	for _, disable := range []bool{false, true} {
-		if disable {
-			text := strings.Replace(flowtest.Kubeconfig, `cluster: {server: "https://10.0.0.1:6443"`,
-				`cluster: {disable-compression: true, server: "https://10.0.0.1:6443"`, 1)
-			must.OK(t, os.WriteFile(e.Kubeconfig, []byte(text), 0o600))
-		}
-		at, err := (access.Access{Env: e}).Endpoint(t.Context(), "")
-		must.OK(t, err)
-		en := enrollment.Enrollment{Name: "prod-hsm", Cluster: at.Cluster}
-		entry, err := New(e).entry(en, false)
-		must.OK(t, err)
-		signer := New(e).signerEntry(en, false)
-		if entry.DisableCompression != disable || signer.DisableCompression != disable {
-			t.Errorf("the context says %v, the entry %v, the signer's entry %v",
-				disable, entry.DisableCompression, signer.DisableCompression)
-		}
-	}
-}
 
 // TestWritable: a kubeconfig that cannot be written is told of beforehand, as the change itself
 // would.
