@@ -165,7 +165,7 @@ bench: prerequisites cluster-whole ## measure against peers, write docs/benchmar
 	$(GO) run -buildvcs=false ./test/bench $(if $(ONLY),-only '$(ONLY)')
 
 .PHONY: conformance
-conformance: prerequisites cluster-whole ## run kubectl's own suite with a key file and through the token, write docs/conformance.md (ONLY=run_kuberc_tests: only that group)
+conformance: prerequisites cluster-whole ## run kubectl's own suite with a key file and through the token (ONLY=run_kuberc_tests: only that group)
 	$(GO) run -buildvcs=false ./test/conformance $(ONLY)
 
 .PHONY: soak

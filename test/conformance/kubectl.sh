@@ -56,13 +56,13 @@ eVal() {
 
 eval "suite::upstream::$(declare -f record_command)"
 record_command() {
-  local suite_group=$1 suite_found=${foundError} suite_began=${EPOCHREALTIME}
-  suite::record group "${suite_group}" begin "${suite_began}"
+  local suite_group=$1 suite_found=${foundError}
+  suite::record group "${suite_group}" begin
   suite::upstream::record_command "$@"
   if [[ "${foundError}" == "${suite_found}" ]]; then
-    suite::record group "${suite_group}" passed "${EPOCHREALTIME}"
+    suite::record group "${suite_group}" passed
   else
-    suite::record group "${suite_group}" failed "${EPOCHREALTIME}"
+    suite::record group "${suite_group}" failed
   fi
 }
 

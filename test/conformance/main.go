@@ -1,14 +1,14 @@
 //go:build linux
 
 // Command conformance runs kubectl's own suite with a key file and, side by side
-// with it, through the token, and writes docs/conformance.md:
+// with it, through the token:
 //
-//	go run ./test/conformance [-o FILE] [GROUP…]
+//	go run ./test/conformance [GROUP…]
 //
 // The suite is upstream's (test/cmd of k8s.io/kubernetes, shell scripts), of the
 // control plane's version, out of the module cache. What passes with a key file
 // must pass through the token, but for what differences.yaml has a reason for; and
-// each reason must still be needed. Of groups that are named, nothing is written.
+// each reason must still be needed. docs/conformance.md has the figures of a whole run.
 //
 // It needs SoftHSM2 and the control plane (`make cluster`).
 package main
@@ -16,7 +16,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -32,11 +31,9 @@ import (
 )
 
 func main() {
-	out := flag.String("o", "docs/conformance.md", "the `file` to write")
-	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *out, flag.Args()); err != nil {
+	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
@@ -50,6 +47,20 @@ type comparison struct {
 	wrong []string
 }
 
+// summary is the suite's figures in lines, for a terminal.
+func (c *comparison) summary() string {
+	var b strings.Builder
+	for _, w := range []struct {
+		name string
+		o    *outcome
+	}{{keyFile, c.key}, {token, c.token}} {
+		groups, assertions := w.o.passed()
+		fmt.Fprintf(&b, "by %s: %d of %d passed, %d assertions held, %d requests through the bridge, %d signatures, %s\n",
+			w.name, groups, len(w.o.Tests), assertions, w.o.Requests, w.o.Signatures, w.o.Took.Round(time.Second))
+	}
+	return b.String()
+}
+
 // stage is what the suite runs on.
 type stage struct {
 	dir      string
@@ -57,8 +68,8 @@ type stage struct {
 	kubehsm  string // the program
 }
 
-// run runs the suite and writes the page to out, or runs groups of it.
-func run(ctx context.Context, out string, groups []string) (err error) {
+// run runs groups of the suite, all if none is named.
+func run(ctx context.Context, groups []string) (err error) {
 	s := &stage{}
 	if s.dir, err = os.MkdirTemp("", "kubehsm-conf-"); err != nil {
 		return err
@@ -78,12 +89,6 @@ func run(ctx context.Context, out string, groups []string) (err error) {
 		return err
 	}
 	fmt.Fprint(os.Stderr, c.summary())
-	if groups == nil {
-		if err := os.WriteFile(out, []byte(c.page(s.upstream.version)), 0o644); err != nil { //nolint:gosec // a page of the documentation
-			return err
-		}
-		fmt.Fprintln(os.Stderr, "== written:", out)
-	}
 	if c.wrong != nil {
 		return fmt.Errorf("%d groups do not go as they should:\n%s", len(c.wrong), strings.Join(c.wrong, "\n"))
 	}

@@ -18,7 +18,6 @@ import (
 type upstream struct {
 	// kubernetes is the folder of k8s.io/kubernetes in the module cache.
 	kubernetes string
-	version    string
 	// convert is the program kubectl-convert.
 	convert string
 }
@@ -30,17 +29,16 @@ func findUpstream(ctx context.Context) (*upstream, error) {
 	if err != nil {
 		return nil, err
 	}
-	module, err := goOutput(ctx, filepath.Join(root, "test", "cluster"), "list", "-m", "-f", "{{.Dir}} {{.Version}}",
+	kubernetes, err := goOutput(ctx, filepath.Join(root, "test", "cluster"), "list", "-m", "-f", "{{.Dir}}",
 		"k8s.io/kubernetes")
 	if err != nil {
 		return nil, err
 	}
-	kubernetes, version, _ := strings.Cut(module, " ")
 	if kubernetes == "" {
 		return nil, fmt.Errorf("k8s.io/kubernetes is not in the module cache: run `make cluster`")
 	}
 	bin := filepath.Join(root, ".cache", "conformance")
-	return &upstream{kubernetes: kubernetes, version: version, convert: filepath.Join(bin, "kubectl-convert")}, nil
+	return &upstream{kubernetes: kubernetes, convert: filepath.Join(bin, "kubectl-convert")}, nil
 }
 
 // build makes the program that the suite needs beside kubectl. Go's build cache makes that a matter of seconds, but

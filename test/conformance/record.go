@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -31,7 +30,6 @@ type test struct {
 	Assertions []assertion
 	// Said is what the test printed.
 	Said string
-	Took time.Duration
 }
 
 // assertion is one that was begun.
@@ -82,24 +80,16 @@ func readRecord(record, log string) (*outcome, error) {
 		return nil, fmt.Errorf("the suite did not begin: %w\n%s", err, tail(log))
 	}
 	o := &outcome{Tests: []test{{Name: outside, Passed: true}}}
-	open := 0                  // index of the test whose assertions come
-	began := map[int]float64{} // key: index
-	ended := false             // the last assertion
+	open := 0      // index of the test whose assertions come
+	ended := false // the last assertion
 	for line := range strings.Lines(string(b)) {
 		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
 		switch {
-		case len(f) == 4 && f[0] == "group":
-			at, err := strconv.ParseFloat(f[3], 64)
-			if err != nil {
-				return nil, fmt.Errorf("the suite's record: %q: %w", line, err)
-			}
-			if f[2] == "begin" {
-				open = len(o.Tests)
-				o.Tests, began[open] = append(o.Tests, test{Name: f[1]}), at
-				continue
-			}
-			t := &o.Tests[open]
-			t.Passed, t.Took = f[2] == "passed", time.Duration((at-began[open])*float64(time.Second))
+		case len(f) == 3 && f[0] == "group" && f[2] == "begin":
+			open = len(o.Tests)
+			o.Tests = append(o.Tests, test{Name: f[1]})
+		case len(f) == 3 && f[0] == "group":
+			o.Tests[open].Passed = f[2] == "passed"
 			open = 0
 		case len(f) == 5 && f[0] == "assert":
 			t := &o.Tests[open]
