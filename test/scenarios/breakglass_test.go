@@ -220,29 +220,3 @@ func requestBy(t testing.TB, key crypto.Signer, subject pkix.RDNSequence, extens
 	must.OK(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 }
-
-// The roles are compared with those that a cluster has, and mended.
-func TestRBACCheck(t *testing.T) {
-	t.Parallel()
-	u := newJoiner(t, lab.Options{})
-	admin := u.newDesk("")
-	out := admin.ok("rbac", "check")
-	if strings.Contains(out, "missing") || strings.Contains(out, "differs") ||
-		!strings.Contains(out, "kubehsm-break-glass") || !strings.Contains(out, "yes, as far as can be seen from here") {
-		t.Errorf("the check: %s", out)
-	}
-	weak := u.newDesk(unique("weak"))
-	res := weak.run("rbac", "check", "ticket")
-	if !strings.Contains(res.Stdout, "may not be read") || !strings.Contains(res.Stdout, "make tickets") {
-		t.Errorf("who may read nothing: %s", res)
-	}
-	if res := weak.run("rbac", "apply", "ticket", "--yes"); res.Code != 1 || !strings.Contains(res.Stderr, "forbidden") {
-		t.Errorf("who may apply nothing: %s", res)
-	}
-	if res := weak.run("rbac", "print", "nonsense"); res.Code != 2 {
-		t.Errorf("an unknown set: %s", res)
-	}
-	if !strings.Contains(admin.ok("rbac", "print", "ticket"), "system:bootstrappers:kubehsm:tickets") {
-		t.Error("the roles for tickets do not name their group")
-	}
-}

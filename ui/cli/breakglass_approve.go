@@ -20,7 +20,7 @@ func (a *app) breakglassApprove() *cobra.Command {
 		Short: "Approve a break-glass request, as the second person",
 		Long: `Shows a break-glass request, asks, and approves it. Your own request is refused, and so
 is one without a reason or for longer than an hour. The policy in the cluster, if it
-is installed ("kubehsm rbac check breakglass"), refuses them too. If there are
+is installed ("kubehsm rbac print breakglass"), refuses them too. If there are
 warnings, you type the eight words that the requester reads to you, or the user name.`,
 		Example: `kubehsm csr list --pending
 kubehsm breakglass approve jane-1a2b3c4d`,

@@ -50,7 +50,6 @@ var failures = map[string]string{
 	"doctor":             "something prevents signing in",
 	"attestation verify": "an attestation is not verified",
 	"key attest":         "the attestation is not verified",
-	"rbac check":         "roles, policies or rights are missing or different",
 	"csr create":         "the request is certain to be refused",
 }
 

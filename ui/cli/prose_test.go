@@ -56,10 +56,10 @@ func TestSectionsBreak(t *testing.T) {
 	w.sections([]present.Section{{Title: "Rights", Lines: []present.Line{
 		{Words: "you may not approve client certificates"},
 		{Words: "they may impersonate other people", Level: present.Warn},
-		{Words: "run `kubehsm rbac apply` as a cluster admin"},
+		{Words: "run `kubehsm rbac print` as a cluster admin"},
 	}}})
 	const want = "Rights:\n- you may not approve client\n  certificates\n! they may impersonate other\n  people\n" +
-		"- run `kubehsm rbac apply` as a cluster admin\n"
+		"- run `kubehsm rbac print` as a cluster admin\n"
 	if got := w.b.String(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}

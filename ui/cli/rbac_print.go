@@ -16,12 +16,15 @@ func setsUsage() string { return "SET is " + strings.Join(desk.RBACSets(), ", ")
 
 func (a *app) rbacPrint() *cobra.Command {
 	var o *format
-	var authorizer bool
+	var authorizer, info bool
 	c := a.command(&cobra.Command{
 		Use:   "print [SET...]",
 		Short: "Print the roles and policies as YAML",
 		Long: "Prints roles, bindings and ValidatingAdmissionPolicies in YAML, to be read, changed and applied.\n\n" +
 			setsUsage() + `
+
+With --cluster-info, also prints the ConfigMap cluster-info of the cluster, which tickets
+need, and everybody's right to read it. It fails if the cluster publishes one already.
 
 With --revocation-authorizer, prints two files for the hosts of API servers that you
 run yourself. They refuse the revoked certificates of the cluster everything, reading
@@ -29,6 +32,7 @@ too, but nothing to members of system:masters. Nothing keeps the files current: 
 them again after each revocation.`,
 		Example: `kubehsm rbac print
 kubehsm rbac print ticket helpdesk | kubectl apply -f -
+kubehsm rbac print ticket --cluster-info | kubectl apply -f -
 kubehsm rbac print --revocation-authorizer`,
 	}, func(c *cobra.Command, args []string) error {
 		if authorizer {
@@ -41,6 +45,17 @@ kubehsm rbac print --revocation-authorizer`,
 		if err != nil {
 			return &ui.UsageError{Err: err}
 		}
+		if info {
+			env, err := a.env()
+			if err != nil {
+				return err
+			}
+			more, err := desk.ClusterInfo(c.Context(), env, a.context)
+			if err != nil {
+				return err
+			}
+			text += "---\n" + more
+		}
 		doc := struct {
 			Manifest string `json:"manifest"`
 		}{text}
@@ -48,6 +63,8 @@ kubehsm rbac print --revocation-authorizer`,
 	})
 	c.Flags().BoolVar(&authorizer, "revocation-authorizer", false,
 		"print an AuthorizationConfiguration that refuses revoked certificates reading too")
+	c.Flags().BoolVar(&info, "cluster-info", false, "also print the cluster's cluster-info, which tickets need")
+	c.MarkFlagsMutuallyExclusive("cluster-info", "revocation-authorizer")
 	o = output(c)
 	return c
 }

@@ -85,13 +85,6 @@ func documents() []Entry {
 		{"revocation check", "steps[]: what ok note"},
 		{"breakglass approve", "a request as in csr list"},
 		{"breakglass list", "breakGlass[]: name user server key notAfter state"},
-		{
-			"rbac check, apply",
-			"objects[]: set kind namespace name state; rights[]: duty allowed needs; " +
-				"brokenPolicies[]; approver[], its missing rights; " +
-				"cannotRenew{groups[] users[] unasked}, of the roster; " +
-				"obstacles[], why a ticket cannot work",
-		},
 		{"rbac print", "manifest; with --revocation-authorizer authorization kubeconfig"},
 		{"csr approve --proven", "requests[]: request user notes problem; left"},
 		{"roster list", "tokens[]: serial owner groups state horizon notAfter model stage why request; unknown"},

@@ -1,14 +1,12 @@
 package present
 
 import (
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
-	"github.com/kubehsm/kubehsm/ui/flow/renewals"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
@@ -39,44 +37,6 @@ func Emergencies(all []desk.BreakGlassView) []Section {
 		t.Rows = append(t.Rows, append(cells(e.Name, e.Kind, e.User, e.Cluster, e.Until), e.State))
 	}
 	return []Section{{Table: t}}
-}
-
-// Roles compares a cluster's roles and policies with those that it needs.
-func Roles(all []desk.RBACObject) Section {
-	var says []Line
-	t := Table{Heading: []string{"STATE", "SET", "OBJECT"}}
-	for _, o := range all {
-		if o.Says != "" {
-			says = append(says, Line{Words: text.Clean(o.Says) + "."})
-		}
-		state := Line{Words: text.Clean(string(o.State))}
-		switch o.State {
-		case desk.RBACMissing, desk.RBACDiffers, desk.RBACForbidden:
-			state.Level = Warn
-		case desk.RBACUnserved:
-			state.Level = Bad
-		}
-		name := o.Name
-		if o.Namespace != "" {
-			name = o.Namespace + "/" + name
-		}
-		// A narrow terminal breaks it between kind and name.
-		t.Rows = append(t.Rows, append([]Line{state}, cells(text.Clean(o.Set), text.Clean(o.Kind+" "+name))...))
-	}
-	return Section{Table: t, Lines: says}
-}
-
-// Rights says which duties somebody may perform.
-func Rights(all []desk.RBACRight) Section {
-	var s Section
-	for _, r := range all {
-		may := "you may not "
-		if r.Allowed {
-			may = "you may "
-		}
-		s.Lines = append(s.Lines, Line{Words: text.Clean(may + r.Duty + " (" + r.Needs + ")")})
-	}
-	return s
 }
 
 // TokenRow is a ticket or a bootstrap token in a list.
@@ -127,53 +87,6 @@ const NoTokens = "There is no ticket and no bootstrap token."
 func AskTicket(against []string) hsm.ConfirmPrompt {
 	return hsm.ConfirmPrompt{Question: "Make the ticket anyway?",
 		Detail: "It would not work yet:\n" + text.CleanLines("- "+strings.Join(against, "\n- "))}
-}
-
-// Obstacles says whether a ticket can work in a cluster, and why not.
-func Obstacles(against []string) Section {
-	s := Section{Title: "Whether a ticket can work", Lines: linesOf("", against, Warn)}
-	if len(against) == 0 {
-		s.Lines = []Line{{Words: "yes, as far as can be seen from here", Level: Good}}
-	}
-	return s
-}
-
-// Lacks says what the approver may not do; nothing if it lacks no right.
-func Lacks(all []string) []Section {
-	if len(all) == 0 {
-		return nil
-	}
-	return []Section{{Title: "What the approver lacks", Lines: linesOf("", all, Warn)}}
-}
-
-// maxBarred bounds whom [Barred] names.
-const maxBarred = 3
-
-// Barred says who on the roster may not renew their certificates; nothing if all were looked at and may.
-func Barred(b renewals.Barred) []Section {
-	var all []string
-	for _, g := range b.Groups {
-		all = append(all, "group "+Note(g))
-	}
-	for _, u := range b.Users {
-		all = append(all, "user "+Note(u))
-	}
-	const title = "Who on the roster cannot renew"
-	switch {
-	case len(all) == 0 && b.Unasked == 0:
-		return nil
-	case len(all) == 0:
-		return []Section{{Title: title, Lines: []Line{{Level: Warn,
-			Words: "nobody was found; " + Count(b.Unasked, "token") + " not looked at"}}}}
-	}
-	if more := len(all) - maxBarred; more > 0 {
-		all = append(all[:maxBarred], strconv.Itoa(more)+" more")
-	}
-	words := "may not file requests: " + strings.Join(all, ", ")
-	if b.Unasked > 0 {
-		words += " (" + Count(b.Unasked, "token") + " not looked at)"
-	}
-	return []Section{{Title: title, Lines: []Line{{Words: words, Level: Bad}}}}
 }
 
 // Ticket says what a ticket is for. The ticket itself, a secret, is not in it.

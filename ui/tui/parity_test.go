@@ -36,8 +36,6 @@ var without = map[string]string{
 	"exit-codes":               "for scripts",
 	"help":                     "the screens have their own",
 	"output":                   "for scripts",
-	"rbac apply":               "an admin's, once for each cluster",
-	"rbac check":               "an admin's, once for each cluster",
 	"rbac print":               "an admin's, once for each cluster",
 	"roster import":            "an admin's, from a file",
 	"roster line":              "an admin's, once for each cluster",

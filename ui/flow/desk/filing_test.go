@@ -251,7 +251,7 @@ func TestMayNotLift(t *testing.T) {
 		t.Errorf("who may not: %v, hint %q", err, hinting.Of(err))
 	}
 	w.Server.Forbid("list validatingadmissionpolicies", "get validatingadmissionpolicies")
-	if _, err := s.List(t.Context(), ""); !isForbidden(err) || !strings.Contains(hinting.Of(err), "rbac check") {
+	if _, err := s.List(t.Context(), ""); !isForbidden(err) || !strings.Contains(hinting.Of(err), "the help desk may read") {
 		t.Errorf("who may not read the list: %v, hint %q", err, hinting.Of(err))
 	}
 }

@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/kubehsm/kubehsm/csr/revocation"
@@ -139,7 +138,7 @@ func objectError(op, host string, err error) error {
 	err = apierror.Of(op, host, err)
 	switch {
 	case apierrors.IsForbidden(err) && !errors.Is(err, apierror.ErrWithheld) && !apierror.Admission(err):
-		return hint.With(err, "`kubehsm rbac check` shows what you may do; a cluster admin must do the rest")
+		return hint.With(err, "a cluster admin gives the right with `kubehsm rbac print | kubectl apply -f -`, or must do it")
 	case apierrors.IsConflict(err):
 		return hint.With(err, "another program has changed these fields: look at them, then use --force-conflicts")
 	}
@@ -186,25 +185,6 @@ func (c *objects) list(ctx context.Context, o object, each func(object)) error {
 			return nil
 		}
 	}
-}
-
-// apply makes o as it is said to be, by server-side apply.
-func (c *objects) apply(ctx context.Context, o object, dryRun, force bool) error {
-	path, err := o.path()
-	if err != nil {
-		return err
-	}
-	body, err := json.Marshal(o)
-	if err != nil {
-		return err
-	}
-	r := c.rest.Patch(types.ApplyPatchType).AbsPath(path).Param("fieldManager", "kubehsm").Param("force",
-		fmt.Sprint(force)).Body(body)
-	if dryRun {
-		r = r.Param("dryRun", "All")
-	}
-	_, err = c.do(ctx, "apply "+o.String(), r)
-	return err
 }
 
 // create makes o, which has a name, in its collection.

@@ -37,12 +37,12 @@ func (k Tickets) Obstacles(ctx context.Context, kubeContext, signer string) ([]s
 		all = append(all, "nobody can join with a ticket: "+err.Error()+": use `kubehsm roster line`, which does not need that")
 	case err != nil:
 		all = append(all, "nobody can join with a ticket: "+err.Error()+": publish cluster-info with "+
-			"`kubehsm rbac apply --publish-cluster-info`, or use `kubehsm roster line`, which does not need it")
+			"`kubehsm rbac print --cluster-info | kubectl apply -f -`, or use `kubehsm roster line`, which does not need it")
 	}
 	// As the cluster will take the ticket's token for.
 	filer := csr.Subject{User: "system:bootstrap:" + exampleID, Groups: []string{"system:bootstrappers", ticket.Group}}
 	if may, err := client.Rights().MayFile(ctx, filer); err == nil && !may { // a filer who may not ask does not know
-		all = append(all, "the cluster lets no ticket file a request: have a cluster admin run `kubehsm rbac apply`")
+		all = append(all, "the cluster lets no ticket file a request: have a cluster admin run `kubehsm rbac print | kubectl apply -f -`")
 	}
 	var forbidden *csr.ForbiddenError
 	err = request.NewRequests(k.env).CheckDecider(ctx, kubeContext, cmp.Or(signer, csr.ClientSigner))
@@ -50,15 +50,6 @@ func (k Tickets) Obstacles(ctx context.Context, kubeContext, signer string) ([]s
 		all = append(all, "you may not approve the resulting request: somebody else has to")
 	}
 	return all, nil
-}
-
-// Hindered is [Tickets.Obstacles] outside of making a ticket: a failed look is an obstacle too.
-func (k Tickets) Hindered(ctx context.Context, kubeContext string) []string {
-	all, err := k.Obstacles(ctx, kubeContext, "")
-	if err != nil {
-		return []string{err.Error()}
-	}
-	return all
 }
 
 // exampleID is the ID of a token that no cluster has.

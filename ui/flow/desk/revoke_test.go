@@ -2,7 +2,6 @@ package desk
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -106,7 +105,7 @@ func TestRevoke(t *testing.T) {
 				t.Errorf("done %q, failed %q", r.Done, r.Failed)
 			case len(r.Failed) == 0 && (r.Err() != nil || !slices.Equal(left, []string{"all", "jane-1", "jane-2"})):
 				t.Errorf("%v, left %q", r.Err(), left)
-			case len(r.Failed) > 0 && (r.Err() == nil || !strings.Contains(hinting.Of(r.Err()), "rbac check")):
+			case len(r.Failed) > 0 && (r.Err() == nil || !strings.Contains(hinting.Of(r.Err()), "have a cluster admin run")):
 				t.Errorf("%v, failed %q", r.Err(), r.Failed)
 			}
 			return err
@@ -117,85 +116,6 @@ func TestRevoke(t *testing.T) {
 				t.Errorf("joe's binding is %v", o)
 			}
 		}}.Try(t)
-}
-
-// TestRoles: the cluster's roles and policies are compared with those that it needs, and
-// applied. Objects that the caller may not read are named.
-func TestRoles(t *testing.T) {
-	states := func(all []RBACObject, err error) (RBACState, error) {
-		if err == nil && len(all) == 0 {
-			err = errors.New("nothing was looked at")
-		}
-		if err != nil {
-			return "", err
-		}
-		return all[0].State, nil
-	}
-	roles := []string{"ticket"}
-	for _, c := range []flowtest.UseCase{
-		{Name: "check", Passes: []string{"forbidden: get"}, Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
-			s, err := states(NewRoles(w.Env).Check(ctx, "", roles))
-			if err == nil && s != RBACMissing && s != RBACForbidden {
-				err = fmt.Errorf("it is %s", s)
-			}
-			return err
-		}},
-		{Name: "apply", Passes: []string{"forbidden: get customresourcedefinitions"},
-			Leaves: []string{"forbidden: patch", "500: patch", "gone: patch", "cut: patch", "ctrl-c: patch"}, Resumes: true, Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
-				s, err := states(NewRoles(w.Env).Apply(ctx, "", roles, false, false))
-				if err == nil && s != RBACApplied {
-					err = fmt.Errorf("it is %s", s)
-				}
-				return err
-			}, Done: func(t testing.TB, w *flowtest.World) {
-				if s, err := states(NewRoles(w.Env).Check(t.Context(), "", roles)); err != nil || s != RBACSame {
-					t.Errorf("afterwards it is %q, %v", s, err)
-				}
-			}},
-		{Name: "rights", Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
-			all, err := NewRoles(w.Env).Rights(ctx, "")
-			if err == nil && (len(all) != 12 || !all[0].Allowed) {
-				err = fmt.Errorf("%+v", all)
-			}
-			return err
-		}},
-	} {
-		c.World = desk
-		c.Try(t)
-	}
-	w := desk(t)
-	before := w.State()
-	if _, err := NewRoles(w.Env).Apply(t.Context(), "", roles, true, false); err != nil {
-		t.Errorf("a dry run: %v", err)
-	}
-	w.Unchanged(before)
-	w.Server.Before(func(string) flowtest.Fate { return 409 })
-	if _, err := NewRoles(w.Env).Apply(t.Context(), "", roles, false, false); !strings.Contains(hinting.Of(err),
-		"--force-conflicts") {
-		t.Errorf("changed by others: %v", err)
-	}
-	w.Server.Before(nil)
-	w.Server.Forbid("list certificatesigningrequests")
-	all, err := NewRoles(w.Env).Rights(t.Context(), "")
-	if err != nil || all[1].Allowed || all[1].Needs != "list on certificatesigningrequests" {
-		t.Errorf("%+v, %v", all, err)
-	}
-	if _, err := NewRoles(w.Env).Check(t.Context(), "", []string{"none"}); err == nil ||
-		!strings.Contains(hinting.Of(err), strings.Join(RBACSets(), ", ")) {
-		t.Errorf("no such roles: %v", err)
-	}
-	if _, err := RBACManifest("none"); err == nil {
-		t.Error("the manifest of no such roles")
-	}
-	for _, c := range []struct {
-		state RBACState
-		bad   bool
-	}{{RBACUnserved, true}, {RBACSame, false}} {
-		if err := RBACUnenforced([]RBACObject{{State: c.state}}); (err != nil) != c.bad || c.bad &&
-			!strings.Contains(hinting.Of(err), "1.30") {
-			t.Errorf("%s: %v", c.state, err)
-		}
-	}
 }
 
 // TestRevokeAgain: what was revoked before is said to be, and is not among what goes on.

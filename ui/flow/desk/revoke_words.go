@@ -53,6 +53,6 @@ func (r Revocation) Err() error {
 }
 
 func (r Revocation) sendOn() string {
-	return "`kubehsm rbac check` shows what you may do; have a cluster admin run `kubehsm helpdesk revoke --user " +
+	return "have a cluster admin run `kubehsm helpdesk revoke --user " +
 		shell.Quote(r.User) + "`"
 }

@@ -107,7 +107,7 @@ func (s Stopping) List(ctx context.Context, kubeContext string) (revocation.List
 		}
 	}
 	if isForbidden(err) {
-		err = hint.With(err, "`kubehsm rbac check` shows what you may do; cluster admins and the help desk may read the list")
+		err = hint.With(err, "cluster admins and the help desk may read the list")
 	}
 	if err != nil {
 		return list, err
@@ -190,7 +190,7 @@ func (s Stopping) LookUp(ctx context.Context, kubeContext string, targets []Targ
 	}
 	if !may && !stop.ByApprover {
 		return stop, hint.With(errMayNot, "have a cluster admin run the command, or install the approver, which revokes for "+
-			"the help desk; `kubehsm rbac check` shows what you may do")
+			"the help desk")
 	}
 	var list revocation.List
 	if may {

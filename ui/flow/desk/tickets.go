@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
@@ -122,8 +121,7 @@ func (k Tickets) Make(ctx context.Context, kubeContext string, o TicketOptions) 
 	}
 	if err := client.Create(ctx, record); err != nil {
 		left := notMade(context.WithoutCancel(ctx), client, issued.ID, err)
-		return IssuedTicket{}, hint.With(errors.Join(policyHint(err), left),
-			cmp.Or(hint.Of(left), hint.Of(policyHint(err))))
+		return IssuedTicket{}, hint.With(errors.Join(err, left), cmp.Or(hint.Of(left), hint.Of(err)))
 	}
 	// Many clusters show no cluster-info, or sign none: better told here than there.
 	_, err = discovery.Discover(ctx, discovery.Options{Limits: discovery.Limits{Timeout: ticketTry}, Endpoint: t.Server,
@@ -132,16 +130,6 @@ func (k Tickets) Make(ctx context.Context, kubeContext string, o TicketOptions) 
 		issued.Unproven = err.Error()
 	}
 	return issued, nil
-}
-
-// policyHint says what to do where the cluster's policy for tickets is of an
-// earlier kubehsm, which knew no groups for the terms.
-func policyHint(err error) error {
-	if !strings.Contains(err.Error(), "of the group "+ticket.Group+" only") {
-		return err
-	}
-	return hint.With(err,
-		"the cluster has the policies of an earlier kubehsm: have a cluster admin run `kubehsm rbac apply`")
 }
 
 // notMade deletes a ticket that the cluster may know all the same, as its answer was lost.

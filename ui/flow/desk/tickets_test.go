@@ -47,17 +47,6 @@ func TestTicketThatWasNotMade(t *testing.T) {
 	}
 }
 
-// TestPolicyHint: a desk that is newer than the cluster's policies is told so.
-func TestPolicyHint(t *testing.T) {
-	old := errors.New("denied: the help desk makes and deletes bootstrap tokens of the group " + ticket.Group + " only")
-	if err := policyHint(old); !errors.Is(err, old) || !strings.Contains(hinting.Of(err), "kubehsm rbac apply") {
-		t.Errorf("%v, hint %q", err, hinting.Of(err))
-	}
-	if other := bootstraptoken.ErrForbidden; hinting.Of(policyHint(other)) != "" {
-		t.Error("of another error")
-	}
-}
-
 // TestJoinLine: a token that can only file requests is made, and the line has the cluster's authority in it
 // where the cluster shows no cluster-info, or where that is asked for.
 func TestJoinLine(t *testing.T) {

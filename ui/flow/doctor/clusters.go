@@ -183,7 +183,7 @@ func revocable(e enrollment.Enrollment, a answer) (c Check, told bool) {
 		), true
 	}
 	return c.ok("possible: a revoked certificate cannot write, but reads until it ends; `kubehsm revocation check` " +
-		"proves it, `kubehsm rbac check` names broken policies"), true
+		"proves it"), true
 }
 
 // server says how an API server answers, and compares the clocks.

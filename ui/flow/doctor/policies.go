@@ -15,6 +15,7 @@ import (
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
@@ -52,7 +53,8 @@ func policies(ctx context.Context, o *Options) []Check {
 		wg.Go(func() {
 			room <- struct{}{}
 			defer func() { <-room }()
-			found[i] = brokenPolicies(ctx, desk.NewStopping(quiet), readers[server])
+			found[i] = append(brokenPolicies(ctx, desk.NewStopping(quiet), readers[server]),
+				deskRights(ctx, quiet, readers[server])...)
 		})
 	}
 	wg.Wait()
@@ -108,6 +110,20 @@ func brokenPolicies(ctx context.Context, s desk.Stopping, readers []string) []Ch
 			Title: section.Title + " in the cluster of " + name}
 		return []Check{c.with(Warning, strings.Join(words, "; "), "A certificate that is revoked may write there.",
 			hinting.Of(broken))}
+	}
+	return nil
+}
+
+// deskRights warns a member of the help desk who lacks some of its rights in a cluster.
+func deskRights(ctx context.Context, e *env.Env, contexts []string) []Check {
+	for _, name := range contexts {
+		lacks, err := desk.LacksRights(ctx, e, name)
+		if err != nil || len(lacks) == 0 {
+			continue // [clusters] tells of a server that is out of reach
+		}
+		c := Check{ID: "help-desk/" + name, Group: GroupClusters, Title: "Rights of the help desk in the cluster of " + name}
+		return []Check{c.with(Warning, "you may not "+strings.Join(lacks, ", "),
+			"Tickets or approvals fail there.", "a cluster admin runs `kubehsm rbac print | kubectl apply -f -`")}
 	}
 	return nil
 }
