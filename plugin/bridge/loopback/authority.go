@@ -37,7 +37,7 @@ func newAuthority(name string, life time.Duration, t *x509.Certificate) (*Author
 	}
 	now := time.Now()
 	t.SerialNumber, t.Subject = serial, pkix.Name{CommonName: name}
-	t.NotBefore, t.NotAfter = now.Add(-5*time.Minute), now.Add(life)
+	t.NotBefore, t.NotAfter = now.Add(-backdated), now.Add(life)
 	t.KeyUsage, t.BasicConstraintsValid, t.IsCA, t.MaxPathLenZero = x509.KeyUsageCertSign, true, true, true
 	der, err := x509.CreateCertificate(rand.Reader, t, t, key.Public(), key)
 	if err != nil {

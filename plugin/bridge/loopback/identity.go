@@ -17,6 +17,9 @@ const (
 	caLife = 10 * 365 * 24 * time.Hour
 	// leafLife is that of a certificate, which the agent makes again twice a day.
 	leafLife = 400 * 24 * time.Hour
+	// backdated is how long before they are made certificates are valid: the clock may have been
+	// ahead then, and set right since.
+	backdated = 24 * time.Hour
 )
 
 // Names and addresses of a computer's loopback.
@@ -69,7 +72,7 @@ func Certificate(d home.Dirs) (tls.Certificate, error) {
 		end = ca.Certificate.NotAfter
 	}
 	der, key, err := ca.Issue(&x509.Certificate{
-		Subject: pkix.Name{CommonName: "127.0.0.1"}, NotBefore: now.Add(-5 * time.Minute), NotAfter: end,
+		Subject: pkix.Name{CommonName: "127.0.0.1"}, NotBefore: now.Add(-backdated), NotAfter: end,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		DNSNames:    loopbackNames(), IPAddresses: loopbackAddresses(),
 	})
