@@ -25,8 +25,6 @@ func Apart(o Options, drivers hsm.Drivers) hsm.Drivers {
 	for _, d := range drivers {
 		if s, ok := d.(hsm.Surveyor); ok {
 			d = newApart(s, newWorkers(o))
-		} else if !hsm.KindOf(d.Scheme()).Modules {
-			d = newCards(d)
 		}
 		all = append(all, d)
 	}
@@ -56,6 +54,7 @@ var (
 // listing shows the tokens of a library that was too slow for this one.
 const (
 	listTimeout   = 4500 * time.Millisecond
+	cardsTimeout  = 20 * time.Second // a card that others hold is waited for, and a slow one has many slots
 	surveyTimeout = 2 * time.Minute
 )
 

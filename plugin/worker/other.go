@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"slices"
 
 	"github.com/kubehsm/kubehsm/hsm"
 )
@@ -26,14 +25,5 @@ func (*Host) Finishing() (done func()) { return func() {} }
 // Serve: there are none.
 func (*Host) Serve(context.Context, hsm.Drivers, *os.File) error { return errors.ErrUnsupported }
 
-// Apart: here all drivers run in this process, and only that of smart cards keeps
-// nobody waiting.
-func Apart(_ Options, drivers hsm.Drivers) hsm.Drivers {
-	all := slices.Clone(drivers)
-	for i, d := range all {
-		if !hsm.KindOf(d.Scheme()).Modules {
-			all[i] = newCards(d)
-		}
-	}
-	return all
-}
+// Apart: here all drivers run in this process.
+func Apart(_ Options, drivers hsm.Drivers) hsm.Drivers { return drivers }

@@ -19,6 +19,9 @@ import (
 // shunFor is how long a source is left alone after its process crashed or hung.
 const shunFor = 30 * time.Second
 
+// smartCards is the name of the smart card service in Problems.
+const smartCards = "smart cards"
+
 // source is the driver of one source, a PKCS#11 library or the smart card service, in a
 // process of its own. The process is started when it is first needed and stays: what is
 // opened in it shares logins, as in one program.
