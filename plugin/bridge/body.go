@@ -161,7 +161,7 @@ func (b *heldBody) read(ctx context.Context) ([]byte, error) {
 	stop := context.AfterFunc(ctx, func() {
 		defer close(ended)
 		if err := b.control.SetReadDeadline(time.Unix(1, 0)); err != nil {
-			_ = b.from.Close() // Closing ends whatever reads from the body.
+			_ = b.from.Close() // ends a read of the body that still waits
 		}
 	})
 	data, err := readUpTo(b.from, most, b.own.ContentLength >= 0)
@@ -250,7 +250,7 @@ func (b *heldBody) endSoon() {
 	before := b.gone
 	b.gone = true
 	if !before && b.end == nil && b.control.SetReadDeadline(time.Now().Add(restTimeout)) != nil {
-		_ = b.from.Close() // Closing ends whatever reads from the body.
+		_ = b.from.Close() // ends a read of the body that still waits
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 var errNotHandedOver = errors.New("it is not open")
 
-// CheckDescriptor reports whether whoever started this process opened fd for it.
+// CheckDescriptor reports whether the process that started this one opened fd for it.
 // What Go opens is closed on exec, which nothing handed over is. C libraries open
 // files without that mark: ask before one is loaded, or a token's own file
 // may be taken for a PIN.

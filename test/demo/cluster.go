@@ -16,7 +16,7 @@ import (
 //go:embed rights.yaml
 var rights string
 
-// ensureCluster makes the control plane run, whatever is there of it already.
+// ensureCluster starts the parts of the control plane that do not run yet.
 func ensureCluster(ctx context.Context, t *trial) error {
 	if runs, err := controlplane.Runs(t.cluster()); err != nil || runs {
 		return err

@@ -41,6 +41,9 @@ func KeyChoices(options []verb.Option, kind hsm.Kind, can *hsm.Abilities) {
 		case *hsm.PINPolicy:
 			for _, v := range []hsm.PINPolicy{hsm.PINDefault, hsm.PINOnce, hsm.PINAlways, hsm.PINNever} {
 				c := verb.Choice{Value: v.String(), Clause: PINPolicy(v), Reason: own(v != hsm.PINDefault)}
+				if v == hsm.PINDefault && kind.HasSlots() {
+					c.Clause = "the card's default: once; in slot 9c always, in 9e never"
+				}
 				if v == hsm.PINNever && !kind.Policies {
 					c.Reason = "PKCS#11 keys always need a login"
 				}

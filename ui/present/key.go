@@ -12,7 +12,7 @@ func PINPolicy(p hsm.PINPolicy) string {
 	case hsm.PINAlways:
 		return "asked for every signature"
 	}
-	return "the token's default: once; in slot 9c always, in 9e never"
+	return "the token's default: usually once"
 }
 
 // TouchPolicy explains a touch policy in a clause.

@@ -134,18 +134,18 @@ func TestNoSuchContext(t *testing.T) {
 // TestUnenrollSteps: where the removal of an enrollment fails half-way, it works the second
 // time.
 func TestUnenrollSteps(t *testing.T) {
-	for name, spoil := range map[string]func(*flowtest.World) (mend func() error){
+	for name, spoil := range map[string]func(*flowtest.World) (restore func() error){
 		"ctrl-c":                 nil,
 		"the agent does not end": func(w *flowtest.World) func() error { return w.Stuck() },
 	} {
 		w := world(t)
 		k := New(w.Env)
 		ctx, stop := context.WithCancel(t.Context())
-		mend := func() error { return nil }
+		restore := func() error { return nil }
 		if spoil == nil {
 			stop()
 		} else {
-			mend = spoil(w)
+			restore = spoil(w)
 		}
 		seen, err := k.Unenrollment(t.Context(), "prod-hsm", nil)
 		must.OK(t, err)
@@ -153,7 +153,7 @@ func TestUnenrollSteps(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		stop()
-		must.OK(t, mend())
+		must.OK(t, restore())
 		if seen, err = k.Unenrollment(t.Context(), "prod-hsm", nil); err == nil {
 			err = k.Unenroll(t.Context(), seen, nil)
 		}

@@ -173,8 +173,8 @@ func (s *Store) LoadUnfinished(now time.Time) tea.Cmd {
 		func(a answer[[]enrolling.Progress]) tea.Msg { return UnfinishedMsg(a) })
 }
 
-// Update takes an answer in. It tells whether msg was an answer that is still awaited, or not the store's at all;
-// others need not be passed on.
+// Update takes an answer in. It is fresh if it was awaited, or if msg is not the store's; others need not be passed
+// on.
 func (s *Store) Update(msg tea.Msg, now time.Time) (fresh bool) {
 	switch m := msg.(type) {
 	case OverviewMsg:
